@@ -81,6 +81,7 @@ std::string_view objection(const Key& known, std::string_view value) {
   if (key == "node.listen") return parse_listen_address(value) ? "" : "is no address";
   if (key == "metrics.file" || key == "metrics.job_directory")
     return value.starts_with('/') ? "" : "is a relative path";
+  if (key == "cdi.dir") return value == "none" || value.starts_with('/') ? "" : "is a relative path";
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
   if (key == "node.pid_namespace") return is_one_of(value, {"host", "own"}) ? "" : "is not understood";
   if (key == "node.callers") return is_one_of(value, {"group", "all"}) ? "" : "is not understood";
@@ -280,6 +281,8 @@ const std::vector<Key>& keys() {
       {"metrics.interval", "10s", "a whole number and s, m, h or d: 10s, 1m", "how often"},
       {"metrics.job_directory", "", "a path that begins with /",
        "where a file a GPU names the Slurm jobs that use it, for NVIDIA's exporter"},
+      {"cdi.dir", "", "a path that begins with /, or none",
+       "where container engines find a file of each share; of root's daemon /var/run/cdi"},
       {"zeusd.socket", "", "a path that begins with /", "where headgated serves the API of zeusd: power and clocks"},
       {"zeusd.listen", "", "a list of ADDR:PORT such as [\"127.0.0.1:4938\"]",
        "the same over TCP; elsewhere than on loopback only with a signing key", 0, 1, true},

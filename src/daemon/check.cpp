@@ -2,6 +2,7 @@
 
 #include <cstdio>
 
+#include "daemon/cdi_files.hpp"
 #include "daemon/job_writer.hpp"
 #include "daemon/metrics_file.hpp"
 #include "daemon/places.hpp"
@@ -26,6 +27,7 @@ Result<void> is_sound(const config::Config& config, const Options& options) {
   TRY(tcp_address(config, options, secret.has_value()));
   TRY(MetricsFile::wish_of(config));
   TRY(JobWriter::directory_of(config));
+  TRY(CdiFiles::directory_of(config, options));
   TRY(control_group(config));
   return ZeusdListener::check(config);
 }

@@ -22,6 +22,7 @@
 #include "base/units.hpp"
 #include "base/version.hpp"
 #include "config/config.hpp"
+#include "daemon/cdi_files.hpp"
 #include "daemon/check.hpp"
 #include "daemon/events.hpp"
 #include "daemon/former_shares.hpp"
@@ -88,6 +89,7 @@ class Daemon {
     if (auto observing = start_observer(source); !observing) return observing;
     if (auto open = open_channel(); !open) return open;
     open_doors();
+    cdi_files_->start();  // before anything hears that we are ready
     if (auto serving = start_service(source); !serving) return serving;
     if (auto wish = TRY(MetricsFile::wish_of(config_)))
       metrics_file_.emplace(*wish, *node_, *observer_, events_, tally_);
@@ -178,6 +180,8 @@ class Daemon {
       say(text);
       events_.add({.kind = "node.reserve", .severity = "warn", .uuid = uuid, .text = text});
     }
+    cdi_files_.emplace(TRY(CdiFiles::directory_of(config_, options_)), source.simulated_directory, snapshot.gpus,
+                       node_->shares(), events_);
     return start_arbiter(snapshot.gpus);
   }
 
@@ -217,7 +221,7 @@ class Daemon {
     };
     sources.add_ledgers = [this](observe::JoinInput& input) { on_loop([&] { node_->hand_ledgers(input); }); };
     sources.finish = [this](snapshot::Snapshot& snapshot) {
-      on_loop([&] { node_->finish(snapshot); });
+      on_loop([&] { node_->finish(snapshot), cdi_files_->write_into(snapshot); });
       frozen_processes_.write_into(snapshot);
       tally_.look(snapshot);
     };
@@ -328,9 +332,11 @@ class Daemon {
     node_->watch_shares(
         [this](const std::string& name) {
           if (auto opened = doors_->open(name); !opened) say(opened.error().message);
+          cdi_files_->add(name);
         },
         [this](const std::string& name) {
           doors_->close(name);
+          cdi_files_->remove(name);
           processes_->forget(name);
           memory_pressure_.forget(name);
           if (scheduler_) scheduler_->forget(name);
@@ -506,6 +512,7 @@ class Daemon {
   void tick() {
     open_shut_doors();
     keep_control_socket();
+    cdi_files_->keep();
     processes_->adopt();
     arbitration_->wake();
     // Where the bell did not ring: a tenant that has closed it, or has another version of it.
@@ -537,6 +544,7 @@ class Daemon {
   http::Loop loop_;
   std::optional<node::Arbitration> arbitration_;
   std::optional<node::Node> node_;
+  std::optional<CdiFiles> cdi_files_;
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::RegistrationServer> doors_;
   tenancy::ConnectionBounds doors_bounds_;

@@ -9,7 +9,7 @@ namespace {
 
 constexpr const char* kAccepted =
     "--sim[=PROFILE], --config FILE, --socket PATH, --state DIR, --listen ADDR:PORT, "
-    "--zeusd-socket PATH, --check";
+    "--zeusd-socket PATH, --cdi-dir DIR, --check";
 
 }  // namespace
 
@@ -23,18 +23,22 @@ const char* usage_text() {
          "  --listen ADDR:PORT  HTTP over TCP too; off unless asked for. Elsewhere than on a loopback address only\n"
          "                      with a token file (node.token_file)\n"
          "  --zeusd-socket PATH where the API of zeusd answers: power, clocks and energy (zeusd.socket)\n"
+         "  --cdi-dir DIR       where engines find shares (podman run --device headgate.io/share=NAME), or none; "
+         "root's:\n"
+         "                      /var/run/cdi (cdi.dir)\n"
          "  --check             says whether it would start here with this configuration, and ends\n"
          "  --help, --version\n\n"
          "SIGHUP reads the configuration again, SIGTERM ends; tenants run on under their limits.\n";
 }
 
 Result<Options> parse(int argc, char** argv) {
-  const std::array<option, 10> known = {{{"sim", optional_argument, nullptr, 's'},
+  const std::array<option, 11> known = {{{"sim", optional_argument, nullptr, 's'},
                                          {"config", required_argument, nullptr, 'c'},
                                          {"socket", required_argument, nullptr, 'p'},
                                          {"state", required_argument, nullptr, 'd'},
                                          {"listen", required_argument, nullptr, 'l'},
                                          {"zeusd-socket", required_argument, nullptr, 'z'},
+                                         {"cdi-dir", required_argument, nullptr, 'i'},
                                          {"check", no_argument, nullptr, 'k'},
                                          {"help", no_argument, nullptr, 'h'},
                                          {"version", no_argument, nullptr, 'v'},
@@ -54,6 +58,7 @@ Result<Options> parse(int argc, char** argv) {
       case 'd': options.state = value; break;
       case 'l': options.listen = value; break;
       case 'z': options.zeusd_socket = value; break;
+      case 'i': options.cdi_dir = value; break;
       case 'k': options.check = true; break;
       case 'h': options.help = true; break;
       case 'v': options.version = true; break;

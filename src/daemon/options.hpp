@@ -14,6 +14,7 @@ struct Options {
   std::string socket;                   // "" for RUNTIME/control/headgate.sock
   std::string state;                    // directory; "" for the usual place
   std::string listen;                   // ADDR:PORT; "" as the configuration says
+  std::string cdi_dir;                  // of CDI files, or none; "" as the configuration says
   std::string zeusd_socket;             // of the API of zeusd; "" as the configuration says
   bool check = false;                   // the configuration, and nothing else
   bool help = false, version = false;

@@ -13,6 +13,7 @@ bool overridden(std::string_view key, const Options& options) {
   if (key.starts_with("defaults.")) return true;
   if (key == "node.listen") return !options.listen.empty();
   if (key == "zeusd.socket") return !options.zeusd_socket.empty();
+  if (key == "cdi.dir") return !options.cdi_dir.empty();
   if (key == "node.nvml") return options.simulate.has_value();
   if (key == "sim.profile") return !options.simulate || !options.simulate->empty();
   return false;

@@ -9,6 +9,7 @@
 #include "base/whole_number.hpp"
 #include "guest/grant/select.hpp"
 #include "guest/grant/size.hpp"
+#include "oci/cdi_names.hpp"
 
 namespace headgate::node {
 namespace {
@@ -233,6 +234,10 @@ Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share*
   if (before == nullptr) {
     share.name = order.name.value_or("");
     if (auto named = tenancy::check_name(share.name); !named) return std::unexpected(named.error());
+    // Older shares may have such a name; containers cannot be given them.
+    if (!oci::is_device_name(share.name))
+      return fail(ErrorCode::usage, "'" + share.name + "' cannot name a new share: it is no name of a CDI device",
+                  "accepted: 1 to 63 letters, digits, '-', '_' or '.', a letter or digit first and last");
     if (gpus.empty())
       return fail(ErrorCode::unreachable, "the NVIDIA driver knows no GPU here",
                   "headgated --sim uses a simulated one");

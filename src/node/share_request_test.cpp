@@ -45,6 +45,23 @@ TEST(Order, NothingSaidIsTheGpuWithTheMostToSellAndNoLimit) {
   EXPECT_EQ(share->devices[0].guarantee_ppm, 0u);
 }
 
+TEST(Order, ANewNameIsOneOfACdiDevice) {
+  for (const char* bad : {"_a", "a_", "a-", "a."}) {
+    ShareRequest o = order();
+    o.name = bad;
+    const auto share = made(o);
+    ASSERT_FALSE(share) << bad;
+    EXPECT_EQ(share.error().message,
+              "'" + std::string(bad) + "' cannot name a new share: it is no name of a CDI device");
+  }
+  ShareRequest o = order();
+  o.name = "0.a_b-9";
+  EXPECT_TRUE(made(o));
+  tenancy::Share old = *made(o);
+  old.name = "old_";
+  EXPECT_TRUE(made(order(), &old)) << "one that exists is changed as before";
+}
+
 TEST(Order, WhatCannotBeLookedUpInTimeIsNoNameThatIsNotKnown) {
   ShareRequest o = order();
   o.users = {{"bob", "slow"}};

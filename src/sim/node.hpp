@@ -23,7 +23,7 @@ struct NodeFile;
 // bare::host_ns(): the node's time, also for programs in time namespaces.
 [[nodiscard]] std::uint64_t clock_ns();
 
-// HEADGATE_SIM_DIR, or an error that says to set it.
+// HEADGATE_SIM_DIR, else the node that is mounted into this container, or an error that says to set it.
 [[nodiscard]] Result<std::string> node_directory();
 
 // Makes the directory (parents not) and the node of this profile; where its node_seed is 0, with a seed of the directory's own.

@@ -4,6 +4,8 @@
 #include <sys/mman.h>
 #include <sys/random.h>
 #include <sys/stat.h>
+#include <unistd.h>
+
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
@@ -18,6 +20,8 @@ namespace headgate::sim {
 namespace {
 
 const char kRemoveIt[] = "end what uses the node and remove the file; the next program makes it anew";
+// Where a container has its node, so that one with nothing in its environment finds it too (oci/share_device.hpp).
+const char kMountedNode[] = "/run/headgate/simulated-node";
 const char kHint[] = "name a directory you may write to in HEADGATE_SIM_DIR";
 
 Result<UniqueFd> open_directory(const std::string& directory, bool create) {
@@ -206,6 +210,7 @@ Result<void> open_to_all(const std::string& directory) {
 
 Result<std::string> node_directory() {
   const char* directory = std::getenv("HEADGATE_SIM_DIR");
+  if ((!directory || !*directory) && ::access(kMountedNode, F_OK) == 0) return std::string(kMountedNode);
   if (!directory || !*directory) {
     return fail(ErrorCode::usage, "HEADGATE_SIM_DIR is not set: which simulated node?",
                 "export HEADGATE_SIM_DIR=DIRECTORY");

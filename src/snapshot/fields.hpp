@@ -191,6 +191,8 @@ void each_field(Share& s, Visit&& visit) {
   visit("uids", s.uids);
   visit("gids", s.gids);
   visit("processes", s.processes);
+  visit("cdi_file", s.cdi_file);
+  visit("cdi_problem", s.cdi_problem);
   visit("frozen_processes", s.frozen_processes);
   visit("freezes", s.freezes);
   visit("thaws", s.thaws);

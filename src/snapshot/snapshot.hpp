@@ -173,7 +173,10 @@ struct Share {
   std::vector<std::string> users, groups;        // who else may enter, by name, or by number where there is none
   std::vector<std::uint32_t> uids, gids;         // the same by number
   std::uint32_t processes = 0;
-  std::uint32_t frozen_processes = 0;    // idle, with their memory on the host
+  std::uint32_t frozen_processes = 0;  // idle, with their memory on the host
+  // Of its CDI file, by which engines start containers in it: where it lies; and why there is none, or it is not up to date.
+  // Both empty without a daemon.
+  std::string cdi_file, cdi_problem;
   std::uint64_t freezes = 0, thaws = 0;  // how often memory of its processes went to the host, and came back
   std::vector<ShareDevice> devices;
 

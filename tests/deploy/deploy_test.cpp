@@ -72,9 +72,9 @@ const Json& board() {
 // What the promises over restarts and reboots rest on: systemd would accept the unit without any of it.
 TEST(UnitPromises, KeepsThePagesOverARestartIsWatchedAndIsThereBeforeContainers) {
   const std::string unit = "\n" + text_of(DEPLOY_DIR "/systemd/headgated.service");
-  for (const char* line : {"Type=notify", "WatchdogSec=", "RuntimeDirectory=headgate", "RuntimeDirectoryPreserve=yes",
-                           "StateDirectory=headgate", "Restart=on-failure", "NoNewPrivileges=yes",
-                           "ProtectSystem=strict", "ReadWritePaths=-/run/zeusd"})
+  for (const char* line : {"Type=notify", "WatchdogSec=", "RuntimeDirectory=headgate cdi\n",
+                           "RuntimeDirectoryPreserve=yes", "StateDirectory=headgate", "Restart=on-failure",
+                           "NoNewPrivileges=yes", "ProtectSystem=strict", "ReadWritePaths=-/run/zeusd"})
     EXPECT_NE(unit.find(std::string("\n") + line), std::string::npos) << line;
   const auto before = all_of(unit, R"(\nBefore=([^\n]+))");
   ASSERT_EQ(before.size(), 1u);

@@ -9,6 +9,7 @@
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "cli/run/low_ceiling.hpp"
+#include "cli/share/container_lines.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/term/records.hpp"
 #include "cli/top/top.hpp"
@@ -127,7 +128,9 @@ Result<std::string> extended(const Invocation& invocation, const http::Endpoint&
 
 // How many processes the smallest of its limits has room for, where the size of a context is known.
 std::string process_room_text(const snapshot::Share& share) {
-  const auto room_on = [](const snapshot::ShareDevice& device) { return *device.memory_limit_bytes / device.context_bytes; };
+  const auto room_on = [](const snapshot::ShareDevice& device) {
+    return *device.memory_limit_bytes / device.context_bytes;
+  };
   const snapshot::ShareDevice* tightest = nullptr;
   for (const auto& device : share.devices) {
     if (!device.memory_limit_bytes || device.context_bytes == 0) continue;
@@ -135,15 +138,21 @@ std::string process_room_text(const snapshot::Share& share) {
   }
   if (tightest == nullptr) return "";
   const std::uint64_t room = room_on(*tightest);
-  return "its memory has room for " + (room == 0 ? "no process" : room == 1 ? "1 process" : std::to_string(room) + " processes") +
+  return "its memory has room for " +
+         (room == 0   ? "no process"
+          : room == 1 ? "1 process"
+                      : std::to_string(room) + " processes") +
          ": a CUDA context takes " + bytes_text(tightest->context_bytes) + "\n";
 }
 
 // As above, of limits that were just said.
 Result<std::string> changed(const Invocation& invocation, const http::Endpoint& daemon, const std::string& reply) {
   const bool said = invocation.order.contains("compute") || invocation.order.contains("burst");
-  if (const auto share = snapshot::from_json<snapshot::Share>(reply); share && said)
-    remark_on_low_ceiling(*share, invocation.voice);
+  const auto share = snapshot::from_json<snapshot::Share>(reply);
+  if (share && said) remark_on_low_ceiling(*share, invocation.voice);
+  // The share is there all the same; without a directory for such files none is missed.
+  if (share && invocation.voice.talk && !share->cdi_file.empty() && !share->cdi_problem.empty())
+    say("the share '" + harmless(share->name) + "' has no CDI file: " + harmless(share->cdi_problem));
   const std::string row = TRY(shown(invocation, daemon, reply));
   if (!is_table(invocation.voice.format)) return row;
   return row + process_room_text(TRY(snapshot::from_json<snapshot::Share>(reply)));
@@ -272,7 +281,8 @@ Result<std::string> share_command(const Invocation& invocation) {
     const std::string reply = TRY(ask(daemon, "GET", share));
     const std::string row = TRY(shown(invocation, daemon, reply));
     if (!is_table(invocation.voice.format)) return row;
-    return row + settings_text(TRY(snapshot::from_json<snapshot::Share>(reply)), invocation.voice);
+    const auto shown_share = TRY(snapshot::from_json<snapshot::Share>(reply));
+    return row + settings_text(shown_share, invocation.voice) + container_lines(shown_share);
   }
   if (word == "share create") {
     Invocation named = invocation;

@@ -9,13 +9,14 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "podman.hpp"
+
 namespace headgate::e2e {
 namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-constexpr unsigned kNobody = 65534;
 constexpr const char* kUnified = "/sys/fs/cgroup/unified";
 
 std::string quoted(const std::vector<std::string>& words) {
@@ -88,78 +89,6 @@ class Runtime : public Engine {
   }
 
   std::string name_, id_ = new_container_id();
-};
-
-class Podman : public Engine {
- public:
-  explicit Podman(bool rootless) : rootless_(rootless) {
-    for (const char* each : {"root", "run", "tmp", "home", "xdg"}) fs::create_directories(path() + "/" + each);
-    // No locks in /dev/shm, no journal; limits that need no raising, which a container of ours may not.
-    std::ofstream(path() + "/containers.conf")
-        << "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\n"
-           "[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"none\"\nlock_type = \"file\"\n"
-           "runtime = \"runc\"\n";
-    ::chmod((path() + "/xdg").c_str(), 0700);
-  }
-  ~Podman() override {
-    if (!lacks().empty()) return;
-    // The second ends the process that keeps a user's namespaces.
-    for (const char* words : {"rm --force --all --time 0", "system migrate"}) [[maybe_unused]]
-      const int done = std::system((quoted(command()) + words + " >/dev/null 2>&1").c_str());
-    remove_cgroups();
-  }
-  Podman(const Podman&) = delete;
-  Podman& operator=(const Podman&) = delete;
-
-  [[nodiscard]] std::string lacks() const override {
-    if (::access("/usr/bin/podman", X_OK) != 0) return "there is no /usr/bin/podman";
-    if (::access("/usr/sbin/runc", X_OK) != 0) return "there is no /usr/sbin/runc";
-    if (::geteuid() != 0) return "only root may run it, and become the user who runs it";
-    if (::access("/sys/fs/cgroup", W_OK) != 0) return "there are no cgroups to be made here";
-    return {};
-  }
-
-  [[nodiscard]] std::vector<std::string> line(const std::vector<Mount>& mounts,
-                                              const std::vector<std::string>& environment,
-                                              const std::vector<std::string>& words) override {
-    const std::string rootfs = tree(mounts);
-    if (rootless_) {
-      [[maybe_unused]] const int given = std::system(("chown -R 65534:65534 '" + path() + "'").c_str());
-    }
-    std::vector<std::string> all = command();
-    all.insert(all.end(),
-               {"run", "--rm", "--interactive", "--network=none", "--log-driver=none", "--cidfile=" + path() + "/id"});
-    if (!rootless_) all.insert(all.end(), {"--cgroup-parent", cgroup()});
-    for (const Mount& mount : mounts)
-      all.push_back("--volume=" + mount.from + ":" + mount.to + (mount.writable ? "" : ":ro"));
-    for (const std::string& variable : environment) all.push_back("--env=" + variable);
-    all.insert(all.end(), {"--rootfs", rootfs});
-    all.insert(all.end(), words.begin(), words.end());
-    return all;
-  }
-
-  // podman#6434: without root it makes no cgroups where version 2 does not rule alone.
-  [[nodiscard]] std::string where() const override {
-    std::string id;
-    std::ifstream(path() + "/id") >> id;
-    const bool shown = !rootless_ || ::access("/sys/fs/cgroup/cgroup.controllers", F_OK) == 0;
-    return shown ? "podman " + id.substr(0, 12) : std::string();
-  }
-
-  [[nodiscard]] unsigned user() const override { return rootless_ ? kNobody : 0; }
-
- private:
-  [[nodiscard]] std::vector<std::string> command() const {
-    std::vector<std::string> words = {"/usr/bin/env", "-i", "PATH=/usr/sbin:/usr/bin:/sbin:/bin",
-                                      "HOME=" + path() + "/home", "CONTAINERS_CONF=" + path() + "/containers.conf"};
-    if (rootless_) words.push_back("XDG_RUNTIME_DIR=" + path() + "/xdg");
-    if (rootless_) words.insert(words.end(), {"setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"});
-    words.insert(words.end(), {"podman", "--root", path() + "/root", "--runroot", path() + "/run", "--tmpdir",
-                               path() + "/tmp", "--storage-driver", "vfs"});
-    return words;
-  }
-
-  bool rootless_;
 };
 
 }  // namespace

@@ -1,0 +1,50 @@
+#include "cli/share/container_lines.hpp"
+
+#include <gtest/gtest.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include <filesystem>
+
+namespace headgate::cli {
+namespace {
+
+snapshot::Share share_with(const std::string& file, const std::string& problem = {}) {
+  snapshot::Share share;
+  share.name = "a";
+  share.cdi_file = file;
+  share.cdi_problem = problem;
+  return share;
+}
+
+TEST(ContainerLines, AreReadyToBeRun) {
+  // A file that is there, and not where engines look.
+  std::string file = (std::filesystem::temp_directory_path() / "headgate-cdi-XXXXXX").string();
+  const int fd = ::mkstemp(file.data());
+  ASSERT_GE(fd, 0);
+  ::close(fd);
+  EXPECT_EQ(container_lines(share_with(file)),
+            "containers in this share:\n"
+            "  podman run --device headgate.io/share=a IMAGE\n"
+            "  docker run --device headgate.io/share=a IMAGE    # Docker 25 or newer\n"
+            "  devices: [\"headgate.io/share=a\"]    # a service of Compose\n"
+            "engines look in /etc/cdi and /var/run/cdi unless they are told of " +
+                std::filesystem::path(file).parent_path().string() + "\n");
+  std::filesystem::remove(file);
+}
+
+TEST(ContainerLines, SayWhyThereIsNoFile) {
+  EXPECT_EQ(container_lines(share_with("/var/run/cdi/x.json", "the disk is full")),
+            "no container can be given this share by --device: the disk is full\n");
+  EXPECT_EQ(container_lines(share_with("", "cdi.dir is none")),
+            "no container can be given this share by --device: cdi.dir is none\n");
+  EXPECT_EQ(cdi_trouble(share_with("/nowhere/x.json")),
+            "there is no /nowhere/x.json; headgated writes it again within a second");
+  if (::geteuid() != 0) {
+    EXPECT_EQ(cdi_trouble(share_with("/etc/shadow")), "/etc/shadow cannot be read by you: Permission denied");
+  }
+  EXPECT_EQ(container_lines(share_with("")), "") << "of a run without a daemon";
+}
+
+}  // namespace
+}  // namespace headgate::cli

@@ -1,0 +1,61 @@
+// Keeps a CDI file for each share, by which engines start containers in it (`podman run --device headgate.io/share=NAME`). Each
+// file is whole at every moment, and there before anyone is told that the share is. A file that cannot be written is an event and a
+// problem of the share, never the end of the daemon. For the daemon's loop only.
+#pragma once
+
+#include <map>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+#include "config/config.hpp"
+#include "daemon/gpu_documents.hpp"
+#include "daemon/options.hpp"
+#include "observe/event_log.hpp"
+#include "oci/cdi_document.hpp"
+#include "snapshot/snapshot.hpp"
+#include "tenancy/shares.hpp"
+
+namespace headgate::daemon {
+
+class CdiFiles {
+ public:
+  // --cdi-dir, else cdi.dir, else root's usual place; empty: no files. Errors: usage, naming the option or the key.
+  [[nodiscard]] static Result<std::string> directory_of(const config::Config& config, const Options& options);
+
+  // `simulated_node`: its directory; empty on a real node, where NVIDIA's CDI documents tell of `gpus`. Both references must
+  // outlive it.
+  CdiFiles(std::string directory, const std::string& simulated_node, const std::vector<snapshot::Gpu>& gpus,
+           tenancy::Shares& shares, observe::EventLog& events);
+
+  // Writes the files of all shares, and removes those of shares that are gone. Files of others are left alone.
+  void start();
+  void add(const std::string& share);
+  void remove(const std::string& share);
+  // Each second: writes again what somebody removed, what could not be written, and all when NVIDIA's documents have changed.
+  void keep();
+  // Where the files lie, and why one does not.
+  void write_into(snapshot::Snapshot& snapshot) const;
+
+ private:
+  [[nodiscard]] std::string path_of(const std::string& share) const;
+  [[nodiscard]] Result<oci::Edits> driver_of(const tenancy::Share& share) const;
+  Result<void> write(const std::string& name) const;
+  Result<void> write_preload_list() const;
+  void note(const std::string& share, const Result<void>& written);
+  void remove_stale() const;
+
+  const std::string directory_, preload_list_;
+  tenancy::Shares& shares_;
+  observe::EventLog& events_;
+  std::string limiter_;
+  std::optional<oci::Edits> simulated_driver_;
+  std::vector<oci::GpuRef> gpus_;
+  GpuDocuments documents_;
+  std::string lack_;                             // why there can be no file; empty: there can
+  std::map<std::string, std::string> problems_;  // by share; empty text: its file is written
+};
+
+}  // namespace headgate::daemon
