@@ -19,7 +19,7 @@ constexpr std::uint32_t kWrapperMagic = 0x466243b1, kContainerMagic = 0xba55ed50
 constexpr std::uint16_t kPtx = 1, kCubin = 2;
 constexpr std::uint16_t kMachine = 190;  // EM_CUDA
 // What no real image has more of; a loop over a damaged one ends.
-constexpr std::uint32_t kMaxEntries = 4096, kMaxContainers = 4096, kMaxSections = 1u << 20;
+constexpr std::uint32_t kMaxEntries = 4096, kMaxContainers = 4096;
 // No file of kernels is larger; its size is not told.
 constexpr std::uint64_t kLargestFile = 2ull << 30;
 
@@ -79,8 +79,7 @@ bool is_global(std::uint64_t names, const Elf64_Shdr& section) {
 ImageNeeds of_cubin(std::uint64_t image) {
   Elf64_Ehdr head;
   if (!read(image, head) || head.e_ident[EI_CLASS] != ELFCLASS64 || head.e_machine != kMachine ||
-      head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shnum == 0 || head.e_shnum > kMaxSections ||
-      head.e_shoff > kLargestFile)
+      head.e_shentsize != sizeof(Elf64_Shdr) || head.e_shnum == 0 || head.e_shoff > kLargestFile)
     return {};
   const auto section_at = [&](unsigned index) { return image + head.e_shoff + index * sizeof(Elf64_Shdr); };
   Elf64_Shdr strings;
@@ -102,6 +101,18 @@ ImageNeeds of_cubin(std::uint64_t image) {
   return needs;
 }
 
+// Whether a NUL ends the text within so many bytes, all of them mapped.
+bool ends_within(std::uint64_t text, std::uint64_t bytes) {
+  char part[256];
+  for (std::uint64_t at = 0; at < bytes;) {
+    const std::size_t length = bytes - at < sizeof part ? static_cast<std::size_t>(bytes - at) : sizeof part;
+    if (!read_at(text + at, part, length)) return false;
+    if (std::memchr(part, '\0', length) != nullptr) return true;
+    at += length;
+  }
+  return false;
+}
+
 // What comes of text is not larger than the text.
 ImageNeeds of_ptx(const char* text) {
   return {.static_bytes = static_bytes(text), .code_bytes = std::strlen(text), .told = true};
@@ -121,7 +132,7 @@ bool is_better(const Entry& entry, const Entry& chosen, unsigned architecture) {
 ImageNeeds of_container(std::uint64_t address, unsigned architecture) {
   Container container;
   if (!read(address, container) || container.magic != kContainerMagic) return {};
-  std::uint64_t at = address + container.header_bytes, payload = 0;
+  std::uint64_t at = plus(address, container.header_bytes), payload = 0;
   const std::uint64_t end = plus(at, container.bytes);
   Entry chosen{};
   for (std::uint32_t i = 0; i < kMaxEntries && at < end; ++i) {
@@ -132,7 +143,9 @@ ImageNeeds of_container(std::uint64_t address, unsigned architecture) {
   }
   if (chosen.kind == 0) return {};
   if ((chosen.flags & kPacked) != 0) return {.code_bytes = chosen.full_bytes};
-  return chosen.kind == kCubin ? of_cubin(payload) : of_ptx(reinterpret_cast<const char*>(payload));
+  if (chosen.kind == kCubin) return of_cubin(payload);
+  if (!ends_within(payload, chosen.padded_bytes)) return {};
+  return of_ptx(reinterpret_cast<const char*>(payload));
 }
 
 void add(ImageNeeds& sum, const ImageNeeds& more) {
