@@ -86,6 +86,18 @@ Fields quota() {
   };
 }
 
+Fields power_fields(BodyKind kind) {
+  Fields all = {{"gpus", gpus, "which GPUs", "indices or UUIDs, or \"all\"", true},
+                {"dry_run", flag, "whether only to tell what would change", "true or false"}};
+  if (kind == BodyKind::power_reset) return all;
+  all.push_back({"settings", power_settings, "what to set", "an object; not beside profile"});
+  all.push_back({"profile", text, "a profile to set", "a name of GET /v1/power/profiles"});
+  if (kind == BodyKind::power_settings) return all;
+  all.push_back({"holder_pid", whole, "the process with which the lease ends", "a process of the caller's"});
+  all.push_back({"ttl_s", whole, "after how many seconds without a heartbeat it ends", "1 to 2592000"});
+  return all;
+}
+
 }  // namespace
 
 std::string_view schema_name(BodyKind kind) {
@@ -97,13 +109,18 @@ std::string_view schema_name(BodyKind kind) {
     case BodyKind::share_changes: return "ShareChanges";
     case BodyKind::quota: return "QuotaRequest";
     case BodyKind::gpu_change: return "GpuChange";
+    case BodyKind::power_settings: return "PowerSettingsRequest";
+    case BodyKind::power_reset: return "PowerResetRequest";
+    case BodyKind::power_lease: return "PowerLeaseRequest";
   }
   return "";
 }
 
 const std::vector<BodyField>& fields(BodyKind kind) {
   static const Fields nothing, of_request = share_request(), of_change = share_fields(), of_quota = quota(),
-                               of_gpu = gpu_change();
+                               of_gpu = gpu_change(), of_power = power_fields(BodyKind::power_settings),
+                               of_reset = power_fields(BodyKind::power_reset),
+                               of_lease = power_fields(BodyKind::power_lease);
   switch (kind) {
     case BodyKind::none:
     case BodyKind::anything: break;
@@ -112,6 +129,9 @@ const std::vector<BodyField>& fields(BodyKind kind) {
     case BodyKind::share_changes: return of_change;
     case BodyKind::quota: return of_quota;
     case BodyKind::gpu_change: return of_gpu;
+    case BodyKind::power_settings: return of_power;
+    case BodyKind::power_reset: return of_reset;
+    case BodyKind::power_lease: return of_lease;
   }
   return nothing;
 }

@@ -9,9 +9,21 @@
 namespace headgate::api {
 
 // share_changes: an object with a share_change for each share that is named, under its name.
-enum class BodyKind { none, anything, share_request, share_change, share_changes, quota, gpu_change };
+enum class BodyKind {
+  none,
+  anything,
+  share_request,
+  share_change,
+  share_changes,
+  quota,
+  gpu_change,
+  power_settings,
+  power_reset,
+  power_lease
+};
 
-enum class FieldType { text, flag, texts, text_or_whole };
+// gpus: a list of indices and UUIDs, or "all"; power_settings: the schema of that name.
+enum class FieldType { text, flag, texts, text_or_whole, whole, gpus, power_settings };
 
 struct BodyField {
   std::string_view name;

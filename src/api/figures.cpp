@@ -55,13 +55,18 @@ void Tally::account(const snapshot::Snapshot& snapshot) {
     if (!process.share.empty()) continue;
     for (const auto& device : process.devices) workers[device.uuid] += device.busy_ratio == 0.0 ? 0 : 1;
   }
-  for (const auto& [key, mine] : mine_s) {
-    const auto& uuid = key.second;
-    const auto now = energy_mj.find(uuid), then = energy_mj_.find(uuid);
-    if (now == energy_mj.end() || then == energy_mj_.end() || now->second < then->second) continue;
-    const double joules = static_cast<double>(now->second - then->second) / 1e3;
-    sums_.share_energy[{key.first, uuid, workers[uuid] == 1 ? "exclusive" : "model"}] +=
-        joules * mine / std::max(seconds, held_s[uuid]);
+  for (const auto& [uuid, now] : energy_mj) {
+    const auto then = energy_mj_.find(uuid);
+    if (then == energy_mj_.end() || now < then->second) continue;
+    const double joules = static_cast<double>(now - then->second) / 1e3;
+    double charged = 0;
+    for (const auto& [key, mine] : mine_s) {
+      if (key.second != uuid) continue;
+      const double part = joules * mine / std::max(seconds, held_s[uuid]);
+      sums_.share_energy[{key.first, uuid, workers[uuid] == 1 ? "exclusive" : "model"}] += part;
+      charged += part;
+    }
+    sums_.unattributed_energy[uuid] += joules - charged;
   }
   // A share that has ended takes its sums along.
   std::erase_if(sums_.share_energy, [&](const auto& entry) {

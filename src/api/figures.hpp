@@ -31,8 +31,9 @@ class Tally {
     std::map<std::string, std::uint64_t> events;                              // by kind
     // Joules by share, GPU's UUID and method (account() in figures.cpp).
     std::map<std::tuple<std::string, std::string, std::string>, double> share_energy;
-    std::optional<std::uint64_t> clients;  // connections now
-    std::optional<double> scrape_seconds;  // what the page before this one took
+    std::map<std::string, double> unattributed_energy;  // joules that no share is charged, by GPU's UUID
+    std::optional<std::uint64_t> clients;               // connections now
+    std::optional<double> scrape_seconds;               // what the page before this one took
   };
 
   // A reason that a snapshot shows counts for the time since the snapshot before, at most `kLongestGap`: NVML says what

@@ -82,6 +82,24 @@ TEST(Tally, AGpusEnergyIsAShareSByItsPartOfTheTimeAndIdleEnergyIsNobodys) {
   EXPECT_DOUBLE_EQ(sums.at(Key("a", "GPU-1", "model")), 200);
 }
 
+// A cap halves the power from one second to the next: what the shares are charged and what nobody is add up to the counter.
+TEST(Tally, EnergyOfAGpusShareAndTheRestAddUpToItsCounterAcrossACap) {
+  Tally tally;
+  double a = 0, b = 0;
+  std::uint64_t joules = 1000;
+  for (int second = 1; second <= 600; ++second) {
+    tally.look(powered(second, joules, {{"a", a}, {"b", b}}));
+    joules += second < 300 ? 350 : 175;
+    a += second % 3 == 0 ? 0.2 : 0.7;
+    b += second % 5 == 0 ? 0.0 : 0.3;
+  }
+  double shares = 0;
+  for (const auto& [key, charged] : tally.sums().share_energy) shares += charged;
+  const double counted = 299 * 350.0 + 300 * 175.0;
+  EXPECT_NEAR(shares + tally.sums().unattributed_energy.at("GPU-1"), counted, counted / 1e9);
+  EXPECT_GT(shares, counted / 2);
+}
+
 TEST(Tally, EventsOfSeveralThreadsAreAllCounted) {
   Tally tally;
   const auto add = [&tally] {

@@ -49,6 +49,18 @@ void collect_gpu_info(const MetricInput& in, Samples& out) {
                    1});
 }
 
+void collect_power_limits(const MetricInput& in, Samples& out) {
+  for (const Gpu& gpu : in.snapshot.gpus) {
+    const auto add = [&](const char* kind, const std::optional<std::uint32_t>& limit_mw) {
+      if (limit_mw) out.push_back({{{"uuid", uuid_of(gpu)}, {"kind", kind}}, *number(limit_mw, kMilli)});
+    };
+    add("requested", gpu.power_limit_requested_mw);
+    add("enforced", gpu.power_limit_mw);
+    add("min", gpu.power_limit_min_mw);
+    add("max", gpu.power_limit_max_mw);
+  }
+}
+
 void collect_clocks(const MetricInput& in, Samples& out) {
   for (const Gpu& gpu : in.snapshot.gpus) {
     if (in.snapshot.node.nvml_released) return;
@@ -123,10 +135,23 @@ std::vector<MetricRow> gpu_rows() {
              [](const Gpu& g) { return number(g.decoder_busy_ratio); }),
       of_gpu("headgate_gpu_power_watts", kGauge, "Power drawn.",
              [](const Gpu& g) { return number(g.power_mw, kMilli); }),
-      of_gpu("headgate_gpu_power_limit_watts", kGauge, "Power limit in force.",
-             [](const Gpu& g) { return number(g.power_limit_mw, kMilli); }),
+      {{"headgate_gpu_power_limit_watts", kGauge, "uuid, kind",
+        "Power limit; kind is requested (asked for last), enforced (in force, which may be lower), min or max (what "
+        "the "
+        "card accepts)."},
+       collect_power_limits},
+      of_gpu("headgate_gpu_persistence_enabled", kGauge,
+             "0 where the driver forgets limits and clocks when its last program ends.",
+             [](const Gpu& g) { return g.persistence ? Value(*g.persistence ? 1 : 0) : std::nullopt; }),
       of_gpu("headgate_gpu_energy_joules_total", kCounter, "Energy used since the driver was loaded.",
              [](const Gpu& g) { return number(g.energy_mj, kMilli); }),
+      {{"headgate_gpu_unattributed_energy_joules_total", kCounter, "uuid",
+        "Energy that no share is charged for: the GPU idled, or others worked there. With the energy of its shares it "
+        "is "
+        "what the GPU's own counter grew by while the daemon looked."},
+       [](const MetricInput& in, Samples& out) {
+         for (const auto& [uuid, joules] : in.own.sums.unattributed_energy) out.push_back({{{"uuid", uuid}}, joules});
+       }},
       of_gpu(
           "headgate_gpu_half_precision_flops", kGauge,
           "Dense FP16 operations in a second, by the maker's data sheet; times a share's rate of GPU seconds, what it "

@@ -41,6 +41,10 @@ Gpu l40s() {
   gpu.sm_active_ratio = 0.62;
   gpu.power_mw = 298125;
   gpu.power_limit_mw = 300000;
+  gpu.power_limit_requested_mw = 310000;
+  gpu.power_limit_min_mw = 100000;
+  gpu.power_limit_max_mw = 350000;
+  gpu.persistence = true;
   gpu.energy_mj = 123456789;
   gpu.temperature_celsius = 71;
   gpu.sm_clock_mhz = 2520;
@@ -159,6 +163,7 @@ DaemonFigures own() {
   figures.sums.clients = 2;
   figures.sums.scrape_seconds = 0.0004;
   figures.sums.throttled_seconds = {{{"GPU-9c2f", "power cap"}, 12.5}};
+  figures.sums.unattributed_energy = {{"GPU-9c2f", 750.25}};
   figures.sums.share_energy = {{{"alice.train", "GPU-9c2f", "exclusive"}, 1250.5},
                                {{"alice.train", "GPU-9c2f", "model"}, 99},
                                {{"gone", "GPU-9c2f", "model"}, 1}};

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "api/schemas.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::api {
@@ -84,6 +85,10 @@ Json type_schema(FieldType type) {
     case FieldType::text: return {{"type", {"string", "null"}}};
     case FieldType::flag: return {{"type", {"boolean", "null"}}};
     case FieldType::text_or_whole: return {{"type", {"string", "integer", "null"}}, {"minimum", 0}};
+    case FieldType::whole: return {{"type", "integer"}, {"minimum", 1}};
+    case FieldType::power_settings: return reference("PowerSettings");
+    case FieldType::gpus:
+      return {{"type", {"array", "string"}}, {"items", {{"type", {"string", "integer"}}, {"minimum", 0}}}};
     case FieldType::texts: return {{"type", {"array", "null"}}, {"items", {{"type", "string"}}}};
   }
   return {};
@@ -106,68 +111,9 @@ Json body_schema(BodyKind kind) {
   return schema;
 }
 
-struct Property {
-  const char* name;
-  Json schema;
-  bool required = true;
-};
-
-Json object_schema(const std::vector<Property>& properties) {
-  Json schema = {
-      {"type", "object"}, {"properties", Json::object()}, {"required", Json::array()}, {"additionalProperties", false}};
-  for (const auto& [name, of, required] : properties) {
-    schema["properties"][name] = of;
-    if (required) schema["required"].push_back(name);
-  }
-  return schema;
-}
-
-// What is no struct of a snapshot: the error (base/result.hpp) as http/ writes it, and the small replies of the
-// service.
-void add_small_schemas(Json& all) {
-  const Json text = {{"type", "string"}}, whole = {{"type", "integer"}, {"minimum", 0}};
-  const Json maybe_whole = {{"type", {"integer", "null"}}, {"minimum", 0}};
-  const auto said = [](const char* words) { return Json{{"type", "string"}, {"description", words}}; };
-  all["Error"] = object_schema({{"code", said("one word, for programs")},
-                                {"message", said("what was wrong, with the value")},
-                                {"hint", said("what is accepted, or what to do; may be empty")}});
-  all["Status"] = object_schema({{"status", text}});
-  all["Nothing"] = object_schema({});
-  all["Released"] = object_schema({{"released_s", whole}});
-  all["Quota"] = object_schema({{"user", whole, false},
-                                {"group", whole, false},
-                                {"everyone", {{"type", "boolean"}}, false},
-                                {"memory_bytes", maybe_whole},
-                                {"compute_ratio", {{"type", {"number", "null"}}}},
-                                {"shares", maybe_whole},
-                                {"ttl_ns", maybe_whole},
-                                {"weight", maybe_whole},
-                                {"class", {{"type", {"string", "null"}}}}});
-  all["ChannelClients"] = object_schema({{"clients", {{"type", "array"}, {"items", text}}}});
-  const Json task =
-      object_schema({{"id", whole}, {"kind", text}, {"state", text}, {"attempt", whole}, {"age_ms", whole}});
-  all["ChannelClient"] = object_schema(
-      {{"client", text}, {"streams", whole}, {"polls", whole}, {"tasks", {{"type", "array"}, {"items", task}}}});
-  const Json leased = object_schema({{"id", whole},
-                                     {"attempt", whole},
-                                     {"kind", text},
-                                     {"lease_ms", whole},
-                                     {"expires_ms", whole},
-                                     {"payload", {{"description", "what is asked, by kind: docs/channel.md"}}}});
-  all["ChannelTasks"] = object_schema({{"tasks", {{"type", "array"}, {"items", leased}}}});
-  all["ChannelLease"] = object_schema({{"lease_ms", whole}});
-  all["ChannelSettled"] = object_schema({{"state", text}});
-  all["Entry"] = object_schema({{"share", text},
-                                {"runtime_dir", text},
-                                {"directory", text},
-                                {"uuids", {{"type", "array"}, {"items", text}}},
-                                {"simulated_dir", text},
-                                {"thread_percentage", whole}});
-}
-
 Json schemas() {
   Json all = Json::parse(snapshot::schemas());
-  add_small_schemas(all);
+  all.update(Json::parse(small_schemas()));
   for (const Route& route : routes()) {
     if (!schema_name(route.body).empty()) all[schema_name(route.body)] = body_schema(route.body);
   }

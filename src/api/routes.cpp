@@ -251,6 +251,81 @@ std::vector<Route> quotas() {
   };
 }
 
+Parameter lease_id() { return {"id", Place::path, "the lease's id"}; }
+
+std::vector<Route> power_and_clocks() {
+  return {
+      {.operation = Operation::get_power,
+       .id = "getPower",
+       .method = "GET",
+       .path = "/v1/power",
+       .summary = "What each GPU is set to, what holds now, and which leases have it",
+       .replies = {one("Power")}},
+      {.operation = Operation::list_power_profiles,
+       .id = "listPowerProfiles",
+       .method = "GET",
+       .path = "/v1/power/profiles",
+       .summary = "Named settings of the configuration: [power.profile.NAME]",
+       .replies = {list("PowerProfile")}},
+      {.operation = Operation::set_power,
+       .id = "setPower",
+       .method = "POST",
+       .path = "/v1/power/settings",
+       .summary = "Set GPUs, and leave them so; where one fails the others are set, and the answer names it",
+       .body = BodyKind::power_settings,
+       .replies = {one("PowerOutcome")},
+       .errors = {400, 403, 404}},
+      {.operation = Operation::reset_power,
+       .id = "resetPower",
+       .method = "POST",
+       .path = "/v1/power/reset",
+       .summary = "Set GPUs to the site's own settings (power.at_start), and what these do not name to the driver's "
+                  "defaults",
+       .body = BodyKind::power_reset,
+       .replies = {one("PowerOutcome")},
+       .errors = {400, 403, 404}},
+      {.operation = Operation::list_leases,
+       .id = "listPowerLeases",
+       .method = "GET",
+       .path = "/v1/power/leases",
+       .summary = "The caller's leases; an administrator's answer has all",
+       .replies = {list("PowerLease")}},
+      {.operation = Operation::create_lease,
+       .id = "createPowerLease",
+       .method = "POST",
+       .path = "/v1/power/leases",
+       .summary = "Set GPUs until a process ends or a time is over, and then put the former values back; with dry_run "
+                  "the answer is that of setPower",
+       .body = BodyKind::power_lease,
+       .replies = {one("PowerOutcome"), one("PowerLease", 201)},
+       .errors = {400, 403, 404, 409, 500, 503}},
+      {.operation = Operation::end_lease,
+       .id = "endPowerLease",
+       .method = "DELETE",
+       .path = "/v1/power/leases/{id}",
+       .summary = "End a lease: the former values are put back",
+       .parameters = {lease_id()},
+       .replies = {one("Nothing")},
+       .errors = {404, 500}},
+      {.operation = Operation::keep_lease,
+       .id = "keepPowerLease",
+       .method = "POST",
+       .path = "/v1/power/leases/{id}/keep",
+       .summary = "End a lease and leave its settings: what was tried for a while is confirmed",
+       .parameters = {lease_id()},
+       .replies = {one("Nothing")},
+       .errors = {404, 500}},
+      {.operation = Operation::prolong_lease,
+       .id = "prolongPowerLease",
+       .method = "POST",
+       .path = "/v1/power/leases/{id}/heartbeat",
+       .summary = "Begin the time of a lease with ttl_s again",
+       .parameters = {lease_id()},
+       .replies = {one("PowerLease")},
+       .errors = {400, 404, 500}},
+  };
+}
+
 Parameter client_name() {
   return {"client", Place::path, "for whom the tasks are; headgated's own are for scheduler",
           "letters, digits, '.', '_', ':' and '-'"};
@@ -360,7 +435,8 @@ std::vector<Route> about_the_daemon() {
 const std::vector<Route>& routes() {
   static const std::vector<Route> all = [] {
     std::vector<Route> table;
-    for (auto* part : {node_and_gpus, shares, processes_and_events, quotas, task_channel, about_the_daemon}) {
+    for (auto* part :
+         {node_and_gpus, shares, processes_and_events, quotas, power_and_clocks, task_channel, about_the_daemon}) {
       for (Route& route : part()) table.push_back(std::move(route));
     }
     return table;

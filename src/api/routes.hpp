@@ -36,6 +36,15 @@ enum class Operation {
   set_quota,
   change_quota,
   remove_quota,
+  get_power,
+  list_power_profiles,
+  set_power,
+  reset_power,
+  list_leases,
+  create_lease,
+  end_lease,
+  keep_lease,
+  prolong_lease,
   channel_clients,
   channel_client,
   pull_tasks,
@@ -85,6 +94,11 @@ struct Route {
 // Answered by the task channel itself (channel::Channel::add_routes), not by the service.
 [[nodiscard]] constexpr bool is_of_channel(Operation operation) {
   return operation >= Operation::channel_clients && operation <= Operation::settle_task;
+}
+
+// Answered by PowerRoutes, not by the service.
+[[nodiscard]] constexpr bool is_of_power(Operation operation) {
+  return operation >= Operation::get_power && operation <= Operation::prolong_lease;
 }
 
 // In the order of the document; no method and path twice.

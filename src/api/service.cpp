@@ -125,6 +125,15 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::change_quota: return known(&Impl::change_quota);
       case Operation::remove_quota: return known(&Impl::remove_quota);
       case Operation::list_events: break;  // list_events() answers later
+      case Operation::get_power:
+      case Operation::list_power_profiles:
+      case Operation::set_power:
+      case Operation::reset_power:
+      case Operation::list_leases:
+      case Operation::create_lease:
+      case Operation::end_lease:
+      case Operation::keep_lease:
+      case Operation::prolong_lease:  // of PowerRoutes
       case Operation::channel_clients:
       case Operation::channel_client:
       case Operation::pull_tasks:
@@ -489,6 +498,8 @@ Service::~Service() { close(); }
 void Service::watch_release(std::function<void(const std::string&)> released) { impl_->released = std::move(released); }
 void Service::watch_doors(std::function<std::vector<std::string>()> shut) { impl_->shut_doors = std::move(shut); }
 
+observe::NodeSnapshot Service::fresh() { return impl_->fresh(); }
+void Service::changed() { impl_->changed_ns = steady_now_ns(); }
 void Service::process_ended() { impl_->ended_ns = steady_now_ns(); }
 
 void Service::close() {
@@ -512,11 +523,12 @@ http::Handler without_body(http::Handler handler) {
 
 }  // namespace
 
-http::Router Service::routes(channel::Channel& channel) {
+http::Router Service::routes(channel::Channel& channel, PowerRoutes* power) {
   http::Router router;
   channel.add_routes(router);
+  if (power != nullptr) power->add_routes(router);
   for (const Route& route : api::routes()) {
-    if (is_of_channel(route.operation)) continue;
+    if (is_of_channel(route.operation) || is_of_power(route.operation)) continue;
     if (route.operation == Operation::list_events) {
       router.add_later(route.method, route.path, [impl = impl_](const Request& request, http::Reply reply) {
         impl->list_events(request, reply);

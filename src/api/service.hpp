@@ -8,6 +8,7 @@
 
 #include "api/access.hpp"
 #include "api/figures.hpp"
+#include "api/power_routes.hpp"
 #include "channel/channel.hpp"
 #include "http/loop.hpp"
 #include "http/router.hpp"
@@ -27,7 +28,12 @@ class Service {
   ~Service();
 
   // One for each row of api::routes(); those of the channel are its own to answer.
-  [[nodiscard]] http::Router routes(channel::Channel& channel);
+  // `power`: answers the rows of /v1/power, or nullptr: they are not there.
+  [[nodiscard]] http::Router routes(channel::Channel& channel, PowerRoutes* power);
+  // The latest snapshot, or another where that is stale. Blocks: for the pool.
+  [[nodiscard]] observe::NodeSnapshot fresh();
+  // What GPUs are set to has changed: snapshots of before are stale. Any thread.
+  void changed();
   // How readiness is told of shares that nobody can enter.
   void watch_doors(std::function<std::vector<std::string>()> shut);
   // Called, on a thread of the pool, when the driver is let go of for a minute, so that this GPU ("all": any) can be reset: others that

@@ -174,11 +174,35 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
     }
     power::ControlQueues::Request submitted{
         .gpus = gpus, .command = wanted, .caller = caller_of(*caller), .arrived_ns = arrived_ns, .answer = {}};
-    if (writes && !query->flag("block")) {
+    if (!writes) return read(*caller, std::move(submitted), reply);
+    const bool blocks = query->flag("block");
+    if (!options.before_write) return write(std::move(submitted), blocks, reply);
+    options.before_write(*caller, gpus, wanted,
+                         [weak = weak_from_this(), submitted, blocks, reply](const Result<void>& may) {
+                           if (!may) return reply(zeusd_error(may.error()));
+                           const auto held = weak.lock();
+                           if (!held) return;
+                           held->loop.post([weak, submitted, blocks, reply] {
+                             if (const auto self = weak.lock()) self->write(submitted, blocks, reply);
+                           });
+                         });
+  }
+
+  void write(power::ControlQueues::Request submitted, bool blocks, const http::Reply& reply) {
+    const power::Operation operation = submitted.command.operation;
+    if (!blocks) {
       const auto queued = queues.submit(std::move(submitted));
       return reply(queued ? zeusd_answer(operation, {}, 0) : zeusd_error(queued.error()));
     }
-    power::Answers known = coarse_readings(*caller, wanted, submitted.gpus);
+    submitted.answer = [reply, operation](const power::Answers& answers) {
+      reply(zeusd_answer(operation, answers, unix_now_ms()));
+    };
+    await(std::move(submitted), reply);
+  }
+
+  void read(const ZeusdCaller& caller, power::ControlQueues::Request submitted, const http::Reply& reply) {
+    const power::Operation operation = submitted.command.operation;
+    power::Answers known = coarse_readings(caller, submitted.command, submitted.gpus);
     if (submitted.gpus.empty()) return reply(zeusd_answer(operation, known, unix_now_ms()));
     submitted.answer = [weak = weak_from_this(), reply, known, operation](power::Answers answers) {
       if (const auto self = weak.lock()) self->remember(operation, answers);

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/trimmed.hpp"
 #include "base/utf8.hpp"
 #include "base/whole_number.hpp"
 
@@ -18,17 +19,11 @@ std::string names_of_parameters(std::span<const ZeusdParameter> accepted) {
   return names.empty() ? "there are no fields" : "expected " + names;
 }
 
-std::string_view without_blanks(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
 Result<std::vector<std::uint32_t>> parse_id_list(std::string_view name, std::string_view text) {
   std::vector<std::uint32_t> ids;
   for (std::string_view rest = text;;) {
     const auto comma = rest.find(',');
-    const std::string_view item = without_blanks(rest.substr(0, comma));
+    const std::string_view item = trimmed(rest.substr(0, comma));
     const auto id = whole_number<std::uint32_t>(item);
     if (!id)
       return fail(ErrorCode::usage, "invalid " + std::string(name) + " " + in_ticks(text) + ": " +

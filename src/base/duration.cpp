@@ -3,11 +3,30 @@
 #include <algorithm>
 #include <cstdint>
 #include <iterator>
+#include <string>
 #include <utility>
 
+#include "base/trimmed.hpp"
 #include "base/whole_number.hpp"
 
 namespace headgate {
+namespace {
+
+// Seconds of one of the spellings that humantime takes; 0: no unit.
+std::int64_t seconds_of_unit(std::string_view unit) {
+  constexpr struct {
+    std::int64_t seconds;
+    std::string_view names;  // each between blanks
+  } kUnits[] = {{1, " s sec secs second seconds "}, {60, " m min mins minute minutes "},
+                {3600, " h hr hrs hour hours "},    {86'400, " d day days "},
+                {604'800, " w week weeks "},        {2'630'016, " M month months "},
+                {31'557'600, " y year years "}};
+  for (const auto& [seconds, names] : kUnits)
+    if (!unit.empty() && names.contains(" " + std::string(unit) + " ")) return seconds;
+  return 0;
+}
+
+}  // namespace
 
 std::expected<std::chrono::seconds, DurationFault> read_duration(std::string_view text) {
   constexpr std::string_view kAccepted = "a whole number and s, m, h or d: 90s, 5m, 2h, 7d";
@@ -21,6 +40,22 @@ std::expected<std::chrono::seconds, DurationFault> read_duration(std::string_vie
   if (*number * unit->second > kLongest)
     return std::unexpected(DurationFault{"is too long", "at most 36500d, which is a hundred years"});
   return std::chrono::seconds(*number * unit->second);
+}
+
+std::optional<std::chrono::seconds> read_spans(std::string_view text) {
+  constexpr std::int64_t kMost = 100LL * 366 * 86'400;
+  std::int64_t total = 0;
+  for (std::string_view rest = trimmed(text); !rest.empty();) {
+    const auto digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
+    const auto number = whole_number<std::int64_t>(rest.substr(0, digits));
+    rest.remove_prefix(digits);
+    const auto letters = std::min(rest.find_first_of("0123456789 \t"), rest.size());
+    const std::int64_t unit = seconds_of_unit(rest.substr(0, letters));
+    if (!number || unit == 0 || *number > (kMost - total) / unit) return std::nullopt;
+    total += *number * unit;
+    rest = trimmed(rest.substr(letters));
+  }
+  return total == 0 ? std::nullopt : std::optional(std::chrono::seconds(total));
 }
 
 }  // namespace headgate

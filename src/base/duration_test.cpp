@@ -18,5 +18,13 @@ TEST(Duration, ALengthOfTimeIsReadWholeOrNotAtAll) {
   EXPECT_EQ(read_duration("36501d").error().why, "is too long");
 }
 
+TEST(Duration, SpansAreAdded) {
+  EXPECT_EQ(read_spans("30d"), 30 * 24h);
+  EXPECT_EQ(read_spans(" 1h 30m "), 90min);
+  EXPECT_EQ(read_spans("1h30min"), 90min);
+  EXPECT_EQ(read_spans("2weeks"), 14 * 24h);
+  for (const char* bad : {"", "5", "h", "-1h", "1.5h", "0s", "1h,2m", "101years"}) EXPECT_FALSE(read_spans(bad)) << bad;
+}
+
 }  // namespace
 }  // namespace headgate

@@ -2,15 +2,13 @@
 
 #include "config/toml.hpp"
 
-#include <fcntl.h>
 #include <regex.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 
-#include "base/unique_fd.hpp"
+#include "base/whole_file.hpp"
 
 namespace headgate::config {
 namespace {
@@ -151,11 +149,10 @@ Result<CommandOverrides> parse_command_overrides(std::string_view text, const st
 }
 
 Result<LoadedOverrides> load_command_overrides(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return fail_errno("reading the command overrides " + path, errno);
-  struct stat facts{};
-  if (::fstat(fd.get(), &facts) != 0) return fail_errno("looking at " + path, errno);
-  if (!S_ISREG(facts.st_mode)) return fail(ErrorCode::usage, "the command overrides " + path + " are no file");
+  const auto read = read_whole_file(path, kMaxFileBytes);
+  if (!read) return fail(read.error().code, "the command overrides " + path + ": " + read.error().message);
+  const WholeFile& file = *read;
+  const struct stat& facts = file.facts;
   if (facts.st_uid != 0 && facts.st_uid != ::geteuid())
     return fail(ErrorCode::denied,
                 "the command overrides " + path + " belong to uid " + std::to_string(facts.st_uid) +
@@ -164,13 +161,7 @@ Result<LoadedOverrides> load_command_overrides(const std::string& path) {
   if ((facts.st_mode & 0002) != 0)
     return fail(ErrorCode::denied, "the command overrides " + path + " may be changed by all users",
                 "chmod o-w " + path);
-  std::string text(kMaxFileBytes + 1, '\0');
-  const ssize_t bytes = ::read(fd.get(), text.data(), text.size());
-  if (bytes < 0) return fail_errno("reading " + path, errno);
-  text.resize(static_cast<std::size_t>(bytes));
-  if (text.size() > kMaxFileBytes)
-    return fail(ErrorCode::usage, "the command overrides " + path + " are longer than 1 MiB");
-  LoadedOverrides loaded{.overrides = TRY(parse_command_overrides(text, path)), .warning = {}};
+  LoadedOverrides loaded{.overrides = TRY(parse_command_overrides(file.text, path)), .warning = {}};
   if ((facts.st_mode & 0020) != 0) loaded.warning = "the command overrides " + path + " may be changed by their group";
   return loaded;
 }

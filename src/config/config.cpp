@@ -5,6 +5,7 @@
 #include "base/whole_number.hpp"
 #include "config/listen_address.hpp"
 #include "config/power_grants_toml.hpp"
+#include "config/power_profiles_toml.hpp"
 #include "config/toml.hpp"
 
 #include <algorithm>
@@ -91,6 +92,7 @@ std::string_view objection(const Key& known, std::string_view value) {
                                                                                                   : "names no profile";
   if (key == "zeusd.socket" || key == "zeusd.signing_key" || key == "zeusd.command_overrides")
     return value.starts_with('/') ? "" : "is a relative path";
+  if (key == "zeusd.session") return is_one_of(value, {"none", "process", "login"}) ? "" : "is not understood";
   if (key == "power.drift") return is_one_of(value, {"report", "reapply"}) ? "" : "is not understood";
   if (key == "zeusd.listen") return each(value, is_listen_address) ? "" : "has an entry that is no address";
   if (key == "zeusd.enable") return each(value, is_api_group) ? "" : "has an entry that is no API group";
@@ -200,7 +202,8 @@ void take(const std::string& key, const toml::node& node, const std::string& nam
 void walk(const toml::table& table, const std::string& prefix, const std::string& name, Reading& reading) {
   for (const auto& [part, node] : table) {
     const std::string key = prefix + std::string(part.str());
-    if (const auto* inner = node.as_table()) walk(*inner, key + ".", name, reading);
+    if (key == "power.profile") read_power_profiles(node, name, reading.config.power_profiles, reading.errors);
+    else if (const auto* inner = node.as_table()) walk(*inner, key + ".", name, reading);
     else take(key, node, name, reading);
   }
 }
@@ -292,6 +295,11 @@ const std::vector<Key>& keys() {
        "the groups of that API that answer", 0, 1, true},
       {"zeusd.command_overrides", "", "a path that begins with /",
        "a TOML file of commands that set power and clocks instead of the driver"},
+      {"zeusd.session", "none", "none, process or login",
+       "what becomes of settings over that socket: they stay, or the former values are put back 2 s after the client's "
+       "process, or its login session, has ended"},
+      {"power.at_start", "", "the name of a [power.profile.NAME]",
+       "the site's own settings: made at each start of the daemon, and by a reset"},
       {"power.drift", "report", "report or reapply",
        "what is done with a lease's setting that a GPU has no longer: told, or made again too"},
       {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},

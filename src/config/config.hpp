@@ -10,6 +10,7 @@
 #include "base/gpu_throughput.hpp"
 #include "base/result.hpp"
 #include "config/power_grants.hpp"
+#include "config/power_settings.hpp"
 
 namespace headgate::config {
 
@@ -25,6 +26,8 @@ struct Config {
   std::vector<Setting> settings;   // all keys, in the order of the table; then each "cards.MODEL" that was written
   std::vector<std::string> files;  // that were read
   std::vector<PowerGrant> power_grants;  // of all files; a drop-in adds to those before it
+
+  std::vector<PowerProfile> power_profiles;  // of all files; a drop-in replaces those of the same name
 
   // The value of a key of the table; empty where none is set.
   [[nodiscard]] const Setting& operator[](std::string_view key) const;

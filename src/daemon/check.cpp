@@ -6,6 +6,7 @@
 #include "daemon/job_writer.hpp"
 #include "daemon/metrics_file.hpp"
 #include "daemon/places.hpp"
+#include "daemon/power_control.hpp"
 #include "daemon/zeusd_listener.hpp"
 #include "install/devices.hpp"
 #include "install/source.hpp"
@@ -29,6 +30,7 @@ Result<void> is_sound(const config::Config& config, const Options& options) {
   TRY(JobWriter::directory_of(config));
   TRY(CdiFiles::directory_of(config, options));
   TRY(control_group(config));
+  if (auto sound = PowerControl::check(config); !sound) return sound;
   return ZeusdListener::check(config);
 }
 

@@ -29,6 +29,7 @@
 #include "daemon/job_writer.hpp"
 #include "daemon/metrics_file.hpp"
 #include "daemon/places.hpp"
+#include "daemon/power_control.hpp"
 #include "daemon/reload.hpp"
 #include "daemon/settings.hpp"
 #include "daemon/zeusd_listener.hpp"
@@ -111,7 +112,8 @@ class Daemon {
       std::_Exit(0);
     }
     if (observer_) observer_->stop();
-    if (zeusd_ && !zeusd_->stops_within(kDriverPatience)) {
+    if (zeusd_) zeusd_->stop();
+    if (power_ && !power_->stops_within(kDriverPatience)) {
       say("a GPU's setting hangs in the driver: ended without its answer");
       std::_Exit(0);
     }
@@ -414,10 +416,8 @@ class Daemon {
     limits.connections = config_.number("node.connections");
     limits.connections_per_uid = config_.number("node.connections_per_user");
     limits.names = list_of(config_["node.names"].value);
-    if (auto started = start_zeusd(source); !started) return started;
-    http::Router router = service_->routes(*channel_);
-    if (zeusd_) zeusd_->add_lease_routes(router);
-    server_.emplace(loop_, std::move(router), std::move(limits));
+    if (auto started = start_power(source); !started) return started;
+    server_.emplace(loop_, service_->routes(*channel_, &power_->routes(loop_, config_, *service_)), std::move(limits));
     server_->tell_trouble([](const std::string& what) { say(what); });
     if (auto bound = server_->listen(http::UnixListener{
             .path = places_.socket, .mode = mode_t{for_all(config_) ? 0666u : 0660u}, .group = group_});
@@ -439,11 +439,11 @@ class Daemon {
     return {};
   }
 
-  Result<void> start_zeusd(const install::Source& source) {
+  Result<void> start_power(const install::Source& source) {
+    power_ = TRY(PowerControl::start(config_, source.library, places_.leases_file, *node_, access_, events_));
+    service_->watch_release([this](const std::string& uuid) { power_->release_driver(uuid, kReleased); });
     if (!ZeusdListener::is_wanted(config_, options_)) return {};
-    zeusd_ = TRY(
-        ZeusdListener::start(loop_, config_, options_, source.library, places_.leases_file, *node_, access_, events_));
-    service_->watch_release([this](const std::string& uuid) { zeusd_->release_driver(uuid, kReleased); });
+    zeusd_ = TRY(ZeusdListener::start(loop_, config_, options_, *power_));
     say("the API of zeusd answers at " + zeusd_->where());
     return {};
   }
@@ -501,8 +501,7 @@ class Daemon {
     if (config_["arbiter.policy"].value != former) set_policies();
     audit_policy_ = policy;
     observer_->set_exempt(exempt_programs(config_));
-    if (zeusd_)
-      if (auto allowed = zeusd_->allow(config_); !allowed) say(allowed.error().message);
+    if (auto allowed = power_->allow(config_); !allowed) say(allowed.error().message);
     node_->allow_shares_per_user(config_.number("node.shares_per_user"));
     access_.set(std::move(access));
     if (other_token) server_->hang_up_tcp();
@@ -522,7 +521,7 @@ class Daemon {
     mend_bells();
     node_->keep_time(*observer_->latest(), lease_now_s());
     tally_.connected(server_->connections());
-    if (zeusd_) zeusd_->tick();
+    power_->tick();
     tell_service_manager(ServiceState::alive);  // each second, from the loop that must not stand still
     tick_->start(std::chrono::seconds(1), [this] { tick(); });
   }
@@ -560,6 +559,7 @@ class Daemon {
   std::optional<JobWriter> job_writer_;
   std::optional<api::Service> service_;
   std::optional<http::Server> server_;
+  std::unique_ptr<PowerControl> power_;
   std::unique_ptr<ZeusdListener> zeusd_;  // nullptr: not asked for
   UniqueFd signals_;
   std::optional<http::Watch> signal_watch_;

@@ -35,6 +35,7 @@ Changes changes(const config::Config& running, const config::Config& fresh, cons
     (at_once ? found.applied : found.waiting).push_back(setting.key);
   }
   if (running.power_grants != fresh.power_grants) found.applied.emplace_back("power.grant");
+  if (running.power_profiles != fresh.power_profiles) found.applied.emplace_back("power.profile");
   // Rows of [cards] that are gone.
   for (const auto& setting : running.settings) {
     const bool gone = fresh[setting.key].key.empty();
@@ -57,6 +58,7 @@ config::Config applied_to(config::Config running, const config::Config& fresh, c
     if (!waits) setting = fresh[setting.key];
   }
   running.power_grants = fresh.power_grants;
+  running.power_profiles = fresh.power_profiles;
   return running;
 }
 

@@ -9,6 +9,7 @@
 #include <cerrno>
 #include <limits>
 
+#include "base/trimmed.hpp"
 #include "base/unique_fd.hpp"
 #include "base/utf8.hpp"
 #include "base/whole_number.hpp"
@@ -16,12 +17,6 @@
 
 namespace headgate::identity {
 namespace {
-
-std::string_view trimmed(std::string_view text) {
-  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
-  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
-  return text;
-}
 
 // The n-th word, counted from 0, between blanks.
 std::string_view word_at(std::string_view text, std::size_t index) {

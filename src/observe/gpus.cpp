@@ -63,6 +63,17 @@ void read_state(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
   gpu.temperature_celsius = figure(nvml->nvmlDeviceGetTemperature, device, NVML_TEMPERATURE_GPU);
   gpu.power_mw = figure(nvml->nvmlDeviceGetPowerUsage, device);
   gpu.power_limit_mw = figure(nvml->nvmlDeviceGetEnforcedPowerLimit, device);
+  gpu.power_limit_requested_mw = figure(nvml->nvmlDeviceGetPowerManagementLimit, device);
+  gpu.power_limit_default_mw = figure(nvml->nvmlDeviceGetPowerManagementDefaultLimit, device);
+  unsigned least = 0, most = 0;
+  if (nvml->nvmlDeviceGetPowerManagementLimitConstraints != nullptr &&
+      ok(nvml->nvmlDeviceGetPowerManagementLimitConstraints(device, &least, &most))) {
+    gpu.power_limit_min_mw = least;
+    gpu.power_limit_max_mw = most;
+  }
+  nvmlEnableState_t persistence{};
+  if (nvml->nvmlDeviceGetPersistenceMode != nullptr && ok(nvml->nvmlDeviceGetPersistenceMode(device, &persistence)))
+    gpu.persistence = persistence == NVML_FEATURE_ENABLED;
   gpu.sm_clock_mhz = figure(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_SM);
   gpu.memory_clock_mhz = figure(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_MEM);
   gpu.energy_mj = count(nvml->nvmlDeviceGetTotalEnergyConsumption, device);

@@ -3,22 +3,26 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <string>
 
 #include "base/result.hpp"
 
 namespace headgate::power {
 
+struct PowerRange {
+  std::uint32_t min_mw = 0, max_mw = 0;
+  friend bool operator==(const PowerRange&, const PowerRange&) = default;
+};
+
+// What does not change while the driver is loaded.
 struct GpuIdentity {
   std::string name;         // "NVIDIA H200"
   std::string uuid;         // "GPU-..."
   std::string pci_address;  // "0000:17:00.0"
   bool has_energy_counter = false;
-};
-
-struct PowerRange {
-  std::uint32_t min_mw = 0, max_mw = 0;
-  friend bool operator==(const PowerRange&, const PowerRange&) = default;
+  std::optional<PowerRange> limit_range;          // of the power limit; empty: the driver does not tell it
+  std::optional<std::uint32_t> default_limit_mw;  // the same
 };
 
 struct ClockRange {
@@ -49,6 +53,7 @@ class GpuManager {
   [[nodiscard]] virtual Result<std::uint32_t> instant_power_mw() = 0;
   // Since the driver was loaded.
   [[nodiscard]] virtual Result<std::uint64_t> total_energy_mj() = 0;
+  // The limit that was asked for last.
   [[nodiscard]] virtual Result<std::uint32_t> power_limit_mw() = 0;
   [[nodiscard]] virtual Result<PowerRange> power_limit_range() = 0;
   [[nodiscard]] virtual Result<bool> persistence_mode() = 0;

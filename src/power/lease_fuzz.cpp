@@ -1,16 +1,21 @@
 #include <cstdint>
 #include <cstdlib>
+#include <string>
 #include <string_view>
 
 #include "power/lease.hpp"
+#include "power/request.hpp"
 
 // A request's body, and the file of leases.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headgate::power;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  if (const auto request = parse_lease_request(text)) {
-    if (request->gpus.empty() || request->wanted.empty()) std::abort();
-    if (commands_to_apply(request->wanted).size() != commands_to_restore(request->wanted).size()) std::abort();
+  for (const RequestKind kind : {RequestKind::settings, RequestKind::reset, RequestKind::lease}) {
+    const auto request = parse_power_request(kind, text);
+    if (!request || kind == RequestKind::reset || !request->profile.empty()) continue;
+    const auto again = parse_power_request(RequestKind::settings,
+                                           R"({"gpus":"all","settings":)" + settings_json(request->wanted) + "}");
+    if (!again || again->wanted != request->wanted) std::abort();
   }
   const auto leases = parse_leases(text);
   if (leases && parse_leases(leases_json(*leases)) != leases) std::abort();

@@ -57,7 +57,7 @@ class Leases : public testing::Test {
     LeaseKeeper::Options options;
     options.file = folder_ + "/leases.json";
     options.now_s = [this] { return now_s_.load(); };
-    options.retry = options.check = std::chrono::milliseconds(5);
+    options.retry = options.check = options.grace = std::chrono::milliseconds(5);
     options.reapply = reapply_;
     options.tell = [this](const LeaseNews& news) {
       const std::lock_guard lock(mutex_);
@@ -71,14 +71,14 @@ class Leases : public testing::Test {
   void kill_daemon() { keeper_.reset(); }
 
   Result<Lease> create(std::uint32_t watts, std::uint32_t holder, std::uint32_t ttl_s = 0,
-                       std::vector<std::string> gpus = {"0"}) {
-    LeaseRequest request{.gpus = std::move(gpus), .wanted = {}, .holder_pid = holder, .ttl_s = ttl_s};
-    request.wanted.power_limit_mw = watts * 1000;
-    return create(std::move(request));
+                       std::vector<std::string> gpus = {"GPU-test-0"}) {
+    LeaseTerms terms{.wanted = {}, .holder_pid = holder, .ttl_s = ttl_s};
+    for (const std::string& gpu : gpus) terms.wanted[gpu].power_limit_mw = watts * 1000;
+    return create(std::move(terms));
   }
-  Result<Lease> create(LeaseRequest request) {
+  Result<Lease> create(LeaseTerms terms) {
     std::promise<Result<Lease>> promise;
-    keeper_->create(std::move(request), 1000, [&promise](Result<Lease> lease) { promise.set_value(std::move(lease)); });
+    keeper_->create(std::move(terms), 1000, [&promise](Result<Lease> lease) { promise.set_value(std::move(lease)); });
     return promise.get_future().get();
   }
   Result<void> end(const std::string& id) {
@@ -137,18 +137,18 @@ TEST_F(Leases, ItEndsWithItsTimeOrWhenItIsGivenBack) {
 
 TEST_F(Leases, ASecondWriterIsRefusedWithTheHoldersName) {
   Holder holder;
-  const auto first = create(200, holder.pid(), 0, {"0", "GPU-test-1"});
+  const auto first = create(200, holder.pid(), 0, {"GPU-test-0", "GPU-test-1"});
   ASSERT_TRUE(first) << first.error().message;
-  const auto second = create(150, 0, 60, {"1"});
+  const auto second = create(150, 0, 60, {"GPU-test-1"});
   ASSERT_FALSE(second);
   EXPECT_EQ(second.error().code, ErrorCode::conflict);
-  EXPECT_EQ(second.error().message, "the power limit is held by lease " + first->id + " of uid 1000 (process " +
+  EXPECT_EQ(second.error().message, "GPU 1: the power limit is held by lease " + first->id + " of uid 1000 (process " +
                                         std::to_string(holder.pid()) + ")");
   const Command limit_of{.operation = Operation::set_power_limit};
   EXPECT_EQ(keeper_->holder_of("GPU-test-1", limit_of)->id, first->id);
   EXPECT_FALSE(keeper_->holder_of("GPU-test-1", {.operation = Operation::set_persistence_mode}));
-  LeaseRequest other{.gpus = {"1"}, .wanted = {}, .holder_pid = 0, .ttl_s = 60};
-  other.wanted.compute_mode = 3;
+  LeaseTerms other{.wanted = {}, .holder_pid = 0, .ttl_s = 60};
+  other.wanted["GPU-test-1"].compute_mode = 3;
   EXPECT_TRUE(create(other)) << "another control of the same GPU";
 }
 
@@ -156,14 +156,14 @@ TEST_F(Leases, NothingIsWrittenWhereItCannotBeSaved) {
   std::filesystem::create_directory(folder_ + "/leases.json.new");
   const auto refused = create(200, 0, 60);
   ASSERT_FALSE(refused);
-  EXPECT_NE(refused.error().message.find("leases.json.new"), std::string::npos) << refused.error().message;
+  EXPECT_NE(refused.error().message.find("leases.json"), std::string::npos) << refused.error().message;
   EXPECT_TRUE(gpus_[0].written().empty());
   EXPECT_TRUE(keeper_->list().empty());
 }
 
 TEST_F(Leases, AFailureHalfWayPutsEverythingBack) {
   gpus_[1].fail_with(Operation::set_power_limit, {ErrorCode::denied, "permission denied", ""});
-  const auto refused = create(200, 0, 60, {"0", "1"});
+  const auto refused = create(200, 0, 60, {"GPU-test-0", "GPU-test-1"});
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::denied);
   EXPECT_EQ(limit(0), 100'000u) << "it had been set to 200 W";
@@ -174,11 +174,12 @@ TEST_F(Leases, AFailureHalfWayPutsEverythingBack) {
 }
 
 TEST_F(Leases, ARestoreGoesOnAfterOneFailsAndIsTriedAgain) {
-  LeaseRequest request{.gpus = {"0"}, .wanted = {}, .holder_pid = 0, .ttl_s = 60};
-  request.wanted.power_limit_mw = 200'000;
-  request.wanted.gpu_clocks = ClockRange{210, 900};
-  request.wanted.persistence = false;
-  const auto lease = create(request);
+  LeaseTerms terms{.wanted = {}, .holder_pid = 0, .ttl_s = 60};
+  Settings& wanted = terms.wanted["GPU-test-0"];
+  wanted.power_limit_mw = 200'000;
+  wanted.gpu_clocks = ClockRange{210, 900};
+  wanted.persistence = false;
+  const auto lease = create(terms);
   ASSERT_TRUE(lease) << lease.error().message;
   gpus_[0].fail_with(Operation::reset_gpu_locked_clocks, {ErrorCode::unreachable, "a GPU is lost", ""});
   const auto ended = end(lease->id);
@@ -229,8 +230,8 @@ TEST_F(Leases, AtEachStepOfAKilledLeaseTheNextStartPutsRight) {
   Holder holder;
   holder.end();
   // What the file holds after the save and before each of the writes that follow: the writes may have been done or not.
-  Lease lease{.id = "ab", .uuids = {"GPU-test-0", "GPU-test-1"}, .wanted = {}, .saved = {}};
-  lease.wanted.power_limit_mw = 200'000;
+  Lease lease{.id = "ab", .wanted = {}, .saved = {}};
+  lease.wanted["GPU-test-0"].power_limit_mw = lease.wanted["GPU-test-1"].power_limit_mw = 200'000;
   lease.saved["GPU-test-0"].power_limit_mw = lease.saved["GPU-test-1"].power_limit_mw = 100'000;
   lease.holder_pid = 1;
   lease.holder_start_time = 1;  // no process that is there
@@ -247,9 +248,9 @@ TEST_F(Leases, AtEachStepOfAKilledLeaseTheNextStartPutsRight) {
 
 TEST_F(Leases, PersistenceIsGivenUpForAResetAndEverythingIsPutBackAfterwards) {
   Holder holder;
-  ASSERT_TRUE(create(200, holder.pid(), 0, {"1"}));
-  LeaseRequest clocks{.gpus = {"0"}, .wanted = {}, .holder_pid = holder.pid(), .ttl_s = 0};
-  clocks.wanted.gpu_clocks = ClockRange{210, 900};
+  ASSERT_TRUE(create(200, holder.pid(), 0, {"GPU-test-1"}));
+  LeaseTerms clocks{.wanted = {}, .holder_pid = holder.pid(), .ttl_s = 0};
+  clocks.wanted["GPU-test-0"].gpu_clocks = ClockRange{210, 900};
   ASSERT_TRUE(create(clocks));
   std::promise<Result<void>> promise;
   keeper_->give_up_persistence("all", 60, [&promise](Result<void> done) { promise.set_value(std::move(done)); });
@@ -272,6 +273,103 @@ TEST_F(Leases, PersistenceIsGivenUpForAResetAndEverythingIsPutBackAfterwards) {
   std::promise<Result<void>> unknown;
   keeper_->give_up_persistence("GPU-none", 60, [&unknown](Result<void> done) { unknown.set_value(std::move(done)); });
   EXPECT_EQ(unknown.get_future().get().error().code, ErrorCode::not_found);
+}
+
+TEST_F(Leases, TheSitesSettingsAreMadeWhereNoLeaseIsAndPutBackAfterOne) {
+  Holder holder;
+  ASSERT_TRUE(create(200, holder.pid()));
+  SettingsByGpu site;
+  for (const char* gpu : {"GPU-test-0", "GPU-test-1"}) {
+    site[gpu].power_limit_mw = 150'000;
+    site[gpu].persistence = true;
+  }
+  std::promise<Result<void>> promise;
+  keeper_->set_site(site, [&promise](Result<void> done) { promise.set_value(std::move(done)); });
+  EXPECT_TRUE(promise.get_future().get());
+  EXPECT_EQ(limit(0), 200'000u) << "the lease's";
+  EXPECT_EQ(limit(1), 150'000u);
+  kill_daemon();
+  start();
+  holder.end();
+  EXPECT_TRUE(heard("its values are put back"));
+  EXPECT_EQ(limit(0), 150'000u);
+}
+
+class Sessions : public Leases {
+ protected:
+  Result<void> begin_write(std::uint32_t holder, std::uint32_t owner_uid = 1000, std::string uuid = "GPU-test-0",
+                           Operation operation = Operation::set_power_limit) {
+    write_ = {
+        .holder_pid = holder, .owner_uid = owner_uid, .uuids = {std::move(uuid)}, .command = {.operation = operation}};
+    std::promise<Result<void>> promise;
+    keeper_->begin_session_write(write_, [&promise](Result<void> done) { promise.set_value(std::move(done)); });
+    return promise.get_future().get();
+  }
+  SessionWrite write_;
+};
+
+TEST_F(Sessions, TheValuesFromBeforeTheFirstWriteArePutBack) {
+  Holder holder;
+  ASSERT_TRUE(begin_write(holder.pid()));
+  EXPECT_TRUE(keeper_->covers(write_)) << "the next write of this control need not wait";
+  ASSERT_TRUE(queues_->gpu(0).set_power_limit(200'000));
+  ASSERT_TRUE(queues_->gpu(0).set_power_limit(250'000));
+  write_.uuids = {"GPU-test-1"};
+  EXPECT_FALSE(keeper_->covers(write_));
+  ASSERT_TRUE(begin_write(holder.pid(), 1000, "GPU-test-1", Operation::set_persistence_mode));
+  ASSERT_TRUE(queues_->gpu(1).set_persistence_mode(false));
+  EXPECT_EQ(keeper_->list().size(), 1u);
+  EXPECT_EQ(load_leases(folder_ + "/leases.json")->at(0).saved.size(), 2u) << "saved before the write";
+  holder.end();
+  EXPECT_TRUE(heard("its process has ended; its values are put back"));
+  EXPECT_EQ(limit(), 100'000u);
+  EXPECT_TRUE(*queues_->gpu(1).persistence_mode());
+}
+
+TEST_F(Sessions, OneThatOutlivesTheDaemonIsAdopted) {
+  Holder holder;
+  ASSERT_TRUE(begin_write(holder.pid()));
+  ASSERT_TRUE(queues_->gpu(0).set_power_limit(200'000));
+  kill_daemon();
+  start();
+  EXPECT_TRUE(heard("adopted: its holder lives"));
+  EXPECT_EQ(limit(), 200'000u);
+  holder.end();
+  EXPECT_TRUE(heard("its values are put back"));
+  EXPECT_EQ(limit(), 100'000u);
+}
+
+TEST_F(Sessions, AWriteThatCannotBeSavedMustNotBegin) {
+  Holder holder, gone;
+  gone.end();
+  EXPECT_FALSE(begin_write(gone.pid() == 0 ? 4'000'000 : gone.pid())) << "no such process";
+  std::filesystem::create_directory(folder_ + "/leases.json.new");
+  EXPECT_FALSE(begin_write(holder.pid()));
+  EXPECT_FALSE(keeper_->covers(write_));
+  EXPECT_TRUE(keeper_->list().empty());
+}
+
+TEST_F(Sessions, AnotherUsersLeaseIsNotWrittenOver) {
+  Holder holder, other;
+  ASSERT_TRUE(create(200, holder.pid()));
+  const auto refused = begin_write(other.pid(), 1001);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::conflict);
+  EXPECT_NE(refused.error().message.find("of uid 1000 (process"), std::string::npos) << refused.error().message;
+  EXPECT_TRUE(begin_write(other.pid(), 1000)) << "the owner of the lease may";
+}
+
+TEST_F(Leases, AKeptLeaseLeavesWhatItSet) {
+  Holder holder;
+  const auto lease = create(200, holder.pid());
+  ASSERT_TRUE(lease) << lease.error().message;
+  std::promise<Result<void>> promise;
+  keeper_->keep(lease->id, [&promise](Result<void> done) { promise.set_value(std::move(done)); });
+  EXPECT_TRUE(promise.get_future().get());
+  EXPECT_TRUE(load_leases(folder_ + "/leases.json")->empty());
+  holder.end();
+  EXPECT_FALSE(end(lease->id)) << "it is no lease any more";
+  EXPECT_EQ(limit(), 200'000u);
 }
 
 TEST_F(Leases, ASecondWritersSettingIsReportedOnceWithItsCause) {

@@ -60,6 +60,9 @@ class NvmlManager final : public GpuManager {
       return {};
     });
     identity_.has_energy_counter = total_energy_mj().has_value();
+    if (const auto range = power_limit_range()) identity_.limit_range = *range;
+    if (const auto limit = figure("default power limit", &nvml::Functions::nvmlDeviceGetPowerManagementDefaultLimit))
+      identity_.default_limit_mw = *limit;
   }
 
   [[nodiscard]] const GpuIdentity& identity() const override { return identity_; }

@@ -1,15 +1,10 @@
 #include "power/rapl.hpp"
 
-#include <fcntl.h>
-#include <unistd.h>
-
 #include <algorithm>
-#include <array>
-#include <cerrno>
 #include <condition_variable>
 #include <filesystem>
 
-#include "base/unique_fd.hpp"
+#include "base/whole_file.hpp"
 #include "base/whole_number.hpp"
 
 namespace headgate::power {
@@ -18,15 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "intel-rapl:";
-
-Result<std::string> read_small(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return fail_errno("reading " + path, errno);
-  std::array<char, 128> text{};
-  const ssize_t bytes = ::read(fd.get(), text.data(), text.size());
-  if (bytes < 0) return fail_errno("reading " + path, errno);
-  return std::string(text.data(), static_cast<std::size_t>(bytes));
-}
+constexpr std::size_t kMaxBytes = 4096;  // of a file of powercap
 
 std::string_view without_line_feed(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
@@ -34,12 +21,12 @@ std::string_view without_line_feed(std::string_view text) {
 }
 
 std::string name_of_zone(const std::string& folder) {
-  const auto text = read_small(folder + "/name");
-  return text ? std::string(without_line_feed(*text)) : "";
+  const auto file = read_whole_file(folder + "/name", kMaxBytes);
+  return file ? std::string(without_line_feed(file->text)) : "";
 }
 
 Result<std::uint64_t> read_counter(const std::string& path) {
-  auto number = parse_counter(TRY(read_small(path)));
+  auto number = parse_counter(TRY(read_whole_file(path, kMaxBytes)).text);
   if (!number) number.error().message = path + ": " + number.error().message;
   return number;
 }

@@ -3,11 +3,6 @@
 #include <stdexcept>
 
 namespace headgate::power {
-namespace {
-
-constexpr PowerRange kRange{.min_mw = 100'000, .max_mw = 300'000};
-
-}  // namespace
 
 Result<void> RecordingManager::write(const Command& command) {
   std::unique_lock lock(recording_.mutex_);
@@ -29,9 +24,10 @@ Result<void> RecordingManager::set_persistence_mode(bool enabled) {
   return write({.operation = Operation::set_persistence_mode, .enabled = enabled});
 }
 Result<void> RecordingManager::set_power_limit(std::uint32_t limit_mw) {
-  if (limit_mw < kRange.min_mw || limit_mw > kRange.max_mw)
+  const PowerRange range = *recording_.identity.limit_range;
+  if (limit_mw < range.min_mw || limit_mw > range.max_mw)
     return fail(ErrorCode::usage, "power limit " + watts_text(limit_mw) + ": the driver does not accept this value",
-                "accepted: " + watts_text(kRange.min_mw) + " to " + watts_text(kRange.max_mw));
+                "accepted: " + watts_text(range.min_mw) + " to " + watts_text(range.max_mw));
   return write({.operation = Operation::set_power_limit, .power_limit_mw = limit_mw});
 }
 Result<void> RecordingManager::set_gpu_locked_clocks(ClockRange clocks) {
@@ -66,7 +62,7 @@ Result<std::uint32_t> RecordingManager::power_limit_mw() {
   const std::lock_guard lock(recording_.mutex_);
   return recording_.limit_mw_;
 }
-Result<PowerRange> RecordingManager::power_limit_range() { return kRange; }
+Result<PowerRange> RecordingManager::power_limit_range() { return *recording_.identity.limit_range; }
 Result<std::uint32_t> RecordingManager::compute_mode() {
   const std::lock_guard lock(recording_.mutex_);
   return recording_.compute_mode_;

@@ -21,6 +21,8 @@ class Recording {
     identity.uuid = "GPU-test-" + std::to_string(index);
     identity.pci_address = "0000:0" + std::to_string(index % 10) + ":00.0";
     identity.has_energy_counter = true;
+    identity.limit_range = PowerRange{100'000, 300'000};
+    identity.default_limit_mw = 250'000;
   }
 
   GpuIdentity identity;

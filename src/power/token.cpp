@@ -1,19 +1,16 @@
 #include "power/token.hpp"
 
-#include <fcntl.h>
 #include <jwt.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
 
-#include "base/unique_fd.hpp"
+#include "base/duration.hpp"
+#include "base/trimmed.hpp"
 #include "base/utf8.hpp"
-#include "base/whole_number.hpp"
+#include "base/whole_file.hpp"
 
 namespace headgate::power {
 namespace {
@@ -36,26 +33,6 @@ using Text = std::unique_ptr<char, FreeText>;
 
 std::unexpected<Error> refuse(std::string why) {
   return fail(ErrorCode::denied, "invalid token: " + std::move(why), "headgate zeusd token issue makes one");
-}
-
-std::string_view trimmed(std::string_view text) {
-  const auto first = text.find_first_not_of(" \t");
-  if (first == std::string_view::npos) return {};
-  return text.substr(first, text.find_last_not_of(" \t") - first + 1);
-}
-
-// Seconds of one of the spellings that humantime takes; 0: no unit.
-std::int64_t seconds_of_unit(std::string_view unit) {
-  constexpr struct {
-    std::int64_t seconds;
-    std::string_view names;  // each between blanks
-  } kUnits[] = {{1, " s sec secs second seconds "}, {60, " m min mins minute minutes "},
-                {3600, " h hr hrs hour hours "},    {86'400, " d day days "},
-                {604'800, " w week weeks "},        {2'630'016, " M month months "},
-                {31'557'600, " y year years "}};
-  for (const auto& [seconds, names] : kUnits)
-    if (!unit.empty() && names.contains(" " + std::string(unit) + " ")) return seconds;
-  return 0;
 }
 
 }  // namespace
@@ -151,22 +128,15 @@ Result<std::string> issue_token(const TokenClaims& claims, std::string_view key)
 }
 
 Result<std::string> read_signing_key(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
-  if (!fd) return fail_errno("reading the signing key " + path, errno, "a file that the daemon can read");
-  struct stat facts{};
-  if (::fstat(fd.get(), &facts) != 0) return fail_errno("looking at the signing key " + path, errno);
-  if (!S_ISREG(facts.st_mode)) return fail(ErrorCode::usage, "the signing key " + path + " is no file");
-  if ((facts.st_mode & 0007) != 0)
-    return fail(ErrorCode::denied, "the signing key " + path + " is open to all users", "chmod o-rwx " + path);
-  std::string key(kMaxKeyBytes + 1, '\0');
-  const ssize_t bytes = ::read(fd.get(), key.data(), key.size());
-  if (bytes < 0) return fail_errno("reading the signing key " + path, errno);
-  key.resize(static_cast<std::size_t>(bytes));
-  if (key.empty())
-    return fail(ErrorCode::usage, "the signing key " + path + " is empty", "make one: head -c 32 /dev/urandom > FILE");
-  if (key.size() > kMaxKeyBytes)
-    return fail(ErrorCode::usage, "the signing key " + path + " is longer than 64 KiB", "32 random bytes are enough");
-  return key;
+  auto file = read_whole_file(path, kMaxKeyBytes);
+  const std::string name = "the signing key " + path;
+  if (!file)
+    return fail(file.error().code, name + ": " + file.error().message,
+                "a file that the daemon can read, of 32 random bytes or so");
+  if ((file->facts.st_mode & 0007) != 0)
+    return fail(ErrorCode::denied, name + " is open to all users", "chmod o-rwx " + path);
+  if (file->text.empty()) return fail(ErrorCode::usage, name + " is empty", "make one: head -c 32 /dev/urandom > FILE");
+  return std::move(file->text);
 }
 
 Result<std::optional<std::int64_t>> token_end(std::string_view text, std::int64_t now_s) {
@@ -175,22 +145,9 @@ Result<std::optional<std::int64_t>> token_end(std::string_view text, std::int64_
                 "accepted: never, 0, or spans such as 30d, 1h 30m");
   };
   if (text == "never" || text == "0") return std::optional<std::int64_t>{};
-  constexpr std::int64_t kMost = 100LL * 366 * 86'400;
-  std::int64_t total = 0;
-  std::string_view rest = trimmed(text);
-  if (rest.empty()) return refused();
-  while (!rest.empty()) {
-    const auto digits = std::min(rest.find_first_not_of("0123456789"), rest.size());
-    const auto number = whole_number<std::int64_t>(rest.substr(0, digits));
-    rest.remove_prefix(digits);
-    const auto letters = std::min(rest.find_first_of("0123456789 \t"), rest.size());
-    const std::int64_t unit = seconds_of_unit(rest.substr(0, letters));
-    if (!number || unit == 0 || *number > (kMost - total) / unit) return refused();
-    total += *number * unit;
-    rest = trimmed(rest.substr(letters));
-  }
-  if (total == 0) return refused();
-  return std::optional(now_s + total);
+  const auto spans = read_spans(text);
+  if (!spans) return refused();
+  return std::optional(now_s + spans->count());
 }
 
 }  // namespace headgate::power

@@ -64,6 +64,11 @@ void each_field(Gpu& g, Visit&& visit) {
   visit("temperature_celsius", g.temperature_celsius);
   visit("power_mw", g.power_mw);
   visit("power_limit_mw", g.power_limit_mw);
+  visit("power_limit_requested_mw", g.power_limit_requested_mw);
+  visit("power_limit_min_mw", g.power_limit_min_mw);
+  visit("power_limit_max_mw", g.power_limit_max_mw);
+  visit("power_limit_default_mw", g.power_limit_default_mw);
+  visit("persistence", g.persistence);
   visit("sm_clock_mhz", g.sm_clock_mhz);
   visit("memory_clock_mhz", g.memory_clock_mhz);
   visit("energy_mj", g.energy_mj);

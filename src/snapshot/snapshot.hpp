@@ -58,6 +58,9 @@ struct Gpu {
   std::optional<double> encoder_busy_ratio, decoder_busy_ratio;  // the video engines, which nobody gates
   std::optional<double> sm_active_ratio;  // of all its SMs' time; empty without a daemon, which alone measures it
   std::optional<std::uint32_t> temperature_celsius, power_mw, power_limit_mw, sm_clock_mhz, memory_clock_mhz;
+  // The limit that was asked for, where power_limit_mw is the one in force; what the card accepts, and its default.
+  std::optional<std::uint32_t> power_limit_requested_mw, power_limit_min_mw, power_limit_max_mw, power_limit_default_mw;
+  std::optional<bool> persistence;         // without it the driver forgets settings with its last program
   std::optional<std::uint64_t> energy_mj;  // since the driver was loaded
   std::vector<std::string> throttle_reasons;
   // Memory errors: since the driver was loaded, and in the card's life.

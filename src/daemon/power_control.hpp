@@ -1,0 +1,69 @@
+// Power and clocks of the node's GPUs: their queues, leases, who may set which GPU, and what is told of each write.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "api/access.hpp"
+#include "api/power_routes.hpp"
+#include "api/service.hpp"
+#include "api/zeusd.hpp"
+#include "base/result.hpp"
+#include "config/config.hpp"
+#include "http/loop.hpp"
+#include "node/node.hpp"
+#include "observe/event_log.hpp"
+#include "power/control_queues.hpp"
+
+namespace headgate::daemon {
+
+// For the loop's thread, where nothing else is said.
+class PowerControl {
+ public:
+  // What a start would find wrong with the configuration: files, names of users and groups. Errors: usage, denied.
+  [[nodiscard]] static Result<void> check(const config::Config& config);
+
+  // `library`: the driver's; `lease_file`: where leases are kept; the others must outlive it. Errors: of check(), of the driver and of
+  // reading the leases.
+  [[nodiscard]] static Result<std::unique_ptr<PowerControl>> start(const config::Config& config,
+                                                                   const std::string& library,
+                                                                   const std::string& lease_file, node::Node& node,
+                                                                   const api::CurrentAccess& access,
+                                                                   observe::EventLog& events);
+  ~PowerControl();
+  PowerControl(const PowerControl&) = delete;
+
+  // What answers /v1/power. `service` must outlive it.
+  [[nodiscard]] api::PowerRoutes& routes(http::Loop& loop, const config::Config& config, api::Service& service);
+
+  // For the API of zeusd.
+  [[nodiscard]] power::ControlQueues& queues();
+  [[nodiscard]] Result<void> may_write(const api::ZeusdCaller& caller, const std::vector<std::uint32_t>& gpus,
+                                       const power::Command& command) const;
+  // Saves what a client's write changes, in a session that ends with its process or (`login`) with the leader of its login session. Over TCP
+  // no process is known, and the setting stays.
+  void save_before(const api::ZeusdCaller& caller, bool login, const std::vector<std::uint32_t>& gpus,
+                   const power::Command& command, std::function<void(Result<void>)> begin);
+  [[nodiscard]] bool reads_live(const api::ZeusdCaller& caller, std::optional<std::uint32_t> gpu) const;
+
+  // Grants of a configuration that was read again. Errors: as of check(); then the former ones stay.
+  [[nodiscard]] Result<void> allow(const config::Config& config);
+  // Gives up the persistence mode of the GPU ("all": of all) and lets go of the driver, so that it can be reset; afterwards everything
+  // is put back. Any thread but the loop's: blocks for calls into the driver.
+  void release_driver(const std::string& uuid, std::chrono::seconds pause);
+  // Once a second.
+  void tick();
+  // Puts the values of leases back. False: a call into the driver hangs.
+  [[nodiscard]] bool stops_within(std::chrono::nanoseconds patience);
+
+ private:
+  struct Impl;
+  explicit PowerControl(std::unique_ptr<Impl> impl);
+  std::unique_ptr<Impl> impl_;
+};
+
+}  // namespace headgate::daemon

@@ -1,0 +1,273 @@
+// What the keeper's thread does with one lease: makes it, saves it, puts its values back, adopts it.
+#include <algorithm>
+#include <random>
+#include <utility>
+
+#include "base/now.hpp"
+#include "identity/peer.hpp"
+#include "identity/process.hpp"
+#include "power/gpu_pause.hpp"
+#include "power/lease_file.hpp"
+#include "power/lease_keeper.hpp"
+
+namespace headgate::power {
+namespace {
+
+std::string new_id() {
+  std::random_device random;
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string id;
+  for (int i = 0; i < 12; ++i) id += kDigits[random() % kDigits.size()];
+  return id;
+}
+
+Caller caller_of(const Lease& lease) { return {.text = describe(lease), .uid = lease.owner_uid, .quiet = true}; }
+
+std::unexpected<Error> no_lease(const std::string& id) {
+  return fail(ErrorCode::not_found, "there is no lease '" + id + "'", "GET /v1/power/leases lists them");
+}
+
+}  // namespace
+
+Result<void> LeaseKeeper::check_conflicts(const Lease& lease) const {
+  const std::lock_guard lock(mutex_);
+  for (const auto& [id, held] : leases_) {
+    for (const auto& [uuid, wanted] : lease.wanted) {
+      const auto control = held.lease.shared_control(uuid, wanted);
+      if (!control) continue;
+      return fail(ErrorCode::conflict,
+                  "GPU " + std::to_string(io_.index_of(uuid).value_or(0)) + ": the " + *control + " is held by " +
+                      describe(held.lease),
+                  "wait for its end, or DELETE /v1/power/leases/" + id);
+    }
+  }
+  return {};
+}
+
+Result<Lease> LeaseKeeper::make(const LeaseTerms& terms, std::uint32_t owner_uid) {
+  Lease lease;
+  lease.id = new_id();
+  lease.wanted = terms.wanted;
+  lease.owner_uid = owner_uid;
+  lease.ttl_s = terms.ttl_s;
+  if (terms.ttl_s != 0) lease.ends_at_s = options_.now_s() + terms.ttl_s;
+  for (const auto& [uuid, wanted] : lease.wanted)
+    if (!io_.index_of(uuid))
+      return fail(ErrorCode::not_found, "there is no GPU '" + uuid + "'", "GET /v1/gpus lists them");
+  if (auto free = check_conflicts(lease); !free) return std::unexpected(free.error());
+  UniqueFd pidfd;
+  if (terms.holder_pid != 0) pidfd = TRY(hold_process(terms.holder_pid, lease));
+  for (const auto& [uuid, wanted] : lease.wanted)
+    lease.saved[uuid] = TRY(io_.read(*io_.index_of(uuid), wanted, caller_of(lease)));
+  if (auto recorded = record(lease, std::move(pidfd)); !recorded) return std::unexpected(recorded.error());
+  if (auto applied = io_.apply(lease.wanted, caller_of(lease)); !applied) {
+    (void)put_back(lease.id, "it could not be made", false);
+    return std::unexpected(applied.error());
+  }
+  tell(false, lease, "begins: " + lease_json(lease));
+  return lease;
+}
+
+Result<UniqueFd> LeaseKeeper::hold_process(std::uint32_t pid, Lease& lease) const {
+  const auto process = TRY(identity::read_process(options_.proc, pid));
+  lease.holder_pid = process.pid;
+  lease.holder_start_time = process.start_time;
+  return identity::pidfd_of(process, options_.proc);
+}
+
+// What a lease of another kind has saved of the same control stays that lease's to put back.
+Result<void> LeaseKeeper::save_before(const SessionWrite& write) {
+  Lease lease;
+  UniqueFd pidfd;
+  for (const Lease& one : list()) {
+    const std::lock_guard lock(mutex_);
+    if (one.session && one.holder_pid == write.holder_pid && !one.ending && leases_[one.id].ends_at_ns == 0)
+      lease = one;
+  }
+  const bool is_new = lease.id.empty();
+  if (is_new) {
+    lease.id = new_id();
+    lease.session = true;
+    lease.owner_uid = write.owner_uid;
+    pidfd = TRY(hold_process(write.holder_pid, lease));
+  }
+  bool more = false;
+  const Settings changed = named_by(write.command);
+  for (const std::string& uuid : write.uuids) {
+    const auto saved = lease.saved.find(uuid);
+    Settings missing = saved == lease.saved.end() ? changed : without(changed, saved->second);
+    for (const Lease& other : list()) {
+      if (other.id == lease.id || !other.holds(uuid, write.command)) continue;
+      if (other.owner_uid != write.owner_uid)
+        return fail(ErrorCode::conflict, "this setting is held by " + describe(other), "wait for its end");
+      missing = without(missing, changed);
+    }
+    const auto gpu = io_.index_of(uuid);
+    if (!gpu || missing.empty()) continue;
+    add_missing(lease.saved[uuid], TRY(io_.read(*gpu, missing, caller_of(lease))));
+    more = true;
+  }
+  if (!more) return {};
+  if (is_new) {
+    auto recorded = record(lease, std::move(pidfd));
+    if (recorded) tell(false, lease, "begins");
+    return recorded;
+  }
+  Lease former;
+  {
+    const std::lock_guard lock(mutex_);
+    former = std::exchange(leases_[lease.id].lease, lease);
+  }
+  auto saved = save();
+  if (saved) return saved;
+  const std::lock_guard lock(mutex_);
+  leases_[lease.id].lease = std::move(former);
+  return saved;
+}
+
+Result<void> LeaseKeeper::make_site(const SettingsByGpu& site) {
+  SettingsByGpu now = site;
+  {
+    const std::lock_guard lock(mutex_);
+    for (auto& [id, held] : leases_) {
+      for (auto& [uuid, saved] : held.lease.saved) {
+        const auto found = site.find(uuid);
+        if (found == site.end()) continue;
+        replace_named(saved, found->second);
+        now[uuid] = without(now[uuid], saved);
+      }
+    }
+  }
+  if (auto saved = save(); !saved) return saved;
+  const auto restored = io_.restore(now, {.text = "the site's own settings", .uid = {}, .quiet = true});
+  if (restored.trouble.empty()) return {};
+  return fail(ErrorCode::failed, "the site's own settings: " + restored.trouble, "see power.at_start");
+}
+
+// In the file before anything is written to a GPU.
+Result<void> LeaseKeeper::record(const Lease& lease, UniqueFd pidfd) {
+  {
+    const std::lock_guard lock(mutex_);
+    Held& held = leases_[lease.id];
+    held.lease = lease;
+    held.pidfd = std::move(pidfd);
+  }
+  auto saved = save();
+  if (saved) return saved;
+  const std::lock_guard lock(mutex_);
+  leases_.erase(lease.id);
+  return saved;
+}
+
+// As a lease of the daemon's: it survives a crash, and what cannot be put back while the GPU is gone is tried again.
+Result<void> LeaseKeeper::pause(const std::string& gpu, std::uint32_t seconds) {
+  Lease lease = TRY(pause_of(io_, gpu));
+  lease.id = new_id();
+  lease.ttl_s = seconds;
+  lease.ends_at_s = options_.now_s() + seconds;
+  if (auto recorded = record(lease, {}); !recorded) return recorded;
+  if (auto applied = io_.apply(lease.wanted, caller_of(lease)); !applied) {
+    (void)put_back(lease.id, "persistence could not be given up", false);
+    return applied;
+  }
+  tell(false, lease, "gives up the persistence mode for " + std::to_string(seconds) + " s, so that a GPU can be reset");
+  return {};
+}
+
+// Off the file first: a daemon that is killed between finds no lease, and the settings stay.
+Result<void> LeaseKeeper::forget(const std::string& id) {
+  Held held;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = leases_.find(id);
+    if (found == leases_.end() || found->second.lease.ending) return no_lease(id);
+    held = std::move(found->second);
+    leases_.erase(found);
+  }
+  if (auto saved = save(); !saved) {
+    const std::lock_guard lock(mutex_);
+    leases_[id] = std::move(held);
+    return saved;
+  }
+  tell(false, held.lease, "ends, and its settings stay");
+  return {};
+}
+
+void LeaseKeeper::apply_again(const SettingsByGpu& gpus, const std::string& but) {
+  for (const Lease& lease : list()) {
+    SettingsByGpu wanted;
+    for (const auto& [uuid, settings] : lease.wanted)
+      if (gpus.contains(uuid)) wanted[uuid] = settings;
+    if (wanted.empty() || lease.ending || lease.id == but) continue;
+    if (auto applied = io_.apply(wanted, caller_of(lease)); !applied)
+      tell(true, lease, "not made again: " + applied.error().message);
+  }
+}
+
+// `keep`: the lease stays in the file, for the next start.
+Result<void> LeaseKeeper::put_back(const std::string& id, const std::string& why, bool keep) {
+  Lease lease;
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = leases_.find(id);
+    if (found == leases_.end()) return no_lease(id);
+    if (!keep) found->second.lease.ending = true;
+    lease = found->second.lease;
+  }
+  auto [left, trouble] = io_.restore(lease.saved, caller_of(lease));
+  {
+    const std::lock_guard lock(mutex_);
+    Held& held = leases_[id];
+    if (!keep && left.empty()) {
+      leases_.erase(id);
+    } else if (!keep) {
+      held.lease.saved = left;
+      held.retry_at_ns = steady_now_ns() + static_cast<std::uint64_t>(std::chrono::nanoseconds(options_.retry).count());
+    }
+  }
+  if (auto saved = save(); !saved) trouble += (trouble.empty() ? "" : "; ") + saved.error().message;
+  if (!why.empty())
+    tell(!trouble.empty(), lease, "ends: " + why + (trouble.empty() ? "; its values are put back" : ""));
+  if (trouble.empty()) {
+    // What was put back may have been under another lease's settings: after a pause, of a GPU that was reset.
+    if (!keep && lease.pauses) apply_again(lease.saved, id);
+    return {};
+  }
+  if (!why.empty()) tell(true, lease, "not put back, and tried again: " + trouble);
+  return fail(ErrorCode::failed, "not all values are put back: " + trouble, "it is tried again each second");
+}
+
+// A lease of a former daemon.
+void LeaseKeeper::adopt(Lease lease) {
+  UniqueFd pidfd;
+  bool lives = !lease.ending && (lease.ttl_s == 0 || lease.ends_at_s > options_.now_s());
+  if (lives && lease.holder_pid != 0) {
+    const auto process = identity::read_process(options_.proc, lease.holder_pid);
+    lives = process && process->start_time == lease.holder_start_time && !process->ended;
+    if (lives) {
+      auto opened = identity::pidfd_of(*process, options_.proc);
+      lives = opened.has_value();
+      if (lives) pidfd = std::move(*opened);
+    }
+  }
+  if (!lives) return (void)put_back(lease.id, "its holder ended while no daemon ran", false);
+  {
+    const std::lock_guard lock(mutex_);
+    leases_[lease.id].pidfd = std::move(pidfd);
+  }
+  if (auto applied = io_.apply(lease.wanted, caller_of(lease)); !applied)
+    return tell(true, lease, "adopted, but: " + applied.error().message);
+  tell(false, lease, "adopted: its holder lives");
+}
+
+Result<void> LeaseKeeper::save() {
+  const std::lock_guard file(file_mutex_);
+  return save_leases(options_.file, list());
+}
+
+void LeaseKeeper::tell(bool trouble, const Lease& lease, const std::string& text) const {
+  if (options_.tell)
+    options_.tell({.trouble = trouble, .text = describe(lease) + " " + text, .owner_uid = lease.owner_uid});
+}
+
+}  // namespace headgate::power

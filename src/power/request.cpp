@@ -1,0 +1,225 @@
+#include "power/request.hpp"
+
+#include <nlohmann/json.hpp>
+#include <optional>
+
+#include "base/utf8.hpp"
+
+namespace headgate::power {
+namespace {
+
+using Ordered = nlohmann::ordered_json;
+
+constexpr std::size_t kMaxGpus = 64;
+constexpr std::size_t kMaxShown = 80;  // bytes of a caller's text in a message
+
+std::optional<std::uint32_t> number_of(const Ordered& json) {
+  if (!json.is_number_unsigned()) return std::nullopt;
+  const auto value = json.get<std::uint64_t>();
+  return value <= UINT32_MAX ? std::optional(static_cast<std::uint32_t>(value)) : std::nullopt;
+}
+
+std::string shown(const Ordered& json) {
+  return printable(json.dump(-1, ' ', true, Ordered::error_handler_t::replace), kMaxShown);
+}
+
+// A text that `parse` reads, or a number that is taken as it is.
+template <typename Value, typename Parse>
+std::optional<Value> text_or(const Ordered& json, Parse parse) {
+  return json.is_string() ? parse(json.get<std::string>()) : std::nullopt;
+}
+
+std::optional<config::Range> range_of(const Ordered& json) {
+  if (!json.is_array() || json.size() != 2) return std::nullopt;
+  const auto least = number_of(json[0]), most = number_of(json[1]);
+  if (!least || !most || *least > *most) return std::nullopt;
+  return config::Range{*least, *most};
+}
+
+std::optional<std::uint32_t> mode_of(const Ordered& json) {
+  if (json.is_string()) return config::parse_compute_mode(json.get<std::string>());
+  const auto number = number_of(json);
+  return number == 0u || number == 2u || number == 3u ? number : std::nullopt;
+}
+
+bool take_weights(const Ordered& json, std::vector<std::uint32_t>& weights) {
+  if (!json.is_array() || json.empty()) return false;
+  for (const Ordered& one : json) {
+    const auto number = number_of(one);
+    if (!number) return false;
+    weights.push_back(*number);
+  }
+  return true;
+}
+
+// One key of "settings": how it is read, and what is accepted.
+struct SettingKey {
+  std::string_view name, accepted;
+  bool (*take)(const Ordered&, config::PowerSettings&);
+};
+constexpr SettingKey kSettingKeys[] = {
+    {"power_limit", config::kAcceptedPowerLimit,
+     [](const Ordered& json, config::PowerSettings& to) {
+       return (to.power_limit = text_or<config::PowerLimit>(json, config::parse_power_limit)).has_value();
+     }},
+    {"power_limit_mw", "milliwatts",
+     [](const Ordered& json, config::PowerSettings& to) {
+       const std::uint32_t number = number_of(json).value_or(0);
+       if (number != 0) to.power_limit = config::PowerLimit{config::PowerLimit::Kind::milliwatts, number};
+       return number != 0;
+     }},
+    {"gpu_clocks", config::kAcceptedClocks,
+     [](const Ordered& json, config::PowerSettings& to) {
+       return (to.gpu_mhz = text_or<config::Range>(json, config::parse_clocks)).has_value();
+     }},
+    {"gpu_clocks_mhz", "[least, greatest]; [0, 0]: not locked",
+     [](const Ordered& json, config::PowerSettings& to) { return (to.gpu_mhz = range_of(json)).has_value(); }},
+    {"mem_clocks", config::kAcceptedClocks,
+     [](const Ordered& json, config::PowerSettings& to) {
+       return (to.mem_mhz = text_or<config::Range>(json, config::parse_clocks)).has_value();
+     }},
+    {"mem_clocks_mhz", "[least, greatest]; [0, 0]: not locked",
+     [](const Ordered& json, config::PowerSettings& to) { return (to.mem_mhz = range_of(json)).has_value(); }},
+    {"persistence", "true or false",
+     [](const Ordered& json, config::PowerSettings& to) {
+       if (json.is_boolean()) to.persistence = json.get<bool>();
+       return json.is_boolean();
+     }},
+    {"compute_mode", config::kAcceptedComputeMode,
+     [](const Ordered& json, config::PowerSettings& to) { return (to.compute_mode = mode_of(json)).has_value(); }},
+    {"budget", config::kAcceptedWatts,
+     [](const Ordered& json, config::PowerSettings& to) {
+       return (to.budget_mw = text_or<std::uint32_t>(json, config::parse_milliwatts)).has_value();
+     }},
+    {"weights", "a list of numbers from 1 to 1000, one for each GPU",
+     [](const Ordered& json, config::PowerSettings& to) { return take_weights(json, to.weights); }},
+};
+
+std::string names_of_settings() {
+  std::string all;
+  for (const SettingKey& key : kSettingKeys) all += (all.empty() ? "" : ", ") + std::string(key.name);
+  return all;
+}
+
+Result<config::PowerSettings> settings_from(const Ordered& json) {
+  if (!json.is_object())
+    return fail(ErrorCode::usage, "settings is no object", "accepted in settings: " + names_of_settings());
+  config::PowerSettings settings;
+  for (const auto& [key, value] : json.items()) {
+    const SettingKey* known = nullptr;
+    for (const SettingKey& one : kSettingKeys)
+      if (one.name == key) known = &one;
+    if (known == nullptr)
+      return fail(ErrorCode::usage, "settings has the unknown key '" + printable(key, kMaxShown) + "'",
+                  "accepted in settings: " + names_of_settings());
+    if (!known->take(value, settings))
+      return fail(ErrorCode::usage, "settings." + key + " = " + shown(value) + " is not accepted",
+                  "accepted: " + std::string(known->accepted));
+  }
+  for (const std::string_view name : {"power_limit", "gpu_clocks", "mem_clocks"}) {
+    const std::string with_unit = std::string(name) + (name == "power_limit" ? "_mw" : "_mhz");
+    if (json.contains(name) && json.contains(with_unit))
+      return fail(ErrorCode::usage, "settings has both " + std::string(name) + " and " + with_unit, "name one of them");
+  }
+  if (auto sound = config::check_power_settings(settings); !sound)
+    return fail(ErrorCode::usage, sound.error().message,
+                sound.error().hint.empty() ? "accepted in settings: " + names_of_settings() : sound.error().hint);
+  return settings;
+}
+
+const char* accepted_keys(RequestKind kind) {
+  switch (kind) {
+    case RequestKind::settings: return "accepted: gpus, settings or profile, dry_run";
+    case RequestKind::reset: return "accepted: gpus, dry_run";
+    case RequestKind::lease: break;
+  }
+  return "accepted: gpus, settings or profile, holder_pid or ttl_s or both, dry_run";
+}
+
+Result<std::vector<std::string>> gpus_from(const Ordered& json, const char* accepted) {
+  if (json == "all") return std::vector<std::string>{"all"};
+  if (!json.is_array() || json.empty() || json.size() > kMaxGpus)
+    return fail(ErrorCode::usage, "gpus is no list of GPUs", accepted);
+  std::vector<std::string> gpus;
+  for (const Ordered& gpu : json) {
+    if (!gpu.is_string() && !number_of(gpu))
+      return fail(ErrorCode::usage, "gpus has an entry that is no index and no UUID", accepted);
+    gpus.push_back(gpu.is_string() ? gpu.get<std::string>() : std::to_string(*number_of(gpu)));
+  }
+  return gpus;
+}
+
+Result<std::uint32_t> holder_number(const std::string& key, const Ordered& json, const char* accepted) {
+  const bool is_time = key == "ttl_s";
+  const auto number = number_of(json);
+  if (!number || *number == 0 || *number > (is_time ? kMaxTtlS : INT32_MAX))
+    return fail(ErrorCode::usage, key + " is no number from 1" + (is_time ? " to " + std::to_string(kMaxTtlS) : ""),
+                accepted);
+  return *number;
+}
+
+}  // namespace
+
+Result<PowerRequest> parse_power_request(RequestKind kind, std::string_view text) {
+  const char* accepted = accepted_keys(kind);
+  // Of a key that is there twice the parser keeps the last: which one was meant cannot be told.
+  std::vector<std::vector<std::string>> seen;
+  std::optional<std::string> twice;
+  const Ordered json = Ordered::parse(
+      text,
+      [&](int, Ordered::parse_event_t event, Ordered& parsed) {
+        if (event == Ordered::parse_event_t::object_start) seen.emplace_back();
+        if (event == Ordered::parse_event_t::object_end && !seen.empty()) seen.pop_back();
+        if (event != Ordered::parse_event_t::key || seen.empty()) return true;
+        const auto key = parsed.get<std::string>();
+        for (const std::string& one : seen.back())
+          if (one == key) twice = key;
+        seen.back().push_back(key);
+        return true;
+      },
+      false);
+  if (!json.is_object()) return fail(ErrorCode::usage, "the body is no JSON object", accepted);
+  if (twice) return fail(ErrorCode::usage, "the key '" + printable(*twice, kMaxShown) + "' is there twice", accepted);
+  PowerRequest request;
+  for (const auto& [key, value] : json.items()) {
+    if (key == "gpus") {
+      request.gpus = TRY(gpus_from(value, accepted));
+    } else if (key == "dry_run" && value.is_boolean()) {
+      request.dry_run = value.get<bool>();
+    } else if (key == "settings" && kind != RequestKind::reset) {
+      request.wanted = TRY(settings_from(value));
+    } else if (key == "profile" && kind != RequestKind::reset && value.is_string()) {
+      request.profile = value.get<std::string>();
+    } else if ((key == "holder_pid" || key == "ttl_s") && kind == RequestKind::lease) {
+      (key == "ttl_s" ? request.ttl_s : request.holder_pid) = TRY(holder_number(key, value, accepted));
+    } else if (key == "dry_run" || (key == "profile" && kind != RequestKind::reset)) {
+      return fail(ErrorCode::usage, key + " = " + shown(value) + " is not accepted", accepted);
+    } else {
+      return fail(ErrorCode::usage, "unknown key '" + printable(key, kMaxShown) + "'", accepted);
+    }
+  }
+  if (request.gpus.empty()) return fail(ErrorCode::usage, "gpus is missing", accepted);
+  if (kind != RequestKind::reset && request.wanted.empty() == request.profile.empty())
+    return fail(
+        ErrorCode::usage,
+        request.wanted.empty() ? "neither settings nor profile is there" : "settings and profile exclude each other",
+        accepted);
+  if (kind == RequestKind::lease && request.holder_pid == 0 && request.ttl_s == 0)
+    return fail(ErrorCode::usage, "a lease needs a holder: neither holder_pid nor ttl_s is there", accepted);
+  return request;
+}
+
+std::string settings_json(const config::PowerSettings& settings) {
+  Ordered json = Ordered::object();
+  if (settings.power_limit) json["power_limit"] = config::format_power_limit(*settings.power_limit);
+  if (settings.gpu_mhz) json["gpu_clocks"] = config::format_clocks(*settings.gpu_mhz);
+  if (settings.mem_mhz) json["mem_clocks"] = config::format_clocks(*settings.mem_mhz);
+  if (settings.persistence) json["persistence"] = *settings.persistence;
+  if (settings.compute_mode) json["compute_mode"] = config::format_compute_mode(*settings.compute_mode);
+  if (settings.budget_mw)
+    json["budget"] = config::format_power_limit({config::PowerLimit::Kind::milliwatts, *settings.budget_mw});
+  if (!settings.weights.empty()) json["weights"] = settings.weights;
+  return json.dump();
+}
+
+}  // namespace headgate::power
