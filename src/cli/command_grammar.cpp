@@ -234,6 +234,56 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   word(*api, raw, "schema", "the OpenAPI document of all that can be asked");
 }
 
+void say_which_gpus(CLI::App& app, Raw& raw) {
+  app.add_option("-i,--gpu", raw.out.gpu, "which GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0, all")->type_name("GPUS");
+}
+
+// Who holds the settings, and whether they are only tried.
+void say_how_it_ends(CLI::App& app, Raw& raw) {
+  order_option(app, raw, "--for", "for", "TIME", "put the former values back after this time: 30m, 2h, 7d");
+  order_option(app, raw, "--pid", "pid", "PID", "put them back when this process of yours ends");
+  order_option(app, raw, "--confirm", "confirm", "TIME",
+               "put them back after this time unless you confirm: here, or with power keep");
+}
+
+void describe_power(CLI::App& app, Raw& raw) {
+  CLI::App* power = app.add_subcommand("power", "power limits, clocks and modes of the GPUs")->group(kWords);
+  power->require_subcommand(1);
+  CLI::App* status = word(*power, raw, "status", "limits, locked clocks and modes, and which lease holds them");
+  say_whether_again(*status, raw);
+  word(*power, raw, "watch", "the same again and again, until Ctrl-C or q")
+      ->add_option("--interval", raw.live_interval, "time between one look and the next (1s)")
+      ->type_name("TIME");
+  CLI::App* set = word(*power, raw, "set", "set a power limit, clocks or a mode, to stay or for a time");
+  operand(set->add_option("VALUE", raw.out.parts,
+                          "power limit: 300W, 80%, default; GPU clocks: 1200MHz, 210-1200MHz, none"))
+      ->expected(0, -1);
+  say_which_gpus(*set, raw);
+  order_option(*set, raw, "--mem-clocks", "mem_clocks", "CLOCKS", "lock memory clocks: 5001MHz, 405-5001MHz, none");
+  order_option(*set, raw, "--persistence", "persistence", "ON|OFF", "persistence mode: on, off");
+  order_option(*set, raw, "--compute-mode", "compute_mode", "MODE", "default, exclusive, prohibited");
+  order_option(*set, raw, "--budget", "budget", "WATTS", "power limits that come to this together: 500W");
+  order_option(*set, raw, "--weights", "weights", "N,...", "parts of the budget, in the order of the GPUs (all 1)");
+  say_how_it_ends(*set, raw);
+  set->footer(
+      "headgate power set 300W --gpu 0\n"
+      "headgate power set 80% 1200MHz --gpu all --for 2h\n"
+      "headgate power set --budget 500W --weights 2,1 --gpu 0,1 --confirm 30s");
+  CLI::App* apply = word(*power, raw, "apply", "apply a named profile of the configuration");
+  operand(apply->add_option("PROFILE", raw.out.share, "its name; power profiles lists them"))->required();
+  say_which_gpus(*apply, raw);
+  say_how_it_ends(*apply, raw);
+  CLI::App* reset = word(*power, raw, "reset", "set what the site has at start, else the driver's defaults");
+  say_which_gpus(*reset, raw);
+  for (CLI::App* change : {set, apply, reset})
+    change->add_flag("-n,--dry-run", raw.out.dry_run, "say what would change, and set nothing");
+  word(*power, raw, "profiles", "the named profiles");
+  for (const auto& [name, summary] : {std::pair{"keep", "end a lease whose settings stay: the answer to --confirm"},
+                                      {"end", "end a lease: its former values are put back"}})
+    operand(word(*power, raw, name, summary)->add_option("LEASE", raw.out.share, "its id, as power status shows it"))
+        ->required();
+}
+
 void describe_views(CLI::App& app, Raw& raw) {
   CLI::App* status = word(app, raw, "status", "one line per GPU and one per share (also: headgate without a word)");
   say_where(*status, raw);
@@ -341,6 +391,7 @@ std::unique_ptr<CLI::App> describe_commands(Raw& raw) {
   describe_views(*app, raw);
   describe_live_views(*app, raw);
   describe_daemon_words(*app, raw);
+  describe_power(*app, raw);
   describe_proofs(*app, raw);
   describe_plumbing(*app, raw);
   app->add_flag_callback("--version", [&raw] { raw.out.command = "version"; }, "prints the version");

@@ -206,8 +206,8 @@ Result<Invocation> parse(int argc, const char* const* argv) {
     return unknown_word(*app);
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = chosen(*app, name);
-    if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu" || name == "api" ||
-        name == "dashboards" || name == "limiter") {
+    if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu" || name == "power" ||
+        name == "api" || name == "dashboards" || name == "limiter") {
       const auto left = app->remaining(true);
       if (!left.empty() && !left.front().starts_with("-")) return unknown_word(*app);
       return fail(ErrorCode::usage, name + " needs a word", format_accepted(*at));
@@ -225,7 +225,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   raw.out.voice = voice_of(raw);
   raw.out.voice.format = TRY(form_of(raw.out.command, raw.json ? "json" : raw.output));
   if (raw.simulated) raw.out.simulate = raw.profile;
-  const bool live = name == "top" || name == "events";
+  const bool live = name == "top" || name == "events" || name == "power watch";
   raw.out.interval_ms = TRY(milliseconds_of("--interval", live ? raw.live_interval : raw.interval, 60'000,
                                             "accepted: 10ms to 60s, such as 500ms or 1s"));
   if (raw.watch) {
@@ -234,6 +234,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
             ? kDefaultWatchMs
             : TRY(milliseconds_of("--watch", *raw.watch, 3'600'000, "accepted: 10ms to 60m, such as 500ms, 2s or 5m"));
   }
+  if (name == "power watch") raw.out.watch_ms = raw.out.interval_ms;
   if (constexpr std::string_view kViews[] = {"share", "gpu", "user", "process"};
       std::ranges::find(kViews, raw.out.by) == std::end(kViews))
     return fail(ErrorCode::usage, "--by '" + harmless(raw.out.by) + "' is not understood",

@@ -30,13 +30,13 @@ struct Invocation {
   std::optional<std::string> help;      // print this on stdout and stop
   std::optional<std::string> simulate;  // --sim[=PROFILE]; "" without a profile
   std::string config_path;              // --config; "" for the usual place
-  std::string share;                    // why, share ...
+  std::string share;                    // why, share ...; power apply: a profile; power keep, end: a lease
   std::map<std::string, std::string>
-      order;                              // share create, share set, quota set, quota rm: options under the API's names
-  std::vector<std::string> parts;         // share rebalance: NAME=PART, as written
-  std::string fit;                        // free
-  std::string shell;                      // completion
-  std::string file;                       // support-bundle, dashboards export: where to; "" for the usual place
+      order;                       // share create, share set, quota set, quota rm, power: options under the API's names
+  std::vector<std::string> parts;  // share rebalance: NAME=PART; power set: values, as written
+  std::string fit;                 // free
+  std::string shell;               // completion
+  std::string file;                // support-bundle, dashboards export: where to; "" for the usual place
   bool no_redact = false, force = false;  // support-bundle; dashboards export
   LimiterPlace limiter;                   // limiter install, limiter remove
   std::string rules;                      // sim fault
@@ -48,8 +48,9 @@ struct Invocation {
   bool once = false, readonly = false;    // top
   std::string by = "share";               // top: share, gpu, user, process
   bool follow = false;                    // events
+  bool dry_run = false;                   // power set, apply, reset
   bool yes = false;                       // share create, share set, share rebalance, gpu policy: without asking
-  std::string user, gpu;                  // ps: of whom, on which; "" for all
+  std::string user, gpu;                  // ps, power: of whom, on which; "" for all
   std::string kind;                       // events: what its kind begins with; share says whose
   std::optional<std::uint64_t> since_ns;  // events
   RunOptions run;

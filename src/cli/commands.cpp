@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/version.hpp"
+#include "cli/power/power_commands.hpp"
 #include "cli/run/run.hpp"
 #include "cli/share/share_commands.hpp"
 #include "cli/support/completion.hpp"
@@ -147,6 +148,7 @@ int perform(const Invocation& invocation, const Above& above) {
   if (word.starts_with("share ") || word.starts_with("quota ") || word.starts_with("gpu ") ||
       word.starts_with("api ") || word == "metrics")
     return show(share_command(invocation), voice);
+  if (word.starts_with("power ")) return power_command(invocation);
   if (word == "sim list") return show(sim_list(invocation), voice);
   if (word == "sim truth") return show(sim_truth(invocation, config), voice);
   if (word == "sim reset") return show(sim_reset(invocation, config), voice);

@@ -9,7 +9,8 @@ namespace {
 const std::vector<std::string> kNames = {"table", "wide", "json", "jsonl", "csv"};
 
 std::vector<Format> forms_of_word(const std::string& word) {
-  for (const std::string_view list : {"status", "ps", "free", "events", "share ls", "share show", "gpu ls"}) {
+  for (const std::string_view list :
+       {"status", "ps", "free", "events", "share ls", "share show", "gpu ls", "power status", "power watch"}) {
     if (word == list) return {Format::table, Format::wide, Format::json, Format::jsonl, Format::csv};
   }
   // A page of Prometheus's, a shell's script: in no JSON, and whoever asks for some is not given something else.

@@ -96,4 +96,24 @@ std::string fitted_right(std::string_view text, unsigned width) {
   return std::string(width - cells(shown), ' ') + shown;
 }
 
+std::vector<std::string> wrapped(std::string_view text, unsigned width) {
+  std::vector<std::string> lines = {""};
+  unsigned taken = 0;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find(' '), text.size());
+    std::string_view word = text.substr(0, end);
+    text.remove_prefix(std::min(end + 1, text.size()));
+    if (taken > 0 && taken + 1 + cells(word) > width) lines.emplace_back(), taken = 0;
+    if (taken > 0) lines.back() += ' ', ++taken;
+    while (!word.empty()) {
+      const Glyph glyph = first_glyph(word);
+      if (taken > 0 && taken + glyph.cells > width) lines.emplace_back(), taken = 0;
+      lines.back() += word.substr(0, glyph.bytes);
+      taken += glyph.cells;
+      word.remove_prefix(glyph.bytes);
+    }
+  }
+  return lines;
+}
+
 }  // namespace headgate::cli

@@ -4,6 +4,7 @@
 #include <cstddef>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace headgate::cli {
 
@@ -24,5 +25,7 @@ struct Glyph {
 // Cut or filled up with blanks to exactly `width` cells: text to the left, numbers to the right.
 [[nodiscard]] std::string fitted(std::string_view text, unsigned width);
 [[nodiscard]] std::string fitted_right(std::string_view text, unsigned width);
+// In lines of at most `width` cells, between words, but for a word that is wider than that. At least one line.
+[[nodiscard]] std::vector<std::string> wrapped(std::string_view text, unsigned width);
 
 }  // namespace headgate::cli

@@ -32,8 +32,6 @@ namespace headgate::cli {
 [[nodiscard]] std::string share_look(int place);
 [[nodiscard]] std::string share_block(int place);
 
-// In lines of at most `width` cells, between words, but for a word that is wider than that. At least one line.
-[[nodiscard]] std::vector<std::string> wrapped(std::string_view text, unsigned width);
 // "52%", "<1%", "-" where it is not known.
 [[nodiscard]] std::string ratio_text(const std::optional<double>& ratio);
 // What a share may use of the GPU's time: "50%", "30-80%" with a guarantee below its ceiling, "all".

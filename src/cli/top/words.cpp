@@ -21,26 +21,6 @@ std::string whole_percent(double ratio) { return std::to_string(std::lround(std:
 std::string share_look(int place) { return place < 0 ? "" : "3" + colour(place); }
 std::string share_block(int place) { return place < 0 ? "90" : "30;4" + colour(place); }
 
-std::vector<std::string> wrapped(std::string_view text, unsigned width) {
-  std::vector<std::string> lines = {""};
-  unsigned taken = 0;
-  while (!text.empty()) {
-    const std::size_t end = std::min(text.find(' '), text.size());
-    std::string_view word = text.substr(0, end);
-    text.remove_prefix(std::min(end + 1, text.size()));
-    if (taken > 0 && taken + 1 + cells(word) > width) lines.emplace_back(), taken = 0;
-    if (taken > 0) lines.back() += ' ', ++taken;
-    while (!word.empty()) {
-      const Glyph glyph = first_glyph(word);
-      if (taken > 0 && taken + glyph.cells > width) lines.emplace_back(), taken = 0;
-      lines.back() += word.substr(0, glyph.bytes);
-      taken += glyph.cells;
-      word.remove_prefix(glyph.bytes);
-    }
-  }
-  return lines;
-}
-
 std::string ratio_text(const std::optional<double>& ratio) {
   if (!ratio || !std::isfinite(*ratio)) return "-";
   return *ratio > 0 && *ratio < 0.005 ? "<1%" : whole_percent(*ratio) + "%";

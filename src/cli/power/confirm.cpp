@@ -1,0 +1,34 @@
+#include "cli/power/confirm.hpp"
+
+#include <poll.h>
+#include <unistd.h>
+
+#include <cerrno>
+#include <iostream>
+#include <string>
+
+namespace headgate::cli {
+
+bool can_ask() { return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1; }
+
+Answer ask_within(std::chrono::seconds time) {
+  using Clock = std::chrono::steady_clock;
+  std::cerr << "keep these settings? They are put back in " << time.count() << " s. [y/N] " << std::flush;
+  const auto end = Clock::now() + time;
+  for (;;) {
+    const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
+    if (left.count() <= 0) break;
+    pollfd on{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
+    const int ready = ::poll(&on, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
+    if (ready < 0 && errno != EINTR) break;
+    if (ready <= 0) continue;
+    // The terminal hands over whole lines.
+    std::string line;
+    if (!std::getline(std::cin, line)) break;
+    return line == "y" || line == "Y" || line == "yes" ? Answer::yes : Answer::no;
+  }
+  std::cerr << "\n";
+  return Answer::none;
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,77 @@
+// What the daemon answers about power, as plain values. Pure.
+#pragma once
+
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace headgate::cli {
+
+using ClockSpan = std::pair<std::uint32_t, std::uint32_t>;  // MHz, least and greatest; {0, 0}: not locked
+
+// A lease on a GPU: settings that end with a process or with their time.
+struct PowerLease {
+  std::string id, holder;             // "lease 3fa0 of uid 1000 (process 4711)"
+  std::vector<std::string> controls;  // "power limit", "GPU clocks"
+  std::int64_t ends_at_s = 0;         // CLOCK_REALTIME; 0: no such end
+  bool paused = false;                // a driver that is reset has the GPU
+};
+
+struct PowerGpu {
+  std::uint32_t index = 0;
+  std::string uuid, model;
+  // Empty: not known. Power limits as asked of the driver and as it enforces them.
+  std::optional<std::uint64_t> power_mw, energy_mj, requested_limit_mw, enforced_limit_mw, min_limit_mw, max_limit_mw,
+      default_limit_mw, sm_clock_mhz, memory_clock_mhz;
+  std::optional<bool> persistence;
+  std::string compute_mode;
+  std::optional<ClockSpan> gpu_clocks, mem_clocks;  // that headgate locked last
+  std::vector<std::string> throttle_reasons;
+  std::vector<PowerLease> leases;
+  std::string error;  // why its settings cannot be read
+};
+
+struct PowerState {
+  std::vector<PowerGpu> gpus;
+  std::string drift, at_start;
+};
+
+struct PowerProfile {
+  std::string name, settings, origin;  // settings: "power limit 80%, persistence on"
+};
+
+// What a write changed of one GPU, or would change.
+struct PowerChange {
+  std::string control, from, to;  // "power limit", "350 W", "200 W"; from: "" where it is not known
+};
+struct GpuChanges {
+  std::uint32_t index = 0;
+  std::string uuid;
+  std::vector<PowerChange> changes;
+  std::optional<std::string> error;
+};
+
+// What a lease holds of each GPU, and what it found there.
+struct LeaseMade {
+  std::string id;
+  std::int64_t ends_at_s = 0;
+  std::uint32_t holder_pid = 0;
+  std::vector<GpuChanges> gpus;  // without indices
+};
+
+// Errors: failed, where the daemon's answer is not understood.
+[[nodiscard]] Result<PowerState> power_state_of(const std::string& json);
+[[nodiscard]] Result<std::vector<PowerProfile>> power_profiles_of(const std::string& json);
+[[nodiscard]] Result<std::vector<GpuChanges>> power_changes_of(const std::string& json);
+[[nodiscard]] Result<LeaseMade> lease_of(const std::string& json);
+
+// "200 W", "99.9 W" of milliwatts.
+[[nodiscard]] std::string watts(std::uint64_t milliwatts);
+// "210-1200 MHz", "1200 MHz", "unlocked".
+[[nodiscard]] std::string format_clocks(const ClockSpan& clocks);
+
+}  // namespace headgate::cli
