@@ -16,7 +16,7 @@
 namespace headgate::bench {
 namespace {
 
-using nlohmann::json;
+using json = nlohmann::ordered_json;
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
