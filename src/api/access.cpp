@@ -19,6 +19,14 @@ bool equal_in_secret(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+bool shows_token(const http::Request& request, const Access& access) {
+  if (!access.token || request.peer.is_unix) return false;
+  const std::string* shown = http::find(request.headers, "Authorization");
+  constexpr std::string_view kScheme = "Bearer ";  // in any case (RFC 9110, section 11.1)
+  return shown != nullptr && grant::same_ignoring_case(shown->substr(0, kScheme.size()), kScheme) &&
+         equal_in_secret(shown->substr(kScheme.size()), *access.token);
+}
+
 Result<node::Caller> caller_of(const http::Request& request, const Access& access) {
   node::Caller caller;
   if (request.peer.is_unix) {
@@ -31,10 +39,8 @@ Result<node::Caller> caller_of(const http::Request& request, const Access& acces
     return caller;
   }
   if (!access.token) return caller;
-  const std::string* shown = http::find(request.headers, "Authorization");
-  constexpr std::string_view kScheme = "Bearer ";  // in any case (RFC 9110, section 11.1)
-  const bool bearer = shown != nullptr && grant::same_ignoring_case(shown->substr(0, kScheme.size()), kScheme);
-  if (!bearer || !equal_in_secret(shown->substr(kScheme.size()), *access.token)) {
+  if (!shows_token(request, access)) {
+    const std::string* shown = http::find(request.headers, "Authorization");
     return fail(ErrorCode::denied, shown == nullptr ? "no token was shown" : "the token is not the one of this daemon",
                 "send the header Authorization: Bearer TOKEN, with the text of the daemon's token file");
   }

@@ -45,6 +45,9 @@ class CurrentAccess {
 // with a wrong one, an error (denied) where a token is set, else a stranger that sees totals.
 [[nodiscard]] Result<node::Caller> caller_of(const http::Request& request, const Access& access);
 
+// Whether a request over TCP shows the daemon's token.
+[[nodiscard]] bool shows_token(const http::Request& request, const Access& access);
+
 // Who may speak for a client of the task channel: administrators. `access` must outlive the channel.
 [[nodiscard]] channel::Authorise administrators(const CurrentAccess& access);
 

@@ -416,6 +416,13 @@ Zeusd::~Zeusd() = default;
 
 std::size_t Zeusd::followers() const { return impl_->gpu_feed.subscribers() + impl_->cpu_feed.subscribers(); }
 
+std::function<bool(const Request&)> Zeusd::shows_token() const {
+  return [self = impl_](const Request& request) {
+    Response refusal;
+    return self->options.key && self->claims_of(request, refusal).has_value();
+  };
+}
+
 http::Router Zeusd::routes() {
   http::Router router;
   const auto self = impl_;

@@ -56,6 +56,8 @@ class Zeusd {
   ~Zeusd();
 
   [[nodiscard]] http::Router routes();
+  // Whether a request shows a token that is signed with the key, whatever it allows.
+  [[nodiscard]] std::function<bool(const http::Request&)> shows_token() const;
   [[nodiscard]] std::size_t followers() const;  // of power streams
 
  private:

@@ -148,7 +148,7 @@ TEST_F(ChannelTest, a_poll_ends_with_nothing_and_a_poller_that_left_takes_no_tas
   start();
   EXPECT_EQ(get("/v1/channel/sched/tasks?wait=10ms"), "200 {\"tasks\":[]}\n");
   http::RawClient leaver(server_->unix_endpoint());
-  leaver.send("GET /v1/channel/sched/tasks?wait=30s HTTP/1.1\r\n\r\n");
+  leaver.send("GET /v1/channel/sched/tasks?wait=30s HTTP/1.1\r\nHost: localhost\r\n\r\n");
   ASSERT_TRUE(eventually([&] { return listeners() == 1; }));
   leaver.close();
   EXPECT_TRUE(eventually([&] { return listeners() == 0; }));
@@ -160,7 +160,7 @@ TEST_F(ChannelTest, tasks_of_a_stream_that_broke_are_given_to_the_next_at_once) 
   start({.limits = {.lease = 1h}});
   const TaskId id = submit("1");
   http::RawClient first(server_->unix_endpoint());
-  first.send("GET /v1/channel/sched/tasks HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n");
+  first.send("GET /v1/channel/sched/tasks HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
   first.read([](const std::string& all) { return all.contains("\"attempt\":1"); });
   first.close();
   auto source = http::EventSource::open(server_->unix_endpoint(), {.target = "/v1/channel/sched/tasks"}, 20s);
@@ -183,7 +183,7 @@ TEST_F(ChannelTest, what_an_agent_works_on_stays_its_own_for_a_while_when_its_st
   const TaskId id = submit("1");
   const std::string path = "/v1/channel/sched/tasks/" + std::to_string(id);
   http::RawClient stream(server_->unix_endpoint());
-  stream.send("GET /v1/channel/sched/tasks HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n");
+  stream.send("GET /v1/channel/sched/tasks HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
   stream.read([](const std::string& all) { return all.contains("\"attempt\":1"); });
   ASSERT_TRUE(post(path + "/ack?attempt=1").starts_with("200 "));
   stream.close();
@@ -197,7 +197,7 @@ TEST_F(ChannelTest, what_a_dead_agent_acknowledged_goes_to_the_next_soon_after_i
   const TaskId id = submit("1", 10h);
   const std::string path = "/v1/channel/sched/tasks/" + std::to_string(id);
   http::RawClient stream(server_->unix_endpoint());
-  stream.send("GET /v1/channel/sched/tasks HTTP/1.1\r\nAccept: text/event-stream\r\n\r\n");
+  stream.send("GET /v1/channel/sched/tasks HTTP/1.1\r\nHost: localhost\r\nAccept: text/event-stream\r\n\r\n");
   stream.read([](const std::string& all) { return all.contains("\"attempt\":1"); });
   ASSERT_TRUE(post(path + "/ack?attempt=1").starts_with("200 "));
   stream.close();

@@ -104,6 +104,12 @@ std::expected<void, Refusal> RequestParser::feed(std::string_view bytes) {
     if (coding != head.end() && !beast::iequals(coding->value(), "chunked")) {
       return std::unexpected(Refusal{501, "the only transfer coding taken is 'chunked'"});
     }
+    // RFC 9112, section 3.2: without one, or with two, a proxy before us may have meant another host than we do.
+    const auto hosts = head.count(field::host);
+    if (hosts > 1 || (hosts == 0 && head.version() >= 11)) {
+      return std::unexpected(Refusal{400, hosts == 0 ? "an HTTP/1.1 request needs the header Host"
+                                                     : "the header Host stands more than once in this request"});
+    }
   }
   return {};
 }

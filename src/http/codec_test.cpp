@@ -29,7 +29,8 @@ TEST(RequestParser, gives_a_handler_all_that_a_client_said) {
 TEST(RequestParser, joins_chunks_and_keeps_what_belongs_to_the_next_request) {
   RequestParser parser;
   ASSERT_TRUE(
-      parser.feed("PUT /a HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\nGET /b HT"));
+      parser.feed("PUT /a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+                  "chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\nGET /b HT"));
   ASSERT_TRUE(parser.done());
   EXPECT_EQ(parser.take()->body, "abcde");
   EXPECT_FALSE(parser.done());
@@ -75,10 +76,10 @@ TEST(RequestParser, holds_to_the_limits_that_it_was_given) {
     const auto fed = parser.feed(text);
     return fed ? 200 : fed.error().status;
   };
-  EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(60, 'h') + "\r\n\r\n"), 200);
-  EXPECT_EQ(status("GET / HTTP/1.1\r\nA: " + std::string(100, 'h') + "\r\n\r\n"), 431);
-  EXPECT_EQ(status("POST / HTTP/1.1\r\nContent-Length: 10\r\n\r\n0123456789"), 200);
-  EXPECT_EQ(status("POST / HTTP/1.1\r\nContent-Length: 11\r\n\r\n"), 413);
+  EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: localhost\r\nA: " + std::string(40, 'h') + "\r\n\r\n"), 200);
+  EXPECT_EQ(status("GET / HTTP/1.1\r\nHost: localhost\r\nA: " + std::string(100, 'h') + "\r\n\r\n"), 431);
+  EXPECT_EQ(status("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n0123456789"), 200);
+  EXPECT_EQ(status("POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 11\r\n\r\n"), 413);
 }
 
 struct Bad {
@@ -94,30 +95,43 @@ TEST(RequestParser, refuses_what_is_no_request_with_a_status_and_a_sentence) {
       {"GET /\r\n\r\n", 400, "this is no HTTP/1.1 request: bad target"},
       {"GET / HTTP/2.0\r\n\r\n", 400, "this is no HTTP/1.1 request: bad version"},
       {"GET / HTTP/1.1\nHost: h\n\n", 400, "this is no HTTP/1.1 request: bad version"},
-      {"GET / HTTP/1.1\r\nno colon\r\n\r\n", 400, "this is no HTTP/1.1 request: bad field"},
-      {"POST / HTTP/1.1\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400,
+      {"GET / HTTP/1.1\r\n\r\n", 400, "an HTTP/1.1 request needs the header Host"},
+      {"GET http://h/ HTTP/1.1\r\nA: b\r\n\r\n", 400, "an HTTP/1.1 request needs the header Host"},
+      {"GET / HTTP/1.1\r\nHost: a\r\nHost: a\r\n\r\n", 400, "the header Host stands more than once in this request"},
+      {"GET / HTTP/1.0\r\nHost: a\r\nhost: b\r\n\r\n", 400, "the header Host stands more than once in this request"},
+      {"GET / HTTP/1.1\r\nHost: localhost\r\nno colon\r\n\r\n", 400, "this is no HTTP/1.1 request: bad field"},
+      {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n", 400,
        "this is no HTTP/1.1 request: multiple Content-Length"},
-      {"POST / HTTP/1.1\r\nContent-Length: -1\r\n\r\n", 400, "this is no HTTP/1.1 request: bad Content-Length"},
-      {"POST / HTTP/1.1\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 400,
+      {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n", 400,
+       "this is no HTTP/1.1 request: bad Content-Length"},
+      {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n", 400,
        "this is no HTTP/1.1 request: bad Transfer-Encoding"},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", 501, "the only transfer coding taken is 'chunked'"},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400, "this is no HTTP/1.1 request: bad chunk"},
-      {"GET / HTTP/1.1\r\nA: " + long_head + "\r\n\r\n", 431, "the request's head is larger than 16384 bytes"},
+      {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n", 501,
+       "the only transfer coding taken is 'chunked'"},
+      {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", 400,
+       "this is no HTTP/1.1 request: bad chunk"},
+      {"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + long_head + "\r\n\r\n", 431,
+       "the request's head is larger than 16384 bytes"},
       {"GET /" + long_head, 431, "the request's head is larger than 16384 bytes"},
-      {"POST / HTTP/1.1\r\nContent-Length: 1048577\r\n\r\n", 413, "the request's body is larger than 1048576 bytes"},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n100001\r\n", 413,
+      {"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1048577\r\n\r\n", 413,
        "the request's body is larger than 1048576 bytes"},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n1;" + long_head, 431,
+      {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n100001\r\n", 413,
+       "the request's body is larger than 1048576 bytes"},
+      {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n1;" + long_head, 431,
        "what stands before a chunk or behind the last one is longer than 16384 bytes"},
-      {"POST / HTTP/1.1\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: " + long_head, 431,
+      {"POST / HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n0\r\nA: " + long_head, 431,
        "what stands before a chunk or behind the last one is longer than 16384 bytes"},
-      {"GET http:///x HTTP/1.1\r\n\r\n", 400, "the target names no host"},
-      {"GET ftp://other/ HTTP/1.1\r\n\r\n", 400, "the target must begin with '/', or with http:// and a host"},
-      {"OPTIONS * HTTP/1.1\r\n\r\n", 400, "the target must begin with '/', or with http:// and a host"},
-      {"GET /%4 HTTP/1.1\r\n\r\n", 400, "the target has '%' without two hexadecimal digits after it"},
-      {"GET /?a=%xy HTTP/1.1\r\n\r\n", 400, "the target has '%' without two hexadecimal digits after it"},
-      {"GET /a%00b HTTP/1.1\r\n\r\n", 400, "the target has a control character"},
-      {"GET /?a=%1b%5b2J HTTP/1.1\r\n\r\n", 400, "the target has a control character"},
+      {"GET http:///x HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "the target names no host"},
+      {"GET ftp://other/ HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
+       "the target must begin with '/', or with http:// and a host"},
+      {"OPTIONS * HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
+       "the target must begin with '/', or with http:// and a host"},
+      {"GET /%4 HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
+       "the target has '%' without two hexadecimal digits after it"},
+      {"GET /?a=%xy HTTP/1.1\r\nHost: localhost\r\n\r\n", 400,
+       "the target has '%' without two hexadecimal digits after it"},
+      {"GET /a%00b HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "the target has a control character"},
+      {"GET /?a=%1b%5b2J HTTP/1.1\r\nHost: localhost\r\n\r\n", 400, "the target has a control character"},
   };
   for (const auto& [text, status, message] : table) {
     const auto request = parse(text);

@@ -28,6 +28,14 @@ Response answer_of(const Handler& handler, const Request& request) {
   }
 }
 
+Response no_place() {
+  Response response = error_response(
+      503, "busy", "this server has all the connections that it takes",
+      "try again in a second; node.connections_per_user and node.connections of the configuration say how many");
+  response.headers.push_back({"Retry-After", "1"});
+  return response;
+}
+
 // Who left before his turn came wants nothing that waits, or is taken out of something, for him.
 void begin_answer(const LaterHandler& handler, const Request& request, const Reply& reply) {
   if (!reply.waits()) return;
@@ -89,6 +97,8 @@ Connection::Connection(std::shared_ptr<ServerState> state, Socket socket, Peer p
       socket_(std::move(socket)),
       peer_(std::move(peer)),
       refused_(refused),
+      counted_as_(peer_.is_unix ? peer_.uid : kUnknown),
+      last_moment_(++state_->moments),
       parser_(state_->limits.codec),
       deadline_(socket_.get_executor()),
       wake_(socket_.get_executor()) {
@@ -98,7 +108,7 @@ Connection::Connection(std::shared_ptr<ServerState> state, Socket socket, Peer p
     ++state_->lingering;
     ++state_->refused;
   } else {
-    ++state_->per_uid[peer_.uid];
+    ++state_->per_uid[counted_as_];
   }
 }
 
@@ -107,8 +117,8 @@ Connection::~Connection() {
   state_->all.erase(this);
   if (refused_) {
     --state_->lingering;
-  } else if (--state_->per_uid[peer_.uid] == 0) {
-    state_->per_uid.erase(peer_.uid);
+  } else if (--state_->per_uid[counted_as_] == 0) {
+    state_->per_uid.erase(counted_as_);
   }
 }
 
@@ -120,12 +130,8 @@ void Connection::close() {
 
 awaitable<void> Connection::serve(std::shared_ptr<Connection> self) {
   if (self->refused_) {
-    Response response = error_response(
-        503, "busy", "this server has all the connections that it takes",
-        "try again in a second; node.connections_per_user and node.connections of the configuration say how many");
-    response.headers.push_back({"Retry-After", "1"});
     self->keep_alive_ = false;
-    (void)co_await self->write_response(std::move(response));
+    (void)co_await self->write_response(no_place());
     co_await self->linger();
     co_return;
   }
@@ -140,7 +146,10 @@ awaitable<void> Connection::serve(std::shared_ptr<Connection> self) {
       if (written) co_await self->linger();
       break;
     }
+    self->answering_ = true;
     more = co_await self->answer_request();
+    self->answering_ = false;
+    self->last_moment_ = ++self->state_->moments;
   }
   // A wait or timer may hold the connection a little longer; its socket ends here.
   self->deadline_.cancel();
@@ -204,6 +213,17 @@ awaitable<bool> Connection::answer_request() {
   co_return written&& keep_alive_;
 }
 
+bool Connection::admit(const Request& request) {
+  const auto& shows_key = state_->limits.shows_key;
+  if (counted_as_ != kUnknown || peer_.is_unix || !shows_key || !shows_key(request)) return true;
+  std::size_t& admitted = state_->per_uid[kAdmitted];
+  if (admitted >= state_->limits.connections_per_uid) return false;
+  ++admitted;
+  if (--state_->per_uid[kUnknown] == 0) state_->per_uid.erase(kUnknown);
+  counted_as_ = kAdmitted;
+  return true;
+}
+
 awaitable<Response> Connection::respond(Request request) {
   request.peer = peer_;
   if (const std::string* host = find(request.headers, "Host");
@@ -211,6 +231,10 @@ awaitable<Response> Connection::respond(Request request) {
     co_return error_response(403, "denied",
                              "this request is for '" + host->substr(0, 80) + "', which is no name of ours",
                              "ask by address or as localhost, or name this machine in node.names of the configuration");
+  }
+  if (!admit(request)) {
+    keep_alive_ = false;
+    co_return no_place();
   }
   auto found = state_->router.find(request);
   if (auto* response = std::get_if<Response>(&found)) co_return std::move(*response);
@@ -222,8 +246,8 @@ awaitable<Response> Connection::respond(Request request) {
   if (handler != nullptr)
     work = [handler, request = std::move(request), reply = Reply(slot)] { reply(answer_of(*handler, request)); };
   else work = [later, request = std::move(request), reply = Reply(slot)] { begin_answer(*later, request, reply); };
-  if (handler != nullptr && route->runs == Runs::on_pool) state_->run_on_pool(peer_.uid, std::move(work));
-  else run_in_turn(state_, peer_.uid, std::move(work));
+  if (handler != nullptr && route->runs == Runs::on_pool) state_->run_on_pool(counted_as_, std::move(work));
+  else run_in_turn(state_, counted_as_, std::move(work));
   co_return co_await wait_for(std::move(slot), handler == nullptr);
 }
 

@@ -25,8 +25,9 @@ struct ServerState {
   RoundRobinQueue<std::function<void()>> waiting;  // for the loop
   bool turn_posted = false;
   std::set<Connection*> all;
-  std::map<uid_t, std::size_t> per_uid;
-  std::size_t lingering = 0;  // refused and not yet gone; counted apart
+  std::map<uid_t, std::size_t> per_uid;  // kUnknown and kAdmitted: those over TCP
+  std::uint64_t moments = 0;             // counts accepted clients and answered requests
+  std::size_t lingering = 0;             // refused and not yet gone; counted apart
   std::uint64_t refused = 0;
   std::function<void(const std::string& what)> trouble;
 
@@ -34,6 +35,10 @@ struct ServerState {
     if (trouble) trouble(what);
   }
 };
+
+// In place of a uid, over TCP: before and after the client has shown what lets it in.
+inline constexpr uid_t kUnknown = static_cast<uid_t>(-1);
+inline constexpr uid_t kAdmitted = static_cast<uid_t>(-2);
 
 // Runs `work` on the loop, when it is its user's turn: one request at a time, and whatever else is ready in between. Many requests
 // of one user, each of which takes a while (the store writes to a disk), keep neither others nor the loop's other sockets waiting.
@@ -50,8 +55,16 @@ class Connection : public std::enable_shared_from_this<Connection> {
   static boost::asio::awaitable<void> serve(std::shared_ptr<Connection> self);
   void close();
   [[nodiscard]] const Peer& peer() const { return peer_; }
+  [[nodiscard]] bool gone() const { return gone_; }
+  [[nodiscard]] bool refused() const { return refused_; }
+  [[nodiscard]] uid_t counted_as() const { return counted_as_; }
+  [[nodiscard]] bool is_silent() const { return !answering_; }
+  // ServerState::moments when it was accepted, or its last request was answered.
+  [[nodiscard]] std::uint64_t last_moment() const { return last_moment_; }
 
  private:
+  // False: there is no place among those that may come in.
+  [[nodiscard]] bool admit(const Request& request);
   enum class Next { request, refusal, gone };
   boost::asio::awaitable<Next> read_request();
   boost::asio::awaitable<bool> answer_request();
@@ -76,6 +89,9 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Socket socket_;
   Peer peer_;
   const bool refused_;
+  uid_t counted_as_;
+  bool answering_ = false;
+  std::uint64_t last_moment_;
   RequestParser parser_;
   Refusal refusal_;
   std::string method_;      // of the request being answered

@@ -27,11 +27,37 @@ constexpr std::size_t kMaxLingering = 256;
 // However many users join in taking all places: who looks after the server, root and its own user, gets in.
 constexpr std::size_t kKeptForOurs = 16;
 
-bool takes_one_more(const ServerState& state, uid_t uid) {
-  const auto mine = state.per_uid.find(uid);
+std::size_t count_of(const ServerState& state, uid_t uid) {
+  const auto found = state.per_uid.find(uid);
+  return found == state.per_uid.end() ? 0 : found->second;
+}
+
+bool takes_one_more_user(const ServerState& state, uid_t uid) {
   const std::size_t kept = uid == 0 || uid == ::geteuid() ? kKeptForOurs : 0;
-  return state.all.size() - state.lingering < state.limits.connections + kept &&
-         (mine == state.per_uid.end() || mine->second < state.limits.connections_per_uid);
+  const std::size_t over_tcp = count_of(state, kUnknown) + count_of(state, kAdmitted);
+  return state.all.size() - state.lingering - over_tcp < state.limits.connections + kept &&
+         count_of(state, uid) < state.limits.connections_per_uid;
+}
+
+// A place for one more client of whom nothing is known yet: it may be about to show what lets it in. The one that has
+// been silent for longest leaves. One that is being answered leaves only where such answers are refusals, which a
+// client can be slow to read on purpose.
+bool takes_one_more_unknown(const ServerState& state) {
+  std::size_t unknown = 0;
+  Connection* silent = nullptr;
+  Connection* oldest = nullptr;
+  const auto older = [](Connection* a, Connection* b) { return b == nullptr || a->last_moment() < b->last_moment(); };
+  for (Connection* one : state.all) {
+    if (one->counted_as() != kUnknown || one->peer().is_unix || one->refused() || one->gone()) continue;
+    ++unknown;
+    if (one->is_silent() && older(one, silent)) silent = one;
+    if (older(one, oldest)) oldest = one;
+  }
+  if (unknown < state.limits.connections_per_uid) return true;
+  Connection* const leaves = silent != nullptr || !state.limits.shows_key ? silent : oldest;
+  if (leaves == nullptr) return false;
+  leaves->close();
+  return true;
 }
 
 constexpr std::chrono::milliseconds kAcceptPause{100};
@@ -60,7 +86,7 @@ boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std:
       continue;
     }
     Peer peer = peer_of(socket.native_handle());
-    const bool refused = !takes_one_more(*state, peer.uid);
+    const bool refused = peer.is_unix ? !takes_one_more_user(*state, peer.uid) : !takes_one_more_unknown(*state);
     if (refused && state->lingering >= kMaxLingering) {
       ++state->refused;
       hang_up(socket);

@@ -21,8 +21,12 @@ namespace headgate::http {
 
 struct ServerLimits {
   CodecLimits codec;
-  std::size_t connections = 512;          // and 16 more for root and our own user
-  std::size_t connections_per_uid = 128;  // all TCP clients count as one uid
+  std::size_t connections = 512;  // over Unix sockets, and 16 more for root and our own user
+  // Over TCP the clients that have not shown what lets them in count as one user, and those that have as another. A
+  // new client of the first kind takes the place of the one that has been silent for longest.
+  std::size_t connections_per_uid = 128;
+  // Whether a request over TCP shows what lets its client in. Unset: no request does.
+  std::function<bool(const Request&)> shows_key;
   // What is slower is dropped.
   std::chrono::milliseconds head{
       5'000};  // from the first byte (of a new connection: from its accept) to the head's end

@@ -140,11 +140,11 @@ TEST_F(ServerBytesTest, malformed_requests_are_answered_and_dropped) {
   const std::pair<std::string, const char*> table[] = {
       {"\x16\x03\x01\x02 \x01\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
       {"GET / HTTP/3\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
-      {"GET /ok HTTP/1.1\r\nA: " + std::string(30'000, 'a') + "\r\n\r\n",
+      {"GET /ok HTTP/1.1\r\nHost: localhost\r\nA: " + std::string(30'000, 'a') + "\r\n\r\n",
        "HTTP/1.1 431 Request Header Fields Too Large\r\n"},
-      {"POST /ok HTTP/1.1\r\nContent-Length: 99999999\r\n\r\n" + std::string(1 << 20, 'b'),
+      {"POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 99999999\r\n\r\n" + std::string(1 << 20, 'b'),
        "HTTP/1.1 413 Payload Too Large\r\n"},
-      {"POST /ok HTTP/1.1\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 501 Not Implemented\r\n"},
+      {"POST /ok HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip\r\n\r\n", "HTTP/1.1 501 Not Implemented\r\n"},
   };
   for (const auto& endpoint : {server_.unix_endpoint(), server_.tcp_endpoint()}) {
     for (const auto& [text, answer] : table) {
@@ -160,7 +160,8 @@ TEST_F(ServerBytesTest, malformed_requests_are_answered_and_dropped) {
 }
 
 TEST_F(ServerAbuseTest, a_client_that_never_ends_its_request_is_dropped) {
-  for (const char* text : {"", "GET /ok HT", "POST /ok HTTP/1.1\r\nContent-Length: 10\r\n\r\n12345"}) {
+  for (const char* text :
+       {"", "GET /ok HT", "POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345"}) {
     RawClient client(server_.unix_endpoint());
     client.send(text);
     EXPECT_EQ(client.read(), "") << text;
@@ -173,7 +174,7 @@ TEST_F(ServerAbuseTest, a_byte_now_and_then_buys_no_time) {
   RawClient client(server_.unix_endpoint());
   const auto begin = std::chrono::steady_clock::now();
   bool dropped = false;
-  client.send("GET /ok HTTP/1.1\r\n");
+  client.send("GET /ok HTTP/1.1\r\nHost: localhost\r\n");
   while (!dropped && std::chrono::steady_clock::now() < begin + 20s) {
     dropped = !client.send("A: b\r\n");
     std::this_thread::sleep_for(20ms);  // the pace of the attack
@@ -190,7 +191,7 @@ TEST_F(ServerAbuseTest, an_idle_connection_is_let_go) {
 
 TEST_F(ServerAbuseTest, a_half_closed_request_is_dropped) {
   RawClient client(server_.unix_endpoint());
-  client.send("POST /ok HTTP/1.1\r\nContent-Length: 10\r\n\r\n12345");
+  client.send("POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345");
   client.half_close();
   EXPECT_EQ(client.read(), "");
   expect_all_gone();
@@ -198,14 +199,14 @@ TEST_F(ServerAbuseTest, a_half_closed_request_is_dropped) {
 
 TEST_F(ServerAbuseTest, a_client_that_never_reads_an_answer_is_dropped) {
   RawClient client(server_.tcp_endpoint());
-  client.send("GET /large HTTP/1.1\r\n\r\n");
+  client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
   client.read([](const std::string& all) { return !all.empty(); });
   expect_all_gone();
 }
 
 TEST_F(ServerAbuseTest, a_client_that_never_reads_a_stream_is_dropped) {
   RawClient client(server_.unix_endpoint());
-  client.send("GET /events HTTP/1.1\r\n\r\n");
+  client.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   client.read([](const std::string& all) { return all.contains("\r\n\r\n"); });
   const Event event{"e", std::string(10'000, 'x'), ""};
   EXPECT_TRUE(eventually([&] { return !stream_->push(event); })) << "a stream grew without bound";
@@ -249,7 +250,7 @@ void send_descriptors_to_a_server() {
   for (const bool unread : {false, true}) {
     RawClient client(server.unix_endpoint());
     if (unread) {
-      client.send("GET /events HTTP/1.1\r\n\r\n");
+      client.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
       client.read([](const std::string& all) { return all.contains("\r\n\r\n"); });
     }
     LingeringConnection trap;
@@ -290,20 +291,79 @@ TEST(ServerBounds, one_user_cannot_take_what_others_need) {
   })) << "a place that was freed stays taken";
 }
 
-TEST(ServerBounds, all_others_together_cannot_shut_out_who_looks_after_the_server) {
+ServerLimits with_a_key(std::size_t connections) {
+  ServerLimits limits = patient();
+  limits.connections_per_uid = connections;
+  limits.shows_key = [](const Request& request) { return find(request.headers, "Authorization") != nullptr; };
+  return limits;
+}
+
+constexpr const char* kWithKey = "GET /ok HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer x\r\n\r\n";
+bool is_whole(const std::string& all) { return all.contains("\r\n\r\n"); }
+
+Router ok() {
   Router router;
   router.add("GET", "/ok", [](const Request&) { return Response{}; });
+  return router;
+}
+
+TEST(ServerBounds, SilentStrangersOverTcpKeepNobodyOutWhoHasTheKey) {
+  TestServer server(ok(), with_a_key(3));
+  std::deque<RawClient> strangers;
+  for (int i = 0; i < 12; ++i) {
+    strangers.emplace_back(server.tcp_endpoint());
+    if (i % 2 == 0) strangers.back().send("GET /ok HT");  // and never the rest
+  }
+  RawClient client(server.tcp_endpoint());
+  client.send(kWithKey);
+  EXPECT_TRUE(client.read(is_whole).starts_with("HTTP/1.1 200")) << "the key's holder was shut out";
+  EXPECT_TRUE(strangers.front().read().empty());
+  EXPECT_TRUE(strangers.front().hung_up()) << "the one that was silent for longest";
+  // Who has shown the key keeps its place, whatever strangers do.
+  for (int i = 0; i < 12; ++i) strangers.emplace_back(server.tcp_endpoint()).send(kGet);
+  strangers.back().read(is_whole);
+  client.send(kWithKey);
+  EXPECT_TRUE(client.read(is_whole).starts_with("HTTP/1.1 200"));
+}
+
+// Answers that their client does not read hold no place either.
+TEST(ServerBounds, StrangersThatReadNothingKeepNobodyOutWhoHasTheKey) {
+  Router router = ok();
+  router.add("GET", "/large", [](const Request&) {
+    Response response;
+    response.body.assign(20 << 20, 'x');
+    return response;
+  });
+  TestServer server(std::move(router), with_a_key(2));
+  std::deque<RawClient> strangers;
+  for (int i = 0; i < 2; ++i) {
+    strangers.emplace_back(server.tcp_endpoint()).send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
+    strangers.back().read(is_whole);
+  }
+  RawClient client(server.tcp_endpoint());
+  client.send(kWithKey);
+  EXPECT_TRUE(client.read(is_whole).starts_with("HTTP/1.1 200"));
+}
+
+TEST(ServerBounds, ThoseWhoHaveShownTheKeyAreBoundedToo) {
+  TestServer server(ok(), with_a_key(2));
+  std::deque<RawClient> clients;
+  for (int i = 0; i < 3; ++i) {
+    clients.emplace_back(server.tcp_endpoint()).send(kWithKey);
+    EXPECT_TRUE(clients.back().read(is_whole).starts_with(i < 2 ? "HTTP/1.1 200" : "HTTP/1.1 503")) << i;
+  }
+}
+
+TEST(ServerBounds, all_others_together_cannot_shut_out_who_looks_after_the_server) {
   ServerLimits limits = patient();
   limits.connections = 3;
-  TestServer server(std::move(router), limits);
+  TestServer server(ok(), limits);
   std::deque<RawClient> others;
+  for (int i = 0; i < 20; ++i) others.emplace_back(server.tcp_endpoint()).send(kGet);
   for (int i = 0; i < 3; ++i) {
-    others.emplace_back(server.tcp_endpoint()).send(kGet);
-    others.back().read([](const std::string& all) { return all.contains("\r\n\r\n"); });
+    others.emplace_back(server.unix_endpoint()).send(kGet);
+    others.back().read(is_whole);
   }
-  RawClient one_more(server.tcp_endpoint());
-  one_more.send(kGet);
-  EXPECT_TRUE(one_more.read().starts_with("HTTP/1.1 503 "));
   EXPECT_TRUE(exchange(server.unix_endpoint(), {.target = "/ok"}, 20s)) << "our own user was shut out";
 }
 

@@ -96,7 +96,7 @@ TEST(Server, serves_a_whole_address_and_judges_its_host_as_it_does_the_header) {
 TEST(Server, asks_for_a_large_body_before_it_is_sent) {
   TestServer server(echo());
   RawClient client(server.unix_endpoint());
-  client.send("POST /size HTTP/1.1\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n");
+  client.send("POST /size HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n");
   const std::string go_on = "HTTP/1.1 100 Continue\r\n\r\n";
   EXPECT_EQ(client.read([&](const std::string& all) { return all.size() >= go_on.size(); }), go_on);
   ASSERT_TRUE(client.send(std::string(1'000'000, 'x')));
@@ -189,7 +189,7 @@ TEST(Server, lets_a_handler_answer_later_and_tells_it_when_the_client_left) {
   }
   asked = false;
   RawClient client(server.unix_endpoint());
-  client.send("GET /wait HTTP/1.1\r\n\r\n");
+  client.send("GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
   ASSERT_TRUE(eventually([&] { return asked.load(); }));
   client.close();
   EXPECT_TRUE(eventually([&] { return gone.load(); })) << "the handler goes on working for nobody";
@@ -228,7 +228,7 @@ TEST(Server, streams_events_and_heartbeats_to_the_end) {
   limits.heartbeat = 20ms;
   TestServer server(with_events(stream), limits);
   RawClient client(server.unix_endpoint());
-  client.send("GET /events HTTP/1.1\r\n\r\n");
+  client.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   const std::string beats =
       client.read([](const std::string& all) { return all.contains("3\r\n:\n\n\r\n3\r\n:\n\n\r\n"); });
   EXPECT_TRUE(beats.contains("text/event-stream")) << beats;
@@ -256,7 +256,7 @@ TEST(Server, asks_a_source_only_for_what_its_client_has_taken) {
   });
   TestServer server(with_events(stream));
   RawClient client(server.unix_endpoint());
-  client.send("GET /events HTTP/1.1\r\n\r\n");
+  client.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   EXPECT_TRUE(eventually([&] { return asked > 1; }));
   EXPECT_LT(asked, kAll) << "12 MiB lie somewhere for a client that has read nothing";
   client.read([](const std::string& text) {
@@ -276,7 +276,7 @@ TEST(Server, tells_a_stream_that_its_client_left) {
   limits.heartbeat = 60s;
   TestServer server(with_events(stream), limits);
   RawClient client(server.unix_endpoint());
-  client.send("GET /events HTTP/1.1\r\n\r\n");
+  client.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   client.read([](const std::string& all) { return all.contains("\r\n\r\n"); });
   EXPECT_TRUE(stream->open());
   client.half_close();

@@ -36,7 +36,7 @@ TEST(DaemonHostile, NoRequestEndsTheDaemonOrChangesAShare) {
     std::string text =
         i % 3 == 0   ? "PATCH /v1/shares/alice HTTP/1.1\r\nHost: x\r\nContent-Length: 17\r\n\r\n{\"mem\":\"12GiB\"}xx"
         : i % 3 == 1 ? "DELETE /v1/shares/alice HTTP/1.1\r\nHost: x\r\n"
-                     : "GET /v1/snapshot HTTP/1.1\r\n\r\n";
+                     : "GET /v1/snapshot HTTP/1.1\r\nHost: localhost\r\n\r\n";
     const int flips = 1 + static_cast<int>(random() % 8);
     for (int f = 0; f < flips; ++f) text[random() % text.size()] = static_cast<char>(random());
     send_text(fd.get(), text.substr(0, random() % (text.size() + 1)));
