@@ -101,6 +101,14 @@ Result<Process> parse_process(std::string_view status, std::string_view stat) {
   return process;
 }
 
+std::uint64_t program_mark(const std::string& proc, std::uint32_t pid) {
+  const auto stat = read_file(proc + "/" + std::to_string(pid) + "/stat");
+  const std::size_t close = stat ? stat->rfind(')') : std::string::npos;
+  if (!stat || close == std::string::npos) return 0;
+  // Field 2 ends at `close`; the kernel writes 0 for who may not trace the process.
+  return whole_number<std::uint64_t>(word_at(std::string_view(*stat).substr(close + 1), 25)).value_or(0);
+}
+
 Result<Process> read_process(const std::string& proc, std::uint32_t pid) {
   const std::string folder = proc + "/" + std::to_string(pid);
   const std::string status = TRY(read_file(folder + "/status"));

@@ -38,6 +38,10 @@ struct Process {
 [[nodiscard]] Result<Process> read_process(const std::string& proc, std::uint32_t pid);
 [[nodiscard]] Result<std::vector<CgroupLine>> read_cgroups(const std::string& proc, std::uint32_t pid);
 
+// The end of the stack of the program that the process runs (field 28 of stat): exec() puts another there, and a
+// process keeps its number and start time through it. 0: not told.
+[[nodiscard]] std::uint64_t program_mark(const std::string& proc, std::uint32_t pid);
+
 // All processes that can be looked at now.
 struct ProcessList {
   std::vector<Process> all;

@@ -102,6 +102,9 @@ Result<void> Node::has_room_for_one_more(const Caller& caller) const {
   if (list.size() >= tenancy::kMaxShares)
     return fail(ErrorCode::no_capacity, "this node has " + std::to_string(list.size()) + " shares, and takes no more",
                 "remove one");
+  if (!caller.administrator) {
+    if (auto room = shares_.check_room(1 + tenancy::Shares::kKeptForAdministrators); !room) return room;
+  }
   const tenancy::Share of_caller{.name = {}, .owner_uid = caller.uid, .owner_gids = {}, .devices = {}};
   const auto quotas = tenancy::holding(of_caller, shares_.quotas());
   const bool counted_by_quota = !quotas.empty() && quotas.front().shares;
@@ -187,7 +190,7 @@ Result<void> Node::make(tenancy::Share share) {
   refusals_[name] = {};
   given_up_[name] = 0;
   divide_unattended(name);
-  tell("share.created", "info", name, owner, "the share " + name + " was created: " + words);
+  tell("share.created", "info", name, owner, user_name(owner) + " created the share " + name + ": " + words);
   return {};
 }
 

@@ -113,6 +113,7 @@ class Node {
   void set_usual_policy(schedule::Policy policy);
 
   [[nodiscard]] tenancy::Shares& shares() { return shares_; }
+  [[nodiscard]] const tenancy::Shares& shares() const { return shares_; }
   // Told of shares that come, go, and have another door by an operation or their time; and who knows the processes in
   // them. All may stay unset.
   void watch_shares(std::function<void(const std::string& name)> made,
@@ -184,6 +185,7 @@ class Node {
   void tell_refusals(const std::string& name, const tenancy::LiveShare& live, const snapshot::Share& seen);
   void tell_waiting(const tenancy::LiveShare& live, const snapshot::Share& seen);
   void tell_frozen(const tenancy::LiveShare& live, const snapshot::Share& seen);
+  void tell_room();
   void tell_idle(const tenancy::LiveShare& live, const snapshot::Share& seen);
   void tell_given_up(const std::string& name, const tenancy::LiveShare& live, bool driver_seen);
   [[nodiscard]] Result<void> remove_pages(const std::string& name, std::uint32_t by = 0);
@@ -206,6 +208,7 @@ class Node {
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
   std::string last_sought_;  // damaged share past its end whose users were looked for
   Queue queue_;
+  bool told_low_room_ = false;
   std::set<std::string> told_idle_, told_waiting_, told_broken_;
   std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
   // By share and GPU: how many were told.

@@ -99,6 +99,20 @@ void Node::tell_idle(const tenancy::LiveShare& live, const snapshot::Share& seen
          "the share " + seen.name + " has used no GPU for " + duration_text(seen.idle_ns));
 }
 
+// Before it is full: then no share can be made, and somebody has to be there who knows.
+void Node::tell_room() {
+  const auto room = shares_.runtime_room();
+  if (!room || std::exchange(told_low_room_, room->is_low()) == room->is_low()) return;
+  const std::string left = bytes_text(room->free_bytes) + " and " + std::to_string(room->free_files) +
+                           " files are left in the file system of " + options_.runtime_dir;
+  if (room->is_low())
+    events_->add({.kind = "runtime.low",
+                  .severity = "warn",
+                  .text = left + ", where shares' pages lie: without room no share can be made (du -a " +
+                          options_.runtime_dir + " says what fills it)"});
+  else events_->add({.kind = "runtime.enough", .severity = "info", .text = left + ": enough again"});
+}
+
 void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) {
   std::vector<std::string> over;
   for (auto& [name, live] : shares_.list()) {
@@ -117,6 +131,7 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
     tell_frozen(live, *seen);
     tell_idle(live, *seen);
   }
+  tell_room();
   end_those(over, now_unix_s);
   serve_queue();
   // Whatever else has changed it: shares that ended, that were adopted at the start, or whose pages are usable again.

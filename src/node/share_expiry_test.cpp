@@ -1,3 +1,4 @@
+#include <sys/mount.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -71,6 +72,47 @@ TEST_F(KeepTime, WhatIsGivenUpWhileTheDriverIsReleasedIsNoAlarm) {
   EXPECT_EQ(told_when(false), 0) << "nor afterwards";
   given_up = 2000;
   EXPECT_EQ(told_when(false), 1);
+}
+
+// A file system of its own under the node's directory, for the life of this.
+class SmallRuntime {
+ public:
+  explicit SmallRuntime(std::string path) : path_(std::move(path)) {
+    mounted_ = ::mount("none", path_.c_str(), "tmpfs", 0, "size=20m") == 0;
+  }
+  ~SmallRuntime() {
+    if (mounted_) ::umount2(path_.c_str(), MNT_DETACH);
+  }
+  SmallRuntime(const SmallRuntime&) = delete;
+  [[nodiscard]] bool mounted() const { return mounted_; }
+
+ private:
+  std::string path_;
+  bool mounted_ = false;
+};
+
+TEST_F(KeepTime, AFileSystemThatFillsUpIsToldOfBeforeItIsFull) {
+  create({});
+  EXPECT_EQ(told("runtime.low", made_at()), 0U);
+  const SmallRuntime small(options_.runtime_dir);
+  if (!small.mounted()) GTEST_SKIP() << "only CAP_SYS_ADMIN may mount";
+  EXPECT_EQ(told("runtime.low", made_at()), 0U);
+  const std::string filler = options_.runtime_dir + "/filler";
+  std::ofstream(filler) << std::string(17 << 20, 'x');
+  EXPECT_EQ(told("runtime.low", made_at()), 1U);
+  EXPECT_EQ(told("runtime.low", made_at()), 1U) << "once";
+  std::filesystem::remove(filler);
+  EXPECT_EQ(told("runtime.enough", made_at()), 1U);
+}
+
+TEST_F(KeepTime, TheLastRoomForPagesIsAdministrators) {
+  const SmallRuntime small(options_.runtime_dir);
+  if (!small.mounted()) GTEST_SKIP() << "only CAP_SYS_ADMIN may mount";
+  std::filesystem::create_directory(options_.runtime_dir + "/shares");
+  const auto refused = node_->create({.name = "u", .mem = "1GiB"}, {.uid = 4000001}, gpus_);
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::no_capacity);
+  EXPECT_TRUE(refused.error().message.contains("the last 16 are kept for administrators")) << refused.error().message;
 }
 
 // The last snapshot is up to a second old.

@@ -4,6 +4,7 @@
 #include <filesystem>
 
 #include "base/now.hpp"
+#include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "guest/ledger/slot.hpp"
@@ -167,14 +168,20 @@ void Node::finish(snapshot::Snapshot& snapshot) {
     const bool for_sale = std::ranges::find(cards, gpu.uuid, &tenancy::Card::uuid) != cards.end();
     const tenancy::Room room = for_sale ? shares_.room_on(card) : tenancy::Room{};
     gpu.memory_uncommitted_bytes = room.memory_bytes;
-    // Shares that programs without the daemon have left behind are not the daemon's, and are not counted as committed.
-    gpu.memory_committed_bytes = 0;
-    for (const auto& [name, managed] : shares_.list())
+    // As admission counts it, which `headgate free` tells too: what programs hold past a lowered limit among it, and
+    // no share that programs without the daemon have left behind. Without shares that are overcommitted it is never
+    // more than the card.
+    const tenancy::Committed committed = shares_.committed_on(card);
+    gpu.memory_committed_bytes = committed.memory_bytes;
+    for (const auto& [name, managed] : shares_.list()) {
       for (const tenancy::DeviceShare& device : managed.share.devices)
-        if (device.uuid == gpu.uuid) gpu.memory_committed_bytes += device.memory_limit_bytes.value_or(0);
+        if (managed.share.overcommit && device.uuid == gpu.uuid)
+          gpu.memory_committed_bytes =
+              saturating_add(gpu.memory_committed_bytes, device.memory_limit_bytes.value_or(0));
+    }
     gpu.compute_uncommitted_ratio = room.guarantee_ppm / 1e6;
     // Its ledgers do not tell what a share of class latency has committed.
-    gpu.compute_committed_ratio = static_cast<double>(shares_.committed_on(card).guarantee_ppm) / 1e6;
+    gpu.compute_committed_ratio = static_cast<double>(committed.guarantee_ppm) / 1e6;
     gpu.half_precision_tflops = fp16_tflops(gpu.model, options_.cards);
   }
   for (auto& share : snapshot.shares) {

@@ -170,6 +170,11 @@ std::vector<snapshot::Event> EventLog::after(std::uint64_t sequence, std::size_t
   return events;
 }
 
+std::size_t EventLog::kept() const {
+  const std::scoped_lock lock(mutex_);
+  return kept_.size();
+}
+
 std::uint64_t EventLog::last_sequence() const {
   const std::scoped_lock lock(mutex_);
   return last_;

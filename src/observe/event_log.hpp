@@ -55,6 +55,7 @@ class EventLog {
   // events that are kept no more.
   [[nodiscard]] std::vector<snapshot::Event> after(std::uint64_t sequence, std::size_t most = kCapacity) const;
   [[nodiscard]] std::uint64_t last_sequence() const;
+  [[nodiscard]] std::size_t kept() const;
   // One more listener, of the events from here on. It must be quick and must not call back. Two threads' events may come to it in
   // another order than that of their numbers.
   void listen(std::function<void(const snapshot::Event&)> listener);

@@ -192,10 +192,14 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
   for (const snapshot::Share& share : shares) {
     for (const auto& device : share.devices) {
       if (device.uuid != gpu.uuid) continue;
-      // What a damaged page says must not hide what others use.
-      const std::uint64_t used = share.problem.empty() ? device.memory_used_bytes : 0;
-      if (device.memory_limit_bytes) gpu.memory_committed_bytes += *device.memory_limit_bytes;
-      else ++gpu.unlimited_shares;
+      // What a damaged page says must not hide what others use, and promises nothing.
+      const bool damaged = !share.problem.empty();
+      const std::uint64_t used = damaged ? 0 : device.memory_used_bytes;
+      // A share that no daemon made is nobody's while nobody uses it (cli/view/free.cpp counts the same).
+      const bool unused = share.state == "empty" && !share.created && share.created_unix_ns == 0;
+      const std::uint64_t limit = damaged || unused ? 0 : device.memory_limit_bytes.value_or(0);
+      gpu.memory_committed_bytes = saturating_add(gpu.memory_committed_bytes, limit);
+      gpu.unlimited_shares += !unused && !device.memory_limit_bytes;
       gpu.memory_shares_bytes =
           saturating_add(gpu.memory_shares_bytes, saturating_sub(used, device.memory_frozen_bytes));
       gpu.compute_committed_ratio += device.compute_guarantee_ratio;
@@ -204,6 +208,29 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
   // No card has more in use than it has, whatever a page says before it is found to be damaged.
   if (gpu.memory_total_bytes != 0) gpu.memory_shares_bytes = std::min(gpu.memory_shares_bytes, gpu.memory_total_bytes);
   gpu.memory_unattributed_bytes = saturating_sub(gpu.memory_used_bytes, gpu.memory_shares_bytes);
+}
+
+// Whatever a page says, nothing on a card is larger than the card. A limit may be, where its owner asked for that; of
+// a damaged page it may not.
+void keep_within_cards(const std::vector<snapshot::Gpu>& gpus, std::vector<snapshot::Share>& shares,
+                       std::vector<snapshot::Process>& processes) {
+  std::map<std::string_view, std::uint64_t> total;
+  for (const snapshot::Gpu& gpu : gpus)
+    if (gpu.memory_total_bytes != 0) total[gpu.uuid] = gpu.memory_total_bytes;
+  const auto cut = [&](std::uint64_t& bytes, const std::string& uuid) {
+    if (const auto card = total.find(uuid); card != total.end()) bytes = std::min(bytes, card->second);
+  };
+  for (snapshot::Share& share : shares) {
+    for (snapshot::ShareDevice& device : share.devices) {
+      for (std::uint64_t* bytes : {&device.memory_used_bytes, &device.memory_peak_bytes, &device.memory_residual_bytes,
+                                   &device.memory_draining_bytes, &device.memory_frozen_bytes})
+        cut(*bytes, device.uuid);
+      if (device.memory_limit_bytes && !share.problem.empty()) cut(*device.memory_limit_bytes, device.uuid);
+    }
+  }
+  for (snapshot::Process& process : processes) {
+    for (snapshot::ProcessDevice& device : process.devices) cut(device.ledger_bytes, device.uuid);
+  }
 }
 
 // The part of a GPU that a share's clients of an MPS server have together, and who is held by that: where the thread percentage
@@ -271,6 +298,7 @@ Snapshot join(const JoinInput& input, const RecentSnapshots& before) {
   std::ranges::sort(snapshot.shares, {}, &snapshot::Share::name);
   hold_by_mps(input, snapshot.shares, snapshot.processes);
   snapshot.gpus = input.driver.gpus;
+  keep_within_cards(snapshot.gpus, snapshot.shares, snapshot.processes);
   for (auto& gpu : snapshot.gpus) fill_gpu(gpu, snapshot.shares), count_mps_clients(gpu, snapshot.processes);
   snapshot::Node& node = snapshot.node;
   node.gpus = static_cast<std::uint32_t>(snapshot.gpus.size());

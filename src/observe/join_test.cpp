@@ -55,6 +55,41 @@ TEST(Join, EveryByteOfTheCardIsSomebodys) {
   EXPECT_DOUBLE_EQ(gpu.compute_committed_ratio, 0.25);
 }
 
+TEST(Join, NoFigureOfAPageIsLargerThanItsCard) {
+  for (const bool damaged : {false, true}) {
+    JoinInput in = input();
+    auto& device = in.ledgers[0].share.devices[0];
+    if (damaged) in.ledgers[0].share.problem = "damaged";
+    device.memory_limit_bytes = std::uint64_t{1} << 50;
+    device.memory_used_bytes = device.memory_peak_bytes = device.memory_residual_bytes = ~std::uint64_t{0};
+    device.memory_draining_bytes = device.memory_frozen_bytes = std::uint64_t{1} << 50;
+    in.ledgers[0].seats[0].bytes[0] = std::uint64_t{1} << 51;
+    const auto snapshot = join(in, {});
+    const std::uint64_t card = snapshot.gpus.at(0).memory_total_bytes;
+    const auto& shown = snapshot.shares.at(0).devices.at(0);
+    for (const std::uint64_t bytes : {shown.memory_used_bytes, shown.memory_peak_bytes, shown.memory_residual_bytes,
+                                      shown.memory_draining_bytes, shown.memory_frozen_bytes})
+      EXPECT_LE(bytes, card);
+    EXPECT_LE(snapshot.processes.at(0).devices.at(0).ledger_bytes, card);
+    if (!damaged) continue;
+    EXPECT_LE(*shown.memory_limit_bytes, card);
+    EXPECT_EQ(snapshot.gpus.at(0).memory_committed_bytes, 0u) << "a damaged page promises nothing";
+  }
+}
+
+// A run without the daemon that has ended has given its part back; `headgate free` counts the same.
+TEST(Join, AShareOfARunThatHasEndedPromisesNothing) {
+  JoinInput in = input();
+  in.ledgers[0].share.processes = 0;
+  in.ledgers[0].seats.clear();
+  in.host_pids = {{}};
+  in.ledgers[0].share.devices[0].memory_used_bytes = 0;
+  in.ledgers[0].attended = false;
+  EXPECT_EQ(join(in, {}).gpus.at(0).memory_committed_bytes, 0u);
+  in.ledgers[0].share.created = true;
+  EXPECT_EQ(join(in, {}).gpus.at(0).memory_committed_bytes, 50 * kGiB) << "a daemon's stays promised";
+}
+
 TEST(Join, WhatAPageSaysWithoutMeasureMakesNoMoreOfACardThanItHas) {
   for (const std::uint64_t said : {std::uint64_t{1} << 50, ~std::uint64_t{0}}) {
     JoinInput in = input();

@@ -107,7 +107,11 @@ struct Taken {
     for (const DeviceShare& device : share.devices) {
       const auto card = std::ranges::find(books.cards, device.uuid, &Card::uuid);
       const std::uint64_t whole = card == books.cards.end() ? 0 : card->memory_total_bytes;
-      memory_bytes = saturating_add(memory_bytes, device.memory_limit_bytes.value_or(whole));
+      // The room for contexts is kept from others as the limit is: a thousand small shares take a card.
+      const std::uint64_t takes = device.memory_limit_bytes
+                                      ? saturating_add(*device.memory_limit_bytes, books.reserve.context_room_bytes)
+                                      : whole;
+      memory_bytes = saturating_add(memory_bytes, takes);
       compute_ppm += device.ceiling_ppm;
     }
   }
@@ -153,9 +157,12 @@ Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) 
   }
   if (quota.memory_bytes && own.memory_bytes > had.memory_bytes &&
       saturating_add(before.memory_bytes, own.memory_bytes) > *quota.memory_bytes) {
+    const std::string room = bytes_text(books.reserve.context_room_bytes);
+    const std::uint64_t rooms = wanted.devices.size() * books.reserve.context_room_bytes;
+    const std::uint64_t left = saturating_sub(saturating_sub(*quota.memory_bytes, before.memory_bytes), rooms);
     return std::unexpected(over(quota, wanted, "GPU memory", exact_bytes_text(*quota.memory_bytes),
                                 exact_bytes_text(before.memory_bytes),
-                                exact_bytes_text(saturating_sub(*quota.memory_bytes, before.memory_bytes))));
+                                exact_bytes_text(left) + " besides " + room + " for contexts on each GPU"));
   }
   if (quota.compute_ppm && own.compute_ppm > had.compute_ppm &&
       saturating_add(before.compute_ppm, own.compute_ppm) > *quota.compute_ppm) {

@@ -11,6 +11,8 @@
 namespace headgate::tenancy {
 namespace {
 
+constexpr std::uint64_t kRoom = 128ull << 20;  // as Reserve's
+
 class Admission : public ::testing::Test {
  protected:
   Books books() { return {cards, shares, quotas, reserve, past_limits}; }
@@ -155,14 +157,15 @@ TEST_F(Admission, WhateverIsAskedNoMoreIsEverSoldThanTheCardLessTheReserve) {
 TEST_F(Admission, AQuotaBoundsAllSharesOfAUserTogetherAndNobodyElses) {
   Quota quota;
   quota.id = 1000;
-  quota.memory_bytes = 20 * kGiB;
+  quota.memory_bytes = 20 * kGiB + 2 * kRoom;
   quotas = {quota};
   shares = {share_of("a", 1000, 15 * kGiB), share_of("x", 1001, 30 * kGiB)};
   EXPECT_EQ(refusal(share_of("b", 1000, 5 * kGiB)), "admitted");
   EXPECT_EQ(refusal(share_of("b", 1000, 6 * kGiB, 0, kGpu1)),
             "the share 'b' would take the user " + user_name(1000) +
-                " over its quota of GPU memory: 20.0 GiB, of which 15.0 GiB are taken | at "
-                "most 5.0 GiB can be had; remove or lower a share, or ask an administrator for a larger quota");
+                " over its quota of GPU memory: 20736 MiB, of which 15488 MiB are taken | at "
+                "most 5.0 GiB besides 128 MiB for contexts on each GPU can be had; remove or lower a share, or ask an "
+                "administrator for a larger quota");
   EXPECT_EQ(refusal(share_of("b", 1001, 6 * kGiB)), "admitted");
   Share sly = share_of("b", 1000, 6 * kGiB);
   sly.overcommit = true;
@@ -171,8 +174,24 @@ TEST_F(Admission, AQuotaBoundsAllSharesOfAUserTogetherAndNobodyElses) {
   shares[0] = share_of("a", 1000, kGiB);
   past_limits = {{"a", kGpu0, 14 * kGiB}, {"x", kGpu0, 20 * kGiB}};
   EXPECT_EQ(refusal(share_of("b", 1000, 5 * kGiB, 0, kGpu1)), "admitted");
-  EXPECT_TRUE(refusal(share_of("b", 1000, 6 * kGiB, 0, kGpu1)).contains("of which 15.0 GiB are taken"));
-  EXPECT_EQ(refusal(share_of("a", 1000, 20 * kGiB)), "admitted") << "what he holds counts as his limit again";
+  EXPECT_TRUE(refusal(share_of("b", 1000, 6 * kGiB, 0, kGpu1)).contains("of which 15488 MiB are taken"));
+  EXPECT_EQ(refusal(share_of("a", 1000, 20 * kGiB + kRoom)), "admitted") << "what he holds counts as his limit again";
+}
+
+// Each takes its room for contexts from the card, however small its limit.
+TEST_F(Admission, AQuotaOfMemoryCountsWhatSmallSharesTake) {
+  Quota quota;
+  quota.id = 1000;
+  quota.memory_bytes = kGiB;
+  quotas = {quota};
+  int made = 0;
+  while (made < 64) {
+    const Share next = share_of("s" + std::to_string(made), 1000, 1 << 20);
+    if (refusal(next) != "admitted") break;
+    shares.push_back(next);
+    ++made;
+  }
+  EXPECT_EQ(made, 7) << "7 x 129 MiB";
 }
 
 TEST_F(Admission, QuotasOfComputeOfSharesAndOfTimeNameWhatIsLeft) {
@@ -262,10 +281,10 @@ TEST_F(Admission, AGroupsQuotaCountsAllItsMembersAndEveryUsersQuotaYieldsToAUser
   Quota group;
   group.subject = Quota::Subject::group;
   group.id = 50;
-  group.memory_bytes = 10 * kGiB;
+  group.memory_bytes = 10 * kGiB + 2 * kRoom;
   Quota everybody;
   everybody.subject = Quota::Subject::every_user;
-  everybody.memory_bytes = 4 * kGiB;
+  everybody.memory_bytes = 4 * kGiB + kRoom;
   Quota own;
   own.id = 1002;
   own.memory_bytes = 40 * kGiB;

@@ -27,7 +27,9 @@ std::size_t NodeConnections::waiting() const {
 }
 
 std::optional<std::string> ShareConnections::full() const {
-  if (connections_ < bounds_.connections_of_a_share && node_.connections < bounds_.connections) return std::nullopt;
+  const bool owner_has_room = owner_ == 0 || count_of(node_.of_owner, owner_) < bounds_.connections_of_an_owner;
+  if (connections_ < bounds_.connections_of_a_share && node_.connections < bounds_.connections && owner_has_room)
+    return std::nullopt;
   return "too many processes are registering at once: try again";
 }
 
@@ -43,6 +45,7 @@ ConnectionToken ShareConnections::come(const identity::Peer& peer) {
   const std::uint32_t user = user_of(peer);
   ++of_user_[user];
   ++node_.of_user[user];
+  ++node_.of_owner[owner_];
   ++connections_;
   ++node_.connections;
   return ConnectionToken([this, user] {
@@ -50,6 +53,7 @@ ConnectionToken ShareConnections::come(const identity::Peer& peer) {
     --node_.connections;
     count_less(of_user_, user);
     count_less(node_.of_user, user);
+    count_less(node_.of_owner, owner_);
   });
 }
 
@@ -57,15 +61,20 @@ Result<ConnectionToken> ShareConnections::wait(const identity::Peer& peer) {
   const std::uint32_t user = user_of(peer), pid = peer.process.pid;
   if (node_.waiting() >= bounds_.waiting)
     return fail(ErrorCode::no_capacity, "too many processes wait for an answer: try again");
+  if (owner_ != 0 && count_of(node_.waiting_of_owner, owner_) >= bounds_.waiting_of_an_owner)
+    return fail(ErrorCode::no_capacity,
+                "too many processes wait for an answer in shares of uid " + std::to_string(owner_) + ": try again");
   if (count_of(node_.waiting_of_user, user) >= bounds_.waiting_of_a_user)
     return fail(ErrorCode::no_capacity,
                 "too many processes of uid " + std::to_string(user) + " wait for an answer: try again");
   if (!waiting_.insert(pid).second)
     return fail(ErrorCode::no_capacity, "process " + std::to_string(pid) + " waits for an answer already: try again");
   ++node_.waiting_of_user[user];
+  ++node_.waiting_of_owner[owner_];
   return ConnectionToken([this, user, pid] {
     waiting_.erase(pid);
     count_less(node_.waiting_of_user, user);
+    count_less(node_.waiting_of_owner, owner_);
   });
 }
 

@@ -42,6 +42,23 @@ TEST(Crowd, AUserTakesSoManyPlacesOfAShareAndOfTheNodeAndOthersTheirs) {
   EXPECT_FALSE(other.full_of(peer_of(2)));
 }
 
+// A tenant that is root in a container takes any uid, and its owner makes shares of ever new names.
+TEST(Crowd, AllSharesOfAnOwnerTogetherTakeSoManyPlacesAndLeaveOthersTheirs) {
+  NodeConnections node;
+  const ConnectionBounds bounds{.connections_of_an_owner = 2, .waiting_of_an_owner = 2};
+  ShareConnections one(node, bounds, 1000), other(node, bounds, 1000), bobs(node, bounds, 1001), roots(node, bounds);
+  const ConnectionToken first = one.come(peer_of(1)), second = other.come(peer_of(2));
+  EXPECT_TRUE(one.full());
+  EXPECT_TRUE(other.full());
+  EXPECT_FALSE(bobs.full());
+  const ConnectionToken third = roots.come(peer_of(3)), fourth = roots.come(peer_of(4));
+  EXPECT_FALSE(roots.full()) << "an administrator makes shares for everybody";
+  const auto waits = one.wait(peer_of(1, 1)), waits_too = other.wait(peer_of(2, 2));
+  EXPECT_TRUE(waits && waits_too);
+  EXPECT_FALSE(one.wait(peer_of(3, 3)));
+  EXPECT_TRUE(bobs.wait(peer_of(4, 4)));
+}
+
 // Subordinate uids cost nothing, and root makes namespaces for others.
 TEST(Crowd, AllUsersOfANamespaceAreTheOneWhoMadeIt) {
   NodeConnections node;

@@ -128,6 +128,8 @@ Result<std::unique_ptr<EventStore>> EventStore::open(const std::string& path, Ev
   std::unique_ptr<EventStore> store(new EventStore(std::move(database), bounds, std::move(clock)));
   if (auto aged = store->forget_old(now); !aged) return std::unexpected(aged.error());
   store->former_ = TRY(read_former(*store->database_, now));
+  if (auto counted = store->count_rows(); !counted) return std::unexpected(counted.error());
+  store->rows_on_disk_ = store->row_count_;
   if (auto noted = note_gap(*store->database_, store->former_); !noted) return std::unexpected(noted.error());
   store->thread_ = std::thread([raw = store.get()] { raw->work(); });
   return store;
@@ -145,6 +147,11 @@ EventStore::~EventStore() {
 void EventStore::tell_trouble(Trouble trouble) {
   const std::scoped_lock lock(mutex_);
   trouble_ = std::move(trouble);
+}
+
+bool EventStore::is_writing() const {
+  const std::scoped_lock lock(mutex_);
+  return !failing_;
 }
 
 void EventStore::add(const snapshot::Event& event) {
@@ -203,6 +210,7 @@ void EventStore::work() {
 void EventStore::write(std::deque<snapshot::Event> batch) {
   const auto written = write_rows(batch, clock_());
   if (!written) return put_back(std::move(batch), written.error());
+  rows_on_disk_ = row_count_;
   Trouble tell;
   std::uint64_t lost = 0;
   {
@@ -333,7 +341,8 @@ Result<std::vector<snapshot::Event>> EventStore::rows_of(const Question& questio
   const EventQuery& query = question.query;
   std::string sql = "SELECT " + std::string(kColumns) + " FROM events WHERE id > ? AND unix_ns >= ?";
   if (!query.share.empty()) sql += " AND share = ?";
-  Statement row = TRY(Statement::prepare(*database_, (sql + " ORDER BY id").c_str()));
+  Statement row =
+      TRY(Statement::prepare(*database_, (sql + (query.newest ? " ORDER BY id DESC" : " ORDER BY id")).c_str()));
   constexpr std::uint64_t kMost = ~0ull >> 1;
   row.bind(static_cast<std::int64_t>(std::min(query.after, kMost)));
   row.bind(static_cast<std::int64_t>(std::min(query.since_unix_ns, kMost)));
@@ -343,6 +352,7 @@ Result<std::vector<snapshot::Event>> EventStore::rows_of(const Question& questio
     snapshot::Event event = event_of(row);
     if (query.matches(event) && question.wanted(event)) found.push_back(std::move(event));
   }
+  if (query.newest) std::ranges::reverse(found);
   return found;
 }
 

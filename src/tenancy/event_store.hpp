@@ -5,6 +5,7 @@
 // in the last moments before a kill may be lost; a batch is there whole or not at all.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <condition_variable>
 #include <cstdint>
@@ -38,6 +39,7 @@ struct EventQuery {
   std::uint64_t since_unix_ns = 0;  // not earlier
   std::string share = {};
   std::string kind = {};  // the beginning of it
+  bool newest = false;    // where there are more than wanted: the newest of them, not the oldest
 
   [[nodiscard]] bool matches(const snapshot::Event& event) const;
 };
@@ -93,6 +95,11 @@ class EventStore {
   void read(EventQuery query, std::size_t most, std::function<bool(const snapshot::Event&)> wanted, Asker asker,
             Answer answer);
 
+  // Whether the last write worked. Any thread.
+  [[nodiscard]] bool is_writing() const;
+  // How many are on the disk, as of the last write. Any thread.
+  [[nodiscard]] std::uint64_t rows() const { return rows_on_disk_.load(std::memory_order_relaxed); }
+
   // Called on the store's thread when writing begins to fail (why; it is tried again each second), and when it works again (none, and
   // how many events were lost meanwhile). It may call add().
   using Trouble = std::function<void(const std::optional<Error>& error, std::uint64_t lost)>;
@@ -129,10 +136,11 @@ class EventStore {
   std::map<std::string, std::size_t> rows_;  // by share, without findings
   std::map<snapshot::EventGroup, std::size_t> groups_;
   std::size_t row_count_ = 0;
+  std::atomic<std::uint64_t> rows_on_disk_ = 0;
   bool counted_ = false;
   std::chrono::system_clock::time_point aged_at_;
 
-  std::mutex mutex_;
+  mutable std::mutex mutex_;
   std::condition_variable wake_;
   std::deque<snapshot::Event> waiting_;
   RoundRobinQueue<Question> questions_;

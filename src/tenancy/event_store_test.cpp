@@ -126,6 +126,18 @@ TEST_F(EventStoreTest, NoNoiseOfAnOwnerHidesWhatTheAuditFoundOfIt) {
   EXPECT_LE(all_of(*store).size(), 800U);
 }
 
+TEST_F(EventStoreTest, TheNewestArePickedWhereMoreMatchThanAreWanted) {
+  const auto store = open();
+  std::uint64_t number = store->take_former().last;
+  for (int i = 0; i < 20; ++i) store->add(event(++number, i % 2 == 0 ? "a" : "b"));
+  const auto newest = all_of(*store, {.share = "b", .newest = true}, 3);
+  ASSERT_EQ(newest.size(), 3U);
+  EXPECT_EQ(newest.front().sequence, number - 4) << "oldest first, as every answer";
+  EXPECT_EQ(newest.back().sequence, number);
+  EXPECT_EQ(store->rows(), 20U);
+  EXPECT_TRUE(store->is_writing());
+}
+
 TEST_F(EventStoreTest, WhatIsTooOldGoes) {
   std::uint64_t number = 0;
   {

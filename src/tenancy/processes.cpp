@@ -83,13 +83,21 @@ Result<void> Processes::enter(TenantProcess process, UniqueFd pidfd) {
       process.slot = former.slot;
       process.adopted = former.adopted;
     }
+    if (again) process.admitted = former.admitted;
   }
-  auto entry = std::make_unique<Entry>(std::move(process), std::move(watched), ++last_serial_);
+  const std::uint64_t program = identity::program_mark(proc_, process.process.pid);
+  auto entry = std::make_unique<Entry>(std::move(process), std::move(watched), ++last_serial_, program);
   const TenantProcess& tenant = entry->tenant;
   entries_[key] = std::move(entry);
   watch(key, last_serial_);
   if (!again && events_.joined) events_.joined(tenant);
+  if (tenant.adopted) admit(key);
   return {};
+}
+
+void Processes::admit(const Key& key) {
+  TenantProcess& tenant = entries_.at(key)->tenant;
+  if (!std::exchange(tenant.admitted, true) && events_.admitted) events_.admitted(tenant);
 }
 
 bool Processes::has_seat(const std::string& share, std::uint32_t pid) const {
@@ -109,6 +117,7 @@ bool Processes::sits(const std::string& share, std::uint32_t pid, ledger::SlotRe
 bool Processes::seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) {
   if (!sits(share, pid, slot)) return false;
   entries_.at({share, pid})->tenant.slot = slot;
+  admit({share, pid});
   return true;
 }
 
@@ -249,7 +258,30 @@ void Processes::read_on(const std::map<std::string, Claims>& claims, std::size_t
   reading_.reset();
 }
 
+void Processes::look_for_replaced(std::size_t most) {
+  auto at = entries_.upper_bound(last_asked_);
+  for (std::size_t n = std::min(most, entries_.size()); n > 0; --n) {
+    if (at == entries_.end()) at = entries_.begin();
+    const auto [key, entry] = std::pair(at->first, at->second.get());
+    last_asked_ = key;
+    ++at;
+    if (entry->program == 0) continue;
+    const std::uint64_t now = identity::program_mark(proc_, entry->tenant.process.pid);
+    if (now == 0 || now == entry->program) continue;
+    const auto found = entries_.find(key);
+    const std::unique_ptr<Entry> former = std::move(found->second);
+    entries_.erase(found);
+    LiveShare* live = shares_.find(key.first);
+    if (live != nullptr && live->pages != nullptr) give_back(live->pages->usage(), former->tenant.seat, remains_);
+    if (events_.left) events_.left(former->tenant);
+    if (entries_.empty()) return;
+    at = entries_.upper_bound(last_asked_);
+  }
+}
+
 std::uint32_t Processes::adopt(std::size_t processes) {
+  constexpr std::size_t kAskedAtOnce = 256;
+  look_for_replaced(kAskedAtOnce);
   if (++looks_ % kLooksOfAMinute == 0)
     for (auto& [share, doubts] : doubts_) doubts.nobodys = {};
   std::map<std::string, Claims> all = all_claims();

@@ -33,19 +33,25 @@ struct TenantProcess {
   ledger::Identity seat;                // how it calls itself in its slot
   std::optional<ledger::SlotRef> slot;  // once it has told which
   bool adopted = false;                 // its seat was found in the pages, and never told on the socket
+  bool admitted = false;                // it has its seat: adopted, or confirmed after all who were asked agreed
 };
 
 class Processes {
  public:
   struct Events {
-    std::function<void(const TenantProcess&)> joined;
-    std::function<void(const TenantProcess&)> left;  // its slot has been given back already
+    std::function<void(const TenantProcess&)> joined;         // let in by the socket, or found in the pages
+    std::function<void(const TenantProcess&)> left;           // its slot has been given back already
+    std::function<void(const TenantProcess&)> admitted = {};  // has its seat, told once
   };
 
   // `remains`: draining, where somebody looks at the driver and settles what the dead had; none, where their bytes are free
   // at once.
   Processes(boost::asio::any_io_executor executor, Shares& shares, std::string proc, Events events,
             ledger::Remains remains = ledger::Remains::none);
+
+  // Gives back the seats of processes that have called exec() since: the driver has taken down what the program before
+  // held. `most` processes at a call, each in its turn; adopt() does it too.
+  void look_for_replaced(std::size_t most);
 
   // A process that its share's socket let in; replaces what an earlier program of the same process was (exec). A seat that it
   // still has is kept, with how that was found. Errors: of the loop, which cannot watch one more descriptor.
@@ -89,6 +95,7 @@ class Processes {
     TenantProcess tenant;
     boost::asio::posix::stream_descriptor pidfd;
     std::uint64_t serial;
+    std::uint64_t program;  // identity::program_mark() when it was let in; 0: not told
   };
   struct ByName {
     bool operator()(const ledger::Identity& a, const ledger::Identity& b) const;
@@ -120,6 +127,7 @@ class Processes {
   };
   using Key = std::pair<std::string, std::uint32_t>;  // share, host pid
 
+  void admit(const Key& key);
   void watch(const Key& key, std::uint64_t serial);
   void ended(const Key& key, std::uint64_t serial);
   bool known(const std::string& share, const ledger::Identity& seat) const;
@@ -142,6 +150,7 @@ class Processes {
   Read read_;                             // the last that came to its end, until the next does
   std::map<std::string, Doubts> doubts_;  // by share
   std::string last_looked_into_;          // share at which the bytes of a call were used up
+  Key last_asked_;                        // look_for_replaced() goes on behind it
   std::uint64_t last_serial_ = 0, looks_ = 0;
 };
 

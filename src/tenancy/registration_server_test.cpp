@@ -26,6 +26,23 @@ TEST_F(Doors, AKilledProcessGivesItsMemoryBackAtOnceAndItsConnectionSaysNothingA
   EXPECT_EQ(ledger::live_slots(usage()), 0u);
 }
 
+// exec() keeps number and start time, and the driver takes down what the program before had.
+TEST_F(Doors, AProcessThatIsAnotherProgramNowHasNoSeat) {
+  const Tenant tenant = start_tenant([] { return true; });
+  ASSERT_TRUE(told(tenant));
+  processes_->adopt();
+  EXPECT_TRUE(left_.empty());
+  ASSERT_EQ(::kill(tenant.pid, SIGUSR1), 0);
+  ASSERT_TRUE(until([&] {
+    processes_->adopt();
+    return !left_.empty();
+  }));
+  EXPECT_EQ(ledger::used_bytes(usage(), 0), 0u);
+  EXPECT_EQ(ledger::live_slots(usage()), 0u);
+  EXPECT_EQ(processes_->count_in("s"), 0u);
+  end(tenant);
+}
+
 TEST_F(Doors, WhatAnEndedProcessHadIsGivenBackAndNothingOfTheOthers) {
   const Tenant ends = start_tenant([] { return true; }), stays = start_tenant([] { return true; });
   ASSERT_TRUE(told(ends) && told(stays));
@@ -59,7 +76,7 @@ TEST_F(Doors, InAShareThatAsksFirstAProcessHasItsSeatOnlyAfterTheAnswer) {
   Share share = shares_->find("s")->share;
   share.admit = Admit::ask;
   ASSERT_TRUE(shares_->set(share));
-  for (const bool allow : {true, false}) {
+  for (const bool allow : {false, true}) {
     const UniqueFd socket = connect_to(directory());
     ASSERT_TRUE(say(socket.get(), hello()));
     const Heard welcome = answer(socket.get());
@@ -74,6 +91,7 @@ TEST_F(Doors, InAShareThatAsksFirstAProcessHasItsSeatOnlyAfterTheAnswer) {
     const Heard last = answer(socket.get());
     EXPECT_EQ(last.head.type, allow ? ledger::MessageType::seated : ledger::MessageType::refuse);
     EXPECT_EQ(last.text, allow ? "" : "full until noon");
+    EXPECT_EQ(admitted_.size(), allow ? 1u : 0u) << "a process that was refused never joined";
     ledger::release(usage(), slot);
   }
   EXPECT_EQ(taken_back_, 0);

@@ -79,7 +79,7 @@ struct ShareListener::Asking {
 ShareListener::ShareListener(std::shared_ptr<ListenerCommon> common, std::string share, UniqueFd bell)
     : common_(std::move(common)),
       share_(std::move(share)),
-      crowd_(common_->crowd, common_->bounds),
+      crowd_(common_->crowd, common_->bounds, common_->shares.find(share_)->share.owner_uid),
       listener_(common_->executor),
       bell_of_tenants_(std::move(bell)),
       inode_(socket_inode()),

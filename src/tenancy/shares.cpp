@@ -157,19 +157,39 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   return {};
 }
 
-Result<void> Shares::check_room() const {
-  constexpr std::uint64_t kFiles = 8;  // of a share: its directory, pages, socket, and some to spare
-  constexpr std::uint64_t kBytes = sizeof(ledger::PolicyPage) + sizeof(ledger::UsagePage);
+namespace {
+
+constexpr std::uint64_t kFilesOfAShare = 8;  // its directory, pages, socket, and some to spare
+constexpr std::uint64_t kBytesOfAShare = sizeof(ledger::PolicyPage) + sizeof(ledger::UsagePage);
+
+}  // namespace
+
+Result<Shares::RuntimeRoom> Shares::runtime_room() const {
   struct statvfs room{};
   if (::statvfs(node_.runtime_dir.c_str(), &room) != 0) return fail_errno(node_.runtime_dir, errno);
-  const std::uint64_t free_bytes = room.f_bavail * room.f_frsize;
+  return RuntimeRoom{.free_bytes = room.f_bavail * room.f_frsize,
+                     .size_bytes = room.f_blocks * room.f_frsize,
+                     .free_files = room.f_favail,
+                     .files = room.f_files};
+}
+
+bool Shares::RuntimeRoom::is_low() const {
+  constexpr std::uint64_t kShares = 64;
+  return (size_bytes != 0 && free_bytes < std::min(kShares * kBytesOfAShare, size_bytes / 4)) ||
+         (files != 0 && free_files < std::min(kShares * kFilesOfAShare, files / 4));
+}
+
+Result<void> Shares::check_room(std::uint64_t more) const {
+  const RuntimeRoom room = TRY(runtime_room());
   // Without a limit of its own it tells none.
-  const bool full = room.f_blocks != 0 && free_bytes < kBytes, no_names = room.f_files != 0 && room.f_favail < kFiles;
+  const bool full = room.size_bytes != 0 && room.free_bytes < more * kBytesOfAShare;
+  const bool no_names = room.files != 0 && room.free_files < more * kFilesOfAShare;
   if (!full && !no_names) return {};
   return fail(ErrorCode::no_capacity,
-              "the file system of " + node_.runtime_dir + " is full: " + bytes_text(free_bytes) + " and " +
-                  std::to_string(room.f_favail) + " files are left, and a share takes " + bytes_text(kBytes) + " and " +
-                  std::to_string(kFiles),
+              "the file system of " + node_.runtime_dir + " is full: " + bytes_text(room.free_bytes) + " and " +
+                  std::to_string(room.free_files) + " files are left, and a share takes " + bytes_text(kBytesOfAShare) +
+                  " and " + std::to_string(kFilesOfAShare) +
+                  (more > 1 ? "; the last " + std::to_string(more - 1) + " are kept for administrators" : ""),
               "du -a " + node_.runtime_dir +
                   " says what fills it; where it is its own (run-headgate.mount): mount -o remount,size=1G " +
                   node_.runtime_dir);

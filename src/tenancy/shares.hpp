@@ -108,8 +108,19 @@ class Shares {
 
   // Whether a share that is made now could be kept. Errors: of Store::check().
   [[nodiscard]] Result<void> check_store() { return store_.check(); }
-  // Whether the runtime directory's file system has room for the pages of one more. Errors: no_capacity.
-  [[nodiscard]] Result<void> check_room() const;
+  // Whether the runtime directory's file system has room for the pages of `more` shares. Errors: no_capacity.
+  [[nodiscard]] Result<void> check_room(std::uint64_t more = 1) const;
+  // So many shares more are kept room for that only administrators may take: what users make fills nobody's node.
+  static constexpr std::uint64_t kKeptForAdministrators = 16;
+  // That file system; size_bytes 0: it has no limit of its own. Errors: of statvfs(2).
+  struct RuntimeRoom {
+    std::uint64_t free_bytes = 0, size_bytes = 0, free_files = 0, files = 0;
+
+    // Whether so little is left that an administrator should act: room for fewer than 64 shares, or for a quarter of
+    // what it has where that is less.
+    [[nodiscard]] bool is_low() const;
+  };
+  [[nodiscard]] Result<RuntimeRoom> runtime_room() const;
 
   [[nodiscard]] const std::vector<Quota>& quotas() const { return quotas_; }
   [[nodiscard]] Result<void> set_quota(const Quota& quota);

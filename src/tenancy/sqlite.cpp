@@ -1,11 +1,13 @@
 #include "tenancy/sqlite.hpp"
 
 #include <fcntl.h>
+#include <sys/stat.h>
 
 #include <cerrno>
 #include <cstring>
 #include <memory>
 
+#include "base/owned_file.hpp"
 #include "base/unique_fd.hpp"
 
 namespace headgate::tenancy {
@@ -38,7 +40,14 @@ Error sqlite_error(const std::string& path, int code, const char* words) {
 
 Result<Database> Database::open(const std::string& path) {
   // Made by us, so that nobody else may read it: SQLite would make it with what the umask leaves.
-  if (!UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600))) {
+  const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
+  if (!file && errno == ELOOP)
+    return fail(ErrorCode::denied, "the database " + path + ": it is a symbolic link, which others may have put there",
+                "put the file itself there, or name its directory (--state)");
+  struct stat facts{};
+  if (file && ::fstat(file.get(), &facts) == 0)
+    if (auto owned = check_owned("the database " + path, facts); !owned) return std::unexpected(owned.error());
+  if (!file) {
     return fail_errno("the database " + path, errno,
                       "the daemon must be able to write this file and its directory (--state)");
   }

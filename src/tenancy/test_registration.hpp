@@ -106,7 +106,8 @@ class Doors : public ::testing::Test {
     processes_.reset();
     processes_.emplace(context_.get_executor(), *shares_, "/proc",
                        Processes::Events{[this](const TenantProcess& process) { joined_.push_back(process); },
-                                         [this](const TenantProcess& process) { left_.push_back(process); }});
+                                         [this](const TenantProcess& process) { left_.push_back(process); },
+                                         [this](const TenantProcess& process) { admitted_.push_back(process); }});
     doors_.emplace(context_.get_executor(), *shares_, *processes_, "/proc", bounds,
                    RegistrationServer::Events{
                        .lied = [this](const auto&, const auto&, const std::string& what) { lies_.push_back(what); },
@@ -187,6 +188,7 @@ class Doors : public ::testing::Test {
                                            slot.generation}))
       return 15;
     if (hear(socket.get()).head.type != ledger::MessageType::seated) return 16;
+    ::signal(SIGUSR1, [](int) { ::execl("/bin/sleep", "sleep", "60", nullptr); });
     if (::write(out, "s", 1) != 1) return 17;
     for (;;) ::pause();
   }
@@ -213,7 +215,7 @@ class Doors : public ::testing::Test {
   std::optional<Shares> shares_;
   std::optional<Processes> processes_;
   std::optional<RegistrationServer> doors_;
-  std::vector<TenantProcess> joined_, left_;
+  std::vector<TenantProcess> joined_, left_, admitted_;
   std::vector<std::string> lies_, troubles_;
   std::function<std::vector<int>()> handed_;
   UniqueFd bell_;

@@ -173,6 +173,12 @@ ClaimResult claim(UsagePage& page, const Identity& identity, const char* command
   return take_free_slot(page, identity, command, out);
 }
 
+void reap_former_program(UsagePage& page) {
+  bool lacked = false;
+  const Identity self = own_identity(&lacked);
+  if (!lacked) reap_own_past(page, self);
+}
+
 void release(UsagePage& page, SlotRef ref) {
   if (ref.slot >= kMaxSlots) return;
   // All our locks, in order: no thread of ours is inside an operation when the slot dies, and none begins one after.

@@ -32,6 +32,8 @@ ClaimResult claim(UsagePage& page, const Identity& identity, const char* command
 
 // claim() for the calling process, under its own name.
 ClaimResult claim_for_self(UsagePage& page, SlotRef& out);
+// For a process that has no slot: gives back the one that an earlier program of it has left behind by calling exec().
+void reap_former_program(UsagePage& page);
 
 // Orderly leave: waits for this process's own operations on the page, gives everything back, frees the slot. Calls with
 // this slot afterwards are refused. Does nothing if the slot is not `slot`'s any more.
