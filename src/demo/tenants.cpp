@@ -51,6 +51,7 @@ Result<LoadReport> read_load_report(const std::string& line) {
   report.launches = json.value("launches", std::uint64_t{0});
   report.kernel_us = json.value("kernel_us", 0.0);
   report.not_asking_ns = json.value("not_asking_ns", std::int64_t{0});
+  report.processor_wait_ns = json.value("processor_wait_ns", std::int64_t{0});
   const auto part = [&json](const char* name) { return json.contains(name) ? json[name] : nlohmann::json::object(); };
   report.taken_bytes = part("memory").value("taken_bytes", std::uint64_t{0});
   report.seen_total_bytes = part("memory").value("total_bytes", std::uint64_t{0});

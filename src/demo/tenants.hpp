@@ -49,6 +49,7 @@ struct LoadReport {
   bool edge_over_refused = false, edge_all_given = false;  // --edge
   std::uint64_t launch_p50_ns = 0, launch_p99_ns = 0;
   std::int64_t not_asking_ns = 0;
+  std::int64_t processor_wait_ns = 0;  // ready to launch, and without a processor
   std::string device;
   std::set<std::uint32_t> pids;
   std::uint64_t grown_bytes = 0;  // --grow

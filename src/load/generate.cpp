@@ -10,6 +10,7 @@
 #include <csignal>
 #include <cstring>
 #include <ctime>
+#include <fstream>
 #include <memory>
 #include <new>
 #include <thread>
@@ -278,6 +279,13 @@ Result<Done> start_together(const Options& options, Shared& shared) {
   return Done{};
 }
 
+// How long the calling thread was ready to run and had no processor, since it began; 0 where the kernel does not tell.
+std::int64_t processor_wait_ns() {
+  // proc(5): time on a processor and time waiting for one, in ns, and how often it ran.
+  std::int64_t ran = 0, waited = 0;
+  return std::ifstream("/proc/thread-self/schedstat") >> ran >> waited ? waited : 0;
+}
+
 Result<Done> run_process(const Options& options, Shared& shared, unsigned process, ProcessReport& report) {
   report.pid = static_cast<std::uint32_t>(::getpid());
   const Driver driver = TRY(open_driver());
@@ -297,13 +305,16 @@ Result<Done> run_process(const Options& options, Shared& shared, unsigned proces
     TRY(threads.back()->prepare());
   }
   std::vector<Result<Done>> results(options.threads);
+  std::vector<std::int64_t> waits(options.threads);
   const auto body = [&](unsigned i) {
     // A sleep that oversleeps by the default 50 us slack would be counted as the gate's fault.
     ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     if (const CUresult current = driver.cuCtxSetCurrent(context); current != CUDA_SUCCESS) {
       results[i] = check("cuCtxSetCurrent", current);
     } else if (results[i] = start_together(options, shared); results[i]) {
+      const std::int64_t before = processor_wait_ns();
       results[i] = threads[i]->run();
+      waits[i] = processor_wait_ns() - before;
     }
     if (!results[i]) {
       shared.stop.store(true);
@@ -325,6 +336,7 @@ Result<Done> run_process(const Options& options, Shared& shared, unsigned proces
     report.grown_bytes += threads[i]->grown_bytes;
     report.grow_refused |= threads[i]->grow_refused;
     report.launches += threads[i]->launches;
+    report.processor_wait_ns = std::max(report.processor_wait_ns, waits[i]);
     report.kernel_us += threads[i]->kernel_us;
   }
   TRY(check("cuCtxSynchronize", driver.cuCtxSynchronize()));

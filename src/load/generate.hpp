@@ -26,6 +26,7 @@ struct ProcessReport {
   std::uint64_t grown_bytes = 0;        // --grow: given before the refusal
   bool grow_refused = false;
   std::uint32_t pid = 0;
+  std::int64_t processor_wait_ns = 0;  // the longest that one launching thread was ready and had no processor
   char device_name[96] = {};
   char error[256] = {};  // empty: all went well
   int error_code = 0;    // ErrorCode of it

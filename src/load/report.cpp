@@ -12,6 +12,7 @@ std::string to_json(const Options& options, const Report& report) {
   bool grow_refused = false;
   std::vector<std::uint32_t> pids;
   std::uint64_t launches = 0, memory_bytes = 0, given = 0, refused = 0, attempt_ns = 0, idle = 0;
+  std::int64_t processor_wait = 0;
   double kernel_us = 0;
   for (const ProcessReport& process : report.processes) {
     launch_ns.merge(process.launch_ns);
@@ -24,6 +25,7 @@ std::string to_json(const Options& options, const Report& report) {
     memory_bytes += process.memory_bytes;
     (process.attempt_result == CUDA_SUCCESS ? given : refused) += options.attempt_bytes;
     attempt_ns = std::max(attempt_ns, process.attempt_ns);
+    processor_wait = std::max(processor_wait, process.processor_wait_ns);
   }
   for (const std::int64_t ns : report.idle_ns) {
     idle += static_cast<std::uint64_t>(ns);
@@ -45,6 +47,7 @@ std::string to_json(const Options& options, const Report& report) {
         {"mean", launch_ns.mean_ns()}}},
       {"memory", {{"taken_bytes", memory_bytes}, {"free_bytes", first.free_bytes}, {"total_bytes", first.total_bytes}}},
       {"not_asking_ns", idle},
+      {"processor_wait_ns", processor_wait},
   };
   if (options.attempt_bytes > 0) {
     json["attempt"] = {{"asked_bytes", options.attempt_bytes},
