@@ -2,6 +2,8 @@
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME headgate)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
+set(CPACK_PROJECT_CONFIG_FILE ${PROJECT_SOURCE_DIR}/cmake/package_version.cmake)
+set(CPACK_HEADGATE_SOURCE ${PROJECT_SOURCE_DIR})
 set(CPACK_PACKAGE_CONTACT "headgate developers <headgate@localhost>")
 set(CPACK_PACKAGE_DESCRIPTION_SUMMARY "share one NVIDIA GPU: so much memory, so much GPU time")
 set(CPACK_DEBIAN_PACKAGE_DESCRIPTION
@@ -26,5 +28,17 @@ if(TARGET headgated)
   install(FILES ${deploy}/grafana/headgate.json DESTINATION share/headgate/grafana)
   set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${deploy}/debian/postinst ${deploy}/debian/prerm ${deploy}/debian/postrm)
 endif()
-install(FILES ${PROJECT_SOURCE_DIR}/LICENSE DESTINATION share/doc/headgate RENAME copyright)
+# Pages for people, and an example of each setting; what only developers read stays in the source.
+file(GLOB pages ${PROJECT_SOURCE_DIR}/docs/*.md)
+install(FILES ${pages} DESTINATION share/doc/headgate)
+install(FILES ${PROJECT_SOURCE_DIR}/deploy/headgate.toml DESTINATION share/doc/headgate/examples)
+install(FILES ${PROJECT_SOURCE_DIR}/deploy/debian/copyright DESTINATION share/doc/headgate)
+# Debian wants a list of changes, compressed, in each package.
+find_program(GZIP gzip REQUIRED)
+set(changelog ${CMAKE_BINARY_DIR}/changelog.gz)
+add_custom_command(OUTPUT ${changelog} DEPENDS ${PROJECT_SOURCE_DIR}/deploy/debian/changelog
+  COMMAND ${GZIP} -9 -n -c ${PROJECT_SOURCE_DIR}/deploy/debian/changelog > ${changelog} VERBATIM)
+add_custom_target(headgate_changelog DEPENDS ${changelog})
+add_dependencies(headgate_product headgate_changelog)
+install(FILES ${changelog} DESTINATION share/doc/headgate)
 include(CPack)

@@ -22,6 +22,9 @@ if(HEADGATE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set(HEADGATE_NO_UNDEFINED "")
 endif()
 
+# Of programs that root runs: every symbol is bound at the start, and the table of them is read-only from then on.
+set(HEADGATE_BOUND_AT_START -Wl,-z,relro -Wl,-z,now)
+
 # Guest code runs inside other people's processes: one flag set, no C++ runtime. Host programs link the same archives.
 set(HEADGATE_GUEST_FLAGS
   -fno-exceptions -fno-rtti -fno-threadsafe-statics -fvisibility=hidden -fvisibility-inlines-hidden

@@ -24,6 +24,30 @@ TEST(Config, AnEmptyFileIsValidAndEveryKeyHasADefault) {
   EXPECT_EQ(reading.config["defaults.mem"].value, "");
 }
 
+// deploy/headgate.toml, which the package has as an example.
+TEST(Config, TheExampleHasEachKeyWithItsDefault) {
+  std::ifstream in(EXAMPLE_CONFIG);
+  std::string section, all, changed, line;
+  std::vector<std::string> there;
+  while (std::getline(in, line)) {
+    all += line + "\n";
+    if (line.starts_with('[')) section = line.substr(1, line.size() - 2) + ".";
+    const auto equals = line.find(" = ");
+    const bool setting = line.starts_with('#') && equals != std::string::npos && !line.starts_with("# ");
+    if (setting) there.push_back(section + line.substr(1, equals - 1));
+    // Nothing at all is a value of few keys, and their defaults are read from nowhere.
+    changed += (setting && !line.ends_with("\"\"") && !line.ends_with("[]") ? line.substr(1) : line) + "\n";
+  }
+  EXPECT_TRUE(of(all).errors.empty());
+  const Reading reading = of(changed);
+  EXPECT_TRUE(reading.errors.empty()) << reading.errors.front().message;
+  for (const Key& key : keys()) {
+    EXPECT_EQ(std::ranges::count(there, key.name), 1) << key.name;
+    EXPECT_EQ(reading.config[key.name].value, key.fallback) << key.name;
+  }
+  EXPECT_EQ(there.size(), keys().size());
+}
+
 TEST(Config, EachValueSaysWhichLineItComesFrom) {
   const Reading reading = of("[defaults]\nmem = '8GiB'\n\n[sim]\nprofile = \"tiny\"\n");
   EXPECT_TRUE(reading.errors.empty());

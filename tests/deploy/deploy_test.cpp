@@ -197,6 +197,35 @@ TEST(Package, PurgeTakesAwayWhatTheUnitMadeTheDaemonWrite) {
   }
 }
 
+std::string replaced(std::string text, const std::string& what, const std::string& by) {
+  for (std::size_t at = 0; (at = text.find(what, at)) != std::string::npos; at += by.size())
+    text.replace(at, what.size(), by);
+  return text;
+}
+
+// With the daemon's path and systemd's directory somewhere else, and a program that sleeps in the daemon's place.
+TEST(Package, WithoutSystemdItsScriptsSayThatTheOldDaemonStillRuns) {
+  const Folder folder;
+  const std::string program = folder / "headgated", stubs = folder / "stubs";
+  fs::copy_file(fs::canonical("/bin/sleep"), program);
+  fs::create_directory(stubs);
+  std::ofstream(stubs + "/systemd-sysusers") << "#!/bin/sh\n";
+  fs::permissions(stubs + "/systemd-sysusers", fs::perms(0755));
+  for (const auto& [name, argument] : {std::pair{"postinst", "configure"}, std::pair{"postrm", "remove"}}) {
+    std::string script = text_of(fs::path(DEPLOY_DIR) / "debian" / name);
+    script = replaced(script, "/usr/sbin/headgated", program);
+    std::ofstream(folder / name) << replaced(script, "/run/systemd/system", folder / "none");
+    const std::string scripts = "sh " + (folder / name) + " " + argument;
+    const Said said =
+        run("cp " + program + " " + program + ".kept; " + program +
+            " 60 & p=$!; until [ \"$(readlink /proc/$p/exe)\" = " + program + " ]; do :; done; rm " + program +
+            "; PATH=" + stubs + ":$PATH " + scripts + "; echo pid $p; kill $p; mv " + program + ".kept " + program);
+    const auto pid = all_of(said.text, "pid ([0-9]+)\\n");
+    ASSERT_EQ(pid.size(), 1u) << said.text;
+    EXPECT_TRUE(said.text.contains("headgated (pid " + pid[0] + ") still runs")) << name << ": " << said.text;
+  }
+}
+
 TEST(Manual, OfTheDaemonHasEachOfItsOptions) {
   std::string page = text_of(DOCS_DIR "/headgated.8");
   std::erase(page, '\\');  // "\-\-sim" is --sim
