@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <filesystem>
 #include <thread>
 
 #include "base/unique_fd.hpp"
@@ -133,6 +134,16 @@ Result<std::optional<http::Endpoint>> await_daemon() {
     if (!told) say("headgated does not answer at " + harmless(*left_behind) + ": waiting 3 s for it");
     std::this_thread::sleep_for(std::chrono::milliseconds(50));
   }
+}
+
+std::optional<std::string> pages_beside_named_socket() {
+  const auto endpoint = http::parse_endpoint(install::environment("HEADGATE_SOCKET"));
+  if (!endpoint || endpoint->path.empty()) return std::nullopt;
+  // RUNTIME/control/headgate.sock
+  const auto runtime = std::filesystem::path(endpoint->path).parent_path().parent_path();
+  std::error_code ignored;
+  if (!std::filesystem::is_directory(runtime / "shares", ignored)) return std::nullopt;
+  return runtime.string();
 }
 
 std::vector<std::string> daemon_sockets() {

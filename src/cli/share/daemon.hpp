@@ -34,6 +34,9 @@ namespace headgate::cli {
 // 0, or the errno for which nobody can be reached at the socket. A daemon that is stopped is reached, for the kernel answers.
 [[nodiscard]] int try_to_connect(const std::string& socket);
 
+// The runtime directory with shares' pages beside the socket that HEADGATE_SOCKET names. Empty if it names none.
+[[nodiscard]] std::optional<std::string> pages_beside_named_socket();
+
 // Where it is looked for without HEADGATE_SOCKET, in this order.
 [[nodiscard]] std::vector<std::string> daemon_sockets();
 

@@ -192,7 +192,9 @@ std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
                  ""});
   if (now->node.version != version_text()) {
     out.push_back({Health::warn, "the command is " + version_text() + ", the daemon " + now->node.version,
-                   "systemctl restart headgated (running programs go on)"});
+                   ::access("/run/systemd/system", F_OK) == 0
+                       ? "systemctl restart headgated (running programs go on)"
+                       : "end that daemon and start the new one: kill PID; headgated (running programs go on)"});
   }
   examine_socket(daemon, out);
   examine_readiness(daemon, out);

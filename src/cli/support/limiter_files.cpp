@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/unique_fd.hpp"
+#include "cli/share/daemon.hpp"
 #include "cli/support/preload_list.hpp"
 #include "cli/support/replace_file.hpp"
 #include "install/paths.hpp"
@@ -234,6 +235,17 @@ Result<LimiterFiles> remove_limiter(const LimiterPlace& place) {
   return out;
 }
 
+// Of the daemon that answers here; else where one would keep them as a service.
+static std::string shares_directory() {
+  const auto daemon = find_daemon();
+  if (daemon && *daemon && !(*daemon)->path.empty()) {
+    const fs::path shares = fs::path((*daemon)->path).parent_path().parent_path() / "shares";
+    std::error_code ignored;
+    if (fs::is_directory(shares, ignored)) return shares.string();
+  }
+  return pages_beside_named_socket().value_or("/run/headgate") + "/shares";
+}
+
 int limiter_command(const std::string& word, const LimiterPlace& place, const Voice& voice) {
   const bool installs = word == "limiter install";
   const auto done = installs ? install_limiter(place) : remove_limiter(place);
@@ -251,7 +263,7 @@ int limiter_command(const std::string& word, const LimiterPlace& place, const Vo
     if (installs) {
       text += "\nEvery program of a container is in the share NAME with (docker, podman):\n ";
       for (const std::string& mount : done->mounts) text += " -v " + harmless(mount);
-      text += " -v /run/headgate/shares/NAME:/run/headgate/share:ro\n";
+      text += " -v " + harmless(shares_directory()) + "/NAME:/run/headgate/share:ro\n";
     }
   }
   return print(text) ? 0 : exit_status(ErrorCode::failed);

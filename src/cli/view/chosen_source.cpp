@@ -1,16 +1,27 @@
 #include "cli/view/chosen_source.hpp"
 
 #include "cli/share/daemon.hpp"
+#include "cli/term/output.hpp"
 
 namespace headgate::cli {
 
 Result<Chosen> choose_source(const Invocation& invocation, const config::Config& config) {
+  if (invocation.simulate) return Chosen{TRY(local_source(invocation.simulate, config["sim.profile"].value))};
   std::optional<Error> silence;
-  if (!invocation.simulate) {
-    if (const auto daemon = TRY(find_daemon())) return Chosen{daemon_source(*daemon), daemon};
-    if (const auto left_behind = socket_left_behind()) silence = silence_at(*left_behind);
+  std::optional<std::string> pages;
+  auto daemon = find_daemon();
+  if (!daemon) {
+    // Of a socket that was named, no other daemon's pages are shown than those beside it.
+    if (daemon.error().code == ErrorCode::unreachable) pages = pages_beside_named_socket();
+    if (!pages) return std::unexpected(daemon.error());
+    silence = daemon.error();
+    silence->message += "; what follows is read from the pages in " + harmless(*pages);
+  } else if (*daemon) {
+    return Chosen{daemon_source(**daemon), *daemon};
+  } else if (const auto left_behind = socket_left_behind()) {
+    silence = silence_at(*left_behind);
   }
-  return Chosen{TRY(local_source(invocation.simulate, config["sim.profile"].value)), std::nullopt, silence};
+  return Chosen{TRY(local_source(std::nullopt, config["sim.profile"].value, pages)), std::nullopt, silence};
 }
 
 }  // namespace headgate::cli

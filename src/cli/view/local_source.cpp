@@ -10,6 +10,7 @@
 #include <fstream>
 #include <iterator>
 
+#include "base/saturating_math.hpp"
 #include "base/user_name.hpp"
 #include "cli/view/changes.hpp"
 #include "cli/view/own_ledgers.hpp"
@@ -44,6 +45,31 @@ std::optional<observe::ProcessFacts> facts_of(std::uint32_t pid) {
   std::ifstream in(directory + "/comm");
   std::getline(in, facts.command);
   return facts;
+}
+
+// What ended processes had stays in their share's account until a limiter or a daemon sees it freed, for seconds where
+// nobody is left to look. We look: what has no room in the memory that the driver calls used is gone.
+void leave_out_torn_down(observe::JoinInput& input) {
+  for (const snapshot::Gpu& gpu : input.driver.gpus) {
+    if (gpu.uuid.empty() || gpu.memory_total_bytes == 0) continue;
+    std::uint64_t held = 0, draining = 0;
+    std::vector<snapshot::ShareDevice*> devices;
+    for (auto& ledger : input.ledgers) {
+      for (auto& device : ledger.share.devices) {
+        if (device.uuid != gpu.uuid) continue;
+        held = saturating_add(held, saturating_sub(device.memory_used_bytes, device.memory_draining_bytes));
+        draining = saturating_add(draining, device.memory_draining_bytes);
+        devices.push_back(&device);
+      }
+    }
+    std::uint64_t gone = saturating_sub(draining, saturating_sub(gpu.memory_used_bytes, held));
+    for (snapshot::ShareDevice* device : devices) {
+      const std::uint64_t off = std::min({gone, device->memory_draining_bytes, device->memory_used_bytes});
+      device->memory_draining_bytes -= off;
+      device->memory_used_bytes -= off;
+      gone -= off;
+    }
+  }
 }
 
 // Gives back the shares that cannot be read.
@@ -87,6 +113,7 @@ class LocalSource final : public SnapshotSource {
     input.node.pid_space = observe::own_pid_space();
     read_gpus_into(input);
     auto broken = add_ledgers(base_, input);
+    leave_out_torn_down(input);
     add_facts(input);
     input.taken_ns = now_ns(CLOCK_MONOTONIC);
     input.taken_unix_ns = now_ns(CLOCK_REALTIME);
@@ -154,8 +181,9 @@ class LocalSource final : public SnapshotSource {
 }  // namespace
 
 Result<std::unique_ptr<SnapshotSource>> local_source(const std::optional<std::string>& simulate,
-                                                     const std::string& usual_profile) {
-  const std::string base = TRY(install::runtime_dir());
+                                                     const std::string& usual_profile,
+                                                     const std::optional<std::string>& runtime_dir) {
+  const std::string base = runtime_dir ? *runtime_dir : TRY(install::runtime_dir());
   const install::Source source = TRY(install::source_for(simulate, usual_profile));
   std::optional<install::Source> instead;
   if (!simulate) {

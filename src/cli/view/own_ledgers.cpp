@@ -1,8 +1,12 @@
 #include "cli/view/own_ledgers.hpp"
 
+#include <sys/stat.h>
+
 #include <algorithm>
 #include <array>
 #include <filesystem>
+#include <fstream>
+#include <sstream>
 
 #include "base/user_name.hpp"
 #include "cli/term/output.hpp"
@@ -29,6 +33,35 @@ snapshot::Share broken_share(const std::string& name, const Error& error) {
   share.level = "observe";
   share.problem = error.message + (error.hint.empty() ? "" : "; " + error.hint);
   return share;
+}
+
+// Whether a process of ours has this file mapped; true where that cannot be told.
+bool has_mapped(std::uint32_t pid, ino_t inode) {
+  std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
+  bool any = false;
+  for (std::string line; std::getline(maps, line); any = true) {
+    // proc(5): address, permissions, offset, device, inode
+    std::istringstream words(line);
+    std::string skipped;
+    std::uint64_t mapped = 0;
+    if (words >> skipped >> skipped >> skipped >> skipped >> mapped && mapped == inode) return true;
+  }
+  return !any;
+}
+
+// exec() keeps a process's number and start time, and ends its mappings: the program before holds nothing any more.
+void reap_replaced(ledger::UsagePage& usage, const std::string& file) {
+  struct stat facts{};
+  if (::stat(file.c_str(), &facts) != 0) return;
+  const std::uint32_t own_namespace = ledger::own_identity().pidns_inode;
+  const std::uint32_t end = std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
+  for (std::uint32_t slot = 0; slot < end; ++slot) {
+    const ledger::SlotView seat = ledger::view(usage, slot);
+    if (seat.kind != ledger::SlotKind::live || seat.identity.pidns_inode != own_namespace) continue;
+    if (has_mapped(seat.identity.pid, facts.st_ino) || ledger::view(usage, slot).generation != seat.generation)
+      continue;
+    if (ledger::mark_dead(usage, {slot, seat.generation})) ledger::reap(usage, slot, ledger::Remains::draining);
+  }
 }
 
 }  // namespace
@@ -74,6 +107,7 @@ OwnLedgers read_own_ledgers(const std::string& base) {
       continue;
     }
     ledger::reap_dead(*pages.shared.usage, ledger::Remains::draining);
+    reap_replaced(*pages.shared.usage, (at->path() / "usage").string());
     auto& ledger = ledgers.list.emplace_back(observe::read_ledger(*pages.shared.policy, *pages.shared.usage));
     ledger.share.name = name;
     // A daemon made it, and it comes back from that daemon's store: it stays when its last process ends.

@@ -56,7 +56,9 @@ class SnapshotSource {
 // `simulate`: --sim[=PROFILE]; without it, where no driver answers, the default simulated node if one exists.
 // Errors: usage (a profile that is none). That no driver answers is none: snapshots then have no GPUs, and remark()
 // says why.
+// `runtime_dir`: whose shares; empty: this user's.
 [[nodiscard]] Result<std::unique_ptr<SnapshotSource>> local_source(const std::optional<std::string>& simulate,
-                                                                   const std::string& usual_profile);
+                                                                   const std::string& usual_profile,
+                                                                   const std::optional<std::string>& runtime_dir = {});
 
 }  // namespace headgate::cli

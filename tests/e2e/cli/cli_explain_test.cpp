@@ -25,6 +25,19 @@ TEST(CliDoctor, LooksAndMakesNothing) {
   EXPECT_EQ(said.out.find("\nnone\n"), std::string::npos) << said.out;
 }
 
+// Nobody is left who would see the driver free it: the view itself looks.
+TEST(CliViews, WhatAnEndedRunHadIsGoneAtOnceWithoutADaemon) {
+  const Cli cli;
+  const Said said = cli.shell(
+      "$H run --sim --mem 4GiB --name gone -- ${SIM%/sim}/headgate-load --mem=2GiB --no-launches --duration=1ms "
+      "--no-idle-list > /dev/null; $H status --sim --json");
+  ASSERT_EQ(said.status, 0) << said.err;
+  const json now = json::parse(said.out);
+  for (const json& share : now.at("shares"))
+    for (const json& device : share.at("devices")) EXPECT_EQ(device.at("memory_used_bytes"), 0) << share;
+  EXPECT_EQ(now.at("gpus").at(0).at("memory_committed_bytes"), 0) << "and promises nothing any more";
+}
+
 TEST(CliExplain, WhyNamesTheRefusalTheAskerTheLimitAndWhatHelps) {
   const Cli cli;
   const Said said = cli.shell(

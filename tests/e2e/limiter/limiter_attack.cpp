@@ -7,6 +7,7 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <climits>
@@ -326,6 +327,19 @@ int exec_with_memory(char** argv) {
 }
 
 int after_exec() {
+  // NVML's views come before any call of CUDA, which would give the former program's seat back by itself.
+  void* nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
+  if (nvml == nullptr) return 1;
+  found<nvmlInit_v2_t>(nvml, "nvmlInit_v2")();
+  nvmlDevice_t device = nullptr;
+  found<nvmlDeviceGetHandleByIndex_v2_t>(nvml, "nvmlDeviceGetHandleByIndex_v2")(0, &device);
+  nvmlProcessInfo_t listed[4];
+  unsigned count = 4;
+  found<nvmlDeviceGetComputeRunningProcesses_v3_t>(nvml, "nvmlDeviceGetComputeRunningProcesses_v3")(device, &count,
+                                                                                                    listed);
+  const auto own = std::count_if(listed, listed + std::min(count, 4u),
+                                 [](const auto& one) { return one.pid == static_cast<unsigned>(getpid()); });
+  std::printf("listed %d ", static_cast<int>(own));
   Cuda cuda;
   if (!cuda.ready()) return 1;
   std::printf("room %s\n", cuda.room(1000));

@@ -140,7 +140,7 @@ TEST(Exec, TheNextProgramOfAProcessDoesNotInheritItsCharges) {
   auto stays = runtime.start(witness("1001B"), {"alloc", "1"});
   EXPECT_EQ(stays.next_line(), "ready: 0");
   EXPECT_EQ(stays.next_line(), "alloc 1: 0");
-  EXPECT_EQ(runtime.run(attacker("1001B"), {"exec"}).out, "room yes\n");
+  EXPECT_EQ(runtime.run(attacker("1001B"), {"exec"}).out, "listed 0 room yes\n");
   stays.finish();
 }
 

@@ -341,6 +341,19 @@ TEST_F(Registration, ARelativeDirectoryIsAnErrorThatNamesIt) {
   EXPECT_NE(outcome.err.find("an absolute path"), std::string::npos) << outcome.err;
 }
 
+// A wrong path, or what a container engine makes where it finds nothing to mount: under any fail policy it is no
+// share.
+TEST_F(Registration, ADirectoryThatIsNoShareIsRefusedNotRunUnheld) {
+  const std::string empty = runtime_.path() + "/empty", file = runtime_.path() + "/file";
+  fs::create_directory(empty);
+  std::ofstream(file) << "x";
+  for (const std::string& path : {empty, file, std::string("/proc")}) {
+    const Outcome outcome = runtime_.run(at(path, {{"HEADGATE_FAIL_POLICY", "open"}}), {"alloc", "5"});
+    EXPECT_TRUE(outcome.out.contains("ready: 800")) << path << outcome.out;
+    EXPECT_TRUE(outcome.err.contains("no share lies here: there is neither tenant.sock nor policy")) << outcome.err;
+  }
+}
+
 TEST_F(Registration, WithoutADaemonTheFilesServeWhoMayOpenThem) {
   {
     daemon()->share("s", kMiB);

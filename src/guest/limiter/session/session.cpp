@@ -1,8 +1,12 @@
 #include "guest/limiter/session/session.hpp"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <string_view>
@@ -110,6 +114,8 @@ void become_member(const ledger::SharePages& pages, ledger::SlotRef slot, bool w
   session.usage = pages.usage;
   session.slot = slot.slot;
   session.slot_generation = slot.generation;
+  // What the views tell must not be of the program that this process was before exec().
+  if (!with_slot) ledger::reap_former_program(*pages.usage);
   if (!with_slot) session.membership.store(Membership::member, std::memory_order_release);
 }
 
@@ -181,6 +187,19 @@ bool is_own_failure(const ledger::PageFault& bad) {
          (bad.error == ledger::PageError::no_permission && bad.os_errno == EPERM);
 }
 
+// Whether the directory is there and holds neither a share's socket nor its pages: a wrong path, or the empty
+// directory that a container engine makes where it finds none. Nothing in it could ever hold this process.
+bool is_no_share(const char* directory) {
+  const auto is_absent = [directory](std::string_view file) {
+    char path[512];
+    bare::Text(path).add(directory).add(file);
+    struct stat facts{};
+    return ::syscall(SYS_newfstatat, AT_FDCWD, path, &facts, AT_SYMLINK_NOFOLLOW) != 0 &&
+           (errno == ENOENT || errno == ENOTDIR);
+  };
+  return !is_absent("") && is_absent("/tenant.sock") && is_absent("/policy");
+}
+
 enum class Files { entered, refused, unusable };
 
 // Without a daemon: by the files, where this process may open them.
@@ -213,6 +232,12 @@ Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& 
     case Registered::seated: break;
     case Registered::refused: return refuse_saying();
     case Registered::unreachable: {
+      if (is_no_share(directory)) {
+        bare::Text(why)
+            .add("no share lies here: there is neither tenant.sock nor policy; accepted: ")
+            .add("RUNTIME/shares/NAME of headgated, such as /run/headgate/shares/alice");
+        return refuse_saying();
+      }
       log_line(LogLevel::warn, "%s: %s; trying the share's files", directory, why);
       const Files files = enter_by_files(directory, with_slot, pages, slot, why);
       if (files == Files::entered) break;
