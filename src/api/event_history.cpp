@@ -73,15 +73,20 @@ void answer_events(const Request& request, const node::Caller& caller, const obs
                    tenancy::EventStore* store, http::Reply reply) {
   const auto query = event_query_of(request);
   if (!query) return reply(http::error_response(query.error()));
-  // Without a choice and a place to begin: the newest, which are in memory.
-  const bool in_memory = !chooses(*query) && (query->after == 0 || query->after >= log.given_up());
+  // Without a place to begin: the newest. Memory has them, or it has all that is behind that place; but of what this
+  // caller may see it can have less than a page, and the disk more.
+  const bool from_start = !chooses(*query) && query->after == 0;
+  const bool in_memory = from_start || (!chooses(*query) && query->after >= log.given_up());
   if (store == nullptr || in_memory) {
     Events events;
     add_newer(log, *query, caller, events);
-    return reply(page_of(events));
+    if (store == nullptr || !from_start || events.size() >= kMaxEvents || log.given_up() == 0)
+      return reply(page_of(events));
   }
+  tenancy::EventQuery asked = *query;
+  asked.newest = from_start;
   store->read(
-      *query, kMaxEvents, [caller](const snapshot::Event& event) { return may_see(event, caller); },
+      asked, kMaxEvents, [caller](const snapshot::Event& event) { return may_see(event, caller); },
       {.uid = caller.uid, .waits = [reply] { return reply.waits(); }},
       [query = *query, caller, &log, reply](Result<Events> found) {
         if (!found) return reply(http::error_response(found.error()));

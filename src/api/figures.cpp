@@ -1,6 +1,7 @@
 #include "api/figures.hpp"
 
 #include <sys/resource.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -89,6 +90,18 @@ void Tally::connected(std::uint64_t clients) {
 void Tally::scraped(double seconds) {
   const std::scoped_lock lock(mutex_);
   sums_.scrape_seconds = seconds;
+}
+
+void Tally::stands(Standing standing) {
+  const std::scoped_lock lock(mutex_);
+  sums_.standing = std::move(standing);
+}
+
+std::optional<DirectoryRoom> room_of(const std::string& name, const std::string& path) {
+  struct statvfs room{};
+  if (::statvfs(path.c_str(), &room) != 0 || room.f_blocks == 0) return std::nullopt;
+  return DirectoryRoom{
+      .name = name, .free_bytes = room.f_bavail * room.f_frsize, .size_bytes = room.f_blocks * room.f_frsize};
 }
 
 Tally::Sums Tally::sums() const {

@@ -22,6 +22,22 @@ class Observer;
 
 namespace headgate::api {
 
+// A directory of the daemon's, and what is left in its file system for it.
+struct DirectoryRoom {
+  std::string name;  // runtime, state
+  std::uint64_t free_bytes = 0, size_bytes = 0;
+};
+// Empty where the file system tells none.
+[[nodiscard]] std::optional<DirectoryRoom> room_of(const std::string& name, const std::string& path);
+
+// How the daemon stands, as of a few seconds ago.
+struct Standing {
+  bool ready = false;         // as /readyz says
+  bool events_saved = false;  // they are written to the disk
+  std::uint64_t events_kept = 0;
+  std::vector<DirectoryRoom> directories;
+};
+
 // Sums over the life of the daemon, and what else the page shows of it. Thread-safe: snapshots come from the observer,
 // events from anybody.
 class Tally {
@@ -34,6 +50,7 @@ class Tally {
     std::map<std::string, double> unattributed_energy;  // joules that no share is charged, by GPU's UUID
     std::optional<std::uint64_t> clients;               // connections now
     std::optional<double> scrape_seconds;               // what the page before this one took
+    std::optional<Standing> standing;
   };
 
   // A reason that a snapshot shows counts for the time since the snapshot before, at most `kLongestGap`: NVML says what
@@ -47,6 +64,7 @@ class Tally {
   void note(const snapshot::Event& event);
   void connected(std::uint64_t clients);
   void scraped(double seconds);
+  void stands(Standing standing);
   [[nodiscard]] Sums sums() const;
 
  private:

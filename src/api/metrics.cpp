@@ -24,6 +24,20 @@ MetricRow times(std::string_view name, std::string_view help, std::optional<Dura
           }};
 }
 
+std::function<Value(const MetricInput&)> standing(double (*value)(const Standing&)) {
+  return [value](const MetricInput& in) -> Value {
+    const auto& now = in.own.sums.standing;
+    return now ? Value(value(*now)) : std::nullopt;
+  };
+}
+MetricRow directories(std::string_view name, std::string_view help, std::uint64_t DirectoryRoom::* which) {
+  return {{name, kGauge, "directory", help}, [which](const MetricInput& in, Samples& out) {
+            if (!in.own.sums.standing) return;
+            for (const DirectoryRoom& one : in.own.sums.standing->directories)
+              out.push_back({{{"directory", one.name}}, static_cast<double>(one.*which)});
+          }};
+}
+
 std::vector<MetricRow> node_rows() {
   return {
       {{"headgate_build_info", kGauge, "version", "Always 1; what runs here."},
@@ -61,6 +75,17 @@ std::vector<MetricRow> daemon_rows() {
          for (const auto& [kind, count] : in.own.sums.events)
            out.push_back({{{"kind", kind}}, static_cast<double>(count)});
        }},
+      single("headgate_daemon_ready", kGauge, "1 if the daemon can do what it is for, as /readyz says.",
+             standing([](const Standing& now) { return now.ready ? 1.0 : 0.0; })),
+      single("headgate_daemon_events_saved", kGauge,
+             "1 if events are written to the disk; 0 if they are in memory only.",
+             standing([](const Standing& now) { return now.events_saved ? 1.0 : 0.0; })),
+      single("headgate_daemon_events_kept", kGauge, "Events that the daemon still knows, on the disk or in memory.",
+             standing([](const Standing& now) { return static_cast<double>(now.events_kept); })),
+      directories("headgate_daemon_directory_free_bytes",
+                  "Room that is left in the file system of a directory: runtime (shares' pages), state (database).",
+                  &DirectoryRoom::free_bytes),
+      directories("headgate_daemon_directory_size_bytes", "The size of that file system.", &DirectoryRoom::size_bytes),
       {{"headgate_daemon_recoveries_total", kCounter, "kind",
         "Shares that the daemon found, at its start or when their pages went or came back: adopted as they were, "
         "restored from its store, or broken and left so."},

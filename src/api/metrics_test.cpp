@@ -162,6 +162,11 @@ DaemonFigures own() {
   figures.driver_answered_ns = 50'000'000'000;
   figures.sums.clients = 2;
   figures.sums.scrape_seconds = 0.0004;
+  figures.sums.standing =
+      Standing{.ready = true,
+               .events_saved = false,
+               .events_kept = 4096,
+               .directories = {{"runtime", 402653184, 536870912}, {"state", 1073741824, 8589934592}}};
   figures.sums.throttled_seconds = {{{"GPU-9c2f", "power cap"}, 12.5}};
   figures.sums.unattributed_energy = {{"GPU-9c2f", 750.25}};
   figures.sums.share_energy = {{{"alice.train", "GPU-9c2f", "exclusive"}, 1250.5},

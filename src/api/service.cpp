@@ -14,6 +14,7 @@
 #include "api/lines.hpp"
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
+#include "api/operation_rate.hpp"
 #include "api/query.hpp"
 #include "api/readiness.hpp"
 #include "api/routes.hpp"
@@ -74,9 +75,19 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return {[self = shared_from_this(), answer](const Request& request) -> Response {
               const auto caller = caller_of(request, *self->access.now());
               if (!caller) return error_response(caller.error());
+              if (auto refusal = self->too_fast(request, *caller)) return std::move(*refusal);
               return (*self.*answer)(request, *caller);
             },
             runs};
+  }
+
+  std::optional<Response> too_fast(const Request& request, const node::Caller& caller) {
+    if (caller.administrator || request.method == "GET" || request.method == "HEAD") return std::nullopt;
+    const auto taken = rate.take(caller.uid, steady_now_ns());
+    if (taken) return std::nullopt;
+    Response refusal = error_response(429, "busy", taken.error().message, taken.error().hint);
+    refusal.headers.push_back({"Retry-After", "1"});
+    return refusal;
   }
 
   // What the caller may see of a fresh snapshot, as `show` shows it.
@@ -364,6 +375,13 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   // Probes show no token, and are told all the same.
   Response ready(const Request& request) {
     const auto caller = caller_of(request, *access.now());
+    auto outcome = look_at_readiness(caller && caller->administrator);
+    if (outcome) return json("{\"status\":\"ready\"}");
+    outcome.error().code = ErrorCode::unreachable;  // 503, whatever is behind it
+    return error_response(outcome.error());
+  }
+
+  Result<void> look_at_readiness(bool tells_names) {
     const observe::NodeSnapshot latest = observer.latest();
     const std::uint64_t now_ns = steady_now_ns(), answered_ns = std::min(observer.driver_answered_ns(), now_ns);
     Health health{.driver_silence = std::chrono::nanoseconds(now_ns - answered_ns),
@@ -372,16 +390,13 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
                   .silent_gpus = static_cast<std::size_t>(
                       std::ranges::count_if(latest->gpus, [](const auto& gpu) { return gpu.uuid.empty(); })),
                   .shut = shut_doors ? shut_doors() : std::vector<std::string>(),
-                  .tells_names = caller && caller->administrator,
+                  .tells_names = tells_names,
                   .store = {},
                   .room = {},
                   .arbiter_silence = std::chrono::nanoseconds(node.arbiter_silence_ns())};
     if (auto writable = node.shares().check_store(); !writable) health.store = writable.error();
     if (auto room = node.shares().check_room(); !room) health.room = room.error();
-    auto outcome = readiness(health);
-    if (outcome) return json("{\"status\":\"ready\"}");
-    outcome.error().code = ErrorCode::unreachable;  // 503, whatever is behind it
-    return error_response(outcome.error());
+    return readiness(health);
   }
 
   // The latest snapshot, made anew where it is older than a tenth of a second, than the last change or than the end of
@@ -470,6 +485,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   const CurrentAccess& access;
   std::function<std::vector<std::string>()> shut_doors;
   std::function<void(const std::string&)> released;
+  OperationRate rate;
   std::list<Follower> followers;
   std::map<std::uint64_t, std::shared_ptr<Waiter>> waiters;  // by the node's tickets
   bool closed = false;
@@ -500,6 +516,9 @@ void Service::watch_doors(std::function<std::vector<std::string>()> shut) { impl
 
 observe::NodeSnapshot Service::fresh() { return impl_->fresh(); }
 void Service::changed() { impl_->changed_ns = steady_now_ns(); }
+bool Service::is_ready() { return impl_->look_at_readiness(false).has_value(); }
+void Service::keep_history(tenancy::EventStore* history) { impl_->history = history; }
+
 void Service::process_ended() { impl_->ended_ns = steady_now_ns(); }
 
 void Service::close() {

@@ -39,6 +39,10 @@ class Service {
   // Called, on a thread of the pool, when the driver is let go of for a minute, so that this GPU ("all": any) can be reset: others that
   // have it open let go of it too.
   void watch_release(std::function<void(const std::string& uuid)> released);
+  // Whether /readyz would say so now. It tries whether the database can be written.
+  [[nodiscard]] bool is_ready();
+  // Events are kept from now on, which could not be before.
+  void keep_history(tenancy::EventStore* history);
   // A process of a share has ended: snapshots of before are shown to nobody who asks from now on.
   void process_ended();
   // Ends all streams, so that the server can stop.

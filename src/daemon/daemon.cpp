@@ -10,6 +10,7 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <future>
 #include <limits>
 #include <memory>
@@ -24,9 +25,11 @@
 #include "config/config.hpp"
 #include "daemon/cdi_files.hpp"
 #include "daemon/check.hpp"
+#include "daemon/event_keeper.hpp"
 #include "daemon/events.hpp"
 #include "daemon/former_shares.hpp"
 #include "daemon/job_writer.hpp"
+#include "daemon/journal.hpp"
 #include "daemon/metrics_file.hpp"
 #include "daemon/places.hpp"
 #include "daemon/power_control.hpp"
@@ -53,7 +56,6 @@
 #include "observe/driver_silence.hpp"
 #include "observe/observer.hpp"
 #include "observe/pid_space.hpp"
-#include "tenancy/event_store.hpp"
 #include "tenancy/registration_server.hpp"
 
 namespace headgate::daemon {
@@ -65,7 +67,8 @@ using std::chrono::milliseconds;
 constexpr std::chrono::seconds kDriverPatience{5};
 constexpr std::chrono::seconds kReleased{60};  // of the driver, as the observer lets go of it
 
-void say(const std::string& text) { std::fprintf(stderr, "headgated: %s\n", text.c_str()); }
+void say(const std::string& text) { journal(JournalLevel::info, text); }
+void warn(const std::string& text) { journal(JournalLevel::warning, text); }
 
 // A descriptor for each connection, share's door and tenant: what shells leave to programs (1,024) is soon used up.
 void take_all_descriptors() {
@@ -85,6 +88,9 @@ class Daemon {
   ~Daemon() { ending_ = true; }
 
   Result<void> start(const install::Source& source) {
+    events_.listen([](const snapshot::Event& event) {
+      if (const auto level = journal_level(event)) journal(*level, event.text);
+    });
     if (auto remembered = open_history(); !remembered) return remembered;
     if (auto opened = open_node(source); !opened) return opened;
     if (auto observing = start_observer(source); !observing) return observing;
@@ -108,13 +114,13 @@ class Daemon {
     if (arbitration_) arbitration_->stop();
     if (observer_ && !observer_->stops_within(kDriverPatience)) {
       // All that the next daemon needs is on disk and in the pages, as after a kill -9.
-      say("a call into the driver hangs: ended without its answer");
+      warn("a call into the driver hangs: ended without its answer");
       std::_Exit(0);
     }
     if (observer_) observer_->stop();
     if (zeusd_) zeusd_->stop();
     if (power_ && !power_->stops_within(kDriverPatience)) {
-      say("a GPU's setting hangs in the driver: ended without its answer");
+      warn("a GPU's setting hangs in the driver: ended without its answer");
       std::_Exit(0);
     }
     if (service_) service_->close();
@@ -123,6 +129,7 @@ class Daemon {
     if (server_) server_->stop();
     job_writer_.reset();
     metrics_file_.reset();  // writes what there still is to tell; a file system that hangs keeps only the end waiting
+    say("ended; programs in shares run on under their limits");
   }
 
  private:
@@ -131,36 +138,9 @@ class Daemon {
     const auto age = node::parse_duration("events.keep", config_["events.keep"].value);
     if (!age)
       return fail(ErrorCode::usage, config_["events.keep"].origin + ": " + age.error().message, age.error().hint);
-    const tenancy::EventBounds bounds{config_.number("events.rows"), *age};
-    // A step of people's clock makes no event old.
-    const auto now = [] { return std::chrono::system_clock::time_point(std::chrono::seconds(lease_now_s())); };
-    if (auto opened = tenancy::EventStore::open(places_.events_file, bounds, now)) {
-      history_ = std::move(*opened);
-    } else {
-      events_.restore({}, {}, unix_now_ns() / 1'000'000);
-      tell_unsaved(opened.error());
-      return {};
-    }
-    auto former = history_->take_former();
-    std::vector<observe::EventLog::Gap> gaps;
-    for (const auto& gap : former.gaps) gaps.push_back({gap.after, gap.until});
-    events_.restore(std::move(former.events), std::move(gaps), former.last);
-    history_->tell_trouble([this](const std::optional<Error>& error, std::uint64_t lost) {
-      if (error) return tell_unsaved(*error);
-      events_.add({.kind = "events.saved",
-                   .severity = "info",
-                   .text = "events are written again; " + std::to_string(lost) + " of those before are lost"});
-    });
-    events_.listen([this](const snapshot::Event& event) { history_->add(event); });
+    keeper_.emplace(events_, places_.events_file, tenancy::EventBounds{config_.number("events.rows"), *age});
+    keeper_->open();
     return {};
-  }
-
-  // Any thread.
-  void tell_unsaved(const Error& error) {
-    say("events are kept in memory only: " + error.message + " (" + error.hint + ")");
-    events_.add({.kind = "events.unsaved",
-                 .severity = "error",
-                 .text = "events cannot be written, and are kept in memory only: the daemon's log says why"});
   }
 
   Result<void> open_node(const install::Source& source) {
@@ -177,11 +157,16 @@ class Daemon {
     node.cards = config_.cards();
     node.shares_per_user = config_.number("node.shares_per_user");
     node.reserve = reserve_of(config_);
+    const bool ran_before = events_.kept() > 0, is_new = !std::filesystem::exists(places_.state_file);
     node_.emplace(TRY(node::Node::open(std::move(node), events_)));
-    for (const auto& [uuid, text] : unsellable(config_, snapshot.gpus)) {
-      say(text);
+    if (ran_before && is_new)
+      events_.add({.kind = "store.lost",
+                   .severity = "error",
+                   .text = "the database " + places_.state_file +
+                           " was gone, and an empty one was begun: quotas, and shares without pages, are lost unless "
+                           "a backup is put back (docs/backup.md)"});
+    for (const auto& [uuid, text] : unsellable(config_, snapshot.gpus))
       events_.add({.kind = "node.reserve", .severity = "warn", .uuid = uuid, .text = text});
-    }
     cdi_files_.emplace(TRY(CdiFiles::directory_of(config_, options_)), source.simulated_directory, snapshot.gpus,
                        node_->shares(), events_);
     return start_arbiter(snapshot.gpus);
@@ -280,15 +265,12 @@ class Daemon {
       auto bell = doors_->new_bell(name, std::chrono::steady_clock::now());
       if (bell && !*bell) continue;
       const auto heard = bell ? node_->hear_anew(name, std::move(*bell)) : std::unexpected(bell.error());
-      if (!heard) say(heard.error().message);
+      if (!heard) warn(heard.error().message);
     }
   }
 
   void tell_of_driver() {
-    auto event = driver_silence_.look(observer_->driver_silence());
-    if (!event) return;
-    say(event->text);
-    events_.add(std::move(*event));
+    if (auto event = driver_silence_.look(observer_->driver_silence())) events_.add(std::move(*event));
   }
 
   void tell_unasked() {
@@ -301,17 +283,17 @@ class Daemon {
   void open_doors() {
     const auto executor = http::context_of(loop_).get_executor();
     auto& shares = node_->shares();
-    processes_.emplace(executor, shares, "/proc",
-                       tenancy::Processes::Events{.joined =
-                                                      [this](const auto& tenant) {
-                                                        former_.remember(tenant.process.pid,
-                                                                         {tenant.share, owner_of(tenant.share)});
-                                                        if (processes_->count_in(tenant.share) == 1)
-                                                          node_->divide_unattended(tenant.share);
-                                                        events_.add(joined_event(tenant, owner_of(tenant.share)));
-                                                      },
-                                                  .left = [this](const auto& tenant) { tell_end(tenant); }},
-                       ledger::Remains::draining);
+    processes_.emplace(
+        executor, shares, "/proc",
+        tenancy::Processes::Events{
+            .joined =
+                [this](const auto& tenant) {
+                  former_.remember(tenant.process.pid, {tenant.share, owner_of(tenant.share)});
+                  if (processes_->count_in(tenant.share) == 1) node_->divide_unattended(tenant.share);
+                },
+            .left = [this](const auto& tenant) { tell_end(tenant); },
+            .admitted = [this](const auto& tenant) { events_.add(joined_event(tenant, owner_of(tenant.share))); }},
+        ledger::Remains::draining);
     node_->ask_for_processes(&*processes_);
     doors_.emplace(
         executor, shares, *processes_, "/proc", doors_bounds_,
@@ -321,19 +303,19 @@ class Daemon {
             .bell =
                 [this](const std::string& share, UniqueFd bell) {
                   const auto added = node_->arbitrate(share, std::move(bell));
-                  if (!added) say(added.error().message + "; tried again");
+                  if (!added) warn(added.error().message + "; tried again");
                   return added.has_value();
                 },
             .ask = [this](const auto& share, const auto& tenant,
                           auto decide) { return scheduler_->admit(share, tenant, std::move(decide)); },
             .handed = [this](const std::string& share) { return node_->handed(share); },
-            .trouble = [](const std::string& what) { say(what); }});
+            .trouble = [](const std::string& what) { warn(what); }});
     open_shut_doors();
     // All of them, while nobody waits yet: who sat here before the daemon came is known from its first second.
     processes_->adopt(std::numeric_limits<std::size_t>::max());
     node_->watch_shares(
         [this](const std::string& name) {
-          if (auto opened = doors_->open(name); !opened) say(opened.error().message);
+          if (auto opened = doors_->open(name); !opened) warn(opened.error().message);
           cdi_files_->add(name);
         },
         [this](const std::string& name) {
@@ -350,17 +332,17 @@ class Daemon {
   void open_shut_doors() {
     const auto opened = doors_->open_all();
     const std::string trouble = opened ? "" : "programs cannot enter a share: " + opened.error().message;
-    if (std::exchange(door_trouble_, trouble) != trouble && !trouble.empty()) say(trouble);
+    if (std::exchange(door_trouble_, trouble) != trouble && !trouble.empty()) warn(trouble);
   }
 
   // Where somebody has removed the control socket (a cleaner of old files, a hand that slipped), nobody would find the daemon.
   void keep_control_socket() {
     const auto kept = keep_control_directory(places_, {.group = group_, .all = for_all(config_)});
     const auto bound = kept ? server_->listen_anew() : std::unexpected(kept.error());
-    if (bound && *bound > 0) say("its socket was removed: listens anew at " + places_.socket);
+    if (bound && *bound > 0) warn("its socket was removed: listens anew at " + places_.socket);
     const std::string trouble =
         bound ? "" : "its socket was removed, and nobody can reach it: " + bound.error().message;
-    if (std::exchange(socket_trouble_, trouble) != trouble && !trouble.empty()) say(trouble);
+    if (std::exchange(socket_trouble_, trouble) != trouble && !trouble.empty()) warn(trouble);
   }
 
   void tell_end(const tenancy::TenantProcess& tenant) {
@@ -370,7 +352,8 @@ class Daemon {
     if (service_) service_->process_ended();
     // Who leaves a share because it was removed leaves one that is found no more.
     const auto former = former_.of(tenant.process.pid);
-    events_.add(left_event(tenant, former.name == tenant.share ? former.owner_uid : owner_of(tenant.share)));
+    if (tenant.admitted)
+      events_.add(left_event(tenant, former.name == tenant.share ? former.owner_uid : owner_of(tenant.share)));
   }
 
   std::optional<std::uint32_t> owner_of(const std::string& share) {
@@ -410,15 +393,17 @@ class Daemon {
 
   Result<void> start_service(const install::Source& source) {
     const auto address = TRY(tcp_address(config_, options_, access_.now()->token.has_value()));
-    service_.emplace(loop_, *node_, *observer_, events_, history_.get(), tally_, access_);
+    service_.emplace(loop_, *node_, *observer_, events_, keeper_->store(), tally_, access_);
     service_->watch_doors([this] { return doors_->shut(); });
     http::ServerLimits limits;
     limits.connections = config_.number("node.connections");
     limits.connections_per_uid = config_.number("node.connections_per_user");
     limits.names = list_of(config_["node.names"].value);
+    if (access_.now()->token)
+      limits.shows_key = [this](const http::Request& request) { return api::shows_token(request, *access_.now()); };
     if (auto started = start_power(source); !started) return started;
     server_.emplace(loop_, service_->routes(*channel_, &power_->routes(loop_, config_, *service_)), std::move(limits));
-    server_->tell_trouble([](const std::string& what) { say(what); });
+    server_->tell_trouble([](const std::string& what) { warn(what); });
     if (auto bound = server_->listen(http::UnixListener{
             .path = places_.socket, .mode = mode_t{for_all(config_) ? 0666u : 0660u}, .group = group_});
         !bound)
@@ -457,7 +442,10 @@ class Daemon {
       signalfd_siginfo info{};
       while (::read(signals_.get(), &info, sizeof info) == sizeof info) {
         if (info.ssi_signo == SIGHUP) reload();
-        else loop_.stop();
+        else {
+          say(std::string("ends: SIG") + ::sigabbrev_np(static_cast<int>(info.ssi_signo)));
+          loop_.stop();
+        }
       }
     });
   }
@@ -466,7 +454,10 @@ class Daemon {
     tell_service_manager(ServiceState::reloading);
     const auto taken = take_configuration();
     std::string outcome = taken ? describe(*taken) : "the old configuration stays: " + taken.error().message;
-    say(outcome + (taken || taken.error().hint.empty() ? "" : " (" + taken.error().hint + ")"));
+    journal(!taken                   ? JournalLevel::error
+            : taken->waiting.empty() ? JournalLevel::info
+                                     : JournalLevel::warning,
+            outcome + (taken || taken.error().hint.empty() ? "" : " (" + taken.error().hint + ")"));
     // What stands in the node's files is for those who administer it.
     if (!taken) {
       std::string mistake = taken.error().message;
@@ -501,14 +492,28 @@ class Daemon {
     if (config_["arbiter.policy"].value != former) set_policies();
     audit_policy_ = policy;
     observer_->set_exempt(exempt_programs(config_));
-    if (auto allowed = power_->allow(config_); !allowed) say(allowed.error().message);
+    if (auto allowed = power_->allow(config_); !allowed) warn(allowed.error().message);
     node_->allow_shares_per_user(config_.number("node.shares_per_user"));
     access_.set(std::move(access));
     if (other_token) server_->hang_up_tcp();
     return changed;
   }
 
+  // What metrics tell of it: each few seconds, for the store is tried by a write.
+  void tell_standing() {
+    if (++ticks_ % 5 != 1) return;
+    api::Standing standing{.ready = service_->is_ready(),
+                           .events_saved = keeper_->is_saving(),
+                           .events_kept = keeper_->store() != nullptr ? keeper_->store()->rows() : events_.kept()};
+    for (const auto& [name, path] :
+         {std::pair("runtime", places_.runtime_dir),
+          std::pair("state", std::filesystem::path(places_.state_file).parent_path().string())})
+      if (const auto room = api::room_of(name, path)) standing.directories.push_back(*room);
+    tally_.stands(std::move(standing));
+  }
+
   void tick() {
+    if (auto* const store = keeper_->retry(std::chrono::steady_clock::now())) service_->keep_history(store);
     open_shut_doors();
     keep_control_socket();
     cdi_files_->keep();
@@ -521,6 +526,7 @@ class Daemon {
     mend_bells();
     node_->keep_time(*observer_->latest(), lease_now_s());
     tally_.connected(server_->connections());
+    tell_standing();
     power_->tick();
     tell_service_manager(ServiceState::alive);  // each second, from the loop that must not stand still
     tick_->start(std::chrono::seconds(1), [this] { tick(); });
@@ -536,7 +542,7 @@ class Daemon {
   node::FrozenProcesses frozen_processes_;  // of whoever looks, as act() and ObserverSources::finish are
   std::atomic<node::AuditPolicy> audit_policy_ = node::AuditPolicy::warn;
   observe::EventLog events_;
-  std::unique_ptr<tenancy::EventStore> history_;  // nullptr: in memory only
+  std::optional<EventKeeper> keeper_;
   api::CurrentAccess access_;
   api::Tally tally_;
   FormerShares former_;
@@ -561,6 +567,7 @@ class Daemon {
   std::optional<http::Server> server_;
   std::unique_ptr<PowerControl> power_;
   std::unique_ptr<ZeusdListener> zeusd_;  // nullptr: not asked for
+  std::uint64_t ticks_ = 0;
   UniqueFd signals_;
   std::optional<http::Watch> signal_watch_;
   std::optional<http::Timer> tick_;

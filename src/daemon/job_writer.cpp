@@ -2,9 +2,10 @@
 
 #include <chrono>
 #include <condition_variable>
-#include <cstdio>
 #include <mutex>
 #include <utility>
+
+#include "daemon/journal.hpp"
 
 namespace headgate::daemon {
 
@@ -23,7 +24,7 @@ JobWriter::JobWriter(std::string directory, const observe::Observer& observer)
       thread_([this](const std::stop_token& stop) { write_until(stop); }) {}
 
 void JobWriter::say(const Result<void>& done) {
-  if (!done && !failing_) std::fprintf(stderr, "headgated: metrics.job_directory: %s\n", done.error().message.c_str());
+  if (!done && !failing_) journal(JournalLevel::warning, "metrics.job_directory: " + done.error().message);
   failing_ = !done;
 }
 

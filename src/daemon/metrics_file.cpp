@@ -1,8 +1,7 @@
 #include "daemon/metrics_file.hpp"
 
-#include <cstdio>
-
 #include "api/metrics.hpp"
+#include "daemon/journal.hpp"
 #include "node/share_request.hpp"
 
 namespace headgate::daemon {
@@ -71,7 +70,7 @@ void MetricsFile::write_until_stopped() {
     Reached reached = reached_;
     const auto added = file_.add(lines(reached));
     if (added) reached_ = reached;
-    else if (!failing_) std::fprintf(stderr, "headgated: metrics.file: %s\n", added.error().message.c_str());
+    else if (!failing_) journal(JournalLevel::warning, "metrics.file: " + added.error().message);
     failing_ = !added;
     lock.lock();
   }

@@ -11,6 +11,8 @@
 #include <fstream>
 #include <string_view>
 
+#include "base/owned_file.hpp"
+#include "base/user_name.hpp"
 #include "install/paths.hpp"
 
 namespace headgate::daemon {
@@ -172,6 +174,13 @@ namespace {
 Result<UniqueFd> hold_directory(const std::string& path) {
   UniqueFd directory(::open(path.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
   if (!directory) return fail_errno("cannot open " + path, errno);
+  // An operator may have put a link there; another user may not.
+  struct stat facts{};
+  if (::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode) && facts.st_uid != 0 && facts.st_uid != ::geteuid())
+    return fail(ErrorCode::denied, path + ": it is a symbolic link of " + user_name(facts.st_uid),
+                "remove it, and name the directory itself");
+  if (::fstat(directory.get(), &facts) == 0)
+    if (auto owned = check_owned(path, facts); !owned) return std::unexpected(owned.error());
   // A file system without locks is no reason not to govern a node.
   if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return directory;
   return fail(ErrorCode::denied, "another headgated works in " + path,

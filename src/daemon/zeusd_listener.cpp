@@ -7,6 +7,7 @@
 
 #include "api/zeusd.hpp"
 #include "base/version.hpp"
+#include "daemon/journal.hpp"
 #include "daemon/settings.hpp"
 #include "http/server.hpp"
 #include "power/rapl.hpp"
@@ -43,6 +44,7 @@ struct ZeusdListener::Impl {
     limits.connections = config.number("node.connections");
     limits.connections_per_uid = config.number("node.connections_per_user");
     limits.names = list_of(config["node.names"].value);
+    if (has_key) limits.shows_key = zeusd->shows_token();
     server.emplace(loop, zeusd->routes(), std::move(limits));
     server->tell_trouble([](const std::string& what) { say(what); });
     const std::string path = options.zeusd_socket.empty() ? config["zeusd.socket"].value : options.zeusd_socket;

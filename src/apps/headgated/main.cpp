@@ -8,13 +8,14 @@
 #include "base/version.hpp"
 #include "daemon/check.hpp"
 #include "daemon/daemon.hpp"
+#include "daemon/journal.hpp"
 #include "daemon/options.hpp"
 #include "daemon/zeusd_program.hpp"
 
 namespace {
 
 int complain(const headgate::Error& error) {
-  std::fprintf(stderr, "headgated: %s\n", error.message.c_str());
+  headgate::daemon::journal(headgate::daemon::JournalLevel::error, error.message);
   if (!error.hint.empty()) std::fprintf(stderr, "  %s\n", error.hint.c_str());
   return headgate::exit_status(error.code);
 }

@@ -301,7 +301,7 @@ TEST(Daemon, EventsAreHandedOutAsTheyHappen) {
   const auto event = source->next(std::chrono::milliseconds(10'000));
   ASSERT_TRUE(event && *event);
   EXPECT_EQ((*event)->name, "share.created");
-  EXPECT_NE((*event)->data.find("the share alice was created: 8.0 GiB"), std::string::npos) << (*event)->data;
+  EXPECT_NE((*event)->data.find(" created the share alice: 8.0 GiB"), std::string::npos) << (*event)->data;
 }
 
 // Who may see an event is decided by it: the share may be gone by then, and its name another's.
@@ -553,6 +553,14 @@ TEST(Daemon, OneThatHasEndedOrIsStoppedIsNamedBeforeAnythingElse) {
         << word << said.out << said.err;
   }
   EXPECT_TRUE(cli.shell("$H").err.starts_with(ended));
+  // The same where the socket is named, and this user's own runtime directory is another.
+  for (const char* word : {"", "ps", "free", "top --once"}) {
+    const Said said =
+        cli.shell("HEADGATE_SOCKET=" + daemon.socket() + " HEADGATE_RUNTIME_DIR=/nowhere $H " + std::string(word));
+    EXPECT_EQ(said.status, 0) << word << said.err;
+    EXPECT_NE((said.err + said.out).find("what follows is read from the pages in "), std::string::npos) << word;
+    if (*word == 0) EXPECT_NE(said.out.find("a "), std::string::npos) << said.out;
+  }
   EXPECT_NE(cli.shell("HEADGATE_SOCKET=" + daemon.socket() + " $H run --wait -- true").err.find("waiting 3 s for it\n"),
             std::string::npos);
   EXPECT_EQ(cli.shell("HEADGATE_SOCKET=" + daemon.socket() + " $H run --mem 1GiB -- true").status, 3)

@@ -76,7 +76,7 @@ TEST_F(DaemonTop, EventsAreListedAndFollowedAlsoPastARestart) {
       daemon.start();
     }
     ASSERT_EQ(cli.shell("$H share create --mem 4GiB " + std::string(name)).status, 0);
-    ASSERT_TRUE(terminal.await("the share " + std::string(name) + " was created")) << terminal.seen();
+    ASSERT_TRUE(terminal.await(" created the share " + std::string(name))) << terminal.seen();
   }
   terminal.type("\x03");
   terminal.type("echo en\"\"ded\n");

@@ -1,0 +1,40 @@
+// Keeps what happens over restarts: opens the store of events, and tries again while that fails. For the loop's
+// thread.
+#pragma once
+
+#include <chrono>
+#include <memory>
+#include <string>
+
+#include "observe/event_log.hpp"
+#include "tenancy/event_store.hpp"
+
+namespace headgate::daemon {
+
+class EventKeeper {
+ public:
+  // `events` outlives it.
+  EventKeeper(observe::EventLog& events, std::string path, tenancy::EventBounds bounds)
+      : events_(events), path_(std::move(path)), bounds_(bounds) {}
+
+  // Before the first event. Without a store the node is governed all the same, and it says so.
+  void open();
+  // Each second or so. Returns the store if it could be opened only now: all events of this run are in it.
+  [[nodiscard]] tenancy::EventStore* retry(std::chrono::steady_clock::time_point now);
+  // nullptr: events are in memory only.
+  [[nodiscard]] tenancy::EventStore* store() const { return store_.get(); }
+  [[nodiscard]] bool is_saving() const { return store_ != nullptr && store_->is_writing(); }
+
+ private:
+  void keep(std::unique_ptr<tenancy::EventStore> store);
+  void tell_unsaved(const Error& error);
+
+  observe::EventLog& events_;
+  const std::string path_;
+  const tenancy::EventBounds bounds_;
+  std::unique_ptr<tenancy::EventStore> store_;
+  std::string trouble_;  // told last
+  std::chrono::steady_clock::time_point tried_at_;
+};
+
+}  // namespace headgate::daemon

@@ -1,0 +1,25 @@
+// What the daemon says on standard error: one line a message. If systemd's journal reads it, the line begins with its
+// level ("<4>", sd-daemon(3)), so that `journalctl -p warning` finds it.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::daemon {
+
+enum class JournalLevel { error = 3, warning = 4, info = 6 };  // as syslog(3) counts
+
+// Writes one line. Thread-safe.
+void journal(JournalLevel level, std::string_view text);
+
+// The line, without its end. Line feeds and control characters in the text become '?' or blanks.
+[[nodiscard]] std::string journal_line(JournalLevel level, std::string_view text, bool with_level);
+
+// The level at which an event stands in the journal: each of warning and above does. Empty: it does not, or its cause
+// has been said there already, with more than others may see.
+[[nodiscard]] std::optional<JournalLevel> journal_level(const snapshot::Event& event);
+
+}  // namespace headgate::daemon
