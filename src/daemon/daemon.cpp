@@ -159,12 +159,7 @@ class Daemon {
     node.reserve = reserve_of(config_);
     const bool ran_before = events_.kept() > 0, is_new = !std::filesystem::exists(places_.state_file);
     node_.emplace(TRY(node::Node::open(std::move(node), events_)));
-    if (ran_before && is_new)
-      events_.add({.kind = "store.lost",
-                   .severity = "error",
-                   .text = "the database " + places_.state_file +
-                           " was gone, and an empty one was begun: quotas, and shares without pages, are lost unless "
-                           "a backup is put back (docs/backup.md)"});
+    if (ran_before && is_new) events_.add(store_lost_event(places_.state_file));
     for (const auto& [uuid, text] : unsellable(config_, snapshot.gpus))
       events_.add({.kind = "node.reserve", .severity = "warn", .uuid = uuid, .text = text});
     cdi_files_.emplace(TRY(CdiFiles::directory_of(config_, options_)), source.simulated_directory, snapshot.gpus,

@@ -53,6 +53,14 @@ snapshot::Event unasked_event(const tenancy::TenantProcess& tenant, OwnerUid own
                   ", where each process needs leave, and nobody gave it any"};
 }
 
+snapshot::Event store_lost_event(const std::string& path) {
+  return {.kind = "store.lost",
+          .severity = "error",
+          .text = "the database " + path +
+                  " was gone, and an empty one was begun: quotas, and shares without pages, are lost unless a backup "
+                  "is put back (docs/backup.md)"};
+}
+
 snapshot::Event shortage_event(const node::MemoryShortage& shortage, const tenancy::Share& share) {
   std::string asked;
   for (const auto& name : shortage.asked) asked += (asked.empty() ? "" : ", ") + name;

@@ -25,6 +25,8 @@ using OwnerUid = std::optional<std::uint32_t>;  // of the share; empty where it 
                                         OwnerUid owner);
 // Who sits in a share that asks first, and was not asked about.
 [[nodiscard]] snapshot::Event unasked_event(const tenancy::TenantProcess& tenant, OwnerUid owner);
+// The node has run before, and its database of shares and quotas is not there.
+[[nodiscard]] snapshot::Event store_lost_event(const std::string& path);
 [[nodiscard]] snapshot::Event shortage_event(const node::MemoryShortage& shortage, const tenancy::Share& share);
 // `done`: by node::enforce(), which only warned where nothing is proven.
 [[nodiscard]] snapshot::Event enforcement_event(const observe::Finding& found,
