@@ -37,8 +37,8 @@ void journal(JournalLevel level, std::string_view text) {
 }
 
 std::optional<JournalLevel> journal_level(const snapshot::Event& event) {
-  static constexpr std::array<std::string_view, 4> kSaid = {"events.unsaved", "config.refused", "config.read",
-                                                            "power.lease"};
+  static constexpr std::array<std::string_view, 5> kSaid = {"events.unsaved", "config.refused", "config.read",
+                                                            "power.lease", "power.site"};
   for (const std::string_view kind : kSaid)
     if (event.kind == kind) return std::nullopt;
   if (event.severity == "error") return JournalLevel::error;

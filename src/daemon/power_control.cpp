@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <filesystem>
 #include <future>
 #include <mutex>
@@ -17,6 +16,7 @@
 #include "base/user_name.hpp"
 #include "base/whole_number.hpp"
 #include "config/command_overrides.hpp"
+#include "daemon/journal.hpp"
 #include "daemon/zeusd_log.hpp"
 #include "identity/process.hpp"
 #include "power/nvml_manager.hpp"
@@ -90,7 +90,7 @@ bool is_root_of_the_host(const http::Peer& peer) {
   return !theirs && !ours && of_peer == of_us;
 }
 
-void say(const std::string& text) { std::fprintf(stderr, "headgated: power: %s\n", text.c_str()); }
+void say(JournalLevel level, const std::string& text) { journal(level, "power: " + text); }
 
 }  // namespace
 
@@ -178,7 +178,7 @@ struct PowerControl::Impl {
 
   // On the keeper's thread.
   void tell(const power::LeaseNews& news) const {
-    say(news.text);
+    say(news.trouble ? JournalLevel::warning : JournalLevel::info, news.text);
     events.add(
         {.kind = "power.lease", .severity = news.trouble ? "warn" : "info", .uid = news.owner_uid, .text = news.text});
   }
@@ -186,7 +186,7 @@ struct PowerControl::Impl {
   // Any thread.
   void tell_site(const Result<void>& done) const {
     const std::string text = done ? "the site's own settings (power.at_start) are made" : done.error().message;
-    say(text);
+    say(done ? JournalLevel::info : JournalLevel::warning, text);
     events.add({.kind = "power.site", .severity = done ? "info" : "warn", .text = text});
   }
 
@@ -343,7 +343,7 @@ void PowerControl::release_driver(const std::string& uuid, std::chrono::seconds 
   impl_->leases->give_up_persistence(uuid, static_cast<std::uint32_t>(pause.count()),
                                      [given_up](const Result<void>& done) { given_up->set_value(done); });
   // The driver is let go of all the same: without persistence mode it has nothing to give up.
-  if (const auto done = given_up->get_future().get(); !done) say(done.error().message);
+  if (const auto done = given_up->get_future().get(); !done) say(JournalLevel::warning, done.error().message);
   impl_->driver->release(pause);
 }
 

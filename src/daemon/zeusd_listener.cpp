@@ -1,6 +1,5 @@
 #include "daemon/zeusd_listener.hpp"
 
-#include <cstdio>
 #include <filesystem>
 #include <optional>
 #include <vector>
@@ -34,7 +33,7 @@ Result<std::vector<config::ListenAddress>> addresses_of(const config::Config& co
   return addresses;
 }
 
-void say(const std::string& text) { std::fprintf(stderr, "headgated: zeusd: %s\n", text.c_str()); }
+void say(const std::string& text) { journal(JournalLevel::warning, "zeusd: " + text); }
 
 }  // namespace
 
