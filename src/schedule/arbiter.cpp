@@ -57,6 +57,7 @@ ShareId Arbiter::add_share(const ShareTerms& terms) {
   std::size_t places = 0;
   for (const Share& each : shares_) places += each.places.size();
   order_.reserve(places);
+  claims_.reserve(places);
   changes_.reserve(places);
   return id;
 }
@@ -113,6 +114,8 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
     place->expected_ns = anew ? use.in_flight_ns : std::max(place->expected_ns, use.in_flight_ns);
   if (!was_overdue) place->overdue_since_ns = now_ns;
   stake.held_ns = std::clamp(stake.held_ns + held_ns, -kMaxHeldNs, kMaxHeldNs);
+  if (stake.seeks() && is_sought(stake))
+    stake.ahead_ns = std::clamp(stake.ahead_ns + held_ns, -kMaxAheadNs, kMaxAheadNs);
   // What it has by the latency class is no debt once its class is another.
   if (place->terms.priority_class != Class::latency)
     stake.charge(held_ns, held_ns < 0 ? stake.was_reserved() : stake.reserved, is_sought(stake));
@@ -147,6 +150,7 @@ void Arbiter::refresh(std::int64_t now_ns) {
   refreshed_ns_ = now_ns;
   for (const auto& gang : gangs_)
     for (GangOnGpu& stake : gang->stakes) stake.earn(passed_ns, is_sought(stake));
+  keep_pace(now_ns, passed_ns);
   for (Gpu& gpu : gpus_) gpu.wanted_by = gpu.sought_by = 0;
   for (const auto& each : gangs_) {
     look_for_wants(*each, now_ns, passed_ns);
@@ -169,7 +173,8 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passe
     stake.wanted_before = std::exchange(stake.wants, false);
     stake.slept = now_ns - stake.engaged_ns > kSleepNs;
     stake.rested = std::exchange(stake.held_back, false);
-    stake.has_gaps = false;
+    stake.has_gaps = stake.has_long = false;
+    stake.long_ns = stake.ceiling_ppm = 0;
   }
   for (const ShareId id : gang.members)
     for (ShareOnGpu& place : shares_[id].places) {
@@ -178,8 +183,12 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passe
       if (gpus_[gpu].policy == Policy::priority)
         rank = std::max(rank, static_cast<std::uint32_t>(place.terms.priority_class));
       GangOnGpu& stake = *gang.stake(gpu);
+      stake.has_long |= place.use.kernel_ns >= kLongKernelNs;
+      stake.long_ns = std::max(stake.long_ns, place.use.kernel_ns);
+      stake.ceiling_ppm = std::min<std::int64_t>(1'000'000, stake.ceiling_ppm + place.use.ceiling_ppm);
       const bool engages = place.engaged(now_ns);
-      const bool held_back = place.throttled() || (place.rests && (place.use.wanting || place.use.in_flight_ns > 0));
+      const bool held_back =
+          place.throttled() || ((place.rests || place.early) && (place.use.wanting || place.use.in_flight_ns > 0));
       stake.held_back |= held_back;
       if (engages || held_back) place.wanted_ns += passed_ns;
       if (!engages) continue;
@@ -211,7 +220,8 @@ bool Arbiter::seems_to_wait(const Gang& gang) const {
       if (place.use.in_flight_ns == 0 && !place.use.wanting) continue;
       ++busy;
       ages_ns += place.use.oldest_age_ns;
-      kernel_ns = std::max(kernel_ns, place.use.kernel_ns);
+      // Its processes there divide the GPU among themselves.
+      kernel_ns = std::max(kernel_ns, place.use.kernel_ns * std::max(1u, place.use.processes));
     }
   return busy > 1 && ages_ns >= kRankWaitsNs + 4 * kernel_ns;
 }
@@ -466,52 +476,6 @@ void Arbiter::release(Gang& gang, std::uint32_t gpus) {
     if (gpu.holder == &gang && (gpus & bit(static_cast<std::uint32_t>(&gpu - gpus_.data()))) != 0) gpu.holder = nullptr;
 }
 
-// After the gates are known: a turn is a stretch in which somebody who wanted the GPU found his gate shut.
-void Arbiter::record_turns(std::int64_t now_ns) {
-  for (const auto& gang : gangs_)
-    for (GangOnGpu& stake : gang->stakes) {
-      const Gpu& gpu = gpus_[stake.gpu];
-      const bool keeps_out = gpu.holder == gang.get() && gpu.kept_out > 0;
-      // Settled before the time of its marks is forgotten.
-      const bool old = stake.open.share != kNoShare && now_ns - stake.open.from_ns > kLongestLeaseNs;
-      if (!keeps_out || old) stake.end_turn(now_ns);
-      if (keeps_out && stake.open.share == kNoShare)
-        stake.open = {gang->members[0], stake.gpu, now_ns, 0, stake.held_ns, stake.reserved};
-    }
-}
-
-std::optional<Turn> Arbiter::next_turn(std::int64_t now_ns) {
-  for (const auto& gang : gangs_)
-    for (GangOnGpu& stake : gang->stakes) {
-      while (stake.first != stake.last && now_ns - stake.turns[stake.first % GangOnGpu::kTurns].from_ns > kKnownNs)
-        ++stake.first;
-      if (stake.first == stake.last) continue;
-      const Turn& oldest = stake.turns[stake.first % GangOnGpu::kTurns];
-      if (oldest.to_ns + kTurnSettlesNs > now_ns) continue;
-      ++stake.first;
-      return oldest;
-    }
-  return std::nullopt;
-}
-
-void Arbiter::settle(const Turn& turn, std::int64_t idle_ns) {
-  Gang* const gang = turn.share < shares_.size() ? shares_[turn.share].gang : nullptr;
-  GangOnGpu* const stake = gang == nullptr ? nullptr : gang->stake(turn.gpu);
-  if (stake != nullptr)
-    stake->charge(std::clamp<std::int64_t>(idle_ns, 0, turn.to_ns - turn.from_ns), turn.reserved, true);
-}
-
-std::int64_t Arbiter::virtual_time_ns(ShareId share, std::uint32_t gpu) const {
-  const GangOnGpu* const stake = shares_[share].gang->stake(gpu);
-  return stake == nullptr ? 0 : stake->virtual_ns;
-}
-
-std::int64_t Arbiter::wanted_ns(ShareId share, std::uint32_t gpu) const {
-  for (const ShareOnGpu& place : shares_[share].places)
-    if (place.terms.gpu == gpu) return place.wanted_ns;
-  return 0;
-}
-
 // The holder waits for the last kernel of whoever was before it.
 std::int64_t Arbiter::protected_look_ns(const Gpu& gpu, std::int64_t now_ns) const {
   if (gpu.holder != nullptr)
@@ -552,6 +516,11 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
                                       place.use.ceiling_ns + (place.use.credit_ns == kNoCeiling
                                                                   ? 0
                                                                   : place.worth_a_turn_ns() - place.use.credit_ns)));
+  for (const Share& share : shares_)
+    for (const ShareOnGpu& place : share.places)
+      if (place.early && place.use.wanting)
+        by_its_word(place.terms.gpu,
+                    std::min(now_ns + kRestLookNs, on_pace_ns(*share.gang->stake(place.terms.gpu), place, now_ns)));
   // Also of one that wants no more, and so is not in the order.
   for (const auto& gang : gangs_)
     if (gang->drain_end_ns != 0)

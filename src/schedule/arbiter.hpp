@@ -61,6 +61,8 @@ inline constexpr std::int64_t kDrainLookNs = 500'000;  // the last kernel may en
 inline constexpr std::int64_t kDrainNs = 2'000'000;    // for a gang's ranks to come level when its turn ends
 inline constexpr std::int64_t kOverdueNs = 150'000;    // a limiter's settler may be so late to see that work has ended
 inline constexpr std::int64_t kMaxPatienceNs = 20'000'000;  // with work beside another's turn, besides
+inline constexpr std::int64_t kEarlyNs = 5'000'000;         // a long kernel may begin so much GPU time before its time
+inline constexpr std::int64_t kMaxAheadNs = 10'000'000'000;
 
 struct Decision {
   std::span<const Change> changes;  // valid until the next call
@@ -130,6 +132,13 @@ class Arbiter {
     friend bool operator==(const Unit&, const Unit&) = default;
   };
 
+  // A gang's part of one GPU in the fluid, 0..1.
+  struct Claim {
+    GangOnGpu* stake = nullptr;
+    double part = 0;
+    bool full = false;  // it is at its ceiling
+  };
+
   struct GateDecision {
     Gate gate;
     std::int64_t batch_ns;
@@ -171,6 +180,12 @@ class Arbiter {
   ShareOnGpu* share_on(ShareId share, std::uint32_t gpu);
   bool seems_to_wait(const Gang& gang) const;
 
+  // fluid_pace.cpp
+  void keep_pace(std::int64_t now_ns, std::int64_t passed_ns);
+  static void fill(std::span<Claim> claims);
+  bool is_early(const Gang& gang, const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const;
+  static std::int64_t on_pace_ns(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns);
+
   // gate_choice.cpp
   void set_gates(std::int64_t now_ns);
   void share_gaps(std::int64_t now_ns);
@@ -191,6 +206,7 @@ class Arbiter {
   std::vector<Share> shares_;                 // by id; a free one has no places
   std::vector<std::unique_ptr<Gang>> gangs_;  // shares and GPUs point at them
   std::vector<Unit> order_;
+  std::vector<Claim> claims_;
   std::vector<Change> changes_;
 };
 

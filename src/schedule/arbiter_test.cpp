@@ -254,6 +254,7 @@ TEST(Arbiter, a_turn_does_not_wait_for_kernels_that_its_successor_would_wait_too
   EndOfTurn end;
   end.gpus.uses[{end.a, 0}].kernel_ns = kTailNs + kMs;
   end.keep_in_flight(10 * kMs);
+  for (std::int64_t turn_ns = 0; turn_ns < kLongestLeaseNs; turn_ns += kMs / 2) end.gpus.decide(end.at_ns += kMs / 2);
   EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
 }
 TEST(Arbiter, a_share_with_pauses_does_not_wait_for_another_s_last_kernels) {

@@ -28,6 +28,8 @@ inline constexpr std::int64_t kMaxHeldNs = 1ll << 60;    // in all: 36 years
 inline constexpr std::int64_t kOverdueReportNs = 1'000;  // what is reported of work whose estimate is used up
 inline constexpr std::int64_t kCrumbNs = 350'000;        // of host time at the ceiling; the pacer's batches are shorter
 inline constexpr std::int64_t kRestedNs = 1'000'000;     // of GPU time; at a low ceiling less
+inline constexpr std::int64_t kLongKernelNs =
+    8'000'000;  // longer ones begin when they would in a fluid (fluid_pace.cpp)
 inline constexpr std::int64_t kMaxRestNs = 50'000'000;
 inline constexpr std::int64_t kGapWindowNs = 10'000'000;
 inline constexpr std::int64_t kSteadyNs = 100'000'000;
@@ -56,6 +58,7 @@ struct ShareOnGpu {
   std::int64_t expected_ns = 0;  // the most that was in flight since it last had nothing to do or was overdue
   std::int64_t shut_ns = 0;      // since when the gate is
   bool rests = false;            // at its ceiling
+  bool early = false;            // its next kernel is long, and would begin before its time
   std::int64_t wanted_ns = 0;    // see Arbiter::wanted_ns
   Gate gate = Gate::open_notify;
   std::int64_t batch_ns = 0;
@@ -119,6 +122,12 @@ struct GangOnGpu {
   bool slept = false;      // for longer than a pause
   bool held_back = false;  // wants more, and its own ceiling keeps it from it
   bool rested = false;     // was so until now
+  // Against a fluid that keeps the rule, where some kernels are long (fluid_pace.cpp).
+  std::int64_t ahead_ns = 0;  // what it had more than in that; negative: less
+  double part = 0;            // of the GPU in that, 0..1
+  std::int64_t long_ns = 0;   // its longest kernels
+  std::int64_t ceiling_ppm = 0;
+  bool has_long = false;
   std::int64_t engaged_ns = -1'000'000'000;
   std::int64_t lease_end_ns = 0;
   std::int64_t assumed_ns = 0;  // of its turns, not on the books yet

@@ -32,6 +32,7 @@ Arbiter::GateDecision Arbiter::standing_of(const Share& share, const ShareOnGpu&
   if (gpu.holder == share.gang && share.gang->drain_end_ns != 0)
     return is_awaited(*share.gang, place, now_ns) ? GateDecision{Gate::batch, ahead_ns(*share.gang)}
                                                   : closed(place, now_ns);
+  if (place.early) return {Gate::shut, 0};
   if (gpu.holder == share.gang) {
     // Two kernels in a row would be two that it has to wait for.
     if (protect && tail_of_others(share, place.terms.gpu, now_ns)) return closed(place, now_ns);

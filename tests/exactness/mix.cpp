@@ -16,6 +16,13 @@ constexpr std::int64_t kLongNs = 20 * kMs;
 // A change, a beginning or an end finds turns and work in flight as they are.
 constexpr double kPointsAChange = 0.15;
 
+// What the share does on that GPU, as if it did so on all.
+MixShare on_gpu(const MixShare& share, std::uint32_t gpu) {
+  MixShare there = share;
+  if (gpu == share.other_gpu) there.kernel_ns = share.other_kernel_ns, there.load = share.other_load;
+  return there;
+}
+
 std::int64_t command_ns(const MixShare& share) { return share.kernel_ns * share.load.nodes; }
 
 bool is_judged(const MixShare& share) {
@@ -56,6 +63,11 @@ NodeShare node_share(const MixShare& share) {
                  .processes = share.processes,
                  .ceiling_ppm = share.ceiling_ppm};
   made.load.mix = constant(share.kernel_ns);
+  if (share.other_gpu != ~0u) {
+    made.other_gpu = share.other_gpu;
+    made.other_load = share.other_load;
+    made.other_load.mix = constant(share.other_kernel_ns);
+  }
   return made;
 }
 
@@ -74,7 +86,7 @@ class Judge {
         FluidShare& made =
             shares.emplace_back(FluidShare{.claim = claim_of(share.promise_ppm, share.weight, share.ceiling_ppm)});
         if ((share.gpus >> g & 1) != 0)
-          made.processes.assign(static_cast<std::size_t>(share.processes), demand_of(share));
+          made.processes.assign(static_cast<std::size_t>(share.processes), demand_of(on_gpu(share, g)));
       }
       fluids_.emplace_back(std::move(shares));
     }
@@ -186,7 +198,7 @@ class Judge {
       const MixShare& share = mix_.shares[part.share];
       part.had = node_.held_percent(part.share, part.gpu);
       part.due = 100 * (after[i] - before[i]) / span_ns;
-      part.judged = is_judged(share);
+      part.judged = is_judged(on_gpu(share, part.gpu));
       part.account =
           100 * static_cast<double>(node_.account_ns(part.share, part.gpu)) / static_cast<double>(mix_.until_ns);
       part.allowed = mix_.points + kPointsAChange * moves + 100 * in_flight_ns(part) / span_ns;
@@ -199,8 +211,9 @@ class Judge {
   // Of kernels that are longer than 20 ms: one of each process on that GPU.
   double in_flight_ns(const Part& part) const {
     double sum_ns = 0;
-    for (const MixShare& share : mix_.shares)
-      if ((share.gpus >> part.gpu & 1) != 0 && command_ns(share) > kLongNs)
+    for (const MixShare& each : mix_.shares)
+      if (const MixShare share = on_gpu(each, part.gpu);
+          (share.gpus >> part.gpu & 1) != 0 && command_ns(share) > kLongNs)
         sum_ns += static_cast<double>(share.processes * command_ns(share));
     return sum_ns;
   }

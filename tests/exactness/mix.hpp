@@ -29,6 +29,10 @@ struct MixShare {
   int processes = 1;  // on each GPU
   std::int64_t kernel_ns = 200'000;
   Load load{};  // its mix is made of kernel_ns
+  // Where its processes on one of its GPUs do something else.
+  std::uint32_t other_gpu = ~0u;
+  std::int64_t other_kernel_ns = 0;
+  Load other_load{};
 };
 
 struct Mix {

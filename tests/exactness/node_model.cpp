@@ -186,7 +186,8 @@ void Node::add_tenant(std::size_t e) {
   Tenant& tenant = *tenants_.emplace_back(std::make_unique<Tenant>());
   entry.tenants.push_back(index);
   tenant.entry = e;
-  tenant.load = &share.load;
+  const Load& load = entry.gpu == share.other_gpu ? share.other_load : share.load;
+  tenant.load = &load;
   tenant.ceiling = share.ceiling_ppm == ledger::kWholeGpu ? kNoCeiling : share.ceiling_ppm;
   const auto pid = static_cast<std::int32_t>(index) + 1;
   tenant.port = {this, engine.open_process({.pid = pid, .pid_namespace = 0, .start_time = 0, .comm = "model"})};
@@ -200,7 +201,7 @@ void Node::add_tenant(std::size_t e) {
   tenant.context.arbitrated = setup_.policy != schedule::Policy::off;
   tenant.context.seat = {
       .page = entry.marks.get(), .board = boards_[entry.gpu].page.get(), .owner = index + 1, .share = entry.share + 1u};
-  tenant.streams = std::vector<StreamMeter>(static_cast<std::size_t>(share.load.streams));
+  tenant.streams = std::vector<StreamMeter>(static_cast<std::size_t>(load.streams));
   for (StreamMeter& stream : tenant.streams) {
     stream.handle = handle<abi::CUstream>(engine.create_stream(tenant.port.context, sim::StreamKind::non_blocking));
     stream.context = &tenant.context;
@@ -208,7 +209,7 @@ void Node::add_tenant(std::size_t e) {
     stream.used.store(true);
   }
   tenant.batch_due_ns =
-      kStartNs + share.load.from_ns + entry.gpu * share.load.lag_ns + static_cast<std::int64_t>(random_() % 100'000);
+      kStartNs + load.from_ns + entry.gpu * load.lag_ns + static_cast<std::int64_t>(random_() % 100'000);
   come_back(index, tenant.batch_due_ns);
 }
 
@@ -353,10 +354,8 @@ void Node::client(std::size_t index) {
   if (!tenant.has_kernel) {
     if (!next_kernel(tenant, index)) return;
     // As the limiter sees it: nothing of the process was in flight, since when the last of it had ended.
-    ++entry.requests;
-    const std::int64_t ended_ns = tenant.pace.ended_ns.load();
-    if (tenant.pace.busy_streams.load() == 0 && ended_ns != 0 && ended_ns < clock_ns) {
-      entry.dry_ns += clock_ns - ended_ns;
+    if (const std::int64_t dry_ns = note_asked(tenant.pace, ++entry.requests, clock_ns); dry_ns != 0) {
+      entry.dry_ns += dry_ns;
       ++entry.dry_spells;
     }
   }
@@ -368,7 +367,7 @@ void Node::client(std::size_t index) {
   if (tenant.load->copies) return copy(tenant, index);
   const std::int64_t known = tenant.estimates.known_ns(tenant.kernel.function);
   const std::int64_t est = tenant.estimates.guess_ns(tenant.kernel.function);
-  entry.kernel_ns = known;
+  if (known != 0) entry.account->kernel_ns.store(known);
   const bool alone = known == 0 || est >= kAloneNs;
   if (!passes_gate(tenant, entry, index, est)) return;
   if (std::exchange(tenant.was_shut, false)) count_after_shut_gate(tenant.pace, clock_ns, est);
@@ -499,7 +498,7 @@ schedule::Use Node::use_of(const Entry& entry) const {
   schedule::Use use{.held_ns = static_cast<std::int64_t>(entry.account->held_ns.load()),
                     .in_flight_ns = 0,
                     .oldest_age_ns = 0,
-                    .kernel_ns = entry.kernel_ns,
+                    .kernel_ns = entry.account->kernel_ns.load(),
                     .dry_ns = entry.dry_ns,
                     .dry_spells = entry.dry_spells,
                     .requests = entry.requests,

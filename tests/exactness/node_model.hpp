@@ -41,6 +41,8 @@ struct NodeShare {
   std::string gang{};
   int processes = 1;  // on each GPU
   std::uint32_t ceiling_ppm = ledger::kWholeGpu;
+  std::uint32_t other_gpu = ~0u;  // there its processes do this instead
+  Load other_load{};
 };
 
 struct NodeSetup {
@@ -98,7 +100,7 @@ class Node : public Hardware {
     std::int64_t virtual_ns = 0;  // as the policy page has it
     // What the share's limiters write down for the arbiter.
     bool told = false;
-    std::int64_t dry_ns = 0, kernel_ns = 0;
+    std::int64_t dry_ns = 0;
     std::uint64_t dry_spells = 0, requests = 0;
     std::vector<std::size_t> tenants;
     std::int64_t idle_charged = 0, turn_wall = 0;

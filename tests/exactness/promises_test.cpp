@@ -177,8 +177,63 @@ TEST(Promises, SeveralGpus) {
          on(with_weight(share(30, 100, ns), 30), 1)});
     row("32: both full on both", {on(share(50, 100, ns), 3), on(share(50, 100, ns), 3)});
     row("plain 50 on both; plain 50 on 0", {on(plain(50, ns), 3), on(plain(50, ns), 1)});
+    // One program, that works on GPU 0 and touches GPU 1.
+    const auto and_touches = [&](MixShare share, std::int64_t kernel_ns, std::int64_t gap_ns) {
+      share.other_gpu = 1;
+      share.other_kernel_ns = kernel_ns;
+      share.other_load.batch = 1;
+      share.other_load.gap_ns = gap_ns;
+      return on(share, 3);
+    };
+    for (const auto& [kernel_ns, gap_ns] : {std::pair{200 * kUs, 20 * kMs}, std::pair{kMs, 30 * kMs}}) {
+      row("26: 70 on both; 30 on 0, touches 1", {on(with_weight(share(70, 100, ns), 70), 3),
+                                                 and_touches(with_weight(share(30, 100, ns), 30), kernel_ns, gap_ns)});
+      row("28: 10 on 0, touches 1; 90 on 0", {and_touches(with_weight(share(10, 100, ns), 10), kernel_ns, gap_ns),
+                                              on(with_weight(share(90, 100, ns), 90), 1)});
+      row("29: plain 50 on 0, touches 1; plain 50 on 0",
+          {and_touches(plain(50, ns), kernel_ns, gap_ns), on(plain(50, ns), 1)});
+    }
+    for (const std::int64_t kernel_ns : {200 * kUs, kMs, 2 * kMs})
+      expect_kept("31: on 0, touches 1; on both",
+                  {and_touches(unlimited(ns), kernel_ns, 30 * kMs), on(unlimited(ns), 3)}, 1.5, 2);
     row("three on two", {on(share(20, 100, ns), 3), on(share(70, 100, ns), 1), on(share(10, 100, ns), 2)});
   }
+}
+
+// Kernels that no turn has room for get in only where the rule leaves them something.
+TEST(Promises, LongKernelsWaitForTheirPart) {
+  expect_kept("plain 81 and 19 beside 1 s and 200 ms",
+              {plain(81, 200 * kUs), plain(19, kMs), unlimited(1'000 * kMs), unlimited(200 * kMs)});
+  expect_kept("58 of 5 ms, 29-100 beside 1 s, 200 and 50 ms",
+              {with_depth(plain(58, 5 * kMs), 8), share(29, 100, 200 * kUs), with_weight(unlimited(1'000 * kMs), 800),
+               unlimited(200 * kMs), with_weight(unlimited(50 * kMs), 800)});
+  expect_kept("plain 52 and 48 beside 20 ms", {plain(52, 200 * kUs), plain(48, kMs), unlimited(20 * kMs)});
+  expect_kept("70 beside 30 of 200 ms", {share(70, 100, 200 * kUs), share(30, 100, 200 * kMs)});
+}
+// They are had in turns until they end, whatever the ceiling says to the next.
+TEST(Promises, LongKernelsUnderAPromise) {
+  expect_kept("plain 77 of 1 s beside 16-100 of 5 ms, 200 us",
+              {plain(77, 1'000 * kMs), with_processes(share(16, 100, 5 * kMs), 3), unlimited(200 * kUs)});
+  expect_kept("plain 40 of 200 ms twice, unlimited",
+              {plain(40, 200 * kMs), plain(40, 200 * kMs), unlimited(200 * kUs)});
+}
+TEST(Promises, KernelsNeverMeasured) {
+  MixShare late = with_weight(unlimited(1'000 * kMs), 20);
+  late.load.from_ns = 3'000 * kMs;
+  late.load.until_ns = 6'000 * kMs;
+  expect_kept("plain 69 and 31 beside 1 s from 3 s on", {plain(69, 20 * kUs), plain(31, 20 * kMs), late});
+}
+TEST(Promises, ProcessesOfOneShareDoNotWaitForEachOther) {
+  expect_kept("5 of 20 ms below 61 beside 20-100", {with_processes(plain(61, 20 * kMs), 5), share(20, 100, kMs)}, 2);
+  expect_kept("8 of 50 ms below 42 beside 50-100",
+              {with_depth(with_processes(share(2, 42, 50 * kMs), 8), 8), share(50, 100, 200 * kUs)}, 1);
+}
+TEST(Promises, APauseEarnsNothing) {
+  MixShare bursts = with_weight(plain(18, kMs), 800);
+  bursts.load.batch = 26;
+  bursts.load.gap_ns = 100 * kMs;
+  expect_kept("plain 18 in bursts beside 9-100, none",
+              {bursts, with_weight(share(9, 100, 200 * kUs), 800), with_weight(unlimited(200 * kUs), 800)});
 }
 
 TEST(Promises, HoldInMixesDrawnAtRandom) {

@@ -23,6 +23,7 @@ struct Bracket {
   std::int64_t expected_ns = 0;  // what its launches were estimated at
   std::int64_t fresh_ns = 0;     // what it has covered while it still ran
   std::int64_t covered_until_ns = 0;
+  std::uint64_t neighbours_ns = 0;  // what the share had been given back of others' time when it was opened
   bool kept = false;         // it should have ended, and went on: the stream's queue may have no room for a record
   bool ordered = false;      // and what should have ended it may have left the stream idle
   bool overran = false;      // it went on after that: it holds idle time

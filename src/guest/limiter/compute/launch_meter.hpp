@@ -52,6 +52,7 @@ class LaunchMeter {
     const auto record = [&] { return port_.record(bracket.start, stream.handle); };
     if (!good(context, twice(record), "cuEventRecord")) return drop_events(bracket);
     bracket.opened_ns = port_.now_ns();
+    bracket.neighbours_ns = context.account->neighbours_ns.load(std::memory_order_relaxed);
     // Two records a bracket: where they take more than 2 % of the thread's time, brackets get longer.
     const std::int64_t cost_ns = 2 * (bracket.opened_ns - before_ns);
     if (stream.last_open_ns != 0 && cost_ns * 50 > bracket.opened_ns - stream.last_open_ns)
@@ -129,14 +130,15 @@ class LaunchMeter {
                 : 0;
     // What was never measured may be of any length: of such no more is sent than is needed to measure it.
     const bool unknown = alone && known_ns == 0;
-    const bool unmeasured = unknown && context.pace->unknown.load(std::memory_order_relaxed) >= kMaxUnknown;
+    const bool unmeasured = unknown && context.pace->unknown.load(std::memory_order_relaxed) >=
+                                           (context.arbitrated ? kMaxUnknownInTurns : kMaxUnknown);
     // The same holds for work that counts as shorter than it may be: its launches would pass as fast as time does.
     const bool unsettled = counts_short && context.arbitrated &&
                            context.pace->unsettled_ns.load(std::memory_order_relaxed) > kMaxUnsettledNs;
     const bool no_room = crowded || unmeasured || unsettled || share_wait_ns != 0;
     if (no_room || !take_credit(*context.pace, est_ns)) {
       Admission admission = admit(*context.account, *context.pace, rate_ppm, port_.now_ns(), asked_ns, est_ns, no_room,
-                                  stream.due_ns.load(std::memory_order_relaxed), !unknown);
+                                  stream.due_ns.load(std::memory_order_relaxed), !unknown, context.arbitrated);
       if (admission.wait_ns != 0 && share_wait_ns != 0) admission.wait_ns = std::min(admission.wait_ns, share_wait_ns);
       if (admission.wait_ns != 0 && stream.section_ns > 0) {
         stream.section_ns -= est_ns;

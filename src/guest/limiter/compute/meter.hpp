@@ -8,6 +8,7 @@
 #include <span>
 #include <utility>
 
+#include "guest/limiter/compute/fair_part.hpp"
 #include "guest/limiter/compute/launch_meter.hpp"
 
 namespace headgate::limiter {
@@ -28,9 +29,7 @@ inline constexpr std::int64_t kDoubtParts = 200;          // a doubt of less tha
 inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody launch so long into one bracket
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
-inline constexpr std::int64_t kRecentBrackets = 16;
 inline constexpr std::int64_t kHandOverNs = 2'000'000;  // after a turn's begin others' work may still run
-inline constexpr std::int64_t kLongNs = 8'000'000;      // hardly a turn has room for such a kernel
 inline constexpr std::uint32_t kStretchedInARow = 4;    // and it is the kernel that has become longer
 inline constexpr std::int64_t kReleasedNs =
     3'000'000;  // after a launch passed as debt: what ends then had waited for it
@@ -202,7 +201,9 @@ class Meter : public LaunchMeter<Port> {
       const std::int64_t length_ns = bracket.function_count == 1
                                          ? estimates_.known_ns(bracket.functions[0]) * bracket.launches
                                          : bracket.expected_ns;
-      due_ns = length_ns == 0 ? -bracket.opened_ns : std::max(bracket.opened_ns, due_ns) + length_ns;
+      // As much longer as its work takes beside that of the share's other streams and processes.
+      due_ns = length_ns == 0 ? -bracket.opened_ns
+                              : std::max(bracket.opened_ns, due_ns) + beside_others_ns(*stream.context, length_ns);
     }
     stream.due_ns.store(due_ns, std::memory_order_relaxed);
   }
@@ -327,7 +328,7 @@ class Meter : public LaunchMeter<Port> {
     // How long a kernel waited for another says nothing about the next time.
     const bool released = length >= kPatienceNs && from + length - context.pace->last_debt_ns.load() < kReleasedNs;
     if (thin || released) return;
-    std::int64_t part = fair_part(context, length, fresh);
+    std::int64_t part = fair_part(context, length - others_ns(context, bracket, length), fresh, length);
     if (stretched(context, bracket, part, start_event_ns)) return;
     // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
@@ -338,6 +339,10 @@ class Meter : public LaunchMeter<Port> {
                                       : static_cast<std::int64_t>(static_cast<double>(bracket.estimates_ns[i]) * ratio);
       estimates_.learn(bracket.functions[i], measured);
     }
+    // The next of them may wait at a gate already.
+    std::int64_t unknown_ns = 0;
+    const std::int64_t known_ns = estimates_.known_ns(bracket.functions[0]);
+    context.account->kernel_ns.compare_exchange_strong(unknown_ns, known_ns, std::memory_order_relaxed);
   }
 
   // Returns whether the bracket says nothing about its kernel: another share had the GPU in between, as happens at both ends of a
@@ -358,16 +363,6 @@ class Meter : public LaunchMeter<Port> {
     part_ns = context.least_stretched_ns;
     context.stretched = 0;
     return false;
-  }
-
-  // Whoever settles first pays for a stretch that several held: the estimate is a fair part of it, as much as of the last
-  // brackets together was new.
-  static std::int64_t fair_part(ContextMeter& context, std::int64_t length, std::int64_t fresh) {
-    context.lengths_ns += length - context.lengths_ns / kRecentBrackets;
-    context.new_ns += fresh - context.new_ns / kRecentBrackets;
-    const double part =
-        static_cast<double>(context.new_ns) / static_cast<double>(std::max<std::int64_t>(1, context.lengths_ns));
-    return static_cast<std::int64_t>(static_cast<double>(length) * std::min(1.0, part));
   }
 
   // Returns how much of that time the share has not been charged for yet. What the bracket itself has covered may have

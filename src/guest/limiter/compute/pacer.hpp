@@ -19,29 +19,33 @@ inline constexpr std::int64_t kCatchUpNs =
 // Who waits for others' turns is late by theirs. What is made up for then is as long as everybody has had a turn in
 // (schedule::kWindowNs), for as long as there were turns; see docs/decisions/arbiter.md.
 inline constexpr std::int64_t kCatchUpInTurnsNs = 100'000'000;
+inline constexpr std::int64_t kPauseNs = 1'000'000;      // of the program's own; a late wake-up is none
 inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
 // The longest that a launch waits behind work on its own stream, beside that: four times its own length, within these. With less, as
 // many pass as end, and what was sent before the length was known stays ahead for good.
 inline constexpr std::int64_t kMinBehindNs = 1'000'000'000, kMaxBehindNs = 8'000'000'000;
 inline constexpr std::int64_t kSeenLateNs = 4'000'000;            // running work is marked as held no later than this
 inline constexpr std::int32_t kMaxUnknown = 4;                    // launches of unknown length in flight at once
+inline constexpr std::int32_t kMaxUnknownInTurns = 1;             // and beside other shares
 inline constexpr std::int64_t kMaxUnsettledNs = 3 * kInFlightNs;  // of what counts shorter than it may be
 inline constexpr std::int64_t kLongestSleepNs = 10'000'000;
 
 // One process's work on one device, by the estimates. All members begin as zero: with one that does not, all that
 // the meter has, 6 MB, would lie in the library's file (contract_check allows 128 KiB).
 struct Pace {
-  std::atomic<std::int64_t> busy_until_ns{0};  // when what was sent should be done
-  std::atomic<std::int64_t> credit_ns{0};      // charged and not yet used by a launch: one sum for all threads
-  std::atomic<std::int32_t> open{0};           // brackets
-  std::atomic<std::int32_t> busy_streams{0};   // with a bracket that is not settled
-  std::atomic<std::int64_t> oldest_ns{0};      // when the oldest unfinished bracket was opened; 0: none is
-  std::atomic<std::int64_t> last_debt_ns{0};   // when the last launch passed as debt
-  std::atomic<std::int64_t> unsettled_ns{0};   // what closed brackets that are not settled were estimated at
-  std::atomic<std::int64_t> ended_ns{0};       // when the last settled work had ended
-  std::atomic<std::int32_t> unknown{0};        // launches in flight of functions that were never measured
-  std::atomic<std::int64_t> lag_until_ns{0};   // until when kCatchUpInTurnsNs may be caught up: turn_awaited_ns()
-  std::atomic<std::int64_t> turn_began_ns{0};  // when a launch last passed a turn's gate that was shut
+  std::atomic<std::int64_t> busy_until_ns{0};   // when what was sent should be done
+  std::atomic<std::int64_t> credit_ns{0};       // charged and not yet used by a launch: one sum for all threads
+  std::atomic<std::int32_t> open{0};            // brackets
+  std::atomic<std::int32_t> busy_streams{0};    // with a bracket that is not settled
+  std::atomic<std::int64_t> oldest_ns{0};       // when the oldest unfinished bracket was opened; 0: none is
+  std::atomic<std::int64_t> last_debt_ns{0};    // when the last launch passed as debt
+  std::atomic<std::int64_t> unsettled_ns{0};    // what closed brackets that are not settled were estimated at
+  std::atomic<std::int64_t> ended_ns{0};        // when the last settled work had ended
+  std::atomic<std::int32_t> unknown{0};         // launches in flight of functions that were never measured
+  std::atomic<std::int64_t> lag_until_ns{0};    // until when kCatchUpInTurnsNs may be caught up: turn_awaited_ns()
+  std::atomic<std::int64_t> turn_began_ns{0};   // when a launch last passed a turn's gate that was shut
+  std::atomic<std::int64_t> wants_since_ns{0};  // when it last began to ask after a pause in which its share was idle
+  std::atomic<std::uint64_t> asked{0};          // the share's requests when it asked last
 
   // When a launch last waited for the share's turn; -kCatchUpInTurnsNs: none has.
   std::int64_t turn_awaited_ns() const { return lag_until_ns.load(std::memory_order_relaxed) - kCatchUpInTurnsNs; }
@@ -50,9 +54,21 @@ struct Pace {
   }
 };
 
+// What is made up for. A pause of the program's is no lateness: others' turns count from when it asked again.
 inline std::int64_t catch_up_ns(const Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns) {
   const bool in_turns = ceiling_ppm < ledger::kWholeGpu && now_ns - pace.turn_awaited_ns() < kCatchUpInTurnsNs;
-  return in_turns ? kCatchUpInTurnsNs : kCatchUpNs;
+  const std::int64_t wanted_ns = now_ns - pace.wants_since_ns.load(std::memory_order_relaxed);
+  return in_turns ? std::clamp(kCatchUpNs + wanted_ns, kCatchUpNs, kCatchUpInTurnsNs) : kCatchUpNs;
+}
+
+// A launch is asked for, the share's `requests`th. Returns for how long nothing of the process was in flight before; 0: something is.
+inline std::int64_t note_asked(Pace& pace, std::uint64_t requests, std::int64_t now_ns) {
+  const bool others_asked = requests - pace.asked.exchange(requests, std::memory_order_relaxed) > 1;
+  if (pace.busy_streams.load(std::memory_order_relaxed) != 0) return 0;
+  const std::int64_t ended_ns = pace.ended_ns.load(std::memory_order_relaxed);
+  if (ended_ns == 0 || ended_ns >= now_ns) return 0;
+  if (now_ns - ended_ns >= kPauseNs && !others_asked) pace.wants_since_ns.store(now_ns, std::memory_order_relaxed);
+  return now_ns - ended_ns;
 }
 
 struct Admission {
@@ -139,7 +155,7 @@ inline void give_room(Pace& pace, std::int64_t unused_ns) {
 
 inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns,
                        std::int64_t asked_ns, std::int64_t est_ns, bool crowded = false, std::int64_t stream_due_ns = 0,
-                       bool measured = false) {
+                       bool measured = false, bool in_turns = false) {
   const std::int64_t lag = now_ns - ledger::paid_until_ns(account), late_ns = catch_up_ns(pace, ceiling_ppm, now_ns);
   Admission admission;
   // Processes that take turns with a launch or two each would meter as many brackets and lose a little at each handover.
@@ -173,9 +189,12 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   // the time to the debt.
   const std::int64_t least_ns = std::max<std::int64_t>(0, 4 * std::min(est_ns, kMaxBehindNs) - kPatienceNs);
   const std::int64_t most_unknown_ns = measured ? std::min(least_ns, most_ns) : most_ns;
-  const std::int64_t begun_ns = stream_due_ns < 0
-                                    ? asked_ns + std::clamp<std::int64_t>(asked_ns + stream_due_ns, 0, most_unknown_ns)
-                                    : std::clamp(stream_due_ns, asked_ns, asked_ns + most_ns);
+  // Beside other shares another one of unknown length would be theirs to wait for.
+  const std::int64_t least_unknown_ns = in_turns && !measured ? kMinBehindNs : 0;
+  const std::int64_t begun_ns =
+      stream_due_ns < 0
+          ? asked_ns + std::clamp<std::int64_t>(asked_ns + stream_due_ns, least_unknown_ns, most_unknown_ns)
+          : std::clamp(stream_due_ns, asked_ns, asked_ns + most_ns);
   // Work that has run through all that time while the gate was shut, in whatever process, may wait for this launch.
   const bool stuck =
       now_ns - begun_ns >= kPatienceNs &&

@@ -156,13 +156,13 @@ void note_request(const StreamMeter& stream, std::int64_t known_ns) {
   const ContextMeter& context = *stream.context;
   if (!arbitrated(context.device)) return;
   ledger::ComputeAccount& account = *context.account;
-  account.requests.fetch_add(1, memory_order_relaxed);
+  const std::uint64_t requests = account.requests.fetch_add(1, memory_order_relaxed) + 1;
   if (known_ns != 0 && account.kernel_ns.load(memory_order_relaxed) != known_ns)
     account.kernel_ns.store(known_ns, memory_order_relaxed);
-  if (context.pace->busy_streams.load(memory_order_relaxed) != 0) return;
-  const std::int64_t ended_ns = context.pace->ended_ns.load(memory_order_relaxed), now_ns = port.now_ns();
-  if (ended_ns == 0 || ended_ns >= now_ns) return;
-  account.dry_ns.fetch_add(now_ns - ended_ns, memory_order_relaxed);
+  const bool busy = context.pace->busy_streams.load(memory_order_relaxed) != 0;
+  const std::int64_t dry_ns = note_asked(*context.pace, requests, busy ? 0 : port.now_ns());
+  if (dry_ns == 0) return;
+  account.dry_ns.fetch_add(dry_ns, memory_order_relaxed);
   account.dry_spells.fetch_add(1, memory_order_relaxed);
 }
 

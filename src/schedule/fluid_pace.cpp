@@ -1,0 +1,88 @@
+// Long kernels begin no earlier than they would in a fluid: the eligibility of WF2Q (Bennett and Zhang, INFOCOM 1996).
+//
+// A kernel that is longer than a turn cannot be taken back: beside others' turns it has its slices of the GPU until it ends. So
+// a share may begin one only when it has had no more than the rule gives it: its promise, and by weight what promises leave
+// (generalised processor sharing with reservations and limits; tests/exactness/fluid.hpp states the same). Then each share is ahead of
+// that by one kernel of each of its processes at most, however long its kernels are.
+#include <algorithm>
+
+#include "schedule/arbiter.hpp"
+
+namespace headgate::schedule {
+
+// What passed of the fluid since the last look. GPUs without long kernels need none.
+void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
+  for (std::uint32_t g = 0; g < gpu_count_; ++g) {
+    claims_.clear();
+    bool has_long = false;
+    for (const auto& gang : gangs_)
+      for (GangOnGpu& stake : gang->stakes) {
+        if (stake.gpu != g || !stake.seeks()) continue;
+        has_long |= stake.has_long;
+        claims_.push_back({.stake = &stake, .part = 0, .full = false});
+      }
+    if (!has_long || claims_.size() < 2 || gpus_[g].policy != Policy::fair) {
+      // What a share has while no other wants the GPU costs nothing.
+      for (const Claim& claim : claims_) claim.stake->ahead_ns = 0;
+      continue;
+    }
+    fill(claims_);
+    for (const Claim& claim : claims_) {
+      GangOnGpu& stake = *claim.stake;
+      stake.part = claim.part;
+      stake.ahead_ns -= static_cast<std::int64_t>(claim.part * static_cast<double>(passed_ns));
+      stake.ahead_ns = std::clamp(stake.ahead_ns, -std::max(kWindowNs, stake.long_ns), kMaxAheadNs);
+    }
+  }
+  for (const auto& gang : gangs_)
+    for (const ShareId id : gang->members)
+      for (ShareOnGpu& place : shares_[id].places)
+        place.early = is_early(*gang, *gang->stake(place.terms.gpu), place, now_ns);
+}
+
+// Each has its promise; what is left is poured out by weight, up to the ceilings. Promises of more than the GPU shrink alike.
+void Arbiter::fill(std::span<Claim> claims) {
+  double promised = 0, left = 1;
+  const auto ceiling = [](const Claim& claim) { return static_cast<double>(claim.stake->ceiling_ppm) / 1e6; };
+  for (Claim& claim : claims) {
+    claim.part = std::min(static_cast<double>(claim.stake->guarantee_ppm) / 1e6, ceiling(claim));
+    promised += claim.part;
+  }
+  for (Claim& claim : claims) {
+    if (promised > 1) claim.part /= promised;
+    left -= claim.part;
+  }
+  // Each round fills at least one claim, or ends.
+  while (left > 1e-9) {
+    double weights = 0, level = left;
+    for (const Claim& claim : claims) weights += claim.full ? 0 : static_cast<double>(claim.stake->weight);
+    if (weights <= 0) return;
+    for (const Claim& claim : claims)
+      if (!claim.full)
+        level = std::min(level, std::max(0.0, ceiling(claim) - claim.part) * weights /
+                                    std::max(1.0, static_cast<double>(claim.stake->weight)));
+    for (Claim& claim : claims) {
+      if (claim.full) continue;
+      claim.part += level * static_cast<double>(claim.stake->weight) / weights;
+      claim.full = ceiling(claim) - claim.part < 1e-9;
+    }
+    left -= std::max(level, 1e-6);
+  }
+}
+
+// Whether its next kernel has to wait for that. What is in flight will have been had by then. Work that outlasts what was expected of it
+// may wait for the launch that would be kept back.
+bool Arbiter::is_early(const Gang& gang, const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const {
+  if (place.use.kernel_ns < kLongKernelNs || gang.is_together(now_ns)) return false;
+  if (place.overdue() && now_ns - place.overdue_since_ns > kMaxPatienceNs + place.expected_ns) return false;
+  return stake.ahead_ns + place.use.in_flight_ns > kEarlyNs && is_sought(stake);
+}
+
+// When that will be over.
+std::int64_t Arbiter::on_pace_ns(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) {
+  const std::int64_t ahead_ns = stake.ahead_ns + place.use.in_flight_ns - kEarlyNs;
+  if (ahead_ns <= 0) return now_ns;
+  return stake.part < 1e-6 ? kNever : now_ns + static_cast<std::int64_t>(static_cast<double>(ahead_ns) / stake.part);
+}
+
+}  // namespace headgate::schedule

@@ -1,0 +1,95 @@
+// Long kernels begin no earlier than in a fluid that keeps the rule.
+#include <gtest/gtest.h>
+
+#include "schedule/test_gpus.hpp"
+
+namespace headgate::schedule {
+namespace {
+
+// A share of 100 ms kernels beside one that always wants the GPU.
+struct LongBesideShort {
+  explicit LongBesideShort(Terms long_terms = {}, Terms short_terms = {})
+      : heavy(gpus.add({long_terms})), light(gpus.add({short_terms})) {
+    gpus.uses[{heavy, 0}].kernel_ns = 100 * kMs;
+    gpus.uses[{light, 0}].kernel_ns = 200 * kUs;
+  }
+  // The share that has the GPU works, a kernel runs to its end. Returns how many kernels the heavy share began in `ms`.
+  int play(int ms) {
+    int began = 0;
+    for (int i = 0; i < ms; ++i, at_ns += kMs) {
+      Use& use = gpus.uses[{heavy, 0}];
+      const bool open = gpus.gate(heavy) == Gate::open;
+      if (left_ns == 0 && open) left_ns = 100 * kMs, ++began;
+      const bool light_runs = gpus.gate(light) == Gate::open;
+      // Beside the other's turn a kernel has half of the slices.
+      const std::int64_t had_ns = left_ns == 0 ? 0 : std::min(left_ns, light_runs ? kMs / 2 : kMs);
+      left_ns -= had_ns;
+      use.held_ns += had_ns;
+      use.in_flight_ns = left_ns;
+      use.wanting = true;
+      ++use.requests;
+      Use& other = gpus.uses[{light, 0}];
+      if (light_runs) other.held_ns += kMs - had_ns;
+      light_runs ? gpus.run(light, kMs / 4) : gpus.want(light);
+      wake_at_ns = gpus.decide(at_ns).wake_at_ns;
+    }
+    return began;
+  }
+  std::int64_t held_ns() { return gpus.uses[{heavy, 0}].held_ns; }
+
+  Gpus gpus;
+  ShareId heavy, light;
+  std::int64_t at_ns = kMs, left_ns = 0, wake_at_ns = 0;
+};
+
+TEST(FluidPace, LongKernelsHaveTheirPartByWeightAndOneMore) {
+  LongBesideShort two({.weight = 10}, {.weight = 90});
+  two.play(5'000);
+  EXPECT_LE(two.held_ns(), 600 * kMs);
+  EXPECT_GE(two.held_ns(), 400 * kMs);
+}
+TEST(FluidPace, NothingIsLeftBesidePromisesOfAllTheGpu) {
+  LongBesideShort two({}, {.guarantee_ppm = 1'000'000});
+  two.play(5'000);
+  EXPECT_LE(two.held_ns(), 100 * kMs);
+}
+TEST(FluidPace, ThePromiseOfLongKernelsIsKept) {
+  LongBesideShort two({.weight = 1, .guarantee_ppm = 700'000}, {.weight = 1'000});
+  two.play(5'000);
+  EXPECT_NEAR(static_cast<double>(two.held_ns()), 3'500.0 * kMs, 250.0 * kMs);
+}
+TEST(FluidPace, AloneAShareBeginsAsItLikes) {
+  LongBesideShort two;
+  two.play(300);
+  for (int i = 0; i < 100; ++i) {
+    two.gpus.rest(two.light), two.gpus.run(two.heavy, 100 * kMs);
+    two.gpus.decide(two.at_ns += kMs);
+  }
+  EXPECT_NE(two.gpus.gate(two.heavy), Gate::shut);
+  EXPECT_NE(two.gpus.gate(two.heavy), Gate::queued);
+}
+TEST(FluidPace, ShortKernelsAreNotKeptBack) {
+  LongBesideShort two;
+  two.gpus.uses[{two.heavy, 0}].kernel_ns = 5 * kMs;
+  EXPECT_GE(two.play(2'000), 8);
+}
+TEST(FluidPace, AKernelThatDoesNotEndDoesNotKeepTheNextFromItsGate) {
+  LongBesideShort two;
+  for (int i = 0; i < 400; ++i) {  // it may wait for the launch that stands at the gate
+    Use& use = two.gpus.uses[{two.heavy, 0}];
+    use.held_ns += kMs / 2;
+    use.in_flight_ns = std::max<std::int64_t>(kOverdueReportNs, 100 * kMs - i * kMs);
+    use.wanting = true;
+    two.gpus.want(two.light);
+    two.gpus.decide(two.at_ns += kMs);
+  }
+  bool opens = false;
+  for (int i = 0; i < 100; ++i) {
+    two.gpus.decide(two.at_ns += kMs);
+    opens |= two.gpus.gate(two.heavy) == Gate::open;
+  }
+  EXPECT_TRUE(opens);
+}
+
+}  // namespace
+}  // namespace headgate::schedule
