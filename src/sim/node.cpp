@@ -117,6 +117,11 @@ void Node::wake() {
 // The dead are found within 25 ms of anybody's look; what they had queued runs no longer than that.
 void Node::advance_locked(Engine& engine) {
   const std::uint64_t now = clock_ns();
+  if (now - std::min(now, looked_ns_) >= kReapNs) {
+    looked_ns_ = now;
+    struct stat status{};
+    if (::fstat(fd_.get(), &status) == 0 && status.st_nlink == 0) removed_.store(true, std::memory_order_relaxed);
+  }
   if (now - std::min(now, file_->reaped_ns) >= kReapNs) {
     engine.advance(std::min(now, engine.now_ns() + kReapNs));
     reap_locked(engine);

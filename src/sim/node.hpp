@@ -9,6 +9,7 @@
 // Nobody serves the node: whoever looks advances it to now. A kill -9 anywhere leaves a sound node.
 #pragma once
 
+#include <atomic>
 #include <memory>
 #include <string>
 
@@ -103,6 +104,9 @@ class Node {
   // Frees it where nobody holds it any more.
   void settle_shared(Engine& engine, std::uint32_t shared);
 
+  // Whether the node's file was removed, as was last seen: its processes find each other no more, so its GPUs count as lost.
+  [[nodiscard]] bool is_removed() const { return removed_.load(std::memory_order_relaxed); }
+
  private:
   friend class Locked;
   Node() = default;
@@ -125,6 +129,8 @@ class Node {
   std::unique_ptr<Journal, void (*)(Journal*)> journal_{nullptr, nullptr};
   UniqueFd fd_, client_fd_;
   std::uint32_t process_ = kNone;
+  std::atomic<bool> removed_{false};
+  std::uint64_t looked_ns_ = 0;  // for that; under the lock
 };
 
 }  // namespace headgate::sim

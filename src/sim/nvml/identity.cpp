@@ -27,7 +27,7 @@ nvmlReturn_t find_device(const char* function, const void* wanted, nvmlDevice_t*
     if (wanted == nullptr || out == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
     for (std::uint32_t i = 0; i < node.profile().count; ++i) {
       if (!matches(node.profile(), i)) continue;
-      if (device_lost(i)) return abi::NVML_ERROR_GPU_IS_LOST;
+      if (node.is_removed() || device_lost(i)) return abi::NVML_ERROR_GPU_IS_LOST;
       *out = handle_of(i);
       return abi::NVML_SUCCESS;
     }
@@ -38,7 +38,7 @@ nvmlReturn_t find_device(const char* function, const void* wanted, nvmlDevice_t*
 nvmlReturn_t by_index(const char* function, unsigned index, nvmlDevice_t* out) {
   return answer(function, [&](Node& node) {
     if (out == nullptr || index >= node.profile().count) return abi::NVML_ERROR_INVALID_ARGUMENT;
-    if (device_lost(index)) return abi::NVML_ERROR_GPU_IS_LOST;
+    if (node.is_removed() || device_lost(index)) return abi::NVML_ERROR_GPU_IS_LOST;
     *out = handle_of(index);
     return abi::NVML_SUCCESS;
   });

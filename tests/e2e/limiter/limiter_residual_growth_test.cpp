@@ -1,5 +1,6 @@
 // Memory that contexts take without an allocation call counts against the share.
 #include <chrono>
+#include <filesystem>
 
 #include "limiter_pool.hpp"
 #include "sim/faults.hpp"
@@ -156,6 +157,19 @@ TEST_P(SilentNvml, LeavesTheLastFigureInForce) {
   EXPECT_TRUE(comes_true([&] { return led.does("left") == "0 " + std::to_string(1024 * kMiB - 3 * kContext); }));
 }
 
+TEST(SilentNvml, IsNoProofThatMemoryOfTheDeadIsGone) {
+  const Runtime runtime;
+  Led stays(runtime, on_tiny("1GiB")), ends(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(stays.does("linear:1048576"), "0");
+  EXPECT_EQ(ends.does(bytes("linear", 500 * kMiB)), "0");
+  const std::string node = runtime.path() + "/run-node", more = bytes("linear", 600 * kMiB);
+  ASSERT_TRUE(sim::write_faults(node, "nvmlDevice*:fail=999"));
+  ends.running.kill_and_wait();
+  EXPECT_EQ(stays.does(more), "2");
+  ASSERT_TRUE(sim::write_faults(node, ""));
+  EXPECT_TRUE(comes_true([&] { return stays.does(more) == "0"; }));
+}
+
 // A program that ends NVML once too often ends it for us too.
 TEST(Nvml, ThatTheProgramEndsIsNotEndedForTheLimiter) {
   const Runtime runtime;
@@ -195,6 +209,16 @@ TEST(ForkedChild, SeesByNvmlWhatItsParentSees) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does("nvml-in-child"), "0 1073741824");
+}
+
+// Its GPUs are lost, which each wait for one tells.
+TEST(RemovedNode, EndsAWaitWithAnError) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  EXPECT_EQ(tenant.does("spin"), "0");
+  std::filesystem::remove_all(runtime.path() + "/run-node");
+  EXPECT_EQ(tenant.does("sync"), "46");
+  EXPECT_EQ(tenant.does("linear:1048576"), "46");
 }
 
 // What is reserved and not yet the driver's would hide as much of the context, and others would be given that room.

@@ -72,10 +72,10 @@ std::uint64_t held_by_the_living(std::uint32_t device) {
 }
 
 // At most so many bytes can be alive that no process holds as its own. Lists before and after, the smaller counts: memory that
-// came or went meanwhile can then only make the answer larger. ~0: NVML does not say. Blind, that is where the list lacks even
-// us, what the living hold by their books stands in for it.
+// came or went meanwhile can then only make the answer larger. ~0: NVML does not say. Blind, that is where there is no NVML or its
+// list lacks even us, what the living hold by their books stands in for it. An NVML that fails just now is neither.
 std::uint64_t most_unattributed(std::uint32_t device_index, bool& blind) {
-  blind = true;
+  blind = !load_nvml();
   if (!nvml_ready()) return ~0ull;
   abi::nvmlDevice_t device = nullptr;
   const auto find = [&] {

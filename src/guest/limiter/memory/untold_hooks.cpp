@@ -25,7 +25,8 @@ CUresult loading(const CUmodule* module, const ImageNeeds& needs, const Place& p
 template <typename Load>
 CUresult loading_image(const CUmodule* module, const void* image, Load load) {
   const Place place = current_place();
-  return is_limited(place) ? loading(module, needs_of_image(image, architecture_of(place.device)), place, load) : load();
+  return is_limited(place) ? loading(module, needs_of_image(image, architecture_of(place.device)), place, load)
+                           : load();
 }
 
 // What grows and never shrinks while its context lives, or by the same call only.
@@ -147,12 +148,16 @@ HEADGATE_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const Part part = stack ? Part::stack : limit == CU_LIMIT_PRINTF_FIFO_SIZE ? Part::printf : Part::heap;
   const std::uint64_t each = stack ? threads_of(place.device) : 1;
   // Local memory never shrinks, and may be larger than the limit by now.
-  const std::uint64_t more =
-      stack ? beyond(beyond(value, kDefaultStack, each), taken_by(part), 1) : beyond(value, before, 1);
+  // Where the driver does not say how many threads there are, the call is measured.
+  const bool unknown = stack && each == 0;
+  const std::uint64_t more = unknown ? kUntold
+                             : stack ? beyond(beyond(value, kDefaultStack, each), taken_by(part), 1)
+                                     : beyond(value, before, 1);
   const std::uint64_t less = stack ? 0 : std::min(beyond(before, value, 1), taken_by(part));
-  const CUresult result = taking(place, more, set, [] {}, [] { return kUntold; });
+  const auto undo = [=] { forward(driver.cuCtxSetLimit, limit, before); };
+  const CUresult result = taking(place, more, set, undo, [] { return kUntold; });
   if (result != CUDA_SUCCESS) return result;
-  if (more != 0) add(part, place, more);
+  if (more != 0 && !unknown) add(part, place, more);
   if (less != 0) {
     add(part, place, 0 - less);
     residual_falls(place.device_index, less);

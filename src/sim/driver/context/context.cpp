@@ -58,7 +58,7 @@ CUresult make_in_node(Context* context) {
 CUresult make_context(int device, unsigned flags, bool primary, Context** out) {
   Library& lib = library();
   if (device < 0 || static_cast<std::size_t>(device) >= lib.visible.size()) return CUDA_ERROR_INVALID_DEVICE;
-  if (device_lost(lib.visible[device])) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (lib.node->is_removed() || device_lost(lib.visible[device])) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   SIM_TRY(lib.ended_by[static_cast<std::size_t>(device)]);
   Context* context = context_objects().take();
   Stream* legacy = stream_objects().take();
@@ -127,7 +127,7 @@ void end_context(Context* context) {
 
 CUresult health(const Context* context) {
   const State& state = library().state();
-  if (device_lost(context->node_device)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  if (library().node->is_removed() || device_lost(context->node_device)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   auto& error = const_cast<std::uint32_t&>(state.contexts[context->index].error);
   return static_cast<CUresult>(std::atomic_ref(error).load(std::memory_order_relaxed));
 }
