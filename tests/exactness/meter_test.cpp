@@ -214,6 +214,26 @@ TEST(Pacer, LetsMeasuredCommandsPassBehindWorkOfUnknownLength) {
   }
 }
 
+// It may queue a thousand commands behind such a wait, at any speed, before it ends it.
+TEST_F(MeterAlone, AStreamBehindAWaitOfTheProgramsGetsHardlyARecord) {
+  StreamMeter& stream = streams[0];
+  launch(stream, 20 * kUs);
+  meter.close(stream);
+  meter.waits(stream);
+  const int before = port.records;
+  for (int i = 0; i < 1000; ++i) {
+    launch(stream, 20 * kUs);
+    meter.close(stream);  // the program's own record
+  }
+  EXPECT_LE(port.records - before, static_cast<int>(2 * kMaxBehindWait + 1));
+  settle(1'000 * kMs);
+  EXPECT_EQ(launches.load(), 1001U);
+  EXPECT_FALSE(meter.is_behind_wait(stream)) << "the wait is over";
+  for (int i = 0; i < 4; ++i) launch(stream, 20 * kUs, true);
+  settle(1'000 * kMs);
+  expect_nothing_left();
+}
+
 // The program has recorded an event, and its next record says how long the launches between the two took.
 TEST_F(MeterAlone, WhatIsTimedPassesAsDebtAndNoMore) {
   StreamMeter& stream = streams[0];

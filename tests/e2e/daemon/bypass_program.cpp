@@ -1,8 +1,11 @@
 // A program that takes the driver from the library that it is told, and asks it for memory as it is told on standard input:
-// "alloc BYTES", "front BYTES" (through BYPASS_FIRST), "info", "compute" (kernels without a pause from then on), until that ends. With BYPASS_FIRST in its environment it makes a context through that library before.
+// "alloc BYTES", "front BYTES" (through BYPASS_FIRST), "info", "compute" (kernels without a pause from then on), "timed"
+// (what fifteen kernels took by events of its own, the median, and what each took in all: microseconds), until that ends. With BYPASS_FIRST in its environment it makes a context through that library before.
 // --accounting: switches the driver's accounting on (status 4: it may not), and ends. Built twice, the second time (STATIC) statically linked, the simulated driver within.
 #include <dlfcn.h>
 
+#include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -32,6 +35,9 @@ struct Driver {
   cuModuleGetFunction_t* function = nullptr;
   cuLaunchKernel_t* launch = nullptr;
   cuCtxSynchronize_t* synchronise = nullptr;
+  cuEventCreate_t* event = nullptr;
+  cuEventRecord_t* record = nullptr;
+  cuEventElapsedTime_t* elapsed = nullptr;
 };
 
 #ifdef STATIC
@@ -52,7 +58,10 @@ Driver driver_at(const char* path) {
           reinterpret_cast<cuModuleLoadData_t*>(dlsym(library, "cuModuleLoadData")),
           reinterpret_cast<cuModuleGetFunction_t*>(dlsym(library, "cuModuleGetFunction")),
           reinterpret_cast<cuLaunchKernel_t*>(dlsym(library, "cuLaunchKernel")),
-          reinterpret_cast<cuCtxSynchronize_t*>(dlsym(library, "cuCtxSynchronize"))};
+          reinterpret_cast<cuCtxSynchronize_t*>(dlsym(library, "cuCtxSynchronize")),
+          reinterpret_cast<cuEventCreate_t*>(dlsym(library, "cuEventCreate")),
+          reinterpret_cast<cuEventRecord_t*>(dlsym(library, "cuEventRecord")),
+          reinterpret_cast<cuEventElapsedTime_t*>(dlsym(library, "cuEventElapsedTime"))};
 }
 
 int switch_accounting_on() {
@@ -94,6 +103,38 @@ CUresult compute(const Driver& driver) {
   return result;
 }
 
+// As an autotuner does it: a record, the kernel, a record.
+void timed(const Driver& driver) {
+  constexpr int kSections = 15;
+  constexpr char kPtx[] = R"(.version 8.0
+.target sm_89
+.address_size 64
+.visible .entry one() { .pragma "headgate.sim.us 500"; ret; }
+)";
+  CUmodule module = nullptr;
+  CUfunction one = nullptr;
+  CUevent begin = nullptr, end = nullptr;
+  driver.load(&module, kPtx);
+  driver.function(&one, module, "one");
+  driver.event(&begin, 0);
+  driver.event(&end, 0);
+  const auto launch = [&] { driver.launch(one, 1, 1, 1, 32, 1, 1, 0, nullptr, nullptr, nullptr); };
+  for (int i = 0; i < 40; ++i) launch();
+  driver.synchronise();
+  float took[kSections];
+  const auto begun = std::chrono::steady_clock::now();
+  for (float& ms : took) {
+    driver.record(begin, nullptr);
+    launch();
+    driver.record(end, nullptr);
+    driver.synchronise();
+    driver.elapsed(&ms, begin, end);
+  }
+  const std::chrono::duration<double, std::micro> all = std::chrono::steady_clock::now() - begun;
+  std::sort(took, took + kSections);
+  std::printf("%.0f of %.0f\n", static_cast<double>(took[kSections / 2]) * 1000, all.count() / kSections);
+}
+
 }  // namespace
 
 int main(int count, char** words) {
@@ -116,6 +157,8 @@ int main(int count, char** words) {
       CUdeviceptr address = 0;
       std::printf("%u\n", static_cast<unsigned>(front.allocate(&address, std::strtoull(line + 6, nullptr, 10))));
 #endif
+    } else if (std::strncmp(line, "timed", 5) == 0) {
+      timed(driver);
     } else if (std::strncmp(line, "compute", 7) == 0) {
       std::printf("%u\n", static_cast<unsigned>(compute(driver)));
     } else {

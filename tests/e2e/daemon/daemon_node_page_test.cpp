@@ -91,7 +91,8 @@ TEST_F(NodePage, TellsEveryShareWhatAContextTakes) {
   EXPECT_TRUE(eventually([&] { return daemon_.share("alice").devices.at(0).context_bytes == context; }));
   const auto room = [&](std::uint64_t bytes) {
     static int made = 0;
-    return daemon_.cli().shell("$H share create more" + std::to_string(++made) + " --mem " + std::to_string(bytes) + "B");
+    return daemon_.cli().shell("$H share create more" + std::to_string(++made) + " --mem " + std::to_string(bytes) +
+                               "B");
   };
   EXPECT_TRUE(room(3 * context).out.contains("room for 3 processes: a CUDA context takes"));
   EXPECT_TRUE(room(3 * context - 1).out.contains("room for 2 processes"));
@@ -101,6 +102,19 @@ TEST_F(NodePage, TellsEveryShareWhatAContextTakes) {
   small["HEADGATE_SHARE_DIR"] = daemon_.cli().runtime() + "/shares/more3";
   Program refused({BYPASS_PROGRAM, "libcuda.so.1"}, small);
   EXPECT_EQ(refused.line(), "ready 2") << refused.errors();
+}
+
+// What a share owes it waits for before the record that opens a section, under the daemon as without it. By the same run's times.
+TEST_F(NodePage, WhatAProgramTimesHasNoWaitOfTheGatesInIt) {
+  ASSERT_EQ(daemon_.cli().shell("$H share create tenth --mem 1GiB --compute 10%").status, 0);
+  auto environment = tenant();
+  environment["HEADGATE_SHARE_DIR"] = daemon_.cli().runtime() + "/shares/tenth";
+  Program program({BYPASS_PROGRAM, "libcuda.so.1"}, environment);
+  ASSERT_EQ(program.line(), "ready 0") << program.errors();
+  const std::string told = does(program, "timed");
+  unsigned section_us = 0, each_us = 0;
+  ASSERT_EQ(std::sscanf(told.c_str(), "%u of %u", &section_us, &each_us), 2) << told;
+  EXPECT_LT(2 * section_us, each_us) << told;
 }
 
 TEST_F(NodePage, InAPidNamespaceOfItsOwnAContextIsChargedToo) {

@@ -14,7 +14,8 @@
 //   together COUNT                   one kernel on two GPUs at once
 //   many-streams STREAMS             more streams than anybody needs, in use one after the other, twice
 //   spinning                         a kernel spins; on a line from stdin, launches what it waits for; then some more
-//   queued WHAT COUNT                COUNT launches, timed launches, or copies behind a kernel that waits until all are queued
+//   queued WHAT COUNT                COUNT launches, timed launches, or copies behind a kernel that waits until all are queued;
+//                                    "value" and "host": timed ones behind a wait for a value, or a host function
 //   moving US                        prints "running", launches, and takes and gives back memory meanwhile, until stdin closes
 //   contexts CONTEXTS COUNT          COUNT kernels in each of so many contexts, in turn
 //   copies COUNT BYTES STREAMS        COUNT copies to the GPU, in turn on STREAMS; 0: calls that wait. Prints what a call took
@@ -455,12 +456,19 @@ int queued(const std::string& kind, int count) {
   OK(cuEventCreate, &event, 0);
   for (int i = 0; i < 20; ++i) launch(gpu.us, 50, stream);
   OK(cuStreamSynchronize, stream);
-  launch_flag(gpu.hold, flag, stream);
+  static std::atomic<bool> all_sent{false};
+  constexpr auto kUntilQueued = [](void*) {
+    while (!all_sent.load()) std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  };
+  if (kind == "value") OK(cuStreamWaitValue32_v2, stream, flag, 1, 0);
+  else if (kind == "host") OK(cuLaunchHostFunc, stream, kUntilQueued, nullptr);
+  else launch_flag(gpu.hold, flag, stream);
   for (int i = 0; i < count; ++i) {
     if (kind == "copies") OK(cuMemcpyHtoDAsync_v2, to, from, 4096, stream);
     else launch(gpu.us, 50, stream);
-    if (kind == "timed") OK(cuEventRecord, event, stream);
+    if (kind == "timed" || kind == "value" || kind == "host") OK(cuEventRecord, event, stream);
   }
+  all_sent.store(true);
   OK(cuMemsetD32Async, flag, 1, 1, other);
   OK(cuStreamSynchronize, stream);
   say("end");

@@ -223,7 +223,8 @@ TEST(QueueRoom, IsThePrograms) {
     const char *kind, *count;
     std::uint32_t depth;
   };
-  for (const Case& one : {Case{"launches", "100", 128}, Case{"timed", "50", 128}, Case{"copies", "900", 1024}}) {
+  for (const Case& one : {Case{"launches", "100", 128}, Case{"timed", "50", 128}, Case{"value", "58", 128},
+                          Case{"host", "58", 128}, Case{"copies", "900", 1024}}) {
     SCOPED_TRACE(one.kind);
     Directory directory;
     sim::Profile profile = *sim::find_profile("tiny");

@@ -89,6 +89,8 @@ inline constexpr unsigned long long kGoneStream = ~0ull;  // the id of one that 
 // Then the open one goes on.
 inline constexpr std::uint32_t kMaxBrackets = 32;
 inline constexpr std::uint32_t kMaxBehindStuck = 8;
+// And behind a wait for a value, a host function or a semaphore, which the program itself may have to end.
+inline constexpr std::uint32_t kMaxBehindWait = 2;
 
 struct alignas(64) StreamMeter {
   static constexpr std::uint32_t kClosed = kMaxBrackets;  // unsettled brackets
@@ -116,7 +118,10 @@ struct alignas(64) StreamMeter {
   std::uint64_t finished_launches = 0;   // of all brackets that have ended
   std::uint64_t launches_at_record = 0;  // when the program recorded an event here last
   std::int64_t section_ns = 0;           // what may pass as debt before the program's next record (timed_section.hpp)
-  std::uint32_t thin_brackets = 0;       // in a row; now and then one launch is measured alone
+  // The program has queued a wait, before what is closed from wait_tail on.
+  std::atomic<bool> behind_wait{false};
+  std::atomic<std::uint32_t> wait_tail{0};
+  std::uint32_t thin_brackets = 0;  // in a row; now and then one launch is measured alone
   std::array<Bracket, kClosed> closed{};
   std::atomic<std::uint32_t> head{0}, tail{0};
   // The settler's.

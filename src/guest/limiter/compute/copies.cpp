@@ -17,6 +17,7 @@ struct Copy {
 constexpr std::size_t kPlaces = 256;
 // Nor are more of one stream: two records each, in a queue that the program may fill (bracket.hpp).
 constexpr std::uint32_t kMaxOfStream = 48;
+constexpr std::uint32_t kMaxBehindAWait = 4;  // each takes two places in the driver's queue
 constexpr std::int64_t kFirstRestNs = 20'000, kLongestRestNs = 1'000'000;
 
 struct Copies {
@@ -62,7 +63,8 @@ CopyBracket::CopyBracket(abi::CUstream stream, bool waits) : handle_(stream), wa
   if (copies.under_way.load(std::memory_order_relaxed) == kPlaces) return;
   StreamMeter* const meant = find_stream(stream);
   if (meant == nullptr || meant->context->failed.load()) return;
-  if (meant->timed_copies.load(std::memory_order_relaxed) >= kMaxOfStream) return;
+  const std::uint32_t most = meter.is_behind_wait(*meant) ? kMaxBehindAWait : kMaxOfStream;
+  if (meant->timed_copies.load(std::memory_order_relaxed) >= most) return;
   ContextMeter& context = *meant->context;
   const CurrentContext as(metered.contexts_seen.load(std::memory_order_relaxed) == 1 ? nullptr : context.handle);
   if (meter.take_event(context, start_) && (waits || meter.take_event(context, end_)) &&

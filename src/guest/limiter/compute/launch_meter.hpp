@@ -197,11 +197,25 @@ class LaunchMeter {
   // Whether the open bracket may end: another that follows it records two events more.
   bool has_room(const StreamMeter& stream) const {
     const std::uint32_t head = stream.head.load(std::memory_order_acquire);
-    const std::uint32_t closed = stream.tail.load(std::memory_order_relaxed) - head;
+    const std::uint32_t tail = stream.tail.load(std::memory_order_relaxed);
+    const std::uint32_t closed = tail - head;
+    if (is_behind_wait(stream) && tail - stream.wait_tail >= kMaxBehindWait) return false;
     if (closed < kMaxBehindStuck) return true;
     const std::int64_t oldest_ns = stream.closed[head % StreamMeter::kClosed].opened_ns;
     return closed < StreamMeter::kClosed && port_.now_ns() - oldest_ns < kPatienceNs &&
            stream.context->pace->unknown.load(std::memory_order_relaxed) == 0;
+  }
+
+  // Whether such a wait may still be in the stream's queue: once a bracket behind it has ended, it has.
+  static bool is_behind_wait(const StreamMeter& stream) {
+    return stream.behind_wait.load(std::memory_order_acquire) &&
+           static_cast<std::int32_t>(stream.head.load(std::memory_order_acquire) - stream.wait_tail.load()) <= 0;
+  }
+
+  // The program queues a wait that it may have to end itself. Under the stream's lock, with nothing open.
+  static void waits(StreamMeter& stream) {
+    stream.wait_tail.store(stream.tail.load(std::memory_order_relaxed), std::memory_order_relaxed);
+    stream.behind_wait.store(true, std::memory_order_release);
   }
 
   // Records the end event and hands the bracket to the settler; what it did not use is given back. Where the stream's

@@ -113,6 +113,8 @@ StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMete
     stream.quantum_ns = kQuantumNs;
     stream.last_open_ns = stream.last_end_ns = stream.seen_ns = stream.looks = 0;
     stream.thin_brackets = 0;
+    stream.section_ns = 0;
+    stream.behind_wait.store(false, std::memory_order_relaxed);
     stream.head.store(stream.tail.load());
     if (metered.stream_limit.load() <= i) metered.stream_limit.store(i + 1);
     stream.used.store(true, std::memory_order_release);

@@ -7,6 +7,7 @@
 #include "guest/limiter/compute/turns.hpp"
 #include "guest/limiter/entry/timed_section.hpp"
 #include "guest/limiter/memory/charge.hpp"
+#include "guest/limiter/memory/context_size.hpp"
 #include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/freeze.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
@@ -15,6 +16,7 @@
 #include "guest/limiter/memory/memory_thread.hpp"
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/memory/untold.hpp"
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/node_page.hpp"
@@ -34,6 +36,8 @@ constexpr Reset* kResets[] = {
     users_gpu_page_reset_after_fork,
     ledger::reset_locks_after_fork,
     allocations_reset_after_fork,
+    libraries_reset_after_fork,
+    context_size_reset_after_fork,
     mapped_reset_after_fork,
     pools_reset_after_fork,
     graph_memory_reset_after_fork,

@@ -69,7 +69,13 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     // A paused share wants no turn, and what passes all the same waits for none.
     const bool paused = metered.paused_ns.load(std::memory_order_relaxed) != 0;
     if (paused) turn.leave();
-    const std::int64_t turn_ns = paused ? 0 : turn.wait_ns(stream, est_ns);
+    std::int64_t turn_ns = paused ? 0 : turn.wait_ns(stream, est_ns);
+    // What the program times begins in a turn and ends with it, or a little later (timed_section.hpp).
+    if (turn_ns != 0 && stream.section_ns > 0) {
+      stream.section_ns -= est_ns;
+      turn.leave();
+      turn_ns = 0;
+    }
     std::int64_t wait_ns = paused ? pause_wait_ns(context, asked_ns, est_ns) : turn_ns;
     // With turns of an arbiter's, its gates do this for all shares.
     const bool ranks = on_several_gpus() && turn_ns == 0 && !paused;

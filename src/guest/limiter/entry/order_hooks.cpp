@@ -31,6 +31,12 @@ constexpr Role role_of(std::string_view name) {
   if (name.find("Mem") != std::string_view::npos && name.find("Async") == std::string_view::npos) return Role::wait;
   return Role::order;
 }
+// A command that the program, or another one, may have to end: what is queued behind it may wait for ever for more.
+constexpr bool waits_outside(std::string_view name) {
+  return name.starts_with("cuStreamWaitValue") || name.starts_with("cuStreamBatchMemOp") ||
+         name.starts_with("cuLaunchHostFunc") || name.starts_with("cuStreamAddCallback") ||
+         name.starts_with("cuWaitExternalSemaphores");
+}
 // Through the copy engines; a fill is a kernel.
 constexpr bool copies_bytes(std::string_view name) { return name.starts_with("cuMemcpy"); }
 constexpr bool per_thread_default(std::string_view name) { return name.ends_with("_ptsz") || name.ends_with("_ptds"); }
@@ -43,7 +49,7 @@ struct OrderCall<CUresult(Arguments...)> {
   using Function = CUresult(Arguments...);
   Function* const& slot;
   Role role;
-  bool per_thread, copy = false;
+  bool per_thread, copy = false, waits = false;
 
   static constexpr bool has_stream = (std::is_same_v<Arguments, CUstream> || ...);
 
@@ -68,6 +74,9 @@ struct OrderCall<CUresult(Arguments...)> {
       if (ours && role == Role::record) before_record(event_of(arguments...), stream_of(arguments...));
     }
     if (ours) close(arguments...);
+    if constexpr (has_stream) {
+      if (ours && waits) note_wait(stream_of(arguments...));
+    }
     if (role == Role::destroy) memory_forget_streams();
     if constexpr (std::is_same_v<Function, cuGraphUpload_t>) return uploaded(arguments...);
     else if (ours && copy) return observed(measured(arguments...));
@@ -96,6 +105,13 @@ struct OrderCall<CUresult(Arguments...)> {
     } else {
       close_context();
     }
+  }
+  static void note_wait(CUstream handle) {
+    StreamMeter* const stream = known_stream(handle);
+    if (stream == nullptr) return;
+    stream->lock.lock();
+    meter.waits(*stream);
+    stream->lock.unlock();
   }
   static CUevent event_of(Arguments... arguments) {
     CUevent event = nullptr;
@@ -171,9 +187,10 @@ struct OrderCall<CUresult(Arguments...)> {
 #define HEADGATE_ORDER_lifecycle(...)
 #define HEADGATE_ORDER_pass(...)
 
-#define CU_FN(name, kind, parameters, arguments)                                                             \
-  HEADGATE_ORDER_##kind(HEADGATE_HOOK CUresult name parameters {                                             \
-    constexpr Role role = role_of(#name);                                                                    \
-    return OrderCall<name##_t>{driver.name, role, per_thread_default(#name), copies_bytes(#name)} arguments; \
+#define CU_FN(name, kind, parameters, arguments)                                                  \
+  HEADGATE_ORDER_##kind(HEADGATE_HOOK CUresult name parameters {                                  \
+    constexpr Role role = role_of(#name);                                                         \
+    return OrderCall<name##_t>{driver.name, role, per_thread_default(#name), copies_bytes(#name), \
+                               waits_outside(#name)} arguments;                                   \
   })
 #include "guest/abi/cuda_table.def"

@@ -4,6 +4,7 @@
 #include <utility>
 
 #include "guest/limiter/compute/stream_table.hpp"
+#include "guest/limiter/compute/turns.hpp"
 #include "guest/limiter/memory/allocation_table.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/stream/captures.hpp"
@@ -44,6 +45,21 @@ std::int64_t owed_ns(const StreamMeter& stream, std::int64_t now_ns) {
   return std::max<std::int64_t>({0, kBatchNs - lag_ns, ahead_ns});
 }
 
+// A share without a ceiling owes nothing: in turns only the turn is waited for, and its own work is not.
+bool owes(const ContextMeter& context) {
+  return !arbitrated(context.device) || session.policy->devices[context.device].compute_ceiling_ppm.load(
+                                            std::memory_order_relaxed) < ledger::kWholeGpu;
+}
+
+// How long until the arbiter gives the GPU; the launch takes its part of the turn itself.
+std::int64_t turn_wait_ns(TurnWait& turn, StreamMeter& stream) {
+  stream.lock.lock();
+  const std::int64_t wait_ns = turn.wait_ns(stream, 0);
+  turn.give_back();
+  stream.lock.unlock();
+  return wait_ns;
+}
+
 }  // namespace
 
 void timed_sections_reset_after_fork() { untimed.forget_after_fork(); }
@@ -51,21 +67,26 @@ void timed_sections_reset_after_fork() { untimed.forget_after_fork(); }
 void before_record(CUevent event, CUstream handle) {
   if (!measures_time(event) || any_capture()) return;
   StreamMeter* const stream = known_stream(handle);
-  if (stream == nullptr || stream->context->failed.load() || stream->context->arbitrated) return;
-  if (!begins(*stream)) return;
+  if (stream == nullptr || stream->context->failed.load() || !begins(*stream)) return;
   const ContextMeter& context = *stream->context;
+  TurnWait turn(context.device);
   const auto& gate = session.policy->devices[context.device].gate_epoch;
   const std::int64_t asked_ns = port.now_ns();
   bool closed = false;
   while (metered.paused_ns.load(std::memory_order_relaxed) == 0) {
-    const std::int64_t now_ns = port.now_ns(), wait_ns = owed_ns(*stream, now_ns);
+    // What it owes first: a turn that is used up by waiting is nobody's.
+    turn.look();
+    const std::int64_t now_ns = port.now_ns(), debt_ns = owes(context) ? owed_ns(*stream, now_ns) : 0;
+    const std::int64_t turn_ns = debt_ns == 0 ? turn_wait_ns(turn, *stream) : 0;
+    const std::int64_t wait_ns = std::max(debt_ns, turn_ns);
     const std::int64_t oldest_ns = context.pace->oldest_ns.load(std::memory_order_relaxed);
     const bool stuck = oldest_ns != 0 && now_ns - oldest_ns >= kPatienceNs;
     if (wait_ns == 0 || now_ns - asked_ns >= (stuck ? kPatienceNs : kSectionWaitNs)) break;
     // Waiting is nobody's GPU time.
     if (!closed) close_stream(handle, false);
     closed = true;
-    wait_at_gate(gate, gate.load(), std::min(wait_ns, kLongestSleepNs));
+    if (turn_ns != 0) turn.wait(std::min(wait_ns, kLongestSleepNs));
+    else wait_at_gate(gate, gate.load(), std::min(wait_ns, kLongestSleepNs));
     if (!concerned()) return;
   }
   stream->lock.lock();
