@@ -23,8 +23,9 @@ std::string probe(const Tenant& tenant) {
 
 std::vector<std::string> environment_of(const Tenant& tenant, const std::string& runtime) {
   const std::string tests = LIMITER_TESTS_DIR;
-  const std::string driver = tenant.driver == Driver::simulated
-                                 ? std::string(LIMITER_SIMULATOR)
+  const std::string driver = tenant.driver == Driver::simulated ? std::string(LIMITER_SIMULATOR)
+                             : tenant.driver == Driver::none
+                                 ? tests + "/no-driver"
                                  : tests + (tenant.driver == Driver::quiet ? "/quiet" : "/quiet-old");
   Environment all = tenant.environment;
   all["LD_LIBRARY_PATH"] = driver + ":" + tests;

@@ -15,7 +15,7 @@ struct Outcome {
   std::string err;
 };
 
-enum class Driver { quiet, quiet_old, simulated };
+enum class Driver { quiet, quiet_old, simulated, none };
 
 struct Tenant {
   Environment environment;  // on top of LD_LIBRARY_PATH, LD_PRELOAD and HEADGATE_RUNTIME_DIR

@@ -20,6 +20,7 @@ using namespace headgate::abi;
 
 extern "C" void* helper_next(const char* name);
 extern "C" void* helper_default(const char* name);
+extern "C" unsigned helper_synchronize();
 
 // A program that pretends to run with raised privileges: the limiter asks getauxval, and finds this one first.
 static bool pretend_secure = false;
@@ -348,6 +349,7 @@ int main(int argc, char** argv) {
   if (what == "storm") return storm(std::atoi(argv[2]), std::strtoull(argv[3], nullptr, 10));
   if (what == "timing") return timing();
   if (what == "ready") return only_ready();
+  if (what == "own") return std::printf("own: %u\n", helper_synchronize()) > 0 ? 0 : 1;
   if (what == "secure") return stay_out();
   std::fprintf(
       stderr,

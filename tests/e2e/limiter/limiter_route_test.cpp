@@ -49,6 +49,18 @@ TEST(LookingUp, AFunctionThatTheDriverLacksIsNeverOurs) {
   EXPECT_EQ(outcome.out.find("cuMemAllocAsync: libheadgate.so"), std::string::npos) << outcome.out;
 }
 
+// A stub, or a program's own function under such a name: without us it is what the program calls.
+TEST(Names, AProgramsOwnDefinitionIsCalledWhereThereIsNoDriver) {
+  const Runtime runtime;
+  Tenant tenant;
+  tenant.driver = Driver::none;
+  for (const bool limited : {false, true}) {
+    tenant.limited = limited;
+    const Outcome outcome = runtime.run(tenant, {"own"});
+    EXPECT_EQ(outcome.out, "own: 4242\n") << outcome.err;
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Programs, Roads, testing::Values(false, true),
                          [](const auto& tested) { return tested.param ? "Linked" : "LookingUp"; });
 

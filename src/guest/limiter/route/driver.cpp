@@ -20,6 +20,7 @@ struct Library {
   const char* soname;
   void (*fill)(void* handle);
   std::atomic<bool> filled{false};
+  std::atomic<bool> sought_behind_us{false};
   bare::Object object{};
 };
 
@@ -57,6 +58,9 @@ bool ensure(Library& library, int mode) {
       done = true;
     }
     // The reference is kept: the functions that were found must stay.
+  } else if ((mode & RTLD_NOLOAD) == 0 && !library.sought_behind_us.exchange(true)) {
+    // No driver on this machine: what a program defines itself under a driver's names is what it would have called without us.
+    library.fill(RTLD_NEXT);
   }
   errno = saved;
   return done;
