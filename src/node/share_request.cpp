@@ -4,9 +4,9 @@
 #include <cmath>
 
 #include "base/duration.hpp"
-#include "base/gpu_throughput.hpp"
 #include "base/units.hpp"
 #include "base/whole_number.hpp"
+#include "guest/grant/gpu_throughput.hpp"
 #include "guest/grant/select.hpp"
 #include "guest/grant/size.hpp"
 #include "oci/cdi_names.hpp"

@@ -7,6 +7,7 @@
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
+#include "guest/grant/gpu_throughput.hpp"
 #include "guest/ledger/slot.hpp"
 #include "node/node.hpp"
 #include "node/processes.hpp"

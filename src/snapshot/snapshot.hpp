@@ -76,7 +76,7 @@ struct Gpu {
   std::optional<std::uint64_t> nvlink_rx_bytes, nvlink_tx_bytes;
   std::optional<bool> mig, ecc;
   std::vector<MigInstance> mig_instances;
-  std::optional<double> half_precision_tflops;  // dense FP16, by data sheet or configuration (base/gpu_throughput.hpp)
+  std::optional<double> half_precision_tflops;  // dense FP16, by data sheet or configuration
   std::string compute_mode;                     // default, exclusive process, prohibited; empty: not told
   std::string policy;                           // of the arbiter: fair, priority, off
   // Who says so: the configuration, or a command (`headgate gpu policy`), which outlives the daemon; empty without one.

@@ -5,10 +5,10 @@
 #include <cstring>
 #include <random>
 
-#include "base/gpu_throughput.hpp"
 #include "base/units.hpp"
 #include "cli/term/output.hpp"
 #include "cli/view/names.hpp"
+#include "guest/grant/gpu_throughput.hpp"
 #include "guest/grant/select.hpp"
 
 namespace headgate::cli {
@@ -30,15 +30,19 @@ std::vector<grant::Candidate> candidates(const install::Gpus& gpus) {
   return all;
 }
 
+Error refused_variable(const grant::Refusal& refusal) {
+  std::array<char, 512> line{};
+  grant::describe(refusal, line);
+  return {ErrorCode::usage, std::string("the environment variable ") + line.data(), "correct it, or unset it"};
+}
+
 // The environment's own grants, by index into gpus.list (of which a process sees at most kMaxDevices).
 Result<grant::Grant> environment_grant(const char* const* environment, const install::Gpus& gpus) {
   std::vector<std::string_view> uuids;
   for (const snapshot::Gpu& gpu : gpus.list) uuids.push_back(gpu.uuid);
-  const grant::Reading reading = grant::read_environment(environment, uuids);
+  const grant::Reading reading = grant::read_environment(environment, uuids, uuids);
   if (!reading.refusal) return reading.grant;
-  std::array<char, 512> line{};
-  grant::describe(reading.refusal, line);
-  return fail(ErrorCode::usage, std::string("the environment variable ") + line.data(), "correct it, or unset it");
+  return std::unexpected(refused_variable(reading.refusal));
 }
 
 const ledger::DeviceGrant* device_of(const std::optional<ledger::ShareGrant>& held, const std::string& uuid) {
@@ -50,17 +54,19 @@ const ledger::DeviceGrant* device_of(const std::optional<ledger::ShareGrant>& he
 }
 
 // The first that was said: option, environment, the existing share, configuration.
-Result<std::uint64_t> memory_for(const RunRequest& request, const grant::DeviceGrant& env,
-                                 const ledger::DeviceGrant* held, const snapshot::Gpu& gpu) {
+Result<grant::MemorySplit> memory_for(const RunRequest& request, const grant::DeviceGrant& env,
+                                      const ledger::DeviceGrant* held, const snapshot::Gpu& gpu) {
   std::optional<grant::Memory> memory;
   std::string said_by = request.memory_text;
   if (request.memory && !request.memory_is_default) memory = request.memory;
   else if (env.memory.said())
     memory = env.memory, said_by = "the environment variable " + quoted_entry(env.memory_entry);
-  else if (held != nullptr) return held->memory_limit_bytes;
+  else if (held != nullptr) return grant::MemorySplit{held->memory_limit_bytes, 0};
   else if (request.memory) memory = request.memory;
-  if (!memory) return ledger::kNoMemoryLimit;
-  const std::uint64_t bytes = memory->on(gpu.memory_total_bytes);
+  if (!memory) return grant::MemorySplit{ledger::kNoMemoryLimit, 0};
+  const grant::MemorySplit split =
+      grant::split_memory({.memory = *memory, .oversubscribe_ppm = env.oversubscribe_ppm}, gpu.memory_total_bytes);
+  const std::uint64_t bytes = split.card_bytes;
   if (bytes > gpu.memory_total_bytes) {
     return fail(ErrorCode::no_capacity,
                 said_by + " is more than GPU " + std::to_string(gpu.index) + " (" + short_model(gpu.model) +
@@ -70,13 +76,14 @@ Result<std::uint64_t> memory_for(const RunRequest& request, const grant::DeviceG
   if (bytes == 0)
     return fail(ErrorCode::usage, said_by + " is less than one byte of GPU " + std::to_string(gpu.index),
                 accepted(grant::accepted_memory(grant::Dialect::headgate)));
-  return bytes;
+  return split;
 }
 
 std::uint64_t host_memory_for(const RunRequest& request, const grant::DeviceGrant& env, const ledger::DeviceGrant* held,
-                              const snapshot::Gpu& gpu) {
+                              const snapshot::Gpu& gpu, const grant::MemorySplit& split) {
   if (request.host_memory) return request.host_memory->on(gpu.memory_total_bytes);
   if (env.host_memory.said()) return env.host_memory.on(gpu.memory_total_bytes);
+  if (split.host_bytes != 0) return split.host_bytes;
   return held != nullptr ? held->host_limit_bytes : 0;
 }
 
@@ -103,6 +110,8 @@ Result<std::uint32_t> ceiling_for(const RunRequest& request, const grant::Device
   if (request.compute_tflops && !request.compute_is_default)
     return part_of_card("--compute", *request.compute_tflops, gpu, request.cards);
   if (request.compute_ppm && !request.compute_is_default) return *request.compute_ppm;
+  if (env.ceiling_megaflops != 0)
+    return part_of_card("HEADGATE_COMPUTE", static_cast<double>(env.ceiling_megaflops) / 1e6, gpu, request.cards);
   if (env.ceiling_ppm != 0) return env.ceiling_ppm;
   if (held != nullptr) return held->compute_ceiling_ppm;
   if (request.compute_tflops) return part_of_card("defaults.compute", *request.compute_tflops, gpu, request.cards);
@@ -119,6 +128,9 @@ Result<std::uint32_t> burst_for(const RunRequest& request, const grant::DeviceGr
                     percent_text(ceiling_ppm),
                 "a burst is what the share may use while no other works: ask for more than --compute, or leave it out");
   }
+  // A hard limit may be said elsewhere than in the environment.
+  if (env.soft_ppm != 0 && ceiling_ppm == ledger::kWholeGpu)
+    if (const grant::Refusal refusal = grant::check_burst(env)) return std::unexpected(refused_variable(refusal));
   if (env.soft_ppm > ceiling_ppm) return env.soft_ppm;
   return held != nullptr && held->compute_ceiling_ppm == ceiling_ppm ? held->compute_burst_ppm : 0;
 }
@@ -205,8 +217,10 @@ Result<ledger::ShareGrant> make_grant(const RunRequest& request, const install::
     const ledger::DeviceGrant* before = device_of(held, gpu.uuid);
     ledger::DeviceGrant& device = grant.devices[grant.device_count++];
     std::strncpy(device.uuid, gpu.uuid.c_str(), sizeof device.uuid - 1);
-    device.memory_limit_bytes = TRY(memory_for(request, said, before, gpu));
-    device.host_limit_bytes = host_memory_for(request, said, before, gpu);
+    const grant::MemorySplit memory = TRY(memory_for(request, said, before, gpu));
+    device.memory_limit_bytes = memory.card_bytes;
+    device.host_limit_bytes = host_memory_for(request, said, before, gpu, memory);
+    device.oversubscribed = memory.host_bytes != 0 || (before != nullptr && before->oversubscribed);
     device.compute_ceiling_ppm = TRY(ceiling_for(request, said, before, gpu));
     device.compute_burst_ppm = TRY(burst_for(request, said, before, device.compute_ceiling_ppm));
   }

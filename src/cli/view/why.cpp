@@ -56,6 +56,13 @@ std::string changed_limit_text(const snapshot::ShareDevice& device) {
              : "    since then the limit was taken away";
 }
 
+// What stands in for the GPU's memory past the limit.
+std::string host_text(const snapshot::ShareDevice& device) {
+  if (device.host_limit_bytes == 0) return {};
+  return "  host memory: " + bytes_text(device.host_used_bytes) + " of " + bytes_text(device.host_limit_bytes) +
+         " stand in for the GPU's, past the limit or what the card has\n";
+}
+
 std::string refusal_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
   if (!device.last_refusal)
     return "  memory: nothing was refused; " + bytes_text(device.memory_used_bytes) + " in use" +
@@ -363,7 +370,7 @@ std::string why_text(const NodeSnapshot& snapshot, const std::vector<snapshot::S
       if (share.state.starts_with("paused"))
         text += "  it is paused: its launches wait\n    what helps: headgate share resume " + share.name + "\n";
       text += found_text(snapshot, share) + frozen_text(share, device) + gone_gpu_text(snapshot, device) +
-              xid_text(snapshot, device) + refusal_text(snapshot, device) +
+              xid_text(snapshot, device) + refusal_text(snapshot, device) + host_text(device) +
               waiting_allocation_text(snapshot, share, device.uuid) + throttle_text(share, device) +
               promise_text(share, device) + mps_text(snapshot, device);
     }

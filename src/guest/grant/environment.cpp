@@ -1,5 +1,6 @@
 #include "guest/grant/environment.hpp"
 
+#include "guest/grant/card_table.hpp"
 #include "guest/grant/device_map.hpp"
 #include "guest/grant/text.hpp"
 
@@ -56,6 +57,14 @@ bool is_uuid(std::string_view text) {
   return true;
 }
 
+constexpr bool member_is_flops(std::uint64_t DeviceGrant::* member) {
+  return member == &DeviceGrant::ceiling_megaflops;
+}
+template <typename Member>
+constexpr bool member_is_flops(Member) {
+  return false;
+}
+
 // Millionths; ratios of 1 to 1000.
 Parsed<std::uint32_t> parse_ratio(std::string_view text) {
   if (trimmed(text).empty()) return {.fault = Fault::empty};
@@ -80,7 +89,8 @@ Parsed<std::uint32_t> parse_ratio(std::string_view text) {
 
 class Reader {
  public:
-  explicit Reader(std::span<const std::string_view> visible) : visible_(visible) {
+  Reader(std::span<const std::string_view> visible, std::span<const std::string_view> present)
+      : visible_(visible), present_(present) {
     reading_.grant.device_count =
         static_cast<std::uint32_t>(visible.size() < kMaxDevices ? visible.size() : kMaxDevices);
     for (auto& ranks : rank_) {
@@ -92,7 +102,7 @@ class Reader {
     each(envp, &Reader::note_uuids);
     each(envp, &Reader::apply);
     for (auto& device : reading_.grant.devices) {
-      if (device.soft_ppm <= device.ceiling_ppm) device.soft_ppm = 0;
+      if (device.ceiling_megaflops == 0 && device.soft_ppm <= device.ceiling_ppm) device.soft_ppm = 0;
     }
     return reading_;
   }
@@ -169,6 +179,18 @@ class Reader {
     return index < kMaxDevices && !listed_[index].empty() ? visible_position(listed_[index]) : kNoIndex;
   }
 
+  // Of an index that means no visible device: whether no GPU is meant at all.
+  bool is_absent(std::uint32_t index) const {
+    if (present_.empty()) return false;
+    if (!has_list_) return index >= present_.size();
+    return index >= kMaxDevices || listed_[index].empty() || is_absent(listed_[index]);
+  }
+  bool is_absent(std::string_view uuid) const {
+    for (const std::string_view each : present_)
+      if (same_ignoring_case(each, uuid)) return false;
+    return !present_.empty();
+  }
+
   template <typename Value>
   void put(std::uint32_t device, Field field, const Setting& setting, Value DeviceGrant::* member, Value value) {
     const std::uint32_t rank = rank_of(setting);
@@ -177,6 +199,12 @@ class Reader {
     DeviceGrant& granted = reading_.grant.devices[device];
     granted.*member = value;
     if (field == kMemory) granted.memory_entry = setting.name.data();
+    if (field == kSoft) granted.soft_entry = setting.name.data();
+    if (field != kCeiling) return;
+    granted.ceiling_entry = setting.name.data();
+    const bool flops = member_is_flops(member);
+    if (!flops) granted.ceiling_megaflops = 0;
+    else granted.ceiling_ppm = 0;
   }
 
   // One value for the device of the suffix, or for all visible devices.
@@ -187,6 +215,7 @@ class Reader {
     if (setting.index != kNoIndex) {
       const std::uint32_t device = device_at(setting.index);
       if (device != kNoIndex) put(device, field, setting, member, parsed.value);
+      else if (is_absent(setting.index)) refuse(setting, Fault::no_such_gpu);
       return;
     }
     for (std::uint32_t i = 0; i < reading_.grant.device_count; ++i) put(i, field, setting, member, parsed.value);
@@ -204,6 +233,11 @@ class Reader {
 
   void grant_compute(const Setting& setting, Field field, std::uint32_t DeviceGrant::* member) {
     if (setting.row->syntax == Syntax::percent_map) return grant_map(setting);
+    if (setting.row->syntax == Syntax::compute && field == kCeiling && ends_in_flops(trimmed(setting.value))) {
+      const std::uint64_t megaflops = parse_megaflops(trimmed(setting.value));
+      return grant(setting, field, &DeviceGrant::ceiling_megaflops,
+                   Parsed<std::uint64_t>{megaflops, megaflops == 0 ? Fault::junk : Fault::none});
+    }
     const auto dialect = setting.row->syntax == Syntax::compute ? Dialect::headgate : Dialect::bare_percent;
     grant(setting, field, member, parse_compute(setting.value, dialect));
   }
@@ -226,9 +260,17 @@ class Reader {
   bool grant_map_entry(const Setting& setting, const DeviceMap::Entry& entry) {
     std::uint64_t index = 0;
     std::uint32_t device = kNoIndex;
-    if (whole_number(entry.key, kNoIndex, index)) device = device_at(static_cast<std::uint32_t>(index));
-    else if (is_uuid(entry.key)) device = visible_position(entry.key);
-    else return refuse(setting, Fault::junk), false;
+    bool absent = false;
+    if (whole_number(entry.key, kNoIndex, index)) {
+      device = device_at(static_cast<std::uint32_t>(index));
+      absent = device == kNoIndex && is_absent(static_cast<std::uint32_t>(index));
+    } else if (is_uuid(entry.key)) {
+      device = visible_position(entry.key);
+      absent = device == kNoIndex && is_absent(entry.key);
+    } else {
+      return refuse(setting, Fault::junk), false;
+    }
+    if (absent) return refuse(setting, Fault::no_such_gpu), false;
     const Setting indexed{setting.row, 0, setting.name, setting.value};  // an entry ranks as a name with a suffix does
     reading_.grant.asks = true;
     if (setting.row->syntax == Syntax::memory_map) {
@@ -253,7 +295,8 @@ class Reader {
 
   void set_log(const Setting& setting) {
     static constexpr std::string_view kWords[] = {"off", "error", "warn", "info", "debug"};
-    // Each level of the other limiters prints what the levels below it print; their "fatal" adds nothing here.
+    // Each level of the other limiters prints what the levels below it print. LOGGER_LEVEL begins with infos, then adds errors,
+    // warnings, fatal errors (its default), "verbose" and details. Errors are never hidden here.
     static constexpr LogLevel kSeed[] = {LogLevel::error, LogLevel::error, LogLevel::warn,
                                          LogLevel::warn,  LogLevel::info,  LogLevel::debug};
     static constexpr LogLevel kHami[] = {LogLevel::error, LogLevel::error, LogLevel::warn, LogLevel::info,
@@ -273,6 +316,7 @@ class Reader {
     if (rank_of(setting) >= log_rank_) return;
     log_rank_ = rank_of(setting);
     reading_.grant.log = static_cast<LogLevel>(level);
+    reading_.grant.log_infos = setting.row->syntax == Syntax::log_seed;
     reading_.grant.log_said = true;
   }
 
@@ -338,7 +382,7 @@ class Reader {
     }
   }
 
-  std::span<const std::string_view> visible_;
+  std::span<const std::string_view> visible_, present_;
   Reading reading_;
   std::uint32_t rank_[kMaxDevices][kFields];
   std::uint32_t log_rank_ = kUnset;
@@ -365,22 +409,59 @@ void append_decimal(std::span<char> out, std::size_t& length, std::uint64_t valu
 
 }  // namespace
 
+namespace {
+
+Refusal refusal_of(const char* written, Fault fault) {
+  const std::string_view entry(written);
+  const std::size_t equals = position(entry, '=');
+  const Setting setting = known(first(entry, equals), from(entry, equals + 1));
+  return {fault, setting.name, setting.value, accepted(setting.row->syntax)};
+}
+
+}  // namespace
+
+Refusal resolve_flops(DeviceGrant& device, std::string_view model) {
+  if (device.ceiling_megaflops == 0) return {};
+  const std::uint64_t card = gflops_of(model) * 1'000ull;
+  if (card == 0) return refusal_of(device.ceiling_entry, Fault::unknown_card);
+  if (device.ceiling_megaflops > card) return refusal_of(device.ceiling_entry, Fault::out_of_range);
+  const std::uint64_t ppm = device.ceiling_megaflops * kWholePpm / card;
+  if (ppm == 0) return refusal_of(device.ceiling_entry, Fault::zero);
+  device.ceiling_ppm = static_cast<std::uint32_t>(ppm);
+  device.ceiling_megaflops = 0;
+  if (device.soft_ppm <= device.ceiling_ppm) device.soft_ppm = 0;
+  return {};
+}
+
+Refusal check_burst(const DeviceGrant& device) {
+  const bool hard = device.ceiling_ppm != 0 || device.ceiling_megaflops != 0;
+  return device.soft_ppm == 0 || hard ? Refusal{} : refusal_of(device.soft_entry, Fault::without_hard);
+}
+
+MemorySplit split_memory(const DeviceGrant& device, std::uint64_t card_bytes) {
+  const std::uint64_t limit = device.memory.on(card_bytes);
+  std::uint64_t on_card = limit;
+  if (device.oversubscribe_ppm > kWholePpm)
+    on_card = limit / device.oversubscribe_ppm * kWholePpm +
+              limit % device.oversubscribe_ppm * kWholePpm / device.oversubscribe_ppm;
+  if (device.oversubscribe_ppm != 0 && card_bytes != 0 && on_card > card_bytes) on_card = card_bytes;
+  return {on_card, limit - on_card};
+}
+
 Refusal check_memory(const DeviceGrant& device, std::uint64_t card_bytes) {
   const std::uint64_t bytes = device.memory.on(card_bytes);
   Fault fault = Fault::none;
   if (device.memory.said() && bytes == 0) fault = Fault::zero;
-  if (card_bytes != 0 && bytes > card_bytes) fault = Fault::over_card;
+  if (card_bytes != 0 && bytes > card_bytes && device.oversubscribe_ppm == 0) fault = Fault::over_card;
   if (fault == Fault::none) return {};
-  const std::string_view entry(device.memory_entry);
-  const std::size_t equals = position(entry, '=');
-  const Setting setting = known(first(entry, equals), from(entry, equals + 1));
-  Refusal refusal{fault, setting.name, setting.value, accepted(setting.row->syntax)};
+  Refusal refusal = refusal_of(device.memory_entry, fault);
   if (fault == Fault::over_card) refusal.card_bytes = card_bytes;
   return refusal;
 }
 
-Reading read_environment(const char* const* envp, std::span<const std::string_view> visible_uuids) {
-  return Reader(visible_uuids).read(envp);
+Reading read_environment(const char* const* envp, std::span<const std::string_view> visible_uuids,
+                         std::span<const std::string_view> present) {
+  return Reader(visible_uuids, present).read(envp);
 }
 
 std::size_t describe(const Refusal& refusal, std::span<char> out) {

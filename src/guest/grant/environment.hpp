@@ -48,7 +48,7 @@ enum class Meaning : std::uint8_t {
 enum class Syntax : std::uint8_t {
   memory,          // parse_memory, Dialect::headgate
   foreign_memory,  // parse_memory, Dialect::bare_bytes
-  compute,         // parse_compute, Dialect::headgate
+  compute,         // parse_compute, Dialect::headgate; or FLOPS (card_table.hpp)
   percent,         // parse_compute, Dialect::bare_percent
   memory_map,      // {"GPU-...": 8589934592, "1": "3g"}
   percent_map,     // {"GPU-...": 50, "1": 25}
@@ -89,6 +89,9 @@ struct DeviceGrant {
   const char* memory_entry = nullptr;   // the NAME=VALUE of the environment that said it
   Memory host_memory;                   // past the limit; said() is false where none was asked for
   std::uint32_t ceiling_ppm = 0;        // 0: none asked for
+  std::uint64_t ceiling_megaflops = 0;  // instead of ceiling_ppm, which resolve_flops() fills; 0: it was said as a part
+  const char* ceiling_entry = nullptr;  // as memory_entry
+  const char* soft_entry = nullptr;
   std::uint32_t soft_ppm = 0;           // 0: none, or not above the ceiling
   std::uint32_t oversubscribe_ppm = 0;  // 0: not asked for; kWholePpm: asked for without a ratio
 
@@ -102,6 +105,7 @@ struct Grant {
   bool opted_out = false;    // HEADGATE_DISABLE, CUDA_DISABLE_CONTROL, DISABLE_VGPU_CONTROL; a policy may forbid it
   bool compute_off = false;  // GPU_CORE_UTILIZATION_POLICY=disable
   bool log_said = false;
+  bool log_infos = false;  // LOGGER_LEVEL shows them at every level
   bool fail_closed = false;
   bool low_priority = false;
   LogLevel log = LogLevel::error;
@@ -127,7 +131,23 @@ struct Reading {
 
 // Reads NAME=VALUE strings, null-terminated as environ is. visible_uuids: the devices this process can see, in its
 // order, at most kMaxDevices counted. Where one name occurs twice the first counts, as for getenv().
-[[nodiscard]] Reading read_environment(const char* const* envp, std::span<const std::string_view> visible_uuids);
+// `present`: all GPUs of the machine or container, which may be more; a limit that names none of them is refused, one that names
+// a hidden one is not this process's. Empty: nobody knows, and none is refused for that.
+[[nodiscard]] Reading read_environment(const char* const* envp, std::span<const std::string_view> visible_uuids,
+                                       std::span<const std::string_view> present = {});
+
+// Of a device that was said FLOPS: the part of a card of that model, as NVML names it. Refused: a model in no table, and more than the
+// card has.
+[[nodiscard]] Refusal resolve_flops(DeviceGrant& device, std::string_view model);
+// Refused: a burst or soft limit with no hard limit on that device. Where none is said elsewhere either.
+[[nodiscard]] Refusal check_burst(const DeviceGrant& device);
+
+// What of a memory limit lies on a card of so many bytes, and what past it in host memory: all on the card unless the limit is
+// oversubscribed, by a ratio or by as much as the card has not.
+struct MemorySplit {
+  std::uint64_t card_bytes = 0, host_bytes = 0;
+};
+[[nodiscard]] MemorySplit split_memory(const DeviceGrant& device, std::uint64_t card_bytes);
 
 // Whether a card of `card_bytes` (0: not known) can keep the memory limit that was said for it. Refused: more than the card
 // has, which would be no limit at all, and a percentage that comes to less than one byte.

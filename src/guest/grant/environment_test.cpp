@@ -102,6 +102,94 @@ TEST(Environment, SoftLimitsCountOnlyAboveTheHardOne) {
   EXPECT_EQ(good({"CUDA_CORE_LIMIT=30", "CUDA_CORE_SOFT_LIMIT=20"}).devices[0].soft_ppm, 0u);
 }
 
+std::string refusal_of(const Refusal& refusal) {
+  char line[512];
+  return refusal ? std::string(line, describe(refusal, line)) : "";
+}
+
+TEST(Environment, ABurstWithoutAHardLimitIsRefusedByItsName) {
+  for (const char* name : {"CUDA_CORE_SOFT_LIMIT", "CUDA_CORE_SOFT_LIMIT_0", "HEADGATE_BURST"}) {
+    const Grant grant = good({std::string(name) + "=80%"});
+    EXPECT_TRUE(refusal_of(check_burst(grant.devices[0])).starts_with(std::string(name) + "='80%' has no hard limit"))
+        << refusal_of(check_burst(grant.devices[0]));
+  }
+  EXPECT_FALSE(check_burst(good({"HEADGATE_BURST=80%", "CUDA_CORE_LIMIT=30"}).devices[0]));
+  EXPECT_FALSE(check_burst(good({"HEADGATE_BURST=80%", "HEADGATE_COMPUTE=40TFLOPS"}).devices[0]));
+}
+
+TEST(Environment, ALimitOfAGpuThatIsNotHereIsRefusedByItsName) {
+  const std::vector<std::string_view> one = {"GPU-aaaa-0"}, both = {"GPU-aaaa-0", "GPU-bbbb-1"};
+  const auto refused = [&](const std::vector<std::string>& entries, const std::vector<std::string_view>& present) {
+    std::vector<const char*> environment;
+    for (const std::string& entry : entries) environment.push_back(entry.c_str());
+    environment.push_back(nullptr);
+    const Reading reading = read_environment(environment.data(), one, present);
+    return refusal_of(reading.refusal);
+  };
+  for (const char* name : {"HEADGATE_MEM_1", "HEADGATE_COMPUTE_1", "CUDA_MEM_LIMIT_1", "CUDA_CORE_LIMIT_1"}) {
+    const std::string value = std::string_view(name).find("MEM") == std::string_view::npos ? "30%" : "1g";
+    const std::vector<std::string> entry = {std::string(name) + "=" + value};
+    EXPECT_TRUE(
+        refused(entry, one)
+            .starts_with(entry[0].substr(0, entry[0].find('=')) + "='" + value + "' is for a GPU that is not here"))
+        << refused(entry, one);
+    EXPECT_EQ(refused(entry, both), "") << "hidden from this process";
+    EXPECT_EQ(refused(entry, {}), "") << "nobody knows";
+  }
+  for (const char* json : {R"({"GPU-cccc-2": 1024})", R"({"7": 1024})"})
+    EXPECT_TRUE(refused({std::string("TENSOR_FUSION_CUDA_MEM_LIMIT=") + json}, both)
+                    .starts_with("TENSOR_FUSION_CUDA_MEM_LIMIT='"))
+        << json;
+  EXPECT_EQ(refused({R"(TENSOR_FUSION_CUDA_MEM_LIMIT={"GPU-BBBB-1": 1024})"}, both), "");
+  EXPECT_NE(refused({"CUDA_MEM_LIMIT_1=1g", "GPU_DEVICES_UUID=GPU-aaaa-0,GPU-cccc-2"}, both), "");
+  EXPECT_NE(refused({"CUDA_MEM_LIMIT_2=1g", "GPU_DEVICES_UUID=GPU-aaaa-0"}, both), "");
+}
+
+TEST(Environment, ComputeMayBeSaidInFlopsInAnyCase) {
+  for (const char* text : {"494.5TFLOPS", "494500gflops", "0.4945PFlops"}) {
+    DeviceGrant device = good({std::string("HEADGATE_COMPUTE=") + text}).devices[0];
+    EXPECT_FALSE(resolve_flops(device, "NVIDIA H200"));
+    EXPECT_EQ(device.ceiling_ppm, 500'000u) << text;
+  }
+  EXPECT_EQ(good({"HEADGATE_COMPUTE=500M"}).devices[0].ceiling_ppm, 500'000u);
+  EXPECT_EQ(good({"HEADGATE_COMPUTE=40TFLOPS", "HEADGATE_COMPUTE_0=25%"}).devices[0].ceiling_megaflops, 0u);
+  DeviceGrant device = good({"HEADGATE_COMPUTE=40TFLOPS"}).devices[0];
+  EXPECT_TRUE(refusal_of(resolve_flops(device, "NVIDIA Z1")).starts_with("HEADGATE_COMPUTE='40TFLOPS' is for a card"));
+  EXPECT_TRUE(refusal_of(resolve_flops(device, "NVIDIA A2")).starts_with("HEADGATE_COMPUTE='40TFLOPS' is more than"));
+  EXPECT_TRUE(Env({"HEADGATE_COMPUTE=xTFLOPS"}).read().refusal);
+}
+
+TEST(Environment, OversubscribedMemoryLiesOnTheCardAsFarAsItIsTheCards) {
+  const auto split = [](const std::vector<std::string>& entries, std::uint64_t card) {
+    const DeviceGrant device = good(entries).devices[0];
+    EXPECT_FALSE(check_memory(device, card));
+    const MemorySplit memory = split_memory(device, card);
+    return std::pair(memory.card_bytes, memory.host_bytes);
+  };
+  using Pair = std::pair<std::uint64_t, std::uint64_t>;
+  for (const char* flag : {"CUDA_MEMORY_OVERSUBSCRIBE=true", "CUDA_OVERSUBSCRIBE=1", "CUDA_MEM_OVERSOLD=TRUE"}) {
+    EXPECT_EQ(split({flag, "CUDA_MEM_LIMIT=24g"}, 16 * kGi), Pair(16 * kGi, 8 * kGi)) << flag;
+    EXPECT_EQ(split({flag, "CUDA_MEM_LIMIT=4g"}, 16 * kGi), Pair(4 * kGi, 0)) << flag;
+  }
+  for (const char* ratio : {"CUDA_MEMORY_RATIO=2", "CUDA_MEM_RATIO=2", "CUDA_MEMORY_OVERSUBSCRIBE=2"}) {
+    EXPECT_EQ(split({ratio, "CUDA_MEM_LIMIT=4g"}, 16 * kGi), Pair(2 * kGi, 2 * kGi)) << ratio;
+    EXPECT_EQ(split({ratio, "CUDA_MEM_LIMIT=40g"}, 16 * kGi), Pair(16 * kGi, 24 * kGi)) << ratio;
+  }
+  EXPECT_TRUE(check_memory(good({"CUDA_OVERSUBSCRIBE=false", "CUDA_MEM_LIMIT=24g"}).devices[0], 16 * kGi));
+}
+
+// 0 infos, 1 errors, 2 warnings, 3 fatal errors, 4 verbose, 5 details: each with those before it.
+TEST(Environment, LoggerLevelShowsWhatItsMakersTableSays) {
+  const LogLevel levels[] = {LogLevel::error, LogLevel::error, LogLevel::warn,
+                             LogLevel::warn,  LogLevel::info,  LogLevel::debug};
+  for (int i = 0; i < 6; ++i) {
+    const Grant grant = good({"LOGGER_LEVEL=" + std::to_string(i)});
+    EXPECT_TRUE(grant.log_infos) << i;
+    EXPECT_EQ(grant.log, levels[i]) << i;
+  }
+  EXPECT_FALSE(good({"HEADGATE_LOG=warn", "LOGGER_LEVEL=0"}).log_infos) << "ours wins";
+}
+
 TEST(Environment, JsonMapsNameCardsByUuidInAnyCaseOrByIndex) {
   const Grant grant = good({R"(TENSOR_FUSION_CUDA_MEM_LIMIT={"gpu-BBBB-1": 8589934592, "0" : "3g"})",
                             R"(TENSOR_FUSION_CUDA_UP_LIMIT={ "1":50 })"});

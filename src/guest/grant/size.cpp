@@ -99,7 +99,7 @@ std::uint64_t unit_bytes(std::string_view unit) {
 std::uint64_t unit_ppm(std::string_view unit, Dialect dialect) {
   if (unit == "%") return 10'000;
   if (dialect == Dialect::bare_percent) return unit.empty() ? 10'000 : 0;
-  if (unit == "m") return 1'000;
+  if (same_ignoring_case(unit, "m")) return 1'000;
   return unit.empty() ? kWholePpm : 0;
 }
 
@@ -172,6 +172,9 @@ std::string_view describe(Fault fault) {
     case Fault::overflow: return "is too large";
     case Fault::out_of_range: return "is more than a whole GPU";
     case Fault::over_card: return "is more than the card has";
+    case Fault::no_such_gpu: return "is for a GPU that is not here";
+    case Fault::without_hard: return "has no hard limit beside it that it could be above";
+    case Fault::unknown_card: return "is for a card whose TFLOPS are not known";
   }
   return "is not understood";
 }

@@ -19,6 +19,9 @@ enum class Fault : std::uint8_t {
   overflow,      // does not fit 64 bits
   out_of_range,  // more than a whole card or GPU
   over_card,     // more bytes than the card that it is for has
+  no_such_gpu,   // it is for a GPU that is not here
+  without_hard,  // a burst or soft limit without a limit that it could be above
+  unknown_card,  // TFLOPS of a card that is in no table
 };
 
 template <typename T>

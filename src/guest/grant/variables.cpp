@@ -66,7 +66,7 @@ std::string_view accepted(Syntax syntax) {
   switch (syntax) {
     case Syntax::memory: return accepted_memory(Dialect::headgate);
     case Syntax::foreign_memory: return accepted_memory(Dialect::bare_bytes);
-    case Syntax::compute: return accepted_compute(Dialect::headgate);
+    case Syntax::compute: return "50%, 0.5, 500m or 40TFLOPS: more than 0, at most one GPU";
     case Syntax::percent: return accepted_compute(Dialect::bare_percent);
     case Syntax::memory_map: return R"(a JSON map from UUID or index to bytes, such as {"GPU-9c2f...": 8589934592})";
     case Syntax::percent_map: return R"(a JSON map from UUID or index to percent from 1 to 100, such as {"0": 50})";

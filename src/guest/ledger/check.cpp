@@ -121,6 +121,7 @@ ShareGrant copy_of(const PolicyPage& policy) {
     std::memcpy(to.uuid, from.uuid, sizeof to.uuid);
     to.memory_limit_bytes = from.memory_limit_bytes.load(std::memory_order_relaxed);
     to.host_limit_bytes = from.host_limit_bytes.load(std::memory_order_relaxed);
+    to.oversubscribed = from.oversubscribed.load(std::memory_order_relaxed) != 0;
     to.compute_ceiling_ppm = from.compute_ceiling_ppm.load(std::memory_order_relaxed);
     to.compute_burst_ppm = from.compute_burst_ppm.load(std::memory_order_relaxed);
     to.compute_guarantee_ppm = from.compute_guarantee_ppm.load(std::memory_order_relaxed);

@@ -101,7 +101,10 @@ PageFault open_in_base(const char* base, const char* name, mode_t forbidden, boo
   // The base may be a directory that the user chose: others may look into it, but not write.
   PageFault bad = open_directory(AT_FDCWD, base, S_IWGRP | S_IWOTH, make, root);
   if (!bad) bad = open_directory(root.get(), name, forbidden, make, out);
-  return bad.error == PageError::not_found ? fault(PageError::no_runtime_directory, base) : bad;
+  if (bad.error != PageError::not_found) return bad;
+  bad = fault(PageError::no_runtime_directory, base);
+  bad.found = root.valid() ? 1 : 0;  // it is there, and has no shares
+  return bad;
 }
 
 }  // namespace
@@ -134,9 +137,9 @@ PageFault regular_file_size(int fd, const char* name, std::size_t& bytes) {
 
 bool says_closed(const char* path) {
   const Descriptor directory(::open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC | O_PATH));
-  const Descriptor file(
-      directory.valid() ? ::openat(directory.get(), kFailPolicyFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
-                        : -1);
+  const Descriptor file(directory.valid()
+                            ? ::openat(directory.get(), kFailPolicyFile, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK)
+                            : -1);
   constexpr std::string_view kClosed = "closed";
   char text[kClosed.size()];
   return file.valid() && ::read(file.get(), text, sizeof text) == static_cast<ssize_t>(sizeof text) &&

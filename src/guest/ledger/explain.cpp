@@ -145,9 +145,10 @@ void explain_directory(const PageFault& fault, const char* base, Writer& out) {
       out.text(" cannot be made: the directory above it does not exist; make it, or set HEADGATE_RUNTIME_DIR");
       break;
     case PageError::no_runtime_directory:
-      out.text(
-          " does not exist, so it holds no share: headgate run makes both; if shares were made elsewhere, set "
-          "HEADGATE_RUNTIME_DIR to that place");
+      out.text(fault.found != 0 ? " has no directory 'shares' in it" : " does not exist")
+          .text(
+              ", so it holds no share: headgate run makes both; if shares were made elsewhere, set "
+              "HEADGATE_RUNTIME_DIR to that place");
       break;
     case PageError::foreign_owner:
       out.text(" belongs to uid ")

@@ -56,6 +56,10 @@ const struct {
     {with_errno(ENAMETOOLONG), "\"usage\" is too long a path; set HEADGATE_RUNTIME_DIR to a directory of your own"},
     {fault(PageError::no_directory, "/no/such"),
      "\"/no/such\" cannot be made: the directory above it does not exist; make it, or set HEADGATE_RUNTIME_DIR"},
+    {fault(PageError::no_runtime_directory, "/tmp/empty", 1),
+     "\"/tmp/empty\" has no directory 'shares' in it, so it holds no share: headgate run makes both; if shares were "
+     "made "
+     "elsewhere, set HEADGATE_RUNTIME_DIR to that place"},
     {fault(PageError::no_runtime_directory, "/run/user/1000/headgate"),
      "\"/run/user/1000/headgate\" does not exist, so it holds no share: headgate run makes both; if shares were made "
      "elsewhere, set HEADGATE_RUNTIME_DIR to that place"},

@@ -91,7 +91,8 @@ struct alignas(64) DevicePolicy {
   // Where in each cycle of kUnattendedCycleNs, of the host's clock, the stretch for that part begins. Written like it:
   // before kWholeGpu; kWholeGpu: the share is alone there and needs none.
   std::atomic<std::uint32_t> compute_unattended_from_ppm;
-  std::uint8_t reserved[4];
+  // 1: the share was promised more than the card has, and its programs see host_limit_bytes as the card's memory too.
+  std::atomic<std::uint32_t> oversubscribed;
 };
 static_assert(sizeof(DevicePolicy) == 128);
 

@@ -55,6 +55,7 @@ void fill(PolicyPage& page, const ShareGrant& grant, std::uint64_t generation) {
     std::memcpy(to.uuid, from.uuid, sizeof to.uuid);
     to.memory_limit_bytes.store(from.memory_limit_bytes, std::memory_order_relaxed);
     to.host_limit_bytes.store(from.host_limit_bytes, std::memory_order_relaxed);
+    to.oversubscribed.store(from.oversubscribed ? 1 : 0, std::memory_order_relaxed);
     to.compute_ceiling_ppm.store(from.compute_ceiling_ppm, std::memory_order_relaxed);
     to.compute_burst_ppm.store(from.compute_burst_ppm, std::memory_order_relaxed);
     to.compute_guarantee_ppm.store(from.compute_guarantee_ppm, std::memory_order_relaxed);

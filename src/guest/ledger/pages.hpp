@@ -22,6 +22,7 @@ struct DeviceGrant {
   std::uint32_t compute_guarantee_ppm = 0;            // 0..ceiling
   std::uint32_t weight = 100;                         // 1..1000
   std::uint32_t priority_class = 1;                   // 0 best effort, 1 normal, 2 latency
+  bool oversubscribed = false;                        // host_limit_bytes is shown as the card's
 };
 
 struct ShareGrant {

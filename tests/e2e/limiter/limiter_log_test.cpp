@@ -78,4 +78,45 @@ TEST_F(LogFile, OfNoAbsolutePathRefusesTheProgramAsEveryValueThatCannotBeRead) {
       << outcome.err;
 }
 
+// 0 infos, 1 errors, 2 warnings, 3 fatal errors, 4 verbose, 5 details: each with those before it.
+TEST(LoggerLevel, ShowsInfosAtEveryLevelAndWarningsFromTheSecondOn) {
+  const Runtime runtime;
+  for (int level = 0; level <= 5; ++level) {
+    Tenant tenant;
+    tenant.environment = {{"HEADGATE_MEM", "1MiB"},
+                          {"HEADGATE_SHARE", "level-" + std::to_string(level)},
+                          {"LOGGER_LEVEL", std::to_string(level)}};
+    const std::string err = runtime.run(tenant, {"alloc", "5000000"}).err;
+    EXPECT_NE(err.find("headgate: info: share level-"), std::string::npos) << level << err;
+    EXPECT_EQ(err.find("headgate: warning: ") != std::string::npos, level >= 2) << level << err;
+  }
+}
+
+// Each road by which a limit comes from the environment, of a machine with one GPU.
+TEST(AbsentGpu, ALimitThatNamesOneIsRefusedByTheVariable) {
+  const Runtime runtime;
+  for (const auto& [name, value] : Environment{{"HEADGATE_MEM_7", "1MiB"},
+                                               {"CUDA_CORE_LIMIT_7", "30"},
+                                               {"TENSOR_FUSION_CUDA_MEM_LIMIT", R"({"7": 1048576})"}}) {
+    Tenant tenant;
+    tenant.environment = {{name, value}};
+    const Outcome outcome = runtime.run(tenant, {"alloc", "5"});
+    EXPECT_NE(outcome.out.find("ready: 800"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.err.find(name + "='" + value + "' is for a GPU that is not here"), std::string::npos)
+        << outcome.err;
+  }
+}
+
+TEST(Burst, WithoutAHardLimitIsRefusedByTheVariable) {
+  const Runtime runtime;
+  for (const char* name : {"HEADGATE_BURST", "CUDA_CORE_SOFT_LIMIT", "CUDA_CORE_SOFT_LIMIT_0"}) {
+    Tenant tenant;
+    tenant.environment = {{name, "80%"}, {"HEADGATE_MEM", "1MiB"}};
+    const Outcome outcome = runtime.run(tenant, {"alloc", "5"});
+    EXPECT_NE(outcome.out.find("ready: 800"), std::string::npos) << outcome.out;
+    EXPECT_NE(outcome.err.find(std::string(name) + "='80%' has no hard limit beside it"), std::string::npos)
+        << outcome.err;
+  }
+}
+
 }  // namespace

@@ -199,6 +199,10 @@ void obey(const std::string& line) {
     const CUresult result = drop(held.back());
     held.pop_back();
     std::cout << result << std::endl;
+  } else if (word == "size") {
+    std::size_t total = 0;
+    CALL(cuDeviceTotalMem_v2)(&total, device);
+    std::cout << total << std::endl;
   } else if (word == "look") {
     std::size_t free = 0, total = 0;
     std::cout << CALL(cuMemGetInfo_v2)(&free, &total) << std::endl;

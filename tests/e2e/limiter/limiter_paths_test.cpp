@@ -276,6 +276,40 @@ TEST_F(Paths, PastTheLimitMemoryLiesOnTheHostUpToTheBudgetAndNotAByteMore) {
   EXPECT_EQ(used(host) + used(), 0u);
 }
 
+// The program has what it was promised: as much on the card as that has, and the rest on the host.
+class Oversubscribed : public Paths, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Names, Oversubscribed,
+                         testing::Values("CUDA_MEMORY_OVERSUBSCRIBE", "CUDA_OVERSUBSCRIBE", "CUDA_MEM_OVERSOLD"));
+
+TEST_P(Oversubscribed, ALimitAboveTheCardIsHadAndSeen) {
+  make_node("tiny", 0, kMiB);  // 2 GiB
+  const auto program = start("3GiB", true, {{GetParam(), "true"}});
+  EXPECT_EQ(ask(*program, "size"), std::to_string(3072 * kMiB));
+  int taken = 0;
+  while (taken < 20 && ask(*program, "take alloc 268435456").starts_with("0 ")) ++taken;
+  EXPECT_EQ(taken, 11) << "twelve, but for the context's room";
+  EXPECT_EQ(used(ledger::host_account(0)), 1024 * kMiB);
+  EXPECT_EQ(true_bytes(), 7 * 256 * kMiB);
+}
+
+TEST_F(Paths, ACeilingInFlopsIsThatPartOfTheCard) {
+  make_node("h200", 0);
+  const auto program = start("1GiB", true, {{"HEADGATE_COMPUTE", "494.5tflops"}});
+  usage();
+  EXPECT_EQ(pages_.policy->devices[0].compute_ceiling_ppm.load(), 500'000u);
+}
+
+TEST_F(Paths, WithoutOversubscriptionALimitAboveTheCardIsAnError) {
+  make_node("tiny", 0, kMiB);
+  Program other({HEADGATE_TENANTS "/limiter_paths"}, {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},
+                                                      {"LD_PRELOAD", HEADGATE_LIMITER},
+                                                      {"HEADGATE_SIM_DIR", node_.path()},
+                                                      {"HEADGATE_RUNTIME_DIR", runtime_.path()},
+                                                      {"CUDA_OVERSUBSCRIBE", "false"},
+                                                      {"HEADGATE_MEM", "3GiB"}});
+  EXPECT_EQ(other.line(), "800");
+}
+
 TEST_F(Paths, HostMemoryOfAKilledProcessIsThereForTheNextAndAnotherBudgetIsNotLetIn) {
   make_node("tiny", 0, kMiB);
   const std::uint32_t host = ledger::host_account(0);

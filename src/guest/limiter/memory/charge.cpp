@@ -259,7 +259,6 @@ void allocations_reset_after_fork() {
   pointers.forget_after_fork();
   arrays.forget_after_fork();
   untold.forget_after_fork();
-  libraries_reset_after_fork();
 }
 
 }  // namespace headgate::limiter

@@ -23,6 +23,11 @@ CUresult advise(CUdeviceptr pointer, std::uint64_t bytes, CUmem_advise advice, C
 
 }  // namespace
 
+bool is_oversubscribed(const Place& place) {
+  return place.standing == Standing::held && seated() &&
+         session.policy->devices[place.device_index].oversubscribed.load(std::memory_order_relaxed) != 0;
+}
+
 bool reserve_on_host(std::uint32_t device, std::uint64_t bytes) {
   const std::uint64_t budget = session.policy->devices[device].host_limit_bytes.load(std::memory_order_relaxed);
   if (budget == 0) return false;

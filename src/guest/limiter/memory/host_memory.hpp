@@ -7,6 +7,9 @@
 
 namespace headgate::limiter {
 
+// Whether the share was promised more than the card has, so that its host budget stands in for the card's memory too.
+bool is_oversubscribed(const Place& place);
+
 // Charges the share's host budget on that device. False: there is none, or it is used up.
 bool reserve_on_host(std::uint32_t device_index, std::uint64_t bytes);
 

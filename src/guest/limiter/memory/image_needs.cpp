@@ -85,7 +85,7 @@ ImageNeeds of_cubin(std::uint64_t image) {
   Elf64_Shdr strings;
   if (head.e_shstrndx >= head.e_shnum || !read(section_at(head.e_shstrndx), strings)) return {};
   ImageNeeds needs{.told = true};
-  constexpr unsigned kAtOnce = 32;
+  constexpr unsigned kAtOnce = 8;  // the stack may be small
   Elf64_Shdr sections[kAtOnce];
   for (unsigned first = 0; first < head.e_shnum; first += kAtOnce) {
     const unsigned count = head.e_shnum - first < kAtOnce ? head.e_shnum - first : kAtOnce;

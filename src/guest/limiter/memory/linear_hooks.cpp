@@ -62,6 +62,9 @@ CUresult charged_linear(std::uint64_t bytes, bool of_card, CUdeviceptr* pointer,
     const CUresult result = of_card ? allocated(place, bytes, taken, allocate, undo) : noted(allocate());
     if (result == CUDA_SUCCESS) keep(pointers, *pointer, {taken, place.device_index, owner_here()});
     else hand_back_unused(place.device_index, taken);
+    // A share that was promised more than the card has may find that full before its own part is.
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && is_oversubscribed(place) && reserve_on_host(place.device_index, taken))
+      return allocate_on_host(pointer, taken, place);
     if (!try_again(result, place, taken, wait)) return result;
   }
 }

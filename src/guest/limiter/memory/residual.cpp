@@ -374,7 +374,6 @@ void residual_reset_after_fork() {
   for (auto& device : moved) device.store(false, std::memory_order_relaxed);
   for (auto& bytes : least) bytes.store(0, std::memory_order_relaxed);
   for (auto& bytes : allowed) bytes.store(0, std::memory_order_relaxed);
-  context_size_reset_after_fork();
 }
 
 }  // namespace headgate::limiter

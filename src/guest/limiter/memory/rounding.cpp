@@ -11,8 +11,6 @@ namespace {
 
 // Up to here allocations share slabs, so that the card shows nothing of one.
 constexpr std::uint64_t kLargestSmall = 1 << 20;
-// A multiple of the usual granule shows nothing.
-constexpr std::uint64_t kUsualGranule = 2 << 20;
 
 // In the page, by class: the granule's bit width, and kSure once two requests have shown the same. Others take and give meanwhile,
 // so one may be wrong.

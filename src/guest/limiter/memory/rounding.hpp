@@ -27,12 +27,17 @@ inline std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t granule) {
   return __builtin_add_overflow(bytes, granule - 1, &sum) ? ~0ull : sum & ~(granule - 1);
 }
 
-// The granule that shows: the smallest power of two to which `bytes` rounded up is `taken`; 1: none; 0: it does not show. Pure.
+// A multiple of the usual granule shows nothing.
+inline constexpr std::uint64_t kUsualGranule = 2 << 20;
+
+// The granule that shows, a power of two to which `bytes` rounded up is `taken`: the usual one, else the smallest; 1: none; 0: it
+// does not show. Pure.
 inline std::uint64_t granule_of(std::uint64_t bytes, std::uint64_t taken) {
   constexpr std::uint64_t kLargestGranule = 64 << 20;
   // A request that is a multiple of more cannot tell a granule of less from none.
   constexpr std::uint64_t kTellingSize = 64 << 10;
   if (taken == bytes) return (bytes & -bytes) < kTellingSize ? 1 : 0;
+  if (rounded_up(bytes, kUsualGranule) == taken) return kUsualGranule;
   for (std::uint64_t granule = 512; granule <= kLargestGranule; granule *= 2)
     if (rounded_up(bytes, granule) == taken) return granule;
   return 0;

@@ -7,10 +7,10 @@ namespace {
 
 constexpr std::uint64_t kMiB = 1 << 20, kKiB = 1 << 10;
 
-TEST(Rounding, TheGranuleIsTheSmallestThatExplainsWhatWasTaken) {
+TEST(Rounding, TheGranuleExplainsWhatWasTaken) {
   EXPECT_EQ(granule_of(3 * kMiB + 512, 4 * kMiB), 2 * kMiB);
   EXPECT_EQ(granule_of(3 * kMiB + 512, 3 * kMiB + 64 * kKiB), 64 * kKiB);
-  EXPECT_EQ(granule_of(33 * kMiB, 64 * kMiB), 64 * kMiB);
+  EXPECT_EQ(granule_of(33 * kMiB, 64 * kMiB), 32 * kMiB);
   EXPECT_EQ(granule_of(5'000'000, 5'000'000), 1u);
 }
 

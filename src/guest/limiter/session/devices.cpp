@@ -62,6 +62,37 @@ std::uint64_t nvml_total_bytes(const char* uuid) {
   return known ? memory.total : 0;
 }
 
+bool all_devices(SeenDevices& out) {
+  if (!load_nvml() || forward(nvml.nvmlInit_v2) != abi::NVML_SUCCESS) return false;
+  const bool known = devices_by_nvml(nullptr, out);
+  forward(nvml.nvmlShutdown);
+  return known;
+}
+
+Model model_of(const char* uuid) {
+  Model model{};
+  if (load_nvml() && forward(nvml.nvmlInit_v2) == abi::NVML_SUCCESS) {
+    abi::nvmlDevice_t device = nullptr;
+    const bool known = forward(nvml.nvmlDeviceGetHandleByUUID, uuid, &device) == abi::NVML_SUCCESS &&
+                       forward(nvml.nvmlDeviceGetName, device, model.name, static_cast<unsigned>(sizeof model.name)) ==
+                           abi::NVML_SUCCESS;
+    forward(nvml.nvmlShutdown);
+    if (known) return model;
+  }
+  int count = 0;
+  if (forward(driver.cuDeviceGetCount, &count) != abi::CUDA_SUCCESS) return {};
+  for (int i = 0; i < count; ++i) {
+    abi::CUuuid own{};
+    char text[ledger::kUuidBytes];
+    if (forward(driver.cuDeviceGetUuid, &own, i) != abi::CUDA_SUCCESS) continue;
+    write_uuid(own, text);
+    if (std::strcmp(text, uuid) == 0 &&
+        forward(driver.cuDeviceGetName, model.name, static_cast<int>(sizeof model.name), i) == abi::CUDA_SUCCESS)
+      return model;
+  }
+  return {};
+}
+
 bool devices_by_cuda(SeenDevices& out, abi::CUresult& error) {
   out.count = 0;
   int count = 0;

@@ -30,6 +30,15 @@ bool devices_by_nvml(const char* visible, SeenDevices& out);
 // not answer.
 std::uint64_t nvml_total_bytes(const char* uuid);
 
+// All GPUs that NVML shows, hidden ones too, by a reference of its own. False where it does not answer.
+bool all_devices(SeenDevices& out);
+
+// The card's name; empty where neither NVML nor the driver tells it.
+struct Model {
+  char name[96];
+};
+Model model_of(const char* uuid);
+
 // "GPU-" and 8-4-4-4-12 hexadecimal digits.
 void write_uuid(const abi::CUuuid& uuid, char (&out)[ledger::kUuidBytes]);
 

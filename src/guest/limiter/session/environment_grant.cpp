@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "guest/bare/scratch.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/grant/select.hpp"
 #include "guest/limiter/session/log_level.hpp"
@@ -24,8 +25,8 @@ constexpr char kMountedShare[] = "/run/headgate/share";
 
 bool is_mounted() {
   const int saved = errno;
-  bool there = ::access("/run/headgate/share/tenant.sock", F_OK) == 0 ||
-               ::access("/run/headgate/share/fail-policy", F_OK) == 0;
+  bool there =
+      ::access("/run/headgate/share/tenant.sock", F_OK) == 0 || ::access("/run/headgate/share/fail-policy", F_OK) == 0;
   // A share that was removed stays mounted, as a directory with nothing in it and without a name: who runs there was in it.
   struct stat status{};
   if (!there) there = ::syscall(SYS_newfstatat, AT_FDCWD, kMountedShare, &status, 0) == 0 && status.st_nlink == 0;
@@ -68,17 +69,60 @@ bool says_values(const grant::Grant& grant, const grant::Selection& chosen) {
   if (!grant.gpu.empty()) return true;
   for (std::uint32_t i = 0; i < chosen.count; ++i) {
     const grant::DeviceGrant& device = grant.devices[chosen.index[i]];
-    if (device.memory.said() || device.host_memory.said() || device.ceiling_ppm != 0) return true;
+    if (device.memory.said() || device.host_memory.said() || device.ceiling_ppm != 0 || device.ceiling_megaflops != 0)
+      return true;
   }
   return false;
 }
 
 void fill_device(const grant::DeviceGrant& wanted, bool compute_off, const SeenDevice& seen, ledger::DeviceGrant& out) {
   memcpy(out.uuid, seen.uuid, sizeof out.uuid);
-  if (wanted.memory.said()) out.memory_limit_bytes = wanted.memory.on(seen.total_bytes);
+  if (wanted.memory.said()) {
+    const grant::MemorySplit memory = grant::split_memory(wanted, seen.total_bytes);
+    out.memory_limit_bytes = memory.card_bytes;
+    out.host_limit_bytes = memory.host_bytes;
+    out.oversubscribed = memory.host_bytes != 0;
+  }
   if (wanted.host_memory.said()) out.host_limit_bytes = wanted.host_memory.on(seen.total_bytes);
   if (wanted.ceiling_ppm != 0 && !compute_off) out.compute_ceiling_ppm = wanted.ceiling_ppm;
   if (wanted.soft_ppm > out.compute_ceiling_ppm) out.compute_burst_ppm = wanted.soft_ppm;
+}
+
+// Beside all GPUs that NVML shows; where it shows none, by what the process sees.
+[[gnu::noinline]] void read_beside_all(char** environment, std::span<const std::string_view> visible,
+                                       grant::Reading& reading) {
+  const bare::Scratch<SeenDevices> all;
+  if (!all || !all_devices(*all)) {
+    if (variable("CUDA_VISIBLE_DEVICES") != nullptr) reading = grant::read_environment(environment, visible);
+    return;
+  }
+  std::string_view present[ledger::kMaxDevices];
+  for (std::uint32_t i = 0; i < (*all).count; ++i) present[i] = (*all).list[i].uuid;
+  reading = grant::read_environment(environment, visible, {present, (*all).count});
+}
+
+// A limit that names no visible GPU is refused only if it names none at all: another process of the container may have the GPU.
+grant::Reading read_for(char** environment, std::span<const std::string_view> visible) {
+  grant::Reading reading = grant::read_environment(environment, visible, visible);
+  if (reading.refusal.fault == grant::Fault::no_such_gpu) read_beside_all(environment, visible, reading);
+  return reading;
+}
+
+// Of what cannot be judged by the text alone. True: it is good.
+[[gnu::noinline]] bool judge(grant::DeviceGrant& wanted, const SeenDevice& seen, Wanted& out) {
+  grant::Refusal refusal = grant::check_memory(wanted, seen.total_bytes);
+  if (!refusal && wanted.ceiling_megaflops != 0) refusal = grant::resolve_flops(wanted, model_of(seen.uuid).name);
+  if (!refusal) refusal = grant::check_burst(wanted);
+  if (refusal) grant::describe(refusal, out.message);
+  return !refusal;
+}
+
+void say_oversubscribed(const ledger::DeviceGrant& device) {
+  if (!device.oversubscribed) return;
+  log_line(LogLevel::warn,
+           "the memory limit is oversubscribed: %lu MiB of it on %s, and %lu MiB of host memory behind it",
+           static_cast<unsigned long>(device.memory_limit_bytes >> 20), device.uuid,
+           static_cast<unsigned long>(device.host_limit_bytes >> 20));
 }
 
 }  // namespace
@@ -94,8 +138,7 @@ void read_environment_grant(const SeenDevices& devices, Wanted& out) {
   char* nothing[] = {nullptr};
   std::string_view uuids[ledger::kMaxDevices];
   for (std::uint32_t i = 0; i < devices.count; ++i) uuids[i] = devices.list[i].uuid;
-  const grant::Reading reading =
-      grant::read_environment(secure || environ == nullptr ? nothing : environ, {uuids, devices.count});
+  const grant::Reading reading = read_for(secure || environ == nullptr ? nothing : environ, {uuids, devices.count});
   const grant::Grant& grant = reading.grant;
   // Also of a refusal that was read before it.
   if (const char* const file = variable("HEADGATE_LOG_FILE"); file != nullptr && *file == '/' && strlen(file) <= 255)
@@ -105,7 +148,7 @@ void read_environment_grant(const SeenDevices& devices, Wanted& out) {
     grant::describe(reading.refusal, out.message);
     return;
   }
-  if (grant.log_said) set_log_level(static_cast<LogLevel>(grant.log));
+  if (grant.log_said) set_log_level(static_cast<LogLevel>(grant.log), grant.log_infos);
   const std::string_view directory = mounted ? std::string_view(kMountedShare) : grant.share_dir;
   // A share of the daemon's is its owner's to leave, not its tenant's.
   if (directory.empty() && (!grant.asks || grant.opted_out)) return;
@@ -119,16 +162,14 @@ void read_environment_grant(const SeenDevices& devices, Wanted& out) {
   out.grant.level = ledger::Level::hook;
   out.grant.fail_policy = grant.fail_closed ? ledger::FailPolicy::closed : ledger::FailPolicy::open;
   for (std::uint32_t i = 0; i < chosen.count; ++i) {
-    const grant::DeviceGrant& wanted = grant.devices[chosen.index[i]];
+    grant::DeviceGrant wanted = grant.devices[chosen.index[i]];
     SeenDevice seen = devices.list[chosen.index[i]];
     if (wanted.memory.ppm != 0 || wanted.host_memory.ppm != 0 || wanted.memory.bytes > seen.total_bytes) {
       if (const std::uint64_t whole = nvml_total_bytes(seen.uuid); whole != 0) seen.total_bytes = whole;
     }
-    if (const grant::Refusal refusal = grant::check_memory(wanted, seen.total_bytes)) {
-      grant::describe(refusal, out.message);
-      return;
-    }
+    if (!judge(wanted, seen, out)) return;
     fill_device(wanted, grant.compute_off, seen, out.grant.devices[i]);
+    say_oversubscribed(out.grant.devices[i]);
   }
   out.kind = says_values(grant, chosen) ? EnvironmentGrant::values : EnvironmentGrant::join;
 }

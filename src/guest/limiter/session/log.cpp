@@ -13,6 +13,7 @@ namespace headgate::limiter {
 namespace {
 
 std::atomic<LogLevel> highest{LogLevel::error};
+std::atomic<bool> infos_wanted{false};
 std::atomic<std::int64_t> said_at[64];
 constexpr std::int64_t kMinute = 60'000'000'000;
 
@@ -90,9 +91,15 @@ void set_log_file(std::string_view path) {
   log_file_state.store(LogFile::set, std::memory_order_release);
 }
 
-void set_log_level(LogLevel level) { highest.store(level, std::memory_order_relaxed); }
+void set_log_level(LogLevel level, bool infos) {
+  highest.store(level, std::memory_order_relaxed);
+  infos_wanted.store(infos, std::memory_order_relaxed);
+}
 
-bool log_wanted(LogLevel level) { return level != LogLevel::off && level <= highest.load(std::memory_order_relaxed); }
+bool log_wanted(LogLevel level) {
+  if (level == LogLevel::info && infos_wanted.load(std::memory_order_relaxed)) return true;
+  return level != LogLevel::off && level <= highest.load(std::memory_order_relaxed);
+}
 
 void log_line(LogLevel level, const char* format, ...) {
   if (!log_wanted(level)) return;

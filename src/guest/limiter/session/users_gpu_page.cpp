@@ -11,6 +11,13 @@ namespace {
 std::atomic<ledger::GpuPage*> users[ledger::kMaxDevices];
 std::atomic<bool> said_unusable{false};
 
+[[gnu::noinline]] void say_unusable(const ledger::PageFault& bad) {
+  char why[512];
+  ledger::explain(bad, why, sizeof why);
+  if (!said_unusable.exchange(true))
+    log_line(LogLevel::warn, "time slices of other shares on this GPU are charged to this one: %s", why);
+}
+
 }  // namespace
 
 ledger::GpuPage* users_gpu_page(std::uint32_t device) {
@@ -18,10 +25,7 @@ ledger::GpuPage* users_gpu_page(std::uint32_t device) {
   ledger::GpuPage* page = users[device].load(std::memory_order_acquire);
   if (page != nullptr) return page;
   if (const ledger::PageFault bad = ledger::open_gpu_page(session.base, session.held.devices[device].uuid, page)) {
-    char why[512];
-    ledger::explain(bad, why, sizeof why);
-    if (!said_unusable.exchange(true))
-      log_line(LogLevel::warn, "time slices of other shares on this GPU are charged to this one: %s", why);
+    say_unusable(bad);
     return nullptr;
   }
   ledger::GpuPage* none = nullptr;

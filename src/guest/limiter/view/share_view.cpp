@@ -6,8 +6,22 @@
 #include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
+namespace {
+
+// Host memory that a program sees as the card's.
+std::uint64_t shown_host_bytes(std::uint32_t device) {
+  const ledger::DevicePolicy& policy = session.policy->devices[device];
+  return policy.oversubscribed.load(std::memory_order_relaxed) == 0
+             ? 0
+             : policy.host_limit_bytes.load(std::memory_order_relaxed);
+}
+
+}  // namespace
+
 std::uint64_t share_total(std::uint32_t device, std::uint64_t real_total) {
   const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t host = shown_host_bytes(device);
+  if (host != 0) return limit + host;  // the card's own total may be what NVML tells or what CUDA does
   return limit < real_total ? limit : real_total;
 }
 
@@ -20,7 +34,13 @@ MemoryView share_memory(std::uint32_t device, std::uint64_t real_total, std::uin
                              &used))
     used = ~0ull;
   const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
-  return memory_view(real_total, real_free, limit, used);
+  MemoryView view = memory_view(real_total, real_free, limit, used);
+  if (const std::uint64_t host = shown_host_bytes(device); host != 0) {
+    const std::uint64_t host_used = ledger::used_bytes(*session.usage, ledger::host_account(device));
+    view.total_bytes = limit + host;
+    view.free_bytes += host > host_used ? host - host_used : 0;
+  }
+  return view;
 }
 
 }  // namespace headgate::limiter
