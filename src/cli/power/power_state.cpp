@@ -121,9 +121,9 @@ std::string watts(std::uint64_t milliwatts) {
 }
 
 std::string format_clocks(const ClockSpan& clocks) {
-  if (clocks.second == 0) return "unlocked";
+  if (clocks.second == 0) return "none";
   const std::string most = std::to_string(clocks.second) + " MHz";
-  return clocks.first == clocks.second ? most : std::to_string(clocks.first) + "-" + most;
+  return clocks.first == clocks.second ? most : std::to_string(clocks.first) + " to " + most;
 }
 
 Result<PowerState> power_state_of(const std::string& text) {

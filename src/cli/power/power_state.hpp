@@ -71,7 +71,7 @@ struct LeaseMade {
 
 // "200 W", "99.9 W" of milliwatts.
 [[nodiscard]] std::string watts(std::uint64_t milliwatts);
-// "210-1200 MHz", "1200 MHz", "unlocked".
+// Locked clocks in the daemon's words: "210 to 1200 MHz", "1200 MHz", "none".
 [[nodiscard]] std::string format_clocks(const ClockSpan& clocks);
 
 }  // namespace headgate::cli

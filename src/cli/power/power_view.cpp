@@ -13,7 +13,7 @@ std::string watts_cell(const std::optional<std::uint64_t>& milliwatts) {
   return "\t" + (milliwatts ? watts(*milliwatts) : std::string("-"));
 }
 
-std::string clocks_cell(const std::optional<ClockSpan>& clocks) { return clocks ? format_clocks(*clocks) : "unlocked"; }
+std::string clocks_cell(const std::optional<ClockSpan>& clocks) { return format_clocks(clocks.value_or(ClockSpan{})); }
 
 std::string range_cell(const PowerGpu& gpu) {
   if (!gpu.min_limit_mw || !gpu.max_limit_mw) return "-";
@@ -24,11 +24,14 @@ std::string range_cell(const PowerGpu& gpu) {
 std::string mhz_cell(const std::optional<std::uint64_t>& mhz) { return "\t" + (mhz ? std::to_string(*mhz) : "-"); }
 
 std::vector<std::string> gpu_row(const PowerGpu& gpu, bool wide) {
-  std::vector<std::string> row = {
-      std::to_string(gpu.index),         short_model(gpu.model),
-      watts_cell(gpu.power_mw),          watts_cell(gpu.requested_limit_mw),
-      watts_cell(gpu.enforced_limit_mw), range_cell(gpu),
-      clocks_cell(gpu.gpu_clocks),       gpu.persistence ? (*gpu.persistence ? "on" : "off") : "-"};
+  std::vector<std::string> row = {// The first column is the one that is cut where the terminal is narrow.
+                                  std::to_string(gpu.index) + "  " + short_model(gpu.model),
+                                  watts_cell(gpu.power_mw),
+                                  watts_cell(gpu.requested_limit_mw),
+                                  watts_cell(gpu.enforced_limit_mw),
+                                  range_cell(gpu),
+                                  clocks_cell(gpu.gpu_clocks),
+                                  gpu.persistence ? (*gpu.persistence ? "on" : "off") : "-"};
   if (!wide) return row;
   row.push_back(clocks_cell(gpu.mem_clocks));
   row.push_back(mhz_cell(gpu.sm_clock_mhz));
@@ -83,9 +86,9 @@ std::string power_status_text(const PowerState& state, std::uint64_t now_unix_ns
   if (state.gpus.empty()) return "there are no GPUs\n";
   const bool wide = voice.format == Format::wide;
   std::vector<std::vector<std::string>> rows = {
-      {"GPU", "MODEL", "\tDRAWS", "\tLIMIT", "\tENFORCED", "RANGE", "GPU CLOCKS", "PERSISTENCE"}};
+      {"GPU", "\tDRAWS", "\tLIMIT", "\tENFORCED", "RANGE", "LOCKED CLOCKS", "PERSISTENCE"}};
   if (wide)
-    for (const char* more : {"MEMORY CLOCKS", "\tMHZ NOW", "\tMEMORY MHZ", "COMPUTE MODE", "\tENERGY", "UUID"})
+    for (const char* more : {"MEMORY LOCKED", "\tMHZ", "\tMEMORY MHZ", "COMPUTE MODE", "\tENERGY", "UUID"})
       rows[0].emplace_back(more);
   std::string remarks;
   for (const PowerGpu& gpu : state.gpus) {

@@ -33,10 +33,10 @@ PowerState state() {
 
 TEST(PowerView, ALineAGpuAndBelowItWhatNoNumberSays) {
   EXPECT_EQ(power_status_text(state(), kNow, {}),
-            "GPU  MODEL    DRAWS  LIMIT  ENFORCED  RANGE      GPU CLOCKS    PERSISTENCE\n"
-            "0    L40S      34 W  350 W     350 W  100-350 W  unlocked      on\n"
-            "1    L40S   199.9 W  200 W     180 W  100-350 W  210-1200 MHz  off\n"
-            "2    L40S         -      -         -  -          unlocked      -\n"
+            "GPU        DRAWS  LIMIT  ENFORCED  RANGE      LOCKED CLOCKS    PERSISTENCE\n"
+            "0  L40S     34 W  350 W     350 W  100-350 W  none             on\n"
+            "1  L40S  199.9 W  200 W     180 W  100-350 W  210 to 1200 MHz  off\n"
+            "2  L40S        -      -         -  -          none             -\n"
             "GPU 1: the driver enforces 180 W, not the 200 W that were asked for\n"
             "GPU 1: memory clocks locked at 5001 MHz\n"
             "GPU 1: compute mode: exclusive process\n"
@@ -58,7 +58,7 @@ TEST(PowerView, FitsEightyColumns) {
 
 TEST(PowerView, TheWideFormHasTheRest) {
   const std::string text = power_status_text(state(), kNow, {.format = Format::wide});
-  for (const char* cell : {"MEMORY CLOCKS", "2520", "9001", "7200 kJ", "exclusive process", "GPU-b", "5001 MHz"})
+  for (const char* cell : {"MEMORY LOCKED", "2520", "9001", "7200 kJ", "exclusive process", "GPU-b", "5001 MHz"})
     EXPECT_TRUE(text.contains(cell)) << cell << "\n" << text;
   EXPECT_FALSE(text.contains("compute mode:")) << "it is a column";
 }
@@ -84,11 +84,11 @@ TEST(PowerView, ALeaseShowsWhatItFoundAndWhatItSet) {
     "saved": {"GPU-a": {"power_limit_mw": 350000, "persistence": false, "gpu_clocks_mhz": [0, 0], "compute_mode": 0}}})");
   ASSERT_TRUE(lease);
   EXPECT_EQ(power_changes_text(lease->gpus, state(), {}),
-            "GPU       CONTROL               FROM                 TO\n"
-            "0 (L40S)  power limit          350 W              200 W\n"
-            "0 (L40S)  GPU clocks        unlocked           1200 MHz\n"
-            "0 (L40S)  persistence mode       off                 on\n"
-            "0 (L40S)  compute mode       default  exclusive process\n");
+            "GPU       CONTROL              FROM                 TO\n"
+            "0 (L40S)  power limit         350 W              200 W\n"
+            "0 (L40S)  GPU clocks           none           1200 MHz\n"
+            "0 (L40S)  persistence mode      off                 on\n"
+            "0 (L40S)  compute mode      default  exclusive process\n");
   EXPECT_EQ(format_end(lease->ends_at_s, kNow), "ends in 1m");
   EXPECT_EQ(format_end(lease->ends_at_s, kNow + 61'000'000'000), "ends now");
 }
@@ -97,9 +97,10 @@ TEST(PowerView, ProfilesAreListedInWords) {
   const auto profiles = power_profiles_of(R"([{"name": "quiet", "origin": "/etc/headgate/config.toml:12",
     "settings": {"power_limit": "80%", "persistence": true, "gpu_clocks_mhz": [210, 1200]}}])");
   ASSERT_TRUE(profiles);
-  EXPECT_EQ(power_profiles_text(*profiles, {}),
-            "PROFILE  SETTINGS                                                       FROM\n"
-            "quiet    power limit 80%, GPU clocks 210-1200 MHz, persistence mode on  /etc/headgate/config.toml:12\n");
+  EXPECT_EQ(
+      power_profiles_text(*profiles, {}),
+      "PROFILE  SETTINGS                                                          FROM\n"
+      "quiet    power limit 80%, GPU clocks 210 to 1200 MHz, persistence mode on  /etc/headgate/config.toml:12\n");
   EXPECT_TRUE(power_profiles_text({}, {}).contains("[power.profile.NAME]"));
 }
 
