@@ -430,7 +430,7 @@ TEST(Completion, KnowsEveryWordInEveryShell) {
     const auto script = completion_script(shell, command_tree());
     ASSERT_TRUE(script);
     for (const char* word : {"run", "status", "ps", "free", "why", "doctor", "sim", "truth", "config", "completion",
-                             "version", "demo", "bench", "top", "events"}) {
+                             "version", "demo", "bench", "top", "events", "power", "reset"}) {
       EXPECT_NE(script->find(word), std::string::npos) << shell << " " << word;
     }
   }

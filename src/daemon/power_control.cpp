@@ -132,7 +132,7 @@ struct PowerControl::Impl {
     const auto lease = leases->holder_of(queues->gpu(gpu).identity().uuid, command);
     if (!lease || uid == lease->owner_uid) return {};
     return fail(ErrorCode::denied, "GPU " + std::to_string(gpu) + ": this setting is held by " + describe(*lease),
-                "wait for its end; an administrator can end it: DELETE /v1/power/leases/" + lease->id);
+                "wait for its end; an administrator can end it: headgate power end " + lease->id);
   }
 
   Result<void> may_write(const api::ZeusdCaller& caller, const std::vector<std::uint32_t>& gpus,

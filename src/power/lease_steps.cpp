@@ -38,7 +38,7 @@ Result<void> LeaseKeeper::check_conflicts(const Lease& lease) const {
       return fail(ErrorCode::conflict,
                   "GPU " + std::to_string(io_.index_of(uuid).value_or(0)) + ": the " + *control + " is held by " +
                       describe(held.lease),
-                  "wait for its end, or DELETE /v1/power/leases/" + id);
+                  "wait for its end, or: headgate power end " + id);
     }
   }
   return {};

@@ -122,7 +122,7 @@ TEST_F(PowerCli, ALeaseHoldsItsControlUntilItEnds) {
   EXPECT_TRUE(power(daemon, "status").out.contains("GPU 0: power limit: held by lease " + id));
   const Said second = power(daemon, "set 300W --gpu 0 --for 1h");
   EXPECT_EQ(second.status, 1);
-  EXPECT_TRUE(second.err.contains("lease " + id)) << second.err;
+  EXPECT_TRUE(second.err.contains("lease " + id) && second.err.contains("headgate power end " + id)) << second.err;
   EXPECT_EQ(limit_w(daemon), 200);
   EXPECT_EQ(power(daemon, "end " + id).out, "the former values are back\n");
   EXPECT_EQ(limit_w(daemon), 350);
