@@ -352,6 +352,14 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
         ->type_name("ROOT");
     inner->add_flag("--whole-host", place.whole_host, "with --root /: every program of this machine");
   }
+  CLI::App* cdi = app.add_subcommand("cdi", "the files by which container engines know devices")->group(kWords);
+  cdi->require_subcommand(1);
+  for (const auto& [name, summary] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"list", "lists the devices that engines have, and why they have others not"},
+           {"validate", "names what engines would not take in CDI files, and the lowest version that does"}})
+    operand(word(*cdi, raw, name, summary)
+                ->add_option("PATH", raw.out.paths,
+                             "files, or directories of them; /etc/cdi and /var/run/cdi without one"));
   CLI::App* bundle = word(app, raw, "support-bundle", "one archive for whoever helps from afar, without names");
   say_where(*bundle, raw);
   operand(bundle->add_option("FILE", raw.out.file, "headgate-support-DATE-TIME.tar.gz without one; never replaced"));

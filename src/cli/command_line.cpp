@@ -207,7 +207,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = chosen(*app, name);
     if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu" || name == "power" ||
-        name == "api" || name == "dashboards" || name == "limiter") {
+        name == "api" || name == "dashboards" || name == "limiter" || name == "cdi") {
       const auto left = app->remaining(true);
       if (!left.empty() && !left.front().starts_with("-")) return unknown_word(*app);
       return fail(ErrorCode::usage, name + " needs a word", format_accepted(*at));

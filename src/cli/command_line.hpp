@@ -39,6 +39,7 @@ struct Invocation {
   std::string file;                // support-bundle, dashboards export: where to; "" for the usual place
   bool no_redact = false, force = false;  // support-bundle; dashboards export
   LimiterPlace limiter;                   // limiter install, limiter remove
+  std::vector<std::string> paths;         // cdi list, cdi validate
   std::string rules;                      // sim fault
   std::vector<std::string> libraries;     // doctor --symbols
   std::vector<std::string> rest;          // demo and bench: their own words

@@ -7,6 +7,7 @@
 #include "cli/power/power_commands.hpp"
 #include "cli/run/run.hpp"
 #include "cli/share/share_commands.hpp"
+#include "cli/support/cdi_commands.hpp"
 #include "cli/support/completion.hpp"
 #include "cli/support/dashboards.hpp"
 #include "cli/support/doctor.hpp"
@@ -129,6 +130,7 @@ int perform(const Invocation& invocation, const Above& above) {
   if (word == "zeusd") return zeusd(voice, invocation.rest);
 
   if (word.starts_with("limiter ")) return limiter_command(word, invocation.limiter, voice);
+  if (word.starts_with("cdi ")) return cdi_command(word, invocation.paths, voice);
   if (word == "dashboards export") return dashboards(invocation.file, invocation.force, voice);
 
   const bool given = !invocation.config_path.empty();

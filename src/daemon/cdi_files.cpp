@@ -11,7 +11,7 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
-#include "base/write_all.hpp"
+#include "base/whole_file.hpp"
 #include "install/paths.hpp"
 #include "oci/cdi_names.hpp"
 #include "oci/cdi_read.hpp"
@@ -45,17 +45,10 @@ Result<UniqueFd> open_directory(const std::string& path) {
   return directory;
 }
 
-// Whole, with mode 0644. The old one, if any, goes on until then.
+// The old one, if any, stays until the new one is whole.
 Result<void> put(const UniqueFd& directory, const std::string& name, std::string_view text, const std::string& shown) {
-  ::unlinkat(directory.get(), kNext, 0);
-  const UniqueFd file(::openat(directory.get(), kNext, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!file) return fail_errno("cannot write " + shown, errno);
-  int error = write_all(file.get(), text);
-  if (error == 0 && ::fchmod(file.get(), 0644) != 0) error = errno;
-  if (error == 0 && ::renameat(directory.get(), kNext, directory.get(), name.c_str()) != 0) error = errno;
-  if (error == 0) return {};
-  ::unlinkat(directory.get(), kNext, 0);
-  return fail_errno("cannot write " + shown, error);
+  ::unlinkat(directory.get(), kNext, 0);  // of a daemon that was killed
+  return replace_whole_file(name, text, {.mode = 0644, .at = directory.get(), .beside = kNext, .shown = shown});
 }
 
 enum class Whose { nobodys, ours, others };
@@ -171,6 +164,8 @@ Result<void> CdiFiles::write(const std::string& name) const {
                                                       .limiter = limiter_,
                                                       .preload_list = preload_list_,
                                                       .driver = std::move(driver)});
+  // What was taken over may be sound by itself and not together.
+  if (auto sound = oci::check(document); !sound) return sound;
   return put(directory, file, oci::to_json(document), path_of(name));
 }
 

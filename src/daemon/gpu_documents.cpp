@@ -1,34 +1,19 @@
 #include "daemon/gpu_documents.hpp"
 
-#include <fcntl.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <filesystem>
 
-#include "base/unique_fd.hpp"
+#include "base/whole_file.hpp"
 #include "oci/cdi_read.hpp"
+#include "oci/cdi_yaml.hpp"
 #include "oci/share_device.hpp"
 
 namespace headgate::daemon {
 namespace {
 
 namespace fs = std::filesystem;
-
-Result<std::string> text_of(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC));
-  struct stat facts{};
-  if (!file || ::fstat(file.get(), &facts) != 0) return fail_errno("cannot read it", errno);
-  if (!S_ISREG(facts.st_mode)) return fail(ErrorCode::usage, "is no file");
-  std::string text(std::min<std::size_t>(static_cast<std::size_t>(facts.st_size), oci::kMaxDocumentBytes + 1), '\0');
-  std::size_t size = 0;
-  for (ssize_t got = 1; size < text.size() && got > 0; size += static_cast<std::size_t>(std::max<ssize_t>(got, 0)))
-    got = ::read(file.get(), text.data() + size, text.size() - size);
-  text.resize(size);
-  return text;
-}
 
 }  // namespace
 
@@ -39,7 +24,7 @@ std::vector<GpuDocuments::File> GpuDocuments::files() const {
     std::error_code error;
     for (fs::directory_iterator at(*directory, error), end; !error && at != end; at.increment(error)) {
       const fs::path& path = at->path();
-      if (path.extension() != ".json" || oci::share_of_file_name(path.filename().string())) continue;
+      if (!oci::is_document_name(path.native()) || oci::share_of_file_name(path.filename().string())) continue;
       struct stat facts{};
       if (::stat(path.c_str(), &facts) != 0) continue;
       here.push_back({.path = path.string(),
@@ -59,8 +44,8 @@ bool GpuDocuments::look() {
   seen_ = std::move(now);
   found_.clear();
   for (const File& file : seen_) {
-    const auto text = text_of(file.path);
-    auto document = text ? oci::read_json(*text) : std::unexpected(text.error());
+    const auto read = read_whole_file(file.path, oci::kMaxDocumentBytes);
+    auto document = read ? oci::read_file_text(file.path, read->text) : std::unexpected(read.error());
     // Of a file that cannot be read nothing tells its kind but its name.
     const bool is_of_gpus = document ? document->kind == oci::kGpuKind : file.path.contains("nvidia");
     if (is_of_gpus) found_.push_back({.path = file.path, .document = std::move(document)});
@@ -77,7 +62,7 @@ Result<oci::Edits> GpuDocuments::driver_of(std::span<const oci::GpuRef> gpus) co
   }
   return fail(ErrorCode::not_found,
               problems.empty() ? "no CDI file of the kind nvidia.com/gpu tells how containers get the GPU" : problems,
-              "make it: nvidia-ctk cdi generate --format=json --output=/etc/cdi/nvidia.json");
+              "make it: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml");
 }
 
 }  // namespace headgate::daemon

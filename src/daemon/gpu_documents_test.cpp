@@ -52,6 +52,14 @@ TEST_F(GpuDocumentsTest, AreReadAgainWhenAFileChanges) {
   EXPECT_FALSE(node_of("GPU-a").starts_with("/dev"));
 }
 
+TEST_F(GpuDocumentsTest, MayBeYaml) {
+  write("/etc/nvidia.yaml",
+        "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: GPU-a\n  containerEdits:\n"
+        "    deviceNodes: [{path: /dev/one}]\n");
+  EXPECT_TRUE(documents_.look());
+  EXPECT_EQ(node_of("GPU-a"), "/dev/one");
+}
+
 TEST_F(GpuDocumentsTest, TheLaterDirectoryGoesFirst) {
   put("/etc/nvidia.json", "GPU-a", "static");
   put("/run/nvidia.json", "GPU-a", "dynamic");

@@ -92,7 +92,7 @@ Result<void> check(const Document& document) {
   const auto declared = version_place(document.version);
   if (!declared)
     return refuse("cdiVersion", "'" + printable(document.version, 80) + "' is no version of CDI",
-                 "accepted: 0.3.0, 0.4.0, 0.5.0, 0.6.0, 0.7.0, 0.8.0, 1.0.0, 1.1.0");
+                  "accepted: 0.3.0, 0.4.0, 0.5.0, 0.6.0, 0.7.0, 0.8.0, 1.0.0, 1.1.0");
   if (!is_kind(document.kind))
     return refuse("kind", "'" + printable(document.kind, 80) + "' is no kind of device", "accepted: VENDOR/CLASS");
   if (document.devices.empty()) return refuse("devices", "there is none");
@@ -102,7 +102,7 @@ Result<void> check(const Document& document) {
     const std::string at = "devices[" + std::to_string(i) + "]";
     if (!is_device_name(device.name))
       return refuse(at + ".name", "'" + printable(device.name, 80) + "' names no device",
-                   "accepted: letters, digits, '_', '-', '.' and ':', with a letter or digit first and last");
+                    "accepted: letters, digits, '_', '-', '.' and ':', with a letter or digit first and last");
     if (!names.insert(device.name).second) return refuse(at + ".name", "'" + device.name + "' is there twice");
     if (device.edits == Edits{}) return refuse(at + ".containerEdits", "there are none");
     if (auto good = EditsCheck(at + ".containerEdits").look(device.edits); !good) return good;

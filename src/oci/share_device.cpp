@@ -67,9 +67,13 @@ Document share_document(const ShareDevice& device) {
   // NVIDIA's runtime then adds no GPU, whatever the image asks for.
   std::erase_if(edits.env, [](const std::string& each) { return each.starts_with("NVIDIA_VISIBLE_DEVICES="); });
   edits.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
-  edits.mounts.push_back(bind(device.directory, kMountedShare, {"noexec", "ro"}));
-  edits.mounts.push_back(bind(device.limiter, kMountedLimiter, {"ro"}));
-  edits.mounts.push_back(bind(device.preload_list, "/etc/ld.so.preload", {"noexec", "ro"}));
+  const Mount ours[] = {bind(device.directory, kMountedShare, {"noexec", "ro"}),
+                        bind(device.limiter, kMountedLimiter, {"ro"}),
+                        bind(device.preload_list, "/etc/ld.so.preload", {"noexec", "ro"})};
+  for (const Mount& mount : ours) {
+    std::erase_if(edits.mounts, [&](const Mount& each) { return each.container_path == mount.container_path; });
+    edits.mounts.push_back(mount);
+  }
   Document document{.version = {},
                     .kind = std::string(kShareKind),
                     .annotations = {},

@@ -53,6 +53,17 @@ TEST(ShareDevice, LetsNvidiasRuntimeAddNothing) {
             (std::vector<std::string>{"OTHER=1", "NVIDIA_VISIBLE_DEVICES=void"}));
 }
 
+TEST(ShareDevice, KeepsItsPlacesFromTheDriversMounts) {
+  ShareDevice device = alice();
+  device.driver.mounts = {{.host_path = "/x", .container_path = "/etc/ld.so.preload", .type = "", .options = {}},
+                          {.host_path = "/x", .container_path = "/run/headgate/share", .type = "", .options = {}},
+                          {.host_path = "/x", .container_path = "/y", .type = "", .options = {}}};
+  const Document document = share_document(device);
+  EXPECT_EQ(document.devices[0].edits.mounts.size(), 4u);
+  EXPECT_EQ(share_directory_of(document), "/run/headgate/shares/alice");
+  EXPECT_EQ(mount_at(document, "/etc/ld.so.preload")->host_path, "/run/headgate/ld.so.preload");
+}
+
 TEST(ShareDevice, HasTheLowestVersionForItsName) {
   ShareDevice device = alice();
   EXPECT_EQ(share_document(device).version, "0.4.0");

@@ -1,6 +1,6 @@
 # The built command over the simulated node.
 headgate_test(cli_e2e_test SRC ${CMAKE_CURRENT_LIST_DIR}/cli_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_run_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_values_test.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/cli_explain_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_terminal_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_forms_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_bundle_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_dashboards_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_limiter_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_watch_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_top_test.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/cli_explain_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_terminal_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_forms_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_bundle_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_cdi_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_dashboards_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_limiter_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_watch_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_top_test.cpp
   DEPS test_support LIBS nlohmann_json::nlohmann_json util)
 target_compile_definitions(cli_e2e_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim"
   BOARD="${PROJECT_SOURCE_DIR}/deploy/grafana/headgate.json" RULES="${PROJECT_SOURCE_DIR}/deploy/prometheus/headgate.rules.yml")

@@ -1,0 +1,122 @@
+#include "cli/support/cdi_commands.hpp"
+
+#include <algorithm>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+#include "base/whole_file.hpp"
+#include "oci/cdi_cache.hpp"
+#include "oci/cdi_read.hpp"
+#include "oci/cdi_yaml.hpp"
+
+namespace headgate::cli {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::ordered_json;
+
+Result<oci::Document> document_of(const std::string& path) {
+  const WholeFile file = TRY(read_whole_file(path, oci::kMaxDocumentBytes));
+  return oci::read_file_text(path, file.text);
+}
+
+void add(const std::string& path, std::size_t priority, std::vector<oci::CdiFile>& files) {
+  files.push_back({.path = path, .priority = priority, .document = document_of(path)});
+}
+
+// Those of a directory by name, not of the directories in it.
+Result<void> add_directory(const std::string& path, std::size_t priority, std::vector<oci::CdiFile>& files) {
+  std::vector<std::string> paths;
+  std::error_code error;
+  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
+    if (oci::is_document_name(at->path().native())) paths.push_back(at->path().string());
+  if (error) return fail_errno("cannot read the directory '" + harmless(path) + "'", error.value());
+  std::ranges::sort(paths);
+  for (const std::string& each : paths) add(each, priority, files);
+  return {};
+}
+
+Result<std::vector<oci::CdiFile>> files_of(const std::vector<std::string>& paths) {
+  std::vector<oci::CdiFile> files;
+  std::error_code ignored;
+  std::size_t priority = 0;
+  if (paths.empty()) {
+    for (const char* usual : {"/etc/cdi", "/var/run/cdi"}) {
+      if (fs::exists(usual, ignored))
+        if (auto added = add_directory(usual, priority, files); !added) return std::unexpected(added.error());
+      ++priority;
+    }
+    return files;
+  }
+  for (const std::string& path : paths) {
+    if (!fs::exists(path, ignored)) return fail(ErrorCode::not_found, "there is no '" + harmless(path) + "'");
+    if (!fs::is_directory(path, ignored)) add(path, priority, files);
+    else if (auto added = add_directory(path, priority++, files); !added) return std::unexpected(added.error());
+  }
+  return files;
+}
+
+std::string text_of(const Error& error) { return error.message + (error.hint.empty() ? "" : " (" + error.hint + ")"); }
+
+std::string state_of(const oci::CdiDevice& device) { return device.problem.empty() ? "ok" : device.problem; }
+
+std::string list_text(const std::vector<oci::CdiFile>& files, const std::vector<oci::CdiDevice>& devices,
+                      const Voice& voice) {
+  std::vector<std::vector<std::string>> rows = {{"DEVICE", "VERSION", "FILE", "STATE"}};
+  for (const auto& device : devices) rows.push_back({device.name, device.version, device.path, state_of(device)});
+  for (const auto& file : files)
+    if (!file.document) rows.push_back({"-", "-", file.path, text_of(file.document.error())});
+  return rows.size() == 1 ? "there are no CDI files\n" : table(rows, voice);
+}
+
+std::string file_text(const oci::CdiFile& file) {
+  if (!file.document) return text_of(file.document.error());
+  const oci::Document& document = *file.document;
+  const std::size_t count = document.devices.size();
+  const std::string least = oci::minimum_version(document);
+  return "ok, " + std::to_string(count) + (count == 1 ? " device" : " devices") + ", CDI " + document.version +
+         (least == document.version ? "" : " (" + least + " has all that it needs)");
+}
+
+std::string validate_text(const std::vector<oci::CdiFile>& files, const std::vector<oci::CdiDevice>& devices) {
+  std::string text;
+  for (const auto& file : files) text += harmless(file.path) + ": " + harmless(file_text(file)) + "\n";
+  for (const auto& device : devices)
+    if (!device.problem.empty())
+      text += harmless(device.path) + ": " + device.name + " is " + harmless(device.problem) + "\n";
+  return text.empty() ? "there are no CDI files\n" : text;
+}
+
+std::string cdi_json(const std::vector<oci::CdiFile>& files, const std::vector<oci::CdiDevice>& devices) {
+  Json json = {{"schema", "headgate.cdi/v1"}, {"files", Json::array()}, {"devices", Json::array()}};
+  for (const auto& file : files) {
+    Json one = {{"path", file.path}, {"problem", file.document ? "" : text_of(file.document.error())}};
+    if (file.document) one["version"] = file.document->version;
+    if (file.document) one["minimum_version"] = oci::minimum_version(*file.document);
+    json["files"].push_back(std::move(one));
+  }
+  for (const auto& device : devices)
+    json["devices"].push_back({{"name", device.name}, {"path", device.path}, {"problem", device.problem}});
+  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+}  // namespace
+
+int cdi_command(const std::string& word, const std::vector<std::string>& paths, const Voice& voice) {
+  const auto files = files_of(paths);
+  if (!files) {
+    complain(files.error(), voice);
+    return exit_status(files.error().code);
+  }
+  const auto devices = oci::resolve(*files);
+  const bool lists = word == "cdi list";
+  const std::string text = voice.format == Format::json ? cdi_json(*files, devices)
+                           : lists                      ? list_text(*files, devices, voice)
+                                                        : validate_text(*files, devices);
+  if (!print(text)) return exit_status(ErrorCode::failed);
+  const bool all_taken = std::ranges::all_of(*files, [](const auto& file) { return file.document.has_value(); }) &&
+                         std::ranges::all_of(devices, [](const auto& device) { return device.problem.empty(); });
+  return lists || all_taken ? 0 : exit_status(ErrorCode::failed);
+}
+
+}  // namespace headgate::cli
