@@ -179,6 +179,7 @@ class Conversation {
   }
 
   Registered without_directory(const char* directory, int error) {
+    if (error == ENOTDIR) return unreachable("has no directory there");
     if (error != ENOENT) return cannot("open the share's directory", error);
     char parent[256];
     bare::Text(parent).add(
