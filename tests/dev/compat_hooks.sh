@@ -33,13 +33,16 @@ failures=$(sed -n '/^## Failures/,$p' docs/compat.md | grep '^|' | tail -n +3)
 scripts=$(grep -rhoE 'add_test\(NAME [a-z0-9_]+' --include=CMakeLists.txt --include='*.cmake' tests | sed 's/.* //')
 targets=$(grep -rhoE 'headgate_test\([a-z0-9_]+' --include=CMakeLists.txt --include='*.cmake' src tests | sed 's/.*(//')
 while read -r named; do
+  # INSTANCE/SUITE.TEST/* stands for all values of a parameter.
+  case $named in [A-Z]*/*.*) named=${named#*/} named=${named%/\*} ;; esac
   case $named in
     dev/bench*) ;;
     */) [ -d "$named" ] || complain "docs/compat.md names $named, which does not exist" ;;
     guest_*) grep -qx "$named" <<<"$scripts" || complain "docs/compat.md names $named, which is no test" ;;
     *_test) grep -qx "$named" <<<"$targets" || complain "docs/compat.md names $named, which is no test program" ;;
     *...) grep -qE "(^|[.])${named%...}" <<<"$tests" || complain "docs/compat.md names the test $named, which does not exist" ;;
-    *) grep -qE "(^${named}[.]|[.]${named}$)" <<<"$tests" || complain "docs/compat.md names the test $named, which does not exist" ;;
+    *_fuzz) grep -rq "headgate_fuzz($named " --include=CMakeLists.txt src || complain "docs/compat.md names $named, which is no fuzzer" ;;
+    *) grep -qE "(^${named}([.]|$)|[.]${named}$)" <<<"$tests" || complain "docs/compat.md names the test $named, which does not exist" ;;
   esac
 done <<<"$({ cut -d'|' -f4 <<<"$rows"; cut -d'|' -f3 <<<"$failures"; } | quoted)"
 exit "$fail"
