@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <set>
 
+#include "api/power_reply.hpp"
 #include "api/share_request_json.hpp"
 #include "api/test_reply.hpp"
 #include "http/message.hpp"
@@ -109,6 +110,48 @@ TEST(OpenApi, WhatThePicturesWriterWritesFitsWhatTheDocumentPromises) {
   EXPECT_EQ(objection(document(), "getGpu", 431, http::error_response(431, "too_large", "a", "").body), "");
 }
 
+TEST(OpenApi, RepliesOfPowerFitWhatTheDocumentPromises) {
+  snapshot::Snapshot s = snapshot();
+  s.gpus[0].uuid = "GPU-1";
+  s.gpus[0].power_limit_mw = 350'000;
+  s.gpus[0].throttle_reasons = {"power cap"};
+  power::Lease lease{.id = "ab", .wanted = {}, .saved = {}};
+  lease.wanted["GPU-1"].power_limit_mw = 200'000;
+  lease.wanted["GPU-1"].gpu_clocks = power::ClockRange{210, 900};
+  lease.saved["GPU-1"].gpu_clocks = power::ClockRange{};
+  const std::vector<GpuPower> gpus = {{.gpu = &s.gpus[0], .gpu_clocks = {210, 900}, .mem_clocks = {}, .waiting = 1},
+                                      {.gpu = &s.gpus[1], .gpu_clocks = {}, .mem_clocks = {}, .waiting = 0}};
+  EXPECT_EQ(objection(document(), "getPower", 200, power_json(gpus, {lease}, "report", "site")), "");
+  EXPECT_EQ(objection(document(), "createPowerLease", 201, power::lease_json(lease)), "");
+  EXPECT_EQ(objection(document(), "listPowerLeases", 200, power::leases_json({lease})), "");
+  power::Profile profile{.name = "site", .settings = {}, .origin = "c.toml:1"};
+  profile.settings.budget_mw = 500'000;
+  profile.settings.weights = {1, 2};
+  EXPECT_EQ(objection(document(), "listPowerProfiles", 200, profiles_json({profile})), "");
+  const std::vector<power::GpuOutcome> half = {
+      {.index = 0, .uuid = "GPU-1", .changes = {{"power limit", "350 W", "200 W"}}, .error = {}},
+      {.index = 1, .uuid = "GPU-2", .changes = {}, .error = Error{ErrorCode::unreachable, "it is lost", ""}}};
+  const auto whole = outcomes_response({half[0]}, false), failed = outcomes_response(half, false);
+  EXPECT_EQ(whole.status, 200);
+  EXPECT_EQ(objection(document(), "setPower", whole.status, whole.body), "");
+  EXPECT_EQ(failed.status, 503) << "the worst of all";
+  EXPECT_EQ(objection(document(), "setPower", failed.status, failed.body), "");
+  EXPECT_EQ(http::error_of(failed.status, failed.body).message, "it is lost");
+  const auto refused = http::error_response({ErrorCode::usage, "out of range", "accepted: 100 W to 350 W"});
+  EXPECT_EQ(objection(document(), "resetPower", refused.status, refused.body), "");
+}
+
+TEST(OpenApi, RequestsOfPowerThatAreReadFitTheDocument) {
+  const std::string body =
+      R"({"gpus":[0,"GPU-1"],"settings":{"power_limit":"80%","gpu_clocks_mhz":[0,0],"compute_mode":3,)"
+      R"("persistence":true},"ttl_s":5,"dry_run":true})";
+  EXPECT_EQ(request_objection(document(), "createPowerLease", body), "");
+  EXPECT_TRUE(power::parse_power_request(power::RequestKind::lease, body));
+  EXPECT_EQ(request_objection(document(), "setPower", R"({"gpus":"all","profile":"night"})"), "");
+  EXPECT_NE(request_objection(document(), "setPower", R"({"gpus":"all","profile":"night","ttl_s":5})"), "");
+  EXPECT_NE(request_objection(document(), "resetPower", "{}"), "");
+}
+
 TEST(OpenApi, AReplyThatBreaksThePromiseIsNamedByItsPlace) {
   auto gpu = Json::parse(snapshot::to_json(snapshot().gpus[0]));
   const auto wrong = [&](auto&& change) {
@@ -153,7 +196,10 @@ std::string example_of(const BodyField& field) {
   switch (field.type) {
     case FieldType::flag: return "true";
     case FieldType::texts: return "[\"root\"]";
-    case FieldType::text_or_whole: return "4";
+    case FieldType::text_or_whole:
+    case FieldType::whole: return "4";
+    case FieldType::gpus: return "\"all\"";
+    case FieldType::power_settings: return R"({"persistence":true})";
     case FieldType::text: break;
   }
   return "\"x\"";

@@ -1,4 +1,5 @@
-// /v1/power of the control socket: what GPUs are set to, settings that stay, and leases: settings that end with their holder.
+// /v1/power of the control socket: what GPUs are set to, settings that stay, and leases: settings that end with their
+// holder.
 #pragma once
 
 #include <functional>
@@ -19,7 +20,8 @@ struct PowerSources {
   power::ControlQueues& queues;
   power::LeaseKeeper& keeper;
   const CurrentAccess& access;
-  // Whether the caller may make these settings; by a lease: what other leases have is then the keeper's to refuse. On the loop's thread.
+  // Whether the caller may make these settings; by a lease: what other leases have is then the keeper's to refuse. On
+  // the loop's thread.
   std::function<Result<void>(const http::Peer&, const node::Caller&, const power::SettingsByGpu&, bool by_lease)>
       may_set;
   // Whether the caller may name this process as a lease's holder. On the loop's thread.

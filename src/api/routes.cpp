@@ -251,6 +251,13 @@ std::vector<Route> quotas() {
   };
 }
 
+// A GPU that fails is named among those that were set.
+std::vector<Reply> power_outcomes() {
+  std::vector<Reply> replies = {one("PowerOutcome")};
+  for (const int status : {400, 403, 404, 409, 500, 501, 503}) replies.push_back(one("PowerError", status));
+  return replies;
+}
+
 Parameter lease_id() { return {"id", Place::path, "the lease's id"}; }
 
 std::vector<Route> power_and_clocks() {
@@ -273,8 +280,7 @@ std::vector<Route> power_and_clocks() {
        .path = "/v1/power/settings",
        .summary = "Set GPUs, and leave them so; where one fails the others are set, and the answer names it",
        .body = BodyKind::power_settings,
-       .replies = {one("PowerOutcome")},
-       .errors = {400, 403, 404}},
+       .replies = power_outcomes()},
       {.operation = Operation::reset_power,
        .id = "resetPower",
        .method = "POST",
@@ -282,8 +288,7 @@ std::vector<Route> power_and_clocks() {
        .summary = "Set GPUs to the site's own settings (power.at_start), and what these do not name to the driver's "
                   "defaults",
        .body = BodyKind::power_reset,
-       .replies = {one("PowerOutcome")},
-       .errors = {400, 403, 404}},
+       .replies = power_outcomes()},
       {.operation = Operation::list_leases,
        .id = "listPowerLeases",
        .method = "GET",

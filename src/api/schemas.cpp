@@ -85,11 +85,9 @@ void add_power_schemas(Json& all) {
   const Json error = {{"oneOf", {{{"type", "null"}}, reference("Error")}}};
   const Json outcome =
       object_schema({{"index", whole}, {"uuid", text}, {"changes", list_of(change)}, {"error", error}});
-  all["PowerOutcome"] = object_schema({{"code", text, false},
-                                       {"message", text, false},
-                                       {"hint", text, false},
-                                       {"dry_run", flag},
-                                       {"gpus", list_of(outcome)}});
+  all["PowerOutcome"] = object_schema({{"dry_run", flag}, {"gpus", list_of(outcome)}});
+  all["PowerError"] = object_schema(
+      {{"code", text}, {"message", text}, {"hint", text}, {"dry_run", flag, false}, {"gpus", list_of(outcome), false}});
   const Json of_gpu = object_schema({{"power_limit_mw", whole, false},
                                      {"persistence", flag, false},
                                      {"gpu_clocks_mhz", range, false},
@@ -106,6 +104,7 @@ void add_power_schemas(Json& all) {
                                      {"ttl_s", whole},
                                      {"ends_at_s", {{"type", "integer"}}},
                                      {"ending", flag},
+                                     {"session", flag},
                                      {"paused", flag}});
 }
 

@@ -18,7 +18,8 @@ struct WholeFile {
   struct stat facts{};  // of the file that was read
 };
 
-// Errors: of opening and reading (fail_errno() with `path`), usage where it is no regular file, failed where it is longer than `most` bytes.
+// Errors: of opening and reading (fail_errno() with `path`), usage where it is no regular file, failed where it is
+// longer than `most` bytes.
 [[nodiscard]] Result<WholeFile> read_whole_file(const std::string& path, std::size_t most);
 
 struct Replacement {
@@ -29,8 +30,9 @@ struct Replacement {
   std::string shown = {};  // the path in errors; empty: as it is
 };
 
-// Makes the file beside its place and puts it there: on disk when it returns, with the directory's entry. A symbolic link of that name is
-// replaced, never followed. On an error the old file stays and nothing is left beside it. Errors: of fail_errno().
+// Makes the file beside its place and puts it there: on disk when it returns, with the directory's entry. A symbolic
+// link of that name is replaced, never followed. On an error the old file stays and nothing is left beside it. Errors:
+// of fail_errno().
 [[nodiscard]] Result<void> replace_whole_file(const std::string& path, std::string_view text, const Replacement& how);
 
 }  // namespace headgate

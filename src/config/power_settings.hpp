@@ -1,5 +1,5 @@
-// Settings of a GPU as people write them, in requests and in [power.profile.NAME]: "300W", "80%", "210-1200MHz". What a percentage or a
-// budget means for one GPU is resolved where its range is known (power/resolve.hpp).
+// Settings of a GPU as people write them, in requests and in [power.profile.NAME]: "300W", "80%", "210-1200MHz". What a
+// percentage or a budget means for one GPU is resolved where its range is known (power/resolve.hpp).
 #pragma once
 
 #include <cstdint>
@@ -58,7 +58,8 @@ inline constexpr std::string_view kAcceptedComputeMode = "default, exclusive pro
 [[nodiscard]] std::string format_clocks(const Range& mhz);
 [[nodiscard]] std::string_view format_compute_mode(std::uint32_t mode);
 
-// What is wrong with the whole: a budget beside a power limit, weights without a budget, a weight of 0; nothing named. Errors: usage.
+// What is wrong with the whole: a budget beside a power limit, weights without a budget, a weight of 0; nothing named.
+// Errors: usage.
 [[nodiscard]] Result<void> check_power_settings(const PowerSettings& settings);
 
 }  // namespace headgate::config

@@ -28,6 +28,8 @@
 namespace headgate::daemon {
 namespace {
 
+constexpr std::uint32_t kOverflowUid = 65'534;  // as the kernel shows a user that has no number here
+
 std::optional<power::Bounds> bounds_of(const std::optional<config::Range>& range) {
   if (!range) return std::nullopt;
   return power::Bounds{range->least, range->most};
@@ -106,11 +108,15 @@ struct PowerControl::Impl {
       return writer;
     }
     const auto now = access.now();
+    // Root of a container owns nothing of what root of the host owns.
+    if (caller.peer.uid == 0 && !is_root_of_the_host(caller.peer)) {
+      writer.uid = kOverflowUid;
+      return writer;
+    }
     writer.uid = caller.peer.uid;
     writer.gids.assign(caller.peer.groups.begin(), caller.peer.groups.end());
     writer.gids.push_back(caller.peer.gid);
-    writer.administrator = is_root_of_the_host(caller.peer) ||
-                           (caller.peer.uid != 0 && caller.peer.uid == now->daemon_uid) ||
+    writer.administrator = caller.peer.uid == 0 || caller.peer.uid == now->daemon_uid ||
                            (now->admin_gid && caller.peer.in_group(*now->admin_gid));
     return writer;
   }
@@ -183,6 +189,17 @@ struct PowerControl::Impl {
         {.kind = "power.lease", .severity = news.trouble ? "warn" : "info", .uid = news.owner_uid, .text = news.text});
   }
 
+  // A file of leases that is damaged. Errors: of `why`, where it is something else that keeps it from being read.
+  Result<void> put_aside(const std::string& file, const Error& why) const {
+    const std::string aside = file + ".damaged";
+    if (why.code != ErrorCode::failed || std::rename(file.c_str(), aside.c_str()) != 0) return std::unexpected(why);
+    const std::string text = "the leases of a former daemon cannot be read (" + why.message +
+                             "): what they changed stays; the file is kept as " + aside;
+    say(JournalLevel::error, text);
+    events.add({.kind = "power.leases_damaged", .severity = "error", .text = text});
+    return {};
+  }
+
   // Any thread.
   void tell_site(const Result<void>& done) const {
     const std::string text = done ? "the site's own settings (power.at_start) are made" : done.error().message;
@@ -202,8 +219,8 @@ struct PowerControl::Impl {
     warn_if_forgotten(done);
   }
 
-  // Without persistence mode the driver unloads with its last client, and the setting is gone with it. Once for each GPU, until
-  // the mode is on.
+  // Without persistence mode the driver unloads with its last client, and the setting is gone with it. Once for each
+  // GPU, until the mode is on.
   void warn_if_forgotten(const power::Executed& done) {
     if (!done.result || !power::is_write(done.command.operation)) return;
     const auto mode = queues->gpu(done.gpu).persistence_mode();
@@ -273,7 +290,11 @@ Result<std::unique_ptr<PowerControl>> PowerControl::start(const config::Config& 
   options.tell = [&on](const power::LeaseNews& news) { on.tell(news); };
   options.reapply = config["power.drift"].value == "reapply";
   on.leases.emplace(*on.queues, std::move(options));
-  if (auto started = on.leases->start(); !started) return std::unexpected(started.error());
+  if (auto started = on.leases->start(); !started) {
+    // The node is metered also where it cannot be told what former leases had changed.
+    if (auto aside = on.put_aside(lease_file, started.error()); !aside) return std::unexpected(aside.error());
+    if (auto again = on.leases->start(); !again) return std::unexpected(again.error());
+  }
   if (const auto site = TRY(site_of(config))) {
     std::vector<power::GpuLimits> limits;
     for (std::uint32_t gpu = 0; gpu < on.queues->count(); ++gpu) limits.push_back(power::limits_of(*on.queues, gpu));

@@ -27,8 +27,8 @@ class PowerControl {
   // What a start would find wrong with the configuration: files, names of users and groups. Errors: usage, denied.
   [[nodiscard]] static Result<void> check(const config::Config& config);
 
-  // `library`: the driver's; `lease_file`: where leases are kept; the others must outlive it. Errors: of check(), of the driver and of
-  // reading the leases.
+  // `library`: the driver's; `lease_file`: where leases are kept; the others must outlive it. Errors: of check(), of
+  // the driver and of reading the leases.
   [[nodiscard]] static Result<std::unique_ptr<PowerControl>> start(const config::Config& config,
                                                                    const std::string& library,
                                                                    const std::string& lease_file, node::Node& node,
@@ -44,16 +44,16 @@ class PowerControl {
   [[nodiscard]] power::ControlQueues& queues();
   [[nodiscard]] Result<void> may_write(const api::ZeusdCaller& caller, const std::vector<std::uint32_t>& gpus,
                                        const power::Command& command) const;
-  // Saves what a client's write changes, in a session that ends with its process or (`login`) with the leader of its login session. Over TCP
-  // no process is known, and the setting stays.
+  // Saves what a client's write changes, in a session that ends with its process or (`login`) with the leader of its
+  // login session. Over TCP no process is known, and the setting stays.
   void save_before(const api::ZeusdCaller& caller, bool login, const std::vector<std::uint32_t>& gpus,
                    const power::Command& command, std::function<void(Result<void>)> begin);
   [[nodiscard]] bool reads_live(const api::ZeusdCaller& caller, std::optional<std::uint32_t> gpu) const;
 
   // Grants of a configuration that was read again. Errors: as of check(); then the former ones stay.
   [[nodiscard]] Result<void> allow(const config::Config& config);
-  // Gives up the persistence mode of the GPU ("all": of all) and lets go of the driver, so that it can be reset; afterwards everything
-  // is put back. Any thread but the loop's: blocks for calls into the driver.
+  // Gives up the persistence mode of the GPU ("all": of all) and lets go of the driver, so that it can be reset;
+  // afterwards everything is put back. Any thread but the loop's: blocks for calls into the driver.
   void release_driver(const std::string& uuid, std::chrono::seconds pause);
   // Once a second.
   void tick();

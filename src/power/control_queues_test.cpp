@@ -82,6 +82,29 @@ TEST(ControlQueues, ABlockingCommandReachesAllListedGpus) {
   EXPECT_EQ(bench.recordings[2].written(), std::vector{limit(200)});
 }
 
+TEST(ControlQueues, CommandsOfAGpuThatIsLostFailAndLaterOnesWorkWhenItIsBack) {
+  Bench bench(2);
+  bench.recordings[0].shut();
+  auto both = bench.blocking({0, 1}, limit(200));
+  bench.recordings[0].await_caller();
+  auto queued = bench.blocking({0}, limit(210));
+  ASSERT_TRUE(bench.at_once({0}, limit(220)));
+  bench.recordings[0].fail_with(Operation::set_power_limit, {ErrorCode::unreachable, "the GPU is lost", ""});
+  bench.recordings[0].open();
+  const Answers answers = Bench::answers_of(std::move(both));
+  EXPECT_EQ(answers.at(0).error().code, ErrorCode::unreachable);
+  EXPECT_TRUE(answers.at(1)) << "the other GPU is set";
+  EXPECT_EQ(Bench::answers_of(std::move(queued)).at(0).error().message, "the GPU is lost");
+  (void)Bench::answers_of(bench.blocking({0}, {.operation = Operation::get_power_limit}));
+  const auto done = bench.done();
+  EXPECT_TRUE(std::ranges::any_of(done, [](const Executed& one) {
+    return !one.awaited && !one.result && one.command == limit(220);
+  })) << "the failure of one that nothing waits for is told too";
+  bench.recordings[0].heal();
+  EXPECT_TRUE(Bench::answers_of(bench.blocking({0}, limit(230))).at(0));
+  EXPECT_EQ(bench.queues->gpu(0).power_limit_mw(), 230'000u);
+}
+
 TEST(ControlQueues, AnUnknownIndexSendsNothingToAnyGpu) {
   Bench bench(2);
   const auto refused = bench.at_once({0, 7}, limit(200));

@@ -1,5 +1,5 @@
-// What a GPU library must offer so that headgate can set power and clocks of one GPU. NVML is one implementation, the recording
-// manager of the tests another.
+// What a GPU library must offer so that headgate can set power and clocks of one GPU. NVML is one implementation, the
+// recording manager of the tests another.
 #pragma once
 
 #include <cstdint>
@@ -30,9 +30,9 @@ struct ClockRange {
   friend bool operator==(const ClockRange&, const ClockRange&) = default;
 };
 
-// One GPU. The setters are called by one thread at a time; getters by any, also during a setter. Errors of all: denied (no right to
-// set it), usage (the value is out of range), unsupported (this GPU has no such setting), unreachable (the GPU or its driver is
-// gone), failed.
+// One GPU. The setters are called by one thread at a time; getters by any, also during a setter. Errors of all: denied
+// (no right to set it), usage (the value is out of range), unsupported (this GPU has no such setting), unreachable (the
+// GPU or its driver is gone), failed.
 class GpuManager {
  public:
   virtual ~GpuManager() = default;

@@ -1,5 +1,5 @@
-// A lease: settings of GPUs that end with their holder, and the values that are put back when it ends. Plain values and their
-// JSON.
+// A lease: settings of GPUs that end with their holder, and the values that are put back when it ends. Plain values and
+// their JSON.
 #pragma once
 
 #include <cstdint>
@@ -24,10 +24,10 @@ struct Lease {
   std::uint32_t ttl_s = 0;              // 0: none
   std::int64_t ends_at_s = 0;           // CLOCK_REALTIME; of one with a ttl
   bool ending = false;                  // its values are being put back
-  bool session =
-      false;  // of a client of zeusd's wire: it sets what it wants, and the values from before its first write are put back
-  bool pauses =
-      false;  // the daemon's: persistence is given up so that the GPUs can be reset, and then all their settings are put back
+  // Of a client of zeusd's wire: it sets what it wants, and the values from before its first write are put back.
+  bool session = false;
+  // The daemon's: persistence is given up so that the GPUs can be reset, and then all their settings are put back.
+  bool pauses = false;
   friend bool operator==(const Lease&, const Lease&) = default;
 
   [[nodiscard]] std::set<std::string> uuids() const;  // of its GPUs

@@ -1,4 +1,5 @@
-// Whether GPUs still have what a lease set: another program may have set them, and a driver that was reloaded has forgotten what it was told.
+// Whether GPUs still have what a lease set: another program may have set them, and a driver that was reloaded has
+// forgotten what it was told.
 #pragma once
 
 #include <cstdint>

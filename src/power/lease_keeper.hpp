@@ -1,5 +1,5 @@
-// Keeps leases: saves what they change before the first write, sees their holders end, and puts the former values back. Thread-safe; does
-// its work on a separate thread.
+// Keeps leases: saves what they change before the first write, sees their holders end, and puts the former values back.
+// Thread-safe; does its work on a separate thread.
 #pragma once
 
 #include <chrono>
@@ -54,8 +54,8 @@ class LeaseKeeper {
     std::chrono::milliseconds patience{4'500};   // for an answer of a GPU
     std::chrono::milliseconds grace{2'000};      // between the end of a session's process and that of the session
   };
-  // `queues` must outlive it. start() reads the file: leases whose holder lives are adopted and their settings made again, those of
-  // others are put back.
+  // `queues` must outlive it. start() reads the file: leases whose holder lives are adopted and their settings made
+  // again, those of others are put back.
   LeaseKeeper(ControlQueues& queues, Options options);
   ~LeaseKeeper();  // without stop(): as if the daemon were killed
   LeaseKeeper(const LeaseKeeper&) = delete;
@@ -63,25 +63,26 @@ class LeaseKeeper {
   // Errors: of reading the file; then nothing of it is touched.
   [[nodiscard]] Result<void> start();
 
-  // `done` is called once, on the keeper's thread. Errors: not_found (a GPU), conflict (a control that another lease has, with its
-  // holder), failed (the holder has ended; a value cannot be read; the file cannot be written, and then nothing was set), and those
-  // of the GPU library, where all is put back.
+  // `done` is called once, on the keeper's thread. Errors: not_found (a GPU), conflict (a control that another lease
+  // has, with its holder), failed (the holder has ended; a value cannot be read; the file cannot be written, and then
+  // nothing was set), and those of the GPU library, where all is put back.
   void create(LeaseTerms terms, std::uint32_t owner_uid, std::function<void(Result<Lease>)> done);
   // Puts the values back. Errors: not_found; failed where some GPU's could not be put back yet: that is tried again.
   void end(const std::string& id, std::function<void(Result<void>)> done);
   // Ends the lease, and what it set stays. `done` as of create(). Errors: not_found, and those of writing the file.
   void keep(const std::string& id, std::function<void(Result<void>)> done);
-  // Gives up the persistence mode of a GPU ("all": of all), so that it can be reset, for this time; then all of the GPU's settings are put
-  // back as they are now, whatever became of the reset, and the leases on it are made again. `done` as of create(). Errors: not_found,
-  // and those of reading, saving and setting.
+  // Gives up the persistence mode of a GPU ("all": of all), so that it can be reset, for this time; then all of the
+  // GPU's settings are put back as they are now, whatever became of the reset, and the leases on it are made again.
+  // `done` as of create(). Errors: not_found, and those of reading, saving and setting.
   void give_up_persistence(const std::string& gpu, std::uint32_t seconds, std::function<void(Result<void>)> done);
-  // What the GPUs are to have where no lease has them: the site's own settings. They are made now; what a lease has is put back to them.
-  // `done` as of create(). Errors: of saving and setting; what could be set is set.
+  // What the GPUs are to have where no lease has them: the site's own settings. They are made now; what a lease has is
+  // put back to them. `done` as of create(). Errors: of saving and setting; what could be set is set.
   void set_site(SettingsByGpu site, std::function<void(Result<void>)> done);
   // Whether the write can begin at once: a session of the process has saved all that it changes.
   [[nodiscard]] bool covers(const SessionWrite& write) const;
-  // Saves what the write changes, in a session of its process. `done` as of create(). Errors: conflict (another lease has the control),
-  // failed (the process has ended, or a value cannot be read or saved): then the write must not begin.
+  // Saves what the write changes, in a session of its process. `done` as of create(). Errors: conflict (another lease
+  // has the control), failed (the process has ended, or a value cannot be read or saved): then the write must not
+  // begin.
   void begin_session_write(SessionWrite write, std::function<void(Result<void>)> done);
   // A lease with a ttl ends that much later from now. Errors: not_found, usage (it has no ttl).
   [[nodiscard]] Result<Lease> prolong(const std::string& id);
@@ -91,8 +92,8 @@ class LeaseKeeper {
   // The lease that has a control of this GPU that the command writes.
   [[nodiscard]] std::optional<Lease> holder_of(const std::string& uuid, const Command& command) const;
 
-  // The daemon ends: all values are put back, and the leases of living holders stay in the file for the next start. False: a GPU does
-  // not answer within `patience`.
+  // The daemon ends: all values are put back, and the leases of living holders stay in the file for the next start.
+  // False: a GPU does not answer within `patience`.
   [[nodiscard]] bool stop(std::chrono::nanoseconds patience);
 
  private:

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -59,6 +60,7 @@ class Leases : public testing::Test {
     options.now_s = [this] { return now_s_.load(); };
     options.retry = options.check = options.grace = std::chrono::milliseconds(5);
     options.reapply = reapply_;
+    options.patience = patience_;
     options.tell = [this](const LeaseNews& news) {
       const std::lock_guard lock(mutex_);
       news_.push_back(news.text);
@@ -96,6 +98,7 @@ class Leases : public testing::Test {
   }
 
   bool reapply_ = false;
+  std::chrono::milliseconds patience_{20'000};
   std::string folder_;
   std::atomic<std::int64_t> now_s_ = 1'000'000;
   std::deque<Recording> gpus_;
@@ -159,6 +162,47 @@ TEST_F(Leases, NothingIsWrittenWhereItCannotBeSaved) {
   EXPECT_NE(refused.error().message.find("leases.json"), std::string::npos) << refused.error().message;
   EXPECT_TRUE(gpus_[0].written().empty());
   EXPECT_TRUE(keeper_->list().empty());
+}
+
+TEST_F(Leases, NothingIsWrittenWhereTheDiskIsFull) {
+  ::signal(SIGXFSZ, SIG_IGN);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{8, before.rlim_max};
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  const auto refused = create(200, 0, 60);
+  ::setrlimit(RLIMIT_FSIZE, &before);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("cannot write"), std::string::npos) << refused.error().message;
+  EXPECT_TRUE(gpus_[0].written().empty());
+  EXPECT_TRUE(keeper_->list().empty());
+  EXPECT_TRUE(create(200, 0, 60)) << "there is room again";
+}
+
+TEST_F(Leases, AGpuThatDoesNotAnswerKeepsNoOtherWaiting) {
+  patience_ = std::chrono::milliseconds(20);
+  kill_daemon();
+  start();
+  gpus_[0].shut();
+  std::promise<Result<Lease>> hung;
+  LeaseTerms terms{.wanted = {}, .holder_pid = 0, .ttl_s = 60};
+  terms.wanted["GPU-test-0"].power_limit_mw = 200'000;
+  keeper_->create(terms, 1000, [&hung](Result<Lease> lease) { hung.set_value(std::move(lease)); });
+  EXPECT_TRUE(create(200, 0, 60, {"GPU-test-1"})) << "the keeper goes on";
+  EXPECT_EQ(hung.get_future().get().error().code, ErrorCode::busy);
+  gpus_[0].open();
+  while (keeper_->list().size() > 1) std::this_thread::yield();
+  EXPECT_EQ(limit(0), 100'000u) << "put back when it answered again";
+}
+
+TEST_F(Leases, WhatAnotherProgramSetMeanwhileIsToldAndTheFormerValueIsPutBack) {
+  Holder holder;
+  ASSERT_TRUE(create(200, holder.pid()));
+  ASSERT_TRUE(queues_->gpu(0).set_power_limit(250'000));
+  EXPECT_TRUE(heard("no longer holds: GPU 0 has power limit 250 W, not 200 W (another program set it)"));
+  holder.end();
+  EXPECT_TRUE(heard("its values are put back"));
+  EXPECT_EQ(limit(), 100'000u);
 }
 
 TEST_F(Leases, AFailureHalfWayPutsEverythingBack) {

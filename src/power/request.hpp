@@ -26,8 +26,8 @@ inline constexpr std::uint32_t kMaxTtlS = 30 * 86'400;
 
 enum class RequestKind { settings, reset, lease };
 
-// {"gpus": [0, "GPU-..."], "settings": {...}, "dry_run": true}; a reset without settings, a lease with "holder_pid", "ttl_s" or both.
-// Errors: usage, with the key and what is accepted.
+// {"gpus": [0, "GPU-..."], "settings": {...}, "dry_run": true}; a reset without settings, a lease with "holder_pid",
+// "ttl_s" or both. Errors: usage, with the key and what is accepted.
 [[nodiscard]] Result<PowerRequest> parse_power_request(RequestKind kind, std::string_view json);
 
 // {"power_limit": "80%", "gpu_clocks": "210-1200MHz", ...}

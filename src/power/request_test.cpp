@@ -8,7 +8,8 @@ namespace {
 TEST(PowerRequest, SettingsAreReadAsPeopleWriteThem) {
   const auto request = parse_power_request(
       RequestKind::lease,
-      R"({"gpus":[0,"GPU-1"],"settings":{"power_limit":"80%","persistence":true,"gpu_clocks":"210-900MHz","compute_mode":"exclusive process"},"holder_pid":7,"ttl_s":60,"dry_run":true})");
+      R"({"gpus":[0,"GPU-1"],"settings":{"power_limit":"80%","persistence":true,"gpu_clocks":"210-900MHz",)"
+      R"("compute_mode":"exclusive process"},"holder_pid":7,"ttl_s":60,"dry_run":true})");
   ASSERT_TRUE(request) << request.error().message;
   EXPECT_EQ(request->gpus, (std::vector<std::string>{"0", "GPU-1"}));
   EXPECT_EQ(request->wanted.power_limit, config::parse_power_limit("80%"));
@@ -19,7 +20,8 @@ TEST(PowerRequest, SettingsAreReadAsPeopleWriteThem) {
   EXPECT_TRUE(request->dry_run);
   const auto numbers = parse_power_request(
       RequestKind::settings,
-      R"({"gpus":"all","settings":{"power_limit_mw":200000,"gpu_clocks_mhz":[0,0],"mem_clocks_mhz":[405,405],"compute_mode":0}})");
+      R"({"gpus":"all","settings":{"power_limit_mw":200000,"gpu_clocks_mhz":[0,0],"mem_clocks_mhz":[405,405],)"
+      R"("compute_mode":0}})");
   ASSERT_TRUE(numbers) << numbers.error().message;
   EXPECT_EQ(numbers->gpus, std::vector<std::string>{"all"});
   EXPECT_EQ(numbers->wanted.power_limit, config::parse_power_limit("200W"));

@@ -1,4 +1,5 @@
-// What settings that people write mean for each GPU: percentages, defaults and budgets become watts. Pure, but for limits_of().
+// What settings that people write mean for each GPU: percentages, defaults and budgets become watts. Pure, but for
+// limits_of().
 #pragma once
 
 #include <optional>
@@ -22,12 +23,12 @@ struct GpuLimits {
 // Of a GPU below queues.count().
 [[nodiscard]] GpuLimits limits_of(const ControlQueues& queues, std::uint32_t index);
 
-// Errors: usage (a limit outside a GPU's range, with the range; a budget that is less than the least limits together), unsupported (the GPU
-// does not tell the range that a percentage needs): then nothing is to be set on any GPU.
+// Errors: usage (a limit outside a GPU's range, with the range; a budget that is less than the least limits together),
+// unsupported (the GPU does not tell the range that a percentage needs): then nothing is to be set on any GPU.
 [[nodiscard]] Result<SettingsByGpu> resolve(const config::PowerSettings& wanted, const std::vector<GpuLimits>& gpus);
 
-// What a reset makes: what the site's own settings name, and of the rest the driver's default limit and clocks that are not locked. Errors:
-// of resolve().
+// What a reset makes: what the site's own settings name, and of the rest the driver's default limit and clocks that are
+// not locked. Errors: of resolve().
 [[nodiscard]] Result<SettingsByGpu> reset_settings(const config::PowerSettings& site,
                                                    const std::vector<GpuLimits>& gpus);
 

@@ -1,4 +1,5 @@
-// Settings without a lease: they stay. All GPUs at once, each through its queue; what is or would be other than before is told for each.
+// Settings without a lease: they stay. All GPUs at once, each through its queue; what is or would be other than before
+// is told for each.
 #pragma once
 
 #include <functional>
@@ -30,9 +31,9 @@ struct SetOptions {
   bool skip_unsupported = false;  // a control that a GPU does not have is no error: of a reset
 };
 
-// UUIDs that no GPU has are passed over. `done` is called once, with the GPUs in their order: on a worker's thread, on the caller's where
-// nothing is to be done, or on that of the function that is returned, which ends the waiting: what has not started is then withdrawn.
-// `queues` must outlive all of them.
+// UUIDs that no GPU has are passed over. `done` is called once, with the GPUs in their order: on a worker's thread, on
+// the caller's where nothing is to be done, or on that of the function that is returned, which ends the waiting: what
+// has not started is then withdrawn. `queues` must outlive all of them.
 std::function<void(const std::string& patience)> set_now(ControlQueues& queues, const SettingsByGpu& wanted,
                                                          const SetOptions& options,
                                                          std::function<void(std::vector<GpuOutcome>)> done);

@@ -40,7 +40,8 @@ using SettingsByGpu = std::map<std::string, Settings>;  // by UUID
 // Whether the command writes a control that the settings name.
 [[nodiscard]] bool touches(const Settings& settings, const Command& command);
 
-// The controls that the settings name, with their values as a person reads them: {"power limit", "200 W"}. Clocks that are not locked: "none".
+// The controls that the settings name, with their values as a person reads them: {"power limit", "200 W"}. Clocks that
+// are not locked: "none".
 struct Control {
   std::string name, value;
   friend bool operator==(const Control&, const Control&) = default;

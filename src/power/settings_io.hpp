@@ -1,5 +1,5 @@
-// Reads and writes settings of GPUs through their queues, and waits for each answer: for a thread that may block. A GPU whose driver does
-// not answer costs `patience`, not for ever.
+// Reads and writes settings of GPUs through their queues, and waits for each answer: for a thread that may block. A GPU
+// whose driver does not answer costs `patience`, not for ever.
 #pragma once
 
 #include <chrono>
@@ -22,9 +22,11 @@ class SettingsIo {
   [[nodiscard]] std::optional<std::uint32_t> index_of(const std::string& gpu) const;
   [[nodiscard]] ControlQueues& queues() const { return queues_; }
 
-  // One command, behind those that wait at the GPU. Errors: of ControlQueues, and busy where there is no answer in time.
+  // One command, behind those that wait at the GPU. Errors: of ControlQueues, and busy where there is no answer in
+  // time.
   Result<Reading> command(std::uint32_t gpu, const Command& command, const Caller& caller);
-  // The present values of the controls that `like` names. No driver tells which clocks are locked: those that the daemon locked last.
+  // The present values of the controls that `like` names. No driver tells which clocks are locked: those that the
+  // daemon locked last.
   Result<Settings> read(std::uint32_t gpu, const Settings& like, const Caller& caller);
   // Sets all GPUs and reads each back: some take a value and ignore it. Ends at the first error.
   Result<void> apply(const SettingsByGpu& wanted, const Caller& caller);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 #include <unistd.h>
 
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
 
@@ -19,7 +20,9 @@ class PowerApi : public testing::Test {
   }
   void start(const std::string& configuration = "") {
     std::ofstream(directory_.path() + "/config.toml") << configuration;
-    daemon_.emplace(std::vector<std::string>{"--sim=l40s-x2", "--config", directory_.path() + "/config.toml"});
+    std::vector<std::string> words = {"--sim=l40s-x2", "--config", directory_.path() + "/config.toml"};
+    if (!state_.empty()) words.insert(words.end(), {"--state", state_});
+    daemon_.emplace(words);
   }
   struct Answer {
     int status = -1;
@@ -35,6 +38,7 @@ class PowerApi : public testing::Test {
   }
 
   Directory directory_;
+  std::string state_;  // empty: the daemon's usual place
   std::optional<Daemon> daemon_;
 };
 
@@ -164,6 +168,27 @@ TEST_F(PowerApi, AProfileThatIsNotThereEndsTheStart) {
       cli.shell(std::string(HEADGATE_DAEMON) + " --check --sim=tiny --config " + directory_.path() + "/c.toml");
   EXPECT_NE(said.status, 0);
   EXPECT_NE(said.err.find("power.at_start = 'x' names no profile"), std::string::npos) << said.err;
+}
+
+TEST_F(PowerApi, ADamagedFileOfLeasesIsPutAside) {
+  std::ofstream(directory_.path() + "/power-leases.json") << "[{\"id\":1}]";
+  state_ = directory_.path();
+  start();
+  EXPECT_TRUE(std::filesystem::exists(state_ + "/power-leases.json.damaged"));
+  EXPECT_NE(daemon_->cli().shell("$H events -o jsonl").out.find("power.leases_damaged"), std::string::npos);
+  EXPECT_EQ(ask("POST", "/v1/power/leases", R"({"gpus":[0],"settings":{"power_limit":"200W"},"ttl_s":60})").status,
+            201);
+}
+
+TEST_F(PowerApi, RootOfAContainerOwnsNoShareOfRoots) {
+  const std::string socket = directory_.path() + "/z.sock";
+  start("[zeusd]\nsocket = '" + socket + "'\n");
+  ASSERT_EQ(daemon_->cli().shell("$H share create a --gpu 0 --mem 1GiB").status, 0);
+  const std::string set = "curl -s -o /dev/null -w '%{http_code}' -X POST --unix-socket " + socket +
+                          " 'http://localhost/gpu/set_power_limit?gpu_ids=0&power_limit_mw=200000&block=true'";
+  EXPECT_EQ(daemon_->cli().shell("unshare --pid --fork " + set).out, "403");
+  EXPECT_EQ(limit(0), 350'000u);
+  EXPECT_EQ(daemon_->cli().shell(set).out, "200");
 }
 
 // One line of shell is one process: curl is its child.
