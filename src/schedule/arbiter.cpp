@@ -73,9 +73,17 @@ void Arbiter::change_share(ShareId id, std::span<const Terms> terms) {
   for (const Terms& each : terms) {
     ShareOnGpu* place = share_on(id, each.gpu);
     if (place == nullptr) continue;
-    add_terms(*shares_[id].gang, place->terms, -1);
+    Gang& gang = *shares_[id].gang;
+    GangOnGpu& stake = *gang.stake(each.gpu);
+    const std::int64_t weight = stake.weight;
+    add_terms(gang, place->terms, -1);
     place->terms = each;
-    add_terms(*shares_[id].gang, place->terms, 1);
+    add_terms(gang, place->terms, 1);
+    // How far it is from the others stays the same GPU time.
+    const double ratio = static_cast<double>(weight) / static_cast<double>(std::max<std::int64_t>(1, stake.weight));
+    const std::int64_t clock_ns = this->clock_ns(gang, each.gpu);
+    const double ahead_ns = static_cast<double>(stake.virtual_ns - clock_ns) * ratio;
+    stake.virtual_ns = clock_ns + static_cast<std::int64_t>(std::clamp(ahead_ns, -1e17, 1e17));
   }
 }
 
@@ -244,24 +252,26 @@ void Arbiter::catch_up(Gang& gang, GangOnGpu& stake, std::int64_t credit_ns) {
 // Each GPU's clock goes on to where the gang stands that is furthest behind there.
 void Arbiter::go_on() {
   struct Behind {
-    std::int64_t least_ns = kNever, waking_ns = -kNever;
+    std::int64_t least_ns = kNever, waking_ns = -kNever, resting_ns = kNever;
   };
   std::array<std::array<Behind, kRanks>, kMaxGpus> behind{};
   for (const auto& gang : gangs_)
     for (const GangOnGpu& stake : gang->stakes) {
-      if (!stake.wants) continue;
       Behind& here = behind[stake.gpu][gang->rank];
+      if (!stake.wants && stake.held_back) here.resting_ns = std::min(here.resting_ns, stake.stands_ns());
+      if (!stake.wants) continue;
       if (stake.wakes) here.waking_ns = std::max(here.waking_ns, stake.stands_ns());
       // Who has gaps is behind for want of work, and is no measure of what the others had.
       else if (!stake.has_gaps) here.least_ns = std::min(here.least_ns, stake.stands_ns());
     }
   // Where all are seen to begin at once, nobody has looked for long, and any of them may have worked on behind an open gate:
-  // they begin level.
+  // they begin level. A share that rests at its ceiling works as well, and is the measure where no other one does.
   for (std::uint32_t g = 0; g < gpu_count_; ++g)
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
-      const auto& [least_ns, waking_ns] = behind[g][rank];
+      const auto& [least_ns, waking_ns, resting_ns] = behind[g][rank];
       std::int64_t& clock_ns = gpus_[g].least_ns[rank];
-      clock_ns = std::max(clock_ns, least_ns != kNever ? least_ns : waking_ns);
+      clock_ns = std::max({clock_ns, least_ns != kNever ? least_ns : waking_ns,
+                           least_ns == kNever && resting_ns != kNever ? resting_ns : -kNever});
     }
 }
 

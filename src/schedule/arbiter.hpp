@@ -62,6 +62,7 @@ inline constexpr std::int64_t kDrainNs = 2'000'000;    // for a gang's ranks to 
 inline constexpr std::int64_t kOverdueNs = 150'000;    // a limiter's settler may be so late to see that work has ended
 inline constexpr std::int64_t kMaxPatienceNs = 20'000'000;  // with work beside another's turn, besides
 inline constexpr std::int64_t kEarlyNs = 5'000'000;         // a long kernel may begin so much GPU time before its time
+inline constexpr std::int64_t kSoughtNs = 20'000'000;       // between two kernels of another share it is not alone
 inline constexpr std::int64_t kMaxAheadNs = 10'000'000'000;
 
 struct Decision {

@@ -22,14 +22,17 @@ void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
         claims_.push_back({.stake = &stake, .part = 0, .full = false});
       }
     if (!has_long || claims_.size() < 2 || gpus_[g].policy != Policy::fair) {
-      // What a share has while no other wants the GPU costs nothing.
-      for (const Claim& claim : claims_) claim.stake->ahead_ns = 0;
+      // What a share has while no other wants the GPU costs nothing, and what it had before is forgotten as time passes: another one may
+      // be seen between two of its kernels.
+      for (const Claim& claim : claims_)
+        claim.stake->ahead_ns = std::max<std::int64_t>(0, claim.stake->ahead_ns - passed_ns);
       continue;
     }
     fill(claims_);
     for (const Claim& claim : claims_) {
       GangOnGpu& stake = *claim.stake;
       stake.part = claim.part;
+      stake.sought_ns = now_ns;
       stake.ahead_ns -= static_cast<std::int64_t>(claim.part * static_cast<double>(passed_ns));
       stake.ahead_ns = std::clamp(stake.ahead_ns, -std::max(kWindowNs, stake.long_ns), kMaxAheadNs);
     }
@@ -75,7 +78,7 @@ void Arbiter::fill(std::span<Claim> claims) {
 bool Arbiter::is_early(const Gang& gang, const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const {
   if (place.use.kernel_ns < kLongKernelNs || gang.is_together(now_ns)) return false;
   if (place.overdue() && now_ns - place.overdue_since_ns > kMaxPatienceNs + place.expected_ns) return false;
-  return stake.ahead_ns + place.use.in_flight_ns > kEarlyNs && is_sought(stake);
+  return stake.ahead_ns + place.use.in_flight_ns > kEarlyNs && now_ns - stake.sought_ns < kSoughtNs;
 }
 
 // When that will be over.

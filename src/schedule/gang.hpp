@@ -128,6 +128,7 @@ struct GangOnGpu {
   std::int64_t long_ns = 0;   // its longest kernels
   std::int64_t ceiling_ppm = 0;
   bool has_long = false;
+  std::int64_t sought_ns = -1'000'000'000;  // when it was last seen with others that seek the GPU
   std::int64_t engaged_ns = -1'000'000'000;
   std::int64_t lease_end_ns = 0;
   std::int64_t assumed_ns = 0;  // of its turns, not on the books yet

@@ -1,9 +1,8 @@
 // The product's rule, in virtual time: each share first gets min(what it wants, its promise) of each GPU; what is left goes to
 // those that want more, by weight, up to their ceilings; nothing is idle that a share may use; accounts are true.
 //
-// Named rows, each once a counterexample; then mixes drawn at random, of which what is known not to hold yet is left out
-// (docs/decisions/arbiter.md). HEADGATE_PROMISES_MIXES: how many (60); HEADGATE_PROMISES_SEED: the first (1);
-// HEADGATE_PROMISES_WIDE: of all kinds.
+// Named rows, each once a counterexample; then mixes drawn at random: steady ones, which all hold, and a fifth as many of all kinds.
+// HEADGATE_PROMISES_MIXES: how many (60); HEADGATE_PROMISES_SEED: the first (1).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -236,16 +235,27 @@ TEST(Promises, APauseEarnsNothing) {
               {bursts, with_weight(share(9, 100, 200 * kUs), 800), with_weight(unlimited(200 * kUs), 800)});
 }
 
+// Beside a share that was alone below its ceiling; and a share that had its promise for long, and then a larger weight.
+TEST(Promises, NoneBeginsFarBehind) {
+  MixShare late = with_weight(unlimited(200 * kUs), 200);
+  late.load.from_ns = 4'000 * kMs;
+  expect_kept("12-48 alone, then beside one without limits", {late, with_weight(share(12, 48, 2 * kMs), 80)});
+  const Mix mix{.shares = {with_weight(plain(13, 200 * kUs), 10), with_weight(unlimited(kMs), 800)},
+                .changes = {{.at_ns = 5'000 * kMs, .kind = Change::Kind::terms, .share = 0, .weight = 400}}};
+  const Outcome outcome = run(mix);
+  EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
+}
+
+std::uint64_t number(const char* name, std::uint64_t usual) {
+  const char* const said = std::getenv(name);
+  return said == nullptr ? usual : std::strtoull(said, nullptr, 10);
+}
+
 TEST(Promises, HoldInMixesDrawnAtRandom) {
-  const auto number = [](const char* name, std::uint64_t usual) {
-    const char* const said = std::getenv(name);
-    return said == nullptr ? usual : std::strtoull(said, nullptr, 10);
-  };
-  const bool wide = std::getenv("HEADGATE_PROMISES_WIDE") != nullptr;
   const std::uint64_t first = number("HEADGATE_PROMISES_SEED", 1), mixes = number("HEADGATE_PROMISES_MIXES", 60);
   int broken = 0;
   for (std::uint64_t seed = first; seed < first + mixes && broken < 3; ++seed) {
-    const Mix mix = draw(seed, wide);
+    const Mix mix = draw(seed, false);
     const Outcome outcome = run(mix);
     if (outcome.broken.empty()) continue;
     ++broken;
@@ -255,6 +265,24 @@ TEST(Promises, HoldInMixesDrawnAtRandom) {
                   << describe(smaller, run(smaller));
   }
   std::printf("%lu mixes, %d broken\n", mixes, broken);
+}
+
+// Of all kinds not all hold yet (docs/decisions/arbiter.md): those that do not are printed, and must not become more.
+TEST(Promises, MostRandomMixesOfAllKindsHold) {
+  const std::uint64_t first = number("HEADGATE_PROMISES_SEED", 1), mixes = number("HEADGATE_PROMISES_MIXES", 60) / 5;
+  std::uint64_t broken = 0, short_ones = 0;
+  for (std::uint64_t seed = first; seed < first + mixes; ++seed) {
+    const Mix mix = draw(seed, true);
+    const Outcome outcome = run(mix);
+    if (outcome.broken.empty()) continue;
+    ++broken;
+    const auto misses = [](const Part& part) { return part.judged && part.had < part.due - part.allowed; };
+    short_ones += std::ranges::any_of(outcome.parts, misses);
+    std::printf("MISSED seed %lu\n%s", seed, describe(mix, outcome).c_str());
+  }
+  std::printf("%lu mixes of all kinds, %lu broken, %lu with a part too small\n", mixes, broken, short_ones);
+  EXPECT_LE(broken * 100, 30 * mixes + 100);
+  EXPECT_LE(short_ones * 100, 18 * mixes + 100);
 }
 
 }  // namespace
