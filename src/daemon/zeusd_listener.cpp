@@ -33,7 +33,7 @@ Result<std::vector<config::ListenAddress>> addresses_of(const config::Config& co
   return addresses;
 }
 
-void say(const std::string& text) { journal(JournalLevel::warning, "zeusd: " + text); }
+void warn_of_zeusd(const std::string& text) { journal(JournalLevel::warning, "zeusd: " + text); }
 
 }  // namespace
 
@@ -45,7 +45,7 @@ struct ZeusdListener::Impl {
     limits.names = list_of(config["node.names"].value);
     if (has_key) limits.shows_key = zeusd->shows_token();
     server.emplace(loop, zeusd->routes(), std::move(limits));
-    server->tell_trouble([](const std::string& what) { say(what); });
+    server->tell_trouble([](const std::string& what) { warn_of_zeusd(what); });
     const std::string path = options.zeusd_socket.empty() ? config["zeusd.socket"].value : options.zeusd_socket;
     if (!path.empty()) {
       std::error_code error;
@@ -86,7 +86,7 @@ Result<std::unique_ptr<ZeusdListener>> ZeusdListener::start(http::Loop& loop, co
   auto impl = std::make_unique<Impl>();
   Impl& on = *impl;
   on.rapl.emplace(power::Rapl::usual_root());
-  if (!on.rapl->trouble().empty()) say(on.rapl->trouble());
+  if (!on.rapl->trouble().empty()) warn_of_zeusd(on.rapl->trouble());
   api::ZeusdOptions served;
   served.groups = TRY(power::api_groups_from(config["zeusd.enable"].value));
   served.key = TRY(key_of(config));

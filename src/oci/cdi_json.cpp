@@ -5,38 +5,39 @@
 namespace headgate::oci {
 namespace {
 
-using Json = nlohmann::ordered_json;
+using OrderedJson = nlohmann::ordered_json;
 
 // Fields that are not there are left out, as older engines refuse those that they do not know.
-void put(Json& object, const char* key, const std::string& value) {
+void put(OrderedJson& object, const char* key, const std::string& value) {
   if (!value.empty()) object[key] = value;
 }
 
 template <typename Number>
-void put(Json& object, const char* key, const std::optional<Number>& value) {
+void put(OrderedJson& object, const char* key, const std::optional<Number>& value) {
   if (value) object[key] = *value;
 }
 
 template <typename Value>
-void put(Json& object, const char* key, const std::vector<Value>& values) {
+void put(OrderedJson& object, const char* key, const std::vector<Value>& values) {
   if (!values.empty()) object[key] = values;
 }
 
-void put(Json& object, const char* key, const Annotations& values) {
+void put(OrderedJson& object, const char* key, const Annotations& values) {
   if (!values.empty()) object[key] = values;
 }
 
-void put_flag(Json& object, const char* key, bool value) {
+void put_flag(OrderedJson& object, const char* key, bool value) {
   if (value) object[key] = true;
 }
 
 template <typename Value>
-void put_each(Json& object, const char* key, const std::vector<Value>& values, Json (*write)(const Value&)) {
+void put_each(OrderedJson& object, const char* key, const std::vector<Value>& values,
+              OrderedJson (*write)(const Value&)) {
   for (const Value& value : values) object[key].push_back(write(value));
 }
 
-Json node_json(const DeviceNode& node) {
-  Json json = {{"path", node.path}};
+OrderedJson node_json(const DeviceNode& node) {
+  OrderedJson json = {{"path", node.path}};
   put(json, "hostPath", node.host_path);
   put(json, "type", node.type);
   put(json, "major", node.major);
@@ -48,27 +49,27 @@ Json node_json(const DeviceNode& node) {
   return json;
 }
 
-Json net_device_json(const NetDevice& device) {
+OrderedJson net_device_json(const NetDevice& device) {
   return {{"hostInterfaceName", device.host_interface}, {"name", device.name}};
 }
 
-Json hook_json(const Hook& hook) {
-  Json json = {{"hookName", hook.name}, {"path", hook.path}};
+OrderedJson hook_json(const Hook& hook) {
+  OrderedJson json = {{"hookName", hook.name}, {"path", hook.path}};
   put(json, "args", hook.args);
   put(json, "env", hook.env);
   put(json, "timeout", hook.timeout_s);
   return json;
 }
 
-Json mount_json(const Mount& mount) {
-  Json json = {{"hostPath", mount.host_path}, {"containerPath", mount.container_path}};
+OrderedJson mount_json(const Mount& mount) {
+  OrderedJson json = {{"hostPath", mount.host_path}, {"containerPath", mount.container_path}};
   put(json, "type", mount.type);
   put(json, "options", mount.options);
   return json;
 }
 
-Json rdt_json(const IntelRdt& rdt) {
-  Json json = Json::object();
+OrderedJson rdt_json(const IntelRdt& rdt) {
+  OrderedJson json = OrderedJson::object();
   put(json, "closID", rdt.clos_id);
   put(json, "l3CacheSchema", rdt.l3_cache_schema);
   put(json, "memBwSchema", rdt.mem_bw_schema);
@@ -79,8 +80,8 @@ Json rdt_json(const IntelRdt& rdt) {
   return json;
 }
 
-Json edits_json(const Edits& edits) {
-  Json json = Json::object();
+OrderedJson edits_json(const Edits& edits) {
+  OrderedJson json = OrderedJson::object();
   put(json, "env", edits.env);
   put_each(json, "deviceNodes", edits.device_nodes, node_json);
   put_each(json, "netDevices", edits.net_devices, net_device_json);
@@ -94,18 +95,18 @@ Json edits_json(const Edits& edits) {
 }  // namespace
 
 std::string to_json(const Document& document) {
-  Json json = {{"cdiVersion", document.version}, {"kind", document.kind}};
+  OrderedJson json = {{"cdiVersion", document.version}, {"kind", document.kind}};
   put(json, "annotations", document.annotations);
-  json["devices"] = Json::array();
+  json["devices"] = OrderedJson::array();
   for (const Device& device : document.devices) {
-    Json one = {{"name", device.name}};
+    OrderedJson one = {{"name", device.name}};
     put(one, "annotations", device.annotations);
     one["containerEdits"] = edits_json(device.edits);
     json["devices"].push_back(std::move(one));
   }
   if (document.edits != Edits{}) json["containerEdits"] = edits_json(document.edits);
   // What is no UTF-8 is replaced: paths on the host may hold any bytes, JSON may not.
-  return json.dump(2, ' ', false, Json::error_handler_t::replace) + "\n";
+  return json.dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace headgate::oci
