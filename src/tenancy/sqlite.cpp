@@ -46,7 +46,7 @@ Result<Database> Database::open(const std::string& path) {
                 "put the file itself there, or name its directory (--state)");
   struct stat facts{};
   if (file && ::fstat(file.get(), &facts) == 0)
-    if (auto owned = check_owned("the database " + path, facts); !owned) return std::unexpected(owned.error());
+    if (auto owned = check_owned(path, facts); !owned) return std::unexpected(owned.error());
   if (!file) {
     return fail_errno("the database " + path, errno,
                       "the daemon must be able to write this file and its directory (--state)");
