@@ -33,12 +33,21 @@ file(GLOB pages ${PROJECT_SOURCE_DIR}/docs/*.md)
 install(FILES ${pages} DESTINATION share/doc/headgate)
 install(FILES ${PROJECT_SOURCE_DIR}/deploy/headgate.toml DESTINATION share/doc/headgate/examples)
 install(FILES ${PROJECT_SOURCE_DIR}/deploy/debian/copyright DESTINATION share/doc/headgate)
-# Debian wants a list of changes, compressed, in each package.
+# Debian wants manual pages, and a list of changes in each package, compressed.
 find_program(GZIP gzip REQUIRED)
-set(changelog ${CMAKE_BINARY_DIR}/changelog.gz)
-add_custom_command(OUTPUT ${changelog} DEPENDS ${PROJECT_SOURCE_DIR}/deploy/debian/changelog
-  COMMAND ${GZIP} -9 -n -c ${PROJECT_SOURCE_DIR}/deploy/debian/changelog > ${changelog} VERBATIM)
-add_custom_target(headgate_changelog DEPENDS ${changelog})
-add_dependencies(headgate_product headgate_changelog)
-install(FILES ${changelog} DESTINATION share/doc/headgate)
+set(compressed)
+foreach(page docs/headgate.1 docs/headgated.8 deploy/debian/changelog)
+  get_filename_component(name ${page} NAME)
+  set(out ${CMAKE_BINARY_DIR}/compressed/${name}.gz)
+  add_custom_command(OUTPUT ${out} DEPENDS ${PROJECT_SOURCE_DIR}/${page}
+    COMMAND ${CMAKE_COMMAND} -E make_directory ${CMAKE_BINARY_DIR}/compressed
+    COMMAND ${GZIP} -9 -n -c ${PROJECT_SOURCE_DIR}/${page} > ${out} VERBATIM)
+  list(APPEND compressed ${out})
+endforeach()
+add_custom_target(headgate_compressed ALL DEPENDS ${compressed})
+add_dependencies(headgate_product headgate_compressed)
+install(FILES ${CMAKE_BINARY_DIR}/compressed/headgate.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
+install(FILES ${CMAKE_BINARY_DIR}/compressed/headgated.8.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
+install(FILES ${CMAKE_BINARY_DIR}/compressed/changelog.gz DESTINATION share/doc/headgate)
+install(FILES ${PROJECT_SOURCE_DIR}/deploy/debian/lintian-overrides DESTINATION share/lintian/overrides RENAME headgate)
 include(CPack)
