@@ -216,10 +216,10 @@ TEST(Package, WithoutSystemdItsScriptsSayThatTheOldDaemonStillRuns) {
     script = replaced(script, "/usr/sbin/headgated", program);
     std::ofstream(folder / name) << replaced(script, "/run/systemd/system", folder / "none");
     const std::string scripts = "sh " + (folder / name) + " " + argument;
-    const Said said =
-        run("cp " + program + " " + program + ".kept; " + program +
-            " 60 & p=$!; until [ \"$(readlink /proc/$p/exe)\" = " + program + " ]; do :; done; rm " + program +
-            "; PATH=" + stubs + ":$PATH " + scripts + "; echo pid $p; kill $p; mv " + program + ".kept " + program);
+    const Said said = run("{ cp " + program + " " + program + ".kept; " + program +
+                          " 60 & p=$!; until [ \"$(readlink /proc/$p/exe)\" = " + program + " ]; do :; done; rm " +
+                          program + "; PATH=" + stubs + ":$PATH " + scripts + "; echo pid $p; kill $p; mv " + program +
+                          ".kept " + program + "; }");
     const auto pid = all_of(said.text, "pid ([0-9]+)\\n");
     ASSERT_EQ(pid.size(), 1u) << said.text;
     EXPECT_TRUE(said.text.contains("headgated (pid " + pid[0] + ") still runs")) << name << ": " << said.text;
