@@ -2,7 +2,11 @@
 include(${CMAKE_CURRENT_LIST_DIR}/test_table.cmake)
 
 add_library(headgate_warnings INTERFACE)
-target_compile_options(headgate_warnings INTERFACE -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion)
+# A designated initializer leaves the other fields as they are declared, and is meant to. What gcc concludes while it
+# optimizes is sometimes wrong (its bugs 105329 and 105651), so in CI, where warnings are errors, it stays a warning.
+target_compile_options(headgate_warnings INTERFACE
+  -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
+  $<$<CXX_COMPILER_ID:GNU>:-Wno-error=array-bounds;-Wno-error=restrict;-Wno-error=stringop-overflow;-Wno-error=maybe-uninitialized>)
 if(HEADGATE_SANITIZE)
   target_compile_options(headgate_warnings INTERFACE -fsanitize=${HEADGATE_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(headgate_warnings INTERFACE -fsanitize=${HEADGATE_SANITIZE})
