@@ -41,7 +41,8 @@ std::uint64_t account_and_residual(const ledger::UsagePage& usage) {
   return sum;
 }
 
-// Both looks lie between two looks at the clock; `at_ns` is the first, so that no agreement is dated too early by the second.
+// Both looks lie between two looks at the clock; `at_ns` is the first, so that no agreement is dated too early by the
+// second.
 Result<std::vector<Sample>> watch(load::Child& child, const std::string& node, const std::string& runtime) {
   ledger::SharePages pages;
   std::vector<Sample> samples;
@@ -65,7 +66,8 @@ Result<std::vector<Sample>> watch(load::Child& child, const std::string& node, c
   return samples;
 }
 
-// From the burst's end to the first look from which on both agree until the next burst; the whole gap where they never do.
+// From the burst's end to the first look from which on both agree until the next burst; the whole gap where they never
+// do.
 std::int64_t time_to_agree(const std::vector<Sample>& samples, std::int64_t ended_ns, std::int64_t until_ns) {
   std::int64_t agreed_ns = until_ns;
   for (auto sample = samples.rbegin(); sample != samples.rend(); ++sample) {

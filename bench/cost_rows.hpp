@@ -6,8 +6,9 @@
 
 namespace headgate::bench {
 
-// Every round runs native, ours, the peers, ours again backwards, native: N-O-P-P-O-N. A round's figure of a library is the mean
-// of its two runs minus the mean of native's two; the table shows the median over the rounds, the JSON all of them.
+// Every round runs native, ours, the peers, ours again backwards, native: N-O-P-P-O-N. A round's figure of a library is
+// the mean of its two runs minus the mean of native's two; the table shows the median over the rounds, the JSON all of
+// them.
 [[nodiscard]] Result<Section> cost_section(const Setting& setting);
 
 }  // namespace headgate::bench

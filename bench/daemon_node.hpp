@@ -1,4 +1,5 @@
-// The built headgated on a simulated node of its own, and programs in its shares, entered by `headgate run` as a user would.
+// The built headgated on a simulated node of its own, and programs in its shares, entered by `headgate run` as a user
+// would.
 #pragma once
 
 #include <memory>
@@ -33,8 +34,8 @@ class DaemonNode {
   // Whether it runs; takes in what it has logged, which a pipe does not hold without end.
   [[nodiscard]] bool running() const { return daemon_->running(); }
   [[nodiscard]] Result<sim::Truth> truth() const;
-  // Of one page of the daemon's /metrics, the samples whose lines begin so, labels included, in that order. Errors: the daemon does
-  // not answer, or has one of them not.
+  // Of one page of the daemon's /metrics, the samples whose lines begin so, labels included, in that order. Errors: the
+  // daemon does not answer, or has one of them not.
   [[nodiscard]] Result<std::vector<double>> metrics(const std::vector<std::string>& samples) const;
   // Processor time since its start of all of its threads, or of those of that name. 0 where /proc does not say.
   [[nodiscard]] double cpu_seconds(std::string_view thread = {}) const;

@@ -13,8 +13,8 @@
 namespace headgate::bench {
 
 // A library that is preloaded, and the environment that tells it its limits. "{percent}" and "{bytes}" in a value are
-// replaced by the limit of the case at hand (a name whose limit the case does not set is left out), "{dir}" by the case's own
-// directory.
+// replaced by the limit of the case at hand (a name whose limit the case does not set is left out), "{dir}" by the
+// case's own directory.
 struct Candidate {
   std::string name;
   std::string library;  // empty: nothing is preloaded
@@ -44,8 +44,8 @@ struct Limits {
   std::uint64_t bytes = 0;
 };
 
-// The child of a case: `candidate` preloaded over the driver in `driver_dir`, in a clean environment, with a runtime directory
-// and a node of its own under setting.directory/CASE. Without limits only the library is preloaded.
+// The child of a case: `candidate` preloaded over the driver in `driver_dir`, in a clean environment, with a runtime
+// directory and a node of its own under setting.directory/CASE. Without limits only the library is preloaded.
 [[nodiscard]] load::ChildSpec child_of(const Setting& setting, const Candidate& candidate,
                                        const std::string& driver_dir, const std::string& case_name, Limits limits,
                                        std::vector<std::string> argv);

@@ -105,7 +105,8 @@ struct Run {
   json report;
 };
 
-// What part of the GPU time that the share was charged was estimated, not measured; nothing for a library without our pages.
+// What part of the GPU time that the share was charged was estimated, not measured; nothing for a library without our
+// pages.
 std::optional<double> estimated_part(const std::string& runtime) {
   ledger::SharePages pages;
   if (ledger::open_share(runtime.c_str(), "default", ledger::Access::owner, pages)) {

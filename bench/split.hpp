@@ -1,11 +1,12 @@
 // Splits the error of a share, window by window, into what its client and the machine did and what the gate did wrong.
 //
-// For a window of W ns: `asked` is the limit, `got` is truth's held time over W. A surplus is always the gate's. A shortfall is
-// excused, at most, by the part of the limit that the client could not use:
+// For a window of W ns: `asked` is the limit, `got` is truth's held time over W. A surplus is always the gate's. A
+// shortfall is excused, at most, by the part of the limit that the client could not use:
 //
-//   idle   the time in W in which no thread of the client was inside a launch or waiting for launched work (its own log), or
-//   late   the time in W by which a thread that did nothing but sleep on the same machine woke late (above 0.2 ms a time):
-//          the gate was open and the operating system had not yet run who waited at it
+//   idle   the time in W in which no thread of the client was inside a launch or waiting for launched work (its own
+//   log), or
+//   late   the time in W by which a thread that did nothing but sleep on the same machine woke late (above 0.2 ms a
+//          time): the gate was open and the operating system had not yet run who waited at it
 //
 //   excused = min(shortfall, limit * (idle + late) / W)        the gate was open but the client did not ask
 //   wrong   = shortfall - excused, or the surplus              the gate was wrong: this part is judged
@@ -39,9 +40,9 @@ struct Accuracy {
 [[nodiscard]] Accuracy accuracy(const std::vector<Bucket>& buckets, std::int64_t bucket_ns, std::size_t per_window,
                                 double limit);
 
-// The same split for tenants who share a GPU: of each, by how many points it got more or less than asked_percent over all
-// buckets, without what was excused. Nobody can have what another might have had but did not ask for, and everybody may take it:
-// a surplus is excused up to the sum of what was excused of the others' shortfalls.
+// The same split for tenants who share a GPU: of each, by how many points it got more or less than asked_percent over
+// all buckets, without what was excused. Nobody can have what another might have had but did not ask for, and everybody
+// may take it: a surplus is excused up to the sum of what was excused of the others' shortfalls.
 [[nodiscard]] std::vector<double> wrong_parts(const std::vector<std::vector<Bucket>>& tenants, std::int64_t bucket_ns,
                                               const std::vector<double>& asked_percent);
 

@@ -1,4 +1,5 @@
-// Counts system calls from outside, by ptrace: nothing is preloaded, nothing is filtered, every call of every thread is seen.
+// Counts system calls from outside, by ptrace: nothing is preloaded, nothing is filtered, every call of every thread is
+// seen.
 #pragma once
 
 #include <cstdint>

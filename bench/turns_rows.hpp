@@ -6,8 +6,9 @@
 
 namespace headgate::bench {
 
-// Shares of one GPU that all want it: the split, what pauses leave to others, who waits how long, what the arbiter costs. See
-// split.hpp for what is judged of a split; each row runs once for 10 s (with --quick three rows for 4 s), from when all of its tenants are at work.
+// Shares of one GPU that all want it: the split, what pauses leave to others, who waits how long, what the arbiter
+// costs. See split.hpp for what is judged of a split; each row runs once for 10 s (with --quick three rows for 4 s),
+// from when all of its tenants are at work.
 [[nodiscard]] Result<Section> turns_section(const Setting& setting, const NoiseSampler& noise);
 
 }  // namespace headgate::bench

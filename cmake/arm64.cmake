@@ -1,4 +1,5 @@
-# Cross-compiles for 64-bit ARM with what dev/arm64 has unpacked into build/arm64/root: Debian's cross compiler, C library and headers.
+# Cross-compiles for 64-bit ARM with what dev/arm64 has unpacked into build/arm64/root: Debian's cross compiler, C
+# library and headers.
 set(CMAKE_SYSTEM_NAME Linux)
 set(CMAKE_SYSTEM_PROCESSOR aarch64)
 set(arm64_root ${CMAKE_CURRENT_LIST_DIR}/../build/arm64/root)

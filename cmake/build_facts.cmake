@@ -1,6 +1,7 @@
 # What a program says of its own build, written anew only where it has changed: src/base/version.cpp's other half.
 #   cmake -DSOURCE=... -DNUMBER=... -DOUT=... -P build_facts.cmake
-# Without git, or in a tree that is no checkout (a tarball, also one unpacked inside another project's), no commit is known.
+# Without git, or in a tree that is no checkout (a tarball, also one unpacked inside another project's), no commit is
+# known.
 cmake_minimum_required(VERSION 3.25)
 
 set(commit "")

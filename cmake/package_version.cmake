@@ -1,9 +1,10 @@
-# What cpack reads before it makes the package (CPACK_PROJECT_CONFIG_FILE): the version is that of the commit, so that apt takes
-# a newer build for a newer package. A tree with changes counts as newer than its commit, by the time at which it is packed.
-# Without git, or in a tree that is no checkout, the version is the project's alone.
+# What cpack reads before it makes the package (CPACK_PROJECT_CONFIG_FILE): the version is that of the commit, so that
+# apt takes a newer build for a newer package. A tree with changes counts as newer than its commit, by the time at which
+# it is packed. Without git, or in a tree that is no checkout, the version is the project's alone.
 function(headgate_git out status)
   execute_process(
-    COMMAND ${CMAKE_COMMAND} -E env TZ=UTC git --no-optional-locks -c safe.directory=* -C ${CPACK_HEADGATE_SOURCE} ${ARGN}
+    COMMAND ${CMAKE_COMMAND} -E env TZ=UTC git --no-optional-locks -c safe.directory=* -C ${CPACK_HEADGATE_SOURCE}
+        ${ARGN}
     OUTPUT_VARIABLE text RESULT_VARIABLE result ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)
   set(${out} "${text}" PARENT_SCOPE)
   set(${status} "${result}" PARENT_SCOPE)

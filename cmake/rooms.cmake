@@ -13,10 +13,11 @@ if(HEADGATE_SANITIZE)
 endif()
 if(HEADGATE_FUZZ)
   # The fuzzer steers by coverage of the rooms, not only of the target's own file; that of the tests steers nothing.
-  target_compile_options(headgate_warnings INTERFACE $<$<NOT:$<BOOL:$<TARGET_PROPERTY:HEADGATE_TEST>>>:-fsanitize=fuzzer-no-link>)
+  target_compile_options(headgate_warnings INTERFACE
+      $<$<NOT:$<BOOL:$<TARGET_PROPERTY:HEADGATE_TEST>>>:-fsanitize=fuzzer-no-link>)
 endif()
-# The driver's functions are called through our own declarations of them, which clang's UBSan takes for other types. Its check of
-# virtual calls needs a descriptor, and some tests leave none.
+# The driver's functions are called through our own declarations of them, which clang's UBSan takes for other types. Its
+# check of virtual calls needs a descriptor, and some tests leave none.
 if(HEADGATE_SANITIZE MATCHES undefined AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(headgate_warnings INTERFACE -fno-sanitize=function,vptr)
 endif()
@@ -41,16 +42,21 @@ elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
 endif()
 
 # Most of what compiling a room costs is reading headers and making the same code of their templates again. The standard
-# headers are therefore read once for each of the flag sets, which halves the time of a first build. If files of a room are
-# compiled together, a first build takes a third less again, but an edit costs sixteen files instead of one. Names that files
-# keep to themselves therefore differ within a room. Only a build without either (preset plain) finds a missing #include.
+# headers are therefore read once for each of the flag sets, which halves the time of a first build. If files of a room
+# are compiled together, a first build takes a third less again, but an edit costs sixteen files instead of one. Names
+# that files keep to themselves therefore differ within a room. Only a build without either (preset plain) finds a
+# missing #include.
 option(HEADGATE_PRECOMPILE "Precompile the standard headers" ON)
 option(HEADGATE_TOGETHER "Compile files of a target together, for a fast first build" ON)
-set(HEADGATE_HEADERS_guest <algorithm> <array> <atomic> <cerrno> <cstddef> <cstdint> <cstdlib> <cstring> <span> <string_view>)
-set(HEADGATE_HEADERS_host <algorithm> <array> <atomic> <cstdint> <cstdio> <cstdlib> <cstring> <functional> <map> <memory>
+set(HEADGATE_HEADERS_guest <algorithm> <array> <atomic> <cerrno> <cstddef> <cstdint> <cstdlib> <cstring> <span>
+    <string_view>)
+set(HEADGATE_HEADERS_host <algorithm> <array> <atomic> <cstdint> <cstdio> <cstdlib> <cstring> <functional> <map>
+    <memory>
   <optional> <span> <string> <string_view> <utility> <vector>)
-# Without nlohmann/json.hpp: an inline function of it makes gcc compile its parser in each file, also in those that do not use it.
-set(HEADGATE_HEADERS_test ${HEADGATE_HEADERS_host} <chrono> <cmath> <filesystem> <fstream> <random> <set> <sstream> <thread> <gtest/gtest.h>)
+# Without nlohmann/json.hpp: an inline function of it makes gcc compile its parser in each file, also in those that do
+# not use it.
+set(HEADGATE_HEADERS_test ${HEADGATE_HEADERS_host} <chrono> <cmath> <filesystem> <fstream> <random> <set> <sstream>
+    <thread> <gtest/gtest.h>)
 
 # headgate_precompile(TARGET guest|host|test): the first target of a kind makes them, the others use the same.
 function(headgate_precompile target kind)
@@ -58,7 +64,8 @@ function(headgate_precompile target kind)
     return()
   endif()
   # So that ccache sees which precompiled header a file uses, and that two equal ones are equal.
-  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess> $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Xclang -fno-pch-timestamp>)
+  target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
+      $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Xclang -fno-pch-timestamp>)
   get_property(first GLOBAL PROPERTY HEADGATE_PRECOMPILED_${kind})
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
@@ -113,9 +120,10 @@ function(headgate_room name)
   endif()
 endfunction()
 
-# headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...] [TIMEOUT seconds] [NEEDS file] [COMPUTES]): a GoogleTest
-# program and its ctest entry. If the file NEEDS does not exist, ctest skips it. COMPUTES: the test itself computes for long, so
-# optimize it. ctest's labels choose programs: each has its folder under src/, and those that cmake/test_table.cmake gives it.
+# headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...] [TIMEOUT seconds] [NEEDS file] [COMPUTES]): a
+# GoogleTest program and its ctest entry. If the file NEEDS does not exist, ctest skips it. COMPUTES: the test itself
+# computes for long, so optimize it. ctest's labels choose programs: each has its folder under src/, and those that
+# cmake/test_table.cmake gives it.
 function(headgate_test name)
   if(NOT HEADGATE_TESTS)
     return()
@@ -141,7 +149,8 @@ function(headgate_test name)
   target_link_libraries(${name} PRIVATE ${ARG_DEPS} ${ARG_LIBS} headgate_warnings GTest::gtest_main)
   set_target_properties(${name} PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests HEADGATE_TEST ON)
   if(ARG_NEEDS)
-    add_test(NAME ${name} COMMAND sh -c "[ -e ${ARG_NEEDS} ] || { echo 'skipped: there is no ${ARG_NEEDS}'; exit 77; }; exec $<TARGET_FILE:${name}>")
+    add_test(NAME ${name} COMMAND sh -c
+        "[ -e ${ARG_NEEDS} ] || { echo 'skipped: there is no ${ARG_NEEDS}'; exit 77; }; exec $<TARGET_FILE:${name}>")
     set_tests_properties(${name} PROPERTIES SKIP_RETURN_CODE 77)
   else()
     add_test(NAME ${name} COMMAND ${name})

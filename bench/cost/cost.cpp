@@ -2,9 +2,9 @@
 //
 //   headgate-bench-cost start|launch|kinds|graph|alloc|pool|refuse|syscalls [bytes]      one line of JSON on stdout
 //
-// Launches come in batches of 256 with a pause after each: the queue is never full and a limit of 90 % never binds. A batch's
-// time over 256 is one sample of "a launch"; the wait that ends the batch (where a meter closes its bracket) is timed apart
-// and belongs to the mean. Single launches are timed in batches of their own, for the tail.
+// Launches come in batches of 256 with a pause after each: the queue is never full and a limit of 90 % never binds. A
+// batch's time over 256 is one sample of "a launch"; the wait that ends the batch (where a meter closes its bracket) is
+// timed apart and belongs to the mean. Single launches are timed in batches of their own, for the tail.
 #include <dlfcn.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -111,9 +111,9 @@ Result<Done> warm_up(const Ready& ready) {
   return Done{};
 }
 
-// For single launches, which a reading of the clock would swamp: x86's counter, elsewhere the clock. It needs no privilege:
-// where the kernel forbids it (PR_SET_TSC), glibc's own loader does not get as far as main(). Says how it was calibrated and
-// what two readings cost.
+// For single launches, which a reading of the clock would swamp: x86's counter, elsewhere the clock. It needs no
+// privilege: where the kernel forbids it (PR_SET_TSC), glibc's own loader does not get as far as main(). Says how it
+// was calibrated and what two readings cost.
 class Ticker {
  public:
   Ticker() {

@@ -46,7 +46,8 @@ void sleep_until(std::int64_t when_ns) {
   ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
 }
 
-// Half of what is taken comes from the stream's pool; most of it is small, so that slabs and granules hold more than was asked for.
+// Half of what is taken comes from the stream's pool; most of it is small, so that slabs and granules hold more than
+// was asked for.
 class Holder {
  public:
   Holder(const Driver& driver, unsigned seed) : driver_(driver), random_(seed) {}

@@ -1,7 +1,7 @@
 // A driver that answers at once and does nothing, so that what a preloaded library adds to a call stands alone.
 //
-// One device, every launch free, every event over when recorded. Its clock is the host's: an interval of two events is the
-// host time between their records, which is what a meter would see of a GPU that does each launch at once.
+// One device, every launch free, every event over when recorded. Its clock is the host's: an interval of two events is
+// the host time between their records, which is what a meter would see of a GPU that does each launch at once.
 #include <dlfcn.h>
 
 #include <atomic>

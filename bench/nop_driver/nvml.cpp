@@ -1,7 +1,7 @@
 // An NVML as idle as the driver beside it: one device, no work, and this process on it, with no bytes, once it has
 // a context. It is the same
-// file as libcuda.so.1 under a second name, so that it knows of the context. Preload libraries ask NVML who they are and how
-// busy the device is; without these answers some of them never switch their limits on.
+// file as libcuda.so.1 under a second name, so that it knows of the context. Preload libraries ask NVML who they are
+// and how busy the device is; without these answers some of them never switch their limits on.
 #include <unistd.h>
 
 #include <cstring>

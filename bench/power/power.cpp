@@ -1,5 +1,5 @@
-// What the API of zeusd costs above the GPU library: its server in this process, over GPUs that answer at once, and clients
-// on its Unix socket. Prints its figures as JSON. The first is the same exchange of bytes without headgate.
+// What the API of zeusd costs above the GPU library: its server in this process, over GPUs that answer at once, and
+// clients on its Unix socket. Prints its figures as JSON. The first is the same exchange of bytes without headgate.
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>

@@ -41,8 +41,8 @@ class CurrentAccess {
   std::shared_ptr<const Access> access_ = std::make_shared<const Access>();
 };
 
-// Over a Unix socket by the peer's credentials. Over TCP nobody is known: with the token an administrator, without it, or
-// with a wrong one, an error (denied) where a token is set, else a stranger that sees totals.
+// Over a Unix socket by the peer's credentials. Over TCP nobody is known: with the token an administrator, without it,
+// or with a wrong one, an error (denied) where a token is set, else a stranger that sees totals.
 [[nodiscard]] Result<node::Caller> caller_of(const http::Request& request, const Access& access);
 
 // Whether a request over TCP shows the daemon's token.

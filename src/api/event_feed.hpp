@@ -1,5 +1,5 @@
-// What one follower of events gets next: first from the store what the log in memory has given up, then from the log, as
-// far as he has come, when his connection has room for it.
+// What one follower of events gets next: first from the store what the log in memory has given up, then from the log,
+// as far as he has come, when his connection has room for it.
 #pragma once
 
 #include <cstdint>
@@ -17,13 +17,13 @@ namespace headgate::api {
 // For one thread. The log must outlive it.
 class EventFeed {
  public:
-  // `from_now`: query.after and query.since_unix_ns say nothing, and he gets what happens from here on. `store`: nullptr where events
-  // are kept in memory only. `wake`: called from the store's thread when next() has more to say.
+  // `from_now`: query.after and query.since_unix_ns say nothing, and he gets what happens from here on. `store`:
+  // nullptr where events are kept in memory only. `wake`: called from the store's thread when next() has more to say.
   EventFeed(const observe::EventLog& log, tenancy::EventStore* store, node::Caller caller, tenancy::EventQuery query,
             bool from_now, std::function<void()> wake);
 
-  // Some of those that he asked for and may see; empty: there is none now. Of what he missed (events.missed) he may not have been
-  // allowed to see all, but nothing is left out in silence.
+  // Some of those that he asked for and may see; empty: there is none now. Of what he missed (events.missed) he may not
+  // have been allowed to see all, but nothing is left out in silence.
   [[nodiscard]] std::vector<http::Event> next();
   // Nothing more comes before `wake` is called.
   [[nodiscard]] bool waits_for_store() const { return former_ != nullptr; }

@@ -82,7 +82,8 @@ TEST(Tally, AGpusEnergyIsAShareSByItsPartOfTheTimeAndIdleEnergyIsNobodys) {
   EXPECT_DOUBLE_EQ(sums.at(Key("a", "GPU-1", "model")), 200);
 }
 
-// A cap halves the power from one second to the next: what the shares are charged and what nobody is add up to the counter.
+// A cap halves the power from one second to the next: what the shares are charged and what nobody is add up to the
+// counter.
 TEST(Tally, EnergyOfAGpusShareAndTheRestAddUpToItsCounterAcrossACap) {
   Tally tally;
   double a = 0, b = 0;

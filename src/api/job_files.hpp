@@ -1,5 +1,5 @@
-// Which Slurm jobs use which GPU, as files for NVIDIA's exporter (dcgm-exporter --hpc-job-mapping-dir): one a GPU, named by its
-// index, with an id a line; empty while no job uses it.
+// Which Slurm jobs use which GPU, as files for NVIDIA's exporter (dcgm-exporter --hpc-job-mapping-dir): one a GPU,
+// named by its index, with an id a line; empty while no job uses it.
 #pragma once
 
 #include <map>

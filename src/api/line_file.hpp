@@ -1,4 +1,5 @@
-// A file that lines are added to for collectors that follow files; it is turned over by itself, so that it never fills a disk.
+// A file that lines are added to for collectors that follow files; it is turned over by itself, so that it never fills
+// a disk.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +15,9 @@ class LineFile {
   explicit LineFile(std::string path, std::uint64_t most_bytes = 64ull << 20, unsigned kept = 3)
       : path_(std::move(path)), most_bytes_(most_bytes), kept_(kept) {}
 
-  // Adds whole lines; where the file would grow beyond most_bytes it is turned over before. Opened at each call: whoever else
-  // turns it over (logrotate) need not tell us. All of them or none. Errors: failed, denied, no_capacity, naming the path.
+  // Adds whole lines; where the file would grow beyond most_bytes it is turned over before. Opened at each call:
+  // whoever else turns it over (logrotate) need not tell us. All of them or none. Errors: failed, denied, no_capacity,
+  // naming the path.
   Result<void> add(const std::string& lines);
 
  private:

@@ -16,9 +16,9 @@ enum class LineForm { influx, json };
 // "influx", "json"; empty for any other word.
 [[nodiscard]] std::optional<LineForm> line_form(std::string_view word);
 
-// What the page of /metrics shows, as one line for each set of labels: "headgate_gpu_power_watts{uuid=...}" becomes the field
-// power_watts of headgate_gpu with the tag uuid. Every line carries the tag `node` too, and `unix_ns`. Values of tags are
-// cleaned as the page's labels are; a figure that is no finite number is left out.
+// What the page of /metrics shows, as one line for each set of labels: "headgate_gpu_power_watts{uuid=...}" becomes the
+// field power_watts of headgate_gpu with the tag uuid. Every line carries the tag `node` too, and `unix_ns`. Values of
+// tags are cleaned as the page's labels are; a figure that is no finite number is left out.
 [[nodiscard]] std::string metric_lines(const std::vector<Family>& families, const std::string& node,
                                        std::uint64_t unix_ns, LineForm form);
 

@@ -28,8 +28,8 @@ struct Metric {
 // The page of /metrics. A figure that is not known is not there: never a zero in its place.
 [[nodiscard]] std::string metrics_page(const snapshot::Snapshot& snapshot, const DaemonFigures& own);
 
-// The fields that boards made for NVIDIA's exporter (DCGM) ask for, under its names, units and labels: one series a GPU.
-// For hosts on which that exporter does not run.
+// The fields that boards made for NVIDIA's exporter (DCGM) ask for, under its names, units and labels: one series a
+// GPU. For hosts on which that exporter does not run.
 [[nodiscard]] std::string dcgm_page(const snapshot::Snapshot& snapshot);
 
 }  // namespace headgate::api

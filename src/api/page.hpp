@@ -40,9 +40,9 @@ struct Family {
 // Each histogram as the families that its page names: NAME_bucket with the label `le`, NAME_sum and NAME_count.
 [[nodiscard]] std::vector<Family> without_histograms(const std::vector<Family>& families);
 
-// Families without samples are left out, and labels without a value: to Prometheus that is the same. Values of labels become valid UTF-8 without control characters, at most 128
-// bytes: Prometheus drops the whole page over one that is not. Of samples with equal labels the first is kept, for the
-// same reason.
+// Families without samples are left out, and labels without a value: to Prometheus that is the same. Values of labels
+// become valid UTF-8 without control characters, at most 128 bytes: Prometheus drops the whole page over one that is
+// not. Of samples with equal labels the first is kept, for the same reason.
 [[nodiscard]] std::string page(const std::vector<Family>& families);
 
 // A label's value as the page writes it.

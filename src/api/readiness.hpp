@@ -24,7 +24,8 @@ struct Health {
   std::chrono::nanoseconds arbiter_silence{0};  // for how long the arbiter has not looked though it was asked to
 };
 
-// Nothing where the daemon can do all that it is for; else the first reason's code, and all reasons and repairs, each a half sentence.
+// Nothing where the daemon can do all that it is for; else the first reason's code, and all reasons and repairs, each a
+// half sentence.
 [[nodiscard]] Result<void> readiness(const Health& health);
 
 }  // namespace headgate::api

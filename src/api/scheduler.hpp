@@ -1,5 +1,6 @@
-// The outside scheduler: an agent of the task channel that headgated asks whether a process may enter a share (--admit=ask), and
-// tells of allocations that wait for memory (--on-oom=wait). docs/channel.md says what is asked and answered.
+// The outside scheduler: an agent of the task channel that headgated asks whether a process may enter a share
+// (--admit=ask), and tells of allocations that wait for memory (--on-oom=wait). docs/channel.md says what is asked and
+// answered.
 #pragma once
 
 #include <chrono>
@@ -27,19 +28,20 @@ class Scheduler {
   Scheduler(channel::Channel& channel, observe::EventLog& events, std::chrono::milliseconds patience)
       : channel_(channel), events_(events), patience_(patience) {}
 
-  // Of its channel. Each process that may wait at the doors can be asked about, and each share that may lack memory told of: no
-  // user's questions keep another's from being asked. Some KiB each.
+  // Of its channel. Each process that may wait at the doors can be asked about, and each share that may lack memory
+  // told of: no user's questions keep another's from being asked. Some KiB each.
   [[nodiscard]] static channel::TaskLimits limits(const tenancy::ConnectionBounds& doors) {
     return {.open_per_client = doors.waiting + tenancy::kMaxShares};
   }
 
-  // Whether `tenant` may enter. `decide` is called once: nothing; denied with the scheduler's words or why there were none; at once
-  // no_capacity, where too many questions are open. What comes back takes the question back, and nobody is told the answer then. Events:
-  // admit.asked, admit.allowed, admit.denied, admit.withdrawn.
+  // Whether `tenant` may enter. `decide` is called once: nothing; denied with the scheduler's words or why there were
+  // none; at once no_capacity, where too many questions are open. What comes back takes the question back, and nobody
+  // is told the answer then. Events: admit.asked, admit.allowed, admit.denied, admit.withdrawn.
   tenancy::RegistrationServer::TakeBack admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
                                               std::function<void(Result<void>)> decide);
 
-  // `denied` is called where the scheduler says no; a yes, and no answer, change nothing. One question a share at a time.
+  // `denied` is called where the scheduler says no; a yes, and no answer, change nothing. One question a share at a
+  // time.
   void tell_of_want(const node::MemoryShortage& shortage, const tenancy::Share& share, std::chrono::milliseconds waits,
                     std::function<void()> denied);
 

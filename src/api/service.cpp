@@ -469,7 +469,8 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return response;
   }
 
-  // On the loop's thread. Each follower takes from the log what he has not yet, and as much as his connection can carry.
+  // On the loop's thread. Each follower takes from the log what he has not yet, and as much as his connection can
+  // carry.
   void wake_followers() {
     waking = false;
     std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });

@@ -36,8 +36,8 @@ class Service {
   void changed();
   // How readiness is told of shares that nobody can enter.
   void watch_doors(std::function<std::vector<std::string>()> shut);
-  // Called, on a thread of the pool, when the driver is let go of for a minute, so that this GPU ("all": any) can be reset: others that
-  // have it open let go of it too.
+  // Called, on a thread of the pool, when the driver is let go of for a minute, so that this GPU ("all": any) can be
+  // reset: others that have it open let go of it too.
   void watch_release(std::function<void(const std::string& uuid)> released);
   // Whether /readyz would say so now. It tries whether the database can be written.
   [[nodiscard]] bool is_ready();

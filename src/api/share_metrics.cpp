@@ -34,8 +34,8 @@ MetricRow of_share(std::string_view name, std::string_view help,
           }};
 }
 
-// Where a share's processes run, if all are at one place: the words of Process::where, parted for joins with the metrics
-// of Kubernetes, engines and Slurm.
+// Where a share's processes run, if all are at one place: the words of Process::where, parted for joins with the
+// metrics of Kubernetes, engines and Slurm.
 Labels place_of(const Share& share, const Snapshot& snapshot) {
   Labels labels = {{"where", ""}, {"namespace", ""}, {"pod", ""}, {"container", ""}, {"slurm_job", ""}};
   const std::string* where = nullptr;
@@ -128,7 +128,8 @@ void collect_denied(const MetricInput& in, Samples& out) {
   }
 }
 
-// Counts of a page that tenants can write: their sums do not begin anew at nothing, so that no bucket is less than the one before.
+// Counts of a page that tenants can write: their sums do not begin anew at nothing, so that no bucket is less than the
+// one before.
 void collect_launch_delays(const MetricInput& in, Samples& out) {
   for (const Share& share : in.snapshot.shares) {
     for (const ShareDevice& d : share.devices) {

@@ -18,8 +18,8 @@ using Json = nlohmann::ordered_json;
 
 using node::kMaxId;
 
-// A value on its way into a message. Lists in lists are not written out: the writer of JSON calls itself for each level,
-// and whoever sends a million brackets would have the stack.
+// A value on its way into a message. Lists in lists are not written out: the writer of JSON calls itself for each
+// level, and whoever sends a million brackets would have the stack.
 std::string shown(const Json& value) {
   const bool deep =
       value.is_structured() && std::ranges::any_of(value, [](const Json& v) { return v.is_structured(); });
@@ -48,8 +48,8 @@ Result<std::uint32_t> number_of(const std::string& key, const Json& value, std::
   return unfit(key, value, "a whole number of 0 to " + std::to_string(most));
 }
 
-// Three times what a share with all its users and groups is said with. An object finds a key by going through those before it, so that
-// a body full of them would keep the daemon's loop, and all who come to it, for half a minute.
+// Three times what a share with all its users and groups is said with. An object finds a key by going through those
+// before it, so that a body full of them would keep the daemon's loop, and all who come to it, for half a minute.
 constexpr std::size_t kMaxParts = 2048;
 
 // Counts keys, values and ends of lists, and ends the reading where there are more.

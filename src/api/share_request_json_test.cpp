@@ -77,8 +77,8 @@ TEST(OrderJson, AMillionBracketsDoNotExhaustTheDaemonsStack) {
   EXPECT_FALSE(quota_change_of("{\"mem\":" + deep + "}"));
 }
 
-// They took half a minute, in which nobody else was answered and programs at the doors ran on as if there were no daemon. In the
-// test's own time of the processor, which a loaded machine does not lengthen.
+// They took half a minute, in which nobody else was answered and programs at the doors ran on as if there were no
+// daemon. In the test's own time of the processor, which a loaded machine does not lengthen.
 TEST(OrderJson, ABodyFullOfKeysKeepsTheLoopFromNobody) {
   std::string keys = "{", names = R"({"name":"a","users":[)";
   for (int i = 0; i < 80'000; ++i) {

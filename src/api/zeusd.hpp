@@ -33,15 +33,17 @@ struct ZeusdOptions {
   std::chrono::nanoseconds cpu_period{std::chrono::milliseconds(100)};
   // A blocking call is answered after this time at the latest: the client gives up after 5 s.
   std::chrono::milliseconds patience{4'500};
-  // Whether this caller may give the command to these GPUs; on the loop's thread. Not set: everyone who reaches the socket.
+  // Whether this caller may give the command to these GPUs; on the loop's thread. Not set: everyone who reaches the
+  // socket.
   std::function<Result<void>(const ZeusdCaller&, const std::vector<std::uint32_t>& gpus, const power::Command&)>
       may_write;
-  // Called before a write that may begin, on the loop's thread; `begin` is called once, on any thread: the write begins, or is answered
-  // with the error. Not set: it begins at once.
+  // Called before a write that may begin, on the loop's thread; `begin` is called once, on any thread: the write
+  // begins, or is answered with the error. Not set: it begins at once.
   std::function<void(const ZeusdCaller&, const std::vector<std::uint32_t>& gpus, const power::Command&,
                      std::function<void(Result<void>)> begin)>
       before_write;
-  // Whether this caller gets every reading of a GPU (of CPUs: empty), not one each 100 ms; on the loop's thread. Not set: everyone.
+  // Whether this caller gets every reading of a GPU (of CPUs: empty), not one each 100 ms; on the loop's thread. Not
+  // set: everyone.
   std::function<bool(const ZeusdCaller&, std::optional<std::uint32_t> gpu)> reads_live;
 };
 

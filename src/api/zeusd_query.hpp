@@ -1,4 +1,5 @@
-// The query of a zeusd request, as strict as zeusd reads it: unknown, repeated, missing and ill-typed parameters are refused. Pure.
+// The query of a zeusd request, as strict as zeusd reads it: unknown, repeated, missing and ill-typed parameters are
+// refused. Pure.
 #pragma once
 
 #include <cstdint>

@@ -23,8 +23,8 @@ namespace headgate::api {
 // 401 with the header that asks for a token.
 [[nodiscard]] http::Response zeusd_unauthorised(const std::string& text);
 
-// 200 if every GPU did it: empty for a write, else the readings by index. Otherwise {"errors": {INDEX: TEXT}} with the greatest
-// status of those that failed.
+// 200 if every GPU did it: empty for a write, else the readings by index. Otherwise {"errors": {INDEX: TEXT}} with the
+// greatest status of those that failed.
 [[nodiscard]] http::Response zeusd_answer(power::Operation operation, const power::Answers& answers,
                                           std::uint64_t unix_ms);
 

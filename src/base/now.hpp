@@ -20,8 +20,9 @@ namespace headgate {
       std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
 }
 
-// Seconds since 1970 by which leases end: as people's clock had them when this process began, and gone on since by the clock that nobody
-// sets, sleep included. A step of the former (NTP's at a boot, a mistake and its correction) ends nobody's lease.
+// Seconds since 1970 by which leases end: as people's clock had them when this process began, and gone on since by the
+// clock that nobody sets, sleep included. A step of the former (NTP's at a boot, a mistake and its correction) ends
+// nobody's lease.
 [[nodiscard]] inline std::int64_t lease_now_s() {
   const auto since_boot_s = [] {
     timespec now{};

@@ -1,5 +1,5 @@
-// What several users want: each user's in the order in which it came, and the users in turn. Whoever asks for much has everybody
-// else wait for one of his, and no more.
+// What several users want: each user's in the order in which it came, and the users in turn. Whoever asks for much has
+// everybody else wait for one of his, and no more.
 #pragma once
 
 #include <cstddef>

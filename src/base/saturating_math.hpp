@@ -1,4 +1,5 @@
-// Sums and differences of figures that somebody else may choose: they end at the largest number and at 0, where others would go round.
+// Sums and differences of figures that somebody else may choose: they end at the largest number and at 0, where others
+// would go round.
 #pragma once
 
 #include <cstdint>

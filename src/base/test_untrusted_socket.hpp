@@ -69,8 +69,8 @@ class LingeringConnection {
     const int fd = ours_.get();
     std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
     if (::sendmsg(socket, &header, flags | MSG_NOSIGNAL) < 0) return false;
-    // It lies in the message, so that ours is not the last reference, unless the receiver was quick and has dropped it. Then
-    // this close lingers, and must not hold the test up.
+    // It lies in the message, so that ours is not the last reference, unless the receiver was quick and has dropped it.
+    // Then this close lingers, and must not hold the test up.
     std::promise<void> closed;
     const auto soon = closed.get_future();
     closer_ = std::thread([ours = std::move(ours_), closed = std::move(closed)]() mutable {
@@ -94,7 +94,8 @@ inline bool kernel_refuses_descriptors() {
   return ::getsockopt(any.get(), SOL_SOCKET, 83, &value, &bytes) == 0;
 }
 
-// Runs `body` in a thread for which, and for the threads that it makes, the kernel knows no SO_PASSRIGHTS. False: that cannot be had here.
+// Runs `body` in a thread for which, and for the threads that it makes, the kernel knows no SO_PASSRIGHTS. False: that
+// cannot be had here.
 template <typename Body>
 bool on_an_old_kernel(Body body) {
   bool there = false;

@@ -26,9 +26,9 @@ bool may_hold_descriptors(int socket) {
   return option(socket, SO_DOMAIN, AF_UNSPEC) == AF_UNIX && option(socket, kPassRights, 1) != 0;
 }
 
-// The last to close them is a thread with a table of its own that ends: no socket lingers for it (PF_EXITING in inet_release(),
-// net/ipv4/af_inet.c), and nobody waits for it, not even who joins it (it is told of before the table goes). Where such a table is denied,
-// the calling thread may be kept.
+// The last to close them is a thread with a table of its own that ends: no socket lingers for it (PF_EXITING in
+// inet_release(), net/ipv4/af_inet.c), and nobody waits for it, not even who joins it (it is told of before the table
+// goes). Where such a table is denied, the calling thread may be kept.
 void close_by_a_thread_that_ends(std::vector<UniqueFd> sockets) {
   std::latch copied(1), closed(1);
   try {
@@ -90,7 +90,8 @@ ssize_t receive_bytes(int socket, void* to, std::size_t bytes, int flags) {
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  // Without room for them, descriptors show as MSG_CTRUNC; the message, which has them still, is not the last to hold them.
+  // Without room for them, descriptors show as MSG_CTRUNC; the message, which has them still, is not the last to hold
+  // them.
   const ssize_t seen = ::recvmsg(socket, &header, flags | MSG_PEEK | MSG_DONTWAIT);
   if (seen < 0) return seen;
   if ((header.msg_flags & MSG_CTRUNC) != 0) return errno = EPERM, -1;

@@ -9,7 +9,8 @@
 
 namespace headgate {
 
-// Nothing where there are no digits, anything besides them (but '-' before a signed Number's), or more than Number holds.
+// Nothing where there are no digits, anything besides them (but '-' before a signed Number's), or more than Number
+// holds.
 template <typename Number = std::uint64_t>
 [[nodiscard]] std::optional<Number> whole_number(std::string_view text, int base = 10) {
   Number value{};

@@ -1,4 +1,5 @@
-// Both agents against a real channel: over a Unix socket, over servers that go and come back, and over one that is killed.
+// Both agents against a real channel: over a Unix socket, over servers that go and come back, and over one that is
+// killed.
 #include "channel/agent.hpp"
 
 #include <fcntl.h>

@@ -16,8 +16,8 @@ class BlockingAgent {
   // `silence` is not used: a poll is answered in its time.
   explicit BlockingAgent(AgentOptions options);
 
-  // A task, acknowledged: its lease is the time until answer() or keep() is due. Nothing when none came for `wait`. While
-  // the server is away it is asked again, less and less often, to the end of `wait`: then unreachable.
+  // A task, acknowledged: its lease is the time until answer() or keep() is due. Nothing when none came for `wait`.
+  // While the server is away it is asked again, less and less often, to the end of `wait`: then unreachable.
   [[nodiscard]] Result<std::optional<Assignment>> pull(std::chrono::milliseconds wait);
   // Renews the lease. An error (that of the server): the task is not ours any more.
   [[nodiscard]] Result<std::chrono::milliseconds> keep(const Assignment& task);

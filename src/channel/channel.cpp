@@ -287,7 +287,8 @@ Response Channel::Impl::open_stream(const std::string& client) {
   return response;
 }
 
-// What the stream had given out may not have arrived, or its agent may be dead: others need not wait for the leases to end.
+// What the stream had given out may not have arrived, or its agent may be dead: others need not wait for the leases to
+// end.
 void Channel::Impl::stream_closed(const std::string& client, const http::EventStream* events) {
   const auto found = waiting.find(client);
   if (found == waiting.end()) return;

@@ -1,5 +1,5 @@
-// The task channel: our side submits tasks and is told how each ended; agents outside pull them over HTTP, by a stream of
-// events or a long poll, and post their answers. For the loop's thread only; nothing is kept over a restart, as the
+// The task channel: our side submits tasks and is told how each ended; agents outside pull them over HTTP, by a stream
+// of events or a long poll, and post their answers. For the loop's thread only; nothing is kept over a restart, as the
 // submitters do not live longer either.
 #pragma once
 

@@ -81,7 +81,8 @@ enum class Refusal {
 };
 
 // Returns the most that one lease may take of the time that a task has left: a third, so that the agent after one that
-// died has time to decide. In the last seconds a third is too short to answer in, so there it is 1 s, or half of the rest.
+// died has time to decide. In the last seconds a third is too short to answer in, so there it is 1 s, or half of the
+// rest.
 [[nodiscard]] Time longest_lease(Time left);
 
 class Tasks {
@@ -102,8 +103,8 @@ class Tasks {
                                                     std::string result, Time now);
   // The lease is given back before its end.
   std::expected<void, Refusal> release(const std::string& client, TaskId id, unsigned attempt, Time now);
-  // The stream that carried this attempt has ended. A task that was not acknowledged goes to the next agent now. One that
-  // was stays with its agent for `reconnect` at most, in which an agent that is alive acknowledges again.
+  // The stream that carried this attempt has ended. A task that was not acknowledged goes to the next agent now. One
+  // that was stays with its agent for `reconnect` at most, in which an agent that is alive acknowledges again.
   std::expected<void, Refusal> disconnect(const std::string& client, TaskId id, unsigned attempt, Time now);
   bool cancel(TaskId id, Time now);  // false: there is no such open task
 

@@ -28,7 +28,8 @@ struct Model {
   std::map<std::string, std::string> last_lane;  // by client
   Time now{};
 
-  // A third of what is left, or half of it where that is at most a second, as all times here are; the last attempt has all.
+  // A third of what is left, or half of it where that is at most a second, as all times here are; the last attempt has
+  // all.
   Time lease_end(const Task& task, Time asked) const {
     const Time left = task.expires - now;
     return now + std::min(asked, task.attempt == kLimits.attempts ? left : left / 2);

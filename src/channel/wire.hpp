@@ -23,7 +23,8 @@ struct Assignment {
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 
-// JSON that is not nested deeper than 32: what comes from others is printed and freed by functions that call themselves.
+// JSON that is not nested deeper than 32: what comes from others is printed and freed by functions that call
+// themselves.
 [[nodiscard]] bool is_json(std::string_view text);
 
 [[nodiscard]] std::string assignment_text(const Task& task, Time now);

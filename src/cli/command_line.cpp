@@ -160,7 +160,8 @@ std::string help_line_of(const CLI::Option& option) {
 }
 
 // A script's variable that is not set leaves "" behind. Taken as if nothing had been said it would mean all shares, any
-// GPU, no image's root: it is refused wherever it stands. Where a value may be left away, "" is how CLI11 tells of that.
+// GPU, no image's root: it is refused wherever it stands. Where a value may be left away, "" is how CLI11 tells of
+// that.
 Result<void> refuse_empty(const CLI::App& app, const std::string& word) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_min() == 0 || std::ranges::find(option->results(), "") == option->results().end())
@@ -171,7 +172,8 @@ Result<void> refuse_empty(const CLI::App& app, const std::string& word) {
   return {};
 }
 
-// An option that stands last, or before "=" and nothing: CLI11 counts what is missing and leaves out a hidden option's name.
+// An option that stands last, or before "=" and nothing: CLI11 counts what is missing and leaves out a hidden option's
+// name.
 std::unexpected<Error> unreadable(const CLI::App& app, const std::string& word, const CLI::ParseError& error) {
   const std::string what = error.what(), before = word.empty() ? "" : word + ": ";
   const std::string see = "see 'headgate " + (word.empty() ? "" : word + " ") + "--help'";

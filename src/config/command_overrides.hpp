@@ -1,5 +1,5 @@
-// zeusd's file of command overrides: programs that set power and clocks where the driver's library may not. TOML; one table for each
-// operation that is overridden.
+// zeusd's file of command overrides: programs that set power and clocks where the driver's library may not. TOML; one
+// table for each operation that is overridden.
 #pragma once
 
 #include <chrono>

@@ -61,8 +61,8 @@ inline constexpr const char* kDefaultFile = "/etc/headgate/config.toml";
 void read_text(std::string_view text, const std::string& name, Reading& reading);
 [[nodiscard]] Reading defaults();
 
-// Whether the daemon may listen there over TCP: beyond loopback only with a token. `said`: by whom, for errors: "--listen",
-// "/etc/headgate/config.toml:3: node.listen =". Errors: usage.
+// Whether the daemon may listen there over TCP: beyond loopback only with a token. `said`: by whom, for errors:
+// "--listen", "/etc/headgate/config.toml:3: node.listen =". Errors: usage.
 [[nodiscard]] Result<void> may_listen(const std::string& said, const std::string& address, bool has_token);
 
 }  // namespace headgate::config

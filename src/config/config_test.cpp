@@ -142,7 +142,8 @@ TEST(Config, DropInsOverrideTheFileInTheOrderOfTheirNames) {
   fs::remove_all(directory);
 }
 
-// For root, whom no rights keep out, by links that lead to themselves; to others a directory that is not theirs looks the same.
+// For root, whom no rights keep out, by links that lead to themselves; to others a directory that is not theirs looks
+// the same.
 TEST(Config, WhatCannotBeLookedAtIsAMistakeAndNotTakenForNothing) {
   namespace fs = std::filesystem;
   std::string directory = (fs::temp_directory_path() / "headgate-config-XXXXXX").string();

@@ -1,4 +1,5 @@
-// What the daemon listens on: a numeric address and a port, "127.0.0.1:9471" or "[::1]:9471". A name may mean another machine tomorrow.
+// What the daemon listens on: a numeric address and a port, "127.0.0.1:9471" or "[::1]:9471". A name may mean another
+// machine tomorrow.
 #pragma once
 
 #include <arpa/inet.h>

@@ -9,7 +9,8 @@
 
 namespace headgate::config {
 
-// Adds the tables of `node`, which is to be an array of tables, to `grants`; each mistake to `errors`. `file`: for messages.
+// Adds the tables of `node`, which is to be an array of tables, to `grants`; each mistake to `errors`. `file`: for
+// messages.
 void read_power_grants(const toml::node& node, const std::string& file, std::vector<PowerGrant>& grants,
                        std::vector<Error>& errors);
 

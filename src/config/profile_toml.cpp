@@ -60,7 +60,8 @@ std::optional<std::uint64_t> size_of(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
-// One key: how its value is written, its range, and where it goes. Integers and sizes land scaled by `factor` (clock and power units).
+// One key: how its value is written, its range, and where it goes. Integers and sizes land scaled by `factor` (clock
+// and power units).
 struct Whole {
   std::string_view key;
   std::int64_t least, most;
@@ -355,7 +356,8 @@ Result<bool> check_pairs(const toml::table& table, const Place& place, const Pro
   return true;
 }
 
-// toml++ 3.3 runs into undefined behaviour on some characters beyond ASCII (its test for blanks, U+00A0..U+FEFF): they stop here.
+// toml++ 3.3 runs into undefined behaviour on some characters beyond ASCII (its test for blanks, U+00A0..U+FEFF): they
+// stop here.
 Result<bool> check_ascii(std::string_view text, std::string_view file) {
   const auto beyond = std::ranges::find_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (beyond == text.end()) return true;

@@ -33,8 +33,8 @@
 
 namespace headgate::config {
 
-// A value as TOML text on one line. toml++ 3.3 measures lists before it prints them, and of a number below 1 takes a negative
-// logarithm for a size: so lists and tables are written here.
+// A value as TOML text on one line. toml++ 3.3 measures lists before it prints them, and of a number below 1 takes a
+// negative logarithm for a size: so lists and tables are written here.
 inline std::string node_text(const toml::node& node) {
   std::string text;
   if (const toml::array* array = node.as_array()) {

@@ -25,8 +25,8 @@ namespace fs = std::filesystem;
 // Where engines look, the higher priority last.
 constexpr const char* kStaticCdiDirectory = "/etc/cdi";
 constexpr const char* kRootsCdiDirectory = "/var/run/cdi";
-// What is being written: one name, as a runtime directory has one daemon, so that a killed one leaves at most this. Engines read
-// only names that end in .json and .yaml.
+// What is being written: one name, as a runtime directory has one daemon, so that a killed one leaves at most this.
+// Engines read only names that end in .json and .yaml.
 constexpr const char* kNext = ".headgate.io-share.next";
 
 std::string text_of(const Error& error) { return error.message + (error.hint.empty() ? "" : "; " + error.hint); }

@@ -1,6 +1,7 @@
-// Keeps a CDI file for each share, by which engines start containers in it (`podman run --device headgate.io/share=NAME`). Each
-// file is whole at every moment, and there before anyone is told that the share is. A file that cannot be written is an event and a
-// problem of the share, never the end of the daemon. For the daemon's loop only.
+// Keeps a CDI file for each share, by which engines start containers in it (`podman run --device
+// headgate.io/share=NAME`). Each file is whole at every moment, and there before anyone is told that the share is. A
+// file that cannot be written is an event and a problem of the share, never the end of the daemon. For the daemon's
+// loop only.
 #pragma once
 
 #include <map>
@@ -25,8 +26,8 @@ class CdiFiles {
   // --cdi-dir, else cdi.dir, else root's usual place; empty: no files. Errors: usage, naming the option or the key.
   [[nodiscard]] static Result<std::string> directory_of(const config::Config& config, const Options& options);
 
-  // `simulated_node`: its directory; empty on a real node, where NVIDIA's CDI documents tell of `gpus`. Both references must
-  // outlive it.
+  // `simulated_node`: its directory; empty on a real node, where NVIDIA's CDI documents tell of `gpus`. Both references
+  // must outlive it.
   CdiFiles(std::string directory, const std::string& simulated_node, const std::vector<snapshot::Gpu>& gpus,
            tenancy::Shares& shares, observe::EventLog& events);
 
@@ -34,7 +35,8 @@ class CdiFiles {
   void start();
   void add(const std::string& share);
   void remove(const std::string& share);
-  // Each second: writes again what somebody removed, what could not be written, and all when NVIDIA's documents have changed.
+  // Each second: writes again what somebody removed, what could not be written, and all when NVIDIA's documents have
+  // changed.
   void keep();
   // Where the files lie, and why one does not.
   void write_into(snapshot::Snapshot& snapshot) const;

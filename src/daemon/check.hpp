@@ -20,8 +20,9 @@ namespace headgate::daemon {
 // NVML, as the configuration names it or as it is usual.
 [[nodiscard]] std::string library_of(const config::Config& config);
 
-// What the configuration says and asks of this machine (its group, token file and directories, the driver's library or the simulator), without
-// a start; on stderr, of which GPUs nothing could be committed, where their driver answers. Errors: as of the start.
+// What the configuration says and asks of this machine (its group, token file and directories, the driver's library or
+// the simulator), without a start; on stderr, of which GPUs nothing could be committed, where their driver answers.
+// Errors: as of the start.
 [[nodiscard]] Result<void> check(const Options& options);
 
 }  // namespace headgate::daemon

@@ -323,14 +323,16 @@ class Daemon {
         [this](const std::string& name) { doors_->reconsider(name); });
   }
 
-  // At the start, and those that could not be opened then, or that somebody removed, or that shut by themselves: each second.
+  // At the start, and those that could not be opened then, or that somebody removed, or that shut by themselves: each
+  // second.
   void open_shut_doors() {
     const auto opened = doors_->open_all();
     const std::string trouble = opened ? "" : "programs cannot enter a share: " + opened.error().message;
     if (std::exchange(door_trouble_, trouble) != trouble && !trouble.empty()) warn(trouble);
   }
 
-  // Where somebody has removed the control socket (a cleaner of old files, a hand that slipped), nobody would find the daemon.
+  // Where somebody has removed the control socket (a cleaner of old files, a hand that slipped), nobody would find the
+  // daemon.
   void keep_control_socket() {
     const auto kept = keep_control_directory(places_, {.group = group_, .all = for_all(config_)});
     const auto bound = kept ? server_->listen_anew() : std::unexpected(kept.error());
@@ -585,7 +587,7 @@ Result<void> run(const Options& options) {
   const PlacesHeld held = TRY(hold(places));
   install::Source source = TRY(install::source_for(options.simulate, config["sim.profile"].value));
   if (!options.simulate) source.library = library_of(config);
-  // Whoever can write a simulated node can harm who has it mapped: root's is everybody's only where everybody may ask the daemon.
+  // A writer of a simulated node can harm those that have it mapped: root's is open only where all may ask the daemon.
   if (!source.simulated_directory.empty() && ::geteuid() == 0 && for_all(config)) {
     if (auto opened = install::let_all_use(source.simulated_directory); !opened) return opened;
   }

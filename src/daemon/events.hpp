@@ -1,4 +1,5 @@
-// What the daemon tells of processes at its doors, of memory that lacks, and of what it did to who was found: the sentences.
+// What the daemon tells of processes at its doors, of memory that lacks, and of what it did to who was found: the
+// sentences.
 #pragma once
 
 #include <cstdint>

@@ -1,4 +1,5 @@
-// Finds the CDI documents of the machine's GPUs (kind nvidia.com/gpu), which NVIDIA's tools make, and notices when they change.
+// Finds the CDI documents of the machine's GPUs (kind nvidia.com/gpu), which NVIDIA's tools make, and notices when they
+// change.
 #pragma once
 
 #include <sys/types.h>
@@ -21,8 +22,8 @@ class GpuDocuments {
 
   // Reads the documents again if a file has changed since the last call; whether that may change what they give.
   bool look();
-  // What gives a container these GPUs, by the document of the highest priority that has them all. Errors: not_found, with what is
-  // wrong with each document.
+  // What gives a container these GPUs, by the document of the highest priority that has them all. Errors: not_found,
+  // with what is wrong with each document.
   [[nodiscard]] Result<oci::Edits> driver_of(std::span<const oci::GpuRef> gpus) const;
 
  private:

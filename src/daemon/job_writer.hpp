@@ -1,4 +1,5 @@
-// Keeps the files of jobs (api/job_files.hpp) up to date, on a thread of its own: a file system that hangs keeps nobody waiting.
+// Keeps the files of jobs (api/job_files.hpp) up to date, on a thread of its own: a file system that hangs keeps nobody
+// waiting.
 #pragma once
 
 #include <optional>

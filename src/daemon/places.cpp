@@ -59,8 +59,8 @@ Result<void> make_directory(const std::string& path, mode_t mode) {
   return set_mode(path, mode);
 }
 
-// Tenants of other users pass through root's runtime directory, and so does the control group. What an operator has made
-// elsewhere keeps the permissions that he gave it.
+// Tenants of other users pass through root's runtime directory, and so does the control group. What an operator has
+// made elsewhere keeps the permissions that he gave it.
 Result<void> make_runtime_directory(const std::string& path) {
   if (::geteuid() != 0) return install::make_private_directory(path);
   std::error_code error;
@@ -111,7 +111,8 @@ Result<Places> plan(const std::string& socket, const std::string& state) {
 
 std::string directory_of(const std::string& file) { return fs::path(file).parent_path(); }
 
-// Whether files and directories can be made in it, or where it would be made: rights alone do not tell, of /proc they are root's.
+// Whether files and directories can be made in it, or where it would be made: rights alone do not tell, of /proc they
+// are root's.
 Result<void> can_be_used(const std::string& path) {
   std::error_code error;
   fs::path there = path;

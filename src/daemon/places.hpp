@@ -33,16 +33,18 @@ struct Callers {
   bool all = false;
 };
 
-// Whether find_places() could, and what lies there be written: makes nothing that stays. A daemon that works there is no error.
+// Whether find_places() could, and what lies there be written: makes nothing that stays. A daemon that works there is
+// no error.
 [[nodiscard]] Result<void> check_places(const std::string& socket, const std::string& state);
 
-// Makes the directories that are missing: of root, the runtime directory so that others can pass through to the tenant sockets
-// (0755) and the control directory for `callers` (0750, 0755); of anybody else, both private. `socket`, `state`: of the command line,
-// may be empty. Errors: with the directory.
+// Makes the directories that are missing: of root, the runtime directory so that others can pass through to the tenant
+// sockets (0755) and the control directory for `callers` (0750, 0755); of anybody else, both private. `socket`,
+// `state`: of the command line, may be empty. Errors: with the directory.
 [[nodiscard]] Result<Places> find_places(const std::string& socket, const std::string& state,
                                          const Callers& callers = {});
 
-// Makes the control directory anew where somebody has removed it. Nothing where the socket is at a place of the operator's choice.
+// Makes the control directory anew where somebody has removed it. Nothing where the socket is at a place of the
+// operator's choice.
 [[nodiscard]] Result<void> keep_control_directory(const Places& places, const Callers& callers);
 
 }  // namespace headgate::daemon

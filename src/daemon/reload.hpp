@@ -1,4 +1,5 @@
-// What it means that the configuration is read again (SIGHUP): some keys take effect at once, the others at the next start. Pure.
+// What it means that the configuration is read again (SIGHUP): some keys take effect at once, the others at the next
+// start. Pure.
 #pragma once
 
 #include <string>
@@ -14,8 +15,8 @@ struct Changes {
   std::vector<std::string> waiting;  // for the next start
 };
 
-// `running`: what is in effect. Keys that are not the daemon's (defaults.*: the command's), or that its command line overrides,
-// are left out.
+// `running`: what is in effect. Keys that are not the daemon's (defaults.*: the command's), or that its command line
+// overrides, are left out.
 [[nodiscard]] Changes changes(const config::Config& running, const config::Config& fresh, const Options& options);
 
 // "the configuration was read again; in effect now: audit.policy; waiting for a restart: node.reserve, metrics.file".

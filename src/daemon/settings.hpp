@@ -20,7 +20,8 @@ namespace headgate::daemon {
 // The file of the options, or the usual one, which may be missing. All its mistakes in one error.
 Result<config::Config> read_configuration(const Options& options);
 
-// The group that may use the control socket. None where there is no such group by default, or we have no right to give it one.
+// The group that may use the control socket. None where there is no such group by default, or we have no right to give
+// it one.
 Result<std::optional<gid_t>> control_group(const config::Config& config);
 
 // Whether users outside that group may ask, for what is theirs.
@@ -35,8 +36,8 @@ Result<config::ListenAddress> address_of(const std::string& said, const std::str
 
 // Whether the driver's library is the simulator's.
 [[nodiscard]] bool is_simulator(const std::string& library);
-// Whether the numbers by which that library names programs are known here: in a container's pid namespace they are not. Errors:
-// unsupported.
+// Whether the numbers by which that library names programs are known here: in a container's pid namespace they are not.
+// Errors: unsupported.
 [[nodiscard]] Result<void> can_see_programs(const config::Config& config, const std::string& library);
 
 // What is never committed of each GPU.

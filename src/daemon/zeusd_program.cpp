@@ -34,7 +34,8 @@ bool has(const std::vector<power::ApiGroup>& groups, power::ApiGroup group) {
   return std::ranges::find(groups, group) != groups.end();
 }
 
-// The driver lets only root set GPUs, and the kernel only root read CPU energy: a daemon that could do neither must not seem to work.
+// The driver lets only root set GPUs, and the kernel only root read CPU energy: a daemon that could do neither must not
+// seem to work.
 Result<void> check_privilege(const ZeusdServeOptions& options) {
   if (::geteuid() == 0 || options.simulate) return {};
   if (has(options.groups, power::ApiGroup::gpu_control) && options.overrides_path.empty())
@@ -139,7 +140,8 @@ Result<void> serve_zeusd(const ZeusdServeOptions& options) {
   loop.run();
   tell_service_manager(ServiceState::stopping);
   server.stop();
-  // A call into the driver that hangs, or a command, must not keep the end waiting; nothing of ours is left to be put right.
+  // A call into the driver that hangs, or a command, must not keep the end waiting; nothing of ours is left to be put
+  // right.
   if (!queues.stops_within(std::chrono::seconds(5))) {
     say_zeusd("a call into the driver hangs: ended without its answer");
     std::_Exit(0);

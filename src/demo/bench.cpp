@@ -23,7 +23,8 @@ using std::chrono::milliseconds;
 
 constexpr std::uint64_t kMemoryLimitBytes = 2ull << 30;
 constexpr double kAllowedSimulated = 1.0;  // points
-// Completed work is a coarser witness than truth: the unlimited run that it is compared with has gaps between kernels too.
+// Completed work is a coarser witness than truth: the unlimited run that it is compared with has gaps between kernels
+// too.
 constexpr double kAllowedByWork = 2.0;
 
 struct Line {

@@ -1,4 +1,5 @@
-// The demo's picture: the node as `headgate top` draws it, and below it what each tenant does and what headgate does. Pure.
+// The demo's picture: the node as `headgate top` draws it, and below it what each tenant does and what headgate does.
+// Pure.
 #pragma once
 
 #include <string>

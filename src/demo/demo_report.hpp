@@ -1,4 +1,5 @@
-// What headgate does about each of the demo's tenants, in words: of a picture while they run, of the node's truth at the end. Pure.
+// What headgate does about each of the demo's tenants, in words: of a picture while they run, of the node's truth at
+// the end. Pure.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +22,8 @@ struct DemoProgress {
 [[nodiscard]] std::string demo_story(const DemoTenant& tenant, const DemoProgress& progress,
                                      const snapshot::Snapshot& snapshot);
 
-// What was measured of a tenant when all was over; figures of the simulator's truth but for `refusals` and `told_after_s`.
+// What was measured of a tenant when all was over; figures of the simulator's truth but for `refusals` and
+// `told_after_s`.
 struct DemoMeasured {
   std::string name;
   DemoRole role = DemoRole::trainer;

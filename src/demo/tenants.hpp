@@ -62,7 +62,8 @@ struct LoadReport {
 [[nodiscard]] Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec,
                                                const std::optional<std::string>& simulated);
 
-// GPU time that these processes held in [from_ns, to_ns) of ledger::host_ns(), whole truth buckets only; and the buckets' span.
+// GPU time that these processes held in [from_ns, to_ns) of ledger::host_ns(), whole truth buckets only; and the
+// buckets' span.
 struct HeldSpan {
   std::uint64_t held_ns = 0;
   std::uint64_t span_ns = 0;

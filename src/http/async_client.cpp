@@ -18,7 +18,8 @@ using boost::asio::awaitable;
 using Protocol = boost::asio::generic::stream_protocol;
 using std::chrono::milliseconds;
 
-// One connection of ours. The coroutine keeps it; the Call that the caller holds only says that nobody listens any more.
+// One connection of ours. The coroutine keeps it; the Call that the caller holds only says that nobody listens any
+// more.
 struct Exchange : std::enable_shared_from_this<Exchange> {
   Exchange(Loop& loop, const Endpoint& to, const OutgoingRequest& request, std::uint64_t most_body_bytes)
       : endpoint(to),

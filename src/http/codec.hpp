@@ -45,9 +45,10 @@ class RequestParser {
   std::unique_ptr<Impl> impl_;
 };
 
-// Path and query of a request target: percent-escapes decoded, "+" in a query as blank. "http://HOST/path", which a client of a
-// proxy sends, is a path with the host that is meant, in place of the Host header (RFC 9112, section 3.2.2). Refused: a target that
-// begins otherwise, an escape that is none, and control characters, however they are written.
+// Path and query of a request target: percent-escapes decoded, "+" in a query as blank. "http://HOST/path", which a
+// client of a proxy sends, is a path with the host that is meant, in place of the Host header (RFC 9112, section
+// 3.2.2). Refused: a target that begins otherwise, an escape that is none, and control characters, however they are
+//   written.
 struct Target {
   std::string host;  // empty: the header says it
   std::string path;

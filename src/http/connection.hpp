@@ -40,8 +40,9 @@ struct ServerState {
 inline constexpr uid_t kUnknown = static_cast<uid_t>(-1);
 inline constexpr uid_t kAdmitted = static_cast<uid_t>(-2);
 
-// Runs `work` on the loop, when it is its user's turn: one request at a time, and whatever else is ready in between. Many requests
-// of one user, each of which takes a while (the store writes to a disk), keep neither others nor the loop's other sockets waiting.
+// Runs `work` on the loop, when it is its user's turn: one request at a time, and whatever else is ready in between.
+// Many requests of one user, each of which takes a while (the store writes to a disk), keep neither others nor the
+// loop's other sockets waiting.
 void run_in_turn(const std::shared_ptr<ServerState>& state, uid_t uid, std::function<void()> work);
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -69,8 +70,8 @@ class Connection : public std::enable_shared_from_this<Connection> {
   boost::asio::awaitable<Next> read_request();
   boost::asio::awaitable<bool> answer_request();
   boost::asio::awaitable<Response> respond(Request request);
-  // `watched`: a client that sends no more is taken for gone. Whoever closes only his side of the connection still reads, and gets an
-  // answer that does not take long; what waits must not wait for those who went.
+  // `watched`: a client that sends no more is taken for gone. Whoever closes only his side of the connection still
+  // reads, and gets an answer that does not take long; what waits must not wait for those who went.
   boost::asio::awaitable<Response> wait_for(std::shared_ptr<Reply::Slot> slot, bool watched);
   boost::asio::awaitable<bool> write_response(Response response);
   boost::asio::awaitable<bool> pump(EventStream& stream, bool chunked);

@@ -1,5 +1,5 @@
-// Server-sent events between one producer side and the connection that writes them out: a bounded queue, or asked for one after
-// the other. Thread-safe: any thread may push, wake and finish; the connection reads on the loop's thread.
+// Server-sent events between one producer side and the connection that writes them out: a bounded queue, or asked for
+// one after the other. Thread-safe: any thread may push, wake and finish; the connection reads on the loop's thread.
 #pragma once
 
 #include <cstddef>
@@ -25,8 +25,9 @@ class EventStream {
 
   // False: the stream is finished, its client is gone, or this event was one too many (the client is then dropped).
   bool push(const Event& event);
-  // Instead of push: `source` is asked for what comes next, on the loop's thread, each time that all before it was written; empty:
-  // nothing now, until wake() is called. What a slow client does not take is kept nowhere here. Before the response is handed out.
+  // Instead of push: `source` is asked for what comes next, on the loop's thread, each time that all before it was
+  // written; empty: nothing now, until wake() is called. What a slow client does not take is kept nowhere here. Before
+  // the response is handed out.
   void feed_from(std::function<std::vector<Event>()> source);
   void wake();
   // What is queued, or `source` has, is still written, then the response ends.

@@ -10,7 +10,8 @@
 
 namespace headgate::http {
 
-// The event as it goes over the wire, its empty line included. Line breaks inside `data` (LF, CR, CRLF) come back as LF.
+// The event as it goes over the wire, its empty line included. Line breaks inside `data` (LF, CR, CRLF) come back as
+// LF.
 [[nodiscard]] std::string event_text(const Event& event);
 
 // A comment: receivers skip it, and know that the sender lives.

@@ -23,8 +23,8 @@ inline boost::asio::io_context& context_of(Loop& loop) { return loop.impl().cont
 // Completion as a tuple whose first element is the error: a hang-up is a value, not an exception.
 inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable);
 
-// For the completion handler of a coroutine that nobody waits for: with `detached` its exceptions are nobody's. Empty where it ended
-// as it should.
+// For the completion handler of a coroutine that nobody waits for: with `detached` its exceptions are nobody's. Empty
+// where it ended as it should.
 [[nodiscard]] std::string what_ended(const std::exception_ptr& thrown);
 
 }  // namespace headgate::http

@@ -43,8 +43,8 @@ class Timer {
 };
 
 // Calls `action` on the loop's thread each time `fd` is readable, until destroyed; an action that leaves something to
-// read is called again. For pidfds, eventfds, signalfds, sockets of other kinds. `fd` is the caller's, and must outlive the
-// watch. For the loop's thread only; the action may destroy the watch.
+// read is called again. For pidfds, eventfds, signalfds, sockets of other kinds. `fd` is the caller's, and must outlive
+// the watch. For the loop's thread only; the action may destroy the watch.
 class Watch {
  public:
   Watch(Loop& loop, int fd, std::function<void()> action);

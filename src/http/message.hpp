@@ -62,14 +62,16 @@ struct Response {
   std::shared_ptr<EventStream> stream;
 };
 
-// {"code": CODE, "message": ..., "hint": ...}: the one shape of every error reply. Bytes that are not UTF-8 are replaced.
+// {"code": CODE, "message": ..., "hint": ...}: the one shape of every error reply. Bytes that are not UTF-8 are
+// replaced.
 [[nodiscard]] Response error_response(int status, std::string_view code, std::string_view message,
                                       std::string_view hint);
 
 // usage 400, denied 403, not_found 404, no_capacity and conflict 409, failed 500, unsupported 501, unreachable 503.
 [[nodiscard]] Response error_response(const Error& error);
 
-// An error reply back to an Error: the inverse of error_response by its code word; without one that we know, by the status.
+// An error reply back to an Error: the inverse of error_response by its code word; without one that we know, by the
+// status.
 [[nodiscard]] Error error_of(int status, std::string_view body);
 
 }  // namespace headgate::http

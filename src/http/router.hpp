@@ -41,7 +41,8 @@ class Router {
   // Answers what no route matches, instead of 404 and 405; on the loop's thread.
   Router& otherwise(Handler handler);
 
-  // The route, with request.parameters filled; or the answer: 404, 405 with Allow, or 400 for its query. HEAD finds the GET route.
+  // The route, with request.parameters filled; or the answer: 404, 405 with Allow, or 400 for its query. HEAD finds the
+  // GET route.
   [[nodiscard]] std::variant<const Route*, Response> find(Request& request) const;
 
  private:

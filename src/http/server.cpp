@@ -80,7 +80,8 @@ boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std:
     const auto [error] = co_await acceptor->async_accept(socket, kAwait);
     if (!acceptor->is_open()) co_return;
     if (error) {
-      // Out of descriptors, most likely: the pending connection stays in the backlog and would be reported at once again.
+      // Out of descriptors, most likely: the pending connection stays in the backlog and would be reported at once
+      // again.
       pause.expires_after(kAcceptPause);
       (void)co_await pause.async_wait(kAwait);
       continue;

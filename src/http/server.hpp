@@ -36,8 +36,8 @@ struct ServerLimits {
   std::chrono::milliseconds answer{60'000};    // a handler that has not answered: the client reads 503
   std::chrono::milliseconds heartbeat{1'000};  // a stream that was silent for so long writes a comment
   unsigned pool_threads = 2;
-  // Over TCP a request is answered if its Host is one of these, localhost or an address (host_name.hpp), or if it has none,
-  // as no browser's has; others read 403.
+  // Over TCP a request is answered if its Host is one of these, localhost or an address (host_name.hpp), or if it has
+  // none, as no browser's has; others read 403.
   std::vector<std::string> names;
 };
 

@@ -72,8 +72,8 @@ TEST(ServerLater, who_is_to_answer_can_see_that_nobody_waits_any_more) {
   EXPECT_TRUE(eventually([&] { return !reply.waits(); }));
 }
 
-// Each request may take a while: an operation waits for the store's disk, a snapshot for the driver. All TCP clients are one
-// user, and those of the socket another.
+// Each request may take a while: an operation waits for the store's disk, a snapshot for the driver. All TCP clients
+// are one user, and those of the socket another.
 class ServerTurns : public testing::TestWithParam<Runs> {};
 
 TEST_P(ServerTurns, many_requests_of_one_user_keep_anothers_waiting_for_one_of_them) {

@@ -27,7 +27,8 @@ void* operator new(std::size_t bytes) {
   return memory;
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
-// NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete): two ends of a string of gtest's, of which one is reached, are two frees to it
+// NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete): two ends of a string of gtest's, of which one is reached, are two
+// frees to it
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace headgate::http {

@@ -43,7 +43,8 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-// kubelet writes a pod's uid with '_' in slice names, where '-' separates slices; a static pod's is 32 digits without either.
+// kubelet writes a pod's uid with '_' in slice names, where '-' separates slices; a static pod's is 32 digits without
+// either.
 std::optional<std::string> pod_uid(std::string_view text) {
   std::string uid(text);
   std::ranges::replace(uid, '_', '-');
@@ -59,8 +60,8 @@ struct Engine {
   Kind kind;
   std::string_view name;
 };
-// Names that engines give a container's cgroup: systemd's drivers, then plain ones. conmon watches a container from a cgroup
-// beside it, and belongs to it.
+// Names that engines give a container's cgroup: systemd's drivers, then plain ones. conmon watches a container from a
+// cgroup beside it, and belongs to it.
 constexpr std::array kEngines = {
     Engine{"docker-", ".scope", Kind::docker, "docker"},
     Engine{"cri-containerd-", ".scope", Kind::containerd, "containerd"},
@@ -76,7 +77,8 @@ constexpr std::array kEngines = {
     Engine{"libpod-", "", Kind::podman, "podman"},
 };
 
-// Reads a path name by name, outermost first; each name may say more than what was known, or begin something new inside it.
+// Reads a path name by name, outermost first; each name may say more than what was known, or begin something new inside
+// it.
 class PathReader {
  public:
   Identity read(std::string_view path) {
@@ -97,8 +99,8 @@ class PathReader {
     parent_ = text;
   }
 
-  // Something new begins: what was said of a container around it is not about this process. The user stays, and the unit
-  // that runs it, where that is one and not only a slice.
+  // Something new begins: what was said of a container around it is not about this process. The user stays, and the
+  // unit that runs it, where that is one and not only a slice.
   void begin(Kind kind) {
     Identity inner;
     inner.kind = kind;

@@ -1,7 +1,8 @@
 // Who a process is, by the cgroups it sits in: /proc/PID/cgroup read on version 1, version 2 and hybrid hosts.
 //
-// For display, audit and runs on the bare host; what share a process may use is decided by its socket, its uid and its user
-// namespace, never by names that whoever owns a subtree can choose. Pure and allocation-light; any bytes may come in.
+// For display, audit and runs on the bare host; what share a process may use is decided by its socket, its uid and its
+// user namespace, never by names that whoever owns a subtree can choose. Pure and allocation-light; any bytes may come
+// in.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// What /proc/PID/cgroup holds of a process under each engine on hosts of version 1, of version 2 and hybrid ones, and who that
-// process is. Where a row has no cgroup of the engine's own, that engine makes none there.
+// What /proc/PID/cgroup holds of a process under each engine on hosts of version 1, of version 2 and hybrid ones, and
+// who that process is. Where a row has no cgroup of the engine's own, that engine makes none there.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,8 +15,8 @@ constexpr const char* kUid = "1f0f3c5e-8a2b-4c3d-9e4f-5a6b7c8d9e0f";
 constexpr const char* kUidInSlice = "1f0f3c5e_8a2b_4c3d_9e4f_5a6b7c8d9e0f";
 const std::string kUser = "/user.slice/user-1000.slice/user@1000.service";
 
-// As a kernel writes them, highest hierarchy first. perf_event and cpuset are for engines and schedulers alone: systemd leaves
-// programs at their root, and most engines have a cgroup in them too.
+// As a kernel writes them, highest hierarchy first. perf_event and cpuset are for engines and schedulers alone: systemd
+// leaves programs at their root, and most engines have a cgroup in them too.
 std::string version_1(const std::string& path, const std::string& systemd, const std::string& alone) {
   return "12:pids:" + path + "\n11:hugetlb:" + alone + "\n10:net_cls,net_prio:" + alone +
          "\n9:rdma:/\n8:memory:" + path + "\n7:cpuset:" + alone + "\n6:freezer:" + alone + "\n5:devices:" + path +
@@ -72,7 +72,8 @@ TEST(Hosts, Docker) {
   });
 }
 
-// docs.docker.com, "Rootless mode": without version 2 there is no cgroup driver, and a container stays where dockerd is.
+// docs.docker.com, "Rootless mode": without version 2 there is no cgroup driver, and a container stays where dockerd
+// is.
 TEST(Hosts, DockerWithoutRoot) {
   const std::string service = kUser + "/app.slice/docker.service";
   check({
@@ -83,8 +84,8 @@ TEST(Hosts, DockerWithoutRoot) {
   });
 }
 
-// podman-run(1), --cgroup-manager, --cgroups, --cgroup-parent. crun puts a container into "container" below its scope where a
-// systemd may run in it; conmon has a scope beside it.
+// podman-run(1), --cgroup-manager, --cgroups, --cgroup-parent. crun puts a container into "container" below its scope
+// where a systemd may run in it; conmon has a scope beside it.
 TEST(Hosts, Podman) {
   const std::string scope = "/machine.slice/libpod-" + kId + ".scope", plain = "/libpod_parent/libpod-" + kId;
   const std::string in_pod = "/machine.slice/machine-libpod_pod_" + kPodId + ".slice/libpod-" + kId + ".scope";
@@ -120,8 +121,8 @@ TEST(Hosts, PodmanWithoutRoot) {
   });
 }
 
-// nerdctl's docs, "run --cgroup-parent": nerdctl-ID.scope under systemd, /NAMESPACE/ID under cgroupfs; nerdctl#223: without root
-// none without version 2. ctr takes the name that its user gives, which is no id.
+// nerdctl's docs, "run --cgroup-parent": nerdctl-ID.scope under systemd, /NAMESPACE/ID under cgroupfs; nerdctl#223:
+// without root none without version 2. ctr takes the name that its user gives, which is no id.
 TEST(Hosts, Containerd) {
   const std::string scope = "/system.slice/nerdctl-" + kId + ".scope", plain = "/default/" + kId;
   const std::string service = kUser + "/app.slice/containerd.service";
@@ -142,8 +143,8 @@ TEST(Hosts, Containerd) {
   });
 }
 
-// kubernetes.io, "Container runtimes", cgroup drivers: slices carry the pod's uid with '_' under systemd, directories the uid as
-// it is under cgroupfs. CRI-O names its containers crio-ID under both, containerd only under systemd.
+// kubernetes.io, "Container runtimes", cgroup drivers: slices carry the pod's uid with '_' under systemd, directories
+// the uid as it is under cgroupfs. CRI-O names its containers crio-ID under both, containerd only under systemd.
 TEST(Hosts, Kubernetes) {
   const std::string slice =
       "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + std::string(kUidInSlice) + ".slice";
@@ -177,8 +178,8 @@ TEST(Hosts, Kubernetes) {
   });
 }
 
-// slurm.schedmd.com, cgroups.html and cgroup_v2.html. Its plugin of version 1 makes cgroups in the hierarchies that it constrains
-// and in freezer; elsewhere a task stays in slurmd's, which is all that a hybrid host's version 2 shows.
+// slurm.schedmd.com, cgroups.html and cgroup_v2.html. Its plugin of version 1 makes cgroups in the hierarchies that it
+// constrains and in freezer; elsewhere a task stays in slurmd's, which is all that a hybrid host's version 2 shows.
 TEST(Hosts, Slurm) {
   const std::string service = "/system.slice/slurmd.service";
   const auto slurm_1 = [&](const std::string& path) {
@@ -224,8 +225,8 @@ TEST(Hosts, Systemd) {
   });
 }
 
-// systemd-nspawn(1), --keep-unit, and systemd's CGROUP_DELEGATION: what runs inside is below "payload" where version 2 or a
-// hybrid host's name=systemd is delegated.
+// systemd-nspawn(1), --keep-unit, and systemd's CGROUP_DELEGATION: what runs inside is below "payload" where version 2
+// or a hybrid host's name=systemd is delegated.
 TEST(Hosts, Nspawn) {
   const std::string scope = "/machine.slice/machine-lab\\x2dbook.scope";
   const std::string service = "/machine.slice/systemd-nspawn@lab\\x2dbook.service";

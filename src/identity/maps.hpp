@@ -1,5 +1,6 @@
-// Which process has a file mapped, by /proc/PID/maps. That file may have as many lines as a process cares to make mappings, and
-// the kernel takes a microsecond for each: it is read a part at a time, by whoever cannot stand still for long.
+// Which process has a file mapped, by /proc/PID/maps. That file may have as many lines as a process cares to make
+// mappings, and the kernel takes a microsecond for each: it is read a part at a time, by whoever cannot stand still for
+// long.
 #pragma once
 
 #include <cstddef>
@@ -11,8 +12,9 @@
 
 namespace headgate::identity {
 
-// Whether one process has one file mapped, told by its inode or by its path as /proc shows it (file systems laid over another
-// show one or the other). Holds a descriptor. It goes on with the process as it was at the start, whoever has its pid by then.
+// Whether one process has one file mapped, told by its inode or by its path as /proc shows it (file systems laid over
+// another show one or the other). Holds a descriptor. It goes on with the process as it was at the start, whoever has
+// its pid by then.
 class MapsSearch {
  public:
   enum class Answer {
@@ -27,7 +29,8 @@ class MapsSearch {
   // `proc`: see process.hpp. `inode` 0: not known.
   MapsSearch(const std::string& proc, std::uint32_t pid, std::uint64_t inode, std::string path);
 
-  // Reads on, at most `bytes`, from which it takes what it has read. Not to be asked again after another answer than not_yet.
+  // Reads on, at most `bytes`, from which it takes what it has read. Not to be asked again after another answer than
+  // not_yet.
   [[nodiscard]] Answer look(std::size_t& bytes);
 
   [[nodiscard]] std::uint32_t pid() const { return pid_; }

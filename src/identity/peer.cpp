@@ -69,7 +69,8 @@ bool has_ended(int pidfd) {
   return ::poll(&ready, 1, 0) > 0;
 }
 
-// The number may have been given to another process between two looks: it is the one that we read if it was alive after.
+// The number may have been given to another process between two looks: it is the one that we read if it was alive
+// after.
 Result<UniqueFd> pidfd_of(const Process& process, const std::string& proc) {
   UniqueFd pidfd(static_cast<int>(::syscall(kPidfdOpen, static_cast<pid_t>(process.pid), 0u)));
   if (!pidfd)

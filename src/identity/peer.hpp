@@ -22,12 +22,13 @@ struct Peer {
   std::optional<std::uint32_t> user_namespace_owner;
 };
 
-// `proc`: see process.hpp; where nothing is mounted there (a bare tree), number, user and pidfd are all that is known. Errors: unsupported where the peer lies outside our pid namespace (a daemon needs the host's),
-// failed where the process is gone already.
+// `proc`: see process.hpp; where nothing is mounted there (a bare tree), number, user and pidfd are all that is known.
+// Errors: unsupported where the peer lies outside our pid namespace (a daemon needs the host's), failed where the
+// process is gone already.
 [[nodiscard]] Result<Peer> peer_of(int socket, const std::string& proc);
 
-// Whether `proc` shows that we live in the machine's own pid namespace, from where every process can be seen; true also where
-// that cannot be told (nothing is mounted there).
+// Whether `proc` shows that we live in the machine's own pid namespace, from where every process can be seen; true also
+// where that cannot be told (nothing is mounted there).
 [[nodiscard]] bool in_host_pid_namespace(const std::string& proc);
 
 // A pidfd of a process that was found otherwise, if it still is that process. Errors: failed where it has ended.

@@ -182,7 +182,8 @@ TEST(Processes, AHostPidAndAPidInsideANamespaceFindEachOther) {
   ::waitpid(outer, nullptr, 0);
 }
 
-// Of /proc/PID/stat the kernel sums up the times of all threads: whoever has many would have everybody wait who asks for him.
+// Of /proc/PID/stat the kernel sums up the times of all threads: whoever has many would have everybody wait who asks
+// for him.
 TEST(Processes, AreReadWhereTheirThreadsDoNotCount) {
   namespace fs = std::filesystem;
   std::string proc = (fs::temp_directory_path() / "headgate-proc-XXXXXX").string();

@@ -112,7 +112,8 @@ std::uint64_t program_mark(const std::string& proc, std::uint32_t pid) {
 Result<Process> read_process(const std::string& proc, std::uint32_t pid) {
   const std::string folder = proc + "/" + std::to_string(pid);
   const std::string status = TRY(read_file(folder + "/status"));
-  // Of /proc/PID/stat the kernel sums up all threads' times, a millisecond for who has ten thousand; of a thread's it does not.
+  // Of /proc/PID/stat the kernel sums up all threads' times, a millisecond for who has ten thousand; of a thread's it
+  // does not.
   const std::string stat = TRY(read_file(folder + "/task/" + std::to_string(pid) + "/stat"));
   Process process = TRY(parse_process(status, stat));
   process.start_time = ledger::host_start_time(process.start_time);

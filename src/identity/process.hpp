@@ -31,7 +31,8 @@ struct Process {
   friend bool operator==(const Process&, const Process&) = default;
 };
 
-// /proc/PID/status and /proc/PID/stat, from their text; the start time as it stands there. Errors: failed, naming what is missing.
+// /proc/PID/status and /proc/PID/stat, from their text; the start time as it stands there. Errors: failed, naming what
+// is missing.
 [[nodiscard]] Result<Process> parse_process(std::string_view status, std::string_view stat);
 
 // Errors: failed where there is no such process (any more), denied where /proc hides it.
@@ -49,8 +50,8 @@ struct ProcessList {
 };
 [[nodiscard]] ProcessList list_processes(const std::string& proc);
 
-// The same, a part at a time: a process takes some 20 us to read, and a node may have thousands. Who was there at the start and has
-// not ended since is in it; of those that came meanwhile some are. Holds a descriptor.
+// The same, a part at a time: a process takes some 20 us to read, and a node may have thousands. Who was there at the
+// start and has not ended since is in it; of those that came meanwhile some are. Holds a descriptor.
 class Listing {
  public:
   explicit Listing(const std::string& proc);

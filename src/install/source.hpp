@@ -23,14 +23,15 @@ namespace headgate::install {
 // Whether there is what that needs, but for a driver that answers: makes nothing.
 [[nodiscard]] Result<void> check_source(const std::optional<std::string>& simulate, const std::string& usual_profile);
 
-// Of root's daemon for everybody: lets every user of the machine use that simulated node (sim/node.hpp), unless HEADGATE_SIM_DIR named it.
+// Of root's daemon for everybody: lets every user of the machine use that simulated node (sim/node.hpp), unless
+// HEADGATE_SIM_DIR named it.
 [[nodiscard]] Result<void> let_all_use(const std::string& simulated_directory);
 
 // Directories of the nodes in this runtime directory.
 [[nodiscard]] std::vector<std::string> simulated_nodes();
 
-// Of these nodes the one that has one of these GPUs, unless HEADGATE_SIM_DIR names another. For shares that a daemon left
-// behind, of which nobody else says that they are simulated.
+// Of these nodes the one that has one of these GPUs, unless HEADGATE_SIM_DIR names another. For shares that a daemon
+// left behind, of which nobody else says that they are simulated.
 [[nodiscard]] std::optional<Source> simulated_source_with(const std::vector<std::string>& uuids);
 
 // As above, and asks it; without --sim, where no driver answers, the default simulated node if one exists.

@@ -1,5 +1,5 @@
-// When a load was not asking for the GPU: the times at which none of its threads, in none of its processes, was inside a
-// launch or waiting for launched work. A gate can be blamed only for the other times.
+// When a load was not asking for the GPU: the times at which none of its threads, in none of its processes, was inside
+// a launch or waiting for launched work. A gate can be blamed only for the other times.
 #pragma once
 
 #include <array>

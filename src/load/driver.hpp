@@ -1,7 +1,8 @@
 // The CUDA driver as an application sees it: libcuda.so.1 found by the loader, its functions by name.
 //
 // Used by the load generator, the benches and the checks on a real card. Over the simulator it is the same code: which
-// libcuda.so.1 answers is the loader's business (LD_LIBRARY_PATH), and a preloaded limiter stands between as it does for anybody.
+// libcuda.so.1 answers is the loader's business (LD_LIBRARY_PATH), and a preloaded limiter stands between as it does
+// for anybody.
 #pragma once
 
 #include <string>

@@ -41,7 +41,8 @@ struct Report {
       idle_ns;  // per bucket of 10 ms on the clock's grid, from the one that holds started_ns on; see asking.hpp
 };
 
-// Blocks until the load is done; SIGINT and SIGTERM end it early and still give a report. Errors: no driver, a call failed.
+// Blocks until the load is done; SIGINT and SIGTERM end it early and still give a report. Errors: no driver, a call
+// failed.
 [[nodiscard]] Result<Report> generate(const Options& options);
 
 // One line of JSON, schema headgate.load/v1.

@@ -7,10 +7,11 @@ namespace headgate::load {
 namespace {
 
 // Entry "headgate_busy(.param .f64 microseconds)": one thread reads %globaltimer until so much time has passed. On the
-// simulator the pragma names the same parameter; it stands in the entry, and ptxas ignores the unknown word with a warning.
-// Entry "headgate_work(.param .f64 microseconds, .param .u64 rounds)" counts so far through shared memory: it makes no
-// progress while another context has the GPU, unlike the clock. The accesses are volatile, or ptxas would drop the loop.
-// sm_52 and ISA 7.0: any driver of the last years compiles it for its card (checked with ptxas of CUDA 13.0 for sm_75..sm_100).
+// simulator the pragma names the same parameter; it stands in the entry, and ptxas ignores the unknown word with a
+// warning. Entry "headgate_work(.param .f64 microseconds, .param .u64 rounds)" counts so far through shared memory: it
+// makes no progress while another context has the GPU, unlike the clock. The accesses are volatile, or ptxas would drop
+// the loop. sm_52 and ISA 7.0: any driver of the last years compiles it for its card (checked with ptxas of CUDA 13.0
+// for sm_75..sm_100).
 constexpr char kPtx[] = R"(.version 7.0
 .target sm_52
 .address_size 64

@@ -21,7 +21,8 @@ struct Mix {
   friend bool operator==(const Mix&, const Mix&) = default;
 };
 
-// Accepted: TIME | fixed:TIME | lognormal:TIME,SIGMA[,seed=N] | list:TIME,TIME...; TIME is a number with ns, us, ms or s,
+// Accepted: TIME | fixed:TIME | lognormal:TIME,SIGMA[,seed=N] | list:TIME,TIME...; TIME is a number with ns, us, ms or
+// s,
 // 0.001 us to 60 s; SIGMA 0..3. Errors (usage) name the value and these forms.
 [[nodiscard]] Result<Mix> parse_mix(std::string_view text);
 

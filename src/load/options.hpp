@@ -13,7 +13,8 @@
 
 namespace headgate::load {
 
-// When a thread waits for the GPU. `full` never waits: the queue or the gate blocks the launch, so demand is always there.
+// When a thread waits for the GPU. `full` never waits: the queue or the gate blocks the launch, so demand is always
+// there.
 enum class SyncStyle { full, each, batch, depth };
 
 struct Options {

@@ -86,7 +86,8 @@ bool ArbitratedShare::alive(std::uint32_t device, std::uint32_t slot, std::uint3
   return now_ns - last.seen_ns < ledger::kNoPulseNs;
 }
 
-// A tenant can say that all its slots were used, each of which costs a cache line or two, and a user can have many shares.
+// A tenant can say that all its slots were used, each of which costs a cache line or two, and a user can have many
+// shares.
 void ArbitratedShare::list_seats(std::int64_t now_ns) {
   const ledger::UsagePage& usage = pages_.usage();
   seats_.clear();

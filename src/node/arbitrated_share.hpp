@@ -1,4 +1,5 @@
-// A share as the arbiter's thread has it: mappings of its pages of its own, the bell that it rings, and what its limiters report.
+// A share as the arbiter's thread has it: mappings of its pages of its own, the bell that it rings, and what its
+// limiters report.
 #pragma once
 
 #include <array>
@@ -19,8 +20,8 @@ namespace headgate::node {
 
 class ArbitratedShare {
  public:
-  // Maps the pages of RUNTIME/shares/NAME. `gpus`: UUIDs of the node's GPUs, in the arbiter's order; others are left out.
-  // Errors: of the pages.
+  // Maps the pages of RUNTIME/shares/NAME. `gpus`: UUIDs of the node's GPUs, in the arbiter's order; others are left
+  // out. Errors: of the pages.
   [[nodiscard]] static Result<ArbitratedShare> open(const std::string& runtime_dir, const std::string& name,
                                                     const std::vector<std::string>& gpus, UniqueFd bell);
 

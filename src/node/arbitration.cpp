@@ -22,9 +22,9 @@
 namespace headgate::node {
 namespace {
 
-// A tenant can ring as often as it likes, so each share pays for being heard out of its own time: what it has not used of the last
-// 10 ms, or it is not listened to for a while. 2,000 rings a second, each heard alone, take three fifths of it; a flood is heard once in
-// 1 ms, and rings that come one by one 3,300 times a second, at some 10 us each.
+// A tenant can ring as often as it likes, so each share pays for being heard out of its own time: what it has not used
+// of the last 10 ms, or it is not listened to for a while. 2,000 rings a second, each heard alone, take three fifths of
+// it; a flood is heard once in 1 ms, and rings that come one by one 3,300 times a second, at some 10 us each.
 constexpr std::int64_t kHearNs = 250'000, kRingNs = 48'000, kCreditNs = 10'000'000, kMinPauseNs = 1'000'000;
 // What no limiter sends: more than a byte.
 constexpr std::int64_t kStrangeNs = 1'000'000;
@@ -32,12 +32,13 @@ constexpr std::int64_t kStrangeNs = 1'000'000;
 constexpr std::int64_t kHandedOnNs = 750'000;
 // Each takes two system calls (receive_bytes()); what is left in its socket is heard the next time.
 constexpr std::size_t kMaxHeardAtOnce = 16;
-// A share whose gate would have its next launch ring is not looked at each time once it has done nothing for so long: longer
-// than any turn, and than it takes until what was held in one is known. What else may change in its pages is seen at the roll call.
+// A share whose gate would have its next launch ring is not looked at each time once it has done nothing for so long:
+// longer than any turn, and than it takes until what was held in one is known. What else may change in its pages is
+// seen at the roll call.
 constexpr std::int64_t kAsleepNs = 200'000'000;
 constexpr std::int64_t kFullScanNs = 100'000'000;
-// A share's contexts are given a place on a board one in such a time, and as many as there are where none was for long: a program
-// with 64 contexts has them at once, and one that invents new ones costs a thousandth of a core.
+// A share's contexts are given a place on a board one in such a time, and as many as there are where none was for long:
+// a program with 64 contexts has them at once, and one that invents new ones costs a thousandth of a core.
 constexpr std::int64_t kSeatedNs = 10'000'000;
 // A daemon at work prods each second (wake()), also where one share is alone: longer, and it was stopped.
 constexpr std::int64_t kProddedNs = 3'000'000'000;
@@ -294,7 +295,8 @@ void Arbitration::run() {
   }
 }
 
-// Waits for whatever comes first; false: for no more than the time. What was heard of is taken under the lock: a share may go meanwhile.
+// Waits for whatever comes first; false: for no more than the time. What was heard of is taken under the lock: a share
+// may go meanwhile.
 bool Arbitration::on_doorbell() {
   std::array<epoll_event, 64> events;
   const int count = sleep(events);

@@ -1,8 +1,9 @@
 // The arbiter at work on a node: a thread that hears the shares' doorbells, reads what their limiters report, asks
 // schedule::Arbiter, and writes the gates. It sleeps while no share waits for another.
 //
-// The heartbeat of a share moves while one of its launches waits for a turn, and at each ring. When the thread ends in good order
-// all gates stand open; killed, it leaves them as they are, and limiters go on by the dead-man rule (guest/ledger/gate.hpp).
+// The heartbeat of a share moves while one of its launches waits for a turn, and at each ring. When the thread ends in
+// good order all gates stand open; killed, it leaves them as they are, and limiters go on by the dead-man rule
+// (guest/ledger/gate.hpp).
 #pragma once
 
 #include <sys/epoll.h>
@@ -65,12 +66,13 @@ class Arbitration {
   [[nodiscard]] Result<void> add(const std::string& runtime_dir, const std::string& share, const std::string& gang,
                                  UniqueFd bell);
   void remove(const std::string& share);
-  // Shares that ring in vain: a tenant shut down the bell that all of them hold, or sent what nobody takes. And for one of them our
-  // end of another bell. Errors: of the system.
+  // Shares that ring in vain: a tenant shut down the bell that all of them hold, or sent what nobody takes. And for one
+  // of them our end of another bell. Errors: of the system.
   [[nodiscard]] std::vector<std::string> doorbell_closed() const;
   [[nodiscard]] Result<void> listen_by(const std::string& share, UniqueFd bell);
-  // What a limiter of the share is handed of the boards, as guest/ledger/registration.hpp orders it: the share's pages to mark,
-  // then the boards of its devices, as far as there are any. The descriptors live as long as the share is here.
+  // What a limiter of the share is handed of the boards, as guest/ledger/registration.hpp orders it: the share's pages
+  // to mark, then the boards of its devices, as far as there are any. The descriptors live as long as the share is
+  // here.
   [[nodiscard]] std::vector<int> board_descriptors(const std::string& share);
   // Of the GPU with that number in the constructor's list.
   void set_policy(std::uint32_t gpu, schedule::Policy policy);
@@ -80,7 +82,8 @@ class Arbitration {
   void set_mps_active(std::uint32_t gpu, bool mps_active);
   [[nodiscard]] schedule::Policy policy_in_force(std::uint32_t gpu) const;
   [[nodiscard]] const std::vector<std::string>& gpus() const { return gpus_; }
-  // For how long in all the share has wanted the GPU since it was added here, in ns (Arbiter::wanted_ns). 0 for an unknown share or GPU.
+  // For how long in all the share has wanted the GPU since it was added here, in ns (Arbiter::wanted_ns). 0 for an
+  // unknown share or GPU.
   [[nodiscard]] std::int64_t wanted_ns(const std::string& share, std::uint32_t gpu) const;
   [[nodiscard]] Figures figures() const;
   // Has the thread look once more, and for how long such a request has gone without a look; 0: none has. Neither waits.

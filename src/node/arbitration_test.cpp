@@ -315,7 +315,8 @@ TEST_F(Arbitrated, AShareThatRingsWithoutEndCostsLittleAndTheOthersAreHeardAllTh
     const auto took = std::chrono::steady_clock::now() - start;
     EXPECT_LT(others_ns() - before_ns, std::chrono::nanoseconds(took).count() / 5) << what;
     const auto after = arbitration_->figures();
-    // One look at what is heard, and one at the time when it is listened to again; the roll call, and what was saved up.
+    // One look at what is heard, and one at the time when it is listened to again; the roll call, and what was saved
+    // up.
     EXPECT_LE(after.decisions.count - before.decisions.count, static_cast<std::uint64_t>(took / 1ms) * 2 + 150) << what;
     EXPECT_LE(after.rings - before.rings, static_cast<std::uint64_t>(took / 1ms + 50) * 16) << what;
     EXPECT_GT(after.rings, before.rings) << what;
@@ -403,8 +404,8 @@ TEST_F(Arbitrated, WeightsThatAreChangedCountFromTheNextLookOn) {
   EXPECT_LT(a.pages.policy->devices[0].virtual_time_ns.load(), before + 300'000);
 }
 
-// Shares that do nothing are not looked at each time. What tells of their work is their ring, and where that does not come, the
-// roll call.
+// Shares that do nothing are not looked at each time. What tells of their work is their ring, and where that does not
+// come, the roll call.
 TEST_F(Arbitrated, AShareThatHasSleptIsHeardAtItsRingAndChargedWithoutOne) {
   const Tenant &a = tenant("a"), &b = tenant("b"), &sleeper = tenant("sleeper");
   const auto others_work_until = [&](auto&& holds) {

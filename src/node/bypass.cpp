@@ -44,8 +44,8 @@ struct Effort {
   }
 };
 
-// Nothing but a regular file is opened: what a process has mapped may have been replaced by a name for any device, and opening one
-// can be an act (a watchdog's starts it).
+// Nothing but a regular file is opened: what a process has mapped may have been replaced by a name for any device, and
+// opening one can be an act (a watchdog's starts it).
 UniqueFd open_regular(const std::string& path) {
   const UniqueFd named(::open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat facts{};
@@ -54,7 +54,8 @@ UniqueFd open_regular(const std::string& path) {
   return UniqueFd(::open(itself.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
-// Of a file that somebody else chose: whatever is broken in it makes it no ELF file, and no more than this is read of it.
+// Of a file that somebody else chose: whatever is broken in it makes it no ELF file, and no more than this is read of
+// it.
 class ElfFile {
  public:
   explicit ElfFile(const std::string& path) : file_(open_regular(path)) {
@@ -83,7 +84,8 @@ class ElfFile {
   using Identity = std::pair<dev_t, ino_t>;
   [[nodiscard]] Identity identity() const { return identity_; }
 
-  // Whether its table of dynamic symbols, found by its sections, has that function of its own. Not, where `effort` is spent.
+  // Whether its table of dynamic symbols, found by its sections, has that function of its own. Not, where `effort` is
+  // spent.
   [[nodiscard]] bool exports(const std::string& function, Effort& effort) const {
     constexpr std::uint16_t kMaxSections = 128;
     for (std::uint16_t i = 0; i < std::min(head_.e_shnum, kMaxSections); ++i) {
@@ -167,8 +169,9 @@ bool only_root_changes(const struct stat& facts) {
   return facts.st_uid == 0 && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Whether `path`, as a process whose root is `root` has it, is that file, and root alone says what lies there: by no link, which a
-// user may point anywhere, and through no folder in which others may rename (a sticky one as well: whoever made a name there may).
+// Whether `path`, as a process whose root is `root` has it, is that file, and root alone says what lies there: by no
+// link, which a user may point anywhere, and through no folder in which others may rename (a sticky one as well:
+// whoever made a name there may).
 bool lies_with_root(const std::string& root, const std::string& path, const struct stat& file) {
   UniqueFd at(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat here{};

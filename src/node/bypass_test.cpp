@@ -231,7 +231,8 @@ TEST_F(Trusted, AUsersProcessHasTheNameOfAFileAndNeverARight) {
   EXPECT_EQ(trusted_program(7, proc_).parent, sh_name_);
 }
 
-// In a namespace of his own the user mounts what he likes over any name, and outside it the name is his link to the same file.
+// In a namespace of his own the user mounts what he likes over any name, and outside it the name is his link to the
+// same file.
 TEST_F(Trusted, ALinkOfAUsersGivesNoFileOfRootsAName) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own the folders";
   const std::string safe = fs::path("/run") / fs::path(proc_).filename(), link = safe + "/Xorg";
@@ -253,7 +254,8 @@ TEST_F(Trusted, ALinkOfAUsersGivesNoFileOfRootsAName) {
   fs::remove_all(safe);
 }
 
-// A container's MPS server: its path leads nowhere safe on the node, and to the same file where root's process that started it is.
+// A container's MPS server: its path leads nowhere safe on the node, and to the same file where root's process that
+// started it is.
 TEST_F(Trusted, AProgramThatRootStartedInAContainerIsLookedForThere) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own the folders";
   const std::string safe = fs::path("/run") / fs::path(proc_).filename(), path = safe + "/open/server";

@@ -11,8 +11,9 @@
 
 namespace headgate::node {
 
-// Tenants write what their limiter measured. One that writes too little misleads its own share alone, because the largest of all
-// shares' figures counts; and none counts for more than the smallest figure that the driver lists a process of a share with.
+// Tenants write what their limiter measured. One that writes too little misleads its own share alone, because the
+// largest of all shares' figures counts; and none counts for more than the smallest figure that the driver lists a
+// process of a share with.
 class ContextSizes {
  public:
   void look(const observe::DriverMemory& memory, const tenancy::Shares& shares, const tenancy::Processes& processes);

@@ -15,8 +15,8 @@ namespace headgate::node {
 
 class DeadProcessMemory {
  public:
-  // Around a reading of the driver: what drains before its first question, and for what of that its answers leave no room in the
-  // memory that nobody living holds, is gone.
+  // Around a reading of the driver: what drains before its first question, and for what of that its answers leave no
+  // room in the memory that nobody living holds, is gone.
   void look(tenancy::Shares& shares);
   void settle(tenancy::Shares& shares, const observe::DriverMemory& memory);
 

@@ -31,8 +31,8 @@ struct Freezer {
   const char *file, *word;        // what is written there to freeze
 };
 
-// The cgroups that can be frozen, the better first: who stands still in one of version 2 can still be killed, and `headgate run`
-// makes such; version 1's freezer is where engines of hybrid hosts have their containers.
+// The cgroups that can be frozen, the better first: who stands still in one of version 2 can still be killed, and
+// `headgate run` makes such; version 1's freezer is where engines of hybrid hosts have their containers.
 std::vector<Freezer> freezers_of(const std::vector<identity::CgroupLine>& lines, const Roots& roots) {
   std::vector<Freezer> freezers;
   for (const identity::CgroupLine& line : lines) {
@@ -58,8 +58,8 @@ bool is_session(std::string_view path) {
   return path.starts_with("session-") && path.ends_with(".scope");
 }
 
-// Whether somebody is in it who is not his: of another user, and not in his container. Cron and a login without a session of its own
-// leave the programs of all users in the cgroup of the service that started them.
+// Whether somebody is in it who is not his: of another user, and not in his container. Cron and a login without a
+// session of its own leave the programs of all users in the cgroup of the service that started them.
 bool holds_others(const identity::Process& his, const Freezer& freezer, const Roots& roots) {
   static const std::uint32_t own_namespace = ledger::own_identity().pidns_inode;
   const bool contained = his.pidns_inode != 0 && his.pidns_inode != own_namespace;

@@ -37,9 +37,10 @@ struct EnforcementResult {
 };
 
 // Carries `policy` out against one process and answers what was done. Nothing is done
-// to a process of another start time than that which was judged, nor where that is not known. Kill goes through its pidfd. Freeze goes through its cgroup (version 2, or version 1's freezer) where that
-// is its own: neither the root nor a login session nor one that we, or init, sit in. Who shares one is moved into a new one below it, and frozen
-// alone; what he has counted stays where it was. Errors: denied, failed, unsupported; he runs on then.
+// to a process of another start time than that which was judged, nor where that is not known. Kill goes through its
+// pidfd. Freeze goes through its cgroup (version 2, or version 1's freezer) where that is its own: neither the root nor
+// a login session nor one that we, or init, sit in. Who shares one is moved into a new one below it, and frozen alone;
+// what he has counted stays where it was. Errors: denied, failed, unsupported; he runs on then.
 [[nodiscard]] Result<EnforcementResult> enforce(AuditPolicy policy, const ProcessRef& process_ref,
                                                 const Roots& roots = {});
 

@@ -16,7 +16,8 @@ class FrozenProcesses {
   explicit FrozenProcesses(Roots roots = {}) : roots_(std::move(roots)) {}
 
   void add(const ProcessRef& process_ref, Frozen frozen);
-  // Writes `freeze` of each that still stands still. Who has ended, left its cgroup, or was let go on is forgotten: nobody tells us.
+  // Writes `freeze` of each that still stands still. Who has ended, left its cgroup, or was let go on is forgotten:
+  // nobody tells us.
   void write_into(snapshot::Snapshot& snapshot);
 
  private:

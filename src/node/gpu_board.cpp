@@ -18,8 +18,8 @@ std::array<std::uint32_t, ledger::kMaxSeats> GpuBoard::places_of(std::uint64_t s
   return of_seat;
 }
 
-// A free place, or where there is none one of the share that has most, unless that is this one: however many contexts a share
-// says that it has, the others have room for theirs.
+// A free place, or where there is none one of the share that has most, unless that is this one: however many contexts a
+// share says that it has, the others have room for theirs.
 std::uint32_t GpuBoard::make_room(std::uint64_t share) const {
   std::uint32_t most = kNone;
   std::ptrdiff_t places = std::ranges::count(places_, share, &Place::share) + 1;

@@ -1,5 +1,5 @@
-// The page of a GPU that the daemon tells its shares (guest/ledger/gpu_page.hpp): what each of them marks on a page of its own,
-// side by side, so that none can write what another reads. Pure: time is an argument.
+// The page of a GPU that the daemon tells its shares (guest/ledger/gpu_page.hpp): what each of them marks on a page of
+// its own, side by side, so that none can write what another reads. Pure: time is an argument.
 #pragma once
 
 #include <algorithm>
@@ -11,12 +11,13 @@
 
 namespace headgate::node {
 
-// How old the board may be while several shares work: a replay is late by as much. Where the arbiter is awake anyhow it is told
-// after the second.
+// How old the board may be while several shares work: a replay is late by as much. Where the arbiter is awake anyhow it
+// is told after the second.
 inline constexpr std::int64_t kBoardNs = 10'000'000, kBoardSoonNs = 6'000'000;
 // How soon a second share that begins to work is seen where the arbiter's policy is off: nobody rings to say so.
 inline constexpr std::int64_t kUnrungNs = 100'000'000;
-// Marks of a time come later than that by so much at most, if a replay is to find them (kReplayLagNs); what lies before was brought.
+// Marks of a time come later than that by so much at most, if a replay is to find them (kReplayLagNs); what lies before
+// was brought.
 inline constexpr std::int64_t kMarkedLateNs = 10'000'000;
 // How far back a replay reaches of a context that is new here.
 inline constexpr std::int64_t kBoardReachNs = 30'000'000;
@@ -26,9 +27,10 @@ class GpuBoard {
  public:
   explicit GpuBoard(ledger::GpuPage& page) : page_(page) {}
 
-  // Brings what a share's contexts have marked on `from`, which its tenants write: anything may stand there. `share`: the
-  // generation of its policy page, not 0. Of its contexts that are new here at most `newcomers` are given a place, the others another
-  // time: each costs some microseconds, and a tenant can say each time that all are new. Returns how many were.
+  // Brings what a share's contexts have marked on `from`, which its tenants write: anything may stand there. `share`:
+  // the generation of its policy page, not 0. Of its contexts that are new here at most `newcomers` are given a place,
+  // the others another time: each costs some microseconds, and a tenant can say each time that all are new. Returns how
+  // many were.
   int bring(const ledger::GpuPage& from, std::uint64_t share, std::int64_t now_ns,
             int newcomers = static_cast<int>(ledger::kMaxSeats));
   void forget(std::uint64_t share);
@@ -58,7 +60,8 @@ class GpuBoard {
   std::array<Place, ledger::kMaxSeats> places_{};
 };
 
-// When all boards of a node are told: again and again while several shares work on one GPU, whoever has turns there. Not thread-safe.
+// When all boards of a node are told: again and again while several shares work on one GPU, whoever has turns there.
+// Not thread-safe.
 class BoardTimes {
  public:
   // Whether they are told now; then saw() follows for each GPU.

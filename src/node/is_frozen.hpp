@@ -7,8 +7,8 @@
 
 namespace headgate::node {
 
-// Stopped or traced to a stop (its main thread), or in a cgroup that is frozen, of version 2 or version 1's freezer. False where
-// that cannot be seen.
+// Stopped or traced to a stop (its main thread), or in a cgroup that is frozen, of version 2 or version 1's freezer.
+// False where that cannot be seen.
 [[nodiscard]] bool is_frozen(std::uint32_t pid, const Roots& roots = {});
 
 }  // namespace headgate::node

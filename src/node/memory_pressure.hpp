@@ -1,5 +1,5 @@
-// Allocations that lack memory, as their limiters tell of them in the usage pages, and what the daemon does about it: shares
-// that hold memory in pools and do nothing are asked to give back what they do not use.
+// Allocations that lack memory, as their limiters tell of them in the usage pages, and what the daemon does about it:
+// shares that hold memory in pools and do nothing are asked to give back what they do not use.
 #pragma once
 
 #include <chrono>
@@ -33,8 +33,8 @@ class MemoryPressure {
   // What a tenant writes moves nobody more often.
   static constexpr std::chrono::milliseconds kEvery{200};
 
-  // What allocations of that share lack since they were last looked at. The share's own processes are asked, in case that some
-  // are idle; where the card is full by `latest`, the card's idle shares too. `now`: of any epoch.
+  // What allocations of that share lack since they were last looked at. The share's own processes are asked, in case
+  // that some are idle; where the card is full by `latest`, the card's idle shares too. `now`: of any epoch.
   std::vector<MemoryShortage> look(tenancy::Shares& shares, const std::string& share, const snapshot::Snapshot& latest,
                                    std::chrono::nanoseconds now);
   void forget(const std::string& share);

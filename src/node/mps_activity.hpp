@@ -1,5 +1,5 @@
-// Which GPUs have kernels of several shares running at once, because processes of shares are clients of an MPS server there. Turns
-// are wrong then: the arbiter's policy is off for as long. Pure: time is an argument.
+// Which GPUs have kernels of several shares running at once, because processes of shares are clients of an MPS server
+// there. Turns are wrong then: the arbiter's policy is off for as long. Pure: time is an argument.
 #pragma once
 
 #include <cstdint>

@@ -132,8 +132,8 @@ Result<void> may_overcommit(const tenancy::Share* before, const tenancy::Share& 
               "root, or the group of the control socket; or a share that fits: headgate free");
 }
 
-// A process can give up groups (in a user namespace, by newgrp), and with them their quotas: those that the system's directory has
-// count as well. Where it does not answer, a quota that may hold is no reason to let somebody past it.
+// A process can give up groups (in a user namespace, by newgrp), and with them their quotas: those that the system's
+// directory has count as well. Where it does not answer, a quota that may hold is no reason to let somebody past it.
 Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const UserDirectory& directory,
                                                  std::span<const tenancy::Quota> quotas) {
   std::vector<std::uint32_t> all = caller.gids;

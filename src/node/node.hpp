@@ -46,7 +46,8 @@ struct Entry {
   std::string runtime_dir, share, directory;
   std::vector<std::string> uuids;
   std::string simulated_dir;  // empty on a real node
-  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of a program in it that is to be a client of an MPS server: its highest ceiling, 1..100.
+  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of a program in it that is to be a client of an MPS server: its highest ceiling,
+  // 1..100.
   std::uint32_t thread_percentage = 100;
 };
 
@@ -60,13 +61,13 @@ class Node {
                                     const std::vector<snapshot::Gpu>& gpus);
   [[nodiscard]] Result<void> set(const std::string& name, const ShareRequest& order, const Caller& caller,
                                  const std::vector<snapshot::Gpu>& gpus);
-  // As set() for several shares in one step: room is looked for as all of them will be, and after an error none has changed.
-  // Errors: besides those of set(), usage for a share that is named twice.
+  // As set() for several shares in one step: room is looked for as all of them will be, and after an error none has
+  // changed. Errors: besides those of set(), usage for a share that is named twice.
   using NamedOrder = std::pair<std::string, ShareRequest>;
   [[nodiscard]] Result<void> set(const std::vector<NamedOrder>& orders, const Caller& caller,
                                  const std::vector<snapshot::Gpu>& gpus);
-  // As create(), as soon as there is room, behind those who came before (queue.hpp); what of it is told at once, is told before
-  // this returns. Errors: of create(), but for room; no_capacity, where it can never fit, or too many wait.
+  // As create(), as soon as there is room, behind those who came before (queue.hpp); what of it is told at once, is
+  // told before this returns. Errors: of create(), but for room; no_capacity, where it can never fit, or too many wait.
   [[nodiscard]] Result<std::uint64_t> wait_for_room(const ShareRequest& order, const Caller& caller,
                                                     const std::vector<snapshot::Gpu>& gpus, Queue::Events events);
   // By wait_for_room()'s ticket. Who does not wait any more has left.
@@ -82,8 +83,8 @@ class Node {
   [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller, bool stay);
 
   [[nodiscard]] const std::vector<tenancy::Quota>& quotas() const { return shares_.quotas(); }
-  // What the quota says from now on. Naming::all: what is not named bounds nothing; some: it stays. Errors: denied; usage, where it
-  // would bound nothing.
+  // What the quota says from now on. Naming::all: what is not named bounds nothing; some: it stays. Errors: denied;
+  // usage, where it would bound nothing.
   enum class Naming { all, some };
   [[nodiscard]] Result<tenancy::Quota> set_quota(const tenancy::QuotaChange& change, Naming naming,
                                                  const Caller& caller);
@@ -104,9 +105,9 @@ class Node {
   // Once a second or so: ends what is over, and says of shares that they are idle.
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
 
-  // Who has the GPU when several shares want it: fair, priority, off, and it is kept; default: what the configuration says, again.
-  // `void_promises`: also where promises on it are not kept any more (void_promises.hpp). Errors: denied; usage; not_found; of the
-  // store; conflict, with those promises.
+  // Who has the GPU when several shares want it: fair, priority, off, and it is kept; default: what the configuration
+  // says, again. `void_promises`: also where promises on it are not kept any more (void_promises.hpp). Errors: denied;
+  // usage; not_found; of the store; conflict, with those promises.
   [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy, bool void_promises,
                                             const Caller& caller);
   // What the configuration says, for all GPUs of which nobody has said anything else.
@@ -136,8 +137,8 @@ class Node {
   void divide_unattended(const std::string& name);
   // The same of all GPUs.
   void divide_unattended();
-  // Tells of what the share was refused since it was last told, as keep_time() does in its time: a program of it has ended, and
-  // whoever started it may ask why.
+  // Tells of what the share was refused since it was last told, as keep_time() does in its time: a program of it has
+  // ended, and whoever started it may ask why.
   void look_for_refusals(const std::string& name);
   // Thread-safe.
   [[nodiscard]] std::optional<Arbitration::Figures> arbiter_figures() const {

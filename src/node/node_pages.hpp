@@ -1,4 +1,5 @@
-// The node pages of the shares (guest/ledger/node_page.hpp): what one reading of the driver says, written where limiters look.
+// The node pages of the shares (guest/ledger/node_page.hpp): what one reading of the driver says, written where
+// limiters look.
 #pragma once
 
 #include <cstdint>
@@ -20,8 +21,8 @@ class NodePages {
   ~NodePages();
   NodePages(const NodePages&) = delete;
 
-  // Of the share's page, made at the first call; nobody who has it can write to it or shorten it (before Linux 5.1: who may open
-  // it anew can). -1 where the kernel makes none: the share's limiters then ask NVML.
+  // Of the share's page, made at the first call; nobody who has it can write to it or shorten it (before Linux 5.1: who
+  // may open it anew can). -1 where the kernel makes none: the share's limiters then ask NVML.
   [[nodiscard]] int descriptor(const std::string& share);
   void forget(const std::string& share);
 

@@ -93,8 +93,8 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
         pids.push_back(known->second);
         continue;
       }
-      // A tenant can write any number into its share's page. One that is known to be another share's is not taken, and one
-      // that nobody has looked into yet is shown for what it is.
+      // A tenant can write any number into its share's page. One that is known to be another share's is not taken, and
+      // one that nobody has looked into yet is shown for what it is.
       const bool ours = seat.identity.pidns_inode == own_namespace || seat.identity.pidns_inode == 0;
       const std::uint32_t pid = ours ? seat.identity.pid : found.by_seat(seat.identity);
       pids.push_back(held_pids.contains(pid) ? 0 : pid);

@@ -67,7 +67,8 @@ void Queue::serve(Books books, const Make& make) {
       reason = "behind number " + std::to_string(blocked - before.begin() + 1) + (reason.empty() ? "" : "; ") + reason;
     } else if (reason.empty()) {
       const auto made = make(at->share);
-      // Another program holds the store's file at this moment: nobody loses his place by that, and the others would wait as long.
+      // Another program holds the store's file at this moment: nobody loses his place by that, and the others would
+      // wait as long.
       if (!made && may_pass(made.error().code)) return;
       if (made || made.error().code != ErrorCode::no_capacity) {
         if (made) {

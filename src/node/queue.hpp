@@ -1,8 +1,8 @@
 // Who waits for room: requests for shares that did not fit, in the order in which they came.
 //
-// The rule: whoever is first has what becomes free. Nobody is let in before an earlier one whom that would make lack more than it
-// does now, on any GPU; who wants another GPU, or only what the earlier one does not wait for, need not wait behind it. Nothing
-// here knows time, sockets or files. For one thread.
+// The rule: whoever is first has what becomes free. Nobody is let in before an earlier one whom that would make lack
+// more than it does now, on any GPU; who wants another GPU, or only what the earlier one does not wait for, need not
+// wait behind it. Nothing here knows time, sockets or files. For one thread.
 #pragma once
 
 #include <cstdint>
@@ -45,9 +45,9 @@ class Queue {
   // Makes the share. no_capacity: it waits on; any other error: it need not.
   using Make = std::function<Result<void>(const tenancy::Share&)>;
 
-  // Behind all others; nothing is told before serve(). Errors: no_capacity, where too many wait; conflict, where another user waits
-  // for one of that name. Of one user's requests for a name the first that there is room for is served; all others then end with
-  // conflict, and may join what it made.
+  // Behind all others; nothing is told before serve(). Errors: no_capacity, where too many wait; conflict, where
+  // another user waits for one of that name. Of one user's requests for a name the first that there is room for is
+  // served; all others then end with conflict, and may join what it made.
   [[nodiscard]] Result<std::uint64_t> enter(tenancy::Share share, std::int64_t now_ns, Events events);
   // False where it does not wait (any more).
   bool leave(std::uint64_t ticket);

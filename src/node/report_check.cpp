@@ -6,7 +6,8 @@ namespace headgate::node {
 namespace {
 
 constexpr std::int64_t kMaxCreditNs = 100'000'000, kBelievedNs = 100'000'000, kMaxDebtNs = 1'000'000'000;
-// Of what a share held beside others, that were not done either, most may come back to it later (guest/ledger/gpu_page.hpp).
+// Of what a share held beside others, that were not done either, most may come back to it later
+// (guest/ledger/gpu_page.hpp).
 constexpr std::int64_t kMinPart = 4;
 
 }  // namespace

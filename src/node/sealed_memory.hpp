@@ -1,5 +1,5 @@
-// Memory of ours that tenants get a descriptor of. Nobody can shorten it, which would end whoever looks behind its end, or make
-// it longer, which would fill the machine; and where they are only to read it nobody can map it for writing.
+// Memory of ours that tenants get a descriptor of. Nobody can shorten it, which would end whoever looks behind its end,
+// or make it longer, which would fill the machine; and where they are only to read it nobody can map it for writing.
 #pragma once
 
 #include <cstddef>

@@ -37,7 +37,8 @@ void Node::tell_refusals(const std::string& name, const tenancy::LiveShare& live
   }
 }
 
-// What the dead had is the share's no longer, and nobody has seen it freed: the card may have less than was committed of it.
+// What the dead had is the share's no longer, and nobody has seen it freed: the card may have less than was committed
+// of it.
 void Node::tell_given_up(const std::string& name, const tenancy::LiveShare& live, bool driver_seen) {
   if (live.pages == nullptr || live.distrusted()) return;
   const std::uint64_t bytes = live.pages->usage().teardowns_given_up.load(std::memory_order_relaxed);
@@ -138,8 +139,8 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
   divide_unattended();
 }
 
-// Its run removes it; this is for runs that were killed, before or after they brought a process in. While one waits, its program may
-// have no process in the share for as long as it likes.
+// Its run removes it; this is for runs that were killed, before or after they brought a process in. While one waits,
+// its program may have no process in the share for as long as it likes.
 bool Node::is_empty_for_good(const tenancy::LiveShare& live, const snapshot::Share& seen, std::int64_t now_unix_s) {
   constexpr std::int64_t kTimeToEnter_s = 60;
   if (!live.share.until_empty || seen.processes > 0) return false;

@@ -82,7 +82,8 @@ Result<Value> or_none(Result<Value> parsed) {
 // The ceiling of a share whose burst says nothing.
 std::uint32_t ceiling_of(std::uint32_t guarantee_ppm) { return guarantee_ppm > 0 ? guarantee_ppm : ledger::kWholeGpu; }
 
-// A burst that is not named stays: it is a bound of its own, and whoever lowers or lifts what is promised has not said a word of it.
+// A burst that is not named stays: it is a bound of its own, and whoever lowers or lifts what is promised has not said
+// a word of it.
 Result<void> take_compute(const ShareRequest& order, const snapshot::Gpu& gpu, tenancy::DeviceShare& device) {
   const bool had_burst = device.ceiling_ppm != ceiling_of(device.guarantee_ppm);
   if (order.compute)

@@ -1,5 +1,5 @@
-// A share as somebody asks for it, in the grammar of the command ("8GiB", "50%", "40TFLOPS", "2h"), and its turning into the
-// share that the node keeps. Pure: the cards are handed in.
+// A share as somebody asks for it, in the grammar of the command ("8GiB", "50%", "40TFLOPS", "2h"), and its turning
+// into the share that the node keeps. Pure: the cards are handed in.
 #pragma once
 
 #include <cstdint>
@@ -37,9 +37,9 @@ struct ShareRequest {
   friend bool operator==(const ShareRequest&, const ShareRequest&) = default;
 };
 
-// The share that `order` asks for, on top of `before` (null: a new one; then name and, where the node has several GPUs, the
-// GPU have defaults: "auto"). Owner and times are the caller's to fill. Errors: usage, naming key, value and accepted forms;
-// unsupported (TFLOPS of a card that is not in the table, MIG).
+// The share that `order` asks for, on top of `before` (null: a new one; then name and, where the node has several GPUs,
+// the GPU have defaults: "auto"). Owner and times are the caller's to fill. Errors: usage, naming key, value and
+// accepted forms; unsupported (TFLOPS of a card that is not in the table, MIG).
 [[nodiscard]] Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share* before,
                                               const std::vector<snapshot::Gpu>& gpus, const UserDirectory& directory);
 

@@ -8,10 +8,12 @@
 
 namespace headgate::node {
 
-// "8.0 GiB, 50 % promised, at most 80 % on GPU-9c2f..."; of an overcommitted share, which is promised nothing, "overcommitted" in its place.
+// "8.0 GiB, 50 % promised, at most 80 % on GPU-9c2f..."; of an overcommitted share, which is promised nothing,
+// "overcommitted" in its place.
 [[nodiscard]] std::string describe(const tenancy::Share& share);
 
-// What a change has changed, by the names of the options that say it: "weight 100 -> 200, ttl none -> 8h". Empty: nothing.
+// What a change has changed, by the names of the options that say it: "weight 100 -> 200, ttl none -> 8h". Empty:
+// nothing.
 [[nodiscard]] std::string describe_changes(const tenancy::Share& before, const tenancy::Share& after);
 [[nodiscard]] std::string describe_changes(const tenancy::Quota& before, const tenancy::Quota& after);
 

@@ -30,8 +30,8 @@ std::uint64_t Node::largest_card_of(const tenancy::Share& share) const {
   return largest;
 }
 
-// Tenants write the usage page, and can write what they like there. Theirs alone is the account that it spoils; it is not asked
-// any more, and the share has a name for it, with those who can have done it.
+// Tenants write the usage page, and can write what they like there. Theirs alone is the account that it spoils; it is
+// not asked any more, and the share has a name for it, with those who can have done it.
 void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns) {
   tenancy::Pages& pages = *live.pages;
   const std::uint64_t grown = pages.cut_growth();

@@ -1,5 +1,5 @@
-// Who sits in a share that asks first (--admit=ask) without leave: a limiter of somebody's own making that took a slot and did
-// not wait. It cannot be kept out; it is named.
+// Who sits in a share that asks first (--admit=ask) without leave: a limiter of somebody's own making that took a slot
+// and did not wait. It cannot be kept out; it is named.
 #pragma once
 
 #include <chrono>
@@ -16,7 +16,8 @@ namespace headgate::node {
 // For the loop's thread.
 class Unadmitted {
  public:
-  // Each once. `patience`: longer than an answer may take. Who sits there at the first call was let in by a former daemon.
+  // Each once. `patience`: longer than an answer may take. Who sits there at the first call was let in by a former
+  // daemon.
   std::vector<tenancy::TenantProcess> look(tenancy::Shares& shares, const tenancy::Processes& processes,
                                            std::chrono::nanoseconds now, std::chrono::nanoseconds patience);
 

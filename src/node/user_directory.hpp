@@ -19,15 +19,15 @@ struct UserDirectory {
   // All groups of a user, sorted; none of somebody whom it does not know.
   std::function<Result<std::vector<std::uint32_t>>(std::uint32_t uid)> groups_of;
 };
-// All that is asked of one together is waited for no longer than a second: whoever asks keeps the loop waiting, and with it each program
-// that knocks at a share.
+// All that is asked of one together is waited for no longer than a second: whoever asks keeps the loop waiting, and
+// with it each program that knocks at a share.
 [[nodiscard]] UserDirectory system_directory();
 
 // A group's entry holds the names of all its members: some are megabytes long. No entry is given more room than this.
 inline constexpr std::size_t kMaxEntryBytes = 16u << 20;
 
-// Calls `read` (getgrnam_r and its kind: 0 or an errno) with more and more room for as long as it says ERANGE, and returns what it
-// said last.
+// Calls `read` (getgrnam_r and its kind: 0 or an errno) with more and more room for as long as it says ERANGE, and
+// returns what it said last.
 int with_room(const std::function<int(char* room, std::size_t bytes)>& read);
 
 }  // namespace headgate::node

@@ -20,13 +20,13 @@ struct VoidPromise {
   friend bool operator==(const VoidPromise&, const VoidPromise&) = default;
 };
 
-// Promises on the GPU that the policy `before` keeps and `after` does not: all of them under off, those of class best-effort under
-// priority. None where one share alone has the GPU.
+// Promises on the GPU that the policy `before` keeps and `after` does not: all of them under off, those of class
+// best-effort under priority. None where one share alone has the GPU.
 [[nodiscard]] std::vector<VoidPromise> voided_by_policy(std::span<const tenancy::Share> shares, const std::string& uuid,
                                                         schedule::Policy before, schedule::Policy after);
 
-// Promises that `wanted` would have of class best-effort on GPUs whose policy is priority, and that `before` (null: a new share) does
-// not have so.
+// Promises that `wanted` would have of class best-effort on GPUs whose policy is priority, and that `before` (null: a
+// new share) does not have so.
 using PolicyOf = std::function<schedule::Policy(const std::string& uuid)>;
 [[nodiscard]] std::vector<VoidPromise> voided_by_class(const tenancy::Share* before, const tenancy::Share& wanted,
                                                        const PolicyOf& policy);

@@ -25,8 +25,8 @@ struct Ended {
 // Who has ended since the last look, each once. Not thread-safe.
 class AccountingWatch {
  public:
-  // `running`: processes that the driver lists on that GPU now; a number that came back is another process. The first look at a GPU
-  // finds nobody: those ended before.
+  // `running`: processes that the driver lists on that GPU now; a number that came back is another process. The first
+  // look at a GPU finds nobody: those ended before.
   std::vector<Ended> look(const Library& library, abi::nvmlDevice_t device, const std::string& uuid,
                           const std::set<std::uint32_t>& running);
 

@@ -16,8 +16,8 @@ struct Xid {
   friend bool operator==(const Xid&, const Xid&) = default;
 };
 
-// Watches all GPUs from its making on; where the driver or a card has no such events it never hears of one. Ends before its
-// library does. Not thread-safe.
+// Watches all GPUs from its making on; where the driver or a card has no such events it never hears of one. Ends before
+// its library does. Not thread-safe.
 class XidWatch {
  public:
   explicit XidWatch(const Library& library);

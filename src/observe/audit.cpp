@@ -57,9 +57,10 @@ void Audit::suspect(const snapshot::Snapshot& snapshot, const snapshot::Process&
         .uuid = uuid,
         .text = std::move(text),
         .proven = agreed && certain,
-        .doubt = !agreed    ? "the ledger of " + process.share + " has not been seen to agree with the driver yet"
-                 : !certain ? (kind == FindingKind::memory ? "its share is charged for it" : "work in flight may explain it")
-                            : ""},
+        .doubt = !agreed ? "the ledger of " + process.share + " has not been seen to agree with the driver yet"
+                 : !certain
+                     ? (kind == FindingKind::memory ? "its share is charged for it" : "work in flight may explain it")
+                     : ""},
        ripe});
 }
 

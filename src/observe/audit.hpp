@@ -1,5 +1,5 @@
-// Compares what the driver tells of each process with what the ledgers say: who uses a GPU outside every share, and who uses
-// more than its share's ledger knows. Preloading is no wall; this is how a way around it gets a name. Pure.
+// Compares what the driver tells of each process with what the ledgers say: who uses a GPU outside every share, and who
+// uses more than its share's ledger knows. Preloading is no wall; this is how a way around it gets a name. Pure.
 #pragma once
 
 #include <cstdint>
@@ -25,8 +25,8 @@ struct AuditRules {
   std::uint32_t looks = 3;
   std::uint64_t least_ns = 1'500'000'000;  // from the first of them to the last: somebody may look more often
   ComputeRules compute = {};               // which has steps of its own instead
-  // Programs that use GPUs on everybody's behalf, by ProcessFacts::program: of root's, and of users where such a one of root's
-  // started them. NAME@USER: where that user runs it too.
+  // Programs that use GPUs on everybody's behalf, by ProcessFacts::program: of root's, and of users where such a one of
+  // root's started them. NAME@USER: where that user runs it too.
   std::vector<std::string> exempt = {"nvidia-cuda-mps-server",
                                      "nvidia-cuda-mps-control",
                                      "nvidia-persistenced",
@@ -35,15 +35,16 @@ struct AuditRules {
                                      "gnome-shell",
                                      "nv-hostengine",
                                      "dcgm-exporter"};
-  // What can be seen of how a process goes around its limits, once that is known. Asked until then, from the look before the one at
-  // which it may be told; it must not wait for an answer. May be empty.
+  // What can be seen of how a process goes around its limits, once that is known. Asked until then, from the look
+  // before the one at which it may be told; it must not wait for an answer. May be empty.
   std::function<std::optional<std::string>(std::uint32_t pid)> explain;
 };
 
 enum class FindingKind { outside, memory, compute };
 
 struct Finding {
-  // explained: it was told before, and now it is known how the process goes around. proven: it was told and spared, and now `proven`.
+  // explained: it was told before, and now it is known how the process goes around. proven: it was told and spared, and
+  // now `proven`.
   enum class Update { found, explained, proven };
   FindingKind kind = FindingKind::outside;
   std::uint32_t pid = 0, uid = 0;
@@ -53,9 +54,9 @@ struct Finding {
   std::string uuid;
   std::string text;  // one sentence, with the figures
   Update update = Update::found;
-  // The share's ledger was once seen to agree with the driver in what it is now accused of; always of who is in no share. Without
-  // that it may be the ledger that cannot know, and nothing should be done but telling. Nor where anything else could
-  // explain the difference (explanation.hpp) in any of the steps.
+  // The share's ledger was once seen to agree with the driver in what it is now accused of; always of who is in no
+  // share. Without that it may be the ledger that cannot know, and nothing should be done but telling. Nor where
+  // anything else could explain the difference (explanation.hpp) in any of the steps.
   bool proven = true;
   // Why nothing should be done, half a sentence; empty where it is proven.
   std::string doubt = {};

@@ -8,8 +8,8 @@
 namespace headgate::observe {
 namespace {
 
-// Who keeps the GPU busy, where the driver tells of no process how busy it is (it cannot on all cards, nor in all containers): the
-// one that all its processes belong to.
+// Who keeps the GPU busy, where the driver tells of no process how busy it is (it cannot on all cards, nor in all
+// containers): the one that all its processes belong to.
 const std::string* only_share_on(const snapshot::Snapshot& snapshot, const std::string& uuid) {
   const std::string* only = nullptr;
   for (const snapshot::Process& process : snapshot.processes) {

@@ -1,11 +1,11 @@
-// GPU time by the driver against GPU time by the ledgers: who keeps a GPU busy while the account of his share, or his own seat in
-// it, says (nearly) nothing. Pure.
+// GPU time by the driver against GPU time by the ledgers: who keeps a GPU busy while the account of his share, or his
+// own seat in it, says (nearly) nothing. Pure.
 //
-// What the driver calls busy is not what a share holds. NVML counts time in which any kernel ran, rounds it, tells the mean of a
-// period of up to a second that may have ended by now, and of short kernels it also counts what lies around each. So figures that
-// are near each other prove nothing, and neither do figures that differ by a few times: named is who is believed to have had less
-// than a twentieth of what the driver says, in three steps of a second, one after the other (docs/security.md says what that
-// leaves open).
+// What the driver calls busy is not what a share holds. NVML counts time in which any kernel ran, rounds it, tells the
+// mean of a period of up to a second that may have ended by now, and of short kernels it also counts what lies around
+// each. So figures that are near each other prove nothing, and neither do figures that differ by a few times: named is
+// who is believed to have had less than a twentieth of what the driver says, in three steps of a second, one after the
+// other (docs/security.md says what that leaves open).
 #pragma once
 
 #include <cstdint>
@@ -24,25 +24,28 @@ namespace headgate::observe {
 
 struct ComputeRules {
   double least_busy_ratio = 0.2;  // by the driver; below it nobody is looked at, alone (here) or together (ShareSum)
-  // The driver tells whole percents, and may round each of many processes up: so much of each counts for nothing in a sum.
+  // The driver tells whole percents, and may round each of many processes up: so much of each counts for nothing in a
+  // sum.
   double rounded_ratio = 0.01;
-  // Of what the driver says, the account has at least this much. A kernel of 1.5 us, about the shortest there is, would have to be
-  // surrounded by 28 us that the driver counts as busy to be below it.
+  // Of what the driver says, the account has at least this much. A kernel of 1.5 us, about the shortest there is, would
+  // have to be surrounded by 28 us that the driver counts as busy to be below it.
   double least_accounted_ratio = 0.05;
   // Of what is nearer than this to each other no difference is made; NVML rounds, and counts the time in which any
   // kernel ran.
   double slack_ratio = 0.15;
   std::uint64_t step_ns = 900'000'000;  // looks that follow sooner belong to one step
   std::uint32_t steps = 3;              // more than the second by which the driver's figure can be late
-  // Work that was sent while nobody metered the share runs on and is in no account: after metering begins, nobody is looked at.
+  // Work that was sent while nobody metered the share runs on and is in no account: after metering begins, nobody is
+  // looked at.
   std::uint64_t grace_ns = 10'000'000'000;
-  // A command that its limiter could not charge while it ran is in the account when it ends: a seat that says that one is in flight,
-  // and has sent nothing since, is believed for so long. So is whatever else may explain a difference
+  // A command that its limiter could not charge while it ran is in the account when it ends: a seat that says that one
+  // is in flight, and has sent nothing since, is believed for so long. So is whatever else may explain a difference
   // (explanation.hpp): what goes on for longer is only told of.
   std::uint64_t long_call_ns = 30'000'000'000;
   // Looks further apart are of a daemon that was stalled: the driver's figure is of the last second of that time alone.
   std::uint64_t stall_ns = 2'500'000'000;
-  // Whether the process cannot account for what it has in flight: it is stopped, or frozen. Asked of suspects. May be empty.
+  // Whether the process cannot account for what it has in flight: it is stopped, or frozen. Asked of suspects. May be
+  // empty.
   std::function<bool(std::uint32_t pid)> frozen;
 };
 

@@ -54,7 +54,8 @@ TEST(ComputeCheck, ADriverThatCallsPausesBusyAccusesNobody) {
   }
 }
 
-// The driver's mean is of the last second at its worst; bursts end in it at any time, and somebody may look ten times a second.
+// The driver's mean is of the last second at its worst; bursts end in it at any time, and somebody may look ten times a
+// second.
 TEST(ComputeCheck, ABurstThatTheDriverTellsOfASecondLateAccusesNobody) {
   for (const std::uint64_t period : {kSecond / 10, kSecond / 3, kSecond}) {
     for (std::uint64_t on = kSecond / 4; on <= 4 * kSecond; on += kSecond / 4) {

@@ -131,8 +131,8 @@ void read_memory(const nvml::Library& nvml, nvmlDevice_t device, const std::stri
   std::vector<DriverProcess> lists[3];
   std::optional<std::uint64_t> most = 0;
   bool listed = read_lists(nvml, device, uuid, lists[0]);
-  // Twice: a list before and after the card's figure bounds it, but for what went and came back between; that is not likely to
-  // happen again, and the larger bound counts.
+  // Twice: a list before and after the card's figure bounds it, but for what went and came back between; that is not
+  // likely to happen again, and the larger bound counts.
   for (int i = 0; i < 2; ++i) {
     card = read_card(nvml, device, uuid);
     listed = read_lists(nvml, device, uuid, lists[i + 1]) && listed;

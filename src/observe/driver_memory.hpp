@@ -29,8 +29,8 @@ struct CardMemory {
   bool lists_processes = false;
   // NVML has no figure of this GPU: the total is CUDA's, and in use is what processes are listed with.
   bool only_total = false;
-  // In use, and no living process's: at most so much outlives its process. Null where NVML does not tell a process's part. What
-  // comes or goes during the reading makes it larger, never smaller.
+  // In use, and no living process's: at most so much outlives its process. Null where NVML does not tell a process's
+  // part. What comes or goes during the reading makes it larger, never smaller.
   std::optional<std::uint64_t> unattributed_bytes;
 };
 

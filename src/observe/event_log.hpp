@@ -1,5 +1,5 @@
-// What happened on the node, in the order in which it was noticed: a bounded log that readers follow by sequence number.
-// Thread-safe.
+// What happened on the node, in the order in which it was noticed: a bounded log that readers follow by sequence
+// number. Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -38,8 +38,8 @@ class EventLog {
   struct Gap {
     std::uint64_t after = 0, until = 0;
   };
-  // Before the first add(): what former daemons' logs kept, oldest first and with their numbers; the next number is above `last`. As many
-  // stay as the bounds allow. `gaps`: among their numbers and up to `last`.
+  // Before the first add(): what former daemons' logs kept, oldest first and with their numbers; the next number is
+  // above `last`. As many stay as the bounds allow. `gaps`: among their numbers and up to `last`.
   void restore(std::vector<snapshot::Event> former, std::vector<Gap> gaps, std::uint64_t last);
   // The number after which this log's own events begin.
   [[nodiscard]] std::uint64_t began_after() const;
@@ -48,16 +48,16 @@ class EventLog {
   // No event with a greater number than this has been given up.
   [[nodiscard]] std::uint64_t given_up() const;
 
-  // Gives `event` its number and, where unix_ns is 0, the time. Its texts are made printable() (base/utf8.hpp): names come
-  // from other people's programs. Then calls whoever listens, on the caller's thread.
+  // Gives `event` its number and, where unix_ns is 0, the time. Its texts are made printable() (base/utf8.hpp): names
+  // come from other people's programs. Then calls whoever listens, on the caller's thread.
   void add(snapshot::Event event);
-  // Those after `sequence` (0: all that are kept), at most `most`, oldest first. Numbers between them that are lacking are of
-  // events that are kept no more.
+  // Those after `sequence` (0: all that are kept), at most `most`, oldest first. Numbers between them that are lacking
+  // are of events that are kept no more.
   [[nodiscard]] std::vector<snapshot::Event> after(std::uint64_t sequence, std::size_t most = kCapacity) const;
   [[nodiscard]] std::uint64_t last_sequence() const;
   [[nodiscard]] std::size_t kept() const;
-  // One more listener, of the events from here on. It must be quick and must not call back. Two threads' events may come to it in
-  // another order than that of their numbers.
+  // One more listener, of the events from here on. It must be quick and must not call back. Two threads' events may
+  // come to it in another order than that of their numbers.
   void listen(std::function<void(const snapshot::Event&)> listener);
 
  private:

@@ -1,6 +1,6 @@
-// Asks what explains a finding on a thread of its own: the answer reads files of the process that is examined, which can make that
-// take long, or, in a file system of its own making, never end; no snapshot may wait for it, nor other findings for
-// ever. Thread-safe.
+// Asks what explains a finding on a thread of its own: the answer reads files of the process that is examined, which
+// can make that take long, or, in a file system of its own making, never end; no snapshot may wait for it, nor other
+// findings for ever. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -18,19 +18,21 @@ namespace headgate::observe {
 
 class Explainer {
  public:
-  // A thread that takes longer is given up, and another goes on; but while so many of them have not come back, none does.
+  // A thread that takes longer is given up, and another goes on; but while so many of them have not come back, none
+  // does.
   static constexpr std::chrono::milliseconds kPatience{5'000};
   static constexpr std::size_t kMaxGivenUp = 4;
 
-  // Of processor time, for all processes together, or who starts new ones without end keeps a core busy with what is said of them.
+  // Of processor time, for all processes together, or who starts new ones without end keeps a core busy with what is
+  // said of them.
   struct Spending {
     double of_a_core;
     std::chrono::nanoseconds ahead;  // may be spent at once, and is saved up again
   };
   static constexpr Spending kSpending{0.02, std::chrono::seconds(4)};
 
-  // `explain`: what is to be said of a process; empty: nothing. Called on the thread, one process at a time; lives on in threads that
-  // are given up.
+  // `explain`: what is to be said of a process; empty: nothing. Called on the thread, one process at a time; lives on
+  // in threads that are given up.
   explicit Explainer(std::function<std::string(std::uint32_t pid)> explain,
                      std::chrono::milliseconds patience = kPatience, Spending spending = kSpending);
   // Waits for the thread no longer than it has time left.

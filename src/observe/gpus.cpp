@@ -168,8 +168,8 @@ void read_utilization(const nvml::Library& nvml, nvmlDevice_t device, const std:
   std::vector<nvmlProcessUtilizationSample_t> samples(256);
   unsigned count = static_cast<unsigned>(samples.size());
   nvmlReturn_t result = nvml->nvmlDeviceGetProcessUtilization(device, samples.data(), &count, since_us);
-  // Many processes have more samples than that, and without them nobody's work is seen: as much room as the driver says, and some
-  // for what comes meanwhile.
+  // Many processes have more samples than that, and without them nobody's work is seen: as much room as the driver
+  // says, and some for what comes meanwhile.
   for (int round = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && round < 4; ++round) {
     samples.resize(std::max<std::size_t>(count, samples.size()) * 2);
     count = static_cast<unsigned>(samples.size());

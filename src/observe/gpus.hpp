@@ -18,7 +18,8 @@ struct DriverSnapshot : DriverMemory {
 };
 
 // Utilisation of processes is asked for samples later than this (microseconds since the epoch); 0: all that NVML keeps.
-// Errors: unreachable (the driver does not count its GPUs). A GPU that does not answer (lost) is shown with what is known.
+// Errors: unreachable (the driver does not count its GPUs). A GPU that does not answer (lost) is shown with what is
+// known.
 [[nodiscard]] Result<DriverSnapshot> read_driver(const nvml::Library& nvml, std::uint64_t samples_since_us);
 
 }  // namespace headgate::observe

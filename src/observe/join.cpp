@@ -20,7 +20,8 @@ std::uint64_t work_of(const snapshot::Share& share) {
   return work_ns;
 }
 
-// What a share did in the last second, by its ledger and the driver; the driver alone where the ledger measures nothing.
+// What a share did in the last second, by its ledger and the driver; the driver alone where the ledger measures
+// nothing.
 enum class Activity { worked, rested, unknown };
 
 // What the driver knows of processes' work on the GPUs.
@@ -233,8 +234,8 @@ void keep_within_cards(const std::vector<snapshot::Gpu>& gpus, std::vector<snaps
   }
 }
 
-// The part of a GPU that a share's clients of an MPS server have together, and who is held by that: where the thread percentage
-// of each that is on the GPU is known, it is the ceiling, and not the time that the limiter gives.
+// The part of a GPU that a share's clients of an MPS server have together, and who is held by that: where the thread
+// percentage of each that is on the GPU is known, it is the ceiling, and not the time that the limiter gives.
 void hold_by_mps(const JoinInput& input, std::vector<snapshot::Share>& shares,
                  std::vector<snapshot::Process>& processes) {
   for (std::size_t l = 0; l < input.ledgers.size(); ++l) {

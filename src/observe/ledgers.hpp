@@ -25,10 +25,10 @@ struct SeatWork {
 struct Seat {
   ledger::Identity identity;  // pid in the namespace named there
   std::string command;
-  std::vector<std::uint64_t> bytes;            // by device of the share, residual included
+  std::vector<std::uint64_t> bytes;             // by device of the share, residual included
   std::vector<std::uint64_t> unexplained = {};  // likewise, the part that no context and no call explains
-  std::vector<SeatWork> work = {};             // likewise
-  std::vector<std::uint32_t> sm_percent = {};  // likewise: SlotDevice::sm_percent, 0..100
+  std::vector<SeatWork> work = {};              // likewise
+  std::vector<std::uint32_t> sm_percent = {};   // likewise: SlotDevice::sm_percent, 0..100
 };
 
 struct LedgerSnapshot {
@@ -44,8 +44,8 @@ inline constexpr const char* kWaiterName = "headgate run";
 [[nodiscard]] std::string level_word(ledger::Level level);
 [[nodiscard]] std::string class_word(std::uint32_t priority_class);  // best-effort, normal, latency
 
-// Reads once, without waiting. The pages passed check_pages() when they were mapped; whatever has been written there since
-// gives wrong figures of this share at worst.
+// Reads once, without waiting. The pages passed check_pages() when they were mapped; whatever has been written there
+// since gives wrong figures of this share at worst.
 [[nodiscard]] LedgerSnapshot read_ledger(const ledger::PolicyPage& policy, const ledger::UsagePage& usage);
 
 }  // namespace headgate::observe

@@ -1,5 +1,5 @@
-// A GPU that has stopped to answer, or that the driver counts no more, and one that answers again: told once, in the order in which
-// it was seen.
+// A GPU that has stopped to answer, or that the driver counts no more, and one that answers again: told once, in the
+// order in which it was seen.
 #pragma once
 
 #include <cstdint>

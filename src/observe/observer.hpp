@@ -37,7 +37,8 @@ struct FormerShare {
 struct ObserverSources {
   std::string nvml_library;
   snapshot::Node node;  // name, version, reserve
-  // The driver's numbers of processes are another pid namespace's: here they are nobody's, or somebody's who has nothing to do with it.
+  // The driver's numbers of processes are another pid namespace's: here they are nobody's, or somebody's who has
+  // nothing to do with it.
   bool foreign_pids = false;
   // Around each reading of the driver, on whichever thread looks.
   std::function<void()> before_reading;
@@ -52,8 +53,8 @@ struct ObserverSources {
   std::function<std::string(std::uint32_t pid)> explain;
 };
 
-// A mutex that is waited for only so long. std::timed_mutex would be one, but waits in a way (pthread_mutex_clocklock) that gcc 12's
-// ThreadSanitizer takes for no lock.
+// A mutex that is waited for only so long. std::timed_mutex would be one, but waits in a way (pthread_mutex_clocklock)
+// that gcc 12's ThreadSanitizer takes for no lock.
 class LookTurn {
  public:
   void lock() {
@@ -91,19 +92,20 @@ class Observer {
   // Reads once and starts the thread. Errors: unreachable, where no driver answers.
   Result<void> start();
   void stop();
-  // The same without its thread's end, where a call into the driver keeps that for longer: false. Only the end of the process ends it
-  // then.
+  // The same without its thread's end, where a call into the driver keeps that for longer: false. Only the end of the
+  // process ends it then.
   bool stops_within(std::chrono::seconds patience);
 
   [[nodiscard]] NodeSnapshot latest() const;  // never null after start()
   // When the driver last answered, CLOCK_MONOTONIC: what snapshots say of GPUs is of then. 0: it never has.
   [[nodiscard]] std::uint64_t driver_answered_ns() const { return driver_answered_ns_; }
-  // For how long the driver has not answered; the time for which it was let go of does not count. DriverSilence tells of it.
+  // For how long the driver has not answered; the time for which it was let go of does not count. DriverSilence tells
+  // of it.
   [[nodiscard]] std::chrono::nanoseconds driver_silence() const;
   // Makes a snapshot now and returns it.
   NodeSnapshot look();
-  // Has the memory of the GPUs read as soon as may be, on the observer's thread, and after_reading() told. However many ask, and
-  // however often: readings take at most a twentieth of a core.
+  // Has the memory of the GPUs read as soon as may be, on the observer's thread, and after_reading() told. However many
+  // ask, and however often: readings take at most a twentieth of a core.
   void read_memory_soon();
   // Has a snapshot made as soon as may be, at most ten a second: somebody has ended.
   void look_soon();

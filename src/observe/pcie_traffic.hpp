@@ -1,5 +1,5 @@
-// What goes over the GPUs' PCIe links. To tell it NVML watches a link for 20 ms, each way, and the caller waits meanwhile: so one
-// GPU is asked at a time, and that not more often than once a second.
+// What goes over the GPUs' PCIe links. To tell it NVML watches a link for 20 ms, each way, and the caller waits
+// meanwhile: so one GPU is asked at a time, and that not more often than once a second.
 #pragma once
 
 #include <chrono>

@@ -25,8 +25,8 @@ std::uint64_t PromiseWindow::add(const PromiseSample& sample) {
   const auto passed_ns = static_cast<double>(sample.taken_ns - last_.taken_ns);
   const double held_ns = moved(sample.held_ns, last_.held_ns);
   const bool late = sample.taken_ns - last_.taken_ns > kLateNs;
-  // What is held is wanted: the arbiter looks seldom while no other share wants the GPU. Without turns it does not look at all, and
-  // work that waited for the GPU is what the account has given back to others.
+  // What is held is wanted: the arbiter looks seldom while no other share wants the GPU. Without turns it does not look
+  // at all, and work that waited for the GPU is what the account has given back to others.
   double wanted_ns = std::max(static_cast<double>(sample.wanted_ns - last_.wanted_ns), held_ns);
   if (!sample.turns)
     wanted_ns = std::max(wanted_ns, held_ns + std::max(0.0, moved(sample.neighbours_ns, last_.neighbours_ns)));

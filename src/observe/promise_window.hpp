@@ -1,4 +1,5 @@
-// What a share was promised of one GPU over the last 10 s, what it wanted and what it had. Pure: running totals in, ratios out.
+// What a share was promised of one GPU over the last 10 s, what it wanted and what it had. Pure: running totals in,
+// ratios out.
 #pragma once
 
 #include <array>
@@ -26,7 +27,8 @@ class PromiseWindow {
   static constexpr std::uint64_t kApartNs = 900'000'000;  // samples that come sooner are not taken
   static constexpr std::uint64_t kLateNs = 3'000'000'000;
 
-  // Ratios are 0..1 of the GPU; short = max(0, owed - had), and owed is the promise times wanted where the promise did not change.
+  // Ratios are 0..1 of the GPU; short = max(0, owed - had), and owed is the promise times wanted where the promise did
+  // not change.
   struct Figures {
     double promised_ratio = 0, wanted_ratio = 0, owed_ratio = 0, had_ratio = 0, short_ratio = 0;
     std::uint64_t span_ns = 0;    // what they are of; 0: nothing is known yet

@@ -58,7 +58,8 @@ std::string percent(double ratio) {
 
 namespace {
 
-// The shares beside the one that lacks something, as the windows know them. Names stay out: they are their owners' affair.
+// The shares beside the one that lacks something, as the windows know them. Names stay out: they are their owners'
+// affair.
 struct Other {
   const Share* share;
   const ShareDevice* device;

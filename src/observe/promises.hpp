@@ -1,5 +1,5 @@
-// Whether shares had what they were promised of GPUs: fills the figures of each snapshot, and tells where a promise was not kept,
-// with the cause. Pure: snapshots and what the arbiter counted in, events out.
+// Whether shares had what they were promised of GPUs: fills the figures of each snapshot, and tells where a promise was
+// not kept, with the cause. Pure: snapshots and what the arbiter counted in, events out.
 #pragma once
 
 #include <cstdint>
@@ -23,10 +23,10 @@ class Promises {
   // How long the share has wanted the GPU with that UUID, in ns, as the arbiter counts it.
   using Wanted = std::function<std::int64_t(const std::string& share, const std::string& uuid)>;
 
-  // Fills had_ratio, wanted_ratio, short_ratio, short_ns and short_cause of all shares. `now` has overcommit of the shares, and
-  // policies in force. Returns an event share.short for each share and GPU that lacked more than kShortRatio of its promise over
-  // kSpanNs, and over the second half of them too: programs that start have less at first. The next one for them comes when the
-  // promise has been kept for kSpanNs since.
+  // Fills had_ratio, wanted_ratio, short_ratio, short_ns and short_cause of all shares. `now` has overcommit of the
+  // shares, and policies in force. Returns an event share.short for each share and GPU that lacked more than
+  // kShortRatio of its promise over kSpanNs, and over the second half of them too: programs that start have less at
+  // first. The next one for them comes when the promise has been kept for kSpanNs since.
   [[nodiscard]] std::vector<snapshot::Event> look(snapshot::Snapshot& now, const Wanted& wanted);
   // Fills the same figures, of the last look.
   void fill(snapshot::Snapshot& now) const;

@@ -1,8 +1,8 @@
-// GPU time of a share's processes together, by the driver, against the share's account: work that is split over so many of them
-// that each alone is too little to be looked at (compute_check.hpp, whose rules these are). Pure.
+// GPU time of a share's processes together, by the driver, against the share's account: work that is split over so many
+// of them that each alone is too little to be looked at (compute_check.hpp, whose rules these are). Pure.
 //
-// A process's figure may be of few of the driver's periods, a second late, and more than the truth: the sum of some is no more so
-// than each is, but for what was rounded.
+// A process's figure may be of few of the driver's periods, a second late, and more than the truth: the sum of some is
+// no more so than each is, but for what was rounded.
 #pragma once
 
 #include <cstdint>

@@ -1,5 +1,5 @@
-// How much of a GPU's SMs worked, by the driver's performance monitoring (GPM), which Hopper and newer cards have: it tells what
-// lies between two samples that its caller keeps.
+// How much of a GPU's SMs worked, by the driver's performance monitoring (GPM), which Hopper and newer cards have: it
+// tells what lies between two samples that its caller keeps.
 #pragma once
 
 #include <chrono>
@@ -18,8 +18,8 @@ inline constexpr std::chrono::milliseconds kBetweenSamples(500);
 // Not thread-safe.
 class SmActivity {
  public:
-  // Takes a sample of each GPU whose last one is old enough, and fills sm_active_ratio with what is known; empty where the card,
-  // the driver or its permissions have no such figure.
+  // Takes a sample of each GPU whose last one is old enough, and fills sm_active_ratio with what is known; empty where
+  // the card, the driver or its permissions have no such figure.
   void measure(const nvml::Library& nvml, std::vector<snapshot::Gpu>& gpus, std::chrono::steady_clock::time_point now);
   // Gives the samples back, before `nvml` is closed.
   void forget(const nvml::Library& nvml);

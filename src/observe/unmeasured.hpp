@@ -14,8 +14,8 @@ namespace headgate::observe {
 // Not thread-safe.
 class Unmeasured {
  public:
-  // Returns an event share.unmeasured for each share and GPU whose hook_errors have grown since the last look. Those that the first
-  // look finds are an earlier daemon's.
+  // Returns an event share.unmeasured for each share and GPU whose hook_errors have grown since the last look. Those
+  // that the first look finds are an earlier daemon's.
   [[nodiscard]] std::vector<snapshot::Event> look(const std::vector<snapshot::Share>& shares);
 
  private:

@@ -1,4 +1,5 @@
-// What an engine makes of several CDI files together: which devices it has, and which it has not because files disagree.
+// What an engine makes of several CDI files together: which devices it has, and which it has not because files
+// disagree.
 #pragma once
 
 #include <cstddef>
@@ -24,8 +25,8 @@ struct CdiDevice {
   friend bool operator==(const CdiDevice&, const CdiDevice&) = default;
 };
 
-// By name, then path. Files that are no documents have no devices. Of one name, engines take the device of the highest priority; if
-// two files of one priority have it, they take none at all, also where a file of a higher priority has it.
+// By name, then path. Files that are no documents have no devices. Of one name, engines take the device of the highest
+// priority; if two files of one priority have it, they take none at all, also where a file of a higher priority has it.
 [[nodiscard]] std::vector<CdiDevice> resolve(const std::vector<CdiFile>& files);
 
 }  // namespace headgate::oci

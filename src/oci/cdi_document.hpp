@@ -1,6 +1,6 @@
-// A CDI document (Container Device Interface 0.3.0 to 1.1.0): devices by name, and what an engine edits in a container that is
-// given one. Plain values; empty text, an empty list and an empty optional are fields that the document does not have.
-// Source: the CDI specification, https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
+// A CDI document (Container Device Interface 0.3.0 to 1.1.0): devices by name, and what an engine edits in a container
+// that is given one. Plain values; empty text, an empty list and an empty optional are fields that the document does
+// not have. Source: the CDI specification, https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
 #pragma once
 
 #include <cstdint>
@@ -79,8 +79,8 @@ struct Document {
   friend bool operator==(const Document&, const Document&) = default;
 };
 
-// The lowest version that has all the fields that the document has: an engine refuses one that it does not know, podman 4.3 all
-// from 0.6.0 on.
+// The lowest version that has all the fields that the document has: an engine refuses one that it does not know, podman
+// 4.3 all from 0.6.0 on.
 [[nodiscard]] std::string minimum_version(const Document& document);
 // Where "0.5.0" stands among the versions, the oldest first; empty: it is none of them.
 [[nodiscard]] std::optional<std::size_t> version_place(std::string_view version);

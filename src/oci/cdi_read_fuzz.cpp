@@ -1,5 +1,5 @@
-// Any bytes: a document that is the same after it was written and read again, at its own version and at its lowest, or a sentence
-// about what is wrong.
+// Any bytes: a document that is the same after it was written and read again, at its own version and at its lowest, or
+// a sentence about what is wrong.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -15,8 +15,8 @@ constexpr std::array<std::string_view, 2> kLibraryPlaces = {"/usr/lib/aarch64-li
 constexpr std::array<std::string_view, 2> kLibraryPlaces = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
 #endif
 
-// `noexec` too where nothing is to be executed: in a user namespace a mount keeps that flag of the host's, and a remount without
-// it is refused.
+// `noexec` too where nothing is to be executed: in a user namespace a mount keeps that flag of the host's, and a
+// remount without it is refused.
 Mount bind(std::string from, std::string_view to, std::vector<std::string> flags) {
   std::vector<std::string> options = {"bind", "nosuid", "nodev"};
   options.insert(options.end(), flags.begin(), flags.end());

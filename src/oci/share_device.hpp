@@ -1,4 +1,5 @@
-// A share as a CDI device, headgate.io/share=NAME: what an engine does to a container so that all its programs are in the share.
+// A share as a CDI device, headgate.io/share=NAME: what an engine does to a container so that all its programs are in
+// the share.
 #pragma once
 
 #include <optional>
@@ -41,7 +42,8 @@ struct ShareDevice {
 // At its lowest version.
 [[nodiscard]] Document share_document(const ShareDevice& device);
 
-// The directory on the host that a document's share device mounts at kMountedShare; empty: it is no document of a share.
+// The directory on the host that a document's share device mounts at kMountedShare; empty: it is no document of a
+// share.
 [[nodiscard]] std::string share_directory_of(const Document& document);
 
 }  // namespace headgate::oci

@@ -41,14 +41,15 @@ struct Command {
   friend bool operator==(const Command&, const Command&) = default;
 };
 
-// Whether `later` leaves nothing of what `earlier` set on the same GPU: both are writes, and every control of the earlier one is set
-// or reset by the later one.
+// Whether `later` leaves nothing of what `earlier` set on the same GPU: both are writes, and every control of the
+// earlier one is set or reset by the later one.
 [[nodiscard]] bool supersedes(const Command& later, const Command& earlier);
 
 // "set_power_limit 200 W", "set_gpu_locked_clocks 210 to 1200 MHz", "get_power".
 [[nodiscard]] std::string describe(const Command& command);
 
-// What a read answers, in the units of its operation: mW, mJ, 0 or 1; of the constraints the least and the greatest limit in mW.
+// What a read answers, in the units of its operation: mW, mJ, 0 or 1; of the constraints the least and the greatest
+// limit in mW.
 struct Reading {
   std::uint64_t value = 0, second = 0;
   friend bool operator==(const Reading&, const Reading&) = default;

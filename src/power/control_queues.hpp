@@ -1,5 +1,5 @@
-// A bounded FIFO of commands and one worker thread for each GPU. A command waits behind those that came before it to the same GPU, and
-// GPUs do not wait for each other. Thread-safe.
+// A bounded FIFO of commands and one worker thread for each GPU. A command waits behind those that came before it to
+// the same GPU, and GPUs do not wait for each other. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -68,21 +68,23 @@ class ControlQueues {
     Command command;
     Caller caller;
     std::uint64_t arrived_ns = 0;  // steady clock
-    // Set: a blocking call, which is given all answers once, when the last GPU has answered. On a worker's thread, or on that of
-    // withdraw(). Not set: no caller waits for the answers, and a later setting of the same control replaces this one while it waits.
+    // Set: a blocking call, which is given all answers once, when the last GPU has answered. On a worker's thread, or
+    // on that of withdraw(). Not set: no caller waits for the answers, and a later setting of the same control replaces
+    // this one while it waits.
     std::function<void(Answers)> answer;
   };
-  // Returns the request's number. Errors: not_found (an index that no GPU has), busy (a queue is full), failed (a GPU's worker has
-  // ended): then no GPU gets the command.
+  // Returns the request's number. Errors: not_found (an index that no GPU has), busy (a queue is full), failed (a GPU's
+  // worker has ended): then no GPU gets the command.
   Result<std::uint64_t> submit(Request request);
-  // No more commands: those that wait are withdrawn. False: a worker is still in a call of the GPU library when `patience` is over;
-  // the destructor would wait for it.
+  // No more commands: those that wait are withdrawn. False: a worker is still in a call of the GPU library when
+  // `patience` is over; the destructor would wait for it.
   [[nodiscard]] bool stops_within(std::chrono::nanoseconds patience);
-  // Takes a blocking request's commands out of the queues where they have not started, and answers the request at once. Does
-  // nothing where it has been answered. `patience`: how long it waited, for the messages: "4.5 s".
+  // Takes a blocking request's commands out of the queues where they have not started, and answers the request at once.
+  // Does nothing where it has been answered. `patience`: how long it waited, for the messages: "4.5 s".
   void withdraw(std::uint64_t request, const std::string& patience);
 
-  // The GPU or memory clocks that were locked through these queues last and not reset since; {0, 0}: none. The driver does not tell.
+  // The GPU or memory clocks that were locked through these queues last and not reset since; {0, 0}: none. The driver
+  // does not tell.
   [[nodiscard]] ClockRange locked_clocks(std::uint32_t index, Operation set) const;
   [[nodiscard]] std::size_t waiting(std::uint32_t index) const;
   [[nodiscard]] std::uint64_t merged() const;  // commands that a later one replaced before they started

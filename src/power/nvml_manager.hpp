@@ -16,7 +16,8 @@
 
 namespace headgate::power {
 
-// The driver's library, held open for the managers of all its GPUs, and let go of when a GPU is to be reset. Thread-safe.
+// The driver's library, held open for the managers of all its GPUs, and let go of when a GPU is to be reset.
+// Thread-safe.
 class NvmlSession {
  public:
   // `file`: as nvml::Library::open() takes it. Errors: unreachable, also where it does not say how many GPUs there are.
@@ -25,7 +26,8 @@ class NvmlSession {
   // One manager for each GPU that open() found, by NVML's index. They keep the session.
   [[nodiscard]] static std::vector<std::unique_ptr<GpuManager>> managers(const std::shared_ptr<NvmlSession>& session);
 
-  // Closes the library when the calls into it have returned. Calls are refused until `pause` is over; then the next one opens it.
+  // Closes the library when the calls into it have returned. Calls are refused until `pause` is over; then the next one
+  // opens it.
   void release(std::chrono::nanoseconds pause);
 
   // Calls `work` with the library and the GPU's handle; the library stays open meanwhile. Errors: unreachable.

@@ -92,8 +92,8 @@ int milliseconds_until(Clock::time_point end) {
   return static_cast<int>(std::max<std::int64_t>(0, std::chrono::ceil<milliseconds>(end - Clock::now()).count()));
 }
 
-// Reads until the command has ended and its output too; the latter for kGrace at most, for something that it left behind may hold the
-// pipe. False: the time was over.
+// Reads until the command has ended and its output too; the latter for kGrace at most, for something that it left
+// behind may hold the pipe. False: the time was over.
 bool follow(const Started& started, int pidfd, Clock::time_point deadline, std::string& output) {
   bool open = true, ended = false;
   while (open || !ended) {

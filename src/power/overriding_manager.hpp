@@ -1,4 +1,5 @@
-// A GPU manager that runs commands instead of some setters (zeusd's command overrides), and leaves all else to another manager.
+// A GPU manager that runs commands instead of some setters (zeusd's command overrides), and leaves all else to another
+// manager.
 #pragma once
 
 #include <memory>
@@ -9,9 +10,9 @@
 
 namespace headgate::power {
 
-// Runs `words` without a shell, in a process group that is killed at the timeout, and reads what it prints. A process that the command
-// leaves behind does not keep it waiting. Errors: failed, with what it printed: it cannot be started, ends with another status than
-// 0, prints something that matches the pattern, or takes too long.
+// Runs `words` without a shell, in a process group that is killed at the timeout, and reads what it prints. A process
+// that the command leaves behind does not keep it waiting. Errors: failed, with what it printed: it cannot be started,
+// ends with another status than 0, prints something that matches the pattern, or takes too long.
 [[nodiscard]] Result<void> run_command(const std::vector<std::string>& words,
                                        const std::optional<std::string>& error_pattern,
                                        std::chrono::milliseconds timeout);

@@ -50,8 +50,8 @@ struct GpuUse {
 // Whether the GPU is the writer's: it has a share, and every share on it is the writer's.
 [[nodiscard]] bool owns_all(const Writer& writer, const GpuUse& gpu);
 
-// Administrators may set everything, and so may the owner of all shares of a GPU on it; others what a grant lets them. Errors: denied, with
-// the values that a grant would accept, if there is one for this control.
+// Administrators may set everything, and so may the owner of all shares of a GPU on it; others what a grant lets them.
+// Errors: denied, with the values that a grant would accept, if there is one for this control.
 [[nodiscard]] Result<void> may_write(const Writer& writer, const GpuUse& gpu, const Command& command,
                                      std::span<const Grant> grants);
 

@@ -1,5 +1,5 @@
-// Reads the power of devices at a steady rate, while there are subscribers to them, and hands each subscriber what is new. A slow
-// subscriber sees the newest value only. Thread-safe.
+// Reads the power of devices at a steady rate, while there are subscribers to them, and hands each subscriber what is
+// new. A slow subscriber sees the newest value only. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -41,8 +41,9 @@ class PowerFeed {
   ~PowerFeed();
   PowerFeed(const PowerFeed&) = delete;
 
-  // `wake` is called, from any thread and with the feed's lock held, when take() has something. `least_gap`: between two values of
-  // one device for this subscriber; 0: as they change. Devices that the feed does not have are passed over.
+  // `wake` is called, from any thread and with the feed's lock held, when take() has something. `least_gap`: between
+  // two values of one device for this subscriber; 0: as they change. Devices that the feed does not have are passed
+  // over.
   [[nodiscard]] std::uint64_t subscribe(const std::vector<std::uint32_t>& devices, std::chrono::nanoseconds least_gap,
                                         std::function<void()> wake);
   // Values that changed since this subscriber took them last, and each device's first.

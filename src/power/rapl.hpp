@@ -1,4 +1,5 @@
-// Energy of CPU packages and their memory, from the kernel's powercap files (Documentation/power/powercap). Thread-safe.
+// Energy of CPU packages and their memory, from the kernel's powercap files (Documentation/power/powercap).
+// Thread-safe.
 #pragma once
 
 #include <chrono>

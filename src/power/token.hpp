@@ -1,4 +1,5 @@
-// Signed tokens that say who calls and which groups of the zeusd API he may use: JSON Web Tokens with HS256 (RFC 7519), as zeusd's.
+// Signed tokens that say who calls and which groups of the zeusd API he may use: JSON Web Tokens with HS256 (RFC 7519),
+// as zeusd's.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ struct TokenClaims {
 // A token counts until this long after its end, for clocks that differ.
 inline constexpr std::int64_t kTokenLeewayS = 60;
 
-// The claims in a token's JSON, by zeusd's rules: `sub` a string, `scopes` an array of known groups, `exp` absent or an integer; `aud`
-// must be absent; other claims count for nothing. Pure. Errors: denied, with the claim that is wrong.
+// The claims in a token's JSON, by zeusd's rules: `sub` a string, `scopes` an array of known groups, `exp` absent or an
+// integer; `aud` must be absent; other claims count for nothing. Pure. Errors: denied, with the claim that is wrong.
 [[nodiscard]] Result<TokenClaims> claims_from(std::string_view json);
 
 // Checks signature, algorithm, claims and end. Errors: denied, with the reason.
@@ -40,11 +41,12 @@ inline constexpr std::int64_t kTokenLeewayS = 60;
 // Errors: failed (no memory), usage (an empty key or user).
 [[nodiscard]] Result<std::string> issue_token(const TokenClaims& claims, std::string_view key);
 
-// The file's bytes as they are, a line feed at the end too. Errors: usage (empty, longer than 64 KiB, no file), denied (others than
-// its owner and group can read or write it).
+// The file's bytes as they are, a line feed at the end too. Errors: usage (empty, longer than 64 KiB, no file), denied
+// (others than its owner and group can read or write it).
 [[nodiscard]] Result<std::string> read_signing_key(const std::string& path);
 
-// The end of a token that is issued at `now_s`: "never" and "0" for none, else spans such as "30d", "1h 30m", "12hours". Errors: usage.
+// The end of a token that is issued at `now_s`: "never" and "0" for none, else spans such as "30d", "1h 30m",
+// "12hours". Errors: usage.
 [[nodiscard]] Result<std::optional<std::int64_t>> token_end(std::string_view text, std::int64_t now_s);
 
 }  // namespace headgate::power

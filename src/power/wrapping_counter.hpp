@@ -10,8 +10,8 @@ class WrappingCounter {
   // `range`: the counter's greatest value, after which it shows 0 again; 0: it never wraps.
   explicit WrappingCounter(std::uint64_t range = 0) : range_(range) {}
 
-  // The sum with this reading: the first reading itself, then what came on top. A reading below the last one has wrapped once; the
-  // counter must be read at least once a turn.
+  // The sum with this reading: the first reading itself, then what came on top. A reading below the last one has
+  // wrapped once; the counter must be read at least once a turn.
   std::uint64_t add(std::uint64_t reading) {
     if (!begun_) sum_ = reading;
     else if (reading >= last_) sum_ += reading - last_;

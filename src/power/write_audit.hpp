@@ -1,5 +1,5 @@
-// Which sentences of writes become events: each first one at once; repeated settings of the same control of a GPU by the same caller one
-// sentence a second, which counts them. Pure.
+// Which sentences of writes become events: each first one at once; repeated settings of the same control of a GPU by
+// the same caller one sentence a second, which counts them. Pure.
 #pragma once
 
 #include <cstdint>

@@ -218,8 +218,8 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passe
   }
 }
 
-// What it has in flight at the end of a turn has gone on for longer than its kernels, its turns and others' slices explain, on its GPUs
-// taken together: ranks that wait for each other spin.
+// What it has in flight at the end of a turn has gone on for longer than its kernels, its turns and others' slices
+// explain, on its GPUs taken together: ranks that wait for each other spin.
 bool Arbiter::seems_to_wait(const Gang& gang) const {
   std::int64_t ages_ns = 0, kernel_ns = 0;
   int busy = 0;
@@ -234,8 +234,9 @@ bool Arbiter::seems_to_wait(const Gang& gang) const {
   return busy > 1 && ages_ns >= kRankWaitsNs + 4 * kernel_ns;
 }
 
-// Classes do not wait for each other, so each has its own clock: a lower one that gets nothing would hold a common one back, and
-// whoever comes to the higher class would stand behind those that have worked there. Its standing among the others goes with it.
+// Classes do not wait for each other, so each has its own clock: a lower one that gets nothing would hold a common one
+// back, and whoever comes to the higher class would stand behind those that have worked there. Its standing among the
+// others goes with it.
 void Arbiter::change_rank(Gang& gang, std::uint32_t rank) {
   const std::uint32_t before = std::exchange(gang.rank, std::min(rank, kRanks - 1));
   for (GangOnGpu& stake : gang.stakes) {
@@ -264,8 +265,9 @@ void Arbiter::go_on() {
       // Who has gaps is behind for want of work, and is no measure of what the others had.
       else if (!stake.has_gaps) here.least_ns = std::min(here.least_ns, stake.stands_ns());
     }
-  // Where all are seen to begin at once, nobody has looked for long, and any of them may have worked on behind an open gate:
-  // they begin level. A share that rests at its ceiling works as well, and is the measure where no other one does.
+  // Where all are seen to begin at once, nobody has looked for long, and any of them may have worked on behind an open
+  // gate: they begin level. A share that rests at its ceiling works as well, and is the measure where no other one
+  // does.
   for (std::uint32_t g = 0; g < gpu_count_; ++g)
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       const auto& [least_ns, waking_ns, resting_ns] = behind[g][rank];
@@ -334,8 +336,8 @@ void Arbiter::each_held(std::int64_t now_ns, Use use) {
   }
 }
 
-// A lease ends by time or for want of work, and only if another gang wants the GPU; and when ranks that wait for each other
-// have come to work on a GPU that they do not hold, so that all of them open together.
+// A lease ends by time or for want of work, and only if another gang wants the GPU; and when ranks that wait for each
+// other have come to work on a GPU that they do not hold, so that all of them open together.
 void Arbiter::end_leases(std::int64_t now_ns) {
   each_held(now_ns, [&](const Unit& held) {
     Gang& gang = *held.gang;
@@ -369,8 +371,8 @@ const Arbiter::Unit* Arbiter::successor(std::uint32_t gpus) const {
   return found == order_.end() ? nullptr : &*found;
 }
 
-// What a gang has sent to one GPU waits for what it has yet to send to another, and would go on spinning beside the next
-// gang's work. So its turn ends in good order, for a short time: who is ahead stops, who is behind comes up to it.
+// What a gang has sent to one GPU waits for what it has yet to send to another, and would go on spinning beside the
+// next gang's work. So its turn ends in good order, for a short time: who is ahead stops, who is behind comes up to it.
 bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
   Gang& gang = *held.gang;
   if (gang.stakes.size() < 2) return ends_with_its_kernels(held, next, now_ns);
@@ -384,8 +386,9 @@ bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
   return true;
 }
 
-// The gate is shut, and the GPU stays with the share that has kernels there. What it reports is believed once: no longer than that
-// from the first look on. If they take longer than the successor would wait, the GPU's slices are the better bound.
+// The gate is shut, and the GPU stays with the share that has kernels there. What it reports is believed once: no
+// longer than that from the first look on. If they take longer than the successor would wait, the GPU's slices are the
+// better bound.
 bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns) {
   Gang& gang = *held.gang;
   GangOnGpu& stake = gang.stakes[0];
@@ -495,8 +498,8 @@ std::int64_t Arbiter::protected_look_ns(const Gpu& gpu, std::int64_t now_ns) con
   return gpu.protected_until_ns;
 }
 
-// Whether a share that wants one of these GPUs finds its gate shut. Where all the others' kernels fit into the holder's pauses, the
-// end of its lease is soon enough to see that it has stopped.
+// Whether a share that wants one of these GPUs finds its gate shut. Where all the others' kernels fit into the holder's
+// pauses, the end of its lease is soon enough to see that it has stopped.
 bool Arbiter::keeps_out(std::uint32_t gpus) const {
   for (std::uint32_t g = 0; g < gpu_count_; ++g)
     if ((gpus & bit(g)) != 0 && gpus_[g].kept_out > 0) return true;
@@ -544,8 +547,8 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
     if (holds && !keeps_out(unit.gpus)) {
       by(lease_end_ns);
     } else if (holds) {
-      // Who always has work ready leaves enough of it in flight to hide the hand-over, unless its kernels are short; and the end of
-      // a lease is soon enough to see that it has none any more. Each look costs a wake-up.
+      // Who always has work ready leaves enough of it in flight to hide the hand-over, unless its kernels are short;
+      // and the end of a lease is soon enough to see that it has none any more. Each look costs a wake-up.
       bool steady = true;
       std::int64_t kernel_ns = kNever, idle_ns = 0;
       for (const ShareId id : gang.members)

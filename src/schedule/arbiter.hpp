@@ -25,8 +25,8 @@ inline constexpr std::int64_t kShortestLeaseNs = 2'500'000, kLongestLeaseNs = 5'
 inline constexpr std::int64_t kGangLeaseNs = 50'000'000;  // on several GPUs: fifteen kernels, at least this
 inline constexpr std::int64_t kLongestGangLeaseNs = 150'000'000;
 inline constexpr std::int64_t kMinWakeNs = 20'000;  // no timer is better than that
-// A portion that fills one pause leaves the GPU idle while the filler learns that it has ended; much more than two, and the
-// holder waits for whole time slices of the GPU's.
+// A portion that fills one pause leaves the GPU idle while the filler learns that it has ended; much more than two, and
+// the holder waits for whole time slices of the GPU's.
 inline constexpr std::int64_t kGapsInAPortion = 2;
 inline constexpr std::int64_t kGapOfNone = 1'000'000;       // what a holder that has no work there leaves to others
 inline constexpr std::int64_t kWindowNs = 100'000'000;      // within which everybody has had a turn, if kernels allow
@@ -35,12 +35,13 @@ inline constexpr std::int64_t kSleepNs = 10'000'000;        // longer without wo
 inline constexpr std::int64_t kWakeCreditNs = 5'000'000;    // what a share that wakes up is ahead of the others at most
 inline constexpr std::int64_t kGapCreditNs = 20'000'000;    // and one that has gaps
 inline constexpr std::int64_t kRestCreditNs = 100'000'000;  // and one that rested at its ceiling, which bounds it
-// How old what ranks have in flight is at the end of a turn, added up, where they wait for each other; and four kernels more.
+// How old what ranks have in flight is at the end of a turn, added up, where they wait for each other; and four kernels
+// more.
 inline constexpr std::int64_t kRankWaitsNs = 4'000'000;
 inline constexpr std::int64_t kUnseenRankNs = 2'000'000;    // where ranks were not seen to wait for each other
 inline constexpr std::int64_t kTurnSettlesNs = 10'000'000;  // by then it is known who had the GPU in a turn
-// How far back it can be known who had the GPU. Who looks later than that after it was time has not minded the gates: what
-// happened meanwhile was nobody's turn, and is charged to nobody.
+// How far back it can be known who had the GPU. Who looks later than that after it was time has not minded the gates:
+// what happened meanwhile was nobody's turn, and is charged to nobody.
 inline constexpr std::int64_t kKnownNs = 80'000'000;
 inline constexpr std::int64_t kProtectedNs = 100'000'000;   // after a launch of the latency class
 inline constexpr std::int64_t kProtectedBatchNs = 200'000;  // what others may have in flight then, or one kernel
@@ -50,11 +51,11 @@ inline constexpr std::int64_t kIdleLookNs =
 // A ceiling may open earlier than was said: time that was another share's comes back.
 inline constexpr std::int64_t kRestLookNs = 5'000'000;
 inline constexpr std::int64_t kLookNs = 50'000;  // for the end of a kernel that somebody waits for
-// What a share says of itself is over at a time may be put off at that time, again and again. A GPU's shares are looked at for what
-// they say once in such a time, and as often at once as they were not in the credit.
+// What a share says of itself is over at a time may be put off at that time, again and again. A GPU's shares are looked
+// at for what they say once in such a time, and as often at once as they were not in the credit.
 inline constexpr std::int64_t kToldLookNs = 250'000, kToldCreditNs = 10'000'000;
-// A turn ends when its last kernels have: beside another context's work they would cost two switches of the GPU's more. A share
-// that waits anyway waits so long for them, any other one no longer than for one of the GPU's own slices.
+// A turn ends when its last kernels have: beside another context's work they would cost two switches of the GPU's more.
+// A share that waits anyway waits so long for them, any other one no longer than for one of the GPU's own slices.
 inline constexpr std::int64_t kTailNs = 50'000'000;
 inline constexpr std::int64_t kTailLeadNs = 250'000;   // the successor's wake-up fits into what is left then
 inline constexpr std::int64_t kDrainLookNs = 500'000;  // the last kernel may end earlier than it was estimated to
@@ -80,15 +81,18 @@ class Arbiter {
 
   void set_policy(std::uint32_t gpu, Policy policy);
 
-  // The share's gates are taken to be `tell`. GPUs beyond the constructor's and weights of 0 are the caller's to refuse.
+  // The share's gates are taken to be `tell`. GPUs beyond the constructor's and weights of 0 are the caller's to
+  // refuse.
   ShareId add_share(const ShareTerms& terms);
-  // After add_share, where an earlier arbiter left the share as it is: that time is not charged again, and its gate stands so.
+  // After add_share, where an earlier arbiter left the share as it is: that time is not charged again, and its gate
+  // stands so.
   void adopt(ShareId share, std::uint32_t gpu, const Use& use, Gate gate);
   // Weights, guarantees and classes of GPUs that it has; others are ignored. Gangs do not change.
   void change_share(ShareId share, std::span<const Terms> terms);
   void remove_share(ShareId share);
 
-  // Nobody has asked for longer than was agreed with whoever asks now and then though nothing is due: as if that had been late.
+  // Nobody has asked for longer than was agreed with whoever asks now and then though nothing is due: as if that had
+  // been late.
   void note_absence() { due_ns_ = 0; }
 
   void observe(ShareId share, std::uint32_t gpu, const Use& reported, std::int64_t now_ns);
@@ -98,12 +102,12 @@ class Arbiter {
   std::optional<Turn> next_turn(std::int64_t now_ns);
   void settle(const Turn& turn, std::int64_t idle_ns);
 
-  // To be kept where a new arbiter finds it, so that it starts fair: what the share's gang has been charged on that GPU by weight.
-  // 0 for a GPU that it does not have.
+  // To be kept where a new arbiter finds it, so that it starts fair: what the share's gang has been charged on that GPU
+  // by weight. 0 for a GPU that it does not have.
   std::int64_t virtual_time_ns(ShareId share, std::uint32_t gpu) const;
 
-  // For how long in all the share has wanted that GPU, in ns since add_share: it had work there or a launch waited, its own
-  // ceiling's waits included. What it was owed of its promise in a stretch is guarantee_ppm of how far this moved.
+  // For how long in all the share has wanted that GPU, in ns since add_share: it had work there or a launch waited, its
+  // own ceiling's waits included. What it was owed of its promise in a stretch is guarantee_ppm of how far this moved.
   // 0 for a GPU that it does not have. Never goes back.
   std::int64_t wanted_ns(ShareId share, std::uint32_t gpu) const;
 
@@ -113,7 +117,8 @@ class Arbiter {
     Gang* holder = nullptr;
     std::uint32_t wanted_by = 0;  // gangs
     std::uint32_t sought_by = 0;  // gangs that want it or would, but for their own ceiling
-    // Its clocks, one for each class that counts: virtual time of whoever of that class is furthest behind; none goes back.
+    // Its clocks, one for each class that counts: virtual time of whoever of that class is furthest behind; none goes
+    // back.
     std::array<std::int64_t, kRanks> least_ns{};
     std::int64_t protected_until_ns = 0;
     std::int64_t told_look_ns = kNever;  // when to look for what its shares say

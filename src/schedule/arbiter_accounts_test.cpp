@@ -236,8 +236,8 @@ TEST(ArbiterAccounts, what_was_held_under_an_earlier_arbiter_is_not_charged_agai
   EXPECT_EQ(gpus.arbiter.virtual_time_ns(share, 0), 0);
 }
 
-// What it had while nobody wanted the GPU, or by its weight, was nobody else's: it had been kept from its promise for as long as it
-// had had more, hours after a night alone.
+// What it had while nobody wanted the GPU, or by its weight, was nobody else's: it had been kept from its promise for
+// as long as it had had more, hours after a night alone.
 TEST(ArbiterAccounts, who_had_more_than_was_promised_while_nobody_wanted_it_has_its_promise_at_once) {
   Gpus gpus;
   const ShareId promised = gpus.add({Terms{.weight = 10, .guarantee_ppm = 400'000}}),

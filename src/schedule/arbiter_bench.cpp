@@ -9,8 +9,8 @@
 namespace headgate::schedule {
 namespace {
 
-// All of them registered, `state.range(0)` of them at work; what one wake-up costs: every share looked at, turns settled, a
-// decision. The percentile is of all iterations.
+// All of them registered, `state.range(0)` of them at work; what one wake-up costs: every share looked at, turns
+// settled, a decision. The percentile is of all iterations.
 void a_decision_among_64_shares(benchmark::State& state) {
   Arbiter arbiter(1);
   std::vector<ShareId> shares;

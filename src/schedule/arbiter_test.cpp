@@ -152,8 +152,8 @@ TEST(Arbiter, a_time_in_which_nobody_decided_is_charged_to_nobody) {
   EXPECT_NEAR(static_cast<double>(had[light]), 80e6, 10e6);
   EXPECT_NEAR(static_cast<double>(had[heavy]), 920e6, 10e6);
 }
-// The turn in which it happened is not taken to have been used either: the clock would go on by all of it, and whoever comes next
-// would stand so far behind the holder.
+// The turn in which it happened is not taken to have been used either: the clock would go on by all of it, and whoever
+// comes next would stand so far behind the holder.
 TEST(Arbiter, who_comes_after_a_time_in_which_nobody_decided_does_not_wait_for_as_long) {
   Gpus gpus;
   const ShareId holder = gpus.add({Terms{}}), other = gpus.add({Terms{}});
@@ -198,7 +198,8 @@ struct EndOfTurn {
     do play(gpus, {{a, {0}}, {b, {0}}}, at_ns, 1);
     while (at_ns < 200 * kMs || gpus.gate(a) != Gate::open);
   }
-  // Half a millisecond at a time until the turn of `a` is over and its gate shut; it has so much in flight all the time.
+  // Half a millisecond at a time until the turn of `a` is over and its gate shut; it has so much in flight all the
+  // time.
   void keep_in_flight(std::int64_t in_flight_ns) {
     for (int i = 0; i < 100 && gpus.gate(a) == Gate::open; ++i) {
       gpus.run(a, in_flight_ns), gpus.uses[{a, 0}].held_ns += kMs / 2;
@@ -370,7 +371,8 @@ TEST(Arbiter, a_gang_on_two_gpus_has_both_or_none) {
     EXPECT_EQ(gpus.gate(wide, 0) == Gate::open, gpus.gate(wide, 1) == Gate::open) << at;
   }
 }
-// Its programs may have nothing in common: what it has on one GPU is no reason to keep it from another, or others from that.
+// Its programs may have nothing in common: what it has on one GPU is no reason to keep it from another, or others from
+// that.
 TEST(Arbiter, a_share_on_two_gpus_has_each_for_itself) {
   Gpus gpus(2);
   const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), narrow = gpus.add({Terms{.gpu = 1}});
@@ -393,8 +395,8 @@ TEST(Arbiter, a_share_on_two_gpus_has_each_for_itself) {
   EXPECT_NEAR(held[1], 500, 25);
   EXPECT_NEAR(narrow_held, 500, 25);
 }
-// Not lent, the GPU would stand still for the rest of the narrow share's turn on the other; lent for a whole turn, the gang would wait
-// for that one next, and so on.
+// Not lent, the GPU would stand still for the rest of the narrow share's turn on the other; lent for a whole turn, the
+// gang would wait for that one next, and so on.
 TEST(Arbiter, while_a_wide_gang_waits_for_its_last_gpu_the_free_ones_are_lent_until_then) {
   Gpus gpus(2);
   const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang");

@@ -1,9 +1,9 @@
 // Long kernels begin no earlier than they would in a fluid: the eligibility of WF2Q (Bennett and Zhang, INFOCOM 1996).
 //
-// A kernel that is longer than a turn cannot be taken back: beside others' turns it has its slices of the GPU until it ends. So
-// a share may begin one only when it has had no more than the rule gives it: its promise, and by weight what promises leave
-// (generalised processor sharing with reservations and limits; tests/exactness/fluid.hpp states the same). Then each share is ahead of
-// that by one kernel of each of its processes at most, however long its kernels are.
+// A kernel that is longer than a turn cannot be taken back: beside others' turns it has its slices of the GPU until it
+// ends. So a share may begin one only when it has had no more than the rule gives it: its promise, and by weight what
+// promises leave (generalised processor sharing with reservations and limits; tests/exactness/fluid.hpp states the
+// same). Then each share is ahead of that by one kernel of each of its processes at most, however long its kernels are.
 #include <algorithm>
 
 #include "schedule/arbiter.hpp"
@@ -22,8 +22,8 @@ void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
         claims_.push_back({.stake = &stake, .part = 0, .full = false});
       }
     if (!has_long || claims_.size() < 2 || gpus_[g].policy != Policy::fair) {
-      // What a share has while no other wants the GPU costs nothing, and what it had before is forgotten as time passes: another one may
-      // be seen between two of its kernels.
+      // What a share has while no other wants the GPU costs nothing, and what it had before is forgotten as time
+      // passes: another one may be seen between two of its kernels.
       for (const Claim& claim : claims_)
         claim.stake->ahead_ns = std::max<std::int64_t>(0, claim.stake->ahead_ns - passed_ns);
       continue;
@@ -43,7 +43,8 @@ void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
         place.early = is_early(*gang, *gang->stake(place.terms.gpu), place, now_ns);
 }
 
-// Each has its promise; what is left is poured out by weight, up to the ceilings. Promises of more than the GPU shrink alike.
+// Each has its promise; what is left is poured out by weight, up to the ceilings. Promises of more than the GPU shrink
+// alike.
 void Arbiter::fill(std::span<Claim> claims) {
   double promised = 0, left = 1;
   const auto ceiling = [](const Claim& claim) { return static_cast<double>(claim.stake->ceiling_ppm) / 1e6; };
@@ -73,8 +74,8 @@ void Arbiter::fill(std::span<Claim> claims) {
   }
 }
 
-// Whether its next kernel has to wait for that. What is in flight will have been had by then. Work that outlasts what was expected of it
-// may wait for the launch that would be kept back.
+// Whether its next kernel has to wait for that. What is in flight will have been had by then. Work that outlasts what
+// was expected of it may wait for the launch that would be kept back.
 bool Arbiter::is_early(const Gang& gang, const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const {
   if (place.use.kernel_ns < kLongKernelNs || gang.is_together(now_ns)) return false;
   if (place.overdue() && now_ns - place.overdue_since_ns > kMaxPatienceNs + place.expected_ns) return false;

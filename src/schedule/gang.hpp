@@ -1,12 +1,14 @@
 // What a gang has been charged on each GPU, and what of it is only assumed yet.
 //
-// Charged: the GPU time that its shares held, and the time in its turns that nobody used while somebody else was kept out.
-// Both are known some milliseconds late. Until then a turn is taken to have been used to the full (`assumed_ns`), so that
-// nobody gets two turns because the first is not on the books yet, and a kernel that does not end is charged as it runs.
+// Charged: the GPU time that its shares held, and the time in its turns that nobody used while somebody else was kept
+// out. Both are known some milliseconds late. Until then a turn is taken to have been used to the full (`assumed_ns`),
+// so that nobody gets two turns because the first is not on the books yet, and a kernel that does not end is charged as
+// it runs.
 //
-// Reservation and weight are the tags of mClock (Gulati, Merchant, Varman: OSDI 2010), as buckets: a turn that begins while the
-// budget of the promise is above 0 is paid from the budget, any other one by virtual time. So the weight divides what the
-// promises leave, and neither is charged for the other. The limit, mClock's third tag, is the limiters' own pacer.
+// Reservation and weight are the tags of mClock (Gulati, Merchant, Varman: OSDI 2010), as buckets: a turn that begins
+// while the budget of the promise is above 0 is paid from the budget, any other one by virtual time. So the weight
+// divides what the promises leave, and neither is charged for the other. The limit, mClock's third tag, is the
+// limiters' own pacer.
 #pragma once
 
 #include <algorithm>
@@ -62,8 +64,8 @@ struct ShareOnGpu {
   std::int64_t wanted_ns = 0;    // see Arbiter::wanted_ns
   Gate gate = Gate::open_notify;
   std::int64_t batch_ns = 0;
-  // How long its work is interrupted by its host; 0 where that is less than 2 % of the time, or where each pause is long
-  // enough to end a turn.
+  // How long its work is interrupted by its host; 0 where that is less than 2 % of the time, or where each pause is
+  // long enough to end a turn.
   std::int64_t gap_ns = 0;
   std::int64_t paused_ns = 0;              // when it was last seen to pause, by itself or for its ceiling
   std::int64_t throttled_ns = -kSteadyNs;  // when its ceiling was last seen to hold it
@@ -180,7 +182,8 @@ struct Gang {
     return stakes.size() > 1 && (!name.empty() || now_ns < together_until_ns);
   }
   std::uint32_t wanted() const;  // GPUs, as bits
-  // A turn on one of its GPUs ends, and its ranks seem to wait for each other. Where most turns end so, its GPUs are held together.
+  // A turn on one of its GPUs ends, and its ranks seem to wait for each other. Where most turns end so, its GPUs are
+  // held together.
   void see_turn_end(bool seems_to_wait, std::int64_t now_ns);
 };
 

@@ -49,8 +49,8 @@ Arbiter::GateDecision Arbiter::standing_of(const Share& share, const ShareOnGpu&
   return closed(place, now_ns);
 }
 
-// Whoever was seen to want is looked at again before the turn of who has the GPU ends. Anybody else has to say so: it may have
-// begun since it was looked at.
+// Whoever was seen to want is looked at again before the turn of who has the GPU ends. Anybody else has to say so: it
+// may have begun since it was looked at.
 Arbiter::GateDecision Arbiter::closed(const ShareOnGpu& place, std::int64_t now_ns) {
   return {place.engaged(now_ns) ? Gate::queued : Gate::shut, 0};
 }
@@ -118,9 +118,9 @@ std::int64_t Arbiter::ahead_ns(const Gang& gang) const {
   return most_ns;
 }
 
-// Its work on another GPU goes on for longer than it should, and may be waiting for the launch that stands at this gate. Beside
-// another's turn it has half of the GPU's slices: it is late only after twice its time. Where its GPUs were not seen to wait for each
-// other, it may just be longer than estimated.
+// Its work on another GPU goes on for longer than it should, and may be waiting for the launch that stands at this
+// gate. Beside another's turn it has half of the GPU's slices: it is late only after twice its time. Where its GPUs
+// were not seen to wait for each other, it may just be longer than estimated.
 bool Arbiter::is_awaited(const Gang& gang, const ShareOnGpu& mine, std::int64_t now_ns) const {
   if (gang.stakes.size() < 2 || !mine.use.wanting || mine.use.in_flight_ns > 0) return false;
   const bool together = gang.is_together(now_ns);

@@ -9,14 +9,15 @@ namespace headgate::schedule {
 
 inline constexpr std::uint32_t kMaxGpus = 16;
 
-// Per GPU. fair: weights and guarantees. priority: a higher class goes first, always. off: every gate is open, as under MPS,
-// where kernels of several shares run at once and exclusive leases would only cost.
+// Per GPU. fair: weights and guarantees. priority: a higher class goes first, always. off: every gate is open, as under
+// MPS, where kernels of several shares run at once and exclusive leases would only cost.
 enum class Policy : std::uint32_t { fair, priority, off };
 
 // As in the policy page. latency: never kept waiting by the arbiter, whatever the policy.
 enum class Class : std::uint32_t { best_effort = 0, normal = 1, latency = 2 };
 
-// What a share may do on one GPU. Its ceiling is not here: the limiter's own pacer keeps it, with or without an arbiter.
+// What a share may do on one GPU. Its ceiling is not here: the limiter's own pacer keeps it, with or without an
+// arbiter.
 struct Terms {
   std::uint32_t gpu = 0;            // 0..kMaxGpus-1
   std::uint32_t weight = 100;       // 1..1000
@@ -27,8 +28,8 @@ struct Terms {
 
 struct ShareTerms {
   std::vector<Terms> gpus;  // one for each GPU; at least one
-  // Shares of one gang count as one, and their gates open together on all GPUs. Empty: the share is alone in its own, and its
-  // gates on several GPUs open together only while its ranks are seen to wait for each other.
+  // Shares of one gang count as one, and their gates open together on all GPUs. Empty: the share is alone in its own,
+  // and its gates on several GPUs open together only while its ranks are seen to wait for each other.
   std::string gang{};
   // What the policy page says of an earlier arbiter's time on each of `gpus`; missing: 0. See Arbiter::virtual_time_ns.
   std::vector<std::int64_t> virtual_times_ns{};
@@ -72,8 +73,8 @@ struct Change {
   friend bool operator==(const Change&, const Change&) = default;
 };
 
-// A stretch in which the gang of `share` kept others off the GPU. How much of it nobody used is charged to that gang; what
-// was used is charged to whoever used it.
+// A stretch in which the gang of `share` kept others off the GPU. How much of it nobody used is charged to that gang;
+// what was used is charged to whoever used it.
 struct Turn {
   ShareId share = kNoShare;
   std::uint32_t gpu = 0;

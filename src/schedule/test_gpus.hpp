@@ -49,8 +49,8 @@ struct Gpus {
 };
 
 // What is in flight at the end of a step ends soon, so no turn waits for it.
-// Steps of 1 ms in which everybody on `places` works where its gate stands open, and waits elsewhere. A share of two GPUs works on
-// both or on none. Returns how many steps each share worked.
+// Steps of 1 ms in which everybody on `places` works where its gate stands open, and waits elsewhere. A share of two
+// GPUs works on both or on none. Returns how many steps each share worked.
 inline std::map<ShareId, int> play(Gpus& gpus,
                                    const std::vector<std::pair<ShareId, std::vector<std::uint32_t>>>& shares,
                                    std::int64_t& at_ns, int steps) {

@@ -1,7 +1,8 @@
 // The simulated GPUs' law of motion, pure: no clock, no I/O, no lock. Time is an argument, in ns of node time.
 //
-// advance(a) then advance(b) gives the same as advance(b), as long as the same commands were pushed. A command starts no
-// earlier than its submit time plus the profile's submit_ns, and never before the engine's present when it is first seen.
+// advance(a) then advance(b) gives the same as advance(b), as long as the same commands were pushed. A command starts
+// no earlier than its submit time plus the profile's submit_ns, and never before the engine's present when it is first
+// seen.
 //
 // Virtual time: `auto state = make_state(profile); Engine engine(*state);` then open_process, create_context,
 // create_stream, push, advance. No function allocates. Not thread-safe; push, record and the reading of events may run
@@ -21,7 +22,8 @@ struct StateDeleter {
 };
 using StatePointer = std::unique_ptr<State, StateDeleter>;
 
-// An empty node of this profile, in private sparse memory (about 300 MB of addresses, few pages). Null when there is no memory.
+// An empty node of this profile, in private sparse memory (about 300 MB of addresses, few pages). Null when there is no
+// memory.
 [[nodiscard]] StatePointer make_state(const Profile& profile, std::uint64_t now_ns = 0);
 // The same in memory that the caller has zeroed.
 void initialise(State& state, const Profile& profile, std::uint64_t now_ns);
@@ -81,7 +83,8 @@ class Engine {
 
   [[nodiscard]] std::uint64_t completed(std::uint32_t stream) const { return state_->streams[stream].head; }
   // A time before which command `number` (from 1) of the stream cannot be complete, given the queues: the finish itself
-  // when nothing else wants the device. kNever: it waits for something that no queue promises (a flag, a host function).
+  // when nothing else wants the device. kNever: it waits for something that no queue promises (a flag, a host
+  // function).
   [[nodiscard]] std::uint64_t earliest_finish_ns(std::uint32_t stream, std::uint64_t number) const;
 
   // A host function at the head of its stream has been reached / has returned.
@@ -89,16 +92,16 @@ class Engine {
   void host_done(std::uint32_t stream);
 
   // False, and nothing changed, when the device has not so much left.
-  // footprint: what the device has less by it, where that is not the bytes themselves: a slab of 2 MiB for the first small
-  // allocation in it, nothing for the next.
+  // footprint: what the device has less by it, where that is not the bytes themselves: a slab of 2 MiB for the first
+  // small allocation in it, nothing for the next.
   [[nodiscard]] bool reserve(std::uint32_t account, std::uint64_t bytes, std::uint64_t footprint);
   [[nodiscard]] bool reserve(std::uint32_t account, std::uint64_t bytes) { return reserve(account, bytes, bytes); }
   void release(std::uint32_t account, std::uint64_t bytes, std::uint64_t footprint);
   void release(std::uint32_t account, std::uint64_t bytes) { release(account, bytes, bytes); }
   [[nodiscard]] bool reserve_context_bytes(std::uint32_t account, std::uint64_t bytes);
   void release_context_bytes(std::uint32_t account, std::uint64_t bytes);
-  // shared.cpp: memory that may outlive its maker. The account pays for it until it lets go or dies; the device as long as it lives.
-  // From bytes that the account holds already; kNone where all places are taken.
+  // shared.cpp: memory that may outlive its maker. The account pays for it until it lets go or dies; the device as long
+  // as it lives. From bytes that the account holds already; kNone where all places are taken.
   [[nodiscard]] std::uint32_t share(std::uint32_t account, std::uint64_t bytes);
   void name_shared(std::uint32_t shared, std::uint64_t inode);
   void unshare(std::uint32_t shared);  // the account has plain bytes again
@@ -107,14 +110,16 @@ class Engine {
   [[nodiscard]] std::uint64_t capacity_bytes() const;  // of one device: memory minus reserved
   [[nodiscard]] std::uint64_t free_bytes(std::uint32_t device) const;
 
-  // checkpoint.cpp. False, and nothing changed, where the process shares memory with others; where the devices lack room.
+  // checkpoint.cpp. False, and nothing changed, where the process shares memory with others; where the devices lack
+  // room.
   [[nodiscard]] bool checkpoint_process(std::uint32_t process);
   [[nodiscard]] bool restore_process(std::uint32_t process);
   void set_checkpoint(std::uint32_t process, CheckpointState state);
   // Nothing is queued or runs.
   [[nodiscard]] bool process_idle(std::uint32_t process) const;
-  // fault.cpp: the context is over. What runs stops, what is queued is dropped as it is reached; its records count as executed, so
-  // that others who wait for them go on. Host functions are still reached: who runs them looks at the context. Once only.
+  // fault.cpp: the context is over. What runs stops, what is queued is dropped as it is reached; its records count as
+  // executed, so that others who wait for them go on. Host functions are still reached: who runs them looks at the
+  // context. Once only.
   void fail_context(std::uint32_t context, std::uint32_t error);
   // The dead go, totals and histories start again at 0, node-wide flags too; the living keep what they hold.
   void reset_accounts();
@@ -201,13 +206,14 @@ class Engine {
 //
 // Launches that a stream's queue holds: the profile's launch_queue_depth, at most kMaxQueued.
 [[nodiscard]] std::uint32_t queue_depth(const Profile& profile);
-// Appends; returns the command's number in the stream, from 1, or 0 when the queue holds queue_depth, or the ring no more. What
-// joins the next that does not takes no place in the queue.
+// Appends; returns the command's number in the stream, from 1, or 0 when the queue holds queue_depth, or the ring no
+// more. What joins the next that does not takes no place in the queue.
 [[nodiscard]] std::uint64_t push(State& state, std::uint32_t stream, const Command& command, bool joins = false);
 // The number of the command after whose completion push() may find room.
 [[nodiscard]] std::uint64_t room_after(const State& state, std::uint32_t stream);
 [[nodiscard]] std::uint64_t pushed(const State& state, std::uint32_t stream);
-// The command that records (awaits) an event; event_record also counts the request. Push it, in the same critical section.
+// The command that records (awaits) an event; event_record also counts the request. Push it, in the same critical
+// section.
 [[nodiscard]] Command event_record(State& state, std::uint32_t event, std::uint32_t stream, std::uint64_t submit_ns);
 [[nodiscard]] Command event_wait(const State& state, std::uint32_t event, std::uint64_t submit_ns);
 // True only for what has been executed by the engine's present.

@@ -4,14 +4,15 @@
 //   RULE   = FUNCTION ":" ACTION { ":" ACTION } | "device" INDEX ":lost" | "device" INDEX ":xid=" CODE
 //   FUNCTION = a name of the driver or of NVML, a prefix and "*", or "*" for all
 //   ACTION = fail=CODE      answer CODE (1..999) instead of doing the work
-//          | sticky=CODE    the same, and the calling thread's context is over: it answers CODE (214, 700, 702, 710, 714..719) ever after
-//          | delay_us=N     sleep before the work (0..60000000); 0: the call is only counted, see fault_hits()
-//          | slow_us=N      spend so much CPU time before the work, as a slow driver does (0..10000)
+//          | sticky=CODE    the same, and the calling thread's context is over: it answers CODE (214, 700, 702, 710,
+//          714..719) ever after | delay_us=N     sleep before the work (0..60000000); 0: the call is only counted, see
+//          fault_hits() | slow_us=N      spend so much CPU time before the work, as a slow driver does (0..10000)
 //          | after=N        leave the first N calls of this process alone
 //          | count=N        act on N calls of this process, then no more
 //          | device=N       of an NVML function that is called for one GPU: only where that is GPU N
 //
-// An XID (1..999) is an event of NVML, told once for each writing of the rules to whoever was registered for it by then.
+// An XID (1..999) is an event of NVML, told once for each writing of the rules to whoever was registered for it by
+// then.
 #pragma once
 
 #include <array>

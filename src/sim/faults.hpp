@@ -1,7 +1,8 @@
 // Faults on demand, at any function of the simulated driver and NVML: the grammar is in fault_rules.hpp.
 //
-// They come from the environment (HEADGATE_SIM_FAULT, read when the node is opened) and from the page NODE/faults, which can be
-// rewritten while processes run; the page's rules replace the environment's for as long as it holds any. Thread-safe throughout.
+// They come from the environment (HEADGATE_SIM_FAULT, read when the node is opened) and from the page NODE/faults,
+// which can be rewritten while processes run; the page's rules replace the environment's for as long as it holds any.
+// Thread-safe throughout.
 #pragma once
 
 #include <atomic>
@@ -33,8 +34,9 @@ inline bool quiet() {
 }
 }  // namespace faults_detail
 
-// Call it first in each function of the driver and NVML, with its exact exported name. It sleeps or spends time as the rules say, and
-// returns the status to answer with at once, or 0 to go on. With no rules it costs loads of three words that nobody writes.
+// Call it first in each function of the driver and NVML, with its exact exported name. It sleeps or spends time as the
+// rules say, and returns the status to answer with at once, or 0 to go on. With no rules it costs loads of three words
+// that nobody writes.
 inline std::uint32_t fault(const char* function) {
   if (faults_detail::quiet()) [[likely]]
     return 0;
@@ -55,22 +57,26 @@ inline bool device_lost(std::uint32_t index) {
   return faults_detail::lost(index);
 }
 
-// The XID that the rules in force put on device `index`, and the number of their writing: each new epoch with a code is one event.
+// The XID that the rules in force put on device `index`, and the number of their writing: each new epoch with a code is
+// one event.
 struct InjectedXid {
   std::uint32_t epoch = 0;
   std::uint32_t code = 0;  // 0: none
 };
 [[nodiscard]] InjectedXid injected_xid(std::uint32_t device);
 
-// Reads the environment and maps NODE/faults, making it where the directory allows. Call it when the node is opened; again is harmless.
-// Errors (usage): HEADGATE_SIM_FAULT holds what parse_faults refuses. A page that cannot be had is no error: then the environment counts alone.
+// Reads the environment and maps NODE/faults, making it where the directory allows. Call it when the node is opened;
+// again is harmless. Errors (usage): HEADGATE_SIM_FAULT holds what parse_faults refuses. A page that cannot be had is
+// no error: then the environment counts alone.
 [[nodiscard]] Result<bool> open_faults(const std::string& node_directory);
 
-// For tests and tools: checks `rules`, then writes them into NODE/faults; running processes act on them at their next call. "" clears.
+// For tests and tools: checks `rules`, then writes them into NODE/faults; running processes act on them at their next
+// call. "" clears.
 [[nodiscard]] Result<bool> write_faults(const std::string& node_directory, std::string_view rules);
 
 // How often each rule was acted on by any process of the node since write_faults() last ran, in the order in which they
-// were written (the environment's, where the page holds none); lost devices come last, all together. Of the first 63 rules.
+// were written (the environment's, where the page holds none); lost devices come last, all together. Of the first 63
+// rules.
 [[nodiscard]] Result<std::vector<std::uint64_t>> fault_hits(const std::string& node_directory);
 
 }  // namespace headgate::sim

@@ -1,4 +1,5 @@
-// How a kernel can end its context: the errors that cuda.h documents as leaving a context unusable, and what NVML tells of each.
+// How a kernel can end its context: the errors that cuda.h documents as leaving a context unusable, and what NVML tells
+// of each.
 #pragma once
 
 #include <algorithm>

@@ -1,5 +1,6 @@
-// MIG: what a card can be cut into, and what one slice of it is. A card has 7 compute and 8 memory slices; the kinds and their names
-// are NVIDIA's ("MIG User Guide", supported profiles), with the memory of the card at hand: 1g.18gb on an H200.
+// MIG: what a card can be cut into, and what one slice of it is. A card has 7 compute and 8 memory slices; the kinds
+// and their names are NVIDIA's ("MIG User Guide", supported profiles), with the memory of the card at hand: 1g.18gb on
+// an H200.
 #pragma once
 
 #include <array>

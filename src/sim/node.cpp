@@ -54,8 +54,8 @@ Node::~Node() {
 
 const Profile& Node::profile() const { return state_->profile; }
 
-// A driver's lock is the kernel's: SIGSTOP reaches a process when its call has ended. Ours is the process's own, and everybody
-// would stand still with it: whoever waits lets a stopped owner go on until it has given the lock up.
+// A driver's lock is the kernel's: SIGSTOP reaches a process when its call has ended. Ours is the process's own, and
+// everybody would stand still with it: whoever waits lets a stopped owner go on until it has given the lock up.
 int Node::let_stopped_owner_finish() const {
   const int process = stopped_process_of(file_->mutex.__data.__owner);
   const auto is_client = [&](const Process& known) {

@@ -3,7 +3,8 @@
 //   DIR/node        the state (sparse), created by whoever comes first; h200 unless a profile was compiled into it
 //   DIR/clients/N   process N holds a POSIX record lock on it while it lives: its death shows without /proc and in any
 //                   pid namespace, and a forked child does not inherit it
-//   DIR/memory/N-G  the bytes of shared memory N: whoever holds it has a lock on its open file, which goes where descriptors
+//   DIR/memory/N-G  the bytes of shared memory N: whoever holds it has a lock on its open file, which goes where
+//   descriptors
 //                   go: into messages, forked children, mappings
 //
 // Nobody serves the node: whoever looks advances it to now. A kill -9 anywhere leaves a sound node.
@@ -27,20 +28,21 @@ struct NodeFile;
 // HEADGATE_SIM_DIR, else the node that is mounted into this container, or an error that says to set it.
 [[nodiscard]] Result<std::string> node_directory();
 
-// Makes the directory (parents not) and the node of this profile; where its node_seed is 0, with a seed of the directory's own.
-// Error `failed` where a node of another profile is.
+// Makes the directory (parents not) and the node of this profile; where its node_seed is 0, with a seed of the
+// directory's own. Error `failed` where a node of another profile is.
 [[nodiscard]] Result<void> create_node(const std::string& directory, const Profile& profile);
 // Empties the node whatever is in it; refused (no_capacity) while a process uses it.
 [[nodiscard]] Result<void> recreate_node(const std::string& directory, const Profile& profile);
 
-// Lets every user of the machine use the node that is there, as /dev/nvidia* may be opened by everybody: its files can be written by
-// all, whatever the umask of those who make more of them. The directory itself stays its owner's: nothing in it can be put
-// elsewhere. Whoever uses a node can write all of its state: there is no wall between its users.
+// Lets every user of the machine use the node that is there, as /dev/nvidia* may be opened by everybody: its files can
+// be written by all, whatever the umask of those who make more of them. The directory itself stays its owner's: nothing
+// in it can be put elsewhere. Whoever uses a node can write all of its state: there is no wall between its users.
 [[nodiscard]] Result<void> open_to_all(const std::string& directory);
 
 class Node {
  public:
-  // Opens what is there; creates an h200 (HEADGATE_SIM_PROFILE names another built-in one) in an existing or new directory.
+  // Opens what is there; creates an h200 (HEADGATE_SIM_PROFILE names another built-in one) in an existing or new
+  // directory.
   [[nodiscard]] static Result<std::unique_ptr<Node>> open(const std::string& directory);
   // Opens only what is there: unreachable otherwise.
   [[nodiscard]] static Result<std::unique_ptr<Node>> open_existing(const std::string& directory);
@@ -93,8 +95,8 @@ class Node {
   [[nodiscard]] bool back_stream(std::uint32_t stream);
   [[nodiscard]] bool back_account(std::uint32_t account);
 
-  // Memory that other processes may hold (node_shared.cpp). All under the lock, with its engine. The account holds the bytes
-  // already; `file_bytes` is what the file has. A closed descriptor: no room, or the directory is not writable.
+  // Memory that other processes may hold (node_shared.cpp). All under the lock, with its engine. The account holds the
+  // bytes already; `file_bytes` is what the file has. A closed descriptor: no room, or the directory is not writable.
   [[nodiscard]] UniqueFd create_shared(Engine& engine, std::uint32_t account, std::uint64_t bytes,
                                        std::uint64_t file_bytes, std::uint32_t* shared);
   // Another open file of it; the caller holds one already, or it is not free.
@@ -104,7 +106,8 @@ class Node {
   // Frees it where nobody holds it any more.
   void settle_shared(Engine& engine, std::uint32_t shared);
 
-  // Whether the node's file was removed, as was last seen: its processes find each other no more, so its GPUs count as lost.
+  // Whether the node's file was removed, as was last seen: its processes find each other no more, so its GPUs count as
+  // lost.
   [[nodiscard]] bool is_removed() const { return removed_.load(std::memory_order_relaxed); }
 
  private:

@@ -1,4 +1,5 @@
-// DIR/node: its head, the journal and the state, in this order. Version and size are in the head; another one is refused.
+// DIR/node: its head, the journal and the state, in this order. Version and size are in the head; another one is
+// refused.
 #pragma once
 
 #include <pthread.h>
@@ -37,7 +38,8 @@ struct NodeFile {
 // Whether something else has written over its first bytes. A lock or a journal of such a file is not to be touched.
 [[nodiscard]] bool is_damaged(const NodeFile& file);
 
-// A file just made in that directory: where everybody may make files, everybody may write this one, whatever the maker's umask.
+// A file just made in that directory: where everybody may make files, everybody may write this one, whatever the
+// maker's umask.
 void give_to_all_of(const std::string& directory, const UniqueFd& file);
 
 class FileJournal final : public Journal {
@@ -53,7 +55,8 @@ class FileJournal final : public Journal {
   std::byte* base_;
 };
 
-// For tests: kill -9 of the calling process at its n-th store into the journal (0: never). HEADGATE_SIM_KILL_STEP sets it.
+// For tests: kill -9 of the calling process at its n-th store into the journal (0: never). HEADGATE_SIM_KILL_STEP sets
+// it.
 void kill_at_step(std::uint64_t n);
 
 }  // namespace headgate::sim

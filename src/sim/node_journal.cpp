@@ -26,8 +26,8 @@ void kill_at_step(std::uint64_t n) {
   steps.store(0, std::memory_order_relaxed);
 }
 
-// A killed process's stores are all there up to the kill: only the compiler's order matters, hence release stores and the
-// signal fence. Saved bytes come first and the entry after them, so that undo walks from the newest back.
+// A killed process's stores are all there up to the kill: only the compiler's order matters, hence release stores and
+// the signal fence. Saved bytes come first and the entry after them, so that undo walks from the newest back.
 void FileJournal::save(const void* what, std::size_t bytes) {
   step();
   const std::uint64_t used = page_.used.load(std::memory_order_relaxed);

@@ -1,4 +1,5 @@
-// Finding, making and mapping a node directory. A flock on the directory lets one process at a time make or replace a node.
+// Finding, making and mapping a node directory. A flock on the directory lets one process at a time make or replace a
+// node.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/mman.h>
@@ -63,8 +64,8 @@ int mutex_kind() {
   return kind;
 }
 
-// A profile without a seed takes that of the node which it replaces in this directory, else a random one: no two directories
-// show the same GPUs, and one directory shows the same ones for ever.
+// A profile without a seed takes that of the node which it replaces in this directory, else a random one: no two
+// directories show the same GPUs, and one directory shows the same ones for ever.
 Result<Profile> seeded(const Profile& profile, int directory_fd) {
   Profile made = profile;
   if (made.node_seed != 0) return made;
@@ -90,7 +91,8 @@ Result<Profile> seeded(const Profile& profile, int directory_fd) {
   return made;
 }
 
-// Everything but queues and histories gets its disk space now: a full file system is an error here, never a SIGBUS later.
+// Everything but queues and histories gets its disk space now: a full file system is an error here, never a SIGBUS
+// later.
 Result<void> write_node(const std::string& directory, int directory_fd, const Profile& asked) {
   const Profile profile = TRY(seeded(asked, directory_fd));
   const std::string fresh = directory + "/node.new";

@@ -1,6 +1,6 @@
-// Shared memory is a file, DIR/memory/N-G. Each open file of it carries a shared flock, which the kernel drops with the last
-// descriptor or mapping of that open file, wherever it went: to another process by a message, to a forked child. So whoever gets
-// the file exclusively knows that nobody holds it.
+// Shared memory is a file, DIR/memory/N-G. Each open file of it carries a shared flock, which the kernel drops with the
+// last descriptor or mapping of that open file, wherever it went: to another process by a message, to a forked child.
+// So whoever gets the file exclusively knows that nobody holds it.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>

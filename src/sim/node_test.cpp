@@ -79,8 +79,8 @@ std::string unsound(const State& state) {
   return {};
 }
 
-// A client's whole life: every kind of step there is. It runs ahead of the clock by kLeadNs a round: a node that is more
-// than a second ahead counts as one of an earlier boot, and the next to come replaces it.
+// A client's whole life: every kind of step there is. It runs ahead of the clock by kLeadNs a round: a node that is
+// more than a second ahead counts as one of an earlier boot, and the next to come replaces it.
 constexpr std::uint64_t kLeadNs = 500'000;
 
 int live(const std::string& directory, std::uint64_t kill_step) {

@@ -7,8 +7,9 @@
 
 namespace headgate::sim {
 
-// The same open file under a number that no program counts on. One that closed its standard output gets the lowest free numbers for
-// whatever is opened next, and would write its output into our file. Before a record lock is taken: closing the first number drops it.
+// The same open file under a number that no program counts on. One that closed its standard output gets the lowest free
+// numbers for whatever is opened next, and would write its output into our file. Before a record lock is taken: closing
+// the first number drops it.
 [[nodiscard]] inline UniqueFd out_of_the_way(UniqueFd fd) {
   constexpr int kOutOfTheWay = 100, kAboveTheStandardStreams = 3;
   if (!fd) return fd;

@@ -20,7 +20,8 @@ struct OwnIdentity {
 // Inode of the pid namespace; 0 where unknown.
 [[nodiscard]] std::uint64_t own_pid_namespace();
 
-// The process to which that thread belongs, if it is stopped (SIGSTOP, not by a debugger); 0 where it is not, or unknown.
+// The process to which that thread belongs, if it is stopped (SIGSTOP, not by a debugger); 0 where it is not, or
+// unknown.
 [[nodiscard]] int stopped_process_of(int thread);
 
 }  // namespace headgate::sim

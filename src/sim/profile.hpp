@@ -1,5 +1,5 @@
-// What a simulated node is made of: one model of GPU, so many times. Plain bytes, so that it can lie in the node's page.
-// Nothing here reads text: src/config turns TOML into it.
+// What a simulated node is made of: one model of GPU, so many times. Plain bytes, so that it can lie in the node's
+// page. Nothing here reads text: src/config turns TOML into it.
 #pragma once
 
 #include <array>
@@ -100,7 +100,8 @@ static_assert(std::is_trivially_copyable_v<Profile> && std::is_standard_layout_v
 // nullptr when there is none of that name.
 [[nodiscard]] const Profile* find_profile(std::string_view name);
 
-// 16 bytes of GPU `index`'s UUID, from seed and name alone (version 4, RFC 4122 variant): the same node has the same UUIDs for ever.
+// 16 bytes of GPU `index`'s UUID, from seed and name alone (version 4, RFC 4122 variant): the same node has the same
+// UUIDs for ever.
 [[nodiscard]] std::array<std::uint8_t, 16> uuid_bytes(const Profile& profile, std::uint32_t index);
 // "GPU-8-4-4-4-12" in lower-case hexadecimal, NUL terminated.
 [[nodiscard]] std::array<char, 41> uuid_text(const Profile& profile, std::uint32_t index);

@@ -1,7 +1,8 @@
-// Reads PTX text far enough to launch its entries: names, parameters, sizes, and what the simulator is told to make of them.
+// Reads PTX text far enough to launch its entries: names, parameters, sizes, and what the simulator is told to make of
+// them.
 //
-// Grammar facts: PTX ISA 8.x (directives .version .target .entry .func .param .pragma .reqntid .maxntid .shared .local .global .const).
-// Instructions are skipped: the simulated GPU does not execute them.
+// Grammar facts: PTX ISA 8.x (directives .version .target .entry .func .param .pragma .reqntid .maxntid .shared .local
+// .global .const). Instructions are skipped: the simulated GPU does not execute them.
 #pragma once
 
 #include <array>
@@ -19,7 +20,8 @@ namespace headgate::sim::ptx {
 
 enum class ImageKind { ptx, elf, fatbin, fatbin_wrapper, empty, unknown };
 
-// What `image` points at, from its first bytes; reads no byte after the first that cannot match, so a C string of any length is safe.
+// What `image` points at, from its first bytes; reads no byte after the first that cannot match, so a C string of any
+// length is safe.
 [[nodiscard]] ImageKind image_kind(const void* image);
 // "a cubin (ELF)" and so on, for a message.
 [[nodiscard]] std::string_view words_for(ImageKind kind);
@@ -36,15 +38,16 @@ struct Parameter {
   friend bool operator==(const Parameter&, const Parameter&) = default;
 };
 
-// What the entry's headgate.sim pragmas ask for. A kernel with no duration takes waves of blocks over the profile's SMs.
+// What the entry's headgate.sim pragmas ask for. A kernel with no duration takes waves of blocks over the profile's
+// SMs.
 struct Behaviour {
   std::optional<std::uint64_t> duration_ns;  // "headgate.sim.us N", N in microseconds with at most three decimals
   std::optional<std::uint32_t> duration_parameter;  // "headgate.sim.us paramK": parameter K holds microseconds
   std::optional<std::uint32_t>
       wait_parameter;  // "headgate.sim.wait paramK": spins until the 32-bit word at address paramK is not 0
   std::optional<std::uint32_t> set_parameter;  // "headgate.sim.set paramK": when it ends, stores 1 in that word
-  // In a graph, the conditional handle that parameter H holds is set to what parameter V holds; counting down: to that less
-  // the times that this node has run in this launch, 0 at least.
+  // In a graph, the conditional handle that parameter H holds is set to what parameter V holds; counting down: to that
+  // less the times that this node has run in this launch, 0 at least.
   std::optional<std::uint32_t> handle_parameter, condition_parameter;  // "headgate.sim.conditional paramH paramV"
   std::uint64_t code_bytes = 0;  // "headgate.sim.code N": its code takes N KiB of device memory, N at most 2^20
   bool counts_down = false;      // "headgate.sim.countdown paramH paramV"
@@ -94,11 +97,12 @@ struct Module {
 // Errors (usage): "line N: reason". Never reads past the view, never recurses.
 [[nodiscard]] Result<Module> parse(std::string_view text);
 
-// The same for what cuModuleLoadData is given. An image that is not PTX is an error of code unsupported that names what it is.
+// The same for what cuModuleLoadData is given. An image that is not PTX is an error of code unsupported that names what
+// it is.
 [[nodiscard]] Result<Module> parse_image(const void* image);
 
-// Duration of one launch by the entry's pragmas, in ns; nothing when they do not say. `parameters` is the packed parameter block.
-// Negative and NaN values count as 0; more than kLongestKernelNs is cut to it.
+// Duration of one launch by the entry's pragmas, in ns; nothing when they do not say. `parameters` is the packed
+// parameter block. Negative and NaN values count as 0; more than kLongestKernelNs is cut to it.
 [[nodiscard]] std::optional<std::uint64_t> duration_ns(const Entry& entry, std::span<const std::byte> parameters);
 
 // The whole number that parameter `index` holds; nothing when the block is too short for it, or it holds none.

@@ -1,6 +1,6 @@
 // One snapshot of the node: plain values, made by one writer and read by many (API, metrics, views, audit, arbiter).
-// Units are in the names; a ratio is 0..1, of one GPU; times are nanoseconds, `_unix_ns` of CLOCK_REALTIME. An optional is
-// empty where the driver does not tell.
+// Units are in the names; a ratio is 0..1, of one GPU; times are nanoseconds, `_unix_ns` of CLOCK_REALTIME. An optional
+// is empty where the driver does not tell.
 #pragma once
 
 #include <cstdint>
@@ -126,7 +126,8 @@ struct ShareDevice {
   std::optional<double> compute_burst_ratio;  // the ceiling while no other share has work; empty: no other
   std::uint32_t weight = 0;
   std::string priority_class;  // best-effort, normal, latency
-  // Its work is measured: it has a ceiling, or its GPU an arbiter. Else what is held and waited says nothing, and held_ratio is empty.
+  // Its work is measured: it has a ceiling, or its GPU an arbiter. Else what is held and waited says nothing, and
+  // held_ratio is empty.
   bool metered = true;
   std::uint64_t held_ns = 0, estimated_ns = 0, copy_ns = 0, throttled_ns = 0;
   std::uint64_t neighbours_ns = 0;  // other shares' work that this one was first taken to have done; not in held_ns
@@ -138,14 +139,14 @@ struct ShareDevice {
   // throttled_ns, by what was waited for: resume, the share's turn, its ceiling, its own work sent before.
   std::uint64_t waited_pause_ns = 0, waited_turn_ns = 0, waited_ceiling_ns = 0, waited_work_ns = 0;
   std::optional<double> held_ratio, throttled_ratio;  // of the last second or so; throttled: of each process 1 at most
-  // What became of its promise (compute_guarantee_ratio) over the last 10 s, of the GPU: had is GPU time held, wanted the part of
-  // the time in which it had work or waited, short what the promise times wanted is above had. Empty without a daemon, in the first
-  // second, and where its work is not measured.
+  // What became of its promise (compute_guarantee_ratio) over the last 10 s, of the GPU: had is GPU time held, wanted
+  // the part of the time in which it had work or waited, short what the promise times wanted is above had. Empty
+  // without a daemon, in the first second, and where its work is not measured.
   std::optional<double> had_ratio, wanted_ratio, short_ratio;
   std::uint64_t short_ns = 0;  // of GPU time, since this daemon has seen it: the sum of what was short
   std::string short_cause;     // why, in plain words; empty where no more than 2 points are short
-  // Of the GPU's SMs, what its processes may have together as clients of an MPS server, by their thread percentages. Empty: none is
-  // there, or one that may have all.
+  // Of the GPU's SMs, what its processes may have together as clients of an MPS server, by their thread percentages.
+  // Empty: none is there, or one that may have all.
   std::optional<double> sm_ratio;
   std::string waits_for;  // what most of throttled_ratio was: pause, turn, ceiling, work; empty: nothing, or not known
 
@@ -177,8 +178,8 @@ struct Share {
   std::vector<std::uint32_t> uids, gids;         // the same by number
   std::uint32_t processes = 0;
   std::uint32_t frozen_processes = 0;  // idle, with their memory on the host
-  // Of its CDI file, by which engines start containers in it: where it lies; and why there is none, or it is not up to date.
-  // Both empty without a daemon.
+  // Of its CDI file, by which engines start containers in it: where it lies; and why there is none, or it is not up to
+  // date. Both empty without a daemon.
   std::string cdi_file, cdi_problem;
   std::uint64_t freezes = 0, thaws = 0;  // how often memory of its processes went to the host, and came back
   std::vector<ShareDevice> devices;

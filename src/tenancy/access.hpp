@@ -18,9 +18,9 @@ struct Visitor {
   std::optional<std::uint32_t> user_namespace_owner{};
 };
 
-// The owner, listed users, members of listed groups; and whoever lives in a user namespace that one of the owner and the
-// listed users made (a rootless container, whose inner users have uids of their own). uid 0 is nobody special: root in a
-// container is uid 0 here. Errors: denied.
+// The owner, listed users, members of listed groups; and whoever lives in a user namespace that one of the owner and
+// the listed users made (a rootless container, whose inner users have uids of their own). uid 0 is nobody special: root
+// in a container is uid 0 here. Errors: denied.
 [[nodiscard]] Result<void> may_enter(const Share& share, const Visitor& visitor);
 
 }  // namespace headgate::tenancy

@@ -115,7 +115,8 @@ struct Taken {
       compute_ppm += device.ceiling_ppm;
     }
   }
-  // What programs of a lowered share hold still: of the wanted one itself its limits count alone, as they were and as they will be.
+  // What programs of a lowered share hold still: of the wanted one itself its limits count alone, as they were and as
+  // they will be.
   void count_held(const Share& share, const Books& books) {
     for (const DeviceShare& device : share.devices)
       memory_bytes = saturating_add(memory_bytes, excess_of(books, share.name, device.uuid));

@@ -4,10 +4,10 @@
 //   memory limits + one context room a share + the driver's reserve  <=  the card's memory
 //   guarantees, and ceilings of shares of class latency              <=  100 %
 // A share whose limit was lowered beneath what its programs hold has committed what they hold, until they let go of it.
-// A share without a memory limit has committed all that one share could have. An overcommitted share is held to its limit as the
-// others are, is never more than the card, and is promised nothing; its owner's quotas count it all the same. A share of class
-// latency never waits for its turn, so nothing but its ceiling keeps it from what others were promised. Who asks for no more than he
-// has may change his share also where more is committed than there is.
+// A share without a memory limit has committed all that one share could have. An overcommitted share is held to its
+// limit as the others are, is never more than the card, and is promised nothing; its owner's quotas count it all the
+// same. A share of class latency never waits for its turn, so nothing but its ceiling keeps it from what others were
+// promised. Who asks for no more than he has may change his share also where more is committed than there is.
 #pragma once
 
 #include <cstdint>
@@ -26,8 +26,8 @@ struct Card {
   std::uint64_t memory_total_bytes = 0;  // what NVML calls the card's whole memory
 };
 
-// What is never committed. A share's own contexts are charged to the share; the room is for what code that is loaded lazily
-// takes past the limit, before the next allocation is refused.
+// What is never committed. A share's own contexts are charged to the share; the room is for what code that is loaded
+// lazily takes past the limit, before the next allocation is refused.
 struct Reserve {
   std::uint64_t driver_bytes = 512ull << 20;  // of each card: the driver's own, ECC and page tables, NVML's clients
   std::uint64_t context_room_bytes = 128ull << 20;  // of each card, for each share on it

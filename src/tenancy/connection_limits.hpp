@@ -1,5 +1,6 @@
-// Who is at the doors of the node's shares, counted: so that neither one share's tenants nor one user keeps everybody else out.
-// Who registers is soon gone again; who waits for an outside scheduler's answer is counted apart, with bounds of its own.
+// Who is at the doors of the node's shares, counted: so that neither one share's tenants nor one user keeps everybody
+// else out. Who registers is soon gone again; who waits for an outside scheduler's answer is counted apart, with bounds
+// of its own.
 #pragma once
 
 #include <chrono>
@@ -18,17 +19,17 @@
 namespace headgate::tenancy {
 
 struct ConnectionBounds {
-  // Who registers, at once: of the node, of a share and of a user. A user is a uid, or who made the user namespace that it lives
-  // in, where that is not root.
+  // Who registers, at once: of the node, of a share and of a user. A user is a uid, or who made the user namespace that
+  // it lives in, where that is not root.
   std::size_t connections = 1024, connections_of_a_share = 64;
   std::size_t connections_of_a_user = 256, connections_of_a_user_in_a_share = 32;
   // At the doors of all shares of one owner, whatever they are called: tenants that may take any uid count as their
   // owner. Shares of root are everybody's.
   std::size_t connections_of_an_owner = 256;
   std::chrono::milliseconds conversation{1000};
-  // In a share that asks first, until the answer. Who waits keeps its connection and is counted apart: a process waits once,
-  // with a slot that it has, so that a share has as many who wait as it may have processes; and a user so many on the node. Each
-  // takes three descriptors, of which the daemon has 65,536.
+  // In a share that asks first, until the answer. Who waits keeps its connection and is counted apart: a process waits
+  // once, with a slot that it has, so that a share has as many who wait as it may have processes; and a user so many on
+  // the node. Each takes three descriptors, of which the daemon has 65,536.
   std::chrono::milliseconds answer{30'000};
   std::size_t waiting = 16'384, waiting_of_a_user = 2048, waiting_of_an_owner = 4096;
 };

@@ -119,7 +119,8 @@ EventStore::EventStore(std::unique_ptr<Database> database, EventBounds bounds, C
 Result<std::unique_ptr<EventStore>> EventStore::open(const std::string& path, EventBounds bounds, Clock clock) {
   const Time now = clock();
   auto database = std::make_unique<Database>(TRY(Database::open(path)));
-  // Not synchronous at each commit: a power cut may cost the last moments, which are told as they come; a kill costs nothing.
+  // Not synchronous at each commit: a power cut may cost the last moments, which are told as they come; a kill costs
+  // nothing.
   for (const char* pragma : {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA trusted_schema = OFF",
                              "PRAGMA journal_size_limit = 4194304"}) {
     if (auto set = database->run(pragma); !set) return std::unexpected(set.error());

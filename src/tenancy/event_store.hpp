@@ -1,8 +1,8 @@
-// What happened on the node, kept over restarts: one SQLite file of its own, so that neither its size nor its disk's troubles are
-// those of the shares (store.hpp).
+// What happened on the node, kept over restarts: one SQLite file of its own, so that neither its size nor its disk's
+// troubles are those of the shares (store.hpp).
 //
-// Nobody who adds an event waits for the disk: a thread of the store's own writes, as many at once as have come. What was added
-// in the last moments before a kill may be lost; a batch is there whole or not at all.
+// Nobody who adds an event waits for the disk: a thread of the store's own writes, as many at once as have come. What
+// was added in the last moments before a kill may be lost; a batch is there whole or not at all.
 #pragma once
 
 #include <atomic>
@@ -44,7 +44,8 @@ struct EventQuery {
   [[nodiscard]] bool matches(const snapshot::Event& event) const;
 };
 
-// Numbers above `after` and up to `until` that no event has: a daemon's numbers begin where no former one's can have come to.
+// Numbers above `after` and up to `until` that no event has: a daemon's numbers begin where no former one's can have
+// come to.
 struct EventGap {
   std::uint64_t after = 0, until = 0;
 
@@ -70,8 +71,8 @@ class EventStore {
   // The node's clock, which people set forward and back. Any thread.
   using Clock = std::function<std::chrono::system_clock::time_point()>;
 
-  // Opens or makes the file. By the clock what is too old goes, and the first number is found (milliseconds: less than a thousand
-  // events a second are told); nothing is waited for by it. Errors as of Store::open.
+  // Opens or makes the file. By the clock what is too old goes, and the first number is found (milliseconds: less than
+  // a thousand events a second are told); nothing is waited for by it. Errors as of Store::open.
   [[nodiscard]] static Result<std::unique_ptr<EventStore>> open(const std::string& path, EventBounds bounds,
                                                                 Clock clock);
   // Writes what waits. A file system that hangs keeps only this waiting.
@@ -84,10 +85,12 @@ class EventStore {
   // Any thread; never waits for the disk. Its number must be greater than Former::last.
   void add(const snapshot::Event& event);
 
-  // Calls `answer` on the store's thread with those that match and that `wanted` takes, oldest first, at most `most`; all that was added
-  // before is among them, but for what could not be written. Not called where the store ends first. Any thread.
+  // Calls `answer` on the store's thread with those that match and that `wanted` takes, oldest first, at most `most`;
+  // all that was added before is among them, but for what could not be written. Not called where the store ends first.
+  // Any thread.
   using Answer = std::function<void(Result<std::vector<snapshot::Event>>)>;
-  // Whoever asks. Users have their answers in turn, however much one of them asks; nobody looks for what nobody waits for any more.
+  // Whoever asks. Users have their answers in turn, however much one of them asks; nobody looks for what nobody waits
+  // for any more.
   struct Asker {
     std::uint32_t uid = 0;
     std::function<bool()> waits;  // any thread
@@ -100,8 +103,8 @@ class EventStore {
   // How many are on the disk, as of the last write. Any thread.
   [[nodiscard]] std::uint64_t rows() const { return rows_on_disk_.load(std::memory_order_relaxed); }
 
-  // Called on the store's thread when writing begins to fail (why; it is tried again each second), and when it works again (none, and
-  // how many events were lost meanwhile). It may call add().
+  // Called on the store's thread when writing begins to fail (why; it is tried again each second), and when it works
+  // again (none, and how many events were lost meanwhile). It may call add().
   using Trouble = std::function<void(const std::optional<Error>& error, std::uint64_t lost)>;
   void tell_trouble(Trouble trouble);
 

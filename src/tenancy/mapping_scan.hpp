@@ -17,8 +17,9 @@ namespace headgate::tenancy {
 // One search. Whoever has many mappings, or many processes with some, can make it long: it is done a part at a time.
 class MappingScan {
  public:
-  // Whether nobody but this process has the usage page in `place`, the share's directory, mapped. Errors: conflict, who has; failed,
-  // where the search is not done, and the next call goes on where this one stopped, or where `proc` does not show it.
+  // Whether nobody but this process has the usage page in `place`, the share's directory, mapped. Errors: conflict, who
+  // has; failed, where the search is not done, and the next call goes on where this one stopped, or where `proc` does
+  // not show it.
   [[nodiscard]] Result<void> none(const std::string& share, const std::string& place, std::uint64_t inode,
                                   const std::string& proc);
 

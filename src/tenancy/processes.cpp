@@ -44,8 +44,9 @@ std::uint32_t give_back_all(ledger::UsagePage& usage, const std::vector<ledger::
   return count;
 }
 
-// ledger::claim() gives back what a process had before it takes another slot. Each was seen taken before any is seen again here,
-// so that those which still are were so at one time. Where an identity is not whole, several processes may have the same.
+// ledger::claim() gives back what a process had before it takes another slot. Each was seen taken before any is seen
+// again here, so that those which still are were so at one time. Where an identity is not whole, several processes may
+// have the same.
 bool are_held_together(const ledger::UsagePage& usage, const ledger::Identity& name,
                        const std::vector<ledger::SlotRef>& slots) {
   if (slots.size() < 2 || name.pidns_inode == 0 || name.start_time == 0) return false;
@@ -121,7 +122,8 @@ bool Processes::seat(const std::string& share, std::uint32_t pid, ledger::SlotRe
   return true;
 }
 
-// The handler knows its entry by serial: the pid may have been given to another process, or the process may have entered anew.
+// The handler knows its entry by serial: the pid may have been given to another process, or the process may have
+// entered anew.
 void Processes::watch(const Key& key, std::uint64_t serial) {
   entries_.at(key)->pidfd.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                                      [this, key, serial](const boost::system::error_code& error) {

@@ -1,7 +1,7 @@
 // The processes in the node's shares, each held by a pidfd: its death, and nothing else, gives its slot back.
 //
-// A process comes in by its share's socket, or is found in the pages (adopt()): after a restart of the daemon, or where it
-// joined by the files. Not thread-safe: all on the loop's one thread. Destroy it after the loop has stopped.
+// A process comes in by its share's socket, or is found in the pages (adopt()): after a restart of the daemon, or where
+// it joined by the files. Not thread-safe: all on the loop's one thread. Destroy it after the loop has stopped.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -44,8 +44,8 @@ class Processes {
     std::function<void(const TenantProcess&)> admitted = {};  // has its seat, told once
   };
 
-  // `remains`: draining, where somebody looks at the driver and settles what the dead had; none, where their bytes are free
-  // at once.
+  // `remains`: draining, where somebody looks at the driver and settles what the dead had; none, where their bytes are
+  // free at once.
   Processes(boost::asio::any_io_executor executor, Shares& shares, std::string proc, Events events,
             ledger::Remains remains = ledger::Remains::none);
 
@@ -53,8 +53,8 @@ class Processes {
   // held. `most` processes at a call, each in its turn; adopt() does it too.
   void look_for_replaced(std::size_t most);
 
-  // A process that its share's socket let in; replaces what an earlier program of the same process was (exec). A seat that it
-  // still has is kept, with how that was found. Errors: of the loop, which cannot watch one more descriptor.
+  // A process that its share's socket let in; replaces what an earlier program of the same process was (exec). A seat
+  // that it still has is kept, with how that was found. Errors: of the loop, which cannot watch one more descriptor.
   [[nodiscard]] Result<void> enter(TenantProcess process, UniqueFd pidfd);
   // Whether it has told of a slot, or was found in one, and has it still.
   [[nodiscard]] bool has_seat(const std::string& share, std::uint32_t pid) const;
@@ -63,24 +63,26 @@ class Processes {
   // The slot it claimed; false where the slot is not this process's.
   [[nodiscard]] bool seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot);
 
-  // Looks for the processes of all slots that are not known yet; gives back the slots of those that are certainly dead, or do
-  // not have the page mapped. Answers how many slots were given back. Where there is anything to look for, it reads `processes` of
-  // /proc, and of their maps no more than kMapsBytes, the rest at the next calls: a claim that says nothing true can stand for ever,
-  // and the loop must not read all of a large node for it each second. A share whose slots are claimed in false names again and
-  // again, in another process's or in nobody's, is accused (LiveShare::accusation). Called once a second.
+  // Looks for the processes of all slots that are not known yet; gives back the slots of those that are certainly dead,
+  // or do not have the page mapped. Answers how many slots were given back. Where there is anything to look for, it
+  // reads `processes` of /proc, and of their maps no more than kMapsBytes, the rest at the next calls: a claim that
+  // says nothing true can stand for ever, and the loop must not read all of a large node for it each second. A share
+  // whose slots are claimed in false names again and again, in another process's or in nobody's, is accused
+  // (LiveShare::accusation). Called once a second.
   std::uint32_t adopt(std::size_t processes = kProcessesOfACall);
   static constexpr std::size_t kProcessesOfACall = 512;  // some 11 ms
   // Of a call, and of one share in it. A program with CUDA in it has some 150 KiB.
   static constexpr std::size_t kMapsBytes = 2u << 20, kMapsBytesOfAShare = 1u << 20;
   static constexpr std::size_t kNamesOfAShare = 64;  // in a call
 
-  // Gives back the slots of those that have ended by now, also of those whose end the loop has not told yet. Of slots that are not
-  // known yet kMaxAsked are asked about, counted in `asked`: adopt() comes to the others.
+  // Gives back the slots of those that have ended by now, also of those whose end the loop has not told yet. Of slots
+  // that are not known yet kMaxAsked are asked about, counted in `asked`: adopt() comes to the others.
   void give_back_dead(const std::string& share, LiveShare& live, std::size_t& asked);
   static constexpr std::size_t kMaxAsked = 256;
 
-  // Slots of a share that may be found in a minute in the name of no process. Who came by the socket is known, and his are not
-  // counted; programs that join by the files do not start so fast, and leave a slot behind only where they are killed.
+  // Slots of a share that may be found in a minute in the name of no process. Who came by the socket is known, and his
+  // are not counted; programs that join by the files do not start so fast, and leave a slot behind only where they are
+  // killed.
   static constexpr std::size_t kNobodysOfAMinute = 4096;
   static constexpr std::uint64_t kLooksOfAMinute = 60;  // calls of adopt()
 

@@ -38,7 +38,8 @@ class Claims : public ::testing::Test {
     for (const pid_t child : children_) ::kill(child, SIGKILL), ::waitpid(child, nullptr, 0);
   }
 
-  // A process that lives, and is what the test's /proc says of it. Its maps have `before` lines, and then the page's if it has it.
+  // A process that lives, and is what the test's /proc says of it. Its maps have `before` lines, and then the page's if
+  // it has it.
   ledger::Identity process_with(std::size_t before, bool has_page) {
     const pid_t pid = ::fork();
     if (pid == 0) {

@@ -1,7 +1,8 @@
-// What a user's or a group's shares may come to, all together, and how much of a GPU's turns one of them may ask for. Pure.
+// What a user's or a group's shares may come to, all together, and how much of a GPU's turns one of them may ask for.
+// Pure.
 //
-// A user's own quota goes before everyone's limit by limit: what it does not name, everyone's bounds. Everyone's does not hold for
-// root, who made it. A group's quota holds beside both.
+// A user's own quota goes before everyone's limit by limit: what it does not name, everyone's bounds. Everyone's does
+// not hold for root, who made it. A group's quota holds beside both.
 #pragma once
 
 #include <chrono>

@@ -72,7 +72,8 @@ TEST_F(CrowdedDoors, WhoWaitsForAnAnswerTakesNoRoomFromWhoRegistersAndWaitsOnce)
   EXPECT_EQ(doors_->waiting(), 0u);
 }
 
-// Heard as a message, or left unread by who is let go before a word of his is. Where the rule is broken, the door is shut for an hour.
+// Heard as a message, or left unread by who is let go before a word of his is. Where the rule is broken, the door is
+// shut for an hour.
 TEST_F(CrowdedDoors, WhoSendsDescriptorsHoldsNobodyUp) {
   const auto send_some = [&](RegistrationServer::Bounds bounds) {
     open_doors(bounds);

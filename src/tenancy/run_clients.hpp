@@ -1,5 +1,5 @@
-// The commands that wait in a share: a `headgate run` stays for as long as its program, which may have no process in the share
-// yet, or none at the moment.
+// The commands that wait in a share: a `headgate run` stays for as long as its program, which may have no process in
+// the share yet, or none at the moment.
 #pragma once
 
 #include <cstddef>

@@ -39,7 +39,8 @@ struct DeviceShare {
 struct Share {
   std::string name;
   std::uint32_t owner_uid = 0;
-  // Of the owner's process when the share was made, and those that the system's directory gave him; sorted. Group quotas count by them.
+  // Of the owner's process when the share was made, and those that the system's directory gave him; sorted. Group
+  // quotas count by them.
   std::vector<std::uint32_t> owner_gids;
   std::vector<DeviceShare> devices;  // 1..16, no GPU twice
   ledger::FailPolicy fail_policy = ledger::FailPolicy::open;
@@ -78,7 +79,8 @@ struct Share {
 // A fault of the pages as an error; `base` is the runtime directory.
 [[nodiscard]] Error page_error(const ledger::PageFault& fault, const std::string& base, const std::string& name);
 
-// Text from outside, on its way into a message: printable() of it, at most so many bytes, and a sign that there was more.
+// Text from outside, on its way into a message: printable() of it, at most so many bytes, and a sign that there was
+// more.
 [[nodiscard]] std::string escape_untrusted(std::string_view text, std::size_t shown = 80);
 
 }  // namespace headgate::tenancy

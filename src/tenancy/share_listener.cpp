@@ -353,7 +353,8 @@ void ShareListener::watch(const std::weak_ptr<PendingPeer>& whom, std::function<
     if (pending == nullptr) return;
     char byte = 0;
     // The loop may tell of what has been read since it heard of it.
-    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): that lock() is a weak_ptr's, and MSG_DONTWAIT does not wait
+    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): that lock() is a weak_ptr's, and MSG_DONTWAIT does
+    // not wait
     if (!error && ::recv(pending->socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
       return watch(whom, gone);
     gone();

@@ -33,12 +33,13 @@ struct ListenerEvents {
   using Ask = std::function<TakeBack(const Share&, const TenantProcess&, Decide)>;
   // A peer that said what the kernel denies, or a slot that is not its own: who, and what was wrong.
   std::function<void(const std::string& share, const identity::Peer&, const std::string& what)> lied;
-  // The arbiter's: our end of the share's doorbell, each time that a door is opened. A message on it means that some process
-  // of the share wants to be looked at. Whoever takes the descriptor hears it, and bounds how often. May be empty.
+  // The arbiter's: our end of the share's doorbell, each time that a door is opened. A message on it means that some
+  // process of the share wants to be looked at. Whoever takes the descriptor hears it, and bounds how often. May be
+  // empty.
   std::function<bool(const std::string& share, UniqueFd bell)> bell;
-  // Asked of each process that has taken its slot in a share with Admit::ask, before it is told that it may stay. `decide` is
-  // called once, at once or later: nothing, or why it must go; no_capacity: for now, it may come again. What comes back is called
-  // where nobody wants the answer any more. Not set: nobody may enter such a share.
+  // Asked of each process that has taken its slot in a share with Admit::ask, before it is told that it may stay.
+  // `decide` is called once, at once or later: nothing, or why it must go; no_capacity: for now, it may come again.
+  // What comes back is called where nobody wants the answer any more. Not set: nobody may enter such a share.
   Ask ask = {};
   // Descriptors that go out after those of the share itself (guest/ledger/registration.hpp). May be empty.
   std::function<std::vector<int>(const std::string& share)> handed = {};
@@ -61,9 +62,10 @@ struct ListenerCommon {
   UniqueFd spare = spare_descriptor();
 };
 
-// What the tenants of a share have of its doorbell, and our end of it. A pair of sockets rather than an eventfd: the tenant's end
-// shares no file flags with ours, so that we never block in a read that a tenant made blocking; and a limiter can tell by its
-// inode that the descriptor is still the bell, when the program has closed and opened others meanwhile.
+// What the tenants of a share have of its doorbell, and our end of it. A pair of sockets rather than an eventfd: the
+// tenant's end shares no file flags with ours, so that we never block in a read that a tenant made blocking; and a
+// limiter can tell by its inode that the descriptor is still the bell, when the program has closed and opened others
+// meanwhile.
 struct Bell {
   UniqueFd ours, theirs;
 };
@@ -104,8 +106,8 @@ class ShareListener : public std::enable_shared_from_this<ShareListener> {
   template <typename Message>
   static boost::asio::awaitable<std::optional<Message>> next(std::shared_ptr<PendingPeer> pending,
                                                              ledger::MessageType type);
-  // Whether the process may stay in the slot that it took, by whom the share's owner wants asked. Who may not has been told.
-  // `limit`: of a conversation, which this is no more.
+  // Whether the process may stay in the slot that it took, by whom the share's owner wants asked. Who may not has been
+  // told. `limit`: of a conversation, which this is no more.
   static boost::asio::awaitable<bool> may_stay(std::shared_ptr<PendingPeer> pending, ledger::Claimed claimed,
                                                boost::asio::steady_timer& limit);
   // Nothing too where the share asks no more, or its door is shut by now: the caller looks.

@@ -1,4 +1,5 @@
-// The pages of one share as its owner has them: mapped, guarded against tenants who cut the file short, written by the share's row.
+// The pages of one share as its owner has them: mapped, guarded against tenants who cut the file short, written by the
+// share's row.
 #pragma once
 
 #include <cstdint>
@@ -28,8 +29,8 @@ class Pages {
   [[nodiscard]] int policy_fd() const { return policy_.get(); }  // opened for reading only
   [[nodiscard]] int usage_fd() const { return usage_.get(); }
   [[nodiscard]] std::uint64_t usage_inode() const { return usage_inode_; }
-  // Cuts the usage file back where a tenant has made it longer, which fills the file system that all shares have in common.
-  // How long it was; 0 where nothing was to be done.
+  // Cuts the usage file back where a tenant has made it longer, which fills the file system that all shares have in
+  // common. How long it was; 0 where nothing was to be done.
   std::uint64_t cut_growth();
   // False where the files were taken away under us: who asks for them by name finds none, or others.
   [[nodiscard]] bool in_place(const std::string& directory) const;
@@ -45,15 +46,16 @@ class Pages {
   SigbusGuard guard_;
 };
 
-// Cuts the usage file in a share's directory back where a tenant has made it longer than it should be, by its descriptor: for shares
-// that are not used, and before it is judged. A file of another headgate's may be four times as long. How long it was; 0: as it was.
+// Cuts the usage file in a share's directory back where a tenant has made it longer than it should be, by its
+// descriptor: for shares that are not used, and before it is judged. A file of another headgate's may be four times as
+// long. How long it was; 0: as it was.
 std::uint64_t cut_usage_file(const std::string& directory);
 
 // Of a share that is not used because its page cannot be guarded.
 [[nodiscard]] Error unguarded(const std::string& share);
 
-// The limits of a page follow the row, device by device: rows keep the order in which the pages were made. After an error they are as
-// before.
+// The limits of a page follow the row, device by device: rows keep the order in which the pages were made. After an
+// error they are as before.
 [[nodiscard]] Result<void> apply_limits(const ledger::ShareGrant& grant, Pages& pages, const std::string& base);
 // So does what a program may wait for: leave to enter, memory; and when it is frozen.
 void apply_waiting(const Share& share, Pages& pages);

@@ -30,7 +30,8 @@ Result<void> open_passage(const std::string& path) {
   return {};
 }
 
-// For programs that find no daemon: they may open no page, and what their environment says cannot weaken the share's word.
+// For programs that find no daemon: they may open no page, and what their environment says cannot weaken the share's
+// word.
 Result<void> tell_fail_policy(const std::string& directory, ledger::FailPolicy policy) {
   const std::string path = directory + "/" + ledger::kFailPolicyFile, aside = path + ".new";
   const std::string_view word = policy == ledger::FailPolicy::closed ? "closed\n" : "open\n";
@@ -147,7 +148,8 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   const auto said = store_.command_of(name);
   if (!said) return broken(said.error());
   live.said = *said;
-  // Pages that drain though nobody said so had their time over: no restart opens them before somebody has looked at the clock.
+  // Pages that drain though nobody said so had their time over: no restart opens them before somebody has looked at the
+  // clock.
   live.time_over = !anew && ledger::is_draining((*held)->policy()) && !ledger::says(live.said, ledger::Command::drain);
   ledger::set_command((*held)->policy(), command_in_force(live.said, live.time_over));
   live.generation = (*held)->policy().generation;
@@ -242,8 +244,8 @@ std::vector<Excess> Shares::past_limits() const {
   return all;
 }
 
-// Of a former daemon's share nobody knows any more what it was committed before: what its programs hold is in use. What they hold within
-// the room for contexts is kept beside each share as it is.
+// Of a former daemon's share nobody knows any more what it was committed before: what its programs hold is in use. What
+// they hold within the room for contexts is kept beside each share as it is.
 void Shares::note_held(LiveShare& live) const {
   for (const DeviceShare& device : live.share.devices) {
     const auto card = std::ranges::find(node_.cards, device.uuid, &Card::uuid);

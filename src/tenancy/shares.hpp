@@ -25,8 +25,8 @@ namespace headgate::tenancy {
 inline constexpr std::size_t kMaxShares = 4096;
 static_assert(SigbusGuard::kMaxGuards > 2 * kMaxShares);
 
-// What the page of a share says: what its owner said, and that it drains once its time is over. A pause stays one: whoever wants
-// the programs to stand still has them set going by no clock.
+// What the page of a share says: what its owner said, and that it drains once its time is over. A pause stays one:
+// whoever wants the programs to stand still has them set going by no clock.
 [[nodiscard]] constexpr ledger::Command command_in_force(ledger::Command said, bool time_over) {
   return time_over ? said | ledger::Command::drain : said;
 }
@@ -40,8 +40,8 @@ struct LiveShare {
   bool time_over = false;                       // as Shares::set_time_over() was told last
   std::string damage;     // what was found in the usage page that no limiter writes there; empty: nothing
   std::vector<Run> runs;  // commands that wait in it, perhaps ended since
-  // By UUID, where its limit was lowered: the most that it was committed before. A tenant writes what it likes into its account, and is
-  // never believed to hold more than that.
+  // By UUID, where its limit was lowered: the most that it was committed before. A tenant writes what it likes into its
+  // account, and is never believed to hold more than that.
   std::map<std::string, std::uint64_t> committed_before;
   std::string accusation;  // the same, found by who looks after its processes, for who tells of damage; half a sentence
 
@@ -67,8 +67,8 @@ class Shares {
     std::string proc = "/proc";
   };
 
-  // Adopts what is there and makes anew what is not. Errors: of the store, or where the runtime directory cannot be used;
-  // what is wrong with a single share is told in `adoption`, and stops no other.
+  // Adopts what is there and makes anew what is not. Errors: of the store, or where the runtime directory cannot be
+  // used; what is wrong with a single share is told in `adoption`, and stops no other.
   [[nodiscard]] static Result<Shares> open(Node node, Store store, Adoption& adoption);
 
   // Errors: of admit(); conflict where the name is taken; of the store, the pages. After an error there is no share.
@@ -76,26 +76,30 @@ class Shares {
   // New limits, quota-relevant values and members for the share of that name; its GPUs, owner and fail policy stay.
   // Effective for running processes when the call returns. After an error everything is as before.
   [[nodiscard]] Result<void> set(const Share& share) { return set(std::span(&share, 1)); }
-  // As above for several shares at once, each of another name. Room is looked for once all of them are as they will be, so that
-  // two can swap what they were promised. Stored in one transaction.
+  // As above for several shares at once, each of another name. Room is looked for once all of them are as they will be,
+  // so that two can swap what they were promised. Stored in one transaction.
   [[nodiscard]] Result<void> set(std::span<const Share> wanted);
   [[nodiscard]] Result<void> pause(const std::string& name);
   [[nodiscard]] Result<void> resume(const std::string& name);
   // No process enters and no memory is given until resume(); work goes on. Like a pause it outlives a reboot.
   [[nodiscard]] Result<void> drain(const std::string& name);
-  // The page follows, and the row stays: it has the time by which the next daemon sees the same. A share without pages stays as it is.
+  // The page follows, and the row stays: it has the time by which the next daemon sees the same. A share without pages
+  // stays as it is.
   static void set_time_over(LiveShare& live, bool over);
   // Its processes give back what their pools hold unused, once.
   [[nodiscard]] Result<void> reclaim(const std::string& name);
-  // A command of that number stays in the share until it ends: nobody removes it meanwhile, though no process may sit in it. Kept over
-  // restarts of the daemon where the share goes with its last process. `guest`: whose it is. Errors: not_found; no_capacity; of the store.
+  // A command of that number stays in the share until it ends: nobody removes it meanwhile, though no process may sit
+  // in it. Kept over restarts of the daemon where the share goes with its last process. `guest`: whose it is. Errors:
+  // not_found; no_capacity; of the store.
   [[nodiscard]] Result<void> attach_run(const std::string& name, std::uint32_t pid,
                                         std::optional<InvitedUser> invited = {});
-  // How many of them live, `but` for one. A guest's count while the share lets him in: its owner, who cannot end them, strikes him.
+  // How many of them live, `but` for one. A guest's count while the share lets him in: its owner, who cannot end them,
+  // strikes him.
   [[nodiscard]] std::size_t staying(const std::string& name, std::uint32_t but = 0);
-  // `by`: the process that asks, 0: none of those that stay. Errors: not_found; conflict while processes sit in it, or somebody stays. Of a share whose pages are damaged that is asked of
-  // /proc: the pages would say whatever their tenants like. Some of it at a call, which may then answer that it is not done
-  // (failed): the next goes on where it stopped.
+  // `by`: the process that asks, 0: none of those that stay. Errors: not_found; conflict while processes sit in it, or
+  // somebody stays. Of a share whose pages are damaged that is asked of /proc: the pages would say whatever their
+  // tenants like. Some of it at a call, which may then answer that it is not done (failed): the next goes on where it
+  // stopped.
   [[nodiscard]] Result<void> remove(const std::string& name, std::uint32_t by = 0);
 
   // Why nobody can enter or change it, where that is so: its pages cannot be used, or were removed by hand.
@@ -126,7 +130,8 @@ class Shares {
   [[nodiscard]] Result<void> set_quota(const Quota& quota);
   [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);
 
-  // What Store keeps of GPUs; the words are the caller's affair. `policy` empty: as the configuration says, from now on.
+  // What Store keeps of GPUs; the words are the caller's affair. `policy` empty: as the configuration says, from now
+  // on.
   [[nodiscard]] const std::map<std::string, std::string>& gpu_policies() const { return gpu_policies_; }
   [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy);
 

@@ -1,5 +1,5 @@
-// What a share that does not fit lacks, and whether another one would take of it: the arithmetic of admission, for those who wait.
-// Pure, and without a copy of the books, so that a long line is looked through in little time.
+// What a share that does not fit lacks, and whether another one would take of it: the arithmetic of admission, for
+// those who wait. Pure, and without a copy of the books, so that a long line is looked through in little time.
 #pragma once
 
 #include <cstdint>

@@ -44,8 +44,8 @@ void on_bus_error(int number, siginfo_t* info, void*) {
     errno = saved;
     return;
   }
-  // Not ours: it ends the process, here. Left to meet the access again, it would go on without a handler where whoever shortened the
-  // file has made it long again meanwhile, and die of the next access that is ours.
+  // Not ours: it ends the process, here. Left to meet the access again, it would go on without a handler where whoever
+  // shortened the file has made it long again meanwhile, and die of the next access that is ours.
   ::signal(number, SIG_DFL);
   sigset_t ours;
   ::sigemptyset(&ours);

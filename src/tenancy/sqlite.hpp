@@ -18,7 +18,8 @@ inline constexpr int kBusyTimeoutMs = 1000;
 // One connection. Not thread-safe.
 class Database {
  public:
-  // Opens or makes the file, 0600. Errors name the file, and say what to do about a full disk, a corrupt file, missing rights.
+  // Opens or makes the file, 0600. Errors name the file, and say what to do about a full disk, a corrupt file, missing
+  // rights.
   [[nodiscard]] static Result<Database> open(const std::string& path);
   Database(Database&& other) noexcept : path_(std::move(other.path_)), handle_(std::exchange(other.handle_, nullptr)) {}
   Database& operator=(Database&& other) noexcept {
@@ -33,8 +34,8 @@ class Database {
 
   [[nodiscard]] Result<void> run(const char* sql);
   [[nodiscard]] Error error() const;  // of the last call; busy, where another program holds the file
-  // SQLite goes on writing to a file that was taken away, or has another in its place, and nobody finds it at the next start.
-  // Errors: denied.
+  // SQLite goes on writing to a file that was taken away, or has another in its place, and nobody finds it at the next
+  // start. Errors: denied.
   [[nodiscard]] Result<void> in_its_place();
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] sqlite3* handle() { return handle_; }
@@ -77,7 +78,8 @@ class Statement {
   int bound_ = 0;
 };
 
-// All or nothing: rolled back unless committed. Takes the write lock at once, so that a second daemon fails here, clearly.
+// All or nothing: rolled back unless committed. Takes the write lock at once, so that a second daemon fails here,
+// clearly.
 class Transaction {
  public:
   [[nodiscard]] static Result<Transaction> begin(Database& database);

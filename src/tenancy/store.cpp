@@ -16,8 +16,8 @@ namespace {
 constexpr std::int64_t kApplicationId = 0x4847'7374;
 constexpr std::int64_t kSchemaVersion = 3;
 
-// How long a change waits for another program that writes. Meanwhile the daemon's loop does nothing else, and programs that come
-// to a tenant socket wait too: well below what they wait for nobody, several changes in a row included.
+// How long a change waits for another program that writes. Meanwhile the daemon's loop does nothing else, and programs
+// that come to a tenant socket wait too: well below what they wait for nobody, several changes in a row included.
 constexpr int kOfALoopMs = 25;
 static_assert(std::int64_t{kOfALoopMs} * 1'000'000 * 4 <= ledger::kRegistrationNs);
 
@@ -52,7 +52,8 @@ constexpr const char* kSteps[] = {
 };
 static_assert(std::size(kSteps) + 1 == kSchemaVersion);
 
-// Tables that came later, beside the others: what an older headgate does not know it leaves alone, and a share's row goes with it.
+// Tables that came later, beside the others: what an older headgate does not know it leaves alone, and a share's row
+// goes with it.
 constexpr const char* kLaterTables = R"(
 CREATE TABLE IF NOT EXISTS share_waits(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
@@ -162,7 +163,8 @@ std::int64_t stored(std::uint64_t number) {
   return static_cast<std::int64_t>(std::min<std::uint64_t>(number, ~0ull >> 1));
 }
 
-// A statement that changes something. What is written to a file that is not in its place any more is lost with the next start.
+// A statement that changes something. What is written to a file that is not in its place any more is lost with the next
+// start.
 Result<Statement> change(Database& database, const char* sql) {
   if (auto there = database.in_its_place(); !there) return std::unexpected(there.error());
   return Statement::prepare(database, sql);
@@ -290,8 +292,8 @@ Result<void> Store::remove_share(const std::string& name) {
   return gone.bind(name).run();
 }
 
-// That a share which drains is paused too stands in a table of its own, and says nothing without the other. So the statements come in
-// the order in which a kill between two of them leaves what was, or what shall be.
+// That a share which drains is paused too stands in a table of its own, and says nothing without the other. So the
+// statements come in the order in which a kill between two of them leaves what was, or what shall be.
 Result<void> Store::put_command(const std::string& share, ledger::Command command) {
   const bool both = command == ledger::Command::pause_and_drain;
   const auto noted = [&](const char* sql) -> Result<void> {

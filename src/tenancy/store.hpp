@@ -1,9 +1,9 @@
 // Shares, quotas and GPUs' policies that survive a reboot: one SQLite file.
 //
-// A change is all there or not at all, and on the disk when the call returns (write-ahead log, synchronous). A file that is
-// corrupt, of a newer headgate or somebody else's is refused, never repaired or overwritten. One thread at a time: the daemon's
-// loop, which waits no longer than 25 ms for another program that writes to the file. Errors: busy, when that time is over; of
-// shares and quotas denied, where the file was taken away since.
+// A change is all there or not at all, and on the disk when the call returns (write-ahead log, synchronous). A file
+// that is corrupt, of a newer headgate or somebody else's is refused, never repaired or overwritten. One thread at a
+// time: the daemon's loop, which waits no longer than 25 ms for another program that writes to the file. Errors: busy,
+// when that time is over; of shares and quotas denied, where the file was taken away since.
 #pragma once
 
 #include <map>
@@ -23,8 +23,8 @@ class Database;
 
 class Store {
  public:
-  // Opens or makes the file; an older schema is brought up to date in one transaction. Errors: denied (cannot be written),
-  // failed (corrupt, or not ours), unsupported (a newer headgate's), no_capacity (disk full).
+  // Opens or makes the file; an older schema is brought up to date in one transaction. Errors: denied (cannot be
+  // written), failed (corrupt, or not ours), unsupported (a newer headgate's), no_capacity (disk full).
   [[nodiscard]] static Result<Store> open(const std::string& path);
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
@@ -34,8 +34,8 @@ class Store {
   [[nodiscard]] Result<std::vector<Share>> shares();
   [[nodiscard]] Result<std::vector<Quota>> quotas();
 
-  // Whether something could be written now, without writing. Waits for nobody. Errors: denied (the file is gone, or cannot be written
-  // any more), no_capacity (disk full), busy (another program holds it).
+  // Whether something could be written now, without writing. Waits for nobody. Errors: denied (the file is gone, or
+  // cannot be written any more), no_capacity (disk full), busy (another program holds it).
   [[nodiscard]] Result<void> check();
 
   // Adds the share, or replaces the one of its name.
@@ -44,12 +44,13 @@ class Store {
   [[nodiscard]] Result<void> put(std::span<const Share> shares);
   // Nothing to remove is no error.
   [[nodiscard]] Result<void> remove_share(const std::string& name);
-  // Notes that the share's pages are about to be removed, or are not after all: who is killed before remove_share leaves word of
-  // what was asked for.
+  // Notes that the share's pages are about to be removed, or are not after all: who is killed before remove_share
+  // leaves word of what was asked for.
   [[nodiscard]] Result<void> note_removal(const std::string& name, bool begun);
   [[nodiscard]] Result<bool> removal_begun(const std::string& name);
 
-  // What the share's processes were told to do until they are told otherwise; run where nothing was noted. Stays when put() replaces it.
+  // What the share's processes were told to do until they are told otherwise; run where nothing was noted. Stays when
+  // put() replaces it.
   [[nodiscard]] Result<void> put_command(const std::string& share, ledger::Command command);
   [[nodiscard]] Result<ledger::Command> command_of(const std::string& share);
 

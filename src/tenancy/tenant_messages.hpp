@@ -54,8 +54,8 @@ Heard hear(int socket, ledger::MessageType type, Message& out) {
   if (static_cast<std::size_t>(length) < sizeof(ledger::MessageHead)) return Heard::strange;
   ledger::MessageHead head;
   std::memcpy(&head, bytes.data(), sizeof head);
-  // Another version's message may have another length: it is told of its version, not of its bytes. The rest of it stays 0, which
-  // no pages' version and no seat is.
+  // Another version's message may have another length: it is told of its version, not of its bytes. The rest of it
+  // stays 0, which no pages' version and no seat is.
   const bool other_version = head.magic == ledger::kRegistrationMagic && head.version != ledger::kRegistrationVersion;
   std::memset(static_cast<void*>(&out), 0, sizeof out);
   if (other_version) return out.head = head, Heard::message;

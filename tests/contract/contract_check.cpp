@@ -1,7 +1,7 @@
-// contract_check [--constructor] LIB.so: reads a finished preload library and answers whether it may be loaded into anybody's
-// process. A needed library or symbol version that an older system lacks does not fail softly there: it kills every program.
-// With --constructor it is one that does its work when loaded: it has one constructor, and exports nothing.
-// Prints one line a finding; exit status 0 where there is none. Runs anywhere the library itself runs.
+// contract_check [--constructor] LIB.so: reads a finished preload library and answers whether it may be loaded into
+// anybody's process. A needed library or symbol version that an older system lacks does not fail softly there: it kills
+// every program. With --constructor it is one that does its work when loaded: it has one constructor, and exports
+// nothing. Prints one line a finding; exit status 0 where there is none. Runs anywhere the library itself runs.
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>

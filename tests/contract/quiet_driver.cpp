@@ -2,8 +2,8 @@
 // limiter adds. It keeps just enough state to answer as a driver would: a current context a thread, errors for null
 // pointers, zero sizes and missing contexts, addresses that are never given out twice while in use.
 //
-// quiet_plain.cpp adds every other function of the table; without it, and with QUIET_DRIVER_OLD, this is a driver that lacks
-// most of them.
+// quiet_plain.cpp adds every other function of the table; without it, and with QUIET_DRIVER_OLD, this is a driver that
+// lacks most of them.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>

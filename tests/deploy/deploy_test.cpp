@@ -275,8 +275,8 @@ TEST_F(Promtool, UnderstandsEachQueryOfTheBoard) {
   EXPECT_NE(said.text.find(std::to_string(queries.size()) + " rules found"), std::string::npos) << said.text;
 }
 
-// What the board asks of a counter whose series begins with the first of what it counts: an error that rate() and increase()
-// do not see is a green light that is false.
+// What the board asks of a counter whose series begins with the first of what it counts: an error that rate() and
+// increase() do not see is a green light that is false.
 TEST_F(Promtool, TheBoardSeesTheFirstOfEachKind) {
   struct Asked {
     std::string title, series, labels;

@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Every function that the limiter stands in for has a row in docs/compat.md, and every test that the page's tables name exists.
+# Every function that the limiter stands in for has a row in docs/compat.md, and every test that the page's tables name
+# exists.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 fail=0

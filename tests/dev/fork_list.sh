@@ -1,5 +1,6 @@
 #!/usr/bin/env bash
-# Each function of the limiter that resets something in a forked child is in the one list (entry/fork.cpp), and only there.
+# Each function of the limiter that resets something in a forked child is in the one list (entry/fork.cpp), and only
+# there.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../src/guest/limiter"
 list=$(sed -n '/kResets\[\] = {/,/^};/p' entry/fork.cpp)

@@ -188,8 +188,9 @@ TEST(Ceiling, a_share_below_its_fair_part_gets_its_ceiling_and_the_rest_goes_to_
   EXPECT_NEAR(node.held_percent(0), 25, 0.5);
   EXPECT_GE(node.held_percent(1), 72);
 }
-// `--compute 40%` is promised and a ceiling at once. While others have their turns it falls behind its ceiling by more than is made
-// up for elsewhere: it was 34 % with kernels of 1 ms, and 33 with 5 ms, where the tails of others' turns still cost it a point.
+// `--compute 40%` is promised and a ceiling at once. While others have their turns it falls behind its ceiling by more
+// than is made up for elsewhere: it was 34 % with kernels of 1 ms, and 33 with 5 ms, where the tails of others' turns
+// still cost it a point.
 TEST(Guarantee, what_is_promised_up_to_the_ceiling_is_had) {
   for (const auto& [kernel_ns, least] : {std::pair{200 * kUs, 39.5}, std::pair{kMs, 39.5}, std::pair{5 * kMs, 38.0}}) {
     for (const std::uint32_t weight : {100u, 1000u}) {
@@ -274,8 +275,8 @@ NodeShare gang(const std::string& name = "", std::int64_t work_ns = 200 * kUs) {
   return {
       .gpus = {Terms{.gpu = 0}, Terms{.gpu = 1}}, .load = {.mix = constant(work_ns), .collective = true}, .gang = name};
 }
-// What two gangs do together, as a part of what one does alone, in the mean of several seeds, which differ by 3 %. A gang whose turn
-// does not end in good order spins beside the other's: 87 %.
+// What two gangs do together, as a part of what one does alone, in the mean of several seeds, which differ by 3 %. A
+// gang whose turn does not end in good order spins beside the other's: 87 %.
 void expect_crossed(const std::vector<NodeShare>& left, const std::vector<NodeShare>& right, double least) {
   constexpr std::uint64_t kSeeds = 4;
   std::vector<NodeShare> all = left;
@@ -318,7 +319,8 @@ TEST(Gangs, shares_tied_by_a_name_have_their_turn_together) {
   EXPECT_NEAR(node.held_percent(0, 0), 50, 2);
   EXPECT_NEAR(node.held_percent(2, 0), 50, 2);
 }
-// One rank in each of two shares, as two containers of a job have it: each spins for a kernel behind the other share's gate.
+// One rank in each of two shares, as two containers of a job have it: each spins for a kernel behind the other share's
+// gate.
 TEST(Gangs, ranks_in_shares_that_are_tied_never_hang_and_waste_little) {
   const auto ranks = [](const std::string& name, std::int64_t work_ns) {
     NodeShare left = gang(name, work_ns), right = left;
@@ -340,8 +342,8 @@ TEST(Gangs, a_wide_gang_is_not_starved_by_narrow_shares) {
   EXPECT_GE(node.held_percent(1, 0), 40);
   EXPECT_GE(node.used_percent(0), 97);
 }
-// Each ceiling on its own lets one rank spin through its part for a rank that is shut out, and then the other way round: 0.5 %
-// of the GPUs' time are useful, and 84 and 57 are held, for what spins is in flight already.
+// Each ceiling on its own lets one rank spin through its part for a rank that is shut out, and then the other way
+// round: 0.5 % of the GPUs' time are useful, and 84 and 57 are held, for what spins is in flight already.
 TEST(Gangs, under_a_ceiling_ranks_that_wait_for_each_other_do_their_work_at_the_ceiling) {
   NodeShare held = gang();
   held.load.mix = constant(kMs);
@@ -404,7 +406,8 @@ TEST(Crowds, short_kernels_are_let_by_their_time_and_not_one_by_one) {
   print("5 us kernels beside the latency class", node, 2, 5 * kSecond);
   EXPECT_GE(node.used_percent(), 90);
 }
-// Copies have engines of their own and pass no gate: who only copies wants no turn, and takes none from one with kernels.
+// Copies have engines of their own and pass no gate: who only copies wants no turn, and takes none from one with
+// kernels.
 TEST(Copies, take_no_turn_from_a_share_with_kernels) {
   NodeShare copies = full(constant(kMs));
   copies.load.copies = true;
@@ -416,8 +419,9 @@ TEST(Copies, take_no_turn_from_a_share_with_kernels) {
   EXPECT_GE(node.held_percent(1), 99);
   EXPECT_LE(node.decisions, 20u);
 }
-// A kernel whose pages were moved out waits for them on the GPU, and nothing tells that from work: it is billed to whose kernel
-// it is, whoever moved them. Its neighbour keeps its part all the same, though kernels are of another length each time.
+// A kernel whose pages were moved out waits for them on the GPU, and nothing tells that from work: it is billed to
+// whose kernel it is, whoever moved them. Its neighbour keeps its part all the same, though kernels are of another
+// length each time.
 TEST(Faults, of_managed_memory_are_billed_to_whose_kernels_wait_and_to_nobody_else) {
   NodeShare thrashed = full([made = 0](std::mt19937_64& random) mutable {
     const bool faults = ++made > 5'000 && random() % 10 == 0;

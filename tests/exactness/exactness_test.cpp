@@ -85,9 +85,9 @@ Figures ideal(const std::vector<std::int64_t>& sent_ns, const Setup& setup, std:
   return f;
 }
 
-// What the machine kept from a share is not the gate's: the GPU had nothing to do, the gate was open, and the only client had
-// not been run for 0.2 ms or more. The same split as the bench's (bench/split.hpp), window by window; what is made up for
-// later is no surplus.
+// What the machine kept from a share is not the gate's: the GPU had nothing to do, the gate was open, and the only
+// client had not been run for 0.2 ms or more. The same split as the bench's (bench/split.hpp), window by window; what
+// is made up for later is no surplus.
 Figures judged(const Machine& machine, std::int64_t total, double asked, double other) {
   Figures f;
   const auto split = [&](std::int64_t window) {
@@ -108,8 +108,8 @@ Figures judged(const Machine& machine, std::int64_t total, double asked, double 
   const double unasked = 100 * static_cast<double>(machine.unasked_ns(0, total)) / static_cast<double>(total);
   std::printf("        nobody asked %.2f %% of the time; the gate's part: bias %+.3f  1s %.3f  100ms %.3f\n", unasked,
               f.bias, f.rms_1s, f.rms_100ms);
-  // Where that is more than the share leaves, the rest of the GPU's time is what it can get at most, and gets, but for the
-  // `other` points.
+  // Where that is more than the share leaves, the rest of the GPU's time is what it can get at most, and gets, but for
+  // the `other` points.
   EXPECT_GE(machine.held_percent(0, total), std::min(asked - 0.1, 100 - unasked - other));
   return f;
 }
@@ -152,7 +152,8 @@ TEST(Exactness, a_share_of_one_kernel_whose_length_varies_gets_what_it_was_given
     EXPECT_LE(f.rms_100ms, std::max(1.0, best.rms_100ms + 0.5)) << "ideal " << best.rms_100ms;
   }
 }
-// One kernel is 5 % of a 100 ms window, and nobody knows which launch is a long one: even an ideal gate is half a point off.
+// One kernel is 5 % of a 100 ms window, and nobody knows which launch is a long one: even an ideal gate is half a point
+// off.
 TEST(Exactness, a_share_of_20_us_and_5_ms_kernels_of_one_name_stays_near_what_an_ideal_gate_could_do) {
   constexpr std::uint64_t kSeeds[] = {1, 303, 404};
   for (const int processes : {1, 4})
@@ -233,8 +234,9 @@ TEST(Exactness, a_loaded_machine_costs_a_share_no_time_up_to_half_a_gpu) {
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
       expect_exact({.ceiling_ppm = ppm, .mix = mix, .lateness = stalling_lateness()});
 }
-// There is less to make up with than is lost: docs/decisions/catch-up-window.md. Half a point goes to the shorter delays of
-// each wake-up; of a mix, 1 ms sent ahead by the estimates is now and then much less, and its settler is woken late as well.
+// There is less to make up with than is lost: docs/decisions/catch-up-window.md. Half a point goes to the shorter
+// delays of each wake-up; of a mix, 1 ms sent ahead by the estimates is now and then much less, and its settler is
+// woken late as well.
 TEST(Exactness, on_a_loaded_machine_a_large_share_loses_only_what_nobody_asked_for) {
   const auto expect_judged = [](const Figures& f) {
     EXPECT_LE(std::abs(f.bias), 0.1);
@@ -365,7 +367,8 @@ TEST(Exactness, kernels_longer_than_the_patience_of_the_gate_are_held) {
       EXPECT_NEAR(held, asked, 1.0);
     }
 }
-// Some fifty of them are sent before the first has ended and their length is known; they are paid back, and then it is exact.
+// Some fifty of them are sent before the first has ended and their length is known; they are paid back, and then it is
+// exact.
 TEST(Exactness, kernels_of_seconds_are_held_once_their_length_is_known) {
   for (const std::int64_t kernel : {kSecond, 2 * kSecond})
     for (const std::uint32_t ppm : {250'000u, 500'000u}) {

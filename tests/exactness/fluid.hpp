@@ -1,8 +1,9 @@
 // The rule of the product as a fluid: what each share of one GPU should have, computed without a scheduler.
 //
-// At every instant a share that has work gets min(its promise, its ceiling); what is left goes to those that have work, by
-// weight, up to their ceilings (water-filling). Generalised processor sharing (Parekh and Gallager 1993) with reservations and
-// limits. Work is served as if it could be divided at will, so a real schedule differs by what is in flight.
+// At every instant a share that has work gets min(its promise, its ceiling); what is left goes to those that have work,
+// by weight, up to their ceilings (water-filling). Generalised processor sharing (Parekh and Gallager 1993) with
+// reservations and limits. Work is served as if it could be divided at will, so a real schedule differs by what is in
+// flight.
 #pragma once
 
 #include <cstdint>
@@ -18,7 +19,8 @@ struct Claim {
   double ceiling = 1;
 };
 
-// What each claim gets; `wants` says which claims have work. Promises of those that want must not add up to more than 1.
+// What each claim gets; `wants` says which claims have work. Promises of those that want must not add up to more than
+// 1.
 std::vector<double> fair_parts(std::span<const Claim> claims, const std::vector<bool>& wants);
 
 // What one process of a share asks for: `work_ns` of GPU time, then once that is done a pause of `gap_ns`, or the next

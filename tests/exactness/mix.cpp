@@ -8,7 +8,8 @@ namespace headgate::limiter::model {
 namespace {
 
 constexpr std::int64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;
-// Shorter pauses than this, or less work between two, and it depends on the turns of others when the next request comes.
+// Shorter pauses than this, or less work between two, and it depends on the turns of others when the next request
+// comes.
 constexpr std::int64_t kMinGapNs = 20 * kMs, kMinWorkNs = kMs;
 // So much must be in flight while a process waits for the oldest of its launches, or it is its wake-ups that count.
 constexpr std::int64_t kMinAheadNs = 500 * kUs;
@@ -34,7 +35,8 @@ bool is_judged(const MixShare& share) {
   return gap_ns >= kMinGapNs && work_ns >= kMinWorkNs;
 }
 
-// A share that is not judged is taken to want the GPU all the time: what it leaves unused in its turns is charged to it.
+// A share that is not judged is taken to want the GPU all the time: what it leaves unused in its turns is charged to
+// it.
 Demand demand_of(const MixShare& share) {
   Demand demand{.from_ns = share.load.from_ns, .until_ns = share.load.until_ns};
   if (share.load.batch == 0 || !is_judged(share)) return demand;
@@ -330,8 +332,8 @@ Mix shrink(Mix mix) {
 
 namespace {
 
-// Shares of one process on one GPU that have work all the time, with kernels of 200 us to 5 ms, and something left of the GPU that
-// is not promised. Where the rule is known not to hold yet: docs/decisions/arbiter.md.
+// Shares of one process on one GPU that have work all the time, with kernels of 200 us to 5 ms, and something left of
+// the GPU that is not promised. Where the rule is known not to hold yet: docs/decisions/arbiter.md.
 Mix draw_steady(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };

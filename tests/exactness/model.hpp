@@ -1,5 +1,5 @@
-// A modelled machine for the exactness tests: clients and settlers that the real Meter serves, on the simulator's engine, in
-// virtual time. Wake-ups are late by recorded amounts; every launch, record and query costs its thread time.
+// A modelled machine for the exactness tests: clients and settlers that the real Meter serves, on the simulator's
+// engine, in virtual time. Wake-ups are late by recorded amounts; every launch, record and query costs its thread time.
 #pragma once
 
 #include <functional>
@@ -13,9 +13,10 @@
 
 namespace headgate::limiter::model {
 
-// Nanoseconds, sorted: the means of the thousandths of 20,100 wake-ups of a 2-core virtual machine, timer slack 1 ns. Each is
-// how late a nanosleep of 0.1 to 1 ms came back. Builds went on elsewhere in the machine that day: sleeps were taken 300 at a
-// time while at most one other thread was runnable before and after and the cores were 80 % idle in between (67 of 4,622 tries).
+// Nanoseconds, sorted: the means of the thousandths of 20,100 wake-ups of a 2-core virtual machine, timer slack 1 ns.
+// Each is how late a nanosleep of 0.1 to 1 ms came back. Builds went on elsewhere in the machine that day: sleeps were
+// taken 300 at a time while at most one other thread was runnable before and after and the cores were 80 % idle in
+// between (67 of 4,622 tries).
 std::span<const std::int64_t> recorded_lateness();
 // The same machine with eight compilers at work, in two-hundredths: one wake-up in 100 is 1 to 4 ms late.
 std::span<const std::int64_t> stalling_lateness();
@@ -32,8 +33,8 @@ KernelMix constant(std::int64_t duration_ns);
 // Four kernels; durations lognormal round 100 us, at most 2 ms.
 KernelMix lognormal();
 
-// Another share on the same GPU: one process, one thread, one stream. It asks for the GPU in [from_ns, until_ns) after the
-// start.
+// Another share on the same GPU: one process, one thread, one stream. It asks for the GPU in [from_ns, until_ns) after
+// the start.
 struct Neighbour {
   std::uint32_t ceiling_ppm;
   KernelMix mix;
@@ -51,7 +52,8 @@ struct Setup {
   std::uint32_t sms = 132;
   std::int64_t clock_drift_ppb = 12'000;  // the GPU clock's gain
   std::span<const std::int64_t> lateness = recorded_lateness();
-  // The first thread's first kernel spins until the fourth kernel of the second thread ends, or of the second process if there is one.
+  // The first thread's first kernel spins until the fourth kernel of the second thread ends, or of the second process
+  // if there is one.
   bool spin = false;
   std::uint32_t burst_ppm = 0;
   std::vector<Neighbour> beside{};
@@ -114,11 +116,12 @@ class Machine : public Hardware {
   void run(std::int64_t until_ns);
   // Truth: GPU time held by anybody in [from, to) after the start, both multiples of 10 ms, as percent of it.
   double held_percent(std::int64_t from_ns, std::int64_t to_ns) const;
-  // The time in there in which the GPU had nothing to do and the gate was open, while the one client slept 0.2 ms or more
-  // longer than it had asked to. 0 where there are several threads: any of them might have come.
+  // The time in there in which the GPU had nothing to do and the gate was open, while the one client slept 0.2 ms or
+  // more longer than it had asked to. 0 where there are several threads: any of them might have come.
   std::int64_t unasked_ns(std::int64_t from_ns, std::int64_t to_ns) const;
   double charged_percent() const;
-  // Truth: how much of [from, to) process `index` held, the machine having been run to `from` by this call or before; runs to `to`.
+  // Truth: how much of [from, to) process `index` held, the machine having been run to `from` by this call or before;
+  // runs to `to`.
   double process_percent_until(int index, std::int64_t from_ns, std::int64_t to_ns);
   // Truth: GPU time held so far by process `index`, the neighbours' coming after the share's own; percent.
   double process_percent(int index) const;

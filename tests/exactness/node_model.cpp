@@ -464,8 +464,8 @@ void Node::launch(Tenant& tenant, Entry&, bool alone) {
   (void)tenant.stream().lock.try_lock();  // as launch_hooks.cpp holds it through the call
 }
 
-// Two ranks: an even step computes and says that it is done, an odd one spins for the peer's, which is in the same share or in
-// one that is tied to it.
+// Two ranks: an even step computes and says that it is done, an odd one spins for the peer's, which is in the same
+// share or in one that is tied to it.
 void Node::spin_for(Tenant& tenant, sim::Command& command) {
   const Entry& entry = entries_[tenant.entry];
   const std::string& gang = setup_.shares[entry.share].gang;

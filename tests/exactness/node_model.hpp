@@ -1,5 +1,6 @@
-// A modelled node for the arbiter's tests: shares whose launches pass the real meter and an arbitrated gate, on the simulator's
-// engine, in virtual time. Doorbells, the arbiter's own wake-ups and those of waiting threads are late by recorded amounts.
+// A modelled node for the arbiter's tests: shares whose launches pass the real meter and an arbitrated gate, on the
+// simulator's engine, in virtual time. Doorbells, the arbiter's own wake-ups and those of waiting threads are late by
+// recorded amounts.
 //
 // What the arbiter is told is what a shell could read of the pages: held_ns and coverage of the accounts, the pacer's
 // estimate of what is in flight, the words that launching threads write. Never the engine's truth.
@@ -18,8 +19,8 @@
 
 namespace headgate::limiter::model {
 
-// What each process of a share does: `batch` kernels, then it waits for the last of them and thinks for gap_ns. Batch 0: it
-// launches on and on.
+// What each process of a share does: `batch` kernels, then it waits for the last of them and thinks for gap_ns. Batch
+// 0: it launches on and on.
 struct Load {
   KernelMix mix;
   int batch = 0;
@@ -72,8 +73,8 @@ class Node : public Hardware {
   // The arbiter's process dies, and a new one finds gates and virtual times as they are in the pages.
   void restart_arbiter();
   void set_policy(schedule::Policy policy);
-  // Live changes of a share: its terms on all its GPUs and its ceiling; pause and resume; kill -9 of its first living process, on whose GPU is
-  // answered: that many GPUs where none is left.
+  // Live changes of a share: its terms on all its GPUs and its ceiling; pause and resume; kill -9 of its first living
+  // process, on whose GPU is answered: that many GPUs where none is left.
   void change(std::size_t share, const std::vector<schedule::Terms>& terms, std::uint32_t ceiling_ppm);
   void pause(std::size_t share, bool paused);
   std::uint32_t kill(std::size_t share);

@@ -1,8 +1,9 @@
-// The product's rule, in virtual time: each share first gets min(what it wants, its promise) of each GPU; what is left goes to
-// those that want more, by weight, up to their ceilings; nothing is idle that a share may use; accounts are true.
+// The product's rule, in virtual time: each share first gets min(what it wants, its promise) of each GPU; what is left
+// goes to those that want more, by weight, up to their ceilings; nothing is idle that a share may use; accounts are
+// true.
 //
-// Named rows, each once a counterexample; then mixes drawn at random: steady ones, which all hold, and a fifth as many of all kinds.
-// HEADGATE_PROMISES_MIXES: how many (60); HEADGATE_PROMISES_SEED: the first (1).
+// Named rows, each once a counterexample; then mixes drawn at random: steady ones, which all hold, and a fifth as many
+// of all kinds. HEADGATE_PROMISES_MIXES: how many (60); HEADGATE_PROMISES_SEED: the first (1).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -49,9 +50,9 @@ void expect_kept(const char* what, std::vector<MixShare> shares, double points =
   EXPECT_TRUE(outcome.broken.empty()) << what << '\n' << describe(mix, outcome);
 }
 
-// What an H200 (driver 580.159.04) gave such mixes, in percent of the work that one program does alone: docs/benchmarks.md, "On a
-// real card". Its slices are 2.07 ms long and a switch from one context to another takes 127 us, in which nothing runs: with these
-// the model has to show the same, the misses too.
+// What an H200 (driver 580.159.04) gave such mixes, in percent of the work that one program does alone:
+// docs/benchmarks.md, "On a real card". Its slices are 2.07 ms long and a switch from one context to another takes 127
+// us, in which nothing runs: with these the model has to show the same, the misses too.
 TEST(Promises, OnTheModelComeOutAsOnACard) {
   constexpr std::int64_t k200Us = 197 * kUs, k1Ms = 987 * kUs, k5Ms = 4'935 * kUs, k20Ms = 19'740 * kUs;
   struct Row {

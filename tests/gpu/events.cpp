@@ -115,7 +115,8 @@ Result<Json> clock_drift(const Card& card) {
 }
 
 Result<Json> queue_depth(const Card& card) {
-  // One kernel of half a second holds the stream; the launch that takes milliseconds is the one that found the queue full.
+  // One kernel of half a second holds the stream; the launch that takes milliseconds is the one that found the queue
+  // full.
   TRY(check("cuLaunchKernel", launch_busy(card.driver, card.kernel, 500'000, card.stream)));
   for (int launches = 1; launches < 100'000; ++launches) {
     const std::int64_t before = now_ns();

@@ -2,8 +2,8 @@
 //
 //   LD_LIBRARY_PATH=... headgate-gpu-facts [NAME...]
 //
-// Changes no setting of the card and leaves nothing behind. Over the simulator it only shows that it runs: the figures are
-// the profile's. Exit status: 0 when it ran, 3 without a driver. A fact that could not be measured says why.
+// Changes no setting of the card and leaves nothing behind. Over the simulator it only shows that it runs: the figures
+// are the profile's. Exit status: 0 when it ran, 3 without a driver. A fact that could not be measured says why.
 #include <unistd.h>
 
 #include <algorithm>

@@ -16,7 +16,8 @@ class Cli {
   ~Cli();
   Cli(const Cli&) = delete;
 
-  // Runs a line under /bin/sh -e-less, in an environment that holds PATH, HEADGATE_RUNTIME_DIR and H (the command) only.
+  // Runs a line under /bin/sh -e-less, in an environment that holds PATH, HEADGATE_RUNTIME_DIR and H (the command)
+  // only.
   [[nodiscard]] Said shell(const std::string& line) const;
   [[nodiscard]] const std::string& runtime() const { return runtime_; }
   [[nodiscard]] const std::string& directory() const { return directory_; }

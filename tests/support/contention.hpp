@@ -1,5 +1,5 @@
-// Many at one memory limit: what they do, and what is counted of it. For tests (the ledger itself) and the bench (programs
-// that allocate through the driver).
+// Many at one memory limit: what they do, and what is counted of it. For tests (the ledger itself) and the bench
+// (programs that allocate through the driver).
 #pragma once
 
 #include <sched.h>
@@ -48,8 +48,8 @@ struct Answer {
 };
 
 // One of the crowd: `rounds` times asks for up to 4 MiB or gives the latest back, then gives all back. `account` has
-// Answer take(bytes) and void give(). A refusal that tells is right only if the request really did not fit; `truth` moves
-// after the account on the way up and before it on the way down, so it never exceeds what the account says.
+// Answer take(bytes) and void give(). A refusal that tells is right only if the request really did not fit; `truth`
+// moves after the account on the way up and before it on the way down, so it never exceeds what the account says.
 template <class Account>
 void join_contention(Account& account, Contention& crowd, std::uint64_t seed, int rounds, std::uint64_t limit) {
   std::mt19937_64 random(seed);
@@ -94,8 +94,8 @@ struct DuelOutcome {
   std::uint32_t rounds = 0, both_won = 0, both_lost = 0;
 };
 
-// One of two processes that ask for the same bytes, which only one can have, at the same moment in every round. Both get the
-// same outcome.
+// One of two processes that ask for the same bytes, which only one can have, at the same moment in every round. Both
+// get the same outcome.
 template <class Account>
 DuelOutcome fight(Account& account, Duel& duel, std::uint32_t rounds, std::uint64_t bytes) {
   const auto meet = [](std::atomic<std::uint32_t>& counter, std::uint32_t target) {

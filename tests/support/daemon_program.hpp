@@ -14,7 +14,8 @@ namespace headgate::e2e {
 
 class Daemon {
  public:
-  // `words`: more of its command line; `profile`: TOML of the simulated node, the usual one without. Ready when it returns.
+  // `words`: more of its command line; `profile`: TOML of the simulated node, the usual one without. Ready when it
+  // returns.
   explicit Daemon(std::vector<std::string> words = {}, const std::string& profile = {});
 
   [[nodiscard]] const Cli& cli() const { return cli_; }

@@ -1,4 +1,5 @@
-// For programs of the tests that take the driver as dlopen gives it: CALL(cuInit)(0). A function that is missing ends them.
+// For programs of the tests that take the driver as dlopen gives it: CALL(cuInit)(0). A function that is missing ends
+// them.
 #pragma once
 
 #include <dlfcn.h>

@@ -1,5 +1,5 @@
-// Killing processes at chosen stores of the ledger's protocols and at random instants. For the crash tests and the bench;
-// whoever compiles kill_storm.cpp links the ledger that was built with HEADGATE_LEDGER_STEPS.
+// Killing processes at chosen stores of the ledger's protocols and at random instants. For the crash tests and the
+// bench; whoever compiles kill_storm.cpp links the ledger that was built with HEADGATE_LEDGER_STEPS.
 #pragma once
 
 #include <atomic>
@@ -34,8 +34,8 @@ struct KillStorm {
   bool whole_limit_usable = false;  // one newcomer gets all at once: no lock is left
 };
 
-// Eight processes that claim, reserve, give back, leave and reap on device 0 of `page`, until `kills` of them were killed
-// (SIGKILL), each replaced at once.
+// Eight processes that claim, reserve, give back, leave and reap on device 0 of `page`, until `kills` of them were
+// killed (SIGKILL), each replaced at once.
 [[nodiscard]] KillStorm kill_storm(UsagePage& page, int kills, std::uint64_t seed);
 
 }  // namespace headgate::ledger

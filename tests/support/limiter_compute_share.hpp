@@ -1,4 +1,5 @@
-// One share on a simulated GPU of its own: programs run in it, and what the ledger says of them beside what really happened.
+// One share on a simulated GPU of its own: programs run in it, and what the ledger says of them beside what really
+// happened.
 #pragma once
 
 #include <functional>
@@ -33,7 +34,8 @@ class ComputeShare {
   [[nodiscard]] ledger::ComputeAccount& account(unsigned device = 0) { return pages().usage->compute[device]; }
   // How many launches were metered on device 0, of processes that still have their slots; waits for at least so many.
   std::uint64_t metered_launches(std::uint64_t at_least);
-  // Of the share's first process, when nothing waits any more: each launch is in one bucket, those that waited in that of their wait.
+  // Of the share's first process, when nothing waits any more: each launch is in one bucket, those that waited in that
+  // of their wait.
   void expect_delays_of(std::uint64_t launches);
   void expect_metered(std::uint64_t launches);
   std::uint32_t live_slots();  // after the dead are reaped
@@ -45,10 +47,10 @@ class ComputeShare {
   // Reads the line with which a program says that all is launched, and for how long it had no processor.
   void expect_launched(Program& program);
 
-  // Expects that the account lacks nothing of what the GPU was held: at most 1 %, or 5 us a bracket where that is more, and what
-  // the account itself calls estimated. It may hold more than that by the time for which the machine did not run the program's
-  // threads, since a thread that does not run closes no bracket: up to 200 ms. That no more is charged in virtual time is
-  // asserted in tests/exactness. Waits for the settler of programs that run.
+  // Expects that the account lacks nothing of what the GPU was held: at most 1 %, or 5 us a bracket where that is more,
+  // and what the account itself calls estimated. It may hold more than that by the time for which the machine did not
+  // run the program's threads, since a thread that does not run closes no bracket: up to 200 ms. That no more is
+  // charged in virtual time is asserted in tests/exactness. Waits for the settler of programs that run.
   void expect_exact(unsigned device = 0);
 
  private:

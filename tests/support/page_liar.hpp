@@ -19,8 +19,8 @@ enum class Lie {
   messages,  // malformed, half-closed, never reading, with descriptors, in floods, on the tenant socket
 };
 
-// A child that enters the share in DIRECTORY by its socket, and then lies for ever. Returns its pid once it is inside and has
-// begun; -1 if it could not enter.
+// A child that enters the share in DIRECTORY by its socket, and then lies for ever. Returns its pid once it is inside
+// and has begun; -1 if it could not enter.
 pid_t start_liar(const std::string& directory, Lie lie, std::uint64_t seed);
 void end_liar(pid_t liar);
 

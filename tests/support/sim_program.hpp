@@ -1,4 +1,5 @@
-// A child process under test: its words, environment, streams, and an end by a deadline. Ended when it goes out of scope.
+// A child process under test: its words, environment, streams, and an end by a deadline. Ended when it goes out of
+// scope.
 #pragma once
 
 #include <sys/types.h>

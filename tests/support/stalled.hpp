@@ -8,7 +8,8 @@
 
 namespace headgate::e2e {
 
-// How long the threads of this process were ready to run and had no processor: what the machine's load may cost the meter.
+// How long the threads of this process were ready to run and had no processor: what the machine's load may cost the
+// meter.
 inline unsigned long long stalled_ns() {
   unsigned long long sum = 0;
   DIR* threads = ::opendir("/proc/self/task");

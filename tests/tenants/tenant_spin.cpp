@@ -1,5 +1,5 @@
-// Two sides whose kernels spin until the other side's kernel has run: whoever stops one side's launches until the other side's
-// work is done hangs both. Rounds are queued without any synchronise in between.
+// Two sides whose kernels spin until the other side's kernel has run: whoever stops one side's launches until the other
+// side's work is done hangs both. Rounds are queued without any synchronise in between.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -148,7 +148,8 @@ struct Invitation {
   abi::CUipcMemHandle handle{};
 };
 
-// Side 0 owns the memory and invites; side 1 opens it. Neither leaves before the other is done: the memory must outlive both.
+// Side 0 owns the memory and invites; side 1 opens it. Neither leaves before the other is done: the memory must outlive
+// both.
 int run_process(const Options& options, int fd, int side, Meeting meeting) {
   const Client client = start(options);
   if (!client.ok()) return report_failure(client);

@@ -1,5 +1,5 @@
-// headgated: the node's daemon. What it can be asked on the command line; what it is made of, in the order in which it starts, is
-// daemon.cpp's.
+// headgated: the node's daemon. What it can be asked on the command line; what it is made of, in the order in which it
+// starts, is daemon.cpp's.
 
 #include <cstdio>
 #include <string_view>

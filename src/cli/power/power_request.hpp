@@ -9,8 +9,8 @@
 
 namespace headgate::cli {
 
-// The body of `power set`, `apply` and `reset` for these GPUs. The ranges are the daemon's to judge. Errors: usage, with
-// what was written and what is accepted.
+// The body of `power set`, `apply` and `reset` for these GPUs. The ranges are the daemon's to judge. Errors: usage,
+// with what was written and what is accepted.
 [[nodiscard]] Result<std::string> power_body(const Invocation& invocation, const std::vector<std::string>& uuids);
 
 // Whether the settings are to end: with a time, a process, or without a confirmation.

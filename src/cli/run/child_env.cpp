@@ -47,7 +47,8 @@ bool is_replaced(std::string_view name) {
 
 constexpr std::string_view kThreadPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
-// Whether the driver will look for an MPS server: in the directory that is named, else in its own, where there is a control daemon.
+// Whether the driver will look for an MPS server: in the directory that is named, else in its own, where there is a
+// control daemon.
 bool will_be_mps_client() {
   return !install::environment("CUDA_MPS_PIPE_DIRECTORY").empty() || ::access("/tmp/nvidia-mps/control", F_OK) == 0;
 }

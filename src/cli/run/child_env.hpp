@@ -17,8 +17,8 @@ struct Entry {
   unsigned thread_percentage = 100;  // for a client of an MPS server: what of a GPU's SMs the share allows, 1..100
 };
 
-// Our own environment without what carries limits or chooses GPUs, and with what leads into the share. Errors: where the
-// limiter is not installed, or lies where the loader cannot take it from.
+// Our own environment without what carries limits or chooses GPUs, and with what leads into the share. Errors: where
+// the limiter is not installed, or lies where the loader cannot take it from.
 [[nodiscard]] Result<std::vector<std::string>> child_environment(const Entry& entry, const config::Config& config);
 
 }  // namespace headgate::cli

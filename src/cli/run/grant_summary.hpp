@@ -1,4 +1,5 @@
-// What `headgate run` says of a share of headgated's: what its program may use, and afterwards what it was refused. Pure.
+// What `headgate run` says of a share of headgated's: what its program may use, and afterwards what it was refused.
+// Pure.
 #pragma once
 
 #include <string>

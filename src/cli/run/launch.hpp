@@ -19,8 +19,9 @@ struct Launch {
 // The exit status to pass on: the child's, 128 + its signal, 126 or 127 where it could not be executed (with a line on
 // stderr). Errors: failed, where no process could be made.
 //
-// The child stays in our process group: what the terminal sends (Ctrl-C, Ctrl-Z) reaches it from there, and only what was
-// sent to us alone is passed on. When the child is stopped under a terminal, we stop too, so that the shell sees its job stop.
+// The child stays in our process group: what the terminal sends (Ctrl-C, Ctrl-Z) reaches it from there, and only what
+// was sent to us alone is passed on. When the child is stopped under a terminal, we stop too, so that the shell sees
+// its job stop.
 [[nodiscard]] Result<int> run_and_wait(const Launch& launch);
 
 }  // namespace headgate::cli

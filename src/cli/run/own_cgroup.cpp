@@ -34,8 +34,8 @@ std::string present_cgroup(const std::string& proc, const std::string& mounts) {
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with("0::/")) continue;
     const std::string path = mounts + (hybrid ? "/unified" : "") + line.substr(3);
-    // What is mounted here may be another namespace's view, in which that path is somebody else's: below a foreign cgroup the
-    // program would leave the limits that it is started under.
+    // What is mounted here may be another namespace's view, in which that path is somebody else's: below a foreign
+    // cgroup the program would leave the limits that it is started under.
     return has_line(path + "/cgroup.procs", std::to_string(::getpid())) ? path : std::string();
   }
   return {};

@@ -1,4 +1,5 @@
-// A cgroup of its own for a program that a run starts: it can then be frozen without whoever else is where it was started.
+// A cgroup of its own for a program that a run starts: it can then be frozen without whoever else is where it was
+// started.
 #pragma once
 
 #include <string>
@@ -7,8 +8,9 @@
 
 namespace headgate::cli {
 
-// Of version 2, below the one that this process is in, with no limits of its own. Where none can be made (no version 2, no right
-// to write there, a container's own view of it) there is none, and nobody is told: the program runs where we are.
+// Of version 2, below the one that this process is in, with no limits of its own. Where none can be made (no version 2,
+// no right to write there, a container's own view of it) there is none, and nobody is told: the program runs where we
+// are.
 class OwnCgroup {
  public:
   // Where /proc and the cgroup file systems lie; tests have others.

@@ -11,8 +11,9 @@
 
 namespace headgate::cli {
 
-// The share of that name, as JSON, once the daemon has made it from `body`. While it is away it is waited for, and asked again: at
-// the end of the line. `until`: null: for ever. Errors: the daemon's; no_capacity, when the time is over.
+// The share of that name, as JSON, once the daemon has made it from `body`. While it is away it is waited for, and
+// asked again: at the end of the line. `until`: null: for ever. Errors: the daemon's; no_capacity, when the time is
+// over.
 [[nodiscard]] Result<std::string> share_by_line(const http::Endpoint& daemon, const std::string& name,
                                                 const std::string& body,
                                                 std::optional<std::chrono::steady_clock::time_point> until,

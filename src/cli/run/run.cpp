@@ -246,8 +246,8 @@ Result<int> start(const Invocation& invocation, const config::Config& config, co
   return status;
 }
 
-// In a share that is named, in one that the daemon makes, or, where none runs or a simulated node of one's own is asked for, in
-// one that we make.
+// In a share that is named, in one that the daemon makes, or, where none runs or a simulated node of one's own is asked
+// for, in one that we make.
 Result<int> start_where(const Invocation& invocation, const config::Config& config, const Program& program) {
   if (invocation.run.share) return run_in_share(invocation, config, program);
   if (!invocation.simulate) {

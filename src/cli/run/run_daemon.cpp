@@ -170,8 +170,8 @@ Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invoca
   const std::string wanted = run.name.value_or(install::environment("HEADGATE_SHARE"));
   const std::string name = wanted.empty() ? random_name() : wanted;
   Result<std::string> made;
-  // A conflict: another run under the name was first, or this one itself, to whom a daemon that ended meanwhile could not say so. What
-  // was first may have ended before it is joined: then it is this run's turn to make it.
+  // A conflict: another run under the name was first, or this one itself, to whom a daemon that ended meanwhile could
+  // not say so. What was first may have ended before it is joined: then it is this run's turn to make it.
   constexpr int kTries = 3;
   for (int tries = 0; tries < kTries; ++tries) {
     const auto snapshot = TRY(snapshot_for_run(daemon));

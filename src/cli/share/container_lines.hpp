@@ -1,4 +1,5 @@
-// How a container is started in a share: the lines for podman, Docker and Compose, or why engines cannot be given the share.
+// How a container is started in a share: the lines for podman, Docker and Compose, or why engines cannot be given the
+// share.
 #pragma once
 
 #include <string>

@@ -63,7 +63,8 @@ Result<void> consent(const Error& refusal) {
   return fail(ErrorCode::usage, "nothing was changed", "--yes goes on without asking");
 }
 
-// A change of which the daemon may say that it makes promises void. `body` makes it with the consent (kConsent) or without.
+// A change of which the daemon may say that it makes promises void. `body` makes it with the consent (kConsent) or
+// without.
 template <typename Body>
 Result<std::string> ask_for_change(const Invocation& invocation, const http::Endpoint& daemon,
                                    const std::string& method, const std::string& target, Body body) {
@@ -194,7 +195,8 @@ std::string people(const std::vector<std::string>& words) {
   return text.empty() ? "-" : text;
 }
 
-// All that a share was given, a line each, by the names of the options that say it. Nothing of one whose pages tell nothing.
+// All that a share was given, a line each, by the names of the options that say it. Nothing of one whose pages tell
+// nothing.
 std::string settings_text(const snapshot::Share& share, const Voice& voice) {
   if (share.admit.empty()) return "";
   std::vector<std::vector<std::string>> rows;

@@ -16,8 +16,9 @@ struct ArchiveFile {
 // What can be told of it before there is anything to write: whether there is such a file, and the tools are here.
 [[nodiscard]] Result<void> may_write_archive(const std::string& path);
 
-// Writes `path` (0600), which must not exist; in it `files` lie in the folder `folder`. Nothing is left of it where it cannot be
-// written whole. Errors: usage (it exists), denied, no_capacity (the disk is full), failed, unsupported (no tar or gzip here).
+// Writes `path` (0600), which must not exist; in it `files` lie in the folder `folder`. Nothing is left of it where it
+// cannot be written whole. Errors: usage (it exists), denied, no_capacity (the disk is full), failed, unsupported (no
+// tar or gzip here).
 [[nodiscard]] Result<void> write_archive(const std::string& path, const std::string& folder,
                                          const std::vector<ArchiveFile>& files);
 

@@ -1,5 +1,5 @@
-// The Grafana board and the Prometheus rules that belong to this version: part of the command, so that they are at hand wherever
-// it is.
+// The Grafana board and the Prometheus rules that belong to this version: part of the command, so that they are at hand
+// wherever it is.
 #pragma once
 
 #include <span>
@@ -19,8 +19,8 @@ struct DashboardFile {
 };
 [[nodiscard]] std::span<const DashboardFile> dashboard_files();
 
-// Writes them into a directory, which is made where it is not there. The paths written. Errors: usage (there are such files, and
-// not `force`: nothing is written then), denied, no_capacity, failed.
+// Writes them into a directory, which is made where it is not there. The paths written. Errors: usage (there are such
+// files, and not `force`: nothing is written then), denied, no_capacity, failed.
 [[nodiscard]] Result<std::vector<std::string>> export_dashboards(const std::string& directory, bool force);
 
 // `headgate dashboards export`: the exit status.

@@ -38,7 +38,8 @@ struct Opened {
   std::string seen;
 };
 
-// `path` below `base`, step by step. Made directories are everybody's to enter, as the programs of a container run as anybody.
+// `path` below `base`, step by step. Made directories are everybody's to enter, as the programs of a container run as
+// anybody.
 Result<UniqueFd> walk(UniqueFd base, const std::string& path, const std::string& shown, bool make, bool links) {
   for (const fs::path& step : fs::path(path).relative_path()) {
     if (step.empty() || step == ".") continue;

@@ -1,5 +1,5 @@
-// The limiter where containers find it: its libraries in a directory that is mounted into them, or in the root of an image, and the
-// ld.so.preload that has glibc's loader put it into every program there, whatever its environment.
+// The limiter where containers find it: its libraries in a directory that is mounted into them, or in the root of an
+// image, and the ld.so.preload that has glibc's loader put it into every program there, whatever its environment.
 #pragma once
 
 #include <string>
@@ -22,13 +22,13 @@ struct LimiterFiles {
   std::vector<std::string> mounts;  // FROM:TO:ro, for containers that shall be held; install alone, and not in a root
 };
 
-// Makes the directory, puts the libraries there, then names the limiter in ld.so.preload, where it stands once however often that is
-// done. Each file is replaced in one step and only when the new one is whole; running programs keep the library that they have.
-// Symbolic links inside a root are not followed: they would lead out of it. Errors: usage, unsupported (a root without glibc's
-// loader), denied, no_capacity, failed; then ld.so.preload is as it was.
+// Makes the directory, puts the libraries there, then names the limiter in ld.so.preload, where it stands once however
+// often that is done. Each file is replaced in one step and only when the new one is whole; running programs keep the
+// library that they have. Symbolic links inside a root are not followed: they would lead out of it. Errors: usage,
+// unsupported (a root without glibc's loader), denied, no_capacity, failed; then ld.so.preload is as it was.
 [[nodiscard]] Result<LimiterFiles> install_limiter(const LimiterPlace& place);
-// Takes it out of ld.so.preload first, then the libraries away (not those of this command's own installation), then the directory
-// where it is empty. What is not there is no error.
+// Takes it out of ld.so.preload first, then the libraries away (not those of this command's own installation), then the
+// directory where it is empty. What is not there is no error.
 [[nodiscard]] Result<LimiterFiles> remove_limiter(const LimiterPlace& place);
 
 // `headgate limiter install` and `remove`: the exit status.

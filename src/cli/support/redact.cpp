@@ -136,8 +136,8 @@ std::string Redactor::place(const std::string& where) {
                                     : where.substr(0, space + 1) + word_for("place", where.substr(space + 1));
 }
 
-// Events name a program as "process 12 (NAME, WHERE)" or "NAME (12)". It may be gone and named nowhere else, and its name may
-// hold any brackets: all that could belong to it goes.
+// Events name a program as "process 12 (NAME, WHERE)" or "NAME (12)". It may be gone and named nowhere else, and its
+// name may hold any brackets: all that could belong to it goes.
 std::string Redactor::of_process(const std::string& text, std::uint64_t pid) {
   const std::string number = std::to_string(pid), inner = "process " + number + " (", after = " (" + number + ")";
   const std::size_t close = text.rfind(')');

@@ -8,15 +8,16 @@
 
 namespace headgate::cli {
 
-// In place of a name stands a word such as user-3f9a1c07, the same wherever the name stands. It is drawn by chance rather than
-// computed from the name: without this object nobody finds the name by trying all that there may be. Not thread-safe.
+// In place of a name stands a word such as user-3f9a1c07, the same wherever the name stands. It is drawn by chance
+// rather than computed from the name: without this object nobody finds the name by trying all that there may be. Not
+// thread-safe.
 class Redactor {
  public:
   // Without `names` only secrets are taken out.
   explicit Redactor(bool names) : names_(names) {}
 
-  // From now on hidden wherever it stands as a word of its own. `kind`: "user", "host", "command", "place". Nothing is done for
-  // an empty name, a number, and root.
+  // From now on hidden wherever it stands as a word of its own. `kind`: "user", "host", "command", "place". Nothing is
+  // done for an empty name, a number, and root.
   void hide(const std::string& kind, const std::string& name);
   // As hide(): the names that JSON tells of in its fields "user", "owner", "command" and "where".
   void learn(std::string_view json);

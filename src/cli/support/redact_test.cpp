@@ -26,7 +26,8 @@ TEST(Redact, ANameBecomesTheSameWordWhereverItStandsAlone) {
   EXPECT_EQ(text, word + ", " + other + " and " + word + "-train; alices stays, real too");
 }
 
-// Debian's "nobody" has a number as people have: "user-3f9a1c07 listens at its socket" would be the opposite of what was found.
+// Debian's "nobody" has a number as people have: "user-3f9a1c07 listens at its socket" would be the opposite of what
+// was found.
 TEST(Redact, NobodyIsNotTakenForSomebody) {
   Redactor redactor(true);
   redactor.hide("user", "nobody");

@@ -1,4 +1,5 @@
-// `headgate support-bundle`: what somebody needs who helps from afar, in one archive, without names of people and machines.
+// `headgate support-bundle`: what somebody needs who helps from afar, in one archive, without names of people and
+// machines.
 #pragma once
 
 #include <string>

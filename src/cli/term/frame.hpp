@@ -1,5 +1,5 @@
-// A picture for a terminal, line by line. Whatever text is put in: no line is wider than the terminal, and nothing but our
-// own colours steers it.
+// A picture for a terminal, line by line. Whatever text is put in: no line is wider than the terminal, and nothing but
+// our own colours steers it.
 #pragma once
 
 #include <string>
@@ -18,8 +18,8 @@ struct FrameStyle {
   bool ascii = false;  // else block characters in UTF-8
 };
 
-// One line being written from left to right. Text is made harmless (output.hpp), in ASCII style what lies beyond becomes
-// '?', and what does not fit is left out.
+// One line being written from left to right. Text is made harmless (output.hpp), in ASCII style what lies beyond
+// becomes '?', and what does not fit is left out.
 class FrameLine {
  public:
   FrameLine(unsigned width, FrameStyle style) : width_(width), style_(style) {}
@@ -46,8 +46,8 @@ struct BarCell {
 };
 void add_cells(FrameLine& line, const std::vector<BarCell>& cells);
 
-// Text with our own colours in it, cut to a terminal of `size`: too long lines end in '~', and where there are too many the
-// last one says how many are left out.
+// Text with our own colours in it, cut to a terminal of `size`: too long lines end in '~', and where there are too many
+// the last one says how many are left out.
 [[nodiscard]] std::string cropped(std::string_view text, FrameSize size);
 
 // Values of 0 to 1 as a line of eighths, the newest last and at the right end; what is missing at the left is blank.

@@ -1,5 +1,5 @@
-// Lines for other programs: one JSON object a line, or CSV. What stands in a line follows from the fields that a struct names
-// (snapshot/fields.hpp), so that a column is called as in the daemon's answers and is in the same base units.
+// Lines for other programs: one JSON object a line, or CSV. What stands in a line follows from the fields that a struct
+// names (snapshot/fields.hpp), so that a column is called as in the daemon's answers and is in the same base units.
 #pragma once
 
 #include <cstdint>
@@ -30,11 +30,11 @@ struct Records {
 
 // {"schema": ..., "node": ..., the object's own fields}, and a line feed.
 [[nodiscard]] std::string jsonl(const Records& records, const Origin& origin);
-// A line for each object, or for each element of its list "devices", whose fields follow the object's own. A field of an
-// object inside is a column "last_refusal.pid"; any other list is JSON in one cell.
+// A line for each object, or for each element of its list "devices", whose fields follow the object's own. A field of
+// an object inside is a column "last_refusal.pid"; any other list is JSON in one cell.
 [[nodiscard]] std::string csv(const Records& records, const Origin& origin, bool heading);
-// Text as a cell: quoted by RFC 4180 where it must be, and nothing in it drives a terminal. Before what a spreadsheet would
-// take for a formula stands an apostrophe: a program's name is whatever its owner called it.
+// Text as a cell: quoted by RFC 4180 where it must be, and nothing in it drives a terminal. Before what a spreadsheet
+// would take for a formula stands an apostrophe: a program's name is whatever its owner called it.
 [[nodiscard]] std::string csv_cell(std::string_view text);
 
 // One JSON object under --json: the schema, what must not be kept back (simulated, level), and `text` (JSON) as `key`.

@@ -16,8 +16,8 @@ namespace headgate::cli {
 // Whether the locale's characters are UTF-8 (LC_ALL, else LC_CTYPE, else LANG).
 [[nodiscard]] bool speaks_utf8();
 
-// Uses the terminal's second screen and hides the cursor; gives both back, also when the process crashes or aborts. One at
-// a time.
+// Uses the terminal's second screen and hides the cursor; gives both back, also when the process crashes or aborts. One
+// at a time.
 class Screen {
  public:
   Screen();
@@ -30,8 +30,8 @@ class Screen {
   bool show(const std::string& frame);
 };
 
-// Keys are read as they are pressed and not shown; Ctrl-C and Ctrl-Z are signals as ever. Gives the terminal's own manner
-// back, also when the process crashes or aborts. Does nothing where stdin is no terminal. One at a time.
+// Keys are read as they are pressed and not shown; Ctrl-C and Ctrl-Z are signals as ever. Gives the terminal's own
+// manner back, also when the process crashes or aborts. Does nothing where stdin is no terminal. One at a time.
 class Keyboard {
  public:
   Keyboard();
@@ -40,9 +40,9 @@ class Keyboard {
   Keyboard& operator=(const Keyboard&) = delete;
 };
 
-// While it lives, the signals that concern a terminal (INT, TERM, HUP, QUIT, WINCH, TSTP, CONT) are blocked and come out of
-// a descriptor instead. Threads that are started meanwhile have them blocked too. One at a time, not together with
-// Interruptions.
+// While it lives, the signals that concern a terminal (INT, TERM, HUP, QUIT, WINCH, TSTP, CONT) are blocked and come
+// out of a descriptor instead. Threads that are started meanwhile have them blocked too. One at a time, not together
+// with Interruptions.
 class TerminalSignals {
  public:
   TerminalSignals();

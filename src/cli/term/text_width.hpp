@@ -8,8 +8,8 @@
 
 namespace headgate::cli {
 
-// The first character of a text: its bytes, and the cells it takes: 0 where it only changes the one before (an accent), 2
-// for what East Asian Width calls wide (Unicode 15, UAX #11). Bytes that are no UTF-8 count one by one.
+// The first character of a text: its bytes, and the cells it takes: 0 where it only changes the one before (an accent),
+// 2 for what East Asian Width calls wide (Unicode 15, UAX #11). Bytes that are no UTF-8 count one by one.
 struct Glyph {
   std::size_t bytes = 0;
   unsigned cells = 0;

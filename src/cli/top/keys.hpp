@@ -1,5 +1,5 @@
-// The bytes a terminal sends, as keys. Sequences: ECMA-48 (CSI), DEC's SS3, and the numbers that xterm, the Linux console
-// and rxvt give to editing and function keys (terminfo: kcuu1, khome, kpp, kf1 and the like).
+// The bytes a terminal sends, as keys. Sequences: ECMA-48 (CSI), DEC's SS3, and the numbers that xterm, the Linux
+// console and rxvt give to editing and function keys (terminfo: kcuu1, khome, kpp, kf1 and the like).
 #pragma once
 
 #include <string>
@@ -36,8 +36,8 @@ struct Key {
   friend bool operator==(const Key&, const Key&) = default;
 };
 
-// Takes bytes in pieces of any size. What is no key of ours (a mouse report, an unknown sequence, bytes that are no UTF-8)
-// is passed over whole, and a sequence without an end is given up after 32 bytes.
+// Takes bytes in pieces of any size. What is no key of ours (a mouse report, an unknown sequence, bytes that are no
+// UTF-8) is passed over whole, and a sequence without an end is given up after 32 bytes.
 class KeyReader {
  public:
   [[nodiscard]] std::vector<Key> feed(std::string_view bytes);

@@ -1,5 +1,5 @@
-// What a terminal sends is anything: every byte is taken, nothing is held for ever, and no key carries a control character
-// into the filter that is drawn again.
+// What a terminal sends is anything: every byte is taken, nothing is held for ever, and no key carries a control
+// character into the filter that is drawn again.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

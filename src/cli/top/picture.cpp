@@ -241,7 +241,8 @@ Budget budget_of(const TopState& state, unsigned rows) {
   const unsigned around = kHeader + kKeys + budget.events + (budget.airy ? 2 : 0) + (state.trouble.empty() ? 0 : 1);
   const auto gpus = static_cast<unsigned>(std::min<std::size_t>(state.now->gpus.size(), 1000));
   const unsigned room = rows > around + kMinTable ? rows - around - kMinTable : 1;
-  // Half of what is left for the GPUs at most, so that the table stays the larger part; a little more where that shows all.
+  // Half of what is left for the GPUs at most, so that the table stays the larger part; a little more where that shows
+  // all.
   const unsigned half = gpus <= room * 2 / 3 ? std::max(gpus, room / 2) : room / 2;
   const unsigned part = state.preset == TopPreset::gpus ? room : std::min(room, std::max(2u, half));
   const unsigned most = state.preset == TopPreset::table ? 0 : std::max(gpus == 0 ? 0u : 1u, part);

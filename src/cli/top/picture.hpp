@@ -12,8 +12,8 @@ namespace headgate::cli {
 // Smaller than this a terminal gets a sentence instead.
 inline constexpr FrameSize kSmallestTop{60, 12};
 
-// At most size.rows lines of at most size.columns cells, each but the last ended by '\n'; nothing in it but text and our
-// colours, whatever the names in the picture hold. Every frame says the level of enforcement and, where it is so,
+// At most size.rows lines of at most size.columns cells, each but the last ended by '\n'; nothing in it but text and
+// our colours, whatever the names in the picture hold. Every frame says the level of enforcement and, where it is so,
 // SIMULATED.
 [[nodiscard]] std::string render(const TopState& state, FrameSize size, FrameStyle style);
 

@@ -27,8 +27,8 @@ struct TopRow {
 // The place of the selected row; 0 where it is not among them.
 [[nodiscard]] std::size_t selected_row(const std::vector<TopRow>& rows, const TopState& state);
 
-// Part of a GPU's time that programs in no share have, beside `held` by shares: as the driver says of each, and where it
-// does not, what else it saw the GPU work.
+// Part of a GPU's time that programs in no share have, beside `held` by shares: as the driver says of each, and where
+// it does not, what else it saw the GPU work.
 [[nodiscard]] double outside_ratio(const snapshot::Snapshot& picture, const snapshot::Gpu& gpu, double held);
 
 // Part of a GPU's time that is used: what shares held and others had; the driver's figure where no share is measured.

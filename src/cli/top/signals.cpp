@@ -21,8 +21,8 @@ namespace {
 
 constexpr int kLast = 31;  // real-time signals have no names that all agree on
 
-// When it began, in ns since boot, to a tick of the clock (10 ms): field 22 of /proc/PID/stat. Fields are counted from the last
-// ')', for the name may hold anything.
+// When it began, in ns since boot, to a tick of the clock (10 ms): field 22 of /proc/PID/stat. Fields are counted from
+// the last ')', for the name may hold anything.
 std::optional<std::uint64_t> began_ns(std::uint32_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -77,7 +77,8 @@ Result<void> send_signal(std::uint32_t pid, std::uint64_t seen_unix_ns, int numb
   };
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u)));
   if (!process) return refused(errno);
-  // Looked at only now: the number stays that process's while it is not reaped, and a signal through the pidfd says if it was.
+  // Looked at only now: the number stays that process's while it is not reaped, and a signal through the pidfd says if
+  // it was.
   if (!had_its_number(pid, seen_unix_ns)) return ended(pid);
   if (::syscall(SYS_pidfd_send_signal, process.get(), number, nullptr, 0u) != 0) return refused(errno);
   return {};

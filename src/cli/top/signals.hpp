@@ -15,8 +15,9 @@ namespace headgate::cli {
 // "TERM"; the number where it has no name.
 [[nodiscard]] std::string signal_word(int number);
 
-// To the process that had this number when a picture was taken: through a pidfd, and only where /proc shows that it began before
-// that. Errors: failed where it has ended, whoever has its number now; denied where it is not ours to signal.
+// To the process that had this number when a picture was taken: through a pidfd, and only where /proc shows that it
+// began before that. Errors: failed where it has ended, whoever has its number now; denied where it is not ours to
+// signal.
 [[nodiscard]] Result<void> send_signal(std::uint32_t pid, std::uint64_t seen_unix_ns, int number);
 
 }  // namespace headgate::cli

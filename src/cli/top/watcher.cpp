@@ -49,7 +49,8 @@ void Watcher::set_interval(std::chrono::milliseconds interval) {
 Look Watcher::look() {
   Look look{.snapshot = source_->look(), .events = {}, .remark = source_->remark()};
   if (!look.snapshot) return look;
-  // A daemon that was started anew tells of its former's events too, and goes on with their numbers, or begins anew where it lost them.
+  // A daemon that was started anew tells of its former's events too, and goes on with their numbers, or begins anew
+  // where it lost them.
   const bool anew =
       std::exchange(daemon_started_, look.snapshot->node.started_unix_ns) != look.snapshot->node.started_unix_ns;
   if (auto events = source_->events_after(anew ? 0 : last_event_.sequence)) {

@@ -31,7 +31,8 @@ class Watcher {
 
   // Readable while there is a look to take.
   [[nodiscard]] int fd() const { return news_.get(); }
-  // The newest look; its events hold those of looks that nobody took. Empty where it was taken already, though fd() told of it.
+  // The newest look; its events hold those of looks that nobody took. Empty where it was taken already, though fd()
+  // told of it.
   [[nodiscard]] std::optional<Look> take();
   void set_interval(std::chrono::milliseconds interval);
 

@@ -38,7 +38,8 @@ std::string used_of_text(std::uint64_t used_bytes, const std::optional<std::uint
   if (!limit_bytes) return used + "/-";
   std::string limit = short_bytes_text(*limit_bytes);
   if (used.back() == limit.back()) used.pop_back();
-  // A column has eleven cells, and a figure that is cut is another figure: whole numbers first of the limit, then of both.
+  // A column has eleven cells, and a figure that is cut is another figure: whole numbers first of the limit, then of
+  // both.
   constexpr std::size_t kCells = 11;
   if (used.size() + 1 + limit.size() > kCells && limit.contains(".0")) limit.erase(limit.find('.'), 2);
   if (used.size() + 1 + limit.size() > kCells) {

@@ -7,8 +7,8 @@
 
 namespace headgate::cli {
 
-// Refusals of memory, shares and processes that came and went, processes outside every share, XIDs. Times are those of the
-// refusal where the ledger tells, else of `now`; sequence numbers go on from `last_sequence`.
+// Refusals of memory, shares and processes that came and went, processes outside every share, XIDs. Times are those of
+// the refusal where the ledger tells, else of `now`; sequence numbers go on from `last_sequence`.
 [[nodiscard]] std::vector<snapshot::Event> changes(const snapshot::Snapshot& before, const snapshot::Snapshot& now,
                                                    std::uint64_t last_sequence);
 

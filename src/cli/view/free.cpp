@@ -53,8 +53,8 @@ std::vector<Room> rooms(const NodeSnapshot& snapshot, const std::optional<Fit>& 
               .memory_free_bytes = gpu.memory_free_bytes};
     std::uint64_t committed = gpu.memory_reserved_bytes, ppm = 0;
     for (const snapshot::Share& share : snapshot.now.shares) {
-      // A share that no daemon made is not committed while it is unused: its limits return with its next process. The daemon's are,
-      // those of runs among them; while it is there it says when they were made.
+      // A share that no daemon made is not committed while it is unused: its limits return with its next process. The
+      // daemon's are, those of runs among them; while it is there it says when they were made.
       if (share.state == "empty" && !share.created && share.created_unix_ns == 0) continue;
       for (const snapshot::ShareDevice& device : share.devices) {
         if (device.uuid != gpu.uuid) continue;
@@ -62,7 +62,8 @@ std::vector<Room> rooms(const NodeSnapshot& snapshot, const std::optional<Fit>& 
         room.unlimited_shares += !device.memory_limit_bytes;
         const std::uint64_t limit = device.memory_limit_bytes.value_or(device.memory_used_bytes);
         committed = limit > ~0ull - committed ? ~0ull : committed + limit;
-        // What a daemon has committed is promised, also while it is not there; else a share is counted with all that it may take.
+        // What a daemon has committed is promised, also while it is not there; else a share is counted with all that it
+        // may take.
         const bool promised = share.created && device.priority_class != "latency";
         ppm += ppm_of(promised ? device.compute_guarantee_ratio : device.compute_ceiling_ratio);
       }

@@ -36,8 +36,8 @@ namespace headgate::cli {
 [[nodiscard]] std::string format_others(const snapshot::Snapshot& snapshot);
 // A share's state, with how long it has been idle from a minute on: "throttled", "idle 3h12m".
 [[nodiscard]] std::string format_state(const std::string& state, std::uint64_t idle_ns);
-// A share's state as far as it is this GPU's, of several: it may wait on one and not on the others. "bypassed" where the
-// audit has found one of its programs, as headgate_share_enforcement has it.
+// A share's state as far as it is this GPU's, of several: it may wait on one and not on the others. "bypassed" where
+// the audit has found one of its programs, as headgate_share_enforcement has it.
 [[nodiscard]] std::string state_on(const snapshot::Snapshot& snapshot, const snapshot::Share& share,
                                    const snapshot::ShareDevice& device);
 // Of a process that the audit has frozen; in full, and where that is too wide.
@@ -50,8 +50,8 @@ inline constexpr const char* kFrozenShortState = "frozen by audit";
 [[nodiscard]] std::string joined(const std::vector<std::string>& words, const std::string& between);
 // "normal, weight 100"; "-" where nobody keeps either.
 [[nodiscard]] std::string format_class(const snapshot::ShareDevice& device);
-// "promised 50 %, had 32.1 %, wanted 100.0 %, short 17.9 %", of the last 10 s; short only where it is more than 2 points. "promised
-// nothing"; without figures "promised 50 %".
+// "promised 50 %, had 32.1 %, wanted 100.0 %, short 17.9 %", of the last 10 s; short only where it is more than 2
+// points. "promised nothing"; without figures "promised 50 %".
 [[nodiscard]] std::string format_promise(const snapshot::Share& share, const snapshot::ShareDevice& device);
 // The numbers of a share's processes, with blanks; of many the first and how many more.
 [[nodiscard]] std::string format_pids(const snapshot::Snapshot& snapshot, const std::string& share);

@@ -48,8 +48,8 @@ class SnapshotSource {
 // A look that takes longer than two seconds is an error.
 [[nodiscard]] std::unique_ptr<SnapshotSource> daemon_source(const http::Endpoint& daemon);
 
-// Calls `each` with the daemon's events after `sequence` and then with each that comes, until it says false or the daemon
-// ends the stream. Errors: unreachable.
+// Calls `each` with the daemon's events after `sequence` and then with each that comes, until it says false or the
+// daemon ends the stream. Errors: unreachable.
 [[nodiscard]] Result<void> follow_events(const http::Endpoint& daemon, std::uint64_t sequence,
                                          const std::function<bool(const snapshot::Event&)>& each);
 

@@ -45,11 +45,11 @@ std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
     line += "  " + std::to_string(*gpu.power_mw / 1000) +
             (gpu.power_limit_mw ? "/" + std::to_string(*gpu.power_limit_mw / 1000) : "") + " W";
   }
-  // Only a daemon commits memory: without one nobody keeps the rest.
-  line += "  commit " + (gpu.memory_uncommitted_bytes
-                             ? of_text(gpu.memory_committed_bytes,
-                                       saturating_add(gpu.memory_committed_bytes, *gpu.memory_uncommitted_bytes))
-                             : bytes_text(gpu.memory_committed_bytes));
+  // Only a daemon keeps the rest uncommitted. Scripts read this line, so its word stays for one release.
+  line += "  sold " + (gpu.memory_uncommitted_bytes
+                           ? of_text(gpu.memory_committed_bytes,
+                                     saturating_add(gpu.memory_committed_bytes, *gpu.memory_uncommitted_bytes))
+                           : bytes_text(gpu.memory_committed_bytes));
   if (voice.format == Format::wide) line += "  " + gpu.uuid + "  " + gpu.pci_bus_id;
   return bold(line, voice) + "\n";
 }

@@ -1,4 +1,5 @@
-// A node with one card, one share that was refused memory and had to wait, and a program outside: what views are tested with.
+// A node with one card, one share that was refused memory and had to wait, and a program outside: what views are tested
+// with.
 #pragma once
 
 #include <cstdint>

@@ -14,7 +14,7 @@ namespace {
 TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
   EXPECT_EQ(status_text(a_refused_share(), {}),
             "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
-            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  commit 36.0 GiB\n"
+            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  sold 36.0 GiB\n"
             "  train  uid 0  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled\n");
 }
 
@@ -31,7 +31,7 @@ TEST(Views, StatusSaysWhatMayStillBeSoldTheWattsOfTheCapAndWhoIsOutside) {
   const std::string text = status_text(now, {});
   EXPECT_TRUE(
       text.starts_with("driver 570.124.06, 1 GPU, level hook, headgated, 2 outside every share, SIMULATED\n"
-                       "GPU 0  H200  100.0/141.0 GiB  busy 100 %  71 C  487/700 W  commit 100.0/140.0 GiB\n"))
+                       "GPU 0  H200  100.0/141.0 GiB  busy 100 %  71 C  487/700 W  sold 100.0/140.0 GiB\n"))
       << "a line of 80 columns: " << text;
 }
 
@@ -150,7 +150,7 @@ TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
   const Voice wide{.format = Format::wide};
   EXPECT_EQ(status_text(now, wide),
             "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
-            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  commit 36.0 GiB  GPU-9c2f0000-1111  00000000:1B:00.0\n"
+            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  sold 36.0 GiB  GPU-9c2f0000-1111  00000000:1B:00.0\n"
             "  train  alice  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled  promised 20 %  "
             "normal, weight 100  at most 36.0 GiB  pids 101\n");
   EXPECT_EQ(ps_text(now, wide),

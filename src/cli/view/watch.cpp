@@ -101,8 +101,8 @@ class Repeating {
   Result<void> take_look() {
     auto look = watcher_.take();
     if (!look) return {};
-    // Rates are since the look before, and without a daemon nobody has looked before us. A terminal shows the first all the
-    // same, for the next follows at once.
+    // Rates are since the look before, and without a daemon nobody has looked before us. A terminal shows the first all
+    // the same, for the next follows at once.
     if (look->snapshot && skips_ > 0) {
       --skips_;
       return {};

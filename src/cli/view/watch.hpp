@@ -17,8 +17,8 @@ struct Watched {
   std::string title;  // "headgate status"
   std::chrono::milliseconds interval;
   std::unique_ptr<SnapshotSource> source;  // one for all looks
-  // What a look shows; `heading` is false where the columns of CSV have been named. May be asked again for the same look,
-  // for a terminal of another size.
+  // What a look shows; `heading` is false where the columns of CSV have been named. May be asked again for the same
+  // look, for a terminal of another size.
   std::function<Result<std::string>(const Look& look, const Voice& voice, bool heading)> draw;
 };
 

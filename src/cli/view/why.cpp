@@ -27,7 +27,8 @@ const snapshot::Gpu* gpu_of(const NodeSnapshot& snapshot, const std::string& uui
 
 std::string times(std::uint64_t count) { return count == 1 ? "once" : std::to_string(count) + " times"; }
 
-// Who has of the card what is missing: programs outside shares, and shares whose limit was lowered beneath what they hold.
+// Who has of the card what is missing: programs outside shares, and shares whose limit was lowered beneath what they
+// hold.
 std::string full_card_text(const NodeSnapshot& snapshot, const std::string& uuid) {
   const snapshot::Gpu* const gpu = gpu_of(snapshot, uuid);
   const bool outside = gpu == nullptr || gpu->memory_unattributed_bytes > 0;

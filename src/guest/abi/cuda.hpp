@@ -1,7 +1,7 @@
 // Our own declarations of the CUDA driver API: the types and enumerators that headgate uses, and no more.
 //
-// Every fact is from CUDA 13.0's cuda.h; cuda_abi_check.cpp compares sizes, offsets, enumerators and signatures with the
-// real header where one is installed. Types keep the driver's names, inside namespace headgate::abi.
+// Every fact is from CUDA 13.0's cuda.h; cuda_abi_check.cpp compares sizes, offsets, enumerators and signatures with
+// the real header where one is installed. Types keep the driver's names, inside namespace headgate::abi.
 #pragma once
 
 #include <cstddef>

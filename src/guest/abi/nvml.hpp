@@ -118,8 +118,9 @@ struct nvmlProcessDetailList_t {
 };
 inline constexpr unsigned kProcessDetailListVersion = sizeof(nvmlProcessDetailList_t) | 1U << 24;
 
-// What nvmlInternalGetExportTable gives for this name: a size in bytes, then functions, undeclared anywhere. nvidia-smi (535 and 580
-// alike) lists processes through three of them (slots: compute, graphics, MPS); the rows were found by looking (docs/simulator.md).
+// What nvmlInternalGetExportTable gives for this name: a size in bytes, then functions, undeclared anywhere. nvidia-smi
+// (535 and 580 alike) lists processes through three of them (slots: compute, graphics, MPS); the rows were found by
+// looking (docs/simulator.md).
 struct NvmlExportedProcess {
   nvmlProcessDetail_v1_t detail;
   char name[4096];
@@ -127,8 +128,8 @@ struct NvmlExportedProcess {
 static_assert(sizeof(NvmlExportedProcess) == 4128);
 using NvmlExportedProcessList = nvmlReturn_t(nvmlDevice_t device, unsigned* count, NvmlExportedProcess* rows);
 inline constexpr unsigned kNvmlExportedLists = 213, kNvmlExportedListCount = 3;
-// `pmon` averages a process's utilisation over rows of this slot: four engines (SM, memory, encoder, decoder), each with the process that
-// it counts for, ~0 where none.
+// `pmon` averages a process's utilisation over rows of this slot: four engines (SM, memory, encoder, decoder), each
+// with the process that it counts for, ~0 where none.
 struct NvmlExportedSample {
   unsigned long long timeStamp;
   struct {

@@ -19,7 +19,8 @@ constexpr std::int64_t kUnknown = INT64_MAX;
 constexpr std::string_view kInitialNamespace =
     "time:[4026531834]";  // PROC_TIME_INIT_INO, linux/nsfs.h: fixed since 5.6
 
-// Any two threads that learn them store the same. What could not be read for want of a descriptor is asked again at the next call.
+// Any two threads that learn them store the same. What could not be read for want of a descriptor is asked again at the
+// next call.
 constinit std::atomic<std::int64_t> monotonic_offset{kNotLearnt};
 constinit std::atomic<std::int64_t> boottime_offset{kNotLearnt};
 
@@ -82,9 +83,10 @@ void learn() {
   // No link: no time namespaces in this kernel, or no /proc, and then no start time either.
   const std::string_view own = link_text("/proc/self/ns/time", own_link);
   if (!own.empty() && own != kInitialNamespace) {
-    // The file tells of the namespace that children will be in. That is another than the process's own once it has called
-    // unshare(CLONE_NEWTIME), and then no file tells of its own. A new one starts as a copy of the one it was made in, so that the
-    // numbers are the best guess; identities, by which the living are told from the dead, are not left to a guess.
+    // The file tells of the namespace that children will be in. That is another than the process's own once it has
+    // called unshare(CLONE_NEWTIME), and then no file tells of its own. A new one starts as a copy of the one it was
+    // made in, so that the numbers are the best guess; identities, by which the living are told from the dead, are not
+    // left to a guess.
     bool lacked = false;
     const bool read = parse_clock_offsets(file_text("/proc/self/timens_offsets", buffer, lacked), offsets);
     if (lacked) {

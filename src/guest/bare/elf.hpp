@@ -38,9 +38,9 @@ bool object_at(const void* address, Object& out);
 // The first object of that DT_SONAME; false where none is loaded.
 bool object_named(const char* soname, Object& out);
 
-// The same by the dynamic linker's own list, without a call into libc: a sanitizer's run-time library looks names up while
-// the functions of libc that it stands in for lead nowhere yet. Only symbol_in() and soname_of() work on the result. For
-// libraries that are there from the start and stay: the list is not locked.
+// The same by the dynamic linker's own list, without a call into libc: a sanitizer's run-time library looks names up
+// while the functions of libc that it stands in for lead nowhere yet. Only symbol_in() and soname_of() work on the
+// result. For libraries that are there from the start and stay: the list is not locked.
 bool early_object_named(const char* soname, Object& out);
 
 }  // namespace headgate::bare

@@ -10,8 +10,8 @@ namespace headgate::bare {
 // Never fails: an error is a spurious wake. Restores errno.
 void futex_wait(const std::atomic<std::uint32_t>* word, std::uint32_t expected, std::int64_t timeout_ns);
 
-// Sleeps while *first == a and *second == b. timeout_ns INT64_MAX: without end. Before Linux 5.16, which cannot wait for two, it
-// returns after a quarter of a second at most. Else as futex_wait.
+// Sleeps while *first == a and *second == b. timeout_ns INT64_MAX: without end. Before Linux 5.16, which cannot wait
+// for two, it returns after a quarter of a second at most. Else as futex_wait.
 void futex_wait_either(const std::atomic<std::uint32_t>* first, std::uint32_t a,
                        const std::atomic<std::uint32_t>* second, std::uint32_t b, std::int64_t timeout_ns);
 

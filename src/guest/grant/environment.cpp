@@ -295,8 +295,8 @@ class Reader {
 
   void set_log(const Setting& setting) {
     static constexpr std::string_view kWords[] = {"off", "error", "warn", "info", "debug"};
-    // Each level of the other limiters prints what the levels below it print. LOGGER_LEVEL begins with infos, then adds errors,
-    // warnings, fatal errors (its default), "verbose" and details. Errors are never hidden here.
+    // Each level of the other limiters prints what the levels below it print. LOGGER_LEVEL begins with infos, then adds
+    // errors, warnings, fatal errors (its default), "verbose" and details. Errors are never hidden here.
     static constexpr LogLevel kSeed[] = {LogLevel::error, LogLevel::error, LogLevel::warn,
                                          LogLevel::warn,  LogLevel::info,  LogLevel::debug};
     static constexpr LogLevel kHami[] = {LogLevel::error, LogLevel::error, LogLevel::warn, LogLevel::info,

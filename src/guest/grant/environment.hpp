@@ -1,12 +1,12 @@
 // The one table of environment names, ours and other limiters', and how they become a grant.
 //
 // Precedence, for each device and each kind of limit: our name with an index suffix, our name, a foreign name with an
-// index suffix (or a JSON map's entry), a foreign name; among foreign names the earlier row of the table. Every name that
-// is set must be readable, also where another one wins: an unreadable value, or 0, never means "no limit".
+// index suffix (or a JSON map's entry), a foreign name; among foreign names the earlier row of the table. Every name
+// that is set must be readable, also where another one wins: an unreadable value, or 0, never means "no limit".
 //
 // An index suffix (CUDA_MEM_LIMIT_1) counts in the UUID list where one is given (GPU_DEVICES_UUID,
-// MANAGER_VISIBLE_DEVICES, MANAGER_VISIBLE_DEVICE_<i>), else in the list of visible devices. Nothing here allocates; texts
-// in the answer point into the environment that was read.
+// MANAGER_VISIBLE_DEVICES, MANAGER_VISIBLE_DEVICE_<i>), else in the list of visible devices. Nothing here allocates;
+// texts in the answer point into the environment that was read.
 #pragma once
 
 #include <cstddef>
@@ -131,26 +131,26 @@ struct Reading {
 
 // Reads NAME=VALUE strings, null-terminated as environ is. visible_uuids: the devices this process can see, in its
 // order, at most kMaxDevices counted. Where one name occurs twice the first counts, as for getenv().
-// `present`: all GPUs of the machine or container, which may be more; a limit that names none of them is refused, one that names
-// a hidden one is not this process's. Empty: nobody knows, and none is refused for that.
+// `present`: all GPUs of the machine or container, which may be more; a limit that names none of them is refused, one
+// that names a hidden one is not this process's. Empty: nobody knows, and none is refused for that.
 [[nodiscard]] Reading read_environment(const char* const* envp, std::span<const std::string_view> visible_uuids,
                                        std::span<const std::string_view> present = {});
 
-// Of a device that was said FLOPS: the part of a card of that model, as NVML names it. Refused: a model in no table, and more than the
-// card has.
+// Of a device that was said FLOPS: the part of a card of that model, as NVML names it. Refused: a model in no table,
+// and more than the card has.
 [[nodiscard]] Refusal resolve_flops(DeviceGrant& device, std::string_view model);
 // Refused: a burst or soft limit with no hard limit on that device. Where none is said elsewhere either.
 [[nodiscard]] Refusal check_burst(const DeviceGrant& device);
 
-// What of a memory limit lies on a card of so many bytes, and what past it in host memory: all on the card unless the limit is
-// oversubscribed, by a ratio or by as much as the card has not.
+// What of a memory limit lies on a card of so many bytes, and what past it in host memory: all on the card unless the
+// limit is oversubscribed, by a ratio or by as much as the card has not.
 struct MemorySplit {
   std::uint64_t card_bytes = 0, host_bytes = 0;
 };
 [[nodiscard]] MemorySplit split_memory(const DeviceGrant& device, std::uint64_t card_bytes);
 
-// Whether a card of `card_bytes` (0: not known) can keep the memory limit that was said for it. Refused: more than the card
-// has, which would be no limit at all, and a percentage that comes to less than one byte.
+// Whether a card of `card_bytes` (0: not known) can keep the memory limit that was said for it. Refused: more than the
+// card has, which would be no limit at all, and a percentage that comes to less than one byte.
 [[nodiscard]] Refusal check_memory(const DeviceGrant& device, std::uint64_t card_bytes);
 
 // What one line on stderr says: "CUDA_MEM_LIMIT_0='0m' is zero; accepted: ...". NUL-terminated, cut to fit, control

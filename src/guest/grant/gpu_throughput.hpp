@@ -8,7 +8,8 @@
 
 namespace headgate {
 
-// Dense FP16 TFLOPS by NVIDIA's data sheets; empty for a model that is in none. `model`: as NVML names it ("NVIDIA H100 80GB HBM3").
+// Dense FP16 TFLOPS by NVIDIA's data sheets; empty for a model that is in none. `model`: as NVML names it ("NVIDIA H100
+// 80GB HBM3").
 [[nodiscard]] inline std::optional<double> fp16_tflops(std::string_view model) {
   const std::uint32_t gflops = grant::gflops_of(model);
   return gflops == 0 ? std::nullopt : std::optional(gflops / 1e3);

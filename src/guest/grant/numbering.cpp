@@ -23,7 +23,8 @@ bool is_number(std::string_view token) {
   return !token.empty();
 }
 
-// The beginning of the one UUID of the list that begins as `token` does but for case; the token where none does, or several.
+// The beginning of the one UUID of the list that begins as `token` does but for case; the token where none does, or
+// several.
 std::string_view spelled(std::string_view token, std::string_view gpus) {
   std::string_view found;
   for (std::string_view rest = gpus; !rest.empty(); rest = from(rest, position(rest, ',') + 1)) {

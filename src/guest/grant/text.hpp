@@ -1,5 +1,5 @@
-// Small text tools that need nothing at run time. std::string_view's own substr() and at() call into libstdc++ when they
-// fail, so guest code slices with these.
+// Small text tools that need nothing at run time. std::string_view's own substr() and at() call into libstdc++ when
+// they fail, so guest code slices with these.
 #pragma once
 
 #include <cstddef>

@@ -45,8 +45,8 @@ std::uint64_t shifted(std::uint64_t value, std::int64_t delta) {
   return value > less ? value - less : 0;
 }
 
-// Under the process's lock for the device. Only growth is checked against the limit. `had`: what is in use before it was really
-// had, and may be the most that ever was.
+// Under the process's lock for the device. Only growth is checked against the limit. `had`: what is in use before it
+// was really had, and may be the most that ever was.
 Reservation apply(UsagePage& page, std::uint32_t device, std::uint32_t slot, std::int64_t delta, std::uint64_t limit,
                   bool had) {
   SlotDevice& books = page.slots[slot].devices[device];

@@ -1,5 +1,5 @@
-// The memory accounts of a share (`device`: a device's, or host_account() of it): exact to the byte, whoever is killed whenever (life of an operation and
-// the crash argument: account.cpp; model: models/ledger.pml).
+// The memory accounts of a share (`device`: a device's, or host_account() of it): exact to the byte, whoever is killed
+// whenever (life of an operation and the crash argument: account.cpp; model: models/ledger.pml).
 //
 // All functions are thread-safe and never allocate, block on another process, or fail other than as stated. A page may
 // be hostile: arithmetic saturates and indices are checked, so a scribbled page can give wrong figures, never a crash.
@@ -46,8 +46,8 @@ bool charge(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t b
 // What the share uses now; one 8-byte load.
 std::uint64_t used_bytes(const UsagePage& page, std::uint32_t device);
 
-// The most it ever was with what the driver has given; what others have reserved and may not get is in it only where the driver
-// gave at the same instant.
+// The most it ever was with what the driver has given; what others have reserved and may not get is in it only where
+// the driver gave at the same instant.
 std::uint64_t peak_bytes(const UsagePage& page, std::uint32_t device);
 // The same with contexts and code, as they were when it was noted.
 std::uint64_t peak_in_use_bytes(const UsagePage& page, std::uint32_t device);

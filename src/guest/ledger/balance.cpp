@@ -27,7 +27,8 @@ Part part_of(const UsagePage& page, std::uint32_t account, std::uint32_t index) 
     case SlotKind::free: break;
     case SlotKind::orphan: part.bytes = orphan_bytes(page, account, index); break;
     case SlotKind::live: {
-      // An intent that is not settled was refused, or is under way: both look alike, but for the word of whether it was applied.
+      // An intent that is not settled was refused, or is under way: both look alike, but for the word of whether it was
+      // applied.
       const bool open = part.sequence == part.settled + 1 && applied(page, account, index, part.sequence);
       // Settled was read later, and may be ahead; two intents behind it never is.
       part.certain = !open && part.settled <= part.sequence;

@@ -1,4 +1,5 @@
-// Whether an account says what its slots say: a page that only limiters write always balances, whoever was killed in it.
+// Whether an account says what its slots say: a page that only limiters write always balances, whoever was killed in
+// it.
 #pragma once
 
 #include <cstdint>

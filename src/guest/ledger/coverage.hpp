@@ -1,9 +1,9 @@
 // Which microseconds of the recent past are marked: a ring of words, lock-free, shared between processes.
 //
-// Word w of the ring holds 48 microseconds and the low 16 bits of the ring's turn that they belong to, so that what is left
-// of an earlier turn counts as unmarked. Whoever turns a bit from 0 to 1 is told so: marks in any order, by any number of
-// processes, give the exact union. Both ends of an interval are rounded to the nearest microsecond, which leaves no bias and
-// lets abutting intervals abut.
+// Word w of the ring holds 48 microseconds and the low 16 bits of the ring's turn that they belong to, so that what is
+// left of an earlier turn counts as unmarked. Whoever turns a bit from 0 to 1 is told so: marks in any order, by any
+// number of processes, give the exact union. Both ends of an interval are rounded to the nearest microsecond, which
+// leaves no bias and lets abutting intervals abut.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ class Coverage {
   static constexpr std::int64_t kWords = static_cast<std::int64_t>(Words);
   static constexpr std::int64_t kSpanNs = kCoverageNs * kCoverageBits * kWords;
 
-  // Marks [from_ns, to_ns) of host time; returns how much of it nobody had marked, in ns. Time older than the ring counts
-  // as new.
+  // Marks [from_ns, to_ns) of host time; returns how much of it nobody had marked, in ns. Time older than the ring
+  // counts as new.
   std::int64_t mark(std::int64_t from_ns, std::int64_t to_ns) {
     std::int64_t tick = (from_ns + kCoverageNs / 2) / kCoverageNs;
     const std::int64_t end = (to_ns + kCoverageNs / 2) / kCoverageNs;

@@ -1,5 +1,5 @@
-// Directories and files of shares, opened without trust: owner, kind and permissions are those of the opened file, never
-// of a path looked at before. Guest code: only GLIBC <= 2.17, so the stat family goes by system call.
+// Directories and files of shares, opened without trust: owner, kind and permissions are those of the opened file,
+// never of a path looked at before. Guest code: only GLIBC <= 2.17, so the stat family goes by system call.
 #pragma once
 
 #include <cstddef>
@@ -46,8 +46,8 @@ bool says_closed(const char* path);
 // Whether that open directory has been removed: by its path it is no more, though a mount may still lead to it.
 bool is_removed(int directory);
 
-// Of a share directory that was opened by `name` and lacks a page: whether it still bears that name and holds something,
-// so that nobody is just removing it. An empty one is removed.
+// Of a share directory that was opened by `name` and lacks a page: whether it still bears that name and holds
+// something, so that nobody is just removing it. An empty one is removed.
 bool is_half_a_share(int shares, const char* name, int directory);
 
 // A regular file of ours, readable by us alone; `bytes` is its length.
@@ -56,8 +56,8 @@ PageFault open_page_file(int directory, const char* name, bool writable, Descrip
 // not_a_file for anything but a regular file.
 PageFault regular_file_size(int fd, const char* name, std::size_t& bytes);
 
-// Makes `name` in `directory` with all its `bytes` of space really there, so that a full disk is an error here and not a
-// SIGBUS later.
+// Makes `name` in `directory` with all its `bytes` of space really there, so that a full disk is an error here and not
+// a SIGBUS later.
 PageFault make_page_file(int directory, const char* name, std::size_t bytes, Descriptor& out);
 
 // What is not yet and what is no longer a share has a name that begins so; scratch_name() makes one.

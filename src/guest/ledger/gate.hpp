@@ -1,12 +1,12 @@
 // A share's gate on a GPU: the arbiter's word in the policy page, and what limiters report for it in the usage page.
 //
-// The daemon alone writes the gate; limiters wait on gate_epoch, a shared futex, for at most kTurnLookNs at a time. While
-// a launch waits the daemon's heartbeat moves. A share is left alone where a waiter has looked for kDesertedNs and has
-// seen no beat, or where the daemon has hung up and no other listens. Its launches then go on within
+// The daemon alone writes the gate; limiters wait on gate_epoch, a shared futex, for at most kTurnLookNs at a time.
+// While a launch waits the daemon's heartbeat moves. A share is left alone where a waiter has looked for kDesertedNs
+// and has seen no beat, or where the daemon has hung up and no other listens. Its launches then go on within
 // DevicePolicy::compute_unattended_ppm, until the heartbeat moves again.
 //
-// Reports are plain stores of the process that owns the slot; killed between any two of them it leaves figures of a slot that is
-// not live any more. All of them may be lies: they move the liar's own account.
+// Reports are plain stores of the process that owns the slot; killed between any two of them it leaves figures of a
+// slot that is not live any more. All of them may be lies: they move the liar's own account.
 #pragma once
 
 #include <cstdint>

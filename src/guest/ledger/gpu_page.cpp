@@ -40,7 +40,8 @@ using Seats = std::uint64_t;
 constexpr Seats only(std::uint32_t seat) { return 1ull << seat; }
 std::uint32_t first_of(Seats seats) { return static_cast<std::uint32_t>(__builtin_ctzll(seats)); }
 
-// The driver's run list, as far as it shows: slices go round in a circle, and a context that comes to have work is next.
+// The driver's run list, as far as it shows: slices go round in a circle, and a context that comes to have work is
+// next.
 class Circle {
  public:
   explicit Circle(SliceOrder& order) : order_(order) {
@@ -144,8 +145,8 @@ struct Table {
     return {};
   }
 
-  // Whose turn it is when the holder's is over: the next in the circle, unless another shows within less than a slice that it has the
-  // GPU, while that next one would still be in the middle of its own.
+  // Whose turn it is when the holder's is over: the next in the circle, unless another shows within less than a slice
+  // that it has the GPU, while that next one would still be in the middle of its own.
   std::uint32_t next_holder(Seats waiting, const Circle& circle, std::int64_t now_us) const {
     const std::uint32_t next = circle.next_of(waiting);
     if ((waiting & (waiting - 1)) == 0) return next;
@@ -157,7 +158,8 @@ struct Table {
   }
 };
 
-// Who ran out of work before its slice was over, and when. Where its next start event follows at once it never lost the GPU.
+// Who ran out of work before its slice was over, and when. Where its next start event follows at once it never lost the
+// GPU.
 struct Paused {
   std::uint32_t seat = kMaxSeats;
   std::int64_t used_us = 0, at_us = 0;

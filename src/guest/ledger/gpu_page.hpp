@@ -1,18 +1,21 @@
-// One GPU among the shares of one node: who had work on it when, so that shares that run at once are not each charged for the
-// others' time slices. One seat a context.
+// One GPU among the shares of one node: who had work on it when, so that shares that run at once are not each charged
+// for the others' time slices. One seat a context.
 //
 //   without a daemon   BASE/gpus/UUID, one page a GPU: all of one user's contexts write and read it.
-//   with headgated     each share has pages of its own to write, which the daemon hands out; what stands there it copies to a
+//   with headgated     each share has pages of its own to write, which the daemon hands out; what stands there it
+//   copies to a
 //                      page of the GPU that the shares can read and nobody but the daemon writes (node/gpu_board.hpp).
 //
-// A GPU runs one context at a time; what a context measures between two events of its own includes the slices of the others.
-// Which context had a given microsecond nobody says, but it follows: an event only fires while its context has the GPU, and
-// a context loses it when its work ends or when its slice is used up and another has work. Each share replays that over the
-// marks of all seats, late enough for them to be there, and gives back what it charged for time that another share had.
+// A GPU runs one context at a time; what a context measures between two events of its own includes the slices of the
+// others. Which context had a given microsecond nobody says, but it follows: an event only fires while its context has
+// the GPU, and a context loses it when its work ends or when its slice is used up and another has work. Each share
+// replays that over the marks of all seats, late enough for them to be there, and gives back what it charged for time
+// that another share had.
 //
-// The result is approximate, and `headgate run` says so: the slice is the driver's default, a seat's marks may come too late, a
-// process that is not metered has no seat, and without a daemon any process of the same user can write here. What false marks
-// cannot do is raise what another share is charged, or lower it by more than it was charged in the time that is looked at.
+// The result is approximate, and `headgate run` says so: the slice is the driver's default, a seat's marks may come too
+// late, a process that is not metered has no seat, and without a daemon any process of the same user can write here.
+// What false marks cannot do is raise what another share is charged, or lower it by more than it was charged in the
+// time that is looked at.
 #pragma once
 
 #include <cstdint>
@@ -49,8 +52,8 @@ struct alignas(64) GpuPage {
   std::atomic<std::int64_t> seen_ns;  // host time of the last mark on any seat
   std::atomic<std::int64_t> told_ns;  // of a page that the daemon writes: all that was marked before then stands here
   std::atomic<std::uint32_t> seats_seen;  // seats from that number on were never taken
-  // What a context takes of this GPU under that driver (cuDriverGetVersion), as the node's last one was measured; 0: none was.
-  // Of a page without a daemon.
+  // What a context takes of this GPU under that driver (cuDriverGetVersion), as the node's last one was measured; 0:
+  // none was. Of a page without a daemon.
   std::atomic<std::uint32_t> context_driver;
   std::atomic<std::uint64_t> context_bytes;
   std::uint8_t reserved[32];
@@ -68,7 +71,8 @@ void name_gpu_page(GpuPage& page, const char* uuid);
 // wrong_magic, pages_newer, pages_older or wrong_name where it is no page of that GPU that can be used.
 PageFault check_gpu_page(const GpuPage& page, const char* uuid);
 
-// In what order the contexts of a GPU have its slices, as far as a replay has seen: a circle. Who comes to have work goes next.
+// In what order the contexts of a GPU have its slices, as far as a replay has seen: a circle. Who comes to have work
+// goes next.
 struct SliceOrder {
   std::uint8_t seats[kMaxSeats];
   std::uint32_t count = 0;
@@ -98,13 +102,13 @@ struct Work {
 std::uint32_t seats_of(const GpuPage& page);
 void see_seat(GpuPage& page, std::uint32_t seat);
 
-// Marks such a stretch. Takes a seat where the context has none; where all are taken it stays unmarked, and its neighbours
-// are charged for its slices.
+// Marks such a stretch. Takes a seat where the context has none; where all are taken it stays unmarked, and its
+// neighbours are charged for its slices.
 void mark_seat(Seat& seat, const Work& work, std::int64_t now_ns);
 void leave_seat(Seat& seat);
 
-// Whether contexts of other shares have marked work within the last kSeatIdleNs. False without a page, and where they mark
-// elsewhere.
+// Whether contexts of other shares have marked work within the last kSeatIdleNs. False without a page, and where they
+// mark elsewhere.
 bool others_at_work(const Seat& seat, std::int64_t now_ns);
 
 // After which a replay reaches a moment.
@@ -112,10 +116,10 @@ inline std::int64_t replay_lag_ns(const Seat& seat) {
   return kReplayLagNs + (seat.board != nullptr ? kBoardLateNs : 0);
 }
 
-// How much of what the share was charged for and nobody has looked at yet other shares had: ns, at least 0. It reaches to
-// kReplayLagNs ago, or where a daemon tells the marks to that long before its board's told_ns. Any process of the share may ask; each
-// microsecond is answered to one of them. Who goes on knows in what order slices are given; so another goes on in its place only where
-// it has not for kTakeOverNs, or with `at_once`.
+// How much of what the share was charged for and nobody has looked at yet other shares had: ns, at least 0. It reaches
+// to kReplayLagNs ago, or where a daemon tells the marks to that long before its board's told_ns. Any process of the
+// share may ask; each microsecond is answered to one of them. Who goes on knows in what order slices are given; so
+// another goes on in its place only where it has not for kTakeOverNs, or with `at_once`.
 std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now_ns, bool at_once = false);
 
 }  // namespace headgate::ledger

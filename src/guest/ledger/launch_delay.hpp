@@ -1,5 +1,5 @@
-// How long launches of a share wait at its gate on one GPU, as counts by length. Written by limiters, relaxed; the share's
-// processes can write anything there, so readers clamp.
+// How long launches of a share wait at its gate on one GPU, as counts by length. Written by limiters, relaxed; the
+// share's processes can write anything there, so readers clamp.
 #pragma once
 
 #include <atomic>
@@ -7,8 +7,8 @@
 
 namespace headgate::ledger {
 
-// Upper bounds, inclusive. A look at a gate takes 5 us, a turn 2 to 5 ms, patience with a shut gate ends at 20 ms, and kernels of
-// seconds make others wait as long.
+// Upper bounds, inclusive. A look at a gate takes 5 us, a turn 2 to 5 ms, patience with a shut gate ends at 20 ms, and
+// kernels of seconds make others wait as long.
 inline constexpr std::int64_t kDelayBoundsNs[] = {10'000,      100'000,     500'000,       1'000'000,     2'000'000,
                                                   5'000'000,   10'000'000,  20'000'000,    50'000'000,    100'000'000,
                                                   200'000'000, 500'000'000, 1'000'000'000, 10'000'000'000};

@@ -46,24 +46,24 @@ enum class Level : std::uint32_t { observe = 0, hook = 1, hook_container = 2, mp
 // What a limiter does when it cannot measure: let work run, or keep the gate shut.
 enum class FailPolicy : std::uint32_t { open = 0, closed = 1 };
 
-// Words from the share's owner to its limiters (set_command), in force until the next. pause: no launch passes until run is
-// said again, but for what work from before may be waiting for, one each 20 ms. drain: the share is being emptied. No process
-// joins it, no memory is reserved, what pools hold unused is given back; work goes on until its processes end. One does not take
-// the other back, so each is a bit.
+// Words from the share's owner to its limiters (set_command), in force until the next. pause: no launch passes until
+// run is said again, but for what work from before may be waiting for, one each 20 ms. drain: the share is being
+// emptied. No process joins it, no memory is reserved, what pools hold unused is given back; work goes on until its
+// processes end. One does not take the other back, so each is a bit.
 enum class Command : std::uint32_t { run = 0, pause = 1, drain = 2, pause_and_drain = 3 };
 constexpr Command operator|(Command a, Command b) {
   return static_cast<Command>(static_cast<std::uint32_t>(a) | static_cast<std::uint32_t>(b));
 }
 constexpr bool says(Command all, Command one) { return (all | one) == all; }
 
-// How launches of the share find its gate on a GPU; the arbiter's word (gate.hpp). open: they pass. shut: they wait, and ring.
-// queued: they wait, and need not ring: the arbiter knows that the share wants the GPU, and looks again by itself.
-// portion: with nothing of the share in flight, launches worth batch_us may pass, or one if it is longer; then they
-// wait until all of that has ended. tell: they pass, and ring.
+// How launches of the share find its gate on a GPU; the arbiter's word (gate.hpp). open: they pass. shut: they wait,
+// and ring. queued: they wait, and need not ring: the arbiter knows that the share wants the GPU, and looks again by
+// itself. portion: with nothing of the share in flight, launches worth batch_us may pass, or one if it is longer; then
+// they wait until all of that has ended. tell: they pass, and ring.
 enum class Gate : std::uint32_t { open = 0, shut = 1, batch = 2, open_notify = 3, queued = 4 };
 
-// What a launch waits for at the gate. pause: its share is paused. turn: other shares have the GPU. ceiling: the share has used
-// its part of the GPU's time. work: what its process has sent before is not done.
+// What a launch waits for at the gate. pause: its share is paused. turn: other shares have the GPU. ceiling: the share
+// has used its part of the GPU's time. work: what its process has sent before is not done.
 enum class WaitReason : std::uint32_t { pause = 0, turn = 1, ceiling = 2, work = 3 };
 inline constexpr std::uint32_t kWaitReasons = 4;
 
@@ -81,8 +81,8 @@ struct alignas(64) DevicePolicy {
   std::atomic<std::uint32_t> batch_us;          // where the gate passes a portion
   std::atomic<std::uint32_t> arbitrated;        // 0: nobody decides who has this GPU, and the gate stands open
   std::atomic<std::uint64_t> host_limit_bytes;  // host memory past memory_limit_bytes; 0: none, the limit is hard
-  // What stands in for the ceiling while no other share has work on the GPU (rate_now() in compute_account.hpp); 0: nothing
-  // does, else above compute_ceiling_ppm..kWholeGpu.
+  // What stands in for the ceiling while no other share has work on the GPU (rate_now() in compute_account.hpp); 0:
+  // nothing does, else above compute_ceiling_ppm..kWholeGpu.
   std::atomic<std::uint32_t> compute_burst_ppm;
   // What the share may take of the GPU's time while no daemon runs. The daemon writes it, at each change of the GPU's
   // shares and of which of them have processes. 1..kWholeGpu; 0: not said, so the guarantee holds, or the ceiling
@@ -128,8 +128,8 @@ struct alignas(16) AccountWord {
 inline constexpr std::uint32_t kNoSlot = ~0u;
 inline constexpr std::uint32_t kSequenceBits = 48;
 
-// Whose word an allocation is refused by: the share's limit; the driver, which has no memory left though the share has; or the
-// share's owner, who drains it.
+// Whose word an allocation is refused by: the share's limit; the driver, which has no memory left though the share has;
+// or the share's owner, who drains it.
 enum class Denial : std::uint32_t { limit = 0, device_full = 1, policy = 2 };
 
 struct alignas(64) MemoryAccount {
@@ -181,15 +181,16 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t> kernel_ns;    // how long its commands are; 0: not known
   std::atomic<std::int64_t> dry_ns;       // between the end of all that a process had sent and its next request
   std::atomic<std::uint64_t> dry_spells;  // how many such stretches
-  // Where several processes of the share send commands of 200 us and more: host time at which all that they have sent should be done
-  // if the GPU were theirs, by the estimates; which of them sent last; until when they count as several.
+  // Where several processes of the share send commands of 200 us and more: host time at which all that they have sent
+  // should be done if the GPU were theirs, by the estimates; which of them sent last; until when they count as several.
   std::atomic<std::int64_t> sent_until_ns;
   std::atomic<std::uint64_t> sender;
   std::atomic<std::int64_t> several_until_ns;
   // What a context of this GPU and driver takes, as the share's last one was measured; 0: none was. Any process may
   // write it.
   std::atomic<std::uint64_t> context_bytes;
-  // How the driver rounds requests of more than 2^(20+i) bytes, as guest/limiter/memory/rounding.cpp learns it. Likewise.
+  // How the driver rounds requests of more than 2^(20+i) bytes, as guest/limiter/memory/rounding.cpp learns it.
+  // Likewise.
   std::atomic<std::uint8_t> rounding[kRoundingClasses];
   std::uint64_t unused[2];
   Coverage<2048> coverage;  // which microseconds of the recent past are already charged
@@ -200,14 +201,14 @@ struct alignas(64) ComputeAccount {
 };
 static_assert(sizeof(ComputeAccount) == 192 + 2 * 2048 * 8 + 128 + 64 + 64);
 
-// free -> claiming -> live -> dead -> free; or dead -> orphan -> free where memory outlives its process: what it had exported, or
-// all of it until the driver has taken it down.
+// free -> claiming -> live -> dead -> free; or dead -> orphan -> free where memory outlives its process: what it had
+// exported, or all of it until the driver has taken it down.
 enum class SlotKind : std::uint32_t { free = 0, claiming = 1, live = 2, dead = 3, orphan = 4 };
 
 inline constexpr std::uint64_t kExplained = 1ull << 63;
 
-// Per account, written by the slot's owner only (others raise `done`); see account.hpp. Two cache lines, so that helpers
-// do not slow the owner's own stores.
+// Per account, written by the slot's owner only (others raise `done`); see account.hpp. Two cache lines, so that
+// helpers do not slow the owner's own stores.
 struct alignas(64) SlotDevice {
   std::atomic<std::int64_t> delta_bytes;
   std::atomic<std::uint64_t> sequence;
@@ -224,11 +225,12 @@ struct alignas(64) SlotDevice {
   std::atomic<std::uint32_t> pulse;         // moves while either is so: a process that is stopped is not waited for
   // Since when a launch waits that has waited for kLongWaitNs, host time; 0: none does. For views.
   std::atomic<std::int64_t> long_wait_since_ns;
-  // Of the device's SMs, what CUDA_MPS_ACTIVE_THREAD_PERCENTAGE leaves the process if it is a client of an MPS server; 0: nothing
-  // is known to keep it from having all.
+  // Of the device's SMs, what CUDA_MPS_ACTIVE_THREAD_PERCENTAGE leaves the process if it is a client of an MPS server;
+  // 0: nothing is known to keep it from having all.
   std::atomic<std::uint32_t> sm_percent;
   std::uint8_t reserved[4];
-  // The arbiter is told when the oldest of what is in flight was sent, host time; 0: none is. What goes on for long may wait for another GPU.
+  // The arbiter is told when the oldest of what is in flight was sent, host time; 0: none is. What goes on for long may
+  // wait for another GPU.
   std::atomic<std::int64_t> oldest_ns;
   // Of residual_bytes, what contexts and calls explain, with kExplained set; 0: a limiter that does not say.
   std::atomic<std::uint64_t> explained_bytes;

@@ -27,8 +27,8 @@ struct ProcessStat {
   std::uint32_t start_time = 0;  // as in Identity
 };
 
-// Field 3 (state), 20 (threads) and 22 (start time) of a stat file of /proc. The name in field 2 may hold anything, so fields
-// are counted from the last ')'.
+// Field 3 (state), 20 (threads) and 22 (start time) of a stat file of /proc. The name in field 2 may hold anything, so
+// fields are counted from the last ')'.
 ProcessStat parse_stat(const char* text, std::size_t length) {
   ProcessStat out;
   std::size_t at = length;
@@ -52,7 +52,8 @@ ProcessStat parse_stat(const char* text, std::size_t length) {
   return out;
 }
 
-// "/proc/PID/task/PID/stat": of /proc/PID/stat the kernel sums up all threads' times, a millisecond for who has ten thousand.
+// "/proc/PID/task/PID/stat": of /proc/PID/stat the kernel sums up all threads' times, a millisecond for who has ten
+// thousand.
 void stat_path(std::uint32_t pid, char (&path)[40]) {
   char digits[12];
   std::size_t count = 0;
@@ -112,7 +113,8 @@ std::uint32_t pid_namespace() {
 
 enum class Answer { dead, alive, unknown };
 
-// A pidfd becomes readable when the whole thread group has exited; a zombie leader with live threads does not make it so.
+// A pidfd becomes readable when the whole thread group has exited; a zombie leader with live threads does not make it
+// so.
 Answer ask_pidfd(std::uint32_t pid) {
   const long fd = ::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u);
   if (fd < 0) return errno == ESRCH ? Answer::dead : Answer::unknown;

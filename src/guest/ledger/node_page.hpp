@@ -1,12 +1,15 @@
-// What the driver says of a share's processes, told by headgated to the share's limiters, so that none of them asks NVML.
+// What the driver says of a share's processes, told by headgated to the share's limiters, so that none of them asks
+// NVML.
 //
-//   node page   written by headgated alone, one for each share (a tenant learns nothing of the others); tenants have it as a
+//   node page   written by headgated alone, one for each share (a tenant learns nothing of the others); tenants have it
+//   as a
 //               descriptor that nobody can map for writing any more, and that cannot be shortened.
 //
-// A reading of the driver has a number, `begun` before the first question to the driver and `done` after its figures stand here.
-// Who wants a figure that is true of a moment not before now notes `begun`, rings (Ring::reading), and waits until `done` is
-// beyond it. Each figure is one word, and a later reading's is as good, so there is no lock. Numbers instead of times: processes
-// in a time namespace have other clocks. A page of another version is not used: the limiter asks NVML as it does without a daemon.
+// A reading of the driver has a number, `begun` before the first question to the driver and `done` after its figures
+// stand here. Who wants a figure that is true of a moment not before now notes `begun`, rings (Ring::reading), and
+// waits until `done` is beyond it. Each figure is one word, and a later reading's is as good, so there is no lock.
+// Numbers instead of times: processes in a time namespace have other clocks. A page of another version is not used: the
+// limiter asks NVML as it does without a daemon.
 #pragma once
 
 #include <atomic>
@@ -34,10 +37,11 @@ struct alignas(64) NodePage {
   PageHeader header;
   std::atomic<std::uint32_t> begun, done;  // done: a futex word
   std::uint8_t reserved[40];
-  // Memory in use on the card that is no living process's: at most so much of what drains is alive. By device of the share.
+  // Memory in use on the card that is no living process's: at most so much of what drains is alive. By device of the
+  // share.
   std::atomic<std::uint64_t> unattributed_bytes[kMaxDevices];
-  // Of the GPU's SMs, what the share's processes there have together as such clients, by their SlotDevice::sm_percent; 0: one of
-  // them may have all, or none is there. By device of the share.
+  // Of the GPU's SMs, what the share's processes there have together as such clients, by their SlotDevice::sm_percent;
+  // 0: one of them may have all, or none is there. By device of the share.
   std::atomic<std::uint32_t> sm_percent[kMaxDevices];
   // What a context takes of the card, by the driver's figures of all shares; 0: not known. By device of the share.
   std::atomic<std::uint64_t> context_bytes[kMaxDevices];

@@ -1,9 +1,10 @@
-// Allocations that wait for memory instead of being refused, where the share's owner has said so (PolicyPage::oom_wait_ms).
+// Allocations that wait for memory instead of being refused, where the share's owner has said so
+// (PolicyPage::oom_wait_ms).
 //
-// UsagePage::releases is even while nobody waits. A waiter makes it odd, looks once more whether there is room, and sleeps
-// on it; who gives memory back finds it odd, makes it even and wakes all. A waiter that is killed leaves it odd, which costs
-// the next give-back one wake for nobody. What gives no word (another share's frees, a raised limit, the dead) is found by
-// looking again: waiters sleep kLookAgainNs at most.
+// UsagePage::releases is even while nobody waits. A waiter makes it odd, looks once more whether there is room, and
+// sleeps on it; who gives memory back finds it odd, makes it even and wakes all. A waiter that is killed leaves it odd,
+// which costs the next give-back one wake for nobody. What gives no word (another share's frees, a raised limit, the
+// dead) is found by looking again: waiters sleep kLookAgainNs at most.
 //
 // All functions are thread-safe and never block; a hostile page gives spurious wakes, or none.
 #pragma once

@@ -58,8 +58,8 @@ bool swap(std::atomic<T>& word, T expected, T desired, const char* name) {
   step(name);
   return word.compare_exchange_strong(expected, desired, std::memory_order_seq_cst);
 }
-// A swap that fails was another's that did not: far more failures in a row than a share has processes are somebody who stores
-// there to hold others up, and his own share's account is all that he loses when they give up.
+// A swap that fails was another's that did not: far more failures in a row than a share has processes are somebody who
+// stores there to hold others up, and his own share's account is all that he loses when they give up.
 inline constexpr int kMaxTries = 1 << 12;
 
 template <typename T>
@@ -120,8 +120,8 @@ void each_account(const UsagePage& page, Act act) {
   }
 }
 
-// Takes `bytes` off the account as operation `operation`, unless that was done already (slot.cpp). False, and nothing is taken,
-// after kMaxTries.
+// Takes `bytes` off the account as operation `operation`, unless that was done already (slot.cpp). False, and nothing
+// is taken, after kMaxTries.
 bool take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes);
 
 }  // namespace headgate::ledger

@@ -35,8 +35,8 @@ void nap() {
 void* map(int fd, std::size_t bytes, bool writable) {
   void* at = ::mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return nullptr;
-  // A process touches a few of its pages, far apart. Unasked, the kernel reads ahead 128 KiB at each first touch of a file on a
-  // disk: half of what making a share takes there.
+  // A process touches a few of its pages, far apart. Unasked, the kernel reads ahead 128 KiB at each first touch of a
+  // file on a disk: half of what making a share takes there.
   ::madvise(at, bytes, MADV_RANDOM);
   return at;
 }

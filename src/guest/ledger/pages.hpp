@@ -1,7 +1,8 @@
 // A share's pages in a directory: BASE/shares/NAME/{policy,usage}. Made, joined, checked, changed, removed.
 //
-// Directories are 0700 (a daemon opens them for passage, 0711) and files 0600, of the caller's effective uid; symbolic links and files of anybody else are
-// refused. Both pages appear at once (a directory is filled aside and renamed), so nobody ever sees half a share.
+// Directories are 0700 (a daemon opens them for passage, 0711) and files 0600, of the caller's effective uid; symbolic
+// links and files of anybody else are refused. Both pages appear at once (a directory is filled aside and renamed), so
+// nobody ever sees half a share.
 #pragma once
 
 #include <cstddef>
@@ -122,8 +123,8 @@ void close_pages(SharePages& pages);
 // With `grant` null: joins the share `name` as it is; else `name` is not looked at.
 PageFault enter_share(const char* base, const char* name, const ShareGrant* grant, SharePages& out, SlotRef& slot);
 
-// Maps pages that came as descriptors, which stay the caller's; `out` is as for a tenant. Checks them as open_share() does,
-// but for their owner: the kernel let us have them.
+// Maps pages that came as descriptors, which stay the caller's; `out` is as for a tenant. Checks them as open_share()
+// does, but for their owner: the kernel let us have them.
 PageFault map_pages(int policy, int usage, SharePages& out);
 // Opens the share whose own directory lies at `directory`, an absolute path: a container has it mounted somewhere.
 PageFault open_share_at(const char* directory, SharePages& out);
@@ -140,7 +141,8 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
 // Owner only: what all limiters of the share are to do from now on. Wakes who waits at a gate.
 void set_command(PolicyPage& policy, Command command);
 
-// Whether the share takes no new process. Who joins asks before he claims a slot; who asked just before the owner said so is in.
+// Whether the share takes no new process. Who joins asks before he claims a slot; who asked just before the owner said
+// so is in.
 bool is_draining(const PolicyPage& policy);
 bool is_paused(const PolicyPage& policy);
 inline constexpr std::string_view kDrainingWords =
@@ -149,8 +151,8 @@ inline constexpr std::string_view kDrainingWords =
 // Owner only: limiters give back what their pools hold unused, now. Neither waits for a stream nor changes the command.
 void ask_reclaim(PolicyPage& policy);
 
-// Owner only: after how long without a call into the driver a process moves its memory to the host; 0: never. At the tenants'
-// next look.
+// Owner only: after how long without a call into the driver a process moves its memory to the host; 0: never. At the
+// tenants' next look.
 void set_freeze_after(PolicyPage& policy, std::uint32_t seconds);
 
 // What an owner says to a share by its name: command and reclaim.

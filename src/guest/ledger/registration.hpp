@@ -3,16 +3,17 @@
 //   RUNTIME/shares/NAME/tenant.sock, SOCK_SEQPACKET; the socket that accepts is the share.
 //
 //   limiter  Hello      who I am, as I see it (the daemon believes the kernel, and compares)
-//   daemon   Welcome    with descriptors: policy (read-only), usage, doorbell (a socket); then, as far as the daemon has them, the
-//                       node page (node_page.hpp), the share's pages to mark its work on, one behind the other, and for each of
-//                       its devices the board of that GPU (gpu_page.hpp);  or Refuse
+//   daemon   Welcome    with descriptors: policy (read-only), usage, doorbell (a socket); then, as far as the daemon
+//                       has them, the node page (node_page.hpp), the share's pages to mark its work on, one behind the
+//                       other, and for each of its devices the board of that GPU (gpu_page.hpp);  or Refuse
 //   limiter  Claimed    which slot I took; it was taken in the usage page, by the ledger's own rules
 //   daemon   Hold       in a share that asks first: somebody outside decides, wait so long  (then Seated, or Refuse)
 //   daemon   Seated     the slot is bound to the process's pidfd: its death gives the slot back at once;  or Refuse
 //
-// Then the limiter closes: a connection ends when a program closes all its descriptors, and lives on in forked children, so it
-// says nothing about a process's life. Every message is one of these structs, whole, or the connection ends. A forked child
-// and a program after exec() begin anew. Fixed-width types only; both sides take the other for hostile.
+// Then the limiter closes: a connection ends when a program closes all its descriptors, and lives on in forked
+// children, so it says nothing about a process's life. Every message is one of these structs, whole, or the connection
+// ends. A forked child and a program after exec() begin anew. Fixed-width types only; both sides take the other for
+// hostile.
 #pragma once
 
 #include <cstddef>
@@ -23,19 +24,21 @@
 namespace headgate::ledger {
 
 inline constexpr const char* kTenantSocket = "tenant.sock";
-// Beside it, for whoever finds no daemon and may not open the pages: "open" or "closed", the share's fail policy. Mode 0644.
+// Beside it, for whoever finds no daemon and may not open the pages: "open" or "closed", the share's fail policy. Mode
+// 0644.
 inline constexpr const char* kFailPolicyFile = "fail-policy";
 inline constexpr std::uint32_t kRegistrationMagic = 0x4847'7267;  // "HGrg"
 // Both sides of another version refuse by name; the messages' heads and Refuse stay as they are in all versions.
 inline constexpr std::uint32_t kRegistrationVersion = 1;
-// How long a limiter waits for a daemon to listen, and for all of it where one does: a daemon that is busy for a moment is no
-// reason to run unheld, and one that is stopped keeps nobody for ever. Then it does without.
+// How long a limiter waits for a daemon to listen, and for all of it where one does: a daemon that is busy for a moment
+// is no reason to run unheld, and one that is stopped keeps nobody for ever. Then it does without.
 inline constexpr std::int64_t kRegistrationNs = 200'000'000, kAnswerNs = 2'000'000'000;
-// The least and the most; a limiter that knows of fewer than it is sent leaves the rest to the kernel, which closes them.
+// The least and the most; a limiter that knows of fewer than it is sent leaves the rest to the kernel, which closes
+// them.
 inline constexpr std::uint32_t kWelcomeDescriptors = 3, kMaxWelcomeDescriptors = 5 + kMaxDevices;
 
-// What is said on the doorbell, one a message: a launch waits for its share's turn, memory is lacking, or a new reading of the
-// driver is wanted (node_page.hpp).
+// What is said on the doorbell, one a message: a launch waits for its share's turn, memory is lacking, or a new reading
+// of the driver is wanted (node_page.hpp).
 enum class Ring : char { turn = 't', memory = 'm', reading = 'r' };
 
 enum class MessageType : std::uint32_t { hello = 1, welcome = 2, refuse = 3, claimed = 4, seated = 5, hold = 6 };

@@ -103,8 +103,8 @@ void reap_own_past(UsagePage& page, const Identity& identity) {
   }
 }
 
-// What the books of a dead slot say, which no longer change. The reaper's operation, last + 1, takes off what goes with the
-// process; the release of what it had exported is last + 2.
+// What the books of a dead slot say, which no longer change. The reaper's operation, last + 1, takes off what goes with
+// the process; the release of what it had exported is last + 2.
 struct Estate {
   std::uint64_t held, exported;  // exported: part of held
   std::uint64_t residual;
@@ -125,16 +125,18 @@ Estate estate_on(const UsagePage& page, std::uint32_t device, std::uint32_t inde
                       : held - std::min(held, static_cast<std::uint64_t>(0) - static_cast<std::uint64_t>(delta));
   }
   const std::uint64_t last = std::max(intent, settled);
-  // After the intent: once the reaper's operation is applied the intent looks applied too, and what is held is no longer asked.
+  // After the intent: once the reaper's operation is applied the intent looks applied too, and what is held is no
+  // longer asked.
   const bool taken = applied(page, device, index, last + 1), released = applied(page, device, index, last + 2);
   return {held, std::min(exported, held), residual, last, taken, released};
 }
 
 bool is_empty(const OrphanBytes& left) { return left.charged == 0 && left.residual == 0; }
 
-// Settles what slot `index` held on one account. Any number at once may do this, each killed anywhere: all compute the same
-// from books that no longer change, and only the first swap of an operation counts.
-// False if the slot was no longer dead when its books had been read, or the account could not be changed: it stays dead then.
+// Settles what slot `index` held on one account. Any number at once may do this, each killed anywhere: all compute the
+// same from books that no longer change, and only the first swap of an operation counts.
+// False if the slot was no longer dead when its books had been read, or the account could not be changed: it stays dead
+// then.
 bool reap_account(UsagePage& page, std::uint32_t account, std::uint32_t index, std::uint64_t dead, Remains remains,
                   bool& orphan) {
   const Estate estate = estate_on(page, account, index);

@@ -1,5 +1,5 @@
-// Waking those who wait on a word of a page. Any of a tenant's threads can do that, tens of thousands of them, and each takes whoever
-// wakes them some microseconds: the daemon's arbiter, or its loop. So there is a bound.
+// Waking those who wait on a word of a page. Any of a tenant's threads can do that, tens of thousands of them, and each
+// takes whoever wakes them some microseconds: the daemon's arbiter, or its loop. So there is a bound.
 #pragma once
 
 #include <atomic>

@@ -1,6 +1,6 @@
-// libheadgate-path.so: preloaded, it adds entries to PATH, LD_LIBRARY_PATH and LD_PRELOAD before the program's main() begins, as
-// the variables below say. The program sees it in its environment and hands it on; of the LD_ ones the loader has read its own
-// already, so they act on what the program starts.
+// libheadgate-path.so: preloaded, it adds entries to PATH, LD_LIBRARY_PATH and LD_PRELOAD before the program's main()
+// begins, as the variables below say. The program sees it in its environment and hands it on; of the LD_ ones the
+// loader has read its own already, so they act on what the program starts.
 //
 // Says nothing, makes no thread, opens nothing, and does nothing in a program with raised privileges.
 #include <sys/auxv.h>
@@ -33,8 +33,8 @@ constexpr List kLists[] = {
      {"HEADGATE_APPEND_LD_PRELOAD", "TF_LD_PRELOAD"}},
 };
 
-// The kernel takes no longer NAME=VALUE (MAX_ARG_STRLEN of linux/binfmts.h): with one in its environment a program could not start
-// any other.
+// The kernel takes no longer NAME=VALUE (MAX_ARG_STRLEN of linux/binfmts.h): with one in its environment a program
+// could not start any other.
 constexpr std::size_t kLongestEntry = 131'072;
 // Each entry is looked for in the whole list.
 constexpr std::size_t kLongestAddition = 8'192;
@@ -42,8 +42,8 @@ constexpr std::size_t kLongestAddition = 8'192;
 // In .bss: a program that adds nothing never touches it, and a stack may be small.
 constinit char buffer[kLongestEntry];
 
-// The place of NAME=VALUE in the environment; nullptr where there is none. Not getenv() and setenv(): a program may have its own, as
-// bash has, which serve from elsewhere once it is at work. What its main() gets is this list.
+// The place of NAME=VALUE in the environment; nullptr where there is none. Not getenv() and setenv(): a program may
+// have its own, as bash has, which serve from elsewhere once it is at work. What its main() gets is this list.
 char** find(std::string_view name) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
     if (std::strncmp(*entry, name.data(), name.size()) == 0 && (*entry)[name.size()] == '=') return entry;
@@ -60,8 +60,8 @@ std::string_view addition(const char* name) {
   return text.size() > kLongestAddition ? std::string_view{} : text;
 }
 
-// A PATH that is not set is none that is empty: whoever looks a program up takes the system's default then, and must still find
-// what is there.
+// A PATH that is not set is none that is empty: whoever looks a program up takes the system's default then, and must
+// still find what is there.
 std::string_view current(const List& list, std::span<char> room) {
   if (find(list.name) != nullptr || &list != &kLists[0]) return value(list.name);
   const std::size_t size = ::confstr(_CS_PATH, room.data(), room.size());
@@ -74,8 +74,8 @@ void* keep(std::size_t bytes) {
   return room == MAP_FAILED ? nullptr : room;
 }
 
-// In the place that the variable has, so that programs see it which read the list where the kernel has put it; else in a longer
-// list.
+// In the place that the variable has, so that programs see it which read the list where the kernel has put it; else in
+// a longer list.
 void put(std::string_view name, std::string_view entry) {
   auto* const kept = static_cast<char*>(keep(entry.size() + 1));
   if (kept == nullptr) return;

@@ -5,7 +5,8 @@
 
 #include "sim/driver/proc_address.hpp"
 
-// Declared as functions of no known type: only their addresses are used here. Each is defined in this library, if only as a stub.
+// Declared as functions of no known type: only their addresses are used here. Each is defined in this library, if only
+// as a stub.
 namespace entries {
 #define CU_NAME(name, kind) extern "C" void name();
 #define CU_FN(name, kind, parameters, arguments) extern "C" void name();

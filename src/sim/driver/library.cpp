@@ -73,7 +73,8 @@ std::vector<std::uint32_t> visible_devices(const Profile& profile) {
 }
 
 // Whether the process is a client of the node's MPS server, and what of each GPU's SMs it may have then. Without a pipe
-// directory it is none, so that the programs of one node may be of both kinds. What is no percentage is ignored, as it is by the server.
+// directory it is none, so that the programs of one node may be of both kinds. What is no percentage is ignored, as it
+// is by the server.
 std::uint32_t mps_percent(const Profile& profile) {
   const char* pipes = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
   if (profile.mps == 0 || pipes == nullptr || *pipes == 0) return 0;

@@ -50,7 +50,8 @@ struct Context {
   int cache_config = 0, shared_config = 0;
 };
 
-// cuda.h: CU_LIMIT_STACK_SIZE, PRINTF_FIFO_SIZE and MALLOC_HEAP_SIZE, in bytes; what a new context has is in its context_bytes.
+// cuda.h: CU_LIMIT_STACK_SIZE, PRINTF_FIFO_SIZE and MALLOC_HEAP_SIZE, in bytes; what a new context has is in its
+// context_bytes.
 inline constexpr std::uint64_t kDefaultLimits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
 
 struct Stream {
@@ -113,7 +114,8 @@ extern std::atomic<const std::atomic<std::uint32_t>*> own_checkpoint;
 // Sleeps while they may not; the calls that lock and unlock always may.
 void wait_while_held(const char* name);
 
-// What every function answers before it looks at its arguments: a fault's status, NOT_INITIALIZED, DEINITIALIZED; else SUCCESS.
+// What every function answers before it looks at its arguments: a fault's status, NOT_INITIALIZED, DEINITIALIZED; else
+// SUCCESS.
 inline CUresult enter(const char* name) {
   const Life now = life.load(std::memory_order_acquire);
   if (now != Life::ready) [[unlikely]]
@@ -146,8 +148,8 @@ CUresult end_stream(Stream* stream);
 // The caller holds the context's lock.
 CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number);
 CUresult submit(Stream* stream, Command& command, std::uint64_t* number);
-// The same of a part of something that was let in as a whole: no capture is looked at, no host time spent, and the submit
-// time is the whole's where it is set.
+// The same of a part of something that was let in as a whole: no capture is looked at, no host time spent, and the
+// submit time is the whole's where it is set.
 CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number, bool joins = false);
 // Waits, asleep, until so many commands of the stream are complete; then moves the data that is due.
 CUresult wait_for(Stream* stream, std::uint64_t number);
@@ -156,8 +158,8 @@ CUresult wait_stream(Stream* stream);
 CUresult wait_context(Context* context);
 [[nodiscard]] bool stream_idle(Stream* stream);
 [[nodiscard]] std::uint64_t pushed_to(const Stream* stream);
-// What every use of the context answers: DEVICE_UNAVAILABLE where the device is lost, the error with which a kernel ended the context,
-// else SUCCESS.
+// What every use of the context answers: DEVICE_UNAVAILABLE where the device is lost, the error with which a kernel
+// ended the context, else SUCCESS.
 [[nodiscard]] CUresult health(const Context* context);
 // The context ends as if a kernel had ended it: with an error of kernel_faults.hpp.
 void fail_context(Context* context, CUresult error);

@@ -91,8 +91,8 @@ SIM_API CUresult cuGetErrorString(CUresult error, const char** text) {
   *text = error_words(error);
   return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-// The tables that the CUDA runtime asks for are undocumented: none is served, and the runtime's own message would not say why.
-// What is known of them: docs/runtime-programs.md.
+// The tables that the CUDA runtime asks for are undocumented: none is served, and the runtime's own message would not
+// say why. What is known of them: docs/runtime-programs.md.
 SIM_API CUresult cuGetExportTable(const void** out, const CUuuid* id) {
   SIM_TRY(static_cast<CUresult>(fault("cuGetExportTable")));
   if (!out || !id) return CUDA_ERROR_INVALID_VALUE;

@@ -21,8 +21,8 @@ namespace headgate::sim {
   return static_cast<std::uint64_t>(static_cast<double>(ns) * profile.sm_clock_max_mhz / clock);
 }
 
-// What the GPU has drawn since the machine's start, in mJ: between its idle power and its limit, in proportion to the busy time.
-// `limit_mw` has been in force since settle_energy() was called last.
+// What the GPU has drawn since the machine's start, in mJ: between its idle power and its limit, in proportion to the
+// busy time. `limit_mw` has been in force since settle_energy() was called last.
 [[nodiscard]] inline std::uint64_t drawn_mj(const Profile& profile, const NvmlDevice& set, std::uint32_t limit_mw,
                                             std::uint64_t busy_ns, std::uint64_t now_ns) {
   const std::uint64_t idle_mw = profile.power_idle_mw, top_mw = std::max<std::uint64_t>(limit_mw, idle_mw);

@@ -44,8 +44,8 @@ void Engine::drop(std::uint32_t s, const Command& command) {
   complete(s);
 }
 
-// When the watchdog ends the kernel that this stream runs; kNever without one. It counts from the kernel's start, slices of others
-// included.
+// When the watchdog ends the kernel that this stream runs; kNever without one. It counts from the kernel's start,
+// slices of others included.
 std::uint64_t Engine::overdue_ns(const Stream& stream) const {
   const std::uint64_t most_ns = state_->profile.watchdog_ns;
   return most_ns == 0 || stream.phase != Phase::kernel ? kNever : stream.phase_ns + most_ns;

@@ -6,8 +6,8 @@
 namespace headgate::sim {
 namespace {
 constexpr int kDeepest = 4;  // streams that wait for events of streams that wait ...
-// Waits that one prediction looks behind: a graph's branches wait for each other hundreds of times. One that is left out
-// makes the answer too early, never too late.
+// Waits that one prediction looks behind: a graph's branches wait for each other hundreds of times. One that is left
+// out makes the answer too early, never too late.
 constexpr int kMaxWaits = 64;
 }  // namespace
 

@@ -1,4 +1,5 @@
-// Memory that may outlive its maker: whose it is, and how many bytes. Who holds it, the kernel knows: see node_shared.cpp.
+// Memory that may outlive its maker: whose it is, and how many bytes. Who holds it, the kernel knows: see
+// node_shared.cpp.
 #include <algorithm>
 
 #include "sim/engine.hpp"

@@ -182,8 +182,8 @@ bool Engine::fits(std::uint32_t s, const Command& command, std::uint32_t* sms) c
   return *sms <= free;
 }
 
-// Of command `number` (from 0), started at start_ns: what of it ran beside the tail of the kernel before it, which has just
-// ended. Nothing may lie between the two, and it must have been there in time.
+// Of command `number` (from 0), started at start_ns: what of it ran beside the tail of the kernel before it, which has
+// just ended. Nothing may lie between the two, and it must have been there in time.
 std::uint64_t Engine::overlap_ns(std::uint32_t s, std::uint64_t number, std::uint64_t start_ns) const {
   const auto& commands = state_->rings[s].commands;
   const Command& command = commands[number % kRingPlaces];
@@ -218,8 +218,8 @@ std::uint32_t Engine::oldest_kernel(std::uint32_t c, std::uint64_t full_partitio
   return oldest;
 }
 
-// The oldest ready kernel of the context, if the SMs suffice; a younger one does not overtake it, but for one of another partition
-// where its own is full.
+// The oldest ready kernel of the context, if the SMs suffice; a younger one does not overtake it, but for one of
+// another partition where its own is full.
 bool Engine::start_kernel(std::uint32_t c) {
   const Context& context = state_->contexts[c];
   if (context.sms_used >= sms_of(context) || context.error != 0) return false;
@@ -239,7 +239,8 @@ bool Engine::start_kernel(std::uint32_t c) {
   stream.sms = sms;
   const std::uint64_t early_ns =
       !spins && stream.free_ns == state_->now_ns ? overlap_ns(oldest, stream.head, state_->now_ns) : 0;
-  // Its time is that on the SMs that it asks for; a client of the MPS server may have fewer, and then needs so much longer.
+  // Its time is that on the SMs that it asks for; a client of the MPS server may have fewer, and then needs so much
+  // longer.
   const std::uint64_t most = sms_of(context), wanted = std::max<std::uint64_t>(command.sms, most);
   const std::uint64_t long_ns = (command.amount - early_ns) * wanted / most;
   stream.end_ns = spins ? kNever : state_->now_ns + long_ns;
@@ -260,8 +261,8 @@ bool Engine::start_ready(std::uint32_t device) {
   return any;
 }
 
-// Of several clients of the MPS server the one whose kernel has been ready for longest. One that has none running waits for the
-// SMs of the others, and nobody overtakes it.
+// Of several clients of the MPS server the one whose kernel has been ready for longest. One that has none running waits
+// for the SMs of the others, and nobody overtakes it.
 bool Engine::start_oldest(std::uint32_t device) {
   if (state_->contexts[state_->devices[device].active].mps_sms == 0)
     return start_kernel(state_->devices[device].active);

@@ -1,4 +1,5 @@
-// What a simulated node is at one instant. Plain bytes in one mapping that many processes share; zeroed memory is an empty node.
+// What a simulated node is at one instant. Plain bytes in one mapping that many processes share; zeroed memory is an
+// empty node.
 //
 // Who writes what: everything but the three kinds marked "owner" is written by Engine alone, under the node's lock and
 // through the journal. The owner of a stream or event (one process, under its own lock) writes rings, `requested` and
@@ -42,7 +43,8 @@ enum class CommandKind : std::uint32_t {
   wait_flag,  // cuStreamWaitValue: holds the stream, occupies nothing; compares the flag with `amount` as `detail` says
 };
 
-// `detail` of set_flag and wait_flag: all 64 bits count, else the lower 32; and the comparison (cuda.h: CU_STREAM_WAIT_VALUE_*).
+// `detail` of set_flag and wait_flag: all 64 bits count, else the lower 32; and the comparison (cuda.h:
+// CU_STREAM_WAIT_VALUE_*).
 inline constexpr std::uint64_t kFlagWide = 1 << 8;
 inline constexpr std::uint64_t kFlagAtLeast = 0, kFlagEqual = 1, kFlagAnd = 2, kFlagNor = 3, kFlagComparison = 7;
 
@@ -68,7 +70,8 @@ struct alignas(64) Command {
 };
 static_assert(sizeof(Command) == 64);
 
-// Twice as many places as may be queued: a step that is undone moves a head back, over commands that must still be there.
+// Twice as many places as may be queued: a step that is undone moves a head back, over commands that must still be
+// there.
 inline constexpr std::uint32_t kRingPlaces = 2 * kRingCommands;
 
 struct Ring {
@@ -116,8 +119,8 @@ struct Context {
   std::uint32_t mps_sms;  // of a client of the MPS server: the SMs that its kernels may have, 1..; 0: no client
 };
 
-// What the engine knows of the command at a stream's head, so that it need not look into the queue each time. A memory aid
-// outside the journal: right while number is head + 1, and forgotten when a half step is undone.
+// What the engine knows of the command at a stream's head, so that it need not look into the queue each time. A memory
+// aid outside the journal: right while number is head + 1, and forgotten when a half step is undone.
 struct Ready {
   std::uint64_t number;
   std::uint64_t ready_ns;  // the time before which it may not start
@@ -216,8 +219,8 @@ struct EventCell {
   std::uint32_t closing;                       // destroyed while a record is under way
 };
 
-// A word that kernels and streams wait for: node-wide (process kNone, key < 2^32) or a device address of one process. Kernels
-// look at its lower 32 bits.
+// A word that kernels and streams wait for: node-wide (process kNone, key < 2^32) or a device address of one process.
+// Kernels look at its lower 32 bits.
 struct Flag {
   std::uint32_t used;
   std::uint32_t process;
@@ -229,7 +232,8 @@ struct Flag {
   [[nodiscard]] bool set() const { return static_cast<std::uint32_t>(value) != 0; }
 };
 
-// What NVML's setters left on one device. Written under the node's lock without the journal: each word is sound by itself.
+// What NVML's setters left on one device. Written under the node's lock without the journal: each word is sound by
+// itself.
 struct NvmlDevice {
   std::uint32_t power_limit_mw;          // 0: the profile's default
   std::uint32_t sm_min_mhz, sm_max_mhz;  // locked clocks; 0: not locked
@@ -238,9 +242,11 @@ struct NvmlDevice {
   std::uint32_t persistence_off, compute_mode, accounting_on;
   std::uint32_t ecc_off, ecc_off_now;  // as set; as it is since the last reset of the node
   std::uint64_t accounting_since_ns;
-  // Energy drawn under former power limits, and the node's and the GPU's busy time when the present one came into force.
+  // Energy drawn under former power limits, and the node's and the GPU's busy time when the present one came into
+  // force.
   std::uint64_t energy_mj, energy_now_ns, energy_busy_ns;
-  // By no setter: what copies between devices brought over its NVLinks. The driver adds at the end of each; on no account either.
+  // By no setter: what copies between devices brought over its NVLinks. The driver adds at the end of each; on no
+  // account either.
   std::atomic<std::uint64_t> nvlink_sent_bytes, nvlink_received_bytes;
 };
 
@@ -256,8 +262,8 @@ struct NvmlSetting {
   char function[48];
 };
 
-// Physical memory that more than one process may hold. Its bytes stay taken while anybody anywhere holds a descriptor or a
-// mapping of its file (Node::settle_shared): longer than its maker, if need be.
+// Physical memory that more than one process may hold. Its bytes stay taken while anybody anywhere holds a descriptor
+// or a mapping of its file (Node::settle_shared): longer than its maker, if need be.
 // A word in it is a flag of all processes, under this key.
 inline constexpr std::uint64_t shared_flag_key(std::uint32_t shared, std::uint64_t offset) {
   return 1ull << 63 | std::uint64_t{shared} << 44 | offset;

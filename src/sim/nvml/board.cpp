@@ -1,4 +1,5 @@
-// The board and its surroundings: part numbers, firmware, PCI Express, clocks on offer, error counters, places in the machine.
+// The board and its surroundings: part numbers, firmware, PCI Express, clocks on offer, error counters, places in the
+// machine.
 #include <unistd.h>
 
 #include <cstdio>
@@ -192,7 +193,8 @@ nvmlReturn_t nvmlDeviceGetBusType(nvmlDevice_t device, nvmlBusType_t* type) {
   return nvml::value_of("nvmlDeviceGetBusType", device, type, [](const DeviceView&) { return 2U; });
 }
 
-// In KB/s over the last 20 ms. The node keeps no history of copies, only of kernels: what is told is whether one runs now.
+// In KB/s over the last 20 ms. The node keeps no history of copies, only of kernels: what is told is whether one runs
+// now.
 nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, nvmlPcieUtilCounter_t counter, unsigned* value) {
   return nvml::on_device("nvmlDeviceGetPcieThroughput", device, [&](const DeviceView& view) {
     if (value == nullptr || counter > 1) return NVML_ERROR_INVALID_ARGUMENT;
@@ -275,8 +277,8 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, nvmlMemoryErrorTyp
                                          nvmlEccCounterType_t counterType, unsigned long long* eccCounts) {
   return nvml::no_errors("nvmlDeviceGetTotalEccErrors", device, errorType <= 1 && counterType <= 1, eccCounts);
 }
-// Locations that Ampere and newer cards count: device memory (2), SRAM (7). nvml.h, of MIG slices: volatile (0) uncorrected (1) errors
-// outside of device memory alone.
+// Locations that Ampere and newer cards count: device memory (2), SRAM (7). nvml.h, of MIG slices: volatile (0)
+// uncorrected (1) errors outside of device memory alone.
 nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErrorType_t errorType,
                                              nvmlEccCounterType_t counterType, nvmlMemoryLocation_t locationType,
                                              unsigned long long* count) {

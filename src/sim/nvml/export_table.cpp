@@ -1,6 +1,7 @@
-// The table behind nvmlInternalGetExportTable, through which nvidia-smi reaches what NVML does not declare; without it nvidia-smi
-// 535 calls itself a mismatch and ends. Its first word is its size; a slot that is empty reads as "function not found". Slots were
-// found by looking at which ones nvidia-smi 535 calls with what (docs/simulator.md); they are the same in 580.
+// The table behind nvmlInternalGetExportTable, through which nvidia-smi reaches what NVML does not declare; without it
+// nvidia-smi 535 calls itself a mismatch and ends. Its first word is its size; a slot that is empty reads as "function
+// not found". Slots were found by looking at which ones nvidia-smi 535 calls with what (docs/simulator.md); they are
+// the same in 580.
 #include <array>
 #include <cstring>
 #include <string>
@@ -75,7 +76,8 @@ nvmlReturn_t handle_by_index(unsigned index, nvmlDevice_t* device, unsigned /* f
   return abi::nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
-// What is common to two PCI addresses, in the order of `topo -m`'s legend from the nearest: PIX, PXB, PHB, NODE, SYS. One NUMA node here.
+// What is common to two PCI addresses, in the order of `topo -m`'s legend from the nearest: PIX, PXB, PHB, NODE, SYS.
+// One NUMA node here.
 nvmlReturn_t ancestor_by_bus_id(const char* one, const char* other, unsigned* level) {
   nvmlDevice_t first = nullptr, second = nullptr;
   if (const auto result = abi::nvmlDeviceGetHandleByPciBusId_v2(one, &first); result != abi::NVML_SUCCESS)

@@ -21,8 +21,8 @@ void give(nvmlFieldValue_t& field, std::uint64_t value, bool wide) {
   else field.value.uiVal = static_cast<unsigned>(value);
 }
 
-// NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: KiB since the driver was loaded; the scope is a link, or UINT_MAX for all. The node
-// counts what a card sent and received, and each of its links is told an even part.
+// NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: KiB since the driver was loaded; the scope is a link, or UINT_MAX for
+// all. The node counts what a card sent and received, and each of its links is told an even part.
 void give_link_data(const DeviceView& view, nvmlFieldValue_t& field) {
   constexpr unsigned kSent = 138;
   const unsigned links = nvlinks(view.profile());
@@ -34,7 +34,8 @@ void give_link_data(const DeviceView& view, nvmlFieldValue_t& field) {
   give(field, (all ? bytes : bytes / links) / 1024, true);
 }
 
-// Numbers as in nvml.h (NVML_FI_DEV_*), and power by CUDA 12's: 185 to 192, of the GPU alone (scope 0), as no module is around it.
+// Numbers as in nvml.h (NVML_FI_DEV_*), and power by CUDA 12's: 185 to 192, of the GPU alone (scope 0), as no module is
+// around it.
 void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
   switch (field.fieldId) {
     case 1: return give(field, view.settings().ecc_off_now == 0 ? 1 : 0, false);  // ECC now
@@ -104,8 +105,8 @@ Sampled sample(const DeviceView& view, abi::nvmlSamplingType_t type, unsigned bu
   }
 }
 
-// Each tenth of a second of the last six that ended after `last_seen_us`, oldest first. The grid stands still in node time, so that two
-// calls tell the same sample once.
+// Each tenth of a second of the last six that ended after `last_seen_us`, oldest first. The grid stands still in node
+// time, so that two calls tell the same sample once.
 std::vector<abi::nvmlSample_t> samples(const DeviceView& view, abi::nvmlSamplingType_t type,
                                        unsigned long long last_seen_us) {
   const std::uint64_t now_ns = view.state().now_ns, offset_us = realtime_us() - now_ns / 1000;

@@ -1,4 +1,5 @@
-// Objects that a program makes and ends through handles: one that it made up, or ended before, is seen. Under the library's mutex.
+// Objects that a program makes and ends through handles: one that it made up, or ended before, is seen. Under the
+// library's mutex.
 #pragma once
 
 #include <algorithm>

@@ -78,8 +78,8 @@ abi::nvmlReturn_t answer(const char* function, Body&& body) {
   return body(*open.node);
 }
 
-// `body` gets a DeviceView, and the number of the slice if the handle is one's. A lost device answers GPU_IS_LOST, its slices too; an
-// unknown handle INVALID_ARGUMENT.
+// `body` gets a DeviceView, and the number of the slice if the handle is one's. A lost device answers GPU_IS_LOST, its
+// slices too; an unknown handle INVALID_ARGUMENT.
 template <typename Body>
 abi::nvmlReturn_t on_device_or_slice(const char* function, abi::nvmlDevice_t handle, Body&& body) {
   // Without the library's mutex: a rule that delays one GPU's calls must not delay another's.

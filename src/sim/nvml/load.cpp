@@ -1,5 +1,5 @@
-// What follows load: utilisation, clocks, power, heat. All of it from the node's busy history over the last second, as the real
-// counters are about a second old too.
+// What follows load: utilisation, clocks, power, heat. All of it from the node's busy history over the last second, as
+// the real counters are about a second old too.
 #include <time.h>
 
 #include <algorithm>

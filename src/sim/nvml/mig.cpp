@@ -1,5 +1,5 @@
-// MIG as the profile says that the GPUs are cut: modes, and the slices' handles and attributes. Each slice is one GPU instance with one
-// compute instance. It changes only with the node.
+// MIG as the profile says that the GPUs are cut: modes, and the slices' handles and attributes. Each slice is one GPU
+// instance with one compute instance. It changes only with the node.
 #include "sim/mig.hpp"
 
 #include "sim/nvml/library.hpp"

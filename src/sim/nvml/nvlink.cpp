@@ -1,4 +1,5 @@
-// NVLink: every link of a card that has some is up, and nothing ever goes wrong on it. What is at its other end is not modelled.
+// NVLink: every link of a card that has some is up, and nothing ever goes wrong on it. What is at its other end is not
+// modelled.
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/wide.hpp"
 

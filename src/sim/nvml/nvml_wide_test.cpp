@@ -1,4 +1,5 @@
-// The wide part of the built libnvidia-ml.so.1: what is set is what is told, events, accounting, monitoring, versions of structs.
+// The wide part of the built libnvidia-ml.so.1: what is set is what is told, events, accounting, monitoring, versions
+// of structs.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,5 +1,6 @@
-// NVML's functions and types that only the simulator serves: the limiter lets them pass, so guest/abi knows their names alone.
-// Facts from NVML 11.8's nvml.h; what is younger says so. wide_abi_check.cpp compares with the real header where one is installed.
+// NVML's functions and types that only the simulator serves: the limiter lets them pass, so guest/abi knows their names
+// alone. Facts from NVML 11.8's nvml.h; what is younger says so. wide_abi_check.cpp compares with the real header where
+// one is installed.
 #pragma once
 
 #include "guest/abi/nvml.hpp"

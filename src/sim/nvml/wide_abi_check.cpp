@@ -1,4 +1,5 @@
-// Compares the simulator's own declarations of NVML with the real nvml.h (11.8 or newer). Built only where one is installed; it has no code.
+// Compares the simulator's own declarations of NVML with the real nvml.h (11.8 or newer). Built only where one is
+// installed; it has no code.
 #define NVML_NO_UNVERSIONED_FUNC_DEFS  // else nvml.h renames functions to their newest variants by macros
 #include <nvml.h>
 

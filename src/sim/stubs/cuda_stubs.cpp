@@ -1,7 +1,9 @@
-// Every name that a driver exports and the simulator does not serve, so that each program links and each look-up finds what a
-// real driver has. Weak: a definition elsewhere in the library wins. Debugger data symbols are left out: nothing is there to debug.
+// Every name that a driver exports and the simulator does not serve, so that each program links and each look-up finds
+// what a real driver has. Weak: a definition elsewhere in the library wins. Debugger data symbols are left out: nothing
+// is there to debug.
 //
-// A caller passes the arguments of the real signature; the calling conventions we build for (System V x86-64, AAPCS64) let the callee ignore them.
+// A caller passes the arguments of the real signature; the calling conventions we build for (System V x86-64, AAPCS64)
+// let the callee ignore them.
 #include "guest/abi/cuda.hpp"
 
 #define CU_NAME(name, kind)                                                                \

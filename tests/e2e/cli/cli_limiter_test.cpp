@@ -1,4 +1,5 @@
-// headgate limiter install, remove: the files, what is merged, and what is refused. What they do: preload_root_test.cpp.
+// headgate limiter install, remove: the files, what is merged, and what is refused. What they do:
+// preload_root_test.cpp.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

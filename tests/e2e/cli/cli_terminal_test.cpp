@@ -48,8 +48,8 @@ TEST_F(CliTerminal, CtrlZStopsItAndFgContinuesIt) {
   EXPECT_TRUE(terminal.await("status=4")) << terminal.seen();
 }
 
-// On a terminal of its own, because the kernel stops nobody in a process group that no shell looks after. That the shell
-// sees its job stop says that the program has: the run itself blocks the signal, and stops when its program does.
+// On a terminal of its own, because the kernel stops nobody in a process group that no shell looks after. That the
+// shell sees its job stop says that the program has: the run itself blocks the signal, and stops when its program does.
 TEST_F(CliTerminal, AStopSentToTheRunAloneStopsItsProgramAndContinuesIt) {
   const Cli cli;
   Terminal terminal(cli, kSmall);

@@ -107,8 +107,9 @@ TEST_F(CliTop, ATerminalMadeSmallerAndLargerIsDrawnAnew) {
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
 }
 
-// The promise is 300 ms on a machine with nothing else to do. What is judged here is that the first frame is of one picture alone:
-// rates come from two, so it shows none yet. That the second is not waited for: Watcher.TheFirstLookIsHandedOverBeforeTheSecond.
+// The promise is 300 ms on a machine with nothing else to do. What is judged here is that the first frame is of one
+// picture alone: rates come from two, so it shows none yet. That the second is not waited for:
+// Watcher.TheFirstLookIsHandedOverBeforeTheSecond.
 TEST_F(CliTop, TheFirstFrameWaitsForNoInterval) {
   const Cli cli;
   ASSERT_EQ(cli.shell("$H run --sim --mem 1GiB --compute 25% --name first -- true").status, 0);

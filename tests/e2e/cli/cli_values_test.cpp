@@ -183,8 +183,8 @@ TEST(CliValues, BrokenPagesAreNamedAndNobodyRunsOnThem) {
   }
 }
 
-// Full, read-only, or half a share: at once a sentence that names the directory, whichever way the program starts; never a
-// signal, and never a program without limits.
+// Full, read-only, or half a share: at once a sentence that names the directory, whichever way the program starts;
+// never a signal, and never a program without limits.
 TEST(CliValues, ADirectoryThatCannotTakeTheShareIsNamedAndNobodyRunsUnheld) {
   const Cli cli;
   const auto refused = [&](const std::string& prepare, int status, const std::string& words) {

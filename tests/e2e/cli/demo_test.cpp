@@ -67,7 +67,8 @@ class Play : public testing::Test {
   std::string directory_;
 };
 
-// On a machine too busy to ask for the GPU's time the trainer gets less than its half, and is told so: all else holds anywhere.
+// On a machine too busy to ask for the GPU's time the trainer gets less than its half, and is told so: all else holds
+// anywhere.
 TEST_F(Play, ShowsSixTenantsAndWhatIsDoneAboutEach) {
   load::Child demo = start({"--seconds=14"});
   const load::ChildEnd end = demo.wait(Clock::now() + seconds(90));

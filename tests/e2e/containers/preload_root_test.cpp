@@ -1,4 +1,5 @@
-// The limiter in a container's root, named by its /etc/ld.so.preload alone: every program there loads it, whatever its environment.
+// The limiter in a container's root, named by its /etc/ld.so.preload alone: every program there loads it, whatever its
+// environment.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,7 +10,8 @@
 namespace headgate::e2e {
 namespace {
 
-// A root with real programs, the C library that they need and the simulated driver where a container's own would be; without /proc.
+// A root with real programs, the C library that they need and the simulated driver where a container's own would be;
+// without /proc.
 constexpr const char* kMakeRoot = R"sh(
   set -e; cd $D; mkdir -p root/etc root/tmp root/node root/run/headgate/share root/dev
   put() { mkdir -p "root$(dirname "$2")"; cp -L "$1" "root$2"; }
@@ -35,8 +37,8 @@ class PreloadRoot : public ::testing::Test {
   [[nodiscard]] Said shell(const std::string& line) const {
     return daemon_.cli().shell("TENANT=" BYPASS_PROGRAM " STATIC=" BYPASS_STATIC "\n" + line);
   }
-  // What /bin/sh says to a line inside the root, with nothing but the simulated node's place in the environment, and with the
-  // share's directory mounted where a container has it, for reading only.
+  // What /bin/sh says to a line inside the root, with nothing but the simulated node's place in the environment, and
+  // with the share's directory mounted where a container has it, for reading only.
   [[nodiscard]] Said inside(const std::string& line) const {
     return shell("cat > $D/line <<'END'\n" + line + "\nEND\n" + R"sh(exec unshare -m sh -c '
         mount --bind $D/node $D/root/node && mount --bind $HEADGATE_RUNTIME_DIR/shares/alice $D/root/run/headgate/share &&

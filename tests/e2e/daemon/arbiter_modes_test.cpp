@@ -1,6 +1,6 @@
-// What breaks schedulers of GPUs elsewhere, once each between real processes: kernels without an end, crowds of shares and of
-// processes, copies. Exact figures are virtual time's (tests/exactness); here a bound is as wide as a busy machine needs, and as
-// narrow as it takes to fail where nobody arbitrates.
+// What breaks schedulers of GPUs elsewhere, once each between real processes: kernels without an end, crowds of shares
+// and of processes, copies. Exact figures are virtual time's (tests/exactness); here a bound is as wide as a busy
+// machine needs, and as narrow as it takes to fail where nobody arbitrates.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -22,8 +22,9 @@ double jain(std::span<const double> values) {
   return squares > 0 ? all * all / (static_cast<double>(values.size()) * squares) : 0;
 }
 
-// Nothing tells of a kernel's time before it ends: who is charged at the end only has the GPU for nothing until then. What was
-// sent before anybody had measured one is in the driver's queue and beyond every gate, so the tenant waits for each.
+// Nothing tells of a kernel's time before it ends: who is charged at the end only has the GPU for nothing until then.
+// What was sent before anybody had measured one is in the driver's queue and beyond every gate, so the tenant waits for
+// each.
 TEST(Endless, LongKernelsDoNotTakeMoreThanTheirWeight) {
   ArbiterNode node;
   node.share("long");
@@ -131,8 +132,8 @@ TEST(Copies, AShareThatOnlyCopiesTakesNoTurnFromOneWithKernels) {
   EXPECT_EQ(gate.load(), epoch);
 }
 
-// Two shares tied by a name, on one GPU each, where another share wants each of these: are both gates open or neither? Apart, that is
-// so about half of the time.
+// Two shares tied by a name, on one GPU each, where another share wants each of these: are both gates open or neither?
+// Apart, that is so about half of the time.
 TEST(Gangs, SharesTiedByANameHaveTheirTurnsOnTheirGpusTogether) {
   const auto together = [](const std::string& gang) {
     ArbiterNode node("l40s-x2");
@@ -162,7 +163,8 @@ TEST(Gangs, SharesTiedByANameHaveTheirTurnsOnTheirGpusTogether) {
   EXPECT_LT(apart, tied - 10);
 }
 
-// A ceiling for each GPU on its own lets one rank spin through its part while the other is shut, and then the other way round.
+// A ceiling for each GPU on its own lets one rank spin through its part while the other is shut, and then the other way
+// round.
 TEST(Gangs, UnderACeilingRanksThatWaitForEachOtherDoTheirWorkAtTheCeiling) {
   constexpr double kRounds = 400, kWorkMs = 1;
   ArbiterNode node("l40s-x2");

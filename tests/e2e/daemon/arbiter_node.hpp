@@ -1,5 +1,6 @@
-// The arbiter's thread and a tenant socket for each share, in a process of their own that a test can kill; real tenants in the
-// shares, on a simulated node; and what each of them really had. The daemon without what this room's tests do not need of it.
+// The arbiter's thread and a tenant socket for each share, in a process of their own that a test can kill; real tenants
+// in the shares, on a simulated node; and what each of them really had. The daemon without what this room's tests do
+// not need of it.
 #pragma once
 
 #include <map>
@@ -41,7 +42,8 @@ class ArbiterNode {
   [[nodiscard]] std::unique_ptr<Program> run(const std::string& share, const std::vector<std::string>& line) const;
   [[nodiscard]] Program& tenant(std::size_t index) { return *tenants_.at(index); }
 
-  // Truth: GPU time that the tenants hold from now on for so long, in percent of it, in the order in which they were started.
+  // Truth: GPU time that the tenants hold from now on for so long, in percent of it, in the order in which they were
+  // started.
   [[nodiscard]] std::vector<double> split(int milliseconds, unsigned device = 0) const;
   [[nodiscard]] sim::Truth truth() const;
   [[nodiscard]] std::uint64_t held_ns(const Program& tenant, unsigned device = 0) const;

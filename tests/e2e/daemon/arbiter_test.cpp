@@ -1,5 +1,5 @@
-// Turns on a GPU between real processes. Bounds are wide where a busy machine moves the figure; how near it comes is the bench's
-// affair (docs/benchmarks.md), and virtual time's (tests/exactness).
+// Turns on a GPU between real processes. Bounds are wide where a busy machine moves the figure; how near it comes is
+// the bench's affair (docs/benchmarks.md), and virtual time's (tests/exactness).
 #include <gtest/gtest.h>
 #include <signal.h>
 

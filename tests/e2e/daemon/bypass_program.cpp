@@ -1,7 +1,9 @@
-// A program that takes the driver from the library that it is told, and asks it for memory as it is told on standard input:
-// "alloc BYTES", "front BYTES" (through BYPASS_FIRST), "info", "compute" (kernels without a pause from then on), "timed"
-// (what fifteen kernels took by events of its own, the median, and what each took in all: microseconds), until that ends. With BYPASS_FIRST in its environment it makes a context through that library before.
-// --accounting: switches the driver's accounting on (status 4: it may not), and ends. Built twice, the second time (STATIC) statically linked, the simulated driver within.
+// A program that takes the driver from the library that it is told, and asks it for memory as it is told on standard
+// input: "alloc BYTES", "front BYTES" (through BYPASS_FIRST), "info", "compute" (kernels without a pause from then on),
+// "timed" (what fifteen kernels took by events of its own, the median, and what each took in all: microseconds), until
+// that ends. With BYPASS_FIRST in its environment it makes a context through that library before.
+// --accounting: switches the driver's accounting on (status 4: it may not), and ends. Built twice, the second time
+//   (STATIC) statically linked, the simulated driver within.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -82,7 +84,8 @@ CUresult ready(const Driver& driver) {
   return result == CUDA_SUCCESS ? driver.create(&context, 0, 0) : result;
 }
 
-// Ten kernels at a time, so that the GPU hardly waits; says 0 once the first have run, and ends by a failure or a signal only.
+// Ten kernels at a time, so that the GPU hardly waits; says 0 once the first have run, and ends by a failure or a
+// signal only.
 CUresult compute(const Driver& driver) {
   constexpr char kPtx[] = R"(.version 8.0
 .target sm_89

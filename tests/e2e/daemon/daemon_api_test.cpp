@@ -1,4 +1,5 @@
-// What headgated answers over HTTP against the document that it hands out of itself, and against Prometheus's own judge.
+// What headgated answers over HTTP against the document that it hands out of itself, and against Prometheus's own
+// judge.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>

@@ -1,5 +1,5 @@
-// Tenants that write what they like, against the built daemon: it lives, others' accounts stay as they are, and the liar has a
-// name within 5 s. The seed is printed; HEADGATE_TEST_SEED sets it.
+// Tenants that write what they like, against the built daemon: it lives, others' accounts stay as they are, and the
+// liar has a name within 5 s. The seed is printed; HEADGATE_TEST_SEED sets it.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -185,7 +185,8 @@ TEST_F(DaemonAttack, ATenantThatKeepsResizingItsPageEndsNeitherTheDaemonNorItsSu
     daemon_.start();
     ASSERT_FALSE(HasFatalFailure());
   }
-  // Who erases his own slot is in no share any more, and the share may be taken away; who uses the GPU then is told by the audit.
+  // Who erases his own slot is in no share any more, and the share may be taken away; who uses the GPU then is told by
+  // the audit.
   EXPECT_EQ(daemon_.ask("GET", "/healthz").status, 200);
 }
 

@@ -151,8 +151,7 @@ TEST_F(DaemonAudit, MemoryThatNoCallExplainsIsNamedThoughItIsCharged) {
   ASSERT_EQ(rogue.line(), "0");
   rogue.say("front 1048576");
   ASSERT_EQ(rogue.line(), "0");
-  ASSERT_TRUE(
-      eventually([&] { return daemon_.share("alice").devices.at(0).memory_residual_bytes >= 536870912; }));
+  ASSERT_TRUE(eventually([&] { return daemon_.share("alice").devices.at(0).memory_residual_bytes >= 536870912; }));
   const auto event = named(rogue.pid(), "audit.memory");
   ASSERT_TRUE(event);
   EXPECT_EQ(event->share, "alice");

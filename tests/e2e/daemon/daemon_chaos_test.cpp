@@ -1,7 +1,7 @@
-// Accidents: tenants killed, stopped and continued at random, the daemon killed and started again, shares made, changed and
-// removed meanwhile. At the end the books - what the daemon says and the ledgers hold - are what the simulated cards really did.
-// The truth is read by the judge here alone. HEADGATE_TEST_SEED repeats a run's choices; HEADGATE_CHAOS_SECONDS is its length
-// (20; a minute in .ci/nightly).
+// Accidents: tenants killed, stopped and continued at random, the daemon killed and started again, shares made, changed
+// and removed meanwhile. At the end the books - what the daemon says and the ledgers hold - are what the simulated
+// cards really did. The truth is read by the judge here alone. HEADGATE_TEST_SEED repeats a run's choices;
+// HEADGATE_CHAOS_SECONDS is its length (20; a minute in .ci/nightly).
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -280,8 +280,8 @@ class Chaos {
     return {};
   }
 
-  // GPU time of the shares that are still there. A process that is killed loses the bracket that was open. Until the next daemon
-  // copies marks, a share pays for its neighbours' slices.
+  // GPU time of the shares that are still there. A process that is killed loses the bracket that was open. Until the
+  // next daemon copies marks, a share pays for its neighbours' slices.
   void judge_time() {
     constexpr double kLostAtADeath_ns = 20e6, kUntoldAtADaemonsDeath_ns = 2e6;
     const auto truth = sim::read_truth(daemon_.cli().directory() + "/node");

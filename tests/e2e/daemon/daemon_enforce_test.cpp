@@ -152,7 +152,8 @@ TEST(DaemonEnforce, UnderThePolicyKillAMemberThatTakesMemoryPastItsProvenLedgerI
   EXPECT_EQ(member.line(), "0");
 }
 
-// A cgroup of a test's own, in the hierarchy that freezes: version 1's freezer where there is one. Gone with everybody in it.
+// A cgroup of a test's own, in the hierarchy that freezes: version 1's freezer where there is one. Gone with everybody
+// in it.
 class OwnCgroup {
  public:
   OwnCgroup() {

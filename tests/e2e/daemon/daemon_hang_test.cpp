@@ -1,4 +1,5 @@
-// What an operator meets at three in the morning: a driver that hangs, a database that is gone, a second daemon by hand.
+// What an operator meets at three in the morning: a driver that hangs, a database that is gone, a second daemon by
+// hand.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>

@@ -59,7 +59,8 @@ TEST(Join, WhatTheEnvironmentSaysIsWhatAShareOfTheDaemonsGets) {
   EXPECT_TRUE(said.out.contains("\"memory_limit_bytes\": 2147483648")) << said.out;
 }
 
-// 99 % was committed and 100 % was not: a run was given nothing of what it had asked for, and the second of the same words turned away.
+// 99 % was committed and 100 % was not: a run was given nothing of what it had asked for, and the second of the same
+// words turned away.
 TEST(Join, ARunThatAsksForAWholeGpuIsPromisedItOrRefusedAndOfTheSameWordsJoined) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();

@@ -1,5 +1,6 @@
-// A change of limits on its way from the daemon's socket to a launch that waits: in the page when the caller has his answer, and
-// noticed there long before the launch would have gone on. How fast: dev/bench shows it, a loaded machine proves nothing.
+// A change of limits on its way from the daemon's socket to a launch that waits: in the page when the caller has his
+// answer, and noticed there long before the launch would have gone on. How fast: dev/bench shows it, a loaded machine
+// proves nothing.
 #include "daemon_program.hpp"
 
 #include <gtest/gtest.h>

@@ -1,5 +1,5 @@
-// GPU time that no account has: shares with weights only, on one GPU, of which one says that it has held nothing. It has a name
-// within 5 s, and the honest ones beside it never have, however little their work looks like steady work.
+// GPU time that no account has: shares with weights only, on one GPU, of which one says that it has held nothing. It
+// has a name within 5 s, and the honest ones beside it never have, however little their work looks like steady work.
 #include <gtest/gtest.h>
 
 #include <chrono>

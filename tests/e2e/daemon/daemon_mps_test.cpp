@@ -1,5 +1,5 @@
-// Programs of shares that are clients of an MPS server: their kernels run at once, so nobody has turns, and a ceiling is held by what
-// the program has of the GPU's SMs.
+// Programs of shares that are clients of an MPS server: their kernels run at once, so nobody has turns, and a ceiling
+// is held by what the program has of the GPU's SMs.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -13,7 +13,8 @@ namespace {
 
 class Mps : public ::testing::Test {
  protected:
-  // Ends with the object, as its `headgate run` hands the signal on. `before`: of the shell, between the share and the program.
+  // Ends with the object, as its `headgate run` hands the signal on. `before`: of the shell, between the share and the
+  // program.
   class Tenant {
    public:
     Tenant(const Daemon& daemon, const std::string& share, const std::string& before, bool client)

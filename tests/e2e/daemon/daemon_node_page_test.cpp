@@ -104,7 +104,8 @@ TEST_F(NodePage, TellsEveryShareWhatAContextTakes) {
   EXPECT_EQ(refused.line(), "ready 2") << refused.errors();
 }
 
-// What a share owes it waits for before the record that opens a section, under the daemon as without it. By the same run's times.
+// What a share owes it waits for before the record that opens a section, under the daemon as without it. By the same
+// run's times.
 TEST_F(NodePage, WhatAProgramTimesHasNoWaitOfTheGatesInIt) {
   ASSERT_EQ(daemon_.cli().shell("$H share create tenth --mem 1GiB --compute 10%").status, 0);
   auto environment = tenant();

@@ -1,5 +1,5 @@
-// An outside scheduler over the task channel, a real headgated and real tenants: who may enter a share, and what becomes of an
-// allocation for which there is no room.
+// An outside scheduler over the task channel, a real headgated and real tenants: who may enter a share, and what
+// becomes of an allocation for which there is no room.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>

@@ -1,5 +1,5 @@
-// Who leaves his share: by outliving his run, or by lowering a limit of his own. Neither makes a program free, whatever the fail
-// policy, which is about daemons that are not there.
+// Who leaves his share: by outliving his run, or by lowering a limit of his own. Neither makes a program free, whatever
+// the fail policy, which is about daemons that are not there.
 #include <gtest/gtest.h>
 
 #include "daemon_program.hpp"

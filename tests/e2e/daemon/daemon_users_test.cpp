@@ -1,4 +1,5 @@
-// Tenants of other users than the daemon's: what they held is told apart as among root's own (guest/ledger/gpu_page.hpp).
+// Tenants of other users than the daemon's: what they held is told apart as among root's own
+// (guest/ledger/gpu_page.hpp).
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -12,7 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-// Two users' programs with kernels of 5 ms at once: percent of the GPU that each had, by its own report, in so many seconds.
+// Two users' programs with kernels of 5 ms at once: percent of the GPU that each had, by its own report, in so many
+// seconds.
 struct Had {
   double first = 0, second = 0;
 };

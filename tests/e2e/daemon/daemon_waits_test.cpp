@@ -46,7 +46,8 @@ TEST(DaemonWaits, AShareThatTakesTurnsIsToldSoAndOneAtItsLimitThatItIsThere) {
   EXPECT_NE(page.find(",cause=\"turn\"} "), std::string::npos);
 }
 
-// By priority, who is best effort gets nothing while another has work: that is no idleness of his, and no notice is due.
+// By priority, who is best effort gets nothing while another has work: that is no idleness of his, and no notice is
+// due.
 TEST(DaemonWaits, AShareThatNeverGetsItsTurnIsSeenToWaitAndIsNotCalledIdle) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();

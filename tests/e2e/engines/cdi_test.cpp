@@ -1,5 +1,5 @@
-// A container that is given a share as a CDI device is held to it, whatever its environment; each edit of the share's CDI file is
-// needed for that.
+// A container that is given a share as a CDI device is held to it, whatever its environment; each edit of the share's
+// CDI file is needed for that.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 

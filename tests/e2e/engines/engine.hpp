@@ -1,5 +1,5 @@
-// Container engines under test: each puts a program into namespaces, a file system and cgroups of its own, from a tree of this
-// machine's own files: nothing is downloaded.
+// Container engines under test: each puts a program into namespaces, a file system and cgroups of its own, from a tree
+// of this machine's own files: nothing is downloaded.
 #pragma once
 
 #include <memory>
@@ -23,8 +23,8 @@ class Engine {
 
   // Why it cannot run here; empty: it can.
   [[nodiscard]] virtual std::string lacks() const = 0;
-  // Of the one container of this object: what starts `words` in it and stands in for them, with these mounts and nothing in
-  // its environment but `environment` and PATH.
+  // Of the one container of this object: what starts `words` in it and stands in for them, with these mounts and
+  // nothing in its environment but `environment` and PATH.
   [[nodiscard]] virtual std::vector<std::string> line(const std::vector<Mount>& mounts,
                                                       const std::vector<std::string>& environment,
                                                       const std::vector<std::string>& words) = 0;

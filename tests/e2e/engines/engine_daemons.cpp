@@ -1,4 +1,5 @@
-// Engines that are daemons: dockerd and containerd, as dev/real-parts unpacks them, with everything of theirs in a folder.
+// Engines that are daemons: dockerd and containerd, as dev/real-parts unpacks them, with everything of theirs in a
+// folder.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -17,7 +18,8 @@ namespace {
 const std::string kParts = ENGINE_PARTS;
 constexpr const char* kHostPath = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-// Their programs find each other by PATH. Where they keep sockets in /run whatever they are told, that is a /run of their own.
+// Their programs find each other by PATH. Where they keep sockets in /run whatever they are told, that is a /run of
+// their own.
 class EngineDaemon : public Engine {
  public:
   [[nodiscard]] std::string lacks() const override {

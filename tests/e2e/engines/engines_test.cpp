@@ -1,5 +1,6 @@
-// Programs in real containers, and in namespaces and units of their own, as tenants of the built daemon: they come in by the
-// share's directory, which is all that is mounted of it, views say where they run, limits hold them, and their end is seen.
+// Programs in real containers, and in namespaces and units of their own, as tenants of the built daemon: they come in
+// by the share's directory, which is all that is mounted of it, views say where they run, limits hold them, and their
+// end is seen.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -71,7 +72,8 @@ class Node {
   Directory files_;
 };
 
-// What every tenant can count on, wherever it runs: `tenant` waits for its orders, `where` is known once it has started.
+// What every tenant can count on, wherever it runs: `tenant` waits for its orders, `where` is known once it has
+// started.
 template <typename Where>
 void is_held_and_its_end_seen(const Node& node, Program& tenant, Where where) {
   ASSERT_EQ(tenant.line(), "ready 0") << tenant.errors_so_far();

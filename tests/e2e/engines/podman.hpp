@@ -1,4 +1,5 @@
-// podman under test, as root or as another user: its files are its own, and it needs no more rights than a container of ours has.
+// podman under test, as root or as another user: its files are its own, and it needs no more rights than a container of
+// ours has.
 #pragma once
 
 #include "engine.hpp"

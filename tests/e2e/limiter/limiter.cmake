@@ -33,7 +33,8 @@ set_target_properties(limiter_manners PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAK
 add_library(limiter_profiler SHARED ${limiter_dir}/limiter_profiler.cpp)
 target_include_directories(limiter_profiler PRIVATE ${PROJECT_SOURCE_DIR}/src)
 target_link_libraries(limiter_profiler PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
-set_target_properties(limiter_profiler PROPERTIES OUTPUT_NAME profiler LIBRARY_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+set_target_properties(limiter_profiler PROPERTIES OUTPUT_NAME profiler LIBRARY_OUTPUT_DIRECTORY
+    ${CMAKE_BINARY_DIR}/tests)
 find_library(jemalloc NAMES libjemalloc.so.2 REQUIRED)
 execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libasan.so OUTPUT_VARIABLE asan_library
   OUTPUT_STRIP_TRAILING_WHITESPACE)
@@ -41,12 +42,14 @@ execute_process(COMMAND ${CMAKE_CXX_COMPILER} -print-file-name=libasan.so OUTPUT
 headgate_test(limiter_e2e_test
   SRC ${limiter_dir}/limiter_route_test.cpp ${limiter_dir}/limiter_memory_test.cpp
       ${limiter_dir}/limiter_sim_test.cpp ${limiter_dir}/limiter_attack_test.cpp
-      ${limiter_dir}/limiter_companions_test.cpp ${limiter_dir}/limiter_manners_test.cpp ${limiter_dir}/limiter_log_test.cpp
+      ${limiter_dir}/limiter_companions_test.cpp ${limiter_dir}/limiter_manners_test.cpp
+          ${limiter_dir}/limiter_log_test.cpp
   DEPS test_support ledger)
 target_compile_definitions(limiter_e2e_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>" JEMALLOC="${jemalloc}" ASAN_RUNTIME="${asan_library}")
-add_dependencies(limiter_e2e_test limiter_manners limiter_profiler limiter_attack limiter_early limiter_probe limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
+add_dependencies(limiter_e2e_test limiter_manners limiter_profiler limiter_attack limiter_early limiter_probe
+    limiter_probe_linked quiet_driver quiet_driver_old quiet_nvml
   headgate_preload headgate_sim_cuda headgate_sim_nvml)
 
 # The limiter and the daemon's tenant sockets.
@@ -62,9 +65,11 @@ if(TARGET headgate_sim_cuda)
   add_executable(limiter_compute ${limiter_dir}/limiter_compute.cpp)
   target_include_directories(limiter_compute PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(limiter_compute PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
-  set_target_properties(limiter_compute PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_target_properties(limiter_compute PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY
+      ${CMAKE_BINARY_DIR}/tests)
   headgate_test(limiter_compute_test
-    SRC ${limiter_dir}/limiter_compute_test.cpp ${limiter_dir}/limiter_compute_life_test.cpp ${limiter_dir}/limiter_compute_policy_test.cpp
+    SRC ${limiter_dir}/limiter_compute_test.cpp ${limiter_dir}/limiter_compute_life_test.cpp
+        ${limiter_dir}/limiter_compute_policy_test.cpp
     DEPS test_support ledger sim sim_faults TIMEOUT 300)
   target_compile_definitions(limiter_compute_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
     HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")
@@ -75,7 +80,8 @@ if(TARGET headgate_sim_cuda)
   add_executable(limiter_graphs ${limiter_dir}/limiter_graphs.cpp)
   target_include_directories(limiter_graphs PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(limiter_graphs PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
-  set_target_properties(limiter_graphs PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_target_properties(limiter_graphs PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY
+      ${CMAKE_BINARY_DIR}/tests)
   headgate_test(limiter_graphs_test
     SRC ${limiter_dir}/limiter_graphs_test.cpp
     DEPS test_support ledger sim TIMEOUT 300)
@@ -88,7 +94,8 @@ if(TARGET headgate_sim_cuda)
   add_executable(limiter_paths ${limiter_dir}/limiter_paths.cpp)
   target_include_directories(limiter_paths PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(limiter_paths PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
-  set_target_properties(limiter_paths PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
+  set_target_properties(limiter_paths PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY
+      ${CMAKE_BINARY_DIR}/tests)
   headgate_test(limiter_paths_test SRC ${limiter_dir}/limiter_paths_test.cpp
     DEPS test_support ledger sim TIMEOUT 300)
   target_compile_definitions(limiter_paths_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
@@ -101,12 +108,14 @@ add_executable(limiter_pool ${limiter_dir}/limiter_pool.cpp)
 target_include_directories(limiter_pool PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(limiter_pool PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
 set_target_properties(limiter_pool PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
-headgate_test(limiter_pool_test SRC ${limiter_dir}/limiter_pool_test.cpp ${limiter_dir}/limiter_freeze_test.cpp ${limiter_dir}/limiter_graph_memory_test.cpp ${limiter_dir}/limiter_residual_growth_test.cpp
+headgate_test(limiter_pool_test SRC ${limiter_dir}/limiter_pool_test.cpp ${limiter_dir}/limiter_freeze_test.cpp
+    ${limiter_dir}/limiter_graph_memory_test.cpp ${limiter_dir}/limiter_residual_growth_test.cpp
   DEPS test_support ledger sim sim_faults TIMEOUT 300)
 target_compile_definitions(limiter_pool_test PRIVATE
   LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
-add_dependencies(limiter_pool_test limiter_pool limiter_paths limiter_sharing headgate_preload headgate_sim_cuda headgate_sim_nvml)
+add_dependencies(limiter_pool_test limiter_pool limiter_paths limiter_sharing headgate_preload headgate_sim_cuda
+    headgate_sim_nvml)
 # Memory that processes share, over the built simulator.
 if(TARGET headgate_sim_cuda)
   add_executable(limiter_sharing ${limiter_dir}/limiter_sharing.cpp)
@@ -114,7 +123,8 @@ if(TARGET headgate_sim_cuda)
   target_link_libraries(limiter_sharing PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
   set_target_properties(limiter_sharing PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
   headgate_test(limiter_sharing_test 
-    SRC ${limiter_dir}/limiter_sharing_test.cpp ${limiter_dir}/limiter_sharing_random_test.cpp ${limiter_dir}/limiter_vmm_test.cpp
+    SRC ${limiter_dir}/limiter_sharing_test.cpp ${limiter_dir}/limiter_sharing_random_test.cpp
+        ${limiter_dir}/limiter_vmm_test.cpp
     DEPS test_support ledger sim TIMEOUT 300)
   target_compile_definitions(limiter_sharing_test PRIVATE
     LIMITER_TESTS_DIR="${CMAKE_BINARY_DIR}/tests" LIMITER_LIBRARY="$<TARGET_FILE:headgate_preload>"

@@ -154,8 +154,9 @@ TEST(Pages, ThatAreDeletedUnderALivingProcessHoldItAsBefore) {
   EXPECT_EQ(running.finish().status, 0);
 }
 
-// A process of the same user writes anything anywhere into both pages, again and again, while a program works: the program
-// may be refused memory or get too much, but it neither dies nor hangs, and nothing unprintable reaches its stderr.
+// A process of the same user writes anything anywhere into both pages, again and again, while a program works: the
+// program may be refused memory or get too much, but it neither dies nor hangs, and nothing unprintable reaches its
+// stderr.
 TEST(Pages, ThatAreScribbledOverUnderALivingProcessCrashNothing) {
   for (const Driver driver : {Driver::quiet, Driver::simulated}) {
     const Runtime runtime;

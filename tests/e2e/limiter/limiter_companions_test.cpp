@@ -1,4 +1,5 @@
-// Beside whatever else is preloaded, a share holds as if it were alone: allocators, sanitizers, profilers, in either order.
+// Beside whatever else is preloaded, a share holds as if it were alone: allocators, sanitizers, profilers, in either
+// order.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

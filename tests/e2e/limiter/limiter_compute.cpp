@@ -1,24 +1,28 @@
-// What a program does with the GPU's time, one subcommand a habit; prints one line a fact. Knows nothing of the limiter.
+// What a program does with the GPU's time, one subcommand a habit; prints one line a fact. Knows nothing of the
+// limiter.
 //
-//   busy US STREAMS COUNT END        COUNT kernels in turn on STREAMS streams, then END: sync, exit, or wait (for stdin to close)
-//   batches US SIZE COUNT [STREAMS [wait]]  COUNT times SIZE kernels, in turn on STREAMS, and a synchronise
+//   busy US STREAMS COUNT END        COUNT kernels in turn on STREAMS streams, then END: sync, exit, or wait (for stdin
+//   to close) batches US SIZE COUNT [STREAMS [wait]]  COUNT times SIZE kernels, in turn on STREAMS, and a synchronise
 //   forever US THREADS BLOCKS        prints "running", launches until it is killed or stdin closes
 //   fork COUNT                       a child is forked while another thread launches
 //   churn WHAT COUNT                 WHAT: streams, contexts, primary, reset, retained, modules
-//   roads WHICH COUNT                one way to launch a kernel, or (-N) the first N ways in turn, COUNT times each, 100 ms apart
+//   roads WHICH COUNT                one way to launch a kernel, or (-N) the first N ways in turn, COUNT times each,
+//   100 ms apart
 //   clock                            the program's own events round kernels of known length
 //   answers                          what queries say while a kernel runs, and after
 //   two-contexts COUNT               the same stream handle in two contexts, in turn
 //   wrong-context COUNT              launches to a stream while another context is current
-//   stress THREADS COUNT             threads that make, use, share and destroy streams in two contexts, and fork meanwhile
-//   together COUNT                   one kernel on two GPUs at once
+//   stress THREADS COUNT             threads that make, use, share and destroy streams in two contexts, and fork
+//   meanwhile together COUNT                   one kernel on two GPUs at once
 //   many-streams STREAMS             more streams than anybody needs, in use one after the other, twice
 //   spinning                         a kernel spins; on a line from stdin, launches what it waits for; then some more
-//   queued WHAT COUNT                COUNT launches, timed launches, or copies behind a kernel that waits until all are queued;
+//   queued WHAT COUNT                COUNT launches, timed launches, or copies behind a kernel that waits until all are
+//   queued;
 //                                    "value" and "host": timed ones behind a wait for a value, or a host function
-//   moving US                        prints "running", launches, and takes and gives back memory meanwhile, until stdin closes
-//   contexts CONTEXTS COUNT          COUNT kernels in each of so many contexts, in turn
-//   copies COUNT BYTES STREAMS        COUNT copies to the GPU, in turn on STREAMS; 0: calls that wait. Prints what a call took
+//   moving US                        prints "running", launches, and takes and gives back memory meanwhile, until stdin
+//   closes contexts CONTEXTS COUNT          COUNT kernels in each of so many contexts, in turn
+//   copies COUNT BYTES STREAMS        COUNT copies to the GPU, in turn on STREAMS; 0: calls that wait. Prints what a
+//   call took
 //   threadless                       what a launch answers in a process that can make no thread any more
 //   green COUNT                      launches in turn in two green contexts, by their streams and their default streams
 //   overlap US                       two threads, each with one kernel on its own default stream

@@ -191,7 +191,8 @@ TEST(SlowNvml, DelaysNoSettlement) {
   EXPECT_EQ(program->wait(), 0);
 }
 
-// What several streams have under way at once counts once. A call's own time counts: a driver copies in it what it must stage.
+// What several streams have under way at once counts once. A call's own time counts: a driver copies in it what it must
+// stage.
 TEST(Copies, AreMeasuredInAnAccountOfTheirOwn) {
   for (const char* streams : {"0", "1", "4"}) {
     SCOPED_TRACE(streams);

@@ -188,7 +188,8 @@ class LongWait : public LiveChange {
   }
 };
 
-// 1 % of 20 ms kernels: a pause of 2 s after each is the limit's doing and nothing to tell of; one of 100 ms makes it 10 s.
+// 1 % of 20 ms kernels: a pause of 2 s after each is the limit's doing and nothing to tell of; one of 100 ms makes it
+// 10 s.
 TEST_F(LongWait, UnderALowLimitIsSaidWithItsReason) {
   start("60%", "100000");
   set(10'000);

@@ -1,5 +1,5 @@
-// What a share is charged for, in real processes: the account beside the simulator's truth. Nothing here depends on how fast
-// the machine is: a slow one asks for less, and is charged for what it got.
+// What a share is charged for, in real processes: the account beside the simulator's truth. Nothing here depends on how
+// fast the machine is: a slow one asks for less, and is charged for what it got.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -78,8 +78,8 @@ TEST(Launches, OnStreamsInTurnAreNotHeldWhereTheLimitDoesNotBind) {
   ComputeShare share("80%");
   const auto program = share.start({"batches", "10", "16", "200", "4", "wait"});
   share.expect_launched(*program);
-  // The first ones, of unknown length, and those of a thread that stood still on a busy machine: 4 to 40 of 3200, where a thread
-  // that kept its credit starved the next stream in 94 to 155.
+  // The first ones, of unknown length, and those of a thread that stood still on a busy machine: 4 to 40 of 3200, where
+  // a thread that kept its credit starved the next stream in 94 to 155.
   EXPECT_LT(share.account().throttled_launches.load(), 60U);
   share.expect_delays_of(3200);
   program->close_stdin();
@@ -159,10 +159,11 @@ TEST(PerThreadStreams, ThatAreLeftAloneAreChargedForTheirWorkAndNotForTheirSleep
   EXPECT_EQ(program->wait(), 0);
 }
 
-// The bound on what is sent ahead. Whenever one looks, and over any time, a share has held no more than its part of that time
-// and of the 12 ms that lateness may make up for, and at either end what one process may have sent ahead: 1 ms or one command,
-// by the estimates; and no more than 1 % beyond what it was charged for. The estimate of short kernels on 64 streams follows
-// how many of them run at once: a machine too busy to settle in time leaves a quarter of it.
+// The bound on what is sent ahead. Whenever one looks, and over any time, a share has held no more than its part of
+// that time and of the 12 ms that lateness may make up for, and at either end what one process may have sent ahead: 1
+// ms or one command, by the estimates; and no more than 1 % beyond what it was charged for. The estimate of short
+// kernels on 64 streams follows how many of them run at once: a machine too busy to settle in time leaves a quarter of
+// it.
 struct Storm {
   const char* compute;
   double part;

@@ -33,7 +33,8 @@ TEST(Freeze, AnIdleProgramsMemoryLeavesTheCardAndIsThereAgainForItsNextCall) {
   EXPECT_EXACT(runtime, owner, 100 * kMiB + kGranule);
   ledger::set_freeze_after(*owner.pages.writable_policy, 1);
   std::uint64_t times = 0;
-  // By each kind of call: an allocation, a free in stream order, the look for a kernel, waits, a look at a stream, a free.
+  // By each kind of call: an allocation, a free in stream order, the look for a kernel, waits, a look at a stream, a
+  // free.
   for (const char* word : {"linear:1048576", "free:1", "deep", "sync", "ctxsync", "query", "now:2"}) {
     EXPECT_TRUE(comes_true([&] { return frozen(owner); })) << word;
     EXPECT_EQ(truth(runtime).used_bytes, 0u) << word << ": its context is off the card too";

@@ -1,13 +1,15 @@
 // What a program does with graphs, one subcommand a habit; prints one line a fact. Knows nothing of the limiter.
 //
-//   dump MODE [quiet]                captures in that mode (0 global, 1 thread-local, 2 relaxed) while another thread launches
+//   dump MODE [quiet]                captures in that mode (0 global, 1 thread-local, 2 relaxed) while another thread
+//   launches
 //                                    (not with `quiet`), and prints the graph node by node and edge by edge
 //   broken                           breaks captures in every way, and prints each answer
 //   busy NODES US BRANCHES COUNT     a graph of NODES kernels on BRANCHES branches, launched COUNT times
 //   kinds WHICH COUNT                one way to put work on the GPU, COUNT times
 //   host COUNT                       graphs whose host node waits for another thread's launch
-//   dependent ROUNDS CHAIN           chains of programmatic dependent launches, all in the queue before the first may run
-//   lives COUNT                      graphs are made, launched and destroyed while they run; the last with its context
+//   dependent ROUNDS CHAIN           chains of programmatic dependent launches, all in the queue before the first may
+//   run lives COUNT                      graphs are made, launched and destroyed while they run; the last with its
+//   context
 #include <unistd.h>
 
 #include <atomic>

@@ -1,4 +1,5 @@
-// What a guest in a process must leave as it found it, printed before a whole life with the driver, during it and after it.
+// What a guest in a process must leave as it found it, printed before a whole life with the driver, during it and after
+// it.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>

@@ -1,4 +1,5 @@
-// Takes and gives back device memory by every path of linear memory and arrays, as told on standard input, one line each:
+// Takes and gives back device memory by every path of linear memory and arrays, as told on standard input, one line
+// each:
 //   device N           makes the primary context of GPU N current
 //   take KIND BYTES    -> RESULT BYTES    the bytes that it took, at most those asked for
 //   touch              -> RESULT          fills the newest of what is held, and reads it back

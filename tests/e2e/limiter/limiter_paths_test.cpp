@@ -84,7 +84,8 @@ class Paths : public testing::Test {
   ledger::SharePages pages_;
 };
 
-// Peers count some calls in bits (HAMi-core, vgpu-manager: arrays x 8) and others not at all (HAMi-core #79, #251, #291).
+// Peers count some calls in bits (HAMi-core, vgpu-manager: arrays x 8) and others not at all (HAMi-core #79, #251,
+// #291).
 TEST_F(Paths, EachPathIsChargedItsOwnBytesAndGivesThemBack) {
   make_node("tiny", 0);
   const auto program = start("1GiB");

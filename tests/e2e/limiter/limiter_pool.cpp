@@ -1,18 +1,19 @@
-// A tenant that lives by stream-ordered memory. It does what its arguments say, one after the other, and prints each with the
-// driver's answer; "-" stands for words from standard input, line by line until its end.
+// A tenant that lives by stream-ordered memory. It does what its arguments say, one after the other, and prints each
+// with the driver's answer; "-" stands for words from standard input, line by line until its end.
 //
 //   alloc:BYTES  from:BYTES (the made pool)  linear:BYTES   memory number 0, 1, 2, ...
 //   free:N  now:N (cuMemFree)  stream:N (allocate and free there; 0 is the default stream)
 //   keep:BYTES (release threshold of the current pool)  trim:BYTES  sync  ctxsync  query  spin  raise
 //   pool (makes one)  use (makes it current)  destroy  reset (the primary context)  device:N (another GPU)
-//   reserved  used (of the current pool)  info  nvml (both ask for memory)  wrong (every kind of bad argument)  storm:ROUNDS  whole:ROUNDS  steps:ROUNDS
-//   threads:ROUNDS
+//   reserved  used (of the current pool)  info  nvml (both ask for memory)  wrong (every kind of bad argument)
+//   storm:ROUNDS  whole:ROUNDS  steps:ROUNDS threads:ROUNDS
 //   graph:BYTES (an executable graph that allocates and frees so much: number 0, 1, 2, ...)  many:COUNT (of 1 MiB each)
 //   keeping:BYTES (does not free)  repeating:BYTES (frees at the next launch)  captured:BYTES  moved:BYTES (in a child)
 //   uploading:BYTES (instantiated with an upload)
 //   deep (a kernel with 120 MiB of local memory on the tiny card)  heap:BYTES (the heap's limit)
 //   stack:BYTES  printf:BYTES (the same)  module:BYTES (one with a static array of that size)  unload
-//   library:BYTES (the same, and the address of its array)  other-library:BYTES (loaded without a context, used in one)  -library
+//   library:BYTES (the same, and the address of its array)  other-library:BYTES (loaded without a context, used in one)
+//    -library
 //   context  -context
 //   left (cuMemGetInfo)  look:TIMES (the same)  end-nvml
 //   listed (NVML's processes)  nvml-in-child (its total after a fork)
@@ -183,7 +184,8 @@ struct Tenant {
     CUcontext context = nullptr;
     CUdeviceptr grid = 0;
     if (without_context) CALL(cuCtxPopCurrent_v2)(&context);
-    CUresult result = CALL(cuLibraryLoadData)(&library, image_with(bytes).c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0);
+    CUresult result =
+        CALL(cuLibraryLoadData)(&library, image_with(bytes).c_str(), nullptr, nullptr, 0, nullptr, nullptr, 0);
     if (without_context) CALL(cuCtxPushCurrent_v2)(context);
     if (result == CUDA_SUCCESS) result = CALL(cuLibraryGetGlobal)(&grid, nullptr, library, "grid");
     return result;
@@ -197,8 +199,8 @@ struct Tenant {
     return result;
   }
 
-  // What a child of fork() is answered, which has no driver: the first answer to an allocation, a free, and a trim of the
-  // parent's pool that is no error, or 0 where all are.
+  // What a child of fork() is answered, which has no driver: the first answer to an allocation, a free, and a trim of
+  // the parent's pool that is no error, or 0 where all are.
   CUresult forked(std::uint64_t bytes) {
     const pid_t child = ::fork();
     if (child == 0) {

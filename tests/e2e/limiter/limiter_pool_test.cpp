@@ -432,15 +432,16 @@ TEST(PoolRace, NeitherLedgerNorCardPassesTheLimit) {
 }
 
 // Mixed sizes up to 80 MiB, linear memory between, frees in other streams, trims: whether a pool has to grow shows only
-// afterwards. The card may hold what is just being undone: a request of each process, and half of the eight are not there at once.
+// afterwards. The card may hold what is just being undone: a request of each process, and half of the eight are not
+// there at once.
 TEST(PoolRace, MixedSizesPassTheLimitByNoMoreThanARequestThatIsUndone) {
   const Race seen = race("storm:4000");
   EXPECT_LE(seen.ledger_peak, (512 + 96) * kMiB);
   EXPECT_LE(seen.card_peak, (1024 + 4 * 96) * kMiB);
 }
 
-// Linear memory, arrays, pools, graphs' memory and virtual memory, all at once for one limit. At the worst moment each of the
-// four processes that use pools has a request that is just being undone.
+// Linear memory, arrays, pools, graphs' memory and virtual memory, all at once for one limit. At the worst moment each
+// of the four processes that use pools has a request that is just being undone.
 TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThatIsUndoneOfEachProcess) {
   const Runtime runtime;
   const Tenant of_pools = on_tiny("1GiB");

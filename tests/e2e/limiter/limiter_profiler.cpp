@@ -1,5 +1,5 @@
-// A profiler as people preload one beside us: it wraps an allocation and a launch wherever the program looks for them, by
-// symbol and through a dlsym of its own, passes them on to whoever comes next, and says at the end how many it saw.
+// A profiler as people preload one beside us: it wraps an allocation and a launch wherever the program looks for them,
+// by symbol and through a dlsym of its own, passes them on to whoever comes next, and says at the end how many it saw.
 #include <dlfcn.h>
 
 #include <atomic>

@@ -497,7 +497,8 @@ TEST_F(Registration, AnotherUidWithoutARightToAnyFileIsHeldAllTheSame) {
   const Outcome stranger = nobody.run(directory("closed"), "open", 65534);
   EXPECT_NE(stranger.out.find("ready: 800"), std::string::npos) << stranger.out << stranger.err;
   EXPECT_NE(stranger.err.find("uid 65534 may not use the share 'closed'"), std::string::npos) << stranger.err;
-  // Without a daemon there is nothing that could hold it: the fail policy decides, the share's before the environment's.
+  // Without a daemon there is nothing that could hold it: the fail policy decides, the share's before the
+  // environment's.
   headgated->share("strict", kMiB, true, ledger::FailPolicy::closed);
   headgated.reset();
   EXPECT_NE(nobody.run(directory("strict"), "open", 65534).out.find("ready: 800"), std::string::npos);

@@ -1,4 +1,5 @@
-// Whichever way a program finds the driver, it finds our hooks exactly where it would have found the driver's functions.
+// Whichever way a program finds the driver, it finds our hooks exactly where it would have found the driver's
+// functions.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -39,7 +40,8 @@ TEST_P(Roads, AProgramGetsOurHookWhereItWouldHaveGotTheDriversFunctionAndNothing
   EXPECT_EQ(with.out, expected(without.out));
 }
 
-// Only for who looks names up: a program linked with functions that the driver lacks does not start, with or without us.
+// Only for who looks names up: a program linked with functions that the driver lacks does not start, with or without
+// us.
 TEST(LookingUp, AFunctionThatTheDriverLacksIsNeverOurs) {
   const Runtime runtime;
   Tenant tenant;

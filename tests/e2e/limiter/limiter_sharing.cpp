@@ -1,5 +1,5 @@
-// A puppet of the sharing tests: does as told, line by line, and answers with the driver's result. Descriptors come and go over
-// the socket that SHARING_SOCKET numbers.
+// A puppet of the sharing tests: does as told, line by line, and answers with the driver's result. Descriptors come and
+// go over the socket that SHARING_SOCKET numbers.
 #include <time.h>
 #include <unistd.h>
 
@@ -76,7 +76,8 @@ CUresult wake(int name) {
   return CALL(cuMemMap)(objects[name].mappings.back(), objects[name].bytes, 0, objects[name].handle, 0);
 }
 
-// One range, chunks at its end until one is refused. How many fitted; 1000 where giving three back made not exactly three fit.
+// One range, chunks at its end until one is refused. How many fitted; 1000 where giving three back made not exactly
+// three fit.
 unsigned segment(std::size_t chunks) {
   const std::size_t bytes = chunks * kChunk;
   CUdeviceptr base = 0;
@@ -235,7 +236,8 @@ CUresult obey(const std::string& word, int name, std::size_t chunks, int device,
   return CUDA_ERROR_NOT_FOUND;
 }
 
-// Everybody at once, from the word on, at random, for so many steps; what is left goes with the process, which stays to the end.
+// Everybody at once, from the word on, at random, for so many steps; what is left goes with the process, which stays to
+// the end.
 int race(int steps) {
   std::string word;
   std::getline(std::cin, word);

@@ -178,8 +178,8 @@ TEST_F(Sharing, ExternalMemoryIsChargedToWhoeverImportsItUnlessTheShareMadeIt) {
   ::close(fd);
 }
 
-// The driver's steps are marked by the simulator; in between, the limiter's: at each of the driver's the limiter has some of its
-// own behind it and some before it.
+// The driver's steps are marked by the simulator; in between, the limiter's: at each of the driver's the limiter has
+// some of its own behind it and some before it.
 TEST_F(Sharing, AKillAtAnyStepOfTheDriverLeavesTheWitnessHisBytesAndNotAByteElse) {
   Puppet& witness = puppet();
   ASSERT_EQ(witness.tell("create 1 3"), 0u);

@@ -1,6 +1,7 @@
 # Real programs over the simulated node, and the coverage of the drivers' names.
 headgate_test(clients_test SRC ${CMAKE_CURRENT_LIST_DIR}/clients_test.cpp DEPS test_support TIMEOUT 300)
-target_compile_definitions(clients_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>" SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim"
+target_compile_definitions(clients_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>"
+    SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim"
   NVIDIA_SMI="${PROJECT_SOURCE_DIR}/build/real-parts/usr/lib/nvidia/current/nvidia-smi"
   QUERY_GPU_FIELDS="${PROJECT_SOURCE_DIR}/tests/data/nvidia-smi-535.261-query-gpu.fields"
   ROADS_PY="${CMAKE_CURRENT_LIST_DIR}/roads.py" VIEWS_PY="${CMAKE_CURRENT_LIST_DIR}/views.py")

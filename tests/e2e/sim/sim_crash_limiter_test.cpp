@@ -1,5 +1,5 @@
-// Kernels that fault, forked children and calls at exit: the program sees with the limiter what it sees without, and the share's
-// books are what the card has.
+// Kernels that fault, forked children and calls at exit: the program sees with the limiter what it sees without, and
+// the share's books are what the card has.
 #include <gtest/gtest.h>
 
 #include <string>

@@ -1,5 +1,5 @@
-// A program whose kernel faults, or that calls the driver where there is none any more: every answer is a line, so that two runs can
-// be compared. At each "hold" it waits for a line.
+// A program whose kernel faults, or that calls the driver where there is none any more: every answer is a line, so that
+// two runs can be compared. At each "hold" it waits for a line.
 #include <sys/wait.h>
 #include <unistd.h>
 

@@ -65,7 +65,8 @@ void expect_clean(const Dynamic& library, const char* soname, const char* prefix
   }
 }
 
-// The names of the library's own that its relocations look up by name, so that a preloaded library of the same names answers.
+// The names of the library's own that its relocations look up by name, so that a preloaded library of the same names
+// answers.
 std::vector<std::string> interposable(void* handle) {
   link_map* map = nullptr;
   std::vector<std::string> made;

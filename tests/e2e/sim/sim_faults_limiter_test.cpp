@@ -1,5 +1,5 @@
-// Faults of the driver under the limiter: what it asks the driver for itself may fail, wait, or find the GPU gone, and a
-// user's program must neither crash nor hang nor see anything but what the driver would have told it.
+// Faults of the driver under the limiter: what it asks the driver for itself may fail, wait, or find the GPU gone, and
+// a user's program must neither crash nor hang nor see anything but what the driver would have told it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 

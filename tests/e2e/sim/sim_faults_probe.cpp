@@ -1,5 +1,6 @@
-// A program that only uses what a user's program would: its results line by line, so that two runs can be compared. It records no
-// events and asks for no stream, so every event, query and look-up that reaches the driver was the limiter's own.
+// A program that only uses what a user's program would: its results line by line, so that two runs can be compared. It
+// records no events and asks for no stream, so every event, query and look-up that reaches the driver was the limiter's
+// own.
 #include <dlfcn.h>
 #include <poll.h>
 #include <unistd.h>

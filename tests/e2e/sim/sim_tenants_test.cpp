@@ -1,4 +1,5 @@
-// The built simulator as a user's program meets it: real processes, found through LD_LIBRARY_PATH, judged by the node's truth page.
+// The built simulator as a user's program meets it: real processes, found through LD_LIBRARY_PATH, judged by the node's
+// truth page.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 

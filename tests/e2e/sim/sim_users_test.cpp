@@ -1,4 +1,5 @@
-// Who uses a simulated node in ways that a real card would not notice: without standard streams, as another user, over a damaged file.
+// Who uses a simulated node in ways that a real card would not notice: without standard streams, as another user, over
+// a damaged file.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -40,7 +41,8 @@ TEST(SimulatedNode, ADamagedFileIsNamedWithWhatToDoAndNobodyAborts) {
   EXPECT_FALSE(said.out.contains("status 134")) << said.out;
 }
 
-// The node in its usual place, where the daemon that is root's makes it; and a program of another user's, where he may read it.
+// The node in its usual place, where the daemon that is root's makes it; and a program of another user's, where he may
+// read it.
 TEST(SimulatedNode, OfRootsDaemonForAllIsEverybodysAndAnyOtherItsMakersAlone) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
   const Cli cli;

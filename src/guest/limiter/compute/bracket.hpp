@@ -85,8 +85,8 @@ inline constexpr unsigned long long kGoneStream = ~0ull;  // the id of one that 
 // A driver's queue holds about a thousand commands of a stream, and a command for a full one blocks its caller. A
 // program may fill it behind work that waits for that program, so our records must leave the room to it: so many
 // brackets at most are unsettled on a stream, and so many where the oldest has been unfinished for a launch's
-// patience, or something of unknown length is in flight, which a program can fill the queue behind within a millisecond.
-// Then the open one goes on.
+// patience, or something of unknown length is in flight, which a program can fill the queue behind within a
+// millisecond. Then the open one goes on.
 inline constexpr std::uint32_t kMaxBrackets = 32;
 inline constexpr std::uint32_t kMaxBehindStuck = 8;
 // And behind a wait for a value, a host function or a semaphore, which the program itself may have to end.
@@ -103,8 +103,8 @@ struct alignas(64) StreamMeter {
   std::atomic<abi::CUevent> open_start{nullptr};  // of the bracket that was opened last
   std::atomic<std::int32_t> unsettled{0};         // brackets, the open one included
   std::atomic<std::uint32_t> timed_copies{0};     // under way
-  // The settler's: when its oldest unfinished bracket should be done, or the last one was. Negative: unknown for that bracket, which
-  // was opened then.
+  // The settler's: when its oldest unfinished bracket should be done, or the last one was. Negative: unknown for that
+  // bracket, which was opened then.
   std::atomic<std::int64_t> due_ns{0};
   // Under `lock`.
   alignas(64) ShortLock lock;

@@ -1,7 +1,7 @@
 // GPU event time -> host time, for one context. No call reads both clocks at once, but an event never fires before it
-// was submitted: each (submit - event time) is a lower bound of the offset. Other work on the GPU delays most starts, so
-// one bound says little; the lowest line above the best bounds of the last seconds is the offset and its drift. It is
-// the same in every process, whatever kept the GPU: intervals of two processes abut where they did on the GPU.
+// was submitted: each (submit - event time) is a lower bound of the offset. Other work on the GPU delays most starts,
+// so one bound says little; the lowest line above the best bounds of the last seconds is the offset and its drift. It
+// is the same in every process, whatever kept the GPU: intervals of two processes abut where they did on the GPU.
 //
 // On a GPU that never rests it takes a while until some starts were not delayed. Until then the line lies between those
 // bounds and the ones from above, which need no rest: an event has fired before it is seen done.
@@ -70,8 +70,8 @@ class ClockMap {
     std::int64_t gpu_ns = 0, offset_ns = 0;
   };
 
-  // The three tightest bounds of one side, the tightest first. Each is kept as it would be at GPU time 0 had the clocks run
-  // towards it as fast as they can ever since: bounds of all times compare, and old ones give way.
+  // The three tightest bounds of one side, the tightest first. Each is kept as it would be at GPU time 0 had the clocks
+  // run towards it as fast as they can ever since: bounds of all times compare, and old ones give way.
   struct Bounds {
     struct Bound {
       std::int64_t ns = 0, gpu_ns = 0;
@@ -115,8 +115,8 @@ class ClockMap {
     seen_ = 0;
   }
   void end_window(std::int64_t gpu_ns) {
-    // A GPU that others kept busy delayed every start of this window: that says nothing about the clocks. While the line is
-    // young, three starts that agree are such as were not delayed.
+    // A GPU that others kept busy delayed every start of this window: that says nothing about the clocks. While the
+    // line is young, three starts that agree are such as were not delayed.
     const bool prompt = points_ < kYoung ? low_.gap() < kSureNs && best_late_ns_ > -kNearNs : best_late_ns_ > -kFarNs;
     if (prompt) {
       if (points_ == kPoints) {

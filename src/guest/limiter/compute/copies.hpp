@@ -1,7 +1,7 @@
-// How long copies of this process are under way: from an event before each copy call, in its own stream, where the copy is
-// ordered anyway, to one after it. A call that waits for its copy ends with its return: an event behind it would make a stream
-// busy that the program was told is idle. The union of these stretches is the share's copy_ns: at least what the copy engines
-// worked, and the calls' own time, in which a driver stages pageable memory. Copies pass no gate.
+// How long copies of this process are under way: from an event before each copy call, in its own stream, where the copy
+// is ordered anyway, to one after it. A call that waits for its copy ends with its return: an event behind it would
+// make a stream busy that the program was told is idle. The union of these stretches is the share's copy_ns: at least
+// what the copy engines worked, and the calls' own time, in which a driver stages pageable memory. Copies pass no gate.
 #pragma once
 
 #include <cstdint>

@@ -62,7 +62,8 @@ class Estimates {
     set(key, supposed ? std::min(known, ns) : ns);
   }
 
-  // How long its launch takes its thread: the shortest of late, for a thread may lose its processor in any. Returns that.
+  // How long its launch takes its thread: the shortest of late, for a thread may lose its processor in any. Returns
+  // that.
   std::int64_t learn_call(std::uint64_t key, std::int64_t call_ns) {
     Entry& entry = entries_[slot_of(key)];
     if (entry.key.load(std::memory_order_relaxed) != key) return 0;

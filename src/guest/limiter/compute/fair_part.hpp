@@ -1,4 +1,5 @@
-// How much of the time between a bracket's events was its own: a context divides the GPU with other streams, processes and shares.
+// How much of the time between a bracket's events was its own: a context divides the GPU with other streams, processes
+// and shares.
 #pragma once
 
 #include <algorithm>
@@ -19,8 +20,8 @@ inline std::int64_t beside_others_ns(const ContextMeter& context, std::int64_t l
   return static_cast<std::int64_t>(static_cast<double>(length_ns) * std::clamp(times, 1.0, kMaxBeside));
 }
 
-// The process that settles first pays for a stretch that several held: the estimate is a fair part of it, as much as of the last
-// brackets together was new.
+// The process that settles first pays for a stretch that several held: the estimate is a fair part of it, as much as of
+// the last brackets together was new.
 inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int64_t fresh, std::int64_t length) {
   context.lengths_ns += length - context.lengths_ns / kRecentBrackets;
   context.new_ns += fresh - context.new_ns / kRecentBrackets;
@@ -29,8 +30,8 @@ inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int
   return static_cast<std::int64_t>(static_cast<double>(ours) * std::min(1.0, part));
 }
 
-// Of a long command's time what other shares had meanwhile: by as much it may seem longer than it was thought to be. It is known late, at
-// the beginning as at the end, and may be wrong, so it shortens nothing.
+// Of a long command's time what other shares had meanwhile: by as much it may seem longer than it was thought to be. It
+// is known late, at the beginning as at the end, and may be wrong, so it shortens nothing.
 inline std::int64_t others_ns(const ContextMeter& context, const Bracket& bracket, std::int64_t length) {
   const bool several = context.pace->busy_streams.load(std::memory_order_relaxed) > 1 ||
                        context.account->several_until_ns.load(std::memory_order_relaxed) > bracket.opened_ns;

@@ -1,5 +1,5 @@
-// What launching threads do for the meter: open brackets, count into them, close them, each inside its own call. The settler's
-// half: meter.hpp.
+// What launching threads do for the meter: open brackets, count into them, close them, each inside its own call. The
+// settler's half: meter.hpp.
 // Pure: Port is the driver and the clock, a real one in the shell, a modelled one in the tests.
 //
 //   struct Port {
@@ -9,9 +9,9 @@
 //     abi::CUresult record(abi::CUevent, abi::CUstream);
 //     abi::CUresult query(abi::CUevent);                         // SUCCESS, NOT_READY, or a failure
 //     abi::CUresult elapsed(float* ms, abi::CUevent, abi::CUevent);
-//     abi::CUresult idle(abi::CUstream, ContextMeter&);          // cuStreamQuery where a capture forbids nothing, else NOT_READY
-//     void enter(ContextMeter&);                                // the settler is about to ask about this context
-//     std::uint32_t ceiling_ppm(const ContextMeter&);            // what the share's policy says
+//     abi::CUresult idle(abi::CUstream, ContextMeter&);          // cuStreamQuery where a capture forbids nothing, else
+//     NOT_READY void enter(ContextMeter&);                                // the settler is about to ask about this
+//     context std::uint32_t ceiling_ppm(const ContextMeter&);            // what the share's policy says
 //     std::uint32_t burst_ppm(const ContextMeter&);              // the same, while no other share works; 0: none
 //     void failed(ContextMeter&, abi::CUresult, const char* call);
 //   };
@@ -103,14 +103,14 @@ class LaunchMeter {
     if (alone || probe || stream.bracket.function_count == Bracket::kFunctions) close(stream, false);
   }
 
-  // One launch past the gate. 0: it is paid for, counted, and a bracket is open unless the context failed. Else how long to
-  // wait before asking again; nothing of the stream is open then.
+  // One launch past the gate. 0: it is paid for, counted, and a bracket is open unless the context failed. Else how
+  // long to wait before asking again; nothing of the stream is open then.
   std::int64_t pass(StreamMeter& stream, std::uint64_t function, std::int64_t est_ns, bool alone, bool chained,
                     std::int64_t asked_ns) {
     ContextMeter& context = *stream.context;
     if (alone || full(stream, chained) || stream.bracket.kept) close(stream, false);
-    // What is nearly the whole GPU's cannot run far ahead, and rests whenever too little was sent: a launch of unknown length
-    // counts as a short one then.
+    // What is nearly the whole GPU's cannot run far ahead, and rests whenever too little was sent: a launch of unknown
+    // length counts as a short one then.
     const std::int64_t now_ns = port_.now_ns();
     const std::uint32_t rate_ppm =
         ledger::rate_now(*context.account, port_.ceiling_ppm(context), port_.burst_ppm(context), now_ns);

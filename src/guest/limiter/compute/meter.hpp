@@ -1,4 +1,5 @@
-// The meter's other half: one thread a process, which only asks, settles what the launching threads have left (launch_meter.hpp).
+// The meter's other half: one thread a process, which only asks, settles what the launching threads have left
+// (launch_meter.hpp).
 #pragma once
 
 #include <algorithm>
@@ -137,8 +138,8 @@ class Meter : public LaunchMeter<Port> {
     }
   }
 
-  // A copy lay between these events, which have fired, the first submitted at sent_ns; without the second it was over at
-  // ended_ns.
+  // A copy lay between these events, which have fired, the first submitted at sent_ns; without the second it was over
+  // at ended_ns.
   void settle_copy(ContextMeter& context, abi::CUevent start, abi::CUevent end, std::int64_t sent_ns,
                    std::int64_t ended_ns) {
     std::int64_t from = 0;
@@ -208,8 +209,8 @@ class Meter : public LaunchMeter<Port> {
     stream.due_ns.store(due_ns, std::memory_order_relaxed);
   }
 
-  // When to look again at what still runs: until its end is near, as often as it is charged; after that soon, but a stuck kernel is
-  // not asked after 20,000 times a second.
+  // When to look again at what still runs: until its end is near, as often as it is charged; after that soon, but a
+  // stuck kernel is not asked after 20,000 times a second.
   std::int64_t pace_ns(StreamMeter& stream, const Bracket& bracket, std::int64_t now_ns) const {
     const std::int64_t due_ns = bracket.opened_ns + bracket.expected_ns;
     const bool is_long = bracket.expected_ns >= kRunningNs && !uneven(bracket);
@@ -260,8 +261,8 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t start_event_ns = context.clock.host_ns(start);
     const bool single = bracket.function_count == 1;
     const bool idle = start - stream.last_end_ns > kBackToBackNs || stream.last_end_ns == 0;
-    // On an idle stream the start event fired before its kernel was even submitted. Where other work kept the GPU, it fired later
-    // than that and its kernel may have been there already.
+    // On an idle stream the start event fired before its kernel was even submitted. Where other work kept the GPU, it
+    // fired later than that and its kernel may have been there already.
     const std::int64_t waited = context.clock.host_ns(start) - bracket.opened_ns;
     const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
     const std::int64_t left = was_sent_before(bracket, start_event_ns) ? 0
@@ -330,7 +331,8 @@ class Meter : public LaunchMeter<Port> {
     if (thin || released) return;
     std::int64_t part = fair_part(context, length - others_ns(context, bracket, length), fresh, length);
     if (stretched(context, bracket, part, start_event_ns)) return;
-    // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add up.
+    // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add
+    // up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
       const double ratio =
           static_cast<double>(part) / static_cast<double>(std::max<std::int64_t>(1, bracket.expected_ns));
@@ -345,8 +347,8 @@ class Meter : public LaunchMeter<Port> {
     context.account->kernel_ns.compare_exchange_strong(unknown_ns, known_ns, std::memory_order_relaxed);
   }
 
-  // Returns whether the bracket says nothing about its kernel: another share had the GPU in between, as happens at both ends of a
-  // turn. Of several such in a row the last returns false, with the shortest in part_ns.
+  // Returns whether the bracket says nothing about its kernel: another share had the GPU in between, as happens at both
+  // ends of a turn. Of several such in a row the last returns false, with the shortest in part_ns.
   bool stretched(ContextMeter& context, const Bracket& bracket, std::int64_t& part_ns, std::int64_t start_event_ns) {
     const std::int64_t began_ns = context.pace->turn_began_ns.load(std::memory_order_relaxed);
     const bool within_turn = context.pace->turn_awaited_ns() <= began_ns && start_event_ns - began_ns > kHandOverNs;
@@ -375,8 +377,8 @@ class Meter : public LaunchMeter<Port> {
     return ledger::cover(*context.account, std::max(work.from_ns, covered_until_ns), work.to_ns);
   }
 
-  // Whether the share may burst. Not knowing, where there is no page of the GPU or a daemon told of one that may have died, is no
-  // leave to.
+  // Whether the share may burst. Not knowing, where there is no page of the GPU or a daemon told of one that may have
+  // died, is no leave to.
   void look_around(ContextMeter& context, std::int64_t now_ns) {
     const std::uint32_t ceiling_ppm = port_.ceiling_ppm(context), burst_ppm = port_.burst_ppm(context);
     if (burst_ppm <= ceiling_ppm || context.seat.page == nullptr || context.seat.board != nullptr) return;
@@ -404,14 +406,15 @@ class Meter : public LaunchMeter<Port> {
     return now_ns < last_ns ? last_ns : kNothingOpen;
   }
 
-  // For how long launches went on after the GPU had come to this bracket. A call that blocks in a full queue does so while the GPU
-  // works on what was sent before.
+  // For how long launches went on after the GPU had come to this bracket. A call that blocks in a full queue does so
+  // while the GPU works on what was sent before.
   static std::int64_t launching_ns(const Bracket& bracket, std::int64_t start_event_ns) {
     return std::max<std::int64_t>(0, bracket.closed_ns - std::max(bracket.opened_ns, start_event_ns));
   }
 
-  // The start event had waited for other work while a call that usually blocks was under way: the first of what the call sends
-  // was there when the GPU came to it, long before the call returned. Or what may be wrong by that is next to nothing.
+  // The start event had waited for other work while a call that usually blocks was under way: the first of what the
+  // call sends was there when the GPU came to it, long before the call returned. Or what may be wrong by that is next
+  // to nothing.
   bool was_sent_before(const Bracket& bracket, std::int64_t start_event_ns) const {
     if (start_event_ns - bracket.opened_ns < kPromptNs || bracket.function_count != 1) return false;
     return bracket.first_ns - start_event_ns < bracket.expected_ns / kDoubtParts ||
@@ -426,7 +429,8 @@ class Meter : public LaunchMeter<Port> {
     return launching > kStoppedNs && launching > 4 * bracket.expected_ns && launching > 2 * call_ns;
   }
 
-  // The settler alone writes it, but for a stream that is just destroyed: a lost update costs the arbiter a short pause.
+  // The settler alone writes it, but for a stream that is just destroyed: a lost update costs the arbiter a short
+  // pause.
   static void ended(Pace& pace, std::int64_t end_ns) {
     if (end_ns > pace.ended_ns.load(std::memory_order_relaxed)) pace.ended_ns.store(end_ns, std::memory_order_relaxed);
   }
@@ -497,8 +501,9 @@ class Meter : public LaunchMeter<Port> {
     bracket.charged_ns += extra;
   }
 
-  // A launch whose call blocks while the GPU already works on it is charged meanwhile, as above. That it does is what its calls usually
-  // are; else its thread may have lost its processor before anything was sent. Returns when to look again.
+  // A launch whose call blocks while the GPU already works on it is charged meanwhile, as above. That it does is what
+  // its calls usually are; else its thread may have lost its processor before anything was sent. Returns when to look
+  // again.
   std::int64_t charge_call(StreamMeter& stream, std::int64_t now_ns) {
     ContextMeter& context = *stream.context;
     const abi::CUevent start_event = stream.open_start.load(std::memory_order_relaxed);
@@ -532,8 +537,8 @@ class Meter : public LaunchMeter<Port> {
     stream.covered_open = nullptr;
   }
 
-  // What the GPU is not asked about is settled by the estimates: from when its launches were sent, or what came before it
-  // ended. Returns when it ended.
+  // What the GPU is not asked about is settled by the estimates: from when its launches were sent, or what came before
+  // it ended. Returns when it ended.
   std::int64_t settle_unmeasured(StreamMeter& stream, Bracket& bracket, std::int64_t from_ns, std::int64_t until_ns) {
     ContextMeter& context = *stream.context;
     const std::int64_t from = std::max({from_ns, bracket.first_ns, bracket.covered_until_ns});

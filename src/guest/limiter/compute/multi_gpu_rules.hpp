@@ -17,8 +17,8 @@ inline constexpr std::int64_t kRankOverdueNs =
 inline constexpr std::int64_t kUnseenOverdueNs = 5'000'000;
 inline constexpr std::int64_t kRankLookNs = 100'000;
 inline constexpr std::int64_t kRanksForNs = 1'000'000'000;
-// Ranks have waited for each other lately: all GPUs' gates open at one moment, whoever works on them. For less long, because it
-// may have been another's estimate that was wrong.
+// Ranks have waited for each other lately: all GPUs' gates open at one moment, whoever works on them. For less long,
+// because it may have been another's estimate that was wrong.
 inline constexpr std::int64_t kRanksPatienceNs = 5'000'000;
 
 // Another GPU of the share. Times are ns of the account's clock.

@@ -1,5 +1,5 @@
-// When a launch may pass: pure, all time an argument. The account (shared by the share's processes) opens by time alone;
-// the process keeps the work that it has sent ahead of the GPU small.
+// When a launch may pass: pure, all time an argument. The account (shared by the share's processes) opens by time
+// alone; the process keeps the work that it has sent ahead of the GPU small.
 #pragma once
 
 #include <algorithm>
@@ -21,8 +21,8 @@ inline constexpr std::int64_t kCatchUpNs =
 inline constexpr std::int64_t kCatchUpInTurnsNs = 100'000'000;
 inline constexpr std::int64_t kPauseNs = 1'000'000;      // of the program's own; a late wake-up is none
 inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
-// The longest that a launch waits behind work on its own stream, beside that: four times its own length, within these. With less, as
-// many pass as end, and what was sent before the length was known stays ahead for good.
+// The longest that a launch waits behind work on its own stream, beside that: four times its own length, within these.
+// With less, as many pass as end, and what was sent before the length was known stays ahead for good.
 inline constexpr std::int64_t kMinBehindNs = 1'000'000'000, kMaxBehindNs = 8'000'000'000;
 inline constexpr std::int64_t kSeenLateNs = 4'000'000;            // running work is marked as held no later than this
 inline constexpr std::int32_t kMaxUnknown = 4;                    // launches of unknown length in flight at once
@@ -61,7 +61,8 @@ inline std::int64_t catch_up_ns(const Pace& pace, std::uint32_t ceiling_ppm, std
   return in_turns ? std::clamp(kCatchUpNs + wanted_ns, kCatchUpNs, kCatchUpInTurnsNs) : kCatchUpNs;
 }
 
-// A launch is asked for, the share's `requests`th. Returns for how long nothing of the process was in flight before; 0: something is.
+// A launch is asked for, the share's `requests`th. Returns for how long nothing of the process was in flight before; 0:
+// something is.
 inline std::int64_t note_asked(Pace& pace, std::uint64_t requests, std::int64_t now_ns) {
   const bool others_asked = requests - pace.asked.exchange(requests, std::memory_order_relaxed) > 1;
   if (pace.busy_streams.load(std::memory_order_relaxed) != 0) return 0;
@@ -83,7 +84,8 @@ inline bool take_credit(Pace& pace, std::int64_t est_ns) {
   return false;
 }
 
-// When the next command may follow one that takes all the room by itself. Who sends one such at a time idles the GPU at each late wake-up.
+// When the next command may follow one that takes all the room by itself. Who sends one such at a time idles the GPU at
+// each late wake-up.
 inline std::int64_t lead_ns(std::int64_t est_ns) { return std::clamp(est_ns / 8, kLeadNs, kInFlightNs); }
 
 // Takes room for est_ns..credit of work; 0 where there is none yet.
@@ -98,9 +100,9 @@ inline std::int64_t take_room(Pace& pace, std::int64_t now_ns, std::int64_t est_
   }
 }
 
-// A launch passes a turn's gate that was shut. Others had the GPU, and what was sent before may all be there still, whatever the
-// estimates say. But behind a command that takes all the room, one too many ahead costs nobody anything (it is this share's turn), and
-// one too few idles the GPU.
+// A launch passes a turn's gate that was shut. Others had the GPU, and what was sent before may all be there still,
+// whatever the estimates say. But behind a command that takes all the room, one too many ahead costs nobody anything
+// (it is this share's turn), and one too few idles the GPU.
 inline void count_after_shut_gate(Pace& pace, std::int64_t now_ns, std::int64_t est_ns) {
   pace.set_turn_awaited(now_ns);
   pace.turn_began_ns.store(now_ns, std::memory_order_relaxed);
@@ -108,8 +110,8 @@ inline void count_after_shut_gate(Pace& pace, std::int64_t now_ns, std::int64_t 
   pace.busy_until_ns.store(now_ns + std::max<std::int64_t>(0, pace.unsettled_ns.load(std::memory_order_relaxed)));
 }
 
-// The oldest command, sent at sent_ns, still runs although the share has waited for its turn since: all that was sent behind it is
-// ahead yet. While others have the GPU no estimate is used up.
+// The oldest command, sent at sent_ns, still runs although the share has waited for its turn since: all that was sent
+// behind it is ahead yet. While others have the GPU no estimate is used up.
 inline void expect_rest(Pace& pace, std::int64_t sent_ns, std::int64_t expected_ns, std::int64_t now_ns) {
   if (pace.turn_awaited_ns() < sent_ns) return;
   const std::int64_t least = now_ns + pace.unsettled_ns.load(std::memory_order_relaxed) - expected_ns;
@@ -118,8 +120,9 @@ inline void expect_rest(Pace& pace, std::int64_t sent_ns, std::int64_t expected_
   }
 }
 
-// What all processes of a share have in flight is bounded as what one has: at the end of a turn each would leave as much. Of commands
-// that are measured one by one; of shorter ones a process takes its part in advance, and sends it later.
+// What all processes of a share have in flight is bounded as what one has: at the end of a turn each would leave as
+// much. Of commands that are measured one by one; of shorter ones a process takes its part in advance, and sends it
+// later.
 inline constexpr std::int64_t kSeveralForNs = 100'000'000;
 
 // Whether another process of the share has sent such a command lately. sender: of this one, not 0.
@@ -132,8 +135,8 @@ inline bool several_send(ledger::ComputeAccount& account, std::uint64_t sender, 
   return now_ns < until_ns && until_ns <= now_ns + kSeveralForNs;  // any process of the share can write it
 }
 
-// Takes room for a command; else returns how long to wait before asking again. A process that has nothing in flight goes before one
-// that has.
+// Takes room for a command; else returns how long to wait before asking again. A process that has nothing in flight
+// goes before one that has.
 inline std::int64_t wait_for_share_ns(ledger::ComputeAccount& account, bool idle, std::int64_t now_ns,
                                       std::int64_t est_ns) {
   const std::int64_t lead = std::max(lead_ns(est_ns), kInFlightNs / 2) + (idle ? kInFlightNs : 0);
@@ -158,7 +161,8 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
                        bool measured = false, bool in_turns = false) {
   const std::int64_t lag = now_ns - ledger::paid_until_ns(account), late_ns = catch_up_ns(pace, ceiling_ppm, now_ns);
   Admission admission;
-  // Processes that take turns with a launch or two each would meter as many brackets and lose a little at each handover.
+  // Processes that take turns with a launch or two each would meter as many brackets and lose a little at each
+  // handover.
   const bool crumbs = lag < kMinBatchNs && now_ns != asked_ns && now_ns - asked_ns < kPatienceNs / 2;
   if (lag >= 0 && crumbs) {
     admission.wait_ns = kBatchNs - lag;
@@ -181,8 +185,8 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   }
   const std::int64_t oldest = pace.oldest_ns.load(std::memory_order_relaxed);
   std::int64_t last = pace.last_debt_ns.load(std::memory_order_relaxed);
-  // Work on a launch's own stream cannot wait for it: known to be long, it is given its time. But its thread may be the one
-  // that everything waits for.
+  // Work on a launch's own stream cannot wait for it: known to be long, it is given its time. But its thread may be the
+  // one that everything waits for.
   const std::int64_t most_ns = std::clamp(4 * std::min(est_ns, kMaxBehindNs), kMinBehindNs, kMaxBehindNs);
   // Work of unknown length is expected to go on for as long as it has. But it may wait for the program, which queues a
   // thousand commands behind it before it comes to that: commands of a measured length add no more than a quarter of

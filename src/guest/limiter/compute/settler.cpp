@@ -61,8 +61,8 @@ ledger::Seat seat_on(std::uint32_t device) {
   return {.page = page, .board = nullptr, .owner = owner, .share = share};
 }
 
-// Whoever has hung up looks at nothing that is marked on the pages that came with the bell: a daemon that has ended, or one that
-// has opened the share's door anew, and goes on telling the same board.
+// Whoever has hung up looks at nothing that is marked on the pages that came with the bell: a daemon that has ended, or
+// one that has opened the share's door anew, and goes on telling the same board.
 void ask_after_board(const ContextMeter& context) {
   constexpr std::int64_t kAskEachNs = 1'000'000'000;
   static std::atomic<std::int64_t> asked_ns{0};
@@ -129,7 +129,8 @@ void sleep_ns(std::int64_t ns) {
   ::nanosleep(&time, nullptr);
 }
 
-// Before the streams are looked at: their brackets know what went through the lanes; a lane without a bracket is emptied.
+// Before the streams are looked at: their brackets know what went through the lanes; a lane without a bracket is
+// emptied.
 void tell_lanes() {
   for (std::uint32_t i = 0; i < metered.stream_limit.load(); ++i) {
     StreamMeter& stream = metered.streams[i];
@@ -182,7 +183,8 @@ void* settle_all(void*) {
       sleep_ns(left < 10'000 ? 10'000 : left > 500'000 ? 500'000 : left);
       continue;
     }
-    // Waking it costs a launching thread a system call: it goes to sleep for good only when nothing has come for a while.
+    // Waking it costs a launching thread a system call: it goes to sleep for good only when nothing has come for a
+    // while.
     if (port.now_ns() - last_work_ns < kLingerNs) {
       sleep_ns(kLingerLookNs);
       continue;

@@ -85,8 +85,8 @@ ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDev
   return free;
 }
 
-// A place that nobody uses; else that of a stream which was destroyed; else of one with nothing open or unsettled, which
-// finds another when it is launched to again. Holds the place's lock; null: all are at work.
+// A place that nobody uses; else that of a stream which was destroyed; else of one with nothing open or unsettled,
+// which finds another when it is launched to again. Holds the place's lock; null: all are at work.
 StreamMeter* free_place() {
   for (const bool of_living : {false, true})
     for (StreamMeter& stream : metered.streams) {
@@ -406,8 +406,8 @@ void start_metering() {
   metered.active.store(true, std::memory_order_release);
 }
 
-// Its brackets end, and what the GPU finishes within a launch's patience is settled: the driver waits for that work itself
-// when it destroys a context.
+// Its brackets end, and what the GPU finishes within a launch's patience is settled: the driver waits for that work
+// itself when it destroys a context.
 void settle_context(abi::CUcontext handle) {
   const ContextMeter* context = nullptr;
   metered.table_lock.lock();

@@ -42,8 +42,8 @@ struct DriverPort {
   std::uint32_t burst_ppm(const ContextMeter& context);
 };
 
-// One thread's way into an open bracket without a lock: it counts here what it uses, up to what it was given. Whoever closes
-// the bracket takes the rest back; a launch that was just passing is then at most one that no bracket measures.
+// One thread's way into an open bracket without a lock: it counts here what it uses, up to what it was given. Whoever
+// closes the bracket takes the rest back; a launch that was just passing is then at most one that no bracket measures.
 struct alignas(64) Lane {
   std::atomic<const void*> owner{nullptr};  // the thread's ThreadLane
   std::atomic<std::int64_t> used_ns{0};     // written by the owner only, like launches
@@ -155,7 +155,8 @@ inline bool unconcerned() {
   return true;
 }
 
-// The stream behind a handle in the calling thread's context; null: not metered. known_stream: null too before its first launch.
+// The stream behind a handle in the calling thread's context; null: not metered. known_stream: null too before its
+// first launch.
 StreamMeter* find_stream(abi::CUstream handle);
 StreamMeter* known_stream(abi::CUstream handle);
 // Records the ends of what is open: on this stream, or on all of the current context.

@@ -125,7 +125,8 @@ void tell(std::uint32_t device, std::uint32_t epoch) {
   ring_doorbell(ledger::Ring::turn);
 }
 
-// Nothing of the process is in flight there. The settler may not have looked yet, so a thread that waits for that asks itself.
+// Nothing of the process is in flight there. The settler may not have looked yet, so a thread that waits for that asks
+// itself.
 bool dry(const StreamMeter& stream) {
   const std::int32_t busy = stream.context->pace->busy_streams.load(memory_order_relaxed);
   if (busy == 0) return true;

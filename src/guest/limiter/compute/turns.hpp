@@ -16,7 +16,8 @@ std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm);
 // Whether launches may pass without a look for as long as the gate's epoch stays.
 bool turn_is_open(std::uint32_t device);
 
-// A launch on this stream is asked for: what the arbiter learns of the work's pauses. known_ns: how long such a one is; 0: unknown.
+// A launch on this stream is asked for: what the arbiter learns of the work's pauses. known_ns: how long such a one is;
+// 0: unknown.
 void note_request(const StreamMeter& stream, std::int64_t known_ns);
 // The arbiter asks what is in flight, and so do the ranks of a share on several GPUs (multi_gpu_gate.hpp).
 inline bool reports_work(std::uint32_t device) { return arbitrated(device) || metered.device_count > 1; }

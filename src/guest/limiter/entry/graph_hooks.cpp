@@ -44,8 +44,8 @@ Guess guess(CUgraphNode node, int depth, int& left) {
   return {known_ns != 0 ? known_ns : kUnknownKernelNs};
 }
 
-// One after the other: too much where branches run side by side. What is not looked at is like what is: a program does not
-// wait while we read a large graph, whose first launch tells more.
+// One after the other: too much where branches run side by side. What is not looked at is like what is: a program does
+// not wait while we read a large graph, whose first launch tells more.
 Guess guess(CUgraph graph, int depth, int& left) {
   std::array<CUgraphNode, kNodesLookedAt> nodes;
   std::size_t all = 0, count = nodes.size();

@@ -28,8 +28,8 @@ std::uint64_t key(const void* function) { return reinterpret_cast<std::uintptr_t
 
 CUstream per_thread(CUstream stream) { return stream == nullptr ? stream_per_thread() : stream; }
 
-// How long a launch of a paused share still waits. What passes is what work from before the pause may be waiting for: were
-// later work enough, kernels longer than a turn would never stop.
+// How long a launch of a paused share still waits. What passes is what work from before the pause may be waiting for:
+// were later work enough, kernels longer than a turn would never stop.
 std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, std::int64_t est_ns) {
   const std::int64_t paused_ns = metered.paused_ns.load(std::memory_order_relaxed);
   if (paused_ns == 0) return 0;
@@ -47,8 +47,8 @@ std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, s
 
 enum class Passed { metered, unmetered, captured, look_again };
 
-// Holds the stream's lock on return: the launch is paid for, a bracket is open. look_again: the stream's place is another's
-// since it was looked up. `epoch`: when the stream was looked up. `told_until_ns`: GateWait's.
+// Holds the stream's lock on return: the launch is paid for, a bracket is open. look_again: the stream's place is
+// another's since it was looked up. `epoch`: when the stream was looked up. `told_until_ns`: GateWait's.
 Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, bool alone, std::uint32_t epoch,
                  std::int64_t asked_ns, std::int64_t& told_until_ns) {
   ContextMeter& context = *stream.context;
@@ -143,7 +143,8 @@ StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone
   }
 }
 
-// A launch that cannot be measured: as the share's fail policy says. An error that the driver has itself goes before ours.
+// A launch that cannot be measured: as the share's fail policy says. An error that the driver has itself goes before
+// ours.
 template <typename Call>
 CUresult unmeasured(CUstream stream, const Call& call) {
   if (session.policy->fail_policy != ledger::FailPolicy::closed || capturing(stream)) return call();
@@ -181,8 +182,8 @@ template <typename Call>
   return result;
 }
 
-// One kernel on several GPUs: its streams pass their gates one after the other and are held until all of it has started, in
-// the order of the table, so that two such launches never wait for each other.
+// One kernel on several GPUs: its streams pass their gates one after the other and are held until all of it has
+// started, in the order of the table, so that two such launches never wait for each other.
 template <typename Call>
 [[gnu::noinline]] CUresult together(const CUDA_LAUNCH_PARAMS* list, unsigned count, const Call& call) {
   struct Part {
@@ -232,8 +233,8 @@ template <typename Function, typename... Arguments>
   return concerned() ? slow(launch, call) : call();
 }
 
-// No lock, system call, clock, query, allocation or atomic read-modify-write while the lane has credit. A hook then ends in a
-// jump with its own parameters, which the compiler leaves where the program put them.
+// No lock, system call, clock, query, allocation or atomic read-modify-write while the lane has credit. A hook then
+// ends in a jump with its own parameters, which the compiler leaves where the program put them.
 template <typename Function>
 [[gnu::always_inline]] inline bool passes(Function* const& real, CUstream stream, std::uint64_t function) {
   return __atomic_load_n(&real, __ATOMIC_ACQUIRE) != nullptr && present() &&

@@ -62,7 +62,8 @@ struct OrderCall<CUresult(Arguments...)> {
         if (role == Role::destroy) return destroyed(arguments...);
       }
     }
-    // Answers are the driver's without us: an end event that we put behind the last kernel would make an idle stream busy.
+    // Answers are the driver's without us: an end event that we put behind the last kernel would make an idle stream
+    // busy.
     if (role == Role::ask_event) return observed(forward(slot, arguments...));
     if (role == Role::ask_stream) {
       const CUresult answer = forward(slot, arguments...);
@@ -97,8 +98,8 @@ struct OrderCall<CUresult(Arguments...)> {
   void close([[maybe_unused]] Arguments... arguments) const {
     if constexpr (has_stream) {
       const CUstream stream = stream_of(arguments...);
-      // What comes on the legacy stream comes after every blocking stream's work: an end event that we sent later would make
-      // such a stream busy once more when the program knows that it is idle.
+      // What comes on the legacy stream comes after every blocking stream's work: an end event that we sent later would
+      // make such a stream busy once more when the program knows that it is idle.
       if (reinterpret_cast<std::uintptr_t>(stream) <= 1 && role != Role::destroy) return close_context();
       close_stream(stream, role == Role::destroy);
       if (metered.legacy_open.load(std::memory_order_relaxed) != 0) close_legacy();
@@ -136,7 +137,8 @@ struct OrderCall<CUresult(Arguments...)> {
     capture_begun(stream, result);
     return result;
   }
-  // Nothing of ours comes between the stream's last bracket and the driver's call: who waits for the lock sees the capture.
+  // Nothing of ours comes between the stream's last bracket and the driver's call: who waits for the lock sees the
+  // capture.
   CUresult sealed(CUstream stream, Arguments... arguments) const {
     StreamMeter* mine = nullptr;
     if (concerned()) {

@@ -32,7 +32,8 @@ class AllocationTable {
   bool look(std::uint64_t key, Allocation& holding);
 
   // An owner goes: mark_owned() before the driver call, sweep_marked() after its success. What is put between the two,
-  // even under the same owner and key, is another's and stays. The bytes taken out are added to `bytes` by device index.
+  // even under the same owner and key, is another's and stays. The bytes taken out are added to `bytes` by device
+  // index.
   void mark_owned(std::uint64_t owner);
   void sweep_marked(std::uint64_t owner, std::span<std::uint64_t> bytes);
 

@@ -21,8 +21,7 @@ void destroy(CUmipmappedArray array) { forward(driver.cuMipmappedArrayDestroy, a
 template <typename Handle, typename Allocate>
 CUresult charged_array(std::uint64_t bytes, Handle* handle, Allocate allocate) {
   if (handle == nullptr || bytes == 0) return allocate();
-  return charged(
-      bytes, arrays, allocate, [=] { return key_of(*handle); }, [=] { destroy(*handle); });
+  return charged(bytes, arrays, allocate, [=] { return key_of(*handle); }, [=] { destroy(*handle); });
 }
 
 }  // namespace

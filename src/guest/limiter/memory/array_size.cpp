@@ -3,7 +3,8 @@
 namespace headgate::limiter {
 namespace {
 
-// Bits a texel of one channel (CUarray_format); block-compressed and planar formats by their texel, whatever `channels`.
+// Bits a texel of one channel (CUarray_format); block-compressed and planar formats by their texel, whatever
+// `channels`.
 struct TexelBits {
   std::uint64_t bits;
   bool per_channel;
@@ -84,7 +85,8 @@ std::uint64_t array_bytes(const ArrayShape3d& shape) {
   return bits == ~0ull ? bits : bits / 8 + (bits % 8 != 0);
 }
 
-// The driver makes at least one level, and none below a single texel, whatever was asked (cuda.h, cuMipmappedArrayCreate).
+// The driver makes at least one level, and none below a single texel, whatever was asked (cuda.h,
+// cuMipmappedArrayCreate).
 std::uint64_t mipmap_bytes(ArrayShape3d shape, unsigned levels) {
   // CUDA_ARRAY3D_LAYERED, _CUBEMAP: depth counts layers or faces, which every level has.
   constexpr unsigned kLayered = 0x01, kCubemap = 0x04;

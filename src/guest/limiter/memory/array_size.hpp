@@ -1,5 +1,6 @@
 // How much device memory an array takes, as well as a descriptor tells: the driver reveals no true size, so the rest
-// (tiling, padding) shows in the residual. Layouts and format numbers: CUDA 13.0's cuda.h, compared by cuda_abi_check.cpp.
+// (tiling, padding) shows in the residual. Layouts and format numbers: CUDA 13.0's cuda.h, compared by
+// cuda_abi_check.cpp.
 #pragma once
 
 #include <cstddef>

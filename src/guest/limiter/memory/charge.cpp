@@ -34,8 +34,8 @@ constexpr std::uint32_t kUnknownEvent = 2 * ledger::kMaxDevices;
 
 std::atomic<std::int64_t> reaped_at;
 
-// The dead of this share are looked for before anybody is refused; at most once a clock tick (1 to 4 ms), since a program may
-// hammer a full share and each look costs system calls.
+// The dead of this share are looked for before anybody is refused; at most once a clock tick (1 to 4 ms), since a
+// program may hammer a full share and each look costs system calls.
 bool reap_now_and_then(std::int64_t now) {
   std::int64_t last = reaped_at.load(std::memory_order_relaxed);
   if (last == now || !reaped_at.compare_exchange_strong(last, now, std::memory_order_relaxed)) return false;
@@ -48,8 +48,8 @@ bool reap_now_and_then(std::int64_t now) {
 std::atomic<std::int64_t> remeasured_at;
 constexpr std::int64_t kRemeasureEvery = 100'000'000;
 
-// What stands against the limit besides the ledger may be old: measured anew before anybody is refused for it, at most ten
-// times a second.
+// What stands against the limit besides the ledger may be old: measured anew before anybody is refused for it, at most
+// ten times a second.
 bool remeasure_now_and_then(const Place& place, std::int64_t now) {
   if (own_residual(place.device_index) == 0) return false;
   std::int64_t last = remeasured_at.load(std::memory_order_relaxed);
@@ -101,8 +101,8 @@ std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
 
 constexpr std::int64_t kTeardownPatienceNs = 100'000'000;
 
-// The card may show for some milliseconds after a process's death what it held, which is no reason to refuse its successor: that
-// waits, until 100 ms after the death was seen, for as long as there is enough to wait for.
+// The card may show for some milliseconds after a process's death what it held, which is no reason to refuse its
+// successor: that waits, until 100 ms after the death was seen, for as long as there is enough to wait for.
 bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t granted) {
   // Nobody has died: the usual refusal costs nothing more.
   if (ledger::torn_on(*session.usage, device).bytes == 0) return false;

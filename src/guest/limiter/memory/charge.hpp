@@ -24,15 +24,15 @@ enum class Fallback : std::uint32_t { none, host };
 // `headgate why` and said once a minute.
 Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallback fallback = Fallback::none);
 
-// The same without the record, for a caller that may yet avert the refusal; and the record, on a device of the share. `transit`
-// has begun if it is reserved.
+// The same without the record, for a caller that may yet avert the refusal; and the record, on a device of the share.
+// `transit` has begun if it is reserved.
 Verdict try_reserve_at(const Place& place, std::uint64_t bytes, InFlightBytes& in_flight);
 void book_refusal(const Place& place, std::uint64_t bytes);
 // The record of what the driver had no memory for, though the share had room.
 void book_driver_refusal(const Place& place, std::uint64_t bytes);
 
-// After the driver has failed a request for which the share had room: whether to reserve and ask it again. The last no is
-// recorded, unless `recorded` says that it is: the driver had said yes, and that was undone for the share's limit.
+// After the driver has failed a request for which the share had room: whether to reserve and ask it again. The last no
+// is recorded, unless `recorded` says that it is: the driver had said yes, and that was undone for the share's limit.
 inline bool try_again(abi::CUresult result, const Place& place, std::uint64_t bytes, OomWait& wait,
                       bool recorded = false) {
   if (result != abi::CUDA_ERROR_OUT_OF_MEMORY) return false;
@@ -71,10 +71,11 @@ std::uint64_t owner_here();
 void context_may_go(std::uint64_t context);
 void context_gone(std::uint64_t context);
 
-// The driver's call for a request for which `reserved` bytes are reserved. What it turns out to take more is reserved too, or
-// the call is undone; `reserved` is what is left to keep or to hand back.
+// The driver's call for a request for which `reserved` bytes are reserved. What it turns out to take more is reserved
+// too, or the call is undone; `reserved` is what is left to keep or to hand back.
 template <typename Allocate, typename Undo>
-abi::CUresult allocated(const Place& place, std::uint64_t bytes, std::uint64_t& reserved, Allocate allocate, Undo undo) {
+abi::CUresult allocated(const Place& place, std::uint64_t bytes, std::uint64_t& reserved, Allocate allocate,
+                        Undo undo) {
   const RoundingProbe probe(place.device_index, bytes);
   const abi::CUresult result = noted(allocate());
   if (result != abi::CUDA_SUCCESS) return result;
@@ -88,7 +89,8 @@ abi::CUresult allocated(const Place& place, std::uint64_t bytes, std::uint64_t& 
   return refusal();
 }
 
-// allocate(): the driver call. key(): of what it made, valid after success, which undo() frees. It dies with the context.
+// allocate(): the driver call. key(): of what it made, valid after success, which undo() frees. It dies with the
+// context.
 template <typename Allocate, typename Key, typename Undo>
 abi::CUresult charged(std::uint64_t bytes, AllocationTable& holdings, Allocate allocate, Key key, Undo undo) {
   OomWait wait;

@@ -25,8 +25,7 @@ std::uint64_t believable(std::uint64_t bytes) { return bytes <= kLargestContext 
 
 std::uint64_t context_bytes(std::uint32_t device) {
   if (!seated() || device >= ledger::kMaxDevices) return 0;
-  const std::uint64_t shares =
-      believable(session.usage->compute[device].context_bytes.load(std::memory_order_relaxed));
+  const std::uint64_t shares = believable(session.usage->compute[device].context_bytes.load(std::memory_order_relaxed));
   if (shares != 0) return shares;
   if (const std::uint64_t told = believable(told_context_bytes(device)); told != 0) return told;
   const ledger::GpuPage* const page = users_gpu_page(device);

@@ -71,9 +71,10 @@ std::uint64_t held_by_the_living(std::uint32_t device) {
   return sum;
 }
 
-// At most so many bytes can be alive that no process holds as its own. Lists before and after, the smaller counts: memory that
-// came or went meanwhile can then only make the answer larger. ~0: NVML does not say. Blind, that is where there is no NVML or its
-// list lacks even us, what the living hold by their books stands in for it. An NVML that fails just now is neither.
+// At most so many bytes can be alive that no process holds as its own. Lists before and after, the smaller counts:
+// memory that came or went meanwhile can then only make the answer larger. ~0: NVML does not say. Blind, that is where
+// there is no NVML or its list lacks even us, what the living hold by their books stands in for it. An NVML that fails
+// just now is neither.
 std::uint64_t most_unattributed(std::uint32_t device_index, bool& blind) {
   blind = !load_nvml();
   if (!nvml_ready()) return ~0ull;
@@ -115,7 +116,8 @@ bool settle(std::uint32_t device) {
     const std::uint64_t again = most_unattributed(device, also_blind);
     alive = alive > again ? alive : again;
   }
-  // A container shows no process, ours neither, or has no NVML. Then what the dead left is gone when nobody of the share is left to have it.
+  // A container shows no process, ours neither, or has no NVML. Then what the dead left is gone when nobody of the
+  // share is left to have it.
   if (blind && also_blind && !imports.load(std::memory_order_relaxed) && ledger::live_slots(*session.usage) == 1 &&
       (!seated() || seen.of_slot[session.slot] == 0)) {
     alive = 0;

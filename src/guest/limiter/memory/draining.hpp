@@ -1,5 +1,5 @@
-// Memory of this process that others may have: marked while it is exported, and charged after this process has let go of it until
-// NVML shows that it is gone.
+// Memory of this process that others may have: marked while it is exported, and charged after this process has let go
+// of it until NVML shows that it is gone.
 #pragma once
 
 #include <cstdint>
@@ -24,7 +24,8 @@ extern AllocationTable ipc_exports;
 void put_ipc_export(std::uint64_t address, const Allocation& holding);
 bool take_ipc_export(std::uint64_t address);
 
-// Reaps this share's dead. What they held drains, where NVML may show it gone; the time-out's part is said once a minute.
+// Reaps this share's dead. What they held drains, where NVML may show it gone; the time-out's part is said once a
+// minute.
 std::uint32_t reap_the_dead();
 
 // The same for views, which programs ask again and again. Looks once a clock tick (1 to 4 ms) whether a process of

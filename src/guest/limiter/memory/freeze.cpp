@@ -21,7 +21,8 @@ constinit std::atomic<std::uint32_t> presence{kUsed};
 
 namespace {
 
-// Idle is what so many looks in a row have found: time in which the whole process was stopped is one look, not idleness.
+// Idle is what so many looks in a row have found: time in which the whole process was stopped is one look, not
+// idleness.
 constexpr std::uint32_t kLooks = 8;
 constexpr std::int64_t kRetryNs = 50'000'000;
 constexpr std::uint32_t kLockTimeoutMs = 1000;

@@ -16,8 +16,8 @@ constinit std::atomic<bool> graphs_may_allocate;
 
 namespace {
 
-// By executable graph and ordinal: their bytes, as `owner` (which must be even) twice their number, as `device_index` whether
-// launches free by themselves.
+// By executable graph and ordinal: their bytes, as `owner` (which must be even) twice their number, as `device_index`
+// whether launches free by themselves.
 constinit AllocationTable all_needs;
 
 std::uint64_t key(abi::CUgraphExec exec, std::uint32_t ordinal) {

@@ -1,10 +1,10 @@
-// Memory that graphs allocate for themselves, by allocation nodes: taken by the launch (or the upload before it) from a pool
-// that each GPU has for graphs, and charged as pools are, by what that pool has reserved.
+// Memory that graphs allocate for themselves, by allocation nodes: taken by the launch (or the upload before it) from a
+// pool that each GPU has for graphs, and charged as pools are, by what that pool has reserved.
 //
-// A launch cannot be undone. So the most that it may grow the pool by is reserved first; where the share does not have that
-// much, but the pool has unused what is asked for, an upload shows whether it is enough: a growth that comes of it is
-// undone, and after it the launch needs no more (CUDA programming guide, graph memory nodes: physical memory is mapped at the
-// upload). Nothing here synchronises.
+// A launch cannot be undone. So the most that it may grow the pool by is reserved first; where the share does not have
+// that much, but the pool has unused what is asked for, an upload shows whether it is enough: a growth that comes of it
+// is undone, and after it the launch needs no more (CUDA programming guide, graph memory nodes: physical memory is
+// mapped at the upload). Nothing here synchronises.
 #pragma once
 
 #include <atomic>

@@ -13,8 +13,8 @@ bool is_oversubscribed(const Place& place);
 // Charges the share's host budget on that device. False: there is none, or it is used up.
 bool reserve_on_host(std::uint32_t device_index, std::uint64_t bytes);
 
-// After reserve_on_host(): managed memory that prefers the processor and is mapped for the GPU. Gives the reservation back
-// and answers OUT_OF_MEMORY where the driver does not make it so, or the driver's final answer.
+// After reserve_on_host(): managed memory that prefers the processor and is mapped for the GPU. Gives the reservation
+// back and answers OUT_OF_MEMORY where the driver does not make it so, or the driver's final answer.
 abi::CUresult allocate_on_host(abi::CUdeviceptr* pointer, std::uint64_t bytes, const Place& place);
 
 }  // namespace headgate::limiter

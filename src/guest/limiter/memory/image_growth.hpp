@@ -20,11 +20,12 @@ unsigned architecture_of(abi::CUdevice device);
 // Whether kernels' code comes at their first launch, and not with the load.
 bool loads_lazily();
 
-// Whether a kernel with so much local memory fits, for every thread that the card can hold. Taken if it does, else recorded as
-// a refusal.
+// Whether a kernel with so much local memory fits, for every thread that the card can hold. Taken if it does, else
+// recorded as a refusal.
 bool has_room_for_local(const Place& place, int bytes_a_thread);
 
-// load(): the driver's call, on a place that is limited; undo(): takes it back. `took`: what it has taken, where that shows.
+// load(): the driver's call, on a place that is limited; undo(): takes it back. `took`: what it has taken, where that
+// shows.
 template <typename Load, typename Undo>
 abi::CUresult with_image(const ImageNeeds& needs, const Place& place, Load load, Undo undo, std::uint64_t& took) {
   const auto came = [&](abi::CUresult result) {

@@ -1,4 +1,5 @@
-// How much device memory the loading of an image takes, by what the image says: PTX text, a cubin, or a fat binary of both.
+// How much device memory the loading of an image takes, by what the image says: PTX text, a cubin, or a fat binary of
+// both.
 #pragma once
 
 #include <cstdint>
@@ -11,9 +12,9 @@ struct ImageNeeds {
   bool told = false;               // false: static_bytes may be more, and shows only after the load
 };
 
-// `image`: as cuModuleLoadData takes it; `architecture`: of the GPU, as 90 for 9.0. Not told of what is packed or not understood.
-// Sections of ABI version 7 and 8 cubins and fat binaries of CUDA 11 to 13 were compared with cuobjdump's. Reads no byte that
-// is not mapped.
+// `image`: as cuModuleLoadData takes it; `architecture`: of the GPU, as 90 for 9.0. Not told of what is packed or not
+// understood. Sections of ABI version 7 and 8 cubins and fat binaries of CUDA 11 to 13 were compared with cuobjdump's.
+// Reads no byte that is not mapped.
 ImageNeeds needs_of_image(const void* image, unsigned architecture);
 // The same of a file. Errors: not told.
 ImageNeeds needs_of_file(const char* path, unsigned architecture);

@@ -1,5 +1,5 @@
-// Any bytes as an image: a wrapper, a container, a cubin or PTX. They end at the end of a page that nothing follows, so that
-// reading past them ends the fuzzer; a text ends in a NUL, as the driver requires.
+// Any bytes as an image: a wrapper, a container, a cubin or PTX. They end at the end of a page that nothing follows, so
+// that reading past them ends the fuzzer; a text ends in a NUL, as the driver requires.
 #include <sys/mman.h>
 #include <unistd.h>
 

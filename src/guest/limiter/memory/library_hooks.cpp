@@ -1,5 +1,5 @@
-// Libraries of kernels belong to no context: each context that uses one has its static arrays. They are the share's at the load
-// where a context is current, and in each other context at the first use of the library there.
+// Libraries of kernels belong to no context: each context that uses one has its static arrays. They are the share's at
+// the load where a context is current, and in each other context at the first use of the library there.
 #include "guest/limiter/memory/image_growth.hpp"
 
 using namespace headgate::abi;
@@ -12,7 +12,9 @@ namespace {
 constinit AllocationTable libraries;
 
 std::uint64_t key_of(CUlibrary library) { return reinterpret_cast<std::uintptr_t>(library); }
-std::uint64_t key_of(CUlibrary library, std::uint64_t context) { return key_of(library) * 0x9e3779b97f4a7c15 ^ context; }
+std::uint64_t key_of(CUlibrary library, std::uint64_t context) {
+  return key_of(library) * 0x9e3779b97f4a7c15 ^ context;
+}
 
 void know(CUlibrary library, const ImageNeeds& needs) {
   libraries.put(key_of(library), {needs.static_bytes, needs.told ? 1u : 0u, 0});
@@ -29,16 +31,15 @@ CUresult loading(CUlibrary* library, Needs needs_on, Load load) {
     return result;
   }
   std::uint64_t took = 0;
-  const CUresult result =
-      with_image(needs, place, load, [=] { forward(driver.cuLibraryUnload, *library); }, took);
+  const CUresult result = with_image(needs, place, load, [=] { forward(driver.cuLibraryUnload, *library); }, took);
   if (result != CUDA_SUCCESS) return result;
   know(*library, needs);
   if (took != 0 || needs.told) untold.put(key_of(*library, owner_here()), {took, place.device_index, owner_here()});
   return result;
 }
 
-// use(): a call by which the current context may come to have the library's arrays. They cannot be taken back from one context
-// alone: where they are not told, and too large, they stay charged and the call is refused all the same.
+// use(): a call by which the current context may come to have the library's arrays. They cannot be taken back from one
+// context alone: where they are not told, and too large, they stay charged and the call is refused all the same.
 template <typename Use>
 CUresult using_library(CUlibrary library, Use use) {
   Allocation known, loaded;
@@ -70,10 +71,10 @@ void libraries_reset_after_fork() { libraries.forget_after_fork(); }
 
 unsigned architecture_of(CUdevice device) {
   int major = 0, minor = 0;
-  const bool told =
-      forward(driver.cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR, device) ==
-          CUDA_SUCCESS &&
-      forward(driver.cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR, device) == CUDA_SUCCESS;
+  const bool told = forward(driver.cuDeviceGetAttribute, &major, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+                            device) == CUDA_SUCCESS &&
+                    forward(driver.cuDeviceGetAttribute, &minor, CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+                            device) == CUDA_SUCCESS;
   return told && major > 0 ? static_cast<unsigned>(10 * major + minor) : 0;
 }
 

@@ -29,8 +29,9 @@ bool mapped_export(std::uint64_t handle, Released& object);
 // The driver did not export it after all.
 void mapped_not_exported(std::uint64_t handle);
 
-// Around the driver's release of a handle: the reference leaves the books first, because another thread may be given the
-// same handle the moment the driver has it back. settle(): what to give back (0 bytes: nothing), or undoes after failure.
+// Around the driver's release of a handle: the reference leaves the books first, because another thread may be given
+// the same handle the moment the driver has it back. settle(): what to give back (0 bytes: nothing), or undoes after
+// failure.
 class HandleRelease {
  public:
   explicit HandleRelease(std::uint64_t handle);

@@ -1,5 +1,5 @@
-// Physical memory and its mappings (cuMemCreate and friends). Imports charge nothing: their exporter did, and does as long as
-// somebody has the memory.
+// Physical memory and its mappings (cuMemCreate and friends). Imports charge nothing: their exporter did, and does as
+// long as somebody has the memory.
 #include "guest/limiter/memory/allocation_prop.hpp"
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/draining.hpp"

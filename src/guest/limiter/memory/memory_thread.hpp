@@ -1,5 +1,6 @@
-// The one thread of a process that does what takes NVML or the driver its time and nobody waits for: it measures the residual
-// where memory has moved, and trims pools at the word of the share's owner. Apart from the settler, which must not wait.
+// The one thread of a process that does what takes NVML or the driver its time and nobody waits for: it measures the
+// residual where memory has moved, and trims pools at the word of the share's owner. Apart from the settler, which must
+// not wait.
 #pragma once
 
 namespace headgate::limiter {

@@ -39,8 +39,8 @@ void ring(const Place& place, std::uint64_t bytes, Lack lack) {
   ring_doorbell(ledger::Ring::memory);
 }
 
-// Two who lack the card's memory give the share's back each time the driver fails them: by that word they would wake each other
-// without end.
+// Two who lack the card's memory give the share's back each time the driver fails them: by that word they would wake
+// each other without end.
 void rest() {
   const timespec shortly{0, 20'000'000};
   ::nanosleep(&shortly, nullptr);

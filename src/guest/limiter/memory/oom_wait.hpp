@@ -1,5 +1,6 @@
-// The patience of one request that would be refused for want of memory (share create --on-oom=wait; docs/operations.md). Costs
-// nothing until a request is about to be refused, and nothing then in a share whose owner has not asked for it.
+// The patience of one request that would be refused for want of memory (share create --on-oom=wait;
+// docs/operations.md). Costs nothing until a request is about to be refused, and nothing then in a share whose owner
+// has not asked for it.
 //
 //   OomWait wait;
 //   do ... try ...; while (refused && wait.again(place, bytes, Lack::share));

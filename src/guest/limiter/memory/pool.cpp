@@ -150,8 +150,8 @@ Verdict PoolRequest::try_expect(InFlightBytes& in_flight) {
     return verdict;
   }
   if (verdict == Verdict::forward) return verdict;
-  // No room to grow. What the pool has may be enough: then the call goes through with nothing reserved, as a trial, and is undone
-  // if the pool grew after all.
+  // No room to grow. What the pool has may be enough: then the call goes through with nothing reserved, as a trial, and
+  // is undone if the pool grew after all.
   most_ = 0;
   std::uint64_t used = 0, reserved = 0;
   const abi::CUmemoryPool handle = handle_of(pool_);
@@ -354,8 +354,8 @@ PoolAccounting* graph_pool_books(const Place& place) {
 
 }  // namespace
 
-// Each allocation may need a growth of its own. But the rest of a growth serves those that come after it, so that of two
-// neighbouring growths one is used by more than half: all are less than twice the bytes, and one granule.
+// Each allocation may need a growth of its own. But the rest of a growth serves those that come after it, so that of
+// two neighbouring growths one is used by more than half: all are less than twice the bytes, and one granule.
 std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::uint64_t count) {
   const PoolAccounting* pool = graph_pool_books(place);
   if (pool == nullptr || bytes == 0) return bytes;

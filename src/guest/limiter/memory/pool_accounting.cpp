@@ -34,7 +34,8 @@ bool read_sum(const PoolAccounting& pool, std::uint64_t& bytes, abi::CUresult& r
   return result == abi::CUDA_SUCCESS;
 }
 
-// By how much a pool grows for a request is learnt, from the usual downwards; what a pool surprised us with counts at once.
+// By how much a pool grows for a request is learnt, from the usual downwards; what a pool surprised us with counts at
+// once.
 void learn_granule(PoolAccounting& pool, std::uint64_t growth, std::uint64_t most) {
   const std::uint64_t multiple = growth & -growth;
   if (growth > most) pool.granule = growth < kDefaultGranule ? kDefaultGranule : growth;
@@ -103,8 +104,8 @@ std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool f
   const PoolGuard guard(pool.locked);
   const bool alone = pool.under_way == done;
   pool.under_way -= done;
-  // Growth while a request is under way, or on trial, is that one's to settle: charged here too, it would count twice, or stay though
-  // it is refused.
+  // Growth while a request is under way, or on trial, is that one's to settle: charged here too, it would count twice,
+  // or stay though it is refused.
   const bool somebodys = pool.under_way != 0 || pool.trials > own_trials;
   if (told && done == 0 && force && sum > pool.reserved && somebodys) return 0;
   if (told && ticket > pool.applied) {

@@ -83,15 +83,15 @@ PoolAccounting* new_accounting(PoolKind kind, abi::CUmemoryPool handle, const Pl
 // asked for.
 std::uint64_t level_accounting(PoolAccounting& pool);
 
-// Reads the sum and brings the books in line; `done` of what was under way is not any more. Returns what is missing: the
-// pool has grown by that much more than anybody reserved, and the share does not have it. That is one trial more, until the caller
-// has undone it.
+// Reads the sum and brings the books in line; `done` of what was under way is not any more. Returns what is missing:
+// the pool has grown by that much more than anybody reserved, and the share does not have it. That is one trial more,
+// until the caller has undone it.
 //
-// `force`: what is missing is charged all the same, but not what a request that is under way, or a trial besides the caller's
-// own_trials, will settle itself.
+// `force`: what is missing is charged all the same, but not what a request that is under way, or a trial besides the
+// caller's own_trials, will settle itself.
 //
-// Without a lock over the driver's call: a reading counts unless one that began later has been applied. Whatever grew a pool
-// is still under way until a reading that began after it is applied.
+// Without a lock over the driver's call: a reading counts unless one that began later has been applied. Whatever grew a
+// pool is still under way until a reading that began after it is applied.
 std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool force, std::uint32_t own_trials = 0);
 
 void trim_pool(const PoolAccounting& pool, PoolKind kind);

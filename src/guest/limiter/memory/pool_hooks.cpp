@@ -30,8 +30,8 @@ CUresult device_of_context(CUcontext context, CUdevice& device) {
   return result;
 }
 
-// A stream allocates on its own device, whichever is current. `free` where the driver does not know the stream: it answers
-// the request with an error of its own.
+// A stream allocates on its own device, whichever is current. `free` where the driver does not know the stream: it
+// answers the request with an error of its own.
 Place place_of_stream(CUstream stream) {
   if (reinterpret_cast<std::uintptr_t>(stream) <= 2 || !seated()) return current_place();
   if (session.device_count == 1) return place_of(0);

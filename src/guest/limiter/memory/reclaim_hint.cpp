@@ -17,7 +17,8 @@ constexpr int kCold = 20;  // MADV_COLD, asm-generic/mman-common.h; older C libr
 // Smaller ones are not worth a system call.
 constexpr std::uint64_t kLeast = 1 << 20;
 
-// Beside these another thread waited 8.5 ms at most for its mmap(); beside one call for 2 GiB, which took 30, it waited 23.
+// Beside these another thread waited 8.5 ms at most for its mmap(); beside one call for 2 GiB, which took 30, it waited
+// 23.
 constexpr std::uint64_t kPiece = 32 << 20;
 
 // Read in one go: a program may close descriptors that it does not know, and be given the number anew.

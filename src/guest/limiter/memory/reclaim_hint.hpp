@@ -1,5 +1,5 @@
-// What left the card lies in its program's own memory. The kernel is told that nobody will want it soon, so that this goes to
-// swap before anything else when the host needs room.
+// What left the card lies in its program's own memory. The kernel is told that nobody will want it soon, so that this
+// goes to swap before anything else when the host needs room.
 #pragma once
 
 #include <cstdint>
@@ -7,9 +7,10 @@
 
 namespace headgate::limiter {
 
-// MADV_COLD (Linux 5.4) on every private, writable mapping without a file: which of them the driver has put the memory into, it does
-// not tell. Nothing is lost or moved by it; what the program touches is warm again. Without /proc, or on an older kernel, nothing.
-// In pieces, for a call keeps other threads from mapping memory, and only for as long as `goes_on` says so.
+// MADV_COLD (Linux 5.4) on every private, writable mapping without a file: which of them the driver has put the memory
+// into, it does not tell. Nothing is lost or moved by it; what the program touches is warm again. Without /proc, or on
+// an older kernel, nothing. In pieces, for a call keeps other threads from mapping memory, and only for as long as
+// `goes_on` says so.
 void hint_reclaim(bool (*goes_on)());
 
 // Reads /proc/PID/maps (proc(5)) in pieces of any size. Pure.

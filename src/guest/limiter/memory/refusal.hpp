@@ -1,5 +1,6 @@
-// What a program is told that asks for more than its share has. An answer of the driver's own goes before ours: a context that has
-// ended in an error, a device that is lost, a driver that is gone or not there yet say so whatever the share has left.
+// What a program is told that asks for more than its share has. An answer of the driver's own goes before ours: a
+// context that has ended in an error, a device that is lost, a driver that is gone or not there yet say so whatever the
+// share has left.
 #pragma once
 
 #include <atomic>

@@ -176,7 +176,8 @@ std::uint64_t sequence_of(std::uint32_t device_index) {
   return session.usage->slots[session.slot].devices[device_index].sequence.load(std::memory_order_acquire);
 }
 
-// Whether ledger and driver hold the same: no request is between them. A launch of a graph that allocates may be for as long as it likes.
+// Whether ledger and driver hold the same: no request is between them. A launch of a graph that allocates may be for as
+// long as it likes.
 bool nothing_between(std::uint32_t device_index) {
   return !is_in_flight(device_index) && !pools_under_way(device_index);
 }
@@ -226,8 +227,9 @@ bool refresh_residual(std::uint32_t device_index) {
   const std::uint64_t measured = shown > held ? shown - held : 0;
   if (nothing_between(device_index) && sequence_of(device_index) == sequence) learn(device_index, measured);
   const std::uint64_t residual = std::max(measured, least[device_index].load(std::memory_order_relaxed));
-  // What is reserved and not yet the driver's, or gone from there and not given back, hides as much residual: others would be
-  // given that room. Who was between the two before the reading was seen there, or has moved the sequence since.
+  // What is reserved and not yet the driver's, or gone from there and not given back, hides as much residual: others
+  // would be given that room. Who was between the two before the reading was seen there, or has moved the sequence
+  // since.
   if (was_quiet) settle_pools(device_index);
   const bool quiet = was_quiet && nothing_between(device_index) && sequence_of(device_index) == sequence;
   // Another thread may have read later and stored first: over it goes only what is more.

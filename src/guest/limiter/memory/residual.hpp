@@ -1,7 +1,7 @@
 // The residual: device memory of this process that no call reveals (contexts, code loaded lazily, local memory, slabs).
-// Measured as NVML's figure for this process minus what the ledger holds for it. The figure comes from the daemon, which knows
-// this process in any container, else from NVML; 0 where NVML does not show us, as in a container whose process numbers are not
-// the host's.
+// Measured as NVML's figure for this process minus what the ledger holds for it. The figure comes from the daemon,
+// which knows this process in any container, else from NVML; 0 where NVML does not show us, as in a container whose
+// process numbers are not the host's.
 #pragma once
 
 #include <cstdint>
@@ -28,12 +28,12 @@ abi::nvmlReturn_t asking_nvml(const Ask& ask) {
   return ask();
 }
 
-// Whether the driver's figure for this process is known. Without a daemon not in a container whose process numbers are not the
-// host's.
+// Whether the driver's figure for this process is known. Without a daemon not in a container whose process numbers are
+// not the host's.
 bool nvml_lists_us();
 
-// Measures this process's residual on a device of the pages and stores it in our slot. Waits for the daemon or calls NVML: for
-// rare calls only. False: the driver does not say just now, and what was measured last stands.
+// Measures this process's residual on a device of the pages and stores it in our slot. Waits for the daemon or calls
+// NVML: for rare calls only. False: the driver does not say just now, and what was measured last stands.
 bool refresh_residual(std::uint32_t device_index);
 
 // The same where the last time is 50 ms ago, or a context has come since: for a program that asks again and again.
@@ -47,7 +47,8 @@ void residual_is_due(std::uint32_t device_index);
 void measure_residual_if_due(std::uint32_t device_index);
 
 // Memory was taken or given back on that device: what no call reveals may have changed with it (slabs under small
-// allocations), and is measured within kResidualEvery by the keeper's thread, never by the caller. One load in most cases.
+// allocations), and is measured within kResidualEvery by the keeper's thread, never by the caller. One load in most
+// cases.
 void residual_moved(std::uint32_t device_index);
 
 // Two readings of a device are that far apart, and one that waits for things to be still waits kResidualLatest at most.
@@ -55,17 +56,19 @@ inline constexpr std::int64_t kResidualEvery = 25'000'000;
 inline constexpr std::int64_t kResidualLatest = 60'000'000;
 inline constexpr std::int64_t kNothingMoved = INT64_MAX;
 
-// For the keeper: measures one device of those on which something has moved, as soon as nothing moves any more. When to come
-// back; kNothingMoved: not before something moves.
+// For the keeper: measures one device of those on which something has moved, as soon as nothing moves any more. When to
+// come back; kNothingMoved: not before something moves.
 std::int64_t measure_moved(std::int64_t now_ns);
 
-// Of all live processes of the share as they measured it last; of the dead for 50 ms more at most. now_ns: coarse_now_ns().
+// Of all live processes of the share as they measured it last; of the dead for 50 ms more at most. now_ns:
+// coarse_now_ns().
 std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns);
 
 // The same, summed now.
 std::uint64_t share_residual_now(std::uint32_t device_index);
 
-// The driver gave what was reserved: what is in use now, with and without contexts and code, may be the most that ever was.
+// The driver gave what was reserved: what is in use now, with and without contexts and code, may be the most that ever
+// was.
 void note_peaks(std::uint32_t device_index);
 
 // The process's residual rises by what a call was told that it takes; it may take that later (a stack at the next

@@ -12,8 +12,8 @@ namespace {
 // Up to here allocations share slabs, so that the card shows nothing of one.
 constexpr std::uint64_t kLargestSmall = 1 << 20;
 
-// In the page, by class: the granule's bit width, and kSure once two requests have shown the same. Others take and give meanwhile,
-// so one may be wrong.
+// In the page, by class: the granule's bit width, and kSure once two requests have shown the same. Others take and give
+// meanwhile, so one may be wrong.
 constexpr std::uint8_t kSure = 0x80;
 
 std::atomic<std::uint8_t>& known(std::uint32_t device, std::uint64_t bytes) {

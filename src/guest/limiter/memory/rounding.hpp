@@ -1,5 +1,6 @@
-// How the driver rounds large requests: learnt by size class from what the card has less after one, and charged with the next. Small
-// ones share slabs, whose rest shows in the residual; pools and physical memory come in granules that the driver tells.
+// How the driver rounds large requests: learnt by size class from what the card has less after one, and charged with
+// the next. Small ones share slabs, whose rest shows in the residual; pools and physical memory come in granules that
+// the driver tells.
 #pragma once
 
 #include <cstdint>
@@ -30,8 +31,8 @@ inline std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t granule) {
 // A multiple of the usual granule shows nothing.
 inline constexpr std::uint64_t kUsualGranule = 2 << 20;
 
-// The granule that shows, a power of two to which `bytes` rounded up is `taken`: the usual one, else the smallest; 1: none; 0: it
-// does not show. Pure.
+// The granule that shows, a power of two to which `bytes` rounded up is `taken`: the usual one, else the smallest; 1:
+// none; 0: it does not show. Pure.
 inline std::uint64_t granule_of(std::uint64_t bytes, std::uint64_t taken) {
   constexpr std::uint64_t kLargestGranule = 64 << 20;
   // A request that is a multiple of more cannot tell a granule of less from none.

@@ -36,7 +36,8 @@ HEADGATE_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dp
   return result;
 }
 
-// Somebody else's memory, Vulkan's perhaps: whoever takes it in pays, but for what a process of this share can have exported.
+// Somebody else's memory, Vulkan's perhaps: whoever takes it in pays, but for what a process of this share can have
+// exported.
 HEADGATE_HOOK CUresult cuImportExternalMemory(CUexternalMemory* extMem_out,
                                               const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* memHandleDesc) {
   const auto import = [=] { return forward(driver.cuImportExternalMemory, extMem_out, memHandleDesc); };

@@ -1,6 +1,6 @@
-// Memory that a call takes without asking for it: contexts, a module's static arrays, stacks, heaps and printf buffers. Where the
-// size is known before the call it is reserved like any other; else what the share has grown by is measured right after the
-// call, which is undone if that is too much. Afterwards the memory is part of the process's residual.
+// Memory that a call takes without asking for it: contexts, a module's static arrays, stacks, heaps and printf buffers.
+// Where the size is known before the call it is reserved like any other; else what the share has grown by is measured
+// right after the call, which is undone if that is too much. Afterwards the memory is part of the process's residual.
 #pragma once
 
 #include <cstddef>

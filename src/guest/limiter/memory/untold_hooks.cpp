@@ -109,8 +109,8 @@ HEADGATE_HOOK CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCu
   return loading_image(module, fatCubin, [=] { return forward(driver.cuModuleLoadFatBinary, module, fatCubin); });
 }
 
-// Local memory grows at the launch of the first kernel that needs more than the stack's limit. A launch asks nothing, so a
-// kernel for which there is no room is refused here.
+// Local memory grows at the launch of the first kernel that needs more than the stack's limit. A launch asks nothing,
+// so a kernel for which there is no room is refused here.
 HEADGATE_HOOK CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
   const CUresult result = noted(forward(driver.cuModuleGetFunction, hfunc, hmod, name));
   if (result != CUDA_SUCCESS) return result;

@@ -31,7 +31,8 @@ bool same(const char* a, const char* b) {  // strcmp may not work yet (elf.hpp)
   return *a == *b;
 }
 
-// A copy of the driver's library under another file name is another library to the dynamic linker, and says in itself what it is a copy of.
+// A copy of the driver's library under another file name is another library to the dynamic linker, and says in itself
+// what it is a copy of.
 bool is_copy(const char* soname, const void* address) {
   bare::Object object;
   if (address == nullptr || !bare::object_at(address, object)) return false;
@@ -117,7 +118,8 @@ bool answer_handle(const Governed& governed, const Question& question, void*& an
   return true;
 }
 
-// Of a copy: what we do not govern must come from where our hooks lead, since the copy itself has seen none of the calls that they took.
+// Of a copy: what we do not govern must come from where our hooks lead, since the copy itself has seen none of the
+// calls that they took.
 bool answer_passing(const Question& question, void*& answer) {
   if (question.handle == RTLD_NEXT || question.handle == RTLD_DEFAULT || question.version != nullptr) return false;
   const bool is_nvml = question.name[0] == 'n';
@@ -132,8 +134,8 @@ bool answer_passing(const Question& question, void*& answer) {
   return answer != nullptr;
 }
 
-// Who wraps the lookup functions asks for the real ones by name, and by a version that no wrapper has: a profiler before us
-// would look the driver up past us. Where he would have got libc's he gets ours.
+// Who wraps the lookup functions asks for the real ones by name, and by a version that no wrapper has: a profiler
+// before us would look the driver up past us. Where he would have got libc's he gets ours.
 bool answer_lookup(void* ours, const Question& question, void*& answer) {
   bare::Object libc;
   if (!bare::object_at(reinterpret_cast<const void*>(real_dl().dlsym), libc)) return false;

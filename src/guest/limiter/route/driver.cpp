@@ -59,7 +59,8 @@ bool ensure(Library& library, int mode) {
     }
     // The reference is kept: the functions that were found must stay.
   } else if ((mode & RTLD_NOLOAD) == 0 && !library.sought_behind_us.exchange(true)) {
-    // No driver on this machine: what a program defines itself under a driver's names is what it would have called without us.
+    // No driver on this machine: what a program defines itself under a driver's names is what it would have called
+    // without us.
     library.fill(RTLD_NEXT);
   }
   errno = saved;

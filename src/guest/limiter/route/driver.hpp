@@ -24,8 +24,8 @@ extern Nvml nvml;
 inline constexpr const char* kDriverSoname = "libcuda.so.1";
 inline constexpr const char* kNvmlSoname = "libnvidia-ml.so.1";
 
-// Loads libcuda.so.1 (libnvidia-ml.so.1) as the program would, once, and fills the table. False where the library cannot
-// be loaded. Thread-safe; after the first success one acquire load.
+// Loads libcuda.so.1 (libnvidia-ml.so.1) as the program would, once, and fills the table. False where the library
+// cannot be loaded. Thread-safe; after the first success one acquire load.
 bool load_driver();
 bool load_nvml();
 

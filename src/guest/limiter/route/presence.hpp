@@ -1,5 +1,6 @@
-// Whether this process's memory is on its GPUs, and whether it has called the driver lately: one word, looked at on the way of
-// every call, so that a share whose owner wants idle programs off the card can send them off and a call brings them back.
+// Whether this process's memory is on its GPUs, and whether it has called the driver lately: one word, looked at on the
+// way of every call, so that a share whose owner wants idle programs off the card can send them off and a call brings
+// them back.
 #pragma once
 
 #include <atomic>
@@ -7,8 +8,8 @@
 
 namespace headgate::limiter {
 
-// used -> quiet: by the keeper, to see whether a call makes it used again. quiet -> leaving -> away: by the keeper. away ->
-// returning -> used: by whoever calls.
+// used -> quiet: by the keeper, to see whether a call makes it used again. quiet -> leaving -> away: by the keeper.
+// away -> returning -> used: by whoever calls.
 enum Presence : std::uint32_t { kUsed = 0, kQuiet = 1, kLeaving = 2, kAway = 3, kReturning = 4 };
 
 extern std::atomic<std::uint32_t> presence;  // a Presence; futex

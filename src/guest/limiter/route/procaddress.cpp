@@ -1,7 +1,7 @@
 // By identity first: an address that is one governed function's ELF symbol is that function, whatever it was asked by.
 // Entry points without an ELF symbol, or that several names share, are told apart by name: the variant that was current
-// at the version asked for, if the driver answers the same pointer when asked at the version that introduced it (a newer
-// variant than we know must never be given an older one's hook).
+// at the version asked for, if the driver answers the same pointer when asked at the version that introduced it (a
+// newer variant than we know must never be given an older one's hook).
 #include "guest/limiter/route/procaddress.hpp"
 
 #include <atomic>

@@ -21,8 +21,8 @@ struct SeenDevices {
 // In CUDA's order, which is CUDA_VISIBLE_DEVICES's. False with the driver's error in `error` if it does not answer.
 bool devices_by_cuda(SeenDevices& out, abi::CUresult& error);
 
-// In the order that CUDA would show them: `visible` is the value of CUDA_VISIBLE_DEVICES, nullptr where unset. NVML's own
-// order stands for CUDA's, as under CUDA_DEVICE_ORDER=PCI_BUS_ID or with equal cards.
+// In the order that CUDA would show them: `visible` is the value of CUDA_VISIBLE_DEVICES, nullptr where unset. NVML's
+// own order stands for CUDA's, as under CUDA_DEVICE_ORDER=PCI_BUS_ID or with equal cards.
 bool devices_by_nvml(const char* visible, SeenDevices& out);
 
 // What NVML calls the card's whole memory, some of which CUDA never shows: what a percentage is of and what a limit may

@@ -19,15 +19,16 @@ namespace {
 
 constexpr char kDefaultShare[] = "default";
 
-// Where whoever makes a container mounts the directory of its share: who runs inside is in that share, whatever he puts into
-// his environment, or takes out of it.
+// Where whoever makes a container mounts the directory of its share: who runs inside is in that share, whatever he puts
+// into his environment, or takes out of it.
 constexpr char kMountedShare[] = "/run/headgate/share";
 
 bool is_mounted() {
   const int saved = errno;
   bool there =
       ::access("/run/headgate/share/tenant.sock", F_OK) == 0 || ::access("/run/headgate/share/fail-policy", F_OK) == 0;
-  // A share that was removed stays mounted, as a directory with nothing in it and without a name: who runs there was in it.
+  // A share that was removed stays mounted, as a directory with nothing in it and without a name: who runs there was in
+  // it.
   struct stat status{};
   if (!there) there = ::syscall(SYS_newfstatat, AT_FDCWD, kMountedShare, &status, 0) == 0 && status.st_nlink == 0;
   errno = saved;
@@ -39,7 +40,8 @@ void copy_name(std::string_view from, char (&to)[ledger::kNameBytes]) {
   text.add(from);
 }
 
-// Which of the visible devices the share covers: HEADGATE_GPU's, else all; none where they are not known yet. False with out.message set.
+// Which of the visible devices the share covers: HEADGATE_GPU's, else all; none where they are not known yet. False
+// with out.message set.
 bool choose(std::string_view selector, const SeenDevices& devices, grant::Selection& chosen, Wanted& out) {
   if (selector.empty() || devices.count == 0) {
     chosen.count = devices.count;
@@ -101,7 +103,8 @@ void fill_device(const grant::DeviceGrant& wanted, bool compute_off, const SeenD
   reading = grant::read_environment(environment, visible, {present, (*all).count});
 }
 
-// A limit that names no visible GPU is refused only if it names none at all: another process of the container may have the GPU.
+// A limit that names no visible GPU is refused only if it names none at all: another process of the container may have
+// the GPU.
 grant::Reading read_for(char** environment, std::span<const std::string_view> visible) {
   grant::Reading reading = grant::read_environment(environment, visible, visible);
   if (reading.refusal.fault == grant::Fault::no_such_gpu) read_beside_all(environment, visible, reading);
@@ -131,7 +134,8 @@ const char* variable(const char* name) { return ::getauxval(AT_SECURE) != 0 ? nu
 
 void read_environment_grant(const SeenDevices& devices, Wanted& out) {
   out.kind = EnvironmentGrant::nothing;
-  // Of a program with raised privileges nobody's words count but those of whoever mounted a share: who may do so is root already.
+  // Of a program with raised privileges nobody's words count but those of whoever mounted a share: who may do so is
+  // root already.
   const bool secure = ::getauxval(AT_SECURE) != 0;
   const bool mounted = is_mounted();
   if ((secure || environ == nullptr) && !mounted) return;

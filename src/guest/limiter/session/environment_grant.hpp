@@ -22,9 +22,9 @@ struct Wanted {
   char message[640] = {};
 };
 
-// Reads the environment; sets the log's level and file. A program that runs with raised privileges (AT_SECURE) reads nothing, and
-// asks only for the share that is mounted where a container has it. Without a grant of its own no file, descriptor or thread
-// results.
+// Reads the environment; sets the log's level and file. A program that runs with raised privileges (AT_SECURE) reads
+// nothing, and asks only for the share that is mounted where a container has it. Without a grant of its own no file,
+// descriptor or thread results.
 void read_environment_grant(const SeenDevices& devices, Wanted& out);
 
 // The value of an environment variable, or nullptr; always nullptr under AT_SECURE.

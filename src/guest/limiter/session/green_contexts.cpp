@@ -9,7 +9,8 @@ using namespace headgate::abi;
 namespace headgate::limiter {
 namespace {
 
-// Written by the calls that make and end green contexts; cuda.h leaves it to the program that one is not ended while it is used.
+// Written by the calls that make and end green contexts; cuda.h leaves it to the program that one is not ended while it
+// is used.
 constexpr unsigned kMaxGreen = 256;
 struct Green {
   std::atomic<CUcontext> handle{nullptr};

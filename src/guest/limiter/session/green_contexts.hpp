@@ -1,5 +1,5 @@
-// Green contexts by the handles that make them current (cuCtxFromGreenCtx). cuda.h: such a handle is the device's primary context with
-// fewer SMs, so memory that is allocated under it lives as long as the primary context.
+// Green contexts by the handles that make them current (cuCtxFromGreenCtx). cuda.h: such a handle is the device's
+// primary context with fewer SMs, so memory that is allocated under it lives as long as the primary context.
 #pragma once
 
 #include "guest/abi/cuda.hpp"

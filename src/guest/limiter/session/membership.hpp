@@ -38,8 +38,8 @@ abi::nvmlReturn_t open_session_for_views();
 // for both.
 bool sees_share();
 
-// Before the driver's cuInit: joins the share whose directory the environment names, or which is mounted, as for the views; which
-// GPUs it has decides what the driver is to show. Does nothing for any other share.
+// Before the driver's cuInit: joins the share whose directory the environment names, or which is mounted, as for the
+// views; which GPUs it has decides what the driver is to show. Does nothing for any other share.
 void open_session_by_directory();
 
 // The page index of an NVML device; kNoDevice where it is not in the share or there is no share.

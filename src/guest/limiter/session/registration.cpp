@@ -52,7 +52,8 @@ bool still_ours(int fd) {
          status.st_ino == bell.inode.load(std::memory_order_relaxed);
 }
 
-// Out of the way of programs that count on low numbers. A child of fork() has its parent's bell, which is the same share's.
+// Out of the way of programs that count on low numbers. A child of fork() has its parent's bell, which is the same
+// share's.
 void keep_bell(int fd) {
   const int former = bell.fd.exchange(-1);
   if (still_ours(former)) ::close(former);
@@ -86,7 +87,8 @@ class Conversation {
         deadline_ns_(now_ns() + patience_ns),
         insist_(insist) {}
 
-  // Where too many register at once it comes back, within the time there is: a job starts all its processes in one moment.
+  // Where too many register at once it comes back, within the time there is: a job starts all its processes in one
+  // moment.
   Registered hold(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot) {
     constexpr std::int64_t kLongestPauseNs = 40'000'000;
     for (std::int64_t pause_ns = 5'000'000;; pause_ns = pause_ns < kLongestPauseNs ? 2 * pause_ns : kLongestPauseNs) {
@@ -99,8 +101,8 @@ class Conversation {
     }
   }
 
-  // Only the bell, of a process that has its seat. Whether the next may soon be asked for: nobody was there to ask, or it is another
-  // daemon's than the last.
+  // Only the bell, of a process that has its seat. Whether the next may soon be asked for: nobody was there to ask, or
+  // it is another daemon's than the last.
   bool take_bell(const char* directory, ledger::SlotRef slot) {
     ledger::SharePages pages;
     const Registered outcome = hold(directory, false, pages, slot);
@@ -257,7 +259,8 @@ class Conversation {
         if (ready < 0) return cannot("wait for headgated", errno);
         if (ready == 0) return unreachable("does not answer");
         length = receive(bytes, sizeof bytes);
-        // A refusal that crossed our message: Linux tells of the reset once, and then hands out what was said before it.
+        // A refusal that crossed our message: Linux tells of the reset once, and then hands out what was said before
+        // it.
       } while (length < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET));
       if (length < 0) return cannot("receive from headgated", errno);
       if (length == 0) return unreachable("hung up");
@@ -380,7 +383,8 @@ Registered register_at(const char* directory, bool with_slot, ledger::SharePages
 
 namespace {
 
-// False: nobody has the other end, the program has closed ours, or there was no daemon to give us one. There may be one now.
+// False: nobody has the other end, the program has closed ours, or there was no daemon to give us one. There may be one
+// now.
 bool ring(ledger::Ring what) {
   const int fd = bell.fd.load(std::memory_order_acquire);
   const int saved = errno;
@@ -419,8 +423,9 @@ void renew_doorbell() {
   Conversation asked(why, kRenewNs, kRenewNs, false);
   const bool soon = asked.take_bell(home, {session.slot, session.slot_generation});
   bell.no_listener.store(asked.no_listener());
-  // Where nobody listens asking costs next to nothing. And with a new daemon come the boards on which the share's processes are told
-  // apart from others': whoever had them later than his share's others would have its time taken for somebody else's.
+  // Where nobody listens asking costs next to nothing. And with a new daemon come the boards on which the share's
+  // processes are told apart from others': whoever had them later than his share's others would have its time taken for
+  // somebody else's.
   bell.pause_ns.store(soon ? kFirstRenewalPauseNs
                            : next_renewal_pause_ns(pause_ns, now - bell.answered_ns.exchange(now)));
   errno = saved;

@@ -82,8 +82,9 @@ std::uint32_t page_index_of(std::string_view uuid) {
   return kNoDevice;
 }
 
-// Where numbers in CUDA_VISIBLE_DEVICES count the share's GPUs (visible.hpp), NVML's numbers count them too: programs take one for
-// the other. HEADGATE_VISIBLE_GPUS says their order; a share that was found by its directory has that of its pages.
+// Where numbers in CUDA_VISIBLE_DEVICES count the share's GPUs (visible.hpp), NVML's numbers count them too: programs
+// take one for the other. HEADGATE_VISIBLE_GPUS says their order; a share that was found by its directory has that of
+// its pages.
 void choose_shown(bool by_directory) {
   session.shown_count = 0;
   const char* const listed = variable("HEADGATE_VISIBLE_GPUS");
@@ -181,7 +182,8 @@ std::string_view take_seat_by_files(const ledger::SharePages& pages, ledger::Slo
   return "this process cannot read /proc/self/stat: it has as many files open as it may; raise its limit (ulimit -n)";
 }
 
-// Whether files that could not be opened say nothing of the share, but of this process: no descriptor, no memory, a filter of its own.
+// Whether files that could not be opened say nothing of the share, but of this process: no descriptor, no memory, a
+// filter of its own.
 bool is_own_failure(const ledger::PageFault& bad) {
   return bad.error == ledger::PageError::os_error ||
          (bad.error == ledger::PageError::no_permission && bad.os_errno == EPERM);
@@ -216,9 +218,9 @@ Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& 
   return Files::refused;
 }
 
-// A share of the daemon's. Where there is no runtime directory at all, or neither daemon nor page can be used, the fail policy
-// decides: closed where the share says so in its directory, or the environment; nothing that this process lacks itself, and no share
-// that has ended, is either.
+// A share of the daemon's. Where there is no runtime directory at all, or neither daemon nor page can be used, the fail
+// policy decides: closed where the share says so in its directory, or the environment; nothing that this process lacks
+// itself, and no share that has ended, is either.
 [[gnu::noinline]] Membership join_at(Wanted& wanted, bool with_slot) {
   char why[512];
   ledger::SharePages pages;

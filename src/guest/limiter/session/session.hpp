@@ -28,8 +28,8 @@ struct Session {
   std::uint32_t device_index[64];
   std::uint32_t device_count;  // CUDA ordinals known
   char base[256];              // the runtime directory that the pages are in
-  // What NVML shows of the node, in CUDA's order: indices into held.devices. None: every GPU, by the driver's own numbers, because
-  // CUDA counts these too.
+  // What NVML shows of the node, in CUDA's order: indices into held.devices. None: every GPU, by the driver's own
+  // numbers, because CUDA counts these too.
   std::uint8_t shown[ledger::kMaxDevices];
   std::uint32_t shown_count;
 };

@@ -51,7 +51,8 @@ void remove(const Wanted& wanted) {
 
 bool captures_on(abi::CUstream stream) {
   abi::CUstreamCaptureStatus status = abi::CU_STREAM_CAPTURE_STATUS_NONE;
-  // An error is the launch's to answer: of the legacy stream beside a capturing blocking one it says that a capture is near.
+  // An error is the launch's to answer: of the legacy stream beside a capturing blocking one it says that a capture is
+  // near.
   return driver.cuStreamIsCapturing(stream, &status) != abi::CUDA_SUCCESS ||
          status != abi::CU_STREAM_CAPTURE_STATUS_NONE;
 }

@@ -12,13 +12,13 @@ namespace headgate::limiter {
 extern std::atomic<std::uint32_t> open_captures;
 inline bool any_capture() { return open_captures.load(std::memory_order_acquire) != 0; }
 
-// What is sent to this stream now becomes nodes of a graph, or breaks a capture by itself: it is the driver's alone. A load
-// while the process has no capture; else asks the driver, which never breaks one.
+// What is sent to this stream now becomes nodes of a graph, or breaks a capture by itself: it is the driver's alone. A
+// load while the process has no capture; else asks the driver, which never breaks one.
 [[nodiscard]] bool capturing(abi::CUstream stream);
 
-// Called before and after the driver's own begin and end. A capture ends on the stream where it began, so only that stream is
-// remembered. It is known by its handle: a driver's cuStreamGetId breaks a capture of the stream that it is asked for.
-// After capture_begins() the caller makes threads look again (move_lane_epoch()).
+// Called before and after the driver's own begin and end. A capture ends on the stream where it began, so only that
+// stream is remembered. It is known by its handle: a driver's cuStreamGetId breaks a capture of the stream that it is
+// asked for. After capture_begins() the caller makes threads look again (move_lane_epoch()).
 void capture_begins();
 void capture_begun(abi::CUstream stream, abi::CUresult result);
 void capture_may_have_ended(abi::CUstream stream);

@@ -8,9 +8,9 @@
 
 namespace headgate::limiter {
 
-// Short, never held over a wait of ours but by a launch on several GPUs at once; a blocked driver call under it blocks only
-// launches that the driver blocks too. Who holds it while another looks is mostly the settler, which asks the driver: who
-// waits is woken at its end, as a sleep of a fixed length would leave the GPU idle for the rest of it.
+// Short, never held over a wait of ours but by a launch on several GPUs at once; a blocked driver call under it blocks
+// only launches that the driver blocks too. Who holds it while another looks is mostly the settler, which asks the
+// driver: who waits is woken at its end, as a sleep of a fixed length would leave the GPU idle for the rest of it.
 class ShortLock {
  public:
   bool try_lock() {

@@ -1,5 +1,6 @@
-// The roads to NVML's process lists that carry more than a number and a size: nvmlDeviceGetRunningProcessDetailList, and the private
-// table that nvidia-smi uses, for its handles too. Without them a share's nvidia-smi would name its neighbours' programs.
+// The roads to NVML's process lists that carry more than a number and a size: nvmlDeviceGetRunningProcessDetailList,
+// and the private table that nvidia-smi uses, for its handles too. Without them a share's nvidia-smi would name its
+// neighbours' programs.
 #include <algorithm>
 #include <cstring>
 

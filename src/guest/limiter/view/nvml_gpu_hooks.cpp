@@ -1,4 +1,5 @@
-// Which GPUs NVML shows: inside a share those of the share, by the numbers that CUDA counts them by, and no other by any road.
+// Which GPUs NVML shows: inside a share those of the share, by the numbers that CUDA counts them by, and no other by
+// any road.
 #include <algorithm>
 #include <iterator>
 
@@ -30,8 +31,8 @@ nvmlReturn_t if_shown(nvmlReturn_t result, nvmlDevice_t* device) {
   return NVML_ERROR_NOT_FOUND;
 }
 
-// NVML's lists of handles: *count is the room on the way in and the number on the way out. How a driver answers who has too little
-// room is its own affair, so it is asked that way first.
+// NVML's lists of handles: *count is the room on the way in and the number on the way out. How a driver answers who has
+// too little room is its own affair, so it is asked that way first.
 template <typename List>
 nvmlReturn_t shown_list(unsigned* count, nvmlDevice_t* devices, List list) {
   if (count == nullptr || shown_gpus() == 0) return list(count, devices);

@@ -25,7 +25,8 @@ namespace ledger = headgate::ledger;
 
 constexpr unsigned kMaxListed = 512;
 
-// A container's NVML names its processes by the host's numbers, which say nothing in here: then the books say who holds what.
+// A container's NVML names its processes by the host's numbers, which say nothing in here: then the books say who holds
+// what.
 template <typename Entry>
 unsigned add_unlisted(std::uint32_t index, Entry (&all)[kMaxListed], unsigned count) {
   const unsigned listed = count;

@@ -1,4 +1,5 @@
-// The checkpoint calls: a process is held, its memory leaves the devices and returns, it goes on. Any process of the node may be named.
+// The checkpoint calls: a process is held, its memory leaves the devices and returns, it goes on. Any process of the
+// node may be named.
 #include <time.h>
 #include <unistd.h>
 

@@ -5,8 +5,8 @@
 
 namespace headgate::sim::driver {
 
-// `green`: of its streams alone; null: of all. INVALID_HANDLE for an event of another context; STREAM_CAPTURE_UNSUPPORTED while one
-// of the context's streams captures, which breaks that capture.
+// `green`: of its streams alone; null: of all. INVALID_HANDLE for an event of another context;
+// STREAM_CAPTURE_UNSUPPORTED while one of the context's streams captures, which breaks that capture.
 CUresult record_context(Context* context, const GreenContext* green, CUevent event);
 // Streams that are made later do not wait.
 CUresult context_waits(Context* context, const GreenContext* green, CUevent event);

@@ -1,5 +1,6 @@
-// Memory that a context takes beyond its birth, without an allocation call: local memory for kernels that need more than any
-// before, heap and printf buffers by cuCtxSetLimit, code of kernels at their first use. It shows in NVML as the context's.
+// Memory that a context takes beyond its birth, without an allocation call: local memory for kernels that need more
+// than any before, heap and printf buffers by cuCtxSetLimit, code of kernels at their first use. It shows in NVML as
+// the context's.
 //
 // A card waits for its work before it grows local memory; here it does not. Local memory never shrinks (cuda.h:
 // CU_CTX_LMEM_RESIZE_TO_MAX is what every context does).

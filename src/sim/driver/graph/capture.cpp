@@ -106,7 +106,8 @@ bool unsafe(std::string_view name) {
 
 }  // namespace
 
-// cuda.h, cuThreadExchangeStreamCaptureMode: who may not make potentially unsafe calls. Making one breaks what forbids it.
+// cuda.h, cuThreadExchangeStreamCaptureMode: who may not make potentially unsafe calls. Making one breaks what forbids
+// it.
 CUresult forbidden_by_capture(const char* name) {
   if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED || !unsafe(name)) return CUDA_SUCCESS;
   const std::lock_guard guard(captures().lock);

@@ -1,7 +1,8 @@
 // Conditional nodes: a handle, set by kernels of the graph, decides which body comes and how often.
 //
-// Kernels are not executed, so what they set is known when the graph is launched: their pragmas say it. The launch walks
-// the nodes in their order, follows the handles, and sends the bodies that come, one node after the other in one stream.
+// Kernels are not executed, so what they set is known when the graph is launched: their pragmas say it. The launch
+// walks the nodes in their order, follows the handles, and sends the bodies that come, one node after the other in one
+// stream.
 #pragma once
 
 #include "sim/driver/graph/graph.hpp"

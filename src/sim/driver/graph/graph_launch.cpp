@@ -1,4 +1,5 @@
-// How an executable graph runs: its branches are lanes, streams of its own that begin and end with the launching stream.
+// How an executable graph runs: its branches are lanes, streams of its own that begin and end with the launching
+// stream.
 #include <algorithm>
 #include <set>
 
@@ -122,8 +123,8 @@ void forget_idle_lanes(const Context* context) {
 
 namespace {
 
-// All commands of one launch have one submit time, for its nodes are there at once, and one place in the queue, which the last
-// of them takes.
+// All commands of one launch have one submit time, for its nodes are there at once, and one place in the queue, which
+// the last of them takes.
 CUresult record(Stream* stream, std::uint32_t event, std::uint64_t submit_ns, bool joins = true) {
   Command command = event_record(library().state(), event, stream->index, submit_ns);
   std::uint64_t number = 0;

@@ -1,5 +1,5 @@
-// Sparse memory behind device addresses. Small pieces of one owner share slabs, as in a driver: a slab is taken with its first
-// piece and given back with its last.
+// Sparse memory behind device addresses. Small pieces of one owner share slabs, as in a driver: a slab is taken with
+// its first piece and given back with its last.
 #pragma once
 
 #include <cstdint>

@@ -14,8 +14,8 @@ struct SparseProperties {  // cuda.h: CUDA_ARRAY_SPARSE_PROPERTIES
   std::uint32_t flags, reserved[4];
 };
 
-// Tiles of 64 KiB, as the standard block shapes of sparse images have them: 256 x 256 texels of one byte, then halved in height and
-// width in turn; 64 x 32 x 32 where there is depth, halved in width, depth and height in turn.
+// Tiles of 64 KiB, as the standard block shapes of sparse images have them: 256 x 256 texels of one byte, then halved
+// in height and width in turn; 64 x 32 x 32 where there is depth, halved in width, depth and height in turn.
 SparseProperties tiles(const Array& array) {
   const auto halvings = static_cast<unsigned>(std::bit_width(array.texel_bytes) - 1);
   SparseProperties found{};

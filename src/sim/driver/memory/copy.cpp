@@ -84,7 +84,8 @@ CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER* opaque, CUstream stream, CopyMod
   return copy_box(what, stream, mode);
 }
 
-// The head of cuda.h's CUmemcpyAttributes: in which order the source may be read (1 as the stream, 2 during the call, 3 any).
+// The head of cuda.h's CUmemcpyAttributes: in which order the source may be read (1 as the stream, 2 during the call, 3
+// any).
 struct Attributes {
   unsigned source_order;
   CUmemLocation from, to;

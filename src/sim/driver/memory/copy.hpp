@@ -1,5 +1,5 @@
-// A copy in its general form, to which every call comes down: a box of bytes between two places, of which each is linear
-// memory with a pitch, or an array.
+// A copy in its general form, to which every call comes down: a box of bytes between two places, of which each is
+// linear memory with a pitch, or an array.
 #pragma once
 
 #include <functional>

@@ -113,7 +113,8 @@ void move_box(const Side& to, const Side& from, const Extent& box) {
   refresh_flags(to.at, to.span);
 }
 
-// Between two devices it goes over their links; which of them is not modelled, nor a peer's memory that a kernel reaches into.
+// Between two devices it goes over their links; which of them is not modelled, nor a peer's memory that a kernel
+// reaches into.
 void count_on_links(const Side& to, const Side& from, std::uint64_t bytes) {
   if (to.device == kNone || from.device == kNone || to.device == from.device) return;
   NvmlDevice* const devices = library().state().nvml;

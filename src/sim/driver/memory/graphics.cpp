@@ -1,5 +1,5 @@
-// Interoperation with graphics, on a machine without a display: there is no context of OpenGL, EGL or VDPAU to register anything of,
-// and so no resource whose handle could be right. Whatever the arguments are, they are not looked at.
+// Interoperation with graphics, on a machine without a display: there is no context of OpenGL, EGL or VDPAU to register
+// anything of, and so no resource whose handle could be right. Whatever the arguments are, they are not looked at.
 #include "sim/driver/library.hpp"
 
 #define SIM_WITHOUT_DISPLAY(name, answer) \

@@ -1,5 +1,5 @@
-// Inter-process memory handles: an allocation of cuMemAlloc becomes a file of the node at its first handle, in place, and whoever
-// has the handle maps the same file.
+// Inter-process memory handles: an allocation of cuMemAlloc becomes a file of the node at its first handle, in place,
+// and whoever has the handle maps the same file.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cstring>
@@ -20,8 +20,8 @@ struct MemoryHandle {
 };
 static_assert(sizeof(MemoryHandle) <= sizeof(CUipcMemHandle));
 
-// Whole pages that are a file now. Small allocations are neighbours in a page and go along; such a page counts no bytes in the
-// node: its allocations go on paying for themselves.
+// Whole pages that are a file now. Small allocations are neighbours in a page and go along; such a page counts no bytes
+// in the node: its allocations go on paying for themselves.
 struct Region {
   std::uint64_t base = 0, bytes = 0;
   std::uint32_t shared = kNone, generation = 0;

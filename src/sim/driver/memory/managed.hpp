@@ -1,5 +1,5 @@
-// Managed memory: where its pages are. Nobody sees what a kernel touches, so a launch touches all of it; a page that the GPU
-// touches comes to the GPU while there is room, and stays in host memory where that is its preferred location.
+// Managed memory: where its pages are. Nobody sees what a kernel touches, so a launch touches all of it; a page that
+// the GPU touches comes to the GPU while there is room, and stays in host memory where that is its preferred location.
 #pragma once
 
 #include "sim/driver/memory/memory.hpp"

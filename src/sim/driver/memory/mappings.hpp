@@ -1,5 +1,5 @@
-// Device addresses that come from physical memory: reserved ranges and what is mapped into them, opened IPC memory, mapped
-// external memory. Addresses of cuMemAlloc and its kin are memory.hpp's.
+// Device addresses that come from physical memory: reserved ranges and what is mapped into them, opened IPC memory,
+// mapped external memory. Addresses of cuMemAlloc and its kin are memory.hpp's.
 #pragma once
 
 #include "sim/driver/memory/memory.hpp"
@@ -42,7 +42,8 @@ bool find_mapped(std::uint64_t address, Allocation* out);
 CUresult mapped_attribute(void* data, CUpointer_attribute which, std::uint64_t address);
 CUresult free_external(std::uint64_t address);
 void forget_mappings_of(const Context* context);
-// The key of a flag at an address that several processes may have; 0: nobody else has it. The second is ipc.cpp's part, under the lock.
+// The key of a flag at an address that several processes may have; 0: nobody else has it. The second is ipc.cpp's part,
+// under the lock.
 [[nodiscard]] std::uint64_t shared_key(std::uint64_t address);
 [[nodiscard]] std::uint64_t exported_key(std::uint64_t address);
 // ipc.cpp: whether the bytes of an allocation that others may have opened are dealt with.

@@ -1,4 +1,5 @@
-// Device memory of this process: sparse private mappings whose addresses are the device addresses; the node keeps the sums.
+// Device memory of this process: sparse private mappings whose addresses are the device addresses; the node keeps the
+// sums.
 #pragma once
 
 #include "sim/driver/library.hpp"

@@ -1,7 +1,7 @@
 // Physical memory by itself, apart from where it is mapped: what cuMemCreate makes, what another process exported.
 //
-// One mapping of all of it is its home; further ones are mirrors of that. No descriptor is kept: the mappings hold the file of
-// shared memory open. Forked children get none of it.
+// One mapping of all of it is its home; further ones are mirrors of that. No descriptor is kept: the mappings hold the
+// file of shared memory open. Forked children get none of it.
 #pragma once
 
 #include "sim/driver/library.hpp"

@@ -1,6 +1,6 @@
-// Stream-ordered memory of this process. A pool grows by whole granules, hands freed memory out again in stream order, and
-// gives granules back to the card at a synchronise, a trim, or when the card has nothing else left. The node's sums count
-// what a pool has reserved, used or not.
+// Stream-ordered memory of this process. A pool grows by whole granules, hands freed memory out again in stream order,
+// and gives granules back to the card at a synchronise, a trim, or when the card has nothing else left. The node's sums
+// count what a pool has reserved, used or not.
 //
 // Pools belong to a device and a process: they outlive contexts.
 #pragma once
@@ -16,8 +16,8 @@ namespace headgate::sim::driver {
 
 inline constexpr std::uint32_t kPoolWord = 0x68706f6c;
 
-// A place in a stream's queue that memory waits for: until the stream is past it, whoever is not ordered behind it must not
-// be given the memory.
+// A place in a stream's queue that memory waits for: until the stream is past it, whoever is not ordered behind it must
+// not be given the memory.
 struct Mark {
   Stream* stream;
   std::uint64_t stream_id;
@@ -67,8 +67,8 @@ void pool_trim(MemoryPool* pool, std::uint64_t keep);
 // What a free in this stream waits for: all that is queued there now, and on the streams that it waits for.
 [[nodiscard]] Marks marks_of(Stream* stream);
 
-// After the host has waited for something: pools see what is complete and release down to their thresholds. One load where
-// no pool was ever used.
+// After the host has waited for something: pools see what is complete and release down to their thresholds. One load
+// where no pool was ever used.
 void pools_synchronised();
 // Everything unused on a device goes back to the card, so that another request may have it. True where something went.
 bool pools_give_way(int device);

@@ -107,7 +107,8 @@ TEST_F(VirtualMemory, MemoryIsFreeWhenTheLastHandleAndTheLastMappingAreGoneAndNo
             0);
 }
 
-// What PyTorch's expandable segments do: one large range, chunks mapped at its end, unmapped from the middle, mapped again.
+// What PyTorch's expandable segments do: one large range, chunks mapped at its end, unmapped from the middle, mapped
+// again.
 TEST_F(VirtualMemory, ASegmentGrowsAndShrinksInOneRangeAndCopiesCrossItsChunks) {
   ASSERT_EQ(
       run([this] {

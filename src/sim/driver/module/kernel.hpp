@@ -1,4 +1,5 @@
-// A kernel launch in parts: what a call asks for, checked, as a command of the engine. Launches and graph nodes share it.
+// A kernel launch in parts: what a call asks for, checked, as a command of the engine. Launches and graph nodes share
+// it.
 #pragma once
 
 #include <functional>

@@ -1,4 +1,5 @@
-// External semaphores: any file that two sides hold a descriptor of names one, as a word of the node that streams set and wait for.
+// External semaphores: any file that two sides hold a descriptor of names one, as a word of the node that streams set
+// and wait for.
 #include <sys/stat.h>
 #include <unistd.h>
 

@@ -1,4 +1,5 @@
-// Inter-process event handles: an event of one process, named in another. Events live in the node, so both look at the same one.
+// Inter-process event handles: an event of one process, named in another. Events live in the node, so both look at the
+// same one.
 #include <cstring>
 
 #include "sim/driver/library.hpp"

@@ -31,11 +31,14 @@ std::function<void(CUresult)> unless_failed(Act act) {
 void run_on_host_thread(std::function<void()> act);
 
 // The node's flag for the value of a wait or set parameter: a number below 2^32 that is no device address of ours is a
-// node-wide flag; else it is the word at that address, of 64 bits where memory holds so many, which is kept in step with the flag. kNone: no room.
+// node-wide flag; else it is the word at that address, of 64 bits where memory holds so many, which is kept in step
+// with the flag. kNone: no room.
 [[nodiscard]] std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory);
-// After memory was written: flags that lie in it take the words' values; but the one of address `except`, whose value the engine set.
+// After memory was written: flags that lie in it take the words' values; but the one of address `except`, whose value
+// the engine set.
 void refresh_flags(std::uint64_t address, std::uint64_t bytes, std::uint64_t except = 0);
-// Flags in host memory take what the processor has stored there. Called wherever the program waits or asks; one load without any.
+// Flags in host memory take what the processor has stored there. Called wherever the program waits or asks; one load
+// without any.
 void look_at_host_words();
 [[nodiscard]] bool memory_flags_in_use();
 

@@ -39,7 +39,8 @@ CUresult per_thread_stream(Context* context, Stream** out) {
   return CUDA_SUCCESS;
 }
 
-// A launch into a full queue sleeps, holding the context's lock; by batches, so that 50 launches a ms are not 50 wake-ups.
+// A launch into a full queue sleeps, holding the context's lock; by batches, so that 50 launches a ms are not 50
+// wake-ups.
 CUresult wait_for_room(Stream* stream) {
   constexpr std::uint64_t kBatch = 64, kLongestNs = 1'000'000;
   const std::uint64_t tail = pushed_to(stream);
@@ -307,7 +308,8 @@ CUresult tell(CUstream handle, bool per_thread, T* out, Read read) {
   return CUDA_SUCCESS;
 }
 
-// As the H200's driver 580 has it (headgate-gpu-facts, calls_beside_capture): in every mode the question breaks the capture.
+// As the H200's driver 580 has it (headgate-gpu-facts, calls_beside_capture): in every mode the question breaks the
+// capture.
 template <typename T, typename Read>
 CUresult tell_uncaptured(CUstream handle, bool per_thread, T* out, Read read) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;

@@ -1,6 +1,6 @@
-// cuStreamWaitValue, cuStreamWriteValue and several of them in one cuStreamBatchMemOp: a stream that waits for a word of memory, or writes one. Words change by what
-// streams do (writes, copies, fills, kernels), and in page-locked host memory by what the processor stores there, which is seen
-// wherever the program waits or asks.
+// cuStreamWaitValue, cuStreamWriteValue and several of them in one cuStreamBatchMemOp: a stream that waits for a word
+// of memory, or writes one. Words change by what streams do (writes, copies, fills, kernels), and in page-locked host
+// memory by what the processor stores there, which is seen wherever the program waits or asks.
 #include <cstring>
 #include <span>
 
