@@ -588,9 +588,8 @@ Result<void> run(const Options& options) {
   install::Source source = TRY(install::source_for(options.simulate, config["sim.profile"].value));
   if (!options.simulate) source.library = library_of(config);
   // A writer of a simulated node can harm those that have it mapped: root's is open only where all may ask the daemon.
-  if (!source.simulated_directory.empty() && ::geteuid() == 0 && for_all(config)) {
+  if (!source.simulated_directory.empty() && ::geteuid() == 0 && for_all(config))
     if (auto opened = install::let_all_use(source.simulated_directory); !opened) return opened;
-  }
   if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
   Daemon daemon(config, options, places, group);
   if (auto started = daemon.start(source); !started) return started;
