@@ -66,7 +66,7 @@ Json error_json(const Error& error) {
   return {{"code", error_word(error.code)}, {"message", error.message}, {"hint", error.hint}};
 }
 
-std::string text_of(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+std::string reply_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
 
 }  // namespace
 
@@ -74,7 +74,7 @@ std::string power_json(const std::vector<GpuPower>& gpus, const std::vector<powe
                        const std::string& drift, const std::string& at_start) {
   Json list = Json::array();
   for (const GpuPower& gpu : gpus) list.push_back(gpu_json(gpu, leases));
-  return text_of({{"gpus", list}, {"drift", drift}, {"at_start", at_start}});
+  return reply_text({{"gpus", list}, {"drift", drift}, {"at_start", at_start}});
 }
 
 std::string profiles_json(const std::vector<power::Profile>& profiles) {
@@ -83,7 +83,7 @@ std::string profiles_json(const std::vector<power::Profile>& profiles) {
     list.push_back({{"name", profile.name},
                     {"settings", Json::parse(power::settings_json(profile.settings))},
                     {"origin", profile.origin}});
-  return text_of(list);
+  return reply_text(list);
 }
 
 http::Response outcomes_response(const std::vector<power::GpuOutcome>& outcomes, bool dry_run) {
@@ -108,7 +108,7 @@ http::Response outcomes_response(const std::vector<power::GpuOutcome>& outcomes,
   Json body = worst ? error_json(*worst) : Json::object();
   body["dry_run"] = dry_run;
   body["gpus"] = gpus;
-  response.body = text_of(body) + "\n";
+  response.body = reply_text(body) + "\n";
   return response;
 }
 

@@ -17,7 +17,7 @@ using power::RequestKind;
 
 constexpr std::chrono::milliseconds kPatience{4'500};
 
-Response json(std::string body, int status = 200) {
+Response json_reply(std::string body, int status = 200) {
   Response response;
   response.status = status;
   response.body = std::move(body) + "\n";
@@ -96,12 +96,12 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
       on.mem_clocks = sources.queues.locked_clocks(*index, power::Operation::set_mem_locked_clocks);
       on.waiting = sources.queues.waiting(*index);
     }
-    return json(power_json(gpus, sources.keeper.list(), sources.drift, sources.at_start));
+    return json_reply(power_json(gpus, sources.keeper.list(), sources.drift, sources.at_start));
   }
 
   Response profiles(const Request& request) const {
     const auto caller = caller_of(request, *sources.access.now());
-    return caller ? json(profiles_json(sources.profiles())) : http::error_response(caller.error());
+    return caller ? json_reply(profiles_json(sources.profiles())) : http::error_response(caller.error());
   }
 
   void set(RequestKind kind, const Request& request, const http::Reply& reply) {
@@ -149,7 +149,7 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
     std::vector<power::Lease> own;
     for (power::Lease& lease : sources.keeper.list())
       if (caller->owns(lease.owner_uid)) own.push_back(std::move(lease));
-    return json(power::leases_json(own));
+    return json_reply(power::leases_json(own));
   }
 
   void create_lease(const Request& request, const http::Reply& reply) {
@@ -160,7 +160,7 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
         {.wanted = std::move(what->settings), .holder_pid = what->request.holder_pid, .ttl_s = what->request.ttl_s},
         what->caller.uid, [changed = sources.changed, reply](const Result<power::Lease>& lease) {
           changed();
-          reply(lease ? json(power::lease_json(*lease), 201) : http::error_response(lease.error()));
+          reply(lease ? json_reply(power::lease_json(*lease), 201) : http::error_response(lease.error()));
         });
   }
 
@@ -170,7 +170,7 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
     if (!id) return reply(http::error_response(id.error()));
     (sources.keeper.*ending)(*id, [changed = sources.changed, reply](const Result<void>& done) {
       changed();
-      reply(done ? json("{}") : http::error_response(done.error()));
+      reply(done ? json_reply("{}") : http::error_response(done.error()));
     });
   }
 
@@ -178,7 +178,7 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
     const auto id = own_lease(request);
     if (!id) return http::error_response(id.error());
     const auto lease = sources.keeper.prolong(*id);
-    return lease ? json(power::lease_json(*lease)) : http::error_response(lease.error());
+    return lease ? json_reply(power::lease_json(*lease)) : http::error_response(lease.error());
   }
 
   http::Loop& loop;

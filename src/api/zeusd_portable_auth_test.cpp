@@ -27,7 +27,7 @@ struct Row {
 };
 
 const std::string kRead = "/gpu/get_power", kWhoami = "/auth/whoami";
-const std::string kSet = "/gpu/set_power_limit?gpu_ids=0&power_limit_mw=100000&block=true";
+const std::string kSetLimit = "/gpu/set_power_limit?gpu_ids=0&power_limit_mw=100000&block=true";
 const std::string kBad = "not-a-valid-jwt";
 
 std::vector<Row> rows() {
@@ -57,11 +57,11 @@ std::vector<Row> rows() {
        kRead, 401, ""},
       {"enabled_group_auth_wrong_key_returns_401", all, true,
        token({ApiGroup::gpu_read}, kFarEnd, "another key of 32 and more bytes"), "GET", kRead, 401, ""},
-      {"enabled_group_auth_wrong_scope_returns_403", all, true, reads, "POST", kSet, 403, ""},
+      {"enabled_group_auth_wrong_scope_returns_403", all, true, reads, "POST", kSetLimit, 403, ""},
       {"enabled_group_auth_cross_device_scope_returns_403", all, true, reads, "GET", "/cpu/get_power", 403, ""},
       {"enabled_group_auth_correct_scope_returns_200", all, true, reads, "GET", kRead, 200, ""},
       {"enabled_group_auth_correct_scope_gpu_control", all, true, token({ApiGroup::gpu_control, ApiGroup::gpu_read}),
-       "POST", kSet, 200, ""},
+       "POST", kSetLimit, 200, ""},
       {"enabled_group_auth_correct_scope_cpu_read", all, true, token({ApiGroup::cpu_read}), "GET", "/cpu/get_power",
        200, ""},
       {"enabled_group_auth_no_expiry_token", all, true, token({ApiGroup::gpu_read}, {}), "GET", kRead, 200, ""},

@@ -21,8 +21,8 @@ std::vector<PortableCase> all_cases() {
 using Param = std::tuple<PortableCase, bool>;
 class ZeusdPortable : public testing::TestWithParam<Param> {};
 INSTANTIATE_TEST_SUITE_P(Of, ZeusdPortable, testing::Combine(testing::ValuesIn(all_cases()), testing::Bool()),
-                         [](const testing::TestParamInfo<Param>& info) {
-                           return std::get<0>(info.param).name + (std::get<1>(info.param) ? "_Tcp" : "_UnixSocket");
+                         [](const testing::TestParamInfo<Param>& one) {
+                           return std::get<0>(one.param).name + (std::get<1>(one.param) ? "_Tcp" : "_UnixSocket");
                          });
 
 TEST_P(ZeusdPortable, Holds) {

@@ -5,7 +5,7 @@
 namespace headgate::config {
 namespace {
 
-constexpr const char* kAccepted =
+constexpr const char* kProfileAccepted =
     "accepted in [power.profile.NAME]: power_limit, gpu_clocks, mem_clocks, persistence, compute_mode, budget, weights";
 constexpr std::size_t kMaxName = 64;
 
@@ -30,7 +30,7 @@ std::string take(const std::string& key, const toml::node& node, PowerSettings& 
     if (node.is_boolean()) settings.persistence = node.value_or(false);
     return said(node.is_boolean(), "true or false");
   }
-  if (key != "weights") return kAccepted;
+  if (key != "weights") return kProfileAccepted;
   const toml::array* array = node.as_array();
   for (std::size_t i = 0; array != nullptr && i < array->size(); ++i) {
     const std::int64_t weight = (*array)[i].is_integer() ? (*array)[i].value_or<std::int64_t>(0) : 0;
@@ -46,15 +46,15 @@ void read_power_profiles(const toml::node& node, const std::string& file, std::v
                          std::vector<Error>& errors) {
   const toml::table* table = node.as_table();
   if (table == nullptr) {
-    errors.push_back(
-        {ErrorCode::usage, at(file, node) + ": power.profile is no table: write [power.profile.NAME]", kAccepted});
+    errors.push_back({ErrorCode::usage, at(file, node) + ": power.profile is no table: write [power.profile.NAME]",
+                      kProfileAccepted});
     return;
   }
   for (const auto& [part, entry] : *table) {
     const std::string name(part.str()), where = at(file, entry) + ": power.profile." + name;
     const toml::table* of = entry.as_table();
     if (of == nullptr || name.empty() || name.size() > kMaxName) {
-      errors.push_back({ErrorCode::usage, where + " is no table of settings", kAccepted});
+      errors.push_back({ErrorCode::usage, where + " is no table of settings", kProfileAccepted});
       continue;
     }
     PowerProfile profile{.name = name, .settings = {}, .origin = at(file, entry)};
@@ -69,7 +69,7 @@ void read_power_profiles(const toml::node& node, const std::string& file, std::v
     }
     if (errors.size() > before) continue;
     if (auto sound = check_power_settings(profile.settings); !sound) {
-      errors.push_back({ErrorCode::usage, where + ": " + sound.error().message, kAccepted});
+      errors.push_back({ErrorCode::usage, where + ": " + sound.error().message, kProfileAccepted});
       continue;
     }
     std::erase_if(profiles, [&name](const PowerProfile& one) { return one.name == name; });

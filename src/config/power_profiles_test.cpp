@@ -5,14 +5,14 @@
 namespace headgate::config {
 namespace {
 
-Reading read_of(const std::string& text) {
+Reading profiles_of(const std::string& text) {
   Reading reading = defaults();
   read_text(text, "c.toml", reading);
   return reading;
 }
 
 TEST(PowerProfiles, AreReadWithTheirSettings) {
-  const Reading reading = read_of(
+  const Reading reading = profiles_of(
       "[power]\nat_start = 'site'\n[power.profile.site]\npower_limit = '80%'\npersistence = true\ngpu_clocks = "
       "'210-1200MHz'\ncompute_mode = 'default'\n[power.profile.night]\nbudget = '500W'\nweights = [2, 1]\n");
   for (const Error& error : reading.errors) ADD_FAILURE() << error.message;
@@ -30,7 +30,7 @@ TEST(PowerProfiles, AreReadWithTheirSettings) {
 }
 
 TEST(PowerProfiles, ADropInReplacesAProfileOfItsName) {
-  Reading reading = read_of("[power.profile.a]\npower_limit = '300W'\n");
+  Reading reading = profiles_of("[power.profile.a]\npower_limit = '300W'\n");
   read_text("[power.profile.a]\npower_limit = '200W'\n", "conf.d/b.toml", reading);
   ASSERT_EQ(reading.config.power_profiles.size(), 1u);
   EXPECT_EQ(reading.config.power_profiles[0].settings.power_limit, parse_power_limit("200W"));
@@ -52,7 +52,7 @@ TEST(PowerProfiles, EachMistakeNamesItsPlaceAndWhatIsAccepted) {
       {"[power.profile.a]\nbudget = '5W'\npower_limit = '1W'\n", "exclude each other"},
   };
   for (const auto& [text, words] : bad) {
-    const Reading reading = read_of(text);
+    const Reading reading = profiles_of(text);
     ASSERT_EQ(reading.errors.size(), 1u) << text;
     EXPECT_NE(reading.errors[0].message.find(words), std::string::npos) << reading.errors[0].message;
     EXPECT_FALSE(reading.errors[0].hint.empty());

@@ -21,9 +21,9 @@ std::string new_id() {
   return id;
 }
 
-Caller caller_of(const Lease& lease) { return {.text = describe(lease), .uid = lease.owner_uid, .quiet = true}; }
+Caller step_caller(const Lease& lease) { return {.text = describe(lease), .uid = lease.owner_uid, .quiet = true}; }
 
-std::unexpected<Error> no_lease(const std::string& id) {
+std::unexpected<Error> no_such_lease(const std::string& id) {
   return fail(ErrorCode::not_found, "there is no lease '" + id + "'", "GET /v1/power/leases lists them");
 }
 
@@ -58,9 +58,9 @@ Result<Lease> LeaseKeeper::make(const LeaseTerms& terms, std::uint32_t owner_uid
   UniqueFd pidfd;
   if (terms.holder_pid != 0) pidfd = TRY(hold_process(terms.holder_pid, lease));
   for (const auto& [uuid, wanted] : lease.wanted)
-    lease.saved[uuid] = TRY(io_.read(*io_.index_of(uuid), wanted, caller_of(lease)));
+    lease.saved[uuid] = TRY(io_.read(*io_.index_of(uuid), wanted, step_caller(lease)));
   if (auto recorded = record(lease, std::move(pidfd)); !recorded) return std::unexpected(recorded.error());
-  if (auto applied = io_.apply(lease.wanted, caller_of(lease)); !applied) {
+  if (auto applied = io_.apply(lease.wanted, step_caller(lease)); !applied) {
     (void)put_back(lease.id, "it could not be made", false);
     return std::unexpected(applied.error());
   }
@@ -104,7 +104,7 @@ Result<void> LeaseKeeper::save_before(const SessionWrite& write) {
     }
     const auto gpu = io_.index_of(uuid);
     if (!gpu || missing.empty()) continue;
-    add_missing(lease.saved[uuid], TRY(io_.read(*gpu, missing, caller_of(lease))));
+    add_missing(lease.saved[uuid], TRY(io_.read(*gpu, missing, step_caller(lease))));
     more = true;
   }
   if (!more) return {};
@@ -166,7 +166,7 @@ Result<void> LeaseKeeper::pause(const std::string& gpu, std::uint32_t seconds) {
   lease.ttl_s = seconds;
   lease.ends_at_s = options_.now_s() + seconds;
   if (auto recorded = record(lease, {}); !recorded) return recorded;
-  if (auto applied = io_.apply(lease.wanted, caller_of(lease)); !applied) {
+  if (auto applied = io_.apply(lease.wanted, step_caller(lease)); !applied) {
     (void)put_back(lease.id, "persistence could not be given up", false);
     return applied;
   }
@@ -180,7 +180,7 @@ Result<void> LeaseKeeper::forget(const std::string& id) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = leases_.find(id);
-    if (found == leases_.end() || found->second.lease.ending) return no_lease(id);
+    if (found == leases_.end() || found->second.lease.ending) return no_such_lease(id);
     held = std::move(found->second);
     leases_.erase(found);
   }
@@ -199,7 +199,7 @@ void LeaseKeeper::apply_again(const SettingsByGpu& gpus, const std::string& but)
     for (const auto& [uuid, settings] : lease.wanted)
       if (gpus.contains(uuid)) wanted[uuid] = settings;
     if (wanted.empty() || lease.ending || lease.id == but) continue;
-    if (auto applied = io_.apply(wanted, caller_of(lease)); !applied)
+    if (auto applied = io_.apply(wanted, step_caller(lease)); !applied)
       tell(true, lease, "not made again: " + applied.error().message);
   }
 }
@@ -210,11 +210,11 @@ Result<void> LeaseKeeper::put_back(const std::string& id, const std::string& why
   {
     const std::lock_guard lock(mutex_);
     const auto found = leases_.find(id);
-    if (found == leases_.end()) return no_lease(id);
+    if (found == leases_.end()) return no_such_lease(id);
     if (!keep) found->second.lease.ending = true;
     lease = found->second.lease;
   }
-  auto [left, trouble] = io_.restore(lease.saved, caller_of(lease));
+  auto [left, trouble] = io_.restore(lease.saved, step_caller(lease));
   {
     const std::lock_guard lock(mutex_);
     Held& held = leases_[id];
@@ -255,7 +255,7 @@ void LeaseKeeper::adopt(Lease lease) {
     const std::lock_guard lock(mutex_);
     leases_[lease.id].pidfd = std::move(pidfd);
   }
-  if (auto applied = io_.apply(lease.wanted, caller_of(lease)); !applied)
+  if (auto applied = io_.apply(lease.wanted, step_caller(lease)); !applied)
     return tell(true, lease, "adopted, but: " + applied.error().message);
   tell(false, lease, "adopted: its holder lives");
 }

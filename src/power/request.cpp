@@ -10,17 +10,17 @@ namespace {
 
 using Ordered = nlohmann::ordered_json;
 
-constexpr std::size_t kMaxGpus = 64;
-constexpr std::size_t kMaxShown = 80;  // bytes of a caller's text in a message
+constexpr std::size_t kMaxAskedGpus = 64;
+constexpr std::size_t kMaxAskedShown = 80;  // bytes of a caller's text in a message
 
-std::optional<std::uint32_t> number_of(const Ordered& json) {
+std::optional<std::uint32_t> asked_number(const Ordered& json) {
   if (!json.is_number_unsigned()) return std::nullopt;
   const auto value = json.get<std::uint64_t>();
   return value <= UINT32_MAX ? std::optional(static_cast<std::uint32_t>(value)) : std::nullopt;
 }
 
 std::string shown(const Ordered& json) {
-  return printable(json.dump(-1, ' ', true, Ordered::error_handler_t::replace), kMaxShown);
+  return printable(json.dump(-1, ' ', true, Ordered::error_handler_t::replace), kMaxAskedShown);
 }
 
 // A text that `parse` reads, or a number that is taken as it is.
@@ -29,23 +29,23 @@ std::optional<Value> text_or(const Ordered& json, Parse parse) {
   return json.is_string() ? parse(json.get<std::string>()) : std::nullopt;
 }
 
-std::optional<config::Range> range_of(const Ordered& json) {
+std::optional<config::Range> asked_range(const Ordered& json) {
   if (!json.is_array() || json.size() != 2) return std::nullopt;
-  const auto least = number_of(json[0]), most = number_of(json[1]);
+  const auto least = asked_number(json[0]), most = asked_number(json[1]);
   if (!least || !most || *least > *most) return std::nullopt;
   return config::Range{*least, *most};
 }
 
 std::optional<std::uint32_t> mode_of(const Ordered& json) {
   if (json.is_string()) return config::parse_compute_mode(json.get<std::string>());
-  const auto number = number_of(json);
+  const auto number = asked_number(json);
   return number == 0u || number == 2u || number == 3u ? number : std::nullopt;
 }
 
 bool take_weights(const Ordered& json, std::vector<std::uint32_t>& weights) {
   if (!json.is_array() || json.empty()) return false;
   for (const Ordered& one : json) {
-    const auto number = number_of(one);
+    const auto number = asked_number(one);
     if (!number) return false;
     weights.push_back(*number);
   }
@@ -64,7 +64,7 @@ constexpr SettingKey kSettingKeys[] = {
      }},
     {"power_limit_mw", "milliwatts",
      [](const Ordered& json, config::PowerSettings& to) {
-       const std::uint32_t number = number_of(json).value_or(0);
+       const std::uint32_t number = asked_number(json).value_or(0);
        if (number != 0) to.power_limit = config::PowerLimit{config::PowerLimit::Kind::milliwatts, number};
        return number != 0;
      }},
@@ -73,13 +73,13 @@ constexpr SettingKey kSettingKeys[] = {
        return (to.gpu_mhz = text_or<config::Range>(json, config::parse_clocks)).has_value();
      }},
     {"gpu_clocks_mhz", "[least, greatest]; [0, 0]: not locked",
-     [](const Ordered& json, config::PowerSettings& to) { return (to.gpu_mhz = range_of(json)).has_value(); }},
+     [](const Ordered& json, config::PowerSettings& to) { return (to.gpu_mhz = asked_range(json)).has_value(); }},
     {"mem_clocks", config::kAcceptedClocks,
      [](const Ordered& json, config::PowerSettings& to) {
        return (to.mem_mhz = text_or<config::Range>(json, config::parse_clocks)).has_value();
      }},
     {"mem_clocks_mhz", "[least, greatest]; [0, 0]: not locked",
-     [](const Ordered& json, config::PowerSettings& to) { return (to.mem_mhz = range_of(json)).has_value(); }},
+     [](const Ordered& json, config::PowerSettings& to) { return (to.mem_mhz = asked_range(json)).has_value(); }},
     {"persistence", "true or false",
      [](const Ordered& json, config::PowerSettings& to) {
        if (json.is_boolean()) to.persistence = json.get<bool>();
@@ -101,7 +101,7 @@ std::string names_of_settings() {
   return all;
 }
 
-Result<config::PowerSettings> settings_from(const Ordered& json) {
+Result<config::PowerSettings> asked_settings(const Ordered& json) {
   if (!json.is_object())
     return fail(ErrorCode::usage, "settings is no object", "accepted in settings: " + names_of_settings());
   config::PowerSettings settings;
@@ -110,7 +110,7 @@ Result<config::PowerSettings> settings_from(const Ordered& json) {
     for (const SettingKey& one : kSettingKeys)
       if (one.name == key) known = &one;
     if (known == nullptr)
-      return fail(ErrorCode::usage, "settings has the unknown key '" + printable(key, kMaxShown) + "'",
+      return fail(ErrorCode::usage, "settings has the unknown key '" + printable(key, kMaxAskedShown) + "'",
                   "accepted in settings: " + names_of_settings());
     if (!known->take(value, settings))
       return fail(ErrorCode::usage, "settings." + key + " = " + shown(value) + " is not accepted",
@@ -138,20 +138,20 @@ const char* accepted_keys(RequestKind kind) {
 
 Result<std::vector<std::string>> gpus_from(const Ordered& json, const char* accepted) {
   if (json == "all") return std::vector<std::string>{"all"};
-  if (!json.is_array() || json.empty() || json.size() > kMaxGpus)
+  if (!json.is_array() || json.empty() || json.size() > kMaxAskedGpus)
     return fail(ErrorCode::usage, "gpus is no list of GPUs", accepted);
   std::vector<std::string> gpus;
   for (const Ordered& gpu : json) {
-    if (!gpu.is_string() && !number_of(gpu))
+    if (!gpu.is_string() && !asked_number(gpu))
       return fail(ErrorCode::usage, "gpus has an entry that is no index and no UUID", accepted);
-    gpus.push_back(gpu.is_string() ? gpu.get<std::string>() : std::to_string(*number_of(gpu)));
+    gpus.push_back(gpu.is_string() ? gpu.get<std::string>() : std::to_string(*asked_number(gpu)));
   }
   return gpus;
 }
 
 Result<std::uint32_t> holder_number(const std::string& key, const Ordered& json, const char* accepted) {
   const bool is_time = key == "ttl_s";
-  const auto number = number_of(json);
+  const auto number = asked_number(json);
   if (!number || *number == 0 || *number > (is_time ? kMaxTtlS : INT32_MAX))
     return fail(ErrorCode::usage, key + " is no number from 1" + (is_time ? " to " + std::to_string(kMaxTtlS) : ""),
                 accepted);
@@ -179,7 +179,8 @@ Result<PowerRequest> parse_power_request(RequestKind kind, std::string_view text
       },
       false);
   if (!json.is_object()) return fail(ErrorCode::usage, "the body is no JSON object", accepted);
-  if (twice) return fail(ErrorCode::usage, "the key '" + printable(*twice, kMaxShown) + "' is there twice", accepted);
+  if (twice)
+    return fail(ErrorCode::usage, "the key '" + printable(*twice, kMaxAskedShown) + "' is there twice", accepted);
   PowerRequest request;
   for (const auto& [key, value] : json.items()) {
     if (key == "gpus") {
@@ -187,7 +188,7 @@ Result<PowerRequest> parse_power_request(RequestKind kind, std::string_view text
     } else if (key == "dry_run" && value.is_boolean()) {
       request.dry_run = value.get<bool>();
     } else if (key == "settings" && kind != RequestKind::reset) {
-      request.wanted = TRY(settings_from(value));
+      request.wanted = TRY(asked_settings(value));
     } else if (key == "profile" && kind != RequestKind::reset && value.is_string()) {
       request.profile = value.get<std::string>();
     } else if ((key == "holder_pid" || key == "ttl_s") && kind == RequestKind::lease) {
@@ -195,7 +196,7 @@ Result<PowerRequest> parse_power_request(RequestKind kind, std::string_view text
     } else if (key == "dry_run" || (key == "profile" && kind != RequestKind::reset)) {
       return fail(ErrorCode::usage, key + " = " + shown(value) + " is not accepted", accepted);
     } else {
-      return fail(ErrorCode::usage, "unknown key '" + printable(key, kMaxShown) + "'", accepted);
+      return fail(ErrorCode::usage, "unknown key '" + printable(key, kMaxAskedShown) + "'", accepted);
     }
   }
   if (request.gpus.empty()) return fail(ErrorCode::usage, "gpus is missing", accepted);

@@ -119,7 +119,8 @@ Result<Outcome> changed(const http::Endpoint& daemon, const snapshot::Snapshot& 
     return outcome;
   }
   const auto changes = TRY(power_changes_of(reply.body));
-  const auto state = TRY(power_state_of(TRY(ask(daemon, "GET", "/v1/power"))));
+  const std::string now = TRY(ask(daemon, "GET", "/v1/power"));
+  const auto state = TRY(power_state_of(now));
   outcome.text = heading(snapshot, voice) + power_changes_text(changes, state, voice) +
                  (dry_run ? "nothing was set: --dry-run\n" : "");
   return outcome;
@@ -130,7 +131,8 @@ Result<Outcome> leased(const Invocation& invocation, const http::Endpoint& daemo
   const Voice& voice = invocation.voice;
   const std::string reply = TRY(ask(daemon, "POST", "/v1/power/leases", body, std::chrono::seconds(30)));
   const auto lease = TRY(lease_of(reply));
-  const auto state = TRY(power_state_of(TRY(ask(daemon, "GET", "/v1/power"))));
+  const std::string now = TRY(ask(daemon, "GET", "/v1/power"));
+  const auto state = TRY(power_state_of(now));
   const bool json = voice.format == Format::json;
   Outcome outcome{.text = json ? enclosed("headgate.power_lease/v1", "lease", reply, snapshot)
                                : heading(snapshot, voice) + power_changes_text(lease.gpus, state, voice)};

@@ -36,14 +36,14 @@ std::vector<RecordColumn> columns_of(const Json& pattern) {
   return all;
 }
 
-std::string text_of(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); }
+std::string record_text(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
 std::string cell_of(const Json& object, const Json::json_pointer& at) {
   if (!object.contains(at)) return "";
   const Json& value = object[at];
   if (value.is_null() || (value.is_array() && value.empty())) return "";
   if (value.is_string()) return csv_cell(value.get<std::string>());
-  return value.is_array() ? csv_cell(text_of(value)) : text_of(value);
+  return value.is_array() ? csv_cell(record_text(value)) : record_text(value);
 }
 
 std::string line_of(const std::vector<RecordColumn>& columns, const Json& object, const Json& element) {
@@ -70,7 +70,7 @@ std::string jsonl(const Records& records, const Origin& origin) {
     line["node"] = origin.node;
     line["simulated"] = origin.simulated;
     line.update(Json::parse(object, nullptr, false));
-    text += text_of(line) + "\n";
+    text += record_text(line) + "\n";
   }
   return text;
 }

@@ -12,7 +12,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kPatience(2000);
 constexpr std::chrono::milliseconds kReading(10'000);  // from a disk
-constexpr std::size_t kPage = 4096;                    // of the daemon's answers
+constexpr std::size_t kAnswerPage = 4096;              // of the daemon's answers
 
 class DaemonSource final : public SnapshotSource {
  public:
@@ -42,7 +42,7 @@ class DaemonSource final : public SnapshotSource {
       for (auto& event : TRY(snapshot::from_json<std::vector<snapshot::Event>>(body))) {
         if (choice.fits(event)) all.push_back(std::move(event));
       }
-      if (all.size() - before < kPage) return all;
+      if (all.size() - before < kAnswerPage) return all;
     }
   }
 
