@@ -1,11 +1,14 @@
 #include "daemon/journal.hpp"
 
+#include <limits.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
-#include <cstdio>
 #include <cstdlib>
+#include <mutex>
 
 #include "base/utf8.hpp"
 
@@ -20,6 +23,16 @@ bool is_read_by_journal() {
   return stream == std::to_string(facts.st_dev) + ":" + std::to_string(facts.st_ino);
 }
 
+// False if the reader stands still: it must not hold the daemon up. A pipe that poll() calls writable takes PIPE_BUF
+// bytes at once (pipe(7)).
+bool put(std::string line) {
+  line.resize(std::min<std::size_t>(line.size(), PIPE_BUF - 1));
+  line += '\n';
+  pollfd out{.fd = STDERR_FILENO, .events = POLLOUT, .revents = 0};
+  return ::poll(&out, 1, 0) == 1 && (out.revents & POLLOUT) != 0 &&
+         ::write(STDERR_FILENO, line.data(), line.size()) == static_cast<ssize_t>(line.size());
+}
+
 }  // namespace
 
 std::string journal_line(JournalLevel level, std::string_view text, bool with_level) {
@@ -32,8 +45,13 @@ std::string journal_line(JournalLevel level, std::string_view text, bool with_le
 
 void journal(JournalLevel level, std::string_view text) {
   static const bool with_level = is_read_by_journal();
-  const std::string line = journal_line(level, text, with_level) + "\n";
-  std::fwrite(line.data(), 1, line.size(), stderr);  // in one piece: stderr has a lock
+  static std::mutex mutex;
+  static std::uint64_t lost = 0;
+  const std::scoped_lock lock(mutex);
+  if (lost > 0 && put(journal_line(JournalLevel::warning,
+                                   std::to_string(lost) + " lines were lost: nothing read standard error", with_level)))
+    lost = 0;
+  if (!put(journal_line(level, text, with_level))) ++lost;
 }
 
 std::optional<JournalLevel> journal_level(const snapshot::Event& event) {

@@ -12,7 +12,8 @@ namespace headgate::daemon {
 
 enum class JournalLevel { error = 3, warning = 4, info = 6 };  // as syslog(3) counts
 
-// Writes one line. Thread-safe.
+// Writes one line of at most PIPE_BUF bytes. Never blocks: what a reader that stands still leaves no room for is lost,
+// and the next line that fits says how many were. Thread-safe.
 void journal(JournalLevel level, std::string_view text);
 
 // The line, without its end. Line feeds and control characters in the text become '?' or blanks.

@@ -1,6 +1,7 @@
 // headgated: the node's daemon. What it can be asked on the command line; what it is made of, in the order in which it
 // starts, is daemon.cpp's.
 
+#include <algorithm>
 #include <cstdio>
 #include <string_view>
 
@@ -14,8 +15,16 @@
 
 namespace {
 
+// Several mistakes are lines of one message; what is accepted instead is indented below each.
 int complain(const headgate::Error& error) {
-  headgate::daemon::journal(headgate::daemon::JournalLevel::error, error.message);
+  constexpr std::string_view kOurs = "headgated: ";
+  for (std::string_view rest = error.message; !rest.empty();) {
+    std::string_view line = rest.substr(0, rest.find('\n'));
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+    if (line.starts_with(kOurs)) line.remove_prefix(kOurs.size());
+    if (line.starts_with(' ')) std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
+    else headgate::daemon::journal(headgate::daemon::JournalLevel::error, line);
+  }
   if (!error.hint.empty()) std::fprintf(stderr, "  %s\n", error.hint.c_str());
   return headgate::exit_status(error.code);
 }

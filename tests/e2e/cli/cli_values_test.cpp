@@ -103,8 +103,7 @@ TEST(CliValues, ALimitAboveTheCardIsRefusedWhicheverNameSaysItAndHoweverTheProgr
     EXPECT_EQ(run.status, 4) << run.err;
     EXPECT_EQ(run.out, "");
     EXPECT_NE(run.err.find(entry + " is more than GPU 0 (H200) has: 141.0 GiB"), std::string::npos) << run.err;
-    const Said preloaded =
-        cli.shell("env '" + std::string(bad.name) + "=" + bad.value + "' CUDA_OVERSUBSCRIBE=true" + kPreloaded);
+    const Said preloaded = cli.shell("env '" + std::string(bad.name) + "=" + bad.value + "'" + kPreloaded);
     EXPECT_NE(preloaded.status, 0) << preloaded.out;
     EXPECT_NE(preloaded.err.find(entry + " is more than the card has; " + bad.accepted), std::string::npos)
         << preloaded.err;

@@ -142,6 +142,17 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("readiness", "GET", "/readyz", 200);
   expect("document", "GET", "/v1/openapi.json", 200);
   expect("releaseDriver", "POST", "/v1/gpus/all/release", 200);
+  expect("getPower", "GET", "/v1/power", 200);
+  expect("listPowerProfiles", "GET", "/v1/power/profiles", 200);
+  expect("setPower", "POST", "/v1/power/settings", 200, R"({"gpus":[0],"settings":{"power_limit":"400W"}})");
+  expect("setPower", "POST", "/v1/power/settings", 400, R"({"gpus":[0],"settings":{"power_limit":"9000W"}})");
+  expect("resetPower", "POST", "/v1/power/reset", 200, R"({"gpus":[0]})");
+  expect("listPowerLeases", "GET", "/v1/power/leases", 200);
+  expect("createPowerLease", "POST", "/v1/power/leases", 201,
+         R"({"gpus":[0],"settings":{"power_limit":"400W"},"ttl_s":60})");
+  expect("prolongPowerLease", "POST", "/v1/power/leases/none/heartbeat", 404);
+  expect("keepPowerLease", "POST", "/v1/power/leases/none/keep", 404);
+  expect("endPowerLease", "DELETE", "/v1/power/leases/none", 404);
   for (const char* id : {"metrics", "dcgmMetrics", "influxMetrics", "jsonMetrics"})
     asked.insert(id);  // no JSON: the next test
   for (const auto& route : api::routes())
