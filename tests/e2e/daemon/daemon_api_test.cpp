@@ -141,7 +141,6 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("health", "GET", "/healthz", 200);
   expect("readiness", "GET", "/readyz", 200);
   expect("document", "GET", "/v1/openapi.json", 200);
-  expect("releaseDriver", "POST", "/v1/gpus/all/release", 200);
   expect("getPower", "GET", "/v1/power", 200);
   expect("listPowerProfiles", "GET", "/v1/power/profiles", 200);
   expect("setPower", "POST", "/v1/power/settings", 200, R"({"gpus":[0],"settings":{"power_limit":"400W"}})");
@@ -153,6 +152,7 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("prolongPowerLease", "POST", "/v1/power/leases/none/heartbeat", 404);
   expect("keepPowerLease", "POST", "/v1/power/leases/none/keep", 404);
   expect("endPowerLease", "DELETE", "/v1/power/leases/none", 404);
+  expect("releaseDriver", "POST", "/v1/gpus/all/release", 200);
   for (const char* id : {"metrics", "dcgmMetrics", "influxMetrics", "jsonMetrics"})
     asked.insert(id);  // no JSON: the next test
   for (const auto& route : api::routes())
