@@ -24,7 +24,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const std::uint64_t card_bytes : {std::uint64_t{1}, std::uint64_t{16} << 30, ~std::uint64_t{0}}) {
       const Refusal refusal = check_memory(device, card_bytes);
       if (describe(refusal, line) >= sizeof line) std::abort();
-      if (!refusal && device.memory.on(card_bytes) > card_bytes) std::abort();
+      if (refusal || !device.memory.said()) continue;
+      if (device.oversubscribe_ppm == 0 && device.memory.on(card_bytes) > card_bytes) std::abort();
+      if (split_memory(device, card_bytes).card_bytes > card_bytes) std::abort();
     }
   }
   if (!reading.grant.share.empty() && !is_share_name(reading.grant.share)) std::abort();
