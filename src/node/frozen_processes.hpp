@@ -1,4 +1,4 @@
-// Whom the audit has frozen and nobody has let go on since: what a snapshot says of such a process.
+// Processes that the audit has frozen and that still are: what a snapshot says of them.
 #pragma once
 
 #include <cstdint>

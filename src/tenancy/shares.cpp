@@ -218,7 +218,7 @@ std::vector<Share> Shares::rows() const {
 
 namespace {
 
-// What the programs of a live share hold past the limits of `share`, of what was committed to it before.
+// Returns what the programs of a live share hold past the limits of `share`, at most what was committed before.
 std::vector<Excess> past_limits_of(const Share& share, const LiveShare& live,
                                    const std::map<std::string, std::uint64_t>& committed_before) {
   std::vector<Excess> all;
@@ -244,8 +244,8 @@ std::vector<Excess> Shares::past_limits() const {
   return all;
 }
 
-// Of a former daemon's share nobody knows any more what it was committed before: what its programs hold is in use. What
-// they hold within the room for contexts is kept beside each share as it is.
+// After a restart the previous limit of an adopted share is unknown, so count what its processes hold now. What they
+// hold within the room for contexts is kept beside each share anyway.
 void Shares::note_held(LiveShare& live) const {
   for (const DeviceShare& device : live.share.devices) {
     const auto card = std::ranges::find(node_.cards, device.uuid, &Card::uuid);

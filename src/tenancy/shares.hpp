@@ -40,8 +40,8 @@ struct LiveShare {
   bool time_over = false;                       // as Shares::set_time_over() was told last
   std::string damage;     // what was found in the usage page that no limiter writes there; empty: nothing
   std::vector<Run> runs;  // commands that wait in it, perhaps ended since
-  // By UUID, where its limit was lowered: the most that it was committed before. A tenant writes what it likes into its
-  // account, and is never believed to hold more than that.
+  // By UUID, if the limit was lowered: the most that was committed to the share before. A tenant can write any figure
+  // into its account, so it never counts for more than that.
   std::map<std::string, std::uint64_t> committed_before;
   std::string accusation;  // the same, found by who looks after its processes, for who tells of damage; half a sentence
 
