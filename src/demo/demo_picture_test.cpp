@@ -70,8 +70,12 @@ TEST_F(DemoPicture, TheReadmesPictureHasTheShapeOfTodaysFrame) {
     EXPECT_LE(cells(shown[i]), 80u) << shown[i];
     EXPECT_EQ(shown[i].empty(), today[i].empty()) << i;
     // Both headings, and in each row of both tables the name; of the second table what the tenant does.
-    if (today[i].starts_with(" SHARE ") || today[i].starts_with(" TENANT ")) EXPECT_EQ(shown[i], today[i]);
-    if (i >= 5 && i < 11) EXPECT_EQ(shown[i].substr(1, 11), today[i].substr(1, 11));
+    if (today[i].starts_with(" SHARE ") || today[i].starts_with(" TENANT ")) {
+      EXPECT_EQ(shown[i], today[i]);
+    }
+    if (i >= 5 && i < 11) {
+      EXPECT_EQ(shown[i].substr(1, 11), today[i].substr(1, 11));
+    }
     if (i >= 13 && i < 19) {
       const std::string told = today[i].substr(0, 43);  // without what headgate does, which is another at each moment
       EXPECT_TRUE(shown[i].starts_with(told.substr(0, told.find_last_not_of(' ') + 1))) << shown[i];

@@ -17,8 +17,8 @@
 
 namespace headgate::http {
 
-using Protocol = boost::asio::generic::stream_protocol;
-using Acceptor = boost::asio::basic_socket_acceptor<Protocol>;
+using Stream = boost::asio::generic::stream_protocol;
+using Acceptor = boost::asio::basic_socket_acceptor<Stream>;
 
 namespace {
 
@@ -76,7 +76,7 @@ boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std:
   boost::asio::steady_timer pause(acceptor->get_executor(), after);
   (void)co_await pause.async_wait(kAwait);
   for (;;) {
-    Protocol::socket socket(acceptor->get_executor());
+    Stream::socket socket(acceptor->get_executor());
     const auto [error] = co_await acceptor->async_accept(socket, kAwait);
     if (!acceptor->is_open()) co_return;
     if (error) {
@@ -141,7 +141,7 @@ struct Server::Impl {
     }
     auto acceptor = std::make_shared<Acceptor>(context_of(loop));
     boost::system::error_code error;
-    acceptor->assign(Protocol(local.ss_family, 0), fd.get(), error);
+    acceptor->assign(Stream(local.ss_family, 0), fd.get(), error);
     if (error) return fail(ErrorCode::failed, "taking the listening socket: " + error.message());
     (void)fd.release();
     acceptors.push_back(acceptor);

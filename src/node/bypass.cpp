@@ -8,6 +8,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -63,7 +64,7 @@ class ElfFile {
     if (!file_ || ::fstat(file_.get(), &facts) != 0) return;
     identity_ = {facts.st_dev, facts.st_ino};
     Elf64_Ehdr head{};
-    if (!read(0, head) || !std::equal(ELFMAG, ELFMAG + SELFMAG, head.e_ident) || head.e_ident[EI_CLASS] != ELFCLASS64 ||
+    if (!read(0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
         head.e_phentsize != sizeof(Elf64_Phdr))
       return;
     head_ = head;

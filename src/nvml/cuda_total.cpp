@@ -62,6 +62,8 @@ std::uint64_t ask_in_child(const std::string& uuid, const std::string& library) 
   if (::pipe2(ends, O_CLOEXEC) != 0) return 0;
   const UniqueFd from(ends[0]);
   UniqueFd to(ends[1]);
+  // Other threads may hold malloc's or the loader's lock now. glibc makes both usable again in the child (its fork.c),
+  // so ask() may load a library there; were one held all the same, the alarm ends the child.
   const pid_t child = ::fork();
   if (child < 0) return 0;
   if (child == 0) {

@@ -310,7 +310,9 @@ TEST(ControlQueues, ManyCallersAtOnceKeepEachGpusOrder) {
     std::size_t awaited = 0;
     for (const Command& command : recording.written()) {
       const auto [caller, call] = command.clocks;
-      if (last.contains(caller)) EXPECT_LT(last[caller], call) << "caller " << caller;
+      if (last.contains(caller)) {
+        EXPECT_LT(last[caller], call) << "caller " << caller;
+      }
       last[caller] = call;
       awaited += call % 2 == 0;
     }

@@ -174,7 +174,8 @@ Result<Outcome> leased(const Invocation& invocation, const http::Endpoint& daemo
 Result<Outcome> perform_change(const Invocation& invocation, const http::Endpoint& daemon) {
   TRY(power_body(invocation, {}));  // what is written wrongly comes before which GPUs there are
   const auto snapshot = TRY(snapshot_of(daemon));
-  const std::string body = TRY(power_body(invocation, TRY(chosen_uuids(invocation, snapshot))));
+  const auto uuids = TRY(chosen_uuids(invocation, snapshot));
+  const std::string body = TRY(power_body(invocation, uuids));
   const bool dry_run = invocation.dry_run;
   if (wants_lease(invocation) && !dry_run) return leased(invocation, daemon, snapshot, body);
   const char* target = invocation.command == "power reset" ? "/v1/power/reset"
@@ -201,8 +202,10 @@ Result<Outcome> end_lease(const Invocation& invocation, const http::Endpoint& da
 
 Result<Outcome> outcome_of(const Invocation& invocation, const http::Endpoint& daemon) {
   const std::string& command = invocation.command;
-  if (command == "power status")
-    return Outcome{.text = TRY(status(daemon, TRY(snapshot_of(daemon)), invocation.voice, true))};
+  if (command == "power status") {
+    const auto snapshot = TRY(snapshot_of(daemon));
+    return Outcome{.text = TRY(status(daemon, snapshot, invocation.voice, true))};
+  }
   if (command == "power profiles") return profiles(daemon, invocation.voice);
   if (command == "power keep" || command == "power end") return end_lease(invocation, daemon);
   return perform_change(invocation, daemon);

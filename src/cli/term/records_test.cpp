@@ -121,12 +121,12 @@ RC_GTEST_PROP(JsonLines, EachIsOneObjectWhateverANameHolds, (const std::string& 
   process.pid = 12;
   const std::string text = jsonl(records_of("headgate.process/v1", std::vector{process, process}), kOrigin);
   RC_ASSERT(std::ranges::count(text, '\n') == 2);
-  const auto json = nlohmann::json::parse(text.substr(0, text.find('\n')));
-  RC_ASSERT(json.at("schema") == "headgate.process/v1");
-  RC_ASSERT(json.at("node") == "lab-3");
-  RC_ASSERT(json.at("simulated") == true);
-  RC_ASSERT(json.at("taken_unix_ns") == 7);
-  RC_ASSERT(json.at("pid") == 12);
+  const auto object = nlohmann::json::parse(text.substr(0, text.find('\n')));
+  RC_ASSERT(object.at("schema") == "headgate.process/v1");
+  RC_ASSERT(object.at("node") == "lab-3");
+  RC_ASSERT(object.at("simulated") == true);
+  RC_ASSERT(object.at("taken_unix_ns") == 7);
+  RC_ASSERT(object.at("pid") == 12);
 }
 
 TEST(FreeRecords, SayWhetherItFitsWhereThatWasAsked) {

@@ -437,10 +437,10 @@ TEST_F(TopPicture, WhyLimitsWereRefusedIsReadToItsEnd) {
 }
 
 TEST_F(TopPicture, OnceAsJsonHoldsTheWholePictureAndSaysSimulated) {
-  const auto json = nlohmann::json::parse(top_json(test_state()));
-  EXPECT_EQ(json.at("schema"), "headgate.top/v1");
-  EXPECT_EQ(json.at("simulated"), true);
-  EXPECT_EQ(json.at("snapshot").at("shares").size(), 3u);
+  const auto whole = nlohmann::json::parse(top_json(test_state()));
+  EXPECT_EQ(whole.at("schema"), "headgate.top/v1");
+  EXPECT_EQ(whole.at("simulated"), true);
+  EXPECT_EQ(whole.at("snapshot").at("shares").size(), 3u);
 }
 
 }  // namespace

@@ -143,7 +143,7 @@ TEST(Gangs, SharesTiedByANameHaveTheirTurnsOnTheirGpusTogether) {
     node.share("xb", {.gpus = {1}});
     node.start();
     for (const char* name : {"ga", "xa", "gb", "xb"}) node.load(name, {"--kernels=1ms"});
-    for (std::size_t i = 0; i < 4; ++i)
+    for (unsigned i = 0; i < 4; ++i)
       EXPECT_TRUE(eventually([&] { return node.held_ns(node.tenant(i), i / 2) > 5'000'000; }));
     const auto open = [&](const char* name) {
       const auto gate = node.pages(name).policy->devices[0].gate.load();

@@ -235,7 +235,9 @@ TEST(DaemonEnforce, WhoHasNoCgroupOfHisOwnIsFrozenAloneAndCanBeEnded) {
   EXPECT_EQ(rogue.wait(), 128 + SIGKILL);
   const std::string cgroup = text.substr(text.find(" cgroup /") + 8);
   for (const std::string mount : {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"})
-    if (const std::string path = mount + cgroup; fs::exists(path)) EXPECT_EQ(::rmdir(path.c_str()), 0) << path;
+    if (const std::string path = mount + cgroup; fs::exists(path)) {
+      EXPECT_EQ(::rmdir(path.c_str()), 0) << path;
+    }
 }
 
 // Started as any program of the host is, from a cgroup that others are in too.

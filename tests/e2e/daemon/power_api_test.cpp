@@ -1,5 +1,6 @@
 // /v1/power of the built daemon over the simulated node: settings, profiles, leases, and what becomes of them.
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <filesystem>
@@ -199,6 +200,28 @@ TEST_F(PowerApi, ASessionOverZeusdsSocketEndsWithItsProcess) {
                           " 'http://localhost/gpu/set_power_limit?gpu_ids=0&power_limit_mw=200000&block=true'";
   EXPECT_EQ(daemon_->cli().shell(set).out, "200");
   EXPECT_TRUE(eventually([&] { return limit(0) == 350'000 && ask("GET", "/v1/power/leases").body.empty(); }));
+}
+
+// The shell leads a session, as a login shell does; curl is its child and ends at once.
+TEST_F(PowerApi, ALoginSessionOverZeusdsSocketEndsWithItsLeader) {
+  const std::string socket = directory_.path() + "/z.sock";
+  start("[zeusd]\nsession = 'login'\nsocket = '" + socket + "'\n");
+  const std::string answer = directory_.path() + "/answer";
+  ASSERT_EQ(::mkfifo((directory_.path() + "/end").c_str(), 0600), 0);
+  Program shell({"/usr/bin/setsid", "--wait", "/bin/sh", "-c",
+                 "curl -s -o /dev/null -w '%{http_code}' -X POST --unix-socket " + socket +
+                     " 'http://localhost/gpu/set_power_limit?gpu_ids=0&power_limit_mw=200000&block=true' >" + answer +
+                     ".part; mv " + answer + ".part " + answer + "; read end <" + directory_.path() + "/end"},
+                {});
+  ASSERT_TRUE(eventually([&] { return std::filesystem::exists(answer); }));
+  std::string status;
+  std::ifstream(answer) >> status;
+  EXPECT_EQ(status, "200");
+  EXPECT_EQ(ask("GET", "/v1/power/leases").body.size(), 1u);
+  EXPECT_EQ(limit(0), 200'000u) << "curl has ended, its session has not";
+  std::ofstream(directory_.path() + "/end") << "now\n";
+  shell.wait();
+  EXPECT_TRUE(eventually([&] { return limit(0) == 350'000; }));
 }
 
 }  // namespace
