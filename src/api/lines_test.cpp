@@ -43,11 +43,11 @@ TEST(Lines, TheSameInJsonIsOneObjectALine) {
   std::istringstream lines(metric_lines(figures(), "lab-3", kWhen, LineForm::json));
   std::string first;
   std::getline(lines, first);
-  const auto json = nlohmann::json::parse(first);
-  EXPECT_EQ(json["measurement"], "headgate_gpu");
-  EXPECT_EQ(json["unix_ns"], kWhen);
-  EXPECT_EQ(json["tags"], (nlohmann::json{{"node", "lab-3"}, {"uuid", "GPU-9c2f"}}));
-  EXPECT_EQ(json["fields"], (nlohmann::json{{"power_watts", 298.125}, {"memory_used_bytes", 17179869184.0}}));
+  const auto document = nlohmann::json::parse(first);
+  EXPECT_EQ(document["measurement"], "headgate_gpu");
+  EXPECT_EQ(document["unix_ns"], kWhen);
+  EXPECT_EQ(document["tags"], (nlohmann::json{{"node", "lab-3"}, {"uuid", "GPU-9c2f"}}));
+  EXPECT_EQ(document["fields"], (nlohmann::json{{"power_watts", 298.125}, {"memory_used_bytes", 17179869184.0}}));
 }
 
 TEST(Lines, AnEventKeepsItsTimeAndItsSentence) {

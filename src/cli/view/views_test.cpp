@@ -48,9 +48,9 @@ TEST(Views, StatusSaysWhatBecameOfAPromise) {
       << status_text(now, {});
   device.short_ratio = 0.02;
   EXPECT_EQ(status_text(now, {}).find("short"), std::string::npos);
-  const auto json = nlohmann::json::parse(status_json(now));
-  EXPECT_EQ(json["shares"][0]["devices"][0]["had_ratio"], 0.1);
-  EXPECT_EQ(json["shares"][0]["devices"][0]["wanted_ratio"], 0.8);
+  const auto document = nlohmann::json::parse(status_json(now));
+  EXPECT_EQ(document["shares"][0]["devices"][0]["had_ratio"], 0.1);
+  EXPECT_EQ(document["shares"][0]["devices"][0]["wanted_ratio"], 0.8);
   now.now.shares[0].overcommit = true;
   EXPECT_EQ(status_text(now, {}).find("promised"), std::string::npos);
 }
@@ -283,9 +283,9 @@ TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
        {std::pair{status_json(now), "headgate.status/v1"}, std::pair{ps_json(now), "headgate.ps/v1"},
         std::pair{free_json(now, rooms(now, {}), {}), "headgate.free/v1"},
         std::pair{gpus_json(now), "headgate.gpus/v1"}, std::pair{why_json(now, now.now.shares), "headgate.why/v1"}}) {
-    const auto json = nlohmann::json::parse(text);
-    EXPECT_EQ(json.at("schema"), schema);
-    EXPECT_EQ(json.at("simulated"), true);
+    const auto document = nlohmann::json::parse(text);
+    EXPECT_EQ(document.at("schema"), schema);
+    EXPECT_EQ(document.at("simulated"), true);
   }
   const auto status = nlohmann::json::parse(status_json(now));
   EXPECT_EQ(status.at("shares").at(0).at("devices").at(0).at("memory_limit_bytes"), 36 * kGi);

@@ -51,9 +51,9 @@ TEST(Why, SaysWhetherThePromiseWasKeptAndWhyNot) {
   EXPECT_NE(why_text(now, now.now.shares, {})
                 .find("promised 25 %, had 10.0 %, wanted 100.0 %, short 15.0 %\n    reason: the GPU's policy is off\n"),
             std::string::npos);
-  const auto json = nlohmann::json::parse(why_json(now, now.now.shares));
-  EXPECT_EQ(json["shares"][0]["devices"][0]["short_ratio"], 0.15);
-  EXPECT_EQ(json["shares"][0]["devices"][0]["short_cause"], "the GPU's policy is off");
+  const auto document = nlohmann::json::parse(why_json(now, now.now.shares));
+  EXPECT_EQ(document["shares"][0]["devices"][0]["short_ratio"], 0.15);
+  EXPECT_EQ(document["shares"][0]["devices"][0]["short_cause"], "the GPU's policy is off");
 }
 
 TEST(Why, ExplainsARefusalByTheLimitOfThenAndSaysThatItWasChanged) {

@@ -43,9 +43,9 @@ TEST(CliCdi, DevicesAreListedWithWhyEnginesLackThem) {
             "v/c=y     0.7.0    b/y.json    in conflict with b/z.json\n"
             "v/c=y     0.7.0    b/z.json    in conflict with b/y.json\n"
             "-         -        b/bad.json  is no JSON\n");
-  const auto json = nlohmann::json::parse(cli.shell("cat $D/json").out);
-  EXPECT_EQ(json["files"].size(), 5u);
-  EXPECT_EQ(json["devices"][0]["problem"], "shadowed by b/x.json");
+  const auto document = nlohmann::json::parse(cli.shell("cat $D/json").out);
+  EXPECT_EQ(document["files"].size(), 5u);
+  EXPECT_EQ(document["devices"][0]["problem"], "shadowed by b/x.json");
 }
 
 }  // namespace

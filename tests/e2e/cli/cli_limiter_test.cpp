@@ -34,9 +34,9 @@ TEST(CliLimiter, ADirectoryForContainersHasTheLibrariesAndTheListAndSaysHowToMou
       "cd $D/new; exec 3< guest/libheadgate.so; $H limiter install --at /opt/x guest/ -o json && "
       "[ /proc/self/fd/3 -ef guest/libheadgate.so ] || cat guest/ld.so.preload");
   ASSERT_TRUE(said.out.ends_with("}\n/opt/x/libheadgate.so\n")) << said.out;
-  const auto json = nlohmann::json::parse(said.out.substr(0, said.out.rfind('}') + 1));
-  EXPECT_EQ(json.at("schema"), "headgate.limiter_files/v1");
-  EXPECT_EQ(json.at("mounts"), nlohmann::json({at + ":/opt/x:ro", at + "/ld.so.preload:/etc/ld.so.preload:ro"}));
+  const auto document = nlohmann::json::parse(said.out.substr(0, said.out.rfind('}') + 1));
+  EXPECT_EQ(document.at("schema"), "headgate.limiter_files/v1");
+  EXPECT_EQ(document.at("mounts"), nlohmann::json({at + ":/opt/x:ro", at + "/ld.so.preload:/etc/ld.so.preload:ro"}));
 
   EXPECT_EQ(cli.shell("cd $D/new; $H limiter remove guest").out,
             at + "/ld.so.preload\n" + at + "/libheadgate-path.so\n" + at + "/libheadgate.so\n");

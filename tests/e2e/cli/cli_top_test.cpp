@@ -145,10 +145,10 @@ TEST(CliTopOnce, InAPipeIsOneTableWithoutColours) {
     EXPECT_NE(said.out.find("level hook"), std::string::npos) << said.out;
   }
   EXPECT_NE(cli.shell("$H top --sim").out.find("kept"), std::string::npos);
-  const auto json = nlohmann::json::parse(cli.shell("$H top --sim --json").out);
-  EXPECT_EQ(json.at("schema"), "headgate.top/v1");
-  EXPECT_EQ(json.at("simulated"), true);
-  EXPECT_EQ(json.at("snapshot").at("shares").at(0).at("name"), "kept");
+  const auto document = nlohmann::json::parse(cli.shell("$H top --sim --json").out);
+  EXPECT_EQ(document.at("schema"), "headgate.top/v1");
+  EXPECT_EQ(document.at("simulated"), true);
+  EXPECT_EQ(document.at("snapshot").at("shares").at(0).at("name"), "kept");
 }
 
 TEST(CliEvents, WithoutADaemonWhatHappensIsFollowedFromLookToLook) {

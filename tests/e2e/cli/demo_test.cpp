@@ -83,13 +83,13 @@ TEST_F(Play, ShowsSixTenantsAndWhatIsDoneAboutEach) {
 TEST_F(Play, InJsonEachPromiseHasItsFigures) {
   load::Child demo = start({"--seconds=12", "--json"});
   const load::ChildEnd end = demo.wait(Clock::now() + seconds(90));
-  const auto json = nlohmann::json::parse(end.out, nullptr, false);
-  ASSERT_FALSE(json.is_discarded()) << end.out << end.err;
-  EXPECT_EQ(json["schema"], "headgate.demo/v2");
-  EXPECT_EQ(json["simulated"], true);
-  EXPECT_EQ(json["kept"], end.status == 0);
-  ASSERT_EQ(json["tenants"].size(), 6u);
-  for (const auto& tenant : json["tenants"]) {
+  const auto document = nlohmann::json::parse(end.out, nullptr, false);
+  ASSERT_FALSE(document.is_discarded()) << end.out << end.err;
+  EXPECT_EQ(document["schema"], "headgate.demo/v2");
+  EXPECT_EQ(document["simulated"], true);
+  EXPECT_EQ(document["kept"], end.status == 0);
+  ASSERT_EQ(document["tenants"].size(), 6u);
+  for (const auto& tenant : document["tenants"]) {
     EXPECT_LE(tenant["memory_peak_bytes"], tenant["memory_limit_bytes"]) << tenant;
     if (tenant["tenant"] == "trainer") {
       EXPECT_LE(tenant["held_ratio"].get<double>(), 0.51) << tenant;

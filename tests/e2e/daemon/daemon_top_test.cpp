@@ -62,10 +62,10 @@ TEST_F(DaemonTop, EventsAreListedAndFollowedAlsoPastARestart) {
             "level hook, SIMULATED\nno events of kind 'share.craeted'; lately there were: share.created\n");
   EXPECT_EQ(cli.shell("$H events --share alcie").out,
             "level hook, SIMULATED\nno events of a share 'alcie'; lately there were: alice\n");
-  const auto json = nlohmann::json::parse(cli.shell("$H events --json").out);
-  EXPECT_EQ(json.at("schema"), "headgate.events/v1");
-  EXPECT_EQ(json.at("simulated"), true);
-  EXPECT_EQ(json.at("events").at(0).at("share"), "alice");
+  const auto document = nlohmann::json::parse(cli.shell("$H events --json").out);
+  EXPECT_EQ(document.at("schema"), "headgate.events/v1");
+  EXPECT_EQ(document.at("simulated"), true);
+  EXPECT_EQ(document.at("events").at(0).at("share"), "alice");
 
   Terminal terminal(cli, kSmall);
   terminal.type("$H events -f\n");
