@@ -61,6 +61,8 @@ class EditsCheck {
     filled(node.path, at + ".path");
     if (node.type.size() > 1 || std::string_view("bcup").find(node.type) == std::string_view::npos)
       complain(at + ".type", "'" + printable(node.type, 80) + "' is no kind of node", "accepted: b, c, u, p");
+    // Rules of cgroups take -1 for every device.
+    if (node.major.value_or(0) < 0 || node.minor.value_or(0) < 0) complain(at, "has a negative number");
     if (node.permissions != "none" && node.permissions.find_first_not_of("rwm") != std::string::npos)
       complain(at + ".permissions", "'" + printable(node.permissions, 80) + "' is not understood",
                "accepted: letters of rwm, or none");

@@ -144,7 +144,7 @@ TEST(CdiReader, SaysWhichEditIsNone) {
             in + ".deviceNodes[0].uid: is no whole number in its range");
   EXPECT_EQ(trouble_of(R"({"deviceNodes":[{"path":"/d","gid":4294967296}]})"),
             in + ".deviceNodes[0].gid: is no whole number in its range");
-  EXPECT_EQ(trouble_of(R"({"deviceNodes":[{"path":"/d","major":-1}]})"), "");
+  EXPECT_EQ(trouble_of(R"({"deviceNodes":[{"path":"/d","major":-1}]})"), in + ".deviceNodes[0]: has a negative number");
   EXPECT_EQ(trouble_of(R"({"deviceNodes":[{"path":"/d","major":1.5}]})"),
             in + ".deviceNodes[0].major: is no whole number in its range");
   EXPECT_EQ(trouble_of(R"({"hooks":{"hookName":"prestart","path":"/h"}})"), in + ".hooks: is no list");

@@ -2,25 +2,15 @@
 
 #include <algorithm>
 
+#include "oci/edits.hpp"
+
 namespace headgate::oci {
 namespace {
 
 // Those of a second GPU repeat most of the first one's.
-template <typename Value>
-void add_new(std::vector<Value>& to, const std::vector<Value>& more) {
-  for (const Value& each : more)
-    if (std::ranges::find(to, each) == to.end()) to.push_back(each);
-}
-
 void add_new(Edits& to, Edits more) {
   for (DeviceNode& node : more.device_nodes) node.major.reset(), node.minor.reset(), node.type.clear();
-  add_new(to.env, more.env);
-  add_new(to.device_nodes, more.device_nodes);
-  add_new(to.net_devices, more.net_devices);
-  add_new(to.hooks, more.hooks);
-  add_new(to.mounts, more.mounts);
-  if (more.intel_rdt) to.intel_rdt = more.intel_rdt;
-  add_new(to.additional_gids, more.additional_gids);
+  add(to, more, Repeats::dropped);
 }
 
 }  // namespace

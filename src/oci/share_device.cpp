@@ -24,17 +24,6 @@ Mount bind(std::string from, std::string_view to, std::vector<std::string> flags
       .host_path = std::move(from), .container_path = std::string(to), .type = "bind", .options = std::move(options)};
 }
 
-void append(Edits& to, const Edits& from) {
-  const auto add = [](auto& all, const auto& more) { all.insert(all.end(), more.begin(), more.end()); };
-  add(to.env, from.env);
-  add(to.device_nodes, from.device_nodes);
-  add(to.net_devices, from.net_devices);
-  add(to.hooks, from.hooks);
-  add(to.mounts, from.mounts);
-  if (from.intel_rdt) to.intel_rdt = from.intel_rdt;
-  add(to.additional_gids, from.additional_gids);
-}
-
 }  // namespace
 
 std::string share_device_name(std::string_view share) { return std::string(kShareKind) + "=" + std::string(share); }
@@ -62,8 +51,7 @@ Edits simulated_driver(const std::string& libraries, const std::string& node) {
 }
 
 Document share_document(const ShareDevice& device) {
-  Edits edits;
-  append(edits, device.driver);
+  Edits edits = device.driver;
   // NVIDIA's runtime then adds no GPU, whatever the image asks for.
   std::erase_if(edits.env, [](const std::string& each) { return each.starts_with("NVIDIA_VISIBLE_DEVICES="); });
   edits.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");

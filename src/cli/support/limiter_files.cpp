@@ -10,14 +10,15 @@
 
 #include "base/unique_fd.hpp"
 #include "cli/share/daemon.hpp"
-#include "cli/support/preload_list.hpp"
 #include "cli/support/replace_file.hpp"
 #include "install/paths.hpp"
+#include "oci/preload_list.hpp"
 
 namespace headgate::cli {
 namespace {
 
 namespace fs = std::filesystem;
+using oci::can_be_preloaded, oci::kLimiterFile, oci::kPathFile, oci::with_limiter, oci::without_ours;
 
 constexpr char kList[] = "ld.so.preload";
 constexpr std::size_t kLongestList = 64 * 1024;

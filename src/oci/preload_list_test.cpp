@@ -1,8 +1,8 @@
-#include "cli/support/preload_list.hpp"
+#include "oci/preload_list.hpp"
 
 #include <gtest/gtest.h>
 
-namespace headgate::cli {
+namespace headgate::oci {
 namespace {
 
 constexpr std::string_view kOurs = "/opt/headgate/libheadgate.so";
@@ -39,4 +39,4 @@ TEST(PreloadList, APathThatTheLoaderWouldReadAsAnotherIsNotWritten) {
 }
 
 }  // namespace
-}  // namespace headgate::cli
+}  // namespace headgate::oci

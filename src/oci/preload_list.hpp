@@ -5,7 +5,7 @@
 #include <string>
 #include <string_view>
 
-namespace headgate::cli {
+namespace headgate::oci {
 
 inline constexpr std::string_view kLimiterFile = "libheadgate.so", kPathFile = "libheadgate-path.so";
 
@@ -17,4 +17,4 @@ inline constexpr std::string_view kLimiterFile = "libheadgate.so", kPathFile = "
 // Whether such a file can name the path: absolute, and without a character that it takes for another thing.
 [[nodiscard]] bool can_be_preloaded(std::string_view path);
 
-}  // namespace headgate::cli
+}  // namespace headgate::oci

@@ -1,9 +1,9 @@
-#include "cli/support/preload_list.hpp"
+#include "oci/preload_list.hpp"
 
 #include <algorithm>
 #include <utility>
 
-namespace headgate::cli {
+namespace headgate::oci {
 namespace {
 
 constexpr std::string_view kSeparators = " \t:";
@@ -69,4 +69,4 @@ bool can_be_preloaded(std::string_view path) {
          });
 }
 
-}  // namespace headgate::cli
+}  // namespace headgate::oci

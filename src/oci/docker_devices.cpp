@@ -1,0 +1,192 @@
+#include "oci/docker_devices.hpp"
+
+#include <algorithm>
+#include <functional>
+#include <nlohmann/json.hpp>
+
+#include "base/utf8.hpp"
+
+namespace headgate::oci {
+namespace {
+
+constexpr std::string_view kCdiDriver = "cdi", kNvidiaCdi = "nvidia.cdi", kNvidiaHook = "nvidia.runtime-hook",
+                           kNvidia = "nvidia", kAmd = "amd", kHookProgram = "nvidia-container-runtime-hook";
+// Of NVIDIA's driver; the container's own list of capabilities has no others.
+const std::vector<std::string> kDriverCapabilities = {"compute", "compat32", "graphics", "utility", "video", "display"};
+
+std::string joined(const std::vector<std::string>& words, const char* separator) {
+  std::string all;
+  for (const std::string& word : words) all += (all.empty() ? "" : separator) + word;
+  return all;
+}
+
+bool has_nvidia(const DockerNode& node) { return node.nvidia_cdi_hook || !node.nvidia_runtime_hook.empty(); }
+
+std::unexpected<Error> no_driver(const DeviceRequest& request, const DockerNode& node) {
+  std::vector<std::string> lists;
+  for (const auto& list : request.capabilities) lists.push_back("[" + printable(joined(list, " "), 200) + "]");
+  std::string known;
+  for (const DeviceDriver& driver : device_drivers(node)) known += (known.empty() ? "" : ", ") + driver.name;
+  return fail(ErrorCode::usage,
+              "could not select device driver \"" + printable(request.driver, 80) + "\" with capabilities: [" +
+                  joined(lists, " ") + "]",
+              known.empty() ? "this node has none: install NVIDIA's container toolkit, then restart dockerd"
+                            : "this node has: " + known);
+}
+
+// One request at one driver; each road takes a copy of the configuration, and gives it back edited.
+class Application {
+ public:
+  using Edited = Result<ContainerConfig>;
+  using Road = Edited (Application::*)(ContainerConfig config) const;
+
+  Application(const DeviceRequest& request, const std::vector<std::string>& selected, const DockerNode& node)
+      : request_(request), selected_(selected), node_(node) {}
+
+  // Driver cdi: the names are whole.
+  [[nodiscard]] Edited cdi(ContainerConfig config) const {
+    if (request_.count != 0) return fail(ErrorCode::usage, "unexpected count in CDI device request");
+    if (!request_.options.empty()) return fail(ErrorCode::usage, "unexpected options in CDI device request");
+    return inject(std::move(config), request_.ids);
+  }
+  [[nodiscard]] Edited nvidia_cdi(ContainerConfig config) const {
+    return qualified(std::move(config), "nvidia.com/gpu");
+  }
+  [[nodiscard]] Edited amd_cdi(ContainerConfig config) const {
+    if (!node_.devices.has_vendor("amd.com"))
+      return fail(ErrorCode::not_found,
+                  node_.devices.has_vendor("nvidia.com")
+                      ? "AMD CDI spec not found"
+                      : "failed to discover GPU vendor from CDI: no known GPU vendor found",
+                  "after NVIDIA's container toolkit was installed, restart dockerd");
+    return qualified(std::move(config), "amd.com/gpu");
+  }
+  [[nodiscard]] Edited nvidia_hook(ContainerConfig config) const {
+    const auto devices = TRY(requested_devices(request_));
+    if (devices.empty()) return config;
+    if (node_.nvidia_runtime_hook.empty())
+      return fail(ErrorCode::not_found, std::string(kHookProgram) + " is not on PATH");
+    config.append_variable("NVIDIA_VISIBLE_DEVICES", joined(devices, ","));
+    std::vector<std::string> capabilities;
+    for (const std::string& each : selected_)
+      if (std::ranges::find(kDriverCapabilities, each) != kDriverCapabilities.end()) capabilities.push_back(each);
+    if (!capabilities.empty()) config.append_variable("NVIDIA_DRIVER_CAPABILITIES", joined(capabilities, ","));
+    Json hook = {{"path", node_.nvidia_runtime_hook}, {"args", {kHookProgram, "prestart"}}};
+    if (!node_.environment.empty()) hook["env"] = node_.environment;
+    config.append_hook("prestart", std::move(hook));
+    return config;
+  }
+  [[nodiscard]] Edited amd_variable(ContainerConfig config) const {
+    auto devices = TRY(requested_devices(request_));
+    config.append_variable("AMD_VISIBLE_DEVICES", devices.empty() ? "void" : joined(devices, ","));
+    return config;
+  }
+
+  // The first road that succeeds. Errors: of all roads together.
+  [[nodiscard]] Edited first_of(const std::vector<Road>& roads, const ContainerConfig& config,
+                                std::vector<std::string>& warnings) const {
+    std::optional<Error> failed;
+    for (const Road road : roads) {
+      auto edited = (this->*road)(config);
+      if (edited) {
+        if (failed) warnings.push_back("ignored: " + failed->message);
+        return edited;
+      }
+      if (!failed) failed = edited.error();
+      else if (failed->message != edited.error().message) failed->message += "; " + edited.error().message;
+    }
+    return std::unexpected(std::move(*failed));
+  }
+
+ private:
+  [[nodiscard]] Edited qualified(ContainerConfig config, const std::string& kind) const {
+    auto devices = TRY(requested_devices(request_));
+    if (devices.empty()) return config;
+    if (!node_.cdi)
+      return fail(ErrorCode::unsupported,
+                  "no CDI device driver registered: " + no_driver(request_, node_).error().message);
+    for (std::string& each : devices)
+      if (!each.contains('=')) each = kind + "=" + each;
+    return inject(std::move(config), devices);
+  }
+  [[nodiscard]] Edited inject(ContainerConfig config, const std::vector<std::string>& names) const {
+    if (names.empty()) return config;
+    const auto failed = [](Error error) {
+      error.message = "CDI device injection failed: " + error.message;
+      return std::unexpected(std::move(error));
+    };
+    const auto edits = node_.devices.edits_of(names);
+    if (!edits) return failed(edits.error());
+    if (auto applied = config.apply(*edits, node_.find_node); !applied) return failed(applied.error());
+    return config;
+  }
+
+  const DeviceRequest& request_;
+  const std::vector<std::string>& selected_;
+  const DockerNode& node_;
+};
+
+std::vector<Application::Road> roads_of(std::string_view driver, const DockerNode& node) {
+  if (driver == kCdiDriver) return {&Application::cdi};
+  if (driver == kNvidiaCdi) return {&Application::nvidia_cdi};
+  if (driver == kNvidiaHook) return {&Application::nvidia_hook};
+  std::vector<Application::Road> roads;
+  if (driver == kNvidia) {
+    if (node.nvidia_cdi_hook) roads.push_back(&Application::nvidia_cdi);
+    if (!node.nvidia_runtime_hook.empty()) roads.push_back(&Application::nvidia_hook);
+  } else {
+    if (node.cdi) roads.push_back(&Application::amd_cdi);
+    if (node.amd_runtime) roads.push_back(&Application::amd_variable);
+  }
+  if (node.first == FirstRoad::hook) std::ranges::reverse(roads);
+  return roads;
+}
+
+Result<ContainerConfig> apply_one(const ContainerConfig& config, const DeviceRequest& request, const DockerNode& node,
+                                  std::vector<std::string>& warnings) {
+  const auto drivers = device_drivers(node);
+  const DeviceDriver* driver = nullptr;
+  std::vector<std::string> selected;
+  for (const DeviceDriver& each : drivers) {
+    if (request.driver.empty() ? each.capabilities.empty() : each.name != request.driver) continue;
+    const auto* matched = match_capabilities(request, each.capabilities);
+    if (matched == nullptr && request.driver.empty()) continue;
+    driver = &each;
+    if (matched != nullptr) selected = *matched;
+    break;
+  }
+  if (driver == nullptr) return no_driver(request, node);
+  const Application application(request, selected, node);
+  auto edited = TRY(application.first_of(roads_of(driver->name, node), config, warnings));
+  // Whether something was asked for or not: of CDI devices that are no NVIDIA GPU, nothing is known.
+  if (driver->name.starts_with(kNvidia) && edited != config)
+    if (auto met = check_requirements(config.environment(), node.gpus); !met) return std::unexpected(met.error());
+  return edited;
+}
+
+}  // namespace
+
+std::vector<DeviceDriver> device_drivers(const DockerNode& node) {
+  std::vector<DeviceDriver> all;
+  if (has_nvidia(node)) {
+    std::vector<std::string> capabilities = {"gpu", "nvidia"};
+    capabilities.insert(capabilities.end(), kDriverCapabilities.begin(), kDriverCapabilities.end());
+    all.push_back({.name = std::string(kNvidia), .capabilities = std::move(capabilities)});
+    if (node.nvidia_cdi_hook) all.push_back({.name = std::string(kNvidiaCdi), .capabilities = {}});
+    if (!node.nvidia_runtime_hook.empty()) all.push_back({.name = std::string(kNvidiaHook), .capabilities = {}});
+  } else if (node.cdi || node.amd_runtime) {
+    all.push_back({.name = std::string(kAmd), .capabilities = {"gpu", "amd"}});
+  }
+  if (node.cdi) all.push_back({.name = std::string(kCdiDriver), .capabilities = {}});
+  return all;
+}
+
+Result<EditedConfig> apply_requests(const ContainerConfig& config, std::span<const DeviceRequest> requests,
+                                    const DockerNode& node) {
+  EditedConfig edited{.config = config, .warnings = {}};
+  for (const DeviceRequest& request : requests)
+    edited.config = TRY(apply_one(edited.config, request, node, edited.warnings));
+  return edited;
+}
+
+}  // namespace headgate::oci
