@@ -36,7 +36,7 @@ install(FILES ${PROJECT_SOURCE_DIR}/deploy/debian/copyright DESTINATION share/do
 # Debian wants manual pages, and a list of changes in each package, compressed.
 find_program(GZIP gzip REQUIRED)
 set(compressed)
-foreach(page docs/headgate.1 docs/headgated.8 deploy/debian/changelog)
+foreach(page docs/headgate.1 docs/headgate-oci.8 docs/headgated.8 deploy/debian/changelog)
   get_filename_component(name ${page} NAME)
   set(out ${CMAKE_BINARY_DIR}/compressed/${name}.gz)
   add_custom_command(OUTPUT ${out} DEPENDS ${PROJECT_SOURCE_DIR}/${page}
@@ -47,7 +47,8 @@ endforeach()
 add_custom_target(headgate_compressed ALL DEPENDS ${compressed})
 add_dependencies(headgate_product headgate_compressed)
 install(FILES ${CMAKE_BINARY_DIR}/compressed/headgate.1.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man1)
-install(FILES ${CMAKE_BINARY_DIR}/compressed/headgated.8.gz DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
+install(FILES ${CMAKE_BINARY_DIR}/compressed/headgated.8.gz ${CMAKE_BINARY_DIR}/compressed/headgate-oci.8.gz
+  DESTINATION ${CMAKE_INSTALL_MANDIR}/man8)
 install(FILES ${CMAKE_BINARY_DIR}/compressed/changelog.gz DESTINATION share/doc/headgate)
 install(FILES ${PROJECT_SOURCE_DIR}/deploy/debian/lintian-overrides DESTINATION share/lintian/overrides RENAME headgate)
 include(CPack)

@@ -92,6 +92,9 @@ std::string_view objection(const Key& known, std::string_view value) {
                                                                                                   : "names no profile";
   if (key == "zeusd.socket" || key == "zeusd.signing_key" || key == "zeusd.command_overrides")
     return value.starts_with('/') ? "" : "is a relative path";
+  if (key == "runtime.env") return is_one_of(value, {"true", "false"}) ? "" : "is not understood";
+  if (key == "runtime.image") return is_one_of(value, {"refuse", "warn", "mps"}) ? "" : "is not understood";
+  if (key == "runtime.program") return value.starts_with('/') ? "" : "is a relative path";
   if (key == "zeusd.session") return is_one_of(value, {"none", "process", "login"}) ? "" : "is not understood";
   if (key == "power.drift") return is_one_of(value, {"report", "reapply"}) ? "" : "is not understood";
   if (key == "zeusd.listen") return each(value, is_listen_address) ? "" : "has an entry that is no address";
@@ -105,6 +108,7 @@ std::string at(const std::string& name, const toml::source_region& source) {
 }
 
 constexpr std::string_view kCards = "cards.";
+constexpr std::string_view kTruth = "true or false";
 
 // [cards]: "RTX PRO 6000" = 503.8
 void take_card(const std::string& key, const toml::node& node, const std::string& name, Reading& reading) {
@@ -191,11 +195,14 @@ void take(const std::string& key, const toml::node& node, const std::string& nam
   std::optional<std::string> listed = known->list ? list_text(node) : std::nullopt;
   if (listed) return store(*known, std::move(*listed), node, name, reading);
   const auto* text = node.as_string();
-  const bool bare = known->most != 0 && node.is_integer();
+  const bool bare = (known->most != 0 && node.is_integer()) || (known->accepted == kTruth && node.is_boolean());
   const std::string value = text != nullptr ? text->get() : bare ? node_text(node) : "";
   if (text == nullptr && !bare)
-    return refuse(*known, known->list ? "is no list of texts in quotes" : "is not a text in quotes", node, name,
-                  reading);
+    return refuse(*known,
+                  known->list                 ? "is no list of texts in quotes"
+                  : known->accepted == kTruth ? "is not understood"
+                                              : "is not a text in quotes",
+                  node, name, reading);
   store(*known, value, node, name, reading);
 }
 
@@ -287,6 +294,14 @@ const std::vector<Key>& keys() {
        "where a file a GPU names the Slurm jobs that use it, for NVIDIA's exporter"},
       {"cdi.dir", "", "a path that begins with /, or none",
        "where container engines find a file of each share; of root's daemon /var/run/cdi"},
+      {"runtime.program", "", "a path that begins with /",
+       "what headgate-oci executes; else the first of runc and crun on PATH"},
+      {"runtime.gpu_without_share", "pass", "pass, refuse, or the name of a share",
+       "what headgate-oci does with a container that has a GPU and asks for no share"},
+      {"runtime.env", "false", kTruth,
+       "HEADGATE_SHARE in the environment, which an image can set too, names a container's share"},
+      {"runtime.image", "refuse", "refuse, warn or mps",
+       "what is done with an image whose programs cannot load the limiter; mps: it starts if the share has MPS"},
       {"zeusd.socket", "", "a path that begins with /", "where headgated serves the API of zeusd: power and clocks"},
       {"zeusd.listen", "", "a list of ADDR:PORT such as [\"127.0.0.1:4938\"]",
        "the same over TCP; elsewhere than on loopback only with a signing key", 0, 1, true},

@@ -165,6 +165,11 @@ std::optional<std::string> ContainerConfig::annotation(const std::string& name) 
   return found == nullptr ? std::nullopt : std::optional(found->get<std::string>());
 }
 
+std::string ContainerConfig::root() const {
+  const Json* path = find(*json_, {"root", "path"});
+  return path == nullptr ? std::string() : path->get<std::string>();
+}
+
 std::optional<std::string> ContainerConfig::source_of(std::string_view destination) const {
   if (const Json* all = find(*json_, {"mounts"}))
     for (const Json& each : *all)

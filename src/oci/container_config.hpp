@@ -42,6 +42,8 @@ class ContainerConfig {
   [[nodiscard]] std::optional<std::string> variable(std::string_view name) const;
   [[nodiscard]] std::vector<std::string> environment() const;
   [[nodiscard]] std::optional<std::string> annotation(const std::string& name) const;
+  // Of its root file system, relative to the bundle; empty: it says none.
+  [[nodiscard]] std::string root() const;
   // What is mounted there: empty text where the mount has no source.
   [[nodiscard]] std::optional<std::string> source_of(std::string_view destination) const;
 

@@ -4,10 +4,8 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
-#include "base/whole_file.hpp"
 #include "oci/cdi_cache.hpp"
-#include "oci/cdi_read.hpp"
-#include "oci/cdi_yaml.hpp"
+#include "runtime/cdi_directories.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -15,24 +13,8 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::ordered_json;
 
-Result<oci::Document> document_of(const std::string& path) {
-  const WholeFile file = TRY(read_whole_file(path, oci::kMaxDocumentBytes));
-  return oci::read_file_text(path, file.text);
-}
-
-void add(const std::string& path, std::size_t priority, std::vector<oci::CdiFile>& files) {
-  files.push_back({.path = path, .priority = priority, .document = document_of(path)});
-}
-
-// Those of a directory by name, not of the directories in it.
 Result<void> add_directory(const std::string& path, std::size_t priority, std::vector<oci::CdiFile>& files) {
-  std::vector<std::string> paths;
-  std::error_code error;
-  for (fs::directory_iterator at(path, error), end; !error && at != end; at.increment(error))
-    if (oci::is_document_name(at->path().native())) paths.push_back(at->path().string());
-  if (error) return fail_errno("cannot read the directory '" + harmless(path) + "'", error.value());
-  std::ranges::sort(paths);
-  for (const std::string& each : paths) add(each, priority, files);
+  for (auto& file : TRY(runtime::read_cdi_directory(path, priority))) files.push_back(std::move(file));
   return {};
 }
 
@@ -41,7 +23,7 @@ Result<std::vector<oci::CdiFile>> files_of(const std::vector<std::string>& paths
   std::error_code ignored;
   std::size_t priority = 0;
   if (paths.empty()) {
-    for (const char* usual : {"/etc/cdi", "/var/run/cdi"}) {
+    for (const char* usual : {runtime::kStaticCdiDirectory, runtime::kDynamicCdiDirectory}) {
       if (fs::exists(usual, ignored))
         if (auto added = add_directory(usual, priority, files); !added) return std::unexpected(added.error());
       ++priority;
@@ -50,7 +32,8 @@ Result<std::vector<oci::CdiFile>> files_of(const std::vector<std::string>& paths
   }
   for (const std::string& path : paths) {
     if (!fs::exists(path, ignored)) return fail(ErrorCode::not_found, "there is no '" + harmless(path) + "'");
-    if (!fs::is_directory(path, ignored)) add(path, priority, files);
+    if (!fs::is_directory(path, ignored))
+      files.push_back({.path = path, .priority = priority, .document = runtime::read_cdi_file(path)});
     else if (auto added = add_directory(path, priority++, files); !added) return std::unexpected(added.error());
   }
   return files;

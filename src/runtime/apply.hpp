@@ -1,0 +1,23 @@
+// `headgate-oci apply`: Docker's device requests applied to a config.json, from stdin to stdout.
+#pragma once
+
+#include <span>
+#include <string>
+
+#include "base/result.hpp"
+
+namespace headgate::runtime {
+
+struct ApplyOutput {
+  std::string config;
+  std::vector<std::string> warnings;
+};
+
+inline constexpr const char* kApplyUsage =
+    "headgate-oci apply --request FILE [--cdi-dir DIR]... [--no-cdi] [--hook-first] [--driver-version VERSION]";
+
+// `words`: what stands after "apply"; `config`: what came on stdin. Errors: usage for a wrong option, and of
+// apply_requests().
+[[nodiscard]] Result<ApplyOutput> apply(std::span<const std::string> words, std::string_view config);
+
+}  // namespace headgate::runtime

@@ -1,0 +1,23 @@
+// The command line that an engine gives its OCI runtime. runc and crun take the same, with their own options before the
+// command.
+#pragma once
+
+#include <span>
+#include <string>
+#include <vector>
+
+namespace headgate::runtime {
+
+struct Arguments {
+  std::string command;              // create, run, start, delete, ...; empty: none
+  std::string bundle = ".";         // of create and run
+  std::string log;                  // the file of --log; empty: none
+  bool log_is_json = false;         // --log-format json
+  std::string configuration;        // --headgate-config; empty: the usual file
+  std::vector<std::string> passed;  // all words without those of ours, as runc gets them
+};
+
+// `words`: without the program's name.
+[[nodiscard]] Arguments read_arguments(std::span<const std::string> words);
+
+}  // namespace headgate::runtime

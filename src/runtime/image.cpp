@@ -1,0 +1,172 @@
+#include "runtime/image.hpp"
+
+#include <elf.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <cstring>
+#include <filesystem>
+#include <nlohmann/json.hpp>
+
+namespace headgate::runtime {
+namespace {
+
+#if defined(__aarch64__)
+constexpr unsigned kMachine = EM_AARCH64;
+constexpr const char* kLibraryDirectories[] = {
+    "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+constexpr const char* kMuslLoader = "/lib/ld-musl-aarch64.so.1";
+#else
+constexpr unsigned kMachine = EM_X86_64;
+constexpr const char* kLibraryDirectories[] = {
+    "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
+constexpr const char* kMuslLoader = "/lib/ld-musl-x86_64.so.1";
+#endif
+constexpr unsigned kOldestMinor = 17;  // of glibc 2: what the limiter needs (tests/contract)
+constexpr std::size_t kMaxProgramHead = 1 << 20, kMaxLibrary = 16 << 20, kMaxList = 64 << 10;
+
+class Root {
+ public:
+  explicit Root(const std::string& path) : fd_(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
+
+  // The first `most` bytes of a regular file; empty: there is none, or it cannot be read.
+  [[nodiscard]] std::optional<std::string> read(const std::string& path, std::size_t most) const {
+    open_how how{};
+    how.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
+    how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
+    const UniqueFd file(static_cast<int>(::syscall(SYS_openat2, fd_.get(), path.c_str(), &how, sizeof how)));
+    struct stat facts{};
+    if (!file || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return std::nullopt;
+    std::string text(std::min(static_cast<std::size_t>(facts.st_size), most), '\0');
+    std::size_t size = 0;
+    while (size < text.size()) {
+      const ssize_t got = ::read(file.get(), text.data() + size, text.size() - size);
+      if (got <= 0) break;
+      size += static_cast<std::size_t>(got);
+    }
+    text.resize(size);
+    return text;
+  }
+
+ private:
+  UniqueFd fd_;
+};
+
+template <typename Header>
+std::optional<Header> header_at(std::string_view bytes, std::uint64_t at) {
+  Header header;
+  if (at > bytes.size() || bytes.size() - at < sizeof header) return std::nullopt;
+  std::memcpy(&header, bytes.data() + at, sizeof header);
+  return header;
+}
+
+std::optional<std::string> program_of(const Root& root, const oci::ContainerConfig& config) {
+  const auto& json = config.json();
+  const nlohmann::json::json_pointer args("/process/args"), cwd("/process/cwd");
+  if (!json.contains(args) || json[args].empty()) return std::nullopt;
+  const auto name = json[args][0].get<std::string>();
+  if (name.empty()) return std::nullopt;
+  if (name.contains('/')) {
+    const std::string base = json.contains(cwd) && json[cwd].is_string() ? json[cwd].get<std::string>() : "/";
+    return root.read((std::filesystem::path(base) / name).string(), kMaxProgramHead);
+  }
+  const std::string path =
+      config.variable("PATH").value_or("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
+  for (std::string_view rest = path; !rest.empty();) {
+    const auto end = std::min(rest.find(':'), rest.size());
+    if (end > 0)
+      if (auto found = root.read(std::string(rest.substr(0, end)) + "/" + name, kMaxProgramHead)) return found;
+    rest.remove_prefix(std::min(rest.size(), end + 1));
+  }
+  return std::nullopt;
+}
+
+// "#!/bin/sh -e": the program that reads the script.
+std::string interpreter_of_script(std::string_view text) {
+  if (!text.starts_with("#!")) return {};
+  const std::string_view line = text.substr(2, std::min(text.find('\n'), text.size()) - 2);
+  const auto begin = std::min(line.find_first_not_of(" \t"), line.size());
+  return std::string(line.substr(begin, std::min(line.find_first_of(" \t", begin), line.size()) - begin));
+}
+
+bool is_old(const std::string& version) {
+  unsigned major = 0, minor = 0;
+  const char* const end = version.data() + version.size();
+  const auto first = std::from_chars(version.data(), end, major);
+  if (first.ec != std::errc() || first.ptr == end) return false;
+  return major == 2 && std::from_chars(first.ptr + 1, end, minor).ec == std::errc() && minor < kOldestMinor;
+}
+
+}  // namespace
+
+ElfFacts elf_facts(std::string_view bytes) {
+  ElfFacts facts;
+  facts.is_elf = bytes.starts_with(
+      "\x7f"
+      "ELF");
+  const auto header = header_at<Elf64_Ehdr>(bytes, 0);
+  if (!facts.is_elf || !header) return facts;
+  facts.is_ours = header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_machine == kMachine;
+  if (!facts.is_ours || header->e_phentsize != sizeof(Elf64_Phdr)) return facts;
+  for (unsigned i = 0; i < header->e_phnum; ++i) {
+    const auto segment = header_at<Elf64_Phdr>(bytes, header->e_phoff + i * sizeof(Elf64_Phdr));
+    if (!segment) return facts;
+    if (segment->p_type != PT_INTERP || segment->p_offset >= bytes.size()) continue;
+    const std::string_view text = bytes.substr(segment->p_offset, segment->p_filesz);
+    facts.interpreter = text.substr(0, text.find('\0'));
+  }
+  return facts;
+}
+
+std::string glibc_version(std::string_view bytes) {
+  constexpr std::string_view kBefore = "release version ";
+  const auto library = bytes.find("GNU C Library");
+  const auto at = library == std::string_view::npos ? library : bytes.find(kBefore, library);
+  if (at == std::string_view::npos || at - library > 200) return {};
+  const std::string_view rest = bytes.substr(at + kBefore.size(), 16);
+  std::string_view version = rest.substr(0, std::min(rest.find_first_not_of("0123456789."), rest.size()));
+  while (version.ends_with('.')) version.remove_suffix(1);
+  return std::string(version);
+}
+
+std::string limiter_trouble(const ImageFacts& facts) {
+  const bool is_known = facts.program && facts.program->is_elf;
+  if (is_known && !facts.program->is_ours) return "its first program is for another machine, or has 32 bits";
+  const std::string loader = is_known ? facts.program->interpreter : "";
+  if (loader.contains("ld-musl")) return "its first program is built for musl, and the limiter for glibc";
+  if (loader.starts_with("/nix/store"))
+    return "its loader is NixOS's, which reads another list than /etc/ld.so.preload";
+  if (facts.glibc && is_old(*facts.glibc))
+    return "its glibc is " + *facts.glibc + ", and the limiter needs 2." + std::to_string(kOldestMinor);
+  // A static program may start others that are not.
+  if (!loader.empty() || facts.glibc) return {};
+  if (facts.has_musl) return "it is built for musl, and the limiter for glibc";
+  return is_known ? "its first program is static, and it has no C library" : "";
+}
+
+ImageFacts look_at_image(const std::string& path, const oci::ContainerConfig& config) {
+  const Root root(path);
+  ImageFacts facts;
+  auto program = program_of(root, config);
+  if (program)
+    if (const std::string reader = interpreter_of_script(*program); !reader.empty())
+      program = root.read(reader, kMaxProgramHead);
+  if (program) facts.program = elf_facts(*program);
+  facts.has_musl = root.read(kMuslLoader, 1).has_value();
+  for (const char* directory : kLibraryDirectories) {
+    const auto library = root.read(std::string(directory) + "/libc.so.6", kMaxLibrary);
+    if (!library) continue;
+    facts.glibc = glibc_version(*library);
+    break;
+  }
+  facts.preload_list = root.read("/etc/ld.so.preload", kMaxList).value_or("");
+  return facts;
+}
+
+}  // namespace headgate::runtime

@@ -1,0 +1,66 @@
+#include "runtime/node_facts.hpp"
+
+#include <sys/stat.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstdlib>
+
+#include "base/utf8.hpp"
+#include "base/whole_file.hpp"
+
+namespace headgate::runtime {
+
+std::string program_on_path(const std::string& name) {
+  const char* const path = std::getenv("PATH");
+  for (std::string_view rest = path == nullptr ? "" : path; !rest.empty();) {
+    const auto end = std::min(rest.find(':'), rest.size());
+    const std::string file = std::string(rest.substr(0, end)) + "/" + name;
+    struct stat facts{};
+    if (file.starts_with('/') && ::stat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) &&
+        ::access(file.c_str(), X_OK) == 0)
+      return file;
+    rest.remove_prefix(std::min(rest.size(), end + 1));
+  }
+  return {};
+}
+
+Result<oci::HostNode> host_node(const std::string& path) {
+  struct stat facts{};
+  if (::lstat(path.c_str(), &facts) != 0) return fail_errno("the device node " + printable(path), errno);
+  const char type = S_ISCHR(facts.st_mode) ? 'c' : S_ISBLK(facts.st_mode) ? 'b' : S_ISFIFO(facts.st_mode) ? 'p' : '\0';
+  if (type == '\0') return fail(ErrorCode::usage, printable(path) + " is no device node");
+  return oci::HostNode{.type = type,
+                       .major = static_cast<std::int64_t>(major(facts.st_rdev)),
+                       .minor = static_cast<std::int64_t>(minor(facts.st_rdev)),
+                       .mode = facts.st_mode & 07777u};
+}
+
+std::string driver_version(std::string_view text) {
+  const std::string_view line = text.substr(0, text.find('\n'));
+  for (std::size_t at = 0; at < line.size();) {
+    const auto begin = std::min(line.find_first_not_of(" \t", at), line.size());
+    const auto end = std::min(line.find_first_of(" \t", begin), line.size());
+    const std::string_view word = line.substr(begin, end - begin);
+    if (word.contains('.') && word.find_first_not_of("0123456789.") == std::string_view::npos) return std::string(word);
+    at = end + 1;
+  }
+  return {};
+}
+
+oci::DockerNode this_node() {
+  oci::DockerNode node;
+  node.nvidia_cdi_hook = !program_on_path("nvidia-cdi-hook").empty();
+  node.nvidia_runtime_hook = program_on_path("nvidia-container-runtime-hook");
+  node.amd_runtime = !program_on_path("amd-container-runtime").empty();
+  for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry) node.environment.emplace_back(*entry);
+  if (const auto version = read_whole_file("/proc/driver/nvidia/version", 4096))
+    node.gpus.driver = driver_version(version->text);
+  node.gpus.cuda = oci::cuda_of_driver(node.gpus.driver);
+  node.find_node = host_node;
+  return node;
+}
+
+}  // namespace headgate::runtime

@@ -1,0 +1,203 @@
+// headgate-oci as the runtime of real engines: a container that asks for a share is in it, one that cannot be is refused
+// in words, and everything else is runc's and crun's.
+#include <gtest/gtest.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <filesystem>
+#include <fstream>
+#include <nlohmann/json.hpp>
+#include <sstream>
+
+#include "share_node.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+
+std::string content_of(const fs::path& path) {
+  std::ostringstream text;
+  text << std::ifstream(path).rdbuf();
+  return text.str();
+}
+
+// A bundle by hand, in a folder whose name no shell takes as it stands, and headgate-oci in front of a runtime.
+class Bundle {
+ public:
+  Bundle(const ShareNode& node, const std::string& runtime) : node_(node), runtime_(runtime) {
+    fs::create_directories(path());
+    config = {{"ociVersion", "1.0.2"},
+              {"root", {{"path", node.image()}}},
+              {"process",
+               {{"terminal", false},
+                {"user", {{"uid", 0}, {"gid", 0}}},
+                {"args", {"/bin/sh", "-c", kCheckShare}},
+                {"env", {"PATH=/usr/bin:/bin", "NVIDIA_VISIBLE_DEVICES=all"}},
+                {"cwd", "/"}}},
+              {"mounts",
+               {{{"destination", "/proc"}, {"type", "proc"}, {"source", "proc"}},
+                {{"destination", "/dev"}, {"type", "tmpfs"}, {"source", "tmpfs"}}}},
+              {"annotations", {{"headgate.io/share", "alice"}, {"other", "kept"}}},
+              {"linux",
+               {{"cgroupsPath", "/" + id_},
+                {"namespaces", {{{"type", "pid"}}, {{"type", "mount"}}, {{"type", "ipc"}}, {{"type", "network"}}}}}}};
+    settings("");
+  }
+  ~Bundle() { static_cast<void>(run({"delete", "--force", id_})); }
+  Bundle(const Bundle&) = delete;
+  Bundle& operator=(const Bundle&) = delete;
+
+  [[nodiscard]] fs::path path() const { return fs::path(directory_.path()) / "a b'c\"$d"; }
+  [[nodiscard]] fs::path log() const { return path() / "log.json"; }
+  void settings(const std::string& more) const {
+    std::ofstream(directory_.path() + "/config.toml")
+        << "[cdi]\ndir = '" << node_.directory.path() << "'\n[runtime]\nprogram = '" << runtime_ << "'\n"
+        << more;
+  }
+  // headgate-oci with these words, where the runtime can run.
+  [[nodiscard]] Outcome run(const std::vector<std::string>& words) const {
+    // crun refuses hybrid hosts; without the mount of version 2 it sees one of version 1.
+    std::vector<std::string> all = {"/usr/bin/unshare",
+                                    "-m",
+                                    "/bin/sh",
+                                    "-c",
+                                    "umount /sys/fs/cgroup/unified 2>/dev/null; exec \"$@\"",
+                                    "sh",
+                                    HEADGATE_OCI,
+                                    "--headgate-config",
+                                    directory_.path() + "/config.toml",
+                                    "--root",
+                                    directory_.path() + "/state",
+                                    "--log",
+                                    log().string(),
+                                    "--log-format",
+                                    "json"};
+    all.insert(all.end(), words.begin(), words.end());
+    return outcome_of(all);
+  }
+  [[nodiscard]] Outcome run_container() const {
+    std::ofstream(path() / "config.json") << config.dump();
+    return run({"run", "--bundle", path().string(), id_});
+  }
+  [[nodiscard]] const std::string& id() const { return id_; }
+
+  Json config;
+
+ private:
+  const ShareNode& node_;
+  const std::string runtime_;
+  const Directory directory_{"/tmp"};
+  const std::string id_ = new_container_id();
+};
+
+const std::vector<std::string> kRuntimes = {"/usr/sbin/runc", "/usr/bin/crun"};
+
+class OciRuntime : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (::access(GetParam().c_str(), X_OK) != 0) GTEST_SKIP() << "there is no " << GetParam();
+    if (::geteuid() != 0 || ::access("/sys/fs/cgroup", W_OK) != 0) GTEST_SKIP() << "only root may run it by itself";
+  }
+};
+INSTANTIATE_TEST_SUITE_P(All, OciRuntime, ::testing::ValuesIn(kRuntimes),
+                         [](const auto& info) { return fs::path(info.param).filename().string(); });
+
+TEST_P(OciRuntime, HoldsAContainerThatNamesAShare) {
+  const ShareNode node(false);
+  const Bundle bundle(node, GetParam());
+  const Outcome held = bundle.run_container();
+  EXPECT_TRUE(is_held(held)) << held.out << held.err << content_of(bundle.log());
+  const Json after = Json::parse(content_of(bundle.path() / "config.json"));
+  EXPECT_EQ(after["annotations"], bundle.config["annotations"]) << "what is not edited is as it was";
+  EXPECT_EQ(bundle.run({"state", bundle.id()}).status, 1) << "it is gone, as runc says, not we";
+}
+
+TEST_P(OciRuntime, LeavesAContainerWithoutAShareAlone) {
+  const ShareNode node(false);
+  Bundle bundle(node, GetParam());
+  bundle.config.erase("annotations");
+  bundle.config["process"]["args"] = {"/bin/sh", "-c", "echo $NVIDIA_VISIBLE_DEVICES"};
+  const Outcome ran = bundle.run_container();
+  EXPECT_EQ(ran.out, "all\n") << ran.err;
+  EXPECT_EQ(content_of(bundle.path() / "config.json"), bundle.config.dump());
+}
+
+TEST_P(OciRuntime, RefusesInWordsThatEnginesRead) {
+  const ShareNode node(false);
+  Bundle bundle(node, GetParam());
+  bundle.config["annotations"]["headgate.io/share"] = "bob";
+  const Outcome refused = bundle.run_container();
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_EQ(refused.out, "");
+  const std::string words = "headgate: there is no share 'bob' for containers: " + node.directory.path() +
+                            "/headgate.io-share_bob.json is missing ('headgate share ls' names the shares, "
+                            "'headgate share show bob' says what is wrong with one)";
+  EXPECT_EQ(refused.err, words + "\n");
+  const Json line = Json::parse(content_of(bundle.log()));
+  EXPECT_EQ(line["level"], "error");
+  EXPECT_EQ(line["msg"], words);
+  EXPECT_EQ(content_of(bundle.path() / "config.json"), bundle.config.dump());
+  EXPECT_EQ(std::distance(fs::directory_iterator(bundle.path()), {}), 2) << "config.json and the log";
+  EXPECT_NE(bundle.run({"state", bundle.id()}).status, 0) << "nothing is half made";
+}
+
+TEST_P(OciRuntime, AddsToTheImagesOwnPreloadList) {
+  const ShareNode node(false);
+  Bundle bundle(node, GetParam());
+  fs::copy_file(HEADGATE_LIMITER, node.image() + "/usr/lib/own.so");
+  std::ofstream(node.image() + "/etc/ld.so.preload") << "# own\n/usr/lib/own.so\n";
+  bundle.config["process"]["args"] = {"/bin/sh", "-c", "while read line; do echo \"$line\"; done </etc/ld.so.preload"};
+  const Outcome ran = bundle.run_container();
+  EXPECT_EQ(ran.out, "# own\n/usr/lib/own.so\n/run/headgate/libheadgate.so\n") << ran.err << content_of(bundle.log());
+}
+
+TEST_P(OciRuntime, DoesWithAnImageThatCannotBeHeldWhatTheNodeSays) {
+  const ShareNode node(false);
+  Bundle bundle(node, GetParam());
+  // In place of its C library: one that says that it is older.
+  fs::path library;
+  for (const auto& each : fs::recursive_directory_iterator(node.image()))
+    if (each.path().filename() == "libc.so.6") library = each.path();
+  ASSERT_FALSE(library.empty());
+  const std::string own = content_of(library), says = "release version 2.";
+  std::string old = own;
+  ASSERT_NE(old.find(says), std::string::npos);
+  old.replace(old.find(says) + says.size(), 2, "12");
+  std::ofstream(library) << old;
+  const Outcome refused = bundle.run_container();
+  EXPECT_EQ(refused.status, 1);
+  EXPECT_TRUE(refused.err.contains("cannot hold this image: its glibc is 2.12, and the limiter needs 2.17"))
+      << refused.err;
+  bundle.settings("image = 'mps'\n");
+  EXPECT_TRUE(bundle.run_container().err.contains("and the share has no MPS"));
+  bundle.settings("image = 'warn'\n");
+  bundle.config["process"]["args"] = {"/bin/sh", "-c", "echo started; [ -s /etc/ld.so.preload ] || echo no list"};
+  const Outcome started = bundle.run_container();
+  EXPECT_EQ(started.out, "started\nno list\n") << started.err;
+  EXPECT_TRUE(started.err.contains("it starts unlimited")) << started.err;
+}
+
+// podman shows what is on stderr, and starts containers again by our name.
+TEST(PodmanWithOurRuntime, HoldsByAnnotationAndSaysWhyNot) {
+  const ShareNode node(false);
+  if (const std::string lack = node.engine.lacks(); !lack.empty()) GTEST_SKIP() << lack;
+  std::ofstream(node.engine.folder() + "/config.toml") << "[cdi]\ndir = '" << node.directory.path() << "'\n";
+  const auto run = [&](const std::string& share, const std::vector<std::string>& command) {
+    std::vector<std::string> words = {"--runtime", HEADGATE_OCI, "--runtime-flag",
+                                      "headgate-config=" + node.engine.folder() + "/config.toml"};
+    const auto rest = node.run_image({"--rm", "--annotation", "headgate.io/share=" + share}, command);
+    words.insert(words.end(), rest.begin(), rest.end());
+    return node.podman(words);
+  };
+  const Outcome held = run("alice", {"/bin/sh", "-c", kCheckShare});
+  EXPECT_TRUE(is_held(held)) << held.out << held.err;
+  const Outcome refused = run("bob", {"/bin/sh", "-c", "echo started"});
+  EXPECT_EQ(refused.out, "");
+  EXPECT_EQ(refused.status, 126);
+  EXPECT_TRUE(refused.err.contains("there is no share 'bob' for containers")) << refused.err;
+}
+
+}  // namespace
+}  // namespace headgate::e2e
