@@ -8,6 +8,7 @@
 
 #include "base/standard_streams.hpp"
 #include "runtime/apply.hpp"
+#include "runtime/hook.hpp"
 #include "runtime/report.hpp"
 #include "runtime/runtime.hpp"
 
@@ -15,12 +16,15 @@ namespace {
 
 constexpr const char* kUsage =
     "usage: headgate-oci [--headgate-config FILE] RUNTIME-WORDS...   as an engine's OCI runtime\n"
+    "       headgate-oci hook [--headgate-config FILE]               as a createRuntime hook\n"
     "       headgate-oci apply --request FILE [--cdi-dir DIR]... [--no-cdi] [--hook-first]\n"
     "                          [--driver-version VERSION]\n"
     "\n"
     "The first edits the config.json of a container that asks for a share (annotation headgate.io/share), then "
     "executes\n"
-    "runc or crun. The second applies Docker's DeviceRequests to a config.json, from stdin to stdout.\n";
+    "runc or crun. The second, also under the name nvidia-container-runtime-hook, mounts the share and the limiter "
+    "into a\n"
+    "container that is being made. The third applies Docker's DeviceRequests to a config.json, from stdin to stdout.\n";
 
 constexpr std::size_t kMaxInput = (4 << 20) + 1;  // one more than is accepted
 
@@ -45,7 +49,16 @@ int apply_main(const std::vector<std::string>& words) {
 int main(int argc, char** argv) {
   headgate::fill_standard_streams();
   const std::vector<std::string> words(argv + (argc > 0 ? 1 : 0), argv + argc);
+  const std::string_view name = argc > 0 ? argv[0] : "";
+  if (name.substr(name.rfind('/') + 1) == headgate::runtime::kNvidiasHook)
+    return headgate::runtime::hook_main({.as_nvidias = true, .words = words, .configuration = {}});
   if (words.empty()) return std::fputs(kUsage, stderr), 2;
+  if (words[0] == "hook") {
+    const bool named = words.size() == 3 && words[1] == "--headgate-config";
+    if (words.size() != 1 && !named) return std::fputs(kUsage, stderr), 2;
+    return headgate::runtime::hook_main(
+        {.as_nvidias = false, .words = {}, .configuration = named ? words[2] : std::string()});
+  }
   if (words[0] == "--help") return std::fputs(kUsage, stdout), 0;
   if (words[0] == "apply") return apply_main({words.begin() + 1, words.end()});
   return headgate::runtime::run_runtime(words);

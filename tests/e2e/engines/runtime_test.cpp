@@ -56,36 +56,41 @@ class Bundle {
         << "[cdi]\ndir = '" << node_.directory.path() << "'\n[runtime]\nprogram = '" << runtime_ << "'\n"
         << more;
   }
-  // headgate-oci with these words, where the runtime can run.
+  // headgate-oci with these words.
   [[nodiscard]] Outcome run(const std::vector<std::string>& words) const {
-    // crun refuses hybrid hosts; without the mount of version 2 it sees one of version 1.
-    std::vector<std::string> all = {"/usr/bin/unshare",
-                                    "-m",
-                                    "/bin/sh",
-                                    "-c",
-                                    "umount /sys/fs/cgroup/unified 2>/dev/null; exec \"$@\"",
-                                    "sh",
-                                    HEADGATE_OCI,
-                                    "--headgate-config",
-                                    directory_.path() + "/config.toml",
-                                    "--root",
-                                    directory_.path() + "/state",
-                                    "--log",
-                                    log().string(),
-                                    "--log-format",
-                                    "json"};
+    std::vector<std::string> all = {
+        HEADGATE_OCI, "--headgate-config", configuration(), "--root", directory_.path() + "/state",
+        "--log",      log().string(),      "--log-format",  "json"};
     all.insert(all.end(), words.begin(), words.end());
-    return outcome_of(all);
+    return outcome_of(apart(all));
   }
   [[nodiscard]] Outcome run_container() const {
     std::ofstream(path() / "config.json") << config.dump();
     return run({"run", "--bundle", path().string(), id_});
   }
+  // By another program than headgate-oci.
+  [[nodiscard]] Outcome run_container_with(const std::string& program) const {
+    std::ofstream(path() / "config.json") << config.dump();
+    return outcome_of(apart({program, "--root", directory_.path() + "/state", "--log", log().string(), "run",
+                             "--bundle", path().string(), id_}));
+  }
+  void mount(const std::string& from, const std::string& to) {
+    config["mounts"].push_back({{"destination", to}, {"type", "bind"}, {"source", from}, {"options", {"rbind"}}});
+  }
+  [[nodiscard]] std::string configuration() const { return directory_.path() + "/config.toml"; }
   [[nodiscard]] const std::string& id() const { return id_; }
 
   Json config;
 
  private:
+  // crun refuses hybrid hosts; without the mount of version 2 it sees one of version 1.
+  static std::vector<std::string> apart(const std::vector<std::string>& words) {
+    std::vector<std::string> all = {
+        "/usr/bin/unshare", "-m", "/bin/sh", "-c", "umount /sys/fs/cgroup/unified 2>/dev/null; exec \"$@\"", "sh"};
+    all.insert(all.end(), words.begin(), words.end());
+    return all;
+  }
+
   const ShareNode& node_;
   const std::string runtime_;
   const Directory directory_{"/tmp"};
@@ -177,6 +182,114 @@ TEST_P(OciRuntime, DoesWithAnImageThatCannotBeHeldWhatTheNodeSays) {
   const Outcome started = bundle.run_container();
   EXPECT_EQ(started.out, "started\nno list\n") << started.err;
   EXPECT_TRUE(started.err.contains("it starts unlimited")) << started.err;
+}
+
+// What a createRuntime hook of the runtime itself does, without headgate-oci as the runtime.
+TEST_P(OciRuntime, RunsOurHookWhichMountsTheShare) {
+  const ShareNode node(false);
+  Bundle bundle(node, GetParam());
+  const auto hooked = [&] {
+    bundle.config["hooks"]["createRuntime"] = {
+        {{"path", HEADGATE_OCI}, {"args", {"headgate-oci", "hook", "--headgate-config", bundle.configuration()}}}};
+    return bundle.run_container_with(GetParam());
+  };
+  // The driver is not the hook's: as NVIDIA's hook would bring it.
+  const Json share = Json::parse(content_of(node.file()));
+  for (const Json& mount : share["devices"][0]["containerEdits"]["mounts"])
+    if (const auto to = mount["containerPath"].get<std::string>(); to.contains("lib") && !to.contains("libheadgate"))
+      bundle.mount(mount["hostPath"], to);
+  bundle.mount(node.daemon.cli().directory() + "/node", "/run/headgate/simulated-node");
+  bundle.config["process"]["env"].push_back("NVIDIA_VISIBLE_DEVICES=void");
+  const Outcome held = hooked();
+  EXPECT_TRUE(is_held(held)) << held.out << held.err << content_of(bundle.log());
+  bundle.config["annotations"]["headgate.io/share"] = "bob";
+  const Outcome refused = hooked();
+  EXPECT_NE(refused.status, 0);
+  EXPECT_EQ(refused.out, "");
+  const bool shows_words = GetParam().ends_with("runc");  // crun says no more than that a hook failed
+  EXPECT_TRUE(!shows_words || refused.err.contains("there is no share 'bob' for containers")) << refused.err;
+}
+
+// Under the name of NVIDIA's hook, which comes after it on PATH.
+TEST(NvidiasHook, RunsBeforeOursAndItsFailureIsTold) {
+  const Directory directory("/tmp");
+  const std::string ours = directory.path() + "/ours", theirs = directory.path() + "/theirs";
+  for (const std::string& each : {ours, theirs, directory.path() + "/bundle"}) fs::create_directories(each);
+  fs::create_symlink(HEADGATE_OCI, ours + "/nvidia-container-runtime-hook");
+  const auto call = [&](const std::string& script, const std::string& config) {
+    if (script.empty()) fs::remove(theirs + "/nvidia-container-runtime-hook");
+    else std::ofstream(theirs + "/nvidia-container-runtime-hook") << "#!/bin/sh\n" + script;
+    if (!script.empty()) fs::permissions(theirs + "/nvidia-container-runtime-hook", fs::perms::owner_all);
+    std::ofstream(directory.path() + "/bundle/config.json") << config;
+    std::ofstream(directory.path() + "/state")
+        << R"({"id":"c","pid":4711,"bundle":")" + directory.path() + R"(/bundle"})";
+    return outcome_of({"/usr/bin/env", "PATH=" + ours + ":" + theirs + ":/usr/bin:/bin", "/bin/sh", "-c",
+                       "nvidia-container-runtime-hook prestart < " + directory.path() + "/state"});
+  };
+  const std::string gpu = R"({"process":{"env":["NVIDIA_VISIBLE_DEVICES=all"]},
+                              "hooks":{"prestart":[{"path":"/x/nvidia-container-runtime-hook"}]}})";
+  Outcome outcome = call("echo \"$1 $(wc -c)\"", gpu);
+  EXPECT_EQ(outcome.status, 0) << outcome.err;
+  EXPECT_EQ(outcome.out, "prestart " + std::to_string(fs::file_size(directory.path() + "/state")) + "\n");
+  outcome = call("echo no device >&2; exit 7", gpu);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err, "no device\nheadgate: NVIDIA's hook failed with status 7 (what it said stands before this)\n");
+  outcome = call("", gpu);
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_TRUE(outcome.err.starts_with("headgate: there is no nvidia-container-runtime-hook of NVIDIA's on PATH"));
+  outcome = call("", R"({"process":{"env":["NVIDIA_VISIBLE_DEVICES=void"]}})");
+  EXPECT_EQ(outcome.status, 0) << "nothing is asked of it: " << outcome.err;
+  outcome = call("exit 0", "{");
+  EXPECT_EQ(outcome.status, 1);
+  EXPECT_EQ(outcome.err, "headgate: config.json is no JSON\n");
+}
+
+// Whatever comes in: exit status 1, one sentence, and nothing on stdout.
+TEST(HeadgateOciApply, RefusesBadInputWithOneSentence) {
+  const Directory directory("/tmp");
+  const auto apply = [&](const std::string& requests, const std::string& config, const std::string& options) {
+    std::ofstream(directory.path() + "/request") << requests;
+    std::ofstream(directory.path() + "/config") << config;
+    fs::create_directories(directory.path() + "/cdi");
+    return outcome_of({"/usr/bin/env", "PATH=/usr/bin:/bin", "/bin/sh", "-c",
+                       std::string(HEADGATE_OCI) + " apply " + options + " < " + directory.path() + "/config"});
+  };
+  const std::string usual = "--request " + directory.path() + "/request --cdi-dir " + directory.path() + "/cdi";
+  const std::string one = R"([{"Driver":"cdi","DeviceIDs":["v/c=a"]}])";
+  struct Row {
+    std::string requests, config, options, says;
+  };
+  const std::string deep = std::string(10'000, '[') + std::string(10'000, ']');
+  const Row rows[] = {
+      {one, "{}", usual, "CDI device injection failed: unresolvable CDI devices v/c=a"},
+      {one, R"({"process":)", usual, "config.json is no JSON"},
+      {one, deep, usual, "config.json is nested more than 64 deep"},
+      {one, std::string(10 << 20, ' '), usual, "config.json is longer than 4 MiB"},
+      {one, R"({"hooks":{"prestart":7}})", usual, "config.json: hooks.prestart: is no list"},
+      {one, R"({"process":{"env":[7]}})", usual, "config.json: process.env[0]: is no text"},
+      {one, R"({"a":1,"a":2})", usual, "config.json has the field 'a' twice"},
+      {R"([{"Count":-1,"DeviceIDs":["0"]}])", "{}", usual, "could not select device driver \"\" with capabilities: []"},
+      {R"([{"Count":99999}])", "{}", usual, "DeviceRequests[0].Count: is no count of devices"},
+      {R"([{"DeviceIDs":["\u0007"]}])", "{}", usual, "DeviceRequests[0].DeviceIDs[0]: '?' has control characters"},
+      {"{", "{}", usual, "DeviceRequests is no JSON"},
+      {one, "{}", usual + " --no-cdi", "--no-cdi and --cdi-dir exclude each other"},
+      {one, "{}", "", "--request names no file"},
+      {one, "{}", "--request /absent", "reading /absent: No such file or directory"},
+      {one, "{}", usual + "/absent", "cannot read the directory"},
+  };
+  for (const Row& row : rows) {
+    const Outcome outcome = apply(row.requests, row.config, row.options);
+    EXPECT_EQ(outcome.status, 1) << row.says;
+    EXPECT_EQ(outcome.out, "") << row.says;
+    EXPECT_TRUE(outcome.err.starts_with("headgate: " + row.says)) << row.says << " but " << outcome.err;
+    EXPECT_EQ(std::ranges::count(outcome.err, '\n'), 1) << outcome.err;
+  }
+  std::ofstream(directory.path() + "/cdi/a.json")
+      << R"({"cdiVersion":"0.5.0","kind":"v/c","devices":[{"name":"a","containerEdits":{"env":["A=b"]}}]})";
+  const Outcome good = apply(one, R"({"x":[1]})", usual);
+  EXPECT_EQ(good.status, 0) << good.err;
+  EXPECT_EQ(Json::parse(good.out), Json::parse(R"({"x":[1],"process":{"env":["A=b"]}})"));
+  EXPECT_EQ(good.err, "");
 }
 
 // podman shows what is on stderr, and starts containers again by our name.

@@ -1,0 +1,30 @@
+// headgate-oci as a createRuntime (or prestart) hook: who a container is, and the limiter in its programs. It comes after
+// the container's configuration is fixed, so it adds mounts, and neither device nodes nor variables.
+#pragma once
+
+#include <string>
+#include <string_view>
+#include <vector>
+
+#include "base/result.hpp"
+
+namespace headgate::runtime {
+
+// Under this name Docker looks for NVIDIA's hook on its PATH; installed so, ours executes NVIDIA's first.
+inline constexpr std::string_view kNvidiasHook = "nvidia-container-runtime-hook";
+
+struct HookCall {
+  bool as_nvidias = false;         // called by NVIDIA's name
+  std::vector<std::string> words;  // of the command line
+  std::string configuration;       // empty: the usual file
+};
+
+// `state`: what came on stdin. Where it is called by NVIDIA's name, NVIDIA's own hook runs first, the next of that name
+// on PATH, with the same words and state, for at most a minute; for a share that `--gpus` names it does not. Errors: in
+// a sentence; the container must then not start.
+[[nodiscard]] Result<void> run_hook(std::string_view state, const HookCall& call);
+
+// The whole of it, with the state on stdin. Returns the exit status.
+[[nodiscard]] int hook_main(const HookCall& call);
+
+}  // namespace headgate::runtime

@@ -1,0 +1,21 @@
+// The state of a container as its runtime gives it to hooks on stdin (OCI runtime specification, runtime.md, State).
+#pragma once
+
+#include <sys/types.h>
+
+#include <string>
+#include <string_view>
+
+#include "base/result.hpp"
+
+namespace headgate::runtime {
+
+struct ContainerState {
+  std::string id, bundle;
+  pid_t pid = 0;  // as the hook sees it
+};
+
+// Errors: usage, in a sentence.
+[[nodiscard]] Result<ContainerState> read_state(std::string_view json);
+
+}  // namespace headgate::runtime
