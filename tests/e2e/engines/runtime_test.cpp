@@ -107,7 +107,7 @@ class OciRuntime : public ::testing::TestWithParam<std::string> {
   }
 };
 INSTANTIATE_TEST_SUITE_P(All, OciRuntime, ::testing::ValuesIn(kRuntimes),
-                         [](const auto& info) { return fs::path(info.param).filename().string(); });
+                         [](const auto& runtime) { return fs::path(runtime.param).filename().string(); });
 
 TEST_P(OciRuntime, HoldsAContainerThatNamesAShare) {
   const ShareNode node(false);
