@@ -318,7 +318,8 @@ const std::vector<Key>& keys() {
        "the site's own settings: made at each start of the daemon, and by a reset"},
       {"power.drift", "report", "report or reapply",
        "what is done with a lease's setting that a GPU has no longer: told, or made again too"},
-      {"sim.profile", "h200", "h200, l40s-x2, tiny, or the path of a profile", "the simulated node that --sim makes"},
+      {"sim.profile", "h200", "h200, h200-cuda13, l40s-x2, tiny, or the path of a profile",
+       "the simulated node that --sim makes"},
   };
   return table;
 }

@@ -15,7 +15,7 @@ namespace {
 constexpr std::string_view kGrammar =
     "FUNCTION:ACTION[:ACTION]... or deviceN:lost or deviceN:xid=CODE, separated by commas; actions fail=CODE, "
     "sticky=CODE, delay_us=N, slow_us=N, "
-    "after=N, count=N, device=N";
+    "after=N, count=N, device=N, attribute=N";
 
 std::unexpected<Error> refuse(std::string_view rule, std::string reason) {
   return fail(ErrorCode::usage, message("fault rule '", rule.substr(0, 120), "': ", reason), std::string(kGrammar));
@@ -57,7 +57,10 @@ constexpr Action kActions[] = {
     {"count", 1, UINT64_MAX, [](FaultRule& rule, std::uint64_t value) { rule.count = value; }},
     {"device", 0, kMaxDevices - 1,
      [](FaultRule& rule, std::uint64_t value) { rule.device = static_cast<std::uint32_t>(value); }},
+    {"attribute", 1, 200,
+     [](FaultRule& rule, std::uint64_t value) { rule.device = static_cast<std::uint32_t>(value); }},
 };
+constexpr std::uint32_t kNamesADevice = 1U << 6, kNamesAnAttribute = 1U << 7;
 
 constexpr std::uint32_t kDoesSomething = 0b1111, kAnswers = 0b11;  // of the table above, from its beginning
 
@@ -106,7 +109,9 @@ Result<bool> parse_rule(std::string_view text, FaultRules& into) {
   if ((seen & kDoesSomething) == 0)
     return refuse(text, "it does nothing: fail, sticky, delay_us or slow_us is missing");
   if ((seen & kAnswers) == kAnswers) return refuse(text, "fail and sticky both say what to answer");
-  if (rule.device != kAnyDevice && !target.starts_with("nvmlDevice"))
+  if ((seen & kNamesAnAttribute) != 0 && target != "cuDeviceGetAttribute")
+    return refuse(text, "attribute= is for cuDeviceGetAttribute alone");
+  if ((seen & kNamesADevice) != 0 && !target.starts_with("nvmlDevice"))
     return refuse(text, "device= is for the functions of NVML that are called for one GPU: nvmlDevice...");
   if (rule.sticky && kernel_fault(rule.fail_code) == nullptr)
     return refuse(text, message("sticky is ", rule.fail_code, ": no kernel ends its context with that"));

@@ -10,6 +10,7 @@
 //          | after=N        leave the first N calls of this process alone
 //          | count=N        act on N calls of this process, then no more
 //          | device=N       of an NVML function that is called for one GPU: only where that is GPU N
+//          | attribute=N    of cuDeviceGetAttribute: only of that attribute, by its number in cuda.h
 //
 // An XID (1..999) is an event of NVML, told once for each writing of the rules to whoever was registered for it by
 // then.
@@ -37,7 +38,7 @@ struct FaultRule {
   std::uint64_t slow_us = 0;
   std::uint64_t after = 0;
   std::uint64_t count = UINT64_MAX;
-  std::uint32_t device = kAnyDevice;  // of NVML's functions: calls for this GPU alone
+  std::uint32_t device = kAnyDevice;  // of NVML's functions: calls for this GPU alone; an attribute likewise
 
   [[nodiscard]] bool matches(std::string_view called) const {
     return prefix ? called.starts_with(function) : called == function;

@@ -39,8 +39,10 @@ TEST(FaultRules, ARuleMayNameTheGpuOfACallOfNvml) {
   ASSERT_TRUE(rules) << rules.error().message;
   EXPECT_EQ(rules->rules.at(0).device, 1u);
   EXPECT_EQ(rules->rules.at(1).device, kAnyDevice);
-  for (const char* text : {"cuMemAlloc_v2:fail=2:device=1", "nvmlInit_v2:fail=999:device=0",
-                           "nvmlDeviceSet*:fail=1:device=16", "nvmlDeviceSet*:device=1", "*:fail=2:device=0"})
+  for (const char* text :
+       {"cuMemAlloc_v2:fail=2:device=1", "nvmlInit_v2:fail=999:device=0", "cuDeviceGetAttribute:fail=1:device=1",
+        "cuDeviceGet:fail=1:attribute=1", "cuDeviceGetAttribute:fail=1:attribute=0", "nvmlDeviceSet*:fail=1:device=16",
+        "nvmlDeviceSet*:device=1", "*:fail=2:device=0"})
     EXPECT_FALSE(parse_faults(text)) << text;
 }
 

@@ -28,6 +28,9 @@ struct NodeFile;
 // HEADGATE_SIM_DIR, else the node that is mounted into this container, or an error that says to set it.
 [[nodiscard]] Result<std::string> node_directory();
 
+// The CUDA version of the node in that directory, read without its lock and without mapping it; 0: no node is there yet.
+[[nodiscard]] int cuda_version_of_node(const std::string& directory);
+
 // Makes the directory (parents not) and the node of this profile; where its node_seed is 0, with a seed of the
 // directory's own. Error `failed` where a node of another profile is.
 [[nodiscard]] Result<void> create_node(const std::string& directory, const Profile& profile);

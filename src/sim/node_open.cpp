@@ -64,22 +64,27 @@ int mutex_kind() {
   return kind;
 }
 
-// A profile without a seed takes that of the node which it replaces in this directory, else a random one: no two
-// directories show the same GPUs, and one directory shows the same ones for ever.
-Result<Profile> seeded(const Profile& profile, int directory_fd) {
-  Profile made = profile;
-  if (made.node_seed != 0) return made;
-  const UniqueFd old(::openat(directory_fd, "node", O_RDONLY | O_CLOEXEC));
+// Reads a field of the profile of the node's file, which replaces an older one as a whole; false where there is none of
+// our layout.
+bool read_of_profile(int directory_fd, std::size_t offset, void* out, std::size_t bytes) {
+  const UniqueFd file(::openat(directory_fd, "node", O_RDONLY | O_CLOEXEC));
   struct {
     std::uint64_t magic;
     std::uint32_t version, reserved;
     std::uint64_t size_bytes;
   } head{};
-  constexpr auto kSeedAt =
-      static_cast<off_t>(offsetof(NodeFile, state) + offsetof(State, profile) + offsetof(Profile, node_seed));
-  const bool replaces = old && ::pread(old.get(), &head, sizeof head, 0) == static_cast<ssize_t>(sizeof head) &&
-                        head.magic == kNodeMagic && head.version == kNodeVersion && head.size_bytes == sizeof(NodeFile);
-  if (replaces && ::pread(old.get(), &made.node_seed, sizeof made.node_seed, kSeedAt) == sizeof made.node_seed &&
+  const std::size_t at = offsetof(NodeFile, state) + offsetof(State, profile) + offset;
+  return file && ::pread(file.get(), &head, sizeof head, 0) == static_cast<ssize_t>(sizeof head) &&
+         head.magic == kNodeMagic && head.version == kNodeVersion && head.size_bytes == sizeof(NodeFile) &&
+         ::pread(file.get(), out, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes);
+}
+
+// A profile without a seed takes that of the node which it replaces in this directory, else a random one: no two
+// directories show the same GPUs, and one directory shows the same ones for ever.
+Result<Profile> seeded(const Profile& profile, int directory_fd) {
+  Profile made = profile;
+  if (made.node_seed != 0) return made;
+  if (read_of_profile(directory_fd, offsetof(Profile, node_seed), &made.node_seed, sizeof made.node_seed) &&
       made.node_seed != 0) {
     return made;
   }
@@ -218,6 +223,16 @@ Result<std::string> node_directory() {
                 "export HEADGATE_SIM_DIR=DIRECTORY");
   }
   return std::string(directory);
+}
+
+int cuda_version_of_node(const std::string& directory) {
+  const UniqueFd directory_fd(::open(directory.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));
+  std::int32_t version = 0;
+  if (!directory_fd ||
+      !read_of_profile(directory_fd.get(), offsetof(Profile, cuda_version), &version, sizeof version)) {
+    return 0;
+  }
+  return version;
 }
 
 Result<std::unique_ptr<Node>> Node::open(const std::string& directory, const Profile* create) {

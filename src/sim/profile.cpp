@@ -74,6 +74,20 @@ constexpr Profile h200() {
   return made;
 }
 
+// The first driver of CUDA 13.0 (its release notes: 580.65.06), which has every function that we know.
+constexpr void take_cuda13(Profile& made) {
+  for (char& c : made.driver_version) c = 0;
+  copy_text(made.driver_version, "580.65.06");
+  made.cuda_version = 13000;
+}
+
+constexpr Profile h200_cuda13() {
+  Profile made = h200();
+  copy_text(made.name, "h200-cuda13");
+  take_cuda13(made);
+  return made;
+}
+
 constexpr Profile l40s_x2() {
   Profile made = common("l40s-x2", "NVIDIA L40S");
   copy_text(made.vbios_version, "95.02.66.00.02");
@@ -111,12 +125,13 @@ constexpr Profile l40s_x2() {
   return made;
 }
 
-// No such card is sold: small enough that a test fills it, with the shapes of the h200.
+// No such card is sold: small enough that a test fills it, with the shapes of the h200 and the functions of CUDA 13.0.
 constexpr Profile tiny() {
   Profile made = h200();
   for (char& c : made.name) c = 0;
   for (char& c : made.model) c = 0;
   copy_text(made.name, "tiny");
+  take_cuda13(made);
   copy_text(made.model, "NVIDIA Simulated Tiny");
   made.sm_count = 20;
   made.memory_bytes = 2 * kGiB;
@@ -134,7 +149,7 @@ constexpr Profile tiny() {
   return made;
 }
 
-constexpr Profile kBuiltIn[] = {h200(), l40s_x2(), tiny()};
+constexpr Profile kBuiltIn[] = {h200(), h200_cuda13(), l40s_x2(), tiny()};
 
 // SplitMix64 (Steele, Lea, Flood 2014): spreads a seed over 64 bits.
 std::uint64_t spread(std::uint64_t value) {

@@ -5,6 +5,7 @@
 #include <charconv>
 #include <utility>
 
+#include "sim/fat_binary.hpp"
 #include "sim/message.hpp"
 #include "sim/ptx_lexer.hpp"
 #include "sim/ptx_pragma.hpp"
@@ -490,10 +491,18 @@ Result<Module> parse(std::string_view text) { return Parser(text).module(); }
 Result<Module> parse_image(const void* image) {
   const ImageKind kind = image_kind(image);
   if (kind == ImageKind::ptx) return parse(static_cast<const char*>(image));
+  if (kind == ImageKind::fatbin || kind == ImageKind::fatbin_wrapper) {
+    const void* const container = kind == ImageKind::fatbin ? image : container_of_wrapper(image);
+    if (image_kind(container) == ImageKind::fatbin) {
+      if (const auto text = ptx_of_container(container)) return parse(*text);
+    }
+  }
   const ErrorCode code =
       kind == ImageKind::empty || kind == ImageKind::unknown ? ErrorCode::usage : ErrorCode::unsupported;
-  return fail(code, message("the module image is ", words_for(kind)),
-              "the simulated GPU loads PTX text: compile with nvcc -ptx, or -gencode arch=compute_90,code=compute_90");
+  return fail(
+      code, message("the module image is ", words_for(kind)),
+      "the simulated GPU loads PTX, as text or in a fat binary, there plain or packed with LZ4: compile with nvcc "
+      "-ptx, or -gencode arch=compute_90,code=compute_90 --compress-mode=none");
 }
 
 const Entry* Module::find_entry(std::string_view name) const {

@@ -2,6 +2,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
+#include <cstring>
 #include <string>
 #include <vector>
 
@@ -10,7 +11,17 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace ptx = headgate::sim::ptx;
   const std::string image(reinterpret_cast<const char*>(data), size);
-  static_cast<void>(ptx::parse_image(image.c_str()));
+  // Of a fat binary nothing says where it ends but its own sizes: one that goes beyond the input is the caller's fault,
+  // and so is a wrapper, which holds an address.
+  const ptx::ImageKind kind = ptx::image_kind(image.c_str());
+  std::uint64_t said = 0;
+  std::uint16_t head = 0;
+  if (kind == ptx::ImageKind::fatbin && size >= 16) {
+    std::memcpy(&said, data + 8, sizeof said);
+    std::memcpy(&head, data + 6, sizeof head);
+  }
+  const bool whole = kind != ptx::ImageKind::fatbin || (size >= 16 && head <= size && said <= size - head);
+  if (whole && kind != ptx::ImageKind::fatbin_wrapper) static_cast<void>(ptx::parse_image(image.c_str()));
   const auto module = ptx::parse(image);
   if (!module) {
     if (module.error().message.empty()) std::abort();

@@ -239,8 +239,10 @@ TEST(PtxImage, BinariesAreRecognisedAndNamedNotReadAsText) {
   EXPECT_EQ(message("\x7f"
                     "ELF\2\1\1"),
             "the module image is a cubin (ELF)");
-  EXPECT_EQ(message("\x50\xed\x55\xba\1"), "the module image is a fat binary");
-  EXPECT_EQ(message("\xb1\x43\x62\x46\1"), "the module image is a fat binary's wrapper");
+  const std::string empty("\x50\xed\x55\xba\1\0\x10\0\0\0\0\0\0\0\0\0", 16);
+  EXPECT_EQ(message(empty.c_str()), "the module image is a fat binary");
+  const std::string wrapper("\xb1\x43\x62\x46\1\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0", 24);
+  EXPECT_EQ(message(wrapper.c_str()), "the module image is a fat binary's wrapper");
   EXPECT_EQ(message(""), "the module image is empty");
   EXPECT_EQ(message("\x7f"), "the module image is neither PTX text nor a binary that we know");
   EXPECT_EQ(parse_image("\x7f"
@@ -250,6 +252,40 @@ TEST(PtxImage, BinariesAreRecognisedAndNamedNotReadAsText) {
             ErrorCode::unsupported);
   EXPECT_EQ(image_kind(nullptr), ImageKind::empty);
   EXPECT_TRUE(parse_image(kAxpy.data()));
+}
+
+// A fat binary of one PTX, as nvcc packs it: `flags` 0x2000 for LZ4.
+std::string fat_binary(const std::string& payload, std::uint64_t flags, std::uint64_t full_bytes) {
+  const auto bytes_of = [](const auto& value) {
+    return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+  };
+  const std::uint32_t packed = flags == 0 ? 0 : static_cast<std::uint32_t>(payload.size());
+  const std::string entry = bytes_of(std::uint16_t{1}) + bytes_of(std::uint16_t{0x101}) + bytes_of(std::uint32_t{64}) +
+                            bytes_of(std::uint64_t{payload.size()}) + bytes_of(packed) + std::string(8, '\0') +
+                            bytes_of(std::uint32_t{90}) + std::string(8, '\0') + bytes_of(flags) +
+                            std::string(8, '\0') + bytes_of(full_bytes) + payload;
+  return bytes_of(std::uint32_t{0xba55ed50}) + bytes_of(std::uint16_t{1}) + bytes_of(std::uint16_t{16}) +
+         bytes_of(std::uint64_t{entry.size()}) + entry;
+}
+
+TEST(PtxImage, AFatBinaryIsReadForItsPtxPlainOrPacked) {
+  const std::string text = ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k() { ret; }\n";
+  const std::string whole(text.c_str(), text.size() + 1);  // it ends in a NUL
+  ASSERT_LT(whole.size() - 15, 255U);
+  const std::string packed = std::string("\xf0") + static_cast<char>(whole.size() - 15) + whole;
+  for (const std::string& image : {fat_binary(whole, 0, 0), fat_binary(packed, 0x2000, whole.size())}) {
+    const auto parsed = parse_image(image.c_str());
+    ASSERT_TRUE(parsed) << parsed.error().message;
+    EXPECT_NE(parsed->find_entry("k"), nullptr);
+    struct {
+      std::uint32_t magic = 0x466243b1, version = 1;
+      const void *container = nullptr, *list = nullptr;
+    } wrapper;
+    wrapper.container = image.c_str();
+    EXPECT_TRUE(parse_image(&wrapper));
+  }
+  EXPECT_EQ(parse_image(fat_binary(packed, 0x8000, whole.size()).c_str()).error().code, ErrorCode::unsupported);
+  EXPECT_EQ(parse_image(fat_binary(packed, 0x2000, whole.size() + 1).c_str()).error().code, ErrorCode::unsupported);
 }
 
 }  // namespace

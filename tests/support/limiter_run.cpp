@@ -31,6 +31,7 @@ std::vector<std::string> environment_of(const Tenant& tenant, const std::string&
   all["LD_LIBRARY_PATH"] = driver + ":" + tests;
   all.emplace("HEADGATE_RUNTIME_DIR", runtime);
   if (tenant.driver == Driver::simulated) all.emplace("HEADGATE_SIM_DIR", runtime + "-node");
+  all.emplace("HEADGATE_SIM_PROFILE", "h200-cuda13");  // a driver that has all functions
   if (tenant.limited) all["LD_PRELOAD"] = tenant.preload_before + ":" + LIMITER_LIBRARY + ":" + tenant.preload_after;
   std::vector<std::string> lines;
   for (const auto& [name, value] : all) lines.push_back(name + "=" + value);

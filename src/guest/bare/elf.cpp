@@ -126,12 +126,15 @@ const char* soname_of(const Object& object) {
   return dynamic.has_soname && dynamic.strings != nullptr ? dynamic.strings + dynamic.soname : nullptr;
 }
 
-void* symbol_in(const Object& object, const char* name) {
+const ElfW(Sym) * symbol_entry_in(const Object& object, const char* name) {
   const Dynamic dynamic = dynamic_of(object);
   if (dynamic.symbols == nullptr || dynamic.strings == nullptr) return nullptr;
-  const ElfW(Sym)* symbol = nullptr;
-  if (dynamic.gnu_hash != nullptr) symbol = find_gnu(dynamic, name);
-  else if (dynamic.sysv_hash != nullptr) symbol = find_sysv(dynamic, name);
+  if (dynamic.gnu_hash != nullptr) return find_gnu(dynamic, name);
+  return dynamic.sysv_hash == nullptr ? nullptr : find_sysv(dynamic, name);
+}
+
+void* symbol_in(const Object& object, const char* name) {
+  const ElfW(Sym)* symbol = symbol_entry_in(object, name);
   return symbol == nullptr ? nullptr : reinterpret_cast<void*>(object.base + symbol->st_value);
 }
 

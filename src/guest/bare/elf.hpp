@@ -25,6 +25,9 @@ const char* soname_of(const Object& object);
 // Indirect functions (STT_GNU_IFUNC) are not resolved: nullptr.
 void* symbol_in(const Object& object, const char* name);
 
+// Its entry in the object's dynamic symbol table; nullptr where it defines none of that name.
+const ElfW(Sym) * symbol_entry_in(const Object& object, const char* name);
+
 // Whether one of its segments covers the address.
 bool covers(const Object& object, const void* address);
 

@@ -46,6 +46,15 @@ constinit const Versioned kVersioned[] = {
 #include "sim/driver/proc_versions.def"
 };
 
+// The CUDA version that brought an entry; 0: every driver that we simulate has it.
+int since(std::string_view entry) {
+  int first = 0;
+  for (const Versioned& row : kVersioned) {
+    if (row.entry == entry && (first == 0 || row.since < first)) first = row.since;
+  }
+  return first;
+}
+
 }  // namespace
 
 namespace headgate::sim::driver {
@@ -53,6 +62,14 @@ namespace headgate::sim::driver {
 const void* entry_address(std::string_view name) {
   const auto* found = std::ranges::lower_bound(kEntries, name, {}, &Entry::name);
   return found != std::end(kEntries) && found->name == name ? reinterpret_cast<const void*>(found->address) : nullptr;
+}
+
+std::vector<const char*> entries_newer_than(int driver_version) {
+  std::vector<const char*> newer;
+  for (const Versioned& row : kVersioned) {
+    if (row.since > driver_version && since(row.entry) > driver_version) newer.push_back(row.entry.data());
+  }
+  return newer;
 }
 
 // The newest form that both the caller and this driver's CUDA version know.
@@ -72,7 +89,7 @@ ProcAddress find_proc_address(std::string_view name, int version, bool per_threa
   if (best) return {entry_address(best->entry), CU_GET_PROC_ADDRESS_SUCCESS};
   if (known) return {nullptr, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT};
   // Names without a version history: exactly as exported.
-  const void* exact = first == last ? entry_address(name) : nullptr;
+  const void* exact = first == last && since(name) <= driver_version ? entry_address(name) : nullptr;
   return {exact, exact ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND};
 }
 

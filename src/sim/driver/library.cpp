@@ -8,6 +8,7 @@
 #include <string_view>
 
 #include "guest/bare/clock.hpp"
+#include "sim/exports.hpp"
 
 namespace headgate::sim::driver {
 
@@ -150,23 +151,9 @@ SIM_API CUresult cuInit(unsigned flags) {
   return result;
 }
 
-namespace {
-
-// Of the node that cuInit would open, or of the profile that it would make one with.
-int version_of_the_node() {
-  if (const auto directory = node_directory()) {
-    if (const auto node = Node::open_existing(*directory)) return (*node)->profile().cuda_version;
-  }
-  const char* name = std::getenv("HEADGATE_SIM_PROFILE");
-  const Profile* profile = find_profile(name == nullptr ? "h200" : name);
-  return profile == nullptr ? find_profile("h200")->cuda_version : profile->cuda_version;
-}
-
-}  // namespace
-
 int cuda_version() {
   if (life.load(std::memory_order_acquire) == Life::ready) return library().profile().cuda_version;
-  static const int before_init = version_of_the_node();
+  static const int before_init = cuda_version_at_load();
   return before_init;
 }
 

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string_view>
+#include <vector>
 
 #include "guest/abi/cuda.hpp"
 
@@ -17,5 +18,8 @@ struct ProcAddress {
 
 // The entry exported under exactly this name, or null.
 [[nodiscard]] const void* entry_address(std::string_view name);
+
+// The entries that a driver of that CUDA version does not have yet.
+[[nodiscard]] std::vector<const char*> entries_newer_than(int driver_version);
 
 }  // namespace headgate::sim::driver

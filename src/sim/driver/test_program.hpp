@@ -94,9 +94,13 @@ class Driver : public testing::Test {
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     directory_ = pattern;
     ::setenv("HEADGATE_SIM_DIR", directory_.c_str(), 1);
+    ::setenv("HEADGATE_SIM_PROFILE", "h200-cuda13", 1);  // a driver that has all functions
     ::unsetenv("CUDA_VISIBLE_DEVICES");
   }
-  void TearDown() override { std::filesystem::remove_all(directory_); }
+  void TearDown() override {
+    ::unsetenv("HEADGATE_SIM_PROFILE");
+    std::filesystem::remove_all(directory_);
+  }
 
   // A process of its own; its exit runs the driver's own atexit.
   static pid_t start(const std::function<void()>& program) {

@@ -394,7 +394,7 @@ TEST(Daemon, ShareTimesOutAndIsGone) {
 }
 
 TEST(Daemon, AnIdleShareIsFrozenAndComesBackWithItsNextCall) {
-  const Daemon daemon;
+  const Daemon daemon({}, "base = \"h200-cuda13\"\nname = \"young\"\n");  // a driver of 570 or later
   ASSERT_EQ(daemon.cli().shell("$H share create night --mem 8GiB --freeze-after 1s").status, 0);
   Program load({HEADGATE_COMMAND, "run", "--share", "night", "--", HEADGATE_LOAD, "--mem=2GiB", "--sync=each",
                 "--gap=5s", "--duration=60s", "--no-idle-list"},

@@ -269,7 +269,9 @@ TEST(Pool, MemoryOutlivesTheContextThatAskedForIt) {
 TEST(Pool, AStreamsMemoryIsItsOwnGpusWhicheverIsCurrent) {
   const Runtime runtime;
   Tenant tenant = on_tiny("4GiB");
-  tenant.environment["HEADGATE_SIM_PROFILE"] = "l40s-x2";
+  sim::Profile two = *sim::find_profile("l40s-x2");
+  two.cuda_version = 13000;  // which has all that the tenant looks for
+  ASSERT_TRUE(sim::create_node(runtime.path() + "/run-node", two));
   Led led(runtime, tenant);
   EXPECT_EQ(led.does("device:1"), "0");  // stream 2; GPU 1's context is current
   EXPECT_EQ(led.does("stream:1"), "0");

@@ -183,19 +183,25 @@ class Views : public testing::Test {
   void SetUp() override {
     if (!there(kPython)) GTEST_SKIP() << "there is no Python here";
   }
-  [[nodiscard]] Said limited(const std::string& before, const std::string& what) const {
-    return cli_.shell(before + " $H run --sim=l40s-x2 --gpu all -- " + kPython + " " VIEWS_PY " " + what);
+  [[nodiscard]] Said limited(const std::string& before, const std::string& what,
+                             const std::string& profile = "l40s-x2") const {
+    return cli_.shell(before + " $H run --sim=" + profile + " --gpu all -- " + kPython + " " VIEWS_PY " " + what);
   }
   Cli cli_;
 };
 
 TEST_F(Views, NullInsteadOfAnAnswerIsTheDriversAffairAndNeverACrash) {
-  const Said with = limited("HEADGATE_MEM=2GiB", "nulls");
-  const Said without = cli_.shell(std::string("LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$($H sim path --sim=l40s-x2) ") +
-                                  kPython + " " VIEWS_PY " nulls");
-  EXPECT_EQ(without.status, 0) << without.err;
-  EXPECT_EQ(with.out, without.out);
-  EXPECT_EQ(with.err, "");
+  for (const std::string profile : {"l40s-x2", "h200-cuda13"}) {
+    const Said with = limited("HEADGATE_MEM=2GiB", "nulls", profile);
+    const Said without = cli_.shell("LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$($H sim path --sim=" + profile + ") " +
+                                    kPython + " " VIEWS_PY " nulls");
+    EXPECT_EQ(without.status, 0) << without.err;
+    EXPECT_EQ(with.out, without.out);
+    EXPECT_EQ(with.err, "");
+    EXPECT_EQ(with.out.find("nvmlDeviceGetProcessesUtilizationInfo None None") != std::string::npos,
+              profile == "l40s-x2")
+        << with.out;
+  }
 }
 
 TEST_F(Views, EachVersionOfTheProcessListShowsTheSameProcessInItsOwnLayout) {

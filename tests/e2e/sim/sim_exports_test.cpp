@@ -1,16 +1,38 @@
-// What the simulator's libraries export: every name of the driver and NVML, and nothing else of ours.
+// What the simulator's libraries export: the names of the driver release and of NVML, and nothing else of ours.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <link.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
+#include <algorithm>
+#include <cstdlib>
 #include <cstring>
+#include <filesystem>
+#include <fstream>
+#include <functional>
+#include <set>
 #include <string>
 #include <vector>
 
+#include "guest/abi/cuda.hpp"
 #include "guest/abi/names.hpp"
+#include "sim/node.hpp"
 
 namespace headgate::sim {
 namespace {
+
+// The library reads its node's release when it is loaded, and stays: each test has it in a process of its own.
+void in_a_process(const std::function<void()>& check) {
+  const pid_t child = ::fork();
+  if (child == 0) {
+    check();
+    std::_Exit(testing::Test::HasFailure() ? 1 : 0);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  EXPECT_EQ(status, 0) << "see above";
+}
 
 struct Library {
   explicit Library(const char* file)
@@ -95,39 +117,157 @@ std::vector<std::string> interposable(void* handle) {
   return made;
 }
 
+// A node whose profile names that CUDA version.
+class SimRelease : public testing::TestWithParam<int> {
+ protected:
+  void SetUp() override {
+    std::string pattern = testing::TempDir() + "headgate-release-XXXXXX";
+    ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
+    directory_ = pattern;
+    Profile profile = *find_profile("h200");
+    profile.cuda_version = GetParam();
+    ASSERT_TRUE(create_node(directory_, profile));
+    ::setenv("HEADGATE_SIM_DIR", directory_.c_str(), 1);
+  }
+  void TearDown() override {
+    ::unsetenv("HEADGATE_SIM_DIR");
+    std::filesystem::remove_all(directory_);
+  }
+  std::string directory_;
+};
+
+struct NewFunction {
+  int since;
+  const char* base;    // as cuGetProcAddress takes it
+  const char* entry;   // as dlsym takes it
+  const char* former;  // what the base name meant before, since 11.4 at the latest; null: nothing
+};
+
+// From the release notes and headers of CUDA: cudaTypedefs.h names a function's type after the version that brought it.
+constexpr NewFunction kNewFunctions[] = {
+    {11020, "cuMemAllocAsync", "cuMemAllocAsync", nullptr},
+    {11060, "cuLaunchKernelEx", "cuLaunchKernelEx", nullptr},
+    {12000, "cuLibraryLoadData", "cuLibraryLoadData", nullptr},
+    {12000, "cuGetProcAddress", "cuGetProcAddress_v2", "cuGetProcAddress"},
+    {12030, "cuGraphConditionalHandleCreate", "cuGraphConditionalHandleCreate", nullptr},
+    {12040, "cuGreenCtxCreate", "cuGreenCtxCreate", nullptr},
+    {12050, "cuCtxCreate", "cuCtxCreate_v4", "cuCtxCreate_v3"},
+    {12080, "cuCheckpointProcessLock", "cuCheckpointProcessLock", nullptr},
+    {12080, "cuEventElapsedTime", "cuEventElapsedTime_v2", "cuEventElapsedTime"},
+    {13000, "cuCtxGetDevice", "cuCtxGetDevice_v2", "cuCtxGetDevice"},
+    {13000, "cuMemGetMemPool", "cuMemGetMemPool", nullptr},
+};
+
+TEST_P(SimRelease, HasTheFunctionsOfItsTimeAndNoLaterOnes) {
+  in_a_process([] {
+    const Library driver("libcuda.so.1");
+    ASSERT_NE(driver.handle, nullptr) << ::dlerror();
+    auto* look_up = reinterpret_cast<abi::cuGetProcAddress_v2_t*>(::dlsym(driver.handle, "cuGetProcAddress_v2"));
+    auto* look_up_first = reinterpret_cast<abi::cuGetProcAddress_t*>(::dlsym(driver.handle, "cuGetProcAddress"));
+    ASSERT_NE(look_up_first, nullptr);
+    EXPECT_EQ(look_up != nullptr, GetParam() >= 12000);
+    for (const NewFunction& function : kNewFunctions) {
+      const bool has = GetParam() >= function.since;
+      SCOPED_TRACE(function.entry);
+      void* exported = ::dlsym(driver.handle, function.entry);
+      EXPECT_EQ(exported != nullptr, has);
+      EXPECT_EQ(::dlsym(RTLD_DEFAULT, function.entry), nullptr);
+      // Asked for as of the newest CUDA: the newest form that this driver has.
+      void* found = nullptr;
+      abi::CUdriverProcAddressQueryResult status{};
+      const abi::CUresult result = look_up != nullptr ? look_up(function.base, &found, 13000, 0, &status)
+                                                      : look_up_first(function.base, &found, 13000, 0);
+      const bool answers = has || function.former != nullptr;
+      EXPECT_EQ(result, answers ? abi::CUDA_SUCCESS : abi::CUDA_ERROR_NOT_FOUND);
+      EXPECT_EQ(found != nullptr, answers);
+      if (has) {
+        EXPECT_EQ(found, exported);
+      } else if (function.former != nullptr) {
+        EXPECT_EQ(found, ::dlsym(driver.handle, function.former));
+      }
+      if (look_up == nullptr) continue;
+      EXPECT_EQ(status, answers ? abi::CU_GET_PROC_ADDRESS_SUCCESS : abi::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+      // By its versioned name, and as of a CUDA before it.
+      if (std::strcmp(function.base, function.entry) != 0 && !has) {
+        EXPECT_EQ(look_up(function.entry, &found, 13000, 0, &status), abi::CUDA_ERROR_NOT_FOUND);
+        EXPECT_EQ(found, nullptr);
+        EXPECT_EQ(status, abi::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
+      }
+      if (function.former == nullptr && has) {
+        EXPECT_EQ(look_up(function.base, &found, function.since - 10, 0, &status), abi::CUDA_ERROR_NOT_FOUND);
+        EXPECT_EQ(status, abi::CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT);
+      }
+    }
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, SimRelease, testing::Values(11040, 11080, 12020, 12030, 12040, 12080, 13000),
+                         [](const auto& test) { return "cuda" + std::to_string(test.param); });
+
+std::set<std::string> names_in(const char* file, const char* prefix = "cu") {
+  std::ifstream in(std::string(HEADGATE_TEST_DATA "/") + file);
+  std::set<std::string> made;
+  for (std::string name; std::getline(in, name);)
+    if (name.starts_with(prefix) && !name.starts_with("cudbg")) made.insert(name);
+  return made;
+}
+
+// The lists are of real libraries: Debian's 535 driver (CUDA 12.2), and CUDA 13.0's link stub with what only that
+// driver has beside it.
+class SimLibraryNames : public SimRelease {};
+
+TEST_P(SimLibraryNames, AreThoseOfTheRealLibrary) {
+  std::set<std::string> real = names_in("libcuda-535.261.names");
+  ASSERT_GT(real.size(), 500U);
+  if (GetParam() >= 13000) real.merge(names_in("libcuda-13.0-stub.names"));
+  in_a_process([&real] {
+    const Library driver("libcuda.so.1");
+    ASSERT_NE(driver.handle, nullptr) << ::dlerror();
+    for (const abi::Name& name : abi::cuda_names()) {
+      if (name.kind == abi::Kind::data) continue;
+      EXPECT_EQ(::dlsym(driver.handle, name.name.data()) != nullptr, real.contains(std::string(name.name)))
+          << name.name;
+    }
+    expect_clean(read_dynamic(driver.handle), "libcuda.so.1", "cu");
+  });
+}
+
+INSTANTIATE_TEST_SUITE_P(Of, SimLibraryNames, testing::Values(12020, 13000),
+                         [](const auto& test) { return "cuda" + std::to_string(test.param); });
+
 TEST(Exports, WhatTheSimulatorCallsOfItselfNeverReachesAPreloadedLimiter) {
-  for (const char* file : {"libcuda.so.1", "libnvidia-ml.so.1"}) {
-    const Library library(file);
-    ASSERT_NE(library.handle, nullptr) << ::dlerror();
-    EXPECT_EQ(interposable(library.handle), std::vector<std::string>{}) << file;
-  }
+  in_a_process([] {
+    for (const char* file : {"libcuda.so.1", "libnvidia-ml.so.1"}) {
+      const Library library(file);
+      ASSERT_NE(library.handle, nullptr) << ::dlerror();
+      EXPECT_EQ(interposable(library.handle), std::vector<std::string>{}) << file;
+    }
+  });
 }
 
-TEST(Exports, TheDriverHasEveryNameThatARealOneHas) {
-  const Library driver("libcuda.so.1");
-  ASSERT_NE(driver.handle, nullptr) << ::dlerror();
-  for (const abi::Name& name : abi::cuda_names()) {
-    if (name.kind == abi::Kind::data) continue;
-    EXPECT_NE(::dlsym(driver.handle, name.name.data()), nullptr) << name.name;
-  }
-  expect_clean(read_dynamic(driver.handle), "libcuda.so.1", "cu");
-}
-
-TEST(Exports, NvmlHasEveryNameThatARealOneHas) {
-  const Library nvml("libnvidia-ml.so.1");
-  ASSERT_NE(nvml.handle, nullptr) << ::dlerror();
-  for (const abi::Name& name : abi::nvml_names())
-    EXPECT_NE(::dlsym(nvml.handle, name.name.data()), nullptr) << name.name;
-  expect_clean(read_dynamic(nvml.handle), "libnvidia-ml.so.1", "nvml");
+TEST_P(SimLibraryNames, AreThoseOfTheRealNvml) {
+  const std::set<std::string> real = names_in("libnvidia-ml-535.261.names", "nvml");
+  ASSERT_GT(real.size(), 300U);
+  in_a_process([&real] {
+    const Library nvml("libnvidia-ml.so.1");
+    ASSERT_NE(nvml.handle, nullptr) << ::dlerror();
+    for (const abi::Name& name : abi::nvml_names()) {
+      const bool wanted = GetParam() >= 13000 || real.contains(std::string(name.name));
+      EXPECT_EQ(::dlsym(nvml.handle, name.name.data()) != nullptr, wanted) << name.name;
+    }
+    expect_clean(read_dynamic(nvml.handle), "libnvidia-ml.so.1", "nvml");
+  });
 }
 
 TEST(Exports, AFunctionThatTheSimulatorDoesNotServeSaysSo) {
-  const Library driver("libcuda.so.1");
-  ASSERT_NE(driver.handle, nullptr) << ::dlerror();
-  auto* unserved =
-      reinterpret_cast<unsigned (*)(void*, void*)>(::dlsym(driver.handle, "cuEGLStreamConsumerDisconnect"));
-  ASSERT_NE(unserved, nullptr);
-  EXPECT_EQ(unserved(nullptr, nullptr), 801U);
+  in_a_process([] {
+    const Library driver("libcuda.so.1");
+    ASSERT_NE(driver.handle, nullptr) << ::dlerror();
+    auto* unserved =
+        reinterpret_cast<unsigned (*)(void*, void*)>(::dlsym(driver.handle, "cuEGLStreamConsumerDisconnect"));
+    ASSERT_NE(unserved, nullptr);
+    EXPECT_EQ(unserved(nullptr, nullptr), 801U);
+  });
 }
 
 }  // namespace

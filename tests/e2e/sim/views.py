@@ -33,7 +33,8 @@ def nulls():
     assert nvml.nvmlDeviceGetHandleByIndex_v2(0, ctypes.byref(device)) == 0
     for name in ("nvmlDeviceGetMemoryInfo", "nvmlDeviceGetMemoryInfo_v2", "nvmlDeviceGetUtilizationRates",
                  "nvmlDeviceGetRunningProcessDetailList", "nvmlDeviceGetProcessesUtilizationInfo"):
-        print(name, nvml[name](device, None), nvml[name](None, None))
+        called = getattr(nvml, name, None)  # the last is driver 550's
+        print(name, called and called(device, None), called and called(None, None))
     for name in ("Compute", "Graphics", "MPSCompute"):
         for version in ("", "_v2", "_v3"):
             called = "nvmlDeviceGet%sRunningProcesses%s" % (name, version)

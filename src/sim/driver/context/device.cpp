@@ -128,6 +128,7 @@ SIM_API CUresult cuDeviceTotalMem(unsigned* bytes, CUdevice device) {
 }
 SIM_API CUresult cuDeviceGetAttribute(int* value, CUdevice_attribute which, CUdevice device) {
   SIM_ENTER(cuDeviceGetAttribute);
+  SIM_TRY(static_cast<CUresult>(fault_on("cuDeviceGetAttribute", static_cast<std::uint32_t>(which))));
   if (!value || which == 0 || which > 200) return CUDA_ERROR_INVALID_VALUE;
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   *value = attribute(library().profile(), static_cast<int>(which), library().visible[device]);

@@ -51,7 +51,7 @@ class GreenContexts : public Driver {
  protected:
   void SetUp() override {
     Driver::SetUp();
-    ASSERT_TRUE(create_node(directory_, *find_profile("h200")));  // 132 SMs, groups of 8
+    ASSERT_TRUE(create_node(directory_, *find_profile("h200-cuda13")));  // 132 SMs, groups of 8
   }
 };
 

@@ -265,7 +265,9 @@ TEST_F(Pools, a_full_card_takes_back_what_pools_hold_for_nobody) {
 }
 
 TEST_F(Pools, pools_by_location_and_their_access) {
-  ::setenv("HEADGATE_SIM_PROFILE", "l40s-x2", 1);
+  Profile two = *find_profile("l40s-x2");
+  two.cuda_version = 13000;  // which has these functions
+  ASSERT_TRUE(create_node(directory_, two));
   EXPECT_EQ(run([] {
               Pooled p;
               CUmemLocation here{1, 0}, there{1, 1}, host{2, 0};

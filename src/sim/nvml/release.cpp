@@ -1,0 +1,18 @@
+// Takes the functions that came after the node's driver release out of the library when it is loaded.
+//
+// The table has the names of Debian's 535 library, and one that is younger: NVIDIA's reference of driver 550 (CUDA 12.4)
+// has it.
+#include "sim/exports.hpp"
+
+namespace headgate::sim::nvml {
+namespace {
+
+constexpr int kCudaOfDriver550 = 12040;
+
+__attribute__((constructor)) void export_only_this_release() {
+  if (cuda_version_at_load() >= kCudaOfDriver550) return;
+  stop_exporting(reinterpret_cast<const void*>(&export_only_this_release), {"nvmlDeviceGetProcessesUtilizationInfo"});
+}
+
+}  // namespace
+}  // namespace headgate::sim::nvml
