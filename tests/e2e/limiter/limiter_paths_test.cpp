@@ -149,6 +149,49 @@ TEST_P(Rounded, ByTheDriverIsChargedWithTheRequest) {
   EXPECT_GT(truth().processes.at(0).slack_bytes, 100 * kMiB);
 }
 
+// Small requests share slabs of 2 MiB: all of one is charged with its first piece.
+class InSlabs : public Paths, public testing::WithParamInterface<const char*> {};
+INSTANTIATE_TEST_SUITE_P(Kinds, InSlabs, testing::Values("alloc", "pitch"));
+
+TEST_P(InSlabs, SmallRequestsNeverPassTheLimit) {
+  make_node("tiny", 2 * kMiB);
+  const auto program = start("512MiB");
+  ask(*program, "look");
+  int taken = 0;
+  while (ask(*program, std::string("take ") + GetParam() + " 600000").starts_with("0 ")) {
+    ++taken;
+    ASSERT_LE(truth().used_bytes, 512 * kMiB);
+  }
+  // Two in each slab, the first two of which taught it.
+  EXPECT_GE(taken, 2 * ((512 - 64) / 2 - 4));
+  EXPECT_GT(truth().processes.at(0).slack_bytes, 100 * kMiB);
+  EXPECT_EQ(used(), truth().processes.at(0).bytes + truth().processes.at(0).slack_bytes);
+  for (int i = 0; i < taken; ++i) EXPECT_EQ(ask(*program, "drop"), "0");
+  EXPECT_EQ(used(), 0u);
+  EXPECT_EQ(true_bytes(), 0u);
+}
+
+TEST_F(Paths, OnePieceKeepsItsSlabAndTheLastGivesItBack) {
+  make_node("tiny", 2 * kMiB);
+  const auto program = start("512MiB");
+  ask(*program, "look");
+  // 2049 pieces of 1 KiB fill a slab and begin another; the first slab taught nothing for sure.
+  for (int i = 0; i < 2049; ++i) ASSERT_TRUE(ask(*program, "take alloc 1000").starts_with("0 "));
+  EXPECT_EQ(used(), 4 * kMiB);
+  EXPECT_EQ(truth().used_bytes - 64 * kMiB, 4 * kMiB);
+  EXPECT_EQ(ask(*program, "reset"), "0");
+  EXPECT_EQ(used(), 0u);
+}
+
+// Arrays tell no address: what they hide is measured before it comes to more than 64 MiB.
+TEST_F(Paths, SmallArraysHideNoMoreThanTheyMay) {
+  make_node("tiny", 2 * kMiB);
+  const auto program = start("512MiB");
+  ask(*program, "look");
+  while (ask(*program, "take array 600000").starts_with("0 ")) ASSERT_LE(truth().used_bytes, (512 + 64) * kMiB);
+  EXPECT_GT(truth().processes.at(0).slack_bytes, 100 * kMiB);
+}
+
 // What slabs, contexts and rounding take besides is the residual: with it the share's figure is the card's.
 TEST_F(Paths, AccountAndResidualAreWhatTheCardGave) {
   make_node("tiny", 2 * kMiB);

@@ -178,6 +178,28 @@ struct Tenant {
     return ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .align 8 .b8 grid[" +
            std::to_string(bytes) + "];\n.visible .entry k() { ret; }\n";
   }
+  // The same as nvcc packs it into a fat binary with LZ4: literals alone.
+  static std::string packed_with(std::uint64_t bytes) {
+    const std::string text = image_with(bytes);
+    std::string payload = "\xf0";
+    std::size_t rest = text.size() + 1 - 15;  // it ends in a NUL
+    for (; rest >= 255; rest -= 255) payload += '\xff';
+    payload += static_cast<char>(rest);
+    payload.append(text.c_str(), text.size() + 1);
+    const auto bytes_of = [](const auto& value) {
+      return std::string(reinterpret_cast<const char*>(&value), sizeof value);
+    };
+    const std::string entry = bytes_of(std::uint16_t{1}) + bytes_of(std::uint16_t{0x101}) +
+                              bytes_of(std::uint32_t{64}) + bytes_of(std::uint64_t{payload.size()}) +
+                              bytes_of(static_cast<std::uint32_t>(payload.size())) + std::string(8, '\0') +
+                              bytes_of(std::uint32_t{80}) + std::string(8, '\0') + bytes_of(std::uint64_t{0x2001}) +
+                              std::string(8, '\0') + bytes_of(std::uint64_t{text.size() + 1}) + payload;
+    return bytes_of(std::uint32_t{0xba55ed50}) + bytes_of(std::uint16_t{1}) + bytes_of(std::uint16_t{16}) +
+           bytes_of(std::uint64_t{entry.size()}) + entry;
+  }
+  CUresult load_packed(std::uint64_t bytes) {
+    return CALL(cuModuleLoadFatBinary)(&statics, packed_with(bytes).c_str());
+  }
   CUresult load_statics(std::uint64_t bytes) { return CALL(cuModuleLoadData)(&statics, image_with(bytes).c_str()); }
 
   CUresult load_library(std::uint64_t bytes, bool without_context) {
@@ -523,6 +545,7 @@ struct Tenant {
     if (verb == "stack") return CALL(cuCtxSetLimit)(static_cast<CUlimit>(0), number);
     if (verb == "printf") return CALL(cuCtxSetLimit)(static_cast<CUlimit>(1), number);
     if (verb == "module") return load_statics(number);
+    if (verb == "packed") return load_packed(number);
     if (verb == "library" || verb == "other-library") return load_library(number, verb == "other-library");
     if (verb == "-library") return CALL(cuLibraryUnload)(library);
     if (verb == "unload") return CALL(cuModuleUnload)(statics);

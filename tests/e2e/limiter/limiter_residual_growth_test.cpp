@@ -46,9 +46,10 @@ TEST(Residual, AHeapThatALimitMadeIsTheSharesBeforeTheNextAllocation) {
 // As on a card of that size: nothing of it is on the card afterwards, and what fits can be had at once.
 class Untold : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Calls, Untold,
-                         testing::Values(bytes("module", 400 * kMiB), bytes("library", 400 * kMiB),
-                                         bytes("other-library", 400 * kMiB), bytes("heap", 400 * kMiB), "stack:10240",
-                                         bytes("printf", 400 * kMiB), "deep"));
+                         testing::Values(bytes("module", 400 * kMiB), bytes("packed", 400 * kMiB),
+                                         bytes("library", 400 * kMiB), bytes("other-library", 400 * kMiB),
+                                         bytes("heap", 400 * kMiB), "stack:10240", bytes("printf", 400 * kMiB),
+                                         "deep"));
 
 TEST_P(Untold, IsRefusedPastTheLimitAndLeavesNothing) {
   const Runtime runtime;
@@ -66,6 +67,68 @@ TEST_P(Untold, IsTakenWhereItFits) {
   const std::uint64_t taken = truth(runtime).used_bytes - kContext;
   EXPECT_GE(taken, 100 * kMiB);
   EXPECT_EQ(tenant.does(bytes("linear", 1024 * kMiB - kContext - taken + kMiB)), "2");
+}
+
+// A driver that does not say how many threads a multiprocessor holds (39 in cuda.h): 2048 at most. What a stack takes
+// cannot be undone.
+class UntoldThreads : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Calls, UntoldThreads, testing::Values("stack:10240", "deep"));
+
+TEST_P(UntoldThreads, AreRefusedPastTheLimitAndTakenWithinIt) {
+  const auto untold = [](const Runtime& runtime, Led& tenant) {
+    EXPECT_EQ(tenant.does("info"), "0");
+    return sim::write_faults(runtime.path() + "/run-node", "cuDeviceGetAttribute:fail=801:attribute=39").has_value();
+  };
+  {
+    const Runtime runtime;
+    Led tenant(runtime, on_tiny("164MiB"));
+    ASSERT_TRUE(untold(runtime, tenant));
+    EXPECT_EQ(tenant.does(GetParam()), "2");
+    EXPECT_EQ(truth(runtime).processes.at(0).context_bytes + really_held(runtime), kContext);
+    EXPECT_EQ(tenant.does(bytes("linear", 99 * kMiB)), "0");
+    EXPECT_EQ(tenant.does(bytes("linear", 2 * kMiB)), "2");
+  }
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  ASSERT_TRUE(untold(runtime, tenant));
+  EXPECT_EQ(tenant.does(GetParam()), "0");
+  const std::uint64_t taken = truth(runtime).used_bytes - kContext;
+  EXPECT_GE(taken, 100 * kMiB);
+  EXPECT_EQ(tenant.does(bytes("linear", 1024 * kMiB - kContext - taken + kMiB)), "2");
+}
+
+// Nor how many multiprocessors (16): the fail policy decides.
+class UntoldProcessors : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Calls, UntoldProcessors, testing::Values("stack:4096", "deep"));
+
+TEST_P(UntoldProcessors, LeaveStacksAndLocalMemoryToTheFailPolicy) {
+  for (const std::string policy : {"open", "closed"}) {
+    const Runtime runtime;
+    Tenant with_policy = on_tiny("300MiB");
+    with_policy.environment["HEADGATE_FAIL_POLICY"] = policy;
+    Led tenant(runtime, with_policy);
+    EXPECT_EQ(tenant.does("info"), "0");
+    ASSERT_TRUE(sim::write_faults(runtime.path() + "/run-node", "cuDeviceGetAttribute:fail=801:attribute=16"));
+    EXPECT_EQ(tenant.does(GetParam()), policy == "open" ? "0" : "2");
+    if (policy == "closed") continue;
+    // Measured after it.
+    const Owner owner(runtime);
+    EXPECT_TRUE(comes_true([&] { return residual(owner) == kContext + kDeep; }));
+    EXPECT_EQ(tenant.does(bytes("linear", 120 * kMiB)), "2");
+  }
+}
+
+// Of what the image tells nothing is asked of the driver: nothing passes the limit for a moment.
+TEST(Untold, APackedImageIsRefusedBeforeItIsLoaded) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("164MiB"));
+  EXPECT_EQ(tenant.does("info"), "0");
+  const std::string node = runtime.path() + "/run-node";
+  ASSERT_TRUE(sim::write_faults(node, "cuModuleLoadFatBinary:delay_us=0"));  // counted
+  EXPECT_EQ(tenant.does(bytes("packed", 400 * kMiB)), "2");
+  EXPECT_EQ(sim::fault_hits(node)->at(0), 0u);
+  EXPECT_EQ(tenant.does(bytes("packed", 90 * kMiB)), "0");
+  EXPECT_EQ(sim::fault_hits(node)->at(0), 1u);
 }
 
 TEST(Untold, AModuleThatGoesLeavesItsRoom) {

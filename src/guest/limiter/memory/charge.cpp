@@ -16,6 +16,7 @@
 #include "guest/limiter/memory/memory_thread.hpp"
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/memory/slabs.hpp"
 #include "guest/limiter/memory/untold.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/current.hpp"
@@ -206,6 +207,7 @@ std::uint64_t owner_here() {
 
 void context_may_go(std::uint64_t context) {
   if (context == 0 || !seated()) return;
+  slabs_may_go(context);
   pointers.mark_owned(context);
   arrays.mark_owned(context);
   ipc_exports.mark_owned(context);
@@ -216,6 +218,7 @@ void context_gone(std::uint64_t context) {
   std::uint64_t bytes[ledger::kMaxAccounts] = {};
   pointers.sweep_marked(context, bytes);
   arrays.sweep_marked(context, bytes);
+  slabs_gone(context, bytes);
   std::uint64_t exported[ledger::kMaxAccounts] = {};
   ipc_exports.sweep_marked(context, exported);
   for (std::uint32_t account = 0; account < ledger::kMaxAccounts; ++account) {
@@ -228,7 +231,9 @@ void context_gone(std::uint64_t context) {
 }
 
 void freed(std::uint64_t key, const Allocation& holding) {
-  let_go({holding.bytes, holding.device_index, take_ipc_export(key)});
+  const bool exported = take_ipc_export(key);
+  if (exported) let_go({holding.bytes, holding.device_index, true});
+  hand_back(holding.device_index, piece_gone(key, holding.bytes, exported));
 }
 
 void freed_unknown(std::uint64_t key) { let_go(mapped_unmapped(key)); }
@@ -258,6 +263,7 @@ bool grow_reservation(std::uint32_t device, std::uint64_t bytes) {
 void allocations_reset_after_fork() {
   pointers.forget_after_fork();
   arrays.forget_after_fork();
+  slabs_reset_after_fork();
   untold.forget_after_fork();
 }
 

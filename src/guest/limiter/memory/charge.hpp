@@ -7,6 +7,7 @@
 #include "guest/limiter/memory/oom_wait.hpp"
 #include "guest/limiter/memory/refusal.hpp"
 #include "guest/limiter/memory/rounding.hpp"
+#include "guest/limiter/memory/slabs.hpp"
 #include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
@@ -101,8 +102,12 @@ abi::CUresult charged(std::uint64_t bytes, AllocationTable& holdings, Allocate a
     if (verdict == Verdict::forward) return allocate();
     if (verdict == Verdict::refused) return refusal();
     const abi::CUresult result = allocated(place, bytes, taken, allocate, undo);
-    if (result == abi::CUDA_SUCCESS) keep(holdings, key(), {taken, place.device_index, owner_here()});
-    else hand_back_unused(place.device_index, taken);
+    if (result == abi::CUDA_SUCCESS) {
+      keep(holdings, key(), {taken, place.device_index, owner_here()});
+      small_array_came(place.device_index, taken);
+    } else {
+      hand_back_unused(place.device_index, taken);
+    }
     if (!try_again(result, place, taken, wait)) return result;
   }
 }

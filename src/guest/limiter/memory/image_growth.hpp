@@ -41,7 +41,16 @@ abi::CUresult with_image(const ImageNeeds& needs, const Place& place, Load load,
     if (now == SIZE_MAX || before == SIZE_MAX) return kUntold;
     return now < before && before - now >= kMinGrowth ? before - now : 0;
   };
-  return came(taking(place, kUntold, load, undo, grew, &took));
+  // As much as the image holds comes with an eager load: it has to fit before, what it holds no content of shows after.
+  const std::uint64_t at_least = loads_lazily() ? 0 : needs.code_bytes;
+  OomWait wait;
+  if (at_least >= kMinGrowth && reserve_at(place, at_least, wait) != Verdict::reserved) return refusal();
+  const auto load_into_room = [&] {
+    const abi::CUresult result = load();
+    if (at_least >= kMinGrowth) hand_back_unused(place.device_index, at_least);
+    return result;
+  };
+  return came(taking(place, kUntold, load_into_room, undo, grew, &took));
 }
 
 }  // namespace headgate::limiter

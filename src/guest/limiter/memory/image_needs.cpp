@@ -10,6 +10,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "guest/bare/lz4.hpp"
 #include "guest/limiter/memory/ptx_statics.hpp"
 
 namespace headgate::limiter {
@@ -22,6 +23,8 @@ constexpr std::uint16_t kMachine = 190;  // EM_CUDA
 constexpr std::uint32_t kMaxEntries = 4096, kMaxContainers = 4096;
 // No file of kernels is larger; its size is not told.
 constexpr std::uint64_t kLargestFile = 2ull << 30;
+// Of what is unpacked, for which this process has to have memory as well.
+constexpr std::uint64_t kLargestUnpacked = 512ull << 20;
 
 // A fat binary's entry; what follows in its header does not matter.
 struct Entry {
@@ -34,7 +37,7 @@ struct Entry {
   std::uint64_t flags, zero, full_bytes;
 };
 static_assert(sizeof(Entry) == 64);
-constexpr std::uint64_t kPacked = 0x2000 | 0x8000;  // LZ4, zstd
+constexpr std::uint64_t kLz4 = 0x2000, kZstd = 0x8000;
 
 // A wrapper of version 2 points at a list of containers that ends in null.
 struct Wrapper {
@@ -129,6 +132,41 @@ bool is_better(const Entry& entry, const Entry& chosen, unsigned architecture) {
   return entry.architecture > chosen.architecture;
 }
 
+// Memory for a moment, all of it 0; null where there is none.
+class Room {
+ public:
+  explicit Room(std::uint64_t bytes)
+      : bytes_(bytes),
+        memory_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
+  ~Room() {
+    if (memory_ != MAP_FAILED) ::munmap(memory_, bytes_);
+  }
+  Room(const Room&) = delete;
+  Room& operator=(const Room&) = delete;
+  [[nodiscard]] std::uint8_t* bytes() const {
+    return memory_ == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(memory_);
+  }
+
+ private:
+  std::uint64_t bytes_;
+  void* memory_;
+};
+
+// Arrays without content are in no image: only the unpacked one tells their sizes.
+ImageNeeds of_packed(const Entry& entry, std::uint64_t payload) {
+  const ImageNeeds untold{.code_bytes = entry.full_bytes};
+  if (entry.full_bytes == 0 || entry.full_bytes > kLargestUnpacked || entry.packed_bytes == 0 ||
+      entry.packed_bytes > entry.padded_bytes)
+    return untold;
+  const Room packed(entry.packed_bytes), whole(entry.full_bytes + 1);  // PTX ends in a NUL
+  if (packed.bytes() == nullptr || whole.bytes() == nullptr || !read_at(payload, packed.bytes(), entry.packed_bytes) ||
+      !bare::unpack_lz4(packed.bytes(), entry.packed_bytes, whole.bytes(), entry.full_bytes))
+    return untold;
+  const ImageNeeds needs = entry.kind == kCubin ? of_cubin(reinterpret_cast<std::uintptr_t>(whole.bytes()))
+                                                : of_ptx(reinterpret_cast<const char*>(whole.bytes()));
+  return needs.told ? needs : untold;
+}
+
 ImageNeeds of_container(std::uint64_t address, unsigned architecture) {
   Container container;
   if (!read(address, container) || container.magic != kContainerMagic) return {};
@@ -142,7 +180,8 @@ ImageNeeds of_container(std::uint64_t address, unsigned architecture) {
     at = plus(at, plus(entry.header_bytes, entry.padded_bytes));
   }
   if (chosen.kind == 0) return {};
-  if ((chosen.flags & kPacked) != 0) return {.code_bytes = chosen.full_bytes};
+  if ((chosen.flags & kZstd) != 0) return {.code_bytes = chosen.full_bytes};
+  if ((chosen.flags & kLz4) != 0) return of_packed(chosen, payload);
   if (chosen.kind == kCubin) return of_cubin(payload);
   if (!ends_within(payload, chosen.padded_bytes)) return {};
   return of_ptx(reinterpret_cast<const char*>(payload));

@@ -12,8 +12,8 @@ struct ImageNeeds {
   bool told = false;               // false: static_bytes may be more, and shows only after the load
 };
 
-// `image`: as cuModuleLoadData takes it; `architecture`: of the GPU, as 90 for 9.0. Not told of what is packed or not
-// understood. Sections of ABI version 7 and 8 cubins and fat binaries of CUDA 11 to 13 were compared with cuobjdump's.
+// `image`: as cuModuleLoadData takes it; `architecture`: of the GPU, as 90 for 9.0. What LZ4 packed is unpacked for the
+// look; of what zstd packed, only its unpacked size is told, as code. Not told of what is not understood. Sections of ABI version 7 and 8 cubins and fat binaries of CUDA 11 to 13 were compared with cuobjdump's.
 // Reads no byte that is not mapped.
 ImageNeeds needs_of_image(const void* image, unsigned architecture);
 // The same of a file. Errors: not told.

@@ -62,7 +62,9 @@ std::string entry(std::uint16_t kind, unsigned architecture, const std::string& 
                   std::uint64_t full_bytes = 0) {
   std::string head = bytes_of(kind) + bytes_of(std::uint16_t{0x101}) + bytes_of(std::uint32_t{64}) +
                      bytes_of(std::uint64_t{payload.size()});
-  head += std::string(8, '\0') + bytes_of(std::uint16_t{7}) + bytes_of(std::uint16_t{1}) + bytes_of(architecture);
+  const std::uint32_t packed = full_bytes == 0 ? 0 : static_cast<std::uint32_t>(payload.size());
+  head += bytes_of(packed) + std::string(4, '\0') + bytes_of(std::uint16_t{7}) + bytes_of(std::uint16_t{1}) +
+          bytes_of(architecture);
   head += std::string(8, '\0') + bytes_of(flags) + std::string(8, '\0') + bytes_of(full_bytes);
   return head + payload;
 }
@@ -109,13 +111,38 @@ TEST(ImageNeeds, FollowsAWrapperToItsContainers) {
   EXPECT_EQ(needs_of_image(&wrapper, 90).static_bytes, (1u << 20) + 400 + 4096);
 }
 
-TEST(ImageNeeds, SaysThatAPackedEntryTellsNothing) {
-  for (const std::uint64_t packed : {0x2001, 0x8001}) {
-    const std::string all = container({entry(2, 90, "xxxx", packed, 123456)});
+// A block of literals alone, as LZ4 packs what has no repetition.
+std::string literals(const std::string& whole) {
+  std::string block = "\xf0";
+  std::size_t rest = whole.size() - 15;
+  for (; rest >= 255; rest -= 255) block += '\xff';
+  return block + static_cast<char>(rest) + whole;
+}
+
+TEST(ImageNeeds, UnpacksWhatLz4Packed) {
+  const std::string image = with_array(3ull << 30);
+  const std::string text(kPtxOf4096.c_str(), kPtxOf4096.size() + 1);
+  const std::string all = container(
+      {entry(2, 90, literals(image), 0x2001, image.size()), entry(1, 80, literals(text), 0x2001, text.size())});
+  EXPECT_TRUE(needs_of_image(all.c_str(), 90).told);
+  EXPECT_EQ(needs_of_image(all.c_str(), 90).static_bytes, (3ull << 30) + 400);
+  EXPECT_TRUE(needs_of_image(all.c_str(), 80).told);
+  EXPECT_EQ(needs_of_image(all.c_str(), 80).static_bytes, 4096u);
+}
+
+TEST(ImageNeeds, OfWhatCannotBeUnpackedAreItsUnpackedSizeAtLeast) {
+  const std::string image = literals(with_array(1 << 20));
+  const std::vector<std::string> untold = {entry(2, 90, "xxxx", 0x8001, 123456), entry(2, 90, "xxxx", 0x2001, 123456),
+                                           entry(2, 90, image.substr(0, 99), 0x2001, 123456),
+                                           entry(2, 90, image, 0x2001, 123456)};
+  for (const std::string& each : untold) {
+    const std::string all = container({each});
     const ImageNeeds needs = needs_of_image(all.c_str(), 90);
     EXPECT_FALSE(needs.told);
     EXPECT_EQ(needs.code_bytes, 123456u);
   }
+  const std::string endless = container({entry(2, 90, image, 0x2001, ~0ull)});
+  EXPECT_FALSE(needs_of_image(endless.c_str(), 90).told);
 }
 
 TEST(ImageNeeds, ReadsNothingThatIsNotThere) {

@@ -2,6 +2,7 @@
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/host_memory.hpp"
 #include "guest/limiter/memory/pool.hpp"
+#include "guest/limiter/memory/slabs.hpp"
 #include "guest/limiter/route/forward.hpp"
 
 using namespace headgate::abi;
@@ -43,9 +44,67 @@ CUresult pitched_on_host(CUdeviceptr_v1*, unsigned*, std::uint64_t, std::uint64_
   return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
+bool take_host_memory(CUdeviceptr* pointer, std::uint64_t bytes, const Place& place, CUresult& result) {
+  if (!reserve_on_host(place.device_index, bytes)) return false;
+  result = allocate_on_host(pointer, bytes, place);
+  return true;
+}
+bool take_host_memory(CUdeviceptr_v1*, std::uint64_t, const Place&, CUresult&) { return false; }
+
+CUresult on_host(CUdeviceptr* pointer, std::uint64_t bytes, const Place& place) {
+  return allocate_on_host(pointer, bytes, place);
+}
+CUresult on_host(CUdeviceptr_v1*, std::uint64_t, const Place&) { return CUDA_ERROR_OUT_OF_MEMORY; }
+
+// A small request, of `bound` bytes at most; size(): of what came. More than the slabs' rest is free of charge while
+// the share has no room for another slab: the driver is asked for it all the same, and a new slab is given back.
+template <typename Pointer, typename Allocate, typename Undo, typename Size>
+CUresult charged_piece(std::uint64_t bound, Pointer* pointer, Allocate allocate, Undo undo, Size size) {
+  OomWait wait;
+  for (;;) {
+    const Place place = current_place();
+    std::uint64_t reserved = bytes_for_piece(place.device_index, bound);
+    Verdict verdict = reserved > bound ? try_reserve_at(place, reserved, wait.in_flight) : Verdict::refused;
+    if (verdict != Verdict::reserved) verdict = reserve_at(place, reserved = bound, wait, fallback_of<Pointer>());
+    switch (verdict) {
+      case Verdict::forward: return allocate();
+      case Verdict::refused: return refusal();
+      case Verdict::on_host: return on_host(pointer, bound, place);
+      case Verdict::reserved: break;
+    }
+    const PieceProbe probe(place.device_index);
+    CUresult result = noted(allocate());
+    if (result != CUDA_SUCCESS) {
+      hand_back_unused(place.device_index, reserved);
+      if (result == CUDA_ERROR_OUT_OF_MEMORY && is_oversubscribed(place) &&
+          take_host_memory(pointer, bound, place, result))
+        return result;
+      if (!try_again(result, place, reserved, wait)) return result;
+      continue;
+    }
+    const std::uint64_t bytes = size(), owner = owner_here();
+    const std::uint64_t taken = probe.taken(*pointer, bytes, owner);
+    if (taken <= reserved || grow_reservation(place.device_index, taken - reserved)) {
+      if (taken < reserved) hand_back_unused(place.device_index, reserved - taken);
+      keep(pointers, *pointer, {bytes, place.device_index, owner});
+      return result;
+    }
+    undo(*pointer);
+    piece_gone(*pointer, bytes, false);
+    hand_back_unused(place.device_index, reserved);
+    if (take_host_memory(pointer, bound, place, result)) return result;
+    if (wait.again(place, taken, Lack::share)) continue;
+    book_refusal(place, taken);
+    return refusal();
+  }
+}
+
 // What past the limit may lie in host memory. of_card: the call takes the card's memory, and not a page at a time.
 template <typename Allocate>
 CUresult charged_linear(std::uint64_t bytes, bool of_card, CUdeviceptr* pointer, Allocate allocate) {
+  if (of_card && bytes <= kLargestPiece && may_be_piece(current_place(), bytes))
+    return charged_piece(
+        bytes, pointer, allocate, [](CUdeviceptr made) { forward(driver.cuMemFree_v2, made); }, [=] { return bytes; });
   OomWait wait;
   for (;;) {
     const Place place = current_place();
@@ -76,6 +135,9 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
   if (is_drivers_error(pointer, width) || pitch == nullptr || height == 0 || !is_element_size(element))
     return allocate();
   const Place place = current_place();
+  if (padded(width, height) <= kLargestPiece && may_be_piece(place, padded(width, height)))
+    return charged_piece(padded(width, height), pointer, allocate, undo,
+                         [=] { return std::uint64_t{*pitch} * height; });
   const std::uint64_t bound = with_rounding(place.device_index, padded(width, height));
   const RoundingProbe probe(place.device_index, padded(width, height));
   OomWait wait;

@@ -49,16 +49,35 @@ std::uint64_t taken_by(Part part) {
 // cuda.h names no figure; every known driver gives a context's threads 1 KiB of stack at first.
 constexpr std::uint64_t kDefaultStack = 1024;
 
-// The stack's limit is of every thread that the card can hold at once.
+// No GPU up to compute capability 12 holds more on one multiprocessor (CUDA C++ Programming Guide, compute capabilities).
+constexpr std::uint64_t kMostThreads = 2048;
+
+// 0 where the driver does not say.
+std::uint64_t attribute_of(CUdevice device, CUdevice_attribute which) {
+  int value = 0;
+  const bool told = forward(driver.cuDeviceGetAttribute, &value, which, device) == CUDA_SUCCESS && value > 0;
+  return told ? static_cast<std::uint64_t>(value) : 0;
+}
+
+// The stack's limit is of every thread that the card can hold at once. 0 where the driver does not say.
 std::uint64_t threads_of(CUdevice device) {
-  int processors = 0, threads = 0;
-  const bool told = forward(driver.cuDeviceGetAttribute, &processors, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT,
-                            device) == CUDA_SUCCESS &&
-                    forward(driver.cuDeviceGetAttribute, &threads, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR,
-                            device) == CUDA_SUCCESS;
-  return told && processors > 0 && threads > 0
-             ? static_cast<std::uint64_t>(processors) * static_cast<std::uint64_t>(threads)
-             : 0;
+  return attribute_of(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *
+         attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+}
+
+// The same at most, for what cannot be measured and undone.
+std::uint64_t most_threads_of(CUdevice device) {
+  const std::uint64_t threads = threads_of(device);
+  return threads != 0 ? threads : kMostThreads * attribute_of(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+}
+
+// A driver that does not say how many processors there are: what every thread's stack takes is measured when it has
+// been taken, and cannot be undone. A share that is refused what cannot be measured does not get it.
+bool may_take_unknown(const Place& place, std::uint64_t bytes_a_thread) {
+  residual_is_due(place.device_index);
+  if (session.policy->fail_policy != headgate::ledger::FailPolicy::closed) return true;
+  book_refusal(place, bytes_a_thread);
+  return false;
 }
 
 std::uint64_t beyond(std::uint64_t value, std::uint64_t before, std::uint64_t each) {
@@ -73,8 +92,10 @@ namespace headgate::limiter {
 
 bool has_room_for_local(const Place& place, int bytes_a_thread) {
   if (bytes_a_thread <= 0) return true;
-  const std::uint64_t bytes =
-      beyond(static_cast<std::uint64_t>(bytes_a_thread), kDefaultStack, threads_of(place.device));
+  const std::uint64_t threads = most_threads_of(place.device);
+  if (threads == 0 && static_cast<std::uint64_t>(bytes_a_thread) > kDefaultStack)
+    return may_take_unknown(place, static_cast<std::uint64_t>(bytes_a_thread));
+  const std::uint64_t bytes = beyond(static_cast<std::uint64_t>(bytes_a_thread), kDefaultStack, threads);
   const std::uint64_t more = beyond(bytes, taken_by(Part::stack), 1);
   if (more == 0) return true;
   if (!has_room(place, more)) {
@@ -146,18 +167,16 @@ HEADGATE_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   }
   const bool stack = limit == CU_LIMIT_STACK_SIZE;
   const Part part = stack ? Part::stack : limit == CU_LIMIT_PRINTF_FIFO_SIZE ? Part::printf : Part::heap;
-  const std::uint64_t each = stack ? threads_of(place.device) : 1;
+  const std::uint64_t each = stack ? most_threads_of(place.device) : 1;
+  if (each == 0 && value > before && !may_take_unknown(place, value)) return refusal();
   // Local memory never shrinks, and may be larger than the limit by now.
-  // Where the driver does not say how many threads there are, the call is measured.
-  const bool unknown = stack && each == 0;
-  const std::uint64_t more = unknown ? kUntold
-                             : stack ? beyond(beyond(value, kDefaultStack, each), taken_by(part), 1)
-                                     : beyond(value, before, 1);
+  const std::uint64_t more =
+      stack ? beyond(beyond(value, kDefaultStack, each), taken_by(part), 1) : beyond(value, before, 1);
   const std::uint64_t less = stack ? 0 : std::min(beyond(before, value, 1), taken_by(part));
   const auto undo = [=] { forward(driver.cuCtxSetLimit, limit, before); };
   const CUresult result = taking(place, more, set, undo, [] { return kUntold; });
   if (result != CUDA_SUCCESS) return result;
-  if (more != 0 && !unknown) add(part, place, more);
+  if (more != 0) add(part, place, more);
   if (less != 0) {
     add(part, place, 0 - less);
     residual_falls(place.device_index, less);

@@ -1,0 +1,144 @@
+#include "guest/limiter/memory/slabs.hpp"
+
+#include <atomic>
+
+#include "guest/limiter/memory/allocation_table.hpp"
+#include "guest/limiter/memory/backoff_lock.hpp"
+#include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/memory/untold.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+// In the share's page, in the class of small requests: what one looked like, and kSure once two did.
+enum Known : std::uint8_t { kNothing = 0, kNoSlabs = 1, kSlabs = 22 };
+constexpr std::uint8_t kSure = 0x80;
+
+// So many requests are looked at. A driver that shows nothing after the first few has no slabs that could be known.
+constexpr std::uint32_t kLooks = 64, kFirstLooks = 8;
+constinit std::atomic<std::uint32_t> looks{0};
+
+// By the slab's address. pieces: how many there are. spare: what is charged of the slab beyond its pieces; a slab that
+// is not in it is not charged. Both change under the lock.
+constinit AllocationTable pieces, spare;
+constinit std::atomic<std::uint32_t> lock{0};
+constinit std::atomic<std::uint32_t> arrays_came[ledger::kMaxDevices];
+
+class Locked {
+ public:
+  Locked() {
+    for (Backoff backoff; lock.exchange(1, std::memory_order_acquire) != 0;) backoff.wait();
+  }
+  ~Locked() { lock.store(0, std::memory_order_release); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+};
+
+std::uint64_t slab_of(std::uint64_t address) { return address & ~(kSlabBytes - 1); }
+
+std::atomic<std::uint8_t>& known(std::uint32_t device) { return session.usage->compute[device].rounding[0]; }
+
+bool is_sure(std::uint8_t value) { return (value & kSure) != 0; }
+
+void learn(std::uint32_t device, Known seen) {
+  std::atomic<std::uint8_t>& value = known(device);
+  const bool again = value.load(std::memory_order_relaxed) == seen;
+  value.store(static_cast<std::uint8_t>(again ? seen | kSure : +seen), std::memory_order_relaxed);
+}
+
+bool has_slabs(std::uint32_t device) {
+  return (known(device).load(std::memory_order_relaxed) & ~kSure & 0xff) == kSlabs;
+}
+
+}  // namespace
+
+bool may_be_piece(const Place& place, std::uint64_t bytes) {
+  if (bytes > kLargestPiece || place.standing != Standing::held || !seated() ||
+      place.device_index >= ledger::kMaxDevices)
+    return false;
+  const std::uint8_t value = known(place.device_index).load(std::memory_order_relaxed);
+  if (value == kNothing) return looks.load(std::memory_order_relaxed) < kFirstLooks;
+  return value != (kNoSlabs | kSure);
+}
+
+std::uint64_t bytes_for_piece(std::uint32_t device_index, std::uint64_t bytes) {
+  return has_slabs(device_index) ? kSlabBytes : bytes;
+}
+
+PieceProbe::PieceProbe(std::uint32_t device_index) : device_index_(device_index), free_before_(SIZE_MAX) {
+  if (is_sure(known(device_index).load(std::memory_order_relaxed)) || looks.load(std::memory_order_relaxed) >= kLooks)
+    return;
+  looks.fetch_add(1, std::memory_order_relaxed);
+  free_before_ = free_on_card();
+}
+
+std::uint64_t PieceProbe::taken(std::uint64_t address, std::uint64_t bytes, std::uint64_t owner) const {
+  std::uint64_t lost = kUntold;
+  if (free_before_ != SIZE_MAX) {
+    const std::size_t now = free_on_card();
+    if (now != SIZE_MAX && now <= free_before_) lost = free_before_ - now;
+  }
+  const std::uint64_t slab = slab_of(address);
+  const Locked locked;
+  Allocation count{0, device_index_, owner}, rest;
+  const bool is_new = !pieces.take(slab, count);
+  ++count.bytes;
+  pieces.put(slab, count);
+  // A whole slab for a first piece; or just the piece.
+  if (is_new && lost == kSlabBytes) learn(device_index_, kSlabs);
+  else if (lost == bytes) learn(device_index_, kNoSlabs);
+  if (is_new && has_slabs(device_index_)) {
+    spare.put(slab, {kSlabBytes - bytes, device_index_, owner});
+    return kSlabBytes;
+  }
+  if (is_new || !spare.take(slab, rest)) return bytes;
+  const std::uint64_t beyond = bytes > rest.bytes ? bytes - rest.bytes : 0;
+  rest.bytes -= bytes - beyond;
+  spare.put(slab, rest);
+  return beyond;
+}
+
+std::uint64_t piece_gone(std::uint64_t address, std::uint64_t bytes, bool exported) {
+  const std::uint64_t own = exported ? 0 : bytes;
+  if (bytes > kLargestPiece || !seated()) return own;
+  const std::uint64_t slab = slab_of(address);
+  const Locked locked;
+  Allocation count, rest;
+  if (!pieces.take(slab, count)) return own;
+  if (--count.bytes != 0) pieces.put(slab, count);
+  if (!spare.take(slab, rest)) return own;
+  rest.bytes += own;
+  if (count.bytes == 0) return rest.bytes;
+  spare.put(slab, rest);
+  return 0;
+}
+
+void small_array_came(std::uint32_t device_index, std::uint64_t bytes) {
+  constexpr std::uint32_t kUnmeasured = 32;
+  if (bytes > kLargestPiece || !seated() || device_index >= ledger::kMaxDevices ||
+      known(device_index).load(std::memory_order_relaxed) == (kNoSlabs | kSure))
+    return;
+  if (arrays_came[device_index].fetch_add(1, std::memory_order_relaxed) % kUnmeasured == kUnmeasured - 1)
+    residual_is_due(device_index);
+}
+
+void slabs_may_go(std::uint64_t context) {
+  const Locked locked;
+  pieces.mark_owned(context);
+  spare.mark_owned(context);
+}
+
+void slabs_gone(std::uint64_t context, std::uint64_t (&bytes)[ledger::kMaxAccounts]) {
+  const Locked locked;
+  std::uint64_t counts[ledger::kMaxAccounts] = {};
+  pieces.sweep_marked(context, counts);
+  spare.sweep_marked(context, bytes);
+}
+
+void slabs_reset_after_fork() {
+  lock.store(0, std::memory_order_relaxed);
+  pieces.forget_after_fork();
+  spare.forget_after_fork();
+}
+
+}  // namespace headgate::limiter
