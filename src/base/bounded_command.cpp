@@ -1,0 +1,145 @@
+#include "base/bounded_command.hpp"
+
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <spawn.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cerrno>
+#include <utility>
+
+#include "base/unique_fd.hpp"
+#include "base/write_all.hpp"
+
+extern char** environ;
+
+namespace headgate {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr std::size_t kMaxOutput = 64 << 10;  // bytes kept
+constexpr std::size_t kMaxInput = 4096;       // what a pipe takes at once
+
+struct StartedCommand {
+  pid_t pid = -1;
+  UniqueFd output;
+};
+
+struct SpawnActions {
+  posix_spawn_file_actions_t files;
+  posix_spawnattr_t attributes;
+  SpawnActions() {
+    ::posix_spawn_file_actions_init(&files);
+    ::posix_spawnattr_init(&attributes);
+  }
+  ~SpawnActions() {
+    ::posix_spawn_file_actions_destroy(&files);
+    ::posix_spawnattr_destroy(&attributes);
+  }
+  SpawnActions(const SpawnActions&) = delete;
+};
+
+std::vector<char*> pointers(const std::vector<std::string>& words) {
+  std::vector<char*> all;
+  for (const std::string& word : words) all.push_back(const_cast<char*>(word.c_str()));
+  all.push_back(nullptr);
+  return all;
+}
+
+// A pipe that holds the whole input already: the program may read it when it likes, or never.
+Result<UniqueFd> input_of(const BoundedCommand& command) {
+  if (command.input.size() > kMaxInput)
+    return fail(ErrorCode::usage, "the input of " + command.words[0] + " is longer than 4096 bytes");
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("making a pipe for " + command.words[0], errno);
+  UniqueFd reading(ends[0]);
+  const UniqueFd writing(ends[1]);
+  if (const int error = write_all(writing.get(), command.input); error != 0)
+    return fail_errno("writing to " + command.words[0], error);
+  return reading;
+}
+
+Result<StartedCommand> start_command(const BoundedCommand& command) {
+  const UniqueFd input = TRY(input_of(command));
+  int ends[2];
+  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("making a pipe for " + command.words[0], errno);
+  UniqueFd reading(ends[0]);
+  const UniqueFd writing(ends[1]);
+  ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
+  SpawnActions actions;
+  ::posix_spawn_file_actions_adddup2(&actions.files, input.get(), STDIN_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions.files, writing.get(), STDOUT_FILENO);
+  ::posix_spawn_file_actions_adddup2(&actions.files, writing.get(), STDERR_FILENO);
+  // The daemon blocks signals; what it starts must not.
+  sigset_t none;
+  ::sigemptyset(&none);
+  ::posix_spawnattr_setsigmask(&actions.attributes, &none);
+  ::posix_spawnattr_setpgroup(&actions.attributes, 0);
+  ::posix_spawnattr_setflags(&actions.attributes, POSIX_SPAWN_SETSIGMASK | POSIX_SPAWN_SETPGROUP);
+  auto argv = pointers(command.words);
+  auto variables = command.environment ? pointers(*command.environment) : std::vector<char*>{};
+  StartedCommand started;
+  if (const int error = ::posix_spawnp(&started.pid, argv[0], &actions.files, &actions.attributes, argv.data(),
+                                       command.environment ? variables.data() : environ);
+      error != 0)
+    return fail_errno("starting " + command.words[0], error);
+  started.output = std::move(reading);
+  return started;
+}
+
+// What is there now, or a part of it: a program may write faster than we read. False at the end of the output.
+bool drain_output(int fd, std::string& output) {
+  std::array<char, 4096> bytes;
+  for (int reads = 0; reads < 64; ++reads) {
+    const ssize_t count = ::read(fd, bytes.data(), bytes.size());
+    if (count == 0) return false;
+    if (count < 0) return errno == EAGAIN || errno == EINTR;
+    const std::size_t room = kMaxOutput - std::min(kMaxOutput, output.size());
+    output.append(bytes.data(), std::min<std::size_t>(room, static_cast<std::size_t>(count)));
+  }
+  return true;
+}
+
+int milliseconds_until(Clock::time_point end) {
+  return static_cast<int>(std::max<std::int64_t>(0, std::chrono::ceil<milliseconds>(end - Clock::now()).count()));
+}
+
+// Reads until the program has ended and its output too; the latter for `grace` at most, for something that it left
+// behind may hold the pipe. False: the time was over.
+bool follow_command(const StartedCommand& started, int pidfd, const BoundedCommand& command, std::string& output) {
+  Clock::time_point deadline = Clock::now() + command.timeout;
+  bool open = true, ended = false;
+  while (open || !ended) {
+    pollfd polled[2] = {{ended ? -1 : pidfd, POLLIN, 0}, {open ? started.output.get() : -1, POLLIN, 0}};
+    const int ready = ::poll(polled, 2, milliseconds_until(deadline));
+    if (ready < 0 && errno != EINTR) return ended;
+    if (ready == 0) return ended;
+    if (polled[1].revents != 0) open = drain_output(started.output.get(), output);
+    if (polled[0].revents != 0 && !std::exchange(ended, true)) deadline = Clock::now() + command.grace;
+    // A program that writes without end keeps the pipe readable: its time counts all the same.
+    if (Clock::now() >= deadline && !(ended && !open)) return ended;
+  }
+  return true;
+}
+
+}  // namespace
+
+Result<CommandOutcome> run_bounded(const BoundedCommand& command) {
+  const StartedCommand started = TRY(start_command(command));
+  const UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, started.pid, 0)));
+  CommandOutcome outcome;
+  outcome.timed_out = !follow_command(started, pidfd.get(), command, outcome.output);
+  if (outcome.timed_out) ::kill(-started.pid, SIGKILL);
+  while (::waitpid(started.pid, &outcome.status, 0) < 0 && errno == EINTR) {
+  }
+  return outcome;
+}
+
+}  // namespace headgate
