@@ -2,13 +2,19 @@
 #include "sim/driver/library.hpp"
 
 #include <pthread.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <string_view>
+#include <utility>
 
 #include "guest/bare/clock.hpp"
 #include "sim/exports.hpp"
+#include "sim/mps/wire.hpp"
 
 namespace headgate::sim::driver {
 
@@ -73,16 +79,49 @@ std::vector<std::uint32_t> visible_devices(const Profile& profile) {
   return visible;
 }
 
-// Whether the process is a client of the node's MPS server, and what of each GPU's SMs it may have then. Without a pipe
-// directory it is none, so that the programs of one node may be of both kinds. What is no percentage is ignored, as it
-// is by the server.
-std::uint32_t mps_percent(const Profile& profile) {
-  const char* pipes = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
-  if (profile.mps == 0 || pipes == nullptr || *pipes == 0) return 0;
+// What of each GPU's SMs the process may have by its own variable. What is no percentage is ignored, as it is by a
+// server.
+std::uint32_t own_percent() {
   const char* text = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
   char* end = nullptr;
   const unsigned long percent = text == nullptr ? 0 : std::strtoul(text, &end, 10);
   return percent >= 1 && percent <= 100 && *end == 0 ? static_cast<std::uint32_t>(percent) : 100;
+}
+
+// cuda.h's numbers of what MPS refuses.
+constexpr auto kMpsConnectionFailed = static_cast<CUresult>(805), kMpsServerNotReady = static_cast<CUresult>(807),
+               kMpsMaxClientsReached = static_cast<CUresult>(808);
+
+int mps_connection = -1;  // of a client of a control daemon; it stays until the end
+
+// Makes the process a client of the MPS control daemon at its pipe directory, and says in `percent` what it may have;
+// 0: it is none. Without a pipe directory it is none, so that the programs of one node may be of both kinds. Where no
+// daemon listens, a driver goes on without, unless the profile has an MPS server on the node. Blocks, as a driver does,
+// while another user's programs have the server.
+CUresult join_mps(const Profile& profile, std::uint32_t& percent) {
+  const char* pipes = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
+  if (pipes == nullptr || *pipes == 0) return CUDA_SUCCESS;
+  mps_connection = mps::connect_to(pipes);
+  if (mps_connection < 0) {
+    if (profile.mps != 0) percent = own_percent();
+    return CUDA_SUCCESS;
+  }
+  mps::Hello hello;
+  hello.percent = own_percent();
+  mps::Welcome welcome;
+  if (::send(mps_connection, &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||
+      ::recv(mps_connection, &welcome, sizeof welcome, 0) != static_cast<ssize_t>(sizeof welcome))
+    return kMpsConnectionFailed;
+  if (welcome.answer == mps::Answer::not_ready) return kMpsServerNotReady;
+  if (welcome.answer == mps::Answer::full) return kMpsMaxClientsReached;
+  percent = std::clamp(welcome.percent, 1u, 100u);
+  return CUDA_SUCCESS;
+}
+
+void leave_mps() {
+  if (mps_connection < 0) return;
+  ::send(mps_connection, &mps::kGoodbye, 1, MSG_NOSIGNAL | MSG_DONTWAIT);
+  ::close(std::exchange(mps_connection, -1));
 }
 
 Result<std::unique_ptr<Node>> open_node() {
@@ -93,12 +132,15 @@ Result<std::unique_ptr<Node>> open_node() {
 }
 
 void at_exit() {
-  if (life.exchange(Life::ended) == Life::ready) library().node->detach();
+  if (life.exchange(Life::ended) != Life::ready) return;
+  library().node->detach();
+  leave_mps();
 }
 
 void in_child() {
   const Life before = life.load();
   bare::forget_clock_after_fork();
+  if (mps_connection >= 0) ::close(std::exchange(mps_connection, -1));
   if (before == Life::ready) library().node->forget_after_fork();
   if (before != Life::fresh) life.store(Life::forked);
 }
@@ -116,8 +158,9 @@ CUresult initialise() {
   if (!node) return say_failed(node.error());
   // Not before: the faults are the node's.
   if (const CUresult failed = injected(); failed != CUDA_SUCCESS) return failed;
-  if (const auto attached = (*node)->attach(mps_percent((*node)->profile())); !attached)
-    return say_failed(attached.error());
+  std::uint32_t percent = 0;
+  if (const CUresult refused = join_mps((*node)->profile(), percent); refused != CUDA_SUCCESS) return refused;
+  if (const auto attached = (*node)->attach(percent); !attached) return say_failed(attached.error());
   Library& lib = library();
   lib.visible = visible_devices((*node)->profile());
   if (lib.visible.empty()) return CUDA_ERROR_NO_DEVICE;

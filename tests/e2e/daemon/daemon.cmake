@@ -41,7 +41,8 @@ if(TARGET daemon_e2e_test)
   if(NOT HEADGATE_SANITIZE)
     add_executable(bypass_static ${daemon_dir}/bypass_program.cpp $<TARGET_OBJECTS:headgate_sim_cuda>)
     target_compile_definitions(bypass_static PRIVATE STATIC)
-    target_link_libraries(bypass_static PRIVATE headgate_sim headgate_sim_ptx headgate_sim_faults headgate_warnings)
+    target_link_libraries(bypass_static PRIVATE headgate_sim headgate_sim_ptx headgate_sim_faults
+        headgate_sim_mps_wire headgate_warnings)
     # It looks no user up, so that glibc could not is nothing to be warned of.
     target_link_options(bypass_static PRIVATE -static -Wl,--no-warnings)
     target_compile_definitions(daemon_observe_test PRIVATE BYPASS_STATIC="$<TARGET_FILE:bypass_static>")

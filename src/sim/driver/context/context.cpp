@@ -23,12 +23,14 @@ namespace {
 
 thread_local std::vector<Context*> stack;
 
-// NVML's compute modes: 2 nobody, 3 one process at a time. cuda.h, CUDA_ERROR_DEVICE_UNAVAILABLE, names both.
+// NVML's compute modes: 2 nobody, 3 one process at a time. cuda.h, CUDA_ERROR_DEVICE_UNAVAILABLE, names both. To the
+// latter all clients of an MPS server are one process: the server.
 bool admitted(const State& state, std::uint32_t device, std::uint32_t process) {
   const std::uint32_t mode = state.nvml[device].compute_mode;
   if (mode != 3) return mode != 2;
   return std::ranges::none_of(state.contexts, [&](const sim::Context& one) {
-    return one.used && one.device == device && one.process != process;
+    const bool both_clients = one.mps_sms != 0 && state.processes[process].mps_percent != 0;
+    return one.used && one.device == device && one.process != process && !both_clients;
   });
 }
 

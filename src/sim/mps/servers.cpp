@@ -1,0 +1,161 @@
+#include "sim/mps/servers.hpp"
+
+#include <signal.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "sim/node.hpp"
+
+namespace headgate::sim::mps {
+namespace {
+
+constexpr std::uint32_t kIllegalAddress = 700, kLaunchFailed = 719, kClientTerminated = 810;
+
+std::unique_ptr<Node> node_of_gpu() {
+  const auto directory = node_directory();
+  if (!directory) return nullptr;
+  auto node = Node::open_existing(*directory);
+  return node ? std::move(*node) : nullptr;
+}
+
+template <typename Use>
+void each_process(Node& node, pid_t pid, Use use) {
+  Node::Locked locked(node);
+  for (std::uint32_t p = 0; p < kMaxProcesses; ++p)
+    if (node.state().processes[p].used != 0 && node.state().processes[p].pid == pid) use(locked.engine(), p);
+}
+
+void answer(const Client& client, Answer answer, std::uint32_t percent) {
+  const Welcome welcome{answer, percent};
+  ::send(client.connection.get(), &welcome, sizeof welcome, MSG_NOSIGNAL | MSG_DONTWAIT);
+}
+
+pid_t start_server_process() {
+  const pid_t child = ::fork();
+  if (child != 0) return child;
+  ::prctl(PR_SET_NAME, "nvidia-cuda-mps-server");
+  ::prctl(PR_SET_PDEATHSIG, SIGTERM);
+  ::signal(SIGTERM, SIG_DFL);
+  ::syscall(SYS_close_range, 3u, ~0u, 0u);
+  for (;;) ::pause();
+}
+
+}  // namespace
+
+Servers::~Servers() {
+  for (const Server& server : servers_) {
+    ::kill(server.pid, SIGKILL);
+    ::waitpid(server.pid, nullptr, 0);
+  }
+}
+
+Server* Servers::of_user(uid_t uid, double default_percent) {
+  if (!servers_.empty() && servers_.front().uid != uid) {
+    if (!servers_.front().clients.empty()) return nullptr;
+    ::kill(servers_.front().pid, SIGTERM);
+    ::waitpid(servers_.front().pid, nullptr, 0);
+    servers_.clear();
+  }
+  if (servers_.empty()) {
+    Server server;
+    server.pid = start_server_process();
+    server.uid = uid;
+    server.percent = default_percent;
+    log_("Starting new server " + std::to_string(server.pid) + " for user " + std::to_string(uid));
+    servers_.push_back(std::move(server));
+  }
+  return &servers_.front();
+}
+
+Server* Servers::find(pid_t pid) {
+  const auto found = std::ranges::find(servers_, pid, &Server::pid);
+  return found == servers_.end() ? nullptr : &*found;
+}
+
+bool Servers::take_in(Client& client, double default_percent) {
+  Server* const server = of_user(client.uid, default_percent);
+  if (server == nullptr || server->wedged) return false;
+  if (server->fault) {
+    answer(client, Answer::not_ready, 0);
+    return true;
+  }
+  if (server->clients.size() >= kMaxClients) {
+    answer(client, Answer::full, 0);
+    return true;
+  }
+  client.percent = std::min(client.percent, static_cast<std::uint32_t>(std::lround(std::floor(server->percent))));
+  answer(client, Answer::accepted, client.percent);
+  log_("New client " + std::to_string(client.pid) + " on server " + std::to_string(server->pid));
+  server->clients.push_back(std::move(client));
+  return true;
+}
+
+void Servers::left(Server& server, pid_t client, bool said_goodbye) {
+  const auto found = std::ranges::find(server.clients, client, &Client::pid);
+  if (found == server.clients.end()) return;
+  server.clients.erase(found);
+  if (server.fault) {
+    if (server.clients.empty()) server.fault = false;
+    return;
+  }
+  if (said_goodbye || !had_work(client)) return;
+  log_("Client " + std::to_string(client) + " was killed with work under way: server " + std::to_string(server.pid) +
+       " hangs");
+  server.wedged = true;
+  for (const Client& neighbour : server.clients) fail_contexts(neighbour.pid, kIllegalAddress);
+}
+
+bool Servers::terminate(Server& server, pid_t client) {
+  const auto found = std::ranges::find(server.clients, client, &Client::pid);
+  if (found == server.clients.end()) return false;
+  fail_contexts(client, kClientTerminated);
+  server.clients.erase(found);
+  return true;
+}
+
+void Servers::make_fault(Server& server) {
+  server.fault = !server.clients.empty();
+  log_("Server " + std::to_string(server.pid) + " encountered a fatal fault");
+  for (const Client& client : server.clients) fail_contexts(client.pid, kLaunchFailed);
+}
+
+void Servers::reap() {
+  for (auto& server : servers_) {
+    int status = 0;
+    if (::waitpid(server.pid, &status, WNOHANG) != server.pid) continue;
+    log_("Server " + std::to_string(server.pid) + " exited with status " + std::to_string(status));
+    for (const Client& client : server.clients) fail_contexts(client.pid, kLaunchFailed);
+    servers_.clear();
+    return;
+  }
+}
+
+void Servers::fail_contexts(pid_t pid, std::uint32_t error) const {
+  const auto node = node_of_gpu();
+  if (node == nullptr) return;
+  each_process(*node, pid, [&](Engine& engine, std::uint32_t process) {
+    for (std::uint32_t c = 0; c < node->state().context_limit; ++c)
+      if (node->state().contexts[c].used != 0 && node->state().contexts[c].process == process)
+        engine.fail_context(c, error);
+  });
+}
+
+// Of a process that has ended just now. Where the node has forgotten it already, it may have had.
+bool Servers::had_work(pid_t pid) {
+  const auto node = node_of_gpu();
+  if (node == nullptr) return false;
+  bool known = false, idle = true;
+  each_process(*node, pid, [&](Engine& engine, std::uint32_t process) {
+    known = true;
+    idle = idle && engine.process_idle(process);
+  });
+  return !known || !idle;
+}
+
+}  // namespace headgate::sim::mps
