@@ -1,0 +1,115 @@
+#include "mps/control_daemon.hpp"
+
+#include <poll.h>
+#include <signal.h>
+#include <sys/socket.h>
+#include <sys/syscall.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <cstring>
+#include <thread>
+#include <vector>
+
+#include "identity/peer.hpp"
+#include "identity/process.hpp"
+
+namespace headgate::mps {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds kAfterKill{1'000};
+
+bool ends_within(int pidfd, milliseconds limit) {
+  const auto until = Clock::now() + limit;
+  for (;;) {
+    const auto left = std::chrono::ceil<milliseconds>(until - Clock::now()).count();
+    pollfd polled{pidfd, POLLIN, 0};
+    const int ready = ::poll(&polled, 1, static_cast<int>(std::max<std::int64_t>(0, left)));
+    if (ready > 0) return true;
+    if (ready == 0) return false;
+    if (errno != EINTR) return false;
+  }
+}
+
+void kill_process(int pidfd) { ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0u); }
+
+// Servers are its children.
+std::vector<ProcessMark> children_of(std::uint32_t pid, const std::string& proc) {
+  std::vector<ProcessMark> all;
+  for (const identity::Process& process : identity::list_processes(proc).all)
+    if (process.parent == pid && !process.ended) all.push_back({process.pid, process.start_time});
+  return all;
+}
+
+}  // namespace
+
+std::optional<ProcessMark> mark_of(std::uint32_t pid, const std::string& proc) {
+  const auto process = identity::read_process(proc, pid);
+  if (!process || process->ended) return std::nullopt;
+  return ProcessMark{process->pid, process->start_time};
+}
+
+UniqueFd open_process(const ProcessMark& mark, const std::string& proc) {
+  if (mark.pid == 0) return {};
+  auto pidfd = identity::pidfd_of({.pid = mark.pid, .start_time = mark.start_time}, proc);
+  if (!pidfd || identity::has_ended(pidfd->get())) return {};
+  return std::move(*pidfd);
+}
+
+std::optional<RunningDaemon> daemon_at(const std::string& pipe, const std::string& proc) {
+  sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+  const std::string path = pipe + "/control";
+  if (path.size() >= sizeof address.sun_path) return std::nullopt;
+  std::memcpy(address.sun_path, path.c_str(), path.size());
+  const UniqueFd socket(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (!socket || ::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
+    return std::nullopt;
+  auto peer = identity::peer_of(socket.get(), proc);
+  if (!peer) return std::nullopt;
+  return RunningDaemon{{peer->process.pid, peer->process.start_time}, peer->uid, std::move(peer->pidfd)};
+}
+
+Result<RunningDaemon> start_daemon(const Tool& tool, const std::string& base, const std::string& proc) {
+  if (auto made = make_places(base, tool.places()); !made) return std::unexpected(made.error());
+  remove_stale(tool.places());
+  if (auto started = tool.start(); !started) return std::unexpected(started.error());
+  const auto until = Clock::now() + tool.limits().ready;
+  for (;;) {
+    if (auto daemon = daemon_at(tool.places().pipe, proc)) return std::move(*daemon);
+    if (Clock::now() >= until)
+      return fail(ErrorCode::failed,
+                  "MPS start: no daemon answers at " + tool.places().pipe + " within " +
+                      std::to_string(tool.limits().ready.count()) + " ms",
+                  "its own words: " + tool.places().log + "/control.log");
+    std::this_thread::sleep_for(milliseconds(2));
+  }
+}
+
+Result<bool> stop_daemon(const Tool& tool, const RunningDaemon& daemon, const std::string& proc) {
+  // It waits for its clients before it ends.
+  const auto asked = tool.quit();
+  if (asked && ends_within(daemon.pidfd.get(), tool.limits().quit)) {
+    remove_stale(tool.places());
+    return false;
+  }
+  if (auto killed = kill_daemon(daemon, ItsServers::kill, proc); !killed) return std::unexpected(killed.error());
+  remove_stale(tool.places());
+  return true;
+}
+
+Result<void> kill_daemon(const RunningDaemon& daemon, ItsServers its_servers, const std::string& proc) {
+  const auto servers =
+      its_servers == ItsServers::kill ? children_of(daemon.mark.pid, proc) : std::vector<ProcessMark>{};
+  kill_process(daemon.pidfd.get());
+  for (const ProcessMark& server : servers)
+    if (const UniqueFd pidfd = open_process(server, proc)) kill_process(pidfd.get());
+  if (ends_within(daemon.pidfd.get(), kAfterKill)) return {};
+  return fail(ErrorCode::failed, "MPS stop: control daemon " + std::to_string(daemon.mark.pid) + " cannot be killed");
+}
+
+}  // namespace headgate::mps

@@ -1,0 +1,97 @@
+// A daemon of ours that is killed at each step of acquire and release: after the next start the counts are right, and
+// control daemons run exactly where a living tenant needs one.
+#include <gtest/gtest.h>
+#include <sys/mman.h>
+
+#include <atomic>
+#include <new>
+
+#include "mps/manager.hpp"
+#include "mps/test_mps.hpp"
+
+namespace headgate::mps {
+namespace {
+
+class MpsCrash : public ::testing::Test {
+ protected:
+  MpsCrash()
+      : steps_left_(new(::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
+                               -1, 0)) std::atomic<int>) {}
+  ~MpsCrash() override { ::munmap(steps_left_, sizeof *steps_left_); }
+
+  // Runs `work` in a daemon of ours that is killed at step `steps` (0: never). True: it was not.
+  template <typename Work>
+  bool daemon(int steps, Work work) {
+    *steps_left_ = steps;
+    const pid_t child = ::fork();
+    if (child == 0) {
+      auto options = folder_.options(HEADGATE_SIM_MPS_TOOL);
+      options.step = [this] {
+        if (steps_left_->load() != 0 && steps_left_->fetch_sub(1) == 1) ::raise(SIGKILL);
+      };
+      Manager manager(std::move(options));
+      if (!manager.adopt()) ::_exit(1);
+      work(manager);
+      ::_exit(0);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    EXPECT_TRUE(!WIFEXITED(status) || WEXITSTATUS(status) == 0);
+    return WIFEXITED(status);
+  }
+  bool live_a_life(const Sleeper& tenant, int steps) {
+    return daemon(steps, [&](Manager& manager) {
+      if (!manager.acquire(tenant_of(tenant))) ::_exit(1);
+      manager.release(tenant.mark());
+    });
+  }
+  bool restart(int steps = 0) {
+    return daemon(steps, [](Manager&) {});
+  }
+  [[nodiscard]] std::vector<GroupNote> notes() const { return load_book(folder_.file()).value(); }
+  [[nodiscard]] bool all_is_gone() const { return notes().empty() && folder_.running_daemon() == 0; }
+  // What the notes say is what runs.
+  [[nodiscard]] bool all_is_right() const {
+    const auto all = notes();
+    if (all.empty()) return folder_.running_daemon() == 0;
+    return all.size() == 1 && all[0].holders.size() == 1 && all[0].daemon.pid != 0 &&
+           all[0].daemon.pid == folder_.running_daemon();
+  }
+
+  MpsFolder folder_;
+  std::atomic<int>* steps_left_;
+};
+
+TEST_F(MpsCrash, AtEachStepOfALifeTheNextDaemonIsRight) {
+  int steps = 1, held = 0;
+  for (;; ++steps) {
+    Sleeper tenant;
+    if (live_a_life(tenant, steps)) break;
+    ASSERT_TRUE(restart()) << "killed at step " << steps;
+    EXPECT_TRUE(all_is_right()) << "killed at step " << steps;
+    held += notes().empty() ? 0 : 1;
+    tenant.end();
+    ASSERT_TRUE(restart());
+    EXPECT_TRUE(all_is_gone()) << "killed at step " << steps << ", and the tenant ended meanwhile";
+  }
+  EXPECT_GT(steps, 10) << "each note and each act is a step";
+  EXPECT_GT(held, 4) << "a living tenant is held from its first note to its release";
+  EXPECT_TRUE(all_is_gone());
+}
+
+TEST_F(MpsCrash, ADaemonThatIsKilledWhileItPutsRightIsFollowedByOneThatDoes) {
+  for (int steps = 1;; ++steps) {
+    Sleeper tenant;
+    ASSERT_TRUE(daemon(0, [&](Manager& manager) {
+      if (!manager.acquire(tenant_of(tenant))) ::_exit(1);
+    }));
+    tenant.end();
+    const bool was_killed = !restart(steps);
+    ASSERT_TRUE(restart());
+    EXPECT_TRUE(all_is_gone()) << "killed at step " << steps << " of its start";
+    if (!was_killed) break;
+  }
+}
+
+}  // namespace
+}  // namespace headgate::mps

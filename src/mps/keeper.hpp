@@ -1,0 +1,74 @@
+// The manager on a thread of the daemon: tenants' ends and those of control daemons are seen by their pidfds, a fault by
+// what servers write, and all else by a look now and then.
+#pragma once
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <map>
+#include <mutex>
+#include <string>
+#include <thread>
+#include <vector>
+
+#include "base/result.hpp"
+#include "base/unique_fd.hpp"
+#include "mps/manager.hpp"
+
+namespace headgate::mps {
+
+struct KeeperTimes {
+  std::chrono::milliseconds look{10'000};    // between two looks
+  std::chrono::milliseconds recover{200};    // while a group waits for its last client to go
+  std::chrono::milliseconds after_news{20};  // from what a server wrote, or a tenant's end, to a look
+};
+
+// Thread-safe.
+class Keeper {
+ public:
+  explicit Keeper(Manager::Options options, KeeperTimes times = {});
+  ~Keeper();  // without stop(): as if the daemon were killed; control daemons go on
+  Keeper(const Keeper&) = delete;
+
+  // Adopts what a former daemon left, then begins. Errors: of Manager::adopt().
+  [[nodiscard]] Result<void> start();
+
+  // As Manager's; `done` is called once, on the keeper's thread. A process that ends is released.
+  void acquire(Tenant tenant, std::function<void(Result<Variables>)> done);
+  void take_off(pid_t client, std::function<void(Result<bool>)> done);
+  // Blocks. False also where it is not known within `patience`.
+  [[nodiscard]] Result<bool> take_off(pid_t client, std::chrono::milliseconds patience);
+
+  [[nodiscard]] std::vector<GroupView> groups() const;
+
+  // Ends the thread. Control daemons with tenants go on, for the next daemon. False: a call does not return.
+  [[nodiscard]] bool stop(std::chrono::nanoseconds patience);
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void run();
+  void work_off();
+  void do_later(std::function<void()> work);
+  void watch_processes();
+  void watch_logs();
+  [[nodiscard]] bool read_logs() const;
+  void show();
+  [[nodiscard]] std::vector<ProcessMark> wait();
+
+  const std::string base_, proc_;
+  const KeeperTimes times_;
+  Manager manager_;                                                     // the thread's alone, once it runs
+  std::map<std::pair<std::uint32_t, std::uint32_t>, UniqueFd> pidfds_;  // of tenants and daemons
+  std::map<std::string, int> log_watches_;
+  UniqueFd wake_, logs_;
+  Clock::time_point next_look_;
+  mutable std::mutex mutex_;  // of everything below
+  std::deque<std::function<void()>> work_;
+  std::vector<GroupView> shown_;
+  bool stopping_ = false, stopped_ = true;
+  std::condition_variable stopped_changed_;
+  std::thread thread_;
+};
+
+}  // namespace headgate::mps

@@ -1,0 +1,317 @@
+#include "mps/manager.hpp"
+
+#include <algorithm>
+#include <set>
+#include <utility>
+
+#include "base/utf8.hpp"
+
+namespace headgate::mps {
+namespace {
+
+// What both may have.
+Settings widest(const Settings& a, const Settings& b) {
+  Settings all{.percent = std::max(a.percent, b.percent), .pinned_bytes = {}};
+  if (a.pinned_bytes && b.pinned_bytes) all.pinned_bytes = std::max(*a.pinned_bytes, *b.pinned_bytes);
+  return all;
+}
+
+Variables variables_of(const Tenant& tenant, const Places& places) {
+  Variables all = {{"CUDA_MPS_PIPE_DIRECTORY", places.pipe},
+                   {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(tenant.settings.percent)},
+                   {"CUDA_MPS_CLIENT_PRIORITY", tenant.low_priority ? "1" : "0"}};
+  if (tenant.settings.pinned_bytes)
+    all.emplace_back("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+                     "0=" + std::to_string(*tenant.settings.pinned_bytes >> 20) + "M");
+  return all;
+}
+
+std::string list_of(const std::vector<pid_t>& pids) {
+  std::string text;
+  for (const pid_t pid : pids) text += (text.empty() ? "" : ", ") + std::to_string(pid);
+  return text.empty() ? "none" : text;
+}
+
+std::string whole_text(const Error& error) { return error.message + (error.hint.empty() ? "" : "; " + error.hint); }
+
+}  // namespace
+
+Tool Manager::tool_of(const Group& group) const {
+  return {options_.tool, group.places, group.note.key.uuid, options_.limits};
+}
+
+void Manager::tell(std::string kind, bool trouble, const GroupKey& group, std::string text) const {
+  if (options_.tell)
+    options_.tell({.kind = std::move(kind), .trouble = trouble, .group = group, .text = std::move(text)});
+}
+
+Result<void> Manager::save() {
+  options_.step();
+  std::vector<GroupNote> notes;
+  for (const auto& [key, group] : groups_) notes.push_back(group.note);
+  auto saved = save_book(options_.file, notes);
+  if (!saved) saved.error().message = "MPS setup: " + saved.error().message;
+  options_.step();
+  return saved;
+}
+
+Result<void> Manager::adopt() {
+  for (GroupNote& note : TRY(load_book(options_.file))) adopt_group(std::move(note));
+  std::vector<GroupKey> empty;
+  for (const auto& [key, group] : groups_)
+    if (group.note.holders.empty()) empty.push_back(key);
+  for (const GroupKey& key : empty) stop(key);
+  return save();
+}
+
+void Manager::adopt_group(GroupNote note) {
+  const GroupKey key = note.key;
+  std::erase_if(note.holders, [this](const Holder& holder) { return !open_process(holder.process, options_.proc); });
+  const auto places = places_of(options_.base, key);
+  if (!places) return;
+  auto found = daemon_at(places->pipe, options_.proc);
+  // One that was about to be started has no number yet: in a directory that only we can write it is ours.
+  const bool is_ours = found && (found->mark == note.daemon || note.daemon.pid == 0);
+  if (found && !is_ours) {
+    tell("mps.foreign", true, key,
+         "GPU " + describe(key) + ": control daemon " + std::to_string(found->mark.pid) + " at " + places->pipe +
+             " is not the one that headgated started; it is left alone");
+    return;
+  }
+  Group& group = groups_[key];
+  group.places = *places;
+  group.note = std::move(note);
+  if (found) {
+    group.daemon = std::move(*found);
+    group.note.daemon = group.daemon.mark;
+    tell("mps.adopted", false, key,
+         "GPU " + describe(key) + ": control daemon " + std::to_string(group.daemon.mark.pid) + " goes on with " +
+             std::to_string(group.note.holders.size()) + " tenants");
+    return;
+  }
+  // It lives, and its socket is gone: no program can reach it any more.
+  if (UniqueFd pidfd = open_process(group.note.daemon, options_.proc)) {
+    const RunningDaemon unreachable{group.note.daemon, 0, std::move(pidfd)};
+    if (auto killed = kill_daemon(unreachable, ItsServers::leave, options_.proc); !killed)
+      tell("mps.failed", true, key, killed.error().message);
+  }
+  if (group.note.holders.empty()) return;
+  if (auto restarted = start(group); !restarted) tell("mps.failed", true, key, whole_text(restarted.error()));
+}
+
+void Manager::tell_foreign(const GroupKey& key) {
+  for (const std::string& pipe : options_.foreign_pipes) {
+    const auto found = daemon_at(pipe, options_.proc);
+    const std::uint32_t pid = found ? found->mark.pid : 0;
+    if (std::exchange(told_foreign_[pipe], pid) == pid || pid == 0) continue;
+    tell("mps.foreign", true, key,
+         "another MPS control daemon (process " + std::to_string(pid) + " of uid " + std::to_string(found->uid) +
+             ", at " + printable(pipe, 108) + ") may serve GPU " + describe(key) + " too; it is left alone");
+  }
+}
+
+Result<Manager::Group*> Manager::group_for(const GroupKey& key) {
+  if (const auto known = groups_.find(key); known != groups_.end()) return &known->second;
+  Group group;
+  group.note.key = key;
+  group.places = TRY(places_of(options_.base, key));
+  if (const auto foreign = daemon_at(group.places.pipe, options_.proc))
+    return fail(ErrorCode::conflict,
+                "MPS setup: control daemon " + std::to_string(foreign->mark.pid) + " at " + group.places.pipe +
+                    " was not started by headgated",
+                "stop it: echo quit | CUDA_MPS_PIPE_DIRECTORY=" + group.places.pipe + " " + options_.tool);
+  tell_foreign(key);
+  return &groups_.emplace(key, std::move(group)).first->second;
+}
+
+Result<Variables> Manager::acquire(const Tenant& tenant) {
+  if (auto sound = check(tenant.settings); !sound) return std::unexpected(sound.error());
+  Group& group = *TRY(group_for(tenant.group));
+  auto& holders = group.note.holders;
+  const auto known = std::ranges::find(holders, tenant.holder.process, &Holder::process);
+  if (known != holders.end() && group.daemon.pidfd) return variables_of(tenant, group.places);
+  if (std::ranges::count_if(holders, &Holder::is_program) >= static_cast<std::ptrdiff_t>(kMaxClients))
+    return fail(ErrorCode::no_capacity,
+                "GPU " + describe(tenant.group) + ": MPS has " + std::to_string(kMaxClients) +
+                    " clients there, and takes no more",
+                "end one of them first");
+  if (known == holders.end()) holders.push_back(tenant.holder);
+  auto running = run(group, tenant.settings);
+  if (running) return variables_of(tenant, group.places);
+  std::erase_if(holders, [&](const Holder& holder) { return holder.process == tenant.holder.process; });
+  if (holders.empty()) stop(tenant.group);
+  else if (auto saved = save(); !saved) tell("mps.failed", true, tenant.group, whole_text(saved.error()));
+  return std::unexpected(running.error());
+}
+
+Result<void> Manager::run(Group& group, const Settings& settings) {
+  const bool runs = static_cast<bool>(group.daemon.pidfd);
+  const Settings wanted = runs ? widest(group.note.settings, settings) : settings;
+  const bool changes = !runs || wanted != group.note.settings;
+  group.note.settings = wanted;
+  if (auto saved = save(); !saved) return saved;
+  if (!runs) return start(group);
+  return changes ? tool_of(group).set(wanted) : Result<void>{};
+}
+
+// With the settings that its note has.
+Result<void> Manager::start(Group& group) {
+  group.note.daemon = {};
+  if (auto saved = save(); !saved) return saved;
+  group.daemon = TRY(start_daemon(tool_of(group), options_.base, options_.proc));
+  options_.step();
+  group.note.daemon = group.daemon.mark;
+  if (auto saved = save(); !saved) return saved;
+  if (auto set = tool_of(group).set(group.note.settings); !set) return set;
+  options_.step();
+  tell("mps.started", false, group.note.key,
+       "GPU " + describe(group.note.key) + ": control daemon " + std::to_string(group.daemon.mark.pid) + " started");
+  return {};
+}
+
+void Manager::release(const ProcessMark& process) {
+  std::vector<GroupKey> empty;
+  bool changed = false;
+  for (auto& [key, group] : groups_) {
+    if (std::erase_if(group.note.holders, [&](const Holder& holder) { return holder.process == process; }) == 0)
+      continue;
+    changed = true;
+    if (group.note.holders.empty()) empty.push_back(key);
+  }
+  if (!changed) return;
+  if (auto saved = save(); !saved) tell("mps.failed", true, groups_.begin()->first, whole_text(saved.error()));
+  for (const GroupKey& key : empty) stop(key);
+}
+
+void Manager::stop(const GroupKey& key) {
+  Group& group = groups_.at(key);
+  if (group.daemon.pidfd) {
+    options_.step();
+    const auto stopped = stop_daemon(tool_of(group), group.daemon, options_.proc);
+    options_.step();
+    const std::string name = "GPU " + describe(key) + ": control daemon " + std::to_string(group.daemon.mark.pid);
+    if (!stopped) tell("mps.failed", true, key, whole_text(stopped.error()));
+    else
+      tell("mps.stopped", *stopped, key,
+           name + (*stopped ? " did not quit in time and was killed" : " stopped after its last tenant"));
+  }
+  groups_.erase(key);
+  if (auto saved = save(); !saved) tell("mps.failed", true, key, whole_text(saved.error()));
+}
+
+Result<void> Manager::restart(Group& group) {
+  if (group.daemon.pidfd) TRY(stop_daemon(tool_of(group), group.daemon, options_.proc));
+  group.daemon = {};
+  group.state = ServerState::unknown;
+  group.clients.clear();
+  group.faulty = false;
+  return start(group);
+}
+
+Result<bool> Manager::take_off(pid_t client) {
+  for (auto& [key, group] : groups_) {
+    if (!group.daemon.pidfd) continue;
+    const Tool tool = tool_of(group);
+    for (const pid_t server : TRY(tool.servers())) {
+      const auto clients = TRY(tool.clients(server));
+      if (std::ranges::find(clients, client) == clients.end()) continue;
+      const auto done = tool.terminate(server, client);
+      if (done) return true;
+      if (done.error().code != ErrorCode::unreachable) return std::unexpected(done.error());
+      tell("mps.wedged", true, key,
+           "GPU " + describe(key) + ": MPS server " + std::to_string(server) + " does not let client " +
+               std::to_string(client) + " go; the group is restarted, and its programs have to be");
+      if (auto killed = kill_daemon(group.daemon, ItsServers::kill, options_.proc); !killed)
+        return std::unexpected(killed.error());
+      group.daemon = {};
+      if (auto restarted = restart(group); !restarted) return std::unexpected(restarted.error());
+      return fail(ErrorCode::unreachable, "MPS server " + std::to_string(server) + " was wedged",
+                  "start its programs again");
+    }
+  }
+  return false;
+}
+
+void Manager::look() {
+  std::vector<GroupKey> keys;
+  for (const auto& [key, group] : groups_) keys.push_back(key);
+  for (const GroupKey& key : keys) look_at(groups_.at(key));
+}
+
+// A control daemon that does not answer takes no client any more: another one is started in its place, and its servers
+// go on for those that they have. What is no answer is only told.
+void Manager::not_answered(Group& group, const Error& why) {
+  const GroupKey& key = group.note.key;
+  if (why.code != ErrorCode::unreachable) {
+    if (!std::exchange(group.silent, true))
+      tell("mps.failed", true, key, "GPU " + describe(key) + ": " + whole_text(why));
+    return;
+  }
+  tell("mps.wedged", true, key, "GPU " + describe(key) + ": its control daemon is wedged: " + whole_text(why));
+  if (auto killed = kill_daemon(group.daemon, ItsServers::leave, options_.proc); !killed)
+    return tell("mps.failed", true, key, whole_text(killed.error()));
+  group.daemon = {};
+  start_again(group, "its control daemon did not answer");
+}
+
+void Manager::start_again(Group& group, const std::string& why) {
+  const auto done = restart(group);
+  tell(done ? "mps.restarted" : "mps.failed", !done, group.note.key,
+       "GPU " + describe(group.note.key) + ": " + (done ? "started again: " + why : whole_text(done.error())));
+}
+
+void Manager::look_at(Group& group) {
+  const GroupKey& key = group.note.key;
+  if (!group.daemon.pidfd || !open_process(group.daemon.mark, options_.proc)) {
+    if (group.daemon.pidfd)
+      tell("mps.died", true, key,
+           "GPU " + describe(key) + ": control daemon " + std::to_string(group.daemon.mark.pid) +
+               " has ended; its clients were " + list_of(group.clients));
+    group.daemon = {};
+    return start_again(group, "its control daemon had ended");
+  }
+  const Tool tool = tool_of(group);
+  const auto servers = tool.servers();
+  if (!servers) return not_answered(group, servers.error());
+  group.silent = false;
+  std::set<pid_t> clients;
+  ServerState worst = ServerState::unknown;
+  for (const pid_t server : *servers) {
+    const auto look = tool.look(server);
+    if (!look) continue;  // it has ended meanwhile
+    worst = std::max(worst, look->state);
+    clients.insert(look->clients.begin(), look->clients.end());
+  }
+  group.state = worst;
+  group.clients.assign(clients.begin(), clients.end());
+  if (worst == ServerState::fault && !std::exchange(group.faulty, true))
+    tell("mps.fault", true, key,
+         "GPU " + describe(key) + ": its MPS server has a fault, which all its clients share: processes " +
+             list_of(group.clients) + "; it serves again once they have ended");
+  if (group.faulty && group.clients.empty()) start_again(group, "the clients of its faulty server have ended");
+}
+
+bool Manager::is_recovering() const {
+  return std::ranges::any_of(groups_, [](const auto& entry) { return entry.second.faulty; });
+}
+
+std::vector<ProcessMark> Manager::holders() const {
+  std::vector<ProcessMark> all;
+  for (const auto& [key, group] : groups_)
+    for (const Holder& holder : group.note.holders) all.push_back(holder.process);
+  return all;
+}
+
+std::vector<GroupView> Manager::groups() const {
+  std::vector<GroupView> all;
+  for (const auto& [key, group] : groups_)
+    all.push_back({.key = key,
+                   .daemon_pid = group.daemon.pidfd ? group.daemon.mark.pid : 0,
+                   .settings = group.note.settings,
+                   .holders = group.note.holders,
+                   .state = group.state,
+                   .clients = group.clients});
+  return all;
+}
+
+}  // namespace headgate::mps

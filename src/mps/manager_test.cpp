@@ -1,0 +1,184 @@
+// The life of control daemons, over the stand-in and over NVIDIA's own tool (neither needs a GPU).
+#include "mps/manager.hpp"
+
+#include <gtest/gtest.h>
+
+#include "mps/test_mps.hpp"
+
+namespace headgate::mps {
+namespace {
+
+// The stand-in, and NVIDIA's own that dev/real-parts unpacks.
+std::vector<std::string> tools() { return {HEADGATE_SIM_MPS_TOOL, HEADGATE_REAL_MPS_TOOL}; }
+
+class MpsManager : public ::testing::TestWithParam<std::string> {
+ protected:
+  void SetUp() override {
+    if (::access(GetParam().c_str(), X_OK) != 0) GTEST_SKIP() << "dev/real-parts has not been run";
+  }
+  MpsFolder folder_;
+};
+
+TEST_P(MpsManager, StartsWithTheFirstTenantAndStopsAfterTheLast) {
+  Manager manager(folder_.options(GetParam()));
+  const Sleeper one, other;
+  EXPECT_EQ(folder_.running_daemon(), 0u) << "none runs for an idle share";
+  const auto first = manager.acquire(tenant_of(one, {.percent = 30, .pinned_bytes = 1500ull << 20}));
+  ASSERT_TRUE(first) << first.error().message << first.error().hint;
+  const std::uint32_t daemon = folder_.running_daemon();
+  ASSERT_NE(daemon, 0u) << "it is ready when acquire() returns";
+  EXPECT_EQ(manager.groups().at(0).daemon_pid, daemon) << "the daemon's pid, not the launcher's";
+  const Variables expected = {{"CUDA_MPS_PIPE_DIRECTORY", folder_.places().pipe},
+                              {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", "30"},
+                              {"CUDA_MPS_CLIENT_PRIORITY", "0"},
+                              {"CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1500M"}};
+  EXPECT_EQ(*first, expected);
+
+  ASSERT_TRUE(manager.acquire(tenant_of(other, {.percent = 60})));
+  EXPECT_EQ(folder_.running_daemon(), daemon) << "the second only counts";
+  EXPECT_EQ(manager.groups().at(0).settings, (Settings{.percent = 60})) << "the daemon allows what the widest may";
+  manager.release(one.mark());
+  EXPECT_EQ(folder_.running_daemon(), daemon);
+  manager.release(other.mark());
+  EXPECT_EQ(folder_.running_daemon(), 0u);
+  EXPECT_TRUE(manager.groups().empty());
+  EXPECT_EQ(folder_.told("mps.stopped").size(), 1u);
+  EXPECT_TRUE(load_book(folder_.file())->empty());
+}
+
+TEST_P(MpsManager, GroupsOfTwoUsersHaveDaemonsApart) {
+  Manager manager(folder_.options(GetParam()));
+  const Sleeper one, other;
+  ASSERT_TRUE(manager.acquire(tenant_of(one, {}, 0)));
+  ASSERT_TRUE(manager.acquire(tenant_of(other, {}, 1)));
+  EXPECT_NE(folder_.running_daemon(0), folder_.running_daemon(1));
+  manager.release(one.mark());
+  EXPECT_EQ(folder_.running_daemon(0), 0u);
+  EXPECT_NE(folder_.running_daemon(1), 0u);
+}
+
+TEST_P(MpsManager, ARestartOfOursTakesTheDaemonAndItsCountsOver) {
+  const Sleeper stays;
+  Sleeper goes;
+  {
+    Manager former(folder_.options(GetParam()));
+    ASSERT_TRUE(former.acquire(tenant_of(stays)));
+    ASSERT_TRUE(former.acquire(tenant_of(goes)));
+  }
+  const std::uint32_t daemon = folder_.running_daemon();
+  goes.end();
+  Manager next(folder_.options(GetParam()));
+  ASSERT_TRUE(next.adopt());
+  EXPECT_EQ(folder_.running_daemon(), daemon);
+  ASSERT_EQ(next.groups().size(), 1u);
+  EXPECT_EQ(next.groups().at(0).holders.size(), 1u);
+  EXPECT_EQ(folder_.told("mps.adopted").size(), 1u);
+  next.release(stays.mark());
+  EXPECT_EQ(folder_.running_daemon(), 0u);
+}
+
+TEST_P(MpsManager, ARestartAfterTheLastTenantStopsTheDaemon) {
+  Sleeper tenant;
+  {
+    Manager former(folder_.options(GetParam()));
+    ASSERT_TRUE(former.acquire(tenant_of(tenant)));
+  }
+  tenant.end();
+  Manager next(folder_.options(GetParam()));
+  ASSERT_TRUE(next.adopt());
+  EXPECT_EQ(folder_.running_daemon(), 0u);
+  EXPECT_TRUE(next.groups().empty());
+}
+
+TEST_P(MpsManager, AForeignDaemonIsLeftAloneAndNamed) {
+  ASSERT_TRUE(make_places(folder_.base(), folder_.places()));
+  ASSERT_TRUE(Tool(GetParam(), folder_.places(), kTestUuid).start());
+  const std::uint32_t foreign = folder_.running_daemon();
+  ASSERT_NE(foreign, 0u);
+  Manager manager(folder_.options(GetParam()));
+  ASSERT_TRUE(manager.adopt());
+  const Sleeper tenant;
+  const auto refused = manager.acquire(tenant_of(tenant));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::conflict);
+  EXPECT_NE(refused.error().message.find(std::to_string(foreign)), std::string::npos) << refused.error().message;
+  EXPECT_EQ(folder_.running_daemon(), foreign);
+
+  // One that another has replaced while no daemon of ours ran.
+  GroupNote note{.key = {kTestUuid, 0}, .daemon = {.pid = 1, .start_time = 1}, .settings = {}, .holders = {}};
+  note.holders.push_back({.process = tenant.mark(), .share = "m"});
+  ASSERT_TRUE(save_book(folder_.file(), {note}));
+  Manager next(folder_.options(GetParam()));
+  ASSERT_TRUE(next.adopt());
+  EXPECT_EQ(folder_.told("mps.foreign").size(), 1u);
+  EXPECT_EQ(folder_.running_daemon(), foreign);
+}
+
+TEST_P(MpsManager, AForeignDaemonElsewhereIsNamedOnce) {
+  const MpsFolder elsewhere;
+  ASSERT_TRUE(make_places(elsewhere.base(), elsewhere.places()));
+  ASSERT_TRUE(Tool(GetParam(), elsewhere.places(), kTestUuid).start());
+  auto options = folder_.options(GetParam());
+  options.foreign_pipes = {elsewhere.places().pipe};
+  Manager manager(options);
+  const Sleeper tenant, other;
+  ASSERT_TRUE(manager.acquire(tenant_of(tenant, {}, 0)));
+  ASSERT_TRUE(manager.acquire(tenant_of(other, {}, 1)));
+  ASSERT_EQ(folder_.told("mps.foreign").size(), 1u);
+  EXPECT_NE(folder_.told("mps.foreign")[0].find(std::to_string(elsewhere.running_daemon())), std::string::npos);
+  EXPECT_NE(elsewhere.running_daemon(), 0u);
+}
+
+TEST_P(MpsManager, StartsOverTheFilesOfADaemonThatWasKilled) {
+  const Sleeper tenant;
+  Manager manager(folder_.options(GetParam()));
+  ASSERT_TRUE(manager.acquire(tenant_of(tenant)));
+  const auto daemon = daemon_at(folder_.places().pipe, "/proc");
+  ASSERT_TRUE(daemon);
+  ASSERT_TRUE(kill_daemon(*daemon, ItsServers::kill, "/proc"));
+  ASSERT_TRUE(std::filesystem::exists(folder_.places().pipe + "/control")) << "it leaves its socket";
+  manager.look();
+  EXPECT_EQ(folder_.told("mps.died").size(), 1u);
+  EXPECT_EQ(folder_.told("mps.restarted").size(), 1u);
+  EXPECT_NE(folder_.running_daemon(), 0u);
+  EXPECT_NE(folder_.running_daemon(), daemon->mark.pid);
+  manager.release(tenant.mark());
+  EXPECT_EQ(folder_.running_daemon(), 0u);
+}
+
+TEST_P(MpsManager, ReadsBackEachSetting) {
+  const Sleeper tenant;
+  Manager manager(folder_.options(GetParam()));
+  ASSERT_TRUE(manager.acquire(tenant_of(tenant)));
+  const Tool tool(GetParam(), folder_.places(), kTestUuid);
+  for (const std::uint64_t mebibytes : {1ull, 512ull, 1024ull, 1500ull, 81559ull}) {
+    const auto set = tool.set({.percent = 33, .pinned_bytes = mebibytes << 20});
+    EXPECT_TRUE(set) << mebibytes << " MiB: " << set.error().message;
+  }
+  for (const std::uint32_t percent : {0u, 101u}) {
+    EXPECT_EQ(tool.set({.percent = percent}).error().code, ErrorCode::usage) << percent;
+    EXPECT_EQ(manager.acquire(tenant_of(Sleeper(), {.percent = percent})).error().code, ErrorCode::usage);
+  }
+  EXPECT_EQ(tool.set({.percent = 50, .pinned_bytes = 0}).error().code, ErrorCode::usage);
+  EXPECT_TRUE(tool.servers()->empty());
+  EXPECT_FALSE(tool.terminate(4711, 4712));
+}
+
+TEST_P(MpsManager, LeavesNothingBehindAfterAFailedStart) {
+  const Sleeper tenant;
+  auto options = folder_.options("/nothing/of/that/name");
+  Manager missing(options);
+  const auto refused = missing.acquire(tenant_of(tenant));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unsupported);
+  EXPECT_NE(refused.error().message.find("MPS start"), std::string::npos) << refused.error().message;
+  EXPECT_TRUE(missing.groups().empty());
+  EXPECT_TRUE(load_book(folder_.file())->empty());
+}
+
+INSTANTIATE_TEST_SUITE_P(EachTool, MpsManager, ::testing::ValuesIn(tools()), [](const auto& tested) {
+  return std::string(tested.param == HEADGATE_SIM_MPS_TOOL ? "StandIn" : "Nvidia");
+});
+
+}  // namespace
+}  // namespace headgate::mps

@@ -1,0 +1,205 @@
+#include "mps/tool.hpp"
+
+#include <sys/wait.h>
+
+#include <algorithm>
+#include <charconv>
+#include <cmath>
+
+#include "base/bounded_command.hpp"
+#include "base/trimmed.hpp"
+#include "base/utf8.hpp"
+#include "base/whole_number.hpp"
+
+namespace headgate::mps {
+namespace {
+
+using std::chrono::milliseconds;
+
+constexpr std::size_t kShownWords = 300;
+constexpr std::uint64_t kMiB = 1 << 20;
+
+std::vector<std::string> lines_of(const std::string& text) {
+  std::vector<std::string> lines;
+  for (std::size_t at = 0; at < text.size();) {
+    const std::size_t end = std::min(text.find('\n', at), text.size());
+    if (const std::string line(trimmed(std::string_view(text).substr(at, end - at))); !line.empty())
+      lines.push_back(line);
+    at = end + 1;
+  }
+  return lines;
+}
+
+std::string own_words(const std::string& output) {
+  std::string text;
+  for (const std::string& line : lines_of(output)) text += (text.empty() ? "" : "; ") + line;
+  return text.empty() ? "" : ": " + printable(text, kShownWords);
+}
+
+std::string ending_of(const CommandOutcome& outcome, milliseconds limit) {
+  if (outcome.timed_out) return " did not answer within " + std::to_string(limit.count()) + " ms";
+  if (WIFSIGNALED(outcome.status)) return " ended by signal " + std::to_string(WTERMSIG(outcome.status));
+  return " ended with status " + std::to_string(WEXITSTATUS(outcome.status));
+}
+
+std::string memory_text(std::uint64_t bytes) { return std::to_string(bytes / kMiB) + "M"; }
+
+// The tool shows whole GiB from 1 GiB on, rounded down (535).
+bool shows(std::string_view line, std::uint64_t bytes) {
+  const auto shown = parse_memory(line);
+  return shown && *shown == (bytes >= 1024 * kMiB ? bytes / (1024 * kMiB) * (1024 * kMiB) : bytes / kMiB * kMiB);
+}
+
+}  // namespace
+
+Result<void> check(const Settings& settings) {
+  if (settings.percent < 1 || settings.percent > 100)
+    return fail(ErrorCode::usage,
+                "MPS setup: a thread percentage of " + std::to_string(settings.percent) + " is not possible",
+                "accepted: 1 to 100");
+  if (settings.pinned_bytes && *settings.pinned_bytes < kMiB)
+    return fail(ErrorCode::usage,
+                "MPS setup: a memory limit of " + std::to_string(*settings.pinned_bytes) + " bytes is not possible",
+                "accepted: 1 MiB or more");
+  return {};
+}
+
+std::string_view word_of(ServerState state) {
+  switch (state) {
+    case ServerState::initializing: return "initializing";
+    case ServerState::active: return "active";
+    case ServerState::fault: return "fault";
+    case ServerState::unknown: break;
+  }
+  return "unknown";
+}
+
+Result<void> Tool::start() const {
+  const auto outcome = run_bounded({.words = {program_, "-d"},
+                                    .environment = tool_environment(places_, uuid_),
+                                    .timeout = limits_.start,
+                                    .grace = milliseconds(0)});
+  if (!outcome)
+    return fail(ErrorCode::unsupported, "MPS start: " + outcome.error().message,
+                "install NVIDIA's MPS tools (Debian: nvidia-cuda-mps), or name the program: mps.tool");
+  if (outcome->succeeded()) return {};
+  return fail(ErrorCode::failed,
+              "MPS start: " + program_ + ending_of(*outcome, limits_.start) + own_words(outcome->output));
+}
+
+Result<void> Tool::quit() const {
+  const auto outcome = TRY(run_bounded({.words = {program_},
+                                        .input = "quit\n",
+                                        .environment = tool_environment(places_, uuid_),
+                                        .timeout = limits_.quit,
+                                        .grace = milliseconds(0)}));
+  // Its status is that of the servers' ends, so 1 is an answer too.
+  if (!outcome.timed_out && WIFEXITED(outcome.status)) return {};
+  return fail(ErrorCode::failed,
+              "MPS stop: " + program_ + ending_of(outcome, limits_.quit) + own_words(outcome.output));
+}
+
+Result<std::string> Tool::ask(const std::string& commands, milliseconds limit) const {
+  const auto outcome = TRY(run_bounded({.words = {program_},
+                                        .input = commands,
+                                        .environment = tool_environment(places_, uuid_),
+                                        .timeout = limit,
+                                        .grace = milliseconds(100)}));
+  if (outcome.succeeded()) return outcome.output;
+  return fail(outcome.timed_out ? ErrorCode::unreachable : ErrorCode::failed,
+              "MPS: " + program_ + ending_of(outcome, limit) + own_words(outcome.output));
+}
+
+Result<std::vector<pid_t>> Tool::ask_pids(const std::string& command) const {
+  auto pids = parse_pids(TRY(ask(command + "\n", limits_.answer)));
+  if (!pids) pids.error().message = "MPS: " + command + ": " + pids.error().message;
+  return pids;
+}
+
+Result<void> Tool::set(const Settings& settings) const {
+  if (auto sound = check(settings); !sound) return sound;
+  std::string commands = "set_default_active_thread_percentage " + std::to_string(settings.percent) + "\n";
+  if (settings.pinned_bytes)
+    commands += "set_default_device_pinned_mem_limit 0 " + memory_text(*settings.pinned_bytes) + "\n";
+  for (const pid_t server : TRY(servers())) {
+    const std::string pid = std::to_string(server);
+    commands += "set_active_thread_percentage " + pid + " " + std::to_string(settings.percent) + "\n";
+    if (settings.pinned_bytes)
+      commands += "set_device_pinned_mem_limit " + pid + " 0 " + memory_text(*settings.pinned_bytes) + "\n";
+  }
+  // Whatever the settings print, the last lines are what is read back.
+  commands += "get_default_active_thread_percentage\n";
+  if (settings.pinned_bytes) commands += "get_default_device_pinned_mem_limit 0\n";
+  const auto lines = lines_of(TRY(ask(commands, limits_.answer)));
+  const std::size_t read_back = settings.pinned_bytes ? 2 : 1;
+  if (lines.size() < read_back) return fail(ErrorCode::failed, "MPS setup: " + program_ + " does not read back values");
+  const std::string& percent = lines[lines.size() - read_back];
+  const auto has = parse_percent(percent);
+  if (!has || std::lround(*has) != std::lround(settings.percent))
+    return fail(ErrorCode::failed, "MPS setup: a thread percentage of " + std::to_string(settings.percent) +
+                                       " was set, and the daemon has '" + printable(percent, 80) + "'");
+  if (settings.pinned_bytes && !shows(lines.back(), *settings.pinned_bytes))
+    return fail(ErrorCode::failed, "MPS setup: a memory limit of " + memory_text(*settings.pinned_bytes) +
+                                       " was set, and the daemon has '" + printable(lines.back(), 80) + "'");
+  return {};
+}
+
+Result<std::vector<pid_t>> Tool::servers() const { return ask_pids("get_server_list"); }
+
+Result<std::vector<pid_t>> Tool::clients(pid_t server) const {
+  return ask_pids("get_client_list " + std::to_string(server));
+}
+
+// The state is one line, also where it is a refusal; the clients are the others.
+Result<ServerLook> Tool::look(pid_t server) const {
+  const std::string pid = std::to_string(server);
+  const std::string answer = TRY(ask("get_server_status " + pid + "\nget_client_list " + pid + "\n", limits_.answer));
+  ServerLook look;
+  std::string state_line, pids;
+  for (const std::string& line : lines_of(answer)) {
+    if (state_line.empty()) state_line = line;
+    else pids += line + "\n";
+  }
+  look.clients = TRY(parse_pids(pids));
+  for (const ServerState state : {ServerState::initializing, ServerState::active, ServerState::fault}) {
+    std::string word(word_of(state));
+    std::ranges::transform(word, word.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
+    if (state_line.contains(word)) look.state = state;
+  }
+  return look;
+}
+
+Result<void> Tool::terminate(pid_t server, pid_t client) const {
+  const std::string answer =
+      TRY(ask("terminate_client " + std::to_string(server) + " " + std::to_string(client) + "\n", limits_.terminate));
+  if (!answer.contains("not found")) return {};
+  return fail(ErrorCode::failed, "MPS: terminate_client " + std::to_string(client) + own_words(answer));
+}
+
+Result<std::vector<pid_t>> parse_pids(const std::string& text) {
+  std::vector<pid_t> pids;
+  for (const std::string& line : lines_of(text)) {
+    const auto pid = whole_number<std::uint32_t>(line);
+    if (!pid || *pid == 0 || *pid > 0x3fff'ffff)
+      return fail(ErrorCode::failed, "'" + printable(line, 80) + "' is not a process number");
+    pids.push_back(static_cast<pid_t>(*pid));
+  }
+  return pids;
+}
+
+std::optional<double> parse_percent(std::string_view line) {
+  double value = 0;
+  const auto [end, error] = std::from_chars(line.data(), line.data() + line.size(), value);
+  if (error != std::errc() || end != line.data() + line.size() || !(value > 0 && value <= 100)) return std::nullopt;
+  return value;
+}
+
+std::optional<std::uint64_t> parse_memory(std::string_view line) {
+  if (line.size() < 2) return std::nullopt;
+  const std::uint64_t unit = line.back() == 'G' ? 1024 * kMiB : line.back() == 'M' ? kMiB : 0;
+  const auto number = whole_number<std::uint32_t>(std::string(line.substr(0, line.size() - 1)));
+  if (!number || unit == 0) return std::nullopt;
+  return *number * unit;
+}
+
+}  // namespace headgate::mps
