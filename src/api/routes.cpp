@@ -258,6 +258,26 @@ std::vector<Reply> power_outcomes() {
   return replies;
 }
 
+std::vector<Route> mps_groups() {
+  return {
+      {.operation = Operation::list_mps,
+       .id = "listMps",
+       .method = "GET",
+       .path = "/v1/mps",
+       .summary = "MPS control daemons of the caller's shares, with their clients; an administrator's answer has all",
+       .replies = {list("MpsGroup")}},
+      {.operation = Operation::take_off_mps,
+       .id = "terminateMpsClient",
+       .method = "POST",
+       .path = "/v1/mps/clients/{pid}/terminate",
+       .summary =
+           "Take a process off its MPS server, so that it can be ended without harm to the server's other clients",
+       .parameters = {{"pid", Place::path, "the process, as the host numbers it"}},
+       .replies = {one("MpsClient")},
+       .errors = {400, 403, 404, 500, 503}},
+  };
+}
+
 Parameter lease_id() { return {"id", Place::path, "the lease's id"}; }
 
 std::vector<Route> power_and_clocks() {
@@ -440,8 +460,8 @@ std::vector<Route> about_the_daemon() {
 const std::vector<Route>& routes() {
   static const std::vector<Route> all = [] {
     std::vector<Route> table;
-    for (auto* part :
-         {node_and_gpus, shares, processes_and_events, quotas, power_and_clocks, task_channel, about_the_daemon}) {
+    for (auto* part : {node_and_gpus, shares, processes_and_events, quotas, power_and_clocks, mps_groups, task_channel,
+                       about_the_daemon}) {
       for (Route& route : part()) table.push_back(std::move(route));
     }
     return table;

@@ -45,6 +45,8 @@ enum class Operation {
   end_lease,
   keep_lease,
   prolong_lease,
+  list_mps,
+  take_off_mps,
   channel_clients,
   channel_client,
   pull_tasks,
@@ -99,6 +101,11 @@ struct Route {
 // Answered by PowerRoutes, not by the service.
 [[nodiscard]] constexpr bool is_of_power(Operation operation) {
   return operation >= Operation::get_power && operation <= Operation::prolong_lease;
+}
+
+// Answered by MpsRoutes.
+[[nodiscard]] constexpr bool is_of_mps(Operation operation) {
+  return operation == Operation::list_mps || operation == Operation::take_off_mps;
 }
 
 // In the order of the document; no method and path twice.

@@ -147,7 +147,18 @@ void add_small_schemas(Json& all) {
                                 {"directory", text},
                                 {"uuids", {{"type", "array"}, {"items", text}}},
                                 {"simulated_dir", text},
-                                {"thread_percentage", whole}});
+                                {"thread_percentage", whole},
+                                {"variables", {{"type", "object"}, {"additionalProperties", text}}}});
+  const Json pids = {{"type", "array"}, {"items", whole}};
+  all["MpsGroup"] = object_schema({{"uuid", text},
+                                   {"owner_uid", whole},
+                                   {"daemon_pid", whole},
+                                   {"state", text},
+                                   {"percent", whole},
+                                   {"shares", {{"type", "array"}, {"items", text}}},
+                                   {"holders", pids},
+                                   {"clients", pids}});
+  all["MpsClient"] = object_schema({{"client", {{"type", "boolean"}}}});
 }
 
 }  // namespace

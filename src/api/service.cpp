@@ -13,6 +13,7 @@
 #include "api/event_history.hpp"
 #include "api/lines.hpp"
 #include "api/metrics.hpp"
+#include "api/mps_routes.hpp"
 #include "api/openapi.hpp"
 #include "api/operation_rate.hpp"
 #include "api/query.hpp"
@@ -130,12 +131,14 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::resume_share: return known(&Impl::resume_share);
       case Operation::drain_share: return known(&Impl::drain_share);
       case Operation::reclaim_share: return known(&Impl::reclaim_share);
-      case Operation::enter_share: return known(&Impl::enter_share);
       case Operation::list_quotas: return known(&Impl::list_quotas);
       case Operation::set_quota: return known(&Impl::set_quota);
       case Operation::change_quota: return known(&Impl::change_quota);
       case Operation::remove_quota: return known(&Impl::remove_quota);
-      case Operation::list_events: break;  // list_events() answers later
+      case Operation::list_events:
+      case Operation::enter_share: break;  // these answer later
+      case Operation::list_mps:
+      case Operation::take_off_mps: break;  // of MpsRoutes
       case Operation::get_power:
       case Operation::list_power_profiles:
       case Operation::set_power:
@@ -320,11 +323,17 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return change(request, caller, [&](const std::string& name) { return node.reclaim(name, caller); });
   }
 
-  Response enter_share(const Request& request, const node::Caller& caller) {
+  void enter_share(const Request& request, const http::Reply& reply) {
+    const auto caller = caller_of(request, *access.now());
+    if (!caller) return reply(error_response(caller.error()));
     const auto stay = flag_in(request, "stay");
-    if (!stay) return error_response(stay.error());
-    const auto entry = node.entry(*request.parameter("name"), caller, *stay);
-    return entry ? json(to_json(*entry)) : error_response(entry.error());
+    if (!stay) return reply(error_response(stay.error()));
+    auto entry = node.entry(*request.parameter("name"), *caller, *stay);
+    const auto answer = [reply](const Result<node::Entry>& ready) {
+      reply(ready ? json(to_json(*ready)) : error_response(ready.error()));
+    };
+    if (entry && *stay && prepare) return prepare(std::move(*entry), *caller, answer);
+    answer(entry);
   }
 
   void list_events(const Request& request, const http::Reply& reply) {
@@ -485,6 +494,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   Tally& tally;
   const CurrentAccess& access;
   std::function<std::vector<std::string>()> shut_doors;
+  Service::Prepare prepare;
   std::function<void(const std::string&)> released;
   OperationRate rate;
   std::list<Follower> followers;
@@ -513,6 +523,7 @@ Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer
 Service::~Service() { close(); }
 
 void Service::watch_release(std::function<void(const std::string&)> released) { impl_->released = std::move(released); }
+void Service::prepare_entries(Prepare prepare) { impl_->prepare = std::move(prepare); }
 void Service::watch_doors(std::function<std::vector<std::string>()> shut) { impl_->shut_doors = std::move(shut); }
 
 observe::NodeSnapshot Service::fresh() { return impl_->fresh(); }
@@ -543,12 +554,19 @@ http::Handler without_body(http::Handler handler) {
 
 }  // namespace
 
-http::Router Service::routes(channel::Channel& channel, PowerRoutes* power) {
+http::Router Service::routes(channel::Channel& channel, PowerRoutes* power, MpsRoutes* mps) {
   http::Router router;
   channel.add_routes(router);
   if (power != nullptr) power->add_routes(router);
+  if (mps != nullptr) mps->add_routes(router);
   for (const Route& route : api::routes()) {
-    if (is_of_channel(route.operation) || is_of_power(route.operation)) continue;
+    if (is_of_channel(route.operation) || is_of_power(route.operation) || is_of_mps(route.operation)) continue;
+    if (route.operation == Operation::enter_share) {
+      router.add_later(route.method, route.path, [impl = impl_](const Request& request, http::Reply reply) {
+        impl->enter_share(request, reply);
+      });
+      continue;
+    }
     if (route.operation == Operation::list_events) {
       router.add_later(route.method, route.path, [impl = impl_](const Request& request, http::Reply reply) {
         impl->list_events(request, reply);

@@ -8,6 +8,7 @@
 
 #include "api/access.hpp"
 #include "api/figures.hpp"
+#include "api/mps_routes.hpp"
 #include "api/power_routes.hpp"
 #include "channel/channel.hpp"
 #include "http/loop.hpp"
@@ -29,11 +30,17 @@ class Service {
 
   // One for each row of api::routes(); those of the channel are its own to answer.
   // `power`: answers the rows of /v1/power, or nullptr: they are not there.
-  [[nodiscard]] http::Router routes(channel::Channel& channel, PowerRoutes* power);
+  // `mps`: the same of /v1/mps.
+  [[nodiscard]] http::Router routes(channel::Channel& channel, PowerRoutes* power, MpsRoutes* mps = nullptr);
   // The latest snapshot, or another where that is stale. Blocks: for the pool.
   [[nodiscard]] observe::NodeSnapshot fresh();
   // What GPUs are set to has changed: snapshots of before are stale. Any thread.
   void changed();
+  // What has to be made ready before a program enters a share, and may add to what the program is told. `done` may be
+  // called once, on any thread.
+  using Prepare =
+      std::function<void(node::Entry entry, const node::Caller& caller, std::function<void(Result<node::Entry>)> done)>;
+  void prepare_entries(Prepare prepare);
   // How readiness is told of shares that nobody can enter.
   void watch_doors(std::function<std::vector<std::string>()> shut);
   // Called, on a thread of the pool, when the driver is let go of for a minute, so that this GPU ("all": any) can be

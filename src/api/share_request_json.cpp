@@ -124,6 +124,7 @@ constexpr TextKey kTexts[] = {
     {"fail_policy", &node::ShareRequest::fail_policy},
     {"on_oom", &node::ShareRequest::on_oom},
     {"gang", &node::ShareRequest::gang},
+    {"isolation", &node::ShareRequest::isolation},
 };
 
 // False where the key is none of these.
@@ -363,9 +364,15 @@ std::string to_json(const tenancy::Quota& quota) {
 }
 
 std::string to_json(const node::Entry& entry) {
-  return Json{
-      {"share", entry.share}, {"runtime_dir", entry.runtime_dir},     {"directory", entry.directory},
-      {"uuids", entry.uuids}, {"simulated_dir", entry.simulated_dir}, {"thread_percentage", entry.thread_percentage}}
+  Json variables = Json::object();
+  for (const auto& [name, value] : entry.variables) variables[name] = value;
+  return Json{{"share", entry.share},
+              {"runtime_dir", entry.runtime_dir},
+              {"directory", entry.directory},
+              {"uuids", entry.uuids},
+              {"simulated_dir", entry.simulated_dir},
+              {"thread_percentage", entry.thread_percentage},
+              {"variables", std::move(variables)}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

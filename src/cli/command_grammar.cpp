@@ -171,13 +171,17 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   CLI::App* create = share_inner(*share, raw, "create", "makes a share; it stays until it is removed");
   order_option(*create, raw, "-i,--gpu", "gpu", "GPUS", "which GPUs: 0, 0,2-3, GPU-9c2f, all, auto");
   order_option(*create, raw, "--gang", "gang", "NAME", "has its turns together with your other shares of that gang");
+  order_option(*create, raw, "--isolation", "isolation", "HOW", "hook, or mps: kernels run beside those of others");
   order_option(*create, raw, "--fail-policy", "fail_policy", "POLICY", "where it cannot be measured: open or closed");
   describe_order(*create, raw);
   CLI::App* change = share_inner(
       *share, raw, "set", "changes a share; running programs feel it at once. Its GPUs, gang and fail policy stay");
   describe_order(*change, raw);
   // Whoever tries is told why, and not that there is no such option; no help or completion offers them.
-  for (const auto& [option, key] : {std::pair{"-i,--gpu", "gpu"}, {"--gang", "gang"}, {"--fail-policy", "fail_policy"}})
+  for (const auto& [option, key] : {std::pair{"-i,--gpu", "gpu"},
+                                    {"--gang", "gang"},
+                                    {"--fail-policy", "fail_policy"},
+                                    {"--isolation", "isolation"}})
     order_option(*change, raw, option, key, "", "")->group("");
   CLI::App* parts = word(*share, raw, "rebalance", "change what several shares are promised in one step, or swap it");
   operand(parts->add_option("NAME=PART", raw.out.parts, "such as alice=80% bob=20%; PART is what --compute takes"))
@@ -275,7 +279,18 @@ void describe_power(CLI::App& app, Raw& raw) {
   say_how_it_ends(*apply, raw);
   CLI::App* reset = word(*power, raw, "reset", "set what the site has at start, else the driver's defaults");
   say_which_gpus(*reset, raw);
-  for (CLI::App* change : {set, apply, reset})
+  CLI::App* mode = word(*app.get_subcommand("gpu"), raw, "mode",
+                        "which programs may have a context on a GPU, to stay or for a time");
+  operand(mode->add_option_function<std::string>(
+              "MODE", [&raw](const std::string& value) { raw.out.order["compute_mode"] = value; },
+              "default: all, by time slices; exclusive: one process, or an MPS server; prohibited: none"))
+      ->required();
+  say_which_gpus(*mode, raw);
+  say_how_it_ends(*mode, raw);
+  mode->footer(
+      "headgate gpu mode exclusive --gpu 0 --for 2h\n"
+      "headgate gpu mode default --gpu 0");
+  for (CLI::App* change : {set, apply, reset, mode})
     change->add_flag("-n,--dry-run", raw.out.dry_run, "say what would change, and set nothing");
   word(*power, raw, "profiles", "the named profiles");
   for (const auto& [name, summary] : {std::pair{"keep", "end a lease whose settings stay: the answer to --confirm"},

@@ -147,10 +147,10 @@ int perform(const Invocation& invocation, const Above& above) {
   if (word == "why") return why(invocation, config);
   if (word == "doctor") return doctor(invocation, config, above.self_test);
   if (word == "config show") return config_show(invocation, config);
+  if (word.starts_with("power ") || word == "gpu mode") return power_command(invocation);
   if (word.starts_with("share ") || word.starts_with("quota ") || word.starts_with("gpu ") ||
       word.starts_with("api ") || word == "metrics")
     return show(share_command(invocation), voice);
-  if (word.starts_with("power ")) return power_command(invocation);
   if (word == "sim list") return show(sim_list(invocation), voice);
   if (word == "sim truth") return show(sim_truth(invocation, config), voice);
   if (word == "sim reset") return show(sim_reset(invocation, config), voice);

@@ -1,7 +1,6 @@
 #include "daemon/daemon.hpp"
 
 #include <signal.h>
-#include <sys/resource.h>
 #include <sys/signalfd.h>
 #include <unistd.h>
 
@@ -11,7 +10,6 @@
 #include <cstdio>
 #include <cstdlib>
 #include <filesystem>
-#include <future>
 #include <limits>
 #include <memory>
 
@@ -31,9 +29,11 @@
 #include "daemon/job_writer.hpp"
 #include "daemon/journal.hpp"
 #include "daemon/metrics_file.hpp"
+#include "daemon/mps_control.hpp"
 #include "daemon/places.hpp"
 #include "daemon/power_control.hpp"
 #include "daemon/reload.hpp"
+#include "daemon/run_on_loop.hpp"
 #include "daemon/settings.hpp"
 #include "daemon/zeusd_listener.hpp"
 #include "guest/grant/size.hpp"
@@ -70,14 +70,6 @@ constexpr std::chrono::seconds kReleased{60};  // of the driver, as the observer
 void say(const std::string& text) { journal(JournalLevel::info, text); }
 void warn(const std::string& text) { journal(JournalLevel::warning, text); }
 
-// A descriptor for each connection, share's door and tenant: what shells leave to programs (1,024) is soon used up.
-void take_all_descriptors() {
-  rlimit descriptors{};
-  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
-  descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 65'536);
-  ::setrlimit(RLIMIT_NOFILE, &descriptors);
-}
-
 // What must hold while the daemon runs; members in the order in which they start, ended in the reverse.
 class Daemon {
  public:
@@ -95,6 +87,8 @@ class Daemon {
     if (auto opened = open_node(source); !opened) return opened;
     if (auto observing = start_observer(source); !observing) return observing;
     if (auto open = open_channel(); !open) return open;
+    mps_ = TRY(MpsControl::start(config_, source, places_, *node_, access_, events_,
+                                 [this](auto& uuid, auto pid, auto done) { power_->hold_exclusive(uuid, pid, done); }));
     open_doors();
     cdi_files_->start();  // before anything hears that we are ready
     if (auto serving = start_service(source); !serving) return serving;
@@ -121,6 +115,10 @@ class Daemon {
     if (zeusd_) zeusd_->stop();
     if (power_ && !power_->stops_within(kDriverPatience)) {
       warn("a GPU's setting hangs in the driver: ended without its answer");
+      std::_Exit(0);
+    }
+    if (mps_ && !mps_->stops_within(kDriverPatience)) {
+      warn("the MPS tool hangs: ended without its answer");
       std::_Exit(0);
     }
     if (service_) service_->close();
@@ -155,6 +153,7 @@ class Daemon {
     node.gpus = snapshot.gpus;
     node.simulated_dir = source.simulated_directory;
     node.cards = config_.cards();
+    node.mps_exclusive = config_["mps.exclusive"].value == "yes";
     node.shares_per_user = config_.number("node.shares_per_user");
     node.reserve = reserve_of(config_);
     const bool ran_before = events_.kept() > 0, is_new = !std::filesystem::exists(places_.state_file);
@@ -284,6 +283,7 @@ class Daemon {
             .joined =
                 [this](const auto& tenant) {
                   former_.remember(tenant.process.pid, {tenant.share, owner_of(tenant.share)});
+                  mps_->joined(tenant);
                   if (processes_->count_in(tenant.share) == 1) node_->divide_unattended(tenant.share);
                 },
             .left = [this](const auto& tenant) { tell_end(tenant); },
@@ -363,6 +363,8 @@ class Daemon {
     if (policy == node::AuditPolicy::warn) return;
     const bool spared = !found.proven;
     const node::ProcessRef process_ref{found.pid, found.start_time};
+    // Killed first, a client of an MPS server takes its neighbours along.
+    if (!spared && policy == node::AuditPolicy::kill) mps_->take_off(found.pid);
     const auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, process_ref);
     if (done && done->frozen) frozen_processes_.add(process_ref, *done->frozen);
     events_.add(enforcement_event(found, done));
@@ -371,27 +373,16 @@ class Daemon {
   // Runs `work` on the loop's thread and waits for it.
   void on_loop(const std::function<void()>& work) {
     if (std::this_thread::get_id() == main_thread_) return work();
-    const auto done = std::make_shared<std::promise<void>>();
-    const auto given_up = std::make_shared<std::mutex>();
-    const auto wanted = std::make_shared<bool>(true);
-    auto finished = done->get_future();
-    loop_.post([&work, done, given_up, wanted] {
-      const std::scoped_lock lock(*given_up);
-      if (*wanted) work();
-      done->set_value();
-    });
-    while (finished.wait_for(milliseconds(50)) != std::future_status::ready) {
-      if (!ending_) continue;
-      const std::scoped_lock lock(*given_up);
-      *wanted = false;
-      return;
-    }
+    run_on_loop(loop_, ending_, work);
   }
 
   Result<void> start_service(const install::Source& source) {
     const auto address = TRY(tcp_address(config_, options_, access_.now()->token.has_value()));
     service_.emplace(loop_, *node_, *observer_, events_, keeper_->store(), tally_, access_);
     service_->watch_doors([this] { return doors_->shut(); });
+    service_->prepare_entries([this](node::Entry entry, const node::Caller& caller, auto done) {
+      mps_->prepare(std::move(entry), caller, std::move(done));
+    });
     http::ServerLimits limits;
     limits.connections = config_.number("node.connections");
     limits.connections_per_uid = config_.number("node.connections_per_user");
@@ -399,7 +390,8 @@ class Daemon {
     if (access_.now()->token)
       limits.shows_key = [this](const http::Request& request) { return api::shows_token(request, *access_.now()); };
     if (auto started = start_power(source); !started) return started;
-    server_.emplace(loop_, service_->routes(*channel_, &power_->routes(loop_, config_, *service_)), std::move(limits));
+    server_.emplace(loop_, service_->routes(*channel_, &power_->routes(loop_, config_, *service_), &mps_->routes()),
+                    std::move(limits));
     server_->tell_trouble([](const std::string& what) { warn(what); });
     if (auto bound = server_->listen(http::UnixListener{
             .path = places_.socket, .mode = mode_t{for_all(config_) ? 0666u : 0660u}, .group = group_});
@@ -563,6 +555,7 @@ class Daemon {
   std::optional<api::Service> service_;
   std::optional<http::Server> server_;
   std::unique_ptr<PowerControl> power_;
+  std::unique_ptr<MpsControl> mps_;
   std::unique_ptr<ZeusdListener> zeusd_;  // nullptr: not asked for
   std::uint64_t ticks_ = 0;
   UniqueFd signals_;

@@ -2,9 +2,11 @@
 
 #include <fcntl.h>
 #include <sys/file.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
 #include <filesystem>
@@ -141,6 +143,13 @@ Result<void> is_ours(const Places& places) {
 }
 
 }  // namespace
+
+void take_all_descriptors() {
+  rlimit descriptors{};
+  if (::getrlimit(RLIMIT_NOFILE, &descriptors) != 0) return;
+  descriptors.rlim_cur = std::min<rlim_t>(descriptors.rlim_max, 65'536);
+  ::setrlimit(RLIMIT_NOFILE, &descriptors);
+}
 
 Result<void> check_places(const std::string& socket, const std::string& state) {
   const Places places = TRY(plan(socket, state));

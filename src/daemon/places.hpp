@@ -20,6 +20,10 @@ struct Places {
   std::string leases_file;  // of GPU settings
 };
 
+// Allows us as many descriptors as we may have: one for each connection, share's socket and tenant, and shells leave
+// programs 1,024.
+void take_all_descriptors();
+
 // Held while the daemon lives: by no two at once. The kernel lets go of it with the last of its process.
 struct PlacesHeld {
   UniqueFd runtime, state;

@@ -368,6 +368,18 @@ void PowerControl::release_driver(const std::string& uuid, std::chrono::seconds 
   impl_->driver->release(pause);
 }
 
+void PowerControl::hold_exclusive(const std::string& uuid, std::uint32_t holder_pid,
+                                  std::function<void(Result<void>)> done) {
+  constexpr std::uint32_t kExclusiveProcess = 3;
+  const auto held = impl_->leases->holder_of(uuid, {.operation = power::Operation::set_compute_mode});
+  if (held && held->holder_pid == holder_pid) return done({});
+  power::LeaseTerms terms{.wanted = {}, .holder_pid = holder_pid};
+  terms.wanted[uuid].compute_mode = kExclusiveProcess;
+  impl_->leases->create(std::move(terms), ::geteuid(), [done = std::move(done)](const Result<power::Lease>& lease) {
+    done(lease ? Result<void>{} : std::unexpected(lease.error()));
+  });
+}
+
 void PowerControl::tick() {
   std::vector<power::AuditEntry> entries;
   {

@@ -5,6 +5,7 @@
 #include <utility>
 
 #include "base/utf8.hpp"
+#include "identity/process.hpp"
 
 namespace headgate::mps {
 namespace {
@@ -238,6 +239,26 @@ void Manager::look() {
   for (const GroupKey& key : keys) look_at(groups_.at(key));
 }
 
+// A server serves one user at a time: programs of another one wait in their first call until its clients have ended.
+void Manager::tell_queued(Group& group, const std::vector<pid_t>& servers) {
+  std::set<std::uint32_t> queued;
+  for (const pid_t server : servers) {
+    const auto serves = identity::read_process(options_.proc, static_cast<std::uint32_t>(server));
+    if (!serves) continue;
+    for (const Holder& holder : group.note.holders) {
+      const auto waits = identity::read_process(options_.proc, holder.process.pid);
+      if (!waits || waits->uid == serves->uid) continue;
+      queued.insert(holder.process.pid);
+      if (group.told_queued.contains(holder.process.pid)) continue;
+      tell("mps.queued", true, group.note.key,
+           "GPU " + describe(group.note.key) + ": process " + std::to_string(holder.process.pid) + " of uid " +
+               std::to_string(waits->uid) + " in share " + holder.share + " waits behind the MPS server of uid " +
+               std::to_string(serves->uid) + ", until that user's programs there have ended");
+    }
+  }
+  group.told_queued = std::move(queued);
+}
+
 // A control daemon that does not answer takes no client any more: another one is started in its place, and its servers
 // go on for those that they have. What is no answer is only told.
 void Manager::not_answered(Group& group, const Error& why) {
@@ -274,6 +295,7 @@ void Manager::look_at(Group& group) {
   const auto servers = tool.servers();
   if (!servers) return not_answered(group, servers.error());
   group.silent = false;
+  tell_queued(group, *servers);
   std::set<pid_t> clients;
   ServerState worst = ServerState::unknown;
   for (const pid_t server : *servers) {

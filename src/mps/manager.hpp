@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -92,6 +93,7 @@ class Manager {
     ServerState state = ServerState::unknown;
     std::vector<pid_t> clients;
     bool faulty = false, silent = false;  // was told
+    std::set<std::uint32_t> told_queued;  // tenants that wait behind another user's
   };
   [[nodiscard]] Tool tool_of(const Group& group) const;
   [[nodiscard]] Result<Group*> group_for(const GroupKey& key);
@@ -101,6 +103,7 @@ class Manager {
   void stop(const GroupKey& key);
   void adopt_group(GroupNote note);
   void look_at(Group& group);
+  void tell_queued(Group& group, const std::vector<pid_t>& servers);
   void not_answered(Group& group, const Error& why);
   void start_again(Group& group, const std::string& why);
   void tell_foreign(const GroupKey& key);

@@ -34,9 +34,11 @@ inline bool comes_true(const std::function<bool()>& condition) {
 // A process that does nothing; it ends with the object.
 class Sleeper {
  public:
-  Sleeper() : pid_(::fork()) {
-    if (pid_ == 0)
-      for (;;) ::pause();
+  // `uid`: as whom it runs; only root can name another than its own.
+  explicit Sleeper(uid_t uid = ::geteuid()) : pid_(::fork()) {
+    if (pid_ != 0) return;
+    if (uid != ::geteuid() && ::setresuid(uid, uid, uid) != 0) ::_exit(1);
+    for (;;) ::pause();
   }
   ~Sleeper() { end(); }
   Sleeper(const Sleeper&) = delete;

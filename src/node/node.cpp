@@ -8,6 +8,7 @@
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "guest/grant/text.hpp"
+#include "node/mps_exclusion.hpp"
 #include "node/share_text.hpp"
 #include "node/unattended.hpp"
 #include "node/void_promises.hpp"
@@ -18,6 +19,13 @@ namespace {
 
 // Beside the policies' own words: back to what the configuration says.
 constexpr std::string_view kDefaultPolicy = "default";
+
+// Whole percents, and never above the ceiling but where that is below the least.
+std::uint32_t thread_percentage_of(const tenancy::Share& share) {
+  std::uint32_t ceiling_ppm = 0;
+  for (const auto& device : share.devices) ceiling_ppm = std::max(ceiling_ppm, device.ceiling_ppm);
+  return std::clamp(ceiling_ppm / 10'000, 1u, 100u);
+}
 
 }  // namespace
 
@@ -162,6 +170,10 @@ Result<tenancy::Share> Node::asked_for(const ShareRequest& order, const Caller& 
   share.owner_gids = TRY(all_groups_of(caller, directory, shares_.quotas()));
   fit_to_quotas(order, share);
   if (auto may = may_have_rank(nullptr, share, caller); !may) return std::unexpected(may.error());
+  std::vector<tenancy::Share> others;
+  for (const auto& [name, live] : shares_.list()) others.push_back(live.share);
+  if (options_.mps_exclusive)
+    if (auto fits = fits_beside(share, others); !fits) return std::unexpected(fits.error());
   return share;
 }
 
@@ -436,14 +448,23 @@ Result<Entry> Node::entry(const std::string& name, const Caller& caller, bool st
               .directory = shares_.directory(name),
               .uuids = {},
               .simulated_dir = options_.simulated_dir};
-  std::uint32_t ceiling_ppm = 0;
-  for (const auto& device : live->share.devices) {
-    entry.uuids.push_back(device.uuid);
-    ceiling_ppm = std::max(ceiling_ppm, device.ceiling_ppm);
-  }
-  // Whole percents, and never above the ceiling but where that is below the least.
-  entry.thread_percentage = std::clamp(ceiling_ppm / 10'000, 1u, 100u);
+  for (const auto& device : live->share.devices) entry.uuids.push_back(device.uuid);
+  entry.thread_percentage = thread_percentage_of(live->share);
   return entry;
+}
+
+std::optional<MpsShare> Node::mps_share(const std::string& name) const {
+  const auto found = shares_.list().find(name);
+  if (found == shares_.list().end()) return std::nullopt;
+  const tenancy::Share& share = found->second.share;
+  if (share.isolation != tenancy::Isolation::mps || share.devices.empty()) return std::nullopt;
+  const tenancy::DeviceShare& device = share.devices.front();
+  return MpsShare{.name = name,
+                  .uuid = device.uuid,
+                  .owner_uid = share.owner_uid,
+                  .thread_percentage = thread_percentage_of(share),
+                  .memory_limit_bytes = device.memory_limit_bytes,
+                  .low_priority = device.priority_class == tenancy::Class::best_effort};
 }
 
 }  // namespace headgate::node

@@ -38,6 +38,7 @@ struct NodeOptions {
   tenancy::Reserve reserve;
   std::vector<snapshot::Gpu> gpus;   // as the driver told at the start
   GpuThroughput cards;               // the operator's own, for shares in TFLOPS
+  bool mps_exclusive = false;        // a GPU with a share under MPS is left to one owner's shares under MPS
   std::size_t shares_per_user = 64;  // of a user who is no administrator and for whom no quota counts shares
 };
 
@@ -49,6 +50,17 @@ struct Entry {
   // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of a program in it that is to be a client of an MPS server: its highest ceiling,
   // 1..100.
   std::uint32_t thread_percentage = 100;
+  // What the daemon adds for how the share is isolated; the caller's own environment does not replace it.
+  std::vector<std::pair<std::string, std::string>> variables = {};
+};
+
+// A share whose programs are to be clients of an MPS server, for who starts that.
+struct MpsShare {
+  std::string name, uuid;
+  std::uint32_t owner_uid = 0;
+  std::uint32_t thread_percentage = 100;
+  std::optional<std::uint64_t> memory_limit_bytes;
+  bool low_priority = false;  // of class best-effort
 };
 
 class Node {
@@ -81,6 +93,8 @@ class Node {
   // `stay`: Shares::attach_run() of the caller, where it is known. Errors: not_found, where the caller may not enter it
   // or it is not there; failed, where its pages are broken.
   [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller, bool stay);
+  // Nothing where the share is not there, or not under MPS.
+  [[nodiscard]] std::optional<MpsShare> mps_share(const std::string& name) const;
 
   [[nodiscard]] const std::vector<tenancy::Quota>& quotas() const { return shares_.quotas(); }
   // What the quota says from now on. Naming::all: what is not named bounds nothing; some: it stays. Errors: denied;

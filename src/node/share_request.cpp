@@ -170,6 +170,16 @@ Result<void> take_share_values(const ShareRequest& order, const UserDirectory& d
     if (!share.gang.empty() && !tenancy::check_name(share.gang))
       return unfit("gang", *order.gang, "cannot name a gang", "a name like a share's, or none");
   }
+  if (order.isolation) {
+    using tenancy::Isolation;
+    share.isolation =
+        TRY(one_of<Isolation>("isolation", *order.isolation, {{"hook", Isolation::hook}, {"mps", Isolation::mps}}));
+    // A program has one pipe directory, and each GPU a control daemon apart: a fault of one then stays its own.
+    if (share.isolation == Isolation::mps && share.devices.size() != 1)
+      return fail(ErrorCode::unsupported,
+                  "isolation 'mps': the share is on " + std::to_string(share.devices.size()) + " GPUs",
+                  "accepted: mps on one GPU (gpu); make a share for each of them");
+  }
   if (order.freeze_after) share.freeze_after = TRY(time_or_none("freeze_after", *order.freeze_after));
   if (order.admit) {
     share.admit = TRY(
@@ -259,6 +269,8 @@ Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share*
     return fail(ErrorCode::unsupported, "the fail policy of a share cannot be changed", "remove it and create it anew");
   } else if (order.gang) {
     return fail(ErrorCode::unsupported, "the gang of a share cannot be changed", "remove it and create it anew");
+  } else if (order.isolation) {
+    return fail(ErrorCode::unsupported, "the isolation of a share cannot be changed", "remove it and create it again");
   }
   for (tenancy::DeviceShare& device : share.devices) {
     const auto gpu = std::ranges::find(gpus, device.uuid, &snapshot::Gpu::uuid);

@@ -288,6 +288,22 @@ TEST(Order, TheGpusTheGangAndTheFailPolicyOfAShareCannotBeChanged) {
   o.gang = "ranks";
   EXPECT_EQ(made(o, &*before).error(),
             (Error{ErrorCode::unsupported, "the gang of a share cannot be changed", "remove it and create it anew"}));
+  o = {};
+  o.isolation = "mps";
+  EXPECT_EQ(made(o, &*before).error().code, ErrorCode::unsupported);
+}
+
+TEST(Order, IsolationMpsIsForAShareOnOneGpu) {
+  ShareRequest o = order();
+  EXPECT_EQ(made(o)->isolation, tenancy::Isolation::hook);
+  o.gpu = "0";
+  o.isolation = "mps";
+  EXPECT_EQ(made(o)->isolation, tenancy::Isolation::mps);
+  o.isolation = "mig";
+  EXPECT_EQ(made(o).error(), (Error{ErrorCode::usage, "isolation 'mig' is not understood", "accepted: hook, mps"}));
+  o.isolation = "mps";
+  o.gpu = "all";
+  EXPECT_EQ(made(o).error().code, ErrorCode::unsupported);
 }
 
 }  // namespace

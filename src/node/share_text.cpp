@@ -95,6 +95,7 @@ std::string describe(const tenancy::Share& share) {
             (device.memory_limit_bytes ? bytes_text(*device.memory_limit_bytes) : std::string("no memory limit")) +
             ", " + promised + "at most " + percent_text(device.ceiling_ppm) + " on " + device.uuid.substr(0, 12);
   }
+  if (share.isolation == tenancy::Isolation::mps) text += ", under MPS";
   return text;
 }
 

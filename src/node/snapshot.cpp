@@ -193,6 +193,7 @@ void Node::finish(snapshot::Snapshot& snapshot) {
     for (auto& device : share.devices) device.context_bytes = node_pages_->context_bytes(device.uuid);
     share.created = !kept.until_empty;
     share.gang = kept.gang;
+    share.isolation = tenancy::isolation_word(kept.isolation);
     share.owner_uid = kept.owner_uid;
     share.owner = user_name(kept.owner_uid);
     share.created_unix_ns = static_cast<std::uint64_t>(kept.created_at_s) * 1'000'000'000;

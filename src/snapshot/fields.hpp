@@ -182,6 +182,7 @@ void each_field(Share& s, Visit&& visit) {
   visit("on_oom", s.on_oom);
   visit("problem", s.problem);
   visit("gang", s.gang);
+  visit("isolation", s.isolation);
   visit("created", s.created);
   visit("created_unix_ns", s.created_unix_ns);
   visit("idle_ns", s.idle_ns);

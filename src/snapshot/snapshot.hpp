@@ -165,6 +165,7 @@ struct Share {
   std::string on_oom;       // fail, or wait=30s: what becomes of an allocation for which there is no room
   std::string problem;      // broken: why
   std::string gang;         // that it has its turns with; empty: none
+  std::string isolation;    // hook, mps: what was asked for; `level` is what holds
   bool created = false;     // by `share create`: it stays when its last process ends
   std::uint64_t created_unix_ns = 0;
   std::uint64_t idle_ns = 0;                     // since it last used a GPU, or waited for it; 0 while it does

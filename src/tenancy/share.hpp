@@ -22,6 +22,10 @@ enum class Class : std::uint32_t { best_effort = 0, normal = 1, latency = 2 };
 // Who says yes to a process that wants in: nobody has to, or an outside scheduler is asked first.
 enum class Admit : std::uint32_t { now = 0, ask = 1 };
 
+// By what a share's programs are held beside each other: their limiters alone, or as clients of an MPS server.
+enum class Isolation : std::uint32_t { hook = 0, mps = 1 };
+[[nodiscard]] std::string_view isolation_word(Isolation isolation);  // hook, mps
+
 inline constexpr std::uint32_t kMaxWeight = 1000;
 
 struct DeviceShare {
@@ -54,6 +58,7 @@ struct Share {
   Admit admit = Admit::now;
   // Shares of one owner and gang have their turns on GPUs together; empty: it is alone. A share name's letters.
   std::string gang;
+  Isolation isolation = Isolation::hook;
   std::optional<std::chrono::seconds>
       oom_wait;                   // an allocation without room waits so long; null: it is refused at once
   std::int64_t created_at_s = 0;  // CLOCK_REALTIME

@@ -349,6 +349,7 @@ Result<void> Shares::may_become(const LiveShare& live, const Share& wanted) cons
   if (wanted.owner_uid != live.share.owner_uid) return stays("owner");
   if (wanted.fail_policy != live.share.fail_policy) return stays("fail policy");
   if (wanted.gang != live.share.gang) return stays("gang");
+  if (wanted.isolation != live.share.isolation) return stays("isolation");
   return {};
 }
 

@@ -58,6 +58,9 @@ constexpr const char* kLaterTables = R"(
 CREATE TABLE IF NOT EXISTS share_waits(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
   oom_wait_s INTEGER NOT NULL CHECK(oom_wait_s > 0)) STRICT;
+CREATE TABLE IF NOT EXISTS share_isolation(
+  share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
+  isolation INTEGER NOT NULL CHECK(isolation = 1)) STRICT;
 CREATE TABLE IF NOT EXISTS share_removals(share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
 CREATE TABLE IF NOT EXISTS share_runs(
   share TEXT NOT NULL, pid INTEGER NOT NULL, start_time INTEGER NOT NULL, PRIMARY KEY(share, pid)) STRICT;
@@ -139,6 +142,9 @@ Result<void> read_parts(Database& database, Share& share) {
   Statement waits = TRY(Statement::prepare(database, "SELECT oom_wait_s FROM share_waits WHERE share = ?"));
   waits.bind(share.name);
   if (TRY(waits.step())) share.oom_wait = std::chrono::seconds(waits.number(0));
+  Statement isolation = TRY(Statement::prepare(database, "SELECT isolation FROM share_isolation WHERE share = ?"));
+  isolation.bind(share.name);
+  if (TRY(isolation.step())) share.isolation = static_cast<Isolation>(isolation.number(0));
   Statement members =
       TRY(Statement::prepare(database, "SELECT kind, id FROM share_members WHERE share = ? ORDER BY kind, id"));
   members.bind(share.name);
@@ -279,6 +285,11 @@ Result<void> Store::put_rows(const Share& share) {
   if (share.oom_wait) {
     Statement waits = TRY(Statement::prepare(*database_, "INSERT INTO share_waits VALUES(?, ?)"));
     if (auto done = waits.bind(share.name).bind(std::int64_t{share.oom_wait->count()}).run(); !done) return done;
+  }
+  if (share.isolation != Isolation::hook) {
+    Statement isolation = TRY(Statement::prepare(*database_, "INSERT INTO share_isolation VALUES(?, ?)"));
+    if (auto done = isolation.bind(share.name).bind(static_cast<std::int64_t>(share.isolation)).run(); !done)
+      return done;
   }
   if (auto done = put_command(share.name, command); !done) return done;
   if (auto done = put_members(*database_, share, kOwnerGid, share.owner_gids); !done) return done;

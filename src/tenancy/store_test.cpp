@@ -221,6 +221,16 @@ TEST_F(StoreTest, SharesOfTheFirstSchemaAreTakenOver) {
   EXPECT_EQ(open().shares().value().back().gang, "ring");
 }
 
+TEST_F(StoreTest, TheIsolationOfAShareIsKeptAndGoesWithIt) {
+  Share under_mps = share_of("m", 1, 5);
+  under_mps.isolation = Isolation::mps;
+  ASSERT_TRUE(open().put(under_mps));
+  EXPECT_EQ(open().shares().value(), std::vector{under_mps});
+  ASSERT_TRUE(open().remove_share("m"));
+  ASSERT_TRUE(open().put(share_of("m", 1, 5)));
+  EXPECT_EQ(open().shares().value().back().isolation, Isolation::hook);
+}
+
 TEST_F(StoreTest, ValuesThatWeNeverWriteAreRefusedByNameNotCutToFit) {
   ASSERT_TRUE(open().put(share_of("s", 1, 5)));
   edit("UPDATE shares SET owner_uid = -1");

@@ -328,8 +328,9 @@ TEST_F(Unit, HasNoDirectiveThatSystemdWouldPassOver) {
 }
 
 TEST_F(Unit, LeavesTheDaemonNoMoreRightsThanItDidWhenItWasJudged) {
-  // In tenths. Most of what is left is CAP_SYS_ADMIN, root itself, and sight of other users' processes.
-  const Said said = run("systemd-analyze security --no-pager --offline=true --threshold=40 " + unit_);
+  // In tenths. Most of what is left is CAP_SYS_ADMIN, root itself, and sight of other users' processes; MPS servers,
+  // which become their clients' users, cost 3.
+  const Said said = run("systemd-analyze security --no-pager --offline=true --threshold=41 " + unit_);
   EXPECT_EQ(said.status, 0) << said.text.substr(said.text.size() - std::min<std::size_t>(said.text.size(), 200));
 }
 

@@ -100,7 +100,8 @@ bool wants_lease(const Invocation& invocation) {
 Result<std::string> power_body(const Invocation& invocation, const std::vector<std::string>& uuids) {
   Json body = {{"gpus", uuids}};
   if (invocation.command == "power apply") body["profile"] = invocation.share;
-  else if (invocation.command == "power set") body["settings"] = TRY(settings_of(invocation));
+  else if (invocation.command == "power set" || invocation.command == "gpu mode")
+    body["settings"] = TRY(settings_of(invocation));
   const auto time = option_of(invocation, "for"), process = option_of(invocation, "pid"),
              confirm = option_of(invocation, "confirm");
   if (confirm && (time || process))

@@ -49,6 +49,21 @@ TEST(PowerRequest, OptionsSetTheOtherControls) {
             (json{{"budget", "500W"}, {"weights", {2, 1}}}));
 }
 
+TEST(PowerRequest, GpuModeSetsTheComputeModeAlone) {
+  const auto parsed_mode = [](std::vector<const char*> words) {
+    words.insert(words.begin(), {"headgate", "gpu", "mode"});
+    return parse(static_cast<int>(words.size()), words.data());
+  };
+  for (const auto& [word, mode] :
+       {std::pair{"default", "default"}, {"exclusive", "exclusive process"}, {"prohibited", "prohibited"}}) {
+    const auto invocation = parsed_mode({word, "--gpu", "0", "--for", "2h"});
+    ASSERT_TRUE(invocation) << invocation.error().message;
+    EXPECT_TRUE(wants_lease(*invocation));
+    EXPECT_EQ(json::parse(*power_body(*invocation, kUuids))["settings"], (json{{"compute_mode", mode}}));
+  }
+  EXPECT_FALSE(parsed_mode({})) << "a mode has to be named";
+}
+
 TEST(PowerRequest, AnEndMakesALease) {
   const auto timed = parsed({"set", "300W", "--for", "2h", "--pid", "4711"});
   EXPECT_TRUE(wants_lease(timed));

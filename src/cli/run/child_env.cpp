@@ -49,7 +49,9 @@ constexpr std::string_view kThreadPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAG
 
 // Whether the driver will look for an MPS server: in the directory that is named, else in its own, where there is a
 // control daemon.
-bool will_be_mps_client() {
+bool will_be_mps_client(const Entry& entry) {
+  const auto names_pipe = [](const auto& variable) { return variable.first == "CUDA_MPS_PIPE_DIRECTORY"; };
+  if (std::ranges::any_of(entry.variables, names_pipe)) return true;
   return !install::environment("CUDA_MPS_PIPE_DIRECTORY").empty() || ::access("/tmp/nvidia-mps/control", F_OK) == 0;
 }
 
@@ -65,11 +67,15 @@ unsigned thread_percentage(unsigned of_share) {
 
 Result<std::vector<std::string>> child_environment(const Entry& entry, const config::Config& config) {
   std::vector<std::string> all;
-  const bool by_percentage = entry.thread_percentage < 100 && will_be_mps_client();
+  const bool by_percentage = entry.thread_percentage < 100 && will_be_mps_client(entry);
+  const auto is_the_daemons = [&](std::string_view name) {
+    return std::ranges::any_of(entry.variables, [&](const auto& variable) { return variable.first == name; });
+  };
   for (char** variable = ::environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::string_view name = text.substr(0, text.find('='));
-    if (!is_replaced(name) && !(by_percentage && name == kThreadPercentage)) all.emplace_back(text);
+    if (!is_replaced(name) && !(by_percentage && name == kThreadPercentage) && !is_the_daemons(name))
+      all.emplace_back(text);
   }
   const std::string library = TRY(install::limiter_library());
   if (library.find_first_of(" :") != std::string::npos) {
@@ -88,6 +94,8 @@ Result<std::vector<std::string>> child_environment(const Entry& entry, const con
   all.push_back("HEADGATE_RUNTIME_DIR=" + entry.base);
   if (by_percentage)
     all.push_back(std::string(kThreadPercentage) + "=" + std::to_string(thread_percentage(entry.thread_percentage)));
+  for (const auto& [name, value] : entry.variables)
+    if (!(by_percentage && name == kThreadPercentage)) all.push_back(name + "=" + value);
   std::string library_path = install::environment("LD_LIBRARY_PATH");
   if (!entry.simulated_directory.empty()) {
     all.push_back("HEADGATE_SIM_DIR=" + entry.simulated_directory);

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -13,7 +14,9 @@ namespace headgate::cli {
 struct Entry {
   std::string base, share;  // the runtime directory, the share's name
   std::vector<std::string> uuids;
-  std::string simulated_directory;   // empty: the machine's own GPUs
+  std::string simulated_directory;  // empty: the machine's own GPUs
+  // What the daemon adds; our own environment does not replace it.
+  std::vector<std::pair<std::string, std::string>> variables = {};
   unsigned thread_percentage = 100;  // for a client of an MPS server: what of a GPU's SMs the share allows, 1..100
 };
 

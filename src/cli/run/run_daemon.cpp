@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/duration.hpp"
@@ -34,8 +35,12 @@ Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share)
   if (json.is_discarded() || !json.is_object())
     return fail(ErrorCode::failed, "headgated's answer cannot be read",
                 "are the command and the daemon of one version?");
-  return Entry{json.value("runtime_dir", ""), json.value("share", ""), json.value("uuids", std::vector<std::string>{}),
-               json.value("simulated_dir", ""), json.value("thread_percentage", 100u)};
+  Entry entry{json.value("runtime_dir", ""), json.value("share", ""), json.value("uuids", std::vector<std::string>{}),
+              json.value("simulated_dir", "")};
+  entry.thread_percentage = json.value("thread_percentage", 100u);
+  for (const auto& [name, value] : json.value("variables", std::map<std::string, std::string>{}))
+    entry.variables.emplace_back(name, value);
+  return entry;
 }
 
 Result<snapshot::Snapshot> snapshot_for_run(const http::Endpoint& daemon) {

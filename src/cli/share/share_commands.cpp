@@ -219,6 +219,7 @@ std::string settings_text(const snapshot::Share& share, const Voice& voice) {
                                           : "with its last program"});
   rows.push_back({"overcommit", share.overcommit ? "yes: promised nothing" : "no"});
   if (!share.gang.empty()) rows.push_back({"gang", share.gang});
+  if (!share.isolation.empty()) rows.push_back({"isolation", share.isolation});
   Voice plain = voice;
   plain.colour = false;
   return table(rows, plain);

@@ -28,6 +28,8 @@ namespace {
 
 using std::chrono::milliseconds;
 
+constexpr std::chrono::seconds kTakeOff{8};  // of a client off its MPS server: longer than the daemon's own limit
+
 TopView view_named(const std::string& word) {
   for (const auto view : {TopView::gpu, TopView::user, TopView::process}) {
     if (view_word(view) == word) return view;
@@ -160,10 +162,24 @@ class Live {
     if (const auto signal = std::exchange(state_.signal, std::nullopt)) send(*signal);
   }
 
+  // A client of an MPS server that is killed takes the server's other clients along, so the daemon takes it off first.
+  // Empty: it may be signalled.
+  std::string take_off_mps(std::uint32_t pid, int signal) const {
+    const bool ends = signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
+                      signal == SIGHUP || signal == SIGABRT;
+    if (!ends || !daemon_ || !state_.now) return {};
+    const auto process = std::ranges::find(state_.now->processes, pid, &snapshot::Process::pid);
+    if (process == state_.now->processes.end() || std::ranges::none_of(process->devices, &snapshot::ProcessDevice::mps))
+      return {};
+    const auto done = ask(*daemon_, "POST", "/v1/mps/clients/" + std::to_string(pid) + "/terminate", {}, kTakeOff);
+    return done ? "" : "; " + done.error().message;
+  }
+
   void send(const SignalWish& wish) {
     std::size_t reached = 0;
     std::string trouble;
     for (const auto& to : wish.to) {
+      trouble += take_off_mps(to.pid, wish.number);
       if (const auto sent = send_signal(to.pid, to.seen_unix_ns, wish.number)) ++reached;
       else trouble += "; " + sent.error().message;
     }

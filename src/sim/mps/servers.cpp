@@ -36,9 +36,11 @@ void answer(const Client& client, Answer answer, std::uint32_t percent) {
   ::send(client.connection.get(), &welcome, sizeof welcome, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-pid_t start_server_process() {
+// It runs as its clients' user.
+pid_t start_server_process(uid_t uid) {
   const pid_t child = ::fork();
   if (child != 0) return child;
+  if (::geteuid() == 0 && ::setresuid(uid, uid, uid) != 0) ::_exit(1);
   ::prctl(PR_SET_NAME, "nvidia-cuda-mps-server");
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   ::signal(SIGTERM, SIG_DFL);
@@ -64,7 +66,7 @@ Server* Servers::of_user(uid_t uid, double default_percent) {
   }
   if (servers_.empty()) {
     Server server;
-    server.pid = start_server_process();
+    server.pid = start_server_process(uid);
     server.uid = uid;
     server.percent = default_percent;
     log_("Starting new server " + std::to_string(server.pid) + " for user " + std::to_string(uid));

@@ -1,0 +1,38 @@
+// /v1/mps of the control socket: control daemons that headgate keeps, and how a client is taken off its server.
+#pragma once
+
+#include <functional>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "api/access.hpp"
+#include "http/router.hpp"
+#include "mps/manager.hpp"
+
+namespace headgate::api {
+
+struct MpsSources {
+  const CurrentAccess& access;
+  std::function<std::vector<mps::GroupView>()> groups;
+  // `done` may be called on any thread.
+  std::function<void(pid_t client, std::function<void(Result<bool>)> done)> take_off;
+  // Whether the caller may end this process. On the loop's thread.
+  std::function<Result<void>(const node::Caller& caller, std::uint32_t pid)> may_end;
+};
+
+// For the loop's thread. Must outlive the server that runs its routes.
+class MpsRoutes {
+ public:
+  explicit MpsRoutes(MpsSources sources);
+  ~MpsRoutes();
+  void add_routes(http::Router& router);
+
+ private:
+  struct Impl;
+  std::shared_ptr<Impl> impl_;  // shared with answers that come after we are gone
+};
+
+[[nodiscard]] std::string to_json(const mps::GroupView& group);
+
+}  // namespace headgate::api

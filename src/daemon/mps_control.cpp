@@ -1,0 +1,129 @@
+#include "daemon/mps_control.hpp"
+
+#include <cstdio>
+#include <utility>
+
+#include "daemon/journal.hpp"
+#include "identity/process.hpp"
+#include "install/paths.hpp"
+
+namespace headgate::daemon {
+namespace {
+
+// Longer than the tool's own limits.
+constexpr std::chrono::seconds kTakeOff{7};
+
+void tell_mps(observe::EventLog& events, const mps::News& news) {
+  journal(news.trouble ? JournalLevel::warning : JournalLevel::info, "mps: " + news.text);
+  events.add({.kind = news.kind,
+              .severity = news.trouble ? "warn" : "info",
+              .uuid = news.group.uuid,
+              .owner_uid = news.group.uid,
+              .text = news.text});
+}
+
+mps::Tenant tenant_in(const node::MpsShare& share, mps::ProcessMark process, bool is_program) {
+  return {.group = {share.uuid, share.owner_uid},
+          .settings = {.percent = share.thread_percentage, .pinned_bytes = share.memory_limit_bytes},
+          .low_priority = share.low_priority,
+          .holder = {.process = process, .share = share.name, .is_program = is_program}};
+}
+
+}  // namespace
+
+Result<std::unique_ptr<MpsControl>> MpsControl::start(const config::Config& config, const install::Source& source,
+                                                      const Places& places, node::Node& node,
+                                                      const api::CurrentAccess& access, observe::EventLog& events,
+                                                      Exclusive exclusive) {
+  if (config["mps.exclusive"].value != "yes") exclusive = {};
+  mps::Manager::Options options;
+  const std::string& named = config["mps.tool"].value;
+  if (!named.empty()) options.tool = named;
+  else if (!source.simulated_directory.empty())
+    options.tool = TRY(install::simulator_libraries()) + "/nvidia-cuda-mps-control";
+  options.base = places.runtime_dir + "/mps";
+  options.file = places.runtime_dir + "/mps.json";
+  options.tell = [&events](const mps::News& news) { tell_mps(events, news); };
+  const std::string file = options.file;
+  std::unique_ptr<MpsControl> control(new MpsControl(std::move(options), node, access, events, std::move(exclusive)));
+  if (auto started = control->keeper_.start(); !started) {
+    const std::string aside = file + ".damaged";
+    if (std::rename(file.c_str(), aside.c_str()) != 0) return std::unexpected(started.error());
+    tell_mps(events, {.kind = "mps.notes_damaged",
+                      .trouble = true,
+                      .group = {},
+                      .text = started.error().message + "; the file is kept as " + aside});
+    if (auto again = control->keeper_.start(); !again) return std::unexpected(again.error());
+  }
+  return control;
+}
+
+MpsControl::MpsControl(mps::Manager::Options options, node::Node& node, const api::CurrentAccess& access,
+                       observe::EventLog& events, Exclusive exclusive)
+    : node_(node),
+      events_(events),
+      exclusive_(std::move(exclusive)),
+      keeper_(std::move(options)),
+      routes_(
+          {.access = access,
+           .groups = [this] { return keeper_.groups(); },
+           .take_off = [this](pid_t client,
+                              std::function<void(Result<bool>)> done) { keeper_.take_off(client, std::move(done)); },
+           .may_end = [this](const node::Caller& caller, std::uint32_t pid) { return may_end(caller, pid); }}) {}
+
+void MpsControl::prepare(node::Entry entry, const node::Caller& caller, std::function<void(Result<node::Entry>)> done) {
+  const auto share = node_.mps_share(entry.share);
+  if (!share) return done(std::move(entry));
+  const auto process = caller.pid == 0 ? std::nullopt : mps::mark_of(caller.pid, "/proc");
+  if (!process)
+    return done(fail(ErrorCode::denied,
+                     "the share '" + entry.share + "' is under MPS, and the process that enters it is not known",
+                     "ask over the control socket, from the host's pid namespace"));
+  keeper_.acquire(tenant_in(*share, *process, false),
+                  [this, share = *share, entry = std::move(entry),
+                   done = std::move(done)](Result<mps::Variables> variables) mutable {
+                    if (!variables) return done(std::unexpected(variables.error()));
+                    entry.variables = std::move(*variables);
+                    make_exclusive(share.uuid, share.owner_uid,
+                                   [entry = std::move(entry), done = std::move(done)](Result<void> made) mutable {
+                                     if (!made) return done(std::unexpected(made.error()));
+                                     done(std::move(entry));
+                                   });
+                  });
+}
+
+// The lease ends with the control daemon, whatever becomes of us.
+void MpsControl::make_exclusive(const std::string& uuid, std::uint32_t owner_uid,
+                                std::function<void(Result<void>)> done) const {
+  if (!exclusive_) return done({});
+  for (const mps::GroupView& group : keeper_.groups())
+    if (group.key == mps::GroupKey{uuid, owner_uid}) return exclusive_(uuid, group.daemon_pid, std::move(done));
+  done(fail(ErrorCode::failed, "MPS start: the control daemon of " + uuid + " has ended"));
+}
+
+void MpsControl::joined(const tenancy::TenantProcess& tenant) {
+  const auto share = node_.mps_share(tenant.share);
+  if (!share) return;
+  const mps::ProcessMark process{tenant.process.pid, tenant.process.start_time};
+  keeper_.acquire(
+      tenant_in(*share, process, true),
+      [&events = events_, group = mps::GroupKey{share->uuid, share->owner_uid}](const auto& variables) {
+        if (!variables)
+          tell_mps(events, {.kind = "mps.failed", .trouble = true, .group = group, .text = variables.error().message});
+      });
+}
+
+void MpsControl::take_off(std::uint32_t pid) {
+  if (const auto done = keeper_.take_off(static_cast<pid_t>(pid), kTakeOff); !done)
+    journal(JournalLevel::warning, "mps: " + done.error().message);
+}
+
+// As the kernel has it for signals, and an administrator.
+Result<void> MpsControl::may_end(const node::Caller& caller, std::uint32_t pid) const {
+  const auto process = identity::read_process("/proc", pid);
+  if (caller.known() && process && caller.owns(process->uid)) return {};
+  return fail(ErrorCode::not_found, "there is no process " + std::to_string(pid) + " of yours",
+              "headgate ps lists them");
+}
+
+}  // namespace headgate::daemon

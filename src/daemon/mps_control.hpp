@@ -1,0 +1,62 @@
+// Shares under MPS: their control daemons, started for the first program and stopped after the last, and what is told of
+// them.
+#pragma once
+
+#include <chrono>
+#include <functional>
+#include <memory>
+#include <string>
+
+#include "api/access.hpp"
+#include "api/mps_routes.hpp"
+#include "base/result.hpp"
+#include "config/config.hpp"
+#include "daemon/places.hpp"
+#include "install/source.hpp"
+#include "mps/keeper.hpp"
+#include "node/node.hpp"
+#include "observe/event_log.hpp"
+#include "tenancy/processes.hpp"
+
+namespace headgate::daemon {
+
+// For the loop's thread, where nothing else is said.
+class MpsControl {
+ public:
+  // Holds a GPU in compute mode exclusive process while the process lives (mps.exclusive).
+  using Exclusive =
+      std::function<void(const std::string& uuid, std::uint32_t pid, std::function<void(Result<void>)> done)>;
+  // Adopts what a former daemon left. The others must outlive it. Errors: of the install folder. Notes of a former
+  // daemon that cannot be read are put aside and told: the node is metered all the same.
+  [[nodiscard]] static Result<std::unique_ptr<MpsControl>> start(const config::Config& config,
+                                                                 const install::Source& source, const Places& places,
+                                                                 node::Node& node, const api::CurrentAccess& access,
+                                                                 observe::EventLog& events, Exclusive exclusive);
+
+  // Starts the share's control daemon for the caller's process, where the share is under MPS, and adds the variables of
+  // a client to the entry. `done` may be called on another thread.
+  void prepare(node::Entry entry, const node::Caller& caller, std::function<void(Result<node::Entry>)> done);
+  // A program has come into a share: its control daemon stays while it lives.
+  void joined(const tenancy::TenantProcess& tenant);
+  // Before a process is ended: takes it off its MPS server, where it is a client of one. Any thread but the loop's;
+  // blocks for some seconds at most. What goes wrong is told.
+  void take_off(std::uint32_t pid);
+
+  [[nodiscard]] api::MpsRoutes& routes() { return routes_; }
+  // Control daemons with tenants go on. False: the tool hangs.
+  [[nodiscard]] bool stops_within(std::chrono::nanoseconds patience) { return keeper_.stop(patience); }
+
+ private:
+  MpsControl(mps::Manager::Options options, node::Node& node, const api::CurrentAccess& access,
+             observe::EventLog& events, Exclusive exclusive);
+  void make_exclusive(const std::string& uuid, std::uint32_t owner_uid, std::function<void(Result<void>)> done) const;
+  [[nodiscard]] Result<void> may_end(const node::Caller& caller, std::uint32_t pid) const;
+
+  node::Node& node_;
+  observe::EventLog& events_;
+  const Exclusive exclusive_;  // empty: the compute mode is left alone
+  mps::Keeper keeper_;
+  api::MpsRoutes routes_;
+};
+
+}  // namespace headgate::daemon

@@ -1,0 +1,241 @@
+// What the keeper does when a tenant, a client, a server or a control daemon ends, fails or hangs: over the stand-in, to
+// which a test can say what is to go wrong.
+#include "mps/keeper.hpp"
+
+#include <gtest/gtest.h>
+#include <sys/socket.h>
+
+#include <future>
+#include <optional>
+
+#include "identity/process.hpp"
+#include "mps/test_mps.hpp"
+#include "sim/mps/wire.hpp"
+
+namespace headgate::mps {
+namespace {
+
+using std::chrono::milliseconds;
+
+// A process that is a client of the control daemon at a pipe directory, until it ends.
+class FakeClient {
+ public:
+  explicit FakeClient(const std::string& pipe) {
+    int ends[2];
+    if (::pipe(ends) != 0) return;
+    pid_ = ::fork();
+    if (pid_ == 0) {
+      const int connection = sim::mps::connect_to(pipe);
+      const sim::mps::Hello hello;
+      ::send(connection, &hello, sizeof hello, MSG_NOSIGNAL);
+      sim::mps::Welcome welcome;
+      const bool in = ::recv(connection, &welcome, sizeof welcome, 0) == static_cast<ssize_t>(sizeof welcome);
+      const auto byte = static_cast<char>(in ? static_cast<int>(welcome.answer) : 0);
+      if (::write(ends[1], &byte, 1) != 1) ::_exit(1);
+      for (;;) ::pause();
+    }
+    ::close(ends[1]);
+    char byte = 0;
+    if (::read(ends[0], &byte, 1) == 1) answer_ = static_cast<sim::mps::Answer>(byte);
+    ::close(ends[0]);
+  }
+  ~FakeClient() { end(); }
+  FakeClient(const FakeClient&) = delete;
+  void end() {
+    if (pid_ <= 0) return;
+    ::kill(pid_, SIGKILL);
+    ::waitpid(pid_, nullptr, 0);
+    pid_ = 0;
+  }
+  [[nodiscard]] pid_t pid() const { return pid_; }
+  [[nodiscard]] sim::mps::Answer answer() const { return answer_; }
+
+ private:
+  pid_t pid_ = 0;
+  sim::mps::Answer answer_{};
+};
+
+class MpsKeeper : public ::testing::Test {
+ protected:
+  ~MpsKeeper() override { ::unsetenv("HEADGATE_SIM_MPS"); }
+
+  // `manners`: of the stand-in (HEADGATE_SIM_MPS).
+  void start(const char* manners = "", Limits limits = {}) {
+    ::setenv("HEADGATE_SIM_MPS", manners, 1);
+    auto options = folder_.options(HEADGATE_SIM_MPS_TOOL);
+    options.limits = limits;
+    keeper_.emplace(std::move(options),
+                    KeeperTimes{.look = milliseconds(20), .recover = milliseconds(20), .after_news = milliseconds(1)});
+    ASSERT_TRUE(keeper_->start());
+  }
+  Result<Variables> acquire(const Sleeper& process) {
+    std::promise<Result<Variables>> promise;
+    keeper_->acquire(tenant_of(process), [&](Result<Variables> variables) { promise.set_value(std::move(variables)); });
+    return promise.get_future().get();
+  }
+  [[nodiscard]] std::string pipe() const { return folder_.places().pipe; }
+  [[nodiscard]] bool is_told(const std::string& kind) const { return !folder_.told(kind).empty(); }
+
+  MpsFolder folder_;
+  std::optional<Keeper> keeper_;
+};
+
+TEST_F(MpsKeeper, ATenantThatEndsIsReleased) {
+  start();
+  Sleeper one, other;
+  ASSERT_TRUE(acquire(one));
+  ASSERT_TRUE(acquire(other));
+  one.end();
+  ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).holders.size() == 1; }));
+  EXPECT_NE(folder_.running_daemon(), 0u);
+  other.end();
+  EXPECT_TRUE(comes_true([&] { return keeper_->groups().empty() && folder_.running_daemon() == 0; }));
+}
+
+TEST_F(MpsKeeper, AFaultIsNamedWithItsClientsAndTheGroupRestartedOnceTheyAreGone) {
+  start("550");
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  FakeClient one(pipe()), other(pipe());
+  ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).clients.size() == 2; }));
+  EXPECT_EQ(keeper_->groups().at(0).state, ServerState::active);
+  const std::uint32_t before = folder_.running_daemon();
+  folder_.demand("fault");
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.fault"); }));
+  const std::string text = folder_.told("mps.fault")[0];
+  EXPECT_NE(text.find(std::to_string(one.pid())), std::string::npos) << text;
+  EXPECT_NE(text.find(std::to_string(other.pid())), std::string::npos) << text;
+  EXPECT_EQ(FakeClient(pipe()).answer(), sim::mps::Answer::not_ready);
+  one.end();
+  EXPECT_FALSE(is_told("mps.restarted")) << "the other one has not ended";
+  other.end();
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.restarted"); }));
+  EXPECT_NE(folder_.running_daemon(), before);
+  EXPECT_EQ(FakeClient(pipe()).answer(), sim::mps::Answer::accepted);
+}
+
+TEST_F(MpsKeeper, AUserWhoWaitsBehindAnothersServerIsTold) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
+  start();
+  const Sleeper tenant, guest(12345);
+  ASSERT_TRUE(comes_true([&] {
+    const auto process = identity::read_process("/proc", guest.mark().pid);
+    return process && process->uid == 12345;
+  }));
+  ASSERT_TRUE(acquire(tenant));
+  const FakeClient client(pipe());
+  ASSERT_TRUE(acquire(guest));
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.queued"); }));
+  const std::string text = folder_.told("mps.queued").at(0);
+  EXPECT_NE(text.find(std::to_string(guest.mark().pid) + " of uid 12345"), std::string::npos) << text;
+}
+
+TEST_F(MpsKeeper, Release535TellsNoStateAndIsShownAsUnknown) {
+  start();
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const FakeClient client(pipe());
+  ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).clients.size() == 1; }));
+  EXPECT_EQ(word_of(keeper_->groups().at(0).state), "unknown");
+}
+
+TEST_F(MpsKeeper, AControlDaemonThatDiesIsStartedAgain) {
+  start();
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const std::uint32_t before = folder_.running_daemon();
+  folder_.demand("death");
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.restarted"); }));
+  EXPECT_NE(folder_.told("mps.died").at(0).find(std::to_string(before)), std::string::npos);
+  EXPECT_NE(folder_.running_daemon(), before);
+}
+
+TEST_F(MpsKeeper, AClientIsTakenOffAndItsNeighbourStays) {
+  start();
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const FakeClient one(pipe()), other(pipe());
+  EXPECT_EQ(keeper_->take_off(one.pid(), milliseconds(20'000)), true);
+  EXPECT_EQ(keeper_->take_off(one.pid(), milliseconds(20'000)), false) << "it is no client any more";
+  EXPECT_TRUE(comes_true([&] { return keeper_->groups().at(0).clients == std::vector{other.pid()}; }));
+}
+
+TEST_F(MpsKeeper, AServerThatDoesNotLetAClientGoIsWedgedAndTheGroupRestarted) {
+  start("", {.terminate = milliseconds(50)});
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const FakeClient client(pipe());
+  const std::uint32_t before = folder_.running_daemon();
+  folder_.demand("wedge");
+  ASSERT_TRUE(comes_true([&] { return !std::filesystem::exists(folder_.places().log + "/demand"); }));
+  const auto done = keeper_->take_off(client.pid(), milliseconds(20'000));
+  ASSERT_FALSE(done);
+  EXPECT_EQ(done.error().code, ErrorCode::unreachable);
+  EXPECT_NE(folder_.told("mps.wedged").at(0).find(std::to_string(client.pid())), std::string::npos);
+  EXPECT_NE(folder_.running_daemon(), before);
+  EXPECT_EQ(FakeClient(pipe()).answer(), sim::mps::Answer::accepted);
+}
+
+TEST_F(MpsKeeper, ASilentControlDaemonIsReplaced) {
+  start("", {.quit = milliseconds(50), .answer = milliseconds(100)});
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const std::uint32_t before = folder_.running_daemon();
+  folder_.demand("silence");
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.wedged") && is_told("mps.restarted"); }));
+  EXPECT_NE(folder_.running_daemon(), before);
+}
+
+TEST_F(MpsKeeper, AToolThatMisbehavesStartsNothingAndIsNamed) {
+  const struct {
+    const char* manners;
+    const char* said;
+  } kCases[] = {{"refuse", "told to refuse"},
+                {"hang", "did not answer within 200 ms"},
+                {"deaf", "no daemon answers"},
+                {"nonsense", "is not a process number"},
+                {"flood", "did not answer within 200 ms"}};
+  const Sleeper tenant;
+  for (const auto& one : kCases) {
+    keeper_.reset();
+    start(one.manners, {.start = milliseconds(200),
+                        .ready = milliseconds(100),
+                        .quit = milliseconds(100),
+                        .answer = milliseconds(200)});
+    const auto refused = acquire(tenant);
+    ASSERT_FALSE(refused) << one.manners;
+    EXPECT_NE(refused.error().message.find(one.said), std::string::npos) << refused.error().message;
+    EXPECT_TRUE(keeper_->groups().empty()) << one.manners;
+    EXPECT_EQ(folder_.running_daemon(), 0u) << one.manners;
+  }
+}
+
+TEST_F(MpsKeeper, TheFortyNinthClientIsRefused) {
+  start();
+  std::vector<std::unique_ptr<Sleeper>> tenants;
+  for (std::size_t i = 0; i < kMaxClients; ++i) {
+    tenants.push_back(std::make_unique<Sleeper>());
+    ASSERT_TRUE(acquire(*tenants.back())) << i;
+  }
+  const Sleeper more;
+  EXPECT_EQ(acquire(more).error().code, ErrorCode::no_capacity);
+  tenants.pop_back();
+  ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).holders.size() == kMaxClients - 1; }));
+  EXPECT_TRUE(acquire(more));
+}
+
+TEST_F(MpsKeeper, ANoteThatCannotBeWrittenStartsNothing) {
+  start();
+  const Sleeper tenant;
+  std::filesystem::create_directory(folder_.file() + ".new");
+  std::filesystem::create_directory(folder_.file() + ".new/in the way");
+  const auto refused = acquire(tenant);
+  ASSERT_FALSE(refused);
+  EXPECT_NE(refused.error().message.find("MPS setup"), std::string::npos) << refused.error().message;
+  EXPECT_EQ(folder_.running_daemon(), 0u);
+  std::filesystem::remove_all(folder_.file() + ".new");
+  EXPECT_TRUE(acquire(tenant));
+}
+
+}  // namespace
+}  // namespace headgate::mps

@@ -1,0 +1,177 @@
+// Shares of --isolation=mps: from `share create` to the control daemon's end, over the simulated node's stand-in for
+// NVIDIA's MPS control daemon.
+#include <gtest/gtest.h>
+#include <signal.h>
+
+#include <fstream>
+#include <memory>
+#include <nlohmann/json.hpp>
+
+#include "daemon_program.hpp"
+#include "sim/truth.hpp"
+
+namespace headgate::e2e {
+namespace {
+
+using Json = nlohmann::json;
+
+class MpsShare : public ::testing::Test {
+ protected:
+  // A load in the share; ends with the object, as its `headgate run` hands the signal on.
+  class Tenant {
+   public:
+    Tenant(const Daemon& daemon, const std::string& share, const std::string& before = {},
+           const std::string& load = "--duration=60s --kernels=200us --blocks=132 --sync=depth:8 --no-idle-list")
+        : program_({HEADGATE_COMMAND, "run", "--share", share, "--", "/bin/sh", "-c",
+                    before + " exec " HEADGATE_LOAD " " + load},
+                   {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}, {"CUDA_MPS_PIPE_DIRECTORY", ""}}) {}
+    ~Tenant() { end(); }
+    Tenant(const Tenant&) = delete;
+    void end() {
+      ::kill(program_.pid(), SIGTERM);
+      program_.wait();
+    }
+    Program& program() { return program_; }
+
+   private:
+    Program program_;
+  };
+
+  void create(const std::string& words) const {
+    const auto made = daemon_.cli().shell("$H share create --isolation=mps --mem 8GiB " + words);
+    ASSERT_EQ(made.status, 0) << made.err;
+  }
+  [[nodiscard]] Json groups() const { return Json::parse(daemon_.ask("GET", "/v1/mps").body); }
+  [[nodiscard]] std::vector<pid_t> clients() const {
+    const Json all = groups();
+    return all.empty() ? std::vector<pid_t>{} : all[0]["clients"].get<std::vector<pid_t>>();
+  }
+  // Not of a zombie: what takes back the numbers of ended orphans may be slow.
+  [[nodiscard]] static bool runs(pid_t pid) {
+    std::error_code none;
+    return !std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", none).empty();
+  }
+  [[nodiscard]] std::uint32_t process_of(const std::string& share) const {
+    for (const auto& process : daemon_.snapshot().processes)
+      if (process.share == share) return process.pid;
+    return 0;
+  }
+  [[nodiscard]] std::string text(const std::string& words) const { return daemon_.cli().shell("$H " + words).out; }
+  // Truth: what all programs together had of the GPU's SMs, of a window of node time.
+  [[nodiscard]] double part_of_sms(int milliseconds) const {
+    const auto sums = [this] {
+      const auto read = sim::read_truth(daemon_.cli().directory() + "/node");
+      EXPECT_TRUE(read.has_value());
+      double sm_ns = 0;
+      for (const auto& process : read->devices.at(0).processes) sm_ns += process.sm_ns;
+      return std::pair(static_cast<double>(read->now_ns), sm_ns);
+    };
+    const auto [from, before] = sums();
+    rest_ms(milliseconds);
+    const auto [to, after] = sums();
+    return (after - before) / (to - from);
+  }
+
+  Daemon daemon_{{}, ""};
+};
+
+TEST_F(MpsShare, RunFindsThePipeIsHeldAndTheDaemonGoesWithTheLastTenant) {
+  create("m --compute 30%");
+  EXPECT_NE(text("share show m").find("isolation"), std::string::npos) << text("share show m");
+  EXPECT_TRUE(groups().empty()) << "an idle share has no control daemon";
+
+  auto first = std::make_unique<Tenant>(daemon_, "m", "echo $CUDA_MPS_PIPE_DIRECTORY; env | grep ^CUDA_MPS_ | sort;");
+  const std::string pipe = first->program().line();
+  ASSERT_NE(pipe, "") << first->program().errors_so_far();
+  EXPECT_EQ(first->program().line(), "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30");
+  EXPECT_EQ(first->program().line(), "CUDA_MPS_CLIENT_PRIORITY=0");
+  EXPECT_EQ(first->program().line(), "CUDA_MPS_PINNED_DEVICE_MEM_LIMIT=0=8192M");
+  EXPECT_TRUE(std::filesystem::exists(pipe + "/control")) << pipe;
+  ASSERT_TRUE(eventually([&] { return daemon_.share("m").level == "mps"; }));
+  EXPECT_EQ(daemon_.share("m").devices.at(0).sm_ratio, 0.3);
+  const double had = part_of_sms(1'000);
+  EXPECT_GT(had, 0.1);
+  EXPECT_LT(had, 0.32) << "held to its part of the SMs";
+  ASSERT_EQ(groups().size(), 1u);
+  const auto control = groups()[0]["daemon_pid"].get<pid_t>();
+  EXPECT_TRUE(runs(control));
+
+  auto second = std::make_unique<Tenant>(daemon_, "m");
+  ASSERT_TRUE(eventually([&] { return daemon_.share("m").processes == 2; }));
+  EXPECT_EQ(groups()[0]["daemon_pid"].get<pid_t>(), control) << "the second only counts";
+  first.reset();
+  ASSERT_TRUE(eventually([&] { return daemon_.share("m").processes == 1; }));
+  EXPECT_EQ(groups()[0]["daemon_pid"].get<pid_t>(), control);
+  second.reset();
+  ASSERT_TRUE(eventually([&] { return groups().empty(); }));
+  EXPECT_FALSE(runs(control)) << "the control daemon goes with the last tenant";
+  const std::string events = text("events --kind mps");
+  EXPECT_NE(events.find("started"), std::string::npos) << events;
+  EXPECT_NE(events.find("stopped after its last tenant"), std::string::npos) << events;
+}
+
+TEST_F(MpsShare, ARestartedDaemonKeepsTheControlDaemonOfThoseThatRun) {
+  create("m");
+  auto tenant = std::make_unique<Tenant>(daemon_, "m");
+  ASSERT_TRUE(eventually([&] { return daemon_.share("m").processes == 1; }));
+  const auto control = groups()[0]["daemon_pid"].get<pid_t>();
+  daemon_.kill_and_wait();
+  EXPECT_TRUE(runs(control));
+  daemon_.start();
+  ASSERT_EQ(groups().size(), 1u);
+  EXPECT_EQ(groups()[0]["daemon_pid"].get<pid_t>(), control);
+  tenant.reset();
+  ASSERT_TRUE(eventually([&] { return groups().empty(); }));
+  EXPECT_FALSE(runs(control));
+}
+
+// Killed without that, the stand-in fails the neighbour as real servers do.
+TEST_F(MpsShare, AClientThatIsTakenOffCanBeKilledWithoutHarmToItsNeighbour) {
+  create("m");
+  create("n");
+  auto victim = std::make_unique<Tenant>(daemon_, "m");
+  auto neighbour = std::make_unique<Tenant>(daemon_, "n");
+  ASSERT_TRUE(eventually([&] { return process_of("m") != 0 && process_of("n") != 0; }));
+  const std::uint32_t pid = process_of("m"), other = process_of("n");
+  ASSERT_TRUE(eventually([&] { return daemon_.snapshot().gpus.at(0).mps_clients == 2; }));
+  const auto reply = daemon_.ask("POST", "/v1/mps/clients/" + std::to_string(pid) + "/terminate");
+  ASSERT_EQ(reply.status, 200) << reply.body;
+  EXPECT_EQ(Json::parse(reply.body)["client"], true);
+  ::kill(static_cast<pid_t>(pid), SIGKILL);
+  victim->program().wait();
+  rest_ms(300);
+  EXPECT_EQ(process_of("n"), other) << "the neighbour goes on";
+  EXPECT_GT(part_of_sms(500), 0.01);
+  EXPECT_EQ(
+      Json::parse(daemon_.ask("POST", "/v1/mps/clients/" + std::to_string(::getpid()) + "/terminate").body)["client"],
+      false);
+}
+
+// mps.exclusive: the mode is a lease that the control daemon holds, so it ends with it.
+TEST_F(MpsShare, TheGpuIsExclusiveWhileTheControlDaemonServesItAndThenAsItWas) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
+  const Directory folder;
+  const std::string file = folder.path() + "/config.toml";
+  std::ofstream(file) << "[mps]\nexclusive = 'yes'\n";
+  Daemon daemon({"--config", file});
+  const auto mode = [&] { return daemon.snapshot().gpus.at(0).compute_mode; };
+  ASSERT_EQ(daemon.cli().shell("$H share create m --isolation=mps --mem 8GiB").status, 0);
+  const auto refused = daemon.cli().shell("$H share create h --mem 8GiB");
+  EXPECT_NE(refused.status, 0);
+  EXPECT_NE(refused.err.find("mps.exclusive"), std::string::npos) << refused.err;
+  EXPECT_EQ(mode(), "default") << "an idle share leaves the GPU as it is";
+  auto tenant = std::make_unique<Tenant>(daemon, "m");
+  ASSERT_TRUE(eventually([&] { return daemon.share("m").processes == 1; }));
+  EXPECT_EQ(mode(), "exclusive process");
+  Tenant second(daemon, "m");
+  ASSERT_TRUE(eventually([&] { return daemon.share("m").processes == 2; })) << "clients share the server's context";
+  daemon.kill_and_wait();
+  daemon.start();
+  EXPECT_EQ(mode(), "exclusive process") << "the lease of a living control daemon is adopted";
+  tenant.reset();
+  second.end();
+  EXPECT_TRUE(eventually([&] { return mode() == "default"; })) << "it goes with the last tenant";
+}
+
+}  // namespace
+}  // namespace headgate::e2e
