@@ -13,6 +13,7 @@
 
 #include "cost_rows.hpp"
 #include "memory_rows.hpp"
+#include "mps_rows.hpp"
 #include "noise.hpp"
 #include "power_rows.hpp"
 #include "share_rows.hpp"
@@ -26,7 +27,7 @@ namespace {
 constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over the simulator and a do-nothing driver.
 
   --quick              a subset, about a minute
-  --only=SECTION       cost, share, kinds, response, memory, agreement, pairs, turns or power; more than one may stand
+  --only=SECTION       cost, share, kinds, response, memory, agreement, pairs, turns, power or mps; more than one may stand
   --case=TEXT          of the rows of share, kinds and turns only those whose name contains TEXT
   --rounds=N           how often everything is measured, interleaved (3)
   --against NAME=LIB.so[,VAR=VALUE...]
@@ -39,7 +40,7 @@ The exit status is 0 when everything could be measured, whatever the figures are
 )";
 
 constexpr std::string_view kSections[] = {"cost",      "share", "kinds", "response", "memory",
-                                          "agreement", "pairs", "turns", "power"};
+                                          "agreement", "pairs", "turns", "power",    "mps"};
 
 struct Arguments {
   bench::Setting setting;
@@ -105,6 +106,8 @@ Result<load::Done> find_parts(Arguments& arguments) {
   setting.cost_program = build + "/bench/headgate-bench-cost";
   setting.load_program = build + "/lib/headgate-load";
   setting.power_program = build + "/bench/headgate-bench-power";
+  setting.mps_program = build + "/bench/headgate-bench-mps";
+  setting.real_mps_tool = build + "/real-parts/usr/bin/nvidia-cuda-mps-control";
   setting.memory_program = build + "/bench/headgate-bench-memory";
   setting.spin_program = build + "/tests/tenant-spin";
   setting.daemon_program = build + "/bin/headgated";
@@ -115,8 +118,8 @@ Result<load::Done> find_parts(Arguments& arguments) {
                   .library = build + "/lib/libheadgate.so",
                   .environment = {{"HEADGATE_COMPUTE", "{percent}%"}, {"HEADGATE_MEM", "{bytes}B"}}};
   for (const std::string& part :
-       {setting.cost_program, setting.load_program, setting.memory_program, setting.power_program, setting.spin_program,
-        setting.daemon_program, setting.command_program, setting.nop_driver_dir + "/libcuda.so.1",
+       {setting.cost_program, setting.load_program, setting.memory_program, setting.power_program, setting.mps_program,
+        setting.spin_program, setting.daemon_program, setting.command_program, setting.nop_driver_dir + "/libcuda.so.1",
         setting.simulator_dir + "/libcuda.so.1", setting.ours.library}) {
     if (::access(part.c_str(), R_OK) != 0) {
       return fail_errno("a part of the build, " + part, errno, "build everything first: dev/bench does");
@@ -161,6 +164,9 @@ Result<bench::Tables> measure(const Arguments& arguments) {
   }
   if (arguments.wants("power") && arguments.setting.only_case.empty()) {
     tables.sections.push_back(TRY(bench::power_section(arguments.setting)));
+  }
+  if (arguments.wants("mps") && arguments.setting.only_case.empty()) {
+    tables.sections.push_back(TRY(bench::mps_section(arguments.setting)));
   }
   std::erase_if(tables.sections, [](const bench::Section& section) { return section.rows.empty(); });
   if (tables.sections.empty()) {

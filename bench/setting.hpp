@@ -27,8 +27,8 @@ struct Candidate {
 [[nodiscard]] Result<Candidate> parse_candidate(const std::string& text);
 
 struct Setting {
-  std::string cost_program, load_program, memory_program, power_program, spin_program, daemon_program, command_program,
-      true_program = "/bin/true";
+  std::string cost_program, load_program, memory_program, power_program, mps_program, real_mps_tool, spin_program,
+      daemon_program, command_program, true_program = "/bin/true";
   std::string nop_driver_dir, simulator_dir;
   Candidate ours;
   std::vector<Candidate> peers;
