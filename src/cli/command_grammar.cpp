@@ -222,6 +222,9 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   CLI::App* gpu = app.add_subcommand("gpu", "the node's GPUs")->group(kWords);
   gpu->require_subcommand(1);
   CLI::App* list = word(*gpu, raw, "ls", "a line for each GPU");
+  list->add_flag_callback(
+      "--drivers", [&raw] { raw.out.command = "gpu drivers"; },
+      "what dockerd takes GPU requests by on this node, and the capabilities of each");
   say_where(*list, raw);
   say_whether_again(*list, raw);
   CLI::App* policy = word(*gpu, raw, "policy", "who has a GPU when several shares want it (administrators)");
@@ -375,6 +378,26 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
     operand(word(*cdi, raw, name, summary)
                 ->add_option("PATH", raw.out.paths,
                              "files, or directories of them; /etc/cdi and /var/run/cdi without one"));
+  word(*cdi, raw, "generate", "prints a CDI file of this node's GPUs, without NVIDIA's tools");
+  CLI::App* runtime = app.add_subcommand("runtime", "headgate-oci as a runtime of container engines")->group(kWords);
+  runtime->require_subcommand(1);
+  for (const auto& [name, summary] : std::initializer_list<std::pair<const char*, const char*>>{
+           {"configure", "adds it to an engine's settings: shows what changes, asks, and keeps the former file"},
+           {"unconfigure", "removes it from them"}}) {
+    CLI::App* inner = word(*runtime, raw, name, summary);
+    EngineChoice& engine = raw.out.engine;
+    inner->add_flag("--docker", engine.docker, "/etc/docker/daemon.json; dockerd has to be restarted");
+    inner->add_flag("--podman", engine.podman, "a file of its own in /etc/containers/containers.conf.d");
+    inner->add_flag("--containerd", engine.containerd, "shows the lines for its config.toml");
+    inner->add_flag("--crio", engine.crio, "shows the lines for its crio.conf.d");
+    inner->add_option("--file", engine.file, "another file than the usual one")->type_name("FILE");
+    inner->add_flag("-y,--yes", engine.yes, "without asking");
+  }
+  for (const char* engine : {"docker", "podman"}) {
+    CLI::App* run = word(app, raw, engine, std::string("a container in a share: ") + engine + " run --share NAME ...");
+    run->prefix_command();
+    run->footer(std::string("Its own: run --share NAME; all else is ") + engine + "'s");
+  }
   CLI::App* bundle = word(app, raw, "support-bundle", "one archive for whoever helps from afar, without names");
   say_where(*bundle, raw);
   operand(bundle->add_option("FILE", raw.out.file, "headgate-support-DATE-TIME.tar.gz without one; never replaced"));

@@ -209,7 +209,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = chosen(*app, name);
     if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu" || name == "power" ||
-        name == "api" || name == "dashboards" || name == "limiter" || name == "cdi") {
+        name == "api" || name == "dashboards" || name == "limiter" || name == "cdi" || name == "runtime") {
       const auto left = app->remaining(true);
       if (!left.empty() && !left.front().starts_with("-")) return unknown_word(*app);
       return fail(ErrorCode::usage, name + " needs a word", format_accepted(*at));
@@ -250,13 +250,14 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   if (name == "run") {
     if (auto taken = take_command(*at, written, raw.out); !taken) return std::unexpected(taken.error());
   }
-  if (written.marked && name != "run")
+  const bool is_engine = name == "docker" || name == "podman";
+  if (written.marked && name != "run" && !is_engine)
     return fail(ErrorCode::usage, "'--' and a command stand only behind 'run'",
                 "such as: headgate run --mem 8GiB -- python train.py");
   if (name == "demo" || name == "bench") raw.out.rest = at->remaining();
   // As they were written: "--sim=tiny" is its program's to read.
-  if (name == "zeusd")
-    raw.out.rest.assign(std::find(argv + 1, argv + argc, std::string_view("zeusd")) + 1, argv + argc);
+  if (name == "zeusd" || is_engine)
+    raw.out.rest.assign(std::find(argv + 1, argv + argc, std::string_view(name)) + 1, argv + argc);
   return raw.out;
 }
 

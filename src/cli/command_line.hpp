@@ -9,6 +9,7 @@
 
 #include "base/result.hpp"
 #include "cli/support/limiter_files.hpp"
+#include "cli/support/runtime_commands.hpp"
 #include "cli/term/output.hpp"
 
 namespace headgate::cli {
@@ -40,9 +41,10 @@ struct Invocation {
   bool no_redact = false, force = false;  // support-bundle; dashboards export
   LimiterPlace limiter;                   // limiter install, limiter remove
   std::vector<std::string> paths;         // cdi list, cdi validate
+  EngineChoice engine;                    // runtime configure, runtime unconfigure
   std::string rules;                      // sim fault
   std::vector<std::string> libraries;     // doctor --symbols
-  std::vector<std::string> rest;          // demo and bench: their own words
+  std::vector<std::string> rest;          // demo, bench, zeusd, docker, podman: their own words
   std::uint64_t interval_ms = 100;        // status, ps: between the two looks; top, events: between one and the next
   std::optional<std::uint64_t> watch_ms;  // status, ps, free, gpu ls, share ls: again and again
   bool origin = false;                    // config show

@@ -5,13 +5,16 @@
 
 #include "base/version.hpp"
 #include "cli/power/power_commands.hpp"
+#include "cli/run/engine_run.hpp"
 #include "cli/run/run.hpp"
 #include "cli/share/share_commands.hpp"
 #include "cli/support/cdi_commands.hpp"
 #include "cli/support/completion.hpp"
 #include "cli/support/dashboards.hpp"
+#include "cli/support/device_drivers.hpp"
 #include "cli/support/doctor.hpp"
 #include "cli/support/limiter_files.hpp"
+#include "cli/support/runtime_commands.hpp"
 #include "cli/support/sim_commands.hpp"
 #include "cli/support/support_bundle.hpp"
 #include "cli/support/zeusd.hpp"
@@ -130,6 +133,9 @@ int perform(const Invocation& invocation, const Above& above) {
   if (word == "zeusd") return zeusd(voice, invocation.rest);
 
   if (word.starts_with("limiter ")) return limiter_command(word, invocation.limiter, voice);
+  if (word == "docker" || word == "podman") return run_in_engine(word, invocation.rest, voice);
+  if (word == "gpu drivers") return device_drivers_command(voice);
+  if (word.starts_with("runtime ")) return runtime_command(word, invocation.engine, voice);
   if (word.starts_with("cdi ")) return cdi_command(word, invocation.paths, voice);
   if (word == "dashboards export") return dashboards(invocation.file, invocation.force, voice);
 

@@ -9,6 +9,7 @@
 #include "oci/cdi_read.hpp"
 #include "oci/cdi_yaml.hpp"
 #include "oci/share_device.hpp"
+#include "runtime/gpu_inventory_files.hpp"
 
 namespace headgate::daemon {
 namespace {
@@ -39,8 +40,12 @@ std::vector<GpuDocuments::File> GpuDocuments::files() const {
 }
 
 bool GpuDocuments::look() {
+  std::string stamp = runtime::gpu_inventory_stamp(root_);
+  const bool other_driver = stamp != stamp_;
+  stamp_ = std::move(stamp);
+  if (other_driver) inventory_ = runtime::read_gpu_inventory(root_);
   std::vector<File> now = files();
-  if (now == seen_) return false;
+  if (now == seen_) return other_driver && found_.empty();
   seen_ = std::move(now);
   found_.clear();
   for (const File& file : seen_) {
@@ -60,6 +65,8 @@ Result<oci::Edits> GpuDocuments::driver_of(std::span<const oci::GpuRef> gpus) co
     if (edits) return edits;
     problems += (problems.empty() ? "" : "; ") + each.path + ": " + edits.error().message;
   }
+  if (const auto own = found_.empty() ? oci::inventory_document(inventory_) : std::nullopt)
+    return oci::gpu_driver(*own, gpus);
   return fail(ErrorCode::not_found,
               problems.empty() ? "no CDI file of the kind nvidia.com/gpu tells how containers get the GPU" : problems,
               "make it: nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml");

@@ -12,18 +12,21 @@
 #include "base/result.hpp"
 #include "oci/cdi_document.hpp"
 #include "oci/gpu_driver.hpp"
+#include "oci/gpu_inventory.hpp"
 
 namespace headgate::daemon {
 
 class GpuDocuments {
  public:
   // `directories`: those of a higher priority last, as engines have them.
-  explicit GpuDocuments(std::vector<std::string> directories) : directories_(std::move(directories)) {}
+  // `root`: where this node's driver lies, "" for this machine.
+  explicit GpuDocuments(std::vector<std::string> directories, std::string root = {})
+      : directories_(std::move(directories)), root_(std::move(root)) {}
 
-  // Reads the documents again if a file has changed since the last call; whether that may change what they give.
+  // Reads the documents and this node's own inventory again if a file of them has changed since the last call; whether that may change what they give.
   bool look();
-  // What gives a container these GPUs, by the document of the highest priority that has them all. Errors: not_found,
-  // with what is wrong with each document.
+  // What gives a container these GPUs, by the document of the highest priority that has them all; where there is no
+  // document of GPUs, by our own inventory of the node. Errors: not_found, with what is wrong with each document.
   [[nodiscard]] Result<oci::Edits> driver_of(std::span<const oci::GpuRef> gpus) const;
 
  private:
@@ -40,6 +43,9 @@ class GpuDocuments {
   [[nodiscard]] std::vector<File> files() const;
 
   const std::vector<std::string> directories_;
+  const std::string root_;
+  std::string stamp_;  // of the inventory
+  oci::GpuInventory inventory_;
   std::vector<File> seen_;
   std::vector<Found> found_;  // the highest priority first
 };

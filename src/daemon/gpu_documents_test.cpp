@@ -52,6 +52,29 @@ TEST_F(GpuDocumentsTest, AreReadAgainWhenAFileChanges) {
   EXPECT_FALSE(node_of("GPU-a").starts_with("/dev"));
 }
 
+TEST_F(GpuDocumentsTest, AreStoodInForByTheNodesOwnInventory) {
+  const std::string root = scratch_.path() + "/node";
+  const auto put_in = [&](const std::string& path, const std::string& text) {
+    fs::create_directories(fs::path(root + path).parent_path());
+    std::ofstream(root + path) << text;
+  };
+  GpuDocuments documents({scratch_.path() + "/etc"}, root);
+  EXPECT_FALSE(documents.look());
+  const auto edits = [&] { return documents.driver_of(std::vector<oci::GpuRef>{{"GPU-a", 0}}); };
+  EXPECT_FALSE(edits()) << "no driver, no document";
+  put_in("/proc/driver/nvidia/version", "NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.1  Tue\n");
+  put_in("/proc/driver/nvidia/gpus/0000:01:00.0/information", "GPU UUID: GPU-a\nDevice Minor: 2\n");
+  put_in("/usr/lib64/libcuda.so.535.1", "x");
+  fs::create_symlink("libcuda.so.535.1", root + "/usr/lib64/libcuda.so.1");
+  EXPECT_TRUE(documents.look());
+  EXPECT_FALSE(documents.look());
+  ASSERT_TRUE(edits()) << edits().error().message;
+  EXPECT_EQ(edits()->device_nodes.at(0).path, "/dev/nvidia2");
+  put("/etc/nvidia.json", "GPU-a", "nvidias");
+  EXPECT_TRUE(documents.look());
+  EXPECT_EQ(edits()->device_nodes.at(0).path, "/dev/nvidias") << "NVIDIA's document goes before";
+}
+
 TEST_F(GpuDocumentsTest, MayBeYaml) {
   write("/etc/nvidia.yaml",
         "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices:\n- name: GPU-a\n  containerEdits:\n"

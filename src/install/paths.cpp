@@ -64,6 +64,13 @@ Result<std::string> daemon_program() {
               "build it (dev/build), or install headgate whole (cmake --install)");
 }
 
+Result<std::string> runtime_program() {
+  const std::string program = parent(own_executable()) + "/headgate-oci";
+  if (exists(program)) return resolved(program);
+  return fail(ErrorCode::failed, "there is no " + program,
+              "build it (dev/build), or install headgate whole (cmake --install)");
+}
+
 Result<std::string> simulator_libraries() { return parent(TRY(beside("the simulator", "sim/libnvidia-ml.so.1"))); }
 
 std::string environment(const char* name) {

@@ -20,6 +20,8 @@ namespace headgate::install {
 [[nodiscard]] Result<std::string> private_program(const std::string& name);
 // headgated: beside the command in a build, in sbin where it is installed.
 [[nodiscard]] Result<std::string> daemon_program();
+// headgate-oci, beside this program. Errors: failed.
+[[nodiscard]] Result<std::string> runtime_program();
 
 // HEADGATE_RUNTIME_DIR, $XDG_RUNTIME_DIR/headgate or /tmp/headgate-UID.
 [[nodiscard]] Result<std::string> runtime_dir();

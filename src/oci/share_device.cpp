@@ -1,19 +1,11 @@
 #include "oci/share_device.hpp"
 
 #include <algorithm>
-#include <array>
 
 namespace headgate::oci {
 namespace {
 
 constexpr std::string_view kFilePrefix = "headgate.io-share_", kFileEnd = ".json";
-
-// Loaders of Debian's kind look into the first without being told, those of Fedora's kind into the second.
-#if defined(__aarch64__)
-constexpr std::array<std::string_view, 2> kLibraryPlaces = {"/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
-#else
-constexpr std::array<std::string_view, 2> kLibraryPlaces = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
-#endif
 
 // `noexec` too where nothing is to be executed: in a user namespace a mount keeps that flag of the host's, and a
 // remount without it is refused.

@@ -2,6 +2,7 @@
 // the share.
 #pragma once
 
+#include <array>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -16,6 +17,13 @@ inline constexpr std::string_view kShareKind = "headgate.io/share";
 inline constexpr std::string_view kMountedShare = "/run/headgate/share";
 inline constexpr std::string_view kMountedLimiter = "/run/headgate/libheadgate.so";
 inline constexpr std::string_view kMountedSimulatedNode = "/run/headgate/simulated-node";
+
+// Loaders of Debian's kind look into the first without being told, those of Fedora's kind into the second.
+#if defined(__aarch64__)
+inline constexpr std::array<std::string_view, 2> kLibraryPlaces = {"/usr/lib/aarch64-linux-gnu", "/usr/lib64"};
+#else
+inline constexpr std::array<std::string_view, 2> kLibraryPlaces = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
+#endif
 
 // Paths on the host.
 struct ShareDevice {

@@ -1,6 +1,5 @@
 #include "runtime/image.hpp"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
 #include <sys/stat.h>
@@ -10,20 +9,19 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
-#include <cstring>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+
+#include "base/unique_fd.hpp"
 
 namespace headgate::runtime {
 namespace {
 
 #if defined(__aarch64__)
-constexpr unsigned kMachine = EM_AARCH64;
 constexpr const char* kLibraryDirectories[] = {
     "/lib/aarch64-linux-gnu", "/usr/lib/aarch64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
 constexpr const char* kMuslLoader = "/lib/ld-musl-aarch64.so.1";
 #else
-constexpr unsigned kMachine = EM_X86_64;
 constexpr const char* kLibraryDirectories[] = {
     "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
 constexpr const char* kMuslLoader = "/lib/ld-musl-x86_64.so.1";
@@ -57,14 +55,6 @@ class Root {
  private:
   UniqueFd fd_;
 };
-
-template <typename Header>
-std::optional<Header> header_at(std::string_view bytes, std::uint64_t at) {
-  Header header;
-  if (at > bytes.size() || bytes.size() - at < sizeof header) return std::nullopt;
-  std::memcpy(&header, bytes.data() + at, sizeof header);
-  return header;
-}
 
 std::optional<std::string> program_of(const Root& root, const oci::ContainerConfig& config) {
   const auto& json = config.json();
@@ -105,25 +95,6 @@ bool is_old(const std::string& version) {
 
 }  // namespace
 
-ElfFacts elf_facts(std::string_view bytes) {
-  ElfFacts facts;
-  facts.is_elf = bytes.starts_with(
-      "\x7f"
-      "ELF");
-  const auto header = header_at<Elf64_Ehdr>(bytes, 0);
-  if (!facts.is_elf || !header) return facts;
-  facts.is_ours = header->e_ident[EI_CLASS] == ELFCLASS64 && header->e_machine == kMachine;
-  if (!facts.is_ours || header->e_phentsize != sizeof(Elf64_Phdr)) return facts;
-  for (unsigned i = 0; i < header->e_phnum; ++i) {
-    const auto segment = header_at<Elf64_Phdr>(bytes, header->e_phoff + i * sizeof(Elf64_Phdr));
-    if (!segment) return facts;
-    if (segment->p_type != PT_INTERP || segment->p_offset >= bytes.size()) continue;
-    const std::string_view text = bytes.substr(segment->p_offset, segment->p_filesz);
-    facts.interpreter = text.substr(0, text.find('\0'));
-  }
-  return facts;
-}
-
 std::string glibc_version(std::string_view bytes) {
   constexpr std::string_view kBefore = "release version ";
   const auto library = bytes.find("GNU C Library");
@@ -136,8 +107,9 @@ std::string glibc_version(std::string_view bytes) {
 }
 
 std::string limiter_trouble(const ImageFacts& facts) {
-  const bool is_known = facts.program && facts.program->is_elf;
-  if (is_known && !facts.program->is_ours) return "its first program is for another machine, or has 32 bits";
+  const bool is_known = facts.program.has_value();
+  if (is_known && (!facts.program->is_64_bit || facts.program->machine != own_machine()))
+    return "its first program is for another machine, or has 32 bits";
   const std::string loader = is_known ? facts.program->interpreter : "";
   if (loader.contains("ld-musl")) return "its first program is built for musl, and the limiter for glibc";
   if (loader.starts_with("/nix/store"))
@@ -157,7 +129,8 @@ ImageFacts look_at_image(const std::string& path, const oci::ContainerConfig& co
   if (program)
     if (const std::string reader = interpreter_of_script(*program); !reader.empty())
       program = root.read(reader, kMaxProgramHead);
-  if (program) facts.program = elf_facts(*program);
+  if (program)
+    if (auto read = read_elf_bytes(*program, "", false)) facts.program = std::move(*read);
   facts.has_musl = root.read(kMuslLoader, 1).has_value();
   for (const char* directory : kLibraryDirectories) {
     const auto library = root.read(std::string(directory) + "/libc.so.6", kMaxLibrary);

@@ -2,31 +2,20 @@
 // its root: no link of an image leads out of it.
 #pragma once
 
-#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
-#include "base/unique_fd.hpp"
+#include "base/elf.hpp"
 #include "oci/container_config.hpp"
 
 namespace headgate::runtime {
-
-// Of a program's file.
-struct ElfFacts {
-  bool is_elf = false;
-  bool is_ours = false;     // 64 bits, of this machine's kind
-  std::string interpreter;  // its loader; empty: it needs none
-  friend bool operator==(const ElfFacts&, const ElfFacts&) = default;
-};
-[[nodiscard]] ElfFacts elf_facts(std::string_view bytes);
 
 // "2.36" of the bytes of a libc.so.6; empty: it says none.
 [[nodiscard]] std::string glibc_version(std::string_view bytes);
 
 struct ImageFacts {
-  std::optional<ElfFacts> program;  // the container's first; empty: it is not in the image
+  std::optional<ElfFile> program;  // the container's first; empty: it is not in the image, or no program
   bool has_musl = false;
   std::optional<std::string> glibc;  // its version; empty: the image has none
   std::string preload_list;          // its own

@@ -8,8 +8,8 @@
 #include <csignal>
 #include <cstring>
 
+#include "base/elf.hpp"
 #include "base/unique_fd.hpp"
-#include "cli/run/elf.hpp"
 #include "cli/term/output.hpp"
 
 namespace headgate::cli {

@@ -11,8 +11,8 @@
 #include <cstdlib>
 #include <cstring>
 
+#include "base/elf.hpp"
 #include "base/unique_fd.hpp"
-#include "cli/run/elf.hpp"
 
 namespace headgate::cli {
 namespace {

@@ -5,7 +5,9 @@
 #include <nlohmann/json.hpp>
 
 #include "oci/cdi_cache.hpp"
+#include "oci/gpu_inventory.hpp"
 #include "runtime/cdi_directories.hpp"
+#include "runtime/gpu_inventory_files.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -86,6 +88,14 @@ std::string cdi_json(const std::vector<oci::CdiFile>& files, const std::vector<o
 }  // namespace
 
 int cdi_command(const std::string& word, const std::vector<std::string>& paths, const Voice& voice) {
+  if (word == "cdi generate") {
+    const auto document = oci::inventory_document(runtime::read_gpu_inventory(""));
+    if (document) return print(oci::to_json(*document)) ? 0 : exit_status(ErrorCode::failed);
+    complain({ErrorCode::not_found, "this node has no NVIDIA driver with a GPU and a libcuda.so.1",
+              "load the driver first: cat /proc/driver/nvidia/version"},
+             voice);
+    return exit_status(ErrorCode::not_found);
+  }
   const auto files = files_of(paths);
   if (!files) {
     complain(files.error(), voice);

@@ -4,7 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
-#include "cli/run/elf.hpp"
+#include "base/elf.hpp"
 #include "cli/support/doctor.hpp"
 #include "guest/abi/names.hpp"
 

@@ -5,13 +5,13 @@ headgate_test(cli_e2e_test SRC ${CMAKE_CURRENT_LIST_DIR}/cli_test.cpp ${CMAKE_CU
         ${CMAKE_CURRENT_LIST_DIR}/cli_forms_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_bundle_test.cpp
         ${CMAKE_CURRENT_LIST_DIR}/cli_cdi_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_dashboards_test.cpp
         ${CMAKE_CURRENT_LIST_DIR}/cli_limiter_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_watch_test.cpp
-        ${CMAKE_CURRENT_LIST_DIR}/cli_top_test.cpp
+        ${CMAKE_CURRENT_LIST_DIR}/cli_runtime_test.cpp ${CMAKE_CURRENT_LIST_DIR}/cli_top_test.cpp
   DEPS test_support LIBS nlohmann_json::nlohmann_json util)
 target_compile_definitions(cli_e2e_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>"
     SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim"
   BOARD="${PROJECT_SOURCE_DIR}/deploy/grafana/headgate.json"
       RULES="${PROJECT_SOURCE_DIR}/deploy/prometheus/headgate.rules.yml")
-add_dependencies(cli_e2e_test headgate headgate_preload headgate_path headgate-load headgate_sim_cuda headgate_sim_nvml)
+add_dependencies(cli_e2e_test headgate headgate-oci headgate_preload headgate_path headgate-load headgate_sim_cuda headgate_sim_nvml)
 
 # A program whose sanitizer wants to be loaded before everything else: GCC's, unless linked in.
 if(TARGET cli_e2e_test AND CMAKE_CXX_COMPILER_ID STREQUAL "GNU" AND NOT HEADGATE_SANITIZE)

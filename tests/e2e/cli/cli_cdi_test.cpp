@@ -1,6 +1,7 @@
 // headgate cdi list, validate: what engines make of CDI files, and why they do not take one.
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <nlohmann/json.hpp>
 
 #include "cli_program.hpp"
@@ -46,6 +47,15 @@ TEST(CliCdi, DevicesAreListedWithWhyEnginesLackThem) {
   const auto document = nlohmann::json::parse(cli.shell("cat $D/json").out);
   EXPECT_EQ(document["files"].size(), 5u);
   EXPECT_EQ(document["devices"][0]["problem"], "shadowed by b/x.json");
+}
+
+TEST(CliCdi, ANodeWithoutADriverHasNothingToGenerate) {
+  if (std::filesystem::exists("/proc/driver/nvidia/version")) GTEST_SKIP() << "this machine has a driver";
+  const Cli cli;
+  const Said said = cli.shell("$H cdi generate");
+  EXPECT_EQ(said.status, 2);
+  EXPECT_EQ(said.out, "");
+  EXPECT_TRUE(said.err.contains("this node has no NVIDIA driver")) << said.err;
 }
 
 }  // namespace

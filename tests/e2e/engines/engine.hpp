@@ -50,7 +50,13 @@ class Engine {
 
 // "runc", "crun", "podman", "rootless podman", "docker", "containerd".
 [[nodiscard]] std::unique_ptr<Engine> make_engine(const std::string& name);
-[[nodiscard]] std::unique_ptr<Engine> make_docker();
+// A dockerd that differs: programs that come first on its PATH, a runtime called headgate, the directory that it sees as
+// /run/cdi, an image instead of an empty tree, more options of `docker run`. Each may be empty.
+struct DockerSettings {
+  std::string first_on_path, runtime, cdi_directory, image;
+  std::vector<std::string> options;
+};
+[[nodiscard]] std::unique_ptr<Engine> make_docker(const DockerSettings& settings = {});
 [[nodiscard]] std::unique_ptr<Engine> make_containerd();
 
 // As engines make them: 64 hexadecimal digits, unique on the machine.

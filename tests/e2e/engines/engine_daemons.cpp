@@ -31,12 +31,17 @@ class EngineDaemon : public Engine {
   }
 
  protected:
-  // `line` runs in a shell until stop(), its words in path()/log. Whether `asked` then succeeds, in time.
-  void start(const std::string& line, const std::string& asked) {
+  // `line` runs in a shell until stop(), its words in path()/log. Whether `asked` then succeeds, in time. `before`: what
+  // the shell does first, each step with " && " behind it; `first_on_path`: a folder and ":".
+  void start(const std::string& line, const std::string& asked, const std::string& before = {},
+             const std::string& first_on_path = {}) {
+    auto variables = environment();
+    variables["PATH"] = first_on_path + variables["PATH"];
     daemon_ = std::make_unique<Program>(
-        std::vector<std::string>{"/usr/bin/unshare", "--mount", "setpriv", "--pdeathsig", "TERM", "/bin/sh", "-c",
-                                 "mount -t tmpfs none /run && exec " + line + " >'" + path() + "/log' 2>&1"},
-        environment());
+        std::vector<std::string>{
+            "/usr/bin/unshare", "--mount", "setpriv", "--pdeathsig", "TERM", "/bin/sh", "-c",
+            "mount -t tmpfs none /run && " + before + "exec " + line + " >'" + path() + "/log' 2>&1"},
+        variables);
     if (!eventually([&] { return shell(asked) == 0; })) throw std::runtime_error("no answer: " + asked);
   }
   void stop() {
@@ -74,7 +79,7 @@ class Docker : public EngineDaemon {
     // Its own below every hierarchy, if nobody else's container is in there.
     [[maybe_unused]] const int gone = std::system("rmdir /sys/fs/cgroup/*/docker /sys/fs/cgroup/docker 2>/dev/null");
   }
-  Docker() = default;
+  explicit Docker(DockerSettings settings) : settings_(std::move(settings)) {}
   Docker(const Docker&) = delete;
   Docker& operator=(const Docker&) = delete;
 
@@ -84,10 +89,16 @@ class Docker : public EngineDaemon {
     std::ofstream(path() + "/daemon.json")
         << R"({"data-root":")" << path() << R"(/data","exec-root":")" << path() << R"(/exec","pidfile":")" << path()
         << R"(/pid","hosts":["unix://)" << path()
-        << R"(/sock"],"storage-driver":"vfs","iptables":false,"ip6tables":false,"bridge":"none"})";
+        << R"(/sock"],"storage-driver":"vfs","iptables":false,"ip6tables":false,"bridge":"none")"
+        << (settings_.runtime.empty() ? "" : R"(,"runtimes":{"headgate":{"path":")" + settings_.runtime + "\"}}")
+        << "}";
     started_ = true;
-    start("dockerd --config-file '" + path() + "/daemon.json'", docker() + "version");
-    if (shell("tar -C '" + tree(mounts) + "' -cf - . | " + docker() + "import - tenant:1") != 0)
+    const std::string& cdi = settings_.cdi_directory;
+    start("dockerd --config-file '" + path() + "/daemon.json'", docker() + "version",
+          cdi.empty() ? "" : "mkdir /run/cdi && mount --bind '" + cdi + "' /run/cdi && ",
+          settings_.first_on_path.empty() ? "" : settings_.first_on_path + ":");
+    const std::string image = settings_.image.empty() ? tree(mounts) : settings_.image;
+    if (shell("tar -C '" + image + "' -cf - . | " + docker() + "import - tenant:1") != 0)
       throw std::runtime_error("no image");
     std::vector<std::string> all = client();
     all.insert(all.end(), {"docker", "--host=unix://" + path() + "/sock", "run", "--rm", "--interactive",
@@ -95,6 +106,7 @@ class Docker : public EngineDaemon {
     for (const Mount& mount : mounts)
       all.push_back("--volume=" + mount.from + ":" + mount.to + (mount.writable ? "" : ":ro"));
     for (const std::string& variable : variables) all.push_back("--env=" + variable);
+    all.insert(all.end(), settings_.options.begin(), settings_.options.end());
     all.emplace_back("tenant:1");
     all.insert(all.end(), words.begin(), words.end());
     return all;
@@ -109,6 +121,7 @@ class Docker : public EngineDaemon {
  private:
   [[nodiscard]] std::string docker() const { return "docker --host='unix://" + path() + "/sock' "; }
 
+  const DockerSettings settings_;
   bool started_ = false;
 };
 
@@ -159,7 +172,7 @@ class Containerd : public EngineDaemon {
 
 }  // namespace
 
-std::unique_ptr<Engine> make_docker() { return std::make_unique<Docker>(); }
+std::unique_ptr<Engine> make_docker(const DockerSettings& settings) { return std::make_unique<Docker>(settings); }
 std::unique_ptr<Engine> make_containerd() { return std::make_unique<Containerd>(); }
 
 }  // namespace headgate::e2e

@@ -292,6 +292,52 @@ TEST(HeadgateOciApply, RefusesBadInputWithOneSentence) {
   EXPECT_EQ(good.err, "");
 }
 
+// Docker 20.10, which knows neither CDI nor annotations on its command line: the share is named by --gpus.
+class DockerWithOurs : public ::testing::Test {
+ protected:
+  // What a container says that `docker run` starts with these options.
+  [[nodiscard]] Outcome run(const ShareNode& node, const std::vector<std::string>& options,
+                            const std::string& runtime) const {
+    const auto docker = make_docker({.first_on_path = programs_.path(),
+                                     .runtime = runtime,
+                                     .cdi_directory = node.directory.path(),
+                                     .image = node.image(),
+                                     .options = options});
+    return outcome_of(docker->line({}, {"NVIDIA_VISIBLE_DEVICES=all"}, {"/bin/sh", "-c", kCheckShare}));
+  }
+  void SetUp() override {
+    if (const std::string lack = make_docker()->lacks(); !lack.empty()) GTEST_SKIP() << lack;
+  }
+  // By this dockerd knows that it has NVIDIA's driver.
+  [[nodiscard]] fs::path hook() const { return fs::path(programs_.path()) / "nvidia-container-runtime-hook"; }
+
+  const Directory programs_{"/tmp"};
+};
+
+TEST_F(DockerWithOurs, HoldsByItsRuntimeAndSaysWhyNot) {
+  const ShareNode node(false);
+  std::ofstream(hook()) << "#!/bin/sh\necho no hook is left >&2; exit 1\n";
+  fs::permissions(hook(), fs::perms::owner_all);
+  const Outcome held = run(node, {"--runtime=headgate", "--gpus=device=headgate.io/share=alice"}, HEADGATE_OCI);
+  EXPECT_TRUE(is_held(held)) << held.out << held.err;
+  const Outcome refused = run(node, {"--runtime=headgate", "--gpus=device=headgate.io/share=bob"}, HEADGATE_OCI);
+  EXPECT_EQ(refused.out, "");
+  EXPECT_NE(refused.status, 0);
+  EXPECT_TRUE(refused.err.contains("headgate: there is no share 'bob' for containers")) << refused.err;
+}
+
+TEST_F(DockerWithOurs, HoldsByItsHookAndSaysWhyNot) {
+  const ShareNode node(false);
+  fs::create_symlink(HEADGATE_OCI, hook());
+  const Outcome refused = run(node, {"--gpus=device=headgate.io/share=bob"}, {});
+  EXPECT_EQ(refused.out, "");
+  EXPECT_TRUE(refused.err.contains("headgate: there is no share 'bob' for containers")) << refused.err;
+  const Outcome entered = run(node, {"--gpus=device=headgate.io/share=alice"}, {});
+  // The variable is the engine's: a hook changes none.
+  EXPECT_TRUE(entered.out.starts_with("void: headgate.io/share=alice\n")) << entered.out;
+  EXPECT_TRUE(entered.out.ends_with(" of 2147483648\n0\n2\n")) << entered.out << entered.err;
+}
+
 // podman shows what is on stderr, and starts containers again by our name.
 TEST(PodmanWithOurRuntime, HoldsByAnnotationAndSaysWhyNot) {
   const ShareNode node(false);

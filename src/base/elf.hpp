@@ -4,11 +4,12 @@
 
 #include <cstdint>
 #include <string>
+#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
 
-namespace headgate::cli {
+namespace headgate {
 
 struct ElfFile {
   bool is_64_bit = false;
@@ -18,11 +19,13 @@ struct ElfFile {
 };
 
 // True where the bytes begin as an ELF file does.
-[[nodiscard]] bool is_elf(const std::string& bytes);
+[[nodiscard]] bool is_elf(std::string_view bytes);
 // Errors: failed, with the path and what is broken in it.
 [[nodiscard]] Result<ElfFile> read_elf(const std::string& path, bool with_functions);
+// The same of its bytes, or of as many as are there: what lies behind them is as what is not said. `shown`: in errors.
+[[nodiscard]] Result<ElfFile> read_elf_bytes(std::string_view bytes, const std::string& shown, bool with_functions);
 
 // The machine this command was built for (EM_X86_64, EM_AARCH64).
 [[nodiscard]] std::uint16_t own_machine();
 
-}  // namespace headgate::cli
+}  // namespace headgate

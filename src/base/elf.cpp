@@ -1,4 +1,4 @@
-#include "cli/run/elf.hpp"
+#include "base/elf.hpp"
 
 #include <elf.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 
 #include "base/unique_fd.hpp"
 
-namespace headgate::cli {
+namespace headgate {
 namespace {
 
 class Mapping {
@@ -80,9 +80,7 @@ void read_functions(std::span<const std::byte> bytes, const Elf64_Ehdr& header, 
 
 }  // namespace
 
-bool is_elf(const std::string& bytes) {
-  return bytes.size() >= SELFMAG && std::memcmp(bytes.data(), ELFMAG, SELFMAG) == 0;
-}
+bool is_elf(std::string_view bytes) { return bytes.starts_with(ELFMAG); }
 
 std::uint16_t own_machine() {
 #if defined(__x86_64__)
@@ -97,6 +95,11 @@ std::uint16_t own_machine() {
 Result<ElfFile> read_elf(const std::string& path, bool with_functions) {
   const Mapping mapping = TRY(map_file(path));
   const auto bytes = mapping.bytes();
+  return read_elf_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, with_functions);
+}
+
+Result<ElfFile> read_elf_bytes(std::string_view text, const std::string& path, bool with_functions) {
+  const auto bytes = std::as_bytes(std::span(text));
   Elf64_Ehdr header{};
   if (!copy_at(bytes, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
     return fail(ErrorCode::failed, path + " is no ELF file");
@@ -115,4 +118,4 @@ Result<ElfFile> read_elf(const std::string& path, bool with_functions) {
   return file;
 }
 
-}  // namespace headgate::cli
+}  // namespace headgate

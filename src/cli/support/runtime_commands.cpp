@@ -1,0 +1,119 @@
+#include "cli/support/runtime_commands.hpp"
+
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <cerrno>
+#include <filesystem>
+#include <iostream>
+
+#include "base/whole_file.hpp"
+#include "cli/power/confirm.hpp"
+#include "cli/support/engine_settings.hpp"
+#include "cli/support/replace_file.hpp"
+#include "install/paths.hpp"
+
+namespace headgate::cli {
+namespace {
+
+constexpr const char* kDockerFile = "/etc/docker/daemon.json";
+constexpr const char* kPodmanFile = "/etc/containers/containers.conf.d/headgate.conf";
+constexpr std::size_t kMaxSettings = 1 << 20;
+
+struct SettingsChange {
+  std::string path, before, after;
+  bool is_there = false;
+  mode_t mode = 0644;
+};
+
+Result<SettingsChange> settings_change(const EngineChoice& choice, bool adds) {
+  SettingsChange change;
+  change.path = !choice.file.empty() ? choice.file : choice.docker ? kDockerFile : kPodmanFile;
+  if (::access(change.path.c_str(), F_OK) == 0) {
+    const WholeFile file = TRY(read_whole_file(change.path, kMaxSettings));
+    change.before = file.text, change.is_there = true, change.mode = file.facts.st_mode & 07777u;
+  }
+  const std::string program = TRY(install::runtime_program());
+  if (choice.podman) {
+    change.after = adds ? podman_drop_in(program) : std::string();
+    return change;
+  }
+  auto after = adds ? with_docker_runtime(change.before, program) : without_docker_runtime(change.before);
+  if (!after) return fail(after.error().code, harmless(change.path) + ": " + after.error().message, after.error().hint);
+  change.after = std::move(*after);
+  return change;
+}
+
+Result<void> make_change(const SettingsChange& change) {
+  const std::string folder = std::filesystem::path(change.path).parent_path().string();
+  std::error_code error;
+  if (!folder.empty()) std::filesystem::create_directories(folder, error);
+  if (error) return fail_errno("cannot make the directory '" + harmless(folder) + "'", error.value());
+  if (change.is_there) {
+    const std::string backup = change.path + ".before-headgate";
+    if (auto kept = replace_file(AT_FDCWD, backup, change.before, change.mode, backup); !kept) return kept;
+  }
+  if (change.after.empty()) {
+    if (::unlink(change.path.c_str()) != 0) return fail_errno("cannot remove '" + harmless(change.path) + "'", errno);
+    return {};
+  }
+  return replace_file(AT_FDCWD, change.path, change.after, change.mode, change.path);
+}
+
+bool agrees_to_change(const EngineChoice& choice) {
+  if (choice.yes) return true;
+  std::cerr << "change it? [y/N] " << std::flush;
+  std::string line;
+  return std::getline(std::cin, line) && (line == "y" || line == "Y" || line == "yes");
+}
+
+Result<std::string> configure_engine(const EngineChoice& choice, bool adds) {
+  const SettingsChange change = TRY(settings_change(choice, adds));
+  const std::string shown = harmless(change.path);
+  if (change.after == change.before) return shown + " needs no change\n";
+  std::string text = shown + ":\n";
+  const std::string diff = line_diff(change.before, change.after);
+  for (std::string_view rest = diff; !rest.empty();) {
+    const std::string_view line = rest.substr(0, rest.find('\n'));
+    text += harmless(line) + "\n";
+    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
+  }
+  if (!print(text)) return fail(ErrorCode::failed, "cannot write to standard output");
+  if (!choice.yes && !can_ask())
+    return fail(ErrorCode::usage, "nothing was changed", "--yes changes it without asking");
+  if (!agrees_to_change(choice)) return std::string("nothing was changed\n");
+  if (auto made = make_change(change); !made) return std::unexpected(std::move(made.error()));
+  text = change.is_there ? "the former file is " + shown + ".before-headgate\n" : "";
+  if (choice.docker)
+    return text +
+           (adds ? "restart dockerd; then: docker run --runtime headgate --annotation headgate.io/share=NAME ...\n"
+                 : "restart dockerd; CDI stays enabled\n");
+  return text + (adds ? "podman --runtime headgate run --annotation headgate.io/share=NAME ...\n" : "");
+}
+
+}  // namespace
+
+int runtime_command(const std::string& word, const EngineChoice& choice, const Voice& voice) {
+  const auto refuse = [&](const Error& error) {
+    complain(error, voice);
+    return exit_status(error.code);
+  };
+  if (choice.docker + choice.podman + choice.containerd + choice.crio != 1)
+    return refuse({ErrorCode::usage, word + " needs one engine", "--docker, --podman, --containerd or --crio"});
+  const bool adds = word == "runtime configure";
+  if (choice.containerd || choice.crio) {
+    const auto program = install::runtime_program();
+    if (!program) return refuse(program.error());
+    return print((adds ? "" : "remove these lines, where they are:\n") +
+                 (choice.containerd ? containerd_lines(*program) : crio_lines(*program)))
+               ? 0
+               : exit_status(ErrorCode::failed);
+  }
+  const auto done = configure_engine(choice, adds);
+  if (!done) return refuse(done.error());
+  return print(*done) ? 0 : exit_status(ErrorCode::failed);
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,86 @@
+#include "oci/gpu_inventory.hpp"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+#include "oci/gpu_driver.hpp"
+#include "oci/share_device.hpp"
+
+namespace headgate::oci {
+namespace {
+
+constexpr std::array<std::string_view, 14> kNeeded = {
+    "libcuda",          "libcudadebugger",       "libnvidia-ml",     "libnvidia-ptxjitcompiler", "libnvidia-nvvm",
+    "libnvidia-cfg",    "libnvidia-gpucomp",     "libnvidia-opencl", "libnvidia-allocator",      "libnvcuvid",
+    "libnvidia-encode", "libnvidia-opticalflow", "libnvidia-pkcs11", "libnvidia-pkcs11-openssl3"};
+
+// "GPU UUID:        GPU-1234" of a text of such lines.
+std::string_view value_of(std::string_view text, std::string_view key) {
+  while (!text.empty()) {
+    const std::string_view line = text.substr(0, text.find('\n'));
+    text.remove_prefix(std::min(text.size(), line.size() + 1));
+    if (!line.starts_with(key)) continue;
+    const std::string_view value = line.substr(key.size());
+    const auto begin = value.find_first_not_of(" \t"), end = value.find_last_not_of(" \t\r");
+    return begin == std::string_view::npos ? std::string_view() : value.substr(begin, end - begin + 1);
+  }
+  return {};
+}
+
+Mount read_only(const std::string& from, const std::string& to) {
+  return {
+      .host_path = from, .container_path = to, .type = {}, .options = {"ro", "nosuid", "nodev", "rbind", "rprivate"}};
+}
+
+DeviceNode node_of(const InventoryGpu& gpu) { return {.path = "/dev/nvidia" + std::to_string(gpu.minor)}; }
+
+}  // namespace
+
+std::optional<InventoryGpu> gpu_of_information(std::string_view text) {
+  InventoryGpu gpu;
+  gpu.uuid = value_of(text, "GPU UUID:");
+  const std::string_view number = value_of(text, "Device Minor:");
+  const auto [end, error] = std::from_chars(number.data(), number.data() + number.size(), gpu.minor);
+  if (!gpu.uuid.starts_with("GPU-") || error != std::errc() || end != number.data() + number.size())
+    return std::nullopt;
+  return gpu;
+}
+
+bool is_needed_library(std::string_view file, std::string_view version) {
+  const auto at = file.find(".so.");
+  return at != std::string_view::npos && !version.empty() && file.substr(at + 4) == version &&
+         std::ranges::find(kNeeded, file.substr(0, at)) != kNeeded.end();
+}
+
+std::optional<Document> inventory_document(const GpuInventory& inventory) {
+  const bool has_cuda = std::ranges::any_of(inventory.files, [](const DriverFile& file) {
+    return std::ranges::find(file.names, "libcuda.so.1") != file.names.end();
+  });
+  if (inventory.gpus.empty() || !has_cuda) return std::nullopt;
+  Document document{.version = {}, .kind = std::string(kGpuKind), .annotations = {}, .devices = {}, .edits = {}};
+  document.edits.env = {"NVIDIA_VISIBLE_DEVICES=void"};
+  for (const std::string& path : inventory.control_nodes) document.edits.device_nodes.push_back({.path = path});
+  for (const DriverFile& file : inventory.files) {
+    if (file.names.empty()) document.edits.mounts.push_back(read_only(file.host_path, file.host_path));
+    // Without NVIDIA's hooks nothing makes links or refreshes the loader's cache: each name is mounted where every
+    // loader looks.
+    for (const std::string& name : file.names)
+      for (const std::string_view place : kLibraryPlaces)
+        document.edits.mounts.push_back(read_only(file.host_path, std::string(place) + "/" + name));
+  }
+  Edits all;
+  for (std::size_t i = 0; i < inventory.gpus.size(); ++i) {
+    const InventoryGpu& gpu = inventory.gpus[i];
+    all.device_nodes.push_back(node_of(gpu));
+    Edits one;
+    one.device_nodes = {node_of(gpu)};
+    document.devices.push_back({.name = std::to_string(i), .annotations = {}, .edits = one});
+    document.devices.push_back({.name = gpu.uuid, .annotations = {}, .edits = one});
+  }
+  document.devices.push_back({.name = "all", .annotations = {}, .edits = std::move(all)});
+  document.version = minimum_version(document);
+  return document;
+}
+
+}  // namespace headgate::oci
