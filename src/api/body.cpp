@@ -40,6 +40,10 @@ Fields share_fields() {
        "now, or ask: an outside scheduler, over /v1/channel/scheduler"},
       {"on_oom", text, "what becomes of an allocation for which there is no room", "fail, wait or wait=30s (up to 1h)"},
       {"overcommit", flag, "whether it may be committed what is committed already", "true or false"},
+      {"oversubscribe", flag,
+       "whether programs see its host memory as the card's, and mem may be more than the card has: the rest is host "
+       "memory",
+       "true or false"},
       {"everyone", flag, "whether anybody may enter it", "true or false"},
       {"void_promises", flag,
        "whether it may be of class best-effort with a promise on a GPU whose policy is priority; else that is refused "

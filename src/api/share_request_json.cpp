@@ -143,9 +143,14 @@ Result<bool> take(const std::string& key, const Json& value, node::ShareRequest&
     return true;
   }
   const bool overcommit = key == "overcommit" || key == "over_sell";  // the latter: its name of the last release
-  if (overcommit || key == "everyone" || key == "until_empty") {
+  std::optional<bool>* const named = overcommit               ? &order.overcommit
+                                     : key == "oversubscribe" ? &order.oversubscribe
+                                     : key == "everyone"      ? &order.everyone
+                                     : key == "until_empty"   ? &order.until_empty
+                                                              : nullptr;
+  if (named != nullptr) {
     if (!value.is_boolean()) return unfit(key, value, "true or false");
-    (overcommit ? order.overcommit : key == "everyone" ? order.everyone : order.until_empty) = value.get<bool>();
+    *named = value.get<bool>();
     return true;
   }
   if (key == "users" || key == "groups") {

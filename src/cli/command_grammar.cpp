@@ -43,8 +43,9 @@ void say_whether_again(CLI::App& app, Raw& raw) {
 
 void say_where(CLI::App& app, Raw& raw) {
   // The profile is only taken as --sim=PROFILE (see split_profiles): a word after --sim belongs to the command line.
-  app.add_flag("--sim", raw.simulated, "a simulated GPU; --sim=PROFILE: h200, l40s-x2, tiny or a .toml file");
-  app.add_option("--sim-profile", raw.profile, "h200, l40s-x2, tiny or a .toml file")->group("");
+  app.add_flag("--sim", raw.simulated,
+               "a simulated GPU; --sim=PROFILE: h200, h200-cuda13, l40s-x2, tiny or a .toml file");
+  app.add_option("--sim-profile", raw.profile, "h200, h200-cuda13, l40s-x2, tiny or a .toml file")->group("");
 }
 
 // A word that stands by itself: what it is called says what it is, so no type stands beside that.
@@ -155,6 +156,8 @@ void describe_order(CLI::App& app, Raw& raw) {
   order_option(app, raw, "--group", "groups", "GROUPS", "whose members may enter; none");
   order_flag(app, raw, "--everyone", "everyone", "whoever reaches its directory may enter (containers); =no");
   order_flag(app, raw, "--overcommit", "overcommit", "may be committed beyond the card; promised nothing; =no");
+  order_flag(app, raw, "--oversubscribe", "oversubscribe",
+             "--mem may be more than the card: the rest is host memory, which programs see as the card's; =no");
   renamed(order_flag(app, raw, "--over-sell", "overcommit", ""), raw, "--over-sell", "--overcommit");
   say_whether_asked(app, raw);
 }

@@ -165,6 +165,7 @@ Result<tenancy::Share> Node::asked_for(const ShareRequest& order, const Caller& 
   if (auto free = has_room_for_one_more(caller); !free) return std::unexpected(free.error());
   const UserDirectory directory = system_directory();
   tenancy::Share share = TRY(share_of(order, nullptr, gpus, directory));
+  lay_past_the_card(order, shares_.node().cards, shares_.node().reserve, share);
   share.owner_uid = caller.uid;
   if (auto may = may_overcommit(nullptr, share, caller); !may) return std::unexpected(may.error());
   share.owner_gids = TRY(all_groups_of(caller, directory, shares_.quotas()));
@@ -220,6 +221,7 @@ Result<tenancy::Share> Node::wanted_by(const std::string& name, const ShareReque
   if (order.name && *order.name != name)
     return fail(ErrorCode::unsupported, "a share keeps its name", "create another one");
   tenancy::Share wanted = TRY(share_of(order, &live->share, gpus, system_directory()));
+  lay_past_the_card(order, shares_.node().cards, shares_.node().reserve, wanted);
   if (auto may = may_overcommit(&live->share, wanted, caller); !may) return std::unexpected(may.error());
   if (auto may = may_have_rank(&live->share, wanted, caller); !may) return std::unexpected(may.error());
   if (auto kept = keeps_its_promise(order, &live->share, wanted); !kept) return std::unexpected(kept.error());

@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "base/duration.hpp"
+#include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "base/whole_number.hpp"
 #include "guest/grant/gpu_throughput.hpp"
@@ -192,6 +193,7 @@ Result<void> take_share_values(const ShareRequest& order, const UserDirectory& d
                                        {{"open", ledger::FailPolicy::open}, {"closed", ledger::FailPolicy::closed}}));
   }
   if (order.overcommit) share.overcommit = *order.overcommit;
+  if (order.oversubscribe) share.oversubscribe = *order.oversubscribe;
   if (order.everyone) share.everyone = *order.everyone;
   if (order.until_empty) share.until_empty = *order.until_empty;
   if (order.users) share.users = TRY(ids("users", *order.users, directory.user));
@@ -281,6 +283,21 @@ Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share*
   }
   if (auto taken = take_share_values(order, directory, share); !taken) return std::unexpected(taken.error());
   return share;
+}
+
+void lay_past_the_card(const ShareRequest& order, const std::vector<tenancy::Card>& cards,
+                       const tenancy::Reserve& reserve, tenancy::Share& share) {
+  if (!share.oversubscribe || !order.mem) return;
+  for (tenancy::DeviceShare& device : share.devices) {
+    const auto card = std::ranges::find(cards, device.uuid, &tenancy::Card::uuid);
+    if (card == cards.end() || !device.memory_limit_bytes) continue;
+    if (!order.host_mem) device.host_limit_bytes = 0;
+    tenancy::DeviceShare whole;
+    const std::uint64_t most = tenancy::asked_of(whole, *card, reserve);
+    if (*device.memory_limit_bytes <= most) continue;
+    device.host_limit_bytes = saturating_add(device.host_limit_bytes, *device.memory_limit_bytes - most);
+    device.memory_limit_bytes = most;
+  }
 }
 
 }  // namespace headgate::node

@@ -10,6 +10,7 @@
 #include "base/result.hpp"
 #include "node/user_directory.hpp"
 #include "snapshot/snapshot.hpp"
+#include "tenancy/admission.hpp"
 #include "tenancy/share.hpp"
 
 namespace headgate::node {
@@ -30,7 +31,7 @@ struct ShareRequest {
   std::optional<std::string> on_oom;                          // fail, wait, wait=5m
   std::optional<std::string> gang;                            // a name; "none"
   std::optional<std::string> isolation;                       // hook, mps
-  std::optional<bool> overcommit, everyone;
+  std::optional<bool> overcommit, oversubscribe, everyone;
   bool void_promises = false;       // no property of the share: the caller accepts a promise that will not be kept
   std::optional<bool> until_empty;  // it goes with its last process
   std::optional<std::vector<std::string>> users, groups;  // names or numbers; {"none"}
@@ -43,6 +44,11 @@ struct ShareRequest {
 // accepted forms; unsupported (TFLOPS of a card that is not in the table, MIG).
 [[nodiscard]] Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share* before,
                                               const std::vector<snapshot::Gpu>& gpus, const UserDirectory& directory);
+
+// Of an oversubscribed share: what `mem` has beyond what one share can have of its card becomes host memory, on top of
+// `host_mem`. A `mem` without a `host_mem` says all that its programs see.
+void lay_past_the_card(const ShareRequest& order, const std::vector<tenancy::Card>& cards,
+                       const tenancy::Reserve& reserve, tenancy::Share& share);
 
 // The greatest uid and gid; the number above it is "no user" to the kernel (chown(2)).
 inline constexpr std::uint32_t kMaxId = 4'294'967'294;

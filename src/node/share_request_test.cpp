@@ -45,6 +45,37 @@ TEST(Order, NothingSaidIsTheGpuWithTheMostToSellAndNoLimit) {
   EXPECT_EQ(share->devices[0].guarantee_ppm, 0u);
 }
 
+TEST(Order, MemoryThatAnOversubscribedShareHasBeyondTheCardIsTheHosts) {
+  const std::vector<tenancy::Card> cards{{.uuid = "GPU-bbbb", .memory_total_bytes = 80 * kGiB}};
+  const tenancy::Reserve reserve{.driver_bytes = 2 * kGiB, .context_room_bytes = 3 * kGiB};
+  const auto of = [&](const char* mem, const char* host_mem, bool oversubscribe,
+                      const tenancy::Share* before = nullptr) {
+    ShareRequest o = order();
+    if (mem != nullptr) o.mem = mem;
+    if (host_mem != nullptr) o.host_mem = host_mem;
+    if (oversubscribe) o.oversubscribe = true;
+    tenancy::Share share = made(o, before).value();
+    lay_past_the_card(o, cards, reserve, share);
+    return std::pair(share.devices.at(0).memory_limit_bytes.value_or(0) / kGiB,
+                     share.devices[0].host_limit_bytes / kGiB);
+  };
+  using Parts = std::pair<std::uint64_t, std::uint64_t>;
+  EXPECT_EQ(of("100GiB", nullptr, true), Parts(75, 25));
+  EXPECT_EQ(of("76GiB", "10GiB", true), Parts(75, 11));
+  EXPECT_EQ(of("40GiB", "10GiB", true), Parts(40, 10));
+  EXPECT_EQ(of("40GiB", nullptr, true), Parts(40, 0));
+  EXPECT_EQ(of("100GiB", nullptr, false), Parts(100, 0)) << "refused where it is let in";
+  ShareRequest first = order();
+  first.mem = "100GiB";
+  first.oversubscribe = true;
+  tenancy::Share share = made(first).value();
+  lay_past_the_card(first, cards, reserve, share);
+  EXPECT_EQ(of("90GiB", nullptr, false, &share), Parts(75, 15)) << "it says the whole again";
+  EXPECT_EQ(of("20GiB", nullptr, false, &share), Parts(20, 0));
+  EXPECT_EQ(of(nullptr, "7GiB", false, &share), Parts(75, 7));
+  EXPECT_EQ(of(nullptr, nullptr, false, &share), Parts(75, 25));
+}
+
 TEST(Order, ANewNameIsOneOfACdiDevice) {
   for (const char* bad : {"_a", "a_", "a-", "a."}) {
     ShareRequest o = order();

@@ -93,6 +93,7 @@ std::string describe(const tenancy::Share& share) {
                                                             : "";
     text += (text.empty() ? "" : "; ") +
             (device.memory_limit_bytes ? bytes_text(*device.memory_limit_bytes) : std::string("no memory limit")) +
+            (device.host_limit_bytes > 0 ? " and " + bytes_text(device.host_limit_bytes) + " of the host's" : "") +
             ", " + promised + "at most " + percent_text(device.ceiling_ppm) + " on " + device.uuid.substr(0, 12);
   }
   if (share.isolation == tenancy::Isolation::mps) text += ", under MPS";
@@ -111,6 +112,7 @@ std::string describe_changes(const tenancy::Share& before, const tenancy::Share&
   changes.add("group", names_text(before.groups, group_name), names_text(after.groups, group_name));
   changes.add_flag("everyone", before.everyone, after.everyone);
   changes.add_flag("overcommit", before.overcommit, after.overcommit);
+  changes.add_flag("oversubscribe", before.oversubscribe, after.oversubscribe);
   changes.add_flag("until-empty", before.until_empty, after.until_empty);
   const std::string of_devices = all_device_changes(before, after);
   return of_devices + (of_devices.empty() || changes.text().empty() ? "" : ", ") + changes.text();

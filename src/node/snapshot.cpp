@@ -201,6 +201,7 @@ void Node::finish(snapshot::Snapshot& snapshot) {
       share.freeze_after_ns = static_cast<std::uint64_t>(kept.freeze_after->count()) * 1'000'000'000;
     if (kept.idle_notice) share.idle_notice_ns = static_cast<std::uint64_t>(kept.idle_notice->count()) * 1'000'000'000;
     share.overcommit = kept.overcommit;
+    share.oversubscribe = kept.oversubscribe;
     share.everyone = kept.everyone;
     share.uids = kept.users;
     share.gids = kept.groups;

@@ -191,6 +191,7 @@ void each_field(Share& s, Visit&& visit) {
   visit("freeze_after_ns", s.freeze_after_ns);
   visit("idle_notice_ns", s.idle_notice_ns);
   visit("overcommit", s.overcommit);
+  visit("oversubscribe", s.oversubscribe);
   visit("everyone", s.everyone);
   visit("users", s.users);
   visit("groups", s.groups);

@@ -174,6 +174,7 @@ struct Share {
   std::optional<std::uint64_t> freeze_after_ns;  // so long without a call, a process moves its memory to the host
   std::optional<std::uint64_t> idle_notice_ns;   // an event tells when it used no GPU for so long
   bool overcommit = false;                       // overcommitted: promised nothing
+  bool oversubscribe = false;                    // its programs see its host memory as the card's
   bool everyone = false;                         // whoever reaches its directory may enter
   std::vector<std::string> users, groups;        // who else may enter, by name, or by number where there is none
   std::vector<std::uint32_t> uids, gids;         // the same by number

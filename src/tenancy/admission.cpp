@@ -77,7 +77,8 @@ Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& ca
                            card.uuid;
   if (asked > card.memory_total_bytes) {
     return fail(ErrorCode::no_capacity, asks + ", which has " + bytes_text(card.memory_total_bytes),
-                "no share can have more than its card; host memory past it is a limit of its own");
+                "no share can have more than its card; --oversubscribe makes the rest of it host memory, --host-mem "
+                "says how much of that");
   }
   if (wanted.overcommit) return {};
   const Committed committed = committed_on(card, books, wanted.name);

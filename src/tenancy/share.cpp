@@ -55,6 +55,7 @@ Result<ledger::ShareGrant> to_grant(const Share& share) {
     }
     to.memory_limit_bytes = from.memory_limit_bytes.value_or(ledger::kNoMemoryLimit);
     to.host_limit_bytes = from.host_limit_bytes;
+    to.oversubscribed = share.oversubscribe && from.host_limit_bytes != 0;
     to.compute_ceiling_ppm = from.ceiling_ppm;
     // An overcommitted share is promised nothing.
     to.compute_guarantee_ppm = share.overcommit ? 0 : from.guarantee_ppm;

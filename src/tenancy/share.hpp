@@ -50,6 +50,8 @@ struct Share {
   ledger::FailPolicy fail_policy = ledger::FailPolicy::open;
   // Not counted against the card, and promised nothing: it may be refused memory that its limit would allow.
   bool overcommit = false;
+  // Its programs see its host memory as the card's: see node/share_request.hpp.
+  bool oversubscribe = false;
   bool until_empty = false;                 // it goes when its last process has: of a run, not of `share create`
   std::optional<std::chrono::seconds> ttl;  // from created_at_s; null: for ever
   std::optional<std::chrono::seconds> idle_notice;  // null: nobody is told that it is idle

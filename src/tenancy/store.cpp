@@ -61,6 +61,8 @@ CREATE TABLE IF NOT EXISTS share_waits(
 CREATE TABLE IF NOT EXISTS share_isolation(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
   isolation INTEGER NOT NULL CHECK(isolation = 1)) STRICT;
+CREATE TABLE IF NOT EXISTS share_oversubscriptions(
+  share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
 CREATE TABLE IF NOT EXISTS share_removals(share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
 CREATE TABLE IF NOT EXISTS share_runs(
   share TEXT NOT NULL, pid INTEGER NOT NULL, start_time INTEGER NOT NULL, PRIMARY KEY(share, pid)) STRICT;
@@ -145,6 +147,9 @@ Result<void> read_parts(Database& database, Share& share) {
   Statement isolation = TRY(Statement::prepare(database, "SELECT isolation FROM share_isolation WHERE share = ?"));
   isolation.bind(share.name);
   if (TRY(isolation.step())) share.isolation = static_cast<Isolation>(isolation.number(0));
+  Statement oversubscribed = TRY(Statement::prepare(database, "SELECT 1 FROM share_oversubscriptions WHERE share = ?"));
+  oversubscribed.bind(share.name);
+  share.oversubscribe = TRY(oversubscribed.step());
   Statement members =
       TRY(Statement::prepare(database, "SELECT kind, id FROM share_members WHERE share = ? ORDER BY kind, id"));
   members.bind(share.name);
@@ -290,6 +295,10 @@ Result<void> Store::put_rows(const Share& share) {
     Statement isolation = TRY(Statement::prepare(*database_, "INSERT INTO share_isolation VALUES(?, ?)"));
     if (auto done = isolation.bind(share.name).bind(static_cast<std::int64_t>(share.isolation)).run(); !done)
       return done;
+  }
+  if (share.oversubscribe) {
+    Statement noted = TRY(Statement::prepare(*database_, "INSERT INTO share_oversubscriptions VALUES(?)"));
+    if (auto done = noted.bind(share.name).run(); !done) return done;
   }
   if (auto done = put_command(share.name, command); !done) return done;
   if (auto done = put_members(*database_, share, kOwnerGid, share.owner_gids); !done) return done;

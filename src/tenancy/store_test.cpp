@@ -48,6 +48,7 @@ class StoreTest : public ::testing::Test {
     share.devices[0].priority_class = Class::latency;
     share.fail_policy = ledger::FailPolicy::closed;
     share.overcommit = true;
+    share.oversubscribe = true;
     share.until_empty = true;
     share.ttl = std::chrono::hours(8);
     share.idle_notice = std::chrono::minutes(30);

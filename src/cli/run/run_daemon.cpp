@@ -107,6 +107,7 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
   Json body = {{"name", name}, {"gpu", uuids}, {"until_empty", true}};
   if (first.memory_limit_bytes != ledger::kNoMemoryLimit) body["mem"] = std::to_string(first.memory_limit_bytes) + "B";
   if (first.host_limit_bytes != 0) body["host_mem"] = std::to_string(first.host_limit_bytes) + "B";
+  if (first.oversubscribed) body["oversubscribe"] = true;
   // All of the GPU, where that is said, is asked for as any part of it is: promised, or refused.
   if (first.compute_ceiling_ppm != ledger::kWholeGpu || run.compute)
     body["compute"] = ppm_text(first.compute_ceiling_ppm);

@@ -41,7 +41,8 @@ std::vector<std::string> parts_of(const std::string& text) {
 std::string body_of(const Invocation& invocation) {
   Json body = Json::object();
   for (const auto& [key, value] : invocation.order) {
-    if (key == "overcommit" || key == "everyone" || key == kConsent) body[key] = value == "true";
+    if (key == "overcommit" || key == "oversubscribe" || key == "everyone" || key == kConsent)
+      body[key] = value == "true";
     else if (key == "users" || key == "groups") body[key] = parts_of(value);
     else body[key] = value;
   }
@@ -204,7 +205,10 @@ std::string settings_text(const snapshot::Share& share, const Voice& voice) {
     const std::string on = share.devices.size() > 1 ? " (" + device.uuid + ")" : "";
     rows.push_back({"weight" + on, device.weight == 0 ? "-" : std::to_string(device.weight)});
     rows.push_back({"class" + on, device.priority_class.empty() ? "-" : device.priority_class});
-    rows.push_back({"host-mem" + on, device.host_limit_bytes == 0 ? "none" : bytes_text(device.host_limit_bytes)});
+    rows.push_back({"host-mem" + on, device.host_limit_bytes == 0 ? "none"
+                                     : share.oversubscribe
+                                         ? bytes_text(device.host_limit_bytes) + ", which programs see as the card's"
+                                         : bytes_text(device.host_limit_bytes)});
   }
   const std::string others = "users " + people(share.users) + "; groups " + people(share.groups);
   rows.push_back({"may enter", share.everyone ? "everyone" : "its owner; " + others});
@@ -218,6 +222,7 @@ std::string settings_text(const snapshot::Share& share, const Voice& voice) {
                           : share.created ? "when it is removed"
                                           : "with its last program"});
   rows.push_back({"overcommit", share.overcommit ? "yes: promised nothing" : "no"});
+  rows.push_back({"oversubscribe", share.oversubscribe ? "yes" : "no"});
   if (!share.gang.empty()) rows.push_back({"gang", share.gang});
   if (!share.isolation.empty()) rows.push_back({"isolation", share.isolation});
   Voice plain = voice;

@@ -425,7 +425,7 @@ TEST_F(TopPicture, WhyLimitsWereRefusedIsReadToItsEnd) {
   TopState state = test_state();
   state.said =
       "the share 'train' asks for 1.0 TiB of GPU-4132ffc0-0d3f-45ec-acf9-d883d1120184, which has 141.0 GiB; no share "
-      "can have more than its card; host memory past it is a limit of its own";
+      "can have more than its card; --oversubscribe makes the rest of it host memory";
   for (const FrameSize size : {FrameSize{80, 24}, FrameSize{60, 12}}) {
     const auto lines = lines_of(render(state, size, kAscii));
     ASSERT_EQ(lines.size(), size.rows);

@@ -188,6 +188,7 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
   DevicePolicy& to = policy.devices[device];
   to.memory_limit_bytes.store(grant.memory_limit_bytes, std::memory_order_relaxed);
   to.host_limit_bytes.store(grant.host_limit_bytes, std::memory_order_relaxed);
+  to.oversubscribed.store(grant.oversubscribed ? 1 : 0, std::memory_order_relaxed);
   to.compute_burst_ppm.store(grant.compute_burst_ppm, std::memory_order_relaxed);
   to.compute_guarantee_ppm.store(grant.compute_guarantee_ppm, std::memory_order_relaxed);
   to.weight.store(grant.weight, std::memory_order_relaxed);

@@ -67,8 +67,8 @@ if(TARGET daemon_shares_test)
   target_compile_definitions(daemon_shares_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>"
       HEADGATE_DAEMON="$<TARGET_FILE:headgated>"
     HEADGATE_LOAD="$<TARGET_FILE:headgate-load>" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>"
-        SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim")
-  add_dependencies(daemon_shares_test headgate headgated headgate_preload headgate-load headgate_sim_cuda
+        SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim" TENANT_PATHS="${CMAKE_BINARY_DIR}/tests/limiter_paths")
+  add_dependencies(daemon_shares_test headgate headgated headgate_preload headgate-load limiter_paths headgate_sim_cuda
       headgate_sim_nvml)
 endif()
 # The daemon beside an outside scheduler, with tenants that run out of memory.

@@ -35,6 +35,62 @@ TEST(Committed, TheClassThatNobodyKeepsWaitingIsSoldItsCeilingAndBreaksNoPromise
       << "a quota counts ceilings";
 }
 
+// A tenant of the share, asked by lines; it sees and has what the share says.
+class OversubscribedTenant {
+ public:
+  OversubscribedTenant(const Daemon& daemon, const std::string& share)
+      : program_({TENANT_PATHS}, {{"HEADGATE_SHARE", share},
+                                  {"HEADGATE_SHARE_DIR", daemon.cli().runtime() + "/shares/" + share},
+                                  {"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()},
+                                  {"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"},
+                                  {"LD_LIBRARY_PATH", SIMULATOR_DIR},
+                                  {"LD_PRELOAD", HEADGATE_LIMITER}}) {
+    EXPECT_EQ(program_.line(), "0");
+  }
+  std::string ask(const std::string& what) {
+    program_.say(what);
+    return program_.line();
+  }
+  int taken_quarters() {
+    int taken = 0;
+    while (taken < 20 && ask("take alloc 268435456").starts_with("0 ")) ++taken;
+    return taken;
+  }
+
+ private:
+  Program program_;
+};
+
+TEST(Committed, AnOversubscribedShareMayBeLargerThanItsCard) {
+  constexpr std::uint64_t kMiB = 1 << 20, kOnCard = (2048 - 512 - 128) * kMiB, kWhole = 3072 * kMiB;
+  const Daemon daemon({}, "base = \"tiny\"\nname = \"small\"\n");  // 2 GiB
+  const Cli& cli = daemon.cli();
+  const Said refused = cli.shell("$H share create big --mem 3GiB");
+  EXPECT_EQ(refused.status, 4);
+  EXPECT_NE(refused.err.find("--oversubscribe"), std::string::npos) << refused.err;
+  ASSERT_EQ(cli.shell("$H share create big --mem 3GiB --oversubscribe").status, 0);
+  const auto device = [&] { return daemon.share("big").devices.at(0); };
+  EXPECT_EQ(device().memory_limit_bytes, kOnCard);
+  EXPECT_EQ(device().host_limit_bytes, kWhole - kOnCard);
+  EXPECT_TRUE(daemon.share("big").oversubscribe);
+  {
+    OversubscribedTenant tenant(daemon, "big");
+    EXPECT_EQ(tenant.ask("size"), std::to_string(kWhole));
+    // 256 MiB each: five on the card, where the context is, and six on the host.
+    EXPECT_EQ(tenant.taken_quarters(), 11);
+    EXPECT_TRUE(eventually([&] { return device().host_used_bytes == 6 * 256 * kMiB; })) << device().host_used_bytes;
+    EXPECT_NE(cli.shell("$H why big").out.find("host memory: 1.5 GiB of 1.6 GiB"), std::string::npos)
+        << cli.shell("$H why big").out;
+    ASSERT_EQ(cli.shell("$H share set big --oversubscribe=no").status, 0);
+    EXPECT_TRUE(eventually([&] { return tenant.ask("size") == std::to_string(kOnCard); }));
+  }
+  ASSERT_TRUE(eventually([&] { return cli.shell("$H share rm big").status == 0; }));
+  // A run under the daemon, by its foreign name.
+  const Said run =
+      cli.shell("CUDA_MEM_LIMIT=3g CUDA_OVERSUBSCRIBE=true $H run -- sh -c 'echo size | " TENANT_PATHS "'");
+  EXPECT_EQ(run.out, "0\n" + std::to_string(kWhole) + "\n") << run.err;
+}
+
 TEST(Committed, RebalanceSwapsPromisesInOneStepOrChangesNone) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();

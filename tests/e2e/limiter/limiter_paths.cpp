@@ -7,14 +7,17 @@
 //   look               -> RESULT          asks how much memory is free
 //   destroy | reset    -> RESULT          a context with everything that it holds; a new one is made
 //   storm SEED ROUNDS  -> REFUSED OTHER   takes and drops at random, all kinds; OTHER: answers that are no refusal
+//   race SEED          -> REFUSED OTHER   threads take and free small pieces; keeping-race: some are kept at the end
 //   errors             -> one line a call, with its answer; last "end"
 #include <algorithm>
+#include <atomic>
 #include <cstdint>
 #include <cstring>
 #include <iostream>
 #include <random>
 #include <sstream>
 #include <string>
+#include <thread>
 #include <vector>
 
 #include "support/driver_call.hpp"
@@ -143,6 +146,37 @@ void storm(unsigned seed, int rounds) {
   std::cout << refused << ' ' << other << std::endl;
 }
 
+// Small pieces that eight threads take and free at once; what they hold at the end is kept, or all freed.
+void race(unsigned seed, bool keep) {
+  CUcontext here = nullptr;
+  CALL(cuCtxGetCurrent)(&here);
+  std::atomic<int> refused{0}, other{0};
+  std::vector<std::thread> threads;
+  for (unsigned t = 0; t < 8; ++t)
+    threads.emplace_back([=, &refused, &other] {
+      CALL(cuCtxSetCurrent)(here);
+      std::mt19937 random(seed * 8 + t);
+      std::vector<CUdeviceptr> mine;
+      const auto free_one = [&](std::size_t which) {
+        other += CALL(cuMemFree_v2)(mine[which]) != CUDA_SUCCESS;
+        mine.erase(mine.begin() + static_cast<std::ptrdiff_t>(which));
+      };
+      for (int i = 0; i < 1500; ++i) {
+        if (!mine.empty() && random() % 2 == 0) {
+          free_one(random() % mine.size());
+          continue;
+        }
+        CUdeviceptr piece = 0;
+        const CUresult result = CALL(cuMemAlloc_v2)(&piece, 1 + random() % (random() % 2 == 0 ? 4000 : 1 << 20));
+        if (result == CUDA_SUCCESS) mine.push_back(piece);
+        else result == CUDA_ERROR_OUT_OF_MEMORY ? ++refused : ++other;
+      }
+      while (!keep && !mine.empty()) free_one(mine.size() - 1);
+    });
+  for (std::thread& thread : threads) thread.join();
+  std::cout << refused << ' ' << other << std::endl;
+}
+
 void errors() {
   const auto say = [](const char* what, CUresult result) { std::cout << what << ": " << result << std::endl; };
   CUdeviceptr at = 0;
@@ -217,6 +251,9 @@ void obey(const std::string& line) {
   } else if (word == "storm") {
     words >> a >> b;
     storm(static_cast<unsigned>(a), static_cast<int>(b));
+  } else if (word == "race" || word == "keeping-race") {
+    words >> a;
+    race(static_cast<unsigned>(a), word == "keeping-race");
   } else if (word == "errors") {
     errors();
   }

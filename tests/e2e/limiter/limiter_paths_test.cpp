@@ -183,6 +183,22 @@ TEST_F(Paths, OnePieceKeepsItsSlabAndTheLastGivesItBack) {
   EXPECT_EQ(used(), 0u);
 }
 
+TEST_F(Paths, ThreadsThatTakeAndFreePiecesLeaveAnExactAccount) {
+  make_node("tiny", 2 * kMiB);
+  const auto program = start("300MiB");
+  ask(*program, "look");
+  for (const std::string race : {"race 1", "keeping-race 2", "race 3", "keeping-race 4"}) {
+    const std::string answer = ask(*program, race);
+    EXPECT_EQ(answer.substr(answer.find(' ')), " 0") << answer;
+    const auto process = truth().processes.at(0);
+    EXPECT_EQ(used(), process.bytes + process.slack_bytes) << race;
+    EXPECT_LE(truth().used_bytes, 300 * kMiB);
+  }
+  EXPECT_GT(used(), 0u);
+  EXPECT_EQ(ask(*program, "reset"), "0");
+  EXPECT_EQ(used(), 0u);
+}
+
 // Arrays tell no address: what they hide is measured before it comes to more than 64 MiB.
 TEST_F(Paths, SmallArraysHideNoMoreThanTheyMay) {
   make_node("tiny", 2 * kMiB);

@@ -120,15 +120,13 @@ grant::Reading read_for(char** environment, std::span<const std::string_view> vi
   return !refusal;
 }
 
-void say_oversubscribed(const ledger::DeviceGrant& device) {
-  if (!device.oversubscribed) return;
+}  // namespace
+
+void say_oversubscribed(const char* uuid, std::uint64_t card_bytes, std::uint64_t host_bytes) {
   log_line(LogLevel::warn,
            "the memory limit is oversubscribed: %lu MiB of it on %s, and %lu MiB of host memory behind it",
-           static_cast<unsigned long>(device.memory_limit_bytes >> 20), device.uuid,
-           static_cast<unsigned long>(device.host_limit_bytes >> 20));
+           static_cast<unsigned long>(card_bytes >> 20), uuid, static_cast<unsigned long>(host_bytes >> 20));
 }
-
-}  // namespace
 
 const char* variable(const char* name) { return ::getauxval(AT_SECURE) != 0 ? nullptr : ::getenv(name); }
 
@@ -173,7 +171,8 @@ void read_environment_grant(const SeenDevices& devices, Wanted& out) {
     }
     if (!judge(wanted, seen, out)) return;
     fill_device(wanted, grant.compute_off, seen, out.grant.devices[i]);
-    say_oversubscribed(out.grant.devices[i]);
+    const ledger::DeviceGrant& device = out.grant.devices[i];
+    if (device.oversubscribed) say_oversubscribed(device.uuid, device.memory_limit_bytes, device.host_limit_bytes);
   }
   out.kind = says_values(grant, chosen) ? EnvironmentGrant::values : EnvironmentGrant::join;
 }

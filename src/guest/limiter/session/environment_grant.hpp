@@ -27,6 +27,9 @@ struct Wanted {
 // descriptor or thread results.
 void read_environment_grant(const SeenDevices& devices, Wanted& out);
 
+// Says at the start how much of the memory limit lies on the card, and how much on the host.
+void say_oversubscribed(const char* uuid, std::uint64_t card_bytes, std::uint64_t host_bytes);
+
 // The value of an environment variable, or nullptr; always nullptr under AT_SECURE.
 const char* variable(const char* name);
 

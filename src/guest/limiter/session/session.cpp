@@ -260,6 +260,11 @@ Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& 
   }
   find_base(directory);
   become_member(pages, slot, with_slot);
+  for (std::uint32_t i = 0; with_slot && i < session.held.device_count; ++i) {
+    const ledger::DevicePolicy& policy = session.policy->devices[i];
+    if (policy.oversubscribed.load(std::memory_order_relaxed) != 0)
+      say_oversubscribed(session.held.devices[i].uuid, policy.memory_limit_bytes, policy.host_limit_bytes);
+  }
   return Membership::member;
 }
 

@@ -201,6 +201,26 @@ TEST_F(Pools, wrong_arguments_are_answered_as_a_driver_does) {
             0);
 }
 
+TEST_F(Pools, a_destroyed_pool_keeps_nothing_whatever_its_threshold) {
+  EXPECT_EQ(run([] {
+              Pooled p;
+              const CUstream stream = p.stream();
+              const std::size_t before = p.card_free();
+              const CUmemoryPool pool = p.create();
+              std::uint64_t keep = kKeep;
+              OK(p.cu.cuMemPoolSetAttribute(pool, CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &keep));
+              CUdeviceptr address = 0;
+              OK(p.cu.cuMemAllocFromPoolAsync(&address, kMiB, pool, stream));
+              p.run_us(5000, stream);
+              OK(p.cu.cuMemFreeAsync(address, stream));
+              OK(p.cu.cuMemPoolDestroy(pool));
+              must(before - p.card_free() == kGranule, "the free has not happened yet");
+              OK(p.cu.cuStreamSynchronize(stream));
+              must(p.card_free() == before, "it is gone");
+            }),
+            0);
+}
+
 TEST_F(Pools, a_destroyed_pool_goes_with_its_last_allocation) {
   EXPECT_EQ(run([this] {
               Pooled p;
