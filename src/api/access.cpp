@@ -30,11 +30,12 @@ bool shows_token(const http::Request& request, const Access& access) {
 Result<node::Caller> caller_of(const http::Request& request, const Access& access) {
   node::Caller caller;
   if (request.peer.is_unix) {
-    caller.uid = request.peer.uid;
+    // Of a rootless container's process its user, to whom it belongs; only that user's own uid administers anything.
+    caller.uid = request.peer.user.value_or(request.peer.uid);
     caller.pid = static_cast<std::uint32_t>(request.peer.pid);
     caller.gids.assign(request.peer.groups.begin(), request.peer.groups.end());
     if (std::ranges::find(caller.gids, request.peer.gid) == caller.gids.end()) caller.gids.push_back(request.peer.gid);
-    caller.administrator = caller.uid == 0 || caller.uid == access.daemon_uid ||
+    caller.administrator = request.peer.uid == 0 || request.peer.uid == access.daemon_uid ||
                            (access.admin_gid && request.peer.in_group(*access.admin_gid));
     return caller;
   }

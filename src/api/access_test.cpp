@@ -28,6 +28,16 @@ TEST(Access, RootTheDaemonsUserAndTheControlGroupAdministerOverTheUnixSocket) {
   EXPECT_EQ(user->gids, (std::vector<std::uint32_t>{7, 9}));
 }
 
+TEST(Access, AProcessOfARootlessContainerIsItsUserAndAdministersNothing) {
+  const Access access{.daemon_uid = 900, .admin_gid = 50, .token = {}};
+  http::Request request = over_unix(100033, 100033);
+  request.peer.user = 1000;
+  EXPECT_EQ(caller_of(request, access)->uid, 1000u);
+  request.peer.user = 900;
+  EXPECT_EQ(caller_of(request, access)->uid, 900u);
+  EXPECT_FALSE(caller_of(request, access)->administrator) << "the daemon's user does, by its own uid";
+}
+
 TEST(Access, OverTcpOnlyTheWholeTokenCountsAndNobodyIsRoot) {
   const Access access{.admin_gid = {}, .token = "s3cret"};
   for (const char* shown : {"Bearer s3cret", "bearer s3cret"})

@@ -63,7 +63,7 @@ tenancy::RegistrationServer::TakeBack Scheduler::admit(const tenancy::Share& sha
        .kind = "admit",
        .payload = text_of(payload),
        .time_to_live = patience_,
-       .lane = "uid " + std::to_string(tenant.uid)},
+       .lane = "uid " + std::to_string(tenant.user.value_or(tenant.uid))},
       [tell, who, where, decide, taken_back](const Decision& decision) {
         // Nobody said no, and nobody waits for a word.
         if (!taken_back->empty())

@@ -53,7 +53,7 @@ constexpr power::Operation kOperations[] = {
 
 power::Caller caller_of(const ZeusdCaller& caller) {
   power::Caller named{.text = describe(caller)};
-  if (caller.peer.is_unix) named.uid = caller.peer.uid;
+  if (caller.peer.is_unix) named.uid = caller.peer.user.value_or(caller.peer.uid);
   return named;
 }
 

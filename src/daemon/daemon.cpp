@@ -383,10 +383,7 @@ class Daemon {
     service_->prepare_entries([this](node::Entry entry, const node::Caller& caller, auto done) {
       mps_->prepare(std::move(entry), caller, std::move(done));
     });
-    http::ServerLimits limits;
-    limits.connections = config_.number("node.connections");
-    limits.connections_per_uid = config_.number("node.connections_per_user");
-    limits.names = list_of(config_["node.names"].value);
+    http::ServerLimits limits = server_limits(config_);
     if (access_.now()->token)
       limits.shows_key = [this](const http::Request& request) { return api::shows_token(request, *access_.now()); };
     if (auto started = start_power(source); !started) return started;

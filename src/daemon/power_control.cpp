@@ -113,7 +113,7 @@ struct PowerControl::Impl {
       writer.uid = kOverflowUid;
       return writer;
     }
-    writer.uid = caller.peer.uid;
+    writer.uid = caller.peer.user.value_or(caller.peer.uid);
     writer.gids.assign(caller.peer.groups.begin(), caller.peer.groups.end());
     writer.gids.push_back(caller.peer.gid);
     writer.administrator = caller.peer.uid == 0 || caller.peer.uid == now->daemon_uid ||
@@ -342,8 +342,10 @@ void PowerControl::save_before(const api::ZeusdCaller& caller, bool login, const
   if (holder <= 0)
     return begin(fail(ErrorCode::denied, "your process cannot be seen from here, so its settings could not end with it",
                       "zeusd.session = \"none\" lets settings stay"));
-  power::SessionWrite write{
-      .holder_pid = static_cast<std::uint32_t>(holder), .owner_uid = caller.peer.uid, .uuids = {}, .command = command};
+  power::SessionWrite write{.holder_pid = static_cast<std::uint32_t>(holder),
+                            .owner_uid = caller.peer.user.value_or(caller.peer.uid),
+                            .uuids = {},
+                            .command = command};
   for (const std::uint32_t gpu : gpus) write.uuids.push_back(impl_->queues->gpu(gpu).identity().uuid);
   if (impl_->leases->covers(write)) return begin({});
   impl_->leases->begin_session_write(std::move(write), std::move(begin));

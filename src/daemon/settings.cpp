@@ -13,6 +13,7 @@
 #include "base/units.hpp"
 #include "guest/grant/size.hpp"
 #include "identity/peer.hpp"
+#include "identity/subordinate.hpp"
 #include "observe/audit.hpp"
 
 namespace headgate::daemon {
@@ -116,6 +117,17 @@ std::vector<std::string> exempt_programs(const config::Config& config) {
   std::vector<std::string> programs = observe::AuditRules{}.exempt;
   for (auto& name : list_of(config["audit.exempt"].value)) programs.push_back(std::move(name));
   return programs;
+}
+
+http::ServerLimits server_limits(const config::Config& config) {
+  http::ServerLimits limits;
+  limits.connections = config.number("node.connections");
+  limits.connections_per_uid = config.number("node.connections_per_user");
+  limits.names = list_of(config["node.names"].value);
+  limits.user_of = [](const http::Peer& peer) {
+    return identity::answerable_user("/proc", static_cast<std::uint32_t>(peer.pid), peer.uid);
+  };
+  return limits;
 }
 
 }  // namespace headgate::daemon

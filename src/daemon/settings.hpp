@@ -12,6 +12,7 @@
 #include "config/config.hpp"
 #include "config/listen_address.hpp"
 #include "daemon/options.hpp"
+#include "http/server.hpp"
 #include "snapshot/snapshot.hpp"
 #include "tenancy/admission.hpp"
 
@@ -48,6 +49,10 @@ struct Unsellable {
 };
 // The GPUs of which that leaves nothing to commit, and what to do about each.
 [[nodiscard]] std::vector<Unsellable> unsellable(const config::Config& config, const std::vector<snapshot::Gpu>& gpus);
+
+// What servers of the daemon take at once, and from whom: a caller over a Unix socket counts as who answers for its uid
+// (identity::answerable_user()).
+[[nodiscard]] http::ServerLimits server_limits(const config::Config& config);
 
 std::vector<std::string> list_of(const std::string& with_commas);
 

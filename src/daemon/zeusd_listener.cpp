@@ -39,10 +39,7 @@ void warn_of_zeusd(const std::string& text) { journal(JournalLevel::warning, "ze
 
 struct ZeusdListener::Impl {
   Result<void> listen(http::Loop& loop, const config::Config& config, const Options& options, bool has_key) {
-    http::ServerLimits limits;
-    limits.connections = config.number("node.connections");
-    limits.connections_per_uid = config.number("node.connections_per_user");
-    limits.names = list_of(config["node.names"].value);
+    http::ServerLimits limits = server_limits(config);
     if (has_key) limits.shows_key = zeusd->shows_token();
     server.emplace(loop, zeusd->routes(), std::move(limits));
     server->tell_trouble([](const std::string& what) { warn_of_zeusd(what); });

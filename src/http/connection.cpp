@@ -97,7 +97,7 @@ Connection::Connection(std::shared_ptr<ServerState> state, Socket socket, Peer p
       socket_(std::move(socket)),
       peer_(std::move(peer)),
       refused_(refused),
-      counted_as_(peer_.is_unix ? peer_.uid : kUnknown),
+      counted_as_(peer_.is_unix ? peer_.user.value_or(peer_.uid) : kUnknown),
       last_moment_(++state_->moments),
       parser_(state_->limits.codec),
       deadline_(socket_.get_executor()),

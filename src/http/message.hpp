@@ -29,6 +29,8 @@ using Fields = std::vector<Field>;
 struct Peer {
   bool is_unix = false;
   uid_t uid = static_cast<uid_t>(-1);
+  // Whom that uid belongs to, as ServerLimits::user_of says: of subordinate uids their user.
+  std::optional<uid_t> user{};
   gid_t gid = static_cast<gid_t>(-1);
   pid_t pid = 0;  // 0 also where the peer lives in a pid namespace that we cannot see
   std::vector<gid_t> groups;

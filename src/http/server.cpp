@@ -87,7 +87,8 @@ boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std:
       continue;
     }
     Peer peer = peer_of(socket.native_handle());
-    const bool refused = peer.is_unix ? !takes_one_more_user(*state, peer.uid) : !takes_one_more_unknown(*state);
+    if (peer.is_unix) peer.user = state->limits.user_of ? state->limits.user_of(peer) : peer.uid;
+    const bool refused = peer.is_unix ? !takes_one_more_user(*state, *peer.user) : !takes_one_more_unknown(*state);
     if (refused && state->lingering >= kMaxLingering) {
       ++state->refused;
       hang_up(socket);

@@ -25,6 +25,8 @@ struct ServerLimits {
   // Over TCP the clients that have not shown what lets them in count as one user, and those that have as another. A
   // new client of the first kind takes the place of the one that has been silent for longest.
   std::size_t connections_per_uid = 128;
+  // Whom a uid that connects over a Unix socket belongs to; unset: to itself. Called on the loop.
+  std::function<uid_t(const Peer&)> user_of;
   // Whether a request over TCP shows what lets its client in. Unset: no request does.
   std::function<bool(const Request&)> shows_key;
   // What is slower is dropped.

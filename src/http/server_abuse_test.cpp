@@ -291,6 +291,32 @@ TEST(ServerBounds, one_user_cannot_take_what_others_need) {
   })) << "a place that was freed stays taken";
 }
 
+// A user's subordinate uids are no further users.
+TEST(ServerBounds, UidsOfOneUserHaveOneBound) {
+  ServerLimits limits = patient();
+  limits.connections_per_uid = 3;
+  // As if each second connection came with another uid of alice's, and the others from bob.
+  auto come = std::make_shared<int>(0);
+  limits.user_of = [come](const Peer& peer) {
+    EXPECT_EQ(peer.uid, ::geteuid());
+    return static_cast<uid_t>((*come)++ % 2 == 0 ? 1000 : 1001);
+  };
+  Router router;
+  router.add("GET", "/user",
+             [](const Request& request) { return Response{.body = std::to_string(*request.peer.user)}; });
+  TestServer server(std::move(router), limits);
+  const auto answered = [](const std::string& all) { return all.contains("\r\n\r\n"); };
+  std::deque<RawClient> clients;
+  for (int i = 0; i < 6; ++i) {
+    clients.emplace_back(server.unix_endpoint()).send("GET /user HTTP/1.1\r\nHost: x\r\n\r\n");
+    EXPECT_TRUE(clients.back().read(answered).starts_with("HTTP/1.1 200 ")) << i;
+  }
+  for (int i = 0; i < 2; ++i) {
+    clients.emplace_back(server.unix_endpoint()).send(kGet);
+    EXPECT_TRUE(clients.back().read().starts_with("HTTP/1.1 503 ")) << i;
+  }
+}
+
 ServerLimits with_a_key(std::size_t connections) {
   ServerLimits limits = patient();
   limits.connections_per_uid = connections;

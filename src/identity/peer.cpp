@@ -17,7 +17,9 @@ namespace {
 // Numbers of the kernel's ABI that Debian 12's C library does not name: asm-generic/socket.h (Linux 6.5 and 4.13),
 // linux/nsfs.h (4.11), asm-generic/unistd.h (5.3).
 constexpr int kPeerPidfd = 77, kPeerGroups = 59;
-constexpr unsigned long kNamespaceOwnerUid = 0xb704;
+constexpr unsigned long kNamespaceParent = 0xb702, kNamespaceOwnerUid = 0xb704;
+// The kernel nests no user namespaces deeper (user_namespaces(7)).
+constexpr int kMaxNesting = 33;
 constexpr long kPidfdOpen = 434;
 // Of the first pid namespace, since Linux 3.8: linux/proc_ns.h, PROC_PID_INIT_INO.
 constexpr ino_t kHostPidNamespace = 0xeffffffc;
@@ -36,17 +38,6 @@ std::vector<std::uint32_t> groups_of(int socket) {
   }
 }
 
-std::optional<std::uint32_t> foreign_namespace_owner(const std::string& proc, std::uint32_t pid) {
-  struct stat ours{}, theirs{};
-  const UniqueFd space(::open((proc + "/" + std::to_string(pid) + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
-  if (!space || ::fstat(space.get(), &theirs) != 0 || ::stat((proc + "/self/ns/user").c_str(), &ours) != 0)
-    return std::nullopt;
-  if (ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev) return std::nullopt;
-  uid_t owner = 0;
-  if (::ioctl(space.get(), kNamespaceOwnerUid, &owner) != 0) return std::nullopt;
-  return owner;
-}
-
 std::unexpected<Error> gone(std::uint32_t pid) {
   return fail(ErrorCode::failed, "process " + std::to_string(pid) + " has ended");
 }
@@ -58,6 +49,24 @@ bool has_processes(const std::string& proc) {
 }
 
 }  // namespace
+
+std::optional<std::uint32_t> foreign_namespace_owner(const std::string& proc, std::uint32_t pid) {
+  struct stat ours{}, theirs{};
+  UniqueFd space(::open((proc + "/" + std::to_string(pid) + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
+  if (!space || ::stat((proc + "/self/ns/user").c_str(), &ours) != 0) return std::nullopt;
+  std::optional<std::uint32_t> owner;
+  // Out to the last one before ours: an inner one may have been made by any uid of an outer one.
+  for (int depth = 0; depth < kMaxNesting; ++depth) {
+    if (::fstat(space.get(), &theirs) != 0 || (ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev)) break;
+    uid_t maker = 0;
+    if (::ioctl(space.get(), kNamespaceOwnerUid, &maker) != 0) break;
+    owner = maker;
+    const int parent = ::ioctl(space.get(), kNamespaceParent);
+    if (parent < 0) break;
+    space = UniqueFd(parent);
+  }
+  return owner;
+}
 
 bool in_host_pid_namespace(const std::string& proc) {
   struct stat own{};

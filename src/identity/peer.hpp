@@ -17,8 +17,7 @@ struct Peer {
   std::uint32_t uid = 0, gid = 0;     // effective, when it connected (SO_PEERCRED)
   std::vector<std::uint32_t> groups;  // supplementary, then (SO_PEERGROUPS)
   UniqueFd pidfd;                     // readable when the whole process has ended
-  // Of a peer in another user namespace than ours, the uid that made that namespace: whose rootless container it is.
-  // Null in our own namespace, and where we may not ask.
+  // foreign_namespace_owner(): whose rootless container it is.
   std::optional<std::uint32_t> user_namespace_owner;
 };
 
@@ -26,6 +25,10 @@ struct Peer {
 // Errors: unsupported where the peer lies outside our pid namespace (a daemon needs the host's), failed where the
 // process is gone already.
 [[nodiscard]] Result<Peer> peer_of(int socket, const std::string& proc);
+
+// Of a process in another user namespace than ours, the uid that made that namespace; of nested ones the outermost that
+// is not ours. Null in our own namespace, and where we may not ask.
+[[nodiscard]] std::optional<std::uint32_t> foreign_namespace_owner(const std::string& proc, std::uint32_t pid);
 
 // Whether `proc` shows that we live in the machine's own pid namespace, from where every process can be seen; true also
 // where that cannot be told (nothing is mounted there).

@@ -14,6 +14,9 @@
 #include <cstring>
 #include <filesystem>
 #include <fstream>
+#include <thread>
+
+#include "identity/subordinate.hpp"
 
 namespace headgate::identity {
 namespace {
@@ -133,6 +136,58 @@ TEST(Peers, RootOfAUserNamespaceIsTheUserWhoMadeIt) {
   ASSERT_TRUE(peer) << peer.error().message;
   ASSERT_TRUE(peer->user_namespace_owner);
   EXPECT_EQ(*peer->user_namespace_owner, ::geteuid() == 0 ? 1234u : ::geteuid());
+}
+
+// What the child waits for before it goes on: root has written its maps.
+class UidMap {
+ public:
+  UidMap() { EXPECT_TRUE(::pipe(asked_) == 0 && ::pipe(written_) == 0); }
+  // In the child, which has just made its namespace.
+  bool wait() {
+    char byte = 0;
+    ::close(written_[1]);
+    return ::write(asked_[1], "a", 1) == 1 && ::read(written_[0], &byte, 1) == 1;
+  }
+  // In a thread beside the child's maker: for every process below `parent`, one map.
+  void write(const std::string& pid, const std::string& text) {
+    char byte = 0;
+    if (::read(asked_[0], &byte, 1) != 1) return;
+    std::ofstream("/proc/" + pid + "/gid_map") << text << std::flush;
+    std::ofstream("/proc/" + pid + "/uid_map") << text << std::flush;
+    EXPECT_EQ(::write(written_[1], "w", 1), 1);
+  }
+
+ private:
+  int asked_[2] = {-1, -1}, written_[2] = {-1, -1};
+};
+
+// As of rootless containers: user 1234 has the uids 700000 to 700999 in a namespace, and one of them makes another.
+TEST(Peers, AProcessWithASubordinateUidIsItsUsersHoweverDeepItsNamespaceIs) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root gives a namespace uids";
+  for (const bool nested : {false, true}) {
+    UidMap map;
+    int told[2];
+    ASSERT_EQ(::pipe(told), 0);
+    std::thread writer([&] {
+      pid_t pid = 0;
+      if (::read(told[0], &pid, sizeof pid) == sizeof pid) map.write(std::to_string(pid), "0 1234 1\n1 700000 1000\n");
+    });
+    Child child([&] {
+      const pid_t self = ::getpid();
+      if (::setgid(1234) != 0 || ::setuid(1234) != 0 || ::unshare(CLONE_NEWUSER) != 0) return false;
+      if (::write(told[1], &self, sizeof self) != sizeof self || !map.wait()) return false;
+      return ::setuid(34) == 0 && (!nested || ::unshare(CLONE_NEWUSER) == 0);
+    });
+    ::close(told[1]);
+    writer.join();
+    if (!child.connected()) GTEST_SKIP() << "skipped: this kernel gives no user namespaces to unprivileged users";
+    const auto peer = peer_of(child.socket(), "/proc");
+    ASSERT_TRUE(peer) << peer.error().message;
+    EXPECT_EQ(peer->uid, 700033u);
+    EXPECT_EQ(peer->user_namespace_owner, 1234u) << nested;
+    EXPECT_EQ(answerable_user("/proc", static_cast<std::uint32_t>(child.pid()), 700033), 1234u);
+    EXPECT_EQ(answerable_user("/proc", static_cast<std::uint32_t>(child.pid()), 77), 77u) << "it is not that process";
+  }
 }
 
 TEST(Processes, AHostPidAndAPidInsideANamespaceFindEachOther) {

@@ -1,12 +1,12 @@
 #include "tenancy/connection_limits.hpp"
 
+#include "identity/subordinate.hpp"
+
 namespace headgate::tenancy {
 namespace {
 
-// Subordinate uids cost nothing: whoever made the namespace has them all. Root makes namespaces for others.
 std::uint32_t user_of(const identity::Peer& peer) {
-  const std::uint32_t maker = peer.user_namespace_owner.value_or(0);
-  return maker != 0 ? maker : peer.uid;
+  return identity::answerable_user(peer.uid, peer.user_namespace_owner);
 }
 
 std::size_t count_of(const CountByUser& counts, std::uint32_t user) {

@@ -16,6 +16,7 @@
 #include "base/now.hpp"
 #include "guest/ledger/node_page.hpp"
 #include "http/io.hpp"
+#include "identity/subordinate.hpp"
 #include "tenancy/access.hpp"
 #include "tenancy/tenant_messages.hpp"
 
@@ -298,8 +299,13 @@ std::optional<TenantProcess> ShareListener::to_ask_about(const identity::Peer& p
     if (tenant.share == share_ && tenant.process.pid == peer.process.pid) found = tenant;
   });
   if (!found)
-    found =
-        TenantProcess{.share = share_, .process = peer.process, .uid = peer.uid, .where = {}, .seat = {}, .slot = {}};
+    found = TenantProcess{.share = share_,
+                          .process = peer.process,
+                          .uid = peer.uid,
+                          .user = identity::answerable_user(peer.uid, peer.user_namespace_owner),
+                          .where = {},
+                          .seat = {},
+                          .slot = {}};
   return found;
 }
 
@@ -397,6 +403,7 @@ bool ShareListener::greet(PendingPeer& pending, const ledger::Hello& hello) {
   TenantProcess tenant{.share = share_,
                        .process = process,
                        .uid = peer.uid,
+                       .user = identity::answerable_user(peer.uid, peer.user_namespace_owner),
                        .where = {},
                        .seat = {process.namespace_pid, hello.pidns_inode, hello.start_time},
                        .slot = std::nullopt};
