@@ -82,6 +82,16 @@ std::vector<std::string> directories_with(const std::string& own) {
   return all;
 }
 
+// Of each GPU, where it is the same on all; empty: no limit.
+std::optional<std::uint64_t> memory_mib_of(const tenancy::Share& share) {
+  std::optional<std::uint64_t> bytes;
+  for (const auto& device : share.devices) {
+    if (!device.memory_limit_bytes || (bytes && bytes != device.memory_limit_bytes)) return std::nullopt;
+    bytes = device.memory_limit_bytes;
+  }
+  return bytes ? std::optional((*bytes + (1 << 20) - 1) >> 20) : std::nullopt;
+}
+
 }  // namespace
 
 Result<std::string> CdiFiles::directory_of(const config::Config& config, const Options& options) {
@@ -163,7 +173,8 @@ Result<void> CdiFiles::write(const std::string& name) const {
                                                       .directory = place,
                                                       .limiter = limiter_,
                                                       .preload_list = preload_list_,
-                                                      .driver = std::move(driver)});
+                                                      .driver = std::move(driver),
+                                                      .memory_mib = memory_mib_of(live->share)});
   // What was taken over may be sound by itself and not together.
   if (auto sound = oci::check(document); !sound) return sound;
   return put(directory, file, oci::to_json(document), path_of(name));
@@ -195,10 +206,14 @@ void CdiFiles::remove_stale() const {
   }
 }
 
-void CdiFiles::add(const std::string& share) { note(share, write(share)); }
+void CdiFiles::add(const std::string& share) {
+  if (const tenancy::LiveShare* const live = shares_.find(share)) memory_[share] = memory_mib_of(live->share);
+  note(share, write(share));
+}
 
 void CdiFiles::remove(const std::string& share) {
   problems_.erase(share);
+  memory_.erase(share);
   if (directory_.empty()) return;
   const auto directory = open_directory(directory_);
   const std::string file = oci::share_file_name(share);
@@ -212,7 +227,8 @@ void CdiFiles::keep() {
   const bool changed = !simulated_driver_ && documents_.look();
   for (const auto& [name, live] : shares_.list()) {
     if (!oci::is_device_name(name)) continue;
-    if (!changed && problems_[name].empty() && ::access(path_of(name).c_str(), F_OK) == 0) continue;
+    const bool same = memory_[name] == memory_mib_of(live.share);
+    if (!changed && same && problems_[name].empty() && ::access(path_of(name).c_str(), F_OK) == 0) continue;
     add(name);
   }
 }

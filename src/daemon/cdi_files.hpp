@@ -35,8 +35,8 @@ class CdiFiles {
   void start();
   void add(const std::string& share);
   void remove(const std::string& share);
-  // Each second: writes again what somebody removed, what could not be written, and all when NVIDIA's documents have
-  // changed.
+  // Each second: writes again what somebody removed, what could not be written, what a share's new memory limit
+  // changes, and all when NVIDIA's documents have changed.
   void keep();
   // Where the files lie, and why one does not.
   void write_into(snapshot::Snapshot& snapshot) const;
@@ -56,8 +56,9 @@ class CdiFiles {
   std::optional<oci::Edits> simulated_driver_;
   std::vector<oci::GpuRef> gpus_;
   GpuDocuments documents_;
-  std::string lack_;                             // why there can be no file; empty: there can
-  std::map<std::string, std::string> problems_;  // by share; empty text: its file is written
+  std::string lack_;                                            // why there can be no file; empty: there can
+  std::map<std::string, std::optional<std::uint64_t>> memory_;  // by share: of the last write, MiB
+  std::map<std::string, std::string> problems_;                 // by share; empty text: its file is written
 };
 
 }  // namespace headgate::daemon

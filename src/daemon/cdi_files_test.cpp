@@ -213,6 +213,25 @@ TEST_F(CdiFilesTest, TakeOverTheSharesGpuAndAreWrittenAgainWhenThatChanges) {
   EXPECT_EQ(told(), (std::vector<std::string>{"cdi.unwritten", "cdi.written"}));
 }
 
+TEST_F(CdiFilesTest, FollowTheSharesMemory) {
+  snapshot::Gpu gpu;
+  gpu.uuid = tenancy::kGpu0;
+  put(directory_ + "/nvidia.json",
+      R"({"cdiVersion":"0.5.0","kind":"nvidia.com/gpu","devices":[{"name":"0","containerEdits":{"hooks":[{"hookName":)"
+      R"("createRuntime","path":"/h","args":["nvidia-cdi-hook","apply-cuda-memory-limits"]}]}}]})");
+  const auto limit = [&] {
+    const auto document = oci::read_json(text_of(path("a")));
+    return document ? document->devices.at(0).edits.env.back() : document.error().message;
+  };
+  make("a");
+  CdiFiles files(directory_, "", {gpu}, shares_, events_);
+  files.start();
+  EXPECT_EQ(limit(), "NVIDIA_GPU_MEMORY_LIMIT=1024");
+  shares_.list().at("a").share.devices.at(0).memory_limit_bytes = (2ull << 30) - 5;
+  files.keep();
+  EXPECT_EQ(limit(), "NVIDIA_GPU_MEMORY_LIMIT=2048") << "in whole MiB, rounded up";
+}
+
 TEST(CdiDirectory, IsTheOptionsThenTheKeys) {
   const auto of = [](const std::string& option, const std::string& key) {
     config::Reading reading = config::defaults();

@@ -1,8 +1,8 @@
 #include "oci/cdi_read.hpp"
 
+#include <algorithm>
 #include <concepts>
 #include <nlohmann/json.hpp>
-#include <set>
 
 #include "base/utf8.hpp"
 #include "oci/cdi_fields.hpp"
@@ -79,7 +79,8 @@ class Fields {
   void finish() {
     if (!json_.is_object()) return;
     for (const auto& [key, value] : json_.items()) {
-      if (!known_.contains(key)) complain("", "has an unknown field '" + printable(key, 80) + "'");
+      if (std::ranges::find(known_, key) == known_.end())
+        complain("", "has an unknown field '" + printable(key, 80) + "'");
     }
   }
 
@@ -97,7 +98,7 @@ class Fields {
     fields.finish();
   }
   const Json* find(const char* key) {
-    known_.insert(key);
+    known_.emplace_back(key);
     if (!json_.is_object()) return nullptr;
     const auto found = json_.find(key);
     return found == json_.end() || found->is_null() ? nullptr : &*found;
@@ -122,7 +123,7 @@ class Fields {
   const Json& json_;
   const std::string at_;
   std::optional<Error>& error_;
-  std::set<std::string, std::less<>> known_;
+  std::vector<std::string_view> known_;  // names of the table: they live as long as the program
 };
 
 }  // namespace

@@ -57,7 +57,7 @@ Result<EditedConfig> edit(const std::string& requests, const DockerNode& node, c
   return apply_requests(*container, *read, node);
 }
 
-std::string trouble(const std::string& requests, const DockerNode& node) {
+std::string edit_trouble(const std::string& requests, const DockerNode& node) {
   const auto edited = edit(requests, node);
   return edited ? "" : edited.error().message;
 }
@@ -103,12 +103,13 @@ TEST(DockerDrivers, AreChosenByCapabilitiesOrByName) {
 }
 
 TEST(DockerDrivers, ThatAreNotThereAreNamed) {
-  EXPECT_EQ(trouble(R"([{"Count":1,"Capabilities":[["gpu","ngx"],["tpu"]]}])", whole_node()),
+  EXPECT_EQ(edit_trouble(R"([{"Count":1,"Capabilities":[["gpu","ngx"],["tpu"]]}])", whole_node()),
             R"(could not select device driver "" with capabilities: [[gpu ngx] [tpu]])");
-  EXPECT_EQ(trouble(R"([{"Count":1}])", whole_node()), R"(could not select device driver "" with capabilities: [])");
-  EXPECT_EQ(trouble(R"([{"Driver":"x","Count":1,"Capabilities":[["gpu"]]}])", whole_node()),
+  EXPECT_EQ(edit_trouble(R"([{"Count":1}])", whole_node()),
+            R"(could not select device driver "" with capabilities: [])");
+  EXPECT_EQ(edit_trouble(R"([{"Driver":"x","Count":1,"Capabilities":[["gpu"]]}])", whole_node()),
             R"(could not select device driver "x" with capabilities: [[gpu]])");
-  EXPECT_EQ(trouble(R"([{"Driver":"nvidia.cdi","Count":1}])", without_cdi_hook()),
+  EXPECT_EQ(edit_trouble(R"([{"Driver":"nvidia.cdi","Count":1}])", without_cdi_hook()),
             R"(could not select device driver "nvidia.cdi" with capabilities: [])");
   const auto edited = edit(R"([{"Driver":"x"}])", whole_node());
   ASSERT_FALSE(edited);
@@ -119,10 +120,10 @@ TEST(DockerDrivers, ThatAreNotThereAreNamed) {
 }
 
 TEST(DockerDrivers, OfAmdAnswerOnANodeThatHasNoNvidiaProgram) {
-  EXPECT_EQ(trouble(R"([{"Count":-1,"Capabilities":[["gpu"]]}])", without_nvidia()), "AMD CDI spec not found");
+  EXPECT_EQ(edit_trouble(R"([{"Count":-1,"Capabilities":[["gpu"]]}])", without_nvidia()), "AMD CDI spec not found");
   DockerNode node = without_nvidia();
   node.devices = {};
-  EXPECT_EQ(trouble(R"([{"Count":-1,"Capabilities":[["gpu"]]}])", node),
+  EXPECT_EQ(edit_trouble(R"([{"Count":-1,"Capabilities":[["gpu"]]}])", node),
             "failed to discover GPU vendor from CDI: no known GPU vendor found");
   node.devices = devices_of(
       {R"({"cdiVersion":"0.5.0","kind":"amd.com/gpu","devices":[{"name":"0","containerEdits":{"env":["AMD=0"]}}]})"});
@@ -150,7 +151,7 @@ TEST(CdiRoad, TakesNamesByCountAndByIds) {
   EXPECT_EQ(cdi(R"("Count":1,"DeviceIDs":["0"])"), Words{"cannot set both Count and DeviceIDs on device request"});
   DockerNode node = whole_node();
   node.cdi = false;
-  EXPECT_EQ(trouble(R"([{"Driver":"nvidia.cdi","Count":1}])", node),
+  EXPECT_EQ(edit_trouble(R"([{"Driver":"nvidia.cdi","Count":1}])", node),
             "no CDI device driver registered: could not select device driver \"nvidia.cdi\" with capabilities: []");
 }
 
@@ -219,14 +220,14 @@ TEST(TwoRoads, ThatBothFailSaySoTogether) {
   DockerNode node = whole_node();
   node.nvidia_runtime_hook.clear();
   EXPECT_EQ(
-      trouble(R"([{"Count":5,"Capabilities":[["gpu"]]}])", node),
+      edit_trouble(R"([{"Count":5,"Capabilities":[["gpu"]]}])", node),
       "CDI device injection failed: unresolvable CDI devices nvidia.com/gpu=2, nvidia.com/gpu=3, nvidia.com/gpu=4");
-  EXPECT_EQ(trouble(R"([{"Count":1,"DeviceIDs":["0"],"Capabilities":[["gpu"]]}])", whole_node()),
+  EXPECT_EQ(edit_trouble(R"([{"Count":1,"DeviceIDs":["0"],"Capabilities":[["gpu"]]}])", whole_node()),
             "cannot set both Count and DeviceIDs on device request")
       << "the same of both";
   DockerNode amd = without_nvidia();
   amd.amd_runtime = true;
-  EXPECT_EQ(trouble(R"([{"Count":1,"DeviceIDs":["0"],"Capabilities":[["gpu"]]}])", amd),
+  EXPECT_EQ(edit_trouble(R"([{"Count":1,"DeviceIDs":["0"],"Capabilities":[["gpu"]]}])", amd),
             "AMD CDI spec not found; cannot set both Count and DeviceIDs on device request");
 }
 

@@ -19,9 +19,10 @@ Result<Json> parse_json(std::string_view text, const JsonBounds& bounds) {
     deep = deep || depth > bounds.depth;
     if (event == Json::parse_event_t::object_start) keys.emplace_back();
     if (event == Json::parse_event_t::object_end && !keys.empty()) keys.pop_back();
-    if (event == Json::parse_event_t::key && !keys.empty() && !keys.back().insert(value.get<std::string>()).second &&
-        twice.empty())
-      twice = value.get<std::string>();
+    if (event == Json::parse_event_t::key && !keys.empty()) {
+      const auto& key = value.get_ref<const std::string&>();
+      if (!keys.back().insert(key).second && twice.empty()) twice = key;
+    }
     return depth <= bounds.depth;
   };
   Json json = Json::parse(text, watch, false);

@@ -16,6 +16,10 @@ Mount bind(std::string from, std::string_view to, std::vector<std::string> flags
       .host_path = std::move(from), .container_path = std::string(to), .type = "bind", .options = std::move(options)};
 }
 
+bool sets_memory_limits(const Hook& hook) {
+  return std::ranges::find(hook.args, "apply-cuda-memory-limits") != hook.args.end();
+}
+
 }  // namespace
 
 std::string share_device_name(std::string_view share) { return std::string(kShareKind) + "=" + std::string(share); }
@@ -47,6 +51,10 @@ Document share_document(const ShareDevice& device) {
   // NVIDIA's runtime then adds no GPU, whatever the image asks for.
   std::erase_if(edits.env, [](const std::string& each) { return each.starts_with("NVIDIA_VISIBLE_DEVICES="); });
   edits.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
+  if (device.memory_mib && std::ranges::any_of(edits.hooks, sets_memory_limits)) {
+    for (const char* name : {"NVIDIA_GPU_MEMORY_REQUEST=", "NVIDIA_GPU_MEMORY_LIMIT="})
+      edits.env.push_back(name + std::to_string(*device.memory_mib));
+  }
   const Mount ours[] = {bind(device.directory, kMountedShare, {"noexec", "ro"}),
                         bind(device.limiter, kMountedLimiter, {"ro"}),
                         bind(device.preload_list, "/etc/ld.so.preload", {"noexec", "ro"})};

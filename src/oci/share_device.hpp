@@ -3,6 +3,7 @@
 #pragma once
 
 #include <array>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -32,6 +33,9 @@ struct ShareDevice {
   std::string limiter;       // libheadgate.so, on a file system whose files may be executed
   std::string preload_list;  // a file with the text preload_list()
   Edits driver;              // GPUs and the files of their driver
+  // Of each of its GPUs, contexts included; empty: no limit, or not the same on all. The driver holds it too where
+  // NVIDIA's document has the hook for that (container toolkit 1.20.1, driver r615).
+  std::optional<std::uint64_t> memory_mib = {};
 };
 
 // "headgate.io/share=NAME": what `--device` takes.

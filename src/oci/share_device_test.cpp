@@ -53,6 +53,23 @@ TEST(ShareDevice, LetsNvidiasRuntimeAddNothing) {
             (std::vector<std::string>{"OTHER=1", "NVIDIA_VISIBLE_DEVICES=void"}));
 }
 
+TEST(ShareDevice, TellsNvidiasHookItsMemory) {
+  ShareDevice device = alice();
+  device.memory_mib = 2048;
+  EXPECT_EQ(share_document(device).devices[0].edits.env, (std::vector<std::string>{"NVIDIA_VISIBLE_DEVICES=void"}))
+      << "no hook reads it";
+  device.driver.hooks = {{.name = "createRuntime",
+                          .path = "/usr/bin/nvidia-cdi-hook",
+                          .args = {"nvidia-cdi-hook", "apply-cuda-memory-limits", "--gpu-id", "GPU-a"},
+                          .env = {},
+                          .timeout_s = {}}};
+  EXPECT_EQ(share_document(device).devices[0].edits.env,
+            (std::vector<std::string>{"NVIDIA_VISIBLE_DEVICES=void", "NVIDIA_GPU_MEMORY_REQUEST=2048",
+                                      "NVIDIA_GPU_MEMORY_LIMIT=2048"}));
+  device.memory_mib.reset();
+  EXPECT_EQ(share_document(device).devices[0].edits.env.size(), 1u) << "a share without a limit";
+}
+
 TEST(ShareDevice, KeepsItsPlacesFromTheDriversMounts) {
   ShareDevice device = alice();
   device.driver.mounts = {{.host_path = "/x", .container_path = "/etc/ld.so.preload", .type = "", .options = {}},

@@ -27,20 +27,27 @@ constexpr const char* kLibraryDirectories[] = {
 constexpr const char* kMuslLoader = "/lib/ld-musl-x86_64.so.1";
 #endif
 constexpr unsigned kOldestMinor = 17;  // of glibc 2: what the limiter needs (tests/contract)
-constexpr std::size_t kMaxProgramHead = 1 << 20, kMaxLibrary = 16 << 20, kMaxList = 64 << 10;
+constexpr std::size_t kMaxProgramHead = 64 << 10, kMaxLibrary = 16 << 20, kMaxList = 64 << 10;
 
 class Root {
  public:
   explicit Root(const std::string& path) : fd_(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
 
-  // The first `most` bytes of a regular file; empty: there is none, or it cannot be read.
-  [[nodiscard]] std::optional<std::string> read(const std::string& path, std::size_t most) const {
+  // A regular file; none: it is not there, or cannot be read.
+  [[nodiscard]] UniqueFd open(const std::string& path) const {
     open_how how{};
     how.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
     how.resolve = RESOLVE_IN_ROOT | RESOLVE_NO_MAGICLINKS;
-    const UniqueFd file(static_cast<int>(::syscall(SYS_openat2, fd_.get(), path.c_str(), &how, sizeof how)));
+    UniqueFd file(static_cast<int>(::syscall(SYS_openat2, fd_.get(), path.c_str(), &how, sizeof how)));
     struct stat facts{};
-    if (!file || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return std::nullopt;
+    if (!file || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
+    return file;
+  }
+  // The first `most` bytes of one; empty: as above.
+  [[nodiscard]] std::optional<std::string> read(const std::string& path, std::size_t most) const {
+    const UniqueFd file = open(path);
+    struct stat facts{};
+    if (!file || ::fstat(file.get(), &facts) != 0) return std::nullopt;
     std::string text(std::min(static_cast<std::size_t>(facts.st_size), most), '\0');
     std::size_t size = 0;
     while (size < text.size()) {
@@ -55,6 +62,23 @@ class Root {
  private:
   UniqueFd fd_;
 };
+
+// Of a library of 2 MB, through a small buffer: pages of our own for all of it would cost more than the search.
+std::string version_of_library(const UniqueFd& library) {
+  constexpr std::size_t kPart = 64 << 10, kOverlap = 512;
+  std::string buffer(kOverlap + kPart, '\0');
+  std::size_t kept = 0;
+  for (std::size_t all = 0; all < kMaxLibrary;) {
+    const ssize_t got = ::read(library.get(), buffer.data() + kept, kPart);
+    if (got <= 0) return {};
+    all += static_cast<std::size_t>(got);
+    const std::string_view part(buffer.data(), kept + static_cast<std::size_t>(got));
+    if (std::string version = glibc_version(part); !version.empty()) return version;
+    kept = std::min(kOverlap, part.size());
+    std::copy(part.end() - static_cast<std::ptrdiff_t>(kept), part.end(), buffer.begin());
+  }
+  return {};
+}
 
 std::optional<std::string> program_of(const Root& root, const oci::ContainerConfig& config) {
   const auto& json = config.json();
@@ -101,7 +125,9 @@ std::string glibc_version(std::string_view bytes) {
   const auto at = library == std::string_view::npos ? library : bytes.find(kBefore, library);
   if (at == std::string_view::npos || at - library > 200) return {};
   const std::string_view rest = bytes.substr(at + kBefore.size(), 16);
-  std::string_view version = rest.substr(0, std::min(rest.find_first_not_of("0123456789."), rest.size()));
+  const auto end = rest.find_first_not_of("0123456789.");
+  if (end == std::string_view::npos) return {};  // it may go on where these bytes end
+  std::string_view version = rest.substr(0, end);
   while (version.ends_with('.')) version.remove_suffix(1);
   return std::string(version);
 }
@@ -133,9 +159,9 @@ ImageFacts look_at_image(const std::string& path, const oci::ContainerConfig& co
     if (auto read = read_elf_bytes(*program, "", false)) facts.program = std::move(*read);
   facts.has_musl = root.read(kMuslLoader, 1).has_value();
   for (const char* directory : kLibraryDirectories) {
-    const auto library = root.read(std::string(directory) + "/libc.so.6", kMaxLibrary);
+    const UniqueFd library = root.open(std::string(directory) + "/libc.so.6");
     if (!library) continue;
-    facts.glibc = glibc_version(*library);
+    facts.glibc = version_of_library(library);
     break;
   }
   facts.preload_list = root.read("/etc/ld.so.preload", kMaxList).value_or("");

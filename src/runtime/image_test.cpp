@@ -15,6 +15,7 @@ TEST(Glibc, SaysItsVersion) {
   using namespace std::literals;
   EXPECT_EQ(glibc_version("\0..GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright"sv), "2.36");
   EXPECT_EQ(glibc_version("GNU C Library stable release version 2.12, by Roland"), "2.12");
+  EXPECT_EQ(glibc_version("GNU C Library stable release version 2.3"), "") << "cut off";
   EXPECT_EQ(glibc_version("musl libc"), "");
 }
 

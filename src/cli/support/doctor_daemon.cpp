@@ -12,6 +12,7 @@
 #include "base/unique_fd.hpp"
 #include "base/user_name.hpp"
 #include "base/version.hpp"
+#include "cli/share/container_lines.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/support/doctor.hpp"
 #include "cli/support/proc_view.hpp"
@@ -126,6 +127,10 @@ void examine_share(const http::Endpoint& daemon, const snapshot::Snapshot& now, 
                    "see nvidia-smi; where the card does not come back: headgate share rm " + share.name +
                        ", and make it again on one of those in 'headgate status'"});
   }
+  if (!share.cdi_file.empty() && share.problem.empty())
+    if (const std::string trouble = cdi_trouble(share); !trouble.empty())
+      out.push_back({Health::warn, "share " + share.name + " can be given to no container: " + trouble,
+                     "headgate share show " + share.name + ", headgate cdi list"});
   if (!share.problem.empty()) {
     out.push_back({Health::fail, "share " + share.name + " is broken: " + share.problem,
                    "when its programs have ended: headgate share rm " + share.name + ", and make it again"});
