@@ -102,7 +102,8 @@ CUresult charged_piece(std::uint64_t bound, Pointer* pointer, Allocate allocate,
 // What past the limit may lie in host memory. of_card: the call takes the card's memory, and not a page at a time.
 template <typename Allocate>
 CUresult charged_linear(std::uint64_t bytes, bool of_card, CUdeviceptr* pointer, Allocate allocate) {
-  if (of_card && bytes <= kLargestPiece && may_be_piece(current_place(), bytes))
+  if (of_card && bytes <= kLargestPiece && !no_slabs.load(std::memory_order_relaxed) &&
+      may_be_piece(current_place(), bytes))
     return charged_piece(
         bytes, pointer, allocate, [](CUdeviceptr made) { forward(driver.cuMemFree_v2, made); }, [=] { return bytes; });
   OomWait wait;

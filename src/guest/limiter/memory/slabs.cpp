@@ -52,13 +52,17 @@ bool has_slabs(std::uint32_t device) {
 
 }  // namespace
 
+constinit std::atomic<bool> no_slabs{false};
+
 bool may_be_piece(const Place& place, std::uint64_t bytes) {
   if (bytes > kLargestPiece || place.standing != Standing::held || !seated() ||
       place.device_index >= ledger::kMaxDevices)
     return false;
   const std::uint8_t value = known(place.device_index).load(std::memory_order_relaxed);
-  if (value == kNothing) return looks.load(std::memory_order_relaxed) < kFirstLooks;
-  return value != (kNoSlabs | kSure);
+  const bool ruled_out =
+      value == kNothing ? looks.load(std::memory_order_relaxed) >= kFirstLooks : value == (kNoSlabs | kSure);
+  if (ruled_out) no_slabs.store(true, std::memory_order_relaxed);
+  return !ruled_out;
 }
 
 std::uint64_t bytes_for_piece(std::uint32_t device_index, std::uint64_t bytes) {
@@ -115,8 +119,8 @@ std::uint64_t piece_gone(std::uint64_t address, std::uint64_t bytes, bool export
 
 void small_array_came(std::uint32_t device_index, std::uint64_t bytes) {
   constexpr std::uint32_t kUnmeasured = 32;
-  if (bytes > kLargestPiece || !seated() || device_index >= ledger::kMaxDevices ||
-      known(device_index).load(std::memory_order_relaxed) == (kNoSlabs | kSure))
+  if (bytes > kLargestPiece || no_slabs.load(std::memory_order_relaxed) || !seated() ||
+      device_index >= ledger::kMaxDevices || known(device_index).load(std::memory_order_relaxed) == (kNoSlabs | kSure))
     return;
   if (arrays_came[device_index].fetch_add(1, std::memory_order_relaxed) % kUnmeasured == kUnmeasured - 1)
     residual_is_due(device_index);
@@ -136,6 +140,7 @@ void slabs_gone(std::uint64_t context, std::uint64_t (&bytes)[ledger::kMaxAccoun
 }
 
 void slabs_reset_after_fork() {
+  no_slabs.store(false, std::memory_order_relaxed);
   lock.store(0, std::memory_order_relaxed);
   pieces.forget_after_fork();
   spare.forget_after_fork();

@@ -5,6 +5,7 @@
 // A slab is known by its address: slabs are aligned to their size.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 
@@ -14,6 +15,9 @@ namespace headgate::limiter {
 
 inline constexpr std::uint64_t kSlabBytes = 2 << 20;
 inline constexpr std::uint64_t kLargestPiece = 1 << 20;
+
+// The driver is known to have none, on whichever GPU: then no request asks further.
+extern std::atomic<bool> no_slabs;
 
 // Whether a request on that place may be a piece of a slab: it is small, and the driver is not known to have none.
 bool may_be_piece(const Place& place, std::uint64_t bytes);
