@@ -11,6 +11,7 @@
 #include <fstream>
 #include <iostream>
 
+#include "containers_rows.hpp"
 #include "cost_rows.hpp"
 #include "memory_rows.hpp"
 #include "mps_rows.hpp"
@@ -27,7 +28,8 @@ namespace {
 constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over the simulator and a do-nothing driver.
 
   --quick              a subset, about a minute
-  --only=SECTION       cost, share, kinds, response, memory, agreement, pairs, turns, power or mps; more than one may stand
+  --only=SECTION       cost, share, kinds, response, memory, agreement, pairs, turns, power, mps or
+                       containers; more than one may stand
   --case=TEXT          of the rows of share, kinds and turns only those whose name contains TEXT
   --rounds=N           how often everything is measured, interleaved (3)
   --against NAME=LIB.so[,VAR=VALUE...]
@@ -39,8 +41,8 @@ constexpr char kUsage[] = R"(headgate-figures: measures headgate's figures over 
 The exit status is 0 when everything could be measured, whatever the figures are.
 )";
 
-constexpr std::string_view kSections[] = {"cost",      "share", "kinds", "response", "memory",
-                                          "agreement", "pairs", "turns", "power",    "mps"};
+constexpr std::string_view kSections[] = {"cost",  "share", "kinds", "response", "memory",    "agreement",
+                                          "pairs", "turns", "power", "mps",      "containers"};
 
 struct Arguments {
   bench::Setting setting;
@@ -112,6 +114,7 @@ Result<load::Done> find_parts(Arguments& arguments) {
   setting.spin_program = build + "/tests/tenant-spin";
   setting.daemon_program = build + "/bin/headgated";
   setting.command_program = build + "/bin/headgate";
+  setting.runtime_program = build + "/bin/headgate-oci";
   setting.nop_driver_dir = build + "/bench/nop";
   setting.simulator_dir = build + "/lib/sim";
   setting.ours = {.name = "ours",
@@ -119,8 +122,8 @@ Result<load::Done> find_parts(Arguments& arguments) {
                   .environment = {{"HEADGATE_COMPUTE", "{percent}%"}, {"HEADGATE_MEM", "{bytes}B"}}};
   for (const std::string& part :
        {setting.cost_program, setting.load_program, setting.memory_program, setting.power_program, setting.mps_program,
-        setting.spin_program, setting.daemon_program, setting.command_program, setting.nop_driver_dir + "/libcuda.so.1",
-        setting.simulator_dir + "/libcuda.so.1", setting.ours.library}) {
+        setting.spin_program, setting.daemon_program, setting.command_program, setting.runtime_program,
+        setting.nop_driver_dir + "/libcuda.so.1", setting.simulator_dir + "/libcuda.so.1", setting.ours.library}) {
     if (::access(part.c_str(), R_OK) != 0) {
       return fail_errno("a part of the build, " + part, errno, "build everything first: dev/bench does");
     }

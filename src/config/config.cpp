@@ -228,7 +228,9 @@ void read_file(const std::string& path, Reading& reading) {
     return;
   }
   std::ifstream in(path, std::ios::binary);
-  std::string text(kMaxBytesOfText + 1, '\0');
+  // headgate-oci reads it at the start of each container: no more memory than the file has.
+  const std::uintmax_t size = std::filesystem::file_size(path, unknown);
+  std::string text(std::min<std::uintmax_t>(unknown ? kMaxBytesOfText : size, kMaxBytesOfText) + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
   if (in.bad() || (in.fail() && !in.eof())) {
     reading.errors.push_back({ErrorCode::denied, "cannot read " + path, "the file must be readable for you"});

@@ -2,6 +2,7 @@
 headgate_test(engines_e2e_test SRC ${CMAKE_CURRENT_LIST_DIR}/engines_test.cpp ${CMAKE_CURRENT_LIST_DIR}/engine.cpp
     ${CMAKE_CURRENT_LIST_DIR}/engine_daemons.cpp
   ${CMAKE_CURRENT_LIST_DIR}/cdi_test.cpp ${CMAKE_CURRENT_LIST_DIR}/podman.cpp
+  ${CMAKE_CURRENT_LIST_DIR}/oci_program_test.cpp
   ${CMAKE_CURRENT_LIST_DIR}/runtime_test.cpp ${CMAKE_CURRENT_LIST_DIR}/share_node.cpp
   DEPS test_support http snapshot LIBS nlohmann_json::nlohmann_json NEEDS /proc/self)
 if(TARGET engines_e2e_test)
