@@ -16,7 +16,7 @@ Result<void> write_beside(const std::string& next, std::string_view text, const 
   const UniqueFd file(::openat(how.at, next.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, how.mode));
   if (!file) return fail_errno("cannot make " + shown, errno, "its directory must be there and writable");
   int error = write_all(file.get(), text);
-  if (error == 0 && (::fchmod(file.get(), how.mode) != 0 || ::fsync(file.get()) != 0)) error = errno;
+  if (error == 0 && (::fchmod(file.get(), how.mode) != 0 || (how.durable && ::fsync(file.get()) != 0))) error = errno;
   return error == 0 ? Result<void>{} : fail_errno("cannot write " + shown, error, "its disk needs more room");
 }
 
@@ -52,6 +52,7 @@ Result<void> replace_whole_file(const std::string& path, std::string_view text, 
     ::unlinkat(how.at, next.c_str(), 0);
     return done;
   }
+  if (!how.durable) return {};
   const auto slash = path.rfind('/');
   const std::string folder = slash == std::string::npos ? "." : path.substr(0, slash + 1);
   const UniqueFd directory(::openat(how.at, folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC));

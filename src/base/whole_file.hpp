@@ -28,6 +28,7 @@ struct Replacement {
   std::string beside =
       {};  // where it is made; empty: PATH.new, for one writer at a time: what a killed one left there is removed
   std::string shown = {};  // the path in errors; empty: as it is
+  bool durable = true;     // false: it outlives a kill of ours, and need not outlive a power cut
 };
 
 // Makes the file beside its place and puts it there: on disk when it returns, with the directory's entry. A symbolic

@@ -364,8 +364,11 @@ class Daemon {
     const bool spared = !found.proven;
     const node::ProcessRef process_ref{found.pid, found.start_time};
     // Killed first, a client of an MPS server takes its neighbours along.
-    if (!spared && policy == node::AuditPolicy::kill) mps_->take_off(found.pid);
-    const auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, process_ref);
+    const bool taken_off = !spared && policy == node::AuditPolicy::kill && mps_->take_off(found.pid);
+    auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, process_ref);
+    // Off its server each call of a program fails, and most then end by themselves.
+    if (!done && taken_off && !mps::open_process({found.pid, found.start_time}, "/proc"))
+      done = node::EnforcementResult{"was taken off its MPS server, and has ended", {}};
     if (done && done->frozen) frozen_processes_.add(process_ref, *done->frozen);
     events_.add(enforcement_event(found, done));
   }

@@ -113,9 +113,10 @@ void MpsControl::joined(const tenancy::TenantProcess& tenant) {
       });
 }
 
-void MpsControl::take_off(std::uint32_t pid) {
-  if (const auto done = keeper_.take_off(static_cast<pid_t>(pid), kTakeOff); !done)
-    journal(JournalLevel::warning, "mps: " + done.error().message);
+bool MpsControl::take_off(std::uint32_t pid) {
+  const auto done = keeper_.take_off(static_cast<pid_t>(pid), kTakeOff);
+  if (!done) journal(JournalLevel::warning, "mps: " + done.error().message);
+  return done && *done;
 }
 
 // As the kernel has it for signals, and an administrator.

@@ -39,8 +39,8 @@ class MpsControl {
   // A program has come into a share: its control daemon stays while it lives.
   void joined(const tenancy::TenantProcess& tenant);
   // Before a process is ended: takes it off its MPS server, where it is a client of one. Any thread but the loop's;
-  // blocks for some seconds at most. What goes wrong is told.
-  void take_off(std::uint32_t pid);
+  // blocks for some seconds at most. Returns whether it was one. What goes wrong is told.
+  [[nodiscard]] bool take_off(std::uint32_t pid);
 
   [[nodiscard]] api::MpsRoutes& routes() { return routes_; }
   // Control daemons with tenants go on. False: the tool hangs.

@@ -78,7 +78,8 @@ Result<std::vector<GroupNote>> load_book(const std::string& path) {
 }
 
 Result<void> save_book(const std::string& path, const std::vector<GroupNote>& groups) {
-  return replace_whole_file(path, book_json(groups), {});
+  // Numbers of processes mean nothing after a power cut.
+  return replace_whole_file(path, book_json(groups), {.durable = false});
 }
 
 }  // namespace headgate::mps

@@ -37,7 +37,7 @@ struct GroupNote {
 
 // Nothing where there is no file. Errors: of reading, and of parse_book().
 [[nodiscard]] Result<std::vector<GroupNote>> load_book(const std::string& path);
-// Replaces the file as a whole. Errors: of writing.
+// Replaces the file as a whole: a kill of ours leaves the old one or the new one. Errors: of writing.
 [[nodiscard]] Result<void> save_book(const std::string& path, const std::vector<GroupNote>& groups);
 
 }  // namespace headgate::mps

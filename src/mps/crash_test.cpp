@@ -6,6 +6,7 @@
 #include <atomic>
 #include <new>
 
+#include "base/bounded_command.hpp"
 #include "mps/manager.hpp"
 #include "mps/test_mps.hpp"
 
@@ -41,7 +42,7 @@ class MpsCrash : public ::testing::Test {
   }
   bool live_a_life(const Sleeper& tenant, int steps) {
     return daemon(steps, [&](Manager& manager) {
-      if (!manager.acquire(tenant_of(tenant))) ::_exit(1);
+      if (!manager.acquire(tenant_of(tenant, {.percent = 30}))) ::_exit(1);
       manager.release(tenant.mark());
     });
   }
@@ -54,8 +55,11 @@ class MpsCrash : public ::testing::Test {
   [[nodiscard]] bool all_is_right() const {
     const auto all = notes();
     if (all.empty()) return folder_.running_daemon() == 0;
+    const auto settings = run_bounded({.words = {HEADGATE_SIM_MPS_TOOL},
+                                       .input = "get_default_active_thread_percentage\n",
+                                       .environment = tool_environment(folder_.places(), kTestUuid)});
     return all.size() == 1 && all[0].holders.size() == 1 && all[0].daemon.pid != 0 &&
-           all[0].daemon.pid == folder_.running_daemon();
+           all[0].daemon.pid == folder_.running_daemon() && settings && settings->output == "30.0\n";
   }
 
   MpsFolder folder_;

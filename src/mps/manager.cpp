@@ -88,6 +88,9 @@ void Manager::adopt_group(GroupNote note) {
     tell("mps.adopted", false, key,
          "GPU " + describe(key) + ": control daemon " + std::to_string(group.daemon.mark.pid) + " goes on with " +
              std::to_string(group.note.holders.size()) + " tenants");
+    // The one before us may have been killed before it had set them.
+    if (auto done = group.note.holders.empty() ? Result<void>{} : set_again(group); !done)
+      tell("mps.failed", true, key, whole_text(done.error()));
     return;
   }
   // It lives, and its socket is gone: no program can reach it any more.
@@ -147,12 +150,20 @@ Result<Variables> Manager::acquire(const Tenant& tenant) {
 
 Result<void> Manager::run(Group& group, const Settings& settings) {
   const bool runs = static_cast<bool>(group.daemon.pidfd);
-  const Settings wanted = runs ? widest(group.note.settings, settings) : settings;
-  const bool changes = !runs || wanted != group.note.settings;
-  group.note.settings = wanted;
+  const Settings before = group.note.settings;
+  group.note.settings = runs ? widest(before, settings) : settings;
+  if (!runs) return start(group);  // which notes it
   if (auto saved = save(); !saved) return saved;
-  if (!runs) return start(group);
-  return changes ? tool_of(group).set(wanted) : Result<void>{};
+  if (group.note.settings == before) return {};
+  auto done = set_again(group);
+  if (!done) group.note.settings = before;
+  return done;
+}
+
+// For a daemon that runs, and its servers.
+Result<void> Manager::set_again(const Group& group) const {
+  const Tool tool = tool_of(group);
+  return tool.set(group.note.settings, TRY(tool.servers()));
 }
 
 // With the settings that its note has.
@@ -204,6 +215,7 @@ Result<void> Manager::restart(Group& group) {
   if (group.daemon.pidfd) TRY(stop_daemon(tool_of(group), group.daemon, options_.proc));
   group.daemon = {};
   group.state = ServerState::unknown;
+  group.server = 0;
   group.clients.clear();
   group.faulty = false;
   return start(group);
@@ -292,20 +304,22 @@ void Manager::look_at(Group& group) {
     return start_again(group, "its control daemon had ended");
   }
   const Tool tool = tool_of(group);
-  const auto servers = tool.servers();
-  if (!servers) return not_answered(group, servers.error());
+  auto seen = tool.look(group.server);
+  if (!seen) return not_answered(group, seen.error());
   group.silent = false;
-  tell_queued(group, *servers);
-  std::set<pid_t> clients;
-  ServerState worst = ServerState::unknown;
-  for (const pid_t server : *servers) {
-    const auto look = tool.look(server);
-    if (!look) continue;  // it has ended meanwhile
-    worst = std::max(worst, look->state);
-    clients.insert(look->clients.begin(), look->clients.end());
+  // Seldom more than one, and seldom another one than before.
+  if (seen->servers.size() != 1 || seen->servers[0] != group.server) {
+    group.server = seen->servers.size() == 1 ? seen->servers[0] : 0;
+    for (const pid_t server : seen->servers) {
+      const auto one = tool.look(server);
+      if (!one) return not_answered(group, one.error());
+      seen->state = std::max(seen->state, one->state);
+      seen->clients.insert(seen->clients.end(), one->clients.begin(), one->clients.end());
+    }
   }
-  group.state = worst;
-  group.clients.assign(clients.begin(), clients.end());
+  tell_queued(group, seen->servers);
+  const ServerState worst = group.state = seen->state;
+  group.clients = std::move(seen->clients);
   if (worst == ServerState::fault && !std::exchange(group.faulty, true))
     tell("mps.fault", true, key,
          "GPU " + describe(key) + ": its MPS server has a fault, which all its clients share: processes " +

@@ -92,6 +92,7 @@ class Manager {
     RunningDaemon daemon;  // pidfd empty: none runs
     ServerState state = ServerState::unknown;
     std::vector<pid_t> clients;
+    pid_t server = 0;                     // seen last, of several none
     bool faulty = false, silent = false;  // was told
     std::set<std::uint32_t> told_queued;  // tenants that wait behind another user's
   };
@@ -99,6 +100,7 @@ class Manager {
   [[nodiscard]] Result<Group*> group_for(const GroupKey& key);
   [[nodiscard]] Result<void> run(Group& group, const Settings& settings);
   [[nodiscard]] Result<void> start(Group& group);
+  [[nodiscard]] Result<void> set_again(const Group& group) const;
   [[nodiscard]] Result<void> restart(Group& group);
   void stop(const GroupKey& key);
   void adopt_group(GroupNote note);

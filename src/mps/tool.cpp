@@ -30,6 +30,17 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
+Result<std::vector<pid_t>> pids_of(const std::vector<std::string>& lines) {
+  std::vector<pid_t> pids;
+  for (const std::string& line : lines) {
+    const auto pid = whole_number<std::uint32_t>(line);
+    if (!pid || *pid == 0 || *pid > 0x3fff'ffff)
+      return fail(ErrorCode::failed, "'" + printable(line, 80) + "' is not a process number");
+    pids.push_back(static_cast<pid_t>(*pid));
+  }
+  return pids;
+}
+
 std::string own_words(const std::string& output) {
   std::string text;
   for (const std::string& line : lines_of(output)) text += (text.empty() ? "" : "; ") + line;
@@ -116,12 +127,12 @@ Result<std::vector<pid_t>> Tool::ask_pids(const std::string& command) const {
   return pids;
 }
 
-Result<void> Tool::set(const Settings& settings) const {
+Result<void> Tool::set(const Settings& settings, const std::vector<pid_t>& servers) const {
   if (auto sound = check(settings); !sound) return sound;
   std::string commands = "set_default_active_thread_percentage " + std::to_string(settings.percent) + "\n";
   if (settings.pinned_bytes)
     commands += "set_default_device_pinned_mem_limit 0 " + memory_text(*settings.pinned_bytes) + "\n";
-  for (const pid_t server : TRY(servers())) {
+  for (const pid_t server : servers) {
     const std::string pid = std::to_string(server);
     commands += "set_active_thread_percentage " + pid + " " + std::to_string(settings.percent) + "\n";
     if (settings.pinned_bytes)
@@ -150,21 +161,22 @@ Result<std::vector<pid_t>> Tool::clients(pid_t server) const {
   return ask_pids("get_client_list " + std::to_string(server));
 }
 
-// The state is one line, also where it is a refusal; the clients are the others.
-Result<ServerLook> Tool::look(pid_t server) const {
+// The state is one line, and no number, also where it is a refusal: servers stand before it, clients behind.
+Result<GroupLook> Tool::look(pid_t server) const {
   const std::string pid = std::to_string(server);
-  const std::string answer = TRY(ask("get_server_status " + pid + "\nget_client_list " + pid + "\n", limits_.answer));
-  ServerLook look;
-  std::string state_line, pids;
-  for (const std::string& line : lines_of(answer)) {
-    if (state_line.empty()) state_line = line;
-    else pids += line + "\n";
-  }
-  look.clients = TRY(parse_pids(pids));
+  const std::string of_server = "get_server_status " + pid + "\nget_client_list " + pid + "\n";
+  const auto lines = lines_of(TRY(ask("get_server_list\n" + (server == 0 ? "" : of_server), limits_.answer)));
+  const auto is_number = [](const std::string& line) { return whole_number<std::uint32_t>(line).has_value(); };
+  const auto end = server == 0 ? lines.end() : std::ranges::find_if_not(lines, is_number);
+  GroupLook look;
+  look.servers = TRY(pids_of({lines.begin(), end}));
+  if (std::ranges::find(look.servers, server) == look.servers.end()) return look;
+  if (end == lines.end()) return fail(ErrorCode::failed, "MPS: get_server_status " + pid + " was not answered");
+  look.clients = TRY(pids_of({end + 1, lines.end()}));
   for (const ServerState state : {ServerState::initializing, ServerState::active, ServerState::fault}) {
     std::string word(word_of(state));
     std::ranges::transform(word, word.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
-    if (state_line.contains(word)) look.state = state;
+    if (end->contains(word)) look.state = state;
   }
   return look;
 }
@@ -176,16 +188,7 @@ Result<void> Tool::terminate(pid_t server, pid_t client) const {
   return fail(ErrorCode::failed, "MPS: terminate_client " + std::to_string(client) + own_words(answer));
 }
 
-Result<std::vector<pid_t>> parse_pids(const std::string& text) {
-  std::vector<pid_t> pids;
-  for (const std::string& line : lines_of(text)) {
-    const auto pid = whole_number<std::uint32_t>(line);
-    if (!pid || *pid == 0 || *pid > 0x3fff'ffff)
-      return fail(ErrorCode::failed, "'" + printable(line, 80) + "' is not a process number");
-    pids.push_back(static_cast<pid_t>(*pid));
-  }
-  return pids;
-}
+Result<std::vector<pid_t>> parse_pids(const std::string& text) { return pids_of(lines_of(text)); }
 
 std::optional<double> parse_percent(std::string_view line) {
   double value = 0;

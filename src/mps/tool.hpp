@@ -32,7 +32,9 @@ struct Settings {
 enum class ServerState { unknown, initializing, active, fault };
 [[nodiscard]] std::string_view word_of(ServerState state);
 
-struct ServerLook {
+struct GroupLook {
+  std::vector<pid_t> servers;
+  // Of the server that was asked about; unknown and none where it is not among `servers`.
   ServerState state = ServerState::unknown;
   std::vector<pid_t> clients;
 };
@@ -57,13 +59,13 @@ class Tool {
   // Asks the daemon to end, and blocks until it has answered.
   [[nodiscard]] Result<void> quit() const;
 
-  // Sets all, several commands in one call, and reads them back. Servers that run take them for later clients.
+  // Sets all in one call, and reads them back. These servers take them too, for later clients.
   // Errors: of check(); failed, where another value is read back.
-  [[nodiscard]] Result<void> set(const Settings& settings) const;
+  [[nodiscard]] Result<void> set(const Settings& settings, const std::vector<pid_t>& servers = {}) const;
   [[nodiscard]] Result<std::vector<pid_t>> servers() const;
   [[nodiscard]] Result<std::vector<pid_t>> clients(pid_t server) const;
-  // State and clients, in one call.
-  [[nodiscard]] Result<ServerLook> look(pid_t server) const;
+  // The servers, and state and clients of the one that was seen last (0: none), in one call.
+  [[nodiscard]] Result<GroupLook> look(pid_t server) const;
   // Takes the client off its server; afterwards its process can be ended without harm to the other clients. Errors:
   // unreachable, where the call does not return in time: the server is wedged; failed with the tool's words.
   [[nodiscard]] Result<void> terminate(pid_t server, pid_t client) const;

@@ -148,16 +148,21 @@ void Servers::fail_contexts(pid_t pid, std::uint32_t error) const {
   });
 }
 
-// Of a process that has ended just now. Where the node has forgotten it already, it may have had.
+// Of a process that has ended: what was queued has drained by the time that this is seen, so it counts as well if a
+// kernel of it ran shortly before.
 bool Servers::had_work(pid_t pid) {
+  constexpr std::uint64_t kShortly = 30;  // buckets of 10 ms
   const auto node = node_of_gpu();
   if (node == nullptr) return false;
-  bool known = false, idle = true;
-  each_process(*node, pid, [&](Engine& engine, std::uint32_t process) {
-    known = true;
-    idle = idle && engine.process_idle(process);
-  });
-  return !known || !idle;
+  Node::Locked locked(*node);
+  const State& state = node->state();
+  const std::uint64_t now = state.now_ns / kBucketNs;
+  for (std::uint32_t a = 0; a < kMaxAccounts; ++a) {
+    if (state.accounts[a].used == 0 || state.accounts[a].pid != pid) continue;
+    for (std::uint64_t ago = 0; ago < std::min(kShortly, now); ++ago)
+      if (held_in_bucket(state.history[a], now - ago) > 0) return true;
+  }
+  return false;
 }
 
 }  // namespace headgate::sim::mps

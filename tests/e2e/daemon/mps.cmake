@@ -4,7 +4,8 @@ headgate_test(mps_e2e_test SRC ${CMAKE_CURRENT_LIST_DIR}/mps_share_test.cpp
   DEPS test_support http mps snapshot sim sim_mps_wire LIBS nlohmann_json::nlohmann_json util NEEDS /proc/self TIMEOUT 300)
 if(TARGET mps_e2e_test)
   target_compile_definitions(mps_e2e_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>"
-      HEADGATE_LOAD="$<TARGET_FILE:headgate-load>" HEADGATE_SIM_MPS_TOOL="$<TARGET_FILE:headgate_sim_mps>"
+      HEADGATE_LOAD="$<TARGET_FILE:headgate-load>" SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim"
+      HEADGATE_SIM_MPS_TOOL="$<TARGET_FILE:headgate_sim_mps>"
       HEADGATE_REAL_MPS_TOOL="${PROJECT_SOURCE_DIR}/build/real-parts/usr/bin/nvidia-cuda-mps-control")
   add_dependencies(mps_e2e_test headgate headgated headgate_preload headgate-load headgate_sim_cuda headgate_sim_nvml
       headgate_sim_mps)

@@ -193,7 +193,7 @@ TEST_F(MpsKeeper, AToolThatMisbehavesStartsNothingAndIsNamed) {
   } kCases[] = {{"refuse", "told to refuse"},
                 {"hang", "did not answer within 200 ms"},
                 {"deaf", "no daemon answers"},
-                {"nonsense", "is not a process number"},
+                {"nonsense", "and the daemon has"},
                 {"flood", "did not answer within 200 ms"}};
   const Sleeper tenant;
   for (const auto& one : kCases) {

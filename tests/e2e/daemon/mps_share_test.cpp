@@ -2,6 +2,8 @@
 // NVIDIA's MPS control daemon.
 #include <gtest/gtest.h>
 #include <signal.h>
+#include <stdlib.h>
+#include <unistd.h>
 
 #include <fstream>
 #include <memory>
@@ -14,6 +16,9 @@ namespace headgate::e2e {
 namespace {
 
 using Json = nlohmann::json;
+
+// The path of a control daemon's socket has room for 107 bytes, and whoever runs the tests may have a long TMPDIR.
+[[maybe_unused]] const bool kShortPaths = ::setenv("TMPDIR", "/tmp", 1) == 0;
 
 class MpsShare : public ::testing::Test {
  protected:
@@ -145,6 +150,53 @@ TEST_F(MpsShare, AClientThatIsTakenOffCanBeKilledWithoutHarmToItsNeighbour) {
   EXPECT_EQ(
       Json::parse(daemon_.ask("POST", "/v1/mps/clients/" + std::to_string(::getpid()) + "/terminate").body)["client"],
       false);
+}
+
+// Why that is asked first: without it the stand-in does to the neighbour what real servers do.
+TEST_F(MpsShare, AClientThatIsKilledFirstTakesItsNeighbourAlong) {
+  create("m");
+  create("n");
+  Tenant victim(daemon_, "m"), neighbour(daemon_, "n");
+  ASSERT_TRUE(eventually([&] { return daemon_.snapshot().gpus.at(0).mps_clients == 2; }));
+  ASSERT_TRUE(eventually([&] { return part_of_sms(100) > 0.1; })) << "both are at work";
+  const std::uint32_t pid = process_of("m");
+  ASSERT_NE(pid, 0u);
+  ::kill(static_cast<pid_t>(pid), SIGKILL);
+  EXPECT_NE(neighbour.program().wait(), 0);
+}
+
+TEST_F(MpsShare, TheAuditTakesAClientOffItsServerBeforeItKillsIt) {
+  const Directory folder;
+  const std::string file = folder.path() + "/config.toml";
+  std::ofstream(file) << "[audit]\npolicy = 'kill'\n";
+  Daemon daemon({"--config", file});
+  ASSERT_EQ(daemon.cli().shell("$H share create m --isolation=mps --mem 8GiB").status, 0);
+  const Tenant neighbour(daemon, "m");
+  ASSERT_TRUE(eventually([&] { return daemon.snapshot().gpus.at(0).mps_clients == 1; }));
+  const auto pid_of_member = [&]() -> std::uint32_t {
+    for (const auto& process : daemon.snapshot().processes)
+      if (process.share == "m") return process.pid;
+    return 0;
+  };
+  const std::uint32_t member = pid_of_member();
+  const Json group = Json::parse(daemon.ask("GET", "/v1/mps").body).at(0);
+  const std::string pipe = daemon.cli().runtime() + "/mps/" + group["uuid"].get<std::string>() + "/" +
+                           std::to_string(group["owner_uid"].get<unsigned>()) + "/pipe";
+  // In no share, and a client of the same server.
+  Program rogue(
+      {HEADGATE_LOAD, "--duration=60s", "--kernels=200us", "--blocks=132", "--sync=depth:8", "--no-idle-list"},
+      {{"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"},
+       {"LD_LIBRARY_PATH", SIMULATOR_DIR},
+       {"LD_PRELOAD", ""},
+       {"CUDA_MPS_PIPE_DIRECTORY", pipe}});
+  rogue.wait();
+  EXPECT_TRUE(eventually([&] {
+    const std::string acted = daemon.ask("GET", "/v1/events?kind=audit.acted").body;
+    return acted.contains("was ended") || acted.contains("was taken off its MPS server, and has ended");
+  })) << daemon.ask("GET", "/v1/events").body;
+  rest_ms(300);
+  EXPECT_EQ(pid_of_member(), member) << "the neighbour goes on";
+  EXPECT_EQ(daemon.ask("GET", "/v1/events?kind=mps.wedged").body.find("wedged"), std::string::npos);
 }
 
 // mps.exclusive: the mode is a lease that the control daemon holds, so it ends with it.
