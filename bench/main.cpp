@@ -128,7 +128,8 @@ Result<load::Done> find_parts(Arguments& arguments) {
       return fail_errno("a part of the build, " + part, errno, "build everything first: dev/bench does");
     }
   }
-  std::string directory = std::filesystem::temp_directory_path() / "headgate-figures-XXXXXX";
+  // Short: sockets of MPS control daemons lie deep below, and a path of one has room for 107 bytes.
+  std::string directory = std::filesystem::temp_directory_path() / "hgf-XXXXXX";
   if (::mkdtemp(directory.data()) == nullptr) {
     return fail_errno("cannot make a directory like " + directory, errno);
   }

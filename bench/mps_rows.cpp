@@ -3,10 +3,7 @@
 #include <unistd.h>
 
 #include <chrono>
-#include <cmath>
-#include <thread>
 
-#include "daemon_node.hpp"
 #include "load/child.hpp"
 
 namespace headgate::bench {
@@ -58,47 +55,11 @@ Result<load::Done> add_daemons(const Setting& setting, Section& section) {
   return load::Done{};
 }
 
-// Two shares whose kernels fill whatever SMs they are given: what each has of the GPU's SMs, by the truth page.
-Result<load::Done> add_split(const Setting& setting, Section& section) {
-  progress("mps: two shares at once");
-  const auto node = TRY(DaemonNode::start(setting, "h200"));
-  std::vector<load::Child> loads;
-  for (const auto& [name, part] : {std::pair{"thirty", "30%"}, {"sixty", "60%"}}) {
-    TRY(node->command({"share", "create", name, "--isolation=mps", "--mem=8GiB", "--compute", part}));
-    loads.push_back(TRY(node->run(name, {setting.load_program, "--duration=120s", "--kernels=500us", "--blocks=132",
-                                         "--sync=depth:8", "--no-idle-list"})));
-  }
-  std::this_thread::sleep_for(milliseconds(2'000));
-  const sim::Truth before = TRY(node->truth());
-  std::this_thread::sleep_for(milliseconds(setting.quick ? 3'000 : 10'000));
-  const sim::Truth after = TRY(node->truth());
-  const auto ns = static_cast<double>(after.now_ns - before.now_ns);
-  std::vector<double> parts;
-  for (const auto& process : after.devices.at(0).processes) {
-    double sm_ns = process.sm_ns;
-    for (const auto& former : before.devices.at(0).processes)
-      if (former.pid == process.pid) sm_ns -= former.sm_ns;
-    if (sm_ns > 0) parts.push_back(100 * sm_ns / ns);
-  }
-  for (load::Child& one : loads) one.signal(15);
-  if (parts.size() != 2) return fail(ErrorCode::failed, "two programs were to have the GPU");
-  std::ranges::sort(parts);
-  const json details = {{"percent", parts}};
-  const bool reached = std::abs(parts[0] - 30) <= 2 && std::abs(parts[1] - 60) <= 2;
-  section.rows.push_back(mps_row("shares of 30 and 60 %, both full: parts of the SMs", "within 2 points",
-                                 printed("%.1f / %.1f %%", parts[0], parts[1]), reached, details));
-  section.rows.push_back(mps_row("both together, above what turns give", "more than 60 %",
-                                 printed("%.1f %%", parts[0] + parts[1]), parts[0] + parts[1] > 60, details));
-  return load::Done{};
-}
-
 }  // namespace
 
 Result<Section> mps_section(const Setting& setting) {
   Section section{.title = "MPS", .columns = {"MEASURED"}, .rows = {}};
-  for (const auto part : {add_daemons, add_split}) {
-    const auto done = part(setting, section);
-    if (done) continue;
+  if (const auto done = add_daemons(setting, section); !done) {
     progress(done.error().message);
     section.rows.push_back({.what = done.error().message.substr(0, done.error().message.find('\n')),
                             .reach = "",

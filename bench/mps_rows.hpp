@@ -1,5 +1,4 @@
-// What MPS costs the daemon: control daemons started, counted, watched and stopped, and how two shares have a GPU at
-// once.
+// What MPS costs the daemon: control daemons started, counted, watched and stopped.
 #pragma once
 
 #include "setting.hpp"
