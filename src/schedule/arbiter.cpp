@@ -218,20 +218,34 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passe
   }
 }
 
-// What it has in flight at the end of a turn has gone on for longer than its kernels, its turns and others' slices
-// explain, on its GPUs taken together: ranks that wait for each other spin.
+// Another gang's kernel that no turn has room for takes slices of everybody's turns.
+bool Arbiter::runs_long_beside(const Gang& gang, std::uint32_t gpu) const {
+  for (const Share& share : shares_)
+    for (const ShareOnGpu& place : share.places)
+      if (share.gang != &gang && place.terms.gpu == gpu && place.use.in_flight_ns > 0 &&
+          place.use.kernel_ns > kMaxPatienceNs)
+        return true;
+  return false;
+}
+
+// What it has in flight on each of its GPUs at the end of a turn has gone on for longer than its kernels and others'
+// slices explain, or waits there at the gate: ranks that wait for each other spin. Where one GPU's work goes on, nothing
+// waits for it.
 bool Arbiter::seems_to_wait(const Gang& gang) const {
-  std::int64_t ages_ns = 0, kernel_ns = 0;
   int busy = 0;
+  bool spins = false;
   for (const ShareId id : gang.members)
     for (const ShareOnGpu& place : shares_[id].places) {
       if (place.use.in_flight_ns == 0 && !place.use.wanting) continue;
       ++busy;
-      ages_ns += place.use.oldest_age_ns;
+      if (place.use.in_flight_ns == 0) continue;
       // Its processes there divide the GPU among themselves.
-      kernel_ns = std::max(kernel_ns, place.use.kernel_ns * std::max(1u, place.use.processes));
+      const std::int64_t kernel_ns = place.use.kernel_ns * std::max(1u, place.use.processes);
+      if (kernel_ns == 0 || place.use.oldest_age_ns < kRankWaitsNs + 2 * kernel_ns) return false;
+      if (runs_long_beside(gang, place.terms.gpu)) return false;
+      spins = true;
     }
-  return busy > 1 && ages_ns >= kRankWaitsNs + 4 * kernel_ns;
+  return busy > 1 && spins;
 }
 
 // Classes do not wait for each other, so each has its own clock: a lower one that gets nothing would hold a common one

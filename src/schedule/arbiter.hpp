@@ -35,9 +35,8 @@ inline constexpr std::int64_t kSleepNs = 10'000'000;        // longer without wo
 inline constexpr std::int64_t kWakeCreditNs = 5'000'000;    // what a share that wakes up is ahead of the others at most
 inline constexpr std::int64_t kGapCreditNs = 20'000'000;    // and one that has gaps
 inline constexpr std::int64_t kRestCreditNs = 100'000'000;  // and one that rested at its ceiling, which bounds it
-// How old what ranks have in flight is at the end of a turn, added up, where they wait for each other; and four kernels
-// more.
-inline constexpr std::int64_t kRankWaitsNs = 4'000'000;
+// How old what ranks have in flight is at the end of a turn where they wait for each other; and two kernels more.
+inline constexpr std::int64_t kRankWaitsNs = 2'000'000;
 inline constexpr std::int64_t kUnseenRankNs = 2'000'000;    // where ranks were not seen to wait for each other
 inline constexpr std::int64_t kTurnSettlesNs = 10'000'000;  // by then it is known who had the GPU in a turn
 // How far back it can be known who had the GPU. Who looks later than that after it was time has not minded the gates:
@@ -184,6 +183,7 @@ class Arbiter {
   void pay_for_told_looks(std::int64_t now_ns);
   std::int64_t wake_at_ns(std::int64_t now_ns);
   ShareOnGpu* share_on(ShareId share, std::uint32_t gpu);
+  bool runs_long_beside(const Gang& gang, std::uint32_t gpu) const;
   bool seems_to_wait(const Gang& gang) const;
 
   // fluid_pace.cpp

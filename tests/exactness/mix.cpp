@@ -178,7 +178,7 @@ class Judge {
       const double had = 100.0 * static_cast<double>(held_now[i] - held[i]) / kSecond;
       const double account = 100.0 * static_cast<double>(told_now[i] - told[i]) / kSecond;
       sums[outcome_.parts[i].gpu] += account;
-      if (std::abs(had - account) > kAccountPoints)
+      if (std::abs(had - account) > mix_.account_points)
         say("share %zu on GPU %u: account %.2f, had %.2f in the second from %.0f", outcome_.parts[i].share,
             outcome_.parts[i].gpu, account, had, static_cast<double>(at_ns) / kSecond);
     }
@@ -207,7 +207,18 @@ class Judge {
       if (part.judged && part.had < part.due - part.allowed)
         say("share %zu on GPU %u: had %.2f, due %.2f (%.2f less are allowed)", part.share, part.gpu, part.had, part.due,
             part.allowed);
+      // What it has sent before its kernels were measured counts as in flight.
+      if (const double ceiling = 100 * part_of(highest_ceiling_ppm(part.share)); part.had > ceiling + part.allowed)
+        say("share %zu on GPU %u: had %.2f, ceiling %.2f (%.2f more are allowed)", part.share, part.gpu, part.had,
+            ceiling, part.allowed);
     }
+  }
+
+  std::uint32_t highest_ceiling_ppm(std::size_t share) const {
+    std::uint32_t ppm = mix_.shares[share].ceiling_ppm;
+    for (const Change& change : mix_.changes)
+      if (change.kind == Change::Kind::terms && change.share == share) ppm = std::max(ppm, change.ceiling_ppm);
+    return ppm;
   }
 
   // Of kernels that are longer than 20 ms: one of each process on that GPU.
@@ -362,7 +373,7 @@ Mix draw(std::uint64_t seed, bool wide) {
   const auto one_in = [&](std::uint64_t n) { return below(n) == 0; };
   const auto of = [&](std::initializer_list<std::int64_t> list) { return list.begin()[below(list.size())]; };
   if (!wide) return draw_steady(seed);
-  Mix mix{.gpus = one_in(3) ? static_cast<std::uint32_t>(1 + below(4)) : 1, .seed = seed};
+  Mix mix{.gpus = one_in(3) ? static_cast<std::uint32_t>(1 + below(4)) : 1, .seed = seed, .account_points = 4};
   const auto count = static_cast<std::size_t>(one_in(8) ? 1 + below(16) : 1 + below(5));
   std::uint64_t unpromised = 1'000'000;
   int contexts = 0, short_ones = 0;

@@ -11,7 +11,9 @@
 namespace headgate::limiter::model {
 
 inline constexpr double kPoints = 0.5;
-inline constexpr double kAccountPoints = 4;  // by which an account may be off in any second
+// By which an account may be off in any second: half a point, and what no replay has reached at an end of the second,
+// which is 15 ms old.
+inline constexpr double kAccountPoints = 2;
 
 // What happens to a share at a time after the start.
 struct Change {
@@ -43,7 +45,8 @@ struct Mix {
   std::uint64_t seed = 1;
   std::uint64_t slice_ns = 0, switch_ns = 0;  // NodeSetup's
   double points = kPoints;  // by how much a share may have less than is due, besides what kernels in flight are worth
-  double sum_points = 4;    // by how much the accounts of a GPU may add up to more than it in a second
+  double account_points = kAccountPoints;
+  double sum_points = 4;  // by how much the accounts of a GPU may add up to more than it in a second
 };
 
 // In the words of the command line, a line a share.

@@ -226,9 +226,8 @@ void Machine::client(Actor& actor, std::size_t index) {
       actor.due_ns != 0 && step_ns - actor.due_ns > kLateNs && setup_.processes == 1 && setup_.threads == 1;
   const std::int64_t unasked_since =
       overslept ? std::max({actor.due_ns, ledger::paid_until_ns(account), idle_since(process)}) : 0;
-  const std::int64_t known = process.estimates.known_ns(actor.kernel.function);
   const std::int64_t est = process.estimates.guess_ns(actor.kernel.function);
-  const bool alone = known == 0 || est >= kAloneNs;
+  const bool alone = process.estimates.alone(actor.kernel.function);
   const std::int64_t wait = process.meter->pass(stream, actor.kernel.function, est, alone, false, actor.asked_ns);
   if (wait != 0) {
     ++counts.waits;

@@ -368,7 +368,7 @@ void Node::client(std::size_t index) {
   const std::int64_t known = tenant.estimates.known_ns(tenant.kernel.function);
   const std::int64_t est = tenant.estimates.guess_ns(tenant.kernel.function);
   if (known != 0) entry.account->kernel_ns.store(known);
-  const bool alone = known == 0 || est >= kAloneNs;
+  const bool alone = tenant.estimates.alone(tenant.kernel.function);
   if (!passes_gate(tenant, entry, index, est)) return;
   if (std::exchange(tenant.was_shut, false)) count_after_shut_gate(tenant.pace, clock_ns, est);
   std::int64_t wait = 0;
@@ -384,6 +384,7 @@ void Node::client(std::size_t index) {
     return come_back(index, clock_ns + wait + late());
   }
   launch(tenant, entry, alone);
+  if (tenant.estimates.call_ns(tenant.kernel.function) > kStoppedNs) wake_settler(index);  // as launch_hooks.cpp does
   push_rest(tenant, index);
 }
 

@@ -181,7 +181,7 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t> kernel_ns;    // how long its commands are; 0: not known
   std::atomic<std::int64_t> dry_ns;       // between the end of all that a process had sent and its next request
   std::atomic<std::uint64_t> dry_spells;  // how many such stretches
-  // Where several processes of the share send commands of 200 us and more: host time at which all that they have sent
+  // Where several processes of the share send commands of 225 us and more: host time at which all that they have sent
   // should be done if the GPU were theirs, by the estimates; which of them sent last; until when they count as several.
   std::atomic<std::int64_t> sent_until_ns;
   std::atomic<std::uint64_t> sender;
@@ -192,7 +192,8 @@ struct alignas(64) ComputeAccount {
   // How the driver rounds requests of more than 2^(20+i) bytes, as guest/limiter/memory/rounding.cpp learns it.
   // Likewise.
   std::atomic<std::uint8_t> rounding[kRoundingClasses];
-  std::uint64_t unused[2];
+  // Of the last settled brackets of all its processes: how long they took together, and how much of that was new.
+  std::atomic<std::int64_t> lengths_ns, new_ns;
   Coverage<2048> coverage;  // which microseconds of the recent past are already charged
   Coverage<2048> copies;    // and which are in copy_ns
   LaunchDelays delays;

@@ -72,8 +72,7 @@ struct ContextMeter {
   bool arbitrated = false;              // the GPU is its share's by turns
   std::uint32_t stretched = 0;          // brackets in a row that took longer than their kernels should
   std::int64_t least_stretched_ns = 0;  // the shortest of them
-  // Of the last settled brackets: all of it, and what nobody had been charged for.
-  std::int64_t lengths_ns = 0, new_ns = 0;
+  std::int64_t side_by_side_ns = 0;     // when several of its streams were last seen to have work at once
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;
   std::uint32_t pooled = 0;

@@ -10,7 +10,8 @@
 namespace headgate::limiter {
 
 inline constexpr std::int64_t kUnknownCommandNs = 200'000;
-inline constexpr std::uint32_t kYoung = 8;  // measurements that a kernel is judged by
+inline constexpr std::int64_t kAloneNs = 225'000;  // commands this long get a bracket each
+inline constexpr std::uint32_t kYoung = 8;         // measurements that a kernel is judged by
 inline constexpr std::int64_t kYoungProofEveryNs = 20'000'000, kProofEveryNs = 1'000'000'000;
 
 class Estimates {
@@ -36,6 +37,9 @@ class Estimates {
     const Entry& entry = entries_[slot_of(key)];
     return entry.key.load(std::memory_order_relaxed) != key || entry.seen.load(std::memory_order_relaxed) < kYoung;
   }
+
+  // Whether a launch gets a bracket by itself: it is long, or may be.
+  bool alone(std::uint64_t key) const { return young(key) || known_ns(key) >= kAloneNs; }
 
   // Its measurements do.
   bool differs(std::uint64_t key) const {

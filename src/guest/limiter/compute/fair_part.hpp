@@ -6,28 +6,75 @@
 #include <cstdint>
 
 #include "guest/limiter/compute/bracket.hpp"
+#include "guest/limiter/compute/estimates.hpp"
 
 namespace headgate::limiter {
 
-inline constexpr std::int64_t kRecentBrackets = 16;
+inline constexpr std::int64_t kRecentBrackets = 32;
+inline constexpr std::int64_t kSideBySideNs = 1'000'000'000;  // since several streams of a context last had work
+inline constexpr std::int64_t kMaxRecentNs = 1ll << 50;
 inline constexpr std::int64_t kLongNs = 8'000'000;  // hardly a turn has room for such a kernel
 inline constexpr double kMaxBeside = 64;            // contexts that divide a GPU's time
 
-// How long work of `length_ns` takes beside that of the share's other streams and processes.
-inline std::int64_t beside_others_ns(const ContextMeter& context, std::int64_t length_ns) {
-  const double times =
-      static_cast<double>(context.lengths_ns) / static_cast<double>(std::max<std::int64_t>(1, context.new_ns));
-  return static_cast<std::int64_t>(static_cast<double>(length_ns) * std::clamp(times, 1.0, kMaxBeside));
+// How many of the share's brackets were under way at once: what the last ones of all its processes took together, by
+// what of that was new. Any process can write both.
+inline double brackets_at_once(const ledger::ComputeAccount& account) {
+  const std::int64_t lengths_ns = account.lengths_ns.load(std::memory_order_relaxed);
+  const std::int64_t new_ns = account.new_ns.load(std::memory_order_relaxed);
+  return std::clamp(static_cast<double>(lengths_ns) / static_cast<double>(std::max<std::int64_t>(1, new_ns)), 1.0,
+                    kMaxBeside);
 }
 
-// The process that settles first pays for a stretch that several held: the estimate is a fair part of it, as much as of
-// the last brackets together was new.
-inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int64_t fresh, std::int64_t length) {
-  context.lengths_ns += length - context.lengths_ns / kRecentBrackets;
-  context.new_ns += fresh - context.new_ns / kRecentBrackets;
-  const double part =
-      static_cast<double>(context.new_ns) / static_cast<double>(std::max<std::int64_t>(1, context.lengths_ns));
-  return static_cast<std::int64_t>(static_cast<double>(ours) * std::min(1.0, part));
+// How long work of `length_ns` takes beside that of the share's other streams and processes.
+inline std::int64_t beside_others_ns(const ContextMeter& context, std::int64_t length_ns) {
+  return static_cast<std::int64_t>(static_cast<double>(length_ns) * brackets_at_once(*context.account));
+}
+
+// When all that is on the stream should be done, by what is known of its kernels by now, which may be more than when
+// they were sent; negative: unknown, and the oldest was opened then. 0: nothing was there yet.
+inline std::int64_t queue_due_ns(const StreamMeter& stream, const Estimates& estimates) {
+  const std::uint32_t head = stream.head.load(std::memory_order_relaxed);
+  const std::uint32_t tail = stream.tail.load(std::memory_order_acquire);
+  const std::int64_t ended_ns = stream.last_end_ns == 0 ? 0 : stream.context->clock.host_ns(stream.last_end_ns);
+  if (head == tail) return ended_ns;
+  const std::int64_t opened_ns = stream.closed[head % StreamMeter::kClosed].opened_ns;
+  std::int64_t length_ns = 0;
+  for (std::uint32_t i = head; i != tail; ++i) {
+    const Bracket& each = stream.closed[i % StreamMeter::kClosed];
+    const std::int64_t each_ns =
+        each.function_count == 1 ? estimates.known_ns(each.functions[0]) * each.launches : each.expected_ns;
+    if (each_ns == 0) return -opened_ns;
+    length_ns += each_ns;
+  }
+  // As much longer as its work takes beside that of the share's other streams and processes.
+  return std::max(opened_ns, ended_ns) + beside_others_ns(*stream.context, length_ns);
+}
+
+// Of `length_ns` in which a context shared the GPU's slices with others of its share, what it had: it lost the GPU once
+// for each of its slices, and each time for as long as theirs last. What fits into a slice it had alone.
+inline std::int64_t own_slices_ns(std::int64_t length_ns, double at_once) {
+  const auto slice_ns = static_cast<double>(ledger::kGpuSliceNs), length = static_cast<double>(length_ns);
+  if (length <= slice_ns) return length_ns;
+  const auto losses = static_cast<double>(static_cast<std::int64_t>((length / slice_ns - 1) / at_once) + 1);
+  return static_cast<std::int64_t>(std::max(length - losses * (at_once - 1) * slice_ns, length / at_once / 2));
+}
+
+// The process that settles first pays for a stretch that several held, so its own part does not show in what it pays.
+// Several streams of one process divide the time between their events alike.
+inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int64_t fresh, std::int64_t length,
+                              std::int64_t now_ns) {
+  const auto add = [](std::atomic<std::int64_t>& sum, std::int64_t ns) {
+    const std::int64_t before_ns = std::clamp<std::int64_t>(sum.load(std::memory_order_relaxed), 0, kMaxRecentNs);
+    sum.store(before_ns + ns - before_ns / kRecentBrackets, std::memory_order_relaxed);
+  };
+  add(context.account->lengths_ns, length);
+  add(context.account->new_ns, fresh);
+  const double at_once = brackets_at_once(*context.account);
+  if (context.pace->busy_streams.load(std::memory_order_relaxed) > 1) context.side_by_side_ns = now_ns;
+  const bool streams = now_ns - context.side_by_side_ns < kSideBySideNs;
+  context.pace->slowed.store(streams ? 0 : static_cast<std::uint32_t>((at_once - 1) * 256), std::memory_order_relaxed);
+  if (streams) return static_cast<std::int64_t>(static_cast<double>(ours) / at_once);
+  return own_slices_ns(ours, at_once);
 }
 
 // Of a long command's time what other shares had meanwhile: by as much it may seem longer than it was thought to be. It

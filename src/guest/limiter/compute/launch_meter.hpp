@@ -26,7 +26,6 @@
 
 namespace headgate::limiter {
 
-inline constexpr std::int64_t kAloneNs = 200'000;  // commands this long get a bracket each
 inline constexpr std::int64_t kQuantumNs = 1'000'000;
 inline constexpr std::int64_t kMaxQuantumNs = 10'000'000;
 inline constexpr std::int64_t kUnevenWaitNs = 300'000;  // between two tries of a launch whose length nobody can tell
@@ -137,8 +136,11 @@ class LaunchMeter {
                            context.pace->unsettled_ns.load(std::memory_order_relaxed) > kMaxUnsettledNs;
     const bool no_room = crowded || unmeasured || unsettled || share_wait_ns != 0;
     if (no_room || !take_credit(*context.pace, est_ns)) {
-      Admission admission = admit(*context.account, *context.pace, rate_ppm, port_.now_ns(), asked_ns, est_ns, no_room,
-                                  stream.due_ns.load(std::memory_order_relaxed), !unknown, context.arbitrated);
+      const std::int64_t share_due_ns =
+          bounded ? ledger::sane_paid_ns(context.account->sent_until_ns.load(std::memory_order_relaxed)) : 0;
+      Admission admission =
+          admit(*context.account, *context.pace, rate_ppm, port_.now_ns(), asked_ns, est_ns, no_room,
+                stream.due_ns.load(std::memory_order_relaxed), !unknown, context.arbitrated, share_due_ns);
       if (admission.wait_ns != 0 && share_wait_ns != 0) admission.wait_ns = std::min(admission.wait_ns, share_wait_ns);
       if (admission.wait_ns != 0 && stream.section_ns > 0) {
         stream.section_ns -= est_ns;
@@ -154,6 +156,7 @@ class LaunchMeter {
         return std::min(admission.wait_ns, std::max(kUnevenWaitNs, (port_.now_ns() - asked_ns) / 2));
       }
       if (admission.debt) context.account->passed_in_debt.fetch_add(1, std::memory_order_relaxed);
+      if (bounded && share_wait_ns != 0) take_share_room(*context.account, now_ns, est_ns);
       context.pace->credit_ns.fetch_add(admission.credit_ns - est_ns, std::memory_order_relaxed);
     }
     if (!stream.open.load()) open(stream);
@@ -161,7 +164,7 @@ class LaunchMeter {
       count_unmeasured(context, est_ns);
       return 0;
     }
-    stream.bracket.shares_room |= bounded && share_wait_ns == 0;
+    stream.bracket.shares_room |= bounded;
     if (unknown && !std::exchange(stream.bracket.unknown, true))
       context.pace->unknown.fetch_add(1, std::memory_order_relaxed);
     count(stream, function, est_ns);

@@ -101,7 +101,8 @@ class Meter : public LaunchMeter<Port> {
       // However long others had the GPU meanwhile, no more is ahead than what is not settled.
       if (oldest.pace->open.load(std::memory_order_relaxed) == 0)
         lower(oldest.pace->busy_until_ns,
-              now_ns + std::max<std::int64_t>(0, oldest.pace->unsettled_ns.load(std::memory_order_relaxed)));
+              now_ns + slowed_ns(*oldest.pace,
+                                 std::max<std::int64_t>(0, oldest.pace->unsettled_ns.load(std::memory_order_relaxed))));
     }
     return next;
   }
@@ -178,7 +179,7 @@ class Meter : public LaunchMeter<Port> {
   };
 
   void note_oldest(StreamMeter& stream) {
-    note_due(stream);
+    stream.due_ns.store(queue_due_ns(stream, estimates_), std::memory_order_relaxed);
     Oldest* mine = nullptr;
     for (Oldest& oldest : oldest_) {
       if (oldest.pace != nullptr && oldest.pace != stream.context->pace) continue;
@@ -191,22 +192,6 @@ class Meter : public LaunchMeter<Port> {
     if (head != stream.tail.load(std::memory_order_acquire))
       mine->ns = std::min(mine->ns, stream.closed[head % StreamMeter::kClosed].opened_ns);
     else if (stream.open.load(std::memory_order_acquire)) mine->ns = std::min(mine->ns, stream.last_open_ns);
-  }
-
-  void note_due(StreamMeter& stream) {
-    const std::uint32_t head = stream.head.load(std::memory_order_relaxed);
-    std::int64_t due_ns = stream.last_end_ns == 0 ? 0 : stream.context->clock.host_ns(stream.last_end_ns);
-    if (head != stream.tail.load(std::memory_order_acquire)) {
-      const Bracket& bracket = stream.closed[head % StreamMeter::kClosed];
-      // What is known of its kernel by now, which may be more than when it was sent.
-      const std::int64_t length_ns = bracket.function_count == 1
-                                         ? estimates_.known_ns(bracket.functions[0]) * bracket.launches
-                                         : bracket.expected_ns;
-      // As much longer as its work takes beside that of the share's other streams and processes.
-      due_ns = length_ns == 0 ? -bracket.opened_ns
-                              : std::max(bracket.opened_ns, due_ns) + beside_others_ns(*stream.context, length_ns);
-    }
-    stream.due_ns.store(due_ns, std::memory_order_relaxed);
   }
 
   // When to look again at what still runs: until its end is near, as often as it is charged; after that soon, but a
@@ -329,7 +314,7 @@ class Meter : public LaunchMeter<Port> {
     // How long a kernel waited for another says nothing about the next time.
     const bool released = length >= kPatienceNs && from + length - context.pace->last_debt_ns.load() < kReleasedNs;
     if (thin || released) return;
-    std::int64_t part = fair_part(context, length - others_ns(context, bracket, length), fresh, length);
+    std::int64_t part = fair_part(context, length - others_ns(context, bracket, length), fresh, length, port_.now_ns());
     if (stretched(context, bracket, part, start_event_ns)) return;
     // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add
     // up.

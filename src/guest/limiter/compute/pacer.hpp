@@ -46,6 +46,8 @@ struct Pace {
   std::atomic<std::int64_t> turn_began_ns{0};   // when a launch last passed a turn's gate that was shut
   std::atomic<std::int64_t> wants_since_ns{0};  // when it last began to ask after a pause in which its share was idle
   std::atomic<std::uint64_t> asked{0};          // the share's requests when it asked last
+  // How much longer its work takes beside that of the share's other processes, in 1/256 more than alone.
+  std::atomic<std::uint32_t> slowed{0};
 
   // When a launch last waited for the share's turn; -kCatchUpInTurnsNs: none has.
   std::int64_t turn_awaited_ns() const { return lag_until_ns.load(std::memory_order_relaxed) - kCatchUpInTurnsNs; }
@@ -88,14 +90,24 @@ inline bool take_credit(Pace& pace, std::int64_t est_ns) {
 // each late wake-up.
 inline std::int64_t lead_ns(std::int64_t est_ns) { return std::clamp(est_ns / 8, kLeadNs, kInFlightNs); }
 
+// Of the share's processes each has its slices of the GPU: how long its work takes among theirs, and how much work is
+// done in such a time.
+inline std::int64_t slowed_ns(const Pace& pace, std::int64_t gpu_ns) {
+  return gpu_ns + gpu_ns / 256 * static_cast<std::int64_t>(pace.slowed.load(std::memory_order_relaxed));
+}
+inline std::int64_t done_in_ns(const Pace& pace, std::int64_t ns) {
+  return ns / (256 + static_cast<std::int64_t>(pace.slowed.load(std::memory_order_relaxed))) * 256;
+}
+
 // Takes room for est_ns..credit of work; 0 where there is none yet.
 inline std::int64_t take_room(Pace& pace, std::int64_t now_ns, std::int64_t est_ns, std::int64_t wanted_ns) {
   std::int64_t busy = pace.busy_until_ns.load(std::memory_order_relaxed);
   while (true) {
-    const std::int64_t ahead = std::max<std::int64_t>(0, busy - now_ns);
+    const std::int64_t ahead = done_in_ns(pace, std::max<std::int64_t>(0, busy - now_ns));
     if (ahead > lead_ns(est_ns) && ahead + est_ns > kInFlightNs) return 0;
     const std::int64_t credit = std::max(est_ns, std::min(wanted_ns, kInFlightNs - ahead));
-    if (pace.busy_until_ns.compare_exchange_weak(busy, std::max(busy, now_ns) + credit, std::memory_order_relaxed))
+    if (pace.busy_until_ns.compare_exchange_weak(busy, std::max(busy, now_ns) + slowed_ns(pace, credit),
+                                                 std::memory_order_relaxed))
       return credit;
   }
 }
@@ -107,7 +119,8 @@ inline void count_after_shut_gate(Pace& pace, std::int64_t now_ns, std::int64_t 
   pace.set_turn_awaited(now_ns);
   pace.turn_began_ns.store(now_ns, std::memory_order_relaxed);
   if (est_ns > kInFlightNs) return;
-  pace.busy_until_ns.store(now_ns + std::max<std::int64_t>(0, pace.unsettled_ns.load(std::memory_order_relaxed)));
+  const std::int64_t unsettled_ns = std::max<std::int64_t>(0, pace.unsettled_ns.load(std::memory_order_relaxed));
+  pace.busy_until_ns.store(now_ns + slowed_ns(pace, unsettled_ns));
 }
 
 // The oldest command, sent at sent_ns, still runs although the share has waited for its turn since: all that was sent
@@ -148,17 +161,24 @@ inline std::int64_t wait_for_share_ns(ledger::ComputeAccount& account, bool idle
       return 0;
   }
 }
+// The same for a command that passes as debt, room or none.
+inline void take_share_room(ledger::ComputeAccount& account, std::int64_t now_ns, std::int64_t est_ns) {
+  std::int64_t sent = account.sent_until_ns.load(std::memory_order_relaxed);
+  while (!account.sent_until_ns.compare_exchange_weak(sent, std::max(ledger::sane_paid_ns(sent), now_ns) + est_ns,
+                                                      std::memory_order_relaxed)) {
+  }
+}
 inline void give_share_room(ledger::ComputeAccount& account, std::int64_t unused_ns) {
   account.sent_until_ns.fetch_sub(unused_ns, std::memory_order_relaxed);
 }
 
 inline void give_room(Pace& pace, std::int64_t unused_ns) {
-  pace.busy_until_ns.fetch_sub(unused_ns, std::memory_order_relaxed);
+  pace.busy_until_ns.fetch_sub(slowed_ns(pace, unused_ns), std::memory_order_relaxed);
 }
 
 inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns,
                        std::int64_t asked_ns, std::int64_t est_ns, bool crowded = false, std::int64_t stream_due_ns = 0,
-                       bool measured = false, bool in_turns = false) {
+                       bool measured = false, bool in_turns = false, std::int64_t share_due_ns = 0) {
   const std::int64_t lag = now_ns - ledger::paid_until_ns(account), late_ns = catch_up_ns(pace, ceiling_ppm, now_ns);
   Admission admission;
   // Processes that take turns with a launch or two each would meter as many brackets and lose a little at each
@@ -171,8 +191,8 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
     const std::int64_t credit = crowded ? 0 : take_room(pace, now_ns, est_ns, affordable);
     if (credit == 0) {
       const std::int64_t ahead = pace.busy_until_ns.load(std::memory_order_relaxed) - now_ns;
-      admission.wait_ns =
-          std::clamp<std::int64_t>(ahead - std::max(lead_ns(est_ns), (kInFlightNs - est_ns) / 2), 20'000, 700'000);
+      const std::int64_t enough_ns = slowed_ns(pace, std::max(lead_ns(est_ns), (kInFlightNs - est_ns) / 2));
+      admission.wait_ns = std::clamp<std::int64_t>(ahead - enough_ns, 20'000, 700'000);
     } else {
       admission.wait_ns = ledger::try_charge(account, now_ns, credit, ceiling_ppm, late_ns);
       admission.credit_ns = credit;
@@ -198,7 +218,7 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   const std::int64_t begun_ns =
       stream_due_ns < 0
           ? asked_ns + std::clamp<std::int64_t>(asked_ns + stream_due_ns, least_unknown_ns, most_unknown_ns)
-          : std::clamp(stream_due_ns, asked_ns, asked_ns + most_ns);
+          : std::clamp(std::max(stream_due_ns, share_due_ns), asked_ns, asked_ns + most_ns);
   // Work that has run through all that time while the gate was shut, in whatever process, may wait for this launch.
   const bool stuck =
       now_ns - begun_ns >= kPatienceNs &&

@@ -166,11 +166,13 @@ template <typename Call>
   const std::int64_t known_ns = metered.estimates.known_ns(launch.function);
   const std::int64_t est_ns = metered.estimates.guess_ns(launch.function);
   note_request(*stream, known_ns);
-  const bool alone = !launch.chained && (known_ns == 0 || est_ns >= kAloneNs);
+  const bool alone = !launch.chained && metered.estimates.alone(launch.function);
   bool captured = false;
   stream = find_and_pass(launch, est_ns, alone, &captured);
   if (stream == nullptr) return captured ? call() : unmeasured(launch.stream, call);
   if (stream->legacy && metered.legacy_open.exchange(1) == 0) move_lane_epoch();
+  // A call that blocks in a full queue is charged while it does.
+  if (metered.estimates.call_ns(launch.function) > kStoppedNs) wake_settler();
   const CUresult result = call();
   meter.launched(*stream, alone);
   if (!alone && open_captures.load() == 0 && metered.paused_ns.load() == 0)
