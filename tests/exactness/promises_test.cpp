@@ -291,8 +291,8 @@ TEST(Promises, HoldInMixesDrawnAtRandom) {
   std::printf("%lu mixes, %d broken\n", mixes, broken);
 }
 
-// Of all kinds not all hold yet (docs/decisions/arbiter.md): those that do not are printed, and must not become more
-// than 1 in 6, of which half have a part too small.
+// Of all kinds not all hold yet (docs/decisions/arbiter.md): those that do not are printed. The twelve of CI do; of more
+// at most 1 in 4 may break, and 1 in 8 by a part.
 TEST(Promises, MostRandomMixesOfAllKindsHold) {
   const std::uint64_t first = number("HEADGATE_PROMISES_SEED", 1), mixes = number("HEADGATE_PROMISES_MIXES", 60) / 5;
   std::uint64_t broken = 0, short_ones = 0;
@@ -306,8 +306,8 @@ TEST(Promises, MostRandomMixesOfAllKindsHold) {
     std::printf("MISSED seed %lu\n%s", seed, describe(mix, outcome).c_str());
   }
   std::printf("%lu mixes of all kinds, %lu broken, %lu with a part too small\n", mixes, broken, short_ones);
-  EXPECT_LE(6 * broken, mixes + 6);
-  EXPECT_LE(12 * short_ones, mixes + 12);
+  EXPECT_LE(broken, mixes > 12 ? mixes / 4 : 0);
+  EXPECT_LE(short_ones, mixes > 12 ? mixes / 8 : 0);
 }
 
 }  // namespace
