@@ -15,14 +15,15 @@ inline constexpr std::int64_t kSideBySideNs = 1'000'000'000;  // since several s
 inline constexpr std::int64_t kMaxRecentNs = 1ll << 50;
 inline constexpr std::int64_t kLongNs = 8'000'000;  // hardly a turn has room for such a kernel
 inline constexpr double kMaxBeside = 64;            // contexts that divide a GPU's time
+inline constexpr double kOverlapping = 1.01;        // less is what two clocks and whole microseconds make of none
 
 // How many of the share's brackets were under way at once: what the last ones of all its processes took together, by
 // what of that was new. Any process can write both.
 inline double brackets_at_once(const ledger::ComputeAccount& account) {
   const std::int64_t lengths_ns = account.lengths_ns.load(std::memory_order_relaxed);
   const std::int64_t new_ns = account.new_ns.load(std::memory_order_relaxed);
-  return std::clamp(static_cast<double>(lengths_ns) / static_cast<double>(std::max<std::int64_t>(1, new_ns)), 1.0,
-                    kMaxBeside);
+  const double times = static_cast<double>(lengths_ns) / static_cast<double>(std::max<std::int64_t>(1, new_ns));
+  return times < kOverlapping ? 1.0 : std::min(times, kMaxBeside);
 }
 
 // How long work of `length_ns` takes beside that of the share's other streams and processes.
