@@ -363,7 +363,7 @@ TEST(DaemonOom, ARunSaysForItsOwnShareHowLongAllocationsWait) {
   const Said said = node.daemon->cli().shell(
       "$H run --name patient --mem 300MiB --on-oom=wait=90s -- sh -c \"$H share show patient\"");
   EXPECT_EQ(said.status, 0) << said.err;
-  EXPECT_NE(said.out.find("on-oom        wait=90s\n"), std::string::npos) << said.out << said.err;
+  EXPECT_NE(said.out.find("on-oom         wait=90s\n"), std::string::npos) << said.out << said.err;
   const Said bad = node.daemon->cli().shell("$H run --mem 300MiB --on-oom maybe -- true");
   EXPECT_EQ(bad.status, 2);
   EXPECT_NE(bad.err.find("on_oom 'maybe' is not understood"), std::string::npos) << bad.err;

@@ -16,6 +16,7 @@
 #include "guest/limiter/memory/memory_thread.hpp"
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/memory/slabs.hpp"
 #include "guest/limiter/memory/untold.hpp"
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/gpu_pages.hpp"
@@ -36,6 +37,7 @@ constexpr Reset* kResets[] = {
     users_gpu_page_reset_after_fork,
     ledger::reset_locks_after_fork,
     allocations_reset_after_fork,
+    slabs_reset_after_fork,
     libraries_reset_after_fork,
     context_size_reset_after_fork,
     mapped_reset_after_fork,

@@ -263,7 +263,6 @@ bool grow_reservation(std::uint32_t device, std::uint64_t bytes) {
 void allocations_reset_after_fork() {
   pointers.forget_after_fork();
   arrays.forget_after_fork();
-  slabs_reset_after_fork();
   untold.forget_after_fork();
 }
 
