@@ -152,6 +152,9 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("prolongPowerLease", "POST", "/v1/power/leases/none/heartbeat", 404);
   expect("keepPowerLease", "POST", "/v1/power/leases/none/keep", 404);
   expect("endPowerLease", "DELETE", "/v1/power/leases/none", 404);
+  expect("listMps", "GET", "/v1/mps", 200);
+  expect("terminateMpsClient", "POST", "/v1/mps/clients/" + std::to_string(::getpid()) + "/terminate", 200);
+  expect("terminateMpsClient", "POST", "/v1/mps/clients/1073741823/terminate", 404);
   expect("releaseDriver", "POST", "/v1/gpus/all/release", 200);
   for (const char* id : {"metrics", "dcgmMetrics", "influxMetrics", "jsonMetrics"})
     asked.insert(id);  // no JSON: the next test
