@@ -92,11 +92,10 @@ std::string_view objection(const Key& known, std::string_view value) {
                                                                                                   : "names no profile";
   if (key == "zeusd.socket" || key == "zeusd.signing_key" || key == "zeusd.command_overrides")
     return value.starts_with('/') ? "" : "is a relative path";
-  if (key == "runtime.env") return is_one_of(value, {"true", "false"}) ? "" : "is not understood";
+  if (is_one_of(key, {"runtime.env", "mps.exclusive"})) return is_one_of(value, {"true", "false"}) ? "" : "is not understood";
   if (key == "runtime.image") return is_one_of(value, {"refuse", "warn", "mps"}) ? "" : "is not understood";
   if (key == "runtime.program") return value.starts_with('/') ? "" : "is a relative path";
   if (key == "zeusd.session") return is_one_of(value, {"none", "process", "login"}) ? "" : "is not understood";
-  if (key == "mps.exclusive") return is_one_of(value, {"yes", "no"}) ? "" : "is not understood";
   if (key == "power.drift") return is_one_of(value, {"report", "reapply"}) ? "" : "is not understood";
   if (key == "zeusd.listen") return each(value, is_listen_address) ? "" : "has an entry that is no address";
   if (key == "zeusd.enable") return each(value, is_api_group) ? "" : "has an entry that is no API group";
@@ -267,7 +266,7 @@ const std::vector<Key>& keys() {
        "beside the driver's own servers, Xorg and DCGM"},
       {"mps.tool", "", "the path of an nvidia-cuda-mps-control",
        "the MPS control daemon that shares under MPS are run with; by default that of PATH"},
-      {"mps.exclusive", "no", "yes or no",
+      {"mps.exclusive", "false", kTruth,
        "a GPU is in compute mode exclusive process while headgated's MPS control daemon serves it"},
       {"node.nvml", "", "the path of a libnvidia-ml.so.1",
        "the driver's NVML where the loader does not find it (/run/nvidia/driver/...)"},

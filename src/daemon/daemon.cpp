@@ -153,7 +153,7 @@ class Daemon {
     node.gpus = snapshot.gpus;
     node.simulated_dir = source.simulated_directory;
     node.cards = config_.cards();
-    node.mps_exclusive = config_["mps.exclusive"].value == "yes";
+    node.mps_exclusive = config_["mps.exclusive"].value == "true";
     node.shares_per_user = config_.number("node.shares_per_user");
     node.reserve = reserve_of(config_);
     const bool ran_before = events_.kept() > 0, is_new = !std::filesystem::exists(places_.state_file);

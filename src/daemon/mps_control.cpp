@@ -35,7 +35,7 @@ Result<std::unique_ptr<MpsControl>> MpsControl::start(const config::Config& conf
                                                       const Places& places, node::Node& node,
                                                       const api::CurrentAccess& access, observe::EventLog& events,
                                                       Exclusive exclusive) {
-  if (config["mps.exclusive"].value != "yes") exclusive = {};
+  if (config["mps.exclusive"].value != "true") exclusive = {};
   mps::Manager::Options options;
   const std::string& named = config["mps.tool"].value;
   if (!named.empty()) options.tool = named;

@@ -169,7 +169,7 @@ TEST(Cli, CompletionScriptsAreReadByTheirShells) {
       {"si", "sim"},
       {"sim tr", "truth"},
       {"quota r", "rm"},
-      {"share create --over", "--overcommit"},
+      {"share create --over", "--overcommit --oversubscribe"},
       {"--sim st", "status"},
       {"run --me", "--mem"},
       {"run --name x --al", "--allow-unenforced"},

@@ -204,7 +204,7 @@ TEST_F(MpsShare, TheGpuIsExclusiveWhileTheControlDaemonServesItAndThenAsItWas) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const Directory folder;
   const std::string file = folder.path() + "/config.toml";
-  std::ofstream(file) << "[mps]\nexclusive = 'yes'\n";
+  std::ofstream(file) << "[mps]\nexclusive = true\n";
   Daemon daemon({"--config", file});
   const auto mode = [&] { return daemon.snapshot().gpus.at(0).compute_mode; };
   ASSERT_EQ(daemon.cli().shell("$H share create m --isolation=mps --mem 8GiB").status, 0);

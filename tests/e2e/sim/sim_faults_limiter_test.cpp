@@ -351,6 +351,7 @@ TEST_F(FaultsUnderTheLimiter, ARefusalAsksTheDriverNothingAndAnAllocationOnlyFor
   };
   calls("PROBE_REFUSALS", 10);  // the node's first context is measured, which asks once more
   EXPECT_EQ(calls("PROBE_REFUSALS", 1010) - calls("PROBE_REFUSALS", 10), 0U);
+  calls("PROBE_PAIRS", 10);  // the share learns whether the driver has slabs
   EXPECT_EQ(calls("PROBE_PAIRS", 1010) - calls("PROBE_PAIRS", 10), 2000U);
 }
 
