@@ -92,7 +92,8 @@ std::string_view objection(const Key& known, std::string_view value) {
                                                                                                   : "names no profile";
   if (key == "zeusd.socket" || key == "zeusd.signing_key" || key == "zeusd.command_overrides")
     return value.starts_with('/') ? "" : "is a relative path";
-  if (is_one_of(key, {"runtime.env", "mps.exclusive"})) return is_one_of(value, {"true", "false"}) ? "" : "is not understood";
+  if (is_one_of(key, {"runtime.env", "mps.exclusive"}))
+    return is_one_of(value, {"true", "false"}) ? "" : "is not understood";
   if (key == "runtime.image") return is_one_of(value, {"refuse", "warn", "mps"}) ? "" : "is not understood";
   if (key == "runtime.program") return value.starts_with('/') ? "" : "is a relative path";
   if (key == "zeusd.session") return is_one_of(value, {"none", "process", "login"}) ? "" : "is not understood";
