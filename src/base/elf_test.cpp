@@ -16,7 +16,7 @@ std::string bytes_of(const std::string& path) {
 }
 
 TEST(ElfFile, SaysWhichLoaderItNeeds) {
-  const auto file = read_elf("/proc/self/exe", false);
+  const auto file = read_elf("/bin/sh", false);
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_TRUE(file->is_64_bit);
   EXPECT_EQ(file->machine, own_machine());
@@ -24,7 +24,7 @@ TEST(ElfFile, SaysWhichLoaderItNeeds) {
 }
 
 TEST(ElfFile, MayBeCutOffAnywhere) {
-  const std::string whole = bytes_of("/proc/self/exe").substr(0, 4096);
+  const std::string whole = bytes_of("/bin/sh").substr(0, 4096);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const std::string_view part = std::string_view(whole).substr(0, size);
     EXPECT_EQ(is_elf(part), size >= 4);
@@ -35,7 +35,7 @@ TEST(ElfFile, MayBeCutOffAnywhere) {
 }
 
 TEST(ElfFile, Of32BitsIsTold) {
-  std::string whole = bytes_of("/proc/self/exe").substr(0, 4096);
+  std::string whole = bytes_of("/bin/sh").substr(0, 4096);
   whole[EI_CLASS] = ELFCLASS32;
   const auto read = read_elf_bytes(whole, "x", false);
   ASSERT_TRUE(read);

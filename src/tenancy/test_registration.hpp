@@ -188,9 +188,14 @@ class Doors : public ::testing::Test {
                                            slot.generation}))
       return 15;
     if (hear(socket.get()).head.type != ledger::MessageType::seated) return 16;
-    ::signal(SIGUSR1, [](int) { ::execl("/bin/sleep", "sleep", "60", nullptr); });
+    sigset_t become_another;
+    ::sigemptyset(&become_another);
+    ::sigaddset(&become_another, SIGUSR1);
+    ::sigprocmask(SIG_BLOCK, &become_another, nullptr);
     if (::write(out, "s", 1) != 1) return 17;
-    for (;;) ::pause();
+    int came = 0;
+    ::sigwait(&become_another, &came);
+    return ::execl("/bin/sleep", "sleep", "60", nullptr);
   }
   bool told(const Tenant& tenant) {
     return until([&] {

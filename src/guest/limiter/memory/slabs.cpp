@@ -1,6 +1,7 @@
 #include "guest/limiter/memory/slabs.hpp"
 
 #include <atomic>
+#include <utility>
 
 #include "guest/limiter/memory/allocation_table.hpp"
 #include "guest/limiter/memory/backoff_lock.hpp"
@@ -18,8 +19,8 @@ constexpr std::uint8_t kSure = 0x80;
 constexpr std::uint32_t kLooks = 64, kFirstLooks = 8;
 constinit std::atomic<std::uint32_t> looks{0};
 
-// By the slab's address. pieces: how many there are. spare: what is charged of the slab beyond its pieces; a slab that
-// is not in it is not charged. Both change under the lock.
+// By the slab's address. pieces: how many there are and how large together (Pieces). spare: what is charged of the slab
+// beyond its pieces; a slab that is not in it is not charged. Both change under the lock.
 constinit AllocationTable pieces, spare;
 constinit std::atomic<std::uint32_t> lock{0};
 constinit std::atomic<std::uint32_t> arrays_came[ledger::kMaxDevices];
@@ -34,6 +35,15 @@ class Locked {
   Locked& operator=(const Locked&) = delete;
 };
 
+// A piece may have gone from the driver and not yet from here while its place is another's: then they are larger
+// together than the slab, for as long as that lasts.
+struct Pieces {
+  std::uint64_t count = 0, bytes = 0;
+  explicit Pieces(const Allocation& packed) : count(packed.bytes & 0xffff), bytes(packed.bytes >> 16) {}
+  [[nodiscard]] std::uint64_t packed() const { return count | bytes << 16; }
+  [[nodiscard]] std::uint64_t spare() const { return bytes < kSlabBytes ? kSlabBytes - bytes : 0; }
+};
+
 std::uint64_t slab_of(std::uint64_t address) { return address & ~(kSlabBytes - 1); }
 
 std::atomic<std::uint8_t>& known(std::uint32_t device) { return session.usage->compute[device].rounding[0]; }
@@ -42,6 +52,7 @@ bool is_sure(std::uint8_t value) { return (value & kSure) != 0; }
 
 void learn(std::uint32_t device, Known seen) {
   std::atomic<std::uint8_t>& value = known(device);
+  if (is_sure(value.load(std::memory_order_relaxed))) return;  // another thread's frees may look like anything
   const bool again = value.load(std::memory_order_relaxed) == seen;
   value.store(static_cast<std::uint8_t>(again ? seen | kSure : +seen), std::memory_order_relaxed);
 }
@@ -84,22 +95,24 @@ std::uint64_t PieceProbe::taken(std::uint64_t address, std::uint64_t bytes, std:
   }
   const std::uint64_t slab = slab_of(address);
   const Locked locked;
-  Allocation count{0, device_index_, owner}, rest;
-  const bool is_new = !pieces.take(slab, count);
-  ++count.bytes;
-  pieces.put(slab, count);
+  Allocation entry{0, device_index_, owner}, rest;
+  const bool is_new = !pieces.take(slab, entry);
+  Pieces all(entry);
+  ++all.count;
+  all.bytes += bytes;
+  entry.bytes = all.packed();
+  pieces.put(slab, entry);
   // A whole slab for a first piece; or just the piece.
   if (is_new && lost == kSlabBytes) learn(device_index_, kSlabs);
   else if (lost == bytes) learn(device_index_, kNoSlabs);
   if (is_new && has_slabs(device_index_)) {
-    spare.put(slab, {kSlabBytes - bytes, device_index_, owner});
-    return kSlabBytes;
+    spare.put(slab, {all.spare(), device_index_, owner});
+    return bytes + all.spare();
   }
   if (is_new || !spare.take(slab, rest)) return bytes;
-  const std::uint64_t beyond = bytes > rest.bytes ? bytes - rest.bytes : 0;
-  rest.bytes -= bytes - beyond;
+  const std::uint64_t before = std::exchange(rest.bytes, all.spare());
   spare.put(slab, rest);
-  return beyond;
+  return bytes + rest.bytes - before;
 }
 
 std::uint64_t piece_gone(std::uint64_t address, std::uint64_t bytes, bool exported) {
@@ -107,14 +120,18 @@ std::uint64_t piece_gone(std::uint64_t address, std::uint64_t bytes, bool export
   if (bytes > kLargestPiece || !seated()) return own;
   const std::uint64_t slab = slab_of(address);
   const Locked locked;
-  Allocation count, rest;
-  if (!pieces.take(slab, count)) return own;
-  if (--count.bytes != 0) pieces.put(slab, count);
+  Allocation entry, rest;
+  if (!pieces.take(slab, entry)) return own;
+  Pieces all(entry);
+  --all.count;
+  all.bytes -= own;  // what was exported stays in the slab
+  entry.bytes = all.packed();
+  if (all.count != 0) pieces.put(slab, entry);
   if (!spare.take(slab, rest)) return own;
-  rest.bytes += own;
-  if (count.bytes == 0) return rest.bytes;
+  const std::uint64_t before = std::exchange(rest.bytes, all.spare());
+  if (all.count == 0) return own + before;
   spare.put(slab, rest);
-  return 0;
+  return own + before - rest.bytes;
 }
 
 void small_array_came(std::uint32_t device_index, std::uint64_t bytes) {

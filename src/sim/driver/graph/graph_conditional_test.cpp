@@ -115,7 +115,7 @@ TEST_F(GraphConditions, a_switch_runs_the_body_of_its_value_or_none_and_bodies_n
 }
 
 TEST_F(GraphConditions, a_handle_without_default_keeps_its_value_between_launches) {
-  EXPECT_EQ(run([this] {
+  EXPECT_EQ(run([] {
               Choosing p;
               const CUgraph graph = p.graph();
               const cuuint64_t handle = p.handle(graph, 0, 0);
