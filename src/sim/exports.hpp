@@ -1,5 +1,6 @@
-// What a library of the simulator exports follows the driver release that its node's profile names: functions that came
-// later are not found, as in a real library of that release.
+// What a library of the simulator exports follows the driver release that its node's profile names, with
+// HEADGATE_SIM_EXPORTS=release: functions that came later are not found, as in a real library of that release. Without
+// it, programs that are built with newer headers than that release find all.
 #pragma once
 
 #include <vector>

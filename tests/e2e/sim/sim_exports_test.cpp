@@ -128,8 +128,10 @@ class SimRelease : public testing::TestWithParam<int> {
     profile.cuda_version = GetParam();
     ASSERT_TRUE(create_node(directory_, profile));
     ::setenv("HEADGATE_SIM_DIR", directory_.c_str(), 1);
+    ::setenv("HEADGATE_SIM_EXPORTS", "release", 1);
   }
   void TearDown() override {
+    ::unsetenv("HEADGATE_SIM_EXPORTS");
     ::unsetenv("HEADGATE_SIM_DIR");
     std::filesystem::remove_all(directory_);
   }
