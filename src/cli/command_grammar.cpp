@@ -390,7 +390,7 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
     CLI::App* inner = word(*runtime, raw, name, summary);
     EngineChoice& engine = raw.out.engine;
     inner->add_flag("--docker", engine.docker, "/etc/docker/daemon.json; dockerd has to be restarted");
-    inner->add_flag("--podman", engine.podman, "a file of its own in /etc/containers/containers.conf.d");
+    inner->add_flag("--podman", engine.podman, "a file in /etc/containers/containers.conf.d");
     inner->add_flag("--containerd", engine.containerd, "shows the lines for its config.toml");
     inner->add_flag("--crio", engine.crio, "shows the lines for its crio.conf.d");
     inner->add_option("--file", engine.file, "another file than the usual one")->type_name("FILE");

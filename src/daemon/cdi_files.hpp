@@ -35,8 +35,8 @@ class CdiFiles {
   void start();
   void add(const std::string& share);
   void remove(const std::string& share);
-  // Each second: writes again what somebody removed, what could not be written, what a share's new memory limit
-  // changes, and all when NVIDIA's documents have changed.
+  // Called each second. Writes again files that were removed or could not be written, those that a share's new memory
+  // limit changes, and all when NVIDIA's documents have changed.
   void keep();
   // Where the files lie, and why one does not.
   void write_into(snapshot::Snapshot& snapshot) const;

@@ -55,8 +55,8 @@ class PowerControl {
   // Gives up the persistence mode of the GPU ("all": of all) and lets go of the driver, so that it can be reset;
   // afterwards everything is put back. Any thread but the loop's: blocks for calls into the driver.
   void release_driver(const std::string& uuid, std::chrono::seconds pause);
-  // Leases compute mode exclusive process for as long as this process lives; again: nothing. `done` is called once, on
-  // another thread. Errors: of LeaseKeeper::create().
+  // Leases compute mode exclusive process until this process ends; does nothing if it has the lease. `done` is called
+  // once, on another thread. Errors: of LeaseKeeper::create().
   void hold_exclusive(const std::string& uuid, std::uint32_t holder_pid, std::function<void(Result<void>)> done);
   // Once a second.
   void tick();

@@ -50,8 +50,8 @@ struct Unsellable {
 // The GPUs of which that leaves nothing to commit, and what to do about each.
 [[nodiscard]] std::vector<Unsellable> unsellable(const config::Config& config, const std::vector<snapshot::Gpu>& gpus);
 
-// What servers of the daemon take at once, and from whom: a caller over a Unix socket counts as who answers for its uid
-// (identity::answerable_user()).
+// Returns how many connections the daemon's servers take at once, in all and from one user. A caller over a Unix socket
+// counts as identity::answerable_user() of its uid.
 [[nodiscard]] http::ServerLimits server_limits(const config::Config& config);
 
 std::vector<std::string> list_of(const std::string& with_commas);

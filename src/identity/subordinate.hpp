@@ -29,8 +29,8 @@ struct SubordinateUids {
 // not tell within 200 ms is asked for again 5 s later. Thread-safe.
 [[nodiscard]] std::uint32_t user_of_subordinate(std::uint32_t uid);
 
-// Who answers for a process: whoever made the outermost user namespace around it that is not ours, if that is not root,
-// who makes them for others; else the user of its uid.
+// Returns the user that answers for a process: the maker of the outermost user namespace around it that is not ours. If
+// that is root, which makes them for others, or there is none: the user of its uid.
 [[nodiscard]] std::uint32_t answerable_user(std::uint32_t uid, std::optional<std::uint32_t> user_namespace_owner);
 
 // The same of the process that connected with that uid; `proc`: see process.hpp. Its uid alone decides where the process

@@ -271,8 +271,8 @@ void Manager::tell_queued(Group& group, const std::vector<pid_t>& servers) {
   group.told_queued = std::move(queued);
 }
 
-// A control daemon that does not answer takes no client any more: another one is started in its place, and its servers
-// go on for those that they have. What is no answer is only told.
+// A control daemon that does not answer takes no more clients, so it is replaced; its servers go on with the clients
+// that they have. An answer that is not understood is only told.
 void Manager::not_answered(Group& group, const Error& why) {
   const GroupKey& key = group.note.key;
   if (why.code != ErrorCode::unreachable) {

@@ -54,7 +54,7 @@ struct Entry {
   std::vector<std::pair<std::string, std::string>> variables = {};
 };
 
-// A share whose programs are to be clients of an MPS server, for who starts that.
+// What is needed to start the MPS server of a share.
 struct MpsShare {
   std::string name, uuid;
   std::uint32_t owner_uid = 0;

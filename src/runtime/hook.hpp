@@ -1,5 +1,5 @@
-// headgate-oci as a createRuntime (or prestart) hook: who a container is, and the limiter in its programs. It comes after
-// the container's configuration is fixed, so it adds mounts, and neither device nodes nor variables.
+// headgate-oci as a createRuntime (or prestart) hook: mounts a container's share and the limiter. It runs after
+// the container's configuration is fixed, so it adds neither device nodes nor variables.
 #pragma once
 
 #include <string>

@@ -17,7 +17,7 @@ enum class Severity { warning, error };
 // {"level":"error","msg":...,"time":...} and a line break, as runc writes it. `time`: RFC 3339.
 [[nodiscard]] std::string log_line(Severity severity, std::string_view message, std::string_view time);
 
-// Appends to the file of --log, and writes to stderr. A log that cannot be written is no error of its own.
+// Appends to the file of --log, and writes to stderr. Ignores a log that cannot be written.
 void report(const Arguments& arguments, Severity severity, const std::string& message);
 
 }  // namespace headgate::runtime

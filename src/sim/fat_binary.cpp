@@ -3,32 +3,15 @@
 #include <cstdint>
 #include <cstring>
 
+#include "guest/abi/fat_binary.hpp"
 #include "guest/bare/lz4.hpp"
 
 namespace headgate::sim::ptx {
 namespace {
 
-struct Container {
-  std::uint32_t magic;
-  std::uint16_t version, header_bytes;
-  std::uint64_t bytes;
-};
-struct FatEntry {
-  std::uint16_t kind, version;
-  std::uint32_t header_bytes;
-  std::uint64_t padded_bytes;
-  std::uint32_t packed_bytes, options;
-  std::uint16_t minor, major;
-  std::uint32_t architecture, name, name_bytes;
-  std::uint64_t flags, zero, full_bytes;
-};
-static_assert(sizeof(FatEntry) == 64);
-struct Wrapper {
-  std::uint32_t magic, version;
-  const void *container, *list;
-};
-constexpr std::uint64_t kLz4Packed = 0x2000, kZstdPacked = 0x8000, kLargestText = 256ull << 20;
-constexpr std::uint16_t kPtxEntry = 1;
+using abi::FatContainer, abi::FatEntry, abi::FatWrapper;
+
+constexpr std::uint64_t kLargestText = 256ull << 20;
 
 template <typename T>
 T read(const std::uint8_t* at) {
@@ -38,7 +21,7 @@ T read(const std::uint8_t* at) {
 }
 
 std::optional<std::string> text_of(const FatEntry& entry, const std::uint8_t* payload) {
-  if ((entry.flags & kLz4Packed) == 0) {
+  if ((entry.flags & abi::kFatLz4) == 0) {
     const auto* const text = reinterpret_cast<const char*>(payload);
     return std::string(text, ::strnlen(text, entry.padded_bytes));
   }
@@ -54,7 +37,7 @@ std::optional<std::string> text_of(const FatEntry& entry, const std::uint8_t* pa
 
 std::optional<std::string> ptx_of_container(const void* container) {
   const auto* const begin = static_cast<const std::uint8_t*>(container);
-  const auto head = read<Container>(begin);
+  const auto head = read<FatContainer>(begin);
   std::uint64_t left = head.bytes;
   const std::uint8_t* at = begin + head.header_bytes;
   FatEntry chosen{};
@@ -65,7 +48,7 @@ std::optional<std::string> ptx_of_container(const void* container) {
         entry.padded_bytes > left - entry.header_bytes)
       return std::nullopt;
     const bool newer = payload == nullptr || entry.architecture > chosen.architecture;
-    if (entry.kind == kPtxEntry && (entry.flags & kZstdPacked) == 0 && newer)
+    if (entry.kind == abi::kFatPtx && (entry.flags & abi::kFatZstd) == 0 && newer)
       chosen = entry, payload = at + entry.header_bytes;
     at += entry.header_bytes + entry.padded_bytes;
     left -= entry.header_bytes + entry.padded_bytes;
@@ -75,7 +58,7 @@ std::optional<std::string> ptx_of_container(const void* container) {
 }
 
 const void* container_of_wrapper(const void* wrapper) {
-  return read<Wrapper>(static_cast<const std::uint8_t*>(wrapper)).container;
+  return reinterpret_cast<const void*>(read<FatWrapper>(static_cast<const std::uint8_t*>(wrapper)).container);
 }
 
 }  // namespace headgate::sim::ptx

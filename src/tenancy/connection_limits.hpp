@@ -19,8 +19,7 @@
 namespace headgate::tenancy {
 
 struct ConnectionBounds {
-  // Who registers, at once: of the node, of a share and of a user. A user is
-  // identity::answerable_user().
+  // Processes that register at once: of the node, of a share and of a user, as identity::answerable_user() has it.
   std::size_t connections = 1024, connections_of_a_share = 64;
   std::size_t connections_of_a_user = 256, connections_of_a_user_in_a_share = 32;
   // At the doors of all shares of one owner, whatever they are called: tenants that may take any uid count as their

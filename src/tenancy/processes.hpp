@@ -29,7 +29,7 @@ struct TenantProcess {
   std::string share;
   identity::Process process;            // by host pid
   std::uint32_t uid = 0;                // when it connected, or now where it was adopted
-  std::optional<std::uint32_t> user{};  // who answers for that uid; null: itself
+  std::optional<std::uint32_t> user{};  // identity::answerable_user() of it; null: itself
   identity::Identity where;             // container, pod, job, unit
   ledger::Identity seat;                // how it calls itself in its slot
   std::optional<ledger::SlotRef> slot;  // once it has told which

@@ -21,16 +21,8 @@ namespace {
 
 using namespace abi;  // NOLINT: the types keep the driver's names
 
-// As a driver's that has all functions: what it exports is settled when it is loaded, by the node that is named then.
-void* load_newest_nvml() {
-  ::setenv("HEADGATE_SIM_DIR", "/nonexistent", 1);  // no node, so the profile says what would be made
-  ::setenv("HEADGATE_SIM_PROFILE", "h200-cuda13", 1);
-  void* loaded = ::dlopen(HEADGATE_SIM_NVML, RTLD_NOW | RTLD_LOCAL);
-  ::unsetenv("HEADGATE_SIM_PROFILE");
-  return loaded;
-}
 void* nvml_library() {
-  static void* const library = load_newest_nvml();
+  static void* library = ::dlopen(HEADGATE_SIM_NVML, RTLD_NOW | RTLD_LOCAL);
   return library;
 }
 

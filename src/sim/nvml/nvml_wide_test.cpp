@@ -24,22 +24,9 @@ namespace {
 
 using namespace abi;  // NOLINT: the types keep the driver's names
 
-// As a driver's that has all functions: what it exports is settled when it is loaded, by the node that is named then.
-void* load_newest() {
-  ::setenv("HEADGATE_SIM_DIR", "/nonexistent", 1);  // no node, so the profile says what would be made
-  ::setenv("HEADGATE_SIM_PROFILE", "h200-cuda13", 1);
-  void* loaded = ::dlopen(HEADGATE_SIM_NVML, RTLD_NOW | RTLD_LOCAL);
-  ::unsetenv("HEADGATE_SIM_PROFILE");
-  return loaded;
-}
-void* newest_library() {
-  static void* const library = load_newest();
-  return library;
-}
-
 template <typename Pointer>
 Pointer find(const char* name) {
-  void* const library = newest_library();
+  static void* library = ::dlopen(HEADGATE_SIM_NVML, RTLD_NOW | RTLD_LOCAL);
   auto found = library == nullptr ? nullptr : reinterpret_cast<Pointer>(::dlsym(library, name));
   if (found == nullptr) throw std::runtime_error(std::string(name) + " is not exported");
   return found;
@@ -53,7 +40,6 @@ class NvmlWide : public testing::Test {
     std::string pattern = (std::filesystem::temp_directory_path() / "headgate-nvml-XXXXXX").string();
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     directory_ = pattern;
-    ASSERT_NE(newest_library(), nullptr);
     ::setenv("HEADGATE_SIM_DIR", directory_.c_str(), 1);
   }
   void TearDown() override {

@@ -17,7 +17,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The path of a control daemon's socket has room for 107 bytes, and whoever runs the tests may have a long TMPDIR.
+// The path of a control daemon's socket has room for 107 bytes, and TMPDIR may be long.
 [[maybe_unused]] const bool kShortPaths = ::setenv("TMPDIR", "/tmp", 1) == 0;
 
 class MpsShare : public ::testing::Test {

@@ -10,14 +10,15 @@
 #include <cstring>
 #include <string_view>
 
+#include "guest/abi/fat_binary.hpp"
 #include "guest/bare/lz4.hpp"
 #include "guest/limiter/memory/ptx_statics.hpp"
 
 namespace headgate::limiter {
 namespace {
 
-constexpr std::uint32_t kWrapperMagic = 0x466243b1, kContainerMagic = 0xba55ed50;
-constexpr std::uint16_t kPtx = 1, kCubin = 2;
+using abi::FatContainer, abi::FatEntry, abi::FatWrapper;
+
 constexpr std::uint16_t kMachine = 190;  // EM_CUDA
 // What no real image has more of; a loop over a damaged one ends.
 constexpr std::uint32_t kMaxEntries = 4096, kMaxContainers = 4096;
@@ -25,30 +26,6 @@ constexpr std::uint32_t kMaxEntries = 4096, kMaxContainers = 4096;
 constexpr std::uint64_t kLargestFile = 2ull << 30;
 // Of what is unpacked, for which this process has to have memory as well.
 constexpr std::uint64_t kLargestUnpacked = 512ull << 20;
-
-// A fat binary's entry; what follows in its header does not matter.
-struct Entry {
-  std::uint16_t kind, version;
-  std::uint32_t header_bytes;
-  std::uint64_t padded_bytes;
-  std::uint32_t packed_bytes, options;
-  std::uint16_t minor, major;
-  std::uint32_t architecture, name, name_bytes;
-  std::uint64_t flags, zero, full_bytes;
-};
-static_assert(sizeof(Entry) == 64);
-constexpr std::uint64_t kLz4 = 0x2000, kZstd = 0x8000;
-
-// A wrapper of version 2 points at a list of containers that ends in null.
-struct Wrapper {
-  std::uint32_t magic, version;
-  std::uint64_t container, list;
-};
-struct Container {
-  std::uint32_t magic;
-  std::uint16_t version, header_bytes;
-  std::uint64_t bytes;
-};
 
 // False where not all of it is mapped. By the kernel: an image that lies about its size must not end the program.
 bool read_at(std::uint64_t address, void* out, std::size_t bytes) {
@@ -122,13 +99,14 @@ ImageNeeds of_ptx(const char* text) {
 }
 
 // The one that the driver takes: a cubin of the GPU's major and no higher minor, else the newest PTX that is not newer.
-bool is_better(const Entry& entry, const Entry& chosen, unsigned architecture) {
-  const auto fits = [&](const Entry& each) {
-    return each.kind == kCubin ? each.architecture / 10 == architecture / 10 && each.architecture <= architecture
-                               : each.kind == kPtx && each.architecture <= architecture;
+bool is_better(const FatEntry& entry, const FatEntry& chosen, unsigned architecture) {
+  const auto fits = [&](const FatEntry& each) {
+    return each.kind == abi::kFatCubin
+               ? each.architecture / 10 == architecture / 10 && each.architecture <= architecture
+               : each.kind == abi::kFatPtx && each.architecture <= architecture;
   };
   if (!fits(entry)) return false;
-  if (chosen.kind != entry.kind) return chosen.kind == 0 || entry.kind == kCubin;
+  if (chosen.kind != entry.kind) return chosen.kind == 0 || entry.kind == abi::kFatCubin;
   return entry.architecture > chosen.architecture;
 }
 
@@ -153,7 +131,7 @@ class Room {
 };
 
 // Arrays without content are in no image: only the unpacked one tells their sizes.
-ImageNeeds of_packed(const Entry& entry, std::uint64_t payload) {
+ImageNeeds of_packed(const FatEntry& entry, std::uint64_t payload) {
   const ImageNeeds untold{.code_bytes = entry.full_bytes};
   if (entry.full_bytes == 0 || entry.full_bytes > kLargestUnpacked || entry.packed_bytes == 0 ||
       entry.packed_bytes > entry.padded_bytes)
@@ -162,27 +140,27 @@ ImageNeeds of_packed(const Entry& entry, std::uint64_t payload) {
   if (packed.bytes() == nullptr || whole.bytes() == nullptr || !read_at(payload, packed.bytes(), entry.packed_bytes) ||
       !bare::unpack_lz4(packed.bytes(), entry.packed_bytes, whole.bytes(), entry.full_bytes))
     return untold;
-  const ImageNeeds needs = entry.kind == kCubin ? of_cubin(reinterpret_cast<std::uintptr_t>(whole.bytes()))
-                                                : of_ptx(reinterpret_cast<const char*>(whole.bytes()));
+  const ImageNeeds needs = entry.kind == abi::kFatCubin ? of_cubin(reinterpret_cast<std::uintptr_t>(whole.bytes()))
+                                                        : of_ptx(reinterpret_cast<const char*>(whole.bytes()));
   return needs.told ? needs : untold;
 }
 
 ImageNeeds of_container(std::uint64_t address, unsigned architecture) {
-  Container container;
-  if (!read(address, container) || container.magic != kContainerMagic) return {};
+  FatContainer container;
+  if (!read(address, container) || container.magic != abi::kFatContainerMagic) return {};
   std::uint64_t at = plus(address, container.header_bytes), payload = 0;
   const std::uint64_t end = plus(at, container.bytes);
-  Entry chosen{};
+  FatEntry chosen{};
   for (std::uint32_t i = 0; i < kMaxEntries && at < end; ++i) {
-    Entry entry;
+    FatEntry entry;
     if (!read(at, entry) || entry.header_bytes < sizeof entry) return {};
     if (is_better(entry, chosen, architecture)) chosen = entry, payload = at + entry.header_bytes;
     at = plus(at, plus(entry.header_bytes, entry.padded_bytes));
   }
   if (chosen.kind == 0) return {};
-  if ((chosen.flags & kZstd) != 0) return {.code_bytes = chosen.full_bytes};
-  if ((chosen.flags & kLz4) != 0) return of_packed(chosen, payload);
-  if (chosen.kind == kCubin) return of_cubin(payload);
+  if ((chosen.flags & abi::kFatZstd) != 0) return {.code_bytes = chosen.full_bytes};
+  if ((chosen.flags & abi::kFatLz4) != 0) return of_packed(chosen, payload);
+  if (chosen.kind == abi::kFatCubin) return of_cubin(payload);
   if (!ends_within(payload, chosen.padded_bytes)) return {};
   return of_ptx(reinterpret_cast<const char*>(payload));
 }
@@ -194,7 +172,7 @@ void add(ImageNeeds& sum, const ImageNeeds& more) {
 }
 
 ImageNeeds of_wrapper(std::uint64_t address, unsigned architecture) {
-  Wrapper wrapper;
+  FatWrapper wrapper;
   if (!read(address, wrapper)) return {};
   std::uint64_t container = 0;
   if (wrapper.version < 2 || wrapper.list == 0 || !read(wrapper.list, container) || container == 0)
@@ -213,8 +191,8 @@ ImageNeeds needs_of_image(const void* image, unsigned architecture) {
   const auto address = reinterpret_cast<std::uintptr_t>(image);
   std::uint32_t magic = 0;
   if (image == nullptr || !read(address, magic)) return {};
-  if (magic == kWrapperMagic) return of_wrapper(address, architecture);
-  if (magic == kContainerMagic) return of_container(address, architecture);
+  if (magic == abi::kFatWrapperMagic) return of_wrapper(address, architecture);
+  if (magic == abi::kFatContainerMagic) return of_container(address, architecture);
   if (std::memcmp(&magic, ELFMAG, SELFMAG) == 0) return of_cubin(address);
   return is_ptx(image) ? of_ptx(static_cast<const char*>(image)) : ImageNeeds{};
 }

@@ -35,8 +35,8 @@ class Locked {
   Locked& operator=(const Locked&) = delete;
 };
 
-// A piece may have gone from the driver and not yet from here while its place is another's: then they are larger
-// together than the slab, for as long as that lasts.
+// The driver may give a freed piece's place to another thread before piece_gone() is called: until then the pieces are
+// larger together than the slab.
 struct Pieces {
   std::uint64_t count = 0, bytes = 0;
   explicit Pieces(const Allocation& packed) : count(packed.bytes & 0xffff), bytes(packed.bytes >> 16) {}

@@ -25,7 +25,7 @@ bool may_be_piece(const Place& place, std::uint64_t bytes);
 // What has to fit the share before the driver is asked for a piece: a slab where it is known to have them.
 std::uint64_t bytes_for_piece(std::uint32_t device_index, std::uint64_t bytes);
 
-// Around the driver's call for a piece. Learns whether there are slabs, for as long as that is not known.
+// Around the driver's call for a piece. Learns whether there are slabs, unless that is known.
 class PieceProbe {
  public:
   explicit PieceProbe(std::uint32_t device_index);
@@ -43,7 +43,7 @@ class PieceProbe {
 // elsewhere.
 std::uint64_t piece_gone(std::uint64_t address, std::uint64_t bytes, bool exported);
 
-// An array of so many bytes came, whose address nobody tells: where drivers have slabs it may have taken one. After 32 of
+// Notes an array of so many bytes. The driver tells no address of it, so it may have taken a slab. After 32 of
 // them the residual is measured before the next request, so that they never hide more than 64 MiB.
 void small_array_came(std::uint32_t device_index, std::uint64_t bytes);
 

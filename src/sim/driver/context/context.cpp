@@ -23,8 +23,8 @@ namespace {
 
 thread_local std::vector<Context*> stack;
 
-// NVML's compute modes: 2 nobody, 3 one process at a time. cuda.h, CUDA_ERROR_DEVICE_UNAVAILABLE, names both. To the
-// latter all clients of an MPS server are one process: the server.
+// NVML's compute modes: 2 no process, 3 one process at a time. cuda.h, CUDA_ERROR_DEVICE_UNAVAILABLE, names both. To
+// the latter all clients of an MPS server are one process: the server.
 bool admitted(const State& state, std::uint32_t device, std::uint32_t process) {
   const std::uint32_t mode = state.nvml[device].compute_mode;
   if (mode != 3) return mode != 2;

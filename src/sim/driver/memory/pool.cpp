@@ -179,7 +179,7 @@ MemoryPool* make_pool(int device) {
 void destroy_pool(MemoryPool* pool) {
   pool->word.store(0, std::memory_order_release);
   pool->destroyed = true;
-  pool->release_threshold = 0;  // nobody allocates from it again
+  pool->release_threshold = 0;  // no allocation comes from it again
   std::ranges::replace(all_pools().current, pool, nullptr);
   if (pool->used == 0) pool_trim(pool, 0);
   bury_if_done(pool);
