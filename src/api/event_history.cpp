@@ -15,7 +15,7 @@ using http::Response;
 using tenancy::EventQuery;
 using Events = std::vector<snapshot::Event>;
 
-Result<std::uint64_t> number_of(const char* name, const std::string* text) {
+Result<std::uint64_t> number_from(const char* name, const std::string* text) {
   if (text == nullptr) return 0;
   if (const auto value = whole_number(*text)) return *value;
   return fail(ErrorCode::usage, std::string(name) + "='" + tenancy::escape_untrusted(*text) + "' is no number",
@@ -23,7 +23,7 @@ Result<std::uint64_t> number_of(const char* name, const std::string* text) {
 }
 
 Result<std::uint64_t> number_at(const Request& request, const char* name) {
-  return number_of(name, request.query_value(name));
+  return number_from(name, request.query_value(name));
 }
 
 std::string text_at(const Request& request, const char* name) {
@@ -64,7 +64,7 @@ Result<EventQuery> event_query_of(const Request& request) {
 Result<Following> following_of(const Request& request) {
   Following following{TRY(event_query_of(request))};
   const std::string* const last = http::find(request.headers, "Last-Event-ID");
-  if (last != nullptr) following.query.after = TRY(number_of("Last-Event-ID", last));
+  if (last != nullptr) following.query.after = TRY(number_from("Last-Event-ID", last));
   following.from_now = last == nullptr && request.query_value("after") == nullptr && following.query.since_unix_ns == 0;
   return following;
 }

@@ -210,9 +210,9 @@ TEST(OpenApi, EachFieldOfABodyThatTheDocumentNamesIsRead) {
     if (field.required) continue;
     const std::string body = "{\"name\":\"a\",\"" + std::string(field.name) + "\":" + example_of(field) + "}";
     EXPECT_EQ(request_objection(document(), "createShare", body), "") << body;
-    const auto order = order_of(body);
+    const auto order = share_request_from(body);
     ASSERT_TRUE(order) << body << ": " << order.error().message;
-    EXPECT_NE(*order, *order_of(R"({"name":"a"})")) << body << " changes nothing";
+    EXPECT_NE(*order, *share_request_from(R"({"name":"a"})")) << body << " changes nothing";
   }
   for (const BodyField& field : fields(BodyKind::quota)) {
     const bool says_whom = field.name == "user" || field.name == "group" || field.name == "everyone";
@@ -220,7 +220,7 @@ TEST(OpenApi, EachFieldOfABodyThatTheDocumentNamesIsRead) {
                              std::string(field.name) + "\":" + example_of(field) + "}";
     EXPECT_EQ(request_objection(document(), "setQuota", body), "") << body;
     EXPECT_EQ(request_objection(document(), "changeQuota", body), "") << body;
-    EXPECT_TRUE(quota_change_of(body)) << body;
+    EXPECT_TRUE(quota_change_from(body)) << body;
   }
 }
 
@@ -229,7 +229,7 @@ TEST(OpenApi, WhatTheDocumentDoesNotAllowInABodyIsNotRead) {
        {R"({"name":"a","memory":"8GiB"})", R"({"name":7})", "[]", R"({"name":"a","users":"bob"})",
         R"({"name":"a","overcommit":"yes"})", R"({"name":"a","weight":-1})"}) {
     EXPECT_NE(request_objection(document(), "createShare", body), "") << body;
-    EXPECT_FALSE(order_of(body)) << body;
+    EXPECT_FALSE(share_request_from(body)) << body;
   }
 }
 

@@ -191,7 +191,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   Response change_gpu(const Request& request, const node::Caller& caller) {
     const std::string uuid = *request.parameter("uuid");
-    const auto change = policy_of(request.body);
+    const auto change = policy_change_from(request.body);
     if (!change) return error_response(change.error());
     if (auto done = node.set_gpu_policy(uuid, change->policy, change->void_promises, caller); !done)
       return error_response(done.error());
@@ -226,7 +226,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response create_share(const Request& request, const node::Caller& caller) {
-    const auto order = order_of(request.body);
+    const auto order = share_request_from(request.body);
     if (!order) return error_response(order.error());
     if (auto made = node.create(*order, caller, observer.latest()->gpus); !made) return error_response(made.error());
     return share_now(*order->name, caller, 201);
@@ -234,7 +234,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   // The stream goes on until the share is made, its time is over, or its client is gone.
   Response wait_for_room(const Request& request, const node::Caller& caller) {
-    const auto order = order_of(request.body);
+    const auto order = share_request_from(request.body);
     if (!order) return error_response(order.error());
     std::optional<std::chrono::seconds> most;
     if (const std::string* text = request.query_value("wait")) {
@@ -284,19 +284,19 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response change_share(const Request& request, const node::Caller& caller) {
-    const auto order = order_of(request.body);
+    const auto order = share_request_from(request.body);
     if (!order) return error_response(order.error());
     return change(request, caller,
                   [&](const std::string& name) { return node.set(name, *order, caller, observer.latest()->gpus); });
   }
 
   Response change_shares(const Request& request, const node::Caller& caller) {
-    const auto orders = orders_of(request.body);
+    const auto orders = share_requests_from(request.body);
     if (!orders) return error_response(orders.error());
     if (auto done = node.set(*orders, caller, observer.latest()->gpus); !done) return error_response(done.error());
     Snapshot snapshot = ledgers_now();
     std::erase_if(snapshot.shares, [&](const snapshot::Share& share) {
-      return std::ranges::find(*orders, share.name, &node::Node::NamedOrder::first) == orders->end();
+      return std::ranges::find(*orders, share.name, &node::Node::NamedRequest::first) == orders->end();
     });
     return json(snapshot::to_json(visible(snapshot, caller).shares));
   }
@@ -358,7 +358,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response put_quota(const Request& request, const node::Caller& caller, node::Node::Naming naming) {
-    const auto change = quota_change_of(request.body);
+    const auto change = quota_change_from(request.body);
     if (!change) return error_response(change.error());
     const auto quota = node.set_quota(*change, naming, caller);
     return quota ? json(to_json(*quota)) : error_response(quota.error());

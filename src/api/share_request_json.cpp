@@ -40,7 +40,7 @@ std::string accepted_in(const std::string& key) {
 }
 
 // A number that fits its field: cut to 32 bits, it would be another user's, or another bound.
-Result<std::uint32_t> number_of(const std::string& key, const Json& value, std::uint32_t most) {
+Result<std::uint32_t> number_from(const std::string& key, const Json& value, std::uint32_t most) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::uint32_t>();
   if (value.is_number())
     return fail(ErrorCode::usage, tenancy::escape_untrusted(key) + " = " + shown(value) + " is out of range",
@@ -78,7 +78,7 @@ class PartCounter {
   std::size_t parts_ = 0;
 };
 
-Result<Json> object_of(const std::string& body) {
+Result<Json> object_from(const std::string& body) {
   PartCounter counter;
   static_cast<void>(Json::sax_parse(body, &counter));
   if (counter.too_many())
@@ -183,11 +183,11 @@ Result<node::ShareRequest> order_in(const Json& json) {
 
 }  // namespace
 
-Result<node::ShareRequest> order_of(const std::string& body) { return order_in(TRY(object_of(body))); }
+Result<node::ShareRequest> share_request_from(const std::string& body) { return order_in(TRY(object_from(body))); }
 
-Result<std::vector<node::Node::NamedOrder>> orders_of(const std::string& body) {
-  std::vector<node::Node::NamedOrder> all;
-  const Json json = TRY(object_of(body));
+Result<std::vector<node::Node::NamedRequest>> share_requests_from(const std::string& body) {
+  std::vector<node::Node::NamedRequest> all;
+  const Json json = TRY(object_from(body));
   for (const auto& [name, change] : json.items()) {
     if (!change.is_object()) return unfit(name, change, "an object with what is to change of that share");
     if (change.empty())
@@ -206,8 +206,8 @@ std::string place_json(std::size_t place, const std::string& reason) {
   return Json{{"place", place}, {"reason", reason}}.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 
-Result<PolicyChange> policy_of(const std::string& body) {
-  const Json json = TRY(object_of(body));
+Result<PolicyChange> policy_change_from(const std::string& body) {
+  const Json json = TRY(object_from(body));
   PolicyChange change;
   for (const auto& [key, value] : json.items()) {
     if (key == "void_promises") {
@@ -250,21 +250,22 @@ template <typename T>
 using Said = tenancy::QuotaChange::Said<T>;
 
 // A whole number, be it in text, as the command sends it.
-Result<std::uint32_t> whole_of(const std::string& key, const Json& value, std::uint32_t least, std::uint32_t most) {
+Result<std::uint32_t> whole_number_from(const std::string& key, const Json& value, std::uint32_t least,
+                                        std::uint32_t most) {
   const auto number = value.is_string() ? whole_number<std::uint32_t>(value.get<std::string>())
-                                        : std::optional<std::uint32_t>(TRY(number_of(key, value, most)));
+                                        : std::optional<std::uint32_t>(TRY(number_from(key, value, most)));
   if (number && *number >= least && *number <= most) return *number;
   return unfit(key, value, "a whole number of " + std::to_string(least) + " to " + std::to_string(most) + ", or none");
 }
 
-Result<std::uint64_t> memory_of(const Json& value, const std::string& text) {
+Result<std::uint64_t> memory_from(const Json& value, const std::string& text) {
   const auto memory = grant::parse_memory(text);
   if (!memory || memory.value.bytes == 0) return unfit("mem", value, "24GiB, 24Gi, 24G or 24GB, or none");
   return memory.value.bytes;
 }
 
 // Over all GPUs, so more than one GPU's 100 % is possible: "250%".
-Result<std::uint64_t> compute_of(const Json& value, const std::string& text) {
+Result<std::uint64_t> compute_from(const Json& value, const std::string& text) {
   const auto percent = text.ends_with('%')
                            ? whole_number<std::uint32_t>(std::string_view(text).substr(0, text.size() - 1))
                            : std::nullopt;
@@ -273,7 +274,7 @@ Result<std::uint64_t> compute_of(const Json& value, const std::string& text) {
   return std::uint64_t{*percent} * 10'000;
 }
 
-Result<tenancy::Class> class_of(const Json& value, const std::string& text) {
+Result<tenancy::Class> class_from(const Json& value, const std::string& text) {
   for (const auto one : {tenancy::Class::best_effort, tenancy::Class::normal, tenancy::Class::latency})
     if (text == tenancy::class_word(one)) return one;
   return unfit("class", value, "best-effort, normal, latency or none");
@@ -285,23 +286,23 @@ Result<bool> take_limit(const std::string& key, const Json& value, tenancy::Quot
   const bool none = text == "none";
   if (key == "mem") {
     change.memory_bytes.emplace();
-    if (!none) change.memory_bytes = TRY(memory_of(value, text));
+    if (!none) change.memory_bytes = TRY(memory_from(value, text));
   } else if (key == "compute") {
     change.compute_ppm.emplace();
-    if (!none) change.compute_ppm = TRY(compute_of(value, text));
+    if (!none) change.compute_ppm = TRY(compute_from(value, text));
   } else if (key == "shares") {
     change.shares.emplace();
-    if (!none) change.shares = TRY(whole_of(key, value, 0, std::numeric_limits<std::uint32_t>::max()));
+    if (!none) change.shares = TRY(whole_number_from(key, value, 0, std::numeric_limits<std::uint32_t>::max()));
   } else if (key == "ttl") {
     if (!value.is_string()) return unfit(key, value, "a time as text: 30s, 5m, 2h, 7d; or none");
     change.ttl.emplace();
     if (!none) change.ttl = TRY(node::parse_duration("ttl", text));
   } else if (key == "weight") {
     change.weight.emplace();
-    if (!none) change.weight = TRY(whole_of(key, value, 1, tenancy::kMaxWeight));
+    if (!none) change.weight = TRY(whole_number_from(key, value, 1, tenancy::kMaxWeight));
   } else if (key == "class") {
     change.highest_class.emplace();
-    if (!none) change.highest_class = TRY(class_of(value, text));
+    if (!none) change.highest_class = TRY(class_from(value, text));
   } else {
     return false;
   }
@@ -310,15 +311,16 @@ Result<bool> take_limit(const std::string& key, const Json& value, tenancy::Quot
 
 }  // namespace
 
-Result<tenancy::QuotaChange> quota_change_of(const std::string& body) {
-  const Json json = TRY(object_of(body));
+Result<tenancy::QuotaChange> quota_change_from(const std::string& body) {
+  const Json json = TRY(object_from(body));
   tenancy::QuotaChange change;
   int named = 0;
   for (const auto& [key, value] : json.items()) {
     if (value.is_null()) continue;
     if (key == "user" || key == "group") {
       if (!value.is_number() && !value.is_string()) return unfit(key, value, "a name of this machine, or a number");
-      change.id = value.is_number() ? TRY(number_of(key, value, kMaxId)) : TRY(id_named(key, value.get<std::string>()));
+      change.id =
+          value.is_number() ? TRY(number_from(key, value, kMaxId)) : TRY(id_named(key, value.get<std::string>()));
       change.subject = key == "user" ? tenancy::Quota::Subject::user : tenancy::Quota::Subject::group;
       ++named;
     } else if (key == "everyone") {

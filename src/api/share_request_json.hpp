@@ -13,15 +13,15 @@ namespace headgate::api {
 
 // {"name": "alice", "mem": "8GiB", "compute": "50%", "users": ["bob"], ...}. Errors: usage, naming the key; an unknown
 // key is an error, for a misspelt limit would be none.
-[[nodiscard]] Result<node::ShareRequest> order_of(const std::string& body);
+[[nodiscard]] Result<node::ShareRequest> share_request_from(const std::string& body);
 // {"alice": {"compute": "80%"}, "bob": {"compute": "20%"}}: as above for each share, under its name. Errors: usage,
 // also where no share is named.
-[[nodiscard]] Result<std::vector<node::Node::NamedOrder>> orders_of(const std::string& body);
+[[nodiscard]] Result<std::vector<node::Node::NamedRequest>> share_requests_from(const std::string& body);
 
 // {"user": "alice" | "group": "students" | "everyone": true, "mem": "24GiB", "compute": "200%", "shares": 4, "ttl":
 // "8h", "weight": 200, "class": "latency"}; "none" in place of a limit takes it back. Errors: usage, also where no
 // limit is named.
-[[nodiscard]] Result<tenancy::QuotaChange> quota_change_of(const std::string& body);
+[[nodiscard]] Result<tenancy::QuotaChange> quota_change_from(const std::string& body);
 // Whose quota a request names in its query: null and false where it does not. Only subject and id are filled.
 // Errors: usage, where it names none, several, or somebody whom the machine does not know.
 [[nodiscard]] Result<tenancy::Quota> quota_named(const std::string* user, const std::string* group, bool everyone);
@@ -33,7 +33,7 @@ struct PolicyChange {
   std::string policy;
   bool void_promises = false;
 };
-[[nodiscard]] Result<PolicyChange> policy_of(const std::string& body);
+[[nodiscard]] Result<PolicyChange> policy_change_from(const std::string& body);
 [[nodiscard]] std::string to_json(const node::Entry& entry);
 
 }  // namespace headgate::api

@@ -18,8 +18,8 @@ void must_be_harmless(const headgate::Error& error) {
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headgate::api;
   const std::string text(reinterpret_cast<const char*>(data), size);
-  if (const auto order = order_of(text); !order) must_be_harmless(order.error());
-  if (const auto quota = quota_change_of(text); !quota) must_be_harmless(quota.error());
+  if (const auto order = share_request_from(text); !order) must_be_harmless(order.error());
+  if (const auto quota = quota_change_from(text); !quota) must_be_harmless(quota.error());
   else if (to_json(headgate::tenancy::changed({}, *quota)).empty()) std::abort();
   return 0;
 }

@@ -9,7 +9,7 @@ namespace headgate::api {
 namespace {
 
 TEST(OrderJson, EveryKeyOfAShareIsTaken) {
-  const auto order = order_of(
+  const auto order = share_request_from(
       R"({"name":"a","gpu":"0","mem":"8GiB","host_mem":"1GiB","compute":"50%","burst":"80%","weight":200,"class":"latency",
           "ttl":"8h","idle_notice":"2h","admit":"ask","fail_policy":"closed","overcommit":true,"everyone":false,
           "users":["bob","7"],"groups":[]})");
@@ -18,22 +18,23 @@ TEST(OrderJson, EveryKeyOfAShareIsTaken) {
   EXPECT_EQ(order->weight, "200");
   EXPECT_EQ(order->priority_class, "latency");
   EXPECT_EQ(order->overcommit, true);
-  EXPECT_EQ(order_of(R"({"over_sell":true})"), order_of(R"({"overcommit":true})")) << "its former name";
+  EXPECT_EQ(share_request_from(R"({"over_sell":true})"), share_request_from(R"({"overcommit":true})"))
+      << "its former name";
   EXPECT_EQ(order->users, (std::vector<std::string>{"bob", "7"}));
-  EXPECT_EQ(order_of(R"({"mem":null})"), node::ShareRequest{});
+  EXPECT_EQ(share_request_from(R"({"mem":null})"), node::ShareRequest{});
 }
 
 TEST(OrderJson, TakesAChangeForEachOfSeveralShares) {
-  const auto orders = orders_of(R"({"a":{"compute":"80%"},"b":{"compute":"20%","mem":"1GiB"}})");
+  const auto orders = share_requests_from(R"({"a":{"compute":"80%"},"b":{"compute":"20%","mem":"1GiB"}})");
   ASSERT_TRUE(orders) << orders.error().message;
   ASSERT_EQ(orders->size(), 2u);
   EXPECT_EQ(orders->at(0).first, "a");
   EXPECT_EQ(orders->at(0).second.compute, "80%");
   EXPECT_EQ(orders->at(1).second.mem, "1GiB");
-  EXPECT_EQ(orders_of("{}").error().message, "no share was named");
-  EXPECT_EQ(orders_of(R"({"a":"80%"})").error().message, "a = \"80%\" is not understood");
-  EXPECT_EQ(orders_of(R"({"a":{}})").error().message, "nothing to change of the share 'a' was named");
-  EXPECT_EQ(orders_of(R"({"a":{"part":"80%"}})").error().message, "unknown key 'part'");
+  EXPECT_EQ(share_requests_from("{}").error().message, "no share was named");
+  EXPECT_EQ(share_requests_from(R"({"a":"80%"})").error().message, "a = \"80%\" is not understood");
+  EXPECT_EQ(share_requests_from(R"({"a":{}})").error().message, "nothing to change of the share 'a' was named");
+  EXPECT_EQ(share_requests_from(R"({"a":{"part":"80%"}})").error().message, "unknown key 'part'");
 }
 
 TEST(OrderJson, AMisspeltLimitIsAnErrorAndNotNoLimit) {
@@ -52,7 +53,7 @@ TEST(OrderJson, AMisspeltLimitIsAnErrorAndNotNoLimit) {
       {"{\"a\\u001b[2J\":1}", "unknown key 'a?[2J'"},
   };
   for (const auto& [body, message] : cases) {
-    const auto order = order_of(body);
+    const auto order = share_request_from(body);
     ASSERT_FALSE(order) << body;
     EXPECT_EQ(order.error().message, message);
     EXPECT_FALSE(order.error().hint.empty());
@@ -60,21 +61,21 @@ TEST(OrderJson, AMisspeltLimitIsAnErrorAndNotNoLimit) {
 }
 
 TEST(OrderJson, ANumberWhereATextBelongsIsToldHowItWouldBeWritten) {
-  EXPECT_NE(order_of(R"({"mem":8})").error().hint.find("GiB"), std::string::npos);
-  EXPECT_EQ(order_of(R"({"ttl":3600})").error().hint, "accepted: a text: 30s, 5m, 2h, 7d or none");
-  EXPECT_NE(quota_change_of(R"({"user":"root","mem":8})").error().hint.find("24GiB"), std::string::npos);
+  EXPECT_NE(share_request_from(R"({"mem":8})").error().hint.find("GiB"), std::string::npos);
+  EXPECT_EQ(share_request_from(R"({"ttl":3600})").error().hint, "accepted: a text: 30s, 5m, 2h, 7d or none");
+  EXPECT_NE(quota_change_from(R"({"user":"root","mem":8})").error().hint.find("24GiB"), std::string::npos);
 }
 
 TEST(OrderJson, AMillionBracketsDoNotExhaustTheDaemonsStack) {
   const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
   for (const char* key : {"mem", "overcommit", "users"}) {
-    const auto order = order_of("{\"" + std::string(key) + "\":" + deep + "}");
+    const auto order = share_request_from("{\"" + std::string(key) + "\":" + deep + "}");
     ASSERT_FALSE(order);
     EXPECT_EQ(order.error().message, "the body has more than 2048 keys and values");
-    EXPECT_EQ(order_of("{\"" + std::string(key) + "\":[[[1]]]}").error().message,
+    EXPECT_EQ(share_request_from("{\"" + std::string(key) + "\":[[[1]]]}").error().message,
               std::string(key) + " = a nested array is not understood");
   }
-  EXPECT_FALSE(quota_change_of("{\"mem\":" + deep + "}"));
+  EXPECT_FALSE(quota_change_from("{\"mem\":" + deep + "}"));
 }
 
 // They took half a minute, in which nobody else was answered and programs at the doors ran on as if there were no
@@ -88,9 +89,9 @@ TEST(OrderJson, ABodyFullOfKeysKeepsTheLoopFromNobody) {
   const std::clock_t began = std::clock();
   for (const std::string& body :
        {keys + "}", names + "]}", std::string(1 << 20, '['), "[" + std::string(1 << 20, ',')}) {
-    EXPECT_FALSE(order_of(body));
-    EXPECT_FALSE(quota_change_of(body));
-    EXPECT_FALSE(policy_of(body));
+    EXPECT_FALSE(share_request_from(body));
+    EXPECT_FALSE(quota_change_from(body));
+    EXPECT_FALSE(policy_change_from(body));
   }
   EXPECT_LT(static_cast<double>(std::clock() - began) / CLOCKS_PER_SEC, 2.0);
   std::string most = R"({"name":"a")";
@@ -99,11 +100,11 @@ TEST(OrderJson, ABodyFullOfKeysKeepsTheLoopFromNobody) {
     for (int i = 0; i < 256; ++i) most += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\"";
     most += "]";
   }
-  EXPECT_EQ(order_of(most + "}").value().users->size(), 256u);
+  EXPECT_EQ(share_request_from(most + "}").value().users->size(), 256u);
 }
 
 TEST(OrderJson, AQuotaSaysForWhomAndHowMuch) {
-  const auto change = quota_change_of(
+  const auto change = quota_change_from(
       R"({"user":"root","mem":"24GiB","compute":"200%","shares":4,"ttl":"8h","weight":"200","class":"latency"})");
   ASSERT_TRUE(change) << change.error().message;
   const tenancy::Quota quota = tenancy::changed({}, *change);
@@ -112,7 +113,7 @@ TEST(OrderJson, AQuotaSaysForWhomAndHowMuch) {
   EXPECT_EQ(quota.compute_ppm, 2'000'000u);
   EXPECT_EQ(to_json(quota), R"({"user":0,"memory_bytes":25769803776,"compute_ratio":2.0,"shares":4,)"
                             R"("ttl_ns":28800000000000,"weight":200,"class":"latency"})");
-  const auto message = [](const char* body) { return quota_change_of(body).error().message; };
+  const auto message = [](const char* body) { return quota_change_from(body).error().message; };
   EXPECT_EQ(message(R"({"mem":"1GiB"})"), "the quota says for nobody");
   EXPECT_EQ(message(R"({"user":"root","everyone":true})"), "the quota is for more than one");
   EXPECT_EQ(message(R"({"user":"no-such-user"})"), "user = \"no-such-user\" is not understood");
@@ -133,12 +134,12 @@ TEST(OrderJson, AChangeOfAQuotaTouchesWhatItNamesTakesBackWhereItSaysNoneAndName
   before.highest_class = tenancy::Class::latency;
   tenancy::Quota expected = before;
   expected.shares = 4;
-  EXPECT_EQ(tenancy::changed(before, *quota_change_of(R"({"user":3001,"shares":4})")), expected);
-  const auto nothing = quota_change_of(
+  EXPECT_EQ(tenancy::changed(before, *quota_change_from(R"({"user":3001,"shares":4})")), expected);
+  const auto nothing = quota_change_from(
       R"({"user":3001,"mem":"none","compute":"none","shares":"none","ttl":"none","weight":"none","class":"none"})");
   ASSERT_TRUE(nothing) << nothing.error().message;
   EXPECT_TRUE(tenancy::bounds_nothing(tenancy::changed(before, *nothing)));
-  EXPECT_EQ(quota_change_of(R"({"user":3001})").error(),
+  EXPECT_EQ(quota_change_from(R"({"user":3001})").error(),
             (Error{ErrorCode::usage, "the quota names no limit",
                    "name mem, compute, shares, ttl, weight or class; none takes one back"}));
 }
@@ -161,14 +162,14 @@ TEST(OrderJson, ANumberThatDoesNotFitIsRefusedAndSetsNobodyElsesQuota) {
        "accepted: at most 36500d, which is a hundred years"},
   };
   for (const auto& [body, message, hint] : cases) {
-    const auto quota = quota_change_of(body);
+    const auto quota = quota_change_from(body);
     ASSERT_FALSE(quota) << body;
     EXPECT_EQ(quota.error().message, message);
     EXPECT_EQ(quota.error().hint, hint);
   }
-  EXPECT_EQ(quota_change_of(R"({"user":4294967294,"shares":0})")->id, 4294967294u);
-  EXPECT_EQ(quota_change_of(R"({"user":"12345","shares":0})")->id, 12345u) << "as the command sends it";
-  EXPECT_EQ(to_json(tenancy::changed({}, *quota_change_of(R"({"everyone":true,"ttl":"36500d"})"))),
+  EXPECT_EQ(quota_change_from(R"({"user":4294967294,"shares":0})")->id, 4294967294u);
+  EXPECT_EQ(quota_change_from(R"({"user":"12345","shares":0})")->id, 12345u) << "as the command sends it";
+  EXPECT_EQ(to_json(tenancy::changed({}, *quota_change_from(R"({"everyone":true,"ttl":"36500d"})"))),
             R"({"everyone":true,"memory_bytes":null,"compute_ratio":null,"shares":null,"ttl_ns":3153600000000000000,)"
             R"("weight":null,"class":null})");
   const std::string wrapped = "4294967297";

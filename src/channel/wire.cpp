@@ -52,7 +52,7 @@ std::optional<milliseconds> duration(const Json& object, const char* key) {
   return milliseconds(*count);
 }
 
-Result<Assignment> assignment_of(const Json& object) {
+Result<Assignment> assignment_from(const Json& object) {
   if (!object.is_object()) return refuse("fields");
   const auto id = number<TaskId>(object, "id");
   const auto attempt = number<unsigned>(object, "attempt");
@@ -89,7 +89,7 @@ std::string assignment_text(const Task& task, Time now) {
 Result<Assignment> parse_assignment(std::string_view text) {
   const auto parsed = parse_shallow(text, kDeepest + 1);
   if (!parsed) return fail(ErrorCode::failed, "the channel sent a task that is no JSON");
-  return assignment_of(*parsed);
+  return assignment_from(*parsed);
 }
 
 std::string assignments_text(const std::vector<std::string>& assignments) {
@@ -107,7 +107,7 @@ Result<std::vector<Assignment>> parse_assignments(std::string_view text) {
     return fail(ErrorCode::failed, "the channel's answer is no list of tasks");
   }
   std::vector<Assignment> assignments;
-  for (const auto& object : (*parsed)["tasks"]) assignments.push_back(TRY(assignment_of(object)));
+  for (const auto& object : (*parsed)["tasks"]) assignments.push_back(TRY(assignment_from(object)));
   return assignments;
 }
 

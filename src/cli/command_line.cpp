@@ -71,8 +71,8 @@ Voice voice_of(const Raw& raw) {
 }
 
 // `most_ms`: of an option that accepts 10ms to that.
-Result<std::uint64_t> milliseconds_of(const std::string& option, std::string_view text, std::uint64_t most_ms,
-                                      const std::string& accepted) {
+Result<std::uint64_t> milliseconds_from(const std::string& option, std::string_view text, std::uint64_t most_ms,
+                                        const std::string& accepted) {
   std::size_t digits = 0;
   while (digits < text.size() && grant::is_digit(text[digits])) ++digits;
   std::uint64_t number = 0;
@@ -225,16 +225,15 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   }
   if (raw.out.command.empty()) raw.out.command = name.empty() ? "status" : name;
   raw.out.voice = voice_of(raw);
-  raw.out.voice.format = TRY(form_of(raw.out.command, raw.json ? "json" : raw.output));
+  raw.out.voice.format = TRY(output_format_from(raw.out.command, raw.json ? "json" : raw.output));
   if (raw.simulated) raw.out.simulate = raw.profile;
   const bool live = name == "top" || name == "events" || name == "power watch";
-  raw.out.interval_ms = TRY(milliseconds_of("--interval", live ? raw.live_interval : raw.interval, 60'000,
-                                            "accepted: 10ms to 60s, such as 500ms or 1s"));
+  raw.out.interval_ms = TRY(milliseconds_from("--interval", live ? raw.live_interval : raw.interval, 60'000,
+                                              "accepted: 10ms to 60s, such as 500ms or 1s"));
   if (raw.watch) {
-    raw.out.watch_ms =
-        raw.watch->empty()
-            ? kDefaultWatchMs
-            : TRY(milliseconds_of("--watch", *raw.watch, 3'600'000, "accepted: 10ms to 60m, such as 500ms, 2s or 5m"));
+    raw.out.watch_ms = raw.watch->empty() ? kDefaultWatchMs
+                                          : TRY(milliseconds_from("--watch", *raw.watch, 3'600'000,
+                                                                  "accepted: 10ms to 60m, such as 500ms, 2s or 5m"));
   }
   if (name == "power watch") raw.out.watch_ms = raw.out.interval_ms;
   if (constexpr std::string_view kViews[] = {"share", "gpu", "user", "process"};

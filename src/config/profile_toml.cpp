@@ -43,7 +43,7 @@ std::string in_binary_units(std::uint64_t bytes) {
 }
 
 // "45GiB", "1.5GiB", "512 MiB"; the unit is obligatory and the result a whole number of bytes.
-std::optional<std::uint64_t> size_of(std::string_view text) {
+std::optional<std::uint64_t> size_from(std::string_view text) {
   std::uint64_t unit = 0;
   for (const auto& [name, factor] : {std::pair{"KiB", std::uint64_t{1024}}, std::pair{"MiB", kMiB},
                                      std::pair{"GiB", kGiB}, std::pair{"B", std::uint64_t{1}}}) {
@@ -227,7 +227,7 @@ bool assign(const Whole& key, const toml::node& node, Profile& profile) {
 
 bool assign(const Size& key, const toml::node& node, Profile& profile) {
   const auto* text = node.as_string();
-  const auto bytes = text == nullptr ? std::nullopt : size_of(text->get());
+  const auto bytes = text == nullptr ? std::nullopt : size_from(text->get());
   if (!bytes || *bytes < key.least || *bytes > key.most) return false;
   key.set(profile, *bytes);
   return true;

@@ -17,10 +17,10 @@ namespace headgate::daemon {
 
 Result<std::optional<config::ListenAddress>> tcp_address(const config::Config& config, const Options& options,
                                                          bool has_token) {
-  if (!options.listen.empty()) return TRY(address_of("--listen", options.listen, has_token));
+  if (!options.listen.empty()) return TRY(listen_address_from("--listen", options.listen, has_token));
   const config::Setting& listen = config["node.listen"];
   if (listen.value.empty()) return std::nullopt;
-  return TRY(address_of(listen.origin + ": node.listen =", listen.value, has_token));
+  return TRY(listen_address_from(listen.origin + ": node.listen =", listen.value, has_token));
 }
 
 Result<void> is_sound(const config::Config& config, const Options& options) {

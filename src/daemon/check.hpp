@@ -10,7 +10,7 @@
 
 namespace headgate::daemon {
 
-// Where to listen over TCP, by command line or configuration; none: nowhere. Errors: as of address_of().
+// Where to listen over TCP, by command line or configuration; none: nowhere. Errors: as of listen_address_from().
 [[nodiscard]] Result<std::optional<config::ListenAddress>> tcp_address(const config::Config& config,
                                                                        const Options& options, bool has_token);
 

@@ -64,7 +64,7 @@ Result<std::optional<std::string>> token(const config::Config& config) {
 }
 
 // "127.0.0.1:9471", "[::1]:9471".
-Result<config::ListenAddress> address_of(const std::string& said, const std::string& text, bool has_token) {
+Result<config::ListenAddress> listen_address_from(const std::string& said, const std::string& text, bool has_token) {
   const auto address = config::parse_listen_address(text);
   if (!address)
     return fail(ErrorCode::usage, said + " '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
@@ -106,7 +106,7 @@ std::vector<Unsellable> unsellable(const config::Config& config, const std::vect
   return all;
 }
 
-std::vector<std::string> list_of(const std::string& with_commas) {
+std::vector<std::string> list_from(const std::string& with_commas) {
   std::vector<std::string> list;
   std::istringstream text(with_commas);
   for (std::string name; std::getline(text, name, ',');) list.push_back(name);
@@ -115,7 +115,7 @@ std::vector<std::string> list_of(const std::string& with_commas) {
 
 std::vector<std::string> exempt_programs(const config::Config& config) {
   std::vector<std::string> programs = observe::AuditRules{}.exempt;
-  for (auto& name : list_of(config["audit.exempt"].value)) programs.push_back(std::move(name));
+  for (auto& name : list_from(config["audit.exempt"].value)) programs.push_back(std::move(name));
   return programs;
 }
 
@@ -123,7 +123,7 @@ http::ServerLimits server_limits(const config::Config& config) {
   http::ServerLimits limits;
   limits.connections = config.number("node.connections");
   limits.connections_per_uid = config.number("node.connections_per_user");
-  limits.names = list_of(config["node.names"].value);
+  limits.names = list_from(config["node.names"].value);
   limits.user_of = [](const http::Peer& peer) {
     return identity::answerable_user("/proc", static_cast<std::uint32_t>(peer.pid), peer.uid);
   };

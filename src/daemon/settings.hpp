@@ -33,7 +33,7 @@ Result<std::optional<std::string>> token(const config::Config& config);
 
 // "127.0.0.1:9471", "[::1]:9471". Beyond loopback only with a token.
 // `said`: by whom, for errors: "--listen", "/etc/headgate/config.toml:3: node.listen =".
-Result<config::ListenAddress> address_of(const std::string& said, const std::string& text, bool has_token);
+Result<config::ListenAddress> listen_address_from(const std::string& said, const std::string& text, bool has_token);
 
 // Whether the driver's library is the simulator's.
 [[nodiscard]] bool is_simulator(const std::string& library);
@@ -54,7 +54,7 @@ struct Unsellable {
 // counts as identity::answerable_user() of its uid.
 [[nodiscard]] http::ServerLimits server_limits(const config::Config& config);
 
-std::vector<std::string> list_of(const std::string& with_commas);
+std::vector<std::string> list_from(const std::string& with_commas);
 
 // Those that are so by default, and those of audit.exempt.
 std::vector<std::string> exempt_programs(const config::Config& config);

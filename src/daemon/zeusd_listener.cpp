@@ -24,11 +24,11 @@ Result<std::optional<std::string>> key_of(const config::Config& config) {
 Result<std::vector<config::ListenAddress>> addresses_of(const config::Config& config, bool has_key) {
   std::vector<config::ListenAddress> addresses;
   const config::Setting& listen = config["zeusd.listen"];
-  for (const std::string& one : list_of(listen.value)) {
+  for (const std::string& one : list_from(listen.value)) {
     const std::string said = listen.origin + ": zeusd.listen =";
     if (auto may = config::may_listen(said, one, has_key); !may)
       return fail(ErrorCode::usage, may.error().message, "set zeusd.signing_key, or listen on 127.0.0.1");
-    addresses.push_back(TRY(address_of(said, one, true)));
+    addresses.push_back(TRY(listen_address_from(said, one, true)));
   }
   return addresses;
 }

@@ -30,7 +30,7 @@ std::vector<std::string> lines_of(const std::string& text) {
   return lines;
 }
 
-Result<std::vector<pid_t>> pids_of(const std::vector<std::string>& lines) {
+Result<std::vector<pid_t>> pids_from(const std::vector<std::string>& lines) {
   std::vector<pid_t> pids;
   for (const std::string& line : lines) {
     const auto pid = whole_number<std::uint32_t>(line);
@@ -169,10 +169,10 @@ Result<GroupLook> Tool::look(pid_t server) const {
   const auto is_number = [](const std::string& line) { return whole_number<std::uint32_t>(line).has_value(); };
   const auto end = server == 0 ? lines.end() : std::ranges::find_if_not(lines, is_number);
   GroupLook look;
-  look.servers = TRY(pids_of({lines.begin(), end}));
+  look.servers = TRY(pids_from({lines.begin(), end}));
   if (std::ranges::find(look.servers, server) == look.servers.end()) return look;
   if (end == lines.end()) return fail(ErrorCode::failed, "MPS: get_server_status " + pid + " was not answered");
-  look.clients = TRY(pids_of({end + 1, lines.end()}));
+  look.clients = TRY(pids_from({end + 1, lines.end()}));
   for (const ServerState state : {ServerState::initializing, ServerState::active, ServerState::fault}) {
     std::string word(word_of(state));
     std::ranges::transform(word, word.begin(), [](char c) { return static_cast<char>(c - 'a' + 'A'); });
@@ -188,7 +188,7 @@ Result<void> Tool::terminate(pid_t server, pid_t client) const {
   return fail(ErrorCode::failed, "MPS: terminate_client " + std::to_string(client) + own_words(answer));
 }
 
-Result<std::vector<pid_t>> parse_pids(const std::string& text) { return pids_of(lines_of(text)); }
+Result<std::vector<pid_t>> parse_pids(const std::string& text) { return pids_from(lines_of(text)); }
 
 std::optional<double> parse_percent(std::string_view line) {
   double value = 0;

@@ -239,7 +239,7 @@ Result<void> Node::set(const std::string& name, const ShareRequest& order, const
   return set({{name, order}}, caller, gpus);
 }
 
-Result<void> Node::set(const std::vector<NamedOrder>& orders, const Caller& caller,
+Result<void> Node::set(const std::vector<NamedRequest>& orders, const Caller& caller,
                        const std::vector<snapshot::Gpu>& gpus) {
   std::vector<tenancy::Share> all;
   std::vector<std::string> changes;

@@ -75,8 +75,8 @@ class Node {
                                  const std::vector<snapshot::Gpu>& gpus);
   // As set() for several shares in one step: room is looked for as all of them will be, and after an error none has
   // changed. Errors: besides those of set(), usage for a share that is named twice.
-  using NamedOrder = std::pair<std::string, ShareRequest>;
-  [[nodiscard]] Result<void> set(const std::vector<NamedOrder>& orders, const Caller& caller,
+  using NamedRequest = std::pair<std::string, ShareRequest>;
+  [[nodiscard]] Result<void> set(const std::vector<NamedRequest>& orders, const Caller& caller,
                                  const std::vector<snapshot::Gpu>& gpus);
   // As create(), as soon as there is room, behind those who came before (queue.hpp); what of it is told at once, is
   // told before this returns. Errors: of create(), but for room; no_capacity, where it can never fit, or too many wait.

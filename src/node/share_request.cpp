@@ -88,11 +88,10 @@ std::uint32_t ceiling_of(std::uint32_t guarantee_ppm) { return guarantee_ppm > 0
 Result<void> take_compute(const ShareRequest& order, const snapshot::Gpu& gpu, tenancy::DeviceShare& device) {
   const bool had_burst = device.ceiling_ppm != ceiling_of(device.guarantee_ppm);
   if (order.compute)
-    device.guarantee_ppm =
-        *order.compute == "none" ? 0 : TRY(or_none(parse_compute_of("compute", *order.compute, gpu)));
+    device.guarantee_ppm = *order.compute == "none" ? 0 : TRY(or_none(compute_from("compute", *order.compute, gpu)));
   if (order.burst)
     device.ceiling_ppm = *order.burst == "none" ? ceiling_of(device.guarantee_ppm)
-                                                : TRY(or_none(parse_compute_of("burst", *order.burst, gpu)));
+                                                : TRY(or_none(compute_from("burst", *order.burst, gpu)));
   else if (!had_burst) device.ceiling_ppm = ceiling_of(device.guarantee_ppm);
   if (device.ceiling_ppm >= device.guarantee_ppm) return {};
   if (order.burst)
@@ -152,7 +151,7 @@ Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector
   return all;
 }
 
-Result<std::optional<std::chrono::seconds>> oom_wait_of(const std::string& text) {
+Result<std::optional<std::chrono::seconds>> oom_wait_from(const std::string& text) {
   const std::string accepted = "fail, wait (30s), or wait=TIME of 1s to 1h";
   if (text == "fail") return std::nullopt;
   if (text == "wait") return kDefaultOomWait;
@@ -186,7 +185,7 @@ Result<void> take_share_values(const ShareRequest& order, const UserDirectory& d
     share.admit = TRY(
         one_of<tenancy::Admit>("admit", *order.admit, {{"now", tenancy::Admit::now}, {"ask", tenancy::Admit::ask}}));
   }
-  if (order.on_oom) share.oom_wait = TRY(oom_wait_of(*order.on_oom));
+  if (order.on_oom) share.oom_wait = TRY(oom_wait_from(*order.on_oom));
   if (order.fail_policy) {
     share.fail_policy =
         TRY(one_of<ledger::FailPolicy>("fail_policy", *order.fail_policy,
@@ -209,7 +208,7 @@ Result<std::chrono::seconds> parse_duration(const std::string& key, const std::s
   return unfit(key, text, time.error().why, std::string(time.error().accepted));
 }
 
-Result<std::uint32_t> parse_compute_of(const std::string& key, const std::string& text, const snapshot::Gpu& gpu) {
+Result<std::uint32_t> compute_from(const std::string& key, const std::string& text, const snapshot::Gpu& gpu) {
   if (is_tflops(text)) {
     const auto wanted = parse_tflops(text);
     if (!wanted) return unfit(key, text, "is no amount of compute", "40TFLOPS, 900GFLOPS, 1.2PFLOPS, 50%, 0.5 or 500m");

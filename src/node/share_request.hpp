@@ -60,7 +60,7 @@ inline constexpr std::chrono::seconds kDefaultOomWait{30}, kLongestOomWait{3600}
 [[nodiscard]] Result<std::chrono::seconds> parse_duration(const std::string& key, const std::string& text);
 
 // Millionths of `gpu`'s time for "50%", "0.5", "500m" or "40TFLOPS" (dense FP16, see cards.hpp).
-[[nodiscard]] Result<std::uint32_t> parse_compute_of(const std::string& key, const std::string& text,
-                                                     const snapshot::Gpu& gpu);
+[[nodiscard]] Result<std::uint32_t> compute_from(const std::string& key, const std::string& text,
+                                                 const snapshot::Gpu& gpu);
 
 }  // namespace headgate::node

@@ -36,23 +36,23 @@ class FieldWriter {
   }
   template <typename Value>
   void always(const char* key, const Value& value) {
-    json_[key] = json_of(value);
+    json_[key] = to_json(value);
   }
 
   [[nodiscard]] OrderedJson json() && { return std::move(json_); }
 
   template <typename Part>
-  [[nodiscard]] static OrderedJson json_of(const Part& part) {
+  [[nodiscard]] static OrderedJson to_json(const Part& part) {
     FieldWriter writer;
     visit_fields(writer, part);
     return std::move(writer).json();
   }
-  [[nodiscard]] static OrderedJson json_of(const std::string& text) { return text; }
-  [[nodiscard]] static OrderedJson json_of(std::uint32_t number) { return number; }
+  [[nodiscard]] static OrderedJson to_json(const std::string& text) { return text; }
+  [[nodiscard]] static OrderedJson to_json(std::uint32_t number) { return number; }
   template <typename Value>
-  [[nodiscard]] static OrderedJson json_of(const std::vector<Value>& values) {
+  [[nodiscard]] static OrderedJson to_json(const std::vector<Value>& values) {
     OrderedJson list = OrderedJson::array();
-    for (const Value& each : values) list.push_back(json_of(each));
+    for (const Value& each : values) list.push_back(to_json(each));
     return list;
   }
 
@@ -62,12 +62,12 @@ class FieldWriter {
 
 }  // namespace
 
-OrderedJson json_of(const Hook& hook) { return FieldWriter::json_of(hook); }
-OrderedJson json_of(const IntelRdt& rdt) { return FieldWriter::json_of(rdt); }
+OrderedJson to_json(const Hook& hook) { return FieldWriter::to_json(hook); }
+OrderedJson to_json(const IntelRdt& rdt) { return FieldWriter::to_json(rdt); }
 
 std::string to_json(const Document& document) {
   // What is no UTF-8 is replaced: paths on the host may hold any bytes, JSON may not.
-  return FieldWriter::json_of(document).dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
+  return FieldWriter::to_json(document).dump(2, ' ', false, OrderedJson::error_handler_t::replace) + "\n";
 }
 
 }  // namespace headgate::oci

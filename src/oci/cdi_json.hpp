@@ -9,7 +9,7 @@ namespace headgate::oci {
 
 using OrderedJson = nlohmann::ordered_json;
 
-[[nodiscard]] OrderedJson json_of(const Hook& hook);
-[[nodiscard]] OrderedJson json_of(const IntelRdt& rdt);
+[[nodiscard]] OrderedJson to_json(const Hook& hook);
+[[nodiscard]] OrderedJson to_json(const IntelRdt& rdt);
 
 }  // namespace headgate::oci

@@ -23,7 +23,7 @@ std::unexpected<Error> at_line(const YAML::Mark& mark, const std::string& what) 
   return fail(ErrorCode::usage, line + what);
 }
 
-std::optional<std::int64_t> whole_number_of(std::string_view text) {
+std::optional<std::int64_t> whole_number_from(std::string_view text) {
   const bool negative = text.starts_with('-');
   if (negative || text.starts_with('+')) text.remove_prefix(1);
   int base = 10;
@@ -36,7 +36,7 @@ std::optional<std::int64_t> whole_number_of(std::string_view text) {
   return negative ? -number : number;
 }
 
-std::optional<double> fraction_of(std::string_view text) {
+std::optional<double> fraction_from(std::string_view text) {
   // Neither inf nor nan, which are words.
   if (text.find_first_not_of("0123456789.eE+-") != std::string_view::npos) return std::nullopt;
   if (text.starts_with('+')) text.remove_prefix(1);
@@ -46,7 +46,7 @@ std::optional<double> fraction_of(std::string_view text) {
   return number;
 }
 
-std::optional<bool> truth_of(std::string_view text) {
+std::optional<bool> bool_from(std::string_view text) {
   std::string small(text);
   std::ranges::transform(small, small.begin(),
                          [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c + 32) : c; });
@@ -58,9 +58,9 @@ std::optional<bool> truth_of(std::string_view text) {
 
 // A word without quotes.
 OrderedJson plain(const std::string& text) {
-  if (const auto number = whole_number_of(text)) return *number;
-  if (const auto truth = truth_of(text)) return *truth;
-  if (const auto fraction = fraction_of(text)) return *fraction;
+  if (const auto number = whole_number_from(text)) return *number;
+  if (const auto truth = bool_from(text)) return *truth;
+  if (const auto fraction = fraction_from(text)) return *fraction;
   return text;
 }
 
@@ -104,7 +104,7 @@ class Converter {
 
 }  // namespace
 
-Result<std::string> json_of_yaml(std::string_view text) {
+Result<std::string> json_from_yaml(std::string_view text) {
   if (text.size() > kMaxYamlBytes) return fail(ErrorCode::usage, "is longer than 1 MiB");
   try {
     const YAML::Node node = YAML::Load(std::string(text));
@@ -121,7 +121,7 @@ bool is_document_name(std::string_view file_name) {
 
 Result<Document> read_file_text(std::string_view file_name, std::string_view text) {
   if (!file_name.ends_with(".yaml")) return read_json(text);
-  return read_json(TRY(json_of_yaml(text)));
+  return read_json(TRY(json_from_yaml(text)));
 }
 
 }  // namespace headgate::oci

@@ -18,6 +18,6 @@ namespace headgate::oci {
 // The first document of a YAML text as JSON; plain words are numbers and truth values by YAML 1.1, as engines take
 // them. Errors: usage, with the line: no YAML, two equal keys, tags, deep nesting, aliases that make more than 100,000
 // values.
-[[nodiscard]] Result<std::string> json_of_yaml(std::string_view text);
+[[nodiscard]] Result<std::string> json_from_yaml(std::string_view text);
 
 }  // namespace headgate::oci

@@ -9,7 +9,7 @@ namespace headgate::oci {
 namespace {
 
 std::string json(const std::string& yaml) {
-  const auto text = json_of_yaml(yaml);
+  const auto text = json_from_yaml(yaml);
   return text ? *text : text.error().message;
 }
 

@@ -286,8 +286,8 @@ Result<void> ContainerConfig::apply(const Edits& edits, const FindHostNode& look
     make(*json_, {"linux", "netDevices"}, Json::value_t::object)[device.host_interface] = {{"name", device.name}};
   for (const Mount& mount : edits.mounts) add_mount(mount);
   if (!edits.mounts.empty()) std::ranges::stable_sort((*json_)["mounts"].get_ref<Json::array_t&>(), {}, depth_of);
-  for (const Hook& hook : edits.hooks) append_hook(hook.name, without_name(json_of(hook)));
-  if (edits.intel_rdt) make(*json_, {"linux"}, Json::value_t::object)["intelRdt"] = Json(json_of(*edits.intel_rdt));
+  for (const Hook& hook : edits.hooks) append_hook(hook.name, without_name(to_json(hook)));
+  if (edits.intel_rdt) make(*json_, {"linux"}, Json::value_t::object)["intelRdt"] = Json(to_json(*edits.intel_rdt));
   for (const std::uint32_t gid : edits.additional_gids) {
     if (gid == 0) continue;
     Json& gids = make(*json_, {"process", "user", "additionalGids"}, Json::value_t::array);

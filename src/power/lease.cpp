@@ -21,7 +21,7 @@ std::optional<std::uint32_t> number_of(const Ordered& json) {
   return value <= UINT32_MAX ? std::optional(static_cast<std::uint32_t>(value)) : std::nullopt;
 }
 
-std::optional<ClockRange> range_of(const Ordered& json) {
+std::optional<ClockRange> range_from(const Ordered& json) {
   if (!json.is_array() || json.size() != 2) return std::nullopt;
   const auto least = number_of(json[0]), most = number_of(json[1]);
   if (!least || !most || *least > *most) return std::nullopt;
@@ -34,8 +34,8 @@ Result<Settings> settings_from(const Ordered& json) {
   for (const auto& [key, value] : json.items()) {
     bool taken = false;
     if (key == "power_limit_mw") taken = (settings.power_limit_mw = number_of(value)).has_value();
-    else if (key == "gpu_clocks_mhz") taken = (settings.gpu_clocks = range_of(value)).has_value();
-    else if (key == "mem_clocks_mhz") taken = (settings.mem_clocks = range_of(value)).has_value();
+    else if (key == "gpu_clocks_mhz") taken = (settings.gpu_clocks = range_from(value)).has_value();
+    else if (key == "mem_clocks_mhz") taken = (settings.mem_clocks = range_from(value)).has_value();
     else if (key == "compute_mode") taken = (settings.compute_mode = number_of(value)).has_value();
     else if (key == "persistence" && value.is_boolean()) {
       settings.persistence = value.get<bool>();

@@ -36,7 +36,7 @@ std::optional<config::Range> asked_range(const Ordered& json) {
   return config::Range{*least, *most};
 }
 
-std::optional<std::uint32_t> mode_of(const Ordered& json) {
+std::optional<std::uint32_t> mode_from(const Ordered& json) {
   if (json.is_string()) return config::parse_compute_mode(json.get<std::string>());
   const auto number = asked_number(json);
   return number == 0u || number == 2u || number == 3u ? number : std::nullopt;
@@ -86,7 +86,7 @@ constexpr SettingKey kSettingKeys[] = {
        return json.is_boolean();
      }},
     {"compute_mode", config::kAcceptedComputeMode,
-     [](const Ordered& json, config::PowerSettings& to) { return (to.compute_mode = mode_of(json)).has_value(); }},
+     [](const Ordered& json, config::PowerSettings& to) { return (to.compute_mode = mode_from(json)).has_value(); }},
     {"budget", config::kAcceptedWatts,
      [](const Ordered& json, config::PowerSettings& to) {
        return (to.budget_mw = text_or<std::uint32_t>(json, config::parse_milliwatts)).has_value();

@@ -43,7 +43,7 @@ Result<std::string> status(const http::Endpoint& daemon, const snapshot::Snapsho
                            bool columns) {
   const std::string reply = TRY(ask(daemon, "GET", "/v1/power"));
   if (voice.format == Format::json) return enclosed("headgate.power/v1", "power", reply, snapshot);
-  const auto state = TRY(power_state_of(reply));
+  const auto state = TRY(power_state_from(reply));
   if (is_table(voice.format)) return heading(snapshot, voice) + power_status_text(state, now_unix_ns(), voice);
   const Json pattern = {{"index", 0},
                         {"uuid", ""},
@@ -118,9 +118,9 @@ Result<Outcome> changed(const http::Endpoint& daemon, const snapshot::Snapshot& 
     outcome.text = enclosed("headgate.power_changes/v1", "answer", reply.body, snapshot);
     return outcome;
   }
-  const auto changes = TRY(power_changes_of(reply.body));
+  const auto changes = TRY(power_changes_from(reply.body));
   const std::string now = TRY(ask(daemon, "GET", "/v1/power"));
-  const auto state = TRY(power_state_of(now));
+  const auto state = TRY(power_state_from(now));
   outcome.text = heading(snapshot, voice) + power_changes_text(changes, state, voice) +
                  (dry_run ? "nothing was set: --dry-run\n" : "");
   return outcome;
@@ -130,9 +130,9 @@ Result<Outcome> leased(const Invocation& invocation, const http::Endpoint& daemo
                        const std::string& body) {
   const Voice& voice = invocation.voice;
   const std::string reply = TRY(ask(daemon, "POST", "/v1/power/leases", body, std::chrono::seconds(30)));
-  const auto lease = TRY(lease_of(reply));
+  const auto lease = TRY(lease_from(reply));
   const std::string now = TRY(ask(daemon, "GET", "/v1/power"));
-  const auto state = TRY(power_state_of(now));
+  const auto state = TRY(power_state_from(now));
   const bool json = voice.format == Format::json;
   Outcome outcome{.text = json ? enclosed("headgate.power_lease/v1", "lease", reply, snapshot)
                                : heading(snapshot, voice) + power_changes_text(lease.gpus, state, voice)};
@@ -188,7 +188,7 @@ Result<Outcome> profiles(const http::Endpoint& daemon, const Voice& voice) {
   const std::string reply = TRY(ask(daemon, "GET", "/v1/power/profiles"));
   if (voice.format == Format::json)
     return Outcome{.text = enclosed("headgate.power_profiles/v1", "profiles", reply, TRY(snapshot_of(daemon)))};
-  return Outcome{.text = power_profiles_text(TRY(power_profiles_of(reply)), voice)};
+  return Outcome{.text = power_profiles_text(TRY(power_profiles_from(reply)), voice)};
 }
 
 Result<Outcome> end_lease(const Invocation& invocation, const http::Endpoint& daemon) {

@@ -43,7 +43,7 @@ Result<void> add_value(const std::string& value, const std::string& command, Jso
   return {};
 }
 
-Result<Json> weights_of(const std::string& text) {
+Result<Json> weights_from(const std::string& text) {
   Json weights = Json::array();
   for (std::size_t at = 0; at <= text.size();) {
     const std::size_t comma = std::min(text.find(',', at), text.size());
@@ -74,7 +74,7 @@ Result<Json> settings_of(const Invocation& invocation) {
   if (const auto weights = option_of(invocation, "weights")) {
     if (!settings.contains("budget"))
       return fail(ErrorCode::usage, "power set: --weights without --budget", "such as: --budget 500W --weights 2,1");
-    settings["weights"] = TRY(weights_of(*weights));
+    settings["weights"] = TRY(weights_from(*weights));
   }
   if (settings.empty())
     return fail(ErrorCode::usage, "power set: nothing to set was named",
@@ -83,7 +83,7 @@ Result<Json> settings_of(const Invocation& invocation) {
 }
 
 // "2h" as whole seconds.
-Result<std::uint64_t> seconds_of(const std::string& option, const std::string& text) {
+Result<std::uint64_t> seconds_from(const std::string& option, const std::string& text) {
   const std::uint64_t ns = TRY(time_option(option, text));
   constexpr std::uint64_t kSecond = 1'000'000'000, kMaxTtlS = 30 * 86'400;
   if (ns / kSecond > kMaxTtlS)
@@ -108,8 +108,8 @@ Result<std::string> power_body(const Invocation& invocation, const std::vector<s
     return fail(ErrorCode::usage,
                 invocation.command + ": --confirm and --" + (time ? "for" : "pid") + " exclude each other",
                 "settings that are confirmed stay; those of --for and --pid end");
-  if (time) body["ttl_s"] = TRY(seconds_of("--for", *time));
-  if (confirm) body["ttl_s"] = TRY(seconds_of("--confirm", *confirm));
+  if (time) body["ttl_s"] = TRY(seconds_from("--for", *time));
+  if (confirm) body["ttl_s"] = TRY(seconds_from("--confirm", *confirm));
   if (process) {
     const auto pid = whole_number<std::uint32_t>(*process);
     if (!pid || *pid == 0 || *pid > INT32_MAX)

@@ -46,7 +46,7 @@ std::int64_t seconds_at(const Json& json, const char* key) {
   return static_cast<std::int64_t>(number_at(json, key).value_or(0));
 }
 
-PowerGpu gpu_of(const Json& json) {
+PowerGpu gpu_from(const Json& json) {
   PowerGpu gpu;
   gpu.index = static_cast<std::uint32_t>(number_at(json, "index").value_or(0));
   gpu.uuid = text_at(json, "uuid");
@@ -126,15 +126,15 @@ std::string format_clocks(const ClockSpan& clocks) {
   return clocks.first == clocks.second ? most : std::to_string(clocks.first) + " to " + most;
 }
 
-Result<PowerState> power_state_of(const std::string& text) {
+Result<PowerState> power_state_from(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("gpus")) return not_understood();
   PowerState state{.gpus = {}, .drift = text_at(json, "drift"), .at_start = text_at(json, "at_start")};
-  for (const Json& gpu : list_at(json, "gpus")) state.gpus.push_back(gpu_of(gpu));
+  for (const Json& gpu : list_at(json, "gpus")) state.gpus.push_back(gpu_from(gpu));
   return state;
 }
 
-Result<std::vector<PowerProfile>> power_profiles_of(const std::string& text) {
+Result<std::vector<PowerProfile>> power_profiles_from(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_array()) return not_understood();
   std::vector<PowerProfile> all;
@@ -152,7 +152,7 @@ Result<std::vector<PowerProfile>> power_profiles_of(const std::string& text) {
   return all;
 }
 
-Result<std::vector<GpuChanges>> power_changes_of(const std::string& text) {
+Result<std::vector<GpuChanges>> power_changes_from(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("gpus")) return not_understood();
   std::vector<GpuChanges> all;
@@ -172,7 +172,7 @@ Result<std::vector<GpuChanges>> power_changes_of(const std::string& text) {
   return all;
 }
 
-Result<LeaseMade> lease_of(const std::string& text) {
+Result<LeaseMade> lease_from(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || text_at(json, "id").empty()) return not_understood();
   LeaseMade made{.id = text_at(json, "id"),

@@ -64,10 +64,10 @@ struct LeaseMade {
 };
 
 // Errors: failed, where the daemon's answer is not understood.
-[[nodiscard]] Result<PowerState> power_state_of(const std::string& json);
-[[nodiscard]] Result<std::vector<PowerProfile>> power_profiles_of(const std::string& json);
-[[nodiscard]] Result<std::vector<GpuChanges>> power_changes_of(const std::string& json);
-[[nodiscard]] Result<LeaseMade> lease_of(const std::string& json);
+[[nodiscard]] Result<PowerState> power_state_from(const std::string& json);
+[[nodiscard]] Result<std::vector<PowerProfile>> power_profiles_from(const std::string& json);
+[[nodiscard]] Result<std::vector<GpuChanges>> power_changes_from(const std::string& json);
+[[nodiscard]] Result<LeaseMade> lease_from(const std::string& json);
 
 // "200 W", "99.9 W" of milliwatts.
 [[nodiscard]] std::string watts(std::uint64_t milliwatts);

@@ -26,7 +26,7 @@ constexpr const char* kPlain = R"json({"gpus": [
   "drift": "report", "at_start": ""})json";
 
 PowerState state() {
-  const auto read = power_state_of(kPlain);
+  const auto read = power_state_from(kPlain);
   EXPECT_TRUE(read);
   return read.value_or(PowerState{});
 }
@@ -64,7 +64,7 @@ TEST(PowerView, TheWideFormHasTheRest) {
 }
 
 TEST(PowerView, ChangesAreShownFromAndToAndFailuresBelowThem) {
-  const auto changes = power_changes_of(R"({"dry_run": false, "gpus": [
+  const auto changes = power_changes_from(R"({"dry_run": false, "gpus": [
     {"index": 0, "uuid": "GPU-a", "changes": [{"control": "power limit", "from": "350 W", "to": "200 W"},
                                                {"control": "GPU clocks", "from": "", "to": "1200 MHz"},
                                                {"control": "persistence mode", "from": "on", "to": "on"}], "error": null},
@@ -79,7 +79,7 @@ TEST(PowerView, ChangesAreShownFromAndToAndFailuresBelowThem) {
 }
 
 TEST(PowerView, ALeaseShowsWhatItFoundAndWhatItSet) {
-  const auto lease = lease_of(R"({"id": "3fa0", "ends_at_s": 1800000060, "holder_pid": 0,
+  const auto lease = lease_from(R"({"id": "3fa0", "ends_at_s": 1800000060, "holder_pid": 0,
     "settings": {"GPU-a": {"power_limit_mw": 200000, "persistence": true, "gpu_clocks_mhz": [1200, 1200], "compute_mode": 3}},
     "saved": {"GPU-a": {"power_limit_mw": 350000, "persistence": false, "gpu_clocks_mhz": [0, 0], "compute_mode": 0}}})");
   ASSERT_TRUE(lease);
@@ -94,7 +94,7 @@ TEST(PowerView, ALeaseShowsWhatItFoundAndWhatItSet) {
 }
 
 TEST(PowerView, ProfilesAreListedInWords) {
-  const auto profiles = power_profiles_of(R"([{"name": "quiet", "origin": "/etc/headgate/config.toml:12",
+  const auto profiles = power_profiles_from(R"([{"name": "quiet", "origin": "/etc/headgate/config.toml:12",
     "settings": {"power_limit": "80%", "persistence": true, "gpu_clocks_mhz": [210, 1200]}}])");
   ASSERT_TRUE(profiles);
   EXPECT_EQ(
@@ -106,12 +106,12 @@ TEST(PowerView, ProfilesAreListedInWords) {
 
 TEST(PowerView, WhatIsNoAnswerIsAnError) {
   for (const char* text : {"", "[]", "{}", "null"}) {
-    EXPECT_FALSE(power_state_of(text)) << text;
-    EXPECT_FALSE(power_changes_of(text)) << text;
-    EXPECT_FALSE(lease_of(text)) << text;
+    EXPECT_FALSE(power_state_from(text)) << text;
+    EXPECT_FALSE(power_changes_from(text)) << text;
+    EXPECT_FALSE(lease_from(text)) << text;
   }
-  EXPECT_FALSE(power_profiles_of("{}"));
-  EXPECT_TRUE(power_state_of(R"({"gpus": [{"index": "x", "leases": [{}], "gpu_clocks_mhz": [1]}]})"));
+  EXPECT_FALSE(power_profiles_from("{}"));
+  EXPECT_TRUE(power_state_from(R"({"gpus": [{"index": "x", "leases": [{}], "gpu_clocks_mhz": [1]}]})"));
 }
 
 }  // namespace

@@ -17,7 +17,7 @@ std::vector<std::string> words_of(const std::string& line, char separator) {
   return words;
 }
 
-std::optional<ProcHiding> hiding_of(const std::string& options) {
+std::optional<ProcHiding> hiding_from(const std::string& options) {
   ProcHiding hiding;
   for (const std::string& option : words_of(options, ',')) {
     const std::string value = option.substr(option.find('=') + 1);
@@ -40,7 +40,7 @@ std::optional<ProcHiding> proc_hiding(std::string_view mountinfo) {
     const auto words = words_of(line, ' ');
     const auto dash = std::ranges::find(words, "-");
     if (words.size() < 5 || words[4] != "/proc" || words.end() - dash < 4 || dash[1] != "proc") continue;
-    uppermost = hiding_of(dash[3]);
+    uppermost = hiding_from(dash[3]);
   }
   return uppermost;
 }

@@ -24,7 +24,7 @@ std::vector<Format> forms_of_word(const std::string& word) {
 
 const std::vector<std::string>& form_names() { return kNames; }
 
-Result<Format> form_of(const std::string& word, const std::string& name) {
+Result<Format> output_format_from(const std::string& word, const std::string& name) {
   const auto forms = forms_of_word(word);
   std::string accepted;
   for (const Format form : forms) {

@@ -13,6 +13,6 @@ namespace headgate::cli {
 [[nodiscard]] const std::vector<std::string>& form_names();  // of all
 
 // Errors: usage, with those that the word has.
-[[nodiscard]] Result<Format> form_of(const std::string& word, const std::string& name);
+[[nodiscard]] Result<Format> output_format_from(const std::string& word, const std::string& name);
 
 }  // namespace headgate::cli
