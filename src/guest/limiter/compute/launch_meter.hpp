@@ -80,7 +80,8 @@ class LaunchMeter {
     stream.launches.store(stream.launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
     Bracket& bracket = stream.bracket;
     if (bracket.kept) {
-      bracket.overran |= bracket.ordered;
+      const std::int64_t sent_ns = stream.spent_ns.load(std::memory_order_relaxed) - est_ns;
+      if (bracket.ordered) bracket.dry_if_before_ns = std::max(bracket.dry_if_before_ns, port_.now_ns() - sent_ns);
       bracket.kept = bracket.ordered = false;
     }
     if (stream.function.load(std::memory_order_relaxed) == function) return;

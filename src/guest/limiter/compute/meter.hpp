@@ -284,7 +284,7 @@ class Meter : public LaunchMeter<Port> {
     // Or stood still, whatever the GPU was kept busy with at the end.
     const bool still = stood_still(bracket, start_event_ns);
     const bool slow_host = 2 * launching > length && (still || (bracket.launches > 1 && tail_waited));
-    const bool thin = assumed || bracket.overran || slow_host;
+    const bool thin = assumed || holds_idle_time(bracket, start_event_ns) || slow_host;
     // Should its next call take as long, such is the call: it blocks while the GPU works.
     if (still && slow_host && single) estimates_.suppose(bracket.functions[0], length - launching);
     settle_span(stream, bracket, context.clock.host_ns(start), length, start_event_ns, thin);
@@ -406,6 +406,12 @@ class Meter : public LaunchMeter<Port> {
            estimates_.call_ns(bracket.functions[0]) > kStoppedNs;
   }
 
+  // It could not be closed where the program waited, and may have been idle until the next launch. What the GPU came to
+  // so late that the next launch was there before the last one ended was not.
+  static bool holds_idle_time(const Bracket& bracket, std::int64_t start_event_ns) {
+    return start_event_ns < bracket.dry_if_before_ns;
+  }
+
   // The process was stopped between its first launch and its last: it is unknown when the GPU was idle. A single
   // call that usually takes so long blocks.
   bool stood_still(const Bracket& bracket, std::int64_t start_event_ns) const {
@@ -454,7 +460,6 @@ class Meter : public LaunchMeter<Port> {
   // A command that outruns its estimate is charged while it runs.
   void charge_running(StreamMeter& stream, Bracket& bracket, std::int64_t now_ns) {
     ContextMeter& context = *stream.context;
-    if (bracket.overran) return;
     const std::int64_t settled_to = now_ns - kLookNs;
     // What is known to be long is charged from its start, before replays of other shares look for its marks. Where the
     // estimate says little, what runs on must not look like time in which the next may start.
@@ -473,7 +478,7 @@ class Meter : public LaunchMeter<Port> {
     std::int64_t start = 0;
     if (!gpu_ns(context, bracket.start, start)) return;
     const std::int64_t start_event_ns = context.clock.host_ns(start);
-    if (stood_still(bracket, start_event_ns)) return;
+    if (stood_still(bracket, start_event_ns) || holds_idle_time(bracket, start_event_ns)) return;
     const std::int64_t from =
         was_sent_before(bracket, start_event_ns) ? start_event_ns : std::max(start_event_ns, bracket.first_ns);
     const std::int64_t fresh = hold(context, {std::max(from, bracket.covered_until_ns), settled_to,
@@ -490,22 +495,36 @@ class Meter : public LaunchMeter<Port> {
   // its calls usually are; else its thread may have lost its processor before anything was sent. Returns when to look
   // again.
   std::int64_t charge_call(StreamMeter& stream, std::int64_t now_ns) {
-    ContextMeter& context = *stream.context;
-    const abi::CUevent start_event = stream.open_start.load(std::memory_order_relaxed);
-    if (stream.covered_open != start_event) {
-      stream.covered_open = start_event;
-      stream.open_seen_ns = now_ns;
-      stream.open_covered_until_ns = stream.open_fresh_ns = 0;
-    }
+    note_open(stream, now_ns);
     const std::int64_t usual_ns = estimates_.call_ns(stream.function.load(std::memory_order_relaxed));
-    if (usual_ns < kStoppedNs || now_ns - stream.open_seen_ns > 4 * usual_ns || context.anchor == nullptr)
-      return now_ns + kIdleNs;
+    if (usual_ns < kStoppedNs || now_ns - stream.open_seen_ns > 4 * usual_ns) return now_ns + kIdleNs;
+    return charge_open(stream, now_ns, 0, 0);
+  }
+  // A bracket that could not be closed runs on while its thread waits: charged meanwhile, for other shares' replays look
+  // for its marks. Under the stream's lock. Returns when to look again.
+  std::int64_t charge_kept(StreamMeter& stream, std::int64_t now_ns) {
+    note_open(stream, now_ns);
+    return charge_open(stream, now_ns, stream.bracket.first_ns, stream.bracket.dry_if_before_ns);
+  }
+  static void note_open(StreamMeter& stream, std::int64_t now_ns) {
+    const abi::CUevent start_event = stream.open_start.load(std::memory_order_relaxed);
+    if (stream.covered_open == start_event) return;
+    stream.covered_open = start_event;
+    stream.open_seen_ns = now_ns;
+    stream.open_covered_until_ns = stream.open_fresh_ns = 0;
+  }
+  // The GPU works on the open bracket, of which the first launch was sent at sent_ns. If it began before began_ns, that
+  // is not known.
+  std::int64_t charge_open(StreamMeter& stream, std::int64_t now_ns, std::int64_t sent_ns, std::int64_t began_ns) {
+    ContextMeter& context = *stream.context;
     std::int64_t start = 0;
-    if (port_.query(start_event) != abi::CUDA_SUCCESS || !gpu_ns(context, start_event, start))
+    if (context.anchor == nullptr) return now_ns + kIdleNs;
+    if (port_.query(stream.covered_open) != abi::CUDA_SUCCESS || !gpu_ns(context, stream.covered_open, start))
       return now_ns + kRunningNs;
     const std::int64_t start_event_ns = context.clock.host_ns(start), to_ns = now_ns - kLookNs;
+    if (start_event_ns < began_ns) return now_ns + kRunningNs;
     const bool first = stream.open_covered_until_ns == 0;
-    const std::int64_t from_ns = first ? start_event_ns : stream.open_covered_until_ns;
+    const std::int64_t from_ns = first ? std::max(start_event_ns, sent_ns) : stream.open_covered_until_ns;
     if (to_ns > from_ns) {
       const std::int64_t fresh_ns = hold(context, {from_ns, to_ns, first ? start_event_ns : 0});
       stream.open_covered_until_ns = to_ns;
@@ -569,6 +588,8 @@ class Meter : public LaunchMeter<Port> {
       end_unmeasured(stream, from_ns, now_ns);
     } else if (answer != abi::CUDA_ERROR_NOT_READY) {
       good(*stream.context, answer, "cuStreamQuery");
+    } else if (stream.open.load() && stream.bracket.kept) {
+      charge_kept(stream, now_ns);
     }
     stream.lock.unlock();
     stream.seen_ns = now_ns;
