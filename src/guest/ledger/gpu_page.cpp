@@ -349,7 +349,7 @@ std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now
   const std::int64_t behind = end_word - slices.next_word;
   if (behind <= 0 && behind > -kReachWords) return 0;
   const bool mine = packed == seat.left;
-  if (!mine && !at_once && behind > 0 && behind < kTakeOverNs / kCoverageWordNs) return 0;
+  if (!mine && !at_once && behind > 0 && behind < take_over_ns(seat) / kCoverageWordNs) return 0;
   Table table{.page = board};
   for (std::uint32_t i = 0; i < seats_of(board); ++i) {
     const GpuSeat& place = board.seats[i];

@@ -31,7 +31,9 @@ inline constexpr std::uint32_t kMaxSeats = 64;
 inline constexpr std::int64_t kGpuSliceNs = 2'000'000;   // the driver's default time slice
 inline constexpr std::int64_t kReplayLagNs = 8'000'000;  // by then nearly every mark is there
 inline constexpr std::int64_t kBoardLateNs = 7'000'000;  // mostly; what a daemon tells is 10 ms old at most
-inline constexpr std::int64_t kTakeOverNs = 6'000'000;
+// A replay that has not gone on for so long may be another's. A board brings kBoardMaxNs of marks at once, which is no
+// such pause.
+inline constexpr std::int64_t kTakeOverNs = 6'000'000, kBoardMaxNs = 10'000'000;
 inline constexpr std::int64_t kSeatIdleNs = 1'000'000'000;    // a seat without marks for so long is nobody's neighbour
 inline constexpr std::int64_t kSeatStaleNs = 10'000'000'000;  // and after this it may be taken by another
 
@@ -116,10 +118,12 @@ inline std::int64_t replay_lag_ns(const Seat& seat) {
   return kReplayLagNs + (seat.board != nullptr ? kBoardLateNs : 0);
 }
 
+inline std::int64_t take_over_ns(const Seat& seat) { return kTakeOverNs + (seat.board != nullptr ? kBoardMaxNs : 0); }
+
 // How much of what the share was charged for and nobody has looked at yet other shares had: ns, at least 0. It reaches
 // to kReplayLagNs ago, or where a daemon tells the marks to that long before its board's told_ns. Any process of the
 // share may ask; each microsecond is answered to one of them. Who goes on knows in what order slices are given; so
-// another goes on in its place only where it has not for kTakeOverNs, or with `at_once`.
+// another goes on in its place only where it has not for take_over_ns, or with `at_once`.
 std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now_ns, bool at_once = false);
 
 }  // namespace headgate::ledger
