@@ -362,9 +362,9 @@ void Arbiter::end_leases(std::int64_t now_ns) {
     bool over = now_ns >= lease_end_ns(held) || (wanted & held.gpus) == 0;
     // A higher class does not wait for a lease to end.
     for (const Unit& other : order_) over |= other.gang->rank > gang.rank && (other.gpus & held.gpus) != 0;
-    const bool draining = gang.stakes.size() == 1 && gang.drain_end_ns != 0;
     const Unit* const next = over && contended(gang, held.gpus) ? successor(held.gpus) : nullptr;
-    if (draining && (!contended(gang, held.gpus) || (next != nullptr && next->gang == &gang))) gang.drain_end_ns = 0;
+    // The one that its turn ended for does not want the GPU any more.
+    if (!contended(gang, held.gpus) || (next != nullptr && next->gang == &gang)) gang.drain_end_ns = 0;
     if (next != nullptr && next->gang == &gang && next->gpus == held.gpus) {
       // It is its own successor: a new turn, which may be paid in the other way.
       if (now_ns >= lease_end_ns(held)) begin_lease(held, now_ns);

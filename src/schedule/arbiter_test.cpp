@@ -371,6 +371,24 @@ TEST(Arbiter, a_gang_on_two_gpus_has_both_or_none) {
     EXPECT_EQ(gpus.gate(wide, 0) == Gate::open, gpus.gate(wide, 1) == Gate::open) << at;
   }
 }
+TEST(Arbiter, a_gang_whose_turn_ends_goes_on_once_no_other_share_wants_the_gpu) {
+  Gpus gpus(2);
+  const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang"), narrow = gpus.add({Terms{.gpu = 1}});
+  for (const std::uint32_t gpu : {0u, 1u}) gpus.run(wide, kMs, gpu);
+  gpus.decide(kMs);
+  gpus.want(narrow, 1);
+  std::int64_t at_ns = kMs;
+  for (int look = 0; look < 200 && gpus.gate(wide, 0) != Gate::queued; ++look) {
+    for (const std::uint32_t gpu : {0u, 1u}) gpus.uses[{wide, gpu}].held_ns += kMs;
+    gpus.decide(at_ns += kMs);
+  }
+  ASSERT_EQ(gpus.gate(wide, 0), Gate::queued);
+  gpus.uses[{narrow, 1}] = {};
+  for (const std::uint32_t gpu : {0u, 1u}) gpus.rest(wide, gpu), gpus.want(wide, gpu);
+  for (int look = 0; look < 4; ++look) gpus.decide(at_ns += kMs);
+  for (const std::uint32_t gpu : {0u, 1u})
+    EXPECT_TRUE(gpus.gate(wide, gpu) == Gate::open || gpus.gate(wide, gpu) == Gate::open_notify) << gpu;
+}
 // Its programs may have nothing in common: what it has on one GPU is no reason to keep it from another, or others from
 // that.
 TEST(Arbiter, a_share_on_two_gpus_has_each_for_itself) {
