@@ -436,6 +436,7 @@ std::vector<RankPlace> Node::other_ranks(const Entry& mine) const {
   for (const Entry& entry : entries_) {
     if (entry.share != mine.share || entry.gpu == mine.gpu) continue;
     RankPlace& place = others.emplace_back(RankPlace{.paid_until_ns = ledger::paid_until_ns(*entry.account)});
+    if (entry.gate == schedule::Gate::shut || entry.gate == schedule::Gate::queued) continue;  // is_shut_out()
     for (const std::size_t index : entry.tenants) {
       const Pace& pace = tenants_[index]->pace;
       if (pace.busy_streams.load() == 0) continue;

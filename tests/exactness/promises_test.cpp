@@ -259,6 +259,35 @@ TEST(Promises, StreamsBesideALongKernelAreNoRanks) {
               2);
 }
 
+// So many contexts that each waits 30 ms for its slice: brackets stand in the stream's queue meanwhile, and one process
+// of each share follows in what order the slices go round.
+TEST(Promises, ManyContextsAreChargedTheirOwnSlices) {
+  MixShare long_ones = with_processes(unlimited(1'000 * kMs), 8);
+  long_ones.load.batch = 1;
+  expect_kept("8 of 1 s beside 8 of 20 us", {long_ones, with_processes(unlimited(20 * kUs), 8)});
+}
+
+// Ranks that another one may spin for pass at once and pay once, however full the share's room is; a turn on both GPUs
+// that ends for a share that is paused then goes on.
+TEST(Promises, ProcessesOnTwoGpusAreNotKeptOut) {
+  MixShare wide = with_processes(plain(60, 20 * kMs), 6);
+  wide.gpus = 3;
+  expect_kept("6 of 20 ms below 60 on both beside 40-100 of 1 ms", {wide, share(40, 100, kMs)}, 1.5, 2);
+  MixShare both = with_processes(share(6, 100, 200 * kUs), 2), bursts = with_weight(plain(93, 200 * kUs), 800);
+  both.gpus = 3;
+  bursts.gpus = 2;
+  bursts.load.batch = 15;
+  bursts.load.gap_ns = 20 * kMs;
+  Mix mix{.shares = {both, bursts}, .gpus = 2, .points = 5};
+  using Kind = Change::Kind;
+  for (std::int64_t at_ns = 2'000 * kMs; at_ns < 10'000 * kMs; at_ns += 1'003 * kMs) {
+    mix.changes.push_back({.at_ns = at_ns, .kind = Kind::pause, .share = 1});
+    mix.changes.push_back({.at_ns = at_ns + 500 * kMs, .kind = Kind::resume, .share = 1});
+  }
+  const Outcome outcome = run(mix);
+  EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
+}
+
 // Beside a share that was alone below its ceiling; and a share that had its promise for long, and then a larger weight.
 TEST(Promises, NoneBeginsFarBehind) {
   MixShare late = with_weight(unlimited(200 * kUs), 200);

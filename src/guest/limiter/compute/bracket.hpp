@@ -1,6 +1,7 @@
 // One stretch of a stream between two events of ours, and what the meter keeps for a stream and a context.
 #pragma once
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <cstdint>
@@ -38,6 +39,18 @@ struct Bracket {
   std::array<std::uint64_t, kFunctions> functions{};
   std::array<std::int64_t, kFunctions> estimates_ns{};  // as they were
 };
+
+// For how long launches went on after the GPU had come to this bracket. A call that blocks in a full queue does so
+// while the GPU works on what was sent before.
+inline std::int64_t launching_ns(const Bracket& bracket, std::int64_t start_event_ns) {
+  return std::max<std::int64_t>(0, bracket.closed_ns - std::max(bracket.opened_ns, start_event_ns));
+}
+
+// It could not be closed where the program waited, and may have been idle until the next launch. What the GPU came to
+// so late that the next launch was there before the last one ended was not.
+inline bool holds_idle_time(const Bracket& bracket, std::int64_t start_event_ns) {
+  return start_event_ns < bracket.dry_if_before_ns;
+}
 
 inline constexpr std::int64_t kUnmeteredNs = 100'000'000;  // a context that fails for less is nobody's affair
 inline constexpr std::int64_t kFirstRetryNs = 1'000'000, kLastRetryNs = 20'000'000;

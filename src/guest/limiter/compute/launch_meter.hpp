@@ -124,10 +124,12 @@ class LaunchMeter {
     const bool crowded = alone && stream.open.load(std::memory_order_relaxed);
     const bool bounded =
         alone && !crowded && context.arbitrated && several_send(*context.account, context.seat.owner, now_ns);
+    const bool idle = bounded && context.pace->busy_streams.load(std::memory_order_relaxed) == 0;
+    // A rank that another one may spin for (charge_ahead() in multi_gpu_rules.hpp) passes whatever the others have sent:
+    // refused, it would be charged again at each look.
+    const bool ahead = idle && context.pace->credit_ns.load(std::memory_order_relaxed) >= est_ns;
     const std::int64_t share_wait_ns =
-        bounded ? wait_for_share_ns(*context.account, context.pace->busy_streams.load(std::memory_order_relaxed) == 0,
-                                    now_ns, est_ns)
-                : 0;
+        bounded && !ahead ? wait_for_share_ns(*context.account, idle, now_ns, est_ns) : 0;
     // What was never measured may be of any length: of such no more is sent than is needed to measure it.
     const bool unknown = alone && known_ns == 0;
     const bool unmeasured = unknown && context.pace->unknown.load(std::memory_order_relaxed) >=
@@ -160,6 +162,7 @@ class LaunchMeter {
       if (bounded && share_wait_ns != 0) take_share_room(*context.account, now_ns, est_ns);
       context.pace->credit_ns.fetch_add(admission.credit_ns - est_ns, std::memory_order_relaxed);
     }
+    if (ahead) take_share_room(*context.account, now_ns, est_ns);
     if (!stream.open.load()) open(stream);
     if (!stream.open.load()) {
       count_unmeasured(context, est_ns);

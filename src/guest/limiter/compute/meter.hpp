@@ -391,12 +391,6 @@ class Meter : public LaunchMeter<Port> {
     return now_ns < last_ns ? last_ns : kNothingOpen;
   }
 
-  // For how long launches went on after the GPU had come to this bracket. A call that blocks in a full queue does so
-  // while the GPU works on what was sent before.
-  static std::int64_t launching_ns(const Bracket& bracket, std::int64_t start_event_ns) {
-    return std::max<std::int64_t>(0, bracket.closed_ns - std::max(bracket.opened_ns, start_event_ns));
-  }
-
   // The start event had waited for other work while a call that usually blocks was under way: the first of what the
   // call sends was there when the GPU came to it, long before the call returned. Or what may be wrong by that is next
   // to nothing.
@@ -404,12 +398,6 @@ class Meter : public LaunchMeter<Port> {
     if (start_event_ns - bracket.opened_ns < kPromptNs || bracket.function_count != 1) return false;
     return bracket.first_ns - start_event_ns < bracket.expected_ns / kDoubtParts ||
            estimates_.call_ns(bracket.functions[0]) > kStoppedNs;
-  }
-
-  // It could not be closed where the program waited, and may have been idle until the next launch. What the GPU came to
-  // so late that the next launch was there before the last one ended was not.
-  static bool holds_idle_time(const Bracket& bracket, std::int64_t start_event_ns) {
-    return start_event_ns < bracket.dry_if_before_ns;
   }
 
   // The process was stopped between its first launch and its last: it is unknown when the GPU was idle. A single

@@ -4,6 +4,7 @@
 
 #include "guest/ledger/slot.hpp"
 #include "guest/limiter/compute/multi_gpu_rules.hpp"
+#include "guest/limiter/compute/turns.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -35,7 +36,7 @@ class Others {
     for (std::uint32_t d = 0; d < metered.device_count; ++d) {
       if (d == stream.context->device) continue;
       places_[count_++] = {.paid_until_ns = ledger::paid_until_ns(session.usage->compute[d]),
-                           .due_ns = with_due ? due_ns(d, now_ns) : 0};
+                           .due_ns = with_due && !is_shut_out(d) ? due_ns(d, now_ns) : 0};
     }
   }
   operator std::span<const RankPlace>() const { return {places_.data(), count_}; }

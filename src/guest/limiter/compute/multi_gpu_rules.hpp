@@ -24,7 +24,9 @@ inline constexpr std::int64_t kRanksPatienceNs = 5'000'000;
 // Another GPU of the share. Times are ns of the account's clock.
 struct RankPlace {
   std::int64_t paid_until_ns = 0;
-  std::int64_t due_ns = 0;  // when the share's work there should be done: the earliest; 0: there is none
+  // When the share's work there should be done: the earliest; 0: there is none, or it waits for the share's turn, which
+  // is what it is late by.
+  std::int64_t due_ns = 0;
 };
 
 // How long a launch that was first asked for at asked_ns waits because other GPUs are not paid for.

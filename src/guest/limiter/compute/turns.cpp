@@ -153,6 +153,11 @@ bool turn_is_open(std::uint32_t device) {
   return gate == ledger::Gate::open || gate == ledger::Gate::open_notify;
 }
 
+bool is_shut_out(std::uint32_t device) {
+  return arbitrated(device) && !left_alone(device) &&
+         !ledger::lets_in(policy_of(device).gate.load(memory_order_relaxed));
+}
+
 void note_request(const StreamMeter& stream, std::int64_t known_ns) {
   const ContextMeter& context = *stream.context;
   if (!arbitrated(context.device)) return;

@@ -15,6 +15,8 @@ inline bool arbitrated(std::uint32_t device) {
 std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm);
 // Whether launches may pass without a look for as long as the gate's epoch stays.
 bool turn_is_open(std::uint32_t device);
+// Whether the arbiter keeps the share's work from that GPU now: what is late there waits for its turn.
+bool is_shut_out(std::uint32_t device);
 
 // A launch on this stream is asked for: what the arbiter learns of the work's pauses. known_ns: how long such a one is;
 // 0: unknown.
