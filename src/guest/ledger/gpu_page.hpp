@@ -30,10 +30,9 @@ inline constexpr std::uint32_t kGpuPageVersion = 3;  // of its own: one page ser
 inline constexpr std::uint32_t kMaxSeats = 64;
 inline constexpr std::int64_t kGpuSliceNs = 2'000'000;   // the driver's default time slice
 inline constexpr std::int64_t kReplayLagNs = 8'000'000;  // by then nearly every mark is there
-inline constexpr std::int64_t kBoardLateNs = 7'000'000;  // mostly; what a daemon tells is 10 ms old at most
-// A replay that has not gone on for so long may be another's. A board brings kBoardMaxNs of marks at once, which is no
-// such pause.
-inline constexpr std::int64_t kTakeOverNs = 6'000'000, kBoardMaxNs = 10'000'000;
+inline constexpr std::int64_t kBoardLateNs =
+    10'000'000;  // what a daemon tells is so old at most, and as much comes at once
+inline constexpr std::int64_t kTakeOverNs = 6'000'000;  // a replay that has not gone on for so long may be another's
 inline constexpr std::int64_t kSeatIdleNs = 1'000'000'000;    // a seat without marks for so long is nobody's neighbour
 inline constexpr std::int64_t kSeatStaleNs = 10'000'000'000;  // and after this it may be taken by another
 
@@ -118,7 +117,8 @@ inline std::int64_t replay_lag_ns(const Seat& seat) {
   return kReplayLagNs + (seat.board != nullptr ? kBoardLateNs : 0);
 }
 
-inline std::int64_t take_over_ns(const Seat& seat) { return kTakeOverNs + (seat.board != nullptr ? kBoardMaxNs : 0); }
+// Marks that a board brings at once are no pause.
+inline std::int64_t take_over_ns(const Seat& seat) { return kTakeOverNs + (seat.board != nullptr ? kBoardLateNs : 0); }
 
 // How much of what the share was charged for and nobody has looked at yet other shares had: ns, at least 0. It reaches
 // to kReplayLagNs ago, or where a daemon tells the marks to that long before its board's told_ns. Any process of the

@@ -141,6 +141,7 @@ struct alignas(64) StreamMeter {
   // The settler's.
   std::int64_t last_end_ns = 0;  // GPU time of the last settled end
   std::int64_t next_look_ns = 0;
+  std::int64_t not_ready_ns = 0;  // when its oldest bracket was last seen not to have ended; 0: it was not looked at
   std::int64_t looks = 0;
   std::int64_t turn_ns = 0;  // when the turn began in which it was looked at last
   std::uint32_t seen_launches = 0;

@@ -23,6 +23,7 @@ inline constexpr std::int64_t kLookBackNs = 2'000'000;
 inline constexpr std::int64_t kLookAroundNs = 5'000'000;   // for other shares at work, where this one may burst
 inline constexpr std::int64_t kAloneTrustNs = 20'000'000;  // how long a look that saw none counts
 inline constexpr std::int64_t kBackToBackNs = 250;         // less than one step of the GPU's event clock
+inline constexpr std::int64_t kVisibleNs = 2'000;          // an event that has fired is seen so soon
 inline constexpr std::int64_t kPromptNs = 5'000;  // a start event that fired so soon found its stream and the GPU idle
 inline constexpr std::int64_t kLostProcessorNs = 50'000;  // hardly a driver call takes a thread so long
 inline constexpr std::int64_t kShortCallNs = 5'000;       // a kernel's launch
@@ -127,6 +128,7 @@ class Meter : public LaunchMeter<Port> {
       if (now_ns < stream.next_look_ns) return stream.next_look_ns;
       const abi::CUresult answer = twice([&] { return port_.query(bracket.end); });
       if (answer == abi::CUDA_ERROR_NOT_READY) {
+        stream.not_ready_ns = now_ns;
         charge_running(stream, bracket, now_ns);
         if (!uneven(bracket) && stream.context->arbitrated)
           expect_rest(*stream.context->pace, bracket.opened_ns, bracket.expected_ns, now_ns);
@@ -243,6 +245,7 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t end = start + length;
     if (bracket.start != context.anchor) context.clock.observe(start, bracket.opened_ns);
     context.clock.bound(end, seen_ns);
+    if (stream.not_ready_ns != 0) context.clock.observe(end, std::exchange(stream.not_ready_ns, 0) - kVisibleNs);
     const std::int64_t start_event_ns = context.clock.host_ns(start);
     const bool single = bracket.function_count == 1;
     const bool idle = start - stream.last_end_ns > kBackToBackNs || stream.last_end_ns == 0;
