@@ -36,9 +36,14 @@ MixShare with_depth(MixShare share, int depth) {
   return share;
 }
 
+// Of rows in which a share lacks more than kPoints.
+constexpr double kMissed = 0.75;
+
 // `points`: more than kPoints where the row is a known miss, which is printed.
 void expect_kept(const char* what, std::vector<MixShare> shares, double points = kPoints, std::uint32_t gpus = 1) {
-  const Mix mix{.shares = std::move(shares), .gpus = gpus, .points = points};
+  Mix mix{.shares = std::move(shares), .gpus = gpus, .points = points};
+  if (std::ranges::any_of(mix.shares, [](const MixShare& each) { return each.processes > 1; }))
+    mix.account_points = kSharedAccountPoints;
   const Outcome outcome = run(mix);
   std::printf("%-44s", what);
   double most = 0;
@@ -90,7 +95,7 @@ TEST(Promises, UnequalOnesWithRoomToBurst) {
     expect_kept("60/10/10, burst 100", {share(60, 100, ns), share(10, 100, ns), share(10, 100, ns)});
     expect_kept("80/10, burst 100", {share(80, 100, ns), share(10, 100, ns)});
     expect_kept("plain 50 beside 20-100, 10-100", {plain(50, ns), share(20, 100, ns), share(10, 100, ns)});
-    expect_kept("plain 40 twice, unlimited", {plain(40, ns), plain(40, ns), unlimited(ns)}, ns < 5 * kMs ? kPoints : 1);
+    expect_kept("plain 40 twice, unlimited", {plain(40, ns), plain(40, ns), unlimited(ns)});
     expect_kept("90-100 beside 10-100", {share(90, 100, ns), share(10, 100, ns)});
   }
 }
@@ -120,7 +125,7 @@ TEST(Promises, LongKernels) {
   expect_kept("four 25 of 20 ms", std::vector<MixShare>(4, plain(25, 20 * kMs)));
   for (const std::int64_t ns : {5 * kMs, 10 * kMs, 20 * kMs, 50 * kMs, 100 * kMs, 200 * kMs}) {
     expect_kept("two plain 50", {plain(50, ns), plain(50, ns)});
-    expect_kept("unlimited beside plain 50 of 1 ms", {unlimited(ns), plain(50, kMs)}, 1);
+    expect_kept("unlimited beside plain 50 of 1 ms", {unlimited(ns), plain(50, kMs)}, kMissed);
     expect_kept("50-100 twice", {share(50, 100, ns), share(50, 100, ns)});
   }
   expect_kept("1 s beside plain 50 of 1 ms", {unlimited(1'000 * kMs), plain(50, kMs)});
@@ -129,18 +134,18 @@ TEST(Promises, LongKernels) {
 TEST(Promises, SeveralProcesses) {
   for (const std::int64_t ns : {200 * kUs, kMs, 2 * kMs, 3 * kMs, 5 * kMs, 10 * kMs}) {
     expect_kept("4 processes in plain 50, plain 50 of 1 ms",
-                {with_depth(with_processes(plain(50, ns), 4), 2), plain(50, kMs)}, 1.5);
+                {with_depth(with_processes(plain(50, ns), 4), 2), plain(50, kMs)}, kMissed);
     expect_kept("4 processes in 50-100, 50-100 of 200 us",
-                {with_depth(with_processes(share(50, 100, ns), 4), 2), share(50, 100, 200 * kUs)}, 1.5);
+                {with_depth(with_processes(share(50, 100, ns), 4), 2), share(50, 100, 200 * kUs)}, kMissed);
     expect_kept("4 that never wait in 50-100, 50-100 of 200 us",
-                {with_processes(share(50, 100, ns), 4), share(50, 100, 200 * kUs)}, 1.5);
+                {with_processes(share(50, 100, ns), 4), share(50, 100, 200 * kUs)}, kMissed);
   }
   std::vector<MixShare> shares(4, plain(20, 20 * kMs));
   shares.push_back(with_processes(plain(20, 5 * kMs), 8));
-  expect_kept("8 of 5 ms in 20 beside four of 20 of 20 ms", std::move(shares), 1.5);
+  expect_kept("8 of 5 ms in 20 beside four of 20 of 20 ms", std::move(shares), kMissed);
   std::vector<MixShare> others(4, plain(20, 5 * kMs));
   others.push_back(with_processes(plain(20, 5 * kMs), 8));
-  expect_kept("8 of 5 ms in 20 beside four of 20 of 5 ms", std::move(others), 1.5);
+  expect_kept("8 of 5 ms in 20 beside four of 20 of 5 ms", std::move(others));
 }
 
 TEST(Promises, LaunchesThatBlock) {
@@ -154,7 +159,7 @@ TEST(Promises, LaunchesThatBlock) {
   graphs.load.nodes = 3'000;
   expect_kept("graphs of 3000, which never fit the queue", {graphs, share(50, 100, kMs)});
   graphs.load.nodes = 100;
-  expect_kept("graphs of 100", {graphs, share(50, 100, kMs)}, 1);
+  expect_kept("graphs of 100", {graphs, share(50, 100, kMs)});
 }
 
 TEST(Promises, SeveralGpus) {
@@ -162,7 +167,9 @@ TEST(Promises, SeveralGpus) {
     share.gpus = gpus;
     return share;
   };
-  const auto row = [](const char* what, std::vector<MixShare> shares) { expect_kept(what, std::move(shares), 1, 2); };
+  const auto row = [](const char* what, std::vector<MixShare> shares) {
+    expect_kept(what, std::move(shares), kMissed, 2);
+  };
   const auto touch = [](MixShare share, std::int64_t kernel_ns, std::int64_t gap_ns) {
     share.kernel_ns = kernel_ns;
     share.load.batch = 1;
@@ -195,7 +202,7 @@ TEST(Promises, SeveralGpus) {
     }
     for (const std::int64_t kernel_ns : {200 * kUs, kMs, 2 * kMs})
       expect_kept("31: on 0, touches 1; on both",
-                  {and_touches(unlimited(ns), kernel_ns, 30 * kMs), on(unlimited(ns), 3)}, 1.5, 2);
+                  {and_touches(unlimited(ns), kernel_ns, 30 * kMs), on(unlimited(ns), 3)}, 1.25, 2);
     row("three on two", {on(share(20, 100, ns), 3), on(share(70, 100, ns), 1), on(share(10, 100, ns), 2)});
   }
 }
@@ -224,9 +231,9 @@ TEST(Promises, KernelsNeverMeasured) {
   expect_kept("plain 69 and 31 beside 1 s from 3 s on", {plain(69, 20 * kUs), plain(31, 20 * kMs), late});
 }
 TEST(Promises, ProcessesOfOneShareDoNotWaitForEachOther) {
-  expect_kept("5 of 20 ms below 61 beside 20-100", {with_processes(plain(61, 20 * kMs), 5), share(20, 100, kMs)}, 2);
+  expect_kept("5 of 20 ms below 61 beside 20-100", {with_processes(plain(61, 20 * kMs), 5), share(20, 100, kMs)});
   expect_kept("8 of 50 ms below 42 beside 50-100",
-              {with_depth(with_processes(share(2, 42, 50 * kMs), 8), 8), share(50, 100, 200 * kUs)}, 1);
+              {with_depth(with_processes(share(2, 42, 50 * kMs), 8), 8), share(50, 100, 200 * kUs)});
 }
 TEST(Promises, APauseEarnsNothing) {
   MixShare bursts = with_weight(plain(18, kMs), 800);
@@ -272,7 +279,7 @@ TEST(Promises, ManyContextsAreChargedTheirOwnSlices) {
 TEST(Promises, ProcessesOnTwoGpusAreNotKeptOut) {
   MixShare wide = with_processes(plain(60, 20 * kMs), 6);
   wide.gpus = 3;
-  expect_kept("6 of 20 ms below 60 on both beside 40-100 of 1 ms", {wide, share(40, 100, kMs)}, 1.5, 2);
+  expect_kept("6 of 20 ms below 60 on both beside 40-100 of 1 ms", {wide, share(40, 100, kMs)}, kPoints, 2);
   MixShare both = with_processes(share(6, 100, 200 * kUs), 2), bursts = with_weight(plain(93, 200 * kUs), 800);
   both.gpus = 3;
   bursts.gpus = 2;
@@ -321,7 +328,7 @@ TEST(Promises, HoldInMixesDrawnAtRandom) {
 }
 
 // Of all kinds not all hold yet (docs/decisions/arbiter.md): those that do not are printed. The twelve of CI do; of more
-// at most 1 in 4 may break, and 1 in 8 by a part.
+// at most 1 in 8 may break, and 1 in 10 by a part.
 TEST(Promises, MostRandomMixesOfAllKindsHold) {
   const std::uint64_t first = number("HEADGATE_PROMISES_SEED", 1), mixes = number("HEADGATE_PROMISES_MIXES", 60) / 5;
   std::uint64_t broken = 0, short_ones = 0;
@@ -335,8 +342,8 @@ TEST(Promises, MostRandomMixesOfAllKindsHold) {
     std::printf("MISSED seed %lu\n%s", seed, describe(mix, outcome).c_str());
   }
   std::printf("%lu mixes of all kinds, %lu broken, %lu with a part too small\n", mixes, broken, short_ones);
-  EXPECT_LE(broken, mixes > 12 ? mixes / 4 : 0);
-  EXPECT_LE(short_ones, mixes > 12 ? mixes / 8 : 0);
+  EXPECT_LE(broken, mixes > 12 ? mixes / 8 : 0);
+  EXPECT_LE(short_ones, mixes > 12 ? mixes / 10 : 0);
 }
 
 }  // namespace

@@ -15,10 +15,6 @@ inline constexpr std::int64_t kSideBySideNs = 1'000'000'000;  // since several s
 inline constexpr std::int64_t kMaxRecentNs = 1ll << 50;
 inline constexpr std::int64_t kLongNs = 8'000'000;  // hardly a turn has room for such a kernel
 inline constexpr double kMaxBeside = 64;            // contexts that divide a GPU's time
-// In turns, less is what two clocks and whole microseconds make of none: 5 ms kernels were thought to be 0.003 % shorter,
-// and their share had 0.5 point too much. Without turns it stays: a share of a log-normal mix on a loaded machine is off
-// by 0.09 point with it and by 0.18 without.
-inline constexpr double kOverlapping = 1.01;
 
 // How many of the share's brackets were under way at once: what the last ones of all its processes took together, by
 // what of that was new. Any process can write both.
@@ -73,8 +69,7 @@ inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int
   };
   add(context.account->lengths_ns, length);
   add(context.account->new_ns, fresh);
-  const double times = brackets_at_once(*context.account);
-  const double at_once = context.arbitrated && times < kOverlapping ? 1 : times;
+  const double at_once = brackets_at_once(*context.account);
   if (context.pace->busy_streams.load(std::memory_order_relaxed) > 1) context.side_by_side_ns = now_ns;
   const bool streams = now_ns - context.side_by_side_ns < kSideBySideNs;
   context.pace->slowed.store(streams ? 0 : static_cast<std::uint32_t>((at_once - 1) * 256), std::memory_order_relaxed);

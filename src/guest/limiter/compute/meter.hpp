@@ -245,7 +245,9 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t end = start + length;
     if (bracket.start != context.anchor) context.clock.observe(start, bracket.opened_ns);
     context.clock.bound(end, seen_ns);
-    if (stream.not_ready_ns != 0) context.clock.observe(end, std::exchange(stream.not_ready_ns, 0) - kVisibleNs);
+    const std::int64_t not_ready_ns = std::exchange(stream.not_ready_ns, 0);
+    if (context.arbitrated && not_ready_ns != 0 && bracket.launches == 1)
+      context.clock.observe(end, not_ready_ns - kVisibleNs);
     const std::int64_t start_event_ns = context.clock.host_ns(start);
     const bool single = bracket.function_count == 1;
     const bool idle = start - stream.last_end_ns > kBackToBackNs || stream.last_end_ns == 0;
