@@ -274,6 +274,17 @@ TEST(Promises, ManyContextsAreChargedTheirOwnSlices) {
   expect_kept("8 of 1 s beside 8 of 20 us", {long_ones, with_processes(unlimited(20 * kUs), 8)});
 }
 
+// The first kernel of each turn is there 250 us before it, so none of the share's starts are prompt; and what others had
+// of a turn's last microseconds is given back after it.
+TEST(Promises, TurnsThatBeginAndEndInOthersSlices) {
+  expect_kept("plain 27 of 5 ms beside 2 ms", {plain(27, 5 * kMs), unlimited(2 * kMs)});
+  expect_kept("81-100 of 5 ms beside 9-100 of 2 ms",
+              {share(81, 100, 5 * kMs), with_weight(share(9, 100, 2 * kMs), 200)});
+  expect_kept("79 of 5 ms, 11-15 of 2 ms, 200 us, 1 ms",
+              {unlimited(200 * kUs), share(79, 100, 5 * kMs), with_weight(share(11, 15, 2 * kMs), 200),
+               with_weight(share(0, 15, kMs), 800), with_weight(unlimited(200 * kUs), 800)});
+}
+
 // Ranks that another one may spin for pass at once and pay once, however full the share's room is; a turn on both GPUs
 // that ends for a share that is paused then goes on.
 TEST(Promises, ProcessesOnTwoGpusAreNotKeptOut) {
