@@ -23,15 +23,18 @@ std::uint64_t PromiseWindow::add(const PromiseSample& sample) {
     return 0;
   }
   const auto passed_ns = static_cast<double>(sample.taken_ns - last_.taken_ns);
-  const double held_ns = moved(sample.held_ns, last_.held_ns);
+  // An account takes slices that work outside all accounts had for its own: nothing tells it of them. The work was
+  // wanted for all of that time.
+  const double accounted_ns = moved(sample.held_ns, last_.held_ns);
+  const double held_ns = std::min(accounted_ns, passed_ns * (1 - sample.used_outside_ratio));
   const bool late = sample.taken_ns - last_.taken_ns > kLateNs;
   // What is held is wanted: the arbiter looks seldom while no other share wants the GPU. Without turns it does not look
   // at all, and work that waited for the GPU is what the account has given back to others.
-  double wanted_ns = std::max(static_cast<double>(sample.wanted_ns - last_.wanted_ns), held_ns);
+  double wanted_ns = std::max(static_cast<double>(sample.wanted_ns - last_.wanted_ns), accounted_ns);
   if (!sample.turns)
-    wanted_ns = std::max(wanted_ns, held_ns + std::max(0.0, moved(sample.neighbours_ns, last_.neighbours_ns)));
+    wanted_ns = std::max(wanted_ns, accounted_ns + std::max(0.0, moved(sample.neighbours_ns, last_.neighbours_ns)));
   // While the daemon does not run there is no count, so take the share to want what it wanted before.
-  const double wanted = std::clamp(late ? std::max(wanted_rate_ * passed_ns, held_ns) : wanted_ns, 0.0, passed_ns);
+  const double wanted = std::clamp(late ? std::max(wanted_rate_ * passed_ns, accounted_ns) : wanted_ns, 0.0, passed_ns);
   wanted_rate_ = wanted / passed_ns;
   const Point& before = point(0);
   push({.taken_ns = sample.taken_ns,

@@ -15,6 +15,7 @@ struct PromiseSample {
       0;  // GPU time held, as its account says; it goes back where time was another share's after all
   std::uint64_t neighbours_ns = 0;  // work of others that the account first took for the share's own
   std::int64_t wanted_ns = 0;       // as the arbiter counts it
+  double used_outside_ratio = 0;    // of the time since the sample before, by work that no account measures
   std::uint64_t launches = 0;
   double promised_ratio = 0;  // 0..1 of the GPU
   bool turns = true;          // the arbiter gives turns there; else it does not see which shares want the GPU

@@ -34,19 +34,21 @@ const snapshot::Gpu* gpu_of(const Snapshot& now, const std::string& uuid) {
   return found == now.gpus.end() ? nullptr : &*found;
 }
 
-// Of programs in no share, and of programs in shares that do not measure their work.
-bool is_used_outside(const Snapshot& now, const std::string& uuid) {
+// The part of the time in which programs that no share measures kept the GPU busy, as the driver says: programs in no
+// share, and in shares that do not measure their work. 0 where it is too little to go by.
+double used_outside(const Snapshot& now, const std::string& uuid) {
   const auto unmetered = [&](const std::string& name) {
     const auto share = std::ranges::find(now.shares, name, &Share::name);
     if (share == now.shares.end()) return true;
     const auto device = std::ranges::find(share->devices, uuid, &ShareDevice::uuid);
     return device == share->devices.end() || !device->metered;
   };
-  return std::ranges::any_of(now.processes, [&](const snapshot::Process& process) {
-    return std::ranges::any_of(process.devices, [&](const snapshot::ProcessDevice& device) {
-      return device.uuid == uuid && device.busy_ratio.value_or(0) > kBusy && unmetered(process.share);
-    });
-  });
+  double used = 0;
+  for (const snapshot::Process& process : now.processes)
+    for (const snapshot::ProcessDevice& device : process.devices)
+      if (device.uuid == uuid && device.busy_ratio.value_or(0) > kBusy && unmetered(process.share))
+        used += *device.busy_ratio;
+  return std::min(used, 1.0);
 }
 
 std::string percent(double ratio) {
@@ -58,6 +60,26 @@ std::string percent(double ratio) {
 
 namespace {
 
+// The causes in the order in which they are looked at; the figures in a text may change while the cause stays.
+enum class Why : unsigned char {
+  paused,
+  off,
+  priority,
+  overcommitted,
+  latency,
+  outside,
+  long_launch,
+  memory,
+  ceiling,
+  late,
+  unknown
+};
+
+struct Cause {
+  Why why;
+  std::string text;
+};
+
 // The shares beside the one that lacks something, as the windows know them. Names stay out: they are their owners'
 // affair.
 struct Other {
@@ -67,39 +89,39 @@ struct Other {
 };
 
 // The first that applies. A paused share would have nothing whatever else holds.
-std::string cause_of(const Snapshot& now, const Share& share, const ShareDevice& device,
-                     const PromiseWindow::Figures& figures, const std::vector<Other>& others) {
-  if (share.state.starts_with("paused")) return "the share is paused";
+Cause cause_of(const Snapshot& now, const Share& share, const ShareDevice& device,
+               const PromiseWindow::Figures& figures, const std::vector<Other>& others) {
+  if (share.state.starts_with("paused")) return {Why::paused, "the share is paused"};
   const snapshot::Gpu* const gpu = gpu_of(now, device.uuid);
   const std::string policy = gpu == nullptr ? "" : gpu->policy_in_force;
   if (policy == "off")
-    return "the GPU's policy is off" +
-           std::string(gpu->mps_clients > 0 ? " while programs are clients of an MPS server" : "") +
-           ": promises are not kept there";
+    return {Why::off, "the GPU's policy is off" +
+                          std::string(gpu->mps_clients > 0 ? " while programs are clients of an MPS server" : "") +
+                          ": promises are not kept there"};
   const auto any = [&](auto&& test) { return std::ranges::any_of(others, test); };
   if (policy == "priority" && any([&](const Other& other) {
         return rank_of(other.device->priority_class) > rank_of(device.priority_class) &&
                other.figures.had_ratio > kAtWork;
       }))
-    return "the GPU's policy is priority, and a share of a higher class is at work";
+    return {Why::priority, "the GPU's policy is priority, and a share of a higher class is at work"};
   if (gpu != nullptr && gpu->compute_committed_ratio > 1.0001)
-    return "more than 100 % of the GPU is promised: " + percent(gpu->compute_committed_ratio);
+    return {Why::overcommitted, "more than 100 % of the GPU is promised: " + percent(gpu->compute_committed_ratio)};
   if (any([&](const Other& other) {
         return other.device->priority_class == "latency" && other.figures.had_ratio >= figures.short_ratio;
       }))
-    return "a share of class latency, which is never kept waiting, takes it";
-  if (is_used_outside(now, device.uuid)) return "work that no share measures keeps the GPU busy";
+    return {Why::latency, "a share of class latency, which is never kept waiting, takes it"};
+  if (used_outside(now, device.uuid) > 0) return {Why::outside, "work that no share measures keeps the GPU busy"};
   std::uint64_t longest_ns = 0;
   for (const Other& other : others)
     if (other.figures.had_ratio >= figures.short_ratio) longest_ns = std::max(longest_ns, other.figures.launch_ns);
   if (longest_ns > kLongLaunchNs)
-    return "each launch of another share keeps the GPU for " + duration_text(longest_ns) +
-           ", and a kernel is not interrupted";
-  if (share.state == "full") return "an allocation of the share waits for memory, or its memory is full";
+    return {Why::long_launch, "each launch of another share keeps the GPU for " + duration_text(longest_ns) +
+                                  ", and a kernel is not interrupted"};
+  if (share.state == "full") return {Why::memory, "an allocation of the share waits for memory, or its memory is full"};
   if (device.waits_for == "ceiling" && device.compute_ceiling_ratio < 1)
-    return "its launches wait for its own ceiling of " + percent(device.compute_ceiling_ratio);
-  if (figures.late) return "the daemon did not run for a while, and gave no turns";
-  return "unknown";
+    return {Why::ceiling, "its launches wait for its own ceiling of " + percent(device.compute_ceiling_ratio)};
+  if (figures.late) return {Why::late, "the daemon did not run for a while, and gave no turns"};
+  return {Why::unknown, "unknown"};
 }
 
 void write(ShareDevice& device, const PromiseWindow& window, const std::string& cause) {
@@ -142,6 +164,7 @@ void Promises::sample(Snapshot& now, const Wanted& wanted, std::map<Key, std::ui
                                                         .held_ns = device.held_ns,
                                                         .neighbours_ns = device.neighbours_ns,
                                                         .wanted_ns = wanted(share.name, device.uuid),
+                                                        .used_outside_ratio = used_outside(now, device.uuid),
                                                         .launches = device.launches,
                                                         .promised_ratio = promised_of(share, device),
                                                         .turns = gpu == nullptr || gpu->policy_in_force != "off"});
@@ -165,7 +188,7 @@ std::vector<snapshot::Event> Promises::look(Snapshot& now, const Wanted& wanted)
       if (figures.short_ratio <= kShortRatio) {
         track.cause.clear();
         track.kept_ns += step->second;
-        if (track.kept_ns >= PromiseWindow::kSpanNs) track.told = false;
+        if (track.kept_ns >= PromiseWindow::kSpanNs) track.told.reset();
         continue;
       }
       track.kept_ns = 0;
@@ -177,10 +200,13 @@ std::vector<snapshot::Event> Promises::look(Snapshot& now, const Wanted& wanted)
           if (known != tracks_.end()) others.push_back({&other, &on, known->second.window.figures()});
         }
       }
-      track.cause = cause_of(now, share, device, figures, others);
+      const Cause cause = cause_of(now, share, device, figures, others);
+      track.cause = cause.text;
       const double of_late = track.window.figures(PromiseWindow::kSpanNs / 2).short_ratio;
-      if (track.told || figures.span_ns < PromiseWindow::kSpanNs || of_late <= kShortRatio) continue;
-      track.told = true;
+      if (figures.span_ns < PromiseWindow::kSpanNs || of_late <= kShortRatio) continue;
+      const auto why = static_cast<std::size_t>(cause.why);
+      if (track.told.test(why) || (cause.why == Why::unknown && track.told.any())) continue;
+      track.told.set(why);
       events.push_back(event_of(now, share, device, figures, track.cause));
     }
   }

@@ -2,6 +2,7 @@
 // not kept, with the cause. Pure: snapshots and what the arbiter counted in, events out.
 #pragma once
 
+#include <bitset>
 #include <cstdint>
 #include <functional>
 #include <map>
@@ -26,7 +27,7 @@ class Promises {
   // Fills had_ratio, wanted_ratio, short_ratio, short_ns and short_cause of all shares. `now` has overcommit of the
   // shares, and policies in force. Returns an event share.short for each share and GPU that lacked more than
   // kShortRatio of its promise over kSpanNs, and over the second half of them too: programs that start have less at
-  // first. The next one for them comes when the promise has been kept for kSpanNs since.
+  // first. The next one for them comes with another cause, or when the promise has been kept for kSpanNs since.
   [[nodiscard]] std::vector<snapshot::Event> look(snapshot::Snapshot& now, const Wanted& wanted);
   // Fills the same figures, of the last look.
   void fill(snapshot::Snapshot& now) const;
@@ -36,7 +37,7 @@ class Promises {
     std::uint64_t generation = 0;  // of the share's pages
     PromiseWindow window;
     bool seen = false;
-    bool told = false;
+    std::bitset<16> told;       // causes that were told since the promise was kept last
     std::uint64_t kept_ns = 0;  // for how long the promise has been kept since it was told that it was not
     std::string cause;
   };

@@ -190,6 +190,35 @@ TEST_F(PromisesTest, NameWorkOutsideOfAllShares) {
   EXPECT_EQ(cause(), "work that no share measures keeps the GPU busy");
 }
 
+// Both of the account's windows: it takes slices of programs that leave no marks for its own.
+TEST_F(PromisesTest, TakeFromAnAccountWhatTheDriverSaysOfWorkOutside) {
+  snapshot::Process process;
+  process.pid = 7;
+  process.devices = {{.uuid = kGpu, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = 0.33, .mps = false}};
+  now_.processes = {process, process};
+  EXPECT_EQ(seconds(11, 0.99, 0),
+            "paid is promised 50 % and had 34 % on GPU 0 in the last 10 s, wanting it 100 % of the time: work that no "
+            "share measures keeps the GPU busy\n");
+  EXPECT_NEAR(device(0).had_ratio.value_or(0), 0.34, 1e-6);
+  EXPECT_NEAR(device(0).wanted_ratio.value_or(0), 1, 1e-6);
+  now_.processes[0].devices[0].busy_ratio = now_.processes[1].devices[0].busy_ratio = 0.01;
+  seconds(11, 0.99, 0);
+  EXPECT_NEAR(device(0).had_ratio.value_or(0), 0.99, 1e-6);
+}
+
+TEST_F(PromisesTest, TellAnotherCauseOnce) {
+  EXPECT_NE(cause(), "");
+  now_.gpus[0].policy_in_force = "off";
+  EXPECT_NE(seconds(1, 0.3, 0.69).find("the GPU's policy is off"), std::string::npos);
+  EXPECT_EQ(seconds(20, 0.3, 0.69), "");
+  now_.gpus[0].policy_in_force = "fair";
+  EXPECT_EQ(seconds(20, 0.3, 0.69), "") << "that it is unknown was told";
+  other_launches_ = 10;
+  EXPECT_NE(seconds(20, 0.3, 0.69).find("each launch of another share"), std::string::npos);
+  other_launches_ = 8;
+  EXPECT_EQ(seconds(20, 0.3, 0.69), "") << "another figure is no other cause";
+}
+
 TEST_F(PromisesTest, NameNoProcessOfAShareThatIsMeasured) {
   snapshot::Process process;
   process.pid = 7;
