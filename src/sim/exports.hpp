@@ -1,6 +1,6 @@
-// What a library of the simulator exports follows the driver release that its node's profile names, with
-// HEADGATE_SIM_EXPORTS=release: functions that came later are not found, as in a real library of that release. Without
-// it, programs that are built with newer headers than that release find all.
+// What a library of the simulator exports follows the driver release that its node's profile names: dlsym finds no
+// function that came later, as in a real library of that release. A program that is linked with a later name starts all
+// the same.
 #pragma once
 
 #include <vector>
@@ -10,8 +10,8 @@ namespace headgate::sim {
 // The CUDA version of the node that this process would open, or of the profile that it would make one with.
 [[nodiscard]] int cuda_version_at_load();
 
-// Takes these names out of the dynamic symbol table of the loaded library that has this address: no look-up finds them
-// from then on. What is bound to one of them already stays so, as in a program that is linked with it.
-void stop_exporting(const void* address_in_library, const std::vector<const char*>& names);
+// Hides these names of the loaded library that has this address from dlsym, but for those that an object which is loaded
+// by then is linked with. An object that is loaded later binds to them too.
+void hide_from_dlsym(const void* address_in_library, const std::vector<const char*>& names);
 
 }  // namespace headgate::sim

@@ -15,6 +15,7 @@
 #include "guest/abi/nvml.hpp"
 #include "sim/faults.hpp"
 #include "sim/node.hpp"
+#include "sim/nvml/test_library.hpp"
 
 namespace headgate::sim {
 namespace {
@@ -22,7 +23,7 @@ namespace {
 using namespace abi;  // NOLINT: the types keep the driver's names
 
 void* nvml_library() {
-  static void* library = ::dlopen(HEADGATE_SIM_NVML, RTLD_NOW | RTLD_LOCAL);
+  static void* library = nvml::load_with_all_names();
   return library;
 }
 

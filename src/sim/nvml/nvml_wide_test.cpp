@@ -16,6 +16,7 @@
 #include "sim/faults.hpp"
 #include "sim/node.hpp"
 #include "sim/nvml/library.hpp"
+#include "sim/nvml/test_library.hpp"
 #include "sim/nvml/wide.hpp"
 #include "sim/truth.hpp"
 
@@ -26,7 +27,7 @@ using namespace abi;  // NOLINT: the types keep the driver's names
 
 template <typename Pointer>
 Pointer find(const char* name) {
-  static void* library = ::dlopen(HEADGATE_SIM_NVML, RTLD_NOW | RTLD_LOCAL);
+  static void* library = nvml::load_with_all_names();
   auto found = library == nullptr ? nullptr : reinterpret_cast<Pointer>(::dlsym(library, name));
   if (found == nullptr) throw std::runtime_error(std::string(name) + " is not exported");
   return found;

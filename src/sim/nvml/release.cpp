@@ -1,4 +1,4 @@
-// Takes the functions that came after the node's driver release out of the library when it is loaded.
+// Hides the functions that came after the node's driver release when the library is loaded.
 //
 // The table has the names of Debian's 535 library, and one that is younger: NVIDIA's reference of driver 550 (CUDA 12.4)
 // has it.
@@ -11,7 +11,7 @@ constexpr int kCudaOfDriver550 = 12040;
 
 __attribute__((constructor)) void export_only_this_release() {
   if (cuda_version_at_load() >= kCudaOfDriver550) return;
-  stop_exporting(reinterpret_cast<const void*>(&export_only_this_release), {"nvmlDeviceGetProcessesUtilizationInfo"});
+  hide_from_dlsym(reinterpret_cast<const void*>(&export_only_this_release), {"nvmlDeviceGetProcessesUtilizationInfo"});
 }
 
 }  // namespace

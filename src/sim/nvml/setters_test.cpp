@@ -11,6 +11,7 @@
 #include "sim/faults.hpp"
 #include "sim/node.hpp"
 #include "sim/nvml/library.hpp"
+#include "sim/nvml/test_library.hpp"
 #include "sim/nvml/wide.hpp"
 
 namespace headgate::sim {
@@ -20,7 +21,7 @@ using namespace abi;  // NOLINT: the types keep the driver's names
 
 template <typename Pointer>
 Pointer setter(const char* name) {
-  static void* library = ::dlopen(HEADGATE_SIM_NVML, RTLD_NOW | RTLD_LOCAL);
+  static void* library = nvml::load_with_all_names();
   return library == nullptr ? nullptr : reinterpret_cast<Pointer>(::dlsym(library, name));
 }
 #define CALL(name) setter<decltype(&abi::name)>(#name)

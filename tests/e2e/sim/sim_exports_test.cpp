@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
@@ -128,10 +129,8 @@ class SimRelease : public testing::TestWithParam<int> {
     profile.cuda_version = GetParam();
     ASSERT_TRUE(create_node(directory_, profile));
     ::setenv("HEADGATE_SIM_DIR", directory_.c_str(), 1);
-    ::setenv("HEADGATE_SIM_EXPORTS", "release", 1);
   }
   void TearDown() override {
-    ::unsetenv("HEADGATE_SIM_EXPORTS");
     ::unsetenv("HEADGATE_SIM_DIR");
     std::filesystem::remove_all(directory_);
   }
@@ -201,6 +200,30 @@ TEST_P(SimRelease, HasTheFunctionsOfItsTimeAndNoLaterOnes) {
       }
     }
   });
+}
+
+std::string output_of(const std::string& command) {
+  std::string text(200, 0);
+  FILE* const pipe = ::popen(command.c_str(), "r");
+  if (pipe == nullptr) return "no process";
+  text.resize(std::fread(text.data(), 1, text.size(), pipe));
+  return ::pclose(pipe) == 0 ? text : text + "(failed)";
+}
+
+// As a program that was built with newer headers than the node's driver: it starts, bound lazily or at once.
+TEST_P(SimRelease, LetsAProgramStartThatIsLinkedWithALaterName) {
+  const std::string found = GetParam() >= 12040 ? "1" : "0";
+  const std::string expected =
+      "called " + std::to_string(static_cast<unsigned>(abi::CUDA_ERROR_NOT_INITIALIZED)) + ", found " + found + "\n";
+  const std::string program = HEADGATE_TENANTS "/sim-later-names";
+  for (const std::string how : {"", "LD_BIND_NOW=1 "})
+    EXPECT_EQ(output_of(how + "LD_LIBRARY_PATH=" HEADGATE_SIM_LIBRARIES " " + program), expected) << how;
+#ifdef HEADGATE_LIMITER
+  EXPECT_EQ(output_of("HEADGATE_RUNTIME_DIR=" + directory_ +
+                      " HEADGATE_MEM=1GiB LD_PRELOAD=" HEADGATE_LIMITER " LD_LIBRARY_PATH=" HEADGATE_SIM_LIBRARIES " " +
+                      program),
+            expected);
+#endif
 }
 
 INSTANTIATE_TEST_SUITE_P(Of, SimRelease, testing::Values(11040, 11080, 12020, 12030, 12040, 12080, 13000),
