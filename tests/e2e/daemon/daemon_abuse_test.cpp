@@ -1,7 +1,9 @@
 // Clients that take what they can get, against the built daemon's HTTP face, and who can reach it at all.
+#include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
 #include <netinet/in.h>
+#include <sched.h>
 #include <signal.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -11,6 +13,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstring>
 #include <fstream>
 #include <functional>
@@ -123,6 +126,63 @@ TEST(DaemonAbuse, TheControlGroupReachesADaemonOfRootsWithoutSystemdAndOthersDoN
   EXPECT_EQ(facts.st_gid, 100u);
   EXPECT_EQ(as_user(12'345, 100, [&] { return status_of(daemon.socket(), "GET", "/v1/node"); }), 20);
   EXPECT_EQ(as_user(12'345, 12'345, [&] { return status_of(daemon.socket(), "GET", "/v1/node"); }), 1);
+}
+
+// Connects with the effective uid `uid` of the caller's namespace and asks; the connection stays. Returns the status.
+int status_kept_open(const std::string& socket, uid_t uid, std::vector<UniqueFd>& open) {
+  if (::seteuid(uid) != 0) return 1;
+  UniqueFd fd = connected(socket);
+  const std::string request = "GET /v1/node HTTP/1.1\r\nHost: localhost\r\n\r\n";
+  std::string answer(64, 0);
+  if (::send(fd.get(), request.data(), request.size(), MSG_NOSIGNAL) < 0) return 2;
+  answer.resize(static_cast<std::size_t>(std::max<ssize_t>(0, ::recv(fd.get(), answer.data(), answer.size(), 0))));
+  open.push_back(std::move(fd));
+  return answer.size() > 12 ? std::stoi(answer.substr(9, 3)) : 3;
+}
+
+// A user without root has as many uids as /etc/subuid gives it: it makes a user namespace, and newuidmap, which is
+// root's, writes the map.
+TEST(DaemonAbuse, SubordinateUidsOfAUserNamespaceAreOneUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
+  const Cli files;
+  std::ofstream(files.directory() + "/all.toml") << "[node]\ncallers = \"all\"\nconnections_per_user = 3\n";
+  const Daemon daemon({"--config", files.directory() + "/all.toml"});
+  ASSERT_EQ(::chmod(daemon.cli().directory().c_str(), 0711), 0);
+  int made[2], mapped[2];
+  ASSERT_EQ(::pipe2(made, O_CLOEXEC), 0);
+  ASSERT_EQ(::pipe2(mapped, O_CLOEXEC), 0);
+  const pid_t caller = ::fork();
+  if (caller == 0) {
+    ::alarm(60);
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);
+    if (::setgroups(0, nullptr) != 0 || ::setgid(12'345) != 0 || ::setuid(12'345) != 0) ::_exit(99);
+    ::prctl(PR_SET_DUMPABLE, 1);
+    char byte = ::unshare(CLONE_NEWUSER) == 0 ? 'y' : 'n';
+    if (::write(made[1], &byte, 1) != 1 || ::read(mapped[0], &byte, 1) != 1) ::_exit(98);
+    if (::setresuid(0, 0, 0) != 0) ::_exit(97);
+    std::vector<UniqueFd> open;
+    for (uid_t uid = 1; uid <= 3; ++uid)
+      if (status_kept_open(daemon.socket(), uid, open) != 200 || ::seteuid(0) != 0) ::_exit(static_cast<int>(uid));
+    const int fourth = status_kept_open(daemon.socket(), 4, open);
+    ::_exit(fourth == 503 ? 0 : fourth == 200 ? 20 : 21);
+  }
+  char byte = 0;
+  ASSERT_EQ(::read(made[0], &byte, 1), 1);
+  if (byte == 'y') {
+    const std::string proc = "/proc/" + std::to_string(caller);
+    std::ofstream(proc + "/uid_map") << "0 200000 1000\n";
+    std::ofstream(proc + "/gid_map") << "0 200000 1000\n";
+    ASSERT_EQ(::write(mapped[1], &byte, 1), 1);
+  } else {
+    ::kill(caller, SIGKILL);
+  }
+  int status = 0;
+  ASSERT_EQ(::waitpid(caller, &status, 0), caller);
+  if (byte != 'y') GTEST_SKIP() << "no user namespaces here";
+  EXPECT_TRUE(WIFEXITED(status));
+  EXPECT_EQ(WEXITSTATUS(status), 0);
+  // Another user is not affected.
+  EXPECT_EQ(as_user(12'346, 12'346, [&] { return status_of(daemon.socket(), "GET", "/v1/node"); }), 20);
 }
 
 TEST(DaemonAbuse, OnlyAdministratorsSellWhatIsSoldAlready) {

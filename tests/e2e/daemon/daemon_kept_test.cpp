@@ -78,6 +78,33 @@ TEST(Kept, InAContainersPidNamespaceTheDaemonDoesNotStartAndSaysWhatToDo) {
   }
 }
 
+// docs/backup.md, step by step; python's sqlite3 does what the command's .backup does.
+TEST(Kept, LostQuotasAreToldAndABackupThatIsPutBackHasThem) {
+  Daemon daemon;
+  const Cli& cli = daemon.cli();
+  if (cli.shell("python3 -c 'import sqlite3'").status != 0) GTEST_SKIP() << "there is no Python here";
+  ASSERT_EQ(cli.shell("$H share create a --mem 1GiB && $H quota set --user 54321 --shares 4").status, 0);
+  const std::string state = cli.directory() + "/state/headgate";
+  const std::string backup = "python3 -c \"import sqlite3; sqlite3.connect('" + state +
+                             "/headgate.db').backup(sqlite3.connect('" + state + "/backup.db'))\"";
+  ASSERT_EQ(cli.shell(backup).status, 0) << "while the daemon runs";
+  EXPECT_EQ(daemon.stop(), 0);
+  ASSERT_EQ(cli.shell("rm " + state + "/headgate.db*").status, 0);
+
+  daemon.start();
+  EXPECT_TRUE(daemon.ask("GET", "/v1/events").body.contains("store.lost"));
+  EXPECT_NE(cli.shell("$H quota ls").out.find("there are no quotas"), std::string::npos);
+  EXPECT_EQ(daemon.stop(), 0);
+  ASSERT_EQ(cli.shell("rm -f " + state + "/headgate.db-wal " + state + "/headgate.db-shm && install -m 0600 " + state +
+                      "/backup.db " + state + "/headgate.db")
+                .status,
+            0);
+
+  daemon.start();
+  EXPECT_NE(cli.shell("$H quota ls").out.find("54321"), std::string::npos);
+  EXPECT_EQ(daemon.share("a").name, "a");
+}
+
 // What the door says, and what everybody sees.
 TEST(Kept, AShareWhoseTimeIsOverLetsNobodyInUntilItIsExtended) {
   const Daemon daemon;
