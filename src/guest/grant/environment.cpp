@@ -25,6 +25,17 @@ const Variable* row_named(std::string_view name) {
   return nullptr;
 }
 
+// Of a name that is not known: the row of ours whose limit or GPU it seems to mean, as HEADGATE_MEMORY or HEADGATE_GPUS.
+// Left out, it would be a program without that limit.
+const Variable* row_meant(std::string_view name) {
+  for (const Variable& row : variables()) {
+    const bool limits = row.meaning == Meaning::memory || row.meaning == Meaning::host_memory ||
+                        row.meaning == Meaning::ceiling || row.meaning == Meaning::soft || row.meaning == Meaning::gpu;
+    if (row.ours && limits && name.size() > row.name.size() && first(name, row.name.size()) == row.name) return &row;
+  }
+  return nullptr;
+}
+
 // NAME, or NAME_<digits> where the row takes an index.
 Setting known(std::string_view name, std::string_view value) {
   Setting setting{.name = name, .value = value};
@@ -118,6 +129,8 @@ class Reader {
       if (equals == entry.size()) continue;
       const Setting setting = known(first(entry, equals), from(entry, equals + 1));
       if (setting.row != nullptr) (this->*visit)(setting);
+      else if (const Variable* const meant = row_meant(setting.name))
+        reading_.refusal = {Fault::unknown_name, setting.name, setting.value, meant->name};
     }
   }
 

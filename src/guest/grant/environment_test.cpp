@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <iterator>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace headgate::grant {
@@ -43,6 +44,22 @@ TEST(Environment, AProgramWithoutOurNamesIsNotConcerned) {
       good({"PATH=/bin", "CUDA_VISIBLE_DEVICES=0", "HEADGATE_LOG=debug", "CUDA_MEM_LIMITS=1", "NOEQUALS"});
   EXPECT_FALSE(grant.asks);
   EXPECT_EQ(grant.log, LogLevel::debug);
+}
+
+TEST(Environment, ANameThatOnlyBeginsAsOneOfOursIsRefused) {
+  for (const auto& [entry, meant] : {std::pair{"HEADGATE_MEMORY=2GiB", "HEADGATE_MEM"},
+                                     {"HEADGATE_MEM_LIMIT=2GiB", "HEADGATE_MEM"},
+                                     {"HEADGATE_MEM_0x=2GiB", "HEADGATE_MEM"},
+                                     {"HEADGATE_HOST_MEMORY=2GiB", "HEADGATE_HOST_MEM"},
+                                     {"HEADGATE_COMPUTE_LIMIT=20%", "HEADGATE_COMPUTE"},
+                                     {"HEADGATE_BURSTS=20%", "HEADGATE_BURST"},
+                                     {"HEADGATE_GPUS=0", "HEADGATE_GPU"}}) {
+    const Env env({"HEADGATE_SHARE=a", entry});
+    const Refusal refusal = env.read().refusal;
+    EXPECT_EQ(refusal.fault, Fault::unknown_name) << entry;
+    EXPECT_EQ(refusal.accepted, meant) << entry;
+  }
+  good({"HEADGATE_MEM_3=2GiB", "HEADGATE_SOMETHING=1", "CUDA_MEM_LIMITS=1", "HEADGATE_ME=1"});
 }
 
 TEST(Environment, OurGlobalNameHoldsEveryVisibleDevice) {

@@ -173,6 +173,7 @@ std::string_view describe(Fault fault) {
     case Fault::out_of_range: return "is more than a whole GPU";
     case Fault::over_card: return "is more than the card has";
     case Fault::no_such_gpu: return "is for a GPU that is not here";
+    case Fault::unknown_name: return "is not a name that is read";
     case Fault::without_hard: return "has no hard limit beside it that it could be above";
     case Fault::unknown_card: return "is for a card whose TFLOPS are not known";
   }

@@ -22,6 +22,7 @@ enum class Fault : std::uint8_t {
   no_such_gpu,   // it is for a GPU that is not here
   without_hard,  // a burst or soft limit without a limit that it could be above
   unknown_card,  // TFLOPS of a card that is in no table
+  unknown_name,  // a variable of a name that nothing reads, which begins as that of a limit
 };
 
 template <typename T>
