@@ -119,6 +119,15 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
     facts.program = std::move(program.name);
     facts.program_parent = std::move(program.parent);
   }
+  // The driver's list was read before: a program of a share that has ended since is no program outside all shares.
+  if (tenants == nullptr) return;
+  std::set<std::uint32_t> seated;
+  for (const auto& pids : input.host_pids) seated.insert(pids.begin(), pids.end());
+  std::erase_if(input.driver.processes, [&](const observe::DriverProcess& process) {
+    if (seated.contains(process.pid)) return false;
+    const identity::Process* const now = found.by_pid(process.pid);
+    return tenants->has_ended(process.pid, now == nullptr ? 0 : now->start_time);
+  });
 }
 
 }  // namespace headgate::node

@@ -2,9 +2,11 @@
 
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include <boost/asio/io_context.hpp>
+#include <chrono>
 #include <filesystem>
 #include <fstream>
 
@@ -57,6 +59,34 @@ TEST(Processes, ANumberThatOnlyAPageTellsIsShownAsClaimedAndAnotherSharesProcess
   alone.ledgers = {ledger_of("own", {parent})};
   add_processes(alone, nullptr, "/proc");
   EXPECT_TRUE(alone.claimed.empty()) << "without a daemon a share's pages are its user's own";
+}
+
+// The driver's list is older than the pages. What it says of a number that is another process's by now stays.
+TEST(Processes, OneThatEndedSinceTheDriversListIsNotOutsideAllShares) {
+  Tenants node;
+  const pid_t child = ::fork();
+  if (child == 0) ::_exit(0);
+  UniqueFd pidfd(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
+  ASSERT_TRUE(pidfd);
+  tenancy::TenantProcess tenant;
+  tenant.share = "brief";
+  tenant.process.pid = static_cast<std::uint32_t>(child);
+  tenant.process.start_time = 5;
+  ASSERT_TRUE(node.tenants.enter(tenant, std::move(pidfd)));
+  ASSERT_EQ(::waitpid(child, nullptr, 0), child);
+  while (node.tenants.count_in("brief") > 0) node.context.run_one_for(std::chrono::seconds(5));
+
+  const std::string proc = node.scratch.path() + "/proc";  // without a process
+  const auto listed = [&](std::uint32_t pid) {
+    observe::JoinInput input;
+    input.driver.processes.push_back({.uuid = tenancy::kGpu0, .pid = pid, .bytes = 1, .busy_ratio = {}});
+    add_processes(input, &node.tenants, proc);
+    return input.driver.processes.size();
+  };
+  EXPECT_EQ(listed(tenant.process.pid), 0u);
+  EXPECT_EQ(listed(tenant.process.pid + 1), 1u) << "one that was in no share, or cannot be seen";
+  EXPECT_TRUE(node.tenants.has_ended(tenant.process.pid, 5));
+  EXPECT_FALSE(node.tenants.has_ended(tenant.process.pid, 6)) << "another process of that number";
 }
 
 // Each costs the daemon's loop some files of /proc, at each snapshot that anybody asks for.

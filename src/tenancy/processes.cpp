@@ -137,9 +137,22 @@ void Processes::ended(const Key& key, std::uint64_t serial) {
   if (!identity::has_ended(found->second->pidfd.native_handle())) return watch(key, serial);
   const std::unique_ptr<Entry> entry = std::move(found->second);
   entries_.erase(found);
+  ended_.emplace_back(key.second, entry->tenant.process.start_time);
+  if (ended_.size() > kEndedKept) ended_.pop_front();
   LiveShare* live = shares_.find(key.first);
   if (live != nullptr && live->pages != nullptr) give_back(live->pages->usage(), entry->tenant.seat, remains_);
   if (events_.left) events_.left(entry->tenant);
+}
+
+bool Processes::has_ended(std::uint32_t pid, std::uint32_t start_time) const {
+  const auto is_this = [&](std::uint32_t of) { return start_time == 0 || start_time == of; };
+  if (std::ranges::any_of(ended_, [&](const auto& each) { return each.first == pid && is_this(each.second); }))
+    return true;
+  // The loop may not have been told yet.
+  return std::ranges::any_of(entries_, [&](const auto& each) {
+    return each.first.second == pid && is_this(each.second->tenant.process.start_time) &&
+           identity::has_ended(each.second->pidfd.native_handle());
+  });
 }
 
 bool Processes::known(const std::string& share, const ledger::Identity& seat) const {

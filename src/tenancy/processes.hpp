@@ -7,6 +7,7 @@
 #include <boost/asio/any_io_executor.hpp>
 #include <boost/asio/posix/stream_descriptor.hpp>
 #include <cstdint>
+#include <deque>
 #include <functional>
 #include <map>
 #include <memory>
@@ -91,6 +92,10 @@ class Processes {
   void forget(const std::string& share);
 
   [[nodiscard]] std::size_t count_in(const std::string& share) const;
+  // Whether it was one of these and has ended, of the last kEndedKept that have: a list of the driver's may be older.
+  // `start_time` 0: there is no such process now.
+  [[nodiscard]] bool has_ended(std::uint32_t pid, std::uint32_t start_time) const;
+  static constexpr std::size_t kEndedKept = 1024;
   void each(const std::function<void(const TenantProcess&)>& visit) const;
 
  private:
@@ -149,11 +154,12 @@ class Processes {
   Events events_;
   ledger::Remains remains_;
   std::map<Key, std::unique_ptr<Entry>> entries_;
-  std::optional<Reading> reading_;        // while there is a claim
-  Read read_;                             // the last that came to its end, until the next does
-  std::map<std::string, Doubts> doubts_;  // by share
-  std::string last_looked_into_;          // share at which the bytes of a call were used up
-  Key last_asked_;                        // look_for_replaced() goes on behind it
+  std::deque<std::pair<std::uint32_t, std::uint32_t>> ended_;  // pids and start times, the oldest first
+  std::optional<Reading> reading_;                             // while there is a claim
+  Read read_;                                                  // the last that came to its end, until the next does
+  std::map<std::string, Doubts> doubts_;                       // by share
+  std::string last_looked_into_;                               // share at which the bytes of a call were used up
+  Key last_asked_;                                             // look_for_replaced() goes on behind it
   std::uint64_t last_serial_ = 0, looks_ = 0;
 };
 
