@@ -418,7 +418,7 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
   if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
   if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
   // Far from its estimated end it is looked for less often, but before what is believed is over.
-  const std::int64_t far_ns = std::min((left_ns - 10 * kDrainLookNs) / 2, gang.drain_end_ns - now_ns);
+  const std::int64_t far_ns = std::min((left_ns - kLongKernelNs) / 2, gang.drain_end_ns - now_ns);
   const std::int64_t look_ns = std::max(kDrainLookNs, far_ns);
   stake.lease_end_ns = now_ns + std::min(left_ns - kTailLeadNs, look_ns);
   return true;
