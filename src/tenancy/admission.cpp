@@ -52,7 +52,7 @@ std::string fitting_text(std::uint64_t bytes) {
 }
 
 Result<void> too_little_time(const Share& wanted, const DeviceShare& device, const Card& card,
-                             const Committed& committed, const Room& room) {
+                             const Committed& committed, const Room& room, bool exists) {
   const std::string part = percent_text(promised_of(device));
   const std::string promised =
       ": " + percent_text(committed.guarantee_ppm) + " are promised to " + count_text(committed.shares);
@@ -67,7 +67,12 @@ Result<void> too_little_time(const Share& wanted, const DeviceShare& device, con
   }
   return fail(ErrorCode::no_capacity,
               "the share '" + wanted.name + "' asks for a guarantee of " + part + " of " + card.uuid + promised,
-              "the largest that fits is " + percent_text(room.guarantee_ppm) + "; or " + kOvercommit);
+              "the largest that fits is " + percent_text(room.guarantee_ppm) +
+                  (exists && committed.guarantee_ppm > 0
+                       ? "; or lower another share in the same step: headgate share rebalance " + wanted.name +
+                             "=PART OTHER=PART"
+                       : "") +
+                  "; or " + kOvercommit);
 }
 
 Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& card, const Books& books) {
@@ -95,7 +100,7 @@ Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& ca
                     : "the largest that fits is " + fitting_text(room.memory_bytes) + "; or " + kOvercommit);
   }
   if (more_time && promised_of(device) > room.guarantee_ppm)
-    return too_little_time(wanted, device, card, committed, room);
+    return too_little_time(wanted, device, card, committed, room, former != books.shares.end());
   return {};
 }
 

@@ -68,6 +68,15 @@ TEST_F(Admission, GuaranteesNeverPassTheWholeGpu) {
                 "the card: headgate share create NAME --overcommit");
 }
 
+TEST_F(Admission, AShareThatGrowsIsToldOfTheStepInWhichAnotherShrinks) {
+  shares = {share_of("a", 1, kGiB, 700'000), share_of("b", 1, kGiB, 100'000)};
+  EXPECT_EQ(refusal(share_of("b", 1, kGiB, 400'000)),
+            "the share 'b' asks for a guarantee of 40 % of " + kGpu0 +
+                ": 70 % are promised to 1 share | the largest that fits is 30 %; or lower another share in the same "
+                "step: headgate share rebalance b=PART OTHER=PART; or an administrator may overcommit the card: "
+                "headgate share create NAME --overcommit");
+}
+
 TEST_F(Admission, AShareThatNobodyKeepsWaitingIsSoldItsCeilingSoThatItBreaksNoPromise) {
   shares = {share_of("a", 1, kGiB, 700'000)};
   Share fast = share_of("fast", 2, kGiB, 10'000);
