@@ -13,7 +13,7 @@
 namespace headgate::sim {
 
 inline constexpr std::uint64_t kNodeMagic = 0x65646f6e2d676468;  // "hdg-node"
-inline constexpr std::uint32_t kNodeVersion = 13;
+inline constexpr std::uint32_t kNodeVersion = 14;
 inline constexpr std::uint64_t kJournalBytes = 1 << 20;
 
 // What a step is about to change, as it was. `used` is the only word that counts: an entry is there once it covers it.

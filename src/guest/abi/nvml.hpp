@@ -143,6 +143,19 @@ inline constexpr unsigned kNvmlExportedSamples = 145;
 // How nvidia-smi gets its handles: as nvmlDeviceGetHandleByIndex_v2, with flags.
 using NvmlExportedHandleByIndex = nvmlReturn_t(unsigned index, nvmlDevice_t* device, unsigned flags);
 inline constexpr unsigned kNvmlExportedHandleByIndex = 81;
+// `nvidia-smi compute-policy` sets and lists what GPUs do by policy; the only policy, 0, is the length of time slices: 0
+// default, 1 short, 2 medium, 3 long.
+struct NvmlExportedPolicy {
+  unsigned policy, value;
+};
+struct NvmlExportedPolicies {
+  unsigned count;
+  NvmlExportedPolicy rows[32];
+};
+static_assert(sizeof(NvmlExportedPolicies) == 260);
+using NvmlExportedSetPolicy = nvmlReturn_t(nvmlDevice_t device, const NvmlExportedPolicy* wanted);
+using NvmlExportedListPolicies = nvmlReturn_t(nvmlDevice_t device, NvmlExportedPolicies* policies);
+inline constexpr unsigned kNvmlExportedSetPolicy = 192, kNvmlExportedListPolicies = 193;
 inline constexpr unsigned char kNvmlExportTableId[16] = {0xc4, 0xfe, 0x3e, 0x6c, 0xc9, 0x8f, 0x6c, 0x4e,
                                                          0xa3, 0x27, 0xee, 0x69, 0x6e, 0x12, 0xf7, 0xc4};
 

@@ -123,6 +123,25 @@ TEST(Engine, two_busy_processes_get_half_each_and_events_include_the_neighbours_
   EXPECT_NEAR(static_cast<double>(a), 50e6, 2e6);
 }
 
+TEST(Engine, a_short_time_slice_is_half_as_long_and_a_long_one_twice) {
+  for (const auto& [length, slice] :
+       {std::pair{0u, 2 * kMs}, {kShortTimeSlice, 1 * kMs}, {2u, 2 * kMs}, {kLongTimeSlice, 4 * kMs}}) {
+    World world;
+    world.state->nvml[0].time_slice = length;
+    std::uint32_t contexts[2];
+    for (int i = 0; i < 2; ++i) {
+      contexts[i] = world.context(i + 1);
+      const auto stream = world.engine.create_stream(contexts[i], StreamKind::blocking);
+      for (int k = 0; k < 1000; ++k) ASSERT_NE(world.launch(stream, 100 * kUs, kStart), 0u);
+    }
+    world.engine.advance(kStart + submit_of(world) + slice);
+    EXPECT_EQ(world.account_of(contexts[0]).held_ns, slice) << length;
+    EXPECT_EQ(world.account_of(contexts[1]).held_ns, 0u) << length;
+    world.engine.advance(kStart + submit_of(world) + 2 * slice);
+    EXPECT_EQ(world.account_of(contexts[1]).held_ns, slice) << length;
+  }
+}
+
 TEST(Engine, a_switch_between_contexts_takes_its_time_from_both_and_none_from_one_alone) {
   Profile profile = *find_profile("h200");
   profile.switch_ns = 100 * kUs;

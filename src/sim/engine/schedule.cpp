@@ -4,6 +4,16 @@
 #include "sim/engine.hpp"
 
 namespace headgate::sim {
+namespace {
+
+// No driver says how long its slices are: a short one is half of the profile's here, a long one twice.
+std::uint64_t slice_ns_of(const State& state, std::uint32_t device) {
+  const std::uint64_t usual_ns = std::max<std::uint64_t>(state.profile.slice_ns, 2);
+  const std::uint32_t length = state.nvml[device].time_slice;
+  return length == kShortTimeSlice ? usual_ns / 2 : length == kLongTimeSlice ? usual_ns * 2 : usual_ns;
+}
+
+}  // namespace
 
 void Engine::settle_all() {
   bool again = true;
@@ -127,7 +137,7 @@ void Engine::choose_context(std::uint32_t device) {
     if (now_ns < d.slice_end_ns) return;
     const std::uint32_t other = now_ns == d.slice_end_ns && d.contexts > 1 ? next_runnable(device, d.active) : kNone;
     if (other != kNone) return give_slice(device, other);
-    const std::uint64_t slice_ns = std::max<std::uint64_t>(state_->profile.slice_ns, 1);
+    const std::uint64_t slice_ns = slice_ns_of(*state_, device);
     change(d).slice_end_ns += ((now_ns - d.slice_end_ns) / slice_ns + 1) * slice_ns;
     return;
   }
@@ -153,7 +163,7 @@ void Engine::begin_slice(std::uint32_t device, std::uint32_t to) {
   const std::uint64_t now_ns = state_->now_ns;
   d.switching_to = kNone;
   d.active = d.loaded = to;
-  d.slice_end_ns = now_ns + std::max<std::uint64_t>(state_->profile.slice_ns, 1);
+  d.slice_end_ns = now_ns + slice_ns_of(*state_, device);
   ++d.turn;
   each_on(device, [&](std::uint32_t c) { change(state_->contexts[c]).last_active = d.turn; });
   shift_kernels(device, now_ns);

@@ -232,6 +232,8 @@ struct Flag {
   [[nodiscard]] bool set() const { return static_cast<std::uint32_t>(value) != 0; }
 };
 
+inline constexpr std::uint32_t kShortTimeSlice = 1, kLongTimeSlice = 3;
+
 // What NVML's setters left on one device. Written under the node's lock without the journal: each word is sound by
 // itself.
 struct NvmlDevice {
@@ -241,6 +243,7 @@ struct NvmlDevice {
   std::uint32_t application_sm_mhz, application_memory_mhz;  // 0: default
   std::uint32_t persistence_off, compute_mode, accounting_on;
   std::uint32_t ecc_off, ecc_off_now;  // as set; as it is since the last reset of the node
+  std::uint32_t time_slice;            // 0 default, kShortTimeSlice, 2 medium, kLongTimeSlice
   std::uint64_t accounting_since_ns;
   // Energy drawn under former power limits, and the node's and the GPU's busy time when the present one came into
   // force.

@@ -90,6 +90,15 @@ nvmlReturn_t ancestor_by_bus_id(const char* one, const char* other, unsigned* le
   return abi::NVML_SUCCESS;
 }
 
+nvmlReturn_t list_policies(nvmlDevice_t device, abi::NvmlExportedPolicies* policies) {
+  return on_device("nvmlInternalGetExportTable", device, [&](const DeviceView& view) {
+    if (policies == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    policies->count = 1;
+    policies->rows[0] = {.policy = 0, .value = view.settings().time_slice};
+    return abi::NVML_SUCCESS;
+  });
+}
+
 using Slot = void (*)();
 template <typename Function>
 Slot slot(Function* function) {
@@ -111,6 +120,8 @@ struct Table {
     slots[kAncestorByBusId - 1] = slot(&ancestor_by_bus_id);
     slots[kFullFeatures - 1] = slot(&full_features);
     slots[abi::kNvmlExportedHandleByIndex - 1] = slot(&handle_by_index);
+    slots[abi::kNvmlExportedSetPolicy - 1] = slot(&set_policy);
+    slots[abi::kNvmlExportedListPolicies - 1] = slot(&list_policies);
     slots[abi::kNvmlExportedSamples - 1] = slot(&monitored);
     slots[abi::kNvmlExportedLists - 1] = slot(&named_compute_list);
     slots[abi::kNvmlExportedLists] = slot(&no_rows);

@@ -147,4 +147,7 @@ abi::nvmlReturn_t give_list(const Range& from, unsigned* count, Entry* out) {
 // NUL-terminated copy; INSUFFICIENT_SIZE when it does not fit, NULL is INVALID_ARGUMENT.
 [[nodiscard]] abi::nvmlReturn_t give_text(std::string_view text, char* out, unsigned length);
 
+// As nvidia-smi sets the length of time slices; settings.cpp.
+[[nodiscard]] abi::nvmlReturn_t set_policy(abi::nvmlDevice_t device, const abi::NvmlExportedPolicy* wanted);
+
 }  // namespace headgate::sim::nvml

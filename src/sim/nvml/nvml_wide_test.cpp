@@ -388,6 +388,36 @@ TEST_F(NvmlWide, ThePrivateTableListsWhatThePublicListsDo) {
   EXPECT_EQ(rows[0].detail.usedGpuMemory, listed.usedGpuMemory);
 }
 
+TEST_F(NvmlWide, ThePrivateTableSetsAndListsTheLengthOfTimeSlices) {
+  const nvmlDevice_t device = open("tiny");
+  const void* table = nullptr;
+  ASSERT_EQ(NVML(nvmlInternalGetExportTable)(&table, kNvmlExportTableId), NVML_SUCCESS);
+  const auto slot = [table](unsigned number) {
+    return const_cast<void*>(static_cast<const void* const*>(table)[number]);
+  };
+  const auto set = reinterpret_cast<NvmlExportedSetPolicy*>(slot(kNvmlExportedSetPolicy));
+  const auto list = reinterpret_cast<NvmlExportedListPolicies*>(slot(kNvmlExportedListPolicies));
+  const auto length = [&] {
+    NvmlExportedPolicies policies{};
+    EXPECT_EQ(list(device, &policies), NVML_SUCCESS);
+    EXPECT_EQ(policies.count, 1u);
+    EXPECT_EQ(policies.rows[0].policy, 0u);
+    return policies.rows[0].value;
+  };
+  EXPECT_EQ(length(), 0u);
+  const NvmlExportedPolicy longer{.policy = 0, .value = 3}, beyond{.policy = 0, .value = 4},
+      other{.policy = 1, .value = 1};
+  if (::geteuid() != 0) {
+    EXPECT_EQ(set(device, &longer), NVML_ERROR_NO_PERMISSION);
+    return;
+  }
+  EXPECT_EQ(set(device, &longer), NVML_SUCCESS);
+  EXPECT_EQ(length(), 3u);
+  EXPECT_EQ(set(device, &beyond), NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(set(device, &other), NVML_ERROR_NOT_SUPPORTED);
+  EXPECT_EQ(length(), 3u);
+}
+
 // An H200 cut into 3g.71gb and 1g.18gb.
 class NvmlMig : public NvmlWide {
  protected:

@@ -84,6 +84,17 @@ nvmlReturn_t set_power(const char* function, nvmlDevice_t device, unsigned limit
 }
 
 }  // namespace
+
+nvmlReturn_t set_policy(nvmlDevice_t device, const abi::NvmlExportedPolicy* wanted) {
+  if (wanted == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
+  return set("nvmlInternalGetExportTable", device, wanted->policy, wanted->value,
+             [&](const DeviceView&, NvmlDevice& on) {
+               if (wanted->policy != 0 || wanted->value > kLongTimeSlice) return abi::NVML_ERROR_NOT_SUPPORTED;
+               on.time_slice = wanted->value;
+               return abi::NVML_SUCCESS;
+             });
+}
+
 }  // namespace headgate::sim::nvml
 
 namespace headgate::abi {
