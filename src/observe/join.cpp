@@ -1,6 +1,7 @@
 #include "observe/join.hpp"
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 #include <set>
 #include <string_view>
@@ -260,6 +261,10 @@ void hold_by_mps(const JoinInput& input, std::vector<snapshot::Share>& shares,
       }
       if (present == 0 || known < present) continue;
       device.sm_ratio = std::min(percent, 100u) / 100.0;
+      // Clients that would have more than the ceiling together have their time one after the other.
+      const bool at_once = percent <= std::lround(device.compute_ceiling_ratio * 100);
+      const double part = std::min(percent / (at_once ? 100.0 : 100.0 * known), 1.0);
+      if (device.held_ratio) device.sm_held_ratio = *device.held_ratio * part;
       if (device.compute_ceiling_ratio < 1) ++held;
     }
     const bool all = std::ranges::all_of(

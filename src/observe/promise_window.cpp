@@ -39,7 +39,8 @@ std::uint64_t PromiseWindow::add(const PromiseSample& sample) {
   const Point& before = point(0);
   push({.taken_ns = sample.taken_ns,
         .launches = before.launches + (sample.launches - std::min(sample.launches, last_.launches)),
-        .had_ns = before.had_ns + held_ns,
+        .held_ns = before.held_ns + held_ns,
+        .had_ns = before.had_ns + held_ns * sample.sm_part,
         .wanted_ns = before.wanted_ns + wanted,
         .owed_ns = before.owed_ns + wanted * sample.promised_ratio,
         .late = late});
@@ -73,7 +74,8 @@ PromiseWindow::Figures PromiseWindow::figures(std::uint64_t most_ns) const {
   figures.owed_ratio = ratio(to.owed_ns - from.owed_ns);
   figures.short_ratio = std::max(0.0, figures.owed_ratio - figures.had_ratio);
   const std::uint64_t launches = to.launches - from.launches;
-  if (launches > 0) figures.launch_ns = static_cast<std::uint64_t>(figures.had_ratio * span_ns) / launches;
+  if (launches > 0)
+    figures.launch_ns = static_cast<std::uint64_t>(ratio(to.held_ns - from.held_ns) * span_ns) / launches;
   for (std::size_t age = 0; age + 1 < count_ && point(age).taken_ns > from.taken_ns; ++age)
     figures.late |= point(age).late;
   return figures;

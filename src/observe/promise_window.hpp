@@ -18,6 +18,7 @@ struct PromiseSample {
   double used_outside_ratio = 0;    // of the time since the sample before, by work that no account measures
   std::uint64_t launches = 0;
   double promised_ratio = 0;  // 0..1 of the GPU
+  double sm_part = 1;         // of the SMs, what was held of them: less under MPS
   bool turns = true;          // the arbiter gives turns there; else it does not see which shares want the GPU
 };
 
@@ -48,7 +49,7 @@ class PromiseWindow {
   // Totals since the first sample.
   struct Point {
     std::uint64_t taken_ns = 0, launches = 0;
-    double had_ns = 0, wanted_ns = 0, owed_ns = 0;
+    double held_ns = 0, had_ns = 0, wanted_ns = 0, owed_ns = 0;
     bool late = false;  // since the point before
   };
   // Enough for a span of samples as dense as they may be.

@@ -50,6 +50,16 @@ TEST_F(PromiseWindowTest, TellsWhatWasOwedAndWhatWasHad) {
   EXPECT_FALSE(figures.late);
 }
 
+TEST_F(PromiseWindowTest, HadUnderMpsIsOfTheSmsToo) {
+  now_.promised_ratio = now_.sm_part = 0.3;
+  window_.add(now_);
+  seconds(10, 0.95, 0.95);
+  EXPECT_NEAR(window_.figures().had_ratio, 0.285, 1e-9);
+  EXPECT_NEAR(window_.figures().wanted_ratio, 0.95, 1e-9);
+  EXPECT_NEAR(window_.figures().short_ratio, 0, 1e-9);
+  EXPECT_EQ(window_.figures().launch_ns, 9'500'000u) << "the time of a launch, whatever SMs it had";
+}
+
 TEST_F(PromiseWindowTest, OwesOnlyForTheTimeInWhichTheGpuIsWanted) {
   window_.add(now_);
   seconds(10, 0.4, 0.25);

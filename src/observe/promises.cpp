@@ -147,6 +147,11 @@ snapshot::Event event_of(const Snapshot& now, const Share& share, const ShareDev
                   percent(figures.wanted_ratio) + " of the time: " + cause};
 }
 
+double sm_part_of(const ShareDevice& device) {
+  const double held = device.held_ratio.value_or(0);
+  return device.sm_held_ratio && held > 0 ? *device.sm_held_ratio / held : 1;
+}
+
 }  // namespace
 
 void Promises::sample(Snapshot& now, const Wanted& wanted, std::map<Key, std::uint64_t>& passed) {
@@ -167,6 +172,7 @@ void Promises::sample(Snapshot& now, const Wanted& wanted, std::map<Key, std::ui
                                                         .used_outside_ratio = used_outside(now, device.uuid),
                                                         .launches = device.launches,
                                                         .promised_ratio = promised_of(share, device),
+                                                        .sm_part = sm_part_of(device),
                                                         .turns = gpu == nullptr || gpu->policy_in_force != "off"});
       if (passed_ns > 0) passed[key] = passed_ns;
     }

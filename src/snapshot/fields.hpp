@@ -167,6 +167,7 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("short_ns", d.short_ns);
   visit("short_cause", d.short_cause);
   visit("sm_ratio", d.sm_ratio);
+  visit("sm_held_ratio", d.sm_held_ratio);
   visit("waits_for", d.waits_for);
 }
 

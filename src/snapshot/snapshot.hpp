@@ -148,6 +148,8 @@ struct ShareDevice {
   // Of the GPU's SMs, what its processes may have together as clients of an MPS server, by their thread percentages.
   // Empty: none is there, or one that may have all.
   std::optional<double> sm_ratio;
+  // Where sm_ratio is: held_ratio of the SMs that its programs had meanwhile, so a part of the whole GPU.
+  std::optional<double> sm_held_ratio;
   std::string waits_for;  // what most of throttled_ratio was: pause, turn, ceiling, work; empty: nothing, or not known
 
   friend bool operator==(const ShareDevice&, const ShareDevice&) = default;
@@ -165,7 +167,7 @@ struct Share {
   std::string on_oom;       // fail, or wait=30s: what becomes of an allocation for which there is no room
   std::string problem;      // broken: why
   std::string gang;         // that it has its turns with; empty: none
-  std::string isolation;    // hook, mps: what was asked for; `level` is what holds
+  std::string isolation;    // hook, mps, timeslice: what was asked for; `level` is what holds
   bool created = false;     // by `share create`: it stays when its last process ends
   std::uint64_t created_unix_ns = 0;
   std::uint64_t idle_ns = 0;                     // since it last used a GPU, or waited for it; 0 while it does

@@ -37,7 +37,7 @@ class Page {
 };
 
 std::string format_time(const snapshot::ShareDevice& device) {
-  std::string text = "time " + ratio_text(device.held_ratio) + " of " +
+  std::string text = "time " + ratio_text(device.sm_held_ratio ? device.sm_held_ratio : device.held_ratio) + " of " +
                      allowance_text(device.compute_guarantee_ratio, device.compute_ceiling_ratio);
   if (device.weight > 0) text += ", weight " + std::to_string(device.weight);
   if (!device.priority_class.empty()) text += ", " + device.priority_class;

@@ -58,7 +58,7 @@ TopRow share_row(const Snapshot& picture, std::size_t index, const snapshot::Sha
   row.state = state_on(picture, share, device);
   row.limit_bytes = device.memory_limit_bytes;
   row.used_bytes = device.memory_used_bytes;
-  row.held_ratio = device.held_ratio;
+  row.held_ratio = device.sm_held_ratio ? device.sm_held_ratio : device.held_ratio;  // as its ceiling is
   row.waited_ratio = device.throttled_ratio;
   row.guarantee_ratio = device.compute_guarantee_ratio;
   row.ceiling_ratio = device.compute_ceiling_ratio;

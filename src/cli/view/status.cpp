@@ -56,11 +56,13 @@ std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
 
 std::vector<std::string> share_row(const snapshot::Share& share, const snapshot::ShareDevice& device,
                                    const snapshot::Snapshot& now, bool wide) {
+  // Under MPS the ceiling is a part of the SMs, and so is what was had of it.
+  const auto had_now = device.sm_held_ratio ? device.sm_held_ratio : device.held_ratio;
   std::vector<std::string> row = {
       "  " + share.name,
       share.owner.empty() ? "uid " + std::to_string(share.owner_uid) : share.owner,
       "\t" + memory_cell(device),
-      "\tGPU " + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-") + " of " + ceiling_text(device),
+      "\tGPU " + (had_now ? rate_text(ppm_of(*had_now)) : "-") + " of " + ceiling_text(device),
       "\twaited " + (device.throttled_ratio ? rate_text(ppm_of(*device.throttled_ratio)) : "-"),
       "\t" + std::to_string(share.processes) + (share.processes == 1 ? " proc" : " procs"),
       format_state(state_on(now, share, device), share.idle_ns) +
@@ -161,6 +163,7 @@ Json device_json(const snapshot::ShareDevice& device) {
           {"waited_work_ns", device.waited_work_ns},
           {"waited_pause_ns", device.waited_pause_ns},
           {"held_ratio", or_null(device.held_ratio)},
+          {"sm_held_ratio", or_null(device.sm_held_ratio)},
           {"throttled_ratio", or_null(device.throttled_ratio)},
           {"compute_guarantee_ratio", device.compute_guarantee_ratio},
           {"had_ratio", or_null(device.had_ratio)},
