@@ -60,8 +60,9 @@ Fields share_request() {
       {"name", text, "what it is called", grant::accepted(grant::Syntax::share_name), true},
       {"gpu", text, "which GPUs it covers; auto where nothing is said", grant::accepted_selectors()},
       {"gang", text, "shares of one owner and gang have their turns together", "a name, or none"},
-      {"isolation", text, "what holds its programs beside others: their limiters alone, or an MPS server too",
-       "hook or mps"},
+      {"isolation", text,
+       "how its programs have the GPU beside others: in turns, as clients of an MPS server, or in time slices",
+       "hook, mps or timeslice"},
       {"fail_policy", text, "what happens to launches that cannot be measured", "open or closed"},
   };
   std::ranges::copy(share_fields(), std::back_inserter(all));

@@ -50,6 +50,7 @@ void add_power_schemas(Json& all) {
        {"persistence", flag, false},
        {"compute_mode", accepted({{"type", {"string", "integer"}}, {"minimum", 0}}, config::kAcceptedComputeMode),
         false},
+       {"time_slice", accepted(text, config::kAcceptedTimeSlice), false},
        {"budget", accepted(text, "watts of all named GPUs together: 500W; not beside power_limit"), false},
        {"weights", accepted(list_of(whole), "1 to 1000 for each GPU: the budget's parts"), false}});
   all["PowerProfile"] = object_schema({{"name", text}, {"settings", reference("PowerSettings")}, {"origin", text}});
@@ -92,7 +93,8 @@ void add_power_schemas(Json& all) {
                                      {"persistence", flag, false},
                                      {"gpu_clocks_mhz", range, false},
                                      {"mem_clocks_mhz", range, false},
-                                     {"compute_mode", whole, false}});
+                                     {"compute_mode", whole, false},
+                                     {"time_slice", whole, false}});
   const Json by_gpu = {{"type", "object"}, {"description", "by UUID"}, {"additionalProperties", of_gpu}};
   all["PowerLease"] = object_schema({{"id", text},
                                      {"gpus", list_of(text)},

@@ -174,7 +174,8 @@ void describe_daemon_words(CLI::App& app, Raw& raw) {
   CLI::App* create = share_inner(*share, raw, "create", "makes a share; it stays until it is removed");
   order_option(*create, raw, "-i,--gpu", "gpu", "GPUS", "which GPUs: 0, 0,2-3, GPU-9c2f, all, auto");
   order_option(*create, raw, "--gang", "gang", "NAME", "has its turns together with your other shares of that gang");
-  order_option(*create, raw, "--isolation", "isolation", "HOW", "hook, or mps: kernels run beside those of others");
+  order_option(*create, raw, "--isolation", "isolation", "HOW",
+               "hook: in turns; mps: kernels run at once; timeslice: in the driver's time slices");
   order_option(*create, raw, "--fail-policy", "fail_policy", "POLICY", "where it cannot be measured: open or closed");
   describe_order(*create, raw);
   CLI::App* change = share_inner(
@@ -296,7 +297,18 @@ void describe_power(CLI::App& app, Raw& raw) {
   mode->footer(
       "headgate gpu mode exclusive --gpu 0 --for 2h\n"
       "headgate gpu mode default --gpu 0");
-  for (CLI::App* change : {set, apply, reset, mode})
+  CLI::App* slices = word(*app.get_subcommand("gpu"), raw, "timeslice",
+                          "how long one program has a GPU before the next, to stay or for a time");
+  operand(slices->add_option_function<std::string>(
+              "LENGTH", [&raw](const std::string& value) { raw.out.order["time_slice"] = value; },
+              "of the driver's time slices: default, short, medium, long"))
+      ->required();
+  say_which_gpus(*slices, raw);
+  say_how_it_ends(*slices, raw);
+  slices->footer(
+      "headgate gpu timeslice long --gpu 0 --for 2h\n"
+      "headgate gpu timeslice default --gpu 0");
+  for (CLI::App* change : {set, apply, reset, mode, slices})
     change->add_flag("-n,--dry-run", raw.out.dry_run, "say what would change, and set nothing");
   word(*power, raw, "profiles", "the named profiles");
   for (const auto& [name, summary] : {std::pair{"keep", "end a lease whose settings stay: the answer to --confirm"},

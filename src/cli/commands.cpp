@@ -153,7 +153,7 @@ int perform(const Invocation& invocation, const Above& above) {
   if (word == "why") return why(invocation, config);
   if (word == "doctor") return doctor(invocation, config, above.self_test);
   if (word == "config show") return config_show(invocation, config);
-  if (word.starts_with("power ") || word == "gpu mode") return power_command(invocation);
+  if (word.starts_with("power ") || word == "gpu mode" || word == "gpu timeslice") return power_command(invocation);
   if (word.starts_with("share ") || word.starts_with("quota ") || word.starts_with("gpu ") ||
       word.starts_with("api ") || word == "metrics")
     return show(share_command(invocation), voice);

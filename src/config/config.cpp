@@ -323,6 +323,8 @@ const std::vector<Key>& keys() {
        "process, or its login session, has ended"},
       {"power.at_start", "", "the name of a [power.profile.NAME]",
        "the site's own settings: made at each start of the daemon, and by a reset"},
+      {"power.nvidia_smi", "", "the path of an nvidia-smi",
+       "the tool that sets the length of time slices; by default that of PATH"},
       {"power.drift", "report", "report or reapply",
        "what is done with a lease's setting that a GPU has no longer: told, or made again too"},
       {"sim.profile", "h200", "h200, h200-cuda13, l40s-x2, tiny, or the path of a profile",

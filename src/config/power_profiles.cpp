@@ -6,7 +6,8 @@ namespace headgate::config {
 namespace {
 
 constexpr const char* kProfileAccepted =
-    "accepted in [power.profile.NAME]: power_limit, gpu_clocks, mem_clocks, persistence, compute_mode, budget, weights";
+    "accepted in [power.profile.NAME]: power_limit, gpu_clocks, mem_clocks, persistence, compute_mode, "
+    "time_slice, budget, weights";
 constexpr std::size_t kMaxName = 64;
 
 std::string at(const std::string& file, const toml::node& node) {
@@ -26,6 +27,7 @@ std::string take(const std::string& key, const toml::node& node, PowerSettings& 
   if (key == "budget") return said((settings.budget_mw = parse_milliwatts(text)).has_value(), kAcceptedWatts);
   if (key == "compute_mode")
     return said((settings.compute_mode = parse_compute_mode(text)).has_value(), kAcceptedComputeMode);
+  if (key == "time_slice") return said((settings.time_slice = parse_time_slice(text)).has_value(), kAcceptedTimeSlice);
   if (key == "persistence") {
     if (node.is_boolean()) settings.persistence = node.value_or(false);
     return said(node.is_boolean(), "true or false");

@@ -1,5 +1,6 @@
 #include "config/power_settings.hpp"
 
+#include <array>
 #include <charconv>
 #include <cmath>
 
@@ -10,6 +11,7 @@ namespace {
 
 constexpr double kMaxMilliwatts = UINT32_MAX;
 constexpr std::size_t kMaxGpus = 64;
+constexpr std::array<std::string_view, 4> kTimeSlices = {"default", "short", "medium", "long"};
 
 // A decimal number without a sign or an exponent, and the unit behind it.
 struct Quantity {
@@ -78,6 +80,12 @@ std::optional<std::uint32_t> parse_compute_mode(std::string_view text) {
   return std::nullopt;
 }
 
+std::optional<std::uint32_t> parse_time_slice(std::string_view text) {
+  for (std::uint32_t length = 0; length < kTimeSlices.size(); ++length)
+    if (text == kTimeSlices[length]) return length;
+  return std::nullopt;
+}
+
 std::string format_power_limit(const PowerLimit& limit) {
   switch (limit.kind) {
     case PowerLimit::Kind::milliwatts: return decimal_text(limit.value) + "W";
@@ -95,6 +103,10 @@ std::string format_clocks(const Range& mhz) {
 
 std::string_view format_compute_mode(std::uint32_t mode) {
   return mode == 0 ? "default" : mode == 2 ? "prohibited" : "exclusive process";
+}
+
+std::string_view format_time_slice(std::uint32_t length) {
+  return length < kTimeSlices.size() ? kTimeSlices[length] : "unknown";
 }
 
 Result<void> check_power_settings(const PowerSettings& settings) {

@@ -27,6 +27,7 @@ struct PowerSettings {
   std::optional<Range> gpu_mhz, mem_mhz;  // {0, 0}: not locked
   std::optional<bool> persistence;
   std::optional<std::uint32_t> compute_mode;  // 0, 2 or 3, as NVML numbers them
+  std::optional<std::uint32_t> time_slice;    // 0 default, 1 short, 2 medium, 3 long, as nvidia-smi numbers them
   std::optional<std::uint32_t> budget_mw;     // instead of power_limit: of all named GPUs together
   std::vector<std::uint32_t> weights;         // of the budget's parts, in the order of the GPUs; missing ones are 1
   friend bool operator==(const PowerSettings&, const PowerSettings&) = default;
@@ -46,17 +47,20 @@ inline constexpr std::string_view kAcceptedPowerLimit = "300W, 80% of the GPU's 
 inline constexpr std::string_view kAcceptedWatts = "a number of watts: 300W";
 inline constexpr std::string_view kAcceptedClocks = "1200MHz, 210-1200MHz, or none: not locked";
 inline constexpr std::string_view kAcceptedComputeMode = "default, exclusive process or prohibited";
+inline constexpr std::string_view kAcceptedTimeSlice = "default, short, medium or long";
 
 // Nothing where the text is none of the accepted ones.
 [[nodiscard]] std::optional<std::uint32_t> parse_milliwatts(std::string_view text);
 [[nodiscard]] std::optional<PowerLimit> parse_power_limit(std::string_view text);
 [[nodiscard]] std::optional<Range> parse_clocks(std::string_view text);
 [[nodiscard]] std::optional<std::uint32_t> parse_compute_mode(std::string_view text);
+[[nodiscard]] std::optional<std::uint32_t> parse_time_slice(std::string_view text);
 
 // "300W", "80%", "210-1200MHz": what the parsers read.
 [[nodiscard]] std::string format_power_limit(const PowerLimit& limit);
 [[nodiscard]] std::string format_clocks(const Range& mhz);
 [[nodiscard]] std::string_view format_compute_mode(std::uint32_t mode);
+[[nodiscard]] std::string_view format_time_slice(std::uint32_t length);
 
 // What is wrong with the whole: a budget beside a power limit, weights without a budget, a weight of 0; nothing named.
 // Errors: usage.

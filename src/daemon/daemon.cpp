@@ -414,7 +414,7 @@ class Daemon {
   }
 
   Result<void> start_power(const install::Source& source) {
-    power_ = TRY(PowerControl::start(config_, source.library, places_.leases_file, *node_, access_, events_));
+    power_ = TRY(PowerControl::start(config_, source, places_.leases_file, *node_, access_, events_));
     service_->watch_release([this](const std::string& uuid) { power_->release_driver(uuid, kReleased); });
     if (!ZeusdListener::is_wanted(config_, options_)) return {};
     zeusd_ = TRY(ZeusdListener::start(loop_, config_, options_, *power_));

@@ -19,6 +19,7 @@
 #include "daemon/journal.hpp"
 #include "daemon/zeusd_log.hpp"
 #include "identity/process.hpp"
+#include "install/paths.hpp"
 #include "power/nvml_manager.hpp"
 #include "power/overriding_manager.hpp"
 #include "power/permission.hpp"
@@ -264,6 +265,16 @@ struct PowerControl::Impl {
   std::optional<api::PowerRoutes> routes;
 };
 
+// On a simulated node the tool finds the simulated driver.
+Result<power::TimeSliceTool> time_slice_tool(const config::Config& config, const install::Source& source) {
+  power::TimeSliceTool::Options options;
+  if (const std::string& named = config["power.nvidia_smi"].value; !named.empty()) options.program = named;
+  if (!source.simulated_directory.empty())
+    options.environment = {"LD_LIBRARY_PATH=" + TRY(install::simulator_libraries()),
+                           "HEADGATE_SIM_DIR=" + source.simulated_directory};
+  return power::TimeSliceTool(std::move(options));
+}
+
 Result<void> PowerControl::check(const config::Config& config) {
   TRY(site_of(config));
   TRY(grants_of(config));
@@ -271,15 +282,15 @@ Result<void> PowerControl::check(const config::Config& config) {
   return {};
 }
 
-Result<std::unique_ptr<PowerControl>> PowerControl::start(const config::Config& config, const std::string& library,
+Result<std::unique_ptr<PowerControl>> PowerControl::start(const config::Config& config, const install::Source& source,
                                                           const std::string& lease_file, node::Node& node,
                                                           const api::CurrentAccess& access, observe::EventLog& events) {
   auto impl = std::make_unique<Impl>(node, access, events);
   Impl& on = *impl;
   on.grants = TRY(grants_of(config));
   on.profiles = config.power_profiles;
-  on.driver = TRY(power::NvmlSession::open(library));
-  auto gpus = power::NvmlSession::managers(on.driver);
+  on.driver = TRY(power::NvmlSession::open(source.library));
+  auto gpus = power::NvmlSession::managers(on.driver, TRY(time_slice_tool(config, source)));
   const auto overrides = TRY(overrides_of(config));
   for (std::uint32_t gpu = 0; gpu < gpus.size(); ++gpu)
     gpus[gpu] = power::overriding_manager(std::move(gpus[gpu]), gpu, overrides);

@@ -15,6 +15,7 @@
 #include "base/result.hpp"
 #include "config/config.hpp"
 #include "http/loop.hpp"
+#include "install/devices.hpp"
 #include "node/node.hpp"
 #include "observe/event_log.hpp"
 #include "power/control_queues.hpp"
@@ -27,10 +28,10 @@ class PowerControl {
   // What a start would find wrong with the configuration: files, names of users and groups. Errors: usage, denied.
   [[nodiscard]] static Result<void> check(const config::Config& config);
 
-  // `library`: the driver's; `lease_file`: where leases are kept; the others must outlive it. Errors: of check(), of
+  // `source`: of the driver; `lease_file`: where leases are kept; the others must outlive it. Errors: of check(), of
   // the driver and of reading the leases.
   [[nodiscard]] static Result<std::unique_ptr<PowerControl>> start(const config::Config& config,
-                                                                   const std::string& library,
+                                                                   const install::Source& source,
                                                                    const std::string& lease_file, node::Node& node,
                                                                    const api::CurrentAccess& access,
                                                                    observe::EventLog& events);

@@ -201,10 +201,10 @@ void Arbitration::set_policy(std::uint32_t gpu, schedule::Policy policy) {
   apply_policy(gpu);
 }
 
-void Arbitration::set_mps_active(std::uint32_t gpu, bool mps_active) {
+void Arbitration::set_without_turns(std::uint32_t gpu, bool without_turns) {
   if (gpu >= schedule::kMaxGpus) return;
   const std::scoped_lock lock(members_lock_);
-  mps_active_[gpu] = mps_active;
+  without_turns_[gpu] = without_turns;
   apply_policy(gpu);
 }
 

@@ -77,9 +77,8 @@ class Arbitration {
   // Of the GPU with that number in the constructor's list.
   void set_policy(std::uint32_t gpu, schedule::Policy policy);
   [[nodiscard]] schedule::Policy policy(std::uint32_t gpu) const;  // off where the GPU is not arbitrated
-  // For as long as kernels of several shares run at once there (mps_activity.hpp), the policy in force is off; policy()
-  // stays.
-  void set_mps_active(std::uint32_t gpu, bool mps_active);
+  // While programs without turns are there (mps_activity.hpp), the policy in force is off; policy() stays.
+  void set_without_turns(std::uint32_t gpu, bool without_turns);
   [[nodiscard]] schedule::Policy policy_in_force(std::uint32_t gpu) const;
   [[nodiscard]] const std::vector<std::string>& gpus() const { return gpus_; }
   // For how long in all the share has wanted the GPU since it was added here, in ns (Arbiter::wanted_ns). 0 for an
@@ -119,7 +118,7 @@ class Arbitration {
   void tell_boards(std::int64_t now_ns);
   void apply_policy(std::uint32_t gpu);
   [[nodiscard]] schedule::Policy in_force(std::uint32_t gpu) const {
-    return mps_active_[gpu] ? schedule::Policy::off : policies_[gpu];
+    return without_turns_[gpu] ? schedule::Policy::off : policies_[gpu];
   }
   void wake_thread();
   int sleep(std::span<epoll_event> events) const;
@@ -131,7 +130,7 @@ class Arbitration {
   mutable std::mutex members_lock_;  // guards all below it but what is atomic
   schedule::Arbiter arbiter_;
   std::array<schedule::Policy, schedule::kMaxGpus> policies_{};
-  std::array<bool, schedule::kMaxGpus> mps_active_{};
+  std::array<bool, schedule::kMaxGpus> without_turns_{};
   std::map<std::string, Member> members_;
   std::vector<Member*> by_id_;
   std::vector<std::pair<ArbitratedShare*, std::uint32_t>> let_in_;  // by the last look, on which GPU

@@ -1,5 +1,5 @@
-// Which GPUs have kernels of several shares running at once, because processes of shares are clients of an MPS server
-// there. Turns are wrong then: the arbiter's policy is off for as long. Pure: time is an argument.
+// Which GPUs have programs without turns: clients of an MPS server, whose kernels run at once, or programs of shares in
+// the driver's time slices. The arbiter's policy is off for as long. Pure: time is an argument.
 #pragma once
 
 #include <cstdint>
@@ -18,6 +18,7 @@ class MpsActivity {
   // One snapshot's word: how many processes of shares are clients on the GPU. Begins at once, ends when there has been
   // none for kMpsGoneNs. `now_ns`: CLOCK_MONOTONIC.
   News look(const std::string& uuid, std::uint32_t clients, std::uint64_t now_ns);
+  [[nodiscard]] bool is_on(const std::string& uuid) const { return last_seen_ns_.contains(uuid); }
 
  private:
   std::map<std::string, std::uint64_t> last_seen_ns_;  // of GPUs where it has begun

@@ -30,6 +30,8 @@ TEST(MpsActivity, EachGpuIsForItself) {
   MpsActivity gpus;
   EXPECT_EQ(gpus.look("a", 1, kSecond), began);
   EXPECT_EQ(gpus.look("b", 0, kSecond), none);
+  EXPECT_TRUE(gpus.is_on("a"));
+  EXPECT_FALSE(gpus.is_on("b"));
   EXPECT_EQ(gpus.look("b", 1, 2 * kSecond), began);
   EXPECT_EQ(gpus.look("a", 0, 2 * kSecond + kMpsGoneNs), ended);
   EXPECT_EQ(gpus.look("b", 0, 2 * kSecond + kMpsGoneNs - 1), none);

@@ -439,6 +439,7 @@ Result<Entry> Node::entry(const std::string& name, const Caller& caller, bool st
   };
   if (live == nullptr || !member(live->share)) TRY(changeable(name, caller));
   if (auto trouble = shares_.trouble_of(*live)) return std::unexpected(std::move(*trouble));
+  if (auto fits = check_compute_mode(live->share); !fits) return std::unexpected(fits.error());
   if (stay && caller.pid != 0) {
     std::optional<tenancy::InvitedUser> invited;
     if (!caller.owns(live->share.owner_uid)) invited = {caller.uid, caller.gids};
@@ -453,6 +454,23 @@ Result<Entry> Node::entry(const std::string& name, const Caller& caller, bool st
   for (const auto& device : live->share.devices) entry.uuids.push_back(device.uuid);
   entry.thread_percentage = thread_percentage_of(live->share);
   return entry;
+}
+
+// Programs would fail in cuInit or at their first context, with an error that says less.
+Result<void> Node::check_compute_mode(const tenancy::Share& share) const {
+  if (share.isolation == tenancy::Isolation::hook) return {};
+  for (const tenancy::DeviceShare& device : share.devices) {
+    const auto found = compute_modes_.find(device.uuid);
+    const std::string mode = found == compute_modes_.end() ? "" : found->second;
+    const bool sliced = share.isolation == tenancy::Isolation::timeslice;
+    if (mode != "prohibited" && !(sliced && mode == "exclusive process")) continue;
+    return fail(ErrorCode::conflict,
+                "share '" + share.name + "': its GPU " + device.uuid + " is in compute mode " + mode +
+                    ", and isolation " + std::string(tenancy::isolation_word(share.isolation)) + " needs " +
+                    (sliced ? "default" : "default or exclusive"),
+                "headgate gpu mode default --gpu " + device.uuid);
+  }
+  return {};
 }
 
 std::optional<MpsShare> Node::mps_share(const std::string& name) const {

@@ -114,7 +114,7 @@ class Node {
   // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
   void hand_ledgers(observe::JoinInput& input);
   // What only the node knows of a snapshot's shares: leases, owners' names, what is broken; and of its GPUs: policies,
-  // which are off from here on where the snapshot has clients of an MPS server.
+  // which are off from here on where the snapshot has programs without turns.
   void finish(snapshot::Snapshot& snapshot);
   // Once a second or so: ends what is over, and says of shares that they are idle.
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
@@ -164,7 +164,9 @@ class Node {
       : shares_(std::move(shares)), options_(std::move(options)), events_(&events) {}
 
   Result<tenancy::LiveShare*> changeable(const std::string& name, const Caller& caller);
-  void follow_mps(snapshot::Snapshot& snapshot);
+  void follow_turns(snapshot::Snapshot& snapshot);
+  [[nodiscard]] std::uint32_t sliced_processes(const snapshot::Snapshot& snapshot, const std::string& uuid) const;
+  [[nodiscard]] Result<void> check_compute_mode(const tenancy::Share& share) const;
   void follow_promises(snapshot::Snapshot& snapshot);
   void check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
   [[nodiscard]] std::uint64_t largest_card_of(const tenancy::Share& share) const;
@@ -216,7 +218,8 @@ class Node {
   Arbitration* arbitration_ = nullptr;
   schedule::Policy usual_policy_ = schedule::Policy::fair;
   DeadProcessMemory dead_process_memory_;
-  MpsActivity mps_activity_;
+  MpsActivity mps_activity_, slice_activity_;
+  std::map<std::string, std::string> compute_modes_;  // by UUID, of the last snapshot
   observe::Promises promises_;
   std::map<std::string, observe::PageCheck> checks_;  // by share
   std::map<std::string, std::uint64_t> card_bytes_;   // by UUID, of each GPU that has answered once

@@ -172,8 +172,9 @@ Result<void> take_share_values(const ShareRequest& order, const UserDirectory& d
   }
   if (order.isolation) {
     using tenancy::Isolation;
-    share.isolation =
-        TRY(one_of<Isolation>("isolation", *order.isolation, {{"hook", Isolation::hook}, {"mps", Isolation::mps}}));
+    share.isolation = TRY(
+        one_of<Isolation>("isolation", *order.isolation,
+                          {{"hook", Isolation::hook}, {"mps", Isolation::mps}, {"timeslice", Isolation::timeslice}}));
     // A program has one pipe directory, and each GPU a control daemon apart: a fault of one then stays its own.
     if (share.isolation == Isolation::mps && share.devices.size() != 1)
       return fail(ErrorCode::unsupported,

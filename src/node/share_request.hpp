@@ -30,7 +30,7 @@ struct ShareRequest {
   std::optional<std::string> fail_policy;                     // open, closed
   std::optional<std::string> on_oom;                          // fail, wait, wait=5m
   std::optional<std::string> gang;                            // a name; "none"
-  std::optional<std::string> isolation;                       // hook, mps
+  std::optional<std::string> isolation;                       // hook, mps, timeslice
   std::optional<bool> overcommit, oversubscribe, everyone;
   bool void_promises = false;       // no property of the share: the caller accepts a promise that will not be kept
   std::optional<bool> until_empty;  // it goes with its last process

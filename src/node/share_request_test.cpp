@@ -330,8 +330,11 @@ TEST(Order, IsolationMpsIsForAShareOnOneGpu) {
   o.gpu = "0";
   o.isolation = "mps";
   EXPECT_EQ(made(o)->isolation, tenancy::Isolation::mps);
+  o.isolation = "timeslice";
+  EXPECT_EQ(made(o)->isolation, tenancy::Isolation::timeslice);
   o.isolation = "mig";
-  EXPECT_EQ(made(o).error(), (Error{ErrorCode::usage, "isolation 'mig' is not understood", "accepted: hook, mps"}));
+  EXPECT_EQ(made(o).error(),
+            (Error{ErrorCode::usage, "isolation 'mig' is not understood", "accepted: hook, mps, timeslice"}));
   o.isolation = "mps";
   o.gpu = "all";
   EXPECT_EQ(made(o).error().code, ErrorCode::unsupported);

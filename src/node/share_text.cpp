@@ -97,6 +97,7 @@ std::string describe(const tenancy::Share& share) {
             ", " + promised + "at most " + percent_text(device.ceiling_ppm) + " on " + device.uuid.substr(0, 12);
   }
   if (share.isolation == tenancy::Isolation::mps) text += ", under MPS";
+  if (share.isolation == tenancy::Isolation::timeslice) text += ", in the driver's time slices";
   return text;
 }
 

@@ -119,28 +119,44 @@ void Node::hand_ledgers(observe::JoinInput& input) {
   add_processes(input, tenants_, "/proc");
 }
 
-void Node::follow_mps(snapshot::Snapshot& snapshot) {
+// Programs in time slices: processes with a context on the GPU, of shares of that isolation.
+std::uint32_t Node::sliced_processes(const snapshot::Snapshot& snapshot, const std::string& uuid) const {
+  return static_cast<std::uint32_t>(std::ranges::count_if(snapshot.processes, [&](const snapshot::Process& process) {
+    const auto share = shares_.list().find(process.share);
+    return share != shares_.list().end() && share->second.share.isolation == tenancy::Isolation::timeslice &&
+           std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid) != process.devices.end();
+  }));
+}
+
+// Both kinds of programs have no turns: while there are any on a GPU, its policy is off.
+void Node::follow_turns(snapshot::Snapshot& snapshot) {
+  for (const snapshot::Gpu& gpu : snapshot.gpus) compute_modes_[gpu.uuid] = gpu.compute_mode;
   for (std::uint32_t g = 0; arbitration_ != nullptr && g < arbitration_->gpus().size(); ++g) {
     const std::string& uuid = arbitration_->gpus()[g];
     const auto gpu = std::ranges::find(snapshot.gpus, uuid, &snapshot::Gpu::uuid);
     if (gpu == snapshot.gpus.end()) continue;
-    const std::string policy = policy_word(arbitration_->policy(g));
-    // While the driver's library is released nobody knows: what was stays. So it does where this is no new snapshot.
+    const std::string policy = policy_word(arbitration_->policy(g)), name = "GPU " + std::to_string(gpu->index);
+    // While the driver's library is released the clients are not known, so what was stays. So it does where this is no
+    // new snapshot.
     const bool known = snapshot.taken_ns != 0 && !snapshot.node.nvml_released;
-    const auto news = !known ? MpsActivity::News::none : mps_activity_.look(uuid, gpu->mps_clients, snapshot.taken_ns);
-    if (news != MpsActivity::News::none) {
-      const bool began = news == MpsActivity::News::began;
-      arbitration_->set_mps_active(g, began);
-      const std::string name = "GPU " + std::to_string(gpu->index);
-      events_->add(
-          {.kind = "gpu.mps",
-           .severity = "info",
-           .uuid = uuid,
-           .text = began ? "programs of shares are clients of an MPS server on " + name +
-                               ", where their kernels run at once: its policy is off for as long, instead of " + policy
-                         : "no program of a share is a client of an MPS server on " + name +
-                               " any more: its policy is " + policy + " again"});
-    }
+    const auto follow = [&](MpsActivity& activity, std::uint32_t programs, const char* kind, const std::string& began,
+                            const std::string& ended) {
+      const auto news = !known ? MpsActivity::News::none : activity.look(uuid, programs, snapshot.taken_ns);
+      if (news == MpsActivity::News::none) return;
+      arbitration_->set_without_turns(g, mps_activity_.is_on(uuid) || slice_activity_.is_on(uuid));
+      events_->add({.kind = kind,
+                    .severity = "info",
+                    .uuid = uuid,
+                    .text = news == MpsActivity::News::began
+                                ? began + ": its policy is off for as long, instead of " + policy
+                                : ended + " any more: its policy is " + policy_word(arbitration_->policy_in_force(g))});
+    };
+    follow(mps_activity_, gpu->mps_clients, "gpu.mps",
+           "programs of shares are clients of an MPS server on " + name + ", where their kernels run at once",
+           "no program of a share is a client of an MPS server on " + name);
+    follow(slice_activity_, sliced_processes(snapshot, uuid), "gpu.timeslice",
+           "programs of shares of isolation timeslice have the driver's time slices on " + name,
+           "no program of a share of isolation timeslice is on " + name);
     gpu->policy = policy;
     gpu->policy_from = shares_.gpu_policies().contains(gpu->uuid) ? "command" : "configuration";
     gpu->policy_in_force = policy_word(arbitration_->policy_in_force(g));
@@ -160,7 +176,7 @@ void Node::follow_promises(snapshot::Snapshot& snapshot) {
 }
 
 void Node::finish(snapshot::Snapshot& snapshot) {
-  follow_mps(snapshot);
+  follow_turns(snapshot);
   const std::int64_t now_s = lease_now_s();
   for (auto& gpu : snapshot.gpus) {
     const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};

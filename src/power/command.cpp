@@ -1,11 +1,14 @@
 #include "power/command.hpp"
 
+#include "config/power_settings.hpp"
+
 namespace headgate::power {
 namespace {
 
 // The controls of a GPU that a write touches, as bits.
 unsigned controls_of(Operation operation) {
-  constexpr unsigned kPersistence = 1, kPowerLimit = 2, kGpuClocks = 4, kMemoryClocks = 8, kComputeMode = 16;
+  constexpr unsigned kPersistence = 1, kPowerLimit = 2, kGpuClocks = 4, kMemoryClocks = 8, kComputeMode = 16,
+                     kTimeSlice = 32;
   switch (operation) {
     case Operation::set_persistence_mode: return kPersistence;
     case Operation::set_power_limit: return kPowerLimit;
@@ -15,6 +18,7 @@ unsigned controls_of(Operation operation) {
     case Operation::reset_mem_locked_clocks: return kMemoryClocks;
     case Operation::reset_locked_clocks: return kGpuClocks | kMemoryClocks;
     case Operation::set_compute_mode: return kComputeMode;
+    case Operation::set_time_slice: return kTimeSlice;
     default: return 0;
   }
 }
@@ -43,6 +47,8 @@ std::string_view name_of(Operation operation) {
     case Operation::reset_locked_clocks: return "reset_locked_clocks";
     case Operation::set_compute_mode: return "set_compute_mode";
     case Operation::get_compute_mode: return "get_compute_mode";
+    case Operation::set_time_slice: return "set_time_slice";
+    case Operation::get_time_slice: return "get_time_slice";
     case Operation::get_power: return "get_power";
     case Operation::get_cumulative_energy: return "get_cumulative_energy";
     case Operation::get_power_limit: return "get_power_limit";
@@ -75,6 +81,7 @@ std::string describe(const Command& command) {
       return text + " " + std::to_string(command.clocks.min_mhz) + " to " + std::to_string(command.clocks.max_mhz) +
              " MHz";
     case Operation::set_compute_mode: return text + " " + std::to_string(command.mode);
+    case Operation::set_time_slice: return text + " " + std::string(config::format_time_slice(command.time_slice));
     default: return text;
   }
 }
@@ -90,6 +97,8 @@ Result<Reading> perform(const Command& command, GpuManager& gpu) {
     case Operation::reset_locked_clocks: return done(gpu.reset_locked_clocks());
     case Operation::set_compute_mode: return done(gpu.set_compute_mode(command.mode));
     case Operation::get_compute_mode: return read(gpu.compute_mode());
+    case Operation::set_time_slice: return done(gpu.set_time_slice(command.time_slice));
+    case Operation::get_time_slice: return read(gpu.time_slice());
     case Operation::get_power: return read(gpu.instant_power_mw());
     case Operation::get_cumulative_energy: return read(gpu.total_energy_mj());
     case Operation::get_power_limit: return read(gpu.power_limit_mw());

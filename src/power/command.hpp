@@ -19,12 +19,14 @@ enum class Operation {
   reset_mem_locked_clocks,
   reset_locked_clocks,
   set_compute_mode,  // of leases; not on zeusd's wire
+  set_time_slice,    // the same
   get_power,
   get_cumulative_energy,
   get_power_limit,
   get_power_limit_constraints,
   get_persistence_mode,
   get_compute_mode,
+  get_time_slice,
 };
 
 // "set_power_limit": the name in zeusd's paths and in logs.
@@ -37,6 +39,7 @@ struct Command {
   std::uint32_t power_limit_mw = 0;  // set_power_limit
   ClockRange clocks{};               // set_gpu_locked_clocks, set_mem_locked_clocks
   std::uint32_t mode = 0;            // set_compute_mode
+  std::uint32_t time_slice = 0;      // set_time_slice
 
   friend bool operator==(const Command&, const Command&) = default;
 };

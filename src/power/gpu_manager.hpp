@@ -47,6 +47,8 @@ class GpuManager {
   virtual Result<void> reset_mem_locked_clocks() = 0;
   // As NVML numbers them: 0 default, 2 prohibited, 3 exclusive process.
   virtual Result<void> set_compute_mode(std::uint32_t mode) = 0;
+  // 0 default, 1 short, 2 medium, 3 long. Errors too: unsupported, where there is no tool for it.
+  virtual Result<void> set_time_slice(std::uint32_t length);
   // Resets both, the second also where the first fails. Errors: the first one.
   virtual Result<void> reset_locked_clocks();
 
@@ -58,6 +60,7 @@ class GpuManager {
   [[nodiscard]] virtual Result<PowerRange> power_limit_range() = 0;
   [[nodiscard]] virtual Result<bool> persistence_mode() = 0;
   [[nodiscard]] virtual Result<std::uint32_t> compute_mode() = 0;
+  [[nodiscard]] virtual Result<std::uint32_t> time_slice();
 };
 
 }  // namespace headgate::power

@@ -21,6 +21,8 @@ Result<Lease> pause_of(SettingsIo& io, const std::string& gpu) {
       saved.power_limit_mw = static_cast<std::uint32_t>(limit->value);
     if (const auto mode = value_of(Operation::get_compute_mode))
       saved.compute_mode = static_cast<std::uint32_t>(mode->value);
+    if (const auto length = value_of(Operation::get_time_slice))
+      saved.time_slice = static_cast<std::uint32_t>(length->value);
     saved.persistence = TRY(value_of(Operation::get_persistence_mode)).value != 0;
     const ClockRange gpu_clocks = io.queues().locked_clocks(index, Operation::set_gpu_locked_clocks);
     const ClockRange mem_clocks = io.queues().locked_clocks(index, Operation::set_mem_locked_clocks);

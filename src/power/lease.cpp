@@ -37,6 +37,7 @@ Result<Settings> settings_from(const Ordered& json) {
     else if (key == "gpu_clocks_mhz") taken = (settings.gpu_clocks = range_from(value)).has_value();
     else if (key == "mem_clocks_mhz") taken = (settings.mem_clocks = range_from(value)).has_value();
     else if (key == "compute_mode") taken = (settings.compute_mode = number_of(value)).has_value();
+    else if (key == "time_slice") taken = (settings.time_slice = number_of(value)).has_value();
     else if (key == "persistence" && value.is_boolean()) {
       settings.persistence = value.get<bool>();
       taken = true;
@@ -61,6 +62,7 @@ Ordered json_of(const Settings& settings) {
   if (settings.gpu_clocks) json["gpu_clocks_mhz"] = {settings.gpu_clocks->min_mhz, settings.gpu_clocks->max_mhz};
   if (settings.mem_clocks) json["mem_clocks_mhz"] = {settings.mem_clocks->min_mhz, settings.mem_clocks->max_mhz};
   if (settings.compute_mode) json["compute_mode"] = *settings.compute_mode;
+  if (settings.time_slice) json["time_slice"] = *settings.time_slice;
   return json;
 }
 

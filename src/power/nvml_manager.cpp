@@ -50,7 +50,8 @@ std::string text_of(nvmlReturn_t (*ask)(nvmlDevice_t, char*, unsigned), nvmlDevi
 
 class NvmlManager final : public GpuManager {
  public:
-  NvmlManager(std::shared_ptr<NvmlSession> session, std::uint32_t index) : session_(std::move(session)), index_(index) {
+  NvmlManager(std::shared_ptr<NvmlSession> session, std::uint32_t index, std::optional<TimeSliceTool> time_slices)
+      : session_(std::move(session)), index_(index), time_slices_(std::move(time_slices)) {
     (void)session_->use(index, [this](const nvml::Library& nvml, nvmlDevice_t device) -> Result<void> {
       identity_.name = text_of(nvml->nvmlDeviceGetName, device);
       identity_.uuid = text_of(nvml->nvmlDeviceGetUUID, device);
@@ -95,6 +96,23 @@ class NvmlManager final : public GpuManager {
   Result<void> set_compute_mode(std::uint32_t mode) override {
     return call("compute mode " + std::to_string(mode), &nvml::Functions::nvmlDeviceSetComputeMode,
                 static_cast<nvmlComputeMode_t>(mode));
+  }
+
+  // The tool opens the driver too, so it is not run while the driver is let go of.
+  Result<void> set_time_slice(std::uint32_t length) override {
+    if (!time_slices_) return GpuManager::set_time_slice(length);
+    return session_->use(index_,
+                         [&](const nvml::Library&, nvmlDevice_t) { return time_slices_->set(identity_.uuid, length); });
+  }
+  Result<std::uint32_t> time_slice() override {
+    if (!time_slices_) return GpuManager::time_slice();
+    std::uint32_t length = 0;
+    auto used = session_->use(index_, [&](const nvml::Library&, nvmlDevice_t) -> Result<void> {
+      length = TRY(time_slices_->read(identity_.uuid));
+      return {};
+    });
+    if (!used) return std::unexpected(used.error());
+    return length;
   }
 
   Result<std::uint32_t> instant_power_mw() override {
@@ -176,6 +194,7 @@ class NvmlManager final : public GpuManager {
 
   const std::shared_ptr<NvmlSession> session_;  // of the managers of all GPUs of one driver
   const std::uint32_t index_;
+  const std::optional<TimeSliceTool> time_slices_;
   GpuIdentity identity_;
 };
 
@@ -187,10 +206,11 @@ Result<std::shared_ptr<NvmlSession>> NvmlSession::open(const std::string& file) 
   return session;
 }
 
-std::vector<std::unique_ptr<GpuManager>> NvmlSession::managers(const std::shared_ptr<NvmlSession>& session) {
+std::vector<std::unique_ptr<GpuManager>> NvmlSession::managers(const std::shared_ptr<NvmlSession>& session,
+                                                               const std::optional<TimeSliceTool>& time_slices) {
   std::vector<std::unique_ptr<GpuManager>> managers;
   for (std::uint32_t index = 0; index < session->uuids_.size(); ++index)
-    managers.push_back(std::make_unique<NvmlManager>(session, index));
+    managers.push_back(std::make_unique<NvmlManager>(session, index, time_slices));
   return managers;
 }
 

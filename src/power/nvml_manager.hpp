@@ -13,6 +13,7 @@
 
 #include "nvml/library.hpp"
 #include "power/gpu_manager.hpp"
+#include "power/time_slice_tool.hpp"
 
 namespace headgate::power {
 
@@ -23,8 +24,10 @@ class NvmlSession {
   // `file`: as nvml::Library::open() takes it. Errors: unreachable, also where it does not say how many GPUs there are.
   [[nodiscard]] static Result<std::shared_ptr<NvmlSession>> open(const std::string& file);
 
-  // One manager for each GPU that open() found, by NVML's index. They keep the session.
-  [[nodiscard]] static std::vector<std::unique_ptr<GpuManager>> managers(const std::shared_ptr<NvmlSession>& session);
+  // One manager for each GPU that open() found, by NVML's index. They keep the session. Time slices are set with the
+  // tool; without one they are unsupported.
+  [[nodiscard]] static std::vector<std::unique_ptr<GpuManager>> managers(
+      const std::shared_ptr<NvmlSession>& session, const std::optional<TimeSliceTool>& time_slices = {});
 
   // Closes the library when the calls into it have returned. Calls are refused until `pause` is over; then the next one
   // opens it.

@@ -57,12 +57,15 @@ class OverridingManager final : public GpuManager {
 
   Result<void> set_compute_mode(std::uint32_t mode) override { return manager_->set_compute_mode(mode); }
 
+  Result<void> set_time_slice(std::uint32_t length) override { return manager_->set_time_slice(length); }
+
   Result<std::uint32_t> instant_power_mw() override { return manager_->instant_power_mw(); }
   Result<std::uint64_t> total_energy_mj() override { return manager_->total_energy_mj(); }
   Result<std::uint32_t> power_limit_mw() override { return manager_->power_limit_mw(); }
   Result<PowerRange> power_limit_range() override { return manager_->power_limit_range(); }
   Result<bool> persistence_mode() override { return manager_->persistence_mode(); }
   Result<std::uint32_t> compute_mode() override { return manager_->compute_mode(); }
+  Result<std::uint32_t> time_slice() override { return manager_->time_slice(); }
 
  private:
   Result<void> write(const Command& command) {

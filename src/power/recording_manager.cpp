@@ -16,6 +16,7 @@ Result<void> RecordingManager::write(const Command& command) {
     return std::unexpected(error->second);
   if (command.operation == Operation::set_power_limit) recording_.limit_mw_ = command.power_limit_mw;
   if (command.operation == Operation::set_compute_mode) recording_.compute_mode_ = command.mode;
+  if (command.operation == Operation::set_time_slice) recording_.time_slice_ = command.time_slice;
   if (command.operation == Operation::set_persistence_mode) recording_.persistence_ = command.enabled;
   return {};
 }
@@ -47,6 +48,10 @@ Result<void> RecordingManager::set_compute_mode(std::uint32_t mode) {
   return write({.operation = Operation::set_compute_mode, .mode = mode});
 }
 
+Result<void> RecordingManager::set_time_slice(std::uint32_t length) {
+  return write({.operation = Operation::set_time_slice, .time_slice = length});
+}
+
 Result<std::uint32_t> RecordingManager::instant_power_mw() {
   const std::lock_guard lock(recording_.mutex_);
   ++recording_.power_readings_;
@@ -66,6 +71,10 @@ Result<PowerRange> RecordingManager::power_limit_range() { return *recording_.id
 Result<std::uint32_t> RecordingManager::compute_mode() {
   const std::lock_guard lock(recording_.mutex_);
   return recording_.compute_mode_;
+}
+Result<std::uint32_t> RecordingManager::time_slice() {
+  const std::lock_guard lock(recording_.mutex_);
+  return recording_.time_slice_;
 }
 Result<bool> RecordingManager::persistence_mode() {
   const std::lock_guard lock(recording_.mutex_);

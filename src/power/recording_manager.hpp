@@ -83,7 +83,7 @@ class Recording {
   std::uint32_t power_mw_ = 150'000, limit_mw_ = 100'000;
   std::uint64_t energy_mj_ = 500'000, power_readings_ = 0;
   bool persistence_ = true;
-  std::uint32_t compute_mode_ = 0;
+  std::uint32_t compute_mode_ = 0, time_slice_ = 0;
 };
 
 class RecordingManager final : public GpuManager {
@@ -99,6 +99,7 @@ class RecordingManager final : public GpuManager {
   Result<void> reset_gpu_locked_clocks() override;
   Result<void> reset_mem_locked_clocks() override;
   Result<void> set_compute_mode(std::uint32_t mode) override;
+  Result<void> set_time_slice(std::uint32_t length) override;
 
   Result<std::uint32_t> instant_power_mw() override;
   Result<std::uint64_t> total_energy_mj() override;
@@ -106,6 +107,7 @@ class RecordingManager final : public GpuManager {
   Result<PowerRange> power_limit_range() override;
   Result<bool> persistence_mode() override;
   Result<std::uint32_t> compute_mode() override;
+  Result<std::uint32_t> time_slice() override;
 
  private:
   Result<void> write(const Command& command);

@@ -87,6 +87,10 @@ constexpr SettingKey kSettingKeys[] = {
      }},
     {"compute_mode", config::kAcceptedComputeMode,
      [](const Ordered& json, config::PowerSettings& to) { return (to.compute_mode = mode_from(json)).has_value(); }},
+    {"time_slice", config::kAcceptedTimeSlice,
+     [](const Ordered& json, config::PowerSettings& to) {
+       return (to.time_slice = text_or<std::uint32_t>(json, config::parse_time_slice)).has_value();
+     }},
     {"budget", config::kAcceptedWatts,
      [](const Ordered& json, config::PowerSettings& to) {
        return (to.budget_mw = text_or<std::uint32_t>(json, config::parse_milliwatts)).has_value();
@@ -217,6 +221,7 @@ std::string settings_json(const config::PowerSettings& settings) {
   if (settings.mem_mhz) json["mem_clocks"] = config::format_clocks(*settings.mem_mhz);
   if (settings.persistence) json["persistence"] = *settings.persistence;
   if (settings.compute_mode) json["compute_mode"] = config::format_compute_mode(*settings.compute_mode);
+  if (settings.time_slice) json["time_slice"] = config::format_time_slice(*settings.time_slice);
   if (settings.budget_mw)
     json["budget"] = config::format_power_limit({config::PowerLimit::Kind::milliwatts, *settings.budget_mw});
   if (!settings.weights.empty()) json["weights"] = settings.weights;

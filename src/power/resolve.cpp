@@ -80,6 +80,7 @@ Result<SettingsByGpu> resolve(const config::PowerSettings& wanted, const std::ve
     if (wanted.power_limit) settings.power_limit_mw = TRY(limit_of(*wanted.power_limit, gpus[i]));
     settings.persistence = wanted.persistence;
     settings.compute_mode = wanted.compute_mode;
+    settings.time_slice = wanted.time_slice;
     settings.gpu_clocks = clocks_of(wanted.gpu_mhz);
     settings.mem_clocks = clocks_of(wanted.mem_mhz);
   }

@@ -14,6 +14,7 @@ void take_reading(Operation read, const Reading& reading, Settings& settings) {
   if (read == Operation::get_power_limit) settings.power_limit_mw = value;
   if (read == Operation::get_persistence_mode) settings.persistence = reading.value != 0;
   if (read == Operation::get_compute_mode) settings.compute_mode = value;
+  if (read == Operation::get_time_slice) settings.time_slice = value;
 }
 
 std::vector<Command> reads_of(const Settings& wanted) {
@@ -21,6 +22,7 @@ std::vector<Command> reads_of(const Settings& wanted) {
   if (wanted.power_limit_mw) reads.push_back({.operation = Operation::get_power_limit});
   if (wanted.persistence) reads.push_back({.operation = Operation::get_persistence_mode});
   if (wanted.compute_mode) reads.push_back({.operation = Operation::get_compute_mode});
+  if (wanted.time_slice) reads.push_back({.operation = Operation::get_time_slice});
   return reads;
 }
 

@@ -19,6 +19,8 @@ void add_all_but_persistence(const Settings& settings, std::vector<Command>& com
     commands.push_back({.operation = Operation::set_power_limit, .power_limit_mw = *settings.power_limit_mw});
   if (settings.compute_mode)
     commands.push_back({.operation = Operation::set_compute_mode, .mode = *settings.compute_mode});
+  if (settings.time_slice)
+    commands.push_back({.operation = Operation::set_time_slice, .time_slice = *settings.time_slice});
 }
 
 void add_persistence(const Settings& settings, std::vector<Command>& commands) {
@@ -39,6 +41,7 @@ void each_control(A& a, B& b, Visit&& visit) {
   visit(a.gpu_clocks, b.gpu_clocks);
   visit(a.mem_clocks, b.mem_clocks);
   visit(a.compute_mode, b.compute_mode);
+  visit(a.time_slice, b.time_slice);
 }
 
 }  // namespace
@@ -67,7 +70,7 @@ Settings named_by(const Command& command) {
   all.power_limit_mw = 0;
   all.persistence = false;
   all.gpu_clocks = all.mem_clocks = ClockRange{};
-  all.compute_mode = 0;
+  all.compute_mode = all.time_slice = 0;
   Settings named;
   const auto take = [&](auto Settings::* control) {
     Settings one;
@@ -79,6 +82,7 @@ Settings named_by(const Command& command) {
   take(&Settings::gpu_clocks);
   take(&Settings::mem_clocks);
   take(&Settings::compute_mode);
+  take(&Settings::time_slice);
   return named;
 }
 
@@ -106,6 +110,7 @@ bool touches(const Settings& settings, const Command& command) {
     case Operation::reset_mem_locked_clocks: return settings.mem_clocks.has_value();
     case Operation::reset_locked_clocks: return settings.gpu_clocks || settings.mem_clocks;
     case Operation::set_compute_mode: return settings.compute_mode.has_value();
+    case Operation::set_time_slice: return settings.time_slice.has_value();
     default: return false;
   }
 }
@@ -118,6 +123,8 @@ std::vector<Control> controls_of(const Settings& settings) {
   if (settings.mem_clocks) controls.push_back({"memory clocks", clocks_text(*settings.mem_clocks)});
   if (settings.compute_mode)
     controls.push_back({"compute mode", std::string(config::format_compute_mode(*settings.compute_mode))});
+  if (settings.time_slice)
+    controls.push_back({"time slice", std::string(config::format_time_slice(*settings.time_slice))});
   return controls;
 }
 

@@ -17,6 +17,7 @@ struct Settings {
   std::optional<bool> persistence;
   std::optional<ClockRange> gpu_clocks, mem_clocks;  // {0, 0}: not locked
   std::optional<std::uint32_t> compute_mode;         // 0, 2 or 3, as NVML numbers them
+  std::optional<std::uint32_t> time_slice;           // 0 default, 1 short, 2 medium, 3 long
   friend bool operator==(const Settings&, const Settings&) = default;
 
   [[nodiscard]] bool empty() const { return *this == Settings{}; }

@@ -44,6 +44,7 @@ Result<Settings> SettingsIo::read(std::uint32_t gpu, const Settings& like, const
   if (like.persistence) now.persistence = TRY(value_of(Operation::get_persistence_mode)).value != 0;
   if (like.compute_mode)
     now.compute_mode = static_cast<std::uint32_t>(TRY(value_of(Operation::get_compute_mode)).value);
+  if (like.time_slice) now.time_slice = static_cast<std::uint32_t>(TRY(value_of(Operation::get_time_slice)).value);
   if (like.gpu_clocks) now.gpu_clocks = queues_.locked_clocks(gpu, Operation::set_gpu_locked_clocks);
   if (like.mem_clocks) now.mem_clocks = queues_.locked_clocks(gpu, Operation::set_mem_locked_clocks);
   return now;

@@ -23,7 +23,9 @@ std::string_view class_word(Class priority_class) {
   return priority_class == Class::best_effort ? "best-effort" : priority_class == Class::latency ? "latency" : "normal";
 }
 
-std::string_view isolation_word(Isolation isolation) { return isolation == Isolation::mps ? "mps" : "hook"; }
+std::string_view isolation_word(Isolation isolation) {
+  return isolation == Isolation::mps ? "mps" : isolation == Isolation::timeslice ? "timeslice" : "hook";
+}
 
 std::string escape_untrusted(std::string_view text, std::size_t shown) {
   return printable(text, shown) + (text.size() > shown ? "..." : "");

@@ -22,9 +22,10 @@ enum class Class : std::uint32_t { best_effort = 0, normal = 1, latency = 2 };
 // Who says yes to a process that wants in: nobody has to, or an outside scheduler is asked first.
 enum class Admit : std::uint32_t { now = 0, ask = 1 };
 
-// By what a share's programs are held beside each other: their limiters alone, or as clients of an MPS server.
-enum class Isolation : std::uint32_t { hook = 0, mps = 1 };
-[[nodiscard]] std::string_view isolation_word(Isolation isolation);  // hook, mps
+// How a share's programs have the GPU beside those of others: in the arbiter's turns, as clients of an MPS server, or in
+// the driver's own time slices. Their limiters hold memory and ceiling under all of them.
+enum class Isolation : std::uint32_t { hook = 0, mps = 1, timeslice = 2 };
+[[nodiscard]] std::string_view isolation_word(Isolation isolation);  // hook, mps, timeslice
 
 inline constexpr std::uint32_t kMaxWeight = 1000;
 

@@ -61,6 +61,8 @@ CREATE TABLE IF NOT EXISTS share_waits(
 CREATE TABLE IF NOT EXISTS share_isolation(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
   isolation INTEGER NOT NULL CHECK(isolation = 1)) STRICT;
+CREATE TABLE IF NOT EXISTS share_time_slices(
+  share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
 CREATE TABLE IF NOT EXISTS share_oversubscriptions(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
 CREATE TABLE IF NOT EXISTS share_removals(share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE) STRICT;
@@ -147,6 +149,9 @@ Result<void> read_parts(Database& database, Share& share) {
   Statement isolation = TRY(Statement::prepare(database, "SELECT isolation FROM share_isolation WHERE share = ?"));
   isolation.bind(share.name);
   if (TRY(isolation.step())) share.isolation = static_cast<Isolation>(isolation.number(0));
+  Statement sliced = TRY(Statement::prepare(database, "SELECT 1 FROM share_time_slices WHERE share = ?"));
+  sliced.bind(share.name);
+  if (TRY(sliced.step())) share.isolation = Isolation::timeslice;
   Statement oversubscribed = TRY(Statement::prepare(database, "SELECT 1 FROM share_oversubscriptions WHERE share = ?"));
   oversubscribed.bind(share.name);
   share.oversubscribe = TRY(oversubscribed.step());
@@ -291,10 +296,13 @@ Result<void> Store::put_rows(const Share& share) {
     Statement waits = TRY(Statement::prepare(*database_, "INSERT INTO share_waits VALUES(?, ?)"));
     if (auto done = waits.bind(share.name).bind(std::int64_t{share.oom_wait->count()}).run(); !done) return done;
   }
-  if (share.isolation != Isolation::hook) {
-    Statement isolation = TRY(Statement::prepare(*database_, "INSERT INTO share_isolation VALUES(?, ?)"));
-    if (auto done = isolation.bind(share.name).bind(static_cast<std::int64_t>(share.isolation)).run(); !done)
-      return done;
+  if (share.isolation == Isolation::mps) {
+    Statement isolation = TRY(Statement::prepare(*database_, "INSERT INTO share_isolation VALUES(?, 1)"));
+    if (auto done = isolation.bind(share.name).run(); !done) return done;
+  }
+  if (share.isolation == Isolation::timeslice) {
+    Statement noted = TRY(Statement::prepare(*database_, "INSERT INTO share_time_slices VALUES(?)"));
+    if (auto done = noted.bind(share.name).run(); !done) return done;
   }
   if (share.oversubscribe) {
     Statement noted = TRY(Statement::prepare(*database_, "INSERT INTO share_oversubscriptions VALUES(?)"));

@@ -223,13 +223,16 @@ TEST_F(StoreTest, SharesOfTheFirstSchemaAreTakenOver) {
 }
 
 TEST_F(StoreTest, TheIsolationOfAShareIsKeptAndGoesWithIt) {
-  Share under_mps = share_of("m", 1, 5);
-  under_mps.isolation = Isolation::mps;
-  ASSERT_TRUE(open().put(under_mps));
-  EXPECT_EQ(open().shares().value(), std::vector{under_mps});
-  ASSERT_TRUE(open().remove_share("m"));
-  ASSERT_TRUE(open().put(share_of("m", 1, 5)));
-  EXPECT_EQ(open().shares().value().back().isolation, Isolation::hook);
+  for (const Isolation isolation : {Isolation::mps, Isolation::timeslice}) {
+    Share share = share_of("m", 1, 5);
+    share.isolation = isolation;
+    ASSERT_TRUE(open().put(share));
+    EXPECT_EQ(open().shares().value(), std::vector{share});
+    ASSERT_TRUE(open().remove_share("m"));
+    ASSERT_TRUE(open().put(share_of("m", 1, 5)));
+    EXPECT_EQ(open().shares().value().back().isolation, Isolation::hook);
+    ASSERT_TRUE(open().remove_share("m"));
+  }
 }
 
 TEST_F(StoreTest, ValuesThatWeNeverWriteAreRefusedByNameNotCutToFit) {

@@ -70,6 +70,7 @@ Result<Json> settings_of(const Invocation& invocation) {
   }
   if (const auto mode = option_of(invocation, "compute_mode"))
     settings["compute_mode"] = *mode == "exclusive" ? "exclusive process" : *mode;
+  if (const auto length = option_of(invocation, "time_slice")) settings["time_slice"] = *length;
   if (const auto budget = option_of(invocation, "budget")) settings["budget"] = *budget;
   if (const auto weights = option_of(invocation, "weights")) {
     if (!settings.contains("budget"))
@@ -100,7 +101,8 @@ bool wants_lease(const Invocation& invocation) {
 Result<std::string> power_body(const Invocation& invocation, const std::vector<std::string>& uuids) {
   Json body = {{"gpus", uuids}};
   if (invocation.command == "power apply") body["profile"] = invocation.share;
-  else if (invocation.command == "power set" || invocation.command == "gpu mode")
+  else if (invocation.command == "power set" || invocation.command == "gpu mode" ||
+           invocation.command == "gpu timeslice")
     body["settings"] = TRY(settings_of(invocation));
   const auto time = option_of(invocation, "for"), process = option_of(invocation, "pid"),
              confirm = option_of(invocation, "confirm");

@@ -2,6 +2,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "config/power_settings.hpp"
+
 namespace headgate::cli {
 namespace {
 
@@ -97,6 +99,7 @@ constexpr Control kControls[] = {{"power_limit_mw", "power limit"},
                                  {"mem_clocks", "memory clocks"},
                                  {"persistence", "persistence mode"},
                                  {"compute_mode", "compute mode"},
+                                 {"time_slice", "time slice"},
                                  {"budget", "budget"},
                                  {"weights", "weights"}};
 
@@ -110,6 +113,8 @@ std::string format_setting(const Json& settings, const std::string& key) {
     const auto mode = found->get<std::uint32_t>();
     return mode == 0 ? "default" : mode == 2 ? "prohibited" : mode == 3 ? "exclusive process" : plain(*found);
   }
+  if (key == "time_slice" && found->is_number_unsigned())
+    return std::string(config::format_time_slice(found->get<std::uint32_t>()));
   return plain(*found);
 }
 
