@@ -111,11 +111,12 @@ Result<std::string> CdiFiles::directory_of(const config::Config& config, const O
 }
 
 CdiFiles::CdiFiles(std::string directory, const std::string& simulated_node, const std::vector<snapshot::Gpu>& gpus,
-                   tenancy::Shares& shares, observe::EventLog& events)
+                   tenancy::Shares& shares, observe::EventLog& events, MpsClientOf mps_client_of)
     : directory_(std::move(directory)),
       preload_list_(shares.node().runtime_dir + "/ld.so.preload"),
       shares_(shares),
       events_(events),
+      mps_client_of_(std::move(mps_client_of)),
       documents_(directories_with(directory_)) {
   for (const auto& gpu : gpus) gpus_.push_back({.uuid = gpu.uuid, .index = gpu.index});
   if (directory_.empty()) {
@@ -169,12 +170,15 @@ Result<void> CdiFiles::write(const std::string& name) const {
   if (whose(directory, file, place) == Whose::others)
     return fail(ErrorCode::conflict, path_of(name) + " is not of this headgated, which leaves it alone",
                 "move it away");
+  std::optional<oci::MpsClient> mps;
+  if (mps_client_of_) mps = TRY(mps_client_of_(name));
   const oci::Document document = oci::share_document({.share = name,
                                                       .directory = place,
                                                       .limiter = limiter_,
                                                       .preload_list = preload_list_,
                                                       .driver = std::move(driver),
-                                                      .memory_mib = memory_mib_of(live->share)});
+                                                      .memory_mib = memory_mib_of(live->share),
+                                                      .mps = std::move(mps)});
   // What was taken over may be sound by itself and not together.
   if (auto sound = oci::check(document); !sound) return sound;
   return put(directory, file, oci::to_json(document), path_of(name));
@@ -207,13 +211,13 @@ void CdiFiles::remove_stale() const {
 }
 
 void CdiFiles::add(const std::string& share) {
-  if (const tenancy::LiveShare* const live = shares_.find(share)) memory_[share] = memory_mib_of(live->share);
+  if (const tenancy::LiveShare* const live = shares_.find(share)) limits_[share] = live->share.devices;
   note(share, write(share));
 }
 
 void CdiFiles::remove(const std::string& share) {
   problems_.erase(share);
-  memory_.erase(share);
+  limits_.erase(share);
   if (directory_.empty()) return;
   const auto directory = open_directory(directory_);
   const std::string file = oci::share_file_name(share);
@@ -227,7 +231,7 @@ void CdiFiles::keep() {
   const bool changed = !simulated_driver_ && documents_.look();
   for (const auto& [name, live] : shares_.list()) {
     if (!oci::is_device_name(name)) continue;
-    const bool same = memory_[name] == memory_mib_of(live.share);
+    const bool same = limits_[name] == live.share.devices;
     if (!changed && same && problems_[name].empty() && ::access(path_of(name).c_str(), F_OK) == 0) continue;
     add(name);
   }

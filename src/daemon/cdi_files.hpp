@@ -4,6 +4,7 @@
 // loop only.
 #pragma once
 
+#include <functional>
 #include <map>
 #include <optional>
 #include <string>
@@ -16,6 +17,7 @@
 #include "daemon/options.hpp"
 #include "observe/event_log.hpp"
 #include "oci/cdi_document.hpp"
+#include "oci/share_device.hpp"
 #include "snapshot/snapshot.hpp"
 #include "tenancy/shares.hpp"
 
@@ -26,17 +28,20 @@ class CdiFiles {
   // --cdi-dir, else cdi.dir, else root's usual place; empty: no files. Errors: usage, naming the option or the key.
   [[nodiscard]] static Result<std::string> directory_of(const config::Config& config, const Options& options);
 
+  // How programs of a container in that share become clients of MPS; nothing: they do not.
+  using MpsClientOf = std::function<Result<std::optional<oci::MpsClient>>(const std::string& share)>;
+
   // `simulated_node`: its directory; empty on a real node, where NVIDIA's CDI documents tell of `gpus`. Both references
   // must outlive it.
   CdiFiles(std::string directory, const std::string& simulated_node, const std::vector<snapshot::Gpu>& gpus,
-           tenancy::Shares& shares, observe::EventLog& events);
+           tenancy::Shares& shares, observe::EventLog& events, MpsClientOf mps_client_of = {});
 
   // Writes the files of all shares, and removes those of shares that are gone. Files of others are left alone.
   void start();
   void add(const std::string& share);
   void remove(const std::string& share);
-  // Called each second. Writes again files that were removed or could not be written, those that a share's new memory
-  // limit changes, and all when NVIDIA's documents have changed.
+  // Called each second. Writes again files that were removed or could not be written, those that a share's new limits
+  // change, and all when NVIDIA's documents have changed.
   void keep();
   // Where the files lie, and why one does not.
   void write_into(snapshot::Snapshot& snapshot) const;
@@ -53,12 +58,13 @@ class CdiFiles {
   tenancy::Shares& shares_;
   observe::EventLog& events_;
   std::string limiter_;
+  const MpsClientOf mps_client_of_;
   std::optional<oci::Edits> simulated_driver_;
   std::vector<oci::GpuRef> gpus_;
   GpuDocuments documents_;
-  std::string lack_;                                            // why there can be no file; empty: there can
-  std::map<std::string, std::optional<std::uint64_t>> memory_;  // by share: of the last write, MiB
-  std::map<std::string, std::string> problems_;                 // by share; empty text: its file is written
+  std::string lack_;                                                 // why there can be no file; empty: there can
+  std::map<std::string, std::vector<tenancy::DeviceShare>> limits_;  // by share: of the last write
+  std::map<std::string, std::string> problems_;                      // by share; empty text: its file is written
 };
 
 }  // namespace headgate::daemon

@@ -162,7 +162,8 @@ class Daemon {
     for (const auto& [uuid, text] : unsellable(config_, snapshot.gpus))
       events_.add({.kind = "node.reserve", .severity = "warn", .uuid = uuid, .text = text});
     cdi_files_.emplace(TRY(CdiFiles::directory_of(config_, options_)), source.simulated_directory, snapshot.gpus,
-                       node_->shares(), events_);
+                       node_->shares(), events_,
+                       [this](const std::string& share) { return mps_->container_client(share); });
     return start_arbiter(snapshot.gpus);
   }
 

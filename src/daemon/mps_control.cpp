@@ -62,6 +62,7 @@ MpsControl::MpsControl(mps::Manager::Options options, node::Node& node, const ap
                        observe::EventLog& events, Exclusive exclusive)
     : node_(node),
       events_(events),
+      base_(options.base),
       exclusive_(std::move(exclusive)),
       keeper_(std::move(options)),
       routes_(
@@ -111,6 +112,17 @@ void MpsControl::joined(const tenancy::TenantProcess& tenant) {
         if (!variables)
           tell_mps(events, {.kind = "mps.failed", .trouble = true, .group = group, .text = variables.error().message});
       });
+}
+
+Result<std::optional<oci::MpsClient>> MpsControl::container_client(const std::string& name) const {
+  const auto share = node_.mps_share(name);
+  if (!share) return std::nullopt;
+  const mps::Tenant tenant = tenant_in(*share, {}, true);
+  const mps::Places places = TRY(mps::places_of(base_, tenant.group));
+  if (auto made = mps::make_places(base_, places); !made) return std::unexpected(made.error());
+  oci::MpsClient client{.pipe_directory = places.pipe, .env = {}};
+  for (const auto& [variable, value] : mps::variables_of(tenant, places)) client.env.push_back(variable + "=" + value);
+  return client;
 }
 
 bool MpsControl::take_off(std::uint32_t pid) {

@@ -5,6 +5,7 @@
 #include <chrono>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 
 #include "api/access.hpp"
@@ -16,6 +17,7 @@
 #include "mps/keeper.hpp"
 #include "node/node.hpp"
 #include "observe/event_log.hpp"
+#include "oci/share_device.hpp"
 #include "tenancy/processes.hpp"
 
 namespace headgate::daemon {
@@ -38,6 +40,9 @@ class MpsControl {
   void prepare(node::Entry entry, const node::Caller& caller, std::function<void(Result<node::Entry>)> done);
   // A program has come into a share: its control daemon stays while it lives.
   void joined(const tenancy::TenantProcess& tenant);
+  // What makes programs of a container clients: the pipe directory, which is made, the host's /dev/shm, the variables.
+  // Nothing where the share is not under MPS. Errors: of places_of() and make_places().
+  [[nodiscard]] Result<std::optional<oci::MpsClient>> container_client(const std::string& share) const;
   // Before a process is ended: takes it off its MPS server, where it is a client of one. Any thread but the loop's;
   // blocks for some seconds at most. Returns whether it was one. What goes wrong is told.
   [[nodiscard]] bool take_off(std::uint32_t pid);
@@ -54,6 +59,7 @@ class MpsControl {
 
   node::Node& node_;
   observe::EventLog& events_;
+  const std::string base_;
   const Exclusive exclusive_;  // empty: the compute mode is left alone
   mps::Keeper keeper_;
   api::MpsRoutes routes_;

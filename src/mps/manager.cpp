@@ -17,16 +17,6 @@ Settings widest(const Settings& a, const Settings& b) {
   return all;
 }
 
-Variables variables_of(const Tenant& tenant, const Places& places) {
-  Variables all = {{"CUDA_MPS_PIPE_DIRECTORY", places.pipe},
-                   {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(tenant.settings.percent)},
-                   {"CUDA_MPS_CLIENT_PRIORITY", tenant.low_priority ? "1" : "0"}};
-  if (tenant.settings.pinned_bytes)
-    all.emplace_back("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
-                     "0=" + std::to_string(*tenant.settings.pinned_bytes >> 20) + "M");
-  return all;
-}
-
 std::string list_of(const std::vector<pid_t>& pids) {
   std::string text;
   for (const pid_t pid : pids) text += (text.empty() ? "" : ", ") + std::to_string(pid);
@@ -36,6 +26,16 @@ std::string list_of(const std::vector<pid_t>& pids) {
 std::string whole_text(const Error& error) { return error.message + (error.hint.empty() ? "" : "; " + error.hint); }
 
 }  // namespace
+
+Variables variables_of(const Tenant& tenant, const Places& places) {
+  Variables all = {{"CUDA_MPS_PIPE_DIRECTORY", places.pipe},
+                   {"CUDA_MPS_ACTIVE_THREAD_PERCENTAGE", std::to_string(tenant.settings.percent)},
+                   {"CUDA_MPS_CLIENT_PRIORITY", tenant.low_priority ? "1" : "0"}};
+  if (tenant.settings.pinned_bytes)
+    all.emplace_back("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT",
+                     "0=" + std::to_string(*tenant.settings.pinned_bytes >> 20) + "M");
+  return all;
+}
 
 Tool Manager::tool_of(const Group& group) const {
   return {options_.tool, group.places, group.note.key.uuid, options_.limits};

@@ -28,6 +28,9 @@ struct Tenant {
   Holder holder;
 };
 
+// Of the tenant's program, so that it becomes a client there.
+[[nodiscard]] Variables variables_of(const Tenant& tenant, const Places& places);
+
 // Something that happened to a group, for the log and events.
 struct News {
   std::string kind;  // mps.started, mps.stopped, mps.adopted, mps.foreign, mps.died, mps.fault, mps.wedged, ...

@@ -2,14 +2,16 @@
 #include "mps/manager.hpp"
 
 #include <gtest/gtest.h>
+#include <sched.h>
+#include <sys/mount.h>
 
 #include "mps/test_mps.hpp"
 
 namespace headgate::mps {
 namespace {
 
-// The stand-in, and NVIDIA's own that dev/real-parts unpacks.
-std::vector<std::string> tools() { return {HEADGATE_SIM_MPS_TOOL, HEADGATE_REAL_MPS_TOOL}; }
+// The stand-in, and NVIDIA's own of releases 535 and 550 that dev/real-parts unpacks.
+std::vector<std::string> tools() { return {HEADGATE_SIM_MPS_TOOL, HEADGATE_REAL_MPS_TOOL, HEADGATE_MPS_TOOL_550}; }
 
 class MpsManager : public ::testing::TestWithParam<std::string> {
  protected:
@@ -176,8 +178,41 @@ TEST_P(MpsManager, LeavesNothingBehindAfterAFailedStart) {
   EXPECT_TRUE(load_book(folder_.file())->empty());
 }
 
+// In a mount namespace of its own, with a small file system that is full.
+TEST(MpsFullDisk, StartsNothingAndSaysSo) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a small file system";
+  const MpsFolder folder;
+  std::filesystem::create_directory(folder.base());
+  const pid_t child = ::fork();
+  if (child == 0) {
+    if (::unshare(CLONE_NEWNS) != 0 || ::mount("", "/", "", MS_REC | MS_PRIVATE, "") != 0 ||
+        ::mount("tmpfs", folder.base().c_str(), "tmpfs", 0, "size=16k") != 0)
+      ::_exit(2);
+    MpsFolder inside;  // keeps what is told
+    auto options = inside.options(HEADGATE_SIM_MPS_TOOL);
+    options.base = folder.base() + "/b";
+    options.file = folder.base() + "/mps.json";
+    std::ofstream(folder.base() + "/fill") << std::string(64 << 10, 'x');
+    Sleeper tenant;
+    Manager manager(options);
+    const auto refused = manager.acquire(tenant_of(tenant));
+    const bool said = !refused && refused.error().message.contains("No space left");
+    std::filesystem::remove(folder.base() + "/fill");
+    const bool works = manager.acquire(tenant_of(tenant)).has_value();
+    manager.release(tenant.mark());
+    tenant.end();
+    ::_exit(said && works && manager.groups().empty() ? 0 : 1);
+  }
+  int status = -1;
+  ASSERT_EQ(::waitpid(child, &status, 0), child);
+  if (WIFEXITED(status) && WEXITSTATUS(status) == 2) GTEST_SKIP() << "this machine lets nothing be mounted";
+  EXPECT_EQ(status, 0);
+}
+
 INSTANTIATE_TEST_SUITE_P(EachTool, MpsManager, ::testing::ValuesIn(tools()), [](const auto& tested) {
-  return std::string(tested.param == HEADGATE_SIM_MPS_TOOL ? "StandIn" : "Nvidia");
+  return std::string(tested.param == HEADGATE_SIM_MPS_TOOL    ? "StandIn"
+                     : tested.param == HEADGATE_REAL_MPS_TOOL ? "Nvidia535"
+                                                              : "Nvidia550");
 });
 
 }  // namespace

@@ -55,9 +55,15 @@ Document share_document(const ShareDevice& device) {
     for (const char* name : {"NVIDIA_GPU_MEMORY_REQUEST=", "NVIDIA_GPU_MEMORY_LIMIT="})
       edits.env.push_back(name + std::to_string(*device.memory_mib));
   }
-  const Mount ours[] = {bind(device.directory, kMountedShare, {"noexec", "ro"}),
-                        bind(device.limiter, kMountedLimiter, {"ro"}),
-                        bind(device.preload_list, "/etc/ld.so.preload", {"noexec", "ro"})};
+  std::vector<Mount> ours = {bind(device.directory, kMountedShare, {"noexec", "ro"}),
+                             bind(device.limiter, kMountedLimiter, {"ro"}),
+                             bind(device.preload_list, "/etc/ld.so.preload", {"noexec", "ro"})};
+  if (device.mps) {
+    const std::string& pipe = device.mps->pipe_directory;
+    ours.push_back(bind(pipe, pipe, {"noexec", "rw"}));
+    ours.push_back(bind("/dev/shm", "/dev/shm", {"noexec", "rw"}));
+    edits.env.insert(edits.env.end(), device.mps->env.begin(), device.mps->env.end());
+  }
   for (const Mount& mount : ours) {
     std::erase_if(edits.mounts, [&](const Mount& each) { return each.container_path == mount.container_path; });
     edits.mounts.push_back(mount);

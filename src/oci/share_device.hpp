@@ -7,6 +7,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "oci/cdi_document.hpp"
 
@@ -26,6 +27,12 @@ inline constexpr std::array<std::string_view, 2> kLibraryPlaces = {"/usr/lib/aar
 inline constexpr std::array<std::string_view, 2> kLibraryPlaces = {"/usr/lib/x86_64-linux-gnu", "/usr/lib64"};
 #endif
 
+// Of an MPS control daemon of the host, whose clients the programs are to be.
+struct MpsClient {
+  std::string pipe_directory;    // has the same path in the container: a variable names it
+  std::vector<std::string> env;  // NAME=VALUE
+};
+
 // Paths on the host.
 struct ShareDevice {
   std::string share;         // its name, which is_device_name()
@@ -36,6 +43,8 @@ struct ShareDevice {
   // Of each of its GPUs, contexts included; empty: no limit, or not the same on all. The driver holds it too where
   // NVIDIA's document has the hook for that (container toolkit 1.20.1, driver r615).
   std::optional<std::uint64_t> memory_mib = {};
+  // Server and clients meet in shared memory too, so the container gets the host's /dev/shm.
+  std::optional<MpsClient> mps = {};
 };
 
 // "headgate.io/share=NAME": what `--device` takes.

@@ -46,6 +46,23 @@ TEST(ShareDevice, MountsTheShareTheLimiterAndTheLoadersList) {
   EXPECT_EQ(preload_list(), limiter->container_path + "\n");
 }
 
+TEST(ShareDevice, MakesProgramsClientsOfMps) {
+  ShareDevice device = alice();
+  device.mps = MpsClient{
+      .pipe_directory = "/run/headgate/mps/GPU-1/1000/pipe",
+      .env = {"CUDA_MPS_PIPE_DIRECTORY=/run/headgate/mps/GPU-1/1000/pipe", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=30"}};
+  const Document document = share_document(device);
+  for (const char* place : {"/run/headgate/mps/GPU-1/1000/pipe", "/dev/shm"}) {
+    const Mount* const mount = mount_at(document, place);
+    ASSERT_TRUE(mount) << place;
+    EXPECT_EQ(mount->host_path, place);
+    EXPECT_TRUE(has(*mount, "rw") && has(*mount, "bind") && has(*mount, "noexec")) << place;
+  }
+  const auto& env = document.devices.at(0).edits.env;
+  for (const std::string& variable : device.mps->env) EXPECT_EQ(std::ranges::count(env, variable), 1) << variable;
+  EXPECT_FALSE(mount_at(share_document(alice()), "/dev/shm")) << "only where it is needed";
+}
+
 TEST(ShareDevice, LetsNvidiasRuntimeAddNothing) {
   ShareDevice device = alice();
   device.driver.env = {"NVIDIA_VISIBLE_DEVICES=all", "OTHER=1"};

@@ -47,11 +47,27 @@ bool is_replaced(std::string_view name) {
 
 constexpr std::string_view kThreadPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
+bool has_pipe_of_ours(const Entry& entry) {
+  return std::ranges::any_of(entry.variables,
+                             [](const auto& variable) { return variable.first == "CUDA_MPS_PIPE_DIRECTORY"; });
+}
+
+// What a program asks of MPS that a control daemon of headgated, which speaks v2, does not have.
+Result<void> check_mps_wishes(const Entry& entry) {
+  if (!has_pipe_of_ours(entry)) return {};
+  const std::string version = install::environment("CUDA_MPS_PROTOCOL_VERSION");
+  const bool partition = !install::environment("CUDA_MPS_SM_PARTITION").empty();
+  if (!partition && (version.empty() || version == "2")) return {};
+  return fail(ErrorCode::unsupported,
+              partition ? "CUDA_MPS_SM_PARTITION is set: static SM partitions of MPS are not supported yet"
+                        : "CUDA_MPS_PROTOCOL_VERSION is '" + version + "': MPS v3 is not supported yet",
+              "unset it: the share '" + entry.share + "' has its part of the SMs by percentage");
+}
+
 // Whether the driver will look for an MPS server: in the directory that is named, else in its own, where there is a
 // control daemon.
 bool will_be_mps_client(const Entry& entry) {
-  const auto names_pipe = [](const auto& variable) { return variable.first == "CUDA_MPS_PIPE_DIRECTORY"; };
-  if (std::ranges::any_of(entry.variables, names_pipe)) return true;
+  if (has_pipe_of_ours(entry)) return true;
   return !install::environment("CUDA_MPS_PIPE_DIRECTORY").empty() || ::access("/tmp/nvidia-mps/control", F_OK) == 0;
 }
 
@@ -66,6 +82,7 @@ unsigned thread_percentage(unsigned of_share) {
 }  // namespace
 
 Result<std::vector<std::string>> child_environment(const Entry& entry, const config::Config& config) {
+  if (auto wishes = check_mps_wishes(entry); !wishes) return std::unexpected(wishes.error());
   std::vector<std::string> all;
   const bool by_percentage = entry.thread_percentage < 100 && will_be_mps_client(entry);
   const auto is_the_daemons = [&](std::string_view name) {

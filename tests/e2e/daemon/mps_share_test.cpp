@@ -5,12 +5,15 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <fstream>
+#include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
 
 #include "daemon_program.hpp"
 #include "sim/truth.hpp"
+#include "terminal.hpp"
 
 namespace headgate::e2e {
 namespace {
@@ -95,6 +98,9 @@ TEST_F(MpsShare, RunFindsThePipeIsHeldAndTheDaemonGoesWithTheLastTenant) {
   ASSERT_TRUE(eventually([&] { return daemon_.share("m").level == "mps"; }));
   EXPECT_EQ(daemon_.share("m").devices.at(0).sm_ratio, 0.3);
   const double had = part_of_sms(1'000);
+  const auto shown = daemon_.share("m").devices.at(0);
+  ASSERT_TRUE(shown.sm_held_ratio && shown.held_ratio);
+  EXPECT_NEAR(*shown.sm_held_ratio, 0.3 * *shown.held_ratio, 1e-6) << "of its 30 %, not of the time alone";
   EXPECT_GT(had, 0.1);
   EXPECT_LT(had, 0.32) << "held to its part of the SMs";
   ASSERT_EQ(groups().size(), 1u);
@@ -150,6 +156,83 @@ TEST_F(MpsShare, AClientThatIsTakenOffCanBeKilledWithoutHarmToItsNeighbour) {
   EXPECT_EQ(
       Json::parse(daemon_.ask("POST", "/v1/mps/clients/" + std::to_string(::getpid()) + "/terminate").body)["client"],
       false);
+}
+
+TEST_F(MpsShare, WhatIsNotSupportedYetIsSaid) {
+  create("m");
+  for (const char* wish : {"CUDA_MPS_SM_PARTITION=0", "CUDA_MPS_PROTOCOL_VERSION=3"}) {
+    const Said said = daemon_.cli().shell("env " + std::string(wish) + " $H run --share m -- true");
+    EXPECT_EQ(said.status, 6) << said.err;
+    EXPECT_NE(said.err.find("not supported yet"), std::string::npos) << said.err;
+  }
+  EXPECT_EQ(daemon_.cli().shell("CUDA_MPS_PROTOCOL_VERSION=2 $H run --share m -- true").status, 0);
+  EXPECT_TRUE(eventually([&] { return groups().empty(); })) << "no refusal leaves a control daemon";
+}
+
+TEST_F(MpsShare, TopTakesAClientOffItsServerBeforeItKillsIt) {
+  int ours = -1, programs = -1;
+  if (::openpty(&ours, &programs, nullptr, nullptr, nullptr) != 0)
+    GTEST_SKIP() << "this machine has no pseudo-terminals";
+  ::close(ours);
+  ::close(programs);
+  create("victim");
+  create("neighbour");
+  Tenant victim(daemon_, "victim");
+  const Tenant neighbour(daemon_, "neighbour");
+  ASSERT_TRUE(eventually([&] { return daemon_.snapshot().gpus.at(0).mps_clients == 2; }));
+  const std::uint32_t other = process_of("neighbour");
+  Terminal terminal(daemon_.cli(), kSmall);
+  terminal.type("$H top --ascii; echo sta\"\"tus=$?\n");
+  ASSERT_TRUE(terminal.await("victim")) << terminal.seen();
+  terminal.type("/victim\r");
+  ASSERT_TRUE(terminal.await("victim")) << terminal.seen();
+  terminal.type("k");
+  ASSERT_TRUE(terminal.await("signal for headgate-load")) << terminal.seen();
+  terminal.type("kill\r");
+  ASSERT_TRUE(terminal.await("was sent to")) << terminal.seen();
+  terminal.type("q");
+  ASSERT_TRUE(terminal.await("status=0")) << terminal.seen();
+  EXPECT_NE(victim.program().wait(), 0);
+  rest_ms(300);
+  EXPECT_EQ(process_of("neighbour"), other) << "the neighbour goes on";
+  EXPECT_TRUE(eventually([&] { return part_of_sms(100) > 0.01; }));
+}
+
+// A container's program comes in without `headgate run`: what its share's CDI file gives it makes it a client, and its
+// registration starts the control daemon before it calls the driver.
+TEST_F(MpsShare, WhatTheCdiFileGivesMakesAProgramAClient) {
+  const Directory folder;
+  Daemon daemon({"--cdi-dir", folder.path()});
+  const Said made = daemon.cli().shell("$H share create m --isolation=mps --compute 30% --mem 8GiB");
+  ASSERT_EQ(made.status, 0) << made.err;
+  const auto edits = [&] {
+    return Json::parse(std::ifstream(folder.path() + "/headgate.io-share_m.json"))["devices"][0]["containerEdits"];
+  };
+  std::map<std::string, std::string> environment = {{"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"},
+                                                    {"HEADGATE_SHARE_DIR", daemon.cli().runtime() + "/shares/m"},
+                                                    {"LD_LIBRARY_PATH", SIMULATOR_DIR},
+                                                    {"LD_PRELOAD", HEADGATE_LIMITER}};
+  const Json given = edits();
+  for (const std::string variable : given["env"])
+    environment[variable.substr(0, variable.find('='))] = variable.substr(variable.find('=') + 1);
+  const std::string pipe = environment["CUDA_MPS_PIPE_DIRECTORY"];
+  EXPECT_EQ(environment["CUDA_MPS_ACTIVE_THREAD_PERCENTAGE"], "30");
+  for (const std::string& path : {pipe, std::string("/dev/shm")}) {
+    EXPECT_TRUE(std::ranges::any_of(given["mounts"], [&](const Json& mount) {
+      return mount["hostPath"] == path && mount["containerPath"] == path;
+    })) << path;
+    EXPECT_TRUE(std::filesystem::is_directory(path)) << "an engine can mount it: " << path;
+  }
+  EXPECT_FALSE(std::filesystem::exists(pipe + "/control")) << "an idle share has no control daemon";
+  Program program({HEADGATE_LOAD, "--duration=60s", "--kernels=200us", "--sync=depth:8", "--no-idle-list"},
+                  environment);
+  EXPECT_TRUE(eventually([&] { return daemon.share("m").level == "mps"; })) << program.errors_so_far();
+  EXPECT_EQ(daemon.share("m").devices.at(0).sm_ratio, 0.3);
+  ::kill(program.pid(), SIGTERM);
+  program.wait();
+  EXPECT_TRUE(eventually([&] { return Json::parse(daemon.ask("GET", "/v1/mps").body).empty(); }));
+  ASSERT_EQ(daemon.cli().shell("$H share set m --compute 60%").status, 0);
+  EXPECT_TRUE(eventually([&] { return edits().dump().contains("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=60"); }));
 }
 
 // Why that is asked first: without it the stand-in does to the neighbour what real servers do.

@@ -1,6 +1,7 @@
 // A container that is given a share as a CDI device is held to it, whatever its environment; each edit of the share's
 // CDI file is needed for that.
 #include <gtest/gtest.h>
+#include <stdlib.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -15,6 +16,9 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+
+// The path of a control daemon's socket has room for 107 bytes, and TMPDIR may be long.
+[[maybe_unused]] const bool kShortCdiPaths = ::setenv("TMPDIR", "/tmp", 1) == 0;
 
 std::string read_file(const fs::path& path) {
   std::ostringstream text;
@@ -69,6 +73,27 @@ TEST(CdiDevice, HoldsAContainerOfAUserWithoutRoot) {
   if (const std::string lack = node.engine.lacks(); !lack.empty()) GTEST_SKIP() << lack;
   const Outcome held = node.check();
   EXPECT_TRUE(is_held(held)) << held.out << held.err;
+}
+
+// No engine asks headgated for a control daemon: its program's registration starts it, before it calls the driver.
+TEST(CdiDevice, MakesAContainersProgramAClientOfMps) {
+  const ShareNode node(false);
+  if (const std::string lack = node.engine.lacks(); !lack.empty()) GTEST_SKIP() << lack;
+  const auto& cli = node.daemon.cli();
+  const Said made = cli.shell("$H share create m --isolation=mps --compute 30% --mem 2GiB");
+  ASSERT_EQ(made.status, 0) << made.err;
+  const auto groups = [&] { return Json::parse(node.daemon.ask("GET", "/v1/mps").body); };
+  EXPECT_TRUE(groups().empty()) << "an idle share has no control daemon";
+  const Outcome started = node.podman(node.run_image(
+      {"--detach", "--name=client", "--device=headgate.io/share=m"},
+      {"/bin/sh", "-c", "(echo alloc 1048576; exec /usr/bin/sleep 600) | /usr/bin/tenant libcuda.so.1"}));
+  ASSERT_EQ(started.status, 0) << started.err;
+  EXPECT_TRUE(eventually([&] { return node.daemon.share("m").level == "mps"; })) << groups();
+  EXPECT_EQ(node.daemon.share("m").devices.at(0).sm_ratio, 0.3);
+  ASSERT_EQ(groups().size(), 1u);
+  EXPECT_EQ(groups()[0]["clients"].size(), 1u) << groups();
+  EXPECT_EQ(node.podman({"rm", "--force", "--time=0", "client"}).status, 0);
+  EXPECT_TRUE(eventually([&] { return groups().empty(); })) << "the control daemon goes with the last tenant";
 }
 
 TEST(CdiDevice, IsGoneWithItsShare) {

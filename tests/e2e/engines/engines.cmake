@@ -11,6 +11,6 @@ if(TARGET engines_e2e_test)
     HEADGATE_OCI="$<TARGET_FILE:headgate-oci>"
     HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>" ENGINE_PARTS="${PROJECT_SOURCE_DIR}/build/real-parts/engines"
         BYPASS_PROGRAM="$<TARGET_FILE:bypass_program>" SIMULATOR_DIR="${CMAKE_BINARY_DIR}/lib/sim")
-  add_dependencies(engines_e2e_test headgate headgated headgate-oci headgate_preload headgate_path headgate_sim_cuda
-      headgate_sim_nvml bypass_program)
+  add_dependencies(engines_e2e_test headgate headgated headgate-oci headgate_preload headgate_path headgate_sim_mps
+      headgate_sim_cuda headgate_sim_nvml bypass_program)
 endif()

@@ -60,7 +60,7 @@ Installation::Installation() {
   fs::create_directories(root / "lib/sim");
   fs::copy_file(other_.empty() ? HEADGATE_DAEMON : other_, root / "bin/headgated");
   fs::copy_file(HEADGATE_LIMITER, root / "lib/libheadgate.so");
-  for (const char* each : {"libcuda.so.1", "libnvidia-ml.so.1"})
+  for (const char* each : {"libcuda.so.1", "libnvidia-ml.so.1", "nvidia-cuda-mps-control"})
     fs::copy_file(fs::path(SIMULATOR_DIR) / each, root / "lib/sim" / each);
   for (const char* each : {"", "bin", "lib", "lib/sim"}) ::chmod((root / each).c_str(), 0755);
   ::setenv(kDaemonVariable, (root / "bin/headgated").c_str(), 1);

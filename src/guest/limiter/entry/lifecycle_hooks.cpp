@@ -10,6 +10,7 @@
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/green_contexts.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/mps_pipe.hpp"
 #include "guest/limiter/session/thread_percentage.hpp"
 #include "guest/limiter/session/visible.hpp"
 
@@ -184,6 +185,7 @@ HEADGATE_HOOK CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
 HEADGATE_HOOK CUresult cuInit(unsigned Flags) {
   number_visible_devices();
   note_thread_percentage();
+  await_mps_daemon();
   const CUresult result = forward(driver.cuInit, Flags);
   return result == CUDA_SUCCESS ? open_session() : result;
 }
