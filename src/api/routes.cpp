@@ -177,6 +177,21 @@ std::vector<Route> shares() {
                        kAcceptedFlag}},
        .replies = {one("Entry")},
        .errors = {400, 404, 500}},
+      {.operation = Operation::check_container,
+       .id = "checkContainer",
+       .method = "GET",
+       .path = "/v1/shares/{name}/container",
+       .summary = "Whether a container may start in the share now: not in one that is paused, drained, full, or shut to "
+                  "the container's user",
+       .parameters = {share_name(),
+                      {"uid", Place::query, "the container's user on the host; without it, the caller",
+                       "a number; another user's from administrators only", true},
+                      {"gid", Place::query, "that user's group on the host", "a number", true},
+                      {"groups", Place::query, "further groups", "numbers with commas"},
+                      {"user_namespace_owner", Place::query, "who made the container's user namespace, if it has one",
+                       "a number", true}},
+       .replies = {one("Nothing")},
+       .errors = {400, 403, 404, 409}},
   };
 }
 

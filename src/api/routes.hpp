@@ -30,6 +30,7 @@ enum class Operation {
   drain_share,
   reclaim_share,
   enter_share,
+  check_container,
   list_processes,
   list_events,
   list_quotas,

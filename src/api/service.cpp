@@ -9,6 +9,7 @@
 #include <thread>
 #include <utility>
 
+#include "api/container_check.hpp"
 #include "api/event_feed.hpp"
 #include "api/event_history.hpp"
 #include "api/lines.hpp"
@@ -131,6 +132,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::resume_share: return known(&Impl::resume_share);
       case Operation::drain_share: return known(&Impl::drain_share);
       case Operation::reclaim_share: return known(&Impl::reclaim_share);
+      case Operation::check_container: return known(&Impl::check_container);
       case Operation::list_quotas: return known(&Impl::list_quotas);
       case Operation::set_quota: return known(&Impl::set_quota);
       case Operation::change_quota: return known(&Impl::change_quota);
@@ -321,6 +323,10 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   Response reclaim_share(const Request& request, const node::Caller& caller) {
     return change(request, caller, [&](const std::string& name) { return node.reclaim(name, caller); });
+  }
+
+  Response check_container(const Request& request, const node::Caller& caller) {
+    return container_check(request, caller, node);
   }
 
   void enter_share(const Request& request, const http::Reply& reply) {

@@ -125,6 +125,14 @@ Result<IncomingResponse> exchange(const Endpoint& endpoint, const OutgoingReques
   return parser.take();
 }
 
+int try_to_connect(const Endpoint& endpoint) {
+  const auto address = address_of(endpoint);
+  if (!address) return ENOENT;
+  const UniqueFd fd(::socket(address->storage.ss_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) == 0) return 0;
+  return errno == EAGAIN ? 0 : errno;  // its backlog is full: a server has it open
+}
+
 struct EventSource::Impl {
   explicit Impl(Wire connected) : wire(std::move(connected)) {}
   Wire wire;

@@ -17,6 +17,9 @@ namespace headgate::http {
 [[nodiscard]] Result<IncomingResponse> exchange(const Endpoint& endpoint, const OutgoingRequest& request,
                                                 std::chrono::milliseconds deadline);
 
+// 0, or the errno for which no server can be reached. One that is stopped is reached, for the kernel answers.
+[[nodiscard]] int try_to_connect(const Endpoint& endpoint);
+
 // A stream of server-sent events. Not thread-safe.
 class EventSource {
  public:

@@ -26,6 +26,7 @@
 #include "observe/page_check.hpp"
 #include "observe/promises.hpp"
 #include "snapshot/snapshot.hpp"
+#include "tenancy/access.hpp"
 #include "tenancy/processes.hpp"
 #include "tenancy/shares.hpp"
 
@@ -93,6 +94,10 @@ class Node {
   // `stay`: Shares::attach_run() of the caller, where it is known. Errors: not_found, where the caller may not enter it
   // or it is not there; failed, where its pages are broken.
   [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller, bool stay);
+  // Whether a container whose programs are `user`'s may start in the share now. Errors: as entry(); denied, where the
+  // share does not admit that user; conflict while it is paused, drained, over or full.
+  [[nodiscard]] Result<void> check_container(const std::string& name, const tenancy::Visitor& user,
+                                             const Caller& caller);
   // Nothing where the share is not there, or not under MPS.
   [[nodiscard]] std::optional<MpsShare> mps_share(const std::string& name) const;
 

@@ -6,7 +6,9 @@
 #include <cerrno>
 
 #include "base/utf8.hpp"
+#include "oci/share_device.hpp"
 #include "runtime/bundle.hpp"
+#include "runtime/entry_check.hpp"
 #include "runtime/node_facts.hpp"
 #include "runtime/report.hpp"
 #include "runtime/share_files.hpp"
@@ -57,6 +59,7 @@ Result<void> edit_bundle(const Arguments& arguments, const Settings& settings) {
     return {};
   }
   const oci::Document document = TRY(share_document_of(choice.share, settings));
+  if (auto may = check_entry(oci::share_directory_of(document), before); !may) return may;
   auto config = TRY(oci::in_share(before, document, choice.by, host_node));
   oci::ContainerConfig without = before;
   if (choice.by == oci::AskedBy::engine) oci::replace_preload_list(without, "");  // that mount is the document's

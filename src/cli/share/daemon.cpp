@@ -106,16 +106,8 @@ std::optional<std::string> socket_left_behind() {
   return std::nullopt;
 }
 
-int try_to_connect(const std::string& socket) {
-  const auto address = http::address_of({.path = socket});
-  if (!address) return ENOENT;
-  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) == 0) return 0;
-  return errno == EAGAIN ? 0 : errno;  // its backlog is full: somebody has it open
-}
-
 Error silence_at(const std::string& socket) {
-  if (try_to_connect(socket) == 0)
+  if (http::try_to_connect({.path = socket}) == 0)
     return {ErrorCode::unreachable,
             "headgated at " + harmless(socket) + " does not answer within 2 s: it is stopped, or hangs",
             "journalctl -u headgated; systemctl restart headgated (running programs go on)"};

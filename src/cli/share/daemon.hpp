@@ -31,9 +31,6 @@ namespace headgate::cli {
 [[nodiscard]] std::string how_to_join(std::optional<std::uint32_t> group);
 // What to say of such a socket where nobody answers: that its daemon has ended, or that it does not answer.
 [[nodiscard]] Error silence_at(const std::string& socket);
-// 0, or the errno for which nobody can be reached at the socket. A daemon that is stopped is reached, for the kernel
-// answers.
-[[nodiscard]] int try_to_connect(const std::string& socket);
 
 // The runtime directory with shares' pages beside the socket that HEADGATE_SOCKET names. Empty if it names none.
 [[nodiscard]] std::optional<std::string> pages_beside_named_socket();

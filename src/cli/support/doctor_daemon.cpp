@@ -19,6 +19,7 @@
 #include "cli/view/names.hpp"
 #include "cli/view/snapshot_source.hpp"
 #include "guest/ledger/registration.hpp"
+#include "http/client.hpp"
 #include "http/codec.hpp"
 
 namespace headgate::cli {
@@ -38,7 +39,7 @@ bool is_member(gid_t gid) {
 void examine_silence(Findings& out) {
   const std::size_t before = out.size();
   for (const std::string& path : daemon_sockets()) {
-    const int error = try_to_connect(path);
+    const int error = http::try_to_connect({.path = path});
     if (error == EACCES) {
       out.push_back({Health::warn, "headgated's socket " + path + " is there, and you may not open it",
                      "as an administrator: " + how_to_join(group_of_socket(path)) + ", then log in again"});

@@ -99,6 +99,10 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("drainShare", "POST", "/v1/shares/nobody/drain", 404);
   expect("resumeShare", "POST", "/v1/shares/alice/resume", 200);
   expect("enterShare", "GET", "/v1/shares/alice/entry", 200);
+  expect("checkContainer", "GET", "/v1/shares/alice/container", 200);
+  expect("checkContainer", "GET", "/v1/shares/alice/container?uid=-1", 400);
+  expect("checkContainer", "GET", "/v1/shares/alice/container?uid=4000000&gid=4000000&groups=7,8", 403);
+  expect("checkContainer", "GET", "/v1/shares/nobody/container", 404);
   expect("getShare", "GET", "/v1/shares/alice", 200);
   expect("getShare", "GET", "/v1/shares/nobody", 404);
   expect("listShares", "GET", "/v1/shares", 200);

@@ -1,6 +1,7 @@
 // headgate-oci as the runtime of real engines: a container that asks for a share is in it, one that cannot be is refused
 // in words, and everything else is runc's and crun's.
 #include <gtest/gtest.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -146,6 +147,43 @@ TEST_P(OciRuntime, RefusesInWordsThatEnginesRead) {
   EXPECT_EQ(content_of(bundle.path() / "config.json"), bundle.config.dump());
   EXPECT_EQ(std::distance(fs::directory_iterator(bundle.path()), {}), 2) << "config.json and the log";
   EXPECT_NE(bundle.run({"state", bundle.id()}).status, 0) << "nothing is half made";
+}
+
+// Whatever the daemon says of the share: one sentence, and nothing is half made. Without a daemon the share holds.
+TEST_P(OciRuntime, AsksTheDaemonWhetherTheShareTakesTheContainer) {
+  ShareNode node(false);
+  Bundle bundle(node, GetParam());
+  const auto headgate = [&](const std::string& words) {
+    const Said said = node.daemon.cli().shell("$H " + words);
+    ASSERT_EQ(said.status, 0) << said.err;
+  };
+  const auto refusal = [&] {
+    fs::remove(bundle.log());
+    const Outcome refused = bundle.run_container();
+    EXPECT_EQ(refused.status, 1);
+    EXPECT_EQ(refused.out, "");
+    EXPECT_EQ(content_of(bundle.path() / "config.json"), bundle.config.dump());
+    EXPECT_EQ(std::distance(fs::directory_iterator(bundle.path()), {}), 2) << "config.json and the log";
+    EXPECT_NE(bundle.run({"state", bundle.id()}).status, 0) << "nothing is half made";
+    return refused.err;
+  };
+  headgate("share pause alice");
+  EXPECT_EQ(refusal(), "headgate: the share 'alice' is paused (headgate share resume alice)\n");
+  headgate("share resume alice");
+  headgate("share drain alice");
+  EXPECT_EQ(refusal(), "headgate: the share 'alice' is being drained (headgate share resume alice)\n");
+  headgate("share resume alice");
+  bundle.config["process"]["user"] = {{"uid", 4711}, {"gid", 4711}};
+  EXPECT_TRUE(refusal().starts_with("headgate: uid 4711 may not use the share 'alice' (its owner, root, lets"));
+  bundle.config["process"]["user"] = {{"uid", 0}, {"gid", 0}};
+  node.daemon.signal(SIGSTOP);
+  EXPECT_TRUE(refusal().contains("/control/headgate.sock does not answer within 2 s, so the share 'alice'"));
+  node.daemon.signal(SIGCONT);
+  EXPECT_TRUE(is_held(bundle.run_container()));
+  node.daemon.kill_and_wait();
+  bundle.config["process"]["args"] = {"/bin/sh", "-c", "echo started"};
+  const Outcome started = bundle.run_container();
+  EXPECT_EQ(started.out, "started\n") << started.err;
 }
 
 TEST_P(OciRuntime, AddsToTheImagesOwnPreloadList) {
