@@ -181,8 +181,9 @@ std::vector<Route> shares() {
        .id = "checkContainer",
        .method = "GET",
        .path = "/v1/shares/{name}/container",
-       .summary = "Whether a container may start in the share now: not in one that is paused, drained, full, or shut to "
-                  "the container's user",
+       .summary =
+           "Whether a container may start in the share now: not in one that is paused, drained, full, or shut to "
+           "the container's user",
        .parameters = {share_name(),
                       {"uid", Place::query, "the container's user on the host; without it, the caller",
                        "a number; another user's from administrators only", true},

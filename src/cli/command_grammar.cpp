@@ -411,7 +411,8 @@ void describe_plumbing(CLI::App& app, Raw& raw) {
   for (const char* engine : {"docker", "podman"}) {
     CLI::App* run = word(app, raw, engine, std::string("a container in a share: ") + engine + " run --share NAME ...");
     run->prefix_command();
-    run->footer(std::string("Its own: run --share NAME; all else is ") + engine + "'s");
+    run->footer(std::string("Its own: run --share NAME, or run --gpus COUNT of GPUs that are free; all else is ") +
+                engine + "'s");
   }
   CLI::App* bundle = word(app, raw, "support-bundle", "one archive for whoever helps from afar, without names");
   say_where(*bundle, raw);

@@ -32,8 +32,8 @@ Result<void> Node::check_container(const std::string& name, const tenancy::Visit
   if (live == nullptr || (!may && !caller.administrator)) TRY(changeable(name, caller));
   if (!may)
     return fail(ErrorCode::denied, may.error().message,
-                "its owner, " + user_name(live->share.owner_uid) + ", lets the container's user in: headgate share set " +
-                    name + " --user UID");
+                "its owner, " + user_name(live->share.owner_uid) +
+                    ", lets the container's user in: headgate share set " + name + " --user UID");
   if (auto trouble = shares_.trouble_of(*live)) return std::unexpected(std::move(*trouble));
   const ledger::PolicyPage& policy = live->pages->policy();
   if (tenancy::has_ended(live->share, lease_now_s()))

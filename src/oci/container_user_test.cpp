@@ -23,8 +23,7 @@ TEST(ContainerUserOnTheHost, IsMappedByItsUserNamespace) {
       "linux":{"namespaces":[{"type":"pid"},{"type":"user"}],
                "uidMappings":[{"containerID":0,"hostID":1000,"size":1},{"containerID":1,"hostID":100000,"size":65535}],
                "gidMappings":[{"containerID":0,"hostID":1000,"size":1}]}})";
-  EXPECT_EQ(user_of(text),
-            (ContainerUser{.uid = 100'999, .gid = 65534, .groups = {1000}, .has_user_namespace = true}));
+  EXPECT_EQ(user_of(text), (ContainerUser{.uid = 100'999, .gid = 65534, .groups = {1000}, .has_user_namespace = true}));
 }
 
 TEST(ContainerUserOnTheHost, HasNoNumberOfANamespaceWhoseMappingsAreNotSaid) {

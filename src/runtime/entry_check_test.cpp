@@ -46,7 +46,8 @@ class EntryCheck : public ::testing::Test {
         ssize_t got = 0;
         while (!request_.contains("\r\n\r\n") && (got = ::read(peer.get(), bytes, sizeof bytes)) > 0)
           request_.append(bytes, static_cast<std::size_t>(got));
-        if (request_.contains("\r\n\r\n")) static_cast<void>(::send(peer.get(), text.data(), text.size(), MSG_NOSIGNAL));
+        if (request_.contains("\r\n\r\n"))
+          static_cast<void>(::send(peer.get(), text.data(), text.size(), MSG_NOSIGNAL));
       }
     });
   }
@@ -69,9 +70,10 @@ TEST_F(EntryCheck, AsksForTheUserOfTheContainer) {
                                "gidMappings":[{"containerID":0,"hostID":2000,"size":11}]}})"),
             "starts");
   daemon_.join();
-  EXPECT_TRUE(request_.starts_with(
-      "GET /v1/shares/a/container?uid=1007&gid=2008&groups=2009,2010&user_namespace_owner=0 HTTP/1.1\r\n") ||
-              request_.starts_with("GET /v1/shares/a/container HTTP/1.1\r\n"))
+  EXPECT_TRUE(
+      request_.starts_with(
+          "GET /v1/shares/a/container?uid=1007&gid=2008&groups=2009,2010&user_namespace_owner=0 HTTP/1.1\r\n") ||
+      request_.starts_with("GET /v1/shares/a/container HTTP/1.1\r\n"))
       << "the latter in a user namespace: " << request_;
 }
 

@@ -4,6 +4,8 @@
 
 #include <cerrno>
 
+#include "base/whole_number.hpp"
+#include "cli/run/free_gpus.hpp"
 #include "cli/share/container_lines.hpp"
 #include "cli/share/daemon.hpp"
 #include "oci/cdi_names.hpp"
@@ -27,30 +29,63 @@ Result<void> check_engine_share(const std::string& name) {
   return {};
 }
 
+// Docker's own count begins with GPU 0 each time, whatever runs there.
+Result<void> add_free_gpus(const std::string& engine, EngineLine& line) {
+  const auto daemon = TRY(need_daemon());
+  const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
+  const auto snapshot = TRY(snapshot::from_json<snapshot::Snapshot>(reply));
+  const auto uuids = TRY(free_gpus(snapshot, line.gpus));
+  const auto words = gpu_words(engine, uuids);
+  line.words.insert(line.words.begin() + static_cast<std::ptrdiff_t>(line.gpus_place), words.begin(), words.end());
+  return {};
+}
+
 }  // namespace
 
 Result<EngineLine> engine_line(const std::string& engine, const std::vector<std::string>& words) {
-  const std::string usage = "headgate " + engine + " run --share NAME [OPTIONS] IMAGE [COMMAND...]";
+  const std::string usage = "headgate " + engine + " run --share NAME|--gpus COUNT [OPTIONS] IMAGE [COMMAND...]";
   if (words.empty() || words.front() != "run")
     return fail(ErrorCode::usage, "headgate " + engine + " takes 'run' alone", usage);
   EngineLine line{.share = {}, .words = {engine, "run"}};
   for (std::size_t i = 1; i < words.size(); ++i) {
-    const std::string& word = words[i];
-    const bool joined = word.starts_with("--share=");
     // Later ones may be the container's own.
-    if (!line.share.empty() || (word != "--share" && !joined)) {
-      line.words.push_back(word);
+    const bool is_asked = !line.share.empty() || line.gpus > 0;
+    const std::string option = is_asked ? "" : words[i].substr(0, words[i].find('='));
+    const bool joined = option.size() < words[i].size();
+    if (option == "--gpus") {
+      const std::string value = joined ? words[i].substr(7) : i + 1 < words.size() ? words[i + 1] : "";
+      if (const auto count = whole_number<std::uint16_t>(value); count && *count > 0) {
+        line.gpus = *count, line.gpus_place = line.words.size();
+        i += joined ? 0 : 1;
+        continue;
+      }
+    }
+    if (option != "--share") {
+      line.words.push_back(words[i]);
       continue;
     }
     if (!joined && i + 1 == words.size()) return fail(ErrorCode::usage, "--share has no value", usage);
-    line.share = joined ? word.substr(8) : words[++i];
+    line.share = joined ? words[i].substr(8) : words[++i];
     if (!oci::is_device_name(line.share))
       return fail(ErrorCode::usage, "--share '" + harmless(line.share) + "' is no name that containers can be given",
                   "headgate share ls");
     line.words.insert(line.words.end(), {"--device", oci::share_device_name(line.share)});
   }
-  if (line.share.empty()) return fail(ErrorCode::usage, "no share is named", usage);
+  if (line.share.empty() && line.gpus == 0)
+    return fail(ErrorCode::usage, "neither a share nor a count of GPUs is named", usage);
   return line;
+}
+
+std::vector<std::string> gpu_words(const std::string& engine, const std::vector<std::string>& uuids) {
+  std::vector<std::string> words;
+  if (engine == "podman") {
+    for (const std::string& uuid : uuids) words.insert(words.end(), {"--device", "nvidia.com/gpu=" + uuid});
+    return words;
+  }
+  // One field of a CSV record, so that its commas part no keys.
+  std::string list;
+  for (const std::string& uuid : uuids) list += (list.empty() ? "" : ",") + uuid;
+  return {"--gpus", "\"device=" + list + "\""};
 }
 
 int run_in_engine(const std::string& engine, const std::vector<std::string>& words, const Voice& voice) {
@@ -60,7 +95,8 @@ int run_in_engine(const std::string& engine, const std::vector<std::string>& wor
   };
   auto line = engine_line(engine, words);
   if (!line) return refuse(line.error());
-  if (const auto known = check_engine_share(line->share); !known) return refuse(known.error());
+  if (const auto known = line->share.empty() ? add_free_gpus(engine, *line) : check_engine_share(line->share); !known)
+    return refuse(known.error());
   std::vector<char*> argv;
   for (std::string& word : line->words) argv.push_back(word.data());
   argv.push_back(nullptr);

@@ -2,6 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "cli_program.hpp"
+#include "daemon_program.hpp"
 
 namespace headgate::e2e {
 namespace {
@@ -81,7 +82,23 @@ TEST(EngineRun, ExecutesTheEngineWithTheSharesDevice) {
   EXPECT_EQ(said.out, "run\n--rm\n-q\n--device\nheadgate.io/share=a\n-e\nX=a b\nimage\n--\n-v\n--json\n");
   const Said refused = cli.shell("$H docker run image");
   EXPECT_EQ(refused.status, 125);
-  EXPECT_TRUE(refused.err.contains("no share is named")) << refused.err;
+  EXPECT_TRUE(refused.err.contains("neither a share nor a count of GPUs is named")) << refused.err;
+}
+
+TEST(EngineRun, CountsTheGpusThatAreFree) {
+  const Daemon daemon({}, "base = \"l40s-x2\"\nname = \"two\"\n");
+  const Cli& cli = daemon.cli();
+  const auto gpus = daemon.snapshot().gpus;
+  ASSERT_EQ(gpus.size(), 2u);
+  static_cast<void>(cli.shell(
+      "mkdir $D/bin; printf '#!/bin/sh\\nprintf \"%%s\\\\n\" \"$@\"\\n' > $D/bin/docker; chmod +x $D/bin/docker"));
+  const auto docker = [&](const std::string& words) { return cli.shell("PATH=$D/bin:$PATH; $H docker run " + words); };
+  ASSERT_EQ(cli.shell("$H share create a --gpu 0 --mem 1GiB").status, 0);
+  Said said = docker("--rm --gpus 1 image");
+  EXPECT_EQ(said.out, "run\n--rm\n--gpus\n\"device=" + gpus[1].uuid + "\"\nimage\n") << said.err;
+  said = docker("--gpus=2 image");
+  EXPECT_EQ(said.status, 125);
+  EXPECT_TRUE(said.err.contains("--gpus 2: 1 of 2 GPUs are free: GPU 0 is used by the share a")) << said.err;
 }
 
 }  // namespace
