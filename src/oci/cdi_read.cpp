@@ -1,6 +1,7 @@
 #include "oci/cdi_read.hpp"
 
 #include <algorithm>
+#include <array>
 #include <concepts>
 #include <nlohmann/json.hpp>
 
@@ -11,61 +12,78 @@
 namespace headgate::oci {
 namespace {
 
-constexpr int kMaxDepth = 16;  // a document has 6 levels
+constexpr int kMaxDepth = 16;               // a document has 6 levels
+constexpr std::size_t kMostFields = 2 * 9;  // of a device node; one that is needed is looked up twice
 
 std::unexpected<Error> wrong(const std::string& at, const std::string& what, const std::string& hint = {}) {
   return fail(ErrorCode::usage, at.empty() ? what : at + ": " + what, hint);
 }
 
+// Where a value is: "devices[3].containerEdits". Its text is made only of one that is wrong.
+struct Place {
+  static constexpr std::size_t kNoIndex = static_cast<std::size_t>(-1);
+
+  const Place* within = nullptr;
+  std::string_view key{};  // empty: the document
+  std::size_t index = kNoIndex;
+
+  [[nodiscard]] std::string text() const {
+    std::string all = within == nullptr ? "" : within->text();
+    if (key.empty()) return all;
+    all += (all.empty() ? "" : ".") + std::string(key);
+    return index == kNoIndex ? all : all + "[" + std::to_string(index) + "]";
+  }
+};
+
 // One object of the document: takes its fields one after another, and remembers the first that is wrong.
 class Fields {
  public:
-  Fields(const Json& json, std::string at, std::optional<Error>& error)
-      : json_(json), at_(std::move(at)), error_(error) {
-    if (!json.is_object()) complain("", "is no object");
+  Fields(const Json& json, const Place& at, std::optional<Error>& error) : json_(json), at_(at), error_(error) {
+    if (!json.is_object()) complain(at_, "is no object");
   }
 
   void take(const char* key, std::string& out) {
     if (const Json* value = find(key)) {
-      if (value->is_string()) out = value->get<std::string>();
-      else complain(key, "is no text");
+      if (value->is_string()) out = value->get_ref<const std::string&>();
+      else complain(place(key), "is no text");
     }
   }
   void need(const char* key, std::string& out) {
-    if (find(key) == nullptr) complain("", std::string("has no '") + key + "'");
+    if (find(key) == nullptr) complain(at_, std::string("has no '") + key + "'");
     take(key, out);
   }
   void take(const char* key, bool& out) {
     if (const Json* value = find(key)) {
       if (value->is_boolean()) out = value->get<bool>();
-      else complain(key, "is neither true nor false");
+      else complain(place(key), "is neither true nor false");
     }
   }
   template <std::integral Number>
   void take(const char* key, std::optional<Number>& out) {
-    if (const Json* value = find(key)) out = number<Number>(*value, key);
+    if (const Json* value = find(key)) out = number<Number>(*value, place(key));
   }
   void take(const char* key, std::vector<std::string>& out) {
-    each(key, [&](const Json& value, const std::string& at) {
-      if (value.is_string()) out.push_back(value.get<std::string>());
+    each(key, out, [&](const Json& value, const Place& at) {
+      if (value.is_string()) out.push_back(value.get_ref<const std::string&>());
       else complain(at, "is no text");
     });
   }
   void take(const char* key, std::vector<std::uint32_t>& out) {
-    each(key, [&](const Json& value, const std::string& at) { out.push_back(number<std::uint32_t>(value, at)); });
+    each(key, out, [&](const Json& value, const Place& at) { out.push_back(number<std::uint32_t>(value, at)); });
   }
   void take(const char* key, Annotations& out) {
     const Json* value = find(key);
     if (value == nullptr) return;
-    if (!value->is_object()) return complain(key, "is no object");
+    const Place at = place(key);
+    if (!value->is_object()) return complain(at, "is no object");
     for (const auto& [name, text] : value->items()) {
       if (text.is_string()) out[name] = text.get<std::string>();
-      else complain(std::string(key) + "." + printable(name), "is no text");
+      else complain({.within = &at, .key = printable(name)}, "is no text");
     }
   }
   template <typename Part>
   void take(const char* key, std::vector<Part>& out) {
-    each(key, [&](const Json& value, const std::string& at) { part(value, place(at), out.emplace_back()); });
+    each(key, out, [&](const Json& value, const Place& at) { part(value, at, out.emplace_back()); });
   }
   void take(const char* key, std::optional<IntelRdt>& out) {
     if (const Json* value = find(key)) part(*value, place(key), out.emplace());
@@ -79,39 +97,39 @@ class Fields {
   void finish() {
     if (!json_.is_object()) return;
     for (const auto& [key, value] : json_.items()) {
-      if (std::ranges::find(known_, key) == known_.end())
-        complain("", "has an unknown field '" + printable(key, 80) + "'");
+      const auto end = known_.begin() + static_cast<std::ptrdiff_t>(known_count_);
+      if (std::find(known_.begin(), end, key) == end)
+        complain(at_, "has an unknown field '" + printable(key, 80) + "'");
     }
   }
 
  private:
-  [[nodiscard]] std::string place(const std::string& key) const {
-    return at_.empty() || key.empty() ? at_ + key : at_ + "." + key;
-  }
-  void complain(const std::string& key, const std::string& what) {
-    if (!error_) error_ = wrong(place(key), what).error();
+  [[nodiscard]] Place place(const char* key) const { return {.within = &at_, .key = key}; }
+  void complain(const Place& at, const std::string& what) {
+    if (!error_) error_ = wrong(at.text(), what).error();
   }
   template <typename Part>
-  void part(const Json& value, std::string at, Part& out) {
-    Fields fields(value, std::move(at), error_);
+  void part(const Json& value, const Place& at, Part& out) {
+    Fields fields(value, at, error_);
     visit_fields(fields, out);
     fields.finish();
   }
   const Json* find(const char* key) {
-    known_.emplace_back(key);
+    known_.at(known_count_++) = key;
     if (!json_.is_object()) return nullptr;
     const auto found = json_.find(key);
     return found == json_.end() || found->is_null() ? nullptr : &*found;
   }
-  template <typename Visit>
-  void each(const char* key, Visit visit) {
+  void each(const char* key, auto& out, auto visit) {
     const Json* list = find(key);
     if (list == nullptr) return;
-    if (!list->is_array()) return complain(key, "is no list");
-    for (std::size_t i = 0; i < list->size(); ++i) visit((*list)[i], std::string(key) + "[" + std::to_string(i) + "]");
+    Place at = place(key);
+    if (!list->is_array()) return complain(at, "is no list");
+    out.reserve(list->size());
+    for (at.index = 0; at.index < list->size(); ++at.index) visit((*list)[at.index], at);
   }
   template <typename Number>
-  Number number(const Json& value, const std::string& at) {
+  Number number(const Json& value, const Place& at) {
     if (value.is_number_unsigned() && value.get<std::uint64_t>() <= std::numeric_limits<Number>::max())
       return value.get<Number>();
     if (std::is_signed_v<Number> && value.is_number_integer() && !value.is_number_unsigned())
@@ -121,9 +139,10 @@ class Fields {
   }
 
   const Json& json_;
-  const std::string at_;
+  const Place& at_;
   std::optional<Error>& error_;
-  std::vector<std::string_view> known_;  // names of the table: they live as long as the program
+  std::array<std::string_view, kMostFields> known_;  // names of the table: they live as long as the program
+  std::size_t known_count_ = 0;
 };
 
 }  // namespace
@@ -132,7 +151,8 @@ Result<Document> read_json(std::string_view text) {
   const Json json = TRY(parse_json(text, {.bytes = kMaxDocumentBytes, .depth = kMaxDepth}));
   std::optional<Error> error;
   Document document;
-  Fields fields(json, "", error);
+  const Place document_itself;
+  Fields fields(json, document_itself, error);
   visit_fields(fields, document);
   fields.finish();
   if (document.version.starts_with('v')) document.version.erase(0, 1);
