@@ -109,6 +109,7 @@ Result<load::Done> find_parts(Arguments& arguments) {
   setting.load_program = build + "/lib/headgate-load";
   setting.power_program = build + "/bench/headgate-bench-power";
   setting.mps_program = build + "/bench/headgate-bench-mps";
+  setting.containers_program = build + "/bench/headgate-bench-containers";
   setting.real_mps_tool = build + "/real-parts/usr/bin/nvidia-cuda-mps-control";
   setting.memory_program = build + "/bench/headgate-bench-memory";
   setting.spin_program = build + "/tests/tenant-spin";
@@ -171,6 +172,9 @@ Result<bench::Tables> measure(const Arguments& arguments) {
   }
   if (arguments.wants("mps") && arguments.setting.only_case.empty()) {
     tables.sections.push_back(TRY(bench::mps_section(arguments.setting)));
+  }
+  if (arguments.wants("containers") && arguments.setting.only_case.empty()) {
+    tables.sections.push_back(TRY(bench::containers_section(arguments.setting)));
   }
   std::erase_if(tables.sections, [](const bench::Section& section) { return section.rows.empty(); });
   if (tables.sections.empty()) {

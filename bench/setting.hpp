@@ -28,7 +28,7 @@ struct Candidate {
 
 struct Setting {
   std::string cost_program, load_program, memory_program, power_program, mps_program, real_mps_tool, spin_program,
-      daemon_program, command_program, runtime_program, true_program = "/bin/true";
+      containers_program, daemon_program, command_program, runtime_program, true_program = "/bin/true";
   std::string nop_driver_dir, simulator_dir;
   Candidate ours;
   std::vector<Candidate> peers;

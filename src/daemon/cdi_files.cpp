@@ -45,10 +45,11 @@ Result<UniqueFd> open_directory(const std::string& path) {
   return directory;
 }
 
-// The old one, if any, stays until the new one is whole.
+// The old one, if any, stays until the new one is whole. Not forced to disk: a start writes all of them again.
 Result<void> put(const UniqueFd& directory, const std::string& name, std::string_view text, const std::string& shown) {
   ::unlinkat(directory.get(), kNext, 0);  // of a daemon that was killed
-  return replace_whole_file(name, text, {.mode = 0644, .at = directory.get(), .beside = kNext, .shown = shown});
+  return replace_whole_file(name, text,
+                            {.mode = 0644, .at = directory.get(), .beside = kNext, .shown = shown, .durable = false});
 }
 
 enum class Whose { nobodys, ours, others };
