@@ -113,8 +113,11 @@ std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.
 
 // Parts of a path: 1 of "/proc", 2 of "/proc/sys/".
 std::ptrdiff_t depth_of(const Json& mount) {
-  std::string clean = std::filesystem::path(mount["destination"].get<std::string>()).lexically_normal().string();
-  if (clean.size() > 1 && clean.ends_with('/')) clean.pop_back();
+  const auto& text = mount["destination"].get_ref<const std::string&>();
+  std::string_view clean = text;
+  std::string normal;
+  if (text.contains("//") || text.contains("/.")) clean = normal = std::filesystem::path(text).lexically_normal();
+  if (clean.size() > 1 && clean.ends_with('/')) clean.remove_suffix(1);
   return std::ranges::count(clean, '/');
 }
 

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <optional>
 
 #include "base/utf8.hpp"
 #include "oci/share_device.hpp"
@@ -61,9 +62,10 @@ Result<void> edit_bundle(const Arguments& arguments, const Settings& settings) {
   const oci::Document document = TRY(share_document_of(choice.share, settings));
   if (auto may = check_entry(oci::share_directory_of(document), before); !may) return may;
   auto config = TRY(oci::in_share(before, document, choice.by, host_node));
-  oci::ContainerConfig without = before;
-  if (choice.by == oci::AskedBy::engine) oci::replace_preload_list(without, "");  // that mount is the document's
-  const PreloadChoice list = TRY(choose_preload_list(settings, document, bundle, without));
+  std::optional<oci::ContainerConfig> without;
+  if (choice.by == oci::AskedBy::engine)
+    oci::replace_preload_list(without.emplace(before), "");  // it is the document's
+  const PreloadChoice list = TRY(choose_preload_list(settings, document, bundle, without ? *without : before));
   if (list.kind != PreloadChoice::Kind::documents) oci::replace_preload_list(config, list.path);
   if (!list.warning.empty()) report(arguments, Severity::warning, "headgate: " + list.warning);
   if (config == before) return {};
