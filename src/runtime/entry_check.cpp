@@ -36,7 +36,7 @@ std::string target_of(const std::string& share, const oci::ContainerConfig& conf
 
 }  // namespace
 
-Result<void> check_entry(const std::string& directory, const oci::ContainerConfig& config) {
+Result<std::string> check_entry(const std::string& directory, const oci::ContainerConfig& config) {
   using Clock = std::chrono::steady_clock;
   const std::filesystem::path share(directory);
   const http::Endpoint daemon{.path = (share.parent_path().parent_path() / "control/headgate.sock").string()};
@@ -54,10 +54,13 @@ Result<void> check_entry(const std::string& directory, const oci::ContainerConfi
       ::poll(nullptr, 0, 10);
       continue;
     }
-    if (!reply) return {};
-    return reply->status / 100 == 2 ? Result<void>() : std::unexpected(http::error_of(reply->status, reply->body));
+    if (!reply || reply->status / 100 == 2) return std::string();
+    return std::unexpected(http::error_of(reply->status, reply->body));
   }
-  return {};
+  const auto policy = read_whole_file(directory + "/fail-policy", 64);
+  if (!policy || !policy->text.starts_with("open")) return std::string();
+  return "headgated does not run: programs that the container starts before it does run outside the share '" +
+         share.filename().string() + "', whose fail policy is open";
 }
 
 }  // namespace headgate::runtime

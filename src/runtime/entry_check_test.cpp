@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 #include <thread>
 
 #include "base/unique_fd.hpp"
@@ -53,6 +54,7 @@ class EntryCheck : public ::testing::Test {
   }
   [[nodiscard]] std::string check(const std::string& config = "{}") const {
     const auto may = check_entry(root_ + "/shares/a", *oci::ContainerConfig::read(config));
+    if (may && !may->empty()) return *may;
     return may ? "starts" : may.error().message + " (" + may.error().hint + ")";
   }
 
@@ -87,6 +89,13 @@ TEST_F(EntryCheck, LetsContainersStartWhereNoDaemonIs) {
   listen();
   listener_.reset();
   EXPECT_EQ(check(), "starts") << "one that a killed daemon has left";
+  std::ofstream(root_ + "/shares/a/fail-policy") << "closed\n";
+  EXPECT_EQ(check(), "starts") << "its programs are refused until there is a daemon";
+  std::ofstream(root_ + "/shares/a/fail-policy") << "open\n";
+  EXPECT_EQ(
+      check(),
+      "headgated does not run: programs that the container starts before it does run outside the share 'a', whose "
+      "fail policy is open");
 }
 
 TEST_F(EntryCheck, RefusesWhereTheDaemonIsSilent) {

@@ -99,7 +99,8 @@ Result<void> run_hook(std::string_view text, const HookCall& call) {
     if (auto done = run_nvidias_hook(call.words, text); !done) return done;
   if (choice.share.empty() || choice.by == oci::AskedBy::engine) return {};
   const oci::Document document = TRY(share_document_of(choice.share, settings));
-  if (auto may = check_entry(oci::share_directory_of(document), config); !may) return may;
+  if (const std::string warning = TRY(check_entry(oci::share_directory_of(document), config)); !warning.empty())
+    report({}, Severity::warning, "headgate: " + warning);
   const oci::Edits& edits = document.devices.front().edits;
   const bool brings_gpus = choice.by == oci::AskedBy::device_request;
   if (brings_gpus && !edits.device_nodes.empty())

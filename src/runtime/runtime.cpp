@@ -60,7 +60,8 @@ Result<void> edit_bundle(const Arguments& arguments, const Settings& settings) {
     return {};
   }
   const oci::Document document = TRY(share_document_of(choice.share, settings));
-  if (auto may = check_entry(oci::share_directory_of(document), before); !may) return may;
+  if (const std::string warning = TRY(check_entry(oci::share_directory_of(document), before)); !warning.empty())
+    report(arguments, Severity::warning, "headgate: " + warning);
   auto config = TRY(oci::in_share(before, document, choice.by, host_node));
   std::optional<oci::ContainerConfig> without;
   if (choice.by == oci::AskedBy::engine)

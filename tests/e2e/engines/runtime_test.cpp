@@ -5,10 +5,15 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <algorithm>
+#include <atomic>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <random>
 #include <sstream>
+#include <thread>
 
 #include "share_node.hpp"
 
@@ -184,6 +189,52 @@ TEST_P(OciRuntime, AsksTheDaemonWhetherTheShareTakesTheContainer) {
   bundle.config["process"]["args"] = {"/bin/sh", "-c", "echo started"};
   const Outcome started = bundle.run_container();
   EXPECT_EQ(started.out, "started\n") << started.err;
+}
+
+// Containers come and go while the daemon is killed at random: each is held, or is given nothing while no daemon is
+// there, as the share's fail policy says; and nothing of them is left.
+TEST_P(OciRuntime, HoldsContainersWhileTheDaemonIsKilled) {
+  const int containers = std::getenv("HEADGATE_TEST_LONG") != nullptr ? 500 : 8;
+  ShareNode node(false);
+  Bundle bundle(node, GetParam());
+  const auto mounts = [] { return std::ranges::count(content_of("/proc/self/mountinfo"), '\n'); };
+  const auto mounts_before = mounts();
+  std::atomic<bool> done = false;
+  ASSERT_EQ(
+      node.daemon.cli().shell("$H share rm alice && $H share create alice --mem 2GiB --fail-policy closed").status, 0);
+  std::string unheld;
+  int held = 0;
+  std::thread engine([&] {
+    for (int i = 0; i < containers && unheld.empty(); ++i) {
+      const Outcome ran = bundle.run_container();
+      held += is_held(ran);
+      const bool has_nothing =
+          ran.out.ends_with("\n0 of 0\n201\n201\n") && ran.err.contains("this process is not let onto the GPU");
+      if (!is_held(ran) && !has_nothing)
+        unheld = "container " + std::to_string(i) + ": " + ran.out + ran.err + content_of(bundle.log());
+    }
+    done = true;
+  });
+  std::minstd_rand random(20261126);
+  int kills = 0;
+  for (; !done; ++kills) {
+    rest_ms(static_cast<int>(random() % 400));  // at which moment it meets a container is chance
+    node.daemon.kill_and_wait();
+    rest_ms(static_cast<int>(random() % 100));
+    node.daemon.start();
+  }
+  engine.join();
+  EXPECT_EQ(unheld, "");
+  EXPECT_GT(kills, 0);
+  EXPECT_GT(held, 0);
+  EXPECT_TRUE(eventually([&] {
+    const auto share = node.daemon.share("alice");
+    return share.processes == 0 && share.devices.size() == 1 && share.devices[0].memory_used_bytes == 0;
+  })) << "bytes of containers that have ended";
+  EXPECT_EQ(mounts(), mounts_before);
+  EXPECT_EQ(node.daemon.cli().shell("$H share rm alice").status, 0);
+  EXPECT_TRUE(fs::is_empty(node.directory.path())) << "the share's file";
+  EXPECT_EQ(std::distance(fs::directory_iterator(bundle.path()), {}), 2) << "config.json and the log";
 }
 
 TEST_P(OciRuntime, AddsToTheImagesOwnPreloadList) {

@@ -105,8 +105,10 @@ constexpr std::int64_t kTeardownPatienceNs = 100'000'000;
 // The card may show for some milliseconds after a process's death what it held, which is no reason to refuse its
 // successor: that waits, until 100 ms after the death was seen, for as long as there is enough to wait for.
 bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t granted) {
-  // Nobody has died: the usual refusal costs nothing more.
-  if (ledger::torn_on(*session.usage, device).bytes == 0) return false;
+  // Without a death the usual refusal costs nothing more. A daemon that starts may just have settled one, though.
+  if (ledger::torn_on(*session.usage, device).bytes == 0)
+    return fits(plus(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns())), bytes,
+                granted);
   while (true) {
     const ledger::Torn torn = ledger::torn_on(*session.usage, device);
     const std::uint64_t used = plus(ledger::used_bytes(*session.usage, device), share_residual_now(device));
