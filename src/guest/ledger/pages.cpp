@@ -246,7 +246,10 @@ bool runtime_directory(const char* headgate_runtime_dir, const char* xdg_runtime
   std::size_t first = sizeof digits - 1;
   do digits[--first] = static_cast<char>('0' + uid % 10);
   while ((uid /= 10) != 0);
-  return append(buffer, size, at, "/tmp/headgate-") && append(buffer, size, at, digits + first);
+  // A container with a read-only root still has /dev/shm of its own.
+  const bool is_read_only = ::access("/tmp", W_OK) != 0 && errno == EROFS;
+  return append(buffer, size, at, is_read_only ? "/dev/shm/headgate-" : "/tmp/headgate-") &&
+         append(buffer, size, at, digits + first);
 }
 
 void close_pages(SharePages& pages) {

@@ -108,8 +108,8 @@ struct SharePages {
   UsagePage* usage = nullptr;
 };
 
-// Where shares live: HEADGATE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/headgate, else /tmp/headgate-UID. False if it does not
-// fit `size`. Arguments are the values of those variables, null where unset (guest code asks the environment itself).
+// Where shares live: HEADGATE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/headgate, else /tmp/headgate-UID, or, where /tmp is on
+// a read-only file system, /dev/shm/headgate-UID. False if it does not fit `size`. Arguments are the values of those variables, null where unset (guest code asks the environment itself).
 bool runtime_directory(const char* headgate_runtime_dir, const char* xdg_runtime_dir, char* buffer, std::size_t size);
 
 // Each fills `out` on success; close_pages() unmaps. `base` is the runtime directory; missing directories are made.

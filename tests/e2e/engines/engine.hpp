@@ -57,7 +57,12 @@ struct DockerSettings {
   std::vector<std::string> options;
 };
 [[nodiscard]] std::unique_ptr<Engine> make_docker(const DockerSettings& settings = {});
-[[nodiscard]] std::unique_ptr<Engine> make_containerd();
+// A containerd whose `ctr run` differs in the same way.
+struct ContainerdSettings {
+  std::string runtime, image;
+  std::vector<std::string> options;
+};
+[[nodiscard]] std::unique_ptr<Engine> make_containerd(const ContainerdSettings& settings = {});
 
 // As engines make them: 64 hexadecimal digits, unique on the machine.
 [[nodiscard]] std::string new_container_id();

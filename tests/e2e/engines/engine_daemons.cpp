@@ -127,7 +127,7 @@ class Docker : public EngineDaemon {
 
 class Containerd : public EngineDaemon {
  public:
-  Containerd() = default;
+  explicit Containerd(ContainerdSettings settings) : settings_(std::move(settings)) {}
   ~Containerd() override {
     if (started_) {
       [[maybe_unused]] const int removed =
@@ -155,7 +155,9 @@ class Containerd : public EngineDaemon {
                                             ",options=rbind:" + (mount.writable ? "rw" : "ro")});
     }
     for (const std::string& variable : variables) all.insert(all.end(), {"--env", variable});
-    all.insert(all.end(), {tree(mounts), id_});
+    if (!settings_.runtime.empty()) all.insert(all.end(), {"--runc-binary", settings_.runtime});
+    all.insert(all.end(), settings_.options.begin(), settings_.options.end());
+    all.insert(all.end(), {settings_.image.empty() ? tree(mounts) : settings_.image, id_});
     all.insert(all.end(), words.begin(), words.end());
     return all;
   }
@@ -166,6 +168,7 @@ class Containerd : public EngineDaemon {
  private:
   [[nodiscard]] std::string ctr() const { return "ctr --address '" + path() + "/sock' --namespace tenants "; }
 
+  const ContainerdSettings settings_;
   std::string id_ = new_container_id();
   bool started_ = false;
 };
@@ -173,6 +176,8 @@ class Containerd : public EngineDaemon {
 }  // namespace
 
 std::unique_ptr<Engine> make_docker(const DockerSettings& settings) { return std::make_unique<Docker>(settings); }
-std::unique_ptr<Engine> make_containerd() { return std::make_unique<Containerd>(); }
+std::unique_ptr<Engine> make_containerd(const ContainerdSettings& settings) {
+  return std::make_unique<Containerd>(settings);
+}
 
 }  // namespace headgate::e2e

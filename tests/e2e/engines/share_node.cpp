@@ -70,7 +70,8 @@ Installation::~Installation() {
   other_.empty() ? ::unsetenv(kDaemonVariable) : ::setenv(kDaemonVariable, other_.c_str(), 1);
 }
 
-ShareNode::ShareNode(bool rootless) : engine(rootless), daemon({"--cdi-dir", directory.path()}) {
+ShareNode::ShareNode(bool rootless, const std::string& profile)
+    : engine(rootless), daemon({"--cdi-dir", directory.path()}, profile) {
   for (const std::string& each : {directory.path(), daemon.cli().directory(), daemon.cli().runtime()})
     ::chmod(each.c_str(), 0755);
   const Said said = daemon.cli().shell("chmod -R a+rwX $D/node; export TENANT=" BYPASS_PROGRAM

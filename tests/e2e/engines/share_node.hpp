@@ -38,7 +38,8 @@ class Installation {
 // A daemon that keeps CDI files, the share alice of 2 GiB, a podman that sees them, and an image.
 class ShareNode {
  public:
-  explicit ShareNode(bool rootless);
+  // `profile`: as of Daemon.
+  explicit ShareNode(bool rootless, const std::string& profile = {});
 
   [[nodiscard]] std::string image() const { return engine.folder() + "/rootfs"; }
   [[nodiscard]] std::filesystem::path file() const {
