@@ -1,6 +1,8 @@
 #include "daemon/cdi_files.hpp"
 
 #include <gtest/gtest.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -145,6 +147,46 @@ TEST_F(CdiFilesTest, WhatCannotBeWrittenIsWrittenOnceItCan) {
   EXPECT_EQ(shown(files, "a").cdi_problem, "");
   EXPECT_TRUE(fs::exists(inside + "/headgate.io-share_a.json"));
   EXPECT_EQ(told(), (std::vector<std::string>{"cdi.unwritten", "cdi.written"}));
+}
+
+// A full disk, as far as a write can tell.
+TEST_F(CdiFilesTest, WhereAWriteFailsTheFormerFileStaysAndNothingBesideIt) {
+  make("a");
+  CdiFiles files = this->files();
+  files.start();
+  const std::string former = text_of(path("a"));
+  shares_.find("a")->share.devices[0].memory_limit_bytes = 2ull << 30;
+  put(path("a"), former);
+  rlimit before{};
+  ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
+  const rlimit small{.rlim_cur = 64, .rlim_max = before.rlim_max};
+  ::signal(SIGXFSZ, SIG_IGN);
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &small), 0);
+  files.add("a");
+  ASSERT_EQ(::setrlimit(RLIMIT_FSIZE, &before), 0);
+  ::signal(SIGXFSZ, SIG_DFL);
+  EXPECT_TRUE(shown(files, "a").cdi_problem.starts_with("cannot write '" + path("a").string() + "'"))
+      << shown(files, "a").cdi_problem;
+  EXPECT_EQ(text_of(path("a")), former);
+  EXPECT_EQ(entries(), 1u);
+  files.keep();
+  EXPECT_EQ(shown(files, "a").cdi_problem, "");
+}
+
+// The directory may be a link, as /var/run is; a share's file is none.
+TEST_F(CdiFilesTest, FollowALinkToTheDirectoryAndNoLinkInIt) {
+  make("a");
+  make("b");
+  const std::string link = scratch_.path() + "/link", elsewhere = scratch_.path() + "/elsewhere";
+  fs::create_directory_symlink(directory_, link);
+  put(elsewhere, "another's");
+  fs::create_symlink(elsewhere, path("b"));
+  CdiFiles files = this->files(link);
+  files.start();
+  EXPECT_TRUE(fs::is_regular_file(path("a")));
+  EXPECT_TRUE(fs::is_symlink(path("b")));
+  EXPECT_EQ(text_of(elsewhere), "another's");
+  EXPECT_TRUE(shown(files, "b").cdi_problem.contains("is not of this headgated, which leaves it alone"));
 }
 
 TEST_F(CdiFilesTest, WhatSomebodyRemovedIsWrittenAgain) {

@@ -68,6 +68,30 @@ TEST(CdiDevice, HoldsWhatExecStartsInAReadOnlyContainer) {
   EXPECT_NE(written.status, 0) << "its root is for reading only";
 }
 
+// As podman-restart.service does it: after a boot /run is empty, and the daemon comes before the engines.
+TEST(CdiDevice, HoldsAContainerThatIsStartedAgainAfterAReboot) {
+  ShareNode node(false);
+  if (const std::string lack = node.engine.lacks(); !lack.empty()) GTEST_SKIP() << lack;
+  const Outcome started =
+      node.podman(node.run({"--detach", "--restart=always", "--name=tenant"}, {"/usr/bin/sleep", "600"}));
+  ASSERT_EQ(started.status, 0) << started.err;
+  const auto check = [&] {
+    return node.podman({"exec", "--env=NVIDIA_VISIBLE_DEVICES=void", "tenant", "/bin/sh", "-c", kCheckShare});
+  };
+  const Outcome before = check();
+  EXPECT_TRUE(is_held(before)) << before.out << before.err;
+  EXPECT_EQ(node.podman({"stop", "--time=0", "tenant"}).status, 0);
+  node.daemon.kill_and_wait();
+  for (const std::string& each : {node.directory.path(), node.daemon.cli().runtime() + "/shares"})
+    for (const auto& entry : fs::directory_iterator(each)) fs::remove_all(entry);
+  node.daemon.start();
+  EXPECT_TRUE(fs::exists(node.file())) << "as soon as it is ready";
+  const Outcome again = node.podman({"start", "--all", "--filter", "restart-policy=always"});
+  EXPECT_EQ(again.status, 0) << again.err;
+  const Outcome after = check();
+  EXPECT_TRUE(is_held(after)) << after.out << after.err;
+}
+
 TEST(CdiDevice, HoldsAContainerOfAUserWithoutRoot) {
   const ShareNode node(true);
   if (const std::string lack = node.engine.lacks(); !lack.empty()) GTEST_SKIP() << lack;
