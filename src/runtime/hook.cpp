@@ -28,7 +28,6 @@
 namespace headgate::runtime {
 namespace {
 
-constexpr int kPatienceMs = 60'000;
 constexpr std::size_t kMaxState = (1 << 20) + 1;  // one more than is accepted
 
 // The next program of that name which is not this one; empty: there is none.
@@ -49,21 +48,21 @@ std::string next_on_path(std::string_view name) {
 }
 
 // Its exit status, or why there is none.
-Result<int> status_of(pid_t child) {
+Result<int> status_of(pid_t child, std::chrono::milliseconds patience) {
   const UniqueFd watched(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
   pollfd ends{.fd = watched.get(), .events = POLLIN, .revents = 0};
-  const bool ended = watched && ::poll(&ends, 1, kPatienceMs) == 1;
+  const bool ended = watched && ::poll(&ends, 1, static_cast<int>(patience.count())) == 1;
   if (!ended) ::kill(child, SIGKILL);
   int status = 0;
   while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
   }
   if (!ended)
-    return fail(ErrorCode::failed, "NVIDIA's hook did not end within a minute",
+    return fail(ErrorCode::failed, "NVIDIA's hook did not end within " + std::to_string(patience.count() / 1000) + " s",
                 "nvidia-container-cli info says what the driver answers");
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-Result<void> run_nvidias_hook(const std::vector<std::string>& words, std::string_view state) {
+Result<void> run_nvidias_hook(const HookCall& call, std::string_view state) {
   const std::string program = next_on_path(kNvidiasHook);
   if (program.empty())
     return fail(ErrorCode::not_found, "there is no " + std::string(kNvidiasHook) + " of NVIDIA's on PATH",
@@ -72,7 +71,7 @@ Result<void> run_nvidias_hook(const std::vector<std::string>& words, std::string
   if (!input || write_all(input.get(), state) != 0 || ::lseek(input.get(), 0, SEEK_SET) != 0)
     return fail_errno("cannot keep the container's state", errno);
   std::vector<char*> all = {const_cast<char*>(program.c_str())};
-  for (const std::string& each : words) all.push_back(const_cast<char*>(each.c_str()));
+  for (const std::string& each : call.words) all.push_back(const_cast<char*>(each.c_str()));
   all.push_back(nullptr);
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -81,7 +80,7 @@ Result<void> run_nvidias_hook(const std::vector<std::string>& words, std::string
   const int error = ::posix_spawn(&child, program.c_str(), &actions, nullptr, all.data(), environ);
   ::posix_spawn_file_actions_destroy(&actions);
   if (error != 0) return fail_errno("cannot execute " + printable(program), error);
-  const int status = TRY(status_of(child));
+  const int status = TRY(status_of(child, call.patience));
   if (status == 0) return {};
   return fail(ErrorCode::failed, "NVIDIA's hook failed with status " + std::to_string(status),
               "what it said stands before this");
@@ -96,7 +95,7 @@ Result<void> run_hook(std::string_view text, const HookCall& call) {
   const oci::ContainerConfig config = TRY(bundle.config());
   const oci::ShareChoice choice = TRY(oci::choose_share(config, settings.rules));
   if (call.as_nvidias && choice.by != oci::AskedBy::device_request && oci::has_gpu(config, false))
-    if (auto done = run_nvidias_hook(call.words, text); !done) return done;
+    if (auto done = run_nvidias_hook(call, text); !done) return done;
   if (choice.share.empty() || choice.by == oci::AskedBy::engine) return {};
   const oci::Document document = TRY(share_document_of(choice.share, settings));
   if (const std::string warning = TRY(check_entry(oci::share_directory_of(document), config)); !warning.empty())

@@ -2,6 +2,7 @@
 // the container's configuration is fixed, so it adds neither device nodes nor variables.
 #pragma once
 
+#include <chrono>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -14,13 +15,14 @@ namespace headgate::runtime {
 inline constexpr std::string_view kNvidiasHook = "nvidia-container-runtime-hook";
 
 struct HookCall {
-  bool as_nvidias = false;         // called by NVIDIA's name
-  std::vector<std::string> words;  // of the command line
-  std::string configuration;       // empty: the usual file
+  bool as_nvidias = false;                                       // called by NVIDIA's name
+  std::vector<std::string> words;                                // of the command line
+  std::string configuration;                                     // empty: the usual file
+  std::chrono::milliseconds patience = std::chrono::minutes(1);  // with NVIDIA's hook, which is then killed
 };
 
 // `state`: what came on stdin. Where it is called by NVIDIA's name, NVIDIA's own hook runs first, the next of that name
-// on PATH, with the same words and state, for at most a minute; for a share that `--gpus` names it does not. Errors: in
+// on PATH, with the same words and state; for a share that `--gpus` names it does not. Errors: in
 // a sentence; the container must then not start.
 [[nodiscard]] Result<void> run_hook(std::string_view state, const HookCall& call);
 
