@@ -121,6 +121,19 @@ TEST_F(EditBundle, IsRefusedWhereConfigJsonIsNone) {
   EXPECT_TRUE(refusal().starts_with("config.json: /bundle/config.json is longer than"));
 }
 
+TEST_F(EditBundle, IsRefusedUnderARuntimeWithAKernelOfItsOwn) {
+  for (const char* name : {"runsc", "kata-runtime"}) {
+    settings_.program = std::string("/usr/local/bin/") + name;
+    settings_.image = ImagePolicy::refuse;
+    EXPECT_EQ(refusal(), "the share 'a' cannot hold this image: its runtime, " + std::string(name) +
+                             ", gives it a kernel of its own");
+    settings_.image = ImagePolicy::warn;
+    EXPECT_TRUE(edit());
+    EXPECT_FALSE(text_at(config()).contains("ld.so.preload"));
+    put(config(), kConfigOfShareA);
+  }
+}
+
 // A share's file without a daemon is enough, and a mistake in the settings stops only what they would decide.
 TEST_F(EditBundle, FollowsTheSettings) {
   settings_.problem = "config.toml:1: unknown key";

@@ -33,6 +33,13 @@ std::string own_list(const oci::ContainerConfig& config, const ImageFacts& image
 
 bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n:") == std::string_view::npos; }
 
+// gVisor and Kata: their containers see neither the host's pages nor its driver through our mounts.
+std::string sandbox_trouble(const std::string& program) {
+  const std::string name = program.substr(program.rfind('/') + 1);
+  const bool has_own_kernel = name == "runsc" || name.contains("kata");
+  return has_own_kernel ? "its runtime, " + name + ", gives it a kernel of its own" : "";
+}
+
 }  // namespace
 
 std::string root_of(const Bundle& bundle, const oci::ContainerConfig& config) {
@@ -63,11 +70,13 @@ Result<PreloadChoice> choose_preload_list(const Settings& settings, const oci::D
                                           const oci::ContainerConfig& config) {
   using Kind = PreloadChoice::Kind;
   const ImageFacts image = look_at_image(root_of(bundle, config), config);
-  if (const std::string trouble = limiter_trouble(image); !trouble.empty()) {
+  std::string trouble = sandbox_trouble(settings.program);
+  if (trouble.empty()) trouble = limiter_trouble(image);
+  if (!trouble.empty()) {
     const std::string what = "the share '" + document.devices.front().name + "' cannot hold this image: " + trouble;
     if (settings.image == ImagePolicy::refuse)
       return fail(ErrorCode::unsupported, what,
-                  "use an image with glibc; [runtime] image = \"warn\" starts it without a limit");
+                  "use runc and an image with glibc; [runtime] image = \"warn\" starts it without a limit");
     const bool by_mps = settings.image == ImagePolicy::mps;
     if (by_mps && !has_mps(document))
       return fail(ErrorCode::unsupported, what + "; and the share has no MPS, which would", "use an image with glibc");
