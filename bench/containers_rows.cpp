@@ -14,6 +14,7 @@
 #include <thread>
 
 #include "base/unique_fd.hpp"
+#include "container_shares_row.hpp"
 #include "load/child.hpp"
 #include "oci/docker_devices.hpp"
 #include "oci/share_device.hpp"
@@ -106,6 +107,7 @@ class Containers {
     shares_files();
     read_files();
     one_request();
+    section_.rows.push_back(container_shares_row(setting_));
     return std::move(section_);
   }
 
