@@ -22,26 +22,24 @@ constexpr std::int64_t kBuckets = 10'000'000'000 / kBucketNs;
 constexpr const char* kRunc = "/usr/sbin/runc";
 constexpr unsigned kPercents[] = {30, 70};
 
-// The host's programs, for reading, and the share's edits from headgate-oci.
-json bundle_of(const Setting& setting, const std::string& share, const std::string& id) {
-  const auto mount = [](const std::string& place, const std::string& type) {
-    return json{{"destination", place}, {"type", type}, {"source", type == "bind" ? place : type}};
-  };
-  json mounts = {mount("/proc", "proc")};
-  const std::string build = fs::path(setting.load_program).parent_path().parent_path().string();
-  for (const std::string& place : {std::string("/usr"), std::string("/lib"), std::string("/lib64"), build}) {
-    json bound = mount(place, "bind");
-    bound["options"] = {"rbind", "ro"};
-    mounts.push_back(bound);
-  }
+// The load, with the libraries that it, the driver and the limiter need.
+constexpr const char* kMakeRoot = R"sh(
+  set -e; mkdir -p "$ROOT/proc" "$ROOT/etc" "$ROOT/run" "$ROOT/dev" "$ROOT/tmp"
+  for link in /lib /lib64; do [ ! -L $link ] || { cp -P $link "$ROOT$link"; mkdir -p "$ROOT/usr$link"; }; done
+  for file in $(ldd "$LOAD" "$DRIVER" "$LIMITER" | grep -o '/[^ :]* (' | cut -d' ' -f1 | sort -u); do
+    mkdir -p "$ROOT$(dirname $file)"; cp -L $file "$ROOT$file"
+  done
+  cp "$LOAD" "$ROOT/load")sh";
+
+json bundle_of(const std::string& root, const std::string& share, const std::string& id) {
   return {{"ociVersion", "1.0.2"},
-          {"root", {{"path", "rootfs"}}},
+          {"root", {{"path", root}}},
           {"process",
            {{"user", {{"uid", 0}, {"gid", 0}}},
-            {"args", {setting.load_program, "--duration=13s", "--kernels=200us"}},
+            {"args", {"/load", "--duration=13s", "--kernels=200us"}},
             {"env", {"PATH=/usr/bin"}},
             {"cwd", "/"}}},
-          {"mounts", mounts},
+          {"mounts", {{{"destination", "/proc"}, {"type", "proc"}, {"source", "proc"}}}},
           {"annotations", {{"headgate.io/share", share}}},
           {"linux", {{"cgroupsPath", "/" + id}, {"namespaces", {{{"type", "mount"}}, {{"type", "ipc"}}}}}}};
 }
@@ -52,14 +50,20 @@ Result<std::vector<double>> play(const Setting& setting, const std::string& fold
   fs::create_directories(folder);
   std::ofstream(folder + "/config.toml") << "[cdi]\ndir = '" << node->runtime() << "/cdi'\n[runtime]\nprogram = '"
                                          << kRunc << "'\n";
+  const std::string root = folder + "/rootfs";
+  TRY(load::run_child({.argv = {"/bin/sh", "-c", kMakeRoot},
+                       .environment = {{"ROOT", root},
+                                       {"LOAD", setting.load_program},
+                                       {"DRIVER", setting.simulator_dir + "/libcuda.so.1"},
+                                       {"LIMITER", setting.ours.library}}},
+                      milliseconds(20'000)));
   std::vector<load::Child> containers;
   for (const unsigned percent : kPercents) {
     const std::string share = "share" + std::to_string(percent), bundle = folder + "/" + share;
     TRY(node->command({"share", "create", share, "--mem=1GiB", printed("--compute=%u%%", percent)}));
-    for (const char* place : {"/rootfs/proc", "/rootfs/etc", "/rootfs/run", "/rootfs/dev"})
-      fs::create_directories(bundle + place);
+    fs::create_directories(bundle);
     const std::string id = "headgate-bench-" + std::to_string(::getpid()) + "-" + std::to_string(percent);
-    std::ofstream(bundle + "/config.json") << bundle_of(setting, share, id).dump();
+    std::ofstream(bundle + "/config.json") << bundle_of(root, share, id).dump();
     containers.push_back(
         TRY(load::Child::start({.argv = {setting.runtime_program, "--headgate-config", folder + "/config.toml",
                                          "--root", folder + "/state", "run", "--bundle", bundle, id}})));
