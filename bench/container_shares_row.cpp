@@ -44,8 +44,22 @@ json bundle_of(const std::string& root, const std::string& share, const std::str
           {"linux", {{"cgroupsPath", "/" + id}, {"namespaces", {{{"type", "mount"}}, {{"type", "ipc"}}}}}}};
 }
 
-// What each had of the GPU while both were at work, in percent.
-Result<std::vector<double>> play(const Setting& setting, const std::string& folder) {
+// What a container had of the GPU while both were at work, and for how much of that time it asked, in percent.
+struct Had {
+  double held = 0, asked = 0;
+};
+
+double idle_ns(const json& report, std::int64_t first) {
+  const json& idle = report["not_asking"]["idle_ns"];
+  const std::int64_t log_first = report["started_ns"].get<std::int64_t>() / kBucketNs;
+  double sum = 0;
+  for (std::int64_t bucket = first - log_first; bucket < first - log_first + kBuckets; ++bucket)
+    if (bucket >= 0 && bucket < static_cast<std::int64_t>(idle.size()))
+      sum += idle[static_cast<std::size_t>(bucket)].get<double>();
+  return sum;
+}
+
+Result<std::vector<Had>> play(const Setting& setting, const std::string& folder) {
   const auto node = TRY(DaemonNode::start(setting, "h200", {"--cdi-dir", "{runtime}/cdi"}));
   fs::create_directories(folder);
   std::ofstream(folder + "/config.toml") << "[cdi]\ndir = '" << node->runtime() << "/cdi'\n[runtime]\nprogram = '"
@@ -81,7 +95,8 @@ Result<std::vector<double>> play(const Setting& setting, const std::string& fold
   const std::int64_t first = from_ns / kBucketNs + 1;
   if (first + kBuckets > to_ns / kBucketNs) return fail(ErrorCode::failed, "they were not at work together for 10 s");
   const sim::Truth truth = TRY(node->truth());
-  std::vector<double> percents;
+  std::vector<Had> all;
+  constexpr double kAllNs = static_cast<double>(kBuckets * kBucketNs);
   for (const json& report : reports) {
     const std::set<int> pids(report["pids"].begin(), report["pids"].end());
     double held = 0;
@@ -89,9 +104,9 @@ Result<std::vector<double>> play(const Setting& setting, const std::string& fold
       if (pids.contains(process.pid))
         held += static_cast<double>(
             process.history.between(static_cast<std::uint64_t>(first), static_cast<std::uint64_t>(first + kBuckets)));
-    percents.push_back(100 * held / static_cast<double>(kBuckets * kBucketNs));
+    all.push_back({.held = 100 * held / kAllNs, .asked = 100 - 100 * idle_ns(report, first) / kAllNs});
   }
-  return percents;
+  return all;
 }
 
 }  // namespace
@@ -115,10 +130,11 @@ Row container_shares_row(const Setting& setting) {
     row.values = {"failed"};
     return row;
   }
-  const double off = std::max(std::abs((*had)[0] - kPercents[0]), std::abs((*had)[1] - kPercents[1]));
-  row.values = {printed("%.2f and %.2f %%", (*had)[0], (*had)[1])};
+  const Had &one = (*had)[0], &other = (*had)[1];
+  const double off = std::max(std::abs(one.held - kPercents[0]), std::abs(other.held - kPercents[1]));
+  row.values = {printed("%.2f and %.2f %%, asking %.0f and %.0f %%", one.held, other.held, one.asked, other.asked)};
   row.verdict = off <= 0.5 ? Verdict::reached : Verdict::missed;
-  row.details = {{"percents", *had}};
+  row.details = {{"held_percent", {one.held, other.held}}, {"asked_percent", {one.asked, other.asked}}};
   return row;
 }
 
