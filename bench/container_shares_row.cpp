@@ -32,6 +32,8 @@ constexpr const char* kMakeRoot = R"sh(
   done
   cp "$LOAD" "$ROOT/load")sh";
 
+// A cgroup of its own has by default the processor's weight of one thread beside it, and the load has several: on a busy
+// machine that, not the limiter, would be measured.
 json bundle_of(const std::string& root, const std::string& share, const std::string& id) {
   return {{"ociVersion", "1.0.2"},
           {"root", {{"path", root}}},
@@ -42,7 +44,10 @@ json bundle_of(const std::string& root, const std::string& share, const std::str
             {"cwd", "/"}}},
           {"mounts", {{{"destination", "/proc"}, {"type", "proc"}, {"source", "proc"}}}},
           {"annotations", {{"headgate.io/share", share}}},
-          {"linux", {{"cgroupsPath", "/" + id}, {"namespaces", {{{"type", "mount"}}, {{"type", "ipc"}}}}}}};
+          {"linux",
+           {{"cgroupsPath", "/" + id},
+            {"resources", {{"cpu", {{"shares", 8192}}}}},
+            {"namespaces", {{{"type", "mount"}}, {{"type", "ipc"}}}}}}};
 }
 
 // What a container had of the GPU while both were at work, and for how much of that time it asked, in percent.
