@@ -1,4 +1,4 @@
-# One Debian package out of the install rules: `cpack -G DEB` in the build folder, or dev/package, which also tries it.
+# Makes a Debian package from the install rules: `cpack -G DEB` in the build folder, or dev/package, which tests it too.
 set(CPACK_GENERATOR DEB)
 set(CPACK_PACKAGE_NAME headgate)
 set(CPACK_PACKAGE_VERSION ${PROJECT_VERSION})
@@ -16,10 +16,10 @@ set(CPACK_DEBIAN_FILE_NAME DEB-DEFAULT)
 set(CPACK_DEBIAN_PACKAGE_SECTION utils)
 set(CPACK_DEBIAN_PACKAGE_PRIORITY optional)
 set(CPACK_DEBIAN_PACKAGE_CONTROL_STRICT_PERMISSION ON)
-# The simulator's libcuda.so.1 lies in a private folder: the package must not claim to provide it.
+# The simulator's libcuda.so.1 is in a private folder: the package must not claim to provide it.
 set(CPACK_DEBIAN_PACKAGE_SHLIBDEPS ON)
 set(CPACK_DEBIAN_PACKAGE_GENERATE_SHLIBS OFF)
-# What goes with the daemon. The unit names /usr/sbin: another prefix needs a drop-in.
+# Files of the daemon. The unit names /usr/sbin; another prefix needs a drop-in.
 if(TARGET headgated)
   set(deploy ${PROJECT_SOURCE_DIR}/deploy)
   install(FILES ${deploy}/systemd/headgated.service ${deploy}/systemd/run-headgate.mount DESTINATION lib/systemd/system)
@@ -28,12 +28,13 @@ if(TARGET headgated)
   install(FILES ${deploy}/grafana/headgate.json DESTINATION share/headgate/grafana)
   set(CPACK_DEBIAN_PACKAGE_CONTROL_EXTRA ${deploy}/debian/postinst ${deploy}/debian/prerm ${deploy}/debian/postrm)
 endif()
-# Pages for people, and an example of each setting; what only developers read stays in the source.
+# User documentation, and an example of each setting; developer documentation stays in the source.
 file(GLOB pages ${PROJECT_SOURCE_DIR}/docs/*.md)
 install(FILES ${pages} DESTINATION share/doc/headgate)
 install(FILES ${PROJECT_SOURCE_DIR}/deploy/headgate.toml DESTINATION share/doc/headgate/examples)
+install(PROGRAMS ${PROJECT_SOURCE_DIR}/deploy/examples/scheduler.py DESTINATION share/doc/headgate/examples)
 install(FILES ${PROJECT_SOURCE_DIR}/deploy/debian/copyright DESTINATION share/doc/headgate)
-# Debian wants manual pages, and a list of changes in each package, compressed.
+# Debian requires manual pages, and a compressed changelog in each package.
 find_program(GZIP gzip REQUIRED)
 set(compressed)
 foreach(page docs/headgate.1 docs/headgate-oci.8 docs/headgated.8 deploy/debian/changelog)

@@ -1,4 +1,4 @@
-// Asking an outside agent for leave: request, wait, allow or deny.
+// Asks an external agent for permission: request, wait, allow or deny.
 #pragma once
 
 #include <functional>
@@ -12,13 +12,13 @@ struct Decision {
   enum class Verdict {
     allow,
     deny,
-    no_answer,  // expired, cancelled, abandoned, failed, or no answer to the question: the asker's default counts
+    no_answer,  // expired, cancelled, abandoned, failed, or not a valid answer: the asker's default applies
   } verdict = Verdict::no_answer;
-  std::string reason;  // the agent's words, or why there is no answer
+  std::string reason;  // from the agent, or why there is no answer
   friend bool operator==(const Decision&, const Decision&) = default;
 };
 
-// `decided` is called once, later, on the loop's thread. Channel::cancel() with the task's id takes the question back.
+// Calls `decided` once, later, on the loop's thread. Channel::cancel() with the task's ID withdraws the question.
 // Errors: those of Channel::submit.
 [[nodiscard]] Result<TaskId> ask(Channel& channel, const Submission& question,
                                  std::function<void(const Decision&)> decided);

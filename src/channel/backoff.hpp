@@ -1,4 +1,4 @@
-// How long to wait before the next try: doubling, with jitter, back to the start after a success.
+// Delays between retries: doubling, with jitter, reset after a success.
 #pragma once
 
 #include <algorithm>
@@ -15,10 +15,10 @@ class Backoff {
     std::chrono::milliseconds most{10'000};
   };
 
-  // `seed`: different for each agent, or many agents of one dead server come back in step.
+  // `seed`: different for each agent, so that agents do not reconnect to a restarted server in step.
   Backoff(Range range, std::uint64_t seed) : range_(range), ceiling_(range.first), random_(seed) {}
 
-  // Between half the ceiling and the ceiling, which then doubles, to `most`.
+  // Returns a delay between half the ceiling and the ceiling; then doubles the ceiling, up to `most`.
   [[nodiscard]] std::chrono::milliseconds next() {
     const auto ceiling = ceiling_;
     ceiling_ = std::min(ceiling_ * 2, range_.most);

@@ -15,7 +15,7 @@ struct BlockingAgent::Ask {
   std::string method;
   std::string target;
   std::string body{};
-  milliseconds patience{};  // what the server may take beyond the deadline of an exchange
+  milliseconds patience{};  // how long the server may take beyond the exchange's deadline
 };
 
 BlockingAgent::BlockingAgent(AgentOptions options)
@@ -54,7 +54,7 @@ Result<std::optional<Assignment>> BlockingAgent::pull(milliseconds wait) {
       kept.lease = *granted;
       return kept;
     }
-    // The server cuts a long wait short.
+    // The server may end a long poll early.
     if (Clock::now() >= end) return std::nullopt;
   }
 }

@@ -1,27 +1,34 @@
-// An agent for a thread of its own: pull, work, answer, by long polls. Not thread-safe.
+// An agent for a dedicated thread: pull, work, answer, by long polls. Not thread-safe.
 #pragma once
 
 #include <chrono>
 #include <optional>
 #include <string>
 
-#include "channel/agent.hpp"
 #include "channel/backoff.hpp"
 #include "channel/wire.hpp"
+#include "http/endpoint.hpp"
 
 namespace headgate::channel {
 
+struct AgentOptions {
+  http::Endpoint server{};
+  std::string client{};
+  std::string token{};  // empty: the Unix socket tells the daemon our user
+  Backoff::Range backoff{};
+  std::chrono::milliseconds deadline{5'000};  // of each exchange
+};
+
 class BlockingAgent {
  public:
-  // `silence` is not used: a poll is answered in its time.
   explicit BlockingAgent(AgentOptions options);
 
-  // A task, acknowledged: its lease is the time until answer() or keep() is due. Nothing when none came for `wait`.
-  // While the server is away it is asked again, less and less often, to the end of `wait`: then unreachable.
+  // Returns an acknowledged task; call answer() or keep() before its lease ends. Returns nothing if none came within
+  // `wait`. Retries with backoff while the server is away. Errors: unreachable if it is still away after `wait`.
   [[nodiscard]] Result<std::optional<Assignment>> pull(std::chrono::milliseconds wait);
-  // Renews the lease. An error (that of the server): the task is not ours any more.
+  // Renews the lease. Errors: the server's; the task is then lost.
   [[nodiscard]] Result<std::chrono::milliseconds> keep(const Assignment& task);
-  // Tried until it is taken, refused, or `task.expires` has passed from now.
+  // Retries until the answer is accepted or refused, or `task.expires` has passed from now.
   [[nodiscard]] Result<void> answer(const Assignment& task, bool ok, const std::string& result);
 
  private:

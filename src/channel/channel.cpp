@@ -16,8 +16,8 @@ using std::chrono::milliseconds;
 
 namespace {
 
-// An agent that holds a task of the server before this one must not be taken to speak of ours. Below 2^53, which JSON's
-// readers hold exactly.
+// IDs start at the time since 1970, so that an agent that holds a task of a former server cannot match one of ours.
+// They stay below 2^53, which JSON readers represent exactly.
 TaskId last_id_before_us() {
   const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
   return static_cast<TaskId>(std::chrono::duration_cast<milliseconds>(since_1970).count()) * 1000;
@@ -35,7 +35,7 @@ Response refusal_response(Refusal refusal) {
   switch (refusal) {
     case Refusal::stale:
       return http::error_response(409, "stale", "the lease of this attempt is over",
-                                  "drop the task: it goes to whoever pulls next");
+                                  "drop the task: it goes to the next client that pulls");
     case Refusal::settled:
       return http::error_response(410, "settled", "the task is settled: expired, cancelled, or answered by another",
                                   "drop the task");
@@ -76,14 +76,14 @@ struct Channel::Impl : std::enable_shared_from_this<Channel::Impl> {
       : options(std::move(given)), tasks(options.limits, last_id_before_us()), timer(loop) {}
 
   void stop();
-  // Everything that follows from a change: tasks go to those who wait, submitters hear, the timer is set.
+  // Applies the consequences of a change: hands out tasks, notifies submitters, sets the timer.
   void follow_up();
   bool tell_submitters();
   void hand_out(const std::string& client, Waiting& waiting);
   void end_polls();
   void set_timer();
 
-  // nullopt: the request may go on.
+  // Returns nullopt if the request is permitted.
   std::optional<Response> deny(const Request& request, const std::string& client) const;
   void pull(const Request& request, const http::Reply& reply);
   Response open_stream(const std::string& client);
@@ -135,7 +135,7 @@ const Task* Channel::find(TaskId id) const { return impl_->tasks.find(id); }
 
 void Channel::add_routes(http::Router& router) {
   const auto impl = impl_;
-  // Asks for `client` first; `answer` runs only where the caller may.
+  // Checks access to `client` first; `answer` runs only if the caller may.
   const auto guarded = [impl](auto answer) {
     return [impl, answer](const Request& request) {
       const std::string* client = request.parameter("client");
@@ -167,9 +167,9 @@ void Channel::Impl::stop() {
 }
 
 void Channel::Impl::follow_up() {
-  if (stopped || following_up) return;  // a submitter that submits: the loop below sees to it
+  if (stopped || following_up) return;  // a callback submitted a task; the loop below handles it
   following_up = true;
-  const auto self = shared_from_this();  // a submitter may end the channel
+  const auto self = shared_from_this();  // a callback may destroy the channel
   do {
     tasks.advance(now());
     for (auto& [client, waiters] : waiting) hand_out(client, waiters);
@@ -198,7 +198,7 @@ bool Channel::Impl::tell_submitters() {
 }
 
 void Channel::Impl::hand_out(const std::string& client, Waiting& waiters) {
-  // What a stream held and lost (its lease ran out) fills its window no longer.
+  // Tasks with an expired lease no longer count against the stream's window.
   for (auto& stream : waiters.streams) {
     std::erase_if(stream.held, [&](const auto& entry) {
       const Task* task = tasks.find(entry.first);
@@ -253,7 +253,7 @@ void Channel::Impl::set_timer() {
   });
 }
 
-// Of who may not speak for a client nothing more is looked at.
+// Checked first: nothing else of an unauthorised request is looked at.
 std::optional<Response> Channel::Impl::deny(const Request& request, const std::string& client) const {
   if (stopped) return http::error_response(Error{ErrorCode::unreachable, "the channel is closed", "try again later"});
   if (auto allowed = options.authorise(request, client); !allowed) return http::error_response(allowed.error());
@@ -287,7 +287,7 @@ Response Channel::Impl::open_stream(const std::string& client) {
   return response;
 }
 
-// What the stream had given out may not have arrived, or its agent may be dead: others need not wait for the leases to
+// The stream's tasks may not have arrived, or its agent may be dead, so other agents need not wait for the leases to
 // end.
 void Channel::Impl::stream_closed(const std::string& client, const http::EventStream* events) {
   const auto found = waiting.find(client);
@@ -298,7 +298,7 @@ void Channel::Impl::stream_closed(const std::string& client, const http::EventSt
   const auto held = std::move(stream->held);
   streams.erase(stream);
   for (const auto& [id, attempt] : held) {
-    (void)tasks.disconnect(client, id, attempt, now());  // refused where the attempt is over already
+    (void)tasks.disconnect(client, id, attempt, now());  // refused if the attempt is over
   }
   follow_up();
 }

@@ -51,7 +51,7 @@ class ChannelTest : public testing::Test {
     std::unique_lock lock(mutex_);
     const auto is_it = [&](const Task& task) { return task.id == id; };
     EXPECT_TRUE(changed_.wait_for(lock, 20s, [&] { return std::ranges::any_of(settled_, is_it); }))
-        << "nobody told the submitter how task " << id << " ended";
+        << "the submitter was not told how task " << id << " ended";
     const auto found = std::ranges::find_if(settled_, is_it);
     return found == settled_.end() ? Task() : *found;
   }
@@ -153,7 +153,7 @@ TEST_F(ChannelTest, a_poll_ends_with_nothing_and_a_poller_that_left_takes_no_tas
   leaver.close();
   EXPECT_TRUE(eventually([&] { return listeners() == 0; }));
   submit("1");
-  EXPECT_TRUE(get("/v1/channel/sched/tasks").contains("\"attempt\":1")) << "the task went to nobody";
+  EXPECT_TRUE(get("/v1/channel/sched/tasks").contains("\"attempt\":1")) << "the task went to the poller that had left";
 }
 
 TEST_F(ChannelTest, tasks_of_a_stream_that_broke_are_given_to_the_next_at_once) {

@@ -212,7 +212,7 @@ void Tasks::set_deadline(const Task& task, Time at) {
 void Tasks::hold(Task& task, State state, Time duration, Time now) {
   task.state = state;
   const Time left = task.expires - now;
-  // The last attempt may have all that is left: no other agent can have the task after it.
+  // The last attempt may use all the remaining time, because no other agent can have the task after it.
   task.lease_ends = now + std::min(duration, task.attempt < limits_.attempts ? longest_lease(left) : left);
   set_deadline(task, task.lease_ends);
 }

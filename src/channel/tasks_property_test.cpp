@@ -1,4 +1,4 @@
-// Any sequence of what submitters, agents and time can do, against a model that looks at every task at every step.
+// Random sequences of actions by submitters, agents and time, against a model that checks every task at every step.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -28,8 +28,7 @@ struct Model {
   std::map<std::string, std::string> last_lane;  // by client
   Time now{};
 
-  // A third of what is left, or half of it where that is at most a second, as all times here are; the last attempt has
-  // all.
+  // A third of the time left, or half if that is at most a second, as always here; the last attempt gets all of it.
   Time lease_end(const Task& task, Time asked) const {
     const Time left = task.expires - now;
     return now + std::min(asked, task.attempt == kLimits.attempts ? left : left / 2);
@@ -47,7 +46,7 @@ struct Model {
       task.state = State::queued;
     }
   }
-  // One instant after the other; in one instant by id.
+  // Advances time instant by instant; tasks of one instant by ID.
   void pass(Time until) {
     for (; now <= until; ++now) {
       for (auto& task : tasks) {
@@ -61,7 +60,7 @@ struct Model {
     }
     now = until;
   }
-  // Of the lane after that which was served last, or else of the first, the oldest.
+  // Returns the oldest task of the lane after the one served last, or else of the first lane.
   Task* next(const std::string& client) {
     const auto rank = [&](const Task& task) { return std::tuple(task.lane <= last_lane[client], task.lane, task.id); };
     Task* found = nullptr;
@@ -188,7 +187,7 @@ TEST(TasksProperty, every_task_is_where_the_model_says_and_is_settled_once) {
         RC_ASSERT(task->attempt == expected.attempt);
       }
     }
-    // Left alone, each comes to an end.
+    // Without further actions, every task settles.
     tasks.advance(now + 1s);
     for (const auto& expected : model.tasks) RC_ASSERT(is_settled(tasks.find(expected.id)->state));
   }));

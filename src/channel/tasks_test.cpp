@@ -68,7 +68,7 @@ TEST(Tasks, of_a_holder_that_died_go_to_the_next_and_not_for_ever) {
 TEST(Tasks, lets_only_the_present_holder_speak) {
   Tasks tasks;
   const TaskId id = *tasks.submit(job(), 0s);
-  EXPECT_EQ(tasks.acknowledge("sched", id, 0, 0s).error(), Refusal::stale) << "nobody has it";
+  EXPECT_EQ(tasks.acknowledge("sched", id, 0, 0s).error(), Refusal::stale) << "no client holds the task";
   ASSERT_TRUE(tasks.lease("sched", 0s));
   EXPECT_EQ(tasks.acknowledge("other", id, 1, 0s).error(), Refusal::unknown) << "another client took a task";
   EXPECT_EQ(tasks.settle("sched", id + 1, 1, true, "", 0s).error(), Refusal::unknown);
@@ -103,7 +103,7 @@ TEST(Tasks, expire_whoever_holds_them_and_can_be_cancelled) {
   EXPECT_EQ(tasks.find(held)->state, State::expired);
 }
 
-// An admission: 30 s for a decision, and an agent that acknowledges and dies.
+// A typical admission: 30 s to decide, and an agent that acknowledges and dies.
 TEST(Tasks, leave_time_for_the_agent_after_one_that_acknowledged_and_died) {
   Tasks tasks;
   const TaskId id = *tasks.submit(job("sched", 30s), 0s);

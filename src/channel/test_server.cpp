@@ -1,5 +1,5 @@
-// For agent_test: a channel on the socket that the argument names, with some tasks open all the time. Writes
-// "STATE PAYLOAD=RESULT" for each that is settled. Ends when it is killed, or nobody reads.
+// For agent_test: runs a channel on the socket given as argument, with some tasks always open. Writes "STATE
+// PAYLOAD=RESULT" for each settled task. Ends when killed or when its output is closed.
 #include <unistd.h>
 
 #include <cstdio>

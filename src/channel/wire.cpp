@@ -15,7 +15,7 @@ using Json = nlohmann::json;
 
 constexpr int kDeepest = 32;
 
-// nullopt: no JSON, or deeper than `deepest`.
+// Returns nullopt if the text is not JSON or is deeper than `deepest`.
 std::optional<Json> parse_shallow(std::string_view text, int deepest) {
   bool too_deep = false;
   const auto keep = [&](int depth, Json::parse_event_t, const Json&) {
@@ -47,7 +47,7 @@ std::optional<Number> number(const Json& object, const char* key) {
 
 std::optional<milliseconds> duration(const Json& object, const char* key) {
   const auto count = number<std::uint64_t>(object, key);
-  // Time is counted on in nanoseconds: 10^12 ms are 31 years, and no overflow.
+  // Times become nanoseconds: 10^12 ms are 31 years and cannot overflow.
   if (!count || *count > 1'000'000'000'000) return std::nullopt;
   return milliseconds(*count);
 }
@@ -80,7 +80,7 @@ std::string task_path(std::string_view client, TaskId id) { return tasks_target(
 bool is_json(std::string_view text) { return parse_shallow(text, kDeepest).has_value(); }
 
 std::string assignment_text(const Task& task, Time now) {
-  // Kind and payload were checked when the task was submitted: a name needs no escape, a payload is JSON.
+  // Kind and payload were checked at submission: a name needs no escape, a payload is JSON.
   return "{\"id\":" + std::to_string(task.id) + ",\"attempt\":" + std::to_string(task.attempt) + ",\"kind\":\"" +
          task.kind + "\",\"lease_ms\":" + std::to_string(whole_ms(task.lease_ends - now)) +
          ",\"expires_ms\":" + std::to_string(whole_ms(task.expires - now)) + ",\"payload\":" + task.payload + "}";

@@ -1,4 +1,4 @@
-// What channel and agents say to each other, as JSON and targets, both ways. docs/channel.md describes it to others.
+// The JSON and request targets between channel and agents, formatted and parsed. Described in docs/channel.md.
 #pragma once
 
 #include <chrono>
@@ -12,19 +12,19 @@
 
 namespace headgate::channel {
 
-// A task as its holder sees it.
+// A task as sent to its holder.
 struct Assignment {
   TaskId id = 0;
   unsigned attempt = 0;
   std::string kind;
   std::string payload;                  // JSON
-  std::chrono::milliseconds lease{};    // to acknowledge; from when it was sent, as is the next
-  std::chrono::milliseconds expires{};  // until nobody wants the answer any more
+  std::chrono::milliseconds lease{};    // to acknowledge; counted from sending, as is the next
+  std::chrono::milliseconds expires{};  // after it, the answer is not needed
   friend bool operator==(const Assignment&, const Assignment&) = default;
 };
 
-// JSON that is not nested deeper than 32: what comes from others is printed and freed by functions that call
-// themselves.
+// Returns true if the text is JSON nested no deeper than 32: printing and freeing recurse, so deep input from peers
+// could overflow the stack.
 [[nodiscard]] bool is_json(std::string_view text);
 
 [[nodiscard]] std::string assignment_text(const Task& task, Time now);
@@ -33,13 +33,13 @@ struct Assignment {
 [[nodiscard]] std::string assignments_text(const std::vector<std::string>& assignments);
 [[nodiscard]] Result<std::vector<Assignment>> parse_assignments(std::string_view text);
 
-// What an event "cancel" and the answer to an acknowledgement say; nothing where the text says something else.
+// The bodies of a "cancel" event and of the reply to an acknowledgement; the parsers return nothing for other text.
 [[nodiscard]] std::string cancelled_text(TaskId id, State state);
 [[nodiscard]] std::optional<TaskId> parse_cancelled(std::string_view text);
 [[nodiscard]] std::string granted_text(Time lease);
 [[nodiscard]] std::optional<std::chrono::milliseconds> parse_granted(std::string_view text);
 
-// The result of a task that asks for leave: {"allow": true} or {"allow": false}, with or without "reason".
+// The result of a permission task: {"allow": true} or {"allow": false}, optionally with "reason".
 struct Leave {
   bool allow = false;
   std::string reason;
@@ -47,7 +47,7 @@ struct Leave {
 };
 [[nodiscard]] std::optional<Leave> parse_leave(std::string_view text);
 
-// "30s", "500ms", "30" (seconds); at most `most`, which a longer wish is cut to.
+// Parses "30s", "500ms" or "30" (seconds); longer times are cut to `most`.
 [[nodiscard]] Result<std::chrono::milliseconds> parse_wait(std::string_view text, std::chrono::milliseconds most);
 
 [[nodiscard]] std::string tasks_target(std::string_view client);

@@ -1,4 +1,4 @@
-// Any bytes: an assignment whose payload is JSON again, or a sentence about what it lacks.
+// Any bytes give an assignment with a valid JSON payload, or an error that says what is missing.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

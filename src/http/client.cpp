@@ -19,7 +19,7 @@ std::unexpected<Error> unreachable(const Endpoint& endpoint, const std::string& 
   return fail(ErrorCode::unreachable, "the server at " + endpoint.text() + ": " + why, std::move(hint));
 }
 
-// A connected socket and the time by which all must be done.
+// A connected socket and its deadline.
 struct Wire {
   Endpoint endpoint;
   UniqueFd fd;
@@ -47,7 +47,7 @@ struct Wire {
       int error = errno;
       if (error == EINTR) continue;
       if (error == EAGAIN) {
-        // A Unix socket with a full backlog: there is nothing to poll for.
+        // EAGAIN: the Unix socket's backlog is full, and poll() cannot wait for that.
         if (Clock::now() >= end)
           return unreachable(endpoint, "its backlog is full", "too many ask at once; try again in a second");
         ::poll(nullptr, 0, 5);
@@ -73,7 +73,7 @@ struct Wire {
       } else if (errno == EAGAIN) {
         if (auto ready = wait(POLLOUT); !ready) return ready;
       } else if (errno == EPIPE || errno == ECONNRESET) {
-        return {};  // a server that refuses early has answered: what it said is still to be read
+        return {};  // the server may have refused early: its reply can still be read
       } else if (errno != EINTR) {
         return unreachable(endpoint, std::strerror(errno));
       }
@@ -81,7 +81,7 @@ struct Wire {
     return {};
   }
 
-  // 0: the server has ended the connection.
+  // Returns 0 if the server closed the connection.
   Result<std::size_t> receive(std::array<char, 16 << 10>& room) const {
     for (;;) {
       const auto got = ::recv(fd.get(), room.data(), room.size(), 0);
@@ -95,7 +95,7 @@ struct Wire {
   }
 };
 
-// Reads until `enough`, or the end of the connection.
+// Reads until `enough` returns true or the connection ends.
 template <typename Enough>
 Result<void> read_until(const Wire& wire, ResponseParser& parser, Enough enough) {
   std::array<char, 16 << 10> room;

@@ -1,4 +1,4 @@
-// A client that blocks, for commands and for threads of their own. One connection for each exchange.
+// A blocking client, for commands and dedicated threads. One connection per exchange.
 #pragma once
 
 #include <chrono>
@@ -12,8 +12,8 @@
 
 namespace headgate::http {
 
-// The answer, whatever its status; `deadline` is for all of it. No server, a server that hangs up or is too slow, and
-// bytes that are no HTTP: unreachable.
+// Returns the response, whatever its status; `deadline` covers the whole exchange. Errors: unreachable if there is no
+// server, it closes early or is too slow, or the bytes are not HTTP.
 [[nodiscard]] Result<IncomingResponse> exchange(const Endpoint& endpoint, const OutgoingRequest& request,
                                                 std::chrono::milliseconds deadline);
 
@@ -23,15 +23,15 @@ namespace headgate::http {
 // A stream of server-sent events. Not thread-safe.
 class EventSource {
  public:
-  // An answer other than 200 is the Error that its body tells.
+  // Opens the stream. A response other than 200 becomes the Error in its body.
   [[nodiscard]] static Result<EventSource> open(const Endpoint& endpoint, OutgoingRequest request,
                                                 std::chrono::milliseconds deadline);
   EventSource(EventSource&&) noexcept;
   EventSource& operator=(EventSource&&) noexcept;
   ~EventSource();
 
-  // The next event; nothing when the server has ended the stream; unreachable when no byte came for `silence`
-  // (heartbeats are bytes) or the connection broke.
+  // Returns the next event, or nothing if the server ended the stream. Errors: unreachable if no byte came for
+  // `silence` (heartbeats count) or the connection broke.
   [[nodiscard]] Result<std::optional<Event>> next(std::chrono::milliseconds silence);
 
  private:

@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
-#include "http/async_client.hpp"
 #include "http/listen.hpp"
 #include "http/test_server.hpp"
 
@@ -36,7 +35,7 @@ Router events() {
   return router;
 }
 
-// A listener that accepts nobody: connections wait in its backlog for good.
+// A listener that never accepts: connections stay in its backlog.
 class Mute {
  public:
   Mute() : server_(Router()) { fd_ = std::move(*listen_unix(UnixListener{.path = server_.folder() + "/mute"})); }
@@ -91,102 +90,6 @@ TEST(BlockingClient, tells_silence_and_a_refusal_from_the_end) {
   EXPECT_EQ(source->next(30ms).error().code, ErrorCode::unreachable);
   EXPECT_EQ(EventSource::open(server.tcp_endpoint(), {.target = "/denied"}, 20s).error(),
             (Error{ErrorCode::denied, "not yours", "ask alice"}));
-}
-
-TEST(AsyncClient, exchanges_later_and_never_inside_the_call) {
-  TestServer server(events());
-  LoopThread ours;
-  for (const Endpoint& endpoint : {server.unix_endpoint(), server.tcp_endpoint(), Endpoint{.path = "/nonexistent/s"}}) {
-    std::promise<Result<IncomingResponse>> answer;
-    std::unique_ptr<Call> call;
-    bool inside = false;
-    ours.on_loop([&] {
-      inside = true;
-      call = exchange(ours.loop(), endpoint, {.method = "POST", .target = "/echo", .body = "hello"}, 20s,
-                      [&](Result<IncomingResponse> result) {
-                        EXPECT_FALSE(inside);
-                        call.reset();
-                        answer.set_value(std::move(result));
-                      });
-      inside = false;
-      EXPECT_NE(call, nullptr);
-    });
-    const auto result = answer.get_future().get();
-    if (endpoint.path == "/nonexistent/s") {
-      EXPECT_EQ(result.error().code, ErrorCode::unreachable);
-    } else {
-      ASSERT_TRUE(result) << result.error().message;
-      EXPECT_EQ(result->body, "hello");
-    }
-  }
-}
-
-TEST(AsyncClient, is_not_held_up_by_a_server_that_says_nothing) {
-  const Mute mute;
-  LoopThread ours;
-  std::promise<Result<IncomingResponse>> answer;
-  const auto call = ours.on_loop([&] {
-    return exchange(ours.loop(), mute.endpoint(), {}, 30ms,
-                    [&](Result<IncomingResponse> result) { answer.set_value(std::move(result)); });
-  });
-  EXPECT_EQ(answer.get_future().get().error().message, "the server at " + mute.endpoint().path + ": no answer in time");
-  auto held = ours.on_loop([&] {
-    return exchange(ours.loop(), mute.endpoint(), {}, 20s,
-                    [](const Result<IncomingResponse>&) { ADD_FAILURE() << "a call that was given up came back"; });
-  });
-  ours.on_loop([&] { held.reset(); });
-  ours.on_loop([] {});
-}
-
-TEST(AsyncClient, reads_a_stream_to_its_end_and_can_leave_in_the_middle) {
-  TestServer server(events());
-  LoopThread ours;
-  std::promise<Result<void>> ended;
-  std::vector<std::string> seen;
-  auto call = ours.on_loop([&] {
-    return subscribe(ours.loop(), server.unix_endpoint(), {.target = "/three"}, 20s, 20s,
-                     {.opened = [&] { seen.push_back("opened"); },
-                      .event = [&](const Event& event) { seen.push_back(event.data); },
-                      .ended = [&](const Result<void>& result) { ended.set_value(result); }});
-  });
-  EXPECT_TRUE(ended.get_future().get());
-  EXPECT_EQ(seen, (std::vector<std::string>{"opened", "1", "2", "3"}));
-
-  std::promise<void> left;
-  ours.on_loop([&] {
-    call = subscribe(ours.loop(), server.unix_endpoint(), {.target = "/three"}, 20s, 20s,
-                     {.opened = {},
-                      .event =
-                          [&](const Event& event) {
-                            EXPECT_EQ(event.data, "1") << "an event after the call was given up";
-                            call.reset();
-                            left.set_value();
-                          },
-                      .ended = [](const Result<void>&) { ADD_FAILURE() << "an end after the call was given up"; }});
-  });
-  left.get_future().get();
-  EXPECT_TRUE(eventually([&] { return server.connections() == 0; }));
-}
-
-TEST(AsyncClient, tells_silence_and_a_refusal_from_the_end) {
-  ServerLimits limits;
-  limits.heartbeat = 60s;
-  TestServer server(events(), limits);
-  LoopThread ours;
-  const auto ending = [&](const std::string& target) {
-    std::promise<Result<void>> ended;
-    auto call = ours.on_loop([&] {
-      return subscribe(ours.loop(), server.unix_endpoint(), {.target = target}, 20s, 50ms,
-                       {.opened = {},
-                        .event = [](const Event&) {},
-                        .ended = [&](const Result<void>& result) { ended.set_value(result); }});
-    });
-    const auto result = ended.get_future().get();
-    ours.on_loop([&] { call.reset(); });
-    return result;
-  };
-  EXPECT_EQ(ending("/endless").error().code, ErrorCode::unreachable);
-  EXPECT_EQ(ending("/denied").error(), (Error{ErrorCode::denied, "not yours", "ask alice"}));
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Beast's parsers as they stand, fed by hand: none of its reads and writes is instantiated, and no other file knows it.
+// Wraps Beast's parsers. Data is fed by hand; Beast's I/O is never instantiated, and no other file uses Beast.
 #include "http/codec.hpp"
 
 #include <boost/asio/buffer.hpp>
@@ -28,7 +28,7 @@ Fields fields_of(const Message& message) {
   return fields;
 }
 
-// Feeds `buffer` and erases what was used. need_more is no error: the rest of a head has not come yet.
+// Feeds `buffer` and erases the consumed bytes. need_more is not an error: the head is incomplete.
 template <typename Parser>
 beast::error_code put(Parser& parser, std::string& buffer) {
   beast::error_code error;
@@ -93,18 +93,18 @@ std::expected<void, Refusal> RequestParser::feed(std::string_view bytes) {
   if (const auto error = put(*impl_->parser, impl_->buffer)) {
     return std::unexpected(refusal_of(error, impl_->limits));
   }
-  // The parser bounds the head and the body, but not what stands in the line before a chunk, or behind the last one.
+  // The parser limits head and body, but neither the line before a chunk nor the trailer.
   if (!impl_->parser->is_done() && impl_->buffer.size() > impl_->limits.head_bytes)
     return std::unexpected(Refusal{431, "what stands before a chunk or behind the last one is longer than " +
                                             std::to_string(impl_->limits.head_bytes) + " bytes"});
   if (head_done()) {
-    // Beast frames by "chunked" alone and would take the body of any other coding for the next request.
+    // Beast only knows "chunked"; it would take a body with any other coding for the next request.
     const auto& head = impl_->parser->get();
     const auto coding = head.find(field::transfer_encoding);
     if (coding != head.end() && !beast::iequals(coding->value(), "chunked")) {
       return std::unexpected(Refusal{501, "the only transfer coding taken is 'chunked'"});
     }
-    // RFC 9112, section 3.2: without one, or with two, a proxy before us may have meant another host than we do.
+    // RFC 9112, section 3.2: with no Host or two, a proxy in front of us may have meant another host than we do.
     const auto hosts = head.count(field::host);
     if (hosts > 1 || (hosts == 0 && head.version() >= 11)) {
       return std::unexpected(Refusal{400, hosts == 0 ? "an HTTP/1.1 request needs the header Host"

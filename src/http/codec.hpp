@@ -1,4 +1,4 @@
-// HTTP/1.1 without sockets: bytes in, requests and responses out, and back to bytes. Not thread-safe.
+// HTTP/1.1 without sockets: parses bytes to requests and responses, and formats them. Not thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -13,11 +13,11 @@
 namespace headgate::http {
 
 struct CodecLimits {
-  std::uint32_t head_bytes = 16 << 10;  // headers; the request line by itself is held to it too
+  std::uint32_t head_bytes = 16 << 10;  // headers; the request line alone has the same limit
   std::uint64_t body_bytes = 1 << 20;
 };
 
-// Why bytes are no request that we take: the status to answer with (400, 413, 431, 501) and a sentence for it.
+// Why a request is rejected: the status to send (400, 413, 431, 501) and a sentence.
 struct Refusal {
   int status = 400;
   std::string message;
@@ -31,13 +31,13 @@ class RequestParser {
   RequestParser(const RequestParser&) = delete;
   RequestParser& operator=(const RequestParser&) = delete;
 
-  // Takes all of `bytes`; what belongs to a next request is kept for it. After a refusal the parser is of no more use.
+  // Consumes all of `bytes`, keeping those of a following request. Unusable after a refusal.
   [[nodiscard]] std::expected<void, Refusal> feed(std::string_view bytes);
-  [[nodiscard]] bool begun() const;      // some byte of the current request has come
+  [[nodiscard]] bool begun() const;      // at least one byte of the current request has arrived
   [[nodiscard]] bool head_done() const;  // its headers are complete
   [[nodiscard]] bool done() const;
-  [[nodiscard]] bool expects_continue() const;  // head_done(), and the client waits for "100 Continue" before its body
-  // The request, once done(). The parser then stands before the next one: feed({}) looks at what is already here.
+  [[nodiscard]] bool expects_continue() const;  // head_done(), and the client waits for "100 Continue"
+  // Returns the request once done(). Then call feed({}) to parse the next one from bytes already received.
   [[nodiscard]] std::expected<Request, Refusal> take();
 
  private:
@@ -45,32 +45,31 @@ class RequestParser {
   std::unique_ptr<Impl> impl_;
 };
 
-// Path and query of a request target: percent-escapes decoded, "+" in a query as blank. "http://HOST/path", which a
-// client of a proxy sends, is a path with the host that is meant, in place of the Host header (RFC 9112, section
-// 3.2.2). Refused: a target that begins otherwise, an escape that is none, and control characters, however they are
-//   written.
+// Decodes a request target into path and query: percent-escapes, and "+" in a query as blank. The absolute form
+// "http://HOST/path", which clients of a proxy send, overrides the Host header (RFC 9112, section 3.2.2). Refuses other
+// forms, invalid escapes, and control characters, even escaped ones.
 struct Target {
-  std::string host;  // empty: the header says it
+  std::string host;  // empty: use the Host header
   std::string path;
   std::vector<std::string> segments;
   Fields query;
 };
 [[nodiscard]] std::expected<Target, Refusal> parse_target(std::string_view target);
 
-// `text` with everything but letters, digits and "-._~" percent-escaped: for one path segment or query value.
+// Percent-escapes everything except letters, digits and "-._~": for one path segment or query value.
 [[nodiscard]] std::string escape(std::string_view text);
 
-// Response line and headers. Control characters in header values become blanks.
+// Status line and headers. Control characters in header values become blanks.
 struct Framing {
   enum class Body { sized, chunked, until_close } body = Body::sized;
   bool keep_alive = true;
 };
 [[nodiscard]] std::string response_head(const Response& response, Framing framing);
-[[nodiscard]] std::string chunk(std::string_view data);  // `data` is not empty: an empty chunk would end the body
+[[nodiscard]] std::string chunk(std::string_view data);  // `data` must not be empty: an empty chunk ends the body
 inline constexpr std::string_view kLastChunk = "0\r\n\r\n";
 inline constexpr std::string_view kContinue = "HTTP/1.1 100 Continue\r\n\r\n";
 
-// The client's side: a request as bytes, a response from bytes.
+// For clients: formats requests and parses responses.
 struct OutgoingRequest {
   std::string method = "GET";
   std::string target = "/";  // already escaped
@@ -88,20 +87,20 @@ struct IncomingResponse {
 
 class ResponseParser {
  public:
-  // `head_request`: the response to a HEAD has no body whatever its headers say. `most_body_bytes` 0: no limit.
+  // `head_request`: a response to HEAD has no body, whatever its headers say. `most_body_bytes` 0: no limit.
   explicit ResponseParser(bool head_request = false, std::uint64_t most_body_bytes = 64 << 20);
   ~ResponseParser();
   ResponseParser(const ResponseParser&) = delete;
   ResponseParser& operator=(const ResponseParser&) = delete;
 
   [[nodiscard]] std::expected<void, std::string> feed(std::string_view bytes);
-  // The connection has ended. An error where the response needed more.
+  // Marks the end of the connection. Fails if the response is incomplete.
   [[nodiscard]] std::expected<void, std::string> end();
   [[nodiscard]] bool head_done() const;
   [[nodiscard]] bool done() const;
   [[nodiscard]] int status() const;
   [[nodiscard]] IncomingResponse take();       // once done()
-  [[nodiscard]] std::string take_body_part();  // what has come of the body since the last call: for streams
+  [[nodiscard]] std::string take_body_part();  // body bytes since the last call, for streams
 
  private:
   struct Impl;

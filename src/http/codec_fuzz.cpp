@@ -1,4 +1,4 @@
-// Any bytes, cut anywhere: a request, a refusal or a wish for more, and the same whatever the cut.
+// Any bytes, split anywhere, give a request, a refusal or a need for more; the split makes no difference.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -17,7 +17,7 @@ struct Outcome {
   friend bool operator==(const Outcome&, const Outcome&) = default;
 };
 
-// False: nothing more can come.
+// Returns false if nothing more can come.
 bool drain(headgate::http::RequestParser& parser, Outcome& outcome, std::string_view bytes) {
   auto fed = parser.feed(bytes);
   while (fed && parser.done()) {
@@ -52,8 +52,8 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   headgate::http::RequestParser in_two(limits);
   const std::size_t first = std::min(cut, text.size());
   if (drain(in_two, cut_up, text.substr(0, first))) (void)drain(in_two, cut_up, text.substr(first));
-  // Where the bytes are cut may decide when a fault is seen, and which of two; never what is taken.
-  // (Near the bound of a head it may: the request line is counted only while it is incomplete.)
+  // The split may decide when an error is detected, and which of two, but never what is accepted. Near the head's limit
+  // it may decide that too, because the request line only counts while it is incomplete.
   const bool comparable = text.size() <= limits.head_bytes;
   if (comparable && (whole.bodies != cut_up.bodies || whole.paths != cut_up.paths)) std::abort();
 

@@ -17,7 +17,7 @@ using Clock = std::chrono::steady_clock;
 namespace {
 
 constexpr std::size_t kPiece = 64 << 10;
-constexpr std::size_t kMaxLinger = 2 << 20;  // bytes of an unwanted request that we read away before we close
+constexpr std::size_t kMaxLinger = 2 << 20;  // unread bytes of a rejected request to drain before closing
 
 Response answer_of(const Handler& handler, const Request& request) {
   try {
@@ -36,7 +36,7 @@ Response no_place() {
   return response;
 }
 
-// Who left before his turn came wants nothing that waits, or is taken out of something, for him.
+// A client may have left while its request was queued; then run nothing that waits or takes something for it.
 void begin_answer(const LaterHandler& handler, const Request& request, const Reply& reply) {
   if (!reply.waits()) return;
   try {
@@ -68,7 +68,7 @@ void post_turn(const std::shared_ptr<ServerState>& state) {
   state->turn_posted = true;
 }
 
-// A coroutine that is destroyed where it waits (the loop ended) still lets go of what others hold.
+// Releases shared objects even if the coroutine is destroyed while suspended, because the loop ended.
 struct CloseStream {
   std::shared_ptr<EventStream> stream;
   ~CloseStream() {
@@ -151,7 +151,7 @@ awaitable<void> Connection::serve(std::shared_ptr<Connection> self) {
     self->answering_ = false;
     self->last_moment_ = ++self->state_->moments;
   }
-  // A wait or timer may hold the connection a little longer; its socket ends here.
+  // A pending wait or timer may still own the connection, so close its socket here.
   self->deadline_.cancel();
   self->close();
 }
@@ -162,7 +162,7 @@ awaitable<Connection::Next> Connection::read_request() {
   allow(std::exchange(first_, false) ? limits.head : limits.idle);
   std::string_view fresh;
   for (;;) {
-    // What was read or written may have succeeded just before the server was stopped: nobody is there to answer.
+    // The last read or write may have succeeded just before the server was stopped.
     if (gone_) co_return Next::gone;
     const auto fed = parser_.feed(fresh);
     if (!fed) {
@@ -186,7 +186,7 @@ awaitable<Connection::Next> Connection::read_request() {
     if (bytes == 0) co_return Next::gone;
     fresh = {inbox_.data(), static_cast<std::size_t>(std::max<ssize_t>(0, bytes))};
     if (bytes > 0) {
-      // Who sends without end has its turns like all others, and its deadlines.
+      // A client that sends without pause must still yield to others and to its deadlines.
       co_await boost::asio::post(socket_.get_executor(), boost::asio::use_awaitable);
       continue;
     }
@@ -254,7 +254,7 @@ awaitable<Response> Connection::respond(Request request) {
 awaitable<Response> Connection::wait_for(std::shared_ptr<Reply::Slot> slot, bool watched) {
   const LetGo let_go{slot};
   const auto end = Clock::now() + state_->limits.answer;
-  ++deadline_round_;  // the handler's time is not the client's
+  ++deadline_round_;  // the deadline must not cover the handler
   for (;;) {
     if (auto response = slot->take()) {
       end_watch();
@@ -339,7 +339,7 @@ awaitable<bool> Connection::write(std::string_view text) {
   co_return true;
 }
 
-// A close with unread bytes resets a TCP connection, and the client then loses the answer that says why.
+// Closing with unread bytes resets a TCP connection, and the client would lose the reply that explains why.
 awaitable<void> Connection::linger() {
   boost::system::error_code ignored;
   socket_.shutdown(Socket::shutdown_send, ignored);
@@ -377,7 +377,7 @@ std::function<void()> Connection::waker() {
   };
 }
 
-// While an answer is awaited nobody reads, and a client that left would be noticed only at the first write.
+// No read is pending while a reply is awaited, so a closed connection would only be noticed at the first write.
 void Connection::watch_for_hangup() {
   if (watching_ || !socket_.is_open()) return;
   watching_ = true;
@@ -388,10 +388,10 @@ void Connection::watch_for_hangup() {
     }
     char byte = 0;
     const auto peeked = ::recv(self->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT);
-    // A next request that came early is let lie, and `watching_` stays: it would end each further wait at once.
+    // The next request came early. Leave it unread, and keep `watching_` set: a new wait would end at once.
     if (peeked > 0) return;
     self->watching_ = false;
-    // The loop may tell of what has been read since it heard of it.
+    // A readiness notification may be stale, if the bytes were read after it was queued.
     if (peeked < 0 && (errno == EAGAIN || errno == EINTR)) return self->watch_for_hangup();
     self->gone_ = true;
     self->wake_.cancel();

@@ -1,4 +1,4 @@
-// One client of a server: its socket, its deadline, the request it is sending, and the answer it is owed.
+// One client of a server: socket, deadline, the request being received, and the response.
 #pragma once
 
 #include <array>
@@ -16,18 +16,18 @@ namespace headgate::http {
 
 class Connection;
 
-// What the connections of one server share. Connections and coroutines keep it alive.
+// State shared by a server's connections, which keep it alive together with the coroutines.
 struct ServerState {
   Router router;
   ServerLimits limits;
-  std::function<void(uid_t, std::function<void()>)> run_on_pool;  // users in turn
+  std::function<void(uid_t, std::function<void()>)> run_on_pool;  // round robin over users
   std::function<void(std::function<void()>)> post;
-  RoundRobinQueue<std::function<void()>> waiting;  // for the loop
+  RoundRobinQueue<std::function<void()>> waiting;  // requests to run on the loop
   bool turn_posted = false;
   std::set<Connection*> all;
-  std::map<uid_t, std::size_t> per_uid;  // kUnknown and kAdmitted: those over TCP
+  std::map<uid_t, std::size_t> per_uid;  // kUnknown and kAdmitted count TCP clients
   std::uint64_t moments = 0;             // counts accepted clients and answered requests
-  std::size_t lingering = 0;             // refused and not yet gone; counted apart
+  std::size_t lingering = 0;             // refused and not yet closed; not counted as connections
   std::uint64_t refused = 0;
   std::function<void(const std::string& what)> trouble;
 
@@ -36,13 +36,12 @@ struct ServerState {
   }
 };
 
-// In place of a uid, over TCP: before and after the client has shown what lets it in.
+// Stand in for a uid over TCP: before and after the client has shown its key.
 inline constexpr uid_t kUnknown = static_cast<uid_t>(-1);
 inline constexpr uid_t kAdmitted = static_cast<uid_t>(-2);
 
-// Runs `work` on the loop, when it is its user's turn: one request at a time, and whatever else is ready in between.
-// Many requests of one user, each of which takes a while (the store writes to a disk), keep neither others nor the
-// loop's other sockets waiting.
+// Runs `work` on the loop when its user's turn comes, one request at a time, with other events in between. Many slow
+// requests of one user (the store writes to disk) delay neither other users nor the loop's sockets.
 void run_in_turn(const std::shared_ptr<ServerState>& state, uid_t uid, std::function<void()> work);
 
 class Connection : public std::enable_shared_from_this<Connection> {
@@ -52,7 +51,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   Connection(std::shared_ptr<ServerState> state, Socket socket, Peer peer, bool refused);
   ~Connection();
 
-  // The whole life; `self` keeps the connection.
+  // Runs the connection's whole life; `self` keeps it alive.
   static boost::asio::awaitable<void> serve(std::shared_ptr<Connection> self);
   void close();
   [[nodiscard]] const Peer& peer() const { return peer_; }
@@ -60,29 +59,29 @@ class Connection : public std::enable_shared_from_this<Connection> {
   [[nodiscard]] bool refused() const { return refused_; }
   [[nodiscard]] uid_t counted_as() const { return counted_as_; }
   [[nodiscard]] bool is_silent() const { return !answering_; }
-  // ServerState::moments when it was accepted, or its last request was answered.
+  // Returns ServerState::moments at its accept or at its last response.
   [[nodiscard]] std::uint64_t last_moment() const { return last_moment_; }
 
  private:
-  // False: there is no place among those that may come in.
+  // Returns false if there is no room among the admitted clients.
   [[nodiscard]] bool admit(const Request& request);
   enum class Next { request, refusal, gone };
   boost::asio::awaitable<Next> read_request();
   boost::asio::awaitable<bool> answer_request();
   boost::asio::awaitable<Response> respond(Request request);
-  // `watched`: a client that sends no more is taken for gone. Whoever closes only his side of the connection still
-  // reads, and gets an answer that does not take long; what waits must not wait for those who went.
+  // `watched`: end of input counts as a disconnect. Set for requests that wait, which must not wait for departed
+  // clients. Otherwise a client that closed only its sending side still gets its response.
   boost::asio::awaitable<Response> wait_for(std::shared_ptr<Reply::Slot> slot, bool watched);
   boost::asio::awaitable<bool> write_response(Response response);
   boost::asio::awaitable<bool> pump(EventStream& stream, bool chunked);
-  ssize_t take();  // bytes that came, into inbox_; 0: the client has gone, or sent what nobody takes; -1: nothing yet
+  ssize_t take();  // reads into inbox_; 0: closed by the client, or descriptors were sent; -1: would block
   boost::asio::awaitable<bool> write(std::string_view text);
   boost::asio::awaitable<void> linger();
 
-  // The socket is closed when the time is over, unless it is set again before.
+  // Closes the socket after this time, unless it is called again before.
   void allow(std::chrono::milliseconds time);
   boost::asio::awaitable<void> sleep_until(std::chrono::steady_clock::time_point end);
-  std::function<void()> waker();  // ends sleep_until(); from any thread, also when we are gone
+  std::function<void()> waker();  // wakes sleep_until(); any thread, even after the connection has ended
   void watch_for_hangup();
   void end_watch();
 
@@ -95,10 +94,10 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::uint64_t last_moment_;
   RequestParser parser_;
   Refusal refusal_;
-  std::string method_;      // of the request being answered
-  bool http_1_0_ = false;   // likewise
-  bool keep_alive_ = true;  // after it
-  bool first_ = true;       // no request has come on this connection yet
+  std::string method_;      // of the current request
+  bool http_1_0_ = false;   // of the current request
+  bool keep_alive_ = true;  // after the current request
+  bool first_ = true;       // no request yet on this connection
   bool watching_ = false;
   bool gone_ = false;
   boost::asio::steady_timer deadline_;
@@ -107,7 +106,7 @@ class Connection : public std::enable_shared_from_this<Connection> {
   std::array<char, 16 << 10> inbox_;
 };
 
-// Whoever waits on it hears that it ended. Never waits, whatever lies unread in it.
+// Shuts down and closes the socket, so that pending waits end. Never blocks, whatever lies unread in it.
 void hang_up(Connection::Socket& socket);
 
 }  // namespace headgate::http

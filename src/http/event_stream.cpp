@@ -15,7 +15,7 @@ bool EventStream::push(const Event& event) {
   } else {
     queued_ += text;
   }
-  // Under the lock: after close() returned, the connection that `wake_` speaks to may be gone.
+  // Called under the lock, because after close() the connection behind `wake_` may be gone.
   if (wake_) wake_();
   return !overflowed_;
 }
@@ -59,7 +59,7 @@ EventStream::Batch EventStream::take() {
     if (!source_) return {std::exchange(queued_, {}), finished_, overflowed_};
     source = source_;
   }
-  // Without the lock: it takes others' locks, under which somebody may wake us.
+  // Called without the lock: the source takes other locks, and their holders may call wake().
   std::string text;
   for (const Event& event : source()) text += event_text(event);
   const std::lock_guard lock(mutex_);
@@ -74,7 +74,7 @@ void EventStream::attach(std::function<void()> wake) {
 
 void EventStream::close() {
   std::function<void()> callback;
-  std::function<std::vector<Event>()> source;  // ends after the lock, and with it what it waits for
+  std::function<std::vector<Event>()> source;  // destroyed after the unlock, along with what it owns
   {
     const std::lock_guard lock(mutex_);
     if (std::exchange(closed_, true)) return;

@@ -1,5 +1,5 @@
-// Server-sent events between one producer side and the connection that writes them out: a bounded queue, or asked for
-// one after the other. Thread-safe: any thread may push, wake and finish; the connection reads on the loop's thread.
+// Server-sent events from a producer to a connection: through a bounded queue, or pulled from a source. Thread-safe:
+// any thread may push, wake and finish; the connection reads on the loop's thread.
 #pragma once
 
 #include <cstddef>
@@ -10,9 +10,9 @@
 
 namespace headgate::http {
 
-// One server-sent event (WHATWG HTML, section 9.2). `name` and `id` lose line breaks; `data` may have several lines.
+// A server-sent event (WHATWG HTML, section 9.2). `name` and `id` lose line breaks; `data` may have several lines.
 struct Event {
-  std::string name;  // empty: the receiver sees "message"
+  std::string name;  // empty: the receiver uses "message"
   std::string data;
   std::string id;
   friend bool operator==(const Event&, const Event&) = default;
@@ -20,31 +20,30 @@ struct Event {
 
 class EventStream {
  public:
-  // A client that lets more than `most_bytes` of event text queue up is too slow and is dropped.
+  // A client with more than `most_bytes` of queued event text is too slow and is dropped.
   explicit EventStream(std::size_t most_bytes = 1 << 20) : most_bytes_(most_bytes) {}
 
-  // False: the stream is finished, its client is gone, or this event was one too many (the client is then dropped).
+  // Returns false if the stream is finished, the client is gone, or this event overflowed the queue (drops the client).
   bool push(const Event& event);
-  // Instead of push: `source` is asked for what comes next, on the loop's thread, each time that all before it was
-  // written; empty: nothing now, until wake() is called. What a slow client does not take is kept nowhere here. Before
-  // the response is handed out.
+  // Instead of push(): calls `source` on the loop's thread whenever all earlier events are written; empty means none
+  // until wake(). Events that a slow client has not taken are not stored here. Call it before handing out the response.
   void feed_from(std::function<std::vector<Event>()> source);
   void wake();
-  // What is queued, or `source` has, is still written, then the response ends.
+  // Ends the response after writing what is queued or what the source still has.
   void finish();
   [[nodiscard]] bool open() const;
-  // Called once, when the client is gone or was dropped or the stream was written to its end; on the loop's thread.
-  // At once where that has happened already.
+  // Sets a callback, run once on the loop's thread when the client is gone or dropped or the stream is fully written;
+  // at once if that has happened.
   void on_close(std::function<void()> callback);
 
-  // The connection's side.
+  // For the connection.
   struct Batch {
     std::string text;
-    bool finished = false;  // nothing comes after `text`
+    bool finished = false;  // nothing follows `text`
     bool overflowed = false;
   };
   [[nodiscard]] Batch take();
-  void attach(std::function<void()> wake);  // `wake` is called from any thread when there is something to take
+  void attach(std::function<void()> wake);  // `wake` is called on any thread when there is something to take
   void close();
 
  private:

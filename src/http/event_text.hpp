@@ -1,4 +1,4 @@
-// Server-sent events as text, both ways (WHATWG HTML, section 9.2).
+// Formats and parses server-sent events (WHATWG HTML, section 9.2).
 #pragma once
 
 #include <deque>
@@ -10,18 +10,17 @@
 
 namespace headgate::http {
 
-// The event as it goes over the wire, its empty line included. Line breaks inside `data` (LF, CR, CRLF) come back as
-// LF.
+// Formats an event for the wire, with its final empty line. Line breaks in `data` (LF, CR, CRLF) are read back as LF.
 [[nodiscard]] std::string event_text(const Event& event);
 
-// A comment: receivers skip it, and know that the sender lives.
+// A comment, which receivers skip; it shows that the sender is alive.
 inline constexpr std::string_view kHeartbeat = ":\n\n";
 
-// Text in pieces of any size -> events. Comments, unknown fields and blocks without data are skipped, as the standard
-// asks. Not thread-safe.
+// Parses events from text in pieces of any size. Skips comments, unknown fields and blocks without data, as the
+// standard requires. Not thread-safe.
 class EventReader {
  public:
-  // An event of more bytes than this is refused: feed() answers false, and so do all later calls.
+  // If an event exceeds this size, feed() returns false, then and at all later calls.
   explicit EventReader(std::size_t most_bytes = 4 << 20) : most_bytes_(most_bytes) {}
 
   [[nodiscard]] bool feed(std::string_view bytes);
@@ -33,7 +32,7 @@ class EventReader {
   const std::size_t most_bytes_;
   std::string line_;
   Event event_;
-  std::string id_;  // holds on from one event to the next
+  std::string id_;  // persists from one event to the next
   bool has_data_ = false;
   bool after_cr_ = false;
   bool at_start_ = true;

@@ -1,4 +1,4 @@
-// Any bytes: events whose text reads back as the same events.
+// Any bytes give events; formatted and parsed again, they are the same.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -13,7 +13,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     EventReader again;
     if (!again.feed(event_text(*event))) std::abort();
     const auto same = again.next();
-    // A NUL in a name is taken from others and never sent by us.
+    // A NUL in a name is accepted from others, but we never send one.
     if (!same || same->data != event->data || same->id != event->id) std::abort();
     if (event->name.find('\0') == std::string::npos && same->name != event->name) std::abort();
   }

@@ -1,7 +1,7 @@
-// Whether a request is meant for us, by its Host header.
+// Checks by its Host header that a request is meant for us.
 //
-// A page of a foreign site may let the browser that shows it ask 127.0.0.1, by giving its own name that address a
-// moment later (DNS rebinding). The browser then believes that it speaks to that site, and says so in Host.
+// A foreign site's page can make the user's browser send requests to 127.0.0.1, by resolving its own name to that
+// address a moment later (DNS rebinding). The browser still takes us for that site, and sends its name in Host.
 #pragma once
 
 #include <span>
@@ -10,8 +10,8 @@
 
 namespace headgate::http {
 
-// An address, "localhost", or one of `names` (ASCII letters of either case are one; a dot at the end is none), each
-// with or without a port. Nobody can be sent to an address by a name that he believes in.
+// Returns true for an address, "localhost" or one of `names`, with or without a port. ASCII case and a trailing dot are
+// ignored. An address is safe, because DNS rebinding needs a name.
 [[nodiscard]] bool is_own_name(std::string_view host, std::span<const std::string> names);
 
 }  // namespace headgate::http

@@ -1,4 +1,4 @@
-// The loop's Asio context, for rooms that run their own coroutines on it. The only header of http/ with Boost in it.
+// Exposes the loop's Asio context to rooms with their own coroutines. The only header of http/ that includes Boost.
 #pragma once
 
 #include <boost/asio/as_tuple.hpp>
@@ -14,17 +14,17 @@
 namespace headgate::http {
 
 struct Loop::Impl {
-  boost::asio::io_context context{1};  // 1: one thread runs it
+  boost::asio::io_context context{1};  // run by a single thread
   boost::asio::executor_work_guard<boost::asio::io_context::executor_type> work{context.get_executor()};
 };
 
 inline boost::asio::io_context& context_of(Loop& loop) { return loop.impl().context; }
 
-// Completion as a tuple whose first element is the error: a hang-up is a value, not an exception.
+// Completion as a tuple that starts with the error: a disconnect is a value, not an exception.
 inline constexpr auto kAwait = boost::asio::as_tuple(boost::asio::use_awaitable);
 
-// For the completion handler of a coroutine that nobody waits for: with `detached` its exceptions are nobody's. Empty
-// where it ended as it should.
+// Describes the exception that ended a detached coroutine; empty if it ended normally. Use it as the completion
+// handler, because `detached` drops exceptions.
 [[nodiscard]] std::string what_ended(const std::exception_ptr& thrown);
 
 }  // namespace headgate::http

@@ -15,7 +15,7 @@
 namespace headgate::http {
 namespace {
 
-constexpr int kBacklog = 1024;  // the kernel cuts it to net.core.somaxconn
+constexpr int kBacklog = 1024;  // the kernel caps it at net.core.somaxconn
 
 Result<sockaddr_un> unix_address(const std::string& path) {
   sockaddr_un address{};
@@ -28,7 +28,7 @@ Result<sockaddr_un> unix_address(const std::string& path) {
   return address;
 }
 
-// Removes the socket file that a dead server left; an error where one lives, or where the file is no socket.
+// Removes a socket file that a dead server left. Errors if a server is alive there, or the file is not a socket.
 Result<void> clear_the_way(const std::string& path, const sockaddr_un& address) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) return {};
@@ -55,7 +55,7 @@ Result<UniqueFd> listen_unix(const UnixListener& listener) {
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
     return fail_errno("binding " + listener.path, errno, "its directory must exist and be writable");
   }
-  // Before listen() a connect() is refused: nobody slips in under the first mode.
+  // connect() fails before listen(), so that no client can enter while the file has its first mode.
   const auto give_up = [&](const char* what) {
     const int error = errno;
     ::unlink(listener.path.c_str());
@@ -111,7 +111,7 @@ Peer peer_of(int fd) {
   peer.uid = credentials.uid;
   peer.gid = credentials.gid;
   peer.pid = credentials.pid;
-  // ERANGE tells the size that is needed (socket(7), since Linux 4.13).
+  // With ERANGE the kernel reports the size needed (socket(7), since Linux 4.13).
   peer.groups.resize(64);
   for (int attempt = 0; attempt < 2; ++attempt) {
     size = static_cast<socklen_t>(peer.groups.size() * sizeof(gid_t));

@@ -1,4 +1,4 @@
-// Listening sockets and who connects to them: the system calls, without a loop.
+// Opens listening sockets and identifies peers: system calls only, without a loop.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@
 
 namespace headgate::http {
 
-// Bound with mode and group set before anybody can connect, and listening; non-blocking, close-on-exec.
+// Binds and listens, with mode and group set before a client can connect; non-blocking, close-on-exec.
 Result<UniqueFd> listen_unix(const UnixListener& listener);
 Result<UniqueFd> listen_tcp(const std::string& address, std::uint16_t port);
 

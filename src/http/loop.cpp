@@ -33,7 +33,7 @@ void Loop::post(std::function<void()> work) { boost::asio::post(impl_->context, 
 struct Timer::Impl {
   explicit Impl(Loop& loop) : timer(context_of(loop)) {}
   boost::asio::steady_timer timer;
-  unsigned round = 0;  // a wait that had completed when it was cancelled is told by its round
+  unsigned round = 0;  // identifies a wait that completed before it was cancelled
 };
 
 Timer::Timer(Loop& loop) : impl_(std::make_shared<Impl>(loop)) {}
@@ -55,7 +55,7 @@ void Timer::cancel() {
 
 struct Watch::Impl : std::enable_shared_from_this<Watch::Impl> {
   Impl(Loop& loop, int fd, std::function<void()> then) : descriptor(context_of(loop), fd), action(std::move(then)) {}
-  // However it ends, with the watch or with the loop, the descriptor stays open: it is not ours.
+  // The descriptor belongs to the caller, so it is never closed here.
   ~Impl() { let_go(); }
 
   void let_go() {

@@ -1,4 +1,4 @@
-// The one event loop of a host program: sockets, timers and whatever others post to it run on the thread in run().
+// The event loop of a program: sockets, timers and posted work run on the thread that calls run().
 #pragma once
 
 #include <chrono>
@@ -10,23 +10,23 @@ namespace headgate::http {
 class Loop {
  public:
   Loop();
-  ~Loop();  // after everything that runs on it; what was posted and has not run is dropped
+  ~Loop();  // destroy it after everything that runs on it; drops posted work that has not run
   Loop(const Loop&) = delete;
   Loop& operator=(const Loop&) = delete;
 
-  void run();                              // until stop()
-  void run_for(std::chrono::nanoseconds);  // or until stop(); for tests
+  void run();                              // blocks until stop()
+  void run_for(std::chrono::nanoseconds);  // the same with a time limit; for tests
   void stop();                             // any thread
-  void post(std::function<void()> work);   // any thread; runs later, on the loop's thread, in order
+  void post(std::function<void()> work);   // any thread; runs later on the loop's thread, in order
 
-  struct Impl;  // http/io.hpp shows it to rooms that run coroutines
+  struct Impl;  // defined in http/io.hpp for rooms that run coroutines
   Impl& impl() { return *impl_; }
 
  private:
   std::unique_ptr<Impl> impl_;
 };
 
-// One shot after a while; start() again replaces what was started. For the loop's thread only. Destroying it cancels.
+// A one-shot timer; start() replaces a pending one, destruction cancels it. For the loop's thread only.
 class Timer {
  public:
   explicit Timer(Loop& loop);
@@ -39,12 +39,12 @@ class Timer {
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;  // shared with the pending wait, which may complete after we are gone
+  std::shared_ptr<Impl> impl_;  // shared with a pending wait, which may complete after this object is gone
 };
 
-// Calls `action` on the loop's thread each time `fd` is readable, until destroyed; an action that leaves something to
-// read is called again. For pidfds, eventfds, signalfds, sockets of other kinds. `fd` is the caller's, and must outlive
-// the watch. For the loop's thread only; the action may destroy the watch.
+// Calls `action` on the loop's thread whenever `fd` is readable (level-triggered), until destroyed. For pidfds,
+// eventfds, signalfds and other sockets. The caller owns `fd`, which must outlive the watch. For the loop's thread
+// only; the action may destroy the watch.
 class Watch {
  public:
   Watch(Loop& loop, int fd, std::function<void()> action);
@@ -54,7 +54,7 @@ class Watch {
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;  // shared with the pending wait
+  std::shared_ptr<Impl> impl_;  // shared with a pending wait
 };
 
 }  // namespace headgate::http

@@ -45,7 +45,7 @@ TEST(Watch, tells_of_each_write_and_leaves_the_descriptor_open) {
   };
   watch = std::make_unique<Watch>(loop, doorbell.get(), [&] {
     ++rings;
-    if (rings == 2) return;  // nothing read: it rings again
+    if (rings == 2) return;  // left unread, so it fires again
     std::uint64_t value = 0;
     EXPECT_EQ(::read(doorbell.get(), &value, sizeof value), static_cast<ssize_t>(sizeof value));
     if (rings == 1) {

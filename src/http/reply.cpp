@@ -17,7 +17,7 @@ void Reply::Slot::give(Response response) {
     return;
   }
   response_ = std::move(response);
-  // Under the lock: after detach() returned, the connection that `wake_` speaks to may be gone.
+  // Called under the lock, because after detach() the connection behind `wake_` may be gone.
   if (wake_) wake_();
 }
 
@@ -43,7 +43,7 @@ bool Reply::Slot::waits() {
 }
 
 void Reply::Slot::detach() {
-  std::function<void()> dropped;  // ends after the lock, as it may hold the last copy of a Reply
+  std::function<void()> dropped;  // destroyed after the unlock, because it may hold the last copy of a Reply
   const std::lock_guard lock(mutex_);
   detached_ = true;
   wake_ = nullptr;

@@ -1,4 +1,4 @@
-// The answer that a handler owes, given when it is ready: at once, later, or from another thread.
+// A handler's response, given at once, later, or from another thread.
 #pragma once
 
 #include <functional>
@@ -10,19 +10,19 @@
 
 namespace headgate::http {
 
-// Copies share one answer. The first call gives it, later ones do nothing; when the last copy goes without a call, the
-// client reads 500. Any thread.
+// Copies share one response: the first call sends it, later calls do nothing. If the last copy goes without a call, the
+// client gets 500. Any thread.
 class Reply {
  public:
-  // Where the answer waits for the connection.
+  // Holds the response until the connection takes it.
   class Slot {
    public:
     explicit Slot(std::function<void()> wake) : wake_(std::move(wake)) {}
     void give(Response response);
     [[nodiscard]] std::optional<Response> take();
     void on_gone(std::function<void()> callback);
-    void detach();       // the connection's side: no more wake-ups; answers are dropped
-    void client_gone();  // detach(), and tell
+    void detach();       // called by the connection: ends wake-ups and drops responses
+    void client_gone();  // detach(), and run the on_gone callback
     [[nodiscard]] bool waits();
 
    private:
@@ -37,14 +37,14 @@ class Reply {
 
   explicit Reply(std::shared_ptr<Slot> slot);
   void operator()(Response response) const { slot_->give(std::move(response)); }
-  // Called once, on the loop's thread, if the client leaves before it has its answer; at once where it has left.
+  // Sets a callback, run once on the loop's thread if the client leaves before it has its reply; at once if it has.
   void on_gone(std::function<void()> callback) const { slot_->on_gone(std::move(callback)); }
-  // False: nobody will read what is given, be it that the client has left or that its time is over.
+  // Returns false if the response is not needed, because the client left or its time is over.
   [[nodiscard]] bool waits() const { return slot_->waits(); }
 
  private:
   std::shared_ptr<Slot> slot_;
-  std::shared_ptr<void> last_copy_;  // its end is the end of the last copy
+  std::shared_ptr<void> last_copy_;  // destroyed with the last copy
 };
 
 }  // namespace headgate::http

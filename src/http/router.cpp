@@ -45,7 +45,7 @@ std::optional<Response> strange_query(const Router::Route& route, const Request&
       return error_response(400, "usage", name + "is nothing that " + request.path + " may be asked with",
                             known.empty() ? "it takes no parameters" : "accepted: " + known);
     }
-    // One reader would take the first, another the last.
+    // Parsers differ: some would take the first value, others the last.
     if (std::ranges::count(request.query, field.name, &Field::name) > 1)
       return error_response(400, "usage", name + "stands twice in the query", "say each but once");
   }
@@ -81,7 +81,7 @@ std::variant<const Router::Route*, Response> Router::find(Request& request) cons
   for (const auto& route : routes_) {
     auto parameters = match(route.segments, request.segments);
     if (!parameters) continue;
-    // What answers later waits, follows or takes something out: nobody wants that without the answer.
+    // Routes that answer later wait, follow or consume something, which is useless for a HEAD request.
     const bool head =
         request.method == "HEAD" && route.method == "GET" && std::holds_alternative<Handler>(route.handler);
     if (route.method == request.method || head) {

@@ -24,7 +24,7 @@ namespace {
 
 constexpr std::size_t kMaxLingering = 256;
 
-// However many users join in taking all places: who looks after the server, root and its own user, gets in.
+// Reserved for root and the server's own user, so that other users cannot lock out its administrators together.
 constexpr std::size_t kKeptForOurs = 16;
 
 std::size_t count_of(const ServerState& state, uid_t uid) {
@@ -39,9 +39,9 @@ bool takes_one_more_user(const ServerState& state, uid_t uid) {
          count_of(state, uid) < state.limits.connections_per_uid;
 }
 
-// A place for one more client of whom nothing is known yet: it may be about to show what lets it in. The one that has
-// been silent for longest leaves. One that is being answered leaves only where such answers are refusals, which a
-// client can be slow to read on purpose.
+// Makes room for a new TCP client that has not shown its key, by closing the one that was silent longest. A client that
+// is being answered is closed only if a key is required: then its replies are refusals, which it may read slowly on
+// purpose.
 bool takes_one_more_unknown(const ServerState& state) {
   std::size_t unknown = 0;
   Connection* silent = nullptr;
@@ -80,8 +80,7 @@ boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std:
     const auto [error] = co_await acceptor->async_accept(socket, kAwait);
     if (!acceptor->is_open()) co_return;
     if (error) {
-      // Out of descriptors, most likely: the pending connection stays in the backlog and would be reported at once
-      // again.
+      // Probably out of descriptors: the pending connection stays in the backlog and would be reported again at once.
       pause.expires_after(kAcceptPause);
       (void)co_await pause.async_wait(kAwait);
       continue;
@@ -99,7 +98,7 @@ boost::asio::awaitable<void> accept_all(std::shared_ptr<ServerState> state, std:
   }
 }
 
-// For as long as the acceptor is open: what one connection has come to (no memory, mostly) takes nobody else's.
+// Keeps accepting until the acceptor is closed: one connection's failure (mostly out of memory) must not affect others.
 void keep_accepting(std::shared_ptr<ServerState> state, std::shared_ptr<Acceptor> acceptor,
                     std::chrono::milliseconds after) {
   boost::asio::co_spawn(acceptor->get_executor(), accept_all(state, acceptor, after),
@@ -161,7 +160,7 @@ struct Server::Impl {
 
   Loop& loop;
   std::shared_ptr<ServerState> state;
-  std::vector<std::shared_ptr<Acceptor>> acceptors;  // shared with the coroutine that accepts
+  std::vector<std::shared_ptr<Acceptor>> acceptors;  // shared with the accepting coroutine
   std::vector<Bound> files;
   std::mutex pool_mutex;
   RoundRobinQueue<std::function<void()>> for_pool;
@@ -206,7 +205,7 @@ Result<std::size_t> Server::listen_anew() {
 
 Result<std::uint16_t> Server::listen(const std::string& address, std::uint16_t port) {
   auto fd = TRY(listen_tcp(address, port));
-  sockaddr_in6 local{};  // the port of an IPv4 address lies at the same place
+  sockaddr_in6 local{};  // the port is at the same offset for IPv4
   socklen_t size = sizeof local;
   if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) return fail_errno("getsockname", errno);
   const std::uint16_t bound = ntohs(local.sin6_port);
@@ -218,11 +217,10 @@ Result<std::uint16_t> Server::listen(const std::string& address, std::uint16_t p
 void Server::stop() {
   for (const auto& acceptor : impl_->acceptors) {
     boost::system::error_code ignored;
-    if (acceptor->is_open())
-      close_deferred(UniqueFd(acceptor->release(ignored)));  // some may not have been accepted yet
+    if (acceptor->is_open()) close_deferred(UniqueFd(acceptor->release(ignored)));  // its backlog may hold connections
   }
   impl_->acceptors.clear();
-  // A successor may already listen under the same name.
+  // A successor may already listen at the same path.
   for (const auto& file : impl_->files) {
     struct stat status{};
     if (::lstat(file.listener.path.c_str(), &status) != 0) continue;

@@ -1,4 +1,4 @@
-// What a client can do to a server: each of these is dropped or answered, and others are served all the same.
+// Clients that abuse the server are dropped or answered, and other clients are still served.
 #include <gtest/gtest.h>
 #include <sys/resource.h>
 
@@ -43,7 +43,7 @@ class ServerAbuseTest : public testing::Test {
     return limits;
   }
   void expect_alive() {
-    // With the short limits of these tests a busy machine can be too slow for one try.
+    // With these tests' short limits, one try may be too slow on a busy machine.
     EXPECT_TRUE(eventually([&] { return exchange(server_.unix_endpoint(), {.target = "/ok"}, 20s).has_value(); }));
   }
   void expect_all_gone() {
@@ -73,7 +73,7 @@ TEST(ServerLater, who_is_to_answer_can_see_that_nobody_waits_any_more) {
 }
 
 // Each request may take a while: an operation waits for the store's disk, a snapshot for the driver. All TCP clients
-// are one user, and those of the socket another.
+// are one user, and those of the Unix socket another.
 class ServerTurns : public testing::TestWithParam<Runs> {};
 
 TEST_P(ServerTurns, many_requests_of_one_user_keep_anothers_waiting_for_one_of_them) {
@@ -96,17 +96,17 @@ TEST_P(ServerTurns, many_requests_of_one_user_keep_anothers_waiting_for_one_of_t
             },
             GetParam());
         router.add(
-            "GET", "/{who}",
+            "GET", "/{user}",
             [&](const Request& request) {
               const std::lock_guard lock(mutex);
-              order.push_back(*request.parameter("who"));
+              order.push_back(*request.parameter("user"));
               return Response{};
             },
             GetParam());
         return router;
       },
       one_thread);
-  // Where this test ends early, the server's end must not wait for the handler.
+  // If this test ends early, the server must not wait for the handler.
   struct Release {
     std::optional<std::promise<void>>& all_sent;
     ~Release() { all_sent.reset(); }
@@ -119,7 +119,7 @@ TEST_P(ServerTurns, many_requests_of_one_user_keep_anothers_waiting_for_one_of_t
   ASSERT_EQ(held.get_future().wait_for(20s), std::future_status::ready);
   for (auto& client : clients) ASSERT_TRUE(client.send("GET /many HTTP/1.1\r\nHost: h\r\nConnection: close\r\n\r\n"));
   ASSERT_TRUE(other.send("GET /other HTTP/1.1\r\nHost: 127.0.0.1\r\nConnection: close\r\n\r\n"));
-  // The loop takes them up, a few turns of it each, and they wait for the pool.
+  // The loop picks them up over several turns, and they wait for the pool.
   for (int turn = 0; turn < 100 && GetParam() == Runs::on_pool; ++turn) server.thread().on_loop([] { return 0; });
   all_sent->set_value();
   EXPECT_TRUE(other.read().starts_with("HTTP/1.1 200 "));
@@ -177,7 +177,7 @@ TEST_F(ServerAbuseTest, a_byte_now_and_then_buys_no_time) {
   client.send("GET /ok HTTP/1.1\r\nHost: localhost\r\n");
   while (!dropped && std::chrono::steady_clock::now() < begin + 20s) {
     dropped = !client.send("A: b\r\n");
-    std::this_thread::sleep_for(20ms);  // the pace of the attack
+    std::this_thread::sleep_for(20ms);  // the attack's pace
   }
   EXPECT_TRUE(dropped) << "a slow head holds its connection for good";
 }
@@ -215,7 +215,7 @@ TEST_F(ServerAbuseTest, a_client_that_never_reads_a_stream_is_dropped) {
 }
 
 TEST_F(ServerAbuseTest, a_thousand_connections_are_served_or_refused_and_the_server_lives) {
-  // Both ends are in this process; many systems start a process with 1,024 descriptors.
+  // Both ends are in this process; many systems limit a process to 1,024 descriptors.
   rlimit descriptors{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &descriptors), 0);
   descriptors.rlim_cur = std::min<rlim_t>(std::max<rlim_t>(descriptors.rlim_cur, 4096), descriptors.rlim_max);
@@ -237,7 +237,7 @@ TEST_F(ServerAbuseTest, a_thousand_connections_are_served_or_refused_and_the_ser
   expect_alive();
 }
 
-// Read in the request, or left unread behind it. Where the rule is broken, nobody is served for an hour.
+// Descriptors sent with the request, or left unread after it. If the server mishandles them, it blocks for an hour.
 void send_descriptors_to_a_server() {
   Router router;
   router.add("GET", "/events", [](const Request&) {
@@ -291,11 +291,11 @@ TEST(ServerBounds, one_user_cannot_take_what_others_need) {
   })) << "a place that was freed stays taken";
 }
 
-// A user's subordinate uids are no further users.
+// A user's subordinate uids count as that user.
 TEST(ServerBounds, UidsOfOneUserHaveOneBound) {
   ServerLimits limits = patient();
   limits.connections_per_uid = 3;
-  // As if each second connection came with another uid of alice's, and the others from bob.
+  // Simulates connections that alternate between another uid of alice's and bob.
   auto come = std::make_shared<int>(0);
   limits.user_of = [come](const Peer& peer) {
     EXPECT_EQ(peer.uid, ::geteuid());
@@ -338,21 +338,21 @@ TEST(ServerBounds, SilentStrangersOverTcpKeepNobodyOutWhoHasTheKey) {
   std::deque<RawClient> strangers;
   for (int i = 0; i < 12; ++i) {
     strangers.emplace_back(server.tcp_endpoint());
-    if (i % 2 == 0) strangers.back().send("GET /ok HT");  // and never the rest
+    if (i % 2 == 0) strangers.back().send("GET /ok HT");  // never completed
   }
   RawClient client(server.tcp_endpoint());
   client.send(kWithKey);
   EXPECT_TRUE(client.read(is_whole).starts_with("HTTP/1.1 200")) << "the key's holder was shut out";
   EXPECT_TRUE(strangers.front().read().empty());
   EXPECT_TRUE(strangers.front().hung_up()) << "the one that was silent for longest";
-  // Who has shown the key keeps its place, whatever strangers do.
+  // A client that has shown the key keeps its place, whatever strangers do.
   for (int i = 0; i < 12; ++i) strangers.emplace_back(server.tcp_endpoint()).send(kGet);
   strangers.back().read(is_whole);
   client.send(kWithKey);
   EXPECT_TRUE(client.read(is_whole).starts_with("HTTP/1.1 200"));
 }
 
-// Answers that their client does not read hold no place either.
+// Strangers that do not read their responses hold no place either.
 TEST(ServerBounds, StrangersThatReadNothingKeepNobodyOutWhoHasTheKey) {
   Router router = ok();
   router.add("GET", "/large", [](const Request&) {

@@ -1,4 +1,4 @@
-// A server that has no memory for a connection, once.
+// A server that once runs out of memory for a connection.
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -9,7 +9,7 @@
 #include "http/test_server.hpp"
 
 namespace {
-// Of allocations as large as a connection, with its inbox, and no larger than that.
+// Fails allocations of the size of a connection with its inbox, and no others.
 std::atomic<int> failing_connections = 0;
 constexpr std::size_t kLeast = 16 << 10, kMost = 20 << 10;
 
@@ -27,8 +27,7 @@ void* operator new(std::size_t bytes) {
   return memory;
 }
 void operator delete(void* memory) noexcept { std::free(memory); }
-// NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete): two ends of a string of gtest's, of which one is reached, are two
-// frees to it
+// NOLINTNEXTLINE(clang-analyzer-cplusplus.NewDelete): alternative frees of a gtest string look like a double free
 void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 
 namespace headgate::http {

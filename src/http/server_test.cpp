@@ -45,7 +45,7 @@ TEST(Server, tells_a_handler_who_asks) {
   EXPECT_EQ(*find(over_unix->headers, "content-type"), "text/plain");
   const auto over_tcp = exchange(server.tcp_endpoint(), {.target = "/echo/x"}, 20s);
   ASSERT_TRUE(over_tcp) << over_tcp.error().message;
-  EXPECT_EQ(over_tcp->body, "x uid=4294967295 pid=0 tcp") << "nobody vouches for a TCP client";
+  EXPECT_EQ(over_tcp->body, "x uid=4294967295 pid=0 tcp") << "the kernel reports no user for a TCP client";
 }
 
 TEST(Server, answers_each_mistake_in_json) {
@@ -137,7 +137,7 @@ TEST(Server, keeps_answering_while_a_handler_blocks) {
   EXPECT_EQ(slow.get()->status, 200);
 }
 
-// As `nc -N` and shutdown(2) do: the request is whole, and the answer is still read.
+// As with `nc -N` and shutdown(2): the request is complete, and the client still reads the response.
 TEST(Server, answers_a_client_that_has_closed_its_own_side) {
   std::promise<void> gate;
   Router router;
@@ -154,7 +154,7 @@ TEST(Server, answers_a_client_that_has_closed_its_own_side) {
     client.send("GET /slow HTTP/1.1\r\nHost: localhost\r\n\r\n");
     client.half_close();
     if (endpoint.path == server.unix_endpoint().path) {
-      std::this_thread::sleep_for(50ms);  // so that the server has seen it; too short only lets a defect pass
+      std::this_thread::sleep_for(50ms);  // lets the server see it; if too short, the test only misses a defect
       gate.set_value();
     }
     EXPECT_TRUE(client.read().starts_with("HTTP/1.1 200")) << endpoint.text();
@@ -172,13 +172,13 @@ TEST(Server, lets_a_handler_answer_later_and_tells_it_when_the_client_left) {
     asked = true;
   });
   ServerLimits limits = patient();
-  limits.head = 1s;  // a wait for the handler is no slowness of the client
+  limits.head = 1s;  // waiting for the handler must not count against the client
   TestServer server(std::move(router), limits);
   {
     auto waiting =
         std::async(std::launch::async, [&] { return exchange(server.unix_endpoint(), {.target = "/wait"}, 60s); });
     ASSERT_TRUE(eventually([&] { return asked.load(); }));
-    std::this_thread::sleep_for(1300ms);  // the bound that must not strike
+    std::this_thread::sleep_for(1300ms);  // past the limit that must not apply
     Response response;
     response.body = "at last";
     std::thread([&] { (*kept)(response); }).join();
@@ -192,7 +192,7 @@ TEST(Server, lets_a_handler_answer_later_and_tells_it_when_the_client_left) {
   client.send("GET /wait HTTP/1.1\r\nHost: localhost\r\n\r\n");
   ASSERT_TRUE(eventually([&] { return asked.load(); }));
   client.close();
-  EXPECT_TRUE(eventually([&] { return gone.load(); })) << "the handler goes on working for nobody";
+  EXPECT_TRUE(eventually([&] { return gone.load(); })) << "the handler goes on working after the client left";
   EXPECT_TRUE(eventually([&] { return server.connections() == 0; }));
   server.thread().on_loop([&] { kept.reset(); });
 }

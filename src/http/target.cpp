@@ -29,7 +29,7 @@ std::expected<std::string, Refusal> decode(std::string_view text, bool plus_is_b
   return decoded;
 }
 
-constexpr std::string_view kScheme = "http://";  // in any case (RFC 3986, section 3.1)
+constexpr std::string_view kScheme = "http://";  // case-insensitive (RFC 3986, section 3.1)
 
 bool begins_with_scheme(std::string_view target) {
   const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
@@ -47,7 +47,7 @@ std::expected<Target, Refusal> parse_target(std::string_view target) {
     if (parsed.host.empty()) return malformed("the target names no host");
     target.remove_prefix(end);
   }
-  // Behind a host a path may be missing, and is "/" then.
+  // After a host, a missing path means "/".
   const std::string rooted =
       parsed.host.empty() || target.starts_with('/') ? std::string(target) : "/" + std::string(target);
   target = rooted;

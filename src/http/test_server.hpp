@@ -1,4 +1,4 @@
-// For tests: a server on a loop in a thread of its own, its socket in a folder that goes with it, and a raw client.
+// For tests: a server on a loop in its own thread, with its socket in a temporary folder, and a raw client.
 #pragma once
 
 #include <chrono>
@@ -15,10 +15,10 @@ namespace headgate::http {
 
 using namespace std::chrono_literals;
 
-// Looks until `holds`, 20 s at most.
+// Polls `holds` for up to 20 s.
 [[nodiscard]] bool eventually(const std::function<bool()>& holds);
 
-// The server's limits with a minute for each part of an exchange: a machine that stalls for seconds cuts no client off.
+// Server limits of a minute for each part of an exchange, so that a stalled test machine drops no client.
 [[nodiscard]] ServerLimits patient();
 
 class LoopThread {
@@ -30,7 +30,7 @@ class LoopThread {
   }
   Loop& loop() { return loop_; }
 
-  // `work` on the loop's thread, and its value.
+  // Runs `work` on the loop's thread and returns its value.
   template <typename Work>
   auto on_loop(Work work) {
     std::packaged_task<decltype(work())()> task(std::move(work));
@@ -55,7 +55,7 @@ class TestServer {
   [[nodiscard]] Endpoint unix_endpoint() const { return {.path = folder_ + "/s"}; }
   [[nodiscard]] Endpoint tcp_endpoint() const { return {.host = "127.0.0.1", .port = port_}; }
   LoopThread& thread() { return thread_; }
-  Server& server() { return *server_; }  // on_loop() only
+  Server& server() { return *server_; }  // use inside on_loop() only
   std::size_t connections();
 
  private:
@@ -65,18 +65,18 @@ class TestServer {
   std::uint16_t port_ = 0;
 };
 
-// A client that writes what it likes.
+// A client that sends arbitrary bytes.
 class RawClient {
  public:
   explicit RawClient(const Endpoint& endpoint);
   [[nodiscard]] bool connected() const { return connected_; }
-  bool send(std::string_view text);  // false: the server hung up, or takes no more within 20 s
+  bool send(std::string_view text);  // false: the server closed, or accepted nothing for 20 s
   void half_close();
   void close() { fd_.reset(); }
-  // What comes until the server hangs up, or `enough` of it is here. Ends after 20 s of silence, and after two minutes
-  // in all, which a stream with heartbeats would never reach by its silence.
+  // Reads until the server closes or `enough` returns true. Ends after 20 s of silence, and after two minutes in any
+  // case, because a stream with heartbeats is never silent.
   std::string read(const std::function<bool(const std::string&)>& enough = [](const std::string&) { return false; });
-  [[nodiscard]] bool hung_up() const { return hung_up_; }  // seen by read()
+  [[nodiscard]] bool hung_up() const { return hung_up_; }  // set by read()
   [[nodiscard]] int fd() const { return fd_.get(); }
 
  private:

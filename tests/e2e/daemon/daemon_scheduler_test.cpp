@@ -1,5 +1,5 @@
-// An outside scheduler over the task channel, a real headgated and real tenants: who may enter a share, and what
-// becomes of an allocation for which there is no room.
+// An outside scheduler over the task channel, with a real headgated and real tenants: which processes may enter a
+// share, and what happens to an allocation without room.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -26,7 +26,7 @@ using namespace std::chrono_literals;
 
 constexpr std::uint64_t kMiB = 1 << 20;
 
-// All of a scheduler: it takes one question and answers it.
+// A minimal scheduler: takes one question and answers it.
 class Scheduler {
  public:
   explicit Scheduler(const Daemon& daemon) : agent_({.server = {.path = daemon.socket()}, .client = "scheduler"}) {}
@@ -59,7 +59,7 @@ class Tenant {
                  {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}, {"HEADGATE_LOG", "warn"}}),
         program_pid_(std::stoi(program_.line())) {}
   ~Tenant() {
-    if (program_pid_ > 0) ::kill(program_pid_, SIGKILL);  // it may be waiting for an hour
+    if (program_pid_ > 0) ::kill(program_pid_, SIGKILL);  // may be waiting for an hour
   }
   Tenant(const Tenant&) = delete;
   std::string ready() { return program_.line(); }
@@ -78,7 +78,7 @@ class Tenant {
     program_pid_ = 0;
     return program_.errors();
   }
-  // SIGKILL to the program itself, not to the command that waits for it.
+  // Sends SIGKILL to the program itself, not to the command that waits for it.
   void killed() {
     if (program_pid_ > 0) ::kill(program_pid_, SIGKILL);
     program_pid_ = 0;
@@ -94,7 +94,7 @@ std::string mib(const char* verb, std::uint64_t count) {
   return std::string(verb) + ":" + std::to_string(count * kMiB);
 }
 
-// The text of the share's newest event of that kind; empty where there is none.
+// Returns the text of the share's newest event of that kind; empty if there is none.
 std::string event(const Daemon& daemon, const std::string& kind, const std::string& share) {
   std::string text;
   for (const Json& one : Json::parse(daemon.ask("GET", "/v1/events?after=0").body)) {
@@ -103,12 +103,12 @@ std::string event(const Daemon& daemon, const std::string& kind, const std::stri
   return text;
 }
 
-// A scheduler in another process: it acknowledges one question and never answers.
+// A scheduler in another process that acknowledges one question and never answers.
 class DeafScheduler {
  public:
   explicit DeafScheduler(const Daemon& daemon) : pid_(::fork()) {
     if (pid_ != 0) return;
-    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // a test that ends early leaves nothing behind
+    ::prctl(PR_SET_PDEATHSIG, SIGKILL);  // ends with the test, even a failed one
     channel::BlockingAgent agent({.server = {.path = daemon.socket()}, .client = "scheduler"});
     for (;;) (void)agent.pull(30s);
   }
@@ -173,6 +173,25 @@ TEST(DaemonScheduler, AProcessEntersAShareThatAsksOnlyWithTheSchedulersLeave) {
   EXPECT_TRUE(eventually([&] { return node.daemon->share("asks").processes == 0; })) << "a slot was kept";
 }
 
+// deploy/examples/scheduler.py, as docs/channel.md names it.
+TEST(DaemonScheduler, ExampleAdmitsTheUsersThatItIsToldAndNoOthers) {
+  Tiny node;
+  node.share("asks --mem 512MiB --admit ask");
+  const auto answered_by_example = [&](const std::string& user) {
+    Program example({"/usr/bin/python3", HEADGATE_EXAMPLES "/scheduler.py", "--socket", node.daemon->socket(), "--user",
+                     user, "--once"},
+                    {});
+    Tenant tenant(*node.daemon, "asks");
+    const std::string ready = tenant.ready();
+    EXPECT_EQ(example.wait(), 0) << example.errors();
+    return ready + " " + tenant.ends();
+  };
+  EXPECT_EQ(answered_by_example(std::to_string(::geteuid())), "ready: 0 ");
+  const std::string refused = answered_by_example(std::to_string(::geteuid() + 1));
+  EXPECT_TRUE(refused.starts_with("ready: 800 ")) << refused;
+  EXPECT_NE(refused.find("only jobs of the queue run here"), std::string::npos) << refused;
+}
+
 TEST(DaemonScheduler, SecondAgentDecidesWhatADeadOneAcknowledged) {
   Tiny node("[node]\nadmit_timeout = \"12s\"\n");
   node.share("asks --mem 512MiB --admit ask");
@@ -231,7 +250,7 @@ TEST(DaemonScheduler, AQuestionEndsWithItsProcessAndADaemonThatDiesLetsNobodyIn)
   EXPECT_EQ(tenant.ready(), "ready: 800");
   const std::string errors = tenant.ends();
   EXPECT_NE(errors.find("asks a scheduler about each process"), std::string::npos) << errors;
-  // Nor by the share's files, which this user may open.
+  // Opening the share's files directly, which this user can, does not help either.
   const std::string files =
       "HEADGATE_SHARE_DIR=" + node.daemon->cli().runtime() +
       "/shares/asks HEADGATE_SIM_DIR=$D/run/sim/tiny LD_LIBRARY_PATH=$SIM LD_PRELOAD=" HEADGATE_LIMITER " " TENANT_POOL
@@ -263,10 +282,10 @@ TEST(DaemonScheduler, WhoWaitsForLeaveHasItOnceTheShareAsksNoMoreAndIsSentAwayOn
   EXPECT_EQ(second.ready(), "ready: 800");
   EXPECT_NE(second.ends().find("the share is being drained"), std::string::npos);
   EXPECT_FALSE(waits());
-  EXPECT_EQ(event(*node.daemon, "admit.denied", "asks"), "") << "nobody said no";
+  EXPECT_EQ(event(*node.daemon, "admit.denied", "asks"), "") << "the scheduler denied nothing";
 }
 
-// As a limiter of somebody's own making would: this process may open the share's files.
+// Like a modified limiter: this process may open the share's files.
 TEST(DaemonScheduler, WhoTakesASeatWithoutAskingIsNamed) {
   Tiny node("[node]\nadmit_timeout = \"1s\"\n");
   node.share("asks --mem 512MiB --admit ask");
@@ -275,7 +294,7 @@ TEST(DaemonScheduler, WhoTakesASeatWithoutAskingIsNamed) {
   ASSERT_FALSE(ledger::open_share(node.daemon->cli().runtime().c_str(), "asks", ledger::Access::tenant, pages));
   ASSERT_EQ(ledger::claim_for_self(*pages.usage, slot), ledger::ClaimResult::claimed);
   EXPECT_TRUE(eventually(
-      [&] { return event(*node.daemon, "tenant.lied", "asks").find("and nobody gave it any") != std::string::npos; }));
+      [&] { return event(*node.daemon, "tenant.lied", "asks").find("and none gave it") != std::string::npos; }));
   ledger::release(*pages.usage, slot);
   ledger::close_pages(pages);
 }
@@ -302,7 +321,7 @@ TEST(DaemonScheduler, WhatCurlPullsAndAnswersIsWhatTheDocumentPromises) {
 }
 
 TEST(DaemonScheduler, OnlyAdministratorsSpeakForTheScheduler) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   Tiny node;
   const Said said = node.daemon->cli().shell(
       "chmod 755 $D $D/run $D/run/control; chmod 666 $D/run/control/headgate.sock; setpriv --reuid 65534 --regid 65534 "
@@ -329,7 +348,7 @@ TEST(DaemonOom, AnAllocationWaitsUntilAnotherProcessOfTheShareFrees) {
   EXPECT_EQ(node.daemon->share("waits").devices.at(0).refusals, 0u);
 }
 
-// By the account alone, without contexts, it would look as if there were room.
+// By its account alone, without contexts, there would seem to be room.
 TEST(DaemonOom, WhileAnAllocationWaitsWhyTellsOfItWithTheFiguresThatHoldItBack) {
   Tiny node;
   node.share("waits --mem 600MiB --on-oom wait=60s");
@@ -371,7 +390,7 @@ TEST(DaemonOom, ARunSaysForItsOwnShareHowLongAllocationsWait) {
   node.share("made --mem 300MiB");
   const Said joined = node.daemon->cli().shell("$H run --share made --on-oom wait -- true");
   EXPECT_EQ(joined.status, 2);
-  EXPECT_NE(joined.err.find("takes no limits of its own"), std::string::npos) << joined.err;
+  EXPECT_NE(joined.err.find("takes no limits"), std::string::npos) << joined.err;
   for (const std::string word : {"--on-oom wait", "--mem 1GiB", "--burst 80%", "--weight 3"}) {
     const Said named = node.daemon->cli().shell("$H run --name made " + word + " -- true");
     EXPECT_EQ(named.status, 2) << word;
@@ -387,7 +406,7 @@ TEST(DaemonOom, AfterItsTimeTheRefusalIsTheUsualOneAndSaysWhatWasWaitedFor) {
   ASSERT_EQ(tenant.ready(), "ready: 0");
   EXPECT_EQ(tenant.does(mib("linear", 400)), "0");
   auto began = std::chrono::steady_clock::now();
-  EXPECT_EQ(tenant.does(mib("linear", 300)), "2") << "what is needed is held by the one who waits";
+  EXPECT_EQ(tenant.does(mib("linear", 300)), "2") << "the process that waits holds what is needed";
   EXPECT_GE(seconds_since(began), 1);
   EXPECT_TRUE(eventually([&] { return node.daemon->share("waits").devices.at(0).refusals == 1; }));
   ASSERT_EQ(node.daemon->cli().shell("$H share set waits --on-oom wait=1h").status, 0);
@@ -438,7 +457,7 @@ TEST(DaemonOom, TheSchedulerIsToldAndItsNoEndsTheWaiting) {
   EXPECT_NE(errors.find("it was denied"), std::string::npos) << errors;
 }
 
-// The card has 2 GiB; the idle share's pool keeps 1 GiB of it that nobody uses.
+// The card has 2 GiB; the idle share's pool keeps 1 GiB unused.
 TEST(DaemonOom, AnIdleSharesPoolIsTrimmedSoThatAnothersAllocationGoesThrough) {
   for (const bool waits : {true, false}) {
     Tiny node;
@@ -456,7 +475,7 @@ TEST(DaemonOom, AnIdleSharesPoolIsTrimmedSoThatAnothersAllocationGoesThrough) {
     if (waits) {
       EXPECT_EQ(wants.does(mib("linear", 1200)), "0");
     } else {
-      EXPECT_EQ(wants.does(mib("linear", 1200)), "2") << "nobody asked it to wait";
+      EXPECT_EQ(wants.does(mib("linear", 1200)), "2") << "the share is not set to wait";
       EXPECT_TRUE(eventually([&] { return wants.does(mib("linear", 1200)) == "0"; })) << "the next one goes through";
     }
     const std::string told = event(*node.daemon, waits ? "memory.waiting" : "memory.short", "wants");
