@@ -1,4 +1,4 @@
-// Whose events stand for each other where there is no room for all: an owner's, under whatever names its shares have.
+// Groups of events that compete for room: one per owner, whatever the names of the owner's shares.
 #pragma once
 
 #include <compare>
@@ -8,10 +8,10 @@
 
 namespace headgate::snapshot {
 
-// What the audit found stands apart from the rest, so that no noise of the accused hides it.
+// Audit findings form their own group, so that other events of the accused cannot displace them.
 struct EventGroup {
   bool finding = false;
-  std::string owner;  // "uid 1000"; "not known" of a share that nothing tells the owner of; empty: the node's own
+  std::string owner;  // "uid 1000"; "not known" if a share's owner is unknown; empty: the node's events
 
   friend auto operator<=>(const EventGroup&, const EventGroup&) = default;
 };
@@ -19,7 +19,7 @@ struct EventGroup {
 [[nodiscard]] bool is_finding(const std::string& kind);
 [[nodiscard]] EventGroup group_of(const Event& event);
 
-// The same of a row with these names as its columns, in SQL: 0 or 1, and the text.
+// The same in SQL, for a row with these columns: 0 or 1, and the text.
 inline constexpr const char* kFindingInSql = "(kind GLOB 'audit.*' OR kind = 'share.damaged')";
 inline constexpr const char* kOwnerInSql =
     "(CASE WHEN owner_uid IS NOT NULL THEN 'uid ' || owner_uid WHEN share <> '' THEN 'not known' "

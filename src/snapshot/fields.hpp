@@ -1,11 +1,11 @@
-// The fields of each struct of a snapshot, named once: writer, reader and schema follow from these lists.
+// The fields of each snapshot struct, listed once; writer, reader and schema are derived from these lists.
 #pragma once
 
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::snapshot {
 
-// Calls visit(name, value) for each field, in the order in which they are written.
+// Calls visit(name, value) for each field, in output order.
 template <typename Visit>
 void each_field(Node& n, Visit&& visit) {
   visit("name", n.name);
@@ -161,6 +161,9 @@ void each_field(ShareDevice& d, Visit&& visit) {
   visit("waited_work_ns", d.waited_work_ns);
   visit("held_ratio", d.held_ratio);
   visit("throttled_ratio", d.throttled_ratio);
+  visit("limit_wait_ratio", d.limit_wait_ratio);
+  visit("turn_wait_ratio", d.turn_wait_ratio);
+  visit("work_wait_ratio", d.work_wait_ratio);
   visit("had_ratio", d.had_ratio);
   visit("wanted_ratio", d.wanted_ratio);
   visit("short_ratio", d.short_ratio);

@@ -21,7 +21,7 @@ struct IsVector : std::false_type {};
 template <typename T>
 struct IsVector<std::vector<T>> : std::true_type {};
 
-// Fields that were renamed: written under both names, and read by either, for one release. Empty for all others.
+// Former names of renamed fields, written and accepted beside the new ones for one release. Empty for all others.
 constexpr std::string_view former_name(std::string_view name) {
   if (name == "memory_committed_bytes") return "memory_sold_bytes";
   if (name == "memory_uncommitted_bytes") return "memory_unsold_bytes";
@@ -56,7 +56,7 @@ Error unfit(const std::string& path, std::string_view expected) {
   return {ErrorCode::usage, (path.empty() ? "the whole" : path) + ": expected " + std::string(expected), ""};
 }
 
-// The first thing that does not fit, if any.
+// Returns the first mismatch, if any.
 template <typename T>
 std::optional<Error> read(const Json& json, const std::string& path, T& out) {
   if constexpr (IsOptional<T>::value) {
@@ -141,7 +141,7 @@ Json schema_of() {
   }
 }
 
-// Fields that say one of a few words, in whichever struct they stand; null for any other.
+// Returns the allowed words of a field with a fixed set of them, in any struct; null for other fields.
 Json words_of(std::string_view field) {
   if (field == "state")
     return {"ok",     "throttled", "takes turns",         "full",    "idle",  "frozen",
@@ -173,7 +173,7 @@ void add_schema(Json& all) {
 template <typename T>
 std::string to_json(const T& value) {
   if constexpr (IsVector<T>::value) {
-    // One at a time: the tree of thousands of events takes many times their text, and the daemon would keep that much.
+    // One at a time: a JSON tree of thousands of events is many times their text, and the daemon would keep the memory.
     std::string all = "[";
     for (const auto& each : value) {
       if (all.size() > 1) all += ',';

@@ -1,6 +1,6 @@
-// A snapshot as JSON text and back, and the JSON Schema of it. Optionals that are empty are written as null.
-// Reading is strict about types and lenient about keys: an unknown one is passed over, a missing one keeps its default,
-// so that a command talks to a daemon of another version.
+// Writes and reads a snapshot as JSON, and gives its JSON Schema. Empty optionals are written as null. Reading is
+// strict about types but ignores unknown keys, and missing keys keep their defaults, so that a command can talk to a
+// daemon of another version.
 #pragma once
 
 #include <string>
@@ -12,15 +12,15 @@
 
 namespace headgate::snapshot {
 
-// T: every struct of snapshot.hpp, and std::vector of one.
+// T: any struct of snapshot.hpp, or a std::vector of one.
 template <typename T>
 [[nodiscard]] std::string to_json(const T& value);
 
-// Errors: usage, with the path of the value that does not fit ("shares[2].devices[0].weight: expected a whole number").
+// Errors: usage, with the path of the wrong value ("shares[2].devices[0].weight: expected a whole number").
 template <typename T>
 [[nodiscard]] Result<T> from_json(std::string_view text);
 
-// {"Gpu": {"type": "object", "properties": {...}}, ...}: one schema for each struct, as text.
+// Returns {"Gpu": {"type": "object", "properties": {...}}, ...}: one schema per struct, as text.
 [[nodiscard]] std::string schemas();
 
 }  // namespace headgate::snapshot

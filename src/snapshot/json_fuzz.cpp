@@ -1,5 +1,4 @@
-// What a daemon or somebody in its place answers: any text is a snapshot or an error, and a snapshot can be written
-// again.
+// Replies are untrusted: any text gives a snapshot or an error, and a snapshot can be written again.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -56,7 +56,7 @@ TEST(SnapshotJson, APictureSurvivesTheWayThroughText) {
   EXPECT_EQ(*after, before);
 }
 
-// A reader that knows the former names, and a daemon that writes them, are served for one release.
+// For one release, former names are written for old readers, and accepted from old daemons.
 TEST(SnapshotJson, FormerNamesOfFields) {
   Snapshot now = full();
   now.gpus[0].memory_committed_bytes = 7;

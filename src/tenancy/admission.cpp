@@ -21,7 +21,7 @@ std::uint64_t excess_of(const Books& books, std::string_view share, std::string_
   return bytes;
 }
 
-// All that one share could have of an empty card.
+// Returns what one share could have of an empty card.
 std::uint64_t committable(const Card& card, const Reserve& reserve) {
   return saturating_sub(card.memory_total_bytes, saturating_add(reserve.driver_bytes, reserve.context_room_bytes));
 }
@@ -41,12 +41,12 @@ std::string sums(const Committed& committed, const Card& card, const Reserve& re
 
 constexpr const char* kOvercommit = "an administrator may overcommit the card: headgate share create NAME --overcommit";
 
-// In the unit of the card's own size, and so that what is written can be asked for.
+// Formats a size in the unit of the card's own size; a request can use the result.
 std::string fitting_text(std::uint64_t bytes) {
   constexpr std::uint64_t kGiB = 1ull << 30;
   const std::string exact = exact_bytes_text(bytes);
   if (bytes < kGiB || bytes % kGiB == 0) return exact;
-  // Never rounded up: that much would not fit.
+  // Rounded down: the rounded-up size would not fit.
   return std::to_string(bytes / kGiB) + "." + std::to_string(bytes % kGiB * 10 / kGiB) + " GiB (" +
          (bytes % (1u << 20) == 0 ? exact : std::to_string(bytes) + " bytes") + ")";
 }
@@ -59,14 +59,14 @@ Result<void> too_little_time(const Share& wanted, const DeviceShare& device, con
   if (device.priority_class == Class::latency) {
     return fail(
         ErrorCode::no_capacity,
-        "the share '" + wanted.name + "' asks for " + part + " of " + card.uuid +
+        "the share '" + wanted.name + "' asks for " + part + " of " + card.called() +
             ", its ceiling, which counts as promised because a share of class latency is never kept waiting" + promised,
         room.guarantee_ppm == 0 ? "take another class; or " + std::string(kOvercommit)
                                 : "the largest ceiling that fits is " + percent_text(room.guarantee_ppm) +
                                       ": --compute and --burst lower it; or take another class; or " + kOvercommit);
   }
   return fail(ErrorCode::no_capacity,
-              "the share '" + wanted.name + "' asks for a guarantee of " + part + " of " + card.uuid + promised,
+              "the share '" + wanted.name + "' asks for a guarantee of " + part + " of " + card.called() + promised,
               "the largest that fits is " + percent_text(room.guarantee_ppm) +
                   (exists && committed.guarantee_ppm > 0
                        ? "; or lower another share in the same step: headgate share rebalance " + wanted.name +
@@ -79,7 +79,7 @@ Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& ca
   const std::uint64_t asked = asked_of(device, card, books.reserve);
   const std::string asks = "the share '" + wanted.name + "' asks for " +
                            (device.memory_limit_bytes ? exact_bytes_text(asked) : "all the memory") + " of " +
-                           card.uuid;
+                           card.called();
   if (asked > card.memory_total_bytes) {
     return fail(ErrorCode::no_capacity, asks + ", which has " + bytes_text(card.memory_total_bytes),
                 "no share can have more than its card; --oversubscribe makes the rest of it host memory, --host-mem "
@@ -94,6 +94,9 @@ Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& ca
   const bool more_memory = had == nullptr || asked > asked_of(*had, card, books.reserve);
   const bool more_time = had == nullptr || promised_of(device) > promised_of(*had);
   if ((more_memory && asked > room.memory_bytes) || (asked == 0 && !device.memory_limit_bytes)) {
+    if (!device.memory_limit_bytes && room.memory_bytes > 0)
+      return fail(ErrorCode::no_capacity, asks + ": " + sums(committed, card, books.reserve),
+                  "name a size with --mem; the largest that fits is " + fitting_text(room.memory_bytes));
     return fail(ErrorCode::no_capacity, asks + ": " + sums(committed, card, books.reserve),
                 room.memory_bytes == 0
                     ? "nothing fits; remove or lower a share, or " + std::string(kOvercommit)
@@ -104,7 +107,7 @@ Result<void> fits(const Share& wanted, const DeviceShare& device, const Card& ca
   return {};
 }
 
-// What shares come to in the eyes of a quota.
+// What shares amount to for a quota.
 struct Taken {
   std::uint64_t memory_bytes = 0, compute_ppm = 0, shares = 0;
 
@@ -113,7 +116,7 @@ struct Taken {
     for (const DeviceShare& device : share.devices) {
       const auto card = std::ranges::find(books.cards, device.uuid, &Card::uuid);
       const std::uint64_t whole = card == books.cards.end() ? 0 : card->memory_total_bytes;
-      // The room for contexts is kept from others as the limit is: a thousand small shares take a card.
+      // Context room is kept from other shares just as the limit is, so count it: a thousand small shares take a card.
       const std::uint64_t takes = device.memory_limit_bytes
                                       ? saturating_add(*device.memory_limit_bytes, books.reserve.context_room_bytes)
                                       : whole;
@@ -121,8 +124,8 @@ struct Taken {
       compute_ppm += device.ceiling_ppm;
     }
   }
-  // What programs of a lowered share hold still: of the wanted one itself its limits count alone, as they were and as
-  // they will be.
+  // Adds what the programs of other, lowered shares still hold. Of the wanted share only its limits count, as they were
+  // and as they will be.
   void count_held(const Share& share, const Books& books) {
     for (const DeviceShare& device : share.devices)
       memory_bytes = saturating_add(memory_bytes, excess_of(books, share.name, device.uuid));
@@ -143,7 +146,7 @@ Error over(const Quota& quota, const Share& wanted, const std::string& what, con
 }
 
 Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) {
-  // Who has more than a quota that came later may change his share all the same, so long as he takes no more.
+  // A share that is above a newer quota may still be changed if it takes no more than before.
   Taken before, own, had;
   own.count(wanted, books);
   const Share* former = nullptr;
@@ -191,7 +194,7 @@ Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) 
   return {};
 }
 
-// Of a share that had as much before the quota came, no word is said.
+// Accepts a rank above the quota if the share had as much before the quota came.
 Result<void> keeps_rank(const Quota& quota, const Share& wanted, const Share* former) {
   for (const DeviceShare& device : wanted.devices) {
     const DeviceShare* const had = former == nullptr ? nullptr : device_on(*former, device.uuid);
@@ -256,7 +259,7 @@ Result<void> admit(const Share& wanted, const Books& books) {
       return fail(ErrorCode::unreachable,
                   "the share '" + wanted.name + "' asks for " + escape_untrusted(device.uuid) +
                       ", which is not a GPU of this node, or did not answer when headgated started",
-                  "'headgate gpu ls' lists the GPUs; one that is there is taken up when headgated is started anew "
+                  "'headgate gpu ls' lists the GPUs; one that is present is taken up when headgated restarts "
                   "(systemctl restart headgated), and programs go on meanwhile");
     }
     if (auto good = fits(wanted, device, *card, books); !good) return good;

@@ -11,7 +11,7 @@
 namespace headgate::tenancy {
 namespace {
 
-constexpr std::uint64_t kRoom = 128ull << 20;  // as Reserve's
+constexpr std::uint64_t kRoom = 128ull << 20;  // as in Reserve
 
 class Admission : public ::testing::Test {
  protected:
@@ -93,12 +93,12 @@ TEST_F(Admission, AShareThatNobodyKeepsWaitingIsSoldItsCeilingSoThatItBreaksNoPr
   EXPECT_EQ(refusal(beyond), "admitted");
   fast.devices[0].ceiling_ppm = 300'000;
   EXPECT_EQ(refusal(fast), "admitted");
-  // Nobody is promised what it may take.
+  // No other share is promised what it may take.
   shares = {fast};
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 700'000)), "admitted");
   EXPECT_NE(refusal(share_of("b", 1, kGiB, 700'001)), "admitted");
   EXPECT_EQ(room_on(cards[0], books()).guarantee_ppm, 700'000u);
-  // Beside those that were promised nothing it may have all there is.
+  // Beside shares that were promised nothing it may have the whole card.
   shares = {share_of("c", 1, kGiB)};
   fast.devices[0].ceiling_ppm = 1'000'000;
   EXPECT_EQ(refusal(fast), "admitted");
@@ -179,7 +179,7 @@ TEST_F(Admission, AQuotaBoundsAllSharesOfAUserTogetherAndNobodyElses) {
   Share sly = share_of("b", 1000, 6 * kGiB);
   sly.overcommit = true;
   EXPECT_EQ(admit(sly, books()).error().code, ErrorCode::denied);
-  // Lowered, with programs in it that hold on to what they have.
+  // Lowered while its programs hold on to what they have.
   shares[0] = share_of("a", 1000, kGiB);
   past_limits = {{"a", kGpu0, 14 * kGiB}, {"x", kGpu0, 20 * kGiB}};
   EXPECT_EQ(refusal(share_of("b", 1000, 5 * kGiB, 0, kGpu1)), "admitted");
@@ -187,7 +187,7 @@ TEST_F(Admission, AQuotaBoundsAllSharesOfAUserTogetherAndNobodyElses) {
   EXPECT_EQ(refusal(share_of("a", 1000, 20 * kGiB + kRoom)), "admitted") << "what he holds counts as his limit again";
 }
 
-// Each takes its room for contexts from the card, however small its limit.
+// Each share takes its context room from the card, however small its limit.
 TEST_F(Admission, AQuotaOfMemoryCountsWhatSmallSharesTake) {
   Quota quota;
   quota.id = 1000;

@@ -1,6 +1,6 @@
-// Who is at the doors of the node's shares, counted: so that neither one share's tenants nor one user keeps everybody
-// else out. Who registers is soon gone again; who waits for an outside scheduler's answer is counted apart, with bounds
-// of its own.
+// Counts the connections at the node's share sockets, so that neither one share's tenants nor one user locks all others
+// out. A registering process is soon gone again. One that waits for an outside scheduler's answer is counted apart,
+// with separate bounds.
 #pragma once
 
 #include <chrono>
@@ -19,23 +19,23 @@
 namespace headgate::tenancy {
 
 struct ConnectionBounds {
-  // Processes that register at once: of the node, of a share and of a user, as identity::answerable_user() has it.
+  // Processes that register at once: of the node, of a share and of a user (identity::answerable_user()).
   std::size_t connections = 1024, connections_of_a_share = 64;
   std::size_t connections_of_a_user = 256, connections_of_a_user_in_a_share = 32;
-  // At the doors of all shares of one owner, whatever they are called: tenants that may take any uid count as their
-  // owner. Shares of root are everybody's.
+  // At the sockets of all shares of one owner, whatever their names: a tenant that may take any uid counts as its
+  // owner. Does not apply to root's shares.
   std::size_t connections_of_an_owner = 256;
   std::chrono::milliseconds conversation{1000};
-  // In a share that asks first, until the answer. Who waits keeps its connection and is counted apart: a process waits
-  // once, with a slot that it has, so that a share has as many who wait as it may have processes; and a user so many on
-  // the node. Each takes three descriptors, of which the daemon has 65,536.
+  // Time to wait for the answer, in a share that asks first. A waiting process keeps its connection and is counted
+  // apart. It waits once and has a slot, so a share can have as many waiting as processes; users are bounded below.
+  // Each takes three descriptors; the daemon has 65,536.
   std::chrono::milliseconds answer{30'000};
   std::size_t waiting = 16'384, waiting_of_a_user = 2048, waiting_of_an_owner = 4096;
 };
 
 using CountByUser = std::map<std::uint32_t, std::size_t>;
 
-// One who is counted, until end() or for as long as this lives.
+// Counts one connection until end() or its destruction.
 class ConnectionToken {
  public:
   explicit ConnectionToken(std::function<void()> uncount) : uncount_(std::move(uncount)) {}
@@ -50,7 +50,7 @@ class ConnectionToken {
   std::function<void()> uncount_;
 };
 
-// At all doors.
+// Counts over all sockets.
 struct NodeConnections {
   std::size_t connections = 0;
   CountByUser of_user, waiting_of_user, of_owner, waiting_of_owner;
@@ -58,18 +58,18 @@ struct NodeConnections {
   [[nodiscard]] std::size_t waiting() const;
 };
 
-// At one door of them. `node` and `bounds` outlive it, and it outlives whom it counts.
+// Counts at one share's socket. `node` and `bounds` outlive it, and it outlives its tokens.
 class ShareConnections {
  public:
-  // `owner`: of the share; 0 of root's, which have no bound in common.
+  // `owner`: of the share; 0 for root's shares, which have no common bound.
   ShareConnections(NodeConnections& node, const ConnectionBounds& bounds, std::uint32_t owner = 0)
       : node_(node), bounds_(bounds), owner_(owner) {}
 
-  // Why nobody, or nobody of that user, may come now; empty where the next may.
+  // Returns why no process, or none of that user, may connect now; empty if the next may.
   [[nodiscard]] std::optional<std::string> full() const;
   [[nodiscard]] std::optional<std::string> full_of(const identity::Peer& peer) const;
   [[nodiscard]] ConnectionToken come(const identity::Peer& peer);
-  // One more who waits for an answer. Errors: no_capacity.
+  // Counts one more process that waits for an answer. Errors: no_capacity.
   [[nodiscard]] Result<ConnectionToken> wait(const identity::Peer& peer);
 
  private:

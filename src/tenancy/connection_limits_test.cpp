@@ -42,7 +42,7 @@ TEST(Crowd, AUserTakesSoManyPlacesOfAShareAndOfTheNodeAndOthersTheirs) {
   EXPECT_FALSE(other.full_of(peer_of(2)));
 }
 
-// A tenant that is root in a container takes any uid, and its owner makes shares of ever new names.
+// A tenant that is root in a container takes any uid, and its owner can make shares under ever new names.
 TEST(Crowd, AllSharesOfAnOwnerTogetherTakeSoManyPlacesAndLeaveOthersTheirs) {
   NodeConnections node;
   const ConnectionBounds bounds{.connections_of_an_owner = 2, .waiting_of_an_owner = 2};
@@ -59,7 +59,7 @@ TEST(Crowd, AllSharesOfAnOwnerTogetherTakeSoManyPlacesAndLeaveOthersTheirs) {
   EXPECT_TRUE(bobs.wait(peer_of(4, 4)));
 }
 
-// Subordinate uids cost nothing, and root makes namespaces for others.
+// Subordinate uids cost nothing, and root creates namespaces for other users.
 TEST(Crowd, AllUsersOfANamespaceAreTheOneWhoMadeIt) {
   NodeConnections node;
   const ConnectionBounds bounds{.connections_of_a_user_in_a_share = 2, .waiting_of_a_user = 2};

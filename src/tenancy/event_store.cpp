@@ -11,12 +11,12 @@ namespace {
 
 using Time = std::chrono::system_clock::time_point;
 
-// "HGev": tells our file from any other program's database (PRAGMA application_id).
+// "HGev": distinguishes our file from another program's database (PRAGMA application_id).
 constexpr std::int64_t kEventApplicationId = 0x4847'6576;
 constexpr std::int64_t kEventSchemaVersion = 1;
-constexpr std::size_t kNewest = 4096;  // of the former daemons' that a new one's log begins with
+constexpr std::size_t kNewest = 4096;  // events of former daemons that a new one's log begins with
 constexpr std::size_t kMaxAtOnce = 1024;
-constexpr std::size_t kMaxUnanswered = 256;  // of a user, before it is asked whether he still waits
+constexpr std::size_t kMaxUnanswered = 256;  // questions of a user, before checking which of them still wait
 constexpr std::chrono::seconds kRetry(1);
 constexpr std::chrono::minutes kAgeEvery(10);
 
@@ -91,7 +91,7 @@ Result<EventStore::Former> read_former(Database& database, Time now) {
 
 Result<void> note_gap(Database& database, const EventStore::Former& former) {
   Transaction transaction = TRY(Transaction::begin(database));
-  // A gap below everything that is kept is nobody's any more.
+  // No reader needs a gap below everything that is kept.
   if (auto done = database.run("DELETE FROM gaps WHERE until < coalesce((SELECT min(id) FROM events), until + 1)");
       !done)
     return done;
@@ -119,8 +119,8 @@ EventStore::EventStore(std::unique_ptr<Database> database, EventBounds bounds, C
 Result<std::unique_ptr<EventStore>> EventStore::open(const std::string& path, EventBounds bounds, Clock clock) {
   const Time now = clock();
   auto database = std::make_unique<Database>(TRY(Database::open(path)));
-  // Not synchronous at each commit: a power cut may cost the last moments, which are told as they come; a kill costs
-  // nothing.
+  // Not synchronous at each commit: a power cut may lose the last moments' events, which were streamed as they came; a
+  // kill loses nothing.
   for (const char* pragma : {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA trusted_schema = OFF",
                              "PRAGMA journal_size_limit = 4194304"}) {
     if (auto set = database->run(pragma); !set) return std::unexpected(set.error());
@@ -172,7 +172,7 @@ void EventStore::read(EventQuery query, std::size_t most, std::function<bool(con
   if (stopping_) return;
   const std::size_t own =
       questions_.add(asker.uid, {std::move(query), most, std::move(wanted), std::move(asker.waits), std::move(answer)});
-  // Somebody may ask and go without end, faster than is looked.
+  // A user may keep asking and disconnecting, faster than questions are answered.
   if (own >= kMaxUnanswered && std::has_single_bit(own))
     questions_.drop(asker.uid, [](const Question& question) { return !question.waits(); });
   wake_.notify_all();
@@ -216,7 +216,7 @@ void EventStore::write(std::deque<snapshot::Event> batch) {
   std::uint64_t lost = 0;
   {
     const std::scoped_lock lock(mutex_);
-    if (!std::exchange(failing_, false)) return;
+    if (!std::exchange(failing_, false) && lost_ == 0) return;  // a slow disk loses events too
     tell = trouble_;
     lost = std::exchange(lost_, 0);
   }
@@ -299,7 +299,7 @@ Result<void> EventStore::bound_shares() {
   return deleted ? count_rows() : Result<void>();
 }
 
-// Some more than must go, so that the rows are not counted again for each batch.
+// Deletes more than necessary, so that the rows are not counted again for each batch.
 Result<void> EventStore::bound_owners() {
   const std::size_t part = std::max<std::size_t>(1, bounds_.rows / kPart);
   const std::size_t most = bounds_.rows - bounds_.rows / 100;

@@ -1,8 +1,8 @@
-// What happened on the node, kept over restarts: one SQLite file of its own, so that neither its size nor its disk's
-// troubles are those of the shares (store.hpp).
+// Keeps the node's events over restarts, in a SQLite file apart from the shares' (store.hpp): neither its size nor its
+// disk errors affect them.
 //
-// Nobody who adds an event waits for the disk: a thread of the store's own writes, as many at once as have come. What
-// was added in the last moments before a kill may be lost; a batch is there whole or not at all.
+// add() never waits for the disk: the store's thread writes, as many events at once as have come. A kill may lose the
+// events of the last moments; a batch is there whole or not at all.
 #pragma once
 
 #include <atomic>
@@ -33,19 +33,19 @@ struct EventBounds {
   std::chrono::seconds age = std::chrono::hours(168);  // by the node's clock
 };
 
-// Which of the events; what is left empty does not choose.
+// Selects events. An empty field selects all.
 struct EventQuery {
-  std::uint64_t after = 0;          // with a greater number than this
+  std::uint64_t after = 0;          // with a greater number
   std::uint64_t since_unix_ns = 0;  // not earlier
   std::string share = {};
-  std::string kind = {};  // the beginning of it
-  bool newest = false;    // where there are more than wanted: the newest of them, not the oldest
+  std::string kind = {};  // a prefix of the kind
+  bool newest = false;    // if more match than are wanted: the newest of them, not the oldest
 
   [[nodiscard]] bool matches(const snapshot::Event& event) const;
 };
 
-// Numbers above `after` and up to `until` that no event has: a daemon's numbers begin where no former one's can have
-// come to.
+// Numbers above `after` and up to `until` that no event has: a daemon's numbers begin above any that a former daemon
+// can have reached.
 struct EventGap {
   std::uint64_t after = 0, until = 0;
 
@@ -54,43 +54,43 @@ struct EventGap {
 
 class EventStore {
  public:
-  // As observe::EventLog: one share has at most this part of the rows, the findings of the audit apart. Without room,
-  // the owner that has most gives up its oldest, but the node's own events, and all findings, each have this part
-  // whatever owners do.
+  // As in observe::EventLog: one share has at most this part of the rows, not counting findings of the audit. If there
+  // is no room, the owner that has most gives up its oldest. The node's own events, and all findings, each have this
+  // part whatever owners do.
   static constexpr std::size_t kPart = 8;
-  // So many wait for a disk that takes none; then the oldest of them are lost, and counted.
+  // At most so many wait while the disk takes none; then the oldest are lost, and counted.
   static constexpr std::size_t kMaxWaiting = 8192;
 
-  // What was there when it was opened.
+  // What the file held when it was opened.
   struct Former {
     std::vector<snapshot::Event> events;  // the newest, oldest first
     std::vector<EventGap> gaps;           // the last of them ends at `last`
     std::uint64_t last = 0;               // the next event's number is greater
   };
 
-  // The node's clock, which people set forward and back. Any thread.
+  // The node's clock, which users may set forward and back. Called on any thread.
   using Clock = std::function<std::chrono::system_clock::time_point()>;
 
-  // Opens or makes the file. By the clock what is too old goes, and the first number is found (milliseconds: less than
-  // a thousand events a second are told); nothing is waited for by it. Errors as of Store::open.
+  // Opens or creates the file. The clock decides which events are too old, and the first number (in milliseconds: fewer
+  // than a thousand events a second are reported). No wait depends on it. Errors: as Store::open.
   [[nodiscard]] static Result<std::unique_ptr<EventStore>> open(const std::string& path, EventBounds bounds,
                                                                 Clock clock);
-  // Writes what waits. A file system that hangs keeps only this waiting.
+  // Writes what waits. A file system that hangs blocks only this destructor.
   ~EventStore();
   EventStore(const EventStore&) = delete;
 
-  // The newest `most`, for the log of this run. Once, before the first add().
+  // Returns the newest events, for the log of this run. Call once, before the first add().
   [[nodiscard]] Former take_former() { return std::move(former_); }
 
-  // Any thread; never waits for the disk. Its number must be greater than Former::last.
+  // Queues the event. Any thread; never waits for the disk. Its number must be greater than Former::last.
   void add(const snapshot::Event& event);
 
-  // Calls `answer` on the store's thread with those that match and that `wanted` takes, oldest first, at most `most`;
-  // all that was added before is among them, but for what could not be written. Not called where the store ends first.
-  // Any thread.
+  // Calls `answer` on the store's thread with the events that match and that `wanted` accepts, oldest first, at most
+  // `most`. All that were added before are included, except those that could not be written. Not called if the store is
+  // destroyed first. Any thread.
   using Answer = std::function<void(Result<std::vector<snapshot::Event>>)>;
-  // Whoever asks. Users have their answers in turn, however much one of them asks; nobody looks for what nobody waits
-  // for any more.
+  // The asking user. Users are answered round robin, however much one of them asks. A question is dropped once its
+  // asker no longer waits.
   struct Asker {
     std::uint32_t uid = 0;
     std::function<bool()> waits;  // any thread
@@ -98,13 +98,13 @@ class EventStore {
   void read(EventQuery query, std::size_t most, std::function<bool(const snapshot::Event&)> wanted, Asker asker,
             Answer answer);
 
-  // Whether the last write worked. Any thread.
+  // Returns whether the last write worked. Any thread.
   [[nodiscard]] bool is_writing() const;
-  // How many are on the disk, as of the last write. Any thread.
+  // Returns how many are on the disk, as of the last write. Any thread.
   [[nodiscard]] std::uint64_t rows() const { return rows_on_disk_.load(std::memory_order_relaxed); }
 
-  // Called on the store's thread when writing begins to fail (why; it is tried again each second), and when it works
-  // again (none, and how many events were lost meanwhile). It may call add().
+  // Called on the store's thread when writes begin to fail, with the error (they are retried each second). Called again
+  // when they work, without one, and with how many events were lost. It may call add().
   using Trouble = std::function<void(const std::optional<Error>& error, std::uint64_t lost)>;
   void tell_trouble(Trouble trouble);
 

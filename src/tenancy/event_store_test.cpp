@@ -10,6 +10,7 @@
 #include <csignal>
 #include <fstream>
 #include <future>
+#include <mutex>
 #include <optional>
 
 #include "tenancy/test_shares.hpp"
@@ -68,7 +69,7 @@ class EventStoreTest : public ::testing::Test {
   Time now_ = std::chrono::system_clock::now();
 };
 
-// So called it comes before all others: ThreadSanitizer takes no thread of a child whose parent had some already.
+// The name makes it run first: ThreadSanitizer allows no threads in a forked child if its parent had some.
 using EventStoreDeathTest = EventStoreTest;
 
 TEST_F(EventStoreDeathTest, WhatHappenedIsKnownAfterTheDaemonWasKilled) {
@@ -104,7 +105,7 @@ TEST_F(EventStoreTest, AFloodOfOneSharePushesOutNobodyElse) {
   const auto loud = all_of(*store, {.share = "loud"});
   EXPECT_EQ(loud.size(), 100U) << "an eighth";
   EXPECT_EQ(loud.back().sequence, number) << "the newest";
-  // Many names instead of one: the oldest go, the node's own stay.
+  // Many names instead of one: the oldest go, the node's own events stay.
   for (int i = 0; i < 3000; ++i) store->add(event(++number, "loud" + std::to_string(i)));
   const auto all = all_of(*store);
   EXPECT_LE(all.size(), 800U);
@@ -174,8 +175,7 @@ TEST_F(EventStoreTest, ChoosesByTimeShareKindAndNumberPageByPage) {
   EXPECT_EQ(all_of(*store, {.after = first}, 2).back().sequence, first + 2) << "the first of what is left";
 }
 
-// What a full disk is to SQLite: a write that stops short. RLIMIT_FSIZE counts for this process alone.
-// A look may read the whole file, and asking costs nothing.
+// A query may read the whole file, and asking costs nothing.
 TEST_F(EventStoreTest, WhoAsksAndGoesWithoutEndKeepsNobodyWaitingAndIsForgotten) {
   const auto store = open();
   std::promise<void> looking, go_on;
@@ -215,6 +215,7 @@ class FullDisk {
   rlimit before_{};
 };
 
+// To SQLite a full disk is a write that stops short. RLIMIT_FSIZE causes one, in this process alone.
 TEST_F(EventStoreTest, AFullDiskIsSaidOnceNobodyWaitsForItAndWhatCameMeanwhileIsWrittenWhenThereIsRoom) {
   const auto store = open();
   std::uint64_t number = store->take_former().last;
@@ -239,6 +240,31 @@ TEST_F(EventStoreTest, AFullDiskIsSaidOnceNobodyWaitsForItAndWhatCameMeanwhileIs
   EXPECT_EQ(all.size(), EventStore::kMaxWaiting);
   EXPECT_EQ(all.back().sequence, number);
   EXPECT_EQ(said, 2);
+}
+
+TEST_F(EventStoreTest, TellsWhatASlowDiskLost) {
+  std::promise<void> writing, go_on;
+  std::promise<std::uint64_t> told;
+  std::once_flag once;
+  std::atomic<bool> armed = false;
+  const auto store = open({}, [&, now = now_, released = go_on.get_future().share()] {
+    if (armed)
+      std::call_once(once, [&] {
+        writing.set_value();
+        released.wait();
+      });
+    return now;
+  });
+  store->tell_trouble([&](const std::optional<Error>& error, std::uint64_t lost) {
+    if (!error) told.set_value(lost);
+  });
+  std::uint64_t number = store->take_former().last;
+  armed = true;
+  store->add(event(++number));
+  writing.get_future().wait();  // the writer has taken that one and stands in its write
+  for (std::size_t i = 0; i < EventStore::kMaxWaiting + 7; ++i) store->add(event(++number));
+  go_on.set_value();
+  EXPECT_EQ(told.get_future().get(), 7u);
 }
 
 TEST_F(EventStoreTest, ADiskThatFailedIsTriedAgainThoughTheClockWasSetBackAnHour) {

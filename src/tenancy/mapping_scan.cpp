@@ -19,12 +19,12 @@ Result<void> MappingScan::none(const std::string& share, const std::string& plac
       const Answer answer = search_->look(bytes);
       if (answer == Answer::not_yet) {
         return fail(ErrorCode::failed,
-                    "the page of the share '" + share + "' is damaged, and who uses it is looked for: " +
+                    "the page of the share '" + share + "' is damaged, and its users are being looked for: " +
                         std::to_string(next_) + " of " + std::to_string(processes_.size()) + " processes do not",
                     "ask again: it goes on from there");
       }
       if (answer != Answer::yes) continue;
-      // It is looked at first, and all of /proc not again, when somebody asks once more.
+      // The next call starts with this process, and does not search all of /proc again.
       search_.reset();
       const auto process = identity::read_process(proc, pid);
       return fail(ErrorCode::conflict,
@@ -32,15 +32,15 @@ Result<void> MappingScan::none(const std::string& share, const std::string& plac
                       (process ? process->command : "") + ")",
                   "end it first: the share's page is damaged, so its other processes are not known");
     }
-    // Those that came while earlier calls looked are looked at too.
+    // Check processes that started during earlier calls too.
     if (fresh) return {};
     fresh = true;
     const identity::ProcessList list = identity::list_processes(proc);
     if (!list.complete || list.all.empty()) {
       *this = {};
       return fail(ErrorCode::failed,
-                  "the page of the share '" + share + "' is damaged, and /proc does not show who uses it",
-                  "end its programs, remove " + place + ", start headgated anew, and remove the share then");
+                  "the page of the share '" + share + "' is damaged, and /proc does not show what uses it",
+                  "end its programs, remove " + place + ", restart headgated, and remove the share then");
     }
     const std::set seen(processes_.begin(), processes_.end());
     for (const identity::Process& now : list.all)

@@ -1,4 +1,4 @@
-// Who uses a page that says nothing of its users any more, because a tenant has damaged it.
+// Finds the processes that use a usage page after a tenant has damaged its contents.
 #pragma once
 
 #include <cstddef>
@@ -14,19 +14,18 @@
 
 namespace headgate::tenancy {
 
-// One search. Whoever has many mappings, or many processes with some, can make it long: it is done a part at a time.
+// One search, done in parts: a user can make it long with many mappings, or with many processes that have some.
 class MappingScan {
  public:
-  // Whether nobody but this process has the usage page in `place`, the share's directory, mapped. Errors: conflict, who
-  // has; failed, where the search is not done, and the next call goes on where this one stopped, or where `proc` does
-  // not show it.
+  // Succeeds if no process but this one has the usage page in `place`, the share's directory, mapped. Errors: conflict
+  // (names the process that has), failed (not done: the next call continues; or `proc` does not show it).
   [[nodiscard]] Result<void> none(const std::string& share, const std::string& place, std::uint64_t inode,
                                   const std::string& proc);
 
  private:
-  std::vector<std::pair<std::uint32_t, std::uint32_t>> processes_;  // pid and start time; anybody may make many
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> processes_;  // pid and start time; a user may start many
   std::size_t next_ = 0;
-  std::optional<identity::MapsSearch> search_;  // of the next
+  std::optional<identity::MapsSearch> search_;  // of processes_[next_]
 };
 
 }  // namespace headgate::tenancy

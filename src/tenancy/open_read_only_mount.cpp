@@ -10,7 +10,7 @@
 namespace headgate::tenancy {
 namespace {
 
-// linux/mount.h, which glibc 2.36's sys/mount.h repeats and 2.35's does not; the numbers are one on every architecture.
+// linux/mount.h: glibc 2.36's sys/mount.h repeats it, 2.35's does not. The numbers are the same on all architectures.
 constexpr long kOpenTree = 428, kMountSetattr = 442;
 constexpr unsigned kClone = 1, kEmptyPath = 0x1000;
 constexpr std::uint64_t kReadOnly = 1;

@@ -1,4 +1,4 @@
-// A descriptor that cannot be made writable again where we have the right to see to that.
+// Opens a file so that its descriptor cannot be made writable again, if we have the right to ensure that.
 #pragma once
 
 #include <string>
@@ -7,9 +7,9 @@
 
 namespace headgate::tenancy {
 
-// DIRECTORY/NAME for reading. With CAP_SYS_ADMIN it is opened through a read-only mount of its own that is attached
-// nowhere, so that /proc/self/fd does not lead a tenant that is root to a writable one (Linux 5.12); without, the
-// file's permissions are what keeps others from it. Empty, with errno, where it cannot be opened.
+// Opens DIRECTORY/NAME for reading. With CAP_SYS_ADMIN it goes through a detached read-only mount, so that
+// /proc/self/fd gives a tenant that is root no writable descriptor (Linux 5.12). Without, only the file's permissions
+// protect it. Returns an empty descriptor and sets errno if it cannot be opened.
 [[nodiscard]] UniqueFd open_read_only_mount(const std::string& directory, const std::string& name);
 
 }  // namespace headgate::tenancy

@@ -15,12 +15,12 @@ bool same(const ledger::Identity& a, const ledger::Identity& b) {
   return a.pid == b.pid && a.pidns_inode == b.pidns_inode && a.start_time == b.start_time;
 }
 
-// The rest of a page was never touched, and is not to become the daemon's memory by being looked at.
+// The rest of the page was never touched, and reading it would make it the daemon's memory.
 std::uint32_t slots_of(const ledger::UsagePage& usage) {
   return std::min(usage.slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);
 }
 
-// By who sits there, not by what was said on the socket: a process may die between its claim and its word about it.
+// Finds slots by the identity in them, not by what the socket said: a process may die between claim and report.
 void give_back(ledger::UsagePage& usage, const ledger::Identity& seat, ledger::Remains remains) {
   for (std::uint32_t slot = 0, end = slots_of(usage); slot < end; ++slot) {
     const ledger::SlotView view = ledger::view(usage, slot);
@@ -29,7 +29,7 @@ void give_back(ledger::UsagePage& usage, const ledger::Identity& seat, ledger::R
   }
 }
 
-// How often a process may be named that does not have the page mapped, and how often any may be.
+// How often a process that does not have the page mapped may be named, and how many such claims there may be in all.
 constexpr std::uint32_t kTimesFalse = 3;
 constexpr std::size_t kMaxFalseClaims = 2 * ledger::kMaxSlots;
 
@@ -44,9 +44,9 @@ std::uint32_t give_back_all(ledger::UsagePage& usage, const std::vector<ledger::
   return count;
 }
 
-// ledger::claim() gives back what a process had before it takes another slot. Each was seen taken before any is seen
-// again here, so that those which still are were so at one time. Where an identity is not whole, several processes may
-// have the same.
+// Returns whether a process holds several slots at one time; ledger::claim() frees the former one first. Each slot was
+// seen taken before any is checked again here, so those still taken were so at one time. If an identity is incomplete,
+// several processes may have the same one.
 bool are_held_together(const ledger::UsagePage& usage, const ledger::Identity& name,
                        const std::vector<ledger::SlotRef>& slots) {
   if (slots.size() < 2 || name.pidns_inode == 0 || name.start_time == 0) return false;
@@ -76,7 +76,7 @@ Result<void> Processes::enter(TenantProcess process, UniqueFd pidfd) {
   (void)pidfd.release();
   const Key key{process.share, process.process.pid};
   bool again = false;
-  // Who comes again for another bell may say nothing about its seat, which it has all the same.
+  // A process that registers again for another doorbell may not report its seat, but still has it.
   if (const auto found = entries_.find(key); found != entries_.end()) {
     const TenantProcess& former = found->second->tenant;
     again = former.process.start_time == process.process.start_time;
@@ -122,12 +122,11 @@ bool Processes::seat(const std::string& share, std::uint32_t pid, ledger::SlotRe
   return true;
 }
 
-// The handler knows its entry by serial: the pid may have been given to another process, or the process may have
-// entered anew.
+// The handler finds its entry by serial: the pid may have been reused, or the process may have entered again.
 void Processes::watch(const Key& key, std::uint64_t serial) {
   entries_.at(key)->pidfd.async_wait(boost::asio::posix::stream_descriptor::wait_read,
                                      [this, key, serial](const boost::system::error_code& error) {
-                                       if (!error) ended(key, serial);  // else closed by us; we may be gone
+                                       if (!error) ended(key, serial);  // else we closed it; `this` may be gone
                                      });
 }
 
@@ -178,14 +177,14 @@ Processes::Claims Processes::claims_of(const std::string& share, const ledger::U
 void Processes::adopt_process(const std::string& share, const identity::Process& process, const ledger::Identity& seat,
                               ledger::SlotRef slot) {
   auto pidfd = identity::pidfd_of(process, proc_);
-  if (!pidfd) return;  // it ended this moment: the next look finds it gone
+  if (!pidfd) return;  // it has just ended: the next scan finds it gone
   TenantProcess tenant{
       .share = share, .process = process, .uid = process.uid, .where = {}, .seat = seat, .slot = slot, .adopted = true};
   if (const auto cgroups = identity::read_cgroups(proc_, process.pid)) tenant.where = identity::identify(*cgroups);
-  (void)enter(std::move(tenant), std::move(*pidfd));  // who is not watched yet has its claim, and is looked at again
+  (void)enter(std::move(tenant), std::move(*pidfd));  // if it cannot be watched, its claim stays and is checked again
 }
 
-// A killed program leaves its slot behind, once: the dead claim nothing.
+// Counts slots in the name of no process. A killed program leaves its slot behind once: the dead claim nothing.
 void Processes::count_nobody(const std::string& share, LiveShare& live, const ledger::Identity& name,
                              std::size_t slots) {
   if (slots == 0) return;
@@ -194,15 +193,15 @@ void Processes::count_nobody(const std::string& share, LiveShare& live, const le
   if (nobodys.slots > kNobodysOfAMinute)
     live.accusation =
         "has had more than " + std::to_string(kNobodysOfAMinute) + " slots in a minute in names of no process";
-  // Where an identity is not whole, several processes may have the same one after another.
+  // If an identity is incomplete, several processes may have the same one after another.
   if (name.pidns_inode == 0 || name.start_time == 0) return;
   if (++nobodys.times[name] >= kTimesFalse)
     live.accusation =
         "has slots, again and again, in the name of process " + std::to_string(name.pid) + ", which there is not";
 }
 
-// Whoever writes in the page can name any process of the node there: only one that has the page mapped is taken for its
-// holder, or a liar could have others watched, shown and ended in its stead.
+// A tenant can write the name of any process of the node into the page. Only a process that has the page mapped counts
+// as the holder: a liar could otherwise have another process watched, shown and ended.
 std::uint32_t Processes::look_into(const std::string& share, LiveShare& live, const Claims& claims,
                                    const identity::ProcessList& list, std::size_t& bytes) {
   using Answer = identity::MapsSearch::Answer;
@@ -237,9 +236,9 @@ std::uint32_t Processes::look_into(const std::string& share, LiveShare& live, co
     if (answer == Answer::not_yet) break;
     doubts.search.reset();
     if (answer == Answer::yes) adopt_process(share, *search.found, name, slots.front());
-    if (answer != Answer::no) continue;  // hidden: bound to nobody
+    if (answer != Answer::no) continue;  // not visible: attributed to no process
     given_back += give_back_all(pages.usage(), slots, remains_);
-    // A program that called exec() has left its slot behind, once.
+    // A program that called exec() leaves its slot behind, once.
     doubts.false_claims += slots.size();
     const auto times = ++doubts.found_false[{search.found->pid, search.found->start_time}];
     if (times < kTimesFalse && doubts.false_claims <= kMaxFalseClaims) continue;

@@ -1,6 +1,6 @@
-// The processes in the node's shares, each held by a pidfd: its death, and nothing else, gives its slot back.
+// The processes in the node's shares. Each is held by a pidfd; its slot is given back when it ends or calls exec().
 //
-// A process comes in by its share's socket, or is found in the pages (adopt()): after a restart of the daemon, or where
+// A process enters through its share's socket, or is found in the pages (adopt()): after a restart of the daemon, or if
 // it joined by the files. Not thread-safe: all on the loop's one thread. Destroy it after the loop has stopped.
 #pragma once
 
@@ -29,66 +29,65 @@ namespace headgate::tenancy {
 struct TenantProcess {
   std::string share;
   identity::Process process;            // by host pid
-  std::uint32_t uid = 0;                // when it connected, or now where it was adopted
-  std::optional<std::uint32_t> user{};  // identity::answerable_user() of it; null: itself
+  std::uint32_t uid = 0;                // when it connected; if adopted, as of then
+  std::optional<std::uint32_t> user{};  // identity::answerable_user(); null: uid
   identity::Identity where;             // container, pod, job, unit
-  ledger::Identity seat;                // how it calls itself in its slot
-  std::optional<ledger::SlotRef> slot;  // once it has told which
-  bool adopted = false;                 // its seat was found in the pages, and never told on the socket
-  bool admitted = false;                // it has its seat: adopted, or confirmed after all who were asked agreed
+  ledger::Identity seat;                // its identity in its slot
+  std::optional<ledger::SlotRef> slot;  // once it has reported it
+  bool adopted = false;                 // its seat was found in the pages, not reported on the socket
+  bool admitted = false;                // has its seat: adopted, or confirmed after all that were asked agreed
 };
 
 class Processes {
  public:
   struct Events {
     std::function<void(const TenantProcess&)> joined;         // let in by the socket, or found in the pages
-    std::function<void(const TenantProcess&)> left;           // its slot has been given back already
-    std::function<void(const TenantProcess&)> admitted = {};  // has its seat, told once
+    std::function<void(const TenantProcess&)> left;           // its slot has already been given back
+    std::function<void(const TenantProcess&)> admitted = {};  // has its seat; called once
   };
 
-  // `remains`: draining, where somebody looks at the driver and settles what the dead had; none, where their bytes are
-  // free at once.
+  // `remains`: draining if another part reads the driver and settles what the dead had; none if their bytes are free at
+  // once.
   Processes(boost::asio::any_io_executor executor, Shares& shares, std::string proc, Events events,
             ledger::Remains remains = ledger::Remains::none);
 
-  // Gives back the seats of processes that have called exec() since: the driver has taken down what the program before
-  // held. `most` processes at a call, each in its turn; adopt() does it too.
+  // Gives back the seats of processes that have since called exec(): the driver has released what the former program
+  // held. Checks `most` processes a call, round robin; adopt() does it too.
   void look_for_replaced(std::size_t most);
 
-  // A process that its share's socket let in; replaces what an earlier program of the same process was (exec). A seat
-  // that it still has is kept, with how that was found. Errors: of the loop, which cannot watch one more descriptor.
+  // Enters a process that its share's socket let in; replaces the entry of its former program (exec). A seat that it
+  // still has is kept, and whether it was adopted. Errors: the loop cannot watch one more descriptor.
   [[nodiscard]] Result<void> enter(TenantProcess process, UniqueFd pidfd);
-  // Whether it has told of a slot, or was found in one, and has it still.
+  // Returns whether it has reported a slot, or was found in one, and still has it.
   [[nodiscard]] bool has_seat(const std::string& share, std::uint32_t pid) const;
-  // Whether the slot is this process's.
+  // Returns whether the slot is this process's.
   [[nodiscard]] bool sits(const std::string& share, std::uint32_t pid, ledger::SlotRef slot) const;
-  // The slot it claimed; false where the slot is not this process's.
+  // Notes the slot it claimed; returns false if the slot is not this process's.
   [[nodiscard]] bool seat(const std::string& share, std::uint32_t pid, ledger::SlotRef slot);
 
-  // Looks for the processes of all slots that are not known yet; gives back the slots of those that are certainly dead,
-  // or do not have the page mapped. Answers how many slots were given back. Where there is anything to look for, it
-  // reads `processes` of /proc, and of their maps no more than kMapsBytes, the rest at the next calls: a claim that
-  // says nothing true can stand for ever, and the loop must not read all of a large node for it each second. A share
-  // whose slots are claimed in false names again and again, in another process's or in nobody's, is accused
-  // (LiveShare::accusation). Called once a second.
+  // Looks for the processes of all unknown slots. Gives back the slots of those that are certainly dead or do not have
+  // the page mapped, and returns how many. If there is anything to look for, it reads `processes` of /proc and at most
+  // kMapsBytes of their maps; later calls continue. A false claim can stand for ever, and the loop must not read all of
+  // a large node for it each second. A share with slots repeatedly claimed in the name of another process or of none is
+  // accused (LiveShare::accusation). Called once a second.
   std::uint32_t adopt(std::size_t processes = kProcessesOfACall);
   static constexpr std::size_t kProcessesOfACall = 512;  // some 11 ms
-  // Of a call, and of one share in it. A program with CUDA in it has some 150 KiB.
+  // Per call, and of one share in it. The maps of a CUDA program have some 150 KiB.
   static constexpr std::size_t kMapsBytes = 2u << 20, kMapsBytesOfAShare = 1u << 20;
-  static constexpr std::size_t kNamesOfAShare = 64;  // in a call
+  static constexpr std::size_t kNamesOfAShare = 64;  // per call
 
-  // Gives back the slots of those that have ended by now, also of those whose end the loop has not told yet. Of slots
-  // that are not known yet kMaxAsked are asked about, counted in `asked`: adopt() comes to the others.
+  // Gives back the slots of processes that have ended, even if the loop has not reported their end. Checks at most
+  // kMaxAsked slots that are not known yet, counted in `asked`; adopt() handles the others.
   void give_back_dead(const std::string& share, LiveShare& live, std::size_t& asked);
   static constexpr std::size_t kMaxAsked = 256;
 
-  // Slots of a share that may be found in a minute in the name of no process. Who came by the socket is known, and his
-  // are not counted; programs that join by the files do not start so fast, and leave a slot behind only where they are
-  // killed.
+  // Slots of a share that may be found in a minute in the name of no process. Those of processes that came by the
+  // socket are known, and not counted. Programs that join by the files start more slowly, and leave a slot behind only
+  // if killed.
   static constexpr std::size_t kNobodysOfAMinute = 4096;
   static constexpr std::uint64_t kLooksOfAMinute = 60;  // calls of adopt()
 
-  // Forgets a share's processes: it has been removed.
+  // Forgets the processes of a share that has been removed.
   void forget(const std::string& share);
 
   [[nodiscard]] std::size_t count_in(const std::string& share) const;
@@ -103,15 +102,15 @@ class Processes {
     TenantProcess tenant;
     boost::asio::posix::stream_descriptor pidfd;
     std::uint64_t serial;
-    std::uint64_t program;  // identity::program_mark() when it was let in; 0: not told
+    std::uint64_t program;  // identity::program_mark() when it entered; 0: unknown
   };
   struct ByName {
     bool operator()(const ledger::Identity& a, const ledger::Identity& b) const;
   };
-  // Slots of a share that nobody known sits in, by whose name is on them. One process, one slot: more are a lie.
+  // A share's slots without a known process, by the name in them. One process has one slot: several are a lie.
   using Claims = std::map<ledger::Identity, std::vector<ledger::SlotRef>, ByName>;
   using Names = std::map<std::string, std::set<ledger::Identity, ByName>>;  // by share
-  // A list answers for the names that were claimed before it was begun: who claims later need not be in it.
+  // A list answers only for names claimed before it was begun: later claimants need not be in it.
   struct Reading {
     Names names;
     identity::Listing listing;
@@ -120,15 +119,15 @@ class Processes {
     Names names;
     identity::ProcessList list;
   };
-  // Claims in the name of no process, in this minute.
+  // This minute's claims in the name of no process.
   struct Nobodys {
     std::size_t slots = 0;
     std::map<ledger::Identity, std::uint32_t, ByName> times;
   };
-  // What a share's claims are worth.
+  // What is known about a share's claims.
   struct Doubts {
-    ledger::Identity last{};                     // name that was looked at; while there is a search, the one that is
-    std::optional<identity::MapsSearch> search;  // one at a time, so that a share holds one descriptor
+    ledger::Identity last{};                     // name checked last; during a search, the searched one
+    std::optional<identity::MapsSearch> search;  // one at a time: a share costs one descriptor
     std::map<std::pair<std::uint32_t, std::uint32_t>, std::uint32_t> found_false;  // times, by pid and start time
     std::size_t false_claims = 0;
     Nobodys nobodys;
@@ -154,12 +153,12 @@ class Processes {
   Events events_;
   ledger::Remains remains_;
   std::map<Key, std::unique_ptr<Entry>> entries_;
-  std::deque<std::pair<std::uint32_t, std::uint32_t>> ended_;  // pids and start times, the oldest first
+  std::deque<std::pair<std::uint32_t, std::uint32_t>> ended_;  // PIDs and start times, the oldest first
   std::optional<Reading> reading_;                             // while there is a claim
-  Read read_;                                                  // the last that came to its end, until the next does
+  Read read_;                                                  // the last complete one, until the next is
   std::map<std::string, Doubts> doubts_;                       // by share
-  std::string last_looked_into_;                               // share at which the bytes of a call were used up
-  Key last_asked_;                                             // look_for_replaced() goes on behind it
+  std::string last_looked_into_;                               // share at which a call's bytes ran out
+  Key last_asked_;                                             // look_for_replaced() continues after it
   std::uint64_t last_serial_ = 0, looks_ = 0;
 };
 

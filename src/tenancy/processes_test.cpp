@@ -1,4 +1,4 @@
-// What a look at the slots that nobody registered for costs, and whom it believes, over a /proc of the test's own.
+// What checking unregistered slots costs and which claims are believed, over a /proc that the test makes.
 #include "tenancy/processes.hpp"
 
 #include <gtest/gtest.h>
@@ -38,8 +38,8 @@ class Claims : public ::testing::Test {
     for (const pid_t child : children_) ::kill(child, SIGKILL), ::waitpid(child, nullptr, 0);
   }
 
-  // A process that lives, and is what the test's /proc says of it. Its maps have `before` lines, and then the page's if
-  // it has it.
+  // A live process, which the test's /proc describes truthfully. Its maps have `before` lines, then the page's line if
+  // it has the page.
   ledger::Identity process_with(std::size_t before, bool has_page) {
     const pid_t pid = ::fork();
     if (pid == 0) {
@@ -62,11 +62,11 @@ class Claims : public ::testing::Test {
     if (has_page) maps << "7f00-7f01 rw-s 00000000 00:00 " << page().usage_inode() << " /anywhere/usage\n";
     return {static_cast<std::uint32_t>(pid), static_cast<std::uint32_t>(ns.st_ino), 4711};
   }
-  // They are gone by the time that they are looked at.
+  // They are gone by the time they are looked at.
   void many_others(std::size_t count) {
     for (std::size_t n = 0; n < count; ++n) std::ofstream(proc_ + "/" + std::to_string(0x7f00'0000 + n));
   }
-  // As a tenant can write it, whatever ledger::claim() would do.
+  // Writes what a tenant can, whatever ledger::claim() would do.
   void write_slot(std::uint32_t slot, const ledger::Identity& name) {
     ledger::Slot& written = page().usage().slots[slot];
     written.who = std::uint64_t{name.pidns_inode} << 32 | name.start_time;
@@ -135,15 +135,15 @@ TEST_F(Claims, AProgramThatLeftItsSlotBehindIsForgivenOnceAndALiarIsNamed) {
 TEST_F(Claims, PagesFullOfNamesThatNobodyKnowsKeepNoLoopWaiting) {
   const ledger::Identity self = ledger::own_identity();
   const auto nobody = [&](std::uint32_t slot) {
-    return ledger::Identity{0x7fff'0000 + slot, self.pidns_inode, 0};  // past any pid_max
+    return ledger::Identity{0x7fff'0000 + slot, self.pidns_inode, 0};  // above any pid_max
   };
-  process_with(1, false);  // so that the test's /proc is one
+  process_with(1, false);  // makes the test's /proc a valid one
   for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) write_slot(slot, nobody(slot));
   std::size_t asked = Processes::kMaxAsked - 10;
   processes_->give_back_dead("s", share(), asked);
   EXPECT_EQ(ledger::live_slots(page().usage()), ledger::kMaxSlots - 10);
   EXPECT_EQ(asked, Processes::kMaxAsked);
-  EXPECT_EQ(processes_->adopt(), Processes::kNamesOfAShare) << "who is not asked about there is looked into here";
+  EXPECT_EQ(processes_->adopt(), Processes::kNamesOfAShare) << "names that were not checked there are checked here";
 }
 
 TEST_F(Claims, AKilledProgramsSlotIsGivenBackAndWhoClaimsInItsNameAgainAndAgainIsNamed) {
@@ -162,7 +162,7 @@ TEST_F(Claims, AKilledProgramsSlotIsGivenBackAndWhoClaimsInItsNameAgainAndAgainI
 }
 
 TEST_F(Claims, WhoClaimsAgainAndAgainInADeadProcessesNameIsNamedAlsoIfAPictureSeesItFirst) {
-  const ledger::Identity nobody{0x7fff'0000, ledger::own_identity().pidns_inode, 4711};  // past any pid_max
+  const ledger::Identity nobody{0x7fff'0000, ledger::own_identity().pidns_inode, 4711};  // above any pid_max
   for (int times = 1; times <= 3; ++times) {
     EXPECT_EQ(share().accusation, "") << times;
     write_slot(7, nobody);
@@ -173,9 +173,9 @@ TEST_F(Claims, WhoClaimsAgainAndAgainInADeadProcessesNameIsNamedAlsoIfAPictureSe
   EXPECT_NE(share().accusation, "");
 }
 
-// Where nothing is mounted on /proc, one after another may come with the same number.
+// Without a /proc, processes may come one after another with the same number.
 TEST_F(Claims, WhoCannotSayAllOfItsNameIsNotTakenForTheOneBeforeIt) {
-  const ledger::Identity nobody{0x7fff'0000, ledger::own_identity().pidns_inode, 0};  // past any pid_max
+  const ledger::Identity nobody{0x7fff'0000, ledger::own_identity().pidns_inode, 0};  // above any pid_max
   for (int times = 1; times <= 10; ++times) {
     write_slot(7, nobody);
     std::size_t asked = 0;
@@ -194,7 +194,7 @@ TEST_F(Claims, WhoMayBeInANamespaceThatNobodyMayLookIntoIsNotTakenForDead) {
 }
 
 TEST_F(Claims, WhoClaimsInAnotherNameOfNobodyEachTimeIsNamedOnceNoProgramsCouldHaveComeAndGoneSoFast) {
-  process_with(1, false);  // so that the test's /proc is one
+  process_with(1, false);  // makes the test's /proc a valid one
   const ledger::Identity self = ledger::own_identity();
   std::uint32_t pid = 0x7000'0000;
   const auto claim_and_look = [&] {
@@ -257,7 +257,7 @@ TEST_F(Claims, WhoUsesADamagedPageIsLookedForAPartAtACall) {
     const auto removed = shares_->remove("s");
     if (removed) break;
     said = removed.error().message;
-    ASSERT_NE(said.find("is looked for: "), std::string::npos) << said;
+    ASSERT_NE(said.find("users are being looked for: "), std::string::npos) << said;
   }
   EXPECT_EQ(calls, 5) << said;
   EXPECT_EQ(shares_->find("s"), nullptr);
@@ -290,7 +290,7 @@ TEST_F(Claims, WhoUsesADamagedPageIsNamedAlsoIfItCameWhileItWasLookedFor) {
   FAIL() << "never named";
 }
 
-// Of the mapping that begins at `at`.
+// Returns the resident KiB of the mapping that begins at `at`.
 std::size_t resident_kib(const void* at) {
   std::ostringstream begin;
   begin << std::hex << reinterpret_cast<std::uintptr_t>(at) << '-';

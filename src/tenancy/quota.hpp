@@ -1,8 +1,7 @@
-// What a user's or a group's shares may come to, all together, and how much of a GPU's turns one of them may ask for.
-// Pure.
+// Limits on what all shares of a user or a group together may amount to, and on each share's weight and class. Pure.
 //
-// A user's own quota goes before everyone's limit by limit: what it does not name, everyone's bounds. Everyone's does
-// not hold for root, who made it. A group's quota holds beside both.
+// A user's own quota replaces every_user's limit by limit: every_user's limits apply where it has none. They do not
+// apply to root, which sets them. A group's quota applies beside both.
 #pragma once
 
 #include <chrono>
@@ -15,7 +14,7 @@
 
 namespace headgate::tenancy {
 
-// Limits left out bound nothing.
+// An absent limit bounds nothing.
 struct Quota {
   enum class Subject : std::uint32_t { user = 0, group = 1, every_user = 2 };
   Subject subject = Subject::user;
@@ -23,21 +22,21 @@ struct Quota {
   std::optional<std::uint64_t> memory_bytes;  // over all GPUs; a share without a limit counts the whole card
   std::optional<std::uint64_t> compute_ppm;   // ceilings over all GPUs: 2'000'000 is two whole GPUs
   std::optional<std::uint32_t> shares;        // how many
-  std::optional<std::chrono::seconds> ttl;    // each share must end by itself, at most so late
-  // Of each share, on each GPU. Where no quota says them, who is no administrator has kDefaultWeight and kDefaultClass.
+  std::optional<std::chrono::seconds> ttl;    // each share must have a time to live, at most this
+  // Per share and GPU. If no quota sets them, a non-administrator has kDefaultWeight and kDefaultClass.
   std::optional<std::uint32_t> weight;  // 1..1000
   std::optional<Class> highest_class;
 
   friend bool operator==(const Quota&, const Quota&) = default;
 };
 
-// What a user may ask for where no quota says more: a share has its part beside the others', and waits for its turn.
+// What a user may ask for if no quota allows more: an equal weight, and a class that waits for its turn.
 inline constexpr std::uint32_t kDefaultWeight = 100;
 inline constexpr Class kDefaultClass = Class::normal;
 
 [[nodiscard]] bool bounds_nothing(const Quota& quota);
 
-// What somebody says of a quota. Unset: not a word. Set to nothing: that limit is taken back.
+// A requested change of a quota. Unset: the limit stays. Set to nothing: the limit is removed.
 struct QuotaChange {
   template <typename T>
   using Said = std::optional<std::optional<T>>;
@@ -52,7 +51,7 @@ struct QuotaChange {
 [[nodiscard]] bool says_nothing(const QuotaChange& change);
 [[nodiscard]] Quota changed(Quota before, const QuotaChange& change);
 
-// The quotas that hold for a share: of its owner one, if it bounds anything, and those of its owner's groups.
+// Returns the quotas that apply to a share: its owner's, if it bounds anything, and those of its owner's groups.
 [[nodiscard]] std::vector<Quota> holding(const Share& share, std::span<const Quota> quotas);
 
 }  // namespace headgate::tenancy

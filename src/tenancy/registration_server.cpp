@@ -15,7 +15,7 @@
 namespace headgate::tenancy {
 namespace {
 
-// Paths longer than sun_path are reached through the directory's descriptor.
+// Listens on the tenant socket in `directory`; a path longer than sun_path goes through the directory's descriptor.
 Result<UniqueFd> listen_at(const std::string& directory) {
   const UniqueFd folder(::open(directory.c_str(), O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (!folder) return fail_errno(directory, errno);
@@ -31,7 +31,7 @@ Result<UniqueFd> listen_at(const std::string& directory) {
   if (::unlinkat(folder.get(), ledger::kTenantSocket, 0) != 0 && errno != ENOENT) return fail_errno(where, errno);
   if (::bind(listener.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0)
     return fail_errno(where, errno);
-  // Connecting takes the right to write; who is let in is decided by who connects.
+  // Connecting takes write permission; the peer's credentials decide whether it may enter.
   if (::fchmodat(folder.get(), ledger::kTenantSocket, 0666, 0) != 0) return fail_errno(where, errno);
   refuse_descriptors(listener.get());
   if (::listen(listener.get(), 128) != 0) return fail_errno(where, errno);

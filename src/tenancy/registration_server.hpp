@@ -1,10 +1,10 @@
-// The tenant sockets: RUNTIME/shares/NAME/tenant.sock, one for each share, through which limiters get their pages
-// (guest/ledger/registration.hpp says what is said).
+// The tenant sockets: RUNTIME/shares/NAME/tenant.sock, one for each share, through which limiters get their pages. The
+// messages are in guest/ledger/registration.hpp.
 //
-// Whoever can reach the directory may knock; the kernel says who it is, and whoever may not enter is told so and let go
-// before a word of his is read. What is bounded: connections of a share, of a user and of the node, the time for the
-// whole conversation, its messages (two, of fixed size), and processes of a share. A reader that never reads is
-// dropped. Nothing else can be asked for.
+// A process that can reach the directory may connect. The kernel identifies it; one that may not enter is refused
+// before any of its messages is read. Bounded are the connections of a share, of a user and of the node, the time of
+// the whole conversation, its messages (two, of fixed size), and the processes of a share. A peer that never reads is
+// dropped. There are no other requests.
 #pragma once
 
 #include <boost/asio/any_io_executor.hpp>
@@ -23,7 +23,7 @@
 
 namespace headgate::tenancy {
 
-// All on the loop's one thread.
+// Call all of it on the loop's one thread.
 class RegistrationServer {
  public:
   using Bounds = ConnectionBounds;
@@ -34,24 +34,24 @@ class RegistrationServer {
                      Bounds bounds, Events events);
   ~RegistrationServer();
 
-  // Binds the share's socket, over one that a former daemon left. Errors: of the file system; not_found.
+  // Binds the share's socket, replacing one that a former daemon left. Errors: of the file system; not_found.
   [[nodiscard]] Result<void> open(const std::string& share);
-  // All that are shut(); the first error, after the others were opened all the same. Whose bell could not be listened
-  // to gets another.
+  // Opens all that are shut(). Returns the first error after trying all of them. A share with a doorbell that could not
+  // be watched gets another.
   [[nodiscard]] Result<void> open_all();
   void close(const std::string& share);
-  // The share is another than it was: who waits there for leave is let in where nobody is asked any more, and sent away
-  // where the door is shut to him, without the answer.
+  // Call it when a share has changed. Peers that wait for an answer are let in if the share no longer asks, and refused
+  // if they may no longer enter.
   void reconsider(const std::string& share);
-  // Our end of a new doorbell for a share whose bell somebody shut down; who registers from now on gets the other one.
-  // Empty: it got one less than ShareListener::kBellsApart ago, or has no door. Errors: of the system.
+  // Returns our end of a new doorbell after a share's bell was shut down; later registrations get the other. Empty if
+  // the last is younger than ShareListener::kBellsApart, or nothing listens there. Errors: of the system.
   [[nodiscard]] Result<UniqueFd> new_bell(const std::string& share, std::chrono::steady_clock::time_point now);
 
-  // Shares that could be entered and that nobody can: their socket was not opened, or has gone, or is another's, or
-  // nobody accepts there any more. By name.
+  // Returns by name the usable shares that no process can enter: their socket was not opened, is gone or replaced, or
+  // no longer accepts.
   [[nodiscard]] std::vector<std::string> shut() const;
 
-  // Of who registers; and of who waits for an answer.
+  // Return how many processes are registering, and how many wait for an answer.
   [[nodiscard]] std::size_t connections() const;
   [[nodiscard]] std::size_t waiting() const;
 
@@ -60,7 +60,7 @@ class RegistrationServer {
 
   std::shared_ptr<ListenerCommon> common_;
   std::map<std::string, std::shared_ptr<ShareListener>> doors_;
-  std::set<std::string> unheard_;  // nobody listens to their bells
+  std::set<std::string> unheard_;  // their doorbells could not be watched
 };
 
 }  // namespace headgate::tenancy

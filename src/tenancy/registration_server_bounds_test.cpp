@@ -1,4 +1,4 @@
-// How many may be at a door, and whom they keep out.
+// How many peers a share's socket takes, and which others they keep out.
 #include <gtest/gtest.h>
 #include <sys/syscall.h>
 
@@ -28,7 +28,7 @@ class CrowdedDoors : public Doors {
 };
 
 TEST_F(CrowdedDoors, OneUsersIdleConnectionsKeepNobodyElseOut) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   Share share = shares_->find("s")->share;
   share.everyone = true;
   ASSERT_TRUE(shares_->set(share));
@@ -45,7 +45,7 @@ TEST_F(CrowdedDoors, OneUsersIdleConnectionsKeepNobodyElseOut) {
     const Tenant other = start_tenant([] { return ::setgid(65534) == 0 && ::setuid(65534) == 0; });
     EXPECT_TRUE(told(other)) << "exit status " << end(other);
     end(other);
-    // Whoever goes makes room.
+    // A peer that leaves makes room.
     idle.clear();
     ASSERT_TRUE(until([&] { return doors_->connections() == 0; }));
     welcomed();
@@ -72,8 +72,8 @@ TEST_F(CrowdedDoors, WhoWaitsForAnAnswerTakesNoRoomFromWhoRegistersAndWaitsOnce)
   EXPECT_EQ(doors_->waiting(), 0u);
 }
 
-// Heard as a message, or left unread by who is let go before a word of his is. Where the rule is broken, the door is
-// shut for an hour.
+// Descriptors that arrive with a message, and those left unread because their sender is refused. A listener that closed
+// them itself would block for an hour.
 TEST_F(CrowdedDoors, WhoSendsDescriptorsHoldsNobodyUp) {
   const auto send_some = [&](RegistrationServer::Bounds bounds) {
     open_doors(bounds);
@@ -145,7 +145,7 @@ TEST_F(CrowdedDoors, WhoWaitsIsBoundedForTheNode) {
   EXPECT_TRUE(asked_.empty());
 }
 
-// A limiter takes one Hold: after it, it could not try again.
+// A limiter accepts one Hold: after it, it could not try again.
 TEST_F(CrowdedDoors, WhoCannotBeAskedAboutNowIsToldToTryAgainWithoutBeingHeld) {
   ask_first();
   decide_at_once_ = fail(ErrorCode::no_capacity, "too many questions are open: try again");

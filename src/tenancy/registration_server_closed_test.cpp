@@ -1,4 +1,4 @@
-// Who is at a door while it closes, or while the share behind it lets others in than before.
+// Peers at a share's socket while it closes, or while the share changes its users.
 #include <gtest/gtest.h>
 
 #include "tenancy/test_registration.hpp"
@@ -6,7 +6,7 @@
 namespace headgate::tenancy {
 namespace {
 
-constexpr std::uint32_t kOwner = 424242;  // nobody who knocks here
+constexpr std::uint32_t kOwner = 424242;  // no user that connects here
 
 class ClosedDoors : public Doors {
  protected:
@@ -67,7 +67,7 @@ TEST_F(ClosedDoors, AConnectionGreetedBeforeAShareWasMadeAnewSitsNotInTheNewOne)
   expect_refusal(socket.get(), "the share 'd' has been removed");
 }
 
-// Before the daemon has next looked at the clock, and closed the share's pages to newcomers.
+// Before the daemon has checked the clock again and closed the share's pages to new processes.
 TEST_F(ClosedDoors, WhoComesWhenTheTimeOfAShareIsOverIsLetInNoMore) {
   create(true);
   Share& share = shares_->find("d")->share;

@@ -1,4 +1,4 @@
-// What becomes of doors, and of who stands at them, when the machine has no more to give.
+// What happens at share sockets when the system runs out of resources.
 #include <gtest/gtest.h>
 #include <sys/epoll.h>
 #include <sys/resource.h>
@@ -9,7 +9,7 @@
 
 #include "tenancy/test_registration.hpp"
 
-// Before the C library's: what no unprivileged program can make the kernel say.
+// Replaces the C library's function: no unprivileged program can make the kernel return these errors.
 namespace {
 bool no_more_watches = false, no_memory_at_accept = false;
 }  // namespace
@@ -37,7 +37,7 @@ class Switched {
   bool& what_;
 };
 
-// The process has as many files open as it may.
+// Leaves the process no descriptor to open.
 class NoDescriptorLeft {
  public:
   NoDescriptorLeft() {
@@ -81,7 +81,7 @@ class FailingDoors : public Doors {
   }
 };
 
-// A limiter that is left waiting, or hung up on, goes by its fail policy: it may go unheld.
+// A limiter that gets no answer, or is disconnected, follows its fail policy: it may run unenforced.
 TEST_F(FailingDoors, WhoComesWhenNoDescriptorIsLeftIsToldToTryAgain) {
   std::vector<UniqueFd> all;
   for (int n = 0; n < 20; ++n) all.push_back(connect_to(directory()));
@@ -136,7 +136,7 @@ TEST_F(FailingDoors, ADoorThatNobodyLooksAfterAnyMoreIsNamedAndOpensAgain) {
     ASSERT_TRUE(until([&] { return !doors_->shut().empty(); }));
   }
   EXPECT_EQ(doors_->shut(), std::vector<std::string>{"s"});
-  EXPECT_EQ(troubles_, std::vector<std::string>{"the door of the share 's': nobody is let in: std::bad_alloc"});
+  EXPECT_EQ(troubles_, std::vector<std::string>{"the door of the share 's': no process is admitted: std::bad_alloc"});
   ASSERT_TRUE(doors_->open_all());
   expect_all_is_well();
 }
@@ -153,7 +153,7 @@ TEST_F(FailingDoors, ADoorThatCouldNotBeOpenedIsNamedAndOpensWhenItCan) {
   expect_all_is_well();
 }
 
-// A share that the arbiter did not take in would have the GPU beside everybody's turns.
+// A share that the arbiter does not watch would use the GPU in addition to the others' turns.
 TEST_F(FailingDoors, ABellThatCouldNotBeListenedToIsFollowedByAnother) {
   deaf_ = true;
   ASSERT_TRUE(doors_->open("s"));
@@ -168,7 +168,7 @@ TEST_F(FailingDoors, ABellThatCouldNotBeListenedToIsFollowedByAnother) {
   ASSERT_EQ(welcome.head.type, ledger::MessageType::welcome);
   EXPECT_EQ(::send(welcome.descriptors[2].get(), "r", 1, MSG_NOSIGNAL), 1);
   char ring = 0;
-  EXPECT_EQ(::recv(bell_.get(), &ring, 1, 0), 1) << "whoever registers rings the bell before it";
+  EXPECT_EQ(::recv(bell_.get(), &ring, 1, 0), 1) << "a process that registers rings this bell";
   bell_.reset();
   ASSERT_TRUE(doors_->open_all());
   EXPECT_FALSE(bell_) << "a bell that is heard is left alone";

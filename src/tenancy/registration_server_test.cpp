@@ -17,7 +17,7 @@ TEST_F(Doors, AKilledProcessGivesItsMemoryBackAtOnceAndItsConnectionSaysNothingA
   ASSERT_EQ(joined_.size(), 1u);
   EXPECT_EQ(joined_[0].process.pid, static_cast<std::uint32_t>(tenant.pid));
   EXPECT_EQ(ledger::used_bytes(usage(), 0), kGiB);
-  // The conversation is over, and the process lives.
+  // The connection is closed while the process lives on.
   ASSERT_TRUE(until([&] { return doors_->connections() == 0; }));
   EXPECT_EQ(processes_->count_in("s"), 1u);
   end(tenant);
@@ -26,7 +26,7 @@ TEST_F(Doors, AKilledProcessGivesItsMemoryBackAtOnceAndItsConnectionSaysNothingA
   EXPECT_EQ(ledger::live_slots(usage()), 0u);
 }
 
-// exec() keeps number and start time, and the driver takes down what the program before had.
+// exec() keeps pid and start time, and the driver releases what the former program had.
 TEST_F(Doors, AProcessThatIsAnotherProgramNowHasNoSeat) {
   const Tenant tenant = start_tenant([] { return true; });
   ASSERT_TRUE(told(tenant));
@@ -69,7 +69,7 @@ TEST_F(Doors, AShareWhoseBellWasShutDownGetsAnotherButNotOneAfterAnother) {
   EXPECT_EQ(::recv(ours->get(), &said, 1, MSG_DONTWAIT), 1);
   EXPECT_FALSE(*doors_->new_bell("s", now + ShareListener::kBellsApart - 1ms));
   EXPECT_TRUE(*doors_->new_bell("s", now + ShareListener::kBellsApart));
-  EXPECT_FALSE(*doors_->new_bell("nobody's", now));
+  EXPECT_FALSE(*doors_->new_bell("missing", now));
 }
 
 TEST_F(Doors, InAShareThatAsksFirstAProcessHasItsSeatOnlyAfterTheAnswer) {
@@ -113,7 +113,7 @@ TEST_F(Doors, AQuestionWhoseProcessWentAwayIsTakenBackAndOneWithoutAnAnswerIsANo
     if (!stays) socket.reset();
     EXPECT_TRUE(until([&] { return taken_back_ == (stays ? 2 : 1); }));
     if (stays) {
-      EXPECT_EQ(answer(socket.get()).text, "nobody answered in time");
+      EXPECT_EQ(answer(socket.get()).text, "no scheduler answered in time");
     }
     ledger::release(usage(), slot);
   }
@@ -161,7 +161,7 @@ TEST_F(Doors, WhoWaitsForLeaveIsLetInOnceNobodyIsAskedAndSentAwayOnceTheDoorIsSh
 TEST_F(Doors, ARestartedDaemonBindsTheSocketAnewAndAdoptsWhoIsThere) {
   const Tenant first = start_tenant([] { return true; });
   ASSERT_TRUE(told(first));
-  // What a mount of the directory holds on to, in place of a mount.
+  // Holds the directory as a mount of it does.
   const UniqueFd mounted(::open(directory().c_str(), O_PATH | O_CLOEXEC));
   open_doors({});
   EXPECT_EQ(processes_->adopt(), 0u);
@@ -176,7 +176,7 @@ TEST_F(Doors, ARestartedDaemonBindsTheSocketAnewAndAdoptsWhoIsThere) {
   EXPECT_EQ(ledger::used_bytes(usage(), 0), 0u);
 }
 
-// In a share that asks first a limiter that renews its bell does not tell its seat again, or it would be asked about.
+// A limiter that renews its bell does not report its seat again: in a share that asks first it would be asked about.
 TEST_F(Doors, WhoComesForAnotherBellKeepsTheSeatThatItStillHas) {
   ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
   processes_->adopt();
@@ -192,7 +192,7 @@ TEST_F(Doors, WhoComesForAnotherBellKeepsTheSeatThatItStillHas) {
   ASSERT_TRUE(known.slot);
   EXPECT_EQ(known.slot->slot, slot.slot);
   EXPECT_EQ(known.slot->generation, slot.generation);
-  EXPECT_TRUE(known.adopted) << "nobody has told of that seat yet";
+  EXPECT_TRUE(known.adopted) << "that seat was not reported yet";
   ledger::release(usage(), slot);
   slot = ledger::seat(usage(), ledger::own_identity());
   EXPECT_FALSE(greet().slot) << "that is another seat";
@@ -225,7 +225,7 @@ TEST_F(Doors, ALiarsSlotInAnotherProcessesNameBindsNobody) {
 }
 
 TEST_F(Doors, ATenantUnderAnotherUidNeedsNoRightToAnyFileAndAStrangerGetsNoDescriptor) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   Share share = shares_->find("s")->share;
   share.users = {65534};
   ASSERT_TRUE(shares_->set(share));
@@ -251,7 +251,7 @@ TEST_F(Doors, ATenantInPidAndUserNamespacesOfItsOwnIsKnownByItsHostPidAndReapedB
   const auto unshared = [] {
     if (::geteuid() == 0 && (::setgid(1234) != 0 || ::setuid(1234) != 0)) return false;
     if (::unshare(CLONE_NEWUSER | CLONE_NEWPID) != 0) return false;
-    const pid_t inner = ::fork();  // the first inside is pid 1 there
+    const pid_t inner = ::fork();  // the first process inside has pid 1 there
     if (inner == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       return true;
@@ -270,7 +270,7 @@ TEST_F(Doors, ATenantInPidAndUserNamespacesOfItsOwnIsKnownByItsHostPidAndReapedB
   EXPECT_EQ(joined_[0].process.namespace_pid, 1u);
   EXPECT_NE(joined_[0].process.pid, static_cast<std::uint32_t>(tenant.pid));
   EXPECT_EQ(joined_[0].seat.pid, 1u);
-  // Adoption finds it too, by what it calls itself in its slot.
+  // Adoption finds it too, by the identity in its slot.
   open_doors({});
   EXPECT_EQ(processes_->adopt(), 0u);
   EXPECT_EQ(processes_->count_in("s"), 1u);
@@ -382,7 +382,7 @@ TEST_F(Doors, AThousandSilentConnectionsKeepNobodyOutForLongerThanAConversation)
   EXPECT_LT(descriptors(), 200);
 }
 
-// Somebody may have many shares, and flood all their doors: what is heard at each before anybody else's adds up.
+// A user may have many shares and flood all their sockets: what each accepts before another is served adds up.
 TEST_F(Doors, WhoKnocksElsewhereIsHeardBeforeACrowdAtOneDoorIs) {
   ASSERT_TRUE(shares_->create(share_of("t", ::geteuid(), 8 * kGiB)));
   ASSERT_TRUE(doors_->open_all());
@@ -404,7 +404,7 @@ TEST_F(Doors, WhoTakesTheDoorbellHearsTenantsAndATenantThatMutesItMutesItsOwn) {
   const Heard welcome = answer(socket.get());
   ASSERT_EQ(welcome.head.type, ledger::MessageType::welcome);
   const int bell = welcome.descriptors[2].get();
-  // The tenant's flags are its own: blocking now, and who hears it does not wait all the same.
+  // File flags are not shared: the tenant's end blocks now, and the daemon still does not wait.
   ::fcntl(bell, F_SETFL, ::fcntl(bell, F_GETFL) & ~O_NONBLOCK);
   char byte = 0;
   EXPECT_EQ(::recv(bell_.get(), &byte, 1, 0), -1);

@@ -18,7 +18,7 @@ Run run_of(std::uint32_t pid, const std::string& proc) {
 bool is_alive(const Run& run, const std::string& proc) {
   if (::kill(static_cast<pid_t>(run.pid), 0) != 0 && errno == ESRCH) return false;
   const auto now = identity::read_process(proc, run.pid);
-  // One that has ended and that nobody waits for holds nothing any more.
+  // A process that has ended but was not waited for holds nothing.
   if (now && now->ended) return false;
   return !now || run.start_time == 0 || now->start_time == 0 || ledger::same_start(now->start_time, run.start_time);
 }
@@ -36,7 +36,7 @@ Result<void> room_for_run(const std::vector<Run>& runs, const std::string& name,
   if (count([&](const Run& run) { return run.invited && run.invited->uid == invited->uid; }) >= kMaxRunsOfAnInvitedUser)
     return full(kMaxRunsOfAnInvitedUser, " of uid " + std::to_string(invited->uid));
   if (count([](const Run& run) { return run.invited.has_value(); }) >= kMaxInvitedRuns)
-    return full(kMaxInvitedRuns, " of users whom it lets in");
+    return full(kMaxInvitedRuns, " of users that it admits");
   return {};
 }
 

@@ -47,7 +47,7 @@ TEST(Runs, WhomAShareLetsInCannotTakeThePlacesOfItsOwnerNorOneAllThoseOfTheOther
   EXPECT_EQ(add(1, InvitedUser{1}), "in the share 's' wait 64 headgate runs of uid 1");
   for (std::uint32_t uid = 2; uid <= kMaxInvitedRuns / kMaxRunsOfAnInvitedUser; ++uid)
     EXPECT_EQ(add(kMaxRunsOfAnInvitedUser, InvitedUser{uid}), "room") << uid;
-  EXPECT_EQ(add(1, InvitedUser{1000}), "in the share 's' wait 512 headgate runs of users whom it lets in");
+  EXPECT_EQ(add(1, InvitedUser{1000}), "in the share 's' wait 512 headgate runs of users that it admits");
   EXPECT_EQ(add(kMaxRuns - kMaxInvitedRuns, {}), "room");
   EXPECT_EQ(add(1, {}), "in the share 's' wait 1024 headgate runs");
 }

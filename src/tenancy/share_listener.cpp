@@ -48,7 +48,7 @@ Result<Bell> make_bell() {
   return Bell{UniqueFd(ends[0]), UniqueFd(ends[1])};
 }
 
-// Keeps the door that counts him.
+// A connected peer. Keeps alive the listener that counts it.
 struct ShareListener::PendingPeer {
   PendingPeer(std::shared_ptr<ShareListener> at, const asio::any_io_executor& executor, identity::Peer who,
               ConnectionToken counted)
@@ -69,7 +69,7 @@ struct ShareListener::Asking {
   asio::steady_timer timer;
   const identity::Peer& peer;
   std::optional<Result<void>> decision;
-  std::string moot;  // why no answer is wanted any more
+  std::string moot;  // why the answer is no longer wanted
 
   void wake(std::string why) {
     moot = std::move(why);
@@ -93,7 +93,7 @@ Result<void> ShareListener::start(UniqueFd listener) {
   (void)listener.release();
   asio::co_spawn(common_->executor, accept_all(shared_from_this()),
                  [door = shared_from_this()](const std::exception_ptr& thrown) {
-                   if (!door->closed_) door->tell_trouble("nobody is let in: " + http::what_ended(thrown));
+                   if (!door->closed_) door->tell_trouble("no process is admitted: " + http::what_ended(thrown));
                    door->close();
                  });
   return {};
@@ -101,7 +101,7 @@ Result<void> ShareListener::start(UniqueFd listener) {
 
 void ShareListener::close() {
   closed_ = true;
-  hang_up(listener_);  // some may not have been accepted yet
+  hang_up(listener_);  // some connections may not have been accepted
 }
 
 Result<UniqueFd> ShareListener::new_bell(std::chrono::steady_clock::time_point now) {
@@ -132,14 +132,14 @@ asio::awaitable<void> ShareListener::accept_all(std::shared_ptr<ShareListener> d
     co_await door->listener_.async_wait(Descriptor::wait_read, into(error));
     if (door->closed_) co_return;
     if (error) throw boost::system::system_error(error);
-    // One a turn of the loop: floods at all doors of somebody's together keep nobody at another for long.
+    // Accept one per turn of the loop: floods at all sockets of one owner together then delay no other socket for long.
     int failed = 0;
     while (failed == 0) {
       failed = door->accept_one();
       co_await asio::post(door->common_->executor, asio::use_awaitable);
       if (door->closed_) co_return;
     }
-    // Out of descriptors or memory: the socket stays readable, so it is looked at again later, not at once.
+    // Out of descriptors or memory: the socket stays readable, so look at it again later, not at once.
     if (failed != 0 && failed != EAGAIN && failed != ECONNABORTED && failed != EINTR) {
       pause.expires_after(std::chrono::milliseconds(10));
       co_await pause.async_wait(into(error));
@@ -155,7 +155,7 @@ int ShareListener::accept_one() {
   if (UntrustedSocket socket = accept(); socket.get() >= 0) return admit(std::move(socket)), 0;
   const int error = errno;
   if (error != EMFILE && error != ENFILE) return error;
-  // Who is left waiting takes the daemon for dead, and goes by its fail policy: unheld, perhaps.
+  // A peer left waiting takes the daemon for dead and follows its fail policy, perhaps unenforced.
   common_->spare.reset();
   bool told = false;
   if (const UntrustedSocket last = accept(); last.get() >= 0) {
@@ -170,7 +170,7 @@ void ShareListener::admit(UntrustedSocket socket) {
   if (const auto full = crowd_.full()) return refuse(socket.get(), ledger::Refusal::busy, *full);
   auto peer = identity::peer_of(socket.get(), common_->proc);
   if (!peer) {
-    // Where it could not be found out this time, it may be the next.
+    // If it could not be found out this time, it may be the next.
     const bool never = peer.error().code == ErrorCode::unsupported;
     return refuse(socket.get(), never ? ledger::Refusal::not_allowed : ledger::Refusal::busy, peer.error().message);
   }
@@ -192,11 +192,11 @@ void ShareListener::admit(UntrustedSocket socket) {
   });
 }
 
-// Asked anew whenever somebody was waited for: the share may be another by then, or have other users.
+// Checked again after each wait: the share may have changed, or have other users.
 std::optional<ShareListener::Shut> ShareListener::shut_to(const identity::Peer& peer) const {
   const LiveShare* live = common_->shares.find(share_);
   if (closed_ && live != nullptr && live->generation == generation_)
-    return Shut{ledger::Refusal::busy, "the door of the share '" + share_ + "' is opened anew: try again"};
+    return Shut{ledger::Refusal::busy, "the door of the share '" + share_ + "' is being opened again: try again"};
   if (closed_) return Shut{ledger::Refusal::share_ending, "the share '" + share_ + "' has been removed"};
   if (live == nullptr || live->pages == nullptr || live->pages->truncated())
     return Shut{ledger::Refusal::share_ending, "the share '" + share_ + "' cannot be used"};
@@ -206,7 +206,7 @@ std::optional<ShareListener::Shut> ShareListener::shut_to(const identity::Peer& 
   return std::nullopt;
 }
 
-// Of a share that shut_to() has just seen. Who has his seat keeps it.
+// For a share that shut_to() has just checked. A process that has its seat keeps it.
 std::optional<ShareListener::Shut> ShareListener::shut_to_newcomers() const {
   const LiveShare* live = common_->shares.find(share_);
   if (has_ended(live->share, lease_now_s()))
@@ -264,7 +264,7 @@ asio::awaitable<bool> ShareListener::may_stay(std::shared_ptr<PendingPeer> pendi
   const identity::Peer& peer = pending->peer;
   auto tenant = door.to_ask_about(peer);
   if (!tenant) co_return true;
-  // At each word: its number may be another's by then.
+  // Looks at the socket for each message: its number may be another descriptor's by then.
   const auto say_no = [&](ledger::Refusal code, const std::string& why) {
     if (pending->socket.is_open()) refuse(pending->socket.native_handle(), code, why);
   };
@@ -315,10 +315,10 @@ asio::awaitable<Result<void>> ShareListener::answer_for(std::shared_ptr<PendingP
   const auto patience = door.common_->bounds.answer;
   const LiveShare* live = door.common_->shares.find(door.share_);
   if (!door.common_->events.ask || live == nullptr)
-    co_return fail(ErrorCode::denied, "the share asks first who may enter, and nobody is there to be asked");
+    co_return fail(ErrorCode::denied, "the share needs a scheduler's leave, and no scheduler is connected");
   const auto waiting = std::make_shared<Asking>(door.common_->executor, pending->peer);
   waiting->timer.expires_after(patience + kForTheAnswersWay);
-  // A limiter has nothing more to say: what can be read is the end of its process, or no message of ours.
+  // A limiter has nothing more to say: what can be read is the end of its process, or an invalid message.
   constexpr const char* kGone = "the process went away";
   watch(pending, [waiting] { waiting->wake(kGone); });
   const auto take_back = door.common_->events.ask(live->share, tenant, [waiting](Result<void> decision) {
@@ -326,7 +326,7 @@ asio::awaitable<Result<void>> ShareListener::answer_for(std::shared_ptr<PendingP
     waiting->timer.cancel();
   });
   if (waiting->decision) co_return std::move(*waiting->decision);
-  // Not before: a limiter takes one Hold, and could not try again after it.
+  // Send Hold only now: a limiter accepts one, and could not try again after it.
   say(pending->socket.native_handle(),
       ledger::Hold{ledger::head_of<ledger::Hold>(ledger::MessageType::hold),
                    static_cast<std::uint32_t>((patience + 2 * kForTheAnswersWay).count()), 0});
@@ -336,7 +336,7 @@ asio::awaitable<Result<void>> ShareListener::answer_for(std::shared_ptr<PendingP
   door.asking_.erase(waiting);
   if (waiting->decision) co_return std::move(*waiting->decision);
   const bool in_time = !waiting->moot.empty();
-  const std::string why = in_time ? waiting->moot : "nobody answered in time";
+  const std::string why = in_time ? waiting->moot : "no scheduler answered in time";
   if (take_back) take_back(why);
   if (in_time && why != kGone) co_return Result<void>();
   co_return fail(ErrorCode::denied, why);
@@ -358,9 +358,8 @@ void ShareListener::watch(const std::weak_ptr<PendingPeer>& whom, std::function<
     const auto pending = whom.lock();
     if (pending == nullptr) return;
     char byte = 0;
-    // The loop may tell of what has been read since it heard of it.
-    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection): that lock() is a weak_ptr's, and MSG_DONTWAIT does
-    // not wait
+    // The loop may report data that has already been read. lock() is a weak_ptr's, and MSG_DONTWAIT does not wait.
+    // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
     if (!error && ::recv(pending->socket.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
       return watch(whom, gone);
     gone();
@@ -388,7 +387,7 @@ bool ShareListener::greet(PendingPeer& pending, const ledger::Hello& hello) {
     lied(peer, "called itself pid " + std::to_string(hello.pid));
     return false;
   }
-  LiveShare* live = common_->shares.find(share_);                        // there is one: shut_to() has just seen it
+  LiveShare* live = common_->shares.find(share_);                        // exists: shut_to() has just checked
   const bool seated = common_->processes.has_seat(share_, process.pid);  // it comes for another bell
   if (const auto shut = seated ? std::nullopt : shut_to_newcomers()) {
     refuse(socket, shut->code, shut->why);
@@ -399,7 +398,7 @@ bool ShareListener::greet(PendingPeer& pending, const ledger::Hello& hello) {
            "the share has " + std::to_string(ledger::kMaxSlots) + " processes, and no room for more");
     return false;
   }
-  // Watched before it can claim: it may be killed right after, and its slot is known by who sits there.
+  // Watch it before it can claim: it may be killed right after, and its slot is found by the identity in it.
   TenantProcess tenant{.share = share_,
                        .process = process,
                        .uid = peer.uid,

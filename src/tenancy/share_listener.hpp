@@ -1,4 +1,4 @@
-// The door of one share: its listening socket, and who is at it (registration_server.hpp says what is bounded).
+// The listening socket of one share, and its peers (registration_server.hpp lists the bounds).
 #pragma once
 
 #include <sys/types.h>
@@ -31,26 +31,26 @@ struct ListenerEvents {
   using Decide = std::function<void(Result<void>)>;
   using TakeBack = std::function<void(const std::string& why)>;
   using Ask = std::function<TakeBack(const Share&, const TenantProcess&, Decide)>;
-  // A peer that said what the kernel denies, or a slot that is not its own: who, and what was wrong.
+  // Reports a peer that claimed what the kernel contradicts, or another process's slot: which peer, and what was wrong.
   std::function<void(const std::string& share, const identity::Peer&, const std::string& what)> lied;
-  // The arbiter's: our end of the share's doorbell, each time that a door is opened. A message on it means that some
-  // process of the share wants to be looked at. Whoever takes the descriptor hears it, and bounds how often. May be
+  // Hands the arbiter our end of the share's doorbell each time a socket is opened; returns whether it can be watched.
+  // A message on it means that a process of the share wants to be looked at; the arbiter bounds how often. May be
   // empty.
   std::function<bool(const std::string& share, UniqueFd bell)> bell;
-  // Asked of each process that has taken its slot in a share with Admit::ask, before it is told that it may stay.
-  // `decide` is called once, at once or later: nothing, or why it must go; no_capacity: for now, it may come again.
-  // What comes back is called where nobody wants the answer any more. Not set: nobody may enter such a share.
+  // Called for each process that has taken its slot in a share with Admit::ask, before it is told that it may stay. It
+  // calls `decide` once, at once or later: success, or why the process must go (no_capacity: it may come again). The
+  // function returned is called if the answer is no longer wanted. If empty, no process may enter such a share.
   Ask ask = {};
-  // Descriptors that go out after those of the share itself (guest/ledger/registration.hpp). May be empty.
+  // Returns descriptors to send after those of the share itself (guest/ledger/registration.hpp). May be empty.
   std::function<std::vector<int>(const std::string& share)> handed = {};
-  // What went wrong at a door, for the log: a door that shut by itself is among shut(). May be empty.
+  // Reports what went wrong at a socket, for the log; a socket that shut by itself is among shut(). May be empty.
   std::function<void(const std::string& what)> trouble = {};
 };
 
-// For whoever knocks when there is no descriptor left.
+// Opens the descriptor kept to answer a peer that connects when none is left.
 [[nodiscard]] UniqueFd spare_descriptor();
 
-// What all doors of a node have in common.
+// What all listeners of a node have in common.
 struct ListenerCommon {
   boost::asio::any_io_executor executor;
   Shares& shares;
@@ -62,27 +62,26 @@ struct ListenerCommon {
   UniqueFd spare = spare_descriptor();
 };
 
-// What the tenants of a share have of its doorbell, and our end of it. A pair of sockets rather than an eventfd: the
-// tenant's end shares no file flags with ours, so that we never block in a read that a tenant made blocking; and a
-// limiter can tell by its inode that the descriptor is still the bell, when the program has closed and opened others
-// meanwhile.
+// The two ends of a share's doorbell. A pair of sockets rather than an eventfd: the tenant's end shares no file flags
+// with ours, so we never block in a read that a tenant made blocking. A limiter can tell by its inode whether the
+// descriptor is still the bell after the program has closed and opened others.
 struct Bell {
   UniqueFd ours, theirs;
 };
 
 [[nodiscard]] Result<Bell> make_bell();
 
-// One share's listening socket, and who is at the door. Its coroutines keep it alive; close() ends them.
+// One share's listening socket, and its peers. Its coroutines keep it alive; close() ends them.
 class ShareListener : public std::enable_shared_from_this<ShareListener> {
  public:
   static constexpr std::chrono::seconds kBellsApart{10};
 
-  // `share`: there is one of that name, with its socket; `bell`: the tenants' end.
+  // `share` must exist and have its socket; `bell` is the tenants' end.
   ShareListener(std::shared_ptr<ListenerCommon> common, std::string share, UniqueFd bell);
 
-  // Errors: of the loop, which cannot watch one more descriptor.
+  // Errors: the loop cannot watch one more descriptor.
   [[nodiscard]] Result<void> start(UniqueFd listener);
-  // Somebody who comes now is heard.
+  // Returns whether a peer that connects now is heard.
   [[nodiscard]] bool open() const { return !closed_ && inode_ != 0 && socket_inode() == inode_; }
   void close();
   // RegistrationServer::reconsider().
@@ -91,42 +90,42 @@ class ShareListener : public std::enable_shared_from_this<ShareListener> {
   [[nodiscard]] Result<UniqueFd> new_bell(std::chrono::steady_clock::time_point now);
 
  private:
-  struct PendingPeer;  // who has connected
-  struct Asking;       // who waits for the answer to a question about him
-  struct Shut {        // why somebody may not come in
+  struct PendingPeer;  // a connected peer
+  struct Asking;       // a peer that waits for the answer to a question about it
+  struct Shut {        // why a peer may not enter
     ledger::Refusal code;
     std::string why;
   };
 
-  // Coroutines are static and take by value what must outlive whatever they wait for.
+  // Coroutines are static and take by value what must outlive the operations they wait for.
   static boost::asio::awaitable<void> accept_all(std::shared_ptr<ShareListener> door);
   static boost::asio::awaitable<void> converse(std::shared_ptr<PendingPeer> pending);
   static boost::asio::awaitable<bool> waits_to_be_heard(std::shared_ptr<PendingPeer> pending);
-  // The next message of that type, of who may come in still; none: the conversation is over.
+  // Returns the next message of that type from a peer that may still enter; none: the conversation is over.
   template <typename Message>
   static boost::asio::awaitable<std::optional<Message>> next(std::shared_ptr<PendingPeer> pending,
                                                              ledger::MessageType type);
-  // Whether the process may stay in the slot that it took, by whom the share's owner wants asked. Who may not has been
-  // told. `limit`: of a conversation, which this is no more.
+  // Returns whether the process may stay in its slot, after asking as the share's owner wants. If not, it has been
+  // refused. Cancels `limit`, the conversation's timer, to ask.
   static boost::asio::awaitable<bool> may_stay(std::shared_ptr<PendingPeer> pending, ledger::Claimed claimed,
                                                boost::asio::steady_timer& limit);
-  // Nothing too where the share asks no more, or its door is shut by now: the caller looks.
+  // Succeeds too if the share no longer asks, or its socket is shut by now: the caller checks.
   static boost::asio::awaitable<Result<void>> answer_for(std::shared_ptr<PendingPeer> pending, TenantProcess tenant);
-  // Calls `gone` when there is something to read, or nobody any more.
+  // Calls `gone` when there is something to read, or the peer has disconnected.
   static void watch(const std::weak_ptr<PendingPeer>& whom, std::function<void()> gone);
 
-  // Of the socket as others find it; 0 where there is none.
+  // Returns the inode of the socket as others find it; 0 if there is none.
   [[nodiscard]] ino_t socket_inode() const;
-  // 0: somebody was let in or sent away; or errno of what kept it.
+  // Returns 0 if a peer was let in or refused, else the errno that prevented it.
   int accept_one();
   void admit(UntrustedSocket socket);
   void refuse_seat(PendingPeer& pending, std::uint32_t slot);
-  // Why that peer may not come in now; empty where it may.
+  // Returns why that peer may not enter now; empty if it may.
   std::optional<Shut> shut_to(const identity::Peer& peer) const;
   std::optional<Shut> shut_to_newcomers() const;
-  // The process whom the share's owner wants asked about; empty where nobody has to be.
+  // Returns the process that the share's owner wants asked about; empty if none has to be.
   std::optional<TenantProcess> to_ask_about(const identity::Peer& peer) const;
-  // False: who cannot come in has been told why.
+  // Returns false if the peer may not enter; it has been told why.
   bool greet(PendingPeer& pending, const ledger::Hello& hello);
   void seat(PendingPeer& pending, const ledger::Claimed& claimed);
   void lied(const identity::Peer& peer, const std::string& what) const;
@@ -137,9 +136,9 @@ class ShareListener : public std::enable_shared_from_this<ShareListener> {
   ShareConnections crowd_;
   boost::asio::posix::stream_descriptor listener_;
   UniqueFd bell_of_tenants_;
-  std::chrono::steady_clock::time_point belled_at_;  // anew; at first at no time
+  std::chrono::steady_clock::time_point belled_at_;  // replaced then; at first never
   const ino_t inode_;
-  const std::uint64_t generation_;  // of the share that it leads into
+  const std::uint64_t generation_;  // of the share that it serves
   std::set<std::shared_ptr<Asking>> asking_;
   bool closed_ = false;
 };

@@ -42,7 +42,7 @@ bool Pages::in_place(const std::string& directory) const {
 std::uint64_t cut_usage_file(const std::string& directory) {
   const UniqueFd policy(::open((directory + "/policy").c_str(), O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   const UniqueFd usage(::open((directory + "/usage").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
-  // By the page that tenants cannot write.
+  // Decided by the page that tenants cannot write.
   ledger::PageHeader header{};
   const bool ours = policy && ::pread(policy.get(), &header, sizeof header, 0) == sizeof header &&
                     header.magic == ledger::kPolicyMagic && header.version == ledger::kVersion;
@@ -57,7 +57,7 @@ Error unguarded(const std::string& share) {
           "the share '" + share +
               "' is not used: a tenant that shortens its page would end the daemon, which can guard " +
               std::to_string(SigbusGuard::kMaxGuards) + " pages at once, and does",
-          "remove shares that nobody needs"};
+          "remove shares that are not needed"};
 }
 
 Result<void> apply_limits(const ledger::ShareGrant& grant, Pages& pages, const std::string& base) {
@@ -69,7 +69,7 @@ Result<void> apply_limits(const ledger::ShareGrant& grant, Pages& pages, const s
     if (!bad) continue;
     for (std::uint32_t changed = 0; changed < i; ++changed) {
       const std::uint32_t back = ledger::find_device(policy, grant.devices[changed].uuid);
-      (void)ledger::set_limits(policy, back, before.devices[back]);  // they were good when they were made
+      (void)ledger::set_limits(policy, back, before.devices[back]);  // they were valid when they were made
     }
     return std::unexpected(page_error(bad, base, grant.name));
   }
@@ -82,7 +82,7 @@ void apply_waiting(const Share& share, Pages& pages) {
   ledger::set_waiting(pages.policy(), share.admit == Admit::ask, static_cast<std::uint32_t>(wait.count()));
 }
 
-// Beyond what the page's word holds is a century.
+// The page's 32-bit field holds more than a century of seconds; longer times are cut to that.
 void apply_freeze(const Share& share, Pages& pages) {
   const auto wanted = share.freeze_after.value_or(std::chrono::seconds(0)).count();
   ledger::set_freeze_after(pages.policy(), static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 0, UINT32_MAX)));

@@ -20,9 +20,9 @@
 namespace headgate::tenancy {
 namespace {
 
-// Others may pass through to a share's socket, and not look around: names of shares are their owners' affair.
+// Others may traverse it to a share's socket, but not list it: share names are private to their owners.
 constexpr mode_t kPassage = 0711;
-// What a directory is called while it is removed; no share has such a name.
+// Names a directory while it is removed; no share has such a name.
 constexpr const char* kAside = ".removed-";
 
 Result<void> open_passage(const std::string& path) {
@@ -30,8 +30,8 @@ Result<void> open_passage(const std::string& path) {
   return {};
 }
 
-// For programs that find no daemon: they may open no page, and what their environment says cannot weaken the share's
-// word.
+// Writes the policy for programs that find no daemon: they may open no page, and their environment must not weaken the
+// share's policy.
 Result<void> tell_fail_policy(const std::string& directory, ledger::FailPolicy policy) {
   const std::string path = directory + "/" + ledger::kFailPolicyFile, aside = path + ".new";
   const std::string_view word = policy == ledger::FailPolicy::closed ? "closed\n" : "open\n";
@@ -56,7 +56,7 @@ bool covers(const ledger::PolicyPage& policy, const ledger::ShareGrant& grant) {
   });
 }
 
-// Something is in the pages that we do not read, of another version or of nobody's.
+// Returns whether the pages hold something that we do not read: another version's, or not a page at all.
 bool is_strange(const ledger::PageFault& fault) {
   return fault.error >= ledger::PageError::truncated && fault.error <= ledger::PageError::bad_slot_count;
 }
@@ -88,7 +88,7 @@ Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
     return fail(ErrorCode::usage,
                 "the runtime directory '" + escape_untrusted(node.runtime_dir) + "' is not an absolute path");
   }
-  // 0755: whoever is to reach a tenant socket passes through here.
+  // 0755: a process passes through here to reach a tenant socket.
   if (::mkdir(node.runtime_dir.c_str(), 0755) != 0 && errno != EEXIST)
     return fail_errno("the runtime directory " + node.runtime_dir, errno);
   const std::string folder = node.runtime_dir + "/shares";
@@ -107,7 +107,7 @@ Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
   return shares;
 }
 
-// A share that cannot be used stays in the books: its processes may still hold what was committed to them.
+// A share that cannot be used still counts: its processes may hold what was committed to them.
 Result<void> Shares::adopt(Share share, Adoption& adoption) {
   const std::string name = share.name;
   LiveShare& live = shares_[name];
@@ -138,9 +138,9 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   if (!covers((*held)->policy(), *grant)) {
     return broken({ErrorCode::failed,
                    "the share '" + name + "' is stored with other GPUs than its pages in " + directory(name) + " have",
-                   "end its processes and remove that directory; the next start makes it anew"});
+                   "end its processes and remove that directory; the next start makes a new one"});
   }
-  // A change that was cut off between page and row was never confirmed to anybody: the row stands.
+  // A change that was cut off between page and row was never confirmed: the row stands.
   if (auto applied = apply_limits(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
   apply_waiting(live.share, **held);
   apply_freeze(live.share, **held);
@@ -148,8 +148,8 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   const auto said = store_.command_of(name);
   if (!said) return broken(said.error());
   live.said = *said;
-  // Pages that drain though nobody said so had their time over: no restart opens them before somebody has looked at the
-  // clock.
+  // Pages that drain without a command to do so had their time over: a restart does not open them before the clock has
+  // been checked.
   live.time_over = !anew && ledger::is_draining((*held)->policy()) && !ledger::says(live.said, ledger::Command::drain);
   ledger::set_command((*held)->policy(), command_in_force(live.said, live.time_over));
   live.generation = (*held)->policy().generation;
@@ -183,7 +183,7 @@ bool Shares::RuntimeRoom::is_low() const {
 
 Result<void> Shares::check_room(std::uint64_t more) const {
   const RuntimeRoom room = TRY(runtime_room());
-  // Without a limit of its own it tells none.
+  // A file system without a limit reports none.
   const bool full = room.size_bytes != 0 && room.free_bytes < more * kBytesOfAShare;
   const bool no_names = room.files != 0 && room.free_files < more * kFilesOfAShare;
   if (!full && !no_names) return {};
@@ -226,7 +226,7 @@ std::vector<Excess> past_limits_of(const Share& share, const LiveShare& live,
   for (const DeviceShare& device : share.devices) {
     const auto before = committed_before.find(device.uuid);
     if (before == committed_before.end() || !device.memory_limit_bytes) continue;
-    // What a damaged page says is nothing to go by: then all that was committed may be held.
+    // A damaged page proves nothing: all that was committed may still be held.
     const std::uint64_t held =
         live.distrusted() ? before->second : std::min(held_on(*live.pages, device.uuid), before->second);
     if (held > *device.memory_limit_bytes) all.push_back({share.name, device.uuid, held - *device.memory_limit_bytes});
@@ -294,7 +294,7 @@ Result<void> Shares::create(Share share) {
   }
   if (auto admitted = admit_beside_others(share); !admitted) return admitted;
   page_users_.erase(share.name);
-  // The row first: killed between the two, the next start makes the pages, and never finds half a share.
+  // Store the row first: if killed between the two, the next start makes the pages and never finds half a share.
   if (auto stored = store_.put(share); !stored) return stored;
   const auto undo = [&](Error error) -> Result<void> {
     if (auto removed = store_.remove_share(share.name); !removed)
@@ -334,7 +334,7 @@ Result<LiveShare*> Shares::usable(const std::string& name) {
     return fail(
         ErrorCode::failed,
         "the share '" + name + "': one of its processes has shortened the usage page, so nothing in it can be trusted",
-        "end its processes, then remove and create it anew");
+        "end its processes, then remove and create it again");
   }
   return live;
 }
@@ -353,7 +353,7 @@ Result<void> Shares::may_become(const LiveShare& live, const Share& wanted) cons
   return {};
 }
 
-// Each of them beside all others, those that change with it as they will be.
+// Admits each beside all others, with those that change together as they will be.
 Result<void> Shares::admit_together(std::span<const Share> wanted) const {
   std::vector<Share> all = rows();
   std::vector<Excess> past = past_limits();
@@ -401,7 +401,7 @@ Result<void> Shares::set(std::span<const Share> wanted) {
     if (auto may = may_become(*lives.back(), share); !may) return may;
   }
   if (auto admitted = admit_together(wanted); !admitted) return admitted;
-  // The pages first: a disk may take longer than a running process is to wait for its new limit.
+  // Change the pages first: a disk may take longer than a running process should wait for its new limit.
   if (auto applied = apply_or_undo(grants, lives); !applied) return applied;
   if (auto stored = store_.put(wanted); !stored) {
     (void)apply_or_undo(before, lives);
@@ -419,9 +419,9 @@ Result<void> Shares::set(std::span<const Share> wanted) {
 
 Result<void> Shares::command(const std::string& name, ledger::Command command) {
   LiveShare& live = *TRY(usable(name));
-  // Who stands still is not set going by being drained, nor a door opened by a pause: run alone takes them back.
+  // Draining does not resume a paused share, and pausing does not reopen a drained one: only run takes them back.
   if (command != ledger::Command::run) command = command | live.said;
-  // The page first, as for limits.
+  // Change the page first, as for limits.
   ledger::set_command(live.pages->policy(), command_in_force(command, live.time_over));
   auto stored = store_.put_command(name, command);
   if (stored) live.said = command;
@@ -486,7 +486,7 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
         "the share '" + name + "' is in use by " + std::to_string(runs.size()) + " headgate run" +
             (runs.size() == 1 ? "" : "s") + ", whose programs may come back to it",
         "end them first: kill" + whose +
-            (of_guests ? "; those of users whom the share lets in do not count once it lets them in no more" : ""));
+            (of_guests ? "; those of users that the share admits do not count once it admits them no longer" : ""));
   }
   if (live->distrusted()) return discard(*live, name);
   const auto seats = [&] { return live->pages ? ledger::live_slots(live->pages->usage()) : 0; };
@@ -498,9 +498,9 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
                                  : " by " + std::to_string(inside) + (inside == 1 ? " process" : " processes")),
                 "end them first; 'headgate ps' lists them");
   };
-  // What its programs have mapped is no more what has its name, and is theirs to hold still.
+  // What its programs have mapped is not what its path names now, and they may hold on to it.
   if (seats() > 0 && trouble_of(*live)) return in_use();
-  // Killed between the pages and the row, the next start would make new pages, with accounts that begin at 0.
+  // If killed between the pages and the row, the next start would make new pages, with accounts that begin at 0.
   if (auto noted = store_.note_removal(name, true); !noted) return noted;
   bool removed = false;
   const SigbusScope survives;
@@ -514,7 +514,7 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
   return forget_row(*live, name);
 }
 
-// Of a share whose pages are gone, which was noted before they went.
+// Removes the row of a share without pages; the removal was noted before they went.
 Result<void> Shares::forget_row(LiveShare& live, const std::string& name) {
   if (auto gone = store_.remove_share(name); !gone) {
     live.pages.reset();
@@ -527,7 +527,7 @@ Result<void> Shares::forget_row(LiveShare& live, const std::string& name) {
   return {};
 }
 
-// Who still has the page mapped is left with a page that is no share's any more.
+// A process that still has the page mapped keeps a page that belongs to no share.
 Result<void> Shares::discard(LiveShare& live, const std::string& name) {
   const std::string place = directory(name);
   struct stat usage{};
@@ -536,7 +536,7 @@ Result<void> Shares::discard(LiveShare& live, const std::string& name) {
   }
   page_users_.erase(name);
   if (auto noted = store_.note_removal(name, true); !noted) return noted;
-  // Under another name first: a kill in the midst of it leaves no half share.
+  // Rename it first: a kill in between leaves no half share.
   const std::string aside = node_.runtime_dir + "/shares/" + kAside + name;
   std::error_code error;
   std::filesystem::remove_all(aside, error);
@@ -552,7 +552,7 @@ std::optional<Error> Shares::trouble_of(const LiveShare& live) const {
       ErrorCode::failed,
       "the share '" + name + "': its pages in " + directory(name) +
           " were removed, or have others in their place, so no program can enter it",
-      "end its programs, which go on with the old pages; then headgate share rm " + name + ", and make it anew"};
+      "end its programs, which go on with the old pages; then headgate share rm " + name + ", and create it again"};
 }
 
 LiveShare* Shares::find(const std::string& name) {

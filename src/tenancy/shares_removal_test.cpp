@@ -1,4 +1,4 @@
-// Whom a share's removal waits for, and what is left of one that fails.
+// What a share's removal waits for, and what is left of one that fails.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sqlite3.h>
@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 
 class SharesRemovalTest : public SharesTest {
  protected:
-  // As another program or a person with the sqlite3 command would.
+  // Edits the database as another program or the sqlite3 command would.
   void edit(const char* sql) {
     sqlite3* handle = nullptr;
     ASSERT_EQ(::sqlite3_open(state_.c_str(), &handle), SQLITE_OK);
@@ -28,7 +28,7 @@ class SharesRemovalTest : public SharesTest {
     ::sqlite3_close(handle);
   }
 
-  // Of a machine with many processes one call looks through a part for who has a damaged page.
+  // With many processes, one call searches only a part of them for users of a damaged page.
   static Result<void> remove(Shares& from) {
     for (;;)
       if (auto done = from.remove("s"); done || !done.error().message.contains("is looked for")) return done;
@@ -45,7 +45,7 @@ TEST_F(SharesRemovalTest, AShareInWhichARunWaitsIsTakenAwayByThatRunAlone) {
   EXPECT_EQ(words(shares.remove("s", run)), "done");
 }
 
-// With new pages it would be there again, and with accounts that have forgotten everything.
+// New pages would bring the share back, with empty accounts.
 TEST_F(SharesRemovalTest, AShareWhosePagesAreGoneAndWhoseRowCouldNotBeRemovedIsMadeAnewByNobody) {
   enum class End { goes_on, starts_anew, damaged, damaged_and_killed_in_the_midst };
   for (const End end : {End::goes_on, End::starts_anew, End::damaged, End::damaged_and_killed_in_the_midst}) {
@@ -73,7 +73,7 @@ TEST_F(SharesRemovalTest, AShareWhosePagesAreGoneAndWhoseRowCouldNotBeRemovedIsM
 }
 
 TEST_F(SharesRemovalTest, AShareWithADamagedPageIsTakenAwayOnceNobodyHasItMapped) {
-  if (!fs::exists("/proc/self/maps")) GTEST_SKIP() << "skipped: only /proc tells who has a file mapped";
+  if (!fs::exists("/proc/self/maps")) GTEST_SKIP() << "skipped: only /proc tells which processes have a file mapped";
   for (const bool restarted : {false, true}) {
     std::optional<Shares> shares(start());
     ASSERT_EQ(words(shares->create(share_of("s", 1, 8 * kGiB))), "done");

@@ -53,7 +53,7 @@ TEST_F(SharesTest, WhatDoesNotFitOrCannotBeStoredLeavesNothingBehind) {
   Shares shares = start();
   EXPECT_NE(words(shares.create(share_of("large", 1, 81 * kGiB))), "done");
   EXPECT_FALSE(fs::exists(base_ + "/shares/large"));
-  // Pages of that name that are somebody else's: the row goes again.
+  // Another program's pages under that name: the row is removed again.
   fs::create_directories(base_ + "/shares/taken");
   std::ofstream(file("taken", "something")) << "x";
   EXPECT_NE(words(shares.create(share_of("taken", 1, kGiB))), "done");
@@ -87,7 +87,7 @@ TEST_F(SharesTest, NewLimitsWakeAProcessThatWaitsAtItsGate) {
   ASSERT_EQ(words(shares.set(share_of("s", 1, 4 * kGiB))), "done");
   decltype(std::chrono::steady_clock::now().time_since_epoch().count()) at = 0;
   ASSERT_EQ(::read(seen[0], &at, sizeof at), static_cast<ssize_t>(sizeof at));
-  // It waits without a timeout, so only the wake-up ends that. How long it took, on this machine:
+  // It waits without a timeout, so only the wake-up ends that. Prints how long it took:
   std::printf("woken after %.1f ms\n", static_cast<double>(at - asked) / 1e6);
   int status = 0;
   ::waitpid(tenant, &status, 0);
@@ -108,11 +108,11 @@ TEST_F(SharesTest, WhatProgramsHoldPastALoweredLimitIsSoldToNobodyElseUntilTheyL
     const Card card{kGpu0, 80 * kGiB};
     EXPECT_EQ(shares.committed_on(card).memory_bytes, 50 * kGiB);
     EXPECT_NE(words(shares.create(share_of("b", 2, 40 * kGiB))), "done");
-    // A page that says more than was ever committed is not believed.
+    // A page that claims more than was ever committed counts for no more.
     ASSERT_TRUE(ledger::charge(usage, 0, tenant.slot, 30 * kGiB));
     EXPECT_EQ(shares.committed_on(card).memory_bytes, 60 * kGiB);
     ledger::give_back(usage, 0, tenant.slot, 30 * kGiB);
-    // Nor one that says nothing any more.
+    // A damaged page counts as all that was committed.
     shares.find("a")->damage = "scribbled";
     EXPECT_EQ(shares.committed_on(card).memory_bytes, 60 * kGiB);
     shares.find("a")->damage.clear();
@@ -170,7 +170,7 @@ TEST_F(SharesTest, AChangeThatOneOfItsGpusCannotTakeChangesNoneOfThem) {
   two.devices.push_back(share_of("s", 1, 8 * kGiB, 0, kGpu1).devices[0]);
   ASSERT_EQ(words(shares.create(two)), "done");
   ledger::PolicyPage& policy = shares.find("s")->pages->policy();
-  policy.devices[1].uuid[0] = 'x';  // somebody with the daemon's rights has written there
+  policy.devices[1].uuid[0] = 'x';  // as a process with the daemon's rights could
   for (DeviceShare& device : two.devices) device.memory_limit_bytes = 2 * kGiB;
   EXPECT_NE(words(shares.set(two)), "done");
   EXPECT_EQ(policy.devices[0].memory_limit_bytes, 8 * kGiB);
@@ -184,7 +184,7 @@ TEST_F(SharesTest, AShareInUseIsNotTakenAwayAndAnEmptyOneGoesWhole) {
   enter("s", tenant);
   EXPECT_EQ(words(shares.remove("s")), "the share 's' is in use by 1 process");
   tenant.leave();
-  const std::ofstream socket(file("s", "tenant.sock"));  // as the daemon's lies there
+  const std::ofstream socket(file("s", "tenant.sock"));  // as the daemon's would
   ASSERT_EQ(words(shares.remove("s")), "done");
   EXPECT_FALSE(fs::exists(base_ + "/shares/s"));
   EXPECT_EQ(words(shares.remove("s")), "there is no share 's'");
@@ -212,7 +212,7 @@ TEST_F(SharesTest, AKilledDaemonsSharesAreAdoptedWithTheirProcessesAndTheirPause
   EXPECT_EQ(shares.find("t"), nullptr);  // what was committed before is still committed
 }
 
-// With new pages it would be there again, and with accounts that have forgotten everything.
+// New pages would bring the share back, with empty accounts.
 TEST_F(SharesTest, ARemovalThatWasKilledBetweenPagesAndRowIsBroughtToItsEnd) {
   {
     Shares shares = start();
@@ -296,7 +296,7 @@ TEST_F(SharesTest, ADrainSetsNoPausedProgramGoingAndAPauseOpensNoDrainedShare) {
   EXPECT_TRUE(ledger::is_paused(page) && ledger::is_draining(page));
 }
 
-// A change that was cut off between page and row was never confirmed to anybody.
+// A change that was cut off between page and row was never confirmed.
 TEST_F(SharesTest, APauseThatWasKilledBeforeItWasStoredIsNone) {
   {
     Shares shares = start();
@@ -409,7 +409,7 @@ TEST_F(SharesTest, APageThatATenantMadeLongerIsCutAndAdoptedAndNotFilledFurtherW
   }
   EXPECT_EQ(adoption.adopted, std::vector<std::string>{"train"});
   EXPECT_EQ(fs::file_size(file("train", "usage")), sizeof(ledger::UsagePage));
-  // Of another version nobody knows how long it should be; not without measure.
+  // The right length of another version's file is unknown, but still bounded.
   std::uint32_t version = ledger::kVersion + 1;
   std::fstream policy(file("train", "policy"), std::ios::in | std::ios::out | std::ios::binary);
   policy.seekp(offsetof(ledger::PageHeader, version));
@@ -483,7 +483,7 @@ TEST_F(SharesTest, WhatIsSaidOfAShareWhosePagesWereRemovedByHandIsRefusedUntilIt
   ASSERT_TRUE(!refused && refused.error().message.contains(shares.directory("s") + " were removed"));
   EXPECT_EQ(words(shares.remove("s")), "the share 's' is in use by 1 process");
   tenant.leave();
-  // Others' pages under its name are not what its programs have.
+  // Other pages under its name are not those that its programs have.
   const auto other = to_grant(share_of("s", 1, 2 * kGiB)).value();
   ledger::SharePages pages;
   ASSERT_FALSE(ledger::create_share(base_.c_str(), other, ledger::Access::owner, pages));
@@ -517,7 +517,7 @@ TEST_F(SharesTest, AShareWhosePageCannotBeGuardedIsRefusedRatherThanLeftToEndThe
   EXPECT_FALSE(start().find("s")->broken);
 }
 
-// Between the look at a file's size and the first load from it, where no mapping of ours is under guard yet.
+// Between the check of a file's size and the first load from it, no mapping of ours is guarded.
 TEST_F(SharesTest, AFileThatShrinksWhileItIsOpenedEndsNobody) {
   const std::string path = base_ + "-file";
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
@@ -532,7 +532,7 @@ TEST_F(SharesTest, AFileThatShrinksWhileItIsOpenedEndsNobody) {
   ::unlink(path.c_str());
 }
 
-// A tenant that is quick to make its file long again would have it live on unguarded.
+// If a tenant quickly made its file long again, the process would live on unguarded.
 TEST_F(SharesTest, AFaultThatIsNobodysEndsTheProcessAtOnceAndLeavesNoneWithoutItsHandler) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -547,7 +547,7 @@ TEST_F(SharesTest, AFaultThatIsNobodysEndsTheProcessAtOnceAndLeavesNoneWithoutIt
   EXPECT_TRUE(WIFSIGNALED(status) && WTERMSIG(status) == SIGBUS) << status;
 }
 
-// By a tenant of the daemon's own user, who may open the file as soon as it is there.
+// By a tenant with the daemon's uid, which may open the file as soon as it exists.
 TEST_F(SharesTest, AFileThatShrinksWhileItsShareIsMadeEndsNobody) {
   Shares shares = start();
   std::atomic<int> making = 0;
@@ -574,7 +574,7 @@ TEST_F(SharesTest, ThePolicyDescriptorThatTenantsGetCannotBeWrittenNorOpenedAnew
   char byte = 0;
   EXPECT_EQ(::pread(policy, &byte, 1, 0), 1);
   EXPECT_EQ(::pwrite(policy, &byte, 1, 0), -1);
-  // A mount of its own needs CAP_SYS_ADMIN: without, the files' permissions are all that holds.
+  // A read-only mount needs CAP_SYS_ADMIN: without, only the files' permissions protect the page.
   if (!may_mount()) return;
   const std::string again = "/proc/self/fd/" + std::to_string(policy);
   EXPECT_EQ(::open(again.c_str(), O_RDWR), -1);

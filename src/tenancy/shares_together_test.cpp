@@ -64,7 +64,7 @@ TEST_F(SharesTest, StoresAllOfSeveralChangesOrNone) {
   EXPECT_EQ(store->shares()->at(0).devices[0].guarantee_ppm, 200'000u) << "the first row was written alone";
 }
 
-// Memory that programs of the one still hold stays committed.
+// Memory that programs of one share still hold stays committed.
 TEST_F(SharesTest, SellsNoMemoryToOneOfSeveralThatAnotherStillHolds) {
   Tenant tenant;
   Shares shares = start();

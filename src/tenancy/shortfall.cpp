@@ -38,7 +38,7 @@ std::vector<Shortfall> shortfall(const Share& wanted, std::span<const Card> card
     if (card == cards.end()) continue;
     const Committed& there = committed[static_cast<std::size_t>(card - cards.begin())];
     const std::uint64_t needed = saturating_add(kept_beside(there, reserve), asked_of(device, *card, reserve));
-    const Shortfall lack{device.uuid, past(needed, card->memory_total_bytes),
+    const Shortfall lack{device.uuid, card->called(), past(needed, card->memory_total_bytes),
                          past(there.guarantee_ppm + promised_of(device), ledger::kWholeGpu)};
     if (lack.memory_bytes > 0 || lack.guarantee_ppm > 0) all.push_back(lack);
   }

@@ -24,13 +24,13 @@ TEST(Shortfall, AShareLacksWhatAdmissionWouldMissAndNothingWhereItFits) {
   }
   const Share large = share_of("b", 1, room.memory_bytes + 5, room.guarantee_ppm + 7);
   EXPECT_FALSE(admit(large, {kCards, there, {}, kReserve}));
-  EXPECT_EQ(shortfall(large, kCards, kReserve, committed(there)), (std::vector<Shortfall>{{kGpu0, 5, 7}}));
+  EXPECT_EQ(shortfall(large, kCards, kReserve, committed(there)), (std::vector<Shortfall>{{kGpu0, kGpu0, 5, 7}}));
   Share promised_nothing = large;
   promised_nothing.overcommit = true;
   EXPECT_TRUE(shortfall(promised_nothing, kCards, kReserve, committed(there)).empty());
   Share fast = share_of("fast", 1, kGiB, 10'000);
   fast.devices[0].priority_class = Class::latency;
-  EXPECT_EQ(shortfall(fast, kCards, kReserve, committed(there)), (std::vector<Shortfall>{{kGpu0, 0, 700'000}}));
+  EXPECT_EQ(shortfall(fast, kCards, kReserve, committed(there)), (std::vector<Shortfall>{{kGpu0, kGpu0, 0, 700'000}}));
   EXPECT_EQ(shortfall(share_of("b", 1, std::nullopt), kCards, kReserve, committed({})), std::vector<Shortfall>{});
 }
 

@@ -13,7 +13,7 @@
 namespace headgate::tenancy {
 namespace {
 
-// `begin` is written last when a range comes and first when it goes: the handler may look at any moment.
+// `begin` is written last when a range is added, first when it is removed: the handler may read it at any moment.
 struct Range {
   std::atomic<std::uintptr_t> begin{0};
   std::atomic<std::size_t> bytes{0};
@@ -39,13 +39,13 @@ void on_bus_error(int number, siginfo_t* info, void*) {
     errno = saved;
     return;
   }
-  constexpr std::uintptr_t kPage = 4096;  // no smaller one anywhere; a larger one is met again at its next part
+  constexpr std::uintptr_t kPage = 4096;  // no page is smaller; a larger one faults again at its next part
   if (scopes > 0 && info->si_code == BUS_ADRERR && put_zeroes(at / kPage * kPage, kPage)) {
     errno = saved;
     return;
   }
-  // Not ours: it ends the process, here. Left to meet the access again, it would go on without a handler where whoever
-  // shortened the file has made it long again meanwhile, and die of the next access that is ours.
+  // Not ours: end the process here. If the file has been made long again, a repeated access would succeed. The process
+  // would go on without a handler, and die of the next access that is ours.
   ::signal(number, SIG_DFL);
   sigset_t ours;
   ::sigemptyset(&ours);

@@ -1,8 +1,8 @@
 // Keeps the daemon alive when a tenant shortens a page that both have mapped: a load past a file's end is a SIGBUS.
 //
-// A tenant needs a writable descriptor of its share's usage page, and that also lets it shorten the file. Files that
-// were sealed against it cannot be found again by a restarted daemon, so the fault is taken instead: the whole mapping
-// is replaced by zeroes of our own, and the share is known as spoiled from then on.
+// A tenant needs a writable descriptor of its share's usage page, and that also lets it shorten the file. A restarted
+// daemon cannot find files again that were sealed against it. So the fault is handled: zeroes replace the whole
+// mapping, and the share counts as truncated from then on.
 #pragma once
 
 #include <cstddef>
@@ -10,12 +10,12 @@
 
 namespace headgate::tenancy {
 
-// One mapping under guard; movable, not copyable. At most kMaxGuards at once in a process; more are not guarded
+// Guards one mapping; movable, not copyable. At most kMaxGuards at once in a process; beyond that, nothing is guarded
 // (false).
 class SigbusGuard {
  public:
-  // Of each share there are two mappings, the loop's and the arbiter's, for 4,096 shares; and some for those that are
-  // being mapped anew.
+  // Each share has two mappings, the loop's and the arbiter's, for 4,096 shares; the rest is for shares that are being
+  // mapped again.
   static constexpr std::size_t kMaxGuards = 2 * 4096 + 64;
 
   SigbusGuard() = default;
@@ -26,7 +26,7 @@ class SigbusGuard {
   ~SigbusGuard();
 
   [[nodiscard]] explicit operator bool() const { return slot_ != kNone; }
-  // Whether somebody shortened the file and we met it. Thread-safe.
+  // Returns whether the file was shortened and an access met that. Thread-safe.
   [[nodiscard]] bool truncated() const;
 
  private:
@@ -34,9 +34,9 @@ class SigbusGuard {
   std::size_t slot_ = kNone;
 };
 
-// While it lives, this thread also survives a load past the end of a mapped file that is under no guard: the page that
-// was asked for is zeroes from then on. For code that maps a tenant's page itself and unmaps it before it returns,
-// between whose look at the file's size and its first load a tenant may shorten the file.
+// While it lives, this thread also survives a load past the end of a mapped file without a guard: the page accessed is
+// zeroes from then on. For code that maps a tenant's page itself and unmaps it before it returns: the file may shrink
+// between the check of its size and the first load.
 class SigbusScope {
  public:
   SigbusScope();

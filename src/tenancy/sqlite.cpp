@@ -19,7 +19,7 @@ Error sqlite_error(const std::string& path, int code, const char* words) {
     case SQLITE_CORRUPT:
     case SQLITE_NOTADB:
       return {ErrorCode::failed, message,
-              "it is left as it is; move it away to begin with an empty one, or put a backup in its place"};
+              "it is left as it is; move it away to begin with an empty one, or restore a backup"};
     case SQLITE_FULL: return {ErrorCode::no_capacity, message, "nothing was changed; make room on its file system"};
     case SQLITE_READONLY:
     case SQLITE_PERM:
@@ -39,7 +39,7 @@ Error sqlite_error(const std::string& path, int code, const char* words) {
 }  // namespace
 
 Result<Database> Database::open(const std::string& path) {
-  // Made by us, so that nobody else may read it: SQLite would make it with what the umask leaves.
+  // Create the file here so that no other user can read it: SQLite would apply only the umask.
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600));
   if (!file && errno == ELOOP)
     return fail(ErrorCode::denied, "the database " + path + ": it is a symbolic link, which others may have put there",
@@ -71,10 +71,9 @@ Result<void> Database::run(const char* sql) {
 Result<void> Database::in_its_place() {
   int moved = 0;
   if (::sqlite3_file_control(handle_, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK || moved == 0) return {};
-  return fail(
-      ErrorCode::denied, "the database " + path_ + " was removed, or has another file in its place",
-      "nothing was changed; put it back where it was, or start headgated anew: what is made until then would be "
-      "lost with the next start");
+  return fail(ErrorCode::denied, "the database " + path_ + " was removed or replaced by another file",
+              "nothing was changed; put it back where it was, or restart headgated: what is made until then would be "
+              "lost with the next start");
 }
 
 Result<Statement> Statement::prepare(Database& database, const char* sql) {

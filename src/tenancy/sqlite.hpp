@@ -1,4 +1,4 @@
-// SQLite's handles, owned. For the store's own source only.
+// Owning wrappers of SQLite's handles. Only for the sources of the two stores.
 #pragma once
 
 #include <sqlite3.h>
@@ -12,14 +12,14 @@
 
 namespace headgate::tenancy {
 
-// How long a statement waits for another program that writes, where nobody waits for the one who asks.
+// How long a statement waits for another program that writes, on a thread that may block.
 inline constexpr int kBusyTimeoutMs = 1000;
 
 // One connection. Not thread-safe.
 class Database {
  public:
-  // Opens or makes the file, 0600. Errors name the file, and say what to do about a full disk, a corrupt file, missing
-  // rights.
+  // Opens or creates the file, 0600. Errors name the file, and say what to do about a full disk, a corrupt file,
+  // missing rights.
   [[nodiscard]] static Result<Database> open(const std::string& path);
   Database(Database&& other) noexcept : path_(std::move(other.path_)), handle_(std::exchange(other.handle_, nullptr)) {}
   Database& operator=(Database&& other) noexcept {
@@ -29,13 +29,13 @@ class Database {
   }
   ~Database() { ::sqlite3_close(handle_); }
 
-  // Instead of kBusyTimeoutMs.
+  // Replaces kBusyTimeoutMs.
   void wait_at_most(int milliseconds) { ::sqlite3_busy_timeout(handle_, milliseconds); }
 
   [[nodiscard]] Result<void> run(const char* sql);
-  [[nodiscard]] Error error() const;  // of the last call; busy, where another program holds the file
-  // SQLite goes on writing to a file that was taken away, or has another in its place, and nobody finds it at the next
-  // start. Errors: denied.
+  [[nodiscard]] Error error() const;  // of the last call; busy if another program holds the file
+  // Checks that the file is still at its path. SQLite goes on writing to a file that was removed or replaced, and the
+  // next start does not find it. Errors: denied.
   [[nodiscard]] Result<void> in_its_place();
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] sqlite3* handle() { return handle_; }
@@ -61,9 +61,9 @@ class Statement {
   Statement& bind(std::int64_t number);
   Statement& bind(std::optional<std::int64_t> number);
 
-  // True: a row is there. False: done.
+  // Returns true if there is a row, false if done.
   [[nodiscard]] Result<bool> step();
-  // For statements that give no rows; ready for other parameters afterwards.
+  // For statements that return no rows; other parameters can be bound afterwards.
   [[nodiscard]] Result<void> run();
 
   [[nodiscard]] std::string text(int column) const;
@@ -78,8 +78,7 @@ class Statement {
   int bound_ = 0;
 };
 
-// All or nothing: rolled back unless committed. Takes the write lock at once, so that a second daemon fails here,
-// clearly.
+// Rolled back unless committed. Takes the write lock at once, so that a second daemon fails here with a clear error.
 class Transaction {
  public:
   [[nodiscard]] static Result<Transaction> begin(Database& database);
@@ -94,7 +93,7 @@ class Transaction {
   Database* database_;
 };
 
-// What a statement that gives one number gives: a PRAGMA, a count. Errors: failed, where it gives none.
+// Returns the number that a statement gives: a PRAGMA, a count. Errors: failed, if it gives none.
 [[nodiscard]] Result<std::int64_t> one_number(Database& database, const char* sql);
 
 }  // namespace headgate::tenancy

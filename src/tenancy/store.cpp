@@ -12,16 +12,16 @@
 namespace headgate::tenancy {
 namespace {
 
-// "HGst": tells our file from any other program's database (PRAGMA application_id).
+// "HGst": distinguishes our file from another program's database (PRAGMA application_id).
 constexpr std::int64_t kApplicationId = 0x4847'7374;
 constexpr std::int64_t kSchemaVersion = 3;
 
-// How long a change waits for another program that writes. Meanwhile the daemon's loop does nothing else, and programs
-// that come to a tenant socket wait too: well below what they wait for nobody, several changes in a row included.
+// How long a change waits for another program that writes. The daemon's loop is blocked meanwhile, and programs at
+// tenant sockets wait too. So keep it well below their patience, even for several changes in a row.
 constexpr int kOfALoopMs = 25;
 static_assert(std::int64_t{kOfALoopMs} * 1'000'000 * 4 <= ledger::kRegistrationNs);
 
-// STRICT: a column holds what it says or the row is refused, also when somebody edits the file by hand.
+// STRICT: a column holds its type or the row is refused, also if a user edits the file by hand.
 constexpr const char* kSchema = R"(
 CREATE TABLE shares(
   name TEXT PRIMARY KEY NOT NULL, owner_uid INTEGER NOT NULL, fail_policy INTEGER NOT NULL CHECK(fail_policy IN (0, 1)),
@@ -45,15 +45,15 @@ PRAGMA user_version = 1;
 )";
 static_assert(kApplicationId == 1212642164);
 
-// From version i + 1 to the next; a new file goes through all of them.
+// Each step leads from version i + 1 to the next; a new file goes through all of them.
 constexpr const char* kSteps[] = {
     "ALTER TABLE shares ADD COLUMN freeze_after_s INTEGER CHECK(freeze_after_s > 0); PRAGMA user_version = 2",
     "ALTER TABLE shares ADD COLUMN gang TEXT NOT NULL DEFAULT ''; PRAGMA user_version = 3",
 };
 static_assert(std::size(kSteps) + 1 == kSchemaVersion);
 
-// Tables that came later, beside the others: what an older headgate does not know it leaves alone, and a share's row
-// goes with it.
+// Tables that came later, beside the others: an older headgate leaves alone what it does not know, and their rows go
+// with the share's.
 constexpr const char* kLaterTables = R"(
 CREATE TABLE IF NOT EXISTS share_waits(
   share TEXT PRIMARY KEY NOT NULL REFERENCES shares(name) ON DELETE CASCADE,
@@ -109,18 +109,18 @@ Result<void> migrate(Database& database) {
   if (version < 1) {
     return fail(ErrorCode::failed,
                 "the database " + database.path() + " has schema " + std::to_string(version) + ", which never was",
-                "move the file away, or put a backup in its place");
+                "move the file away, or restore a backup");
   }
   return version == kSchemaVersion ? Result<void>() : step_up(version);
 }
 
-// The least and the largest that the field can hold; a row beyond it was not written by us.
+// Refuses a number that the field cannot hold: we did not write that row.
 template <typename To>
 Result<To> narrow(std::int64_t number, const Database& database, const char* what) {
   if (std::in_range<To>(number)) return static_cast<To>(number);
   return fail(ErrorCode::failed,
               "the database " + database.path() + ": " + what + " cannot be " + std::to_string(number),
-              "put a backup in its place, or move the file away");
+              "restore a backup, or move the file away");
 }
 
 Result<DeviceShare> read_device(const Statement& row, const Database& database) {
@@ -174,13 +174,13 @@ std::optional<std::int64_t> stored(std::optional<std::chrono::seconds> time) {
 std::optional<std::chrono::seconds> seconds(std::optional<std::int64_t> number) {
   return number ? std::optional(std::chrono::seconds(*number)) : std::nullopt;
 }
-// Above 2^63 no limit is less than any card.
+// No card is larger than 2^63 bytes, so a larger limit can be cut to that.
 std::int64_t stored(std::uint64_t number) {
   return static_cast<std::int64_t>(std::min<std::uint64_t>(number, ~0ull >> 1));
 }
 
-// A statement that changes something. What is written to a file that is not in its place any more is lost with the next
-// start.
+// Prepares a statement that changes something. What is written to a file that is no longer at its path would be lost at
+// the next start.
 Result<Statement> change(Database& database, const char* sql) {
   if (auto there = database.in_its_place(); !there) return std::unexpected(there.error());
   return Statement::prepare(database, sql);
@@ -279,7 +279,7 @@ Result<void> Store::put(std::span<const Share> shares) {
   return transaction.commit();
 }
 
-// Within a transaction.
+// Call it within a transaction.
 Result<void> Store::put_rows(const Share& share) {
   const ledger::Command command = TRY(command_of(share.name));
   Statement gone = TRY(change(*database_, "DELETE FROM shares WHERE name = ?"));
@@ -320,8 +320,8 @@ Result<void> Store::remove_share(const std::string& name) {
   return gone.bind(name).run();
 }
 
-// That a share which drains is paused too stands in a table of its own, and says nothing without the other. So the
-// statements come in the order in which a kill between two of them leaves what was, or what shall be.
+// Draining and paused takes a row in a second table, which means nothing without the first. The order of the statements
+// lets a kill between two of them leave the old state or the new one.
 Result<void> Store::put_command(const std::string& share, ledger::Command command) {
   const bool both = command == ledger::Command::pause_and_drain;
   const auto noted = [&](const char* sql) -> Result<void> {
@@ -403,7 +403,7 @@ Result<void> Store::put(const Quota& quota) {
   insert.bind(quota.memory_bytes ? std::optional(stored(*quota.memory_bytes)) : std::nullopt);
   insert.bind(quota.compute_ppm ? std::optional(stored(*quota.compute_ppm)) : std::nullopt);
   insert.bind(quota.shares ? std::optional(std::int64_t{*quota.shares}) : std::nullopt).bind(stored(quota.ttl));
-  // What replaces a row takes its ranks with it.
+  // Replacing a row deletes its ranks.
   if (auto done = insert.run(); !done) return done;
   if (quota.weight || quota.highest_class) {
     Statement ranks = TRY(Statement::prepare(*database_, "INSERT INTO quota_ranks VALUES(?, ?, ?, ?)"));

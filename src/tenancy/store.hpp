@@ -1,9 +1,9 @@
-// Shares, quotas and GPUs' policies that survive a reboot: one SQLite file.
+// Shares, quotas and GPU policies that survive a reboot: one SQLite file.
 //
-// A change is all there or not at all, and on the disk when the call returns (write-ahead log, synchronous). A file
-// that is corrupt, of a newer headgate or somebody else's is refused, never repaired or overwritten. One thread at a
-// time: the daemon's loop, which waits no longer than 25 ms for another program that writes to the file. Errors: busy,
-// when that time is over; of shares and quotas denied, where the file was taken away since.
+// A change is stored whole or not at all, and is on the disk when the call returns (write-ahead log, synchronous). A
+// file that is corrupt, of a newer headgate or another program's is refused, never repaired or overwritten. One thread
+// at a time: the daemon's loop, which waits at most 25 ms for another program that writes to the file. Errors: busy
+// after that time; denied for shares and quotas if the file was removed.
 #pragma once
 
 #include <map>
@@ -23,49 +23,49 @@ class Database;
 
 class Store {
  public:
-  // Opens or makes the file; an older schema is brought up to date in one transaction. Errors: denied (cannot be
-  // written), failed (corrupt, or not ours), unsupported (a newer headgate's), no_capacity (disk full).
+  // Opens or creates the file; an older schema is updated in one transaction. Errors: denied (cannot be written),
+  // failed (corrupt, or not ours), unsupported (a newer headgate's), no_capacity (disk full).
   [[nodiscard]] static Result<Store> open(const std::string& path);
   Store(Store&&) noexcept;
   Store& operator=(Store&&) noexcept;
   ~Store();
 
-  // By name. Errors: failed, where a row cannot be one of ours.
+  // Sorted by name. Errors: failed if a row cannot be one of ours.
   [[nodiscard]] Result<std::vector<Share>> shares();
   [[nodiscard]] Result<std::vector<Quota>> quotas();
 
-  // Whether something could be written now, without writing. Waits for nobody. Errors: denied (the file is gone, or
-  // cannot be written any more), no_capacity (disk full), busy (another program holds it).
+  // Checks whether a write could succeed now, without writing or waiting. Errors: denied (the file is gone, or no
+  // longer writable), no_capacity (disk full), busy (another program holds it).
   [[nodiscard]] Result<void> check();
 
   // Adds the share, or replaces the one of its name.
   [[nodiscard]] Result<void> put(const Share& share) { return put(std::span(&share, 1)); }
   // As above for several shares, in one transaction.
   [[nodiscard]] Result<void> put(std::span<const Share> shares);
-  // Nothing to remove is no error.
+  // A share that is not there is no error.
   [[nodiscard]] Result<void> remove_share(const std::string& name);
-  // Notes that the share's pages are about to be removed, or are not after all: who is killed before remove_share
-  // leaves word of what was asked for.
+  // Notes that the share's pages are about to be removed, or are not after all. If the daemon is killed before
+  // remove_share(), the next one knows what was asked for.
   [[nodiscard]] Result<void> note_removal(const std::string& name, bool begun);
   [[nodiscard]] Result<bool> removal_begun(const std::string& name);
 
-  // What the share's processes were told to do until they are told otherwise; run where nothing was noted. Stays when
-  // put() replaces it.
+  // The command for the share's processes, until another replaces it; run if none was noted. Stays when put() replaces
+  // the share.
   [[nodiscard]] Result<void> put_command(const std::string& share, ledger::Command command);
   [[nodiscard]] Result<ledger::Command> command_of(const std::string& share);
 
-  // The commands that wait in shares, by share: so that the next daemon knows them.
+  // The commands that wait in shares, by share, kept for the next daemon.
   [[nodiscard]] Result<std::map<std::string, std::vector<Run>>> runs();
-  // In place of those that were noted.
+  // Replaces those that were noted.
   [[nodiscard]] Result<void> put_runs(const std::string& share, const std::vector<Run>& runs);
 
   [[nodiscard]] Result<void> put(const Quota& quota);
   [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);
 
-  // What an administrator has said of a GPU, by UUID: a word of schedule's. Other GPUs follow the configuration.
+  // Policies that an administrator has set, by UUID: a schedule's name. Other GPUs follow the configuration.
   [[nodiscard]] Result<std::map<std::string, std::string>> gpu_policies();
   [[nodiscard]] Result<void> put_gpu_policy(const std::string& uuid, const std::string& policy);
-  // Nothing to remove is no error.
+  // A policy that is not there is no error.
   [[nodiscard]] Result<void> remove_gpu_policy(const std::string& uuid);
 
  private:

@@ -31,7 +31,7 @@ class StoreTest : public ::testing::Test {
     auto store = Store::open(path_);
     return store ? "opened" : store.error().message;
   }
-  // As another program or a person with the sqlite3 command would.
+  // Edits the database as another program or the sqlite3 command would.
   void edit(const char* sql) {
     sqlite3* handle = nullptr;
     ASSERT_EQ(::sqlite3_open(path_.c_str(), &handle), SQLITE_OK);
@@ -162,7 +162,7 @@ TEST_F(StoreTest, ADiskThatFillsUpKeepsTheOldShareAndAddsNoHalfOne) {
   Share large = full_share();
   large.users.clear();
   for (std::uint32_t i = 0; i < 200'000; ++i) large.users.push_back(i);
-  // What a full disk is to SQLite: a write that stops short. RLIMIT_FSIZE counts for this process alone.
+  // To SQLite a full disk is a write that stops short. RLIMIT_FSIZE causes one, in this process alone.
   const auto put = with_files_of_at_most(256 << 10, [&] { return store.put(large); });
   ASSERT_FALSE(put);
   EXPECT_NE(put.error().hint.find("nothing was changed"), std::string::npos) << put.error().message;
@@ -257,7 +257,7 @@ TEST_F(StoreTest, ASecondDaemonOnTheSameStateIsToldSo) {
   ::sqlite3_close(other);
 }
 
-// The daemon's loop does nothing else meanwhile: programs that join their shares would wait too, and give up.
+// It blocks the daemon's loop: programs that join their shares would wait too, and give up.
 TEST_F(StoreTest, WhoeverHoldsTheFileKeepsADaemonForAMomentOnly) {
   Store store = open();
   sqlite3* other = nullptr;
@@ -269,14 +269,14 @@ TEST_F(StoreTest, WhoeverHoldsTheFileKeepsADaemonForAMomentOnly) {
     const auto began = Clock::now();
     EXPECT_FALSE(store.put(full_share()));
     shortest = std::min(shortest, Clock::now() - began);
-    EXPECT_FALSE(store.check());  // waits for nobody, and leaves the others' patience as it was
+    EXPECT_FALSE(store.check());  // does not wait, and keeps the timeout of other calls
   }
   EXPECT_LT(shortest, std::chrono::nanoseconds(ledger::kRegistrationNs));
   EXPECT_GT(shortest, std::chrono::milliseconds(1)) << "a moment is waited for";
   ::sqlite3_close(other);
 }
 
-// In a child, as somebody who may read and not write: CI is root.
+// In a child that may read and not write: CI is root.
 TEST_F(StoreTest, AnUnwritableStateIsDeniedBeforeAnythingIsPromised) {
   {
     ASSERT_TRUE(open().put(full_share()));
@@ -294,7 +294,7 @@ TEST_F(StoreTest, AnUnwritableStateIsDeniedBeforeAnythingIsPromised) {
   EXPECT_EQ(status, 0);
 }
 
-// Asked by whoever wants to know whether the node is ready, and so it neither writes nor waits.
+// Readiness checks call it, so it neither writes nor waits.
 TEST_F(StoreTest, AStoreThatCouldNotKeepWhatIsMadeNowSaysSoAndWhy) {
   Store store = open();
   EXPECT_TRUE(store.check());

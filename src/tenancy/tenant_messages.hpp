@@ -1,4 +1,4 @@
-// What is said on a tenant socket (guest/ledger/registration.hpp), message by message. Nothing here waits.
+// Sends and receives the messages of a tenant socket (guest/ledger/registration.hpp). Nothing here waits.
 #pragma once
 
 #include <sys/socket.h>
@@ -15,7 +15,7 @@
 
 namespace headgate::tenancy {
 
-// False: not all of it went out. A peer that does not read what little we say is not waited for.
+// Returns false if not all of it was sent. A peer that does not read the little we send is not waited for.
 template <typename Message>
 bool say(int socket, const Message& message, std::span<const int> descriptors = {}) {
   iovec part{const_cast<Message*>(&message), sizeof message};
@@ -43,7 +43,7 @@ inline void refuse(int socket, ledger::Refusal code, const std::string& why) {
 
 enum class Heard { message, nothing_yet, ended, strange };
 
-// One whole message of that type, without descriptors.
+// Receives one whole message of that type, without descriptors.
 template <typename Message>
 Heard hear(int socket, ledger::MessageType type, Message& out) {
   std::array<char, sizeof(ledger::Refuse)> bytes;
@@ -54,8 +54,8 @@ Heard hear(int socket, ledger::MessageType type, Message& out) {
   if (static_cast<std::size_t>(length) < sizeof(ledger::MessageHead)) return Heard::strange;
   ledger::MessageHead head;
   std::memcpy(&head, bytes.data(), sizeof head);
-  // Another version's message may have another length: it is told of its version, not of its bytes. The rest of it
-  // stays 0, which no pages' version and no seat is.
+  // Another version's message may have another length: report its version, not its length. The rest of `out` stays 0,
+  // which is no valid page version and no seat.
   const bool other_version = head.magic == ledger::kRegistrationMagic && head.version != ledger::kRegistrationVersion;
   std::memset(static_cast<void*>(&out), 0, sizeof out);
   if (other_version) return out.head = head, Heard::message;

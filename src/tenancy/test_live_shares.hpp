@@ -1,4 +1,4 @@
-// Shares with pages and a store of the test's own, and tenants in them.
+// Shares with pages and a store in a scratch directory, and tenants in them.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -29,7 +29,7 @@ class SharesTest : public ::testing::Test {
   static std::string words(const Result<void>& result) { return result ? "done" : result.error().message; }
   std::string file(const char* share, const char* which) { return base_ + "/shares/" + share + "/" + which; }
 
-  // What a limiter does that finds the share by name; it must be the pages' owner.
+  // Acts as a limiter that finds the share by name; it must be the pages' owner.
   struct Tenant {
     ledger::SharePages pages;
     ledger::SlotRef slot;

@@ -1,4 +1,4 @@
-// A door of a share of the test's own, and who knocks there.
+// A share's socket for tests, and clients of it.
 #pragma once
 
 #include <fcntl.h>
@@ -50,7 +50,7 @@ struct Heard {
   UniqueFd descriptors[3];
 };
 
-// Blocks: for children; the test itself looks only when poll() says that something is there.
+// Blocks: for children. The test itself calls it only when poll() says that there is something.
 inline Heard hear(int socket) {
   Heard heard;
   alignas(8) char bytes[512];
@@ -130,7 +130,7 @@ class Doors : public ::testing::Test {
                        .trouble = [this](const std::string& what) { troubles_.push_back(what); }});
     ASSERT_TRUE(doors_->open_all());
   }
-  // Runs the loop until that holds; false after 20 s.
+  // Runs the loop until the condition holds; returns false after 20 s.
   template <typename Condition>
   bool until(Condition condition) {
     const auto deadline = std::chrono::steady_clock::now() + 20s;
@@ -166,7 +166,7 @@ class Doors : public ::testing::Test {
       ::close(pipe[0]);
       ::alarm(60);
       const bool good = before();
-      // Giving up root takes the death signal away.
+      // Giving up root clears the death signal.
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       ::_exit(good ? live(directory(), pipe[1]) : 9);
     }
@@ -176,7 +176,7 @@ class Doors : public ::testing::Test {
   static int live(const std::string& directory, int out) {
     const UniqueFd socket = connect_to(directory);
     if (!socket) return 10;
-    (void)say(socket.get(), hello());  // who may not enter is told so before we speak
+    (void)say(socket.get(), hello());  // a peer that may not enter is refused before it speaks
     const Heard welcome = hear(socket.get());
     if (welcome.head.type != ledger::MessageType::welcome) return 11;
     ledger::SharePages pages;
@@ -224,7 +224,7 @@ class Doors : public ::testing::Test {
   std::vector<std::string> lies_, troubles_;
   std::function<std::vector<int>()> handed_;
   UniqueFd bell_;
-  bool deaf_ = false;  // whoever gets bells cannot listen to them
+  bool deaf_ = false;  // the bells' receiver cannot watch them
   std::vector<TenantProcess> asked_;
   ListenerEvents::Decide decide_;
   std::optional<Result<void>> decide_at_once_;

@@ -28,7 +28,7 @@ inline Share share_of(std::string name, std::uint32_t owner, std::optional<std::
   return share;
 }
 
-// A directory of the test's own, gone with it.
+// A scratch directory, removed with the object.
 class Scratch {
  public:
   Scratch() {

@@ -33,7 +33,7 @@ std::vector<std::uint32_t> divide_unattended(std::span<const UnattendedClaim> cl
     weights += claims[i].weight;
   }
   const auto room_ppm = [&](std::size_t i) { return std::uint64_t{claims[i].ceiling_ppm - parts[i]}; };
-  // Those first whose ceiling cuts off the most of what their weight gives: by then it is known what the others have.
+  // First those that lose most of their weight's part to their ceiling: then what the others get is known.
   std::ranges::sort(takers, [&](std::size_t a, std::size_t b) {
     return room_ppm(a) * claims[b].weight < room_ppm(b) * claims[a].weight;
   });
@@ -47,7 +47,7 @@ std::vector<std::uint32_t> divide_unattended(std::span<const UnattendedClaim> cl
     give(i, left_ppm * claims[i].weight / weights);
     weights -= claims[i].weight;
   }
-  for (const std::size_t i : takers) give(i, left_ppm);  // what rounding has left
+  for (const std::size_t i : takers) give(i, left_ppm);  // what rounding left
   return parts;
 }
 

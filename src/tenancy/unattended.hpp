@@ -22,7 +22,7 @@ struct UnattendedClaim {
   friend bool operator==(const UnattendedClaim&, const UnattendedClaim&) = default;
 };
 
-// The page says no less than this, 0.1 %: a program in a share that gets nothing must not look as if it hung for good.
+// The page says no less than this, 0.1 %: a program in a share that gets nothing must not seem to hang for ever.
 inline constexpr std::uint32_t kMinUnattendedPpm = 1'000;
 
 // The parts, in the order of `claims`: their sum is at most ledger::kWholeGpu, none is above its ceiling, and none

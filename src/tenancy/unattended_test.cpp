@@ -93,7 +93,7 @@ RC_GTEST_PROP(Unattended, LeavesNothingThatAShareMayUse, ()) {
     if (claims[i].has_processes) RC_ASSERT(parts[i] == claims[i].ceiling_ppm);
 }
 
-// Of two shares below their ceilings each has of the rest what its weight says, but for the rounding.
+// Two shares below their ceilings divide the rest by their weights, except for rounding.
 RC_GTEST_PROP(Unattended, DividesTheRestByWeight, ()) {
   const Claims claims = *rc::gen::container<Claims>(any_claim());
   const Parts parts = divide_unattended(claims);
