@@ -1,4 +1,4 @@
-// Requests for shares that wait for room: the node's side of its queue.
+// Requests for shares that wait for room: the node's side of the queue.
 #include "base/now.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
@@ -19,7 +19,7 @@ Queue::Books Node::books() const {
 }
 
 Result<void> Node::goes_first(const tenancy::Share& share, const Caller& caller) const {
-  // Who runs the node and makes a share that stays knows what he does.
+  // An administrator that makes a lasting share may overtake the queue knowingly.
   if (queue_.list().empty() || (caller.administrator && !share.until_empty)) return {};
   const Queue::Waiter* const earlier = queue_.overtaken_by(share, books());
   if (earlier == nullptr) return {};
@@ -35,13 +35,13 @@ Result<std::uint64_t> Node::wait_for_room(const ShareRequest& order, const Calle
   const std::string name = share.name;
   if (shares_.find(name) != nullptr)
     return fail(ErrorCode::conflict, "there is a share '" + name + "' already", "choose another name");
-  // Room as it could be at best.
+  // The most room that there can ever be: an empty node.
   const auto& node = shares_.node();
   if (auto good = tenancy::admit(share, {node.cards, {}, {}, node.reserve}); !good) {
     good.error().message += "; no waiting would help: this is all that there can be";
     return std::unexpected(good.error());
   }
-  // Quotas as things are, without a look at room: who is over his own does not wait for others.
+  // Check the quotas apart from room: a request over its own quota does not wait for others.
   const std::vector<tenancy::Share> rows = shares_.rows();
   tenancy::Share needs_no_room = share;
   needs_no_room.overcommit = true;
@@ -82,7 +82,7 @@ void Node::show_queue(snapshot::Snapshot& snapshot) const {
       row.uuids.push_back(device.uuid);
       for (auto& gpu : snapshot.gpus) gpu.waiting += gpu.uuid == device.uuid ? 1 : 0;
     }
-    // One set of limits for all its GPUs.
+    // All its GPUs have the same limits.
     row.memory_limit_bytes = waiter.share.devices.at(0).memory_limit_bytes;
     row.compute_guarantee_ratio = waiter.share.devices.at(0).guarantee_ppm / 1e6;
     row.waited_ns = static_cast<std::uint64_t>(now_ns - waiter.since_ns);

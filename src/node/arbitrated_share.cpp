@@ -9,8 +9,8 @@ namespace headgate::node {
 namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
-constexpr std::int64_t kOverdueNs = 1'000;  // reported of work that should have ended
-// A process that comes to a share which has the GPU is seen so late; at any other gate it rings.
+constexpr std::int64_t kOverdueNs = 1'000;  // reported for work that should have ended
+// A process that joins a share that has the GPU is seen this late; at any other gate it rings.
 constexpr std::int64_t kListedNs = 10'000'000;
 
 static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger::Gate::open) &&
@@ -24,7 +24,7 @@ static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger:
 Result<ArbitratedShare> ArbitratedShare::open(const std::string& runtime_dir, const std::string& name,
                                               const std::vector<std::string>& gpus, UniqueFd bell) {
   ledger::SharePages pages;
-  const tenancy::SigbusScope survives;  // what is looked at before the guard stands
+  const tenancy::SigbusScope survives;  // for reads before the guard exists
   if (const auto bad = ledger::open_share(runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages))
     return std::unexpected(tenancy::page_error(bad, runtime_dir, name));
   ArbitratedShare share(pages, name, gpus, std::move(bell));
@@ -41,7 +41,7 @@ ArbitratedShare::ArbitratedShare(ledger::SharePages pages, std::string name, con
       pulses_(std::size_t{pages.policy->device_count} * ledger::kMaxSlots) {
   seats_.reserve(ledger::kMaxSlots);
   device_of_.fill(ledger::kMaxDevices);
-  // Under MPS or MIG kernels of several shares run at once: who has the GPU is nothing to decide.
+  // Under MPS or MIG kernels of several shares run at once: there are no turns to decide.
   if (pages.policy->level == ledger::Level::mps || pages.policy->level == ledger::Level::mig) return;
   for (std::size_t g = 0; g < gpus.size() && g < schedule::kMaxGpus; ++g)
     device_of_[g] = ledger::find_device(*pages.policy, gpus[g].c_str());
@@ -74,20 +74,20 @@ std::vector<schedule::Terms> ArbitratedShare::terms() const {
   return all;
 }
 
-// Which GPUs a share has never changes.
+// The set of GPUs of a share never changes.
 bool ArbitratedShare::has_terms(const std::vector<schedule::Terms>& terms) const {
   return std::ranges::all_of(terms, [this](const schedule::Terms& each) { return each == terms_of(each.gpu); });
 }
 
-// A process that is stopped would hold its turns and use none.
+// Returns whether the slot's pulse has moved lately: a stopped process would hold its turns and use none.
 bool ArbitratedShare::alive(std::uint32_t device, std::uint32_t slot, std::uint32_t pulse, std::int64_t now_ns) {
   Pulse& last = pulses_[device * ledger::kMaxSlots + slot];
   if (last.pulse != pulse || last.seen_ns == 0) last = {pulse, now_ns};
   return now_ns - last.seen_ns < ledger::kNoPulseNs;
 }
 
-// A tenant can say that all its slots were used, each of which costs a cache line or two, and a user can have many
-// shares.
+// Not called at each look: a tenant can claim that all its slots were used, and a user can have many shares. Each slot
+// costs a cache line or two.
 void ArbitratedShare::list_seats(std::int64_t now_ns) {
   const ledger::UsagePage& usage = pages_.usage();
   seats_.clear();

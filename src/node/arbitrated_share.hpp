@@ -1,5 +1,4 @@
-// A share as the arbiter's thread has it: mappings of its pages of its own, the bell that it rings, and what its
-// limiters report.
+// A share as the arbiter's thread has it: separate mappings of its pages, its doorbell, and its limiters' reports.
 #pragma once
 
 #include <array>
@@ -20,34 +19,34 @@ namespace headgate::node {
 
 class ArbitratedShare {
  public:
-  // Maps the pages of RUNTIME/shares/NAME. `gpus`: UUIDs of the node's GPUs, in the arbiter's order; others are left
-  // out. Errors: of the pages.
+  // Maps the pages of RUNTIME/shares/NAME. `gpus`: UUIDs of the node's GPUs in the arbiter's order; the share's other
+  // devices are left out. Errors: of the pages.
   [[nodiscard]] static Result<ArbitratedShare> open(const std::string& runtime_dir, const std::string& name,
                                                     const std::vector<std::string>& gpus, UniqueFd bell);
 
-  // The share's GPUs with what its owner grants on each, as the policy page has it now.
+  // Returns the share's GPUs with what its owner grants on each, as the policy page says now.
   [[nodiscard]] std::vector<schedule::Terms> terms() const;
-  // Whether they are still these; asked at each look, and so without a vector of its own.
+  // Returns whether these are still the terms. Called at each look, so it builds no vector.
   [[nodiscard]] bool has_terms(const std::vector<schedule::Terms>& terms) const;
-  // What its limiters report of a GPU. Whatever is written there moves this share's own account only.
-  // Processes that have come in the last 10 ms may be missing, if not for look_anew().
+  // Returns what its limiters report about a GPU; a false report moves only this share's account. Processes that joined
+  // in the last 10 ms may be missing unless look_anew() was called.
   [[nodiscard]] schedule::Use use_of(std::uint32_t gpu, std::int64_t now_ns);
-  // Its doorbell was rung: that may be a process which has come only now.
+  // Call it when its doorbell was rung: a process may have just joined.
   void look_anew() { listed_ns_ = kNever; }
-  // Of the 48 microseconds that begin at `word` * 48 us: those in which it held the GPU, as bits.
+  // Returns, as bits, in which of the 48 microseconds from `word` * 48 us on it held the GPU.
   [[nodiscard]] std::uint64_t held_in(std::uint32_t gpu, std::int64_t word) const;
-  // ReportCheck::holds(), by what its account of that GPU says now.
+  // Returns ReportCheck::holds(), given what its account of that GPU says now.
   [[nodiscard]] bool is_supported_by_account(std::uint32_t gpu, std::int64_t alone_ns, std::int64_t now_ns);
 
-  // The pages on which its limiters mark their work: made by make_marks(), which says whether there are some.
+  // The pages on which its limiters mark their work. make_marks() makes them, and returns whether there are any.
   bool make_marks();
   [[nodiscard]] const ShareMarks& marks() const { return marks_; }
   [[nodiscard]] const ledger::GpuPage& marks_on(std::uint32_t gpu) const { return marks_.of(device_of_[gpu]); }
-  // Of the share's devices, in its own order, which GPU of the node each is; kMaxGpus: none that is arbitrated.
+  // Returns the node's GPU for each of the share's devices, in the share's order; kMaxGpus: not arbitrated.
   [[nodiscard]] std::vector<std::uint32_t> gpus() const;
   [[nodiscard]] std::uint64_t generation() const { return pages_.policy().generation; }
 
-  // Whether somebody decided of its gates before us; then gate() and virtual_time_ns() are the last word on them.
+  // Returns whether its gates were decided before; then gate() and virtual_time_ns() are the last decision.
   [[nodiscard]] bool was_arbitrated(std::uint32_t gpu) const;
   [[nodiscard]] schedule::Gate gate(std::uint32_t gpu) const;
   [[nodiscard]] std::int64_t virtual_time_ns(std::uint32_t gpu) const;
@@ -79,7 +78,7 @@ class ArbitratedShare {
    private:
     ledger::SharePages pages_;
   };
-  // When a slot's pulse was last seen to have moved.
+  // A slot's pulse, and when it was first seen to have this value.
   struct Pulse {
     std::uint32_t pulse = 0;
     std::int64_t seen_ns = 0;
@@ -97,11 +96,11 @@ class ArbitratedShare {
   tenancy::SigbusGuard guard_;
   UntrustedSocket bell_;
   std::array<std::uint32_t, schedule::kMaxGpus>
-      device_of_;              // of the node's GPU in the pages; kMaxDevices: not in the share
+      device_of_;              // index of the node's GPU in the pages; kMaxDevices: not in the share
   std::vector<Pulse> pulses_;  // by device, then slot
   static constexpr std::int64_t kNever = -1'000'000'000'000;
   std::int64_t listed_ns_ = kNever;   // when seats_ was made
-  std::vector<std::uint32_t> seats_;  // slots of processes that were there then
+  std::vector<std::uint32_t> seats_;  // slots that had processes then
   ShareMarks marks_;
   std::array<ReportCheck, schedule::kMaxGpus> report_checks_;
 };

@@ -61,7 +61,7 @@ TEST(ArbitratedShare, APageWhoseLengthChangesWhileItIsOpenedDoesNotEndTheDaemon)
   EXPECT_NE(now.sa_handler, SIG_DFL);
 }
 
-// It would give its turns away for what no ceiling keeps it from.
+// A share without a ceiling would otherwise give its turns away.
 TEST(ArbitratedShare, OnlyAShareWithACeilingIsSaidToStandAtIt) {
   const tenancy::Scratch scratch;
   const std::string& base = scratch.path();
@@ -77,7 +77,7 @@ TEST(ArbitratedShare, OnlyAShareWithACeilingIsSaidToStandAtIt) {
   ledger::close_pages(pages);
 }
 
-// Slots that a tenant only says were used are not gone through at each look.
+// Slots that a tenant only marks as used are not scanned at each look.
 TEST(ArbitratedShare, AProcessThatComesIsSeenAtItsRingOrShortlyAfter) {
   const tenancy::Scratch scratch;
   make_share(scratch.path());
@@ -96,9 +96,9 @@ TEST(ArbitratedShare, AProcessThatComesIsSeenAtItsRingOrShortlyAfter) {
   const ledger::SlotRef first = comes();
   EXPECT_FALSE(share->use_of(0, kNow + 9 * kMs).wanting);
   EXPECT_TRUE(share->use_of(0, kNow + 10 * kMs).wanting);
-  EXPECT_EQ(share->use_of(0, kNow + 10 * kMs).processes, 1u) << "each has a portion of its own";
+  EXPECT_EQ(share->use_of(0, kNow + 10 * kMs).processes, 1u) << "each process has its own portion";
   ledger::release(*pages.usage, first);
-  EXPECT_FALSE(share->use_of(0, kNow + 11 * kMs).wanting) << "who has gone is not waited for";
+  EXPECT_FALSE(share->use_of(0, kNow + 11 * kMs).wanting) << "the arbiter does not wait for a process that has gone";
   EXPECT_FALSE(share->use_of(0, kNow + 20 * kMs).wanting);
   comes();
   EXPECT_FALSE(share->use_of(0, kNow + 21 * kMs).wanting);

@@ -22,27 +22,26 @@
 namespace headgate::node {
 namespace {
 
-// A tenant can ring as often as it likes, so each share pays for being heard out of its own time: what it has not used
-// of the last 10 ms, or it is not listened to for a while. 2,000 rings a second, each heard alone, take three fifths of
-// it; a flood is heard once in 1 ms, and rings that come one by one 3,300 times a second, at some 10 us each.
+// A tenant can ring as often as it likes, so each share pays for its rings with its unused part of the last 10 ms; then
+// it is not heard for a while. 2,000 rings a second, each heard alone, take three fifths of that. A flood is heard once
+// in 1 ms; single rings 3,300 times a second, at some 10 us each.
 constexpr std::int64_t kHearNs = 250'000, kRingNs = 48'000, kCreditNs = 10'000'000, kMinPauseNs = 1'000'000;
-// What no limiter sends: more than a byte.
+// Cost of a message that no limiter sends: longer than a byte.
 constexpr std::int64_t kStrangeNs = 1'000'000;
-// What is handed on costs other threads something, too.
+// A request that is handed on costs other threads time, too.
 constexpr std::int64_t kHandedOnNs = 750'000;
-// Each takes two system calls (receive_bytes()); what is left in its socket is heard the next time.
+// Each takes two system calls (receive_bytes()); the rest stays in the socket for the next time.
 constexpr std::size_t kMaxHeardAtOnce = 16;
-// A share whose gate would have its next launch ring is not looked at each time once it has done nothing for so long:
-// longer than any turn, and than it takes until what was held in one is known. What else may change in its pages is
-// seen at the roll call.
+// A share that must ring at its next launch is skipped once it has been idle for so long. That is longer than any turn,
+// and than it takes to learn what was held in one. The full scan sees other changes in its pages.
 constexpr std::int64_t kAsleepNs = 200'000'000;
 constexpr std::int64_t kFullScanNs = 100'000'000;
-// A share's contexts are given a place on a board one in such a time, and as many as there are where none was for long:
-// a program with 64 contexts has them at once, and one that invents new ones costs a thousandth of a core.
+// A share's contexts get one place on a board in such a time, plus those saved up while there were none. So a program
+// with 64 contexts gets all at once, and one that invents new ones costs a thousandth of a core.
 constexpr std::int64_t kSeatedNs = 10'000'000;
-// A daemon at work prods each second (wake()), also where one share is alone: longer, and it was stopped.
+// A daemon at work calls wake() each second, even for a single share: after a longer gap, it was stopped.
 constexpr std::int64_t kProddedNs = 3'000'000'000;
-constexpr int kPriority = -10;  // nice(2); of a thread that works for a hundredth of a core
+constexpr int kPriority = -10;  // nice(2); the thread takes a hundredth of a core
 
 // The pages' clock: limiters may be in time namespaces, and so may we.
 std::int64_t now() { return ledger::host_ns(); }
@@ -83,7 +82,7 @@ Arbitration::~Arbitration() { stop(); }
 Result<void> Arbitration::start() {
   poll_ = UniqueFd(::epoll_create1(EPOLL_CLOEXEC));
   wake_ = UniqueFd(::eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC));
-  // It is not read: it tells of each write once.
+  // Edge-triggered: each write is reported once, so it is never read.
   epoll_event event{.events = EPOLLIN | EPOLLET, .data = {.ptr = nullptr}};
   if (!poll_ || !wake_ || ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, wake_.get(), &event) != 0)
     return fail_errno("the arbiter's descriptors", errno);
@@ -122,7 +121,7 @@ Result<void> Arbitration::add(const std::string& runtime_dir, const std::string&
   return {};
 }
 
-// Under the lock.
+// Call it under the lock.
 void Arbitration::enter(Member& member, const std::string& gang) {
   std::vector<std::int64_t> virtual_times_ns;
   for (const schedule::Terms& each : member.terms) virtual_times_ns.push_back(member.share.virtual_time_ns(each.gpu));
@@ -136,7 +135,7 @@ void Arbitration::enter(Member& member, const std::string& gang) {
     const bool decided = in_force(each.gpu) != schedule::Policy::off;
     if (decided && !member.share.was_arbitrated(each.gpu))
       member.share.set_gate(each.gpu, schedule::Gate::open_notify, 0);
-    // What was held before is in the virtual time already, or nobody counted it.
+    // What was held before is already in the virtual time, or was never counted.
     arbiter_.adopt(id, each.gpu, member.share.use_of(each.gpu, now()), member.share.gate(each.gpu));
     member.share.set_arbitrated(each.gpu, decided);
   }
@@ -208,7 +207,7 @@ void Arbitration::set_without_turns(std::uint32_t gpu, bool without_turns) {
   apply_policy(gpu);
 }
 
-// Under the lock.
+// Call it under the lock.
 void Arbitration::apply_policy(std::uint32_t gpu) {
   const schedule::Policy policy = in_force(gpu);
   arbiter_.set_policy(gpu, policy);
@@ -258,7 +257,7 @@ std::int64_t Arbitration::silence_ns() const {
   return wake_asked_ns == 0 ? 0 : std::max<std::int64_t>(0, now() - wake_asked_ns);
 }
 
-// Until something is heard, or it is time to look.
+// Sleeps until an event, or until it is time to look.
 int Arbitration::sleep(std::span<epoll_event> events) const {
   const std::int64_t due_ns = std::min(next_look_ns_, board_times_.due_ns());
   const bool for_good = due_ns == schedule::kNever;
@@ -267,7 +266,7 @@ int Arbitration::sleep(std::span<epoll_event> events) const {
   const int most = static_cast<int>(events.size());
   const int count = ::epoll_pwait2(poll_.get(), events.data(), most, for_good ? nullptr : &left, nullptr);
   if (count >= 0 || errno == EINTR) return count;
-  // Linux 5.11 has it; what a container's filter lets through is another question.
+  // Linux 5.11 has epoll_pwait2, but a container's seccomp filter may refuse it.
   const int left_ms = static_cast<int>(std::min<std::int64_t>(left_ns / 1'000'000 + 1, 1'000));
   return ::epoll_wait(poll_.get(), events.data(), most, for_good ? -1 : left_ms);
 }
@@ -275,7 +274,7 @@ int Arbitration::sleep(std::span<epoll_event> events) const {
 void Arbitration::run() {
   ::prctl(PR_SET_NAME, "arbiter");
   ::prctl(PR_SET_TIMERSLACK, 1, 0, 0, 0);
-  // Whom it lets go would run in its place before it has told the others. Where that is not allowed, it is so.
+  // Raise our priority: a tenant we wake must not preempt us before all wake-ups are sent. Go on if that is refused.
   ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), kPriority);
   while (!ending_) {
     const bool heard = on_doorbell();
@@ -295,8 +294,8 @@ void Arbitration::run() {
   }
 }
 
-// Waits for whatever comes first; false: for no more than the time. What was heard of is taken under the lock: a share
-// may go meanwhile.
+// Waits for the next event; returns false on a timeout. Rings are read under the lock, as a share may be removed
+// meanwhile.
 bool Arbitration::on_doorbell() {
   std::array<epoll_event, 64> events;
   const int count = sleep(events);
@@ -316,7 +315,7 @@ void Arbitration::on_doorbell(Member& member, std::int64_t now_ns) {
     char said = 0;
     const ssize_t length = receive_bytes(member.share.bell(), &said, 1, MSG_TRUNC);
     if (length < 0 && (errno == EAGAIN || errno == EINTR)) break;
-    shut = length <= 0;  // the end of it, or what comes with descriptors and is not taken
+    shut = length <= 0;  // the peer's end is closed, or a message with descriptors was refused
     figures_.rings += !shut;
     cost_ns += length > 1 ? kStrangeNs : kRingNs;
     memory |= said == static_cast<char>(ledger::Ring::memory);
@@ -350,7 +349,7 @@ void Arbitration::look_at(Member& member, std::int64_t now_ns) {
   if (member.rang) member.share.look_anew();
   member.waits = false;
   bool works = member.rang, told = true, behind_its_gate = false;
-  std::uint64_t held_ns = 0;  // a tenant may have written anything
+  std::uint64_t held_ns = 0;  // unsigned: a tenant may have written anything
   for (const schedule::Terms& each : member.terms) {
     const schedule::Use use = member.share.use_of(each.gpu, now_ns);
     arbiter_.observe(member.id, each.gpu, use, now_ns);
@@ -364,7 +363,7 @@ void Arbitration::look_at(Member& member, std::int64_t now_ns) {
   if (works || held_ns != member.held_ns) member.active_ns = now_ns;
   member.held_ns = held_ns;
   member.asleep = told && now_ns - member.active_ns >= kAsleepNs;
-  // Also for one that went on because it had heard no beat: with one it waits for its turn again.
+  // Also for a share that went on without a heartbeat: with one, it waits for its turn again.
   if (member.waits || member.rang || behind_its_gate) member.share.beat();
   member.rang = false;
 }
@@ -409,7 +408,7 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
   return std::min(next_ns, decision.wake_at_ns);
 }
 
-// All gates are written by now: a processor that takes long to wake keeps no other share's gate as it was.
+// Call it after all gates are written: a processor that wakes slowly then delays no other share's gate.
 void Arbitration::wake_let_in(std::int64_t now_ns) {
   if (let_in_.empty()) return;
   for (const auto& [share, gpu] : let_in_) share->wake_at_gate(gpu);
@@ -417,7 +416,7 @@ void Arbitration::wake_let_in(std::int64_t now_ns) {
   figures_.wakes.add(now() - now_ns);
 }
 
-// Brings what was marked since the last time to the boards, where it was long enough ago.
+// Copies new marks to the boards if the last copy is long enough ago.
 void Arbitration::tell_boards(std::int64_t now_ns) {
   if (!board_times_.begin(now_ns)) return;
   std::array<std::uint32_t, schedule::kMaxGpus> there{}, at_work{};
@@ -450,7 +449,7 @@ static_assert(decltype(ledger::ComputeAccount::coverage)::kSpanNs > schedule::kK
 
 namespace {
 
-// Each word of the coverage that the turn touches, with the bits that lie in it.
+// Calls `look` for each word of the coverage that the turn touches, with the bits of it that lie in the turn.
 template <typename Look>
 void each_word(const schedule::Turn& turn, Look look) {
   for (std::int64_t word = turn.from_ns / ledger::kCoverageWordNs; word * ledger::kCoverageWordNs < turn.to_ns;
@@ -466,9 +465,9 @@ void each_word(const schedule::Turn& turn, Look look) {
 
 }  // namespace
 
-// Time of the turn in which no share held the GPU.
+// Returns the time of the turn in which no share held the GPU.
 std::int64_t Arbitration::idle_ns(const schedule::Turn& turn, std::int64_t now_ns) {
-  // Of 64 shares mostly two.
+  // Few of the shares: of 64 mostly two.
   at_turn_.clear();
   for (auto& [name, member] : members_)
     if ((!member.asleep || member.active_ns >= turn.from_ns) && member.share.has(turn.gpu))

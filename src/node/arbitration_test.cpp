@@ -1,4 +1,4 @@
-// The arbiter's thread over real pages; the limiters' part is played by the test.
+// The arbiter's thread over real pages; the test plays the limiters.
 #include "node/arbitration.hpp"
 
 #include <gtest/gtest.h>
@@ -53,7 +53,7 @@ struct Tenant {
     pages.usage->compute[0].requests.fetch_add(1);
     ring();
   }
-  // So much is in flight from now on.
+  // Reports that so much work is in flight from now on.
   void work(std::int64_t ns) const {
     word().waiting.store(0);
     word().work_until_ns.store(now_ns() + ns);
@@ -118,7 +118,7 @@ TEST_F(Arbitrated, RingsThatMeanSomethingElseAreHandedOn) {
   EXPECT_TRUE(soon([&] { return memory_ == 1 && readings_ == 1; }));
 }
 
-// Under MPS and MIG kernels of several shares run at once, and nothing is decided.
+// Under MPS and MIG kernels of several shares run at once, and there are no turns.
 TEST_F(Arbitrated, AShareWithoutTurnsIsHeardWhenItWaitsForMemory) {
   const Tenant& a = tenant("a", 100, ledger::Level::mps);
   tenant("mig", 100, ledger::Level::mig);
@@ -157,7 +157,7 @@ TEST_F(Arbitrated, TwoThatWantTheGpuHaveItInTurnsAndTheHeartbeatMovesMeanwhile) 
   EXPECT_GT(a.beats(), beats);
 }
 
-// Its marks alone say that it uses its turns: for as long as they are believed, nobody else comes to any.
+// Only its marks say that it uses its turns: while they are believed, no other share gets one.
 TEST_F(Arbitrated, WhoMarksAllTimeAsHeldAndIsChargedNoneKeepsNobodyOut) {
   const Tenant &honest = tenant("a"), &liar = tenant("b");
   auto& lies = liar.pages.usage->compute[0].coverage;
@@ -189,7 +189,7 @@ TEST_F(Arbitrated, AStoppedProcessIsNotWaitedFor) {
   a.want();
   b.want();
   const auto start = std::chrono::steady_clock::now();
-  // A never looks again; B works on and on.
+  // A does nothing more; B works on and on.
   const auto keep_on = [&] {
     b.work(1'000'000);
     return a.gate() == Gate::shut && b.gate() == Gate::open && std::chrono::steady_clock::now() - start > 150ms;
@@ -241,7 +241,7 @@ TEST_F(Arbitrated, ANewOneGoesOnWithTheVirtualTimesThatItFinds) {
   start();
   EXPECT_GT(b.beats(), beats);
   EXPECT_GE(a.pages.policy->devices[0].virtual_time_ns.load(), 500'000);
-  // B has had nothing: the first turn is its. Both live on: who gives no pulse for 50 ms is stopped.
+  // B has had nothing: the first turn is its. Both report pulses: without one for 50 ms a process counts as stopped.
   EXPECT_TRUE(soon([&] {
     a.want();
     b.want();
@@ -250,7 +250,7 @@ TEST_F(Arbitrated, ANewOneGoesOnWithTheVirtualTimesThatItFinds) {
   EXPECT_LT(a.pages.policy->devices[0].virtual_time_ns.load(), 8'000'000) << "what it held before is charged twice";
 }
 
-// How exactly is virtual time's to show (tests/exactness); that it is so with the pages' own marks, here.
+// Virtual time shows how exact this is (tests/exactness); this shows that it works with the pages' own marks.
 TEST_F(Arbitrated, ATurnInWhichNobodyHadTheGpuIsChargedToWhoKeptTheOtherOut) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   EXPECT_TRUE(soon([&] {
@@ -296,7 +296,7 @@ TEST_F(Arbitrated, WhatAShareHeldBeforeItCameIsNotChargedToIt) {
   EXPECT_EQ(virtual_ns(), 1'000'000);
 }
 
-// Processor time of all threads but the one that asks.
+// Returns the processor time of all threads but the caller's.
 std::int64_t others_ns() {
   timespec all{}, own{};
   ::clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &all);
@@ -315,8 +315,7 @@ TEST_F(Arbitrated, AShareThatRingsWithoutEndCostsLittleAndTheOthersAreHeardAllTh
     const auto took = std::chrono::steady_clock::now() - start;
     EXPECT_LT(others_ns() - before_ns, std::chrono::nanoseconds(took).count() / 5) << what;
     const auto after = arbitration_->figures();
-    // One look at what is heard, and one at the time when it is listened to again; the roll call, and what was saved
-    // up.
+    // One look for the rings that are heard, one when the bell is unmuted; the full scans, and what was saved up.
     EXPECT_LE(after.decisions.count - before.decisions.count, static_cast<std::uint64_t>(took / 1ms) * 2 + 150) << what;
     EXPECT_LE(after.rings - before.rings, static_cast<std::uint64_t>(took / 1ms + 50) * 16) << what;
     EXPECT_GT(after.rings, before.rings) << what;
@@ -331,7 +330,7 @@ TEST_F(Arbitrated, TwoThousandRingsASecondAreEachHeardAtOnce) {
   const auto before = arbitration_->figures();
   for (int i = 0; i < 400; ++i) {
     a.ring();
-    std::this_thread::sleep_for(500us);  // not a time to be there: what is late does not come in a crowd
+    std::this_thread::sleep_for(500us);  // relative: late rings do not come in a burst
   }
   ASSERT_TRUE(soon([&] { return arbitration_->figures().rings - before.rings == 400; }));
   EXPECT_EQ(arbitration_->figures().unheard_rings, before.unheard_rings);
@@ -365,7 +364,7 @@ TEST_F(Arbitrated, AShareWhoseBellWasShutDownIsNamedAndHeardByAnother) {
   ASSERT_TRUE(arbitration_->listen_by("of no share", UniqueFd()));
 }
 
-// Heard, and unheard in a bell that goes. Where the rule is broken, nobody has a turn for an hour.
+// In a message that is read, and left in a bell that is removed. Closing them here would block for an hour.
 TEST_F(Arbitrated, AShareThatSendsDescriptorsHoldsNobodyUp) {
   const Tenant &a = tenant("a"), &b = tenant("b"), &c = tenant("c");
   LingeringConnection heard, unheard;
@@ -399,13 +398,12 @@ TEST_F(Arbitrated, WeightsThatAreChangedCountFromTheNextLookOn) {
   const std::int64_t before = a.pages.policy->devices[0].virtual_time_ns.load();
   a.pages.usage->compute[0].held_ns.fetch_add(100'000'000);
   a.ring();
-  // By the old weight it would be ten times as much.
+  // The old weight would make it ten times as much.
   EXPECT_TRUE(soon([&] { return a.pages.policy->devices[0].virtual_time_ns.load() >= before + 100'000; }));
   EXPECT_LT(a.pages.policy->devices[0].virtual_time_ns.load(), before + 300'000);
 }
 
-// Shares that do nothing are not looked at each time. What tells of their work is their ring, and where that does not
-// come, the roll call.
+// Idle shares are not looked at each time. Their rings announce their work, or else the full scan finds it.
 TEST_F(Arbitrated, AShareThatHasSleptIsHeardAtItsRingAndChargedWithoutOne) {
   const Tenant &a = tenant("a"), &b = tenant("b"), &sleeper = tenant("sleeper");
   const auto others_work_until = [&](auto&& holds) {
@@ -425,7 +423,7 @@ TEST_F(Arbitrated, AShareThatHasSleptIsHeardAtItsRingAndChargedWithoutOne) {
   EXPECT_TRUE(others_work_until([&] { return sleeper.gate() == Gate::open; }));
 }
 
-// A process that went on because it heard no beat, and has no bell, waits for its turns again once it hears one.
+// A process that went on without a heartbeat, and has no bell, waits for its turns again once there is one.
 TEST_F(Arbitrated, WhoWorksBehindAShutGateHearsTheHeartbeatWithoutRinging) {
   const Tenant &a = tenant("a"), &deserter = tenant("deserter");
   a.work(3'600'000'000'000);

@@ -23,10 +23,10 @@
 namespace headgate::node {
 namespace {
 
-// What may be spent on all files of one process: it chose them, how many, how large, and how they are made.
+// Bounds the effort for all files of one process: it chose them, their number, their sizes and their contents.
 struct Effort {
   std::uint64_t bytes = 256u << 20, symbols = 4u << 20;
-  // Of the calling thread: what else the machine does takes nothing of it.
+  // Time of the calling thread: other load on the machine takes nothing of it.
   std::chrono::nanoseconds until = thread_time() + std::chrono::seconds(2);
   bool spent = false;
 
@@ -35,7 +35,7 @@ struct Effort {
     ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
     return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
   }
-  // False, for good, once it is spent.
+  // Takes from the budget; once that is spent, always returns false.
   bool take(std::uint64_t more_bytes, std::uint64_t more_symbols) {
     spent = spent || more_bytes > bytes || more_symbols > symbols || thread_time() > until;
     if (spent) return false;
@@ -45,8 +45,8 @@ struct Effort {
   }
 };
 
-// Nothing but a regular file is opened: what a process has mapped may have been replaced by a name for any device, and
-// opening one can be an act (a watchdog's starts it).
+// Opens only a regular file. The name of a mapped file may now be that of any device, and opening one can have an
+// effect: it starts a watchdog.
 UniqueFd open_regular(const std::string& path) {
   const UniqueFd named(::open(path.c_str(), O_PATH | O_CLOEXEC));
   struct stat facts{};
@@ -55,8 +55,7 @@ UniqueFd open_regular(const std::string& path) {
   return UniqueFd(::open(itself.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
-// Of a file that somebody else chose: whatever is broken in it makes it no ELF file, and no more than this is read of
-// it.
+// A file that an untrusted process chose: anything broken in it makes it no ELF file, and no more of it is read.
 class ElfFile {
  public:
   explicit ElfFile(const std::string& path) : file_(open_regular(path)) {
@@ -85,7 +84,7 @@ class ElfFile {
   using Identity = std::pair<dev_t, ino_t>;
   [[nodiscard]] Identity identity() const { return identity_; }
 
-  // Whether its table of dynamic symbols, found by its sections, has that function of its own. Not, where `effort` is
+  // Returns whether its table of dynamic symbols, found by its sections, defines that function. False once `effort` is
   // spent.
   [[nodiscard]] bool exports(const std::string& function, Effort& effort) const {
     constexpr std::uint16_t kMaxSections = 128;
@@ -117,7 +116,7 @@ class ElfFile {
     if (!whole(table.data(), table.size() * sizeof(Elf64_Sym), symbols.sh_offset) ||
         !whole(text.data(), text.size(), names.sh_offset))
       return false;
-    // Its end is compared too; no more than that is looked at, for a name may be as long as the table.
+    // The terminating NUL is compared too. Look no further: a name may be as long as the table.
     const std::string_view wanted(function.c_str(), function.size() + 1);
     return std::ranges::any_of(table, [&](const Elf64_Sym& symbol) {
       return symbol.st_shndx != SHN_UNDEF && symbol.st_name < text.size() &&
@@ -131,7 +130,7 @@ class ElfFile {
   std::vector<Elf64_Phdr> segments_;
 };
 
-// Files that are mapped so that they can run, as the process names them.
+// Returns the files that are mapped for execution, as the process names them.
 std::set<std::string> mapped_programs(const std::string& folder, Effort& effort) {
   std::set<std::string> paths;
   std::ifstream maps(folder + "/maps");
@@ -163,16 +162,16 @@ std::string own_namespaces(const std::string& folder, const std::string& proc) {
     if (theirs != 0 && ours != 0 && theirs != ours) names += (names.empty() ? "" : " and ") + std::string(word);
   }
   if (names.empty()) return "";
-  return names.contains(' ') ? names + " namespaces of its own" : "a " + names + " namespace of its own";
+  return "its own " + names + (names.contains(' ') ? " namespaces" : " namespace");
 }
 
 bool only_root_changes(const struct stat& facts) {
   return facts.st_uid == 0 && (facts.st_mode & (S_IWGRP | S_IWOTH)) == 0;
 }
 
-// Whether `path`, as a process whose root is `root` has it, is that file, and root alone says what lies there: by no
-// link, which a user may point anywhere, and through no folder in which others may rename (a sticky one as well:
-// whoever made a name there may).
+// Returns whether `path`, for a process with the root directory `root`, is that file, and root alone decides what lies
+// there. No link may be on the way, as a user may point it anywhere. Nor may a folder in which others may rename; in a
+// sticky one, the maker of a name may.
 bool lies_with_root(const std::string& root, const std::string& path, const struct stat& file) {
   UniqueFd at(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   struct stat here{};
@@ -220,7 +219,7 @@ TrustedProgram trusted_program(std::uint32_t pid, const std::string& proc) {
   const std::string path = std::filesystem::read_symlink(exe, error).string();
   struct stat file{};
   if (error || ::stat(exe.c_str(), &file) != 0 || !only_root_changes(file)) return {};
-  // By its status: of a process that let itself not be dumped, the folder in /proc is root's whoever runs it.
+  // By its status: the folder in /proc of a process that made itself undumpable is root's, whatever its user.
   const auto process = identity::read_process(proc, pid);
   if (!process) return {};
   if (process->uid == 0) return {.name = file_name(path), .parent = {}};

@@ -20,7 +20,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A /proc of files that a test wrote.
+// A /proc with files that the test writes.
 class Bypass : public ::testing::Test {
  protected:
   Bypass() {
@@ -47,20 +47,20 @@ TEST_F(Bypass, AProgramWithoutTheLimiterIsSaidToBeOne) {
   EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded");
   maps("1000-2000 r-xp 0 08:01 4  /opt/headgate/libheadgate.so\n");
   EXPECT_EQ(how_it_goes_around(7, proc_), "");
-  // As data it limits nobody.
+  // Mapped as data it limits nothing.
   maps("1000-2000 r--p 0 08:01 4  /opt/headgate/libheadgate.so\n1000-2000 r-xp 0 08:01 4  /usr/lib/libc.so.6\n");
   EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded");
 }
 
 TEST_F(Bypass, NamespacesOfItsOwnAreNamed) {
   for (const char* kind : {"user", "mnt", "pid"}) name_space("7", kind), name_space("self", kind);
-  EXPECT_EQ(how_it_goes_around(7, proc_), "it has user and mount and pid namespaces of its own");
+  EXPECT_EQ(how_it_goes_around(7, proc_), "it has its own user and mount and pid namespaces");
   fs::remove(proc_ + "/7/ns/user");
   fs::remove(proc_ + "/7/ns/pid");
-  EXPECT_EQ(how_it_goes_around(7, proc_), "it has a mount namespace of its own");
+  EXPECT_EQ(how_it_goes_around(7, proc_), "it has its own mount namespace");
 }
 
-// What it has mapped is a name by the time that it is looked at, and behind it may be what acts when it is opened.
+// A mapped path may name another file when it is opened, one on which opening has an effect.
 TEST_F(Bypass, NothingButARegularFileIsOpened) {
   program("/bin/sh");
   const std::string pipe = proc_ + "/it (deleted)", link = proc_ + "/link";
@@ -82,7 +82,7 @@ TEST_F(Bypass, BrokenAndStrangeFilesSayNothing) {
   EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded");
 }
 
-// A table of symbols whose names all begin at the first byte of `names` bytes without an end, as no linker writes it.
+// A symbol table with all names at the first of `names` bytes without an end, as no linker writes it.
 class Crafted {
  public:
   Crafted(const std::string& path, std::size_t symbols, std::size_t names, const std::string& last = {}) {
@@ -125,7 +125,7 @@ std::string mapping(const std::string& path) { return "1000-2000 r-xp 0 08:01 4 
 
 constexpr std::size_t kNames = 8u << 20;
 
-// The figure is processor time, of which most of a minute went into these when each name was read to its end.
+// The figure is processor time: when each name was read to its end, that took most of a minute.
 TEST_F(Bypass, AFileMadeToTakeLongDoesNot) {
   Crafted(proc_ + "/slow.so", 65'536, kNames);
   program("/bin/sh");
@@ -172,7 +172,7 @@ TEST_F(Bypass, WhatAllFilesTogetherMayCostIsBoundedAndSaid) {
   for (int i = 0; i < 40; ++i) {
     const std::string path = proc_ + "/" + std::to_string(i) + ".so";
     Crafted(path, 1, 4096);
-    // Names of 8 MiB, of which the disk holds nothing.
+    // Names of 8 MiB that take no space on the disk.
     std::fstream file(path, std::ios::binary | std::ios::in | std::ios::out);
     Elf64_Shdr section{};
     file.seekg(sizeof(Elf64_Ehdr) + sizeof(Elf64_Phdr) + sizeof section);
@@ -189,7 +189,7 @@ TEST_F(Bypass, WhatAllFilesTogetherMayCostIsBoundedAndSaid) {
   EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded; it has mapped more than is looked through");
 }
 
-// The file that a process of these users runs, and who started it.
+// The file that a process of these users runs, and the process that started it.
 class Trusted : public Bypass {
  protected:
   void process(std::uint32_t pid, std::uint32_t uid, std::uint32_t parent, const std::string& path) const {
@@ -223,7 +223,7 @@ TEST_F(Trusted, OnlyAFileOfRootsGivesAProgramOfRootsItsName) {
 TEST_F(Trusted, AUsersProcessHasTheNameOfAFileAndNeverARight) {
   process(7, kUser, 1, sh_);
   EXPECT_EQ(trusted_program(7, proc_).name, sh_name_);
-  EXPECT_EQ(trusted_program(7, proc_).parent, "") << "who started it is not known";
+  EXPECT_EQ(trusted_program(7, proc_).parent, "") << "the process that started it is not known";
   process(6, kUser, 1, sh_);
   process(7, kUser, 6, sh_);
   EXPECT_EQ(trusted_program(7, proc_).parent, "") << "a user of his own started it";
@@ -231,14 +231,14 @@ TEST_F(Trusted, AUsersProcessHasTheNameOfAFileAndNeverARight) {
   EXPECT_EQ(trusted_program(7, proc_).parent, sh_name_);
 }
 
-// In a namespace of his own the user mounts what he likes over any name, and outside it the name is his link to the
-// same file.
+// In a private namespace a user can mount anything over any name; outside it, the name is the user's link to the same
+// file.
 TEST_F(Trusted, ALinkOfAUsersGivesNoFileOfRootsAName) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own the folders";
   const std::string safe = fs::path("/run") / fs::path(proc_).filename(), link = safe + "/Xorg";
   if (!fs::create_directory(safe)) GTEST_SKIP() << "/run cannot be written here";
   fs::create_symlink(sh_, link);
-  // What /proc/PID/exe says and what it leads to are not the same: here by a link that leads on.
+  // What /proc/PID/exe says may differ from what it leads to: here by a link that leads on.
   process(7, kUser, 1, link);
   EXPECT_EQ(trusted_program(7, proc_).name, "");
   fs::remove(link);
@@ -254,8 +254,8 @@ TEST_F(Trusted, ALinkOfAUsersGivesNoFileOfRootsAName) {
   fs::remove_all(safe);
 }
 
-// A container's MPS server: its path leads nowhere safe on the node, and to the same file where root's process that
-// started it is.
+// A container's MPS server: on the node its path leads nowhere safe. Under root's process that started it, it leads to
+// the same file.
 TEST_F(Trusted, AProgramThatRootStartedInAContainerIsLookedForThere) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own the folders";
   const std::string safe = fs::path("/run") / fs::path(proc_).filename(), path = safe + "/open/server";

@@ -1,4 +1,4 @@
-// Who asks for an operation, and what of others' shares he may see and change.
+// The caller of an operation, and what of others' shares it may see and change.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,19 @@
 
 namespace headgate::node {
 
-// Who asks, by the kernel's word.
+// Credentials as the kernel reports them.
 struct Caller {
   std::uint32_t uid = ~0u;
   std::vector<std::uint32_t> gids;
   bool administrator = false;  // root, the daemon's own user, or the control group
-  std::uint32_t pid = 0;       // who asks over the control socket; 0: not known
+  std::uint32_t pid = 0;       // of the caller on the control socket; 0: unknown
 
-  // Whether a share is his to change.
+  // Returns whether the caller may change a share of that owner.
   [[nodiscard]] bool owns(std::uint32_t owner_uid) const { return administrator || (known() && uid == owner_uid); }
-  // Whether a share into which these users and groups are let is his to see in full: whoever was let in by name may.
+  // Returns whether the caller may see a share with these users and groups in full: users let in by name may.
   [[nodiscard]] bool sees(std::uint32_t owner_uid, std::span<const std::uint32_t> users,
                           std::span<const std::uint32_t> groups) const;
-  // Over TCP without a token nobody is: he sees totals, and makes and changes nothing.
+  // False over TCP without a token: such a caller sees totals, and makes and changes nothing.
   [[nodiscard]] bool known() const { return uid != ~0u; }
 };
 

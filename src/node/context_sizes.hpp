@@ -1,4 +1,4 @@
-// What a context takes of each card, by what limiters measured in their shares and by what the driver lists.
+// The size of a context on each card, from what limiters measured in their shares and what the driver lists.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 
 namespace headgate::node {
 
-// Tenants write what their limiter measured. One that writes too little misleads its own share alone, because the
-// largest of all shares' figures counts; and none counts for more than the smallest figure that the driver lists a
-// process of a share with.
+// Tenants write what their limiter measured. The largest of all shares' figures counts, so a tenant that writes too
+// little misleads only its own share. No figure counts for more than the smallest that the driver lists for a share's
+// process.
 class ContextSizes {
  public:
   void look(const observe::DriverMemory& memory, const tenancy::Shares& shares, const tenancy::Processes& processes);
-  // Bytes; 0: no share has measured one there yet.
+  // Returns bytes; 0: no share has measured one there.
   [[nodiscard]] std::uint64_t of(const std::string& uuid) const;
 
  private:

@@ -1,4 +1,4 @@
-// What dead processes had on the GPUs, still charged to their shares, given back once the driver shows it gone.
+// Returns GPU memory of dead processes to their shares once the driver shows it gone.
 #pragma once
 
 #include <cstdint>
@@ -15,8 +15,8 @@ namespace headgate::node {
 
 class DeadProcessMemory {
  public:
-  // Around a reading of the driver: what drains before its first question, and for what of that its answers leave no
-  // room in the memory that nobody living holds, is gone.
+  // Call look() before the first question of a reading of the driver, settle() with its answers. Of what drained
+  // before, the part that no longer fits into the memory that no living process holds is gone.
   void look(tenancy::Shares& shares);
   void settle(tenancy::Shares& shares, const observe::DriverMemory& memory);
 

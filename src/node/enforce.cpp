@@ -26,13 +26,13 @@ namespace fs = std::filesystem;
 constexpr std::string_view kApart = "headgate-frozen-";
 
 struct Freezer {
-  std::string controllers, path;  // as CgroupLine has them
-  std::string folder;             // where that lies
-  const char *file, *word;        // what is written there to freeze
+  std::string controllers, path;  // as in CgroupLine
+  std::string folder;             // its directory
+  const char *file, *word;        // what to write there to freeze it
 };
 
-// The cgroups that can be frozen, the better first: who stands still in one of version 2 can still be killed, and
-// `headgate run` makes such; version 1's freezer is where engines of hybrid hosts have their containers.
+// Returns the cgroups that can be frozen, version 2 first: a process frozen there can still be killed, and `headgate
+// run` makes such. Engines of hybrid hosts have their containers in version 1's freezer.
 std::vector<Freezer> freezers_of(const std::vector<identity::CgroupLine>& lines, const Roots& roots) {
   std::vector<Freezer> freezers;
   for (const identity::CgroupLine& line : lines) {
@@ -58,8 +58,8 @@ bool is_session(std::string_view path) {
   return path.starts_with("session-") && path.ends_with(".scope");
 }
 
-// Whether somebody is in it who is not his: of another user, and not in his container. Cron and a login without a
-// session of its own leave the programs of all users in the cgroup of the service that started them.
+// Returns whether the cgroup holds a process of another user that is not in the same container. Cron, and a login
+// without a session, leave the programs of all users in the cgroup of the service that started them.
 bool holds_others(const identity::Process& his, const Freezer& freezer, const Roots& roots) {
   static const std::uint32_t own_namespace = ledger::own_identity().pidns_inode;
   const bool contained = his.pidns_inode != 0 && his.pidns_inode != own_namespace;
@@ -82,7 +82,8 @@ bool holds_others(const identity::Process& his, const Freezer& freezer, const Ro
   for (fs::recursive_directory_iterator entry(freezer.folder, failed), end; !failed && entry != end;
        entry.increment(failed))
     if (entry->is_directory(failed) && some_other(entry->path())) return true;
-  return false;
+  // What could not be looked at (a cgroup that was removed meanwhile) may hold others.
+  return static_cast<bool>(failed);
 }
 
 bool is_its_own(const identity::Process& his, const Freezer& freezer, const Roots& roots) {
@@ -98,7 +99,7 @@ Result<void> write(const std::string& path, const std::string& text) {
 
 Error ended(std::uint32_t pid) { return {ErrorCode::failed, "process " + std::to_string(pid) + " has ended", {}}; }
 
-// Who was frozen below the same cgroup and has ended. One that somebody is in cannot be removed.
+// Removes the cgroups of ended processes that were frozen below it. One that is in use cannot be removed.
 void remove_left(const std::string& folder) {
   std::error_code failed;
   for (fs::directory_iterator entry(folder, failed), end; !failed && entry != end; entry.increment(failed))
@@ -109,7 +110,7 @@ Frozen as_frozen(const Freezer& freezer) {
   return {freezer.path, freezer.folder + "/" + freezer.file, freezer.controllers.empty() ? "0" : "THAWED"};
 }
 
-// Of a process that shares its cgroup with others: one below it, for this process alone, which is moved there.
+// Moves a process that shares its cgroup into a new one below it.
 Result<Freezer> set_apart(std::uint32_t pid, int pidfd, const Freezer& shared) {
   remove_left(shared.folder);
   Freezer own = shared;
@@ -119,7 +120,7 @@ Result<Freezer> set_apart(std::uint32_t pid, int pidfd, const Freezer& shared) {
   if (::mkdir(own.folder.c_str(), 0755) != 0 && errno != EEXIST)
     return fail_errno("cannot make the cgroup " + own.folder, errno, "headgated needs rights over cgroups");
   const auto moved = write(own.folder + "/cgroup.procs", std::to_string(pid));
-  // Only now is it known that the number still was that process's.
+  // Only this shows that the pid still was that process's.
   if (moved && !identity::has_ended(pidfd)) return own;
   ::rmdir(own.folder.c_str());
   return std::unexpected(moved ? ended(pid) : moved.error());
@@ -128,7 +129,7 @@ Result<Freezer> set_apart(std::uint32_t pid, int pidfd, const Freezer& shared) {
 Result<EnforcementResult> freeze(std::uint32_t pid, int pidfd, const Roots& roots) {
   auto freezers = freezers_of(TRY(identity::read_cgroups(roots.proc, pid)), roots);
   const identity::Process his = TRY(identity::read_process(roots.proc, pid));
-  // Only now is it known that these are the cgroups of the process that the pidfd means.
+  // Only this shows that these are the cgroups of the pidfd's process.
   if (identity::has_ended(pidfd)) return std::unexpected(ended(pid));
   const auto freeze = [](const Freezer& freezer) { return write(freezer.folder + "/" + freezer.file, freezer.word); };
   Error refusal{ErrorCode::unsupported, "process " + std::to_string(pid) + " is in no cgroup that can be frozen", {}};

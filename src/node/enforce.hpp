@@ -1,4 +1,4 @@
-// What is done with a process that the audit has named: by the operator's choice, nothing, a freeze, or the end.
+// Acts on a process that the audit has named, as the operator chose: does nothing, freezes it, or kills it.
 #pragma once
 
 #include <cstdint>
@@ -12,35 +12,35 @@ namespace headgate::node {
 
 enum class AuditPolicy { warn, freeze, kill };
 
-// "warn", "freeze", "kill". Errors: usage.
+// Parses "warn", "freeze" or "kill". Errors: usage.
 [[nodiscard]] Result<AuditPolicy> parse_audit_policy(std::string_view text);
 
-// Where /proc and the cgroup file systems lie; tests have others.
+// Where /proc and the cgroup file systems lie; tests use others.
 struct Roots {
   std::string proc = "/proc";
   std::string cgroup = "/sys/fs/cgroup";
 };
 
-// A process as the audit judged it: its number may be another's by the time somebody acts.
+// A process as the audit judged it: its pid may be reused before the daemon acts.
 struct ProcessRef {
   std::uint32_t pid = 0, start_time = 0;  // as of identity::Process
 };
 
-// A cgroup that was frozen, as its file and the word that lets it go on.
+// A frozen cgroup: the file that thaws it, and what to write there.
 struct Frozen {
   std::string cgroup, file, thaw;
 };
 
 struct EnforcementResult {
-  std::string text;              // in words: "was frozen with its cgroup /x"
-  std::optional<Frozen> frozen;  // where that was done
+  std::string text;              // "was frozen with its cgroup /x"
+  std::optional<Frozen> frozen;  // if it was frozen
 };
 
-// Carries `policy` out against one process and answers what was done. Nothing is done
-// to a process of another start time than that which was judged, nor where that is not known. Kill goes through its
-// pidfd. Freeze goes through its cgroup (version 2, or version 1's freezer) where that is its own: neither the root nor
-// a login session nor one that we, or init, sit in. Who shares one is moved into a new one below it, and frozen alone;
-// what he has counted stays where it was. Errors: denied, failed, unsupported; he runs on then.
+// Applies `policy` to one process and returns what was done. Does nothing if its start time is unknown or not the
+// judged one. Kill uses the pidfd. Freeze uses the cgroup (version 2, or version 1's freezer) if it is the process's
+// alone: not the root, a login session, or one that holds us, init, or other users' processes. Else the process is
+// moved into a new one below it and frozen alone; what it was charged stays in the old one. Errors: denied, failed,
+// unsupported; the process runs on then.
 [[nodiscard]] Result<EnforcementResult> enforce(AuditPolicy policy, const ProcessRef& process_ref,
                                                 const Roots& roots = {});
 

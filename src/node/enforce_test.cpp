@@ -37,13 +37,13 @@ class FakeNode {
     fs::create_directories(fs::path(directory_ + file).parent_path());
     std::ofstream(directory_ + file) << text;
   }
-  // One of another user than the test's.
+  // Writes a process of another user than the test's.
   void put_stranger(const std::string& pid) const {
     write("/proc/" + pid + "/status", "Pid:\t" + pid + "\nUid:\t77\t77\t77\t77\n");
     write("/proc/" + pid + "/task/" + pid + "/stat", pid + " (x) S 1 1 1 0 -1 0 1 0 0 0 0 0 0 0 20 0 1 0 4711 0\n");
   }
   void make(const std::string& cgroup) const { fs::create_directories(directory_ + "/cgroup" + cgroup); }
-  // One of the process's true files.
+  // Links one of the process's real files.
   void link(const std::string& pid, const std::string& file) const {
     fs::create_directories(directory_ + "/proc/" + pid);
     fs::create_symlink("/proc/" + pid + "/" + file, directory_ + "/proc/" + pid + "/" + file);
@@ -61,7 +61,7 @@ class FakeNode {
   std::string directory_;
 };
 
-// A process that stands still until it goes out of scope, and is looked at under a fake node's /proc.
+// A process that sleeps until it goes out of scope, seen under a fake node's /proc.
 class Sleeper {
  public:
   explicit Sleeper(const FakeNode& node) : pid_(::fork()) {
@@ -87,13 +87,13 @@ class Sleeper {
   pid_t pid_;
 };
 
-// What was done, in words.
+// Returns what was done, as text.
 std::string deed(AuditPolicy policy, const ProcessRef& process_ref, const Roots& roots) {
   const auto done = enforce(policy, process_ref, roots);
   return done ? done->text : "not done: " + done.error().message;
 }
 
-// The start time is what tells that a number was given anew.
+// Only the start time shows that a pid was reused.
 constexpr const char* kNoProc = "only /proc tells which process a pid is";
 
 TEST(Enforce, OnlyTheProcessThatWasJudgedIsKilled) {
@@ -178,7 +178,8 @@ TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
     EXPECT_EQ(node.content("/unified" + folder + "/cgroup.freeze"), "1");
     EXPECT_EQ(node.content("/unified" + cgroup + "/cgroup.freeze"), "");
   }
-  EXPECT_FALSE(node.has("/unified/user.slice/session-3.scope/headgate-frozen-5")) << "of somebody who has ended";
+  EXPECT_FALSE(node.has("/unified/user.slice/session-3.scope/headgate-frozen-5"))
+      << "the cgroup of a process that has ended was kept";
 }
 
 TEST(Enforce, WhoSitsInAServicesCgroupAmongOtherUsersIsFrozenAlone) {
@@ -213,7 +214,7 @@ TEST(Enforce, WhereNobodyCanBeSetApartNobodyIsFrozen) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   const Sleeper sleeper(node);
-  // Without a folder of the version-2 cgroup below which one could be made.
+  // There is no version-2 cgroup below which one could be made.
   for (const char* cgroups : {"0::/\n", "0::/system.slice\n", "0::/../other\n", "3:cpu:/\n", ""}) {
     node.put(sleeper.name(), cgroups);
     EXPECT_FALSE(enforce(AuditPolicy::freeze, sleeper.judged(), node.roots())) << cgroups;
@@ -226,7 +227,7 @@ TEST(Enforce, WhereNobodyCanBeSetApartNobodyIsFrozen) {
   EXPECT_FALSE(enforce(AuditPolicy::freeze, {.pid = 78, .start_time = 5}, node.roots()));  // no such process
 }
 
-// Lost without it: nobody can tell from a table who stands still, nor how to end that.
+// Without it, a table cannot show which process is frozen, nor how to end that.
 TEST(FrozenProcesses, WhoWasFrozenIsShownSoUntilItIsLetGoOnOrMovedAway) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   for (const bool moved : {false, true}) {

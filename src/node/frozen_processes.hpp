@@ -1,4 +1,4 @@
-// Processes that the audit has frozen and that still are: what a snapshot says of them.
+// Shows in snapshots the processes that the audit has frozen and that still are.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@
 
 namespace headgate::node {
 
-// For one thread at a time.
+// Not thread-safe.
 class FrozenProcesses {
  public:
   explicit FrozenProcesses(Roots roots = {}) : roots_(std::move(roots)) {}
 
   void add(const ProcessRef& process_ref, Frozen frozen);
-  // Writes `freeze` of each that still stands still. Who has ended, left its cgroup, or was let go on is forgotten:
-  // nobody tells us.
+  // Writes `freeze` of each that is still frozen. Forgets those that ended, left their cgroup or were thawed, as
+  // nothing else reports that.
   void write_into(snapshot::Snapshot& snapshot);
 
  private:

@@ -9,7 +9,7 @@ constexpr std::uint32_t kNone = ledger::kMaxSeats;
 
 }  // namespace
 
-// By the number of the seat on the share's own page.
+// Returns the share's places, indexed by the seat's number on the share's own page.
 std::array<std::uint32_t, ledger::kMaxSeats> GpuBoard::places_of(std::uint64_t share) const {
   std::array<std::uint32_t, ledger::kMaxSeats> of_seat;
   of_seat.fill(kNone);
@@ -18,8 +18,8 @@ std::array<std::uint32_t, ledger::kMaxSeats> GpuBoard::places_of(std::uint64_t s
   return of_seat;
 }
 
-// A free place, or where there is none one of the share that has most, unless that is this one: however many contexts a
-// share says that it has, the others have room for theirs.
+// Returns a free place, or else one of the share that has most, unless that is this one. So the others have room for
+// theirs, however many contexts a share claims to have.
 std::uint32_t GpuBoard::make_room(std::uint64_t share) const {
   std::uint32_t most = kNone;
   std::ptrdiff_t places = std::ranges::count(places_, share, &Place::share) + 1;
@@ -37,7 +37,7 @@ void GpuBoard::leave(std::uint32_t place) {
   page_.seats[place].owner.store(0, std::memory_order_relaxed);
 }
 
-// Whoever was there before has marked what is no work of this one.
+// Clears the marks of the place's former owner, which are not this one's work.
 void GpuBoard::enter(std::uint32_t place, const Place& who) {
   places_[place] = who;
   page_.seats[place].share.store(who.share, std::memory_order_relaxed);
@@ -60,7 +60,7 @@ int GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int64
     const std::int64_t seen_ns = std::min(now_ns, from.seats[seat].seen_ns.load(std::memory_order_relaxed));
     const bool there = owner != 0 && seen_ns > now_ns - ledger::kSeatIdleNs;
     std::uint32_t place = places[seat];
-    // Another share's since: it had too many.
+    // Another share got it since: this one had too many.
     if (place != kNone && (places_[place].share != share || places_[place].seat != seat)) place = kNone;
     if (place != kNone && (!there || places_[place].owner != owner)) leave(place), place = kNone;
     if (!there) continue;

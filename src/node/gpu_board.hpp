@@ -1,5 +1,5 @@
-// The page of a GPU that the daemon tells its shares (guest/ledger/gpu_page.hpp): what each of them marks on a page of
-// its own, side by side, so that none can write what another reads. Pure: time is an argument.
+// The page of a GPU that the daemon shows its shares (guest/ledger/gpu_page.hpp). It holds the marks of each share's
+// own page side by side, so that none can write what another reads. Pure: time is an argument.
 #pragma once
 
 #include <algorithm>
@@ -11,43 +11,41 @@
 
 namespace headgate::node {
 
-// How old the board may be while several shares work: a replay is late by as much. Where the arbiter is awake anyhow it
-// is told after the second.
+// How old the board may be while several shares work: a replay is late by as much. If the arbiter is awake anyway, the
+// board is updated after the second time.
 inline constexpr std::int64_t kBoardNs = 10'000'000, kBoardSoonNs = 6'000'000;
-// How soon a second share that begins to work is seen where the arbiter's policy is off: nobody rings to say so.
+// How soon a second share at work is seen if the arbiter's policy is off, when no limiter rings.
 inline constexpr std::int64_t kUnrungNs = 100'000'000;
-// Marks of a time come later than that by so much at most, if a replay is to find them (kReplayLagNs); what lies before
-// was brought.
+// A replay finds only marks that come at most this long after their time (kReplayLagNs); earlier ones were copied.
 inline constexpr std::int64_t kMarkedLateNs = 10'000'000;
-// How far back a replay reaches of a context that is new here.
+// How far back a replay reaches for a context that is new here.
 inline constexpr std::int64_t kBoardReachNs = 30'000'000;
 
-// Of one GPU. Not thread-safe.
+// The board of one GPU. Not thread-safe.
 class GpuBoard {
  public:
   explicit GpuBoard(ledger::GpuPage& page) : page_(page) {}
 
-  // Brings what a share's contexts have marked on `from`, which its tenants write: anything may stand there. `share`:
-  // the generation of its policy page, not 0. Of its contexts that are new here at most `newcomers` are given a place,
-  // the others another time: each costs some microseconds, and a tenant can say each time that all are new. Returns how
-  // many were.
+  // Copies what a share's contexts have marked on `from`, where its tenants may write anything. `share`: the generation
+  // of its policy page, not 0. At most `newcomers` of the contexts that are new here get a place, the others later:
+  // each costs some microseconds, and a tenant can claim each time that all are new. Returns how many got one.
   int bring(const ledger::GpuPage& from, std::uint64_t share, std::int64_t now_ns,
             int newcomers = static_cast<int>(ledger::kMaxSeats));
   void forget(std::uint64_t share);
-  // All that was marked before `now_ns` has been brought.
+  // Publishes that all that was marked before `now_ns` has been copied.
   void told(std::int64_t now_ns) { page_.told_ns.store(now_ns, std::memory_order_release); }
   [[nodiscard]] std::int64_t told_ns() const { return page_.told_ns.load(std::memory_order_relaxed); }
 
-  // Whether the share has marked work there within the last `ns`; where not for kSeatIdleNs there is nothing to bring.
+  // Returns whether the share has marked work within the last `ns`; if not for kSeatIdleNs, there is nothing to copy.
   [[nodiscard]] static bool works(const ledger::GpuPage& from, std::int64_t now_ns, std::int64_t ns) {
     const std::int64_t seen_ns = from.seen_ns.load(std::memory_order_relaxed);
-    return seen_ns > now_ns - ns && seen_ns < now_ns + ns;  // a tenant wrote it: no difference with it is formed
+    return seen_ns > now_ns - ns && seen_ns < now_ns + ns;  // a tenant wrote seen_ns: a difference could overflow
   }
 
  private:
-  // Whose seat stands at that number of the board.
+  // The seat that has a place on the board.
   struct Place {
-    std::uint64_t share = 0;  // 0: nobody's
+    std::uint64_t share = 0;  // 0: free
     std::uint64_t owner = 0;
     std::uint32_t seat = 0;  // on the share's own page
   };
@@ -60,18 +58,18 @@ class GpuBoard {
   std::array<Place, ledger::kMaxSeats> places_{};
 };
 
-// When all boards of a node are told: again and again while several shares work on one GPU, whoever has turns there.
-// Not thread-safe.
+// Decides when all boards of a node are updated: again and again while several shares work on one GPU, whatever the
+// policy. Not thread-safe.
 class BoardTimes {
  public:
-  // Whether they are told now; then saw() follows for each GPU.
+  // Returns whether to update them now; then saw() follows for each GPU.
   [[nodiscard]] bool begin(std::int64_t now_ns) {
     if (now_ns - told_ns_ < kBoardSoonNs) return false;
     told_ns_ = now_ns;
     due_ns_ = schedule::kNever;
     return true;
   }
-  // How many shares that may mark there are on a GPU, how many of them work, and whether the policy is off there.
+  // `there`: shares that may mark on a GPU; `at_work`: those that work; `off`: whether the policy is off there.
   void saw(std::uint32_t there, std::uint32_t at_work, bool off) {
     if (at_work > 1) due_ns_ = std::min(due_ns_, told_ns_ + kBoardNs);
     else if (there > 1 && off) due_ns_ = std::min(due_ns_, told_ns_ + kUnrungNs);

@@ -44,7 +44,7 @@ TEST(GpuBoard, WhoReadsItIsGivenBackWhatANeighbourOfAnotherPageHad) {
   const auto account = std::make_unique<ledger::ComputeAccount>();
   all.board.bring(*one.page, 11, kNow);
   all.board.bring(*other.page, 12, kNow);
-  EXPECT_EQ(ledger::neighbours_ns(one.seats[0], *account, kNow), 0);  // it has not been said that this is all
+  EXPECT_EQ(ledger::neighbours_ns(one.seats[0], *account, kNow), 0);  // told() has not confirmed that this is all
   all.board.told(kNow);
   const std::int64_t theirs_ns = ledger::neighbours_ns(one.seats[0], *account, kNow);
   EXPECT_NEAR(static_cast<double>(theirs_ns), 2e6, 1e5);
@@ -76,7 +76,7 @@ TEST(GpuBoard, AContextThatLeavesGivesItsPlaceToTheNext) {
   EXPECT_EQ(all.page->seats[0].owner.load(), 2u);
   all.board.bring(*one.page, 11, kNow + ledger::kSeatIdleNs);  // it has been still for so long
   EXPECT_EQ(all.places_of(11), 0u);
-  // What is brought of another share has nothing of the one that was there before.
+  // Another share's place shows nothing of the share that was there before.
   Share other{.generation = 12};
   other.work(*all.page, 1, kNow - kMs / 2, kNow);
   all.board.bring(*other.page, 12, kNow);
@@ -89,7 +89,7 @@ TEST(GpuBoard, AContextThatLeavesGivesItsPlaceToTheNext) {
 TEST(GpuBoard, NothingOfWhoeverHadThePlaceBeforeIsTakenForTheNextOnesWork) {
   Boards all;
   Share one{.generation = 11}, other{.generation = 12};
-  const std::int64_t then = kNow - kBoardReachNs - 10 * kMs;  // longer ago than is brought
+  const std::int64_t then = kNow - kBoardReachNs - 10 * kMs;  // longer ago than is copied
   one.work(*all.page, 1, then - 2 * kMs, then);
   all.board.bring(*one.page, 11, then);
   EXPECT_NE(all.page->marks[0].working.word((then - kMs) / ledger::kCoverageWordNs), 0u);
@@ -160,7 +160,7 @@ TEST(GpuBoard, WhateverATenantWritesTheOthersMarksStandAsTheyWere) {
     all.board.bring(*honest.page, 12, kNow);
     ASSERT_EQ(all.places_of(12), 1u) << round;
     for (std::size_t i = 0; i < ledger::kMaxSeats; ++i) {
-      // Whose a seat is the board says, not the tenant.
+      // The board decides which share a seat is of, not the tenant.
       const std::uint64_t share = all.page->seats[i].share.load();
       ASSERT_TRUE(share == 0 || share == 11 || share == 12) << share;
       if (all.page->seats[i].owner.load() == 0 || share != 12) continue;

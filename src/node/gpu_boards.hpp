@@ -1,4 +1,4 @@
-// The boards of a node's GPUs (gpu_board.hpp) in memory that tenants can read, and the pages on which they mark.
+// The boards of a node's GPUs (gpu_board.hpp) in memory that tenants can read, and the pages that tenants mark.
 #pragma once
 
 #include <cstdint>
@@ -12,7 +12,7 @@
 
 namespace headgate::node {
 
-// A share's own, one page for each of its devices. Its tenants may write anything there.
+// A share's own pages, one for each of its devices. Its tenants may write anything there.
 class ShareMarks {
  public:
   ShareMarks() = default;  // none
@@ -28,7 +28,7 @@ class ShareMarks {
 // Not thread-safe.
 class GpuBoards {
  public:
-  // Of GPUs for which the kernel gives no memory there is no board.
+  // A GPU has no board if the kernel gives no memory for it.
   explicit GpuBoards(const std::vector<std::string>& uuids);
   [[nodiscard]] GpuBoard* of(std::uint32_t gpu) { return gpu < boards_.size() ? boards_[gpu].board.get() : nullptr; }
   [[nodiscard]] int descriptor(std::uint32_t gpu) const;  // to read; -1: none

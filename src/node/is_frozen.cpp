@@ -7,7 +7,7 @@
 namespace headgate::node {
 namespace {
 
-// Field 3 of stat, proc(5): after the program's name, which may hold anything, brackets too.
+// Returns field 3 of stat, proc(5): it follows the program's name, which may hold anything, brackets too.
 char state_of(const std::string& stat) {
   const auto name_end = stat.rfind(") ");
   return name_end == std::string::npos || name_end + 2 >= stat.size() ? '\0' : stat[name_end + 2];
@@ -20,7 +20,7 @@ bool is_frozen(const identity::CgroupLine& line, const Roots& roots) {
     return state && state->starts_with("FROZEN");
   }
   if (line.hierarchy != 0) return false;
-  // The effective state, whichever of its ancestors was frozen.
+  // The effective state, whichever ancestor was frozen.
   const auto events = identity::read_file(roots.cgroup + line.path + "/cgroup.events");
   return events && events->contains("frozen 1");
 }

@@ -1,4 +1,4 @@
-// Whether a process is frozen (SIGSTOP or a frozen cgroup), so that it can account for nothing that it has in flight.
+// Finds out whether a process is frozen (SIGSTOP or a frozen cgroup): it then accounts for nothing it has in flight.
 #pragma once
 
 #include <cstdint>
@@ -7,8 +7,8 @@
 
 namespace headgate::node {
 
-// Stopped or traced to a stop (its main thread), or in a cgroup that is frozen, of version 2 or version 1's freezer.
-// False where that cannot be seen.
+// Returns whether its main thread is stopped, by a signal or a tracer, or it is in a frozen cgroup, of version 2 or
+// version 1's freezer. False if that cannot be seen.
 [[nodiscard]] bool is_frozen(std::uint32_t pid, const Roots& roots = {});
 
 }  // namespace headgate::node

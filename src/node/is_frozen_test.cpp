@@ -32,7 +32,7 @@ TEST_F(FrozenProcess, AStoppedProcessIsHaltedWhateverItsProgramIsCalled) {
   EXPECT_FALSE(is_frozen(41, roots_));
   write("/proc/41/stat", "41 (python) t 1 41 41 0\n");
   EXPECT_TRUE(is_frozen(41, roots_));
-  EXPECT_FALSE(is_frozen(42, roots_)) << "of whom nothing is known";
+  EXPECT_FALSE(is_frozen(42, roots_)) << "nothing is known of this process";
 }
 
 TEST_F(FrozenProcess, AProcessInAFrozenCgroupIsHalted) {

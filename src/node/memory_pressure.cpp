@@ -20,7 +20,7 @@ bool idle(const std::string& name, const snapshot::Snapshot& latest) {
          std::chrono::nanoseconds(seen->idle_ns) >= MemoryPressure::kIdle;
 }
 
-// A tenant says that the card is full; NVML was asked a second ago at most.
+// A tenant claims that the card is full: compare with NVML, read at most a second ago.
 bool card_lacks(const std::string& uuid, std::uint64_t bytes, const snapshot::Snapshot& latest) {
   const auto gpu = std::ranges::find(latest.gpus, uuid, &snapshot::Gpu::uuid);
   return gpu != latest.gpus.end() && gpu->memory_free_bytes < bytes;

@@ -1,4 +1,4 @@
-// Which shares may be on one GPU where MPS makes its compute mode exclusive. Pure.
+// Decides which shares may be on one GPU if MPS makes its compute mode exclusive. Pure.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace headgate::node {
 
-// In mode exclusive process a GPU has one MPS server, for one user: programs that are no clients of it fail, and so do
-// another owner's. Errors: conflict, with the share that is in the way.
+// In mode exclusive process a GPU has one MPS server, for one user: programs that are not its clients fail, and so do
+// other owners' programs. Errors: conflict, naming the share that is in the way.
 [[nodiscard]] Result<void> fits_beside(const tenancy::Share& wanted, const std::vector<tenancy::Share>& others);
 
 }  // namespace headgate::node

@@ -12,15 +12,16 @@
 #include "node/share_text.hpp"
 #include "node/unattended.hpp"
 #include "node/void_promises.hpp"
+#include "snapshot/gpu_name.hpp"
 #include "tenancy/access.hpp"
 
 namespace headgate::node {
 namespace {
 
-// Beside the policies' own words: back to what the configuration says.
+// Accepted beside the policies' names: what the configuration says.
 constexpr std::string_view kDefaultPolicy = "default";
 
-// Whole percents, and never above the ceiling but where that is below the least.
+// Whole percents, never above the ceiling unless that is below 1 %.
 std::uint32_t thread_percentage_of(const tenancy::Share& share) {
   std::uint32_t ceiling_ppm = 0;
   for (const auto& device : share.devices) ceiling_ppm = std::max(ceiling_ppm, device.ceiling_ppm);
@@ -31,7 +32,7 @@ std::uint32_t thread_percentage_of(const tenancy::Share& share) {
 
 Result<Node> Node::open(NodeOptions options, observe::EventLog& events) {
   std::vector<tenancy::Card> cards;
-  for (const auto& gpu : options.gpus) cards.push_back({gpu.uuid, gpu.memory_total_bytes});
+  for (const auto& gpu : options.gpus) cards.push_back({gpu.uuid, gpu.memory_total_bytes, snapshot::gpu_name(gpu)});
   auto store = TRY(tenancy::Store::open(options.state_file));
   tenancy::Adoption adoption;
   auto shares = TRY(
@@ -41,7 +42,7 @@ Result<Node> Node::open(NodeOptions options, observe::EventLog& events) {
   for (const auto& name : adoption.adopted)
     node.tell("share.adopted", "info", name, 0, "the share " + name + " was found and goes on");
   for (const auto& name : adoption.made_anew)
-    node.tell("share.restored", "info", name, 0, "the share " + name + " was made anew from the store");
+    node.tell("share.restored", "info", name, 0, "the share " + name + " was made again from the store");
   for (const auto& name : adoption.unmanaged)
     node.tell(
         "share.unmanaged", "warn", name, 0,
@@ -62,7 +63,7 @@ void Node::tell(const std::string& kind, const std::string& severity, const std:
   events_->add({.kind = kind, .severity = severity, .share = share, .uid = uid, .owner_uid = owner_uid, .text = text});
 }
 
-// In the views, as its pages are there, though nobody may change it over us.
+// Returns whether the views show the share by its pages only; no operation can change it.
 bool Node::has_pages_only(const std::string& name, const Caller& caller) const {
   struct stat directory{};
   return tenancy::check_name(name) && ::lstat(shares_.directory(name).c_str(), &directory) == 0 &&
@@ -90,7 +91,7 @@ Result<tenancy::LiveShare*> Node::changeable(const std::string& name, const Call
                 "the share '" + name + "' is known by its pages in " + shares_.directory(name) +
                     " alone, and is not in the database: of `headgate run` without headgated, or the database was lost",
                 "it goes with its pages: end its programs, then rm -r " + shares_.directory(name));
-  // Who may not see a share is told the same as of one that is not there.
+  // A caller that may not see a share gets the same answer as for one that does not exist.
   if (found == nullptr || !caller.owns(found->share.owner_uid)) {
     std::string known;
     for (const auto& [other, live] : shares_.list()) {
@@ -104,7 +105,7 @@ Result<tenancy::LiveShare*> Node::changeable(const std::string& name, const Call
 
 Result<void> Node::has_room_for_one_more(const Caller& caller) const {
   if (!caller.known() && !caller.administrator)
-    return fail(ErrorCode::denied, "who is not known makes no share",
+    return fail(ErrorCode::denied, "an unknown user makes no share",
                 "ask over the control socket, or show the token of the daemon's token file");
   const auto& list = shares_.list();
   if (list.size() >= tenancy::kMaxShares)
@@ -131,7 +132,7 @@ Result<void> Node::has_room_for_one_more(const Caller& caller) const {
 
 namespace {
 
-// What is overcommitted takes room on the card from what was committed: its owner may change all but how much that is.
+// An overcommitted share takes room on the card from what was committed: its owner may change all but its devices.
 Result<void> may_overcommit(const tenancy::Share* before, const tenancy::Share& wanted, const Caller& caller) {
   const bool as_before = before != nullptr && before->overcommit && before->devices == wanted.devices;
   if (!wanted.overcommit || caller.administrator || as_before) return {};
@@ -140,8 +141,8 @@ Result<void> may_overcommit(const tenancy::Share* before, const tenancy::Share& 
               "root, or the group of the control socket; or a share that fits: headgate free");
 }
 
-// A process can give up groups (in a user namespace, by newgrp), and with them their quotas: those that the system's
-// directory has count as well. Where it does not answer, a quota that may hold is no reason to let somebody past it.
+// A process can give up groups (in a user namespace, by newgrp), and with them their quotas, so those in the system's
+// directory count too. If the directory does not answer and there is a group quota, the request fails.
 Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const UserDirectory& directory,
                                                  std::span<const tenancy::Quota> quotas) {
   std::vector<std::uint32_t> all = caller.gids;
@@ -161,7 +162,7 @@ Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const Use
 
 Result<tenancy::Share> Node::asked_for(const ShareRequest& order, const Caller& caller,
                                        const std::vector<snapshot::Gpu>& gpus) const {
-  // Before anything is looked up for somebody who may not have it.
+  // Check it first: look nothing up for a caller that may not have a share.
   if (auto free = has_room_for_one_more(caller); !free) return std::unexpected(free.error());
   const UserDirectory directory = system_directory();
   tenancy::Share share = TRY(share_of(order, nullptr, gpus, directory));
@@ -180,7 +181,7 @@ Result<tenancy::Share> Node::asked_for(const ShareRequest& order, const Caller& 
 
 Result<void> Node::keeps_its_promise(const ShareRequest& order, const tenancy::Share* before,
                                      const tenancy::Share& wanted) const {
-  // The share of a run goes with its program, and `headgate run` does not ask.
+  // A run's share is removed with its program, and `headgate run` does not ask for consent.
   if (arbitration_ == nullptr || wanted.until_empty) return {};
   const auto policy = [this](const std::string& uuid) {
     const auto gpu = std::ranges::find(arbitration_->gpus(), uuid);
@@ -230,7 +231,7 @@ Result<tenancy::Share> Node::wanted_by(const std::string& name, const ShareReque
     return fail(ErrorCode::usage,
                 "a time to live of " + *order.ttl + " is over already: it counts from when the share was made, " +
                     duration_text(static_cast<std::uint64_t>(now - live->share.created_at_s) * 1'000'000'000) + " ago",
-                "a longer one; or headgate share drain " + name + ", which lets nobody in from now on");
+                "a longer one; or headgate share drain " + name + ", which admits no process from now on");
   return wanted;
 }
 
@@ -290,10 +291,9 @@ Result<void> Node::set_gpu_policy(const std::string& uuid, const std::string& po
   const auto& gpus = arbitration_->gpus();
   const auto found = std::ranges::find_if(gpus, [&](const auto& gpu) { return grant::same_ignoring_case(gpu, uuid); });
   if (found == gpus.end())
-    return fail(
-        ErrorCode::not_found,
-        "there is no GPU " + tenancy::escape_untrusted(uuid) + ", or it did not answer when headgated started",
-        "GET /v1/gpus (headgate status) lists them; one that is there is taken up when headgated is started anew");
+    return fail(ErrorCode::not_found,
+                "there is no GPU " + tenancy::escape_untrusted(uuid) + ", or it did not answer when headgated started",
+                "GET /v1/gpus (headgate status) lists them; one that is present is taken up when headgated restarts");
   if (found - gpus.begin() >= schedule::kMaxGpus)
     return fail(ErrorCode::unsupported,
                 "headgated gives turns on " + std::to_string(schedule::kMaxGpus) + " GPUs at most, and " +
@@ -317,7 +317,7 @@ void Node::set_usual_policy(schedule::Policy policy) {
   usual_policy_ = policy;
   for (std::uint32_t g = 0; g < arbitration_->gpus().size(); ++g) {
     const auto said = shares_.gpu_policies().find(arbitration_->gpus()[g]);
-    // A word of a newer headgate's is no reason to forget what the configuration says.
+    // A policy that only a newer headgate knows leaves the configuration's in force.
     const auto kept =
         said == shares_.gpu_policies().end() ? Result<schedule::Policy>(policy) : parse_policy(said->second);
     arbitration_->set_policy(g, kept.value_or(policy));
@@ -327,7 +327,7 @@ void Node::set_usual_policy(schedule::Policy policy) {
 Result<void> Node::arbitrate(const std::string& share, UniqueFd bell) {
   const tenancy::LiveShare* const live = shares_.find(share);
   if (arbitration_ == nullptr || live == nullptr) return {};
-  // Of one owner: nobody ties himself to another's share.
+  // Per owner: a user cannot join another's gang.
   const std::string gang =
       live->share.gang.empty() ? "" : std::to_string(live->share.owner_uid) + ":" + live->share.gang;
   return arbitration_->add(options_.runtime_dir, share, gang, std::move(bell));
@@ -388,7 +388,7 @@ void Node::watch_shares(std::function<void(const std::string&)> made, std::funct
   changed_ = std::move(changed);
 }
 
-// What was so already is no news, by any of the three operations.
+// None of the three operations reports what was so already.
 Result<void> Node::pause(const std::string& name, const Caller& caller) {
   const tenancy::LiveShare* const live = TRY(changeable(name, caller));
   const ledger::Command before = live->said;

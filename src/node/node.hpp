@@ -1,6 +1,5 @@
-// The operations of a node: what the API, and through it the command, may ask headgated to do. Each checks who asks,
-// does it, and writes an event. For the daemon's loop only; what the observer's thread needs is handed over with
-// hand_ledgers().
+// The operations of a node: what the API, and through it the command, may ask headgated to do. Each checks the caller,
+// does it, and writes an event. For the daemon's loop only; hand_ledgers() hands over what the observer's thread needs.
 #pragma once
 
 #include <cstdint>
@@ -37,25 +36,25 @@ struct NodeOptions {
   std::string state_file;     // the store's
   std::string simulated_dir;  // of the simulated node; empty on a real one
   tenancy::Reserve reserve;
-  std::vector<snapshot::Gpu> gpus;   // as the driver told at the start
-  GpuThroughput cards;               // the operator's own, for shares in TFLOPS
-  bool mps_exclusive = false;        // a GPU with a share under MPS is left to one owner's shares under MPS
-  std::size_t shares_per_user = 64;  // of a user who is no administrator and for whom no quota counts shares
+  std::vector<snapshot::Gpu> gpus;   // as the driver reported at the start
+  GpuThroughput cards;               // the operator's table, for shares in TFLOPS
+  bool mps_exclusive = false;        // a GPU with a share under MPS takes only its owner's shares under MPS
+  std::size_t shares_per_user = 64;  // of a non-administrator without a quota that counts shares
 };
 
-// What a program must be told to enter a share.
+// What a program needs to enter a share.
 struct Entry {
   std::string runtime_dir, share, directory;
   std::vector<std::string> uuids;
   std::string simulated_dir;  // empty on a real node
-  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of a program in it that is to be a client of an MPS server: its highest ceiling,
+  // CUDA_MPS_ACTIVE_THREAD_PERCENTAGE of a program in it that becomes a client of an MPS server: its highest ceiling,
   // 1..100.
   std::uint32_t thread_percentage = 100;
-  // What the daemon adds for how the share is isolated; the caller's own environment does not replace it.
+  // What the daemon adds for the share's isolation; the caller's environment does not replace it.
   std::vector<std::pair<std::string, std::string>> variables = {};
 };
 
-// What is needed to start the MPS server of a share.
+// What starting the MPS server of a share takes.
 struct MpsShare {
   std::string name, uuid;
   std::uint32_t owner_uid = 0;
@@ -66,7 +65,7 @@ struct MpsShare {
 
 class Node {
  public:
-  // Adopts the shares that are there. Errors: of the store or the runtime directory.
+  // Adopts the existing shares. Errors: of the store or the runtime directory.
   [[nodiscard]] static Result<Node> open(NodeOptions options, observe::EventLog& events);
 
   // `gpus`: of the latest snapshot, for "auto" and percentages. Errors: of share_of and admission; denied.
@@ -79,11 +78,11 @@ class Node {
   using NamedRequest = std::pair<std::string, ShareRequest>;
   [[nodiscard]] Result<void> set(const std::vector<NamedRequest>& orders, const Caller& caller,
                                  const std::vector<snapshot::Gpu>& gpus);
-  // As create(), as soon as there is room, behind those who came before (queue.hpp); what of it is told at once, is
-  // told before this returns. Errors: of create(), but for room; no_capacity, where it can never fit, or too many wait.
+  // As create(), as soon as there is room, behind earlier requests (queue.hpp); what is known at once is reported
+  // before this returns. Errors: of create() except room; no_capacity if it can never fit, or too many wait.
   [[nodiscard]] Result<std::uint64_t> wait_for_room(const ShareRequest& order, const Caller& caller,
                                                     const std::vector<snapshot::Gpu>& gpus, Queue::Events events);
-  // By wait_for_room()'s ticket. Who does not wait any more has left.
+  // `ticket`: of wait_for_room(). A request that no longer waits has left already.
   void leave_queue(std::uint64_t ticket);
   [[nodiscard]] Result<void> remove(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> pause(const std::string& name, const Caller& caller);
@@ -91,8 +90,8 @@ class Node {
   [[nodiscard]] Result<void> drain(const std::string& name, const Caller& caller);
   [[nodiscard]] Result<void> reclaim(const std::string& name, const Caller& caller);
 
-  // `stay`: Shares::attach_run() of the caller, where it is known. Errors: not_found, where the caller may not enter it
-  // or it is not there; failed, where its pages are broken.
+  // `stay`: calls Shares::attach_run() for the caller, if its process is known. Errors: not_found if the caller may not
+  // enter it or it is not there; failed if its pages are broken.
   [[nodiscard]] Result<Entry> entry(const std::string& name, const Caller& caller, bool stay);
   // Whether a container whose programs are `user`'s may start in the share now. Errors: as entry(); denied, where the
   // share does not admit that user; conflict while it is paused, drained, over or full.
@@ -102,62 +101,62 @@ class Node {
   [[nodiscard]] std::optional<MpsShare> mps_share(const std::string& name) const;
 
   [[nodiscard]] const std::vector<tenancy::Quota>& quotas() const { return shares_.quotas(); }
-  // What the quota says from now on. Naming::all: what is not named bounds nothing; some: it stays. Errors: denied;
-  // usage, where it would bound nothing.
+  // Sets a quota and returns all of it. Naming::all: limits not named are removed; some: they stay. Errors: denied;
+  // usage if it would bound nothing.
   enum class Naming { all, some };
   [[nodiscard]] Result<tenancy::Quota> set_quota(const tenancy::QuotaChange& change, Naming naming,
                                                  const Caller& caller);
   // Errors: denied; not_found.
   [[nodiscard]] Result<void> remove_quota(tenancy::Quota::Subject subject, std::uint32_t id, const Caller& caller);
 
-  // Around each reading of the driver, whoever wanted it: what drains is settled, and limiters are told.
+  // Call them around each reading of the driver, whatever caused it: they settle what drains and inform limiters.
   void before_reading();
   void after_reading(const observe::DriverMemory& memory);
-  // Descriptors for a limiter of the share, beside those of the share itself (guest/ledger/registration.hpp).
+  // Returns descriptors for a limiter of the share, beside those of the share itself (guest/ledger/registration.hpp).
   [[nodiscard]] std::vector<int> handed(const std::string& share);
 
-  // What the ledgers say now, those of runs without the daemon too; reaps the dead first.
+  // Reaps the dead, then adds what the ledgers say, including those of runs without the daemon.
   void hand_ledgers(observe::JoinInput& input);
   // What only the node knows of a snapshot's shares: leases, owners' names, what is broken; and of its GPUs: policies,
   // which are off from here on where the snapshot has programs without turns.
   void finish(snapshot::Snapshot& snapshot);
-  // Once a second or so: ends what is over, and says of shares that they are idle.
+  // Call it about once a second: ends shares that have expired, and reports idle ones.
   void keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s);
 
-  // Who has the GPU when several shares want it: fair, priority, off, and it is kept; default: what the configuration
-  // says, again. `void_promises`: also where promises on it are not kept any more (void_promises.hpp). Errors: denied;
-  // usage; not_found; of the store; conflict, with those promises.
+  // Sets and stores which share gets the GPU when several want it: fair, priority, off; default: as the configuration
+  // says. `void_promises`: even if promises on it are no longer kept (void_promises.hpp). Errors: denied; usage;
+  // not_found; of the store; conflict, with those promises.
   [[nodiscard]] Result<void> set_gpu_policy(const std::string& uuid, const std::string& policy, bool void_promises,
                                             const Caller& caller);
-  // What the configuration says, for all GPUs of which nobody has said anything else.
+  // Sets what the configuration says, for all GPUs without another policy.
   void set_usual_policy(schedule::Policy policy);
 
   [[nodiscard]] tenancy::Shares& shares() { return shares_; }
   [[nodiscard]] const tenancy::Shares& shares() const { return shares_; }
-  // Told of shares that come, go, and have another door by an operation or their time; and who knows the processes in
-  // them. All may stay unset.
+  // Calls back when an operation, or the end of its time, makes a share, removes it, or opens or closes it to
+  // newcomers. All may stay unset, as may the processes and the arbiter below.
   void watch_shares(std::function<void(const std::string& name)> made,
                     std::function<void(const std::string& name)> gone,
                     std::function<void(const std::string& name)> changed);
   void allow_shares_per_user(std::size_t most) { options_.shares_per_user = most; }
   void ask_for_processes(tenancy::Processes* tenants) { tenants_ = tenants; }
-  // Who decides on the GPUs; outlives this.
+  // The arbiter, which outlives this.
   void arbitrate_by(Arbitration* arbitration) { arbitration_ = arbitration; }
-  // The share is at its door: the arbiter hears its bell from now on.
+  // Call it when the share's socket is open: the arbiter listens to its bell from now on.
   [[nodiscard]] Result<void> arbitrate(const std::string& share, UniqueFd bell);
-  // It has another bell, because a process of it spoiled the one before; that is told.
+  // Replaces a bell that a process of the share has spoiled, and writes an event.
   [[nodiscard]] Result<void> hear_anew(const std::string& share, UniqueFd bell);
   // Thread-safe.
   [[nodiscard]] std::int64_t arbiter_silence_ns() const {
     return arbitration_ == nullptr ? 0 : arbitration_->silence_ns();
   }
-  // Writes what the shares on this share's GPUs may take while no daemon runs: its first process has come, or its last
-  // one has gone.
+  // Writes what the shares on this share's GPUs may take while no daemon runs. Call it when its first process has
+  // joined, or its last has left.
   void divide_unattended(const std::string& name);
-  // The same of all GPUs.
+  // As above for all GPUs.
   void divide_unattended();
-  // Tells of what the share was refused since it was last told, as keep_time() does in its time: a program of it has
-  // ended, and whoever started it may ask why.
+  // Reports what the share was refused since the last report, as keep_time() does: a program of it has ended, and its
+  // user may ask why.
   void look_for_refusals(const std::string& name);
   // Thread-safe.
   [[nodiscard]] std::optional<Arbitration::Figures> arbiter_figures() const {
@@ -180,17 +179,17 @@ class Node {
   bool has_pages_only(const std::string& name, const Caller& caller) const;
   Result<void> name_is_free(const std::string& name, const Caller& caller);
   Result<void> has_room_for_one_more(const Caller& caller) const;
-  // The share of an order, if the caller may have one such at all; room is not looked for.
+  // Returns the share of an order, if the caller may have such a one at all; does not look for room.
   Result<tenancy::Share> asked_for(const ShareRequest& order, const Caller& caller,
                                    const std::vector<snapshot::Gpu>& gpus) const;
-  // A new share has no more of what its order does not name than quotas allow.
+  // Limits what a new share's order does not name to what quotas allow.
   void fit_to_quotas(const ShareRequest& order, tenancy::Share& share) const;
-  // Weight and class, for who is no administrator, where no quota speaks of them; `before`: null of a new share.
+  // Checks weight and class of a non-administrator if no quota sets them; `before`: null for a new share.
   Result<void> may_have_rank(const tenancy::Share* before, const tenancy::Share& wanted, const Caller& caller) const;
   Result<void> make(tenancy::Share share);
   Result<tenancy::Share> wanted_by(const std::string& name, const ShareRequest& order, const Caller& caller,
                                    const std::vector<snapshot::Gpu>& gpus);
-  // Of class best-effort under the policy priority. Errors: conflict.
+  // For class best-effort under the policy priority. Errors: conflict.
   [[nodiscard]] Result<void> keeps_its_promise(const ShareRequest& order, const tenancy::Share* before,
                                                const tenancy::Share& wanted) const;
   Result<void> goes_first(const tenancy::Share& share, const Caller& caller) const;
@@ -211,7 +210,7 @@ class Node {
   void tell_idle(const tenancy::LiveShare& live, const snapshot::Share& seen);
   void tell_given_up(const std::string& name, const tenancy::LiveShare& live, bool driver_seen);
   [[nodiscard]] Result<void> remove_pages(const std::string& name, std::uint32_t by = 0);
-  // `owner_uid`: of a share that is gone already; else it is looked up.
+  // `owner_uid`: of a share that is already gone; else it is looked up.
   void tell(const std::string& kind, const std::string& severity, const std::string& share, std::uint32_t uid,
             const std::string& text, std::optional<std::uint32_t> owner_uid = {});
 
@@ -229,14 +228,14 @@ class Node {
   std::map<std::string, observe::PageCheck> checks_;  // by share
   std::map<std::string, std::uint64_t> card_bytes_;   // by UUID, of each GPU that has answered once
   std::unique_ptr<NodePages> node_pages_ = std::make_unique<NodePages>();
-  std::string last_sought_;  // damaged share past its end whose users were looked for
+  std::string last_sought_;  // the damaged share past its end that was last checked for users
   Queue queue_;
   bool told_low_room_ = false;
   std::set<std::string> told_idle_, told_waiting_, told_broken_;
-  std::map<std::string, std::uint64_t> told_frozen_;  // with how often they had come back by then
-  // By share and GPU: how many were told.
+  std::map<std::string, std::uint64_t> told_frozen_;  // with their count of thaws by then
+  // By share and GPU: how many were reported.
   std::map<std::string, std::map<std::string, std::uint64_t>> refusals_;
-  std::map<std::string, std::uint64_t> given_up_;  // by share: bytes of the dead, told
+  std::map<std::string, std::uint64_t> given_up_;  // by share: bytes of the dead that were reported
 };
 
 }  // namespace headgate::node

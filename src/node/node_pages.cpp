@@ -48,7 +48,7 @@ void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares&
     const auto found = pages_.find(share);
     return found == pages_.end() || found->second == nullptr ? nullptr : found->second->at;
   };
-  // By share and its GPU: processes that are there, and the percentages of those that are held by them.
+  // By share and its GPU: processes on the GPU, how many have a known MPS percentage, and the sum of those.
   struct Sum {
     std::uint32_t present = 0, known = 0, percent = 0;
   };

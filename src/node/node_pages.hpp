@@ -1,5 +1,4 @@
-// The node pages of the shares (guest/ledger/node_page.hpp): what one reading of the driver says, written where
-// limiters look.
+// The node pages of the shares (guest/ledger/node_page.hpp): what one reading of the driver says, for limiters to read.
 #pragma once
 
 #include <cstdint>
@@ -14,23 +13,23 @@
 
 namespace headgate::node {
 
-// All on the loop's one thread.
+// Call all of it on the loop's one thread.
 class NodePages {
  public:
   NodePages();
   ~NodePages();
   NodePages(const NodePages&) = delete;
 
-  // Of the share's page, made at the first call; nobody who has it can write to it or shorten it (before Linux 5.1: who
-  // may open it anew can). -1 where the kernel makes none: the share's limiters then ask NVML.
+  // Returns the share's page, made at the first call. Its holders can neither write to it nor shorten it (before Linux
+  // 5.1 one that may reopen it can). -1 if the kernel makes none: the share's limiters then ask NVML.
   [[nodiscard]] int descriptor(const std::string& share);
   void forget(const std::string& share);
 
-  // Around each reading of the driver: before its first question, and with its answers.
+  // Call begin() before a reading's first question to the driver, tell() with its answers.
   void begin();
   void tell(const observe::DriverMemory& memory, const tenancy::Shares& shares, const tenancy::Processes& processes);
 
-  // What a context takes of that card, in bytes; 0: not known.
+  // Returns what a context takes of that card, in bytes; 0: unknown.
   [[nodiscard]] std::uint64_t context_bytes(const std::string& uuid) const { return contexts_.of(uuid); }
 
  private:

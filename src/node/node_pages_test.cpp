@@ -17,13 +17,13 @@
 namespace headgate::node {
 namespace {
 
-// Also one that runs as the daemon's own user, as root in a container does.
+// Even a tenant that runs as the daemon's own user, as root in a container does.
 TEST(NodePages, WhoHasThePageCanNeitherWriteToItNorShortenIt) {
   NodePages pages;
   const int fd = pages.descriptor("alice");
   ASSERT_GE(fd, 0);
   EXPECT_EQ(pages.descriptor("alice"), fd);
-  EXPECT_NE(pages.descriptor("bob"), fd) << "a page of its own for each share";
+  EXPECT_NE(pages.descriptor("bob"), fd) << "each share has its own page";
   constexpr std::size_t kBytes = sizeof(ledger::NodePage);
   EXPECT_EQ(::mmap(nullptr, kBytes, PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0), MAP_FAILED);
   const UniqueFd again(::open(("/proc/self/fd/" + std::to_string(fd)).c_str(), O_RDWR | O_CLOEXEC));
@@ -37,7 +37,7 @@ TEST(NodePages, WhoHasThePageCanNeitherWriteToItNorShortenIt) {
   ASSERT_NE(read, MAP_FAILED);
   const auto& page = *static_cast<const ledger::NodePage*>(read);
   EXPECT_NE(::mprotect(read, kBytes, PROT_READ | PROT_WRITE), 0);
-  // And what the daemon writes is seen all the same.
+  // What the daemon writes is seen nevertheless.
   EXPECT_EQ(page.header.magic, ledger::kNodeMagic);
   EXPECT_EQ(page.unattributed_bytes[0].load(), ledger::kNotTold);
   pages.begin();

@@ -41,7 +41,7 @@ TEST_F(NodeTest, OnlyWhoMayChangeTheShareThatHasTheNameIsToldToChangeIt) {
             "there is a share 'k' already | it is another user's: choose another name (of a run: --name)");
 }
 
-// By create() and by standing in line alike: a program tells a taken name from a wrong one.
+// In create() and in wait_for_room(): a program can tell a taken name from a wrong one.
 TEST_F(NodeTest, ANameThatIsTakenIsAConflictForWhoWaitsForRoomToo) {
   const Caller root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", root), "made");
@@ -74,7 +74,7 @@ TEST_F(NodeTest, CountsAsSoldOnlyWhatItHasSold) {
             gpus_[0].memory_total_bytes);
 }
 
-// It answers since, and is in snapshots: whoever leaves the choice to us would be given it, and refused.
+// It has answered since and is in snapshots: a request that leaves the choice open would get it, and be refused.
 TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
   const Caller root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", root), "made");
@@ -97,7 +97,7 @@ TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
       << made.error().message;
 }
 
-// It would be told that the policy is in force, and be shown that it is off.
+// The caller would be told that the policy is in force, and see that it is off.
 TEST_F(NodeTest, OnMoreGpusThanHaveTurnsNoPolicyIsSet) {
   std::vector<std::string> uuids;
   for (std::uint32_t i = 0; i <= schedule::kMaxGpus; ++i) uuids.push_back("GPU-" + std::to_string(i));
@@ -112,7 +112,7 @@ TEST_F(NodeTest, OnMoreGpusThanHaveTurnsNoPolicyIsSet) {
   EXPECT_FALSE(node_->shares().gpu_policies().contains("GPU-16"));
 }
 
-// Snapshots of a second of virtual time each. Without turns, what the account gave back to neighbours was wanted.
+// Snapshots a second of virtual time apart. Without turns, what the account gave back to neighbours was wanted.
 TEST_F(NodeTest, TellsWhatBecameOfAPromiseInEachSnapshot) {
   Arbitration arbitration({tenancy::kGpu0});
   node_->arbitrate_by(&arbitration);
@@ -184,7 +184,7 @@ TEST_F(NodeTest, ChangesSeveralSharesOrNone) {
   EXPECT_EQ(std::ranges::count(events_->after(0), "share.set", &snapshot::Event::kind), 2);
 }
 
-// Whose programs stand still wants to know who did that: he, or somebody who runs the node.
+// If programs stand still, their user wants to know whether the owner or an administrator did that.
 TEST_F(NodeTest, EachVerbIsToldWithWhoSaidIt) {
   const Caller owner{.uid = 4'000'001}, root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", owner), "made");

@@ -12,11 +12,11 @@
 namespace headgate::node {
 namespace {
 
-using SeatKey = std::tuple<std::string, std::uint32_t, std::uint32_t>;  // share, pid and namespace as the seat has them
+using SeatKey = std::tuple<std::string, std::uint32_t, std::uint32_t>;  // share; pid and namespace as in the seat
 
 SeatKey key_of(const std::string& share, const ledger::Identity& seat) { return {share, seat.pid, seat.pidns_inode}; }
 
-// Found once in a snapshot, however many seats and GPUs ask.
+// Looks each process up once in a snapshot, however many seats and GPUs refer to it.
 class Found {
  public:
   explicit Found(const std::string& proc) : proc_(proc) {}
@@ -32,7 +32,7 @@ class Found {
     }
     return at->second ? &*at->second : nullptr;
   }
-  // In a container: whoever uses a GPU is in the driver's list under the host's pid, and was asked for already.
+  // In a container: a process that uses a GPU is in the driver's list under its host pid, and was looked up by that.
   [[nodiscard]] std::uint32_t by_seat(const ledger::Identity& seat) const {
     const auto found = inside_.find({seat.pidns_inode, seat.pid});
     return found == inside_.end() ? 0 : found->second;
@@ -93,8 +93,8 @@ void add_processes(observe::JoinInput& input, const tenancy::Processes* tenants,
         pids.push_back(known->second);
         continue;
       }
-      // A tenant can write any number into its share's page. One that is known to be another share's is not taken, and
-      // one that nobody has looked into yet is shown for what it is.
+      // A tenant can write any number into its share's page. One known to be another share's is not taken, and one that
+      // has not been looked up yet is shown as claimed.
       const bool ours = seat.identity.pidns_inode == own_namespace || seat.identity.pidns_inode == 0;
       const std::uint32_t pid = ours ? seat.identity.pid : found.by_seat(seat.identity);
       pids.push_back(held_pids.contains(pid) ? 0 : pid);

@@ -33,7 +33,7 @@ struct Tenants {
   tenancy::Processes tenants{context.get_executor(), shares, "/proc", {}};
 };
 
-// A tenant writes its share's page. By a number in it nobody else's process may be shown there, watched or ended.
+// A tenant writes its share's page. A number in it must not get another's process shown, watched or ended.
 TEST(Processes, ANumberThatOnlyAPageTellsIsShownAsClaimedAndAnotherSharesProcessNotAtAll) {
   Tenants node;
   const ledger::Identity self = ledger::own_identity();
@@ -89,7 +89,7 @@ TEST(Processes, OneThatEndedSinceTheDriversListIsNotOutsideAllShares) {
   EXPECT_FALSE(node.tenants.has_ended(tenant.process.pid, 6)) << "another process of that number";
 }
 
-// Each costs the daemon's loop some files of /proc, at each snapshot that anybody asks for.
+// Each costs the daemon's loop some files of /proc, at each snapshot that a client requests.
 TEST(Processes, OfNamesThatOnlyPagesTellSomeAreAskedForAndTheDriversAll) {
   Tenants node;
   const std::string proc = node.scratch.path() + "/proc";
@@ -111,7 +111,7 @@ TEST(Processes, OfNamesThatOnlyPagesTellSomeAreAskedForAndTheDriversAll) {
   input.driver.processes.push_back({.uuid = tenancy::kGpu0, .pid = pid - 1, .bytes = {}, .busy_ratio = {}});
   add_processes(input, &node.tenants, proc);
   EXPECT_EQ(input.facts.size(), kMaxClaimsAsked + 1);
-  EXPECT_TRUE(input.facts.contains(pid - 1)) << "who uses a GPU is always known";
+  EXPECT_TRUE(input.facts.contains(pid - 1)) << "a process that uses a GPU is always known";
   EXPECT_TRUE(input.facts.contains(1000 + kMaxClaimsAskedOfAShare - 1));
   EXPECT_FALSE(input.facts.contains(1000 + kMaxClaimsAskedOfAShare));
   EXPECT_EQ(input.claimed.size(), pid - 1000);

@@ -10,7 +10,7 @@ namespace headgate::node {
 std::string describe(std::span<const tenancy::Shortfall> shortfalls) {
   std::string text;
   for (const tenancy::Shortfall& lack : shortfalls) {
-    text += (text.empty() ? "" : "; ") + lack.uuid.substr(0, 12) + " lacks ";
+    text += (text.empty() ? "" : "; ") + lack.gpu + " lacks ";
     if (lack.memory_bytes > 0) text += bytes_text(lack.memory_bytes);
     if (lack.memory_bytes > 0 && lack.guarantee_ppm > 0) text += " and ";
     if (lack.guarantee_ppm > 0)
@@ -63,12 +63,12 @@ void Queue::serve(Books books, const Make& make) {
     });
     std::string reason = describe(tenancy::shortfall(at->share, books.cards, books.reserve, books.committed));
     if (blocked != before.end()) {
-      // Its name is its owner's affair.
+      // The name is private to its owner.
       reason = "behind number " + std::to_string(blocked - before.begin() + 1) + (reason.empty() ? "" : "; ") + reason;
     } else if (reason.empty()) {
       const auto made = make(at->share);
-      // Another program holds the store's file at this moment: nobody loses his place by that, and the others would
-      // wait as long.
+      // Another program holds the store's file at this moment: the request keeps its place, and the others would wait
+      // as long.
       if (!made && may_pass(made.error().code)) return;
       if (made || made.error().code != ErrorCode::no_capacity) {
         if (made) {

@@ -1,8 +1,8 @@
-// Who waits for room: requests for shares that did not fit, in the order in which they came.
+// Queues requests for shares that did not fit, in the order in which they came.
 //
-// The rule: whoever is first has what becomes free. Nobody is let in before an earlier one whom that would make lack
-// more than it does now, on any GPU; who wants another GPU, or only what the earlier one does not wait for, need not
-// wait behind it. Nothing here knows time, sockets or files. For one thread.
+// The first request gets what becomes free. No request is served if an earlier one would then lack more than it does
+// now, on any GPU. One for another GPU, or only for what the earlier one does not lack, need not wait behind it. No
+// time, sockets or files here. Not thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -20,13 +20,13 @@ namespace headgate::node {
 
 class Queue {
  public:
-  // Each holds a connection: of these, others have need too.
+  // Each holds a connection, and there are other uses for those.
   static constexpr std::size_t kMost = 256, kMaxOfAUser = 64;
 
   struct Events {
-    // Where it stands now, from 1, and what it waits for, as half a sentence; each time that one of them is another.
+    // Its place, from 1, and what it waits for, as half a sentence; called each time that one of them changes.
     std::function<void(std::size_t place, const std::string& reason)> moved = {};
-    // The end of waiting: the share is there, or why it never will be. Neither may call the queue.
+    // The end of waiting: the share is there, or why it never will be. Neither callback may call the queue.
     std::function<void(Result<void>)> settled = {};
   };
   struct Waiter {
@@ -42,19 +42,19 @@ class Queue {
     tenancy::Reserve reserve;
     std::vector<tenancy::Committed> committed;  // of each card
   };
-  // Makes the share. no_capacity: it waits on; any other error: it need not.
+  // Makes the share. no_capacity: the request waits on; any other error ends its waiting.
   using Make = std::function<Result<void>(const tenancy::Share&)>;
 
-  // Behind all others; nothing is told before serve(). Errors: no_capacity, where too many wait; conflict, where
-  // another user waits for one of that name. Of one user's requests for a name the first that there is room for is
-  // served; all others then end with conflict, and may join what it made.
+  // Adds a request behind all others; no event comes before serve(). Errors: no_capacity if too many wait; conflict if
+  // another user waits for that name. Of one user's requests for a name the first that there is room for is served; the
+  // others then end with conflict, and may join the share.
   [[nodiscard]] Result<std::uint64_t> enter(tenancy::Share share, std::int64_t now_ns, Events events);
-  // False where it does not wait (any more).
+  // Returns false if it does not wait, or no longer.
   bool leave(std::uint64_t ticket);
-  // Gives what room there is, and tells those whose place has changed.
+  // Serves requests as far as there is room, and notifies those that have moved.
   void serve(Books books, const Make& make);
 
-  // The first whom that share would overtake; null: nobody.
+  // Returns the first request that the share would overtake; null: none.
   [[nodiscard]] const Waiter* overtaken_by(const tenancy::Share& share, const Books& books) const;
   [[nodiscard]] const std::list<Waiter>& list() const { return line_; }
 

@@ -13,7 +13,7 @@ using tenancy::kGpu1;
 using tenancy::Share;
 using tenancy::share_of;
 
-// A node of two cards, what is committed on it, and what the waiting hear.
+// A node of two cards, what is committed on it, and the events of the waiting requests.
 struct Node {
   std::vector<tenancy::Card> cards = {{kGpu0, 80 * kGiB}, {kGpu1, 80 * kGiB}};
   std::vector<Share> committed;
@@ -33,7 +33,7 @@ struct Node {
     EXPECT_TRUE(ticket) << ticket.error().message;
     return ticket.value_or(0);
   }
-  // What was heard since.
+  // Serves the queue; returns the events since.
   std::vector<std::string> serve() {
     heard.clear();
     queue.serve(books(), [this](const Share& share) -> Result<void> {

@@ -1,4 +1,4 @@
-// Quotas: who sets them, and what a user who is no administrator may ask for beside them.
+// Quotas: how they are set, and what a non-administrator may ask for beside them.
 #include <algorithm>
 
 #include "base/user_name.hpp"
@@ -10,7 +10,7 @@ namespace {
 
 using Subject = tenancy::Quota::Subject;
 
-// As the command names it.
+// Returns the command's option for it.
 std::string option_of(Subject subject, std::uint32_t id) {
   return subject == Subject::every_user ? "--everyone"
                                         : (subject == Subject::user ? "--user " : "--group ") + std::to_string(id);
@@ -21,7 +21,7 @@ std::string whose(Subject subject, std::uint32_t id) {
   return subject == Subject::user ? "the user " + user_name(id) : "the group " + group_name(id);
 }
 
-// To whom it is shown beside administrators: a user's own to him; what bounds everyone, to everyone.
+// Returns which user sees the event beside administrators: of a user's quota that user; of everyone's, everyone.
 std::optional<std::uint32_t> shown_to(Subject subject, std::uint32_t id) {
   if (subject == Subject::every_user) return std::nullopt;
   return subject == Subject::user ? id : 0;
@@ -33,7 +33,7 @@ const tenancy::Quota* find_quota(const std::vector<tenancy::Quota>& all, Subject
   return found == all.end() ? nullptr : &*found;
 }
 
-// The least that a quota says; empty: none says anything.
+// Returns the least limit that the quotas set; empty: none sets it.
 template <typename T>
 std::optional<T> least(std::span<const tenancy::Quota> quotas, std::optional<T> tenancy::Quota::* field) {
   std::optional<T> found;
@@ -43,7 +43,7 @@ std::optional<T> least(std::span<const tenancy::Quota> quotas, std::optional<T> 
 }
 
 std::string more_needs(const tenancy::Share& share, const std::string& option) {
-  return "; more needs an administrator (root, or the group of the control socket), who makes or sets the share, or a "
+  return "; more needs an administrator (root, or the group of the control socket) to make or set the share, or a "
          "quota that says so: headgate quota set --user " +
          std::to_string(share.owner_uid) + " " + option;
 }
@@ -68,7 +68,7 @@ Result<void> Node::may_have_rank(const tenancy::Share* before, const tenancy::Sh
   const bool class_said = least(std::span(quotas), &tenancy::Quota::highest_class).has_value();
   for (std::size_t i = 0; i < wanted.devices.size(); ++i) {
     const tenancy::DeviceShare& device = wanted.devices[i];
-    // What an administrator gave stays.
+    // What an administrator gave before stays.
     const tenancy::DeviceShare had = before == nullptr ? tenancy::DeviceShare{} : before->devices[i];
     if (!weight_said && device.weight > std::max(had.weight, tenancy::kDefaultWeight)) {
       const std::string asked = std::to_string(device.weight);
@@ -78,8 +78,7 @@ Result<void> Node::may_have_rank(const tenancy::Share* before, const tenancy::Sh
     }
     if (!class_said && device.priority_class > std::max(had.priority_class, tenancy::kDefaultClass)) {
       const std::string asked(tenancy::class_word(device.priority_class));
-      return fail(ErrorCode::denied,
-                  "class '" + asked + "' is more than a user may take for himself: nobody keeps such a share waiting",
+      return fail(ErrorCode::denied, "class '" + asked + "' is for administrators: such a share is never kept waiting",
                   "accepted: best-effort, normal" + more_needs(wanted, "--class " + asked));
     }
   }

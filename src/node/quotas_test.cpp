@@ -42,7 +42,7 @@ TEST_F(QuotasTest, AUserTakesNoMoreThanTheUsualWeightByHimself) {
   EXPECT_EQ(
       created(user_),
       "weight '101' is more than a user may take for himself | accepted: 1 to 100; more needs an administrator "
-      "(root, or the group of the control socket), who makes or sets the share, or a quota that says so: headgate "
+      "(root, or the group of the control socket) to make or set the share, or a quota that says so: headgate "
       "quota set --user 4000000001 --weight 101");
   order_.weight = "100";
   ASSERT_EQ(created(user_), "made");
@@ -59,14 +59,13 @@ TEST_F(QuotasTest, AUserTakesNotTheClassThatNobodyKeepsWaitingByHimself) {
   order_.priority_class = "latency";
   order_.compute = "10%";
   EXPECT_EQ(created(user_),
-            "class 'latency' is more than a user may take for himself: nobody keeps such a share waiting | accepted: "
-            "best-effort, normal; more needs an administrator (root, or the group of the control socket), who makes or "
-            "sets the share, or a quota that says so: headgate quota set --user 4000000001 --class latency");
+            "class 'latency' is for administrators: such a share is never kept waiting | accepted: "
+            "best-effort, normal; more needs an administrator (root, or the group of the control socket) to make or "
+            "set the share, or a quota that says so: headgate quota set --user 4000000001 --class latency");
   order_.priority_class = "best-effort";
   ASSERT_EQ(created(user_), "made");
   order_.priority_class = "latency";
-  EXPECT_EQ(changed(user_),
-            "class 'latency' is more than a user may take for himself: nobody keeps such a share waiting");
+  EXPECT_EQ(changed(user_), "class 'latency' is for administrators: such a share is never kept waiting");
   EXPECT_EQ(changed(root_), "set");
   order_.mem = "2GiB";
   EXPECT_EQ(changed(user_), "set") << "what an administrator gave stays";

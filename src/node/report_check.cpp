@@ -6,14 +6,14 @@ namespace headgate::node {
 namespace {
 
 constexpr std::int64_t kMaxCreditNs = 100'000'000, kBelievedNs = 100'000'000, kMaxDebtNs = 1'000'000'000;
-// Of what a share held beside others, that were not done either, most may come back to it later
+// Time that a share held beside others that were not done either may mostly be given back later
 // (guest/ledger/gpu_page.hpp).
 constexpr std::int64_t kMinPart = 4;
 
 }  // namespace
 
 bool ReportCheck::holds(std::int64_t alone_ns, std::int64_t held_ns, std::int64_t now_ns) {
-  // Nobody holds a GPU for longer than time passes: figures that jump there and back would bear out anything.
+  // A share cannot hold a GPU longer than time passes: figures that jump back and forth would support anything.
   const std::int64_t passed_ns = looked_ns_ == 0 ? 0 : std::clamp<std::int64_t>(now_ns - looked_ns_, 0, kMaxDebtNs);
   const auto more_ns =
       static_cast<std::int64_t>(static_cast<std::uint64_t>(held_ns) - static_cast<std::uint64_t>(held_ns_));

@@ -7,8 +7,7 @@ namespace {
 
 constexpr std::int64_t kMilli = 1'000'000;
 
-// Turns of 5 ms, each of which the share marks as its own while its account grows by `grows(turn)`: how many of so many
-// are believed.
+// Turns of 5 ms, all marked by the share while its account grows by `grows(turn)`: returns how many are believed.
 template <typename Grows>
 int believed(int turns, Grows grows) {
   ReportCheck check;

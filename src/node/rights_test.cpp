@@ -1,4 +1,4 @@
-// Who may do what with whose share, and what only an administrator may.
+// What users may do with their own and others' shares, and what only an administrator may do.
 #include <gtest/gtest.h>
 
 #include <sys/socket.h>
@@ -70,7 +70,7 @@ TEST_F(Rights, AShareIsChangedByItsOwnerAndAdministratorsOnly) {
 TEST_F(Rights, WhoIsNotKnownIsNobodyWhomAShareCouldNameAndMakesNone) {
   EXPECT_FALSE(nobody_.sees(1, std::vector{nobody_.uid}, {}));
   EXPECT_FALSE(nobody_.owns(nobody_.uid));
-  EXPECT_EQ(words(create("k", nobody_)), "who is not known makes no share");
+  EXPECT_EQ(words(create("k", nobody_)), "an unknown user makes no share");
 }
 
 TEST_F(Rights, AShareIsEnteredByWhomItLetsIn) {
@@ -84,7 +84,7 @@ TEST_F(Rights, AShareIsEnteredByWhomItLetsIn) {
   }
 }
 
-// No group is not group 0, and a share for everyone is none for nobody knows whom.
+// A caller in no group is not in group 0, and a share for everyone does not admit an unknown caller.
 TEST_F(Rights, WhoIsInNoneOfItsGroupsDoesNotEnterNorHoldAShare) {
   ASSERT_TRUE(create("k", owner_));
   share("k").groups = {0};
@@ -172,10 +172,10 @@ TEST_F(Rights, NobodyTakesTheRoomThatSomebodyBeforeHimWaitsFor) {
   run.mem = "5GiB";
   run.until_empty = true;
   EXPECT_FALSE(node_->create(run, root_, gpus_)) << "a run of root's is one like all others";
-  EXPECT_EQ(words(create("k", root_, "5GiB")), "done") << "who runs the node knows what he does";
+  EXPECT_EQ(words(create("k", root_, "5GiB")), "done") << "an administrator may pass the queue";
 }
 
-// Whoever tied himself to another's gang would have his turns, and hold up his.
+// A user that joined another's gang would get the other's turns, and delay the other's shares.
 TEST_F(Rights, SharesOfTwoOwnersAreInNoGangTogether) {
   Arbitration arbitration({tenancy::kGpu0}, {});
   ASSERT_TRUE(arbitration.start());

@@ -11,7 +11,7 @@
 namespace headgate::node {
 namespace {
 
-constexpr int kSealFutureWrite = 0x10;  // linux/fcntl.h of 5.1, which older C libraries lack
+constexpr int kSealFutureWrite = 0x10;  // linux/fcntl.h since 5.1; older C libraries lack it
 constexpr int kLengthSeals = F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_SEAL;
 
 }  // namespace
@@ -27,11 +27,11 @@ SealedMemory::SealedMemory(const char* name, std::size_t bytes, Theirs theirs) :
     ::fcntl(file_.get(), F_ADD_SEALS, kLengthSeals);
     return;
   }
-  // After our own mapping, which goes on. A kernel that does not know the last one takes the others.
+  // Seal after our own mapping, which stays writable. A kernel that does not know the last seal takes the others.
   ::fchmod(file_.get(), 0400);
   if (::fcntl(file_.get(), F_ADD_SEALS, kLengthSeals | kSealFutureWrite) != 0)
     ::fcntl(file_.get(), F_ADD_SEALS, kLengthSeals);
-  // Without /proc the sealed one itself is handed out.
+  // Without /proc the sealed descriptor itself is handed out.
   theirs_ = UniqueFd(::open(("/proc/self/fd/" + std::to_string(file_.get())).c_str(), O_RDONLY | O_CLOEXEC));
 }
 

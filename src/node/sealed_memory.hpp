@@ -1,5 +1,5 @@
-// Memory of ours that tenants get a descriptor of. Nobody can shorten it, which would end whoever looks behind its end,
-// or make it longer, which would fill the machine; and where they are only to read it nobody can map it for writing.
+// Memory of ours that tenants get a descriptor of. They can neither shorten it, which would kill readers behind its
+// end, nor lengthen it, which would fill memory. Memory that they are only to read cannot be mapped for writing.
 #pragma once
 
 #include <cstddef>
@@ -13,7 +13,7 @@ class SealedMemory {
   enum class Theirs { to_read, to_write };
 
   SealedMemory() = default;  // none
-  // Zeros. `name`: as /proc shows it. None where the kernel makes none.
+  // Zero-filled. `name`: as /proc shows it. Empty if the kernel gives none.
   SealedMemory(const char* name, std::size_t bytes, Theirs theirs);
   ~SealedMemory();
   SealedMemory(SealedMemory&& other) noexcept;
@@ -24,7 +24,7 @@ class SealedMemory {
   [[nodiscard]] T* as() const {
     return static_cast<T*>(at_);
   }
-  // To hand out; -1: none. Before Linux 5.1 who may open it anew can write to what is only to be read.
+  // To hand out; -1: none. Before Linux 5.1, a holder that may reopen memory to read can write to it.
   [[nodiscard]] int descriptor() const { return theirs_ ? theirs_.get() : file_.get(); }
 
  private:

@@ -1,4 +1,4 @@
-// What becomes of shares as time passes: their end, and what their owners are told of.
+// What happens to shares as time passes: their end, and what their owners are told.
 #include <algorithm>
 #include <utility>
 
@@ -10,11 +10,11 @@
 
 namespace headgate::node {
 
-// What was refused since it was last told. `seen` may be older than that.
+// Reports refusals since the last report. `seen` may be older than that.
 void Node::tell_refusals(const std::string& name, const tenancy::LiveShare& live, const snapshot::Share& seen) {
   const auto [at, adopted] = refusals_.try_emplace(name);
   for (const auto& device : seen.devices) {
-    // What a share that was adopted had refused before is not news.
+    // What an adopted share was refused before is not news.
     auto& told = at->second.try_emplace(device.uuid, adopted ? device.refusals : 0).first->second;
     if (device.refusals <= told) continue;
     const std::uint64_t times = device.refusals - std::exchange(told, device.refusals);
@@ -37,13 +37,12 @@ void Node::tell_refusals(const std::string& name, const tenancy::LiveShare& live
   }
 }
 
-// What the dead had is the share's no longer, and nobody has seen it freed: the card may have less than was committed
-// of it.
+// Memory of the dead was taken off the account but not seen freed: the card may have less than was committed of it.
 void Node::tell_given_up(const std::string& name, const tenancy::LiveShare& live, bool driver_seen) {
   if (live.pages == nullptr || live.distrusted()) return;
   const std::uint64_t bytes = live.pages->usage().teardowns_given_up.load(std::memory_order_relaxed);
   auto& told = given_up_.try_emplace(name, bytes).first->second;
-  // Who has let go of the driver for a while has looked at nothing.
+  // A reading without the driver's library has seen nothing.
   if (bytes > told && driver_seen)
     tell("memory.given_up", "warn", name, live.share.owner_uid,
          bytes_text(bytes - told) + " of ended processes of " + name + " are off its account after " +
@@ -59,7 +58,7 @@ void Node::look_for_refusals(const std::string& name) {
   tell_refusals(name, *live, observe::read_ledger(live->pages->policy(), live->pages->usage()).share);
 }
 
-// A program that ends on its refusal takes the ledger with it sooner than anybody looks.
+// A program that ends on its refusal removes the ledger before the refusal is seen.
 Result<void> Node::remove_pages(const std::string& name, std::uint32_t by) {
   look_for_refusals(name);
   return shares_.remove(name, by);
@@ -76,7 +75,7 @@ void Node::tell_waiting(const tenancy::LiveShare& live, const snapshot::Share& s
 
 void Node::tell_frozen(const tenancy::LiveShare& live, const snapshot::Share& seen) {
   const bool frozen = seen.state == "frozen";
-  // Between two looks they may have come back and gone again: the count of returns tells.
+  // They may have come back and gone again between two looks: the count of thaws shows it.
   const auto told_at = told_frozen_.find(seen.name);
   if (told_at != told_frozen_.end() && (!frozen || seen.thaws != told_at->second)) {
     told_frozen_.erase(told_at);
@@ -100,7 +99,7 @@ void Node::tell_idle(const tenancy::LiveShare& live, const snapshot::Share& seen
          "the share " + seen.name + " has used no GPU for " + duration_text(seen.idle_ns));
 }
 
-// Before it is full: then no share can be made, and somebody has to be there who knows.
+// Warns before it is full, since then no share can be made.
 void Node::tell_room() {
   const auto room = shares_.runtime_room();
   if (!room || std::exchange(told_low_room_, room->is_low()) == room->is_low()) return;
@@ -135,28 +134,28 @@ void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) 
   tell_room();
   end_those(over, now_unix_s);
   serve_queue();
-  // Whatever else has changed it: shares that ended, that were adopted at the start, or whose pages are usable again.
+  // Covers all other changes: shares that ended, were adopted at the start, or have usable pages again.
   divide_unattended();
 }
 
-// Its run removes it; this is for runs that were killed, before or after they brought a process in. While one waits,
-// its program may have no process in the share for as long as it likes.
+// A run removes its share; this is for runs that were killed, before or after they brought a process in. While a run
+// waits, its program may have no process in the share for any length of time.
 bool Node::is_empty_for_good(const tenancy::LiveShare& live, const snapshot::Share& seen, std::int64_t now_unix_s) {
   constexpr std::int64_t kTimeToEnter_s = 60;
   if (!live.share.until_empty || seen.processes > 0) return false;
-  // The page knows of those too who came and went between two looks, or under another daemon.
+  // The page also counts those that came and went between two looks, or under another daemon.
   const bool had_some = live.pages != nullptr && live.pages->usage().slots_seen.load(std::memory_order_relaxed) > 0;
   return (had_some || now_unix_s - live.share.created_at_s > kTimeToEnter_s) && shares_.staying(seen.name) == 0;
 }
 
 namespace {
 
-// Who still uses a damaged page is looked for in all of /proc.
+// Finding the processes that use a damaged page takes a search of all of /proc.
 bool is_costly_to_end(const tenancy::LiveShare& live) { return live.distrusted() || live.broken.has_value(); }
 
 }  // namespace
 
-// One of those that are costly to end, each in its turn.
+// Returns one of those that are costly to end, round robin.
 std::string Node::next_costly(const std::vector<std::string>& over) {
   std::string turn;
   for (const std::string& name : over) {
@@ -168,11 +167,11 @@ std::string Node::next_costly(const std::vector<std::string>& over) {
 
 void Node::end_those(const std::vector<std::string>& over, std::int64_t now_unix_s) {
   last_sought_ = next_costly(over);
-  bool disk_is_busy = false;  // each that is tried waits for it, and the loop with it: the others at the next look
+  bool disk_is_busy = false;  // each attempt blocks the loop until the disk answers: leave the others to the next look
   for (const std::string& name : over) {
     tenancy::LiveShare& live = *shares_.find(name);
     const std::uint32_t owner_uid = live.share.owner_uid;
-    // With programs in it, it stays: trying would be two writes to the disk at each look.
+    // With programs in it, it stays: an attempt would cost two writes to the disk at each look.
     const bool used =
         (live.pages != nullptr && ledger::live_slots(live.pages->usage()) > 0) || shares_.staying(name) > 0;
     if (!disk_is_busy && (is_costly_to_end(live) ? name == last_sought_ : !used)) {
@@ -183,7 +182,7 @@ void Node::end_those(const std::vector<std::string>& over, std::int64_t now_unix
       }
       disk_is_busy = removed.error().code == ErrorCode::busy;
     }
-    // Nobody's work is cut off by a clock alone.
+    // A clock alone cuts off no work.
     if (tenancy::has_ended(live.share, now_unix_s)) expire(name, live);
   }
 }
@@ -193,11 +192,11 @@ void Node::expire(const std::string& name, tenancy::LiveShare& live) {
   const bool drained = ledger::is_draining(live.pages->policy());
   tenancy::Shares::set_time_over(live, true);
   if (changed_) changed_(name);
-  if (drained) return;  // nothing that its owner has not said already
+  if (drained) return;  // its owner has already said all of it
   const std::uint32_t inside = ledger::live_slots(live.pages->usage());
   tell("share.expired", "warn", name, live.share.owner_uid,
        "the time of the share " + name + " of " + user_name(live.share.owner_uid) +
-           " is over: nobody enters it any more, it is given no more memory, and it ends with " +
+           " is over: no process may join, it gets no more memory, and it ends with " +
            (inside == 0 ? std::string("the headgate run that is in it")
                         : "the last of its " + std::to_string(inside) + (inside == 1 ? " program" : " programs")));
 }

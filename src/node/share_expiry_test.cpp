@@ -11,7 +11,7 @@
 namespace headgate::node {
 namespace {
 
-// A node with one share, whose daemon can end and start anew, and whose time is the test's.
+// A node with one share and a daemon that can restart, in the test's own time.
 class KeepTime : public TestNode {
  protected:
   void create(ShareRequest order) {
@@ -24,7 +24,7 @@ class KeepTime : public TestNode {
   [[nodiscard]] ledger::Command command() {
     return node_->shares().find("s")->pages->policy().command.load(std::memory_order_relaxed);
   }
-  // As a snapshot shows it, that is made now.
+  // The share as a snapshot made now shows it.
   [[nodiscard]] snapshot::Share shown() {
     snapshot::Share share;
     share.name = "s";
@@ -35,7 +35,7 @@ class KeepTime : public TestNode {
     const auto* const live = node_->shares().find("s");
     return live == nullptr || live->pages == nullptr ? 0 : live->pages->policy().generation;
   }
-  // A snapshot in which the share has used no GPU for so long; what of that kind was said so far.
+  // Takes a snapshot in which the share has used no GPU for so long; returns how many events of that kind there are.
   std::size_t told(const std::string& kind, std::int64_t now_s, std::uint64_t idle_s = 0) {
     snapshot::Snapshot snapshot;
     snapshot.shares.push_back(shown());
@@ -44,7 +44,7 @@ class KeepTime : public TestNode {
     const auto all = events_->after(0);
     return static_cast<std::size_t>(std::ranges::count(all, kind, &snapshot::Event::kind));
   }
-  // This process sits in the share.
+  // Takes a slot in the share for this process.
   void sit() {
     ASSERT_EQ(ledger::claim(node_->shares().find("s")->pages->usage(), ledger::own_identity(), "keep_time_test", slot_),
               ledger::ClaimResult::claimed);
@@ -55,7 +55,7 @@ class KeepTime : public TestNode {
   ledger::SlotRef slot_;
 };
 
-// Nobody could see it freed: the daemon itself had closed the driver.
+// It could not be seen freed: the daemon itself had closed the driver.
 TEST_F(KeepTime, WhatIsGivenUpWhileTheDriverIsReleasedIsNoAlarm) {
   create({});
   auto& given_up = node_->shares().find("s")->pages->usage().teardowns_given_up;
@@ -74,7 +74,7 @@ TEST_F(KeepTime, WhatIsGivenUpWhileTheDriverIsReleasedIsNoAlarm) {
   EXPECT_EQ(told_when(false), 1);
 }
 
-// A file system of its own under the node's directory, for the life of this.
+// A small file system under the node's directory, mounted as long as this lives.
 class SmallRuntime {
  public:
   explicit SmallRuntime(std::string path) : path_(std::move(path)) {
@@ -176,7 +176,7 @@ TEST_F(KeepTime, ThatAShareIsIdleIsToldOnceEachTimeItHasBeenAndByEachDaemon) {
   EXPECT_EQ(told("share.idle", now + 7, 300), 1u);
   ASSERT_TRUE(node_->set("s", {.idle_notice = "none"}, caller_, gpus_));
   EXPECT_EQ(told("share.idle", now + 8, 0), 1u);
-  EXPECT_EQ(told("share.idle", now + 9, 900), 1u) << "nobody wants to know";
+  EXPECT_EQ(told("share.idle", now + 9, 900), 1u) << "the notice is switched off";
 }
 
 TEST_F(KeepTime, AShareWhoseTimeIsOverTakesNobodyInAndGoesWithItsLastProgram) {
@@ -287,7 +287,7 @@ TEST_F(KeepTime, ARunOfWhomAShareLetsInHoldsItWhileItDoesAndItsOwnersUntilItEnds
   ASSERT_TRUE(enter({.uid = 4711}));
   const auto refused = node_->remove("s", caller_);
   ASSERT_FALSE(refused);
-  EXPECT_TRUE(refused.error().hint.contains("once it lets them in no more")) << refused.error().hint;
+  EXPECT_TRUE(refused.error().hint.contains("once it admits them no longer")) << refused.error().hint;
   share.users.clear();
   ASSERT_TRUE(enter(caller_));
   const auto held = node_->remove("s", caller_);
@@ -312,7 +312,7 @@ TEST_F(KeepTime, APausedShareStaysPausedWhenItsTimeIsOver) {
   rise();
 }
 
-// Its tenants have their descriptors still, and what they fill is all shares' file system.
+// Its tenants still have their descriptors, and what they fill is the file system of all shares.
 TEST_F(KeepTime, ThePageOfABrokenShareIsCutAtEachLookToo) {
   create({});
   const std::string pages = node_->shares().directory("s");

@@ -53,7 +53,7 @@ Result<std::uint64_t> memory_on(const std::string& key, const std::string& text,
 Result<std::vector<const snapshot::Gpu*>> chosen(const std::string& selector, const std::vector<snapshot::Gpu>& gpus) {
   std::vector<grant::Candidate> candidates;
   for (const auto& gpu : gpus) {
-    // "auto" is the card with the most uncommitted memory; what runs on it already counts as well.
+    // "auto" takes the card with the most uncommitted memory; what already runs on it counts too.
     const std::uint64_t uncommitted = gpu.memory_uncommitted_bytes.value_or(
         gpu.memory_total_bytes - std::min(gpu.memory_total_bytes, gpu.memory_committed_bytes));
     candidates.push_back({gpu.uuid, gpu.pci_bus_id, std::min(uncommitted, gpu.memory_free_bytes)});
@@ -73,18 +73,17 @@ Result<std::vector<const snapshot::Gpu*>> chosen(const std::string& selector, co
   return found;
 }
 
-// What a field takes beside "none", for who wrote something else.
+// Adds "none" to the values that an error lists as accepted.
 template <typename Value>
 Result<Value> or_none(Result<Value> parsed) {
   if (!parsed && parsed.error().code == ErrorCode::usage) parsed.error().hint += ", or none";
   return parsed;
 }
 
-// The ceiling of a share whose burst says nothing.
+// Returns the ceiling of a share without a burst.
 std::uint32_t ceiling_of(std::uint32_t guarantee_ppm) { return guarantee_ppm > 0 ? guarantee_ppm : ledger::kWholeGpu; }
 
-// A burst that is not named stays: it is a bound of its own, and whoever lowers or lifts what is promised has not said
-// a word of it.
+// A burst that is not named stays: it is a separate bound, and a change of what is promised does not mention it.
 Result<void> take_compute(const ShareRequest& order, const snapshot::Gpu& gpu, tenancy::DeviceShare& device) {
   const bool had_burst = device.ceiling_ppm != ceiling_of(device.guarantee_ppm);
   if (order.compute)
@@ -103,7 +102,7 @@ Result<void> take_compute(const ShareRequest& order, const snapshot::Gpu& gpu, t
               "name both: a burst at least as large, or the burst none, which makes compute the most too");
 }
 
-// Values of one GPU of the share.
+// Sets the values of one GPU of the share.
 Result<void> take_device_values(const ShareRequest& order, const snapshot::Gpu& gpu, tenancy::DeviceShare& device) {
   if (order.mem && *order.mem == "none") device.memory_limit_bytes.reset();
   else if (order.mem) device.memory_limit_bytes = TRY(or_none(memory_on("mem", *order.mem, gpu)));
@@ -247,7 +246,7 @@ Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share*
   if (before == nullptr) {
     share.name = order.name.value_or("");
     if (auto named = tenancy::check_name(share.name); !named) return std::unexpected(named.error());
-    // Older shares may have such a name; containers cannot be given them.
+    // Older shares may have such a name, but containers cannot be given them.
     if (!oci::is_device_name(share.name))
       return fail(ErrorCode::usage, "'" + share.name + "' cannot name a new share: it is no name of a CDI device",
                   "accepted: 1 to 63 letters, digits, '-', '_' or '.', a letter or digit first and last");
@@ -255,7 +254,7 @@ Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share*
       return fail(ErrorCode::unreachable, "the NVIDIA driver knows no GPU here",
                   "headgated --sim uses a simulated one");
     for (const snapshot::Gpu* gpu : TRY(chosen(order.gpu.value_or("auto"), gpus))) {
-      // One that is lost is counted still, and nobody can say which it is.
+      // A lost GPU still counts, but cannot be identified.
       if (gpu->uuid.empty())
         return fail(ErrorCode::unreachable, "GPU " + std::to_string(gpu->index) + " " + gpu->model,
                     "name another one (gpu); what became of it: nvidia-smi and dmesg");
@@ -266,11 +265,12 @@ Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share*
   } else if (order.gpu) {
     return fail(ErrorCode::unsupported,
                 "the GPUs of a share cannot be changed: gpu '" + escape_untrusted(*order.gpu) + "'",
-                "remove it and create it anew");
+                "remove it and create it again");
   } else if (order.fail_policy) {
-    return fail(ErrorCode::unsupported, "the fail policy of a share cannot be changed", "remove it and create it anew");
+    return fail(ErrorCode::unsupported, "the fail policy of a share cannot be changed",
+                "remove it and create it again");
   } else if (order.gang) {
-    return fail(ErrorCode::unsupported, "the gang of a share cannot be changed", "remove it and create it anew");
+    return fail(ErrorCode::unsupported, "the gang of a share cannot be changed", "remove it and create it again");
   } else if (order.isolation) {
     return fail(ErrorCode::unsupported, "the isolation of a share cannot be changed", "remove it and create it again");
   }

@@ -1,5 +1,5 @@
-// A share as somebody asks for it, in the grammar of the command ("8GiB", "50%", "40TFLOPS", "2h"), and its turning
-// into the share that the node keeps. Pure: the cards are handed in.
+// A request for a share in the grammar of the command ("8GiB", "50%", "40TFLOPS", "2h"), and its conversion to the
+// share that the node keeps. Pure: the cards are arguments.
 #pragma once
 
 #include <cstdint>
@@ -15,13 +15,13 @@
 
 namespace headgate::node {
 
-// What was not said is empty: a new share takes the default, an existing one keeps its value.
+// An empty field was not requested: a new share takes the default, an existing one keeps its value.
 struct ShareRequest {
   std::optional<std::string> name;
   std::optional<std::string> gpu;                             // a selector: "0", "0,2-3", "GPU-9c", "all", "auto"
   std::optional<std::string> mem;                             // of each GPU; "none": no limit
-  std::optional<std::string> host_mem;                        // host memory past it
-  std::optional<std::string> compute;                         // promised; the ceiling too, where the share has no burst
+  std::optional<std::string> host_mem;                        // host memory beyond it
+  std::optional<std::string> compute;                         // promised; also the ceiling if the share has no burst
   std::optional<std::string> burst;                           // ceiling above what is promised; "none"
   std::optional<std::string> weight;                          // 1..1000
   std::optional<std::string> priority_class;                  // best-effort, normal, latency
@@ -33,30 +33,30 @@ struct ShareRequest {
   std::optional<std::string> isolation;                       // hook, mps, timeslice
   std::optional<bool> overcommit, oversubscribe, everyone;
   bool void_promises = false;       // no property of the share: the caller accepts a promise that will not be kept
-  std::optional<bool> until_empty;  // it goes with its last process
+  std::optional<bool> until_empty;  // it is removed with its last process
   std::optional<std::vector<std::string>> users, groups;  // names or numbers; {"none"}
 
   friend bool operator==(const ShareRequest&, const ShareRequest&) = default;
 };
 
-// The share that `order` asks for, on top of `before` (null: a new one; then name and, where the node has several GPUs,
-// the GPU have defaults: "auto"). Owner and times are the caller's to fill. Errors: usage, naming key, value and
-// accepted forms; unsupported (TFLOPS of a card that is not in the table, MIG).
+// Returns the share that `order` asks for, on top of `before` (null: a new one; it needs a name, and its GPU is "auto"
+// by default). The caller fills in owner and times. Errors: usage, naming key, value and accepted forms; unsupported
+// (TFLOPS of a card that is not in the table, MIG).
 [[nodiscard]] Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share* before,
                                               const std::vector<snapshot::Gpu>& gpus, const UserDirectory& directory);
 
-// Of an oversubscribed share: what `mem` has beyond what one share can have of its card becomes host memory, on top of
-// `host_mem`. A `mem` without a `host_mem` says all that its programs see.
+// Moves to host memory, on top of `host_mem`, what an oversubscribed share's `mem` has beyond what one share can have
+// of its card. A `mem` without a `host_mem` is all that its programs see.
 void lay_past_the_card(const ShareRequest& order, const std::vector<tenancy::Card>& cards,
                        const tenancy::Reserve& reserve, tenancy::Share& share);
 
-// The greatest uid and gid; the number above it is "no user" to the kernel (chown(2)).
+// The largest uid and gid; the number above it is "no user" to the kernel (chown(2)).
 inline constexpr std::uint32_t kMaxId = 4'294'967'294;
 
-// How long an allocation without room waits where --on-oom=wait says no time; and the longest that may be said.
+// How long an allocation without room waits if --on-oom=wait gives no time; and the longest time accepted.
 inline constexpr std::chrono::seconds kDefaultOomWait{30}, kLongestOomWait{3600};
 
-// "90s", "5m", "2h", "7d"; seconds. Errors: usage.
+// Parses "90s", "5m", "2h" or "7d". Errors: usage.
 [[nodiscard]] Result<std::chrono::seconds> parse_duration(const std::string& key, const std::string& text);
 
 // Millionths of `gpu`'s time for "50%", "0.5", "500m" or "40TFLOPS" (dense FP16, see cards.hpp).

@@ -289,7 +289,7 @@ TEST(Order, EachMistakeSaysWhatIsAccepted) {
   o.users = {{"4294967294"}};
   EXPECT_TRUE(made(o));
   o.users = {{"4294967295"}};
-  EXPECT_EQ(made(o).error().message, "users '4294967295' is not known here") << "that is nobody's number";
+  EXPECT_EQ(made(o).error().message, "users '4294967295' is not known here") << "no user has that number";
   o.users = std::vector<std::string>(256, "1");
   EXPECT_TRUE(made(o));
   o.users->emplace_back("1");
@@ -318,7 +318,7 @@ TEST(Order, TheGpusTheGangAndTheFailPolicyOfAShareCannotBeChanged) {
   o = {};
   o.gang = "ranks";
   EXPECT_EQ(made(o, &*before).error(),
-            (Error{ErrorCode::unsupported, "the gang of a share cannot be changed", "remove it and create it anew"}));
+            (Error{ErrorCode::unsupported, "the gang of a share cannot be changed", "remove it and create it again"}));
   o = {};
   o.isolation = "mps";
   EXPECT_EQ(made(o, &*before).error().code, ErrorCode::unsupported);

@@ -25,7 +25,7 @@ class Changes {
   std::string text_;
 };
 
-// As it would be asked for: "8h", "90s".
+// Formats a time as a request would give it: "8h", "90s".
 std::string time_text(std::optional<std::chrono::seconds> time) {
   if (!time) return "none";
   const auto count = time->count();
@@ -67,7 +67,7 @@ std::string device_changes(const tenancy::DeviceShare& before, const tenancy::De
   return changes.text();
 }
 
-// One set of limits is said once, however many GPUs it is for.
+// Changes that are the same on all GPUs are listed once.
 std::string all_device_changes(const tenancy::Share& before, const tenancy::Share& after) {
   std::vector<std::string> of_each;
   for (const auto& device : after.devices) {

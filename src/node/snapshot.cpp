@@ -1,5 +1,5 @@
-// What the node gives to each snapshot: what its ledgers say, who holds memory still, and what nobody else knows of its
-// shares.
+// What the node adds to each snapshot: what its ledgers say, memory that is still held, and what only the node knows of
+// its shares.
 #include <algorithm>
 #include <filesystem>
 
@@ -19,7 +19,7 @@ std::string in_a_line(const Error& error) { return error.message + (error.hint.e
 
 }  // namespace
 
-// 0 where one of them has not answered yet: what it holds there is no lie then.
+// Returns 0 if one of its GPUs has never answered: what the share holds there may then be true.
 std::uint64_t Node::largest_card_of(const tenancy::Share& share) const {
   std::uint64_t largest = 0;
   for (const auto& device : share.devices) {
@@ -30,8 +30,8 @@ std::uint64_t Node::largest_card_of(const tenancy::Share& share) const {
   return largest;
 }
 
-// Tenants write the usage page, and can write what they like there. Theirs alone is the account that it spoils; it is
-// not asked any more, and the share has a name for it, with those who can have done it.
+// Tenants can write anything into the usage page, but a damaged one spoils only their share's account. It is not used
+// any more, and an event names the share and the processes that can have done it.
 void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns) {
   tenancy::Pages& pages = *live.pages;
   const std::uint64_t grown = pages.cut_growth();
@@ -62,10 +62,10 @@ void Node::check_page(const std::string& name, tenancy::LiveShare& live, std::ui
                 .pid = count == 1 ? pid : 0,
                 .uid = live.share.owner_uid,
                 .owner_uid = live.share.owner_uid,
-                .text = live.damage + "; end them, then remove and create the share anew"});
+                .text = live.damage + "; end them, then remove and create the share again"});
 }
 
-// A page that somebody scribbles in is looked at, and nothing more is done to it.
+// A damaged page is only looked at.
 void Node::give_back_dead(const std::string& name, tenancy::LiveShare& live, std::size_t& asked) const {
   if (live.distrusted()) return;
   if (tenants_ != nullptr) tenants_->give_back_dead(name, live, asked);
@@ -74,7 +74,7 @@ void Node::give_back_dead(const std::string& name, tenancy::LiveShare& live, std
 
 void Node::before_reading() {
   std::size_t asked = 0;
-  // Before it, so that what has died by now can be seen gone by it.
+  // Before the reading, so that it can show as gone what has died by now.
   for (auto& [name, live] : shares_.list()) {
     if (live.pages != nullptr) give_back_dead(name, live, asked);
   }
@@ -94,7 +94,7 @@ void Node::hand_ledgers(observe::JoinInput& input) {
   for (auto& [name, live] : shares_.list()) {
     managed.insert(name);
     if (live.pages == nullptr) {
-      // Its tenants have their descriptors still.
+      // Its tenants still have their descriptors.
       tenancy::cut_usage_file(shares_.directory(name));
       continue;
     }
@@ -103,7 +103,7 @@ void Node::hand_ledgers(observe::JoinInput& input) {
     input.ledgers.push_back(observe::read_ledger(live.pages->policy(), live.pages->usage()));
     input.ledgers.back().share.problem = live.damage;
   }
-  // Of `headgate run` without the daemon: shown, never changed.
+  // Shares of `headgate run` without the daemon are shown, and their dead reaped; nothing else is changed.
   std::error_code error;
   for (std::filesystem::directory_iterator at(options_.runtime_dir + "/shares", error), end; !error && at != end;
        at.increment(error)) {
@@ -163,7 +163,7 @@ void Node::follow_turns(snapshot::Snapshot& snapshot) {
   }
 }
 
-// Only a snapshot of the observer's is a sample; one that is made after an operation shows the figures of the last.
+// Only the observer's snapshots are samples; one made after an operation shows the figures of the last.
 void Node::follow_promises(snapshot::Snapshot& snapshot) {
   if (arbitration_ == nullptr) return;
   if (snapshot.taken_ns == 0) return promises_.fill(snapshot);
@@ -180,14 +180,13 @@ void Node::finish(snapshot::Snapshot& snapshot) {
   const std::int64_t now_s = lease_now_s();
   for (auto& gpu : snapshot.gpus) {
     const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};
-    // One that did not answer at the start is not committed.
+    // A GPU that did not answer at the start is not committed.
     const auto& cards = shares_.node().cards;
     const bool for_sale = std::ranges::find(cards, gpu.uuid, &tenancy::Card::uuid) != cards.end();
     const tenancy::Room room = for_sale ? shares_.room_on(card) : tenancy::Room{};
     gpu.memory_uncommitted_bytes = room.memory_bytes;
-    // As admission counts it, which `headgate free` tells too: what programs hold past a lowered limit among it, and
-    // no share that programs without the daemon have left behind. Without shares that are overcommitted it is never
-    // more than the card.
+    // Counted as admission and `headgate free` do: includes what programs hold above a lowered limit, but no share that
+    // programs without the daemon left behind. Without overcommitted shares it is never more than the card.
     const tenancy::Committed committed = shares_.committed_on(card);
     gpu.memory_committed_bytes = committed.memory_bytes;
     for (const auto& [name, managed] : shares_.list()) {
@@ -197,7 +196,7 @@ void Node::finish(snapshot::Snapshot& snapshot) {
               saturating_add(gpu.memory_committed_bytes, device.memory_limit_bytes.value_or(0));
     }
     gpu.compute_uncommitted_ratio = room.guarantee_ppm / 1e6;
-    // Its ledgers do not tell what a share of class latency has committed.
+    // The ledgers do not say what a share of class latency has committed.
     gpu.compute_committed_ratio = static_cast<double>(committed.guarantee_ppm) / 1e6;
     gpu.half_precision_tflops = fp16_tflops(gpu.model, options_.cards);
   }
@@ -235,7 +234,7 @@ void Node::finish(snapshot::Snapshot& snapshot) {
     }
   }
   follow_promises(snapshot);
-  // A share whose pages cannot be used is shown all the same.
+  // Shares without usable pages are shown too.
   for (const auto& [name, live] : shares_.list()) {
     if (live.pages != nullptr) continue;
     snapshot::Share broken;

@@ -1,4 +1,4 @@
-// A node of one GPU of 80 GiB in a directory of the test's own, for this room's tests.
+// A node with one GPU of 80 GiB in a scratch directory, for this room's tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -24,7 +24,7 @@ class TestNode : public ::testing::Test {
     options_.gpus = gpus_;
     start();
   }
-  // Anew: a daemon that ended and came back.
+  // Starts it again, as a daemon that ended and came back.
   void start() {
     node_.reset();
     events_ = std::make_unique<observe::EventLog>();

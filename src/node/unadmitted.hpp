@@ -1,5 +1,5 @@
-// Who sits in a share that asks first (--admit=ask) without leave: a limiter of somebody's own making that took a slot
-// and did not wait. It cannot be kept out; it is named.
+// Finds processes that sit in a share that asks first (--admit=ask) without being admitted: a modified limiter took a
+// slot and did not wait. They cannot be kept out, only reported.
 #pragma once
 
 #include <chrono>
@@ -13,11 +13,11 @@
 
 namespace headgate::node {
 
-// For the loop's thread.
+// Use it on the loop's thread.
 class Unadmitted {
  public:
-  // Each once. `patience`: longer than an answer may take. Who sits there at the first call was let in by a former
-  // daemon.
+  // Returns each once. `patience`: longer than an answer may take. Processes that sit there at the first call were let
+  // in by a former daemon.
   std::vector<tenancy::TenantProcess> look(tenancy::Shares& shares, const tenancy::Processes& processes,
                                            std::chrono::nanoseconds now, std::chrono::nanoseconds patience);
 

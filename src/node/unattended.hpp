@@ -1,5 +1,5 @@
 // Writes into the policy pages what each share may take of a GPU while no daemon runs (tenancy/unattended.hpp), and
-// when: the shares' stretches of a cycle lie one behind the other.
+// when. The shares' stretches of a cycle follow one another.
 #pragma once
 
 #include <functional>
@@ -11,8 +11,8 @@ namespace headgate::node {
 
 using HasProcesses = std::function<bool(const std::string& share)>;
 
-// Of all shares on the GPU with that UUID. A paused share counts as one without processes, and one whose pages cannot
-// be used keeps its promise. For the daemon's loop.
+// Covers all shares on the GPU with that UUID. A paused share counts as one without processes; one with unusable pages
+// keeps its promise. Call it on the daemon's loop.
 void write_unattended(tenancy::Shares& shares, const std::string& uuid, const HasProcesses& has_processes);
 
 }  // namespace headgate::node

@@ -27,7 +27,7 @@ int with_room(const std::function<int(char* room, std::size_t bytes)>& read) {
 
 namespace {
 
-// The C library reads a name to its first NUL: "root" and more is not root.
+// The C library reads a name to its first NUL: "root" with a NUL and more behind it would be root.
 bool is_whole(const std::string& name) { return name.find('\0') == std::string::npos; }
 
 std::optional<std::uint32_t> find_user(const std::string& name) {
@@ -50,7 +50,7 @@ std::vector<std::uint32_t> find_groups_of(const std::uint32_t& uid) {
   (void)with_room([&](char* room, std::size_t bytes) {
     const int failed = ::getpwuid_r(uid, &entry, room, bytes, &found);
     if (failed != 0 || found == nullptr) return failed;
-    // The name lies in `room`. Where there are more than there is room for, a call says how many.
+    // The name lies in `room`. If there are more groups than fit, the call returns their number.
     int count = 64, had = 0;
     do {
       had = count;
@@ -63,7 +63,7 @@ std::vector<std::uint32_t> find_groups_of(const std::uint32_t& uid) {
   return all;
 }
 
-// `find`(`key`) on the directory's own thread, until `deadline`.
+// Runs `find`(`key`) on the directory's thread, until `deadline`.
 template <typename Answer, typename Key>
 Result<Answer> ask(Answer (*find)(const Key&), const Key& key, std::chrono::steady_clock::time_point deadline) {
   const auto answer = std::make_shared<Answer>();

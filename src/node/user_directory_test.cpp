@@ -60,7 +60,7 @@ TEST(UserDirectory, TheSystemsOwnNamesAreKnown) {
   EXPECT_EQ(*system_directory().groups_of(4'000'001), std::vector<std::uint32_t>());
 }
 
-// The loop waits for it.
+// It blocks the loop.
 TEST(UserDirectory, OneThatDoesNotAnswerIsWaitedForOnceForAllThatIsAskedTogether) {
   const auto end = std::make_shared<std::promise<void>>();
   (void)nss_lookup([until = end->get_future().share()] { until.wait(); }, std::chrono::milliseconds(1));
