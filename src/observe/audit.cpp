@@ -45,7 +45,7 @@ void Audit::suspect(const snapshot::Snapshot& snapshot, const snapshot::Process&
                     const std::string& uuid, std::string text, std::vector<Suspicion>& found, std::optional<bool> ripe,
                     bool certain) {
   Case& known = cases_[{process.pid, kind}];
-  if (!known.seen) ++known.looks;  // on several GPUs at once it is one
+  if (!known.seen) ++known.looks;  // several GPUs at once count as one
   known.seen = true;
   const bool agreed = is_proven(kind, process.share);
   found.push_back(
@@ -79,7 +79,7 @@ std::set<std::uint32_t> Audit::suspects() const {
   return pids;
 }
 
-// Of a process that is in a share.
+// Judges a process that is in a share.
 void Audit::look_at(const snapshot::Snapshot& snapshot, const snapshot::Process& process,
                     const snapshot::ProcessDevice& device, std::vector<Suspicion>& found) {
   const std::string where = format_gpu(snapshot, device.uuid), whose = who(process) + " of share " + process.share;
@@ -124,7 +124,7 @@ std::vector<Finding> Audit::look(snapshot::Snapshot& snapshot, const std::map<st
     const auto of_process = facts.find(pid);
     return of_process == facts.end() ? 0 : of_process->second.start_time;
   };
-  // What was seen of a process is nothing against the next one of its number.
+  // What was seen of a process does not count against the next one with its pid.
   std::erase_if(cases_, [&](const auto& entry) { return entry.second.start_time != start_time_of(entry.first.first); });
   for (auto& [key, known] : cases_) known.seen = false;
   exempt_.clear();

@@ -23,7 +23,7 @@ snapshot::Snapshot snapshot(std::uint64_t driver_mib, std::uint64_t ledger_mib, 
   return s;
 }
 
-// How often a finding is told over ten looks at the same snapshot, and at which it first was.
+// Returns how often a finding is reported in ten looks at the same snapshot, and at which look first.
 std::pair<int, int> told(snapshot::Snapshot s, std::vector<Finding>* what = nullptr, const Facts& facts = {}) {
   Audit audit;
   int count = 0, first = 0;
@@ -45,7 +45,7 @@ TEST(Audit, AProcessOutsideEveryShareIsNamedOnceWithinThreeLooks) {
   EXPECT_EQ(event_kind(found[0].kind), "audit.outside");
 }
 
-// The figure of a seat is its tenants' to write.
+// Its tenants can write any figure for a seat.
 TEST(Audit, ALedgerThatSaysAsMuchAsANumberHoldsIsNotTakenForOneThatSaysLittle) {
   auto s = snapshot(700, 0, "alice");
   s.processes[0].devices[0].ledger_bytes = ~0ull;
@@ -67,7 +67,7 @@ TEST(Audit, WhatWasSeenOfAProcessIsNothingAgainstTheNextOneOfItsNumber) {
   EXPECT_TRUE(findings_at(4, 9).empty());
   const auto found = findings_at(5, 9);
   ASSERT_EQ(found.size(), 1u);
-  EXPECT_EQ(found[0].start_time, 9u) << "who acts on it knows which of them was judged";
+  EXPECT_EQ(found[0].start_time, 9u) << "the finding identifies the process that was judged";
 }
 
 TEST(Audit, ServersThatWorkForEverybodyAreExempt) {
@@ -78,7 +78,7 @@ TEST(Audit, ServersThatWorkForEverybodyAreExempt) {
   };
   EXPECT_EQ(told(snapshot(30, 0, "", "nvidia-cuda-mps"), nullptr, named("nvidia-cuda-mps-server")).first, 0);
   EXPECT_EQ(told(snapshot(30, 0, ""), nullptr, named("Xorg")).first, 0);
-  // A user can have loaded any code into his own, but not into what a server of root's started for him.
+  // A user can have loaded any code into a process, but not into one that root's server started for the user.
   Facts users = named("Xorg");
   users[41].user = "alice";
   users[41].program_parent = "";
@@ -87,7 +87,7 @@ TEST(Audit, ServersThatWorkForEverybodyAreExempt) {
   EXPECT_EQ(told(snapshot(30, 0, ""), nullptr, users).first, 1);
   users[41].program_parent = "nvidia-cuda-mps-control";
   EXPECT_EQ(told(snapshot(30, 0, ""), nullptr, users).first, 0);
-  // What a program calls itself is no more than that.
+  // The name that a program gives itself does not count.
   EXPECT_EQ(told(snapshot(30, 0, "", "Xorg"), nullptr, named("")).first, 1);
   Audit audit;
   auto s = snapshot(30, 0, "");
@@ -157,7 +157,7 @@ TEST(Audit, ManyLooksInAShortTimeAreNoMoreThanOne) {
 TEST(Audit, WhoWhereAndHowStandInWhatIsTold) {
   int asked = 0;
   Audit audit({.explain = [&](std::uint32_t pid) -> std::optional<std::string> {
-    if (++asked == 1) return std::nullopt;  // it takes a moment
+    if (++asked == 1) return std::nullopt;  // the answer takes a moment
     return "it is " + std::to_string(pid);
   }});
   for (std::uint64_t i = 0; i < 5; ++i) {
@@ -223,7 +223,7 @@ TEST(Audit, ComputeThatTheMeterDidNotSeeIsNamed) {
   EXPECT_EQ(told(s).first, 0);
 }
 
-// A share without a ceiling: as busy as it likes, but not in silence.
+// A share without a ceiling may be as busy as it likes, but its account must show it.
 TEST(Audit, ComputeThatIsInNoAccountIsNamedThoughTheShareHasNoCeiling) {
   Audit audit;
   auto s = snapshot(500, 500, "alice");
@@ -246,13 +246,13 @@ TEST(Audit, ComputeThatIsInNoAccountIsNamedThoughTheShareHasNoCeiling) {
   ASSERT_EQ(found.size(), 1u);
   EXPECT_EQ(event_kind(found[0].kind), "audit.compute");
   EXPECT_EQ(found[0].owner_uid, 1003u);
-  EXPECT_FALSE(found[0].proven) << "nobody has seen this account tell of anything";
+  EXPECT_FALSE(found[0].proven) << "the account was never seen to report work";
   EXPECT_EQ(
       found[0].text,
       "process 41 (python) of share alice keeps 40 % on GPU 0 busy by the driver, the whole share 0 % by its ledger");
 }
 
-// What may be work in flight is reported in the end, and nothing else is done.
+// What may be work in flight is reported in the end, but not acted on.
 TEST(Audit, ADifferenceThatWorkInFlightMayExplainIsNeverActedOn) {
   Audit audit;
   auto s = snapshot(500, 500, "alice");
@@ -284,7 +284,7 @@ TEST(Audit, ADifferenceThatWorkInFlightMayExplainIsNeverActedOn) {
   EXPECT_EQ(found[0].doubt, "work in flight may explain it");
 }
 
-// Each of two clients of an MPS server is busy all the time, and their accounts have half of it.
+// Two clients of an MPS server, both busy all the time, each with half of it on the account.
 TEST(Audit, ClientsOfAnMpsServerAreNoMoreThanTheirCeilings) {
   auto s = snapshot(500, 500, "alice");
   s.processes[0].devices[0].busy_ratio = 1.0;
@@ -348,7 +348,7 @@ TEST(Audit, ALedgerIsProvenOnceItHasAgreedWithTheDriver) {
     }
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].proven, sound_first);
-    // The next share of its name has proven nothing yet.
+    // The next share with its name has proven nothing.
     snapshot::Snapshot without;
     without.taken_ns = 7 * kSecond;
     (void)audit.look(without, {});
@@ -367,7 +367,7 @@ TEST(Audit, ALedgerIsProvenOnceItHasAgreedWithTheDriver) {
   EXPECT_TRUE(outside.at(0).proven);
 }
 
-// The liar came first, and was spared; an honest program of his share proves its ledger.
+// The liar came first, and was not acted on; an honest program of its share proves the ledger.
 TEST(Audit, WhoWasSparedIsToldOnceMoreWhenHisSharesLedgerIsProven) {
   Audit audit;
   std::vector<Finding> found;
@@ -391,7 +391,7 @@ TEST(Audit, WhoWasSparedIsToldOnceMoreWhenHisSharesLedgerIsProven) {
   EXPECT_TRUE(found[1].proven);
 }
 
-// Whatever time lies between: one of them may have been between two steps of an honest program.
+// However long the time between them: one look may have been between two steps of an honest program.
 TEST(Audit, TwoLooksAreNotEnoughAndAMismatchOnTwoGpusAtOnceIsOne) {
   auto one = snapshot(2000, 500, "alice"), two = one;
   two.processes[0].devices.push_back(two.processes[0].devices[0]);

@@ -1,4 +1,4 @@
-// How the audit speaks of figures and GPUs.
+// Formats figures and GPUs for the audit's texts.
 #pragma once
 
 #include <algorithm>
@@ -10,12 +10,12 @@
 
 namespace headgate::observe {
 
-// "90 %", in whole percent.
+// Returns "90 %", in whole percent.
 inline std::string format_percent(double ratio) {
   return percent_text(static_cast<std::uint64_t>(ratio * 100 + 0.5) * 10'000);
 }
 
-// " on GPU 0"; by its UUID where the snapshot does not have it.
+// Returns " on GPU 0"; by its UUID if the snapshot does not have it.
 inline std::string format_gpu(const snapshot::Snapshot& snapshot, const std::string& uuid) {
   const auto gpu = std::ranges::find(snapshot.gpus, uuid, &snapshot::Gpu::uuid);
   return " on " + (gpu == snapshot.gpus.end() ? uuid : "GPU " + std::to_string(gpu->index));

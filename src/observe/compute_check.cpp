@@ -8,8 +8,8 @@
 namespace headgate::observe {
 namespace {
 
-// Who keeps the GPU busy, where the driver tells of no process how busy it is (it cannot on all cards, nor in all
-// containers): the one that all its processes belong to.
+// Returns the share that all processes on the GPU belong to, if the driver gives no process's busy time. It cannot on
+// all cards, nor in all containers.
 const std::string* only_share_on(const snapshot::Snapshot& snapshot, const std::string& uuid) {
   const std::string* only = nullptr;
   for (const snapshot::Process& process : snapshot.processes) {
@@ -49,7 +49,7 @@ ComputeBooks compute_books(const JoinInput& input) {
         words.metered = seat.work[d].metered;
         words.held_ns = device.held_ns;
         words.copy_ns = device.copy_ns;
-        words.launches += seat.work[d].launches;  // a process that sits in several seats has launched in any
+        words.launches += seat.work[d].launches;  // a process in several seats may have launched in any
         words.working = words.working || seat.work[d].working;
         words.share_launches = share_launches[d];
         if (seat.work[d].pulse) words.pulse = words.pulse.value_or(0) + *seat.work[d].pulse;
@@ -71,7 +71,7 @@ void ComputeCheck::look(const snapshot::Snapshot& snapshot, const ComputeBooks& 
       track.seen = true;
       if (!words.metered) track.unmetered_ns = now_ns;
       const bool fresh = track.from_ns == 0 || now_ns <= track.looked_ns;
-      // What passed while the daemon was stalled neither accuses a process nor clears it.
+      // Time in which the daemon was stalled neither accuses a process nor clears it.
       if (!fresh && now_ns - track.looked_ns > rules_.stall_ns) {
         begin_step(track, words, now_ns);
         continue;
@@ -114,14 +114,14 @@ void ComputeCheck::end_step(Track& track, const snapshot::Process& process, cons
   const double elapsed_ns = static_cast<double>(now_ns - track.from_ns);
   const double busy = track.told_ns > 0 ? track.busy_ns / track.told_ns : 0;
   const double held = static_cast<double>(saturating_sub(words.held_ns, track.from.held_ns)) / elapsed_ns;
-  // Some cards copy within their memory by kernels.
+  // Some cards use kernels to copy within their memory.
   const double accounted = held + static_cast<double>(saturating_sub(words.copy_ns, track.from.copy_ns)) / elapsed_ns;
-  // What is left of the driver's figure if it counts the same time for others as well.
+  // What is left of the driver's figure if that counts the same time for others as well.
   const double own_busy = busy / track.counted_times;
   const bool share_says_nothing = accounted < own_busy * rules_.least_accounted_ratio;
   const bool launched = words.launches != track.from.launches;
-  // It has no share of what another process of the share honestly reports. But of MPS clients the driver may not tell
-  // whose it is.
+  // The other processes' honest reports do not cover it. But under MPS the driver may not know which client the work is
+  // of.
   const bool seat_says_nothing =
       !launched && !track.from.working && accounted - held < busy * rules_.least_accounted_ratio && !track.shares_sms;
   const StepWork step{.in_flight = track.in_flight,

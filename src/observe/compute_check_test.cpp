@@ -24,7 +24,7 @@ TEST(ComputeCheck, WhoseAccountSaysNothingWhileTheDriverSaysBusyIsNamedInThreeSe
   ASSERT_TRUE(node.named());
   EXPECT_EQ(node.check.of(1, kGpu)->text, "keeps 90 % on GPU 0 busy by the driver, the whole share 0 % by its ledger");
   EXPECT_FALSE(node.check.is_proven("alice"));
-  // And is not any more once his account tells.
+  // It no longer is once the account shows it.
   node.pass(kSecond, 0.9, 900 * kMs);
   EXPECT_FALSE(node.check.of(1, kGpu));
   EXPECT_TRUE(node.check.is_proven("alice"));
@@ -42,7 +42,7 @@ TEST(ComputeCheck, AnAccountThatGoesBackIsNoProgress) {
   EXPECT_TRUE(node.named());
 }
 
-// NVML's 100 % of a share that held a fifth, a tenth, a sixteenth: short kernels with pauses.
+// NVML says 100 % of a share that held a fifth, a tenth, a sixteenth: short kernels with pauses.
 TEST(ComputeCheck, ADriverThatCallsPausesBusyAccusesNobody) {
   for (const std::uint64_t held : {200 * kMs, 100 * kMs, 60 * kMs}) {
     Node node;
@@ -54,8 +54,8 @@ TEST(ComputeCheck, ADriverThatCallsPausesBusyAccusesNobody) {
   }
 }
 
-// The driver's mean is of the last second at its worst; bursts end in it at any time, and somebody may look ten times a
-// second.
+// At worst the driver's mean is that of the last second. Bursts end in it at any time, and a client may look ten times
+// a second.
 TEST(ComputeCheck, ABurstThatTheDriverTellsOfASecondLateAccusesNobody) {
   for (const std::uint64_t period : {kSecond / 10, kSecond / 3, kSecond}) {
     for (std::uint64_t on = kSecond / 4; on <= 4 * kSecond; on += kSecond / 4) {
@@ -89,7 +89,7 @@ TEST(ComputeCheck, WhoHardlyUsesTheGpuIsNotLookedAt) {
   EXPECT_FALSE(node.check.is_proven("alice")) << "nor taken for one whose account tells";
 }
 
-// One process is honest for the whole share, and another takes its GPU time past the limiter.
+// One process is honest for the whole share, and another bypasses the limiter.
 TEST(ComputeCheck, AProcessThatHasLaunchedNothingByItsSeatIsNamedThoughTheShareSaysEnough) {
   Node node;
   for (int i = 0; i < 3; ++i) node.pass(kSecond, 0.5, 500 * kMs, 0);
@@ -106,7 +106,7 @@ TEST(ComputeCheck, ALongKernelAndCopiesAreNoSilence) {
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 1.0, 0, 0);  // one that is charged at its end
   EXPECT_FALSE(node.check.of(1, kGpu));
   for (int i = 0; i < 40; ++i) node.pass(kSecond, 1.0, 0, 0);
-  EXPECT_TRUE(node.named()) << "who says so for ever is not believed for ever";
+  EXPECT_TRUE(node.named()) << "a report of one long kernel is not believed for ever";
   Node copying;
   for (int i = 0; i < 10; ++i) {
     copying.words().copy_ns += kSecond / 2;
@@ -157,7 +157,7 @@ TEST(ComputeCheck, WhereTheDriverTellsOfNoProcessTheOnlyShareOnTheGpuIsHeldToThe
   }
 }
 
-// Graphs whose launches block in a full queue, each charged 200 us and 20 ms long.
+// Graphs with launches that block in a full queue, each charged 200 us and 20 ms long.
 TEST(ComputeCheck, LaunchesThatBlockBehindWorkInFlightAccuseNobodyAndAreNeverCertain) {
   Node node;
   const auto pass = [&] {
@@ -165,7 +165,7 @@ TEST(ComputeCheck, LaunchesThatBlockBehindWorkInFlightAccuseNobodyAndAreNeverCer
     node.pass(kSecond, 0.8, 40 * 200'000, 40);
   };
   node.words().working = true;
-  node.pass(kSecond, 0.8, 800 * kMs, 40);  // its account told before
+  node.pass(kSecond, 0.8, 800 * kMs, 40);  // its account showed it before
   ASSERT_TRUE(node.check.is_proven("alice"));
   for (int i = 0; i < 28; ++i) {
     pass();
@@ -180,7 +180,7 @@ TEST(ComputeCheck, LaunchesThatBlockBehindWorkInFlightAccuseNobodyAndAreNeverCer
       "charged for so long");
 }
 
-// The same work, while another process of the share writes the account to 0.
+// The same work, while another process of the share sets the account to 0.
 TEST(ComputeCheck, AnAccountThatStandsStillWhileLaunchesEndIsCertain) {
   Node node;
   node.words().working = true;
@@ -277,7 +277,7 @@ TEST(ComputeCheck, TheBooksAreOfTheSeatOnTheHost) {
     ledger.seats[0].work = {{.metered = true, .working = true, .launches = 3, .pulse = 5}};
   }
   input.ledgers[1].share.problem = "is written where nothing belongs";
-  // Left behind, and taken anew.
+  // Left behind, and taken again.
   input.ledgers[0].seats.resize(2);
   input.ledgers[0].seats[1].work = {{.metered = true, .working = false, .launches = 4, .pulse = 6}};
   input.host_pids = {{41, 41}, {42}};

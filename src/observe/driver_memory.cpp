@@ -43,13 +43,13 @@ CardMemory read_card(const nvml::Library& nvml, nvmlDevice_t device, const std::
 
 using ListCall = nvmlReturn_t(nvmlDevice_t, unsigned*, nvmlProcessInfo_t*);
 
-// False: the driver does not answer.
+// Adds one of the driver's lists to `out`; returns false if the driver does not answer.
 bool read_list(ListCall* ask, nvmlDevice_t device, const std::string& uuid, bool mps, std::vector<DriverProcess>& out) {
   if (ask == nullptr) return false;
   std::vector<nvmlProcessInfo_t> rows(128);
   unsigned count = static_cast<unsigned>(rows.size());
   nvmlReturn_t result = ask(device, &count, rows.data());
-  // More came while we asked: twice the room, a few times.
+  // More processes came meanwhile: double the room, a few times.
   for (int round = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && round < 4; ++round) {
     rows.resize(std::max<std::size_t>(count, rows.size()) * 2);
     count = static_cast<unsigned>(rows.size());
@@ -59,7 +59,7 @@ bool read_list(ListCall* ask, nvmlDevice_t device, const std::string& uuid, bool
   for (unsigned i = 0; i < count && i < rows.size(); ++i) {
     std::optional<std::uint64_t> bytes = rows[i].usedGpuMemory;
     if (rows[i].usedGpuMemory == ~0ull) bytes.reset();  // NVML_VALUE_NOT_AVAILABLE
-    // Who computes and draws is in both lists, with the same figure.
+    // A process that computes and draws is in both lists, with the same figure.
     const auto known = std::ranges::find(out, rows[i].pid, &DriverProcess::pid);
     if (known == out.end()) {
       out.push_back({.uuid = uuid, .pid = rows[i].pid, .bytes = bytes, .busy_ratio = {}, .mps = mps, .at_work = false});
@@ -71,7 +71,7 @@ bool read_list(ListCall* ask, nvmlDevice_t device, const std::string& uuid, bool
   return true;
 }
 
-// The list of who computes decides; the others may be missing.
+// The list of compute processes decides; the others may be missing.
 bool read_lists(const nvml::Library& nvml, nvmlDevice_t device, const std::string& uuid,
                 std::vector<DriverProcess>& all) {
   const bool answered = read_list(nvml->nvmlDeviceGetComputeRunningProcesses_v3, device, uuid, false, all);
@@ -80,10 +80,10 @@ bool read_lists(const nvml::Library& nvml, nvmlDevice_t device, const std::strin
   return answered;
 }
 
-// A driver may list a process for a while after its end, also while nobody has waited for it.
+// A driver may list a process for a while after its end, even while it is a zombie.
 bool has_ended(std::uint32_t pid) {
   if (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH) return true;
-  // Of the first thread: of /proc/PID/stat the kernel sums up all threads' times, however many there are.
+  // Reads the first thread's: for /proc/PID/stat the kernel sums up the times of all threads, however many.
   const std::string number = std::to_string(pid);
   std::ifstream file("/proc/" + number + "/task/" + number + "/stat");
   std::string text;
@@ -93,7 +93,7 @@ bool has_ended(std::uint32_t pid) {
          (text[name_end + 2] == 'Z' || text[name_end + 2] == 'X');
 }
 
-// What the living hold, by the smaller of two lists; null where a list does not say.
+// Returns what the living hold, by the smaller of two lists; null if a list does not say.
 std::optional<std::uint64_t> least_held(const std::vector<DriverProcess>& before,
                                         const std::vector<DriverProcess>& after) {
   std::uint64_t sum = 0;
@@ -131,8 +131,8 @@ void read_memory(const nvml::Library& nvml, nvmlDevice_t device, const std::stri
   std::vector<DriverProcess> lists[3];
   std::optional<std::uint64_t> most = 0;
   bool listed = read_lists(nvml, device, uuid, lists[0]);
-  // Twice: a list before and after the card's figure bounds it, but for what went and came back between; that is not
-  // likely to happen again, and the larger bound counts.
+  // Twice: a list before and after the card's figure bounds it, except for what went and came back between them. That
+  // is unlikely to happen twice, and the larger bound counts.
   for (int i = 0; i < 2; ++i) {
     card = read_card(nvml, device, uuid);
     listed = read_lists(nvml, device, uuid, lists[i + 1]) && listed;

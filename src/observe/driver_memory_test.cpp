@@ -25,7 +25,7 @@ class DriverMemoryTest : public ::testing::Test {
 
   nvml::Library library_;
   Script& script_;
-  const unsigned self_ = static_cast<unsigned>(::getpid());  // somebody who lives
+  const unsigned self_ = static_cast<unsigned>(::getpid());  // a living process
 };
 
 TEST_F(DriverMemoryTest, WhatNobodyLivingHoldsIsTheCardsLessTheirs) {
@@ -40,7 +40,7 @@ TEST_F(DriverMemoryTest, WhatNobodyLivingHoldsIsTheCardsLessTheirs) {
 }
 
 TEST_F(DriverMemoryTest, WhatComesOrGoesDuringTheReadingMakesTheBoundNoSmaller) {
-  // Two GiB are nobody's. Another two are allocated after the card was asked, or freed before.
+  // Two GiB belong to no process. Another two are allocated after the card was asked, or freed before.
   script_.used_bytes = {3 * kGiB, 5 * kGiB};
   script_.compute = {{{self_, 1 * kGiB}}, {{self_, 3 * kGiB}}};
   EXPECT_GE(read().unattributed_on(kGpu), 2 * kGiB);
@@ -48,7 +48,7 @@ TEST_F(DriverMemoryTest, WhatComesOrGoesDuringTheReadingMakesTheBoundNoSmaller) 
   script_.used_bytes = {3 * kGiB};
   script_.compute = {{{self_, 3 * kGiB}}, {{self_, 1 * kGiB}}};
   EXPECT_GE(read().unattributed_on(kGpu), 2 * kGiB);
-  // Freed and taken again around one question to the card.
+  // Freed and allocated again around one question to the card.
   script_ = {};
   script_.used_bytes = {2 * kGiB, 5 * kGiB};
   script_.compute = {{{self_, 3 * kGiB}}};
@@ -56,11 +56,11 @@ TEST_F(DriverMemoryTest, WhatComesOrGoesDuringTheReadingMakesTheBoundNoSmaller) 
 }
 
 TEST_F(DriverMemoryTest, TheDeadThatAreStillListedHoldNothing) {
-  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells who is dead";
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells which processes are dead";
   const pid_t dead = ::fork();
   if (dead == 0) ::_exit(0);
   siginfo_t ended{};
-  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(dead), &ended, WEXITED | WNOWAIT), 0);  // nobody has waited for it yet
+  ASSERT_EQ(::waitid(P_PID, static_cast<id_t>(dead), &ended, WEXITED | WNOWAIT), 0);  // still a zombie
   script_.compute = {{{self_, 1 * kGiB}, {static_cast<unsigned>(dead), 3 * kGiB}}};
   script_.used_bytes = {4 * kGiB};
   EXPECT_EQ(read().unattributed_on(kGpu), 3 * kGiB);
@@ -112,7 +112,7 @@ TEST_F(Accounting, EachEndIsToldOnceAndThoseOfBeforeAreNot) {
   EXPECT_EQ(ended[0],
             (nvml::Ended{.uuid = kGpu, .pid = 8, .peak_bytes = 2 * kGiB, .busy_ratio = 0.4, .lived_ms = 300}));
   EXPECT_TRUE(look().empty());
-  // The number comes back, and ends again.
+  // The number is reused, and ends again.
   EXPECT_TRUE(look({8}).empty());
   EXPECT_EQ(look().size(), 1u);
 }

@@ -1,4 +1,4 @@
-// A driver that has stopped to answer, and one that answers again: told once each.
+// Reports a driver that has stopped answering, and one that answers again: once each.
 #pragma once
 
 #include <chrono>
@@ -8,17 +8,17 @@
 
 namespace headgate::observe {
 
-// Longer silence is no slow answer any more.
+// A longer silence is more than a slow answer.
 inline constexpr std::chrono::seconds kDriverSilence{10};
 
 // Not thread-safe.
 class DriverSilence {
  public:
-  // `silence`: since it last answered, or was to be taken again after it was let go of.
+  // `silence`: since it last answered, or was due to be loaded again after its release.
   [[nodiscard]] std::optional<snapshot::Event> look(std::chrono::nanoseconds silence);
 
  private:
-  std::chrono::nanoseconds longest_{0};  // of the silence that was told of; 0: of none
+  std::chrono::nanoseconds longest_{0};  // of the silence that was reported; 0: none was
 };
 
 }  // namespace headgate::observe

@@ -13,8 +13,8 @@ namespace headgate::observe {
 using snapshot::EventGroup;
 using snapshot::group_of;
 
-// Whether the budget of a share, or of an owner (that of `shares` shares), has room for one more event, which it does
-// not take yet.
+// Returns whether the budget of a share, or of an owner (that of `shares` shares), has room for one more event. Does
+// not take it.
 bool EventLog::has_budget(const std::string& whose, bool finding, double shares) {
   const auto now_ns = static_cast<std::int64_t>(steady_now_ns());
   const double burst = kBurst * shares;
@@ -30,15 +30,15 @@ bool EventLog::has_budget(const std::string& whose, bool finding, double shares)
 
 bool EventLog::may_add(const snapshot::Event& event, std::uint64_t& left_out) {
   if (event.share.empty()) return true;
-  // Of shares that have not been heard of for long nothing need be known.
+  // Budgets of shares without events for long are not needed.
   if (budgets_.size() > std::max(capacity_, forget_budgets_at_)) {
     const auto now_ns = static_cast<std::int64_t>(steady_now_ns());
     std::erase_if(budgets_, [&](const auto& entry) { return now_ns - entry.second.at_ns > 60'000'000'000; });
     forget_budgets_at_ = 2 * budgets_.size();
   }
   const bool finding = snapshot::is_finding(event.kind);
-  const std::string owner = group_of(event).owner + "'s shares";  // no share has a blank in its name
-  // The owner's first: what it may not say leaves no name behind.
+  const std::string owner = group_of(event).owner + "'s shares";  // a share's name has no blank
+  // The owner's first: an event beyond it leaves no budget for the share's name.
   const bool known = event.owner_uid.has_value();
   if (known && !has_budget(owner, finding, kOwnerShares)) return false;
   if (!has_budget(event.share, finding, 1)) return false;
@@ -75,7 +75,7 @@ void EventLog::make_room() {
   for (const auto& [group, sequences] : groups_) {
     const bool of_node = !group.finding && group.owner.empty();
     if (of_node ? sequences.size() <= reserved : group.finding && spare_findings) continue;
-    // Of two that have as many, that with the older event: names of long ago hold nothing.
+    // Of two that have as many, the one with the older event: long-gone names hold nothing.
     if (most == nullptr || sequences.size() > most->size() ||
         (sequences.size() == most->size() && *sequences.begin() < *most->begin()))
       most = &sequences;
@@ -99,7 +99,7 @@ void EventLog::keep(const snapshot::Event& event) {
 
 void EventLog::restore(std::vector<snapshot::Event> former, std::vector<Gap> gaps, std::uint64_t last) {
   const std::scoped_lock lock(mutex_);
-  // What there was before the oldest of them is nowhere here.
+  // Nothing here knows what there was before the oldest of them.
   given_up_ = former.empty() ? last : former.front().sequence - 1;
   for (const auto& event : former) keep(event);
   gaps_ = std::move(gaps);

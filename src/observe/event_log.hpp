@@ -1,5 +1,5 @@
-// What happened on the node, in the order in which it was noticed: a bounded log that readers follow by sequence
-// number. Thread-safe.
+// A bounded log of the node's events, in the order in which they were noticed; readers follow it by sequence number.
+// Thread-safe.
 #pragma once
 
 #include <cstddef>
@@ -21,15 +21,15 @@ class EventLog {
  public:
   static constexpr std::size_t kCapacity = 4096;
 
-  // Of one share so many at once, and then so many a second: its tenants can make some happen as fast as they like.
-  // One owner has kOwnerShares times that over all its shares, whatever they are called. What is left out is counted,
-  // and told with the next that is kept (events.left_out). What a share is accused of has a budget of its own, which
-  // none of its tenants' noise uses up.
+  // A share may add kBurst events at once, then kPerSecond: its tenants can cause some as fast as they like. One owner
+  // has kOwnerShares times that over all its shares, whatever their names. What is left out is counted, and reported
+  // with the next event that is kept (events.left_out). Findings about a share have a separate budget, which its
+  // tenants' noise does not use up.
   static constexpr double kBurst = 512, kPerSecond = 32, kOwnerShares = 8;
-  // One share has at most this part of the log, and gives up its own oldest for more. Without room, the owner that
-  // has most gives up its oldest: new names of shares gain nothing. The node's own events (of no share: XIDs,
-  // policies) and the findings of the audit stand apart from an owner's others, and each of the two has this part of
-  // the log whatever owners do.
+  // One share has at most this part of the log, and gives up its own oldest for more. Without room, the owner that has
+  // most gives up its oldest: new names of shares gain nothing. The node's own events (of no share: XIDs, policies) and
+  // the audit's findings count apart from an owner's others; each of the two has this part of the log whatever owners
+  // do.
   static constexpr std::size_t kPart = 8;
 
   explicit EventLog(std::size_t capacity = kCapacity) : capacity_(capacity) {}
@@ -38,26 +38,26 @@ class EventLog {
   struct Gap {
     std::uint64_t after = 0, until = 0;
   };
-  // Before the first add(): what former daemons' logs kept, oldest first and with their numbers; the next number is
-  // above `last`. As many stay as the bounds allow. `gaps`: among their numbers and up to `last`.
+  // Takes over what former daemons' logs kept, oldest first and numbered, as far as the bounds allow; the next number
+  // is above `last`. `gaps`: among their numbers and up to `last`. Call it before the first add().
   void restore(std::vector<snapshot::Event> former, std::vector<Gap> gaps, std::uint64_t last);
-  // The number after which this log's own events begin.
+  // Returns the number after which this log's own events begin.
   [[nodiscard]] std::uint64_t began_after() const;
-  // How many numbers above `after` and below `before` some event had, whether it is kept or not.
+  // Returns how many numbers above `after` and below `before` an event had, whether it is kept or not.
   [[nodiscard]] std::uint64_t numbers_between(std::uint64_t after, std::uint64_t before) const;
-  // No event with a greater number than this has been given up.
+  // Returns a number above which no event has been given up.
   [[nodiscard]] std::uint64_t given_up() const;
 
-  // Gives `event` its number and, where unix_ns is 0, the time. Its texts are made printable() (base/utf8.hpp): names
-  // come from other people's programs. Then calls whoever listens, on the caller's thread.
+  // Gives `event` its number and, if unix_ns is 0, the time. Makes its texts printable() (base/utf8.hpp), as names come
+  // from untrusted programs. Then calls the listeners, on the caller's thread.
   void add(snapshot::Event event);
-  // Those after `sequence` (0: all that are kept), at most `most`, oldest first. Numbers between them that are lacking
-  // are of events that are kept no more.
+  // Returns events after `sequence` (0: all that are kept), at most `most`, oldest first. Numbers missing between them
+  // are of events that are no longer kept.
   [[nodiscard]] std::vector<snapshot::Event> after(std::uint64_t sequence, std::size_t most = kCapacity) const;
   [[nodiscard]] std::uint64_t last_sequence() const;
   [[nodiscard]] std::size_t kept() const;
-  // One more listener, of the events from here on. It must be quick and must not call back. Two threads' events may
-  // come to it in another order than that of their numbers.
+  // Adds a listener for the events from here on. It must be quick and must not call back. Events of two threads may
+  // reach it in another order than that of their numbers.
   void listen(std::function<void(const snapshot::Event&)> listener);
 
  private:
@@ -68,7 +68,7 @@ class EventLog {
     std::uint64_t left_out = 0;
   };
   using Sequences = std::set<std::uint64_t>;
-  // All under the lock.
+  // Call all of these under the lock.
   bool may_add(const snapshot::Event& event, std::uint64_t& left_out);
   void number(snapshot::Event& event) { event.sequence = ++last_; }
   void keep(const snapshot::Event& event);
@@ -82,7 +82,7 @@ class EventLog {
   std::map<std::string, Sequences> by_share_;      // no findings
   std::map<snapshot::EventGroup, Sequences> groups_;
   std::size_t findings_ = 0;                                // in groups_
-  std::map<std::pair<std::string, bool>, Budget> budgets_;  // by share or owner, of findings and of the rest
+  std::map<std::pair<std::string, bool>, Budget> budgets_;  // by share or owner; of findings, and of other events
   std::size_t forget_budgets_at_ = 0;
   std::uint64_t last_ = 0, began_after_ = 0, given_up_ = 0;
   std::vector<Gap> gaps_;

@@ -46,7 +46,7 @@ TEST(EventLog, AShareThatMakesEventsWithoutEndDrivesOutItsOwnAndNobodyElses) {
   const auto all = log.after(0);
   EXPECT_EQ(all[0].share, "quiet");
   EXPECT_EQ(all[1].kind, "node");
-  // An eighth of the log, and those are its newest.
+  // An eighth of the log, and the newest of them.
   EXPECT_EQ(all.size(), 102u);
   EXPECT_EQ(all.back().sequence, log.last_sequence());
   EXPECT_EQ(all.back().sequence - all[2].sequence, 99u);
@@ -57,7 +57,7 @@ TEST(EventLog, WhatWasLeftOutIsTold) {
   for (int n = 0; n < 2'000; ++n) log.add(of("loud"));
   const std::uint64_t last = log.last_sequence();
   EXPECT_LT(last, 1'500u) << "all that it said was kept";
-  // As time goes on it may speak again.
+  // As time passes it may add events again.
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(10);
   while (of_kind(log, "process.left").empty() && std::chrono::steady_clock::now() < until)
     log.add(of("loud", "process.left"));
@@ -76,7 +76,7 @@ TEST(EventLog, WhatAShareIsAccusedOfIsNotLostInTheNoiseThatItMakes) {
   EXPECT_EQ(of_kind(log, "share.damaged").size(), 1u);
 }
 
-// Names of long ago once kept the last events of each for ever, and the living ones had one or two each.
+// Names of long ago once kept their last events for ever, and living ones had one or two each.
 TEST(EventLog, AfterThousandsOfFormerNamesTheLivingAndTheNodeAreStillHeard) {
   EventLog log;
   for (int n = 0; n < 5'000; ++n) {
@@ -125,7 +125,7 @@ TEST(EventLog, AnOwnersNoiseHidesNoFindingOfTheAudit) {
   for (int n = 0; n < 90; ++n) log.add(of_owner(1000, "a" + std::to_string(n), "audit.memory"));
   for (int n = 0; n < 20'000; ++n) log.add(of_owner(1000, "x" + std::to_string(n), "share.created"));
   EXPECT_EQ(of_kind(log, "audit.memory").size(), 90u);
-  // And its findings no other user's.
+  // Its findings also push out no other user's.
   log.add(of_owner(1001, "bobs", "audit.compute"));
   for (int n = 0; n < 20'000; ++n) log.add(of_owner(1000, "y" + std::to_string(n), "audit.memory"));
   EXPECT_EQ(of_kind(log, "audit.compute").size(), 1u);

@@ -49,7 +49,7 @@ void Explainer::keep_only(const std::set<std::uint32_t>& pids) {
   std::erase_if(work_->asked, [&](const auto& entry) { return !pids.contains(entry.first); });
 }
 
-// Under the lock.
+// Call it under the lock.
 void Explainer::see_to_a_thread() {
   if (work_->doing && Clock::now() - work_->doing->begun > patience_) {
     work_->answer(*work_->doing, "its files take longer to read than anybody waits");
@@ -61,11 +61,11 @@ void Explainer::see_to_a_thread() {
   try {
     std::thread(run, work_, ++work_->thread).detach();
     work_->working = true;
-  } catch (const std::system_error&) {  // no thread more, for now: the next who asks tries again
+  } catch (const std::system_error&) {  // no more threads for now: the next call tries again
   }
 }
 
-// It may have ended meanwhile, and another have its number.
+// The process may have ended meanwhile, and its pid been reused.
 void Explainer::Work::answer(const Doing& what, std::string text) {
   if (const auto found = asked.find(what.pid); found != asked.end() && found->second.turn == what.turn)
     found->second.answer = std::move(text);

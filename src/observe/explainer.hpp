@@ -1,6 +1,6 @@
-// Asks what explains a finding on a thread of its own: the answer reads files of the process that is examined, which
-// can make that take long, or, in a file system of its own making, never end; no snapshot may wait for it, nor other
-// findings for ever. Thread-safe.
+// Finds explanations of findings on a separate thread. The answer reads files of the examined process, which can make
+// that slow or, with its own file system, endless. No snapshot may wait for it, nor other findings for ever.
+// Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -18,36 +18,35 @@ namespace headgate::observe {
 
 class Explainer {
  public:
-  // A thread that takes longer is given up, and another goes on; but while so many of them have not come back, none
-  // does.
+  // A thread that takes longer is given up, and another goes on; with this many given up and not back, none does.
   static constexpr std::chrono::milliseconds kPatience{5'000};
   static constexpr std::size_t kMaxGivenUp = 4;
 
-  // Of processor time, for all processes together, or who starts new ones without end keeps a core busy with what is
-  // said of them.
+  // Processor time for all processes together: otherwise a user that starts new ones without end would keep a core
+  // busy.
   struct Spending {
     double of_a_core;
     std::chrono::nanoseconds ahead;  // may be spent at once, and is saved up again
   };
   static constexpr Spending kSpending{0.02, std::chrono::seconds(4)};
 
-  // `explain`: what is to be said of a process; empty: nothing. Called on the thread, one process at a time; lives on
-  // in threads that are given up.
+  // `explain` returns what to say of a process; empty: nothing. Called on the thread, one process at a time; threads
+  // that are given up keep it alive.
   explicit Explainer(std::function<std::string(std::uint32_t pid)> explain,
                      std::chrono::milliseconds patience = kPatience, Spending spending = kSpending);
-  // Waits for the thread no longer than it has time left.
+  // Waits for the thread only as long as it has time left.
   ~Explainer();
   Explainer(const Explainer&) = delete;
 
-  // What is known by now, at once; the first to ask sets the thread to work.
+  // Returns at once what is known by now; the first call for a process starts the work.
   [[nodiscard]] std::optional<std::string> of(std::uint32_t pid);
-  // Forgets all other processes: their numbers may soon be somebody else's.
+  // Forgets all other processes: their pids may soon be reused.
   void keep_only(const std::set<std::uint32_t>& pids);
 
  private:
   using Clock = std::chrono::steady_clock;
   struct Asked {
-    std::uint64_t turn = 0;  // they are answered in turn
+    std::uint64_t turn = 0;  // processes are answered in this order
     std::optional<std::string> answer = {};
   };
   struct Doing {
@@ -63,8 +62,8 @@ class Explainer {
     std::condition_variable wake, ended;
     std::map<std::uint32_t, Asked> asked;  // by pid
     std::uint64_t turns = 0;
-    std::uint64_t thread = 0;  // the number of the one that counts
-    bool working = false;      // there is such a one
+    std::uint64_t thread = 0;  // number of the current thread
+    bool working = false;      // there is a current thread
     std::optional<Doing> doing;
     std::size_t given_up = 0;  // and not back yet
     bool stopping = false;

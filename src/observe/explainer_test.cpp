@@ -34,7 +34,7 @@ TEST(Explainer, WhoAsksDoesNotWaitForAProcessThatMakesTheAnswerTakeLong) {
   EXPECT_TRUE(eventually([&] { return explainer.of(7) == "it is 7" && explainer.of(8) == "it is 8"; }));
 }
 
-// As of a file system that never answers. What is captured outlives the test with the threads that wait.
+// Imitates a file system that never answers. What is captured outlives the test with the waiting threads.
 TEST(Explainer, OneThatNeverAnswersKeepsNobodyElseFromAnAnswerAndNotTheEnd) {
   std::promise<void> never;
   auto open = never.get_future().share();
@@ -116,7 +116,7 @@ TEST(Explainer, ANumberThatIsUsedAgainIsAskedAnew) {
   EXPECT_TRUE(eventually([&] { return explainer.of(7) == "2"; }));
 }
 
-// As where a unit has as many tasks as it may.
+// Imitates a unit that has as many tasks as it may.
 TEST(Explainer, WhereNoThreadCanBeHadTheAuditGoesOnAndTheAnswerComesLater) {
   pthread_attr_t usual, too_large;
   ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);

@@ -15,7 +15,7 @@ std::string text_of(nvmlReturn_t (*ask)(nvmlDevice_t, char*, unsigned), nvmlDevi
   return ask != nullptr && ok(ask(device, text.data(), text.size())) ? text.data() : "";
 }
 
-// A figure of one unsigned number, where the driver has the function and the card the figure.
+// Returns one unsigned figure, if the driver has the function and the card the figure.
 template <typename Ask, typename... Args>
 std::optional<std::uint32_t> figure(Ask ask, Args... args) {
   unsigned value = 0;
@@ -30,7 +30,7 @@ std::optional<std::uint64_t> count(Ask ask, Args... args) {
   return value;
 }
 
-// Bits of nvmlClocksThrottleReasons. "idle" and "application clocks" are no throttling that anybody complains of.
+// Bits of nvmlClocksThrottleReasons. "idle" and "application clocks" are no throttling that users complain of.
 void read_throttle_reasons(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   constexpr struct {
     unsigned long long bit;
@@ -52,7 +52,7 @@ void read_state(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
     gpu.busy_ratio = utilization.gpu / 100.0;
     gpu.memory_busy_ratio = utilization.memory / 100.0;
   }
-  // Through these goes no launch: what shares do there is nobody's account, and only this shows it.
+  // No launch goes through these engines, so no account has what shares do there: only this shows it.
   const auto engine = [device](auto ask) -> std::optional<double> {
     unsigned percent = 0, period_us = 0;
     if (ask == nullptr || !ok(ask(device, &percent, &period_us))) return std::nullopt;
@@ -103,14 +103,14 @@ void read_links(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
     if (!ok(nvml->nvmlDeviceGetNvLinkState(device, link, &active))) break;
     gpu.nvlinks_active = gpu.nvlinks_active.value_or(0) + (active == NVML_FEATURE_ENABLED ? 1 : 0);
     for (unsigned kind = 0; kind < kKindsOfErrors; ++kind) {
-      // Each generation of links counts some of the kinds only.
+      // Each generation of links counts only some of the kinds.
       if (const auto errors = count(nvml->nvmlDeviceGetNvLinkErrorCounter, device, link, kind))
         gpu.nvlink_errors = gpu.nvlink_errors.value_or(0) + *errors;
     }
   }
 }
 
-// What all its links carried. A driver that has none of it for all links at once has none of it for one.
+// Reads what all links carried. A driver without the sum over all links has no figure of a single link either.
 void read_link_data(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   constexpr unsigned kSent = 138, kReceived = 139, kAllLinks = ~0U;  // NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _RX
   constexpr std::uint64_t kUnit = 1024;
@@ -125,7 +125,7 @@ void read_link_data(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gp
   gpu.nvlink_rx_bytes = bytes(fields[1]);
 }
 
-// The driver numbers the places for slices, and not each place is taken.
+// The driver numbers the places for slices; some of them may be empty.
 void read_mig_instances(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   const unsigned places = figure(nvml->nvmlDeviceGetMaxMigDeviceCount, device).value_or(0);
   for (unsigned place = 0; place < places && nvml->nvmlDeviceGetMigDeviceHandleByIndex != nullptr; ++place) {
@@ -157,7 +157,7 @@ void read_modes(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
     gpu.ecc = ecc == NVML_FEATURE_ENABLED;
   nvmlComputeMode_t mode{};
   if (nvml->nvmlDeviceGetComputeMode != nullptr && ok(nvml->nvmlDeviceGetComputeMode(device, &mode))) {
-    // 1 (exclusive thread) has not been set by any driver since CUDA 8.
+    // No driver has set 1 (exclusive thread) since CUDA 8.
     gpu.compute_mode = mode == 0 ? "default" : mode == 2 ? "prohibited" : "exclusive process";
   }
 }
@@ -168,15 +168,15 @@ void read_utilization(const nvml::Library& nvml, nvmlDevice_t device, const std:
   std::vector<nvmlProcessUtilizationSample_t> samples(256);
   unsigned count = static_cast<unsigned>(samples.size());
   nvmlReturn_t result = nvml->nvmlDeviceGetProcessUtilization(device, samples.data(), &count, since_us);
-  // Many processes have more samples than that, and without them nobody's work is seen: as much room as the driver
-  // says, and some for what comes meanwhile.
+  // Many processes have more samples than that, and without them no work is seen. Use as much room as the driver says,
+  // and some for what comes meanwhile.
   for (int round = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && round < 4; ++round) {
     samples.resize(std::max<std::size_t>(count, samples.size()) * 2);
     count = static_cast<unsigned>(samples.size());
     result = nvml->nvmlDeviceGetProcessUtilization(device, samples.data(), &count, since_us);
   }
   if (!ok(result)) return;
-  // The mean over a process's samples; NVML answers NOT_FOUND where nothing ran.
+  // The mean over a process's samples; NVML answers NOT_FOUND if nothing ran.
   for (DriverProcess& process : processes) {
     if (process.uuid != uuid) continue;
     double sum = 0;

@@ -58,8 +58,7 @@ TEST_F(DriverGpus, EachFigureOfTheBoardIsToldUnderItsOwnName) {
   EXPECT_EQ(read().compute_mode, "prohibited");
 }
 
-// nvml.h: nvmlClocksThrottleReason*. 0x1 (idle), 0x2 (application clocks) and 0x100 (display clocks) are somebody's
-// wish.
+// nvml.h: nvmlClocksThrottleReason*. 0x1 (idle), 0x2 (application clocks) and 0x100 (display clocks) are requested.
 TEST_F(DriverGpus, WhatSlowsTheCardIsToldByEachReasonOfTheDrivers) {
   const std::pair<unsigned long long, const char*> kReasons[] = {{0x4, "power cap"},         {0x8, "hardware slowdown"},
                                                                  {0x10, "sync boost"},       {0x20, "software thermal"},

@@ -14,14 +14,14 @@ namespace {
 
 using snapshot::Snapshot;
 
-// Of kernels and of copies, and time for which launches waited: who is kept from working is not idle.
+// Returns time of kernels and copies, and time in which launches waited: a share kept from working is not idle.
 std::uint64_t work_of(const snapshot::Share& share) {
   std::uint64_t work_ns = 0;
   for (const auto& device : share.devices) work_ns += device.held_ns + device.copy_ns + device.throttled_ns;
   return work_ns;
 }
 
-// What a share did in the last second, by its ledger and the driver; the driver alone where the ledger measures
+// A share's activity in the last second, by its ledger and the driver; by the driver alone if the ledger measures
 // nothing.
 enum class Activity { worked, rested, unknown };
 
@@ -37,7 +37,7 @@ class DriverActivity {
       const auto share = share_of.find(process.pid);
       if (process.at_work && share != share_of.end()) at_work_.insert(*share->second);
     }
-    // Of a process that did nothing it tells nothing; so it does where it cannot tell.
+    // The driver gives no figure of a process that did nothing, nor where it cannot.
     for (const auto& gpu : input.driver.gpus)
       if (gpu.busy_ratio == 0.0 && !input.node.nvml_released) tells_.insert(gpu.uuid);
   }
@@ -53,8 +53,8 @@ class DriverActivity {
   std::set<std::string> at_work_, tells_;  // shares; GPUs
 };
 
-// What the time that was waited was waited for, mostly; empty where none was. A full queue of one's own
-// says little where somebody else, or a limit, is why it is full.
+// Returns what the waiting time was mostly spent waiting for; empty if there was none. A full queue of the share's work
+// matters little if another share, or a limit, is why it is full.
 std::string main_cause(const snapshot::ShareDevice& now, const snapshot::ShareDevice& then) {
   const std::uint64_t work_ns = saturating_sub(now.waited_work_ns, then.waited_work_ns);
   const std::pair<const char*, std::uint64_t> causes[] = {
@@ -72,15 +72,20 @@ void add_rates(snapshot::Share& share, const snapshot::Share& before, std::uint6
   for (std::size_t i = 0; i < share.devices.size() && i < before.devices.size(); ++i) {
     auto& now = share.devices[i];
     const auto& then = before.devices[i];
-    // Figures go back where time was another share's after all, and where a tenant writes what it likes.
+    // Figures go back if time turns out to be another share's, and if a tenant writes anything.
     if (now.uuid != then.uuid || now.held_ns < then.held_ns || now.throttled_ns < then.throttled_ns) continue;
-    // A long kernel is charged when it ends, and a tenant may write anything: nobody holds more than all of a GPU.
+    // A long kernel is charged when it ends, and a tenant may write anything: no share holds more than all of a GPU.
     if (now.metered && then.metered)
       now.held_ratio = std::min(static_cast<double>(now.held_ns - then.held_ns) / static_cast<double>(elapsed_ns), 1.0);
     // Several threads of a process may wait at once, and one that was stopped tells of its wait when it goes on.
-    now.throttled_ratio =
-        std::min(static_cast<double>(now.throttled_ns - then.throttled_ns) / static_cast<double>(elapsed_ns),
-                 static_cast<double>(std::max(share.processes, 1u)));
+    const auto waited = [&](std::uint64_t until_now_ns, std::uint64_t before_ns) {
+      return std::min(static_cast<double>(saturating_sub(until_now_ns, before_ns)) / static_cast<double>(elapsed_ns),
+                      static_cast<double>(std::max(share.processes, 1u)));
+    };
+    now.throttled_ratio = waited(now.throttled_ns, then.throttled_ns);
+    now.limit_wait_ratio = waited(now.waited_ceiling_ns, then.waited_ceiling_ns);
+    now.turn_wait_ratio = waited(now.waited_turn_ns, then.waited_turn_ns);
+    now.work_wait_ratio = waited(now.waited_work_ns, then.waited_work_ns);
     now.waits_for = main_cause(now, then);
   }
 }
@@ -89,7 +94,7 @@ std::string state_of(const snapshot::Share& share, const LedgerSnapshot& ledger,
   if (!share.state.empty()) return share.state;  // paused, draining
   const auto any = [&](auto&& test) { return std::ranges::any_of(share.devices, test); };
   if (share.processes == 0) {
-    // What the dead had is the share's until the driver is seen to have taken it down.
+    // What the dead had is the share's until the driver is seen to have released it.
     if (any([](const auto& d) { return d.memory_used_bytes > 0; })) return "freeing";
     return ledger.attended ? "idle" : "empty";
   }
@@ -128,7 +133,7 @@ snapshot::Share joined_share(const LedgerSnapshot& ledger, const RecentSnapshots
   return share;
 }
 
-// A process's row, made on first sight.
+// Returns a process's row; makes it at the first call.
 snapshot::Process& row_of(std::map<std::uint32_t, snapshot::Process>& rows, std::uint32_t pid, const JoinInput& input) {
   auto [at, made] = rows.try_emplace(pid);
   snapshot::Process& row = at->second;
@@ -153,7 +158,7 @@ snapshot::ProcessDevice& device_of(snapshot::Process& process, const std::string
 
 std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
   std::map<std::uint32_t, snapshot::Process> rows;
-  std::vector<snapshot::Process> unknown;  // seats whose pid on the host nobody knows
+  std::vector<snapshot::Process> unknown;  // seats without a known pid on the host
   for (std::size_t l = 0; l < input.ledgers.size(); ++l) {
     const LedgerSnapshot& ledger = input.ledgers[l];
     for (std::size_t s = 0; s < ledger.seats.size(); ++s) {
@@ -166,7 +171,7 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
       row.level = ledger.share.level;
       if (row.command.empty()) row.command = seat.command;
       for (std::size_t d = 0; d < ledger.share.devices.size(); ++d) {
-        // A seat covers all GPUs of its share; what it does not use is no row.
+        // A seat covers all GPUs of its share; those it does not use get no row.
         if (seat.bytes[d] == 0) continue;
         snapshot::ProcessDevice& device = device_of(row, ledger.share.devices[d].uuid);
         device.ledger_bytes = saturating_add(device.ledger_bytes, seat.bytes[d]);
@@ -184,7 +189,7 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
   std::vector<snapshot::Process> all = std::move(unknown);
   for (auto& [pid, row] : rows) all.push_back(std::move(row));
   std::ranges::sort(all, [](const auto& a, const auto& b) {
-    // Those outside every share last.
+    // Those outside every share come last.
     return std::tuple(a.share.empty(), a.share, a.pid) < std::tuple(b.share.empty(), b.share, b.pid);
   });
   return all;
@@ -197,7 +202,7 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
       // What a damaged page says must not hide what others use, and promises nothing.
       const bool damaged = !share.problem.empty();
       const std::uint64_t used = damaged ? 0 : device.memory_used_bytes;
-      // A share that no daemon made is nobody's while nobody uses it (cli/view/free.cpp counts the same).
+      // A share that no daemon made promises nothing while it has no processes (cli/view/free.cpp counts the same).
       const bool unused = share.state == "empty" && !share.created && share.created_unix_ns == 0;
       const std::uint64_t limit = damaged || unused ? 0 : device.memory_limit_bytes.value_or(0);
       gpu.memory_committed_bytes = saturating_add(gpu.memory_committed_bytes, limit);
@@ -212,8 +217,8 @@ void fill_gpu(snapshot::Gpu& gpu, const std::vector<snapshot::Share>& shares) {
   gpu.memory_unattributed_bytes = saturating_sub(gpu.memory_used_bytes, gpu.memory_shares_bytes);
 }
 
-// Whatever a page says, nothing on a card is larger than the card. A limit may be, where its owner asked for that; of
-// a damaged page it may not.
+// Whatever a page says, nothing on a card is larger than the card. A limit may be larger if its owner asked for that,
+// but not a damaged page's.
 void keep_within_cards(const std::vector<snapshot::Gpu>& gpus, std::vector<snapshot::Share>& shares,
                        std::vector<snapshot::Process>& processes) {
   std::map<std::string_view, std::uint64_t> total;
@@ -235,8 +240,8 @@ void keep_within_cards(const std::vector<snapshot::Gpu>& gpus, std::vector<snaps
   }
 }
 
-// The part of a GPU that a share's clients of an MPS server have together, and who is held by that: where the thread
-// percentage of each that is on the GPU is known, it is the ceiling, and not the time that the limiter gives.
+// Computes the part of a GPU that a share's clients of an MPS server have together, and marks them. If the thread
+// percentage of each process on the GPU is known, that is the ceiling, not the time that the limiter gives.
 void hold_by_mps(const JoinInput& input, std::vector<snapshot::Share>& shares,
                  std::vector<snapshot::Process>& processes) {
   for (std::size_t l = 0; l < input.ledgers.size(); ++l) {

@@ -97,7 +97,7 @@ TEST(Join, WhatAPageSaysWithoutMeasureMakesNoMoreOfACardThanItHas) {
     in.ledgers[1].share.name = "liar";
     in.ledgers[1].share.devices[0].memory_used_bytes = said;
     EXPECT_EQ(join(in, {}).gpus.at(0).memory_shares_bytes, 100 * kGiB);
-    // Once it is named it hides nothing of what others use.
+    // Once it is reported as damaged it hides nothing of what others use.
     in.ledgers[1].share.problem = "damaged";
     EXPECT_EQ(join(in, {}).gpus.at(0).memory_unattributed_bytes, 10 * kGiB);
   }
@@ -137,14 +137,14 @@ TEST(Join, RatesAndIdleTimeComeFromThePictureBefore) {
   EXPECT_EQ(third.shares[0].state, "idle");
 }
 
-// Commands may have a snapshot made each tenth of a second, and after the end of a process sooner.
+// Commands may request a snapshot each tenth of a second, and after the end of a process sooner.
 TEST(Join, RatesAreOfASecondHoweverOftenSomebodyLooks) {
   auto in = input();
   RecentSnapshots recent;
   auto& device = in.ledgers[0].share.devices[0];
   std::uint64_t at_ms = 0;
   const auto look = [&](std::uint64_t ms) {
-    // Half of the time, in kernels of 50 ms that are booked as they end.
+    // Half of the time, in kernels of 50 ms that are charged as they end.
     for (; ms > 0; --ms) {
       if (++at_ms % 100 == 0) device.held_ns += kSecond / 20, device.throttled_ns += kSecond / 20;
     }
@@ -178,7 +178,7 @@ TEST(Join, WhoRestsIsIdleSinceItsWorkEndedHoweverOftenSomebodyLooks) {
   EXPECT_EQ(recent.last()->shares[0].devices[0].held_ratio, 0);
 }
 
-// Policy off and no ceiling: its account stays at what it was, whatever it does.
+// Policy off and no ceiling: its account does not move, whatever it does.
 TEST(Join, AShareThatNobodyMeasuresHasNoTimeAndIsIdleByTheDriversWordAlone) {
   auto in = input();
   in.ledgers[0].share.devices[0].metered = false;
@@ -199,10 +199,10 @@ TEST(Join, AShareThatNobodyMeasuresHasNoTimeAndIsIdleByTheDriversWordAlone) {
   EXPECT_EQ(next().state, "idle") << "the driver tells, and it did nothing";
   EXPECT_EQ(next().idle_ns, 2 * kSecond);
   in.driver.processes[0].busy_ratio.reset();
-  EXPECT_EQ(next().state, "ok") << "the driver tells of nobody";
+  EXPECT_EQ(next().state, "ok") << "the driver reports no process as busy or idle";
   EXPECT_EQ(before.shares.at(0).idle_ns, 2 * kSecond) << "it may have worked or not";
   in.driver.gpus[0].busy_ratio = 0;
-  EXPECT_EQ(next().state, "idle") << "nobody works on this GPU";
+  EXPECT_EQ(next().state, "idle") << "no process works on this GPU";
   in.node.nvml_released = true;
   EXPECT_EQ(next().state, "ok") << "so it was when it was last asked";
 }
@@ -229,7 +229,7 @@ TEST(Join, AStateIsTheWorstThingToSay) {
   auto& device = in.ledgers[0].share.devices[0];
   device.held_ns += kSecond / 2;
   device.waited_work_ns = kSecond / 10;
-  EXPECT_EQ(state(), "ok") << "behind its own work a share waits for nobody";
+  EXPECT_EQ(state(), "ok") << "a share that waits behind its own work waits for no other";
   device.waited_turn_ns = kSecond / 5;
   EXPECT_EQ(state(), "takes turns");
   EXPECT_EQ(join(in, before).shares.at(0).devices.at(0).waits_for, "turn");
@@ -251,7 +251,7 @@ TEST(Join, AStateIsTheWorstThingToSay) {
   EXPECT_EQ(state(), "empty");
 }
 
-// A starved or a paused program does no work, and would do it gladly.
+// A starved or paused program does no work, although it has some.
 TEST(Join, AShareWhoseLaunchesWaitIsNotIdleAndNoProcessWaitsLongerThanTimeGoes) {
   auto in = input();
   auto before = join(in, {});
@@ -282,7 +282,7 @@ TEST(Join, AShareWithAnAllocationThatWaitsIsFullAndNotIdle) {
   EXPECT_EQ(join(in, after(before)).shares[0].state, "full");
   EXPECT_EQ(join(in, after(before)).shares[0].idle_ns, 0u);
   in.ledgers[0].share.processes = 0;
-  EXPECT_EQ(join(in, after(before)).shares[0].state, "freeing") << "who waited is gone";
+  EXPECT_EQ(join(in, after(before)).shares[0].state, "freeing") << "the process that waited has gone";
 }
 
 TEST(Join, WhatAPageSaysWithoutMeasureHoldsNoMoreThanTheWholeGpu) {

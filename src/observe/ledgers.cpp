@@ -22,7 +22,7 @@ std::string reason_word(ledger::Denial denial) {
   return denial == ledger::Denial::device_full ? "device_full" : denial == ledger::Denial::policy ? "policy" : "limit";
 }
 
-// What did not wait at all is among the shortest.
+// Launches that did not wait are among the shortest delays.
 std::vector<snapshot::LaunchDelay> delays_of(const ledger::LaunchDelays& delays) {
   std::vector<snapshot::LaunchDelay> all;
   for (std::uint32_t i = 0; i <= ledger::kDelayBounds; ++i) {
@@ -50,7 +50,7 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   device.compute_guarantee_ratio = ratio(rule.compute_guarantee_ppm.load(kRelaxed));
   device.weight = rule.weight.load(kRelaxed);
   device.priority_class = class_word(rule.priority_class.load(kRelaxed));
-  // Contexts of processes whose end nobody has settled yet; those of the living are added seat by seat.
+  // Contexts of ended processes that are not settled yet; those of the living are added seat by seat.
   device.memory_residual_bytes = ledger::torn_on(usage, index).residual;
   device.memory_used_bytes = saturating_add(ledger::used_bytes(usage, index), device.memory_residual_bytes);
   device.memory_draining_bytes = ledger::draining_bytes(usage, index);
@@ -92,22 +92,22 @@ snapshot::ShareDevice read_device(const ledger::PolicyPage& policy, const ledger
   return device;
 }
 
-// A launch that waits since before the machine was up, or since later than now, is a lie.
 std::uint64_t unexplained_of(const ledger::SlotDevice& own, std::uint64_t residual_bytes) {
   const std::uint64_t explained = own.explained_bytes.load(kRelaxed);
   return (explained & ledger::kExplained) == 0 ? 0 : saturating_sub(residual_bytes, explained & ~ledger::kExplained);
 }
 
+// A wait since before the machine was up, or since later than now, is a lie.
 std::uint64_t waiting_ns(const ledger::SlotDevice& own) {
   const std::int64_t since_ns = own.long_wait_since_ns.load(kRelaxed);
   const std::int64_t now_ns = ledger::host_ns();
   return since_ns <= 0 || since_ns > now_ns ? 0 : static_cast<std::uint64_t>(now_ns - since_ns);
 }
 
-// As limiters decide it: for all GPUs of the share at once.
+// Decides as limiters do: for all GPUs of the share at once.
 bool is_metered(const ledger::PolicyPage& policy) {
   if (policy.level == ledger::Level::observe) return false;
-  // Only what is measured tells whether a GPU still works for an idle program.
+  // Only measured work shows whether a GPU still works for an idle program.
   if (policy.freeze_after_s.load(kRelaxed) != 0) return true;
   for (std::uint32_t i = 0; i < std::min(policy.device_count, ledger::kMaxDevices); ++i) {
     const auto& rule = policy.devices[i];
@@ -127,7 +127,7 @@ SeatWork work_of(const ledger::PolicyPage& policy, const ledger::SlotDevice& own
 
 std::string on_oom_word(std::uint32_t wait_ms) {
   if (wait_ms == 0) return "fail";
-  // In the largest unit that it is a whole number of, as people write it.
+  // In the largest unit that fits a whole number of times, as users write it.
   const std::uint32_t seconds = (wait_ms + 999) / 1000;
   if (seconds % 3600 == 0) return "wait=" + std::to_string(seconds / 3600) + "h";
   if (seconds % 60 == 0) return "wait=" + std::to_string(seconds / 60) + "m";
@@ -205,7 +205,7 @@ LedgerSnapshot read_ledger(const ledger::PolicyPage& policy, const ledger::Usage
     }
     snapshot.seats.push_back(std::move(taken));
   }
-  // Contexts come and go between two notes of the limiters: it never was less than it is.
+  // Contexts come and go between two notes of the limiters: the peak is never below what is used now.
   for (std::uint32_t i = 0; i < count; ++i)
     share.devices[i].memory_peak_bytes = std::max(
         {ledger::peak_in_use_bytes(usage, i), ledger::peak_bytes(usage, i), share.devices[i].memory_used_bytes});

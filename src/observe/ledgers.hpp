@@ -1,4 +1,4 @@
-// What a share's pages say: plain values out of memory that others write.
+// Reads a share's pages: plain values out of memory that others write.
 #pragma once
 
 #include <cstdint>
@@ -12,16 +12,16 @@
 
 namespace headgate::observe {
 
-// What a limiter says of its work on one GPU.
+// What a limiter reports of its work on one GPU.
 struct SeatWork {
   bool metered = false;        // it measures there: the share has a ceiling, or its GPU an arbiter
-  bool working = false;        // it has work in flight; also where nobody asks it to say so
-  std::uint64_t launches = 0;  // that were metered
-  // Moves while the limiter has work in flight or launches that wait; none without an arbiter, which asks for it.
+  bool working = false;        // it has work in flight; also if it is not asked to say so
+  std::uint64_t launches = 0;  // metered ones
+  // Moves while the limiter has work in flight or waiting launches; none without an arbiter, which asks for it.
   std::optional<std::uint32_t> pulse = {};
 };
 
-// A process's seat in a share, by its own words and the ledger's.
+// A process's seat in a share, as the process and the ledger have it.
 struct Seat {
   ledger::Identity identity;  // pid in the namespace named there
   std::string command;
@@ -32,20 +32,20 @@ struct Seat {
 };
 
 struct LedgerSnapshot {
-  snapshot::Share share;  // without ttl, owner's name and what only a comparison of two snapshots shows
+  snapshot::Share share;  // without ttl, owner's name and what needs two snapshots to show
   std::vector<Seat> seats;
-  bool attended = false;          // a `headgate run` waits in it, if nobody else sits there
-  bool waits_for_memory = false;  // an allocation, by its limiter's word
+  bool attended = false;          // a `headgate run` waits in it, if no other process sits there
+  bool waits_for_memory = false;  // an allocation does, as its limiter reports
 };
 
-// What a waiting `headgate run` calls itself in its seat; it uses no GPU and is no process of the share.
+// The name of a waiting `headgate run` in its seat; it uses no GPU and is no process of the share.
 inline constexpr const char* kWaiterName = "headgate run";
 
 [[nodiscard]] std::string level_word(ledger::Level level);
 [[nodiscard]] std::string class_word(std::uint32_t priority_class);  // best-effort, normal, latency
 
-// Reads once, without waiting. The pages passed check_pages() when they were mapped; whatever has been written there
-// since gives wrong figures of this share at worst.
+// Reads once, without waiting. The pages passed check_pages() when they were mapped; what has been written there since
+// gives wrong figures of this share at worst.
 [[nodiscard]] LedgerSnapshot read_ledger(const ledger::PolicyPage& policy, const ledger::UsagePage& usage);
 
 }  // namespace headgate::observe

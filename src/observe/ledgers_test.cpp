@@ -95,7 +95,7 @@ TEST(Ledgers, ALaunchThatDidNotWaitIsAmongTheShortestWaitsAndEachRefusalHasItsRe
   EXPECT_EQ(read().last_refusal->limit_bytes, 4u) << "what it was then";
   ledger::note_refusal(*usage, 0, {}, {.asked_bytes = 5, .used_bytes = 1});
   EXPECT_EQ(read().last_refusal->limit_bytes, std::nullopt);
-  // What its processes may write there instead.
+  // Its processes may write this instead.
   usage->memory[0].last_denial = static_cast<ledger::Denial>(77);
   usage->memory[0].refusals = ~0ull;
   delays.waited[0] = ~0ull;

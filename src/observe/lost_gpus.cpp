@@ -6,7 +6,7 @@ namespace headgate::observe {
 namespace {
 
 constexpr const char* kTakenUpAtAStart =
-    ": it is not committed, and nobody has turns there, until headgated is started anew; programs that run go on "
+    ": it is not committed and has no turns until headgated restarts; programs that run go on "
     "meanwhile";
 constexpr const char* kGone = "is counted by the driver no more";
 
@@ -29,7 +29,7 @@ snapshot::Event lost(std::uint32_t index, const std::string& uuid, const std::st
 std::vector<snapshot::Event> LostGpus::look(const std::vector<snapshot::Gpu>& gpus) {
   std::vector<snapshot::Event> events;
   std::set<std::string> answering;
-  std::map<std::uint32_t, std::string> silent;  // and what the driver says of them
+  std::map<std::uint32_t, std::string> silent;  // with what the driver says of them
   for (const snapshot::Gpu& gpu : gpus) {
     if (gpu.uuid.empty()) silent.emplace(gpu.index, gpu.model);
     else answering.insert(gpu.uuid);

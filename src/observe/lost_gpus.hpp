@@ -1,5 +1,5 @@
-// A GPU that has stopped to answer, or that the driver counts no more, and one that answers again: told once, in the
-// order in which it was seen.
+// Reports GPUs that have stopped answering or that the driver no longer counts, and those that answer again. Each is
+// reported once, in the order in which it was seen.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ namespace headgate::observe {
 // Not thread-safe.
 class LostGpus {
  public:
-  // `gpus`: as the driver tells of them now; who does not answer tells no UUID, and is known by the driver's index.
+  // `gpus`: as the driver lists them now; one that does not answer has no UUID, and is known by the driver's index.
   [[nodiscard]] std::vector<snapshot::Event> look(const std::vector<snapshot::Gpu>& gpus);
 
  private:
@@ -24,7 +24,7 @@ class LostGpus {
     bool lost = false;
   };
   std::map<std::string, Known> known_;  // by UUID
-  std::set<std::uint32_t> nameless_;    // indices of those that have not answered once
+  std::set<std::uint32_t> nameless_;    // indices of those that have never answered
   bool looked_ = false;
 };
 

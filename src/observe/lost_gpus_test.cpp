@@ -34,7 +34,7 @@ TEST(LostGpus, WhoIsWokenReadsWhenACardWentAndWhenItCameBackEachOnce) {
   EXPECT_EQ(back[0].text, "GPU 1 (GPU-b) answers again");
 }
 
-// The driver numbers the others anew.
+// The driver renumbers the others.
 TEST(LostGpus, OneThatTheDriverCountsNoMoreIsTold) {
   LostGpus lost;
   EXPECT_TRUE(lost.look({gpu(0, "GPU-a", "NVIDIA H200"), gpu(1, "GPU-b", "NVIDIA H200")}).empty());
@@ -66,7 +66,7 @@ TEST(LostGpus, OneThatWasGoneBeforeTheDaemonCameIsTold) {
   EXPECT_TRUE(told[0].text.starts_with("GPU 0 does not answer: ")) << told[0].text;
   const auto came = lost.look({gpu(0, "GPU-a", "NVIDIA H200")});
   ASSERT_EQ(came.size(), 1u);
-  EXPECT_EQ(came[0].severity, "warn") << "somebody has to start the daemon";
+  EXPECT_EQ(came[0].severity, "warn") << "an administrator has to restart the daemon";
   EXPECT_TRUE(
       came[0].text.starts_with("GPU 0 (GPU-a) answers, as it did not when headgated started: it is not committed"))
       << came[0].text;

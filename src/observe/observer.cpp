@@ -17,18 +17,18 @@ using std::chrono::milliseconds;
 using std::chrono::nanoseconds;
 using std::chrono::steady_clock;
 
-// Where the driver does not answer, whoever wants a snapshot is shown the last one.
+// If the driver does not answer, a caller that wants a snapshot gets the last one after this time.
 constexpr milliseconds kLookPatience{1000};
-constexpr std::uint64_t kOldNs = 3'000'000'000;  // what is shown because nothing newer comes says so from here on
+constexpr std::uint64_t kOldNs = 3'000'000'000;  // an older snapshot shown for lack of a newer says so
 
-// Processor time of the calling thread.
+// Returns the calling thread's processor time.
 nanoseconds thread_time() {
   timespec used{};
   ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
   return std::chrono::seconds(used.tv_sec) + nanoseconds(used.tv_nsec);
 }
 
-// As if the driver told nothing of any process: 0 would be a figure, and be believed.
+// Removes all that the driver says of processes: 0 would be a figure, and be believed.
 void forget_processes(DriverMemory& memory) {
   memory.processes.clear();
   for (auto& [uuid, card] : memory.cards) {
@@ -77,7 +77,7 @@ bool Observer::stops_within(std::chrono::seconds patience) {
     wake_.notify_all();
     if (thread_.joinable() && !wake_.wait_until(lock, until, [this] { return ended_; })) return false;
   }
-  // Somebody else's look may be the one that the driver does not answer.
+  // Another thread's look may be the one that the driver does not answer.
   const auto left = std::chrono::ceil<milliseconds>(until - steady_clock::now());
   return std::unique_lock(looking_, std::max(left, milliseconds(0))).owns_lock();
 }
@@ -102,7 +102,7 @@ NodeSnapshot Observer::look() {
   return old;
 }
 
-// Not under looking_, which a look holds while it waits for the loop's thread: whoever calls this may be that.
+// Not under looking_: a look holds that while it waits for the loop's thread, which may be the caller's.
 void Observer::set_exempt(std::vector<std::string> programs) {
   const std::scoped_lock lock(state_);
   exempt_wanted_ = std::move(programs);
@@ -224,11 +224,11 @@ NodeSnapshot Observer::look_locked() {
       const auto lost_and_found = lost_.look(last_driver_.gpus);
       for (const auto& event : lost_and_found) events_.add(event);
       take_xids();
-      // Who did not answer when the watch began was not taken into it.
+      // A GPU that did not answer when the watch began is not in it.
       if (std::ranges::count(lost_and_found, "gpu.found", &snapshot::Event::kind) > 0) xid_watch_.emplace(*nvml_);
       if (!sources_.foreign_pids) ended = take_ended();
     } else {
-      close_driver();  // the driver went away under us: opened anew at the next look
+      close_driver();  // the driver has gone: it is opened again at the next look
     }
   }
   if (!answers) last_driver_.processes.clear();
@@ -314,7 +314,7 @@ void Observer::loop() {
       lock.unlock();
       const auto before = thread_time();
       read_memory_now();
-      // A driver whose answers cost much is asked less often; limiters give up waiting after kNodePatienceNs.
+      // A driver with costly answers is asked less often; limiters give up waiting after kNodePatienceNs.
       constexpr nanoseconds kMinRest = milliseconds(2), kMaxRest = milliseconds(100);
       rested = steady_clock::now() + std::clamp(19 * (thread_time() - before), kMinRest, kMaxRest);
     } else {

@@ -1,4 +1,4 @@
-// The node's one reader of the driver: a thread that makes a snapshot every so often and hands it to whoever asks.
+// The node's one reader of the driver: a thread that makes snapshots periodically and hands out the latest.
 #pragma once
 
 #include <atomic>
@@ -28,33 +28,32 @@
 
 namespace headgate::observe {
 
-// In which a process was that has ended.
+// The share that an ended process was in.
 struct FormerShare {
-  std::string name;  // empty: in none that is known
+  std::string name;  // empty: no known one
   std::optional<std::uint32_t> owner_uid = {};
 };
 
 struct ObserverSources {
   std::string nvml_library;
   snapshot::Node node;  // name, version, reserve
-  // The driver's numbers of processes are another pid namespace's: here they are nobody's, or somebody's who has
-  // nothing to do with it.
+  // The driver's pids are of another pid namespace: here they mean no process, or an unrelated one.
   bool foreign_pids = false;
-  // Around each reading of the driver, on whichever thread looks.
+  // Called around each reading of the driver, on the thread that looks.
   std::function<void()> before_reading;
   std::function<void(const DriverMemory&)> after_reading;
   // Fills ledgers, host_pids and facts; called on the observer's thread, after the driver was read into `input`.
   std::function<void(JoinInput& input)> add_ledgers;
-  // What else a snapshot should carry (ttl, owners' names); called on the observer's thread.
+  // Adds what else a snapshot should carry (ttl, owners' names); called on the observer's thread.
   std::function<void(snapshot::Snapshot& snapshot)> finish;
   std::function<FormerShare(std::uint32_t pid)> share_of_ended;
   std::function<void(const Finding&)> act;  // on what the audit has newly found, and once more when that is proven
-  // How a process goes around its limits. On a thread of its own: the process can make it take long.
+  // Explains how a process goes around its limits. Called on a separate thread: the process can make it slow.
   std::function<std::string(std::uint32_t pid)> explain;
 };
 
-// A mutex that is waited for only so long. std::timed_mutex would be one, but waits in a way (pthread_mutex_clocklock)
-// that gcc 12's ThreadSanitizer takes for no lock.
+// A mutex with a timed lock. std::timed_mutex waits in a way (pthread_mutex_clocklock) that gcc 12's ThreadSanitizer
+// does not recognise as a lock.
 class LookTurn {
  public:
   void lock() {
@@ -84,35 +83,34 @@ class LookTurn {
 // Thread-safe.
 class Observer {
  public:
-  // `rules.explain` is set here, to what `sources` explain.
+  // Sets `rules.explain` to what `sources` explain.
   Observer(ObserverSources sources, AuditRules rules, EventLog& events);
   ~Observer();
   Observer(const Observer&) = delete;
 
-  // Reads once and starts the thread. Errors: unreachable, where no driver answers.
+  // Reads once and starts the thread. Errors: unreachable if no driver answers.
   Result<void> start();
   void stop();
-  // The same without its thread's end, where a call into the driver keeps that for longer: false. Only the end of the
-  // process ends it then.
+  // As stop(), but returns false if a call into the driver keeps the thread for longer. Only the end of the process
+  // ends it then.
   bool stops_within(std::chrono::seconds patience);
 
   [[nodiscard]] NodeSnapshot latest() const;  // never null after start()
-  // When the driver last answered, CLOCK_MONOTONIC: what snapshots say of GPUs is of then. 0: it never has.
+  // Returns when the driver last answered (CLOCK_MONOTONIC), the time of snapshots' GPU figures. 0: it never has.
   [[nodiscard]] std::uint64_t driver_answered_ns() const { return driver_answered_ns_; }
-  // For how long the driver has not answered; the time for which it was let go of does not count. DriverSilence tells
-  // of it.
+  // Returns how long the driver has not answered, not counting the time of a release. DriverSilence reports it.
   [[nodiscard]] std::chrono::nanoseconds driver_silence() const;
   // Makes a snapshot now and returns it.
   NodeSnapshot look();
-  // Has the memory of the GPUs read as soon as may be, on the observer's thread, and after_reading() told. However many
-  // ask, and however often: readings take at most a twentieth of a core.
+  // Has the memory of the GPUs read as soon as possible, on the observer's thread, and after_reading() called. However
+  // often it is called, readings take at most a twentieth of a core.
   void read_memory_soon();
-  // Has a snapshot made as soon as may be, at most ten a second: somebody has ended.
+  // Has a snapshot made as soon as possible, at most ten a second: a process has ended.
   void look_soon();
-  // AuditRules::exempt, from the next snapshot on. Waits for none.
+  // Sets AuditRules::exempt, from the next snapshot on. Does not block.
   void set_exempt(std::vector<std::string> programs);
-  // Closes NVML, so that a GPU can be reset or its driver unloaded, for at most `time`; snapshots keep what was known.
-  // False: a call into it hangs.
+  // Closes NVML for at most `time`, so that a GPU can be reset or its driver unloaded; snapshots keep what was known.
+  // Returns false if a call into it hangs.
   [[nodiscard]] bool release_driver(std::chrono::seconds time);
 
  private:
@@ -130,7 +128,7 @@ class Observer {
   Audit audit_;
   EventLog& events_;
 
-  LookTurn looking_;  // one look at a time; guards all below it but what is atomic or guarded by state_
+  LookTurn looking_;  // one look at a time; guards all below it except what is atomic or guarded by state_
   std::optional<nvml::Library> nvml_;
   std::optional<nvml::XidWatch> xid_watch_;
   nvml::AccountingWatch accounting_;
@@ -143,7 +141,7 @@ class Observer {
   RecentSnapshots recent_;
 
   std::atomic<std::uint64_t> driver_answered_ns_ = 0, released_until_ns_ = 0;  // CLOCK_MONOTONIC
-  mutable std::mutex state_;                                                   // guards latest_ and the wishes
+  mutable std::mutex state_;                                                   // guards latest_ and the requests
   std::condition_variable wake_;
   NodeSnapshot latest_;
   std::optional<std::vector<std::string>> exempt_wanted_;

@@ -18,7 +18,7 @@ Script& fresh_script() {
   return script;
 }
 
-// What readiness and the age of figures rest on: a snapshot that is made anew is no word of the driver.
+// Readiness and the age of figures depend on this: a new snapshot does not mean that the driver answered.
 TEST(Observer, APictureWithoutTheDriverSaysSinceWhenAndNamesNobodyOnIt) {
   auto& script = fresh_script();
   script.compute = {{{.pid = 41, .bytes = 1 << 20}}};
@@ -38,7 +38,7 @@ TEST(Observer, APictureWithoutTheDriverSaysSinceWhenAndNamesNobodyOnIt) {
   for (const NodeSnapshot& snapshot : {gone, still_gone}) {
     EXPECT_TRUE(snapshot->node.nvml_released);
     EXPECT_LT(last_ns, snapshot->taken_ns) << "the snapshot is new, the driver's word is not";
-    EXPECT_TRUE(snapshot->processes.empty()) << "who has ended meanwhile, nobody knows";
+    EXPECT_TRUE(snapshot->processes.empty()) << "it is not known which processes have ended meanwhile";
     EXPECT_EQ(snapshot->gpus.size(), 1u) << "what is known stays";
   }
   script.answers = true;
@@ -47,7 +47,7 @@ TEST(Observer, APictureWithoutTheDriverSaysSinceWhenAndNamesNobodyOnIt) {
   EXPECT_GT(observer.driver_answered_ns(), still_gone->taken_ns);
 }
 
-// Somebody's shell may have such a number here.
+// An unrelated process, such as a shell, may have such a number here.
 TEST(Observer, NumbersOfAnotherPidNamespaceAreNobodysAndNoFigureIsMadeOfThem) {
   auto& script = fresh_script();
   script.compute = {{{.pid = 1, .bytes = 1 << 20}}};

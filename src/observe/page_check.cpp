@@ -46,14 +46,14 @@ std::string of_header(const ledger::PolicyPage& policy, const ledger::UsagePage&
 
 std::string of_account(const ledger::UsagePage& usage, std::uint32_t account, std::uint64_t card_bytes) {
   const std::uint64_t used = ledger::used_bytes(usage, account);
-  // Twice, for what is draining still while its successor has it already.
+  // Twice, as what is still draining may already be its successor's too.
   if (card_bytes != 0 && account < ledger::kMaxDevices && used / 2 > card_bytes)
     return "counts " + to_string(used) + " bytes on a GPU of " + to_string(card_bytes);
   if (is_written(usage.memory[account].reserved)) return "is written where nothing belongs";
   return {};
 }
 
-// What the slots say of their processes' contexts and code is in no account that it could be held against.
+// No account exists to compare the slots' figures of contexts and code with.
 std::string of_residuals(const ledger::UsagePage& usage, std::uint32_t slots, std::uint32_t device,
                          std::uint64_t card_bytes) {
   std::uint64_t sum = 0;
@@ -62,11 +62,11 @@ std::string of_residuals(const ledger::UsagePage& usage, std::uint32_t slots, st
     if (residual > card_bytes)
       return "has a slot " + to_string(slot) + " with " + to_string(residual) +
              " bytes of contexts and code on a GPU of " + to_string(card_bytes);
-    // A slot that is free keeps what its last process had.
+    // A free slot keeps what its last process had.
     const std::uint64_t kind = usage.slots[slot].life.load(std::memory_order_relaxed) & 0xf;
     if (kind == static_cast<std::uint64_t>(ledger::SlotKind::live)) sum = saturating_add(sum, residual);
   }
-  // Twice, for processes that have gone and whose slots have not yet.
+  // Twice, for processes that have ended before their slots were given back.
   if (sum / 2 > card_bytes)
     return "counts " + to_string(sum) + " bytes of contexts and code on a GPU of " + to_string(card_bytes);
   return {};
@@ -83,7 +83,7 @@ std::string of_slot(const ledger::UsagePage& usage, std::uint32_t index, std::ui
   for (std::uint32_t device = 0; device < devices; ++device) {
     const ledger::SlotDevice& books = slot.devices[device];
     written = written || is_written(books.reserved);
-    // `settled` was written first and is read last, so that it can be ahead, and never two behind.
+    // `settled` was written first and is read last, so it can be ahead, but never two behind.
     const std::uint64_t sequence = books.sequence.load(std::memory_order_acquire);
     const std::uint64_t settled = books.settled.load(std::memory_order_acquire);
     if (kind == static_cast<std::uint64_t>(ledger::SlotKind::live) && sequence > settled && sequence - settled > 1)

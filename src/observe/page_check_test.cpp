@@ -87,7 +87,7 @@ TEST_F(PageCheckTest, AnAccountThatDisagreesForLongerThanAnyStepIsNamed) {
   EXPECT_EQ(look(), "");
 }
 
-// An honest operation may be under way at any look, and be seen at several that follow each other fast.
+// An honest operation may be under way at any look, and be seen at several looks in quick succession.
 TEST_F(PageCheckTest, AnAccountThatDisagreesNowAndThenOrForAMomentIsNotNamed) {
   const auto look_after = [&](std::int64_t ns) { return check_.look(*policy_, *usage_, 80 * kGiB, now_ns_ += ns); };
   const auto disagree = [&](bool does) { usage_->memory[0].word.used_bytes = does ? 5 : kGiB; };

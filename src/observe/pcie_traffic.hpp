@@ -1,5 +1,5 @@
-// What goes over the GPUs' PCIe links. To tell it NVML watches a link for 20 ms, each way, and the caller waits
-// meanwhile: so one GPU is asked at a time, and that not more often than once a second.
+// Measures the traffic of the GPUs' PCIe links. NVML watches a link for 20 ms each way and blocks the caller meanwhile:
+// so one GPU is asked at a time, at most once a second.
 #pragma once
 
 #include <chrono>
@@ -19,7 +19,7 @@ inline constexpr std::chrono::seconds kBetweenTrafficReadings(1);
 // Not thread-safe.
 class PcieTraffic {
  public:
-  // Asks the GPU whose turn it is, if there is one and a second is over since the last was asked.
+  // Asks the next GPU in turn, if there is one and the last was asked a second ago.
   void measure(const nvml::Library& nvml, const std::vector<snapshot::Gpu>& gpus,
                std::chrono::steady_clock::time_point now);
   // Writes what is known of each into its fields.
@@ -30,7 +30,7 @@ class PcieTraffic {
     std::optional<std::uint64_t> rx_bytes_per_second, tx_bytes_per_second;
   };
   std::map<std::string, Rates> known_;  // by GPU
-  std::size_t next_ = 0;                // of the list of GPUs
+  std::size_t next_ = 0;                // in the list of GPUs
   std::optional<std::chrono::steady_clock::time_point> measured_;
 };
 

@@ -1,15 +1,15 @@
-// What a process's number means depends on the machine, since when it runs, and the pid namespace it is looked at from.
+// A pid has a meaning only together with the machine, its boot, and the pid namespace.
 #pragma once
 
 #include <string>
 
 namespace headgate::observe {
 
-// Ours, in one word: the boot's id and the namespace's inode. Two snapshots with the same mean the same process by a
-// number. Empty where /proc does not tell.
+// Returns ours as one word: the boot's id and the namespace's inode. In two snapshots with the same word, a pid means
+// the same process. Empty if /proc does not say.
 [[nodiscard]] std::string own_pid_space();
 
-// Whether it is the machine's own, in which drivers number processes.
+// Returns whether it is the machine's initial one, by which drivers number processes.
 [[nodiscard]] bool is_hosts(const std::string& pid_space);
 
 }  // namespace headgate::observe

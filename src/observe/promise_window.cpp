@@ -5,7 +5,7 @@
 namespace headgate::observe {
 namespace {
 
-// Tenants write their accounts, so a total may move by anything.
+// Tenants write their accounts, so a total may change by any amount.
 double moved(std::uint64_t now, std::uint64_t before) {
   return now >= before ? static_cast<double>(now - before) : -static_cast<double>(before - now);
 }
@@ -55,7 +55,7 @@ void PromiseWindow::push(const Point& point) {
   count_ = std::min(count_ + 1, kMaxPoints);
 }
 
-// The youngest that is a span old, or the oldest of all.
+// Returns the youngest point that is a span old, or else the oldest.
 const PromiseWindow::Point& PromiseWindow::oldest(std::uint64_t span_ns) const {
   std::size_t age = 0;
   while (age + 1 < count_ && point(0).taken_ns - point(age).taken_ns < span_ns) ++age;

@@ -1,5 +1,5 @@
-// What a share was promised of one GPU over the last 10 s, what it wanted and what it had. Pure: running totals in,
-// ratios out.
+// What a share was promised of one GPU over the last 10 s, what it wanted and what it had. Pure: takes running totals,
+// returns ratios.
 #pragma once
 
 #include <array>
@@ -8,12 +8,11 @@
 
 namespace headgate::observe {
 
-// Totals of a share on one GPU, as they stand at one time. Times are ns of one clock; totals count from any beginning.
+// Totals of a share on one GPU at one time. Times are ns of one clock; totals may start from any value.
 struct PromiseSample {
   std::uint64_t taken_ns = 0;
-  std::uint64_t held_ns =
-      0;  // GPU time held, as its account says; it goes back where time was another share's after all
-  std::uint64_t neighbours_ns = 0;  // work of others that the account first took for the share's own
+  std::uint64_t held_ns = 0;        // GPU time held, by its account; goes back if time turns out to be another share's
+  std::uint64_t neighbours_ns = 0;  // others' work that the account first took for the share's
   std::int64_t wanted_ns = 0;       // as the arbiter counts it
   double used_outside_ratio = 0;    // of the time since the sample before, by work that no account measures
   std::uint64_t launches = 0;
@@ -29,20 +28,19 @@ class PromiseWindow {
   static constexpr std::uint64_t kApartNs = 900'000'000;  // samples that come sooner are not taken
   static constexpr std::uint64_t kLateNs = 3'000'000'000;
 
-  // Ratios are 0..1 of the GPU; short = max(0, owed - had), and owed is the promise times wanted where the promise did
-  // not change.
+  // Ratios are 0..1 of the GPU. short = max(0, owed - had); owed is promise times wanted if the promise did not change.
   struct Figures {
     double promised_ratio = 0, wanted_ratio = 0, owed_ratio = 0, had_ratio = 0, short_ratio = 0;
-    std::uint64_t span_ns = 0;    // what they are of; 0: nothing is known yet
+    std::uint64_t span_ns = 0;    // time they cover; 0: nothing is known yet
     std::uint64_t launch_ns = 0;  // mean GPU time of a launch; 0: there was none
     bool late = false;            // samples were more than kLateNs apart: the daemon did not run
   };
 
-  // Returns the time since the sample before; 0 where the sample came too soon, or is the first.
+  // Returns the time since the sample before; 0 if this sample came too soon, or is the first.
   std::uint64_t add(const PromiseSample& sample);
-  // Of the last `span_ns`, kSpanNs at most.
+  // Returns the figures of the last `span_ns`, kSpanNs at most.
   [[nodiscard]] Figures figures(std::uint64_t span_ns = kSpanNs) const;
-  // GPU time that was short since the beginning: figures().short_ratio, summed over time. Never goes back.
+  // Returns GPU time that was short since the beginning: figures().short_ratio, summed over time. Never goes back.
   [[nodiscard]] std::uint64_t short_ns() const { return static_cast<std::uint64_t>(short_ns_); }
 
  private:
@@ -52,7 +50,7 @@ class PromiseWindow {
     double held_ns = 0, had_ns = 0, wanted_ns = 0, owed_ns = 0;
     bool late = false;  // since the point before
   };
-  // Enough for a span of samples as dense as they may be.
+  // Enough for a span of samples as close together as they may be.
   static constexpr std::size_t kMaxPoints = kSpanNs / kApartNs + 3;
 
   [[nodiscard]] const Point& point(std::size_t age) const { return points_[(newest_ + kMaxPoints - age) % kMaxPoints]; }

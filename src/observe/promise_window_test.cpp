@@ -7,10 +7,10 @@ namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// A share of which each second of virtual time is told.
+// A share with one sample for each second of virtual time.
 class PromiseWindowTest : public ::testing::Test {
  protected:
-  // A second in which it wanted and held so much of the GPU, as parts of it.
+  // A second in which it wanted and held these parts of the GPU.
   void second(double wanted, double held, std::uint64_t launches = 100) { step(kSecond, wanted, held, launches); }
   void step(std::uint64_t passed_ns, double wanted, double held, std::uint64_t launches = 100) {
     const auto ns = [passed_ns](double part) {

@@ -22,7 +22,7 @@ double promised_of(const Share& share, const ShareDevice& device) {
   return share.overcommit ? 0 : device.compute_guarantee_ratio;
 }
 
-// What an account says is nothing to go by where the work is not measured or a tenant has written in its page.
+// An account proves nothing if the work is not measured or a tenant has written in its page.
 bool is_told(const Share& share, const ShareDevice& device) { return device.metered && share.problem.empty(); }
 
 int rank_of(std::string_view priority_class) {

@@ -1,5 +1,5 @@
-// Whether shares had what they were promised of GPUs: fills the figures of each snapshot, and tells where a promise was
-// not kept, with the cause. Pure: snapshots and what the arbiter counted in, events out.
+// Checks whether shares had what they were promised of GPUs: fills the figures of each snapshot, and reports a promise
+// that was not kept, with the cause. Pure: takes snapshots and the arbiter's counts, returns events.
 #pragma once
 
 #include <bitset>
@@ -15,13 +15,13 @@
 
 namespace headgate::observe {
 
-// More than this of the GPU, over a whole window, is a promise that was not kept.
+// A promise is not kept if more than this of the GPU is missing over a whole window.
 inline constexpr double kShortRatio = 0.02;
 
 // Not thread-safe.
 class Promises {
  public:
-  // How long the share has wanted the GPU with that UUID, in ns, as the arbiter counts it.
+  // Returns how long the share has wanted the GPU with that UUID, in ns, as the arbiter counts it.
   using Wanted = std::function<std::int64_t(const std::string& share, const std::string& uuid)>;
 
   // Fills had_ratio, wanted_ratio, short_ratio, short_ns and short_cause of all shares. `now` has overcommit of the
@@ -29,7 +29,7 @@ class Promises {
   // kShortRatio of its promise over kSpanNs, and over the second half of them too: programs that start have less at
   // first. The next one for them comes with another cause, or when the promise has been kept for kSpanNs since.
   [[nodiscard]] std::vector<snapshot::Event> look(snapshot::Snapshot& now, const Wanted& wanted);
-  // Fills the same figures, of the last look.
+  // Fills the same figures, from the last look.
   void fill(snapshot::Snapshot& now) const;
 
  private:

@@ -1,4 +1,4 @@
-// Scripted snapshots, a second of virtual time each.
+// Scripted snapshots, one second of virtual time apart.
 #include "observe/promises.hpp"
 
 #include <gtest/gtest.h>

@@ -29,7 +29,7 @@ const snapshot::Snapshot* RecentSnapshots::second_ago(std::uint64_t now_ns) cons
 
 RecentSnapshots::Since RecentSnapshots::second_ago(const snapshot::Share& share, std::uint64_t now_ns) const {
   const snapshot::Snapshot* since = second_ago(now_ns);
-  // Those before it are farther from a second than it.
+  // Those before it are further from a second ago.
   for (const NodeSnapshot& snapshot : kept_) {
     if (snapshot->taken_ns < since->taken_ns) continue;
     if (const snapshot::Share* found = same_share_in(*snapshot, share))

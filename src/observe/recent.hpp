@@ -1,4 +1,4 @@
-// The snapshots of the last second: what is told per second is told since one of them, however often somebody looks.
+// The snapshots of the last second: rates are computed from one of them, however often clients look.
 #pragma once
 
 #include <cstdint>
@@ -14,28 +14,28 @@ using NodeSnapshot = std::shared_ptr<const snapshot::Snapshot>;
 // Not thread-safe.
 class RecentSnapshots {
  public:
-  // `snapshot` is newer than all before it.
+  // `snapshot` must be newer than all before it.
   void add(NodeSnapshot snapshot);
 
   [[nodiscard]] const snapshot::Snapshot* last() const { return last_.get(); }
-  // That from which a snapshot of `now_ns` (its taken_ns) tells rates: that nearest to a second ago. Null where there
-  // is none.
+  // Returns the snapshot from which one taken at `now_ns` computes rates: the nearest to a second ago. Null if there is
+  // none.
   [[nodiscard]] const snapshot::Snapshot* second_ago(std::uint64_t now_ns) const;
 
   struct Since {
     const snapshot::Share* share = nullptr;  // null: the share was in none
     std::uint64_t elapsed_ns = 0;
   };
-  // The same, or the first after it that shows the share.
+  // As above, or the first after it that shows the share.
   [[nodiscard]] Since second_ago(const snapshot::Share& share, std::uint64_t now_ns) const;
 
  private:
   NodeSnapshot last_;
-  std::deque<NodeSnapshot> kept_;  // oldest first, apart from each other by a tenth of a second or more
+  std::deque<NodeSnapshot> kept_;  // oldest first, at least a tenth of a second apart
 };
 
-// The share as another snapshot shows it, whose shares are sorted by name; null where it shows none, or a former one of
-// that name.
+// Returns the share as another snapshot shows it, in which shares are sorted by name; null if it shows none, or a
+// former one of that name.
 [[nodiscard]] const snapshot::Share* same_share_in(const snapshot::Snapshot& snapshot, const snapshot::Share& share);
 
 }  // namespace headgate::observe

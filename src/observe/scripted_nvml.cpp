@@ -26,7 +26,7 @@ nvmlReturn_t give(const std::vector<observe::ScriptedRow>& rows, unsigned* count
   return NVML_SUCCESS;
 }
 
-// Handles: a GPU's points to its byte of the script, a slice's behind those of all GPUs.
+// Handles: a GPU's points to its byte of the script, a slice's lies behind those of all GPUs.
 constexpr std::size_t kFirstSlice = 64;
 nvmlDevice_t handle(std::size_t number) {
   return reinterpret_cast<nvmlDevice_t>(reinterpret_cast<char*>(&script) + number);
@@ -34,7 +34,7 @@ nvmlDevice_t handle(std::size_t number) {
 std::size_t number_of(nvmlDevice_t device) {
   return static_cast<std::size_t>(reinterpret_cast<char*>(device) - reinterpret_cast<char*>(&script));
 }
-// Null: it is a GPU's.
+// Returns null for a GPU's handle.
 const std::string* slice_of(nvmlDevice_t device) {
   const std::size_t number = number_of(device);
   return number < kFirstSlice ? nullptr : &script.slices[number - kFirstSlice];
@@ -44,7 +44,7 @@ nvmlReturn_t give_text(const std::string& from, char* text, unsigned length) {
   return std::strncpy(text, from.c_str(), length), NVML_SUCCESS;
 }
 
-// A figure of the board, where there is one.
+// Returns a figure of the board, if there is one.
 template <typename T>
 nvmlReturn_t give(T observe::ScriptedBoard::* figure, T* out) {
   if (!script.board) return NVML_ERROR_NOT_SUPPORTED;

@@ -1,4 +1,4 @@
-// What the scripted NVML answers, one row for each question of a kind; the last row is answered ever after.
+// The scripted NVML's answers: one row for each question of a kind; the last row answers all further ones.
 #pragma once
 
 #include <array>
@@ -20,7 +20,7 @@ struct ScriptedEnd {
 };
 struct ScriptedLink {
   bool active;
-  std::array<unsigned long long, 4> errors;  // by kind; of the fifth the driver says nothing
+  std::array<unsigned long long, 4> errors;  // by kind; the driver has no figure for the fifth
 };
 struct ScriptedBoard {
   unsigned busy, memory_busy;  // percent
@@ -32,7 +32,7 @@ struct ScriptedBoard {
 };
 struct Script {
   bool answers = true;               // false: the driver has gone; it counts no GPUs and says why
-  void (*when_counted)() = nullptr;  // called whenever somebody asks how many GPUs there are
+  void (*when_counted)() = nullptr;  // called whenever the number of GPUs is asked
   unsigned gpus = 1;
   std::vector<std::vector<ScriptedRow>> compute{{}};
   std::vector<ScriptedRow> mps;
@@ -50,7 +50,7 @@ struct Script {
   unsigned sm_sample_result = 0;                          // nvmlReturn_t of taking one
   std::vector<std::array<unsigned, 2>> utilization;       // pid and percent, one for each sample
   int samples_held = 0;
-  std::vector<std::string> slices;  // UUIDs by place, "" where none is; without places the card has no MIG
+  std::vector<std::string> slices;  // UUIDs by place, "" if empty; without places the card has no MIG
   std::size_t lists_asked = 0, memory_asked = 0, traffic_asked = 0, sm_asked = 0;
 };
 inline constexpr std::uint64_t kScriptedTotal = 1ull << 36;

@@ -91,7 +91,7 @@ void ShareSum::end_step(Track& track, const std::string& share, const std::strin
   const double accounted =
       held + static_cast<double>(saturating_sub(track.now.copy_ns, track.from.copy_ns)) / elapsed_ns;
   const StepWork step{.in_flight = track.in_flight,
-                      .launched = true,  // a member that has not is believed alone
+                      .launched = true,  // members that have not launched are believed alone
                       .held_ns = saturating_sub(track.now.held_ns, track.from.held_ns),
                       .launches = saturating_sub(track.now.share_launches, track.from.share_launches)};
   const bool explained = may_be_in_flight(step);
@@ -109,7 +109,7 @@ void ShareSum::end_step(Track& track, const std::string& share, const std::strin
     const double busy = busy_ratio(track);
     if (busy >= rules_.least_busy_ratio && held >= busy / 2) proven_.insert(share);
   } else {
-    // Who is stopped can account for nothing: the others are accused for what is theirs, and nobody is cleared.
+    // A stopped process cannot account for anything: judge the others on their part, and clear none.
     std::erase_if(track.members, [&](const auto& entry) { return rules_.frozen && rules_.frozen(entry.first); });
     if (silent()) {
       ++track.steps;

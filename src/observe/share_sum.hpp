@@ -1,8 +1,8 @@
-// GPU time of a share's processes together, by the driver, against the share's account: work that is split over so many
-// of them that each alone is too little to be looked at (compute_check.hpp, whose rules these are). Pure.
+// Compares the GPU time of a share's processes together, by the driver, with the share's account: finds work split over
+// so many that each alone is too little to judge (the rules are compute_check.hpp's). Pure.
 //
-// A process's figure may be of few of the driver's periods, a second late, and more than the truth: the sum of some is
-// no more so than each is, but for what was rounded.
+// A process's figure may be of few of the driver's periods, a second late, and more than the truth. Except for
+// rounding, that is no worse for a sum than for each.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ class ShareSum {
   explicit ShareSum(ComputeRules rules = {}) : rules_(std::move(rules)) {}
 
   void look(const snapshot::Snapshot& snapshot, const ComputeBooks& books);
-  // Of the last snapshot: of the processes that have launched nothing meanwhile, else of all that are part of the sum.
+  // Returns a verdict of the last snapshot: on processes that have launched nothing meanwhile, else on all in the sum.
   [[nodiscard]] std::optional<ComputeCheck::Verdict> of(std::uint32_t pid, const std::string& uuid) const;
   // As ComputeCheck::is_proven().
   [[nodiscard]] bool is_proven(const std::string& share) const { return proven_.contains(share); }
@@ -32,12 +32,12 @@ class ShareSum {
     double busy_ns = 0;                             // by the driver, in this step
     std::uint64_t launches = 0, launches_then = 0;  // now, and when the step began
     std::uint64_t looked_ns = 0;
-    std::uint64_t in_call_since_ns = 0;  // it says that a command is in flight since then; 0: it does not
+    std::uint64_t in_call_since_ns = 0;  // it has reported a command in flight since then; 0: it does not
   };
   struct Track {
     ComputeWords now, from;  // the share's account: at the last look, and when the step began
     std::uint64_t from_ns = 0, looked_ns = 0, unmetered_ns = 0;
-    double told_ns = 0;              // for how long the driver told of any of them
+    double told_ns = 0;              // for how long the driver had figures of any of them
     double counted_times = 1;        // at most, in this step
     bool in_flight = true;           // of each that the driver calls busy, at all looks of this step
     std::uint64_t explained_ns = 0;  // as ComputeCheck's

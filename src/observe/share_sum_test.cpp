@@ -41,7 +41,7 @@ TEST(ShareSum, ShortKernelsOfManyProcessesWithPausesAccuseNobody) {
   }
 }
 
-// The driver tells whole percents: each of 60 processes that hardly ran may be called 1 % busy.
+// The driver reports whole percents: each of 60 processes that hardly ran may be called 1 % busy.
 TEST(ShareSum, WhatTheDriverRoundsUpIsNoSum) {
   Node node(60);
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 0.01, 5 * kMs, 1);
@@ -123,13 +123,13 @@ TEST(ShareSum, AnAccountThatStandsStillIsCertainAndAStalledDaemonSawNothing) {
   EXPECT_TRUE(node.check.of(1, kGpu)->certain);
 }
 
-// The driver tells of what has ended for a second more, of each of those who take turns.
+// The driver reports ended work for a second more, of each process that takes turns.
 TEST(ShareSum, TurnsThatTheDriverTellsOfASecondLateAccuseNobody) {
   for (const std::uint64_t period : {kSecond / 10, kSecond}) {
     Node node(6);
     std::uint64_t worked[7] = {};
     for (std::uint64_t at = 0; at < 60 * kSecond; at += period) {
-      const auto turn = static_cast<std::uint32_t>(at / (2 * kSecond) % 12);  // half of the time nobody's
+      const auto turn = static_cast<std::uint32_t>(at / (2 * kSecond) % 12);  // half of the time no process's
       std::uint64_t held = 0;
       for (auto& process : node.snapshot.processes) {
         const bool works = process.pid == turn + 1;

@@ -6,7 +6,7 @@
 namespace headgate::observe {
 namespace {
 
-// Facts from NVML 12's nvml.h: the structs are versioned, the last list is as long as its caller makes it.
+// From NVML 12's nvml.h: the structs are versioned, and the last list is as long as its caller makes it.
 constexpr unsigned kVersion = 1, kSmUtil = 2;  // NVML_GPM_METRICS_GET_VERSION, NVML_GPM_METRIC_SM_UTIL
 
 struct Support {
@@ -29,7 +29,7 @@ bool has_monitoring(const nvml::Library& nvml) {
          nvml->nvmlGpmSampleGet != nullptr && nvml->nvmlGpmMetricsGet != nullptr && nvml->nvmlGpmSampleFree != nullptr;
 }
 
-// Whether the same will be answered as long as the driver is loaded.
+// Returns whether the driver will give the same answer as long as it is loaded.
 bool is_final(abi::nvmlReturn_t result) {
   return result == abi::NVML_ERROR_NOT_SUPPORTED || result == abi::NVML_ERROR_NO_PERMISSION ||
          result == abi::NVML_ERROR_FUNCTION_NOT_FOUND;
@@ -41,7 +41,7 @@ std::optional<double> between(const nvml::Library& nvml, void* first, void* seco
   if (nvml->nvmlGpmMetricsGet(&get) != abi::NVML_SUCCESS || get.metrics[0].result != abi::NVML_SUCCESS)
     return std::nullopt;
   const double percent = get.metrics[0].value;
-  if (!(percent >= 0)) return std::nullopt;  // nor what is no number
+  if (!(percent >= 0)) return std::nullopt;  // also refuses NaN
   return std::min(percent, 100.0) / 100;
 }
 

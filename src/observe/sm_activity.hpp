@@ -1,5 +1,5 @@
-// How much of a GPU's SMs worked, by the driver's performance monitoring (GPM), which Hopper and newer cards have: it
-// tells what lies between two samples that its caller keeps.
+// How much of a GPU's SMs worked, by the driver's performance monitoring (GPM) of Hopper and newer cards. It compares
+// two samples that its caller keeps.
 #pragma once
 
 #include <chrono>
@@ -18,10 +18,10 @@ inline constexpr std::chrono::milliseconds kBetweenSamples(500);
 // Not thread-safe.
 class SmActivity {
  public:
-  // Takes a sample of each GPU whose last one is old enough, and fills sm_active_ratio with what is known; empty where
-  // the card, the driver or its permissions have no such figure.
+  // Samples each GPU with an old enough last sample, and fills sm_active_ratio with what is known. Empty if the card,
+  // the driver or its permissions give no such figure.
   void measure(const nvml::Library& nvml, std::vector<snapshot::Gpu>& gpus, std::chrono::steady_clock::time_point now);
-  // Gives the samples back, before `nvml` is closed.
+  // Frees the samples, before `nvml` is closed.
   void forget(const nvml::Library& nvml);
 
  private:
@@ -30,7 +30,7 @@ class SmActivity {
     bool sampled = false;                    // `last` holds a sample
     std::optional<std::chrono::steady_clock::time_point> asked;
     std::optional<double> ratio;
-    bool lacking = false;  // and will be: it is not asked again before forget()
+    bool lacking = false;  // final: not asked again before forget()
   };
   static void sample(const nvml::Library& nvml, unsigned index, Known& known,
                      std::chrono::steady_clock::time_point now);

@@ -1,4 +1,4 @@
-// One share's processes on one GPU, second by second: what the driver says of them, and what the ledger.
+// One share's processes on one GPU, second by second: figures of the driver and of the ledger.
 #pragma once
 
 #include <cstdint>
@@ -42,7 +42,7 @@ struct TestBooks {
     snapshot.taken_ns += time_ns;
     check.look(snapshot, books);
   }
-  // The driver says `busy` of each, the share's account has `held_ns` more, and each of them so many launches.
+  // The driver says `busy` of each, the share's account has `held_ns` more, and each has so many more launches.
   void pass(std::uint64_t time_ns, std::optional<double> busy, std::uint64_t held_ns,
             std::optional<std::uint64_t> launches = {}) {
     for (auto& process : snapshot.processes) {

@@ -1,4 +1,4 @@
-// Contexts whose GPU time their limiter could not measure for 100 ms: told with the driver's call that failed.
+// Reports GPU time of contexts that a limiter could not measure for 100 ms, with the driver's call that failed.
 #pragma once
 
 #include <cstdint>
@@ -14,8 +14,8 @@ namespace headgate::observe {
 // Not thread-safe.
 class Unmeasured {
  public:
-  // Returns an event share.unmeasured for each share and GPU whose hook_errors have grown since the last look. Those
-  // that the first look finds are an earlier daemon's.
+  // Returns an event share.unmeasured for each share and GPU with more hook_errors than at the last look. Those that
+  // the first look finds are an earlier daemon's.
   [[nodiscard]] std::vector<snapshot::Event> look(const std::vector<snapshot::Share>& shares);
 
  private:
