@@ -78,7 +78,7 @@ Result<std::vector<GroupNote>> load_book(const std::string& path) {
 }
 
 Result<void> save_book(const std::string& path, const std::vector<GroupNote>& groups) {
-  // Numbers of processes mean nothing after a power cut.
+  // Not durable, because PIDs mean nothing after a power failure.
   return replace_whole_file(path, book_json(groups), {.durable = false});
 }
 

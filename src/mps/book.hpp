@@ -1,4 +1,4 @@
-// What must outlive a daemon of ours that is killed: which control daemons it started, and for whom. Kept in one file.
+// Records in a file what must survive a killed daemon of ours: the control daemons it started, and their holders.
 #pragma once
 
 #include <cstdint>
@@ -13,18 +13,18 @@
 
 namespace headgate::mps {
 
-// A process for which a group's daemon runs: a `headgate run`, or a program in a share.
+// A process that needs a group's control daemon: a `headgate run`, or a program in a share.
 struct Holder {
   ProcessMark process;
   std::string share;
-  bool is_program = false;  // else a command that waits for one
+  bool is_program = false;  // else a command that waits for a program
 
   friend bool operator==(const Holder&, const Holder&) = default;
 };
 
 struct GroupNote {
   GroupKey key;
-  ProcessMark daemon;  // pid 0: it was about to be started
+  ProcessMark daemon;  // pid 0: about to be started
   Settings settings;
   std::vector<Holder> holders;
 
@@ -35,9 +35,9 @@ struct GroupNote {
 // Errors: failed, with what is wrong.
 [[nodiscard]] Result<std::vector<GroupNote>> parse_book(std::string_view json);
 
-// Nothing where there is no file. Errors: of reading, and of parse_book().
+// Returns nothing if the file is missing. Errors: those of reading and of parse_book().
 [[nodiscard]] Result<std::vector<GroupNote>> load_book(const std::string& path);
-// Replaces the file as a whole: a kill of ours leaves the old one or the new one. Errors: of writing.
+// Replaces the file atomically: after a kill it is the old one or the new one. Errors: those of writing.
 [[nodiscard]] Result<void> save_book(const std::string& path, const std::vector<GroupNote>& groups);
 
 }  // namespace headgate::mps

@@ -38,7 +38,7 @@ bool ends_within(int pidfd, milliseconds limit) {
 
 void kill_process(int pidfd) { ::syscall(SYS_pidfd_send_signal, pidfd, SIGKILL, nullptr, 0u); }
 
-// Servers are its children.
+// Returns a control daemon's children, which include its servers.
 std::vector<ProcessMark> children_of(std::uint32_t pid, const std::string& proc) {
   std::vector<ProcessMark> all;
   for (const identity::Process& process : identity::list_processes(proc).all)
@@ -80,7 +80,8 @@ Result<RunningDaemon> start_daemon(const Tool& tool, const std::string& base, co
   if (auto started = tool.start(); !started) return std::unexpected(started.error());
   const auto until = Clock::now() + tool.limits().ready;
   for (;;) {
-    if (auto daemon = daemon_at(tool.places().pipe, proc)) return std::move(*daemon);
+    if (auto daemon = daemon_at(tool.places().pipe, proc); daemon && daemon->uid == ::geteuid())
+      return std::move(*daemon);
     if (Clock::now() >= until)
       return fail(ErrorCode::failed,
                   "MPS start: no daemon answers at " + tool.places().pipe + " within " +
@@ -91,7 +92,7 @@ Result<RunningDaemon> start_daemon(const Tool& tool, const std::string& base, co
 }
 
 Result<bool> stop_daemon(const Tool& tool, const RunningDaemon& daemon, const std::string& proc) {
-  // It waits for its clients before it ends.
+  // The daemon waits for its clients before it ends.
   const auto asked = tool.quit();
   if (asked && ends_within(daemon.pidfd.get(), tool.limits().quit)) {
     remove_stale(tool.places());

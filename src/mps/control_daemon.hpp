@@ -1,4 +1,4 @@
-// The control daemon of one group: found by its socket, started, stopped.
+// Finds (by its socket), starts and stops the control daemon of one group.
 #pragma once
 
 #include <chrono>
@@ -12,15 +12,15 @@
 
 namespace headgate::mps {
 
-// A process that is noted on disk: its number may be another's after it has ended.
+// Identifies a process across restarts: its PID may be reused after it has ended.
 struct ProcessMark {
-  std::uint32_t pid = 0, start_time = 0;  // as of identity::Process
+  std::uint32_t pid = 0, start_time = 0;  // as in identity::Process
 
   friend bool operator==(const ProcessMark&, const ProcessMark&) = default;
 };
-// The process of that number as it is now; nothing where there is none.
+// Returns the process that has this PID now; nothing if there is none.
 [[nodiscard]] std::optional<ProcessMark> mark_of(std::uint32_t pid, const std::string& proc);
-// A pidfd of exactly that process; empty where it has ended.
+// Returns a pidfd of exactly that process; empty if it has ended.
 [[nodiscard]] UniqueFd open_process(const ProcessMark& mark, const std::string& proc);
 
 struct RunningDaemon {
@@ -28,18 +28,18 @@ struct RunningDaemon {
   std::uint32_t uid = 0;
   UniqueFd pidfd;
 };
-// The process that listens on the `control` socket of a pipe directory, by its peer credentials: release 535 writes no
-// pid file. Nothing where no process listens there. Never waits.
+// Returns the process that listens on a pipe directory's `control` socket, by peer credentials, because release 535
+// writes no pid file. Nothing if no process listens. Never blocks.
 [[nodiscard]] std::optional<RunningDaemon> daemon_at(const std::string& pipe, const std::string& proc);
 
-// Makes the directories, removes what a former daemon left, starts the daemon and waits until it listens. Errors: of
-// make_places() and Tool::start(); failed, where it does not listen in time.
+// Creates the directories, removes a former daemon's files, starts the daemon and waits until it listens. Errors: those
+// of make_places() and Tool::start(); failed if it does not listen in time.
 [[nodiscard]] Result<RunningDaemon> start_daemon(const Tool& tool, const std::string& base, const std::string& proc);
 
-// Asks the daemon to quit, and kills it and its servers where it has not ended in time. Returns whether it had to be
-// killed. Errors: failed, where it lives all the same.
+// Asks the daemon to quit, and kills it and its servers if it does not end in time. Returns true if it was killed.
+// Errors: failed if it still lives.
 [[nodiscard]] Result<bool> stop_daemon(const Tool& tool, const RunningDaemon& daemon, const std::string& proc);
-// Kills the daemon at once. Its servers go on for the clients that they have, or are killed too. Errors: as of
+// Kills the daemon at once. Its servers are killed too, or keep serving their present clients. Errors: those of
 // stop_daemon().
 enum class ItsServers { kill, leave };
 [[nodiscard]] Result<void> kill_daemon(const RunningDaemon& daemon, ItsServers servers, const std::string& proc);

@@ -1,5 +1,5 @@
-// A daemon of ours that is killed at each step of acquire and release: after the next start the counts are right, and
-// control daemons run exactly where a living tenant needs one.
+// Kills our daemon at each step of acquire and release. After the next start, the counts must be right, and control
+// daemons must run exactly where a living tenant needs one.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -20,7 +20,7 @@ class MpsCrash : public ::testing::Test {
                                -1, 0)) std::atomic<int>) {}
   ~MpsCrash() override { ::munmap(steps_left_, sizeof *steps_left_); }
 
-  // Runs `work` in a daemon of ours that is killed at step `steps` (0: never). True: it was not.
+  // Runs `work` in a child as our daemon, killed at step `steps` (0: never). Returns true if it was not killed.
   template <typename Work>
   bool daemon(int steps, Work work) {
     *steps_left_ = steps;
@@ -51,7 +51,7 @@ class MpsCrash : public ::testing::Test {
   }
   [[nodiscard]] std::vector<GroupNote> notes() const { return load_book(folder_.file()).value(); }
   [[nodiscard]] bool all_is_gone() const { return notes().empty() && folder_.running_daemon() == 0; }
-  // What the notes say is what runs.
+  // Checks that the notes match what runs.
   [[nodiscard]] bool all_is_right() const {
     const auto all = notes();
     if (all.empty()) return folder_.running_daemon() == 0;

@@ -50,7 +50,7 @@ Result<void> Keeper::start() {
 void Keeper::acquire(Tenant tenant, std::function<void(Result<Variables>)> done) {
   do_later([this, tenant = std::move(tenant), done = std::move(done)] {
     auto variables = manager_.acquire(tenant);
-    show();  // so that `done` finds the group
+    show();  // so that `done` sees the group
     done(std::move(variables));
   });
 }
@@ -108,7 +108,7 @@ void Keeper::show() {
   shown_ = std::move(groups);
 }
 
-// One pidfd for each tenant and control daemon. One that has ended already is released by the next wait().
+// Keeps a pidfd for each tenant and control daemon. The next wait() releases those that have already ended.
 void Keeper::watch_processes() {
   std::set<std::pair<std::uint32_t, std::uint32_t>> wanted;
   const auto want = [&](const ProcessMark& mark) {
@@ -138,7 +138,7 @@ void Keeper::watch_logs() {
   log_watches_ = std::move(wanted);
 }
 
-// Whether a server has written something. The control daemon logs our own questions, so its file says nothing.
+// Returns true if a server has logged something. The control daemon's own log is ignored, because it logs our queries.
 bool Keeper::read_logs() const {
   alignas(inotify_event) std::array<char, 4096> bytes;
   bool news = false;
@@ -153,7 +153,7 @@ bool Keeper::read_logs() const {
   }
 }
 
-// Until there is work, a process has ended or it is time to look; answers the ended.
+// Blocks until there is work, a process has ended or a check is due; returns the ended processes.
 std::vector<ProcessMark> Keeper::wait() {
   std::vector<pollfd> polled = {{wake_.get(), POLLIN, 0}, {logs_.get(), POLLIN, 0}};
   for (const auto& [key, pidfd] : pidfds_) polled.push_back({pidfd.get(), POLLIN, 0});

@@ -1,5 +1,5 @@
-// The manager on a thread of the daemon: tenants' ends and those of control daemons are seen by their pidfds, a fault by
-// what servers write, and all else by a look now and then.
+// Runs the manager on a thread of the daemon. It notices ends of tenants and control daemons through pidfds, faults
+// through the servers' log, and everything else by periodic checks.
 #pragma once
 
 #include <chrono>
@@ -19,9 +19,9 @@
 namespace headgate::mps {
 
 struct KeeperTimes {
-  std::chrono::milliseconds look{10'000};    // between two looks
-  std::chrono::milliseconds recover{200};    // while a group waits for its last client to go
-  std::chrono::milliseconds after_news{20};  // from what a server wrote, or a tenant's end, to a look
+  std::chrono::milliseconds look{10'000};    // between two checks
+  std::chrono::milliseconds recover{200};    // while a group waits for its last client to end
+  std::chrono::milliseconds after_news{20};  // from a server's log entry or a tenant's end to a check
 };
 
 // Thread-safe.
@@ -31,18 +31,18 @@ class Keeper {
   ~Keeper();  // without stop(): as if the daemon were killed; control daemons go on
   Keeper(const Keeper&) = delete;
 
-  // Adopts what a former daemon left, then begins. Errors: of Manager::adopt().
+  // Adopts what a former daemon left, then starts the thread. Errors: those of Manager::adopt().
   [[nodiscard]] Result<void> start();
 
-  // As Manager's; `done` is called once, on the keeper's thread. A process that ends is released.
+  // As in Manager; `done` is called once, on the keeper's thread. Ended processes are released automatically.
   void acquire(Tenant tenant, std::function<void(Result<Variables>)> done);
   void take_off(pid_t client, std::function<void(Result<bool>)> done);
-  // Blocks. False also where it is not known within `patience`.
+  // Blocks. False if it was no client. Errors: unreachable if the tool has not answered within `patience`.
   [[nodiscard]] Result<bool> take_off(pid_t client, std::chrono::milliseconds patience);
 
   [[nodiscard]] std::vector<GroupView> groups() const;
 
-  // Ends the thread. Control daemons with tenants go on, for the next daemon. False: a call does not return.
+  // Ends the thread. Control daemons with tenants go on, for the next daemon. Returns false if a call does not return.
   [[nodiscard]] bool stop(std::chrono::nanoseconds patience);
 
  private:
@@ -58,12 +58,12 @@ class Keeper {
 
   const std::string base_, proc_;
   const KeeperTimes times_;
-  Manager manager_;                                                     // the thread's alone, once it runs
-  std::map<std::pair<std::uint32_t, std::uint32_t>, UniqueFd> pidfds_;  // of tenants and daemons
+  Manager manager_;                                                     // used only by the thread, once it runs
+  std::map<std::pair<std::uint32_t, std::uint32_t>, UniqueFd> pidfds_;  // of tenants and control daemons
   std::map<std::string, int> log_watches_;
   UniqueFd wake_, logs_;
   Clock::time_point next_look_;
-  mutable std::mutex mutex_;  // of everything below
+  mutable std::mutex mutex_;  // guards everything below
   std::deque<std::function<void()>> work_;
   std::vector<GroupView> shown_;
   bool stopping_ = false, stopped_ = true;

@@ -1,5 +1,7 @@
 #include "mps/manager.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <set>
 #include <utility>
@@ -10,7 +12,7 @@
 namespace headgate::mps {
 namespace {
 
-// What both may have.
+// Returns the larger of both limits.
 Settings widest(const Settings& a, const Settings& b) {
   Settings all{.percent = std::max(a.percent, b.percent), .pinned_bytes = {}};
   if (a.pinned_bytes && b.pinned_bytes) all.pinned_bytes = std::max(*a.pinned_bytes, *b.pinned_bytes);
@@ -71,8 +73,9 @@ void Manager::adopt_group(GroupNote note) {
   const auto places = places_of(options_.base, key);
   if (!places) return;
   auto found = daemon_at(places->pipe, options_.proc);
-  // One that was about to be started has no number yet: in a directory that only we can write it is ours.
-  const bool is_ours = found && (found->mark == note.daemon || note.daemon.pid == 0);
+  // A note without PID: our daemon was being started. Any user may make a socket in the pipe directory (01777), so the
+  // listener's user decides.
+  const bool is_ours = found && (found->mark == note.daemon || (note.daemon.pid == 0 && found->uid == ::geteuid()));
   if (found && !is_ours) {
     tell("mps.foreign", true, key,
          "GPU " + describe(key) + ": control daemon " + std::to_string(found->mark.pid) + " at " + places->pipe +
@@ -88,12 +91,12 @@ void Manager::adopt_group(GroupNote note) {
     tell("mps.adopted", false, key,
          "GPU " + describe(key) + ": control daemon " + std::to_string(group.daemon.mark.pid) + " goes on with " +
              std::to_string(group.note.holders.size()) + " tenants");
-    // The one before us may have been killed before it had set them.
+    // The former daemon may have been killed before it had set them.
     if (auto done = group.note.holders.empty() ? Result<void>{} : set_again(group); !done)
       tell("mps.failed", true, key, whole_text(done.error()));
     return;
   }
-  // It lives, and its socket is gone: no program can reach it any more.
+  // It lives without its socket, so no program can reach it.
   if (UniqueFd pidfd = open_process(group.note.daemon, options_.proc)) {
     const RunningDaemon unreachable{group.note.daemon, 0, std::move(pidfd)};
     if (auto killed = kill_daemon(unreachable, ItsServers::leave, options_.proc); !killed)
@@ -152,7 +155,7 @@ Result<void> Manager::run(Group& group, const Settings& settings) {
   const bool runs = static_cast<bool>(group.daemon.pidfd);
   const Settings before = group.note.settings;
   group.note.settings = runs ? widest(before, settings) : settings;
-  if (!runs) return start(group);  // which notes it
+  if (!runs) return start(group);  // which also saves the note
   if (auto saved = save(); !saved) return saved;
   if (group.note.settings == before) return {};
   auto done = set_again(group);
@@ -160,13 +163,13 @@ Result<void> Manager::run(Group& group, const Settings& settings) {
   return done;
 }
 
-// For a daemon that runs, and its servers.
+// Sets the values again on a running daemon and its servers.
 Result<void> Manager::set_again(const Group& group) const {
   const Tool tool = tool_of(group);
   return tool.set(group.note.settings, TRY(tool.servers()));
 }
 
-// With the settings that its note has.
+// Starts the daemon with the settings in its note.
 Result<void> Manager::start(Group& group) {
   group.note.daemon = {};
   if (auto saved = save(); !saved) return saved;
@@ -251,7 +254,7 @@ void Manager::look() {
   for (const GroupKey& key : keys) look_at(groups_.at(key));
 }
 
-// A server serves one user at a time: programs of another one wait in their first call until its clients have ended.
+// A server serves one user at a time: other users' programs block in their first call until its clients have ended.
 void Manager::tell_queued(Group& group, const std::vector<pid_t>& servers) {
   std::set<std::uint32_t> queued;
   for (const pid_t server : servers) {
@@ -271,8 +274,8 @@ void Manager::tell_queued(Group& group, const std::vector<pid_t>& servers) {
   group.told_queued = std::move(queued);
 }
 
-// A control daemon that does not answer takes no more clients, so it is replaced; its servers go on with the clients
-// that they have. An answer that is not understood is only told.
+// Replaces a control daemon that does not answer, as it takes no more clients; its servers keep their clients. A
+// malformed answer is only reported.
 void Manager::not_answered(Group& group, const Error& why) {
   const GroupKey& key = group.note.key;
   if (why.code != ErrorCode::unreachable) {
@@ -307,7 +310,7 @@ void Manager::look_at(Group& group) {
   auto seen = tool.look(group.server);
   if (!seen) return not_answered(group, seen.error());
   group.silent = false;
-  // Seldom more than one, and seldom another one than before.
+  // There is rarely more than one server, and it rarely changes.
   if (seen->servers.size() != 1 || seen->servers[0] != group.server) {
     group.server = seen->servers.size() == 1 ? seen->servers[0] : 0;
     for (const pid_t server : seen->servers) {

@@ -1,8 +1,8 @@
 // Starts a GPU's control daemon for the first tenant of a group and stops it after the last. Blocks while the tool
-// works: for one thread, that of Keeper.
+// works, so it needs its own thread (Keeper).
 //
-// Each step is noted on disk before it is taken, so a daemon of ours that is killed anywhere is followed by one that
-// knows what runs and for whom.
+// Each step is saved before it is taken. If our daemon is killed at any point, the next one knows what runs and for
+// which tenants.
 #pragma once
 
 #include <cstdint>
@@ -17,10 +17,10 @@
 
 namespace headgate::mps {
 
-// Clients of one GPU's servers from Volta on.
+// Maximum number of clients of one GPU's servers since Volta.
 inline constexpr std::size_t kMaxClients = 48;
 
-// What a tenant asks for. `settings` are those of its share.
+// A tenant's request. `settings` are those of its share.
 struct Tenant {
   GroupKey group;
   Settings settings;
@@ -44,8 +44,8 @@ struct GroupView {
   std::uint32_t daemon_pid = 0;
   Settings settings;
   std::vector<Holder> holders;
-  ServerState state = ServerState::unknown;  // as the tool said last; unknown also while there is no server
-  std::vector<pid_t> clients;                // as the tool said last
+  ServerState state = ServerState::unknown;  // as last reported by the tool; unknown also without a server
+  std::vector<pid_t> clients;                // as last reported by the tool
 };
 
 class Manager {
@@ -53,8 +53,8 @@ class Manager {
   struct Options {
     std::string tool = "nvidia-cuda-mps-control";
     std::string base;                                              // directory of all groups
-    std::string file;                                              // what is noted
-    std::vector<std::string> foreign_pipes = {"/tmp/nvidia-mps"};  // where others may have a daemon
+    std::string file;                                              // file of the notes
+    std::vector<std::string> foreign_pipes = {"/tmp/nvidia-mps"};  // where other users may run a daemon
     std::string proc = "/proc";
     Limits limits;
     std::function<void(const News&)> tell;
@@ -62,28 +62,27 @@ class Manager {
   };
   explicit Manager(Options options) : options_(std::move(options)) {}
 
-  // Puts right what a killed daemon of ours left: its control daemons are taken over if the socket's peer is the
-  // process that was noted, the tenants that live still count, and groups without tenants are stopped. Errors: of
-  // reading the file; then nothing is touched.
+  // Repairs the state after our daemon was killed: takes over control daemons if the socket's peer is the noted
+  // process, keeps living tenants, and stops groups without tenants. Errors: those of reading the file; then nothing is
+  // changed.
   [[nodiscard]] Result<void> adopt();
 
-  // Variables that make the tenant's program a client. Errors: usage (settings, a path that is too long), no_capacity
-  // (a 49th client), conflict (a control daemon that is not ours has the pipe directory), those of make_places() and
-  // Tool. After an error nothing is left of the tenant, and no daemon that was started for it alone.
+  // Returns the variables that make the tenant's program a client. Errors: usage (settings, a path that is too long),
+  // no_capacity (a 49th client), conflict (a foreign control daemon uses the pipe directory), those of make_places()
+  // and Tool. After an error the tenant and any daemon started only for it are gone.
   [[nodiscard]] Result<Variables> acquire(const Tenant& tenant);
-  // The process has ended. Where it was the last of a group, its daemon is stopped.
+  // Releases a process that has ended. After the last one of a group, stops its daemon.
   void release(const ProcessMark& process);
-  // Whether any process of this number holds a group.
+  // Returns the processes that hold any group.
   [[nodiscard]] std::vector<ProcessMark> holders() const;
 
-  // Takes a client off its server, so that it can be ended without harm to its neighbours. True: it was one. Errors:
-  // unreachable, where its server is wedged: the group has been restarted.
+  // Detaches a client from its server, so that ending it does not harm other clients. Returns true if it was a client.
+  // Errors: unreachable if its server is wedged; the group has then been restarted.
   [[nodiscard]] Result<bool> take_off(pid_t client);
 
-  // Looks whether daemons and servers are well; what is not is told, and restarted where no client would be ended by
-  // that.
+  // Checks daemons and servers. Reports problems, and restarts what can be restarted without ending a client.
   void look();
-  // Whether a group waits for its last client to go, to be restarted.
+  // Returns true if a group waits for its last client to end so that it can be restarted.
   [[nodiscard]] bool is_recovering() const;
 
   [[nodiscard]] std::vector<GroupView> groups() const;
@@ -92,12 +91,12 @@ class Manager {
   struct Group {
     GroupNote note;
     Places places;
-    RunningDaemon daemon;  // pidfd empty: none runs
+    RunningDaemon daemon;  // pidfd empty: not running
     ServerState state = ServerState::unknown;
     std::vector<pid_t> clients;
-    pid_t server = 0;                     // seen last, of several none
-    bool faulty = false, silent = false;  // was told
-    std::set<std::uint32_t> told_queued;  // tenants that wait behind another user's
+    pid_t server = 0;                     // last seen; 0 if there are several
+    bool faulty = false, silent = false;  // already reported
+    std::set<std::uint32_t> told_queued;  // tenants that wait for another user's clients
   };
   [[nodiscard]] Tool tool_of(const Group& group) const;
   [[nodiscard]] Result<Group*> group_for(const GroupKey& key);
@@ -117,7 +116,7 @@ class Manager {
 
   const Options options_;
   std::map<GroupKey, Group> groups_;
-  std::map<std::string, std::uint32_t> told_foreign_;  // pid by pipe directory
+  std::map<std::string, std::uint32_t> told_foreign_;  // PID by pipe directory
 };
 
 }  // namespace headgate::mps

@@ -1,9 +1,18 @@
-// The life of control daemons, over the stand-in and over NVIDIA's own tool (neither needs a GPU).
+// The life of control daemons, with the stand-in and with NVIDIA's tool (neither needs a GPU).
 #include "mps/manager.hpp"
 
 #include <gtest/gtest.h>
 #include <sched.h>
+#include <signal.h>
 #include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cstring>
+#include <filesystem>
 
 #include "mps/test_mps.hpp"
 
@@ -106,7 +115,7 @@ TEST_P(MpsManager, AForeignDaemonIsLeftAloneAndNamed) {
   EXPECT_NE(refused.error().message.find(std::to_string(foreign)), std::string::npos) << refused.error().message;
   EXPECT_EQ(folder_.running_daemon(), foreign);
 
-  // One that another has replaced while no daemon of ours ran.
+  // The noted daemon was replaced by a foreign one while our daemon was down.
   GroupNote note{.key = {kTestUuid, 0}, .daemon = {.pid = 1, .start_time = 1}, .settings = {}, .holders = {}};
   note.holders.push_back({.process = tenant.mark(), .share = "m"});
   ASSERT_TRUE(save_book(folder_.file(), {note}));
@@ -114,6 +123,42 @@ TEST_P(MpsManager, AForeignDaemonIsLeftAloneAndNamed) {
   ASSERT_TRUE(next.adopt());
   EXPECT_EQ(folder_.told("mps.foreign").size(), 1u);
   EXPECT_EQ(folder_.running_daemon(), foreign);
+}
+
+// The pipe directory is open to all users, and a daemon of ours that was being started has no PID in the note.
+TEST_P(MpsManager, DoesNotAdoptAListenerOfAnotherUser) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can act as another user";
+  ASSERT_TRUE(make_places(folder_.base(), folder_.places()));
+  ASSERT_EQ(::chmod(std::filesystem::path(folder_.base()).parent_path().c_str(), 0755), 0);
+  const std::string path = folder_.places().pipe + "/control";
+  int ready[2];
+  ASSERT_EQ(::pipe(ready), 0);
+  const pid_t stranger = ::fork();
+  if (stranger == 0) {
+    sockaddr_un address{.sun_family = AF_UNIX, .sun_path = {}};
+    std::memcpy(address.sun_path, path.c_str(), path.size());
+    const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET, 0);
+    const bool made = ::setresuid(65'534, 65'534, 65'534) == 0 &&
+                      ::bind(listener, reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 &&
+                      ::listen(listener, 8) == 0;
+    if (::write(ready[1], made ? "y" : "n", 1) != 1) ::_exit(1);
+    for (;;) ::pause();
+  }
+  char made = 0;
+  EXPECT_EQ(::read(ready[0], &made, 1), 1);
+  EXPECT_EQ(made, 'y');
+  const Sleeper tenant;
+  GroupNote note{.key = {kTestUuid, 0}, .daemon = {}, .settings = {}, .holders = {}};
+  note.holders.push_back({.process = tenant.mark(), .share = "m"});
+  ASSERT_TRUE(save_book(folder_.file(), {note}));
+  Manager manager(folder_.options(GetParam()));
+  EXPECT_TRUE(manager.adopt());
+  EXPECT_EQ(folder_.told("mps.foreign").size(), 1u);
+  EXPECT_TRUE(folder_.told("mps.adopted").empty());
+  ::kill(stranger, SIGKILL);
+  ::waitpid(stranger, nullptr, 0);
+  ::close(ready[0]);
+  ::close(ready[1]);
 }
 
 TEST_P(MpsManager, AForeignDaemonElsewhereIsNamedOnce) {
@@ -178,7 +223,7 @@ TEST_P(MpsManager, LeavesNothingBehindAfterAFailedStart) {
   EXPECT_TRUE(load_book(folder_.file())->empty());
 }
 
-// In a mount namespace of its own, with a small file system that is full.
+// In a private mount namespace, with a small file system that is full.
 TEST(MpsFullDisk, StartsNothingAndSaysSo) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a small file system";
   const MpsFolder folder;

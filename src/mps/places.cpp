@@ -17,7 +17,7 @@ extern char** environ;
 namespace headgate::mps {
 namespace {
 
-// The longest name that the tool gives a socket in there.
+// The longest socket name that the tool uses there.
 constexpr std::string_view kLongestSocket = "/control_privileged";
 constexpr std::string_view kLeftFiles[] = {"control", "control_lock", "control_privileged", "log",
                                            "nvidia-cuda-mps-control.pid"};
@@ -68,7 +68,7 @@ Result<void> make_places(const std::string& base, const Places& places) {
   const std::string of_gpu = std::filesystem::path(places.directory).parent_path();
   for (const std::string& path : {base, of_gpu, places.directory})
     if (auto made = make_directory(path, 0711, true); !made) return made;
-  // Servers of other users make files in there, and cannot remove the daemon's.
+  // Servers of other users create files there; the sticky bit protects the daemon's files.
   if (auto made = make_directory(places.pipe, 01777, false); !made) return made;
   return make_directory(places.log, 0700, true);
 }

@@ -1,4 +1,4 @@
-// A folder with a control daemon's place in it, the tool to run, and processes that hold it.
+// A folder for a control daemon, the tool to run, and processes that hold it.
 #pragma once
 
 #include <signal.h>
@@ -34,7 +34,7 @@ inline bool comes_true(const std::function<bool()>& condition) {
 // A process that does nothing; it ends with the object.
 class Sleeper {
  public:
-  // `uid`: as whom it runs; only root can name another than its own.
+  // `uid`: the user to run as; only root can choose another.
   explicit Sleeper(uid_t uid = ::geteuid()) : pid_(::fork()) {
     if (pid_ != 0) return;
     if (uid != ::geteuid() && ::setresuid(uid, uid, uid) != 0) ::_exit(1);
@@ -60,7 +60,7 @@ class MpsFolder {
     std::string pattern = "/tmp/hg-mps-XXXXXX";
     path_ = ::mkdtemp(pattern.data());
   }
-  // No daemon outlives its test.
+  // Ends all daemons with the test.
   ~MpsFolder() {
     for (std::uint32_t uid = 0; uid < 8; ++uid)
       if (const auto places = places_of(base(), {kTestUuid, uid}))
@@ -89,7 +89,7 @@ class MpsFolder {
     };
     return options;
   }
-  // Texts of what was told under this kind.
+  // Returns the texts reported under this kind.
   [[nodiscard]] std::vector<std::string> told(const std::string& kind) const {
     const std::lock_guard lock(mutex_);
     std::vector<std::string> texts;

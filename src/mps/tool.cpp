@@ -55,7 +55,7 @@ std::string ending_of(const CommandOutcome& outcome, milliseconds limit) {
 
 std::string memory_text(std::uint64_t bytes) { return std::to_string(bytes / kMiB) + "M"; }
 
-// The tool shows whole GiB from 1 GiB on, rounded down (535).
+// From 1 GiB on, the tool shows whole GiB, rounded down (535).
 bool shows(std::string_view line, std::uint64_t bytes) {
   const auto shown = parse_memory(line);
   return shown && *shown == (bytes >= 1024 * kMiB ? bytes / (1024 * kMiB) * (1024 * kMiB) : bytes / kMiB * kMiB);
@@ -104,7 +104,7 @@ Result<void> Tool::quit() const {
                                         .environment = tool_environment(places_, uuid_),
                                         .timeout = limits_.quit,
                                         .grace = milliseconds(0)}));
-  // Its status is that of the servers' ends, so 1 is an answer too.
+  // The exit status is that of the servers, so 1 counts as an answer too.
   if (!outcome.timed_out && WIFEXITED(outcome.status)) return {};
   return fail(ErrorCode::failed,
               "MPS stop: " + program_ + ending_of(outcome, limits_.quit) + own_words(outcome.output));
@@ -138,7 +138,7 @@ Result<void> Tool::set(const Settings& settings, const std::vector<pid_t>& serve
     if (settings.pinned_bytes)
       commands += "set_device_pinned_mem_limit " + pid + " 0 " + memory_text(*settings.pinned_bytes) + "\n";
   }
-  // Whatever the settings print, the last lines are what is read back.
+  // Setting commands may print anything; only the last lines are read back.
   commands += "get_default_active_thread_percentage\n";
   if (settings.pinned_bytes) commands += "get_default_device_pinned_mem_limit 0\n";
   const auto lines = lines_of(TRY(ask(commands, limits_.answer)));
@@ -161,7 +161,7 @@ Result<std::vector<pid_t>> Tool::clients(pid_t server) const {
   return ask_pids("get_client_list " + std::to_string(server));
 }
 
-// The state is one line, and no number, also where it is a refusal: servers stand before it, clients behind.
+// The state line is never a number, even for a refusal; it separates the servers before it from the clients after it.
 Result<GroupLook> Tool::look(pid_t server) const {
   const std::string pid = std::to_string(server);
   const std::string of_server = "get_server_status " + pid + "\nget_client_list " + pid + "\n";
