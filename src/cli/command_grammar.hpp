@@ -1,4 +1,4 @@
-// The words of the command and their options, as CLI11 is told of them. For command_line.cpp alone.
+// The commands and their options, declared to CLI11. Only for command_line.cpp.
 #pragma once
 
 #include <memory>
@@ -15,14 +15,14 @@ class Option;
 
 namespace headgate::cli {
 
-// What the options write into, before it becomes an Invocation.
+// The options' raw values, before they become an Invocation.
 struct Raw {
   Invocation out;
   std::string profile, output = "table", interval = "100ms", live_interval = "1s", since;
-  std::optional<std::string> watch;  // "" without a time
+  std::optional<std::string> watch;  // "" if given without a time
   bool simulated = false, json = false, no_colour = false, ascii = false;
   std::vector<std::string> symbols;
-  // Options under the names of the last release, and what each is called now. The options live as long as the App.
+  // Options under last release's names, and their present names. The option pointers live as long as the App.
   struct Renamed {
     const CLI::Option* option;
     const char *before, *now;
@@ -30,7 +30,7 @@ struct Raw {
   std::vector<Renamed> renamed;
 };
 
-// Every word; parsing writes into `raw`, which has to outlive it.
+// Declares all commands. Parsing writes into `raw`, which must outlive the App.
 [[nodiscard]] std::unique_ptr<CLI::App> describe_commands(Raw& raw);
 
 }  // namespace headgate::cli

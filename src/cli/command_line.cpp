@@ -1,25 +1,26 @@
 #include "cli/command_line.hpp"
-#include "base/did_you_mean.hpp"
 
 #include <sys/ioctl.h>
 #include <unistd.h>
 
 #include <CLI/CLI.hpp>
 #include <algorithm>
+#include <chrono>
 #include <cstdlib>
 #include <map>
 
+#include "base/did_you_mean.hpp"
+#include "base/duration.hpp"
 #include "cli/command_grammar.hpp"
 #include "cli/term/output_format.hpp"
 #include "cli/top/top.hpp"
-#include "guest/grant/text.hpp"
 
 namespace headgate::cli {
 namespace {
 
 constexpr std::uint64_t kDefaultWatchMs = 2000;
 
-// argv up to the first "--", and what stands behind it. "--sim=tiny" becomes "--sim --sim-profile=tiny".
+// argv up to the first "--", and the words after it. "--sim=tiny" becomes "--sim --sim-profile=tiny".
 struct Split {
   std::vector<std::string> ours, behind;
   bool marked = false;
@@ -43,7 +44,7 @@ Split split(int argc, const char* const* argv) {
   return out;
 }
 
-// The deepest word that was given, and its names joined: "sim truth".
+// Returns the innermost command given, and sets `name` to the full name: "sim truth".
 const CLI::App* chosen(const CLI::App& app, std::string& name) {
   const CLI::App* at = &app;
   for (auto inner = at->get_subcommands(); !inner.empty(); inner = at->get_subcommands()) {
@@ -73,25 +74,21 @@ Voice voice_of(const Raw& raw) {
 // `most_ms`: of an option that accepts 10ms to that.
 Result<std::uint64_t> milliseconds_from(const std::string& option, std::string_view text, std::uint64_t most_ms,
                                         const std::string& accepted) {
-  std::size_t digits = 0;
-  while (digits < text.size() && grant::is_digit(text[digits])) ++digits;
-  std::uint64_t number = 0;
-  const std::string_view unit = text.substr(digits);
-  const std::uint64_t scale = unit == "ms" ? 1 : unit == "s" ? 1000 : unit == "m" ? 60'000 : 0;
-  if (scale == 0 || !grant::whole_number(text.substr(0, digits), 3'600'000, number) || number * scale < 10 ||
-      number * scale > most_ms) {
+  const auto time = read_time(text);
+  const std::uint64_t ms =
+      time ? static_cast<std::uint64_t>(std::chrono::duration_cast<std::chrono::milliseconds>(*time).count()) : 0;
+  if (ms < 10 || ms > most_ms)
     return fail(ErrorCode::usage, option + " '" + std::string(text) + "' is not understood", accepted);
-  }
-  return number * scale;
+  return ms;
 }
 
-// The program's words: behind "--", or everything from the first word that is no option of ours, as it was written.
+// Takes the program's command line: all words after "--", or from the first word that is not an option of ours.
 Result<void> take_command(const CLI::App& app, const Split& written, Invocation& out) {
   out.run.command = app.remaining();
   if (!out.run.command.empty() && (written.marked || out.run.command.front().starts_with("-"))) {
     const bool option = out.run.command.front().starts_with("-");
     return fail(ErrorCode::usage,
-                std::string("run has no ") + (option ? "option '" : "word '") + harmless(out.run.command.front()) + "'",
+                (option ? "run has no option '" : "run takes no argument '") + harmless(out.run.command.front()) + "'",
                 "see 'headgate run --help'; write '--' before the command");
   }
   if (written.marked) out.run.command = written.behind;
@@ -144,7 +141,7 @@ std::unexpected<Error> unknown_word(const CLI::App& app) {
     return fail(ErrorCode::usage, owner + " has no option '" + text + "'", meant(option, options_of(*at)) + see);
   }
   const auto words = words_of(*at);
-  return fail(ErrorCode::usage, owner + (words.empty() ? " takes no word '" : " has no word '") + text + "'",
+  return fail(ErrorCode::usage, owner + (words.empty() ? " takes no argument '" : " has no command '") + text + "'",
               words.empty() ? see : meant(text, words) + format_accepted(*at));
 }
 
@@ -152,16 +149,15 @@ std::string written_as(const CLI::Option& option) {
   return option.check_name("--sim-profile") ? "--sim" : option.get_name();
 }
 
-// As its line of the help has it.
+// Formats an option as help shows it.
 std::string help_line_of(const CLI::Option& option) {
   if (option.check_name("--sim-profile")) return "--sim=PROFILE: " + option.get_description();
   const std::string type = option.get_type_name();
   return option.get_name() + (type.empty() ? "" : " " + type) + ": " + option.get_description();
 }
 
-// A script's variable that is not set leaves "" behind. Taken as if nothing had been said it would mean all shares, any
-// GPU, no image's root: it is refused wherever it stands. Where a value may be left away, "" is how CLI11 tells of
-// that.
+// Refuses empty values: a script's unset variable leaves "" behind, which would otherwise mean all shares, any GPU or
+// no image root. Options with an optional value are skipped, because CLI11 reports a left-out value as "".
 Result<void> refuse_empty(const CLI::App& app, const std::string& word) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_min() == 0 || std::ranges::find(option->results(), "") == option->results().end())
@@ -172,8 +168,8 @@ Result<void> refuse_empty(const CLI::App& app, const std::string& word) {
   return {};
 }
 
-// An option that stands last, or before "=" and nothing: CLI11 counts what is missing and leaves out a hidden option's
-// name.
+// Reports an option without its value (last on the line, or "OPTION="). CLI11's own message only counts the missing
+// values and omits the name of a hidden option.
 std::unexpected<Error> unreadable(const CLI::App& app, const std::string& word, const CLI::ParseError& error) {
   const std::string what = error.what(), before = word.empty() ? "" : word + ": ";
   const std::string see = "see 'headgate " + (word.empty() ? "" : word + " ") + "--help'";
@@ -192,7 +188,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   Raw raw;
   const auto app = describe_commands(raw);
   const Split written = split(argc, argv);
-  std::vector<std::string> words(written.ours.rbegin(), written.ours.rend());  // CLI11 takes them from the back
+  std::vector<std::string> words(written.ours.rbegin(), written.ours.rend());  // CLI11 expects them reversed
   std::string name;
   try {
     app->parse(words);
@@ -209,12 +205,12 @@ Result<Invocation> parse(int argc, const char* const* argv) {
   } catch (const CLI::ParseError& error) {
     const CLI::App* at = chosen(*app, name);
     if (name == "sim" || name == "config" || name == "share" || name == "quota" || name == "gpu" || name == "power" ||
-        name == "api" || name == "dashboards" || name == "limiter" || name == "cdi" || name == "runtime") {
+        name == "api" || name == "limiter" || name == "cdi" || name == "runtime") {
       const auto left = app->remaining(true);
       if (!left.empty() && !left.front().starts_with("-")) return unknown_word(*app);
-      return fail(ErrorCode::usage, name + " needs a word", format_accepted(*at));
+      return fail(ErrorCode::usage, name + " needs a command", format_accepted(*at));
     }
-    // "-x" where a share's name is missing too: what was written goes before what was not.
+    // An unknown option is reported before a missing share name: what was written comes first.
     if (const auto left = app->remaining(true); !left.empty() && left.front().starts_with("-"))
       return unknown_word(*app);
     return unreadable(*at, name, error);
@@ -254,7 +250,7 @@ Result<Invocation> parse(int argc, const char* const* argv) {
     return fail(ErrorCode::usage, "'--' and a command stand only behind 'run'",
                 "such as: headgate run --mem 8GiB -- python train.py");
   if (name == "demo" || name == "bench") raw.out.rest = at->remaining();
-  // As they were written: "--sim=tiny" is its program's to read.
+  // Unparsed: "--sim=tiny" is for the program to read.
   if (name == "zeusd" || is_engine)
     raw.out.rest.assign(std::find(argv + 1, argv + argc, std::string_view(name)) + 1, argv + argc);
   return raw.out;

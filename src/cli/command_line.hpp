@@ -1,4 +1,4 @@
-// The grammar of the command: argv in, one Invocation out. Only this and command_grammar.cpp know CLI11.
+// Parses argv into an Invocation. Only this file and command_grammar.cpp use CLI11.
 #pragma once
 
 #include <cstdint>
@@ -15,15 +15,15 @@
 namespace headgate::cli {
 
 struct RunOptions {
-  std::optional<std::string> gpu, memory, host_memory, compute, burst, name;  // as written; null where not given
-  std::optional<std::string> share;                                           // of headgated: enter it as it is
-  // Need the daemon; wait: for how long, "" without end.
+  std::optional<std::string> gpu, memory, host_memory, compute, burst, name;  // as written; null if not given
+  std::optional<std::string> share;  // one that headgated has; the run joins it unchanged
+  // Need the daemon. wait: the time limit, "" for none.
   std::optional<std::string> weight, wait, on_oom, priority_class, ttl;
   bool allow_unenforced = false;
   std::vector<std::string> command;
 };
 
-// What was asked, for whichever command; fields of other commands keep their defaults.
+// What was requested; fields of other commands keep their defaults.
 struct Invocation {
   std::string command;  // "status", "run", "sim truth", ...
   Voice voice;
@@ -37,12 +37,12 @@ struct Invocation {
   std::vector<std::string> parts;  // share rebalance: NAME=PART; power set: values, as written
   std::string fit;                 // free
   std::string shell;               // completion
-  std::string file;                // support-bundle, dashboards export: where to; "" for the usual place
-  bool no_redact = false, force = false;  // support-bundle; dashboards export
-  LimiterPlace limiter;                   // limiter install, limiter remove
-  std::vector<std::string> paths;         // cdi list, cdi validate
-  EngineChoice engine;                    // runtime configure, runtime unconfigure
-  std::string rules;                      // sim fault
+  std::string file;                // support-bundle: where to; "" for the usual place
+  bool no_redact = false;          // support-bundle
+  LimiterPlace limiter;            // limiter install, limiter remove
+  std::vector<std::string> paths;  // cdi list, cdi validate
+  EngineChoice engine;             // runtime configure, runtime unconfigure
+  std::string rules;               // sim fault
   std::vector<std::string> libraries;     // doctor --symbols
   std::vector<std::string> rest;          // demo, bench, zeusd, docker, podman: their own words
   std::uint64_t interval_ms = 100;        // status, ps: between the two looks; top, events: between one and the next
@@ -53,20 +53,20 @@ struct Invocation {
   bool follow = false;                    // events
   bool dry_run = false;                   // power set, apply, reset
   bool yes = false;                       // share create, share set, share rebalance, gpu policy: without asking
-  std::string user, gpu;                  // ps, power: of whom, on which; "" for all
+  std::string user, gpu;                  // ps, power: of this user, on this GPU; "" for all
   std::string kind;                       // events: what its kind begins with; share says whose
   std::optional<std::uint64_t> since_ns;  // events
   RunOptions run;
 };
 
-// Errors: usage, with what was written and what is accepted.
+// Errors: usage, quoting what was written and naming what is accepted.
 [[nodiscard]] Result<Invocation> parse(int argc, const char* const* argv);
 
-// One node of the tree of commands, for completions and the manual's check.
+// A node of the command tree, for completions and the manual's check.
 struct CommandTree {
   std::string name, summary;
   std::vector<std::string> options;  // "--mem", "-o", ...
-  std::vector<std::string> valued;   // those of the options that take a value
+  std::vector<std::string> valued;   // options that take a value
   std::vector<CommandTree> commands;
 };
 [[nodiscard]] CommandTree command_tree();

@@ -91,14 +91,14 @@ TEST(CommandLine, AWordHasTheFormsThatMakeSenseOfItAndNamesThemWhereAnotherIsAsk
   EXPECT_EQ(words({"share", "ls", "--output=csv"})->voice.format, Format::csv);
   EXPECT_EQ(words({"gpu", "ls", "-o", "wide", "--sim"})->voice.format, Format::wide);
   EXPECT_EQ(words({"doctor", "-o", "csv"}).error(),
-            (Error{ErrorCode::usage, "--output 'csv' is no form that 'doctor' has", "accepted: table or json"}));
+            (Error{ErrorCode::usage, "doctor: output format 'csv' is not supported", "accepted: table or json"}));
   EXPECT_EQ(words({"quota", "ls", "-o", "wide"}).error(),
-            (Error{ErrorCode::usage, "--output 'wide' is no form that 'quota ls' has",
+            (Error{ErrorCode::usage, "quota ls: output format 'wide' is not supported",
                    "accepted: table, json, jsonl or csv"}));
   EXPECT_EQ(words({"metrics", "-o", "jsonl"})->voice.format, Format::jsonl);
   for (const char* json : {"--json", "--output=json"}) {
     EXPECT_EQ(words({"metrics", json}).error(),
-              (Error{ErrorCode::usage, "--output 'json' is no form that 'metrics' has", "accepted: table or jsonl"}));
+              (Error{ErrorCode::usage, "metrics: output format 'json' is not supported", "accepted: table or jsonl"}));
     EXPECT_EQ(words({"completion", "bash", json}).error().hint, "accepted: table");
   }
   EXPECT_EQ(words({"-o", "xml"}).error().hint, "accepted: table, wide, json, jsonl or csv");
@@ -175,13 +175,13 @@ TEST(CommandLine, AWordThatThereIsNotIsNamedAndTheOneThatIsNear) {
     const auto parsed = words(given);
     return parsed ? Error{} : parsed.error();
   };
-  EXPECT_EQ(error({"share", "lss"}).message, "share has no word 'lss'");
+  EXPECT_EQ(error({"share", "lss"}).message, "share has no command 'lss'");
   EXPECT_TRUE(error({"share", "lss"}).hint.starts_with("did you mean ls? accepted: create, "))
       << error({"share", "lss"}).hint;
-  EXPECT_EQ(error({"share", "creat", "--mem", "8GiB", "--", "x"}).message, "share has no word 'creat'");
+  EXPECT_EQ(error({"share", "creat", "--mem", "8GiB", "--", "x"}).message, "share has no command 'creat'");
   EXPECT_TRUE(error({"share", "creat", "--mem", "8GiB"}).hint.starts_with("did you mean create? "));
   EXPECT_TRUE(error({"share", "nothing-like-it"}).hint.starts_with("accepted: "));
-  EXPECT_EQ(error({"share"}).message, "share needs a word");
+  EXPECT_EQ(error({"share"}).message, "share needs a command");
   EXPECT_TRUE(error({"statsu"}).hint.starts_with("did you mean status? ")) << error({"statsu"}).hint;
   EXPECT_TRUE(error({"ps", "--usr=a"}).hint.starts_with("did you mean --user? ")) << error({"ps", "--usr=a"}).hint;
   EXPECT_TRUE(error({std::string(100'000, 'x').c_str()}).hint.starts_with("accepted: "));
@@ -219,7 +219,7 @@ TEST(CommandLine, AVariableThatIsNotSetIsAnErrorAndNotAllSharesAnyGpuOrNoImage) 
        "--config FILE: configuration file instead of /etc/headgate/config.toml"},
       {{"share", "create", "a", "--gang", ""},
        "share create: --gang '' is empty",
-       "--gang NAME: has its turns together with your other shares of that gang"},
+       "--gang NAME: run at the same time as your other shares of that gang"},
   };
   for (const auto& row : table)
     EXPECT_EQ(error(row.argv), (Error{ErrorCode::usage, row.message, row.hint})) << error(row.argv).message;

@@ -10,7 +10,6 @@
 #include "cli/share/share_commands.hpp"
 #include "cli/support/cdi_commands.hpp"
 #include "cli/support/completion.hpp"
-#include "cli/support/dashboards.hpp"
 #include "cli/support/device_drivers.hpp"
 #include "cli/support/doctor.hpp"
 #include "cli/support/limiter_files.hpp"
@@ -59,19 +58,15 @@ int doctor(const Invocation& invocation, const config::Config& config, const Sel
                : shown;
   }
   const Examination examination = examine(invocation, config, self_test);
-  const auto& findings = examination.findings;
-  const int shown =
-      show(json(invocation) ? findings_json(examination) : findings_text(findings, invocation.voice), invocation.voice);
-  return shown == 0 &&
-                 std::ranges::any_of(findings, [](const Finding& finding) { return finding.health == Health::fail; })
-             ? 1
-             : shown;
+  const int shown = show(json(invocation) ? findings_json(examination) : findings_text(examination, invocation.voice),
+                         invocation.voice);
+  return shown == 0 && !examination.ready() ? 1 : shown;
 }
 
 int config_check(const Invocation& invocation, const config::Reading& reading) {
   for (const Error& error : reading.errors) complain(error, invocation.voice);
   if (!reading.errors.empty()) return exit_status(reading.errors.front().code);
-  // Where the command line names another place the daemon listens there; a configuration has to hold by itself.
+  // If the command line overrides the address, the daemon listens there. A configuration must be valid without that.
   const config::Setting& listen = reading.config["node.listen"];
   const bool has_token = !reading.config["node.token_file"].value.empty();
   if (const auto may = config::may_listen(listen.origin + ": node.listen =", listen.value, has_token);
@@ -137,13 +132,12 @@ int perform(const Invocation& invocation, const Above& above) {
   if (word == "gpu drivers") return device_drivers_command(voice);
   if (word.starts_with("runtime ")) return runtime_command(word, invocation.engine, voice);
   if (word.starts_with("cdi ")) return cdi_command(word, invocation.paths, voice);
-  if (word == "dashboards export") return dashboards(invocation.file, invocation.force, voice);
 
   const bool given = !invocation.config_path.empty();
   const config::Reading reading = config::read(given ? invocation.config_path : config::kDefaultFile, given);
   if (word == "config check") return config_check(invocation, reading);
   if (word == "support-bundle") return support_bundle(invocation, reading, above.self_test);
-  // A value that cannot be read must not silently become a default, least of all "no limit".
+  // An unreadable value must not silently become a default, least of all "no limit".
   if (!reading.errors.empty()) return refuse(reading.errors.front(), voice);
   const config::Config& config = reading.config;
   if (word == "run") return run(invocation, config);
@@ -162,7 +156,7 @@ int perform(const Invocation& invocation, const Above& above) {
   if (word == "sim reset") return show(sim_reset(invocation, config), voice);
   if (word == "sim fault") return show(sim_fault(invocation, config), voice);
   if (word == "sim path") return show(sim_path(invocation, config), voice);
-  return refuse({ErrorCode::usage, "unknown word '" + word + "'", "see 'headgate --help'"}, voice);
+  return refuse({ErrorCode::usage, "unknown command '" + word + "'", "see 'headgate --help'"}, voice);
 }
 
 }  // namespace headgate::cli

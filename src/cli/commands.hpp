@@ -1,4 +1,4 @@
-// Performs every command: an Invocation in, the exit status out.
+// Runs an Invocation and returns the exit status.
 #pragma once
 
 #include <optional>
@@ -10,7 +10,7 @@
 
 namespace headgate::cli {
 
-// What rooms above this one do for the command; main() fills it in.
+// Functions that rooms above this one provide; main() fills them in.
 struct Above {
   int (*demo)(const Voice& voice, std::span<const std::string> words);
   int (*bench)(const Voice& voice, const std::optional<std::string>& simulate, std::span<const std::string> words);

@@ -15,16 +15,15 @@
 
 namespace headgate::demo {
 
-using namespace cli;  // its terminal, its views, its client of the daemon
+using namespace cli;  // terminal, views, daemon client
 
 namespace {
 
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t kMemoryLimitBytes = 2ull << 30;
-constexpr double kAllowedSimulated = 1.0;  // points
-// Completed work is a coarser witness than truth: the unlimited run that it is compared with has gaps between kernels
-// too.
+constexpr double kAllowedSimulated = 1.0;  // percentage points
+// Completed work is less precise than the simulator's truth: the unlimited reference run has gaps between kernels too.
 constexpr double kAllowedByWork = 2.0;
 
 struct Line {
@@ -32,10 +31,10 @@ struct Line {
   bool kept = false;
   double asked_value = 0, got_value = 0;
   double absent_percent = 0;
-  bool could_not_ask = false;  // then kept says nothing
+  bool could_not_ask = false;  // then `kept` is meaningless
 };
 
-// What a program was absent for, of the time in which it was measured.
+// Returns the percentage of the measured time in which the program was absent.
 double absent_percent(const LoadReport& report) {
   const std::int64_t span_ns = report.ended_ns - report.started_ns;
   if (span_ns <= 0) return 0;
@@ -43,7 +42,7 @@ double absent_percent(const LoadReport& report) {
          static_cast<double>(span_ns);
 }
 
-// Kernels a second, up to the last one's end: what was only queued is not counted as done too early.
+// Returns kernels per second up to the end of the last one, so that queued kernels do not count as done.
 double rate_of(const LoadReport& report) {
   return static_cast<double>(report.launches) / (static_cast<double>(report.drained_ns - report.started_ns) * 1e-9);
 }
@@ -76,7 +75,7 @@ class Bench {
     spec.load_arguments.push_back("--no-idle-list");
     load::Child child = TRY(start_tenant(node_, spec, simulate_));
     const auto deadline = std::chrono::steady_clock::now() + milliseconds(60'000);
-    // In short waits, so that Ctrl-C is seen.
+    // Short sleeps, so that Ctrl-C is noticed.
     while (child.running() && std::chrono::steady_clock::now() < deadline && Interruptions::seen() == 0) {
       std::this_thread::sleep_for(milliseconds(20));
     }
@@ -89,7 +88,7 @@ class Bench {
     }
     const load::ChildEnd& end = child.so_far();
     if (end.status != 0) {
-      // The tenant's own words carry the cause (no driver, no permission); they say whose they are.
+      // The tenant's own message holds the cause (no driver, no permission); the prefix names the step.
       return fail(end.status == 3 ? ErrorCode::unreachable : ErrorCode::failed,
                   "'" + step + "' ended with status " + std::to_string(end.status) + ": " +
                       end.err.substr(0, end.err.find_last_not_of('\n') + 1));
@@ -167,7 +166,7 @@ class Bench {
                 .could_not_ask = verdict == Verdict::could_not_ask};
   }
 
-  // Nobody else is on this node: what the device held, this share held.
+  // This node runs nothing else, so all time held on the device is this share's.
   Result<double> held_percent(const LoadReport& report) {
     const sim::Truth truth = TRY(sim::read_truth(node_.node()));
     constexpr auto kBucket = static_cast<std::int64_t>(sim::kTruthBucketNs);

@@ -1,4 +1,4 @@
-// `headgate bench`: proves on the user's own card, or on a simulated one, that limits hold.
+// `headgate bench`: checks on the user's GPU, or a simulated one, that limits hold.
 #pragma once
 
 #include <optional>
@@ -9,8 +9,8 @@
 
 namespace headgate::demo {
 
-// Blocks for about 20 s. `simulate`: the profile of a simulated node ("" for the default one), null for the machine's
-// own GPU. Exit status: 0 when every limit held, 1 when one did not, 2 for wrong words, 3 where no driver answers.
+// Blocks for about 20 s. `simulate`: a simulated node's profile ("" for the default), null for the real GPU. Returns
+// the exit status: 0 if every limit held, 1 if one did not, 2 for usage errors, 3 if no driver answers.
 [[nodiscard]] int bench(const cli::Voice& voice, const std::optional<std::string>& simulate,
                         std::span<const std::string> words);
 

@@ -1,25 +1,25 @@
-// What a measured part of a GPU's time says of the gate that should have held it.
+// Judges from a measured fraction of a GPU's time whether the gate enforced its limit.
 #pragma once
 
 namespace headgate::demo {
 
 enum class Verdict {
   kept,
-  not_kept,       // the gate let too much through, or kept a program out that asked
-  could_not_ask,  // too little, and the program lacked a processor for as much: nothing is said of the gate
+  not_kept,       // the gate let too much through, or blocked a program that had demand
+  could_not_ask,  // too little, but the program lacked CPU time for as much: no verdict on the gate
 };
 
 struct GateMeasurement {
   double asked_percent = 0, got_percent = 0;
-  double allowed_points = 0;  // of difference
-  // For this part of the time the program was not asking, or was ready to and had no processor.
+  double allowed_points = 0;  // tolerated difference
+  // Percentage of the time in which the program had no demand, or was ready without a CPU.
   double absent_percent = 0;
 };
 
 [[nodiscard]] constexpr Verdict judge(const GateMeasurement& measured) {
   const double lacks = measured.asked_percent - measured.got_percent;
   if (lacks <= measured.allowed_points && -lacks <= measured.allowed_points) return Verdict::kept;
-  // What a program did not ask for, no gate can have given it. Too much is always the gate's.
+  // The gate cannot give time that the program did not ask for; any excess is the gate's fault.
   return lacks > 0 && lacks <= measured.allowed_points + measured.absent_percent ? Verdict::could_not_ask
                                                                                  : Verdict::not_kept;
 }

@@ -21,14 +21,14 @@
 
 namespace headgate::demo {
 
-using namespace cli;  // its terminal, its views, its client of the daemon
+using namespace cli;  // terminal, views, daemon client
 
 namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr auto kEndPatience = milliseconds(2000);  // with a tenant that is asked to end
+constexpr auto kEndPatience = milliseconds(2000);  // for a tenant to end after SIGTERM
 constexpr auto kFramePause = milliseconds(200);
 constexpr auto kLookPause = milliseconds(400);
 constexpr FrameSize kPlainFrame{80, 24};
@@ -42,7 +42,7 @@ struct Player {
   DemoTenant tenant;
   DemoProgress progress{};
   std::uint64_t started_unix_ns = 0;
-  std::uint64_t refusals = 0;  // by the daemon's picture
+  std::uint64_t refusals = 0;  // from the daemon's snapshot
   std::optional<load::Child> child{};
   std::optional<LoadReport> report{};
 };
@@ -61,7 +61,7 @@ class Demo {
     if (talks_ && !words.once && can_draw(kSmallestDemo)) screen_ = std::make_unique<Screen>();
   }
 
-  // Until all tenants have ended (0) or a signal came (its number).
+  // Runs until all tenants have ended (returns 0) or a signal came (returns its number).
   Result<int> play() {
     for (const Player& player : players_) {
       if (auto made = node_.make_share(player.tenant); !made) return std::unexpected(made.error());
@@ -86,7 +86,7 @@ class Demo {
     }
   }
 
-  // Ends what still runs, and gives the terminal back.
+  // Ends what still runs, and restores the terminal.
   void end() {
     screen_.reset();
     for (Player& player : players_) {
@@ -98,7 +98,7 @@ class Demo {
     node_.end();
   }
 
-  // One picture of when all six were at work, for who saw none live.
+  // Returns one frame from when all six were working, for output without a live view.
   [[nodiscard]] std::string plain_frame() const {
     return shown_ ? render_demo(*shown_, kPlainFrame, {.colour = false, .ascii = style_.ascii}) + "\n\n" : "";
   }
@@ -207,7 +207,7 @@ class Demo {
     m.request_p50_ms = static_cast<double>(report.request_p50_ns) * 1e-6;
     m.request_p99_ms = static_cast<double>(report.request_p99_ns) * 1e-6;
     m.told_after_s = player.progress.told_after_s;
-    // A name is kept only if it is the right one.
+    // Naming only counts if exactly the right processes were named.
     const bool named_right = std::ranges::equal(outside_, report.pids);
     if (tenant.role == DemoRole::bypasser && !named_right) m.told_after_s.reset();
     return m;
@@ -221,7 +221,7 @@ class Demo {
   DemoState state_;
   std::optional<DemoState> shown_;
   std::uint64_t last_event_ = 0;
-  std::set<std::uint32_t> outside_;  // pids that the audit named
+  std::set<std::uint32_t> outside_;  // PIDs that the audit named
   double measured_s_ = 0;
   std::unique_ptr<Screen> screen_;
 };
@@ -266,6 +266,13 @@ std::string to_json(const std::vector<DemoMeasured>& all, double measured_s, boo
 
 }  // namespace
 
+// The next steps after the demo, for a new user.
+constexpr const char* kWhatNow =
+    "\nNext:\n"
+    "  headgate run --sim --mem 8GiB --compute 50% -- COMMAND   a program of yours in a share of a simulated GPU\n"
+    "  headgate doctor                                          what this machine lacks for a GPU\n"
+    "  headgate --help                                          all commands\n";
+
 int demo(const Voice& voice, std::span<const std::string> words) {
   const auto run = [&]() -> Result<int> {
     const Words wanted = TRY(read_words(words));
@@ -279,9 +286,7 @@ int demo(const Voice& voice, std::span<const std::string> words) {
     for (const DemoMeasured& one : measured) verdicts.push_back(demo_verdict(one));
     const bool kept = std::ranges::all_of(verdicts, &DemoVerdict::kept);
     if (voice.format == Format::json) print(to_json(measured, play.measured_s(), kept));
-    else
-      print((voice.columns == 0 || wanted.once ? play.plain_frame() : "") +
-            render_verdicts(verdicts, play.measured_s()));
+    else print(play.plain_frame() + render_verdicts(verdicts, play.measured_s()) + kWhatNow);
     return kept ? 0 : 1;
   };
   const auto status = run();

@@ -1,5 +1,5 @@
-// `headgate demo`: the real headgated on a simulated node, six tenants through the real `headgate run`, a live picture
-// and a verdict from truth.
+// `headgate demo`: the real headgated on a simulated node, with six tenants started by the real `headgate run`; shows a
+// live view and a verdict from the simulator's truth.
 #pragma once
 
 #include <span>
@@ -9,12 +9,11 @@
 
 namespace headgate::demo {
 
-// Blocks for about 17 s (--seconds=N changes it). On a terminal the picture is live; elsewhere, and with --once, what
-// happens is told line by line and one picture stands at the end. Exit status: 0 when every promise was kept (compute
-// within 1 point over the whole measured part, memory to the byte, refusals told, who goes around the limiter named), 1
-// when not, 2 for wrong words, 130 after Ctrl-C, likewise for SIGTERM and SIGHUP.
-// Leaves no file and no process behind, and a terminal as it was; after kill -9 the daemon and the tenants end, and
-// only the directory of small files in TMPDIR stays.
+// Blocks for about 17 s (--seconds=N changes it). On a terminal the view is live; otherwise, or with --once, it prints
+// events line by line and one frame at the end. Exit status: 0 if every promise was kept, 1 if not, 2 for usage errors,
+// 130 after Ctrl-C, likewise for SIGTERM and SIGHUP. Promises: compute within 1 point over the measured time, memory to
+// the byte, refusals reported, the program that bypasses the limiter named. Leaves no file or process, and the terminal
+// as it was; after kill -9 daemon and tenants end, and only a directory of small files stays in TMPDIR.
 [[nodiscard]] int demo(const cli::Voice& voice, std::span<const std::string> words);
 
 }  // namespace headgate::demo

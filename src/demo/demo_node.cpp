@@ -9,13 +9,13 @@
 
 namespace headgate::demo {
 
-using namespace cli;  // its terminal, its views, its client of the daemon
+using namespace cli;  // terminal, views, daemon client
 namespace {
 
 using Clock = std::chrono::steady_clock;
 constexpr auto kStartPatience = std::chrono::seconds(15);
 
-// Settings, limits and libraries of whoever calls us are not our tenants'.
+// The caller's settings, limits and libraries must not apply to the tenants.
 const std::vector<std::string> kNotOurs = {"HEADGATE_*",      "CUDA_MEM*",      "CUDA_CORE*", "CUDA_DEVICE_MEMORY*",
                                            "CUDA_DEVICE_SM*", "TENSOR_FUSION*", "LD_PRELOAD", "LD_LIBRARY_PATH",
                                            "NOTIFY_SOCKET",   "WATCHDOG_USEC"};

@@ -1,4 +1,4 @@
-// The demo's node: a simulated GPU in a directory of its own, and the real headgated over it.
+// The demo's node: a simulated GPU in a private directory, and the real headgated on it.
 #pragma once
 
 #include <string>
@@ -13,19 +13,19 @@ namespace headgate::demo {
 
 class DemoNode {
  public:
-  // Returns when the daemon is ready. Errors: its own words, where it did not start.
+  // Returns when the daemon is ready. Errors: the daemon's own message if it did not start.
   [[nodiscard]] static Result<DemoNode> start();
 
   [[nodiscard]] const http::Endpoint& daemon() const { return daemon_; }
-  [[nodiscard]] std::string directory() const { return files_.node(); }  // of the simulated node
+  [[nodiscard]] std::string directory() const { return files_.node(); }  // the simulated node's
 
-  // Makes the tenant's share, as `headgate share create` does.
+  // Creates the tenant's share, as `headgate share create` does.
   [[nodiscard]] Result<void> make_share(const DemoTenant& tenant) const;
-  // `headgate run --share NAME -- headgate-load ...`.
+  // Starts `headgate run --share NAME -- headgate-load ...`.
   [[nodiscard]] Result<load::Child> start_tenant(const DemoTenant& tenant) const;
-  // Errors: failed, with what it said, where the daemon has ended.
+  // Checks that the daemon still runs. Errors: failed, with its output, if it has ended.
   [[nodiscard]] Result<void> check();
-  // Asks the daemon to end; the directory goes with this object.
+  // Asks the daemon to end; the destructor removes the directory.
   void end();
 
  private:
@@ -33,7 +33,7 @@ class DemoNode {
       : files_(std::move(files)), headgated_(std::move(headgated)), daemon_(std::move(daemon)) {}
 
   PrivateNode files_;
-  load::Child headgated_;  // killed, where it still runs, before its files go
+  load::Child headgated_;  // if still running, killed before its files are removed
   http::Endpoint daemon_;
 };
 

@@ -8,7 +8,7 @@
 
 namespace headgate::demo {
 
-using namespace cli;  // its terminal, its views, its client of the daemon
+using namespace cli;  // terminal, views, daemon client
 namespace {
 
 constexpr unsigned kNameCells = 10;
@@ -55,8 +55,8 @@ std::string render_demo(const DemoState& state, FrameSize size, FrameStyle style
     return joined_lines(lines);
   }
   const auto tenants = static_cast<unsigned>(state.lines.size());
-  // The header, two lines of GPU, both tables with their headings, the last line; then events, then blank lines
-  // between.
+  // Header, two GPU lines, both tables with headings, the last line. Events get the rest, then blank lines between
+  // parts.
   const unsigned fixed = 1 + 2 + (1 + tenants) + (1 + tenants) + 1;
   const unsigned room = size.rows > fixed ? size.rows - fixed : 0;
   const unsigned blanks = room >= 5 ? 3 : 0;

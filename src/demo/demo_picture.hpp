@@ -1,5 +1,4 @@
-// The demo's picture: the node as `headgate top` draws it, and below it what each tenant does and what headgate does.
-// Pure.
+// Draws the demo's frames: the node as in `headgate top`, and below it what each tenant and headgate do. Pure.
 #pragma once
 
 #include <string>
@@ -21,13 +20,13 @@ struct DemoState {
   std::vector<DemoLine> lines;
 };
 
-// Smaller than this there is no picture, only plain lines.
+// On a smaller terminal, only plain lines are printed.
 inline constexpr cli::FrameSize kSmallestDemo{76, 20};
 
-// At most size.rows lines of at most size.columns cells, each but the last ended by '\n'. Every frame says SIMULATED.
+// Returns at most size.rows lines of up to size.columns cells, ending in '\n' except the last. Always shows SIMULATED.
 [[nodiscard]] std::string render_demo(const DemoState& state, cli::FrameSize size, cli::FrameStyle style);
 
-// A table of what was promised and what was measured, with a sentence below. It says SIMULATED.
+// Returns a table of promises and measurements, with a summary. Shows SIMULATED.
 [[nodiscard]] std::string render_verdicts(const std::vector<DemoVerdict>& verdicts, double measured_s);
 
 }  // namespace headgate::demo

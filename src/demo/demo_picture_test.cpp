@@ -12,7 +12,7 @@
 
 namespace headgate::demo {
 
-using namespace cli;  // its terminal, its views, its client of the daemon
+using namespace cli;  // terminal, views, daemon client
 namespace {
 
 class DemoPicture : public FrameTest {};
@@ -50,7 +50,7 @@ TEST_F(DemoPicture, EachFrameIsTheOneThatWasLookedAt) {
   expect_frame("demo-smallest.txt", render_demo(mid_play(), kSmallestDemo, kPlain));
 }
 
-// The first block of the README, which is said to be a frame of the demo's: `headgate demo --once` prints one.
+// Returns the README's first block, which must be a frame as printed by `headgate demo --once`.
 std::vector<std::string> readme_frame() {
   std::ifstream in(HEADGATE_README);
   std::vector<std::string> lines;
@@ -69,7 +69,7 @@ TEST_F(DemoPicture, TheReadmesPictureHasTheShapeOfTodaysFrame) {
   for (std::size_t i = 0; i < shown.size(); ++i) {
     EXPECT_LE(cells(shown[i]), 80u) << shown[i];
     EXPECT_EQ(shown[i].empty(), today[i].empty()) << i;
-    // Both headings, and in each row of both tables the name; of the second table what the tenant does.
+    // Compares both headings and each row's name; in the second table also what the tenant does.
     if (today[i].starts_with(" SHARE ") || today[i].starts_with(" TENANT ")) {
       EXPECT_EQ(shown[i], today[i]);
     }
@@ -77,7 +77,7 @@ TEST_F(DemoPicture, TheReadmesPictureHasTheShapeOfTodaysFrame) {
       EXPECT_EQ(shown[i].substr(1, 11), today[i].substr(1, 11));
     }
     if (i >= 13 && i < 19) {
-      const std::string told = today[i].substr(0, 43);  // without what headgate does, which is another at each moment
+      const std::string told = today[i].substr(0, 43);  // without the last column, which changes all the time
       EXPECT_TRUE(shown[i].starts_with(told.substr(0, told.find_last_not_of(' ') + 1))) << shown[i];
     }
   }

@@ -9,7 +9,7 @@
 
 namespace headgate::demo {
 
-using namespace cli;  // its terminal, its views, its client of the daemon
+using namespace cli;  // terminal, views, daemon client
 namespace {
 
 std::string seconds(double s) {
@@ -54,10 +54,11 @@ std::string demo_story(const DemoTenant& tenant, const DemoProgress& progress, c
       return "held to " + std::to_string(tenant.ceiling_percent) + "% of the GPU: has " +
              ratio_text(device->held_ratio);
     case DemoRole::server:
-      // Less than was promised it has because it asks for less: its wish stands beside both.
+      // It has less than promised because it asks for less, so its demand is shown too.
       return "wants " + std::to_string(kDemoServerWantsPercent) + "%, has " + ratio_text(device->held_ratio) + "; " +
              std::to_string(tenant.compute_percent) + "% promised";
-    case DemoRole::notebook: return progress.told_after_s ? "keeps its memory, is told of as idle" : "keeps its memory";
+    case DemoRole::notebook:
+      return progress.told_after_s ? "keeps its memory, reported idle" : "keeps its memory";
     case DemoRole::leaker:
       return device->refusals > 0 ? refused(*device) + ", told"
                                   : "has " + used + " of " + bytes_text(tenant.limit_bytes);
@@ -65,7 +66,7 @@ std::string demo_story(const DemoTenant& tenant, const DemoProgress& progress, c
     case DemoRole::bypasser:
       return progress.told_after_s ? "in no share: named after " + seconds(*progress.told_after_s)
              : progress.ended      ? "was not named"
-                                   : "the audit looks who is in no share";
+                                   : "the audit finds what is in no share";
   }
   return "";
 }

@@ -9,7 +9,7 @@
 
 namespace headgate::demo {
 
-using namespace cli;  // its terminal, its views, its client of the daemon
+using namespace cli;  // terminal, views, daemon client
 namespace {
 
 constexpr std::uint64_t kGiB = kTestGiB;
@@ -63,7 +63,7 @@ TEST(DemoCast, FitsOneGpuAndPromisesNoMoreThanAllOfIt) {
       committed += tenant.limit_bytes;
       promised += tenant.compute_percent;
       EXPECT_LE(cells(tenant.does), 31u) << tenant.name;
-      // The audit takes three looks of a second, the idle notice three seconds of its own.
+      // The audit needs three readings, one a second; the idle notice needs three seconds.
       EXPECT_GE(total_s - kDemoTailS - tenant.starts_at_s, 5) << tenant.name;
     }
     EXPECT_LE(committed, 136 * kGiB);
@@ -116,7 +116,7 @@ TEST(DemoVerdict, WhatIsAsPromisedIsKept) {
   }
 }
 
-// Each promise, broken in the ways in which it can be.
+// Breaks each promise in every way it can be broken.
 TEST(DemoVerdict, WhatIsNotAsPromisedIsNotKept) {
   const auto broken = [](DemoRole role, auto&& breaks) {
     DemoMeasured m = kept_by(role);

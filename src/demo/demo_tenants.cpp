@@ -14,7 +14,7 @@ struct Part {
   const char* does;
   unsigned limit_gib, takes_gib, attempts_gib, grows_gib;
   unsigned compute_percent, ceiling_percent;
-  double starts_at;  // of the whole
+  double starts_at;  // fraction of the demo's duration
 };
 
 constexpr Part kParts[] = {
@@ -26,11 +26,11 @@ constexpr Part kParts[] = {
     {DemoRole::bypasser, "bypasser", "starts without the limiter", 8, 6, 0, 0, 5, 5, 0.3},
 };
 
-// What each does all the time; the memory was said before.
+// Returns the load options for the tenant's continuous work; memory options are added elsewhere.
 std::vector<std::string> work_of(DemoRole role, double lasts_s) {
   switch (role) {
     case DemoRole::trainer: return {"--kernels=1ms"};
-    // kDemoServerWantsPercent: 10 ms of kernels, then a gap.
+    // kDemoServerWantsPercent: 10 ms of kernels, then a pause.
     case DemoRole::server: return {"--kernels=500us", "--sync=batch:20", "--gap=50ms"};
     case DemoRole::leaker: return {"--no-launches", "--grow=1GiB", "--gap=" + milliseconds_word(lasts_s / 14)};
     case DemoRole::bypasser: return {"--kernels=200us", "--sync=each", "--gap=4ms"};

@@ -1,12 +1,12 @@
-// The self-test of `headgate doctor`: a program in a share asks for more than the share has.
+// The self-test of `headgate doctor`: a program asks for more memory than its share has.
 #pragma once
 
 #include "cli/support/doctor.hpp"
 
 namespace headgate::demo {
 
-// Runs a program in a share of 64 MiB that asks the driver for 65 MiB, through the real `headgate run`. Blocks for at
-// most 60 s. The share, and where `simulated` the node, are private and gone on return.
+// Starts a program in a share of 64 MiB with the real `headgate run`; it asks the driver for 65 MiB. Blocks for at most
+// 60 s. The share, and if `simulated` the node, are private and removed on return.
 [[nodiscard]] cli::Finding self_test(bool simulated);
 
 }  // namespace headgate::demo

@@ -33,7 +33,7 @@ PrivateNode::PrivateNode(PrivateNode&& other) noexcept : path_(std::exchange(oth
 
 PrivateNode::~PrivateNode() {
   if (!path_.empty()) {
-    std::error_code ignored;  // nothing more can be done about a file that stays
+    std::error_code ignored;  // errors are ignored: nothing can be done about a file that stays
     std::filesystem::remove_all(path_, ignored);
   }
 }
@@ -80,7 +80,7 @@ Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec
     child.argv.push_back("--sim");
     child.environment.emplace_back("HEADGATE_SIM_DIR", node.node());
     if (!simulated->empty()) {
-      // The node is ours and empty: whoever opens it first makes it, of this profile.
+      // The node is private and empty: the first process that opens it creates it from this profile.
       child.environment.emplace_back("HEADGATE_SIM_PROFILE", *simulated);
     }
   }
@@ -88,11 +88,11 @@ Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec
   child.argv.push_back(TRY(install::private_program("headgate-load")));
   child.argv.insert(child.argv.end(), spec.load_arguments.begin(), spec.load_arguments.end());
   child.environment.emplace_back("HEADGATE_RUNTIME_DIR", node.runtime());
-  // Limits of whoever calls us are not limits of our tenants, neither ours nor foreign ones.
+  // The caller's limits, ours and those of other tools, must not apply to the tenants.
   child.without = {"HEADGATE_*",      "CUDA_MEM*",      "CUDA_CORE*", "CUDA_DEVICE_MEMORY*",
                    "CUDA_DEVICE_SM*", "TENSOR_FUSION*", "LD_PRELOAD", "LD_LIBRARY_PATH"};
   if (!simulated) {
-    child.without.pop_back();  // a real driver may be found through it
+    child.without.pop_back();  // LD_LIBRARY_PATH may lead to the real driver
   }
   return load::Child::start(child);
 }

@@ -1,4 +1,4 @@
-// Tenants of demo and bench: load generators started through the real `headgate run`, and what truth says of them.
+// Tenants of demo and bench: load generators started with the real `headgate run`, and their results in the truth page.
 #pragma once
 
 #include <chrono>
@@ -14,7 +14,7 @@
 
 namespace headgate::demo {
 
-// A directory of our own for a node and shares, removed with everything in it.
+// A private directory for a node and shares, removed with its contents.
 class PrivateNode {
  public:
   [[nodiscard]] static Result<PrivateNode> make();
@@ -33,23 +33,23 @@ class PrivateNode {
 
 struct TenantSpec {
   std::string share;
-  std::vector<std::string> run_arguments;   // behind `headgate run`: "--mem=16GiB", ...
-  std::vector<std::string> load_arguments;  // of headgate-load
+  std::vector<std::string> run_arguments;   // after `headgate run`: "--mem=16GiB", ...
+  std::vector<std::string> load_arguments;  // for headgate-load
 };
 
-// What headgate-load reports of itself when it has ended.
+// headgate-load's report at its end.
 struct LoadReport {
   std::int64_t started_ns = 0, ended_ns = 0, drained_ns = 0;  // host time, ledger::host_ns()
   std::uint64_t launches = 0;
   double kernel_us = 0;
   std::uint64_t taken_bytes = 0, attempted_bytes = 0, attempt_given_bytes = 0;
-  std::uint64_t seen_total_bytes = 0;  // what the driver called the card's size
+  std::uint64_t seen_total_bytes = 0;  // the GPU's memory size as the driver reported it
   std::uint64_t attempt_ns = 0;
   std::uint64_t edge_free_bytes = 0;
   bool edge_over_refused = false, edge_all_given = false;  // --edge
   std::uint64_t launch_p50_ns = 0, launch_p99_ns = 0;
   std::int64_t not_asking_ns = 0;
-  std::int64_t processor_wait_ns = 0;  // ready to launch, and without a processor
+  std::int64_t processor_wait_ns = 0;  // time ready to launch but without a CPU
   std::string device;
   std::set<std::uint32_t> pids;
   std::uint64_t grown_bytes = 0;  // --grow
@@ -62,8 +62,8 @@ struct LoadReport {
 [[nodiscard]] Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec,
                                                const std::optional<std::string>& simulated);
 
-// GPU time that these processes held in [from_ns, to_ns) of ledger::host_ns(), whole truth buckets only; and the
-// buckets' span.
+// GPU time that these processes held in [from_ns, to_ns) of ledger::host_ns(), over whole truth buckets; and the span
+// of those buckets.
 struct HeldSpan {
   std::uint64_t held_ns = 0;
   std::uint64_t span_ns = 0;
@@ -71,7 +71,7 @@ struct HeldSpan {
 [[nodiscard]] HeldSpan held_by(const sim::Truth& truth, const std::set<std::uint32_t>& pids, std::int64_t from_ns,
                                std::int64_t to_ns);
 
-// The most bytes that truth ever saw these processes hold in allocations, contexts left out.
+// Returns the peak of these processes' allocations in the truth page, without contexts.
 [[nodiscard]] std::uint64_t peak_bytes(const sim::Truth& truth, const std::set<std::uint32_t>& pids);
 
 }  // namespace headgate::demo

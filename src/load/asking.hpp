@@ -1,5 +1,5 @@
-// When a load was not asking for the GPU: the times at which none of its threads, in none of its processes, was inside
-// a launch or waiting for launched work. A gate can be blamed only for the other times.
+// Records when a load had no demand: none of its threads, in any process, was in a launch or waiting for launched work.
+// A gate can only be blamed for the other times.
 #pragma once
 
 #include <array>
@@ -10,13 +10,13 @@ namespace headgate::load {
 
 inline constexpr std::int64_t kIdleBucketNs = 10'000'000;
 inline constexpr std::size_t kIdleBuckets = 60'000;      // ten minutes
-inline constexpr std::int64_t kShortestIdleNs = 20'000;  // shorter gaps are the loop itself and hide behind queued work
+inline constexpr std::int64_t kShortestIdleNs = 20'000;  // shorter gaps are loop overhead, hidden by queued work
 
-// Lies in memory shared by the load's processes. All times are ledger::host_ns(). Buckets lie on the clock's own
-// 10 ms grid, as the simulator's truth does: bucket 0 is the one that holds the start.
+// Placed in memory shared by the load's processes. All times are ledger::host_ns(). Buckets are aligned to 10 ms of
+// that clock, like the simulator's truth; bucket 0 contains the start.
 class AskingLog {
  public:
-  // Not before every thread is ready; a load is idle from here on until its first launch.
+  // Call it once every thread is ready; the load is idle from here until its first launch.
   void start(std::int64_t now_ns) {
     started_ns_ = now_ns;
     idle_since_.store(now_ns, std::memory_order_relaxed);
@@ -29,12 +29,12 @@ class AskingLog {
   }
 
   void end(std::int64_t now_ns) {
-    // Before the count falls, so that whoever finds zero finds this time too.
+    // Stored before the count falls, so that a reader that sees zero also sees this time.
     idle_since_.store(now_ns, std::memory_order_relaxed);
     asking_.fetch_sub(1, std::memory_order_acq_rel);
   }
 
-  // The load is over: what is idle from here on is nobody's.
+  // Ends the load: later idle time does not count.
   void finish(std::int64_t now_ns) {
     if (asking_.load(std::memory_order_acquire) == 0) {
       add_idle(idle_since_.load(std::memory_order_relaxed), now_ns);

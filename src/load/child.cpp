@@ -56,17 +56,17 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return result;
 }
 
-// What posix_spawn cannot do: the kernel itself ends the child when its parent dies, however that ends. An errno, or 0.
+// Like posix_spawn, but the kernel ends the child when its parent dies in any way. Returns 0 or an errno.
 int start_bound(const ChildSpec& spec, const std::vector<std::string>& environment, int out, int err, pid_t& pid) {
   const std::vector<char*> argv = pointers(spec.argv), envp = pointers(environment);
   const pid_t parent = ::getpid();
   pid = ::fork();
   if (pid < 0) return errno;
   if (pid > 0) {
-    ::setpgid(pid, pid);  // whoever of the two comes first: a signal to the group finds it
+    ::setpgid(pid, pid);  // both sides call it, so that signals to the group work in either order
     return 0;
   }
-  // Between fork and exec: system calls only, other threads of ours may have held any lock.
+  // Between fork and exec: only system calls, because another thread may hold a lock.
   ::prctl(PR_SET_PDEATHSIG, SIGTERM);
   if (::getppid() != parent) ::_exit(127);
   ::setpgid(0, 0);
@@ -110,7 +110,7 @@ Result<Child> Child::start(const ChildSpec& spec) {
   ::posix_spawn_file_actions_adddup2(&files, err[1], 2);
   posix_spawnattr_t attributes;
   ::posix_spawnattr_init(&attributes);
-  // A group of its own: Ctrl-C reaches us alone, and we end the children in order.
+  // A separate process group: Ctrl-C reaches only us, and we end the children in order.
   ::posix_spawnattr_setflags(&attributes, POSIX_SPAWN_SETPGROUP);
   ::posix_spawnattr_setpgroup(&attributes, 0);
 
@@ -181,7 +181,7 @@ ChildEnd Child::wait(std::chrono::steady_clock::time_point deadline) {
       end_.timed_out = true;
       signal(SIGKILL);
     }
-    // Wakes on output or on the pipe's end; the bound covers a child that closed both and lives on.
+    // Wakes on output or a closed pipe; the timeout covers a child that closed both and lives on.
     pollfd pipes[] = {{out_.get(), POLLIN, 0}, {err_.get(), POLLIN, 0}};
     ::poll(pipes, 2, 20);
     if ((pipes[0].revents | pipes[1].revents) & POLLHUP) {

@@ -1,4 +1,4 @@
-// A child process whose stdout and stderr are gathered: how demo and bench run their tenants.
+// Runs a child process and collects its stdout and stderr: used for the tenants of demo and bench.
 #pragma once
 
 #include <sys/types.h>
@@ -15,34 +15,34 @@ namespace headgate::load {
 
 struct ChildSpec {
   std::vector<std::string> argv{};                                 // argv[0] is a path or a name in PATH
-  std::vector<std::pair<std::string, std::string>> environment{};  // added to ours, replacing
-  bool ends_with_us = false;           // SIGTERM when the thread that started it ends, be it by kill -9
-  std::vector<std::string> without{};  // taken out of ours; a trailing '*' takes a whole prefix
+  std::vector<std::pair<std::string, std::string>> environment{};  // added to ours or replacing it
+  bool ends_with_us = false;           // SIGTERM when the thread that started it ends, even by kill -9
+  std::vector<std::string> without{};  // removed from our environment; a trailing '*' matches a prefix
 };
 
 struct ChildEnd {
   int status = 0;          // exit status, or 128 + signal
-  bool timed_out = false;  // it had to be killed
+  bool timed_out = false;  // it was killed at the deadline
   std::string out, err;
 };
 
 // Owns the process and its group: the destructor kills what still runs. Not thread-safe.
 class Child {
  public:
-  // Errors: the program cannot be started.
+  // Errors if the program cannot be started.
   [[nodiscard]] static Result<Child> start(const ChildSpec& spec);
   Child(Child&&) noexcept;
   Child& operator=(Child&&) = delete;
   ~Child();
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  // To the child's whole group; nothing when it has been waited for.
+  // Signals the child's whole group; does nothing once it has been waited for.
   void signal(int number) const;
-  // Asks it to end (SIGTERM), and kills it when it has not after `patience`.
+  // Sends SIGTERM, and SIGKILL if it has not ended after `patience`.
   void end(std::chrono::milliseconds patience);
-  // Takes in what it has written and says whether it still runs; never blocks.
+  // Reads the available output and returns true while it runs; never blocks.
   [[nodiscard]] bool running();
-  // Until it ends or the deadline passes; then it is killed.
+  // Waits until it ends or the deadline passes; then kills it.
   [[nodiscard]] ChildEnd wait(std::chrono::steady_clock::time_point deadline);
   [[nodiscard]] const ChildEnd& so_far() const { return end_; }
 
@@ -55,7 +55,7 @@ class Child {
   ChildEnd end_;
 };
 
-// start() and wait() in one; an Error also when it did not end with status 0 (its stderr is in the message) or in time.
+// Calls start() and wait(). Errors also if it timed out or its status was not 0 (the message includes its stderr).
 [[nodiscard]] Result<ChildEnd> run_child(const ChildSpec& spec, std::chrono::milliseconds at_most);
 
 }  // namespace headgate::load

@@ -31,7 +31,7 @@ TEST(Child, a_program_that_does_not_exist_is_named) {
 }
 
 TEST(Child, a_child_that_never_ends_is_killed_with_its_own_children) {
-  // Every process of the family holds the pipe's write end: its end of file is their death.
+  // Every process of the family holds the pipe's write end, so end of file means that all have died.
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
   auto child = Child::start({.argv = {"sh", "-c", "sleep 1000 & wait"}});

@@ -1,4 +1,4 @@
-// What a function that only succeeds returns, so that TRY has a value to take.
+// The value of functions that only succeed or fail, so that TRY has one to return.
 #pragma once
 
 namespace headgate::load {

@@ -1,8 +1,7 @@
-// The CUDA driver as an application sees it: libcuda.so.1 found by the loader, its functions by name.
+// Loads the CUDA driver as an application does: libcuda.so.1 through the loader, and functions by name.
 //
-// Used by the load generator, the benches and the checks on a real card. Over the simulator it is the same code: which
-// libcuda.so.1 answers is the loader's business (LD_LIBRARY_PATH), and a preloaded limiter stands between as it does
-// for anybody.
+// Used by the load generator, the benches and tests on real GPUs. The same code runs on the simulator:
+// LD_LIBRARY_PATH decides which libcuda.so.1 is loaded, and a preloaded limiter interposes as in any program.
 #pragma once
 
 #include <string>
@@ -15,7 +14,7 @@ namespace headgate::load {
 
 using namespace abi;
 
-// One X per function: the member is named as the driver's function without its "_vN".
+// One X per function; the member's name is the driver's without "_vN".
 #define HEADGATE_LOAD_DRIVER(X)                                                                \
   X(cuInit, "cuInit", cuInit_t)                                                                \
   X(cuDeviceGet, "cuDeviceGet", cuDeviceGet_t)                                                 \
@@ -45,7 +44,7 @@ using namespace abi;
   X(cuEventElapsedTime, "cuEventElapsedTime", cuEventElapsedTime_t)                            \
   X(cuLaunchKernel, "cuLaunchKernel", cuLaunchKernel_t)
 
-// Functions that an older or a simulated driver may lack; the member is null then.
+// Functions that an older or simulated driver may lack; the member is then null.
 #define HEADGATE_LOAD_DRIVER_OPTIONAL(X)                                                                         \
   X(cuLaunchKernelEx, "cuLaunchKernelEx", cuLaunchKernelEx_t)                                                    \
   X(cuLaunchCooperativeKernel, "cuLaunchCooperativeKernel", cuLaunchCooperativeKernel_t)                         \
@@ -65,7 +64,7 @@ using namespace abi;
   X(cuGetProcAddress, "cuGetProcAddress_v2", cuGetProcAddress_v2_t)                                              \
   X(cuDriverGetVersion, "cuDriverGetVersion", driver_version_fn)
 
-// Signatures of CUDA 13.0's cuda.h that the table knows by name only.
+// Signatures from CUDA 13.0's cuda.h; the table has only the names.
 using graph_instantiate_fn = CUresult(CUgraphExec*, CUgraph, unsigned long long flags);
 using graph_exec_destroy_fn = CUresult(CUgraphExec);
 using graph_destroy_fn = CUresult(CUgraph);
@@ -79,13 +78,13 @@ struct Driver {
   void* library = nullptr;  // never closed: a driver's threads outlive dlclose
 };
 
-// Loads libcuda.so.1 and resolves every function above. Errors (unreachable) name the library or the missing function.
+// Loads libcuda.so.1 and resolves all functions above. Errors: unreachable, naming the library or the missing function.
 [[nodiscard]] Result<Driver> open_driver();
 
-// "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)" for results we have words for, "cuMemAlloc: 123" for the rest.
+// Returns "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)" for known results, "cuMemAlloc: 123" for others.
 [[nodiscard]] std::string words_for(const char* call, CUresult result);
 
-// Done for CUDA_SUCCESS; else words_for(), of code denied for CUDA_ERROR_NOT_PERMITTED and failed for the rest.
+// Returns Done for CUDA_SUCCESS. Errors, with words_for(): denied for CUDA_ERROR_NOT_PERMITTED, failed for the rest.
 [[nodiscard]] Result<Done> check(const char* call, CUresult result);
 
 }  // namespace headgate::load

@@ -29,14 +29,14 @@ constexpr std::int64_t kReadyDeadlineNs = 120'000'000'000;
 struct Shared {
   AskingLog asking;
   std::atomic<unsigned> ready{0};
-  std::atomic<bool> stop{false};  // a failure, a signal
+  std::atomic<bool> stop{false};  // set by a failure or a signal
   std::atomic<std::int64_t> start_ns{0};
   std::atomic<std::int64_t> ended_ns{0};
   std::atomic<std::int64_t> drained_ns{0};
   ProcessReport reports[kMaxProcesses];
 };
 
-// A signal handler can reach nothing else.
+// For the signal handler, which has no other way to reach it.
 std::atomic<Shared*> g_shared{nullptr};
 
 void stop_on_signal(int) {
@@ -45,7 +45,7 @@ void stop_on_signal(int) {
   }
 }
 
-// What is said of the load is compared with the simulated node's truth, which is told in host time.
+// Host time, because the report is compared with the simulated node's truth.
 std::int64_t now_ns() { return ledger::host_ns(); }
 
 void sleep_ns(std::int64_t duration_ns) {
@@ -59,7 +59,7 @@ void raise_to(std::atomic<std::int64_t>& value, std::int64_t at_least) {
   }
 }
 
-// What one thread launches into: its streams, with two events each to stay a bounded number of launches ahead.
+// The target of one thread's launches: streams, each with two events to limit how far launches run ahead.
 struct Lane {
   CUstream stream = nullptr;
   CUevent events[2] = {};
@@ -138,13 +138,13 @@ class Thread {
   double kernel_us = 0;
 
  private:
-  // Holds what it has, and with --grow asks for more and more: a program that leaks.
+  // Keeps its memory; with --grow, asks for more and more, like a program that leaks.
   void stay(std::int64_t end) {
     const auto gap_ns = static_cast<std::int64_t>(options_.gap_us * 1e3);
     std::int64_t next = now_ns() + gap_ns;
     for (std::int64_t now; (now = now_ns()) < end && !shared_.stop.load(std::memory_order_relaxed);) {
       const bool grows = options_.grow_bytes != 0 && !grow_refused;
-      // An idle program wakes nobody: 62 of them would be what a bench measures.
+      // Long sleeps, because wake-ups of 62 idle programs would disturb the measurement.
       sleep_ns(std::clamp<std::int64_t>((grows ? std::min(next, end) : end) - now, 1'000'000, 200'000'000));
       if (!grows || now_ns() < next) continue;
       CUdeviceptr more = 0;
@@ -172,7 +172,7 @@ class Thread {
                           options_.per_thread ? nullptr : stream, options_.blocks);
   }
 
-  // True when it waited for the GPU (then the clock has moved).
+  // Returns true if it waited for the GPU, so that the caller must read the clock again.
   Result<bool> wait(Lane& lane, std::uint64_t rounds) {
     switch (options_.sync) {
       case SyncStyle::full: return false;
@@ -258,7 +258,7 @@ Result<Done> take_memory(const Options& options, const Driver& driver, ProcessRe
   return Done{};
 }
 
-// Everyone is ready, or somebody failed, or the time is up.
+// Waits until every thread is ready, one has failed, or the time is up.
 Result<Done> start_together(const Options& options, Shared& shared) {
   const std::int64_t deadline = now_ns() + kReadyDeadlineNs;
   const unsigned everyone = options.processes * options.threads;
@@ -279,9 +279,9 @@ Result<Done> start_together(const Options& options, Shared& shared) {
   return Done{};
 }
 
-// How long the calling thread was ready to run and had no processor, since it began; 0 where the kernel does not tell.
+// Returns how long the calling thread has been ready without a CPU since its start; 0 if the kernel does not report it.
 std::int64_t processor_wait_ns() {
-  // proc(5): time on a processor and time waiting for one, in ns, and how often it ran.
+  // proc(5): CPU time and run-queue wait in ns, and the number of time slices.
   std::int64_t ran = 0, waited = 0;
   return std::ifstream("/proc/thread-self/schedstat") >> ran >> waited ? waited : 0;
 }
@@ -307,7 +307,7 @@ Result<Done> run_process(const Options& options, Shared& shared, unsigned proces
   std::vector<Result<Done>> results(options.threads);
   std::vector<std::int64_t> waits(options.threads);
   const auto body = [&](unsigned i) {
-    // A sleep that oversleeps by the default 50 us slack would be counted as the gate's fault.
+    // With the default timer slack of 50 us, late wake-ups would be counted against the gate.
     ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
     if (const CUresult current = driver.cuCtxSetCurrent(context); current != CUDA_SUCCESS) {
       results[i] = check("cuCtxSetCurrent", current);
@@ -364,7 +364,7 @@ Result<Done> run_forked(const Options& options, Shared& shared) {
     if (child == 0) {
       ::prctl(PR_SET_PDEATHSIG, SIGKILL);
       run_and_report(options, shared, i);
-      std::exit(0);  // not _exit: the driver's and the limiter's own exit handlers belong to a real process's end
+      std::exit(0);  // not _exit: driver and limiter have exit handlers, as in a real process
     }
     children.push_back(child);
   }
@@ -385,7 +385,7 @@ Result<Done> run_forked(const Options& options, Shared& shared) {
 }  // namespace
 
 Result<Report> generate(const Options& options) {
-  // Shared before fork, so that all processes count into it; zeroed by the kernel, constructed in place.
+  // Shared before fork, so that all processes update it; zeroed by the kernel, constructed in place.
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
   if (memory == MAP_FAILED) {
     return fail_errno("mmap", errno);

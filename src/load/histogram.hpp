@@ -1,4 +1,4 @@
-// Times in nanoseconds, counted in buckets of at most 1.6 % width: enough for percentiles, fixed in size, mergeable.
+// A histogram of nanoseconds with buckets at most 1.6 % wide: fixed size, mergeable, precise enough for percentiles.
 #pragma once
 
 #include <array>
@@ -31,7 +31,7 @@ class Histogram {
     return count_ == 0 ? 0.0 : static_cast<double>(sum_) / static_cast<double>(count_);
   }
 
-  // The smallest bucket bound that at least `part` (0..1) of the times do not exceed; 0 when empty.
+  // Returns the smallest bucket bound that a fraction `part` (0..1) of the times does not exceed; 0 if empty.
   [[nodiscard]] std::uint64_t percentile_ns(double part) const {
     const auto wanted = static_cast<std::uint64_t>(part * static_cast<double>(count_));
     std::uint64_t seen = 0;
@@ -46,7 +46,7 @@ class Histogram {
   }
 
  private:
-  static constexpr unsigned kSubBits = 6;  // 64 buckets an octave
+  static constexpr unsigned kSubBits = 6;  // 64 buckets per octave
   static constexpr std::size_t kBuckets = (64 - kSubBits) << kSubBits;
 
   static std::size_t bucket_of(std::uint64_t ns) {
@@ -58,7 +58,7 @@ class Histogram {
     return index < kBuckets ? index : kBuckets - 1;
   }
 
-  // Inverse of bucket_of: the largest time counted in bucket i.
+  // Inverse of bucket_of: returns the largest time of bucket i.
   static std::uint64_t upper_bound(std::size_t i) {
     if (i < (2u << kSubBits)) {
       return i;

@@ -6,12 +6,12 @@ namespace headgate::load {
 
 namespace {
 
-// Entry "headgate_busy(.param .f64 microseconds)": one thread reads %globaltimer until so much time has passed. On the
-// simulator the pragma names the same parameter; it stands in the entry, and ptxas ignores the unknown word with a
-// warning. Entry "headgate_work(.param .f64 microseconds, .param .u64 rounds)" counts so far through shared memory: it
-// makes no progress while another context has the GPU, unlike the clock. The accesses are volatile, or ptxas would drop
-// the loop. sm_52 and ISA 7.0: any driver of the last years compiles it for its card (checked with ptxas of CUDA 13.0
-// for sm_75..sm_100).
+// Entry "headgate_busy(.param .f64 microseconds)": one thread polls %globaltimer until the time has passed. The pragma
+// names the same parameter for the simulator; it is inside the entry, where ptxas ignores the unknown word with a
+// warning. Entry "headgate_work(.param .f64 microseconds, .param .u64 rounds)" instead counts rounds through shared
+// memory: unlike the clock, it makes no progress while another context has the GPU. Accesses are volatile, or ptxas
+// would drop the loop. sm_52 and ISA 7.0: any recent driver compiles it for its GPU (checked with CUDA 13.0's ptxas for
+// sm_75..sm_100).
 constexpr char kPtx[] = R"(.version 7.0
 .target sm_52
 .address_size 64
@@ -66,7 +66,7 @@ Result<BusyKernel> load_busy_kernel(const Driver& driver, double rounds_per_us) 
 CUresult launch_busy_by(LaunchCall call, bool per_thread, const Driver& driver, const BusyKernel& kernel,
                         double microseconds, CUstream stream, unsigned blocks) {
   auto rounds = static_cast<std::uint64_t>(microseconds * kernel.rounds_per_us);
-  void* parameters[] = {&microseconds, &rounds};  // the driver reads as many as the entry has
+  void* parameters[] = {&microseconds, &rounds};  // the driver reads as many as the entry declares
   if (call == LaunchCall::plain || call == LaunchCall::cooperative) {
     if (call == LaunchCall::plain) {
       auto* const plain = per_thread ? driver.cuLaunchKernel_ptsz : driver.cuLaunchKernel;

@@ -1,4 +1,4 @@
-// The kernels of the load generator, as PTX text that a real driver compiles and the simulator times.
+// The load generator's kernels as PTX, which a real driver compiles and the simulator times.
 #pragma once
 
 #include <string_view>
@@ -8,35 +8,34 @@
 
 namespace headgate::load {
 
-// One loaded kernel. Handles belong to the context that was current.
+// A loaded kernel. Its handles belong to the context that was current.
 struct BusyKernel {
   CUmodule module = nullptr;
   CUfunction function = nullptr;
   double rounds_per_us = 0;
 };
 
-// With `rounds_per_us` above 0 a kernel does a fixed amount of work instead of waiting for a time to pass: so many
-// rounds for each microsecond it is asked for. How many a card does in a microsecond has to be measured alone on the
-// card first.
+// If `rounds_per_us` is above 0, kernels do a fixed amount of work instead of waiting for time to pass: this many
+// rounds per requested microsecond. Measure a GPU's rate while nothing else runs on it.
 [[nodiscard]] Result<BusyKernel> load_busy_kernel(const Driver& driver, double rounds_per_us = 0);
 
-// Launches it: blocks of one thread, `microseconds` long as long as all of them fit the card (32 an SM). The caller
-// looks at the result.
+// Launches `blocks` of one thread each, `microseconds` long if all fit the GPU at once (32 per SM). The caller checks
+// the result.
 [[nodiscard]] inline CUresult launch_busy(const Driver& driver, const BusyKernel& kernel, double microseconds,
                                           CUstream stream, unsigned blocks = 1) {
   void* parameters[] = {&microseconds};
   return driver.cuLaunchKernel(kernel.function, blocks, 1, 1, 1, 1, 1, 0, stream, parameters, nullptr);
 }
 
-// By which of the driver's functions a kernel is launched: cuLaunchKernel, cuLaunchKernelEx, cuLaunchCooperativeKernel,
-// or cuLaunchKernelEx with leave to begin before the kernel ahead of it ends (programmatic stream serialisation).
+// The driver function that launches a kernel: cuLaunchKernel, cuLaunchKernelEx, cuLaunchCooperativeKernel, or
+// cuLaunchKernelEx allowed to start before the preceding kernel ends (programmatic stream serialisation).
 enum class LaunchCall { plain, extended, cooperative, chain };
 
-// The words for them, in that order.
+// Their names, in that order.
 inline constexpr std::string_view kLaunchCalls[] = {"plain", "ex", "cooperative", "chain"};
 
-// As launch_busy(), by `call`; with `per_thread` by its _ptsz twin, to which stream 0 is the calling thread's own.
-// CUDA_ERROR_NOT_FOUND where the driver lacks the function.
+// Like launch_busy(), with `call`; if `per_thread`, with its _ptsz variant, for which stream 0 is the calling thread's
+// own. Returns CUDA_ERROR_NOT_FOUND if the driver lacks the function.
 [[nodiscard]] CUresult launch_busy_by(LaunchCall call, bool per_thread, const Driver& driver, const BusyKernel& kernel,
                                       double microseconds, CUstream stream, unsigned blocks = 1);
 

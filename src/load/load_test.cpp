@@ -103,7 +103,7 @@ TEST(Options, every_call_that_launches_is_read_by_its_word) {
   }
   EXPECT_TRUE(parse_options(std::array{std::string_view("--per-thread")})->per_thread);
   EXPECT_FALSE(parse_options(std::array<std::string_view, 2>{"--per-thread", "--streams=2"}))
-      << "a thread has one default stream of its own";
+      << "each thread has one default stream";
 }
 
 TEST(Asking, time_counts_as_idle_only_while_nobody_at_all_asks) {
@@ -115,7 +115,7 @@ TEST(Asking, time_counts_as_idle_only_while_nobody_at_all_asks) {
   log->end(1'005'000'000);    // idle from here
   log->begin(1'013'000'000);  // to here: 5 ms in the first bucket, 3 ms in the second
   log->end(1'014'000'000);
-  log->begin(1'014'010'000);  // 10 us is the loop itself
+  log->begin(1'014'010'000);  // 10 us is loop overhead
   log->end(1'016'000'000);
   log->finish(1'017'000'000);
   EXPECT_EQ(log->idle_ns(0), 5'000'000);

@@ -65,7 +65,7 @@ Result<Mix> parse_lognormal(std::string_view whole, std::string_view rest) {
   return mix;
 }
 
-// splitmix64: small, known, the same on every machine, so that two runs draw the same kernels.
+// splitmix64: small, well known and portable, so that two runs draw the same kernels.
 std::uint64_t next_bits(std::uint64_t& state) {
   std::uint64_t z = (state += 0x9e3779b97f4a7c15);
   z = (z ^ (z >> 30)) * 0xbf58476d1ce4e5b9;
@@ -84,7 +84,7 @@ Result<double> parse_time_us(std::string_view text) {
     std::string_view name;
     double us;
   };
-  // Longest names first: "s" ends every one of them.
+  // Longer names first, because all of them end in "s".
   for (const Unit unit : {Unit{"ns", 1e-3}, Unit{"us", 1}, Unit{"ms", 1e3}, Unit{"s", 1e6}}) {
     if (!text.ends_with(unit.name)) {
       continue;
@@ -95,7 +95,7 @@ Result<double> parse_time_us(std::string_view text) {
     }
     const double us = *value * unit.us;
     if (us < kShortestUs || us > kLongestUs) {
-      return fail(ErrorCode::usage, "time '" + std::string(text) + "' is outside 1ns..60s", kForms);
+      return fail(ErrorCode::usage, "time '" + std::string(text) + "' is out of range", "accepted: 1ns to 60s");
     }
     return us;
   }

@@ -1,4 +1,4 @@
-// How long the kernels of a load are: a text such as "200us", "lognormal:200us,1.0,seed=7" or "list:20us,200us,1ms".
+// Durations of a load's kernels, from a text such as "200us", "lognormal:200us,1.0,seed=7" or "list:20us,200us,1ms".
 #pragma once
 
 #include <cstdint>
@@ -14,22 +14,21 @@ enum class MixKind { fixed, lognormal, list };
 
 struct Mix {
   MixKind kind = MixKind::fixed;
-  std::vector<double> times_us{200.0};  // fixed: one; lognormal: the median; list: taken in turn
-  double sigma = 0.0;                   // lognormal: of the logarithm
+  std::vector<double> times_us{200.0};  // fixed: one; lognormal: the median; list: used in turn
+  double sigma = 0.0;                   // lognormal: standard deviation of the logarithm
   std::uint64_t seed = 1;
 
   friend bool operator==(const Mix&, const Mix&) = default;
 };
 
-// Accepted: TIME | fixed:TIME | lognormal:TIME,SIGMA[,seed=N] | list:TIME,TIME...; TIME is a number with ns, us, ms or
-// s,
-// 0.001 us to 60 s; SIGMA 0..3. Errors (usage) name the value and these forms.
+// Accepts TIME | fixed:TIME | lognormal:TIME,SIGMA[,seed=N] | list:TIME,TIME...; TIME is a number with ns, us, ms or s,
+// 0.001 us to 60 s; SIGMA 0..3. Errors: usage, with the value and these forms.
 [[nodiscard]] Result<Mix> parse_mix(std::string_view text);
 
-// A time with its unit, in microseconds.
+// Parses a time with its unit to microseconds.
 [[nodiscard]] Result<double> parse_time_us(std::string_view text);
 
-// The mix as a stream of kernel times. Same mix and salt, same stream; not shared between threads.
+// A stream of kernel durations. Equal mix and salt give equal streams. Not thread-safe.
 class MixSource {
  public:
   MixSource(const Mix& mix, std::uint64_t salt);

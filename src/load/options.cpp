@@ -154,7 +154,7 @@ Result<Options> parse_options(std::span<const std::string_view> words) {
   }
   if (options.per_thread && options.streams != 1) {
     return fail(ErrorCode::usage, "--per-thread with --streams=" + std::to_string(options.streams) + " is not accepted",
-                "a thread has one default stream of its own; use more threads");
+                "each thread has one default stream; use more threads");
   }
   return options;
 }

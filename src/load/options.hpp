@@ -1,4 +1,4 @@
-// What a load is: parsed from the words behind `headgate-load`.
+// The options of a load, parsed from headgate-load's arguments.
 #pragma once
 
 #include <cstdint>
@@ -13,38 +13,38 @@
 
 namespace headgate::load {
 
-// When a thread waits for the GPU. `full` never waits: the queue or the gate blocks the launch, so demand is always
-// there.
+// When a thread waits for the GPU. `full` never waits: only the queue or gate blocks launches, so there is always
+// demand.
 enum class SyncStyle { full, each, batch, depth };
 
 struct Options {
   Mix mix;
   unsigned processes = 1;  // 1..64
-  unsigned threads = 1;    // of each process, 1..128
-  unsigned streams = 1;    // of each thread, 1..128; used in turn
+  unsigned threads = 1;    // per process, 1..128
+  unsigned streams = 1;    // per thread, 1..128; used in turn
   SyncStyle sync = SyncStyle::full;
-  unsigned sync_launches = 1;  // batch and depth: how many launches
-  double gap_us = 0;           // the host sleeps so long after each launch (after each wait, for batch)
+  unsigned sync_launches = 1;  // batch and depth: number of launches
+  double gap_us = 0;           // sleep after each launch (batch: after each wait)
   double duration_us = 1e6;
-  std::uint64_t most_launches = 0;  // of each thread; 0: no bound
-  unsigned blocks = 1;              // of each kernel, 1..65535; the kernel is as long as it is while they fit the card
-  unsigned graph_kernels = 0;       // > 0: launches graphs of so many kernels instead
-  double rounds_per_us = 0;         // > 0: kernels of fixed work (load_busy_kernel)
-  LaunchCall call = LaunchCall::plain;  // of kernels; those of a graph are captured by it
-  bool per_thread = false;  // the _ptsz twins, each thread on its own default stream; needs one stream a thread
+  std::uint64_t most_launches = 0;      // per thread; 0: no limit
+  unsigned blocks = 1;                  // per kernel, 1..65535; its duration is exact while they fit the GPU at once
+  unsigned graph_kernels = 0;           // > 0: launches graphs of this many kernels instead
+  double rounds_per_us = 0;             // > 0: kernels of fixed work (load_busy_kernel)
+  LaunchCall call = LaunchCall::plain;  // for kernels; graphs capture it
+  bool per_thread = false;  // the _ptsz variants, each thread on its default stream; requires one stream per thread
   int device = 0;
-  std::uint64_t memory_bytes = 0;   // of each process, taken before the start and kept
-  std::uint64_t attempt_bytes = 0;  // of each process, taken next; a refusal is reported, not an error
-  bool edge = false;  // then looks for the limit's last byte: takes all that is free and one byte more, in two tries
-  std::uint64_t grow_bytes = 0;  // > 0: asks for so much more after each gap, until it is refused; with no_launches
-  bool no_launches = false;      // takes its memory and stays for the duration
-  bool quiet_idle = false;       // leave the list of idle buckets out of the report
+  std::uint64_t memory_bytes = 0;   // per process, allocated before the start and kept
+  std::uint64_t attempt_bytes = 0;  // per process, allocated next; a refusal is reported, not an error
+  bool edge = false;             // then tries to allocate all free memory plus one byte, then exactly all that is free
+  std::uint64_t grow_bytes = 0;  // > 0: asks for this much more after each gap until refused; requires no_launches
+  bool no_launches = false;      // allocates its memory and stays for the duration
+  bool quiet_idle = false;       // omit the list of idle buckets from the report
   bool help = false;
 
   friend bool operator==(const Options&, const Options&) = default;
 };
 
-// Errors (usage) name the option, the value and what is accepted.
+// Errors: usage, naming the option, the value and what is accepted.
 [[nodiscard]] Result<Options> parse_options(std::span<const std::string_view> words);
 
 [[nodiscard]] std::string_view usage();

@@ -22,7 +22,7 @@ Answer ask_within(std::chrono::seconds time) {
     const int ready = ::poll(&on, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     if (ready < 0 && errno != EINTR) break;
     if (ready <= 0) continue;
-    // The terminal hands over whole lines.
+    // A terminal in canonical mode delivers whole lines.
     std::string line;
     if (!std::getline(std::cin, line)) break;
     return line == "y" || line == "Y" || line == "yes" ? Answer::yes : Answer::no;

@@ -1,4 +1,4 @@
-// A question on the terminal that is answered in time, or not.
+// Asks a question on the terminal, with a time limit.
 #pragma once
 
 #include <chrono>
@@ -7,9 +7,9 @@ namespace headgate::cli {
 
 enum class Answer { yes, no, none };
 
-// Whether a person sits at stdin and stderr.
+// Returns true if stdin and stderr are terminals.
 [[nodiscard]] bool can_ask();
-// Asks whether the settings are to stay. `none`: no line came in that time, or stdin has ended.
+// Asks whether to keep the settings. Returns `none` if no line came in that time or stdin ended.
 [[nodiscard]] Answer ask_within(std::chrono::seconds time);
 
 }  // namespace headgate::cli

@@ -23,7 +23,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// What goes to stdout; the trouble that is said beside it, whose status is the command's.
+// Text for stdout, and an error printed beside it that decides the exit status.
 struct Outcome {
   std::string text;
   std::optional<Error> trouble = {};
@@ -33,7 +33,7 @@ Result<snapshot::Snapshot> snapshot_of(const http::Endpoint& daemon) {
   return snapshot::from_json<snapshot::Snapshot>(TRY(ask(daemon, "GET", "/v1/snapshot")));
 }
 
-// What is not true of a real GPU stands above every table.
+// Caveats about simulated GPUs, printed above every table.
 std::string heading(const snapshot::Snapshot& snapshot, const Voice& voice) {
   const std::string all = caveats(snapshot, voice);
   return all.empty() ? "" : all.substr(2) + "\n";
@@ -85,7 +85,7 @@ Result<int> watched(const http::Endpoint& daemon, const Invocation& invocation) 
                invocation.voice);
 }
 
-// The UUIDs of --gpu. Of several GPUs none is meant unless it is said which.
+// Returns the UUIDs chosen by --gpu. On a node with several GPUs, --gpu is required.
 Result<std::vector<std::string>> chosen_uuids(const Invocation& invocation, const snapshot::Snapshot& snapshot) {
   const auto& gpus = snapshot.gpus;
   if (invocation.gpu == "auto")
@@ -102,7 +102,7 @@ Result<std::vector<std::string>> chosen_uuids(const Invocation& invocation, cons
   return uuids;
 }
 
-// What was done to some GPUs is shown though it could not be done to others.
+// Shows the GPUs that were changed even if others failed.
 Result<Outcome> changed(const http::Endpoint& daemon, const snapshot::Snapshot& snapshot, const Voice& voice,
                         const std::string& target, const std::string& body) {
   const auto reply =
@@ -159,7 +159,7 @@ Result<Outcome> leased(const Invocation& invocation, const http::Endpoint& daemo
     TRY(ask(daemon, "POST", "/v1/power/leases/" + lease.id + "/keep"));
     if (!json) outcome.text = "the settings stay\n";
   } else {
-    // By its time the daemon may have ended it before us.
+    // The lease may have expired, so that the daemon ended it first.
     if (auto ended = ask(daemon, "DELETE", "/v1/power/leases/" + lease.id);
         !ended && ended.error().code != ErrorCode::not_found)
       return std::unexpected(ended.error());
@@ -172,7 +172,7 @@ Result<Outcome> leased(const Invocation& invocation, const http::Endpoint& daemo
 }
 
 Result<Outcome> perform_change(const Invocation& invocation, const http::Endpoint& daemon) {
-  TRY(power_body(invocation, {}));  // what is written wrongly comes before which GPUs there are
+  TRY(power_body(invocation, {}));  // reports malformed values before unknown GPUs
   const auto snapshot = TRY(snapshot_of(daemon));
   const auto uuids = TRY(chosen_uuids(invocation, snapshot));
   const std::string body = TRY(power_body(invocation, uuids));

@@ -5,7 +5,7 @@
 
 namespace headgate::cli {
 
-// The exit status. Errors are the daemon's, in its words; unreachable without one.
+// Returns the exit status. Errors: the daemon's, passed on; unreachable if there is no daemon.
 [[nodiscard]] int power_command(const Invocation& invocation);
 
 }  // namespace headgate::cli

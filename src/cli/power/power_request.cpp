@@ -24,7 +24,7 @@ std::optional<std::string> option_of(const Invocation& invocation, const std::st
   return found == invocation.order.end() ? std::nullopt : std::optional(found->second);
 }
 
-// A value says by its unit which control it is of.
+// Adds a value; its unit decides which control it sets.
 Result<void> add_value(const std::string& value, const std::string& command, Json& settings) {
   const char* key = value == "default" || ends_with_ignoring_case(value, "W") || value.ends_with('%') ? "power_limit"
                     : value == "none" || ends_with_ignoring_case(value, "MHz")                        ? "gpu_clocks"

@@ -1,4 +1,4 @@
-// From the words of `headgate power` to the body that the daemon takes. Pure.
+// Translates the arguments of `headgate power` into the daemon's request body. Pure.
 #pragma once
 
 #include <string>
@@ -9,11 +9,11 @@
 
 namespace headgate::cli {
 
-// The body of `power set`, `apply` and `reset` for these GPUs. The ranges are the daemon's to judge. Errors: usage,
-// with what was written and what is accepted.
+// Returns the body of `power set`, `apply` or `reset` for these GPUs. The daemon checks the ranges. Errors: usage,
+// quoting what was written and naming what is accepted.
 [[nodiscard]] Result<std::string> power_body(const Invocation& invocation, const std::vector<std::string>& uuids);
 
-// Whether the settings are to end: with a time, a process, or without a confirmation.
+// Returns true if the settings end by themselves: with a time, a process, or without a confirmation.
 [[nodiscard]] bool wants_lease(const Invocation& invocation);
 
 }  // namespace headgate::cli

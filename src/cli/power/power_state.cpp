@@ -14,7 +14,7 @@ std::unexpected<Error> not_understood() {
               "command and daemon may be of different releases: headgate version");
 }
 
-// What is missing or of another type is as if it were null.
+// A missing value, or one of another type, counts as null.
 std::string text_at(const Json& json, const char* key) {
   const auto found = json.find(key);
   return found != json.end() && found->is_string() ? found->get<std::string>() : "";
@@ -87,7 +87,7 @@ std::string plain(const Json& value) {
   return text;
 }
 
-// The keys of settings in leases and profiles, and their names for a person.
+// The keys of settings in leases and profiles, and their display names.
 struct Control {
   const char *key, *name;
 };

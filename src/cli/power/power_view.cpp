@@ -42,7 +42,7 @@ std::vector<std::string> gpu_row(const PowerGpu& gpu, bool wide) {
   return row;
 }
 
-// What the row of a GPU does not say.
+// Returns remarks on what the GPU's row does not show.
 std::vector<std::string> remarks_on(const PowerGpu& gpu, std::uint64_t now_unix_ns, bool wide) {
   std::vector<std::string> remarks;
   if (!gpu.error.empty()) remarks.push_back(gpu.error);
@@ -64,7 +64,7 @@ std::vector<std::string> remarks_on(const PowerGpu& gpu, std::uint64_t now_unix_
   return remarks;
 }
 
-// A line of words, and below it, indented, what is past the terminal's width.
+// Wraps a remark at the terminal's width, with an indent.
 std::string remark_text(const std::string& line, std::size_t columns) {
   constexpr std::string_view kIndent = "       ";
   if (columns <= 2 * kIndent.size()) return line + "\n";

@@ -11,7 +11,7 @@
 namespace headgate::cli {
 namespace {
 
-// Names that carry limits or choices of GPUs: the share's pages say these now, and a second voice would be refused.
+// Variables that set limits or choose GPUs. The share's pages define these now; other values would be refused.
 bool is_replaced(std::string_view name) {
   using grant::Meaning;
   for (const std::string_view plain :
@@ -71,7 +71,7 @@ bool will_be_mps_client(const Entry& entry) {
   return !install::environment("CUDA_MPS_PIPE_DIRECTORY").empty() || ::access("/tmp/nvidia-mps/control", F_OK) == 0;
 }
 
-// A percentage that the environment has already is kept where it is the smaller one.
+// If the environment has a percentage already, the smaller one wins.
 unsigned thread_percentage(unsigned of_share) {
   std::uint64_t own = 0;
   const bool known =

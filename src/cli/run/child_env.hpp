@@ -1,4 +1,4 @@
-// How a program is brought into a share: its environment.
+// Builds the environment that brings a program into a share.
 #pragma once
 
 #include <string>
@@ -10,18 +10,18 @@
 
 namespace headgate::cli {
 
-// What a program must be told to find its share and its driver.
+// What a program needs to find its share and its driver.
 struct Entry {
   std::string base, share;  // the runtime directory, the share's name
   std::vector<std::string> uuids;
-  std::string simulated_directory;  // empty: the machine's own GPUs
-  // What the daemon adds; our own environment does not replace it.
+  std::string simulated_directory;  // empty: the real GPUs
+  // Variables from the daemon; they override our environment.
   std::vector<std::pair<std::string, std::string>> variables = {};
-  unsigned thread_percentage = 100;  // for a client of an MPS server: what of a GPU's SMs the share allows, 1..100
+  unsigned thread_percentage = 100;  // for an MPS client: the share's percentage of a GPU's SMs, 1..100
 };
 
-// Our own environment without what carries limits or chooses GPUs, and with what leads into the share. Errors: where
-// the limiter is not installed, or lies where the loader cannot take it from.
+// Returns our environment without variables that set limits or choose GPUs, plus those that lead into the share. Errors
+// if the limiter is not installed, or the loader cannot load it from where it is.
 [[nodiscard]] Result<std::vector<std::string>> child_environment(const Entry& entry, const config::Config& config);
 
 }  // namespace headgate::cli

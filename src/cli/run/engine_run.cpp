@@ -17,7 +17,7 @@ namespace {
 
 constexpr int kEngineRefused = 125;
 
-// Without a daemon the share's file still stands, so containers start.
+// Checks the share with the daemon. Without a daemon, containers can still start, because the share's CDI file remains.
 Result<void> check_engine_share(const std::string& name) {
   const auto daemon = TRY(find_daemon());
   if (!daemon) return {};

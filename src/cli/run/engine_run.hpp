@@ -21,7 +21,7 @@ struct EngineLine {
 };
 [[nodiscard]] Result<EngineLine> engine_line(const std::string& engine, const std::vector<std::string>& words);
 
-// How the engine is told of whole GPUs: by podman's CDI devices, or by Docker's own option, which all its versions have.
+// Returns the options that give the engine whole GPUs: podman's CDI devices, or Docker's own, which all versions have.
 [[nodiscard]] std::vector<std::string> gpu_words(const std::string& engine, const std::vector<std::string>& uuids);
 
 // Asks the daemon, if there is one, whether engines can be given the share, or which GPUs are free, then becomes the

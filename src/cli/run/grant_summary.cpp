@@ -38,9 +38,9 @@ std::string format_granted(const snapshot::Snapshot& snapshot, const snapshot::S
     text += (share.devices.size() > 1 ? "each " : "") +
             (device.memory_limit_bytes ? bytes_text(*device.memory_limit_bytes) : std::string("no memory limit")) +
             (device.host_limit_bytes > 0 ? " and " + bytes_text(device.host_limit_bytes) + " of host memory" : "") +
-            ", " + format_compute(device) + ", ";
+            ", " + format_compute(device);
   }
-  return text + "level " + share.level + (snapshot.node.simulated ? ", SIMULATED" : "");
+  return text + (is_weak(share.level) ? ", level " + share.level : "") + (snapshot.node.simulated ? ", SIMULATED" : "");
 }
 
 std::string format_refused(const snapshot::Share& before, const snapshot::Share& after) {

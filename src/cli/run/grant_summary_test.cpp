@@ -26,20 +26,19 @@ snapshot::Snapshot snapshot() {
 TEST(Granted, TellsWhereHowMuchByWhichLevelAndThatItIsSimulated) {
   auto seen = snapshot();
   auto& device = seen.shares[0].devices[0];
-  EXPECT_EQ(format_granted(seen, seen.shares[0]),
-            "share train on GPU 0 (H200): 8.0 GiB, no compute limit, level hook, SIMULATED");
+  EXPECT_EQ(format_granted(seen, seen.shares[0]), "share train on GPU 0 (H200): 8.0 GiB, no compute limit, SIMULATED");
   device.compute_guarantee_ratio = 0.5;
   device.compute_ceiling_ratio = 0.8;
   device.memory_limit_bytes = std::nullopt;
   EXPECT_EQ(format_granted(seen, seen.shares[0]),
-            "share train on GPU 0 (H200): no memory limit, 50 % promised, at most 80 %, level hook, SIMULATED");
+            "share train on GPU 0 (H200): no memory limit, 50 % promised, at most 80 %, SIMULATED");
   device.compute_ceiling_ratio = 0.5;
   device.compute_burst_ratio = 0.9;
   seen.shares[0].devices.push_back(device);
   seen.shares[0].devices[1].uuid = "GPU-taken-out";
   seen.node.simulated = false;
   EXPECT_EQ(format_granted(seen, seen.shares[0]),
-            "share train on GPU 0 (H200), GPU-taken-ou: each no memory limit, 50 % promised, at most 90 %, level hook");
+            "share train on GPU 0 (H200), GPU-taken-ou: each no memory limit, 50 % promised, at most 90 %");
 }
 
 TEST(Granted, RefusalsOfARunAreTheNewOnes) {
@@ -51,7 +50,7 @@ TEST(Granted, RefusalsOfARunAreTheNewOnes) {
   EXPECT_EQ(format_refused(then, now), "share train was refused memory once meanwhile: headgate why train");
   now.devices[0].refusals = 9;
   EXPECT_TRUE(format_refused(then, now).contains(" 6 times "));
-  EXPECT_EQ(format_refused(now, then), "") << "made anew meanwhile";
+  EXPECT_EQ(format_refused(now, then), "") << "the share was created again meanwhile";
 }
 
 }  // namespace

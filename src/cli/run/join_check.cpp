@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-// As options say it: the ceiling of a run is what it is promised, and its burst what it is held to.
+// Converts to option terms: --compute is the guarantee, and --burst is the ceiling.
 ledger::ShareGrant grant_of(const snapshot::ShareDevice& has) {
   const auto ppm = [](double ratio) { return static_cast<std::uint32_t>(std::lround(ratio * 1e6)); };
   ledger::ShareGrant grant;
@@ -36,10 +36,10 @@ class Comparison {
  public:
   Comparison(const RunOptions& run, const snapshot::Share& share) : run_(run), share_(share) {}
 
-  // `asked` as it was written.
+  // `asked`: as the user wrote it.
   Result<void> same(bool equal, const std::string& option, const std::string& has, const std::string& asked) const {
     if (equal) return {};
-    // Who may not change it is not told how.
+    // Only users that may change the share are told how.
     const bool own = ::geteuid() == 0 || share_.owner_uid == ::geteuid();
     return fail(ErrorCode::usage,
                 "the share '" + harmless(share_.name) + "' of headgated has its limits already: " + option + " " +
@@ -51,7 +51,7 @@ class Comparison {
 
   Result<void> gpus(const install::Gpus& gpus) const {
     const std::string wanted = run_.gpu.value_or(install::environment("HEADGATE_GPU"));
-    // Whichever there is is as good as another.
+    // Any GPU will do.
     if (wanted.empty() || wanted == "auto") return {};
     std::vector<std::string> asked, has;
     for (const std::size_t index : TRY(choose_gpus("--gpu", wanted, gpus))) asked.push_back(gpus.list[index].uuid);
@@ -63,7 +63,7 @@ class Comparison {
     return same(std::ranges::is_permutation(asked, has), "--gpu", words, wanted);
   }
 
-  // `wanted`: with `has` where options and environment say nothing.
+  // `wanted`: the options and environment, completed from `has`.
   Result<void> device(const ledger::DeviceGrant& wanted, const ledger::DeviceGrant& has,
                       const snapshot::ShareDevice& shown) const {
     const auto said = [](const std::optional<std::string>& option, const std::string& by_environment) {
@@ -103,7 +103,7 @@ class Comparison {
 
   Result<void> times(std::uint64_t taken_unix_ns) const {
     if (run_.on_oom) {
-      // As the daemon writes them.
+      // Normalised as the daemon stores it.
       const std::string asked = *run_.on_oom == "wait" ? "wait=30s" : *run_.on_oom;
       const auto length = [](const std::string& text) -> Result<std::uint64_t> {
         return text.starts_with("wait=") ? time_option("--on-oom", text.substr(5)) : 0;
@@ -114,7 +114,7 @@ class Comparison {
       if (auto good = same(equal, "--on-oom", share_.on_oom, *run_.on_oom); !good) return good;
     }
     if (!run_.ttl) return {};
-    // What it was made with: what is left, and what has passed. Both are whole seconds, of two clocks.
+    // The TTL at creation is what is left plus what has passed: whole seconds from two clocks, hence the margin.
     constexpr std::uint64_t kOffNs = 2 * kSecond, kShownNs = 5 * kSecond;
     const std::uint64_t made_with_ns =
         share_.ttl_ns.value_or(0) + taken_unix_ns / kSecond * kSecond - share_.created_unix_ns;
@@ -141,7 +141,7 @@ Result<void> agrees(const RunOptions& run, const config::Config& config, const s
   const install::Gpus gpus{snapshot.gpus, snapshot.node.driver_version, snapshot.node.simulated};
   if (auto good = comparison.gpus(gpus); !good) return good;
   RunRequest request = TRY(read_run_request(run, config));
-  // A burst is compared by itself: the ceiling that it is to be above may be left out.
+  // Burst is compared separately, because the ceiling that it must exceed may be left out.
   request.burst_ppm.reset();
   for (const auto& shown : share.devices) {
     const auto found = std::ranges::find(gpus.list, shown.uuid, &snapshot::Gpu::uuid);

@@ -1,4 +1,4 @@
-// A run that names a share which is there already: it joins where what it says is what the share has.
+// Checks that a run that names an existing share asks for the values that the share has.
 #pragma once
 
 #include "base/result.hpp"
@@ -8,8 +8,8 @@
 
 namespace headgate::cli {
 
-// What the run's options and its environment leave out is as the share has it. `snapshot`: whence the share is. Errors:
-// usage, for the first value that differs, with what it is and what was asked, and for values that cannot be read.
+// Compares the run's options and environment with the share; values left out match. `snapshot`: the one that holds the
+// share. Errors: usage, for the first value that differs, with both values, and for values that cannot be parsed.
 [[nodiscard]] Result<void> agrees(const RunOptions& run, const config::Config& config, const snapshot::Share& share,
                                   const snapshot::Snapshot& snapshot);
 

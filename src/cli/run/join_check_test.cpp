@@ -55,7 +55,7 @@ TEST(Join, ATimeToLiveMayBeOffByTheSecondsOfTwoClocks) {
   }
 }
 
-// Without the daemon they hold; nobody is to have another share than the one that he asked for.
+// Without the daemon these variables set limits, so a run must not join a share with other limits.
 TEST(Join, WhatTheEnvironmentSaysIsComparedToo) {
   snapshot::Snapshot snapshot;
   snapshot.gpus.emplace_back().uuid = "GPU-9c2f0000-1111";

@@ -22,7 +22,7 @@ std::vector<char*> pointers(const std::vector<std::string>& texts) {
   return all;
 }
 
-// All signals but those that report our own faults and those that cannot be blocked.
+// Returns all signals except those that report our own faults and those that cannot be blocked.
 sigset_t governed_signals() {
   sigset_t set;
   sigfillset(&set);
@@ -30,7 +30,7 @@ sigset_t governed_signals() {
   return set;
 }
 
-// Only async-signal-safe calls: between fork and exec.
+// Runs between fork and exec, so it makes only async-signal-safe calls.
 [[noreturn]] void become(const char* path, char* const* arguments, char* const* environment, const sigset_t& mask,
                          bool binary, int report, int cgroup_door) {
   if (cgroup_door >= 0) [[maybe_unused]]
@@ -38,7 +38,7 @@ sigset_t governed_signals() {
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
   ::execve(path, arguments, environment);
   if (errno == ENOEXEC && !binary) {
-    // A script without "#!": what execvp would do.
+    // A script without "#!": run it with the shell, as execvp does.
     std::size_t count = 0;
     while (arguments[count] != nullptr) ++count;
     if (count < 1000) {
@@ -52,7 +52,7 @@ sigset_t governed_signals() {
   ::_exit(127);
 }
 
-// Programs of another machine or broken ones are not handed to a shell.
+// Binaries, even broken ones or ones for other machines, are not handed to a shell.
 bool is_binary(const std::string& path) {
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
   std::string bytes(4, '\0');
@@ -68,7 +68,7 @@ class Child {
  public:
   explicit Child(pid_t pid) : pid_(pid) {}
 
-  // Until it ends: its wait status.
+  // Waits for the child to end and returns its wait status.
   int accompany(const sigset_t& signals) {
     for (;;) {
       if (look()) return status_;
@@ -80,7 +80,7 @@ class Child {
   }
 
  private:
-  // True when it has ended. Stops and continuations are followed on the way.
+  // Returns true if the child has ended. Mirrors its stops and continuations.
   bool look() {
     for (;;) {
       const pid_t got = ::waitpid(pid_, &status_, WNOHANG | WUNTRACED | WCONTINUED);
@@ -88,13 +88,13 @@ class Child {
       if (WIFEXITED(status_) || WIFSIGNALED(status_)) return true;
       if (WIFSTOPPED(status_) && has_terminal()) {
         ::kill(::getpid(), SIGSTOP);
-        ::kill(pid_, SIGCONT);  // we run again, so it shall
+        ::kill(pid_, SIGCONT);  // we were continued, so continue the child too
       }
     }
   }
 
   void pass_on(int number, const siginfo_t& info) const {
-    // What the kernel sends to a terminal's process group has reached the child already.
+    // The kernel sent this to the whole foreground process group, so the child already has it.
     if (info.si_code > 0 && number != SIGCONT) return;
     ::kill(pid_, number);
   }
@@ -117,7 +117,7 @@ Result<int> run_and_wait(const Launch& launch) {
   const auto arguments = pointers(launch.arguments);
   const auto environment = pointers(launch.environment);
   const bool binary = is_binary(launch.path);
-  ::signal(SIGCHLD, SIG_DFL);  // ignored by whoever started us, it would take the child's status
+  ::signal(SIGCHLD, SIG_DFL);  // if inherited as ignored, the child's status would be lost
   const sigset_t signals = governed_signals();
   sigset_t before;
   ::sigprocmask(SIG_BLOCK, &signals, &before);

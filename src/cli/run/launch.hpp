@@ -1,4 +1,4 @@
-// Starts a program and stands in for it: signals go through to it, and its status comes back.
+// Starts a program and acts for it: forwards signals and returns its status.
 #pragma once
 
 #include <functional>
@@ -10,18 +10,17 @@
 namespace headgate::cli {
 
 struct Launch {
-  std::string path;                      // what is executed
-  std::vector<std::string> arguments;    // argv, beginning with the name
+  std::string path;                      // the file to execute
+  std::vector<std::string> arguments;    // argv, including argv[0]
   std::vector<std::string> environment;  // NAME=VALUE
-  int cgroup_door = -1;                  // OwnCgroup::door(): the program starts in that cgroup; where it may not, here
+  int cgroup_door = -1;  // OwnCgroup::door(): start the program in that cgroup if permitted, else in ours
 };
 
-// The exit status to pass on: the child's, 128 + its signal, 126 or 127 where it could not be executed (with a line on
-// stderr). Errors: failed, where no process could be made.
+// Returns the exit status to pass on: the child's, 128 + its signal, or 126 or 127 if it could not be executed (with a
+// line on stderr). Errors: failed if fork fails.
 //
-// The child stays in our process group: what the terminal sends (Ctrl-C, Ctrl-Z) reaches it from there, and only what
-// was sent to us alone is passed on. When the child is stopped under a terminal, we stop too, so that the shell sees
-// its job stop.
+// The child stays in our process group, so it gets the terminal's signals (Ctrl-C, Ctrl-Z) directly; only signals sent
+// to us alone are forwarded. If the child stops under a terminal, we stop too, so that the shell sees its job stop.
 [[nodiscard]] Result<int> run_and_wait(const Launch& launch);
 
 }  // namespace headgate::cli

@@ -1,4 +1,4 @@
-// A compute limit may be as low as one likes; what a very low one does to long kernels surprises who has not met it.
+// Warns about very low compute limits: they are allowed, but long kernels behave in ways that surprise new users.
 #pragma once
 
 #include <optional>
@@ -10,11 +10,11 @@
 
 namespace headgate::cli {
 
-inline constexpr double kLowCeiling = 0.05;  // of a GPU's time
+inline constexpr double kLowCeiling = 0.05;  // fraction of a GPU's time
 
-// What to say of the lowest ceiling of a share's GPUs; empty where it is kLowCeiling or more. Pure.
+// Returns a remark on the lowest ceiling of the share's GPUs; nothing if it is at least kLowCeiling. Pure.
 [[nodiscard]] std::optional<std::string> low_ceiling_remark(const std::vector<double>& ceiling_ratios);
-// Says it where remarks are wanted.
+// Prints the remark if remarks are on.
 void remark_on_low_ceiling(const std::vector<double>& ceiling_ratios, const Voice& voice);
 void remark_on_low_ceiling(const snapshot::Share& share, const Voice& voice);
 

@@ -26,7 +26,7 @@ bool has_line(const std::string& path, const std::string& wanted) {
   return false;
 }
 
-// The directory of the cgroup that we are in; empty where there is none.
+// Returns the directory of our cgroup; empty if there is none.
 std::string present_cgroup(const std::string& proc, const std::string& mounts) {
   std::error_code failed;
   const bool hybrid = fs::exists(mounts + "/unified/cgroup.procs", failed);
@@ -34,14 +34,14 @@ std::string present_cgroup(const std::string& proc, const std::string& mounts) {
   for (std::string line; std::getline(file, line);) {
     if (!line.starts_with("0::/")) continue;
     const std::string path = mounts + (hybrid ? "/unified" : "") + line.substr(3);
-    // What is mounted here may be another namespace's view, in which that path is somebody else's: below a foreign
-    // cgroup the program would leave the limits that it is started under.
+    // The mount may show another cgroup namespace, where this path is a different cgroup. A program placed there would
+    // escape the limits that apply to us.
     return has_line(path + "/cgroup.procs", std::to_string(::getpid())) ? path : std::string();
   }
   return {};
 }
 
-// What runs that were killed have left. A cgroup that somebody is in cannot be removed.
+// Removes cgroups left by runs that were killed. rmdir fails if a process is still inside.
 void remove_left(const std::string& parent) {
   std::error_code failed;
   for (fs::directory_iterator entry(parent, failed), end; !failed && entry != end; entry.increment(failed)) {

@@ -1,5 +1,4 @@
-// A cgroup of its own for a program that a run starts: it can then be frozen without whoever else is where it was
-// started.
+// Puts a started program into a separate cgroup, so that it can be frozen without freezing its neighbours.
 #pragma once
 
 #include <string>
@@ -8,19 +7,18 @@
 
 namespace headgate::cli {
 
-// Of version 2, below the one that this process is in, with no limits of its own. Where none can be made (no version 2,
-// no right to write there, a container's own view of it) there is none, and nobody is told: the program runs where we
-// are.
+// A version 2 cgroup below that of this process, without limits. If it cannot be made (no version 2, no write
+// permission, a container's own view), the program silently runs in our cgroup.
 class OwnCgroup {
  public:
-  // Where /proc and the cgroup file systems lie; tests have others.
+  // Where /proc and the cgroup file systems are mounted; tests pass other paths.
   explicit OwnCgroup(const std::string& proc = "/proc", const std::string& mounts = "/sys/fs/cgroup");
-  // Removes it where nobody is left in it. Else, and where we are killed, the next run started in the same place does.
+  // Removes the cgroup if it is empty. If not, or if we are killed, the next run in the same parent removes it.
   ~OwnCgroup();
   OwnCgroup(const OwnCgroup&) = delete;
   OwnCgroup& operator=(const OwnCgroup&) = delete;
 
-  // Its cgroup.procs, close-on-exec: who writes "0" there is in it (cgroups(7)). -1: there is none.
+  // Returns its cgroup.procs, close-on-exec: a process that writes "0" to it joins the cgroup (cgroups(7)). -1: none.
   [[nodiscard]] int door() const { return door_.get(); }
 
  private:

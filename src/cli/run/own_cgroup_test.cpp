@@ -13,7 +13,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// A /proc that says where we are, and a cgroup file system that lists who is there.
+// A fake /proc and cgroup file system; the latter lists the members of each cgroup.
 class FakeHost {
  public:
   FakeHost() {
@@ -56,7 +56,7 @@ TEST(OwnCgroup, IsMadeBelowTheOneThatWeAreInAndGoesWithTheRun) {
   }
 }
 
-// A container that has the host's cgroups mounted, but a namespace of its own: that "/" is not ours.
+// A container that has the host's cgroups mounted, but its own namespace: that "/" is not ours.
 TEST(OwnCgroup, IsNotMadeBelowACgroupThatOnlyHasTheNameOfOurs) {
   const FakeHost host;
   host.says("0::/\n");

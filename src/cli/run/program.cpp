@@ -25,7 +25,7 @@ ProgramError cannot(const std::string& command, int error_number) {
        missing ? "write the path of an existing program, or the name of one in PATH" : "an executable file is needed"}};
 }
 
-// 0, or why the file cannot be executed.
+// Returns 0, or the errno for which the file cannot be executed.
 int executable(const std::string& path) {
   struct stat facts{};
   if (::stat(path.c_str(), &facts) != 0) return errno;
@@ -55,7 +55,7 @@ std::expected<std::string, ProgramError> look_up(const std::string& command) {
   return std::unexpected(cannot(command, worst));
 }
 
-// The kernel makes such a program AT_SECURE, and the loader then ignores LD_PRELOAD.
+// Setuid, setgid or file capabilities make the kernel set AT_SECURE, and then the loader ignores LD_PRELOAD.
 std::optional<std::string> changes_identity(const std::string& path) {
   struct stat facts{};
   if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
@@ -79,7 +79,7 @@ std::string first_bytes(const std::string& path) {
   return bytes;
 }
 
-// "#!  /usr/bin/env python3" -> "/usr/bin/env"; empty where the bytes are no such line.
+// "#!  /usr/bin/env python3" -> "/usr/bin/env"; empty if the bytes are not a "#!" line.
 std::string interpreter_of(const std::string& bytes) {
   if (!bytes.starts_with("#!")) return {};
   const std::size_t start = bytes.find_first_not_of(" \t", 2);
@@ -100,12 +100,12 @@ std::optional<std::string> why_elf_unheld(const std::string& path) {
 std::optional<std::string> why_unheld(const std::string& path, int depth) {
   const std::string bytes = first_bytes(path);
   // An unreadable but executable file: nothing can be said about it, so nothing is promised.
-  if (bytes.empty()) return path + " cannot be read, so nobody knows whether the limiter can be loaded into it";
+  if (bytes.empty()) return path + " cannot be read, so whether the limiter can be loaded into it is not known";
   if (is_elf(bytes)) {
     auto secure = changes_identity(path);
     return secure ? secure : why_elf_unheld(path);
   }
-  // Linux ignores setuid on scripts; what counts is the interpreter. A text without "#!" goes to /bin/sh by execvp.
+  // Linux ignores setuid on scripts; only the interpreter counts. execvp hands text without "#!" to /bin/sh.
   const std::string interpreter = interpreter_of(bytes);
   if (depth == 4) return path + " has interpreters nested too deeply";
   const auto inner = why_unheld(interpreter.empty() ? "/bin/sh" : interpreter, depth + 1);

@@ -1,4 +1,4 @@
-// Whether a program can be held: the limiter must be loadable into it.
+// Checks whether the limiter can be loaded into a program.
 #pragma once
 
 #include <optional>
@@ -9,17 +9,17 @@
 namespace headgate::cli {
 
 struct Program {
-  std::string path;                   // what will be executed
-  std::optional<std::string> unheld;  // why the limiter cannot be loaded into it; null: it can
+  std::string path;                   // the file to execute
+  std::optional<std::string> unheld;  // why the limiter cannot be loaded into it; null if it can
 };
 
-// Errors carry the exit status of `run` in their text's meaning: not found (127) and not executable (126).
+// `status` is the exit status of `run`: 127 not found, 126 not executable.
 struct ProgramError {
   int status;
   Error error;
 };
 
-// Looks a command up as execvp does, and reads the file (for a script, its interpreter).
+// Finds a command as execvp does, and inspects the file (for a script, its interpreter).
 [[nodiscard]] std::expected<Program, ProgramError> find_program(const std::string& command);
 
 }  // namespace headgate::cli

@@ -29,7 +29,7 @@ class Directory {
   std::string path_ = (std::filesystem::temp_directory_path() / "headgate-program-XXXXXX").string();
 };
 
-// The header of an ELF program without an interpreter, for machine and class.
+// Builds the header of an ELF program without an interpreter.
 std::string elf(char elf_class, char machine) {
   std::string bytes(
       "\x7f"
@@ -82,7 +82,7 @@ TEST(Program, WhatTheLimiterCannotEnterIsNamedNotHeld) {
 }
 
 TEST(Program, SetuidForSomebodyElseIsNamedNotHeld) {
-  if (::getuid() != 0) GTEST_SKIP() << "only root can make a file of somebody else";
+  if (::getuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
   const Directory directory;
   std::ifstream shell("/bin/sh", std::ios::binary);
   const std::string bytes((std::istreambuf_iterator<char>(shell)), {});
@@ -104,7 +104,7 @@ TEST(Launch, TheChildsStatusIsPassedOn) {
 }
 
 TEST(Launch, ASignalForUsReachesTheChild) {
-  // The child asks its parent (us) to be told, and ends only when it was.
+  // The child asks its parent (us) to send it the signal, and ends only on receiving it.
   EXPECT_EQ(shell("trap 'exit 42' USR1; kill -USR1 $PPID; while :; do sleep 0.01; done"), 42);
   EXPECT_EQ(shell("trap 'exit 43' TERM; kill -TERM $PPID; while :; do sleep 0.01; done"), 43);
 }

@@ -11,9 +11,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
-constexpr milliseconds kAnswer(2000), kSilence(10'000);  // the daemon's heartbeat is a second
+constexpr milliseconds kAnswer(2000), kSilence(10'000);  // the daemon sends a heartbeat every second
 
-// The end of one wait: the share, or the daemon's no; nothing where the daemon went away.
+// The result of one wait: the share or the daemon's refusal; nothing if the connection was lost.
 using End = std::optional<Result<std::string>>;
 
 class Line {
@@ -21,7 +21,7 @@ class Line {
   Line(const http::Endpoint& daemon, const std::string& body, const Voice& voice)
       : daemon_(daemon), body_(body), voice_(voice) {}
 
-  // `left`: null: for ever.
+  // Waits in the queue. `left`: null means without a limit.
   Result<End> stand(std::optional<std::chrono::seconds> left) {
     http::OutgoingRequest request{.method = "POST", .target = "/v1/queue", .body = body_};
     if (left) request.target += "?wait=" + std::to_string(left->count()) + "s";
@@ -64,7 +64,7 @@ Result<std::string> share_by_line(const http::Endpoint& daemon, const std::strin
   Line line(daemon, body, voice);
   for (bool away = false;;) {
     if (away) {
-      // What it had made when it went away is there, or is not.
+      // The daemon may have made the share just before it went away.
       const auto made = ask(daemon, "GET", "/v1/shares/" + http::escape(name), "", kAnswer);
       if (made) return *made;
       if (may_pass(made.error().code)) {

@@ -1,4 +1,4 @@
-// Standing in the daemon's line for room (`headgate run --wait`), over its restarts too.
+// Waits in the daemon's queue for room (`headgate run --wait`), across daemon restarts.
 #pragma once
 
 #include <chrono>
@@ -11,8 +11,8 @@
 
 namespace headgate::cli {
 
-// The share of that name, as JSON, once the daemon has made it from `body`. While it is away it is waited for, and
-// asked again: at the end of the line. `until`: null: for ever. Errors: the daemon's; no_capacity, when the time is
+// Returns the share of that name as JSON, once the daemon has made it from `body`. If the daemon goes away, waits for
+// it and queues again, at the end. `until`: null means no limit. Errors: the daemon's; no_capacity when the time is
 // over.
 [[nodiscard]] Result<std::string> share_by_line(const http::Endpoint& daemon, const std::string& name,
                                                 const std::string& body,

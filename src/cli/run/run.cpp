@@ -27,7 +27,7 @@
 namespace headgate::cli {
 namespace {
 
-// The command's own seat in the share: while it waits, nobody takes the share for abandoned.
+// Holds a slot in the share for the command, so that the share does not look abandoned while the command waits.
 class Seat {
  public:
   Seat() = default;
@@ -60,10 +60,11 @@ Result<void> refuse_what_needs_the_daemon(const RunOptions& run) {
                 "--ttl needs the daemon (headgated), which keeps the time; it is not running here",
                 "without it a share ends with its last program; timeout(1) ends a program in time");
   if (run.on_oom)
-    return fail(ErrorCode::unsupported,
-                "--on-oom needs the daemon (headgated), which has memory given back for those who wait; it is not "
-                "running here",
-                "without it an allocation for which there is no room is refused at once; leave the option out");
+    return fail(
+        ErrorCode::unsupported,
+        "--on-oom needs the daemon (headgated), which makes other shares return memory to those that wait; it is not "
+        "running here",
+        "without it an allocation for which there is no room is refused at once; leave the option out");
   return fail(ErrorCode::unsupported,
               std::string(run.weight           ? "--weight"
                           : run.priority_class ? "--class"
@@ -98,7 +99,7 @@ std::optional<ledger::ShareGrant> existing(const std::string& base, const std::s
   return grant;
 }
 
-// The GPUs of an existing share, where no others were asked for.
+// Returns an existing share's GPUs, if no others were requested.
 Result<std::vector<std::size_t>> gpus_of(const ledger::ShareGrant& held, const install::Gpus& gpus) {
   std::vector<std::size_t> chosen;
   for (std::uint32_t i = 0; i < held.device_count; ++i) {
@@ -183,7 +184,7 @@ Result<void> enter(Plan& plan, Seat& seat) {
       }
       return std::unexpected(error);
     }
-    // Nobody sits in it any more: its values are nobody's, and it is made anew.
+    // The share is empty, so its values no longer matter: remove it and create it again.
     bool removed = false;
     if (attempt > 0 || ledger::remove_if_empty(plan.base.c_str(), plan.name.c_str(), removed) || !removed)
       return std::unexpected(differs(plan));
@@ -208,8 +209,9 @@ void announce(const Plan& plan) {
              short_model(plan.gpus.list[index].model) + ")";
   }
   const std::size_t others = neighbours(plan);
+  const std::string level = observe::level_word(plan.grant.level);
   say("share " + plan.name + " on " + where + ": " + (plan.chosen.size() > 1 ? "each " : "") +
-      values_text(plan.grant.devices[0]) + ", level " + observe::level_word(plan.grant.level) +
+      values_text(plan.grant.devices[0]) + (is_weak(level) ? ", level " + level : "") +
       (plan.gpus.simulated ? ", SIMULATED" : "") +
       (others == 0 ? ""
                    : "; compute is approximate: " + std::to_string(others) +
@@ -240,14 +242,14 @@ Result<int> start(const Invocation& invocation, const config::Config& config, co
   auto status = environment ? run_and_wait({program.path, invocation.run.command, std::move(*environment)})
                             : std::unexpected(environment.error());
   seat.leave();
-  // A named share stays, with its account and history, for the next run under its name.
+  // A named share stays, with its account and history, for the next run with that name.
   bool removed = false;
   if (!plan.named) (void)ledger::remove_if_empty(plan.base.c_str(), plan.name.c_str(), removed);
   return status;
 }
 
-// In a share that is named, in one that the daemon makes, or, where none runs or a simulated node of one's own is asked
-// for, in one that we make.
+// Runs in the named share, or in one that the daemon makes. Without a daemon, or on a private simulated node, makes a
+// share itself.
 Result<int> start_where(const Invocation& invocation, const config::Config& config, const Program& program) {
   if (invocation.run.share) return run_in_share(invocation, config, program);
   if (!invocation.simulate) {
@@ -270,7 +272,7 @@ Result<void> check(const Invocation& invocation) {
 int give_up(const Error& error, const Voice& voice) {
   complain(error, voice);
   const int status = exit_status(error.code);
-  return status == 1 ? 125 : status;  // 1 is the program's own
+  return status == 1 ? 125 : status;  // 1 is reserved for the program
 }
 
 }  // namespace
@@ -284,7 +286,7 @@ int run(const Invocation& invocation, const config::Config& config) {
     complain(program.error().error, voice);
     return program.error().status;
   }
-  // Values first: a mistyped limit is worth more words than the program's nature.
+  // Check values first: a mistyped limit matters more to the user than the kind of program.
   if (auto request = read_run_request(invocation.run, config); !request) return give_up(request.error(), voice);
   if (auto ok = refuse_unheld(*program, invocation.run); !ok) return give_up(ok.error(), voice);
   const auto status = start_where(invocation, config, *program);

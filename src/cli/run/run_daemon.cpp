@@ -47,7 +47,7 @@ Result<snapshot::Snapshot> snapshot_for_run(const http::Endpoint& daemon) {
   return snapshot::from_json<snapshot::Snapshot>(TRY(ask(daemon, "GET", "/v1/snapshot")));
 }
 
-// The share as it was found, for remarks alone: a run does not fail for want of one.
+// Returns the share for remarks only: if it cannot be read, the run goes on.
 std::optional<snapshot::Share> announced(const http::Endpoint& daemon, const std::string& name) {
   const auto snapshot = snapshot_for_run(daemon);
   if (!snapshot) return std::nullopt;
@@ -68,21 +68,21 @@ Result<int> run_inside(const http::Endpoint& daemon, const Entry& entry, const I
                        const config::Config& config, const Program& program) {
   const auto before = invocation.voice.talk ? announced(daemon, entry.share) : std::nullopt;
   std::vector<std::string> environment = TRY(child_environment(entry, config));
-  // By the socket in there, not by the files: those are the daemon's, who may be another user.
+  // The limiter uses the socket in this directory. It cannot use the page files, which belong to the daemon's user.
   environment.push_back("HEADGATE_SHARE_DIR=" + entry.base + "/shares/" + entry.share);
-  // So that the audit's policy can freeze it alone.
+  // A separate cgroup, so that the audit policy can freeze this program alone.
   const OwnCgroup cgroup;
   auto status = run_and_wait({program.path, invocation.run.command, std::move(environment), cgroup.door()});
   if (before) remark_on_refusals(daemon, *before);
   return status;
 }
 
-// "12.5000%": to the millionth.
+// Formats to a millionth: "12.5000%".
 std::string ppm_text(std::uint32_t ppm) {
   return std::to_string(ppm / 10'000) + "." + std::to_string(ppm % 10'000 + 10'000).substr(1) + "%";
 }
 
-// What options, environment and configuration say, as the daemon takes it. One set of values for all GPUs of the share.
+// Builds the request from options, environment and configuration. All GPUs of the share get the same values.
 Result<std::string> order_for(const Invocation& invocation, const config::Config& config, const install::Gpus& gpus,
                               const std::string& name) {
   const RunOptions& run = invocation.run;
@@ -108,7 +108,7 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
   if (first.memory_limit_bytes != ledger::kNoMemoryLimit) body["mem"] = std::to_string(first.memory_limit_bytes) + "B";
   if (first.host_limit_bytes != 0) body["host_mem"] = std::to_string(first.host_limit_bytes) + "B";
   if (first.oversubscribed) body["oversubscribe"] = true;
-  // All of the GPU, where that is said, is asked for as any part of it is: promised, or refused.
+  // An explicit request for the whole GPU is sent like any other value: guaranteed or refused.
   if (first.compute_ceiling_ppm != ledger::kWholeGpu || run.compute)
     body["compute"] = ppm_text(first.compute_ceiling_ppm);
   if (run.burst) body["burst"] = *run.burst;
@@ -121,7 +121,7 @@ Result<std::string> order_for(const Invocation& invocation, const config::Config
   return body.dump();
 }
 
-// A run waits without end, or for the time that was said.
+// Returns the deadline; empty text means none.
 Result<std::optional<Clock::time_point>> end_of_waiting(const std::string& text) {
   if (text.empty()) return std::nullopt;
   const auto time = read_duration(text);
@@ -130,13 +130,13 @@ Result<std::optional<Clock::time_point>> end_of_waiting(const std::string& text)
               "accepted: 1s to 36500d, such as 30s, 5m, 2h or 7d; --wait alone: until there is room");
 }
 
-// What a share that exists has already, and does not take from whoever joins it.
+// Options that an existing share already has set; a program that joins cannot change them.
 bool asks_for_limits(const RunOptions& run) {
   return run.gpu || run.memory || run.host_memory || run.compute || run.burst || run.weight || run.on_oom ||
          run.priority_class || run.ttl;
 }
 
-// In the share of that name; nothing where there is none.
+// Runs in the share of that name; returns nothing if there is none.
 std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Snapshot& snapshot,
                                 const std::string& name, const Invocation& invocation, const config::Config& config,
                                 const Program& program) {
@@ -145,7 +145,7 @@ std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Sn
   if (auto same = agrees(invocation.run, config, *share, snapshot); !same) return std::unexpected(same.error());
   const auto entry = entry_into(daemon, name);
   if (entry) return run_inside(daemon, *entry, invocation, config, program);
-  // The daemon knew it, and it went with its last program meanwhile.
+  // The share ended with its last program after the snapshot was taken.
   if (entry.error().code == ErrorCode::not_found && share->created_unix_ns != 0) return std::nullopt;
   return std::unexpected(entry.error());
 }
@@ -155,14 +155,13 @@ std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Sn
 Result<int> run_in_share(const Invocation& invocation, const config::Config& config, const Program& program) {
   const RunOptions& run = invocation.run;
   if (asks_for_limits(run) || run.name) {
-    return fail(ErrorCode::usage,
-                "run --share takes no limits of its own: the share '" + harmless(*run.share) + "' has them",
+    return fail(ErrorCode::usage, "run --share takes no limits: the share '" + harmless(*run.share) + "' has them",
                 "change them: headgate share set " + harmless(*run.share) + " --mem 12GiB");
   }
   if (run.wait)
     return fail(ErrorCode::usage,
                 "run --share has nothing to wait for: the share '" + harmless(*run.share) + "' has its room already",
-                "leave --wait out; it is for a run with a share of its own (--name, --mem)");
+                "leave --wait out; it is for a run that makes its share (--name, --mem)");
   const auto awaited = TRY(await_daemon());
   const http::Endpoint daemon = awaited ? *awaited : TRY(need_daemon());
   return run_inside(daemon, TRY(entry_into(daemon, *run.share)), invocation, config, program);
@@ -176,12 +175,12 @@ Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invoca
   const std::string wanted = run.name.value_or(install::environment("HEADGATE_SHARE"));
   const std::string name = wanted.empty() ? random_name() : wanted;
   Result<std::string> made;
-  // A conflict: another run under the name was first, or this one itself, to whom a daemon that ended meanwhile could
-  // not say so. What was first may have ended before it is joined: then it is this run's turn to make it.
+  // A conflict means that another run made the share first, or that this run did and the daemon died before it replied.
+  // That share may end before we join it; then it is our turn to create it.
   constexpr int kTries = 3;
   for (int tries = 0; tries < kTries; ++tries) {
     const auto snapshot = TRY(snapshot_for_run(daemon));
-    // Nobody's share has a random name but of whom made it.
+    // On the first try, no share can have this random name.
     if (!wanted.empty() || tries > 0)
       if (const auto joined = join(daemon, snapshot, name, invocation, config, program)) return *joined;
     const install::Gpus gpus{snapshot.gpus, snapshot.node.driver_version, snapshot.node.simulated};
@@ -194,7 +193,7 @@ Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invoca
   if (const auto share = snapshot::from_json<snapshot::Share>(*made)) remark_on_low_ceiling(*share, invocation.voice);
   const auto entry = entry_into(daemon, name);
   auto status = entry ? run_inside(daemon, *entry, invocation, config, program) : std::unexpected(entry.error());
-  // Where programs are left in it (daemons of the command), it goes with the last of them.
+  // If programs are left in it (daemons that the command started), the share is removed with the last of them.
   (void)ask(daemon, "DELETE", "/v1/shares/" + http::escape(name));
   return status;
 }

@@ -1,4 +1,4 @@
-// headgate run where headgated keeps the shares.
+// headgate run with shares kept by headgated.
 #pragma once
 
 #include "cli/command_line.hpp"
@@ -8,13 +8,13 @@
 
 namespace headgate::cli {
 
-// Each answers the program's exit status. Errors: the daemon's, before the program has started.
+// Each returns the program's exit status. Errors: the daemon's, before the program has started.
 
-// `run --share NAME`: in a share as it is. Limits beside it are an error.
+// `run --share NAME`: joins the share unchanged. Limits given with it are an error.
 [[nodiscard]] Result<int> run_in_share(const Invocation& invocation, const config::Config& config,
                                        const Program& program);
-// In a share that the daemon makes of this run's options, environment and configuration, and that goes with it; or,
-// under a name that a share has, in that one. With --wait, until there is room.
+// Runs in a share that the daemon makes from options, environment and configuration and removes afterwards. If a share
+// of that name exists, joins it. With --wait, waits until there is room.
 [[nodiscard]] Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invocation,
                                         const config::Config& config, const Program& program);
 

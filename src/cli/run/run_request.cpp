@@ -36,7 +36,7 @@ Error refused_variable(const grant::Refusal& refusal) {
   return {ErrorCode::usage, std::string("the environment variable ") + line.data(), "correct it, or unset it"};
 }
 
-// The environment's own grants, by index into gpus.list (of which a process sees at most kMaxDevices).
+// Parses the environment's grant, by index into gpus.list (a process sees at most kMaxDevices GPUs).
 Result<grant::Grant> environment_grant(const char* const* environment, const install::Gpus& gpus) {
   std::vector<std::string_view> uuids;
   for (const snapshot::Gpu& gpu : gpus.list) uuids.push_back(gpu.uuid);
@@ -53,7 +53,7 @@ const ledger::DeviceGrant* device_of(const std::optional<ledger::ShareGrant>& he
   return nullptr;
 }
 
-// The first that was said: option, environment, the existing share, configuration.
+// Precedence: option, environment, existing share, configuration.
 Result<grant::MemorySplit> memory_for(const RunRequest& request, const grant::DeviceGrant& env,
                                       const ledger::DeviceGrant* held, const snapshot::Gpu& gpu) {
   std::optional<grant::Memory> memory;
@@ -87,7 +87,7 @@ std::uint64_t host_memory_for(const RunRequest& request, const grant::DeviceGran
   return held != nullptr ? held->host_limit_bytes : 0;
 }
 
-// "40TFLOPS" of that card.
+// Converts TFLOPS to a fraction of that GPU.
 Result<std::uint32_t> part_of_card(const std::string& option, double tflops, const snapshot::Gpu& gpu,
                                    const GpuThroughput& own) {
   const std::string asked = option + " " + std::to_string(tflops) + " TFLOPS";
@@ -118,7 +118,7 @@ Result<std::uint32_t> ceiling_for(const RunRequest& request, const grant::Device
   return request.compute_ppm.value_or(ledger::kWholeGpu);
 }
 
-// A burst goes with the ceiling that it was said for: a ceiling of one's own has none of a share's before.
+// A burst belongs to the ceiling that it was given with: a new ceiling does not inherit the share's burst.
 Result<std::uint32_t> burst_for(const RunRequest& request, const grant::DeviceGrant& env,
                                 const ledger::DeviceGrant* held, std::uint32_t ceiling_ppm) {
   if (request.burst_ppm) {
@@ -128,7 +128,7 @@ Result<std::uint32_t> burst_for(const RunRequest& request, const grant::DeviceGr
                     percent_text(ceiling_ppm),
                 "a burst is what the share may use while no other works: ask for more than --compute, or leave it out");
   }
-  // A hard limit may be said elsewhere than in the environment.
+  // The hard limit may come from an option instead of the environment.
   if (env.soft_ppm != 0 && ceiling_ppm == ledger::kWholeGpu)
     if (const grant::Refusal refusal = grant::check_burst(env)) return std::unexpected(refused_variable(refusal));
   if (env.soft_ppm > ceiling_ppm) return env.soft_ppm;

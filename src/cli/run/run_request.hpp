@@ -1,4 +1,4 @@
-// What a run asks for, out of options, environment and configuration, and its turning into a grant on chosen GPUs.
+// Combines options, environment and configuration into a run's request, and turns it into a grant on chosen GPUs.
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@
 namespace headgate::cli {
 
 struct RunRequest {
-  std::optional<grant::Memory> memory;  // of an option, else of the configuration; the environment's are per device
+  std::optional<grant::Memory> memory;  // from an option or the configuration; the environment has values per device
   std::optional<grant::Memory> host_memory;
   std::optional<std::uint32_t> compute_ppm, burst_ppm;
-  std::optional<double> compute_tflops;  // in place of compute_ppm; what part of a GPU that is, depends on the card
-  GpuThroughput cards;                   // the configuration's own
+  std::optional<double> compute_tflops;  // instead of compute_ppm; the fraction depends on the GPU
+  GpuThroughput cards;                   // TFLOPS from the configuration
   std::optional<std::string> gpu;        // a selector
   std::optional<std::string> name;
   std::string memory_text, compute_text;                       // as written, for messages
@@ -29,20 +29,20 @@ struct RunRequest {
   bool fail_closed = false;
 };
 
-// Errors: usage, with what was written and what is accepted.
+// Errors: usage, quoting what was written and naming what is accepted.
 [[nodiscard]] Result<grant::Memory> memory_option(const std::string& option, const std::string& text);
 [[nodiscard]] Result<std::uint32_t> compute_option(const std::string& option, const std::string& text);
 [[nodiscard]] Result<RunRequest> read_run_request(const RunOptions& run, const config::Config& config);
 
-// "run-4f02c81d": of a share that nobody gave a name.
+// Returns a name such as "run-4f02c81d" for a share that was not named.
 [[nodiscard]] std::string random_name();
 
-// Indices into gpus.list. Errors: usage for a selector that names none.
+// Returns indices into gpus.list. Errors: usage if the selector matches none.
 [[nodiscard]] Result<std::vector<std::size_t>> choose_gpus(const std::string& option, const std::string& selector,
                                                            const install::Gpus& gpus);
 
-// The grant for those GPUs. `held`: the values of an existing share of that name, which stand where nothing was said.
-// Errors: no_capacity where a memory limit is more than a card has; usage for an unreadable environment.
+// Returns the grant for those GPUs. `held`: the values of an existing share of that name, used where nothing was given.
+// Errors: no_capacity if a memory limit exceeds a GPU's memory; usage if the environment cannot be parsed.
 [[nodiscard]] Result<ledger::ShareGrant> make_grant(const RunRequest& request, const install::Gpus& gpus,
                                                     const std::vector<std::size_t>& chosen,
                                                     const char* const* environment,

@@ -1,5 +1,4 @@
-// How a container is started in a share: the lines for podman, Docker and Compose, or why engines cannot be given the
-// share.
+// How to start a container in a share: lines for podman, Docker and Compose, or why engines cannot use the share.
 #pragma once
 
 #include <string>
@@ -8,10 +7,10 @@
 
 namespace headgate::cli {
 
-// Why no engine of this user's finds the share's CDI file; empty: it does. Looks at the file.
+// Returns why this user's engines do not find the share's CDI file; empty if they do. Reads the file.
 [[nodiscard]] std::string cdi_trouble(const snapshot::Share& share);
 
-// Several lines, or one that says why not; empty where no daemon keeps the share.
+// Returns several lines, or one that says why not; empty if no daemon keeps the share.
 [[nodiscard]] std::string container_lines(const snapshot::Share& share);
 
 }  // namespace headgate::cli

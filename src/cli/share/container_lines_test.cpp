@@ -18,7 +18,7 @@ snapshot::Share share_with(const std::string& file, const std::string& problem =
 }
 
 TEST(ContainerLines, AreReadyToBeRun) {
-  // A file that is there, and not where engines look.
+  // A CDI file that exists, but outside the directories that engines search.
   std::string file = (std::filesystem::temp_directory_path() / "headgate-cdi-XXXXXX").string();
   const int fd = ::mkstemp(file.data());
   ASSERT_GE(fd, 0);

@@ -25,7 +25,7 @@ Result<void> answers(const http::Endpoint& endpoint) {
   return {};
 }
 
-// Of the socket, or of the nearest directory above it that can be looked at.
+// Stats the socket, or the nearest directory above it that is accessible.
 std::optional<struct stat> nearest_facts(const std::string& socket) {
   struct stat facts{};
   for (std::string path = socket; path.size() > 1; path.resize(path.rfind('/'))) {
@@ -40,7 +40,7 @@ std::optional<std::uint32_t> owner_of_socket(const std::string& socket) {
   return facts ? std::optional<std::uint32_t>(facts->st_uid) : std::nullopt;
 }
 
-// Where there is one, going on without it would be going past it.
+// A daemon is there but refuses us: running without it would bypass it.
 std::unexpected<Error> not_allowed(const std::string& socket) {
   if (const auto owner = owner_of_socket(socket).value_or(0); owner != 0 && owner != ::geteuid())
     return fail(ErrorCode::denied, "headgated at " + harmless(socket) + " serves " + user_name(owner) + " alone",
@@ -111,7 +111,7 @@ Error silence_at(const std::string& socket) {
     return {ErrorCode::unreachable,
             "headgated at " + harmless(socket) + " does not answer within 2 s: it is stopped, or hangs",
             "journalctl -u headgated; systemctl restart headgated (running programs go on)"};
-  return {ErrorCode::unreachable, "headgated has ended: nobody listens at its socket " + harmless(socket), kStart};
+  return {ErrorCode::unreachable, "headgated has ended: no process listens at its socket " + harmless(socket), kStart};
 }
 
 Result<std::optional<http::Endpoint>> await_daemon() {

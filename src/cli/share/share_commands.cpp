@@ -24,7 +24,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// The key by which a body accepts promises that become void; the daemon's refusal names it.
+// The key that accepts voiding promises; the daemon's refusal names it.
 constexpr const char* kConsent = "void_promises";
 
 std::vector<std::string> parts_of(const std::string& text) {
@@ -37,7 +37,7 @@ std::vector<std::string> parts_of(const std::string& text) {
   return parts;
 }
 
-// The options as the API's body: flags are true or false, lists are lists, all else is text that the daemon reads.
+// Returns the options as the API's body: flags as booleans, lists as lists, all else as text that the daemon parses.
 std::string body_of(const Invocation& invocation) {
   Json body = Json::object();
   for (const auto& [key, value] : invocation.order) {
@@ -53,7 +53,7 @@ bool wants_consent(const Error& error) {
   return error.code == ErrorCode::conflict && error.hint.find(kConsent) != std::string::npos;
 }
 
-// Asks on the terminal. Errors: usage, where there is none, or the answer is no.
+// Asks on the terminal. Errors: usage if there is no terminal or the answer is no.
 Result<void> consent(const Error& refusal) {
   if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDERR_FILENO) != 1)
     return fail(ErrorCode::usage, refusal.message, "nothing was changed; --yes goes on without asking");
@@ -64,8 +64,8 @@ Result<void> consent(const Error& refusal) {
   return fail(ErrorCode::usage, "nothing was changed", "--yes goes on without asking");
 }
 
-// A change of which the daemon may say that it makes promises void. `body` makes it with the consent (kConsent) or
-// without.
+// Makes a change that the daemon may refuse because it voids promises. `body` builds it with or without consent
+// (kConsent).
 template <typename Body>
 Result<std::string> ask_for_change(const Invocation& invocation, const http::Endpoint& daemon,
                                    const std::string& method, const std::string& target, Body body) {
@@ -97,8 +97,7 @@ std::string simulated_text(const snapshot::Snapshot& snapshot, const Voice& voic
   return snapshot.node.simulated ? warning("SIMULATED", voice) + "\n" : "";
 }
 
-// The share that an operation left, as one row.
-// Of a word that has nothing to show but that it was done.
+// Returns the output of a command that has only its success to report.
 std::string done(const Invocation& invocation, const char* schema, const std::string& text) {
   return invocation.voice.format == Format::json ? Json{{"schema", schema}}.dump() + "\n" : text;
 }
@@ -112,11 +111,11 @@ Result<std::string> shown(const Invocation& invocation, const http::Endpoint& da
   return simulated_text(snapshot, invocation.voice) + shares_text({share}, snapshot, invocation.voice);
 }
 
-// A share's time is counted from when it was made: what is left, what is past, and what comes to it.
+// The TTL counts from creation, so the new one is the time passed plus the time left plus the extension.
 Result<std::string> extended(const Invocation& invocation, const http::Endpoint& daemon, const std::string& target) {
   constexpr std::uint64_t kSecond = 1'000'000'000;
   const std::uint64_t more_ns = TRY(time_option("share extend: the time", invocation.order.at("time")));
-  TRY(ask(daemon, "GET", target));  // that there is none of that name is the daemon's to say
+  TRY(ask(daemon, "GET", target));  // reports an unknown share
   const auto snapshot = TRY(snapshot_of(daemon));
   const auto share = std::ranges::find(snapshot.shares, invocation.share, &snapshot::Share::name);
   if (share == snapshot.shares.end() || !share->ttl_ns) {
@@ -128,7 +127,7 @@ Result<std::string> extended(const Invocation& invocation, const http::Endpoint&
   return shown(invocation, daemon, TRY(ask(daemon, "PATCH", target, body.dump())));
 }
 
-// How many processes the smallest of its limits has room for, where the size of a context is known.
+// Returns how many processes fit the tightest memory limit, if the size of a context is known.
 std::string process_room_text(const snapshot::Share& share) {
   const auto room_on = [](const snapshot::ShareDevice& device) {
     return *device.memory_limit_bytes / device.context_bytes;
@@ -147,12 +146,12 @@ std::string process_room_text(const snapshot::Share& share) {
          ": a CUDA context takes " + bytes_text(tightest->context_bytes) + "\n";
 }
 
-// As above, of limits that were just said.
+// Shows the share after a change, with remarks on its new limits and its CDI file.
 Result<std::string> changed(const Invocation& invocation, const http::Endpoint& daemon, const std::string& reply) {
   const bool said = invocation.order.contains("compute") || invocation.order.contains("burst");
   const auto share = snapshot::from_json<snapshot::Share>(reply);
   if (share && said) remark_on_low_ceiling(*share, invocation.voice);
-  // The share is there all the same; without a directory for such files none is missed.
+  // The share works without a CDI file. If the node has no directory for such files, there is nothing to report.
   if (share && invocation.voice.talk && !share->cdi_file.empty() && !share->cdi_problem.empty())
     say("the share '" + harmless(share->name) + "' has no CDI file: " + harmless(share->cdi_problem));
   const std::string row = TRY(shown(invocation, daemon, reply));
@@ -196,7 +195,7 @@ std::string people(const std::vector<std::string>& words) {
   return text.empty() ? "-" : text;
 }
 
-// All that a share was given, a line each, by the names of the options that say it. Nothing of one whose pages tell
+// Lists all settings of a share, one per line, by option name. Empty if its pages cannot be read.
 // nothing.
 std::string settings_text(const snapshot::Share& share, const Voice& voice) {
   if (share.admit.empty()) return "";
@@ -245,7 +244,7 @@ Result<std::string> quota_text(const http::Endpoint& daemon, const Invocation& i
   const std::string heading = stamp(snapshot, invocation.voice);
   const Json json = Json::parse(reply, nullptr, false);
   std::vector<std::vector<std::string>> rows = {
-      {"WHO", "\tMEMORY", "\tCOMPUTE", "\tSHARES", "\tENDS AFTER", "\tWEIGHT", "CLASS"}};
+      {"FOR", "\tMEMORY", "\tCOMPUTE", "\tSHARES", "\tENDS AFTER", "\tWEIGHT", "CLASS"}};
   for (const Json& quota : json) {
     const std::string who = quota.contains("user")    ? "user " + user_name(quota["user"].get<std::uint32_t>())
                             : quota.contains("group") ? "group " + group_name(quota["group"].get<std::uint32_t>())
@@ -263,7 +262,7 @@ Result<std::string> quota_text(const http::Endpoint& daemon, const Invocation& i
   return heading + (rows.size() == 1 ? "there are no quotas\n" : table(rows, invocation.voice));
 }
 
-// "0" or the beginning of a UUID in any case, among the daemon's GPUs.
+// Finds a GPU of the daemon by index or by UUID prefix, in any case.
 Result<std::string> uuid_of(const http::Endpoint& daemon, const std::string& text) {
   const std::string reply = TRY(ask(daemon, "GET", "/v1/gpus"));
   const auto gpus = TRY(snapshot::from_json<std::vector<snapshot::Gpu>>(reply));
@@ -339,8 +338,7 @@ Result<std::string> share_command(const Invocation& invocation) {
                 : ", as the configuration says") +
            (gpu.policy_in_force == gpu.policy
                 ? "\n"
-                : "; it is " + gpu.policy_in_force +
-                      " for as long as programs of shares are clients of an MPS server there\n");
+                : "; it is " + gpu.policy_in_force + " while programs of shares are clients of an MPS server there\n");
   }
   if (word == "quota rm") {
     std::string query;

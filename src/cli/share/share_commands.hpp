@@ -1,4 +1,4 @@
-// headgate share, quota and gpu: words that headgated carries out.
+// headgate share, quota and gpu: commands that headgated carries out.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace headgate::cli {
 
-// What stands on stdout. Errors: the daemon's, in its words; unreachable without one.
+// Returns the text for stdout. Errors: the daemon's, passed on; unreachable if there is no daemon.
 [[nodiscard]] Result<std::string> share_command(const Invocation& invocation);
 
 }  // namespace headgate::cli

@@ -21,7 +21,7 @@
 namespace headgate::cli {
 namespace {
 
-// What is written before it is packed; goes with this object.
+// Temporary files for the archive; removed with this object.
 class Folder {
  public:
   Folder() {
@@ -46,7 +46,7 @@ class Folder {
   int error_ = 0;
 };
 
-// A limit on the size of files is then an error of write(), not our end.
+// With SIGXFSZ ignored, exceeding the file size limit is an error of write() instead of killing us.
 class NoSizeSignal {
  public:
   NoSizeSignal() : former_(std::signal(SIGXFSZ, SIG_IGN)) {}

@@ -1,4 +1,4 @@
-// A gzipped tar of a few texts, made by the system's tar.
+// Writes a gzipped tar of a few texts with the system's tar.
 #pragma once
 
 #include <string>
@@ -9,16 +9,15 @@
 namespace headgate::cli {
 
 struct ArchiveFile {
-  std::string name;  // without a path
+  std::string name;  // without directories
   std::string content;
 };
 
-// What can be told of it before there is anything to write: whether there is such a file, and the tools are here.
+// Checks in advance: the file must not exist, and the tools must be installed.
 [[nodiscard]] Result<void> may_write_archive(const std::string& path);
 
-// Writes `path` (0600), which must not exist; in it `files` lie in the folder `folder`. Nothing is left of it where it
-// cannot be written whole. Errors: usage (it exists), denied, no_capacity (the disk is full), failed, unsupported (no
-// tar or gzip here).
+// Writes `path` (0600), which must not exist, with `files` inside the folder `folder`. Removes it if it cannot be
+// completed. Errors: usage (exists), denied, no_capacity (disk full), failed, unsupported (no tar or gzip).
 [[nodiscard]] Result<void> write_archive(const std::string& path, const std::string& folder,
                                          const std::vector<ArchiveFile>& files);
 

@@ -1,4 +1,4 @@
-// `headgate cdi list|validate`: what engines make of the machine's CDI files, of which they themselves say no more than
+// `headgate cdi list|validate`: how engines read this machine's CDI files; engines themselves only report
 // "unresolvable".
 #pragma once
 
@@ -9,8 +9,8 @@
 
 namespace headgate::cli {
 
-// `paths`: files, and directories with files, of which a later one goes before an earlier; empty: where engines look.
-// Answers the exit status: of validate 1 where an engine would not take all devices of all files.
+// `paths`: files and directories; a later directory overrides an earlier one; empty: the engines' default directories.
+// Returns the exit status: 1 from validate if an engine would reject any device.
 int cdi_command(const std::string& word, const std::vector<std::string>& paths, const Voice& voice);
 
 }  // namespace headgate::cli

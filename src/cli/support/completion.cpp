@@ -16,7 +16,7 @@ std::string candidates(const CommandTree& tree) {
   return all + (all.empty() || tree.options.empty() ? "" : " ") + joined(tree.options, " ");
 }
 
-// A case branch for every path of words, longest first.
+// Writes a case branch for every command path, longest first.
 void bash_branches(const CommandTree& tree, const std::string& path, std::string& out) {
   for (const auto& word : tree.commands) {
     const std::string inner = path.empty() ? word.name : path + " " + word.name;
@@ -26,7 +26,7 @@ void bash_branches(const CommandTree& tree, const std::string& path, std::string
   }
 }
 
-// "-i | --gpu | ...": every option of any word that takes a value.
+// "-i | --gpu | ...": collects the options of all commands that take a value.
 void gather_valued(const CommandTree& tree, std::set<std::string>& out) {
   out.insert(tree.valued.begin(), tree.valued.end());
   for (const auto& word : tree.commands) gather_valued(word, out);
@@ -40,7 +40,7 @@ std::string valued_pattern(const CommandTree& tree) {
   return pattern;
 }
 
-// "sim | config | ...": words that have words of their own.
+// "sim | config | ...": commands that have subcommands.
 std::string parents(const CommandTree& tree) {
   std::string pattern;
   for (const auto& word : tree.commands) {
@@ -109,7 +109,7 @@ std::string quoted(std::string text) {
   return "'" + text + "'";
 }
 
-// Words that may stand at a place though they are not words of the command.
+// Returns the words accepted at this place, including those that are not commands.
 std::vector<CommandTree> words_at(const CommandTree& word) {
   if (word.name != "completion") return word.commands;
   std::vector<CommandTree> shells(3);
@@ -117,7 +117,7 @@ std::vector<CommandTree> words_at(const CommandTree& word) {
   return shells;
 }
 
-// A case branch for every path of words.
+// Writes a case branch for every command path.
 void zsh_branches(const CommandTree& tree, const std::string& path, std::string& out) {
   out += "    " + quoted(path) + ")\n      options=(" + joined(tree.options, " ") + ")\n      described=(";
   for (const auto& word : words_at(tree))

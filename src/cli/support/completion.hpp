@@ -1,4 +1,4 @@
-// Completion scripts, made from the tree of words.
+// Generates completion scripts from the command tree.
 #pragma once
 
 #include <string>

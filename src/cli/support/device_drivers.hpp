@@ -1,11 +1,11 @@
-// `headgate gpu ls --drivers`: the device drivers that dockerd has on this node, and what each is chosen by.
+// `headgate gpu ls --drivers`: dockerd's device drivers on this node, and how each is selected.
 #pragma once
 
 #include "cli/term/output.hpp"
 
 namespace headgate::cli {
 
-// The exit status.
+// Returns the exit status.
 [[nodiscard]] int device_drivers_command(const Voice& voice);
 
 }  // namespace headgate::cli

@@ -63,7 +63,7 @@ void examine_glibc(Findings& out) {
   out.push_back({Health::ok, "glibc " + version + "; programs that are held need 2.17 or later", ""});
 }
 
-// Loads the limiter into a program that does nothing, as every program under `run` gets it.
+// Preloads the limiter into a program that does nothing, as `run` does.
 void examine_limiter(Findings& out) {
   const auto library = install::limiter_library();
   if (!library) return out.push_back(failed(library.error()));
@@ -80,14 +80,14 @@ void examine_limiter(Findings& out) {
   out.push_back({Health::ok, "the limiter loads into programs: " + *library, ""});
 }
 
-// Kept or told of by the daemon: not ours to remove.
+// Returns true if the daemon keeps or reports this share, so that we must not suggest removing it.
 bool is_daemons(const std::string& name, const std::optional<snapshot::Snapshot>& told) {
   return told && std::ranges::any_of(told->shares, [&](const snapshot::Share& share) {
            return share.name == name && (share.created || !share.problem.empty());
          });
 }
 
-// Made by the first who needs it; here it is only looked at.
+// Checks the runtime directory without creating it; the first run that needs it does that.
 void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings& out) {
   const auto base = install::runtime_dir();
   if (!base) return out.push_back(failed(base.error()));
@@ -101,14 +101,14 @@ void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings
                           "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory that you may write"});
   }
   if (facts.st_uid != ::geteuid())
-    // Another's may hold a daemon's shares: only its owner, or root, can know that nobody needs it.
+    // It may hold a daemon's shares: only its owner or root can know whether it is still needed.
     return out.push_back({Health::fail, *base + " belongs to " + user_name(facts.st_uid),
                           ::geteuid() == 0 ? "where " + user_name(facts.st_uid) +
                                                  " needs it no more, remove it; or set HEADGATE_RUNTIME_DIR to another"
                                            : "set HEADGATE_RUNTIME_DIR to a directory of your own, or unset it"});
-  // One that does not answer may keep all that is here.
+  // A daemon that does not answer may own everything here.
   const bool silent = !told && socket_left_behind();
-  // A daemon lets others pass through to the sockets in it (0755), and root's is there again at its next start.
+  // A daemon's directory is 0755 so that others can reach its sockets, and root's is recreated at the next start.
   if ((facts.st_mode & (told || silent || ::geteuid() == 0 ? 0022 : 0066)) != 0)
     return out.push_back({Health::fail, *base + " is open to others", "chmod 700 " + *base});
   if (::access(base->c_str(), W_OK) != 0)
@@ -120,11 +120,11 @@ void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings
     if (is_daemons(share.name, told)) continue;
     out.push_back({Health::fail, share.problem,
                    silent ? "start headgated, which may keep it: headgate share show " + share.name
-                          : "where it is nobody's any more: rm -r " + *base + "/shares/" + share.name});
+                          : "if it is no longer needed: rm -r " + *base + "/shares/" + share.name});
   }
   for (const auto& ledger : ledgers.list) {
     const snapshot::Share& share = ledger.share;
-    // One that a daemon made is in its store: not to be forgotten by removing its pages.
+    // A share made by a daemon is in its store, so removing its pages does not remove it.
     if (!ledger.attended && !silent && !share.created && !is_daemons(share.name, told))
       out.push_back({Health::ok, "the share " + share.name + " is empty; its limits hold again with its next program",
                      "rm -r " + *base + "/shares/" + share.name + "   (only to forget its limits and history)"});
@@ -145,11 +145,23 @@ void examine_machine(Findings& out) {
                    "install headgate whole (cmake --install)"});
 }
 
-// What a level does not promise.
+// Returns what a level does not guarantee.
 std::string format_level(const std::string& level) {
   if (level == "hook") return "a program that avoids its loader (static, setuid, own system calls) is not held";
   if (level == "observe") return "some share is only watched; nothing holds its programs";
   return "the weakest that holds for any share here";
+}
+
+std::size_t failures(const Findings& findings) {
+  return static_cast<std::size_t>(std::ranges::count(findings, Health::fail, &Finding::health));
+}
+
+std::string format_verdict(const Examination& examination) {
+  if (examination.ready()) return examination.simulated ? "ready on a simulated node" : "ready";
+  const std::size_t count = failures(examination.findings) + (examination.has_gpu ? 0 : 1);
+  const std::string repairs = std::to_string(count) + (count == 1 ? " thing" : " things") + " to repair";
+  return "not ready" + std::string(examination.has_gpu ? "" : " for a GPU") + ": " + repairs +
+         (failures(examination.findings) == 0 && install::simulator_libraries() ? "; ready for --sim" : "");
 }
 
 void examine_environment(Findings& out) {
@@ -169,7 +181,7 @@ Examination examine(const Invocation& invocation, const config::Config& config, 
   const auto told = invocation.simulate ? std::nullopt : examine_daemon(out);
   const auto gpus = told ? install::Gpus{told->gpus, told->node.driver_version, told->node.simulated}
                          : install::gpus_to_view(invocation.simulate, config["sim.profile"].value);
-  // The last snapshot that it gave is no answer: what the daemon says of it stands above.
+  // If NVML is released, the snapshot's GPUs are out of date; the daemon's own findings cover it.
   if (!told || !told->node.nvml_released) examine_driver(gpus, out);
   examine_glibc(out);
   examine_limiter(out);
@@ -182,13 +194,16 @@ Examination examine(const Invocation& invocation, const config::Config& config, 
     all.level = told->node.level;
   }
   all.simulated = gpus && gpus->simulated;
+  all.has_gpu = gpus && !gpus->list.empty();
   out.push_back({Health::ok, "level " + all.level + ": " + format_level(all.level), ""});
   return all;
 }
 
-std::string findings_text(const std::vector<Finding>& findings, const Voice& voice) {
+bool Examination::ready() const { return has_gpu && failures(findings) == 0; }
+
+std::string findings_text(const Examination& examination, const Voice& voice) {
   std::string text;
-  for (const Finding& finding : findings) {
+  for (const Finding& finding : examination.findings) {
     std::string word = health_word(finding.health);
     word.resize(6, ' ');
     text += (finding.health == Health::ok ? word : warning(word, voice)) + harmless(finding.what) + "\n";
@@ -196,15 +211,12 @@ std::string findings_text(const std::vector<Finding>& findings, const Voice& voi
       text += "      " + std::string(finding.health == Health::ok ? "to change it: " : "repair: ") +
               harmless(finding.repair) + "\n";
   }
-  return text;
+  return text + bold(format_verdict(examination), voice) + "\n";
 }
 
 std::string findings_json(const Examination& examination) {
-  Json json = {{"schema", "headgate.doctor/v1"},
-               {"simulated", examination.simulated},
-               {"level", examination.level},
-               {"daemon", examination.daemon},
-               {"findings", Json::array()}};
+  Json json = {{"schema", "headgate.doctor/v1"}, {"simulated", examination.simulated}, {"level", examination.level},
+               {"daemon", examination.daemon},   {"ready", examination.ready()},       {"findings", Json::array()}};
   for (const Finding& finding : examination.findings)
     json["findings"].push_back(
         {{"health", health_word(finding.health)}, {"what", finding.what}, {"repair", finding.repair}});

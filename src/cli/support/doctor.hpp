@@ -1,4 +1,4 @@
-// headgate doctor: checks what headgate needs, and says how to repair it. Changes nothing.
+// headgate doctor: checks what headgate needs and says how to repair it. Changes nothing.
 #pragma once
 
 #include <functional>
@@ -19,33 +19,38 @@ enum class Health { ok, warn, fail };
 struct Finding {
   Health health = Health::ok;
   std::string what;
-  std::string repair;  // empty where nothing is to be done
+  std::string repair;  // empty if nothing needs repair
 };
 
 struct Examination {
   std::vector<Finding> findings;
   bool daemon = false, simulated = false;
-  std::string level;  // that holds: observe, hook, hook+container, mps, mig
+  bool has_gpu = false;  // a driver answers and has one
+  std::string level;     // that holds: observe, hook, hook+container, mps, mig
+
+  // Nothing failed, and there is a GPU to hold programs on.
+  [[nodiscard]] bool ready() const;
 };
 
-[[nodiscard]] std::string findings_text(const std::vector<Finding>& findings, const Voice& voice);
+// The findings, and a verdict on the last line.
+[[nodiscard]] std::string findings_text(const Examination& examination, const Voice& voice);
 [[nodiscard]] std::string findings_json(const Examination& examination);
-// Runs a program in a share of its own, on a simulated node or on the machine's GPU, and says whether the limit held.
+// Runs a program in its own share, on a simulated node or a real GPU, and reports whether the limit held.
 using SelfTest = std::function<Finding(bool simulated)>;
 [[nodiscard]] Examination examine(const Invocation& invocation, const config::Config& config,
                                   const SelfTest& self_test);
 
-// The way to the node's daemon and what it says of itself. Its snapshot, where it answers.
+// Checks the node's daemon and how to reach it. Returns its snapshot if it answers.
 [[nodiscard]] std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out);
 
-// A driver library, or a plain list of names, against the table of names.
+// Compares a driver library, or a plain list of names, with the table of names.
 struct SymbolReport {
   std::string library;
-  std::string api;                   // "CUDA" or "NVML", by what it exports
+  std::string api;                   // "CUDA" or "NVML", judged by its exports
   std::size_t exported = 0;          // functions of that API in the library
-  std::vector<std::string> unknown;  // exported, not in the table: they pass the limiter unseen
-  std::vector<std::string> missing;  // in the table, not exported: another driver version's
-  // Known, passed by the limiter, sounding as if they took memory or launched, and not in ungoverned.def.
+  std::vector<std::string> unknown;  // exported, not in the table: not hooked
+  std::vector<std::string> missing;  // in the table, not exported: from another driver version
+  // Known and not hooked, with a name that suggests allocating or launching, and not in unhooked.def.
   std::vector<std::string> unexplained;
 
   [[nodiscard]] bool sound() const { return unknown.empty() && unexplained.empty(); }

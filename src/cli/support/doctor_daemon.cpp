@@ -1,4 +1,4 @@
-// What `headgate doctor` asks of the node's daemon.
+// The checks of `headgate doctor` that concern the node's daemon.
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -35,7 +35,7 @@ bool is_member(gid_t gid) {
   return std::ranges::find(all, gid) != all.end();
 }
 
-// Nobody answers: is there a socket all the same?
+// No daemon answers: looks for sockets that exist nevertheless.
 void examine_silence(Findings& out) {
   const std::size_t before = out.size();
   for (const std::string& path : daemon_sockets()) {
@@ -44,7 +44,8 @@ void examine_silence(Findings& out) {
       out.push_back({Health::warn, "headgated's socket " + path + " is there, and you may not open it",
                      "as an administrator: " + how_to_join(group_of_socket(path)) + ", then log in again"});
     } else if (error == ECONNREFUSED) {
-      out.push_back({Health::fail, "headgated's socket " + path + " is there, and nobody listens: the daemon has ended",
+      out.push_back({Health::fail,
+                     "headgated's socket " + path + " exists, but no process listens: the daemon has ended",
                      "systemctl status headgated says why; running programs stay under their limits"});
     } else if (error == 0) {
       out.push_back({Health::fail, silence_at(path).message, silence_at(path).hint});
@@ -76,7 +77,7 @@ void examine_readiness(const http::Endpoint& daemon, Findings& out) {
   if (!ready) out.push_back({Health::fail, "headgated is not ready: " + ready.error().message, ready.error().hint});
 }
 
-// By the credentials of the socket; 0 where it cannot be told.
+// Returns the PID from the socket's credentials; 0 if it cannot be determined.
 pid_t daemon_pid(const http::Endpoint& daemon) {
   const auto address = http::address_of(daemon);
   const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
@@ -94,7 +95,7 @@ std::string text_of(const std::string& path) {
   return {std::istreambuf_iterator<char>(file), {}};
 }
 
-// The audit tells users, programs and containers out of /proc: of whom it sees nothing there it has a number.
+// The audit reads users, programs and containers from /proc; processes hidden there appear only as numbers.
 void examine_view(const http::Endpoint& daemon, Findings& out) {
   const std::string own = "/proc/" + std::to_string(daemon_pid(daemon));
   const std::string mounts = text_of(own + "/mountinfo");
@@ -117,7 +118,7 @@ void examine_view(const http::Endpoint& daemon, Findings& out) {
   }
 }
 
-// Programs come in by a socket of the share; without it they are refused the GPU, or run unheld by its fail policy.
+// Programs enter through the share's socket; without it the fail policy refuses them the GPU or runs them unenforced.
 void examine_share(const http::Endpoint& daemon, const snapshot::Snapshot& now, const snapshot::Share& share,
                    Findings& out) {
   for (const auto& device : share.devices) {
@@ -138,7 +139,7 @@ void examine_share(const http::Endpoint& daemon, const snapshot::Snapshot& now, 
     return;
   }
   const auto entry = ask(daemon, "GET", "/v1/shares/" + http::escape(share.name) + "/entry");
-  if (!entry) return;  // of a run without the daemon, or not ours to enter
+  if (!entry) return;  // made without the daemon, or not ours to enter
   const auto json = nlohmann::json::parse(*entry, nullptr, false);
   if (!json.is_object()) return;
   const std::string socket = json.value("directory", "") + "/" + ledger::kTenantSocket;

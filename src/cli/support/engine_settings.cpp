@@ -13,7 +13,7 @@ using Json = nlohmann::ordered_json;
 
 constexpr std::size_t kContext = 3;
 
-// Bounds and repeated fields as elsewhere, then once more with its order.
+// Parsed twice: once for limits and duplicate fields, then again to keep the key order.
 Result<Json> docker_settings(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return Json::object();
   if (const auto sound = oci::parse_json(text, {.bytes = 1 << 20, .depth = 32}); !sound)
@@ -81,7 +81,7 @@ std::string crio_lines(const std::string& program) {
 
 std::string line_diff(std::string_view before, std::string_view after) {
   const auto from = settings_lines(before), to = settings_lines(after);
-  // Settings are short, and what changes stands together: what is the same at both ends is left out.
+  // Changes in settings are short and contiguous: skip the common start and end.
   std::size_t head = 0, tail = 0;
   while (head < std::min(from.size(), to.size()) && from[head] == to[head]) ++head;
   while (tail < std::min(from.size(), to.size()) - head && from[from.size() - 1 - tail] == to[to.size() - 1 - tail])

@@ -29,18 +29,18 @@ constexpr char kLoader[] = "lib64/ld-linux-x86-64.so.2";
 #endif
 
 struct Directory {
-  UniqueFd fd;  // none: it is not there, and was not to be made
+  UniqueFd fd;  // none: missing and not to be created
   std::string shown;
 };
 
-// Where the libraries and the list lie, and by which path programs name the libraries.
+// The directories of the libraries and the list, and the path by which programs see the libraries.
 struct Opened {
   Directory libraries, list;
   std::string seen;
 };
 
-// `path` below `base`, step by step. Made directories are everybody's to enter, as the programs of a container run as
-// anybody.
+// Opens `path` below `base`, step by step. Created directories get mode 0755, because container programs may run as any
+// user.
 Result<UniqueFd> walk(UniqueFd base, const std::string& path, const std::string& shown, bool make, bool links) {
   for (const fs::path& step : fs::path(path).relative_path()) {
     if (step.empty() || step == ".") continue;
@@ -123,7 +123,7 @@ Result<Opened> open_place(const LimiterPlace& place, bool make) {
     out.list.fd = UniqueFd(::fcntl(out.libraries.fd.get(), F_DUPFD_CLOEXEC, 0));
     return out;
   }
-  // The list's directory before anything is made: a root without one is none.
+  // Open the list's directory before creating anything: a root without etc is not an image.
   UniqueFd image = TRY(open_image(place, make));
   UniqueFd again(::fcntl(image.get(), F_DUPFD_CLOEXEC, 0));
   out.list.fd = TRY(walk(std::move(image), "etc", out.list.shown, make, false));
@@ -135,7 +135,7 @@ std::string path_in(const Directory& directory, std::string_view file) {
   return (fs::path(directory.shown) / file).string();
 }
 
-// "" where there is none.
+// Returns "" if there is no list.
 Result<std::string> read_list(const Directory& directory) {
   const std::string shown = path_in(directory, kList);
   const UniqueFd file(::openat(directory.fd.get(), kList, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC));
@@ -170,14 +170,14 @@ Result<std::string> read_library(const std::string& path) {
   return bytes;
 }
 
-// Whether the file of that name in the directory is `path` itself.
+// Returns true if the file of that name in the directory is `path` itself.
 bool is_itself(const Directory& directory, std::string_view name, const std::string& path) {
   struct stat here{}, there{};
   return ::fstatat(directory.fd.get(), std::string(name).c_str(), &here, 0) == 0 && ::stat(path.c_str(), &there) == 0 &&
          same_file(here, there);
 }
 
-// Of this command's installation, in the order in which they are put.
+// Returns the libraries of this installation, in the order in which they are written.
 Result<std::vector<std::pair<std::string, std::string>>> own_libraries() {
   return std::vector<std::pair<std::string, std::string>>{{std::string(kPathFile), TRY(install::path_library())},
                                                           {std::string(kLimiterFile), TRY(install::limiter_library())}};
@@ -233,11 +233,11 @@ Result<LimiterFiles> remove_limiter(const LimiterPlace& place) {
     if (is_itself(opened.libraries, name, path)) continue;
     if (auto done = take_away(opened.libraries, name, out); !done) return std::unexpected(done.error());
   }
-  ::rmdir(opened.libraries.shown.c_str());  // not where others have files in it
+  ::rmdir(opened.libraries.shown.c_str());  // fails if other files are in it, as intended
   return out;
 }
 
-// Of the daemon that answers here; else where one would keep them as a service.
+// Returns the shares directory of the daemon that answers, else the default of a system service.
 static std::string shares_directory() {
   const auto daemon = find_daemon();
   if (daemon && *daemon && !(*daemon)->path.empty()) {

@@ -1,5 +1,5 @@
-// The limiter where containers find it: its libraries in a directory that is mounted into them, or in the root of an
-// image, and the ld.so.preload that has glibc's loader put it into every program there, whatever its environment.
+// Installs the limiter for containers, in a directory that is mounted into them or in an image's root. An ld.so.preload
+// makes glibc's loader load it into every program there, whatever the environment.
 #pragma once
 
 #include <string>
@@ -11,27 +11,27 @@
 namespace headgate::cli {
 
 struct LimiterPlace {
-  std::string directory;    // of the libraries and, without a root, of ld.so.preload; in a root: as its programs see it
-  std::string at;           // where containers see the directory; "" at the same path. Not with a root
-  std::string root;         // of an image or a machine, whose etc/ld.so.preload is changed; "" none
-  bool whole_host = false;  // the root may be this machine's own
+  std::string directory;    // of the libraries and, without a root, of ld.so.preload; in a root: the path inside it
+  std::string at;           // the directory's path in containers; "" if the same. Not with a root
+  std::string root;         // of an image or a machine: its etc/ld.so.preload is changed; "" for none
+  bool whole_host = false;  // allow this machine's own root
 };
 
 struct LimiterFiles {
-  std::vector<std::string> files;   // written, or taken away
-  std::vector<std::string> mounts;  // FROM:TO:ro, for containers that shall be held; install alone, and not in a root
+  std::vector<std::string> files;   // written or removed
+  std::vector<std::string> mounts;  // FROM:TO:ro, for containers to be limited; only from install without a root
 };
 
-// Makes the directory, puts the libraries there, then names the limiter in ld.so.preload, where it stands once however
-// often that is done. Each file is replaced in one step and only when the new one is whole; running programs keep the
-// library that they have. Symbolic links inside a root are not followed: they would lead out of it. Errors: usage,
-// unsupported (a root without glibc's loader), denied, no_capacity, failed; then ld.so.preload is as it was.
+// Creates the directory, installs the libraries, then adds the limiter to ld.so.preload once. Each file is replaced
+// atomically; running programs keep the library they have. Symbolic links inside a root are not followed, because they
+// may lead out of it. Errors: usage, unsupported (a root without glibc's loader), denied, no_capacity, failed;
+// ld.so.preload is then unchanged.
 [[nodiscard]] Result<LimiterFiles> install_limiter(const LimiterPlace& place);
-// Takes it out of ld.so.preload first, then the libraries away (not those of this command's own installation), then the
-// directory where it is empty. What is not there is no error.
+// Removes it from ld.so.preload first, then the libraries (not this installation's own), then the directory if empty.
+// Missing parts are not an error.
 [[nodiscard]] Result<LimiterFiles> remove_limiter(const LimiterPlace& place);
 
-// `headgate limiter install` and `remove`: the exit status.
+// `headgate limiter install` and `remove`: returns the exit status.
 [[nodiscard]] int limiter_command(const std::string& word, const LimiterPlace& place, const Voice& voice);
 
 }  // namespace headgate::cli

@@ -25,7 +25,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Under a heading, at most 64 KiB of it; nothing where it cannot be read.
+// Returns at most 64 KiB of the file under a heading; empty if it cannot be read.
 std::string content(const std::string& path) {
   constexpr std::streamsize kMost = 1 << 16;
   std::ifstream in(path);
@@ -45,7 +45,7 @@ std::string lines_that_begin(const std::string& path, const std::vector<std::str
   return text;
 }
 
-// The nodes that programs open, with who may: "crw-rw-rw- 195:0 /dev/nvidia0" as octal mode and owner.
+// Lists the device nodes that programs open, with mode and owner: "crw-rw-rw- 195:0 /dev/nvidia0", mode in octal.
 std::string device_nodes() {
   std::set<std::string> lines;
   std::error_code error;
@@ -112,7 +112,7 @@ std::string daemon_limits(const http::Endpoint& daemon) {
 }
 
 std::vector<std::string> user_names(const snapshot::Snapshot& snapshot, const std::vector<snapshot::Event>& events) {
-  constexpr uid_t kFirstOrdinary = 1000;  // of people, by Debian's policy; those below are the system's own
+  constexpr uid_t kFirstOrdinary = 1000;  // users, by Debian's policy; lower UIDs are system accounts
   std::set<std::string> names;
   const std::unique_ptr<FILE, int (*)(FILE*)> file(std::fopen("/etc/passwd", "re"), std::fclose);
   while (file) {

@@ -1,4 +1,4 @@
-// What a support bundle tells of the machine, as text, and whom its texts may name.
+// Facts about the machine for a support bundle, as text, and the names to redact in it.
 #pragma once
 
 #include <string>
@@ -9,19 +9,19 @@
 
 namespace headgate::cli {
 
-// Kernel, distribution, CPUs, memory. No host name.
+// Returns kernel, distribution, CPUs and memory, without the host name.
 [[nodiscard]] std::string system_facts();
-// What the driver's kernel module and its device nodes tell; empty where there is no module.
+// Returns facts of the driver's kernel module and device nodes; empty if the module is not loaded.
 [[nodiscard]] std::string driver_facts();
-// What systemd says of headgated's unit; empty where systemd does not run or does not know it.
+// Returns systemd's status of headgated's unit; empty if systemd is not running or does not know the unit.
 [[nodiscard]] std::string unit_facts();
-// The kernel's limits of the process that listens at the daemon's Unix socket; empty where they cannot be read.
+// Returns the resource limits of the process that listens at the daemon's Unix socket; empty if they cannot be read.
 [[nodiscard]] std::string daemon_limits(const http::Endpoint& daemon);
 
-// Of this machine's ordinary users, of whoever the snapshot and the events tell of by number, and who runs this.
+// Returns the names of ordinary users, of users that the snapshot and events mention by UID, and of the current user.
 [[nodiscard]] std::vector<std::string> user_names(const snapshot::Snapshot& snapshot,
                                                   const std::vector<snapshot::Event>& events);
-// As the kernel and the snapshot call it, whole and up to its first dot, and its domain.
+// Returns the host name as the kernel and the snapshot report it, in full and up to the first dot, and its domain.
 [[nodiscard]] std::vector<std::string> host_names(const snapshot::Snapshot& snapshot);
 
 }  // namespace headgate::cli

@@ -21,7 +21,7 @@ std::optional<ProcHiding> hiding_from(const std::string& options) {
   ProcHiding hiding;
   for (const std::string& option : words_of(options, ',')) {
     const std::string value = option.substr(option.find('=') + 1);
-    // By number before Linux 5.8, by name since.
+    // A number before Linux 5.8, a name since.
     if (option.starts_with("hidepid=") && value != "0" && value != "off") {
       hiding.option = option;
       hiding.ptraceable = value == "4" || value == "ptraceable";

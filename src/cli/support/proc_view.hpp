@@ -1,4 +1,4 @@
-// Whether /proc shows the processes of other users: it can be mounted so that it does not (hidepid, proc(5)). Pure.
+// Detects whether /proc is mounted so that it hides other users' processes (hidepid, proc(5)). Pure.
 #pragma once
 
 #include <sys/types.h>
@@ -10,14 +10,14 @@
 namespace headgate::cli {
 
 struct ProcHiding {
-  std::string option;        // "hidepid=invisible", as the kernel shows it
-  bool ptraceable = false;   // only CAP_SYS_PTRACE sees through it, whatever the group
-  std::optional<gid_t> gid;  // whoever is in it sees all
+  std::string option;        // as the kernel shows it: "hidepid=invisible"
+  bool ptraceable = false;   // only CAP_SYS_PTRACE overrides it, whatever the group
+  std::optional<gid_t> gid;  // members of this group see all processes
 };
 
-// Of the uppermost file system on /proc, by /proc/PID/mountinfo. Empty: it hides nothing.
+// Reads the options of the topmost mount on /proc from /proc/PID/mountinfo. Empty if it hides nothing.
 [[nodiscard]] std::optional<ProcHiding> proc_hiding(std::string_view mountinfo);
-// Whether a process with that /proc/PID/status sees everybody all the same.
+// Returns true if a process with that /proc/PID/status still sees all processes.
 [[nodiscard]] bool sees_through(const ProcHiding& hiding, std::string_view status);
 
 }  // namespace headgate::cli

@@ -16,12 +16,12 @@ using Json = nlohmann::ordered_json;
 
 constexpr const char* kSecret = "[redacted]";
 
-// Values that name nobody, and that whoever reads the bundle compares with a list.
+// Fields with values that identify no person and that support compares with known ones.
 constexpr std::array<std::string_view, 18> kVocabulary = {
     "schema", "kind",   "severity", "state",        "level",          "uuid",        "model", "pci_bus_id", "version",
     "health", "policy", "profile",  "compute_mode", "priority_class", "fail_policy", "admit", "on_oom",     "key"};
 
-// Where nothing of a user's lies.
+// Directories without user data.
 constexpr std::array<std::string_view, 12> kSystem = {"/usr/", "/lib",      "/etc/", "/proc/", "/sys/", "/dev/",
                                                       "/run/", "/var/lib/", "/bin/", "/sbin/", "/opt/", "/v1/"};
 
@@ -38,7 +38,7 @@ bool stands_alone(std::string_view text, std::size_t at, std::size_t length) {
 std::string by_chance() {
   std::uint32_t number = 0;
   if (::getrandom(&number, sizeof number, 0) != sizeof number)
-    std::abort();  // nothing else may stand in for chance here
+    std::abort();  // no weaker source of randomness may be used
   std::array<char, 9> text{};
   std::snprintf(text.data(), text.size(), "%08x", number);
   return text.data();
@@ -54,7 +54,7 @@ std::string replaced(std::string text, std::string_view what, std::string_view w
 
 void Redactor::hide(const std::string& kind, const std::string& name) {
   const bool number = std::ranges::all_of(name, [](unsigned char c) { return std::isdigit(c) != 0; });
-  // Two users every machine has, and one of them is a word of our own sentences: "nobody listens at its socket".
+  // Every machine has these two users, so their names identify no person.
   const bool everywhere = name == "root" || name == "nobody";
   if (!names_ || number || everywhere || name == "-" || words_.contains(name)) return;
   (void)word_for(kind, name);
@@ -129,15 +129,15 @@ std::string Redactor::text(std::string_view text) {
   return names_ ? without_names(without_paths(clean)) : clean;
 }
 
-// "docker 4f2a": where stays, who goes.
+// "docker 4f2a": keeps the kind of place, hides its name.
 std::string Redactor::place(const std::string& where) {
   const std::size_t space = where.find(' ');
   return space == std::string::npos ? text(where)
                                     : where.substr(0, space + 1) + word_for("place", where.substr(space + 1));
 }
 
-// Events name a program as "process 12 (NAME, WHERE)" or "NAME (12)". It may be gone and named nowhere else, and its
-// name may hold any brackets: all that could belong to it goes.
+// Events name a program as "process 12 (NAME, WHERE)" or "NAME (12)". It may have ended and be unknown elsewhere, and
+// its name may contain brackets, so everything that could be part of it is hidden.
 std::string Redactor::of_process(const std::string& text, std::uint64_t pid) {
   const std::string number = std::to_string(pid), inner = "process " + number + " (", after = " (" + number + ")";
   const std::size_t close = text.rfind(')');

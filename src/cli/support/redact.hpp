@@ -1,4 +1,4 @@
-// Takes out of texts what names people, machines and programs, and always what is secret.
+// Removes the names of people, machines and programs from texts, and always removes secrets.
 #pragma once
 
 #include <map>
@@ -8,27 +8,26 @@
 
 namespace headgate::cli {
 
-// In place of a name stands a word such as user-3f9a1c07, the same wherever the name stands. It is drawn by chance
-// rather than computed from the name: without this object nobody finds the name by trying all that there may be. Not
-// thread-safe.
+// Replaces each name with a word such as user-3f9a1c07, the same at every occurrence. The word is random instead of a
+// hash, so that names cannot be found by trying candidates. Not thread-safe.
 class Redactor {
  public:
-  // Without `names` only secrets are taken out.
+  // Without `names`, removes only secrets.
   explicit Redactor(bool names) : names_(names) {}
 
-  // From now on hidden wherever it stands as a word of its own. `kind`: "user", "host", "command", "place". Nothing is
-  // done for an empty name, a number, and root.
+  // Hides the name from now on, wherever it is a separate word. `kind`: "user", "host", "command", "place". Ignores
+  // empty names, numbers, root and nobody.
   void hide(const std::string& kind, const std::string& name);
-  // As hide(): the names that JSON tells of in its fields "user", "owner", "command" and "where".
+  // Calls hide() for the JSON fields "user", "owner", "command" and "where".
   void learn(std::string_view json);
-  // Hidden wherever it stands, also without `names`.
+  // Hides the text wherever it occurs, even without `names`.
   void hide_secret(const std::string& secret);
 
-  // Free text; paths outside the system's own directories are hidden too.
+  // Redacts free text, including paths outside system directories.
   [[nodiscard]] std::string text(std::string_view text);
-  // Of JSON the values: keys, and the words that programs compare, stay. Text that is no JSON is taken as free text.
+  // Redacts JSON values; keys and the words that programs compare stay. Invalid JSON is treated as free text.
   [[nodiscard]] std::string json(std::string_view json);
-  // Of Prometheus' text the labels' values.
+  // Redacts label values in Prometheus text.
   [[nodiscard]] std::string metrics(std::string_view page);
 
  private:
@@ -45,7 +44,7 @@ class Redactor {
 
   const bool names_;
   std::map<std::string, std::string> words_;  // name to word
-  std::vector<std::string> hidden_;           // names that free text is searched for, the longest first
+  std::vector<std::string> hidden_;           // names to search free text for, longest first
   std::vector<std::string> secrets_;
 };
 

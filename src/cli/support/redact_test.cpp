@@ -26,8 +26,8 @@ TEST(Redact, ANameBecomesTheSameWordWhereverItStandsAlone) {
   EXPECT_EQ(text, word + ", " + other + " and " + word + "-train; alices stays, real too");
 }
 
-// Debian's "nobody" has a number as people have: "user-3f9a1c07 listens at its socket" would be the opposite of what
-// was found.
+// Debian's "nobody" has an ordinary UID. Redacted, the message would read "user-3f9a1c07 listens at its socket", the
+// opposite of the finding.
 TEST(Redact, NobodyIsNotTakenForSomebody) {
   Redactor redactor(true);
   redactor.hide("user", "nobody");
@@ -103,7 +103,7 @@ TEST(Redact, OfMetricsTheValuesOfLabels) {
   EXPECT_EQ(page.find("ml/a"), std::string::npos);
 }
 
-// Names as people and programs really have: what is hidden stands nowhere in the whole bundle.
+// With realistic names, nothing that was hidden remains anywhere in the bundle.
 RC_GTEST_PROP(RedactProperty, NothingThatWasHiddenIsLeftAnywhere, ()) {
   const auto name = rc::gen::container<std::string>(rc::gen::elementOf(std::string("abcxyz019_.-/= \"'(){}:,\\")));
   const auto id = [&] { return "q" + *name + "Q"; };

@@ -1,4 +1,4 @@
-// A file that is whole at every moment: made beside its place, on disk, then put there.
+// Replaces a file atomically: writes and syncs a new one beside it, then renames it.
 #pragma once
 
 #include <sys/types.h>
@@ -10,9 +10,9 @@
 
 namespace headgate::cli {
 
-// `path` is relative to the directory `at` (AT_FDCWD: the current one); `mode` whatever the umask. Who reads meanwhile
-// has the old file or the new one, and who has the old one mapped keeps it; on an error the old one stays and nothing
-// is left beside it. A symbolic link of that name is replaced, never followed. Errors, which call it `shown`: denied,
+// `path` is relative to the directory `at` (AT_FDCWD: the current one); `mode` applies whatever the umask. Readers see
+// the old file or the new one, and mappings of the old one stay valid. On error the old file stays and no temporary
+// remains. A symbolic link of that name is replaced, never followed. Errors, with `shown` as the name: denied,
 // no_capacity, failed.
 [[nodiscard]] Result<void> replace_file(int at, const std::string& path, std::string_view content, mode_t mode,
                                         const std::string& shown);

@@ -1,4 +1,4 @@
-// `headgate runtime configure` and `unconfigure`: headgate-oci as a runtime of a container engine.
+// `headgate runtime configure` and `unconfigure`: registers headgate-oci as a runtime of a container engine.
 #pragma once
 
 #include <string>
@@ -9,12 +9,12 @@ namespace headgate::cli {
 
 struct EngineChoice {
   bool docker = false, podman = false, containerd = false, crio = false;
-  std::string file;  // another than the engine's usual one
-  bool yes = false;  // without asking
+  std::string file;  // instead of the engine's default
+  bool yes = false;  // do not ask
 };
 
-// Shows what changes and asks, keeps the former file beside it, and says what has to be restarted. For containerd and
-// CRI-O it shows what to add. The exit status.
+// Shows the change and asks, keeps a backup of the file, and says what to restart. For containerd and CRI-O, only shows
+// what to add. Returns the exit status.
 [[nodiscard]] int runtime_command(const std::string& word, const EngineChoice& choice, const Voice& voice);
 
 }  // namespace headgate::cli

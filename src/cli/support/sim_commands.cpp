@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// Pure ASCII: names of processes and directories are other people's.
+// ASCII only, because names of processes and directories are untrusted.
 std::string dumped(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
 
 Result<std::string> directory_of(const Invocation& invocation, const config::Config& config) {

@@ -7,11 +7,11 @@
 
 namespace headgate::cli {
 
-// The text for stdout.
+// Each returns the text for stdout.
 [[nodiscard]] Result<std::string> sim_list(const Invocation& invocation);
 [[nodiscard]] Result<std::string> sim_truth(const Invocation& invocation, const config::Config& config);
 [[nodiscard]] Result<std::string> sim_reset(const Invocation& invocation, const config::Config& config);
-// Errors (usage): rules that cannot be read, by rule and value.
+// Errors: usage, naming the rule and the value that cannot be parsed.
 [[nodiscard]] Result<std::string> sim_fault(const Invocation& invocation, const config::Config& config);
 [[nodiscard]] Result<std::string> sim_path(const Invocation& invocation, const config::Config& config);
 

@@ -24,7 +24,7 @@ constexpr const char* kFolder = "headgate-support";
 
 std::string text_of(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
 
-// What is gathered, with what the redactor must know of it.
+// The collected files, and what the redactor needs to know.
 struct Gathered {
   Bundle bundle;
   snapshot::Snapshot snapshot;
@@ -34,7 +34,7 @@ struct Gathered {
     bundle.files.push_back({std::move(name), std::move(content)});
     bundle.about.push_back(std::move(about));
   }
-  // `why`: where there is nothing.
+  // `why`: the reason to give if there is no content.
   void add_or_lack(const std::string& name, std::string content, const std::string& about, const std::string& why) {
     if (content.empty()) bundle.lacks.push_back(about + ": " + why);
     else add(name, std::move(content), about);
@@ -99,14 +99,14 @@ Gathered gather(const Invocation& invocation, const config::Reading& reading, co
   return out;
 }
 
-// The token that opens the API, wherever it might stand.
+// Hides the API token wherever it may occur.
 void hide_token(const config::Config& config, Redactor& redactor) {
   std::ifstream in(config["node.token_file"].value);
   std::string token;
   while (in >> token) redactor.hide_secret(token);
 }
 
-// The other names of this host, by which the API may be asked.
+// Hides the host's other names, by which clients may address the API.
 void hide_other_names(const config::Config& config, Redactor& redactor) {
   std::istringstream names(config["node.names"].value);
   for (std::string name; std::getline(names, name, ',');) {
@@ -181,7 +181,7 @@ int support_bundle(const Invocation& invocation, const config::Reading& reading,
   std::vector<ArchiveFile> files = bundle.files;
   files.insert(files.begin(), {"MANIFEST.json", told});
   {
-    const Interruptions held;  // what lies beside it while it is packed goes before we do
+    const Interruptions held;  // deletes the temporary files before a signal ends us
     if (auto written = write_archive(path, kFolder, files); !written) {
       complain(written.error(), voice);
       return exit_status(written.error().code);

@@ -1,5 +1,4 @@
-// `headgate support-bundle`: what somebody needs who helps from afar, in one archive, without names of people and
-// machines.
+// `headgate support-bundle`: collects what remote support needs in one archive, without names of people and machines.
 #pragma once
 
 #include <string>
@@ -15,14 +14,14 @@ namespace headgate::cli {
 
 struct Bundle {
   std::vector<ArchiveFile> files;
-  std::vector<std::string> about;  // of each file: what is in it
-  std::vector<std::string> lacks;  // what there is none of, and why
+  std::vector<std::string> about;  // a description of each file
+  std::vector<std::string> lacks;  // what is missing, and why
 };
 
-// Each file by its name: .json, .prom (metrics), or free text.
+// Redacts each file by the type in its name: .json, .prom (metrics), or free text.
 void redact(Bundle& bundle, Redactor& redactor);
 
-// The exit status. `self_test`: of the doctor, whose report is in the bundle.
+// Returns the exit status. `self_test`: the doctor's; the bundle contains its report.
 [[nodiscard]] int support_bundle(const Invocation& invocation, const config::Reading& reading,
                                  const SelfTest& self_test);
 

@@ -20,7 +20,7 @@ bool is_identifier(std::string_view text) {
   return !text.empty() && std::ranges::all_of(text, [](unsigned char c) { return std::isalnum(c) != 0 || c == '_'; });
 }
 
-// A file of names, one a line; nothing where anything else stands in it.
+// Reads a file with one name per line; nothing if it contains anything else.
 std::optional<std::vector<std::string>> read_list(const std::string& path) {
   std::ifstream file(path);
   std::vector<std::string> names;
@@ -47,7 +47,7 @@ bool explained(std::string_view name) {
   });
 }
 
-// By its kind, or by its name: a function that the table takes for harmless may be so only by mistake.
+// Judged by kind or by name, because the table may classify a function as harmless by mistake.
 bool takes_or_launches(const abi::Name& known) {
   if (known.kind == abi::Kind::alloc || known.kind == abi::Kind::launch) return true;
   constexpr std::string_view kTelling[] = {"Alloc",  "Create", "Launch", "Import",      "Register", "Load",

@@ -1,4 +1,4 @@
-// `headgate zeusd`: starts the program that serves the API of zeusd, which is headgated's.
+// `headgate zeusd`: starts the program that serves headgated's zeusd API.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace headgate::cli {
 
-// Replaces this process; returns an exit status only where it cannot. `words`: what follows `zeusd`.
+// Replaces this process; returns an exit status only on failure. `words`: the arguments after `zeusd`.
 [[nodiscard]] int zeusd(const Voice& voice, const std::vector<std::string>& words);
 
 }  // namespace headgate::cli

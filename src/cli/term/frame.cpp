@@ -46,7 +46,7 @@ void add_cells(FrameLine& line, const std::vector<BarCell>& cells) {
 
 namespace {
 
-// The bytes of an SGR sequence at the front; 0 where there is none.
+// Returns the length of an SGR sequence at the front; 0 if there is none.
 std::size_t look_length(std::string_view text) {
   if (!text.starts_with("\x1b[")) return 0;
   const std::size_t end = text.find('m');
@@ -75,7 +75,7 @@ std::string cut_line(std::string_view line, unsigned width) {
       continue;
     }
     const Glyph glyph = first_glyph(line);
-    // The last cell is the mark's, unless this is all there is.
+    // The last cell is reserved for the mark, unless the text ends there.
     if (taken + glyph.cells > width || (taken + glyph.cells == width && shown_cells(line.substr(glyph.bytes)) > 0)) {
       kept += "~";
       break;

@@ -1,5 +1,5 @@
-// A picture for a terminal, line by line. Whatever text is put in: no line is wider than the terminal, and nothing but
-// our own colours steers it.
+// Composes a terminal screen line by line. Whatever the text, no line exceeds the terminal's width, and only our own
+// colour sequences reach it.
 #pragma once
 
 #include <string>
@@ -15,18 +15,18 @@ struct FrameSize {
 
 struct FrameStyle {
   bool colour = false;
-  bool ascii = false;  // else block characters in UTF-8
+  bool ascii = false;  // otherwise UTF-8 block characters
 };
 
-// One line being written from left to right. Text is made harmless (output.hpp), in ASCII style what lies beyond
-// becomes '?', and what does not fit is left out.
+// Composes one line from left to right. Control characters are replaced (output.hpp); in ASCII style other characters
+// become '?'. What does not fit is dropped.
 class FrameLine {
  public:
   FrameLine(unsigned width, FrameStyle style) : width_(width), style_(style) {}
 
-  // `look`: the numbers of an SGR sequence ("1", "30;46"), used where there are colours; empty for plain text.
+  // `look`: SGR parameters ("1", "30;46"), used if colours are on; empty for plain text.
   FrameLine& add(std::string_view text, std::string_view look = {});
-  // Blanks up to `column`.
+  // Adds blanks up to `column`.
   FrameLine& pad_to(unsigned column);
   [[nodiscard]] unsigned taken() const { return taken_; }
   [[nodiscard]] unsigned left() const { return width_ - taken_; }
@@ -39,18 +39,18 @@ class FrameLine {
   std::string text_;
 };
 
-// One cell of a bar; the glyph is one of ours, one cell wide.
+// One cell of a bar; the glyph is our own and one cell wide.
 struct BarCell {
   std::string_view glyph;
   std::string look;
 };
 void add_cells(FrameLine& line, const std::vector<BarCell>& cells);
 
-// Text with our own colours in it, cut to a terminal of `size`: too long lines end in '~', and where there are too many
-// the last one says how many are left out.
+// Crops text with our own colours to `size`: long lines end in '~', and if there are too many lines, the last one says
+// how many are left out.
 [[nodiscard]] std::string cropped(std::string_view text, FrameSize size);
 
-// Values of 0 to 1 as a line of eighths, the newest last and at the right end; what is missing at the left is blank.
+// Draws values of 0 to 1 as eighth blocks, the newest at the right end, padded with blanks at the left.
 [[nodiscard]] std::string sparkline(const std::vector<double>& values, unsigned width, FrameStyle style);
 
 }  // namespace headgate::cli

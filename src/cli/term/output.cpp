@@ -20,7 +20,7 @@ std::string for_table(std::string_view cell, const Voice& voice) {
   return text;
 }
 
-// The first column, of names, gives way where the terminal is narrow.
+// On a narrow terminal, the first column (names) shrinks.
 void narrow(std::vector<std::size_t>& widths, const Voice& voice) {
   if (voice.columns == 0 || widths.empty()) return;
   std::size_t all = 2 * (widths.size() - 1);
@@ -40,7 +40,7 @@ std::string cut_to(const std::string& text, std::size_t columns) {
 }
 
 void write_line(const std::string& line) {
-  // One write, so that lines of several processes do not mix. Nothing can be done where stderr is gone.
+  // A single write, so that lines of several processes do not interleave. Errors are ignored: stderr may be closed.
   std::fwrite(line.data(), 1, line.size(), stderr);
 }
 

@@ -1,4 +1,4 @@
-// Where words go: data on stdout, everything said to a person on stderr.
+// Output: data goes to stdout, messages for the user to stderr.
 #pragma once
 
 #include <cstddef>
@@ -10,37 +10,37 @@
 
 namespace headgate::cli {
 
-// wide: a table with more columns; jsonl: a JSON object a line.
+// wide: a table with more columns; jsonl: one JSON object per line.
 enum class Format { table, wide, json, jsonl, csv };
 [[nodiscard]] constexpr bool is_table(Format format) { return format == Format::table || format == Format::wide; }
 [[nodiscard]] constexpr bool is_json(Format format) { return format == Format::json || format == Format::jsonl; }
 
-// How this run of the command speaks; made once from options, environment and terminals.
+// Output settings of this run, from options, environment and terminals.
 struct Voice {
   Format format = Format::table;
-  bool colour = false;      // stdout is a terminal, NO_COLOR and --no-color are not set, TERM is not dumb
-  bool ascii = false;       // nothing beyond ASCII on stdout
-  std::size_t columns = 0;  // of the terminal on stdout; 0 where it is none
+  bool colour = false;      // stdout is a terminal, TERM is not dumb, and neither NO_COLOR nor --no-color is set
+  bool ascii = false;       // only ASCII on stdout
+  std::size_t columns = 0;  // width of the terminal on stdout; 0 if there is none
   bool quiet = false;
   bool verbose = false;
-  bool talk = false;  // stderr is a terminal, or -v: remarks are wanted
+  bool talk = false;  // remarks are on: stderr is a terminal, or -v was given
 };
 
-// "headgate: TEXT" on stderr, harmless as every line of these two.
+// Prints "headgate: TEXT" to stderr. This and complain() replace control characters.
 void say(std::string_view text);
-// "headgate: MESSAGE" and, indented below it, the hint; in JSON an object with code, message and hint. On stderr.
+// Prints "headgate: MESSAGE" and the indented hint to stderr; in JSON an object with code, message and hint.
 void complain(const Error& error, const Voice& voice);
-// Data on stdout; false when stdout is gone (full disk, closed pipe).
+// Prints data to stdout. Returns false if that fails (full disk, closed pipe).
 bool print(std::string_view text);
 
-// A table of left-aligned columns, two spaces apart; the first row is the heading. A cell that begins with '\t' is
-// right-aligned. Widths count bytes of ASCII and code points of UTF-8. Every cell is made harmless; the
-// first column is cut where the terminal is too narrow.
+// Formats a table of left-aligned columns, two spaces apart, with a heading row. A cell that begins with '\t' is
+// right-aligned. Widths count code points. Control characters are replaced. On a narrow terminal the first column is
+// cut.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows, const Voice& voice);
 
 [[nodiscard]] std::string bold(std::string_view text, const Voice& voice);
 [[nodiscard]] std::string warning(std::string_view text, const Voice& voice);
-// '?' in place of control characters and of bytes that are no UTF-8: names come from other people's programs.
+// Replaces control characters and invalid UTF-8 with '?': names come from untrusted programs.
 [[nodiscard]] std::string harmless(std::string_view text);
 
 }  // namespace headgate::cli

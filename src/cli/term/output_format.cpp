@@ -13,7 +13,7 @@ std::vector<Format> forms_of_word(const std::string& word) {
        {"status", "ps", "free", "events", "share ls", "share show", "gpu ls", "power status", "power watch"}) {
     if (word == list) return {Format::table, Format::wide, Format::json, Format::jsonl, Format::csv};
   }
-  // A page of Prometheus's, a shell's script: in no JSON, and whoever asks for some is not given something else.
+  // A Prometheus page and a shell script have no JSON form; asking for one is refused instead of ignored.
   if (word == "metrics") return {Format::table, Format::jsonl};
   if (word == "completion") return {Format::table};
   if (word == "quota ls") return {Format::table, Format::json, Format::jsonl, Format::csv};
@@ -32,7 +32,7 @@ Result<Format> output_format_from(const std::string& word, const std::string& na
     if (known == name) return form;
     accepted += (accepted.empty() ? "" : form == forms.back() ? " or " : ", ") + known;
   }
-  return fail(ErrorCode::usage, "--output '" + harmless(name) + "' is no form that '" + word + "' has",
+  return fail(ErrorCode::usage, word + ": output format '" + harmless(name) + "' is not supported",
               "accepted: " + accepted);
 }
 

@@ -1,4 +1,4 @@
-// The forms that an answer can have (-o), and which of them a word of the command knows.
+// The output formats (-o), and which of them each command supports.
 #pragma once
 
 #include <string>
@@ -10,7 +10,7 @@
 
 namespace headgate::cli {
 
-[[nodiscard]] const std::vector<std::string>& form_names();  // of all
+[[nodiscard]] const std::vector<std::string>& form_names();  // all formats
 
 // Errors: usage, with those that the word has.
 [[nodiscard]] Result<Format> output_format_from(const std::string& word, const std::string& name);

@@ -14,7 +14,7 @@ constexpr const char* kSpread = "devices";
 struct RecordColumn {
   std::string name;
   Json::json_pointer at;
-  bool spread = false;  // of an element of the list that is spread over lines
+  bool spread = false;  // for a field of a list element that gets its own line
 };
 
 bool is_spread(const std::string& key, const Json& value) { return key == kSpread && value.is_array(); }

@@ -1,5 +1,5 @@
-// Lines for other programs: one JSON object a line, or CSV. What stands in a line follows from the fields that a struct
-// names (snapshot/fields.hpp), so that a column is called as in the daemon's answers and is in the same base units.
+// Formats for programs: JSON lines and CSV. The columns are the fields that a struct lists (snapshot/fields.hpp), so
+// names and base units match the daemon's replies.
 #pragma once
 
 #include <cstdint>
@@ -14,30 +14,30 @@
 
 namespace headgate::cli {
 
-// What every line says beside its thing.
+// Fields added to every line.
 struct Origin {
   std::string node;
   bool simulated = false;
-  std::optional<std::uint64_t> taken_unix_ns;  // empty for things that have a time of their own
+  std::optional<std::uint64_t> taken_unix_ns;  // empty for records with their own time
 };
 
-// Things of one kind, each a JSON object as text.
+// Records of one kind, each a JSON object as text.
 struct Records {
   std::string schema;                // "headgate.share/v1"
-  std::string pattern;               // an object of that kind that lacks nothing: it says which columns there are
-  std::vector<std::string> objects;  // what one of them lacks stays an empty cell
+  std::string pattern;               // a complete object of that kind; defines the columns
+  std::vector<std::string> objects;  // a missing field becomes an empty cell
 };
 
 // {"schema": ..., "node": ..., the object's own fields}, and a line feed.
 [[nodiscard]] std::string jsonl(const Records& records, const Origin& origin);
-// A line for each object, or for each element of its list "devices", whose fields follow the object's own. A field of
-// an object inside is a column "last_refusal.pid"; any other list is JSON in one cell.
+// Writes a line for each object, or for each element of its list "devices" after the object's own fields. A field of a
+// nested object becomes a column "last_refusal.pid"; any other list is JSON in one cell.
 [[nodiscard]] std::string csv(const Records& records, const Origin& origin, bool heading);
-// Text as a cell: quoted by RFC 4180 where it must be, and nothing in it drives a terminal. Before what a spreadsheet
-// would take for a formula stands an apostrophe: a program's name is whatever its owner called it.
+// Formats a cell: quoted by RFC 4180 if needed, without terminal control bytes. An apostrophe precedes text that a
+// spreadsheet would take for a formula, because program names are untrusted.
 [[nodiscard]] std::string csv_cell(std::string_view text);
 
-// One JSON object under --json: the schema, what must not be kept back (simulated, level), and `text` (JSON) as `key`.
+// Returns one JSON object: the schema, mandatory facts (simulated, level), and `text` (JSON) under `key`.
 [[nodiscard]] std::string enclosed(std::string_view schema, std::string_view key, const std::string& text,
                                    const snapshot::Snapshot& snapshot);
 [[nodiscard]] Origin origin_of(const snapshot::Snapshot& snapshot);

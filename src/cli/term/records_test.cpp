@@ -14,7 +14,7 @@ namespace {
 
 using Row = std::vector<std::string>;
 
-// RFC 4180 as a reader has it, written from its grammar: rows of unquoted cells.
+// An RFC 4180 reader written from its grammar: rows of unquoted cells.
 std::vector<Row> read_csv(const std::string& text) {
   std::vector<Row> rows(1, Row(1));
   bool quoted = false;
@@ -26,7 +26,7 @@ std::vector<Row> read_csv(const std::string& text) {
     else if (c == ',') rows.back().emplace_back();
     else rows.emplace_back(1);
   }
-  rows.pop_back();  // behind the last line feed
+  rows.pop_back();  // after the last line feed
   return rows;
 }
 

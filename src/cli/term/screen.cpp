@@ -28,23 +28,23 @@ void remember(int number) { g_signal = number; }
 FrameSize terminal_size() {
   winsize size{};
   if (::ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col == 0 || size.ws_row == 0) {
-    return {};  // a terminal that does not say is taken for 80x24
+    return {};  // unknown size: assume 80x24
   }
   return {size.ws_col, size.ws_row};
 }
 
-// What a crash has to give back. Read in signal handlers.
+// Restored on a crash; read in signal handlers.
 constexpr std::string_view kLeave = "\x1b[0m\x1b[?25h\x1b[?1049l";
 volatile std::sig_atomic_t g_drawn = 0, g_raw = 0;
 termios g_cooked;
 
 constexpr std::array kCrashes{SIGSEGV, SIGBUS, SIGILL, SIGFPE, SIGABRT};
 
-// Only calls that are safe in a handler (POSIX lists write and tcsetattr).
+// Makes only async-signal-safe calls (POSIX lists write and tcsetattr).
 void restore_and_die(int number) {
   if (g_drawn != 0) (void)!::write(STDOUT_FILENO, kLeave.data(), kLeave.size());
   if (g_raw != 0) ::tcsetattr(STDIN_FILENO, TCSANOW, &g_cooked);
-  ::raise(number);  // SA_RESETHAND: this time it kills
+  ::raise(number);  // SA_RESETHAND: now the default action kills us
 }
 
 void watch_for_crashes() {
@@ -108,7 +108,7 @@ Keyboard::Keyboard() {
 
 Keyboard::~Keyboard() {
   if (g_raw == 0) return;
-  // What was typed and not read belongs to no shell.
+  // TCSAFLUSH: unread keys must not reach the shell.
   ::tcsetattr(STDIN_FILENO, TCSAFLUSH, &g_cooked);
   g_raw = 0;
 }
@@ -120,7 +120,7 @@ TerminalSignals::TerminalSignals() {
 }
 
 TerminalSignals::~TerminalSignals() {
-  (void)take();  // those that came last were the reason to end
+  (void)take();  // discard the latest signals, which caused the exit
   const sigset_t set = terminal_signals();
   ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
 }
@@ -137,14 +137,14 @@ void TerminalSignals::stop() {
   ::sigemptyset(&set);
   ::sigaddset(&set, SIGTSTP);
   ::raise(SIGTSTP);
-  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // here we stop
+  ::pthread_sigmask(SIG_UNBLOCK, &set, nullptr);  // the process stops here
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
 }
 
 FrameSize Screen::size() const { return terminal_size(); }
 
 bool Screen::show(const std::string& frame) {
-  // Line by line with "erase to the end": no flicker, and nothing is left of a longer line. Frames are one write.
+  // Erases to the end of each line instead of clearing the screen, which avoids flicker. A frame is a single write.
   std::string text = "\x1b[H";
   for (const char c : frame) {
     text += c == '\n' ? "\x1b[K\r\n" : std::string(1, c);

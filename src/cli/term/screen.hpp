@@ -1,4 +1,4 @@
-// The terminal while a picture is drawn on it: entered and left whole, however the picture ends.
+// Sets up the terminal for full-screen drawing, and restores it however the program ends.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace headgate::cli {
 
-// Whether stdout is a terminal that can place a cursor: TERM is set and not "dumb".
+// Returns true if stdout is a terminal that can position the cursor: TERM is set and not "dumb".
 [[nodiscard]] bool can_place_cursor();
-// Whether it can, and is large enough for `smallest`.
+// Returns true if it can, and is at least `smallest`.
 [[nodiscard]] bool can_draw(FrameSize smallest);
-// Whether the locale's characters are UTF-8 (LC_ALL, else LC_CTYPE, else LANG).
+// Returns true if the locale's character set is UTF-8 (LC_ALL, else LC_CTYPE, else LANG).
 [[nodiscard]] bool speaks_utf8();
 
-// Uses the terminal's second screen and hides the cursor; gives both back, also when the process crashes or aborts. One
-// at a time.
+// Switches to the alternate screen and hides the cursor; restores both, also on a crash or abort. One instance at a
+// time.
 class Screen {
  public:
   Screen();
@@ -26,12 +26,12 @@ class Screen {
   Screen& operator=(const Screen&) = delete;
 
   [[nodiscard]] FrameSize size() const;
-  // False when the terminal is gone.
+  // Returns false if the terminal is gone.
   bool show(const std::string& frame);
 };
 
-// Keys are read as they are pressed and not shown; Ctrl-C and Ctrl-Z are signals as ever. Gives the terminal's own
-// manner back, also when the process crashes or aborts. Does nothing where stdin is no terminal. One at a time.
+// Delivers keys immediately and without echo; Ctrl-C and Ctrl-Z still send signals. Restores the terminal mode, also on
+// a crash or abort. Does nothing if stdin is not a terminal. One instance at a time.
 class Keyboard {
  public:
   Keyboard();
@@ -40,9 +40,8 @@ class Keyboard {
   Keyboard& operator=(const Keyboard&) = delete;
 };
 
-// While it lives, the signals that concern a terminal (INT, TERM, HUP, QUIT, WINCH, TSTP, CONT) are blocked and come
-// out of a descriptor instead. Threads that are started meanwhile have them blocked too. One at a time, not together
-// with Interruptions.
+// Blocks the terminal's signals (INT, TERM, HUP, QUIT, WINCH, TSTP, CONT) and delivers them through a descriptor
+// instead. Threads started meanwhile inherit the mask. One instance at a time, and not together with Interruptions.
 class TerminalSignals {
  public:
   TerminalSignals();
@@ -51,16 +50,16 @@ class TerminalSignals {
   TerminalSignals& operator=(const TerminalSignals&) = delete;
 
   [[nodiscard]] int fd() const { return fd_.get(); }
-  // Those that have come, without waiting.
+  // Returns the pending signals without waiting.
   [[nodiscard]] std::vector<int> take() const;
-  // Stops the process as SIGTSTP does, and returns when it is continued.
+  // Stops the process as SIGTSTP does; returns when it is continued.
   static void stop();
 
  private:
   UniqueFd fd_;
 };
 
-// While it lives, SIGINT, SIGTERM and SIGHUP only set a flag; the former handlers come back with it. One at a time.
+// While it lives, SIGINT, SIGTERM and SIGHUP only set a flag; afterwards the old handlers return. One at a time.
 class Interruptions {
  public:
   Interruptions();
@@ -68,7 +67,7 @@ class Interruptions {
   Interruptions(const Interruptions&) = delete;
   Interruptions& operator=(const Interruptions&) = delete;
 
-  // The signal that came, 0 for none.
+  // Returns the signal received, or 0.
   [[nodiscard]] static int seen();
 };
 

@@ -11,7 +11,7 @@ struct Range {
   char32_t first, last;
 };
 
-// Blocks rather than single characters: a reserved one inside is taken for what its neighbours are.
+// Whole blocks instead of single characters: unassigned ones inside are treated like their neighbours.
 constexpr std::array<Range, 9> kNarrowest = {{{0x300, 0x36f},
                                               {0x483, 0x489},
                                               {0x591, 0x5bd},

@@ -1,4 +1,4 @@
-// Text in the cells of a terminal: how wide it is, and cut to a width.
+// Width of text in terminal cells, and cutting to a width.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace headgate::cli {
 
-// The first character of a text: its bytes, and the cells it takes: 0 where it only changes the one before (an accent),
-// 2 for what East Asian Width calls wide (Unicode 15, UAX #11). Bytes that are no UTF-8 count one by one.
+// The first character of a text: its bytes and cells. Combining characters take 0 cells; East Asian wide ones 2
+// (Unicode 15, UAX #11). Invalid UTF-8 counts byte by byte.
 struct Glyph {
   std::size_t bytes = 0;
   unsigned cells = 0;
@@ -18,14 +18,14 @@ struct Glyph {
 
 [[nodiscard]] unsigned cells(std::string_view text);
 
-// Cut to at most `width` cells; what was cut off is marked by a '~' in the last cell.
+// Cuts to at most `width` cells; a '~' in the last cell marks the cut.
 [[nodiscard]] std::string cut(std::string_view text, unsigned width);
-// The same, cut out of the middle: names that differ at their ends stay apart.
+// The same, cut in the middle, so that names that differ at their ends stay distinct.
 [[nodiscard]] std::string cut_inside(std::string_view text, unsigned width);
-// Cut or filled up with blanks to exactly `width` cells: text to the left, numbers to the right.
+// Cut or padded with blanks to exactly `width` cells: text to the left, numbers to the right.
 [[nodiscard]] std::string fitted(std::string_view text, unsigned width);
 [[nodiscard]] std::string fitted_right(std::string_view text, unsigned width);
-// In lines of at most `width` cells, between words, but for a word that is wider than that. At least one line.
+// Wraps between words into lines of at most `width` cells, except for longer words. Returns at least one line.
 [[nodiscard]] std::vector<std::string> wrapped(std::string_view text, unsigned width);
 
 }  // namespace headgate::cli

@@ -1,4 +1,4 @@
-// One share in full, and the page of keys.
+// The details of one share, GPU or outside process, and the help page for keys.
 #include <algorithm>
 #include <array>
 
@@ -17,7 +17,7 @@ class Page {
     lines_.emplace_back(width_, style_).add(text, look);
     return lines_.back();
   }
-  // As many lines as it needs, the later ones further in.
+  // Uses as many lines as needed; lines after the first are indented further.
   void text(unsigned indent, const std::string& text, const char* look = "") {
     unsigned in = indent;
     for (const auto& part : wrapped(harmless(text), width_ > indent + 2 ? width_ - indent - 2 : 1)) {
@@ -113,7 +113,7 @@ void draw_processes(Page& page, const TopState& state, const snapshot::Share& sh
   }
 }
 
-// Who is in no share: what it has, what the audit says, what helps.
+// Draws a process outside all shares: what it uses, what the audit found, what to do.
 void draw_outsider(Page& page, const TopState& state, const snapshot::Process& process) {
   page.line(" " + (process.command.empty() ? "-" : process.command) + " " + std::to_string(shown_pid(process)), "1;7")
       .add("  user " + (process.user.empty() ? "-" : process.user) + "  in no share  level " + process.level + "  " +
@@ -128,11 +128,11 @@ void draw_outsider(Page& page, const TopState& state, const snapshot::Process& p
   page.text(2, "to hold it: end it (k), and start it with headgate run --share NAME -- COMMAND");
 }
 
-// A GPU's memory and time as sums that come to the whole, what slows it and whose turn it is.
+// Draws a GPU's memory and time as parts that add up to the whole, its throttling, and the share that has its turn.
 void draw_gpu(Page& page, const TopState& state, const snapshot::Gpu& gpu) {
   page.line(" GPU " + std::to_string(gpu.index) + " " + short_model(gpu.model), "1;7")
       .add("  " + gpu.uuid + "  " + gpu.pci_bus_id);
-  if (gpu.uuid.empty()) return;  // it does not answer: zeros would look like figures
+  if (gpu.uuid.empty()) return;  // it does not answer: zeros would look like readings
   page.text(2, "memory  " + bytes_text(gpu.memory_total_bytes) + ": shares use " + bytes_text(gpu.memory_shares_bytes) +
                    ", others " + bytes_text(gpu.memory_unattributed_bytes) + ", the driver " +
                    bytes_text(gpu.memory_reserved_bytes) + ", free " + bytes_text(gpu.memory_free_bytes));
@@ -181,7 +181,7 @@ std::vector<FrameLine> details_lines(const TopState& state, unsigned width, unsi
                             share->fail_policy + (share->idle_ns > 0 ? "  idle " + duration_text(share->idle_ns) : "") +
                             (share->ttl_ns ? "  ends in " + duration_text(*share->ttl_ns) : "");
   FrameLine& named = page.line(" " + share->name, "1;7");
-  // Behind a long name the level would be cut away.
+  // After a long name the level would be cut off, so it gets its own line.
   if (named.left() >= cells(words) + 2) named.add("  " + words);
   else page.text(2, words);
   if (!share->problem.empty()) page.line(" " + share->problem, "31");
@@ -226,7 +226,7 @@ std::vector<FrameLine> help_lines(const TopState& state, unsigned width, FrameSt
   page.text(2, "time: held by each share, then by no share; | ends what is guaranteed");
   page.line(" THE COLUMNS", "1");
   page.text(2, "OF guaranteed or at most   WAITS of the time, for the GPU   REF refusals");
-  page.text(2, "throttled: it is at its limit   takes turns: others want the GPU as well");
+  page.text(2, "at limit: its own   shares GPU: with others   starved: short of its promise");
   page.text(2, "level hook: a library in the program; one that wants to escape can");
   return page.take(60);
 }

@@ -1,4 +1,4 @@
-// A GPU in one or two lines: its memory as a stack of shares, its time as a stack with the guarantees marked.
+// Draws a GPU in one or two lines: memory as a stack of shares, time as a stack with marks for the guarantees.
 #include <algorithm>
 #include <cmath>
 
@@ -11,7 +11,7 @@
 namespace headgate::cli {
 namespace {
 
-// A part of a bar, and what is written in it.
+// A segment of a bar, and its label.
 struct Part {
   double ratio = 0;
   std::string name;
@@ -22,7 +22,7 @@ struct Part {
 struct Ink {
   std::string_view even, odd, reserved, unattributed, free, tick;
 };
-// With colours the parts are told apart by their ground; without, by what fills them.
+// With colours, segments differ by background; without, by fill character.
 Ink ink(FrameStyle style) {
   if (style.ascii) return {"#", "=", ":", "?", ".", "|"};
   if (style.colour) return {" ", " ", "\u2592", "\u2591", "\u00b7", "\u2502"};
@@ -33,7 +33,7 @@ bool is_plain(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return c >= ' ' && c <= '~'; });
 }
 
-// Each part from its beginning to its end in the sum, so that rounding adds up; the rest is `free`.
+// Rounds each segment's start and end in the running sum, so that the widths add up; the rest is `free`.
 std::vector<BarCell> stacked(const std::vector<Part>& parts, unsigned width, std::string_view free) {
   std::vector<BarCell> cells(width, {free, "90"});
   double before = 0;
@@ -44,7 +44,7 @@ std::vector<BarCell> stacked(const std::vector<Part>& parts, unsigned width, std
     const unsigned from = edge(before), to = edge(before + part.ratio);
     before += part.ratio;
     for (unsigned i = from; i < to; ++i) cells[i] = {part.fill, part.look};
-    // A name that fits is written into its part; a view into the part's own text outlives the cells.
+    // A name that fits is written into its segment. The views into its text stay valid longer than the cells.
     if (part.name.empty() || !is_plain(part.name) || part.name.size() + 2 > to - from) continue;
     const auto begin = from + (to - from - static_cast<unsigned>(part.name.size())) / 2;
     for (std::size_t i = 0; i < part.name.size(); ++i)
@@ -100,7 +100,7 @@ void draw_time(FrameLine& line, const snapshot::Snapshot& picture, const snapsho
         {on.device->held_ratio.value_or(0), "", share_block(on.place), parts.size() % 2 == 0 ? with.even : with.odd});
   parts.push_back({outside_ratio(picture, gpu, held_on(shares)), "", "37", with.unattributed});
   auto cells = stacked(parts, width, with.free);
-  // Where each share's part would end if it had just what it is guaranteed.
+  // Marks where each share's segment would end if it had exactly its guarantee.
   double sum = 0;
   for (const OnGpu& on : shares) {
     sum += on.device->compute_guarantee_ratio;
@@ -115,7 +115,7 @@ std::string heat_text(const snapshot::Gpu& gpu) {
   return text + power_text(gpu);
 }
 
-// What stands between the names and the figures.
+// Widths of the parts beside the bar.
 constexpr unsigned kLabel = 14, kFigures = 28, kFiguresWide = 44;
 
 void add_throttle(FrameLine& line, const snapshot::Gpu& gpu) {

@@ -30,17 +30,17 @@ constexpr std::array kSequences = {
     Sequence{"OM", KeyKind::enter},
 };
 
-// The bytes of the sequence at the front; 0 where its end has not come yet.
+// Returns the length of the sequence at the front; 0 if it is incomplete.
 std::size_t sequence_length(std::string_view text) {
   if (text.size() < 2) return 0;
   if (text[1] == 'O') return text.size() < 3 ? 0 : 3;
-  if (text[1] != '[') return 1;                                           // escape, then a key of its own
+  if (text[1] != '[') return 1;                                           // escape alone, then another key
   if (text.size() > 2 && text[2] == '[') return text.size() < 4 ? 0 : 4;  // the Linux console's F1 to F5
   for (std::size_t i = 2; i < text.size(); ++i) {
     const auto byte = static_cast<unsigned char>(text[i]);
-    if (byte < 0x20 || byte > 0x7e) return i;  // no sequence after all
+    if (byte < 0x20 || byte > 0x7e) return i;  // not a sequence after all
     if (byte < 0x40) continue;
-    // X10 mouse report: three more bytes, of any value.
+    // X10 mouse report: three more bytes with any values.
     return byte == 'M' && i == 2 ? (text.size() < i + 4 ? 0 : i + 4) : i + 1;
   }
   return text.size() >= kLongest ? text.size() : 0;
@@ -66,13 +66,13 @@ std::optional<Key> key_of_byte(char byte) {
   }
 }
 
-// Bytes that the character at the front needs.
+// Returns the length of the UTF-8 character that `first` starts.
 std::size_t wanted(char first) {
   const auto byte = static_cast<unsigned char>(first);
   return byte < 0xc2 || byte >= 0xf5 ? 1 : byte < 0xe0 ? 2 : byte < 0xf0 ? 3 : 4;
 }
 
-// Whether the bytes so far can still become one character.
+// Returns true if the bytes so far may still become one character.
 bool may_go_on(std::string_view bytes) {
   for (const char byte : bytes.substr(1)) {
     if ((static_cast<unsigned char>(byte) & 0xc0) != 0x80) return false;
@@ -99,7 +99,7 @@ std::vector<Key> KeyReader::feed(std::string_view bytes) {
       if (may_go_on(rest.substr(0, wanted(rest[0])))) break;
       length = first_glyph(rest).bytes;
       std::string text(rest.substr(0, length));
-      // What must not reach a terminal is no key either.
+      // Text that may not be printed to a terminal is not a key either.
       if (text == "?" || harmless(text) == text) key = Key{KeyKind::text, std::move(text)};
     }
     if (key) keys.push_back(std::move(*key));

@@ -1,5 +1,5 @@
-// The bytes a terminal sends, as keys. Sequences: ECMA-48 (CSI), DEC's SS3, and the numbers that xterm, the Linux
-// console and rxvt give to editing and function keys (terminfo: kcuu1, khome, kpp, kf1 and the like).
+// Decodes terminal input into keys. Sequences: ECMA-48 (CSI), DEC's SS3, and the codes that xterm, the Linux console
+// and rxvt use for editing and function keys (terminfo: kcuu1, khome, kpp, kf1 and the like).
 #pragma once
 
 #include <string>
@@ -36,17 +36,17 @@ struct Key {
   friend bool operator==(const Key&, const Key&) = default;
 };
 
-// Takes bytes in pieces of any size. What is no key of ours (a mouse report, an unknown sequence, bytes that are no
-// UTF-8) is passed over whole, and a sequence without an end is given up after 32 bytes.
+// Accepts bytes in pieces of any size. Skips whatever is not a known key (mouse reports, unknown sequences, invalid
+// UTF-8); gives up an unterminated sequence after 32 bytes.
 class KeyReader {
  public:
   [[nodiscard]] std::vector<Key> feed(std::string_view bytes);
-  // Nothing came for a while: a lone escape byte was the key.
+  // Call after a pause in the input: a pending escape byte is then the key itself.
   [[nodiscard]] std::vector<Key> pause();
   [[nodiscard]] bool waiting() const { return !held_.empty(); }
 
  private:
-  std::string held_;  // the beginning of a sequence or of a character
+  std::string held_;  // an incomplete sequence or character
 };
 
 }  // namespace headgate::cli

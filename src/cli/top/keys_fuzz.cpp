@@ -1,5 +1,5 @@
-// What a terminal sends is anything: every byte is taken, nothing is held for ever, and no key carries a control
-// character into the filter that is drawn again.
+// Terminal input is untrusted: every byte must be consumed, none held indefinitely, and no key may carry a control
+// character into the filter text that is drawn.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -15,7 +15,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   for (const Key& key : whole.feed(bytes)) {
     if (key.kind == KeyKind::text && harmless(key.text) != key.text) std::abort();
   }
-  // The same byte by byte: no key is lost or made by where the terminal's writes were cut.
+  // The same byte by byte: where the input is split must not add or lose keys.
   std::size_t count = 0;
   for (std::size_t i = 0; i < size; ++i) count += pieces.feed(bytes.substr(i, 1)).size();
   (void)count;

@@ -35,13 +35,13 @@ TEST(Keys, WhatIsNoKeyOfOursIsPassedOverWholeAndWhatFollowsIsUnderstood) {
       "\x1b[99;5u",      // a key with modifiers
       "\x1b[M !!",       // X10 mouse
       "\x1b[<0;33;12M",  // SGR mouse
-      "\x1b[?62;c",      // an answer of the terminal
-      "\xff\xfe",        // no UTF-8
+      "\x1b[?62;c",      // a terminal's reply
+      "\xff\xfe",        // invalid UTF-8
       "\xe4\xb8",        // half a character
-      "\xc2\x9b",        // CSI as one character of Latin 1
-      "\xe2\x80\xae",    // turns the direction of writing
+      "\xc2\x9b",        // CSI as one Latin-1 character
+      "\xe2\x80\xae",    // changes the writing direction
       "\x01\x02",        // control characters
-      "\x1b[1\x01",      // a sequence broken off
+      "\x1b[1\x01",      // an interrupted sequence
   };
   for (const char* bytes : table) {
     const auto keys = KeyReader().feed(std::string(bytes) + "q");

@@ -15,7 +15,7 @@ namespace {
 
 using snapshot::Snapshot;
 
-// A word of the header; those of a higher rank go first where there is no room.
+// A word of the header; if space is short, words with a higher rank are dropped first.
 struct Word {
   std::string text;
   const char* look;
@@ -46,7 +46,7 @@ std::string committed_of(const Snapshot& picture) {
   return total == 0 ? "" : "commit " + ratio_text(static_cast<double>(committed) / static_cast<double>(total));
 }
 
-// "3 refused, 2 idle, 1 outside, 1 in line": what somebody should look at; refusals as in the table.
+// "3 refused, 2 idle, 1 outside, 1 in line": states that need attention; refusals counted as in the table.
 std::string alarms_of(const Snapshot& picture) {
   std::vector<std::string> words;
   const auto count = [&](auto&& test, const char* word) {
@@ -109,7 +109,7 @@ struct Told {
   unsigned times;
 };
 
-// The newest, with those of one kind that a share had one after the other as one.
+// Returns the newest events; consecutive events of one kind and share are merged.
 std::vector<Told> told_of(const std::vector<snapshot::Event>& events, unsigned most) {
   std::vector<Told> told;
   for (const auto& event : events) {
@@ -193,7 +193,7 @@ FrameLine keys_line(const TopState& state, unsigned width, FrameStyle style) {
   return line;
 }
 
-// The keys; or the answer to the last one, as long as it is: a refusal is of use with its figures and its hint only.
+// The key hints, or the reply to the last key in full: a refusal needs its values and its hint.
 std::vector<FrameLine> foot_lines(const TopState& state, FrameSize size, FrameStyle style) {
   const bool asks = state.mode == TopMode::filter || state.mode == TopMode::limits || state.mode == TopMode::signal;
   if (asks || state.said.empty()) return {keys_line(state, size.columns, style)};
@@ -204,7 +204,7 @@ std::vector<FrameLine> foot_lines(const TopState& state, FrameSize size, FrameSt
   return lines;
 }
 
-// The sentence for a terminal too small for more, cut into its lines.
+// The message for a terminal that is too small, wrapped.
 std::vector<FrameLine> too_small(const TopState& state, FrameSize size, FrameStyle style) {
   const bool simulated = state.now && state.now->node.simulated;
   const std::string text = std::string(simulated ? "SIMULATED " : "") + (state.now ? format_level(state) + ". " : "") +
@@ -224,7 +224,7 @@ std::string without_trailing_blanks(std::string text) {
 
 struct Budget {
   unsigned gpus, table, events;
-  bool airy;  // blank lines between the parts
+  bool airy;  // blank lines between parts
 };
 
 Budget budget_of(const TopState& state, unsigned rows) {
@@ -241,8 +241,7 @@ Budget budget_of(const TopState& state, unsigned rows) {
   const unsigned around = kHeader + kKeys + budget.events + (budget.airy ? 2 : 0) + (state.trouble.empty() ? 0 : 1);
   const auto gpus = static_cast<unsigned>(std::min<std::size_t>(state.now->gpus.size(), 1000));
   const unsigned room = rows > around + kMinTable ? rows - around - kMinTable : 1;
-  // Half of what is left for the GPUs at most, so that the table stays the larger part; a little more where that shows
-  // all.
+  // GPUs get at most half of the space, so that the table stays larger; up to two thirds if that shows all of them.
   const unsigned half = gpus <= room * 2 / 3 ? std::max(gpus, room / 2) : room / 2;
   const unsigned part = state.preset == TopPreset::gpus ? room : std::min(room, std::max(2u, half));
   const unsigned most = state.preset == TopPreset::table ? 0 : std::max(gpus == 0 ? 0u : 1u, part);
@@ -326,7 +325,7 @@ std::string top_text(const TopState& state, const Voice& voice) {
                     gpu.throttle_reasons.empty() ? "-" : joined(gpu.throttle_reasons, ", ")});
   if (gpus.size() > 1) text += table(gpus, voice);
   const auto rows = rows_of(state);
-  if (rows.empty()) return text + "no shares\n";
+  if (rows.empty()) return text + (state.view == TopView::process ? "no process uses a GPU\n" : "no shares\n");
   std::vector<std::vector<std::string>> shown = {{view_heading(state.view), "OWNER", "GPU", "\tMEMORY", "\tTIME",
                                                   "\tOF", "\tWAITS", "\tREFUSED", "\tIDLE", "LEVEL", "STATE"}};
   for (const TopRow& row : rows)
@@ -337,7 +336,7 @@ std::string top_text(const TopState& state, const Voice& voice) {
          "\t" + (row.colour < 0 || row.pid != 0 ? "-" : allowance_text(row.guarantee_ratio, row.ceiling_ratio)),
          "\t" + ratio_text(row.waited_ratio), "\t" + std::to_string(row.refusals),
          "\t" + (row.idle_ns == 0 ? "-" : short_duration_text(row.idle_ns)), row.level.empty() ? "-" : row.level,
-         row.state.empty() ? "-" : row.state});
+         row.state.empty() ? "-" : format_state(row.state, 0)});
   return text + table(shown, voice);
 }
 

@@ -1,4 +1,4 @@
-// The picture of `headgate top`: what is known and chosen in, text out. Pure.
+// Draws the frames of `headgate top` from its state. Pure.
 #pragma once
 
 #include <string>
@@ -9,15 +9,15 @@
 
 namespace headgate::cli {
 
-// Smaller than this a terminal gets a sentence instead.
+// A smaller terminal gets a message instead.
 inline constexpr FrameSize kSmallestTop{60, 12};
 
-// At most size.rows lines of at most size.columns cells, each but the last ended by '\n'; nothing in it but text and
-// our colours, whatever the names in the picture hold. Every frame says the level of enforcement and, where it is so,
+// Returns at most size.rows lines of at most size.columns cells, each but the last ending in '\n'. Contains only text
+// and our own colours, whatever names the snapshot holds. Every frame shows the enforcement level and, if simulated,
 // SIMULATED.
 [[nodiscard]] std::string render(const TopState& state, FrameSize size, FrameStyle style);
 
-// The same once, as a table for scripts and screen readers: no bars, each figure with its word.
+// The same as a one-time table for scripts and screen readers: no bars, each value with its label.
 [[nodiscard]] std::string top_text(const TopState& state, const Voice& voice);
 [[nodiscard]] std::string top_json(const TopState& state);
 

@@ -22,7 +22,7 @@ constexpr FrameStyle kColour{.colour = true, .ascii = false};
 
 class TopPicture : public FrameTest {};
 
-// Without the colours that render() puts in; anything else that steers a terminal is left to be found.
+// Removes the colours that render() adds; any other control sequence is left for the test to find.
 std::string without_colours(const std::string& text) {
   std::string plain;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -89,7 +89,7 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
 }
 
 TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyView) {
-  // Both sides of each width at which the layout changes; every width takes half a minute.
+  // Both sides of each width at which the layout changes; all widths would take half a minute.
   std::vector<unsigned> widths = {1, 2, 20, kSmallestTop.columns - 1, kSmallestTop.columns, 80, 109, 110, 200};
   if (std::getenv("HEADGATE_TEST_LONG") != nullptr) {
     widths.resize(200);
@@ -186,7 +186,7 @@ TEST_F(TopPicture, ATerminalThatIsTooSmallIsToldSoInWholeWords) {
   EXPECT_NE(whole.find(" columns and "), std::string::npos) << text;
 }
 
-// The header and the column say the same of the same thing.
+// The header and the column must count refusals alike.
 TEST_F(TopPicture, RefusalsAreCountedAndNotTheSharesThatHadThem) {
   TopState state = test_state();
   state.now->shares.erase(state.now->shares.begin() + 1, state.now->shares.end());
@@ -244,7 +244,7 @@ TEST_F(TopPicture, AFigureOfMemoryIsNeverCut) {
   EXPECT_EQ(text(1020ull << 20, 141 * kTestGiB), "1020M/141G");
 }
 
-// A limit beside what no limit holds would be a promise that nobody keeps.
+// Showing a limit next to usage that no limit covers would promise something that is not enforced.
 TEST_F(TopPicture, AUserWithAProgramInNoShareIsShownWithoutALimit) {
   TopState state = test_state();
   state.view = TopView::user;
@@ -261,7 +261,7 @@ TEST_F(TopPicture, WhoStandsInLineIsCountedInTheHeader) {
   EXPECT_NE(render(state, {120, 24}, kAscii).find(", 2 in line"), std::string::npos);
 }
 
-// What is cut off at the right is the limit that was met.
+// The text cut off at the right would be the limit that was hit.
 TEST_F(TopPicture, NoSentenceOfTheDetailsIsCut) {
   TopState state = test_state();
   state.mode = TopMode::details;
@@ -309,7 +309,7 @@ TEST_F(TopPicture, TheWholePageOfKeysIsReadInTheSmallestTerminalToo) {
   EXPECT_EQ(render(apply(test_state(), {KeyKind::text, "?"}), {80, 24}, kAscii).find("arrows show"), std::string::npos);
 }
 
-// An operator who reads 0 % looks elsewhere.
+// 0 % would send an operator to look elsewhere.
 TEST_F(TopPicture, TimeThatProgramsInNoShareHaveIsPartOfTheGpusTime) {
   TopState state = test_state();
   auto& picture = *state.now;
@@ -322,11 +322,11 @@ TEST_F(TopPicture, TimeThatProgramsInNoShareHaveIsPartOfTheGpusTime) {
   state.view = TopView::gpu;
   EXPECT_EQ(rows_of(state)[0].state, "1 outside");
   EXPECT_EQ(rows_of(state)[0].held_ratio, 0.9);
-  // A driver that does not tell it of processes tells it of the GPU.
+  // If the driver does not report use per process, its figure for the GPU counts.
   picture.processes[3].devices[0].busy_ratio = std::nullopt;
   text = render(state, {80, 24}, kAscii);
   EXPECT_NE(text.find("  93% 71C"), std::string::npos) << text;
-  // Nobody has more than what shares leave.
+  // Processes outside shares cannot have more than what the shares leave.
   for (auto& share : picture.shares) share.devices[0].held_ratio = 0.4;
   EXPECT_NE(render(state, {80, 24}, kAscii).find(" 120% 71C"), std::string::npos);
 }
@@ -346,7 +346,7 @@ GPU  MODEL       MEMORY  COMMITTED  BUSY  TEMPERATURE     POWER  SLOWED BY
 1    H200     0B/141.0G         0B    0%         34 C   76/700W  -
 SHARE       OWNER  GPU      MEMORY  TIME    OF  WAITS  REFUSED   IDLE  LEVEL  STATE
 notebook    bob    0     8.0/16.0G    0%   50%     0%        0  3h12m  hook   idle
-train       alice  0    15.0/16.0G   52%  50%+     4%        3      -  hook   throttled
+train       alice  0    15.0/16.0G   52%  50%+     4%        3      -  hook   at limit
 vllm-small  svc    0      7.0/8.0G   31%   30%     0%        0      -  hook   ok
 )");
 }
@@ -363,7 +363,7 @@ TEST_F(TopPicture, OnceSaysInItsHeadingWhatTheRowsAre) {
   }
 }
 
-// "GPU 10" between "GPU 1" and "GPU 2" sends somebody to the wrong card.
+// "GPU 10" sorted between "GPU 1" and "GPU 2" would send an operator to the wrong card.
 TEST_F(TopPicture, GpusStandInTheOrderOfTheirNumbersWhateverIsSortedBy) {
   TopState state = test_state();
   for (std::uint32_t i = 2; i < 16; ++i) state.now->gpus.push_back(test_gpu(i));
@@ -391,7 +391,7 @@ TEST_F(TopPicture, EachColumnSortsByWhatStandsInIt) {
       if (!row.share.empty()) names += row.name.substr(0, 1);
     return names;
   };
-  // notebook, train, vllm-small; of who is equal it does not matter who comes first.
+  // notebook, train, vllm-small; rows that compare equal may come in any order.
   for (const auto& [sort, wanted] : {std::pair{TopSort::name, "ntv"},
                                      {TopSort::owner, "tnv"},
                                      {TopSort::memory, "tnv"},
@@ -409,7 +409,7 @@ TEST_F(TopPicture, EachColumnSortsByWhatStandsInIt) {
   }
 }
 
-// One frame said "93%" in the bar and "-" in the table of a GPU whose shares nobody measures.
+// Without metered shares, a GPU once showed "93%" in the bar and "-" in the table.
 TEST_F(TopPicture, TheTimeOfAGpuIsOneFigureInItsBarAndInItsRow) {
   TopState state = test_state();
   for (auto& share : state.now->shares)

@@ -1,4 +1,4 @@
-// Which key does what, and how a newer picture is taken in.
+// Handles keys and new snapshots.
 #include <algorithm>
 #include <array>
 #include <optional>
@@ -59,10 +59,10 @@ void choose_view(TopState& state, TopView view) {
   state.selected.clear();
 }
 
-constexpr const char* kNobody = "its number on this machine is not known, or nobody but its share's own page tells it";
+constexpr const char* kUnknownPid = "its number on this machine is not known, or only its share's page tells it";
 constexpr const char* kGone = "the row that was chosen is gone; choose another";
 
-// What is chosen now; nothing where that has gone, so that nobody stands in for it.
+// Returns the selected row; nothing if it is gone, so that no other row takes its place.
 std::optional<TopRow> chosen_row(const TopState& state) {
   auto rows = rows_of(state);
   const std::size_t at = selected_row(rows, state);
@@ -84,7 +84,7 @@ void begin_limits(TopState& state) {
   }
 }
 
-// "mem=12GiB compute=50%" -> pairs; what they mean is judged by the daemon.
+// Parses "mem=12GiB compute=50%" into pairs; the daemon checks the values.
 void end_limits(TopState& state) {
   LimitsWish wish{.share = state.limits_for, .values = {}};
   for (std::size_t at = 0; at < state.typed.size();) {
@@ -106,19 +106,19 @@ void tag(TopState& state) {
   const auto row = chosen_row(state);
   if (!row) state.said = kGone;
   else if (!row->process) state.said = "only processes are tagged: 4 shows them, t those of each share";
-  else if (row->host_pid == 0) state.said = kNobody;
+  else if (row->host_pid == 0) state.said = kUnknownPid;
   else {
     if (state.tagged.erase(row->host_pid) == 0) state.tagged[row->host_pid] = state.now->taken_unix_ns;
     move_to(state, 1);
   }
 }
 
-// A driver numbers processes as the machine does: elsewhere only those that sit in a share are known by our numbers.
+// The driver reports host PIDs. In a PID namespace, our PIDs are known only for processes in shares.
 bool is_reachable(const TopState& state, const snapshot::Process& process) {
   return process.pid != 0 && !process.claimed && (!process.share.empty() || observe::is_hosts(state.pid_space));
 }
 
-// The tagged processes, else the row's: of a share all.
+// Returns the tagged processes, else those of the selected row; for a share, all of its processes.
 SignalWish chosen_processes(const TopState& state, const TopRow& row) {
   SignalWish wish;
   for (const auto& process : state.now->processes) {
@@ -145,7 +145,7 @@ void begin_signal(TopState& state) {
     state.mode = TopMode::signal;
     state.typed.clear();
   } else {
-    state.said = row && row->process ? kNobody : "choose a process, or a share that has some, first";
+    state.said = row && row->process ? kUnknownPid : "choose a process, or a share that has some, first";
   }
 }
 
@@ -158,7 +158,7 @@ void end_signal(TopState& state) {
   }
 }
 
-// Modes in which letters are typed.
+// Handles keys in the modes that take text.
 void type(TopState& state, const Key& key) {
   switch (key.kind) {
     case KeyKind::text:
@@ -213,7 +213,7 @@ void letter(TopState& state, char which) {
     case '2':
     case '3':
     case '4': choose_view(state, static_cast<TopView>(which - '1')); break;
-    default: break;
+    default: state.said = std::string("no key ") + which + ": ? shows the keys";
   }
 }
 
@@ -242,7 +242,7 @@ TopState observed(TopState state, snapshot::Snapshot picture, std::vector<snapsh
   if (state.events.size() > kTopEvents)
     state.events.erase(state.events.begin(), state.events.end() - static_cast<std::ptrdiff_t>(kTopEvents));
   state.now = std::move(picture);
-  // Its number may be another process's next time.
+  // Drop the tag of a process that has ended, because its PID may be reused.
   const auto ended = [&state](const auto& tag) {
     return std::ranges::find(state.now->processes, tag.first, &snapshot::Process::pid) == state.now->processes.end();
   };
@@ -252,7 +252,7 @@ TopState observed(TopState state, snapshot::Snapshot picture, std::vector<snapsh
 
 namespace {
 
-// In a small terminal the page of keys is longer than the screen.
+// On a small terminal the help page is longer than the screen.
 bool turn_help(TopState& state, KeyKind key) {
   constexpr int kLongestHelp = 50;
   int by = 0;

@@ -175,7 +175,7 @@ TEST(TopKeys, TaggedProcessesAreSignalledTogetherAndTheTagGoesWithTheProcess) {
   EXPECT_TRUE(press(test_state(), " ").tagged.empty()) << "a share";
 }
 
-// Else a signal or a limit would reach whoever is shown first.
+// Otherwise a signal or limit would hit the row shown first.
 TEST(TopKeys, WhoeverWasChosenStaysSoWhenItsRowGoesWhileSomebodyTypes) {
   auto picture = test_picture();
   std::erase_if(picture.processes, [](const auto& process) { return process.pid == 48121; });
@@ -199,7 +199,7 @@ TEST(TopKeys, NobodyStandsInForWhoeverWasChosenAndHasGone) {
   EXPECT_EQ(press(observed(state, picture, {}), "e").said, "the row that was chosen is gone; choose another");
 }
 
-// Where two containers have a process 7 each, and where a page claims that somebody else's process is in its share.
+// Two containers may each have a process 7, and a page may claim another user's process.
 TEST(TopKeys, NoSignalIsSentByANumberThatIsNotTheMachinesOrThatOnlyAPageClaims) {
   auto picture = test_picture();
   picture.processes = {test_process(7, "train", "alice", "ours", 1), test_process(0, "train", "alice", "theirs", 1),
@@ -211,7 +211,7 @@ TEST(TopKeys, NoSignalIsSentByANumberThatIsNotTheMachinesOrThatOnlyAPageClaims) 
   const TopState theirs = press(state, KeyKind::end);
   EXPECT_EQ(rows_of(theirs)[selected_row(rows_of(theirs), theirs)].name, "theirs") << "one number, two rows";
   for (const TopState& refused : {theirs, press(theirs, KeyKind::up)}) {
-    EXPECT_NE(press(refused, "k").said.find("nobody but its share's own page tells it"), std::string::npos);
+    EXPECT_NE(press(refused, "k").said.find("only its share's page tells it"), std::string::npos);
     EXPECT_TRUE(press(refused, " ").tagged.empty());
   }
   const TopState share = press(press(press(state, "1"), KeyKind::home), KeyKind::down);
@@ -226,7 +226,7 @@ TEST(TopKeys, NoSignalIsSentReadonlyOrToAnotherMachineOrToADriversNumberInAConta
   state.now->node.pid_space = "another";
   EXPECT_EQ(press(state, "k").said, "these are processes of another machine or container: signal them there");
   state.now->node.pid_space = state.pid_space = "";
-  EXPECT_EQ(press(state, "k").mode, TopMode::table) << "nobody knows";
+  EXPECT_EQ(press(state, "k").mode, TopMode::table) << "the pid namespace is not known";
   state.now->node.pid_space = state.pid_space = "boot:4026532000";
   const TopState in_no_share = press(press(state, "4"), KeyKind::home);
   EXPECT_EQ(press(in_no_share, "k").mode, TopMode::table);

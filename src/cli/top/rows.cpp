@@ -22,7 +22,7 @@ std::string gpu_index(const Snapshot& picture, const std::string& uuid) {
   return found == picture.gpus.end() ? "?" : std::to_string(found->index);
 }
 
-// As people count: "GPU 2" before "GPU 10".
+// Compares numbers by value: "GPU 2" before "GPU 10".
 std::weak_ordering counted(std::string_view a, std::string_view b) {
   const auto digits = [](std::string_view text) { return std::min(text.find_first_not_of("0123456789"), text.size()); };
   while (!a.empty() && !b.empty()) {
@@ -30,7 +30,7 @@ std::weak_ordering counted(std::string_view a, std::string_view b) {
     if (in_a > 0 && in_b > 0) {
       for (; in_a > 1 && a.front() == '0'; --in_a) a.remove_prefix(1);
       for (; in_b > 1 && b.front() == '0'; --in_b) b.remove_prefix(1);
-      if (in_a != in_b) return in_a <=> in_b;  // without zeros in front the longer one is larger
+      if (in_a != in_b) return in_a <=> in_b;  // without leading zeros, the longer number is larger
     } else {
       in_a = in_b = 1;
     }
@@ -82,7 +82,7 @@ TopRow process_row(const Snapshot& picture, const snapshot::Process& process) {
   row.process = true;
   row.pid = shown_pid(process);
   row.host_pid = process.claimed ? 0 : process.pid;
-  // Processes of two containers may have one number there.
+  // The PID may be the same in two containers.
   row.key = "process/" + process.share + "/" + std::to_string(process.pid) + "/" + std::to_string(row.pid) + "/" +
             process.command;
   row.share = process.share;
@@ -118,7 +118,7 @@ TopRow gpu_row(const Snapshot& picture, const snapshot::Gpu& gpu) {
   row.limit_bytes = gpu.memory_total_bytes;
   row.used_bytes = gpu.memory_used_bytes;
   row.guarantee_ratio = gpu.compute_committed_ratio;
-  // What the audit holds against somebody; what it exempts is no alarm.
+  // Counts the audit's findings; exempted processes are not alarms.
   const auto outside = std::ranges::count_if(picture.processes, [&gpu](const auto& process) {
     return process.share.empty() && !process.finding.empty() && is_on(process, gpu);
   });
@@ -146,7 +146,7 @@ TopRow user_row(const Snapshot& picture, const std::string& user) {
   row.name = row.owner = user;
   std::size_t shares = 0;
   std::uint64_t limit_bytes = 0;
-  bool unlimited = false;  // what he has outside shares is under no limit either
+  bool unlimited = false;  // use outside shares has no limit either
   for (const auto& share : picture.shares) {
     if (share.owner != user) continue;
     row.idle_ns = shares++ == 0 ? share.idle_ns : std::min(row.idle_ns, share.idle_ns);
@@ -172,7 +172,7 @@ TopRow user_row(const Snapshot& picture, const std::string& user) {
   return row;
 }
 
-// -1, 0, 1 as the column has it; numbers first come large, since that is what one looks for.
+// Compares as the column sorts; numeric columns are descending, because large values matter most.
 std::partial_ordering by(TopSort sort, const TopRow& a, const TopRow& b) {
   switch (sort) {
     case TopSort::name: return counted(a.name, b.name);

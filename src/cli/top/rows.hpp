@@ -1,4 +1,4 @@
-// The rows of the table of `headgate top`: what is shown, in which order. Pure.
+// The rows of the `headgate top` table and their order. Pure.
 #pragma once
 
 #include "cli/top/state.hpp"
@@ -6,9 +6,9 @@
 namespace headgate::cli {
 
 struct TopRow {
-  std::string key;    // the same from picture to picture
-  std::string share;  // empty: of none, or of several
-  std::string uuid;   // of one GPU, else empty
+  std::string key;    // the same in every snapshot
+  std::string share;  // empty: no share, or several
+  std::string uuid;   // if the row has one GPU, else empty
   unsigned depth = 0;
   std::string name, owner, gpu, where, level, state;
   std::optional<std::uint64_t> limit_bytes;
@@ -18,20 +18,20 @@ struct TopRow {
   std::uint64_t refusals = 0, idle_ns = 0;
   std::uint32_t processes = 0;
   bool process = false;
-  std::uint32_t pid = 0;       // of a process, as it is shown
-  std::uint32_t host_pid = 0;  // as it can be signalled; 0: not known, or by its share's page alone
-  int colour = -1;             // the place of the share in the picture; -1: of none
+  std::uint32_t pid = 0;       // of a process, for display
+  std::uint32_t host_pid = 0;  // for signals; 0: unknown, or known only from its share's page
+  int colour = -1;             // index of the share in the snapshot; -1: no share
 };
 
 [[nodiscard]] std::vector<TopRow> rows_of(const TopState& state);
-// The place of the selected row; 0 where it is not among them.
+// Returns the index of the selected row; 0 if it is not among them.
 [[nodiscard]] std::size_t selected_row(const std::vector<TopRow>& rows, const TopState& state);
 
-// Part of a GPU's time that programs in no share have, beside `held` by shares: as the driver says of each, and where
-// it does not, what else it saw the GPU work.
+// Returns the fraction of a GPU's time used outside shares, beside `held` by shares: the driver's figures per process,
+// or if it reports none, the rest of the GPU's busy time.
 [[nodiscard]] double outside_ratio(const snapshot::Snapshot& picture, const snapshot::Gpu& gpu, double held);
 
-// Part of a GPU's time that is used: what shares held and others had; the driver's figure where no share is measured.
+// Returns the fraction of a GPU's time in use, by shares and others; the driver's figure if no share is metered.
 [[nodiscard]] std::optional<double> time_ratio(const snapshot::Snapshot& picture, const snapshot::Gpu& gpu);
 
 [[nodiscard]] std::string view_word(TopView view);  // "share"

@@ -19,10 +19,10 @@
 namespace headgate::cli {
 namespace {
 
-constexpr int kLast = 31;  // real-time signals have no names that all agree on
+constexpr int kLast = 31;  // names of real-time signals differ between systems
 
-// When it began, in ns since boot, to a tick of the clock (10 ms): field 22 of /proc/PID/stat. Fields are counted from
-// the last ')', for the name may hold anything.
+// Returns the process's start time in ns since boot, to a clock tick (10 ms): field 22 of /proc/PID/stat. Fields are
+// counted from the last ')', because the name may contain any character.
 std::optional<std::uint64_t> began_ns(std::uint32_t pid) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/stat");
   const std::string text{std::istreambuf_iterator<char>(in), {}};
@@ -34,14 +34,14 @@ std::optional<std::uint64_t> began_ns(std::uint32_t pid) {
   return *ticks * (1'000'000'000 / static_cast<std::uint64_t>(::sysconf(_SC_CLK_TCK)));
 }
 
-// Whoever has the number now and began before the picture had it then as well.
+// A process that started before the snapshot had the same PID in the snapshot.
 bool had_its_number(std::uint32_t pid, std::uint64_t seen_unix_ns) {
   const auto began = began_ns(pid);
   timespec boot{};
   ::clock_gettime(CLOCK_BOOTTIME, &boot);
   const auto since_boot = static_cast<std::uint64_t>(boot.tv_sec * 1'000'000'000 + boot.tv_nsec);
   const std::uint64_t now = unix_now_ns();
-  if (now < seen_unix_ns) return false;  // the clock was set back: how long ago that was, nobody knows
+  if (now < seen_unix_ns) return false;  // the clock was set back, so the snapshot's age is unknown
   const std::uint64_t age = now - seen_unix_ns;
   return began && *began <= since_boot - std::min(since_boot, age);
 }
@@ -77,8 +77,8 @@ Result<void> send_signal(std::uint32_t pid, std::uint64_t seen_unix_ns, int numb
   };
   const UniqueFd process(static_cast<int>(::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u)));
   if (!process) return refused(errno);
-  // Looked at only now: the number stays that process's while it is not reaped, and a signal through the pidfd says if
-  // it was.
+  // Check only after opening the pidfd: if the process is reaped later, the signal fails instead of hitting another
+  // process.
   if (!had_its_number(pid, seen_unix_ns)) return ended(pid);
   if (::syscall(SYS_pidfd_send_signal, process.get(), number, nullptr, 0u) != 0) return refused(errno);
   return {};

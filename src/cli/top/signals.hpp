@@ -1,4 +1,4 @@
-// Signals by name, and their way to exactly the process that a picture showed.
+// Signals by name, and sending them to exactly the process that a snapshot showed.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,13 @@
 
 namespace headgate::cli {
 
-// "TERM", "sigterm", "15"; empty: TERM. Nothing where it names none.
+// Parses "TERM", "sigterm" or "15"; empty text means TERM. Returns nothing if unknown.
 [[nodiscard]] std::optional<int> signal_number(std::string_view word);
-// "TERM"; the number where it has no name.
+// Returns "TERM", or the number if the signal has no name.
 [[nodiscard]] std::string signal_word(int number);
 
-// To the process that had this number when a picture was taken: through a pidfd, and only where /proc shows that it
-// began before that. Errors: failed where it has ended, whoever has its number now; denied where it is not ours to
-// signal.
+// Signals the process that had this PID in a snapshot: through a pidfd, and only if /proc shows that it started before
+// the snapshot. Errors: failed if it has ended, even if the PID is in use again; denied if we may not signal it.
 [[nodiscard]] Result<void> send_signal(std::uint32_t pid, std::uint64_t seen_unix_ns, int number);
 
 }  // namespace headgate::cli

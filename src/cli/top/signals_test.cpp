@@ -21,7 +21,7 @@ TEST(Signals, AreKnownByNameAndByNumberAsKillHasThem) {
   EXPECT_EQ(signal_word(SIGUSR1), "USR1");
 }
 
-// A child that waits to be ended.
+// A child that waits to be killed.
 class Child {
  public:
   Child() {
@@ -69,7 +69,7 @@ TEST_F(SignalsByProc, ReachTheProcessThatThePictureShowed) {
   EXPECT_EQ(child.ended_by(), SIGUSR1);
 }
 
-// Whoever began after the picture was given a number that somebody else had in it.
+// A process that started after the snapshot has a PID that belonged to another process in it.
 TEST_F(SignalsByProc, DoNotReachWhoeverHasTheNumberSince) {
   const std::uint64_t picture = unix_ns() - 1'000'000'000;
   const Child child;

@@ -30,7 +30,7 @@ enum class What {
   state
 };
 
-// `from`: the narrowest terminal that shows it.
+// `from`: the narrowest terminal that shows the column.
 struct Column {
   What what;
   const char* heading;
@@ -80,7 +80,7 @@ std::vector<Column> columns_of(TopView view, unsigned width) {
   };
   if (view == TopView::process) take(kProcessColumns);
   else take(kShareColumns);
-  // A wider bar stands in for the narrow one.
+  // A wider bar replaces the narrow one.
   const auto bars = std::ranges::count(columns, What::memory_bar, &Column::what);
   if (bars == 2) {
     columns.erase(std::ranges::find(columns, What::memory_bar, &Column::what));
@@ -95,7 +95,7 @@ unsigned name_width(const std::vector<Column>& columns, unsigned width) {
   return width > others ? width - others : 1;
 }
 
-// `full` of the bar is filled; the cell of each mark shows a '|'.
+// Fills the bar up to `full` and draws a '|' at each mark.
 void draw_bar(FrameLine& line, double full, std::initializer_list<double> marks, unsigned width,
               const std::string& look, FrameStyle style) {
   const auto cell = [width](double ratio) {
@@ -113,7 +113,7 @@ std::string state_look(const TopRow& row) {
   const std::string& state = row.state;
   if (state == "throttled" || state == "draining" || state.starts_with("paused")) return "33";
   if (state == "full" || state == "refused" || state == "broken" || state == "no share" || state == "bypassed" ||
-      state == kFrozenShortState)
+      state == "starved" || state == kFrozenShortState)
     return "31";
   if (state == "idle" || state == "empty" || state == "freeing" || state == "frozen") return "90";
   return state == "ok" || state == "takes turns" ? "32" : "";
@@ -148,7 +148,7 @@ std::string text_of(const TopRow& row, const Column& column) {
     case What::where: return row.where.empty() ? "-" : row.where;
     case What::level: return row.level.empty() ? "-" : row.level;
     case What::state:
-      // In the tree there is room for no more.
+      // The tree's column is too narrow for the full text.
       if (row.state == kFrozenShortState && column.width < row.state.size()) return "audit froze";
       return format_state(row.state, row.idle_ns);
     case What::memory_bar:

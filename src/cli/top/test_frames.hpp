@@ -1,4 +1,4 @@
-// Frames of the live views as tests compare them: with files that somebody has looked at.
+// Compares frames of the live views with reviewed golden files.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ inline std::vector<std::string> lines_of(const std::string& frame) {
   return lines;
 }
 
-// HEADGATE_WRITE_FRAMES=1 writes the frames anew, to be looked at in the diff.
+// HEADGATE_WRITE_FRAMES=1 rewrites the files; review the diff.
 inline void expect_frame(const std::string& name, const std::string& frame) {
   const std::string path = std::string(HEADGATE_TOP_FRAMES) + "/" + name;
   if (std::getenv("HEADGATE_WRITE_FRAMES") != nullptr) std::ofstream(path) << frame << "\n";

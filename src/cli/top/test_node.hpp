@@ -1,4 +1,4 @@
-// A node for the tests of the live view: what the pictures in frames/ show.
+// The node used by the tests of the live view and shown in frames/.
 #pragma once
 
 #include <string>
@@ -71,7 +71,7 @@ inline snapshot::Process test_process(std::uint32_t pid, const std::string& shar
   return process;
 }
 
-// Three users, one over its limit, one idle, one process outside every share; two GPUs, the second unused.
+// Three users, one over its limit, one idle, one process outside all shares; two GPUs, the second unused.
 inline snapshot::Snapshot test_picture() {
   snapshot::Snapshot picture;
   picture.taken_unix_ns = kTestTime;

@@ -28,7 +28,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds kTakeOff{8};  // of a client off its MPS server: longer than the daemon's own limit
+constexpr std::chrono::seconds kTakeOff{8};  // to detach a client from its MPS server; longer than the daemon's limit
 
 TopView view_named(const std::string& word) {
   for (const auto view : {TopView::gpu, TopView::user, TopView::process}) {
@@ -43,6 +43,7 @@ TopState first_state(const Invocation& invocation, const Chosen& chosen) {
   state.pid_space = observe::own_pid_space();
   state.view = view_named(invocation.by);
   state.readonly = invocation.readonly;
+  state.sort = TopSort::compute;  // as top, htop and nvtop begin: the largest use first
   state.interval_ms = invocation.interval_ms;
   return state;
 }
@@ -50,17 +51,19 @@ TopState first_state(const Invocation& invocation, const Chosen& chosen) {
 Result<std::string> once(const Invocation& invocation, Chosen chosen) {
   TopState state = first_state(invocation, chosen);
   auto picture = TRY(chosen.source->look());
-  // Rates are since a look before; a daemon has looked before us.
+  // Rates need an earlier snapshot; a daemon has one.
   if (!state.daemon) {
     std::this_thread::sleep_for(milliseconds(100));
     picture = TRY(chosen.source->look());
   }
+  if (auto nothing = nothing_to_show(state.daemon ? "" : chosen.source->remark(), picture, "top"))
+    return std::unexpected(*std::move(nothing));
   state.trouble = chosen.silence ? chosen.silence->message : chosen.source->remark();
   state = observed(std::move(state), std::move(picture), {});
   return invocation.voice.format == Format::json ? top_json(state) : top_text(state, invocation.voice);
 }
 
-// The live view on a terminal: keys, signals and looks, whichever comes, and a frame after each.
+// The live view: waits for keys, signals and snapshots, and draws a frame after each.
 class Live {
  public:
   Live(const Invocation& invocation, Chosen chosen)
@@ -93,11 +96,11 @@ class Live {
 
   bool draw() { return screen_->show(render(state_, screen_->size(), style_)); }
 
-  // Until something has happened. The exit status where it ends us, else -1.
+  // Waits for an event. Returns the exit status if it ends the program, else -1.
   int wait() {
     std::array<pollfd, 3> on = {pollfd{signals_.fd(), POLLIN, 0}, pollfd{watcher_.fd(), POLLIN, 0},
                                 pollfd{::isatty(STDIN_FILENO) == 1 ? STDIN_FILENO : -1, POLLIN, 0}};
-    // An escape byte may begin a sequence; what does not follow within this time was a key of its own.
+    // An escape byte may start a sequence; after this time without more bytes it was the key itself.
     constexpr int kSequenceMs = 50;
     const int ready = ::poll(on.data(), on.size(), keys_.waiting() ? kSequenceMs : -1);
     if (ready < 0) return errno == EINTR ? -1 : 1;
@@ -119,7 +122,7 @@ class Live {
     if (stop) {
       leave();
       TerminalSignals::stop();
-      // One that came while we were stopped: the terminal is as it should be left.
+      // If such a signal came while we were stopped, leave now: the terminal is already restored.
       for (const int number : signals_.take()) {
         if (number == SIGTERM || number == SIGHUP || number == SIGINT) return 128 + number;
       }
@@ -140,7 +143,7 @@ class Live {
     }
   }
 
-  // False where the terminal is gone.
+  // Returns false if the terminal is gone.
   bool read_keys() {
     std::array<char, 512> bytes{};
     const ssize_t got = ::read(STDIN_FILENO, bytes.data(), bytes.size());
@@ -154,7 +157,7 @@ class Live {
     for (const Key& key : keys) {
       const TopMode before = state_.mode;
       state_ = apply(std::move(state_), key);
-      // What was pasted, or typed ahead, answers no question that nobody has read.
+      // Drop pasted or typed-ahead keys: they must not answer a question that the user has not seen.
       if (state_.mode == TopMode::signal && before != TopMode::signal) break;
     }
     watcher_.set_interval(milliseconds(state_.interval_ms));
@@ -162,8 +165,8 @@ class Live {
     if (const auto signal = std::exchange(state_.signal, std::nullopt)) send(*signal);
   }
 
-  // A client of an MPS server that is killed takes the server's other clients along, so the daemon takes it off first.
-  // Empty: it may be signalled.
+  // Killing an MPS client also takes down the server's other clients, so the daemon detaches it first. Returns empty if
+  // it may be signalled, else the error.
   std::string take_off_mps(std::uint32_t pid, int signal) const {
     const bool ends = signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
                       signal == SIGHUP || signal == SIGABRT;
@@ -202,12 +205,12 @@ class Live {
   TopState state_;
   const FrameStyle style_;
   const std::optional<http::Endpoint> daemon_;
-  const std::string silence_;      // of a daemon that was here
-  const TerminalSignals signals_;  // before the watcher, whose thread must have them blocked
+  const std::string silence_;      // of a daemon that was here before
+  const TerminalSignals signals_;  // before the watcher: its thread must inherit the blocked mask
   Watcher watcher_;
   KeyReader keys_;
   std::unique_ptr<Screen> screen_;
-  std::unique_ptr<Keyboard> keyboard_;  // given back before the screen
+  std::unique_ptr<Keyboard> keyboard_;  // restored before the screen
 };
 
 }  // namespace

@@ -16,7 +16,7 @@ constexpr auto kFirstInterval = std::chrono::milliseconds(100);
 
 Watcher::Watcher(std::unique_ptr<SnapshotSource> source, std::chrono::milliseconds interval)
     : source_(std::move(source)), news_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)), interval_(interval) {
-  if (!news_) std::abort();  // no descriptors left before anything began
+  if (!news_) std::abort();  // out of descriptors at startup
   thread_ = std::thread([this] { run(); });
 }
 
@@ -30,7 +30,7 @@ Watcher::~Watcher() {
 }
 
 std::optional<Look> Watcher::take() {
-  // Before the look is taken: one that comes between is told of again.
+  // Clear before taking: a snapshot that arrives in between signals again.
   std::uint64_t count = 0;
   (void)!::read(news_.get(), &count, sizeof count);
   const std::scoped_lock lock(mutex_);
@@ -49,8 +49,8 @@ void Watcher::set_interval(std::chrono::milliseconds interval) {
 Look Watcher::look() {
   Look look{.snapshot = source_->look(), .events = {}, .remark = source_->remark()};
   if (!look.snapshot) return look;
-  // A daemon that was started anew tells of its former's events too, and goes on with their numbers, or begins anew
-  // where it lost them.
+  // After a restart, the daemon also returns events of its former run. It continues the former sequence numbers, or
+  // starts over if it lost them.
   const bool anew =
       std::exchange(daemon_started_, look.snapshot->node.started_unix_ns) != look.snapshot->node.started_unix_ns;
   if (auto events = source_->events_after(anew ? 0 : last_event_.sequence)) {
@@ -83,7 +83,7 @@ void Watcher::run() {
     const auto looked = std::chrono::steady_clock::now();
     std::unique_lock lock(mutex_);
     for (;;) {
-      // Asked for anew each time: the interval may change while we wait.
+      // Recomputed each time, because the interval may change while we wait.
       const auto due = looked + (first ? std::min(interval_, kFirstInterval) : interval_);
       if (stopping_ || std::chrono::steady_clock::now() >= due) break;
       wake_.wait_until(lock, due);

@@ -1,4 +1,4 @@
-// Looks at the node on a thread of its own, so that a driver or a daemon that takes its time does not hold up the keys.
+// Takes snapshots on a separate thread, so that a slow driver or daemon does not delay the keys.
 #pragma once
 
 #include <chrono>
@@ -17,22 +17,22 @@ namespace headgate::cli {
 
 struct Look {
   Result<snapshot::Snapshot> snapshot;
-  std::vector<snapshot::Event> events;  // since the look before
+  std::vector<snapshot::Event> events;  // since the previous snapshot
   std::string remark;                   // what the snapshot lacks
 };
 
-// Thread-safe. The second look follows the first at once, for there are no rates before it.
+// Thread-safe. The second snapshot follows the first at once, because the first has no rates.
 class Watcher {
  public:
   Watcher(std::unique_ptr<SnapshotSource> source, std::chrono::milliseconds interval);
-  // Waits for a look that is under way.
+  // Waits for a snapshot in progress.
   ~Watcher();
   Watcher(const Watcher&) = delete;
 
-  // Readable while there is a look to take.
+  // Returns a descriptor that is readable while there is a snapshot to take.
   [[nodiscard]] int fd() const { return news_.get(); }
-  // The newest look; its events hold those of looks that nobody took. Empty where it was taken already, though fd()
-  // told of it.
+  // Returns the newest snapshot, with the events of those that were not taken. Empty if it was taken already, even if
+  // fd() was readable.
   [[nodiscard]] std::optional<Look> take();
   void set_interval(std::chrono::milliseconds interval);
 
@@ -41,12 +41,12 @@ class Watcher {
   Look look();
   void hand_over(Look look);
 
-  const std::unique_ptr<SnapshotSource> source_;  // of the thread alone
-  snapshot::Event last_event_;                    // likewise, and the next
+  const std::unique_ptr<SnapshotSource> source_;  // used by the thread only
+  snapshot::Event last_event_;                    // used by the thread only, like the next
   std::uint64_t daemon_started_ = 0;
   UniqueFd news_;
 
-  std::mutex mutex_;  // guards all below but the thread
+  std::mutex mutex_;  // guards all below except the thread
   std::condition_variable wake_;
   std::chrono::milliseconds interval_;
   std::optional<Look> newest_;

@@ -11,14 +11,14 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// Counts its looks, tells one event for each, and fails, restarts or waits when told to.
+// Counts snapshots and returns one event for each; fails, restarts or blocks on request.
 struct Script {
   std::atomic<int> looks = 0;
   std::atomic<bool> fails = false;
   std::atomic<std::uint64_t> started = 1;
   std::atomic<std::uint64_t> last_asked_after = 0;
-  std::atomic<int> most_looks = 1'000'000;  // what comes after them waits
-  std::atomic<bool> dates = false;          // each event is of a later time than the one before
+  std::atomic<int> most_looks = 1'000'000;  // later ones block
+  std::atomic<bool> dates = false;          // each event is later than the one before
 };
 
 class ScriptedSource final : public SnapshotSource {
@@ -105,7 +105,7 @@ TEST(Watcher, EventsOfADaemonThatCountsThemAnewAreAskedForFromTheFirst) {
   do look = next(watcher);
   while (look && look->snapshot && look->snapshot->node.started_unix_ns == 1);
   ASSERT_TRUE(look);
-  // Events of looks that were not taken may stand before it.
+  // Events of snapshots that were not taken may precede it.
   EXPECT_TRUE(std::ranges::any_of(look->events, [](const auto& event) { return event.sequence == 1; }));
 }
 

@@ -9,7 +9,7 @@
 namespace headgate::cli {
 namespace {
 
-// Told apart on dark and on light ground; yellow and red are left to warnings.
+// Readable on dark and light backgrounds; yellow and red are reserved for warnings.
 constexpr std::array<const char*, 5> kColours = {"6", "2", "5", "4", "3"};
 
 std::string colour(int place) { return kColours[static_cast<std::size_t>(place) % kColours.size()]; }
@@ -38,7 +38,7 @@ std::string used_of_text(std::uint64_t used_bytes, const std::optional<std::uint
   if (!limit_bytes) return used + "/-";
   std::string limit = short_bytes_text(*limit_bytes);
   if (used.back() == limit.back()) used.pop_back();
-  // A column has eleven cells, and a figure that is cut is another figure: whole numbers first of the limit, then of
+  // The column has eleven cells, and a truncated number would be wrong: drop the decimals first of the limit, then of
   // both.
   constexpr std::size_t kCells = 11;
   if (used.size() + 1 + limit.size() > kCells && limit.contains(".0")) limit.erase(limit.find('.'), 2);

@@ -1,4 +1,4 @@
-// What happened between two snapshots of the node, as events: for views where no daemon keeps a log. Pure.
+// Derives events from two snapshots of the node, for views without a daemon's log. Pure.
 #pragma once
 
 #include <vector>
@@ -7,12 +7,12 @@
 
 namespace headgate::cli {
 
-// Refusals of memory, shares and processes that came and went, processes outside every share, XIDs. Times are those of
-// the refusal where the ledger tells, else of `now`; sequence numbers go on from `last_sequence`.
+// Returns memory refusals, shares and processes that came or went, processes outside all shares, XIDs. Times are the
+// refusal's if the ledger has it, else that of `now`; sequence numbers follow `last_sequence`.
 [[nodiscard]] std::vector<snapshot::Event> changes(const snapshot::Snapshot& before, const snapshot::Snapshot& now,
                                                    std::uint64_t last_sequence);
 
-// What one snapshot alone still knows: the last refusal and the last wait of each share, oldest first.
+// Returns events that a single snapshot still shows: the last refusal and the last wait of each share, oldest first.
 [[nodiscard]] std::vector<snapshot::Event> remembered(const snapshot::Snapshot& snapshot);
 
 }  // namespace headgate::cli

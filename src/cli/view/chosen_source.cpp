@@ -11,7 +11,7 @@ Result<Chosen> choose_source(const Invocation& invocation, const config::Config&
   std::optional<std::string> pages;
   auto daemon = find_daemon();
   if (!daemon) {
-    // Of a socket that was named, no other daemon's pages are shown than those beside it.
+    // If HEADGATE_SOCKET names a socket, show only the pages beside it, never another daemon's.
     if (daemon.error().code == ErrorCode::unreachable) pages = pages_beside_named_socket();
     if (!pages) return std::unexpected(daemon.error());
     silence = daemon.error();
@@ -22,6 +22,13 @@ Result<Chosen> choose_source(const Invocation& invocation, const config::Config&
     silence = silence_at(*left_behind);
   }
   return Chosen{TRY(local_source(std::nullopt, config["sim.profile"].value, pages)), std::nullopt, silence};
+}
+
+std::optional<Error> nothing_to_show(const std::string& no_gpus, const snapshot::Snapshot& now,
+                                     const std::string& command) {
+  if (no_gpus.empty() || !now.shares.empty()) return std::nullopt;
+  return Error{ErrorCode::unreachable, no_gpus,
+               "'headgate " + command + " --sim' looks at a simulated GPU, 'headgate demo' shows one at work"};
 }
 
 }  // namespace headgate::cli

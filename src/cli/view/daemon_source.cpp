@@ -1,4 +1,4 @@
-// Snapshots and events of the node's daemon, over its control socket.
+// Reads snapshots and events from the node's daemon over its control socket.
 #include <cctype>
 
 #include "cli/share/daemon.hpp"
@@ -11,8 +11,8 @@ namespace headgate::cli {
 namespace {
 
 constexpr std::chrono::milliseconds kPatience(2000);
-constexpr std::chrono::milliseconds kReading(10'000);  // from a disk
-constexpr std::size_t kAnswerPage = 4096;              // of the daemon's answers
+constexpr std::chrono::milliseconds kReading(10'000);  // the daemon may read from disk
+constexpr std::size_t kAnswerPage = 4096;              // events per reply of the daemon
 
 class DaemonSource final : public SnapshotSource {
  public:
@@ -30,7 +30,7 @@ class DaemonSource final : public SnapshotSource {
     return snapshot::from_json<std::vector<snapshot::Event>>(body);
   }
 
-  // Page by page, as the daemon gives them.
+  // Pages through the daemon's replies.
   Result<std::vector<snapshot::Event>> events_that(const EventChoice& choice) override {
     std::string target = "/v1/events?since_unix_ns=" + std::to_string(choice.since_unix_ns);
     if (!choice.share.empty()) target += "&share=" + in_query(choice.share);
@@ -69,7 +69,7 @@ std::unique_ptr<SnapshotSource> daemon_source(const http::Endpoint& daemon) {
 
 Result<void> follow_events(const http::Endpoint& daemon, std::uint64_t sequence,
                            const std::function<bool(const snapshot::Event&)>& each) {
-  // The daemon's heartbeat is a second; one that is silent for ten of them is gone.
+  // The daemon sends a heartbeat every second; after ten silent seconds it counts as gone.
   constexpr auto kSilence = std::chrono::seconds(10);
   auto source = TRY(
       http::EventSource::open(daemon, {.target = "/v1/events?follow=1&after=" + std::to_string(sequence)}, kPatience));

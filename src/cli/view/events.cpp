@@ -1,13 +1,13 @@
-// `headgate events`: what happened on the node, and with -f what happens next.
+// `headgate events`: the node's past events, and with -f the following ones.
 #include <algorithm>
 #include <array>
-#include <charconv>
 #include <chrono>
 #include <ctime>
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/duration.hpp"
 #include "base/now.hpp"
 #include "base/units.hpp"
 #include "cli/term/records.hpp"
@@ -22,7 +22,7 @@ namespace {
 
 using Events = std::vector<snapshot::Event>;
 
-constexpr std::size_t kTail = 10;  // with -f alone, as tail shows
+constexpr std::size_t kTail = 10;  // for -f alone, like tail
 
 std::string day_of(std::uint64_t unix_ns) {
   const auto seconds = static_cast<std::time_t>(unix_ns / 1'000'000'000);
@@ -36,7 +36,7 @@ bool is_asked_for(const snapshot::Event& event, const Invocation& invocation) {
   return (invocation.share.empty() || event.share == invocation.share) && event.kind.starts_with(invocation.kind);
 }
 
-// What was asked of the past.
+// Returns the past events that the options select.
 Events chosen_of(Events all, const Invocation& invocation) {
   const std::uint64_t now = unix_now_ns();
   std::erase_if(all, [&](const auto& event) { return !is_asked_for(event, invocation); });
@@ -46,7 +46,7 @@ Events chosen_of(Events all, const Invocation& invocation) {
   return all;
 }
 
-// What was asked for by time, share or kind: a daemon knows more of it than of all together.
+// Queries by time, share or kind: the daemon keeps more per filter than in its plain list.
 Result<Events> past_of(SnapshotSource& source, const Invocation& invocation) {
   EventChoice choice{.since_unix_ns = 0, .share = invocation.share, .kind = invocation.kind};
   if (const std::uint64_t now = unix_now_ns(); invocation.since_ns && *invocation.since_ns < now)
@@ -62,7 +62,7 @@ std::string json_of(const Events& events, const snapshot::Node& node) {
   return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
 }
 
-// With the day, whose it is and of which kind, in columns that do not depend on what comes later.
+// Adds date, share and kind in columns of a fixed width, which later events do not change.
 std::string wide_line(const snapshot::Event& event, const Voice& voice) {
   std::string text = harmless(event.text), share = event.share.empty() ? "-" : harmless(event.share);
   for (std::string* one : {&text, &share}) {
@@ -75,7 +75,7 @@ std::string wide_line(const snapshot::Event& event, const Voice& voice) {
          fitted(event.uuid.empty() ? "-" : harmless(event.uuid), 12) + "  " + text + "\n";
 }
 
-// A word that was misspelt finds nothing either, and must not pass for a quiet night.
+// A misspelt name finds nothing either; it must not look like a quiet night.
 std::string none_text(const Invocation& invocation, const Events& known) {
   std::string text = "no events";
   if (!invocation.share.empty()) text += " of a share '" + harmless(invocation.share) + "'";
@@ -90,13 +90,13 @@ std::string none_text(const Invocation& invocation, const Events& known) {
   return text + (there.empty() ? "" : "; lately there were: " + harmless(joined(there, ", "))) + "\n";
 }
 
-// Prints as they come what was asked for; false when nobody reads any more.
+// Prints the requested events as they come; returns false when output is closed.
 class Teller {
  public:
   Teller(const Invocation& invocation, const snapshot::Node& node)
       : asked_(invocation), voice_(invocation.voice), origin_{node.name, node.simulated, std::nullopt} {}
 
-  // What stands above the first event.
+  // Prints what precedes the first event.
   bool begin(const snapshot::Snapshot& snapshot) {
     if (is_table(voice_.format)) return print(stamp(snapshot, voice_));
     return voice_.format != Format::csv || print(csv(records_of("", Events{}), origin_, true));
@@ -113,7 +113,7 @@ class Teller {
   void passed_over(const Events& events) {
     if (!events.empty()) last_sequence_ = std::max(last_sequence_, events.back().sequence);
   }
-  // Of a daemon that counts anew.
+  // For a daemon that restarted its numbering, the time decides whether an event is new.
   [[nodiscard]] bool is_news(const snapshot::Event& event) const { return event.unix_ns > last_unix_ns_; }
 
  private:
@@ -133,7 +133,7 @@ class Teller {
   std::uint64_t last_unix_ns_ = 0, last_sequence_ = 0;
 };
 
-// Until nobody reads any more. A daemon that goes away is waited for, which is said: silence would pass for quiet.
+// Runs until output is closed. Says when it waits for the daemon, because silence would look like no events.
 void follow_daemon(const http::Endpoint& daemon, SnapshotSource& source, Teller& teller, const Voice& voice) {
   std::uint64_t after = teller.last_sequence();
   bool alive = true, heard = true;
@@ -148,7 +148,7 @@ void follow_daemon(const http::Endpoint& daemon, SnapshotSource& source, Teller&
       say((ended ? "headgated has ended" : "headgated does not answer: " + ended.error().message) +
           "; waiting for it, headgate doctor says more");
     std::this_thread::sleep_for(std::chrono::seconds(1));
-    // What came meanwhile; a daemon with another state directory counts its events anew.
+    // Catch up; a daemon with another state directory starts its numbering over.
     if (const auto all = source.events_after(0)) {
       if (!std::exchange(alive, true) && !voice.quiet) say("headgated answers again");
       for (const auto& event : *all) {
@@ -159,7 +159,7 @@ void follow_daemon(const http::Endpoint& daemon, SnapshotSource& source, Teller&
   }
 }
 
-// Until nobody reads any more.
+// Runs until output is closed.
 Result<void> follow_local(SnapshotSource& source, Teller& teller, std::uint64_t interval_ms) {
   for (;;) {
     std::this_thread::sleep_for(std::chrono::milliseconds(interval_ms));
@@ -171,10 +171,12 @@ Result<void> follow_local(SnapshotSource& source, Teller& teller, std::uint64_t 
 Result<int> show(const Invocation& invocation, const config::Config& config) {
   const Voice& voice = invocation.voice;
   Chosen chosen = TRY(choose_source(invocation, config));
-  if (chosen.silence) return std::unexpected(*chosen.silence);  // what happened, it alone knows
+  if (chosen.silence) return std::unexpected(*chosen.silence);  // only that daemon knows its events
   const auto snapshot = TRY(chosen.source->look());
+  if (auto nothing = nothing_to_show(chosen.daemon ? "" : chosen.source->remark(), snapshot, "events"))
+    return std::unexpected(*std::move(nothing));
   const Events past = TRY(past_of(*chosen.source, invocation));
-  const Events recent = TRY(chosen.source->events_after(0));  // afterwards, so that nothing falls between the two
+  const Events recent = TRY(chosen.source->events_after(0));  // read after `past`, so that no event falls between
   Events all = past;
   std::ranges::copy_if(recent, std::back_inserter(all),
                        [&](const auto& event) { return past.empty() || event.sequence > past.back().sequence; });
@@ -204,16 +206,12 @@ std::uint64_t now_unix_ns() {
 Result<std::uint64_t> since_option(const std::string& text) { return time_option("--since", text); }
 
 Result<std::uint64_t> time_option(const std::string& option, const std::string& text) {
-  std::uint64_t number = 0;
-  const char* end = text.data() + text.size();
-  const auto [unit, error] = std::from_chars(text.data(), end, number);
-  const std::string_view word(unit, static_cast<std::size_t>(end - unit));
-  const std::uint64_t scale = word == "s" ? 1 : word == "m" ? 60 : word == "h" ? 3600 : word == "d" ? 86'400 : 0;
-  constexpr std::uint64_t kLongest = 366ull * 86'400;
-  if (error != std::errc{} || scale == 0 || number == 0 || number > kLongest / scale)
+  constexpr std::chrono::seconds kLongest(366ll * 86'400);
+  const auto time = read_duration(text);
+  if (!time || *time > kLongest)
     return fail(ErrorCode::usage, option + " '" + text + "' is not understood",
                 "accepted: 30s, 5m, 1h or 2d, up to a year");
-  return number * scale * 1'000'000'000;
+  return static_cast<std::uint64_t>(time->count()) * 1'000'000'000;
 }
 
 std::string event_line(const snapshot::Event& event, std::uint64_t now_unix_ns, const Voice& voice) {

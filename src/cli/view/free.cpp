@@ -31,6 +31,18 @@ bool fits(const Room& room, const Fit& fit) {
          fit.compute_ppm <= room.compute_uncommitted_ppm;
 }
 
+// "largest share that fits: 14.1 GiB and 20 % on GPU 0; 36.3 GiB and 100 % on GPU 1".
+std::string largest_text(const std::vector<Room>& all) {
+  std::string text;
+  for (const Room& room : all) {
+    if (room.uuid.empty()) continue;
+    text += (text.empty() ? "largest share that fits: " : "; ") +
+            bytes_text(std::min(room.memory_free_bytes, room.memory_uncommitted_bytes)) + " and " +
+            percent_text(room.compute_uncommitted_ppm) + " on GPU " + std::to_string(room.index);
+  }
+  return text.empty() ? "" : text + "\n";
+}
+
 }  // namespace
 
 Result<Fit> parse_fit(const std::string& text) {
@@ -53,8 +65,8 @@ std::vector<Room> rooms(const NodeSnapshot& snapshot, const std::optional<Fit>& 
               .memory_free_bytes = gpu.memory_free_bytes};
     std::uint64_t committed = gpu.memory_reserved_bytes, ppm = 0;
     for (const snapshot::Share& share : snapshot.now.shares) {
-      // A share that no daemon made is not committed while it is unused: its limits return with its next process. The
-      // daemon's are, those of runs among them; while it is there it says when they were made.
+      // A share without a daemon is not committed while it is unused: its limits return with its next process. A
+      // daemon's share is always committed, including those of runs, which have a creation time while they exist.
       if (share.state == "empty" && !share.created && share.created_unix_ns == 0) continue;
       for (const snapshot::ShareDevice& device : share.devices) {
         if (device.uuid != gpu.uuid) continue;
@@ -62,13 +74,12 @@ std::vector<Room> rooms(const NodeSnapshot& snapshot, const std::optional<Fit>& 
         room.unlimited_shares += !device.memory_limit_bytes;
         const std::uint64_t limit = device.memory_limit_bytes.value_or(device.memory_used_bytes);
         committed = limit > ~0ull - committed ? ~0ull : committed + limit;
-        // What a daemon has committed is promised, also while it is not there; else a share is counted with all that it
-        // may take.
+        // A daemon's commitment holds even while it is away. Class latency and other shares count with their ceiling.
         const bool promised = share.created && device.priority_class != "latency";
         ppm += ppm_of(promised ? device.compute_guarantee_ratio : device.compute_ceiling_ratio);
       }
     }
-    // The daemon says what is uncommitted; without it, what stands in no share's limits.
+    // The daemon reports the uncommitted memory; without it, use what no share's limit covers.
     room.memory_uncommitted_bytes =
         gpu.memory_uncommitted_bytes.value_or(saturating_sub(gpu.memory_total_bytes, committed));
     room.compute_uncommitted_ppm = gpu.compute_uncommitted_ratio
@@ -84,13 +95,13 @@ std::string free_text(const NodeSnapshot& snapshot, const std::vector<Room>& all
                       const Voice& voice) {
   if (!snapshot.no_gpus.empty()) return snapshot.no_gpus + "\n";
   std::vector<std::vector<std::string>> rows = {
-      {"GPU", "MODEL", "\tFREE NOW", "\tNOT PROMISED", "\tTIME NOT PROMISED", "\tSHARES"}};
+      {"GPU", "MODEL", "\tMEMORY FREE", "\tMEMORY LEFT", "\tTIME LEFT", "\tSHARES"}};
   const bool wide = voice.format == Format::wide;
   if (fit) rows[0].emplace_back("FITS");
   if (wide)
     for (const char* heading : {"\tTOTAL", "\tRESERVED", "PCI", "UUID"}) rows[0].emplace_back(heading);
   for (const Room& room : all) {
-    if (room.uuid.empty()) {  // it does not answer: zeros, and all of its time, would look like figures
+    if (room.uuid.empty()) {  // it does not answer: zeros or all free time would look like readings
       rows.push_back({std::to_string(room.index), room.model, "\t-", "\t-", "\t-", "\t-"});
       if (fit) rows.back().emplace_back("no");
       continue;
@@ -106,7 +117,7 @@ std::string free_text(const NodeSnapshot& snapshot, const std::vector<Room>& all
     rows.back().push_back(gpu == snapshot.now.gpus.end() ? "-" : gpu->pci_bus_id);
     rows.back().push_back(room.uuid);
   }
-  std::string text = stamp(snapshot.now, voice) + table(rows, voice);
+  std::string text = stamp(snapshot.now, voice) + table(rows, voice) + largest_text(all);
   for (const Room& room : all) {
     if (room.unlimited_shares > 0) {
       text += "GPU " + std::to_string(room.index) + ": " + std::to_string(room.unlimited_shares) +
@@ -132,7 +143,7 @@ std::string free_json(const NodeSnapshot& snapshot, const std::vector<Room>& all
 }
 
 Records free_records(const std::vector<Room>& all, const std::optional<Fit>& fit) {
-  // Whether it fits is asked by --fit; the column is there always, for a reader that counts them.
+  // The column depends on --fit but is always present, for readers that count columns.
   const auto with_fits = [&](const Room& room) {
     Json json = room_json(room);
     json["fits"] = fit ? Json(room.fits) : Json();

@@ -1,4 +1,4 @@
-// Snapshots without a daemon: this machine's driver, or a simulated node's, and the shares of this user.
+// Takes snapshots without a daemon: of the real or a simulated driver, and of this user's shares.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -35,7 +35,7 @@ std::uint64_t now_ns(clockid_t clock) {
   return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
 }
 
-// Of a process that we can see; nothing where it is gone or /proc is missing.
+// Returns a visible process's facts; nothing if it is gone or /proc is missing.
 std::optional<observe::ProcessFacts> facts_of(std::uint32_t pid) {
   const std::string directory = "/proc/" + std::to_string(pid);
   struct stat owner{};
@@ -47,8 +47,8 @@ std::optional<observe::ProcessFacts> facts_of(std::uint32_t pid) {
   return facts;
 }
 
-// What ended processes had stays in their share's account until a limiter or a daemon sees it freed, for seconds where
-// nobody is left to look. We look: what has no room in the memory that the driver calls used is gone.
+// Memory of ended processes stays in their share's account until a limiter or daemon sees it freed; without either, for
+// seconds. Here, draining memory that does not fit into the driver's used memory counts as freed.
 void leave_out_torn_down(observe::JoinInput& input) {
   for (const snapshot::Gpu& gpu : input.driver.gpus) {
     if (gpu.uuid.empty() || gpu.memory_total_bytes == 0) continue;
@@ -72,7 +72,7 @@ void leave_out_torn_down(observe::JoinInput& input) {
   }
 }
 
-// Gives back the shares that cannot be read.
+// Adds the ledgers; returns the shares that cannot be read.
 std::vector<snapshot::Share> add_ledgers(const std::string& base, observe::JoinInput& input) {
   const std::uint32_t own_pidns = ledger::own_identity().pidns_inode;
   OwnLedgers own = read_own_ledgers(base);
@@ -151,7 +151,7 @@ class LocalSource final : public SnapshotSource {
       input.driver = std::move(*driver);
     } else {
       remark_ = driver.error().message;
-      nvml_.reset();  // the driver went away under us: opened anew at the next look
+      nvml_.reset();  // the driver went away; reopened at the next snapshot
     }
   }
 
@@ -197,7 +197,7 @@ Result<std::unique_ptr<SnapshotSource>> local_source(const std::optional<std::st
       if (auto simulated = install::source_for("", usual_profile)) instead = std::move(*simulated);
     }
   }
-  // Here, because looks are taken on another thread, and an environment is nobody's to change under others.
+  // Set here, before snapshots are taken on another thread: setenv is not thread-safe.
   const std::string& directory = instead ? instead->simulated_directory : source.simulated_directory;
   if (!directory.empty()) ::setenv("HEADGATE_SIM_DIR", directory.c_str(), 1);
   return std::make_unique<LocalSource>(base, source, instead);

@@ -1,18 +1,12 @@
 #include "cli/view/names.hpp"
 
 #include <algorithm>
+#include <cmath>
 
 #include "base/units.hpp"
 #include "observe/promises.hpp"
 
 namespace headgate::cli {
-
-std::string short_model(const std::string& model) {
-  for (const std::string prefix : {"NVIDIA GeForce ", "NVIDIA "}) {
-    if (model.starts_with(prefix)) return model.substr(prefix.size());
-  }
-  return model;
-}
 
 std::string format_gpu(const snapshot::Snapshot& snapshot, const std::string& uuid) {
   const auto gpu = std::ranges::find(snapshot.gpus, uuid, &snapshot::Gpu::uuid);
@@ -48,8 +42,12 @@ std::string caveats(const snapshot::Snapshot& snapshot, const Voice& voice) {
 }
 
 std::string stamp(const snapshot::Snapshot& snapshot, const Voice& voice) {
-  return "level " + snapshot.node.level + caveats(snapshot, voice) + "\n";
+  const std::string text =
+      (is_weak(snapshot.node.level) ? ", level " + snapshot.node.level : "") + caveats(snapshot, voice);
+  return text.empty() ? "" : text.substr(2) + "\n";
 }
+
+bool is_weak(const std::string& level) { return level == "observe"; }
 
 std::uint32_t ppm_of(double ratio) {
   return ratio > 0 ? static_cast<std::uint32_t>(std::min(ratio, 1000.0) * 1e6 + 0.5) : 0;
@@ -73,6 +71,8 @@ std::string format_others(const snapshot::Snapshot& snapshot) {
 
 std::string format_state(const std::string& state, std::uint64_t idle_ns) {
   constexpr std::uint64_t kMinute = 60'000'000'000;
+  if (state == "throttled") return "at limit";
+  if (state == "takes turns") return "shares GPU";
   return state == "idle" && idle_ns >= kMinute ? "idle " + short_duration_text(idle_ns) : state;
 }
 
@@ -82,6 +82,7 @@ std::string state_on(const snapshot::Snapshot& snapshot, const snapshot::Share& 
     return process.share == share.name && !process.finding.empty();
   });
   if (bypassed) return "bypassed";
+  if (device.short_ratio.value_or(0) > observe::kShortRatio && !share.overcommit) return "starved";
   if (share.devices.size() < 2 || (share.state != "throttled" && share.state != "takes turns")) return share.state;
   if (device.throttled_ratio.value_or(0) <= 0.01) return "ok";
   return device.waits_for == "turn" ? "takes turns" : device.waits_for == "ceiling" ? "throttled" : "ok";
@@ -98,6 +99,19 @@ std::string format_class(const snapshot::ShareDevice& device) {
   std::string words = device.priority_class;
   if (device.weight != 0) words += (words.empty() ? "weight " : ", weight ") + std::to_string(device.weight);
   return words.empty() ? "-" : words;
+}
+
+std::string format_waits(const snapshot::ShareDevice& device) {
+  if (!device.throttled_ratio) return "waits -";
+  std::string text;
+  const auto add = [&](const std::optional<double>& ratio, const char* for_what) {
+    if (ratio.value_or(0) >= 0.01)
+      text += (text.empty() ? " " : ", ") + std::to_string(std::lround(*ratio * 100)) + " % " + for_what;
+  };
+  add(device.limit_wait_ratio, "own limit");
+  add(device.turn_wait_ratio, "turn");
+  add(device.work_wait_ratio, "own queue");
+  return "waits" + (text.empty() ? " 0 %" : text);
 }
 
 std::string format_promise(const snapshot::Share& share, const snapshot::ShareDevice& device) {

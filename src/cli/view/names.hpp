@@ -1,4 +1,4 @@
-// How the views call GPUs, processes and parts. Pure.
+// Names of GPUs, processes and values in the views. Pure.
 #pragma once
 
 #include <cstdint>
@@ -6,58 +6,60 @@
 #include <vector>
 
 #include "cli/term/output.hpp"
+#include "snapshot/gpu_name.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
 
-// "NVIDIA H200" -> "H200".
-[[nodiscard]] std::string short_model(const std::string& model);
+using snapshot::short_model;
 // "GPU 0", or the beginning of the UUID where the node does not have it.
 [[nodiscard]] std::string format_gpu(const snapshot::Snapshot& snapshot, const std::string& uuid);
-// The same under a heading that says GPU: "0".
+// The same for a column with the heading GPU: "0".
 [[nodiscard]] std::string gpu_cell(const snapshot::Snapshot& snapshot, const std::string& uuid);
-// Whether the node has that GPU, or slice of one, as far as it is known.
+// Returns true if the node has that GPU or MIG slice, as far as is known.
 [[nodiscard]] bool is_gpu_of(const snapshot::Snapshot& snapshot, const std::string& uuid);
-// "GPU FIGURES ARE OLD", where the daemon has let go of the driver or it does not answer; else empty.
+// Returns "GPU FIGURES ARE OLD" if the daemon has released the driver or the driver does not answer; else empty.
 [[nodiscard]] std::string staleness(const snapshot::Snapshot& snapshot);
-// Of a snapshot that stands because the daemon makes no newer one: what is wrong, how old it is, what to do. Fits a
-// line.
+// For a snapshot that is old because the daemon makes no newer one: the cause, its age and what to do, in one line.
 [[nodiscard]] std::string format_old_snapshot(std::uint64_t taken_unix_ns, std::uint64_t now_unix_ns);
-// What a view must not keep to itself, each with ", " before it, as a warning: SIMULATED, and staleness().
+// Returns the mandatory warnings, each with ", " before it: SIMULATED, and staleness().
 [[nodiscard]] std::string caveats(const snapshot::Snapshot& snapshot, const Voice& voice);
-// The first line of a view that does not say it elsewhere: "level hook, SIMULATED".
+// Whether a level holds less than the preloaded limiter does. A view names a level only then.
+[[nodiscard]] bool is_weak(const std::string& level);
+// The first line of a view: what a reader has to know about all of it ("level observe, SIMULATED"). Often empty.
 [[nodiscard]] std::string stamp(const snapshot::Snapshot& snapshot, const Voice& voice);
-// Millionths of a ratio, rounded, for percent_text() and rate_text(); 0 below it, at most a thousand wholes.
+// Returns a ratio in millionths, rounded, for percent_text() and rate_text(); clamped to 0..1000 wholes.
 [[nodiscard]] std::uint32_t ppm_of(double ratio);
 // "30%", "12.5%".
 [[nodiscard]] std::string percent_of(double ratio);
-// "3 shares of others": those of the node that the snapshot does not show, whose they are not to see; empty: there are
-// none.
+// "3 shares of others": shares that the snapshot omits because the caller may not see them; empty if there are none.
 [[nodiscard]] std::string format_others(const snapshot::Snapshot& snapshot);
-// A share's state, with how long it has been idle from a minute on: "throttled", "idle 3h12m".
+// A share's state in words, with the idle time from one minute on: "at limit", "shares GPU", "idle 3h12m".
 [[nodiscard]] std::string format_state(const std::string& state, std::uint64_t idle_ns);
 // A share's state as far as it is this GPU's, of several: it may wait on one and not on the others. "bypassed" where
-// the audit has found one of its programs, as headgate_share_enforcement has it.
+// the audit has found one of its programs, as headgate_share_enforcement has it; "starved" if its promise is not kept.
 [[nodiscard]] std::string state_on(const snapshot::Snapshot& snapshot, const snapshot::Share& share,
                                    const snapshot::ShareDevice& device);
-// Of a process that the audit has frozen; in full, and where that is too wide.
+// The state of a process that the audit froze; in full, and for narrow columns.
 inline constexpr const char* kFrozenState = "frozen by the audit";
 inline constexpr const char* kFrozenShortState = "frozen by audit";
-// What the audit did and how to undo it, for whoever may: two sentences; empty where it has not frozen the process.
+// Returns two sentences for users that may undo it: what the audit did and how; empty if the process is not frozen.
 [[nodiscard]] std::vector<std::string> format_freeze(const snapshot::Process& process);
-// "-" in place of an empty text.
+// Returns "-" for an empty text.
 [[nodiscard]] std::string or_dash(const std::string& text);
 [[nodiscard]] std::string joined(const std::vector<std::string>& words, const std::string& between);
-// "normal, weight 100"; "-" where nobody keeps either.
+// "normal, weight 100"; "-" without an arbiter.
 [[nodiscard]] std::string format_class(const snapshot::ShareDevice& device);
+// What its launches waited for in the last second: "waits 57 % turn, 42 % own queue"; "waits 0 %".
+[[nodiscard]] std::string format_waits(const snapshot::ShareDevice& device);
 // "promised 50 %, had 32.1 %, wanted 100.0 %, short 17.9 %", of the last 10 s; short only where it is more than 2
 // points. "promised nothing"; without figures "promised 50 %".
 [[nodiscard]] std::string format_promise(const snapshot::Share& share, const snapshot::ShareDevice& device);
-// The numbers of a share's processes, with blanks; of many the first and how many more.
+// Returns the PIDs of a share's processes, separated by blanks; of many, the first ones and how many more.
 [[nodiscard]] std::string format_pids(const snapshot::Snapshot& snapshot, const std::string& share);
 // "1 program", "3 programs".
 [[nodiscard]] std::string programs_text(std::uint32_t count);
-// The process's number on the host, or in its own namespace where only that is known.
+// Returns the process's PID on the host, or in its own namespace if only that is known.
 [[nodiscard]] std::uint32_t shown_pid(const snapshot::Process& process);
 
 }  // namespace headgate::cli

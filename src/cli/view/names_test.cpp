@@ -7,7 +7,7 @@
 namespace headgate::cli {
 namespace {
 
-// One share on two GPUs, one program in it.
+// One share on two GPUs, with one program.
 NodeSnapshot snapshot() {
   snapshot::ShareDevice device;
   device.throttled_ratio = 0.5;
@@ -46,14 +46,14 @@ TEST(Names, WhatAShareWaitsForOnOneGpuIsNotSaidOfItsOthers) {
   EXPECT_EQ(states(), "paused, paused");
 }
 
-// As headgate_share_enforcement says: a share whose programs go around their limits is not merely "ok".
+// As in headgate_share_enforcement: a share with programs that bypass its limits must not appear as "ok".
 TEST(Names, AShareOfWhichTheAuditFoundAProgramIsBypassedInEachTable) {
   NodeSnapshot seen = snapshot();
   seen.now.processes[0].finding = "process 101 uses more than its ledger says";
   for (const std::string& text :
        {status_text(seen, {}), shares_text(seen.now.shares, seen.now, {}), ps_text(seen, {})}) {
     EXPECT_TRUE(text.contains("bypassed")) << text;
-    EXPECT_FALSE(text.contains("throttled")) << text;
+    EXPECT_FALSE(text.contains("at limit")) << text;
   }
 }
 
@@ -71,7 +71,7 @@ TEST(Why, SaysThatAShareIsDrainedThatItIsBypassedAndThatFiguresAreOld) {
   EXPECT_FALSE(text().contains("drained") || text().contains("bypassed") || text().contains("OLD")) << text();
   share.state = "draining";
   EXPECT_TRUE(
-      text().contains("  it is being drained: nobody enters and no memory is given\n"
+      text().contains("  it is being drained: no process may join, and it gets no more memory\n"
                       "    what helps: headgate share resume train\n"))
       << text();
   share.expired = true;
@@ -79,10 +79,10 @@ TEST(Why, SaysThatAShareIsDrainedThatItIsBypassedAndThatFiguresAreOld) {
   seen.now.processes[0].finding = "process 101 uses more than its ledger says";
   EXPECT_TRUE(text().contains("  bypassed: process 101 uses more than its ledger says\n")) << text();
   seen.now.node.nvml_released = true;
-  EXPECT_TRUE(text().contains("level hook, GPU FIGURES ARE OLD\n")) << text();
+  EXPECT_TRUE(text().contains("GPU FIGURES ARE OLD\n")) << text();
   seen.now.node.simulated = true;
   seen.now.node.level = "hook";
-  EXPECT_TRUE(why_text(seen, {}, {}).starts_with("level hook, SIMULATED, GPU FIGURES ARE OLD\n"));
+  EXPECT_TRUE(why_text(seen, {}, {}).starts_with("SIMULATED, GPU FIGURES ARE OLD\n"));
 }
 
 TEST(Names, StatusSaysWhoWaitsForRoom) {

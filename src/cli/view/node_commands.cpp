@@ -24,13 +24,13 @@ int refuse(const Error& error, const Voice& voice) {
   return exit_status(error.code);
 }
 
-// A view of one snapshot: what goes to stdout, and what is said beside it.
+// A view of one snapshot: text for stdout, and an error to print beside it.
 struct Shown {
   std::string text = {};
   std::optional<Error> trouble = {};
-  int status = 0;  // where there is no trouble
+  int status = 0;  // exit status if there is no error
 };
-// `heading`: whether CSV begins with the names of its columns.
+// `heading`: CSV starts with the column names.
 using View = std::function<Result<Shown>(const NodeSnapshot& snapshot, const Voice& voice, bool heading)>;
 
 std::string lines(const Records& records, const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
@@ -40,9 +40,7 @@ std::string lines(const Records& records, const NodeSnapshot& snapshot, const Vo
 
 Result<Shown> status_view(const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
   Shown shown;
-  if (!snapshot.no_gpus.empty() && snapshot.now.shares.empty()) {
-    shown.trouble = {ErrorCode::unreachable, snapshot.no_gpus,
-                     "'headgate status --sim' looks at a simulated GPU, 'headgate demo' shows one at work"};
+  if (shown.trouble = nothing_to_show(snapshot.no_gpus, snapshot.now, "status"); shown.trouble) {
     if (voice.format != Format::json) return std::unexpected(*shown.trouble);
   }
   const Records shares = records_of("headgate.share/v1", snapshot.now.shares);
@@ -59,6 +57,7 @@ Result<Shown> status_view(const NodeSnapshot& snapshot, const Voice& voice, bool
 }
 
 Result<Shown> ps_view(NodeSnapshot snapshot, const Invocation& invocation, const Voice& voice, bool heading) {
+  if (auto nothing = nothing_to_show(snapshot.no_gpus, snapshot.now, "ps")) return std::unexpected(*std::move(nothing));
   std::vector<std::string> uuids;
   if (!invocation.gpu.empty()) {
     const snapshot::Node& node = snapshot.now.node;
@@ -67,7 +66,7 @@ Result<Shown> ps_view(NodeSnapshot snapshot, const Invocation& invocation, const
     for (const std::size_t index : chosen) uuids.push_back(snapshot.now.gpus[index].uuid);
   }
   snapshot.now = narrowed(std::move(snapshot.now), invocation.user, uuids);
-  // A name that is spelled wrongly has none either: that nobody is in a share would be untrue.
+  // A misspelt user or GPU also gives an empty list; saying that no share has processes would be untrue.
   if (is_table(voice.format) && snapshot.now.processes.empty() && !(invocation.user + invocation.gpu).empty())
     return Shown{.text = stamp(snapshot.now, voice) + "no process" +
                          (invocation.user.empty() ? "" : " of the user " + harmless(invocation.user)) +
@@ -109,7 +108,7 @@ Result<Shown> shares_view(const NodeSnapshot& snapshot, const Voice& voice, bool
   return Shown{.text = lines(records_of("headgate.share/v1", snapshot.now.shares), snapshot, voice, heading)};
 }
 
-// What is asked for, read before anything is looked at.
+// Parses the request before any snapshot is taken.
 Result<View> view_of(const Invocation& invocation) {
   const std::string& word = invocation.command;
   if (word == "ps")
@@ -126,15 +125,15 @@ Result<View> view_of(const Invocation& invocation) {
   };
 }
 
-// The daemon's snapshot where one runs, unless a simulated node of one's own was asked for. Only the daemon keeps
-// shares that can be listed.
+// Uses the daemon if one runs, unless a private simulated node was requested. Only a daemon keeps shares that can be
+// listed.
 Result<Chosen> source_of(const Invocation& invocation, const config::Config& config) {
   if (invocation.command != "share ls") return choose_source(invocation, config);
   const http::Endpoint daemon = TRY(need_daemon());
   return Chosen{daemon_source(daemon), daemon};
 }
 
-// What `why` tells of the last day.
+// Returns the events of the last day for `why`.
 Result<std::vector<snapshot::Event>> told_before(SnapshotSource& source, std::uint64_t now_unix_ns) {
   const std::uint64_t since = now_unix_ns - std::min(now_unix_ns, kRecentNs);
   std::vector<std::string> kinds(std::begin(kAdmissionKinds), std::end(kAdmissionKinds));
@@ -146,7 +145,7 @@ Result<std::vector<snapshot::Event>> told_before(SnapshotSource& source, std::ui
   return all;
 }
 
-// One look, or two where there is no daemon, rates are wanted and something runs.
+// Takes one snapshot, or two if there is no daemon, rates are needed and a program runs.
 Result<NodeSnapshot> look(const Invocation& invocation, const config::Config& config, bool rates, bool events = false) {
   const Chosen chosen = TRY(source_of(invocation, config));
   if (chosen.silence) complain(*chosen.silence, invocation.voice);
@@ -169,7 +168,7 @@ void name_problems(const NodeSnapshot& snapshot, const Voice& voice) {
   }
 }
 
-// What there is to print of it; the exit status.
+// Prints the view and returns the exit status.
 int put(const Result<Shown>& shown, const Voice& voice) {
   if (!shown) return refuse(shown.error(), voice);
   if (shown->trouble) complain(*shown->trouble, voice);
@@ -177,7 +176,7 @@ int put(const Result<Shown>& shown, const Voice& voice) {
   return shown->trouble ? exit_status(shown->trouble->code) : shown->status;
 }
 
-// The view of one source again and again; the exit status.
+// Repeats the view of one source; returns the exit status.
 int again(const Invocation& invocation, const config::Config& config, const View& view) {
   auto chosen = source_of(invocation, config);
   if (!chosen) return refuse(chosen.error(), invocation.voice);
@@ -185,7 +184,7 @@ int again(const Invocation& invocation, const config::Config& config, const View
   const bool daemon = chosen->daemon.has_value();
   const auto draw = [&](const Look& look, const Voice& voice, bool heading) -> Result<std::string> {
     if (!look.snapshot) return std::unexpected(look.snapshot.error());
-    // A daemon's snapshot lacks nothing; what may remark of it is about events, which are not shown.
+    // A daemon's snapshot is complete; the remark could only be about events, which are not shown.
     const NodeSnapshot snapshot{*look.snapshot, daemon ? "" : look.remark, daemon};
     if (invocation.simulate && !snapshot.no_gpus.empty()) return fail(ErrorCode::unreachable, snapshot.no_gpus);
     return TRY(view(snapshot, voice, heading)).text;
@@ -198,7 +197,7 @@ int again(const Invocation& invocation, const config::Config& config, const View
   return ended ? *ended : refuse(ended.error(), invocation.voice);
 }
 
-// The newest, which say how it ended; all of them are for `headgate events --share`.
+// Returns the newest events, which show how the share ended; `headgate events --share` has all of them.
 Result<std::vector<snapshot::Event>> last_of(SnapshotSource& source, const std::string& share) {
   constexpr std::size_t kMost = 20;
   auto events = TRY(source.events_that({.share = share}));
@@ -217,7 +216,7 @@ int why_of(const Invocation& invocation, const config::Config& config, const Nod
   std::string names;
   for (const snapshot::Share& share : snapshot.now.shares) {
     const bool meant = share.name == asked;
-    if (meant && !share.problem.empty()) return 1;  // its problem has been said
+    if (meant && !share.problem.empty()) return 1;  // the view has shown its problem
     if (share.devices.empty()) continue;
     if (asked.empty() || meant) chosen.push_back(share);
     names += (names.empty() ? "" : ", ") + share.name;
@@ -264,6 +263,8 @@ int node_command(const Invocation& invocation, const config::Config& config) {
 int why(const Invocation& invocation, const config::Config& config) {
   const auto snapshot = look(invocation, config, false, true);
   if (!snapshot) return refuse(snapshot.error(), invocation.voice);
+  if (const auto nothing = nothing_to_show(snapshot->no_gpus, snapshot->now, "why"))
+    return refuse(*nothing, invocation.voice);
   name_problems(*snapshot, invocation.voice);
   return why_of(invocation, config, *snapshot);
 }

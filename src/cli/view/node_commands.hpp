@@ -1,4 +1,4 @@
-// The words that show a snapshot of the node: status, ps, free, gpu ls, share ls, and why, which explains it.
+// Commands that show a snapshot of the node: status, ps, free, gpu ls, share ls; and why, which explains it.
 #pragma once
 
 #include "cli/command_line.hpp"
@@ -6,11 +6,11 @@
 
 namespace headgate::cli {
 
-// Each returns the exit status, having said on stderr why it is not 0.
+// Each returns the exit status; if it is not 0, the reason is on stderr.
 [[nodiscard]] int node_command(const Invocation& invocation, const config::Config& config);
 [[nodiscard]] int why(const Invocation& invocation, const config::Config& config);
 
-// Whether node_word() is for that word.
+// Returns true if node_command() handles that command.
 [[nodiscard]] bool is_node_command(const std::string& word);
 
 }  // namespace headgate::cli

@@ -35,7 +35,7 @@ snapshot::Share broken_share(const std::string& name, const Error& error) {
   return share;
 }
 
-// Whether a process of ours has this file mapped; true where that cannot be told.
+// Returns true if one of our processes has the file mapped, or if that is unknown.
 bool has_mapped(std::uint32_t pid, ino_t inode) {
   std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
   bool any = false;
@@ -49,7 +49,7 @@ bool has_mapped(std::uint32_t pid, ino_t inode) {
   return !any;
 }
 
-// exec() keeps a process's number and start time, and ends its mappings: the program before holds nothing any more.
+// exec() keeps PID and start time but drops all mappings, so the former program no longer holds any memory.
 void reap_replaced(ledger::UsagePage& usage, const std::string& file) {
   struct stat facts{};
   if (::stat(file.c_str(), &facts) != 0) return;
@@ -86,7 +86,7 @@ Error share_error(const ledger::PageFault& fault, const std::string& base, const
     case pages_older: code = ErrorCode::unsupported; break;
     default: break;
   }
-  // Whoever could not even make the share has no directory to look at.
+  // If the share could not be created, there is no directory to point to.
   const std::string directory = base + "/shares/" + name;
   std::error_code ignored;
   return {code, "the share '" + harmless(name) + "': " + text.data(),
@@ -101,7 +101,7 @@ OwnLedgers read_own_ledgers(const std::string& base) {
     if (name.starts_with(".")) continue;  // one being filled or removed
     Pages pages;
     if (const auto fault = ledger::open_share(base.c_str(), name.c_str(), ledger::Access::owner, pages.shared)) {
-      // A share that was removed while we looked is none.
+      // A share removed while we read the directory is not broken.
       if (fault.error != ledger::PageError::not_found)
         ledgers.broken.push_back(broken_share(name, share_error(fault, base, name)));
       continue;
@@ -110,7 +110,7 @@ OwnLedgers read_own_ledgers(const std::string& base) {
     reap_replaced(*pages.shared.usage, (at->path() / "usage").string());
     auto& ledger = ledgers.list.emplace_back(observe::read_ledger(*pages.shared.policy, *pages.shared.usage));
     ledger.share.name = name;
-    // A daemon made it, and it comes back from that daemon's store: it stays when its last process ends.
+    // A daemon made it and restores it from its store, so it outlives its last process.
     std::error_code ignored;
     ledger.share.created = fs::exists(at->path() / ledger::kTenantSocket, ignored);
     ledger.share.owner = user_name(ledger.share.owner_uid);

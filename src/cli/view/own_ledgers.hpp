@@ -1,4 +1,4 @@
-// The shares that lie in this user's runtime directory, read from their pages.
+// Reads the shares in this user's runtime directory from their pages.
 #pragma once
 
 #include <string>
@@ -13,13 +13,13 @@ namespace headgate::cli {
 
 struct OwnLedgers {
   std::vector<observe::LedgerSnapshot> list;  // by name
-  std::vector<snapshot::Share> broken;        // by name; their pages cannot be used, `problem` says why
+  std::vector<snapshot::Share> broken;        // by name; their pages are unusable, see `problem`
 };
 
-// Reaps the dead first. Nothing where the directory does not exist.
+// Reaps dead processes first. Empty if the directory does not exist.
 [[nodiscard]] OwnLedgers read_own_ledgers(const std::string& base);
 
-// Names the share, and for pages that nobody can use any more, the directory to remove.
+// Names the share and, if its pages are unusable, the directory to remove.
 [[nodiscard]] Error share_error(const ledger::PageFault& fault, const std::string& base, const std::string& name);
 
 }  // namespace headgate::cli

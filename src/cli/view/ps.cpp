@@ -19,14 +19,27 @@ std::string bytes_or_dash(std::optional<std::uint64_t> bytes) { return bytes ? b
 
 Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text); }
 
-// Calls inside(share, process) for every process of every share, outside(gpu, process) for those that use a GPU outside
-// them all.
-template <typename Inside, typename Outside>
-void each_process(const snapshot::Snapshot& now, Inside&& inside, Outside&& outside) {
+std::string rate_or_dash(const std::optional<double>& ratio) { return ratio ? rate_text(ppm_of(*ratio)) : "-"; }
+
+// The process's own part of the GPU's time. Where the driver does not tell it, the only process of a share has the share's.
+std::optional<double> busy_of(const snapshot::Share& share, const snapshot::ShareDevice& device,
+                              const snapshot::Process& process) {
+  const std::optional<double> own = on(process, device.uuid).busy_ratio;
+  return share.processes == 1 && device.held_ratio ? device.held_ratio : own;
+}
+
+// Calls inside(share, process) for every process of every share, after(share, count) behind the processes of a share,
+// and outside(gpu, process) for each process that uses a GPU outside all shares.
+template <typename Inside, typename After, typename Outside>
+void each_process(const snapshot::Snapshot& now, Inside&& inside, After&& after, Outside&& outside) {
   for (const auto& share : now.shares) {
+    std::size_t count = 0;
     for (const auto& process : now.processes) {
-      if (process.share == share.name) inside(share, process);
+      if (process.share != share.name) continue;
+      inside(share, process);
+      ++count;
     }
+    after(share, count);
   }
   for (const auto& gpu : now.gpus) {
     for (const auto& process : now.processes) {
@@ -44,19 +57,19 @@ std::string ps_text(const NodeSnapshot& snapshot, const Voice& voice) {
   const bool where =
       wide || std::ranges::any_of(snapshot.now.processes, [](const auto& p) { return !p.where.empty(); });
   std::vector<std::vector<std::string>> rows = {
-      {"SHARE", "GPU", "\tPID", "USER", "COMMAND", "\tMEM", "\tSHARE'S TIME", "LEVEL", "STATE"}};
+      {"SHARE", "GPU", "\tPID", "USER", "COMMAND", "\tMEM", "\tBUSY", "STATE"}};
   const auto add = [&](const snapshot::Process& process, std::vector<std::string> row, const std::string& uuid,
-                       const std::string& owner) {
+                       const std::string& owner, const std::string& level) {
     row[2] = "\t" + std::to_string(shown_pid(process));
     row[3] = or_dash(process.user);
     row[4] = or_dash(process.command);
     if (where) row.push_back(or_dash(process.where));
     if (wide) {
+      row.push_back(process.share.empty() ? "observe" : level);
       const snapshot::ProcessDevice device = on(process, uuid);
       row.push_back("\t" + std::to_string(process.uid));
       row.push_back("\t" + (process.pid_in_share ? std::to_string(*process.pid_in_share) : "-"));
       row.push_back("\t" + bytes_or_dash(device.driver_bytes));
-      row.push_back("\t" + (device.busy_ratio ? rate_text(ppm_of(*device.busy_ratio)) : "-"));
       row.push_back(owner);
       row.push_back(uuid);
       row.push_back(or_dash(process.finding));
@@ -65,7 +78,7 @@ std::string ps_text(const NodeSnapshot& snapshot, const Voice& voice) {
   };
   if (where) rows[0].emplace_back("WHERE");
   if (wide) {
-    for (const char* heading : {"\tUID", "\tPID IN SHARE", "\tDRIVER'S MEM", "\tBUSY", "OWNER", "UUID", "FINDING"})
+    for (const char* heading : {"LEVEL", "\tUID", "\tPID IN SHARE", "\tDRIVER'S MEM", "OWNER", "UUID", "FINDING"})
       rows[0].emplace_back(heading);
   }
   each_process(
@@ -75,27 +88,29 @@ std::string ps_text(const NodeSnapshot& snapshot, const Voice& voice) {
           add(process,
               {share.name, gpu_cell(snapshot.now, device.uuid), "", "", "",
                "\t" + bytes_text(on(process, device.uuid).ledger_bytes),
-               "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"), share.level,
+               "\t" + rate_or_dash(busy_of(share, device, process)),
                process.freeze            ? kFrozenState
                : process.finding.empty() ? format_state(share.state, share.idle_ns)
                                          : "bypassed"},
-              device.uuid, or_dash(share.owner));
+              device.uuid, or_dash(share.owner), share.level);
         }
+      },
+      [&](const snapshot::Share& share, std::size_t shown) {
+        if (shown < 2 || wide) return;
+        for (const auto& device : share.devices)
+          rows.push_back({share.name, gpu_cell(snapshot.now, device.uuid), "", "", "all " + std::to_string(shown),
+                          "\t" + bytes_text(device.memory_used_bytes), "\t" + rate_or_dash(device.held_ratio)});
       },
       [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
         add(process,
             {"-", std::to_string(gpu.index), "", "", "", "\t" + bytes_or_dash(on(process, gpu.uuid).driver_bytes),
-             "\t-", "observe", process.freeze ? kFrozenState : "no share"},
-            gpu.uuid, "-");
+             "\t" + rate_or_dash(on(process, gpu.uuid).busy_ratio), process.freeze ? kFrozenState : "no share"},
+            gpu.uuid, "-", "observe");
       });
-  // Rows say the level of each.
   const std::string others = format_others(snapshot.now);
   const std::string none =
       others.empty() ? "no process is in a share\n" : "no process of yours is in a share; not shown: " + others + "\n";
-  if (rows.size() == 1 && !snapshot.now.node.level.empty()) return stamp(snapshot.now, voice) + none;
-  std::string text = rows.size() == 1 ? none : table(rows, voice);
-  if (const auto words = caveats(snapshot.now, voice); !words.empty()) text = words.substr(2) + "\n" + text;
-  return text;
+  return stamp(snapshot.now, voice) + (rows.size() == 1 ? none : table(rows, voice));
 }
 
 std::string ps_json(const NodeSnapshot& snapshot) {
@@ -113,7 +128,7 @@ std::string ps_json(const NodeSnapshot& snapshot) {
                                  {"where", or_null(process.where)},
                                  {"level", level},
                                  {"freeze", freeze},
-                                 {"halt", freeze},  // its former name, for one release
+                                 {"halt", freeze},  // former name, for one release
                                  {"devices", std::move(devices)}});
   };
   each_process(
@@ -127,6 +142,7 @@ std::string ps_json(const NodeSnapshot& snapshot) {
         }
         add(process, share.name, share.level, std::move(devices));
       },
+      [](const snapshot::Share&, std::size_t) {},
       [&](const snapshot::Gpu& gpu, const snapshot::Process& process) {
         const auto bytes = on(process, gpu.uuid).driver_bytes;
         add(process, nullptr, "observe",

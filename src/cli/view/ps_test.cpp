@@ -7,7 +7,7 @@
 namespace headgate::cli {
 namespace {
 
-// Lost without it: that a program stands still because of headgate, and how to let it go on.
+// Without this, users would not see that headgate stopped the program, nor how to resume it.
 TEST(Ps, WhoWasFrozenByTheAuditIsShownSoWithHowToLetItGoOn) {
   NodeSnapshot now;
   now.now = test_picture();
@@ -15,8 +15,8 @@ TEST(Ps, WhoWasFrozenByTheAuditIsShownSoWithHowToLetItGoOn) {
   auto& outside = now.now.processes[3];
   inside.freeze = outside.freeze = snapshot::Freeze{"/x", "echo 0 > /sys/fs/cgroup/x/cgroup.freeze"};
   const std::string table = ps_text(now, {});
-  EXPECT_TRUE(table.contains("52.0 %  hook     frozen by the audit  host\n")) << table;
-  EXPECT_TRUE(table.contains("observe  frozen by the audit  host\n")) << table;
+  EXPECT_TRUE(table.contains("52.0 %  frozen by the audit  host\n")) << table;
+  EXPECT_TRUE(table.contains("10.0 %  frozen by the audit  host\n")) << table;
   EXPECT_TRUE(ps_json(now).contains("echo 0 > /sys/fs/cgroup/x/cgroup.freeze"));
   const std::string words =
       "frozen by the audit (audit.policy = freeze) with its cgroup /x: it stands still and keeps its memory\n"

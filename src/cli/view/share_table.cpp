@@ -1,4 +1,4 @@
-// Shares and GPUs as tables: `headgate share ls`, `headgate gpu ls`.
+// Tables of shares and GPUs: `headgate share ls`, `headgate gpu ls`.
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
@@ -23,12 +23,12 @@ std::string compute_text(const snapshot::ShareDevice& device, bool overcommitted
 }
 
 std::string memory_text(const snapshot::ShareDevice& device) {
-  return bytes_text(device.memory_used_bytes) +
+  return (device.memory_used_bytes == 0 ? "0" : bytes_text(device.memory_used_bytes)) +
          (device.memory_limit_bytes ? " of " + bytes_text(*device.memory_limit_bytes) : ", no limit");
 }
 
-// Who said so stands there where it is not the configuration, in which an administrator would look for it.
-// "fair", "off (by command)"; "off (MPS, else fair)" where programs of shares run at once.
+// Names the origin of the policy if it is not the configuration, where an administrator would look first: "fair", "off
+// (by command)"; "off (MPS, else fair)" if programs of several shares run at once.
 std::string policy_text(const snapshot::Gpu& gpu) {
   const bool by_command = gpu.policy_from == "command";
   if (gpu.policy_in_force.empty() || gpu.policy_in_force == gpu.policy)
@@ -44,12 +44,14 @@ std::string number_text(const std::optional<T>& value, const char* unit) {
 std::string state_text(const snapshot::Snapshot& now, const snapshot::Share& share,
                        const snapshot::ShareDevice& device) {
   if (share.state == "broken") return "broken: " + share.problem;
-  return share.expired ? "expired, waits for " + programs_text(share.processes)
-                       : format_state(state_on(now, share, device), share.idle_ns);
+  return (share.expired ? "expired, waits for " + programs_text(share.processes)
+                        : format_state(state_on(now, share, device), share.idle_ns)) +
+         (is_weak(share.level) ? ", level " + share.level : "");
 }
 
 void add_wide(std::vector<std::string>& row, const snapshot::Share& share, const snapshot::ShareDevice& device,
               const snapshot::Snapshot& now) {
+  row.push_back(share.level);
   row.push_back("\t" + bytes_text(device.memory_peak_bytes));
   row.push_back(format_class(device));
   row.push_back(format_pids(now, share.name));
@@ -73,21 +75,22 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
   }
   const bool wide = voice.format == Format::wide;
   std::vector<std::vector<std::string>> rows = {
-      {"SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tTIME", "\tPROCS", "LEVEL", "STATE"}};
+      {"SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tTIME", "\tPROCS", "STATE"}};
   if (wide) {
-    for (const char* heading : {"\tPEAK", "CLASS", "PIDS", "\tENDS IN", "ADMIT", "ON OOM", "FAILS", "\tFREEZES AFTER",
-                                "\tNOTICE AFTER", "GANG", "UUID"})
+    for (const char* heading : {"LEVEL", "\tPEAK", "CLASS", "PIDS", "\tENDS IN", "ADMIT", "ON OOM", "FAILS",
+                                "\tFREEZES AFTER", "\tNOTICE AFTER", "GANG", "UUID"})
       rows[0].emplace_back(heading);
   }
   for (const auto& share : shares) {
     if (share.devices.empty())
-      rows.push_back(
-          {share.name, share.owner, "-", "-", "-", "-", "-", share.level, share.state + ": " + share.problem});
+      rows.push_back({share.name, share.owner, "-", "-", "-", "-", "-", share.state + ": " + share.problem});
     for (const auto& device : share.devices) {
       rows.push_back({share.name, share.owner, gpu_cell(now, device.uuid), "\t" + memory_text(device),
                       compute_text(device, share.overcommit),
-                      "\t" + (device.held_ratio ? rate_text(ppm_of(*device.held_ratio)) : "-"),
-                      "\t" + std::to_string(share.processes), share.level, state_text(now, share, device)});
+                      "\t" + (device.held_ratio      ? rate_text(ppm_of(*device.held_ratio))
+                              : share.processes == 0 ? "0 %"
+                                                     : "-"),
+                      "\t" + std::to_string(share.processes), state_text(now, share, device)});
       if (wide) add_wide(rows.back(), share, device, now);
     }
   }

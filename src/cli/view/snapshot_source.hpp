@@ -1,4 +1,4 @@
-// Where the live views get their snapshots: the node's daemon, or, without one, the driver and this user's own shares.
+// Sources of snapshots for the views: the node's daemon, or without one, the driver and this user's shares.
 #pragma once
 
 #include <cstdint>
@@ -14,11 +14,11 @@
 
 namespace headgate::cli {
 
-// What is left empty does not choose.
+// Empty fields match all events.
 struct EventChoice {
   std::uint64_t since_unix_ns = 0;
   std::string share = {};
-  std::string kind = {};  // the beginning of it
+  std::string kind = {};  // prefix of the kind
 
   [[nodiscard]] bool fits(const snapshot::Event& event) const {
     return event.unix_ns >= since_unix_ns && (share.empty() || event.share == share) && event.kind.starts_with(kind);
@@ -26,37 +26,36 @@ struct EventChoice {
   [[nodiscard]] bool chooses() const { return since_unix_ns != 0 || !share.empty() || !kind.empty(); }
 };
 
-// For one thread at a time.
+// Not thread-safe.
 class SnapshotSource {
  public:
   virtual ~SnapshotSource() = default;
   [[nodiscard]] virtual bool is_daemon() const = 0;
-  // A snapshot of now; rates are since this source's last one. Errors: unreachable.
+  // Returns a new snapshot; rates are relative to this source's previous one. Errors: unreachable.
   [[nodiscard]] virtual Result<snapshot::Snapshot> look() = 0;
-  // What happened after `sequence` (0: all that is known), oldest first; without a daemon, what the last look() showed.
+  // Returns events after `sequence` (0: all known), oldest first; without a daemon, those that the last look() found.
   [[nodiscard]] virtual Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) = 0;
-  // What happened and fits, oldest first; of a daemon, over its restarts too.
+  // Returns matching events, oldest first; from a daemon, also those before its restarts.
   [[nodiscard]] virtual Result<std::vector<snapshot::Event>> events_that(const EventChoice& choice) {
     auto events = TRY(events_after(0));
     std::erase_if(events, [&](const auto& event) { return !choice.fits(event); });
     return events;
   }
-  // What the last snapshot lacks, and why ("no NVIDIA driver here"); empty: nothing.
+  // Returns what the last snapshot lacks and why ("no NVIDIA driver here"); empty if it is complete.
   [[nodiscard]] virtual std::string remark() const { return {}; }
 };
 
-// A look that takes longer than two seconds is an error.
+// A snapshot that takes longer than two seconds is an error.
 [[nodiscard]] std::unique_ptr<SnapshotSource> daemon_source(const http::Endpoint& daemon);
 
-// Calls `each` with the daemon's events after `sequence` and then with each that comes, until it says false or the
-// daemon ends the stream. Errors: unreachable.
+// Calls `each` with the daemon's events after `sequence`, past and future, until it returns false or the daemon ends
+// the stream. Errors: unreachable.
 [[nodiscard]] Result<void> follow_events(const http::Endpoint& daemon, std::uint64_t sequence,
                                          const std::function<bool(const snapshot::Event&)>& each);
 
-// `simulate`: --sim[=PROFILE]; without it, where no driver answers, the default simulated node if one exists.
-// Errors: usage (a profile that is none). That no driver answers is none: snapshots then have no GPUs, and remark()
-// says why.
-// `runtime_dir`: whose shares; empty: this user's.
+// `simulate`: --sim[=PROFILE]; if absent and no driver answers, the default simulated node if one exists.
+// `runtime_dir`: where the shares are; empty: this user's. Errors: usage (unknown profile). Without a driver there is
+// no error: snapshots have no GPUs, and remark() says why.
 [[nodiscard]] Result<std::unique_ptr<SnapshotSource>> local_source(const std::optional<std::string>& simulate,
                                                                    const std::string& usual_profile,
                                                                    const std::optional<std::string>& runtime_dir = {});

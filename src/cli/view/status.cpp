@@ -12,7 +12,7 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-// "15.1/16.0 GiB" where the units are one, "512 MiB/16.0 GiB" where not.
+// "15.1/16.0 GiB" if the units are the same, else "512 MiB/16.0 GiB".
 std::string of_text(std::uint64_t used_bytes, std::uint64_t limit_bytes) {
   std::string used = bytes_text(used_bytes);
   const std::string limit = bytes_text(limit_bytes);
@@ -33,9 +33,9 @@ std::string ceiling_text(const snapshot::ShareDevice& device) {
   return device.compute_burst_ratio ? ceiling + " (burst " + percent_of(*device.compute_burst_ratio) + ")" : ceiling;
 }
 
-// Within 80 columns, and what changes from look to look first: a terminal cuts what stands at the end.
+// Fits 80 columns, with the changing values first, because a terminal cuts the end.
 std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
-  // Nothing else is known of one that does not answer: zeros would look like figures.
+  // A GPU that does not answer has no readings: zeros would look like some.
   if (gpu.uuid.empty()) return bold("GPU " + std::to_string(gpu.index) + "  " + gpu.model, voice) + "\n";
   std::string line = "GPU " + std::to_string(gpu.index) + "  " + short_model(gpu.model) + "  " +
                      of_text(gpu.memory_used_bytes, gpu.memory_total_bytes);
@@ -46,10 +46,10 @@ std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
             (gpu.power_limit_mw ? "/" + std::to_string(*gpu.power_limit_mw / 1000) : "") + " W";
   }
   // Only a daemon keeps the rest uncommitted. Scripts read this line, so its word stays for one release.
-  line += "  sold " + (gpu.memory_uncommitted_bytes
-                           ? of_text(gpu.memory_committed_bytes,
-                                     saturating_add(gpu.memory_committed_bytes, *gpu.memory_uncommitted_bytes))
-                           : bytes_text(gpu.memory_committed_bytes));
+  line += "  commit " + (gpu.memory_uncommitted_bytes
+                             ? of_text(gpu.memory_committed_bytes,
+                                       saturating_add(gpu.memory_committed_bytes, *gpu.memory_uncommitted_bytes))
+                             : bytes_text(gpu.memory_committed_bytes));
   if (voice.format == Format::wide) line += "  " + gpu.uuid + "  " + gpu.pci_bus_id;
   return bold(line, voice) + "\n";
 }
@@ -63,10 +63,10 @@ std::vector<std::string> share_row(const snapshot::Share& share, const snapshot:
       share.owner.empty() ? "uid " + std::to_string(share.owner_uid) : share.owner,
       "\t" + memory_cell(device),
       "\tGPU " + (had_now ? rate_text(ppm_of(*had_now)) : "-") + " of " + ceiling_text(device),
-      "\twaited " + (device.throttled_ratio ? rate_text(ppm_of(*device.throttled_ratio)) : "-"),
+      format_waits(device),
       "\t" + std::to_string(share.processes) + (share.processes == 1 ? " proc" : " procs"),
       format_state(state_on(now, share, device), share.idle_ns) +
-          (share.level == "hook" ? "" : ", level " + share.level)};
+          (is_weak(share.level) ? ", level " + share.level : "")};
   // Last, where a narrow terminal may cut it, but for the wide form.
   const bool promised = device.compute_guarantee_ratio > 0 && !share.overcommit && device.had_ratio;
   if (wide || promised) row.push_back(format_promise(share, device));
@@ -94,14 +94,15 @@ std::string heading(const NodeSnapshot& snapshot, const Voice& voice) {
   const snapshot::Node& node = snapshot.now.node;
   const std::size_t gpus = snapshot.now.gpus.size();
   std::string line = "driver " + node.driver_version + ", " + std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
-                     ", level " + node.level + (snapshot.daemon ? ", headgated" : ", no daemon");
+                     (snapshot.daemon ? ", headgated" : ", no daemon");
+  if (is_weak(node.level)) line += ", " + warning("level " + node.level, voice);
   if (const std::string others = format_others(snapshot.now); !others.empty()) line += ", " + others;
   if (node.unattended_processes > 0)
     line += ", " + warning(std::to_string(node.unattended_processes) + " outside every share", voice);
   return line + caveats(snapshot.now, voice) + "\n";
 }
 
-// Shares on GPUs that this node does not have (made on a simulated node, or on cards that are gone).
+// Lists shares on GPUs that this node does not have (made on a simulated node, or the card is gone).
 std::string elsewhere(const NodeSnapshot& snapshot, const Voice& voice) {
   std::vector<std::string> uuids;
   for (const snapshot::Share& share : snapshot.now.shares) {
@@ -180,7 +181,7 @@ std::string status_text(const NodeSnapshot& snapshot, const Voice& voice) {
     text += gpu_line(gpu, voice);
     const std::string shares = shares_on(snapshot, gpu.uuid, voice);
     const bool others = !format_others(snapshot.now).empty();
-    if (shares.empty() && gpu.uuid.empty()) continue;  // whose it was nobody can say: they follow below
+    if (shares.empty() && gpu.uuid.empty()) continue;  // its UUID is unknown, so its shares are listed below
     text += !shares.empty() ? shares : others ? "  no shares of yours\n" : "  no shares\n";
   }
   return text + elsewhere(snapshot, voice) + waiting_text(snapshot.now, voice);

@@ -1,5 +1,5 @@
-// A node with one card, one share that was refused memory and had to wait, and a program outside: what views are tested
-// with.
+// The node that views are tested with: one GPU, one share that was refused memory and had to wait, and a program
+// outside.
 #pragma once
 
 #include <cstdint>
@@ -43,6 +43,7 @@ inline NodeSnapshot a_refused_share() {
   device.last_throttle_unix_ns = 50'531'000'000'000;
   device.held_ratio = 0.2499;
   device.throttled_ratio = 0.731;
+  device.limit_wait_ratio = 0.731;
 
   snapshot::Share share;
   share.name = "train";

@@ -13,9 +13,9 @@ namespace {
 
 TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
   EXPECT_EQ(status_text(a_refused_share(), {}),
-            "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
-            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  sold 36.0 GiB\n"
-            "  train  uid 0  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled\n");
+            "driver 570.124.06, 1 GPU, no daemon, SIMULATED\n"
+            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  commit 36.0 GiB\n"
+            "  train  uid 0  35.0/36.0 GiB  GPU 24.9 % of 25 %  waits 73 % own limit  1 proc  at limit\n");
 }
 
 TEST(Views, StatusSaysWhatMayStillBeSoldTheWattsOfTheCapAndWhoIsOutside) {
@@ -30,8 +30,8 @@ TEST(Views, StatusSaysWhatMayStillBeSoldTheWattsOfTheCapAndWhoIsOutside) {
   now.now.gpus[0].power_limit_mw = 700'000;
   const std::string text = status_text(now, {});
   EXPECT_TRUE(
-      text.starts_with("driver 570.124.06, 1 GPU, level hook, headgated, 2 outside every share, SIMULATED\n"
-                       "GPU 0  H200  100.0/141.0 GiB  busy 100 %  71 C  487/700 W  sold 100.0/140.0 GiB\n"))
+      text.starts_with("driver 570.124.06, 1 GPU, headgated, 2 outside every share, SIMULATED\n"
+                       "GPU 0  H200  100.0/141.0 GiB  busy 100 %  71 C  487/700 W  commit 100.0/140.0 GiB\n"))
       << "a line of 80 columns: " << text;
 }
 
@@ -43,7 +43,7 @@ TEST(Views, StatusSaysWhatBecameOfAPromise) {
   device.had_ratio = 0.1;
   device.wanted_ratio = 0.8;
   device.short_ratio = 0.1;
-  EXPECT_NE(status_text(now, {}).find("throttled  promised 25 %, had 10.0 %, wanted 80.0 %, short 10.0 %\n"),
+  EXPECT_NE(status_text(now, {}).find("starved  promised 25 %, had 10.0 %, wanted 80.0 %, short 10.0 %\n"),
             std::string::npos)
       << status_text(now, {});
   device.short_ratio = 0.02;
@@ -76,22 +76,22 @@ TEST(Views, StatusWithoutADriverStillShowsTheShares) {
 TEST(Views, PsNamesProcessesInsideAndOutsideAShare) {
   EXPECT_EQ(ps_text(a_refused_share(), {}),
             "SIMULATED\n"
-            "SHARE  GPU  PID  USER   COMMAND       MEM  SHARE'S TIME  LEVEL    STATE\n"
-            "train  0    101  alice  python   35.0 GiB        24.9 %  hook     throttled\n"
-            "-      0    999  -      -               -             -  observe  no share\n");
+            "SHARE  GPU  PID  USER   COMMAND       MEM    BUSY  STATE\n"
+            "train  0    101  alice  python   35.0 GiB  24.9 %  at limit\n"
+            "-      0    999  -      -               -       -  no share\n");
 }
 
 TEST(Views, AViewWithoutRowsSaysTheLevelAndThatItIsSimulatedAllTheSame) {
   NodeSnapshot now = a_refused_share();
   now.now.processes.clear();
-  EXPECT_EQ(ps_text(now, {}), "level hook, SIMULATED\nno process is in a share\n");
+  EXPECT_EQ(ps_text(now, {}), "SIMULATED\nno process is in a share\n");
 }
 
 TEST(Views, AShareWhoseTimeIsOverSaysWhomItWaitsForAndWhatHelps) {
   NodeSnapshot now = a_refused_share();
   now.now.shares[0].state = "draining";
   now.now.shares[0].expired = true;
-  EXPECT_NE(shares_text(now.now.shares, now.now, {}).find("hook   expired, waits for 1 program\n"), std::string::npos)
+  EXPECT_NE(shares_text(now.now.shares, now.now, {}).find("1  expired, waits for 1 program\n"), std::string::npos)
       << shares_text(now.now.shares, now.now, {});
   EXPECT_NE(why_text(now, now.now.shares, {})
                 .find("waits for 1 program to end\n    what helps: headgate share extend train 1h"),
@@ -133,9 +133,9 @@ TEST(Views, PsSaysWhereAProcessRunsAndWhatTheDriverKnowsOfOneOutside) {
   now.now.processes[1].devices[0].driver_bytes = 2 * kGi;
   EXPECT_EQ(ps_text(now, {}),
             "SIMULATED\n"
-            "SHARE  GPU  PID  USER   COMMAND       MEM  SHARE'S TIME  LEVEL    STATE      WHERE\n"
-            "train  0    101  alice  python   35.0 GiB        24.9 %  hook     throttled  pod ml/train-0\n"
-            "-      0    999  carol  ffmpeg    2.0 GiB             -  observe  no share   -\n");
+            "SHARE  GPU  PID  USER   COMMAND       MEM    BUSY  STATE     WHERE\n"
+            "train  0    101  alice  python   35.0 GiB  24.9 %  at limit  pod ml/train-0\n"
+            "-      0    999  carol  ffmpeg    2.0 GiB       -  no share  -\n");
 }
 
 TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
@@ -149,37 +149,37 @@ TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
   now.now.processes[0].pid_in_share = 1;
   const Voice wide{.format = Format::wide};
   EXPECT_EQ(status_text(now, wide),
-            "driver 570.124.06, 1 GPU, level hook, no daemon, SIMULATED\n"
-            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  sold 36.0 GiB  GPU-9c2f0000-1111  00000000:1B:00.0\n"
-            "  train  alice  35.0/36.0 GiB  GPU 24.9 % of 25 %  waited 73.1 %  1 proc  throttled  promised 20 %  "
+            "driver 570.124.06, 1 GPU, no daemon, SIMULATED\n"
+            "GPU 0  H200  36.0/141.0 GiB  busy 75 %  commit 36.0 GiB  GPU-9c2f0000-1111  00000000:1B:00.0\n"
+            "  train  alice  35.0/36.0 GiB  GPU 24.9 % of 25 %  waits 73 % own limit  1 proc  at limit  promised 20 %  "
             "normal, weight 100  at most 36.0 GiB  pids 101\n");
   EXPECT_EQ(ps_text(now, wide),
             "SIMULATED\n"
-            "SHARE  GPU  PID  USER   COMMAND       MEM  SHARE'S TIME  LEVEL    STATE      WHERE   UID  PID IN SHARE  "
-            "DRIVER'S MEM  BUSY  OWNER  UUID               FINDING\n"
-            "train  0    101  alice  python   35.0 GiB        24.9 %  hook     throttled  -      1000             1  "
-            "    35.0 GiB     -  alice  GPU-9c2f0000-1111  -\n"
-            "-      0    999  -      -               -             -  observe  no share   -         0             -  "
-            "           -     -  -      GPU-9c2f0000-1111  -\n");
-  EXPECT_EQ(
-      free_text(now, rooms(now, {}), {}, wide),
-      "level hook, SIMULATED\n"
-      "GPU  MODEL   FREE NOW  NOT PROMISED  TIME NOT PROMISED  SHARES      TOTAL  RESERVED  PCI               UUID\n"
-      "0    H200   104.0 GiB     104.0 GiB               75 %       1  141.0 GiB   1.0 GiB  00000000:1B:00.0  "
-      "GPU-9c2f0000-1111\n");
+            "SHARE  GPU  PID  USER   COMMAND       MEM    BUSY  STATE     WHERE  LEVEL     UID  PID IN SHARE  "
+            "DRIVER'S MEM  OWNER  UUID               FINDING\n"
+            "train  0    101  alice  python   35.0 GiB  24.9 %  at limit  -      hook     1000             1  "
+            "    35.0 GiB  alice  GPU-9c2f0000-1111  -\n"
+            "-      0    999  -      -               -       -  no share  -      observe     0             -  "
+            "           -  -      GPU-9c2f0000-1111  -\n");
+  EXPECT_EQ(free_text(now, rooms(now, {}), {}, wide),
+            "SIMULATED\n"
+            "GPU  MODEL  MEMORY FREE  MEMORY LEFT  TIME LEFT  SHARES      TOTAL  RESERVED  PCI               UUID\n"
+            "0    H200     104.0 GiB    104.0 GiB       75 %       1  141.0 GiB   1.0 GiB  00000000:1B:00.0  "
+            "GPU-9c2f0000-1111\n"
+            "largest share that fits: 104.0 GiB and 75 % on GPU 0\n");
   share.fail_policy = "closed";
   share.idle_notice_ns = 7'200'000'000'000;
   EXPECT_EQ(shares_text(now.now.shares, now.now, wide),
-            "SHARE  OWNER  GPU                MEMORY  COMPUTE               TIME  PROCS  LEVEL  STATE          PEAK  "
+            "SHARE  OWNER  GPU                MEMORY  COMPUTE               TIME  PROCS  STATE     LEVEL      PEAK  "
             "CLASS               PIDS  ENDS IN  ADMIT  ON OOM  FAILS   FREEZES AFTER  NOTICE AFTER  GANG  UUID\n"
-            "train  alice  0    35.0 GiB of 36.0 GiB  20 %, at most 25 %  24.9 %      1  hook   throttled  36.0 GiB  "
+            "train  alice  0    35.0 GiB of 36.0 GiB  20 %, at most 25 %  24.9 %      1  at limit  hook   36.0 GiB  "
             "normal, weight 100  101     1h00m  -      -       closed              -         2h00m  -     "
             "GPU-9c2f0000-1111\n");
 }
 
 TEST(Views, ManyProcessesOfAShareAreCountedBehindTheFirst) {
   NodeSnapshot now = a_refused_share();
-  EXPECT_EQ(format_pids(now.now, "nobody"), "-");
+  EXPECT_EQ(format_pids(now.now, "missing"), "-");
   for (std::uint32_t pid = 102; pid < 107; ++pid) {
     now.now.processes.push_back(now.now.processes[0]);
     now.now.processes.back().pid = pid;
@@ -190,7 +190,7 @@ TEST(Views, ManyProcessesOfAShareAreCountedBehindTheFirst) {
 TEST(Views, GpusAreListedWithWhatTheyDoAndWide) {
   NodeSnapshot now = a_refused_share();
   EXPECT_EQ(gpus_text(now, {}),
-            "level hook, SIMULATED\n"
+            "SIMULATED\n"
             "GPU  MODEL      USED         OF  BUSY  TEMP  POWER  SHARES  POLICY\n"
             "0    H200   36.0 GiB  141.0 GiB  75 %     -      -       1  -\n");
   now.now.gpus[0].power_limit_mw = 600'000;
@@ -219,9 +219,10 @@ TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
   ASSERT_TRUE(fit);
   const auto all = rooms(a_refused_share(), *fit);
   EXPECT_EQ(free_text(a_refused_share(), all, *fit, {}),
-            "level hook, SIMULATED\n"
-            "GPU  MODEL   FREE NOW  NOT PROMISED  TIME NOT PROMISED  SHARES  FITS\n"
-            "0    H200   104.0 GiB     104.0 GiB               75 %       1  yes\n");
+            "SIMULATED\n"
+            "GPU  MODEL  MEMORY FREE  MEMORY LEFT  TIME LEFT  SHARES  FITS\n"
+            "0    H200     104.0 GiB    104.0 GiB       75 %       1  yes\n"
+            "largest share that fits: 104.0 GiB and 75 % on GPU 0\n");
   EXPECT_FALSE(rooms(a_refused_share(), Fit{.memory_bytes = 105 * kGi}).front().fits);
   EXPECT_FALSE(rooms(a_refused_share(), Fit{.compute_ppm = 760'000}).front().fits);
   EXPECT_FALSE(rooms(a_refused_share(), Fit{.memory_ppm = 750'000}).front().fits);
@@ -233,7 +234,7 @@ TEST(Views, ACardThatDoesNotAnswerHasNoFiguresForThereAreNone) {
   now.now.gpus[0] = {};
   now.now.gpus[0].model = "does not answer: GPU is lost";
   EXPECT_TRUE(
-      status_text(now, {}).starts_with("driver 570.124.06, 1 GPU, level hook, headgated, SIMULATED\n"
+      status_text(now, {}).starts_with("driver 570.124.06, 1 GPU, headgated, SIMULATED\n"
                                        "GPU 0  does not answer: GPU is lost\n"
                                        "GPU-9c2f0000-1111  not a GPU of this node, or it does not answer\n"
                                        "  train  uid 0  35.0/36.0 GiB"))
@@ -242,11 +243,11 @@ TEST(Views, ACardThatDoesNotAnswerHasNoFiguresForThereAreNone) {
   const auto all = rooms(now, nothing);
   EXPECT_FALSE(all.front().fits);
   EXPECT_EQ(free_text(now, all, nothing, {}),
-            "level hook, SIMULATED\n"
-            "GPU  MODEL                         FREE NOW  NOT PROMISED  TIME NOT PROMISED  SHARES  FITS\n"
-            "0    does not answer: GPU is lost         -             -                  -       -  no\n");
+            "SIMULATED\n"
+            "GPU  MODEL                         MEMORY FREE  MEMORY LEFT  TIME LEFT  SHARES  FITS\n"
+            "0    does not answer: GPU is lost            -            -          -       -  no\n");
   const std::string why = why_text(now, now.now.shares, {});
-  EXPECT_TRUE(why.starts_with("share train on GPU-9c2f0000, level hook, SIMULATED\n")) << why;
+  EXPECT_TRUE(why.starts_with("share train on GPU-9c2f0000, SIMULATED\n")) << why;
 }
 
 TEST(Views, FreeShowsWhatTheDaemonWouldStillSell) {
@@ -264,7 +265,7 @@ TEST(Views, AnEmptyShareIsRoomUnlessItWasCreatedToStay) {
   EXPECT_EQ(rooms(now, {}).front().shares, 0u);
   now.now.shares[0].created = true;
   EXPECT_EQ(rooms(now, {}).front().shares, 1u);
-  // Of a run under the daemon, which counts it as committed.
+  // A share of a run under the daemon, which commits it.
   now.now.shares[0].created = false;
   now.now.shares[0].created_unix_ns = 1;
   EXPECT_EQ(rooms(now, {}).front().shares, 1u);
@@ -314,7 +315,7 @@ TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {
   EXPECT_EQ(table({{"K\xc3\xb6ln", "\tb\rc"}}, {.ascii = true}), "K??ln  b?c\n");
 }
 
-// Whoever sees nothing is not told that nothing is there.
+// A user that may see no shares must not be told that there are none.
 TEST(Views, SharesOfOthersAreCountedWhereTheyAreNotShown) {
   NodeSnapshot seen = a_refused_share();
   seen.now.node.shares = 3;

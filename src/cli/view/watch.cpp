@@ -18,7 +18,7 @@
 namespace headgate::cli {
 namespace {
 
-// As it is written behind --watch.
+// Formats a time as --watch accepts it.
 std::string time_word(std::chrono::milliseconds time) {
   const auto count = time.count();
   if (count % 60'000 == 0) return std::to_string(count / 60'000) + "m";
@@ -68,7 +68,7 @@ class Repeating {
     screen_.reset();
   }
 
-  // The status to end with, else -1.
+  // Returns the exit status, or -1 to go on.
   Result<int> heed_signals() {
     bool stop = false, redraw = false;
     for (const int number : signals_.take()) {
@@ -101,8 +101,8 @@ class Repeating {
   Result<void> take_look() {
     auto look = watcher_.take();
     if (!look) return {};
-    // Rates are since the look before, and without a daemon nobody has looked before us. A terminal shows the first all
-    // the same, for the next follows at once.
+    // Rates need a previous snapshot, and without a daemon there is none. A terminal shows the first one anyway,
+    // because the next follows at once.
     if (look->snapshot && skips_ > 0) {
       --skips_;
       return {};
@@ -121,7 +121,7 @@ class Repeating {
       return draw_frame(text ? "" : text.error().message);
     }
     if (!text) {
-      // Once for as long as it lasts.
+      // Report each problem once.
       if (text.error().message != trouble_) complain(text.error(), voice_);
       trouble_ = text.error().message;
       return {};
@@ -151,14 +151,14 @@ class Repeating {
   const Voice voice_;
   const bool on_screen_, is_daemon_;
   int skips_;
-  const TerminalSignals signals_;  // before the watcher, whose thread must have them blocked
+  const TerminalSignals signals_;  // before the watcher: its thread must inherit the blocked mask
   Watcher watcher_;
   std::optional<Look> look_;
   bool shown_ = false;
   std::string last_, trouble_;
-  std::uint64_t taken_unix_ns_ = 0;  // of the last snapshot that there was
+  std::uint64_t taken_unix_ns_ = 0;  // of the last good snapshot
   std::optional<Screen> screen_;
-  std::optional<Keyboard> keyboard_;  // given back before the screen
+  std::optional<Keyboard> keyboard_;  // restored before the screen
 };
 
 }  // namespace

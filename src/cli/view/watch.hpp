@@ -1,4 +1,4 @@
-// A view again and again: on a terminal in its place, elsewhere one below the other.
+// Repeats a view: on a terminal it is redrawn, elsewhere the outputs follow each other.
 #pragma once
 
 #include <chrono>
@@ -16,14 +16,14 @@ namespace headgate::cli {
 struct Watched {
   std::string title;  // "headgate status"
   std::chrono::milliseconds interval;
-  std::unique_ptr<SnapshotSource> source;  // one for all looks
-  // What a look shows; `heading` is false where the columns of CSV have been named. May be asked again for the same
-  // look, for a terminal of another size.
+  std::unique_ptr<SnapshotSource> source;  // the same for all snapshots
+  // Formats a snapshot; `heading` is false once the CSV column names are printed. May be called again for the same
+  // snapshot after a terminal resize.
   std::function<Result<std::string>(const Look& look, const Voice& voice, bool heading)> draw;
 };
 
-// Until Ctrl-C or q (0), or another signal (128 + its number). What cannot be shown is an error at the first time, and
-// later said, while the next look is awaited. Errors also: standard output is gone.
+// Runs until Ctrl-C or q (0), or another signal (128 + its number). A failure of the first snapshot is an error; later
+// ones are reported while waiting for the next. Errors also: standard output is gone.
 [[nodiscard]] Result<int> watch(Watched watched, const Voice& voice);
 
 }  // namespace headgate::cli

@@ -13,101 +13,14 @@
 #include "cli/top/top.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/views.hpp"
+#include "cli/view/why_memory.hpp"
+#include "observe/promises.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-const snapshot::Gpu* gpu_of(const NodeSnapshot& snapshot, const std::string& uuid) {
-  const auto found = std::ranges::find(snapshot.now.gpus, uuid, &snapshot::Gpu::uuid);
-  return found == snapshot.now.gpus.end() ? nullptr : &*found;
-}
-
-std::string times(std::uint64_t count) { return count == 1 ? "once" : std::to_string(count) + " times"; }
-
-// Who has of the card what is missing: programs outside shares, and shares whose limit was lowered beneath what they
-// hold.
-std::string full_card_text(const NodeSnapshot& snapshot, const std::string& uuid) {
-  const snapshot::Gpu* const gpu = gpu_of(snapshot, uuid);
-  const bool outside = gpu == nullptr || gpu->memory_unattributed_bytes > 0;
-  std::string text, helps;
-  if (gpu != nullptr)
-    text = "    of the card " + bytes_text(gpu->memory_free_bytes) + " are free now, and " +
-           bytes_text(gpu->memory_unattributed_bytes) + " are used outside shares\n";
-  if (outside) helps = "to end what uses the card outside its share (headgate ps), or ";
-  for (const snapshot::Share& share : snapshot.now.shares) {
-    for (const snapshot::ShareDevice& device : share.devices) {
-      if (device.uuid != uuid || !device.memory_limit_bytes || device.memory_used_bytes <= *device.memory_limit_bytes)
-        continue;
-      text += "    the share " + share.name + " holds " + bytes_text(device.memory_used_bytes) +
-              ", and its limit is now " + bytes_text(*device.memory_limit_bytes) + "\n";
-      helps += "to end programs of " + share.name + " (headgate ps), or ";
-    }
-  }
-  return text + "    what helps: " + helps + "fewer shares on it\n";
-}
-
-// Where it was another limit that refused; empty where it is the one of now.
-std::string changed_limit_text(const snapshot::ShareDevice& device) {
-  if (device.memory_limit_bytes == device.last_refusal->limit_bytes) return {};
-  return device.memory_limit_bytes
-             ? "    since then the limit was changed to " + exact_bytes_text(*device.memory_limit_bytes)
-             : "    since then the limit was taken away";
-}
-
-// What stands in for the GPU's memory past the limit.
-std::string host_text(const snapshot::ShareDevice& device) {
-  if (device.host_limit_bytes == 0) return {};
-  return "  host memory: " + bytes_text(device.host_used_bytes) + " of " + bytes_text(device.host_limit_bytes) +
-         " stand in for the GPU's, past the limit or what the card has\n";
-}
-
-std::string refusal_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
-  if (!device.last_refusal)
-    return "  memory: nothing was refused; " + bytes_text(device.memory_used_bytes) + " in use" +
-           (device.memory_residual_bytes > 0
-                ? ", " + bytes_text(device.memory_residual_bytes) + " of it contexts and code"
-                : "") +
-           "\n    at most " + bytes_text(device.memory_peak_bytes) + " were in use at one time" +
-           (device.memory_limit_bytes ? ", limit " + bytes_text(*device.memory_limit_bytes) : ", no limit") + "\n";
-  const snapshot::Refusal& last = *device.last_refusal;
-  const std::uint64_t limit = last.limit_bytes.value_or(0);
-  std::string text = "  memory: refused " + times(device.refusals) + ", last at " + clock_text(last.unix_ns) +
-                     ": process " + std::to_string(last.pid) + " asked for " + exact_bytes_text(last.asked_bytes) +
-                     "\n";
-  if (device.refusals_device_full + device.refusals_policy > 0 && device.refusals > 1)
-    text += "    of these " + std::to_string(device.refusals_device_full) + " by the driver, " +
-            std::to_string(device.refusals_policy) + " while the share was being drained\n";
-  if (last.reason == "policy") return text + "    reason: the share was being drained; its limits were not the cause\n";
-  if (last.reason == "device_full") {
-    text += "    reason: the driver had no memory left, though the share had: " + bytes_text(last.used_bytes) +
-            (last.limit_bytes ? " of " + bytes_text(limit) : "") + " in use\n";
-    return text + full_card_text(snapshot, device.uuid);
-  }
-  const std::uint64_t room = saturating_sub(limit, last.used_bytes);
-  const std::string changed = changed_limit_text(device);
-  if (room >= last.asked_bytes) {
-    // The allocations alone left room: what was missing is measured, not allocated.
-    text += "    reason: the share's limit of " + bytes_text(limit) + "; " + bytes_text(last.used_bytes) +
-            " were allocated,\n    and contexts and code of its processes held more than " +
-            bytes_text(room - last.asked_bytes) + "\n" + changed + (changed.empty() ? "" : "\n") +
-            "    what helps: a smaller batch, fewer processes, or a larger share\n";
-    return text;
-  }
-  text += "    reason: the share's limit of " + bytes_text(limit) + ": " + bytes_text(last.used_bytes) + " in use, " +
-          bytes_text(room) + " left\n";
-  if (const snapshot::Gpu* gpu = gpu_of(snapshot, device.uuid))
-    text += "    not caused by neighbours: the card has " + bytes_text(gpu->memory_free_bytes) + " free now\n";
-  const std::uint64_t needed = saturating_add(last.used_bytes, last.asked_bytes);
-  if (!changed.empty()) {
-    if (device.memory_limit_bytes.value_or(~0ull) >= needed) return text + changed + ": that would be enough\n";
-    text += changed + "\n";
-  }
-  text += "    what helps: a smaller batch, or a share of at least " + exact_bytes_text(needed) + "\n";
-  return text;
-}
 
 // A launch that waits at this moment, and has for seconds.
 std::string waiting_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
@@ -119,7 +32,7 @@ std::string waiting_text(const snapshot::Share& share, const snapshot::ShareDevi
          " the pause after a kernel is long\n    what helps: a higher compute limit, or shorter kernels\n";
 }
 
-// Of all launches that were metered, those that did not wait among them.
+// Summarises the delay of all metered launches, including those that did not wait.
 std::string delay_text(const snapshot::ShareDevice& device) {
   std::uint64_t all = 0;
   for (const auto& delay : device.launch_delays) all = saturating_add(all, delay.launches);
@@ -127,7 +40,7 @@ std::string delay_text(const snapshot::ShareDevice& device) {
   std::uint64_t within = 0, longest_ns = 0;
   for (const auto& delay : device.launch_delays) {
     within = saturating_add(within, delay.launches);
-    // 99 of 100, without a product that does not fit.
+    // The 99th percentile, computed without a product that could overflow.
     if (all - within > all / 100) {
       longest_ns = delay.up_to_ns.value_or(longest_ns);
       continue;
@@ -148,9 +61,9 @@ std::string format_ceiling(const snapshot::ShareDevice& device) {
               : "; not caused by neighbours");
 }
 
-// What was waited for, the longest first. What is less than a hundredth of all is not worth a line.
+// Lists the reasons for waits, longest first; those below 1 % of the total are left out.
 std::string reasons_text(const snapshot::ShareDevice& device) {
-  // All of a GPU is no limit: who has used that waits for his own work.
+  // A ceiling of 100 % limits nothing: the wait was for the share's own work.
   const std::uint64_t at_limit_ns = device.compute_ceiling_ratio >= 1 ? 0 : device.waited_ceiling_ns;
   std::vector<std::pair<std::uint64_t, std::string>> reasons = {
       {at_limit_ns, "the share had used " + format_ceiling(device)},
@@ -169,7 +82,7 @@ std::string reasons_text(const snapshot::ShareDevice& device) {
   return text;
 }
 
-// Whether the promise was kept in the last 10 s, and if not, why.
+// Says whether the promise was kept in the last 10 s, and if not, why.
 std::string promise_text(const snapshot::Share& share, const snapshot::ShareDevice& device) {
   if (device.compute_guarantee_ratio == 0 || share.overcommit || !device.had_ratio) return {};
   return "  in the last 10 s: " + format_promise(share, device) + "\n" +
@@ -184,7 +97,7 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
       (device.metered ? "; the GPU was held for " + duration_text(device.held_ns) : "; its GPU time is not measured");
   if (device.estimated_ns > 0) text += " (" + duration_text(device.estimated_ns) + " of it estimated)";
   if (device.throttled_launches == 0) {
-    // What has not passed yet is no launch that has waited, and has waited all the same.
+    // A launch that still waits is not counted in throttled_launches, but its time is.
     if (device.throttled_ns > 0)
       return text + "\n    launches wait, for " + duration_text(device.throttled_ns) + " in all so far\n" +
              reasons_text(device) + waiting;
@@ -202,7 +115,7 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
   return text + waiting;
 }
 
-// Where kernels of several shares run at once nobody has turns, and time held is not time alone.
+// If kernels of several shares run at once, there are no turns, and time held is not exclusive.
 std::string mps_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
   const snapshot::Gpu* const gpu = gpu_of(snapshot, device.uuid);
   if (gpu == nullptr || gpu->mps_clients == 0) return {};
@@ -218,7 +131,7 @@ std::string mps_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& 
               : "");
 }
 
-// Of the last day, oldest first.
+// Returns the denials of the last day, oldest first.
 std::vector<snapshot::Event> denials_of(const NodeSnapshot& snapshot, const std::string& share, std::string_view kind) {
   std::vector<snapshot::Event> recent;
   std::ranges::copy_if(snapshot.events, std::back_inserter(recent), [&](const snapshot::Event& event) {
@@ -227,7 +140,7 @@ std::vector<snapshot::Event> denials_of(const NodeSnapshot& snapshot, const std:
   return recent;
 }
 
-// A fault of the card, or of a kernel on it: programs that were there then may get errors from every call since.
+// An XID reports a fault of the GPU or of a kernel; programs running then may get errors from every later call.
 std::string xid_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
   const snapshot::Gpu* const gpu = gpu_of(snapshot, device.uuid);
   if (gpu == nullptr || gpu->xids.empty()) return {};
@@ -235,7 +148,7 @@ std::string xid_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& 
   for (const auto& xid : gpu->xids)
     faults += (faults.empty() ? "" : ", ") + std::to_string(xid.xid) + " (" + times(xid.count) + ")";
   return "  faults: the GPU has reported XID " + faults +
-         " since headgated started: a program that a fault hit gets errors until it\n    starts anew\n"
+         " since headgated started: a program that a fault hit gets errors until it\n    is restarted\n"
          "    when: headgate events --kind gpu.xid\n";
 }
 
@@ -246,14 +159,14 @@ std::string frozen_text(const snapshot::Share& share, const snapshot::ShareDevic
          bytes_text(device.memory_frozen_bytes) + " on the host instead of this GPU: the next call brings it back\n";
 }
 
-// Of one that the audit has frozen: that it has, and how that is ended.
+// Says that the audit froze the process, and how to resume it.
 std::string freeze_text(const snapshot::Process& process) {
   std::string text;
   for (const auto& sentence : format_freeze(process)) text += (text.empty() ? "" : "    ") + harmless(sentence) + "\n";
   return text;
 }
 
-// Programs of the share that the audit found to go around its limits.
+// Lists programs of the share that the audit found bypassing its limits.
 std::string found_text(const NodeSnapshot& snapshot, const snapshot::Share& share) {
   std::string text;
   for (const auto& process : snapshot.now.processes) {
@@ -265,7 +178,7 @@ std::string found_text(const NodeSnapshot& snapshot, const snapshot::Share& shar
   return text;
 }
 
-// Whose cuInit waits for a scheduler's leave.
+// Returns the processes that wait in cuInit for the scheduler.
 std::vector<snapshot::Event> asking(const NodeSnapshot& snapshot, const std::string& share) {
   std::map<std::uint32_t, const snapshot::Event*> last;
   for (const auto& event : snapshot.events) {
@@ -292,9 +205,9 @@ std::string asking_text(const NodeSnapshot& snapshot, const std::string& share) 
   return text;
 }
 
-// An allocation that waits is told of anew after ten seconds, for as long as it waits (node/memory_pressure.hpp): the
-// first and the last of those that follow each other so, where the last is not older. Of its end nothing is told but a
-// refusal; that nobody waits any more the share's state says.
+// A waiting allocation repeats its event every ten seconds (node/memory_pressure.hpp). Returns the first and last event
+// of the latest such series, if it is recent. Its end has no event except a refusal; otherwise the share's state shows
+// it.
 std::pair<const snapshot::Event*, const snapshot::Event*> waiting_allocation(const NodeSnapshot& snapshot,
                                                                              const snapshot::Share& share,
                                                                              const std::string& uuid) {
@@ -322,13 +235,13 @@ std::string waiting_allocation_text(const NodeSnapshot& snapshot, const snapshot
          " ago: " + harmless(last->text) + "\n";
 }
 
-// Cards are taken out and put in: the share's pages still name the one that it was made for.
+// After GPUs were swapped, the share's pages still name the GPU that it was made for.
 std::string gone_gpu_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
   return is_gpu_of(snapshot.now, device.uuid)
              ? ""
              : "  " + device.uuid +
                    " is not a GPU of this node, or does not answer: programs of the share find no GPU\n    what helps: "
-                   "the card back in its place, or to remove the share and make it anew on one of those in 'headgate "
+                   "the card back in its slot, or to remove the share and create it on one of those in 'headgate "
                    "status'\n";
 }
 
@@ -346,38 +259,85 @@ std::string denial_text(const NodeSnapshot& snapshot, const std::string& share, 
   return text;
 }
 
-}  // namespace
+// How much an operator has to do for a share: 3 its promise or its GPU is lost, 2 it was refused, 1 it stands still; 0.
+int trouble_of(const NodeSnapshot& snapshot, const snapshot::Share& share) {
+  int worst = share.expired || share.frozen_processes > 0 || share.state.starts_with("paused") ||
+                      share.state.ends_with("draining") || !asking(snapshot, share.name).empty()
+                  ? 1
+                  : 0;
+  for (const Denial& denial : kDenials)
+    if (!denials_of(snapshot, share.name, denial.kind).empty()) worst = 2;
+  if (!found_text(snapshot, share).empty()) worst = 3;
+  for (const snapshot::ShareDevice& device : share.devices) {
+    const snapshot::Gpu* const gpu = gpu_of(snapshot, device.uuid);
+    if (device.short_ratio.value_or(0) > observe::kShortRatio || !is_gpu_of(snapshot.now, device.uuid) ||
+        (gpu != nullptr && !gpu->xids.empty()))
+      worst = 3;
+    if (device.last_refusal || waiting_allocation(snapshot, share, device.uuid).first != nullptr)
+      worst = std::max(worst, 2);
+    if (device.waiting_ns > 0) worst = std::max(worst, 1);
+  }
+  return worst;
+}
 
-std::string why_text(const NodeSnapshot& snapshot, const std::vector<snapshot::Share>& shares, const Voice& voice) {
+// "carol on GPU 1: nothing was refused; shares GPU, waits 57 % turn".
+std::string quiet_line(const NodeSnapshot& snapshot, const snapshot::Share& share) {
+  std::string text;
+  for (const snapshot::ShareDevice& device : share.devices)
+    text += share.name + " on " + format_gpu(snapshot.now, device.uuid) + ": nothing was refused; " +
+            format_state(state_on(snapshot.now, share, device), share.idle_ns) +
+            (device.throttled_ratio.value_or(0) < 0.01 ? "" : ", " + format_waits(device)) + "\n";
+  return text;
+}
+
+std::string shares_why(const NodeSnapshot& snapshot, const std::vector<snapshot::Share>& shares, const Voice& voice) {
   std::string text;
   const std::string stale = staleness(snapshot.now);
   for (const snapshot::Share& share : shares) {
     for (const snapshot::ShareDevice& device : share.devices) {
-      // Without the daemon a simulated node's pages may lie beside a real card's.
+      // Without the daemon, a simulated node's pages may be in the same directory as a real GPU's.
       const bool simulated =
           snapshot.now.node.simulated && (snapshot.daemon || gpu_of(snapshot, device.uuid) != nullptr);
-      text += bold("share " + share.name + " on " + format_gpu(snapshot.now, device.uuid) + ", level " + share.level +
+      text += bold("share " + share.name + " on " + format_gpu(snapshot.now, device.uuid) +
+                       (is_weak(share.level) ? ", level " + share.level : "") +
                        (simulated ? ", " + warning("SIMULATED", voice) : "") +
                        (stale.empty() ? "" : ", " + warning(stale, voice)),
                    voice) +
               "\n";
       if (share.expired)
-        text += "  its time is over: nobody enters, it is given no more memory, and it waits for " +
+        text += "  it has expired: no process may join, it gets no more memory, and it waits for " +
                 programs_text(share.processes) + " to end\n    what helps: headgate share extend " + share.name +
                 " 1h\n";
       else if (share.state.ends_with("draining"))
-        text += "  it is being drained: nobody enters and no memory is given\n    what helps: headgate share resume " +
-                share.name + "\n";
+        text +=
+            "  it is being drained: no process may join, and it gets no more memory\n    what helps: headgate share "
+            "resume " +
+            share.name + "\n";
       if (share.state.starts_with("paused"))
         text += "  it is paused: its launches wait\n    what helps: headgate share resume " + share.name + "\n";
       text += found_text(snapshot, share) + frozen_text(share, device) + gone_gpu_text(snapshot, device) +
-              xid_text(snapshot, device) + refusal_text(snapshot, device) + host_text(device) +
+              xid_text(snapshot, device) + refusal_text(snapshot, share, device) + host_text(device) +
               waiting_allocation_text(snapshot, share, device.uuid) + throttle_text(share, device) +
               promise_text(share, device) + mps_text(snapshot, device);
     }
     text += asking_text(snapshot, share.name) + denial_text(snapshot, share.name, voice);
   }
   return text.empty() ? stamp(snapshot.now, voice) + "there are no shares\n" : text;
+}
+
+}  // namespace
+
+std::string why_text(const NodeSnapshot& snapshot, const std::vector<snapshot::Share>& shares, const Voice& voice) {
+  if (shares.size() < 2) return shares_why(snapshot, shares, voice);
+  std::vector<snapshot::Share> troubled, others;
+  for (const snapshot::Share& share : shares) (trouble_of(snapshot, share) > 0 ? troubled : others).push_back(share);
+  std::ranges::stable_sort(troubled, std::greater{},
+                           [&](const snapshot::Share& share) { return trouble_of(snapshot, share); });
+  std::string text = stamp(snapshot.now, voice) + std::to_string(troubled.size()) + " of " +
+                     std::to_string(shares.size()) + " shares had trouble\n";
+  if (!troubled.empty()) text += shares_why(snapshot, troubled, voice);
+  for (const snapshot::Share& share : others) text += quiet_line(snapshot, share);
+  return text;
 }
 
 std::string why_json(const NodeSnapshot& snapshot, const std::vector<snapshot::Share>& shares) {

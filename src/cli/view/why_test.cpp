@@ -24,11 +24,11 @@ TEST(Why, TakesAProcessesNumberForItsShareAndSaysThatOneOutsideIsNotHeld) {
 TEST(Why, ExplainsARefusalAndTheWaitsInWordsAndNumbers) {
   ::setenv("TZ", "UTC0", 1);
   EXPECT_EQ(why_text(a_refused_share(), a_refused_share().now.shares, {}),
-            "share train on GPU 0, level hook, SIMULATED\n"
+            "share train on GPU 0, SIMULATED\n"
             "  memory: refused 3 times, last at 14:02:11: process 101 asked for 2.0 GiB\n"
             "    reason: the share's limit of 36.0 GiB: 35.0 GiB in use, 1.0 GiB left\n"
             "    not caused by neighbours: the card has 104.0 GiB free now\n"
-            "    what helps: a smaller batch, or a share of at least 37.0 GiB\n"
+            "    what helps: a smaller batch, or --mem 37GiB\n"
             "  compute: limit 25 %; the GPU was held for 2.5 s\n"
             "    40 launches waited 7.0 s in all, the last at 14:02:11\n"
             "    reason: the share had used its 25 %; not caused by neighbours\n"
@@ -72,7 +72,7 @@ TEST(Why, ExplainsARefusalByTheLimitOfThenAndSaysThatItWasChanged) {
   EXPECT_EQ(said({}), then + "    since then the limit was taken away: that would be enough\n");
   EXPECT_EQ(said(30ull << 30), then +
                                    "    since then the limit was changed to 30.0 GiB\n"
-                                   "    what helps: a smaller batch, or a share of at least 37.0 GiB\n");
+                                   "    what helps: a smaller batch, or --mem 37GiB\n");
   device.last_refusal->used_bytes = 33ull << 30;
   EXPECT_EQ(said(40ull << 30),
             "    reason: the share's limit of 36.0 GiB; 33.0 GiB were allocated,\n"
@@ -168,7 +168,7 @@ TEST(Why, TellsWhoseLeaveASchedulerHasNotGivenYet) {
     now.now.processes[i].pid = 7 + i;
     now.now.processes[i].share = "train";
   }
-  // By kind, as they are asked for: 7 came back after it had been denied, 8 was let in, 9 was denied, 10 has ended.
+  // In the order of queries by kind: 7 came back after a denial, 8 was admitted, 9 was denied, 10 has ended.
   now.events = {event(4, "admit.asked", 7),  event(3, "admit.asked", 8),   event(2, "admit.asked", 9),
                 event(8, "admit.asked", 10), event(5, "admit.allowed", 8), event(1, "admit.denied", 7),
                 event(6, "admit.denied", 9)};
@@ -267,7 +267,7 @@ TEST(Why, AlwaysSaysThatAShareIsPaused) {
   }
 }
 
-// By priority a share may wait for ever: none of its launches has passed.
+// A share may wait indefinitely because of priorities: none of its launches has passed.
 TEST(Why, TellsOfLaunchesThatHaveNotPassedYet) {
   NodeSnapshot seen = a_refused_share();
   snapshot::ShareDevice& device = seen.now.shares[0].devices[0];
@@ -281,7 +281,7 @@ TEST(Why, TellsOfLaunchesThatHaveNotPassedYet) {
       << text;
 }
 
-// It is in no figure: what is told of it every ten seconds is.
+// No counter has it; only the event repeated every ten seconds does.
 TEST(Why, TellsOfAnAllocationThatWaitsAndOfNoneThatDidLongAgo) {
   NodeSnapshot seen = a_refused_share();
   constexpr std::uint64_t kSecond = 1'000'000'000;

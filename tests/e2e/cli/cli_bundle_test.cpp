@@ -1,4 +1,4 @@
-// headgate support-bundle: what is in the archive, and what is not.
+// headgate support-bundle: what the archive contains, and what it must not.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>

@@ -1,4 +1,4 @@
-// headgate cdi list, validate: what engines make of CDI files, and why they do not take one.
+// headgate cdi list and validate: how engines interpret CDI files, and why they reject one.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -9,7 +9,7 @@
 namespace headgate::e2e {
 namespace {
 
-// Two directories: a of the lower priority. `one` FILE NAME: a document with one device.
+// Two directories; a has the lower priority. `one FILE NAME` writes a document with one device.
 constexpr const char* kFiles = R"sh(cd $D; mkdir a b
 one() { printf '{"cdiVersion":"0.7.0","kind":"v/c","devices":[{"name":"%s","containerEdits":{"env":["A=b"]}}]}' $2 > $1; }
 )sh";

@@ -1,4 +1,4 @@
-// The forms of an answer for other programs, of the built command over the simulated node.
+// Machine-readable output formats of the built command on the simulated node.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-// A share with one program that uses the GPU while LINE is run.
+// Runs LINE while one program of a share uses the GPU.
 std::string held(const std::string& line) {
   return "$H run --sim --name held --mem 1GiB --compute 25% -- ${SIM%/sim}/headgate-load --mem=64MiB --duration=60s "
          "--no-launches --no-idle-list > $D/load & run=$!; n=0; until $H ps --sim --json 2>/dev/null | grep -q "
@@ -88,7 +88,7 @@ TEST(CliForms, AFormThatAWordHasNotIsRefusedWithThoseThatItHas) {
   const Said said = cli.shell("$H doctor -o csv");
   EXPECT_EQ(said.status, 2);
   EXPECT_EQ(said.out, "");
-  EXPECT_EQ(said.err, "headgate: --output 'csv' is no form that 'doctor' has\n          accepted: table or json\n");
+  EXPECT_EQ(said.err, "headgate: doctor: output format 'csv' is not supported\n          accepted: table or json\n");
 }
 
 }  // namespace

@@ -1,5 +1,4 @@
-// headgate limiter install, remove: the files, what is merged, and what is refused. What they do:
-// preload_root_test.cpp.
+// headgate limiter install and remove: files written, merged and refused. Their effect: preload_root_test.cpp.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -29,7 +28,7 @@ TEST(CliLimiter, ADirectoryForContainersHasTheLibrariesAndTheListAndSaysHowToMou
       << "anybody's programs can load it";
   EXPECT_EQ(cli.shell("cmp $D/new/guest/libheadgate.so ${H%/*}/../lib/libheadgate.so").status, 0);
 
-  // Whoever has the old library mapped keeps it.
+  // A process that has the old library mapped keeps it.
   said = cli.shell(
       "cd $D/new; exec 3< guest/libheadgate.so; $H limiter install --at /opt/x guest/ -o json && "
       "[ /proc/self/fd/3 -ef guest/libheadgate.so ] || cat guest/ld.so.preload");
@@ -90,7 +89,7 @@ TEST(CliLimiter, NothingIsChangedWhereItWouldHoldNobodyOrLeadElsewhere) {
                "has more than 64 KiB", 1},
            Bad{"mkdir -p root/usr/lib/headgate/libheadgate.so; $H limiter install --root root /usr/lib/headgate",
                "cannot replace 'root/usr/lib/headgate/libheadgate.so'", 1},
-           Bad{"$H limiter", "limiter needs a word", 2},
+           Bad{"$H limiter", "limiter needs a command", 2},
        }) {
     const Said said = cli.shell("rm -rf $D/case; mkdir $D/case; D=$D/case; " + root + bad.line);
     EXPECT_EQ(said.status, bad.status) << bad.line << "\n" << said.err;

@@ -1,4 +1,4 @@
-// headgate run: what a program under it sees, and what its caller gets back.
+// headgate run: what the program sees, and what its caller gets back.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -23,11 +23,11 @@ TEST(CliRun, TheProgramsOutputAndStatusAreItsOwn) {
 TEST(CliRun, TheFirstLineSaysShareCardLimitsLevelAndThatItIsSimulated) {
   const Cli cli;
   const Said said = cli.shell("$H run -v --sim --mem 25% --compute 25% --name train -- true");
-  EXPECT_EQ(said.err, "headgate: share train on GPU 0 (H200): 35.3 GiB, 25 %, level hook, SIMULATED\n");
+  EXPECT_EQ(said.err, "headgate: share train on GPU 0 (H200): 35.3 GiB, 25 %, SIMULATED\n");
   EXPECT_EQ(cli.shell("$H run -v -q --sim -- true").err, "");
 }
 
-// As of GPUs that share the host's memory: CUDA's total stands in for NVML's.
+// Like a GPU that shares the host's memory: CUDA's total replaces NVML's.
 TEST(CliRun, AGpuWhoseNvmlTellsNoMemoryHasCudasTotal) {
   const Cli cli;
   ASSERT_EQ(cli.shell("$H sim fault --sim 'nvmlDeviceGetMemoryInfo:fail=3,nvmlDeviceGetMemoryInfo_v2:fail=3'").status,
@@ -78,7 +78,7 @@ TEST(CliRun, AnUnnamedShareGoesWithItsProgramAndANamedOneStays) {
   EXPECT_EQ(cli.shell("$H run --sim --mem 1GiB --name kept -- true").status, 0);
   EXPECT_EQ(cli.shell("ls $HEADGATE_RUNTIME_DIR/shares").out, "kept\n");
   EXPECT_EQ(cli.shell("$H run -v --sim --name kept -- true").err,
-            "headgate: share kept on GPU 0 (H200): 1.0 GiB, no compute limit, level hook, SIMULATED\n");
+            "headgate: share kept on GPU 0 (H200): 1.0 GiB, no compute limit, SIMULATED\n");
 }
 
 TEST(CliRun, OtherValuesForAShareInUseAreRefusedAndForAnAbandonedOneMadeAnew) {
@@ -97,7 +97,7 @@ TEST(CliRun, OtherValuesForAShareInUseAreRefusedAndForAnAbandonedOneMadeAnew) {
   EXPECT_NE(said.err.find("share a on GPU 0 (H200): 2.0 GiB"), std::string::npos) << said.err;
 }
 
-// As inference servers and launchers do with their workers.
+// As inference servers and launchers set it for their workers.
 TEST(CliRun, NumbersThatAProgramPutsIntoItsVisibleDevicesCountTheSharesGpus) {
   const Cli cli;
   const auto given = [&](const char* before) {
@@ -121,7 +121,7 @@ TEST(CliRun, ASecondShareOnTheCardIsToldThatComputeIsApproximate) {
       "$H run -v --sim --name b --mem 1GiB --compute 50% -- true; $H free --sim --fit 1GiB,75% --json; $H free --sim "
       "--fit 1GiB,76%; echo $?; echo > $D/end; wait");
   EXPECT_EQ(said.err,
-            "headgate: share b on GPU 0 (H200): 1.0 GiB, 50 %, level hook, SIMULATED; compute is approximate: 1 other "
+            "headgate: share b on GPU 0 (H200): 1.0 GiB, 50 %, SIMULATED; compute is approximate: 1 other "
             "share on the card and no daemon\n");
   EXPECT_NE(said.out.find("\"compute_uncommitted_ratio\": 0.75"), std::string::npos) << said.out;
   EXPECT_TRUE(said.out.ends_with("\n4\n")) << said.out;
@@ -133,7 +133,7 @@ TEST(CliRun, SignalsGoThroughToTheProgram) {
       cli.shell("$H run --sim -- sh -c 'trap \"exit 42\" TERM; kill -TERM $PPID; while :; do sleep 0.01; done'").status,
       42);
   EXPECT_EQ(cli.shell("$H run --sim -- sh -c 'kill -INT $PPID; while :; do sleep 0.01; done'").status, 130);
-  // Job control without a terminal: whoever stops and continues the run means the program.
+  // Job control without a terminal: stopping and continuing the run stops and continues the program.
   EXPECT_EQ(cli.shell("$H run --sim -- bash -c 'trap \"trap \\\"exit 43\\\" CONT; kill -CONT $PPID\" TSTP; "
                       "kill -TSTP $PPID; while :; do sleep 0.01; done'")
                 .status,
@@ -141,7 +141,7 @@ TEST(CliRun, SignalsGoThroughToTheProgram) {
 }
 
 TEST(CliRun, WhatCannotBeHeldIsNotStartedUnlessOneInsists) {
-  if (::getuid() != 0) GTEST_SKIP() << "only root can make a file of somebody else";
+  if (::getuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
   const Cli cli;
   const std::string make = "cp /bin/echo $D/p && chown 65534 $D/p && chmod 4755 $D/p; ";
   const Said refused = cli.shell(make + "$H run --sim --mem 1GiB -- $D/p hello");

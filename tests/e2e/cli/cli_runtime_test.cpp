@@ -1,4 +1,4 @@
-// headgate runtime configure and unconfigure: what is shown, changed and kept; headgate podman run: what is executed.
+// headgate runtime configure and unconfigure: what they show, change and keep. headgate podman run: what it executes.
 #include <gtest/gtest.h>
 
 #include "cli_program.hpp"

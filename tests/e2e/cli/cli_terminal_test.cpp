@@ -1,4 +1,4 @@
-// headgate run on a terminal: job control as without it.
+// headgate run on a terminal: job control works as without headgate.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -9,7 +9,7 @@
 namespace headgate::e2e {
 namespace {
 
-// The echo of what is typed never holds the awaited words: they are put together by the shell.
+// The shell assembles the awaited words, so the echo of the typed line never contains them.
 TEST_F(CliTerminal, CtrlCReachesTheProgramOnce) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
@@ -22,7 +22,7 @@ TEST_F(CliTerminal, CtrlCReachesTheProgramOnce) {
   EXPECT_TRUE(terminal.await("status=9")) << terminal.seen();
 }
 
-// The shell itself waits: one that has just made a child, or becomes one, loses a signal that comes just then.
+// The shell itself waits, because a shell that has just forked, or is about to exec, may lose a signal.
 TEST_F(CliTerminal, CtrlCEndsAProgramThatDoesNotCatchIt) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
@@ -48,8 +48,8 @@ TEST_F(CliTerminal, CtrlZStopsItAndFgContinuesIt) {
   EXPECT_TRUE(terminal.await("status=4")) << terminal.seen();
 }
 
-// On a terminal of its own, because the kernel stops nobody in a process group that no shell looks after. That the
-// shell sees its job stop says that the program has: the run itself blocks the signal, and stops when its program does.
+// Runs on a terminal because the kernel does not stop processes of an orphaned process group. If the shell sees its job
+// stop, the program has stopped: the run blocks the signal and stops only after its program.
 TEST_F(CliTerminal, AStopSentToTheRunAloneStopsItsProgramAndContinuesIt) {
   const Cli cli;
   Terminal terminal(cli, kSmall);

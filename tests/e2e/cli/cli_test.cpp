@@ -1,4 +1,4 @@
-// Views, words and errors of the built command.
+// Views, commands and errors of the built command.
 #include <gtest/gtest.h>
 
 #include <fstream>
@@ -57,7 +57,8 @@ TEST(Cli, EveryBadValueIsAnErrorThatNamesItAndSaysWhatIsAccepted) {
        "headgate: --weight needs the daemon (headgated), which decides between shares; it is not running here\n        "
        "  without it a share has a ceiling, and a burst above it: --compute, --burst\n"},
       {"$H run --sim --on-oom=wait -- true", 6,
-       "headgate: --on-oom needs the daemon (headgated), which has memory given back for those who wait; it is not "
+       "headgate: --on-oom needs the daemon (headgated), which makes other shares return memory to those that wait; it "
+       "is not "
        "running here\n          without it an allocation for which there is no room is refused at once; leave the "
        "option "
        "out\n"},
@@ -161,7 +162,7 @@ TEST(Cli, TheConfigurationIsCheckedByFileAndLine) {
 TEST(Cli, CompletionScriptsAreReadByTheirShells) {
   const Cli cli;
   EXPECT_EQ(cli.shell("$H completion bash > $D/c && bash -n $D/c").status, 0);
-  // Bash makes three words of --option=value.
+  // Bash splits --option=value into three words.
   const struct {
     const char* words;
     const char* completed;
@@ -194,7 +195,7 @@ TEST(Cli, CompletionScriptsAreReadByTheirShells) {
 
 struct Completed {
   const char* line;
-  const char* words;  // offered, those that begin like the last word of the line; one a line
+  const char* words;  // completions offered for the last word of the line, one per line
 };
 constexpr Completed kCompleted[] = {
     {"headgate si", "sim\n"},
@@ -211,7 +212,7 @@ constexpr Completed kCompleted[] = {
     {"headgate nonsense --j", ""},
 };
 
-// Where the shell is installed (dev/setup ci): read whole, then asked as its line editor asks it.
+// If fish is installed (dev/setup ci): loads the whole script, then completes as fish's line editor does.
 TEST(Cli, TheCompletionScriptOfFishOffersWhatFitsThere) {
   const Cli cli;
   if (cli.shell("command -v fish").status != 0) return;
@@ -230,7 +231,7 @@ TEST(Cli, TheCompletionScriptOfZshOffersWhatFitsThere) {
   const Cli cli;
   if (cli.shell("command -v zsh").status != 0) return;
   EXPECT_EQ(cli.shell("$H completion zsh > $D/c && zsh -n $D/c").status, 0);
-  // Its function, with the builtins that only work inside the line editor in our place.
+  // Runs its function with stubs for the builtins that only work inside the line editor.
   const std::string stubs = R"(
 compdef() { :; }
 compset() { [[ $2 == "*=" ]] && word=${word#*=}; }
@@ -286,7 +287,7 @@ TEST(Cli, AFullOrReadOnlyRuntimeDirectoryIsASentence) {
             "headgate: cannot make the directory /dev/null/x: Not a directory\n          set HEADGATE_RUNTIME_DIR or "
             "XDG_RUNTIME_DIR to a directory that you may write\n");
   if (!may_mount()) GTEST_SKIP() << "no mount namespaces here";
-  // The node lies elsewhere, so that it is the share that finds no room.
+  // The node is in another directory, so only the share runs out of space.
   const std::string node = "mkdir -p $D/node $D/small; export HEADGATE_SIM_DIR=$D/node HEADGATE_RUNTIME_DIR=$D/small; ";
   const Said full =
       cli.shell(node + "unshare -m sh -c 'mount -t tmpfs -o size=16k,mode=700 none $D/small && $H run --sim -- true'");

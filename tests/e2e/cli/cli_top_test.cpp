@@ -1,4 +1,4 @@
-// headgate top and events over the simulated node: on a terminal as a person sees them, and in a pipe.
+// headgate top and events on the simulated node, on a terminal and in a pipe.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@ namespace {
 
 constexpr const char* kLeaves = "\x1b[?25h\x1b[?1049l";
 
-// What a share holds while it is looked at. It ends with the test's directory: a background job outlives its terminal.
+// Keeps the share in use. It ends when the test's directory is removed, because a background job outlives its terminal.
 constexpr const char* kHolder =
     "$H run --sim --name held --mem 1GiB --compute 25% -- "
     "sh -c 'touch $D/runs; while [ -d $D ]; do sleep 0.02; done' & "
@@ -107,9 +107,8 @@ TEST_F(CliTop, ATerminalMadeSmallerAndLargerIsDrawnAnew) {
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
 }
 
-// The promise is 300 ms on a machine with nothing else to do. What is judged here is that the first frame is of one
-// picture alone: rates come from two, so it shows none yet. That the second is not waited for:
-// Watcher.TheFirstLookIsHandedOverBeforeTheSecond.
+// The target is 300 ms on an idle machine. This test only checks that the first frame uses one snapshot: rates need
+// two, so it shows none. Watcher.TheFirstLookIsHandedOverBeforeTheSecond checks that it does not wait for the second.
 TEST_F(CliTop, TheFirstFrameWaitsForNoInterval) {
   const Cli cli;
   ASSERT_EQ(cli.shell("$H run --sim --mem 1GiB --compute 25% --name first -- true").status, 0);
@@ -155,9 +154,9 @@ TEST(CliEvents, WithoutADaemonWhatHappensIsFollowedFromLookToLook) {
   const Cli cli;
   const Said first = cli.shell("$H events --sim");
   EXPECT_EQ(first.status, 0) << first.err;
-  EXPECT_EQ(first.out, "level hook, SIMULATED\nno events\n");
+  EXPECT_EQ(first.out, "SIMULATED\nno events\n");
   const Said followed = cli.shell(
-      // The heading is written once the first look was taken: what is made later is news.
+      // The heading is written after the first snapshot, so anything made later is a new event.
       "$H events --sim -f --interval 20ms > $D/events & p=$!; until grep -q SIMULATED $D/events; do sleep 0.02; done; "
       "$H run --sim --name seen --mem 64MiB -- sh -c 'n=0; until grep -q made $D/events || [ $n = 1000 ]; do sleep "
       "0.02; n=$((n+1)); done'; kill $p; wait $p; cat $D/events");

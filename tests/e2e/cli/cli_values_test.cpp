@@ -1,4 +1,4 @@
-// Values of other people: environment names of every limiter, pages that are broken, directories that are full.
+// Values from outside: environment names of all limiters, broken pages, full directories.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -9,7 +9,7 @@
 namespace headgate::e2e {
 namespace {
 
-// A program under plain preloading, over a simulated node, that asks the driver for one GiB.
+// A program with the limiter preloaded by hand, on a simulated node, that allocates one GiB.
 const std::string kPreloaded =
     " HEADGATE_SIM_DIR=$($H sim path --sim) LD_LIBRARY_PATH=$SIM LD_PRELOAD=${SIM%/sim}/libheadgate.so "
     "${SIM%/sim}/headgate-load --attempt=1GiB --no-launches --duration=1ms --no-idle-list";
@@ -17,7 +17,7 @@ const std::string kPreloaded =
 struct Bad {
   const char* name;
   const char* value;
-  const char* accepted;  // a part of the sentence
+  const char* accepted;  // part of the message
 };
 
 constexpr const char* kBytes = "accepted: bytes, or a number with k, m, g or t (binary), such as 3g, 1.5G or 1000m";
@@ -89,7 +89,7 @@ TEST(CliValues, APreloadedProgramWithAnUnreadableNameGetsNoGpuInsteadOfAllOfIt) 
   }
 }
 
-// More than the card is no limit at all: both ways of starting refuse it, and name who said it.
+// A limit above the card's memory would have no effect. Both ways of starting refuse it and name its source.
 TEST(CliValues, ALimitAboveTheCardIsRefusedWhicheverNameSaysItAndHoweverTheProgramStarts) {
   const Cli cli;
   for (const Bad& bad :
@@ -182,8 +182,8 @@ TEST(CliValues, BrokenPagesAreNamedAndNobodyRunsOnThem) {
   }
 }
 
-// Full, read-only, or half a share: at once a sentence that names the directory, whichever way the program starts;
-// never a signal, and never a program without limits.
+// A full or read-only directory, or half a share: every way of starting prints an error that names the directory. It
+// never ends in a signal, and the program never runs without limits.
 TEST(CliValues, ADirectoryThatCannotTakeTheShareIsNamedAndNobodyRunsUnheld) {
   const Cli cli;
   const auto refused = [&](const std::string& prepare, int status, const std::string& words) {
@@ -210,7 +210,7 @@ TEST(CliValues, ADirectoryThatCannotTakeTheShareIsNamedAndNobodyRunsUnheld) {
       "mkdir -p -m 700 $D/place/shares $D/place/shares/a; echo x > $D/place/shares/a/policy; chmod 600 "
       "$D/place/shares/a/policy; sh -c '",
       125,
-      "the share's page \"usage\" is missing: somebody removed it; end the share's processes, remove its directory (in "
+      "the share's page \"usage\" is missing: it was removed; end the share's processes, remove its directory (in "
       "\"");
   const Said relative = cli.shell("cd $D; HEADGATE_RUNTIME_DIR=here $H run --sim -- echo started; ls here");
   EXPECT_NE(relative.err.find("the runtime directory 'here' is a relative path"), std::string::npos) << relative.err;
@@ -219,7 +219,7 @@ TEST(CliValues, ADirectoryThatCannotTakeTheShareIsNamedAndNobodyRunsUnheld) {
       "export HEADGATE_SIM_DIR=$($H sim path --sim); cd $D; HEADGATE_RUNTIME_DIR=here HEADGATE_MEM=1GiB "
       "LD_LIBRARY_PATH=$SIM LD_PRELOAD=${SIM%/sim}/libheadgate.so ${SIM%/sim}/headgate-load --attempt=1GiB "
       "--no-launches --duration=1ms --no-idle-list; ls here");
-  EXPECT_NE(elsewhere.err.find("\"here\" is a relative path, under which every directory has shares of its own"),
+  EXPECT_NE(elsewhere.err.find("\"here\" is a relative path, which names other shares in each directory"),
             std::string::npos)
       << elsewhere.err;
   EXPECT_EQ(elsewhere.out, "");
@@ -282,7 +282,7 @@ TEST(CliValues, AProgramsNameCannotDriveTheTerminalOfWhoLooksAtIt) {
 }
 
 #ifdef SANITIZED_TENANT
-// GCC's AddressSanitizer ends a program before which another library was loaded; with its runtime first both work.
+// GCC's AddressSanitizer ends a program if another library was loaded before it. With its runtime first, both work.
 TEST(CliValues, AProgramWithGccsAddressSanitizerIsHeldWhenItsRuntimeIsPreloadedFirst) {
   const Cli cli;
   const std::string run = "PROBE_REFUSALS=7 ASAN_OPTIONS=detect_leaks=0 $H run --sim --mem 1GiB -- " SANITIZED_TENANT;

@@ -1,4 +1,4 @@
-// headgate demo as a whole: what it shows, what it promises, and that nothing of it is left.
+// headgate demo as a whole: what it shows and promises, and that it leaves nothing behind.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -28,7 +28,7 @@ bool within(seconds patience, const std::function<bool()>& met) {
   return met();
 }
 
-// With a directory for temporary files of its own, in which nothing else is.
+// Uses a private directory for temporary files, with nothing else in it.
 class Play : public testing::Test {
  protected:
   void SetUp() override {
@@ -51,7 +51,7 @@ class Play : public testing::Test {
     return std::move(*child);
   }
   [[nodiscard]] bool anything_left() const { return !std::filesystem::is_empty(directory_); }
-  // The daemon's control socket, which it makes when it is ready; none where it has not.
+  // Returns the daemon's control socket, which exists once it is ready; empty if there is none.
   [[nodiscard]] std::string socket() const {
     for (const auto& entry : std::filesystem::directory_iterator(directory_)) {
       const auto path = entry.path() / "run/control/headgate.sock";
@@ -59,7 +59,7 @@ class Play : public testing::Test {
     }
     return "";
   }
-  // Whether a daemon or tenant of the play still runs: each has its directory in its environment or its words.
+  // Returns true if a daemon or tenant of the demo still runs. Each has the directory in its environment or arguments.
   [[nodiscard]] bool anybody_left() const {
     return std::system(("grep -qslF " + directory_ + " /proc/[0-9]*/environ").c_str()) == 0;
   }
@@ -67,8 +67,7 @@ class Play : public testing::Test {
   std::string directory_;
 };
 
-// On a machine too busy to ask for the GPU's time the trainer gets less than its half, and is told so: all else holds
-// anywhere.
+// On a very busy machine the trainer cannot use its half of the GPU; the demo then says so. All else holds anywhere.
 TEST_F(Play, ShowsSixTenantsAndWhatIsDoneAboutEach) {
   load::Child demo = start({"--seconds=14"});
   const load::ChildEnd end = demo.wait(Clock::now() + seconds(90));
