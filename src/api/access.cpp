@@ -9,7 +9,7 @@
 namespace headgate::api {
 namespace {
 
-// Two strings compared in a time that does not tell where they differ.
+// Compares in constant time, so that the duration does not reveal where the strings differ.
 bool equal_in_secret(std::string_view a, std::string_view b) {
   unsigned char difference = a.size() == b.size() ? 0 : 1;
   for (std::size_t i = 0; i < a.size(); ++i)
@@ -30,7 +30,7 @@ bool shows_token(const http::Request& request, const Access& access) {
 Result<node::Caller> caller_of(const http::Request& request, const Access& access) {
   node::Caller caller;
   if (request.peer.is_unix) {
-    // Of a rootless container's process its user, to whom it belongs; only that user's own uid administers anything.
+    // In a rootless container, the caller is the user that runs it. Only its own uid can make it an administrator.
     caller.uid = request.peer.user.value_or(request.peer.uid);
     caller.pid = static_cast<std::uint32_t>(request.peer.pid);
     caller.gids.assign(request.peer.groups.begin(), request.peer.groups.end());

@@ -1,4 +1,4 @@
-// Who asks the daemon, and who of them is an administrator.
+// Identifies callers of the daemon, and which of them are administrators.
 #pragma once
 
 #include <cstddef>
@@ -16,16 +16,16 @@
 namespace headgate::api {
 
 struct Access {
-  std::uint32_t daemon_uid = 0;            // its own user administers it
-  std::optional<std::uint32_t> admin_gid;  // the control group
-  std::optional<std::string> token;        // over TCP: who shows it is an administrator
-  std::size_t streams_per_user = 32;       // of events, followed at once; TCP counts as one user
+  std::uint32_t daemon_uid = 0;            // this user is an administrator
+  std::optional<std::uint32_t> admin_gid;  // its members are administrators
+  std::optional<std::string> token;        // a TCP caller that sends it is an administrator
+  std::size_t streams_per_user = 32;       // event streams open at once; all TCP callers count as one user
 };
 
-// The access of this moment: it changes when the configuration is read again. Thread-safe.
+// The access settings in force; replaced when the configuration is reloaded. Thread-safe.
 class CurrentAccess {
  public:
-  // Shared: who asks goes on by what he began with.
+  // Shared: a request keeps the settings it started with, even across a reload.
   [[nodiscard]] std::shared_ptr<const Access> now() const {
     const std::scoped_lock lock(mutex_);
     return access_;
@@ -41,14 +41,14 @@ class CurrentAccess {
   std::shared_ptr<const Access> access_ = std::make_shared<const Access>();
 };
 
-// Over a Unix socket by the peer's credentials. Over TCP nobody is known: with the token an administrator, without it,
-// or with a wrong one, an error (denied) where a token is set, else a stranger that sees totals.
+// Returns the caller: over a Unix socket by its credentials; over TCP an administrator if it sends the token. If no
+// token is configured, TCP callers see totals only. Errors: denied if a configured token is missing or wrong.
 [[nodiscard]] Result<node::Caller> caller_of(const http::Request& request, const Access& access);
 
-// Whether a request over TCP shows the daemon's token.
+// Returns true if a TCP request carries the daemon's token.
 [[nodiscard]] bool shows_token(const http::Request& request, const Access& access);
 
-// Who may speak for a client of the task channel: administrators. `access` must outlive the channel.
+// Lets only administrators act for a client of the task channel. `access` must outlive the channel.
 [[nodiscard]] channel::Authorise administrators(const CurrentAccess& access);
 
 }  // namespace headgate::api

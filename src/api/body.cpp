@@ -17,7 +17,7 @@ constexpr std::string_view kDurationOrNone = "30s, 5m, 2h, 7d or none";
 constexpr std::string_view kNames = "names or numbers";
 constexpr std::string_view kNamesOrNone = "names or numbers, or none alone";
 
-// What a request and a later change may say.
+// Fields accepted both when a share is created and when it is changed.
 Fields share_fields() {
   const std::string_view memory = grant::accepted_memory(grant::Dialect::headgate);
   const std::string_view compute = grant::accepted_compute(grant::Dialect::headgate);
@@ -31,12 +31,12 @@ Fields share_fields() {
        "it leaves it",
        compute},
       {"weight", text_or_whole, "its part of what is left, against the weights of others", "1 to 1000"},
-      {"class", text, "who goes first where several want the GPU", "best-effort, normal or latency"},
+      {"class", text, "which share goes first if several want the GPU", "best-effort, normal or latency"},
       {"ttl", text, "when it ends by itself", kDurationOrNone},
       {"idle_notice", text, "after how long without GPU work an event says so", kDurationOrNone},
       {"freeze_after", text, "after how long without a call of theirs its programs move their memory to the host",
        kDurationOrNone},
-      {"admit", text, "who decides on a process that wants in",
+      {"admit", text, "what decides on a process that wants to join",
        "now, or ask: an outside scheduler, over /v1/channel/scheduler"},
       {"on_oom", text, "what becomes of an allocation for which there is no room", "fail, wait or wait=30s (up to 1h)"},
       {"overcommit", flag, "whether it may be committed what is committed already", "true or false"},
@@ -46,12 +46,12 @@ Fields share_fields() {
        "true or false"},
       {"everyone", flag, "whether anybody may enter it", "true or false"},
       {"void_promises", flag,
-       "whether it may be of class best-effort with a promise on a GPU whose policy is priority; else that is refused "
+       "allow class best-effort with a promise on a GPU under policy priority; otherwise that is refused "
        "(409) with the promises that would be void",
        "true or false"},
       {"until_empty", flag, "whether it ends with its last process", "true or false"},
-      {"users", texts, "who may enter it besides its owner", kNamesOrNone},
-      {"groups", texts, "whose members may enter it", kNamesOrNone},
+      {"users", texts, "users that may join it besides its owner", kNamesOrNone},
+      {"groups", texts, "groups whose members may join it", kNamesOrNone},
   };
 }
 
@@ -70,7 +70,7 @@ Fields share_request() {
 }
 
 Fields gpu_change() {
-  return {{"policy", text, "who has it when several shares want it",
+  return {{"policy", text, "how shares that want it divide it",
            "fair, priority, off, or default: as the configuration says", true},
           {"void_promises", flag,
            "whether promises on it may be void from then on; else that is refused (409) with these promises",

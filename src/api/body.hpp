@@ -1,5 +1,5 @@
-// What a request's body may say: objects whose fields follow the command's options ("mem": "8GiB" is --mem 8GiB). The
-// lists from which the OpenAPI document and the readers' hints are made (the readers: share_request_json.hpp).
+// Fields of request bodies, named after the command's options ("mem": "8GiB" is --mem 8GiB). The OpenAPI document and
+// the hints of error messages are made from these lists. The parsers are in share_request_json.hpp.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace headgate::api {
 
-// share_changes: an object with a share_change for each share that is named, under its name.
+// share_changes: an object that maps each share's name to a share_change.
 enum class BodyKind {
   none,
   anything,
@@ -22,7 +22,7 @@ enum class BodyKind {
   power_lease
 };
 
-// gpus: a list of indices and UUIDs, or "all"; power_settings: the schema of that name.
+// gpus: a list of indices and UUIDs, or "all"; power_settings: the schema with that name.
 enum class FieldType { text, flag, texts, text_or_whole, whole, gpus, power_settings };
 
 struct BodyField {
@@ -33,10 +33,10 @@ struct BodyField {
   bool required = false;
 };
 
-// The name of the kind's schema in the document: "ShareRequest"; empty where it has none.
+// Returns the kind's schema name in the document, such as "ShareRequest"; empty if it has none.
 [[nodiscard]] std::string_view schema_name(BodyKind kind);
 [[nodiscard]] const std::vector<BodyField>& fields(BodyKind kind);
-// "name, gpu, mem, ..."
+// Returns the names as text: "name, gpu, mem, ..."
 [[nodiscard]] std::string field_names(BodyKind kind);
 
 }  // namespace headgate::api

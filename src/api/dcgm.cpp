@@ -20,7 +20,7 @@ std::optional<double> scaled(const std::optional<T>& value, double by = 1) {
   return value ? std::optional(static_cast<double>(*value) * by) : std::nullopt;
 }
 
-// Names, units and help as in the default set of dcgm-exporter (its default-counters.csv).
+// Names, units and help texts are those of dcgm-exporter's default-counters.csv.
 constexpr Field kFields[] = {
     {"DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz).", Kind::gauge,
      [](const Gpu& g) { return scaled(g.sm_clock_mhz); }},

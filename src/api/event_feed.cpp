@@ -12,16 +12,16 @@
 namespace headgate::api {
 namespace {
 
-constexpr std::size_t kSome = 64;   // so that a slow reader holds little, and what he holds is not old
-constexpr std::size_t kPage = 256;  // of the store's at once: one look into a file each
+constexpr std::size_t kSome = 64;   // small, so that a slow reader buffers little and its events stay current
+constexpr std::size_t kPage = 256;  // events per read of the store, to open each file once
 
 }  // namespace
 
-// What the store is asked for, a page after the other.
+// State of paging through the store.
 struct EventFeed::Former {
   std::uint64_t after = 0;
   bool asked = false;
-  std::mutex mutex;  // of what follows, which comes from the store's thread
+  std::mutex mutex;  // guards `page`, which the store's thread fills
   std::optional<std::vector<snapshot::Event>> page;
 };
 
@@ -33,7 +33,7 @@ EventFeed::EventFeed(const observe::EventLog& log, tenancy::EventStore* store, n
       query_(std::move(query)),
       wake_(std::move(wake)),
       cursor_(log, from_now ? std::nullopt : std::optional(query_.after)) {
-  // 0 is all that the log keeps, but where a time says how much more is meant.
+  // With after=0, everything the log still holds is meant, unless a start time asks for older events.
   const bool asks_for_former = query_.after > 0 ? query_.after < log.given_up() : query_.since_unix_ns > 0;
   if (store_ == nullptr || from_now || !asks_for_former) return;
   former_ = std::make_shared<Former>();
@@ -54,7 +54,7 @@ std::vector<http::Event> EventFeed::next() {
   return told;
 }
 
-// As long as the store has a whole page, there may be more of it. What a store that cannot be read had is missed.
+// A full page means that the store may have more. If the store cannot be read, its events are reported as missed.
 std::vector<snapshot::Event> EventFeed::some() {
   if (!former_) return cursor_.next(log_, kSome);
   if (!former_->asked) ask_former();
@@ -74,8 +74,8 @@ std::vector<snapshot::Event> EventFeed::some() {
 
 void EventFeed::ask_former() {
   former_->asked = true;
-  const auto all = [](const snapshot::Event&) { return true; };  // so that what is lacking among them is noticed
-  // The stream's end is the feed's, and the end of what it asks.
+  const auto all = [](const snapshot::Event&) { return true; };  // unfiltered, so that the cursor notices gaps
+  // A weak pointer: when the stream ends, the feed goes away and the pending read is dropped.
   const std::weak_ptr<Former> asked = former_;
   store_->read({.after = former_->after, .since_unix_ns = query_.since_unix_ns}, kPage, all,
                {.uid = caller_.uid, .waits = [asked] { return !asked.expired(); }},

@@ -1,5 +1,5 @@
-// What one follower of events gets next: first from the store what the log in memory has given up, then from the log,
-// as far as he has come, when his connection has room for it.
+// Supplies one follower of events. Events that the in-memory log has dropped come first, from the store; then those in
+// the log, as fast as the connection accepts them.
 #pragma once
 
 #include <cstdint>
@@ -14,18 +14,18 @@
 
 namespace headgate::api {
 
-// For one thread. The log must outlive it.
+// Single-threaded. The log must outlive it.
 class EventFeed {
  public:
-  // `from_now`: query.after and query.since_unix_ns say nothing, and he gets what happens from here on. `store`:
-  // nullptr where events are kept in memory only. `wake`: called from the store's thread when next() has more to say.
+  // `from_now`: ignore query.after and query.since_unix_ns and start with the next event. `store`: nullptr if events
+  // are kept in memory only. `wake`: called on the store's thread when next() has more events.
   EventFeed(const observe::EventLog& log, tenancy::EventStore* store, node::Caller caller, tenancy::EventQuery query,
             bool from_now, std::function<void()> wake);
 
-  // Some of those that he asked for and may see; empty: there is none now. Of what he missed (events.missed) he may not
-  // have been allowed to see all, but nothing is left out in silence.
+  // Returns the next events that match the query and that the caller may see; empty if there are none at present. Gaps
+  // are reported (events.missed) even if the caller could not have seen every missed event.
   [[nodiscard]] std::vector<http::Event> next();
-  // Nothing more comes before `wake` is called.
+  // Returns true if no event can come before `wake` is called.
   [[nodiscard]] bool waits_for_store() const { return former_ != nullptr; }
 
  private:
@@ -39,7 +39,7 @@ class EventFeed {
   const node::Caller caller_;
   const tenancy::EventQuery query_;
   const std::function<void()> wake_;
-  std::shared_ptr<Former> former_;  // null: all that there is lies in the log
+  std::shared_ptr<Former> former_;  // null: all remaining events are in the log
   observe::EventCursor cursor_;
 };
 

@@ -41,7 +41,7 @@ Response page_of(const Events& events) {
   return response;
 }
 
-// Adds what the log has that the store has not written yet.
+// Adds the events that are in the log but not yet in the store.
 void add_newer(const observe::EventLog& log, EventQuery query, const node::Caller& caller, Events& events) {
   if (!events.empty()) query.after = events.back().sequence;
   for (auto& event : log.after(query.after)) {
@@ -73,8 +73,8 @@ void answer_events(const Request& request, const node::Caller& caller, const obs
                    tenancy::EventStore* store, http::Reply reply) {
   const auto query = event_query_of(request);
   if (!query) return reply(http::error_response(query.error()));
-  // Without a place to begin: the newest. Memory has them, or it has all that is behind that place; but of what this
-  // caller may see it can have less than a page, and the disk more.
+  // Without a start, the newest events are wanted. Memory may hold less than a page that this caller may see, while the
+  // disk holds more. With a start, memory suffices if it still holds everything after it.
   const bool from_start = !chooses(*query) && query->after == 0;
   const bool in_memory = from_start || (!chooses(*query) && query->after >= log.given_up());
   if (store == nullptr || in_memory) {

@@ -1,4 +1,4 @@
-// GET /v1/events without follow=1: what happened, from the log in memory where that has all of it, else from the store.
+// GET /v1/events without follow=1: answers from the in-memory log if it covers the request, else from the store.
 #pragma once
 
 #include "base/result.hpp"
@@ -9,22 +9,22 @@
 
 namespace headgate::api {
 
-// What the request chooses by after, since_unix_ns, share and kind; usage for a number that is none.
+// Parses after, since_unix_ns, share and kind. Errors: usage if a number is malformed.
 [[nodiscard]] Result<tenancy::EventQuery> event_query_of(const http::Request& request);
 
-// The same of who follows: the header Last-Event-ID stands in place of after, as an EventSource that connects again
-// repeats its URL.
+// The query of a follower. The header Last-Event-ID overrides `after`, because an EventSource that reconnects sends its
+// first URL again.
 struct Following {
   tenancy::EventQuery query;
-  bool from_now = false;  // nothing says from where: he gets what happens from here on
+  bool from_now = false;  // no start given: only events from now on
 };
 [[nodiscard]] Result<Following> following_of(const http::Request& request);
 
-// A page, oldest first; who wants more asks again with after= the last of it.
+// Events per page, oldest first; to read on, ask again with after= the last sequence number.
 inline constexpr std::size_t kMaxEvents = 4096;
 
-// `store`: nullptr where events are kept in memory only. Replies now or from the store's thread; 400 for a number that
-// is none. The log must outlive the store.
+// Replies at once or on the store's thread; 400 if a number is malformed. `store` is nullptr if events are kept in
+// memory only. The log must outlive the store.
 void answer_events(const http::Request& request, const node::Caller& caller, const observe::EventLog& log,
                    tenancy::EventStore* store, http::Reply reply);
 

@@ -1,4 +1,4 @@
-// The log of events, its store and what is asked of both, over restarts of the daemon.
+// The event log, its store and the queries on both, across daemon restarts.
 #include "api/event_history.hpp"
 
 #include <gtest/gtest.h>
@@ -19,7 +19,7 @@ namespace {
 
 using Events = std::vector<snapshot::Event>;
 
-// What a daemon has between its start and its end.
+// What one run of a daemon holds.
 struct DaemonRun {
   DaemonRun(const std::string& path, std::chrono::system_clock::time_point now) {
     auto opened = tenancy::EventStore::open(path, {}, [now] { return now; });
@@ -118,7 +118,7 @@ TEST_F(EventHistory, WhoIsNoAdministratorSeesHisOwnOfBeforeTheRestartToo) {
   EXPECT_EQ(seen[0].text + ", " + seen[1].text, "mine, mine again");
 }
 
-// A follower who was away for longer than the memory goes back.
+// A follower reconnects after the in-memory log has dropped events.
 TEST_F(EventHistory, AFollowerGetsFirstWhatOnlyTheStoreHas) {
   std::uint64_t before = 0;
   {

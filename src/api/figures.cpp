@@ -26,7 +26,7 @@ void Tally::look(const snapshot::Snapshot& snapshot) {
   }
 }
 
-// The first snapshot, and counters that went back, account for nothing: the next snapshot counts from there.
+// The first snapshot and any counter that went backwards add nothing; they only set a new starting point.
 void Tally::account(const snapshot::Snapshot& snapshot) {
   const double seconds = (static_cast<double>(snapshot.taken_ns) - static_cast<double>(accounted_ns_)) / 1e9;
   if (accounted_ns_ != 0 && seconds < kMinAccounted) return;
@@ -46,7 +46,7 @@ void Tally::account(const snapshot::Snapshot& snapshot) {
       held_ns[key] = device.held_ns;
       const auto then = held_ns_.find(key);
       if (then == held_ns_.end() || device.held_ns <= then->second) continue;
-      // No share holds a GPU for longer than there was time, whatever its pages say.
+      // A share cannot have held a GPU longer than the elapsed time, whatever its tenant-writable pages claim.
       mine_s[key] = std::min(static_cast<double>(device.held_ns - then->second) / 1e9, seconds);
       held_s[device.uuid] += mine_s[key];
       ++workers[device.uuid];
@@ -69,7 +69,7 @@ void Tally::account(const snapshot::Snapshot& snapshot) {
     }
     sums_.unattributed_energy[uuid] += joules - charged;
   }
-  // A share that has ended takes its sums along.
+  // Drop the sums of shares that have ended.
   std::erase_if(sums_.share_energy, [&](const auto& entry) {
     return !held_ns.contains({std::get<0>(entry.first), std::get<1>(entry.first)});
   });
@@ -120,7 +120,7 @@ void read_process_figures(DaemonFigures& figures) {
     };
     figures.cpu_seconds = seconds(usage.ru_utime) + seconds(usage.ru_stime);
   }
-  // statm, proc(5): sizes in pages, the second is the resident set.
+  // /proc/self/statm, proc(5): sizes in pages; the second is the resident set.
   std::uint64_t whole = 0, resident = 0;
   if (std::ifstream("/proc/self/statm") >> whole >> resident)
     figures.resident_bytes = resident * static_cast<std::uint64_t>(::sysconf(_SC_PAGESIZE));
@@ -128,7 +128,7 @@ void read_process_figures(DaemonFigures& figures) {
   std::uint64_t files = 0;
   for (std::filesystem::directory_iterator at("/proc/self/fd", error), end; !error && at != end; at.increment(error))
     ++files;
-  if (!error && files > 0) figures.open_files = files - 1;  // one is this look's own
+  if (!error && files > 0) figures.open_files = files - 1;  // less the descriptor that this scan opened
 }
 
 static Durations durations(const node::Arbitration::Times& times) {

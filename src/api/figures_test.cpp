@@ -18,7 +18,7 @@ snapshot::Snapshot at(std::uint64_t seconds, std::vector<std::string> reasons) {
 
 TEST(Tally, TimeWithClocksHeldDownIsSummedByReason) {
   Tally tally;
-  tally.look(at(10, {"power cap"}));  // since when nobody knows
+  tally.look(at(10, {"power cap"}));  // unknown since when
   tally.look(at(11, {"power cap"}));
   tally.look(at(12, {}));
   tally.look(at(14, {"power cap", "hardware thermal"}));
@@ -63,7 +63,7 @@ TEST(Tally, AGpusEnergyIsAShareSByItsPartOfTheTimeAndIdleEnergyIsNobodys) {
   Tally tally;
   tally.look(powered(10, 5000, {{"a", 100}, {"b", 7}}));
   tally.look(powered(11, 5100, {{"a", 100.5}, {"b", 7}}));
-  tally.look(powered(11.1, 5110, {{"a", 100.6}, {"b", 7}}));  // too early for the driver's counter
+  tally.look(powered(11.1, 5110, {{"a", 100.6}, {"b", 7}}));  // below kMinAccounted
   tally.look(powered(12, 5200, {{"a", 101}, {"b", 7.5}}));
   tally.look(powered(13, 5300, {{"a", 102}, {"b", 8.5}}));  // both at once
   using Key = std::tuple<std::string, std::string, std::string>;
@@ -71,9 +71,9 @@ TEST(Tally, AGpusEnergyIsAShareSByItsPartOfTheTimeAndIdleEnergyIsNobodys) {
   EXPECT_DOUBLE_EQ(sums.at(Key("a", "GPU-1", "exclusive")), 50);
   EXPECT_DOUBLE_EQ(sums.at(Key("a", "GPU-1", "model")), 50 + 50);
   EXPECT_DOUBLE_EQ(sums.at(Key("b", "GPU-1", "model")), 50 + 50);
-  tally.look(powered(14, 10, {{"a", 103}}));  // the driver was loaded anew; b has ended
+  tally.look(powered(14, 10, {{"a", 103}}));  // driver reloaded, so its counter restarted; b has ended
   EXPECT_FALSE(tally.sums().share_energy.contains(Key("b", "GPU-1", "model")));
-  auto outsider = powered(15, 110, {{"a", 1e9}});  // nor does a lie make it more than all of it
+  auto outsider = powered(15, 110, {{"a", 1e9}});  // a forged time cannot be charged more than the whole
   outsider.processes.emplace_back().devices.resize(1);
   outsider.processes[0].devices[0].uuid = "GPU-1";
   tally.look(outsider);
@@ -82,8 +82,7 @@ TEST(Tally, AGpusEnergyIsAShareSByItsPartOfTheTimeAndIdleEnergyIsNobodys) {
   EXPECT_DOUBLE_EQ(sums.at(Key("a", "GPU-1", "model")), 200);
 }
 
-// A cap halves the power from one second to the next: what the shares are charged and what nobody is add up to the
-// counter.
+// A power cap halves the power between two snapshots. Charged plus unattributed energy must equal the counter.
 TEST(Tally, EnergyOfAGpusShareAndTheRestAddUpToItsCounterAcrossACap) {
   Tally tally;
   double a = 0, b = 0;

@@ -1,4 +1,4 @@
-// What /metrics says of each GPU.
+// GPU rows of /metrics.
 #include <algorithm>
 
 #include "api/metric_rows.hpp"
@@ -9,10 +9,10 @@ namespace {
 using snapshot::Gpu;
 using snapshot::MigInstance;
 
-// A GPU that does not answer has no UUID: its place among the others tells it from the next one.
+// A GPU that does not answer has no UUID, so its index identifies it.
 std::string uuid_of(const Gpu& gpu) { return gpu.uuid.empty() ? "index-" + std::to_string(gpu.index) : gpu.uuid; }
 
-// What the driver says now: nothing is known while its library is released, nor of a GPU that does not answer.
+// Values from the driver. Missing while its library is released, and for a GPU that does not answer.
 MetricRow of_gpu(std::string_view name, Kind kind, std::string_view help, std::function<Value(const Gpu&)> value) {
   return {{name, kind, "uuid", help}, [value](const MetricInput& in, Samples& out) {
             for (const Gpu& gpu : in.snapshot.gpus) {
@@ -22,7 +22,7 @@ MetricRow of_gpu(std::string_view name, Kind kind, std::string_view help, std::f
           }};
 }
 
-// What the ledgers say of a GPU's shares.
+// Values from the ledgers of the GPU's shares.
 MetricRow of_gpu_shares(std::string_view name, std::string_view help, std::function<Value(const Gpu&)> value) {
   return {{name, kGauge, "uuid", help}, [value](const MetricInput& in, Samples& out) {
             for (const Gpu& gpu : in.snapshot.gpus) {
@@ -32,7 +32,7 @@ MetricRow of_gpu_shares(std::string_view name, std::string_view help, std::funct
           }};
 }
 
-// "reason" as other labels are written: "power cap" is power_cap.
+// Formats "reason" like other labels: "power cap" becomes power_cap.
 std::string as_word(std::string text) {
   std::ranges::replace(text, ' ', '_');
   return text;
@@ -95,7 +95,7 @@ std::vector<MetricRow> gpu_rows() {
              [](const Gpu& g) { return number(g.memory_total_bytes); }),
       of_gpu("headgate_gpu_memory_used_bytes", kGauge, "Memory in use, by shares and by others.",
              [](const Gpu& g) { return number(g.memory_used_bytes); }),
-      of_gpu("headgate_gpu_memory_free_bytes", kGauge, "Memory that nobody uses.",
+      of_gpu("headgate_gpu_memory_free_bytes", kGauge, "Memory that is not in use.",
              [](const Gpu& g) { return number(g.memory_free_bytes); }),
       of_gpu("headgate_gpu_memory_reserved_bytes", kGauge, "Memory that driver and firmware keep for themselves.",
              [](const Gpu& g) { return number(g.memory_reserved_bytes); }),

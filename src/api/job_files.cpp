@@ -10,7 +10,7 @@
 namespace headgate::api {
 namespace {
 
-// "slurm 1234.0" is job 1234; empty: it is none.
+// Returns the job ID of a process: "slurm 1234.0" gives 1234; empty if it is not a Slurm job.
 std::string job_of(std::string_view where) {
   constexpr std::string_view kSlurm = "slurm ";
   if (!where.starts_with(kSlurm)) return {};
@@ -36,7 +36,7 @@ JobsOfGpus jobs_of(const snapshot::Snapshot& snapshot) {
 }
 
 Result<void> JobFiles::write(const JobsOfGpus& jobs) {
-  if (written_.empty()) ::mkdir(directory_.c_str(), 0755);  // what it fails for, the first file will name
+  if (written_.empty()) ::mkdir(directory_.c_str(), 0755);  // on failure, the first file written reports the error
   for (const auto& [gpu, ids] : jobs) {
     if (const auto before = written_.find(gpu); before != written_.end() && before->second == ids) continue;
     std::string text;

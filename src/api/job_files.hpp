@@ -1,5 +1,5 @@
-// Which Slurm jobs use which GPU, as files for NVIDIA's exporter (dcgm-exporter --hpc-job-mapping-dir): one a GPU,
-// named by its index, with an id a line; empty while no job uses it.
+// Writes the Slurm jobs of each GPU for NVIDIA's exporter (dcgm-exporter --hpc-job-mapping-dir). One file per GPU,
+// named by its index, one job ID per line; empty while no job uses the GPU.
 #pragma once
 
 #include <map>
@@ -11,19 +11,19 @@
 
 namespace headgate::api {
 
-using JobsOfGpus = std::map<std::uint32_t, std::set<std::string>>;  // ids, by index
+using JobsOfGpus = std::map<std::uint32_t, std::set<std::string>>;  // job IDs by GPU index
 
-// Of each GPU that answers, the jobs of the processes that the snapshot shows on it, in a share or in none. Pure.
+// Returns the jobs of each answering GPU's processes in the snapshot, inside or outside a share. Pure.
 [[nodiscard]] JobsOfGpus jobs_of(const snapshot::Snapshot& snapshot);
 
 class JobFiles {
  public:
-  // The directory is made where only it is missing. Not thread-safe.
+  // Creates the directory if only its last component is missing. Not thread-safe.
   explicit JobFiles(std::string directory) : directory_(std::move(directory)) {}
-  // Writes what differs from what was written before; each file at once, so that nobody reads half of one.
-  // Errors: failed, denied, no_capacity, naming the path; what could not be written is tried again at the next call.
+  // Writes the files that differ from the last call, each atomically. Files that could not be written are retried at
+  // the next call. Errors: failed, denied, no_capacity, naming the path.
   Result<void> write(const JobsOfGpus& jobs);
-  // Nobody tells of jobs any more: empties what was written.
+  // Empties the written files, because jobs are no longer tracked.
   Result<void> clear();
 
  private:

@@ -24,13 +24,13 @@ Result<void> LineFile::add(const std::string& lines) {
   if (::stat(path_.c_str(), &facts) == 0 && facts.st_size > 0 &&
       static_cast<std::uint64_t>(facts.st_size) + lines.size() > most_bytes_)
     turn_over();
-  // Not through a link: the directory may be another user's.
+  // O_NOFOLLOW: the directory may belong to another user.
   const UniqueFd file(::open(path_.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0640));
   if (!file) return fail_errno(path_, errno);
   if (::fstat(file.get(), &facts) != 0) return fail_errno(path_, errno);
   const int error = write_all(file.get(), lines);
   if (error == 0) return {};
-  // The caller will write them again: half of them, and half a line, must not stay.
+  // The caller writes these lines again, so a partial write must not remain.
   (void)!::ftruncate(file.get(), facts.st_size);
   return fail_errno(path_, error);
 }

@@ -1,5 +1,4 @@
-// A file that lines are added to for collectors that follow files; it is turned over by itself, so that it never fills
-// a disk.
+// A file of lines for collectors that follow files. It rotates itself, so that it never fills a disk.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +10,12 @@ namespace headgate::api {
 
 class LineFile {
  public:
-  // Former files are PATH.1 (the newest) to PATH.`kept`. Not thread-safe.
+  // Rotated files are PATH.1 (the newest) to PATH.`kept`. Not thread-safe.
   explicit LineFile(std::string path, std::uint64_t most_bytes = 64ull << 20, unsigned kept = 3)
       : path_(std::move(path)), most_bytes_(most_bytes), kept_(kept) {}
 
-  // Adds whole lines; where the file would grow beyond most_bytes it is turned over before. Opened at each call:
-  // whoever else turns it over (logrotate) need not tell us. All of them or none. Errors: failed, denied, no_capacity,
-  // naming the path.
+  // Appends whole lines, all or none. Rotates first if the file would exceed most_bytes. Reopens the file at each call,
+  // so an external logrotate need not notify us. Errors: failed, denied, no_capacity, naming the path.
   Result<void> add(const std::string& lines);
 
  private:

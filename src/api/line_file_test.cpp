@@ -40,7 +40,7 @@ TEST_F(LineFiles, LinesAreAddedAndNoMoreThanTheLastFilesAreKept) {
   EXPECT_EQ(text(path_ + ".1"), "six\n");
 }
 
-// The limit stands for a full disk: what fits is written, and then there is no more room.
+// A file size limit stands in for a full disk: part of the line fits, then the write fails.
 TEST_F(LineFiles, WhatDoesNotFitLeavesNoHalfLineBehindAndCanBeWrittenLater) {
   LineFile file(path_);
   ASSERT_TRUE(file.add("one\n"));

@@ -21,14 +21,14 @@ struct Line {
   std::uint64_t unix_ns = 0;
 };
 
-// "headgate_gpu" and "power_watts": the measurement is the name's first two words.
+// Splits into "headgate_gpu" and "power_watts": the measurement is the first two words of the name.
 std::pair<std::string, std::string> parted(const std::string& name) {
   const std::size_t second = name.find('_', name.find('_') + 1);
   if (second == std::string::npos) return {name, "value"};
   return {name.substr(0, second), name.substr(second + 1)};
 }
 
-// A backslash at the end of a tag's value would take the next sign with it, whatever is escaped: it becomes a slash.
+// A trailing backslash would escape the separator after a tag value, so backslashes become slashes.
 std::string influx_tag(const std::string& text) {
   std::string out;
   for (const char c : text) {
@@ -100,7 +100,7 @@ std::string metric_lines(const std::vector<Family>& families, const std::string&
       if (fresh) {
         Line& line = lines.emplace_back(Line{measurement, {{"node", node}}, {}, unix_ns});
         std::ranges::copy_if(sample.labels, std::back_inserter(line.tags), [](const auto& label) {
-          return label.first != "node";  // headgate_node_info has it itself
+          return label.first != "node";  // headgate_node_info has this label already
         });
       }
       lines[at->second].fields.emplace_back(field, sample.value);

@@ -65,7 +65,7 @@ TEST(Lines, AnEventKeepsItsTimeAndItsSentence) {
   EXPECT_EQ(nlohmann::json::parse(event_line(event, "lab-3", LineForm::json))["fields"]["text"], event.text);
 }
 
-// A line is a measurement, tags, fields and a time; whoever names a share decides none of these.
+// A line is a measurement, tags, fields and a time; a share's name must not be able to change any of them.
 TEST(Lines, ANameFromOutsideForgesNoTagNoFieldAndNoLine) {
   static const std::regex line(
       R"(headgate_\w+(,\w+=([^ ,=\\]|\\[ ,=])+)* \w+=([-+0-9.e]+i?|"([^"\\]|\\["\\])*")(,\w+=([-+0-9.e]+i?|"([^"\\]|\\["\\])*"))* \d+\n)");

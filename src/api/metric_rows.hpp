@@ -1,4 +1,4 @@
-// The rows of the page of /metrics, in the parts that metrics.cpp puts together: what a row is, and what parts share.
+// What a row of the /metrics page is, and helpers that its parts share. metrics.cpp assembles the parts.
 #pragma once
 
 #include <functional>

@@ -11,7 +11,7 @@ namespace {
 
 using snapshot::Snapshot;
 
-// One sample of the node or the daemon.
+// A row with one sample for the node or the daemon.
 MetricRow single(std::string_view name, Kind kind, std::string_view help,
                  std::function<Value(const MetricInput&)> value) {
   return {{name, kind, "", help}, [value](const MetricInput& in, Samples& out) {
@@ -116,7 +116,7 @@ std::vector<MetricRow> daemon_rows() {
             &DaemonFigures::decisions),
       times("headgate_arbiter_wake_seconds", "How long it then took to wake the processes that a decision lets in.",
             &DaemonFigures::wakes),
-      single("headgate_arbiter_gate_changes_total", kCounter, "Gates that it wrote anew.",
+      single("headgate_arbiter_gate_changes_total", kCounter, "Gates that it wrote again.",
              [](const MetricInput& in) { return number(in.own.gate_changes); }),
       single("headgate_arbiter_doorbell_rings_total", kCounter, "Rings of limiters that it heard.",
              [](const MetricInput& in) { return number(in.own.doorbell_rings); }),

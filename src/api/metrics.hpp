@@ -1,5 +1,5 @@
-// A snapshot of the node as figures for Prometheus. Pure. What each means: docs/metrics.md, which a test holds to this
-// code.
+// Formats a snapshot of the node as Prometheus metrics. Pure. docs/metrics.md describes each; a test compares it with
+// this code.
 #pragma once
 
 #include <string>
@@ -19,17 +19,17 @@ struct Metric {
   std::string_view help;    // one line
 };
 
-// All that the page may hold, in its order.
+// Lists every metric that the page can contain, in page order.
 [[nodiscard]] std::vector<Metric> metrics();
 
-// The figures of a snapshot, in that order, for the page or for lines (lines.hpp).
+// Returns a snapshot's metrics in that order, for the page or for line formats (lines.hpp).
 [[nodiscard]] std::vector<Family> families_of(const snapshot::Snapshot& snapshot, const DaemonFigures& own);
 
-// The page of /metrics. A figure that is not known is not there: never a zero in its place.
+// Formats the page of /metrics. Unknown values are left out, never shown as 0.
 [[nodiscard]] std::string metrics_page(const snapshot::Snapshot& snapshot, const DaemonFigures& own);
 
-// The fields that boards made for NVIDIA's exporter (DCGM) ask for, under its names, units and labels: one series a
-// GPU. For hosts on which that exporter does not run.
+// Formats the fields that dashboards made for NVIDIA's DCGM exporter query, with its names, units and labels: one
+// series per GPU. For hosts without that exporter.
 [[nodiscard]] std::string dcgm_page(const snapshot::Snapshot& snapshot);
 
 }  // namespace headgate::api

@@ -190,7 +190,7 @@ std::string text_of(const std::string& path) {
   return text.str();
 }
 
-// The value of the one sample whose line begins so; empty where there is none.
+// Returns the value of the only sample line that begins with `series`; empty if there is none.
 std::string sample(const std::string& page, const std::string& series) {
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
@@ -231,7 +231,7 @@ TEST(Metrics, ANameFromOutsideNeitherForgesASeriesNorSpoilsThePage) {
   const std::string page = metrics_page(s, own());
   EXPECT_NE(page.find(R"(user="a\"} 1?headgate_gpu_power_watts{uuid=\"x")"), std::string::npos) << page;
   EXPECT_NE(page.find(R"(share="back\\slash")"), std::string::npos);
-  std::string bad;  // one mark for each byte that begins no character
+  std::string bad;  // a replacement mark for each byte that starts no character
   for (int i = 0; i < 7; ++i) bad += "\xef\xbf\xbd";
   EXPECT_NE(page.find("where=\"docker " + bad + " ?[2J? \xc3\xa9\xf0\x9f\x98\x80 xxx"), std::string::npos) << page;
   EXPECT_EQ(page.find(std::string(128, 'x')), std::string::npos) << "a name without end";
@@ -382,7 +382,7 @@ TEST(Metrics, CountersEndInTotalAndNothingElseDoes) {
   }
 }
 
-// docs/metrics.md has a line for each metric, as the code has it, and for no other.
+// docs/metrics.md has one line for each metric of the code and no other lines.
 TEST(Metrics, ThePageOfTheDocumentationIsTheCodes) {
   const std::string docs = text_of(METRICS_DOCS);
   std::set<std::string> known;

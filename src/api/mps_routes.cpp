@@ -24,7 +24,7 @@ Response mps_reply(std::string body) {
 struct MpsRoutes::Impl {
   explicit Impl(MpsSources s) : sources(std::move(s)) {}
 
-  // The caller's groups; an administrator's answer has all.
+  // Lists the caller's groups; for an administrator, all groups.
   Response list(const Request& request) const {
     const auto caller = caller_of(request, *sources.access.now());
     if (!caller) return http::error_response(caller.error());

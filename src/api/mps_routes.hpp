@@ -1,4 +1,4 @@
-// /v1/mps of the control socket: control daemons that headgate keeps, and how a client is taken off its server.
+// /v1/mps of the control socket: the MPS control daemons that headgate runs, and detaching a client from its server.
 #pragma once
 
 #include <functional>
@@ -17,7 +17,7 @@ struct MpsSources {
   std::function<std::vector<mps::GroupView>()> groups;
   // `done` may be called on any thread.
   std::function<void(pid_t client, std::function<void(Result<bool>)> done)> take_off;
-  // Whether the caller may end this process. On the loop's thread.
+  // Checks whether the caller may end this process. On the loop's thread.
   std::function<Result<void>(const node::Caller& caller, std::uint32_t pid)> may_end;
 };
 
@@ -30,7 +30,7 @@ class MpsRoutes {
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;  // shared with answers that come after we are gone
+  std::shared_ptr<Impl> impl_;  // shared with replies that arrive after this object is gone
 };
 
 [[nodiscard]] std::string to_json(const mps::GroupView& group);

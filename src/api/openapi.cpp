@@ -135,12 +135,12 @@ std::string openapi(std::string_view version) {
        {{"title", "headgated"},
         {"version", version},
         {"description",
-         "The node daemon of headgate. Over its Unix socket the caller is who the kernel says; over TCP, a bearer "
+         "The node daemon of headgate. Over its Unix socket the kernel tells the caller; over TCP, a bearer "
          "token."}}},
       {"paths", paths},
       {"components",
        {{"schemas", schemas()}, {"securitySchemes", {{"token", {{"type", "http"}, {"scheme", "bearer"}}}}}}},
-      // The empty one: no token is asked over the Unix socket.
+      // The empty object: the Unix socket requires no token.
       {"security", Json::array({Json::object(), Json{{"token", Json::array()}}})},
   };
   return document.dump(2) + "\n";

@@ -1,4 +1,4 @@
-// The OpenAPI 3.1 document of what headgated answers, made from the table of routes and the structs of a snapshot.
+// The OpenAPI 3.1 document of headgated's API, made from the route table and the snapshot structs.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@
 
 namespace headgate::api {
 
-// JSON text. Every reply and request body is a schema under components, so that a reply can be checked against it.
+// Returns JSON text. Each reply and request body is a schema under components, so replies can be validated.
 [[nodiscard]] std::string openapi(std::string_view version);
 
 }  // namespace headgate::api

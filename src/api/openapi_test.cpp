@@ -186,7 +186,7 @@ TEST(OpenApi, WordsOfWhichThereAreAFewAreNamed) {
   EXPECT_TRUE(objection(document(), "getNode", 200, snapshot::to_json(s.node)).starts_with("body.level: is none of"));
 }
 
-// A value that the document allows for a field.
+// Returns a value that the document allows for the field.
 std::string example_of(const BodyField& field) {
   if (field.name == "user" || field.name == "group") return "\"root\"";
   if (field.name == "mem") return "\"1GiB\"";

@@ -1,5 +1,5 @@
-// How fast one user may change things: each operation takes the loop's time, a write to the disk and an event, which
-// all users share.
+// Limits how fast one user may change things. Each operation costs loop time, a disk write and an event, all shared
+// between users.
 #pragma once
 
 #include <cstdint>
@@ -15,7 +15,7 @@ class OperationRate {
  public:
   static constexpr double kBurst = 256, kPerSecond = 16;
 
-  // Counts one operation of a user. Errors: busy, if the user has had its share for now.
+  // Counts one operation of a user. Errors: busy if the user's budget is used up.
   [[nodiscard]] Result<void> take(std::uint32_t uid, std::uint64_t now_ns);
 
  private:
@@ -25,7 +25,7 @@ class OperationRate {
   };
 
   std::mutex mutex_;
-  std::map<std::uint32_t, Budget> budgets_;  // a full one is the same as none
+  std::map<std::uint32_t, Budget> budgets_;  // a full budget is not stored
 };
 
 }  // namespace headgate::api

@@ -27,7 +27,7 @@ TEST(OperationRate, ComesBackWithTime) {
   EXPECT_EQ(taken(rate, 1000, 1000 * kSecond, 1000), 256) << "and no further than a burst";
 }
 
-// Ever new users leave nothing behind, and whoever is at its bound is not forgotten with them.
+// An endless supply of new users leaves no state behind, and does not evict the user that is at its limit.
 TEST(OperationRate, ForgetsTheIdleAndNotTheBusy) {
   OperationRate rate;
   taken(rate, 7, 20 * kSecond, 1000);

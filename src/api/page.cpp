@@ -41,7 +41,7 @@ prometheus::MetricFamily translated(const Family& family) {
   return out;
 }
 
-// As the page writes a bound.
+// Formats a bucket's bound as the page writes it.
 std::string bound_text(double bound) {
   if (std::isinf(bound)) return "+Inf";
   std::array<char, 32> text;

@@ -17,7 +17,7 @@ Json clocks_json(const power::ClockRange& clocks) {
   return clocks.max_mhz == 0 ? Json(nullptr) : Json{clocks.min_mhz, clocks.max_mhz};
 }
 
-// The lease as it concerns one GPU: what a second writer needs to know.
+// Returns the lease's settings for one GPU, which is what another writer needs to know.
 std::optional<Json> lease_on(const std::string& uuid, const power::Lease& lease) {
   const auto wanted = lease.wanted.find(uuid);
   const auto saved = lease.saved.find(uuid);

@@ -24,7 +24,7 @@ Response json_reply(std::string body, int status = 200) {
   return response;
 }
 
-// What a write is about, when its caller, its GPUs and its values have been looked at.
+// A validated write: caller, GPUs and values.
 struct Wanted {
   node::Caller caller;
   power::PowerRequest request;
@@ -36,7 +36,7 @@ struct Wanted {
 struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
   Impl(http::Loop& l, PowerSources s) : loop(l), sources(std::move(s)) {}
 
-  // Reads and resolves a write; nothing is set yet. Errors: denied, usage, not_found.
+  // Reads and resolves a write without applying it. Errors: denied, usage, not_found.
   Result<Wanted> wanted(RequestKind kind, const Request& from) const {
     Wanted all;
     all.caller = TRY(caller_of(from, *sources.access.now()));
@@ -66,7 +66,7 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
                 "GET /v1/power/profiles lists them; [power.profile.NAME] in the configuration makes one");
   }
 
-  // In the order in which the caller names them, each once.
+  // Returns the GPUs' limits in the order in which the caller names them, without duplicates.
   Result<std::vector<power::GpuLimits>> limits_of(const std::vector<std::string>& names) const {
     std::vector<std::uint32_t> indices;
     for (const std::string& name : names) {
@@ -132,7 +132,7 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
     deadline.start(kPatience, [withdraw] { withdraw("4.5 s"); });
   }
 
-  // A lease of the caller's. Others' are not there for it.
+  // Finds a lease of the caller. Leases of others look as if they did not exist.
   Result<std::string> own_lease(const Request& request) const {
     const node::Caller caller = TRY(caller_of(request, *sources.access.now()));
     const std::string id = *request.parameter("id");
@@ -183,7 +183,7 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
 
   http::Loop& loop;
   const PowerSources sources;
-  std::map<std::uint64_t, http::Timer> deadlines;  // of requests that wait
+  std::map<std::uint64_t, http::Timer> deadlines;  // of waiting requests
   std::uint64_t last_ticket = 0;
 };
 
@@ -193,7 +193,7 @@ PowerRoutes::~PowerRoutes() = default;
 
 void PowerRoutes::add_routes(http::Router& router) {
   const auto self = impl_;
-  // It may make a snapshot.
+  // On the pool, because it may take a snapshot.
   router.add("GET", "/v1/power", [self](const Request& request) { return self->status(request); }, http::Runs::on_pool);
   router.add("GET", "/v1/power/profiles", [self](const Request& request) { return self->profiles(request); });
   router.add_later("POST", "/v1/power/settings", [self](const Request& request, const http::Reply& reply) {
@@ -211,7 +211,7 @@ void PowerRoutes::add_routes(http::Router& router) {
   router.add_later("POST", "/v1/power/leases/{id}/keep", [self](const Request& request, const http::Reply& reply) {
     self->finish_lease(&power::LeaseKeeper::keep, request, reply);
   });
-  // It writes the file.
+  // On the pool, because it writes a file.
   router.add(
       "POST", "/v1/power/leases/{id}/heartbeat", [self](const Request& request) { return self->prolong(request); },
       http::Runs::on_pool);

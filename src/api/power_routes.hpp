@@ -1,5 +1,4 @@
-// /v1/power of the control socket: what GPUs are set to, settings that stay, and leases: settings that end with their
-// holder.
+// /v1/power of the control socket: current GPU settings, persistent settings, and leases, which end with their holder.
 #pragma once
 
 #include <functional>
@@ -20,17 +19,17 @@ struct PowerSources {
   power::ControlQueues& queues;
   power::LeaseKeeper& keeper;
   const CurrentAccess& access;
-  // Whether the caller may make these settings; by a lease: what other leases have is then the keeper's to refuse. On
-  // the loop's thread.
+  // Checks whether the caller may make these settings. `by_lease`: conflicts with other leases are left to the lease
+  // keeper to refuse. On the loop's thread.
   std::function<Result<void>(const http::Peer&, const node::Caller&, const power::SettingsByGpu&, bool by_lease)>
       may_set;
-  // Whether the caller may name this process as a lease's holder. On the loop's thread.
+  // Checks whether the caller may name this process as a lease's holder. On the loop's thread.
   std::function<Result<void>(const node::Caller&, std::uint32_t pid)> may_hold;
   std::function<observe::NodeSnapshot()> fresh;           // may block: for the pool
-  std::function<void()> changed;                          // snapshots of before are shown no more; any thread
+  std::function<void()> changed;                          // makes earlier snapshots stale; any thread
   std::function<std::vector<power::Profile>()> profiles;  // on the loop's thread
   std::string drift;                                      // report or reapply
-  std::string at_start;  // the profile that a reset makes; empty: the driver's defaults
+  std::string at_start;  // the profile that a reset applies; empty: the driver's defaults
 };
 
 // For the loop's thread. Must outlive the server that runs its routes.
@@ -42,7 +41,7 @@ class PowerRoutes {
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;  // shared with answers that come after we are gone
+  std::shared_ptr<Impl> impl_;  // shared with replies that arrive after this object is gone
 };
 
 }  // namespace headgate::api

@@ -1,4 +1,4 @@
-// What stands behind the '?' of a request, where several routes read it alike.
+// Query parameters that several routes parse alike.
 #pragma once
 
 #include <string_view>
@@ -10,7 +10,7 @@ namespace headgate::api {
 
 inline constexpr std::string_view kAcceptedFlag = "1 or true; 0 or false is as if it were not there";
 
-// A yes or a no; not there: no. Errors: usage, where it is anything else: whoever writes "no" does not mean yes.
+// Parses a boolean; false if absent. Errors: usage for any other value, so that "no" is not read as true.
 [[nodiscard]] Result<bool> flag_in(const http::Request& request, std::string_view name);
 
 }  // namespace headgate::api

@@ -49,7 +49,7 @@ std::vector<Route> node_and_gpus() {
        .id = "changeGpu",
        .method = "PATCH",
        .path = "/v1/gpus/{uuid}",
-       .summary = "Change who has the GPU when several shares want it; kept, until it is told anew",
+       .summary = "Change how shares that want the GPU divide it; kept until the next change",
        .parameters = {gpu_uuid()},
        .body = BodyKind::gpu_change,
        .replies = {one("Gpu")},
@@ -104,7 +104,7 @@ std::vector<Route> shares() {
        .path = "/v1/queue",
        .summary = "Make a share as soon as there is room, first come first served: a stream of queue.waiting {place, "
                   "reason}, then one of "
-                  "queue.made (the share) and queue.refused (an Error); who hangs up waits no longer",
+                  "queue.made (the share) and queue.refused (an Error); closing the connection ends the wait",
        .parameters = {{"wait", Place::query, "for how long at most; without it, until there is room", "30s, 5m, 2h"}},
        .body = BodyKind::share_request,
        .replies = {{.content_type = kStream}},
@@ -170,10 +170,10 @@ std::vector<Route> shares() {
        .id = "enterShare",
        .method = "GET",
        .path = "/v1/shares/{name}/entry",
-       .summary = "What a program must be told to enter the share, for those who may",
+       .summary = "The environment that a program needs to join the share, for callers that may",
        .parameters = {share_name(),
                       {"stay", Place::query,
-                       "over the control socket: nobody removes the share for as long as the caller's process lives",
+                       "over the control socket: the share cannot be removed while the caller's process lives",
                        kAcceptedFlag}},
        .replies = {one("Entry")},
        .errors = {400, 404, 500}},
@@ -189,8 +189,8 @@ std::vector<Route> shares() {
                        "a number; another user's from administrators only", true},
                       {"gid", Place::query, "that user's group on the host", "a number", true},
                       {"groups", Place::query, "further groups", "numbers with commas"},
-                      {"user_namespace_owner", Place::query, "who made the container's user namespace, if it has one",
-                       "a number", true}},
+                      {"user_namespace_owner", Place::query,
+                       "uid that made the container's user namespace, if it has one", "a number", true}},
        .replies = {one("Nothing")},
        .errors = {400, 403, 404, 409}},
   };
@@ -202,7 +202,7 @@ std::vector<Route> processes_and_events() {
        .id = "listProcesses",
        .method = "GET",
        .path = "/v1/processes",
-       .summary = "Who uses a GPU, in a share or outside",
+       .summary = "Processes that use a GPU, in a share or outside",
        .replies = {list("Process")}},
       {.operation = Operation::list_events,
        .id = "listEvents",
@@ -267,7 +267,7 @@ std::vector<Route> quotas() {
   };
 }
 
-// A GPU that fails is named among those that were set.
+// Replies for power changes. A GPU that fails is listed among those that were set.
 std::vector<Reply> power_outcomes() {
   std::vector<Reply> replies = {one("PowerOutcome")};
   for (const int status : {400, 403, 404, 409, 500, 501, 503}) replies.push_back(one("PowerError", status));
@@ -368,7 +368,7 @@ std::vector<Route> power_and_clocks() {
 }
 
 Parameter client_name() {
-  return {"client", Place::path, "for whom the tasks are; headgated's own are for scheduler",
+  return {"client", Place::path, "the client that the tasks are for; headgated's are for scheduler",
           "letters, digits, '.', '_', ':' and '-'"};
 }
 Parameter task_id() { return {"id", Place::path, "the task's id", {}, true}; }
@@ -380,7 +380,7 @@ std::vector<Route> task_channel() {
        .id = "listChannelClients",
        .method = "GET",
        .path = "/v1/channel",
-       .summary = "The task channel: who has tasks or waits for some",
+       .summary = "The task channel: clients that have tasks or wait for some",
        .replies = {one("ChannelClients")},
        .errors = {403}},
       {.operation = Operation::channel_client,

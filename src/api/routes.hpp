@@ -1,5 +1,5 @@
-// What headgated answers over HTTP, as one table: the service (service.hpp) has a handler for each row, the OpenAPI
-// document (openapi.hpp) is made from it.
+// The table of headgated's HTTP routes. The service (service.hpp) has a handler for each row; the OpenAPI document
+// (openapi.hpp) is made from it.
 #pragma once
 
 #include <string_view>
@@ -9,7 +9,7 @@
 
 namespace headgate::api {
 
-// One a row; the service switches over it, so that the compiler names a row without a handler.
+// One value per row; the service switches over it, so that the compiler reports a row without a handler.
 enum class Operation {
   get_node,
   get_snapshot,
@@ -69,47 +69,47 @@ struct Parameter {
   Place in = Place::query;
   std::string_view meaning;
   std::string_view accepted = {};
-  bool number = false;    // a whole number from 0; otherwise a text
-  bool required = false;  // in a query; those in a path always are
+  bool number = false;    // a non-negative integer; otherwise text
+  bool required = false;  // for query parameters; path parameters are always required
 };
 
-inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";  // of Prometheus's format
+inline constexpr std::string_view kMetricsType = "text/plain; version=0.0.4; charset=utf-8";  // Prometheus text format
 
 struct Reply {
   int status = 200;
-  std::string_view schema = {};  // a struct of snapshot/, or a small one of openapi.cpp; empty: no JSON
-  bool list = false;             // an array of them
+  std::string_view schema = {};  // a struct of snapshot/, or a small one of openapi.cpp; empty: not JSON
+  bool list = false;             // an array of that schema
   std::string_view content_type = "application/json";
 };
 
 struct Route {
   Operation operation;
-  std::string_view id;      // "createShare": operationId, a word in logs
+  std::string_view id;      // "createShare": operationId, also used in logs
   std::string_view method;  // GET, POST, PUT, PATCH, DELETE
   std::string_view path;    // a pattern of http::Router
   std::string_view summary;
   std::vector<Parameter> parameters = {};
   BodyKind body = BodyKind::none;
   std::vector<Reply> replies = {};
-  std::vector<int> errors = {};  // HTTP statuses to expect, each with an Error; any other error has that shape too
+  std::vector<int> errors = {};  // expected HTTP statuses, each with an Error body; unlisted errors have that body too
 };
 
-// Answered by the task channel itself (channel::Channel::add_routes), not by the service.
+// True if the task channel answers it (channel::Channel::add_routes) instead of the service.
 [[nodiscard]] constexpr bool is_of_channel(Operation operation) {
   return operation >= Operation::channel_clients && operation <= Operation::settle_task;
 }
 
-// Answered by PowerRoutes, not by the service.
+// True if PowerRoutes answers it instead of the service.
 [[nodiscard]] constexpr bool is_of_power(Operation operation) {
   return operation >= Operation::get_power && operation <= Operation::prolong_lease;
 }
 
-// Answered by MpsRoutes.
+// True if MpsRoutes answers it instead of the service.
 [[nodiscard]] constexpr bool is_of_mps(Operation operation) {
   return operation == Operation::list_mps || operation == Operation::take_off_mps;
 }
 
-// In the order of the document; no method and path twice.
+// In the order of the document; each method and path occurs once.
 [[nodiscard]] const std::vector<Route>& routes();
 
 }  // namespace headgate::api

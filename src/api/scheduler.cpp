@@ -23,7 +23,7 @@ Json devices_of(const tenancy::Share& share) {
   return all;
 }
 
-// As much as goes to the process with the refusal's own words (ledger::Refuse).
+// Returns the scheduler's words, cut to what fits in the refusal sent to the process (ledger::Refuse).
 std::string words_of(const Decision& decision) {
   constexpr std::size_t kMaxOfAReason = 160;
   return tenancy::escape_untrusted(decision.reason, kMaxOfAReason);
@@ -65,7 +65,7 @@ tenancy::RegistrationServer::TakeBack Scheduler::admit(const tenancy::Share& sha
        .time_to_live = patience_,
        .lane = "uid " + std::to_string(tenant.user.value_or(tenant.uid))},
       [tell, who, where, decide, taken_back](const Decision& decision) {
-        // Nobody said no, and nobody waits for a word.
+        // The question was withdrawn: there is no verdict, and no caller waits for one.
         if (!taken_back->empty())
           return tell("admit.withdrawn", "info",
                       "the question about " + who + where + " was taken back: " + *taken_back);

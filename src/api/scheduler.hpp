@@ -1,6 +1,5 @@
-// The outside scheduler: an agent of the task channel that headgated asks whether a process may enter a share
-// (--admit=ask), and tells of allocations that wait for memory (--on-oom=wait). docs/channel.md says what is asked and
-// answered.
+// The external scheduler: an agent of the task channel. headgated asks it whether a process may enter a share
+// (--admit=ask), and notifies it of allocations that wait for memory (--on-oom=wait). Protocol: docs/channel.md.
 #pragma once
 
 #include <chrono>
@@ -24,28 +23,28 @@ class Scheduler {
  public:
   static constexpr const char* kClient = "scheduler";
 
-  // `patience`: for how long an answer is waited for; then it is no.
+  // `patience`: how long to wait for an answer before the process is refused.
   Scheduler(channel::Channel& channel, observe::EventLog& events, std::chrono::milliseconds patience)
       : channel_(channel), events_(events), patience_(patience) {}
 
-  // Of its channel. Each process that may wait at the doors can be asked about, and each share that may lack memory
-  // told of: no user's questions keep another's from being asked. Some KiB each.
+  // Limits of its channel: one question for each process that may be waiting at a share's socket, and one for each
+  // share short of memory. So no user's questions can crowd out another's. Some KiB each.
   [[nodiscard]] static channel::TaskLimits limits(const tenancy::ConnectionBounds& doors) {
     return {.open_per_client = doors.waiting + tenancy::kMaxShares};
   }
 
-  // Whether `tenant` may enter. `decide` is called once: nothing; denied with the scheduler's words or why there were
-  // none; at once no_capacity, where too many questions are open. What comes back takes the question back, and nobody
-  // is told the answer then. Events: admit.asked, admit.allowed, admit.denied, admit.withdrawn.
+  // Asks whether `tenant` may enter. Calls `decide` once: success; denied with the scheduler's words, or the reason why
+  // there was no answer; immediately no_capacity if too many questions are open. The returned function withdraws the
+  // question; then `decide` is not called. Events: admit.asked, admit.allowed, admit.denied, admit.withdrawn.
   tenancy::RegistrationServer::TakeBack admit(const tenancy::Share& share, const tenancy::TenantProcess& tenant,
                                               std::function<void(Result<void>)> decide);
 
-  // `denied` is called where the scheduler says no; a yes, and no answer, change nothing. One question a share at a
-  // time.
+  // Reports a memory shortage. Calls `denied` if the scheduler says no; a yes or no answer at all changes nothing. One
+  // open question per share.
   void tell_of_want(const node::MemoryShortage& shortage, const tenancy::Share& share, std::chrono::milliseconds waits,
                     std::function<void()> denied);
 
-  // The share has been removed: what was asked for it is no question of the next one of its name.
+  // Drops questions about a removed share, so that they do not apply to a later share with the same name.
   void forget(const std::string& share);
 
  private:
@@ -54,7 +53,7 @@ class Scheduler {
   const std::chrono::milliseconds patience_;
   struct Want {
     channel::TaskId question = 0;
-    std::shared_ptr<bool> moot;  // no answer is wanted any more
+    std::shared_ptr<bool> moot;  // set: the answer is to be ignored
   };
   std::map<std::string, Want> open_wants_;  // by share
 };

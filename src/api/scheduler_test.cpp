@@ -18,7 +18,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-// A channel with a scheduler's questions, and an agent that polls it. All on this thread.
+// A channel with the scheduler's questions, and an agent that polls it. All on this thread.
 class SchedulerTest : public ::testing::Test {
  protected:
   void open(const tenancy::ConnectionBounds& doors) {
@@ -34,7 +34,7 @@ class SchedulerTest : public ::testing::Test {
     share.owner_uid = owner;
     return share;
   }
-  // A process of that user wants into a share of its own.
+  // A process of that user asks to enter the user's share.
   void ask(std::uint32_t uid, std::uint32_t pid) {
     const tenancy::Share of = share("s" + std::to_string(uid), uid);
     const tenancy::TenantProcess tenant{
@@ -44,7 +44,7 @@ class SchedulerTest : public ::testing::Test {
   void want_memory(const std::string& name) {
     scheduler_->tell_of_want({.share = name, .uuid = "GPU-0"}, share(name, 7), 60s, [this] { ++memory_denied_; });
   }
-  // What the server would answer.
+  // Calls the route as the server would.
   http::Response call(const std::string& method, std::vector<std::string> path, http::Fields query,
                       const std::string& body) {
     http::Request request;
@@ -62,7 +62,7 @@ class SchedulerTest : public ::testing::Test {
     std::get<http::LaterHandler>((*route)->handler)(request, http::Reply(slot));
     return slot->take().value_or(http::Response{});
   }
-  // The next question; null where none waits.
+  // Takes the next question; null if there is none.
   nlohmann::json next() {
     const auto all = nlohmann::json::parse(call("GET", {}, {}, "").body, nullptr, false);
     return all.is_object() && !all["tasks"].empty() ? all["tasks"][0] : nlohmann::json();
@@ -158,7 +158,7 @@ TEST_F(SchedulerTest, WhomTheSchedulerRefusesIsDeniedWithItsWords) {
   EXPECT_EQ(decided_.at(7).error().message, "the scheduler said no: full until noon");
 }
 
-// Cut to bytes they were rubble, and what to do stood behind the cut.
+// Cutting by bytes would break characters and lose the advice after the cut.
 TEST_F(SchedulerTest, AReasonInAnyScriptArrivesWholeAndCannotDriveATerminal) {
   open({});
   const std::string long_one(157, 'x'), japanese = "\\u6e80\\u54e1\\u3067\\u3059 \\u2013 Gr\\u00f6\\u00dfe";

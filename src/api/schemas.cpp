@@ -110,7 +110,7 @@ void add_power_schemas(Json& all) {
                                      {"paused", flag}});
 }
 
-// The error, and the small replies of the service.
+// Adds the error, and the service's small replies.
 void add_small_schemas(Json& all) {
   const Json text = {{"type", "string"}}, whole = {{"type", "integer"}, {"minimum", 0}};
   const Json maybe_whole = {{"type", {"integer", "null"}}, {"minimum", 0}};

@@ -3,14 +3,13 @@
 #include <algorithm>
 #include <atomic>
 #include <cmath>
-#include <list>
 #include <map>
 #include <mutex>
 #include <thread>
 #include <utility>
 
 #include "api/container_check.hpp"
-#include "api/event_feed.hpp"
+#include "api/event_followers.hpp"
 #include "api/event_history.hpp"
 #include "api/lines.hpp"
 #include "api/metrics.hpp"
@@ -55,16 +54,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
        const CurrentAccess& a)
       : loop(l), node(n), observer(o), events(e), history(h), tally(t), access(a) {}
 
-  struct Follower {
-    std::shared_ptr<http::EventStream> stream;
-    std::uint32_t uid = 0;
-  };
-
-  // Whose time may end before there is room.
+  // A client waiting for room; `time` is its deadline.
   struct Waiter {
     explicit Waiter(http::Loop& on) : time(on) {}
     std::shared_ptr<http::EventStream> stream = std::make_shared<http::EventStream>();
     http::Timer time;
+    std::string reason;  // why there is no room, as the node said last
   };
 
   struct Served {
@@ -72,7 +67,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     http::Runs runs = http::Runs::on_loop;
   };
 
-  // Runs `answer` for a known caller.
+  // Identifies the caller, then runs `answer`.
   Served known(Response (Impl::*answer)(const Request&, const node::Caller&), http::Runs runs = http::Runs::on_loop) {
     return {[self = shared_from_this(), answer](const Request& request) -> Response {
               const auto caller = caller_of(request, *self->access.now());
@@ -92,7 +87,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return refusal;
   }
 
-  // What the caller may see of a fresh snapshot, as `show` shows it.
+  // Shows the part of a fresh snapshot that the caller may see.
   Served see(Response (*show)(const Impl&, const Snapshot&)) {
     return {[self = shared_from_this(), show](const Request& request) -> Response {
               const auto caller = caller_of(request, *self->access.now());
@@ -138,7 +133,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
       case Operation::change_quota: return known(&Impl::change_quota);
       case Operation::remove_quota: return known(&Impl::remove_quota);
       case Operation::list_events:
-      case Operation::enter_share: break;  // these answer later
+      case Operation::enter_share: break;  // answered later
       case Operation::list_mps:
       case Operation::take_off_mps: break;  // of MpsRoutes
       case Operation::get_power:
@@ -219,7 +214,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
           {ErrorCode::unreachable, "a call into the driver hangs, so it cannot be let go of",
            "nothing but the daemon's end lets go of it: kill -9 it; tenants run on under their limits"});
     if (released) released(uuid);
-    changed_ns = steady_now_ns();  // snapshots of before do not say so
+    changed_ns = steady_now_ns();  // earlier snapshots do not show the change
     events.add({.kind = "gpu.released",
                 .severity = "warn",
                 .uid = caller.uid,
@@ -234,7 +229,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return share_now(*order->name, caller, 201);
   }
 
-  // The stream goes on until the share is made, its time is over, or its client is gone.
+  // The stream ends when the share is made, its time is over, or its client is gone.
   Response wait_for_room(const Request& request, const node::Caller& caller) {
     const auto order = share_request_from(request.body);
     if (!order) return error_response(order.error());
@@ -252,8 +247,11 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     const auto ticket = node.wait_for_room(
         *order, caller, observer.latest()->gpus,
         {.moved =
-             [stream = place->stream](std::size_t number, const std::string& reason) {
-               stream->push({.name = "queue.waiting", .data = place_json(number, reason), .id = {}});
+             [place = std::weak_ptr(place)](std::size_t number, const std::string& reason) {
+               const auto waiter = place.lock();
+               if (waiter == nullptr) return;
+               waiter->reason = reason;
+               waiter->stream->push({.name = "queue.waiting", .data = place_json(number, reason), .id = {}});
              },
          .settled =
              [weak = weak_from_this(), end, name = order->name.value_or(""), caller](const Result<void>& made) {
@@ -265,16 +263,18 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     if (!ticket) return error_response(ticket.error());
     const auto leave = [weak = weak_from_this(), number = *ticket] {
       const auto self = weak.lock();
-      // Connections may outlive the node by a little, when the daemon ends.
+      // Connections may outlive the node briefly while the daemon shuts down.
       if (self == nullptr || self->closed) return;
       self->node.leave_queue(number);
       self->waiters.erase(number);
     };
     if (most) {
-      place->time.start(*most, [end, leave, text = *request.query_value("wait")] {
+      place->time.start(*most, [end, leave, waiter = std::weak_ptr(place), text = *request.query_value("wait")] {
+        const auto left = waiter.lock();
+        const std::string reason = left == nullptr || left->reason.empty() ? "" : ": " + left->reason;
         end("queue.refused",
-            error_response({ErrorCode::no_capacity, "there was no room in " + tenancy::escape_untrusted(text),
-                            "wait for longer, or ask for less: headgate free"}));
+            error_response({ErrorCode::no_capacity, "there was no room in " + tenancy::escape_untrusted(text) + reason,
+                            "wait for longer, or ask for less (headgate free says what fits)"}));
         leave();
       });
     }
@@ -387,12 +387,12 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return json("{}");
   }
 
-  // Probes show no token, and are told all the same.
+  // Probes send no token and still get an answer.
   Response ready(const Request& request) {
     const auto caller = caller_of(request, *access.now());
     auto outcome = look_at_readiness(caller && caller->administrator);
     if (outcome) return json("{\"status\":\"ready\"}");
-    outcome.error().code = ErrorCode::unreachable;  // 503, whatever is behind it
+    outcome.error().code = ErrorCode::unreachable;  // answered with 503 whatever the cause
     return error_response(outcome.error());
   }
 
@@ -414,18 +414,18 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return readiness(health);
   }
 
-  // The latest snapshot, made anew where it is older than a tenth of a second, than the last change or than the end of
-  // a process, which is what people ask about. Blocks: for the pool.
+  // Returns the latest snapshot, or takes a new one if it is older than 100 ms, the last change or the last process
+  // exit. Blocks: for the pool.
   observe::NodeSnapshot fresh() {
     constexpr std::uint64_t kOldNs = 100'000'000;
-    // Whoever starts and ends programs without end makes no more snapshots than this.
+    // Rate limit for snapshots after process exits, against processes started and ended in a tight loop.
     constexpr std::uint64_t kBetweenEndsNs = 20'000'000;
     const observe::NodeSnapshot latest = observer.latest();
     const std::uint64_t age_ns = steady_now_ns() - latest->taken_ns;
     if (age_ns > kOldNs || latest->taken_ns <= changed_ns.load()) return observer.look();
     if (latest->taken_ns > ended_ns.load()) return latest;
     if (age_ns < kBetweenEndsNs) std::this_thread::sleep_for(std::chrono::nanoseconds(kBetweenEndsNs - age_ns));
-    // Others who waited with us may have looked meanwhile.
+    // Another waiting request may have taken a snapshot meanwhile.
     const observe::NodeSnapshot now = observer.latest();
     return now->taken_ns > ended_ns.load() ? now : observer.look();
   }
@@ -439,7 +439,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
                            "GET /v1/shares (headgate share ls) lists them"});
   }
 
-  // After an operation: the shares as the ledgers show them now, without waiting for the driver.
+  // Returns the shares as the ledgers show them after an operation, without waiting for the driver.
   Snapshot ledgers_now() {
     changed_ns = steady_now_ns();
     observe::JoinInput input;
@@ -465,31 +465,13 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response follow(const Request& request, const node::Caller& caller) {
-    std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });
-    const auto own = std::ranges::count_if(followers, [&](const Follower& f) { return f.uid == caller.uid; });
-    if (static_cast<std::size_t>(own) >= access.now()->streams_per_user) {
-      return error_response(429, "busy", "you follow " + std::to_string(own) + " streams of events already",
-                            "close one, or raise node.streams_per_user in the configuration");
-    }
-    auto following = following_of(request);
-    if (!following) return error_response(following.error());
-    Response response;
-    response.stream = std::make_shared<http::EventStream>();
-    const auto feed = std::make_shared<EventFeed>(events, history, caller, std::move(following->query),
-                                                  following->from_now, [weak = std::weak_ptr(response.stream)] {
-                                                    if (const auto stream = weak.lock()) stream->wake();
-                                                  });
-    response.stream->feed_from([feed] { return feed->next(); });
-    followers.push_back({response.stream, caller.uid});
-    return response;
+    return followers.add(request, caller, events, history, access.now()->streams_per_user);
   }
 
-  // On the loop's thread. Each follower takes from the log what he has not yet, and as much as his connection can
-  // carry.
+  // Sends each follower its new events. On the loop's thread.
   void wake_followers() {
     waking = false;
-    std::erase_if(followers, [](const Follower& follower) { return !follower.stream->open(); });
-    for (const auto& follower : followers) follower.stream->wake();
+    followers.wake();
   }
 
   http::Loop& loop;
@@ -503,18 +485,18 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
   Service::Prepare prepare;
   std::function<void(const std::string&)> released;
   OperationRate rate;
-  std::list<Follower> followers;
-  std::map<std::uint64_t, std::shared_ptr<Waiter>> waiters;  // by the node's tickets
+  EventFollowers followers;
+  std::map<std::uint64_t, std::shared_ptr<Waiter>> waiters;  // by the node's ticket numbers
   bool closed = false;
-  std::atomic<bool> waking = false;           // posted to the loop already
-  std::atomic<std::uint64_t> changed_ns = 0;  // when an operation last did something
-  std::atomic<std::uint64_t> ended_ns = 0;    // when a process of a share last ended
+  std::atomic<bool> waking = false;           // already posted to the loop
+  std::atomic<std::uint64_t> changed_ns = 0;  // time of the last operation that changed something
+  std::atomic<std::uint64_t> ended_ns = 0;    // time of the last exit of a share's process
 };
 
 Service::Service(http::Loop& loop, node::Node& node, observe::Observer& observer, observe::EventLog& events,
                  tenancy::EventStore* history, Tally& tally, const CurrentAccess& access)
     : impl_(std::make_shared<Impl>(loop, node, observer, events, history, tally, access)) {
-  for (const auto& event : events.after(events.began_after())) tally.note(event);  // of the start
+  for (const auto& event : events.after(events.began_after())) tally.note(event);  // events of the daemon's start
   events.listen([weak = std::weak_ptr(impl_)](const snapshot::Event& event) {
     const auto impl = weak.lock();
     if (impl == nullptr) return;
@@ -540,15 +522,14 @@ void Service::keep_history(tenancy::EventStore* history) { impl_->history = hist
 void Service::process_ended() { impl_->ended_ns = steady_now_ns(); }
 
 void Service::close() {
-  for (const auto& follower : impl_->followers) follower.stream->finish();
-  impl_->followers.clear();
+  impl_->followers.finish();
   impl_->closed = true;
   for (const auto& [ticket, waiter] : std::exchange(impl_->waiters, {})) waiter->stream->finish();
 }
 
 namespace {
 
-// Who says more than an operation hears would take it for done.
+// A caller that sends an unused body would otherwise believe that it took effect.
 http::Handler without_body(http::Handler handler) {
   return [handler = std::move(handler)](const Request& request) -> Response {
     if (request.body.empty()) return handler(request);
@@ -584,7 +565,7 @@ http::Router Service::routes(channel::Channel& channel, PowerRoutes* power, MpsR
     router.add(route.method, route.path, std::move(handler), runs);
   }
   for (const Route& route : api::routes()) {
-    // Probes and scrapers of others' making may say more than is heard.
+    // Third-party probes and scrapers may send parameters that we do not use.
     if (!route.path.starts_with("/v1/")) continue;
     std::vector<std::string> query;
     for (const Parameter& parameter : route.parameters) {

@@ -1,4 +1,4 @@
-// What /metrics says of each share.
+// Share rows of /metrics.
 #include <algorithm>
 #include <iterator>
 #include <limits>
@@ -34,8 +34,8 @@ MetricRow of_share(std::string_view name, std::string_view help,
           }};
 }
 
-// Where a share's processes run, if all are at one place: the words of Process::where, parted for joins with the
-// metrics of Kubernetes, engines and Slurm.
+// Returns where a share's processes run if all are at one place: Process::where, split for joins with metrics of
+// Kubernetes, container engines and Slurm.
 Labels place_of(const Share& share, const Snapshot& snapshot) {
   Labels labels = {{"where", ""}, {"namespace", ""}, {"pod", ""}, {"container", ""}, {"slurm_job", ""}};
   const std::string* where = nullptr;
@@ -54,7 +54,7 @@ Labels place_of(const Share& share, const Snapshot& snapshot) {
   const std::string kind = where->substr(0, blank);
   std::string name = where->substr(blank + 1);
   if (kind == "pod") {
-    // "pod UID, ENGINE CONTAINER", as far as they are known.
+    // "pod UID, ENGINE CONTAINER"; unknown parts are missing.
     if (const auto comma = name.find(", "); comma != std::string::npos) {
       if (const auto id = name.find(' ', comma + 2); id != std::string::npos) labels[3].second = name.substr(id + 1);
       name.resize(comma);
@@ -70,7 +70,7 @@ Labels place_of(const Share& share, const Snapshot& snapshot) {
   return labels;
 }
 
-// One of: whether its processes are held to its limits, as far as anybody can see.
+// Returns one word: whether the share's limits are enforced on its processes, as far as can be observed.
 std::string_view enforcement_of(const Share& share, const Snapshot& snapshot) {
   if (share.state == "broken") return "broken";
   if (std::ranges::any_of(snapshot.processes,
@@ -128,8 +128,8 @@ void collect_denied(const MetricInput& in, Samples& out) {
   }
 }
 
-// Counts of a page that tenants can write: their sums do not begin anew at nothing, so that no bucket is less than the
-// one before.
+// Tenants can write this page. The sums saturate instead of wrapping to 0, so that no bucket is less than the one
+// before it.
 void collect_launch_delays(const MetricInput& in, Samples& out) {
   for (const Share& share : in.snapshot.shares) {
     for (const ShareDevice& d : share.devices) {
@@ -139,7 +139,7 @@ void collect_launch_delays(const MetricInput& in, Samples& out) {
       std::uint64_t count = 0;
       for (const auto& [up_to_ns, launches] : d.launch_delays) {
         count = saturating_add(count, launches);
-        // Divided, which rounds once: 1e-05, not 1.0000000000000001e-05.
+        // Division rounds once: 1e-05, not 1.0000000000000001e-05.
         const double up_to = up_to_ns ? static_cast<double>(*up_to_ns) / 1e9 : std::numeric_limits<double>::infinity();
         sample.buckets.push_back({up_to, count});
       }
@@ -232,7 +232,7 @@ std::vector<MetricRow> share_compute_rows() {
         "How long launches that were metered waited at the gate; those that did not wait are in the first bucket."},
        collect_launch_delays},
       {{"headgate_share_energy_joules_total", kCounter, "share, uuid, method",
-        "Estimate: the GPU's energy in the time that the share held it; method is exclusive where nobody else worked "
+        "Estimate: the GPU's energy in the time that the share held it; method is exclusive if no other share worked "
         "there "
         "meanwhile, model where it was split by GPU time."},
        [](const MetricInput& in, Samples& out) {

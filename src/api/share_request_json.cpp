@@ -18,12 +18,12 @@ using Json = nlohmann::ordered_json;
 
 using node::kMaxId;
 
-// A value on its way into a message. Lists in lists are not written out: the writer of JSON calls itself for each
-// level, and whoever sends a million brackets would have the stack.
+// Formats a value for a message. Nested lists are not written out: the JSON writer recurses per level, so a million
+// brackets would overflow the stack.
 std::string shown(const Json& value) {
   const bool deep =
       value.is_structured() && std::ranges::any_of(value, [](const Json& v) { return v.is_structured(); });
-  // What came in an address need not be UTF-8, as what came in a body is.
+  // Text from a URL may be invalid UTF-8, unlike text from a body.
   return deep ? std::string("a nested ") + value.type_name()
               : tenancy::escape_untrusted(value.dump(-1, ' ', false, Json::error_handler_t::replace));
 }
@@ -48,11 +48,11 @@ Result<std::uint32_t> number_from(const std::string& key, const Json& value, std
   return unfit(key, value, "a whole number of 0 to " + std::to_string(most));
 }
 
-// Three times what a share with all its users and groups is said with. An object finds a key by going through those
-// before it, so that a body full of them would keep the daemon's loop, and all who come to it, for half a minute.
+// Three times the parts of a share request with all its users and groups. An object finds a key by linear search, so
+// without this limit a body full of keys would block the daemon's loop for half a minute.
 constexpr std::size_t kMaxParts = 2048;
 
-// Counts keys, values and ends of lists, and ends the reading where there are more.
+// Counts keys, values and ends of containers, and stops parsing at the limit.
 class PartCounter {
  public:
   [[nodiscard]] bool too_many() const { return parts_ > kMaxParts; }
@@ -69,7 +69,7 @@ class PartCounter {
   bool end_object() { return one(); }
   bool start_array(std::size_t) { return one(); }
   bool end_array() { return one(); }
-  // What is no JSON, who reads it after this says.
+  // Ignored here: the real parse reports malformed JSON.
   static bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
 
  private:
@@ -84,7 +84,7 @@ Result<Json> object_from(const std::string& body) {
   if (counter.too_many())
     return fail(ErrorCode::usage, "the body has more than " + std::to_string(kMaxParts) + " keys and values",
                 "a share has at most 256 users and 256 groups by name; a group has as many members as it likes");
-  // Of a key that stands twice a reader would keep the last, another the first: neither is what was meant.
+  // Parsers disagree on duplicate keys (some keep the first value, others the last), so they are refused.
   std::set<std::string> seen;
   std::optional<std::string> twice;
   Json json = Json::parse(
@@ -127,11 +127,11 @@ constexpr TextKey kTexts[] = {
     {"isolation", &node::ShareRequest::isolation},
 };
 
-// False where the key is none of these.
+// Returns false if the key is none of these.
 Result<bool> take(const std::string& key, const Json& value, node::ShareRequest& order) {
   for (const auto& [name, field] : kTexts) {
     if (key != name) continue;
-    // A weight may be written as the number that it is.
+    // A weight may also be given as a JSON number.
     if (value.is_number_unsigned() && key == "weight") order.*field = value.dump();
     else if (value.is_string()) order.*field = value.get<std::string>();
     else return unfit(key, value, key == "weight" ? "1 to 1000, as a number or a text" : "a text: " + accepted_in(key));
@@ -142,7 +142,7 @@ Result<bool> take(const std::string& key, const Json& value, node::ShareRequest&
     order.void_promises = value.get<bool>();
     return true;
   }
-  const bool overcommit = key == "overcommit" || key == "over_sell";  // the latter: its name of the last release
+  const bool overcommit = key == "overcommit" || key == "over_sell";  // over_sell: its name in the last release
   std::optional<bool>* const named = overcommit               ? &order.overcommit
                                      : key == "oversubscribe" ? &order.oversubscribe
                                      : key == "everyone"      ? &order.everyone
@@ -226,7 +226,7 @@ Result<PolicyChange> policy_change_from(const std::string& body) {
 
 namespace {
 
-// Whose quota: a name of this machine, or a number, be it in text.
+// Resolves the quota's subject: a name known to this machine, or a number (may be text).
 Result<std::uint32_t> id_named(const std::string& key, const std::string& text) {
   const node::UserDirectory directory = node::system_directory();
   std::uint32_t number = 0;
@@ -280,7 +280,7 @@ Result<tenancy::Class> class_from(const Json& value, const std::string& text) {
   return unfit("class", value, "best-effort, normal, latency or none");
 }
 
-// False where the key is no limit.
+// Returns false if the key is not a limit.
 Result<bool> take_limit(const std::string& key, const Json& value, tenancy::QuotaChange& change) {
   const std::string text = value.is_string() ? value.get<std::string>() : "";
   const bool none = text == "none";
@@ -332,7 +332,8 @@ Result<tenancy::QuotaChange> quota_change_from(const std::string& body) {
                   "accepted: " + field_names(BodyKind::quota));
     }
   }
-  if (named == 0) return fail(ErrorCode::usage, "the quota says for nobody", "name a user, a group, or everyone");
+  if (named == 0)
+    return fail(ErrorCode::usage, "the quota names no user or group", "name a user, a group, or everyone");
   if (named > 1)
     return fail(ErrorCode::usage, "the quota is for more than one", "name a user, a group, or everyone: one of them");
   if (tenancy::says_nothing(change))

@@ -1,4 +1,4 @@
-// The body of a request that makes or changes a share, or a quota: JSON in, the order out.
+// Parses the JSON body of a request that makes or changes a share or a quota.
 #pragma once
 
 #include <string>
@@ -23,12 +23,12 @@ namespace headgate::api {
 // limit is named.
 [[nodiscard]] Result<tenancy::QuotaChange> quota_change_from(const std::string& body);
 // Whose quota a request names in its query: null and false where it does not. Only subject and id are filled.
-// Errors: usage, where it names none, several, or somebody whom the machine does not know.
+// Errors: usage, if it names none, several, or a user or group that the machine does not know.
 [[nodiscard]] Result<tenancy::Quota> quota_named(const std::string* user, const std::string* group, bool everyone);
 [[nodiscard]] std::string to_json(const tenancy::Quota& quota);
 // {"place": 2, "reason": "..."}
 [[nodiscard]] std::string place_json(std::size_t place, const std::string& reason);
-// {"policy": "fair"}: the word, as it stands there.
+// {"policy": "fair"}: the text, not validated.
 struct PolicyChange {
   std::string policy;
   bool void_promises = false;

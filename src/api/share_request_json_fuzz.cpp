@@ -1,4 +1,4 @@
-// A request's body as anybody may send it: an order, a quota, or an error without a byte that a terminal would obey.
+// An untrusted request body must give a share request, a quota, or an error without terminal control bytes.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -78,8 +78,8 @@ TEST(OrderJson, AMillionBracketsDoNotExhaustTheDaemonsStack) {
   EXPECT_FALSE(quota_change_from("{\"mem\":" + deep + "}"));
 }
 
-// They took half a minute, in which nobody else was answered and programs at the doors ran on as if there were no
-// daemon. In the test's own time of the processor, which a loaded machine does not lengthen.
+// Such a body once blocked the loop for half a minute; other requests waited, and programs at the tenant sockets ran as
+// if there were no daemon. Measured in CPU time, which a loaded machine does not lengthen.
 TEST(OrderJson, ABodyFullOfKeysKeepsTheLoopFromNobody) {
   std::string keys = "{", names = R"({"name":"a","users":[)";
   for (int i = 0; i < 80'000; ++i) {
@@ -114,7 +114,7 @@ TEST(OrderJson, AQuotaSaysForWhomAndHowMuch) {
   EXPECT_EQ(to_json(quota), R"({"user":0,"memory_bytes":25769803776,"compute_ratio":2.0,"shares":4,)"
                             R"("ttl_ns":28800000000000,"weight":200,"class":"latency"})");
   const auto message = [](const char* body) { return quota_change_from(body).error().message; };
-  EXPECT_EQ(message(R"({"mem":"1GiB"})"), "the quota says for nobody");
+  EXPECT_EQ(message(R"({"mem":"1GiB"})"), "the quota names no user or group");
   EXPECT_EQ(message(R"({"user":"root","everyone":true})"), "the quota is for more than one");
   EXPECT_EQ(message(R"({"user":"no-such-user"})"), "user = \"no-such-user\" is not understood");
   EXPECT_EQ(message(R"({"everyone":true,"compute":"half"})"), "compute = \"half\" is not understood");

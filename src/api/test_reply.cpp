@@ -11,7 +11,7 @@ class Checker {
  public:
   explicit Checker(const Json& document) : document_(document) {}
 
-  // Empty where `value` fits.
+  // Returns what does not match; empty if `value` matches.
   [[nodiscard]] std::string check(const Json& schema, const Json& value, const std::string& at) const {
     for (const auto& [keyword, rule] : schema.items()) {
       std::string wrong = by(keyword, rule, schema, value, at);

@@ -1,4 +1,4 @@
-// For tests: the zeusd API over recording GPUs and a tree of powercap files, on a Unix socket and on TCP.
+// For tests: the zeusd API over recording GPUs and a powercap tree, on a Unix socket and on TCP.
 #pragma once
 
 #include <stdlib.h>
@@ -18,7 +18,7 @@
 
 namespace headgate::api {
 
-// As zeusd's own tests have it: each package counts 10000 uJ, its memory 5000 uJ, until a test sets something else.
+// As in zeusd's tests: each package counts 10000 uJ and its memory 5000 uJ, until a test sets other values.
 class CpuFiles {
  public:
   explicit CpuFiles(std::uint32_t packages) {
@@ -39,7 +39,7 @@ class CpuFiles {
     write(zone + "/energy_uj", std::to_string(package_uj));
     write(zone + "/" + zone + ":0/energy_uj", std::to_string(dram_uj));
   }
-  // At once, as the kernel does: no reader finds half of it.
+  // Replaces the file atomically, so that readers never see half of it, as with the kernel's files.
   void write(const std::string& path, const std::string& text) const {
     std::ofstream(root_ + "/next") << text << "\n";
     std::filesystem::rename(root_ + "/next", root_ + "/class/powercap/intel-rapl/" + path);
@@ -63,7 +63,7 @@ class ZeusdBench {
     queues.emplace(power::recording_managers(gpus), [](const power::Executed&) {}, depth);
     server = std::make_unique<http::TestServer>([&](http::Loop& loop) {
       Zeusd zeusd(loop, *queues, rapl, std::move(options));
-      return zeusd.routes();  // they keep what they need of it
+      return zeusd.routes();  // the routes keep what they need alive
     });
   }
   ~ZeusdBench() {
@@ -95,7 +95,7 @@ class ZeusdBench {
   [[nodiscard]] static nlohmann::json json(const http::IncomingResponse& response) {
     return nlohmann::json::parse(response.body, nullptr, false);
   }
-  // The next events of a stream, as JSON.
+  // Returns the next events of a stream, as JSON.
   [[nodiscard]] std::vector<nlohmann::json> events(const std::string& target, std::size_t count) const {
     std::vector<nlohmann::json> all;
     const auto endpoint = over_tcp ? server->tcp_endpoint() : server->unix_endpoint();
@@ -108,8 +108,8 @@ class ZeusdBench {
     return all;
   }
 
-  // The first event of a stream, as the bytes that zeusd sends: one chunk "data: JSON" and an empty line. Null: other
-  // bytes came.
+  // Reads the first event of a stream from the raw bytes: one chunk "data: JSON" and an empty line, as zeusd sends it.
+  // Null if other bytes came.
   [[nodiscard]] nlohmann::json first_event(const std::string& target) const {
     http::RawClient client(over_tcp ? server->tcp_endpoint() : server->unix_endpoint());
     client.send("GET " + target + " HTTP/1.1\r\nHost: localhost\r\n\r\n");
@@ -128,7 +128,7 @@ class ZeusdBench {
   CpuFiles cpus;
   power::Rapl rapl;
   std::optional<power::ControlQueues> queues;
-  std::unique_ptr<http::TestServer> server;  // the last: its routes use the others
+  std::unique_ptr<http::TestServer> server;  // last member: its routes use the others
 };
 
 }  // namespace headgate::api

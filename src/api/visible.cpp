@@ -24,7 +24,7 @@ snapshot::Snapshot visible(const snapshot::Snapshot& snapshot, const node::Calle
   std::erase_if(seen.processes, [&](const auto& process) {
     return process.share.empty() ? process.uid != caller.uid : !shares.contains(process.share);
   });
-  // Of a process that only a page names, which its tenants write: what /proc may hide from this caller.
+  // Only a page that tenants write names this process, so /proc may hide its details from this caller: drop them.
   for (auto& process : seen.processes) {
     if (!process.claimed || process.uid == caller.uid) continue;
     process.uid = 0;
@@ -38,8 +38,8 @@ snapshot::Snapshot visible(const snapshot::Snapshot& snapshot, const node::Calle
 bool may_see(const snapshot::Event& event, const node::Caller& caller) {
   if (caller.administrator) return true;
   if (!event.share.empty()) return (event.owner_uid && caller.owns(*event.owner_uid)) || event.uid == caller.uid;
-  if (event.owner_uid) return caller.owns(*event.owner_uid);             // of the node, for who runs it
-  return event.pid == 0 || (caller.known() && event.uid == caller.uid);  // an audit's finding names a process
+  if (event.owner_uid) return caller.owns(*event.owner_uid);             // of the node, about this user
+  return event.pid == 0 || (caller.known() && event.uid == caller.uid);  // an audit finding names a process
 }
 
 std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const node::Caller& caller) {

@@ -1,5 +1,5 @@
-// What a caller may see of a snapshot: his own shares and those into which he was let by name in full, the others' only
-// in the totals of the GPUs. Pure.
+// Filters a snapshot for a caller. Shares that the caller owns or may enter by name appear in full; others appear only
+// in the GPUs' totals. Pure.
 #pragma once
 
 #include <vector>
@@ -9,12 +9,11 @@
 
 namespace headgate::api {
 
-// The same for an administrator. For others: the shares of other users and what is in them are left out, and names of
-// theirs stand nowhere; the GPUs' and the node's totals stay whole.
+// Returns the snapshot unchanged for administrators. For other callers, it drops the shares of other users, their
+// contents and every mention of their names; GPU and node totals stay complete.
 [[nodiscard]] snapshot::Snapshot visible(const snapshot::Snapshot& snapshot, const node::Caller& caller);
-// Left out are events of shares that were not the caller's when they happened, unless by a process or an operation of
-// his own, and those that concern no share but name a process. Whose a share is now does not count: names are used
-// again.
+// Drops events of shares that were not the caller's at the time, unless the caller's process or operation caused them.
+// Drops events without a share that name a process of others. The present owner does not matter: names are reused.
 [[nodiscard]] std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const node::Caller& caller);
 [[nodiscard]] bool may_see(const snapshot::Event& event, const node::Caller& caller);
 

@@ -17,7 +17,7 @@ snapshot::Snapshot snapshot() {
   s.processes.resize(3);
   s.processes[0].share = "alice-train";
   s.processes[1].share = "bob-serve";
-  s.processes[2].uid = 1002;  // in no share
+  s.processes[2].uid = 1002;  // outside all shares
   return s;
 }
 
@@ -31,11 +31,11 @@ TEST(Visible, OthersAreOnlyInTheTotals) {
   EXPECT_EQ(seen.shares[0].name, "alice-train");
   EXPECT_EQ(seen.processes.size(), 1u);
   EXPECT_EQ(seen.gpus[0].memory_committed_bytes, 99u);
-  EXPECT_EQ(visible(snapshot(), caller(1002)).processes.size(), 2u);  // his own outside a share too
+  EXPECT_EQ(visible(snapshot(), caller(1002)).processes.size(), 2u);  // sees its own outside a share too
   EXPECT_TRUE(visible(snapshot(), caller(~0u)).shares.empty());
 }
 
-// A tenant writes any number into his share's page, and /proc may be closed to him.
+// A tenant can write any PID into its share's page, including one that /proc hides from it.
 TEST(Visible, OfAProcessThatOnlyAPageNamesNothingIsToldThatIsNotTheCallersOwn) {
   auto all = snapshot();
   auto& process = all.processes[0];
@@ -64,7 +64,7 @@ TEST(Visible, WhoWasLetInSeesTheShare) {
   EXPECT_EQ(visible(all, caller(1003)).processes.size(), 1u);
   EXPECT_EQ(visible(all, {.uid = 1004, .gids = {7, 500}}).shares.at(0).name, "bob-serve");
   EXPECT_TRUE(visible(all, {.uid = 1005, .gids = {7}}).shares.empty());
-  all.shares[0].uids = {~0u};  // nobody is let in by that: it stands for who is not known
+  all.shares[0].uids = {~0u};  // stands for an unknown uid, so it admits no one
   EXPECT_TRUE(visible(all, caller(~0u)).shares.empty());
 }
 
@@ -87,7 +87,7 @@ TEST(Visible, EventsOfOthersAreNotHandedOut) {
   events[0].owner_uid = 1001;
   events[1].share = "bob-serve";
   events[1].owner_uid = 1002;
-  events[2].pid = 77;  // an audit's finding outside every share
+  events[2].pid = 77;  // an audit finding outside all shares
   events[3].text = "headgated started";
   const auto seen = visible(events, caller(1001));
   ASSERT_EQ(seen.size(), 2u);
@@ -97,7 +97,7 @@ TEST(Visible, EventsOfOthersAreNotHandedOut) {
   EXPECT_EQ(visible(events, caller(1001)).size(), 3u) << "his own program";
   events[2].uid = 1002;
   EXPECT_EQ(visible(events, caller(~0u)).size(), 1u);
-  // A share that is gone: who made the event still sees it.
+  // After a share is gone, the user that caused an event still sees it.
   events[1].share = "gone";
   events[1].uid = 1001;
   EXPECT_EQ(visible(events, caller(1001)).size(), 3u);
@@ -114,7 +114,7 @@ TEST(Visible, WhatStandsInTheNodesFilesIsForWhoRunsIt) {
 TEST(Visible, WhoMakesAShareOfAFormerNameReadsNothingOfItsFormerOwner) {
   std::vector<snapshot::Event> events(2);
   events[0].share = events[1].share = "train";
-  events[0].uid = 1003;  // a process of a third user, who was let in
+  events[0].uid = 1003;  // a process of a third user that the share admits
   events[0].owner_uid = 1001;
   events[1].owner_uid = 1002;
   const auto seen = visible(events, caller(1002));
@@ -122,7 +122,7 @@ TEST(Visible, WhoMakesAShareOfAFormerNameReadsNothingOfItsFormerOwner) {
   EXPECT_EQ(seen[0].owner_uid, 1002u);
   EXPECT_EQ(visible(events, caller(1001)).size(), 1u);
   EXPECT_EQ(visible(events, caller(1003)).size(), 1u);
-  // Of a share that could not be read nobody knows whose it was.
+  // If a share could not be read, its owner is unknown.
   events[0].owner_uid.reset();
   EXPECT_EQ(visible(events, caller(1001)).size(), 0u);
   EXPECT_TRUE(visible(events, caller(~0u)).empty());

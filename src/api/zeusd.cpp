@@ -63,7 +63,7 @@ constexpr std::string_view kBearer = "Bearer ";
 
 std::string describe(const ZeusdCaller& caller) {
   if (caller.peer.is_unix) {
-    // Without the user's name: a directory service may take its time to tell it.
+    // The user name is left out, because NSS may block on a directory service.
     const std::string uid = "uid " + std::to_string(caller.peer.uid);
     return caller.user ? uid + ", token of " + *caller.user : uid;
   }
@@ -81,7 +81,7 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
     facts.groups = options.groups;
     facts.auth_required = options.key.has_value();
     facts.version = options.version;
-    // What no enabled group reaches is not listed, as zeusd has it.
+    // As in zeusd: devices that no enabled group reaches are not listed.
     if (is_enabled(ApiGroup::cpu_read)) facts.cpus = rapl.packages();
     if (is_enabled(ApiGroup::gpu_read) || is_enabled(ApiGroup::gpu_control))
       for (std::uint32_t gpu = 0; gpu < queues.count(); ++gpu) facts.gpus.push_back(queues.gpu(gpu).identity());
@@ -99,7 +99,7 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
     return all;
   }
 
-  // On the feeds' threads.
+  // Called on the feeds' threads.
   Result<power::PowerDraw> read_gpu(std::uint32_t gpu) {
     return power::PowerDraw{.mw = TRY(queues.gpu(gpu).instant_power_mw()), .dram_mw = {}};
   }
@@ -108,13 +108,13 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
     const std::uint64_t now_ns = steady_now_ns();
     const auto before = std::exchange(cpu_before[cpu], {now_ns, energy});
     const std::chrono::nanoseconds elapsed(now_ns - before.at_ns);
-    // After a pause without followers the mean would be of the pause.
+    // After a pause without followers, the mean would cover the pause.
     if (before.at_ns == 0 || elapsed > 4 * options.cpu_period)
       return fail(ErrorCode::busy, "the first reading gives no power");
     return power::mean_power(before.energy, energy, elapsed);
   }
 
-  // Who calls, or the answer: the group may be off, the token missing, wrong or for another group.
+  // Returns the caller, or fills `refusal`: the group is off, or the token is missing, wrong or for another group.
   Result<ZeusdCaller> admit(const Request& request, std::optional<ApiGroup> group, Response& refusal) const {
     const auto refuse = [&refusal](Response response) {
       refusal = std::move(response);
@@ -212,7 +212,7 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
     await(std::move(submitted), reply);
   }
 
-  // For who does not get every reading: those of the last 100 ms, and their GPUs are taken out of `gpus`.
+  // For callers that do not get every reading: returns readings of the last 100 ms and removes their GPUs from `gpus`.
   power::Answers coarse_readings(const ZeusdCaller& caller, const Command& wanted, std::vector<std::uint32_t>& gpus) {
     power::Answers known;
     const bool tells_of_neighbours =
@@ -327,7 +327,7 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
     return zeusd_cpu_energy(*readings, query->flag("cpu"), query->flag("dram"));
   }
 
-  // `live`: else what was read within the last 100 ms.
+  // `live`: reads the counters; otherwise uses readings of the last 100 ms.
   Result<std::vector<CpuReading>> read_cpus(const std::vector<std::uint32_t>& cpus, bool live) {
     std::vector<CpuReading> readings;
     for (const std::uint32_t cpu : cpus) {
@@ -340,7 +340,7 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
     return readings;
   }
 
-  // One sampling window, and the mean over the time that it really took.
+  // Waits one sampling window and replies with the mean over the time that actually passed.
   void cpu_power(const Request& request, const http::Reply& reply) {
     Response refusal;
     const auto caller = admit(request, ApiGroup::cpu_read, refusal);
@@ -400,13 +400,13 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
   power::Rapl& rapl;
   const ZeusdOptions options;
   ZeusdFacts facts;
-  std::map<std::uint64_t, http::Timer> deadlines;  // of requests that wait
+  std::map<std::uint64_t, http::Timer> deadlines;  // of waiting requests
   std::uint64_t last_ticket = 0;
   std::mutex recent_mutex;
   std::map<std::pair<power::Operation, std::uint32_t>, ReadingAt> recent;
-  std::map<std::uint32_t, CpuAt> cpu_last;    // the loop's
-  std::map<std::uint32_t, CpuAt> cpu_before;  // the CPU feed's
-  power::PowerFeed gpu_feed, cpu_feed;        // the last: their threads use the others
+  std::map<std::uint32_t, CpuAt> cpu_last;    // used by the loop
+  std::map<std::uint32_t, CpuAt> cpu_before;  // used by the CPU feed
+  power::PowerFeed gpu_feed, cpu_feed;        // last members: their threads use the others
 };
 
 Zeusd::Zeusd(http::Loop& loop, power::ControlQueues& queues, power::Rapl& rapl, ZeusdOptions options)

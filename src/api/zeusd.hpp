@@ -1,4 +1,4 @@
-// The API of zeusd: GPU settings, power streams and CPU energy over HTTP, on separate listeners.
+// The zeusd API: GPU settings, power streams and CPU energy over HTTP, on separate listeners.
 #pragma once
 
 #include <chrono>
@@ -19,35 +19,35 @@
 
 namespace headgate::api {
 
-// Who calls: by the kernel's word over a Unix socket, by its token where the API asks for one.
+// A caller: identified by kernel credentials over a Unix socket, and by its token if the API requires one.
 struct ZeusdCaller {
   http::Peer peer;
   std::optional<std::string> user;  // the token's sub
 };
 
 struct ZeusdOptions {
-  std::vector<power::ApiGroup> groups;  // of which paths answer
-  std::optional<std::string> key;       // set: callers need tokens that are signed with it
+  std::vector<power::ApiGroup> groups;  // API groups to serve
+  std::optional<std::string> key;       // if set, callers need tokens signed with it
   std::string version;
   std::chrono::nanoseconds gpu_period{std::chrono::milliseconds(50)};
   std::chrono::nanoseconds cpu_period{std::chrono::milliseconds(100)};
-  // A blocking call is answered after this time at the latest: the client gives up after 5 s.
+  // Limit for answering a blocking call: the client gives up after 5 s.
   std::chrono::milliseconds patience{4'500};
-  // Whether this caller may give the command to these GPUs; on the loop's thread. Not set: everyone who reaches the
-  // socket.
+  // Checks whether the caller may send the command to these GPUs. On the loop's thread. If not set: all callers that
+  // reach the socket may.
   std::function<Result<void>(const ZeusdCaller&, const std::vector<std::uint32_t>& gpus, const power::Command&)>
       may_write;
-  // Called before a write that may begin, on the loop's thread; `begin` is called once, on any thread: the write
-  // begins, or is answered with the error. Not set: it begins at once.
+  // Called on the loop's thread before a permitted write. `begin` is called once, on any thread: the write starts, or
+  // fails with the error. If not set, writes start at once.
   std::function<void(const ZeusdCaller&, const std::vector<std::uint32_t>& gpus, const power::Command&,
                      std::function<void(Result<void>)> begin)>
       before_write;
-  // Whether this caller gets every reading of a GPU (of CPUs: empty), not one each 100 ms; on the loop's thread. Not
-  // set: everyone.
+  // Checks whether the caller gets every reading of a GPU (of CPUs: empty) instead of one per 100 ms. On the loop's
+  // thread. If not set: all callers do.
   std::function<bool(const ZeusdCaller&, std::optional<std::uint32_t> gpu)> reads_live;
 };
 
-// Between two readings of the same figure for a caller that does not get every one.
+// Time between two readings of a figure for a caller that does not get every one.
 inline constexpr std::chrono::milliseconds kCoarseGap{100};
 
 // For the loop's thread. Must outlive the servers that run its routes.
@@ -58,16 +58,16 @@ class Zeusd {
   ~Zeusd();
 
   [[nodiscard]] http::Router routes();
-  // Whether a request shows a token that is signed with the key, whatever it allows.
+  // Returns a check for whether a request carries a token signed with the key, whatever it permits.
   [[nodiscard]] std::function<bool(const http::Request&)> shows_token() const;
-  [[nodiscard]] std::size_t followers() const;  // of power streams
+  [[nodiscard]] std::size_t followers() const;  // open power streams
 
  private:
   struct Impl;
-  std::shared_ptr<Impl> impl_;  // shared with work that is posted to the loop and may run after we are gone
+  std::shared_ptr<Impl> impl_;  // shared with work posted to the loop that may run after this object is gone
 };
 
-// "uid 1000", "token of alice", "a TCP client": for logs and events.
+// Formats a caller for logs and events: "uid 1000", "token of alice", "a TCP client".
 [[nodiscard]] std::string describe(const ZeusdCaller& caller);
 
 }  // namespace headgate::api

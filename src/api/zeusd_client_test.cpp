@@ -1,4 +1,4 @@
-// The bytes that Zeus's Python client sends (httpx, zeus 0.16), as they were captured from it.
+// Bytes captured from Zeus's Python client (httpx, zeus 0.16).
 #include <gtest/gtest.h>
 
 #include "api/test_zeusd.hpp"
@@ -60,7 +60,7 @@ TEST_P(ZeusClient, AStreamIsChunkedAndItsCommaIsPlain) {
   EXPECT_TRUE(got.contains("\"gpu_id\":0") && got.contains("\"gpu_id\":1")) << got;
 }
 
-// stop() of the client waits for the next bytes: a silent stream sends some each second.
+// stop() of the client blocks until the next bytes come, so a silent stream sends some each second.
 TEST_P(ZeusClient, ASilentStreamSendsComments) {
   http::RawClient client(endpoint());
   client.send(httpx("GET /gpu/stream_power?gpu_ids=0"));

@@ -37,7 +37,7 @@ const std::vector<Write>& writes() {
 class ZeusdGpu : public testing::TestWithParam<bool> {
  protected:
   ZeusdGpu() { bench.over_tcp = GetParam(); }
-  // All commands of before have been done.
+  // Blocks until all earlier commands are done.
   void barrier() { EXPECT_EQ(bench.get("/gpu/get_power_limit").status, 200); }
   ZeusdBench bench;
 };

@@ -1,4 +1,4 @@
-// zeusd's tests/auth.rs: what a token opens.
+// zeusd's tests/auth.rs: what each token permits.
 #include <gtest/gtest.h>
 
 #include "api/zeusd_portable_test.hpp"
@@ -15,7 +15,7 @@ std::string token(std::vector<ApiGroup> scopes, std::optional<std::int64_t> expi
   return *power::issue_token({.user = user, .scopes = std::move(scopes), .expires_s = expires_s}, key);
 }
 
-// What a request with this token (none: without one) is answered.
+// A request with this token (if any) and the expected answer.
 struct Row {
   const char* name;
   std::vector<ApiGroup> groups;
@@ -40,17 +40,17 @@ std::vector<Row> rows() {
       {"discover_auth_server_without_token", all, true, {}, "GET", "/discover", 200, R"("auth_required":true)"},
       {"time_no_auth_server", all, false, {}, "GET", "/time", 200, ""},
       {"time_auth_server_without_token", all, true, {}, "GET", "/time", 200, ""},
-      // A group that is off is not found, whatever the token.
+      // Groups that are off give 404, whatever the token.
       {"disabled_group_no_auth_returns_404", only_cpu, false, {}, "GET", kRead, 404, ""},
       {"disabled_group_auth_no_token_returns_404", only_cpu, true, {}, "GET", kRead, 404, ""},
       {"disabled_group_auth_invalid_token_returns_404", only_cpu, true, kBad, "GET", kRead, 404, ""},
       {"disabled_group_auth_wrong_scope_returns_404", only_cpu, true, token({ApiGroup::cpu_read}), "GET", kRead, 404,
        ""},
       {"disabled_group_auth_correct_scope_returns_404", only_cpu, true, reads, "GET", kRead, 404, ""},
-      // Without a key, tokens count for nothing.
+      // Without a key, tokens are ignored.
       {"enabled_group_no_auth_no_token", all, false, {}, "GET", kRead, 200, ""},
       {"enabled_group_no_auth_with_token", all, false, reads, "GET", kRead, 200, ""},
-      // With one, they decide.
+      // With a key, tokens are required.
       {"enabled_group_auth_no_token_returns_401", all, true, {}, "GET", kRead, 401, ""},
       {"enabled_group_auth_invalid_token_returns_401", all, true, kBad, "GET", kRead, 401, ""},
       {"enabled_group_auth_expired_token_returns_401", all, true, token({ApiGroup::gpu_read}, 1'000'000'000), "GET",
@@ -65,7 +65,7 @@ std::vector<Row> rows() {
       {"enabled_group_auth_correct_scope_cpu_read", all, true, token({ApiGroup::cpu_read}), "GET", "/cpu/get_power",
        200, ""},
       {"enabled_group_auth_no_expiry_token", all, true, token({ApiGroup::gpu_read}, {}), "GET", kRead, 200, ""},
-      // Who one is.
+      // /whoami.
       {"whoami_no_auth_server_returns_404", all, false, {}, "GET", kWhoami, 404, ""},
       {"whoami_auth_no_token_returns_401", all, true, {}, "GET", kWhoami, 401, ""},
       {"whoami_auth_invalid_token_returns_401", all, true, kBad, "GET", kWhoami, 401, ""},

@@ -1,4 +1,4 @@
-// zeusd's tests/gpu.rs: what the GPUs are told, and what is read of them.
+// zeusd's tests/gpu.rs: the commands that reach the GPUs, and the readings.
 #include <gtest/gtest.h>
 
 #include <thread>
@@ -14,7 +14,7 @@ using power::ClockRange;
 using power::Command;
 using power::Operation;
 
-// A setting with a value that follows from a number: what is asked, and what the GPU must be told.
+// A setting with a value derived from a number: the request, and the command that the GPU must get.
 struct Setting {
   const char* path;
   std::string (*query)(unsigned i);
@@ -53,7 +53,7 @@ void single(ZeusdBench& bench, const Setting& setting) {
   EXPECT_EQ(bench.gpus[0].written(), std::vector{setting.command(0)});
 }
 
-// Ten in turn to four GPUs; then, of clocks, a reset of GPU 2.
+// Ten in turn to four GPUs; then, for clocks, a reset of GPU 2.
 void multiple(ZeusdBench& bench, const Setting& setting, std::optional<Operation> reset = {}) {
   std::vector<std::vector<Command>> expected(4);
   for (unsigned i = 0; i < 10; ++i) {
@@ -67,8 +67,8 @@ void multiple(ZeusdBench& bench, const Setting& setting, std::optional<Operation
   for (std::size_t gpu = 0; gpu < 4; ++gpu) EXPECT_EQ(bench.gpus[gpu].written(), expected[gpu]) << "GPU " << gpu;
 }
 
-// Ten non-blocking sets at once, then a blocking one. zeusd does all eleven. We leave out those that a later one has
-// replaced before they began (docs/compat.md), so what must hold: each is accepted, and none is done after the last.
+// Ten non-blocking sets at once, then a blocking one. zeusd executes all eleven; we skip those that a later one
+// replaced before they began (docs/compat.md). So each must be accepted, and none may execute after the last.
 void bulk(ZeusdBench& bench, const Setting& setting) {
   std::vector<std::thread> clients;
   std::vector<int> statuses(10);
@@ -129,7 +129,7 @@ void reset_locked_clocks(ZeusdBench& bench) {
                                                            {.operation = Operation::reset_mem_locked_clocks}}));
 }
 
-// One GPU's answer, and the same of all four.
+// One GPU's reading, then the same for all four.
 void reads(ZeusdBench& bench, const std::string& path, const json& answer) {
   EXPECT_EQ(bench.json(bench.get("/gpu/" + path + "?gpu_ids=0")), json({{"0", answer}}));
   EXPECT_EQ(bench.json(bench.get("/gpu/" + path)), json({{"0", answer}, {"1", answer}, {"2", answer}, {"3", answer}}));

@@ -1,4 +1,4 @@
-// zeusd's 64 portable tests, over TCP and over a Unix socket: the runner, and those of its tests/cpu.rs.
+// zeusd's 64 portable tests, over TCP and over a Unix socket: the runner, and the tests of its tests/cpu.rs.
 #include "api/zeusd_portable_test.hpp"
 
 #include <gtest/gtest.h>
@@ -35,10 +35,10 @@ TEST_P(ZeusdPortable, Holds) {
   fact.check(bench);
 }
 
-// 64, and one of the three that look into zeusd's process: what it looks for shows here from outside too.
+// 64, plus one of the three that inspect zeusd's process: what it checks is visible from outside here.
 TEST(ZeusdPortableCases, AreAllOfThem) { EXPECT_EQ(all_cases().size(), 65u); }
 
-// zeusd's fake counter goes back as it likes; ours is a file, so a value below the last one is a wraparound.
+// zeusd's fake counter may go back freely; ours is a file, so a value below the last one is a wraparound.
 struct Counted {
   std::uint64_t in_file, expected;
 };
@@ -59,7 +59,7 @@ void energy_follows(ZeusdBench& bench, bool cpu, bool dram) {
   }
 }
 
-// Counters that go on while it lives, as those of zeusd's fake do.
+// Counters that advance as long as it lives, like those of zeusd's fake.
 class Counting {
  public:
   explicit Counting(const CpuFiles& files) {
@@ -100,7 +100,7 @@ std::vector<PortableCase> portable_cpu_cases() {
        [](ZeusdBench& bench) {
          const Counting counting(bench.cpus);
          json power;
-         // A busy machine may keep the counters as they are for a whole window.
+         // On a busy machine the counters may not advance for a whole window.
          EXPECT_TRUE(http::eventually([&] {
            power = bench.json(bench.get("/cpu/get_power"));
            return power["power_mw"]["0"]["cpu_mw"] > 0 && power["power_mw"]["0"]["dram_mw"] > 0;

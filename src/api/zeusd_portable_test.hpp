@@ -1,5 +1,5 @@
-// The facts of zeusd's own tests (ml-energy/zeus at 75a8b93, zeusd/tests), each under the name it has there, without
-// "test_". Those that reach into its process are not here: power_feed_test.cpp has the same of ours.
+// The cases of zeusd's tests (ml-energy/zeus at 75a8b93, zeusd/tests), under their names there without "test_". Those
+// that inspect its process are left out; power_feed_test.cpp covers ours.
 #pragma once
 
 #include <functional>
@@ -15,7 +15,7 @@ struct PortableCase {
   std::string name;
   std::function<void(ZeusdBench&)> check;
   std::vector<power::ApiGroup> groups = ZeusdBench::all_groups().groups;
-  bool signs = false;  // callers need a token that kPortableKey has signed
+  bool signs = false;  // callers need a token signed with kPortableKey
 };
 
 inline const std::string kPortableKey = "a key of the test, of 32 and more bytes";

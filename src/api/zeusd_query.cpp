@@ -57,7 +57,7 @@ std::uint32_t ZeusdQuery::number(std::string_view name) const {
 
 Result<ZeusdQuery> parse_zeusd_query(const http::Fields& query, std::span<const ZeusdParameter> accepted) {
   ZeusdQuery parsed;
-  std::map<std::string_view, std::string_view> lists;  // read last: a client learns of ill-typed parameters first
+  std::map<std::string_view, std::string_view> lists;  // parsed last, so that ill-typed parameters are reported first
   for (const http::Field& field : query) {
     const auto parameter = std::ranges::find(accepted, field.name, &ZeusdParameter::name);
     if (parameter == accepted.end())

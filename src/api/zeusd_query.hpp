@@ -1,5 +1,5 @@
-// The query of a zeusd request, as strict as zeusd reads it: unknown, repeated, missing and ill-typed parameters are
-// refused. Pure.
+// Parses the query of a zeusd request as strictly as zeusd does: unknown, repeated, missing and ill-typed parameters
+// are refused. Pure.
 #pragma once
 
 #include <cstdint>
@@ -17,9 +17,9 @@ namespace headgate::api {
 
 struct ZeusdParameter {
   enum class Kind {
-    ids,     // "0,1": whole numbers with commas; sorted, each once
+    ids,     // "0,1": integers separated by commas; sorted, no duplicates
     flag,    // "true" or "false", exactly
-    number,  // a whole number of 32 bits
+    number,  // a 32-bit unsigned integer
   };
   std::string_view name;
   Kind kind;
@@ -31,7 +31,7 @@ struct ZeusdQuery {
   std::map<std::string, bool, std::less<>> flags;
   std::map<std::string, std::uint32_t, std::less<>> numbers;
 
-  // A parameter that was not given is absent, or false, or 0.
+  // Returns the parameter; if it was not given: nothing, false or 0.
   [[nodiscard]] std::optional<std::vector<std::uint32_t>> list(std::string_view name) const;
   [[nodiscard]] bool flag(std::string_view name) const;
   [[nodiscard]] std::uint32_t number(std::string_view name) const;

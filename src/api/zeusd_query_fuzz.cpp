@@ -6,7 +6,7 @@
 #include "api/zeusd_query.hpp"
 #include "http/codec.hpp"
 
-// A request target, as it comes over the wire.
+// The input is a request target as received.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headgate;
   using Kind = api::ZeusdParameter::Kind;

@@ -131,7 +131,7 @@ http::Response zeusd_cpu_power(const std::vector<power::PowerSample>& samples, s
   return zeusd_json({{"timestamp_ms", unix_ms}, {"power_mw", power}});
 }
 
-// By hand: at 20 Hz to many clients the text is most of what an event costs.
+// Formatted by hand: at 20 Hz to many clients, JSON formatting is most of an event's cost.
 std::string zeusd_gpu_event(const power::PowerSample& sample) {
   return R"({"timestamp_ms":)" + std::to_string(sample.unix_ms) + R"(,"gpu_id":)" + std::to_string(sample.device) +
          R"(,"power_mw":)" + std::to_string(sample.draw.mw) + "}";

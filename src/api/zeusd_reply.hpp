@@ -1,4 +1,4 @@
-// The answers of the zeusd API: bodies and status codes. Pure.
+// Replies of the zeusd API: bodies and status codes. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,17 +14,17 @@
 
 namespace headgate::api {
 
-// denied 403; usage, unsupported and not_found 400; busy 503; all others 500.
+// Maps denied to 403; usage, unsupported and not_found to 400; busy to 503; all others to 500.
 [[nodiscard]] int zeusd_status(ErrorCode code);
 
 // {"error": TEXT}
 [[nodiscard]] http::Response zeusd_error(int status, const std::string& text);
 [[nodiscard]] http::Response zeusd_error(const Error& error);
-// 401 with the header that asks for a token.
+// Returns 401 with the header that asks for a token.
 [[nodiscard]] http::Response zeusd_unauthorised(const std::string& text);
 
-// 200 if every GPU did it: empty for a write, else the readings by index. Otherwise {"errors": {INDEX: TEXT}} with the
-// greatest status of those that failed.
+// Returns 200 if every GPU succeeded: empty for a write, else the readings by index. Otherwise {"errors": {INDEX:
+// TEXT}} with the greatest status of the failed ones.
 [[nodiscard]] http::Response zeusd_answer(power::Operation operation, const power::Answers& answers,
                                           std::uint64_t unix_ms);
 
@@ -35,7 +35,7 @@ struct ZeusdFacts {
   bool auth_required = false;
   std::string version;
 };
-// /discover: the keys of zeusd 0.6, the flat ones of 0.3 and 0.4, and `uuid` and `version`.
+// Returns /discover with the keys of zeusd 0.6, the flat ones of 0.3 and 0.4, and `uuid` and `version`.
 [[nodiscard]] http::Response zeusd_discovery(const ZeusdFacts& facts);
 
 [[nodiscard]] http::Response zeusd_identity(const power::TokenClaims& claims);
@@ -45,7 +45,7 @@ struct CpuReading {
   std::uint32_t cpu = 0;
   power::CpuEnergy energy;
 };
-// Only what was asked for has a figure; the rest is null.
+// Figures that were not requested are null.
 [[nodiscard]] http::Response zeusd_cpu_energy(const std::vector<CpuReading>& readings, bool cpu, bool dram);
 [[nodiscard]] http::Response zeusd_cpu_power(const std::vector<power::PowerSample>& samples, std::uint64_t unix_ms);
 
