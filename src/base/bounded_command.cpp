@@ -25,7 +25,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxOutput = 64 << 10;  // bytes kept
-constexpr std::size_t kMaxInput = 4096;       // what a pipe takes at once
+constexpr std::size_t kMaxInput = 4096;       // fits into a pipe at once
 
 struct StartedCommand {
   pid_t pid = -1;
@@ -53,7 +53,7 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return all;
 }
 
-// A pipe that holds the whole input already: the program may read it when it likes, or never.
+// Returns a pipe that already holds the whole input, so the program may read it at any time or never.
 Result<UniqueFd> input_of(const BoundedCommand& command) {
   if (command.input.size() > kMaxInput)
     return fail(ErrorCode::usage, "the input of " + command.words[0] + " is longer than 4096 bytes");
@@ -77,7 +77,7 @@ Result<StartedCommand> start_command(const BoundedCommand& command) {
   ::posix_spawn_file_actions_adddup2(&actions.files, input.get(), STDIN_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions.files, writing.get(), STDOUT_FILENO);
   ::posix_spawn_file_actions_adddup2(&actions.files, writing.get(), STDERR_FILENO);
-  // The daemon blocks signals; what it starts must not.
+  // The daemon blocks signals; its child must not inherit that.
   sigset_t none;
   ::sigemptyset(&none);
   ::posix_spawnattr_setsigmask(&actions.attributes, &none);
@@ -94,7 +94,7 @@ Result<StartedCommand> start_command(const BoundedCommand& command) {
   return started;
 }
 
-// What is there now, or a part of it: a program may write faster than we read. False at the end of the output.
+// Reads what is available, or part of it: a program may write faster than we read. Returns false at the end of output.
 bool drain_output(int fd, std::string& output) {
   std::array<char, 4096> bytes;
   for (int reads = 0; reads < 64; ++reads) {
@@ -111,8 +111,8 @@ int milliseconds_until(Clock::time_point end) {
   return static_cast<int>(std::max<std::int64_t>(0, std::chrono::ceil<milliseconds>(end - Clock::now()).count()));
 }
 
-// Reads until the program has ended and its output too; the latter for `grace` at most, for something that it left
-// behind may hold the pipe. False: the time was over.
+// Reads until the program and its output have ended. The output gets at most `grace`, because a background process may
+// hold the pipe. Returns false on timeout.
 bool follow_command(const StartedCommand& started, int pidfd, const BoundedCommand& command, std::string& output) {
   Clock::time_point deadline = Clock::now() + command.timeout;
   bool open = true, ended = false;
@@ -123,7 +123,7 @@ bool follow_command(const StartedCommand& started, int pidfd, const BoundedComma
     if (ready == 0) return ended;
     if (polled[1].revents != 0) open = drain_output(started.output.get(), output);
     if (polled[0].revents != 0 && !std::exchange(ended, true)) deadline = Clock::now() + command.grace;
-    // A program that writes without end keeps the pipe readable: its time counts all the same.
+    // Endless output keeps the pipe readable, so check the deadline here too.
     if (Clock::now() >= deadline && !(ended && !open)) return ended;
   }
   return true;

@@ -25,7 +25,7 @@ std::size_t slips(std::string_view a, std::string_view b) {
 }  // namespace
 
 std::string did_you_mean(std::string_view typed, const std::vector<std::string>& words) {
-  constexpr std::size_t kLongest = 32;  // no word of ours is longer, and what is typed may be anything
+  constexpr std::size_t kLongest = 32;  // longer than any of our words; input may be of any length
   if (typed.size() > kLongest) return {};
   std::string nearest;
   std::size_t fewest = typed.size() >= 5 ? 3 : 2;

@@ -1,4 +1,4 @@
-// What somebody may have meant who typed a word that there is not. Pure.
+// Suggests a known word for a mistyped one. Pure.
 #pragma once
 
 #include <string>
@@ -7,8 +7,8 @@
 
 namespace headgate {
 
-// The word that is the fewest slips away (a letter too many, too few, wrong, or two swapped), where that is one slip,
-// or two of a word of five letters and more; "" where none is so near.
+// Returns the closest word by edits (a letter added, dropped, replaced, or two swapped), within one edit, or two for
+// words of five letters or more; "" if there is none.
 [[nodiscard]] std::string did_you_mean(std::string_view typed, const std::vector<std::string>& words);
 
 }  // namespace headgate

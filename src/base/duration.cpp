@@ -12,11 +12,14 @@
 namespace headgate {
 namespace {
 
+constexpr std::int64_t kSecond = 1'000'000'000;
+constexpr std::int64_t kLongest = 36'500ll * 86'400 * kSecond;
+
 // Seconds of one of the spellings that humantime takes; 0: no unit.
 std::int64_t seconds_of_unit(std::string_view unit) {
   constexpr struct {
     std::int64_t seconds;
-    std::string_view names;  // each between blanks
+    std::string_view names;  // separated by blanks
   } kUnits[] = {{1, " s sec secs second seconds "}, {60, " m min mins minute minutes "},
                 {3600, " h hr hrs hour hours "},    {86'400, " d day days "},
                 {604'800, " w week weeks "},        {2'630'016, " M month months "},
@@ -28,18 +31,26 @@ std::int64_t seconds_of_unit(std::string_view unit) {
 
 }  // namespace
 
+std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
+  constexpr std::pair<std::string_view, std::int64_t> kUnits[] = {
+      {"ns", 1},           {"us", 1'000},         {"ms", 1'000'000},      {"s", kSecond},
+      {"m", 60 * kSecond}, {"h", 3600 * kSecond}, {"d", 86'400 * kSecond}};
+  const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  const auto unit = std::ranges::find(kUnits, text.substr(digits), &std::pair<std::string_view, std::int64_t>::first);
+  const auto number = whole_number<std::int64_t>(text.substr(0, digits));
+  if (unit == std::end(kUnits) || !number || *number > kLongest / unit->second) return std::nullopt;
+  return std::chrono::nanoseconds(*number * unit->second);
+}
+
 std::expected<std::chrono::seconds, DurationFault> read_duration(std::string_view text) {
   constexpr std::string_view kAccepted = "a whole number and s, m, h or d: 90s, 5m, 2h, 7d";
-  constexpr std::pair<char, std::int64_t> kUnits[] = {{'s', 1}, {'m', 60}, {'h', 3600}, {'d', 86'400}};
-  const auto unit = std::ranges::find(kUnits, text.empty() ? '\0' : text.back(), &std::pair<char, std::int64_t>::first);
-  if (unit == std::end(kUnits)) return std::unexpected(DurationFault{"is no length of time", kAccepted});
-  const auto number = whole_number<std::uint32_t>(text.substr(0, text.size() - 1));
-  if (!number) return std::unexpected(DurationFault{"is no length of time", kAccepted});
-  if (*number == 0) return std::unexpected(DurationFault{"is zero", kAccepted});
-  constexpr std::int64_t kLongest = 36'500ll * 86'400;
-  if (*number * unit->second > kLongest)
+  const bool whole_seconds = text.find_first_not_of("0123456789smhd") == text.npos && !text.ends_with("ms");
+  const auto time = read_time(text);
+  if (!time && whole_seconds && whole_number<std::uint32_t>(text.substr(0, std::max(text.size(), std::size_t{1}) - 1)))
     return std::unexpected(DurationFault{"is too long", "at most 36500d, which is a hundred years"});
-  return std::chrono::seconds(*number * unit->second);
+  if (!time || !whole_seconds) return std::unexpected(DurationFault{"is no length of time", kAccepted});
+  if (time->count() == 0) return std::unexpected(DurationFault{"is zero", kAccepted});
+  return std::chrono::duration_cast<std::chrono::seconds>(*time);
 }
 
 std::optional<std::chrono::seconds> read_spans(std::string_view text) {

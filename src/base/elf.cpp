@@ -42,7 +42,7 @@ Result<Mapping> map_file(const std::string& path) {
   return Mapping(at, size);
 }
 
-// A copy of the struct at an offset; false where the file ends before it.
+// Copies the struct at an offset; returns false if the file ends before it.
 template <typename T>
 bool copy_at(std::span<const std::byte> bytes, std::uint64_t offset, T& out) {
   if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return false;
@@ -50,7 +50,7 @@ bool copy_at(std::span<const std::byte> bytes, std::uint64_t offset, T& out) {
   return true;
 }
 
-// A terminated text inside [offset, offset + size).
+// Returns the NUL-terminated text inside [offset, offset + size).
 std::string text_at(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t size) {
   if (offset >= bytes.size()) return {};
   size = std::min<std::uint64_t>(size, bytes.size() - offset);

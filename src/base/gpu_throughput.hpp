@@ -1,4 +1,4 @@
-// Cards that an operator has named, for limits in TFLOPS; the data sheets' are in guest/grant/card_table.hpp.
+// GPUs configured by an operator for limits in TFLOPS; guest/grant/card_table.hpp has the data sheets'.
 #pragma once
 
 #include <string>
@@ -7,7 +7,7 @@
 
 namespace headgate {
 
-// By a part of NVML's name for them, and their dense FP16 TFLOPS.
+// Pairs of a substring of NVML's GPU name and dense FP16 TFLOPS.
 using GpuThroughput = std::vector<std::pair<std::string, double>>;
 
 }  // namespace headgate

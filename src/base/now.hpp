@@ -1,4 +1,4 @@
-// The time as a figure, of the two clocks that snapshots, events and shares have theirs of.
+// The two clocks that snapshots, events and shares use.
 #pragma once
 
 #include <time.h>
@@ -8,21 +8,20 @@
 
 namespace headgate {
 
-// Nanoseconds of the clock that nobody sets.
+// Returns nanoseconds of the steady clock.
 [[nodiscard]] inline std::uint64_t steady_now_ns() {
   return static_cast<std::uint64_t>(
       std::chrono::nanoseconds(std::chrono::steady_clock::now().time_since_epoch()).count());
 }
 
-// Since 1970, of the clock that people set forward and back.
+// Returns nanoseconds since 1970, of the clock that can be set.
 [[nodiscard]] inline std::uint64_t unix_now_ns() {
   return static_cast<std::uint64_t>(
       std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
 }
 
-// Seconds since 1970 by which leases end: as people's clock had them when this process began, and gone on since by the
-// clock that nobody sets, sleep included. A step of the former (NTP's at a boot, a mistake and its correction) ends
-// nobody's lease.
+// Returns seconds since 1970 for the ends of leases: the wall clock at process start plus the boot-time clock since
+// then, which includes suspend. A step of the wall clock (NTP at boot, a correction) therefore ends no lease.
 [[nodiscard]] inline std::int64_t lease_now_s() {
   const auto since_boot_s = [] {
     timespec now{};

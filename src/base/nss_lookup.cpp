@@ -19,7 +19,7 @@ using Clock = std::chrono::steady_clock;
 class Clerk {
  public:
   bool ask(std::function<void()> question, std::chrono::milliseconds patience) {
-    // Threads stay behind in a fork; a child has nobody else to keep waiting.
+    // A forked child has no worker thread, so it asks directly; it delays no other thread.
     if (::getpid() != pid_) return question(), true;
     std::unique_lock lock(mutex_);
     if (questions_.size() >= kMost) return false;
@@ -33,7 +33,7 @@ class Clerk {
   void start() {
     sigset_t all, before;
     ::sigfillset(&all);
-    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // signals are for those who wait for them
+    ::pthread_sigmask(SIG_SETMASK, &all, &before);  // the thread must not receive signals
     std::thread([this] { run(); }).detach();
     ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
   }
@@ -60,13 +60,13 @@ class Clerk {
   std::condition_variable wake_, answer_;
   std::deque<std::function<void()>> questions_;
   std::uint64_t asked_ = 0, answered_ = 0;
-  Clock::time_point began_;  // with the question that is being asked
+  Clock::time_point began_;  // when the current question was started
 };
 
 }  // namespace
 
 bool nss_lookup(std::function<void()> question, std::chrono::milliseconds patience) {
-  // Never ended: a directory that does not answer holds its thread for as long as the process lives.
+  // Never destroyed: a directory that does not answer may block the thread until the process ends.
   static Clerk& clerk = []() -> Clerk& {
     auto* const made = new Clerk;
     made->start();

@@ -1,6 +1,5 @@
-// Questions to the system's directory of users and groups (NSS: files, or a server on the network, which may take its
-// time or not answer at all), asked on a thread of their own, so that nobody waits longer for a name than he can afford
-// to.
+// Runs NSS lookups of users and groups on a separate thread, so that callers can limit their wait: NSS may ask a
+// network server that is slow or silent.
 #pragma once
 
 #include <chrono>
@@ -8,10 +7,9 @@
 
 namespace headgate {
 
-// Runs `question` on that thread, after those before it, and waits for its end: true. It waits for `patience` at most,
-// counted from when the thread took up the question that it is at: whoever comes while a slow one is asked does not
-// wait as long again. False then, and the question is asked later all the same, unless a thousand wait already; so it
-// must own what it works on. Thread-safe.
+// Runs `question` on that thread after earlier ones and waits for it; returns true if it finished. The wait is limited
+// to `patience` from when the thread started its current question, so callers behind a slow one do not each wait as
+// long. On false the question still runs later, unless a thousand are queued, so it must own its data. Thread-safe.
 [[nodiscard]] bool nss_lookup(std::function<void()> question, std::chrono::milliseconds patience);
 
 }  // namespace headgate

@@ -16,7 +16,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::seconds;
 
-// One question that is answered when the test says so.
+// A question that blocks until the test releases it.
 struct Stuck {
   std::shared_ptr<std::promise<void>> end = std::make_shared<std::promise<void>>();
   void ask() {
@@ -54,7 +54,7 @@ TEST(AskDirectory, OfThoseThatCannotBeAnsweredAThousandAreKept) {
   EXPECT_GE(count->load(), 990);
 }
 
-// A snapshot of a node has hundreds of names in it, and the loop makes one each second.
+// A node's snapshot holds hundreds of names, and the loop makes one each second.
 TEST(UserName, IsItsNumberUntilTheDirectoryHasAnswered) {
   constexpr std::uint32_t kSomebody = 1;
   Stuck stuck;

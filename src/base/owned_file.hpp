@@ -1,4 +1,4 @@
-// Files and directories that decide what a daemon does must be nobody else's to write.
+// Checks that files and directories that control a daemon are writable only by their owner.
 #pragma once
 
 #include <sys/stat.h>
@@ -9,8 +9,8 @@
 
 namespace headgate {
 
-// Whether a file or directory, by its stat(), is ours or root's and only its owner may write it, and a file has no
-// second name. Errors: denied, with what is wrong and the command that puts it right.
+// Checks a file or directory by its stat(): owned by us or root, writable only by its owner, and for a file, without a
+// second hard link. Errors: denied, with the problem and the command that fixes it.
 [[nodiscard]] Result<void> check_owned(const std::string& path, const struct stat& facts);
 
 }  // namespace headgate

@@ -1,5 +1,4 @@
-// What several users want: each user's in the order in which it came, and the users in turn. Whoever asks for much has
-// everybody else wait for one of his, and no more.
+// Per-user FIFOs served round robin: however much one user queues, any other waits for at most one of their items.
 #pragma once
 
 #include <cstddef>
@@ -14,7 +13,7 @@ namespace headgate {
 template <typename T>
 class RoundRobinQueue {
  public:
-  // Of its user so many wait, with this one.
+  // Returns the user's queue length, including this item.
   std::size_t add(std::uint32_t user, T what) {
     std::deque<T>& own = waiting_[user];
     own.push_back(std::move(what));
@@ -30,7 +29,7 @@ class RoundRobinQueue {
     if (turn->second.empty()) waiting_.erase(turn);
     return what;
   }
-  // Takes out those of a user that `is_idle` finds.
+  // Removes the user's items for which `is_idle` returns true.
   template <typename Test>
   void drop(std::uint32_t user, Test is_idle) {
     const auto found = waiting_.find(user);
@@ -42,8 +41,8 @@ class RoundRobinQueue {
   [[nodiscard]] bool empty() const { return waiting_.empty(); }
 
  private:
-  std::map<std::uint32_t, std::deque<T>> waiting_;  // of nobody an empty one
-  std::uint32_t last_ = 0;                          // whose turn it was
+  std::map<std::uint32_t, std::deque<T>> waiting_;  // no empty queues
+  std::uint32_t last_ = 0;                          // the user served last
 };
 
 }  // namespace headgate

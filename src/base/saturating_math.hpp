@@ -1,5 +1,4 @@
-// Sums and differences of figures that somebody else may choose: they end at the largest number and at 0, where others
-// would go round.
+// Sums and differences of untrusted values that saturate at the largest number and at 0 instead of wrapping.
 #pragma once
 
 #include <cstdint>

@@ -22,7 +22,7 @@ std::string assignment(ServiceState state) {
     case ServiceState::alive: return "WATCHDOG=1";
     case ServiceState::reloading: break;
   }
-  // With the time, so that systemd tells the READY=1 that ends this reload from one sent before it.
+  // With a timestamp, so that systemd can tell this reload's READY=1 from an earlier one.
   timespec now{};
   ::clock_gettime(CLOCK_MONOTONIC, &now);
   return "RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now.tv_sec * 1'000'000LL + now.tv_nsec / 1000);
@@ -34,7 +34,7 @@ void send_to(std::string_view name, std::string_view text) {
   if (name.size() < 2 || name.size() >= sizeof address.sun_path || (name[0] != '/' && name[0] != '@')) return;
   std::memcpy(address.sun_path, name.data(), name.size());
   if (name[0] == '@') address.sun_path[0] = '\0';  // an abstract socket
-  // The length says where an abstract name ends: zeroes after it would be part of it.
+  // The length ends an abstract name: zero bytes after it would be part of the name.
   const auto size = static_cast<socklen_t>(offsetof(sockaddr_un, sun_path) + name.size());
   const UniqueFd fd(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   if (!fd) return;
@@ -50,7 +50,7 @@ void tell_service_manager(ServiceState state, std::string_view status) {
   std::string text = assignment(state);
   if (!status.empty()) {
     std::string line(status);
-    std::ranges::replace(line, '\n', ' ');  // each line is an assignment of its own
+    std::ranges::replace(line, '\n', ' ');  // each line is a separate assignment
     text += "\nSTATUS=" + line;
   }
   send_to(socket, text);

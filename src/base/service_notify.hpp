@@ -1,6 +1,6 @@
-// Tells systemd how the service is, by datagrams to the socket that $NOTIFY_SOCKET names (sd_notify(3)). Without such a
-// socket, and when sending fails, nothing happens: a service must run as well under nobody's eyes. Never blocks.
-// Thread-safe as long as nobody changes the environment.
+// Reports the service's state to systemd by datagrams to $NOTIFY_SOCKET (sd_notify(3)). Without that socket, or if
+// sending fails, does nothing, because the service must also run without systemd. Never blocks. Thread-safe while the
+// environment does not change.
 #pragma once
 
 #include <string_view>
@@ -8,13 +8,13 @@
 namespace headgate {
 
 enum class ServiceState {
-  ready,      // started, or done with reloading
-  reloading,  // until ready is told
+  ready,      // started, or reloaded
+  reloading,  // until the next ready
   stopping,
-  alive,  // for the watchdog: to be told more than twice in WatchdogSec=
+  alive,  // for the watchdog: send more than twice in WatchdogSec=
 };
 
-// `status`: one line for `systemctl status`; empty leaves what was said before.
+// `status`: one line for `systemctl status`; empty keeps the former one.
 void tell_service_manager(ServiceState state, std::string_view status = {});
 
 }  // namespace headgate

@@ -14,7 +14,7 @@
 namespace headgate {
 namespace {
 
-// Stands where systemd listens.
+// Stands in for systemd's socket.
 class Manager {
  public:
   explicit Manager(const std::string& name) : name_(name), fd_(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0)) {
@@ -31,7 +31,7 @@ class Manager {
     if (name_[0] == '/') std::filesystem::remove(name_);
   }
   Manager(const Manager&) = delete;
-  // What was sent, or empty when nothing was: sending to a Unix socket is done when it returns.
+  // Returns what was sent, or empty: sending on a Unix socket is complete when it returns.
   [[nodiscard]] std::string heard() const {
     std::array<char, 4096> text{};
     const auto size = ::recv(fd_.get(), text.data(), text.size(), MSG_DONTWAIT);
@@ -90,7 +90,7 @@ TEST(ServiceNotify, NobodyThereIsNoError) {
 
 TEST(ServiceNotify, AManagerThatDoesNotReadDoesNotStopTheDaemon) {
   const Manager manager("@" + own_name());
-  for (int i = 0; i < 10'000; ++i) tell_service_manager(ServiceState::alive);  // far more than any queue takes
+  for (int i = 0; i < 10'000; ++i) tell_service_manager(ServiceState::alive);  // far more than any queue holds
   EXPECT_EQ(manager.heard(), "WATCHDOG=1");
 }
 

@@ -1,4 +1,4 @@
-// Of a process that was started with standard streams closed.
+// For processes started with closed standard streams.
 #pragma once
 
 #include <fcntl.h>
@@ -7,9 +7,8 @@
 
 namespace headgate {
 
-// /dev/null for each of them, for this process alone: a program that it starts finds them closed, as whoever started
-// both wanted. Else the next files that are opened would be its standard input, output and error. Where there is no
-// /dev/null all stays as it is.
+// Opens /dev/null for each closed standard stream; otherwise the next opened files would become stdin, stdout and
+// stderr. Close-on-exec, so that child programs still find them closed. Does nothing without /dev/null.
 inline void fill_standard_streams() {
   for (int stream = 0; stream < 3; ++stream)
     if (::fcntl(stream, F_GETFD) < 0 && errno == EBADF && ::open("/dev/null", O_RDWR | O_CLOEXEC) < 0) return;

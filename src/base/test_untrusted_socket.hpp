@@ -1,4 +1,4 @@
-// For tests: what a stranger sends to have whoever closes it wait, and a kernel that lets it.
+// For tests: a descriptor that makes its last closer wait, and an old kernel that permits sending it.
 #pragma once
 
 #include <fcntl.h>
@@ -24,7 +24,7 @@
 
 namespace headgate {
 
-// A connection whose last closer waits for an hour: its other end reads nothing.
+// A connection that makes its last closer wait for an hour, because the other end does not read.
 class LingeringConnection {
  public:
   LingeringConnection() {
@@ -47,13 +47,13 @@ class LingeringConnection {
     EXPECT_EQ(::setsockopt(ours_.get(), SOL_SOCKET, SO_LINGER, &an_hour, sizeof an_hour), 0);
   }
   ~LingeringConnection() {
-    theirs_.reset();  // resets the connection, and a close that lingers returns
+    theirs_.reset();  // resets the connection, which ends a lingering close
     if (closer_.joinable()) closer_.join();
     const linger none{0, 0};
     if (ours_) ::setsockopt(ours_.get(), SOL_SOCKET, SO_LINGER, &none, sizeof none);
   }
 
-  // Sends `text` with it, and keeps no reference. False, with errno: the kernel refused it.
+  // Sends `text` with the descriptor and drops our reference. Returns false, with errno, if the kernel refused it.
   bool send_along(int socket, const std::string& text, int flags = 0) {
     iovec part{const_cast<char*>(text.data()), text.size()};
     alignas(cmsghdr) char control[CMSG_SPACE(sizeof(int))] = {};
@@ -69,8 +69,8 @@ class LingeringConnection {
     const int fd = ours_.get();
     std::memcpy(CMSG_DATA(rights), &fd, sizeof fd);
     if (::sendmsg(socket, &header, flags | MSG_NOSIGNAL) < 0) return false;
-    // It lies in the message, so that ours is not the last reference, unless the receiver was quick and has dropped it.
-    // Then this close lingers, and must not hold the test up.
+    // The message holds a reference, so that ours is not the last, unless the receiver has already dropped it. Then
+    // this close lingers, so it runs on a thread.
     std::promise<void> closed;
     const auto soon = closed.get_future();
     closer_ = std::thread([ours = std::move(ours_), closed = std::move(closed)]() mutable {
@@ -86,7 +86,7 @@ class LingeringConnection {
   std::thread closer_;
 };
 
-// Whether SO_PASSRIGHTS is there: then whoever connects to us cannot send any.
+// Returns true if SO_PASSRIGHTS exists, which prevents peers from sending descriptors.
 inline bool kernel_refuses_descriptors() {
   const UniqueFd any(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
   int value = 0;
@@ -94,8 +94,8 @@ inline bool kernel_refuses_descriptors() {
   return ::getsockopt(any.get(), SOL_SOCKET, 83, &value, &bytes) == 0;
 }
 
-// Runs `body` in a thread for which, and for the threads that it makes, the kernel knows no SO_PASSRIGHTS. False: that
-// cannot be had here.
+// Runs `body` on a thread for which the kernel seems to lack SO_PASSRIGHTS, as for the threads it starts. Returns false
+// if that is not possible here.
 template <typename Body>
 bool on_an_old_kernel(Body body) {
   bool there = false;

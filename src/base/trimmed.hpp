@@ -1,4 +1,4 @@
-// A text without the blanks and tabs at its ends.
+// Strips blanks and tabs from both ends of a text.
 #pragma once
 
 #include <string_view>

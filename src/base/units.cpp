@@ -7,7 +7,7 @@
 namespace headgate {
 namespace {
 
-// Tenths, rounded to nearest, without floating point: 35.3 of 37,892,456,448 bytes in GiB.
+// Rounds to the nearest tenth without floating point: 35.3 for 37,892,456,448 bytes in GiB.
 std::string tenths(std::uint64_t value, std::uint64_t unit) {
   std::uint64_t whole = value / unit;
   std::uint64_t tenth = (value % unit * 10 + unit / 2) / unit;

@@ -26,9 +26,9 @@ bool may_hold_descriptors(int socket) {
   return option(socket, SO_DOMAIN, AF_UNSPEC) == AF_UNIX && option(socket, kPassRights, 1) != 0;
 }
 
-// The last to close them is a thread with a table of its own that ends: no socket lingers for it (PF_EXITING in
-// inet_release(), net/ipv4/af_inet.c), and nobody waits for it, not even who joins it (it is told of before the table
-// goes). Where such a table is denied, the calling thread may be kept.
+// Closes the sockets last from an exiting thread with its own descriptor table: sockets do not linger then (PF_EXITING
+// in inet_release(), net/ipv4/af_inet.c). join() does not wait for it either, as it returns before the table goes. If
+// the table is denied, the calling thread may block.
 void close_by_a_thread_that_ends(std::vector<UniqueFd> sockets) {
   std::latch copied(1), closed(1);
   try {
@@ -41,7 +41,7 @@ void close_by_a_thread_that_ends(std::vector<UniqueFd> sockets) {
     sockets.clear();
     closed.count_down();
     last.join();
-  } catch (const std::system_error&) {  // no thread more
+  } catch (const std::system_error&) {  // no thread available
     sockets.clear();
   }
 }
@@ -55,7 +55,7 @@ class Leaving {
       if (at_work_) return;
       std::thread([this] { work(); }).detach();
       at_work_ = true;
-    } catch (const std::exception&) {  // no thread more, or no memory: it is closed here, whoever has to wait for that
+    } catch (const std::exception&) {  // no thread or no memory: close here, even if that blocks
       waiting_.clear();
     }
   }
@@ -90,18 +90,18 @@ ssize_t receive_bytes(int socket, void* to, std::size_t bytes, int flags) {
   msghdr header{};
   header.msg_iov = &part;
   header.msg_iovlen = 1;
-  // Without room for them, descriptors show as MSG_CTRUNC; the message, which has them still, is not the last to hold
-  // them.
+  // Without a control buffer, descriptors show as MSG_CTRUNC. They stay in the queued message, so this peek does not
+  // drop the last reference to them.
   const ssize_t seen = ::recvmsg(socket, &header, flags | MSG_PEEK | MSG_DONTWAIT);
   if (seen < 0) return seen;
   if ((header.msg_flags & MSG_CTRUNC) != 0) return errno = EPERM, -1;
-  // What was seen and no more: descriptors may have come behind it.
+  // Read no more than was peeked, because descriptors may have arrived behind it.
   return ::recv(socket, to, std::min(bytes, static_cast<std::size_t>(seen)), flags | MSG_DONTWAIT);
 }
 
 void close_deferred(UniqueFd socket) {
   if (!socket || !may_hold_descriptors(socket.get())) return;
-  // Never destroyed: its thread may outlive main().
+  // Never destroyed, because its thread may outlive main().
   static Leaving& leaving = *new Leaving;
   leaving.add(std::move(socket));
 }

@@ -1,10 +1,9 @@
-// Unix sockets on which strangers send.
+// Unix sockets on which untrusted peers send.
 //
-// They may send descriptors along, and the kernel closes those that nobody takes: in the thread that receives the
-// message, or that closes the socket in which it lies unread. That takes as long as the sender likes, who alone knows
-// what it sent: a TCP connection with SO_LINGER keeps its last closer for the time that is said there. From Linux 6.16
-// on a socket can refuse such messages; before it we never take one, and have a thread close what may hold one for
-// which nothing waits.
+// A peer may send descriptors along. The kernel closes those that are not received, in the thread that receives the
+// message or closes the socket. That can block as long as the peer likes: a TCP connection with SO_LINGER makes its
+// last closer wait. Since Linux 6.16 a socket can refuse such messages. On older kernels we never receive one, and
+// a separate thread closes sockets that may hold one.
 #pragma once
 
 #include <sys/types.h>
@@ -16,18 +15,18 @@
 
 namespace headgate {
 
-// Senders get EPERM where the kernel can do that. Of a listener: so do those who connect to it from then on. Call it
-// for an accepted SOCK_STREAM socket too: urgent bytes are then read as all others, and cannot hide descriptors.
+// Makes senders get EPERM if the kernel can do that; on a listener, also those that connect from now on. Call it for
+// accepted SOCK_STREAM sockets too: it reads urgent bytes inline, so that they cannot hide descriptors.
 void refuse_descriptors(int socket);
 
-// recv(2), never waiting, of what comes without descriptors. -1 with EPERM where some lie in what would be read next:
-// it stays unread, and the socket is good for close_deferred() alone. `flags`: MSG_TRUNC or none.
+// Like recv(2) without blocking, for bytes without descriptors. Returns -1 with EPERM if the next bytes carry some:
+// they stay unread, and the socket is only good for close_deferred(). `flags`: MSG_TRUNC or 0.
 ssize_t receive_bytes(int socket, void* to, std::size_t bytes, int flags = 0);
 
-// Closes a socket, soon, and returns at once, whatever lies in it. Any other descriptor is simply closed. Thread-safe.
+// Closes a socket soon and returns at once, whatever it holds. Other descriptors are closed directly. Thread-safe.
 void close_deferred(UniqueFd socket);
 
-// Owns one, and lets it go.
+// Owns such a socket and closes it with close_deferred().
 class UntrustedSocket {
  public:
   explicit UntrustedSocket(UniqueFd fd) : fd_(std::move(fd)) {}

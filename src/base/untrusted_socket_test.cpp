@@ -1,4 +1,4 @@
-// Without its rules these tests wait for an hour.
+// If the rules are broken, these tests wait for an hour.
 #include "base/untrusted_socket.hpp"
 
 #include <poll.h>
@@ -22,7 +22,7 @@ bool closed_at_the_other_end(int socket) {
   return ::poll(&end, 1, 30'000) == 1 && (end.revents & POLLHUP) != 0;
 }
 
-// On a kernel that refuses them nothing else is left to show.
+// A kernel that refuses descriptors leaves nothing else to test.
 TEST(UntrustedSocket, WhoSendsDescriptorsHoldsNobodyUp) {
   Pair pair = pair_of(SOCK_SEQPACKET);
   refuse_descriptors(pair.ours.get());
@@ -89,7 +89,7 @@ TEST(UntrustedSocket, MessagesAreTakenWholeAndTheirLengthIsTold) {
   EXPECT_EQ(receive_bytes(pair.ours.get(), bytes, sizeof bytes, MSG_TRUNC), 0);
 }
 
-// One after another: the first keeps nobody from going.
+// Several in a row: the first must not delay the others.
 TEST(UntrustedSocket, NoneThatIsLetGoWaitsForAnother) {
   for (int i = 0; i < 3; ++i) {
     Pair pair = pair_of(SOCK_STREAM);

@@ -18,8 +18,7 @@ namespace headgate {
 
 namespace {
 
-// A snapshot of the node names the same ones each second, and a directory service may take its time for each: a name
-// that is not there soon is a number until it is.
+// Snapshots name the same users each second, and a directory service may be slow. Until it answers, the number is used.
 class Remembered {
  public:
   std::string name(std::uint32_t id, std::string (*find)(std::uint32_t)) {
@@ -49,8 +48,8 @@ class Remembered {
  private:
   using Clock = std::chrono::steady_clock;
   static constexpr std::chrono::seconds kFor{60};
-  static constexpr std::chrono::seconds kAgain{5};  // where no answer came
-  // All names together are waited for so long, and as long again kAgain later.
+  static constexpr std::chrono::seconds kAgain{5};  // after no answer
+  // Total wait for all names; it is renewed every kAgain.
   static constexpr Clock::duration kPatience = std::chrono::milliseconds(200);
   static constexpr std::size_t kMost = 16'384;
   struct Entry {
@@ -59,7 +58,7 @@ class Remembered {
   };
   std::mutex mutex_;  // guards all below
   Clock::time_point renewed_{};
-  Clock::duration waited_{};  // since then
+  Clock::duration waited_{};  // since renewed_
   std::unordered_map<std::uint32_t, Entry> names_;
 };
 
@@ -71,7 +70,7 @@ std::string find_user(std::uint32_t uid) {
 }
 
 std::string find_group(std::uint32_t gid) {
-  // Its members are read with it, and may be many.
+  // The entry includes the group's members, which may be many.
   for (std::size_t room = 4096; room <= (1u << 20); room *= 4) {
     std::vector<char> text(room);
     ::group entry{}, *found = nullptr;

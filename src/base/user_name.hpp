@@ -1,4 +1,4 @@
-// What people call a user, and a group.
+// Names of users and groups.
 #pragma once
 
 #include <cstdint>
@@ -6,8 +6,8 @@
 
 namespace headgate {
 
-// Of this host; "1000" where the uid has no name. Thread-safe; may ask a directory service, and then takes its time.
-// Remembered for a minute.
+// Returns the name on this host; "1000" if the uid has none. Cached for a minute. May wait for a directory service.
+// Thread-safe.
 [[nodiscard]] std::string user_name(std::uint32_t uid);
 [[nodiscard]] std::string group_name(std::uint32_t gid);
 

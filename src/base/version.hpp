@@ -1,4 +1,4 @@
-// Which headgate this is.
+// The version of headgate.
 #pragma once
 
 #include <string>
@@ -8,11 +8,11 @@ namespace headgate {
 
 struct Version {
   std::string_view number;  // "0.1.0"
-  std::string_view commit;  // 12 digits or more; empty where the build knew of none
-  bool modified;            // the tree was not that commit's
+  std::string_view commit;  // 12 digits or more; empty if unknown to the build
+  bool modified;            // the tree had uncommitted changes
 };
 
-// Of this build; its values are in a file that the build writes (cmake/build_facts.cmake).
+// Of this build, from a file that the build writes (cmake/build_facts.cmake).
 extern const Version kVersion;
 
 // "0.1.0 (commit 1a2b3c4d5e6f, modified)", "0.1.0".

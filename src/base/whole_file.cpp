@@ -23,7 +23,7 @@ Result<void> write_beside(const std::string& next, std::string_view text, const 
 }  // namespace
 
 Result<WholeFile> read_whole_file(const std::string& path, std::size_t most) {
-  // Of a pipe there may never come anything.
+  // O_NONBLOCK: opening a pipe could block forever.
   const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   if (!fd) return fail_errno("reading " + path, errno);
   WholeFile file;

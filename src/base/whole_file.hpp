@@ -1,4 +1,4 @@
-// Small files as wholes: read at once, and replaced so that a reader has the old content or the new one, never a part.
+// Reads small files whole, and replaces them atomically.
 #pragma once
 
 #include <fcntl.h>
@@ -18,22 +18,22 @@ struct WholeFile {
   struct stat facts{};  // of the file that was read
 };
 
-// Errors: of opening and reading (fail_errno() with `path`), usage where it is no regular file, failed where it is
-// longer than `most` bytes.
+// Errors: fail_errno() with `path` for opening and reading; usage if it is not a regular file; failed if it is longer
+// than `most` bytes.
 [[nodiscard]] Result<WholeFile> read_whole_file(const std::string& path, std::size_t most);
 
 struct Replacement {
   mode_t mode = 0600;  // whatever the umask
-  int at = AT_FDCWD;   // the directory to which the path is relative
+  int at = AT_FDCWD;   // directory for a relative path
   std::string beside =
-      {};  // where it is made; empty: PATH.new, for one writer at a time: what a killed one left there is removed
-  std::string shown = {};  // the path in errors; empty: as it is
-  bool durable = true;     // false: it outlives a kill of ours, and need not outlive a power cut
+      {};  // path of the temporary file; empty: PATH.new, which supports one writer and replaces a leftover
+  std::string shown = {};  // the path in errors; empty: the real one
+  bool durable = true;     // false: survives our being killed, but not necessarily a power failure
 };
 
-// Makes the file beside its place and puts it there: on disk when it returns, with the directory's entry. A symbolic
-// link of that name is replaced, never followed. On an error the old file stays and nothing is left beside it. Errors:
-// of fail_errno().
+// Writes a temporary file and renames it over the old one; when it returns, file and directory entry are on disk. A
+// symbolic link of that name is replaced, never followed. On error the old file stays and no temporary remains. Errors:
+// fail_errno()'s.
 [[nodiscard]] Result<void> replace_whole_file(const std::string& path, std::string_view text, const Replacement& how);
 
 }  // namespace headgate

@@ -37,7 +37,7 @@ TEST_F(WholeFiles, WhatIsWrittenIsReadBackWithItsMode) {
 
 TEST_F(WholeFiles, WhatCannotBeReplacedStaysAndNothingIsLeft) {
   std::filesystem::create_directory(folder_ + "/a");
-  EXPECT_FALSE(replace_whole_file(folder_ + "/a", "x", {})) << "a directory is in its place";
+  EXPECT_FALSE(replace_whole_file(folder_ + "/a", "x", {})) << "a directory has that name";
   EXPECT_EQ(entries(), 1u);
   EXPECT_FALSE(replace_whole_file(folder_ + "/none/b", "x", {}));
 }

@@ -1,4 +1,4 @@
-// A whole text as one whole number: digits and nothing else.
+// Parses a text that is one integer and nothing else.
 #pragma once
 
 #include <charconv>
@@ -9,8 +9,7 @@
 
 namespace headgate {
 
-// Nothing where there are no digits, anything besides them (but '-' before a signed Number's), or more than Number
-// holds.
+// Returns nothing if there are no digits, anything else (except '-' before a signed Number), or the value overflows.
 template <typename Number = std::uint64_t>
 [[nodiscard]] std::optional<Number> whole_number(std::string_view text, int base = 10) {
   Number value{};

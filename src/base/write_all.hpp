@@ -1,11 +1,11 @@
-// All of a text into a descriptor, however many writes that takes.
+// Writes a whole text to a descriptor, in as many writes as needed.
 #pragma once
 
 #include <string_view>
 
 namespace headgate {
 
-// 0, or the errno of the write that failed; what came before it has been written.
+// Returns 0, or the errno of the failed write; earlier bytes have been written.
 [[nodiscard]] int write_all(int fd, std::string_view text);
 
 }  // namespace headgate

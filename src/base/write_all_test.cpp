@@ -13,7 +13,7 @@
 namespace headgate {
 namespace {
 
-// A pipe holds 64 KiB: one write would not do.
+// A pipe holds 64 KiB, so one write is not enough.
 TEST(WriteAll, AllOfItArrivesWhateverOneWriteTakes) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
