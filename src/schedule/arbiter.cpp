@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::uint32_t bit(std::uint32_t gpu) { return 1u << gpu; }
 
-// Adds the terms of a share to (or, with -1, takes them from) its gang's stakes.
+// Adds a share's terms to its gang's stakes; with -1, removes them.
 void add_terms(Gang& gang, const Terms& terms, std::int64_t sign) {
   GangOnGpu* stake = gang.stake(terms.gpu);
   if (stake == nullptr) {
@@ -51,7 +51,7 @@ ShareId Arbiter::add_share(const ShareTerms& terms) {
     GangOnGpu& stake = *gang.stake(each.gpu);
     if (first && i < terms.virtual_times_ns.size())
       stake.virtual_ns = std::clamp(terms.virtual_times_ns[i], -kMaxHeldNs, kMaxHeldNs);
-    // Who slept while an earlier arbiter counted has no more credit than with that one.
+    // A share that slept under an earlier arbiter has no more credit than it had there.
     for (std::int64_t& least_ns : gpus_[each.gpu].least_ns) least_ns = std::max(least_ns, stake.virtual_ns);
   }
   std::size_t places = 0;
@@ -79,7 +79,7 @@ void Arbiter::change_share(ShareId id, std::span<const Terms> terms) {
     add_terms(gang, place->terms, -1);
     place->terms = each;
     add_terms(gang, place->terms, 1);
-    // How far it is from the others stays the same GPU time.
+    // Its distance from the others remains the same GPU time.
     const double ratio = static_cast<double>(weight) / static_cast<double>(std::max<std::int64_t>(1, stake.weight));
     const std::int64_t clock_ns = this->clock_ns(gang, each.gpu);
     const double ahead_ns = static_cast<double>(stake.virtual_ns - clock_ns) * ratio;
@@ -111,7 +111,7 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   Gang& gang = *shares_[id].gang;
   GangOnGpu& stake = *gang.stake(gpu);
   const Use use = sane(reported);
-  // Time that turns out to have been another's comes back.
+  // Time that turns out to be another share's is given back.
   const std::int64_t reported_ns = was_away(now_ns) ? 0 : use.held_ns - place->use.held_ns;
   const std::int64_t held_ns = place->credible_ns(reported_ns, now_ns);
   const bool requested = use.requests != place->use.requests;
@@ -124,7 +124,7 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   stake.held_ns = std::clamp(stake.held_ns + held_ns, -kMaxHeldNs, kMaxHeldNs);
   if (stake.seeks() && is_sought(stake))
     stake.ahead_ns = std::clamp(stake.ahead_ns + held_ns, -kMaxAheadNs, kMaxAheadNs);
-  // What it has by the latency class is no debt once its class is another.
+  // What it had as latency class is no debt in another class.
   if (place->terms.priority_class != Class::latency)
     stake.charge(held_ns, held_ns < 0 ? stake.was_reserved() : stake.reserved, is_sought(stake));
   if (requested || use.wanting || use.in_flight_ns > 0) place->active_ns = now_ns;
@@ -206,7 +206,7 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passe
     }
   if (rank != gang.rank) change_rank(gang, rank);
   for (GangOnGpu& stake : gang.stakes) {
-    // Ranks that are held together want all GPUs that they used lately, but for one on which their ceiling keeps them.
+    // Ranks held together want all GPUs that they used recently, except one on which their ceiling stops them.
     const bool with_others = engaged != 0 && gang.is_together(now_ns) && now_ns - stake.engaged_ns < kTogetherNs &&
                              !stake.held_back && gpus_[stake.gpu].policy != Policy::off;
     stake.wants = (engaged & bit(stake.gpu)) != 0 || with_others;
@@ -218,7 +218,7 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passe
   }
 }
 
-// Another gang's kernel that no turn has room for takes slices of everybody's turns.
+// Another gang's kernel that no turn has room for takes time slices of every gang's turns.
 bool Arbiter::runs_long_beside(const Gang& gang, std::uint32_t gpu) const {
   for (const Share& share : shares_)
     for (const ShareOnGpu& place : share.places)
@@ -228,9 +228,9 @@ bool Arbiter::runs_long_beside(const Gang& gang, std::uint32_t gpu) const {
   return false;
 }
 
-// What it has in flight on each of its GPUs at the end of a turn has gone on for longer than its kernels and others'
-// slices explain, or waits there at the gate: ranks that wait for each other spin. Where one GPU's work goes on, nothing
-// waits for it.
+// Returns whether its work on each of its GPUs at the end of a turn has run longer than its kernels and others' slices
+// explain, or waits at the gate: ranks that wait for each other spin. If one GPU's work makes progress, it is not being
+// waited for.
 bool Arbiter::seems_to_wait(const Gang& gang) const {
   int busy = 0;
   bool spins = false;
@@ -239,7 +239,7 @@ bool Arbiter::seems_to_wait(const Gang& gang) const {
       if (place.use.in_flight_ns == 0 && !place.use.wanting) continue;
       ++busy;
       if (place.use.in_flight_ns == 0) continue;
-      // Its processes there divide the GPU among themselves.
+      // Its processes there share the GPU.
       const std::int64_t kernel_ns = place.use.kernel_ns * std::max(1u, place.use.processes);
       if (kernel_ns == 0 || place.use.oldest_age_ns < kRankWaitsNs + 2 * kernel_ns) return false;
       if (runs_long_beside(gang, place.terms.gpu)) return false;
@@ -248,9 +248,9 @@ bool Arbiter::seems_to_wait(const Gang& gang) const {
   return busy > 1 && spins;
 }
 
-// Classes do not wait for each other, so each has its own clock: a lower one that gets nothing would hold a common one
-// back, and whoever comes to the higher class would stand behind those that have worked there. Its standing among the
-// others goes with it.
+// Each class has a separate clock, since classes do not wait for each other. With a common one, a lower class without
+// GPU time would hold the clock back, and a gang joining the higher class would be behind those that have worked there.
+// The gang keeps its position relative to the others.
 void Arbiter::change_rank(Gang& gang, std::uint32_t rank) {
   const std::uint32_t before = std::exchange(gang.rank, std::min(rank, kRanks - 1));
   for (GangOnGpu& stake : gang.stakes) {
@@ -259,12 +259,12 @@ void Arbiter::change_rank(Gang& gang, std::uint32_t rank) {
   }
 }
 
-// Who did not want the GPU has not saved anything up.
+// A gang that did not want the GPU has not saved up credit.
 void Arbiter::catch_up(Gang& gang, GangOnGpu& stake, std::int64_t credit_ns) {
   stake.virtual_ns = std::max(stake.virtual_ns, clock_ns(gang, stake.gpu) - stake.price_ns(credit_ns));
 }
 
-// Each GPU's clock goes on to where the gang stands that is furthest behind there.
+// Advances each GPU's clock to the gang that is furthest behind there.
 void Arbiter::go_on() {
   struct Behind {
     std::int64_t least_ns = kNever, waking_ns = -kNever, resting_ns = kNever;
@@ -276,12 +276,11 @@ void Arbiter::go_on() {
       if (!stake.wants && stake.held_back) here.resting_ns = std::min(here.resting_ns, stake.stands_ns());
       if (!stake.wants) continue;
       if (stake.wakes) here.waking_ns = std::max(here.waking_ns, stake.stands_ns());
-      // Who has gaps is behind for want of work, and is no measure of what the others had.
+      // A gang with gaps is behind for lack of work, so it does not measure what others had.
       else if (!stake.has_gaps) here.least_ns = std::min(here.least_ns, stake.stands_ns());
     }
-  // Where all are seen to begin at once, nobody has looked for long, and any of them may have worked on behind an open
-  // gate: they begin level. A share that rests at its ceiling works as well, and is the measure where no other one
-  // does.
+  // If all appear to start at once, there was no look for long, and any of them may have worked behind an open gate:
+  // they start level. A share resting at its ceiling also works, and is the measure if no other is.
   for (std::uint32_t g = 0; g < gpu_count_; ++g)
     for (std::uint32_t rank = 0; rank < kRanks; ++rank) {
       const auto& [least_ns, waking_ns, resting_ns] = behind[g][rank];
@@ -291,7 +290,7 @@ void Arbiter::go_on() {
     }
 }
 
-// Of several GPUs the one counts on which it is furthest from its turn, of those that another gang wants.
+// With several GPUs, the one counts on which it is furthest from its turn, among those that another gang wants.
 Arbiter::Unit Arbiter::unit_of(Gang& gang, std::uint32_t gpus) const {
   Unit unit{.gang = &gang, .gpus = gpus, .promised = true, .tag_ns = -kNever};
   std::int64_t owed_ns = -kNever;
@@ -323,7 +322,7 @@ void Arbiter::order(std::int64_t now_ns) {
   std::ranges::sort(order_, std::less<>{}, key);
 }
 
-// Whether another gang wants one of these GPUs.
+// Returns whether another gang wants one of these GPUs.
 bool Arbiter::contended(const Gang& gang, std::uint32_t gpus) const {
   return std::ranges::any_of(
       gang.stakes, [&](const GangOnGpu& stake) { return (gpus & bit(stake.gpu)) != 0 && is_contended(stake); });
@@ -336,7 +335,7 @@ std::int64_t Arbiter::lease_end_ns(const Unit& unit) {
   return end_ns;
 }
 
-// What is held together, each once. `use` may neither take nor give any.
+// Calls use() once for each unit held. `use` must neither take nor give any.
 template <typename Use>
 void Arbiter::each_held(std::int64_t now_ns, Use use) {
   for (const auto& gang : gangs_) {
@@ -350,23 +349,23 @@ void Arbiter::each_held(std::int64_t now_ns, Use use) {
   }
 }
 
-// A lease ends by time or for want of work, and only if another gang wants the GPU; and when ranks that wait for each
-// other have come to work on a GPU that they do not hold, so that all of them open together.
+// A lease ends by time or for lack of work, and only if another gang wants the GPU. It also ends when ranks that wait
+// for each other have work on a GPU they do not hold, so that all open together.
 void Arbiter::end_leases(std::int64_t now_ns) {
   each_held(now_ns, [&](const Unit& held) {
     Gang& gang = *held.gang;
     const std::uint32_t wanted = gang.wanted();
-    // While all others rest at their ceilings no lease ends.
+    // While all others rest at their ceilings, no lease ends.
     for (GangOnGpu& stake : gang.stakes)
       if ((held.gpus & bit(stake.gpu)) != 0 && !is_contended(stake) && is_sought(stake)) stake.choose_payment(now_ns);
     bool over = now_ns >= lease_end_ns(held) || (wanted & held.gpus) == 0;
-    // A higher class does not wait for a lease to end.
+    // A higher class does not wait for the end of a lease.
     for (const Unit& other : order_) over |= other.gang->rank > gang.rank && (other.gpus & held.gpus) != 0;
     const Unit* const next = over && contended(gang, held.gpus) ? successor(held.gpus) : nullptr;
     // The one that its turn ended for does not want the GPU any more.
     if (!contended(gang, held.gpus) || (next != nullptr && next->gang == &gang)) gang.drain_end_ns = 0;
     if (next != nullptr && next->gang == &gang && next->gpus == held.gpus) {
-      // It is its own successor: a new turn, which may be paid in the other way.
+      // The gang is its own successor: a new turn, which may be paid the other way.
       if (now_ns >= lease_end_ns(held)) begin_lease(held, now_ns);
       return;
     }
@@ -385,8 +384,8 @@ const Arbiter::Unit* Arbiter::successor(std::uint32_t gpus) const {
   return found == order_.end() ? nullptr : &*found;
 }
 
-// What a gang has sent to one GPU waits for what it has yet to send to another, and would go on spinning beside the
-// next gang's work. So its turn ends in good order, for a short time: who is ahead stops, who is behind comes up to it.
+// What a gang sent to one GPU waits for what it has not sent to another, and would keep spinning next to the next
+// gang's work. So for a short time its turn ends in order: ranks ahead stop, ranks behind catch up.
 bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
   Gang& gang = *held.gang;
   if (gang.stakes.size() < 2) return ends_with_its_kernels(held, next, now_ns);
@@ -400,9 +399,8 @@ bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
   return true;
 }
 
-// The gate is shut, and the GPU stays with the share that has kernels there. What it reports is believed once: no
-// longer than that from the first look on. If they take longer than the successor would wait, the GPU's slices are the
-// better bound.
+// The gate is shut, and the GPU stays with the share that has kernels there. Its report is trusted once, counted from
+// the first look. If the kernels take longer than the successor would wait, the GPU's time slices are the better bound.
 bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns) {
   Gang& gang = *held.gang;
   GangOnGpu& stake = gang.stakes[0];
@@ -410,17 +408,14 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
   for (const ShareId id : gang.members)
     for (const ShareOnGpu& place : shares_[id].places) {
       left_ns = std::max(left_ns, place.use.in_flight_ns);
-      // A launch that long was shared by slices at its beginning, and stays so.
+      // A launch that long has shared the GPU by time slices since its start, and continues to.
       if (place.use.kernel_ns > kTailNs) return false;
     }
   const bool waits = next.gang->rank <= gang.rank && is_always_busy(*next.gang, stake.gpu, now_ns);
   const std::int64_t patience_ns = waits ? kTailNs : 0;
   if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
   if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
-  // Far from its estimated end it is looked for less often, but before what is believed is over.
-  const std::int64_t far_ns = std::min((left_ns - kLongKernelNs) / 2, gang.drain_end_ns - now_ns);
-  const std::int64_t look_ns = std::max(kDrainLookNs, far_ns);
-  stake.lease_end_ns = now_ns + std::min(left_ns - kTailLeadNs, look_ns);
+  stake.lease_end_ns = now_ns + std::min(left_ns - kTailLeadNs, kDrainLookNs);
   return true;
 }
 
@@ -451,7 +446,7 @@ bool Arbiter::stays(const Unit& unit, std::int64_t now_ns) const {
          (lease_end_ns(unit) > now_ns || !contended(gang, unit.gpus));
 }
 
-// In order: whoever can have all its GPUs gets them. One that has to wait for some of them has the others next; until
+// In order: a unit that can have all its GPUs gets them. A unit that must wait for some gets the others next; until
 // then they are lent.
 void Arbiter::grant(std::int64_t now_ns) {
   std::uint32_t taken = 0, lent = 0;
@@ -480,7 +475,7 @@ void Arbiter::grant(std::int64_t now_ns) {
 void Arbiter::hold(const Unit& unit, std::int64_t now_ns) {
   for (const auto& other : gangs_) {
     if (other.get() == unit.gang || (other->holds & unit.gpus) == 0) continue;
-    // All of them at once: ranks that wait for each other only spin with half of their GPUs.
+    // All of them at once: with half of their GPUs, ranks that wait for each other only spin.
     release(*other, other->is_together(now_ns) ? other->holds : unit.gpus);
   }
   release(*unit.gang, unit.gang->is_together(now_ns) ? unit.gang->holds : unit.gpus);
@@ -506,7 +501,7 @@ void Arbiter::release(Gang& gang, std::uint32_t gpus) {
     if (gpu.holder == &gang && (gpus & bit(static_cast<std::uint32_t>(&gpu - gpus_.data()))) != 0) gpu.holder = nullptr;
 }
 
-// The holder waits for the last kernel of whoever was before it.
+// Looks often while the holder waits for its predecessor's last kernel.
 std::int64_t Arbiter::protected_look_ns(const Gpu& gpu, std::int64_t now_ns) const {
   if (gpu.holder != nullptr)
     for (const ShareId id : gpu.holder->members)
@@ -515,8 +510,8 @@ std::int64_t Arbiter::protected_look_ns(const Gpu& gpu, std::int64_t now_ns) con
   return gpu.protected_until_ns;
 }
 
-// Whether a share that wants one of these GPUs finds its gate shut. Where all the others' kernels fit into the holder's
-// pauses, the end of its lease is soon enough to see that it has stopped.
+// Returns whether a share that wants one of these GPUs finds its gate shut. If all other shares' kernels fit into the
+// holder's pauses, the end of its lease is early enough to notice that it has stopped.
 bool Arbiter::keeps_out(std::uint32_t gpus) const {
   for (std::uint32_t g = 0; g < gpu_count_; ++g)
     if ((gpus & bit(g)) != 0 && gpus_[g].kept_out > 0) return true;
@@ -551,7 +546,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
       if (place.early && place.use.wanting)
         by_its_word(place.terms.gpu,
                     std::min(now_ns + kRestLookNs, on_pace_ns(*share.gang->stake(place.terms.gpu), place, now_ns)));
-  // Also of one that wants no more, and so is not in the order.
+  // Also for a gang that wants no more, and so is not in the order.
   for (const auto& gang : gangs_)
     if (gang->drain_end_ns != 0)
       for (const GangOnGpu& stake : gang->stakes)
@@ -564,8 +559,8 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
     if (holds && !keeps_out(unit.gpus)) {
       by(lease_end_ns);
     } else if (holds) {
-      // Who always has work ready leaves enough of it in flight to hide the hand-over, unless its kernels are short;
-      // and the end of a lease is soon enough to see that it has none any more. Each look costs a wake-up.
+      // A share that always has work ready keeps enough in flight to hide the handover, unless its kernels are short.
+      // The end of a lease is early enough to notice that it has none left. Each look costs a wake-up.
       bool steady = true;
       std::int64_t kernel_ns = kNever, idle_ns = 0;
       for (const ShareId id : gang.members)
@@ -573,7 +568,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
           if ((unit.gpus & bit(place.terms.gpu)) == 0 || !place.engaged(now_ns)) continue;
           steady &= place.steady(now_ns);
           kernel_ns = std::min(kernel_ns, place.use.kernel_ns);
-          // When it could be known that it has no work.
+          // The earliest time at which it is known to have no work.
           idle_ns =
               std::max(idle_ns, std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns(now_ns));
         }

@@ -1,4 +1,4 @@
-// What is charged to whom, and what nobody can make of it.
+// What is charged to which share, and that no share can exploit it.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -46,7 +46,7 @@ TEST(ArbiterAccounts, lies_break_nothing_and_move_nobody_else_s_account) {
   constexpr std::int64_t kLies[] = {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min(),
                                     0, -1};
   std::int64_t at_ns = kMs;
-  std::int64_t honest_open = 0, began_ns = 0;  // all that begin at once begin level
+  std::int64_t honest_open = 0, began_ns = 0;  // all shares that start at once start level
   for (int i = 0; i < 4'000; ++i) {
     const std::int64_t lie = kLies[i % 4], other = kLies[i / 4 % 4], third = kLies[i / 16 % 4];
     gpus.uses[{liar, 0}] = {.held_ns = lie,
@@ -66,7 +66,7 @@ TEST(ArbiterAccounts, lies_break_nothing_and_move_nobody_else_s_account) {
     honest_open += gpus.gate(honest) == Gate::open;
     at_ns += kMs;
   }
-  EXPECT_GE(honest_open, 1'000);  // of 4,000: a liar takes time, never all of it
+  EXPECT_GE(honest_open, 1'000);  // of 4,000: false reports take time, but never all of it
   EXPECT_LE(gpus.arbiter.virtual_time_ns(honest, 0) - began_ns, 4'000 * kMs / 100);
 }
 TEST(ArbiterAccounts, a_restarted_one_goes_on_from_the_virtual_times_it_finds) {
@@ -236,8 +236,8 @@ TEST(ArbiterAccounts, what_was_held_under_an_earlier_arbiter_is_not_charged_agai
   EXPECT_EQ(gpus.arbiter.virtual_time_ns(share, 0), 0);
 }
 
-// What it had while nobody wanted the GPU, or by its weight, was nobody else's: it had been kept from its promise for
-// as long as it had had more, hours after a night alone.
+// Time that it had while no other share wanted the GPU, or by its weight, was not taken from others. Counted against
+// it, that would withhold its promise for hours after a night alone.
 TEST(ArbiterAccounts, who_had_more_than_was_promised_while_nobody_wanted_it_has_its_promise_at_once) {
   Gpus gpus;
   const ShareId promised = gpus.add({Terms{.weight = 10, .guarantee_ppm = 400'000}}),
@@ -265,7 +265,7 @@ TEST(ArbiterAccounts, what_is_promised_to_a_share_that_runs_is_had_from_then_on)
   auto worked = play(gpus, {{share, {0}}, {other, {0}}}, at_ns, 2'000);
   EXPECT_NEAR(worked[share], 920, 50);
 }
-// Kernels of 100 ms: what it takes at once, it waits for.
+// Kernels of 100 ms: after taking that much at once, it waits as long.
 TEST(ArbiterAccounts, who_has_more_than_was_promised_by_a_long_kernel_waits_for_its_next) {
   Gpus gpus;
   const ShareId promised = gpus.add({Terms{.weight = 10, .guarantee_ppm = 200'000}}),
@@ -344,7 +344,7 @@ TEST(ArbiterAccounts, what_a_share_had_by_the_latency_class_is_no_debt_in_anothe
   EXPECT_NEAR(worked[fast], 1'000, 50);
 }
 
-// Its ceiling keeps the share from the GPU for the next 50 ms.
+// The share's ceiling keeps it from the GPU for the next 50 ms.
 void throttle(Gpus& gpus, ShareId share) {
   gpus.want(share);
   gpus.uses[{share, 0}].ceiling_ns = 50 * kMs;

@@ -9,8 +9,8 @@
 namespace headgate::schedule {
 namespace {
 
-// All of them registered, `state.range(0)` of them at work; what one wake-up costs: every share looked at, turns
-// settled, a decision. The percentile is of all iterations.
+// Measures one wake-up with all shares registered and `state.range(0)` at work: every share observed, turns settled, a
+// decision. The percentile is over all iterations.
 void a_decision_among_64_shares(benchmark::State& state) {
   Arbiter arbiter(1);
   std::vector<ShareId> shares;

@@ -1,4 +1,4 @@
-// Whose turn it is: the rules one by one, without a GPU. The figures they add up to: tests/exactness/arbiter_test.cpp.
+// The rules of turns one by one, without a GPU. For the resulting figures see tests/exactness/arbiter_test.cpp.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -39,7 +39,7 @@ TEST(Arbiter, who_comes_to_a_gpu_held_for_long_has_it_at_once) {
   EXPECT_EQ(gpus.gate(b), Gate::open);
   EXPECT_EQ(gpus.gate(a), Gate::queued);
 }
-// Between the end of its work and its next launch it looks as if it had none; its next launch comes to a shut gate.
+// Between the end of its work and its next launch it seems to have none; that launch finds the gate shut.
 TEST(Arbiter, who_was_seen_to_want_is_queued_and_anybody_else_has_to_say_so) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
@@ -56,7 +56,7 @@ TEST(Arbiter, who_was_seen_to_want_is_queued_and_anybody_else_has_to_say_so) {
 TEST(Arbiter, a_lease_ends_by_time_and_the_next_does_not_wait_for_a_drain) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
-  gpus.run(a, 100 * kMs);  // a kernel that goes on and on
+  gpus.run(a, 100 * kMs);  // a very long kernel
   gpus.want(b);
   gpus.decide(kMs);
   const ShareId first = gpus.gate(a) == Gate::open ? a : b, second = first == a ? b : a;
@@ -86,7 +86,7 @@ TEST(Arbiter, where_many_want_a_gpu_turns_are_shorter_so_that_all_have_one_in_a_
   EXPECT_TRUE(waiting.empty());
   EXPECT_LE(since_ns, kMs + kWindowNs);
 }
-// Its ceiling and what it has in flight are its own word, and it can say at each look that both are over shortly.
+// It reports its ceiling and its work in flight itself, and can say at each look that both end shortly.
 TEST(Arbiter, who_puts_off_its_end_again_and_again_does_not_keep_the_arbiter_busy) {
   Gpus gpus;
   const ShareId honest = gpus.add({Terms{}}), liar = gpus.add({Terms{}});
@@ -95,7 +95,7 @@ TEST(Arbiter, who_puts_off_its_end_again_and_again_does_not_keep_the_arbiter_bus
   std::int64_t now_ns = kMs;
   int looks = 0;
   for (; now_ns < 1'001 * kMs; ++looks) {
-    // It holds the GPU, or waits for its ceiling to end.
+    // It holds the GPU, or waits for its ceiling to open.
     Use& said = gpus.uses[{liar, 0}];
     said.in_flight_ns = 2 * kUs;
     said.ceiling_ns = looks % 100 < 50 ? 50 * kUs : kMinLingerNs + kUs;
@@ -117,7 +117,7 @@ TEST(Arbiter, a_holder_without_work_gives_way_before_its_lease_ends) {
   gpus.decide(10 * kMs + 300 * kUs);
   EXPECT_EQ(gpus.gate(b), Gate::open);
 }
-// The daemon was stopped, or its machine was.
+// The daemon or its machine was stopped.
 TEST(Arbiter, a_time_in_which_nobody_decided_is_charged_to_nobody) {
   Gpus gpus;
   const ShareId light = gpus.add({Terms{.weight = 10}}),
@@ -143,7 +143,7 @@ TEST(Arbiter, a_time_in_which_nobody_decided_is_charged_to_nobody) {
   contend(kMs, 500 * kMs);
   const std::int64_t light_ns = gpus.arbiter.virtual_time_ns(light, 0),
                      heavy_ns = gpus.arbiter.virtual_time_ns(heavy, 0);
-  // Meanwhile they went on under their guarantees, side by side.
+  // Meanwhile they continued under their guarantees, side by side.
   for (const ShareId share : {light, heavy}) gpus.uses[{share, 0}].held_ns += 4'000 * kMs;
   gpus.decide(8'500 * kMs);
   EXPECT_NEAR(static_cast<double>(gpus.arbiter.virtual_time_ns(light, 0) - light_ns), 0, 1e6);
@@ -152,8 +152,8 @@ TEST(Arbiter, a_time_in_which_nobody_decided_is_charged_to_nobody) {
   EXPECT_NEAR(static_cast<double>(had[light]), 80e6, 10e6);
   EXPECT_NEAR(static_cast<double>(had[heavy]), 920e6, 10e6);
 }
-// The turn in which it happened is not taken to have been used either: the clock would go on by all of it, and whoever
-// comes next would stand so far behind the holder.
+// The turn during which it happened must not count as used either: the clock would advance by all of it, and the next
+// share would be that far behind the holder.
 TEST(Arbiter, who_comes_after_a_time_in_which_nobody_decided_does_not_wait_for_as_long) {
   Gpus gpus;
   const ShareId holder = gpus.add({Terms{}}), other = gpus.add({Terms{}});
@@ -198,7 +198,7 @@ struct EndOfTurn {
     do play(gpus, {{a, {0}}, {b, {0}}}, at_ns, 1);
     while (at_ns < 200 * kMs || gpus.gate(a) != Gate::open);
   }
-  // Half a millisecond at a time until the turn of `a` is over and its gate shut; it has so much in flight all the
+  // Advances by 0.5 ms at a time until the turn of `a` is over and its gate shut, with this much in flight all the
   // time.
   void keep_in_flight(std::int64_t in_flight_ns) {
     for (int i = 0; i < 100 && gpus.gate(a) == Gate::open; ++i) {
@@ -245,7 +245,7 @@ TEST(Arbiter, who_reports_work_without_end_is_waited_for_once_and_pays_for_it) {
   for (; end.gpus.gate(end.b) != Gate::open && waited_ns < 100 * kMs; waited_ns += 100 * kUs)
     end.gpus.decide(end.at_ns + waited_ns);
   EXPECT_LE(waited_ns, 3 * kMs + kTailLeadNs + kDrainLookNs);
-  // No process worked meanwhile, and it is its turn's time.
+  // No process worked meanwhile, and the time belongs to its turn.
   for (std::int64_t at_ns = end.at_ns; at_ns < end.at_ns + 60 * kMs; at_ns += kMs)
     while (const auto turn = end.gpus.arbiter.next_turn(at_ns))
       end.gpus.arbiter.settle(*turn, turn->share == end.a ? 3 * kMs : 0);
@@ -334,7 +334,7 @@ TEST(Arbiter, a_latency_share_is_never_shut_and_the_others_send_little_while_it_
   gpus.decide(2 * kMs + kProtectedNs + 1);
   EXPECT_EQ(gpus.gate(slow), Gate::open);
 }
-// Its own first kernel would be a second one that the latency share has to wait for.
+// Its first kernel would be the second one that the latency share has to wait for.
 TEST(Arbiter, a_successor_waits_for_its_predecessor_s_last_kernel_where_a_latency_share_works_and_looks_for_its_end) {
   Gpus gpus;
   const ShareId fast = gpus.add({Terms{.priority_class = Class::latency}}), a = gpus.add({Terms{}}),
@@ -349,7 +349,7 @@ TEST(Arbiter, a_successor_waits_for_its_predecessor_s_last_kernel_where_a_latenc
   EXPECT_EQ(gpus.gate(a), Gate::queued);
   EXPECT_EQ(gpus.gate(b), Gate::queued);
   EXPECT_EQ(decision.wake_at_ns, at_ns + kLookNs);
-  // A kernel that does not end for longer than a turn is waited for no more.
+  // A kernel that does not end for longer than a turn is no longer waited for.
   gpus.arbiter.change_share(b, std::vector{Terms{.weight = 1'000}});
   bool let_in = false;
   for (int i = 1; i < 50 && !let_in; ++i, let_in = gpus.gate(b) == Gate::batch) gpus.decide(at_ns + i * kMs);
@@ -413,8 +413,8 @@ TEST(Arbiter, a_share_on_two_gpus_has_each_for_itself) {
   EXPECT_NEAR(held[1], 500, 25);
   EXPECT_NEAR(narrow_held, 500, 25);
 }
-// Not lent, the GPU would stand still for the rest of the narrow share's turn on the other; lent for a whole turn, the
-// gang would wait for that one next, and so on.
+// Without lending, the GPU would be idle for the rest of the narrow share's turn on the other. Lent for a whole turn,
+// the gang would wait for that turn next, and so on.
 TEST(Arbiter, while_a_wide_gang_waits_for_its_last_gpu_the_free_ones_are_lent_until_then) {
   Gpus gpus(2);
   const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang");

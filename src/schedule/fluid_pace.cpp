@@ -1,16 +1,16 @@
-// Long kernels begin no earlier than they would in a fluid: the eligibility of WF2Q (Bennett and Zhang, INFOCOM 1996).
+// Long kernels start no earlier than in a fluid system: the eligibility rule of WF2Q (Bennett and Zhang, INFOCOM 1996).
 //
-// A kernel that is longer than a turn cannot be taken back: beside others' turns it has its slices of the GPU until it
-// ends. So a share may begin one only when it has had no more than the rule gives it: its promise, and by weight what
-// promises leave (generalised processor sharing with reservations and limits; tests/exactness/fluid.hpp states the
-// same). Then each share is ahead of that by one kernel of each of its processes at most, however long its kernels are.
+// A kernel longer than a turn cannot be interrupted: it has time slices next to others' turns until it ends. So a share
+// may start one only if it has had no more than the rule gives it: its promise, and by weight what promises leave
+// (generalised processor sharing with reservations and limits; same in tests/exactness/fluid.hpp). Then each share is
+// ahead by at most one kernel per process, however long its kernels are.
 #include <algorithm>
 
 #include "schedule/arbiter.hpp"
 
 namespace headgate::schedule {
 
-// What passed of the fluid since the last look. GPUs without long kernels need none.
+// Advances the fluid since the last look. GPUs without long kernels need none.
 void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
   for (std::uint32_t g = 0; g < gpu_count_; ++g) {
     claims_.clear();
@@ -22,8 +22,8 @@ void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
         claims_.push_back({.stake = &stake, .part = 0, .full = false});
       }
     if (!has_long || claims_.size() < 2 || gpus_[g].policy != Policy::fair) {
-      // What a share has while no other wants the GPU costs nothing, and what it had before is forgotten as time
-      // passes: another one may be seen between two of its kernels.
+      // Time without another share that wants the GPU costs nothing, and earlier time is forgotten as time passes:
+      // another share may be visible only between two of its kernels.
       for (const Claim& claim : claims_)
         claim.stake->ahead_ns = std::max<std::int64_t>(0, claim.stake->ahead_ns - passed_ns);
       continue;
@@ -43,8 +43,8 @@ void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
         place.early = is_early(*gang, *gang->stake(place.terms.gpu), place, now_ns);
 }
 
-// Each has its promise; what is left is poured out by weight, up to the ceilings. Promises of more than the GPU shrink
-// alike.
+// Each claim gets its promise; the rest is distributed by weight, up to the ceilings. If promises exceed the GPU, all
+// shrink by the same factor.
 void Arbiter::fill(std::span<Claim> claims) {
   double promised = 0, left = 1;
   const auto ceiling = [](const Claim& claim) { return static_cast<double>(claim.stake->ceiling_ppm) / 1e6; };
@@ -56,7 +56,7 @@ void Arbiter::fill(std::span<Claim> claims) {
     if (promised > 1) claim.part /= promised;
     left -= claim.part;
   }
-  // Each round fills at least one claim, or ends.
+  // Each round fills at least one claim, or is the last.
   while (left > 1e-9) {
     double weights = 0, level = left;
     for (const Claim& claim : claims) weights += claim.full ? 0 : static_cast<double>(claim.stake->weight);
@@ -74,15 +74,15 @@ void Arbiter::fill(std::span<Claim> claims) {
   }
 }
 
-// Whether its next kernel has to wait for that. What is in flight will have been had by then. Work that outlasts what
-// was expected of it may wait for the launch that would be kept back.
+// Returns whether its next kernel must wait for the fluid. Work in flight counts as used. Work that exceeds its
+// estimate may be waiting for the launch that would be held back.
 bool Arbiter::is_early(const Gang& gang, const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const {
   if (place.use.kernel_ns < kLongKernelNs || gang.is_together(now_ns)) return false;
   if (place.overdue() && now_ns - place.overdue_since_ns > kMaxPatienceNs + place.expected_ns) return false;
   return stake.ahead_ns + place.use.in_flight_ns > kEarlyNs && now_ns - stake.sought_ns < kSoughtNs;
 }
 
-// When that will be over.
+// Returns when that wait will be over.
 std::int64_t Arbiter::on_pace_ns(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) {
   const std::int64_t ahead_ns = stake.ahead_ns + place.use.in_flight_ns - kEarlyNs;
   if (ahead_ns <= 0) return now_ns;

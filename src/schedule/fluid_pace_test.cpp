@@ -1,4 +1,4 @@
-// Long kernels begin no earlier than in a fluid that keeps the rule.
+// Long kernels start no earlier than in a fluid system with the same rule.
 #include <gtest/gtest.h>
 
 #include "schedule/test_gpus.hpp"
@@ -6,14 +6,14 @@
 namespace headgate::schedule {
 namespace {
 
-// A share of 100 ms kernels beside one that always wants the GPU.
+// A share of 100 ms kernels next to one that always wants the GPU.
 struct LongBesideShort {
   explicit LongBesideShort(Terms long_terms = {}, Terms short_terms = {})
       : heavy(gpus.add({long_terms})), light(gpus.add({short_terms})) {
     gpus.uses[{heavy, 0}].kernel_ns = 100 * kMs;
     gpus.uses[{light, 0}].kernel_ns = 200 * kUs;
   }
-  // The share that has the GPU works, a kernel runs to its end. Returns how many kernels the heavy share began in `ms`.
+  // The share with the GPU works; a kernel runs to its end. Returns how many kernels the heavy share started in `ms`.
   int play(int ms) {
     int began = 0;
     for (int i = 0; i < ms; ++i, at_ns += kMs) {
@@ -21,7 +21,7 @@ struct LongBesideShort {
       const bool open = gpus.gate(heavy) == Gate::open;
       if (left_ns == 0 && open) left_ns = 100 * kMs, ++began;
       const bool light_runs = gpus.gate(light) == Gate::open;
-      // Beside the other's turn a kernel has half of the slices.
+      // Next to the other's turn a kernel has half of the time slices.
       const std::int64_t had_ns = left_ns == 0 ? 0 : std::min(left_ns, light_runs ? kMs / 2 : kMs);
       left_ns -= had_ns;
       use.held_ns += had_ns;
@@ -75,7 +75,7 @@ TEST(FluidPace, ShortKernelsAreNotKeptBack) {
 }
 TEST(FluidPace, AKernelThatDoesNotEndDoesNotKeepTheNextFromItsGate) {
   LongBesideShort two;
-  for (int i = 0; i < 400; ++i) {  // it may wait for the launch that stands at the gate
+  for (int i = 0; i < 400; ++i) {  // it may wait for the launch at the gate
     Use& use = two.gpus.uses[{two.heavy, 0}];
     use.held_ns += kMs / 2;
     use.in_flight_ns = std::max<std::int64_t>(kOverdueReportNs, 100 * kMs - i * kMs);

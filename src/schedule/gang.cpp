@@ -40,7 +40,7 @@ std::int64_t ShareOnGpu::patience_ns(std::int64_t now_ns) const {
 
 bool ShareOnGpu::engaged(std::int64_t now_ns) const {
   if (terms.priority_class == Class::latency) return false;
-  // Long work that it was let begin is had in its turns, whatever its ceiling says to the next.
+  // Long work that was let start counts as its turns, whatever its ceiling means for the next.
   if (throttled() || rests || early) return use.in_flight_ns > 0 && use.kernel_ns >= kLongKernelNs;
   return use.wanting || use.in_flight_ns > 0 || now_ns - active_ns < linger_ns();
 }

@@ -1,14 +1,12 @@
-// What a gang has been charged on each GPU, and what of it is only assumed yet.
+// What a gang has been charged on each GPU, and how much of it is still assumed.
 //
-// Charged: the GPU time that its shares held, and the time in its turns that nobody used while somebody else was kept
-// out. Both are known some milliseconds late. Until then a turn is taken to have been used to the full (`assumed_ns`),
-// so that nobody gets two turns because the first is not on the books yet, and a kernel that does not end is charged as
-// it runs.
+// Charged: the GPU time that its shares held, and idle time in its turns while other shares were kept out. Both are
+// known some milliseconds late. Until then a turn counts as fully used (`assumed_ns`): no gang gets two turns because
+// the first is not recorded, and an endless kernel is charged as it runs.
 //
-// Reservation and weight are the tags of mClock (Gulati, Merchant, Varman: OSDI 2010), as buckets: a turn that begins
-// while the budget of the promise is above 0 is paid from the budget, any other one by virtual time. So the weight
-// divides what the promises leave, and neither is charged for the other. The limit, mClock's third tag, is the
-// limiters' own pacer.
+// Reservation and weight are the tags of mClock (Gulati, Merchant, Varman: OSDI 2010), as buckets: a turn that starts
+// with a positive budget of the promise is paid from that budget, any other by virtual time. So weights divide what
+// promises leave, and neither is charged for the other. mClock's third tag, the limit, is the limiters' pacer.
 #pragma once
 
 #include <algorithm>
@@ -23,49 +21,49 @@
 namespace headgate::schedule {
 
 inline constexpr std::int64_t kMinLingerNs = 100'000, kMaxLingerNs = 1'000'000;
-inline constexpr std::int64_t kMaxReportedNs = 100'000'000'000;  // of anything at a time
-// Nobody holds a GPU for longer than time passes; so much of it may be reported late.
+inline constexpr std::int64_t kMaxReportedNs = 100'000'000'000;  // per reported value
+// A share cannot hold a GPU for longer than time passes; up to this much may be reported late.
 inline constexpr std::int64_t kMaxLateNs = 10'000'000'000;
-inline constexpr std::int64_t kMaxHeldNs = 1ll << 60;    // in all: 36 years
-inline constexpr std::int64_t kOverdueReportNs = 1'000;  // what is reported of work whose estimate is used up
+inline constexpr std::int64_t kMaxHeldNs = 1ll << 60;    // in total: 36 years
+inline constexpr std::int64_t kOverdueReportNs = 1'000;  // reported for work that exceeds its estimate
 inline constexpr std::int64_t kCrumbNs = 350'000;        // of host time at the ceiling; the pacer's batches are shorter
-inline constexpr std::int64_t kRestedNs = 1'000'000;     // of GPU time; at a low ceiling less
+inline constexpr std::int64_t kRestedNs = 1'000'000;     // of GPU time; less at a low ceiling
 inline constexpr std::int64_t kLongKernelNs =
-    8'000'000;  // longer ones begin when they would in a fluid (fluid_pace.cpp)
+    8'000'000;  // longer ones start no earlier than in a fluid (fluid_pace.cpp)
 inline constexpr std::int64_t kMaxRestNs = 50'000'000;
 inline constexpr std::int64_t kGapWindowNs = 10'000'000;
 inline constexpr std::int64_t kSteadyNs = 100'000'000;
 inline constexpr std::uint32_t kRanks = 3;                    // classes
-inline constexpr std::int64_t kBudgetWindowNs = 100'000'000;  // of a promise that was not kept, so much is made up for
+inline constexpr std::int64_t kBudgetWindowNs = 100'000'000;  // how much of an unkept promise is made up for
 inline constexpr std::int64_t kMinDueNs = 1'250'000;          // half a turn
-inline constexpr std::int64_t kIdleBudgetNs = 2'000'000;      // and so much once it is not wanted any more
-// Ranks that wait for each other are held together for so long after such waits were seen, longer each time that they
-// begin again soon.
+inline constexpr std::int64_t kIdleBudgetNs = 2'000'000;      // and how much once it is not wanted
+// How long ranks are held together after they were seen to wait for each other; longer each time that this happens
+// again soon.
 inline constexpr std::int64_t kTogetherForNs = 4'000'000'000, kLongestTogetherNs = 64'000'000'000;
 inline constexpr std::int32_t kWaitsOfRanks = 8;
 inline constexpr std::uint32_t kMaxProcesses = 1'024;
 
-// What a liar reports, brought to where no sum of it overflows.
+// Clamps reported values so that no sum of them overflows.
 Use sane(const Use& use);
 
 // A share on one GPU.
 struct ShareOnGpu {
   Terms terms;
   Use use;
-  std::int64_t active_ns = -kGapWindowNs;  // when it was last seen to work or to want
+  std::int64_t active_ns = -kGapWindowNs;  // when it was last seen to work or to want the GPU
   std::int64_t observed_ns = 0;            // 0: never
-  std::int64_t late_ns = kMaxLateNs;       // how much more than the time that passes it may report
-  std::int64_t charged_ns = 0;             // of late, and so can come back
+  std::int64_t late_ns = kMaxLateNs;       // how much more than the elapsed time it may report
+  std::int64_t charged_ns = 0;             // recently, so it can be given back
   std::int64_t overdue_since_ns = 0;
-  std::int64_t expected_ns = 0;  // the most that was in flight since it last had nothing to do or was overdue
-  std::int64_t shut_ns = 0;      // since when the gate is
-  bool rests = false;            // at its ceiling
-  bool early = false;            // its next kernel is long, and would begin before its time
+  std::int64_t expected_ns = 0;  // the most in flight since it was last idle or overdue
+  std::int64_t shut_ns = 0;      // since when the gate is shut
+  bool rests = false;            // it rests at its ceiling
+  bool early = false;            // its next kernel is long, and would start too early
   std::int64_t wanted_ns = 0;    // see Arbiter::wanted_ns
   Gate gate = Gate::open_notify;
   std::int64_t batch_ns = 0;
-  // How long its work is interrupted by its host; 0 where that is less than 2 % of the time, or where each pause is
-  // long enough to end a turn.
+  // Mean length of the pauses that its host makes; 0 if they are less than 2 % of the time, or each is long enough to
+  // end a turn.
   std::int64_t gap_ns = 0;
   std::int64_t paused_ns = 0;              // when it was last seen to pause, by itself or for its ceiling
   std::int64_t throttled_ns = -kSteadyNs;  // when its ceiling was last seen to hold it
@@ -73,15 +71,15 @@ struct ShareOnGpu {
   std::int64_t gap_dry_ns = 0;
   std::uint64_t gap_spells = 0;
 
-  // A pause of the host's does not end a turn at once.
+  // Returns how long a pause may last without ending a turn.
   std::int64_t linger_ns() const;
-  // How long after its work's end one looks whether it goes on.
+  // Returns how long after the end of its work to check whether it continues.
   std::int64_t patience_ns(std::int64_t now_ns) const;
-  // Work is in flight that should have ended by the estimates.
+  // Returns whether work is in flight that should have ended by the estimates.
   bool overdue() const { return use.in_flight_ns > 0 && use.in_flight_ns <= kOverdueReportNs; }
-  // Its own ceiling keeps it from sending more.
+  // Returns whether its own ceiling keeps it from sending more.
   bool throttled() const { return use.ceiling_ns > kMinLingerNs; }
-  // At its ceiling a share sends crumbs, as its account lets them by. It rests until that lets by what is worth a turn.
+  // At its ceiling a share can send only little at a time. It rests until its account allows what is worth a turn.
   std::int64_t worth_a_turn_ns() const {
     return std::clamp(kRestedNs * 1'000'000 / use.ceiling_ppm, kRestedNs, kMaxRestNs);
   }
@@ -90,75 +88,75 @@ struct ShareOnGpu {
     else if (use.credit_ns >= worth_a_turn_ns()) rests = false;
   }
   bool engaged(std::int64_t now_ns) const;
-  // Its host has had work ready all the time.
+  // Returns whether its host has had work ready all the time.
   bool steady(std::int64_t now_ns) const { return now_ns - paused_ns > kSteadyNs; }
-  // It has so, or its own ceiling is all that holds it.
+  // Returns whether it is steady, or only its own ceiling holds it.
   bool always_busy(std::int64_t now_ns) const { return steady(now_ns) || now_ns - throttled_ns < kSteadyNs; }
   void learn_gap(std::int64_t now_ns);
-  // Of what it says that it held since it was last observed, what can be true.
+  // Returns the credible part of the time that it reports as held since the last observation.
   std::int64_t credible_ns(std::int64_t held_ns, std::int64_t now_ns);
 };
 
 struct Gang;
 
 struct Share {
-  Gang* gang = nullptr;  // null: the id is free
+  Gang* gang = nullptr;  // null: the id is unused
   std::vector<ShareOnGpu> places;
 };
 
 // A gang on one GPU.
 struct GangOnGpu {
-  static constexpr std::uint32_t kTurns = 64;  // that are not settled; with more, the oldest is taken as used
+  static constexpr std::uint32_t kTurns = 64;  // not settled; with more, the oldest counts as used
   std::uint32_t gpu = 0;
   std::int64_t weight = 0;         // of its shares together
   std::int64_t guarantee_ppm = 0;  // of its shares together
   std::int64_t held_ns = 0;        // by its shares so far
   std::int64_t budget_ns =
-      0;  // what is due of the promise; negative: it had more, in turns that began with less than they took
+      0;  // what is due of the promise; negative: it had more, in turns that took more than was due at their start
   std::int64_t virtual_ns = 0;  // GPU time charged by weight: ns at weight 1
-  std::int64_t rest_ns = 0;     // charged, and less than 1 ns of that
+  std::int64_t rest_ns = 0;     // charged, but less than 1 ns of that
   bool reserved = false;        // its last turn is paid from the budget
   bool wants = false, wanted_before = false;
   bool has_gaps = false;
-  bool wakes = false;      // wants again, now
+  bool wakes = false;      // wants the GPU again, now
   bool slept = false;      // for longer than a pause
-  bool held_back = false;  // wants more, and its own ceiling keeps it from it
-  bool rested = false;     // was so until now
-  // Against a fluid that keeps the rule, where some kernels are long (fluid_pace.cpp).
-  std::int64_t ahead_ns = 0;  // what it had more than in that; negative: less
-  double part = 0;            // of the GPU in that, 0..1
+  bool held_back = false;  // wants more, but its own ceiling stops it
+  bool rested = false;     // was held back until now
+  // Compared with the fluid, if some kernels are long (fluid_pace.cpp).
+  std::int64_t ahead_ns = 0;  // what it had beyond the fluid; negative: less
+  double part = 0;            // its part of the GPU in the fluid, 0..1
   std::int64_t long_ns = 0;   // its longest kernels
   std::int64_t ceiling_ppm = 0;
   bool has_long = false;
   std::int64_t sought_ns = -1'000'000'000;  // when it was last seen with others that seek the GPU
   std::int64_t engaged_ns = -1'000'000'000;
   std::int64_t lease_end_ns = 0;
-  std::int64_t assumed_ns = 0;  // of its turns, not on the books yet
+  std::int64_t assumed_ns = 0;  // for its turns, not yet recorded
   std::array<Turn, kTurns> turns{};
   std::uint32_t first = 0, last = 0;  // turns[first % kTurns] is the oldest
   Turn open;                          // share == kNoShare: none
 
   bool seeks() const { return wants || held_back; }
 
-  // As things stand, with what is assumed.
+  // Current state, including what is assumed.
   std::int64_t due_ns() const { return budget_ns - (reserved ? assumed_ns : 0); }
   std::int64_t stands_ns() const { return virtual_ns + (reserved ? 0 : price_ns(assumed_ns)); }
-  // So much is due of the promise that a turn is worth the hand-over.
+  // Returns whether enough of the promise is due that a turn is worth the handover.
   bool is_promised() const {
     return guarantee_ppm > 0 && due_ns() >= std::min(kMinDueNs, kBudgetWindowNs * guarantee_ppm / 2'000'000);
   }
-  // The virtual time that gpu_ns cost.
+  // Returns the virtual time that gpu_ns cost.
   std::int64_t price_ns(std::int64_t gpu_ns) const { return gpu_ns / std::max<std::int64_t>(1, weight); }
 
   void assume(std::int64_t now_ns);
-  // contended: another gang wants the GPU, or would but for its ceiling. Else the time costs nothing of the promise.
+  // contended: another gang wants the GPU, or would without its ceiling. Otherwise the promise is not charged.
   void charge(std::int64_t gpu_ns, bool by_promise, bool contended);
-  // Adds the promise's part of the time that passes, while the gang wants the GPU, up to kBudgetWindowNs of it.
+  // Adds the promise's part of the elapsed time while the gang wants the GPU, up to kBudgetWindowNs of it.
   void earn(std::int64_t passed_ns, bool contended);
   void end_turn(std::int64_t now_ns);
-  // How the time that comes back now was paid: it belongs to a turn that ended lately.
+  // Returns how time that is given back now was paid: it belongs to a turn that ended recently.
   bool was_reserved() const { return first != last ? turns[first % kTurns].reserved : reserved; }
-  // From now on turns are paid in the other way; what is not on the books yet of those before is not.
+  // Pays turns the other way from now on; moves what is not yet recorded of earlier turns too.
   void pay_by(bool promise, std::int64_t now_ns);
   void choose_payment(std::int64_t now_ns) {
     if (const bool promised = is_promised(); promised != reserved) pay_by(promised, now_ns);
@@ -171,10 +169,10 @@ struct Gang {
   std::vector<ShareId> members;
   std::uint32_t holds = 0;        // GPUs, as bits
   std::int64_t drain_end_ns = 0;  // 0: its turn is not ending
-  std::uint32_t rank = 0;         // class, where it counts
-  // Ranks that wait for each other: until when all its GPUs open and shut together, and what is known of that.
+  std::uint32_t rank = 0;         // class, if it counts
+  // For ranks that wait for each other: until when all its GPUs open and shut together, and the history of that.
   std::int64_t together_until_ns = 0, together_for_ns = 0;
-  std::int32_t waits_seen = 0;  // turns that ended so, less those that did not
+  std::int32_t waits_seen = 0;  // turns that ended that way, minus those that did not
 
   GangOnGpu* stake(std::uint32_t gpu);
   const GangOnGpu* stake(std::uint32_t gpu) const { return const_cast<Gang*>(this)->stake(gpu); }
@@ -182,7 +180,7 @@ struct Gang {
     return stakes.size() > 1 && (!name.empty() || now_ns < together_until_ns);
   }
   std::uint32_t wanted() const;  // GPUs, as bits
-  // A turn on one of its GPUs ends, and its ranks seem to wait for each other. Where most turns end so, its GPUs are
+  // Call at the end of a turn on one of its GPUs. If in most turns its ranks seem to wait for each other, its GPUs are
   // held together.
   void see_turn_end(bool seems_to_wait, std::int64_t now_ns);
 };

@@ -1,4 +1,4 @@
-// How each gate stands, once it is known who holds which GPU.
+// Chooses each gate's state, once the holder of each GPU is known.
 #include <algorithm>
 
 #include "schedule/arbiter.hpp"
@@ -12,7 +12,7 @@ void Arbiter::set_gates(std::int64_t now_ns) {
     for (ShareOnGpu& place : shares_[id].places) {
       const GateDecision standing = standing_of(shares_[id], place, now_ns);
       if (standing.gate == Gate::queued) ++gpus_[place.terms.gpu].kept_out;
-      // A portion's length is a hint: small moves of it are not worth a store that a limiter has to look at.
+      // A batch's length is a hint: a small change is not worth a store that limiters must look at.
       const bool same_batch =
           standing.batch_ns * 4 >= place.batch_ns * 3 && standing.batch_ns * 3 <= place.batch_ns * 4;
       if (standing.gate == place.gate && (standing.gate != Gate::batch || same_batch)) continue;
@@ -34,7 +34,7 @@ Arbiter::GateDecision Arbiter::standing_of(const Share& share, const ShareOnGpu&
                                                   : closed(place, now_ns);
   if (place.early) return {Gate::shut, 0};
   if (gpu.holder == share.gang) {
-    // Two kernels in a row would be two that it has to wait for.
+    // Two kernels in a row would make it wait for two.
     if (protect && tail_of_others(share, place.terms.gpu, now_ns)) return closed(place, now_ns);
     if (protect) return {Gate::batch, std::clamp(place.use.kernel_ns, kProtectedBatchNs, kLongestLeaseNs)};
     return {Gate::open, 0};
@@ -49,8 +49,8 @@ Arbiter::GateDecision Arbiter::standing_of(const Share& share, const ShareOnGpu&
   return closed(place, now_ns);
 }
 
-// Whoever was seen to want is looked at again before the turn of who has the GPU ends. Anybody else has to say so: it
-// may have begun since it was looked at.
+// A share that was seen to want the GPU is observed again before the holder's turn ends. Any other share must ring: it
+// may have started since it was observed.
 Arbiter::GateDecision Arbiter::closed(const ShareOnGpu& place, std::int64_t now_ns) {
   return {place.engaged(now_ns) ? Gate::queued : Gate::shut, 0};
 }
@@ -64,14 +64,14 @@ bool Arbiter::tail_of_others(const Share& mine, std::uint32_t gpu, std::int64_t 
   return false;
 }
 
-// The holder's pauses are divided among those whose kernels fit.
+// Divides the holder's pauses among shares with kernels that fit.
 void Arbiter::share_gaps(std::int64_t now_ns) {
   for (std::uint32_t g = 0; g < gpu_count_; ++g) {
     Gpu& gpu = gpus_[g];
     gpu.gap_ns = 0;
     gpu.fillers = 0;
     if (gpu.holder == nullptr || gpu.wanted_by < 2 || gpu.holder->drain_end_ns != 0) continue;
-    // All of the holder's shares together have a pause when none of them works.
+    // The holder's shares pause when none of them works.
     std::int64_t gap_ns = kNever;
     for (const ShareId id : gpu.holder->members)
       for (const ShareOnGpu& place : shares_[id].places)
@@ -94,7 +94,7 @@ std::int64_t Arbiter::filler_portion_ns(const ShareOnGpu& place, const Gpu& gpu)
   return std::max(place.use.kernel_ns, kGapsInAPortion * gpu.gap_ns / gpu.fillers / place.use.processes);
 }
 
-// Shortly before a turn ends, whoever comes next may send one kernel, so that its wake-up costs no GPU time.
+// Shortly before a turn ends, the next gang may send one kernel, so that its wake-up costs no GPU time.
 bool Arbiter::is_next(const Gang& gang, std::uint32_t gpu, std::int64_t now_ns) const {
   const Gang* const holder = gpus_[gpu].holder;
   if (holder == nullptr || holder->stake(gpu)->lease_end_ns - now_ns > kOverlapNs || gang.is_together(now_ns))
@@ -104,13 +104,13 @@ bool Arbiter::is_next(const Gang& gang, std::uint32_t gpu, std::int64_t now_ns) 
     return false;
   for (const Unit& each : order_) {
     if ((each.gpus >> gpu & 1) == 0) continue;
-    if (each.gang == holder) return false;  // it will be its own successor
+    if (each.gang == holder) return false;  // the holder will be its own successor
     return each.gang == &gang;
   }
   return false;
 }
 
-// How much those that are ahead have in flight: so much may be missing elsewhere.
+// Returns the most that any share of the gang has in flight: this much may be missing elsewhere.
 std::int64_t Arbiter::ahead_ns(const Gang& gang) const {
   std::int64_t most_ns = 1;
   for (const ShareId id : gang.members)
@@ -118,9 +118,9 @@ std::int64_t Arbiter::ahead_ns(const Gang& gang) const {
   return most_ns;
 }
 
-// Its work on another GPU goes on for longer than it should, and may be waiting for the launch that stands at this
-// gate. Beside another's turn it has half of the GPU's slices: it is late only after twice its time. Where its GPUs
-// were not seen to wait for each other, it may just be longer than estimated.
+// Returns whether its work on another GPU takes longer than it should, and so may wait for the launch at this gate.
+// Next to another's turn that work has half of the time slices: it is late only after twice its time. If ranks on its
+// GPUs were not seen to wait for each other, it may just be longer than estimated.
 bool Arbiter::is_awaited(const Gang& gang, const ShareOnGpu& mine, std::int64_t now_ns) const {
   if (gang.stakes.size() < 2 || !mine.use.wanting || mine.use.in_flight_ns > 0) return false;
   const bool together = gang.is_together(now_ns);

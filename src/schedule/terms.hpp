@@ -1,4 +1,4 @@
-// What the arbiter is told and what it says: plain data. Times are ns of one steady clock, durations ns.
+// Input and output of the arbiter: plain data. Times are ns of one steady clock, durations ns.
 #pragma once
 
 #include <cstdint>
@@ -9,15 +9,14 @@ namespace headgate::schedule {
 
 inline constexpr std::uint32_t kMaxGpus = 16;
 
-// Per GPU. fair: weights and guarantees. priority: a higher class goes first, always. off: every gate is open, as under
-// MPS, where kernels of several shares run at once and exclusive leases would only cost.
+// Per GPU. fair: weights and guarantees. priority: a higher class always goes first. off: every gate is open, as under
+// MPS, where kernels of several shares run at once and exclusive leases would only cost time.
 enum class Policy : std::uint32_t { fair, priority, off };
 
-// As in the policy page. latency: never kept waiting by the arbiter, whatever the policy.
+// As in the policy page. latency: the arbiter never makes it wait, whatever the policy.
 enum class Class : std::uint32_t { best_effort = 0, normal = 1, latency = 2 };
 
-// What a share may do on one GPU. Its ceiling is not here: the limiter's own pacer keeps it, with or without an
-// arbiter.
+// A share's terms on one GPU. Its ceiling is not included: the limiter's pacer enforces it, with or without an arbiter.
 struct Terms {
   std::uint32_t gpu = 0;            // 0..kMaxGpus-1
   std::uint32_t weight = 100;       // 1..1000
@@ -27,39 +26,39 @@ struct Terms {
 };
 
 struct ShareTerms {
-  std::vector<Terms> gpus;  // one for each GPU; at least one
-  // Shares of one gang count as one, and their gates open together on all GPUs. Empty: the share is alone in its own,
-  // and its gates on several GPUs open together only while its ranks are seen to wait for each other.
+  std::vector<Terms> gpus;  // one per GPU; at least one
+  // Shares of one gang count as one, and their gates open together on all GPUs. Empty: a gang of this share alone; its
+  // gates on several GPUs open together only while its ranks are seen to wait for each other.
   std::string gang{};
-  // What the policy page says of an earlier arbiter's time on each of `gpus`; missing: 0. See Arbiter::virtual_time_ns.
+  // The virtual times of an earlier arbiter from the policy page, by `gpus`; missing: 0. See Arbiter::virtual_time_ns.
   std::vector<std::int64_t> virtual_times_ns{};
 };
 
 inline constexpr std::int64_t kNoCeiling = 1ll << 60;
 
-// What limiters report of a share on one GPU. Any of it may be a lie: it moves this share's own account and no other's.
+// What limiters report about a share on one GPU. False reports only affect this share's own account.
 struct Use {
-  std::int64_t held_ns = 0;  // GPU time held so far, measured
-  // Sent and not known to be finished, by the estimates; 0: nothing is; 1 to 1,000: it should have ended by now.
+  std::int64_t held_ns = 0;  // measured GPU time held so far
+  // Sent and not known to have ended, by estimate; 0: nothing; 1 to 1,000: it should have ended by now.
   std::int64_t in_flight_ns = 0;
-  std::int64_t oldest_age_ns = 0;         // how long ago the oldest of that was sent; 0: not known
-  std::int64_t kernel_ns = 0;             // mean length of its commands; 0: not known
-  std::int64_t dry_ns = 0;                // so far: between its last command's end and the next request
-  std::uint64_t dry_spells = 0;           // how many such stretches
-  std::uint64_t requests = 0;             // launches asked for so far: only that it moves counts
-  std::int64_t ceiling_ns = 0;            // until its own ceiling lets it on; 0: now
-  std::int64_t credit_ns = kNoCeiling;    // for how long it has let it on and nothing was charged
-  std::uint32_t ceiling_ppm = 1'000'000;  // 1..1'000'000, where credit_ns is said
+  std::int64_t oldest_age_ns = 0;         // age of the oldest of that; 0: unknown
+  std::int64_t kernel_ns = 0;             // mean length of its commands; 0: unknown
+  std::int64_t dry_ns = 0;                // total: between its last command's end and the next request
+  std::uint64_t dry_spells = 0;           // number of such intervals
+  std::uint64_t requests = 0;             // launches requested so far: only changes matter
+  std::int64_t ceiling_ns = 0;            // until its own ceiling lets it continue; 0: now
+  std::int64_t credit_ns = kNoCeiling;    // how long it has been allowed without being charged
+  std::uint32_t ceiling_ppm = 1'000'000;  // 1..1'000'000, if credit_ns is reported
   bool wanting = false;                   // a launch waits at the gate
-  std::uint32_t processes = 0;            // that work or wait: a portion passes in each of them; 0: not counted
+  std::uint32_t processes = 0;            // that work or wait: a batch passes in each of them; 0: not counted
 };
 
 enum class Gate : std::uint32_t {
   open = 0,         // launches pass
   shut = 1,         // they wait, and ring the arbiter's bell
-  batch = 2,        // launches worth batch_ns pass, or one that is longer; then none until all of them have ended
+  batch = 2,        // launches worth batch_ns pass, or one longer one; the next when all of them have ended
   open_notify = 3,  // they pass, and the first one rings
-  queued = 4,       // they wait and need not ring: the arbiter knows of them
+  queued = 4,       // they wait without ringing: the arbiter knows of them
 };
 
 using ShareId = std::uint32_t;
@@ -73,14 +72,14 @@ struct Change {
   friend bool operator==(const Change&, const Change&) = default;
 };
 
-// A stretch in which the gang of `share` kept others off the GPU. How much of it nobody used is charged to that gang;
-// what was used is charged to whoever used it.
+// A span in which the gang of `share` kept others off the GPU. Its idle time is charged to that gang; used time is
+// charged to the shares that used it.
 struct Turn {
   ShareId share = kNoShare;
   std::uint32_t gpu = 0;
   std::int64_t from_ns = 0, to_ns = 0;
   std::int64_t held_at_start_ns = 0;
-  bool reserved = false;  // it was had by the promise, not by weight
+  bool reserved = false;  // paid by the promise, not by weight
 };
 
 }  // namespace headgate::schedule

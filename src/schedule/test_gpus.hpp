@@ -1,4 +1,4 @@
-// GPUs for this room's tests: gates as the shares see them, and what they would report.
+// GPUs for this room's tests: gates as the shares see them, and what shares report.
 #pragma once
 
 #include <algorithm>
@@ -48,9 +48,9 @@ struct Gpus {
   std::map<std::pair<ShareId, std::uint32_t>, Gate> gates;
 };
 
-// What is in flight at the end of a step ends soon, so no turn waits for it.
-// Steps of 1 ms in which everybody on `places` works where its gate stands open, and waits elsewhere. A share of two
-// GPUs works on both or on none. Returns how many steps each share worked.
+// Plays steps of 1 ms in which each share on `places` works if its gate is open, and waits otherwise. A share of two
+// GPUs works on both or on none. Work in flight at the end of a step ends soon, so no turn waits for it. Returns how
+// many steps each share worked.
 inline std::map<ShareId, int> play(Gpus& gpus,
                                    const std::vector<std::pair<ShareId, std::vector<std::uint32_t>>>& shares,
                                    std::int64_t& at_ns, int steps) {

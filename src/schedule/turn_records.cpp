@@ -1,17 +1,17 @@
-// Turns that were had, until it is known who used them, and what is to be told of a share.
+// Records turns until it is known which shares used them; and the figures kept per share.
 #include <algorithm>
 
 #include "schedule/arbiter.hpp"
 
 namespace headgate::schedule {
 
-// After the gates are known: a turn is a stretch in which somebody who wanted the GPU found his gate shut.
+// Called after the gates are decided: a turn is a span in which a share that wants the GPU finds its gate shut.
 void Arbiter::record_turns(std::int64_t now_ns) {
   for (const auto& gang : gangs_)
     for (GangOnGpu& stake : gang->stakes) {
       const Gpu& gpu = gpus_[stake.gpu];
       const bool keeps_out = gpu.holder == gang.get() && gpu.kept_out > 0;
-      // Settled before the time of its marks is forgotten.
+      // End it while the time of its marks is still known.
       const bool old = stake.open.share != kNoShare && now_ns - stake.open.from_ns > kLongestLeaseNs;
       if (!keeps_out || old) stake.end_turn(now_ns);
       if (keeps_out && stake.open.share == kNoShare)

@@ -264,7 +264,7 @@ struct CUmemPoolProps {
   CUmemAllocationHandleType handleTypes;
   CUmemLocation location;
   void* win32SecurityAttributes;
-  std::size_t maxSize;  // 0: the system's
+  std::size_t maxSize;  // 0: the system's default
   unsigned short usage;
   unsigned char reserved[54];
 };
@@ -355,7 +355,7 @@ inline constexpr unsigned CU_EVENT_INTERPROCESS = 4;
 using CUhostFn = void (*)(void* userData);
 using CUstreamCallback = void (*)(CUstream stream, CUresult status, void* userData);
 
-// Passed by pointer only; their layout is not our business.
+// Used through pointers only, so the layouts are not declared.
 struct CUDA_ARRAY_DESCRIPTOR;
 struct CUDA_ARRAY_DESCRIPTOR_v1;
 struct CUDA_ARRAY3D_DESCRIPTOR;

@@ -1,5 +1,5 @@
 // Compares our declarations of the driver API with the real cuda.h. Built only where one is installed; it has no code.
-// Without this cuda.h renames functions to their newest variants by macros, and hides the older ones.
+// Without this macro cuda.h maps functions to their newest variants and hides the older ones.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
@@ -12,7 +12,7 @@ namespace ours = headgate::abi;
 
 namespace {
 
-// Parameters agree when they are passed alike: the same size, both pointers or neither, both floating or neither.
+// Parameters are compatible if they are passed alike: same size, both pointers or neither, both floating or neither.
 template <typename Real, typename Ours>
 constexpr bool alike() {
   if constexpr (std::is_pointer_v<Real> || std::is_pointer_v<Ours>) {

@@ -1,6 +1,6 @@
-// Fat binaries, as nvcc lays them out: a wrapper points at a container, which is a header and entries, each a header and
-// its padded payload. NVIDIA documents none of it: seen in what nvcc 11.8 and 13.0 write in all compression modes.
-// Everything in them is the program's, so a reader checks each size.
+// Fat binaries as nvcc lays them out. A wrapper points at a container: a header, then entries, each with a header and a
+// padded payload. Undocumented by NVIDIA; observed in output of nvcc 11.8 and 13.0 in all compression modes. The
+// contents are the program's, so a reader checks each size.
 #pragma once
 
 #include <cstdint>
@@ -9,7 +9,7 @@ namespace headgate::abi {
 
 inline constexpr std::uint32_t kFatWrapperMagic = 0x466243b1, kFatContainerMagic = 0xba55ed50;
 
-// From version 2 on it may point at a list of containers that ends in null.
+// From version 2 on the wrapper may point at a null-terminated list of containers.
 struct FatWrapper {
   std::uint32_t magic, version;
   std::uint64_t container, list;  // addresses
@@ -26,7 +26,7 @@ static_assert(sizeof(FatContainer) == 16);
 inline constexpr std::uint16_t kFatPtx = 1, kFatCubin = 2;           // FatEntry::kind
 inline constexpr std::uint64_t kFatLz4 = 0x2000, kFatZstd = 0x8000;  // FatEntry::flags
 
-// The beginning of an entry's header; the rest of its header_bytes does not matter.
+// The start of an entry's header. The rest of its header_bytes is not used.
 struct FatEntry {
   std::uint16_t kind, version;
   std::uint32_t header_bytes;

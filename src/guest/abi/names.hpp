@@ -1,4 +1,4 @@
-// The table of names as data: for look-ups, doctor's symbol check and tests.
+// The table of names as data, for look-ups, the doctor's symbol check and tests.
 #pragma once
 
 #include <cstdint>
@@ -15,11 +15,11 @@ struct Name {
   bool has_signature;
 };
 
-// Sorted by name (byte order), no name twice.
+// Sorted by name in byte order, without duplicates.
 std::span<const Name> cuda_names();
 std::span<const Name> nvml_names();
 
-// nullptr when the name is unknown.
+// Return nullptr if the name is unknown.
 const Name* find_cuda(std::string_view name);
 const Name* find_nvml(std::string_view name);
 

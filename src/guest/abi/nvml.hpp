@@ -118,9 +118,9 @@ struct nvmlProcessDetailList_t {
 };
 inline constexpr unsigned kProcessDetailListVersion = sizeof(nvmlProcessDetailList_t) | 1U << 24;
 
-// What nvmlInternalGetExportTable gives for this name: a size in bytes, then functions, undeclared anywhere. nvidia-smi
-// (535 and 580 alike) lists processes through three of them (slots: compute, graphics, MPS); the rows were found by
-// looking (docs/simulator.md).
+// The table that nvmlInternalGetExportTable returns for this ID: a size in bytes, then functions that no header
+// declares. nvidia-smi (535 and 580) lists processes through three of them (slots: compute, graphics, MPS). The row
+// layout was found by experiment (docs/simulator.md).
 struct NvmlExportedProcess {
   nvmlProcessDetail_v1_t detail;
   char name[4096];
@@ -128,8 +128,8 @@ struct NvmlExportedProcess {
 static_assert(sizeof(NvmlExportedProcess) == 4128);
 using NvmlExportedProcessList = nvmlReturn_t(nvmlDevice_t device, unsigned* count, NvmlExportedProcess* rows);
 inline constexpr unsigned kNvmlExportedLists = 213, kNvmlExportedListCount = 3;
-// `pmon` averages a process's utilisation over rows of this slot: four engines (SM, memory, encoder, decoder), each
-// with the process that it counts for, ~0 where none.
+// `pmon` averages a process's utilisation over the rows of this slot. A row has four engines (SM, memory, encoder,
+// decoder), each with the process it counts for, or ~0 if none.
 struct NvmlExportedSample {
   unsigned long long timeStamp;
   struct {
@@ -140,7 +140,7 @@ static_assert(sizeof(NvmlExportedSample) == 328);
 using NvmlExportedSamples = nvmlReturn_t(nvmlDevice_t device, unsigned long long since_us, unsigned* type,
                                          unsigned* count, NvmlExportedSample* rows);
 inline constexpr unsigned kNvmlExportedSamples = 145;
-// How nvidia-smi gets its handles: as nvmlDeviceGetHandleByIndex_v2, with flags.
+// How nvidia-smi gets its handles: nvmlDeviceGetHandleByIndex_v2 with flags.
 using NvmlExportedHandleByIndex = nvmlReturn_t(unsigned index, nvmlDevice_t* device, unsigned flags);
 inline constexpr unsigned kNvmlExportedHandleByIndex = 81;
 // `nvidia-smi compute-policy` sets and lists what GPUs do by policy; the only policy, 0, is the length of time slices: 0

@@ -1,5 +1,5 @@
 // Compares our declarations of NVML with the real nvml.h. Built only where one is installed; it has no code.
-#define NVML_NO_UNVERSIONED_FUNC_DEFS  // else nvml.h renames functions to their newest variants by macros
+#define NVML_NO_UNVERSIONED_FUNC_DEFS  // otherwise nvml.h maps functions to their newest variants by macros
 #include <nvml.h>
 
 #include <cstddef>
@@ -9,7 +9,7 @@
 
 namespace ours = headgate::abi;
 
-// In no header, and in none before NVML 12.
+// The first is in no header, the others in none before NVML 12.
 extern "C" {
 nvmlReturn_t nvmlInternalGetExportTable(const void** ppExportTable, const void* pExportTableId);
 #ifndef nvmlProcessDetailList_v1

@@ -19,8 +19,8 @@ constexpr std::int64_t kUnknown = INT64_MAX;
 constexpr std::string_view kInitialNamespace =
     "time:[4026531834]";  // PROC_TIME_INIT_INO, linux/nsfs.h: fixed since 5.6
 
-// Any two threads that learn them store the same. What could not be read for want of a descriptor is asked again at the
-// next call.
+// Threads that read the offsets at the same time store the same values. If a file could not be opened for lack of
+// descriptors, the next call tries again.
 constinit std::atomic<std::int64_t> monotonic_offset{kNotLearnt};
 constinit std::atomic<std::int64_t> boottime_offset{kNotLearnt};
 
@@ -41,7 +41,7 @@ class Words {
   std::string_view rest_;
 };
 
-// 0..most.
+// Reads a number in 0..most.
 bool read_number(std::string_view digits, std::int64_t most, std::int64_t& out) {
   out = 0;
   for (const char c : digits) {
@@ -80,13 +80,12 @@ void learn() {
   char own_link[40], children_link[40], buffer[256];
   ClockOffsets offsets{0, 0};
   bool certain = true;
-  // No link: no time namespaces in this kernel, or no /proc, and then no start time either.
+  // No link: the kernel has no time namespaces, or there is no /proc and so no start time either.
   const std::string_view own = link_text("/proc/self/ns/time", own_link);
   if (!own.empty() && own != kInitialNamespace) {
-    // The file tells of the namespace that children will be in. That is another than the process's own once it has
-    // called unshare(CLONE_NEWTIME), and then no file tells of its own. A new one starts as a copy of the one it was
-    // made in, so that the numbers are the best guess; identities, by which the living are told from the dead, are not
-    // left to a guess.
+    // The file shows the offsets of the namespace for children. After unshare(CLONE_NEWTIME) that is not the process's
+    // namespace, and no file shows its offsets. A new namespace starts as a copy of its parent, so these numbers are
+    // the best estimate for times. Start times identify processes and must not be estimated.
     bool lacked = false;
     const bool read = parse_clock_offsets(file_text("/proc/self/timens_offsets", buffer, lacked), offsets);
     if (lacked) {
@@ -128,7 +127,7 @@ std::int64_t own_ns(std::int64_t host_ns) {
 std::uint32_t host_start_time(std::uint64_t ticks) {
   const std::int64_t offset_ns = learnt(boottime_offset, kUnknown);
   if (offset_ns == kUnknown) return 0;
-  // Downwards, as the kernel rounds the sum.
+  // Round down, as the kernel rounds the sum.
   const std::int64_t offset = offset_ns / kTickNs - (offset_ns % kTickNs < 0 ? 1 : 0);
   return static_cast<std::uint32_t>(ticks - static_cast<std::uint64_t>(offset));
 }

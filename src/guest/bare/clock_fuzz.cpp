@@ -1,4 +1,4 @@
-// The kernel writes what is parsed here; a container's /proc may be anybody's.
+// The kernel writes what is parsed here, but a container can mount anything at /proc.
 #include <cstdint>
 #include <cstdlib>
 

@@ -43,7 +43,7 @@ TEST(Clock, OffsetsAreReadAsTheKernelWritesThem) {
   ASSERT_TRUE(parse_clock_offsets("monotonic      500000         0\nboottime            0         0\n", out));
   EXPECT_EQ(out.monotonic_ns, 500'000 * kSecond);
   EXPECT_EQ(out.boottime_ns, 0);
-  // Minus 1.5 s is -2 s and half a second on.
+  // -1.5 s is written as -2 s plus half a second.
   ASSERT_TRUE(parse_clock_offsets("monotonic          -2 500000000\nboottime            7         9\n", out));
   EXPECT_EQ(out.monotonic_ns, -1'500'000'000);
   EXPECT_EQ(out.boottime_ns, 7 * kSecond + 9);
@@ -80,7 +80,7 @@ TEST(Clock, ErrnoIsTheCallers) {
   EXPECT_EQ(errno, 77);
 }
 
-// 0: a child in such a namespace sees the host's clocks; 77: there are none here; else what was wrong.
+// Returns 0 if a child in such a namespace sees the host's clocks, 77 if the kernel has none, else a failure code.
 int in_time_namespace(const char* offsets) {
   const std::int64_t before = host_ns();
   const pid_t maker = ::fork();
@@ -88,7 +88,7 @@ int in_time_namespace(const char* offsets) {
     if (::unshare(CLONE_NEWTIME) != 0) ::_exit(77);
     std::FILE* const file = std::fopen("/proc/self/timens_offsets", "we");
     if (file == nullptr || std::fputs(offsets, file) < 0 || std::fclose(file) != 0) ::_exit(77);
-    // This process is still where it was, though the file tells of its children.
+    // This process has not changed its namespace, although the file now shows its children's.
     forget_clock_after_fork();
     const std::int64_t still = host_ns() - before;
     if (still < 0 || still > 60 * kSecond) ::_exit(2);
@@ -97,7 +97,7 @@ int in_time_namespace(const char* offsets) {
     const pid_t child = ::fork();
     if (child == 0) {
       forget_clock_after_fork();
-      // What cannot be read for want of descriptors is not taken for no offset, now or later.
+      // A read that fails for lack of descriptors must not count as offset 0, now or later.
       const std::uint64_t ticks = start_ticks();
       rlimit most{}, none{};
       if (::getrlimit(RLIMIT_NOFILE, &most) != 0) ::_exit(7);

@@ -2,7 +2,7 @@
 
 #include <elf.h>
 
-// The dynamic linker's; weak, since we are not linked with it.
+// Defined by the dynamic linker; weak because we do not link with it.
 #pragma weak _r_debug
 
 namespace headgate::bare {
@@ -62,8 +62,8 @@ bool is_definition(const Dynamic& dynamic, const ElfW(Sym) & symbol, const char*
   return same(dynamic.strings + symbol.st_name, name);
 }
 
-// Table format: Drepper and Roland McGrath's DT_GNU_HASH: counts, a Bloom filter, buckets, then one hash a symbol whose
-// lowest bit ends the chain.
+// The DT_GNU_HASH table: counts, a Bloom filter, buckets, then one hash per symbol. The lowest bit of a hash ends the
+// chain.
 const ElfW(Sym) * find_gnu(const Dynamic& dynamic, const char* name) {
   std::uint32_t hash = 5381;
   for (const char* c = name; *c != 0; ++c) hash = hash * 33 + static_cast<unsigned char>(*c);

@@ -1,5 +1,5 @@
-// Looking symbols up in the libraries of this process without the dynamic linker's own look-up functions: we export
-// dlsym, so we cannot find the real one by calling it.
+// Looks up symbols in this process's libraries without the dynamic linker's functions: we export dlsym, so we cannot
+// find the real one by calling it.
 #pragma once
 
 #include <link.h>
@@ -18,32 +18,32 @@ struct Object {
   const ElfW(Dyn) * dynamic = nullptr;  // where it is known without the headers
 };
 
-// Its DT_SONAME, or nullptr.
+// Returns the object's DT_SONAME, or nullptr.
 const char* soname_of(const Object& object);
 
-// The address of a function or object that it defines (not merely uses), of any version; nullptr where there is none.
-// Indirect functions (STT_GNU_IFUNC) are not resolved: nullptr.
+// Returns the address of a function or object that this object defines (not merely uses), in any version, or nullptr.
+// Does not resolve indirect functions (STT_GNU_IFUNC): returns nullptr.
 void* symbol_in(const Object& object, const char* name);
 
-// Its entry in the object's dynamic symbol table; nullptr where it defines none of that name.
+// Returns the definition's entry in the object's dynamic symbol table, or nullptr.
 const ElfW(Sym) * symbol_entry_in(const Object& object, const char* name);
 
-// Whether one of its segments covers the address.
+// Returns whether one of the object's segments covers the address.
 bool covers(const Object& object, const void* address);
 
-// Calls visit(object, context) for each loaded object in load order until it answers true; answers whether one did.
-// Holds the dynamic linker's list lock meanwhile: visit must not load, unload or look up.
+// Calls visit(object, context) for each loaded object in load order until it returns true; returns whether one did.
+// Holds the dynamic linker's list lock: visit must not load, unload or look up.
 bool each_object(bool (*visit)(const Object&, void*), void* context);
 
-// The object that covers the address; false where none does.
+// Finds the object that covers the address; false if none does.
 bool object_at(const void* address, Object& out);
 
-// The first object of that DT_SONAME; false where none is loaded.
+// Finds the first object with that DT_SONAME; false if none is loaded.
 bool object_named(const char* soname, Object& out);
 
-// The same by the dynamic linker's own list, without a call into libc: a sanitizer's run-time library looks names up
-// while the functions of libc that it stands in for lead nowhere yet. Only symbol_in() and soname_of() work on the
-// result. For libraries that are there from the start and stay: the list is not locked.
+// Like object_named(), but walks the dynamic linker's list without calling libc: a sanitizer's run-time looks names up
+// before its libc wrappers work. Only symbol_in() and soname_of() work on the result. The list is not locked: only for
+// libraries that are loaded at the start and stay.
 bool early_object_named(const char* soname, Object& out);
 
 }  // namespace headgate::bare

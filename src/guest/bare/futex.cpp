@@ -34,7 +34,7 @@ void futex_wait_either(const std::atomic<std::uint32_t>* first, std::uint32_t a,
     if (until.tv_nsec >= 1'000'000'000) ++until.tv_sec, until.tv_nsec -= 1'000'000'000;
   }
   const long woken = ::syscall(kFutexWaitv, both, 2, 0, timeout_ns < INT64_MAX ? &until : nullptr, CLOCK_MONOTONIC);
-  // Unknown, or forbidden by a filter of system calls.
+  // The system call is missing, or a seccomp filter forbids it.
   if (woken < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL) &&
       second->load(std::memory_order_relaxed) == b)
     futex_wait(first, a, timeout_ns < kShortRestNs ? timeout_ns : kShortRestNs);

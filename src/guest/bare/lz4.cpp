@@ -11,7 +11,7 @@ struct Input {
 
   [[nodiscard]] std::size_t left() const { return static_cast<std::size_t>(end - at); }
 
-  // A length whose first four bits are `low`: 15 goes on in further bytes, each of 255 but the last. False at the end.
+  // Reads a length. `low` is its first four bits; 15 means more bytes follow, all 255 but the last. False at the end.
   bool length(std::size_t low, std::size_t& out) {
     out = low;
     if (low != 15) return true;
@@ -44,7 +44,7 @@ bool unpack_lz4(const std::uint8_t* block, std::size_t block_bytes, std::uint8_t
     in.at += 2;
     if (offset == 0 || offset > done || !in.length(token & 15, match)) return false;
     if (match > bytes || (match += kShortestMatch) > bytes - done) return false;
-    // Byte by byte: a match may overlap what it makes.
+    // Byte by byte, because a match may overlap its own output.
     for (std::size_t i = 0; i < match; ++i) out[done + i] = out[done + i - offset];
     done += match;
   }

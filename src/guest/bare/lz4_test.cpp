@@ -27,7 +27,7 @@ TEST(Lz4, LiteralsAndMatchesUnpack) {
                      "-end."sv,
                      13),
             "abababab-end.");
-  // One byte repeated: a match that overlaps itself; its length goes on in a further byte.
+  // One byte repeated: a match that overlaps itself, with its length in an additional byte.
   EXPECT_EQ(unpacked("\x1f"
                      "x\x01\x00\x0a\x10"
                      "y"sv,

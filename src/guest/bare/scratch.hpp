@@ -1,4 +1,4 @@
-// Room for something too large for the stack of a thread that is not ours: mapped, given back at the end of its scope.
+// Mapped memory for an object too large for the stack of a thread that is not ours; unmapped at the end of its scope.
 #pragma once
 
 #include <sys/mman.h>
@@ -7,7 +7,7 @@
 
 namespace headgate::bare {
 
-// T: trivial; starts as zeroes. False where nothing could be mapped. Keeps errno.
+// T must be trivial; it starts zeroed. False if mmap fails. Keeps errno.
 template <typename T>
 class Scratch {
  public:

@@ -1,4 +1,4 @@
-// Text into a buffer of the caller's: no locale, no allocation, no C++ runtime.
+// Formats text into the caller's buffer: no locale, no allocation, no C++ runtime.
 #pragma once
 
 #include <cstdarg>
@@ -9,7 +9,7 @@
 
 namespace headgate::bare {
 
-// Always NUL-terminated; what does not fit is cut.
+// Always NUL-terminated; text that does not fit is cut.
 class Text {
  public:
   explicit Text(std::span<char> buffer) : buffer_(buffer) {
@@ -22,12 +22,12 @@ class Text {
   Text& add_signed(std::int64_t value);
   Text& add_hex(std::uint64_t value);
 
-  // The subset %s %c %d %u %x %ld %lu %lx %lld %llu %llx %zu %% of printf; an unknown conversion is copied as written.
+  // Supports %s %c %d %u %x %ld %lu %lx %lld %llu %llx %zu %% of printf; copies an unknown conversion as written.
   Text& add_format(const char* format, va_list arguments);
 
   [[nodiscard]] std::string_view view() const { return {buffer_.data(), size_}; }
   [[nodiscard]] std::size_t size() const { return size_; }
-  // Whether something was cut.
+  // Returns whether text was cut.
   [[nodiscard]] bool full() const { return full_; }
 
  private:

@@ -1,4 +1,4 @@
-// What cards compute, and amounts that are written in FLOPS. Pure, allocation-free.
+// Throughput of known cards, and amounts written in FLOPS. Pure, allocation-free.
 #pragma once
 
 #include <cstdint>
@@ -8,12 +8,12 @@
 
 namespace headgate::grant {
 
-// Dense FP16 tensor throughput by NVIDIA's data sheets (FP32 accumulation where the maker states it apart).
+// Dense FP16 tensor throughput from NVIDIA's data sheets (with FP32 accumulation where they list it separately).
 struct Card {
-  std::string_view part;  // of NVML's name; the first row that fits counts
+  std::string_view part;  // of NVML's name; the first match counts
   std::uint32_t gflops;
 };
-// Longer names before the names that they begin with.
+// A longer name must precede any name that it starts with.
 inline constexpr Card kCards[] = {
     {"B200", 2'250'000},    {"GB200", 2'250'000},  {"H200 NVL", 835'000},     {"H200", 989'000},
     {"H100 PCIe", 756'000}, {"H100 NVL", 835'000}, {"GH200", 989'000},        {"H100", 989'000},
@@ -24,7 +24,7 @@ inline constexpr Card kCards[] = {
     {"RTX 5090", 209'500},  {"RTX 4090", 165'200}, {"RTX 3090", 71'000},
 };
 
-// Whether a model as NVML names it ("NVIDIA H100 80GB HBM3") is of that part. "A2" is not "A20": the name ends there.
+// Returns whether NVML's model name ("NVIDIA H100 80GB HBM3") has this part as a word: "A2" does not match "A20".
 constexpr bool names_card(std::string_view model, std::string_view part) {
   for (std::size_t at = 0; at + part.size() <= model.size(); ++at) {
     if (std::string_view(model.data() + at, part.size()) != part) continue;
@@ -35,7 +35,7 @@ constexpr bool names_card(std::string_view model, std::string_view part) {
   return false;
 }
 
-// 0 for a model that is in no data sheet here.
+// Returns 0 for a model without a row.
 constexpr std::uint32_t gflops_of(std::string_view model) {
   for (const Card& card : kCards)
     if (names_card(model, card.part)) return card.gflops;
@@ -47,7 +47,7 @@ constexpr bool ends_in_flops(std::string_view text) {
   return text.size() >= kFlops.size() && same_ignoring_case(from(text, text.size() - kFlops.size()), kFlops);
 }
 
-// "40TFLOPS", "900GFLOPS", "1.5PFLOPS" in any case, as megaflops; 0 for anything else.
+// Parses "40TFLOPS", "900GFLOPS", "1.5PFLOPS" in any case, to megaflops. Returns 0 for anything else.
 constexpr std::uint64_t parse_megaflops(std::string_view text) {
   if (!ends_in_flops(text) || text.size() < 7) return 0;
   std::uint64_t unit = 0;

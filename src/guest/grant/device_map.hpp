@@ -1,5 +1,5 @@
-// A flat JSON object as TensorFusion's limits are written: {"GPU-9c2f...": 8589934592, "1": "3g"}. Reads one entry
-// at a time, in place; no escapes in keys (a UUID or an index needs none), no nesting.
+// Parses a flat JSON object in TensorFusion's limit format: {"GPU-9c2f...": 8589934592, "1": "3g"}. Reads one entry at
+// a time, in place. Supports no nesting and no escapes in keys (a UUID or an index needs none).
 #pragma once
 
 #include <cstddef>

@@ -10,7 +10,7 @@ namespace {
 constexpr std::uint32_t kNoIndex = ~0u;
 constexpr std::uint32_t kUnset = ~0u;
 
-// One NAME=VALUE that a row of the table knows.
+// NAME=VALUE with a name in the table.
 struct Setting {
   const Variable* row = nullptr;
   std::uint32_t index = kNoIndex;  // of the suffix
@@ -76,7 +76,7 @@ constexpr bool member_is_flops(Member) {
   return false;
 }
 
-// Millionths; ratios of 1 to 1000.
+// Parses a ratio of 1 to 1000, in millionths.
 Parsed<std::uint32_t> parse_ratio(std::string_view text) {
   if (trimmed(text).empty()) return {.fault = Fault::empty};
   std::uint64_t whole = 0, millionths = 0, place = 100'000;
@@ -139,7 +139,7 @@ class Reader {
     reading_.refusal = {fault, setting.name, setting.value, accepted(setting.row->syntax)};
   }
 
-  // First pass: what index suffixes count in.
+  // First pass: collects the UUID list that index suffixes refer to.
   void note_uuids(const Setting& setting) {
     if (setting.row->meaning == Meaning::uuid_at) {
       if (!is_uuid(trimmed(setting.value)))
@@ -172,7 +172,7 @@ class Reader {
     reading_.grant.uuid_list = setting.value;
   }
 
-  // The place in the table and the kind of name, as one number: the smaller wins.
+  // Ranks a setting by kind of name, then by row of the table; the smaller rank wins.
   std::uint32_t rank_of(const Setting& setting) const {
     const auto place = static_cast<std::uint32_t>(setting.row - variables().data());
     const std::uint32_t group = (setting.row->ours ? 0 : 2) + (setting.index == kNoIndex ? 1 : 0);
@@ -186,13 +186,13 @@ class Reader {
     return kNoIndex;
   }
 
-  // The visible device an index suffix means, or kNoIndex for one this process cannot see.
+  // Returns the visible device that an index suffix means, or kNoIndex if this process cannot see it.
   std::uint32_t device_at(std::uint32_t index) const {
     if (!has_list_) return index < reading_.grant.device_count ? index : kNoIndex;
     return index < kMaxDevices && !listed_[index].empty() ? visible_position(listed_[index]) : kNoIndex;
   }
 
-  // Of an index that means no visible device: whether no GPU is meant at all.
+  // For an index that means no visible device: returns whether it means no GPU at all.
   bool is_absent(std::uint32_t index) const {
     if (present_.empty()) return false;
     if (!has_list_) return index >= present_.size();
@@ -220,7 +220,7 @@ class Reader {
     else granted.ceiling_ppm = 0;
   }
 
-  // One value for the device of the suffix, or for all visible devices.
+  // Grants one value to the device of the suffix, or to all visible devices.
   template <typename Value>
   void grant(const Setting& setting, Field field, Value DeviceGrant::* member, Parsed<Value> parsed) {
     if (!parsed) return refuse(setting, parsed.fault);
@@ -284,7 +284,7 @@ class Reader {
       return refuse(setting, Fault::junk), false;
     }
     if (absent) return refuse(setting, Fault::no_such_gpu), false;
-    const Setting indexed{setting.row, 0, setting.name, setting.value};  // an entry ranks as a name with a suffix does
+    const Setting indexed{setting.row, 0, setting.name, setting.value};  // a map entry ranks like a name with a suffix
     reading_.grant.asks = true;
     if (setting.row->syntax == Syntax::memory_map) {
       const auto memory = parse_memory(entry.value, Dialect::bare_bytes);
@@ -308,8 +308,8 @@ class Reader {
 
   void set_log(const Setting& setting) {
     static constexpr std::string_view kWords[] = {"off", "error", "warn", "info", "debug"};
-    // Each level of the other limiters prints what the levels below it print. LOGGER_LEVEL begins with infos, then adds
-    // errors, warnings, fatal errors (its default), "verbose" and details. Errors are never hidden here.
+    // The levels of other limiters are cumulative. LOGGER_LEVEL starts with infos, then adds errors, warnings, fatal
+    // errors (its default), "verbose" and details. Errors are never hidden here.
     static constexpr LogLevel kSeed[] = {LogLevel::error, LogLevel::error, LogLevel::warn,
                                          LogLevel::warn,  LogLevel::info,  LogLevel::debug};
     static constexpr LogLevel kHami[] = {LogLevel::error, LogLevel::error, LogLevel::warn, LogLevel::info,
@@ -355,7 +355,7 @@ class Reader {
     if (flag != nullptr && value) *flag = true;
   }
 
-  // A word of a short list; answers its place, or refuses.
+  // Sets `flag` to whether the value is words[true_word]; refuses a value that is not in `words`.
   void set_word(const Setting& setting, std::span<const std::string_view> words, bool& flag, std::size_t true_word) {
     for (std::size_t i = 0; i < words.size(); ++i) {
       if (same_ignoring_case(setting.value, words[i])) {
@@ -401,7 +401,7 @@ class Reader {
   std::uint32_t log_rank_ = kUnset;
   std::uint32_t list_rank_ = kUnset;
   std::string_view listed_[kMaxDevices];
-  bool pinned_[kMaxDevices] = {};  // named by MANAGER_VISIBLE_DEVICE_<i>, which beats the lists
+  bool pinned_[kMaxDevices] = {};  // set by MANAGER_VISIBLE_DEVICE_<i>, which takes precedence over the lists
   bool has_list_ = false;
 };
 

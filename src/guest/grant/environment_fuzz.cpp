@@ -1,4 +1,4 @@
-// Bytes as an environment: entries separated by NUL.
+// The input is an environment: entries separated by NUL.
 #include <cstdint>
 #include <cstdlib>
 #include <string>

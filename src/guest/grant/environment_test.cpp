@@ -15,7 +15,7 @@ namespace {
 constexpr std::uint64_t kGi = 1ull << 30;
 const std::string_view kNode[] = {"GPU-aaaa-0", "GPU-bbbb-1"};
 
-// The texts a Reading points into must outlive it.
+// Owns the texts that a Reading points into.
 class Env {
  public:
   Env(std::vector<std::string> entries) : entries_(std::move(entries)) {
@@ -151,7 +151,7 @@ TEST(Environment, ALimitOfAGpuThatIsNotHereIsRefusedByItsName) {
             .starts_with(entry[0].substr(0, entry[0].find('=')) + "='" + value + "' is for a GPU that is not here"))
         << refused(entry, one);
     EXPECT_EQ(refused(entry, both), "") << "hidden from this process";
-    EXPECT_EQ(refused(entry, {}), "") << "nobody knows";
+    EXPECT_EQ(refused(entry, {}), "") << "the GPUs present are not known";
   }
   for (const char* json : {R"({"GPU-cccc-2": 1024})", R"({"7": 1024})"})
     EXPECT_TRUE(refused({std::string("TENSOR_FUSION_CUDA_MEM_LIMIT=") + json}, both)
@@ -195,7 +195,7 @@ TEST(Environment, OversubscribedMemoryLiesOnTheCardAsFarAsItIsTheCards) {
   EXPECT_TRUE(check_memory(good({"CUDA_OVERSUBSCRIBE=false", "CUDA_MEM_LIMIT=24g"}).devices[0], 16 * kGi));
 }
 
-// 0 infos, 1 errors, 2 warnings, 3 fatal errors, 4 verbose, 5 details: each with those before it.
+// 0 infos, 1 errors, 2 warnings, 3 fatal errors, 4 verbose, 5 details; each includes those before it.
 TEST(Environment, LoggerLevelShowsWhatItsMakersTableSays) {
   const LogLevel levels[] = {LogLevel::error, LogLevel::error, LogLevel::warn,
                              LogLevel::warn,  LogLevel::info,  LogLevel::debug};
@@ -234,7 +234,7 @@ TEST(Environment, ReadsTheOtherWordsOfExistingSpecs) {
   EXPECT_TRUE(good({"GPU_CORE_UTILIZATION_POLICY=disable"}).compute_off);
 }
 
-// One value of each foreign name as its makers write it, alone in the environment, and what must come of it.
+// One value of each foreign name in its project's format, alone in the environment, and the check of the result.
 struct Foreign {
   const char *name, *value;
   bool (*read)(const Grant& grant);
@@ -286,7 +286,7 @@ TEST(Environment, EachForeignNameIsReadAsItsMakersMeanIt) {
   }
 }
 
-// The bad values of each syntax; every row of the table must refuse every one of them.
+// Bad values for each syntax. Every row of the table must refuse all of its syntax.
 std::vector<std::string> bad_values(Syntax syntax) {
   switch (syntax) {
     case Syntax::memory: return {"", "0", "0m", "abc", "-1", "8000", "1e9GiB", "99999999999999999999G", "101%"};
@@ -343,7 +343,7 @@ TEST(Environment, EveryNameWithEveryBadValueIsAnErrorThatNamesVariableValueAndWh
     if (row.indexed) names.push_back(std::string(row.name) + "_1");
     for (const auto& name : names) {
       for (const auto& value : bad_values(row.syntax)) {
-        // A good value that wins must not hide the bad one.
+        // A valid value that takes precedence must not hide the bad one.
         const Env env({"HEADGATE_MEM=1G", "HEADGATE_COMPUTE=1%", name + "=" + value});
         const Reading reading = env.read();
         ASSERT_TRUE(reading.refusal) << name << "=" << value;
@@ -396,7 +396,7 @@ TEST(Environment, ALimitThatTheCardCannotKeepIsRefusedByTheNameThatSaidIt) {
       "CUDA_DEVICE_MEMORY_LIMIT_1='17g' is more than the card has; accepted: bytes, or a number with k, m, g or t "
       "(binary), such as 3g, 1.5G or 1000m; at most 16384m");
   EXPECT_EQ(said(foreign, 17 * kGi), "");
-  EXPECT_EQ(said(foreign, 0), "") << "of a card whose size nobody tells nothing can be said";
+  EXPECT_EQ(said(foreign, 0), "") << "the size of the card is not known";
   EXPECT_NE(said(good({"HEADGATE_MEM=17G", "GPU_MEMORY_LIMIT=1g"}), 16 * kGi).find("HEADGATE_MEM='17G' is more"),
             std::string::npos);
   EXPECT_EQ(said(good({"HEADGATE_MEM=1G", "GPU_MEMORY_LIMIT=99g"}), 16 * kGi), "") << "what loses does not bind";

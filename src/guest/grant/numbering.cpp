@@ -15,7 +15,7 @@ std::string_view part(std::string_view list, std::uint64_t index) {
   return trimmed(first(list, position(list, ',')));
 }
 
-// "-1" hides all that follows it.
+// "-1" counts as a number: it hides everything after it.
 bool is_number(std::string_view token) {
   if (token == "-1") return true;
   for (const char c : token)
@@ -23,8 +23,8 @@ bool is_number(std::string_view token) {
   return !token.empty();
 }
 
-// The beginning of the one UUID of the list that begins as `token` does but for case; the token where none does, or
-// several.
+// Returns the prefix of the one UUID in the list that matches the token ignoring case, in the list's spelling. Returns
+// the token if none or several match.
 std::string_view spelled(std::string_view token, std::string_view gpus) {
   std::string_view found;
   for (std::string_view rest = gpus; !rest.empty(); rest = from(rest, position(rest, ',') + 1)) {
@@ -36,7 +36,7 @@ std::string_view spelled(std::string_view token, std::string_view gpus) {
   return found.empty() ? token : found;
 }
 
-// Whether a UUID of the list begins with the token, in any case. "GPU-" alone names none.
+// Returns whether a UUID in the list starts with the token, ignoring case. "GPU-" alone matches none.
 bool begins_one(std::string_view token, std::string_view gpus) {
   if (token.size() <= 4) return false;
   for (std::string_view rest = gpus; !rest.empty(); rest = from(rest, position(rest, ',') + 1))

@@ -9,14 +9,13 @@ namespace {
 
 bool is_hex(char c) { return is_digit(c) || (lower(c) >= 'a' && lower(c) <= 'f'); }
 
-// The domain's leading zeros differ between NVML (eight digits), lspci and sysfs (four): compare from the first digit
-// that counts.
+// Strips the domain's leading zeros: NVML writes eight digits, lspci and sysfs four.
 std::string_view without_zeros(std::string_view bus_id) {
   while (bus_id.size() > 1 && bus_id[0] == '0' && bus_id[1] != ':') bus_id = from(bus_id, 1);
   return bus_id;
 }
 
-// "DOMAIN:BUS:DEVICE.FUNCTION" or "BUS:DEVICE.FUNCTION".
+// Accepts "DOMAIN:BUS:DEVICE.FUNCTION" and "BUS:DEVICE.FUNCTION".
 bool is_pci(std::string_view token) {
   const std::size_t dot = position(token, '.');
   if (dot + 2 != token.size()) return false;
@@ -32,7 +31,7 @@ bool same_pci(std::string_view bus_id, std::string_view token) {
   std::size_t colons = 0;
   for (const char c : token) colons += c == ':';
   if (colons == 2) return same_ignoring_case(without_zeros(bus_id), without_zeros(token));
-  // No domain written: domain 0.
+  // Without a domain, domain 0 is meant.
   const std::string_view canonical = without_zeros(bus_id);
   return starts_ignoring_case(canonical, "0:") && same_ignoring_case(from(canonical, 2), token);
 }

@@ -1,5 +1,5 @@
-// Which GPUs a person means: "0", "0,2-3", "GPU-9c" (a unique prefix), "0000:1b:00.0", "all", "auto"; MIG forms are
-// recognised and named. Pure, allocation-free; the list of GPUs is handed in, in PCI order as nvidia-smi numbers them.
+// Selects GPUs: "0", "0,2-3", "GPU-9c" (a unique prefix), "0000:1b:00.0", "all", "auto". Recognises MIG forms and
+// reports them. Pure, allocation-free; the caller passes the GPUs in PCI order, as nvidia-smi numbers them.
 #pragma once
 
 #include <cstdint>
@@ -12,18 +12,18 @@ inline constexpr std::uint32_t kMaxSelected = 16;
 
 struct Candidate {
   std::string_view uuid;         // "GPU-..."
-  std::string_view pci_bus_id;   // "00000000:1B:00.0" or "0000:1b:00.0"; may be empty where it is not known
+  std::string_view pci_bus_id;   // "00000000:1B:00.0" or "0000:1b:00.0"; may be empty if unknown
   std::uint64_t free_bytes = 0;  // for `auto`
 };
 
 enum class SelectFault : std::uint8_t {
   none,
   empty,
-  junk,       // no form of ours
-  unknown,    // well formed, but there is no such GPU
+  junk,       // not an accepted form
+  unknown,    // valid, but there is no such GPU
   ambiguous,  // a prefix of several UUIDs
   repeated,   // the same GPU twice
-  mig,        // a MIG slice; not available here
+  mig,        // a MIG slice; not supported here
   backwards,  // a range such as 3-1
   too_many,   // more than kMaxSelected
 };
@@ -37,7 +37,7 @@ struct Selection {
   explicit operator bool() const { return fault == SelectFault::none; }
 };
 
-// `auto` is the one GPU with the most free memory, the lowest index among equals.
+// `auto` selects the GPU with the most free memory; among equals, the lowest index.
 [[nodiscard]] Selection select(std::string_view text, std::span<const Candidate> gpus);
 
 [[nodiscard]] std::string_view accepted_selectors();

@@ -5,7 +5,7 @@
 namespace headgate::grant {
 namespace {
 
-// A decimal number as its digits: 12.5 is whole "12", fraction "5".
+// A decimal number as digits: 12.5 has whole "12" and fraction "5".
 struct Decimal {
   std::string_view whole;
   std::string_view fraction;
@@ -39,8 +39,8 @@ bool all_zero(std::string_view digits) {
   return true;
 }
 
-// floor(decimal * scale). Flooring after each digit of the fraction, last digit first, gives the floor of the whole,
-// because every step divides by a whole number: so 64 bits are enough for any number of digits. scale < 2^60.
+// Returns floor(decimal * scale). Flooring after each digit of the fraction, last digit first, gives the exact floor,
+// because each step divides by an integer. So 64 bits suffice for any number of digits. scale < 2^60.
 Parsed<std::uint64_t> scaled(const Decimal& decimal, std::uint64_t scale) {
   std::uint64_t value = 0;
   for (const char c : decimal.whole) {
@@ -57,7 +57,7 @@ Parsed<std::uint64_t> scaled(const Decimal& decimal, std::uint64_t scale) {
   return {value};
 }
 
-// The whole text "0x..." as bytes: HAMi-core reads its limits with strtoul base 0.
+// Parses the digits after "0x" as bytes: HAMi-core reads its limits with strtoul base 0.
 Parsed<std::uint64_t> hexadecimal(std::string_view digits) {
   if (digits.empty()) return {.fault = Fault::junk};
   std::uint64_t value = 0;
@@ -74,7 +74,7 @@ Parsed<std::uint64_t> hexadecimal(std::string_view digits) {
   return {value};
 }
 
-// Bytes of one unit, or 0 for a text that is no unit. "8G" is binary as Docker's is; only "GB" is decimal.
+// Returns the bytes of one unit, or 0 for an unknown unit. "8G" is binary, as in Docker; only "GB" is decimal.
 std::uint64_t unit_bytes(std::string_view unit) {
   if (same_ignoring_case(unit, "B")) return 1;
   if (unit.empty()) return 0;
@@ -95,7 +95,7 @@ std::uint64_t unit_bytes(std::string_view unit) {
   return bytes;
 }
 
-// Compute: millionths in one of the unit; 0 for a text that is no unit.
+// Returns the millionths in one compute unit, or 0 for an unknown unit.
 std::uint64_t unit_ppm(std::string_view unit, Dialect dialect) {
   if (unit == "%") return 10'000;
   if (dialect == Dialect::bare_percent) return unit.empty() ? 10'000 : 0;
@@ -144,7 +144,7 @@ Parsed<std::uint32_t> parse_compute(std::string_view text, Dialect dialect) {
   const auto ppm = scaled(decimal.value, scale);
   if (!ppm) return {.fault = ppm.fault == Fault::overflow ? Fault::out_of_range : ppm.fault};
   if (ppm.value > kWholePpm) {
-    // "50" is most likely half a GPU, not fifty of them.
+    // "50" most likely means half a GPU, not fifty GPUs.
     const bool bare = decimal.value.unit.empty() && dialect == Dialect::headgate && ppm.value <= 100ull * kWholePpm;
     return {.fault = bare ? Fault::bare_number : Fault::out_of_range};
   }

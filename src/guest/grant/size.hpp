@@ -1,6 +1,6 @@
-// Amounts as people write them: memory ("8GiB", "8G", "8GB", "50%") and compute ("50%", "0.5", "500m").
-// Decimal digits are never turned into floating point: a result is exact, or rounded down where the unit is finer than
-// a byte or than a millionth of a GPU, so that nobody gets more than they wrote. Pure, allocation-free, thread-safe.
+// Parses memory ("8GiB", "8G", "8GB", "50%") and compute ("50%", "0.5", "500m") as users write them. Never converts to
+// floating point: a result is exact, or rounded down to a byte or a millionth of a GPU, so it never exceeds what was
+// written. Pure, allocation-free, thread-safe.
 #pragma once
 
 #include <cstdint>
@@ -11,11 +11,11 @@ namespace headgate::grant {
 // Why a value was not accepted.
 enum class Fault : std::uint8_t {
   none,
-  empty,         // nothing, or only blanks
-  junk,          // not of the accepted form
+  empty,         // empty or only blanks
+  junk,          // not in the accepted format
   negative,      // a minus sign
   zero,          // zero, or less than one byte or one millionth
-  bare_number,   // a number without a unit where we insist on one
+  bare_number,   // a number without a unit where one is required
   overflow,      // does not fit 64 bits
   out_of_range,  // more than a whole card or GPU
   over_card,     // more bytes than the card that it is for has
@@ -33,7 +33,7 @@ struct Parsed {
   explicit operator bool() const { return fault == Fault::none; }
 };
 
-// Whose meaning a text has.
+// How a text is interpreted.
 enum class Dialect : std::uint8_t {
   headgate,      // a unit is required; '%' is allowed; compute as %, ratio or milli-GPU
   bare_bytes,    // foreign memory names: a bare number is bytes, K/M/G/T are binary; 0x.. is hexadecimal; no '%'
@@ -42,28 +42,27 @@ enum class Dialect : std::uint8_t {
 
 inline constexpr std::uint32_t kWholePpm = 1'000'000;
 
-// So many bytes, or so many millionths of a card whose size is not known yet. Exactly one of the two is not zero in a
-// parsed value; both are zero in "nothing said".
+// Bytes, or millionths of a card of unknown size. A parsed value has one of the two; both are zero if nothing was set.
 struct Memory {
   std::uint64_t bytes = 0;
   std::uint32_t ppm = 0;
 
   friend bool operator==(const Memory&, const Memory&) = default;
   [[nodiscard]] bool said() const { return bytes != 0 || ppm != 0; }
-  // In bytes on a card of that many bytes; a part of a card is rounded down.
+  // Returns bytes on a card of that size; a fraction of a card is rounded down.
   [[nodiscard]] std::uint64_t on(std::uint64_t card_bytes) const;
 };
 
 [[nodiscard]] Parsed<Memory> parse_memory(std::string_view text, Dialect dialect = Dialect::headgate);
 
-// Millionths of one GPU's time, 1..kWholePpm.
+// Parses millionths of one GPU's time, 1..kWholePpm.
 [[nodiscard]] Parsed<std::uint32_t> parse_compute(std::string_view text, Dialect dialect = Dialect::headgate);
 
-// What to write instead, for a message.
+// Return the accepted formats, for a message.
 [[nodiscard]] std::string_view accepted_memory(Dialect dialect);
 [[nodiscard]] std::string_view accepted_compute(Dialect dialect);
 
-// "is empty", "is zero", ... to follow a variable or option and its value in a sentence.
+// Returns "is empty", "is zero", ... to follow a variable or option and its value in a sentence.
 [[nodiscard]] std::string_view describe(Fault fault);
 
 }  // namespace headgate::grant

@@ -1,5 +1,5 @@
-// Small text tools that need nothing at run time. std::string_view's own substr() and at() call into libstdc++ when
-// they fail, so guest code slices with these.
+// Small text tools without run-time dependencies. On failure std::string_view's substr() and at() call into libstdc++,
+// so guest code slices with these.
 #pragma once
 
 #include <cstddef>
@@ -26,7 +26,7 @@ namespace headgate::grant {
   return text;
 }
 
-// ASCII only: the locale is the host program's.
+// ASCII only: the locale belongs to the host program.
 [[nodiscard]] constexpr bool same_ignoring_case(std::string_view a, std::string_view b) {
   if (a.size() != b.size()) return false;
   for (std::size_t i = 0; i < a.size(); ++i) {
@@ -39,14 +39,14 @@ namespace headgate::grant {
   return text.size() >= prefix.size() && same_ignoring_case(first(text, prefix.size()), prefix);
 }
 
-// The position of c, or text.size().
+// Returns the position of c, or text.size().
 [[nodiscard]] constexpr std::size_t position(std::string_view text, char c) {
   std::size_t i = 0;
   while (i < text.size() && text[i] != c) ++i;
   return i;
 }
 
-// A whole number of decimal digits and nothing else, below `bound`; false otherwise.
+// Parses decimal digits and nothing else; returns false unless the number is below `bound`.
 [[nodiscard]] constexpr bool whole_number(std::string_view text, std::uint64_t bound, std::uint64_t& value) {
   if (text.empty()) return false;
   std::uint64_t number = 0;

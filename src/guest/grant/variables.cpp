@@ -1,4 +1,4 @@
-// The table. A row's place is its precedence among foreign names: the limiter this project follows first, then HAMi,
+// The table. Among foreign names, an earlier row takes precedence: first the limiter this project follows, then HAMi,
 // KAI, TensorFusion.
 #include "guest/grant/environment.hpp"
 

@@ -1,13 +1,13 @@
 // An operation of slot p, with sequence k, on one device's account word W = {used, (slot, sequence)}:
 //
-//   delta = n; sequence = k                  the intent, before anybody can see it done
-//   done of W's operation = its sequence     help: nobody overwrites W without leaving word of what was in it
+//   delta = n; sequence = k                  the intent, before any effect is visible
+//   done of W's operation = its sequence     help: record the operation in W as done before overwriting W
 //   W: {used, x} -> {used + n, (p, k)}       the one step that counts
 //   held[k & 1] = held[(k - 1) & 1] + n; settled = k
 //
-// So an operation that was ever in W is in W, or its slot's `done` has reached it; and whoever finds the owner dead
-// between any two stores can tell whether the bytes were taken. Two `held` words, because the one in force must stay
-// whole while the next is written.
+// So an operation that was ever in W is still there, or its slot's `done` has reached it. If the owner dies between any
+// two stores, a reaper can tell whether the bytes were taken. There are two `held` words because the current one must
+// stay intact while the next is written.
 #include "guest/ledger/account.hpp"
 
 #include <time.h>
@@ -29,7 +29,7 @@ bool is_ours(const UsagePage& page, SlotRef ref) {
   return life.kind == SlotKind::live && life.generation == ref.generation;
 }
 
-// Whether used + bytes stays within limit, without wrapping.
+// Returns whether used + bytes stays within limit, without wrapping.
 bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
   return used <= limit && bytes <= limit - used;
 }
@@ -45,8 +45,8 @@ std::uint64_t shifted(std::uint64_t value, std::int64_t delta) {
   return value > less ? value - less : 0;
 }
 
-// Under the process's lock for the device. Only growth is checked against the limit. `had`: what is in use before it
-// was really had, and may be the most that ever was.
+// Call with the process's lock for the device. Only growth is checked against the limit. `had`: the driver allocated
+// what is in use now, so it counts for the peak.
 Reservation apply(UsagePage& page, std::uint32_t device, std::uint32_t slot, std::int64_t delta, std::uint64_t limit,
                   bool had) {
   SlotDevice& books = page.slots[slot].devices[device];
@@ -61,7 +61,7 @@ Reservation apply(UsagePage& page, std::uint32_t device, std::uint32_t slot, std
     used = load_half(account.word.used_bytes);
     if (delta > 0 && !fits(used, static_cast<std::uint64_t>(delta), limit)) return {false, used};
     if (had) raise(account.peak_bytes, used, "apply: peak");
-    // Our own previous operation needs no help: W names a later one of ours from here on.
+    // Our own previous operation needs no help: from here on W names a later one of ours.
     if (const Operation other = unpack_operation(last); other.slot != slot) help(page, device, other);
     if (swap16(&account.word, used, last, shifted(used, delta), pack(Operation{slot, sequence}), "apply: swap")) break;
   }
@@ -75,7 +75,7 @@ Reservation apply(UsagePage& page, std::uint32_t device, std::uint32_t slot, std
 Reservation take(UsagePage& page, std::uint32_t device, SlotRef ref, std::uint64_t bytes, std::uint64_t limit) {
   if (device >= kMaxAccounts) return {false, 0};
   const std::uint64_t used = used_bytes(page, device);
-  // Operations move signed counts: nobody may come to hold more than one can give back. No GPU has 8 EiB.
+  // Operations add signed counts, so a slot must not hold more than INT64_MAX. No GPU has 8 EiB.
   limit = std::min<std::uint64_t>(limit, INT64_MAX);
   if (!fits(used, bytes, limit)) return {false, used};
   const ProcessLock lock(device);
@@ -89,7 +89,7 @@ std::uint64_t take_back(UsagePage& page, std::uint32_t device, SlotRef slot, std
   if (!is_ours(page, slot)) return 0;
   const std::uint64_t held = std::min<std::uint64_t>(held_now(page.slots[slot.slot].devices[device]), INT64_MAX);
   const std::uint64_t less = std::min(bytes, held);
-  // What is gone is nobody's import: were more exported than held, a reaper would keep bytes that are not there.
+  // Freed bytes have no importer: with more exported than held, a reaper would keep bytes that do not exist.
   std::atomic<std::uint64_t>& exported = page.slots[slot.slot].devices[device].exported_bytes;
   if (exported.load(std::memory_order_relaxed) > held - less) put(exported, held - less, "give back: exported");
   if (less == 0) return 0;

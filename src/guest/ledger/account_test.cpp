@@ -29,7 +29,7 @@ TEST(Account, TheLastByteCanBeHadAndNotOneMore) {
   EXPECT_EQ(used_bytes(*page, 0), kGiB);
   note_peak(*page, 0);
   note_in_use(*page, 0, 7);
-  note_in_use(*page, 0, ~0ull);  // no share has so much
+  note_in_use(*page, 0, ~0ull);  // no share has that much
   EXPECT_EQ(give_back(*page, 0, me, kGiB), kGiB);
   EXPECT_EQ(used_bytes(*page, 0), 0u);
   EXPECT_EQ(peak_bytes(*page, 0), kGiB);
@@ -45,7 +45,7 @@ TEST(Account, WhatTheDriverRefusedIsNoPeak) {
   EXPECT_EQ(unreserve(*page, 0, me, kGiB - 100), kGiB - 100);
   EXPECT_EQ(used_bytes(*page, 0), 100u);
   EXPECT_EQ(peak_bytes(*page, 0), 100u);
-  // Nor does a later operation, its own or another's, take it for one.
+  // A later operation of either process must not count it either.
   ASSERT_TRUE(reserve(*page, 0, other, 50, kGiB).ok);
   note_peak(*page, 0);
   EXPECT_EQ(give_back(*page, 0, me, 100), 100u);
@@ -157,7 +157,7 @@ TEST(Account, AnOrphanOnTwoDevicesGoesOneByOne) {
   see_draining(*page, 0, *seen);
   settle_draining(*page, 0, me, *seen, 100);
   EXPECT_EQ(used_bytes(*page, 0), 0u);
-  EXPECT_EQ(used_bytes(*page, 1), 100u) << "nobody has looked at the other device";
+  EXPECT_EQ(used_bytes(*page, 1), 100u) << "the other device was not looked at";
   EXPECT_EQ(orphaned_bytes(*page, 0), 0u);
   EXPECT_EQ(orphaned_bytes(*page, 1), 100u);
   EXPECT_EQ(view(*page, dead.slot).kind, SlotKind::orphan);
@@ -211,7 +211,7 @@ TEST(Account, WhereNobodySeesItGoneWhatAKilledProcessHeldComesBackAfterTenSecond
   EXPECT_FALSE(give_up_teardowns(*page, died_ns + kTeardownNs));
 }
 
-// Pages in a directory that outlives the machine's start.
+// As with pages in a directory that outlives a reboot.
 TEST(Account, ADeathThatIsStillToComeIsLongPast) {
   const SharedPage page = make_shared_page();
   const SlotRef dead = seat(*page, {0, own_identity().pidns_inode, 1});
@@ -242,7 +242,7 @@ TEST(Account, ExportedBytesOutliveTheirProcessUntilTheyAreReleased) {
   EXPECT_EQ(view(*page, me.slot).kind, SlotKind::free);
 }
 
-// What the racers of one round did; each round both ask for the last gigabyte at the same moment.
+// Both racers ask for the last gigabyte at the same moment, each round.
 TEST(Account, OfTwoRacersForTheLastGigabyteExactlyOneWinsEachRound) {
   const SharedPage page = make_shared_page();
   const SlotRef seats[2] = {seat(*page, made_up(10)), seat(*page, made_up(11))};
@@ -251,8 +251,8 @@ TEST(Account, OfTwoRacersForTheLastGigabyteExactlyOneWinsEachRound) {
   int wrong = 0;
   std::barrier start(2);
   std::barrier end(2, [&]() noexcept { wrong += wins.exchange(0) != 1; });
-  // Two accounts of two seats, but one process: racing threads use different devices' locks only between processes, so
-  // the second racer is a thread whose page is another mapping's view of the same account.
+  // Threads of one process share a lock per device, unlike processes. Both use the same account, each with its own
+  // seat.
   auto racer = [&](int i) {
     for (int round = 0; round < kRounds; ++round) {
       start.arrive_and_wait();
@@ -269,7 +269,7 @@ TEST(Account, OfTwoRacersForTheLastGigabyteExactlyOneWinsEachRound) {
   EXPECT_EQ(used_bytes(*page, 0), 0u);
 }
 
-// A seat as contention.hpp asks it.
+// Adapts a seat for contention.hpp.
 struct Seat {
   UsagePage& page;
   SlotRef me;
@@ -282,7 +282,7 @@ struct Seat {
   void give(std::uint64_t bytes) const { give_back(page, 0, me, bytes); }
 };
 
-// The same between processes: nothing but the account orders them.
+// The same between processes: only the account synchronizes them.
 TEST(Account, OfTwoProcessesRacingForTheLastGigabyteExactlyOneWinsEachRound) {
   const SharedPage page = make_shared_page();
   const auto duel = make_shared_over_fork<Duel>();
@@ -336,7 +336,7 @@ TEST(Account, SixteenProcessesOfEightThreadsAMillionRoundsAndNotOneByteOver) {
   EXPECT_EQ(crowd->wrongly_refused, 0u);
   EXPECT_EQ(used_bytes(*page, 0), 0u);
   EXPECT_EQ(sum_of_held(*page), 0u);
-  // Usable: the crowd's own high mark reached the limit to within a thousandth.
+  // The limit is usable: the peak came within a thousandth of it.
   EXPECT_LE(peak_bytes(*page, 0), kLimit);
   EXPECT_GE(peak_bytes(*page, 0) * 1000, kLimit * 999);
 }

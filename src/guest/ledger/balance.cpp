@@ -9,7 +9,7 @@
 namespace headgate::ledger {
 namespace {
 
-// What one slot has in the account, and everything that would have moved with it.
+// What one slot contributes to the account, and every word that changes with it.
 struct Part {
   bool certain = true;
   std::uint64_t bytes = 0, life = 0, sequence = 0, settled = 0;
@@ -27,10 +27,9 @@ Part part_of(const UsagePage& page, std::uint32_t account, std::uint32_t index) 
     case SlotKind::free: break;
     case SlotKind::orphan: part.bytes = orphan_bytes(page, account, index); break;
     case SlotKind::live: {
-      // An intent that is not settled was refused, or is under way: both look alike, but for the word of whether it was
-      // applied.
+      // An intent that is not settled was refused or is in progress. Both look the same, except whether it was applied.
       const bool open = part.sequence == part.settled + 1 && applied(page, account, index, part.sequence);
-      // Settled was read later, and may be ahead; two intents behind it never is.
+      // `settled` was read later and may be ahead, but `sequence` is never two intents ahead of it.
       part.certain = !open && part.settled <= part.sequence;
       part.bytes = books.held_bytes[part.settled & 1].load(std::memory_order_acquire);
       break;
@@ -54,7 +53,7 @@ Balance balance_of(const UsagePage& page, std::uint32_t account) {
     if (!parts[i].certain) return {false, used, 0};
     sum += parts[i].bytes;
   }
-  // Of one moment, if nothing has moved since.
+  // The values are of one moment if nothing has changed since.
   for (std::uint32_t i = 0; i < end; ++i)
     if (part_of(page, account, i) != parts[i]) return {false, used, sum};
   const bool still = load_half(page.memory[account].word.operation) == operation &&

@@ -1,5 +1,5 @@
-// Whether an account says what its slots say: a page that only limiters write always balances, whoever was killed in
-// it.
+// Checks that an account equals the sum of its slots. A page that only limiters write always balances, whichever
+// process was killed in it.
 #pragma once
 
 #include <cstdint>
@@ -9,10 +9,10 @@
 namespace headgate::ledger {
 
 struct Balance {
-  bool certain;  // false: the page was being written; look again
+  bool certain;  // false: the page was being written; try again
   std::uint64_t used_bytes, slots_bytes;
 };
-// Of one account. Reads only, waits for nothing, and believes no count or index of the page.
+// Checks one account. Only reads, never waits, and trusts no count or index of the page.
 Balance balance_of(const UsagePage& page, std::uint32_t account);
 
 }  // namespace headgate::ledger

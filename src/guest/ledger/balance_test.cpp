@@ -63,7 +63,7 @@ TEST(Balance, NoLookAtABusyPageAccusesTheHonest) {
       }
     });
   }
-  // On a busy machine a change may fall into every one of so many looks.
+  // On a busy machine, changes may disturb all of these looks.
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
   int certain = 0;
   for (int look = 0; look < 20'000 || (certain == 0 && std::chrono::steady_clock::now() < deadline); ++look) {
@@ -102,7 +102,7 @@ TEST(Balance, NoCountOrIndexOfAScribbledPageIsBelieved) {
   }
 }
 
-// Whoever reaps in a page must come back, whatever a tenant does to it meanwhile.
+// A reaper must return, whatever a tenant does to the page meanwhile.
 TEST(Balance, ATenantThatNeverLeavesAWordAloneHoldsNobodyUp) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10));

@@ -1,4 +1,4 @@
-// What a grant may say, and what a page must say before any of it is believed.
+// Checks what a grant may contain, and a page before any of its values is used.
 #include "guest/ledger/check.hpp"
 
 #include <algorithm>
@@ -42,8 +42,8 @@ PageFault check_header(const PageHeader& header, std::uint64_t magic, std::size_
   return {};
 }
 
-// Too short for its header is one thing, too short for its version another: a page of a newer version may well be
-// longer or shorter than ours, so the header is asked first.
+// A page shorter than its header is truncated. A page of another version may have another length, so its header is
+// checked first.
 PageFault check_page(const void* page, std::size_t bytes, std::uint64_t magic, std::size_t page_bytes,
                      const char* which) {
   if (page == nullptr || bytes < sizeof(PageHeader)) return fault(PageError::truncated, which, bytes, page_bytes);
@@ -108,7 +108,7 @@ PageFault check_grant(const ShareGrant& grant) {
 
 namespace {
 
-// As it stands there.
+// Copies the values unchecked.
 ShareGrant copy_of(const PolicyPage& policy) {
   ShareGrant out;
   std::memcpy(out.name, policy.share, sizeof out.name);
@@ -133,7 +133,7 @@ ShareGrant copy_of(const PolicyPage& policy) {
 
 }  // namespace
 
-// The pages were checked when they were mapped, and may have been scribbled over since.
+// The pages were checked when they were mapped, but may have been overwritten since.
 ShareGrant grant_of(const PolicyPage& policy) {
   ShareGrant out = copy_of(policy);
   out.name[sizeof out.name - 1] = '\0';
@@ -194,22 +194,22 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
   to.weight.store(grant.weight, std::memory_order_relaxed);
   to.priority_class.store(grant.priority_class, std::memory_order_relaxed);
   to.compute_ceiling_ppm.store(grant.compute_ceiling_ppm, std::memory_order_release);
-  // Last: who sees the new epoch sees the new values.
+  // Last: a limiter that sees the new epoch sees the new values.
   to.gate_epoch.fetch_add(1, std::memory_order_release);
-  // Who waits at the gate waits by the old values.
+  // Waiters at the gate still use the old values.
   wake(to.gate_epoch);
   return {};
 }
 
 namespace {
 
-// Last: who sees the new epoch sees the new words.
+// Last: a limiter that sees the new epoch sees the new values.
 void announce(PolicyPage& policy) {
   policy.command_epoch.fetch_add(1, std::memory_order_release);
   wake(policy.command_epoch, kOneOfEach);
 }
 
-// Launches look again too, those that wait at a gate at once.
+// Makes launches look again; those waiting at a gate do so at once.
 void open_looks(PolicyPage& policy) {
   announce(policy);
   for (std::uint32_t i = 0; i < std::min(policy.device_count, kMaxDevices); ++i) {

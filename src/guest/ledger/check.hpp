@@ -1,4 +1,4 @@
-// How checks speak of what they found. For the ledger's own sources only.
+// How checks report faults. For the ledger's own sources only.
 #pragma once
 
 #include <cstdint>
@@ -22,7 +22,7 @@ inline PageFault fault(PageError error, std::string_view what, std::uint64_t fou
   return out;
 }
 
-// The text in a fixed field; as long as the field itself where it is not terminated.
+// Returns the text in a fixed field; if it is not terminated, the whole field.
 template <std::size_t kSize>
 std::string_view text_of(const char (&field)[kSize]) {
   std::size_t length = 0;
@@ -34,10 +34,10 @@ bool is_terminated(const char (&field)[kSize]) {
   return text_of(field).size() < kSize;
 }
 
-// [A-Za-z0-9_.-], not empty, not starting with a dot: also a directory's name.
+// Accepts [A-Za-z0-9_.-], not empty, not starting with a dot: it also becomes a directory's name.
 bool is_share_name(std::string_view name);
 
-// What differs between the share as it is and as the caller wants it, in the order of the fields.
+// Compares the share with what the caller wants; reports the first difference, in the order of the fields.
 PageFault compare(const ShareGrant& is, const ShareGrant& wanted);
 
 }  // namespace headgate::ledger

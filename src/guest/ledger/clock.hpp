@@ -1,4 +1,4 @@
-// The clock of what stands in the pages, for host rooms, which see of guest/ the ledger and not what it is made with.
+// The clock of times in the pages, for host rooms, which may include guest/ledger but not guest/bare.
 #pragma once
 
 #include "guest/bare/clock.hpp"

@@ -9,7 +9,7 @@
 namespace headgate::ledger {
 namespace {
 
-// Differs from every other attempt's, and from open and closed.
+// Returns a mark that differs from those of all other attempts, and from open and closed.
 std::uint64_t fresh_mark() {
   timespec now{};
   clock_gettime(CLOCK_MONOTONIC, &now);
@@ -28,7 +28,7 @@ bool close_if_empty(UsagePage& page) {
     mark = fresh_mark();
     if (!swap(page.closing, kShareOpen, mark, "close: mark")) return false;
   }
-  // `mark` may be a killed closer's: its question is answered here in its place.
+  // `mark` may be from a closer that was killed: answer for it.
   const bool empty = live_slots(page) == 0;
   swap(page.closing, mark, empty ? kShareClosed : kShareOpen, "close: answer");
   return page.closing.load(std::memory_order_seq_cst) == kShareClosed;

@@ -1,8 +1,8 @@
-// The end of a share: how its last process takes it away without a newcomer ending up in pages nobody else can find.
+// The end of a share: its last process removes it without leaving a new one in pages that no other process can find.
 //
-// `closing` moves 0 -> mark of somebody who looks whether the share is empty -> 0 (it is not) or 1 (closed for good).
-// A claim takes its slot first and looks at `closing` afterwards; the closer sets his mark first and looks at the slots
-// afterwards: one of them sees the other.
+// `closing` moves 0 -> mark of a process that checks whether the share is empty -> 0 (it is not) or 1 (closed for
+// good). A claim takes its slot, then looks at `closing`; a closer sets its mark, then looks at the slots. One sees the
+// other.
 #pragma once
 
 #include <cstdint>
@@ -14,7 +14,7 @@ namespace headgate::ledger {
 inline constexpr std::uint64_t kShareOpen = 0;
 inline constexpr std::uint64_t kShareClosed = 1;
 
-// Closes an empty share, or finishes what a killed closer began. True if the share is closed for good now.
+// Closes an empty share, or finishes for a closer that was killed. Returns true if the share is now closed for good.
 bool close_if_empty(UsagePage& page);
 
 }  // namespace headgate::ledger

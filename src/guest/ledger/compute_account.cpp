@@ -13,19 +13,19 @@ bool held_throughout(const ComputeAccount& account, std::int64_t from_ns, std::i
 
 namespace {
 
-// Where a charge begins. Lateness is made up for; whoever was away longer than any lateness begins now.
+// Returns where a charge begins. Makes up for lateness up to catch_up_ns; after a longer absence, starts at now.
 std::int64_t base(std::int64_t word, std::int64_t now_ns, std::int64_t catch_up_ns) {
   const std::int64_t paid_ns = sane_paid_ns(word);
   if (now_ns - paid_ns > 4 * catch_up_ns) return now_ns;
   return std::max(paid_ns, now_ns - catch_up_ns);
 }
 
-// More is no debt but a scribble; it would overflow.
+// A larger debt can only come from a corrupted page, and would overflow.
 constexpr std::int64_t kMaxOwedNs = 1ll << 50;
 
 void reprice(ComputeAccount& account, std::uint32_t ppm, std::int64_t now_ns) {
   std::uint64_t before = account.priced_ppm.load(std::memory_order_relaxed);
-  // Whoever changes the price moves the debt; killed in between, he leaves the debt as it was.
+  // The process that changes the price also moves the debt; killed in between, it leaves the debt unchanged.
   if (before == ppm || !account.priced_ppm.compare_exchange_strong(before, ppm, std::memory_order_relaxed)) return;
   if (before == 0 || before > kWholeGpu) return;
   std::int64_t paid = account.paid_until_ns.load(std::memory_order_relaxed), next = 0;

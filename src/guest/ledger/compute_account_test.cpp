@@ -119,7 +119,7 @@ TEST(Gate, a_price_that_somebody_scribbled_moves_no_debt_and_is_nobodys) {
     EXPECT_EQ(rate_now(account, 500'000, 0, kNow), 500'000u);
     EXPECT_EQ(account.paid_until_ns, kNow + kOwed);
   }
-  // And a debt that none is stays for whoever looks for damage.
+  // An impossible debt stays, so that damage can be found.
   ComputeAccount account{};
   account.priced_ppm = 500'000;
   account.paid_until_ns = kNow + (1ll << 51);

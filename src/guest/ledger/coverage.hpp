@@ -1,9 +1,9 @@
-// Which microseconds of the recent past are marked: a ring of words, lock-free, shared between processes.
+// Which microseconds of the recent past are marked: a lock-free ring of words, shared between processes.
 //
-// Word w of the ring holds 48 microseconds and the low 16 bits of the ring's turn that they belong to, so that what is
-// left of an earlier turn counts as unmarked. Whoever turns a bit from 0 to 1 is told so: marks in any order, by any
-// number of processes, give the exact union. Both ends of an interval are rounded to the nearest microsecond, which
-// leaves no bias and lets abutting intervals abut.
+// Word w of the ring holds 48 microseconds and the low 16 bits of the ring's turn they belong to, so leftovers of an
+// earlier turn count as unmarked. mark() reports which bits it turned from 0 to 1: marks in any order, by any number of
+// processes, give the exact union. Both ends of an interval round to the nearest microsecond, which leaves no bias and
+// keeps adjacent intervals adjacent.
 #pragma once
 
 #include <algorithm>
@@ -24,8 +24,8 @@ class Coverage {
   static constexpr std::int64_t kWords = static_cast<std::int64_t>(Words);
   static constexpr std::int64_t kSpanNs = kCoverageNs * kCoverageBits * kWords;
 
-  // Marks [from_ns, to_ns) of host time; returns how much of it nobody had marked, in ns. Time older than the ring
-  // counts as new.
+  // Marks [from_ns, to_ns) of host time; returns how much of it was not marked before, in ns. Time older than the ring
+  // counts as unmarked.
   std::int64_t mark(std::int64_t from_ns, std::int64_t to_ns) {
     std::int64_t tick = (from_ns + kCoverageNs / 2) / kCoverageNs;
     const std::int64_t end = (to_ns + kCoverageNs / 2) / kCoverageNs;
@@ -44,7 +44,7 @@ class Coverage {
     return fresh * kCoverageNs;
   }
 
-  // The marks of the 48 microseconds that begin at word * 48 us, the earliest in the lowest bit.
+  // Returns the marks of the 48 microseconds that begin at word * 48 us, the earliest in the lowest bit.
   std::uint64_t word(std::int64_t word) const {
     const std::uint64_t seen = words_[word % kWords].load(std::memory_order_relaxed);
     return seen >> kCoverageBits == turn(word) ? seen & kCoverageMask : 0;
@@ -54,7 +54,7 @@ class Coverage {
     for (std::atomic<std::uint64_t>& word : words_) word.store(0, std::memory_order_relaxed);
   }
 
-  // Has what `other` has of the words [first, end), which are less than a ring; nobody else may be writing here.
+  // Copies words [first, end), less than a ring, from `other`. No other writer may be active here.
   void copy(const Coverage& other, std::int64_t first, std::int64_t end) {
     for (std::int64_t word = first; word < end; ++word) {
       const std::uint64_t theirs = other.words_[word % kWords].load(std::memory_order_relaxed);
@@ -64,11 +64,11 @@ class Coverage {
   }
 
  private:
-  static constexpr std::int16_t kMaxTurnsAhead = 16;  // no settlement is so late
+  static constexpr std::int16_t kMaxTurnsAhead = 16;  // no settlement is that late
 
   static std::uint16_t turn(std::int64_t word) { return static_cast<std::uint16_t>(word / kWords); }
 
-  // std::popcount would call libgcc, which guests do not link.
+  // std::popcount would call libgcc, which guest code does not link.
   static constexpr int ones(std::uint64_t bits) {
     bits -= bits >> 1 & 0x5555'5555'5555'5555;
     bits = (bits & 0x3333'3333'3333'3333) + (bits >> 2 & 0x3333'3333'3333'3333);
@@ -82,7 +82,7 @@ class Coverage {
     while (true) {
       const auto seen_turn = static_cast<std::uint16_t>(seen >> kCoverageBits);
       const auto ahead = static_cast<std::int16_t>(static_cast<std::uint16_t>(seen_turn - turn(number)));
-      // The ring has gone on: nobody can tell any more. Further ahead than that is a word left over from long ago.
+      // The ring has moved on, so this cannot be known any more. A larger distance is a word left over from long ago.
       if (ahead > 0 && ahead <= kMaxTurnsAhead) return ones(bits);
       const std::uint64_t old_bits = ahead == 0 ? seen & kCoverageMask : 0;
       const std::uint64_t wanted = static_cast<std::uint64_t>(turn(number)) << kCoverageBits | old_bits | bits;
@@ -94,7 +94,7 @@ class Coverage {
   std::atomic<std::uint64_t> words_[Words];
 };
 
-// Whether all of [from_ns, to_ns) is marked. False where it reaches back further than the ring.
+// Returns whether all of [from_ns, to_ns) is marked; false if it reaches back further than the ring.
 template <std::size_t Words>
 bool marked_throughout(const Coverage<Words>& coverage, std::int64_t from_ns, std::int64_t to_ns) {
   const std::int64_t first = from_ns / (kCoverageNs * kCoverageBits) + 1, end = to_ns / (kCoverageNs * kCoverageBits);

@@ -1,5 +1,5 @@
-// Processes really killed (SIGKILL) before every single store of every operation, while a living sibling works on the
-// same account; then reaped. Built from the ledger's own sources with step() switched on.
+// Kills processes (SIGKILL) before every store of every operation, while a living sibling works on the same account;
+// then reaps. Built from the ledger's own sources with step() enabled.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/wait.h>
@@ -27,7 +27,7 @@ class Crash : public ::testing::Test {
     prepare_killing();
   }
 
-  // A sibling that reserves and gives back until told to stop, then leaves holding nothing.
+  // Starts a sibling that reserves and gives back until told to stop, then leaves holding nothing.
   pid_t start_sibling() {
     const pid_t child = ::fork();
     if (child != 0) return child;
@@ -40,7 +40,7 @@ class Crash : public ::testing::Test {
     ::_exit(0);
   }
 
-  // Runs `operation` in a child killed at its step `fatal`. True if it was killed, false if it ended before that step.
+  // Runs `operation` in a child that is killed at step `fatal`. Returns false if the child ended before that.
   bool run_victim(long fatal, const std::function<void(UsagePage&, long)>& operation) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -52,8 +52,8 @@ class Crash : public ::testing::Test {
     return WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL;
   }
 
-  // Gives back what the dead had exported; nothing else may be left. A release that was killed may have given the bytes
-  // back already, and left only the slot to be freed.
+  // Gives back what dead processes had exported; nothing else may be left. A release that was killed may already have
+  // given the bytes back, leaving only the slot to free.
   void release_orphans() {
     const std::uint64_t used = used_bytes(*page_, 0);
     const bool released = shared->releasing.load() != 0 && used == 0;
@@ -66,7 +66,7 @@ class Crash : public ::testing::Test {
   void kill_at_every_step(const std::function<void(UsagePage&, long)>& operation, std::size_t least_steps,
                           bool orphans = false) {
     std::map<std::string, int> histogram;
-    // Each against another moment of the sibling, which may be always the first to do what some steps do.
+    // Repeats, so that each kill meets the sibling at other moments; otherwise it might always do some steps first.
     constexpr int kRepeats = 10, kMaxRepeats = 100;
     for (int repeat = 0; repeat < kRepeats || (histogram.size() < least_steps && repeat < kMaxRepeats); ++repeat) {
       for (long fatal = 0;; ++fatal) {
@@ -104,7 +104,7 @@ class Crash : public ::testing::Test {
   Remains remains_ = Remains::none;
 };
 
-// Leaves the account word to the sibling, so that the next operation has somebody to help.
+// Waits until the account word is the sibling's, so that the next operation has to help.
 void wait_for_neighbour(const UsagePage& page, SlotRef me) {
   while (__atomic_load_n(&page.memory[0].word.operation, __ATOMIC_ACQUIRE) >> kSequenceBits == me.slot) ::sched_yield();
 }
@@ -149,7 +149,7 @@ TEST_F(Crash, KilledAnywhereBetweenTheCardAndTheHostBudgetNeitherLosesAByte) {
 TEST_F(Crash, KilledAnywhereInAClaimTheSeatComesBack) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
-        // The slot has had an owner that died holding bytes in the middle of an operation.
+        // The slot had an owner that died in the middle of an operation, holding bytes.
         const SlotRef before = seat(page, Identity{0, own_identity().pidns_inode, 1});
         reserve(page, 0, before, 50, kLimit);
         reap_dead(page);

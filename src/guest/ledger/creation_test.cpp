@@ -1,5 +1,5 @@
-// Shares that do not come to be, or half: makers and removers killed before every step, full and read-only file
-// systems, pages removed by hand. Built from the ledger's own sources with step() switched on.
+// Failed or partial creation: makers and removers killed before every step, full and read-only file systems, pages
+// removed by hand. Built from the ledger's own sources with step() enabled.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -30,7 +30,7 @@ namespace fs = std::filesystem;
 
 long steps_taken = -1;  // -1: not armed
 long fatal_step = -1;
-int told = -1;  // a pipe's end: where the victim says at which step it died
+int told = -1;  // write end of a pipe: the victim reports the step at which it died
 
 }  // namespace
 
@@ -67,7 +67,7 @@ class Creation : public ::testing::Test {
   }
   void TearDown() override { fs::remove_all(root_); }
 
-  // As a program does: in, and out as the last one.
+  // Enters and leaves as a program does, as the last one.
   std::string come_and_go() const {
     const ShareGrant mine = grant();
     SharePages pages;
@@ -80,7 +80,7 @@ class Creation : public ::testing::Test {
     return removed ? "" : "not removed";
   }
 
-  // Runs `life` in a child that is killed before its step `fatal`; the step's name, "" if it ended before that.
+  // Runs `life` in a child killed before its step `fatal`; returns the step's name, or "" if it ended before that.
   std::string killed_before(long fatal, const std::function<void()>& life) const {
     int ends[2];
     EXPECT_EQ(::pipe(ends), 0);
@@ -102,7 +102,7 @@ class Creation : public ::testing::Test {
     return name;
   }
 
-  // What was left behind becomes two minutes old.
+  // Makes what was left behind two minutes old.
   void age() const {
     for (const auto& left : fs::directory_iterator(base_ + "/shares")) {
       const timespec old[2] = {{::time(nullptr) - 120, 0}, {::time(nullptr) - 120, 0}};
@@ -113,7 +113,7 @@ class Creation : public ::testing::Test {
     for (const auto& left : fs::directory_iterator(base_ + "/shares")) EXPECT_EQ(left.path().filename(), ".lock");
   }
 
-  // In a child with mounts of its own, as root there: a full or read-only file system at base_. 77: no such child here.
+  // Runs `what` as root in a child with private mounts, to mount at base_. Returns 77 if that is not possible.
   static int with_mounts(const std::function<int()>& what) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -169,13 +169,13 @@ TEST_F(Creation, WhatAMakerLeavesIsLeftAloneWhileItMayStillBeAtWork) {
   EXPECT_EQ(half(), 0);
 }
 
-// A maker that was stopped for minutes wakes up after the sweeper was there: it must not name what the sweeper left.
+// A maker that was stopped for minutes wakes up after a sweep: it must not name the directory that the sweep left.
 TEST_F(Creation, AMakerThatOversleptGivesNobodyHalfAShare) {
   EXPECT_EQ(come_and_go(), "");
   const Descriptor shares(::open((base_ + "/shares").c_str(), O_RDONLY | O_DIRECTORY));
   ASSERT_EQ(::mkdirat(shares.get(), ".new-asleep", 0700), 0);
   const Descriptor held(::openat(shares.get(), ".new-asleep", O_RDONLY | O_DIRECTORY));
-  // Something that the sweeper does not know keeps the directory, as a page made between two of its steps would.
+  // An entry that the sweep does not know keeps the directory, like a page made between two of its steps.
   const Descriptor late(::openat(held.get(), "late", O_RDWR | O_CREAT, 0600));
   age();
   sweep_scratch(shares.get());
@@ -193,7 +193,7 @@ TEST_F(Creation, AShareThatLacksAPageIsSaidToAtOnceAndIsNotMadeAnewUnderThoseWho
     for (int i = 0; i < 2; ++i) {
       const PageFault bad = enter_share(base_.c_str(), mine.name, &mine, others, seat);
       EXPECT_EQ(words(bad, base_), "the share's page \"" + std::string(which) +
-                                       "\" is missing: somebody removed it; end the share's processes, remove its "
+                                       "\" is missing: it was removed; end the share's processes, remove its "
                                        "directory (in \"" +
                                        base_ + "\") and start again");
     }
@@ -214,7 +214,7 @@ TEST_F(Creation, AnEmptyDirectoryUnderAShareNameIsNoObstacle) {
 TEST_F(Creation, OnAFullFileSystemNothingIsMadeAndTheSentenceSaysWhereAndWhatToDo) {
   fs::create_directory(base_);
   const int status = with_mounts([this] {
-    // Room for directories and for the small page, not for the large one.
+    // Room for directories and the small page, but not for the large one.
     if (::mount("none", base_.c_str(), "tmpfs", 0, "size=64k,mode=700") != 0) return 77;
     const ShareGrant mine = grant();
     SharePages pages;
@@ -227,15 +227,15 @@ TEST_F(Creation, OnAFullFileSystemNothingIsMadeAndTheSentenceSaysWhereAndWhatToD
       return 2;
     }
     for ([[maybe_unused]] const auto& left : fs::directory_iterator(base_ + "/shares")) return 3;
-    // As soon as there is room it goes.
+    // With enough room it works at once.
     if (::mount("none", base_.c_str(), "tmpfs", MS_REMOUNT, "size=64m") != 0) return 4;
     return come_and_go().empty() ? 0 : 5;
   });
-  if (status == 77) GTEST_SKIP() << "no mounts of its own for a process here";
+  if (status == 77) GTEST_SKIP() << "a process cannot have private mounts here";
   EXPECT_EQ(status, 0) << "2: another sentence; 3: something was left; 5: no share although there is room";
 }
 
-// Blocks are had when a page is made: a file system that fills up later costs nobody a page fault.
+// Blocks are allocated when a page is made, so a file system that fills up later causes no SIGBUS.
 TEST_F(Creation, AFileSystemThatFillsUpLaterKillsNobodyWhoWritesIntoHisPages) {
   fs::create_directory(base_);
   const int status = with_mounts([this] {
@@ -253,7 +253,7 @@ TEST_F(Creation, AFileSystemThatFillsUpLaterKillsNobodyWhoWritesIntoHisPages) {
     for (std::size_t at = 0; at < sizeof(UsagePage); at += 4096) bytes[at] = bytes[at];
     return 0;
   });
-  if (status == 77) GTEST_SKIP() << "no mounts of its own for a process here";
+  if (status == 77) GTEST_SKIP() << "a process cannot have private mounts here";
   EXPECT_EQ(status, 0) << "135: SIGBUS";
 }
 
@@ -274,7 +274,7 @@ TEST_F(Creation, OnAReadOnlyFileSystemNoShareIsMadeAndTheSentenceSaysWhereAndWha
     std::fprintf(stderr, "%s\n", said.c_str());
     return 2;
   });
-  if (status == 77) GTEST_SKIP() << "no mounts of its own for a process here";
+  if (status == 77) GTEST_SKIP() << "a process cannot have private mounts here";
   EXPECT_EQ(status, 0);
 }
 

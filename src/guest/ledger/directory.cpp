@@ -20,7 +20,7 @@ namespace {
 
 constexpr std::int64_t kScratchAgeSeconds = 60;
 
-// A daemon lets others pass through to a share's socket (mode 0711); nobody but the owner may look around or write.
+// A daemon lets others pass through to a share's socket (mode 0711); only the owner may list or write.
 constexpr mode_t kForbiddenOfShares = 066;
 constexpr mode_t kForbiddenOfGpus = 077;
 
@@ -31,10 +31,10 @@ bool stat_entry(int directory, const char* name, struct stat& out) {
   return ::syscall(SYS_newfstatat, directory, name, &out, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
-// open() answers ENOTDIR or ELOOP for several things; the entry itself says which.
+// open() returns ENOTDIR or ELOOP for several causes; the entry itself tells which.
 PageFault open_fault(int directory, const char* name, int error) {
   struct stat entry{};
-  // EISDIR: a directory that was to be a file; ENXIO: a socket.
+  // EISDIR: a directory where a file is expected; ENXIO: a socket.
   const bool odd = error == ENOTDIR || error == ELOOP || error == EISDIR || error == ENXIO;
   if (odd && stat_entry(directory, name, entry)) {
     if (S_ISLNK(entry.st_mode)) return fault(PageError::symbolic_link, name);
@@ -43,7 +43,7 @@ PageFault open_fault(int directory, const char* name, int error) {
   return system_fault(name, error);
 }
 
-// `forbidden`: permission bits that nobody but the owner may have.
+// `forbidden`: permission bits that must not be set.
 PageFault check_owned(int fd, const char* name, mode_t kind, mode_t forbidden) {
   struct stat status{};
   if (!stat_fd(fd, status)) return system_fault(name, errno);
@@ -98,12 +98,12 @@ namespace {
 PageFault open_in_base(const char* base, const char* name, mode_t forbidden, bool make, Descriptor& out) {
   if (base[0] != '/') return fault(PageError::relative_path, base);
   Descriptor root;
-  // The base may be a directory that the user chose: others may look into it, but not write.
+  // The user may have chosen the base: others may read it, but not write.
   PageFault bad = open_directory(AT_FDCWD, base, S_IWGRP | S_IWOTH, make, root);
   if (!bad) bad = open_directory(root.get(), name, forbidden, make, out);
   if (bad.error != PageError::not_found) return bad;
   bad = fault(PageError::no_runtime_directory, base);
-  bad.found = root.valid() ? 1 : 0;  // it is there, and has no shares
+  bad.found = root.valid() ? 1 : 0;  // the base exists, but has no shares
   return bad;
 }
 
@@ -159,7 +159,7 @@ bool is_half_a_share(int shares, const char* name, int directory) {
 }
 
 PageFault open_page_file(int directory, const char* name, bool writable, Descriptor& out, std::size_t& bytes) {
-  // O_NONBLOCK: a named pipe put here must not hold us up before its kind is known.
+  // O_NONBLOCK: a named pipe placed here must not block us before its kind is known.
   out.reset(::openat(directory, name, (writable ? O_RDWR : O_RDONLY) | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK));
   if (!out.valid()) return open_fault(directory, name, errno);
   if (const PageFault bad = check_owned(out.get(), name, S_IFREG, 077)) return bad;
@@ -167,14 +167,14 @@ PageFault open_page_file(int directory, const char* name, bool writable, Descrip
 }
 
 PageFault make_page_file(int directory, const char* name, std::size_t bytes, Descriptor& out) {
-  // Asked before, because going over it is not only an error but a signal that ends the program.
+  // Checked first: exceeding the limit also raises SIGXFSZ, which ends the program.
   rlimit most{};
   if (::syscall(SYS_getrlimit, RLIMIT_FSIZE, &most) == 0 && most.rlim_cur < bytes)
     return fault(PageError::file_size_limit, name, most.rlim_cur, bytes);
   out.reset(::openat(directory, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!out.valid()) return system_fault(name, errno);
-  // Whatever the umask took away; and the sticky bit, by which a cleaner of old files in /tmp or XDG_RUNTIME_DIR knows
-  // what it must leave alone (XDG base directory specification): a mapped page is in use and looks old.
+  // Undoes the umask and sets the sticky bit. By it, cleaners of old files in /tmp or XDG_RUNTIME_DIR know what to keep
+  // (XDG base directory specification): a mapped page is in use but looks old.
   step("make: mode");
   if (::fchmod(out.get(), 01600) != 0) return system_fault(name, errno);
   step("make: space");
@@ -203,7 +203,7 @@ void scratch_name(const char* prefix, char (&out)[48]) {
 }
 
 void remove_directory_tree(int shares, const char* name) {
-  if (::unlinkat(shares, name, 0) == 0) return;  // a file, of gpu_page.cpp
+  if (::unlinkat(shares, name, 0) == 0) return;  // a file, from gpu_page.cpp
   const Descriptor directory(::openat(shares, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
   if (directory.valid()) {
     step("remove: policy");
@@ -237,7 +237,7 @@ void sweep_scratch(int shares) {
       if (!stat_entry(shares, name, status) || now.tv_sec - status.st_mtim.tv_sec <= kScratchAgeSeconds) continue;
       char gone[48];
       if (is_new) {
-        // A maker that was only stopped must not give a share's name to what is being taken apart.
+        // A stopped maker that resumes must not rename a half-removed directory to a share's name.
         scratch_name(kBeingRemoved, gone);
         if (::renameat(shares, name, shares, gone) != 0) continue;
         name = gone;

@@ -87,7 +87,7 @@ std::uint64_t settle_draining(UsagePage& page, std::uint32_t device, SlotRef own
   for (std::uint32_t i = 0; i < kMaxSlots && gone != 0; ++i) {
     const Life life = unpack_life(seen.life[i]);
     if (life.kind != SlotKind::orphan || seen.of_slot[i] == 0) continue;
-    // Or somebody has before us. What goes with a process goes first.
+    // Another process may have released it before us: no harm. What ends with the process (torn) comes first.
     const std::uint64_t torn = seen.torn[i], exported = seen.of_slot[i] - torn;
     if (torn > gone) continue;
     gone -= torn;
@@ -109,7 +109,7 @@ std::uint64_t settle_draining(UsagePage& page, std::uint32_t device, SlotRef own
     const ProcessLock lock(device);
     SlotDevice& books = page.slots[own.slot].devices[device];
     const std::uint64_t now = books.draining_bytes.load(std::memory_order_relaxed);
-    // Another thread of ours may have settled part of what was seen.
+    // Another thread of this process may already have settled part of it.
     less = now < seen.of_slot[own.slot] ? std::min(mine, now - std::min(now, seen.of_slot[own.slot] - mine)) : mine;
     if (less != 0) put(books.draining_bytes, now - less, "draining: settle");
   }

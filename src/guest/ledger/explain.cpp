@@ -1,4 +1,4 @@
-// A fault in words: what was wrong, with which value, what is accepted, what to do.
+// Turns a fault into a sentence: what was wrong, the value, what is accepted, what to do.
 #include <cerrno>
 #include <cstring>
 
@@ -16,7 +16,7 @@ class Writer {
     while (*text != '\0') put(*text++);
     return *this;
   }
-  // Names may come from a hostile page: nothing that moves a terminal's cursor passes.
+  // Names may come from a hostile page: control characters must not reach the terminal.
   Writer& name(const char* text) {
     put('"');
     for (; *text != '\0'; ++text) put(*text >= ' ' && *text < 127 ? *text : '?');
@@ -138,7 +138,7 @@ void explain_directory(const PageFault& fault, const char* base, Writer& out) {
     case PageError::path_too_long: out.text(" is too long a path").text(kElsewhere); break;
     case PageError::relative_path:
       out.text(
-          " is a relative path, under which every directory has shares of its own; set HEADGATE_RUNTIME_DIR (or "
+          " is a relative path, which names other shares in each directory; set HEADGATE_RUNTIME_DIR (or "
           "XDG_RUNTIME_DIR) to a path that begins with /");
       break;
     case PageError::no_directory:
@@ -231,7 +231,7 @@ void explain_pages(const PageFault& fault, const char* base, Writer& out) {
     case PageError::wrong_magic:
       out.text(" is not a page of headgate (it begins 0x").number(fault.found, 16).text(")");
       break;
-    case PageError::page_missing: out.text(" is missing: somebody removed it"); break;
+    case PageError::page_missing: out.text(" is missing: it was removed"); break;
     case PageError::wrong_name: out.text(" is of another share than its directory says"); break;
     case PageError::unterminated: out.text(" holds a name without an end"); break;
     case PageError::pages_disagree: break;

@@ -51,7 +51,7 @@ const struct {
     {fault(PageError::bad_fail_policy, "x", 2, 1),
      "fail policy 2 of share \"x\": accepted are 0 (open) and 1 (closed)"},
     {fault(PageError::relative_path, "run"),
-     "\"run\" is a relative path, under which every directory has shares of its own; set HEADGATE_RUNTIME_DIR (or "
+     "\"run\" is a relative path, which names other shares in each directory; set HEADGATE_RUNTIME_DIR (or "
      "XDG_RUNTIME_DIR) to a path that begins with /"},
     {with_errno(ENAMETOOLONG), "\"usage\" is too long a path; set HEADGATE_RUNTIME_DIR to a directory of your own"},
     {fault(PageError::no_directory, "/no/such"),
@@ -99,7 +99,7 @@ const struct {
      "pages are version 0, this limiter knows only 1: end the share's processes and start them with this headgate, or "
      "use the libheadgate.so that made it"},
     {fault(PageError::page_missing, "usage"),
-     "the share's page \"usage\" is missing: somebody removed it; end the share's processes, remove its directory and "
+     "the share's page \"usage\" is missing: it was removed; end the share's processes, remove its directory and "
      "start again"},
     {fault(PageError::wrong_name, "y"),
      "the share's page \"y\" is of another share than its directory says; end the share's processes, remove its "
@@ -151,10 +151,9 @@ TEST(Explain, WithTheRuntimeDirectoryItIsSaidWhereToLook) {
             "HEADGATE_RUNTIME_DIR to a directory of your own");
   EXPECT_EQ(words_in(fault(PageError::open_permissions, "/run/me/headgate", 0777, 0700), "/run/me/headgate"),
             "\"/run/me/headgate\" has mode 0777, so others could change it; accepted is 0700: use chmod");
-  EXPECT_EQ(
-      words_in(fault(PageError::page_missing, "usage"), "/run/me"),
-      "the share's page \"usage\" is missing: somebody removed it; end the share's processes, remove its directory "
-      "(in \"/run/me\") and start again");
+  EXPECT_EQ(words_in(fault(PageError::page_missing, "usage"), "/run/me"),
+            "the share's page \"usage\" is missing: it was removed; end the share's processes, remove its directory "
+            "(in \"/run/me\") and start again");
 }
 
 TEST(Explain, AShortBufferGetsTheBeginningAndAnEnd) {

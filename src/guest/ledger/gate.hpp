@@ -1,12 +1,12 @@
-// A share's gate on a GPU: the arbiter's word in the policy page, and what limiters report for it in the usage page.
+// A share's gate on a GPU: the arbiter's decision in the policy page, and the limiters' reports in the usage page.
 //
-// The daemon alone writes the gate; limiters wait on gate_epoch, a shared futex, for at most kTurnLookNs at a time.
-// While a launch waits the daemon's heartbeat moves. A share is left alone where a waiter has looked for kDesertedNs
-// and has seen no beat, or where the daemon has hung up and no other listens. Its launches then go on within
-// DevicePolicy::compute_unattended_ppm, until the heartbeat moves again.
+// Only the daemon writes the gate; limiters wait on gate_epoch, a shared futex, at most kTurnLookNs at a time. The
+// daemon's heartbeat moves while a launch waits. A share is unattended if a waiter saw no beat for kDesertedNs, or if
+// the daemon hung up and no other listens. Its launches then continue within DevicePolicy::compute_unattended_ppm until
+// the heartbeat moves again.
 //
-// Reports are plain stores of the process that owns the slot; killed between any two of them it leaves figures of a
-// slot that is not live any more. All of them may be lies: they move the liar's own account.
+// Reports are plain stores by the process that owns the slot. If it is killed in between, the slot is no longer live
+// and its figures do not count. Reports may be false: they only affect the reporter's own account.
 #pragma once
 
 #include <cstdint>
@@ -17,31 +17,31 @@ namespace headgate::ledger {
 
 inline constexpr std::int64_t kTurnLookNs = 10'000'000;
 inline constexpr std::int64_t kDesertedNs = 50'000'000;
-// A launch that has waited so long is told of, to its program's user and to views.
+// A launch that waits this long is reported to its program's user and in views.
 inline constexpr std::int64_t kLongWaitNs = 5'000'000'000;
-// A process that waits or has work in flight, and gives no pulse for so long, is stopped.
+// A process that waits or has work in flight counts as stopped after this long without a pulse.
 inline constexpr std::int64_t kNoPulseNs = 50'000'000;
 
-// Owner only. Who sees the new epoch sees the new gate. `batch_ns`: 1.., where the gate is `portion`.
+// Owner only. A reader that sees the new epoch sees the new gate. `batch_ns` (1..) is used if the gate is `batch`.
 void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t batch_ns = 0);
-// Owner only: a system call, and as long as it takes to wake a processor that sleeps. Of many, kMaxWoken: the others
-// look by themselves (kTurnLookNs).
+// Owner only. Makes a system call, which takes longer if it wakes a sleeping processor. Wakes at most kMaxWoken; the
+// other waiters look again by themselves (kTurnLookNs).
 void wake_at_gate(PolicyPage& policy, std::uint32_t device);
-// Whether who waits there has something to do; at the others they wait on.
+// Returns whether a waiter can do something at this gate; at the other gates it keeps waiting.
 constexpr bool lets_in(Gate gate) { return gate != Gate::shut && gate != Gate::queued; }
-// The first, and the second where the gate lets somebody in.
+// Does write_gate(), then wake_at_gate() if the gate lets launches in.
 void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t batch_ns = 0);
-// Owner only: whether somebody decides from now on. The gate stays as it is.
+// Owner only. Sets whether an arbiter decides from now on. The gate does not change.
 void set_arbitrated(PolicyPage& policy, std::uint32_t device, bool arbitrated);
 
-// What a slot's process reports of a device.
+// What a slot's process reports about a device.
 struct WorkReport {
   std::int64_t work_until_ns;
   bool waiting;
   std::uint32_t pulse;
-  std::int64_t oldest_ns;  // when the oldest of it was sent; 0: none is
+  std::int64_t oldest_ns;  // when the oldest work in flight was sent; 0: none
 };
-// Zeroes for a slot that is not live.
+// Returns zeroes for a slot that is not live.
 WorkReport work_of(const UsagePage& page, std::uint32_t device, std::uint32_t slot);
 
 }  // namespace headgate::ledger

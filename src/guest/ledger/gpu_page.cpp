@@ -13,12 +13,11 @@ namespace headgate::ledger {
 namespace {
 
 constexpr std::int64_t kSliceUs = kGpuSliceNs / kCoverageNs;
-constexpr std::int64_t kSwitchUs = 5;  // a pause that is too short to change contexts in
-constexpr std::int64_t kMarginUs =
-    40;  // as exact are the times of two contexts, each by its own map of the GPU's clock
-constexpr std::int64_t kReachWords = 512;  // half a ring: nothing that is replayed is being overwritten
+constexpr std::int64_t kSwitchUs = 5;      // a pause shorter than a context switch
+constexpr std::int64_t kMarginUs = 40;     // accuracy of two contexts' times, each by its own map of the GPU's clock
+constexpr std::int64_t kReachWords = 512;  // half a ring: no word being replayed is being overwritten
 
-// Where a replay stands, in one word, so that of several processes one goes on.
+// The state of a replay, in one word, so that only one of several processes advances it.
 struct Slices {
   std::int64_t next_word = 0;  // 46 bits: 100 years
   std::uint32_t holder = kMaxSeats;
@@ -35,20 +34,19 @@ struct Slices {
 };
 static_assert(kMaxSeats < 128 && kSliceUs < 2048);
 
-// Seats by number, one bit each.
+// A set of seats, one bit each.
 using Seats = std::uint64_t;
 constexpr Seats only(std::uint32_t seat) { return 1ull << seat; }
 std::uint32_t first_of(Seats seats) { return static_cast<std::uint32_t>(__builtin_ctzll(seats)); }
 
-// The driver's run list, as far as it shows: slices go round in a circle, and a context that comes to have work is
-// next.
+// A model of the driver's run list: time slices rotate in a circle, and a context that starts to have work is next.
 class Circle {
  public:
   explicit Circle(SliceOrder& order) : order_(order) {
     if (order_.count > kMaxSeats) order_.count = 0;
     for (std::uint32_t i = 0; i < order_.count; ++i) there_ |= only(order_.seats[i] % kMaxSeats);
   }
-  // A context without work is in no circle; one that has come to have some stands first.
+  // Removes contexts without work; puts those that now have some first.
   void keep(Seats working) {
     if (there_ == working) return;
     std::uint32_t kept = 0;
@@ -61,7 +59,7 @@ class Circle {
     }
     there_ = working;
   }
-  // It has the GPU: all others have theirs before it has it again.
+  // The seat has the GPU: all others get theirs before its next slice.
   void has(std::uint32_t seat) {
     for (std::uint32_t i = 0; i + 1 < order_.count; ++i)
       if (order_.seats[i] == seat) {
@@ -69,7 +67,7 @@ class Circle {
         order_.seats[i + 1] = static_cast<std::uint8_t>(seat);
       }
   }
-  // It did not have it after all: it is next.
+  // The seat did not have the GPU after all: it is next.
   void had_not(std::uint32_t seat) {
     for (std::uint32_t i = order_.count; i-- > 1;)
       if (order_.seats[i] == seat) {
@@ -77,7 +75,7 @@ class Circle {
         order_.seats[i - 1] = static_cast<std::uint8_t>(seat);
       }
   }
-  // There must be one.
+  // At least one must be waiting.
   std::uint32_t next_of(Seats waiting) const {
     for (std::uint32_t i = 0; i < order_.count; ++i)
       if ((waiting & only(order_.seats[i])) != 0) return order_.seats[i];
@@ -89,7 +87,7 @@ class Circle {
   Seats there_ = 0;
 };
 
-// Who may have had the GPU lately, and what they marked in the word that is replayed.
+// The seats that may have had the GPU lately, and their marks in the word being replayed.
 struct Table {
   const GpuPage& page;
   Seats present = 0, ours = 0;
@@ -105,7 +103,7 @@ struct Table {
 
   struct Moment {
     Seats working = 0, eventful = 0;
-    std::int64_t length;  // for which nothing changes and no further event fires
+    std::int64_t length;  // until something changes or another event fires
   };
   Moment at(std::int64_t us) const {
     Moment moment;
@@ -117,7 +115,7 @@ struct Table {
       if ((fired & 1) != 0) moment.eventful |= seat;
       changes |= (work ^ work >> 1) | fired >> 1;
     }
-    changes &= kCoverageMask >> 1 >> us;  // past the word's end nothing is known
+    changes &= kCoverageMask >> 1 >> us;  // nothing is known past the word's end
     moment.length = changes != 0 ? __builtin_ctzll(changes) + 1 : kCoverageBits - us;
     return moment;
   }
@@ -130,7 +128,7 @@ struct Table {
     std::uint32_t seat = kMaxSeats;  // none
     std::int64_t at_us = 0;
   };
-  // The first event of one of `seats` in [from_us, to_us).
+  // Returns the first event of one of `seats` in [from_us, to_us).
   Sign first_event(Seats seats, std::int64_t from_us, std::int64_t to_us) const {
     for (std::int64_t at_us = from_us; at_us < to_us; at_us = (at_us / kCoverageBits + 1) * kCoverageBits) {
       const std::int64_t word = at_us / kCoverageBits, skipped = at_us % kCoverageBits;
@@ -145,21 +143,21 @@ struct Table {
     return {};
   }
 
-  // Whose turn it is when the holder's is over: the next in the circle, unless another shows within less than a slice
-  // that it has the GPU, while that next one would still be in the middle of its own.
+  // Returns the next holder when a slice ends: the next in the circle. Exception: another context's event within less
+  // than a slice shows that it has the GPU while the next one would be in its slice.
   std::uint32_t next_holder(Seats waiting, const Circle& circle, std::int64_t now_us) const {
     const std::uint32_t next = circle.next_of(waiting);
     if ((waiting & (waiting - 1)) == 0) return next;
     const Sign sign = first_event(waiting, now_us, now_us + kSliceUs - kMarginUs);
     if (sign.seat == kMaxSeats || sign.seat == next) return next;
     for (std::int64_t us = now_us; us <= sign.at_us + kMarginUs; us += kMarginUs / 2)
-      if (!works_at(next, us)) return next;  // it was done by then
+      if (!works_at(next, us)) return next;  // it had finished by then
     return sign.seat;
   }
 };
 
-// Who ran out of work before its slice was over, and when. Where its next start event follows at once it never lost the
-// GPU.
+// The seat that ran out of work before its slice ended, and when. If its next start event follows at once, it never
+// lost the GPU.
 struct Paused {
   std::uint32_t seat = kMaxSeats;
   std::int64_t used_us = 0, at_us = 0;
@@ -171,7 +169,7 @@ void give_gpu(Slices& slices, Circle& circle, std::uint32_t seat) {
   circle.has(seat);
 }
 
-// Returns how long others than `ours` had the GPU in that word while ours had work, in us.
+// Returns how long other seats than `ours` had the GPU in that word while ours had work, in us.
 std::int64_t replay_word(Slices& slices, Paused& paused, Table& table, Circle& circle) {
   const std::int64_t word_us = slices.next_word * kCoverageBits;
   table.read(slices.next_word);
@@ -179,7 +177,7 @@ std::int64_t replay_word(Slices& slices, Paused& paused, Table& table, Circle& c
   for (std::int64_t us = 0; us < kCoverageBits;) {
     const auto [working, eventful, length] = table.at(us);
     circle.keep(working | eventful);
-    // The last event of work that was over when the GPU went to another may seem to have come after that.
+    // The last event of work that ended before a GPU switch may appear to come after it.
     const bool late = eventful != 0 && slices.holder < kMaxSeats && slices.used_us < kMarginUs &&
                       (working & only(slices.holder)) != 0 && !table.works_at(first_of(eventful), word_us + us + 1);
     if (eventful != 0 && slices.holder != first_of(eventful) && !late) {
@@ -191,7 +189,7 @@ std::int64_t replay_word(Slices& slices, Paused& paused, Table& table, Circle& c
     }
     if (slices.holder < kMaxSeats && (working & only(slices.holder)) == 0) {
       paused = {.seat = slices.holder, .used_us = slices.used_us, .at_us = word_us + us};
-      slices.holder = kMaxSeats;  // whoever comes next has a whole slice
+      slices.holder = kMaxSeats;  // the next holder has a whole slice
     }
     const std::int64_t end = us + length;
     while (us < end && working != 0) {
@@ -211,7 +209,7 @@ std::int64_t replay_word(Slices& slices, Paused& paused, Table& table, Circle& c
   return theirs;
 }
 
-// Without forming a difference with what others may have written.
+// Compares without subtracting values that other processes may have written.
 bool seen_lately(const GpuSeat& place, std::int64_t now_ns) {
   const std::int64_t seen_ns = place.seen_ns.load(std::memory_order_relaxed);
   return seen_ns >= now_ns - kSeatIdleNs && seen_ns <= now_ns + kSeatIdleNs;
@@ -226,7 +224,7 @@ bool take_seat(Seat& seat, std::int64_t now_ns) {
     GpuSeat& place = seat.page->seats[i];
     std::uint64_t owner = place.owner.load(std::memory_order_relaxed);
     const std::int64_t seen_ns = place.seen_ns.load(std::memory_order_relaxed);
-    // A time still to come is one of before the machine's last start.
+    // A time in the future is from before the last reboot.
     if (owner != 0 && seen_ns <= now_ns && seen_ns > now_ns - kSeatStaleNs) continue;
     if (!place.owner.compare_exchange_strong(owner, seat.owner, std::memory_order_relaxed)) continue;
     place.seen_ns.store(now_ns, std::memory_order_relaxed);
@@ -254,7 +252,7 @@ PageFault map_gpu_page(int directory, const char* uuid, GpuPage*& page) {
   return {};
 }
 
-// Filled aside and linked: nobody ever sees half a page, and of two makers one gives it its name.
+// Written to a scratch file and linked: no reader sees half a page, and only one of two makers names it.
 PageFault make_gpu_page(int directory, const char* uuid) {
   sweep_scratch(directory);
   char scratch[48];
@@ -292,7 +290,7 @@ PageFault check_gpu_page(const GpuPage& page, const char* uuid) {
 }
 
 PageFault open_gpu_page(const char* base, const char* uuid, GpuPage*& page) {
-  // It becomes a file's name.
+  // The UUID becomes a file name.
   if (!is_share_name(uuid) || std::strlen(uuid) >= kUuidBytes) return fault(PageError::bad_uuid, uuid);
   Descriptor gpus;
   if (const PageFault bad = open_gpus(base, gpus)) return bad;
@@ -360,11 +358,11 @@ std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now
   if (table.present == table.ours) return 0;
   Paused paused;
   Circle circle(seat.order);
-  // After a time alone, or asleep, it begins anew.
+  // After a time alone or asleep, start again.
   if (behind > kReachWords || behind <= 0) {
     slices = {.next_word = end_word - kReachWords};
   } else if (!mine) {
-    // What another process knew of the order shows in the time before.
+    // Recover the order that another process knew by replaying the time before.
     Slices before{.next_word = end_word - kReachWords};
     while (before.next_word < slices.next_word) replay_word(before, paused, table, circle);
     slices = before;
@@ -372,7 +370,7 @@ std::int64_t neighbours_ns(Seat& seat, ComputeAccount& account, std::int64_t now
   std::int64_t theirs = 0;
   while (slices.next_word < end_word) theirs += replay_word(slices, paused, table, circle);
   seat.left = slices.pack();
-  // Another process of the share was quicker: what it found, it gives back.
+  // Another process of the share was faster and gives back what it found.
   if (!account.slices.compare_exchange_strong(packed, seat.left, std::memory_order_relaxed)) return 0;
   return theirs * kCoverageNs;
 }

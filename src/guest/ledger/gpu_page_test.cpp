@@ -20,8 +20,8 @@ namespace {
 
 constexpr std::int64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;
 
-// A GPU that runs one context at a time, 2 ms each while several have work, in steps of 1 us. A context's work comes in
-// brackets of some GPU time with some rest between them.
+// Simulates a GPU that runs one context at a time, 2 ms each while several have work, in steps of 1 us. A context's
+// work comes in brackets of GPU time with rests in between.
 struct Load {
   std::uint64_t share;
   std::function<std::int64_t(std::mt19937_64&)> work_us, rest_us;
@@ -188,12 +188,12 @@ TEST(GpuPage, a_seat_is_taken_again_when_its_context_is_long_gone_and_never_befo
   mark_seat(seats[7], {now, now + kMs}, now + kSeatStaleNs);
   mark_seat(late, {now, now + kMs}, now + kSeatStaleNs);
   EXPECT_EQ(late.index, 0u);
-  // Whoever lost its seat finds another.
+  // A context that lost its seat finds another.
   mark_seat(seats[0], {now, now + kMs}, now + kSeatStaleNs);
   EXPECT_EQ(seats[0].index, 1u);
   leave_seat(late);
   EXPECT_EQ(page->seats[0].owner.load(), 0u);
-  // After the machine's next start the clock is young.
+  // After a reboot the clock starts again.
   Seat young{.page = page.get(), .owner = 2'000, .share = 1};
   mark_seat(young, {kSecond, kSecond + kMs}, kSecond);
   EXPECT_LT(young.index, kMaxSeats);

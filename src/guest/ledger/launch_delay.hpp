@@ -1,5 +1,5 @@
-// How long launches of a share wait at its gate on one GPU, as counts by length. Written by limiters, relaxed; the
-// share's processes can write anything there, so readers clamp.
+// Histogram of how long a share's launches wait at its gate on one GPU. Written by limiters, relaxed. The share's
+// processes can write anything there, so readers clamp.
 #pragma once
 
 #include <atomic>
@@ -7,16 +7,16 @@
 
 namespace headgate::ledger {
 
-// Upper bounds, inclusive. A look at a gate takes 5 us, a turn 2 to 5 ms, patience with a shut gate ends at 20 ms, and
-// kernels of seconds make others wait as long.
+// Upper bounds, inclusive. A look at the gate takes 5 us, a turn 2 to 5 ms; a shut gate lets work pass in debt after 20
+// ms; kernels of seconds make others wait as long.
 inline constexpr std::int64_t kDelayBoundsNs[] = {10'000,      100'000,     500'000,       1'000'000,     2'000'000,
                                                   5'000'000,   10'000'000,  20'000'000,    50'000'000,    100'000'000,
                                                   200'000'000, 500'000'000, 1'000'000'000, 10'000'000'000};
 inline constexpr std::uint32_t kDelayBounds = sizeof kDelayBoundsNs / sizeof kDelayBoundsNs[0];
 
 struct alignas(64) LaunchDelays {
-  std::atomic<std::uint64_t> prompt;                    // that did not wait; told when what measures them is closed
-  std::atomic<std::uint64_t> waited[kDelayBounds + 1];  // that did, told as they pass; the last: longer than all bounds
+  std::atomic<std::uint64_t> prompt;                    // did not wait; added when their bracket closes
+  std::atomic<std::uint64_t> waited[kDelayBounds + 1];  // waited; added as they pass; last: above all bounds
 };
 static_assert(sizeof(LaunchDelays) == 128);
 

@@ -1,2 +1,2 @@
-// Proves that layout.hpp stands alone.
+// Proves that layout.hpp compiles by itself.
 #include "guest/ledger/layout.hpp"

@@ -1,5 +1,5 @@
-// Random sequences of operations of several processes, with deaths anywhere between them, against a plain model: what
-// every seat holds and has exported. (Deaths inside an operation: crash_test.cpp and models/ledger.pml.)
+// Random operations of several processes, with deaths between any two, against a plain model of what each seat holds
+// and has exported. (Deaths inside an operation: crash_test.cpp and models/ledger.pml.)
 #include <gtest/gtest.h>
 #include <rapidcheck/gtest.h>
 
@@ -12,7 +12,7 @@
 namespace headgate::ledger {
 namespace {
 
-constexpr std::uint64_t kMaxAtOnce = ~0ull >> 1;  // operations move signed 64-bit counts: nobody holds more
+constexpr std::uint64_t kMaxAtOnce = ~0ull >> 1;  // the most a slot holds: operations are signed 64-bit counts
 
 constexpr std::uint32_t kDevices = 2;
 constexpr std::uint32_t kProcesses = 5;
@@ -179,7 +179,7 @@ RC_GTEST_PROP(LedgerProperty, AnySequenceOfOperationsAndDeathsLeavesExactlyWhatT
     compare_all(*page, model);
   }
   for (const SlotRef& seat : seats) mark_dead(*page, seat);
-  reap_dead(*page);  // and the seats that died earlier
+  reap_dead(*page);  // including seats that died earlier
   for (std::uint32_t i = 0; i < model.slots.size(); ++i) release_orphan(*page, {i, view(*page, i).generation});
   for (std::uint32_t device = 0; device < kDevices; ++device) RC_ASSERT(used_bytes(*page, device) == 0u);
 }

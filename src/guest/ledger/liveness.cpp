@@ -1,4 +1,4 @@
-// Whether a process still may store into a page: a pidfd says it best; /proc and kill() where there is none.
+// Whether a process may still store into a page: by pidfd if possible, else by /proc and kill().
 #include <fcntl.h>
 #include <poll.h>
 #include <sys/ioctl.h>
@@ -21,14 +21,14 @@ namespace {
 
 struct ProcessStat {
   bool known = false;
-  bool lacked = false;  // no descriptor, or no memory, to read it with
+  bool lacked = false;  // no descriptor or memory to read it with
   char state = '?';
   std::uint64_t threads = 0;
   std::uint32_t start_time = 0;  // as in Identity
 };
 
-// Field 3 (state), 20 (threads) and 22 (start time) of a stat file of /proc. The name in field 2 may hold anything, so
-// fields are counted from the last ')'.
+// Parses fields 3 (state), 20 (threads) and 22 (start time) of a stat file in /proc. The name in field 2 may contain
+// anything, so fields are counted from the last ')'.
 ProcessStat parse_stat(const char* text, std::size_t length) {
   ProcessStat out;
   std::size_t at = length;
@@ -52,8 +52,8 @@ ProcessStat parse_stat(const char* text, std::size_t length) {
   return out;
 }
 
-// "/proc/PID/task/PID/stat": of /proc/PID/stat the kernel sums up all threads' times, a millisecond for who has ten
-// thousand.
+// Makes "/proc/PID/task/PID/stat". For /proc/PID/stat the kernel sums the times of all threads, which takes 1 ms with
+// ten thousand threads.
 void stat_path(std::uint32_t pid, char (&path)[40]) {
   char digits[12];
   std::size_t count = 0;
@@ -79,7 +79,7 @@ ProcessStat read_stat(const char* path) {
   return length > 0 ? parse_stat(text, static_cast<std::size_t>(length)) : ProcessStat{};
 }
 
-// A program that only unshared its pid namespace still has the /proc of the one outside: numbers there are others'.
+// A program that only unshared its pid namespace still has the outer /proc: its numbers belong to other processes.
 bool proc_shows_our_namespace() {
   char link[16];
   const ssize_t length = ::readlink("/proc/self", link, sizeof link);
@@ -88,7 +88,7 @@ bool proc_shows_our_namespace() {
   return length > 0 && pid == static_cast<std::uint64_t>(::getpid());
 }
 
-// Without /proc: a pidfd of our own leads to the namespace, since Linux 6.11.
+// Without /proc, a pidfd of this process gives the namespace (Linux 6.11 or later).
 std::uint32_t pid_namespace_by_pidfd() {
   const long self = ::syscall(SYS_pidfd_open, ::getpid(), 0u);
   if (self < 0) return 0;
@@ -113,8 +113,7 @@ std::uint32_t pid_namespace() {
 
 enum class Answer { dead, alive, unknown };
 
-// A pidfd becomes readable when the whole thread group has exited; a zombie leader with live threads does not make it
-// so.
+// A pidfd becomes readable when the whole thread group has exited, so not for a zombie leader with live threads.
 Answer ask_pidfd(std::uint32_t pid) {
   const long fd = ::syscall(SYS_pidfd_open, static_cast<pid_t>(pid), 0u);
   if (fd < 0) return errno == ESRCH ? Answer::dead : Answer::unknown;
@@ -139,7 +138,7 @@ bool judge(const Identity& identity) {
   const ProcessStat stat = read_stat(path);
   if (!stat.known) return true;
   const bool comparable = identity.start_time != 0 && stat.start_time != 0;
-  if (comparable && !bare::same_start(stat.start_time, identity.start_time)) return false;  // the pid was given anew
+  if (comparable && !bare::same_start(stat.start_time, identity.start_time)) return false;  // the pid was reused
   const bool zombie = stat.state == 'Z' || stat.state == 'X';
   return certain || !zombie || stat.threads > 1;
 }
@@ -157,7 +156,7 @@ Identity own_identity(bool* lacked) {
 
 bool is_alive(const Identity& identity, std::uint32_t own_pidns_inode) {
   if (identity.pidns_inode != own_pidns_inode) return true;
-  if (identity.pid == 0 || identity.pid > 0x7fff'ffffu) return false;  // no process has such a number
+  if (identity.pid == 0 || identity.pid > 0x7fff'ffffu) return false;  // no process has such a pid
   const int saved = errno;
   const bool alive = judge(identity);
   errno = saved;

@@ -16,12 +16,12 @@ void wait_for_release(const UsagePage& page, std::uint32_t expected) {
   bare::futex_wait(&page.releases, expected, kLookAgainNs);
 }
 
-// After the account's own step, which is a full barrier: either we see the waiter's mark, or it sees our bytes.
+// Call after the account's step, a full barrier: either we see the waiter's mark, or it sees our bytes.
 void tell_released(UsagePage& page) {
   std::uint32_t seen = page.releases.load(std::memory_order_seq_cst);
   if ((seen & 1) == 0) [[likely]]
     return;
-  // Who loses this race was told by the winner, or by a newer waiter that has looked since.
+  // If this fails, the winner woke the waiters, or a newer waiter has looked since.
   if (page.releases.compare_exchange_strong(seen, seen + 1)) wake(page.releases);
 }
 

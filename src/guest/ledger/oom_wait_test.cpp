@@ -37,7 +37,7 @@ TEST(OomWait, MemoryGivenBackByAnotherThreadWakesTheWaiterAtOnce) {
     has = true;
   });
   while (rounds == 0) std::this_thread::yield();
-  // Without the wake each round takes kLookAgainNs: by the value of the word the wake is known to have come.
+  // Without the wake each round takes kLookAgainNs; the word's value shows that the wake came.
   EXPECT_EQ(give_back(*page, 0, slot, 40), 40u);
   while (!has) std::this_thread::yield();
   EXPECT_EQ(used_bytes(*page, 0), 100u);
@@ -96,10 +96,10 @@ TEST(OomWait, ADenialReachesWhoWaitsAndAWantIsToldWithItsFigures) {
   EXPECT_TRUE(want.of_card);
   EXPECT_EQ(last_want(*page, kMaxAccounts).bytes, 0u);
   const std::int64_t now_ns = page->memory[3].wanted_ns.load();
-  EXPECT_TRUE(wanted_lately(*page, 3, now_ns + kTellWantEachNs)) << "it is told of again each second";
-  EXPECT_FALSE(wanted_lately(*page, 3, now_ns + kWantLastsNs)) << "nobody told of it again";
+  EXPECT_TRUE(wanted_lately(*page, 3, now_ns + kTellWantEachNs)) << "the want is renewed each second";
+  EXPECT_FALSE(wanted_lately(*page, 3, now_ns + kWantLastsNs)) << "the want was not renewed";
   EXPECT_FALSE(wanted_lately(*page, 3, now_ns - 1)) << "a lie";
-  EXPECT_FALSE(wanted_lately(*page, 2, now_ns)) << "nobody wants";
+  EXPECT_FALSE(wanted_lately(*page, 2, now_ns)) << "no process wants memory";
   set_waiting(*policy, true, ~0u);
   EXPECT_EQ(policy->oom_wait_ms, kLongestOomWaitMs);
   EXPECT_EQ(policy->ask_first, 1u);

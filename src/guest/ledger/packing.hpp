@@ -14,7 +14,7 @@ extern "C" void __tsan_release(void* address);
 
 namespace headgate::ledger {
 
-// One slot's operation, as an account word names it.
+// An operation of one slot, as an account word names it.
 struct Operation {
   std::uint32_t slot;
   std::uint64_t sequence;
@@ -39,15 +39,15 @@ inline std::uint64_t pack(Life life) {
   return std::uint64_t{life.pid} << 32 | std::uint64_t{life.generation & kGenerationMask} << 4 |
          static_cast<std::uint32_t>(life.kind);
 }
-// A kind that we never write is taken for dead: reaping makes a scribbled slot usable again.
+// Treats a kind that we never write as dead: reaping makes a corrupted slot usable again.
 inline Life unpack_life(std::uint64_t word) {
   const auto kind = static_cast<SlotKind>(word & 0xf);
   return {kind > SlotKind::orphan ? SlotKind::dead : kind, static_cast<std::uint32_t>(word >> 4) & kGenerationMask,
           static_cast<std::uint32_t>(word >> 32)};
 }
 
-// Every store into a shared page goes through one of these: release order, so that what a kill leaves behind is always
-// a prefix of the program, and a step before it.
+// Every store into a shared page goes through one of these, with a step() before it. Release order, so that a kill
+// always leaves a prefix of the program's stores.
 template <typename T>
 void put(std::atomic<T>& word, T value, const char* name) {
   step(name);
@@ -58,8 +58,8 @@ bool swap(std::atomic<T>& word, T expected, T desired, const char* name) {
   step(name);
   return word.compare_exchange_strong(expected, desired, std::memory_order_seq_cst);
 }
-// A swap that fails was another's that did not: far more failures in a row than a share has processes are somebody who
-// stores there to hold others up, and his own share's account is all that he loses when they give up.
+// A swap fails only because another succeeded. Far more failures in a row than a share has processes mean that a
+// process stores there to block others. If the others give up, only its own share's account suffers.
 inline constexpr int kMaxTries = 1 << 12;
 
 template <typename T>
@@ -71,13 +71,13 @@ void raise(std::atomic<T>& word, T value, const char* name) {
   }
 }
 
-// The 16-byte compare-and-swap; inlined (-mcx16), never through libatomic. `word` is 16-byte aligned.
+// A 16-byte compare-and-swap, inlined (-mcx16), never through libatomic. `word` is 16-byte aligned.
 inline bool swap16(void* word, std::uint64_t expected_low, std::uint64_t expected_high, std::uint64_t low,
                    std::uint64_t high, const char* name) {
   step(name);
 #if defined(__SANITIZE_THREAD__) && defined(__x86_64__)
-  // ThreadSanitizer stands in for this builtin with a lock of its own process, which orders nothing between processes:
-  // the instruction itself, and what the builtin would have told the sanitizer.
+  // ThreadSanitizer replaces this builtin with a lock of its process, which orders nothing between processes. So use
+  // the instruction itself and report to the sanitizer what the builtin would.
   __tsan_release(word);
   bool done;
   asm volatile("lock cmpxchg16b %1"
@@ -93,24 +93,24 @@ inline bool swap16(void* word, std::uint64_t expected_low, std::uint64_t expecte
 #endif
 }
 
-// An account word is never read as one: its halves are, and the swap above fails if they were not of one moment.
+// An account word is read by halves; the swap above fails if they were not of the same moment.
 inline std::uint64_t load_half(const std::uint64_t& half) { return __atomic_load_n(&half, __ATOMIC_ACQUIRE); }
 
-// Names the operation that `operation` was as done, before it is overwritten.
+// Records `operation` as done before it is overwritten.
 inline void help(UsagePage& page, std::uint32_t device, Operation operation) {
   if (operation.slot >= kMaxSlots) return;
   raise(page.slots[operation.slot].devices[device].done, operation.sequence, "help: done");
 }
 
-// Whether `slot`'s operation `sequence` was applied to the account. The account word is read before `done`: whoever
-// replaces the word has raised `done` first.
+// Returns whether `slot`'s operation `sequence` was applied to the account. Reads the account word before `done`: a
+// process that replaces the word has raised `done` first.
 inline bool applied(const UsagePage& page, std::uint32_t device, std::uint32_t slot, std::uint64_t sequence) {
   const Operation last = unpack_operation(load_half(page.memory[device].word.operation));
   if (last.slot == slot && last.sequence >= sequence) return true;
   return page.slots[slot].devices[device].done.load(std::memory_order_acquire) >= sequence;
 }
 
-// All accounts of the page: of each device its own and the host's.
+// Calls act() for all accounts of the page: each device's own, and its host account.
 template <typename Act>
 void each_account(const UsagePage& page, Act act) {
   const std::uint32_t devices = page.device_count < kMaxDevices ? page.device_count : kMaxDevices;
@@ -120,8 +120,8 @@ void each_account(const UsagePage& page, Act act) {
   }
 }
 
-// Takes `bytes` off the account as operation `operation`, unless that was done already (slot.cpp). False, and nothing
-// is taken, after kMaxTries.
+// Takes `bytes` off the account as `operation`, unless already done (slot.cpp). Returns false, with nothing taken,
+// after kMaxTries.
 bool take_off(UsagePage& page, std::uint32_t device, Operation operation, std::uint64_t bytes);
 
 }  // namespace headgate::ledger

@@ -35,8 +35,8 @@ void nap() {
 void* map(int fd, std::size_t bytes, bool writable) {
   void* at = ::mmap(nullptr, bytes, writable ? PROT_READ | PROT_WRITE : PROT_READ, MAP_SHARED, fd, 0);
   if (at == MAP_FAILED) return nullptr;
-  // A process touches a few of its pages, far apart. Unasked, the kernel reads ahead 128 KiB at each first touch of a
-  // file on a disk: half of what making a share takes there.
+  // A process touches few, distant parts of the pages. By default the kernel reads ahead 128 KiB at each first touch of
+  // a file on disk: half the time of creating a share there.
   ::madvise(at, bytes, MADV_RANDOM);
   return at;
 }
@@ -98,7 +98,7 @@ PageFault make_share(int shares, const ShareGrant& grant) {
     if (!bad) bad = make_page<UsagePage>(directory.get(), "usage", grant, generation);
   }
   step("make: name");
-  // A directory replaces only an empty one: of two makers, one gets the name with both pages in it.
+  // rename() replaces only an empty directory, so one of two makers gets the name, with both pages inside.
   if (!bad && ::renameat(shares, scratch, shares, grant.name) != 0) {
     const int error = errno;
     bad = error == EEXIST || error == ENOTEMPTY || error == ENOTDIR ? fault(PageError::already_exists, grant.name)
@@ -115,8 +115,8 @@ struct PageFile {
 };
 
 PageFault map_files(PageFile policy_file, PageFile usage_file, bool owner, SharePages& out) {
-  // Mapped only as far as the file goes, and no further than we read: a load past its end would be a SIGBUS in
-  // somebody's program.
+  // Map only as far as the file and our structs reach: a load past the file's end would be a SIGBUS in the host
+  // program.
   if (policy_file.bytes < sizeof(PageHeader))
     return fault(PageError::truncated, "policy", policy_file.bytes, sizeof(PolicyPage));
   if (usage_file.bytes < sizeof(PageHeader))
@@ -143,7 +143,7 @@ PageFault map_files(PageFile policy_file, PageFile usage_file, bool owner, Share
   return {};
 }
 
-// `name`: what the pages must be of; null where the directory may be called anything.
+// `name`: the share's expected name; null if any name is accepted.
 PageFault map_share(int directory, const char* name, Access access, SharePages& out) {
   Descriptor policy_file;
   Descriptor usage_file;
@@ -160,8 +160,8 @@ PageFault map_share(int directory, const char* name, Access access, SharePages& 
   return bad;
 }
 
-// Removers of one base stand in line, by a lock that dies with its process and that fork() does not copy. Only removal
-// needs it: between seeing that NAME is the closed share and renaming it, NAME must not become another.
+// Serializes removals in one base, by a lock that ends with its process and that fork() does not copy. Only removal
+// needs it: NAME must not become another share between recognising the closed share and renaming it.
 PageFault lock_removal(int shares, Descriptor& out) {
   out.reset(::openat(shares, ".lock", O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600));
   if (!out.valid()) return system_fault(".lock", errno);
@@ -177,7 +177,7 @@ PageFault lock_removal(int shares, Descriptor& out) {
   return {};
 }
 
-// Takes the directory of a closed share away, if NAME still is that share.
+// Removes the directory of a closed share if NAME is still that share.
 PageFault remove_closed(const char* base, const char* name, std::uint64_t generation) {
   Descriptor shares;
   if (const PageFault bad = open_shares(base, false, shares))
@@ -204,7 +204,7 @@ PageFault remove_closed(const char* base, const char* name, std::uint64_t genera
   return {};
 }
 
-// Whether the open share `pages` was empty and has been taken away.
+// Closes the share and removes it if it is empty; `removed` tells which.
 PageFault close_and_remove(const char* base, const char* name, SharePages& pages, bool& removed) {
   removed = close_if_empty(*pages.usage);
   const std::uint64_t generation = pages.usage->generation;
@@ -217,8 +217,8 @@ PageFault open_in(int shares, const char* name, Access access, SharePages& out) 
   if (const PageFault bad = open_share_directory(shares, name, directory)) return bad;
   const PageFault bad = map_share(directory.get(), name, access, out);
   if (bad.error != PageError::not_found) return bad;
-  // A page is missing. Nothing of ours leaves half a share under its name, so it was removed by hand, and processes may
-  // still hold what was there: making it anew would give the share a second account.
+  // A page is missing. We never leave half a share under its name, so it was removed by hand, and processes may still
+  // hold the old pages: creating new ones would give the share a second account.
   return is_half_a_share(shares, name, directory.get()) ? fault(PageError::page_missing, bad.what) : bad;
 }
 
@@ -246,7 +246,7 @@ bool runtime_directory(const char* headgate_runtime_dir, const char* xdg_runtime
   std::size_t first = sizeof digits - 1;
   do digits[--first] = static_cast<char>('0' + uid % 10);
   while ((uid /= 10) != 0);
-  // A container with a read-only root still has /dev/shm of its own.
+  // A container with a read-only root still has a writable /dev/shm.
   const bool is_read_only = ::access("/tmp", W_OK) != 0 && errno == EROFS;
   return append(buffer, size, at, is_read_only ? "/dev/shm/headgate-" : "/tmp/headgate-") &&
          append(buffer, size, at, digits + first);
@@ -282,14 +282,14 @@ PageFault create_or_join_share(const char* base, const ShareGrant& grant, Access
     if (bad.error == PageError::not_found) {
       bad = make_share(shares.get(), grant);
       if (!bad) bad = open_in(shares.get(), grant.name, access, out);
-      // Lost a race to another maker, or to a remover: look again.
+      // Lost a race to another maker or a remover: try again.
       if (bad.error == PageError::already_exists || bad.error == PageError::not_found) continue;
     }
     if (bad) return bad;
     const bool closed = out.usage->closing.load(std::memory_order_seq_cst) == kShareClosed;
     const PageFault different = compare(grant_of(*out.policy), grant);
     if (!closed && !different) return {};
-    // Other values bind only while somebody is there to be bound by them: a killed run's share is nobody's.
+    // Other values only conflict while the share has processes. The empty share of a killed run can be replaced.
     bool removed = false;
     if (const PageFault stuck = close_and_remove(base, grant.name, out, removed)) return stuck;
     if (!removed) return different;
@@ -347,20 +347,6 @@ PageFault enter_share(const char* base, const char* name, const ShareGrant* gran
     if (draining && !removed) return fault(PageError::draining, name);
   }
   return fault(PageError::busy, name);
-}
-
-PageFault tell_share(const char* base, const char* name, OwnersWord word) {
-  SharePages pages;
-  if (const PageFault bad = open_share(base, name, Access::owner, pages)) return bad;
-  const Command before = pages.policy->command.load(std::memory_order_relaxed);
-  switch (word) {
-    case OwnersWord::pause: set_command(*pages.writable_policy, before | Command::pause); break;
-    case OwnersWord::resume: set_command(*pages.writable_policy, Command::run); break;
-    case OwnersWord::drain: set_command(*pages.writable_policy, before | Command::drain); break;
-    case OwnersWord::reclaim: ask_reclaim(*pages.writable_policy); break;
-  }
-  close_pages(pages);
-  return {};
 }
 
 PageFault remove_if_empty(const char* base, const char* name, bool& removed) {

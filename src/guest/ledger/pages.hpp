@@ -1,8 +1,8 @@
-// A share's pages in a directory: BASE/shares/NAME/{policy,usage}. Made, joined, checked, changed, removed.
+// Creates, joins, checks, changes and removes a share's pages in a directory: BASE/shares/NAME/{policy,usage}.
 //
-// Directories are 0700 (a daemon opens them for passage, 0711) and files 0600, of the caller's effective uid; symbolic
-// links and files of anybody else are refused. Both pages appear at once (a directory is filled aside and renamed), so
-// nobody ever sees half a share.
+// Directories are 0700 (0711 with a daemon, for passage) and files 0600, owned by the caller's effective uid. Symbolic
+// links and other users' files are refused. Both pages appear at once (a scratch directory is filled and renamed), so
+// half a share is never visible.
 #pragma once
 
 #include <cstddef>
@@ -23,7 +23,7 @@ struct DeviceGrant {
   std::uint32_t compute_guarantee_ppm = 0;            // 0..ceiling
   std::uint32_t weight = 100;                         // 1..1000
   std::uint32_t priority_class = 1;                   // 0 best effort, 1 normal, 2 latency
-  bool oversubscribed = false;                        // host_limit_bytes is shown as the card's
+  bool oversubscribed = false;                        // host_limit_bytes is shown as card memory
 };
 
 struct ShareGrant {
@@ -85,19 +85,19 @@ enum class PageError : std::uint32_t {
   asks_first,
 };
 
-// What was wrong, without a word allocated: explain() makes the sentence.
+// Describes a fault without allocating; explain() makes the sentence.
 struct PageFault {
   PageError error = PageError::none;
   int os_errno = 0;
-  std::uint32_t device = kMaxDevices;  // of the pages, where one is meant
+  std::uint32_t device = kMaxDevices;  // index in the pages, if the fault concerns a device
   std::uint64_t found = 0;             // the offending value
-  std::uint64_t wanted = 0;            // what was accepted, or the other side's value
+  std::uint64_t wanted = 0;            // the accepted value, or the other side's
   char what[80] = {};                  // the offending name, path or field; terminated
   explicit operator bool() const { return error != PageError::none; }
 };
 
 // Writes one sentence (what, value, accepted, what to do) into `buffer`, always terminated; returns its length. With
-// `base`, the runtime directory, it says where the file or directory lies that it names.
+// `base`, the runtime directory, the sentence includes the path of the file or directory.
 std::size_t explain(const PageFault& fault, char* buffer, std::size_t size, const char* base = nullptr);
 
 enum class Access : std::uint32_t { tenant, owner };
@@ -109,64 +109,61 @@ struct SharePages {
 };
 
 // Where shares live: HEADGATE_RUNTIME_DIR, else $XDG_RUNTIME_DIR/headgate, else /tmp/headgate-UID, or, where /tmp is on
-// a read-only file system, /dev/shm/headgate-UID. False if it does not fit `size`. Arguments are the values of those variables, null where unset (guest code asks the environment itself).
+// a read-only file system, /dev/shm/headgate-UID. Returns false if it does not fit `size`. Arguments are the values of
+// those variables, null where unset (guest code asks the environment itself).
 bool runtime_directory(const char* headgate_runtime_dir, const char* xdg_runtime_dir, char* buffer, std::size_t size);
 
-// Each fills `out` on success; close_pages() unmaps. `base` is the runtime directory; missing directories are made.
+// Each fills `out` on success; close_pages() unmaps. `base` is the runtime directory; missing directories are created.
 PageFault create_share(const char* base, const ShareGrant& grant, Access access, SharePages& out);
 PageFault open_share(const char* base, const char* name, Access access, SharePages& out);
-// Makes the share, or joins it if it exists with the same values. Device order does not have to agree.
+// Creates the share, or joins it if it exists with the same values. Device order may differ.
 PageFault create_or_join_share(const char* base, const ShareGrant& grant, Access access, SharePages& out);
 void close_pages(SharePages& pages);
 
-// Opens, makes or joins, and claims a slot, going round again when the share was just being removed.
-// With `grant` null: joins the share `name` as it is; else `name` is not looked at.
+// Opens, creates or joins the share and claims a slot; retries if the share was just being removed. With `grant` null,
+// joins the share `name` as it is; otherwise ignores `name`.
 PageFault enter_share(const char* base, const char* name, const ShareGrant* grant, SharePages& out, SlotRef& slot);
 
-// Maps pages that came as descriptors, which stay the caller's; `out` is as for a tenant. Checks them as open_share()
-// does, but for their owner: the kernel let us have them.
+// Maps pages from descriptors, which stay the caller's; `out` is as for a tenant. Checks them like open_share(), except
+// their owner: the kernel let us have them.
 PageFault map_pages(int policy, int usage, SharePages& out);
-// Opens the share whose own directory lies at `directory`, an absolute path: a container has it mounted somewhere.
+// Opens the share at `directory`, an absolute path: a container may have it mounted anywhere.
 PageFault open_share_at(const char* directory, SharePages& out);
 
-// Checks both pages as a hostile writer's: true where every field the guest follows is in range.
+// Checks both pages as if written by an attacker: no error means that every field the guest follows is in range.
 PageFault check_pages(const PolicyPage* policy, std::size_t policy_bytes, const UsagePage* usage,
                       std::size_t usage_bytes);
-// The grant's own values.
+// Checks the grant's own values.
 PageFault check_grant(const ShareGrant& grant);
 
-// Owner only: new values for one device, effective at the tenants' next look (the gate epoch moves).
+// Owner only. Sets new values for one device; tenants use them at their next look (the gate epoch moves).
 PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant& grant);
 
-// Owner only: what all limiters of the share are to do from now on. Wakes who waits at a gate.
+// Owner only. Sets what all limiters of the share do from now on. Wakes waiters at a gate.
 void set_command(PolicyPage& policy, Command command);
 
-// Whether the share takes no new process. Who joins asks before he claims a slot; who asked just before the owner said
-// so is in.
+// Returns whether the share admits no new process. A process checks this before it claims a slot; one that checked just
+// before the owner's command gets in.
 bool is_draining(const PolicyPage& policy);
 bool is_paused(const PolicyPage& policy);
 inline constexpr std::string_view kDrainingWords =
     "the share is being drained: it takes no new process until its owner resumes it";
 
-// Owner only: limiters give back what their pools hold unused, now. Neither waits for a stream nor changes the command.
+// Owner only. Makes limiters give back unused pool memory now, without waiting for streams or changing the command.
 void ask_reclaim(PolicyPage& policy);
 
-// Owner only: after how long without a call into the driver a process moves its memory to the host; 0: never. At the
-// tenants' next look.
+// Owner only. Sets how long a process may make no driver call before it moves its memory to the host; 0: never. Tenants
+// see it at their next look.
 void set_freeze_after(PolicyPage& policy, std::uint32_t seconds);
 
-// What an owner says to a share by its name: command and reclaim.
-enum class OwnersWord : std::uint32_t { pause, resume, drain, reclaim };
-PageFault tell_share(const char* base, const char* name, OwnersWord word);
-
-// Copies the pages' grant out, its counts and names in range whatever somebody has written there since the check.
+// Copies the pages' grant out. Its counts and names are in range, whatever was written there since the check.
 ShareGrant grant_of(const PolicyPage& policy);
 
-// Index of a device in the pages, kMaxDevices if it is not in the share. Case-sensitive.
+// Returns a device's index in the pages, or kMaxDevices if it is not in the share. Case-sensitive.
 std::uint32_t find_device(const PolicyPage& policy, const char* uuid);
 
-// Reaps the dead; if no process sits in the share any more, removes its directory. Safe against processes that join at
-// the same time: they find either the whole share or none. `removed` tells which.
+// Reaps dead processes; if the share then has no process, removes its directory and sets `removed`. Safe against
+// processes joining at the same time: they find the whole share or none.
 PageFault remove_if_empty(const char* base, const char* name, bool& removed);
 
 }  // namespace headgate::ledger

@@ -1,5 +1,5 @@
-// Two sound pages, scribbled over as the input says; whatever check_pages() then still accepts is used by every call
-// that follows its values, while more is scribbled between the calls. Wrong figures are allowed, nothing else is.
+// Corrupts two valid pages by the input. If check_pages() still accepts them, makes every call that follows their
+// values, with more corruption between the calls. Wrong figures are allowed, nothing else.
 //
 // Input: one byte for the number of patches before the check, the patches, then operations until the bytes end.
 #include <cstdint>
@@ -36,7 +36,7 @@ void must(bool holds) {
   if (!holds) std::abort();
 }
 
-// On the heap, so that a step past either page is one that AddressSanitizer sees.
+// On the heap, so that AddressSanitizer detects an access past either page.
 struct Pages {
   Pages() : policy(new PolicyPage{}), usage(new UsagePage{}) {}
   void make_sound() {
@@ -68,7 +68,7 @@ struct Pages {
   UsagePage* usage;
 };
 
-// Where a patch lands: anywhere, or in one of the places that code follows.
+// Patches any place, or one of the places that code follows.
 void patch(Pages& pages, Input& in) {
   const std::uint8_t where = in.take<std::uint8_t>();
   auto* policy = reinterpret_cast<std::uint8_t*>(pages.policy);
@@ -92,7 +92,7 @@ void patch(Pages& pages, Input& in) {
   }
   const std::uint8_t* end = where % 6 == 0 ? policy + sizeof(PolicyPage) : usage + sizeof(UsagePage);
   if (room > static_cast<std::size_t>(end - at)) room = static_cast<std::size_t>(end - at);
-  // A narrow value leaves its neighbours alone.
+  // A narrow value leaves its neighbours unchanged.
   if ((where & 0x80) != 0) room = 1;
   const std::uint64_t value = (where & 0x80) != 0 ? in.take<std::uint8_t>() : in.take<std::uint64_t>();
   std::memcpy(at, &value, room);

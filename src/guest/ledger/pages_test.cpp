@@ -204,7 +204,7 @@ TEST_F(Pages, AJoinerWithOtherValuesIsToldWhichDiffer) {
   EXPECT_FALSE(create_or_join_share(base_.c_str(), swapped, Access::tenant, second)) << "order of devices is no value";
   close_pages(second);
   release(*first.usage, seat);
-  EXPECT_FALSE(create_or_join_share(base_.c_str(), other, Access::tenant, second)) << "nobody is left to be bound";
+  EXPECT_FALSE(create_or_join_share(base_.c_str(), other, Access::tenant, second)) << "no process is left to be bound";
   EXPECT_EQ(grant_of(*second.policy).devices[0].memory_limit_bytes, 4ull << 30);
   close_pages(second);
   close_pages(first);
@@ -226,7 +226,7 @@ TEST_F(Pages, ChangedLimitsMoveTheGateEpoch) {
 }
 
 TEST_F(Pages, ProcessesThatComeAndGoAtOnceAlwaysShareOneAccount) {
-  // Each holds the whole limit for a moment: were two of them ever in different pages, both would have it.
+  // Each holds the whole limit for a moment: if two were ever in different pages, both would get it.
   const int turns = 60;
   const int processes = 6;
   const std::string token = root_ + "/token";

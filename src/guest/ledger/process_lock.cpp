@@ -8,7 +8,7 @@ namespace headgate::ledger {
 constinit std::atomic<std::uint32_t> process_locks[kMaxAccounts] = {};
 
 void process_lock_slow(std::atomic<std::uint32_t>& word) {
-  // An operation under the lock lasts some 20 ns: looking again for a microsecond is cheaper than a sleep.
+  // An operation under the lock takes about 20 ns: spinning for a microsecond is cheaper than a sleep.
   for (int i = 0; i < 100; ++i) {
     std::uint32_t free = 0;
     if (word.compare_exchange_weak(free, 1, std::memory_order_acquire)) return;

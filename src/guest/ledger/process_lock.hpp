@@ -1,5 +1,5 @@
-// Orders the threads of one process on one device's account. Lives in the process, never in a page: a stopped or killed
-// process can hold up nobody but itself.
+// Orders the threads of one process on one device's account. In process memory, never in a page: a stopped or killed
+// process blocks only itself.
 #pragma once
 
 #include <atomic>
@@ -9,7 +9,7 @@
 
 namespace headgate::ledger {
 
-// Process-wide: free, held, or held with sleepers.
+// Process-wide, by account: free, held, or held with sleepers.
 extern std::atomic<std::uint32_t> process_locks[kMaxAccounts];
 
 void process_lock_slow(std::atomic<std::uint32_t>& word);

@@ -20,9 +20,9 @@ std::uint32_t slots_end(const UsagePage& page) {
   return std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
 }
 
-// The books of a slot that nobody else may touch any more. Sequences never restart, so that a reaper of the previous
-// owner which slept through all this finds its step long done. `settled` before `sequence`: the other way round, a kill
-// between them would show the previous owner's last intent as ours.
+// Initializes the record of a slot that no other process may touch any more. Sequences never restart, so a reaper of
+// the previous owner that slept meanwhile finds its step done. `settled` before `sequence`: in the other order, a kill
+// in between would show the previous owner's last intent as ours.
 void open_books(UsagePage& page, std::uint32_t device, std::uint32_t slot) {
   SlotDevice& books = page.slots[slot].devices[device];
   const Operation last = unpack_operation(load_half(page.memory[device].word.operation));
@@ -54,14 +54,14 @@ void set_command(Slot& slot, const char* command) {
   for (std::size_t i = 0; i < sizeof cut; ++i) __atomic_store_n(&slot.command[i], cut[i], __ATOMIC_RELEASE);
 }
 
-// Fills the slot from claiming to live. False if we were taken for dead meanwhile, or the share is closing.
+// Takes the slot from claiming to live. Fails if we were marked dead meanwhile, or the share is closing.
 ClaimResult take_seat(UsagePage& page, std::uint32_t index, std::uint32_t generation, const Identity& identity,
                       const char* command, SlotRef& out) {
   Slot& slot = page.slots[index];
   each_account(page, [&](std::uint32_t account) { open_books(page, account, index); });
   set_command(slot, command);
   put(slot.frozen_since_ns, std::int64_t{0}, "claim: here");
-  // After the swap that made the slot `claiming`: whoever closes the share sees that slot, or we see his mark.
+  // After the swap to `claiming`: either a process that closes the share sees that slot, or we see its mark.
   const bool closing = page.closing.load(std::memory_order_seq_cst) != kShareOpen;
   const std::uint64_t claiming = pack(Life{SlotKind::claiming, generation, identity.pid});
   const Life next{closing ? SlotKind::dead : SlotKind::live, generation, identity.pid};
@@ -91,7 +91,7 @@ ClaimResult take_free_slot(UsagePage& page, const Identity& identity, const char
   return ClaimResult::full;
 }
 
-// exec() keeps pid and start time, and ends every device descriptor: what the earlier program held is gone.
+// exec() keeps pid and start time but closes all device descriptors: the earlier program's memory is gone.
 void reap_own_past(UsagePage& page, const Identity& identity) {
   const std::uint32_t end = slots_end(page);
   for (std::uint32_t i = 0; i < end; ++i) {
@@ -103,8 +103,8 @@ void reap_own_past(UsagePage& page, const Identity& identity) {
   }
 }
 
-// What the books of a dead slot say, which no longer change. The reaper's operation, last + 1, takes off what goes with
-// the process; the release of what it had exported is last + 2.
+// The record of a dead slot, which no longer changes. The reaper's operation, last + 1, takes off what ends with the
+// process; the release of exported bytes is last + 2.
 struct Estate {
   std::uint64_t held, exported;  // exported: part of held
   std::uint64_t residual;
@@ -125,22 +125,20 @@ Estate estate_on(const UsagePage& page, std::uint32_t device, std::uint32_t inde
                       : held - std::min(held, static_cast<std::uint64_t>(0) - static_cast<std::uint64_t>(delta));
   }
   const std::uint64_t last = std::max(intent, settled);
-  // After the intent: once the reaper's operation is applied the intent looks applied too, and what is held is no
-  // longer asked.
+  // Read after the intent: once the reaper's operation is applied, the intent looks applied too; held is then not used.
   const bool taken = applied(page, device, index, last + 1), released = applied(page, device, index, last + 2);
   return {held, std::min(exported, held), residual, last, taken, released};
 }
 
 bool is_empty(const OrphanBytes& left) { return left.charged == 0 && left.residual == 0; }
 
-// Settles what slot `index` held on one account. Any number at once may do this, each killed anywhere: all compute the
-// same from books that no longer change, and only the first swap of an operation counts.
-// False if the slot was no longer dead when its books had been read, or the account could not be changed: it stays dead
-// then.
+// Settles what slot `index` held on one account. Any number of processes may do this at once, each killed anywhere: all
+// compute the same from a record that no longer changes, and only the first swap of an operation counts. Returns false
+// if the slot was no longer dead after the read, or if the account could not be changed; then it stays dead.
 bool reap_account(UsagePage& page, std::uint32_t account, std::uint32_t index, std::uint64_t dead, Remains remains,
                   bool& orphan) {
   const Estate estate = estate_on(page, account, index);
-  // What we read is the dead owner's only if the slot has not been given to another since.
+  // What we read is the dead owner's only if the slot has no new owner.
   if (page.slots[index].life.load(std::memory_order_acquire) != dead) return false;
   const bool drains = remains == Remains::draining && account < kMaxDevices;
   if (drains) orphan = orphan || (!estate.taken && (estate.held != estate.exported || estate.residual != 0));
@@ -169,7 +167,7 @@ ClaimResult claim(UsagePage& page, const Identity& identity, const char* command
   reap_own_past(page, identity);
   const ClaimResult first = take_free_slot(page, identity, command, out);
   if (first != ClaimResult::full) return first;
-  // Slots are worth more than the certainty that the driver has taken down what the dead held.
+  // Free slots matter more than waiting until the driver has freed what dead processes held.
   const bool given_up = give_up_teardowns(page, std::numeric_limits<std::int64_t>::max());
   if (reap_dead(page) == 0 && !given_up) return first;
   return take_free_slot(page, identity, command, out);
@@ -183,7 +181,7 @@ void reap_former_program(UsagePage& page) {
 
 void release(UsagePage& page, SlotRef ref) {
   if (ref.slot >= kMaxSlots) return;
-  // All our locks, in order: no thread of ours is inside an operation when the slot dies, and none begins one after.
+  // Take all our locks, in order: no thread of ours is in an operation when the slot dies, and none starts later.
   for (std::uint32_t device = 0; device < kMaxAccounts; ++device) lock_process(device);
   const bool dead = mark_dead(page, ref);
   for (std::uint32_t device = kMaxAccounts; device-- > 0;) unlock_process(device);
@@ -230,7 +228,7 @@ void reap(UsagePage& page, std::uint32_t index, Remains remains) {
   each_account(
       page, [&](std::uint32_t account) { ours = ours && reap_account(page, account, index, dead, remains, orphan); });
   if (!ours) return;
-  // Raised, never lowered: a reaper that slept until the slot was another's orphan does not shorten that one's time.
+  // Raised, never lowered: a reaper that slept until the slot was another's orphan must not shorten its time.
   if (orphan) raise(slot.died_ns, bare::host_ns(), "reap: died");
   now.kind = orphan ? SlotKind::orphan : SlotKind::free;
   swap(slot.life, dead, pack(now), "reap: free");
@@ -241,7 +239,7 @@ OrphanBytes orphan_on(const UsagePage& page, std::uint32_t device, std::uint32_t
   const Estate estate = estate_on(page, device, slot);
   OrphanBytes left{};
   if (!estate.taken) left = {0, estate.held - estate.exported, device < kMaxDevices ? estate.residual : 0};
-  // Once it is taken, held counts for nothing (estate_on), but for what was exported of it.
+  // Once taken, held no longer counts (estate_on), except what was exported of it.
   const std::uint64_t exported = page.slots[slot].devices[device].exported_bytes.load(std::memory_order_acquire);
   left.charged = left.torn + (estate.released ? 0 : estate.taken ? exported : estate.exported);
   return left;
@@ -253,7 +251,7 @@ std::uint64_t orphan_bytes(const UsagePage& page, std::uint32_t device, std::uin
 
 namespace {
 
-// An orphan's operations on one account, each once, in their order: the second makes the first look applied.
+// Applies an orphan's operations on one account, each once and in order: the second makes the first look applied.
 void release_on(UsagePage& page, SlotRef ref, std::uint32_t account, bool exported_too) {
   if (ref.slot >= kMaxSlots || account >= kMaxAccounts) return;
   std::atomic<std::uint64_t>& life = page.slots[ref.slot].life;
@@ -285,7 +283,7 @@ bool give_up_teardowns(UsagePage& page, std::int64_t now_ns) {
     const Slot& slot = page.slots[i];
     const Life life = unpack_life(slot.life.load(std::memory_order_acquire));
     if (life.kind != SlotKind::orphan) continue;
-    // A death still to come is one of before the machine's last start.
+    // A death in the future is from before the last reboot.
     const std::int64_t died_ns = slot.died_ns.load(std::memory_order_acquire);
     if (now_ns >= died_ns && now_ns - died_ns < kTeardownNs) continue;
     std::uint64_t torn = 0;

@@ -56,7 +56,7 @@ TEST(Slot, WhenAllAreTakenByTheLivingTheNextIsToldSo) {
 TEST(Slot, SeatsOfDeadProcessesAreFoundWhenTheShareIsFull) {
   const SharedPage page = make_shared_page();
   const std::uint32_t here = own_identity().pidns_inode;
-  // pid 0 is nobody's.
+  // No process has pid 0.
   for (std::uint32_t i = 0; i < kMaxSlots; ++i) seat(*page, Identity{0, here, 1000 + 10 * i});
   SlotRef mine;
   EXPECT_EQ(claim(*page, own_identity(), "x", mine), ClaimResult::claimed);
@@ -109,7 +109,7 @@ TEST(Slot, AProcessWhoseFirstThreadHasEndedIsStillAlive) {
   if (child == 0) {
     seat(*page, own_identity());
     std::thread([&] {
-      // The leader is a zombie once its state says so; without /proc one cannot see that, and goes on.
+      // The leader is a zombie once its state says so. Without /proc this is not visible, so continue.
       const std::string stat = "/proc/" + std::to_string(::getpid()) + "/stat";
       for (int i = 0; i < 5000; ++i) {
         FILE* file = std::fopen(stat.c_str(), "r");

@@ -1,5 +1,5 @@
-// Where a process may be killed: before every store into a shared page. Nothing in the product; the crash tests build
-// these same sources with HEADGATE_LEDGER_STEPS and supply step(), which kills at the step that the test chose.
+// A point before every store into a shared page where a process may be killed. Empty in the product. Crash tests build
+// these sources with HEADGATE_LEDGER_STEPS and supply a step() that kills at a chosen step.
 #pragma once
 
 namespace headgate::ledger {

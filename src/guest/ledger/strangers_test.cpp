@@ -1,5 +1,5 @@
-// What others put where pages are looked for: things that are no files, files of absurd size, another user's directory,
-// and processes of the same user that scribble over mapped pages.
+// Attacks by others: non-files and files of absurd size in place of pages, another user's directory, and processes of
+// the same user that overwrite mapped pages.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sys/socket.h>
@@ -68,7 +68,7 @@ void make_socket(const std::string& path) {
   ::close(fd);
 }
 
-// A pipe is the worst of them: opened carelessly it holds the program up for ever.
+// A pipe is the worst: a careless open() would block the program for ever.
 TEST_F(Strangers, NothingButAFileIsTakenForAPageAndNothingButADirectoryForAShare) {
   for (auto* const put : {&make_fifo, &make_socket, &make_directory}) {
     for (const char* page : {"policy", "usage"}) {

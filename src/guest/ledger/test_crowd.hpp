@@ -1,4 +1,4 @@
-// More threads that wait on a word of a page than anybody should have to wake. For tests.
+// More threads waiting on a word of a page than one process should wake. For tests.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -31,7 +31,7 @@ class Crowd {
     here_ = 1;
     wake_all(here_);
   }
-  // Has all of them wait on `word`.
+  // Makes all of them wait on `word`.
   void wait_on(const FutexWord& word) {
     for (int moved = 0; moved < threads_;) {
       const long more = ::syscall(SYS_futex, &here_, FUTEX_REQUEUE, 0, INT_MAX, &word, 0);
@@ -47,7 +47,7 @@ class Crowd {
   std::vector<std::jthread> crowd_;
 };
 
-// How many of so many threads wait on `word` still once `act` has woken some.
+// Returns how many of the threads still wait on `word` after `act` has woken some.
 template <typename Do>
 long still_waiting(int threads, const FutexWord& word, Do&& act) {
   Crowd crowd(threads);

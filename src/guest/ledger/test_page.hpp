@@ -1,4 +1,4 @@
-// A usage page in shared anonymous memory, and seats for processes that never were. For tests.
+// A usage page in shared anonymous memory, and seats for made-up processes. For tests.
 #pragma once
 
 #include <sys/mman.h>
@@ -25,7 +25,7 @@ inline SharedPage make_shared_page(std::uint32_t devices = 1) {
   return page;
 }
 
-// An identity in a pid namespace of its own, so that nobody takes it for dead.
+// An identity in a separate pid namespace, so that no process takes it for dead.
 inline Identity made_up(std::uint32_t pid) { return {pid, 7, pid}; }
 
 inline SlotRef seat(UsagePage& page, const Identity& identity) {

@@ -1,5 +1,5 @@
-// Waking those who wait on a word of a page. Any of a tenant's threads can do that, tens of thousands of them, and each
-// takes whoever wakes them some microseconds: the daemon's arbiter, or its loop. So there is a bound.
+// Bounded wakes of waiters on a word of a page. A tenant may have tens of thousands of threads waiting there, and each
+// wake costs the daemon's arbiter or loop some microseconds.
 #pragma once
 
 #include <atomic>
@@ -9,12 +9,12 @@
 
 namespace headgate::ledger {
 
-// Of a word that limiters look at by themselves soon, woken or not: the others come a little later.
+// For a word that limiters soon look at anyway: the others come a little later.
 inline constexpr std::uint32_t kMaxWoken = 64;
-// Of one that a single thread of each process waits on, for as long as it takes.
+// For a word on which one thread per process waits without a timeout.
 inline constexpr std::uint32_t kOneOfEach = kMaxSlots;
 
-// Those who have waited longest first. Restores errno.
+// Wakes the longest waiters first. Restores errno.
 void wake(const std::atomic<std::uint32_t>& word, std::uint32_t most = kMaxWoken);
 
 }  // namespace headgate::ledger

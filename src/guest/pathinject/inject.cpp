@@ -1,8 +1,8 @@
-// libheadgate-path.so: preloaded, it adds entries to PATH, LD_LIBRARY_PATH and LD_PRELOAD before the program's main()
-// begins, as the variables below say. The program sees it in its environment and hands it on; of the LD_ ones the
-// loader has read its own already, so they act on what the program starts.
+// libheadgate-path.so: when preloaded, adds entries to PATH, LD_LIBRARY_PATH and LD_PRELOAD before main(), as the
+// variables below say. The program sees them in its environment and passes them on. The loader has already read the LD_
+// lists, so those entries only affect programs that this one starts.
 //
-// Says nothing, makes no thread, opens nothing, and does nothing in a program with raised privileges.
+// Prints nothing, creates no thread, opens nothing, and does nothing in a program with raised privileges.
 #include <sys/auxv.h>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -18,7 +18,7 @@ namespace {
 struct List {
   const char* name;
   std::string_view separators;
-  const char *prepend[2], *append[2];  // names of the variables that say what is added: ours, then vgpu.rs's
+  const char *prepend[2], *append[2];  // variables that hold the additions: ours, then vgpu.rs's
 };
 
 constexpr List kLists[] = {
@@ -33,17 +33,17 @@ constexpr List kLists[] = {
      {"HEADGATE_APPEND_LD_PRELOAD", "TF_LD_PRELOAD"}},
 };
 
-// The kernel takes no longer NAME=VALUE (MAX_ARG_STRLEN of linux/binfmts.h): with one in its environment a program
-// could not start any other.
+// The kernel's limit for NAME=VALUE (MAX_ARG_STRLEN of linux/binfmts.h): with a longer one in its environment a program
+// could not exec another.
 constexpr std::size_t kLongestEntry = 131'072;
-// Each entry is looked for in the whole list.
+// Limits the time: each entry is searched for in the whole list.
 constexpr std::size_t kLongestAddition = 8'192;
 
-// In .bss: a program that adds nothing never touches it, and a stack may be small.
+// In .bss: costs nothing in a program that adds nothing; a stack may be too small.
 constinit char buffer[kLongestEntry];
 
-// The place of NAME=VALUE in the environment; nullptr where there is none. Not getenv() and setenv(): a program may
-// have its own, as bash has, which serve from elsewhere once it is at work. What its main() gets is this list.
+// Returns the slot of NAME=VALUE in environ, or nullptr. Does not use getenv() or setenv(): a program may define them
+// itself, as bash does, and serve them from its own table. Its main() gets this list.
 char** find(std::string_view name) {
   for (char** entry = environ; entry != nullptr && *entry != nullptr; ++entry)
     if (std::strncmp(*entry, name.data(), name.size()) == 0 && (*entry)[name.size()] == '=') return entry;
@@ -60,22 +60,22 @@ std::string_view addition(const char* name) {
   return text.size() > kLongestAddition ? std::string_view{} : text;
 }
 
-// A PATH that is not set is none that is empty: whoever looks a program up takes the system's default then, and must
-// still find what is there.
+// If PATH is unset, returns the system's default, which programs are then looked up in: they must still be found there.
+// An empty PATH stays empty.
 std::string_view current(const List& list, std::span<char> room) {
   if (find(list.name) != nullptr || &list != &kLists[0]) return value(list.name);
   const std::size_t size = ::confstr(_CS_PATH, room.data(), room.size());
   return size == 0 || size > room.size() ? std::string_view{} : std::string_view(room.data(), size - 1);
 }
 
-// For as long as the program runs; not its allocator's business. nullptr where there is no room.
+// Maps memory that is never freed, independent of the program's allocator. Returns nullptr if mmap fails.
 void* keep(std::size_t bytes) {
   void* const room = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   return room == MAP_FAILED ? nullptr : room;
 }
 
-// In the place that the variable has, so that programs see it which read the list where the kernel has put it; else in
-// a longer list.
+// Replaces the variable in its slot, so that programs that read the list where the kernel put it see the change.
+// Without a slot, makes a longer list.
 void put(std::string_view name, std::string_view entry) {
   auto* const kept = static_cast<char*>(keep(entry.size() + 1));
   if (kept == nullptr) return;

@@ -6,11 +6,11 @@
 namespace headgate::pathinject {
 namespace {
 
-constexpr char kJoin = ':';  // of all three kinds
+constexpr char kJoin = ':';  // valid for all three kinds
 
 bool is_separator(char c, std::string_view separators) { return grant::position(separators, c) < separators.size(); }
 
-// Takes the first entry off a list that is not empty.
+// Removes and returns the first entry of a list that is not empty.
 std::string_view take(std::string_view& list, std::string_view separators) {
   std::size_t end = 0;
   while (end < list.size() && !is_separator(list[end], separators)) ++end;
@@ -30,7 +30,7 @@ void join(bare::Text& text, std::string_view more) {
   text.add(more);
 }
 
-// Those entries that neither `text` nor `also` has.
+// Adds the entries that are in neither `text` nor `also`.
 bool join_missing(bare::Text& text, std::string_view additions, std::string_view also, std::string_view separators) {
   bool any = false;
   while (!additions.empty()) {

@@ -1,4 +1,4 @@
-// Lists of paths as the environment holds them, and what is added to them. Pure, allocates nothing.
+// Lists of paths as the environment holds them, and additions to them. Pure, allocates nothing.
 #pragma once
 
 #include <span>
@@ -6,22 +6,22 @@
 
 namespace headgate::pathinject {
 
-// What parts the entries of each list; any one of the characters does. An empty entry of the first two is the current
+// Each character of a string separates entries of that list. In the first two lists an empty entry means the current
 // directory.
 inline constexpr std::string_view kPathSeparators = ":", kLibraryPathSeparators = ":;", kPreloadSeparators = ": ";
 
-// Lists of the same kind, before and behind the one that there is; of two, the first stands before the second. Empty
-// entries in them are left out.
+// Lists of the same kind to put before and after the existing one; the first of two goes before the second. Empty
+// entries are ignored.
 struct Additions {
   std::string_view prepend[2], append[2];
 
   friend bool operator==(const Additions&, const Additions&) = default;
 };
 
-// `current` with what it lacks of the additions, in `out`, terminated. What it has already stays where it is, also
-// where it was to be put first: a program that has put its own entries before ours meant it, and we look again at its
-// every exec. Nothing else of `current` changes, but an empty list counts as no entry. False: nothing to add, or `out`
-// is too small.
+// Writes `current` and the additions that it lacks to `out`, NUL-terminated. An entry it already has stays in its
+// position, even if it was to be prepended: a program that put its own entries first meant to, and this runs at its
+// every exec. Otherwise keeps `current`; an empty list counts as no entry. False: nothing to add, or `out` is too
+// small.
 [[nodiscard]] bool edited(std::string_view current, const Additions& additions, std::string_view separators,
                           std::span<char> out);
 

@@ -1,4 +1,4 @@
-// Bytes as a list and what is added to it, separated by NUL.
+// The input is a list and its additions, separated by NUL.
 #include "guest/pathinject/list.hpp"
 
 #include <cstdint>

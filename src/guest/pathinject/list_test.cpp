@@ -72,7 +72,7 @@ RC_GTEST_PROP(PathList, AnyListKeepsItsEntriesAndTheirOrderAndGrowsOnce, ()) {
     if (after == "stays") continue;
     const auto was = entries(current, separators), is = entries(after, separators);
     RC_ASSERT(is.size() > was.size());
-    // What was there is there in one piece, so in its order; everything else is new, not empty, and there once.
+    // The old entries appear in one piece and in order; every other entry is new, not empty, and appears once.
     const auto old = std::ranges::search(is, was);
     RC_ASSERT(old.size() == was.size());
     for (const std::string& entry : is) {

@@ -1,4 +1,4 @@
-// One stretch of a stream between two events of ours, and what the meter keeps for a stream and a context.
+// A bracket: a span of a stream between two of our events, and the meter's data for a stream and a context.
 #pragma once
 
 #include <algorithm>
@@ -20,9 +20,9 @@ struct Bracket {
   std::int64_t opened_ns = 0;    // host time when the start event had been submitted
   std::int64_t first_ns = 0;     // host time when the first launch had been submitted
   std::int64_t closed_ns = 0;    // host time when the end event had been submitted
-  std::int64_t charged_ns = 0;   // GPU time the account has been charged for it so far
-  std::int64_t expected_ns = 0;  // what its launches were estimated at
-  std::int64_t fresh_ns = 0;     // what it has covered while it still ran
+  std::int64_t charged_ns = 0;   // GPU time charged to the account for it so far
+  std::int64_t expected_ns = 0;  // the estimate for its launches
+  std::int64_t fresh_ns = 0;     // covered while it was still running
   std::int64_t covered_until_ns = 0;
   // It could not be closed where the program waited. If it began before this host time, what it held by the estimates
   // was over before its next launch; 0: there was none.
@@ -34,10 +34,10 @@ struct Bracket {
   bool shares_room = false;  // it counts in the share's sent_until_ns
   bool doubtful = false;     // its one function's estimate said where in a long call it began
   std::uint32_t launches = 0;
-  std::uint32_t waited = 0;  // of these, at the gate
+  std::uint32_t waited = 0;  // of these, waited at the gate
   std::uint32_t function_count = 0;
   std::array<std::uint64_t, kFunctions> functions{};
-  std::array<std::int64_t, kFunctions> estimates_ns{};  // as they were
+  std::array<std::int64_t, kFunctions> estimates_ns{};  // at the time of the launch
 };
 
 // For how long launches went on after the GPU had come to this bracket. A call that blocks in a full queue does so
@@ -52,12 +52,12 @@ inline bool holds_idle_time(const Bracket& bracket, std::int64_t start_event_ns)
   return start_event_ns < bracket.dry_if_before_ns;
 }
 
-inline constexpr std::int64_t kUnmeteredNs = 100'000'000;  // a context that fails for less is nobody's affair
+inline constexpr std::int64_t kUnmeteredNs = 100'000'000;  // a context that fails for less is not reported
 inline constexpr std::int64_t kFirstRetryNs = 1'000'000, kLastRetryNs = 20'000'000;
 inline constexpr std::int64_t kNeverMetered = INT64_MAX;
 
-// cuda.h: an illegal address, a launch that took too long, an assertion, and hardware's faults up to "launch failed".
-// The driver answers every later call in the context with the same.
+// cuda.h: an illegal address, a launch timeout, an assertion, and hardware faults up to "launch failed". Every later
+// call in the context returns the same error.
 constexpr bool gives_up_context(abi::CUresult result) {
   const auto code = static_cast<unsigned>(result);
   return code == 700 || code == 702 || code == 710 || (code >= 714 && code <= 719);
@@ -67,40 +67,40 @@ struct ContextMeter {
   abi::CUcontext handle = nullptr;          // null: free
   std::uint32_t device = 0;                 // index into the pages
   std::atomic<bool> failed{false};          // an internal call failed twice: nothing is measured until retry_ns
-  std::atomic<std::int64_t> retry_ns{0};    // host time; kNeverMetered: the driver has given the context up
-  std::atomic<std::int64_t> failing_ns{0};  // since when nothing could be measured, host time; 0: it can be
-  std::atomic<std::int64_t> rest_ns{0};     // between the last failure and the next try
-  std::atomic<bool> failure_told{false};    // kUnmeteredNs have passed since, and the share's owner has been told
+  std::atomic<std::int64_t> retry_ns{0};    // host time; kNeverMetered: the driver has given up the context
+  std::atomic<std::int64_t> failing_ns{0};  // host time since which measuring fails; 0: it works
+  std::atomic<std::int64_t> rest_ns{0};     // from the last failure to the next attempt
+  std::atomic<bool> failure_told{false};    // it has lasted kUnmeteredNs, and the share's owner was told
   std::atomic<abi::CUresult> failure{abi::CUDA_SUCCESS};
   std::atomic<const char*> failed_call{nullptr};
   ledger::ComputeAccount* account = nullptr;
   Pace* pace = nullptr;
-  std::atomic<std::uint64_t>* launches = nullptr;  // the process's slot; null: nobody counts
+  std::atomic<std::uint64_t>* launches = nullptr;  // in the process's slot; null: not counted
   ClockMap clock;
-  abi::CUevent anchor = nullptr;  // the event that times are counted from; gpu_base_ns is its own
+  abi::CUevent anchor = nullptr;  // the event that times count from, at gpu_base_ns
   std::int64_t gpu_base_ns = 0;
-  // The settler's: what other shares had of the time that this context was charged for. No page: not looked at.
+  // The settler's: finds time of other shares in this context's charges. No page: does not look.
   ledger::Seat seat;
-  std::uint32_t seat_epoch = 0;      // of the pages among which it was sought; 0: it was not
-  std::int64_t marked_until_ns = 0;  // 0: all of it has been looked at
+  std::uint32_t seat_epoch = 0;      // of the pages in which it was searched; 0: not searched
+  std::int64_t marked_until_ns = 0;  // 0: all of it was examined
   std::int64_t looked_back_ns = 0, looked_around_ns = 0;
-  bool arbitrated = false;              // the GPU is its share's by turns
-  std::uint32_t stretched = 0;          // brackets in a row that took longer than their kernels should
+  bool arbitrated = false;              // an arbiter gives its share turns on the GPU
+  std::uint32_t stretched = 0;          // consecutive brackets that took longer than their kernels should
   std::int64_t least_stretched_ns = 0;  // the shortest of them
-  std::int64_t side_by_side_ns = 0;     // when several of its streams were last seen to have work at once
+  std::int64_t side_by_side_ns = 0;     // when several of its streams last had work at once
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;
   std::uint32_t pooled = 0;
   std::array<abi::CUevent, kPool> pool{};
 };
 
-inline constexpr unsigned long long kGoneStream = ~0ull;  // the id of one that was destroyed, while its brackets settle
+inline constexpr unsigned long long kGoneStream = ~0ull;  // id of a destroyed stream while its brackets settle
 
-// A driver's queue holds about a thousand commands of a stream, and a command for a full one blocks its caller. A
-// program may fill it behind work that waits for that program, so our records must leave the room to it: so many
-// brackets at most are unsettled on a stream, and so many where the oldest has been unfinished for a launch's
-// patience, or something of unknown length is in flight, which a program can fill the queue behind within a
-// millisecond. Then the open one goes on.
+// A driver's queue holds about a thousand commands per stream, and a command for a full queue blocks its caller. A
+// program may fill it behind work that waits for that program, so our records must leave room. So at most kMaxBrackets
+// are unsettled per stream, and kMaxBehindStuck if the oldest has been unfinished for kPatienceNs, or work of unknown
+// length is in flight: a program can fill the queue behind that within a millisecond. At the limit, the open bracket
+// stays open.
 inline constexpr std::uint32_t kMaxBrackets = 32;
 inline constexpr std::uint32_t kMaxBehindStuck = 8;
 // And behind a wait for a value, a host function or a semaphore, which the program itself may have to end.
@@ -108,19 +108,19 @@ inline constexpr std::uint32_t kMaxBehindWait = 2;
 
 struct alignas(64) StreamMeter {
   static constexpr std::uint32_t kClosed = kMaxBrackets;  // unsettled brackets
-  // The launch path's own line.
-  std::atomic<std::int64_t> spent_ns{0};   // by the launches of the open bracket, at their estimates
-  std::atomic<std::uint32_t> launches{0};  // of the open bracket
-  std::atomic<std::uint64_t> function{0};  // of the last launch
+  // The launch path's cache line.
+  std::atomic<std::int64_t> spent_ns{0};   // estimated time of the open bracket's launches
+  std::atomic<std::uint32_t> launches{0};  // in the open bracket
+  std::atomic<std::uint64_t> function{0};  // last launched
   std::atomic<bool> open{false};
   std::atomic<bool> used{false};
-  std::atomic<abi::CUevent> open_start{nullptr};  // of the bracket that was opened last
-  std::atomic<std::int32_t> unsettled{0};         // brackets, the open one included
-  std::atomic<std::uint32_t> timed_copies{0};     // under way
-  // The settler's: when its oldest unfinished bracket should be done, or the last one was. Negative: unknown for that
-  // bracket, which was opened then.
+  std::atomic<abi::CUevent> open_start{nullptr};  // of the last opened bracket
+  std::atomic<std::int32_t> unsettled{0};         // brackets, including the open one
+  std::atomic<std::uint32_t> timed_copies{0};     // in progress
+  // The settler's: when the oldest unfinished bracket should end, or when the last one ended. Negative: unknown; minus
+  // the time it was opened.
   std::atomic<std::int64_t> due_ns{0};
-  // Under `lock`.
+  // Protected by `lock`.
   alignas(64) ShortLock lock;
   abi::CUstream handle = nullptr;
   unsigned long long id = 0;
@@ -129,13 +129,13 @@ struct alignas(64) StreamMeter {
   Bracket bracket;
   std::int64_t quantum_ns = 0;
   std::int64_t last_open_ns = 0;
-  std::uint64_t finished_launches = 0;   // of all brackets that have ended
-  std::uint64_t launches_at_record = 0;  // when the program recorded an event here last
-  std::int64_t section_ns = 0;           // what may pass as debt before the program's next record (timed_section.hpp)
-  // The program has queued a wait, before what is closed from wait_tail on.
+  std::uint64_t finished_launches = 0;   // in all brackets that have ended
+  std::uint64_t launches_at_record = 0;  // at the program's last event record on this stream
+  std::int64_t section_ns = 0;           // may pass as debt before the program's next record (timed_section.hpp)
+  // The program has queued a wait before the brackets from wait_tail on.
   std::atomic<bool> behind_wait{false};
   std::atomic<std::uint32_t> wait_tail{0};
-  std::uint32_t thin_brackets = 0;  // in a row; now and then one launch is measured alone
+  std::uint32_t thin_brackets = 0;  // consecutive; sometimes one launch is measured alone
   std::array<Bracket, kClosed> closed{};
   std::atomic<std::uint32_t> head{0}, tail{0};
   // The settler's.
@@ -143,10 +143,10 @@ struct alignas(64) StreamMeter {
   std::int64_t next_look_ns = 0;
   std::int64_t not_ready_ns = 0;  // when its oldest bracket was last seen not to have ended; 0: it was not looked at
   std::int64_t looks = 0;
-  std::int64_t turn_ns = 0;  // when the turn began in which it was looked at last
+  std::int64_t turn_ns = 0;  // start of the turn at its last look
   std::uint32_t seen_launches = 0;
   std::int64_t seen_ns = 0;
-  // What a bracket has covered before it was closed, and which: that of this start event. Null: none.
+  // What a bracket covered before it was closed; identified by its start event. Null: none.
   abi::CUevent covered_open = nullptr;
   std::int64_t open_seen_ns = 0, open_covered_until_ns = 0, open_fresh_ns = 0;
 };

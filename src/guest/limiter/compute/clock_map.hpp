@@ -1,10 +1,10 @@
-// GPU event time -> host time, for one context. No call reads both clocks at once, but an event never fires before it
-// was submitted: each (submit - event time) is a lower bound of the offset. Other work on the GPU delays most starts,
-// so one bound says little; the lowest line above the best bounds of the last seconds is the offset and its drift. It
-// is the same in every process, whatever kept the GPU: intervals of two processes abut where they did on the GPU.
+// Converts GPU event time to host time for one context. No call reads both clocks at once, but an event never fires
+// before it was submitted, so each (submit - event time) is a lower bound of the offset. Other work delays most starts,
+// so a single bound says little. Offset and drift are the lowest line above the best bounds of the last seconds. It is
+// the same in every process, so intervals of two processes are adjacent where they were on the GPU.
 //
-// On a GPU that never rests it takes a while until some starts were not delayed. Until then the line lies between those
-// bounds and the ones from above, which need no rest: an event has fired before it is seen done.
+// On a GPU that is never idle it takes time until some starts are not delayed. Until then the line lies between these
+// bounds and upper bounds, which need no idle time: an event fired before it is seen done.
 #pragma once
 
 #include <algorithm>
@@ -19,7 +19,7 @@ class ClockMap {
  public:
   std::int64_t host_ns(std::int64_t gpu_ns) const { return gpu_ns + offset(gpu_ns); }
 
-  // An event that fired at gpu_ns was submitted at host_ns.
+  // An event that fired at gpu_ns was submitted at host_ns: a lower bound of the offset.
   void observe(std::int64_t gpu_ns, std::int64_t host_ns) {
     if (!started_) {
       started_ = true;
@@ -43,7 +43,7 @@ class ClockMap {
     if (seen_ >= kWindowEvents && (young || gpu_ns - window_ns_ >= kWindowNs)) end_window(gpu_ns);
   }
 
-  // An event that fired at gpu_ns was seen done at host_ns: the offset cannot be larger.
+  // An event that fired at gpu_ns was seen done at host_ns: an upper bound of the offset.
   void bound(std::int64_t gpu_ns, std::int64_t host_ns) {
     high_.add({gpu_ns - host_ns + spread(gpu_ns), gpu_ns});
     guess(gpu_ns);
@@ -58,11 +58,10 @@ class ClockMap {
   static constexpr std::int64_t kWindowNs = 128'000'000, kYoungNs = 16'000'000;
   static constexpr std::int64_t kWindowEvents = 8;
   static constexpr std::uint32_t kPoints = 32, kYoung = 8;
-  static constexpr std::int64_t kFarNs =
-      kWindowNs / 10'000;  // 100 parts in a million of drift, no crystal is further off
+  static constexpr std::int64_t kFarNs = kWindowNs / 10'000;  // drift of 100 ppm; no crystal is worse
   static constexpr double kMaxDrift = 1e-4;
   static constexpr std::int64_t kSubmitNs =
-      1'500;  // the lower bounds lie so much too low, about: no event fires at once
+      1'500;  // about the delay from submission to firing, by which lower bounds are too low
   static constexpr std::int64_t kSureNs = 500, kNearNs = 3'000;
   static constexpr std::int64_t kNoneSeen = -1'000'000'000'000'000;
 
@@ -70,8 +69,8 @@ class ClockMap {
     std::int64_t gpu_ns = 0, offset_ns = 0;
   };
 
-  // The three tightest bounds of one side, the tightest first. Each is kept as it would be at GPU time 0 had the clocks
-  // run towards it as fast as they can ever since: bounds of all times compare, and old ones give way.
+  // The three tightest bounds of one side, tightest first. Each is extrapolated to GPU time 0 as if the clocks had
+  // drifted at the maximum rate: so bounds of all times compare, and old ones are replaced.
   struct Bounds {
     struct Bound {
       std::int64_t ns = 0, gpu_ns = 0;
@@ -84,16 +83,16 @@ class ClockMap {
         if (bound.ns > best[i].ns) std::swap(bound, best[i]);
       if (kept < kKept) best[kept++] = bound;
     }
-    // Of three that are far apart in time the clocks may have made more than the delays.
+    // If three are far apart in time, drift may exceed the delays.
     bool known(std::int64_t gpu_ns) const { return kept == kKept && gpu_ns - best[2].gpu_ns < kWindowNs; }
-    // Delays that come as they like lie as far from each other as the least of them is long.
+    // Random delays are about as far apart as the shortest of them is long.
     std::int64_t gap() const { return kept == kKept ? (best[0].ns - best[2].ns) / 2 : kWindowNs; }
   };
   static std::int64_t spread(std::int64_t gpu_ns) {
     return static_cast<std::int64_t>(kMaxDrift * static_cast<double>(gpu_ns));
   }
 
-  // Without a line yet: the lower bound, as for the line, unless the upper ones say more.
+  // Without a line: uses the lower bound, as for the line, unless the upper ones are tighter.
   void guess(std::int64_t gpu_ns) {
     if (points_ >= 2 || !low_.known(gpu_ns) || !high_.known(gpu_ns)) return;
     const std::int64_t low = low_.best[0].ns - spread(gpu_ns), high = spread(gpu_ns) - high_.best[0].ns;
@@ -115,8 +114,8 @@ class ClockMap {
     seen_ = 0;
   }
   void end_window(std::int64_t gpu_ns) {
-    // A GPU that others kept busy delayed every start of this window: that says nothing about the clocks. While the
-    // line is young, three starts that agree are such as were not delayed.
+    // If other work kept the GPU busy, every start in this window was delayed, which says nothing about the clocks.
+    // While the line is young, three starts that agree count as not delayed.
     const bool prompt = points_ < kYoung ? low_.gap() < kSureNs && best_late_ns_ > -kNearNs : best_late_ns_ > -kFarNs;
     if (prompt) {
       if (points_ == kPoints) {
@@ -128,7 +127,7 @@ class ClockMap {
     }
     begin_window(gpu_ns);
   }
-  // How high over `middle` a line of this drift must pass to have no bound above it.
+  // Returns how far above `middle` a line of this drift must pass so that no bound is above it.
   double height(double drift, const Point& middle) const {
     double most = -1e18;
     for (std::uint32_t i = 0; i < points_; ++i) {
@@ -156,7 +155,7 @@ class ClockMap {
 
   bool started_ = false;
   Bounds low_, high_;
-  double drift_ = 0;  // host ns a GPU ns, less one
+  double drift_ = 0;  // host ns per GPU ns, minus one
   std::int64_t offset_ns_ = 0, reference_ns_ = 0;
   std::int64_t window_ns_ = 0, best_late_ns_ = 0, seen_ = 0;
   Point best_;

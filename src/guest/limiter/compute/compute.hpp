@@ -1,4 +1,4 @@
-// What the rest of the limiter tells the meter and the gate. Everything else in this folder is private to it.
+// Notifications from the rest of the limiter to the meter and the gate. All else in this folder is private to it.
 #pragma once
 
 #include <cstdint>
@@ -7,14 +7,14 @@
 
 namespace headgate::limiter {
 
-// After a context was made on a device of the share (its index there); null: one whose handle we are not told.
+// Call after a context was created on a device of the share (its index there); null: the handle is not known.
 void compute_know_context(abi::CUcontext context, std::uint32_t device);
 
-// Before cuCtxDestroy / cuDevicePrimaryCtxReset / Release is forwarded: the context's brackets and events are dropped.
+// Call before forwarding cuCtxDestroy or cuDevicePrimaryCtxReset / Release: drops the context's brackets and events.
 void compute_forget_context(abi::CUcontext context);
 
-// In a forked child, in this order, with what they call apart reset between them: nothing is metered; no threads, no
-// brackets, no credit.
+// Call in a forked child, in this order, with the state of other rooms reset in between. The first stops metering; the
+// second clears threads, brackets and credit.
 void meter_stops_after_fork();
 void meter_reset_after_fork();
 

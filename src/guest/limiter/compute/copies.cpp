@@ -7,15 +7,15 @@ namespace headgate::limiter {
 namespace {
 
 struct Copy {
-  ContextMeter* context = nullptr;  // null: the place is free
+  ContextMeter* context = nullptr;  // null: the entry is unused
   StreamMeter* stream = nullptr;
-  abi::CUevent start = nullptr, end = nullptr;  // no end: it was over at ended_ns
+  abi::CUevent start = nullptr, end = nullptr;  // no end: the copy was done at ended_ns
   std::int64_t sent_ns = 0, ended_ns = 0, next_look_ns = 0, rest_ns = 0;
 };
 
-// More copies under way at once than places: the rest is not measured.
+// If more copies are in progress, the rest is not measured.
 constexpr std::size_t kPlaces = 256;
-// Nor are more of one stream: two records each, in a queue that the program may fill (bracket.hpp).
+// Also a limit per stream: two records per copy, in a queue that the program may fill (bracket.hpp).
 constexpr std::uint32_t kMaxOfStream = 48;
 constexpr std::uint32_t kMaxBehindAWait = 4;  // each takes two places in the driver's queue
 constexpr std::int64_t kFirstRestNs = 20'000, kLongestRestNs = 1'000'000;
@@ -46,7 +46,7 @@ void give_back(ContextMeter& context, abi::CUevent start, abi::CUevent end) {
   if (end != nullptr) meter.give_event(context, end);
 }
 
-// False while a capture forbids a record of ours.
+// Returns false if a capture forbids a record.
 bool record(StreamMeter& stream, abi::CUstream handle, abi::CUevent event) {
   stream.lock.lock();
   const bool allowed =

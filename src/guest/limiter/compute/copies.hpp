@@ -1,7 +1,7 @@
-// How long copies of this process are under way: from an event before each copy call, in its own stream, where the copy
-// is ordered anyway, to one after it. A call that waits for its copy ends with its return: an event behind it would
-// make a stream busy that the program was told is idle. The union of these stretches is the share's copy_ns: at least
-// what the copy engines worked, and the calls' own time, in which a driver stages pageable memory. Copies pass no gate.
+// Measures how long this process's copies are in progress, by an event before each copy call and one after it in the
+// same stream, where the copy is ordered anyway. A synchronous copy ends when its call returns: an event behind it
+// would make a stream busy that the program knows is idle. The union is the share's copy_ns: at least the copy engines'
+// work, and the calls' time, in which a driver stages pageable memory. Copies do not pass the gate.
 #pragma once
 
 #include <cstdint>
@@ -13,7 +13,7 @@ namespace headgate::limiter {
 struct StreamMeter;
 struct ContextMeter;
 
-// Around the driver's call of a copy on that stream, by the calling thread. Sends nothing into a capture.
+// For use around a driver's copy call on that stream, in the calling thread. Adds nothing to a capture.
 class CopyBracket {
  public:
   CopyBracket(abi::CUstream stream, bool waits);
@@ -29,9 +29,9 @@ class CopyBracket {
   bool waits_;
 };
 
-// The settler's: measures what has ended. When to look again; kNothingOpen: when there is a copy.
+// The settler's: measures copies that have ended. Returns when to look again; kNothingOpen: when there is a copy.
 std::int64_t settle_copies(std::int64_t now_ns);
-// Under the settler's lock: the context dies, its copies are measured no more.
+// Call under the settler's lock when the context is destroyed: stops measuring its copies.
 void forget_copies(const ContextMeter& context);
 void copies_reset_after_fork();
 

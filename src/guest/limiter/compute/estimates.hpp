@@ -1,5 +1,5 @@
-// How much GPU time a launch of each kernel is likely to add. A small table that all threads read and write without
-// order: a torn or lost update costs a slightly wrong estimate, and what was measured corrects every account later.
+// Estimates the GPU time of a launch of each kernel. A small table that all threads read and write without ordering: a
+// torn or lost update causes a slightly wrong estimate, and measurements later correct every account.
 #pragma once
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace headgate::limiter {
 
 inline constexpr std::int64_t kUnknownCommandNs = 200'000;
 inline constexpr std::int64_t kAloneNs = 225'000;  // commands this long get a bracket each
-inline constexpr std::uint32_t kYoung = 8;         // measurements that a kernel is judged by
+inline constexpr std::uint32_t kYoung = 8;         // measurements before an estimate counts as settled
 inline constexpr std::int64_t kYoungProofEveryNs = 20'000'000, kProofEveryNs = 1'000'000'000;
 
 class Estimates {
@@ -22,12 +22,12 @@ class Estimates {
     return static_cast<std::uint32_t>(key * 0x9e37'79b9'7f4a'7c15ull >> 54);
   }
 
-  // 0 where nothing is known about this kernel.
+  // Returns 0 if the kernel is not known.
   std::int64_t known_ns(std::uint64_t key) const {
     const Entry& entry = entries_[slot_of(key)];
     return entry.key.load(std::memory_order_relaxed) == key ? entry.mean_ns.load(std::memory_order_relaxed) : 0;
   }
-  // What a launch is charged in advance. Few measurements may all be of its short ones.
+  // Returns what a launch is charged in advance. A few measurements may all be of its short launches.
   std::int64_t guess_ns(std::uint64_t key) const {
     const std::int64_t known = known_ns(key);
     return young(key) ? std::max(known, kUnknownCommandNs) : known;
@@ -38,18 +38,18 @@ class Estimates {
     return entry.key.load(std::memory_order_relaxed) != key || entry.seen.load(std::memory_order_relaxed) < kYoung;
   }
 
-  // Whether a launch gets a bracket by itself: it is long, or may be.
+  // Returns whether a launch gets a separate bracket: it is long, or may be.
   bool alone(std::uint64_t key) const { return young(key) || known_ns(key) >= kAloneNs; }
 
-  // Its measurements do.
+  // Returns whether its measurements differ much.
   bool differs(std::uint64_t key) const {
     const Entry& entry = entries_[slot_of(key)];
     return 2 * entry.spread_ns.load(std::memory_order_relaxed) > entry.mean_ns.load(std::memory_order_relaxed);
   }
-  // Whether single launches of it differ so much that its mean says little about the next.
+  // Returns whether single launches differ so much that the mean says little about the next.
   bool uneven(std::uint64_t key) const { return young(key) || differs(key); }
 
-  // What is thought of something that was never measured; the first measurement says it better.
+  // Sets an estimate for something never measured; the first measurement replaces it.
   void expect(std::uint64_t key, std::int64_t ns) {
     Entry& entry = entries_[slot_of(key)];
     entry.spread_ns.store(0, std::memory_order_relaxed);
@@ -57,7 +57,7 @@ class Estimates {
     entry.key.store(0, std::memory_order_relaxed);
     set(key, ns);
   }
-  // The same from a launch of which no more is known than that; the shortest of such counts until one is measured.
+  // The same from one launch of uncertain length; the shortest such value counts until one is measured.
   void suppose(std::uint64_t key, std::int64_t ns) {
     const Entry& entry = entries_[slot_of(key)];
     const std::int64_t known = known_ns(key);
@@ -66,7 +66,7 @@ class Estimates {
     set(key, supposed ? std::min(known, ns) : ns);
   }
 
-  // How long its launch takes its thread: the shortest of late, for a thread may lose its processor in any. Returns
+  // Learns the duration of its launch call: the shortest recent one, since a thread may be descheduled in any. Returns
   // that.
   std::int64_t learn_call(std::uint64_t key, std::int64_t call_ns) {
     Entry& entry = entries_[slot_of(key)];
@@ -78,31 +78,31 @@ class Estimates {
     return now;
   }
 
-  // 0 where that is not known.
+  // Returns 0 if unknown.
   std::int64_t call_ns(std::uint64_t key) const {
     const Entry& entry = entries_[slot_of(key)];
     return entry.key.load(std::memory_order_relaxed) == key ? entry.call_ns.load(std::memory_order_relaxed) : 0;
   }
 
-  // Its last launch on an idle stream may have begun at any moment of a call that took so long; 0: that is no question.
+  // Records that its last launch on an idle stream may have begun at any time in a call of this length; 0: no doubt.
   void doubt(std::uint64_t key, std::int64_t ns) {
     Entry& entry = entries_[slot_of(key)];
     if (entry.key.load(std::memory_order_relaxed) == key) entry.doubt_ns.store(ns, std::memory_order_relaxed);
   }
-  // How long one behind other work took, which began when that ended: of what is doubted nothing else tells the length.
+  // Learns the length of a launch behind other work, which began when that ended: the only measure if in doubt.
   void prove(std::uint64_t key, std::int64_t length_ns) {
     Entry& entry = entries_[slot_of(key)];
     if (entry.key.load(std::memory_order_relaxed) != key || entry.doubt_ns.load(std::memory_order_relaxed) == 0) return;
     const std::int64_t proven = entry.proven_ns.load(std::memory_order_relaxed);
     entry.proven_ns.store(proven == 0 ? length_ns : proven + (length_ns - proven) / 8, std::memory_order_relaxed);
   }
-  // 0 where that is not known, or says little about the next.
+  // Returns 0 if unknown, or if it says little about the next launch.
   std::int64_t proven_ns(std::uint64_t key) const {
     const Entry& entry = entries_[slot_of(key)];
     const bool said = entry.key.load(std::memory_order_relaxed) == key && !differs(key);
     return said ? entry.proven_ns.load(std::memory_order_relaxed) : 0;
   }
-  // Whether it is time for a launch behind another one.
+  // Returns whether a launch behind another one is due.
   bool wants_proof(std::uint64_t key, std::int64_t now_ns) const {
     const Entry& entry = entries_[slot_of(key)];
     if (entry.doubt_ns.load(std::memory_order_relaxed) == 0 || differs(key)) return false;
@@ -113,13 +113,13 @@ class Estimates {
     entries_[slot_of(key)].proof_asked_ns.store(now_ns, std::memory_order_relaxed);
   }
 
-  // Its handle may soon mean something else.
+  // Call when its handle may be reused.
   void forget(std::uint64_t key) {
     Entry& entry = entries_[slot_of(key)];
     if (entry.key.load(std::memory_order_relaxed) == key) entry.key.store(0, std::memory_order_relaxed);
   }
 
-  // One more measurement of it.
+  // Adds a measurement.
   void learn(std::uint64_t key, std::int64_t measured_ns) {
     const std::int64_t mean = known_ns(key);
     Entry& entry = entries_[slot_of(key)];
@@ -131,7 +131,7 @@ class Estimates {
     entry.seen.store(std::min(entry.seen.load(std::memory_order_relaxed) + 1, kYoung), std::memory_order_relaxed);
     const std::int64_t off = measured_ns < mean ? mean - measured_ns : measured_ns - mean;
     const std::int64_t spread = entry.spread_ns.load(std::memory_order_relaxed);
-    // A run of short ones is no news of an uneven kernel.
+    // For an uneven kernel, a run of short launches is not significant.
     const std::int64_t slowness = uneven(key) && !young(key) ? 32 : 8;
     entry.spread_ns.store(spread + (off - spread) / 8, std::memory_order_relaxed);
     set(key, mean + (measured_ns - mean) / slowness);
@@ -142,7 +142,7 @@ class Estimates {
     std::atomic<std::uint64_t> key;
     std::atomic<std::int64_t> mean_ns;
     std::atomic<std::int64_t> spread_ns;  // mean distance from the mean
-    std::atomic<std::uint32_t> seen;      // measurements, kYoung at most
+    std::atomic<std::uint32_t> seen;      // measurements, at most kYoung
     std::atomic<std::int64_t> call_ns;    // of a launch
     std::atomic<std::int64_t> doubt_ns;   // of the last bracket on an idle stream
     std::atomic<std::int64_t> proven_ns;  // mean length of launches behind others; 0: none yet
@@ -150,7 +150,7 @@ class Estimates {
   };
   void set(std::uint64_t key, std::int64_t mean_ns) {
     Entry& entry = entries_[slot_of(key)];
-    if (entry.key.load(std::memory_order_relaxed) != key) {  // another's doubts are not its own
+    if (entry.key.load(std::memory_order_relaxed) != key) {  // doubts about another kernel do not apply
       entry.call_ns.store(0, std::memory_order_relaxed);
       entry.doubt_ns.store(0, std::memory_order_relaxed);
       entry.proven_ns.store(0, std::memory_order_relaxed);

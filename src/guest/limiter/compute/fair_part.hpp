@@ -1,4 +1,4 @@
-// How much of the time between a bracket's events was its own: a context divides the GPU with other streams, processes
+// How much of the time between a bracket's events was its own: a context shares the GPU with other streams, processes
 // and shares.
 #pragma once
 
@@ -16,8 +16,8 @@ inline constexpr std::int64_t kMaxRecentNs = 1ll << 50;
 inline constexpr std::int64_t kLongNs = 8'000'000;  // hardly a turn has room for such a kernel
 inline constexpr double kMaxBeside = 64;            // contexts that divide a GPU's time
 
-// How many of the share's brackets were under way at once: what the last ones of all its processes took together, by
-// what of that was new. Any process can write both.
+// Returns how many of the share's brackets ran at once: the total length of recent ones of all its processes, divided
+// by how much of that was new. Any process can write both.
 inline double brackets_at_once(const ledger::ComputeAccount& account) {
   const std::int64_t lengths_ns = account.lengths_ns.load(std::memory_order_relaxed);
   const std::int64_t new_ns = account.new_ns.load(std::memory_order_relaxed);
@@ -25,13 +25,13 @@ inline double brackets_at_once(const ledger::ComputeAccount& account) {
   return std::clamp(times, 1.0, kMaxBeside);
 }
 
-// How long work of `length_ns` takes beside that of the share's other streams and processes.
+// Returns how long work of `length_ns` takes next to that of the share's other streams and processes.
 inline std::int64_t beside_others_ns(const ContextMeter& context, std::int64_t length_ns) {
   return static_cast<std::int64_t>(static_cast<double>(length_ns) * brackets_at_once(*context.account));
 }
 
-// When all that is on the stream should be done, by what is known of its kernels by now, which may be more than when
-// they were sent; negative: unknown, and the oldest was opened then. 0: nothing was there yet.
+// Returns when all work on the stream should end, by current estimates, which may know more than at its launch.
+// Negative: unknown; minus the time the oldest was opened. 0: there was none yet.
 inline std::int64_t queue_due_ns(const StreamMeter& stream, const Estimates& estimates) {
   const std::uint32_t head = stream.head.load(std::memory_order_relaxed);
   const std::uint32_t tail = stream.tail.load(std::memory_order_acquire);
@@ -46,12 +46,12 @@ inline std::int64_t queue_due_ns(const StreamMeter& stream, const Estimates& est
     if (each_ns == 0) return -opened_ns;
     length_ns += each_ns;
   }
-  // As much longer as its work takes beside that of the share's other streams and processes.
+  // Extended by the work of the share's other streams and processes.
   return std::max(opened_ns, ended_ns) + beside_others_ns(*stream.context, length_ns);
 }
 
-// Of `length_ns` in which a context shared the GPU's slices with others of its share, what it had: it lost the GPU once
-// for each of its slices, and each time for as long as theirs last. What fits into a slice it had alone.
+// Returns a context's part of `length_ns` in which it shared the GPU's time slices with others of its share. It lost
+// the GPU after each of its slices, for the length of theirs. What fits in one slice it had alone.
 inline std::int64_t own_slices_ns(std::int64_t length_ns, double at_once) {
   const auto slice_ns = static_cast<double>(ledger::kGpuSliceNs), length = static_cast<double>(length_ns);
   if (length <= slice_ns) return length_ns;
@@ -59,8 +59,8 @@ inline std::int64_t own_slices_ns(std::int64_t length_ns, double at_once) {
   return static_cast<std::int64_t>(std::max(length - losses * (at_once - 1) * slice_ns, length / at_once / 2));
 }
 
-// The process that settles first pays for a stretch that several held, so its own part does not show in what it pays.
-// Several streams of one process divide the time between their events alike.
+// The process that settles first pays for a span that several held, so the payment does not show its own part. Several
+// streams of one process share the time between their events equally.
 inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int64_t fresh, std::int64_t length,
                               std::int64_t now_ns) {
   const auto add = [](std::atomic<std::int64_t>& sum, std::int64_t ns) {
@@ -77,8 +77,8 @@ inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int
   return own_slices_ns(ours, at_once);
 }
 
-// Of a long command's time what other shares had meanwhile: by as much it may seem longer than it was thought to be. It
-// is known late, at the beginning as at the end, and may be wrong, so it shortens nothing.
+// Returns the time that other shares had during a long command, by which it may seem longer than its estimate. That
+// time is known late, at both ends, and may be wrong, so it never makes the command shorter than its estimate.
 inline std::int64_t others_ns(const ContextMeter& context, const Bracket& bracket, std::int64_t length) {
   const bool several = context.pace->busy_streams.load(std::memory_order_relaxed) > 1 ||
                        context.account->several_until_ns.load(std::memory_order_relaxed) > bracket.opened_ns;

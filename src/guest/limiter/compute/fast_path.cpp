@@ -1,5 +1,4 @@
-// What goes from the process's prepaid time into a thread's lane, and back: the slow side of lane_passes() in
-// stream_table.hpp.
+// Moves the process's prepaid time into a thread's lane and back: the slow side of lane_passes() in stream_table.hpp.
 #include "guest/limiter/compute/stream_table.hpp"
 #include "guest/limiter/compute/turns.hpp"
 
@@ -24,7 +23,7 @@ void tell_lane(StreamMeter& stream, bool take) {
   if (!take) return;
   ContextMeter& context = *stream.context;
   context.pace->credit_ns.fetch_add(lane.limit_ns.load(std::memory_order_relaxed) - used_ns, std::memory_order_relaxed);
-  // What was used after the bracket had ended is no bracket's: it stays charged as it was estimated.
+  // Time used after the bracket ended belongs to no bracket: it stays charged as estimated.
   const std::int64_t stray_ns = used_ns - lane.told_ns;
   if (stray_ns <= 0) return;
   context.account->held_ns.fetch_add(static_cast<std::uint64_t>(stray_ns), std::memory_order_relaxed);
@@ -37,7 +36,7 @@ void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function
   if (!says_which_stream(handle)) return;
   const std::uint32_t device = stream.context->device;
   const std::uint32_t gate_epoch = metered.seen_gate_epoch[device].load(std::memory_order_relaxed);
-  // The gate after its epoch: whoever has moved the gate moves the epoch next, and the lane ends.
+  // Read the gate after its epoch: a change of the gate is followed by one of the epoch, which ends the lane.
   if (!turn_is_open(device)) return;
   const std::int64_t est_ns = metered.estimates.known_ns(function);
   if (est_ns == 0 || est_ns >= kAloneNs || !stream.open.load(std::memory_order_relaxed)) return;
@@ -65,7 +64,7 @@ void flush_fast_path(const StreamMeter& next) {
   if (lane == nullptr || thread_lane.stream == &next || lane->owner.load(std::memory_order_relaxed) != &thread_lane)
     return;
   StreamMeter& stream = metered.streams[static_cast<std::size_t>(lane - metered.lanes.data())];
-  if (!stream.lock.try_lock()) return;  // whoever holds it tells the lane himself
+  if (!stream.lock.try_lock()) return;  // the holder of the lock tells the lane itself
   if (lane->owner.load(std::memory_order_relaxed) == &thread_lane) tell_lane(stream, true);
   stream.lock.unlock();
 }

@@ -13,14 +13,14 @@ namespace {
 using std::memory_order_relaxed;
 
 constexpr std::uint32_t kLongWaitEvent = 44;  // of may_say()
-// Threads that look for room each few microseconds would fight for the account's cache line.
+// Reporting more often, threads that poll for room would contend for the account's cache line.
 constexpr std::int64_t kTellEachNs = 2'000'000;
 
 std::atomic<std::int64_t>& since_of(const ContextMeter& context) {
   return session.usage->slots[session.slot].devices[context.device].long_wait_since_ns;
 }
 
-// "25 %", "0.5 %".
+// Formats "25 %", "0.5 %".
 void add_percent(bare::Text& text, std::uint32_t ppm) {
   text.add_decimal(ppm / 10'000);
   if (ppm / 1'000 % 10 != 0) text.add('.').add_decimal(ppm / 1'000 % 10);
@@ -43,7 +43,7 @@ void describe(bare::Text& text, WaitReason reason, std::uint32_t ceiling_ppm) {
 
 GateWait::~GateWait() {
   tell_account();
-  // Of another thread's launch that waits longer, or notes itself at its next look.
+  // Keep the note of another thread's launch that waits longer; that thread notes itself at its next look.
   std::int64_t mine = asked_ns_;
   if (noted_) since_of(context_).compare_exchange_strong(mine, 0, memory_order_relaxed);
 }
@@ -67,7 +67,7 @@ void GateWait::tell_account() {
 
 void GateWait::goes_on(WaitReason reason) {
   const std::int64_t now_ns = port.now_ns();
-  // A program in the middle of a call is not idle: its memory stays where the launch will need it.
+  // A program inside a call is not idle: its memory must stay where the launch needs it.
   arrive();
   if (begun_) waited_until(now_ns);
   begun_ = true;
@@ -78,7 +78,7 @@ void GateWait::goes_on(WaitReason reason) {
   if (reason == WaitReason::turn) context_.pace->set_turn_awaited(now_ns);
   const std::int64_t waited_ns = now_ns - asked_ns_;
   if (waited_ns < ledger::kLongWaitNs) return;
-  // First the line: once the wait is noted, somebody may change what it waits for.
+  // Log first: once the wait is noted, its cause may change.
   if (log_wanted(LogLevel::warn) && may_say(kLongWaitEvent)) {
     char why[128];
     bare::Text text(why);

@@ -1,5 +1,5 @@
-// What one launch's wait at the gate leaves behind: its time in the share's account, by what was waited for, and, where
-// it takes seconds, a line for the program's user and a note in the slot for whoever asks from outside.
+// Reports one launch's wait at the gate: its time in the share's account, by reason, and after some seconds a log line
+// for the program's user and a note in the slot for views.
 #pragma once
 
 #include <cstdint>
@@ -12,20 +12,20 @@ using ledger::WaitReason;
 
 class GateWait {
  public:
-  // asked_ns: when the launch was first asked for. told_until_ns: until when its wait is told, asked_ns at first; moved
-  // on, for a launch may come to wait anew on another stream's behalf.
+  // asked_ns: when the launch was requested. told_until_ns: until when its wait has been reported, asked_ns at first;
+  // updated, because a launch may wait again for another stream.
   GateWait(const ContextMeter& context, std::int64_t asked_ns, std::int64_t& told_until_ns)
       : context_(context), asked_ns_(asked_ns), told_until_ns_(told_until_ns) {}
   ~GateWait();
   GateWait(const GateWait&) = delete;
   GateWait& operator=(const GateWait&) = delete;
 
-  // Before each sleep, of 10 ms at most. What it has waited goes into the share's account while it waits: who gets no
-  // turn for minutes is seen to wait, and not to be idle. Says at most once a minute a process, at level warn, that a
+  // Call before each sleep, of at most 10 ms. Adds the wait to the share's account while it lasts: a launch without a
+  // turn for minutes must show as waiting, not idle. Logs at most once a minute per process, at level warn, that a
   // launch has waited for kLongWaitNs, and why.
   void goes_on(WaitReason reason);
   [[nodiscard]] bool begun() const { return begun_; }
-  // The launch may pass, and counts by how long it has waited.
+  // Call when the launch may pass: counts it by its waiting time.
   void passes();
 
  private:
@@ -37,7 +37,7 @@ class GateWait {
   std::int64_t& told_until_ns_;
   bool begun_ = false, noted_ = false;
   WaitReason reason_ = WaitReason::work;               // since told_until_ns_
-  std::int64_t waited_ns_[ledger::kWaitReasons] = {};  // that are not in the account yet
+  std::int64_t waited_ns_[ledger::kWaitReasons] = {};  // not yet added to the account
 };
 
 }  // namespace headgate::limiter

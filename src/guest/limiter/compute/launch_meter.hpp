@@ -1,6 +1,5 @@
-// What launching threads do for the meter: open brackets, count into them, close them, each inside its own call. The
-// settler's half: meter.hpp.
-// Pure: Port is the driver and the clock, a real one in the shell, a modelled one in the tests.
+// The launching threads' part of the meter: open brackets, count launches into them, close them, each within its own
+// call. The settler's part: meter.hpp. Pure: Port is the driver and the clock, real in the limiter, modelled in tests.
 //
 //   struct Port {
 //     std::int64_t now_ns();                                     // host time
@@ -9,10 +8,10 @@
 //     abi::CUresult record(abi::CUevent, abi::CUstream);
 //     abi::CUresult query(abi::CUevent);                         // SUCCESS, NOT_READY, or a failure
 //     abi::CUresult elapsed(float* ms, abi::CUevent, abi::CUevent);
-//     abi::CUresult idle(abi::CUstream, ContextMeter&);          // cuStreamQuery where a capture forbids nothing, else
-//     NOT_READY void enter(ContextMeter&);                                // the settler is about to ask about this
-//     context std::uint32_t ceiling_ppm(const ContextMeter&);            // what the share's policy says
-//     std::uint32_t burst_ppm(const ContextMeter&);              // the same, while no other share works; 0: none
+//     abi::CUresult idle(abi::CUstream, ContextMeter&);          // cuStreamQuery, or NOT_READY during a capture
+//     void enter(ContextMeter&);                                 // before the settler queries this context
+//     std::uint32_t ceiling_ppm(const ContextMeter&);            // by the share's policy
+//     std::uint32_t burst_ppm(const ContextMeter&);              // the same while no other share works; 0: none
 //     void failed(ContextMeter&, abi::CUresult, const char* call);
 //   };
 #pragma once
@@ -28,17 +27,17 @@ namespace headgate::limiter {
 
 inline constexpr std::int64_t kQuantumNs = 1'000'000;
 inline constexpr std::int64_t kMaxQuantumNs = 10'000'000;
-inline constexpr std::int64_t kUnevenWaitNs = 300'000;  // between two tries of a launch whose length nobody can tell
+inline constexpr std::int64_t kUnevenWaitNs = 300'000;  // between two attempts of a launch of unpredictable length
 inline constexpr std::uint32_t kNearlyAllPpm = 900'000;
 inline constexpr std::int64_t kLongestProofNs = 5'000'000;
-inline constexpr std::uint32_t kProbeEvery = 8;  // thin brackets between two that hold one launch
+inline constexpr std::uint32_t kProbeEvery = 8;  // thin brackets from one single-launch bracket to the next
 
 template <typename Port>
 class LaunchMeter {
  public:
   constexpr LaunchMeter(Port& port, Estimates& estimates) : port_(port), estimates_(estimates) {}
 
-  // Before the first launch of a bracket: records the start event.
+  // Call before a bracket's first launch: records the start event.
   void open(StreamMeter& stream) {
     ContextMeter& context = *stream.context;
     Bracket& bracket = stream.bracket;
@@ -52,7 +51,7 @@ class LaunchMeter {
     if (!good(context, twice(record), "cuEventRecord")) return drop_events(bracket);
     bracket.opened_ns = port_.now_ns();
     bracket.neighbours_ns = context.account->neighbours_ns.load(std::memory_order_relaxed);
-    // Two records a bracket: where they take more than 2 % of the thread's time, brackets get longer.
+    // A bracket needs two records: if they take more than 2 % of the thread's time, make brackets longer.
     const std::int64_t cost_ns = 2 * (bracket.opened_ns - before_ns);
     if (stream.last_open_ns != 0 && cost_ns * 50 > bracket.opened_ns - stream.last_open_ns)
       stream.quantum_ns = std::min(stream.quantum_ns * 2, kMaxQuantumNs);
@@ -66,7 +65,7 @@ class LaunchMeter {
       context.pace->oldest_ns.store(bracket.opened_ns, std::memory_order_relaxed);
   }
 
-  // After a wait between the count of a bracket's first launch and the launch itself: the bracket begins now.
+  // Call after a wait between counting a bracket's first launch and the launch itself: the bracket starts now.
   void begin_again(StreamMeter& stream) {
     if (!stream.open.load() || stream.launches.load() != 1) return;
     const auto record = [&] { return port_.record(stream.bracket.start, stream.handle); };
@@ -74,7 +73,7 @@ class LaunchMeter {
     stream.bracket.opened_ns = stream.last_open_ns = port_.now_ns();
   }
 
-  // Accounts one launch of `function` to the open bracket; before the launch itself.
+  // Adds one launch of `function` to the open bracket; call before the launch.
   void count(StreamMeter& stream, std::uint64_t function, std::int64_t est_ns) {
     stream.spent_ns.store(stream.spent_ns.load(std::memory_order_relaxed) + est_ns, std::memory_order_relaxed);
     stream.launches.store(stream.launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
@@ -94,7 +93,7 @@ class LaunchMeter {
     }
   }
 
-  // After the launch returned.
+  // Call after the launch returned.
   void launched(StreamMeter& stream, bool alone) {
     if (!stream.open.load(std::memory_order_relaxed)) return;
     if (stream.bracket.first_ns == 0) stream.bracket.first_ns = port_.now_ns();
@@ -103,24 +102,24 @@ class LaunchMeter {
     if (alone || probe || stream.bracket.function_count == Bracket::kFunctions) close(stream, false);
   }
 
-  // One launch past the gate. 0: it is paid for, counted, and a bracket is open unless the context failed. Else how
-  // long to wait before asking again; nothing of the stream is open then.
+  // Lets one launch past the gate. Returns 0 if it is paid for and counted, with a bracket open unless the context
+  // failed. Else returns how long to wait before asking again, with nothing of the stream open.
   std::int64_t pass(StreamMeter& stream, std::uint64_t function, std::int64_t est_ns, bool alone, bool chained,
                     std::int64_t asked_ns) {
     ContextMeter& context = *stream.context;
     if (alone || full(stream, chained) || stream.bracket.kept) close(stream, false);
-    // What is nearly the whole GPU's cannot run far ahead, and rests whenever too little was sent: a launch of unknown
-    // length counts as a short one then.
+    // A share of nearly the whole GPU cannot run far ahead, and idles whenever too little was sent: then a launch of
+    // unknown length counts as short.
     const std::int64_t now_ns = port_.now_ns();
     const std::uint32_t rate_ppm =
         ledger::rate_now(*context.account, port_.ceiling_ppm(context), port_.burst_ppm(context), now_ns);
-    // But in turns with others it counts as long as it was, once measured.
+    // But with turns it counts as long as it was, once measured.
     const std::int64_t known_ns = alone ? estimates_.known_ns(function) : 0;
     const auto measured = [&] { return context.arbitrated && known_ns != 0 && !estimates_.differs(function); };
     const bool counts_short =
         alone && rate_ppm >= kNearlyAllPpm && est_ns > kUnknownCommandNs && estimates_.uneven(function) && !measured();
     if (counts_short) est_ns = kUnknownCommandNs;
-    // Of what must be measured launch by launch no more is sent than there is room to measure.
+    // Of work that is measured launch by launch, send only as much as can be measured.
     const bool crowded = alone && stream.open.load(std::memory_order_relaxed);
     const bool bounded =
         alone && !crowded && context.arbitrated && several_send(*context.account, context.seat.owner, now_ns);
@@ -134,7 +133,7 @@ class LaunchMeter {
     const bool unknown = alone && known_ns == 0;
     const bool unmeasured = unknown && context.pace->unknown.load(std::memory_order_relaxed) >=
                                            (context.arbitrated ? kMaxUnknownInTurns : kMaxUnknown);
-    // The same holds for work that counts as shorter than it may be: its launches would pass as fast as time does.
+    // The same for work that counts as shorter than it may be: its launches would pass as fast as time does.
     const bool unsettled = counts_short && context.arbitrated &&
                            context.pace->unsettled_ns.load(std::memory_order_relaxed) > kMaxUnsettledNs;
     const bool no_room = crowded || unmeasured || unsettled || share_wait_ns != 0;
@@ -153,7 +152,7 @@ class LaunchMeter {
       if (admission.wait_ns != 0) {
         if (bounded && share_wait_ns == 0) give_share_room(*context.account, est_ns);
         close(stream);
-        // What was charged for such a kernel may come back at any moment: its settlement wakes nobody.
+        // An uneven kernel's charge may come back at any time, and its settlement wakes no waiter.
         if (context.pace->busy_streams.load(std::memory_order_relaxed) == 0 || !estimates_.uneven(function))
           return admission.wait_ns;
         return std::min(admission.wait_ns, std::max(kUnevenWaitNs, (port_.now_ns() - asked_ns) / 2));
@@ -175,7 +174,7 @@ class LaunchMeter {
     return 0;
   }
 
-  // Whether this launch can be measured, as the ones before it could not: the same is still running on its stream.
+  // Returns whether this launch can be measured, unlike earlier ones: the same kernel still runs on its stream.
   bool proves(const StreamMeter& stream, std::uint64_t function) {
     const std::int64_t now_ns = port_.now_ns();
     const std::int64_t known_ns = estimates_.known_ns(function);
@@ -185,7 +184,7 @@ class LaunchMeter {
     estimates_.proof_asked(function, now_ns);
     return true;
   }
-  // It passes before its time, as debt.
+  // Lets it pass early, as debt.
   Admission prove(ContextMeter& context, std::int64_t est_ns, std::uint32_t rate_ppm) {
     const std::int64_t now_ns = port_.now_ns();
     ledger::charge_debt(*context.account, now_ns, est_ns, rate_ppm, catch_up_ns(*context.pace, rate_ppm, now_ns));
@@ -193,7 +192,7 @@ class LaunchMeter {
     return {.wait_ns = 0, .credit_ns = est_ns, .debt = false};
   }
 
-  // What the launches of the open bracket are estimated at.
+  // Returns the estimate for the open bracket's launches.
   std::int64_t expected_ns(const StreamMeter& stream) const {
     return stream.open.load(std::memory_order_relaxed) ? stream.spent_ns.load(std::memory_order_relaxed) : 0;
   }
@@ -201,7 +200,7 @@ class LaunchMeter {
     return expected_ns(stream) >= (chained ? 4 : 1) * stream.quantum_ns;
   }
 
-  // Whether the open bracket may end: another that follows it records two events more.
+  // Returns whether the open bracket may end: its successor records two more events.
   bool has_room(const StreamMeter& stream) const {
     const std::uint32_t head = stream.head.load(std::memory_order_acquire);
     const std::uint32_t tail = stream.tail.load(std::memory_order_relaxed);
@@ -213,20 +212,20 @@ class LaunchMeter {
            stream.context->pace->unknown.load(std::memory_order_relaxed) == 0;
   }
 
-  // Whether such a wait may still be in the stream's queue: once a bracket behind it has ended, it has.
+  // Returns whether such a wait may still be in the stream's queue; a bracket that ended behind it means it is over.
   static bool is_behind_wait(const StreamMeter& stream) {
     return stream.behind_wait.load(std::memory_order_acquire) &&
            static_cast<std::int32_t>(stream.head.load(std::memory_order_acquire) - stream.wait_tail.load()) <= 0;
   }
 
-  // The program queues a wait that it may have to end itself. Under the stream's lock, with nothing open.
+  // Call when the program queues a wait that it may have to end itself. Under the stream's lock, with nothing open.
   static void waits(StreamMeter& stream) {
     stream.wait_tail.store(stream.tail.load(std::memory_order_relaxed), std::memory_order_relaxed);
     stream.behind_wait.store(true, std::memory_order_release);
   }
 
-  // Records the end event and hands the bracket to the settler; what it did not use is given back. Where the stream's
-  // queue may have no room for it, the bracket goes on, and the settler ends it by an estimate if no later call can.
+  // Records the end event and hands the bracket to the settler; gives back what it did not use. If the stream's queue
+  // may lack room, the bracket stays open, and the settler ends it by estimate if no later call can.
   void close(StreamMeter& stream, bool orders = true) {
     if (!stream.open.load(std::memory_order_relaxed) || stream.id == kGoneStream) return;
     ContextMeter& context = *stream.context;
@@ -241,7 +240,7 @@ class LaunchMeter {
     hand_over(stream);
   }
 
-  // From the context's pool; null and false: the driver made none.
+  // Takes an event from the context's pool or creates one. Returns false, with null, if the driver fails.
   bool take_event(ContextMeter& context, abi::CUevent& event) {
     if (context.pool_lock.try_lock()) {
       if (context.pooled != 0) event = context.pool[--context.pooled];
@@ -259,12 +258,12 @@ class LaunchMeter {
     stream.tail.store(tail + 1, std::memory_order_release);
   }
 
-  // What the account is charged at.
+  // Returns the ceiling that the account is priced at.
   std::uint32_t rate_ppm(const ContextMeter& context) {
     return ledger::rate_in_force(*context.account, port_.ceiling_ppm(context));
   }
 
-  // An internal call that fails may have failed for an instant: it is made once more at once.
+  // An internal call may fail once by chance: repeats it at once.
   template <typename Call>
   static abi::CUresult twice(const Call& call) {
     const abi::CUresult result = call();
@@ -272,7 +271,7 @@ class LaunchMeter {
     return final ? result : call();
   }
 
-  // Else nothing of the context is measured until its next try (resume()).
+  // On failure, nothing of the context is measured until the next attempt (resume()).
   bool good(ContextMeter& context, abi::CUresult result, const char* call) {
     if (result == abi::CUDA_SUCCESS) return true;
     const std::int64_t now_ns = port_.now_ns();
@@ -294,7 +293,7 @@ class LaunchMeter {
     context.failure_told.store(false);
   }
 
-  // A launch that no bracket holds, because the context has just failed.
+  // Counts a launch without a bracket, because the context has just failed.
   static void count_unmeasured(ContextMeter& context, std::int64_t est_ns) {
     context.account->held_ns.fetch_add(static_cast<std::uint64_t>(est_ns), std::memory_order_relaxed);
     context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(est_ns), std::memory_order_relaxed);
@@ -302,14 +301,14 @@ class LaunchMeter {
     context.account->delays.prompt.fetch_add(1, std::memory_order_relaxed);
   }
 
-  // Of a bracket that was not opened.
+  // For a bracket that was not opened.
   void drop_events(Bracket& bracket) {
     if (bracket.start != nullptr) port_.destroy(bracket.start);
     if (bracket.end != nullptr) port_.destroy(bracket.end);
     bracket.start = bracket.end = nullptr;
   }
 
-  // The bracket is over; with the last one of the process, what was charged and not used goes back.
+  // Ends the bracket; with the process's last one, gives back what was charged and not used.
   void finish(StreamMeter& stream) {
     Bracket& bracket = stream.bracket;
     bracket.launches = stream.launches.load(std::memory_order_relaxed);

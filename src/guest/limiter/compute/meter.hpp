@@ -1,5 +1,5 @@
-// The meter's other half: one thread a process, which only asks, settles what the launching threads have left
-// (launch_meter.hpp).
+// The settler's part of the meter: one thread per process, which only queries, settles the brackets that launching
+// threads closed (launch_meter.hpp).
 #pragma once
 
 #include <algorithm>
@@ -16,11 +16,11 @@ namespace headgate::limiter {
 
 inline constexpr std::int64_t kNothingOpen = std::numeric_limits<std::int64_t>::max();
 inline constexpr std::int64_t kLookNs = 50'000;
-inline constexpr std::int64_t kRunningNs = 2'000'000;  // a long command is charged so often while it runs
+inline constexpr std::int64_t kRunningNs = 2'000'000;  // charge interval of a long command while it runs
 inline constexpr std::int64_t kIdleNs = 200'000;
-inline constexpr std::int64_t kUnaskedNs = 5'000'000;  // as long must a stream be quiet of which nobody can be asked
+inline constexpr std::int64_t kUnaskedNs = 5'000'000;  // quiet time of a stream that cannot be queried
 inline constexpr std::int64_t kLookBackNs = 2'000'000;
-inline constexpr std::int64_t kLookAroundNs = 5'000'000;   // for other shares at work, where this one may burst
+inline constexpr std::int64_t kLookAroundNs = 5'000'000;   // how often to look for other shares' work, if bursting
 inline constexpr std::int64_t kAloneTrustNs = 20'000'000;  // how long a look that saw none counts
 inline constexpr std::int64_t kBackToBackNs = 250;         // less than one step of the GPU's event clock
 inline constexpr std::int64_t kVisibleNs = 2'000;          // an event that has fired is seen so soon
@@ -31,18 +31,18 @@ inline constexpr std::int64_t kDoubtParts = 200;          // a doubt of less tha
 inline constexpr std::int64_t kStoppedNs = 5'000'000;     // nor does anybody launch so long into one bracket
 inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
-inline constexpr std::int64_t kHandOverNs = 2'000'000;  // after a turn's begin others' work may still run
-inline constexpr std::uint32_t kStretchedInARow = 4;    // and it is the kernel that has become longer
+inline constexpr std::int64_t kHandOverNs = 2'000'000;  // after a turn's start others' work may still run
+inline constexpr std::uint32_t kStretchedInARow = 4;    // then it is the kernel that takes longer
 inline constexpr std::int64_t kReleasedNs =
-    3'000'000;  // after a launch passed as debt: what ends then had waited for it
+    3'000'000;  // after a launch passed as debt: what ends now had waited for it
 
 template <typename Port>
 class Meter : public LaunchMeter<Port> {
  public:
   using LaunchMeter<Port>::LaunchMeter;
 
-  // The context dies, or the process: nothing may be asked any more. Settles by the estimates what was left, as far as
-  // it can have run until then. Under the settler's lock.
+  // Call when the context or the process ends: no queries are possible. Settles what was left by estimate, as far as it
+  // can have run until then. Under the settler's lock.
   void forget(StreamMeter& stream, std::int64_t until_ns) {
     std::int64_t from_ns = 0;
     for (std::uint32_t i = stream.head.load(); i != stream.tail.load(); ++i) {
@@ -52,15 +52,15 @@ class Meter : public LaunchMeter<Port> {
     end_unmeasured(stream, from_ns, until_ns);
     stream.used.store(false, std::memory_order_release);
   }
-  // After a failure of the context: what was sent is settled by the estimates, and the stream can be launched to again.
-  // Under the settler's lock and the stream's.
+  // Call after the context failed: settles what was sent by estimate, and allows launches on the stream again. Under
+  // the settler's lock and the stream's.
   void abandon(StreamMeter& stream, std::int64_t until_ns) {
     forget(stream, until_ns);
     stream.last_end_ns = stream.looks = stream.seen_ns = 0;
     stream.covered_open = nullptr;
     stream.used.store(true, std::memory_order_release);
   }
-  // When no stream of the context has anything left: its times begin again.
+  // Call when no stream of the context has anything left: restarts its times.
   void resume(ContextMeter& context) {
     if (context.anchor != nullptr) give_event(context, context.anchor);
     context.anchor = nullptr;
@@ -68,7 +68,7 @@ class Meter : public LaunchMeter<Port> {
     context.clock = {};
     context.failed.store(false);
   }
-  // At the process's end: what is over is measured, the rest settled as above.
+  // Call at the process's end: measures what has ended, and settles the rest as above.
   void settle_last(StreamMeter& stream, std::int64_t now_ns) {
     for (std::uint32_t i = stream.head.load(); i != stream.tail.load() && !stream.context->failed.load(); ++i) {
       Bracket& bracket = stream.closed[i % StreamMeter::kClosed];
@@ -83,7 +83,7 @@ class Meter : public LaunchMeter<Port> {
     context.anchor = nullptr;
   }
 
-  // Settles what is finished on these streams. Returns when to look again; kNothingOpen: when a bracket is closed.
+  // Settles what has ended on these streams. Returns when to look again; kNothingOpen: when a bracket is closed.
   std::int64_t settle(std::span<StreamMeter> streams, std::int64_t now_ns) {
     std::int64_t next = kNothingOpen;
     for (Oldest& oldest : oldest_) oldest = {};
@@ -99,7 +99,7 @@ class Meter : public LaunchMeter<Port> {
     for (const Oldest& oldest : oldest_) {
       if (oldest.pace == nullptr) continue;
       oldest.pace->oldest_ns.store(oldest.ns == kNothingOpen ? 0 : oldest.ns, std::memory_order_relaxed);
-      // However long others had the GPU meanwhile, no more is ahead than what is not settled.
+      // However long others had the GPU meanwhile, only unsettled work is ahead.
       if (oldest.pace->open.load(std::memory_order_relaxed) == 0)
         lower(oldest.pace->busy_until_ns,
               now_ns + slowed_ns(*oldest.pace,
@@ -119,7 +119,7 @@ class Meter : public LaunchMeter<Port> {
         const std::int64_t expected_ns = uneven(bracket) ? 0 : std::min(bracket.expected_ns, kRunningNs + kLookNs);
         stream.next_look_ns = std::max(bracket.opened_ns + expected_ns, bracket.closed_ns) + 10'000;
       }
-      // Work that waited for the share's turn may end soon now, however seldom it was looked at meanwhile.
+      // Work that waited for the share's turn may end soon, even if it was checked rarely meanwhile.
       const std::int64_t turn_ns = stream.context->pace->turn_began_ns.load(std::memory_order_relaxed);
       if (std::exchange(stream.turn_ns, turn_ns) != turn_ns && bracket.expected_ns > kInFlightNs / 2) {
         stream.looks = 1;
@@ -141,8 +141,8 @@ class Meter : public LaunchMeter<Port> {
     }
   }
 
-  // A copy lay between these events, which have fired, the first submitted at sent_ns; without the second it was over
-  // at ended_ns.
+  // Measures a copy between these events, which have fired, the first submitted at sent_ns. Without `end`, the copy was
+  // done at ended_ns.
   void settle_copy(ContextMeter& context, abi::CUevent start, abi::CUevent end, std::int64_t sent_ns,
                    std::int64_t ended_ns) {
     std::int64_t from = 0;
@@ -196,8 +196,8 @@ class Meter : public LaunchMeter<Port> {
     else if (stream.open.load(std::memory_order_acquire)) mine->ns = std::min(mine->ns, stream.last_open_ns);
   }
 
-  // When to look again at what still runs: until its end is near, as often as it is charged; after that soon, but a
-  // stuck kernel is not asked after 20,000 times a second.
+  // Returns when to query running work again: until near its end at the charge interval, then soon, but a stuck kernel
+  // is not queried 20,000 times a second.
   std::int64_t pace_ns(StreamMeter& stream, const Bracket& bracket, std::int64_t now_ns) const {
     const std::int64_t due_ns = bracket.opened_ns + bracket.expected_ns;
     const bool is_long = bracket.expected_ns >= kRunningNs && !uneven(bracket);
@@ -220,7 +220,7 @@ class Meter : public LaunchMeter<Port> {
 
   void lost_event(abi::CUevent event) { port_.destroy(event); }
 
-  // Event time in ns since the context's first anchor.
+  // Computes event time in ns since the context's first anchor.
   bool gpu_ns(ContextMeter& context, abi::CUevent event, std::int64_t& ns) {
     if (context.anchor == nullptr) {
       ns = context.gpu_base_ns;
@@ -251,14 +251,14 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t start_event_ns = context.clock.host_ns(start);
     const bool single = bracket.function_count == 1;
     const bool idle = start - stream.last_end_ns > kBackToBackNs || stream.last_end_ns == 0;
-    // On an idle stream the start event fired before its kernel was even submitted. Where other work kept the GPU, it
-    // fired later than that and its kernel may have been there already.
+    // On an idle stream the start event fired before its kernel was submitted. If other work kept the GPU busy, it
+    // fired later, and its kernel may have been queued by then.
     const std::int64_t waited = context.clock.host_ns(start) - bracket.opened_ns;
     const std::int64_t gap = bracket.first_ns - bracket.opened_ns;
     const std::int64_t left = was_sent_before(bracket, start_event_ns) ? 0
                               : idle && waited < kPromptNs             ? gap
                                                                        : gap - waited;
-    // When in a long call the GPU was told, nobody can tell. What several streams did at once is no measure of one.
+    // It is unknown when during a long call the GPU got the work. Concurrent streams do not measure a single kernel.
     const bool sole = single && context.pace->busy_streams.load(std::memory_order_relaxed) <= 1;
     const std::int64_t call_ns = sole ? estimates_.learn_call(bracket.functions[0], gap) : 0;
     const bool doubtful = call_ns > kShortCallNs && left > length / kDoubtParts;
@@ -270,8 +270,8 @@ class Meter : public LaunchMeter<Port> {
     if (bracket.doubtful) {
       late = std::min(left, length - proven_ns * bracket.launches);
     } else if (idle) {
-      // A thread that lost its processor in between did so before it sent the kernel, or after.
-      // One that took less than expected with all of that time took no longer.
+      // A thread descheduled in between was so before it sent the kernel, or after. If the kernel took less than
+      // expected including all that time, it did not take longer.
       assumed = gap > kLostProcessorNs && late > length - bracket.expected_ns && length >= bracket.expected_ns;
       if (assumed && doubtful) estimates_.suppose(bracket.functions[0], (length - late / 2) / bracket.launches);
       if (assumed) late = length - bracket.expected_ns;
@@ -286,7 +286,7 @@ class Meter : public LaunchMeter<Port> {
     ended(*context.pace, host_end);
     const std::int64_t launching = launching_ns(bracket, start_event_ns);
     const bool tail_waited = host_end - bracket.closed_ns < kThinTailNs;
-    // Or stood still, whatever the GPU was kept busy with at the end.
+    // Or it was stopped, whatever kept the GPU busy at the end.
     const bool still = stood_still(bracket, start_event_ns);
     const bool slow_host = 2 * launching > length && (still || (bracket.launches > 1 && tail_waited));
     const bool thin = assumed || holds_idle_time(bracket, start_event_ns) || slow_host;
@@ -316,12 +316,12 @@ class Meter : public LaunchMeter<Port> {
     give_room(*context.pace, bracket.expected_ns - fresh);
     if (bracket.shares_room) give_share_room(*context.account, bracket.expected_ns - fresh);
     settled_one(stream, bracket);
-    // How long a kernel waited for another says nothing about the next time.
+    // How long a kernel waited for another says nothing about its next launch.
     const bool released = length >= kPatienceNs && from + length - context.pace->last_debt_ns.load() < kReleasedNs;
     if (thin || released) return;
     std::int64_t part = fair_part(context, length - others_ns(context, bracket, length), fresh, length, port_.now_ns());
     if (stretched(context, bracket, part, start_event_ns)) return;
-    // Each kernel was as wrong as their sum, against the estimates of that time: corrections that overlap do not add
+    // Applies the same ratio to each kernel, relative to its estimate at launch: overlapping corrections must not add
     // up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {
       const double ratio =
@@ -331,14 +331,14 @@ class Meter : public LaunchMeter<Port> {
                                       : static_cast<std::int64_t>(static_cast<double>(bracket.estimates_ns[i]) * ratio);
       estimates_.learn(bracket.functions[i], measured);
     }
-    // The next of them may wait at a gate already.
+    // The next launch of this kernel may already wait at a gate.
     std::int64_t unknown_ns = 0;
     const std::int64_t known_ns = estimates_.known_ns(bracket.functions[0]);
     context.account->kernel_ns.compare_exchange_strong(unknown_ns, known_ns, std::memory_order_relaxed);
   }
 
   // Returns whether the bracket says nothing about its kernel: another share had the GPU in between, as happens at both
-  // ends of a turn. Of several such in a row the last returns false, with the shortest in part_ns.
+  // ends of a turn. For the last of several such in a row returns false, with the shortest in part_ns.
   bool stretched(ContextMeter& context, const Bracket& bracket, std::int64_t& part_ns, std::int64_t start_event_ns) {
     const std::int64_t began_ns = context.pace->turn_began_ns.load(std::memory_order_relaxed);
     const bool within_turn = context.pace->turn_awaited_ns() <= began_ns && start_event_ns - began_ns > kHandOverNs;
@@ -357,8 +357,8 @@ class Meter : public LaunchMeter<Port> {
     return false;
   }
 
-  // Returns how much of that time the share has not been charged for yet. What the bracket itself has covered may have
-  // left the ring since and would count as new.
+  // Returns how much of that time the share has not been charged for. What the bracket itself covered may have left the
+  // ring and would count as new.
   std::int64_t hold(ContextMeter& context, const ledger::Work& work, std::int64_t covered_until_ns = 0) {
     if (context.seat.page != nullptr) {
       ledger::mark_seat(context.seat, work, port_.now_ns());
@@ -367,8 +367,8 @@ class Meter : public LaunchMeter<Port> {
     return ledger::cover(*context.account, std::max(work.from_ns, covered_until_ns), work.to_ns);
   }
 
-  // Whether the share may burst. Not knowing, where there is no page of the GPU or a daemon told of one that may have
-  // died, is no leave to.
+  // Decides whether the share may burst. It may not if this is unknown: without a page of the GPU, or with a board from
+  // a daemon that may have died.
   void look_around(ContextMeter& context, std::int64_t now_ns) {
     const std::uint32_t ceiling_ppm = port_.ceiling_ppm(context), burst_ppm = port_.burst_ppm(context);
     if (burst_ppm <= ceiling_ppm || context.seat.page == nullptr || context.seat.board != nullptr) return;
@@ -379,7 +379,7 @@ class Meter : public LaunchMeter<Port> {
     ledger::rate_now(*context.account, ceiling_ppm, burst_ppm, now_ns);
   }
 
-  // Time that other shares had, charged because they had work at once, goes back. Returns when to look again.
+  // Gives back time that other shares had but was charged because they had work at once. Returns when to look again.
   std::int64_t look_back(ContextMeter& context, std::int64_t now_ns) {
     if (context.marked_until_ns == 0) return kNothingOpen;
     const std::int64_t last_ns = context.marked_until_ns + ledger::replay_lag_ns(context.seat) + kQuantumNs;
@@ -388,7 +388,7 @@ class Meter : public LaunchMeter<Port> {
     const bool last = now_ns >= last_ns;
     if (last) context.marked_until_ns = 0;
     const std::int64_t theirs_ns = ledger::neighbours_ns(context.seat, *context.account, now_ns, last);
-    // It was late by their slices, as it is by their turns.
+    // Their time slices delayed this share, as their turns do.
     if (theirs_ns > 0) context.pace->set_turn_awaited(now_ns);
     context.account->held_ns.fetch_sub(static_cast<std::uint64_t>(theirs_ns), std::memory_order_relaxed);
     context.account->neighbours_ns.fetch_add(static_cast<std::uint64_t>(theirs_ns), std::memory_order_relaxed);
@@ -405,16 +405,15 @@ class Meter : public LaunchMeter<Port> {
            estimates_.call_ns(bracket.functions[0]) > kStoppedNs;
   }
 
-  // The process was stopped between its first launch and its last: it is unknown when the GPU was idle. A single
-  // call that usually takes so long blocks.
+  // Returns whether the process was stopped between its first and last launch, so that the GPU's idle time is unknown.
+  // A single call that usually takes this long blocks instead.
   bool stood_still(const Bracket& bracket, std::int64_t start_event_ns) const {
     const std::int64_t launching = launching_ns(bracket, start_event_ns);
     const std::int64_t call_ns = bracket.launches == 1 ? estimates_.call_ns(bracket.functions[0]) : 0;
     return launching > kStoppedNs && launching > 4 * bracket.expected_ns && launching > 2 * call_ns;
   }
 
-  // The settler alone writes it, but for a stream that is just destroyed: a lost update costs the arbiter a short
-  // pause.
+  // Only the settler writes it, except for a stream being destroyed: a lost update costs the arbiter a short pause.
   static void ended(Pace& pace, std::int64_t end_ns) {
     if (end_ns > pace.ended_ns.load(std::memory_order_relaxed)) pace.ended_ns.store(end_ns, std::memory_order_relaxed);
   }
@@ -432,7 +431,7 @@ class Meter : public LaunchMeter<Port> {
       context.account->estimated_ns.fetch_add(static_cast<std::uint64_t>(fresh), std::memory_order_relaxed);
   }
 
-  // Times are counted from an event at most 4 s old: ElapsedTime answers a float of milliseconds.
+  // Times count from an event at most 4 s old, because ElapsedTime returns a float of milliseconds.
   void take_anchor(ContextMeter& context, Bracket& bracket) {
     give_event(context, bracket.end);
     std::int64_t at = 0;
@@ -450,12 +449,12 @@ class Meter : public LaunchMeter<Port> {
     give_event(context, bracket.start);
   }
 
-  // A command that outruns its estimate is charged while it runs.
+  // Charges a command that exceeds its estimate while it runs.
   void charge_running(StreamMeter& stream, Bracket& bracket, std::int64_t now_ns) {
     ContextMeter& context = *stream.context;
     const std::int64_t settled_to = now_ns - kLookNs;
-    // What is known to be long is charged from its start, before replays of other shares look for its marks. Where the
-    // estimate says little, what runs on must not look like time in which the next may start.
+    // Charge known long work from its start, before replays of other shares look for its marks. If the estimate says
+    // little, running work must not look like time in which the next may start.
     const bool is_long = bracket.expected_ns >= kRunningNs;
     const std::int64_t step_ns = uneven(bracket) ? 2 * kLookNs : is_long ? kRunningNs : kQuantumNs;
     const std::int64_t due_ns = bracket.opened_ns + (is_long ? 0 : bracket.expected_ns);
@@ -484,9 +483,8 @@ class Meter : public LaunchMeter<Port> {
     bracket.charged_ns += extra;
   }
 
-  // A launch whose call blocks while the GPU already works on it is charged meanwhile, as above. That it does is what
-  // its calls usually are; else its thread may have lost its processor before anything was sent. Returns when to look
-  // again.
+  // Charges a launch during its call, if the call blocks while the GPU works on it. Its usual call time tells that;
+  // else the thread may have been descheduled before it sent anything. Returns when to look again.
   std::int64_t charge_call(StreamMeter& stream, std::int64_t now_ns) {
     note_open(stream, now_ns);
     const std::int64_t usual_ns = estimates_.call_ns(stream.function.load(std::memory_order_relaxed));
@@ -526,7 +524,7 @@ class Meter : public LaunchMeter<Port> {
     }
     return now_ns + kRunningNs;
   }
-  // The bracket was closed: it takes over what was charged for its call. Its event may soon be that of another bracket.
+  // A closed bracket takes over what was charged for its call. Its event may soon belong to another bracket.
   static void take_over(StreamMeter& stream, Bracket& bracket) {
     if (stream.covered_open == nullptr || stream.covered_open != bracket.start) return;
     bracket.covered_until_ns = stream.open_covered_until_ns;
@@ -534,8 +532,8 @@ class Meter : public LaunchMeter<Port> {
     stream.covered_open = nullptr;
   }
 
-  // What the GPU is not asked about is settled by the estimates: from when its launches were sent, or what came before
-  // it ended. Returns when it ended.
+  // Settles a bracket by estimate, without querying the GPU: from its launch, or the end of what came before. Returns
+  // when it ended.
   std::int64_t settle_unmeasured(StreamMeter& stream, Bracket& bracket, std::int64_t from_ns, std::int64_t until_ns) {
     ContextMeter& context = *stream.context;
     const std::int64_t from = std::max({from_ns, bracket.first_ns, bracket.covered_until_ns});
@@ -558,7 +556,7 @@ class Meter : public LaunchMeter<Port> {
     stream.open.store(false, std::memory_order_release);
   }
 
-  // A bracket that nobody closes: the host's look at an idle stream ends it, as an estimate.
+  // Ends a bracket that no call closes, as an estimate, once the host finds the stream idle.
   std::int64_t look_at_open(StreamMeter& stream, std::int64_t now_ns) {
     if (!stream.open.load(std::memory_order_acquire)) return kNothingOpen;
     const std::uint32_t launches = stream.launches.load(std::memory_order_relaxed);
@@ -567,7 +565,7 @@ class Meter : public LaunchMeter<Port> {
       stream.seen_ns = now_ns;
       return now_ns + kIdleNs;
     }
-    // A thread's own default stream has no name here, and a stream that was destroyed has none any more.
+    // Another thread's default stream cannot be named here, nor can a destroyed stream.
     const bool unasked = stream.handle == abi::stream_per_thread() || stream.id == kGoneStream;
     const std::int64_t quiet_ns = unasked ? kUnaskedNs + stream.spent_ns.load(std::memory_order_relaxed) : kIdleNs;
     if (now_ns - stream.seen_ns < quiet_ns) return stream.seen_ns + quiet_ns;
@@ -576,7 +574,7 @@ class Meter : public LaunchMeter<Port> {
                                  : unasked           ? abi::CUDA_SUCCESS
                                            : twice([&] { return port_.idle(stream.handle, *stream.context); });
     if (answer == abi::CUDA_SUCCESS) {
-      // What the bracket before it held is not paid for twice, nor is it this one's.
+      // Time of the bracket before it is neither charged twice nor counted here.
       const std::int64_t from_ns = stream.last_end_ns == 0 ? 0 : stream.context->clock.host_ns(stream.last_end_ns);
       end_unmeasured(stream, from_ns, now_ns);
     } else if (answer != abi::CUDA_ERROR_NOT_READY) {

@@ -11,11 +11,11 @@ namespace {
 
 using std::memory_order_relaxed;
 
-constexpr std::int64_t kNoRankNs = 1'000'000'000;  // so late is no rank that waits: it is endless, stopped or dead
+constexpr std::int64_t kNoRankNs = 1'000'000'000;  // a rank this late does not wait: it is endless, stopped or dead
 
-std::atomic<std::int64_t> ranks_until_ns{0};  // ranks have waited for each other lately
+std::atomic<std::int64_t> ranks_until_ns{0};  // ranks have waited for each other recently
 
-// When the share's work on that GPU should be done, by whoever reported it (turns.cpp): the earliest; 0: there is none.
+// Returns when the share's work on that GPU should end: the earliest reported by its processes (turns.cpp); 0: none.
 std::int64_t due_ns(std::uint32_t device, std::int64_t now_ns) {
   std::int64_t earliest = 0;
   const std::uint32_t seen = std::min(session.usage->slots_seen.load(std::memory_order_acquire), ledger::kMaxSlots);

@@ -1,5 +1,5 @@
-// When a launch may pass: pure, all time an argument. The account (shared by the share's processes) opens by time
-// alone; the process keeps the work that it has sent ahead of the GPU small.
+// Decides when a launch may pass. Pure: all times are arguments. The account (of the share) opens by time alone; the
+// process limits the work that it has sent ahead of the GPU.
 #pragma once
 
 #include <algorithm>
@@ -11,60 +11,60 @@
 namespace headgate::limiter {
 
 inline constexpr std::int64_t kInFlightNs = 1'000'000;  // 1 % of the 100 ms window
-inline constexpr std::int64_t kLeadNs = 300'000;        // sent ahead so that a late wake-up does not idle the GPU
-inline constexpr std::int64_t kBatchNs = 300'000;  // a waiter sleeps so much longer, to pass several launches at once
-inline constexpr std::int64_t kMinBatchNs = 200'000;  // and again where others have left less of that
+inline constexpr std::int64_t kLeadNs = 300'000;        // sent ahead, so that a late wake-up does not idle the GPU
+inline constexpr std::int64_t kBatchNs = 300'000;     // additional sleep of a waiter, to pass several launches at once
+inline constexpr std::int64_t kMinBatchNs = 200'000;  // sleep again if other processes have left less of it
 inline constexpr std::int64_t kCatchUpNs =
-    12'000'000;  // lateness that is made up for; see docs/decisions/catch-up-window.md
-// Who waits for others' turns is late by theirs. What is made up for then is as long as everybody has had a turn in
-// (schedule::kWindowNs), for as long as there were turns; see docs/decisions/arbiter.md.
+    12'000'000;  // lateness that is compensated; see docs/decisions/catch-up-window.md
+// A launch that waits for others' turns is late by them. It may then catch up as much as the time in which every share
+// has a turn (schedule::kWindowNs), while there are turns; see docs/decisions/arbiter.md.
 inline constexpr std::int64_t kCatchUpInTurnsNs = 100'000'000;
-inline constexpr std::int64_t kPauseNs = 1'000'000;      // of the program's own; a late wake-up is none
+inline constexpr std::int64_t kPauseNs = 1'000'000;      // caused by the program; a late wake-up does not count
 inline constexpr std::int64_t kPatienceNs = 20'000'000;  // the longest wait behind unfinished work
-// The longest that a launch waits behind work on its own stream, beside that: four times its own length, within these.
-// With less, as many pass as end, and what was sent before the length was known stays ahead for good.
+// The longest additional wait of a launch behind work on its own stream: four times its length, within these bounds.
+// With less, one passes for each that ends, and work sent before its length was known stays ahead.
 inline constexpr std::int64_t kMinBehindNs = 1'000'000'000, kMaxBehindNs = 8'000'000'000;
-inline constexpr std::int64_t kSeenLateNs = 4'000'000;            // running work is marked as held no later than this
+inline constexpr std::int64_t kSeenLateNs = 4'000'000;            // running work is marked as held at most this late
 inline constexpr std::int32_t kMaxUnknown = 4;                    // launches of unknown length in flight at once
-inline constexpr std::int32_t kMaxUnknownInTurns = 1;             // and beside other shares
-inline constexpr std::int64_t kMaxUnsettledNs = 3 * kInFlightNs;  // of what counts shorter than it may be
+inline constexpr std::int32_t kMaxUnknownInTurns = 1;             // and next to other shares
+inline constexpr std::int64_t kMaxUnsettledNs = 3 * kInFlightNs;  // for work that counts as shorter than it may be
 inline constexpr std::int64_t kLongestSleepNs = 10'000'000;
 
-// One process's work on one device, by the estimates. All members begin as zero: with one that does not, all that
-// the meter has, 6 MB, would lie in the library's file (contract_check allows 128 KiB).
+// One process's work on one device, by estimates. All members start as zero: otherwise all meter data, 6 MB, would be
+// in the library's file (contract_check allows 128 KiB).
 struct Pace {
-  std::atomic<std::int64_t> busy_until_ns{0};   // when what was sent should be done
-  std::atomic<std::int64_t> credit_ns{0};       // charged and not yet used by a launch: one sum for all threads
+  std::atomic<std::int64_t> busy_until_ns{0};   // when the work sent so far should end
+  std::atomic<std::int64_t> credit_ns{0};       // charged but not yet used by a launch; one sum for all threads
   std::atomic<std::int32_t> open{0};            // brackets
-  std::atomic<std::int32_t> busy_streams{0};    // with a bracket that is not settled
-  std::atomic<std::int64_t> oldest_ns{0};       // when the oldest unfinished bracket was opened; 0: none is
+  std::atomic<std::int32_t> busy_streams{0};    // with an unsettled bracket
+  std::atomic<std::int64_t> oldest_ns{0};       // when the oldest unfinished bracket was opened; 0: none
   std::atomic<std::int64_t> last_debt_ns{0};    // when the last launch passed as debt
-  std::atomic<std::int64_t> unsettled_ns{0};    // what closed brackets that are not settled were estimated at
-  std::atomic<std::int64_t> ended_ns{0};        // when the last settled work had ended
-  std::atomic<std::int32_t> unknown{0};         // launches in flight of functions that were never measured
-  std::atomic<std::int64_t> lag_until_ns{0};    // until when kCatchUpInTurnsNs may be caught up: turn_awaited_ns()
-  std::atomic<std::int64_t> turn_began_ns{0};   // when a launch last passed a turn's gate that was shut
-  std::atomic<std::int64_t> wants_since_ns{0};  // when it last began to ask after a pause in which its share was idle
-  std::atomic<std::uint64_t> asked{0};          // the share's requests when it asked last
-  // How much longer its work takes beside that of the share's other processes, in 1/256 more than alone.
+  std::atomic<std::int64_t> unsettled_ns{0};    // estimates of closed brackets that are not settled
+  std::atomic<std::int64_t> ended_ns{0};        // when the last settled work ended
+  std::atomic<std::int32_t> unknown{0};         // launches in flight of functions never measured
+  std::atomic<std::int64_t> lag_until_ns{0};    // until when kCatchUpInTurnsNs applies: turn_awaited_ns()
+  std::atomic<std::int64_t> turn_began_ns{0};   // when a launch last passed a turn's gate that had been shut
+  std::atomic<std::int64_t> wants_since_ns{0};  // when it last started to ask after its share was idle
+  std::atomic<std::uint64_t> asked{0};          // the share's requests at its last request
+  // How much longer its work takes next to the share's other processes, in 1/256.
   std::atomic<std::uint32_t> slowed{0};
 
-  // When a launch last waited for the share's turn; -kCatchUpInTurnsNs: none has.
+  // Returns when a launch last waited for the share's turn; -kCatchUpInTurnsNs: never.
   std::int64_t turn_awaited_ns() const { return lag_until_ns.load(std::memory_order_relaxed) - kCatchUpInTurnsNs; }
   void set_turn_awaited(std::int64_t now_ns) {
     lag_until_ns.store(now_ns + kCatchUpInTurnsNs, std::memory_order_relaxed);
   }
 };
 
-// What is made up for. A pause of the program's is no lateness: others' turns count from when it asked again.
+// Returns the catch-up window. A pause by the program is not lateness: others' turns count from its next request.
 inline std::int64_t catch_up_ns(const Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns) {
   const bool in_turns = ceiling_ppm < ledger::kWholeGpu && now_ns - pace.turn_awaited_ns() < kCatchUpInTurnsNs;
   const std::int64_t wanted_ns = now_ns - pace.wants_since_ns.load(std::memory_order_relaxed);
   return in_turns ? std::clamp(kCatchUpNs + wanted_ns, kCatchUpNs, kCatchUpInTurnsNs) : kCatchUpNs;
 }
 
-// A launch is asked for, the share's `requests`th. Returns for how long nothing of the process was in flight before; 0:
-// something is.
+// Records a launch request, the share's `requests`th. Returns how long nothing of the process was in flight before; 0
+// if something is.
 inline std::int64_t note_asked(Pace& pace, std::uint64_t requests, std::int64_t now_ns) {
   const bool others_asked = requests - pace.asked.exchange(requests, std::memory_order_relaxed) > 1;
   if (pace.busy_streams.load(std::memory_order_relaxed) != 0) return 0;
@@ -76,7 +76,7 @@ inline std::int64_t note_asked(Pace& pace, std::uint64_t requests, std::int64_t 
 
 struct Admission {
   std::int64_t wait_ns = 0;    // 0: it may pass
-  std::int64_t credit_ns = 0;  // GPU time charged in advance, the command's own included
+  std::int64_t credit_ns = 0;  // GPU time charged in advance, including this command
   bool debt = false;           // passed by the patience rule
 };
 
@@ -86,12 +86,12 @@ inline bool take_credit(Pace& pace, std::int64_t est_ns) {
   return false;
 }
 
-// When the next command may follow one that takes all the room by itself. Who sends one such at a time idles the GPU at
-// each late wake-up.
+// Returns how early the next command may follow one that takes all the room. One such command at a time would idle the
+// GPU at each late wake-up.
 inline std::int64_t lead_ns(std::int64_t est_ns) { return std::clamp(est_ns / 8, kLeadNs, kInFlightNs); }
 
-// Of the share's processes each has its slices of the GPU: how long its work takes among theirs, and how much work is
-// done in such a time.
+// The share's processes get GPU time slices in turn. slowed_ns() returns how long work takes among theirs, done_in_ns()
+// how much work is done in a given time.
 inline std::int64_t slowed_ns(const Pace& pace, std::int64_t gpu_ns) {
   return gpu_ns + gpu_ns / 256 * static_cast<std::int64_t>(pace.slowed.load(std::memory_order_relaxed));
 }
@@ -99,7 +99,7 @@ inline std::int64_t done_in_ns(const Pace& pace, std::int64_t ns) {
   return ns / (256 + static_cast<std::int64_t>(pace.slowed.load(std::memory_order_relaxed))) * 256;
 }
 
-// Takes room for est_ns..credit of work; 0 where there is none yet.
+// Takes room for work of est_ns..credit; returns 0 if there is none.
 inline std::int64_t take_room(Pace& pace, std::int64_t now_ns, std::int64_t est_ns, std::int64_t wanted_ns) {
   std::int64_t busy = pace.busy_until_ns.load(std::memory_order_relaxed);
   while (true) {
@@ -112,9 +112,9 @@ inline std::int64_t take_room(Pace& pace, std::int64_t now_ns, std::int64_t est_
   }
 }
 
-// A launch passes a turn's gate that was shut. Others had the GPU, and what was sent before may all be there still,
-// whatever the estimates say. But behind a command that takes all the room, one too many ahead costs nobody anything
-// (it is this share's turn), and one too few idles the GPU.
+// Call when a launch passes a turn's gate that had been shut. Others had the GPU, so all work sent before may still be
+// ahead, whatever the estimates say. But behind a command that takes all the room, one too many ahead costs no other
+// share anything (it is this share's turn), and one too few idles the GPU.
 inline void count_after_shut_gate(Pace& pace, std::int64_t now_ns, std::int64_t est_ns) {
   pace.set_turn_awaited(now_ns);
   pace.turn_began_ns.store(now_ns, std::memory_order_relaxed);
@@ -123,8 +123,8 @@ inline void count_after_shut_gate(Pace& pace, std::int64_t now_ns, std::int64_t 
   pace.busy_until_ns.store(now_ns + slowed_ns(pace, unsettled_ns));
 }
 
-// The oldest command, sent at sent_ns, still runs although the share has waited for its turn since: all that was sent
-// behind it is ahead yet. While others have the GPU no estimate is used up.
+// Call when the oldest command, sent at sent_ns, still runs although the share has waited for its turn since: all
+// commands behind it are still ahead. While others have the GPU, no estimate elapses.
 inline void expect_rest(Pace& pace, std::int64_t sent_ns, std::int64_t expected_ns, std::int64_t now_ns) {
   if (pace.turn_awaited_ns() < sent_ns) return;
   const std::int64_t least = now_ns + pace.unsettled_ns.load(std::memory_order_relaxed) - expected_ns;
@@ -133,12 +133,12 @@ inline void expect_rest(Pace& pace, std::int64_t sent_ns, std::int64_t expected_
   }
 }
 
-// What all processes of a share have in flight is bounded as what one has: at the end of a turn each would leave as
-// much. Of commands that are measured one by one; of shorter ones a process takes its part in advance, and sends it
+// The processes of a share together may have only as much in flight as one: at the end of a turn each would leave that
+// much. This applies to commands measured one by one; of shorter ones a process takes its part in advance, and sends it
 // later.
 inline constexpr std::int64_t kSeveralForNs = 100'000'000;
 
-// Whether another process of the share has sent such a command lately. sender: of this one, not 0.
+// Returns whether another process of the share has sent such a command recently. sender: this process's, not 0.
 inline bool several_send(ledger::ComputeAccount& account, std::uint64_t sender, std::int64_t now_ns) {
   if (account.sender.load(std::memory_order_relaxed) != sender) {
     if (account.sender.exchange(sender, std::memory_order_relaxed) != 0)
@@ -148,8 +148,8 @@ inline bool several_send(ledger::ComputeAccount& account, std::uint64_t sender, 
   return now_ns < until_ns && until_ns <= now_ns + kSeveralForNs;  // any process of the share can write it
 }
 
-// Takes room for a command; else returns how long to wait before asking again. A process that has nothing in flight
-// goes before one that has.
+// Takes room for a command; otherwise returns how long to wait before asking again. A process with nothing in flight
+// goes before one that has work.
 inline std::int64_t wait_for_share_ns(ledger::ComputeAccount& account, bool idle, std::int64_t now_ns,
                                       std::int64_t est_ns) {
   const std::int64_t lead = std::max(lead_ns(est_ns), kInFlightNs / 2) + (idle ? kInFlightNs : 0);
@@ -161,7 +161,7 @@ inline std::int64_t wait_for_share_ns(ledger::ComputeAccount& account, bool idle
       return 0;
   }
 }
-// The same for a command that passes as debt, room or none.
+// The same for a command that passes as debt, with or without room.
 inline void take_share_room(ledger::ComputeAccount& account, std::int64_t now_ns, std::int64_t est_ns) {
   std::int64_t sent = account.sent_until_ns.load(std::memory_order_relaxed);
   while (!account.sent_until_ns.compare_exchange_weak(sent, std::max(ledger::sane_paid_ns(sent), now_ns) + est_ns,
@@ -181,8 +181,7 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
                        bool measured = false, bool in_turns = false, std::int64_t share_due_ns = 0) {
   const std::int64_t lag = now_ns - ledger::paid_until_ns(account), late_ns = catch_up_ns(pace, ceiling_ppm, now_ns);
   Admission admission;
-  // Processes that take turns with a launch or two each would meter as many brackets and lose a little at each
-  // handover.
+  // Processes alternating with a launch or two each would measure as many brackets, and lose time at each switch.
   const bool crumbs = lag < kMinBatchNs && now_ns != asked_ns && now_ns - asked_ns < kPatienceNs / 2;
   if (lag >= 0 && crumbs) {
     admission.wait_ns = kBatchNs - lag;
@@ -205,21 +204,21 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   }
   const std::int64_t oldest = pace.oldest_ns.load(std::memory_order_relaxed);
   std::int64_t last = pace.last_debt_ns.load(std::memory_order_relaxed);
-  // Work on a launch's own stream cannot wait for it: known to be long, it is given its time. But its thread may be the
-  // one that everything waits for.
+  // Work on a launch's own stream cannot depend on it: if known to be long, it gets its time. But its thread may be the
+  // one that all other work waits for.
   const std::int64_t most_ns = std::clamp(4 * std::min(est_ns, kMaxBehindNs), kMinBehindNs, kMaxBehindNs);
-  // Work of unknown length is expected to go on for as long as it has. But it may wait for the program, which queues a
-  // thousand commands behind it before it comes to that: commands of a measured length add no more than a quarter of
-  // the time to the debt.
+  // Work of unknown length is expected to continue for as much time as it has run. But it may wait for the program,
+  // which may queue a thousand commands behind it first: commands of a measured length add at most a quarter of the
+  // time to the debt.
   const std::int64_t least_ns = std::max<std::int64_t>(0, 4 * std::min(est_ns, kMaxBehindNs) - kPatienceNs);
   const std::int64_t most_unknown_ns = measured ? std::min(least_ns, most_ns) : most_ns;
-  // Beside other shares another one of unknown length would be theirs to wait for.
+  // Next to other shares, another one of unknown length would make them wait.
   const std::int64_t least_unknown_ns = in_turns && !measured ? kMinBehindNs : 0;
   const std::int64_t begun_ns =
       stream_due_ns < 0
           ? asked_ns + std::clamp<std::int64_t>(asked_ns + stream_due_ns, least_unknown_ns, most_unknown_ns)
           : std::clamp(std::max(stream_due_ns, share_due_ns), asked_ns, asked_ns + most_ns);
-  // Work that has run through all that time while the gate was shut, in whatever process, may wait for this launch.
+  // Work that ran through all that time with the gate shut, in any process, may be waiting for this launch.
   const bool stuck =
       now_ns - begun_ns >= kPatienceNs &&
       ((oldest != 0 && now_ns - oldest >= kPatienceNs) ||
@@ -230,7 +229,7 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
     pace.busy_until_ns.fetch_add(est_ns, std::memory_order_relaxed);
     return {.wait_ns = 0, .credit_ns = est_ns, .debt = true};
   }
-  // All that wait look again at the instant when one may pass, so that none is always first.
+  // All waiters look again when one may pass, so that none is always first.
   if (oldest != 0) {
     const std::int64_t turn =
         std::max({oldest, begun_ns, pace.last_debt_ns.load(std::memory_order_relaxed)}) + kPatienceNs;

@@ -1,4 +1,4 @@
-// The real driver behind the meter, and the one thread that asks it.
+// The real driver behind the meter, and the one thread that queries it.
 #include <errno.h>
 #include <pthread.h>
 #include <signal.h>
@@ -42,7 +42,7 @@ abi::CUresult DriverPort::elapsed(float* ms, abi::CUevent start, abi::CUevent en
   return driver.cuEventElapsedTime != nullptr ? driver.cuEventElapsedTime(ms, start, end) : abi::CUDA_ERROR_NOT_FOUND;
 }
 
-// In RELAXED mode a query of a stream that does not capture breaks no capture; while one is under way we ask nothing.
+// In RELAXED mode a query of another stream breaks no capture; but during a capture nothing is queried.
 abi::CUresult DriverPort::idle(abi::CUstream stream, ContextMeter&) {
   if (open_captures.load() != 0 || driver.cuStreamQuery == nullptr) return abi::CUDA_ERROR_NOT_READY;
   return driver.cuStreamQuery(stream);
@@ -50,10 +50,10 @@ abi::CUresult DriverPort::idle(abi::CUstream stream, ContextMeter&) {
 
 namespace {
 
-// Where the GPU's page cannot be had the share is held all the same, and pays for its neighbours' slices.
+// If the GPU's page is unavailable, the share is still limited, and pays for its neighbours' slices.
 ledger::Seat seat_on(std::uint32_t device) {
   const std::uint64_t owner = ledger::random_word() | 1, share = session.policy->generation;
-  // A tenant of the daemon may not write what all shares read, and has both from it.
+  // A tenant of the daemon must not write what all shares read; the daemon hands out both pages.
   if (const GpuPages handed = gpu_pages_of(device); handed.own != nullptr)
     return {.page = handed.own, .board = handed.board, .owner = owner, .share = share};
   ledger::GpuPage* const page = users_gpu_page(device);
@@ -61,8 +61,8 @@ ledger::Seat seat_on(std::uint32_t device) {
   return {.page = page, .board = nullptr, .owner = owner, .share = share};
 }
 
-// Whoever has hung up looks at nothing that is marked on the pages that came with the bell: a daemon that has ended, or
-// one that has opened the share's door anew, and goes on telling the same board.
+// After its doorbell hung up, the daemon no longer reads the marks on the pages that came with it: it has ended, or
+// reopened the share's socket and continues with the same board.
 void ask_after_board(const ContextMeter& context) {
   constexpr std::int64_t kAskEachNs = 1'000'000'000;
   static std::atomic<std::int64_t> asked_ns{0};
@@ -77,14 +77,14 @@ void ask_after_board(const ContextMeter& context) {
 
 void DriverPort::enter(ContextMeter& context) {
   context.arbitrated = arbitrated(context.device);
-  // Here rather than when the context is made: a file to open is nothing that the program should wait for.
+  // Here, not at the context's creation: the program should not wait for opening a file.
   ask_after_board(context);
   if (const std::uint32_t handed = gpu_pages_epoch(); context.seat_epoch != handed) {
     ledger::leave_seat(context.seat);
     context.seat_epoch = handed;
     context.seat = seat_on(context.device);
   }
-  // Of the calling thread: still current unless contexts have gone since.
+  // For the calling thread: still current unless contexts were destroyed since.
   static __thread abi::CUcontext entered __attribute__((tls_model("initial-exec")));
   static __thread std::uint32_t entered_epoch __attribute__((tls_model("initial-exec")));
   const std::uint32_t epoch = metered.epoch.load();
@@ -113,7 +113,7 @@ std::uint32_t DriverPort::ceiling_ppm(const ContextMeter& context) {
 }
 
 std::uint32_t DriverPort::burst_ppm(const ContextMeter& context) {
-  if (arbitrated(context.device)) return 0;  // what lies above its guarantee is the arbiter's to give
+  if (arbitrated(context.device)) return 0;  // time above the guarantee is given out by the arbiter
   const std::uint32_t ppm = session.policy->devices[context.device].compute_burst_ppm.load(std::memory_order_relaxed);
   return ppm > ledger::kWholeGpu ? ledger::kWholeGpu : ppm;
 }
@@ -129,8 +129,8 @@ void sleep_ns(std::int64_t ns) {
   ::nanosleep(&time, nullptr);
 }
 
-// Before the streams are looked at: their brackets know what went through the lanes; a lane without a bracket is
-// emptied.
+// Called before the streams are examined, so that brackets include the time used in lanes. Empties lanes without a
+// bracket.
 void tell_lanes() {
   for (std::uint32_t i = 0; i < metered.stream_limit.load(); ++i) {
     StreamMeter& stream = metered.streams[i];
@@ -144,7 +144,7 @@ void tell_lanes() {
   }
 }
 
-// The account is right to the last kernel: what has ended is measured, the rest charged as far as it can have run.
+// Makes the account exact to the last kernel: measures what has ended, and charges the rest as far as it can have run.
 void settle_for_good() {
   for (std::uint32_t i = 0; i < metered.stream_limit.load(); ++i) {
     StreamMeter& stream = metered.streams[i];
@@ -183,8 +183,7 @@ void* settle_all(void*) {
       sleep_ns(left < 10'000 ? 10'000 : left > 500'000 ? 500'000 : left);
       continue;
     }
-    // Waking it costs a launching thread a system call: it goes to sleep for good only when nothing has come for a
-    // while.
+    // Waking the settler costs a launching thread a system call: sleep indefinitely only if nothing came for a while.
     if (port.now_ns() - last_work_ns < kLingerNs) {
       sleep_ns(kLingerLookNs);
       continue;
@@ -200,7 +199,7 @@ void* settle_all(void*) {
   return nullptr;
 }
 
-// Registered after the driver's own cuInit, so it runs before the driver takes itself down.
+// Registered after the driver's own cuInit, so it runs before the driver shuts itself down.
 void stop_settler(void*) {
   std::uint32_t running = 1;
   if (!metered.settler.compare_exchange_strong(running, 2)) return;

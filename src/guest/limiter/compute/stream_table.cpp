@@ -43,7 +43,7 @@ abi::CUcontext context_of(abi::CUstream handle) {
   return context;
 }
 
-// Under the table's lock. kNoDevice: of a context that we did not see made.
+// Call under the table's lock. kNoDevice: a context that we did not see created.
 ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDevice) {
   ContextMeter* free = nullptr;
   for (ContextMeter& context : metered.contexts) {
@@ -85,8 +85,8 @@ ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDev
   return free;
 }
 
-// A place that nobody uses; else that of a stream which was destroyed; else of one with nothing open or unsettled,
-// which finds another when it is launched to again. Holds the place's lock; null: all are at work.
+// Returns an unused entry; else one of a destroyed stream; else one with nothing open or unsettled (its stream gets
+// another at its next launch). Returns with the entry's lock held; null: all are busy.
 StreamMeter* free_place() {
   for (const bool of_living : {false, true})
     for (StreamMeter& stream : metered.streams) {
@@ -98,7 +98,7 @@ StreamMeter* free_place() {
   return nullptr;
 }
 
-// Under the table's lock.
+// Call under the table's lock.
 StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMeter& context) {
   if (StreamMeter* place = free_place(); place != nullptr) {
     StreamMeter& stream = *place;
@@ -118,7 +118,7 @@ StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMete
     stream.head.store(stream.tail.load());
     if (metered.stream_limit.load() <= i) metered.stream_limit.store(i + 1);
     stream.used.store(true, std::memory_order_release);
-    // Nobody remembers what was here, nor that this one is unknown.
+    // Invalidate what threads remember of this entry, and that this stream is unknown.
     metered.epoch.fetch_add(1, std::memory_order_release);
     stream.lock.unlock();
     return &stream;
@@ -127,7 +127,7 @@ StreamMeter* add_stream(abi::CUstream handle, unsigned long long id, ContextMete
 }
 
 StreamMeter* look_up(abi::CUstream handle, bool add) {
-  // Nothing of ours is on a stream that captures, and the questions below would break the capture.
+  // A capturing stream has nothing of ours, and the calls below would break the capture.
   if (capturing(handle)) return nullptr;
   const abi::CUcontext owner = context_of(handle);
   if (owner == nullptr) return nullptr;
@@ -145,7 +145,7 @@ StreamMeter* look_up(abi::CUstream handle, bool add) {
     }
     if (found == nullptr && context != nullptr && add) found = add_stream(handle, id, *context);
     metered.table_lock.unlock();
-    // All places at work: one is free as soon as something is settled.
+    // All entries are busy: one becomes free as soon as something is settled.
     if (found != nullptr || context == nullptr || !add) return found;
     if (port.now_ns() >= until_ns) {
       static std::atomic<bool> said{false};
@@ -169,7 +169,7 @@ void read_policy() {
     limited |= policy.compute_ceiling_ppm.load(std::memory_order_relaxed) < ledger::kWholeGpu;
     limited |= policy.arbitrated.load(std::memory_order_relaxed) != 0;
   }
-  // Only what is metered tells whether the GPU still works for an idle program.
+  // Only metering tells whether the GPU still works for an idle program.
   limited |= session.policy->freeze_after_s.load(std::memory_order_relaxed) != 0;
   metered.limited.store(limited, std::memory_order_release);
 }
@@ -195,8 +195,8 @@ const char* unmeasured_fate() {
 
 namespace {
 
-// Under the settler's lock. What was under way is settled by the estimates. False: a stream of the context is in use
-// just now.
+// Call under the settler's lock. Settles what was in progress by estimate. Returns false if a stream of the context is
+// in use just now.
 bool resume(ContextMeter& context) {
   const std::int64_t now_ns = port.now_ns();
   bool all = true;
@@ -298,7 +298,7 @@ void close_stream(abi::CUstream handle, bool dies) {
   tell_lane(*stream, true);
   if (!stream->context->failed.load()) meter.close(*stream);
   if (dies) {
-    // With all its brackets unsettled the last one stays open, and the settler ends it.
+    // If all its brackets are unsettled the last one stays open, and the settler ends it.
     stream->handle = nullptr;
     stream->id = kGoneStream;
     metered.epoch.fetch_add(1, std::memory_order_release);
@@ -310,7 +310,7 @@ void close_stream(abi::CUstream handle, bool dies) {
 
 namespace {
 
-// Closes what is open in the current context; true where something was.
+// Closes what is open in the current context; returns whether something was.
 bool close_current(bool only_legacy) {
   abi::CUcontext current = nullptr;
   if (driver.cuCtxGetCurrent == nullptr || driver.cuCtxGetCurrent(&current) != abi::CUDA_SUCCESS) return false;
@@ -320,7 +320,7 @@ bool close_current(bool only_legacy) {
     if (!stream.used.load(std::memory_order_acquire) || !stream.open.load(std::memory_order_acquire)) continue;
     if (stream.context->handle != current || stream.context->failed.load()) continue;
     if (only_legacy && !stream.legacy) continue;
-    // The per-thread stream's handle names the caller's own; another thread's closes in its own calls.
+    // The per-thread stream's handle names the caller's stream; other threads' streams are closed by their own calls.
     if (stream.handle == abi::stream_per_thread() && known_stream(stream.handle) != &stream) continue;
     stream.lock.lock();
     tell_lane(stream, true);
@@ -337,9 +337,9 @@ void close_others(const StreamMeter& mine) {
   for (std::uint32_t i = 0; i < metered.stream_limit.load(std::memory_order_acquire); ++i) {
     StreamMeter& stream = metered.streams[i];
     if (&stream == &mine || !stream.open.load(std::memory_order_acquire) || stream.context != mine.context) continue;
-    // The per-thread stream's handle names the caller's own.
+    // The per-thread stream's handle names the caller's stream.
     if (stream.handle == abi::stream_per_thread() && known_stream(stream.handle) != &stream) continue;
-    if (!stream.lock.try_lock()) continue;  // its thread is just launching, or waits like us
+    if (!stream.lock.try_lock()) continue;  // its thread is launching, or waiting like us
     tell_lane(stream, true);
     meter.close(stream);
     stream.lock.unlock();
@@ -400,14 +400,14 @@ void start_metering() {
   metered.device_count = count < ledger::kMaxDevices ? count : ledger::kMaxDevices;
   unfinished_work.store(&any_stream_is_busy, std::memory_order_release);
   read_policy();
-  // What no thread has looked at yet is not what a thread remembers.
+  // Invalidate what threads remember from before.
   metered.epoch.fetch_add(1);
   move_lane_epoch();
   metered.active.store(true, std::memory_order_release);
 }
 
-// Its brackets end, and what the GPU finishes within a launch's patience is settled: the driver waits for that work
-// itself when it destroys a context.
+// Ends the context's brackets and settles what the GPU finishes within kPatienceNs: the driver waits for that work too
+// when it destroys a context.
 void settle_context(abi::CUcontext handle) {
   const ContextMeter* context = nullptr;
   metered.table_lock.lock();

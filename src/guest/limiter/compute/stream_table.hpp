@@ -1,4 +1,4 @@
-// What one process meters: its contexts, streams, the settler, and the way of a launch past the gate.
+// What one process meters: its contexts, streams and settler, and a launch's path past the gate.
 #pragma once
 
 #include <array>
@@ -14,7 +14,7 @@ namespace headgate::limiter {
 inline constexpr std::uint32_t kMaxContexts = 128;
 inline constexpr std::uint32_t kMaxStreams = 512;
 
-// Makes a context current for the calling thread, then what was current before again. Null: changes nothing.
+// Makes a context current for the calling thread, and restores the previous one. Null: changes nothing.
 class CurrentContext {
  public:
   explicit CurrentContext(abi::CUcontext wanted);
@@ -42,14 +42,14 @@ struct DriverPort {
   std::uint32_t burst_ppm(const ContextMeter& context);
 };
 
-// One thread's way into an open bracket without a lock: it counts here what it uses, up to what it was given. Whoever
-// closes the bracket takes the rest back; a launch that was just passing is then at most one that no bracket measures.
+// A thread's lock-free access to an open bracket: it counts the time it uses here, up to what it was given. Closing the
+// bracket takes the rest back. At most one launch that is passing at that moment is then in no bracket.
 struct alignas(64) Lane {
   std::atomic<const void*> owner{nullptr};  // the thread's ThreadLane
   std::atomic<std::int64_t> used_ns{0};     // written by the owner only, like launches
   std::atomic<std::int64_t> limit_ns{0};
   std::atomic<std::uint32_t> launches{0};
-  // Under the stream's lock: how much of it the stream's bracket has been told.
+  // Under the stream's lock: how much of it was added to the stream's bracket.
   std::int64_t told_ns = 0;
   std::uint32_t told_launches = 0;
 };
@@ -65,11 +65,11 @@ struct ThreadLane {
 };
 
 struct ComputeState {
-  std::atomic<bool> active{false};            // a member with a context; nothing is looked at before
+  std::atomic<bool> active{false};            // this is a member with a context; nothing is checked before
   std::atomic<bool> limited{false};           // a ceiling below the whole GPU, turns on it, or a pause
-  std::atomic<std::int64_t> paused_ns{0};     // when we saw that it was; 0: it is not
-  std::atomic<std::uint32_t> epoch{0};        // moves when a thread must not trust the stream it remembers
-  std::atomic<std::uint32_t> lane_epoch{0};   // moves when no lane may be used without a look at everything else
+  std::atomic<std::int64_t> paused_ns{0};     // when a pause was seen; 0: not paused
+  std::atomic<std::uint32_t> epoch{0};        // moves when a thread must not use its cached stream
+  std::atomic<std::uint32_t> lane_epoch{0};   // moves when no lane may be used without checking everything else
   std::atomic<std::uint32_t> legacy_open{0};  // 1: a bracket may be open on a legacy stream
   bool legacy_open_elsewhere(const StreamMeter& stream) const {
     return legacy_open.load(std::memory_order_relaxed) != 0 && !stream.legacy;
@@ -81,14 +81,14 @@ struct ComputeState {
   std::array<ContextMeter, kMaxContexts> contexts;
   std::array<StreamMeter, kMaxStreams> streams;
   std::array<Lane, kMaxStreams> lanes;  // of the stream with the same index
-  std::atomic<bool> too_many{false};    // contexts; said once
+  std::atomic<bool> too_many{false};    // contexts; logged once
   std::atomic<std::uint32_t> stream_limit{0};
-  std::atomic<std::uint32_t> contexts_seen{0};  // alive: with one, there is no doubt whose a default stream's handle is
-  ShortLock table_lock;                         // contexts and streams come and go
-  ShortLock settler_lock;                       // held while the settler asks the driver
+  std::atomic<std::uint32_t> contexts_seen{0};  // existing; with one, a default stream's handle is unambiguous
+  ShortLock table_lock;                         // protects adding and removing contexts and streams
+  ShortLock settler_lock;                       // held while the settler queries the driver
   std::atomic<std::uint32_t> work{0};           // futex: moves when there is something to settle
   std::atomic<bool> settler_idle{false};
-  std::atomic<bool> unsettled{false};     // there can be no settler: nothing can be measured
+  std::atomic<bool> unsettled{false};     // the settler cannot be started: nothing can be measured
   std::atomic<std::uint32_t> settler{0};  // 0 none, 1 starting or running, 2 to stop, 3 stopped
 };
 
@@ -98,12 +98,12 @@ extern DriverPort port;
 extern Meter<DriverPort> meter;
 
 inline bool is_pseudo(abi::CUstream handle) { return reinterpret_cast<std::uintptr_t>(handle) <= 2; }
-// A pseudo handle means the current context's stream: with one context there is no doubt which.
+// Returns whether the handle is unambiguous: a pseudo handle means the current context's stream.
 inline bool says_which_stream(abi::CUstream handle) {
   return !is_pseudo(handle) || metered.contexts_seen.load(std::memory_order_relaxed) == 1;
 }
 
-// The launch of `function` is paid for, counted, and in an open bracket. A few loads and compares, two plain stores.
+// Returns true if the launch is paid for, counted, and in an open bracket. Some loads and compares, two plain stores.
 inline bool lane_passes(abi::CUstream handle, std::uint64_t function) {
   const ThreadLane& mine = thread_lane;
   if (mine.handle != handle || mine.function != function) return false;
@@ -118,33 +118,33 @@ inline bool lane_passes(abi::CUstream handle, std::uint64_t function) {
   lane.launches.store(lane.launches.load(std::memory_order_relaxed) + 1, std::memory_order_relaxed);
   return true;
 }
-// Under the stream's lock. Gives the calling thread what the bracket may still take of the process's prepaid time.
+// Under the stream's lock. Gives the calling thread what the bracket may still use of the process's prepaid time.
 void give_lane(StreamMeter& stream, abi::CUstream handle, std::uint64_t function, std::uint32_t epoch);
-// Under the stream's lock. Tells the bracket what went through the lane; with `take`, the lane's rest returns to the
+// Under the stream's lock. Adds what went through the lane to the bracket; with `take`, returns the lane's rest to the
 // prepaid time.
 void tell_lane(StreamMeter& stream, bool take);
-// The calling thread launches on `next`: what its lane holds on another stream returns to the prepaid time, or threads
-// that take their streams in turn would starve beside their own credit.
+// The calling thread launches on `next`: returns what its lane on another stream holds to the prepaid time. Otherwise
+// threads that alternate between streams would wait although they have credit.
 void flush_fast_path(const StreamMeter& next);
-// With no bracket open, what the prepaid time still holds was charged for nothing.
+// If no bracket is open, returns prepaid time that was charged for nothing.
 void return_prepaid(ContextMeter& context);
 void move_lane_epoch();
-// Before a thread waits: ends what it would leave open on other streams of the context.
+// Call before a thread waits: closes what it would leave open on other streams of the context.
 void close_others(const StreamMeter& stream);
 
-// Whether launches of this context can be measured, or can be again by now. While that has failed for less than
-// kUnmeteredNs the calling thread waits here for the next try, with no lock of ours; later it gets the fail policy's
-// answer at once, between tries.
+// Returns whether launches of this context can be measured (again). While measuring has failed for less than
+// kUnmeteredNs, the calling thread waits here for the next attempt, without our locks; later the fail policy applies at
+// once between attempts.
 bool can_measure(ContextMeter& context);
-// The settler's, under its lock: contexts whose next try is due can be measured again. When to look again.
+// For the settler, under its lock: resumes contexts that are due for an attempt. Returns when to look again.
 std::int64_t resume_failed(std::int64_t now_ns);
 
-// What the share's fail policy does with launches that cannot be measured, in words.
+// Returns the text for what the share's fail policy does with launches that cannot be measured.
 const char* unmeasured_fate();
 
-// Whether this launch or call concerns the meter at all. A few loads; looks at the policy again when it has changed.
+// Returns whether this launch or call concerns the meter. A few loads; reads the policy again if it has changed.
 bool concerned();
-// Certainly not: nothing has changed and nothing is limited. Where it says false, concerned() knows.
+// Returns true if surely not: nothing has changed and nothing is limited. If false, call concerned().
 inline bool unconcerned() {
   if (!metered.active.load(std::memory_order_acquire)) return true;
   if (metered.limited.load(std::memory_order_relaxed)) return false;
@@ -155,19 +155,19 @@ inline bool unconcerned() {
   return true;
 }
 
-// The stream behind a handle in the calling thread's context; null: not metered. known_stream: null too before its
-// first launch.
+// Finds the stream of a handle in the calling thread's context; null: not metered. known_stream() returns null before
+// its first launch, too.
 StreamMeter* find_stream(abi::CUstream handle);
 StreamMeter* known_stream(abi::CUstream handle);
-// Records the ends of what is open: on this stream, or on all of the current context.
+// Record the end of open brackets: on this stream, or on all of the current context.
 void close_stream(abi::CUstream handle, bool dies);
 void close_context();
-// A later record on the legacy stream would order other streams' work: its bracket ends before anything else is sent.
+// A later record on the legacy stream would order other streams' work, so its bracket ends before other work.
 void close_legacy();
 
 void pause_thread();
 void wake_settler();
-// Sleeps while the word is `seen`, for so long at most.
+// Sleeps while the word is `seen`, at most wait_ns.
 void wait_at_gate(const std::atomic<std::uint32_t>& word, std::uint32_t seen, std::int64_t wait_ns);
 void start_settler();
 

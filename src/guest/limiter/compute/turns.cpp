@@ -14,13 +14,13 @@ namespace {
 
 using std::memory_order_relaxed;
 
-// Priced so, the account of a share without a ceiling is never what a launch waits for.
+// With this price, the account of a share without a ceiling never makes a launch wait.
 constexpr std::uint32_t kNoCeiling = 4 * ledger::kWholeGpu;
-constexpr std::int64_t kMinLookNs = 5'000, kMaxLookNs = 500'000;  // for the end of a portion
+constexpr std::int64_t kMinLookNs = 5'000, kMaxLookNs = 500'000;  // for the end of a batch
 constexpr std::int64_t kShortWaitNs = 1'000'000;
-// How often the settler looks whether the daemon still runs.
+// How often the settler checks whether the daemon still runs.
 constexpr std::int64_t kDaemonLookNs = 250'000'000;
-// Of two looks further apart the thread slept through most of it, or was stopped.
+// If two looks are further apart, the thread slept through most of the time, or was stopped.
 constexpr std::int64_t kMaxBetweenLooksNs = ledger::kTurnLookNs + 5'000'000;
 
 struct DeviceTurns {
@@ -28,11 +28,11 @@ struct DeviceTurns {
   std::atomic<bool> was_shut{false};
   std::atomic<std::int64_t> told_ns{0};
   std::atomic<std::uint32_t> told_epoch{0};
-  std::atomic<std::uint64_t> deserted_at{0};  // the heartbeat that stood still, plus 1
+  std::atomic<std::uint64_t> deserted_at{0};  // the heartbeat that stopped, plus 1
   std::atomic<std::uint32_t> room{0};         // futex: moves when nothing is in flight any more
   std::atomic<std::uint32_t> room_waiters{0};
-  // While no daemon runs: the cycle that is on, what the share had held at its beginning, and whether it had used less
-  // than half of its part in the one before.
+  // Without a daemon: the current cycle, what the share had held at its start, and whether it used less than half of
+  // its part in the previous one.
   std::atomic<std::int64_t> cycle{0};
   std::atomic<std::uint64_t> held_then_ns{0};
   std::atomic<bool> sparse{true};
@@ -48,7 +48,7 @@ bool left_alone(std::uint32_t device) {
   return at != 0 && at == session.policy->heartbeat.load(memory_order_relaxed) + 1;
 }
 
-// What the daemon left to the share, or what pages say that an older daemon wrote.
+// Returns what the daemon left to the share, or a default for pages of an older daemon.
 std::uint32_t unattended_ppm(std::uint32_t device) {
   const ledger::DevicePolicy& policy = policy_of(device);
   const std::uint32_t said_ppm = policy.compute_unattended_ppm.load(memory_order_relaxed);
@@ -65,8 +65,8 @@ void leave_alone(std::uint32_t device, std::uint64_t beat, const char* why) {
            ppm / 10'000, ppm / 1'000 % 10);
 }
 
-// Whether the share uses less than half of its part. It then needs no stretch: it would wait most of a cycle
-// for each launch, and what it takes from others is little.
+// Returns whether the share uses less than half of its part. Then it needs no time span: it would wait most of a cycle
+// for each launch, and takes little from others.
 bool is_sparse(std::uint32_t device, std::uint32_t part_ppm, std::int64_t now_ns) {
   DeviceTurns& mine = turns[device];
   const std::int64_t cycle = now_ns / ledger::kUnattendedCycleNs,
@@ -92,7 +92,7 @@ std::int64_t unattended_wait_ns(std::uint32_t device, std::int64_t busy_until_ns
   return wait_ns == 0 || is_sparse(device, part_ppm, now_ns) ? 0 : std::min(wait_ns, ledger::kTurnLookNs);
 }
 
-// A process whose gate stands open never waits, so no waiter would notice that the daemon has ended. For the settler.
+// With an open gate a process never waits, so no waiter would notice that the daemon has ended. For the settler.
 void look_for_daemon() {
   static std::int64_t looked_ns = 0;
   static bool gone = false;
@@ -101,19 +101,19 @@ void look_for_daemon() {
   const std::int64_t now_ns = port.now_ns();
   if (!decided || now_ns - looked_ns < kDaemonLookNs) return;
   looked_ns = now_ns;
-  // Before we ask: a daemon that starts meanwhile moves it.
+  // Read before asking: a daemon that starts meanwhile moves it.
   const std::uint64_t beat = session.policy->heartbeat.load(memory_order_relaxed);
   const bool was_gone = gone;
   gone = daemon_is_gone();
   for (std::uint32_t d = 0; d < metered.device_count; ++d) {
     if (gone && arbitrated(d) && turns[d].deserted_at.load(memory_order_relaxed) != beat + 1)
       leave_alone(d, beat, "has ended");
-    // The heartbeat may not have moved: the daemon had only opened its socket again.
+    // The heartbeat may be the same: the daemon only reopened its socket.
     if (was_gone && !gone) turns[d].deserted_at.store(0, memory_order_relaxed);
   }
 }
 
-// The first launch at a gate, and one each 10 ms after it: the ring may have been lost with the daemon that it was for.
+// Rings at the first launch at a gate, and every 10 ms after: the ring may have been lost with its daemon.
 void tell(std::uint32_t device, std::uint32_t epoch) {
   DeviceTurns& mine = turns[device];
   const std::int64_t now_ns = port.now_ns();
@@ -125,8 +125,8 @@ void tell(std::uint32_t device, std::uint32_t epoch) {
   ring_doorbell(ledger::Ring::turn);
 }
 
-// Nothing of the process is in flight there. The settler may not have looked yet, so a thread that waits for that asks
-// itself.
+// Returns whether nothing of the process is in flight there. The settler may not have looked, so a thread that waits
+// for this queries itself.
 bool dry(const StreamMeter& stream) {
   const std::int32_t busy = stream.context->pace->busy_streams.load(memory_order_relaxed);
   if (busy == 0) return true;
@@ -250,7 +250,7 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
       mine.portion_left_ns.store(std::int64_t{policy.batch_us.load(memory_order_relaxed)} * 1'000);
     } else if (mine.portion_left_ns.load(memory_order_relaxed) < est_ns && !deserted()) {
       begin();
-      meter.close(stream);  // what its bracket has taken and not used is not ahead of us
+      meter.close(stream);  // what its bracket took but did not use is not ahead of us
       const std::int64_t ahead_ns = stream.context->pace->busy_until_ns.load(memory_order_relaxed) - port.now_ns();
       return std::clamp(ahead_ns - head_start_ns(wake_up_late_ns.load(memory_order_relaxed)), kMinLookNs, kMaxLookNs);
     }

@@ -9,7 +9,7 @@ namespace {
 constexpr std::int64_t kMs = 1'000'000, kCycle = ledger::kUnattendedCycleNs;
 
 TEST(Stretch, PassesWithinItAndWaitsForItsBeginning) {
-  // From 50 to 75 ms of each 100.
+  // From 50 to 75 ms of every 100 ms.
   EXPECT_EQ(stretch_wait_ns(7 * kCycle + 50 * kMs, 0, 500'000, 250'000), 0);
   EXPECT_EQ(stretch_wait_ns(7 * kCycle + 74 * kMs, 0, 500'000, 250'000), 0);
   EXPECT_EQ(stretch_wait_ns(7 * kCycle + 75 * kMs, 0, 500'000, 250'000), 75 * kMs);
@@ -38,7 +38,7 @@ TEST(Stretch, IsAllOfTheTimeForAShareAloneOnItsGpu) {
   EXPECT_EQ(stretch_wait_ns(99 * kMs, 0, 0, ledger::kWholeGpu), 0);
 }
 
-// Parts of at least the shortest stretch that add up to the GPU: at each moment one share may launch, and only one.
+// For parts of at least the minimum span that add up to the GPU: exactly one share may launch at any time.
 RC_GTEST_PROP(Stretch, BelongsToOneShareAtATime, (std::uint64_t at)) {
   const auto first = *rc::gen::inRange<std::uint32_t>(20'000, 900'000);
   const auto second = *rc::gen::inRange<std::uint32_t>(20'000, 980'001 - first);
@@ -48,7 +48,7 @@ RC_GTEST_PROP(Stretch, BelongsToOneShareAtATime, (std::uint64_t at)) {
   RC_ASSERT(may(0, first) + may(first, second) + may(first + second, third) == 1);
 }
 
-// Who waits as long as it is told may pass then.
+// After the returned wait, the launch may pass.
 RC_GTEST_PROP(Stretch, HasBegunAfterTheWait, (std::uint64_t at)) {
   const auto from = *rc::gen::inRange<std::uint32_t>(0, ledger::kWholeGpu);
   const auto part = *rc::gen::inRange<std::uint32_t>(1, ledger::kWholeGpu);

@@ -1,4 +1,4 @@
-// The one list of what a fork resets. A part of the limiter that keeps anything of its process adds its line here.
+// Everything that a fork resets. Each part of the limiter that keeps per-process state adds a line here.
 #include "guest/limiter/session/fork.hpp"
 #include "guest/bare/clock.hpp"
 #include "guest/ledger/account.hpp"
@@ -28,9 +28,9 @@ namespace {
 
 using Reset = void();
 
-// In this order.
+// The order matters.
 constexpr Reset* kResets[] = {
-    session_reset_after_fork,       // first: from here on no hook takes the child for a member
+    session_reset_after_fork,       // first: from here on no hook treats the child as a member
     bare::forget_clock_after_fork,  // the child may be in another time namespace
     contexts_changed,
     node_page_reset_after_fork,

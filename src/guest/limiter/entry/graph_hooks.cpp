@@ -1,5 +1,5 @@
-// Executable graphs come and go. A launch of one is one command to the meter, and learned like a kernel; until it was
-// measured it is expected to take as long as its kernels.
+// Creation and destruction of executable graphs. The meter treats a graph launch as one command and learns its duration
+// like a kernel's; until measured, it is estimated as the sum of its kernels.
 #include <array>
 
 #include "guest/limiter/compute/stream_table.hpp"
@@ -14,9 +14,9 @@ namespace {
 
 constexpr std::int64_t kUnknownKernelNs = 10'000;
 constexpr int kNodesLookedAt = 128;  // of a graph and its child graphs together
-constexpr int kDeepest = 3;          // child graphs in child graphs
+constexpr int kDeepest = 3;          // nesting of child graphs
 
-// What is thought of a graph; `known` is false where nothing tells how often its nodes run.
+// An estimate for a graph; `known` is false if nothing tells how often its nodes run.
 struct Guess {
   std::int64_t ns = 0;
   bool known = true;
@@ -44,8 +44,8 @@ Guess guess(CUgraphNode node, int depth, int& left) {
   return {known_ns != 0 ? known_ns : kUnknownKernelNs};
 }
 
-// One after the other: too much where branches run side by side. What is not looked at is like what is: a program does
-// not wait while we read a large graph, whose first launch tells more.
+// Adds the nodes up, which is too much for parallel branches. Extrapolates from the nodes looked at: a program must not
+// wait while we read a large graph, and its first launch tells more.
 Guess guess(CUgraph graph, int depth, int& left) {
   std::array<CUgraphNode, kNodesLookedAt> nodes;
   std::size_t all = 0, count = nodes.size();
@@ -70,14 +70,14 @@ std::uint64_t key(CUgraphExec exec) { return reinterpret_cast<std::uintptr_t>(ex
 
 void guess_launch(CUgraphExec exec, CUgraph graph) {
   if (driver.cuGraphGetNodes == nullptr || driver.cuGraphNodeGetType == nullptr) return;
-  // Of one node and more: the least that an estimate says is something.
+  // For graphs of one node too: even a lower bound helps.
   int left = kNodesLookedAt;
   const Guess launch = guess(graph, kDeepest, left);
   if (launch.ns > 0 && launch.known) metered.estimates.expect(key(exec), launch.ns);
   else metered.estimates.forget(key(exec));
 }
 
-// `uploads`: into this stream at once, which takes the memory that the graph allocates.
+// `uploads`: the stream into which the graph is uploaded at once, which takes the memory that the graph allocates.
 template <typename Call>
 CUresult instantiated(CUgraphExec* exec, CUgraph graph, cuuint64_t flags, const CUstream* uploads, const Call& call) {
   const bool allocates = graphs_allocate() && seated();
@@ -127,7 +127,7 @@ HEADGATE_HOOK CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* exec, CUgr
   return instantiated_with(driver.cuGraphInstantiateWithParams_ptsz, exec, graph, params);
 }
 
-// Its launches keep what they were charged; the next graph at this address is another.
+// Its launches keep their charges; the next graph at this address is a different one.
 HEADGATE_HOOK CUresult cuGraphExecDestroy(CUgraphExec exec) {
   const GraphNeeds needs = take_needs(exec);
   const CUresult result = forward(driver.cuGraphExecDestroy, exec);

@@ -1,4 +1,4 @@
-// Every way to put work on the GPU passes the gate here.
+// Every call that puts work on the GPU passes the gate here.
 #include <algorithm>
 
 #include "guest/limiter/compute/gate_wait.hpp"
@@ -19,7 +19,7 @@ namespace {
 constexpr std::int64_t kUnboundQuantumNs = 4'000'000;
 
 struct Launch {
-  std::uint64_t function;  // what the estimate is kept by: a kernel or a graph
+  std::uint64_t function;  // key of the estimate: a kernel or a graph
   CUstream stream;
   bool chained = false;  // carries the programmatic-dependent-launch attribute
 };
@@ -28,8 +28,8 @@ std::uint64_t key(const void* function) { return reinterpret_cast<std::uintptr_t
 
 CUstream per_thread(CUstream stream) { return stream == nullptr ? stream_per_thread() : stream; }
 
-// How long a launch of a paused share still waits. What passes is what work from before the pause may be waiting for:
-// were later work enough, kernels longer than a turn would never stop.
+// Returns how long a launch of a paused share must still wait. A launch passes only if work from before the pause may
+// be waiting for it: otherwise kernels longer than a turn would never stop.
 std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, std::int64_t est_ns) {
   const std::int64_t paused_ns = metered.paused_ns.load(std::memory_order_relaxed);
   if (paused_ns == 0) return 0;
@@ -47,12 +47,12 @@ std::int64_t pause_wait_ns(const ContextMeter& context, std::int64_t asked_ns, s
 
 enum class Passed { metered, unmetered, captured, look_again };
 
-// Holds the stream's lock on return: the launch is paid for, a bracket is open. look_again: the stream's place is
-// another's since it was looked up. `epoch`: when the stream was looked up. `told_until_ns`: GateWait's.
+// Returns with the stream's lock held, the launch paid for and a bracket open. look_again: since the lookup, the
+// stream's entry was reused. `epoch`: at the lookup of the stream. `told_until_ns`: see GateWait.
 Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns, bool alone, std::uint32_t epoch,
                  std::int64_t asked_ns, std::int64_t& told_until_ns) {
   ContextMeter& context = *stream.context;
-  // An event belongs to the context that is current when it is made.
+  // An event belongs to the context that is current at its creation.
   const CurrentContext as(metered.contexts_seen.load(std::memory_order_relaxed) == 1 ? nullptr : context.handle);
   TurnWait turn(context.device);
   GateWait waiting(context, asked_ns, told_until_ns);
@@ -62,22 +62,22 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     tell_lane(stream, true);
     if (metered.epoch.load(std::memory_order_acquire) != epoch) return Passed::look_again;
     if (!stream.used.load() || context.failed.load()) return Passed::unmetered;
-    // Since it was asked for; a begin takes the stream's lock.
+    // Checked under the stream's lock, which the start of a capture takes.
     if (capturing(launch.stream)) return Passed::captured;
     const bool was_full = meter.full(stream, launch.chained);
     turn.look();
-    // A paused share wants no turn, and what passes all the same waits for none.
+    // A paused share needs no turn, and what may still pass does not wait for one.
     const bool paused = metered.paused_ns.load(std::memory_order_relaxed) != 0;
     if (paused) turn.leave();
     std::int64_t turn_ns = paused ? 0 : turn.wait_ns(stream, est_ns);
-    // What the program times begins in a turn and ends with it, or a little later (timed_section.hpp).
+    // A section that the program times starts in a turn and ends with it, or a little later (timed_section.hpp).
     if (turn_ns != 0 && stream.section_ns > 0) {
       stream.section_ns -= est_ns;
       turn.leave();
       turn_ns = 0;
     }
     std::int64_t wait_ns = paused ? pause_wait_ns(context, asked_ns, est_ns) : turn_ns;
-    // With turns of an arbiter's, its gates do this for all shares.
+    // With an arbiter's turns, its gates do this for all shares.
     const bool ranks = on_several_gpus() && turn_ns == 0 && !paused;
     if (ranks && wait_ns == 0) {
       wait_ns = ranks_wait_ns(stream, asked_ns);
@@ -92,7 +92,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     if (ranks) wait_ns = ranks_look_ns(stream, wait_ns);
     if (wait_ns == 0) {
       if (waiting.begun()) ++stream.bracket.waited;
-      // Where nobody waits, longer brackets cost nobody anything and ask the driver less.
+      // If nothing waits, longer brackets delay no other launch and need fewer driver calls.
       if (was_full && !waiting.begun() && stream.quantum_ns < kUnboundQuantumNs) stream.quantum_ns *= 2;
       break;
     }
@@ -101,7 +101,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     stream.lock.unlock();
     close_others(stream);
     wake_settler();
-    // What other threads had for themselves may be enough.
+    // Credit held by other threads may suffice.
     if (!gathered && context.pace->credit_ns.load(std::memory_order_relaxed) >= est_ns) {
       gathered = true;
       continue;
@@ -121,8 +121,8 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
   return Passed::metered;
 }
 
-// As above, of a stream that is looked up here, in the end with its lock held; null: the launch concerns no meter, and
-// `captured` says whether it is a capture's.
+// Does the same for a stream that it looks up; returns it with its lock held. Returns null if the launch is not
+// metered; then `captured` says whether it belongs to a capture.
 StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone, bool* captured) {
   const std::int64_t asked_ns = port.now_ns();
   std::int64_t told_until_ns = asked_ns;
@@ -133,7 +133,7 @@ StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone
     flush_fast_path(*stream);
     const Passed passed = pass_gate(*stream, launch, est_ns, alone, epoch, asked_ns, told_until_ns);
     ContextMeter& context = *stream->context;
-    // A failure of less than kUnmeteredNs: the launch is charged what it should take, and goes.
+    // Metering has failed for less than kUnmeteredNs: charge the launch its estimate and let it pass.
     if (passed == Passed::metered && (!context.failed.load() || !context.failure_told.load())) return stream;
     stream->lock.unlock();
     *captured = passed == Passed::captured;
@@ -143,7 +143,7 @@ StreamMeter* find_and_pass(const Launch& launch, std::int64_t est_ns, bool alone
   }
 }
 
-// A launch that cannot be measured: as the share's fail policy says. An error that the driver has itself goes before
+// Handles a launch that cannot be measured by the share's fail policy. The driver's own error takes precedence over
 // ours.
 template <typename Call>
 CUresult unmeasured(CUstream stream, const Call& call) {
@@ -158,7 +158,7 @@ template <typename Call>
   arrive();
   const std::uint32_t epoch = metered.lane_epoch.load();
   if (capturing(launch.stream)) return call();
-  // The settler's birth shows only when it is first needed: before anything is sent that nobody could measure.
+  // Start the settler only when it is first needed, before anything is sent that could not be measured.
   if (metered.settler.load(std::memory_order_acquire) == 0) start_settler();
   StreamMeter* stream = metered.unsettled.load() ? nullptr : find_stream(launch.stream);
   if (stream == nullptr || !can_measure(*stream->context)) return unmeasured(launch.stream, call);
@@ -171,7 +171,7 @@ template <typename Call>
   stream = find_and_pass(launch, est_ns, alone, &captured);
   if (stream == nullptr) return captured ? call() : unmeasured(launch.stream, call);
   if (stream->legacy && metered.legacy_open.exchange(1) == 0) move_lane_epoch();
-  // A call that blocks in a full queue is charged while it does.
+  // A call that blocks because the queue is full is charged meanwhile.
   if (metered.estimates.call_ns(launch.function) > kStoppedNs) wake_settler();
   const CUresult result = call();
   meter.launched(*stream, alone);
@@ -184,8 +184,8 @@ template <typename Call>
   return result;
 }
 
-// One kernel on several GPUs: its streams pass their gates one after the other and are held until all of it has
-// started, in the order of the table, so that two such launches never wait for each other.
+// Launches one kernel on several GPUs. Its streams pass their gates one after the other and stay locked until all has
+// started. They are in table order, so that two such launches never deadlock.
 template <typename Call>
 [[gnu::noinline]] CUresult together(const CUDA_LAUNCH_PARAMS* list, unsigned count, const Call& call) {
   struct Part {
@@ -208,7 +208,7 @@ template <typename Call>
     parts[metered_parts++] = {stream, {key(list[i].function), list[i].hStream}};
   }
   std::sort(parts, parts + metered_parts, [](const Part& a, const Part& b) { return a.stream < b.stream; });
-  // Twice on one stream is the driver's to refuse.
+  // Two parts on one stream: let the driver refuse that.
   const auto same = [](const Part& a, const Part& b) { return a.stream == b.stream; };
   metered_parts = static_cast<unsigned>(std::unique(parts, parts + metered_parts, same) - parts);
   bool captured = false;
@@ -228,15 +228,15 @@ template <typename Call>
   return result;
 }
 
-// With everything by value: nothing of the way below may need its arguments in memory.
+// Takes everything by value, so that the callee does not need the arguments in memory.
 template <typename Function, typename... Arguments>
 [[gnu::noinline, gnu::cold]] CUresult gated(Function* const& real, Launch launch, Arguments... arguments) {
   const auto call = [&] { return noted(forward(real, arguments...)); };
   return concerned() ? slow(launch, call) : call();
 }
 
-// No lock, system call, clock, query, allocation or atomic read-modify-write while the lane has credit. A hook then
-// ends in a jump with its own parameters, which the compiler leaves where the program put them.
+// Uses no lock, system call, clock, query, allocation or atomic read-modify-write while the fast path has credit. A
+// hook then ends in a jump with its own parameters, which the compiler leaves where the program put them.
 template <typename Function>
 [[gnu::always_inline]] inline bool passes(Function* const& real, CUstream stream, std::uint64_t function) {
   return __atomic_load_n(&real, __ATOMIC_ACQUIRE) != nullptr && present() &&
@@ -311,7 +311,7 @@ namespace {
 
 using GraphLaunch = CUresult(CUgraphExec, CUstream);
 
-// `given` stands for `stream` in this form of the call. A graph that may allocate is charged for it behind the gate.
+// `given` is `stream` as this call variant passes it. A graph that may allocate is charged for it behind the gate.
 [[gnu::noinline]] CUresult graph_gated(GraphLaunch* const& real, CUgraphExec graph, CUstream given, CUstream stream) {
   if (!graphs_allocate()) return gated(real, Launch{key(graph), stream}, graph, given);
   const auto call = [&] { return with_graph_memory(graph, stream, [&] { return forward(real, graph, given); }); };

@@ -1,4 +1,4 @@
-// Where a membership begins: cuInit and nvmlInit; and where contexts come and go.
+// Start of a membership (cuInit and nvmlInit), and creation and destruction of contexts.
 #include <cerrno>
 
 #include "guest/limiter/compute/compute.hpp"
@@ -20,9 +20,9 @@ namespace ledger = headgate::ledger;
 
 namespace {
 
-constexpr std::uint32_t kOutsideEvent = ledger::kMaxDevices;  // of may_say(), as where memory is refused
+constexpr std::uint32_t kOutsideEvent = ledger::kMaxDevices;  // for may_say(), shared with refused allocations
 
-// A context exists now on this device: the meter can start, and the context's own memory is to be measured.
+// Call when a context now exists on this device: starts the meter and schedules a measurement of the context's memory.
 CUresult after_creation(CUresult result, const CUcontext* context, CUdevice device) {
   current_changed();
   if (result != CUDA_SUCCESS) return result;
@@ -36,8 +36,8 @@ CUresult after_creation(CUresult result, const CUcontext* context, CUdevice devi
   return result;
 }
 
-// A GPU that the driver has and the share has not. cuda.h: CUDA_ERROR_INVALID_DEVICE is the answer for one that is
-// not there.
+// Returns whether the driver has this GPU but the share does not. By cuda.h, CUDA_ERROR_INVALID_DEVICE means a GPU that
+// is not there.
 bool is_hidden_gpu(CUdevice device) {
   if (device < 0 || static_cast<std::uint32_t>(device) >= session.device_count) return false;
   if (may_say(kOutsideEvent + static_cast<std::uint32_t>(device) % ledger::kMaxDevices))
@@ -45,8 +45,8 @@ bool is_hidden_gpu(CUdevice device) {
   return true;
 }
 
-// Makes a context of a device of the share; nowhere else is one made. `made` is where the call leaves it, and undo()
-// takes it back. What one takes is known from the node's first.
+// Creates a context on a device of the share; other devices are refused. The call stores it in `made`; undo() destroys
+// it. Its size is known from the node's first context.
 template <typename Create, typename Undo>
 CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, Undo undo) {
   const Place place = place_of(device);
@@ -62,8 +62,8 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
   };
   if (const std::uint64_t bytes = context_bytes(index); bytes != 0)
     return came(taking(place, bytes, create, [] {}, [] { return kUntold; }), bytes);
-  // Asking NVML for the first time takes milliseconds. A process that is alone where there is room for any context is
-  // spared them: its context is measured before its next request, this one included.
+  // The first NVML call takes milliseconds. A process alone in a share with room for any context skips it: its context
+  // is measured before its next request.
   if (ledger::live_slots(*session.usage) == 1 && has_room(place, kLargestContext)) return came(create(), 0);
   const std::uint64_t before = own_residual(index);
   const CUresult result = taking(place, kUntold, create, undo, [] { return kUntold; });
@@ -74,7 +74,7 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
 
 std::uint64_t owner(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
 
-// The context's own memory goes with it; what else was in it shows at the next measurement.
+// The context's own memory goes with it; the next measurement shows what else it held.
 void context_is_gone(CUcontext context, std::uint32_t device_index) {
   context_gone(owner(context));
   untold_gone(owner(context));
@@ -82,7 +82,7 @@ void context_is_gone(CUcontext context, std::uint32_t device_index) {
   residual_falls(device_index, context_bytes(device_index));
 }
 
-// The memory of what is current to whom is void before and after.
+// Cached current contexts are invalid before and after.
 template <typename Destroy>
 CUresult going(Destroy destroy) {
   contexts_changed();
@@ -91,7 +91,7 @@ CUresult going(Destroy destroy) {
   return result;
 }
 
-// Makes the context current while it asks.
+// Asks with the context made current.
 bool device_of(CUcontext handle, CUdevice& device) {
   if (forward(driver.cuCtxPushCurrent_v2, handle) != CUDA_SUCCESS) return false;
   const bool told = forward(driver.cuCtxGetDevice, &device) == CUDA_SUCCESS;
@@ -107,11 +107,11 @@ std::uint32_t index_of(CUcontext context) {
   return place.standing == Standing::held ? place.device_index : kNoDevice;
 }
 
-// Null means the current context to none of the calls below, so nothing of ours goes with it.
+// A null context does not mean the current one in the calls below, so nothing of ours is destroyed with it.
 template <typename Destroy>
 CUresult destroyed(CUcontext context, Destroy destroy) {
   if (!seated() || context == nullptr) return going(destroy);
-  // The meter's events die with their context, so it lets go of them first.
+  // The meter's events are destroyed with their context, so it gives them up first.
   compute_forget_context(context);
   context_may_go(owner(context));
   untold_may_go(owner(context));
@@ -133,7 +133,7 @@ void release_primary(CUdevice device) {
     forward(driver.cuDevicePrimaryCtxRelease, device);
 }
 
-// The primary context where there is one; its handle shows only by retaining it.
+// Returns the primary context if it exists; only retaining it gives the handle.
 CUcontext primary_of(CUdevice device) {
   if (!primary_is_active(device)) return nullptr;
   CUcontext context = nullptr;
@@ -142,7 +142,7 @@ CUcontext primary_of(CUdevice device) {
   return context;
 }
 
-// A reset destroys it, a release only if it was the last; which it was shows afterwards.
+// A reset destroys it; a release only if it was the last, which shows afterwards.
 template <typename Destroy>
 CUresult primary_destroyed(CUdevice device, bool surely, Destroy destroy) {
   const CUcontext context = seated() ? primary_of(device) : nullptr;
@@ -169,7 +169,7 @@ HEADGATE_HOOK CUresult cuCtxFromGreenCtx(CUcontext* pContext, CUgreenCtx hCtx) {
   return result;
 }
 
-// Its streams' brackets and events go with it, and the primary context where it was the last to use that.
+// Its streams' brackets and events go with it, and so does the primary context if this was its last user.
 HEADGATE_HOOK CUresult cuGreenCtxDestroy(CUgreenCtx hCtx) {
   const auto destroy = [=] { return forward(driver.cuGreenCtxDestroy, hCtx); };
   CUcontext handle = nullptr;
@@ -223,7 +223,7 @@ HEADGATE_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   return creating(dev, primary_is_active(dev), pctx, create, [=] { release_primary(dev); });
 }
 
-// It brings the primary context to life where nothing has yet.
+// Creates the primary context if it does not exist.
 HEADGATE_HOOK CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned flags) {
   const auto create = [=] { return forward(driver.cuGreenCtxCreate, phCtx, desc, dev, flags); };
   return creating(dev, primary_is_active(dev), nullptr, create, [=] { forward(driver.cuGreenCtxDestroy, *phCtx); });
@@ -237,7 +237,7 @@ HEADGATE_HOOK CUresult cuCtxDestroy_v2(CUcontext ctx) {
   return destroyed(ctx, [=] { return forward(driver.cuCtxDestroy_v2, ctx); });
 }
 
-// Whether this was the last user does not show, so the books keep what it held: too much rather than too little.
+// It is not visible whether this was the last user, so the ledger keeps the bytes: too much rather than too little.
 HEADGATE_HOOK CUresult cuCtxDetach(CUcontext ctx) {
   if (seated()) compute_forget_context(ctx);
   return going([=] { return forward(driver.cuCtxDetach, ctx); });
@@ -261,7 +261,7 @@ HEADGATE_HOOK CUresult cuDevicePrimaryCtxReset_v2(CUdevice dev) {
 
 namespace {
 
-// nvmlInit counts its callers, so an init that we refuse is taken back.
+// nvmlInit counts its callers, so an init that we refuse is undone.
 nvmlReturn_t after_nvml_init(nvmlReturn_t result) {
   if (result != NVML_SUCCESS) return result;
   const nvmlReturn_t answer = open_session_for_views();

@@ -1,5 +1,5 @@
-// Calls that order, observe or copy: what is open on their stream (or in their context) is closed first, so that idle
-// time after them is nobody's.
+// Calls that order, observe or copy. Open brackets on their stream (or in their context) are closed first, so that idle
+// time after them is not charged.
 #include <string_view>
 
 #include "guest/limiter/compute/compute.hpp"
@@ -31,13 +31,13 @@ constexpr Role role_of(std::string_view name) {
   if (name.find("Mem") != std::string_view::npos && name.find("Async") == std::string_view::npos) return Role::wait;
   return Role::order;
 }
-// A command that the program, or another one, may have to end: what is queued behind it may wait for ever for more.
+// A command that the host or another program may have to end: work queued behind it may wait indefinitely.
 constexpr bool waits_outside(std::string_view name) {
   return name.starts_with("cuStreamWaitValue") || name.starts_with("cuStreamBatchMemOp") ||
          name.starts_with("cuLaunchHostFunc") || name.starts_with("cuStreamAddCallback") ||
          name.starts_with("cuWaitExternalSemaphores");
 }
-// Through the copy engines; a fill is a kernel.
+// Uses the copy engines; a fill is a kernel.
 constexpr bool copies_bytes(std::string_view name) { return name.starts_with("cuMemcpy"); }
 constexpr bool per_thread_default(std::string_view name) { return name.ends_with("_ptsz") || name.ends_with("_ptds"); }
 
@@ -62,8 +62,7 @@ struct OrderCall<CUresult(Arguments...)> {
         if (role == Role::destroy) return destroyed(arguments...);
       }
     }
-    // Answers are the driver's without us: an end event that we put behind the last kernel would make an idle stream
-    // busy.
+    // Query before closing: our end event behind the last kernel would make an idle stream busy.
     if (role == Role::ask_event) return observed(forward(slot, arguments...));
     if (role == Role::ask_stream) {
       const CUresult answer = forward(slot, arguments...);
@@ -98,8 +97,8 @@ struct OrderCall<CUresult(Arguments...)> {
   void close([[maybe_unused]] Arguments... arguments) const {
     if constexpr (has_stream) {
       const CUstream stream = stream_of(arguments...);
-      // What comes on the legacy stream comes after every blocking stream's work: an end event that we sent later would
-      // make such a stream busy once more when the program knows that it is idle.
+      // Work on the legacy stream follows all blocking streams' work. An end event sent later would make such a stream
+      // busy again after the program knows it is idle.
       if (reinterpret_cast<std::uintptr_t>(stream) <= 1 && role != Role::destroy) return close_context();
       close_stream(stream, role == Role::destroy);
       if (metered.legacy_open.load(std::memory_order_relaxed) != 0) close_legacy();
@@ -137,7 +136,7 @@ struct OrderCall<CUresult(Arguments...)> {
     capture_begun(stream, result);
     return result;
   }
-  // Nothing of ours comes between the stream's last bracket and the driver's call: who waits for the lock sees the
+  // Sends nothing of ours between the stream's last bracket and the driver's call: the next holder of the lock sees the
   // capture.
   CUresult sealed(CUstream stream, Arguments... arguments) const {
     StreamMeter* mine = nullptr;

@@ -14,7 +14,7 @@ using namespace headgate::abi;
 namespace headgate::limiter {
 namespace {
 
-constinit AllocationTable untimed;      // events that were made without timing, by their handles
+constinit AllocationTable untimed;      // events created without timing, by handle
 constexpr unsigned kDisableTiming = 2;  // cuda.h: CU_EVENT_DISABLE_TIMING
 
 std::uint64_t key(CUevent event) { return reinterpret_cast<std::uintptr_t>(event); }
@@ -24,7 +24,7 @@ bool measures_time(CUevent event) {
   return !untimed.look(key(event), ignored);
 }
 
-// Whether the record begins a section.
+// Returns whether the record begins a section.
 bool begins(StreamMeter& stream) {
   stream.lock.lock();
   tell_lane(stream, true);
@@ -37,7 +37,7 @@ bool begins(StreamMeter& stream) {
   return first;
 }
 
-// How long until a command as long as the stream's last could pass at once; 0: now.
+// Returns how long until a command as long as the stream's last could pass at once; 0: now.
 std::int64_t owed_ns(const StreamMeter& stream, std::int64_t now_ns) {
   const Pace& pace = *stream.context->pace;
   const std::int64_t lag_ns = now_ns - ledger::paid_until_ns(*stream.context->account);
@@ -45,13 +45,13 @@ std::int64_t owed_ns(const StreamMeter& stream, std::int64_t now_ns) {
   return std::max<std::int64_t>({0, kBatchNs - lag_ns, ahead_ns});
 }
 
-// A share without a ceiling owes nothing: in turns only the turn is waited for, and its own work is not.
+// A share without a ceiling owes nothing: with turns it waits only for its turn, not for its own work.
 bool owes(const ContextMeter& context) {
   return !arbitrated(context.device) || session.policy->devices[context.device].compute_ceiling_ppm.load(
                                             std::memory_order_relaxed) < ledger::kWholeGpu;
 }
 
-// How long until the arbiter gives the GPU; the launch takes its part of the turn itself.
+// Returns how long until the arbiter gives the GPU; the launch itself takes its part of the turn.
 std::int64_t turn_wait_ns(TurnWait& turn, StreamMeter& stream) {
   stream.lock.lock();
   const std::int64_t wait_ns = turn.wait_ns(stream, 0);
@@ -74,7 +74,7 @@ void before_record(CUevent event, CUstream handle) {
   const std::int64_t asked_ns = port.now_ns();
   bool closed = false;
   while (metered.paused_ns.load(std::memory_order_relaxed) == 0) {
-    // What it owes first: a turn that is used up by waiting is nobody's.
+    // Pay debt first: waiting during a turn would waste it.
     turn.look();
     const std::int64_t now_ns = port.now_ns(), debt_ns = owes(context) ? owed_ns(*stream, now_ns) : 0;
     const std::int64_t turn_ns = debt_ns == 0 ? turn_wait_ns(turn, *stream) : 0;
@@ -82,7 +82,7 @@ void before_record(CUevent event, CUstream handle) {
     const std::int64_t oldest_ns = context.pace->oldest_ns.load(std::memory_order_relaxed);
     const bool stuck = oldest_ns != 0 && now_ns - oldest_ns >= kPatienceNs;
     if (wait_ns == 0 || now_ns - asked_ns >= (stuck ? kPatienceNs : kSectionWaitNs)) break;
-    // Waiting is nobody's GPU time.
+    // Waiting time must not be charged.
     if (!closed) close_stream(handle, false);
     closed = true;
     if (turn_ns != 0) turn.wait(std::min(wait_ns, kLongestSleepNs));
@@ -106,7 +106,7 @@ HEADGATE_HOOK CUresult cuEventCreate(CUevent* phEvent, unsigned Flags) {
 namespace headgate::limiter {
 namespace {
 
-// The entry leaves before the driver may give the handle to another event.
+// Removes the entry before the driver may reuse the handle for another event.
 template <typename Destroy>
 CUresult destroyed(CUevent event, Destroy destroy) {
   Allocation entry;

@@ -1,8 +1,7 @@
-// A program that times its kernels records an event, launches, and records another: an autotuner picks by what lies
-// between the two, and keeps the choice. So a share that owes time waits before the first record, and what is launched
-// until the second passes as debt. In long runs the ceiling holds: each section begins with nothing owed. Where an
-// arbiter gives the GPU in turns, it begins in a turn of the share's, and goes on over the end of that turn by
-// kSectionNs at most, which the share pays with its next ones.
+// A program that times kernels records an event, launches, and records another. An autotuner chooses by the difference
+// and keeps the choice. So a share that owes time waits before the first record, and launches until the second pass as
+// debt. Over time the ceiling holds: each section begins without debt. With an arbiter's turns, the section begins in
+// the share's turn and may exceed it by at most kSectionNs, which the share's next turns pay.
 #pragma once
 
 #include <cstdint>
@@ -11,14 +10,14 @@
 
 namespace headgate::limiter {
 
-// What passes so in one section, one command at least; the rest waits at the gate as ever.
+// How much passes this way in one section, at least one command; the rest waits at the gate as usual.
 inline constexpr std::int64_t kSectionNs = 5'000'000;
-// The longest wait before a record. Behind work that has been unfinished for kPatienceNs, that.
+// The longest wait before a record. Behind work unfinished for kPatienceNs: that.
 inline constexpr std::int64_t kSectionWaitNs = 1'000'000'000;
 
-// Before the program's record of that event on that stream, by the calling thread, in a process that is metered. A
-// record after a launch ends a section, any other begins one. Does nothing for an event that measures no time, and on a
-// stream without launches.
+// Call before the program records that event on that stream, in a metered process, on the calling thread. A record
+// after a launch ends a section, any other begins one. Does nothing for an event without timing, or on a stream without
+// launches.
 void before_record(abi::CUevent event, abi::CUstream stream);
 void timed_sections_reset_after_fork();
 

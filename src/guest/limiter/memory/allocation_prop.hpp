@@ -1,4 +1,4 @@
-// The head of CUmemAllocationProp (CUDA 13.0's cuda.h, compared by cuda_abi_check.cpp).
+// The head of CUmemAllocationProp (CUDA 13.0's cuda.h, compared by descriptor_abi_check.cpp).
 #pragma once
 
 #include "guest/abi/cuda.hpp"

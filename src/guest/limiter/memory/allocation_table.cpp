@@ -32,7 +32,7 @@ class AllocationTable::Guard {
   Shard& shard_;
 };
 
-// Allocations are aligned, so the low bits of a key say little: multiply and use the high bits.
+// Allocations are aligned, so a key's low bits carry little information: multiply and use the high bits.
 std::uint64_t AllocationTable::mixed(std::uint64_t key) {
   const std::uint64_t product = key * 0x9e37'79b9'7f4a'7c15ull;
   return product ^ (product >> 32);
@@ -79,7 +79,7 @@ AllocationTable::Entry* AllocationTable::find(Shard& shard, std::uint64_t key, s
   return nullptr;
 }
 
-// Later entries of the same run move up, so that no probe ends early and no tombstones pile up.
+// Moves later entries of the same run up, so that no probe ends early and no tombstones accumulate.
 void AllocationTable::remove(Shard& shard, Entry* entry) {
   const std::size_t mask = shard.capacity - 1;
   std::size_t hole = static_cast<std::size_t>(entry - shard.entries);
@@ -145,7 +145,7 @@ void AllocationTable::sweep_marked(std::uint64_t owner, std::span<std::uint64_t>
       }
       const Allocation holding = unpack(entry.packed, entry.owner);
       if (holding.device_index < bytes.size()) bytes[holding.device_index] += holding.bytes;
-      remove(shard, &entry);  // may move a later entry here: looked at next
+      remove(shard, &entry);  // may move a later entry here: look at it next
     }
   }
 }

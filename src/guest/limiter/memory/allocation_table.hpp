@@ -1,8 +1,8 @@
-// What this process holds, by key (a device pointer, an array): so that a free gives back what its allocation took.
+// What this process holds, by key (a device pointer, an array), so that a free returns what its allocation took.
 //
 // Private to the process. Shards of open addressing over mapped memory: nothing is allocated from the host program, and
-// an allocation or a free takes one short lock that it rarely shares. Lookups by unknown keys are ordinary: memory that
-// came by a road we do not see is freed like any other.
+// an allocation or free takes one short, rarely contended lock. Lookups of unknown keys are normal: memory allocated by
+// a call that we do not see is freed like any other.
 #pragma once
 
 #include <atomic>
@@ -15,29 +15,28 @@ namespace headgate::limiter {
 struct Allocation {
   std::uint64_t bytes = 0;         // below 2^56
   std::uint32_t device_index = 0;  // below 256
-  std::uint64_t owner = 0;         // whoever takes it along when he goes (a context); even; 0: nobody
+  std::uint64_t owner = 0;         // the context that frees it when destroyed; even; 0: none
 };
 
 class AllocationTable {
  public:
   constexpr AllocationTable() = default;
 
-  // False where no memory could be mapped for the table; the caller then keeps the bytes charged.
+  // Returns false if no memory could be mapped for the table; the caller then keeps the bytes charged.
   bool put(std::uint64_t key, Allocation holding);
 
-  // Takes the entry out. False for an unknown key.
+  // Removes the entry. Returns false for an unknown key.
   bool take(std::uint64_t key, Allocation& holding);
 
-  // Sees without taking.
+  // Looks the entry up without removing it.
   bool look(std::uint64_t key, Allocation& holding);
 
-  // An owner goes: mark_owned() before the driver call, sweep_marked() after its success. What is put between the two,
-  // even under the same owner and key, is another's and stays. The bytes taken out are added to `bytes` by device
-  // index.
+  // For destroying an owner: call mark_owned() before the driver call, sweep_marked() after its success. An entry put
+  // in between, even with the same owner and key, is new and stays. Adds the removed bytes to `bytes` by device index.
   void mark_owned(std::uint64_t owner);
   void sweep_marked(std::uint64_t owner, std::span<std::uint64_t> bytes);
 
-  // Forgets all without unmapping; for a forked child, where any lock may have been held by a thread that is gone.
+  // Forgets everything without unmapping; for a forked child, where a thread that is gone may have held any lock.
   void forget_after_fork();
 
  private:

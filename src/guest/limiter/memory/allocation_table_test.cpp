@@ -17,7 +17,7 @@ TEST(AllocationTable, AFreeGivesBackExactlyWhatItsAllocationTook) {
     auto table = std::make_unique<AllocationTable>();
     std::unordered_map<std::uint64_t, std::uint64_t> model;
     for (const auto& [low, bytes] : steps) {
-      const std::uint64_t key = 0x7000'0000'0000 + (low % 97) * 512ull;  // few keys: they meet often
+      const std::uint64_t key = 0x7000'0000'0000 + (low % 97) * 512ull;  // few keys, so that they collide often
       Allocation found;
       const bool known = model.contains(key);
       if (known) {
@@ -96,7 +96,7 @@ TEST(AllocationTable, WhatAContextTakesAlongIsGivenBackAndNothingElse) {
   for (std::uint64_t i = 0; i < 3000; ++i) table->put(i * 512, {1, 0, i % 2 == 0 ? kMine : kOther});
   table->mark_owned(kMine);
   Allocation found;
-  ASSERT_TRUE(table->take(0, found));  // freed, and the address given out anew, while the driver destroys
+  ASSERT_TRUE(table->take(0, found));  // freed, and the address reused, while the driver destroys
   table->put(0, {7, 0, kMine});
   std::uint64_t gone[2] = {};
   table->sweep_marked(kMine, gone);

@@ -1,4 +1,4 @@
-// Arrays and mipmaps, by their modelled size.
+// Arrays and mipmaps, charged by their computed size.
 #include "guest/limiter/memory/array_size.hpp"
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/route/forward.hpp"

@@ -3,8 +3,8 @@
 namespace headgate::limiter {
 namespace {
 
-// Bits a texel of one channel (CUarray_format); block-compressed and planar formats by their texel, whatever
-// `channels`.
+// Bits per texel of one channel (CUarray_format). For block-compressed and planar formats: bits per texel, whatever
+// `channels` is.
 struct TexelBits {
   std::uint64_t bits;
   bool per_channel;
@@ -24,7 +24,7 @@ TexelBits texel_bits(unsigned format) {
     case 0x91:
     case 0x92:
     case 0x97:
-    case 0x98: return {4, false};  // BC1, BC4: 8 bytes a 4 x 4 block
+    case 0x98: return {4, false};  // BC1, BC4: 8 bytes per 4 x 4 block
     case 0x93:
     case 0x94:
     case 0x95:
@@ -34,7 +34,7 @@ TexelBits texel_bits(unsigned format) {
     case 0x9b:
     case 0x9c:
     case 0x9d:
-    case 0x9e: return {8, false};  // the other BC formats: 16 bytes a block
+    case 0x9e: return {8, false};  // the other BC formats: 16 bytes per block
     case 0xc0:
     case 0xc6: return {8, false};  // one normalised 8-bit channel
     case 0xc1:
@@ -62,7 +62,7 @@ TexelBits texel_bits(unsigned format) {
     case 0xb4: return {24, false};  // 4:2:0 of 16, 4:4:4 of 8
     case 0xb3:
     case 0xb5: return {48, false};  // 4:4:4 of 16
-    default: return {32, true};     // unknown to us: rather too much than unlimited
+    default: return {32, true};     // unknown: rather too much than unlimited
   }
 }
 
@@ -85,10 +85,10 @@ std::uint64_t array_bytes(const ArrayShape3d& shape) {
   return bits == ~0ull ? bits : bits / 8 + (bits % 8 != 0);
 }
 
-// The driver makes at least one level, and none below a single texel, whatever was asked (cuda.h,
-// cuMipmappedArrayCreate).
+// By cuda.h (cuMipmappedArrayCreate), the driver creates at least one level, and none smaller than a texel, whatever
+// was requested.
 std::uint64_t mipmap_bytes(ArrayShape3d shape, unsigned levels) {
-  // CUDA_ARRAY3D_LAYERED, _CUBEMAP: depth counts layers or faces, which every level has.
+  // CUDA_ARRAY3D_LAYERED, _CUBEMAP: depth counts layers or faces, which do not shrink with the level.
   constexpr unsigned kLayered = 0x01, kCubemap = 0x04;
   const bool solid = (shape.flags & (kLayered | kCubemap)) == 0;
   std::uint64_t sum = 0;

@@ -1,6 +1,6 @@
-// How much device memory an array takes, as well as a descriptor tells: the driver reveals no true size, so the rest
-// (tiling, padding) shows in the residual. Layouts and format numbers: CUDA 13.0's cuda.h, compared by
-// cuda_abi_check.cpp.
+// The device memory of an array, as far as its descriptor tells. The driver does not report true sizes, so the rest
+// (tiling, padding) is part of the residual. Layouts and format numbers: CUDA 13.0's cuda.h, compared by
+// descriptor_abi_check.cpp.
 #pragma once
 
 #include <cstddef>
@@ -23,13 +23,13 @@ struct ArrayShape3d_v1 {  // CUDA_ARRAY3D_DESCRIPTOR_v1
   unsigned width, height, depth, format, channels, flags;
 };
 
-inline constexpr unsigned kDeferredMapping = 0x80;  // CUDA_ARRAY3D_DEFERRED_MAPPING: memory is mapped into it later
+inline constexpr unsigned kDeferredMapping = 0x80;  // CUDA_ARRAY3D_DEFERRED_MAPPING: memory is mapped later
 inline constexpr unsigned kSparse = 0x40;           // CUDA_ARRAY3D_SPARSE: the same
 
-// 0 where the descriptor is one that the driver rejects, or takes no memory of its own. Saturates at 2^64 - 1.
+// Returns 0 if the driver rejects the descriptor or the array takes no memory itself. Saturates at 2^64 - 1.
 std::uint64_t array_bytes(const ArrayShape3d& shape);
 
-// Of a mipmap of `levels` levels, the first of that shape.
+// Returns the size of a mipmap with `levels` levels, the first of that shape.
 std::uint64_t mipmap_bytes(ArrayShape3d shape, unsigned levels);
 
 ArrayShape3d widened(const ArrayShape& shape);

@@ -1,5 +1,5 @@
-// How a thread waits for a lock that is held for some nanoseconds: first busily, then aside, at last asleep. A spinning
-// real-time thread would keep the holder from ever running.
+// Waiting for a lock that is held for some nanoseconds: spin, then yield, then sleep. A spinning real-time thread would
+// keep the holder from ever running.
 #pragma once
 
 #include <sched.h>

@@ -29,14 +29,14 @@ constinit AllocationTable arrays;
 
 namespace {
 
-// Events of may_say(): refusals at 0.., GPUs outside the share at kMaxDevices.., no GPU at all.
+// Events of may_say(): refusals from 0, GPUs outside the share from kMaxDevices, then no GPU at all.
 constexpr std::uint32_t kOutsideEvent = ledger::kMaxDevices;
 constexpr std::uint32_t kUnknownEvent = 2 * ledger::kMaxDevices;
 
 std::atomic<std::int64_t> reaped_at;
 
-// The dead of this share are looked for before anybody is refused; at most once a clock tick (1 to 4 ms), since a
-// program may hammer a full share and each look costs system calls.
+// Looks for dead processes of the share before a refusal; at most once per clock tick (1 to 4 ms), since a program may
+// retry on a full share and each look costs system calls.
 bool reap_now_and_then(std::int64_t now) {
   std::int64_t last = reaped_at.load(std::memory_order_relaxed);
   if (last == now || !reaped_at.compare_exchange_strong(last, now, std::memory_order_relaxed)) return false;
@@ -49,8 +49,7 @@ bool reap_now_and_then(std::int64_t now) {
 std::atomic<std::int64_t> remeasured_at;
 constexpr std::int64_t kRemeasureEvery = 100'000'000;
 
-// What stands against the limit besides the ledger may be old: measured anew before anybody is refused for it, at most
-// ten times a second.
+// Measures the residual again before refusing because of it, as the last value may be old; at most ten times a second.
 bool remeasure_now_and_then(const Place& place, std::int64_t now) {
   if (own_residual(place.device_index) == 0) return false;
   std::int64_t last = remeasured_at.load(std::memory_order_relaxed);
@@ -64,7 +63,7 @@ bool remeasure_now_and_then(const Place& place, std::int64_t now) {
 std::atomic<std::int64_t> settled_at;
 constexpr std::int64_t kSettleEvery = 10'000'000;
 
-// What died, or was let go of, elsewhere may be gone by now.
+// Checks whether draining memory (of dead processes, or freed elsewhere) is gone by now.
 bool settle_now_and_then(std::uint32_t device, std::int64_t now) {
   std::int64_t last = settled_at.load(std::memory_order_relaxed);
   if (now - last < kSettleEvery || !settled_at.compare_exchange_strong(last, now)) return false;
@@ -82,7 +81,7 @@ bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
 
 bool being_drained() { return ledger::is_draining(*session.policy); }
 
-// `used` and `limit` as the owner counts: residual included.
+// `used` and `limit` as shown to the owner, residual included.
 void say_refused(std::uint32_t device, std::uint64_t bytes, std::uint64_t used, std::uint64_t limit) {
   if (!log_wanted(LogLevel::warn) || !may_say(device)) return;
   if (being_drained()) {
@@ -102,8 +101,8 @@ std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
 
 constexpr std::int64_t kTeardownPatienceNs = 100'000'000;
 
-// The card may show for some milliseconds after a process's death what it held, which is no reason to refuse its
-// successor: that waits, until 100 ms after the death was seen, for as long as there is enough to wait for.
+// After a process's death the card may show its memory for some milliseconds, which is no reason to refuse its
+// successor. Waits until 100 ms after the death was seen, while enough memory is draining.
 bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t granted) {
   // Without a death the usual refusal costs nothing more. A daemon that starts may just have settled one, though.
   if (ledger::torn_on(*session.usage, device).bytes == 0)

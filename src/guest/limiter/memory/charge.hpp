@@ -1,4 +1,4 @@
-// Reserve, call the driver, keep or give back: the one order in which every allocation goes.
+// Reserve, call the driver, keep or give back: all allocations follow this order.
 #pragma once
 
 #include <cstdint>
@@ -13,27 +13,27 @@
 namespace headgate::limiter {
 
 enum class Verdict : std::uint32_t {
-  forward,   // not ours to charge: call the driver, keep no books
+  forward,   // not charged: call the driver and record nothing
   reserved,  // call the driver, then keep() or hand_back_unused()
-  refused,   // answer refusal()
-  on_host,   // no room on the GPU, but in the share's host budget, which has it reserved: allocate_on_host()
+  refused,   // return refusal()
+  on_host,   // no room on the GPU; reserved in the share's host budget: allocate_on_host()
 };
-// Whether host memory may stand in for the GPU's.
+// Whether host memory may replace GPU memory.
 enum class Fallback : std::uint32_t { none, host };
 
-// Asks the share for `bytes` on that place; waits for them as long as `wait` has patience. Refusals are recorded for
-// `headgate why` and said once a minute.
+// Reserves `bytes` at that place; waits for them as long as `wait` allows. Refusals are recorded for `headgate why` and
+// logged once a minute.
 Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallback fallback = Fallback::none);
 
-// The same without the record, for a caller that may yet avert the refusal; and the record, on a device of the share.
-// `transit` has begun if it is reserved.
+// try_reserve_at() does the same without the record, for a caller that may still avoid the refusal; `in_flight` has
+// begun if it is reserved. book_refusal() writes the record, for a device of the share.
 Verdict try_reserve_at(const Place& place, std::uint64_t bytes, InFlightBytes& in_flight);
 void book_refusal(const Place& place, std::uint64_t bytes);
-// The record of what the driver had no memory for, though the share had room.
+// Records that the driver had no memory although the share had room.
 void book_driver_refusal(const Place& place, std::uint64_t bytes);
 
-// After the driver has failed a request for which the share had room: whether to reserve and ask it again. The last no
-// is recorded, unless `recorded` says that it is: the driver had said yes, and that was undone for the share's limit.
+// Call after the driver failed a request for which the share had room: returns whether to reserve and try again.
+// Records the final failure, unless `recorded`: the driver had succeeded, and that was undone for the share's limit.
 inline bool try_again(abi::CUresult result, const Place& place, std::uint64_t bytes, OomWait& wait,
                       bool recorded = false) {
   if (result != abi::CUDA_ERROR_OUT_OF_MEMORY) return false;
@@ -42,22 +42,22 @@ inline bool try_again(abi::CUresult result, const Place& place, std::uint64_t by
   return false;
 }
 
-// `account`: the page index of a device, or ledger::host_account() of it; also a Holding's device_index.
-// After the driver's success: the bytes stay reserved, and are found again by `key`.
+// `account`: the page index of a device, or its ledger::host_account(); also an Allocation's device_index. Call after
+// the driver's success: the bytes stay reserved and are found again by `key`.
 void keep(AllocationTable& holdings, std::uint64_t key, const Allocation& holding);
 
-// Of what the driver has taken back; and of what it never gave.
+// Gives back what the driver has freed, or what it never allocated.
 void hand_back(std::uint32_t account, std::uint64_t bytes);
 void hand_back_unused(std::uint32_t account, std::uint64_t bytes);
 
-// After the driver freed what the books knew, and what `pointers` and `arrays` did not know: mapped external memory.
+// Call after the driver freed a known allocation, or one unknown to `pointers` and `arrays`: mapped external memory.
 void freed(std::uint64_t key, const Allocation& holding);
 void freed_unknown(std::uint64_t key);
 
-// Adds to a reservation after the driver has shown the true size; false: it does not fit any more.
+// Adds to a reservation after the driver showed the true size. Returns false if it no longer fits.
 bool grow_reservation(std::uint32_t device_index, std::uint64_t bytes);
 
-// The limit that reservations are held to now: the share's, less its residual. ledger::kNoMemoryLimit: none.
+// Returns the current limit for reservations: the share's limit minus its residual. ledger::kNoMemoryLimit: none.
 std::uint64_t reservable_limit(std::uint32_t device_index);
 
 // Device memory by pointer, and arrays by handle.
@@ -65,15 +65,15 @@ extern AllocationTable pointers;
 extern AllocationTable arrays;
 void allocations_reset_after_fork();
 
-// Who takes an allocation of the calling thread along: its current context. 0 where there is none.
+// Returns the owner of the calling thread's allocations: its current context, or 0.
 std::uint64_t owner_here();
 
-// The contexts' memory goes with them: before the driver destroys a context, and after it has.
+// Call before and after the driver destroys a context, which frees its memory.
 void context_may_go(std::uint64_t context);
 void context_gone(std::uint64_t context);
 
-// The driver's call for a request for which `reserved` bytes are reserved. What it turns out to take more is reserved
-// too, or the call is undone; `reserved` is what is left to keep or to hand back.
+// Calls the driver for a request with `reserved` bytes reserved. If it takes more, reserves the rest or undoes the
+// call. `reserved` is then what is left to keep or hand back.
 template <typename Allocate, typename Undo>
 abi::CUresult allocated(const Place& place, std::uint64_t bytes, std::uint64_t& reserved, Allocate allocate,
                         Undo undo) {
@@ -90,7 +90,7 @@ abi::CUresult allocated(const Place& place, std::uint64_t bytes, std::uint64_t& 
   return refusal();
 }
 
-// allocate(): the driver call. key(): of what it made, valid after success, which undo() frees. It dies with the
+// allocate(): the driver call. key(): its result, valid after success. undo(): frees it. It is destroyed with the
 // context.
 template <typename Allocate, typename Key, typename Undo>
 abi::CUresult charged(std::uint64_t bytes, AllocationTable& holdings, Allocate allocate, Key key, Undo undo) {
@@ -112,7 +112,7 @@ abi::CUresult charged(std::uint64_t bytes, AllocationTable& holdings, Allocate a
   }
 }
 
-// The entry leaves the books before the driver frees: another thread may be given the same address at once.
+// Removes the entry before the driver frees: another thread may get the same address at once.
 template <typename Free>
 abi::CUresult released(AllocationTable& holdings, std::uint64_t key, Free free) {
   Allocation holding;

@@ -10,9 +10,9 @@
 namespace headgate::limiter {
 namespace {
 
-// By device: one more than what is charged for the context whose size is to be learnt; 0: for none.
+// By device: 1 + the charge for the context to be measured; 0: none.
 std::atomic<std::uint64_t> unlearnt[ledger::kMaxDevices];
-std::atomic<bool> several[ledger::kMaxDevices];  // contexts, which no reading tells apart
+std::atomic<bool> several[ledger::kMaxDevices];  // several contexts, which a reading cannot separate
 
 std::uint32_t driver_version() {
   int version = 0;
@@ -52,12 +52,12 @@ void context_came(std::uint32_t device, std::uint64_t assumed_bytes) {
 std::int64_t learn_context(std::uint32_t device, std::uint64_t measured, std::uint64_t told) {
   if (device >= ledger::kMaxDevices || unlearnt[device].load(std::memory_order_relaxed) == 0) [[likely]]
     return 0;
-  if (measured == 0) return 0;  // NVML does not list this process, or not yet
+  if (measured == 0) return 0;  // NVML does not list this process (yet)
   const std::uint64_t charged = unlearnt[device].exchange(0);
   if (charged == 0) return 0;
   const std::uint64_t assumed = charged - 1;
   const bool alone = !several[device].exchange(false) && told == assumed;
-  // What other calls were told of may come later, so that this is the least that the contexts take.
+  // Memory of other explained calls may come later, so this is a lower bound for the contexts.
   const std::uint64_t others = told > assumed ? told - assumed : 0;
   const std::uint64_t size = measured > others ? measured - others : 0;
   if (size == 0 || size > kLargestContext) return 0;

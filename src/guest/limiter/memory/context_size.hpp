@@ -1,26 +1,26 @@
-// What a context takes of a GPU: measured of the node's first one, reserved before each later one, corrected by what
-// that takes.
+// GPU memory of a context: measured for the node's first one, reserved before each later one, and corrected by
+// measurement.
 #pragma once
 
 #include <cstdint>
 
 namespace headgate::limiter {
 
-// More than the largest GPU's context takes; what measures more is no context alone.
+// More than a context on the largest GPU takes; a larger measurement includes other memory.
 inline constexpr std::uint64_t kLargestContext = 2ull << 30;
 
-// Of this card and driver: by the share, else by the node, which is the daemon or this user's page of the GPU. 0: none
-// was measured yet.
+// Returns the size for this card and driver: from the share, else from the node (the daemon or this user's page of the
+// GPU). 0: not measured yet.
 std::uint64_t context_bytes(std::uint32_t device_index);
 
-// A context was made, of which `assumed_bytes` are charged already. What it takes is learnt from the next reading.
+// Call when a context was created and `assumed_bytes` are charged for it. The next reading gives its size.
 void context_came(std::uint32_t device_index, std::uint64_t assumed_bytes);
 
-// A reading while nothing is under way: the process has `measured_bytes` of residual, `told_bytes` of it by calls that
-// said so. Returns what is to be added to those, so that they hold the context as it was measured.
+// Evaluates a reading taken while nothing is in flight: `measured_bytes` of residual, `told_bytes` of it explained by
+// calls. Returns the correction to the latter, so that they contain the context as measured.
 std::int64_t learn_context(std::uint32_t device_index, std::uint64_t measured_bytes, std::uint64_t told_bytes);
 
-// What was measured by itself.
+// Stores a size that was measured separately.
 void know_context_bytes(std::uint32_t device_index, std::uint64_t bytes);
 
 void context_size_reset_after_fork();

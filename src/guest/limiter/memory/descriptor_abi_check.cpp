@@ -1,4 +1,4 @@
-// Compares the descriptors that the memory room reads with the real cuda.h. Built only where one is installed; no code.
+// Compares the descriptors that memory/ reads with the real cuda.h. Built only where one is installed; no code.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 

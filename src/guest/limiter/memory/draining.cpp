@@ -21,9 +21,9 @@ constinit AllocationTable ipc_exports;
 namespace {
 
 std::atomic<bool> imports{false};
-std::atomic<bool> any_ipc_exports{false};  // spares the frees of all others a look
+std::atomic<bool> any_ipc_exports{false};  // false: frees skip the lookup
 
-// A driver may list a process for a while after its end: what he left is an orphan's then, not his.
+// A driver may list a process for a while after its end; its memory is then an orphan's.
 bool has_left_an_orphan(unsigned pid) {
   for (const ledger::Slot& slot : session.usage->slots) {
     const std::uint64_t life = slot.life.load(std::memory_order_acquire);
@@ -57,7 +57,7 @@ bool list_processes(abi::nvmlDevice_t device, ProcessList& list, Listed& out) {
   return true;
 }
 
-// What the living of this share hold by their books, and have not let go of: no process list need be shown to know it.
+// Returns what the share's living processes hold by the ledger and have not freed; needs no process list.
 std::uint64_t held_by_the_living(std::uint32_t device) {
   std::uint64_t sum = 0;
   for (const ledger::Slot& slot : session.usage->slots) {
@@ -71,10 +71,9 @@ std::uint64_t held_by_the_living(std::uint32_t device) {
   return sum;
 }
 
-// At most so many bytes can be alive that no process holds as its own. Lists before and after, the smaller counts:
-// memory that came or went meanwhile can then only make the answer larger. ~0: NVML does not say. Blind, that is where
-// there is no NVML or its list lacks even us, what the living hold by their books stands in for it. An NVML that fails
-// just now is neither.
+// Returns an upper bound for existing bytes that no process holds. Lists processes before and after and uses the
+// smaller sum, so memory that changed meanwhile can only raise the result. ~0: NVML fails. Sets `blind` if there is no
+// NVML or its list lacks this process; then the ledger replaces the list. An NVML that fails just now is neither.
 std::uint64_t most_unattributed(std::uint32_t device_index, bool& blind) {
   blind = !load_nvml();
   if (!nvml_ready()) return ~0ull;
@@ -109,15 +108,15 @@ bool settle(std::uint32_t device) {
   if (seen.bytes == 0) return false;
   bool blind = false, also_blind = false;
   std::uint64_t alive = ~0ull;
-  // The daemon knows the living by their numbers on the host, and asks twice as we do.
+  // The daemon knows the living processes by host pid, and reads twice as we do.
   if (!fresh_reading() || !told_unattributed(device, alive)) {
     alive = most_unattributed(device, blind);
-    // Asked twice: a reading that others' allocations and frees have spoilt is not likely to come again.
+    // Read twice: concurrent allocations and frees are unlikely to disturb both readings alike.
     const std::uint64_t again = most_unattributed(device, also_blind);
     alive = alive > again ? alive : again;
   }
-  // A container shows no process, ours neither, or has no NVML. Then what the dead left is gone when nobody of the
-  // share is left to have it.
+  // In a container, NVML may be missing or show no process. Then what dead processes left is gone once no other process
+  // of the share can hold it.
   if (blind && also_blind && !imports.load(std::memory_order_relaxed) && ledger::live_slots(*session.usage) == 1 &&
       (!seated() || seen.of_slot[session.slot] == 0)) {
     alive = 0;
@@ -134,7 +133,7 @@ constexpr std::uint32_t kGivenUpEvent = 60;  // of may_say()
 
 std::uint32_t reap_the_dead() {
   const std::uint64_t before = session.usage->teardowns_given_up.load(std::memory_order_relaxed);
-  // Where NVML lists nobody of us it would never show the dead's part gone; a daemon does.
+  // If NVML does not list this process, it never shows dead processes' memory as gone; a daemon does.
   const bool seen_gone = daemon_reads() || (seated() ? nvml_lists_us() : nvml_ready());
   const std::uint32_t reaped =
       ledger::reap_dead(*session.usage, seen_gone ? ledger::Remains::draining : ledger::Remains::none);
@@ -151,7 +150,7 @@ namespace {
 std::atomic<std::int64_t> ticked_at, looked_at;
 std::atomic<std::int64_t> settled_tick[ledger::kMaxDevices];
 
-// By a call for each process, of those whose numbers mean something here.
+// Checks each process with one system call, if its pid is valid in this namespace.
 bool one_is_gone() {
   const std::uint32_t here = own_namespace();
   const std::uint32_t seen = session.usage->slots_seen.load(std::memory_order_acquire);

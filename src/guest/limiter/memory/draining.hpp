@@ -1,5 +1,5 @@
-// Memory of this process that others may have: marked while it is exported, and charged after this process has let go
-// of it until NVML shows that it is gone.
+// Memory of this process that other processes may have. It is marked while exported, and after this process frees it,
+// it stays charged until NVML shows that it is gone.
 #pragma once
 
 #include <cstdint>
@@ -9,40 +9,39 @@
 
 namespace headgate::limiter {
 
-// Around an export: before the driver call; after one that failed.
+// Call before the driver's export, and after a failed one.
 void note_exported(std::uint32_t device_index, std::uint64_t bytes);
 void note_not_exported(std::uint32_t device_index, std::uint64_t bytes);
 
-// This process holds memory of others.
+// Call when this process holds memory of other processes.
 void note_import();
 
-// After the driver has freed: gives the bytes back, at once or, exported, when they are seen to be gone.
+// Call after the driver freed: gives the bytes back at once or, if exported, when they are seen to be gone.
 void let_go(const Released& object);
 
-// Allocations by pointer that were exported by an IPC handle. Takes one out: was it?
+// Allocations by pointer that were exported by IPC handle. take_ipc_export() returns whether it was one.
 extern AllocationTable ipc_exports;
 void put_ipc_export(std::uint64_t address, const Allocation& holding);
 bool take_ipc_export(std::uint64_t address);
 
-// Reaps this share's dead. What they held drains, where NVML may show it gone; the time-out's part is said once a
-// minute.
+// Reaps the share's dead processes. Their memory drains if NVML can show it gone; what a timeout gives back is logged
+// once a minute.
 std::uint32_t reap_the_dead();
 
-// The same for views, which programs ask again and again. Looks once a clock tick (1 to 4 ms) whether a process of
-// our pid namespace has no number any more, and each kDeadEachNs for all others, such as those that nobody has waited
-// for.
+// The same for views, which programs query often. Once per clock tick (1 to 4 ms) checks whether a process of our pid
+// namespace is gone, and every kDeadEachNs all others, such as zombies.
 inline constexpr std::int64_t kDeadEachNs = 25'000'000;
 void look_for_the_dead();
 
-// Where anything drains: asks NVML and gives back what is gone. Rare calls only. True: some was given back.
+// If anything drains, reads NVML and gives back what is gone. For rare calls. Returns whether some was given back.
 bool settle_draining(std::uint32_t device_index);
-// The same for views: once a clock tick.
+// The same for views: once per clock tick.
 void settle_draining_in_time(std::uint32_t device_index);
 
-// The part of this process's ledger that NVML does not list under it any more.
+// Returns the part of this process's ledger bytes that NVML no longer lists for it.
 std::uint64_t own_draining(std::uint32_t device_index);
 
-// What processes of this share, the dead included, have exported there.
+// Returns what processes of this share, dead ones included, have exported there.
 std::uint64_t exported_by_share(std::uint32_t device_index);
 
 void draining_reset_after_fork();

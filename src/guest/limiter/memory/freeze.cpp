@@ -21,22 +21,21 @@ constinit std::atomic<std::uint32_t> presence{kUsed};
 
 namespace {
 
-// Idle is what so many looks in a row have found: time in which the whole process was stopped is one look, not
-// idleness.
+// The program is idle after this many quiet looks in a row. Time while the process was stopped counts as one look.
 constexpr std::uint32_t kLooks = 8;
 constexpr std::int64_t kRetryNs = 50'000'000;
 constexpr std::uint32_t kLockTimeoutMs = 1000;
 constexpr std::uint32_t kSayNoRoom = 40;  // may_say()
 
-// cuda.h: CUcheckpointLockArgs. Without a time-out it waits as long as the GPU works.
+// cuda.h: CUcheckpointLockArgs. Without a timeout it waits for all GPU work.
 struct LockArguments {
   std::uint32_t timeout_ms, reserved0;
   std::uint64_t reserved[7];
 };
 static_assert(sizeof(LockArguments) == 64);
 
-std::uint32_t quiet_looks = 0;  // of the keeper
-bool unwilling = false;         // of the keeper: the driver said no; it is asked again after the next use
+std::uint32_t quiet_looks = 0;  // used by the memory thread
+bool unwilling = false;         // used by the memory thread: the driver refused; try again after the next use
 
 bool can_freeze() {
   return driver.cuCheckpointProcessLock != nullptr && driver.cuCheckpointProcessCheckpoint != nullptr &&
@@ -53,7 +52,7 @@ void tell_page(std::int64_t since_ns) {
   (since_ns != 0 ? session.usage->freezes : session.usage->thaws).fetch_add(1, std::memory_order_relaxed);
 }
 
-// The driver's own answer. Calls that come meanwhile wait in come_back(), not in the driver.
+// Returns the driver's result. Calls made meanwhile wait in come_back(), not in the driver.
 abi::CUresult leave() {
   const int self = ::getpid();
   LockArguments arguments{kLockTimeoutMs, 0, {}};

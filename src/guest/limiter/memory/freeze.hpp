@@ -1,6 +1,5 @@
-// Programs that leave their GPUs alone for as long as the share's owner allows give the card their memory back: the
-// driver moves it to the host (cuCheckpointProcess*), and the next call into the driver moves it in again before it
-// goes on.
+// Programs that do not use their GPUs for the time set by the share's owner free card memory: the driver moves it to
+// the host (cuCheckpointProcess*), and the next driver call moves it back before it continues.
 #pragma once
 
 #include <cstdint>
@@ -9,8 +8,8 @@ namespace headgate::limiter {
 
 inline constexpr std::int64_t kNeverFreezes = INT64_MAX;
 
-// For the keeper, again and again: looks whether the program was idle for the share's freeze_after, and then sends its
-// memory off. Returns when to come again; kNeverFreezes: not before the policy changes. Calls the driver.
+// For the memory thread, repeatedly: if the program was idle for the share's freeze_after, moves its memory to the
+// host. Returns when to call again; kNeverFreezes: not before the policy changes. Calls the driver.
 std::int64_t tend_presence(std::int64_t now_ns);
 
 void presence_reset_after_fork();

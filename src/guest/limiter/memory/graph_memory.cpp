@@ -16,7 +16,7 @@ constinit std::atomic<bool> graphs_may_allocate;
 
 namespace {
 
-// By executable graph and ordinal: their bytes, as `owner` (which must be even) twice their number, as `device_index`
+// By executable graph and ordinal: their bytes; as `owner` (which must be even) twice their number; as `device_index`
 // whether launches free by themselves.
 constinit AllocationTable all_needs;
 
@@ -49,7 +49,7 @@ void add_node(abi::CUgraphNode node, GraphNeeds& needs, int depth) {
 }
 
 void add_needs(abi::CUgraph graph, GraphNeeds& needs, int depth) {
-  constexpr int kDeepest = 64;  // of graphs that programs make: the stack may be small
+  constexpr int kDeepest = 64;  // nesting is the program's choice, and the stack may be small
   std::size_t count = 0;
   if (depth > kDeepest ||
       forward(driver.cuGraphGetNodes, graph, static_cast<abi::CUgraphNode*>(nullptr), &count) != abi::CUDA_SUCCESS ||
@@ -88,7 +88,7 @@ GraphNeeds needs_of(abi::CUgraphExec exec) {
 }
 
 void note_needs(abi::CUgraphExec exec, const GraphNeeds& needs) {
-  constexpr std::uint64_t kMost = (1ull << 56) - 1;  // that a Holding holds
+  constexpr std::uint64_t kMost = (1ull << 56) - 1;  // the maximum of an Allocation
   for (std::uint32_t ordinal = 0; ordinal < ordinals(); ++ordinal) {
     if (needs.count[ordinal] == 0) continue;
     const std::uint64_t bytes = needs.bytes[ordinal] < kMost ? needs.bytes[ordinal] : kMost;
@@ -123,7 +123,7 @@ bool GraphRequest::expect() {
   return true;
 }
 
-// Not while anything is captured: whether an upload may be made then is not known.
+// Not during a capture: it is unknown whether an upload is allowed then.
 bool GraphRequest::enough_unused(const Place& place, std::uint64_t bytes) {
   if (place.standing != Standing::held || exec_ == nullptr || any_capture()) return false;
   if (!graph_pool_has(place, bytes, needs_.frees_itself)) return false;

@@ -1,10 +1,10 @@
-// Memory that graphs allocate for themselves, by allocation nodes: taken by the launch (or the upload before it) from a
-// pool that each GPU has for graphs, and charged as pools are, by what that pool has reserved.
+// Memory that graphs allocate by allocation nodes. The launch (or an upload before it) takes it from a GPU's pool for
+// graphs, and it is charged by what that pool has reserved.
 //
-// A launch cannot be undone. So the most that it may grow the pool by is reserved first; where the share does not have
-// that much, but the pool has unused what is asked for, an upload shows whether it is enough: a growth that comes of it
-// is undone, and after it the launch needs no more (CUDA programming guide, graph memory nodes: physical memory is
-// mapped at the upload). Nothing here synchronises.
+// A launch cannot be undone, so the most by which it may grow the pool is reserved first. If the share lacks that but
+// the pool has enough unused, an upload tests whether that suffices. Growth by the upload is undone; without growth the
+// launch needs no more (CUDA programming guide, graph memory nodes: the upload maps physical memory). Nothing here
+// synchronises.
 #pragma once
 
 #include <atomic>
@@ -14,7 +14,7 @@
 
 namespace headgate::limiter {
 
-// Set once any graph of the process was given an allocation node: until then, no graph is looked at.
+// Set once a graph of the process gets an allocation node; until then graphs are not examined.
 extern std::atomic<bool> graphs_may_allocate;
 inline bool graphs_allocate() { return graphs_may_allocate.load(std::memory_order_relaxed); }
 
@@ -23,23 +23,23 @@ inline abi::CUresult graph_allocated(abi::CUresult result) {
   return result;
 }
 
-// What the allocation nodes of a graph ask for, by CUDA ordinal.
+// What the allocation nodes of a graph request, by CUDA ordinal.
 inline constexpr std::uint32_t kMaxOrdinals = 64;
 struct GraphNeeds {
   std::uint64_t bytes[kMaxOrdinals] = {}, count[kMaxOrdinals] = {};
   bool frees_itself = false;  // CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH
 };
-// Of a graph, child graphs included; of an executable graph, as noted when it was made.
+// Return the needs of a graph, child graphs included; for an executable graph, as recorded at its creation.
 GraphNeeds needs_of(abi::CUgraph graph);
 GraphNeeds needs_of(abi::CUgraphExec exec);
 void note_needs(abi::CUgraphExec exec, const GraphNeeds& needs);
 GraphNeeds take_needs(abi::CUgraphExec exec);
 
-// Around a launch or an upload. `exec` null: of one that is not made yet.
+// For use around a launch or an upload. `exec` null: not created yet.
 class GraphRequest {
  public:
   GraphRequest(const GraphNeeds& needs, abi::CUgraphExec exec, abi::CUstream stream);
-  // False: CUDA_ERROR_OUT_OF_MEMORY without the call; then nothing is to be settled.
+  // Returns false if the call must be skipped with CUDA_ERROR_OUT_OF_MEMORY; then do not settle.
   bool expect();
   void settle();
 
@@ -52,7 +52,7 @@ class GraphRequest {
   std::uint64_t most_[kMaxOrdinals] = {};
 };
 
-// `call` launches `exec` into that stream, or uploads it.
+// `call` launches `exec` on that stream, or uploads it.
 template <typename Call>
 abi::CUresult with_graph_memory(abi::CUgraphExec exec, abi::CUstream stream, const Call& call) {
   if (!graphs_allocate() || !seated() || is_captured(stream)) return call();

@@ -1,4 +1,4 @@
-// Graphs that are given allocation nodes, other than by a capture.
+// Calls, other than captures, that add allocation nodes to graphs.
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/route/forward.hpp"
 
@@ -7,7 +7,7 @@ using namespace headgate::limiter;
 
 namespace {
 
-// cuda.h: CUgraphNodeParams begins with the node's type.
+// cuda.h: CUgraphNodeParams starts with the node's type.
 bool allocates(const CUgraphNodeParams* params) {
   return params != nullptr && *reinterpret_cast<const CUgraphNodeType*>(params) == CU_GRAPH_NODE_TYPE_MEM_ALLOC;
 }

@@ -34,7 +34,7 @@ bool reserve_on_host(std::uint32_t device, std::uint64_t bytes) {
   return ledger::reserve(*session.usage, ledger::host_account(device), own_slot(), bytes, budget).ok;
 }
 
-// Without its preferred location the memory would come to the GPU, past the limit.
+// Without a preferred location, the memory would move to the GPU, past the limit.
 CUresult allocate_on_host(CUdeviceptr* pointer, std::uint64_t bytes, const Place& place) {
   const std::uint32_t account = ledger::host_account(place.device_index);
   CUresult made = forward(driver.cuMemAllocManaged, pointer, bytes, kAttachGlobal);
@@ -46,7 +46,7 @@ CUresult allocate_on_host(CUdeviceptr* pointer, std::uint64_t bytes, const Place
     hand_back_unused(account, bytes);
     return is_final(made) ? made : CUDA_ERROR_OUT_OF_MEMORY;
   }
-  advise(*pointer, bytes, kAccessedBy, place.device);  // spares page faults; where it cannot be, they happen
+  advise(*pointer, bytes, kAccessedBy, place.device);  // avoids page faults; if it fails, they happen
   keep(pointers, *pointer, {bytes, account, owner_here()});
   return CUDA_SUCCESS;
 }

@@ -1,4 +1,4 @@
-// What the loading of modules and libraries takes is the share's before the call returns.
+// Memory taken by loading modules and libraries is charged to the share before the call returns.
 #pragma once
 
 #include "guest/limiter/memory/image_needs.hpp"
@@ -8,24 +8,23 @@
 
 namespace headgate::limiter {
 
-// A card gives out granules of 2 MiB; what another process takes at the same time only costs a measurement.
+// Cards allocate in granules of 2 MiB; memory taken by another process meanwhile only costs a measurement.
 inline constexpr std::size_t kMinGrowth = 1 << 20;
 
 // CUfunction_attribute's CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES.
 inline constexpr auto kLocalBytes = static_cast<abi::CUfunction_attribute>(3);
 
-// 90 for 9.0; 0 where the driver does not say.
+// Returns 90 for 9.0; 0 if the driver does not say.
 unsigned architecture_of(abi::CUdevice device);
 
-// Whether kernels' code comes at their first launch, and not with the load.
+// Returns whether kernels' code is loaded at their first launch instead of with the module.
 bool loads_lazily();
 
-// Whether a kernel with so much local memory fits, for every thread that the card can hold. Taken if it does, else
-// recorded as a refusal.
+// Returns whether a kernel's local memory fits, for every thread that the card can hold. Charges it if it does, else
+// records a refusal.
 bool has_room_for_local(const Place& place, int bytes_a_thread);
 
-// load(): the driver's call, on a place that is limited; undo(): takes it back. `took`: what it has taken, where that
-// shows.
+// load(): the driver's call, on a place with a limit. undo(): reverts it. `took`: what it took, if visible.
 template <typename Load, typename Undo>
 abi::CUresult with_image(const ImageNeeds& needs, const Place& place, Load load, Undo undo, std::uint64_t& took) {
   const auto came = [&](abi::CUresult result) {
@@ -41,7 +40,7 @@ abi::CUresult with_image(const ImageNeeds& needs, const Place& place, Load load,
     if (now == SIZE_MAX || before == SIZE_MAX) return kUntold;
     return now < before && before - now >= kMinGrowth ? before - now : 0;
   };
-  // As much as the image holds comes with an eager load: it has to fit before, what it holds no content of shows after.
+  // An eager load takes at least the image's size, which must fit before; arrays without content show only afterwards.
   const std::uint64_t at_least = loads_lazily() ? 0 : needs.code_bytes;
   OomWait wait;
   if (at_least >= kMinGrowth && reserve_at(place, at_least, wait) != Verdict::reserved) return refusal();

@@ -20,19 +20,19 @@ namespace {
 using abi::FatContainer, abi::FatEntry, abi::FatWrapper;
 
 constexpr std::uint16_t kMachine = 190;  // EM_CUDA
-// What no real image has more of; a loop over a damaged one ends.
+// No real image has more; bounds the loops over a damaged one.
 constexpr std::uint32_t kMaxEntries = 4096, kMaxContainers = 4096;
-// No file of kernels is larger; its size is not told.
+// No kernel file is larger; above this the size is not reported.
 constexpr std::uint64_t kLargestFile = 2ull << 30;
-// Of what is unpacked, for which this process has to have memory as well.
+// For unpacked images, which this process needs memory for.
 constexpr std::uint64_t kLargestUnpacked = 512ull << 20;
 
-// False where not all of it is mapped. By the kernel: an image that lies about its size must not end the program.
+// False if part is unmapped. The kernel does the copy: an image with a false size must not crash the program.
 bool read_at(std::uint64_t address, void* out, std::size_t bytes) {
   const iovec to{out, bytes}, from{reinterpret_cast<void*>(address), bytes};
   const int saved = errno;
   const ssize_t got = ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0);
-  // A seccomp filter may forbid it; the driver reads the same bytes a moment later.
+  // A seccomp filter may forbid it; the driver will read the same bytes shortly.
   const bool forbidden = got < 0 && (errno == EPERM || errno == ENOSYS);
   errno = saved;
   if (forbidden) std::memcpy(out, reinterpret_cast<const void*>(address), bytes);
@@ -49,7 +49,7 @@ std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
   return __builtin_add_overflow(a, b, &sum) ? ~0ull : sum;
 }
 
-// Of NOBITS only .nv.global is the module's; .nv.shared and .nv.local are a block's and a thread's.
+// Of the NOBITS sections only .nv.global is per module; .nv.shared is per block and .nv.local per thread.
 bool is_global(std::uint64_t names, const Elf64_Shdr& section) {
   constexpr std::string_view kGlobal = ".nv.global";
   char name[kGlobal.size()];
@@ -81,7 +81,7 @@ ImageNeeds of_cubin(std::uint64_t image) {
   return needs;
 }
 
-// Whether a NUL ends the text within so many bytes, all of them mapped.
+// Returns whether a NUL ends the text within that many bytes, all of them mapped.
 bool ends_within(std::uint64_t text, std::uint64_t bytes) {
   char part[256];
   for (std::uint64_t at = 0; at < bytes;) {
@@ -93,12 +93,12 @@ bool ends_within(std::uint64_t text, std::uint64_t bytes) {
   return false;
 }
 
-// What comes of text is not larger than the text.
+// Code compiled from PTX is not larger than its text.
 ImageNeeds of_ptx(const char* text) {
   return {.static_bytes = static_bytes(text), .code_bytes = std::strlen(text), .told = true};
 }
 
-// The one that the driver takes: a cubin of the GPU's major and no higher minor, else the newest PTX that is not newer.
+// Picks what the driver picks: a cubin of the GPU's major and no higher minor, else the newest PTX that is not newer.
 bool is_better(const FatEntry& entry, const FatEntry& chosen, unsigned architecture) {
   const auto fits = [&](const FatEntry& each) {
     return each.kind == abi::kFatCubin
@@ -110,7 +110,7 @@ bool is_better(const FatEntry& entry, const FatEntry& chosen, unsigned architect
   return entry.architecture > chosen.architecture;
 }
 
-// Memory for a moment, all of it 0; null where there is none.
+// Temporary zeroed memory; null if it cannot be mapped.
 class Room {
  public:
   explicit Room(std::uint64_t bytes)
@@ -130,7 +130,7 @@ class Room {
   void* memory_;
 };
 
-// Arrays without content are in no image: only the unpacked one tells their sizes.
+// Arrays without content are not in the packed image: only the unpacked one shows their sizes.
 ImageNeeds of_packed(const FatEntry& entry, std::uint64_t payload) {
   const ImageNeeds untold{.code_bytes = entry.full_bytes};
   if (entry.full_bytes == 0 || entry.full_bytes > kLargestUnpacked || entry.packed_bytes == 0 ||

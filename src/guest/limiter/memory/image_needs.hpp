@@ -1,5 +1,4 @@
-// How much device memory the loading of an image takes, by what the image says: PTX text, a cubin, or a fat binary of
-// both.
+// Estimates the device memory that loading an image takes, from the image: PTX text, a cubin, or a fat binary of both.
 #pragma once
 
 #include <cstdint>
@@ -8,15 +7,15 @@ namespace headgate::limiter {
 
 struct ImageNeeds {
   std::uint64_t static_bytes = 0;  // arrays; taken by the load
-  std::uint64_t code_bytes = 0;    // of all its kernels at most; a driver may take it at their first launches
+  std::uint64_t code_bytes = 0;    // at most, for all its kernels; a driver may take it at their first launch
   bool told = false;               // false: static_bytes may be more, and shows only after the load
 };
 
-// `image`: as cuModuleLoadData takes it; `architecture`: of the GPU, as 90 for 9.0. What LZ4 packed is unpacked for the
-// look; of what zstd packed, only its unpacked size is told, as code. Not told of what is not understood. Sections of ABI version 7 and 8 cubins and fat binaries of CUDA 11 to 13 were compared with cuobjdump's.
-// Reads no byte that is not mapped.
+// `image`: as for cuModuleLoadData; `architecture`: of the GPU, 90 for 9.0. Unpacks LZ4; zstd counts by its unpacked
+// size, as code. Not told if not understood. Reads only mapped bytes. Checked against cuobjdump for cubins of ABI
+// versions 7 and 8 and fat binaries of CUDA 11 to 13.
 ImageNeeds needs_of_image(const void* image, unsigned architecture);
-// The same of a file. Errors: not told.
+// The same for a file. On an error: not told.
 ImageNeeds needs_of_file(const char* path, unsigned architecture);
 
 }  // namespace headgate::limiter

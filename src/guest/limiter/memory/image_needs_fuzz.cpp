@@ -1,5 +1,5 @@
-// Any bytes as an image: a wrapper, a container, a cubin or PTX. They end at the end of a page that nothing follows, so
-// that reading past them ends the fuzzer; a text ends in a NUL, as the driver requires.
+// The input is an image: a wrapper, a container, a cubin or PTX. It ends at the end of a page without a successor, so
+// that an overread crashes the fuzzer. A text ends in a NUL, as the driver requires.
 #include <sys/mman.h>
 #include <unistd.h>
 

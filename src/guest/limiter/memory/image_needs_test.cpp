@@ -17,7 +17,7 @@ struct Section {
   std::uint64_t flags, bytes;
 };
 
-// As nvcc lays a cubin out: the section headers' names and sizes, without contents.
+// Builds a cubin as nvcc lays it out: the section headers' names and sizes, without contents.
 std::string cubin(const std::vector<Section>& sections) {
   std::string names(1, '\0');
   std::vector<Elf64_Shdr> headers(1);
@@ -111,7 +111,7 @@ TEST(ImageNeeds, FollowsAWrapperToItsContainers) {
   EXPECT_EQ(needs_of_image(&wrapper, 90).static_bytes, (1u << 20) + 400 + 4096);
 }
 
-// A block of literals alone, as LZ4 packs what has no repetition.
+// Makes a block of literals only, as LZ4 packs data without repetition.
 std::string literals(const std::string& whole) {
   std::string block = "\xf0";
   std::size_t rest = whole.size() - 15;

@@ -1,6 +1,6 @@
-// Bytes on their way between the ledger and the driver: reserved and not yet allocated, or freed and not yet given
-// back. Until they have arrived, the ledger holds more of this process than the driver does, which would hide as much
-// of its residual. A thread may lose its processor there, and a free waits for kernels, for as long as it likes.
+// Bytes in flight between ledger and driver: reserved but not yet allocated, or freed but not yet given back. Meanwhile
+// the ledger holds more for this process than the driver, which would hide as much of its residual. This may last: a
+// thread can be descheduled, and a free waits for kernels.
 #pragma once
 
 #include <atomic>
@@ -11,17 +11,17 @@
 namespace headgate::limiter {
 
 inline constexpr std::uint32_t kAnyDevice = ~0u;
-extern std::atomic<std::uint32_t> in_flight_calls[ledger::kMaxDevices + 1];  // the last: of kAnyDevice
+extern std::atomic<std::uint32_t> in_flight_calls[ledger::kMaxDevices + 1];  // last: kAnyDevice
 
-// Thread-safe. A false no is impossible to who reads the slot's `sequence` on the right side of it
+// Thread-safe. A false "no" is impossible if the caller reads the slot's `sequence` on the right side of this call
 // (refresh_residual()).
 inline bool is_in_flight(std::uint32_t device_index) {
   return in_flight_calls[device_index].load(std::memory_order_acquire) != 0 ||
          in_flight_calls[ledger::kMaxDevices].load(std::memory_order_acquire) != 0;
 }
 
-// For one thread: begins before its first change on either side, and ends after the last. Of one that is in transit,
-// begin() changes nothing. Accounts of host memory have no residual: ignored.
+// For one thread: begins before its first change on either side, and ends after the last. begin() does nothing while
+// already in flight. Accounts of host memory have no residual and are ignored.
 class InFlightBytes {
  public:
   InFlightBytes() = default;

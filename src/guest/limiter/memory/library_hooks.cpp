@@ -1,5 +1,5 @@
-// Libraries of kernels belong to no context: each context that uses one has its static arrays. They are the share's at
-// the load where a context is current, and in each other context at the first use of the library there.
+// Kernel libraries belong to no context: each context that uses one has its static arrays. They are charged to the
+// share at the load for the current context, and in each other context at the library's first use.
 #include "guest/limiter/memory/image_growth.hpp"
 
 using namespace headgate::abi;
@@ -8,7 +8,7 @@ using namespace headgate::limiter;
 namespace headgate::limiter {
 namespace {
 
-// By library: what each context takes of it. device_index: 1 where that is told.
+// By library: what it takes in each context. device_index: 1 if that is told.
 constinit AllocationTable libraries;
 
 std::uint64_t key_of(CUlibrary library) { return reinterpret_cast<std::uintptr_t>(library); }
@@ -38,8 +38,8 @@ CUresult loading(CUlibrary* library, Needs needs_on, Load load) {
   return result;
 }
 
-// use(): a call by which the current context may come to have the library's arrays. They cannot be taken back from one
-// context alone: where they are not told, and too large, they stay charged and the call is refused all the same.
+// use(): a call that may bring the library's arrays into the current context. They cannot be removed from one context
+// alone: if their size is not told and too large, they stay charged and the call is still refused.
 template <typename Use>
 CUresult using_library(CUlibrary library, Use use) {
   Allocation known, loaded;
@@ -55,7 +55,7 @@ CUresult using_library(CUlibrary library, Use use) {
   return result;
 }
 
-// A launch asks nothing: a kernel for whose local memory there is no room is refused here.
+// A launch makes no check, so a kernel with too much local memory is refused here.
 CUresult if_local_fits(CUkernel kernel, CUresult result) {
   int local = 0;
   const Place place = result == CUDA_SUCCESS ? current_place() : Place{};
@@ -114,7 +114,7 @@ HEADGATE_HOOK CUresult cuLibraryUnload(CUlibrary library) {
   const CUresult result = forward(driver.cuLibraryUnload, library);
   Allocation known, loaded;
   if (result != CUDA_SUCCESS || !seated() || !libraries.take(key_of(library), known)) return result;
-  // What other contexts have of it is given back when they go.
+  // What other contexts have of it is given back when they are destroyed.
   if (untold.take(key_of(library, owner_here()), loaded)) residual_falls(loaded.device_index, loaded.bytes);
   return result;
 }

@@ -1,4 +1,4 @@
-// Linear device memory: cuMemAlloc, Pitch, Managed, and their frees. Pools: pool_hooks.cpp.
+// Linear device memory: cuMemAlloc, Pitch, Managed, and their frees. For pools see pool_hooks.cpp.
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/host_memory.hpp"
 #include "guest/limiter/memory/pool.hpp"
@@ -10,17 +10,17 @@ using namespace headgate::limiter;
 
 namespace {
 
-// Requests that the driver rejects by itself, with a code of its own.
+// Requests that the driver itself rejects, with its own error code.
 bool is_drivers_error(const void* out, std::uint64_t bytes) { return out == nullptr || bytes == 0; }
 
-// cuda.h: of a pitched allocation's elements; and what managed memory is attached to.
+// cuda.h: element sizes of pitched allocations, and attachments of managed memory.
 bool is_element_size(unsigned bytes) { return bytes == 4 || bytes == 8 || bytes == 16; }
 bool is_attachment(unsigned flags) { return flags == 1 || flags == 2; }
 
-// Every known GPU pads rows to a multiple of 512 bytes or less.
+// All known GPUs pad rows to a multiple of 512 bytes or less.
 constexpr std::uint64_t kWidestPadding = 512;
 
-// Saturates: a product that does not fit 64 bits fits no limit either, and no driver.
+// Saturates: a product above 64 bits fits no limit and no driver.
 std::uint64_t padded(std::uint64_t width, std::uint64_t height) {
   std::uint64_t row = 0, bytes = 0;
   if (__builtin_add_overflow(width, kWidestPadding - 1, &row)) return ~0ull;
@@ -28,7 +28,7 @@ std::uint64_t padded(std::uint64_t width, std::uint64_t height) {
   return __builtin_mul_overflow(row, height, &bytes) ? ~0ull : bytes;
 }
 
-// The first API's pointers have 32 bits: no managed memory fits them.
+// The first API's pointers have 32 bits, which managed memory does not fit.
 template <typename Pointer>
 constexpr Fallback fallback_of() {
   return sizeof(Pointer) == sizeof(CUdeviceptr) ? Fallback::host : Fallback::none;
@@ -56,8 +56,8 @@ CUresult on_host(CUdeviceptr* pointer, std::uint64_t bytes, const Place& place) 
 }
 CUresult on_host(CUdeviceptr_v1*, std::uint64_t, const Place&) { return CUDA_ERROR_OUT_OF_MEMORY; }
 
-// A small request, of `bound` bytes at most; size(): of what came. More than the slabs' rest is free of charge while
-// the share has no room for another slab: the driver is asked for it all the same, and a new slab is given back.
+// Charges a small request of at most `bound` bytes; size() tells the actual size. If the share has no room for a new
+// slab, still tries: a piece may fit an existing slab. A new slab is then given back.
 template <typename Pointer, typename Allocate, typename Undo, typename Size>
 CUresult charged_piece(std::uint64_t bound, Pointer* pointer, Allocate allocate, Undo undo, Size size) {
   OomWait wait;
@@ -99,7 +99,7 @@ CUresult charged_piece(std::uint64_t bound, Pointer* pointer, Allocate allocate,
   }
 }
 
-// What past the limit may lie in host memory. of_card: the call takes the card's memory, and not a page at a time.
+// Memory past the limit may be on the host. of_card: the call takes card memory at once, not page by page.
 template <typename Allocate>
 CUresult charged_linear(std::uint64_t bytes, bool of_card, CUdeviceptr* pointer, Allocate allocate) {
   if (of_card && bytes <= kLargestPiece && !no_slabs.load(std::memory_order_relaxed) &&
@@ -122,14 +122,14 @@ CUresult charged_linear(std::uint64_t bytes, bool of_card, CUdeviceptr* pointer,
     const CUresult result = of_card ? allocated(place, bytes, taken, allocate, undo) : noted(allocate());
     if (result == CUDA_SUCCESS) keep(pointers, *pointer, {taken, place.device_index, owner_here()});
     else hand_back_unused(place.device_index, taken);
-    // A share that was promised more than the card has may find that full before its own part is.
+    // A share that was promised more than the card has may find the card full before its own part is used.
     if (result == CUDA_ERROR_OUT_OF_MEMORY && is_oversubscribed(place) && reserve_on_host(place.device_index, taken))
       return allocate_on_host(pointer, taken, place);
     if (!try_again(result, place, taken, wait)) return result;
   }
 }
 
-// The pitch is known only after the call: an upper bound is reserved before, and corrected after.
+// The pitch is known only after the call: reserves an upper bound before, and corrects it after.
 template <typename Allocate, typename Pointer, typename Pitch>
 CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint64_t height, unsigned element,
                  Allocate allocate, CUresult (*undo)(Pointer)) {

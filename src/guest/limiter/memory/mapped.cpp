@@ -16,12 +16,12 @@ struct Object {
   std::uint64_t bytes;
   std::uint32_t device_index;
   std::uint32_t references;  // handles
-  std::uint32_t mappings;    // and releases under way
+  std::uint32_t mappings;    // and releases in progress
   std::uint32_t next_free;   // index + 1 of the next free object
-  bool exported;             // to another process, perhaps
+  bool exported;             // perhaps to another process
 };
 
-// Of one process; NCCL and PyTorch's expandable segments make some thousands. What finds no place stays charged.
+// Per process; NCCL and PyTorch's expandable segments make some thousands. Objects beyond it stay charged.
 constexpr std::uint32_t kMaxObjects = 1 << 18;
 
 Object* objects;
@@ -61,7 +61,7 @@ std::uint32_t new_object() {
   return index;
 }
 
-// Under the lock: what the object held, if nothing refers to it any more.
+// Call under the lock. Returns what the object held if nothing refers to it any more.
 Released let_go_if_unused(std::uint32_t index) {
   Object& object = objects[index];
   if (object.references != 0 || object.mappings != 0) return {};

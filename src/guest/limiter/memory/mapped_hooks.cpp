@@ -1,5 +1,5 @@
-// Physical memory and its mappings (cuMemCreate and friends). Imports charge nothing: their exporter did, and does as
-// long as somebody has the memory.
+// Physical memory and its mappings (cuMemCreate and related). Imports charge nothing: their exporter is charged as long
+// as the memory exists.
 #include "guest/limiter/memory/allocation_prop.hpp"
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/draining.hpp"
@@ -11,7 +11,7 @@ using namespace headgate::limiter;
 
 namespace {
 
-// A refusal must not hide what the driver itself has against the request.
+// Our refusal must not hide an error of the driver for the same request.
 CUresult refused(size_t size, const CUmemAllocationProp* prop) {
   size_t granule = 0;
   const CUresult result =
@@ -47,7 +47,7 @@ HEADGATE_HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle*
   return result;
 }
 
-// Marked before the call: a process that is killed after it leaves bytes that others may have.
+// Marked before the call: if the process is killed after it, other processes may have the bytes.
 HEADGATE_HOOK CUresult cuMemExportToShareableHandle(void* shareableHandle, CUmemGenericAllocationHandle handle,
                                                     CUmemAllocationHandleType handleType, unsigned long long flags) {
   Released object;
@@ -60,7 +60,7 @@ HEADGATE_HOOK CUresult cuMemExportToShareableHandle(void* shareableHandle, CUmem
   return result;
 }
 
-// A driver may give back the handle of an object that this process has.
+// A driver may return the handle of an object that this process already has.
 HEADGATE_HOOK CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* handle, void* osHandle,
                                                       CUmemAllocationHandleType shHandleType) {
   const CUresult result = forward(driver.cuMemImportFromShareableHandle, handle, osHandle, shHandleType);
@@ -87,9 +87,8 @@ HEADGATE_HOOK CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   return result;
 }
 
-// The books follow the driver here: addresses are the program's own to give, and it maps nothing there before the call
-// has returned.
-// One call may unmap several neighbouring mappings.
+// Recorded after the driver's call: the program chooses addresses, and maps nothing there before the call returns. One
+// call may unmap several adjacent mappings.
 HEADGATE_HOOK CUresult cuMemUnmap(CUdeviceptr ptr, size_t size) {
   const InFlightBytes in_flight(kAnyDevice);
   const CUresult result = forward(driver.cuMemUnmap, ptr, size);

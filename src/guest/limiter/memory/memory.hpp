@@ -1,16 +1,16 @@
-// What other rooms of the limiter tell the memory room.
+// Notifications from other rooms of the limiter to memory/.
 #pragma once
 
 namespace headgate::limiter {
 
-// After a call that lets the host see how far streams have come: memory that was freed in stream order may be free now.
+// Call after a call that shows the host the progress of streams: memory freed in stream order may now be free.
 void memory_observed();
-// After one that waited for streams: pools may have released some, too. synchronised: one at which they do (cuda.h,
-// CU_MEMPOOL_ATTR_RELEASE_THRESHOLD), so that what they released is given back now.
+// Call after waiting for streams: pools may have released memory. synchronised: they do at such a call (cuda.h,
+// CU_MEMPOOL_ATTR_RELEASE_THRESHOLD), so what they released is given back now.
 void memory_waited();
 void memory_synchronised();
 
-// A stream's handle may come to name a stream of another GPU.
+// Call when a stream's handle may be reused for a stream of another GPU.
 void memory_forget_streams();
 
 }  // namespace headgate::limiter

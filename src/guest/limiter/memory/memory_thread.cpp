@@ -38,16 +38,16 @@ std::int64_t now_ns() {
 
 bool running() { return state.load(std::memory_order_acquire) == kRunning; }
 
-// What the owner has asked for and this process has done.
+// Commands of the owner that this process has carried out.
 struct Obeyed {
   std::uint32_t reclaims;
   bool drained;
 };
 
-// As of when the thread was asked for: it may first run much later, and what is asked meanwhile is news to it.
+// The count when the thread was requested: it may start much later, and must see what was asked meanwhile.
 std::atomic<std::uint32_t> reclaims_before{0};
 
-// False: a capture forbids it now.
+// Returns false if a capture forbids it now.
 bool obey(Obeyed& obeyed) {
   const std::uint32_t reclaims = session.policy->reclaims.load(std::memory_order_relaxed);
   const bool drain = ledger::is_draining(*session.policy);
@@ -70,7 +70,7 @@ void* keep(void*) {
   while (running()) {
     const std::uint32_t seen = chores.load(), command = session.policy->command_epoch.load(std::memory_order_acquire);
     const std::int64_t idle_due = tend_presence(now_ns());
-    // What is away has nothing to trim, and nothing of it is seen: the share's account stays as it was.
+    // A frozen process has nothing to trim or measure: the share's account stays as it was.
     const bool here = presence.load() != kAway;
     const bool done = !here || obey(obeyed);
     const std::int64_t due = std::min(idle_due, here ? measure_moved(now_ns()) : kNothingMoved);
@@ -86,13 +86,13 @@ void* keep(void*) {
   return nullptr;
 }
 
-// Registered after the driver's own cuInit, so it runs before the driver takes itself down.
+// Registered after the driver's own cuInit, so it runs before the driver shuts itself down.
 void stop(void*) {
   std::uint32_t was = kRunning;
   if (!state.compare_exchange_strong(was, kToStop)) return;
   chores.fetch_add(1);
   bare::futex_wake_all(&chores);
-  // A slow NVML may keep it longer: after that it asks the driver for nothing more.
+  // A slow NVML may delay the thread longer; afterwards it makes no driver call.
   const timespec shortly{0, 20'000};
   for (int tries = 0; tries < 5'000 && state.load() != kStopped; ++tries) ::nanosleep(&shortly, nullptr);
 }

@@ -1,11 +1,10 @@
-// The one thread of a process that does what takes NVML or the driver its time and nobody waits for: it measures the
-// residual where memory has moved, and trims pools at the word of the share's owner. Apart from the settler, which must
-// not wait.
+// The process's thread for slow NVML and driver calls that no caller waits for: it measures the residual when memory
+// has changed, and trims pools when the share's owner asks. Separate from the settler, which must not wait.
 #pragma once
 
 namespace headgate::limiter {
 
-// There is something to look at. Makes the thread where there is none. A futex wake at most; restores errno.
+// Tells the thread to look; starts it if needed. At most a futex wake; restores errno.
 void wake_memory_thread();
 
 void memory_thread_reset_after_fork();

@@ -28,7 +28,7 @@ bool can_ever_fit(const Place& place, std::uint64_t bytes) {
 
 std::atomic<std::int64_t> told_at;
 
-// Where nobody waits, a program that hammers a full card tells of it once a second.
+// Without waiting, a program that keeps requesting on a full card reports that once a second.
 bool tell_now_and_then(std::int64_t now) {
   std::int64_t last = told_at.load(std::memory_order_relaxed);
   return (last == 0 || now - last >= ledger::kTellWantEachNs) && told_at.compare_exchange_strong(last, now);
@@ -39,8 +39,8 @@ void ring(const Place& place, std::uint64_t bytes, Lack lack) {
   ring_doorbell(ledger::Ring::memory);
 }
 
-// Two who lack the card's memory give the share's back each time the driver fails them: by that word they would wake
-// each other without end.
+// Two processes that lack card memory give the share's memory back each time the driver fails them. Woken by that, they
+// would wake each other endlessly.
 void rest() {
   const timespec shortly{0, 20'000'000};
   ::nanosleep(&shortly, nullptr);
@@ -57,7 +57,7 @@ void say(const char* how, const Place& place, std::uint64_t bytes, std::int64_t 
 bool OomWait::begin(const Place& place, std::uint64_t bytes, Lack lack) {
   std::uint32_t patience_ms = session.policy->oom_wait_ms.load(std::memory_order_relaxed);
   if (patience_ms == 0) {
-    // The owner of idle pools may still help the next request.
+    // The owner of idle pools may free memory for the next request.
     if (lack == Lack::card && tell_now_and_then(coarse_now_ns())) ring(place, bytes, lack);
     return false;
   }
@@ -95,7 +95,7 @@ bool OomWait::again(const Place& place, std::uint64_t bytes, Lack lack) {
     if (why != nullptr) say(why, place, bytes, now - began_ns_);
     more = why == nullptr;
     if (more) tell(place, bytes, lack, now);
-    // Armed before the caller looks: what is given back after his look wakes the next sleep.
+    // Set before the caller looks: memory given back after that look wakes the next sleep.
     if (more && lack == Lack::share) armed_ = ledger::expect_release(*session.usage);
     lacked_ = lack;
   }

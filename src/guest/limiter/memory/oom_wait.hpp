@@ -1,12 +1,11 @@
-// The patience of one request that would be refused for want of memory (share create --on-oom=wait;
-// docs/operations.md). Costs nothing until a request is about to be refused, and nothing then in a share whose owner
-// has not asked for it.
+// Waiting of one request that would be refused for lack of memory (share create --on-oom=wait; docs/shares.md).
+// Costs nothing until a request is about to be refused, and nothing then unless the share's owner enabled it.
 //
 //   OomWait wait;
 //   do ... try ...; while (refused && wait.again(place, bytes, Lack::share));
 //
-// Sleeps in the caller's thread with nothing of ours held, so that other threads may free; ends when memory comes, the
-// share's time is over, the owner says no or drains the share. What can never fit is not waited for.
+// Sleeps in the caller's thread and holds nothing of ours, so that other threads may free. Ends when memory comes, the
+// wait time is over, or the owner denies it or drains the share. Does not wait for what can never fit.
 #pragma once
 
 #include <cstdint>
@@ -17,16 +16,16 @@
 namespace headgate::limiter {
 
 enum class Lack : std::uint32_t {
-  share,  // the share's limit leaves no room
-  card,   // the driver has none, though the share has: others hold it
+  share,  // no room in the share's limit
+  card,   // the driver has none although the share has: others hold it
 };
 
 class OomWait {
  public:
-  // Of what was reserved for the request; nothing is in transit while it waits.
+  // For the request's reservation; nothing is in flight while it waits.
   InFlightBytes in_flight;
 
-  // True: something may have changed, try again. False: it is time to refuse; errno is restored.
+  // Returns true if something may have changed: try again. False: refuse; errno is restored.
   bool again(const Place& place, std::uint64_t bytes, Lack lack);
 
  private:
@@ -34,7 +33,7 @@ class OomWait {
   void tell(const Place& place, std::uint64_t bytes, Lack lack, std::int64_t now);
 
   bool begun_ = false;
-  Lack lacked_ = Lack::share;  // at the last try
+  Lack lacked_ = Lack::share;  // at the last attempt
   std::uint32_t denials_ = 0, armed_ = 0;
   std::int64_t ends_ns_ = 0, told_ns_ = 0, began_ns_ = 0;
 };

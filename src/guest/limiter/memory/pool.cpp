@@ -13,7 +13,7 @@ namespace headgate::limiter {
 
 namespace {
 
-// The longest that a pool's sum is taken for known, whatever happens behind our back.
+// How long a pool's sum stays valid, as it may change without our knowledge.
 constexpr std::int64_t kTrusted = 4'000'000;
 constexpr std::int64_t kTryAgain = 10'000'000;
 
@@ -42,7 +42,7 @@ void each_pool(std::uint32_t device, Act act) {
   }
 }
 
-// A destroyed pool's memory goes with its last allocation.
+// Its last allocation is gone, so the destroyed pool's memory is too.
 void release_destroyed_pool(PoolAccounting& destroyed) {
   const PoolGuard table(pool_table_locked);
   if (destroyed.kind.load(std::memory_order_relaxed) != PoolKind::destroyed) return;
@@ -106,7 +106,7 @@ PoolAccounting* named_pool_accounting(abi::CUmemoryPool pool, Place& place) {
     place = {Standing::held, accounting->device_index, accounting->device};
     return accounting->kind.load() == PoolKind::pool ? accounting : nullptr;
   }
-  // A device's default pool has a handle that nobody was seen to make.
+  // No call creates a device's default pool, so its handle is found here.
   for (std::uint32_t device = 0; device < session.device_count; ++device) {
     abi::CUmemoryPool usual = nullptr;
     const auto ordinal = static_cast<abi::CUdevice>(device);
@@ -150,8 +150,8 @@ Verdict PoolRequest::try_expect(InFlightBytes& in_flight) {
     return verdict;
   }
   if (verdict == Verdict::forward) return verdict;
-  // No room to grow. What the pool has may be enough: then the call goes through with nothing reserved, as a trial, and
-  // is undone if the pool grew after all.
+  // No room to grow, but the pool's own memory may suffice: make the call with nothing reserved, as a trial, and undo
+  // it if the pool grew.
   most_ = 0;
   std::uint64_t used = 0, reserved = 0;
   const abi::CUmemoryPool handle = handle_of(pool_);
@@ -166,7 +166,7 @@ Verdict PoolRequest::try_expect(InFlightBytes& in_flight) {
   return Verdict::refused;
 }
 
-// Settles without asking the driver where the memory is known to be backed already.
+// Settles without a driver call if the memory is known to be backed already.
 bool PoolRequest::nothing_grew(std::uint64_t address) {
   const PoolGuard guard(pool_.locked);
   const Remembered& seen = remembered_at(pool_, address);
@@ -183,14 +183,14 @@ abi::CUresult PoolRequest::settle(abi::CUresult result, const abi::CUdeviceptr* 
   const bool made = result == abi::CUDA_SUCCESS;
   bool kept = made;
   if (!made) {
-    // A driver that fails may have released what it has before.
+    // A driver that fails may have released memory first.
     release_epoch.fetch_add(1, std::memory_order_relaxed);
     settle_accounting(pool_, most_, true, trials);
   } else if (!nothing_grew(*address)) {
     kept = settle_accounting(pool_, most_, false) == 0;
     if (!kept) {
       ++trials;
-      // Nobody has used it, so it need not wait for its stream (cuda.h, cuMemFree: no synchronisation for pool memory).
+      // Not used yet, so it need not wait for its stream (cuda.h, cuMemFree: no synchronisation for pool memory).
       forward(driver.cuMemFree_v2, *address);
       trim_pool(pool_, PoolKind::pool);
       settle_accounting(pool_, 0, true, trials);
@@ -203,7 +203,7 @@ abi::CUresult PoolRequest::settle(abi::CUresult result, const abi::CUdeviceptr* 
   }
   end_trials(pool_, trials);
   if (made && !kept)
-    settle_accounting(pool_, 0, true);  // what the driver did not take back is charged, whoever grew it
+    settle_accounting(pool_, 0, true);  // charge what the driver did not take back, whatever call grew it
   if (kept && pool_.tracked) {
     pool_pointers.put(*address, {static_cast<std::uint64_t>(&pool_ - all_accounts), place_.device_index, 0});
     pool_.outstanding.fetch_add(1);
@@ -219,18 +219,18 @@ void current_pools_changed() {
   for (auto& accounting : current_accounts) accounting.store(nullptr, std::memory_order_release);
 }
 
-// Frees that have not completed keep memory beyond the handle's life, and nothing tells how much: what a trim leaves is
-// charged on.
+// Pending frees keep memory after the handle is gone, and no call reports how much: what remains after a trim stays
+// charged.
 abi::CUresult pool_destroyed(abi::CUmemoryPool pool) {
   PoolAccounting* accounting = seated() && pool != nullptr ? find_accounting(pool) : nullptr;
   if (accounting == nullptr) return forward(driver.cuMemPoolDestroy, pool);
   const PoolKind kind = accounting->kind.load();
-  // A device's default pool cannot be destroyed; trimming it for nothing would cost it what it keeps.
+  // A device's default pool cannot be destroyed; a useless trim would cost what it keeps.
   if (kind == PoolKind::pool && accounting->tracked) {
     trim_pool(*accounting, kind);
     settle_accounting(*accounting, 0, true);
   }
-  // From here on nobody finds it: the handle may come to name another pool before the call has returned.
+  // Hide it from here on: the handle may be reused for another pool before the call returns.
   if (kind == PoolKind::foreign || accounting->tracked) {
     accounting->handle.store(0, std::memory_order_relaxed);
     accounting->kind.store(PoolKind::destroyed, std::memory_order_release);
@@ -327,7 +327,7 @@ bool pools_make_room(const Place& place, std::uint64_t bytes) {
   if (!due) return false;
   tried_at.store(now, std::memory_order_relaxed);
   settle_pools(place.device_index);
-  // While a stream is captured, only calls that cannot invalidate the capture.
+  // During a capture, only calls that cannot invalidate it.
   if (fits_now(place.device_index, bytes) || any_capture()) return true;
   trim_pools(place.device_index);
   return true;
@@ -354,8 +354,8 @@ PoolAccounting* graph_pool_books(const Place& place) {
 
 }  // namespace
 
-// Each allocation may need a growth of its own. But the rest of a growth serves those that come after it, so that of
-// two neighbouring growths one is used by more than half: all are less than twice the bytes, and one granule.
+// Each allocation may need a separate growth. But the rest of a growth serves later ones, so of two adjacent growths
+// one is more than half used: the sum is less than twice the bytes plus one granule.
 std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::uint64_t count) {
   const PoolAccounting* pool = graph_pool_books(place);
   if (pool == nullptr || bytes == 0) return bytes;
@@ -408,7 +408,7 @@ bool keep_graph_growth(const Place& place) {
   const std::uint32_t trials = kept ? 1 : 2;
   if (!kept) {
     trim_pool(*pool, PoolKind::graph);
-    // Before the trials' end: who has read the sum before the trim would charge what is gone.
+    // Before the trials end: a thread that read the sum before the trim would charge memory that is gone.
     settle_accounting(*pool, 0, true, trials);
   }
   end_trials(*pool, trials);

@@ -1,9 +1,9 @@
-// What this process's memory pools have reserved, charged to the share.
+// What this process's memory pools have reserved, as charged to the share.
 //
 // A driver grows a pool inside an allocation, shrinks it inside a synchronise, a trim or another allocation that would
-// fail, and tells only the sum. The books hold at least that sum at every moment: the most that a request can grow its
-// pool by is reserved first; afterwards the sum is read (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) and the rest given back.
-// Nothing here synchronises. What yields where these cannot all hold, and by how much: docs/life-of-an-allocation.md.
+// fail, and reports only the sum. The ledger always holds at least that sum: first the most by which a request can grow
+// its pool is reserved; then the sum is read (CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT) and the rest given back. Nothing
+// here synchronises. Where these goals conflict, what yields and by how much: docs/memory-accounting.md.
 #pragma once
 
 #include <cstdint>
@@ -13,24 +13,24 @@
 namespace headgate::limiter {
 
 struct
-    // Of one pool; valid for ever, though it may come to stand for another pool once its own is destroyed
+    // One pool's record; valid for ever, but reused for another pool once its own is destroyed
     PoolAccounting;
 
-// The pool that allocations in streams of that GPU come from. Null: none of ours to charge.
+// Returns the pool for stream allocations on that GPU; null if we charge none.
 PoolAccounting* current_pool_accounting(const Place& place);
-// By handle, with the place that it is on; null for a pool that was made behind our back, is an import, or not on a GPU
+// Finds a pool by handle, and its place. Null for a pool created without our knowledge, an import, or one not on a GPU
 // of the share.
 PoolAccounting* named_pool_accounting(abi::CUmemoryPool pool, Place& place);
-// Whether the handle is known to hold nothing of ours: an import, host memory.
+// Returns whether the handle is known to hold nothing we charge: an import, host memory.
 bool is_foreign_pool(abi::CUmemoryPool pool);
 
-// A request for `bytes` from a pool, around the driver's call.
+// A request for `bytes` from a pool, for use around the driver's call.
 class PoolRequest {
  public:
   PoolRequest(PoolAccounting& pool, const Place& place, std::uint64_t bytes);
-  // refused: CUDA_ERROR_OUT_OF_MEMORY without a call.
+  // Returns refused if the call must be skipped with CUDA_ERROR_OUT_OF_MEMORY.
   Verdict expect(OomWait& wait);
-  // After the call: its result, or OUT_OF_MEMORY where the pool grew by what the share does not have; then the
+  // Call afterwards. Returns the call's result, or OUT_OF_MEMORY if the pool grew by more than the share has; then the
   // allocation is undone.
   abi::CUresult settle(abi::CUresult result, const abi::CUdeviceptr* address);
 
@@ -43,15 +43,15 @@ class PoolRequest {
   std::uint64_t bytes_, most_, epoch_;
 };
 
-// A pool was made (on a GPU of the share, or foreign), or is about to be destroyed and has been.
+// A pool was created (on a GPU of the share, or foreign). pool_destroyed() destroys it by the driver's call.
 void pool_made(abi::CUmemoryPool pool, const Place& place);
 void foreign_pool_made(abi::CUmemoryPool pool);
 abi::CUresult pool_destroyed(abi::CUmemoryPool pool);
-// Another pool may be current on some GPU.
+// Call when the current pool of a GPU may have changed.
 void current_pools_changed();
 
-// Around a free of what may be a pool's memory: the note of it leaves the books first, since another thread may be
-// given the same address at once. `at_once`: not in stream order.
+// For use around a free of what may be pool memory. The record is removed first, since another thread may get the same
+// address at once. `at_once`: not in stream order.
 class PoolFree {
  public:
   explicit PoolFree(std::uint64_t address);
@@ -63,40 +63,40 @@ class PoolFree {
   bool known_ = false;
 };
 
-// A pool was trimmed.
+// Call after a pool was trimmed.
 void pool_trimmed(abi::CUmemoryPool pool);
 
-// Some pool may have released memory without a word: the driver takes from pools what another allocation lacks.
+// Call when pools may have released memory silently: the driver takes from pools what another allocation lacks.
 void pools_may_shrink();
 
-// Whether some request of a pool of that device is between its reservation and its settling.
+// Returns whether a request of a pool on that device is reserved but not settled.
 bool pools_under_way(std::uint32_t device_index);
 
-// Whether a pool that was destroyed with memory outstanding is still charged: nothing tells what of it is left.
+// Returns whether a pool destroyed with memory outstanding is still charged: no call reports what is left of it.
 bool destroyed_pools_charged(std::uint32_t device_index);
 
-// Reads the sums anew: of this process's pools on a device of the pages.
+// Reads the sums of this process's pools on a device of the pages.
 void settle_pools(std::uint32_t device_index);
-// Where a request for `bytes` does not fit: reads the sums anew; where that is not enough, trims what is reserved for
-// nobody. False where nothing can have changed since it was last tried.
+// Call if a request for `bytes` does not fit. Reads the sums; if that is not enough, trims unused pool memory. Returns
+// false if nothing can have changed since the last attempt.
 bool pools_make_room(const Place& place, std::uint64_t bytes);
 
-// Gives back what pools of this process hold unused there, of graphs too. Waits for no stream.
+// Gives back unused pool memory there, including pools of graphs. Waits for no stream.
 void trim_pools(std::uint32_t device_index);
 
-// Memory that graphs allocate for themselves is a pool of its own on each GPU (CU_GRAPH_MEM_ATTR_*), which moves when a
-// graph is uploaded or launched, and at cuDeviceGraphMemTrim.
+// Each GPU has a separate pool for memory that graphs allocate (CU_GRAPH_MEM_ATTR_*). It changes when a graph is
+// uploaded or launched, and at cuDeviceGraphMemTrim.
 //
-// The most that it grows by for `count` allocations of `bytes` together.
+// Returns the most that it grows for `count` allocations of `bytes` in total.
 std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::uint64_t count);
-// Around a call in which it may grow by `most`: expect, call (unless refused), settle with the same `most`. settle
-// alone, with 0, notes what is. A refusal is not booked.
+// For use around a call in which it may grow by `most`: expect, call (unless refused), settle with the same `most`.
+// settle alone, with 0, records the current state. A refusal is not recorded.
 Verdict expect_graph_growth(const Place& place, std::uint64_t most);
 void settle_graph_pool(const Place& place, std::uint64_t most);
-// Whether the pool has so much that nothing uses; or has so much at all, where what uses it may be freed by the launch.
+// Returns whether the pool has that much unused or, if its users may be freed by the launch (used_too), in total.
 bool graph_pool_has(const Place& place, std::uint64_t bytes, bool used_too);
-// Around a call that may grow it with nothing reserved. keep: false, and the growth is undone, where the share does not
-// have it.
+// For use around a call that may grow it with nothing reserved. keep returns false, with the growth undone, if the
+// share lacks it.
 void try_graph_growth(const Place& place);
 bool keep_graph_growth(const Place& place);
 

@@ -34,8 +34,7 @@ bool read_sum(const PoolAccounting& pool, std::uint64_t& bytes, abi::CUresult& r
   return result == abi::CUDA_SUCCESS;
 }
 
-// By how much a pool grows for a request is learnt, from the usual downwards; what a pool surprised us with counts at
-// once.
+// Learns the granule by which a pool grows, from the default downwards; an unexpectedly large growth counts at once.
 void learn_granule(PoolAccounting& pool, std::uint64_t growth, std::uint64_t most) {
   const std::uint64_t multiple = growth & -growth;
   if (growth > most) pool.granule = growth < kDefaultGranule ? kDefaultGranule : growth;
@@ -90,7 +89,7 @@ PoolAccounting* new_accounting(PoolKind kind, abi::CUmemoryPool handle, const Pl
 std::uint64_t level_accounting(PoolAccounting& pool) {
   const std::uint64_t wanted = pool.reserved + pool.under_way;
   if (wanted >= pool.charged) return wanted - pool.charged;
-  // What it really had was noted when that was read.
+  // The peak was noted when the sum was read.
   hand_back_unused(pool.device_index, pool.charged - wanted);
   pool.charged = wanted;
   return 0;
@@ -104,8 +103,8 @@ std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool f
   const PoolGuard guard(pool.locked);
   const bool alone = pool.under_way == done;
   pool.under_way -= done;
-  // Growth while a request is under way, or on trial, is that one's to settle: charged here too, it would count twice,
-  // or stay though it is refused.
+  // Growth while a request is under way, or on trial, is settled by that request. Charged here too, it would count
+  // twice, or stay although the request is refused.
   const bool somebodys = pool.under_way != 0 || pool.trials > own_trials;
   if (told && done == 0 && force && sum > pool.reserved && somebodys) return 0;
   if (told && ticket > pool.applied) {
@@ -118,7 +117,7 @@ std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool f
     pool.applied = ticket;
     pool.read_at = coarse_now_ns();
   } else if (!told) {
-    // Not known: it may have grown by all of it. A pool that does not exist any more has nothing.
+    // Unknown: it may have grown by all of it. A pool that no longer exists has nothing.
     if (done == 0 && result == abi::CUDA_ERROR_INVALID_VALUE) pool.reserved = 0;
     else pool.reserved += done;
   }

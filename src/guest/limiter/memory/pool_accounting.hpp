@@ -1,4 +1,4 @@
-// The books of pools, one for each; private to pool*.cpp.
+// One record per pool; private to pool*.cpp.
 #pragma once
 
 #include <atomic>
@@ -12,13 +12,13 @@ namespace headgate::limiter {
 enum class PoolKind : std::uint32_t {
   none,
   pool,
-  graph,      // the device's own pool for graph memory nodes; has no handle
-  foreign,    // nothing of ours: an import, memory of the host
-  destroyed,  // destroyed with memory outstanding: the sum can no longer be read
+  graph,      // the device's pool for graph memory nodes; has no handle
+  foreign,    // nothing we charge: an import, host memory
+  destroyed,  // with memory outstanding: its sum can no longer be read
 };
 
-// Memory that the pool once gave out at this address. While nothing was released since, its backing is still there, so
-// whoever is given it again has not grown the pool.
+// Memory that the pool once allocated at this address. While nothing was released since, it is still backed, so
+// allocating it again does not grow the pool.
 struct Remembered {
   std::uint64_t address, bytes, epoch;
 };
@@ -30,31 +30,31 @@ struct PoolAccounting {
   std::atomic<std::uintptr_t> handle;
   std::uint32_t device_index = 0;
   abi::CUdevice device = 0;
-  bool tracked = false;  // made by the program: it may be destroyed while memory is outstanding, so pointers are noted
+  bool tracked = false;  // created by the program: may be destroyed with memory outstanding, so pointers are recorded
   std::atomic<std::uint64_t> tickets;
-  std::atomic<std::int64_t> outstanding;  // of a tracked pool
-  std::atomic<std::uint32_t> locked;      // what follows
+  std::atomic<std::int64_t> outstanding;  // for a tracked pool
+  std::atomic<std::uint32_t> locked;      // guards what follows
   std::uint64_t charged = 0;              // what the ledger holds for it
   std::uint64_t reserved = 0;             // the sum, as last read
-  std::uint64_t under_way = 0;            // worst cases of requests that have not been settled
-  std::uint32_t trials = 0;               // growths that nobody reserved, until it is known whether they stay
+  std::uint64_t under_way = 0;            // upper bounds of requests not yet settled
+  std::uint32_t trials = 0;               // growths without a reservation that may still be undone
   std::uint64_t applied = 0;              // ticket of the reading in `reserved`
   std::int64_t read_at = 0;
   std::atomic<std::uint64_t> granule;
   Remembered remembered[kRemembered] = {};
 };
 
-inline constexpr std::uint32_t kMaxPools = 256;  // of one process; further ones are charged by requests
+inline constexpr std::uint32_t kMaxPools = 256;  // per process; further pools are charged by request
 extern PoolAccounting all_accounts[kMaxPools];
-extern std::atomic<std::uint32_t> accounts_used;  // none at or above is in use
+extern std::atomic<std::uint32_t> accounts_used;  // entries from here on are unused
 extern std::atomic<PoolAccounting*> current_accounts[ledger::kMaxDevices];
 extern std::atomic<PoolAccounting*> graph_accounts[ledger::kMaxDevices];
 extern std::atomic<std::uint32_t> pool_table_locked;
 
-// Moves when some pool may have released memory.
+// Moves when a pool may have released memory.
 extern std::atomic<std::uint64_t> release_epoch;
 
-// Of tracked pools: address -> index of the books.
+// For tracked pools: address -> index of the record.
 extern AllocationTable pool_pointers;
 extern std::atomic<std::uint32_t> tracked_pools;
 
@@ -76,22 +76,22 @@ inline abi::CUmemoryPool handle_of(const PoolAccounting& pool) {
 }
 
 PoolAccounting* find_accounting(abi::CUmemoryPool pool);
-// What is known of the pool already, or new books; null where all are taken.
+// Returns the pool's existing record, or a new one; null if all are in use.
 PoolAccounting* new_accounting(PoolKind kind, abi::CUmemoryPool handle, const Place& place, bool tracked);
 
-// Under the pool's lock: makes `charged` what the pool has and may come to have. Less is done; more is returned, to be
-// asked for.
+// Call under the pool's lock. Sets `charged` to what the pool has and may get. Gives an excess back; returns what is
+// missing, for the caller to reserve.
 std::uint64_t level_accounting(PoolAccounting& pool);
 
-// Reads the sum and brings the books in line; `done` of what was under way is not any more. Returns what is missing:
-// the pool has grown by that much more than anybody reserved, and the share does not have it. That is one trial more,
-// until the caller has undone it.
+// Reads the sum and updates the record; `done` of the bytes under way are now settled. Returns what is missing: the
+// pool grew by that much more than was reserved, and the share lacks it. That counts as a trial until the caller has
+// undone it.
 //
-// `force`: what is missing is charged all the same, but not what a request that is under way, or a trial besides the
-// caller's own_trials, will settle itself.
+// `force`: charges what is missing anyway, except what a request under way, or a trial other than the caller's
+// own_trials, will settle itself.
 //
-// Without a lock over the driver's call: a reading counts unless one that began later has been applied. Whatever grew a
-// pool is still under way until a reading that began after it is applied.
+// No lock is held over the driver's call: a reading counts unless a later one was applied. A request that grew a pool
+// stays under way until a reading that began after it is applied.
 std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool force, std::uint32_t own_trials = 0);
 
 void trim_pool(const PoolAccounting& pool, PoolKind kind);

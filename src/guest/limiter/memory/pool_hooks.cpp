@@ -1,4 +1,4 @@
-// Stream-ordered memory: allocations from pools, their frees, and what makes, trims and destroys pools.
+// Stream-ordered memory: allocations from pools, their frees, and creation, trimming and destruction of pools.
 #include "guest/limiter/memory/allocation_prop.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/memory.hpp"
@@ -21,7 +21,7 @@ struct StreamDevice {
 };
 __thread StreamDevice last_stream __attribute__((tls_model("initial-exec")));
 
-// Not through our own hooks: the thread's context is what it was when this returns.
+// Bypasses our hooks: the thread's context is unchanged afterwards.
 CUresult device_of_context(CUcontext context, CUdevice& device) {
   if (const CUresult result = forward(driver.cuCtxPushCurrent_v2, context); result != CUDA_SUCCESS) return result;
   const CUresult result = forward(driver.cuCtxGetDevice, &device);
@@ -30,8 +30,8 @@ CUresult device_of_context(CUcontext context, CUdevice& device) {
   return result;
 }
 
-// A stream allocates on its own device, whichever is current. `free` where the driver does not know the stream: it
-// answers the request with an error of its own.
+// A stream allocates on its own device, not the current one. Returns `free` if the driver does not know the stream: it
+// answers the request with an error.
 Place place_of_stream(CUstream stream) {
   if (reinterpret_cast<std::uintptr_t>(stream) <= 2 || !seated()) return current_place();
   if (session.device_count == 1) return place_of(0);
@@ -65,7 +65,7 @@ CUresult pooled(PoolAccounting& pool, const Place& place, CUdeviceptr* dptr, std
   }
 }
 
-// Where we know no pool to charge, the request itself is charged until it is freed.
+// If there is no pool record to charge, charges the request itself until it is freed.
 template <typename Allocate>
 CUresult charged_by_request(const Place& place, CUdeviceptr* dptr, std::size_t bytes, Allocate allocate) {
   OomWait wait;
@@ -100,7 +100,7 @@ CUresult from_named(CUdeviceptr* dptr, std::size_t bytes, CUmemoryPool handle, C
   if (PoolAccounting* pool = named_pool_accounting(handle, place); pool != nullptr) {
     return pooled(*pool, place, dptr, bytes, stream, allocate);
   }
-  // Not on a GPU of the share, or not a pool at all: the driver answers.
+  // Not on a GPU of the share, or not a pool: the driver answers.
   std::uint64_t reserved = 0;
   if (is_foreign_pool(handle) || forward(driver.cuMemPoolGetAttribute, handle, CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
                                          static_cast<void*>(&reserved)) != CUDA_SUCCESS)
@@ -161,7 +161,7 @@ HEADGATE_HOOK CUresult cuMemPoolCreate(CUmemoryPool* pool, const CUmemPoolProps*
   return result;
 }
 
-// Its memory is its exporter's.
+// The exporter is charged for its memory.
 HEADGATE_HOOK CUresult cuMemPoolImportFromShareableHandle(CUmemoryPool* pool_out, void* handle,
                                                           CUmemAllocationHandleType handleType,
                                                           unsigned long long flags) {

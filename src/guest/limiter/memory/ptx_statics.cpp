@@ -10,7 +10,7 @@ namespace {
 
 bool ends_word(char c) { return c == '\0' || c == '[' || c == ';' || c == '=' || grant::is_blank(c); }
 
-// PTX ISA, fundamental types: the number of bits ends the name (".f32", ".b8").
+// PTX ISA, fundamental types: the name ends in the number of bits (".f32", ".b8").
 std::uint64_t bytes_of_type(std::string_view type) {
   std::uint64_t bits = 0;
   for (const char c : type)
@@ -23,7 +23,7 @@ std::uint64_t times(std::uint64_t a, std::uint64_t b) {
   return __builtin_mul_overflow(a, b, &product) ? ~0ull : product;
 }
 
-// "[4096]" or "[]": moves behind it.
+// Parses "[4096]" or "[]" and moves past it.
 std::uint64_t dimension(const char*& text) {
   std::uint64_t count = 0;
   for (++text; *text != '\0' && *text != ']'; ++text)
@@ -34,7 +34,7 @@ std::uint64_t dimension(const char*& text) {
   return count == 0 ? 1 : count;
 }
 
-// One declaration, from behind ".global" to its ';' or '=': its type times its dimensions.
+// Sizes one declaration, from after ".global" to its ';' or '=': its type times its dimensions.
 std::uint64_t bytes_declared(const char* text) {
   std::uint64_t bytes = 1, count = 1;
   while (*text != '\0' && *text != ';' && *text != '=') {
@@ -63,7 +63,7 @@ bool follows(std::string_view word, const char* begin, const char* at) {
 
 }  // namespace
 
-// A cubin or fat binary begins with other bytes, and only PTX ends in a NUL.
+// A cubin or fat binary starts with other bytes, and only PTX ends in a NUL.
 bool is_ptx(const void* image) {
   const char first = *static_cast<const char*>(image);
   return first == '.' || first == '/' || grant::is_blank(first);
@@ -77,7 +77,7 @@ std::uint64_t static_bytes(const void* image) {
   for (const char* at = text; (at = std::strstr(at, kGlobal.data())) != nullptr;) {
     const char* const begun = at;
     at += kGlobal.size();
-    // Loads name the state space too ("ld.global.u32"), and so do pointers among parameters (".ptr .global").
+    // Skip loads ("ld.global.u32") and pointer parameters (".ptr .global"), which name the state space too.
     if (!grant::is_blank(*at) || follows(".extern", text, begun) || follows(".ptr", text, begun)) continue;
     if (__builtin_add_overflow(sum, bytes_declared(at), &sum)) return ~0ull;
   }

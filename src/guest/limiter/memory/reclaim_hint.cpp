@@ -14,14 +14,14 @@ namespace headgate::limiter {
 namespace {
 
 constexpr int kCold = 20;  // MADV_COLD, asm-generic/mman-common.h; older C libraries lack it
-// Smaller ones are not worth a system call.
+// Smaller mappings are not worth a system call.
 constexpr std::uint64_t kLeast = 1 << 20;
 
-// Beside these another thread waited 8.5 ms at most for its mmap(); beside one call for 2 GiB, which took 30, it waited
-// 23.
+// With pieces of this size, another thread's mmap() waited at most 8.5 ms. One call for 2 GiB took 30 ms, and made it
+// wait 23 ms.
 constexpr std::uint64_t kPiece = 32 << 20;
 
-// Read in one go: a program may close descriptors that it does not know, and be given the number anew.
+// Read at once: a program may close descriptors it does not know and reuse the number.
 struct Found {
   std::uint32_t count;
   ReclaimRanges::Range ranges[4096];
@@ -98,7 +98,7 @@ void hint_reclaim(bool (*goes_on)()) {
   if (found) read_own(*found);
   for (std::uint32_t i = 0; found && i < (*found).count; ++i) {
     const ReclaimRanges::Range& range = (*found).ranges[i];
-    // One that has gone meanwhile, is locked into memory or is the device's is refused, and stays as it is.
+    // The kernel refuses a mapping that is gone, locked or of a device; it then stays unchanged.
     for (std::uint64_t at = range.from; at < range.to && goes_on(); at += kPiece)
       ::madvise(reinterpret_cast<void*>(at), std::min(kPiece, range.to - at), kCold);
   }

@@ -1,5 +1,5 @@
-// What left the card lies in its program's own memory. The kernel is told that nobody will want it soon, so that this
-// goes to swap before anything else when the host needs room.
+// Memory that left the card is in the program's address space. Tells the kernel that it will not be used soon, so that
+// it is swapped first when the host needs memory.
 #pragma once
 
 #include <cstdint>
@@ -7,19 +7,18 @@
 
 namespace headgate::limiter {
 
-// MADV_COLD (Linux 5.4) on every private, writable mapping without a file: which of them the driver has put the memory
-// into, it does not tell. Nothing is lost or moved by it; what the program touches is warm again. Without /proc, or on
-// an older kernel, nothing. In pieces, for a call keeps other threads from mapping memory, and only for as long as
-// `goes_on` says so.
+// Applies MADV_COLD (Linux 5.4) to every private, writable, anonymous mapping: the driver does not report which of them
+// hold the memory. This loses and moves nothing; touched memory is hot again. Does nothing without /proc or on an older
+// kernel. Works in pieces, since a call keeps other threads from mapping memory, and only while `goes_on` returns true.
 void hint_reclaim(bool (*goes_on)());
 
-// Reads /proc/PID/maps (proc(5)) in pieces of any size. Pure.
+// Parses /proc/PID/maps (proc(5)) in pieces of any size. Pure.
 class ReclaimRanges {
  public:
   struct Range {
     std::uint64_t from = 0, to = 0;
   };
-  // Takes bytes off the front of `text`, to the end of the next mapping that is meant. False where there is none in it.
+  // Consumes `text` up to the end of the next matching mapping. Returns false if there is none.
   bool next(std::string_view& text, Range& range);
 
  private:

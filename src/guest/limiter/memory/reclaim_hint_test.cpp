@@ -11,7 +11,7 @@ namespace {
 using headgate::limiter::ReclaimRanges;
 using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
-// As proc(5) has it; of Linux 6.18.
+// In the format of proc(5), from Linux 6.18.
 constexpr std::string_view kMaps =
     "55d0c8a00000-55d0c8a02000 r--p 00000000 fe:00 262154                     /usr/bin/python3\n"
     "55d0c8c05000-55d0c8c06000 rw-p 00205000 fe:00 262154                     /usr/bin/python3\n"

@@ -1,6 +1,5 @@
-// What a program is told that asks for more than its share has. An answer of the driver's own goes before ours: a
-// context that has ended in an error, a device that is lost, a driver that is gone or not there yet say so whatever the
-// share has left.
+// What a program gets if it requests more than its share has. A fatal error of the driver takes precedence: a context
+// that ended in an error, a lost device, or a driver that is shut down or not initialised, whatever the share has left.
 #pragma once
 
 #include <atomic>
@@ -9,7 +8,7 @@
 
 namespace headgate::limiter {
 
-// cuda.h: answers that every later call of the context (or process) gets too.
+// cuda.h: errors that every later call of the context (or process) returns too.
 constexpr bool is_final(abi::CUresult answer) {
   const auto code = static_cast<unsigned>(answer);
   return code == 3 || code == 4 || code == 46 || code == 214 || code == 700 || code == 702 || code == 709 ||
@@ -18,14 +17,14 @@ constexpr bool is_final(abi::CUresult answer) {
 
 extern std::atomic<bool> final_answer_seen;
 
-// For what the driver answered to any call. The next refusal asks it first; until then refusals cost no call.
+// Call for every driver result. After a final error the next refusal asks the driver; else refusals make no call.
 inline abi::CUresult noted(abi::CUresult answer) {
   if (answer != abi::CUDA_SUCCESS && is_final(answer)) [[unlikely]]
     final_answer_seen.store(true, std::memory_order_relaxed);
   return answer;
 }
 
-// CUDA_ERROR_OUT_OF_MEMORY, or the driver's final answer to the calling thread.
+// Returns CUDA_ERROR_OUT_OF_MEMORY, or the driver's final error for the calling thread.
 abi::CUresult refusal();
 
 }  // namespace headgate::limiter

@@ -29,20 +29,20 @@ using Entries = ProcessList;
 constexpr std::int64_t kNvmlRetryEvery = 1'000'000'000;
 
 std::atomic<bool> nvml_is_ready{false};
-std::atomic<std::int64_t> nvml_retry_at{0};  // what failed once may be there later
+std::atomic<std::int64_t> nvml_retry_at{0};  // after a failure, NVML may become available later
 std::atomic<std::uint64_t> summed[ledger::kMaxDevices];
 std::atomic<std::int64_t> summed_at[ledger::kMaxDevices];
-std::atomic<std::uint32_t> summed_residuals[ledger::kMaxDevices];  // UsagePage::residuals then
+std::atomic<std::uint32_t> summed_residuals[ledger::kMaxDevices];  // UsagePage::residuals at that time
 std::atomic<bool> listed{false};
 std::atomic<bool> told{false};  // by the daemon, at least once
 std::atomic<bool> due[ledger::kMaxDevices];
 std::atomic<bool> moved[ledger::kMaxDevices];
 std::atomic<std::int64_t> measured_at[ledger::kMaxDevices];
-std::atomic<std::int64_t> refreshed_at[ledger::kMaxDevices];    // whoever asked for it
-std::atomic<std::uint64_t> seen_sequence[ledger::kMaxDevices];  // of our books, at the last look
-std::atomic<std::int64_t> still_since[ledger::kMaxDevices];     // and when it was first seen
-std::atomic<std::uint64_t> least[ledger::kMaxDevices];          // what calls were told that they take is in it
-std::atomic<std::uint64_t> allowed[ledger::kMaxDevices];        // code that may come at a launch
+std::atomic<std::int64_t> refreshed_at[ledger::kMaxDevices];    // for any caller
+std::atomic<std::uint64_t> seen_sequence[ledger::kMaxDevices];  // of our slot, at the last look
+std::atomic<std::int64_t> still_since[ledger::kMaxDevices];     // when that was first seen
+std::atomic<std::uint64_t> least[ledger::kMaxDevices];          // explained by calls: a lower bound
+std::atomic<std::uint64_t> allowed[ledger::kMaxDevices];        // code that may be loaded at a launch
 
 void tell_explained(std::uint32_t device) {
   if (!seated()) return;
@@ -76,7 +76,7 @@ void nvml_was_ended() {
 
 namespace {
 
-// What the driver says of this process: so much, nothing just now, or nothing ever (it has no such figure).
+// The driver's figure for this process: known, unknown just now, or never available.
 enum class Answer { known, unknown, never };
 struct Figure {
   Answer answer = Answer::unknown;
@@ -105,8 +105,8 @@ Figure listed_bytes(List* const& list, abi::nvmlDevice_t device, unsigned pid, E
   return found;
 }
 
-// Both lists name a process that computes and draws; its figure is the same in both, so the larger one counts. A
-// driver without graphics may lack their list.
+// Both lists name a process that computes and draws, with the same figure, so the larger one counts. A driver without
+// graphics may lack the second list.
 Figure larger(const Figure& compute, const Figure& graphics) {
   if (compute.answer != Answer::known) return compute;
   if (graphics.answer == Answer::unknown) return graphics;
@@ -127,17 +127,17 @@ Figure nvml_bytes_of(const char* uuid, unsigned pid) {
                 listed_bytes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v2, device, pid, entries));
 }
 
-// Of this process, at a moment between the call and its return: by the daemon where one answers, else by NVML.
+// Returns the figure for this process at a moment during the call: from the daemon if it answers, else from NVML.
 Figure driver_bytes_now(std::uint32_t device_index) {
   Figure now{Answer::known};
   if (fresh_reading() && told_bytes(own_slot(), device_index, now.bytes)) {
     told.store(true, std::memory_order_relaxed);
     return now;
   }
-  // Where there is no such library there will be none for this process.
+  // If the library cannot be loaded, this process will never have it.
   if (!nvml_ready()) return {load_nvml() ? Answer::unknown : Answer::never};
   now = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
-  // In a container the daemon knows what NVML does not show us: its last word stands.
+  // In a container the daemon knows what NVML does not show us: its last figure stands.
   if (now.answer == Answer::known && now.bytes == 0 && told.load(std::memory_order_relaxed)) return {};
   return now;
 }
@@ -146,7 +146,7 @@ Figure driver_bytes_now(std::uint32_t device_index) {
 
 namespace {
 
-// It is due until it has been measured: a request that comes meanwhile measures for itself.
+// The device stays due until measured: a request that comes meanwhile measures too.
 class Measured {
  public:
   explicit Measured(std::uint32_t device_index) : device_index_(device_index) {}
@@ -160,13 +160,13 @@ class Measured {
   std::uint32_t device_index_;
 };
 
-// Readings while a program allocates on and on would cost it more than they are worth.
+// Measuring while a program keeps allocating would cost more than it is worth.
 constexpr std::int64_t kStillNs = 35'000'000;
 bool still(std::uint32_t device_index, std::uint64_t sequence) {
   const std::int64_t now = coarse_now_ns();
   if (seen_sequence[device_index].load(std::memory_order_acquire) == sequence)
     return now - still_since[device_index].load(std::memory_order_relaxed) >= kStillNs;
-  // The time first: another thread that finds this sequence must not go by an earlier one's.
+  // Store the time first: a thread that sees this sequence must not use an earlier one's time.
   still_since[device_index].store(now, std::memory_order_relaxed);
   seen_sequence[device_index].store(sequence, std::memory_order_release);
   return false;
@@ -176,18 +176,18 @@ std::uint64_t sequence_of(std::uint32_t device_index) {
   return session.usage->slots[session.slot].devices[device_index].sequence.load(std::memory_order_acquire);
 }
 
-// Whether ledger and driver hold the same: no request is between them. A launch of a graph that allocates may be for as
-// long as it likes.
+// Returns whether ledger and driver agree: no request is in between. A launch of a graph that allocates may be in
+// between for any time.
 bool nothing_between(std::uint32_t device_index) {
   return !is_in_flight(device_index) && !pools_under_way(device_index);
 }
 
-// A reading while things move is worth little: it may not lower anything.
+// A reading while memory changes must not lower the residual, so it is worth little.
 bool quiet_on(std::uint32_t device_index, std::uint64_t sequence) {
   return still(device_index, sequence) && nothing_between(device_index);
 }
 
-// A context that was charged as another was, or not yet, is charged as it is from here on.
+// A context charged by estimate, or not yet, is charged by its measured size from here on.
 void learn(std::uint32_t device_index, std::uint64_t measured) {
   const std::int64_t more = learn_context(device_index, measured, least[device_index].load(std::memory_order_relaxed));
   if (more > 0) least[device_index].fetch_add(static_cast<std::uint64_t>(more));
@@ -202,18 +202,18 @@ bool nvml_lists_us() { return listed.load(std::memory_order_relaxed); }
 bool refresh_residual(std::uint32_t device_index) {
   const Measured whoever_asks(device_index);
   if (!seated() || device_index >= ledger::kMaxDevices) return true;
-  // Frozen, it shows nothing that will not be back, and its pools are not worth bringing it back for.
+  // A frozen process shows nothing permanent, and must not be brought back for this.
   if (!on_its_gpus()) return true;
-  settle_pools(device_index);  // what they have released without a word would hide as much of the residual
+  settle_pools(device_index);  // what they released silently would hide as much of the residual
   const std::uint64_t sequence = sequence_of(device_index);
   const bool was_quiet = quiet_on(device_index, sequence);
   ledger::SlotDevice& accounting = session.usage->slots[session.slot].devices[device_index];
   std::uint64_t last = accounting.residual_bytes.load(std::memory_order_relaxed);
-  // Threads allocate and free meanwhile. The ledger holds what NVML shows if it is read on both sides of it: bytes are
-  // reserved before the driver has them and given back after, so the larger reading never counts them as residual.
+  // Other threads allocate and free meanwhile. Bytes are reserved before the driver has them and given back after, so
+  // the larger of the ledger's values before and after never counts them as residual.
   const std::uint64_t before = ledger::held_bytes(*session.usage, device_index, session.slot);
   const Figure now = driver_bytes_now(device_index);
-  // What was measured last stands, until the next time that something moves or somebody asks.
+  // The last measurement stands until memory changes again or a caller asks.
   if (now.answer != Answer::known) {
     refreshed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);
     return now.answer == Answer::never;
@@ -227,12 +227,11 @@ bool refresh_residual(std::uint32_t device_index) {
   const std::uint64_t measured = shown > held ? shown - held : 0;
   if (nothing_between(device_index) && sequence_of(device_index) == sequence) learn(device_index, measured);
   const std::uint64_t residual = std::max(measured, least[device_index].load(std::memory_order_relaxed));
-  // What is reserved and not yet the driver's, or gone from there and not given back, hides as much residual: others
-  // would be given that room. Who was between the two before the reading was seen there, or has moved the sequence
-  // since.
+  // Bytes reserved but not yet allocated, or freed but not yet given back, hide as much residual, and others would get
+  // that room. A request in between before the reading was seen there, or has changed the sequence since.
   if (was_quiet) settle_pools(device_index);
   const bool quiet = was_quiet && nothing_between(device_index) && sequence_of(device_index) == sequence;
-  // Another thread may have read later and stored first: over it goes only what is more.
+  // Another thread may have read later and stored first: replace its value only by a larger one.
   bool stored = false;
   if (residual < last) {
     if (quiet && on_its_gpus() && !destroyed_pools_charged(device_index))
@@ -289,7 +288,7 @@ std::int64_t measure_moved(std::int64_t now_ns) {
   std::int64_t next = kNothingMoved;
   for (std::uint32_t device = 0; device < ledger::kMaxDevices; ++device) {
     if (!moved[device].load(std::memory_order_relaxed)) continue;
-    // Looks cost no NVML call, and a reading that may not lower anything is worth little: it waits, not for long.
+    // Looks cost no NVML call, and a reading that may not lower anything is worth little: wait a while for quiet.
     const bool quiet = seated() && quiet_on(device, sequence_of(device));
     const std::int64_t last = measured_at[device].load(std::memory_order_relaxed);
     const std::int64_t due_ns = last + (quiet ? kResidualEvery : kResidualLatest);
@@ -299,7 +298,7 @@ std::int64_t measure_moved(std::int64_t now_ns) {
       continue;
     }
     measured_at[device].store(now_ns, std::memory_order_relaxed);
-    // Before the reading: what moves during it is measured again.
+    // Before the reading: changes during it cause another measurement.
     moved[device].store(false);
     refresh_residual(device);
     return now_ns;

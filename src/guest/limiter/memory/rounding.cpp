@@ -9,11 +9,11 @@
 namespace headgate::limiter {
 namespace {
 
-// Up to here allocations share slabs, so that the card shows nothing of one.
+// Up to this size allocations share slabs, so the card's free memory shows nothing about one.
 constexpr std::uint64_t kLargestSmall = 1 << 20;
 
-// In the page, by class: the granule's bit width, and kSure once two requests have shown the same. Others take and give
-// meanwhile, so one may be wrong.
+// In the page, by class: the granule's bit width, and kSure once two requests gave the same. Other processes allocate
+// and free meanwhile, so a single one may be wrong.
 constexpr std::uint8_t kSure = 0x80;
 
 std::atomic<std::uint8_t>& known(std::uint32_t device, std::uint64_t bytes) {

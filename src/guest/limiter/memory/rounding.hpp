@@ -1,20 +1,20 @@
-// How the driver rounds large requests: learnt by size class from what the card has less after one, and charged with
-// the next. Small ones share slabs, whose rest shows in the residual; pools and physical memory come in granules that
-// the driver tells.
+// How the driver rounds large requests: learned per size class from the change in free card memory, and charged from
+// the next request on. Small ones share slabs, and the residual covers the slabs' rest. Pools and physical memory use
+// granules that the driver reports.
 #pragma once
 
 #include <cstdint>
 
 namespace headgate::limiter {
 
-// What the driver takes for a request on a device of the share; `bytes` where that is not known. Saturates.
+// Returns what the driver takes for a request on a device of the share; `bytes` if unknown. Saturates.
 std::uint64_t with_rounding(std::uint32_t device_index, std::uint64_t bytes);
 
-// Around the driver's call for a request: looks at the card where its class is not known yet and its size can show it.
+// For use around the driver's call: reads the card's free memory if the size can reveal a class not yet known.
 class RoundingProbe {
  public:
   RoundingProbe(std::uint32_t device_index, std::uint64_t bytes);
-  // After the driver's success: what it took for this request, whose size may be known only now, as far as that shows.
+  // Call after success. Returns what the driver took, as far as visible; the request's size may be known only now.
   [[nodiscard]] std::uint64_t taken(std::uint64_t bytes) const;
 
  private:
@@ -28,14 +28,14 @@ inline std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t granule) {
   return __builtin_add_overflow(bytes, granule - 1, &sum) ? ~0ull : sum & ~(granule - 1);
 }
 
-// A multiple of the usual granule shows nothing.
+// A size that is a multiple of the usual granule reveals nothing.
 inline constexpr std::uint64_t kUsualGranule = 2 << 20;
 
-// The granule that shows, a power of two to which `bytes` rounded up is `taken`: the usual one, else the smallest; 1:
-// none; 0: it does not show. Pure.
+// Returns the power of two to which `bytes` was rounded up to give `taken`: the usual granule, else the smallest; 1: no
+// rounding; 0: cannot be told. Pure.
 inline std::uint64_t granule_of(std::uint64_t bytes, std::uint64_t taken) {
   constexpr std::uint64_t kLargestGranule = 64 << 20;
-  // A request that is a multiple of more cannot tell a granule of less from none.
+  // A size that is a multiple of more cannot distinguish a smaller granule from none.
   constexpr std::uint64_t kTellingSize = 64 << 10;
   if (taken == bytes) return (bytes & -bytes) < kTellingSize ? 1 : 0;
   if (rounded_up(bytes, kUsualGranule) == taken) return kUsualGranule;

@@ -1,4 +1,4 @@
-// Memory that two processes have: IPC handles, external memory. Opening an IPC handle charges nothing: its maker pays.
+// Memory shared by two processes: IPC handles, external memory. Opening an IPC handle is free: its maker is charged.
 #include <cstring>
 
 #include "guest/limiter/memory/charge.hpp"
@@ -12,12 +12,12 @@ using namespace headgate::limiter;
 
 namespace {
 
-// External memory is kept with cuMemCreate's objects, whose handles are even and below this.
+// External memory is stored with cuMemCreate's objects, which have even handles below this.
 std::uint64_t key_of(CUexternalMemory memory) { return reinterpret_cast<std::uintptr_t>(memory) | 1ull << 62 | 1; }
 
 }  // namespace
 
-// Marked before the call, as an export is. A second handle of the same allocation marks nothing.
+// Marked before the call, like an export. A second handle of the same allocation marks nothing.
 HEADGATE_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dptr) {
   const auto ask = [=] { return forward(driver.cuIpcGetMemHandle, pHandle, dptr); };
   if (!seated()) return ask();
@@ -36,7 +36,7 @@ HEADGATE_HOOK CUresult cuIpcGetMemHandle(CUipcMemHandle* pHandle, CUdeviceptr dp
   return result;
 }
 
-// Somebody else's memory, Vulkan's perhaps: whoever takes it in pays, but for what a process of this share can have
+// Memory from elsewhere, such as Vulkan: the importer is charged, except for what a process of this share may have
 // exported.
 HEADGATE_HOOK CUresult cuImportExternalMemory(CUexternalMemory* extMem_out,
                                               const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* memHandleDesc) {
@@ -75,7 +75,7 @@ HEADGATE_HOOK CUresult cuExternalMemoryGetMappedMipmappedArray(
   return result;
 }
 
-// Buffers that are mapped keep the memory until they are freed.
+// Mapped buffers keep the memory until they are freed.
 HEADGATE_HOOK CUresult cuDestroyExternalMemory(CUexternalMemory extMem) {
   if (!seated()) return forward(driver.cuDestroyExternalMemory, extMem);
   const InFlightBytes in_flight(kAnyDevice);

@@ -11,16 +11,16 @@
 namespace headgate::limiter {
 namespace {
 
-// In the share's page, in the class of small requests: what one looked like, and kSure once two did.
+// In the share's page, in the class of small requests: the result of one request, with kSure once two agree.
 enum Known : std::uint8_t { kNothing = 0, kNoSlabs = 1, kSlabs = 22 };
 constexpr std::uint8_t kSure = 0x80;
 
-// So many requests are looked at. A driver that shows nothing after the first few has no slabs that could be known.
+// Limits the requests examined. A driver that shows nothing after the first few has no recognisable slabs.
 constexpr std::uint32_t kLooks = 64, kFirstLooks = 8;
 constinit std::atomic<std::uint32_t> looks{0};
 
-// By the slab's address. pieces: how many there are and how large together (Pieces). spare: what is charged of the slab
-// beyond its pieces; a slab that is not in it is not charged. Both change under the lock.
+// By the slab's address. pieces: their number and total size (Pieces). spare: what is charged for the slab beyond its
+// pieces; a slab without an entry is not charged. Both change under the lock.
 constinit AllocationTable pieces, spare;
 constinit std::atomic<std::uint32_t> lock{0};
 constinit std::atomic<std::uint32_t> arrays_came[ledger::kMaxDevices];
@@ -35,8 +35,8 @@ class Locked {
   Locked& operator=(const Locked&) = delete;
 };
 
-// The driver may give a freed piece's place to another thread before piece_gone() is called: until then the pieces are
-// larger together than the slab.
+// The driver may reuse a freed piece's place for another thread before piece_gone() is called: until then the pieces'
+// total exceeds the slab.
 struct Pieces {
   std::uint64_t count = 0, bytes = 0;
   explicit Pieces(const Allocation& packed) : count(packed.bytes & 0xffff), bytes(packed.bytes >> 16) {}
@@ -52,7 +52,7 @@ bool is_sure(std::uint8_t value) { return (value & kSure) != 0; }
 
 void learn(std::uint32_t device, Known seen) {
   std::atomic<std::uint8_t>& value = known(device);
-  if (is_sure(value.load(std::memory_order_relaxed))) return;  // another thread's frees may look like anything
+  if (is_sure(value.load(std::memory_order_relaxed))) return;  // frees by other threads may look like anything
   const bool again = value.load(std::memory_order_relaxed) == seen;
   value.store(static_cast<std::uint8_t>(again ? seen | kSure : +seen), std::memory_order_relaxed);
 }
@@ -102,7 +102,7 @@ std::uint64_t PieceProbe::taken(std::uint64_t address, std::uint64_t bytes, std:
   all.bytes += bytes;
   entry.bytes = all.packed();
   pieces.put(slab, entry);
-  // A whole slab for a first piece; or just the piece.
+  // A whole slab for a first piece, or only the piece.
   if (is_new && lost == kSlabBytes) learn(device_index_, kSlabs);
   else if (lost == bytes) learn(device_index_, kNoSlabs);
   if (is_new && has_slabs(device_index_)) {
@@ -124,7 +124,7 @@ std::uint64_t piece_gone(std::uint64_t address, std::uint64_t bytes, bool export
   if (!pieces.take(slab, entry)) return own;
   Pieces all(entry);
   --all.count;
-  all.bytes -= own;  // what was exported stays in the slab
+  all.bytes -= own;  // exported bytes stay in the slab
   entry.bytes = all.packed();
   if (all.count != 0) pieces.put(slab, entry);
   if (!spare.take(slab, rest)) return own;

@@ -1,6 +1,6 @@
-// Memory that a call takes without asking for it: contexts, a module's static arrays, stacks, heaps and printf buffers.
-// Where the size is known before the call it is reserved like any other; else what the share has grown by is measured
-// right after the call, which is undone if that is too much. Afterwards the memory is part of the process's residual.
+// Memory taken as a side effect of a call: contexts, a module's static arrays, stacks, heaps and printf buffers. A size
+// known before the call is reserved; otherwise the share's growth is measured right after the call, which is undone if
+// it is too much. Afterwards the memory is part of the process's residual.
 #pragma once
 
 #include <cstddef>
@@ -14,28 +14,28 @@
 
 namespace headgate::limiter {
 
-// What has no size: it is measured after the call.
+// Unknown size: measured after the call.
 inline constexpr std::uint64_t kUntold = ~0ull;
 
-// Whether memory of that place is held to a limit.
+// Returns whether memory at that place has a limit.
 bool is_limited(const Place& place);
 
-// Whether so much would fit the share just now; nothing is reserved.
+// Returns whether that much would fit the share now; reserves nothing.
 bool has_room(const Place& place, std::uint64_t bytes);
 
-// How much of the card is free, or SIZE_MAX where the driver does not say. Of the current context's device.
+// Returns the free memory of the current context's device, or SIZE_MAX if the driver does not say.
 std::size_t free_on_card();
 
-// How far the process's residual rises by a call that tells no size. The share's limit decides after it.
+// The rise of the process's residual by a call of unknown size. The share's limit is checked afterwards.
 class Growth {
  public:
   explicit Growth(std::uint32_t device_index);
-  // Measures now: waits for the daemon or calls NVML. Where the driver does not say, `less_free` stands in for the
-  // figure; kUntold: the last one stands.
+  // Measures now: waits for the daemon or calls NVML. If the figure is unavailable, uses `less_free` instead; kUntold:
+  // keeps the last figure.
   void measure(std::uint64_t less_free);
   [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
   [[nodiscard]] bool fits() const;
-  // The call was undone: what it took is not the process's any more.
+  // Call if the call was undone: its memory is not the process's any more.
   void take_back();
 
  private:
@@ -43,18 +43,17 @@ class Growth {
   std::uint64_t before_, bytes_ = 0;
 };
 
-// What a context's call took, by its key, until the context goes or the call's counterpart gives it back.
+// What a call took in a context, by key, until the context is destroyed or the reverse call gives it back.
 extern AllocationTable untold;
 
 void libraries_reset_after_fork();
 
-// Before and after the driver destroys a context: what calls took in it is not the process's any more.
+// Call before and after the driver destroys a context, which frees what calls took in it.
 void untold_may_go(std::uint64_t context);
 void untold_gone(std::uint64_t context);
 
-// make(): the driver's call, which takes `bytes` on `place`, or kUntold. undo(): takes it back. grew(): by how much
-// the card has less free, kUntold where that is unknown; with 0 nothing is measured. took: what the call has taken,
-// where that is known.
+// make(): the driver's call, which takes `bytes` on `place`, or kUntold. undo(): reverts it. grew(): the decrease of
+// the card's free memory, kUntold if unknown; if 0, nothing is measured. took: what the call took, if known.
 template <typename Make, typename Undo, typename Grew>
 abi::CUresult taking(const Place& place, std::uint64_t bytes, Make make, Undo undo, Grew grew,
                      std::uint64_t* took = nullptr) {

@@ -1,4 +1,4 @@
-// Modules and the limits of a context: their memory is the share's before the call returns.
+// Modules and the limits of a context: their memory is charged to the share before the call returns.
 #include <algorithm>
 
 #include "guest/limiter/memory/image_growth.hpp"
@@ -29,7 +29,7 @@ CUresult loading_image(const CUmodule* module, const void* image, Load load) {
                            : load();
 }
 
-// What grows and never shrinks while its context lives, or by the same call only.
+// Parts that never shrink while their context exists, or only by the same call.
 enum class Part : std::uint64_t { stack = 1, printf = 2, heap = 3 };
 
 // Adds `more` bytes to what a part of the current context takes.
@@ -46,33 +46,33 @@ std::uint64_t taken_by(Part part) {
   return known.bytes;
 }
 
-// cuda.h names no figure; every known driver gives a context's threads 1 KiB of stack at first.
+// cuda.h gives no figure; all known drivers start with 1 KiB of stack per thread.
 constexpr std::uint64_t kDefaultStack = 1024;
 
-// No GPU up to compute capability 12 holds more on one multiprocessor (CUDA C++ Programming Guide, compute capabilities).
+// The maximum per multiprocessor up to compute capability 12 (CUDA C++ Programming Guide, compute capabilities).
 constexpr std::uint64_t kMostThreads = 2048;
 
-// 0 where the driver does not say.
+// Returns 0 if the driver does not say.
 std::uint64_t attribute_of(CUdevice device, CUdevice_attribute which) {
   int value = 0;
   const bool told = forward(driver.cuDeviceGetAttribute, &value, which, device) == CUDA_SUCCESS && value > 0;
   return told ? static_cast<std::uint64_t>(value) : 0;
 }
 
-// The stack's limit is of every thread that the card can hold at once. 0 where the driver does not say.
+// The stack limit applies to every thread that the card can hold at once. Returns 0 if the driver does not say.
 std::uint64_t threads_of(CUdevice device) {
   return attribute_of(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *
          attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
 }
 
-// The same at most, for what cannot be measured and undone.
+// Returns an upper bound instead, for what cannot be measured and undone.
 std::uint64_t most_threads_of(CUdevice device) {
   const std::uint64_t threads = threads_of(device);
   return threads != 0 ? threads : kMostThreads * attribute_of(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
 }
 
-// A driver that does not say how many processors there are: what every thread's stack takes is measured when it has
-// been taken, and cannot be undone. A share that is refused what cannot be measured does not get it.
+// The driver does not report the number of multiprocessors: the stacks' size can be measured only after they are taken,
+// and not undone. With fail policy closed the share refuses that.
 bool may_take_unknown(const Place& place, std::uint64_t bytes_a_thread) {
   residual_is_due(place.device_index);
   if (session.policy->fail_policy != headgate::ledger::FailPolicy::closed) return true;
@@ -130,8 +130,8 @@ HEADGATE_HOOK CUresult cuModuleLoadFatBinary(CUmodule* module, const void* fatCu
   return loading_image(module, fatCubin, [=] { return forward(driver.cuModuleLoadFatBinary, module, fatCubin); });
 }
 
-// Local memory grows at the launch of the first kernel that needs more than the stack's limit. A launch asks nothing,
-// so a kernel for which there is no room is refused here.
+// Local memory grows at the first launch of a kernel that needs more than the stack limit. A launch makes no check, so
+// a kernel without room is refused here.
 HEADGATE_HOOK CUresult cuModuleGetFunction(CUfunction* hfunc, CUmodule hmod, const char* name) {
   const CUresult result = noted(forward(driver.cuModuleGetFunction, hfunc, hmod, name));
   if (result != CUDA_SUCCESS) return result;
@@ -169,7 +169,7 @@ HEADGATE_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const Part part = stack ? Part::stack : limit == CU_LIMIT_PRINTF_FIFO_SIZE ? Part::printf : Part::heap;
   const std::uint64_t each = stack ? most_threads_of(place.device) : 1;
   if (each == 0 && value > before && !may_take_unknown(place, value)) return refusal();
-  // Local memory never shrinks, and may be larger than the limit by now.
+  // Local memory never shrinks, and may already exceed the limit.
   const std::uint64_t more =
       stack ? beyond(beyond(value, kDefaultStack, each), taken_by(part), 1) : beyond(value, before, 1);
   const std::uint64_t less = stack ? 0 : std::min(beyond(before, value, 1), taken_by(part));

@@ -1,6 +1,6 @@
-// dlsym and dlvsym: who asks for a governed function gets our hook, exactly where he would have got the driver's.
-// The exported entry points are assembly (dlsym_ARCH.S): what we do not answer leaves by a tail jump, because the real
-// functions look at their caller.
+// dlsym and dlvsym: a caller that looks up a governed function gets our hook exactly where it would have got the
+// driver's function. The exported entry points are assembly (dlsym_ARCH.S): calls we do not answer leave by a tail
+// jump, because the real functions inspect their caller.
 #include <dlfcn.h>
 
 #include "guest/bare/elf.hpp"
@@ -31,8 +31,8 @@ bool same(const char* a, const char* b) {  // strcmp may not work yet (elf.hpp)
   return *a == *b;
 }
 
-// A copy of the driver's library under another file name is another library to the dynamic linker, and says in itself
-// what it is a copy of.
+// Returns whether the address is in a copy of the driver's library under another file name. To the dynamic linker that
+// is another library, but its SONAME is the same.
 bool is_copy(const char* soname, const void* address) {
   bare::Object object;
   if (address == nullptr || !bare::object_at(address, object)) return false;
@@ -45,7 +45,7 @@ bool is_drivers(const Governed& governed, const void* address) {
   return driver_is_loaded() && (driver_owns(address) || is_copy(kDriverSoname, address));
 }
 
-// As if asked with a handle of the library that the caller's code lies in: its own dependencies.
+// Asks with a handle of the library that contains the caller's code, so in the scope of its dependencies.
 void* ask_in_callers_scope(const Question& question) {
   bare::Object object;
   if (!bare::object_at(question.caller, object) || object.path[0] == 0) return nullptr;
@@ -56,10 +56,10 @@ void* ask_in_callers_scope(const Question& question) {
   return found;
 }
 
-// The first definition in an object loaded after the caller's, other than ours.
+// The first definition in an object loaded after the caller's, except ours.
 struct Next {
   void* found = nullptr;
-  bool caller_precedes_us = false;  // then the real function, asked for the next, would find us
+  bool caller_precedes_us = false;  // then the real function's RTLD_NEXT would find us
 };
 
 Next definition_after_caller(const Question& question) {
@@ -84,15 +84,15 @@ Next definition_after_caller(const Question& question) {
   return walk.next;
 }
 
-// Whether a search that the caller starts can reach the driver at all: it may be loaded for somebody else only
-// (RTLD_LOCAL). Asked by a name that the driver alone defines.
+// Returns whether a search by the caller can reach the driver at all: it may be loaded RTLD_LOCAL for another object.
+// Probes with a name that only the driver defines.
 bool driver_is_in_scope(const Governed& governed, const Question& question) {
   Question probe = question;
   probe.name = governed.is_nvml ? "nvmlInit_v2" : "cuInit";
   return is_drivers(governed, ask(probe, RTLD_NEXT)) || is_drivers(governed, ask_in_callers_scope(probe));
 }
 
-// True: `answer` is what the caller gets. False: let the real function answer him.
+// Returns true if `answer` is the result; false if the real function should answer.
 bool answer_next(const Governed& governed, const Question& question, void*& answer) {
   const Next next = definition_after_caller(question);
   if (next.found != nullptr && is_drivers(governed, next.found) && driver_is_in_scope(governed, question)) {
@@ -100,26 +100,26 @@ bool answer_next(const Governed& governed, const Question& question, void*& answ
     return true;
   }
   if (!next.caller_precedes_us) return false;
-  answer = ask(question, RTLD_NEXT);  // next after us: for a caller before us, that is what he would have got
+  answer = ask(question, RTLD_NEXT);  // next after us: what a caller before us would have got
   return true;
 }
 
 bool answer_handle(const Governed& governed, const Question& question, void*& answer) {
   void* found = ask(question, question.handle);
-  if (found == governed.hook) {  // the search began at the program, so it met us first: what lies behind us?
+  if (found == governed.hook) {  // the search started at the program and met us first: look behind us
     found = ask(question, RTLD_NEXT);
     if (found == nullptr && question.handle == RTLD_DEFAULT) {
       found = ask_in_callers_scope(question);
       if (found == governed.hook) found = nullptr;
-      if (found == nullptr) ask(question, RTLD_NEXT);  // again, for dlerror()
+      if (found == nullptr) ask(question, RTLD_NEXT);  // again, to set dlerror()
     }
   }
   answer = found != nullptr && is_drivers(governed, found) ? governed.hook : found;
   return true;
 }
 
-// Of a copy: what we do not govern must come from where our hooks lead, since the copy itself has seen none of the
-// calls that they took.
+// For a copy of the driver: an ungoverned function must come from the library that our hooks lead to. The copy has not
+// seen the calls that they handled.
 bool answer_passing(const Question& question, void*& answer) {
   if (question.handle == RTLD_NEXT || question.handle == RTLD_DEFAULT || question.version != nullptr) return false;
   const bool is_nvml = question.name[0] == 'n';
@@ -134,8 +134,8 @@ bool answer_passing(const Question& question, void*& answer) {
   return answer != nullptr;
 }
 
-// Who wraps the lookup functions asks for the real ones by name, and by a version that no wrapper has: a profiler
-// before us would look the driver up past us. Where he would have got libc's he gets ours.
+// A wrapper of the lookup functions asks for the real ones by name, and by a version that no wrapper has: a profiler
+// loaded before us would look up the driver past us. Where it would have got libc's function it gets ours.
 bool answer_lookup(void* ours, const Question& question, void*& answer) {
   bare::Object libc;
   if (!bare::object_at(reinterpret_cast<const void*>(real_dl().dlsym), libc)) return false;
@@ -153,7 +153,7 @@ bool answer_lookup(void* ours, const Question& question, void*& answer) {
 
 }  // namespace
 
-// For dlsym_ARCH.S: the real function to jump to, or nullptr with *answer set.
+// Called by dlsym_ARCH.S. Returns the real function to jump to, or nullptr with *answer set.
 extern "C" __attribute__((visibility("hidden"))) void* headgate_decide_dlsym(void* handle, const char* name,
                                                                              const char* version, const void* caller,
                                                                              void** answer) {

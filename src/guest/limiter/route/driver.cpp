@@ -42,8 +42,8 @@ void fill_nvml(void* handle) {
 constinit Library cuda_library{kDriverSoname, &fill_driver};
 constinit Library nvml_library{kNvmlSoname, &fill_nvml};
 
-// No lock: the dynamic linker's own lock is held by others while they wait for us (a constructor of the driver that
-// looks a name up), so ours would close a circle. Racing threads store the same values.
+// No lock. Another thread may hold the dynamic linker's lock while it waits for us (a constructor of the driver that
+// looks up a name), so our lock could deadlock. Racing threads store the same values.
 bool ensure(Library& library, int mode) {
   if (library.filled.load(std::memory_order_acquire)) return true;
   if (real_dl().dlsym == nullptr) return false;
@@ -57,10 +57,9 @@ bool ensure(Library& library, int mode) {
       library.filled.store(true, std::memory_order_release);
       done = true;
     }
-    // The reference is kept: the functions that were found must stay.
+    // The reference is kept, so that the functions stay loaded.
   } else if ((mode & RTLD_NOLOAD) == 0 && !library.sought_behind_us.exchange(true)) {
-    // No driver on this machine: what a program defines itself under a driver's names is what it would have called
-    // without us.
+    // No driver on this machine: definitions by the program itself are what it would call without us.
     library.fill(RTLD_NEXT);
   }
   errno = saved;

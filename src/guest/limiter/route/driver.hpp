@@ -1,5 +1,5 @@
-// The real driver and NVML behind the limiter: one pointer a function of the tables, found without passing through our
-// own hooks. A pointer is null where the loaded library lacks the function.
+// The real driver and NVML behind the limiter: one pointer per function of the tables, found without passing through
+// our hooks. A pointer is null if the loaded library lacks the function.
 #pragma once
 
 #include "guest/abi/cuda.hpp"
@@ -17,20 +17,20 @@ struct Nvml {
 #include "guest/abi/nvml_table.def"
 };
 
-// Filled by load_driver() and load_nvml(); all null before.
+// Filled by load_driver() and load_nvml(); all null before that.
 extern Driver driver;
 extern Nvml nvml;
 
 inline constexpr const char* kDriverSoname = "libcuda.so.1";
 inline constexpr const char* kNvmlSoname = "libnvidia-ml.so.1";
 
-// Loads libcuda.so.1 (libnvidia-ml.so.1) as the program would, once, and fills the table. False where the library
+// Loads libcuda.so.1 (libnvidia-ml.so.1) once, as the program would, and fills the table. Returns false if the library
 // cannot be loaded. Thread-safe; after the first success one acquire load.
 bool load_driver();
 bool load_nvml();
 
 }  // namespace headgate::limiter
 
-// The definition of an exported hook: HEADGATE_HOOK cuInit(unsigned flags) {...} inside namespace headgate::limiter's
-// files, at global scope. The linker's version script exports cu*, nvml*, dlsym and dlvsym.
+// Defines an exported hook, at global scope: HEADGATE_HOOK cuInit(unsigned flags) {...}. The linker's version script
+// exports cu*, nvml*, dlsym and dlvsym.
 #define HEADGATE_HOOK extern "C" __attribute__((visibility("default")))

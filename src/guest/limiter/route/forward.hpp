@@ -1,4 +1,4 @@
-// The way from a hook to the real function behind it.
+// Calls from a hook to the real function behind it.
 #pragma once
 
 #include <type_traits>
@@ -15,7 +15,7 @@ struct ReturnOf<Result(Arguments...)> {
   using Type = Result;
 };
 
-// What a hook answers where the loaded library lacks the function.
+// What a hook returns if the loaded library lacks the function.
 template <typename Result>
 inline constexpr Result kMissing{};
 template <>
@@ -23,7 +23,7 @@ inline constexpr abi::CUresult kMissing<abi::CUresult> = abi::CUDA_ERROR_NOT_FOU
 template <>
 inline constexpr abi::nvmlReturn_t kMissing<abi::nvmlReturn_t> = abi::NVML_ERROR_FUNCTION_NOT_FOUND;
 
-// real(driver.cuX) or real(nvml.nvmlX): loads the library at the first use; nullptr where it lacks the function.
+// real(driver.cuX) or real(nvml.nvmlX): loads the library at first use; returns nullptr if it lacks the function.
 template <typename Function>
 inline Function* real(Function* const& slot) {
   if constexpr (std::is_same_v<typename ReturnOf<Function>::Type, abi::CUresult>) arrive();
@@ -35,7 +35,7 @@ inline Function* real(Function* const& slot) {
   return __atomic_load_n(&slot, __ATOMIC_ACQUIRE);
 }
 
-// Calls the real function, or answers that it is missing.
+// Calls the real function, or returns kMissing.
 template <typename Function, typename... Arguments>
 inline auto forward(Function* const& slot, Arguments... arguments) {
   Function* function = real(slot);

@@ -13,8 +13,8 @@ extern "C" {
 namespace headgate::limiter {
 namespace {
 
-// reinterpret_cast is no constant expression, yet the compiler fills both arrays without code (the link contract's test
-// asserts that the library has no constructor).
+// reinterpret_cast is not a constant expression, but the compiler fills both arrays without code. The link contract's
+// test asserts that the library has no constructor.
 const Governed kCuda[] = {
 #define CU_FN(name, kind, parameters, arguments) \
   HEADGATE_GOVERNED_##kind(                      \

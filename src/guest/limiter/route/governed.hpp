@@ -1,4 +1,4 @@
-// The functions that this library stands in for, by name: everything of the two tables that is not marked pass.
+// The functions that this library hooks, by name: all functions of the two tables that are not marked pass.
 #pragma once
 
 #include <cstdint>
@@ -10,14 +10,14 @@ namespace headgate::limiter {
 struct Governed {
   const char* name;
   void* hook;         // ours
-  void* const* real;  // where driver.hpp keeps the loaded library's own
+  void* const* real;  // where driver.hpp stores the loaded library's function
   bool is_nvml;
 };
 
 // Sorted by name.
 std::span<const Governed> governed_cuda();
 
-// nullptr for a name that is not ours.
+// Returns nullptr for a name that is not hooked.
 const Governed* find_governed(std::string_view name);
 
 }  // namespace headgate::limiter

@@ -1,4 +1,4 @@
-// X-table selectors: HEADGATE_GOVERNED_<kind>(text) is the text for the kinds that we stand in for, nothing for pass.
+// X-table selectors: HEADGATE_GOVERNED_<kind>(text) expands to the text for hooked kinds, to nothing for pass.
 #pragma once
 
 #define HEADGATE_GOVERNED_alloc(...) __VA_ARGS__

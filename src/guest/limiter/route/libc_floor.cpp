@@ -1,9 +1,8 @@
-// Binds what the limiter takes from libc to versions that every glibc since 2.17 has.
+// Binds the limiter's libc functions to versions that every glibc since 2.17 has.
 //
-// glibc 2.32 to 2.34 moved libdl, libpthread and librt into libc under new symbol versions; built here, a plain
-// reference would need those and kill every process on an older system. Each function below is the only one of its name
-// inside this library (the linker prefers it over libc's) and calls the old version. fstat and stat were inline before
-// 2.33.
+// glibc 2.32 to 2.34 moved libdl, libpthread and librt into libc under new symbol versions. A plain reference built
+// here would need those and kill every process on an older system. Each function below hides libc's inside this library
+// (the linker prefers it) and calls the old version. fstat and stat were inline before 2.33.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <pthread.h>

@@ -1,5 +1,5 @@
-// A hook for every governed function of the tables, which only forwards. Weak: a room that has something to do at a
-// function defines it again and wins.
+// A forwarding hook for every governed function of the tables. Weak: a room that handles a function defines it again,
+// and that definition takes precedence.
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/route/kinds.hpp"
 

@@ -1,6 +1,5 @@
-// Whether this process's memory is on its GPUs, and whether it has called the driver lately: one word, looked at on the
-// way of every call, so that a share whose owner wants idle programs off the card can send them off and a call brings
-// them back.
+// Whether this process's memory is on its GPUs, and whether it called the driver lately. One word, checked on every
+// call: if a share's owner wants idle programs off the card, they are moved off, and their next call brings them back.
 #pragma once
 
 #include <atomic>
@@ -8,21 +7,21 @@
 
 namespace headgate::limiter {
 
-// used -> quiet: by the keeper, to see whether a call makes it used again. quiet -> leaving -> away: by the keeper.
-// away -> returning -> used: by whoever calls.
+// The memory thread makes used -> quiet, to see whether a call makes it used again, and quiet -> leaving -> away. A
+// calling thread makes away -> returning -> used.
 enum Presence : std::uint32_t { kUsed = 0, kQuiet = 1, kLeaving = 2, kAway = 3, kReturning = 4 };
 
 extern std::atomic<std::uint32_t> presence;  // a Presence; futex
 
-// Makes it used; where the memory is away, brings it back first, or waits until another thread has. Restores errno.
+// Makes it used. If the memory is away, brings it back, or waits until another thread has. Restores errno.
 void come_back();
 
 inline bool present() { return presence.load(std::memory_order_acquire) == kUsed; }
 
-// Whether its memory is on its GPUs, used or not.
+// Returns whether this process's memory is on its GPUs, used or not.
 inline bool on_its_gpus() { return presence.load(std::memory_order_acquire) <= kQuiet; }
 
-// Before anything is asked of the driver in a call of the program's. One load.
+// Call in each call of the program's, before the driver is used. One load.
 inline void arrive() {
   if (!present()) [[unlikely]]
     come_back();

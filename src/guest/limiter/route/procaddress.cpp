@@ -1,7 +1,7 @@
-// By identity first: an address that is one governed function's ELF symbol is that function, whatever it was asked by.
-// Entry points without an ELF symbol, or that several names share, are told apart by name: the variant that was current
-// at the version asked for, if the driver answers the same pointer when asked at the version that introduced it (a
-// newer variant than we know must never be given an older one's hook).
+// Identifies functions by address first: an address that is one governed function's ELF symbol is that function,
+// whatever name was asked. Entry points without an ELF symbol, or shared by several names, are identified by name: the
+// variant current at the requested version, if the driver returns the same pointer for the version that introduced it.
+// (A variant newer than we know must not get an older one's hook.)
 #include "guest/limiter/route/procaddress.hpp"
 
 #include <atomic>
@@ -60,8 +60,8 @@ void seat(void* address, const Governed& governed) {
   }
 }
 
-// Racing threads seat the same things: an address that two names share ends as shared whoever comes last, because the
-// second name of either thread finds the first.
+// Racing threads seat the same entries. An address that two names share ends as shared whichever thread is last,
+// because the second name of each thread finds the first.
 void seat_all() {
   if (seated.load(std::memory_order_acquire)) return;
   for (const Governed& governed : governed_cuda()) {
@@ -92,7 +92,7 @@ void* ask(const char* symbol, int version, std::uint64_t flags) {
   return found;
 }
 
-// The per-thread twin where the flag asks for it and there is one, else the variant itself.
+// Returns the per-thread twin if the flag asks for it and it exists, else the variant itself.
 const Governed* twin(const Variant& variant, std::uint64_t flags) {
   if ((flags & abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0) {
     char name[96];
@@ -112,7 +112,7 @@ void* by_name(void* answered, const char* symbol, int version, std::uint64_t fla
   for (const Variant& variant : kVariants) {
     if (variant.base == symbol && variant.version <= version) current = &variant;
   }
-  // Per-thread variants of old functions came with CUDA 7.0; below that the driver answers the legacy ones.
+  // Per-thread variants of old functions came with CUDA 7.0; for older versions the driver returns the legacy ones.
   if (current == nullptr) return answered;
   int introduced = current->version;
   if ((flags & abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 && introduced < 7000) introduced = 7000;
@@ -132,7 +132,7 @@ void* swap_pointer(void* answered, const char* symbol, int version, std::uint64_
   const Seat* found = seat_of(answered);
   const Governed* governed = found == nullptr ? nullptr : found->governed.load(std::memory_order_acquire);
   if (governed != nullptr && is_variant_of(governed->name, asked)) return governed->hook;
-  // A name that we know to pass keeps its own pointer, also where it shares an implementation with a governed one.
+  // A name of kind pass keeps its pointer, even if it shares an implementation with a governed function.
   if (governed != nullptr && abi::find_cuda(asked) == nullptr) return governed->hook;
   return by_name(answered, symbol, version, flags);
 }

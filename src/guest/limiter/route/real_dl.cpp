@@ -12,7 +12,7 @@ namespace {
 RealDl found;
 std::atomic<bool> searched{false};
 
-// All versions of dlsym behave alike; symbol_in() takes the first.
+// All versions of dlsym behave alike, so symbol_in() may return any.
 void search(const char* soname) {
   bare::Object library;
   if (!bare::early_object_named(soname, library) && !bare::object_named(soname, library)) return;

@@ -1,4 +1,4 @@
-// The dynamic linker's own look-up functions. We export dlsym and dlvsym, so ours would be found first.
+// The dynamic linker's lookup functions. We export dlsym and dlvsym, so a normal lookup would find ours.
 #pragma once
 
 namespace headgate::limiter {
@@ -8,11 +8,11 @@ struct RealDl {
   void* (*dlvsym)(void* handle, const char* name, const char* version) = nullptr;
 };
 
-// Found once by reading libc's (before glibc 2.34: libdl's) symbol table. A member is null where it could not be found.
+// Finds them once by reading libc's (before glibc 2.34: libdl's) symbol table. A member is null if not found.
 // Thread-safe; after the first call one acquire load.
 const RealDl& real_dl();
 
-// dlopen and dlclose as the program knows them. mode as for dlopen(); nullptr where the library cannot be loaded.
+// dlopen and dlclose as the program sees them. mode as for dlopen(); nullptr if the library cannot be loaded.
 void* open_library(const char* name, int mode);
 void close_library(void* handle);
 

@@ -1,4 +1,4 @@
-// The version table against the table of names: a governed function that cuGetProcAddress can answer must have its row.
+// Checks the version table against the table of names: each hooked function that cuGetProcAddress can return has a row.
 #include <gtest/gtest.h>
 
 #include <map>

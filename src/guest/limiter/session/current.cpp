@@ -13,7 +13,7 @@ std::atomic<std::uint64_t> contexts_epoch{1};
 struct Remembered {
   abi::CUcontext context;
   abi::CUdevice device;
-  std::uint64_t epoch;  // of contexts_epoch when the driver was asked; 0: nothing is remembered
+  std::uint64_t epoch;  // contexts_epoch when the driver was asked; 0: nothing is cached
 };
 __thread Remembered mine __attribute__((tls_model("initial-exec")));
 

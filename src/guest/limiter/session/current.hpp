@@ -1,8 +1,8 @@
-// The calling thread's current context, remembered between the calls that can change it: an allocation then asks the
-// driver for the allocation and nothing else.
+// The calling thread's current context, cached between calls that can change it: an allocation then needs no other
+// driver call.
 //
-// All such calls pass our hooks (current_hooks.cpp, lifecycle_hooks.cpp). What could change it behind them: the interop
-// calls that make a context for OpenGL or VDPAU, and the driver's undocumented tables.
+// All such calls pass our hooks (current_hooks.cpp, lifecycle_hooks.cpp), except the interop calls that create a
+// context for OpenGL or VDPAU, and the driver's undocumented tables.
 #pragma once
 
 #include "guest/abi/cuda.hpp"
@@ -14,13 +14,13 @@ struct Current {
   abi::CUdevice device = 0;
 };
 
-// CUDA_SUCCESS with a context in `out`, or the driver's answer: CUDA_ERROR_INVALID_CONTEXT where there is none.
+// Returns CUDA_SUCCESS with a context in `out`, or the driver's error: CUDA_ERROR_INVALID_CONTEXT if there is none.
 abi::CUresult current_context(Current& out);
 
-// After a call of this thread that may have made another context current to it.
+// Call after a call that may have changed this thread's current context.
 void current_changed();
 
-// Before and after a context goes: it may be current to any thread.
+// Call before and after a context is destroyed: it may be current to any thread.
 void contexts_changed();
 
 }  // namespace headgate::limiter

@@ -1,4 +1,4 @@
-// Calls that make another context current to their thread, or none.
+// Calls that change their thread's current context.
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/current.hpp"
 

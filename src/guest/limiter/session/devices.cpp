@@ -26,7 +26,7 @@ bool listed(const SeenDevices& devices, const SeenDevice& device) {
   return false;
 }
 
-// An index or a prefix of exactly one UUID, in any case; all.count where the token names none.
+// Matches an index or a prefix of exactly one UUID, ignoring case. Returns all.count if the token matches none.
 std::uint32_t find_token(std::string_view token, const SeenDevices& all) {
   std::uint64_t number = 0;
   if (grant::whole_number(token, all.count, number)) return static_cast<std::uint32_t>(number);
@@ -127,7 +127,7 @@ bool devices_by_nvml(const char* visible, SeenDevices& out) {
     out = all;
     return true;
   }
-  // As CUDA reads it: devices in the order written, up to the first token that names none or one twice.
+  // As CUDA reads it: devices in the order written, up to the first token that is unknown or repeats a device.
   for (std::string_view rest(visible); !rest.empty();) {
     const std::size_t comma = grant::position(rest, ',');
     const std::uint32_t index = find_token(grant::trimmed(grant::first(rest, comma)), all);

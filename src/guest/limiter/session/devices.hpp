@@ -1,4 +1,4 @@
-// The GPUs of this process, as the driver or NVML names them.
+// The GPUs of this process, as reported by the driver or NVML.
 #pragma once
 
 #include <cstdint>
@@ -10,7 +10,7 @@ namespace headgate::limiter {
 
 struct SeenDevice {
   char uuid[ledger::kUuidBytes];  // "GPU-...", terminated
-  std::uint64_t total_bytes;      // 0 where it could not be asked
+  std::uint64_t total_bytes;      // 0 if unknown
 };
 
 struct SeenDevices {
@@ -18,28 +18,27 @@ struct SeenDevices {
   std::uint32_t count = 0;
 };
 
-// In CUDA's order, which is CUDA_VISIBLE_DEVICES's. False with the driver's error in `error` if it does not answer.
+// Lists devices in CUDA's order, that of CUDA_VISIBLE_DEVICES. Returns false with the driver's `error` if it fails.
 bool devices_by_cuda(SeenDevices& out, abi::CUresult& error);
 
-// In the order that CUDA would show them: `visible` is the value of CUDA_VISIBLE_DEVICES, nullptr where unset. NVML's
-// own order stands for CUDA's, as under CUDA_DEVICE_ORDER=PCI_BUS_ID or with equal cards.
+// Lists devices in the order that CUDA would show them. `visible` is CUDA_VISIBLE_DEVICES, nullptr if unset. Assumes
+// that NVML and CUDA use the same order, as with CUDA_DEVICE_ORDER=PCI_BUS_ID or equal cards.
 bool devices_by_nvml(const char* visible, SeenDevices& out);
 
-// What NVML calls the card's whole memory, some of which CUDA never shows: what a percentage is of and what a limit may
-// come to, so that a process that asks NVML first, one that asks CUDA first and `headgate run` agree. 0 where NVML does
-// not answer.
+// Returns NVML's total for the card, part of which CUDA never shows. Percentages and the maximum limit refer to it, so
+// that a process that asks NVML first, one that asks CUDA first, and `headgate run` agree. 0 if NVML fails.
 std::uint64_t nvml_total_bytes(const char* uuid);
 
-// All GPUs that NVML shows, hidden ones too, by a reference of its own. False where it does not answer.
+// Lists all GPUs that NVML shows, including hidden ones, with a separate reference. False if NVML fails.
 bool all_devices(SeenDevices& out);
 
-// The card's name; empty where neither NVML nor the driver tells it.
+// The card's name; empty if neither NVML nor the driver reports it.
 struct Model {
   char name[96];
 };
 Model model_of(const char* uuid);
 
-// "GPU-" and 8-4-4-4-12 hexadecimal digits.
+// Writes "GPU-" and 8-4-4-4-12 hexadecimal digits.
 void write_uuid(const abi::CUuuid& uuid, char (&out)[ledger::kUuidBytes]);
 
 }  // namespace headgate::limiter

@@ -19,16 +19,15 @@ namespace {
 
 constexpr char kDefaultShare[] = "default";
 
-// Where whoever makes a container mounts the directory of its share: who runs inside is in that share, whatever he puts
-// into his environment, or takes out of it.
+// Where a container's creator mounts the directory of its share. A process inside is in that share, whatever its
+// environment says.
 constexpr char kMountedShare[] = "/run/headgate/share";
 
 bool is_mounted() {
   const int saved = errno;
   bool there =
       ::access("/run/headgate/share/tenant.sock", F_OK) == 0 || ::access("/run/headgate/share/fail-policy", F_OK) == 0;
-  // A share that was removed stays mounted, as a directory with nothing in it and without a name: who runs there was in
-  // it.
+  // A removed share stays mounted as an empty directory without links: processes there were in that share.
   struct stat status{};
   if (!there) there = ::syscall(SYS_newfstatat, AT_FDCWD, kMountedShare, &status, 0) == 0 && status.st_nlink == 0;
   errno = saved;
@@ -40,8 +39,8 @@ void copy_name(std::string_view from, char (&to)[ledger::kNameBytes]) {
   text.add(from);
 }
 
-// Which of the visible devices the share covers: HEADGATE_GPU's, else all; none where they are not known yet. False
-// with out.message set.
+// Chooses the visible devices that the share covers: those of HEADGATE_GPU, else all; none if they are not known yet.
+// Returns false with out.message set.
 bool choose(std::string_view selector, const SeenDevices& devices, grant::Selection& chosen, Wanted& out) {
   if (selector.empty() || devices.count == 0) {
     chosen.count = devices.count;
@@ -90,7 +89,7 @@ void fill_device(const grant::DeviceGrant& wanted, bool compute_off, const SeenD
   if (wanted.soft_ppm > out.compute_ceiling_ppm) out.compute_burst_ppm = wanted.soft_ppm;
 }
 
-// Beside all GPUs that NVML shows; where it shows none, by what the process sees.
+// Reads with all GPUs that NVML shows as `present`; if it shows none, without that list.
 [[gnu::noinline]] void read_beside_all(char** environment, std::span<const std::string_view> visible,
                                        grant::Reading& reading) {
   const bare::Scratch<SeenDevices> all;
@@ -103,15 +102,15 @@ void fill_device(const grant::DeviceGrant& wanted, bool compute_off, const SeenD
   reading = grant::read_environment(environment, visible, {present, (*all).count});
 }
 
-// A limit that names no visible GPU is refused only if it names none at all: another process of the container may have
-// the GPU.
+// Refuses a limit that names no visible GPU only if it names no GPU at all: it may be for another process of the
+// container.
 grant::Reading read_for(char** environment, std::span<const std::string_view> visible) {
   grant::Reading reading = grant::read_environment(environment, visible, visible);
   if (reading.refusal.fault == grant::Fault::no_such_gpu) read_beside_all(environment, visible, reading);
   return reading;
 }
 
-// Of what cannot be judged by the text alone. True: it is good.
+// Checks what cannot be decided from the text alone. Returns true if it is valid.
 [[gnu::noinline]] bool judge(grant::DeviceGrant& wanted, const SeenDevice& seen, Wanted& out) {
   grant::Refusal refusal = grant::check_memory(wanted, seen.total_bytes);
   if (!refusal && wanted.ceiling_megaflops != 0) refusal = grant::resolve_flops(wanted, model_of(seen.uuid).name);
@@ -132,8 +131,7 @@ const char* variable(const char* name) { return ::getauxval(AT_SECURE) != 0 ? nu
 
 void read_environment_grant(const SeenDevices& devices, Wanted& out) {
   out.kind = EnvironmentGrant::nothing;
-  // Of a program with raised privileges nobody's words count but those of whoever mounted a share: who may do so is
-  // root already.
+  // In a program with raised privileges the environment does not count. A mounted share does: only root can mount it.
   const bool secure = ::getauxval(AT_SECURE) != 0;
   const bool mounted = is_mounted();
   if ((secure || environ == nullptr) && !mounted) return;
@@ -142,7 +140,7 @@ void read_environment_grant(const SeenDevices& devices, Wanted& out) {
   for (std::uint32_t i = 0; i < devices.count; ++i) uuids[i] = devices.list[i].uuid;
   const grant::Reading reading = read_for(secure || environ == nullptr ? nothing : environ, {uuids, devices.count});
   const grant::Grant& grant = reading.grant;
-  // Also of a refusal that was read before it.
+  // Set the file first, so that it also receives refusals.
   if (const char* const file = variable("HEADGATE_LOG_FILE"); file != nullptr && *file == '/' && strlen(file) <= 255)
     set_log_file(file);
   if (reading.refusal) {
@@ -152,7 +150,7 @@ void read_environment_grant(const SeenDevices& devices, Wanted& out) {
   }
   if (grant.log_said) set_log_level(static_cast<LogLevel>(grant.log), grant.log_infos);
   const std::string_view directory = mounted ? std::string_view(kMountedShare) : grant.share_dir;
-  // A share of the daemon's is its owner's to leave, not its tenant's.
+  // A tenant cannot opt out of a share of the daemon; only its owner can release it.
   if (directory.empty() && (!grant.asks || grant.opted_out)) return;
   grant::Selection chosen;
   out.kind = EnvironmentGrant::unreadable;

@@ -15,7 +15,7 @@ struct Pages {
 };
 Pages pages[ledger::kMaxDevices];
 std::atomic<std::uint32_t> epoch{1};
-// Of which files they are: its own, and the boards.
+// Identifies the mapped files: the share's pages, and the boards.
 struct Files {
   HandedFile own, boards[ledger::kMaxDevices];
   friend bool operator==(const Files&, const Files&) = default;
@@ -29,7 +29,7 @@ bool take_gpu_pages(const ledger::PolicyPage& policy, int own_fd, std::span<cons
   const std::uint32_t count = policy.device_count;
   Files now{.own = file_of(own_fd), .boards = {}};
   for (std::uint32_t d = 0; d < ledger::kMaxDevices && d < boards.size(); ++d) now.boards[d] = file_of(boards[d].get());
-  // A bell is renewed as often as somebody shuts it down, and what is mapped stays so: others may be reading there.
+  // A doorbell is renewed each time it is shut down: map only new files. Old ones stay, for threads that read them.
   if (now == mapped) return false;
   mapped = now;
   auto* const own = static_cast<ledger::GpuPage*>(map_handed(own_fd, count * kBytes, PROT_READ | PROT_WRITE));

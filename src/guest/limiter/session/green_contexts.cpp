@@ -9,15 +9,15 @@ using namespace headgate::abi;
 namespace headgate::limiter {
 namespace {
 
-// Written by the calls that make and end green contexts; cuda.h leaves it to the program that one is not ended while it
-// is used.
+// Written by calls that create and destroy green contexts. cuda.h makes the program responsible for not destroying one
+// in use.
 constexpr unsigned kMaxGreen = 256;
 struct Green {
   std::atomic<CUcontext> handle{nullptr};
   std::atomic<CUcontext> primary{nullptr};
 };
 constinit Green known[kMaxGreen];
-constinit std::atomic<unsigned> seen{0};  // no entry at or above
+constinit std::atomic<unsigned> seen{0};  // entries from here on are unused
 
 }  // namespace
 

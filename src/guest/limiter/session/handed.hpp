@@ -1,4 +1,4 @@
-// What headgated hands out as descriptors (guest/ledger/registration.hpp), mapped.
+// Maps what headgated hands out as descriptors (guest/ledger/registration.hpp).
 #pragma once
 
 #include <sys/mman.h>
@@ -11,7 +11,7 @@
 
 namespace headgate::limiter {
 
-// One and the same for as long as something of it is mapped. All zeroes: of no file.
+// Identifies a file while part of it is mapped. All zeroes: no file.
 struct HandedFile {
   std::uint64_t device = 0, inode = 0;
   friend bool operator==(const HandedFile&, const HandedFile&) = default;
@@ -22,10 +22,10 @@ inline HandedFile file_of(int fd) {
   return {status.st_dev, status.st_ino};
 }
 
-// Null where there is no descriptor, where it is not of just so many bytes, and where it cannot be mapped.
+// Returns null without a descriptor, if the file's size is not `bytes`, or if it cannot be mapped.
 inline void* map_handed(int fd, std::size_t bytes, int protection) {
   struct stat status{};
-  // By system call: fstat() is no symbol of GLIBC 2.17.
+  // By system call: GLIBC 2.17 has no fstat() symbol.
   if (fd < 0 || ::syscall(SYS_fstat, fd, &status) != 0 || static_cast<std::size_t>(status.st_size) != bytes)
     return nullptr;
   void* const at = ::mmap(nullptr, bytes, protection, MAP_SHARED, fd, 0);

@@ -1,4 +1,4 @@
-// What comes with a doorbell, however often the bell is exchanged.
+// What comes with a doorbell, however often the doorbell is exchanged.
 #include "guest/limiter/session/handed.hpp"
 
 #include <fcntl.h>
@@ -17,7 +17,7 @@
 
 namespace headgate::limiter {
 
-// Instead of the session's, which would bring the whole limiter along.
+// Replaces the session's function, which would need the whole limiter.
 bool ask_for_reading() { return false; }
 
 namespace {
@@ -82,7 +82,7 @@ TEST(Handed, ABellThatIsShutDownAgainAndAgainIsAskedForLessAndLess) {
     pause_ns = next_renewal_pause_ns(pause_ns, pause_ns);
   EXPECT_EQ(pause_ns, kLongestRenewalPauseNs);
   EXPECT_LE(renewals, 25);
-  EXPECT_EQ(next_renewal_pause_ns(pause_ns, 60'000'000'000), kFirstRenewalPauseNs) << "a daemon is started anew";
+  EXPECT_EQ(next_renewal_pause_ns(pause_ns, 60'000'000'000), kFirstRenewalPauseNs) << "a daemon has been restarted";
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ const char* name_of(LogLevel level) {
   }
 }
 
-// Never a program's own stream: where it has closed one of these, its next file takes that number.
+// Never uses a standard stream's number: if the program closed one, it expects its next file to get that number.
 int out_of_the_way(int fd) {
   if (fd < 0 || fd > STDERR_FILENO) return fd;
   const int moved = ::fcntl(fd, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
@@ -38,7 +38,7 @@ int out_of_the_way(int fd) {
   return moved;
 }
 
-// A pipe without a reader is an error, not a wait. False with errno.
+// A pipe without a reader is an error, not a wait. Returns false with errno.
 bool write_to_file(const char* line, std::size_t size) {
   const int fd = out_of_the_way(
       ::open(log_file, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NOFOLLOW | O_NOCTTY | O_NONBLOCK, 0644));
@@ -54,7 +54,7 @@ void write_to_stderr(const char* line, std::size_t size) {
   [[maybe_unused]] const ssize_t written = ::write(STDERR_FILENO, line, size);
 }
 
-// Ends a line in the place of the terminator, which one write does not need.
+// Replaces the terminator with a newline: one write needs none.
 std::size_t end_line(bare::Text& text, char* buffer) {
   std::size_t size = text.size();
   buffer[size++] = '\n';

@@ -1,4 +1,4 @@
-// How much log_line() prints, and where; errors, on standard error, until the environment has been read.
+// What log_line() prints, and where; until the environment has been read, errors on stderr.
 #pragma once
 
 #include <string_view>
@@ -7,11 +7,10 @@
 
 namespace headgate::limiter {
 
-// `infos`: also where `level` is less than info.
+// `infos`: print infos even if `level` is lower.
 void set_log_level(LogLevel level, bool infos = false);
-// An absolute path, opened anew for each line: no descriptor is left where the program could close it and open a file
-// of its own in its place, a forked child writes on, and whoever rotates the file need tell nobody. The first path
-// stays.
+// Takes an absolute path, opened for each line. No descriptor stays open that the program could close and reuse, a
+// forked child can log, and log rotation works. Only the first call counts.
 void set_log_file(std::string_view path);
 
 }  // namespace headgate::limiter

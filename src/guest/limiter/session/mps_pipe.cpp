@@ -14,7 +14,7 @@
 namespace headgate::limiter {
 namespace {
 
-constexpr int kPipeLooks = 400;
+constexpr int kLooks = 400;
 constexpr long kBetweenLooksNs = 5'000'000;
 
 // The socket of a daemon that has ended stays, and refuses.
@@ -40,7 +40,7 @@ void await_mps_daemon() {
   if (!listens(pipe)) {
     open_session_by_directory();
     const bool member = session.membership.load(std::memory_order_acquire) == Membership::member;
-    for (int look = 0; member && look < kPipeLooks && !listens(pipe); ++look) {
+    for (int look = 0; member && look < kLooks && !listens(pipe); ++look) {
       const timespec pause{0, kBetweenLooksNs};
       ::nanosleep(&pause, nullptr);
     }

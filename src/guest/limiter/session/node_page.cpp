@@ -16,7 +16,7 @@ namespace {
 
 std::atomic<const ledger::NodePage*> page{nullptr};
 HandedFile page_file;
-// The reading after which none came in time, plus 1 << 32; 0: they come.
+// The reading number at which the daemon failed to deliver in time, plus 1 << 32; 0: readings arrive.
 std::atomic<std::uint64_t> silent_at{0};
 
 std::int64_t now_ns() {
@@ -34,10 +34,10 @@ bool wait_for_reading(const ledger::NodePage& told) {
   if (silent_at.load(std::memory_order_relaxed) == silence_of(done)) return false;
   const std::uint32_t begun = told.begun.load();
   const std::int64_t deadline = now_ns() + ledger::kNodePatienceNs;
-  // A ring is lost where the bell is full of others' rings: said again now and then.
+  // A ring is lost if the doorbell's buffer is full, so it is repeated.
   constexpr std::int64_t kRingAgainNs = 20'000'000;
   for (;;) {
-    if (!ask_for_reading()) break;  // nobody has the other end: the daemon has ended
+    if (!ask_for_reading()) break;  // the other end is closed: the daemon has ended
     const std::int64_t again = now_ns() + kRingAgainNs;
     for (std::int64_t now = 0; (now = now_ns()) < again;) {
       if (is_after(done, begun)) return true;
@@ -67,7 +67,7 @@ void take_node_page(int fd) {
     ::munmap(at, sizeof(ledger::NodePage));
     return;
   }
-  // One that was there before stays mapped: another thread may be waiting on it.
+  // A previous mapping stays: another thread may be waiting on it.
   silent_at.store(0, std::memory_order_relaxed);
   page_file = file;
   page.store(told, std::memory_order_release);

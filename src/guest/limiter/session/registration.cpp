@@ -31,29 +31,29 @@ std::int64_t now_ns() {
   return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
 }
 
-// What file a descriptor was when it was ours. Programs close all descriptors they find, and the number is given anew.
+// Identifies the descriptor's file. A program may close all descriptors it finds, and the number is then reused.
 struct Bell {
   std::atomic<int> fd{-1};
   std::atomic<std::uint64_t> device{0}, inode{0};
   std::atomic<bool> dead{false};
-  std::atomic<bool> no_listener{false};  // at the last request for another
+  std::atomic<bool> no_listener{false};  // result of the last request for another bell
   std::atomic<std::int64_t> renewed_ns{0}, answered_ns{0}, pause_ns{kFirstRenewalPauseNs};
 };
 Bell bell;
 constexpr std::int64_t kRenewNs = 20'000'000;
-// Where the share's directory lies; empty where nobody could be asked for another bell.
+// Path of the share's directory; empty if no other bell can be requested.
 char home[512];
 
 bool still_ours(int fd) {
   struct stat status{};
-  // By system call: fstat() is no symbol of GLIBC 2.17.
+  // By system call: GLIBC 2.17 has no fstat() symbol.
   return fd >= 0 && ::syscall(SYS_fstat, fd, &status) == 0 && S_ISSOCK(status.st_mode) &&
          status.st_dev == bell.device.load(std::memory_order_relaxed) &&
          status.st_ino == bell.inode.load(std::memory_order_relaxed);
 }
 
-// Out of the way of programs that count on low numbers. A child of fork() has its parent's bell, which is the same
-// share's.
+// Keeps the bell at a high number, for programs that rely on low ones. A forked child has its parent's bell, which is
+// for the same share.
 void keep_bell(int fd) {
   const int former = bell.fd.exchange(-1);
   if (still_ours(former)) ::close(former);
@@ -68,7 +68,7 @@ void keep_bell(int fd) {
   bell.fd.store(kept);
 }
 
-// NAME of BASE/shares/NAME; an absolute path.
+// Returns NAME of BASE/shares/NAME; an absolute path.
 std::string_view name_in(const char* directory) {
   std::size_t end = strlen(directory);
   while (end > 1 && directory[end - 1] == '/') --end;
@@ -79,7 +79,7 @@ std::string_view name_in(const char* directory) {
 
 class Conversation {
  public:
-  // `patience_ns`: for a daemon to listen; `answer_ns`: for all of it, from the moment that one does.
+  // `patience_ns`: until a daemon listens; `answer_ns`: for the whole exchange after that.
   Conversation(std::span<char> why, std::int64_t patience_ns, std::int64_t answer_ns, bool insist)
       : why_(why),
         patience_ns_(patience_ns),
@@ -87,7 +87,7 @@ class Conversation {
         deadline_ns_(now_ns() + patience_ns),
         insist_(insist) {}
 
-  // Where too many register at once it comes back, within the time there is: a job starts all its processes in one
+  // If too many processes register at once, retries within the time limit: a job starts all its processes at the same
   // moment.
   Registered hold(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot) {
     constexpr std::int64_t kLongestPauseNs = 40'000'000;
@@ -101,18 +101,18 @@ class Conversation {
     }
   }
 
-  // Only the bell, of a process that has its seat. Whether the next may soon be asked for: nobody was there to ask, or
-  // it is another daemon's than the last.
+  // Requests only the bell, for a process with a seat. Returns whether to ask again soon: no daemon was there, or it is
+  // another daemon than the last.
   bool take_bell(const char* directory, ledger::SlotRef slot) {
     ledger::SharePages pages;
     const Registered outcome = hold(directory, false, pages, slot);
     if (outcome != Registered::seated) return outcome == Registered::unreachable;
     const bool asks = pages.policy->ask_first.load(std::memory_order_relaxed) != 0;
     ledger::close_pages(pages);
-    if (!asks) tell_seat(slot);  // else a scheduler would be asked about it once more
+    if (!asks) tell_seat(slot);  // otherwise a scheduler would be asked about it again
     return !same_daemon_;
   }
-  // Whether no daemon accepted the connection: one that accepts and does not answer is there.
+  // Returns whether no daemon accepted the connection. One that accepts but does not answer exists.
   [[nodiscard]] bool no_listener() const { return no_listener_; }
 
  private:
@@ -148,7 +148,7 @@ class Conversation {
     return Registered::refused;
   }
 
-  // What this process has not, or may not, itself: who lowers a limit of its own does not leave its share by that.
+  // This process lacks a resource or permission. A process must not leave its share by lowering a limit on itself.
   Registered cannot(const char* what, int error) {
     bare::Text text(why_);
     text.add("this process cannot ").add(what).add(": ");
@@ -169,7 +169,7 @@ class Conversation {
     return Registered::refused;
   }
 
-  // A share whose directory is not there any more has ended, whether or not there is a daemon.
+  // If a share's directory is gone, the share has ended, with or without a daemon.
   Registered gone(const char* directory) {
     bare::Text(why_)
         .add("the share ")
@@ -192,13 +192,13 @@ class Conversation {
     return unreachable("has no runtime directory here");
   }
 
-  // There is a daemon, which may be busy. Once: it is not waited for anew at each attempt.
+  // A daemon exists, but may be busy. The longer deadline starts once, not at each attempt.
   void somebody_listens() {
     if (!listened_) deadline_ns_ = now_ns() + answer_ns_;
     listened_ = true;
   }
 
-  // As poll() answers.
+  // Returns what poll() returns.
   int wait_for(short event) {
     for (;;) {
       const std::int64_t left_ms = (deadline_ns_ - now_ns()) / 1'000'000;
@@ -208,7 +208,7 @@ class Conversation {
     }
   }
 
-  // A daemon that restarts binds its socket anew: it is waited for, within the time there is.
+  // A restarting daemon binds its socket again: wait for it, within the time limit.
   Registered connect(const char* directory) {
     const Descriptor folder(::open(directory, O_PATH | O_DIRECTORY | O_CLOEXEC));
     if (!folder.valid()) return without_directory(directory, errno);
@@ -217,7 +217,7 @@ class Conversation {
     address.sun_family = AF_UNIX;
     bare::Text path(address.sun_path);
     path.add(directory).add('/').add(ledger::kTenantSocket);
-    if (path.full())  // too long for an address: by way of the directory's descriptor
+    if (path.full())  // too long for an address: go through the directory's descriptor
       bare::Text(address.sun_path)
           .add("/proc/self/fd/")
           .add_decimal(static_cast<std::uint64_t>(folder.get()))
@@ -227,7 +227,7 @@ class Conversation {
       socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (!socket_.valid()) return cannot("make a socket", errno);
       const bool connected = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
-      const bool full = !connected && errno == EAGAIN;  // more wait to be accepted than the kernel lets wait
+      const bool full = !connected && errno == EAGAIN;  // the kernel's accept queue is full
       if (connected || full) somebody_listens();
       if (connected) return Registered::seated;
       const bool passing = full || errno == ECONNREFUSED || errno == ENOENT || errno == EINTR;
@@ -242,13 +242,13 @@ class Conversation {
     }
   }
 
-  // Says one message and hears the answer, which is of `type` or a refusal; descriptors that come with it are kept.
+  // Sends one message and receives the answer, of `type` or a refusal; keeps descriptors that come with it.
   template <typename Say, typename Hear>
   Registered ask(const Say& say, ledger::MessageType type, Hear& heard) {
     if (::send(socket_.get(), &say, sizeof say, MSG_NOSIGNAL) != static_cast<ssize_t>(sizeof say) && errno != EPIPE &&
         errno != ECONNRESET)
       return errno == EAGAIN || errno == EINTR ? unreachable("does not listen") : cannot("send to headgated", errno);
-    // Also after EPIPE: a daemon that lets nobody in says why before it hangs up.
+    // Continue after EPIPE: a daemon that refuses sends the reason before it hangs up.
     alignas(8) char bytes[sizeof(ledger::Refuse)];
     ssize_t length;
     ledger::MessageHead head;
@@ -259,8 +259,7 @@ class Conversation {
         if (ready < 0) return cannot("wait for headgated", errno);
         if (ready == 0) return unreachable("does not answer");
         length = receive(bytes, sizeof bytes);
-        // A refusal that crossed our message: Linux tells of the reset once, and then hands out what was said before
-        // it.
+        // A refusal crossed our message: Linux reports the reset once, then delivers what was sent before it.
       } while (length < 0 && (errno == EAGAIN || errno == EINTR || errno == ECONNRESET));
       if (length < 0) return cannot("receive from headgated", errno);
       if (length == 0) return unreachable("hung up");
@@ -281,7 +280,7 @@ class Conversation {
     return Registered::seated;
   }
 
-  // Once: a daemon that says it again and again holds nobody for ever.
+  // Only once: a daemon that repeats Hold cannot delay a process for ever.
   bool hold_on(const char* bytes) {
     ledger::Hold hold;
     memcpy(static_cast<void*>(&hold), bytes, sizeof hold);
@@ -345,7 +344,7 @@ class Conversation {
     const Registered outcome = tell_seat(slot);
     if (outcome == Registered::unreachable && pages.policy->ask_first.load(std::memory_order_acquire) != 0)
       return refused("the share asks a scheduler about each process, and headgated did not bring its answer");
-    // The seat is ours by the pages' own rules; a daemon that died this moment finds it when it comes back.
+    // The seat is ours by the pages' rules; if the daemon died just now, its successor finds the seat.
     return outcome == Registered::unreachable ? Registered::seated : outcome;
   }
 
@@ -360,12 +359,12 @@ class Conversation {
   const std::int64_t patience_ns_, answer_ns_;
   std::int64_t deadline_ns_;
   bool listened_ = false, same_daemon_ = false, no_listener_ = false;
-  bool insist_;  // tries again where nobody accepts connections yet, or too many register
+  bool insist_;  // retry if no daemon accepts connections yet, or too many processes register
   Descriptor socket_;
   Descriptor descriptors_[ledger::kMaxWelcomeDescriptors];
   std::uint32_t received_ = 0;
   bool held_ = false, busy_ = false;
-  bool truncated_ = false;  // the last message had descriptors for which there was no room
+  bool truncated_ = false;  // the last message had more descriptors than fit
 };
 
 }  // namespace
@@ -383,12 +382,12 @@ Registered register_at(const char* directory, bool with_slot, ledger::SharePages
 
 namespace {
 
-// False: nobody has the other end, the program has closed ours, or there was no daemon to give us one. There may be one
-// now.
+// Returns false if the other end is closed, the program closed ours, or there was no daemon to give us one. There may
+// be one now.
 bool ring(ledger::Ring what) {
   const int fd = bell.fd.load(std::memory_order_acquire);
   const int saved = errno;
-  // send(), not write(): should the number be given to a file between these two lines, the file is not written to.
+  // send(), not write(): if the number was reused for a file since the check, nothing is written to it.
   const bool heard =
       fd >= 0 && still_ours(fd) &&
       (::send(fd, &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || errno == EAGAIN || errno == EINTR);
@@ -423,9 +422,8 @@ void renew_doorbell() {
   Conversation asked(why, kRenewNs, kRenewNs, false);
   const bool soon = asked.take_bell(home, {session.slot, session.slot_generation});
   bell.no_listener.store(asked.no_listener());
-  // Where nobody listens asking costs next to nothing. And with a new daemon come the boards on which the share's
-  // processes are told apart from others': whoever had them later than his share's others would have its time taken for
-  // somebody else's.
+  // Without a listener, asking costs almost nothing. A new daemon also brings new boards, which separate the share's
+  // processes from others: a process that got them later than the rest of its share would count as another share's.
   bell.pause_ns.store(soon ? kFirstRenewalPauseNs
                            : next_renewal_pause_ns(pause_ns, now - bell.answered_ns.exchange(now)));
   errno = saved;

@@ -27,7 +27,7 @@
 #include "guest/limiter/session/registration.hpp"
 #include "guest/limiter/session/shown_gpus.hpp"
 
-// glibc's pthread_atfork() is a small static function round this one; we link no static part of libc.
+// glibc's pthread_atfork() is a small static function around this one; we link no static part of libc.
 extern "C" int __register_atfork(void (*prepare)(), void (*parent)(), void (*child)(), void* dso_handle);
 extern "C" void* __dso_handle;
 
@@ -40,16 +40,16 @@ namespace {
 constexpr abi::CUresult kRefused = abi::CUDA_ERROR_NOT_PERMITTED;
 
 std::atomic<bool> has_slot{false};
-std::atomic<std::uint32_t> opening{0};  // 1 while a thread opens the session; the others wait for it
+std::atomic<std::uint32_t> opening{0};  // 1 while a thread opens the session; others wait
 std::atomic<bool> fork_watched{false};
-std::atomic<bool> parent_had_views{false};  // a forked child goes on with the NVML that its parent initialised
+std::atomic<bool> parent_had_views{false};  // a forked child keeps using the NVML that its parent initialised
 __thread bool opening_here __attribute__((tls_model("initial-exec")));
 
 void watch_forks() {
   if (!fork_watched.exchange(true)) __register_atfork(nullptr, nullptr, &reset_after_fork, __dso_handle);
 }
 
-// One opener at a time, and none inside another: the driver's own calls may come back through our hooks.
+// One opener at a time, never nested: the driver's own calls may come back through our hooks.
 class Opening {
  public:
   Opening() {
@@ -82,9 +82,8 @@ std::uint32_t page_index_of(std::string_view uuid) {
   return kNoDevice;
 }
 
-// Where numbers in CUDA_VISIBLE_DEVICES count the share's GPUs (visible.hpp), NVML's numbers count them too: programs
-// take one for the other. HEADGATE_VISIBLE_GPUS says their order; a share that was found by its directory has that of
-// its pages.
+// If numbers in CUDA_VISIBLE_DEVICES index the share's GPUs (visible.hpp), so must NVML's: programs mix them.
+// HEADGATE_VISIBLE_GPUS gives the order; a share found by its directory uses the order of its pages.
 void choose_shown(bool by_directory) {
   session.shown_count = 0;
   const char* const listed = variable("HEADGATE_VISIBLE_GPUS");
@@ -96,13 +95,13 @@ void choose_shown(bool by_directory) {
     if (index != kNoDevice && std::find(session.shown, end, index) == end)
       session.shown[session.shown_count++] = static_cast<std::uint8_t>(index);
   }
-  // A list that names none of the share's GPUs is not `headgate run`'s.
+  // A list that names none of the share's GPUs is not from `headgate run`.
   if (session.shown_count != 0 || (!by_directory && listed == nullptr)) return;
   for (std::uint32_t i = 0; i < session.held.device_count; ++i) session.shown[i] = static_cast<std::uint8_t>(i);
   session.shown_count = session.held.device_count;
 }
 
-// Not inlined: some threads have small stacks, and join()'s frame is large.
+// Not inlined: some threads have small stacks, and join() has a large frame.
 [[gnu::noinline]] void remember_names(const ledger::PolicyPage& policy, bool by_directory) {
   session.held = ledger::grant_of(policy);
   choose_shown(by_directory);
@@ -115,13 +114,13 @@ void become_member(const ledger::SharePages& pages, ledger::SlotRef slot, bool w
   session.usage = pages.usage;
   session.slot = slot.slot;
   session.slot_generation = slot.generation;
-  // What the views tell must not be of the program that this process was before exec().
+  // Views must not show the program that this process was before exec().
   if (!with_slot) ledger::reap_former_program(*pages.usage);
   if (!with_slot) session.membership.store(Membership::member, std::memory_order_release);
 }
 
-// What the environment says of a share that the daemon keeps must be what the daemon says: a process that believes it
-// has other limits than it has is a surprise for later.
+// Checks that the environment agrees with the daemon about the share: otherwise the process would run with other limits
+// than it expects.
 bool contradicts(const Wanted& wanted, std::span<char> why) {
   bare::Text text(why);
   if (wanted.share_named && strcmp(wanted.grant.name, session.held.name) != 0) {
@@ -154,7 +153,7 @@ bool contradicts(const Wanted& wanted, std::span<char> why) {
   return false;
 }
 
-// BASE of BASE/shares/NAME, empty where the directory is mounted under another name: then there is no GPU page to open.
+// Finds BASE of BASE/shares/NAME; empty if the directory is mounted under another name: then there is no GPU page.
 void find_base(const char* directory) {
   constexpr std::string_view kMiddle = "/shares/";
   bare::Text base(session.base);
@@ -167,9 +166,9 @@ void find_base(const char* directory) {
     base.add(std::string_view(path.data(), at));
 }
 
-// Why the share whose pages are open takes nobody; empty: it has.
+// Returns why the share with these pages refuses this process; empty if it has a seat.
 std::string_view take_seat_by_files(const ledger::SharePages& pages, ledger::SlotRef& slot) {
-  // Nobody is there to ask.
+  // There is no daemon to ask.
   if (pages.policy->ask_first.load(std::memory_order_acquire) != 0)
     return "the share asks a scheduler about each process, and headgated, which would, does not answer";
   if (ledger::is_draining(*pages.policy)) return ledger::kDrainingWords;
@@ -182,15 +181,15 @@ std::string_view take_seat_by_files(const ledger::SharePages& pages, ledger::Slo
   return "this process cannot read /proc/self/stat: it has as many files open as it may; raise its limit (ulimit -n)";
 }
 
-// Whether files that could not be opened say nothing of the share, but of this process: no descriptor, no memory, a
-// filter of its own.
+// Returns whether opening the files failed because of this process, not the share: no descriptor, no memory, a seccomp
+// filter.
 bool is_own_failure(const ledger::PageFault& bad) {
   return bad.error == ledger::PageError::os_error ||
          (bad.error == ledger::PageError::no_permission && bad.os_errno == EPERM);
 }
 
-// Whether the directory is there and holds neither a share's socket nor its pages: a wrong path, or the empty
-// directory that a container engine makes where it finds none. Nothing in it could ever hold this process.
+// Returns whether the directory exists without a share's socket or pages: a wrong path, or the empty directory that a
+// container engine creates for a missing one. Nothing in it can enforce a limit.
 bool is_no_share(const char* directory) {
   const auto is_absent = [directory](std::string_view file) {
     char path[512];
@@ -204,7 +203,7 @@ bool is_no_share(const char* directory) {
 
 enum class Files { entered, refused, unusable };
 
-// Without a daemon: by the files, where this process may open them.
+// Enters without a daemon, through the files, if this process may open them.
 Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
                      std::span<char> why) {
   if (const ledger::PageFault bad = ledger::open_share_at(directory, pages)) {
@@ -218,9 +217,9 @@ Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& 
   return Files::refused;
 }
 
-// A share of the daemon's. Where there is no runtime directory at all, or neither daemon nor page can be used, the fail
-// policy decides: closed where the share says so in its directory, or the environment; nothing that this process lacks
-// itself, and no share that has ended, is either.
+// Joins a share of the daemon. If there is no runtime directory, or neither daemon nor pages are usable, the fail
+// policy decides: closed if the share's directory or the environment says so. A failure of this process itself, or a
+// share that has ended, is refused.
 [[gnu::noinline]] Membership join_at(Wanted& wanted, bool with_slot) {
   char why[512];
   ledger::SharePages pages;
@@ -268,7 +267,7 @@ Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& 
   return Membership::member;
 }
 
-// Makes or joins the share that the environment asks for; with_slot: and takes a seat in it.
+// Creates or joins the share that the environment asks for; with_slot: also takes a seat.
 Membership join(const SeenDevices& devices, bool with_slot) {
   Wanted wanted;
   read_environment_grant(devices, wanted);
@@ -311,7 +310,7 @@ void map_ordinals(const SeenDevices& devices) {
   session.device_count = devices.count;
 }
 
-// A driver that works but does not tell its GPUs apart: nobody who wants to be held may run there unheld.
+// The driver works but cannot identify its GPUs: a process with a grant must not run there without limits.
 [[gnu::noinline]] abi::CUresult without_names(abi::CUresult error) {
   Wanted wanted;
   read_environment_grant({}, wanted);
@@ -334,7 +333,8 @@ abi::CUresult open_with_slot() {
   abi::CUresult error = abi::CUDA_SUCCESS;
   if (!devices_by_cuda(devices, error)) {
     const bool unusable = error == abi::CUDA_ERROR_NOT_INITIALIZED || error == abi::CUDA_ERROR_DEINITIALIZED;
-    return unusable ? abi::CUDA_SUCCESS : without_names(error);  // unusable: nothing can be taken; asked again later
+    return unusable ? abi::CUDA_SUCCESS
+                    : without_names(error);  // unusable: nothing can be allocated; tried again later
   }
   membership = join(devices, true);
   if (membership == Membership::refused) return kRefused;
@@ -411,8 +411,8 @@ void open_session_by_directory() {
   errno = saved;
 }
 
-// A process cannot change its own pid namespace, and a child in another one starts with a copy of this word: forked
-// children are told apart by their pid namespace only after exec, which begins anew.
+// Cached: a process cannot change its pid namespace. A forked child in another one inherits this value until exec,
+// which starts over.
 std::uint32_t own_namespace() {
   static std::atomic<std::uint64_t> known{0};
   std::uint64_t value = known.load(std::memory_order_relaxed);
@@ -450,7 +450,7 @@ Place current_place() {
   Current current;
   switch (current_context(current)) {
     case abi::CUDA_SUCCESS: return place_of(current.device);
-    // The driver answers every request with an error of its own.
+    // The driver answers every request with an error.
     case abi::CUDA_ERROR_INVALID_CONTEXT:
     case abi::CUDA_ERROR_CONTEXT_IS_DESTROYED:
     case abi::CUDA_ERROR_NOT_INITIALIZED:

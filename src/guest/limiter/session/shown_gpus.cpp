@@ -10,7 +10,7 @@
 namespace headgate::limiter {
 namespace {
 
-// Numbers, not handles: the driver may give others after a shutdown. Racing threads store the same words.
+// Numbers, not handles: after a shutdown the driver may give others. Racing threads store the same words.
 struct Numbers {
   std::atomic<std::uint32_t> count;
   std::atomic<unsigned> drivers[ledger::kMaxDevices];
@@ -28,7 +28,7 @@ bool uuid_of(abi::nvmlDevice_t device, Uuid& out) {
 
 const char* shown_uuid(std::uint32_t number) { return session.held.devices[session.shown[number]].uuid; }
 
-// A GPU that has fallen off the bus is left out, and looked for again at the next call.
+// Skips a GPU that has fallen off the bus, and looks for it again at the next call.
 void learn() {
   unsigned count = 0;
   std::uint32_t known = 0;

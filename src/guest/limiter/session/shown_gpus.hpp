@@ -1,4 +1,4 @@
-// What NVML shows of the node inside a share: its GPUs, numbered as CUDA numbers them (Session::shown).
+// What NVML shows inside a share: its GPUs, numbered as CUDA numbers them (Session::shown).
 #pragma once
 
 #include <cstdint>
@@ -7,21 +7,21 @@
 
 namespace headgate::limiter {
 
-// How many GPUs NVML shows. 0: it shows all, by the driver's own numbers. Needs a process that has called nvmlInit;
+// Returns how many GPUs NVML shows; 0: all, by the driver's numbers. Only after the process called nvmlInit;
 // thread-safe.
 std::uint32_t shown_gpus();
 
-// The driver's number of the GPU that is shown as `number`, which is below shown_gpus().
+// Returns the driver's number of the GPU shown as `number`, which is below shown_gpus().
 unsigned driver_number(std::uint32_t number);
 
-// The number that `device` is shown by; false where the driver's own stands: nothing is renumbered, or it is a MIG
-// slice.
+// Finds the number by which `device` is shown; false if the driver's number applies: nothing is renumbered, or it is a
+// MIG slice.
 bool shown_number(abi::nvmlDevice_t device, unsigned& number);
 
-// Whether it is a GPU, or a MIG slice of one, that the share does not have and NVML does not show.
+// Returns whether it is a GPU, or a MIG slice of one, that is not in the share and that NVML does not show.
 bool is_hidden(abi::nvmlDevice_t device);
 
-// The share's GPUs may be others than before.
+// Call when the share's GPUs may have changed.
 void forget_nvml_numbers();
 
 }  // namespace headgate::limiter

@@ -13,7 +13,7 @@ namespace {
 constexpr std::uint32_t kNotYet = ~0u;
 std::atomic<std::uint32_t> noted{kNotYet};
 
-// 1..99; 0: what the driver makes of it is not certain, or it takes nothing.
+// Returns 1..99; 0 if the driver's interpretation is uncertain, or there is no restriction.
 std::uint32_t percentage_in(const char* text) {
   if (text == nullptr) return 0;
   std::uint32_t value = 0, digits = 0;
@@ -24,7 +24,7 @@ std::uint32_t percentage_in(const char* text) {
   return *text == 0 ? value : 0;
 }
 
-// Before Volta the percentage is not obeyed.
+// GPUs before Volta ignore the percentage.
 bool obeyed_by(abi::CUdevice device) {
   int major = 0;
   return driver.cuDeviceGetAttribute != nullptr &&
@@ -36,12 +36,12 @@ bool obeyed_by(abi::CUdevice device) {
 }  // namespace
 
 void note_thread_percentage() {
-  // Then each context reads the variable anew.
+  // In this mode each context reads the variable again.
   const char* const by_context = variable("CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING");
   const bool once = by_context == nullptr || *by_context == 0 || (by_context[0] == '0' && by_context[1] == 0);
   const std::uint32_t percent = once ? percentage_in(variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")) : 0;
   std::uint32_t before = kNotYet;
-  // Which of two the driver took nobody knows.
+  // It is unknown which of the two values the driver used.
   if (!noted.compare_exchange_strong(before, percent, std::memory_order_relaxed) && before != percent)
     noted.store(0, std::memory_order_relaxed);
 }

@@ -1,5 +1,5 @@
-// CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, as the driver found it: what of a GPU's SMs this process may have if it is a
-// client of an MPS server. Whether it is one only NVML says, and the daemon tells (guest/ledger/node_page.hpp).
+// CUDA_MPS_ACTIVE_THREAD_PERCENTAGE, as the driver read it: the part of a GPU's SMs this process may use as a client of
+// an MPS server. Only NVML knows whether it is one; the daemon reports that (guest/ledger/node_page.hpp).
 #pragma once
 
 #include <cstdint>
@@ -8,19 +8,18 @@
 
 namespace headgate::limiter {
 
-// Called before each cuInit of the driver, which reads the variable at the first: what the program sets later moves
-// nothing here but the trust in it.
+// Call before each cuInit of the driver, which reads the variable at the first. Later changes by the program only make
+// the value uncertain.
 void note_thread_percentage();
 
-// Called when a context was made: tells in this process's slot what holds on that device. `index`: of the share's
-// pages.
+// Call when a context was created: reports the percentage for that device in this process's slot. `index`: in the
+// share's pages.
 void tell_thread_percentage(abi::CUdevice device, std::uint32_t index);
 
-// The ceiling of GPU time that is left for the share's limiters to hold on a device, of one of 1..kWholeGpu ppm. What
-// the processes of the share have of the SMs together is not taken from them a second time: 30 % of the time on 30 % of
-// the SMs would be 9 %. So it is all of the time where their part is no more than the ceiling, half of it where it is
-// twice as much, and the ceiling itself where one of them may have all. kNoTimeLimit: the launch path need not hold
-// anything.
+// Returns the time ceiling left for the share's limiters to enforce on a device, from a ceiling of 1..kWholeGpu ppm.
+// The SM restriction must not count twice: 30 % of the time on 30 % of the SMs would be 9 %. The result is ceiling / SM
+// part. If that is the whole GPU or more, kNoTimeLimit: the launch path enforces nothing. If one process may use all
+// SMs, the result is the ceiling itself.
 inline constexpr std::uint32_t kNoTimeLimit = 4'000'000;
 std::uint32_t ceiling_beside_mps(std::uint32_t device, std::uint32_t ceiling_ppm);
 

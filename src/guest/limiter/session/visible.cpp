@@ -14,7 +14,7 @@
 namespace headgate::limiter {
 namespace {
 
-// The UUIDs of a share that was found by its directory, with commas.
+// Lists the UUIDs of a share found by its directory, comma-separated.
 bool list_shown(std::span<char> out) {
   if (session.membership.load(std::memory_order_acquire) != Membership::member) return false;
   bare::Text text(out);
@@ -23,7 +23,7 @@ bool list_shown(std::span<char> out) {
   return text.size() != 0 && !text.full();
 }
 
-// Not inlined, one after the other: some threads have small stacks.
+// Not inlined, and called one after the other: some threads have small stacks.
 [[gnu::noinline]] void limit_to_share(const char* visible, const char* gpus) {
   char limited[1024];
   if (grant::number_by_share(visible, gpus, limited) || grant::cut_to_share(visible, gpus, limited))

@@ -14,9 +14,9 @@ constinit std::atomic<std::uint32_t> open_captures{0};
 namespace {
 
 struct Origin {
-  abi::CUstream stream = nullptr;  // null: free; the legacy stream cannot capture
+  abi::CUstream stream = nullptr;  // null: unused; the legacy stream cannot capture
   abi::CUcontext context = nullptr;
-  pthread_t thread = 0;  // of a thread's own default stream: all threads have one handle for theirs
+  pthread_t thread = 0;  // for a thread's default stream: all threads use the same handle for it
 
   friend bool operator==(const Origin&, const Origin&) = default;
 };
@@ -28,7 +28,7 @@ Origin origin_of(abi::CUstream stream) {
   return origin;
 }
 
-// More captures at once than places only cost time: the process then asks the driver at each launch for ever.
+// With more captures at once than places, the process only loses time: it asks the driver at every launch from then on.
 constexpr std::size_t kPlaces = 64;
 
 struct Origins {
@@ -51,8 +51,8 @@ void remove(const Wanted& wanted) {
 
 bool captures_on(abi::CUstream stream) {
   abi::CUstreamCaptureStatus status = abi::CU_STREAM_CAPTURE_STATUS_NONE;
-  // An error is the launch's to answer: of the legacy stream beside a capturing blocking one it says that a capture is
-  // near.
+  // Treat an error as a capture and leave the call to the driver: the legacy stream gives one if a blocking stream is
+  // capturing.
   return driver.cuStreamIsCapturing(stream, &status) != abi::CUDA_SUCCESS ||
          status != abi::CU_STREAM_CAPTURE_STATUS_NONE;
 }
@@ -64,7 +64,7 @@ bool capturing(abi::CUstream stream) {
   return captures_on(stream);
 }
 
-// The count is up before the driver starts a capture and down only after it has ended.
+// The count is raised before the driver starts a capture and lowered only after the capture has ended.
 void capture_begins() { open_captures.fetch_add(1); }
 
 void capture_begun(abi::CUstream stream, abi::CUresult result) {
@@ -82,7 +82,7 @@ void capture_begun(abi::CUstream stream, abi::CUresult result) {
   origins.lock.unlock();
 }
 
-// Whatever the driver answered: a wrong thread's end ends nothing, a broken capture's does.
+// Whatever the driver returned: an end by the wrong thread ends nothing, the end of a broken capture does.
 void capture_may_have_ended(abi::CUstream stream) {
   if (open_captures.load() == 0 || driver.cuStreamIsCapturing == nullptr || captures_on(stream)) return;
   capture_stream_gone(stream);
@@ -90,7 +90,7 @@ void capture_may_have_ended(abi::CUstream stream) {
 
 void capture_stream_gone(abi::CUstream stream) {
   if (open_captures.load() == 0) return;
-  // A stream of the program's is one stream whatever context is current.
+  // A stream of the program is the same stream in any context.
   const bool own = stream != abi::stream_per_thread();
   remove([own, gone = origin_of(stream)](const Origin& origin) {
     return own ? origin.stream == gone.stream : origin == gone;

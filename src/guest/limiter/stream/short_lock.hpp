@@ -1,4 +1,4 @@
-// The lock of tables and streams that are this process's alone.
+// A lock for this process's tables and streams.
 #pragma once
 
 #include <atomic>
@@ -8,9 +8,9 @@
 
 namespace headgate::limiter {
 
-// Short, never held over a wait of ours but by a launch on several GPUs at once; a blocked driver call under it blocks
-// only launches that the driver blocks too. Who holds it while another looks is mostly the settler, which asks the
-// driver: who waits is woken at its end, as a sleep of a fixed length would leave the GPU idle for the rest of it.
+// Short; only a launch on several GPUs holds it while it waits for us. A blocked driver call under it blocks only
+// launches that the driver blocks too. Usually the settler holds it, to query the driver. Waiters are woken at unlock:
+// a sleep of fixed length would leave the GPU idle for its rest.
 class ShortLock {
  public:
   bool try_lock() {
@@ -18,7 +18,7 @@ class ShortLock {
     return state_.compare_exchange_strong(free, kHeld, std::memory_order_acquire);
   }
   void lock() {
-    // A microsecond: less than the system call.
+    // Spin about a microsecond: less than the system call costs.
     for (int looks = 0; looks < 500; ++looks) {
       if (state_.load(std::memory_order_relaxed) == kFree && try_lock()) return;
     }
@@ -28,7 +28,7 @@ class ShortLock {
   void unlock() {
     if (state_.exchange(kFree, std::memory_order_release) == kAwaited) bare::futex_wake_one(&state_);
   }
-  // Of a fork's child: whoever held it is not there.
+  // In a forked child: the thread that held it does not exist there.
   void reset() { state_.store(kFree, std::memory_order_relaxed); }
 
  private:

@@ -1,4 +1,4 @@
-// Questions about a stream.
+// Queries about a stream.
 #pragma once
 
 #include <cstdint>
@@ -8,7 +8,7 @@
 
 namespace headgate::limiter {
 
-// What such a stream is sent becomes a graph's, and takes nothing now.
+// Returns whether the stream is being captured: its work goes into a graph and uses no memory now.
 inline bool is_captured(abi::CUstream stream) {
   if (!any_capture() || driver.cuStreamIsCapturing == nullptr) return false;
   abi::CUstreamCaptureStatus status = abi::CU_STREAM_CAPTURE_STATUS_NONE;
@@ -16,7 +16,7 @@ inline bool is_captured(abi::CUstream stream) {
          status != abi::CU_STREAM_CAPTURE_STATUS_NONE;
 }
 
-// If not, the driver answers with its own error. Asks for the priority because cuStreamGetFlags would break a capture.
+// Returns false for an invalid stream. Queries the priority because cuStreamGetFlags would break a capture.
 inline bool is_stream(abi::CUstream stream) {
   int priority = 0;
   return reinterpret_cast<std::uintptr_t>(stream) <= 2 ||

@@ -1,5 +1,5 @@
-// cuMemGetInfo and cuDeviceTotalMem: the share instead of the card. The driver is asked first, with the caller's own
-// arguments, so that its errors and its treatment of null pointers stay.
+// cuMemGetInfo and cuDeviceTotalMem show the share instead of the card. The driver is called first with the caller's
+// arguments, so that its errors and its handling of null pointers stay.
 #include <cerrno>
 
 #include "guest/limiter/route/forward.hpp"
@@ -13,7 +13,7 @@ namespace {
 
 unsigned in_32_bits(std::uint64_t bytes) { return bytes > ~0u ? ~0u : static_cast<unsigned>(bytes); }
 
-// free, total: the card's, or null where the program asked for one of them only.
+// free, total: the card's, or null if the program asked for only one of them.
 bool current_view(MemoryView& view, const std::size_t* free, const std::size_t* total) {
   const Place place = current_place();
   if (place.standing != Standing::held) return false;

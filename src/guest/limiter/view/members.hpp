@@ -1,20 +1,20 @@
-// Who of NVML's processes is of our share, by the share's own books.
+// Which of NVML's processes belong to our share, by the share's own record.
 #pragma once
 
 #include <cstdint>
 
 namespace headgate::limiter {
 
-// Whether a number that NVML names is a process of the share. Numbers count in our pid namespace only.
+// Returns whether a pid from NVML is a process of the share. Pids count in our pid namespace only.
 bool in_share(unsigned pid);
 
 struct Member {
-  unsigned pid = 0;         // 0: nobody of our pid namespace sits there
-  std::uint64_t bytes = 0;  // what it holds by the books, with what was measured besides
+  unsigned pid = 0;         // 0: no process of our pid namespace is there
+  std::uint64_t bytes = 0;  // held in the ledger, plus the measured residual
 };
 Member member_at(std::uint32_t slot, std::uint32_t device_index);
 
-// Moves the share's own entries to the front and cuts the count to them.
+// Moves the share's entries to the front and cuts the count to them.
 template <typename Entry, typename Pid>
 void keep_ours(Entry* entries, unsigned& count, Pid pid_of) {
   unsigned ours = 0;

@@ -1,4 +1,4 @@
-// What a share's memory looks like, from plain numbers.
+// How a share's memory is shown, from plain numbers.
 #pragma once
 
 #include <cstdint>
@@ -10,8 +10,8 @@ struct MemoryView {
   std::uint64_t free_bytes;
 };
 
-// From the card's real figures. total: the limit, at most the card. free: limit less ledger and residual, never above
-// the card's free memory. Pure.
+// Computes the view from the card's figures. total: the limit, at most the card. free: limit minus ledger and residual,
+// at most the card's free memory. Pure.
 MemoryView memory_view(std::uint64_t real_total, std::uint64_t real_free, std::uint64_t limit, std::uint64_t used);
 
 }  // namespace headgate::limiter

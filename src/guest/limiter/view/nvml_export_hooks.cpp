@@ -1,6 +1,6 @@
-// The roads to NVML's process lists that carry more than a number and a size: nvmlDeviceGetRunningProcessDetailList,
-// and the private table that nvidia-smi uses, for its handles too. Without them a share's nvidia-smi would name its
-// neighbours' programs.
+// Calls to NVML's process lists that return more than pid and size: nvmlDeviceGetRunningProcessDetailList, and the
+// private table that nvidia-smi uses, also for its handles. Without these hooks a share's nvidia-smi would show other
+// shares' programs.
 #include <algorithm>
 #include <cstring>
 
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::size_t kMaxTableSlots = 512;
 
-// Of the driver's table, slots and all. Racing threads store the same words.
+// A copy of the driver's table. Racing threads store the same words.
 struct Copy {
   const void* words[kMaxTableSlots];  // the first is the size in bytes
   NvmlExportedProcessList* lists[kNvmlExportedListCount];
@@ -41,7 +41,7 @@ nvmlReturn_t share_samples(nvmlDevice_t device, unsigned long long since_us, uns
   const nvmlReturn_t result = copy.samples(device, since_us, type, count, rows);
   if (result != NVML_SUCCESS || count == nullptr || rows == nullptr) return result;
   if (nvml_device_index(device) == kNoDevice) return result;
-  // The number of rows is what sums are divided by, so it stays.
+  // Sums are divided by the number of rows, so it stays.
   for (unsigned i = 0; i < *count; ++i) {
     for (auto& engine : rows[i].engines) {
       if (engine.pid != ~0u && !in_share(engine.pid)) engine.pid = ~0u;
@@ -58,7 +58,7 @@ nvmlReturn_t shown_handle(unsigned index, nvmlDevice_t* device, unsigned flags) 
 
 void put(const void*& word, const void* value) { __atomic_store_n(&word, value, __ATOMIC_RELAXED); }
 
-// Keeps the driver's function in `original` and puts ours into its slot, where the table has one.
+// Saves the driver's function in `original` and puts ours into its slot, if the table has one.
 template <typename Function>
 void replace(const void* const* table, std::size_t words, std::size_t slot, Function*& original, Function* ours) {
   if (slot >= words || table[slot] == nullptr) return;
@@ -71,7 +71,7 @@ bool is_replaced(std::size_t slot) {
          (slot >= kNvmlExportedLists && slot < kNvmlExportedLists + kNvmlExportedListCount);
 }
 
-// A table that is longer than any known one is cut: the caller takes what is beyond its size for missing.
+// A table longer than any known one is cut: the caller treats slots beyond its size as missing.
 const void* filtered(const void* const* table) {
   std::size_t bytes = 0;
   std::memcpy(&bytes, table, sizeof bytes);

@@ -1,5 +1,4 @@
-// Which GPUs NVML shows: inside a share those of the share, by the numbers that CUDA counts them by, and no other by
-// any road.
+// Which GPUs NVML shows: inside a share only those of the share, numbered as CUDA numbers them, by every call.
 #include <algorithm>
 #include <iterator>
 
@@ -24,15 +23,15 @@ nvmlReturn_t by_shown_number(ByIndex* const& by_index, unsigned number, nvmlDevi
   return number < shown ? forward(by_index, driver_number(number), device) : NVML_ERROR_INVALID_ARGUMENT;
 }
 
-// Found, but not to be shown.
+// Hides a device that was found but does not belong to the share.
 nvmlReturn_t if_shown(nvmlReturn_t result, nvmlDevice_t* device) {
   if (result != NVML_SUCCESS || device == nullptr || !is_hidden(*device)) return result;
   *device = nullptr;
   return NVML_ERROR_NOT_FOUND;
 }
 
-// NVML's lists of handles: *count is the room on the way in and the number on the way out. How a driver answers who has
-// too little room is its own affair, so it is asked that way first.
+// For NVML's lists of handles: *count is the capacity on entry and the number on return. What a driver returns for too
+// little capacity is not documented, so the list is queried that way first.
 template <typename List>
 nvmlReturn_t shown_list(unsigned* count, nvmlDevice_t* devices, List list) {
   if (count == nullptr || shown_gpus() == 0) return list(count, devices);

@@ -1,4 +1,4 @@
-// NVML as a member sees it: the share's memory, its processes, its utilisation.
+// NVML as a member sees it: the share's memory, processes and utilisation.
 #include <time.h>
 
 #include <algorithm>
@@ -25,7 +25,7 @@ namespace ledger = headgate::ledger;
 
 constexpr unsigned kMaxListed = 512;
 
-// A container's NVML names its processes by the host's numbers, which say nothing in here: then the books say who holds
+// In a container NVML names processes by host pids, which mean nothing here. Then the ledger tells which process holds
 // what.
 template <typename Entry>
 unsigned add_unlisted(std::uint32_t index, Entry (&all)[kMaxListed], unsigned count) {
@@ -44,7 +44,7 @@ unsigned add_unlisted(std::uint32_t index, Entry (&all)[kMaxListed], unsigned co
   return count;
 }
 
-// NVML's protocol: *count is the room on the way in and the number on the way out; too little room answers
+// NVML's protocol: *count is the capacity on entry and the number on return; too little capacity returns
 // INSUFFICIENT_SIZE with the number needed.
 template <typename Entry, typename List>
 nvmlReturn_t share_processes(List* const& list, nvmlDevice_t device, unsigned* count, Entry* entries, bool computes) {
@@ -76,7 +76,7 @@ MemoryView view_of(std::uint32_t index, std::uint64_t total, std::uint64_t free)
   return view;
 }
 
-// What the share held of the GPU between two looks at least a second and at most a minute apart.
+// The share's GPU time between two looks, at least a second and at most a minute apart.
 struct Look {
   std::atomic<std::int64_t> at_ns;
   std::atomic<std::uint64_t> held_ns;
@@ -104,7 +104,7 @@ bool held_percent(std::uint32_t index, unsigned& percent) {
   return look.known.load(std::memory_order_relaxed);
 }
 
-// Whether NVML's numbers of processes are those of our pid namespace: it names a member of ours.
+// Returns whether NVML's pids are those of our pid namespace: it lists a member of the share.
 bool names_a_member(nvmlDevice_t device) {
   const bare::Scratch<nvmlProcessInfo_t[kMaxListed]> scratch;
   unsigned count = kMaxListed;
@@ -114,7 +114,7 @@ bool names_a_member(nvmlDevice_t device) {
                      [](const nvmlProcessInfo_t& one) { return in_share(one.pid); });
 }
 
-// For who looks for the first time, as nvidia-smi does: what NVML says of the share's processes in the last second.
+// For the first look, as by nvidia-smi: NVML's figures for the share's processes in the last second.
 bool sampled_percent(nvmlDevice_t device, unsigned& percent) {
   const bare::Scratch<nvmlProcessUtilizationSample_t[kMaxListed]> scratch;
   if (!scratch) return false;
@@ -154,7 +154,7 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlM
   if (result != NVML_SUCCESS || memory == nullptr) return result;
   const std::uint32_t index = nvml_device_index(device);
   if (index == kNoDevice) return result;
-  // What the driver keeps for itself is the card's affair: a share has no reserved part.
+  // Memory reserved by the driver concerns the card: a share has no reserved part.
   const MemoryView view = view_of(index, memory->total, memory->free);
   *memory = {memory->version, view.total_bytes, 0, view.free_bytes, view.total_bytes - view.free_bytes};
   return result;
@@ -230,7 +230,7 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t de
   return result;
 }
 
-// Where neither the books nor NVML tell the share's part, the card's own figure stays.
+// If neither the ledger nor NVML tells the share's part, keeps the card's figure.
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* utilization) {
   if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
   const nvmlReturn_t result = forward(nvml.nvmlDeviceGetUtilizationRates, device, utilization);

@@ -8,7 +8,7 @@
 namespace headgate::limiter {
 namespace {
 
-// Host memory that a program sees as the card's.
+// Returns host memory that a program sees as card memory.
 std::uint64_t shown_host_bytes(std::uint32_t device) {
   const ledger::DevicePolicy& policy = session.policy->devices[device];
   return policy.oversubscribed.load(std::memory_order_relaxed) == 0
@@ -21,13 +21,13 @@ std::uint64_t shown_host_bytes(std::uint32_t device) {
 std::uint64_t share_total(std::uint32_t device, std::uint64_t real_total) {
   const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   const std::uint64_t host = shown_host_bytes(device);
-  if (host != 0) return limit + host;  // the card's own total may be what NVML tells or what CUDA does
+  if (host != 0) return limit + host;  // NVML and CUDA report different totals for the card
   return limit < real_total ? limit : real_total;
 }
 
 MemoryView share_memory(std::uint32_t device, std::uint64_t real_total, std::uint64_t real_free) {
-  look_for_the_dead();              // what died is not in use
-  settle_draining_in_time(device);  // nor what others have let go of
+  look_for_the_dead();              // dead processes' memory is not in use
+  settle_draining_in_time(device);  // nor is memory that other processes have freed
   refresh_residual_if_old(device);
   std::uint64_t used = 0;
   if (__builtin_add_overflow(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns()),

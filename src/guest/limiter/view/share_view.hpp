@@ -7,10 +7,10 @@
 
 namespace headgate::limiter {
 
-// Of a device of the pages, now: refreshes this process's residual.
+// Returns the current view of a device of the pages; refreshes this process's residual.
 MemoryView share_memory(std::uint32_t device_index, std::uint64_t real_total, std::uint64_t real_free);
 
-// Total only: no clock, no NVML.
+// Returns the total only: no clock, no NVML.
 std::uint64_t share_total(std::uint32_t device_index, std::uint64_t real_total);
 
 }  // namespace headgate::limiter
