@@ -1,12 +1,12 @@
-// The simulated GPUs' law of motion, pure: no clock, no I/O, no lock. Time is an argument, in ns of node time.
+// The model of the simulated GPUs, pure: no clock, no I/O, no lock. Time is an argument, in ns of node time.
 //
-// advance(a) then advance(b) gives the same as advance(b), as long as the same commands were pushed. A command starts
-// no earlier than its submit time plus the profile's submit_ns, and never before the engine's present when it is first
-// seen.
+// advance(a) then advance(b) gives the same result as advance(b), if the same commands were pushed. A command starts no
+// earlier than its submit time plus the profile's submit_ns, and never before the engine's current time when it is
+// first seen.
 //
 // Virtual time: `auto state = make_state(profile); Engine engine(*state);` then open_process, create_context,
-// create_stream, push, advance. No function allocates. Not thread-safe; push, record and the reading of events may run
-// beside one engine in another process as state.hpp says.
+// create_stream, push, advance. No function allocates. Not thread-safe. Another process may call push, record and read
+// events next to one engine, as state.hpp describes.
 #pragma once
 
 #include <memory>
@@ -22,10 +22,10 @@ struct StateDeleter {
 };
 using StatePointer = std::unique_ptr<State, StateDeleter>;
 
-// An empty node of this profile, in private sparse memory (about 300 MB of addresses, few pages). Null when there is no
-// memory.
+// Makes an empty node of this profile in private sparse memory (about 300 MB of addresses, few pages). Null if there is
+// no memory.
 [[nodiscard]] StatePointer make_state(const Profile& profile, std::uint64_t now_ns = 0);
-// The same in memory that the caller has zeroed.
+// The same, in memory that the caller has zeroed.
 void initialise(State& state, const Profile& profile, std::uint64_t now_ns);
 
 struct ProcessIdentity {
@@ -34,14 +34,14 @@ struct ProcessIdentity {
   std::uint64_t start_time = 0;
   std::string_view comm;  // cut to 15 bytes
   std::uint32_t image = 0;
-  std::uint32_t mps_percent = 0;  // 1..100: a client of the MPS server, with so much of each GPU's SMs; 0: none
+  std::uint32_t mps_percent = 0;  // 1..100: MPS client with this share of each GPU's SMs; 0: no client
 };
 
 struct EventReading {
-  bool recorded = false;      // a record was ever asked for
-  bool complete = false;      // the last record has been executed; true when none was asked for
-  std::uint64_t node_ns = 0;  // when
-  std::uint64_t gpu_ns = 0;   // the same on the GPU's clock: offset, drift and step applied
+  bool recorded = false;      // a record was requested
+  bool complete = false;      // the last record was executed; true if none was requested
+  std::uint64_t node_ns = 0;  // time of that record
+  std::uint64_t gpu_ns = 0;   // the same on the GPU's clock, with offset, drift and step
 };
 
 class Engine {
@@ -51,77 +51,75 @@ class Engine {
   [[nodiscard]] const State& state() const { return *state_; }
   [[nodiscard]] std::uint64_t now_ns() const { return state_->now_ns; }
 
-  // Slots; kNone where all are taken.
+  // These return slots; kNone if all are taken.
   [[nodiscard]] std::uint32_t open_process(const ProcessIdentity& identity);
-  // Death or goodbye: contexts, streams, events, bytes go; the accounts stay listed as dead.
+  // Exit or death: frees contexts, streams, events and bytes; the accounts stay listed as dead.
   void close_process(std::uint32_t process);
-  // The process's account on a device, made at first use. kNone when all are taken by living processes.
+  // Returns the process's account on a device, made at first use; kNone if living processes hold all.
   [[nodiscard]] std::uint32_t account(std::uint32_t process, std::uint32_t device);
 
-  // A context, its legacy stream included. Its bytes are not charged here: see reserve_context_bytes.
+  // Makes a context with its legacy stream. Does not charge its bytes: see reserve_context_bytes.
   [[nodiscard]] std::uint32_t create_context(std::uint32_t process, std::uint32_t device);
   void destroy_context(std::uint32_t context);
   [[nodiscard]] std::uint32_t create_stream(std::uint32_t context, StreamKind kind, Partition partition = {});
-  // From its next kernel on.
+  // Applies from its next kernel on.
   void place_stream(std::uint32_t stream, Partition partition);
-  // The slots that the next create_stream and account will take, so that the disk behind them can be had first.
+  // Return the slots that the next create_stream and account will take, so that disk space can be allocated first.
   [[nodiscard]] std::uint32_t next_stream_slot() const;
   [[nodiscard]] std::uint32_t next_account_slot(std::uint32_t process, std::uint32_t device) const;
-  // What is queued still runs; the slot is free afterwards.
+  // Queued work still runs; the slot is free afterwards.
   void destroy_stream(std::uint32_t stream);
   [[nodiscard]] std::uint32_t legacy_stream(std::uint32_t context) const { return state_->contexts[context].legacy; }
   [[nodiscard]] std::uint32_t create_event(std::uint32_t process, std::uint32_t device);
   void destroy_event(std::uint32_t event);
-  // The flag of this number (process kNone) or address; made with value 0 at first use. kNone when all are taken.
+  // Returns the flag of this number (process kNone) or address, made with value 0 at first use; kNone if all are taken.
   [[nodiscard]] std::uint32_t flag(std::uint32_t process, std::uint64_t key);
   void write_flag(std::uint32_t flag, std::uint64_t value);
 
-  // Everything that happens up to now_ns, in order. Earlier than the present: nothing.
+  // Executes everything up to now_ns, in order. Does nothing if now_ns is before the current time.
   void advance(std::uint64_t now_ns);
-  // When the next thing happens by itself, given what is queued; kNever when nothing will.
+  // Returns the time of the next change with the present queues; kNever if there is none.
   [[nodiscard]] std::uint64_t next_change_ns() const;
 
   [[nodiscard]] std::uint64_t completed(std::uint32_t stream) const { return state_->streams[stream].head; }
-  // A time before which command `number` (from 1) of the stream cannot be complete, given the queues: the finish itself
-  // when nothing else wants the device. kNever: it waits for something that no queue promises (a flag, a host
-  // function).
+  // Returns a lower bound for the completion of command `number` (from 1): the exact time if nothing else wants the
+  // device. kNever: it waits for something that no queue announces (a flag, a host function).
   [[nodiscard]] std::uint64_t earliest_finish_ns(std::uint32_t stream, std::uint64_t number) const;
 
-  // A host function at the head of its stream has been reached / has returned.
+  // host_reached(): a host function at the head of its stream is due. host_done(): it has returned.
   [[nodiscard]] bool host_reached(std::uint32_t stream, std::uint64_t number) const;
   void host_done(std::uint32_t stream);
 
-  // False, and nothing changed, when the device has not so much left.
-  // footprint: what the device has less by it, where that is not the bytes themselves: a slab of 2 MiB for the first
-  // small allocation in it, nothing for the next.
+  // Returns false, and changes nothing, if the device has too little left. `footprint`: bytes that the device loses if
+  // different from `bytes`: a slab of 2 MiB for the first small allocation in it, 0 for the next.
   [[nodiscard]] bool reserve(std::uint32_t account, std::uint64_t bytes, std::uint64_t footprint);
   [[nodiscard]] bool reserve(std::uint32_t account, std::uint64_t bytes) { return reserve(account, bytes, bytes); }
   void release(std::uint32_t account, std::uint64_t bytes, std::uint64_t footprint);
   void release(std::uint32_t account, std::uint64_t bytes) { release(account, bytes, bytes); }
   [[nodiscard]] bool reserve_context_bytes(std::uint32_t account, std::uint64_t bytes);
   void release_context_bytes(std::uint32_t account, std::uint64_t bytes);
-  // shared.cpp: memory that may outlive its maker. The account pays for it until it lets go or dies; the device as long
-  // as it lives. From bytes that the account holds already; kNone where all places are taken.
+  // shared.cpp: memory that may outlive its creator. The account is charged until it lets go or dies; the device, until
+  // the memory ends. The bytes must be charged to the account already. kNone if all slots are taken.
   [[nodiscard]] std::uint32_t share(std::uint32_t account, std::uint64_t bytes);
   void name_shared(std::uint32_t shared, std::uint64_t inode);
-  void unshare(std::uint32_t shared);  // the account has plain bytes again
+  void unshare(std::uint32_t shared);  // returns them to the account's plain bytes
   void disown_shared(std::uint32_t shared);
   void free_shared(std::uint32_t shared);
   [[nodiscard]] std::uint64_t capacity_bytes() const;  // of one device: memory minus reserved
   [[nodiscard]] std::uint64_t free_bytes(std::uint32_t device) const;
 
-  // checkpoint.cpp. False, and nothing changed, where the process shares memory with others; where the devices lack
+  // checkpoint.cpp. Return false, and change nothing, if the process shares memory with others or the devices lack
   // room.
   [[nodiscard]] bool checkpoint_process(std::uint32_t process);
   [[nodiscard]] bool restore_process(std::uint32_t process);
   void set_checkpoint(std::uint32_t process, CheckpointState state);
-  // Nothing is queued or runs.
+  // Returns true if nothing is queued or running.
   [[nodiscard]] bool process_idle(std::uint32_t process) const;
-  // fault.cpp: the context is over. What runs stops, what is queued is dropped as it is reached; its records count as
-  // executed, so that others who wait for them go on. Host functions are still reached: who runs them looks at the
-  // context. Once only.
+  // fault.cpp: ends the context. Running work stops; queued work is dropped as it is reached. Its records count as
+  // executed, so that other waiters continue. Host functions are still reached; their caller checks the context. Call
+  // it only once.
   void fail_context(std::uint32_t context, std::uint32_t error);
-  // The dead go, totals and histories start again at 0, node-wide flags too; the living keep what they hold.
+  // Removes dead accounts; resets totals, histories and node-wide flags to 0. Living processes keep what they hold.
   void reset_accounts();
 
  private:
@@ -150,7 +148,7 @@ class Engine {
   void give_slice(std::uint32_t device, std::uint32_t context);
   void begin_slice(std::uint32_t device, std::uint32_t context);
   void shift_kernels(std::uint32_t device, std::uint64_t by_ns);
-  // Has the device: whose slice it is, and with a client of the MPS server all its other clients.
+  // Returns true if the context has the slice. With an MPS client, all other clients have it too.
   [[nodiscard]] bool has_device(std::uint32_t context) const;
   template <typename Use>
   void each_on(std::uint32_t device, Use use) const {
@@ -202,35 +200,35 @@ class Engine {
   Journal* journal_;
 };
 
-// Owner's side: no engine needed, one caller per stream at a time.
+// Called by a stream's or event's owner, without an engine; one caller per stream at a time.
 //
-// Launches that a stream's queue holds: the profile's launch_queue_depth, at most kMaxQueued.
+// Returns how many launches a stream's queue holds: the profile's launch_queue_depth, at most kMaxQueued.
 [[nodiscard]] std::uint32_t queue_depth(const Profile& profile);
-// Appends; returns the command's number in the stream, from 1, or 0 when the queue holds queue_depth, or the ring no
-// more. What joins the next that does not takes no place in the queue.
+// Appends a command and returns its number in the stream, from 1; 0 if the queue or the ring is full. Commands that
+// join take one place together with the next that does not.
 [[nodiscard]] std::uint64_t push(State& state, std::uint32_t stream, const Command& command, bool joins = false);
-// The number of the command after whose completion push() may find room.
+// Returns the number of the command after which push() may find room.
 [[nodiscard]] std::uint64_t room_after(const State& state, std::uint32_t stream);
 [[nodiscard]] std::uint64_t pushed(const State& state, std::uint32_t stream);
-// The command that records (awaits) an event; event_record also counts the request. Push it, in the same critical
+// Return the command that records (awaits) an event; event_record also counts the request. Push it in the same critical
 // section.
 [[nodiscard]] Command event_record(State& state, std::uint32_t event, std::uint32_t stream, std::uint64_t submit_ns);
 [[nodiscard]] Command event_wait(const State& state, std::uint32_t event, std::uint64_t submit_ns);
-// True only for what has been executed by the engine's present.
+// Returns true values only for what the engine has executed so far.
 [[nodiscard]] EventReading read_event(const State& state, std::uint32_t event);
 
-// How long a copy takes by the profile; at least 1 us for a non-empty one.
+// Returns the duration of a copy by the profile; at least 1 us unless it is empty.
 [[nodiscard]] std::uint64_t copy_ns(const Profile& profile, CommandKind kind, std::uint64_t bytes);
-// GPU clock of a node time, without the step.
+// Converts node time to GPU clock, without the step.
 [[nodiscard]] std::uint64_t gpu_clock_ns(const Profile& profile, std::uint64_t node_ns);
-// Waves of blocks over so many SMs, each block_ns long.
+// Returns the duration of a grid in waves over `sms` SMs, with block_ns per wave.
 [[nodiscard]] std::uint64_t wave_ns(const Profile& profile, std::uint64_t blocks, std::uint32_t threads_per_block,
                                     std::uint32_t sms);
-// SMs that a client of the MPS server may have, of a percentage of 1..100.
+// Returns the SMs of an MPS client with this percentage, 1..100.
 [[nodiscard]] std::uint32_t mps_sms(const Profile& profile, std::uint32_t percent);
-// SMs that a grid occupies: min(blocks, SMs).
+// Returns the SMs that a grid occupies: min(blocks, SMs).
 [[nodiscard]] std::uint32_t sms_needed(const Profile& profile, std::uint64_t blocks);
-// Exact within the last kHistoryBuckets buckets: time held in node-time bucket `index`.
+// Returns the time held in node-time bucket `index`; exact within the last kHistoryBuckets buckets.
 [[nodiscard]] std::uint32_t held_in_bucket(const History& history, std::uint64_t index);
 
 }  // namespace headgate::sim

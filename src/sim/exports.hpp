@@ -7,7 +7,7 @@
 
 namespace headgate::sim {
 
-// The CUDA version of the node that this process would open, or of the profile that it would make one with.
+// Returns the CUDA version of the node that this process would open, or of the profile for a new node.
 [[nodiscard]] int cuda_version_at_load();
 
 // Hides these names of the loaded library that has this address from dlsym, but for those that an object which is loaded

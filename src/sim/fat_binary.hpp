@@ -1,4 +1,4 @@
-// Fat binaries, as nvcc lays them out: the PTX in one, which is all that the simulated GPU loads.
+// Reads the PTX from fat binaries as nvcc lays them out. PTX is all that the simulated GPU loads.
 #pragma once
 
 #include <optional>
@@ -6,11 +6,11 @@
 
 namespace headgate::sim::ptx {
 
-// The newest PTX of a container, plain or packed with LZ4; nothing where it has none, or only what zstd packed. As in
-// the driver, nothing says where `container` ends but its own sizes.
+// Returns the newest PTX of a container, plain or packed with LZ4; nothing if it has none, or only zstd-packed PTX. As
+// in the driver, only the container's own sizes bound it.
 [[nodiscard]] std::optional<std::string> ptx_of_container(const void* container);
 
-// The container that a wrapper points at.
+// Returns the container that a wrapper points at.
 [[nodiscard]] const void* container_of_wrapper(const void* wrapper);
 
 }  // namespace headgate::sim::ptx

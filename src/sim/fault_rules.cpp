@@ -62,7 +62,7 @@ constexpr Action kActions[] = {
 };
 constexpr std::uint32_t kNamesADevice = 1U << 6, kNamesAnAttribute = 1U << 7;
 
-constexpr std::uint32_t kDoesSomething = 0b1111, kAnswers = 0b11;  // of the table above, from its beginning
+constexpr std::uint32_t kDoesSomething = 0b1111, kAnswers = 0b11;  // bits of the table above, from its beginning
 
 Result<bool> apply_action(std::string_view text, std::string_view whole_rule, FaultRule& rule, std::uint32_t& seen) {
   std::string_view value = text;

@@ -1,19 +1,18 @@
-// The grammar of faults on demand, pure.
+// The grammar of injected faults, pure.
 //
-//   RULES  = RULE { "," RULE }
-//   RULE   = FUNCTION ":" ACTION { ":" ACTION } | "device" INDEX ":lost" | "device" INDEX ":xid=" CODE
-//   FUNCTION = a name of the driver or of NVML, a prefix and "*", or "*" for all
-//   ACTION = fail=CODE      answer CODE (1..999) instead of doing the work
-//          | sticky=CODE    the same, and the calling thread's context is over: it answers CODE (214, 700, 702, 710,
-//          714..719) ever after | delay_us=N     sleep before the work (0..60000000); 0: the call is only counted, see
-//          fault_hits() | slow_us=N      spend so much CPU time before the work, as a slow driver does (0..10000)
-//          | after=N        leave the first N calls of this process alone
-//          | count=N        act on N calls of this process, then no more
-//          | device=N       of an NVML function that is called for one GPU: only where that is GPU N
-//          | attribute=N    of cuDeviceGetAttribute: only of that attribute, by its number in cuda.h
+// RULES  = RULE { "," RULE }
+// RULE   = FUNCTION ":" ACTION { ":" ACTION } | "device" INDEX ":lost" | "device" INDEX ":xid=" CODE
+// FUNCTION = a name of the driver or of NVML, a prefix and "*", or "*" for all
+// ACTION = fail=CODE      return CODE (1..999) instead of doing the work
+//        | sticky=CODE    the same, and end the thread's context: it returns CODE (214, 700, 702, 710, 714..719)
+//        | delay_us=N     sleep before the work (0..60000000); 0: only count the call, see fault_hits()
+//        | slow_us=N      use this much CPU time before the work, like a slow driver (0..10000)
+//        | after=N        ignore this process's first N calls
+//        | count=N        act on N calls of this process, then stop
+//        | device=N       NVML functions for one GPU: only if it is GPU N
+//        | attribute=N    cuDeviceGetAttribute: only this attribute, by its number in cuda.h
 //
-// An XID (1..999) is an event of NVML, told once for each writing of the rules to whoever was registered for it by
-// then.
+// An XID (1..999) is an NVML event. Each writing of the rules sends it once to each process registered by then.
 #pragma once
 
 #include <array>
@@ -38,7 +37,7 @@ struct FaultRule {
   std::uint64_t slow_us = 0;
   std::uint64_t after = 0;
   std::uint64_t count = UINT64_MAX;
-  std::uint32_t device = kAnyDevice;  // of NVML's functions: calls for this GPU alone; an attribute likewise
+  std::uint32_t device = kAnyDevice;  // only calls for this GPU (NVML), or for this attribute
 
   [[nodiscard]] bool matches(std::string_view called) const {
     return prefix ? called.starts_with(function) : called == function;
@@ -55,7 +54,7 @@ struct FaultRules {
   friend bool operator==(const FaultRules&, const FaultRules&) = default;
 };
 
-// Empty text is no faults. Errors (usage) name the rule, the value and what is accepted.
+// Empty text means no faults. Errors (usage) name the rule, the value and what is accepted.
 [[nodiscard]] Result<FaultRules> parse_faults(std::string_view text);
 
 }  // namespace headgate::sim

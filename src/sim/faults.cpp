@@ -22,17 +22,17 @@
 namespace headgate::sim {
 namespace {
 
-// NODE/faults. One writer at a time (flock), any number of readers; `epoch` is odd while the text changes.
-constexpr std::size_t kCounted = 64;  // rules; the last place is the lost devices'
+// NODE/faults. One writer at a time (flock), many readers; `epoch` is odd while the text changes.
+constexpr std::size_t kCounted = 64;  // rules; the last slot counts lost devices
 struct FaultPage {
   std::atomic<std::uint32_t> epoch;
   std::uint32_t length_bytes;
   std::array<char, 4088> text;
-  std::array<std::atomic<std::uint64_t>, kCounted> hits;  // by everybody who acts on a rule
+  std::array<std::atomic<std::uint64_t>, kCounted> hits;  // by every process that acts on a rule
 };
 static_assert(sizeof(FaultPage) == 4096 + 8 * kCounted);
 
-// Rules and how often each was met, together: a rewrite starts the counts afresh.
+// Rules and how often each was met. A rewrite restarts the counts.
 struct Armed {
   FaultRules rules;
   std::unique_ptr<std::atomic<std::uint64_t>[]> met;
@@ -60,7 +60,7 @@ void install(FaultRules rules, std::uint32_t epoch) {
   faults_detail::quiet_epoch.store(quiet ? epoch : faults_detail::kArmed, std::memory_order_release);
 }
 
-// Takes over the page's rules where they are whole and readable; anything else leaves what was in force.
+// Installs the page's rules if they are complete and valid; else keeps the rules in force.
 void reread(const std::atomic<std::uint32_t>* epoch_word) {
   const FaultPage* page = mapped_page(epoch_word);
   const std::uint32_t epoch = epoch_word->load(std::memory_order_acquire);
@@ -169,7 +169,7 @@ Result<bool> open_faults(const std::string& node_directory) {
   if (!rules) return fail(rules.error().code, message(kFaultVariable, ": ", rules.error().message), rules.error().hint);
   const std::lock_guard lock(reading);
   from_environment = std::move(*rules);
-  // A mapping stays for the life of the process: a call in another thread may be looking at it.
+  // The mapping stays until the process ends, because a call in another thread may be reading it.
   if (const FaultPage* page = map_page(node_directory))
     faults_detail::page_epoch.store(&page->epoch, std::memory_order_release);
   install(from_environment, 0);

@@ -1,4 +1,4 @@
-// Any bytes: the grammar answers, and every refusal names its rule.
+// Any bytes: the parser returns, and every error names its rule.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

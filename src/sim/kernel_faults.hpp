@@ -1,5 +1,4 @@
-// How a kernel can end its context: the errors that cuda.h documents as leaving a context unusable, and what NVML tells
-// of each.
+// Errors with which a kernel can end its context, as documented in cuda.h, and the XID that NVML reports for each.
 #pragma once
 
 #include <algorithm>
@@ -11,8 +10,7 @@ namespace headgate::sim {
 struct KernelFault {
   std::string_view name;  // in pragmas and fault rules
   std::uint32_t error;    // CUresult (cuda.h)
-  std::uint32_t
-      xid;  // NVIDIA's XID catalogue: 13 an exception of the engine, 31 of the MMU, 8 the watchdog, 43 a reset channel
+  std::uint32_t xid;      // from NVIDIA's catalogue: 8 watchdog, 13 engine exception, 31 MMU, 43 channel reset
 };
 
 inline constexpr KernelFault kKernelFaults[] = {
@@ -25,7 +23,7 @@ inline constexpr KernelFault kKernelFaults[] = {
 
 inline constexpr std::uint32_t kErrorIllegalAddress = 700, kErrorLaunchTimeout = 702, kErrorAssert = 710;
 
-// nullptr where it is none.
+// Returns nullptr for any other error.
 constexpr const KernelFault* kernel_fault(std::uint32_t error) {
   const auto* found = std::ranges::find(kKernelFaults, error, &KernelFault::error);
   return found == std::end(kKernelFaults) ? nullptr : found;
@@ -35,7 +33,7 @@ constexpr const KernelFault* kernel_fault(std::string_view name) {
   return found == std::end(kKernelFaults) ? nullptr : found;
 }
 
-// cuda.h of all of them but the assertion: the process cannot go on with CUDA and must be started again.
+// cuda.h, for all of them except the assertion: the process cannot use CUDA any more and must be restarted.
 constexpr bool ends_process(std::uint32_t error) { return kernel_fault(error) != nullptr && error != kErrorAssert; }
 
 }  // namespace headgate::sim

@@ -1,4 +1,4 @@
-// A message from parts: words("line ", 7, ": ", reason). For the error paths of this room.
+// Joins parts to a message: message("line ", 7, ": ", reason). For the error paths of this room.
 #pragma once
 
 #include <sstream>

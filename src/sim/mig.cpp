@@ -25,7 +25,7 @@ std::vector<MigSlice> mig_kinds(const Profile& profile) {
   std::vector<MigSlice> kinds;
   if (!has_mig(profile)) return kinds;
   for (const MigSlice kind : kKinds) {
-    // On a small card the rounded names of two kinds of one compute slice may be one.
+    // On a small card, two kinds with one compute slice may have the same rounded name.
     const bool named = !kinds.empty() && mig_name(profile, kinds.back()) == mig_name(profile, kind);
     if (named_gib(profile, kind) > 0 && !named) kinds.push_back(kind);
   }
@@ -48,7 +48,7 @@ std::uint32_t mig_sms(const Profile& profile, MigSlice slice) {
   return std::max(profile.sm_count * slice.compute / kMigMemorySlices / 2 * 2, 1U);
 }
 
-// Beyond the GPUs' own: their identities are drawn by index, which ends at kMaxDevices.
+// Indices from kMaxDevices on, so that no slice has the UUID of a GPU.
 std::array<char, 41> mig_uuid_text(const Profile& profile, std::uint32_t gpu, std::uint32_t slice) {
   auto text = uuid_text(profile, kMaxDevices + gpu * kMaxMigSlices + slice);
   std::ranges::copy(std::string_view("MIG"), text.begin());

@@ -31,7 +31,7 @@ long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value,
   return ::syscall(SYS_futex, word, operation, value, timeout, nullptr, FUTEX_BITSET_MATCH_ANY);
 }
 
-// The default slack of 50 us belongs to the program's thread; it would make every wait late.
+// The program's thread has a default slack of 50 us, which would make every wait late.
 class TightTimer {
  public:
   TightTimer() : slack_(::prctl(PR_GET_TIMERSLACK)) { ::prctl(PR_SET_TIMERSLACK, 1); }
@@ -54,25 +54,25 @@ Node::~Node() {
 
 const Profile& Node::profile() const { return state_->profile; }
 
-// A driver's lock is the kernel's: SIGSTOP reaches a process when its call has ended. Ours is the process's own, and
-// everybody would stand still with it: whoever waits lets a stopped owner go on until it has given the lock up.
+// A real driver holds its lock in the kernel, so SIGSTOP takes effect after the call. Our lock is held in user space.
+// If its owner is stopped, the waiter resumes it until it has released the lock.
 int Node::let_stopped_owner_finish() const {
   const int process = stopped_process_of(file_->mutex.__data.__owner);
   const auto is_client = [&](const Process& known) {
     return known.used && known.pid == process && known.pid_namespace == own_pid_namespace();
   };
-  // A number of another namespace would be somebody else here.
+  // In another pid namespace the number would mean a different process.
   const bool known = process != 0 && std::any_of(state_->processes, state_->processes + kMaxProcesses, is_client);
   return known && ::kill(process, SIGCONT) == 0 ? process : 0;
 }
 
-// Nobody can go on without the node, and none of those who ask is asked back: they end, each with the same sentence.
+// Ends the process with this message: lock() returns no error, and no call can continue without the node.
 void Node::end_if_damaged() const {
   if (!is_damaged(*file_)) return;
   std::fprintf(
       stderr,
       "headgate simulator: %s/node is damaged: something else has written into it; end what uses the node and remove "
-      "the file; the next program makes it anew\n",
+      "the file; the next program makes a new one\n",
       directory_.c_str());
   ::_exit(exit_status(ErrorCode::failed));
 }
@@ -83,7 +83,7 @@ void Node::lock() {
   int helped = 0;
   while (error == EBUSY || error == ETIMEDOUT) {
     if (error == ETIMEDOUT && helped == 0) helped = let_stopped_owner_finish();
-    timespec until{};  // not pthread_mutex_clocklock: ThreadSanitizer of gcc 12 does not know it
+    timespec until{};  // ThreadSanitizer of gcc 12 does not support pthread_mutex_clocklock
     ::clock_gettime(CLOCK_REALTIME, &until);
     until.tv_nsec += kOwnerMayBeStoppedNs;
     if (until.tv_nsec >= 1'000'000'000) until.tv_sec += 1, until.tv_nsec -= 1'000'000'000;
@@ -93,7 +93,7 @@ void Node::lock() {
   if (error == EOWNERDEAD) {
     static_cast<FileJournal&>(*journal_).undo();
     for (Ready& known : state_->ready) known.number = 0;
-    file_->reaped_ns = 0;  // somebody died: look who
+    file_->reaped_ns = 0;  // a process died: look for it at once
     pthread_mutex_consistent(&file_->mutex);
   }
 }
@@ -114,7 +114,7 @@ void Node::wake() {
   futex(&file_->word, FUTEX_WAKE, INT32_MAX, nullptr);
 }
 
-// The dead are found within 25 ms of anybody's look; what they had queued runs no longer than that.
+// Dead processes are found within 25 ms of any call; their queued work runs no longer than that.
 void Node::advance_locked(Engine& engine) {
   const std::uint64_t now = clock_ns();
   if (now - std::min(now, looked_ns_) >= kReapNs) {
@@ -135,7 +135,7 @@ void Node::advance() {
   locked.advance();
 }
 
-// Its record lock shows whether it lives. Opening a file that we hold ourselves would drop our own lock on closing it.
+// The record lock shows if the process lives. Do not open our own file: closing it would drop our lock.
 bool Node::gone(std::uint32_t p) const {
   const Process& process = state_->processes[p];
   const bool ours =
@@ -181,7 +181,7 @@ Result<std::uint32_t> Node::attach(std::uint32_t mps_percent) {
   const std::string path = message(directory_, "/clients/", p);
   UniqueFd fd(::open(path.c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
   if (!fd) {
-    ::unlink(path.c_str());  // another user's, of a process that is gone: the place was free
+    ::unlink(path.c_str());  // another user's, left by a dead process: the slot was free
     fd = UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666));
     give_to_all_of(message(directory_, "/clients"), fd);
   }

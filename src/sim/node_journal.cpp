@@ -9,7 +9,7 @@ namespace {
 
 struct Entry {
   std::uint64_t offset;
-  std::uint64_t bytes;  // of the saved bytes, which lie before this entry
+  std::uint64_t bytes;  // size of the saved bytes, which precede this entry
 };
 
 std::atomic<std::uint64_t> kill_step{0}, steps{0};
@@ -26,8 +26,8 @@ void kill_at_step(std::uint64_t n) {
   steps.store(0, std::memory_order_relaxed);
 }
 
-// A killed process's stores are all there up to the kill: only the compiler's order matters, hence release stores and
-// the signal fence. Saved bytes come first and the entry after them, so that undo walks from the newest back.
+// All stores of a killed process up to the kill are visible, so only the compiler's order matters: hence release stores
+// and the signal fence. The entry follows its saved bytes, so that undo can walk back from the newest.
 void FileJournal::save(const void* what, std::size_t bytes) {
   step();
   const std::uint64_t used = page_.used.load(std::memory_order_relaxed);

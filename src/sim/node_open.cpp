@@ -1,4 +1,4 @@
-// Finding, making and mapping a node directory. A flock on the directory lets one process at a time make or replace a
+// Finds, creates and maps a node directory. A flock on the directory lets one process at a time create or replace a
 // node.
 #include <fcntl.h>
 #include <sys/file.h>
@@ -20,7 +20,7 @@
 namespace headgate::sim {
 namespace {
 
-const char kRemoveIt[] = "end what uses the node and remove the file; the next program makes it anew";
+const char kRemoveIt[] = "end what uses the node and remove the file; the next program makes a new one";
 // Where a container has its node, so that one with nothing in its environment finds it too (oci/share_device.hpp).
 const char kMountedNode[] = "/run/headgate/simulated-node";
 const char kHint[] = "name a directory you may write to in HEADGATE_SIM_DIR";
@@ -55,7 +55,7 @@ Result<void> make_mutex(pthread_mutex_t& mutex) {
   return {};
 }
 
-// Of the mutexes that make_mutex() makes.
+// The kind of the mutexes that make_mutex() makes.
 int mutex_kind() {
   static const int kind = [] {
     pthread_mutex_t mutex;
@@ -64,8 +64,8 @@ int mutex_kind() {
   return kind;
 }
 
-// Reads a field of the profile of the node's file, which replaces an older one as a whole; false where there is none of
-// our layout.
+// Reads a field of the profile in the node's file, which is only replaced as a whole. Returns false if there is no file
+// of our layout.
 bool read_of_profile(int directory_fd, std::size_t offset, void* out, std::size_t bytes) {
   const UniqueFd file(::openat(directory_fd, "node", O_RDONLY | O_CLOEXEC));
   struct {
@@ -79,8 +79,8 @@ bool read_of_profile(int directory_fd, std::size_t offset, void* out, std::size_
          ::pread(file.get(), out, bytes, static_cast<off_t>(at)) == static_cast<ssize_t>(bytes);
 }
 
-// A profile without a seed takes that of the node which it replaces in this directory, else a random one: no two
-// directories show the same GPUs, and one directory shows the same ones for ever.
+// A profile without a seed gets that of the node it replaces in this directory, else a random one. Thus no two
+// directories show the same GPUs, and one directory always shows the same ones.
 Result<Profile> seeded(const Profile& profile, int directory_fd) {
   Profile made = profile;
   if (made.node_seed != 0) return made;
@@ -96,7 +96,7 @@ Result<Profile> seeded(const Profile& profile, int directory_fd) {
   return made;
 }
 
-// Everything but queues and histories gets its disk space now: a full file system is an error here, never a SIGBUS
+// Allocates disk space now for all but queues and histories, so that a full file system is an error here and no SIGBUS
 // later.
 Result<void> write_node(const std::string& directory, int directory_fd, const Profile& asked) {
   const Profile profile = TRY(seeded(asked, directory_fd));
@@ -128,7 +128,7 @@ Result<void> write_node(const std::string& directory, int directory_fd, const Pr
     return fail_errno(message("cannot make ", directory, "/clients"), errno, kHint);
   }
   give_to_all_of(directory + "/clients", fd);
-  std::error_code ignored;  // what an earlier node left: nobody holds it
+  std::error_code ignored;  // left by an earlier node, and unused
   for (const auto& left : std::filesystem::directory_iterator(directory + "/memory", ignored))
     std::filesystem::remove_all(left.path(), ignored);
   if (::renameat(directory_fd, "node.new", directory_fd, "node") != 0) {
@@ -137,7 +137,7 @@ Result<void> write_node(const std::string& directory, int directory_fd, const Pr
   return {};
 }
 
-// Null: there is none, or one of an earlier boot, whose clock counts for nothing.
+// Returns null if there is no node, or one from an earlier boot: its times mean nothing now.
 Result<NodeFile*> map_existing(const std::string& directory, int directory_fd, UniqueFd* kept) {
   const std::string path = directory + "/node";
   UniqueFd fd = out_of_the_way(UniqueFd(::openat(directory_fd, "node", O_RDWR | O_CLOEXEC)));
@@ -205,7 +205,7 @@ Result<void> open_to_all(const std::string& directory) {
   for (const char* name : {"clients", "memory"}) {
     if (::mkdirat(directory_fd.get(), name, 0777) != 0 && errno != EEXIST) return fail_at(name);
     const UniqueFd folder(::openat(directory_fd.get(), name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
-    // Without the sticky bit: whoever finds a process dead takes away what it left.
+    // Not sticky, because a process that finds another dead removes its files.
     if (!folder || ::fchmod(folder.get(), 0777) != 0) return fail_at(name);
   }
   for (const char* name : {"node", "faults"}) {

@@ -1,6 +1,6 @@
-// Shared memory is a file, DIR/memory/N-G. Each open file of it carries a shared flock, which the kernel drops with the
-// last descriptor or mapping of that open file, wherever it went: to another process by a message, to a forked child.
-// So whoever gets the file exclusively knows that nobody holds it.
+// Shared memory is a file, DIR/memory/N-G. Each open file of it carries a shared flock. The kernel drops it with the
+// last descriptor or mapping of that open file, even in processes that got it by message or fork. A process that gets
+// the exclusive lock therefore knows that the memory is unused.
 #include <fcntl.h>
 #include <sys/file.h>
 #include <sys/stat.h>
@@ -34,13 +34,13 @@ UniqueFd Node::create_shared(Engine& engine, std::uint32_t account, std::uint64_
   if (place == kNone) return UniqueFd();
   const std::string path = shared_path(place);
   ::mkdir(message(directory_, "/memory").c_str(), 0777);
-  ::unlink(path.c_str());  // of a node that was here before
+  ::unlink(path.c_str());  // left by an earlier node
   UniqueFd fd = out_of_the_way(UniqueFd(::open(path.c_str(), O_RDWR | O_CREAT | O_EXCL | O_CLOEXEC, 0666)));
   give_to_all_of(message(directory_, "/memory"), fd);
   struct stat status{};
   if (!fd || !locked(fd.get(), LOCK_SH) || ::ftruncate(fd.get(), static_cast<off_t>(file_bytes)) != 0 ||
       ::fstat(fd.get(), &status) != 0) {
-    // The account keeps its bytes: the caller gives them back.
+    // The account still holds its bytes, which the caller releases.
     engine.unshare(place);
     ::unlink(path.c_str());
     return UniqueFd();

@@ -30,7 +30,7 @@ class NodeDirectory : public testing::Test {
   std::string directory_;
 };
 
-// What is wrong with a state between two steps; empty when nothing is.
+// Returns an inconsistency in a state between two steps; empty if there is none.
 std::string unsound(const State& state) {
   std::map<std::uint32_t, std::uint64_t> bytes, contexts_of_device, contexts_of_account;
   for (const Account& account : state.accounts) {
@@ -69,7 +69,7 @@ std::string unsound(const State& state) {
     if (device.switching_to != kNone && !state.contexts[device.switching_to].used)
       return "a dead context is switched to";
     for (const std::uint32_t s : device.copying) {
-      if (s != kNone && state.streams[s].phase != Phase::copy) return "an engine copies for nobody";
+      if (s != kNone && state.streams[s].phase != Phase::copy) return "an engine copies for a stream that has no copy";
     }
   }
   for (std::uint32_t a = 0; a < kMaxAccounts; ++a) {
@@ -79,8 +79,8 @@ std::string unsound(const State& state) {
   return {};
 }
 
-// A client's whole life: every kind of step there is. It runs ahead of the clock by kLeadNs a round: a node that is
-// more than a second ahead counts as one of an earlier boot, and the next to come replaces it.
+// A client's whole life, with every kind of step. It advances node time by kLeadNs per round: a node more than a second
+// ahead counts as one from an earlier boot and would be replaced.
 constexpr std::uint64_t kLeadNs = 500'000;
 
 int live(const std::string& directory, std::uint64_t kill_step) {
@@ -138,7 +138,7 @@ TEST_F(NodeDirectory, a_kill_at_any_step_of_a_clients_life_leaves_nothing_behind
   ASSERT_TRUE(create_node(directory_, *find_profile("h200")));
   auto observer = Node::open_existing(directory_);
   ASSERT_TRUE(observer);
-  // Were the node replaced meanwhile, the observer would look at one that nobody uses.
+  // If the node were replaced, the observer would watch one that is no longer used.
   const auto made = [&] {
     struct stat node{};
     return ::stat((directory_ + "/node").c_str(), &node) == 0 ? node.st_ino : 0;
@@ -171,7 +171,7 @@ TEST_F(NodeDirectory, a_kill_at_any_step_of_a_clients_life_leaves_nothing_behind
 }
 
 TEST_F(NodeDirectory, a_process_that_is_stopped_within_a_call_holds_nobody_up_and_stays_stopped_after_it) {
-  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "skipped: without /proc nobody knows who is stopped";
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "skipped: only /proc tells which processes are stopped";
   ASSERT_TRUE(create_node(directory_, *find_profile("h200")));
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,4 +1,4 @@
-// Descriptors of the simulator's within somebody's program.
+// Descriptors of the simulator inside a user's program.
 #pragma once
 
 #include <fcntl.h>
@@ -7,9 +7,9 @@
 
 namespace headgate::sim {
 
-// The same open file under a number that no program counts on. One that closed its standard output gets the lowest free
-// numbers for whatever is opened next, and would write its output into our file. Before a record lock is taken: closing
-// the first number drops it.
+// Moves a descriptor to a number that programs do not use. A program that closed its standard output would otherwise
+// get our file under number 1 and write its output there. Call it before a record lock is taken: closing the old number
+// drops such a lock.
 [[nodiscard]] inline UniqueFd out_of_the_way(UniqueFd fd) {
   constexpr int kOutOfTheWay = 100, kAboveTheStandardStreams = 3;
   if (!fd) return fd;

@@ -62,7 +62,7 @@ OwnIdentity own_identity() {
                   .start_time = own_start_time(),
                   .comm = {},
                   .image = own_image()};
-  // The thread's name may have changed; the program's is the leader's.
+  // The calling thread may have another name, so this reads the leader's, which is the program's.
   UniqueFd fd(::open("/proc/self/comm", O_RDONLY | O_CLOEXEC));
   if (fd) {
     const ssize_t length = ::read(fd.get(), own.comm.data(), own.comm.size() - 1);

@@ -1,4 +1,4 @@
-// Who the calling process is, as far as /proc tells; a bare root may have none.
+// The calling process's identity as /proc shows it; a bare root directory may have no /proc.
 #pragma once
 
 #include <array>
@@ -15,13 +15,12 @@ struct OwnIdentity {
 };
 
 [[nodiscard]] OwnIdentity own_identity();
-// Random per exec, the same for every library of the process.
+// Returns a number that is random per exec and the same for every library of the process.
 [[nodiscard]] std::uint32_t own_image();
-// Inode of the pid namespace; 0 where unknown.
+// Returns the inode of the pid namespace; 0 if unknown.
 [[nodiscard]] std::uint64_t own_pid_namespace();
 
-// The process to which that thread belongs, if it is stopped (SIGSTOP, not by a debugger); 0 where it is not, or
-// unknown.
+// Returns the process of that thread if it is stopped (by SIGSTOP, not by a debugger); 0 if it is not, or unknown.
 [[nodiscard]] int stopped_process_of(int thread);
 
 }  // namespace headgate::sim

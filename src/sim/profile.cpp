@@ -74,7 +74,7 @@ constexpr Profile h200() {
   return made;
 }
 
-// The first driver of CUDA 13.0 (its release notes: 580.65.06), which has every function that we know.
+// The first driver of CUDA 13.0 (580.65.06 in its release notes), which has every function that we know.
 constexpr void take_cuda13(Profile& made) {
   for (char& c : made.driver_version) c = 0;
   copy_text(made.driver_version, "580.65.06");
@@ -125,7 +125,7 @@ constexpr Profile l40s_x2() {
   return made;
 }
 
-// No such card is sold: small enough that a test fills it, with the shapes of the h200 and the functions of CUDA 13.0.
+// A fictional card, small enough that a test can fill it, with the shapes of the h200 and the functions of CUDA 13.0.
 constexpr Profile tiny() {
   Profile made = h200();
   for (char& c : made.name) c = 0;
@@ -159,7 +159,7 @@ std::uint64_t spread(std::uint64_t value) {
   return value ^ (value >> 31);
 }
 
-// The seed of one node of one model: two models never share identities, whatever the seed.
+// Returns the seed of a node's identities. It includes the model, so two models never share identities.
 std::uint64_t identity_seed(const Profile& profile) {
   std::uint64_t mixed = spread(profile.node_seed);
   for (const char* c = profile.name; *c != 0; ++c) mixed = spread(mixed ^ static_cast<unsigned char>(*c));

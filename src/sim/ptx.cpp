@@ -56,7 +56,7 @@ bool fits_block(const std::array<std::uint32_t, 3>& dimensions) {
   return std::ranges::all_of(dimensions, [](std::uint32_t n) { return n >= 1 && n <= 1024; });
 }
 
-// A declared variable or parameter, whatever state space it lies in.
+// A declared variable or parameter in any state space.
 struct Variable {
   std::string name;
   Scalar scalar = Scalar::opaque;
@@ -190,7 +190,7 @@ class Parser {
     return true;
   }
 
-  // The entry's own pragmas win over those that stand before it in the module, one thing at a time.
+  // The entry's pragmas override those before it in the module, each setting separately.
   Result<bool> understand(Entry& made, std::size_t inherited, unsigned line) {
     const std::span<const std::string> all = made.pragmas;
     Behaviour outer;
@@ -205,7 +205,7 @@ class Parser {
     if (token_.is(".reqntid")) return dimensions(".reqntid", made.required_block);
     if (token_.is(".maxntid")) return dimensions(".maxntid", made.maximum_block);
     if (token_.kind != TokenKind::directive) return expected("a directive or '{' of the entry's body");
-    TRY(advance());  // .minnctapersm 1, .maxnreg 32, .explicitcluster, .reqnctapercluster 2, 1, 1 and what later versions add
+    TRY(advance());  // .minnctapersm 1, .maxnreg 32, .reqnctapercluster 2, 1, 1 and those of later versions
     while (token_.kind == TokenKind::number || token_.is(",")) TRY(advance());
     return true;
   }
@@ -252,7 +252,7 @@ class Parser {
     while (token_.kind == TokenKind::directive) {
       if (token_.is(".align")) {
         TRY(advance());
-        // After .ptr it speaks of what is pointed at, not of the parameter.
+        // After .ptr, the alignment is that of the pointee.
         const auto wanted = static_cast<std::uint32_t>(TRY(number(".align", 1U << 20)));
         if (!std::has_single_bit(wanted))
           return fail_at(token_.line, message(".align ", wanted, " is not a power of two"));
@@ -272,7 +272,7 @@ class Parser {
     return named_variable();
   }
 
-  // The name, its dimensions and its initialiser, of the type read last.
+  // Parses name, dimensions and initialiser of a variable of the type read last.
   Result<Variable> named_variable() {
     Variable made{
         .name = TRY(word("a variable's name")), .scalar = type_.scalar, .bytes = type_.bytes, .alignment = alignment_};
@@ -307,7 +307,7 @@ class Parser {
     return expect(">");
   }
 
-  // Elements at the outermost level of "= {1, 2, 3}"; 1 for "= 7". Bounded by the text's length.
+  // Returns the number of elements at the outermost level of "= {1, 2, 3}"; 1 for "= 7". Bounded by the text's length.
   Result<std::uint64_t> initialiser() {
     TRY(advance());
     if (!token_.is("{")) {
@@ -345,7 +345,7 @@ class Parser {
     return expect(";");
   }
 
-  // Instructions are skipped; pragmas and the sizes of .shared and .local are kept.
+  // Skips instructions; keeps pragmas and the sizes of .shared and .local.
   Result<bool> body(Entry& made) {
     const unsigned opened = token_.line;
     std::uint64_t depth = 0, shared = 0, local = 0;

@@ -1,5 +1,4 @@
-// Reads PTX text far enough to launch its entries: names, parameters, sizes, and what the simulator is told to make of
-// them.
+// Parses PTX text as far as needed to launch its entries: names, parameters, sizes, and pragmas for the simulator.
 //
 // Grammar facts: PTX ISA 8.x (directives .version .target .entry .func .param .pragma .reqntid .maxntid .shared .local
 // .global .const). Instructions are skipped: the simulated GPU does not execute them.
@@ -20,10 +19,10 @@ namespace headgate::sim::ptx {
 
 enum class ImageKind { ptx, elf, fatbin, fatbin_wrapper, empty, unknown };
 
-// What `image` points at, from its first bytes; reads no byte after the first that cannot match, so a C string of any
+// Returns the kind of an image from its first bytes. Reads no byte after the first mismatch, so a C string of any
 // length is safe.
 [[nodiscard]] ImageKind image_kind(const void* image);
-// "a cubin (ELF)" and so on, for a message.
+// Returns a name for messages, such as "a cubin (ELF)".
 [[nodiscard]] std::string_view words_for(ImageKind kind);
 
 enum class Scalar : std::uint8_t { unsigned_integer, signed_integer, floating, opaque };
@@ -38,7 +37,7 @@ struct Parameter {
   friend bool operator==(const Parameter&, const Parameter&) = default;
 };
 
-// What the entry's headgate.sim pragmas ask for. A kernel with no duration takes waves of blocks over the profile's
+// What the entry's headgate.sim pragmas ask for. A kernel without a duration takes waves of blocks over the profile's
 // SMs.
 struct Behaviour {
   std::optional<std::uint64_t> duration_ns;  // "headgate.sim.us N", N in microseconds with at most three decimals
@@ -46,14 +45,14 @@ struct Behaviour {
   std::optional<std::uint32_t>
       wait_parameter;  // "headgate.sim.wait paramK": spins until the 32-bit word at address paramK is not 0
   std::optional<std::uint32_t> set_parameter;  // "headgate.sim.set paramK": when it ends, stores 1 in that word
-  // In a graph, the conditional handle that parameter H holds is set to what parameter V holds; counting down: to that
-  // less the times that this node has run in this launch, 0 at least.
+  // In a graph: sets the conditional handle in parameter H to the value of parameter V. Counting down: to that value
+  // minus the number of times that this node has run in this launch, at least 0.
   std::optional<std::uint32_t> handle_parameter, condition_parameter;  // "headgate.sim.conditional paramH paramV"
   std::uint64_t code_bytes = 0;  // "headgate.sim.code N": its code takes N KiB of device memory, N at most 2^20
   bool counts_down = false;      // "headgate.sim.countdown paramH paramV"
 
   std::uint32_t fault_error =
-      0;  // "headgate.sim.fault NAME" (kernel_faults.hpp): how the kernel ends, and its context with it
+      0;  // "headgate.sim.fault NAME" (kernel_faults.hpp): the error with which the kernel ends its context
 
   friend bool operator==(const Behaviour&, const Behaviour&) = default;
 };
@@ -62,10 +61,10 @@ struct Entry {
   std::string name;
   std::vector<Parameter> parameters;
   std::uint32_t parameter_bytes = 0;
-  std::vector<std::string> pragmas;  // every string, ours or not, in order
+  std::vector<std::string> pragmas;  // all pragma strings, in order
   Behaviour behaviour;
-  std::array<std::uint32_t, 3> required_block{};  // .reqntid; zeros when absent
-  std::array<std::uint32_t, 3> maximum_block{};   // .maxntid; zeros when absent
+  std::array<std::uint32_t, 3> required_block{};  // .reqntid; zeros if absent
+  std::array<std::uint32_t, 3> maximum_block{};   // .maxntid; zeros if absent
   std::uint32_t shared_bytes = 0;                 // static .shared of the body
   std::uint32_t local_bytes = 0;                  // .local, per thread
 
@@ -97,19 +96,18 @@ struct Module {
 // Errors (usage): "line N: reason". Never reads past the view, never recurses.
 [[nodiscard]] Result<Module> parse(std::string_view text);
 
-// The same for what cuModuleLoadData is given. An image that is not PTX is an error of code unsupported that names what
-// it is.
+// The same for an argument of cuModuleLoadData. Error unsupported if the image is not PTX; the message says what it is.
 [[nodiscard]] Result<Module> parse_image(const void* image);
 
-// Duration of one launch by the entry's pragmas, in ns; nothing when they do not say. `parameters` is the packed
-// parameter block. Negative and NaN values count as 0; more than kLongestKernelNs is cut to it.
+// Returns the duration of a launch by the entry's pragmas, in ns; nothing if they specify none. `parameters` is the
+// packed parameter block. Negative and NaN values count as 0, values above kLongestKernelNs as that.
 [[nodiscard]] std::optional<std::uint64_t> duration_ns(const Entry& entry, std::span<const std::byte> parameters);
 
-// The whole number that parameter `index` holds; nothing when the block is too short for it, or it holds none.
+// Returns the integer in parameter `index`; nothing if the block is too short or the parameter is no integer.
 [[nodiscard]] std::optional<std::uint64_t> number_parameter(const Entry& entry, std::uint32_t index,
                                                             std::span<const std::byte> parameters);
 
-// The address that parameter `index` holds; nothing when the block is too short for it.
+// Returns the address in parameter `index`; nothing if the block is too short.
 [[nodiscard]] std::optional<std::uint64_t> address_parameter(const Entry& entry, std::uint32_t index,
                                                              std::span<const std::byte> parameters);
 

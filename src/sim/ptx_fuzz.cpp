@@ -1,4 +1,4 @@
-// Any bytes: parse answers, and what it accepts can be launched without reading outside the parameter block.
+// Any bytes: parse returns, and what it accepts can be launched without reading outside the parameter block.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -11,8 +11,8 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   namespace ptx = headgate::sim::ptx;
   const std::string image(reinterpret_cast<const char*>(data), size);
-  // Of a fat binary nothing says where it ends but its own sizes: one that goes beyond the input is the caller's fault,
-  // and so is a wrapper, which holds an address.
+  // Only a fat binary's own sizes tell where it ends. Input with a size beyond its end is the caller's error. So is a
+  // wrapper, which holds an address.
   const ptx::ImageKind kind = ptx::image_kind(image.c_str());
   std::uint64_t said = 0;
   std::uint16_t head = 0;

@@ -1,4 +1,4 @@
-// PTX text into tokens: words, directives (.name), numbers, strings and single punctuation marks, each with its line.
+// Splits PTX text into tokens: words, directives (.name), numbers, strings and punctuation marks, each with its line.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ enum class TokenKind { word, directive, number, string, mark, end };
 
 struct Token {
   TokenKind kind = TokenKind::end;
-  std::string_view text;  // of a string: without its quotes
+  std::string_view text;  // of a string: without quotes
   unsigned line = 1;
 
   [[nodiscard]] bool is(std::string_view expected) const {
@@ -23,7 +23,7 @@ struct Token {
 class Lexer {
  public:
   explicit Lexer(std::string_view text) : text_(text) {}
-  // The next token; after the last one `end`, again and again.
+  // Returns the next token; after the last one always `end`.
   [[nodiscard]] Result<Token> next();
   [[nodiscard]] unsigned line() const { return line_; }
 

@@ -22,7 +22,7 @@ std::unexpected<Error> refuse(unsigned line, const Entry& entry, std::string_vie
                  message("entry ", entry.name, ": pragma \"", pragma.substr(0, 80), "\": ", reason, "; ", kAccepted));
 }
 
-// Microseconds with at most three decimals, as ns.
+// Parses microseconds with at most three decimals to ns.
 std::optional<std::uint64_t> microseconds(std::string_view text) {
   const std::size_t dot = text.find('.');
   const auto units = whole_number(text.substr(0, dot));
@@ -58,7 +58,7 @@ Target parameter_of(std::string_view value, const Entry& entry, bool address) {
   return {static_cast<std::uint32_t>(*index), {}};
 }
 
-// A kernel that sets a conditional handle: which parameter holds the handle, which the value.
+// Parses the parameters of a kernel that sets a conditional handle: the handle and the value.
 std::string apply_condition(std::string_view values, const Entry& entry, bool counts_down, Behaviour& behaviour) {
   const std::size_t blank = values.find(' ');
   if (blank == std::string_view::npos) return "it names no value";

@@ -7,13 +7,12 @@
 
 namespace headgate::sim::ptx {
 
-// Writes what `pragma` asks for into `behaviour`; strings that do not begin with "headgate." are somebody else's and
-// pass. Errors: an unknown headgate pragma, a value out of range, a parameter that the entry lacks or that has the
-// wrong type.
+// Applies `pragma` to `behaviour`; ignores strings that do not begin with "headgate.". Errors: an unknown headgate
+// pragma, a value out of range, a parameter that the entry lacks or that has the wrong type.
 [[nodiscard]] Result<bool> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour& behaviour,
                                         unsigned line);
 
-// Fills what `behaviour` leaves unsaid from `outer`.
+// Fills what `behaviour` does not specify from `outer`.
 void inherit_behaviour(const Behaviour& outer, Behaviour& behaviour);
 
 }  // namespace headgate::sim::ptx

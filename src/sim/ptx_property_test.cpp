@@ -1,4 +1,4 @@
-// What is written as PTX is read back as it was meant, whatever the kernel.
+// Kernels written as PTX are parsed back to the same description.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 #include <rapidcheck/gtest.h>

@@ -1,5 +1,5 @@
-// What really happened on a simulated node, to the nanosecond and the byte: for tests, benches and `headgate sim`.
-// Limiter and daemon never read it.
+// The exact state and history of a simulated node, to the nanosecond and the byte: for tests, benchmarks and `headgate
+// sim`. Limiter and daemon never read it.
 #pragma once
 
 #include <cstdint>
@@ -12,34 +12,33 @@ namespace headgate::sim {
 
 inline constexpr std::uint64_t kTruthBucketNs = 10'000'000;
 
-// GPU time held, by fixed buckets of node time (10 ms each): held_ns[i] belongs to bucket first_bucket + i, that is to
-// node time [(first_bucket + i) * 10 ms, + 10 ms). Exact whenever anybody looked. At least the last 60 s.
+// GPU time held, in fixed buckets of 10 ms of node time: held_ns[i] belongs to bucket first_bucket + i, node time
+// [(first_bucket + i) * 10 ms, + 10 ms). Exact, however often the node was advanced. At least the last 60 s.
 struct HeldHistory {
   std::uint64_t first_bucket = 0;
   std::vector<std::uint32_t> held_ns;
 
-  // Held time in [from_bucket, to_bucket); buckets outside what is kept count as 0.
+  // Returns the time held in [from_bucket, to_bucket); buckets that are not kept count as 0.
   [[nodiscard]] std::uint64_t between(std::uint64_t from_bucket, std::uint64_t to_bucket) const;
 };
 
 struct ProcessTruth {
   std::int32_t pid = 0;
-  std::uint64_t start_time = 0;  // /proc/PID/stat's; 0 where unknown
+  std::uint64_t start_time = 0;  // from /proc/PID/stat; 0: unknown
   std::string comm;
   bool alive = false;
   std::uint64_t birth_ns = 0,
                 death_ns = 0;  // node time of its first context on this device, and of its end (0 while alive)
   std::uint32_t contexts = 0;
-  std::uint64_t bytes = 0, peak_bytes = 0;  // what cuMemAlloc and its kin hold
-  std::uint64_t slack_bytes = 0;            // the rest of the slabs that they lie in
-  std::uint64_t context_bytes = 0;          // what its contexts take besides; NVML shows the sum of all three
-  std::uint64_t held_ns = 0;                // union of the time in which it had a kernel running
-  double sm_ns = 0;                         // the same weighted by the part of the SMs that ran
+  std::uint64_t bytes = 0, peak_bytes = 0;  // held by cuMemAlloc and related calls
+  std::uint64_t slack_bytes = 0;            // the rest of the slabs with these bytes
+  std::uint64_t context_bytes = 0;          // taken by its contexts; NVML shows the sum of all three
+  std::uint64_t held_ns = 0;                // time with at least one kernel running
+  double sm_ns = 0;                         // the same, weighted by the fraction of SMs in use
   std::uint64_t copy_ns = 0;
-  std::uint64_t kernels = 0;  // completed
-  std::uint64_t spin_ns = 0;  // part of held in which only spinning kernels ran
-  std::uint64_t overlaps =
-      0;  // kernels that began beside the tail of the one before them (programmatic dependent launch)
+  std::uint64_t kernels = 0;   // completed
+  std::uint64_t spin_ns = 0;   // part of held_ns with only spinning kernels
+  std::uint64_t overlaps = 0;  // kernels that began beside their predecessor's tail (programmatic dependent launch)
   // Calls that reached the driver
   std::uint64_t launches = 0, records = 0, event_queries = 0, stream_queries = 0, synchronisations = 0,
                 elapsed_times = 0;
@@ -54,10 +53,10 @@ struct DeviceTruth {
   std::uint64_t memory_bytes = 0, reserved_bytes = 0, used_bytes = 0;  // used: allocations and contexts
   std::uint64_t busy_ns = 0;
   HeldHistory history;
-  std::vector<ProcessTruth> processes;  // by birth; the dead stay until reset
+  std::vector<ProcessTruth> processes;  // by birth; dead ones stay until reset
 };
 
-// A call of one of NVML's setters, refused ones too.
+// One call of an NVML setter, refused ones included.
 struct SettingTruth {
   std::uint64_t at_ns = 0;
   std::int32_t pid = 0;
@@ -77,7 +76,7 @@ struct Truth {
 // Advances the node to now and reads it. Errors: unreachable (no node there), failed (not a node, another version).
 [[nodiscard]] Result<Truth> read_truth(const std::string& directory);
 
-// Forgets the dead and all totals and histories; the living keep their bytes and contexts. Node-wide flags go to 0.
+// Removes dead processes, all totals and histories; living ones keep bytes and contexts. Node-wide flags become 0.
 [[nodiscard]] Result<void> reset_truth(const std::string& directory);
 
 }  // namespace headgate::sim

@@ -1,4 +1,4 @@
-// Programs on the simulated driver, as a program reaches it: dlopen, in processes of their own.
+// Programs reach the simulated driver by dlopen, each in a separate process.
 #include "sim/driver/test_program.hpp"
 
 #include <fstream>
@@ -98,7 +98,7 @@ TEST_F(Driver, small_kernels_of_several_streams_overlap) {
               const CUstream gate = p.stream();
               CUevent open = nullptr;
               OK(p.cu.cuEventCreate(&open, CU_EVENT_DISABLE_TIMING));
-              p.run_flag(p.spin, 3, gate);  // until all are queued
+              p.run_flag(p.spin, 3, gate);  // until all commands are queued
               OK(p.cu.cuEventRecord(open, gate));
               for (int i = 0; i < 4; ++i) {
                 const CUstream stream = p.stream();
@@ -129,7 +129,7 @@ TEST_F(Driver, a_full_queue_blocks_the_launch_until_the_gpu_moves_on) {
               });
               while (launched < 1023) ::usleep(100);
               must(launched == 1023, "the queue took more than it holds");
-              // The blocked launch holds its context's lock, as a driver's does: the flag comes from another context.
+              // The blocked launch holds its context's lock, as in a driver, so another context sets the flag.
               CUcontext second = nullptr;
               CUmodule module = nullptr;
               CUfunction raise = nullptr;
@@ -172,7 +172,7 @@ TEST_F(Driver, a_word_in_device_memory_is_a_flag_for_kernels_and_copies_alike) {
               OK(p.cu.cuCtxSynchronize());
               const CUstream waits = p.stream(), sets = p.stream();
               p.run_flag(p.spin, word, waits);
-              must(p.cu.cuStreamQuery(waits) == CUDA_ERROR_NOT_READY, "nobody has set the word");
+              must(p.cu.cuStreamQuery(waits) == CUDA_ERROR_NOT_READY, "no stream has set the word");
               p.run_flag(p.raise, word, sets);
               OK(p.cu.cuStreamSynchronize(waits));
               unsigned value = 0;
@@ -406,7 +406,7 @@ TEST_F(Driver, a_batch_of_operations_on_words_does_them_in_order_or_says_why_not
                 return p.cu.cuStreamBatchMemOp_v2(stream, static_cast<unsigned>(all.size()),
                                                   reinterpret_cast<CUstreamBatchMemOpParams*>(all.data()), 0);
               };
-              // Waits for 7 in the one word, then writes the other, wide.
+              // Waits for 7 in the first word, then writes a 64-bit value to the second.
               OK(batch(waiter, {{1, words_at, 7, 1, {}}, {6, 0, 0, 0, {}}, {5, words_at + 8, 1ULL << 40, 0, {}}}));
               OK(batch(writer, {{2, words_at, 6, 0, {}}}));
               OK(p.cu.cuStreamSynchronize(writer));
@@ -440,7 +440,7 @@ TEST_F(Driver, streams_wait_for_words_that_other_streams_write) {
               must(p.cu.cuStreamQuery(waiter) == CUDA_ERROR_NOT_READY, "2 is not 3");
               OK(p.cu.cuStreamWriteValue32(writer, words_at, 3, 0));
               OK(p.cu.cuStreamSynchronize(waiter));
-              // 64 bits, by the other names; the upper half counts, and memory holds what was written.
+              // 64-bit operations, by other entry names: the wait compares the upper half, and memory holds the value.
               constexpr cuuint64_t kWide = 0x500000000;
               OK(p.cu.cuStreamWaitValue64_ptsz(waiter, words_at + 8, kWide, 0));
               OK(p.cu.cuStreamWriteValue64(writer, words_at + 8, 9, 0));
@@ -451,7 +451,7 @@ TEST_F(Driver, streams_wait_for_words_that_other_streams_write) {
               cuuint64_t read[2] = {};
               OK(p.cu.cuMemcpyDtoH_v2(read, words_at, sizeof read));
               must(read[0] == 3 && read[1] == kWide, message("memory holds ", read[0], " and ", read[1]));
-              // The upper half alone, written by another name, is seen by a wait on the whole; and a copy is seen too.
+              // A wait on all 64 bits sees a write to the upper half under another entry name, and sees a copy too.
               OK(p.cu.cuStreamWaitValue64(waiter, words_at + 8, 0x700000000, 1));
               OK(p.cu.cuStreamWriteValue64(writer, words_at + 8, 0, 0));
               OK(p.cu.cuStreamWriteValue32(writer, words_at + 12, 7, 0));

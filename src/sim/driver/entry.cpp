@@ -1,12 +1,12 @@
-// The ways to the functions by name, and the words for errors.
+// Looks up functions by name and versions, and translates error codes to text.
 #include <algorithm>
 #include <cstring>
 #include <string_view>
 
 #include "sim/driver/proc_address.hpp"
 
-// Declared as functions of no known type: only their addresses are used here. Each is defined in this library, if only
-// as a stub.
+// Declared as functions of unknown type because only their addresses are used. The library defines each of them, some
+// as stubs.
 namespace entries {
 #define CU_NAME(name, kind) extern "C" void name();
 #define CU_FN(name, kind, parameters, arguments) extern "C" void name();
@@ -22,12 +22,12 @@ struct Entry {
   void (*address)();
 };
 
-// What is asked for by this name has an entry of its own, as some of a real driver's have: no symbol has its address.
+// A lookup of cuMemFree returns this entry, which no symbol has. Some entries of a real driver are like that too.
 abi::CUresult free_without_symbol(abi::CUdeviceptr address) {
   return reinterpret_cast<abi::cuMemFree_v2_t*>(entries::cuMemFree_v2)(address);
 }
 
-// Sorted by name, as the table is. Said to be constant, or gcc writes a thousand stores that run at each start.
+// Sorted by name, like the table. Without constinit, gcc emits a thousand stores that run at each start.
 constinit const Entry kEntries[] = {
 #define CU_NAME(name, kind) {#name, entries::name},
 #define CU_FN(name, kind, parameters, arguments) {#name, entries::name},
@@ -46,7 +46,7 @@ constinit const Versioned kVersioned[] = {
 #include "sim/driver/proc_versions.def"
 };
 
-// The CUDA version that brought an entry; 0: every driver that we simulate has it.
+// Returns the CUDA version that introduced an entry; 0 if every simulated driver has it.
 int since(std::string_view entry) {
   int first = 0;
   for (const Versioned& row : kVersioned) {
@@ -72,7 +72,7 @@ std::vector<const char*> entries_newer_than(int driver_version) {
   return newer;
 }
 
-// The newest form that both the caller and this driver's CUDA version know.
+// Returns the newest variant that both the caller's version and this driver's CUDA version include.
 ProcAddress find_proc_address(std::string_view name, int version, bool per_thread, int driver_version) {
   const Versioned* best = nullptr;
   bool known = false, has_per_thread = false;
@@ -88,7 +88,7 @@ ProcAddress find_proc_address(std::string_view name, int version, bool per_threa
     return {reinterpret_cast<const void*>(&free_without_symbol), CU_GET_PROC_ADDRESS_SUCCESS};
   if (best) return {entry_address(best->entry), CU_GET_PROC_ADDRESS_SUCCESS};
   if (known) return {nullptr, CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT};
-  // Names without a version history: exactly as exported.
+  // A name without a version history is returned exactly as exported.
   const void* exact = first == last && since(name) <= driver_version ? entry_address(name) : nullptr;
   return {exact, exact ? CU_GET_PROC_ADDRESS_SUCCESS : CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND};
 }

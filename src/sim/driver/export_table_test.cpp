@@ -1,4 +1,4 @@
-// A program of the CUDA runtime is told why it does not run here; docs/runtime-programs.md says more.
+// A program of the CUDA runtime gets a message that says why it cannot run here; see docs/runtime-programs.md.
 #include "sim/driver/test_program.hpp"
 
 namespace headgate::sim {

@@ -1,4 +1,4 @@
-// How kernels end contexts, and what of a program lives on after it.
+// How kernels end contexts, and what else of a program keeps working.
 #include "sim/driver/test_program.hpp"
 #include "sim/faults.hpp"
 #include "sim/kernel_faults.hpp"
@@ -19,7 +19,7 @@ void is(CUresult result, CUresult wanted, const std::string& what) {
   must(result == wanted, message(what, " answered ", static_cast<unsigned>(result)));
 }
 
-// Ends the current context of the program; the answer of the first synchronise.
+// Ends the program's current context; returns the result of the first synchronise.
 CUresult crash(Program& p, std::string_view fault, unsigned us = 10) {
   CUmodule module = nullptr;
   CUfunction bad = nullptr;
@@ -96,7 +96,7 @@ TEST_F(KernelFaults, other_contexts_and_processes_go_on_and_the_memory_comes_bac
               OK(p.cu.cuMemAlloc_v2(&memory, 100 << 20));
               OK(p.cu.cuStreamCreate(&stream, CU_STREAM_NON_BLOCKING));
               OK(p.cu.cuEventCreate(&never, 0));
-              p.run_flag(p.spin, 7, stream);  // nobody sets it
+              p.run_flag(p.spin, 7, stream);  // never set
               OK(p.cu.cuEventRecord(never, stream));
               OK(p.cu.cuCtxPushCurrent_v2(other.context));
               CUstream elsewhere = other.stream();
@@ -164,7 +164,7 @@ TEST_F(KernelFaults, what_was_queued_behind_the_fault_never_happens) {
               CUfunction bad = nullptr;
               OK(p.cu.cuModuleLoadData(&module, faulty_ptx("launch_failed").c_str()));
               OK(p.cu.cuModuleGetFunction(&bad, module, "bad"));
-              unsigned us = 200'000;  // all below is queued before it ends, on a busy machine too
+              unsigned us = 200'000;  // long enough to queue all below, even on a busy machine
               void* parameters[] = {&us};
               static std::atomic<int> called{0}, told{0};
               CUstream stream = p.stream();

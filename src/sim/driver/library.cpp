@@ -1,4 +1,4 @@
-// cuInit, fork and exit.
+// cuInit, fork handling and exit.
 #include "sim/driver/library.hpp"
 
 #include <pthread.h>
@@ -19,7 +19,7 @@
 namespace headgate::sim::driver {
 
 std::atomic<Life> life{Life::fresh};
-// Never destroyed: threads of the program may still be inside a call while it exits.
+// Never destroyed: the program's threads may still be inside a call during exit.
 
 Library& library() {
   static Library& forever = *new Library;
@@ -46,7 +46,7 @@ std::uint32_t device_named(const Profile& profile, std::string_view name) {
   if (name.starts_with("GPU-")) {
     for (std::uint32_t d = 0; d < profile.count; ++d) {
       if (!same_uuid(name, uuid_text(profile, d).data())) continue;
-      if (found != kNone) return kNone;  // a prefix of two
+      if (found != kNone) return kNone;  // the prefix matches two GPUs
       found = d;
     }
     return found;
@@ -56,7 +56,7 @@ std::uint32_t device_named(const Profile& profile, std::string_view name) {
   return number < profile.count ? number : kNone;
 }
 
-// As the driver reads CUDA_VISIBLE_DEVICES: up to the first name that is none, or comes twice.
+// Reads CUDA_VISIBLE_DEVICES as the driver does: up to the first name that is unknown or repeated.
 std::vector<std::uint32_t> visible_devices(const Profile& profile) {
   std::vector<std::uint32_t> visible;
   const char* text = std::getenv("CUDA_VISIBLE_DEVICES");
@@ -79,8 +79,8 @@ std::vector<std::uint32_t> visible_devices(const Profile& profile) {
   return visible;
 }
 
-// What of each GPU's SMs the process may have by its own variable. What is no percentage is ignored, as it is by a
-// server.
+// Returns the percentage of each GPU's SMs that the process's variable allows. An invalid value is ignored, as an MPS
+// server does.
 std::uint32_t own_percent() {
   const char* text = std::getenv("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
   char* end = nullptr;
@@ -88,16 +88,15 @@ std::uint32_t own_percent() {
   return percent >= 1 && percent <= 100 && *end == 0 ? static_cast<std::uint32_t>(percent) : 100;
 }
 
-// cuda.h's numbers of what MPS refuses.
+// CUresult values in cuda.h for refusals by MPS.
 constexpr auto kMpsConnectionFailed = static_cast<CUresult>(805), kMpsServerNotReady = static_cast<CUresult>(807),
                kMpsMaxClientsReached = static_cast<CUresult>(808);
 
-int mps_connection = -1;  // of a client of a control daemon; it stays until the end
+int mps_connection = -1;  // a client's connection to the control daemon, kept until exit
 
-// Makes the process a client of the MPS control daemon at its pipe directory, and says in `percent` what it may have;
-// 0: it is none. Without a pipe directory it is none, so that the programs of one node may be of both kinds. Where no
-// daemon listens, a driver goes on without, unless the profile has an MPS server on the node. Blocks, as a driver does,
-// while another user's programs have the server.
+// Makes the process a client of the MPS control daemon at its pipe directory; `percent` becomes its SM share. Without a
+// pipe directory it is no client (0), so one node can run both kinds of program. If no daemon listens, it is no client
+// unless the profile has an MPS server. Blocks, as a driver does, while another user's programs use the server.
 CUresult join_mps(const Profile& profile, std::uint32_t& percent) {
   const char* pipes = std::getenv("CUDA_MPS_PIPE_DIRECTORY");
   if (pipes == nullptr || *pipes == 0) return CUDA_SUCCESS;
@@ -156,7 +155,7 @@ CUresult injected() { return static_cast<CUresult>(fault("cuInit")); }
 CUresult initialise() {
   auto node = open_node();
   if (!node) return say_failed(node.error());
-  // Not before: the faults are the node's.
+  // Only now, because the fault rules belong to the node.
   if (const CUresult failed = injected(); failed != CUDA_SUCCESS) return failed;
   std::uint32_t percent = 0;
   if (const CUresult refused = join_mps((*node)->profile(), percent); refused != CUDA_SUCCESS) return refused;

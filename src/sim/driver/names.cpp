@@ -28,7 +28,7 @@ const char* error_name(CUresult error) {
   return nullptr;
 }
 
-// "CUDA_ERROR_OUT_OF_MEMORY" said in words: "out of memory".
+// Converts "CUDA_ERROR_OUT_OF_MEMORY" to "out of memory".
 const char* error_words(CUresult error) {
   struct Words {
     char text[64];
@@ -91,8 +91,8 @@ SIM_API CUresult cuGetErrorString(CUresult error, const char** text) {
   *text = error_words(error);
   return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
-// The tables that the CUDA runtime asks for are undocumented: none is served, and the runtime's own message would not
-// say why. What is known of them: docs/runtime-programs.md.
+// The tables that the CUDA runtime asks for are undocumented, so none is served. We print the reason because the
+// runtime's message does not give it. See docs/runtime-programs.md.
 SIM_API CUresult cuGetExportTable(const void** out, const CUuuid* id) {
   SIM_TRY(static_cast<CUresult>(fault("cuGetExportTable")));
   if (!out || !id) return CUDA_ERROR_INVALID_VALUE;

@@ -1,4 +1,4 @@
-// Names to entries: what cuGetProcAddress answers.
+// Maps names to entries for cuGetProcAddress.
 #pragma once
 
 #include <string_view>
@@ -16,10 +16,10 @@ struct ProcAddress {
 // Versions are 1000 * major + 10 * minor.
 [[nodiscard]] ProcAddress find_proc_address(std::string_view name, int version, bool per_thread, int driver_version);
 
-// The entry exported under exactly this name, or null.
+// Returns the entry exported under exactly this name, or null.
 [[nodiscard]] const void* entry_address(std::string_view name);
 
-// The entries that a driver of that CUDA version does not have yet.
+// Returns the entries that are newer than that CUDA version.
 [[nodiscard]] std::vector<const char*> entries_newer_than(int driver_version);
 
 }  // namespace headgate::sim::driver

@@ -1,4 +1,4 @@
-// What the driver tests share: the library by dlopen, a program on it, processes of their own.
+// Shared by the driver tests: the library opened by dlopen, a program that uses it, separate processes.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -57,7 +57,7 @@ inline void ok(CUresult result, const char* what) {
 }
 #define OK(call) ok(call, #call)
 
-// A program with a current context and the kernels above.
+// A program with a current context and the kernels above loaded.
 struct Program {
   Api cu = load();
   CUcontext context = nullptr;
@@ -94,7 +94,7 @@ class Driver : public testing::Test {
     ASSERT_NE(::mkdtemp(pattern.data()), nullptr);
     directory_ = pattern;
     ::setenv("HEADGATE_SIM_DIR", directory_.c_str(), 1);
-    ::setenv("HEADGATE_SIM_PROFILE", "h200-cuda13", 1);  // a driver that has all functions
+    ::setenv("HEADGATE_SIM_PROFILE", "h200-cuda13", 1);  // a driver version that has all functions
     ::unsetenv("CUDA_VISIBLE_DEVICES");
   }
   void TearDown() override {
@@ -102,7 +102,7 @@ class Driver : public testing::Test {
     std::filesystem::remove_all(directory_);
   }
 
-  // A process of its own; its exit runs the driver's own atexit.
+  // Runs `program` in a separate process. Its exit runs the driver's atexit.
   static pid_t start(const std::function<void()>& program) {
     const pid_t child = ::fork();
     if (child != 0) return child;

@@ -1,4 +1,4 @@
-// Time passes: from one thing that happens to the next, with the accounts kept exact in between.
+// Advances time from one change to the next and keeps the accounts exact in between.
 #include <algorithm>
 
 #include "sim/engine.hpp"
@@ -19,7 +19,7 @@ void Engine::add_history(const History& history, std::uint64_t from_ns, std::uin
   }
 }
 
-// Of two contexts of a process, both at work, which hold the device once.
+// Of two busy contexts of a process, only the first counts, because together they hold the device once.
 bool Engine::held_by_earlier(std::uint32_t c) const {
   const Context& context = state_->contexts[c];
   for (std::uint32_t other = 0; other < c; ++other) {
@@ -66,7 +66,7 @@ std::uint64_t Engine::next_change_of(std::uint32_t device) const {
     for (std::uint32_t s = context.first_stream; s != kNone; s = state_->links[s].next) {
       const Stream& stream = state_->streams[s];
       if (stream.phase == Phase::kernel && has_device(c)) {
-        // One that is overdue when its slice begins is ended just after.
+        // A kernel that is overdue when its slice begins is ended just after.
         next = std::min({next, stream.end_ns, std::max(overdue_ns(stream), state_->now_ns + 1)});
       }
       if (stream.phase != Phase::idle) continue;
@@ -88,7 +88,7 @@ std::uint64_t Engine::next_change_ns() const {
   return next;
 }
 
-// While a kernel runs, in steps of a second: what one step writes must fit the journal.
+// While a kernel runs, time advances in steps of a second: the writes of one step must fit the journal.
 std::uint64_t Engine::step_end_ns() const {
   for (std::uint32_t d = 0; d < state_->device_count; ++d) {
     bool busy = false;
@@ -100,7 +100,7 @@ std::uint64_t Engine::step_end_ns() const {
 
 void Engine::advance(std::uint64_t now_ns) {
   end_teardowns(now_ns);
-  settle_all();  // what was pushed since the last look
+  settle_all();  // work pushed since the last call
   while (true) {
     const std::uint64_t next = std::min({next_change_ns(), now_ns, step_end_ns()});
     if (next <= state_->now_ns) return;

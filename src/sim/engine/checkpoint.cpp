@@ -1,4 +1,4 @@
-// A process's memory leaves the devices, and comes back.
+// Moves a process's memory off the devices and back.
 #include "sim/engine.hpp"
 
 namespace headgate::sim {

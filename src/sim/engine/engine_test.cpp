@@ -152,7 +152,7 @@ TEST(Engine, a_switch_between_contexts_takes_its_time_from_both_and_none_from_on
     streams[i] = world.engine.create_stream(contexts[i], StreamKind::blocking);
     for (int k = 0; k < 1000; ++k) ASSERT_NE(world.launch(streams[i], 100 * kUs, kStart), 0u);
   }
-  // Slices of 2 ms and switches of 0.1 ms: 20 of each in 42 ms, less the switch that comes after the last.
+  // Slices of 2 ms and switches of 0.1 ms: 20 of each in 42 ms, minus the switch after the last.
   world.engine.advance(kStart + submit_of(world) + 42 * kMs - 100 * kUs);
   EXPECT_EQ(world.account_of(contexts[0]).held_ns, 20 * kMs);
   EXPECT_EQ(world.account_of(contexts[1]).held_ns, 20 * kMs);
@@ -462,7 +462,7 @@ TEST(Engine, clients_of_an_mps_server_run_at_once_each_on_its_part_of_the_sms) {
   const auto b = world.engine.create_stream(half, StreamKind::blocking);
   world.launch(a, 100 * kUs, kStart);  // takes 400 us on a quarter
   world.launch(b, 100 * kUs, kStart);
-  world.launch(b, 10 * kUs, kStart, 33);  // is as long on its part as on all
+  world.launch(b, 10 * kUs, kStart, 33);  // takes as long on its part as on all SMs
   const std::uint64_t begin = kStart + submit_of(world);
   world.engine.advance(begin + 200 * kUs);
   EXPECT_EQ(world.engine.completed(b), 1u);
@@ -476,7 +476,7 @@ TEST(Engine, clients_of_an_mps_server_run_at_once_each_on_its_part_of_the_sms) {
   EXPECT_EQ(world.account_of(quarter).sm_ns_sms, 33 * 400 * kUs);
   EXPECT_EQ(world.state->devices[0].busy_ns, 400 * kUs);
 
-  // Beside a context that is no client they have slices, all clients one.
+  // Next to a context that is no client, time is sliced, and all clients share one slice.
   const auto c = world.engine.create_stream(outside, StreamKind::blocking);
   for (int i = 0; i < 100; ++i) {
     const std::uint64_t at = kStart + kMs;

@@ -1,4 +1,4 @@
-// A kernel that ends in an error takes its context with it, and nothing else.
+// A kernel that ends in an error ends its context, and nothing else.
 #include "sim/engine.hpp"
 #include "sim/kernel_faults.hpp"
 
@@ -21,7 +21,7 @@ void Engine::fail_context(std::uint32_t c, std::uint32_t error) {
   commit();
 }
 
-// What the GPU was at; a host function runs on the processor, and goes on.
+// Stops work on the GPU. A host function runs on the CPU, so it continues.
 void Engine::stop(std::uint32_t s) {
   Stream& stream = change(state_->streams[s]);
   Context& context = change(state_->contexts[stream.context]);
@@ -44,8 +44,8 @@ void Engine::drop(std::uint32_t s, const Command& command) {
   complete(s);
 }
 
-// When the watchdog ends the kernel that this stream runs; kNever without one. It counts from the kernel's start,
-// slices of others included.
+// Returns when the watchdog ends this stream's kernel; kNever without a watchdog. The time counts from the kernel's
+// start and includes slices of other contexts.
 std::uint64_t Engine::overdue_ns(const Stream& stream) const {
   const std::uint64_t most_ns = state_->profile.watchdog_ns;
   return most_ns == 0 || stream.phase != Phase::kernel ? kNever : stream.phase_ns + most_ns;

@@ -1,5 +1,5 @@
-// How the engine's writes survive a kill -9 in their middle: what is about to change is saved first, and put back by
-// whoever takes the lock next. A private engine (virtual time) needs none.
+// Lets the engine's writes survive a kill -9 at any instruction: old contents are saved before a change, and the next
+// process that takes the lock restores them. A private engine (virtual time) needs no journal.
 #pragma once
 
 #include <cstddef>
@@ -10,7 +10,7 @@ namespace headgate::sim {
 class Journal {
  public:
   virtual void save(const void* what, std::size_t bytes) = 0;
-  // Everything saved so far is now the past.
+  // Makes everything saved so far permanent.
   virtual void commit() = 0;
 
  protected:

@@ -1,4 +1,4 @@
-// Birth and death of what a node holds: processes, accounts, contexts, streams, events, flags, bytes.
+// Creation and removal of a node's objects: processes, accounts, contexts, streams, events, flags, bytes.
 #include <algorithm>
 #include <cstring>
 
@@ -35,7 +35,7 @@ void Engine::close_process(std::uint32_t p) {
   for (std::uint32_t e = 0; e < state_->event_limit; ++e) {
     if (!state_->events[e].used || state_->events[e].process != p) continue;
     free_event(e);
-    if (e % 1024 == 0) commit();  // half a funeral is sound: the process stays until its last line below
+    if (e % 1024 == 0) commit();  // safe to commit halfway: the process stays listed until the last line below
   }
   commit();
   for (std::uint32_t f = 0; f < kMaxFlags; ++f) {
@@ -69,7 +69,7 @@ void Engine::bury_account(std::uint32_t a) {
   account.contexts = 0;
 }
 
-// The process's own; else a place never used; else that of the longest dead.
+// Prefers the process's own slot, then one never used, then that of the longest dead.
 std::uint32_t Engine::next_account_slot(std::uint32_t p, std::uint32_t device) const {
   std::uint32_t place = kNone;
   for (std::uint32_t a = 0; a < kMaxAccounts; ++a) {
@@ -101,7 +101,7 @@ std::uint32_t Engine::account(std::uint32_t p, std::uint32_t device) {
                         &counters.synchronisations, &counters.elapsed_times, &counters.copies, &counters.allocations}) {
     counter->store(0, std::memory_order_relaxed);
   }
-  // A dead predecessor's history: nobody reads a free account's, so a kill in the middle of this harms nothing.
+  // Clears a dead predecessor's history. A free account's history is not read, so a kill in the middle is harmless.
   zero_history(state_->history[place]);
   commit();
   return place;
@@ -139,7 +139,7 @@ void Engine::destroy_context(std::uint32_t c) {
   const Device& device = state_->devices[context.device];
   while (context.first_stream != kNone) free_stream(context.first_stream);
   if (device.active == c) {
-    // The other clients of the MPS server go on with the slice.
+    // The other clients of the MPS server keep the slice.
     std::uint32_t other = kNone;
     each_on(context.device, [&](std::uint32_t on) {
       if (on != c) other = on;
@@ -179,7 +179,7 @@ std::uint32_t Engine::create_stream(std::uint32_t c, StreamKind kind, Partition 
   Context& changed = change(context);
   changed.first_stream = s;
   ++changed.stream_count;
-  if (kind != StreamKind::legacy) commit();  // a legacy stream is part of its context's birth
+  if (kind != StreamKind::legacy) commit();  // a legacy stream is committed with its context
   return s;
 }
 
@@ -213,7 +213,7 @@ std::uint32_t Engine::create_event(std::uint32_t p, std::uint32_t device) {
     if (cell.used) continue;
     change(state_->hint_event) = (e + 1) % kMaxEvents;
     if (e >= state_->event_limit) change(state_->event_limit) = e + 1;
-    // Nobody holds a free cell: its owner's words need no journal.
+    // A free cell has no readers, so the owner's fields need no journal.
     EventCell& fresh = const_cast<EventCell&>(cell);
     fresh.requested.store(0, std::memory_order_relaxed);
     fresh.done.store(0, std::memory_order_relaxed);
@@ -238,7 +238,7 @@ void Engine::destroy_event(std::uint32_t e) {
   commit();
 }
 
-// Commands that still name it find another generation, and count as satisfied.
+// Commands that still refer to it find another generation and count as satisfied.
 void Engine::free_event(std::uint32_t e) {
   const EventCell& cell = state_->events[e];
   change(cell.generation) = cell.generation + 1;

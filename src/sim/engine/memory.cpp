@@ -1,4 +1,4 @@
-// Device memory is a number: so much per process, so much per card.
+// Device memory is only counted: bytes per process and per card.
 #include <algorithm>
 
 #include "sim/engine.hpp"
@@ -35,7 +35,7 @@ void Engine::release(std::uint32_t a, std::uint64_t bytes, std::uint64_t footpri
   commit();
 }
 
-// What the dead held goes when their teardown is over.
+// A dead process's memory is freed when its teardown is over.
 void Engine::end_teardowns(std::uint64_t now_ns) {
   if (state_->tearing_down == 0) return;
   for (const Account& account : state_->accounts) {
@@ -74,7 +74,7 @@ void Engine::reset_accounts() {
     commit();
   }
   for (std::uint32_t d = 0; d < state_->device_count; ++d) {
-    // The driver's energy counter goes on.
+    // The driver's energy counter continues.
     NvmlDevice& set = state_->nvml[d];
     const std::uint32_t limit_mw = set.power_limit_mw != 0 ? set.power_limit_mw : state_->profile.power_default_mw;
     settle_energy(state_->profile, set, limit_mw, state_->devices[d].busy_ns, state_->now_ns);
@@ -89,7 +89,7 @@ void Engine::reset_accounts() {
   commit();
 }
 
-// Histories are large and only tell the past: half a reset is no harm, so they bypass the journal.
+// Histories are large, and half a reset is harmless, so they bypass the journal.
 void Engine::zero_history(const History& history) {
   for (const Bucket& bucket : history.buckets) {
     if (bucket.held_ns != 0) const_cast<Bucket&>(bucket) = {};

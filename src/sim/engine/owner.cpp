@@ -1,4 +1,4 @@
-// What the owner of streams and events does without the node's lock, and the arithmetic of the profile.
+// What the owner of streams and events does without the node's lock; also the arithmetic of the profile.
 #include <sys/mman.h>
 #include <algorithm>
 
@@ -38,7 +38,7 @@ std::uint32_t queue_depth(const Profile& profile) {
 
 namespace {
 
-// How many places of the queue the first `number` commands took.
+// Returns how many queue places the first `number` commands took.
 std::uint64_t places_of(const Ring& ring, std::uint64_t number) {
   return number == 0 ? 0 : ring.commands[(number - 1) % kRingPlaces].place;
 }
@@ -48,7 +48,7 @@ std::uint64_t places_of(const Ring& ring, std::uint64_t number) {
 std::uint64_t push(State& state, std::uint32_t stream, const Command& command, bool joins) {
   Ring& ring = state.rings[stream];
   const std::uint64_t tail = ring.tail.load(std::memory_order_relaxed), last = places_of(ring, tail);
-  // The engine may move the head meanwhile, and only forward: a stale head errs on the full side.
+  // The engine may advance the head meanwhile. A stale head only makes the queue look fuller.
   const std::uint64_t head = std::atomic_ref(state.streams[stream].head).load(std::memory_order_relaxed);
   if (tail - head >= kRingCommands) return 0;
   if (!joins && last - places_of(ring, head) >= queue_depth(state.profile)) return 0;

@@ -1,4 +1,4 @@
-// When a command may be complete at the earliest, so that a waiter sleeps that long and not a tick less.
+// Computes the earliest completion of a command, so that a waiter can sleep until then.
 #include <algorithm>
 
 #include "sim/engine.hpp"
@@ -6,12 +6,12 @@
 namespace headgate::sim {
 namespace {
 constexpr int kDeepest = 4;  // streams that wait for events of streams that wait ...
-// Waits that one prediction looks behind: a graph's branches wait for each other hundreds of times. One that is left
-// out makes the answer too early, never too late.
+// Limits the waits followed by one prediction: a graph's branches wait for each other hundreds of times. An ignored
+// wait makes the result too early, never too late.
 constexpr int kMaxWaits = 64;
 }  // namespace
 
-// The active context keeps the device until its slice ends, or until it has nothing more to run.
+// The active context keeps the device until its slice ends or it has nothing more to run.
 std::uint64_t Engine::earliest_turn_ns(std::uint32_t c) const {
   const Device& d = state_->devices[state_->contexts[c].device];
   if (d.switching_to != kNone) return std::max(state_->now_ns, d.switch_end_ns);
@@ -21,7 +21,7 @@ std::uint64_t Engine::earliest_turn_ns(std::uint32_t c) const {
   return std::min(std::max(state_->now_ns, d.slice_end_ns), dry_ns);
 }
 
-// When what this context has the device with may be through, as far as kernels alone tell.
+// Returns the earliest time at which this context may run out of work, judged by kernels alone.
 std::uint64_t Engine::dry_of(std::uint32_t c, std::uint64_t slice_end_ns) const {
   const Context& active = state_->contexts[c];
   if (active.spinning > 0) return std::max(state_->now_ns, slice_end_ns);

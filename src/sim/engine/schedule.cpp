@@ -1,4 +1,4 @@
-// Who has the device: kernels that end, slices that pass from context to context.
+// Which context has the device: kernels end, and slices pass from context to context.
 #include <algorithm>
 
 #include "sim/engine.hpp"
@@ -17,7 +17,7 @@ std::uint64_t slice_ns_of(const State& state, std::uint32_t device) {
 
 void Engine::settle_all() {
   bool again = true;
-  // A flag that one device sets may end a spin on another, at the same instant.
+  // A flag set by one device may end a spin on another at the same instant.
   while (again) {
     const std::uint64_t changes = state_->changes;
     for (std::uint32_t d = 0; d < state_->device_count; ++d) {
@@ -125,7 +125,7 @@ std::uint32_t Engine::next_runnable(std::uint32_t device, std::uint32_t not_this
   return best;
 }
 
-// Renewal of a lone context's slice is by whole slices, so that it does not matter when anybody looked.
+// A lone context's slice is renewed by whole slices, so that the result does not depend on when advance() is called.
 void Engine::choose_context(std::uint32_t device) {
   const Device& d = state_->devices[device];
   const std::uint64_t now_ns = state_->now_ns;
@@ -169,7 +169,7 @@ void Engine::begin_slice(std::uint32_t device, std::uint32_t to) {
   shift_kernels(device, now_ns);
 }
 
-// Kernels of whoever has the device have an end; of the others, what remains.
+// Kernels with the device have an end time; others have their remaining time.
 void Engine::shift_kernels(std::uint32_t device, std::uint64_t by_ns) {
   each_on(device, [&](std::uint32_t c) {
     for (std::uint32_t s = state_->contexts[c].first_stream; s != kNone; s = state_->links[s].next) {

@@ -1,4 +1,4 @@
-// What a context may start: commands at the heads of its streams, in the order in which they became ready.
+// Which commands a context may start: those at the heads of its streams, in the order in which they became ready.
 #include <algorithm>
 #include <bitset>
 
@@ -7,7 +7,7 @@
 namespace headgate::sim {
 namespace {
 
-constexpr std::uint32_t kMaxResident = 128;  // kernels that run at once on one device
+constexpr std::uint32_t kMaxResident = 128;  // concurrent kernels on one device
 
 std::uint32_t engine_of(CommandKind kind) {
   return kind == CommandKind::copy_to_device ? 0 : kind == CommandKind::copy_to_host ? 1 : 2;
@@ -71,7 +71,7 @@ bool Engine::flag_satisfied(const Command& command) const {
     case kFlagEqual: return flag == value;
     case kFlagAnd: return (flag & value) != 0;
     case kFlagNor: return (~(flag | value) & mask) != 0;
-    default:  // cyclic, as counters that wrap need it
+    default:  // cyclic, for counters that wrap
       return wide ? static_cast<std::int64_t>(flag - value) >= 0
                   : static_cast<std::int32_t>(static_cast<std::uint32_t>(flag - value)) >= 0;
   }
@@ -108,7 +108,7 @@ void Engine::execute_record(const Command& command) {
   const EventCell& cell = state_->events[command.event];
   if (cell.generation != command.event_generation || cell.done.load(std::memory_order_relaxed) >= command.amount)
     return;
-  // Readers look at `done` without the lock: the time must be there first.
+  // Readers load `done` without the lock, so the time must be stored first.
   change(cell.done_ns).store(state_->now_ns, std::memory_order_release);
   change(cell.done).store(command.amount, std::memory_order_release);
   if (cell.closing && cell.requested.load(std::memory_order_relaxed) <= command.amount) free_event(command.event);
@@ -153,7 +153,7 @@ bool Engine::step_instant(std::uint32_t s, const Command& command) {
   return true;
 }
 
-// All that it may have at once.
+// The most SMs that the context may use at once.
 std::uint32_t Engine::sms_of(const Context& context) const {
   return context.mps_sms != 0 ? context.mps_sms : state_->profile.sm_count;
 }
@@ -177,13 +177,13 @@ bool Engine::fits(std::uint32_t s, const Command& command, std::uint32_t* sms) c
   const std::uint32_t free = free_sms(s);
   *sms = std::clamp(command.sms, 1u, mine.id != 0 ? std::min(mine.sms, sms_of(context)) : sms_of(context));
   if (context.resident >= kMaxResident || free == 0) return false;
-  // Whoever sets the flag must be able to run beside those that wait for it, if only in more waves.
+  // The kernel that sets the flag must be able to run next to those that spin on it, even if in more waves.
   if (*sms > free && context.spinning == context.resident) *sms = free;
   return *sms <= free;
 }
 
-// Of command `number` (from 0), started at start_ns: what of it ran beside the tail of the kernel before it, which has
-// just ended. Nothing may lie between the two, and it must have been there in time.
+// Returns how long command `number` (from 0), started at start_ns, ran beside the tail of its predecessor, which has
+// just ended. The predecessor must be a kernel, and the command must have been queued in time.
 std::uint64_t Engine::overlap_ns(std::uint32_t s, std::uint64_t number, std::uint64_t start_ns) const {
   const auto& commands = state_->rings[s].commands;
   const Command& command = commands[number % kRingPlaces];
@@ -196,7 +196,7 @@ std::uint64_t Engine::overlap_ns(std::uint32_t s, std::uint64_t number, std::uin
 
 namespace {
 
-// A bit for each partition, several of which may share one: then one that is full keeps another waiting, no more.
+// One bit per partition. If several share a bit, a full one only delays the others.
 std::uint64_t partition_bit(Partition partition) { return partition.id == 0 ? 0 : 1ull << partition.id % 64; }
 
 }  // namespace
@@ -218,8 +218,8 @@ std::uint32_t Engine::oldest_kernel(std::uint32_t c, std::uint64_t full_partitio
   return oldest;
 }
 
-// The oldest ready kernel of the context, if the SMs suffice; a younger one does not overtake it, but for one of
-// another partition where its own is full.
+// Starts the oldest ready kernel of the context if the SMs suffice. Younger ones do not overtake it, except in another
+// partition if its own is full.
 bool Engine::start_kernel(std::uint32_t c) {
   const Context& context = state_->contexts[c];
   if (context.sms_used >= sms_of(context) || context.error != 0) return false;
@@ -239,8 +239,8 @@ bool Engine::start_kernel(std::uint32_t c) {
   stream.sms = sms;
   const std::uint64_t early_ns =
       !spins && stream.free_ns == state_->now_ns ? overlap_ns(oldest, stream.head, state_->now_ns) : 0;
-  // Its time is that on the SMs that it asks for; a client of the MPS server may have fewer, and then needs so much
-  // longer.
+  // `amount` is the time on the SMs that the kernel asks for. An MPS client may have fewer; then it takes
+  // proportionally longer.
   const std::uint64_t most = sms_of(context), wanted = std::max<std::uint64_t>(command.sms, most);
   const std::uint64_t long_ns = (command.amount - early_ns) * wanted / most;
   stream.end_ns = spins ? kNever : state_->now_ns + long_ns;
@@ -261,8 +261,8 @@ bool Engine::start_ready(std::uint32_t device) {
   return any;
 }
 
-// Of several clients of the MPS server the one whose kernel has been ready for longest. One that has none running waits
-// for the SMs of the others, and nobody overtakes it.
+// Among MPS clients, starts the kernel that has been ready longest. A client with nothing running waits for the others'
+// SMs and is not overtaken.
 bool Engine::start_oldest(std::uint32_t device) {
   if (state_->contexts[state_->devices[device].active].mps_sms == 0)
     return start_kernel(state_->devices[device].active);

@@ -1,9 +1,9 @@
-// What a simulated node is at one instant. Plain bytes in one mapping that many processes share; zeroed memory is an
+// State of a simulated node at one instant. Plain bytes in one mapping shared by many processes; zeroed memory is an
 // empty node.
 //
-// Who writes what: everything but the three kinds marked "owner" is written by Engine alone, under the node's lock and
-// through the journal. The owner of a stream or event (one process, under its own lock) writes rings, `requested` and
-// counters without the node's lock; the engine only reads them.
+// Writers: Engine alone writes everything not marked "owner", under the node's lock and through the journal. The owner
+// of a stream or event (one process, under its own lock) writes rings, `requested` and counters without the node's
+// lock; the engine only reads them.
 #pragma once
 
 #include <array>
@@ -19,15 +19,14 @@ inline constexpr std::uint32_t kNone = ~0u;
 inline constexpr std::uint64_t kNever = ~0ull;
 
 inline constexpr std::uint32_t kMaxProcesses = 256;
-inline constexpr std::uint32_t kMaxAccounts =
-    640;  // per (process, device); the dead stay listed until theirs are needed
+inline constexpr std::uint32_t kMaxAccounts = 640;  // per (process, device); dead ones stay listed until needed
 inline constexpr std::uint32_t kMaxContexts = 512;
 inline constexpr std::uint32_t kMaxStreams = 2048;
 inline constexpr std::uint32_t kMaxEvents = 32768;
 inline constexpr std::uint32_t kMaxFlags = 1024;
 inline constexpr std::uint32_t kMaxShared = 4096;
-inline constexpr std::uint32_t kMaxQueued = 1024;     // launches to one stream; then one blocks, as a driver's does
-inline constexpr std::uint32_t kRingCommands = 4096;  // of one stream: a graph's launch is many
+inline constexpr std::uint32_t kMaxQueued = 1024;     // launches in a stream; then a launch blocks, as in a driver
+inline constexpr std::uint32_t kRingCommands = 4096;  // of one stream; a graph launch is many commands
 inline constexpr std::uint32_t kHistoryBuckets = 6144;
 inline constexpr std::uint64_t kBucketNs = 10'000'000;
 
@@ -39,25 +38,25 @@ enum class CommandKind : std::uint32_t {
   record,
   wait_event,
   host_function,  // holds the stream until Engine::host_done
-  set_flag,       // cuStreamWriteValue: writes `amount`, `detail` says how wide
-  wait_flag,  // cuStreamWaitValue: holds the stream, occupies nothing; compares the flag with `amount` as `detail` says
+  set_flag,       // cuStreamWriteValue: writes `amount`, as wide as `detail` says
+  wait_flag,      // cuStreamWaitValue: blocks the stream; compares flag and `amount` as `detail` says
 };
 
-// `detail` of set_flag and wait_flag: all 64 bits count, else the lower 32; and the comparison (cuda.h:
+// `detail` of set_flag and wait_flag: width (64 bits, else the lower 32) and comparison (cuda.h:
 // CU_STREAM_WAIT_VALUE_*).
 inline constexpr std::uint64_t kFlagWide = 1 << 8;
 inline constexpr std::uint64_t kFlagAtLeast = 0, kFlagEqual = 1, kFlagAnd = 2, kFlagNor = 3, kFlagComparison = 7;
 
-// `detail` of kernel: may start before the kernel before it in its stream has ended (programmatic dependent launch).
+// `detail` of kernel: may start before its predecessor in the stream has ended (programmatic dependent launch).
 inline constexpr std::uint64_t kOverlapsPredecessor = 1;
-// And above it: the error (kernel_faults.hpp) with which the kernel ends, and its context with it; 0: none.
+// Above it: the error (kernel_faults.hpp) with which the kernel ends its context; 0: none.
 inline constexpr unsigned kFaultShift = 16;
 inline constexpr std::uint64_t fault_detail(std::uint32_t error) { return std::uint64_t{error} << kFaultShift; }
 
 // One entry of a stream's queue.
 struct alignas(64) Command {
   std::uint64_t submit_ns = 0;  // node time of the call
-  std::uint64_t order = 0;      // place among all commands of the context, from 1; legacy-stream rules compare it
+  std::uint64_t order = 0;      // position among the context's commands, from 1, for legacy-stream rules
   std::uint64_t amount = 0;     // kernel: duration in ns; copies: bytes; record and wait_event: the record's number
   CommandKind kind = CommandKind::kernel;
   std::uint32_t sms = 1;        // kernel: SMs it occupies, 1..the device's
@@ -66,16 +65,15 @@ struct alignas(64) Command {
   std::uint32_t wait_flag = kNone;  // kernel: spins until this flag is not 0
   std::uint32_t set_flag = kNone;   // kernel: sets this flag when it ends
   std::uint64_t detail = 0;
-  std::uint64_t place = 0;  // of push(): how many of the stream's queue were taken by then, this one's included
+  std::uint64_t place = 0;  // set by push(): places of the queue taken so far, its own included
 };
 static_assert(sizeof(Command) == 64);
 
-// Twice as many places as may be queued: a step that is undone moves a head back, over commands that must still be
-// there.
+// Twice as many places as may be queued: undoing a step moves a head back over commands that must still be there.
 inline constexpr std::uint32_t kRingPlaces = 2 * kRingCommands;
 
 struct Ring {
-  std::atomic<std::uint64_t> tail;  // owner: commands pushed since the stream's birth
+  std::atomic<std::uint64_t> tail;  // owner: commands pushed so far
   std::uint64_t pad[7];
   Command commands[kRingPlaces];  // owner
 };
@@ -86,20 +84,20 @@ enum class Phase : std::uint32_t { idle, kernel, copy, host };
 struct alignas(64) Stream {
   StreamKind kind;
   std::uint32_t context;
-  std::uint64_t head;     // commands completed since the stream's birth
-  Phase phase;            // of the command at head
-  std::uint32_t sms;      // held while phase is kernel
-  std::uint64_t end_ns;   // of a copy, and of a kernel whose context has its slice; else what remains; kNever: it spins
-  std::uint64_t free_ns;  // when the command before head completed
-  std::uint32_t closing;  // destroyed by its owner; goes when its queue is empty
-  std::uint32_t engine;   // copy engine while phase is copy
+  std::uint64_t head;          // commands completed so far
+  Phase phase;                 // of the command at head
+  std::uint32_t sms;           // held while phase is kernel
+  std::uint64_t end_ns;        // of a copy, or a kernel with its slice; else the remaining time; kNever: it spins
+  std::uint64_t free_ns;       // when the command before head completed
+  std::uint32_t closing;       // destroyed by its owner; freed when its queue is empty
+  std::uint32_t engine;        // copy engine while phase is copy
   std::uint64_t phase_ns;      // when the present phase began
-  std::uint64_t dropped_from;  // commands from this number on went with their context's error, undone; 0: none
+  std::uint64_t dropped_from;  // commands from this number on were dropped with their context's error; 0: none
 };
 
-// Some of a device's SMs, which only the streams of one green context use. Kernels of other streams may be anywhere.
+// Part of a device's SMs that only one green context's streams use. Kernels of other streams may run on any SM.
 struct Partition {
-  std::uint32_t id;  // in the node's process; 0: all SMs
+  std::uint32_t id;  // unique within its process; 0: all SMs
   std::uint32_t sms;
 };
 
@@ -110,20 +108,20 @@ struct Context {
   std::uint32_t account;
   std::uint32_t resident;  // kernels running (or paused by the slice)
   std::uint32_t sms_used;
-  std::uint32_t spinning;      // of the resident, how many wait for a flag
+  std::uint32_t spinning;      // resident kernels that wait for a flag
   std::uint32_t legacy;        // its legacy default stream
   std::uint64_t last_active;   // turn number of its last slice, for round robin
   std::uint32_t first_stream;  // list through StreamLink::next
   std::uint32_t stream_count;
-  std::uint32_t error;    // with which a kernel ended it: whatever is asked of it answers that; 0: it is well
-  std::uint32_t mps_sms;  // of a client of the MPS server: the SMs that its kernels may have, 1..; 0: no client
+  std::uint32_t error;    // set by a kernel's fault; every use of the context returns it; 0: none
+  std::uint32_t mps_sms;  // SMs for the kernels of an MPS client, from 1; 0: no client
 };
 
-// What the engine knows of the command at a stream's head, so that it need not look into the queue each time. A memory
-// aid outside the journal: right while number is head + 1, and forgotten when a half step is undone.
+// Cached facts about the command at a stream's head, to avoid reading the queue each time. Outside the journal: valid
+// while number is head + 1, and dropped when a half step is undone.
 struct Ready {
   std::uint64_t number;
-  std::uint64_t ready_ns;  // the time before which it may not start
+  std::uint64_t ready_ns;  // earliest start
   std::uint64_t order;
   CommandKind kind;
   std::uint32_t spare;
@@ -139,10 +137,10 @@ inline constexpr std::uint32_t kKeptXids = 16;
 
 struct Device {
   std::uint64_t accounted_ns;  // accounts and remaining times are exact up to here
-  std::uint32_t active;        // context whose slice it is, or kNone
+  std::uint32_t active;        // context that has the slice, or kNone
   std::uint32_t contexts;      // alive on this device
   std::uint64_t slice_end_ns;
-  std::uint32_t loaded;         // context that had the device last, or kNone; with MPS any of the clients
+  std::uint32_t loaded;         // context that last had the device, or kNone; with MPS any client
   std::uint32_t switching_to;   // the device's next context while `active` is kNone, or kNone
   std::uint64_t switch_end_ns;  // of that switch
   std::uint64_t turn;
@@ -160,16 +158,16 @@ struct Process {
   std::uint32_t used;
   std::uint32_t generation;  // raised at each birth in this slot
   std::int32_t pid;
-  std::uint32_t image;          // tells what exec made of a pid from what it was before
-  std::uint64_t pid_namespace;  // inode; 0 where unknown
-  std::uint64_t start_time;     // field 22 of /proc/PID/stat; 0 where unknown
+  std::uint32_t image;          // distinguishes a process before and after exec
+  std::uint64_t pid_namespace;  // inode; 0: unknown
+  std::uint64_t start_time;     // field 22 of /proc/PID/stat; 0: unknown
   char comm[16];
-  std::atomic<std::uint32_t> checkpoint;  // CheckpointState; its own calls look at it without the lock
+  std::atomic<std::uint32_t> checkpoint;  // CheckpointState; its own calls read it without the lock
   std::uint32_t mps_percent;              // of the SMs, for a client of the MPS server; 0: no client
 };
 
 struct Account {
-  std::uint32_t used;     // 0 free, 1 the process lives, 2 it is dead and listed
+  std::uint32_t used;     // 0 free, 1 the process lives, 2 dead but listed
   std::uint32_t process;  // slot, while it lives
   std::uint32_t device;
   std::int32_t pid;
@@ -179,27 +177,27 @@ struct Account {
   std::uint32_t contexts;
   std::uint32_t reserved;
   std::uint64_t birth_ns, death_ns;
-  std::uint64_t bytes, peak_bytes;  // allocations; contexts apart
+  std::uint64_t bytes, peak_bytes;  // allocations, without contexts
   std::uint64_t context_bytes;
-  std::uint64_t slack_bytes;  // device memory behind allocations beyond their own bytes: the rest of slabs
-  std::uint64_t away_bytes, away_slack_bytes, away_context_bytes;  // what a checkpoint took off the device
-  std::uint64_t teardown_bytes;  // of the dead: still taken on the device, until profile.teardown_ns after death
+  std::uint64_t slack_bytes;  // device memory behind allocations beyond their size: the rest of slabs
+  std::uint64_t away_bytes, away_slack_bytes, away_context_bytes;  // moved off the device by a checkpoint
+  std::uint64_t teardown_bytes;  // of the dead: taken until profile.teardown_ns after death
   std::uint64_t held_ns;         // union over its contexts of "a kernel runs"
   std::uint64_t sm_ns_sms;       // sum of SMs x ns
   std::uint64_t copy_ns;
   std::uint64_t kernels;   // completed
-  std::uint64_t spin_ns;   // part of held in which only spinning kernels ran
-  std::uint64_t overlaps;  // kernels that began beside the tail of the one before them
+  std::uint64_t spin_ns;   // part of held_ns with only spinning kernels
+  std::uint64_t overlaps;  // kernels that began beside their predecessor's tail
 };
 
-// Owner: calls that the process made, by device.
+// Owner: the process's calls, by device.
 struct alignas(64) Counters {
   std::atomic<std::uint64_t> launches, records, event_queries, stream_queries, synchronisations, elapsed_times, copies,
       allocations;
 };
 
 struct Bucket {
-  std::uint32_t index;    // node time / kBucketNs, low 32 bits; the bucket counts only where it matches
+  std::uint32_t index;    // node time / kBucketNs, low 32 bits; the bucket is valid only if it matches
   std::uint32_t held_ns;  // 0..kBucketNs
 };
 struct History {
@@ -207,20 +205,20 @@ struct History {
 };
 
 struct EventCell {
-  std::atomic<std::uint64_t> requested;  // owner: records asked for
+  std::atomic<std::uint64_t> requested;  // owner: records requested
   std::atomic<std::uint64_t> done;       // records executed
   std::atomic<std::uint64_t> done_ns;    // node time of the last one executed
   std::uint32_t used;
   std::uint32_t generation;
   std::uint32_t process;
   std::uint32_t device;
-  std::atomic<std::uint64_t> producer_number;  // owner: the last record's place in its stream, to predict
+  std::atomic<std::uint64_t> producer_number;  // owner: the last record's position in its stream, for predictions
   std::atomic<std::uint32_t> producer;         // owner: that stream
-  std::uint32_t closing;                       // destroyed while a record is under way
+  std::uint32_t closing;                       // destroyed while a record is pending
 };
 
-// A word that kernels and streams wait for: node-wide (process kNone, key < 2^32) or a device address of one process.
-// Kernels look at its lower 32 bits.
+// A word that kernels and streams wait for: node-wide (process kNone, key < 2^32) or at a device address of a process.
+// Kernels read its lower 32 bits.
 struct Flag {
   std::uint32_t used;
   std::uint32_t process;
@@ -228,7 +226,7 @@ struct Flag {
   std::uint64_t value;
   std::uint64_t set_ns;
 
-  // What ends a kernel's spin.
+  // True if a kernel's spin ends.
   [[nodiscard]] bool set() const { return static_cast<std::uint32_t>(value) != 0; }
 };
 
@@ -245,15 +243,14 @@ struct NvmlDevice {
   std::uint32_t ecc_off, ecc_off_now;  // as set; as it is since the last reset of the node
   std::uint32_t time_slice;            // 0 default, kShortTimeSlice, 2 medium, kLongTimeSlice
   std::uint64_t accounting_since_ns;
-  // Energy drawn under former power limits, and the node's and the GPU's busy time when the present one came into
-  // force.
+  // Energy drawn under earlier power limits, and node time and GPU busy time when the present limit was set.
   std::uint64_t energy_mj, energy_now_ns, energy_busy_ns;
-  // By no setter: what copies between devices brought over its NVLinks. The driver adds at the end of each; on no
-  // account either.
+  // Bytes that copies between devices moved over its NVLinks. The driver adds at the end of each copy; they belong to
+  // no account.
   std::atomic<std::uint64_t> nvlink_sent_bytes, nvlink_received_bytes;
 };
 
-// One call of a setter, refused ones too. The ring's count is raised after the entry is whole.
+// One setter call, refused ones included. The ring's count is raised after the entry is complete.
 inline constexpr std::uint32_t kMaxNvmlSettings = 256;
 struct NvmlSetting {
   std::uint64_t at_ns;
@@ -265,30 +262,29 @@ struct NvmlSetting {
   char function[48];
 };
 
-// Physical memory that more than one process may hold. Its bytes stay taken while anybody anywhere holds a descriptor
-// or a mapping of its file (Node::settle_shared): longer than its maker, if need be.
-// A word in it is a flag of all processes, under this key.
+// Physical memory that more than one process may hold. Its bytes stay taken while any process holds a descriptor or a
+// mapping of its file (Node::settle_shared), even after its creator has ended. A word in it is a flag of all processes,
+// under this key.
 inline constexpr std::uint64_t shared_flag_key(std::uint32_t shared, std::uint64_t offset) {
   return 1ull << 63 | std::uint64_t{shared} << 44 | offset;
 }
 inline constexpr std::uint64_t kSharedFlagMask = ~0ull << 44;
 struct SharedMemory {
   std::uint32_t used;
-  std::uint32_t generation;  // with the place in the table its name; raised at each birth
+  std::uint32_t generation;  // identifies the memory with its slot; raised at each creation
   std::uint32_t device;
-  std::uint32_t
-      account;  // who made it and has not let go of it; kNone: nobody lists the bytes, the device still has them
+  std::uint32_t account;  // the creator, until it lets go; kNone: in no account, but still on the device
   std::uint64_t bytes;
   std::uint64_t inode;  // of its file
 };
 
 struct State {
-  std::uint64_t now_ns;  // everything up to here has happened
+  std::uint64_t now_ns;  // everything up to here was executed
   std::uint32_t device_count;
   std::uint32_t hint_event;                  // where to look for a free slot
   std::uint32_t event_limit, context_limit;  // no used slot at or above
   std::uint64_t tearing_down;                // accounts with teardown_bytes
-  std::uint64_t changes;  // grows when something that waiters cannot predict happened: a flag, a host function, a death
+  std::uint64_t changes;  // raised by changes that waiters cannot predict: a flag, a host function, a death
   Profile profile;
   Device devices[kMaxDevices];
   Process processes[kMaxProcesses];

@@ -23,7 +23,7 @@ std::string percent_shown(double percent) {
   return text;
 }
 
-// Nothing where the daemon takes no notice.
+// Returns nothing for a value that the daemon ignores.
 std::optional<double> percent_in(const std::string& word) {
   double value = 0;
   const auto [end, error] = std::from_chars(word.data(), word.data() + word.size(), value);
@@ -31,7 +31,7 @@ std::optional<double> percent_in(const std::string& word) {
   return value;
 }
 
-// As it is shown afterwards: whole GiB from 1 GiB on. A bare number is MiB.
+// Returns the limit in the daemon's format: whole GiB from 1 GiB on. A number without a unit is MiB.
 std::optional<std::string> memory_in(std::string word) {
   std::uint64_t unit = 1;
   if (word.ends_with('G')) unit = 1024;
@@ -66,7 +66,7 @@ std::optional<std::string> terminate(const std::vector<std::string>& words, Serv
   return "0";
 }
 
-// Of a command that names a server first.
+// Executes a command that names a server first.
 std::optional<std::string> of_server(const std::vector<std::string>& words, const Manners& manners, Servers& servers) {
   if (words[0] == "terminate_client") return terminate(words, servers);
   if (words[0] == "get_server_status" && !manners.release_550) return "Unknown command \"get_server_status\"";

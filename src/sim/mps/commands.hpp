@@ -1,5 +1,5 @@
-// Commands of release 535's control daemon and their answers, as measured. What is refused is refused as there: in
-// words, or in silence, and never by an exit status.
+// Commands of release 535's control daemon and their output, as measured. Like the real daemon, it refuses with a
+// message or silently, never with an exit status.
 #pragma once
 
 #include <map>
@@ -13,11 +13,11 @@ namespace headgate::sim::mps {
 
 struct Defaults {
   double percent = 100;
-  std::map<std::string, std::string> pinned;  // by device, as it is shown
+  std::map<std::string, std::string> pinned;  // by device, in the daemon's format
   int priority = 0;
 };
 
-// What the daemon prints for a line, without the last newline; nothing where it does not answer (a wedged server).
+// Returns what the daemon prints for a line, without the last newline; nothing if it does not reply (a wedged server).
 [[nodiscard]] std::optional<std::string> answer_to(const std::string& line, const Manners& manners, Defaults& defaults,
                                                    Servers& servers);
 

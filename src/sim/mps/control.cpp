@@ -19,7 +19,7 @@
 namespace headgate::sim::mps {
 namespace {
 
-constexpr int kLookMs = 10;  // between two looks for demands, ends and those that wait
+constexpr int kLookMs = 10;  // poll interval for demands, ended processes and waiting clients
 
 struct Peer {
   UniqueFd connection;
@@ -124,7 +124,7 @@ class Daemon {
     std::erase_if(peers_, [](const auto& peer) { return peer->gone; });
     do_demand();
     if (quitting_ && !has_clients()) done_ = true;
-    // Nothing reaches it any more: a test's folder has gone.
+    // The socket was removed: the test has deleted its directory.
     if (::access((pipe_ + "/control").c_str(), F_OK) != 0) done_ = true;
   }
 
@@ -135,7 +135,7 @@ class Daemon {
                   .connection = UniqueFd(::dup(peer.connection.get())),
                   .pidfd = UniqueFd(static_cast<int>(::syscall(SYS_pidfd_open, peer.pid, 0))),
                   .percent = peer.percent};
-    if (servers_.take_in(client, defaults_.percent)) peer.gone = true;  // the server has its connection now
+    if (servers_.take_in(client, defaults_.percent)) peer.gone = true;  // the server owns its connection now
   }
 
   void look_for_ends() {

@@ -1,4 +1,4 @@
-// nvidia-cuda-mps-control of the simulated node: with -d the daemon, with no option the tool that asks it.
+// nvidia-cuda-mps-control of the simulated node: with -d the daemon, without options the tool that sends it commands.
 #include <fcntl.h>
 #include <poll.h>
 #include <signal.h>

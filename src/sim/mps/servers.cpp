@@ -36,7 +36,7 @@ void answer(const Client& client, Answer answer, std::uint32_t percent) {
   ::send(client.connection.get(), &welcome, sizeof welcome, MSG_NOSIGNAL | MSG_DONTWAIT);
 }
 
-// It runs as its clients' user.
+// The server runs as its clients' user.
 pid_t start_server_process(uid_t uid) {
   const pid_t child = ::fork();
   if (child != 0) return child;
@@ -148,8 +148,7 @@ void Servers::fail_contexts(pid_t pid, std::uint32_t error) const {
   });
 }
 
-// Of a process that has ended: what was queued has drained by the time that this is seen, so it counts as well if a
-// kernel of it ran shortly before.
+// For a process that has ended. Its queue has drained by now, so a kernel shortly before counts as well.
 bool Servers::had_work(pid_t pid) {
   constexpr std::uint64_t kShortly = 30;  // buckets of 10 ms
   const auto node = node_of_gpu();

@@ -1,7 +1,7 @@
-// The servers of the stand-in and their clients: what the real ones do to a GPU's programs, done to the simulated node.
+// The stand-in's servers and their clients. They affect the simulated node as real servers affect a GPU's programs.
 //
-// As on real hardware: a client that is killed with work under way takes its neighbours along and wedges the server; a
-// fault hits all clients, and the server takes no others until they have ended.
+// As on real hardware, a client that is killed with work under way also ends its neighbours and wedges the server. A
+// fault hits all clients, and the server accepts no others until they have ended.
 #pragma once
 
 #include <sys/types.h>
@@ -30,8 +30,8 @@ struct Client {
 struct Server {
   pid_t pid = 0;
   uid_t uid = 0;
-  double percent = 100;  // of clients that come later
-  std::string pinned;    // as it was written; empty: no limit
+  double percent = 100;  // for clients that connect later
+  std::string pinned;    // as set; empty: no limit
   bool fault = false, wedged = false;
   std::vector<Client> clients;
 };
@@ -41,18 +41,18 @@ class Servers {
   explicit Servers(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
   ~Servers();
 
-  // The user's server, started where there is none; nullptr while another user's has clients.
+  // Returns the user's server and starts it if there is none; nullptr while another user's server has clients.
   Server* of_user(uid_t uid, double default_percent);
   [[nodiscard]] Server* find(pid_t pid);
   [[nodiscard]] std::vector<Server>& all() { return servers_; }
-  // Takes the client in, or refuses it; it has its answer then. False: it has to wait, and `client` stays as it was.
+  // Admits or refuses the client and sends it the result. Returns false if it has to wait; `client` is then unchanged.
   [[nodiscard]] bool take_in(Client& client, double default_percent);
-  // The client said goodbye, or has ended without.
+  // Removes a client that said goodbye, or ended without.
   void left(Server& server, pid_t client, bool said_goodbye);
-  // Takes it off: its contexts are over, its neighbours go on. False: it is no client of the server.
+  // Ends the client's contexts; its neighbours continue. Returns false if it is no client of the server.
   [[nodiscard]] bool terminate(Server& server, pid_t client);
   void make_fault(Server& server);
-  // A server process that has ended takes its clients along.
+  // Removes server processes that ended, and ends their clients' contexts.
   void reap();
 
  private:

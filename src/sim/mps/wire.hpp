@@ -1,5 +1,5 @@
-// What the simulated driver says to the MPS control daemon's stand-in: one SOCK_SEQPACKET message each way, over the
-// `control` socket of CUDA_MPS_PIPE_DIRECTORY. The connection then stays for as long as the program is a client.
+// Protocol between the simulated driver and the MPS control daemon's stand-in: one SOCK_SEQPACKET message each way,
+// over the `control` socket of CUDA_MPS_PIPE_DIRECTORY. The connection then stays open while the program is a client.
 #pragma once
 
 #include <cstddef>
@@ -16,21 +16,21 @@ enum class Answer : std::uint32_t {
   full = 3,       // CUDA_ERROR_MPS_MAX_CLIENTS_REACHED
 };
 
-// Sent by a program that wants to be a client; the tool sends command lines instead.
+// Sent by a program that wants to become a client; the tool sends command lines instead.
 struct Hello {
   std::uint32_t magic = 0x48474d50;  // "HGMP"
-  std::uint32_t percent = 100;       // of the SMs, by its own variable
+  std::uint32_t percent = 100;       // of the SMs, from the program's variable
 };
 struct Welcome {
   Answer answer = Answer::accepted;
-  std::uint32_t percent = 100;  // what it may have
+  std::uint32_t percent = 100;  // its limit
 };
 inline constexpr char kGoodbye = 'b';
 
-// The tool's answer to a line: this byte, then what it prints.
+// The reply to a command line: this byte, then the text to print.
 inline constexpr char kPrinted = '=';
 
-// A connection to the daemon of a pipe directory; -1 where none listens.
+// Connects to the daemon of a pipe directory; returns -1 if none listens.
 [[nodiscard]] int connect_to(const std::string& pipe_directory);
 
 }  // namespace headgate::sim::mps

@@ -1,4 +1,4 @@
-// Accounting of processes: what each did in its life, kept after its death for as long as the node lists it.
+// Process accounting: what each process used in its life, kept after its death while the node lists it.
 #include <vector>
 
 #include "sim/nvml/library.hpp"
@@ -8,7 +8,7 @@
 namespace headgate::sim::nvml {
 namespace {
 
-// What lived while accounting was on, since it was switched on or cleared.
+// Returns true for processes that were alive after accounting was last switched on or cleared.
 bool counts(const DeviceView& view, const Account& account) {
   return account.used != 0 && account.device == view.index() &&
          (account.used == 1 || account.death_ns >= view.settings().accounting_since_ns);
@@ -59,7 +59,7 @@ nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned* count, u
   });
 }
 
-// Of several processes with one number, the youngest.
+// If several processes have this pid, returns the youngest.
 nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t device, unsigned pid, nvmlAccountingStats_t* stats) {
   return nvml::while_on("nvmlDeviceGetAccountingStats", device, [&](const DeviceView& view) {
     if (stats == nullptr) return NVML_ERROR_INVALID_ARGUMENT;

@@ -1,5 +1,4 @@
-// The board and its surroundings: part numbers, firmware, PCI Express, clocks on offer, error counters, places in the
-// machine.
+// The board: part numbers, firmware, PCI Express, supported clocks, error counters, topology.
 #include <unistd.h>
 
 #include <cstdio>
@@ -18,7 +17,7 @@ using abi::nvmlReturn_t;
 constexpr unsigned kLanes = 16;
 constexpr unsigned kClockStepMhz = 15;
 
-// From the speed of copies: a link of generation 5 carries about 63 GB/s over 16 lanes, one of generation 4 half of it.
+// Derived from the copy speed: a generation 5 link carries about 63 GB/s over 16 lanes, a generation 4 link half of it.
 unsigned link_generation(const Profile& profile) {
   return profile.host_copy_bytes_per_s > 32'000'000'000 ? 5 : profile.host_copy_bytes_per_s > 16'000'000'000 ? 4 : 3;
 }
@@ -37,7 +36,7 @@ nvmlReturn_t on_pair(const char* function, nvmlDevice_t one, nvmlDevice_t other,
   });
 }
 
-// All of the machine's processors: a simulated node is one NUMA node.
+// Returns all CPUs: a simulated node is one NUMA node.
 nvmlReturn_t affinity(const char* function, nvmlDevice_t device, unsigned words, unsigned long* set, long members) {
   return on_device(function, device, [&](const DeviceView&) {
     if (set == nullptr || words == 0) return abi::NVML_ERROR_INVALID_ARGUMENT;
@@ -69,7 +68,7 @@ nvmlReturn_t application_clock(const char* function, nvmlDevice_t device, abi::n
   });
 }
 
-// NVML's bits of "why the clocks are what they are".
+// NVML's clocks event reasons.
 constexpr unsigned long long kIdle = 1, kApplicationClocks = 2, kPowerCap = 4;
 unsigned long long clock_reasons(const DeviceView& view) {
   if (view.busy_percent() == 0) return kIdle;
@@ -81,7 +80,7 @@ unsigned long long clock_reasons(const DeviceView& view) {
   return reasons;
 }
 
-// Nothing ever goes wrong in simulated memory.
+// Simulated memory has no errors.
 nvmlReturn_t no_errors(const char* function, nvmlDevice_t device, bool known, unsigned long long* out) {
   return on_device(function, device, [&](const DeviceView&) {
     if (out == nullptr || !known) return abi::NVML_ERROR_INVALID_ARGUMENT;
@@ -193,13 +192,13 @@ nvmlReturn_t nvmlDeviceGetBusType(nvmlDevice_t device, nvmlBusType_t* type) {
   return nvml::value_of("nvmlDeviceGetBusType", device, type, [](const DeviceView&) { return 2U; });
 }
 
-// In KB/s over the last 20 ms. The node keeps no history of copies, only of kernels: what is told is whether one runs
+// KB/s over the last 20 ms. The node keeps a history of kernels only, not of copies, so this tells only if a copy runs
 // now.
 nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, nvmlPcieUtilCounter_t counter, unsigned* value) {
   return nvml::on_device("nvmlDeviceGetPcieThroughput", device, [&](const DeviceView& view) {
     if (value == nullptr || counter > 1) return NVML_ERROR_INVALID_ARGUMENT;
     const bool copies =
-        view.device().copying[counter == 0 ? 1 : 0] != sim::kNone;  // what the GPU sends is a copy to the host
+        view.device().copying[counter == 0 ? 1 : 0] != sim::kNone;  // the GPU sends in a copy to the host
     *value = copies ? static_cast<unsigned>(view.profile().host_copy_bytes_per_s / 1024) : 0;
     return NVML_SUCCESS;
   });
@@ -277,8 +276,8 @@ nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, nvmlMemoryErrorTyp
                                          nvmlEccCounterType_t counterType, unsigned long long* eccCounts) {
   return nvml::no_errors("nvmlDeviceGetTotalEccErrors", device, errorType <= 1 && counterType <= 1, eccCounts);
 }
-// Locations that Ampere and newer cards count: device memory (2), SRAM (7). nvml.h, of MIG slices: volatile (0)
-// uncorrected (1) errors outside of device memory alone.
+// Locations counted by Ampere and newer: device memory (2), SRAM (7). nvml.h on MIG slices: only volatile (0)
+// uncorrected (1) errors outside device memory.
 nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErrorType_t errorType,
                                              nvmlEccCounterType_t counterType, nvmlMemoryLocation_t locationType,
                                              unsigned long long* count) {
@@ -306,7 +305,7 @@ nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned* corrRows, 
 
 nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlRowRemapperHistogramValues_t* values) {
   return nvml::value_of("nvmlDeviceGetRowRemapperHistogram", device, values, [](const DeviceView& view) {
-    // Banks that still have all their spare rows: one for each 128 MiB.
+    // Banks with all their spare rows left: one for each 128 MiB.
     return nvmlRowRemapperHistogramValues_t{
         .max = static_cast<unsigned>(view.profile().memory_bytes >> 27), .high = 0, .partial = 0, .low = 0, .none = 0};
   });

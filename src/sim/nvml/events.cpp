@@ -1,5 +1,5 @@
-// Event sets. What can happen to a simulated device is an XID: a kernel that ended its context, or `headgate sim fault
-// deviceN:xid=CODE`. Everybody who was registered by then gets it once.
+// Event sets. The only event of a simulated device is an XID: a kernel that ended its context, or `headgate sim fault
+// deviceN:xid=CODE`. Each set registered by then receives it once.
 #include <time.h>
 
 #include <array>
@@ -8,12 +8,12 @@
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/wide.hpp"
 
-// Owned by the program from Create to Free; the library's mutex guards it, but for the wait.
+// Owned by the program from Create to Free. The library's mutex guards it, except during the wait.
 struct headgate::abi::nvmlEventSet_st {
   struct Watch {
     bool on = false;
-    std::uint32_t seen = 0;   // the faults' epoch up to which this device's events have been told
-    std::uint64_t count = 0;  // and how many of the node's
+    std::uint32_t seen = 0;   // epoch of the fault rules reported so far
+    std::uint64_t count = 0;  // number of the node's XIDs reported so far
   };
   std::array<Watch, headgate::sim::kMaxDevices> watches{};
 };

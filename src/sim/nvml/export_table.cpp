@@ -1,7 +1,7 @@
-// The table behind nvmlInternalGetExportTable, through which nvidia-smi reaches what NVML does not declare; without it
-// nvidia-smi 535 calls itself a mismatch and ends. Its first word is its size; a slot that is empty reads as "function
-// not found". Slots were found by looking at which ones nvidia-smi 535 calls with what (docs/simulator.md); they are
-// the same in 580.
+// The table behind nvmlInternalGetExportTable. nvidia-smi uses it for functions that NVML does not declare; without it
+// nvidia-smi 535 reports a version mismatch and ends. The first word is the table's size. An empty slot means "function
+// not found". The slots were found by watching which ones nvidia-smi 535 calls, and how (docs/simulator.md); 580 uses
+// the same.
 #include <array>
 #include <cstring>
 #include <string>
@@ -18,7 +18,7 @@ using abi::nvmlDevice_t;
 using abi::nvmlReturn_t;
 
 constexpr std::size_t kSlots = 245;  // of 535.261.03
-// These are public functions too.
+// These slots are also public functions.
 constexpr std::size_t kDisplayActive = 31, kPowerConstraints = 46, kPowerDefault = 47, kSetPower = 48,
                       kClockReasons = 57, kEveryClockReason = 58, kEnforcedPower = 108, kBoardPart = 149;
 constexpr std::size_t kAncestorByBusId = 23, kFullFeatures = 72;
@@ -26,7 +26,7 @@ constexpr std::size_t kHostLinkGeneration = 230;
 
 using NamedProcess = abi::NvmlExportedProcess;
 
-// Rows by rising pid: nvidia-smi merges the lists. Without a name it leaves the row out of its table.
+// Rows in order of pid, because nvidia-smi merges the lists. It omits a row without a name.
 nvmlReturn_t named_compute_list(nvmlDevice_t device, unsigned* count, NamedProcess* rows) {
   return on_device("nvmlInternalGetExportTable", device, [&](const DeviceView& view) {
     if (count == nullptr || rows == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
@@ -49,7 +49,7 @@ nvmlReturn_t no_rows(nvmlDevice_t device, unsigned* count, NamedProcess*) {
   return value_of("nvmlInternalGetExportTable", device, count, [](const DeviceView&) { return 0U; });
 }
 
-// nvidia-smi adds a process's rows up and divides by the number of all rows.
+// nvidia-smi sums a process's rows and divides by the number of all rows.
 nvmlReturn_t monitored(nvmlDevice_t device, unsigned long long since_us, unsigned*, unsigned* count,
                        abi::NvmlExportedSample* rows) {
   return on_device("nvmlInternalGetExportTable", device, [&](const DeviceView& view) {
@@ -67,7 +67,7 @@ nvmlReturn_t monitored(nvmlDevice_t device, unsigned long long since_us, unsigne
   });
 }
 
-// Whether the card has what server cards have: `pmon`, `dmon` and settings are refused without it.
+// Returns 1: the card has server features. Without them nvidia-smi refuses `pmon`, `dmon` and settings.
 nvmlReturn_t full_features(nvmlDevice_t device, unsigned* has) {
   return value_of("nvmlInternalGetExportTable", device, has, [](const DeviceView&) { return 1U; });
 }
@@ -76,8 +76,8 @@ nvmlReturn_t handle_by_index(unsigned index, nvmlDevice_t* device, unsigned /* f
   return abi::nvmlDeviceGetHandleByIndex_v2(index, device);
 }
 
-// What is common to two PCI addresses, in the order of `topo -m`'s legend from the nearest: PIX, PXB, PHB, NODE, SYS.
-// One NUMA node here.
+// Returns the common ancestor of two PCI addresses, in the order of `topo -m`'s legend, nearest first: PIX, PXB, PHB,
+// NODE, SYS. This node is one NUMA node.
 nvmlReturn_t ancestor_by_bus_id(const char* one, const char* other, unsigned* level) {
   nvmlDevice_t first = nullptr, second = nullptr;
   if (const auto result = abi::nvmlDeviceGetHandleByPciBusId_v2(one, &first); result != abi::NVML_SUCCESS)
@@ -133,7 +133,7 @@ struct Table {
 }  // namespace
 }  // namespace headgate::sim::nvml
 
-// Before nvmlInit too: nvidia-smi asks in any order.
+// Works before nvmlInit too, because nvidia-smi calls it in any order.
 extern "C" headgate::abi::nvmlReturn_t headgate::abi::nvmlInternalGetExportTable(const void** ppExportTable,
                                                                                  const void* pExportTableId) {
   using namespace headgate::sim::nvml;

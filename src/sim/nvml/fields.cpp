@@ -1,4 +1,4 @@
-// Figures by number: field values, samples of the last seconds, and how long something held the clocks down.
+// Values by number: field values, samples of the last seconds, and durations of clock throttling.
 #include <vector>
 
 #include "sim/nvml/library.hpp"
@@ -21,8 +21,8 @@ void give(nvmlFieldValue_t& field, std::uint64_t value, bool wide) {
   else field.value.uiVal = static_cast<unsigned>(value);
 }
 
-// NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: KiB since the driver was loaded; the scope is a link, or UINT_MAX for
-// all. The node counts what a card sent and received, and each of its links is told an even part.
+// NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX and _RX: KiB since the driver was loaded. The scope is a link, or UINT_MAX for
+// all. The node counts per card; each link gets an equal part.
 void give_link_data(const DeviceView& view, nvmlFieldValue_t& field) {
   constexpr unsigned kSent = 138;
   const unsigned links = nvlinks(view.profile());
@@ -34,8 +34,8 @@ void give_link_data(const DeviceView& view, nvmlFieldValue_t& field) {
   give(field, (all ? bytes : bytes / links) / 1024, true);
 }
 
-// Numbers as in nvml.h (NVML_FI_DEV_*), and power by CUDA 12's: 185 to 192, of the GPU alone (scope 0), as no module is
-// around it.
+// Numbers from nvml.h (NVML_FI_DEV_*), and CUDA 12's power fields 185 to 192, for the GPU only (scope 0), because it
+// has no module around it.
 void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
   switch (field.fieldId) {
     case 1: return give(field, view.settings().ecc_off_now == 0 ? 1 : 0, false);  // ECC now
@@ -56,7 +56,7 @@ void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
     case 78:
     case 79:
     case 80:
-    case 81:  // time held down
+    case 81:  // throttling time
       return give(field, 0, true);
     case 82: return give(field, temperature_c(view), false);  // memory
     case 83:
@@ -78,7 +78,7 @@ void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
     const std::uint32_t power[] = {
         now,  // average
         now, profile.power_min_mw, profile.power_max_mw, profile.power_default_mw, view.power_limit_mw(),
-        0,   view.power_limit_mw()};  // as asked for
+        0,   view.power_limit_mw()};  // as requested
     return give(field, power[field.fieldId - 185], false);
   }
   field.nvmlReturn = abi::NVML_ERROR_NOT_SUPPORTED;
@@ -105,8 +105,8 @@ Sampled sample(const DeviceView& view, abi::nvmlSamplingType_t type, unsigned bu
   }
 }
 
-// Each tenth of a second of the last six that ended after `last_seen_us`, oldest first. The grid stands still in node
-// time, so that two calls tell the same sample once.
+// Returns each tenth of a second of the last six seconds that ended after `last_seen_us`, oldest first. The grid is
+// fixed in node time, so that two calls return a sample once.
 std::vector<abi::nvmlSample_t> samples(const DeviceView& view, abi::nvmlSamplingType_t type,
                                        unsigned long long last_seen_us) {
   const std::uint64_t now_ns = view.state().now_ns, offset_us = realtime_us() - now_ns / 1000;
@@ -114,7 +114,7 @@ std::vector<abi::nvmlSample_t> samples(const DeviceView& view, abi::nvmlSampling
   const std::uint64_t last = now_ns / kSampleNs, kept = kKeptNs / kSampleNs;
   for (std::uint64_t i = last > kept ? last - kept : 0; i < last; ++i) {
     const std::uint64_t end_us = (i + 1) * kSampleNs / 1000 + offset_us;
-    // The wall clock's offset is read anew each time; a millisecond covers its rounding.
+    // The wall clock's offset is computed again at each call; a millisecond covers its rounding.
     if (end_us <= last_seen_us + 1000) continue;
     const unsigned busy = held_percent(view.state().device_history[view.index()], i * kSampleNs, (i + 1) * kSampleNs);
     abi::nvmlSample_t one{.timeStamp = end_us, .sampleValue = {}};

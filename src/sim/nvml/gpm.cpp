@@ -1,4 +1,4 @@
-// GPU performance monitoring, which Hopper and newer cards have: two samples, and what lies between them.
+// GPU performance monitoring (Hopper and newer): metrics are computed from two samples.
 #include "sim/nvml/handles.hpp"
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/wide.hpp"

@@ -1,4 +1,4 @@
-// Objects that a program makes and ends through handles: one that it made up, or ended before, is seen. Under the
+// Objects that a program creates and destroys through handles. Invented or destroyed handles are detected. Under the
 // library's mutex.
 #pragma once
 

@@ -1,4 +1,4 @@
-// A driver knows every process by its number in the pid namespace of whoever asks it on the host, and lists it so.
+// A driver lists each process by its number in the pid namespace of the process that asks. This finds that number.
 #include <sys/stat.h>
 
 #include <filesystem>
@@ -23,7 +23,7 @@ std::uint64_t namespace_of(const std::string& folder) {
   return ::stat((folder + "/ns/pid").c_str(), &status) == 0 ? status.st_ino : 0;
 }
 
-// The last number of NSpid, which the process itself sees.
+// Returns the last number of NSpid, the pid that the process itself sees.
 std::int32_t own_number(const std::string& folder) {
   std::ifstream file(folder + "/status");
   for (std::string line; std::getline(file, line);) {
@@ -36,7 +36,7 @@ std::int32_t own_number(const std::string& folder) {
   return 0;
 }
 
-// 0: it is not in our /proc.
+// Returns 0 if the process is not in our /proc.
 std::uint32_t search(const Account& account) {
   std::error_code error;
   for (fs::directory_iterator at("/proc", error), end; !error && at != end; at.increment(error)) {
@@ -54,7 +54,7 @@ std::uint32_t shown_pid(const Account& account) {
   const auto own_pid = static_cast<std::uint32_t>(account.pid);
   if (own_namespace == 0 || account.pid_namespace == 0 || account.pid_namespace == own_namespace) return own_pid;
   static std::mutex mutex;
-  static std::map<std::tuple<std::uint64_t, std::int32_t, std::uint64_t>, std::uint32_t> known;  // also of the dead
+  static std::map<std::tuple<std::uint64_t, std::int32_t, std::uint64_t>, std::uint32_t> known;  // dead ones too
   const std::scoped_lock lock(mutex);
   auto& pid = known[{account.pid_namespace, account.pid, account.start_time}];
   if (pid == 0 && account.used == 1) pid = search(account);

@@ -1,4 +1,4 @@
-// Which devices there are, and what they are: nothing here changes while a node lives.
+// Which devices exist, and their fixed properties. Nothing here changes during a node's life.
 #include <cstdio>
 #include <cstring>
 #include <string>
@@ -20,7 +20,7 @@ nvmlReturn_t count(const char* function, unsigned* out) {
   });
 }
 
-// The first device that `matches`, or NOT_FOUND.
+// Finds the first device that `matches`, or returns NOT_FOUND.
 template <typename Matches>
 nvmlReturn_t find_device(const char* function, const void* wanted, nvmlDevice_t* out, Matches&& matches) {
   return answer(function, [&](Node& node) {
@@ -54,7 +54,7 @@ nvmlReturn_t by_pci(const char* function, const char* bus_id, nvmlDevice_t* out)
   });
 }
 
-// A GPU's, or that of one of its MIG slices.
+// Finds a GPU or a MIG slice.
 nvmlReturn_t by_uuid(const char* function, const char* uuid, nvmlDevice_t* out) {
   std::optional<SliceOfDevice> slice;
   const auto result = find_device(function, uuid, out, [&](const Profile& profile, std::uint32_t i) {
@@ -130,7 +130,7 @@ nvmlReturn_t nvmlDeviceGetHandleBySerial(const char* serial, nvmlDevice_t* devic
                            });
 }
 
-// Of a MIG slice: the index by which its GPU knows it.
+// For a MIG slice, returns its index within its GPU.
 nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned* index) {
   return nvml::on_device_or_slice("nvmlDeviceGetIndex", device,
                                   [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
@@ -244,7 +244,7 @@ nvmlReturn_t nvmlSystemGetDriverVersion(char* version, unsigned length) {
                       [&](sim::Node& node) { return nvml::give_text(node.profile().driver_version, version, length); });
 }
 
-// CUDA's major version, then the driver's.
+// CUDA's major version, then the driver version.
 nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned length) {
   return nvml::answer("nvmlSystemGetNVMLVersion", [&](sim::Node& node) {
     return nvml::give_text(std::to_string(node.profile().cuda_version / 1000) + "." + node.profile().driver_version,

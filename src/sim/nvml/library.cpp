@@ -15,7 +15,7 @@ constexpr std::uint64_t kSecondNs = 1'000'000'000;
 char handles[kMaxDevices];
 char slice_handles[kMaxDevices * kMaxMigSlices];
 
-// One line on stderr, once: NVML's own status says too little to act on.
+// Prints one line to stderr, once, because NVML's status alone does not say what to do.
 void say_once(const Error& error) {
   static std::atomic<bool> said{false};
   if (said.exchange(true)) return;

@@ -1,4 +1,4 @@
-// What every function of the simulated NVML goes through: faults, the reference count, the node, the handle.
+// Steps common to every function of the simulated NVML: faults, reference count, node, handle.
 #pragma once
 
 #include <algorithm>
@@ -13,7 +13,7 @@
 #include "sim/faults.hpp"
 #include "sim/node.hpp"
 
-// The table's functions, so that a definition with another signature does not compile.
+// Declares the table's functions, so that a definition with another signature does not compile.
 namespace headgate::abi {
 extern "C" {
 #define NVML_FN(name, kind, parameters, arguments) __attribute__((visibility("default"))) nvmlReturn_t name parameters;
@@ -24,7 +24,7 @@ __attribute__((visibility("default"))) const char* nvmlErrorString(nvmlReturn_t 
 
 namespace headgate::sim::nvml {
 
-// The library's state: open between the first nvmlInit and the last nvmlShutdown. `mutex` is held while `node` is used.
+// The library's state: open between the first nvmlInit and the last nvmlShutdown. Hold `mutex` while using `node`.
 struct Library {
   std::mutex mutex;
   std::uint64_t users = 0;
@@ -33,19 +33,19 @@ struct Library {
 [[nodiscard]] Library& library();
 
 [[nodiscard]] abi::nvmlDevice_t handle_of(std::uint32_t index);
-// Of a handle that some node could have given; whether this one has the device is not said.
+// Decodes a handle that any node could have returned, without checking that this node has the device.
 [[nodiscard]] std::optional<std::uint32_t> device_of(abi::nvmlDevice_t handle);
-// Whether it is a handle of a device that this node has; then `index` is set.
+// Returns true and sets `index` if it is a handle of one of this node's devices.
 [[nodiscard]] bool index_of(const Profile& profile, abi::nvmlDevice_t handle, std::uint32_t& index);
 
-// A MIG slice has a handle of its own: of GPU `index`, slice `slice` of its profile's list.
+// A MIG slice has a separate handle: slice `slice` in the profile's list, on GPU `index`.
 struct SliceOfDevice {
   std::uint32_t index, slice;
 };
 [[nodiscard]] abi::nvmlDevice_t handle_of(SliceOfDevice slice);
 [[nodiscard]] std::optional<SliceOfDevice> slice_of(const Profile& profile, abi::nvmlDevice_t handle);
 
-// One call that looks at a device: the node is advanced to now and locked for as long as the view lives.
+// A call's view of a device. The node is advanced to now, and locked while the view exists.
 class DeviceView {
  public:
   DeviceView(Node& node, std::uint32_t index) : locked_(node), node_(node), index_(index) { locked_.advance(); }
@@ -59,7 +59,7 @@ class DeviceView {
   [[nodiscard]] std::uint32_t power_limit_mw() const {
     return settings().power_limit_mw != 0 ? settings().power_limit_mw : profile().power_default_mw;
   }
-  // Percent of [from_ns, now) during which a kernel ran, 0..100, in whole history buckets; at most the last second.
+  // Returns the percentage of [from_ns, now) with a kernel running, by whole history buckets; at most the last second.
   [[nodiscard]] unsigned busy_percent(const History& history, std::uint64_t from_ns = 0) const;
   [[nodiscard]] unsigned busy_percent() const { return busy_percent(node_.state().device_history[index_]); }
 
@@ -78,11 +78,11 @@ abi::nvmlReturn_t answer(const char* function, Body&& body) {
   return body(*open.node);
 }
 
-// `body` gets a DeviceView, and the number of the slice if the handle is one's. A lost device answers GPU_IS_LOST, its
-// slices too; an unknown handle INVALID_ARGUMENT.
+// Calls `body` with a DeviceView and, for a slice's handle, the slice's number. Returns GPU_IS_LOST for a lost device
+// and its slices, INVALID_ARGUMENT for an unknown handle.
 template <typename Body>
 abi::nvmlReturn_t on_device_or_slice(const char* function, abi::nvmlDevice_t handle, Body&& body) {
-  // Without the library's mutex: a rule that delays one GPU's calls must not delay another's.
+  // Not under the library's mutex: a rule that delays one GPU's calls must not delay another's.
   if (const auto device = device_of(handle))
     if (const std::uint32_t code = fault_on(function, *device)) return static_cast<abi::nvmlReturn_t>(code);
   return answer(function, [&](Node& node) {
@@ -96,7 +96,7 @@ abi::nvmlReturn_t on_device_or_slice(const char* function, abi::nvmlDevice_t han
   });
 }
 
-// What a MIG slice does not answer, which is most: NOT_SUPPORTED.
+// For functions that MIG slices do not support, which is most of them: returns NOT_SUPPORTED for a slice.
 template <typename Body>
 abi::nvmlReturn_t on_device(const char* function, abi::nvmlDevice_t handle, Body&& body) {
   return on_device_or_slice(function, handle, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
@@ -105,7 +105,7 @@ abi::nvmlReturn_t on_device(const char* function, abi::nvmlDevice_t handle, Body
   });
 }
 
-// Answers one value that depends on the device: NULL is INVALID_ARGUMENT.
+// Returns one value that depends on the device. INVALID_ARGUMENT if `out` is NULL.
 template <typename Value, typename Body>
 abi::nvmlReturn_t value_of(const char* function, abi::nvmlDevice_t handle, Value* out, Body&& body) {
   return on_device(function, handle, [&](const DeviceView& view) {
@@ -115,25 +115,25 @@ abi::nvmlReturn_t value_of(const char* function, abi::nvmlDevice_t handle, Value
   });
 }
 
-// The device's figures, each from the node's history over the last second.
+// Readings of the device, computed from the node's history over the last second.
 [[nodiscard]] std::uint64_t power_mw(const DeviceView& view);
 [[nodiscard]] unsigned temperature_c(const DeviceView& view);
 [[nodiscard]] unsigned clock_mhz(const DeviceView& view, abi::nvmlClockType_t type);
 [[nodiscard]] unsigned long long energy_mj(const DeviceView& view);
 [[nodiscard]] std::uint64_t realtime_us();
-// Whole percent of node time [from_ns, to_ns) that `history` was held, by buckets.
+// Returns the whole percentage of node time [from_ns, to_ns) during which `history` was held, by buckets.
 [[nodiscard]] unsigned held_percent(const History& history, std::uint64_t from_ns, std::uint64_t to_ns);
 [[nodiscard]] bool is_hopper_or_newer(const Profile& profile);
 inline constexpr unsigned kMaxNvlinks = 18;  // NVML_NVLINK_MAX_LINKS
-// How many the card has; 0: none.
+// Returns the number of NVLinks of the card; 0 if none.
 [[nodiscard]] unsigned nvlinks(const Profile& profile);
 
-// Processes that held the GPU since `last_seen_us` (at most the last second), one sample each, stamped now.
+// Returns one sample, stamped now, for each process that held the GPU since `last_seen_us` (at most the last second).
 [[nodiscard]] std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view,
                                                                              std::uint64_t last_seen_us);
 
-// A list in NVML's protocol: *count is the room on the way in and the number on the way out; too little room, or no
-// array, answers INSUFFICIENT_SIZE with the number needed.
+// Returns a list in NVML's protocol. *count is the room on entry and the number on return. With too little room or no
+// array: INSUFFICIENT_SIZE.
 template <typename Entry, typename Range>
 abi::nvmlReturn_t give_list(const Range& from, unsigned* count, Entry* out) {
   if (count == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
@@ -144,7 +144,7 @@ abi::nvmlReturn_t give_list(const Range& from, unsigned* count, Entry* out) {
   return abi::NVML_SUCCESS;
 }
 
-// NUL-terminated copy; INSUFFICIENT_SIZE when it does not fit, NULL is INVALID_ARGUMENT.
+// Copies text with its NUL. INSUFFICIENT_SIZE if it does not fit, INVALID_ARGUMENT for NULL.
 [[nodiscard]] abi::nvmlReturn_t give_text(std::string_view text, char* out, unsigned length);
 
 // As nvidia-smi sets the length of time slices; settings.cpp.

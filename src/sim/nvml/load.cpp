@@ -1,5 +1,5 @@
-// What follows load: utilisation, clocks, power, heat. All of it from the node's busy history over the last second, as
-// the real counters are about a second old too.
+// Readings that depend on load: utilisation, clocks, power, temperature. All derive from the last second of the node's
+// busy history; the real counters are also about a second old.
 #include <time.h>
 
 #include <algorithm>
@@ -12,7 +12,7 @@
 
 namespace headgate::sim::nvml {
 
-// Between what an idle GPU draws and its limit, in proportion to the busy time.
+// Between idle power and the limit, in proportion to the busy time.
 std::uint64_t power_mw(const DeviceView& view) {
   const std::uint64_t idle_mw = view.profile().power_idle_mw;
   return idle_mw + (std::max<std::uint64_t>(view.power_limit_mw(), idle_mw) - idle_mw) * view.busy_percent() / 100;
@@ -25,7 +25,7 @@ unsigned temperature_c(const DeviceView& view) {
                                                                 (power_mw(view) - profile.power_idle_mw) / range_mw);
 }
 
-// A busy GPU runs at its top clock, or what an application clock or a locked range leaves of it.
+// A busy GPU runs at its top clock, or less if an application clock or a locked range applies.
 unsigned clock_mhz(const DeviceView& view, abi::nvmlClockType_t type) {
   const Profile& profile = view.profile();
   const NvmlDevice& set = view.settings();
@@ -40,7 +40,7 @@ unsigned clock_mhz(const DeviceView& view, abi::nvmlClockType_t type) {
   return most == 0 ? wanted : std::clamp(wanted, least, most);
 }
 
-// Since the machine's start: the node counts its time from there.
+// Since the machine's start, where node time begins.
 unsigned long long energy_mj(const DeviceView& view) {
   return drawn_mj(view.profile(), view.settings(), view.power_limit_mw(), view.device().busy_ns, view.state().now_ns);
 }
@@ -99,7 +99,7 @@ using nvml::DeviceView;
 
 extern "C" {
 
-// Memory utilisation is 0: simulated kernels touch no memory.
+// Memory utilisation is 0, because simulated kernels access no memory.
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* utilization) {
   return nvml::on_device("nvmlDeviceGetUtilizationRates", device, [&](const DeviceView& view) {
     if (utilization == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
@@ -121,7 +121,7 @@ nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned* util
   return nvml::idle_engine("nvmlDeviceGetDecoderUtilization", device, utilization, samplingPeriodUs);
 }
 
-// Without a buffer: how many samples there may be. With one: those there are, or NOT_FOUND.
+// Without a buffer, returns the possible number of samples; with one, the samples, or NOT_FOUND.
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t* utilization,
                                              unsigned* processSamplesCount, unsigned long long lastSeenTimeStamp) {
   return nvml::on_device("nvmlDeviceGetProcessUtilization", device, [&](const DeviceView& view) {
@@ -165,7 +165,7 @@ nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type
                          [&](const DeviceView& view) { return nvml::clock_of(view, type, true, clock); });
 }
 
-// Cards for servers stay in P0 whatever they do.
+// Server cards always stay in P0.
 nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t* pState) {
   return nvml::value_of("nvmlDeviceGetPerformanceState", device, pState,
                         [](const DeviceView&) { return NVML_PSTATE_0; });

@@ -1,4 +1,4 @@
-// Memory and who holds it. A process is listed on a device while it has a context there.
+// Memory and the processes that hold it. A process is listed on a device while it has a context there.
 #include <cstring>
 #include <fstream>
 #include <string>
@@ -14,14 +14,14 @@ namespace {
 using abi::nvmlDevice_t;
 using abi::nvmlReturn_t;
 
-constexpr unsigned kNoInstance = ~0U;  // GPU and compute instance where there is no MIG
+constexpr unsigned kNoInstance = ~0U;  // GPU and compute instance without MIG
 constexpr unsigned kMemoryVersion2 = sizeof(abi::nvmlMemory_v2_t) | 2U << 24;
 
 struct Held {
   std::uint64_t total, reserved, used;  // bytes
 };
 
-// A slice is always empty: programs run on the whole GPU.
+// A slice is always empty, because programs run on the whole GPU.
 Held held_memory(const DeviceView& view, std::optional<std::uint32_t> slice) {
   const Profile& profile = view.profile();
   if (slice) return {mig_memory_bytes(profile, profile.mig[*slice]), 0, 0};
@@ -48,7 +48,7 @@ bool is_mps_client(const DeviceView& view, const Account& account) {
   return view.state().processes[account.process].mps_percent != 0;
 }
 
-// A client of an MPS server is in the list of who computes too (nvidia-smi calls it "M+C").
+// An MPS client is also in the list of compute processes (nvidia-smi shows "M+C").
 template <typename Info>
 nvmlReturn_t compute_processes(const char* function, nvmlDevice_t device, unsigned* count, Info* infos,
                                Whose whose = Whose::all) {
@@ -114,7 +114,7 @@ using nvml::DeviceView;
 
 extern "C" {
 
-// Version 1 counts what is reserved as used, version 2 tells it apart: as the real one does.
+// As in the real NVML: version 1 counts reserved memory as used, version 2 reports it separately.
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
   return nvml::on_device_or_slice(
       "nvmlDeviceGetMemoryInfo", device, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
@@ -210,7 +210,7 @@ nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProc
   });
 }
 
-// The program's first word where /proc tells it, else the name the node has.
+// Returns argv[0] from /proc if available, else the node's name for the process.
 nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char* name, unsigned length) {
   return nvml::answer("nvmlSystemGetProcessName", [&](sim::Node& node) {
     if (name == nullptr || length == 0) return NVML_ERROR_INVALID_ARGUMENT;

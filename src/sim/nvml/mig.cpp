@@ -1,5 +1,5 @@
-// MIG as the profile says that the GPUs are cut: modes, and the slices' handles and attributes. Each slice is one GPU
-// instance with one compute instance. It changes only with the node.
+// MIG as the profile divides the GPUs: modes, and the slices' handles and attributes. Each slice is one GPU instance
+// with one compute instance. The division is fixed for the node's life.
 #include "sim/mig.hpp"
 
 #include "sim/nvml/library.hpp"
@@ -11,7 +11,7 @@ using nvml::DeviceView;
 
 namespace {
 
-// `body` gets a DeviceView and the slice's number; a whole GPU's handle answers `of_a_gpu`.
+// Calls `body` with a DeviceView and the slice's number. For a whole GPU's handle returns `of_a_gpu`.
 template <typename Body>
 nvmlReturn_t on_slice(const char* function, nvmlDevice_t device, const void* out, nvmlReturn_t of_a_gpu, Body&& body) {
   return nvml::on_device_or_slice(function, device, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
@@ -22,7 +22,7 @@ nvmlReturn_t on_slice(const char* function, nvmlDevice_t device, const void* out
   });
 }
 
-// Copy engines and decoders go with the slices, as on the cards of NVIDIA's guide: one each to a compute slice.
+// Copy engines and decoders follow the slices as in NVIDIA's guide: one each per compute slice.
 nvmlDeviceAttributes_t attributes_of(const sim::Profile& profile, sim::MigSlice slice) {
   nvmlDeviceAttributes_t told{};
   told.multiprocessorCount = sim::mig_sms(profile, slice);
@@ -74,7 +74,7 @@ nvmlReturn_t nvmlDeviceGetDeviceHandleFromMigDeviceHandle(nvmlDevice_t migDevice
                   [&](const DeviceView& view, std::uint32_t) { *device = nvml::handle_of(view.index()); });
 }
 
-// GPU instance 0 is the whole GPU, so slices count from 1.
+// GPU instance 0 is the whole GPU, so slices start at 1.
 nvmlReturn_t nvmlDeviceGetGpuInstanceId(nvmlDevice_t device, unsigned* id) {
   return on_slice("nvmlDeviceGetGpuInstanceId", device, id, NVML_ERROR_NOT_SUPPORTED,
                   [&](const DeviceView&, std::uint32_t slice) { *id = slice + 1; });

@@ -1,4 +1,4 @@
-// Modes, as a server's card has them; settings.cpp changes those that may be changed.
+// Modes of a server card. settings.cpp has the setters.
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/wide.hpp"
 
@@ -54,7 +54,7 @@ nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtual
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t* current, nvmlEnableState_t* pending) {
   return nvml::on_device("nvmlDeviceGetEccMode", device, [&](const DeviceView& view) {
     if (current == nullptr || pending == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    *current = state_of(view.settings().ecc_off_now == 0);  // what is pending comes with a reset: `headgate sim reset`
+    *current = state_of(view.settings().ecc_off_now == 0);  // the pending mode needs `headgate sim reset`
     *pending = state_of(view.settings().ecc_off == 0);
     return NVML_SUCCESS;
   });
@@ -68,13 +68,13 @@ nvmlReturn_t nvmlDeviceGetAPIRestriction(nvmlDevice_t device, nvmlRestrictedAPI_
                                          nvmlEnableState_t* isRestricted) {
   return nvml::on_device("nvmlDeviceGetAPIRestriction", device, [&](const DeviceView&) {
     if (isRestricted == nullptr || apiType > 1) return NVML_ERROR_INVALID_ARGUMENT;
-    if (apiType == 1) return NVML_ERROR_NOT_SUPPORTED;  // automatic boost, which these cards do not let anybody choose
+    if (apiType == 1) return NVML_ERROR_NOT_SUPPORTED;  // automatic boost, which is fixed on these cards
     *isRestricted = NVML_FEATURE_ENABLED;
     return NVML_SUCCESS;
   });
 }
 
-// Cooled by the server's fans, not its own.
+// The server's fans cool it; it has none.
 nvmlReturn_t nvmlDeviceGetFanSpeed(nvmlDevice_t device, unsigned* speed) {
   return nvml::on_device("nvmlDeviceGetFanSpeed", device, [&](const DeviceView&) {
     return speed == nullptr ? NVML_ERROR_INVALID_ARGUMENT : NVML_ERROR_NOT_SUPPORTED;

@@ -1,12 +1,11 @@
-// NVLink: every link of a card that has some is up, and nothing ever goes wrong on it. What is at its other end is not
-// modelled.
+// NVLink: every link of a card that has any is up and free of errors. The other end is not modelled.
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/wide.hpp"
 
 namespace headgate::sim::nvml {
 
 unsigned nvlinks(const Profile& profile) {
-  // An A100 has 108 SMs: smaller cards of its kind have a bridge at most.
+  // An A100 has 108 SMs; smaller cards of that generation have at most a bridge.
   constexpr std::uint32_t kSmsOfAModule = 108;
   if (profile.sm_count < kSmsOfAModule) return 0;
   if (profile.capability_major == 8 && profile.capability_minor == 0) return 12;

@@ -1,4 +1,4 @@
-// The built libnvidia-ml.so.1, over a node that this test works with as a driver would.
+// Tests the built libnvidia-ml.so.1 on a node that this test operates like a driver.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <link.h>
@@ -60,7 +60,7 @@ class Nvml : public testing::Test {
     EXPECT_EQ(NVML(nvmlDeviceGetHandleByIndex_v2)(index, &handle), NVML_SUCCESS);
     return handle;
   }
-  // This process as a tenant of the node, with one context and `bytes` allocated on device `index`.
+  // Makes this process a tenant of the node, with one context and `bytes` allocated on device `index`.
   void become_tenant(std::uint32_t index, std::uint64_t bytes) {
     auto opened = Node::open_existing(directory_);
     ASSERT_TRUE(opened);

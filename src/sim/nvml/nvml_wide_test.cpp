@@ -1,5 +1,5 @@
-// The wide part of the built libnvidia-ml.so.1: what is set is what is told, events, accounting, monitoring, versions
-// of structs.
+// Tests the wide part of the built libnvidia-ml.so.1: setters and getters, events, accounting, monitoring, versions of
+// structs.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>
@@ -32,7 +32,7 @@ Pointer find(const char* name) {
   if (found == nullptr) throw std::runtime_error(std::string(name) + " is not exported");
   return found;
 }
-// By its declaration's type.
+// Finds the function with the type of its declaration.
 #define NVML(name) find<decltype(&abi::name)>(#name)
 
 class NvmlWide : public testing::Test {
@@ -131,7 +131,7 @@ TEST_F(NvmlWide, SettersOfSeveralProcessesAreAllOnRecordAndTheLastOneHolds) {
   const State& state = (*node)->state();
   ASSERT_EQ(state.nvml_setting_count, kProcesses * kCalls);
   for (unsigned p = 0; p < kProcesses; ++p) {
-    unsigned next = 0;  // each process's calls are in its order, none lost, none torn
+    unsigned next = 0;  // each process's calls are recorded in order, none lost or torn
     for (unsigned i = 0; i < kProcesses * kCalls; ++i) {
       const NvmlSetting& one = state.nvml_settings[i];
       if (one.pid == children[p]) {
@@ -173,7 +173,7 @@ TEST_F(NvmlWide, AHandleThatIsNoneOrHasEndedIsRefused) {
   EXPECT_EQ(NVML(nvmlGpmSampleGet)(device, sample), NVML_ERROR_INVALID_ARGUMENT);
 }
 
-// What a kernel did, not a rule.
+// The XID comes from a kernel, not from a fault rule.
 TEST_F(NvmlWide, AKernelThatFaultsIsAnXidForWhoRegistered) {
   const nvmlDevice_t device = open("tiny");
   nvmlEventSet_t set = nullptr;
@@ -197,7 +197,7 @@ TEST_F(NvmlWide, AKernelThatFaultsIsAnXidForWhoRegistered) {
 }
 
 TEST_F(NvmlWide, WhoIsNotRootMaySetNothing) {
-  if (::getuid() != 0) GTEST_SKIP() << "only root can become somebody else";
+  if (::getuid() != 0) GTEST_SKIP() << "only root can become another user";
   const nvmlDevice_t device = open("h200");
   const pid_t child = ::fork();
   if (child == 0) {

@@ -1,4 +1,4 @@
-// Who is listed on a device, for the public lists and the private one.
+// Processes listed on a device, for the public lists and the private one.
 #pragma once
 
 #include <string>
@@ -9,13 +9,13 @@
 
 namespace headgate::sim::nvml {
 
-// The number under which a process is listed: the caller's, where its /proc shows the process, else the process's own.
+// Returns the pid to list: the one that the caller's /proc shows, else the one that the process itself sees.
 [[nodiscard]] std::uint32_t shown_pid(const Account& account);
 
-// Processes with a context on the device, by rising pid.
+// Returns the processes with a context on the device, in order of pid.
 [[nodiscard]] std::vector<const Account*> listed_by_pid(const DeviceView& view);
 [[nodiscard]] abi::nvmlProcessDetail_v1_t detail_of(const Account& account);
-// The program's first word where /proc tells it, else the name that the node has.
+// Returns argv[0] from /proc if available, else the node's name for the process.
 [[nodiscard]] std::string name_of(const Account& account);
 
 }  // namespace headgate::sim::nvml

@@ -1,7 +1,6 @@
 // Hides the functions that came after the node's driver release when the library is loaded.
 //
-// The table has the names of Debian's 535 library, and one that is younger: NVIDIA's reference of driver 550 (CUDA 12.4)
-// has it.
+// The table has the names of Debian's 535 library and one newer, from NVIDIA's reference of driver 550 (CUDA 12.4).
 #include "sim/exports.hpp"
 
 namespace headgate::sim::nvml {

@@ -1,5 +1,5 @@
-// NVML's setters beside what nvml_wide_test.cpp proves: faults of one GPU, energy over a change of the limit, callers
-// without root.
+// NVML's setters, in addition to nvml_wide_test.cpp: faults of one GPU, energy across a change of the limit, callers
+// that are not root.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <sys/wait.h>

@@ -1,5 +1,5 @@
-// NVML's setters: they check the range and the caller, change what the getters say, and leave a record in the node that
-// `headgate sim truth` shows, refused calls too.
+// NVML's setters check the range and the caller and change what the getters return. They record each call, refused ones
+// too, in the node for `headgate sim truth`.
 #include <unistd.h>
 
 #include <cstring>
@@ -30,7 +30,7 @@ void record(const DeviceView& view, const char* function, std::uint64_t value, s
   ++state.nvml_setting_count;
 }
 
-// `apply` gets the device's settings and answers; only root may call it, unless the profile opens setters to all.
+// Calls `apply` with the device's settings. Only root may call it, unless the profile opens setters to all users.
 template <typename Apply>
 nvmlReturn_t set(const char* function, nvmlDevice_t device, std::uint64_t value, std::uint64_t second, Apply&& apply) {
   return on_device(function, device, [&](const DeviceView& view) {
@@ -42,7 +42,7 @@ nvmlReturn_t set(const char* function, nvmlDevice_t device, std::uint64_t value,
   });
 }
 
-// Where a zero means the default.
+// Resets a setting to its default, stored as zero.
 template <typename Clear>
 nvmlReturn_t reset(const char* function, nvmlDevice_t device, Clear&& clear) {
   return set(function, device, 0, 0, [&](const DeviceView&, NvmlDevice& on) {
@@ -109,11 +109,11 @@ nvmlReturn_t nvmlDeviceSetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t
                    [&](const DeviceView&, NvmlDevice& on) { return nvml::set_flag(on.persistence_off, mode, true); });
 }
 
-// The simulated driver lets no other process make a context under 3, and none under 2.
+// In mode 3 the simulated driver lets no second process create a context, in mode 2 none at all.
 nvmlReturn_t nvmlDeviceSetComputeMode(nvmlDevice_t device, nvmlComputeMode_t mode) {
   return nvml::set("nvmlDeviceSetComputeMode", device, mode, 0, [&](const DeviceView&, NvmlDevice& on) {
     if (mode > 3) return NVML_ERROR_INVALID_ARGUMENT;
-    if (mode == 1) return NVML_ERROR_NOT_SUPPORTED;  // exclusive by thread is gone since CUDA 8
+    if (mode == 1) return NVML_ERROR_NOT_SUPPORTED;  // exclusive thread mode was removed in CUDA 8
     on.compute_mode = mode;
     return NVML_SUCCESS;
   });

@@ -1,6 +1,6 @@
-// NVML's functions and types that only the simulator serves: the limiter lets them pass, so guest/abi knows their names
-// alone. Facts from NVML 11.8's nvml.h; what is younger says so. wide_abi_check.cpp compares with the real header where
-// one is installed.
+// NVML functions and types that only the simulator implements. The limiter does not hook them, so guest/abi has only
+// their names. From NVML 11.8's nvml.h; newer ones are marked. wide_abi_check.cpp compares with the real header if it
+// is installed.
 #pragma once
 
 #include "guest/abi/nvml.hpp"
@@ -70,7 +70,7 @@ struct nvmlEncoderSessionInfo_t;
 struct nvmlFBCSessionInfo_t;
 struct nvmlHwbcEntry_t;
 
-// Of a MIG slice. The oldest nvmlDeviceGetAttributes knows the first six words alone (NVML 11.0).
+// Of a MIG slice. The oldest nvmlDeviceGetAttributes has only the first six fields (NVML 11.0).
 struct nvmlDeviceAttributes_v1_t {
   unsigned multiprocessorCount;
   unsigned sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;

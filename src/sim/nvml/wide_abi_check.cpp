@@ -1,6 +1,6 @@
-// Compares the simulator's own declarations of NVML with the real nvml.h (11.8 or newer). Built only where one is
-// installed; it has no code.
-#define NVML_NO_UNVERSIONED_FUNC_DEFS  // else nvml.h renames functions to their newest variants by macros
+// Compares the simulator's declarations of NVML with the real nvml.h (11.8 or newer). Built only where that is
+// installed; generates no code.
+#define NVML_NO_UNVERSIONED_FUNC_DEFS  // else nvml.h maps functions to their newest versions by macros
 #include <nvml.h>
 
 #include <cstddef>

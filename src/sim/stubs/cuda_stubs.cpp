@@ -1,8 +1,8 @@
-// Every name that a driver exports and the simulator does not serve, so that each program links and each look-up finds
-// what a real driver has. Weak: a definition elsewhere in the library wins. Debugger data symbols are left out: nothing
-// is there to debug.
+// All names that a driver exports and the simulator does not implement, so that programs link and look-ups succeed as
+// with a real driver. Weak: a definition elsewhere in the library wins. Debugger data symbols are left out, because
+// there is nothing to debug.
 //
-// A caller passes the arguments of the real signature; the calling conventions we build for (System V x86-64, AAPCS64)
+// A caller passes the real signature's arguments; the calling conventions that we build for (System V x86-64, AAPCS64)
 // let the callee ignore them.
 #include "guest/abi/cuda.hpp"
 

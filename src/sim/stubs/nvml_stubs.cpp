@@ -1,4 +1,4 @@
-// Every name that NVML exports and the simulator does not serve; see cuda_stubs.cpp.
+// All names that NVML exports and the simulator does not implement; see cuda_stubs.cpp.
 #include "guest/abi/nvml.hpp"
 
 #define NVML_NAME(name, kind)                                                                  \

@@ -1,5 +1,5 @@
-// The checkpoint calls: a process is held, its memory leaves the devices and returns, it goes on. Any process of the
-// node may be named.
+// The checkpoint calls: lock a process, move its memory off the devices and back, unlock it. A call may name any
+// process of the node.
 #include <time.h>
 #include <unistd.h>
 
@@ -14,7 +14,7 @@ namespace {
 constexpr std::atomic<std::uint32_t> kNotHeld{0};
 constexpr std::uint64_t kLookEveryNs = 1'000'000;
 
-// cuda.h: CUcheckpointLockArgs, and CUcheckpointRestoreArgs as far as the pairs go; what is reserved must be 0.
+// cuda.h: CUcheckpointLockArgs, and CUcheckpointRestoreArgs up to the GPU pairs. Reserved fields must be 0.
 struct LockArgs {
   std::uint32_t timeout_ms, reserved0;
   std::uint64_t reserved[7];
@@ -36,7 +36,7 @@ bool blank(const void* arguments) {
   return plain == nullptr || std::ranges::all_of(plain->reserved, [](std::uint64_t word) { return word == 0; });
 }
 
-// By the pid that the node's processes of this pid namespace know; kNone where none of them has it.
+// Returns the process that has this pid in the caller's pid namespace; kNone if there is none.
 std::uint32_t process_of(const State& state, int pid) {
   const Process& own = state.processes[library().node->process()];
   for (std::uint32_t p = 0; p < kMaxProcesses; ++p) {
@@ -50,7 +50,7 @@ CheckpointState state_of(const Process& process) {
   return static_cast<CheckpointState>(process.checkpoint.load(std::memory_order_acquire));
 }
 
-// `act` gets the engine and the process, which is in the state that the call needs.
+// Calls `act` with the engine and the process. ILLEGAL_STATE unless the process is in the state that the call needs.
 template <typename Act>
 CUresult in_state(int pid, CheckpointState needed, Act act) {
   Node::Locked locked(*library().node);
@@ -71,7 +71,7 @@ CUresult lock(int pid, const LockArgs* arguments) {
   });
 }
 
-// What was submitted before is done first.
+// Waits until all work that was submitted before the lock has completed.
 CUresult checkpoint(int pid, const void* arguments) {
   if (!blank(arguments)) return CUDA_ERROR_INVALID_VALUE;
   while (true) {
@@ -128,7 +128,7 @@ SIM_API CUresult cuCheckpointProcessGetState(int pid, CUprocessState* state) {
   SIM_ENTER(cuCheckpointProcessGetState);
   return tell(pid, state, state_of);
 }
-// No thread of its own restores a process here: the main thread is named.
+// The simulator has no dedicated restore thread, so this returns the main thread's id.
 SIM_API CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int* tid) {
   SIM_ENTER(cuCheckpointProcessGetRestoreThreadId);
   return tell(pid, tid, [](const Process& process) { return process.pid; });

@@ -57,7 +57,7 @@ TEST_F(Checkpoints, the_memory_of_a_process_leaves_the_card_and_returns_with_wha
               OK(p.cu.cuCheckpointProcessGetRestoreThreadId(target, &thread));
               is(p.cu.cuCheckpointProcessCheckpoint(target, nullptr), 401, "a checkpoint of one that runs");
               is(p.cu.cuCheckpointProcessUnlock(target, nullptr), 401, "an unlock of one that runs");
-              is(p.cu.cuCheckpointProcessLock(1 << 29, nullptr), 1, "nobody's pid");
+              is(p.cu.cuCheckpointProcessLock(1 << 29, nullptr), 1, "a pid without a process");
               is(p.cu.cuCheckpointProcessGetState(target, nullptr), 1, "nowhere");
               std::uint64_t none[8] = {0, 0, 3};
               is(p.cu.cuCheckpointProcessLock(target, reinterpret_cast<CUcheckpointLockArgs*>(none)), 1,

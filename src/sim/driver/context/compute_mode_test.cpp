@@ -1,4 +1,4 @@
-// Who may make a context is what NVML's compute mode says.
+// NVML's compute mode decides which processes may create a context.
 #include "sim/driver/test_program.hpp"
 #include "sim/profile.hpp"
 
@@ -13,13 +13,13 @@ class ComputeMode : public Driver {
     Driver::SetUp();
     ASSERT_TRUE(create_node(directory_, *find_profile("tiny")));
   }
-  // As nvmlDeviceSetComputeMode leaves it.
+  // Sets the mode that nvmlDeviceSetComputeMode would set.
   void set(std::uint32_t mode) {
     auto node = Node::open_existing(directory_);
     ASSERT_TRUE(node);
     (*node)->state().nvml[0].compute_mode = mode;
   }
-  // What a program is told that wants a context, and a second one.
+  // Runs a program that creates a context and a second one; returns the first error.
   static int contexts_answer() {
     return WEXITSTATUS(run([] {
       const Api cu = load();

@@ -1,4 +1,4 @@
-// Contexts: birth and death, the stack of each thread, primary contexts.
+// Contexts: creation and destruction, the stack of each thread, primary contexts.
 #include <algorithm>
 
 #include "sim/driver/context/context_growth.hpp"
@@ -23,8 +23,8 @@ namespace {
 
 thread_local std::vector<Context*> stack;
 
-// NVML's compute modes: 2 no process, 3 one process at a time. cuda.h, CUDA_ERROR_DEVICE_UNAVAILABLE, names both. To
-// the latter all clients of an MPS server are one process: the server.
+// NVML's compute modes: 2 admits no process, 3 one process at a time. cuda.h, CUDA_ERROR_DEVICE_UNAVAILABLE, names
+// both. In mode 3 all clients of an MPS server count as one process, the server.
 bool admitted(const State& state, std::uint32_t device, std::uint32_t process) {
   const std::uint32_t mode = state.nvml[device].compute_mode;
   if (mode != 3) return mode != 2;
@@ -76,7 +76,7 @@ CUresult make_context(int device, unsigned flags, bool primary, Context** out) {
   context->legacy = legacy;
   CUresult made = make_in_node(context);
   if (made != CUDA_SUCCESS) {
-    lib.node->reap();  // the dead may have held what is missing, or the device
+    lib.node->reap();  // dead processes may still hold the memory or the device
     made = make_in_node(context);
   }
   if (made != CUDA_SUCCESS) {

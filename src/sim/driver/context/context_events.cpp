@@ -26,7 +26,7 @@ CUresult record(Stream* stream, std::uint32_t event) {
   return submit_locked(stream, command, &number);
 }
 
-// The collecting stream comes behind `from`, by way of an event that goes when it has happened.
+// Makes the collecting stream wait for `from`, through a temporary event.
 CUresult follow(Stream* collector, Stream* from) {
   Node& node = *library().node;
   std::uint32_t event = kNone;
@@ -37,7 +37,7 @@ CUresult follow(Stream* collector, Stream* from) {
   if (event == kNone) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult done = record(from, event);
   if (done == CUDA_SUCCESS) done = wait(collector, event);
-  // An event that is gone counts as having happened, so it may go only when it has: its cell knows.
+  // A wait treats a destroyed event as completed. The event's cell is therefore freed only after the event completed.
   Node::Locked locked(node);
   locked->destroy_event(event);
   return done;

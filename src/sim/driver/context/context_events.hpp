@@ -1,14 +1,14 @@
-// Events of a whole context: recorded behind all that its streams hold, waited for before all that they are given.
+// Events of a whole context: record waits for all work of its streams; wait delays all work submitted to them later.
 #pragma once
 
 #include "sim/driver/context/green_context.hpp"
 
 namespace headgate::sim::driver {
 
-// `green`: of its streams alone; null: of all. INVALID_HANDLE for an event of another context;
+// `green`: only that context's streams; null: all streams. INVALID_HANDLE for an event of another context;
 // STREAM_CAPTURE_UNSUPPORTED while one of the context's streams captures, which breaks that capture.
 CUresult record_context(Context* context, const GreenContext* green, CUevent event);
-// Streams that are made later do not wait.
+// Streams that are created later do not wait.
 CUresult context_waits(Context* context, const GreenContext* green, CUevent event);
 
 }  // namespace headgate::sim::driver

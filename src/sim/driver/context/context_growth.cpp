@@ -33,7 +33,7 @@ void give(Context* context, std::uint64_t bytes) {
 
 std::uint64_t beyond(std::uint64_t value, std::uint64_t usual) { return value > usual ? value - usual : 0; }
 
-// Local memory is there for every thread that the card can hold at once.
+// Local memory is reserved for every thread that the card can hold at once.
 std::uint64_t grown(const Context& context, std::uint64_t local_bytes) {
   const Profile& profile = library().profile();
   const std::uint64_t threads = std::uint64_t{profile.sm_count} * profile.max_threads_per_sm;
@@ -42,7 +42,7 @@ std::uint64_t grown(const Context& context, std::uint64_t local_bytes) {
          beyond(context.limits[kHeap], kDefaultLimits[kHeap]);
 }
 
-// Under the lock: to what limits and local memory ask for.
+// The caller holds the lock. Grows the context to its limits and `local_bytes` of local memory.
 CUresult resize(Context* context, std::uint64_t local_bytes) {
   const std::uint64_t wanted = grown(*context, local_bytes);
   if (wanted > context->grown_bytes) SIM_TRY(take(context, wanted - context->grown_bytes));

@@ -1,25 +1,25 @@
-// Memory that a context takes beyond its birth, without an allocation call: local memory for kernels that need more
-// than any before, heap and printf buffers by cuCtxSetLimit, code of kernels at their first use. It shows in NVML as
-// the context's.
+// Memory that a context takes after its creation without an allocation call: local memory for a kernel that needs more
+// than any before, heap and printf buffers set by cuCtxSetLimit, kernel code at first use. NVML reports it as the
+// context's.
 //
-// A card waits for its work before it grows local memory; here it does not. Local memory never shrinks (cuda.h:
-// CU_CTX_LMEM_RESIZE_TO_MAX is what every context does).
+// A real card finishes its work before it grows local memory; the simulator does not wait. Local memory never shrinks
+// (CU_CTX_LMEM_RESIZE_TO_MAX in cuda.h; every context behaves so).
 #pragma once
 
 #include "sim/driver/module/module.hpp"
 
 namespace headgate::sim::driver {
 
-// CUDA_MODULE_LOADING, as the driver read it when it was initialised: lazy unless it says EAGER.
+// Returns true if CUDA_MODULE_LOADING was EAGER when the driver was initialised. The default is lazy.
 [[nodiscard]] bool loads_eagerly();
 
-// Before a launch: the kernel's code is loaded, local memory has room for it. OUT_OF_MEMORY, and nothing taken.
+// Called before a launch: loads the kernel's code and makes room for its local memory. Takes nothing on OUT_OF_MEMORY.
 CUresult make_ready(Function* function);
 CUresult load_code(Function* function);
 void unload_code(Function* function);
-// A new value of one of the context's limits.
+// Sets one of the context's limits.
 CUresult set_limit(Context* context, unsigned limit, std::uint64_t value);
-// The context goes; what it took is given back.
+// Sets a new context's limits; end_growth() returns the bytes to release at its end.
 void begin_growth(Context* context);
 [[nodiscard]] std::uint64_t end_growth(Context* context);
 

@@ -1,4 +1,4 @@
-// What contexts take without an allocation call, as a program and the truth page see it.
+// Memory that contexts take without an allocation call, as a program and the truth page see it.
 #include "sim/driver/test_program.hpp"
 
 namespace headgate::sim {

@@ -1,4 +1,4 @@
-// What a device says of itself.
+// Device attributes, names and limits.
 #include <cstring>
 
 #include "sim/driver/library.hpp"
@@ -59,8 +59,7 @@ int attribute(const Profile& p, int which, std::uint32_t node_device) {
     case 103:
     case 122:
     case 123:
-    case 125:
-      return 1;  // 64-bit words and NOR in cuStreamWaitValue, in both its versions; virtual memory, its descriptors, IPC events
+    case 125: return 1;  // see cuda.h: wide and NOR stream waits, virtual memory, IPC events
     default: return 0;
   }
 }

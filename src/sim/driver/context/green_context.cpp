@@ -31,7 +31,7 @@ CUresult green_of(CUgreenCtx handle, GreenContext** out) {
 
 CUgreenCtx handle_of(GreenContext* green) { return reinterpret_cast<CUgreenCtx>(green); }
 
-// Under contexts_lock. Its streams stay behind, as cuda.h says, and answer CONTEXT_IS_DESTROYED.
+// The caller holds contexts_lock. Its streams stay and return CONTEXT_IS_DESTROYED, as cuda.h says.
 void end(GreenContext* green) {
   std::erase(alive_green(), green);
   green->view->word.store(0, std::memory_order_release);
@@ -90,7 +90,7 @@ CUresult stream_create(CUstream* out, CUgreenCtx handle, unsigned flags, int pri
   return CUDA_SUCCESS;
 }
 
-// Of a stream's handle: the pseudo handles are the current context's.
+// Returns a stream's green context. Pseudo handles mean the current context.
 CUresult green_of_stream(CUstream handle, CUgreenCtx* out) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   Stream* stream = nullptr;

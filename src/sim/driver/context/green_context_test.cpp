@@ -1,4 +1,4 @@
-// Green contexts: kernels on some of the SMs only, events of whole contexts.
+// Green contexts: kernels on some of the SMs only, and events of whole contexts.
 #include "sim/driver/context/resource_abi.hpp"
 #include "sim/driver/test_program.hpp"
 #include "sim/profile.hpp"
@@ -12,7 +12,7 @@ void is(CUresult result, unsigned wanted, const std::string& what) {
   must(static_cast<unsigned>(result) == wanted, message(what, " answered ", static_cast<unsigned>(result)));
 }
 
-// The calls that the table declares without parameters.
+// The calls that our API table declares without parameters.
 struct Green {
   Program p;
   CUcontext primary = nullptr;
@@ -98,7 +98,7 @@ TEST_F(GreenContexts, kernels_run_on_the_sms_of_their_group_only) {
               OK(g.call("cuDevSmResourceSplitByCount", &parts[0], &groups, &all, &rest, 0u, 32u));
               const CUgreenCtx small = g.make(parts[0]), other = g.make(parts[1]);
               CUstream one = g.stream(small), two = g.stream(small), beside = g.stream(other);
-              // Each wants the whole device: of one group they go one after the other, of two side by side.
+              // Each kernel wants the whole device. In one group they run one after the other, in two side by side.
               const auto held_ms = [&](CUstream a, CUstream b) {
                 const std::uint64_t before = truth().processes.at(0).held_ns;
                 g.p.run_us(20'000, a, 1000);

@@ -1,4 +1,4 @@
-// What green contexts are made of, as cuda.h lays it out (CUDA 12.4 and newer, RESOURCE_ABI_VERSION 1).
+// Structures of green contexts, as cuda.h lays them out (CUDA 12.4 and newer, RESOURCE_ABI_VERSION 1).
 #pragma once
 
 #include <cstddef>
@@ -8,12 +8,12 @@ namespace headgate::sim::driver {
 
 enum ResourceType : std::uint32_t { kResourceInvalid = 0, kResourceSm = 1 };  // CUdevResourceType
 
-// The words that cuda.h leaves to the driver: which SMs these are.
+// The bytes that cuda.h leaves to the driver. They say which SMs these are.
 struct SmSet {
-  std::uint32_t mark;    // kSmSetMark: a driver made it
+  std::uint32_t mark;    // kSmSetMark: made by this driver
   std::uint32_t device;  // the node's number
   std::uint32_t first, count;
-  std::uint64_t split;  // the call that made it; 0: all of a device or a green context, which may be split
+  std::uint64_t split;  // id of the call that split it; 0: a whole device or green context, which may be split
 };
 inline constexpr std::uint32_t kSmSetMark = 0x68677368;
 

@@ -1,4 +1,4 @@
-// A device's SMs as a resource: asked for, split into groups, named for a green context.
+// A device's SMs as a resource: query, split into groups, describe for a green context.
 #include <algorithm>
 #include <bit>
 #include <deque>
@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto kInvalidType = static_cast<CUresult>(914), kInvalidConfiguration = static_cast<CUresult>(915);
 
-// cuda.h, "Green Contexts": by architecture; treated one by one, SMs still come in pairs.
+// cuda.h, "Green Contexts": sizes depend on the architecture. If coscheduling is ignored, SMs still come in pairs.
 struct Granule {
   std::uint32_t least, alignment;
 };
@@ -62,7 +62,7 @@ CUresult split(DevResource* result, unsigned* groups, const DevResource* input, 
   return CUDA_SUCCESS;
 }
 
-// Never given back: cuda.h has no call for that.
+// Never freed: cuda.h has no call that destroys a descriptor.
 const SmSet* keep(const SmSet& set) {
   static std::mutex lock;
   static auto& forever = *new std::deque<SmSet>;
@@ -81,7 +81,7 @@ CUresult describe(CUdevResourceDesc* out, const DevResource* resources, unsigned
     if (count > 1 && (one.set.split == 0 || one.set.split != all.split)) return kInvalidConfiguration;
     all.count += one.set.count;
   }
-  if (all.count > library().profile().sm_count) return kInvalidConfiguration;  // one of them twice
+  if (all.count > library().profile().sm_count) return kInvalidConfiguration;  // a resource was named twice
   *out = reinterpret_cast<CUdevResourceDesc>(const_cast<SmSet*>(keep(all)));
   return CUDA_SUCCESS;
 }

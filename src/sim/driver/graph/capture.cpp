@@ -16,14 +16,14 @@ using Set = std::vector<Dependency>;
 struct Capture {
   std::uint64_t id = 0;
   CUstreamCaptureMode mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
-  const void* thread = nullptr;  // that began it
+  const void* thread = nullptr;  // the thread that began it
   Stream* origin = nullptr;
   Graph* graph = nullptr;
   bool into_program_graph = false;
   bool broken = false;
-  std::map<Stream*, Set> streams;  // what the next node of each comes behind
+  std::map<Stream*, Set> streams;  // dependencies of each stream's next node
   std::map<Event*, Set> events;
-  std::vector<CUgraphNode> told;  // of cuStreamGetCaptureInfo, until the next call
+  std::vector<CUgraphNode> told;  // returned by cuStreamGetCaptureInfo, valid until its next call
   std::vector<EdgeData> told_data;
 };
 
@@ -39,7 +39,7 @@ Captures& captures() {
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 const void* this_thread() { return &thread_mode; }
 
-// Under the lock, as all below.
+// The caller holds the lock, for this and all functions below.
 Capture* find(Stream* stream) {
   for (const auto& capture : captures().open)
     if (capture->streams.contains(stream)) return capture.get();
@@ -73,7 +73,7 @@ void join_sets(Set* into, const Set& more) {
     if (std::ranges::find(*into, one.node, &Dependency::node) == into->end()) into->push_back(one);
 }
 
-// The nodes that the set comes after, itself included.
+// Returns the nodes of the set and all their ancestors.
 std::set<const GraphNode*> before(const Set& set) {
   std::set<const GraphNode*> seen;
   std::vector<const GraphNode*> waiting;
@@ -106,8 +106,8 @@ bool unsafe(std::string_view name) {
 
 }  // namespace
 
-// cuda.h, cuThreadExchangeStreamCaptureMode: who may not make potentially unsafe calls. Making one breaks what forbids
-// it.
+// Refuses potentially unsafe calls as cuda.h describes under cuThreadExchangeStreamCaptureMode. A refused call
+// invalidates the captures that forbid it.
 CUresult forbidden_by_capture(const char* name) {
   if (thread_mode == CU_STREAM_CAPTURE_MODE_RELAXED || !unsafe(name)) return CUDA_SUCCESS;
   const std::lock_guard guard(captures().lock);
@@ -163,7 +163,7 @@ CUresult capture_work(Stream* stream, NodeType type, Work work) {
   Capture* capture = nullptr;
   SIM_TRY(active(stream, &capture));
   Set& set = capture->streams[stream];
-  // An edge that lets a kernel start early is for kernels only.
+  // Only kernels may have an edge that allows an early start (programmatic launch).
   if (type != NodeType::kernel)
     for (Dependency& one : set) one.data = {};
   GraphNode* node = nullptr;
@@ -186,7 +186,7 @@ CUresult capture_kernel(Stream* stream, Function* function, const Shape& shape, 
   const auto early = work.attributes.find(CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION);
   if (early != work.attributes.end()) {
     const bool overlaps = early->second[0] != 0;
-    work.attributes.erase(early);  // of launches only: in a graph it is an edge
+    work.attributes.erase(early);  // a launch attribute only; in a graph it is an edge
     const std::lock_guard guard(captures().lock);
     Capture* capture = nullptr;
     SIM_TRY(active(stream, &capture));
@@ -218,7 +218,7 @@ CUresult capture_wait(Stream* stream, Event* event, bool external, bool* handled
   if (mine != nullptr && mine->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (other != nullptr && other->broken) return CUDA_ERROR_STREAM_CAPTURE_INVALIDATED;
   if (other == nullptr) {
-    if (mine == nullptr) return CUDA_ERROR_CAPTURED_EVENT;  // the capture is over
+    if (mine == nullptr) return CUDA_ERROR_CAPTURED_EVENT;  // the capture has ended
     mine->broken = true;
     return CUDA_ERROR_STREAM_CAPTURE_ISOLATION;
   }
@@ -309,7 +309,7 @@ CUresult end_capture(CUstream handle, bool per_thread, CUgraph* out) {
   return CUDA_SUCCESS;
 }
 
-// What the forms of cuStreamGetCaptureInfo tell; null where not asked for.
+// Outputs of all variants of cuStreamGetCaptureInfo; null if the caller did not ask for one.
 struct Asked {
   CUstreamCaptureStatus* status;
   cuuint64_t* id;
@@ -371,7 +371,7 @@ CUresult update(CUstream handle, bool per_thread, const CUgraphNode* nodes, cons
 
 }  // namespace
 
-// Both default-stream forms of a function.
+// Defines both default-stream variants of a function.
 #define SIM_CAPTURE(name, parameters, expression) \
   SIM_API CUresult name parameters {              \
     SIM_ENTER(name);                              \

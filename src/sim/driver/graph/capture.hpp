@@ -1,4 +1,4 @@
-// Stream capture: calls that become nodes of a graph, and what may not be done meanwhile.
+// Stream capture: turns calls into graph nodes, and refuses calls that are unsafe while a capture is open.
 #pragma once
 
 #include "sim/driver/graph/graph.hpp"
@@ -8,24 +8,24 @@ namespace headgate::sim::driver {
 
 inline bool is_capturing(const Stream* stream) { return stream->capturing.load(std::memory_order_acquire); }
 
-// Where a call cannot be captured, or must not be made: its answer, after the captures it breaks are invalidated.
+// For a call that cannot be captured: invalidates the stream's capture and returns the error.
 CUresult break_capture(Stream* stream, CUresult answer);
-// Before something is sent to a stream. STREAM_CAPTURE_IMPLICIT for the legacy stream while a blocking one captures.
+// Called before work is sent to a stream. STREAM_CAPTURE_IMPLICIT for the legacy stream if a blocking stream captures.
 CUresult legacy_allowed(const Stream* stream);
-// Before all of a context is waited for. STREAM_CAPTURE_UNSUPPORTED while one of its streams captures.
+// Called before a wait for a whole context. STREAM_CAPTURE_UNSUPPORTED while one of its streams captures.
 CUresult context_allowed(const Context* context);
 
-// One call each, as a node behind what the stream has captured. INVALIDATED where the capture is broken already.
+// Each captures one call as a node after the stream's earlier ones. INVALIDATED if the capture is already broken.
 CUresult capture_work(Stream* stream, NodeType type, Work work);
 CUresult capture_copy(Stream* stream, const Copy3D& what);
 CUresult capture_kernel(Stream* stream, Function* function, const Shape& shape, void** parameters, void** extra,
                         const CUlaunchConfig* config);
 CUresult capture_record(Stream* stream, Event* event, bool external);
-// Also where the stream does not capture and the event was recorded in a capture: then the stream joins. `handled` is
-// false where neither concerns a capture.
+// Captures a wait. A stream that does not capture joins the capture in which the event was recorded. `handled` is false
+// if neither the stream nor the event is part of a capture.
 CUresult capture_wait(Stream* stream, Event* event, bool external, bool* handled);
 
-// The stream is destroyed; the context is.
+// Drop the captures of a stream, or of a context, that is being destroyed.
 void forget_capture(Stream* stream);
 void forget_captures(const Context* context);
 

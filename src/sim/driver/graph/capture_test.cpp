@@ -1,4 +1,4 @@
-// Stream capture on the simulated driver: what becomes a node, what joins, and what breaks a capture in which mode.
+// Stream capture on the simulated driver: which calls become nodes, what joins, what breaks a capture in which mode.
 #include "sim/driver/graph/graph_program.hpp"
 
 namespace headgate::sim {
@@ -53,7 +53,7 @@ TEST_F(Driver, a_captured_stream_becomes_a_graph_of_its_calls_and_runs_nothing) 
         must(edges == 4, "not one after the other");
         OK(p.cu.cuStreamSynchronize(p.main));
         must(calls == 0, "a captured call ran");
-        source = 9;  // read when the graph runs, not when it was captured
+        source = 9;  // read when the graph runs, not at capture
         const CUgraphExec exec = p.exec(graph);
         for (int i = 0; i < 2; ++i) OK(p.g.cuGraphLaunch(exec, p.main));
         OK(p.cu.cuStreamSynchronize(p.main));
@@ -190,7 +190,7 @@ TEST_F(Driver, what_conflicts_with_a_capture_breaks_it_in_every_mode) {
                 IS(p.cu.cuStreamEndCapture(other, &graph), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
                 return answer;
               });
-              // An event of a capture is no event outside of it, and asking for it breaks nothing.
+              // An event recorded in a capture is unusable outside it. Querying it breaks nothing in relaxed mode.
               p.begin(CU_STREAM_CAPTURE_MODE_RELAXED);
               OK(p.cu.cuEventRecord(inside, p.main));
               IS(p.cu.cuEventQuery(inside), CUDA_ERROR_CAPTURED_EVENT);
@@ -209,7 +209,7 @@ TEST_F(Driver, the_legacy_stream_may_not_touch_a_capturing_blocking_stream) {
               void* parameters[] = {&us};
               IS(p.cu.cuStreamBeginCapture_v2(nullptr, CU_STREAM_CAPTURE_MODE_GLOBAL),
                  CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-              p.begin(CU_STREAM_CAPTURE_MODE_RELAXED);  // of a non-blocking stream
+              p.begin(CU_STREAM_CAPTURE_MODE_RELAXED);  // on a non-blocking stream
               p.run_us(1, nullptr);
               OK(p.g.cuGraphDestroy(p.finish()));
               p.main = p.stream(0);
@@ -250,7 +250,7 @@ TEST_F(Driver, a_capture_ends_where_and_by_whom_it_was_begun) {
               IS(p.cu.cuStreamEndCapture(side, &graph), CUDA_ERROR_STREAM_CAPTURE_UNMATCHED);
               p.finish_as(CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
               p.begin();
-              OK(p.cu.cuStreamDestroy_v2(p.main));  // and the capture with it
+              OK(p.cu.cuStreamDestroy_v2(p.main));  // ends the capture too
               p.main = p.stream();
               p.begin();
               OK(p.g.cuGraphDestroy(p.finish()));
@@ -274,7 +274,7 @@ TEST_F(Driver, a_capture_goes_on_in_a_graph_of_the_programs_and_behind_the_nodes
         std::size_t count = 0;
         OK(p.cu.cuStreamGetCaptureInfo_v2(p.main, &status, &id, &into, &behind, &count));
         must(status == CU_STREAM_CAPTURE_STATUS_ACTIVE && id != 0 && into == graph && count == 2 && behind[1] == apart,
-             "another capture is told of");
+             "the driver reports another capture");
         p.run_us(5, p.main);
         must(p.finish() == graph, "another graph");
         const auto nodes = p.nodes(graph);

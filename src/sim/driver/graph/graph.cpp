@@ -1,4 +1,4 @@
-// Graphs and their nodes: making, edges, clones, the end.
+// Graphs and their nodes: creation, edges, clones, destruction.
 #include "sim/driver/graph/graph.hpp"
 
 #include <algorithm>
@@ -158,7 +158,7 @@ CUresult dependencies_of(const Graph* graph, const CUgraphNode* nodes, const Edg
 
 namespace {
 
-// A list's usual form: `out` null asks how many; else at most *count are written, the rest of the room set to null.
+// The usual list protocol: if `out` is null, returns the count; else writes up to *count items and nulls the rest.
 template <typename Handle, typename Item, typename Put>
 CUresult give_list(const std::vector<Item>& items, Handle* out, std::size_t* count, const Put& put) {
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -198,7 +198,7 @@ CUresult get_nodes(CUgraph handle, CUgraphNode* out, std::size_t* count, bool ro
   return give_list(nodes, out, count, [&](std::size_t i, GraphNode* node) { out[i] = handle_of(node); });
 }
 
-// `with_data`: the form that can tell of edge data.
+// `with_data`: the variant that can return edge data.
 CUresult give_edges(const std::vector<Edge>& edges, CUgraphNode* from, CUgraphNode* to, EdgeData* data,
                     std::size_t* count) {
   CUgraphNode* any = from != nullptr ? from : to;
@@ -227,7 +227,7 @@ CUresult get_neighbours(CUgraphNode handle, CUgraphNode* out, EdgeData* data, st
   return give_edges(edges, before ? out : nullptr, before ? nullptr : out, data, count);
 }
 
-// `from` is `to`, or comes after it.
+// Returns true if `from` is `to` or comes after it.
 bool comes_after(const GraphNode* from, const GraphNode* to) {
   std::vector<const GraphNode*> waiting = {from};
   std::set<const GraphNode*> seen = {from};

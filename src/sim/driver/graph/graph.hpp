@@ -21,7 +21,7 @@ struct Conditional;
 struct UserObject;
 using Attribute = std::array<char, 64>;  // CUlaunchAttributeValue
 
-// What a node does, with copies of its own of everything it was given.
+// What a node does. It copies everything that it was given.
 struct KernelWork {
   CUfunction function = nullptr;
   Shape shape{};
@@ -48,9 +48,9 @@ struct EventWork {
   Event* event = nullptr;
 };
 struct ChildWork {
-  Graph* graph = nullptr;  // the node's own
+  Graph* graph = nullptr;  // owned by the node
 };
-// An address lives as long as a node, an executable graph or bytes behind it: whichever goes last.
+// The address stays reserved until its node, its executable graph and the bytes behind it are all gone.
 struct AllocateWork {
   std::shared_ptr<GraphMemory> memory;
 };
@@ -64,7 +64,7 @@ struct BatchWork {
 };
 struct ConditionalWork {
   std::shared_ptr<Conditional> conditional;
-  std::vector<Graph*> bodies;  // the node's own
+  std::vector<Graph*> bodies;  // owned by the node
 };
 using Work = std::variant<std::monostate, KernelWork, CopyWork, FillWork, HostNodeParams, EventWork, ChildWork,
                           AllocateWork, FreeWork, BatchWork, ConditionalWork>;
@@ -85,14 +85,14 @@ struct GraphNode {
 
 struct Graph {
   std::atomic<std::uint32_t> word{0};
-  std::vector<GraphNode*> nodes;  // in the order of their making
+  std::vector<GraphNode*> nodes;  // in order of creation
   const Graph* cloned_from = nullptr;
-  bool owned = false;       // by a node, or by an executable graph: not the program's to destroy
-  Graph* parent = nullptr;  // of a body of a conditional node
-  std::vector<std::shared_ptr<Conditional>> handles;  // made for it
-  std::map<UserObject*, unsigned> objects;            // references it owns
-  bool moved = false;                                 // into a parent: no more to be instantiated by itself
-  std::weak_ptr<const void> instance;  // lives with the executable graph, where only one may exist at a time
+  bool owned = false;       // by a node or an executable graph; the program may not destroy it
+  Graph* parent = nullptr;  // of a conditional node's body
+  std::vector<std::shared_ptr<Conditional>> handles;  // created for this graph
+  std::map<UserObject*, unsigned> objects;            // number of references it owns
+  bool moved = false;                                 // into a parent: cannot be instantiated alone any more
+  std::weak_ptr<const void> instance;  // lives with the executable graph; used if only one may exist at a time
 };
 
 Pool<Graph>& graph_objects();
@@ -100,22 +100,22 @@ Pool<GraphNode>& node_objects();
 
 Graph* make_graph();
 void end_graph(Graph* graph);
-// Of memory nodes and conditional ones (cuda.h): cannot be cloned, lose nodes or edges, or have two executable graphs.
+// Has memory or conditional nodes (cuda.h): cannot be cloned, lose nodes or edges, or have two executable graphs.
 [[nodiscard]] bool is_unique(const Graph* graph);
-// A deep copy, child graphs included. A copy of a unique graph is for looking at only.
+// Makes a deep copy, child graphs included. The copy of a unique graph is read-only.
 Graph* clone_graph(const Graph* graph);
 void copy_graph(const Graph* from, Graph* to);
 CUresult graph_of(CUgraph handle, Graph** out);
 CUresult node_of(CUgraphNode handle, GraphNode** out);
 inline CUgraphNode handle_of(GraphNode* node) { return reinterpret_cast<CUgraphNode>(node); }
 
-// Adds a node behind these. INVALID_VALUE where one of them is of another graph or comes twice.
+// Adds a node after these. INVALID_VALUE if one of them is in another graph or listed twice.
 CUresult add_node(Graph* graph, NodeType type, Work work, const std::vector<Dependency>& behind, GraphNode** out);
-// The list of a call's `dependencies` and edge data (null: plain ones).
+// Reads a call's dependency list and its edge data (null: plain edges).
 CUresult dependencies_of(const Graph* graph, const CUgraphNode* nodes, const EdgeData* data, std::size_t count,
                          std::vector<Dependency>* out);
 
-// The work of a node from what a call was given; checked as far as a driver checks it.
+// Build a node's work from a call's parameters, with the checks that a driver makes.
 CUresult kernel_work(const KernelNodeParamsV1& given, CUkernel kern, CUcontext context, Work* out);
 CUresult captured_kernel(const Function* function, const Shape& shape, void** parameters, void** extra,
                          const CUlaunchConfig* config, KernelWork* out);
@@ -127,10 +127,10 @@ CUresult child_work(CUgraph graph, bool move, Work* out);
 CUresult batch_work(const BatchNodeParams& given, Work* out);
 CUresult any_work(const AnyNodeParams& given, Work* out);
 
-// The context in which the node runs; null where any will do.
+// Returns the context in which the node runs; null if any will do.
 [[nodiscard]] Context* context_of(const Work& work);
 
-// One command of a kernel, copy, fill or operation on a word, and what it does to memory.
+// One command of a kernel, copy, fill or word operation, and its effect on memory.
 struct Prepared {
   Command command;
   std::function<void()> act;  // empty: nothing
@@ -143,58 +143,58 @@ struct FlatEdge {
   friend bool operator==(const FlatEdge&, const FlatEdge&) = default;
 };
 
-// A node of an executable graph. A child graph is an empty node, its own nodes, and another empty node.
+// A node of an executable graph. A child graph becomes an empty node, its own nodes, and another empty node.
 struct ExecNode {
-  const GraphNode* key = nullptr;  // the node of the graph it was made of
+  const GraphNode* key = nullptr;  // the source graph's node
   NodeType type = NodeType::empty;
   Work work;
   std::vector<FlatEdge> from;
-  std::vector<std::vector<ExecNode>> bodies;  // of a conditional node, each in an order of submission
+  std::vector<std::vector<ExecNode>> bodies;  // a conditional node's bodies, each in order of submission
   bool enabled = true;
-  bool overlaps = false;              // may start before the node before it in its lane has ended
-  std::uint32_t lane = 0;             // a stream of its own; 0 is the stream it is launched to
-  std::vector<std::uint32_t> others;  // nodes of other lanes that it waits for
-  std::uint32_t event = kNone;        // recorded behind it, for nodes of other lanes
+  bool overlaps = false;              // may start before its predecessor in the lane has ended
+  std::uint32_t lane = 0;             // index of a separate stream; 0 is the stream of the launch
+  std::vector<std::uint32_t> others;  // nodes in other lanes that it waits for
+  std::uint32_t event = kNone;        // recorded after it; nodes of other lanes wait for it
 };
 
 struct Lane {
   Context* context = nullptr;
-  Stream* stream = nullptr;   // of [0]: only where the launching stream is of another context
+  Stream* stream = nullptr;   // lane 0: set only if the launching stream is in another context
   std::uint32_t end = kNone;  // event
 };
 
 struct Exec {
   std::atomic<std::uint32_t> word{0};
   std::mutex lock;
-  Graph* made_of = nullptr;  // a copy
+  Graph* made_of = nullptr;  // a copy of the source graph
   cuuint64_t flags = 0;
-  std::vector<ExecNode> nodes;  // in an order in which they may be submitted
+  std::vector<ExecNode> nodes;  // in order of submission
   std::vector<Lane> lanes;
-  std::vector<std::shared_ptr<GraphMemory>> allocates, frees;  // of its nodes
+  std::vector<std::shared_ptr<GraphMemory>> allocates, frees;  // of its memory nodes
   std::shared_ptr<const void> instance;                        // of a unique graph
-  std::uint32_t fork = kNone, done = kNone;                    // events where it begins and ends
-  Stream* last = nullptr;                                      // that it was launched to last, if it is still the same
+  std::uint32_t fork = kNone, done = kNone;                    // events at its beginning and end
+  Stream* last = nullptr;                                      // stream of the last launch, unless its id changed
   std::map<cuuint64_t, unsigned> conditions;                   // by handle
-  std::uint64_t last_stream = 0;                               // the id of the stream it was launched to last
+  std::uint64_t last_stream = 0;                               // id of the stream of the last launch
 };
 
 CUresult exec_of(CUgraphExec handle, Exec** out);
-// The nodes of a graph in an order of submission. INVALID_VALUE where a kernel's module is gone.
+// Lists the graph's nodes in an order of submission. INVALID_VALUE if a kernel's module is gone.
 CUresult flatten(const Graph* graph, std::vector<ExecNode>* out);
-// Streams and events for its branches. OUT_OF_MEMORY.
+// Creates streams and events for the branches. OUT_OF_MEMORY.
 CUresult make_lanes(Exec* exec);
-// Neither waits nor stops what runs.
+// Neither waits for running work nor stops it.
 void end_lanes(Exec* exec);
-// The commands of each node, all that the driver would refuse refused before anything is sent; what kernels set decides
-// which bodies come, how often. LAUNCH_TIMEOUT where that has no end.
+// Prepares each node's commands and makes all checks before anything is sent. Values that kernels set decide which
+// bodies run and how often. LAUNCH_TIMEOUT if that never ends.
 CUresult unroll(Exec* exec, std::vector<std::vector<Prepared>>* out);
 CUresult launch_exec(Exec* exec, CUstream stream, bool per_thread);
-// References of a graph to user objects: a copy has as many; the end gives them back.
+// A copy takes as many references to user objects as its source has; destroying a graph releases them.
 void share_objects(const Graph* from, Graph* to);
 void release_objects(Graph* graph);
-// Before the end of a graph whose last launch may still run: its references go when that stream has come so far.
+// Called before destroying a graph that may still run: its references are released when the stream gets there.
 void outlive_launch(Graph* graph, Stream* stream, std::uint64_t stream_id);
-// Before a context goes: what its executable graphs have in it.
+// Release what executable graphs hold in a context that is being destroyed.
 void forget_graphs(Context* context);
 void forget_idle_lanes(const Context* context);
 

@@ -1,4 +1,4 @@
-// What graph calls pass by pointer: CUDA 13.0's cuda.h, as far as the simulator reads it. graph_abi_check.cpp compares.
+// Structures that graph calls pass by pointer, as far as the simulator reads them (CUDA 13.0). See graph_abi_check.cpp.
 #pragma once
 
 #include <cstddef>
@@ -35,7 +35,7 @@ struct EdgeData {
 };
 inline constexpr std::uint8_t kProgrammaticEdge = 1, kProgrammaticPort = 1, kLaunchOrderPort = 2;
 
-// CUDA_KERNEL_NODE_PARAMS_v1, and what its second version adds.
+// CUDA_KERNEL_NODE_PARAMS_v1, and the fields that version 2 adds.
 struct KernelNodeParamsV1 {
   CUfunction func;
   unsigned grid[3], block[3], shared;
@@ -62,7 +62,7 @@ struct CopyParams {
   std::size_t width, height, depth;
 };
 
-// CUDA_MEMSET_NODE_PARAMS_v1; the second version ends in a context.
+// CUDA_MEMSET_NODE_PARAMS_v1; version 2 has a context at the end.
 struct FillNodeParams {
   CUdeviceptr to;
   std::size_t pitch;
@@ -84,7 +84,7 @@ struct AllocateNodeParams {
   CUdeviceptr address;  // out
 };
 
-// CUDA_BATCH_MEM_OP_NODE_PARAMS, both versions, and CUstreamBatchMemOpParams, as far as the operations on words go.
+// CUDA_BATCH_MEM_OP_NODE_PARAMS, both versions, and the word operations of CUstreamBatchMemOpParams.
 struct ValueOperation {
   std::uint32_t type;  // CUstreamBatchMemOpType
   CUdeviceptr address;

@@ -4,7 +4,7 @@
 
 #include "sim/driver/graph/graph_abi.hpp"
 
-// A structure that begins with another is laid out as if it had the same members, whatever the standard promises.
+// A derived structure is laid out as if it had its base's members, although the standard does not promise it.
 #pragma GCC diagnostic ignored "-Winvalid-offsetof"
 
 namespace sim = headgate::sim::driver;

@@ -1,11 +1,11 @@
-// What the calls that add a node, or ask one, share.
+// Helpers for the calls that add or query a node.
 #pragma once
 
 #include "sim/driver/graph/graph.hpp"
 
 namespace headgate::sim::driver {
 
-// `make` gives the node's work.
+// Adds a node; `make` fills in its work.
 template <typename Make>
 CUresult add_to_graph(CUgraphNode* out, CUgraph handle, const CUgraphNode* behind, const EdgeData* data,
                       std::size_t count, NodeType type, const Make& make) {

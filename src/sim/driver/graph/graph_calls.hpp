@@ -1,4 +1,4 @@
-// The graph calls as a program finds them, for the programs of tests.
+// The graph calls that test programs look up.
 #pragma once
 
 #include <dlfcn.h>
@@ -84,7 +84,7 @@ using driver::ValueOperation;
   CALL(cuStreamGetCaptureInfo_v3,                                                                                    \
        (CUstream, CUstreamCaptureStatus*, cuuint64_t*, CUgraph*, const CUgraphNode**, const EdgeData**, std::size_t*))
 
-// By dlsym, in a library that is open.
+// Looked up with dlsym in an open library.
 struct GraphCalls {
   // NOLINTBEGIN(bugprone-macro-parentheses): names declared and lists of parameters
 #define HEADGATE_GRAPH_MEMBER(name, parameters) CUresult(*name) parameters = nullptr;

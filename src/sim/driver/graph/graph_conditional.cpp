@@ -8,7 +8,7 @@ namespace {
 
 enum : unsigned { kIf = 0, kWhile = 1, kSwitch = 2 };  // cuda.h: CUgraphConditionalNodeType
 constexpr unsigned kAssignDefault = 1;                 // cuda.h: CU_GRAPH_COND_ASSIGN_DEFAULT
-constexpr std::size_t kMaxCommands = 100'000;          // of one node of a launch
+constexpr std::size_t kMaxCommands = 100'000;          // limit for one node of a launch
 
 struct Conditionals {
   std::mutex lock;
@@ -34,7 +34,7 @@ bool size_fits(unsigned type, unsigned size) {
   }
 }
 
-// The body of one round, by the handle's value; null: none.
+// Returns the body that the handle's value selects for one iteration; null if none.
 const std::vector<ExecNode>* chosen(const ExecNode& node, unsigned type, unsigned value) {
   switch (type) {
     case kIf: return value != 0 ? node.bodies.data() : node.bodies.size() == 2 ? &node.bodies[1] : nullptr;
@@ -43,10 +43,10 @@ const std::vector<ExecNode>* chosen(const ExecNode& node, unsigned type, unsigne
   }
 }
 
-// One launch, walked.
+// State of one launch while its nodes are walked.
 struct Walk {
   Exec* exec;
-  std::map<const GraphNode*, std::uint64_t> rounds;  // of kernels that count down
+  std::map<const GraphNode*, std::uint64_t> rounds;  // left, for kernels that count down
 
   void apply(const ExecNode& node, const KernelWork& kernel) {
     const Function* function = object<Function>(kernel.function, kFunctionWord);

@@ -1,4 +1,4 @@
-// Conditional nodes and operations on words in graphs, on the simulated driver.
+// Conditional nodes and word operations in graphs, on the simulated driver.
 #include "sim/driver/graph/graph_program.hpp"
 
 namespace headgate::sim {
@@ -66,7 +66,7 @@ TEST_F(GraphConditions, an_if_runs_its_body_or_its_else_by_what_a_kernel_set) {
               Choosing p;
               for (const unsigned value : {1u, 0u}) {
                 const CUgraph graph = p.graph();
-                const cuuint64_t handle = p.handle(graph, 1 - value);  // the kernel says otherwise
+                const cuuint64_t handle = p.handle(graph, 1 - value);  // the kernel sets the opposite
                 const CUgraphNode setter = p.set(graph, p.pick, handle, value);
                 const auto bodies = p.choose(graph, handle, kIf, 2, {setter});
                 p.kernel(bodies[0], 1000);
@@ -121,7 +121,7 @@ TEST_F(GraphConditions, a_handle_without_default_keeps_its_value_between_launche
               const cuuint64_t handle = p.handle(graph, 0, 0);
               const CUgraph body = p.choose(graph, handle, kIf, 1).at(0);
               p.kernel(body, 100);
-              p.set(graph, p.pick, handle, 1);  // after the node, in the order of their making
+              p.set(graph, p.pick, handle, 1);  // runs after the node, in order of creation
               const CUgraphExec exec = p.exec(graph);
               OK(p.g.cuGraphLaunch(exec, p.main));
               OK(p.g.cuGraphLaunch(exec, p.main));
@@ -153,9 +153,9 @@ TEST_F(GraphConditions, bad_arguments_are_refused_and_what_cuda_forbids_such_gra
               refused(graph, handle, 3, 1);
               refused(other, handle, kIf, 1);
               CUgraphExec exec = nullptr;
-              IS(p.g.cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);  // no node has it
+              IS(p.g.cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);  // unused handle
               const CUgraph body = p.choose(graph, handle, kWhile, 1).at(0);
-              refused(graph, handle, kIf, 1);  // another node has it
+              refused(graph, handle, kIf, 1);  // another node uses it
               CUgraph clone = nullptr;
               IS(p.g.cuGraphClone(&clone, graph), CUDA_ERROR_NOT_SUPPORTED);
               IS(p.g.cuGraphDestroy(body), CUDA_ERROR_INVALID_VALUE);
@@ -166,7 +166,7 @@ TEST_F(GraphConditions, bad_arguments_are_refused_and_what_cuda_forbids_such_gra
               OK(p.g.cuGraphExecDestroy(endless));
               const HostNodeParams call{[](void*) {}, nullptr};
               OK(p.g.cuGraphAddHostNode(&node, body, nullptr, 0, &call));
-              IS(p.g.cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);  // not in a body
+              IS(p.g.cuGraphInstantiateWithFlags(&exec, graph, 0), CUDA_ERROR_INVALID_VALUE);  // not allowed in a body
             }),
             0);
 }

@@ -1,4 +1,4 @@
-// Executable graphs: instantiation, updates, the end.
+// Executable graphs: instantiation, updates, destruction.
 #include <algorithm>
 #include <queue>
 
@@ -23,7 +23,7 @@ AliveExecs& alive_execs() {
   return forever;
 }
 
-// By the order of their making, as far as the edges allow.
+// Sorts nodes by order of creation, as far as the edges allow.
 std::vector<const GraphNode*> sorted(const Graph* graph) {
   std::map<const GraphNode*, std::size_t> place;
   for (std::size_t i = 0; i < graph->nodes.size(); ++i) place[graph->nodes[i]] = i;
@@ -46,7 +46,7 @@ std::vector<const GraphNode*> sorted(const Graph* graph) {
   return order;
 }
 
-// cuda.h: what a body may hold.
+// Allows only the node types that cuda.h permits in a body.
 CUresult flatten_bodies(const ConditionalWork& chooses, std::vector<std::vector<ExecNode>>* out) {
   for (const Graph* body : chooses.bodies) {
     std::vector<ExecNode>& nodes = out->emplace_back();
@@ -62,7 +62,7 @@ CUresult flatten_bodies(const ConditionalWork& chooses, std::vector<std::vector<
 }
 
 CUresult flatten_into(const Graph* graph, const std::vector<FlatEdge>& before, std::vector<ExecNode>* out) {
-  std::map<const GraphNode*, std::uint32_t> place;  // of what comes after the node to come after
+  std::map<const GraphNode*, std::uint32_t> place;  // node -> index of the node that its successors wait for
   for (const GraphNode* node : sorted(graph)) {
     std::vector<FlatEdge> from = node->from.empty() ? before : std::vector<FlatEdge>{};
     for (const Dependency& one : node->from) from.push_back({place[one.node], one.data});
@@ -105,7 +105,7 @@ enum Update : unsigned {  // CUgraphExecUpdateResult
   kUnsupportedFunctionChange = 7,
 };
 
-// Whether one work may take another's place without a new instantiation.
+// Tells if an update may replace one node's work with another's without a new instantiation.
 Update may_replace(const Work& now, const Work& next) {
   if (std::holds_alternative<KernelWork>(now))
     return context_of(now) == context_of(next) ? kUpdated : kUnsupportedFunctionChange;
@@ -122,7 +122,7 @@ Update may_replace(const Work& now, const Work& next) {
   return context_of(now) == context_of(next) ? kUpdated : kParametersChanged;
 }
 
-// `first`: where in the executable graph the new nodes' indices begin.
+// `first`: index in the executable graph at which the new nodes begin.
 Update compare(std::span<const ExecNode> now, const std::vector<ExecNode>& next, std::uint32_t first,
                const GraphNode** where) {
   *where = nullptr;
@@ -131,7 +131,7 @@ Update compare(std::span<const ExecNode> now, const std::vector<ExecNode>& next,
     *where = next[i].key;
     std::vector<FlatEdge> edges = next[i].from;
     for (FlatEdge& edge : edges) edge.node += first;
-    // The roots of a child graph come after its entry, which is not among its own nodes.
+    // Roots of a child graph depend on its entry, which is not among the child's nodes.
     if (first != 0 && edges.empty()) edges = {{first - 1, {}}};
     if (now[i].from != edges) return kTopologyChanged;
     if (now[i].type != next[i].type) return kTypeChanged;
@@ -164,7 +164,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, cuuint64_t flags) {
   Graph* graph = nullptr;
   if (!out || flags > 15) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(graph_of(handle, &graph));
-  if ((flags & 4) != 0) return CUDA_ERROR_NOT_SUPPORTED;  // launches by the device
+  if ((flags & 4) != 0) return CUDA_ERROR_NOT_SUPPORTED;  // launch from the device
   if (graph->moved) return CUDA_ERROR_INVALID_VALUE;
   const bool unique = is_unique(graph);
   if (unique && !graph->instance.expired()) return CUDA_ERROR_NOT_SUPPORTED;
@@ -278,7 +278,7 @@ CUresult set_child(CUgraphExec handle, CUgraphNode node, CUgraph graph_handle) {
   const auto first = static_cast<std::size_t>(found - exec->nodes.data()) + 1;
   if (first + next.size() > exec->nodes.size()) return CUDA_ERROR_INVALID_VALUE;
   const auto now = std::span(exec->nodes).subspan(first, next.size());
-  // What follows must be the child graph's exit: it has no node of its own.
+  // The next node must be the child graph's exit, which has no key.
   if (exec->nodes[first + next.size()].key != nullptr) return CUDA_ERROR_INVALID_VALUE;
   const GraphNode* where = nullptr;
   if (compare(now, next, static_cast<std::uint32_t>(first), &where) != kUpdated) return CUDA_ERROR_INVALID_VALUE;

@@ -1,5 +1,5 @@
-// How an executable graph runs: its branches are lanes, streams of its own that begin and end with the launching
-// stream.
+// How an executable graph runs: each branch is a lane, a separate stream that starts after the launching stream and
+// joins it at the end.
 #include <algorithm>
 #include <set>
 
@@ -11,10 +11,10 @@ namespace headgate::sim::driver {
 
 namespace {
 
-// Beyond so many branches side by side, a branch queues behind another.
+// With more concurrent branches than this, a branch queues behind another.
 constexpr std::uint32_t kMaxLanes = 32;
 
-// Lanes of graphs that are gone. One that is still at work is not handed out.
+// Lanes of destroyed graphs, for reuse. A lane that still has work is not reused.
 struct Idle {
   std::mutex lock;
   std::vector<Stream*> lanes;
@@ -51,7 +51,7 @@ void give_event(std::uint32_t* event) {
   *event = kNone;
 }
 
-// The lane that ends in one of the nodes that this one comes after, else a new one.
+// Reuses the lane that ends in a node this one depends on, else creates one.
 std::uint32_t choose_lane(Exec* exec, const ExecNode& node, std::vector<std::uint32_t>* tails, Context* context) {
   const auto fits = [&](const Lane& lane) { return !context || !lane.context || lane.context == context; };
   for (std::uint32_t lane = 0; lane < exec->lanes.size(); ++lane) {
@@ -123,8 +123,8 @@ void forget_idle_lanes(const Context* context) {
 
 namespace {
 
-// All commands of one launch have one submit time, for its nodes are there at once, and one place in the queue, which
-// the last of them takes.
+// All commands of a launch get one submit time, because its nodes arrive at once. They take one place in the queue,
+// which the last of them occupies.
 CUresult record(Stream* stream, std::uint32_t event, std::uint64_t submit_ns, bool joins = true) {
   Command command = event_record(library().state(), event, stream->index, submit_ns);
   std::uint64_t number = 0;
@@ -160,7 +160,7 @@ CUresult send(Stream* stream, const ExecNode& node, std::vector<Prepared>& prepa
   return CUDA_SUCCESS;
 }
 
-// A graph's branches run on the SMs of the stream that launches it.
+// A graph's branches use the SMs of the stream that launches it.
 void share_sms(const Stream* lane, const Stream* stream) {
   const Partition* partitions = library().state().partitions;
   if (partitions[lane->index].id == partitions[stream->index].id) return;
@@ -172,7 +172,7 @@ CUresult send_all(Exec* exec, Stream* stream, std::vector<std::vector<Prepared>>
   const std::uint64_t now_ns = clock_ns();
   std::vector<Stream*> lanes;
   for (const Lane& lane : exec->lanes) lanes.push_back(lane.stream != nullptr ? lane.stream : stream);
-  // One instance of it at a time, also where it is launched to another stream than before.
+  // Only one instance of the graph runs at a time, even if it is launched to a different stream than before.
   if (exec->last_stream != 0 && exec->last_stream != stream->id) SIM_TRY(wait(stream, exec->done, now_ns));
   const bool branches = std::ranges::any_of(lanes, [stream](const Stream* lane) { return lane != stream; });
   if (branches) SIM_TRY(record(stream, exec->fork, now_ns));
@@ -203,7 +203,7 @@ CUresult send_locked(Exec* exec, Stream* stream, std::vector<std::vector<Prepare
   std::set<Context*> contexts = {stream->context};
   for (const Lane& lane : exec->lanes)
     if (lane.stream != nullptr) contexts.insert(lane.stream->context);
-  // In one order of all, so that two launches never wait for each other.
+  // Lock in one global order, so that two launches cannot deadlock.
   std::vector<std::unique_lock<std::mutex>> locks;
   for (Context* context : contexts) locks.emplace_back(context->lock);
   return send_all(exec, stream, prepared);

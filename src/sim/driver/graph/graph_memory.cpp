@@ -18,9 +18,9 @@ struct Range {
 };
 
 struct Book {
-  std::mutex lock;  // before that of the pools
+  std::mutex lock;  // taken before the pools' lock
   std::map<std::uint64_t, std::weak_ptr<GraphMemory>> known;
-  std::map<std::uint64_t, std::shared_ptr<GraphMemory>> backed;  // has bytes: lives without a node too
+  std::map<std::uint64_t, std::shared_ptr<GraphMemory>> backed;  // has bytes: stays alive without its node
   std::vector<Range> retired;                                    // copies that were sent earlier may still write there
 };
 Book& book() {
@@ -40,7 +40,7 @@ void end_retired() {
   book().retired.clear();
 }
 
-// Under the book's lock, as the three below.
+// The caller holds the book's lock, for this and the three functions below.
 CUresult take_bytes(const std::shared_ptr<GraphMemory>& memory, Stream* stream) {
   const auto guard = lock_pools();
   MemoryPool* pool = graph_pool(memory->device);
@@ -50,7 +50,7 @@ CUresult take_bytes(const std::shared_ptr<GraphMemory>& memory, Stream* stream) 
   return CUDA_SUCCESS;
 }
 
-// Its last owner may be the book: `memory` is the caller's own.
+// The book may own the last reference, so the caller passes a shared_ptr that is not the book's.
 void give_bytes(const std::shared_ptr<GraphMemory>& memory, const Marks* marks) {
   const auto guard = lock_pools();
   pool_free(graph_pool(memory->device), memory->bytes_at, marks);

@@ -1,9 +1,8 @@
-// Memory that graphs allocate for themselves. A node's address is fixed when the node is made; bytes come behind it
-// when the graph is launched, from the device's graph memory pool, in the order of the launching stream, and go back to
-// the pool when a graph frees it, the program does, or the same graph is launched again.
+// Memory that graphs allocate. A node's address is fixed when the node is created. A launch backs it with bytes from
+// the device's graph memory pool, in stream order. They return to the pool when a graph or the program frees them, or
+// when the same graph is launched again.
 //
-// The pool keeps the bytes until cuDeviceGraphMemTrim. Within one launch nothing is had again that the launch itself
-// frees.
+// The pool keeps the bytes until cuDeviceGraphMemTrim. Bytes that a launch frees are not reused within that launch.
 #pragma once
 
 #include "sim/driver/graph/graph.hpp"
@@ -17,34 +16,34 @@ struct GraphMemory {
   GraphMemory& operator=(const GraphMemory&) = delete;
   ~GraphMemory();
 
-  AllocateNodeParams told{};  // what the node was given, and the address
+  AllocateNodeParams told{};  // the node's parameters, including the address
   std::vector<CUmemAccessDesc> access;
   int device = 0;  // CUDA ordinal
   enum class FreedBy { nobody, owner, another } freed_by = FreedBy::nobody;
-  const Graph* owner = nullptr;  // the graph of the allocation node; null once that is gone
-  std::uint64_t bytes_at = 0;    // the piece of the pool that is behind it; 0: none. Under the lock of all graph memory
+  const Graph* owner = nullptr;  // the allocation node's graph; null once it is destroyed
+  std::uint64_t bytes_at = 0;    // the pool's piece behind it; 0: none. Under the lock of all graph memory
 };
 
-// INVALID_VALUE, INVALID_DEVICE; NOT_SUPPORTED for other than a device's own memory; OUT_OF_MEMORY: no such address
-// range.
+// Errors: INVALID_VALUE, INVALID_DEVICE; NOT_SUPPORTED unless it is a device's own memory; OUT_OF_MEMORY if no address
+// range is left.
 CUresult allocate_work(const AllocateNodeParams& given, Work* out);
 // INVALID_VALUE unless an allocation node has this address.
 CUresult free_work(CUdeviceptr address, Work* out);
-// Before a node of this work joins the graph, and after it has. cuda.h: freed once in the owning graph, or elsewhere.
+// Called before a node with this work joins the graph, and after. cuda.h: freed once in the owning graph, or elsewhere.
 CUresult memory_may_join(const Graph* graph, const Work& work);
 void memory_joined(const Graph* graph, const Work& work);
 void memory_left(const Graph* graph, const Work& work);
 
-// Before a launch: bytes for what it allocates. OUT_OF_MEMORY with nothing taken; INVALID_VALUE where an allocation of
-// an earlier launch was not freed (and the graph does not free by itself), or what it frees has no bytes.
+// Called before a launch: backs its allocations with bytes. On OUT_OF_MEMORY nothing is taken. INVALID_VALUE if an
+// earlier launch's allocation was not freed (and the graph has no auto-free), or if memory to free has no bytes.
 CUresult take_graph_bytes(const Exec& exec, Stream* stream);
-// After all of it was sent.
+// Called after the whole launch was sent: frees what the graph frees.
 void give_graph_bytes(const Exec& exec, Stream* stream);
-// cuGraphUpload: the pool grows by what the next launch there lacks.
+// cuGraphUpload: grows the pool by what the next launch on that stream lacks.
 CUresult upload_graph_bytes(const Exec& exec, Stream* stream);
 
-// cuMemFree (`marks` null) and cuMemFreeAsync. False where the address is no graph's; else `answer`: INVALID_VALUE
-// where there is nothing to free, or its own graph will free it.
+// cuMemFree (`marks` null) and cuMemFreeAsync. Returns false if no graph owns the address. Else sets `answer`:
+// INVALID_VALUE if there is nothing to free, or if its own graph will free it.
 bool free_graph_memory(CUdeviceptr address, const Marks* marks, CUresult* answer);
 
 }  // namespace headgate::sim::driver

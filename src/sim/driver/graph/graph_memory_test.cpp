@@ -1,4 +1,4 @@
-// Memory that graphs allocate, on the simulated driver, as a program and the truth page see it.
+// Memory that graphs allocate on the simulated driver, as a program and the truth page see it.
 #include "sim/driver/graph/graph_program.hpp"
 
 namespace headgate::sim {
@@ -96,7 +96,7 @@ TEST_F(GraphMemoryOfTheSimulator, is_reached_by_what_comes_after_the_graph_until
               OK(p.g.cuGraphAddMemsetNode(&filled, graph, &made.node, 1, &fill, p.context));
               p.give(other, made.address);
               const CUgraphExec exec = p.exec(graph), freeing = p.exec(other);
-              IS(p.g.cuGraphLaunch(freeing, p.main), CUDA_ERROR_INVALID_VALUE);  // nothing there yet
+              IS(p.g.cuGraphLaunch(freeing, p.main), CUDA_ERROR_INVALID_VALUE);  // without bytes
               OK(p.g.cuGraphLaunch(exec, p.main));
               unsigned word = 0;
               OK(p.cu.cuMemcpyDtoHAsync_v2(&word, made.address + 1020, 4, p.main));
@@ -113,7 +113,7 @@ TEST_F(GraphMemoryOfTheSimulator, is_reached_by_what_comes_after_the_graph_until
               IS(p.cu.cuMemFree_v2(made.address), CUDA_ERROR_INVALID_VALUE);
               OK(p.g.cuGraphLaunch(exec, p.main));
               must(p.used() == kMiB && p.reserved() == kGranule, "one allocation at a time");
-              // It outlives graph and executable graph.
+              // The memory outlives the graph and the executable graph.
               OK(p.g.cuGraphExecDestroy(exec));
               OK(p.g.cuGraphExecDestroy(freeing));
               OK(p.g.cuGraphDestroy(graph));
@@ -177,7 +177,7 @@ TEST_F(GraphMemoryOfTheSimulator, that_does_not_fit_fails_the_launch_and_leaves_
               IS(p.g.cuGraphUpload(exec, p.main), CUDA_ERROR_OUT_OF_MEMORY);
               must(p.used() == 0, "used after a failure");
               CUdeviceptr linear = 0;
-              OK(p.cu.cuMemAlloc_v2(&linear, 1800 * kMiB));  // what the pool keeps for nobody makes room
+              OK(p.cu.cuMemAlloc_v2(&linear, 1800 * kMiB));  // unused bytes in the pool are released to make room
             }),
             0);
   EXPECT_EQ(truth().processes.at(0).kernels, 0u);
@@ -264,12 +264,12 @@ TEST_F(GraphMemoryOfTheSimulator, binds_its_graph_as_cuda_says) {
               IS(p.g.cuGraphExecUpdate_v2(exec, twin, &info), CUDA_ERROR_GRAPH_EXEC_UPDATE_FAILURE);
               must(info.result == 6, "not for a node that is not supported");
               OK(p.g.cuGraphExecDestroy(exec));
-              exec = p.exec(graph);  // the first is gone
+              exec = p.exec(graph);  // the first one was destroyed
               OK(p.cu.cuStreamBeginCapture_v2(p.main, CU_STREAM_CAPTURE_MODE_GLOBAL));
               IS(p.g.cuGraphLaunch(exec, p.main), CUDA_ERROR_NOT_SUPPORTED);
               IS(p.cu.cuStreamEndCapture(p.main, &clone), CUDA_ERROR_STREAM_CAPTURE_INVALIDATED);
               OK(p.g.cuGraphExecDestroy(exec));
-              // Moved into a parent, it is part of it.
+              // After it was moved into a parent, it is part of the parent.
               AnyNodeParams params{};
               params.type = NodeType::child;
               params.child = {graph, 1};
@@ -329,7 +329,7 @@ TEST_F(GraphMemoryOfTheSimulator, answers_bad_arguments_as_a_driver_does) {
               IS(p.g.cuGraphMemAllocNodeGetParams(freed, &params), CUDA_ERROR_INVALID_VALUE);
               IS(p.g.cuGraphMemFreeNodeGetParams(made.node, &told), CUDA_ERROR_INVALID_VALUE);
               IS(p.g.cuGraphMemFreeNodeGetParams(freed, nullptr), CUDA_ERROR_INVALID_VALUE);
-              // By the general call.
+              // Through the general call, cuGraphAddNode.
               AnyNodeParams any{};
               any.type = NodeType::allocate;
               any.allocate = asks(kMiB);

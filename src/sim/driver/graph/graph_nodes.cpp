@@ -1,4 +1,4 @@
-// Nodes of each kind: adding them, and their parameters, asked for and set.
+// Nodes of each type: adding them, and reading and setting their parameters.
 #include <cstring>
 
 #include "sim/driver/graph/graph_add.hpp"
@@ -64,7 +64,7 @@ CUresult add_any(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, con
       add_to_graph(out, graph, behind, data, count, params->type, [&](Work* work) { return any_work(*params, work); }));
   GraphNode* node = nullptr;
   SIM_TRY(node_of(*out, &node));
-  // The caller is told the graph, or the address, that the node owns.
+  // Returns the graph, or the address, that the node owns.
   if (const auto* child = std::get_if<ChildWork>(&node->work))
     params->child.graph = reinterpret_cast<CUgraph>(child->graph);
   if (const auto* chooses = std::get_if<ConditionalWork>(&node->work))

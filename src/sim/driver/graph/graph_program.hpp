@@ -1,4 +1,4 @@
-// The graph calls as a program finds them, for tests.
+// Graph calls for test programs.
 #pragma once
 
 #include "sim/driver/graph/graph_calls.hpp"
@@ -6,7 +6,7 @@
 
 namespace headgate::sim {
 
-// A program that makes graphs.
+// A program that builds graphs.
 struct Drawing : Program {
   GraphCalls g{::dlopen(HEADGATE_SIM_CUDA, RTLD_NOW)};
 

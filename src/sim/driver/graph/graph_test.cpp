@@ -1,4 +1,6 @@
 // Graphs made node by node on the simulated driver: what they tell, how they run, how they change.
+#include <future>
+
 #include "sim/driver/graph/graph_program.hpp"
 
 namespace headgate::sim {
@@ -177,14 +179,22 @@ TEST_F(Driver, child_graphs_and_events_are_part_of_the_order) {
               OK(p.g.cuGraphChildGraphNodeGetGraph(child, &owned));
               must(owned != inner && p.nodes(owned).size() == 2, "the child is not a copy");
               IS(p.g.cuGraphDestroy(owned), CUDA_ERROR_INVALID_VALUE);
+              // Both streams start when all is queued, however long this machine takes for that.
+              std::promise<void> queued;
+              const CUevent start = p.event();
+              OK(p.cu.cuLaunchHostFunc(
+                  other, [](void* all) { static_cast<std::promise<void>*>(all)->get_future().wait(); }, &queued));
+              OK(p.cu.cuEventRecord(start, other));
+              OK(p.cu.cuStreamWaitEvent(stream, start, 0));
               p.run_us(10'000, other);
               OK(p.cu.cuEventRecord(gate, other));
               const CUgraphExec exec = p.exec(outer);
               OK(p.g.cuGraphLaunch(exec, stream));
               p.run_us(1000, other);
+              queued.set_value();
               OK(p.cu.cuEventSynchronize(begun));
               OK(p.cu.cuStreamSynchronize(stream));
-              // The child's nodes are found by the handles of the copy that its node owns.
+              // The child's nodes are found through the handles of the copy that its node owns.
               unsigned us = 7000;
               void* parameters[] = {&us};
               const KernelNodeParams longer = Drawing::shape(p.us, parameters);
@@ -347,7 +357,7 @@ TEST_F(Driver, bad_arguments_of_graph_calls_are_refused_and_change_nothing) {
               IS(p.g.cuGraphInstantiateWithFlags(&exec, graph, 64), CUDA_ERROR_INVALID_VALUE);
               IS(p.g.cuGraphLaunch(nullptr, nullptr), CUDA_ERROR_INVALID_VALUE);
               must(p.nodes(graph).empty(), "a refused node is there");
-              OK(p.g.cuGraphLaunch(p.exec(graph), nullptr));  // an empty graph is one
+              OK(p.g.cuGraphLaunch(p.exec(graph), nullptr));  // launching an empty graph succeeds
               OK(p.cu.cuCtxSynchronize());
             }),
             0);

@@ -1,4 +1,4 @@
-// What nodes do: from a call's parameters to a node's own copy of them, and from that to a command of the engine.
+// Converts a call's parameters into a node's copy of them, and that copy into engine commands.
 #include <algorithm>
 #include <bit>
 #include <cstring>

@@ -1,5 +1,5 @@
-// User objects: counted references, owned by the program and by graphs; whoever gives back the last one has the
-// object's destructor called, on the thread of host functions.
+// User objects: reference counts owned by the program and by graphs. The last release queues the object's destructor on
+// the thread of host functions.
 #include <limits>
 
 #include "sim/driver/graph/capture.hpp"

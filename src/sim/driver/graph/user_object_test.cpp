@@ -1,4 +1,4 @@
-// User objects on the simulated driver: the destructor comes once, when nobody needs the object any more.
+// User objects on the simulated driver: the destructor runs once, after the last reference is released.
 #include <chrono>
 
 #include "sim/driver/graph/graph_program.hpp"
@@ -55,7 +55,7 @@ TEST_F(Driver, a_user_object_outlives_the_launch_that_may_use_it) {
         p.run_flag(p.spin, kFlag, main);
         OK(p.g.cuGraphLaunch(exec, main));
         OK(p.g.cuGraphExecDestroy(exec));
-        // Host functions run on the thread that calls destructors: had it been called, it was before this one.
+        // Host functions and destructors share a thread, so a destructor that was due has run before this function.
         std::atomic<bool> passed{false};
         OK(p.cu.cuLaunchHostFunc(side, [](void* data) { *static_cast<std::atomic<bool>*>(data) = true; }, &passed));
         OK(p.cu.cuStreamSynchronize(side));

@@ -18,7 +18,7 @@ std::uint64_t map(std::uint64_t bytes) {
   return memory == MAP_FAILED ? 0 : reinterpret_cast<std::uint64_t>(memory);
 }
 
-// Aligned, so that a piece's address tells its slab.
+// Aligned, so that a piece's address identifies its slab.
 std::uint64_t map_slab() {
   const std::uint64_t wide = map(2 * kSlabBytes);
   if (wide == 0) return 0;
@@ -28,11 +28,11 @@ std::uint64_t map_slab() {
   return slab;
 }
 
-// Pieces of one size (a power of two) and one owner.
+// Pieces of one size (a power of two) with one owner.
 struct Slab {
   const void* owner = nullptr;
   std::uint64_t size = 0;
-  std::uint32_t pieces = 0;         // taken
+  std::uint32_t pieces = 0;         // in use
   std::vector<std::uint32_t> free;  // offsets
 };
 using Kind = std::pair<const void*, std::uint64_t>;
@@ -51,7 +51,7 @@ Arena& arena() {
 std::uint64_t piece_bytes(std::uint64_t bytes) { return std::bit_ceil(std::max(bytes, kAlignment)); }
 std::uint64_t rounded(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }
 
-// The caller holds the lock. A slab with no piece taken; 0 when the address space is used up.
+// The caller holds the lock. Returns a slab with no piece in use; 0 if the address space is used up.
 std::uint64_t empty_slab(Arena& a, const Kind& kind) {
   if (a.empty.empty()) {
     const std::uint64_t mapped = map_slab();

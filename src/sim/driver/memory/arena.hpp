@@ -1,5 +1,5 @@
-// Sparse memory behind device addresses. Small pieces of one owner share slabs, as in a driver: a slab is taken with
-// its first piece and given back with its last.
+// Sparse memory behind device addresses. Small pieces of one owner share slabs, as in a driver: the first piece takes a
+// slab and the last returns it.
 #pragma once
 
 #include <cstdint>
@@ -10,11 +10,11 @@ namespace headgate::sim::driver {
 inline constexpr std::uint64_t kAlignment = 512;  // of a device address, as a driver gives
 inline constexpr std::uint64_t kSlabBytes = 2 << 20;
 
-// What the device loses by a piece: `bytes` where slabs are not modelled (slab_bytes 0), else whole slabs or nothing.
-// reserve(footprint): false refuses. 0 when refused or when the address space is used up. Contents: whatever was there.
+// Takes a piece and returns its address; 0 if `reserve(footprint)` refuses or the address space is used up. Contents
+// are undefined. The footprint is `bytes` if slabs are not modelled (slab_bytes 0), else whole slabs or nothing.
 [[nodiscard]] std::uint64_t arena_take(const void* owner, std::uint64_t bytes, std::uint64_t slab_bytes,
                                        const std::function<bool(std::uint64_t)>& reserve);
-// Answers the footprint that goes with it.
+// Returns the footprint that is freed with it.
 [[nodiscard]] std::uint64_t arena_give(std::uint64_t address, std::uint64_t bytes, std::uint64_t slab_bytes);
 
 }  // namespace headgate::sim::driver

@@ -1,4 +1,4 @@
-// cuArrayCreate and kin, cuMipmappedArrayCreate and kin.
+// cuArrayCreate and related calls, cuMipmappedArrayCreate and related calls.
 #include "sim/driver/memory/array.hpp"
 
 #include <algorithm>
@@ -12,7 +12,7 @@ namespace {
 
 // cuda.h: CUDA_ARRAY3D_*.
 constexpr unsigned kLayered = 0x01, kCubemap = 0x04, kSparse = 0x40, kDeferred = 0x80, kKnownFlags = 0x1ff;
-constexpr std::size_t kTileBytes = 64 << 10;  // what memory for a deferred array comes in
+constexpr std::size_t kTileBytes = 64 << 10;  // unit of memory for a deferred array
 
 struct Mipmap {
   std::atomic<std::uint32_t> word{0};
@@ -39,7 +39,7 @@ Pool<Mipmap>& mipmap_objects() {
   return forever;
 }
 
-// Of one channel (CUarray_format); 0 for the packed, planar and compressed formats, which are not modelled.
+// Returns the bytes of a channel (CUarray_format); 0 for packed, planar and compressed formats, which are not modelled.
 std::size_t channel_bytes(unsigned format) {
   switch (format) {
     case 0x01:
@@ -111,7 +111,7 @@ CUresult create(CUarray* out, const ArrayShape& shape) {
   return CUDA_SUCCESS;
 }
 
-// Takes it off the list: of two threads that destroy one array, the second finds none.
+// Removes it from the list. If two threads destroy one array, the second finds none.
 CUresult destroy(CUarray handle) {
   Array* array = nullptr;
   SIM_TRY(array_of(handle, &array));
@@ -134,7 +134,7 @@ ArrayShape next_level(ArrayShape shape) {
   return shape;
 }
 
-// Clamped as the driver does.
+// Clamped as in the driver.
 unsigned level_count(const ArrayShape& shape, unsigned asked) {
   std::size_t most = std::max(shape.width, shape.height);
   if ((shape.flags & (kLayered | kCubemap)) == 0) most = std::max(most, shape.depth);
@@ -197,7 +197,7 @@ CUresult destroy_mipmap(CUmipmappedArray handle) {
   return CUDA_SUCCESS;
 }
 
-// The plain descriptor is the head of the other, but for depth.
+// The 2-D descriptor equals the start of the 3-D one, without depth.
 struct FlatShape {
   std::size_t width, height;
   unsigned format, channels;
@@ -215,7 +215,7 @@ struct Requirements {  // cuda.h: CUDA_ARRAY_MEMORY_REQUIREMENTS
   unsigned reserved[4];
 };
 
-// Only arrays whose memory is mapped later have requirements [cuda.h].
+// cuda.h: only sparse and deferred arrays, which get their memory later, have requirements.
 CUresult requirements(void* out, const ArrayShape& shape, std::uint64_t bytes, CUdevice device) {
   if (!out || (shape.flags & kDeferred) == 0) return CUDA_ERROR_INVALID_VALUE;
   if (device < 0 || static_cast<std::size_t>(device) >= library().visible.size()) return CUDA_ERROR_INVALID_DEVICE;

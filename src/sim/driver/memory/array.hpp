@@ -1,4 +1,4 @@
-// Arrays and mipmapped arrays: their shapes, and the device memory behind them. Texels lie in rows, without tiling.
+// Arrays and mipmapped arrays: their shapes and their device memory. Texels lie in rows, without tiling.
 #pragma once
 
 #include "sim/driver/library.hpp"
@@ -26,12 +26,12 @@ struct Array {
   [[nodiscard]] std::size_t slices() const { return shape.depth == 0 ? 1 : shape.depth; }
 };
 
-// INVALID_HANDLE where it is none.
+// INVALID_HANDLE if it is not valid.
 CUresult array_of(CUarray handle, Array** out);
 [[nodiscard]] bool is_mipmap(CUmipmappedArray handle);
-// The texture and surface objects of a context end.
+// Ends the context's texture and surface objects.
 void forget_textures(const Context* context);
-// Before the memory of a context goes: the handles of its arrays end.
+// Called before a context's memory is freed: ends the handles of its arrays.
 void forget_arrays(const Context* context);
 
 }  // namespace headgate::sim::driver

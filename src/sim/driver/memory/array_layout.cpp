@@ -1,4 +1,4 @@
-// What an array's texels lie in: tiles of sparse ones, planes of formats that have several.
+// Layout of an array's texels: tiles of sparse arrays, planes of planar formats.
 #include <bit>
 
 #include "sim/driver/memory/array.hpp"
@@ -14,8 +14,8 @@ struct SparseProperties {  // cuda.h: CUDA_ARRAY_SPARSE_PROPERTIES
   std::uint32_t flags, reserved[4];
 };
 
-// Tiles of 64 KiB, as the standard block shapes of sparse images have them: 256 x 256 texels of one byte, then halved
-// in height and width in turn; 64 x 32 x 32 where there is depth, halved in width, depth and height in turn.
+// Tiles of 64 KiB, the standard block shapes of sparse images. 2-D: 256 x 256 texels of one byte, then height and width
+// are halved in turn. 3-D: 64 x 32 x 32, then width, depth and height are halved in turn.
 SparseProperties tiles(const Array& array) {
   const auto halvings = static_cast<unsigned>(std::bit_width(array.texel_bytes) - 1);
   SparseProperties found{};
@@ -45,7 +45,7 @@ SIM_API CUresult cuArrayGetSparseProperties(SparseProperties* out, CUarray array
   SIM_ENTER(cuArrayGetSparseProperties);
   return sparse(out, array);
 }
-// No format that has planes can be made here.
+// Planar formats cannot be created here.
 SIM_API CUresult cuArrayGetPlane(CUarray*, CUarray handle, unsigned) {
   SIM_ENTER(cuArrayGetPlane);
   Array* array = nullptr;

@@ -1,4 +1,4 @@
-// The copy functions of the driver, each as a box between two ends.
+// The driver's copy functions. Each is a box between two ends.
 #include "sim/driver/memory/copy.hpp"
 
 #include <cstring>
@@ -12,7 +12,7 @@ CUresult copy_line(const CopyEnd& to, const CopyEnd& from, std::size_t bytes, CU
   return copy_box({from, to, bytes, 1, 1}, stream, mode);
 }
 
-// The calls that name an array by offset know one dimension [cuda.h].
+// cuda.h: calls that name an array by offset accept 1-D arrays only.
 CUresult copy_row(const CopyEnd& to, const CopyEnd& from, std::size_t bytes, CUstream stream, CopyMode mode) {
   for (const CopyEnd* end : {&to, &from}) {
     if (end->type != kArrayMemory) continue;
@@ -84,8 +84,7 @@ CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER* opaque, CUstream stream, CopyMod
   return copy_box(what, stream, mode);
 }
 
-// The head of cuda.h's CUmemcpyAttributes: in which order the source may be read (1 as the stream, 2 during the call, 3
-// any).
+// First fields of cuda.h's CUmemcpyAttributes. source_order: 1 stream order, 2 during the call, 3 any.
 struct Attributes {
   unsigned source_order;
   CUmemLocation from, to;
@@ -105,7 +104,7 @@ bool describes_all(const Attributes* attributes, const std::size_t* first, std::
 CUresult copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::size_t* sizes, std::size_t count_in,
                     const CUmemcpyAttributes* attributes, const std::size_t* first, std::size_t attribute_count,
                     std::size_t* failed, CUstream stream, CopyMode mode) {
-  if (failed) *failed = ~std::size_t{0};  // of the call itself
+  if (failed) *failed = ~std::size_t{0};  // means the call itself
   if (!to || !from || !sizes || count_in == 0) return CUDA_ERROR_INVALID_VALUE;
   if (!describes_all(reinterpret_cast<const Attributes*>(attributes), first, attribute_count, count_in))
     return CUDA_ERROR_INVALID_VALUE;
@@ -120,7 +119,7 @@ CUresult copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::s
 
 }  // namespace
 
-// The four forms of a copy: plain, per-thread default stream, and both asynchronous.
+// Defines the four variants of a copy: plain, per-thread default stream, and both asynchronous.
 #define SIM_COPY(plain, plain_ptds, later, later_ptsz, parameters, async_parameters, expression) \
   SIM_API CUresult plain parameters {                                                            \
     SIM_ENTER(plain);                                                                            \
@@ -182,7 +181,7 @@ SIM_COPY(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, cuMemcpy3DPeerAsync, cuMemcpy3DPee
          (const CUDA_MEMCPY3D_PEER* what), (const CUDA_MEMCPY3D_PEER* what, CUstream stream),
          copy_3d_peer(what, stream, mode))
 
-// Those that only wait.
+// Defines the variants of a copy that only waits.
 #define SIM_WAITING_COPY(plain, plain_ptds, parameters, expression) \
   SIM_API CUresult plain parameters {                               \
     SIM_ENTER(plain);                                               \
@@ -206,7 +205,7 @@ SIM_WAITING_COPY(cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds,
 SIM_WAITING_COPY(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D* what),
                  copy_2d(what, nullptr, mode))
 
-// The first form says which of the copies failed.
+// The first variant reports which of the copies failed.
 #define SIM_COPY_BATCH(name, mode)                                                                          \
   SIM_API CUresult name(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,       \
                         CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count,    \

@@ -1,5 +1,5 @@
-// A copy in its general form, to which every call comes down: a box of bytes between two places, of which each is
-// linear memory with a pitch, or an array.
+// The general copy, to which every call is converted: a box of bytes between two places. Each place is linear memory
+// with a pitch, or an array.
 #pragma once
 
 #include <functional>
@@ -13,7 +13,7 @@ enum class CopyMode { wait, wait_per_thread, async, async_per_thread };
 // cuda.h: CUmemorytype.
 inline constexpr unsigned kHostMemory = 1, kDeviceMemory = 2, kArrayMemory = 3, kUnifiedMemory = 4;
 
-// One half of cuda.h's CUDA_MEMCPY3D_v2 and CUDA_MEMCPY3D_PEER; `extra` is null in the one and a context in the other.
+// One half of cuda.h's CUDA_MEMCPY3D_v2 and CUDA_MEMCPY3D_PEER. `extra` is null in the former, a context in the latter.
 struct CopyEnd {
   std::size_t x = 0, y = 0, z = 0, lod = 0;  // x in bytes
   unsigned type = 0;
@@ -33,10 +33,10 @@ inline CopyEnd host_end(const void* at) { return {.type = kHostMemory, .host = a
 inline CopyEnd device_end(CUdeviceptr at, unsigned type = kDeviceMemory) { return {.type = type, .device = at}; }
 inline CopyEnd array_end(CUarray array, std::size_t x) { return {.x = x, .type = kArrayMemory, .array = array}; }
 
-// Checks as the driver does, then queues.
+// Makes the driver's checks, then queues the copy.
 CUresult copy_box(const Copy3D& what, CUstream stream, CopyMode mode);
 
-// The same as a part of a graph: for later, again and again. What it reads is read then.
+// The same for a graph node, which may run often. Its source is read at each run.
 struct PreparedCopy {
   CommandKind kind = CommandKind::copy_on_device;
   std::uint64_t bytes = 0;
@@ -44,7 +44,7 @@ struct PreparedCopy {
 };
 CUresult prepare_box(const Copy3D& what, PreparedCopy* out);
 
-// A command of a copy engine, and what it does to memory when the simulated GPU has executed it.
+// Queues a copy engine command. `act` applies it to memory once the simulated GPU has executed it.
 CUresult enqueue_copy(Stream* stream, CommandKind kind, std::uint64_t bytes, bool wait, std::function<void()> act);
 
 }  // namespace headgate::sim::driver

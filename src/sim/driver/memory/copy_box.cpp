@@ -1,4 +1,4 @@
-// What a copy's two ends are, whether the box fits them, and how the bytes move.
+// Resolves a copy's two ends, checks that the box fits them, and moves the bytes.
 #include <cstring>
 #include <memory>
 
@@ -24,15 +24,15 @@ struct Extent {
   [[nodiscard]] std::size_t bytes() const { return width * height * depth; }
 };
 
-// Where the box begins on one side, and how far its rows and slices are apart.
+// Start address of the box on one side, and the distances between its rows and slices.
 struct Side {
   std::uint64_t at = 0;
-  std::size_t pitch = 0, slice = 0, span = 0;  // span: from the first byte to behind the last
+  std::size_t pitch = 0, slice = 0, span = 0;  // span: first byte to end of the last
   bool on_device = false, pageable = false;
-  std::uint32_t device = kNone;  // the node's number; kNone: the host's memory, or mapped from several
+  std::uint32_t device = kNone;  // its number in the node; kNone: host memory, or mapped from several devices
 };
 
-// False where a product or sum does not fit: such a box fits no memory.
+// Returns false if a product or sum overflows: no memory holds such a box.
 bool lay_out(const CopyEnd& end, const Extent& box, std::size_t pitch, std::size_t rows, std::uint64_t base,
              Side* out) {
   unsigned __int128 slice = static_cast<unsigned __int128>(pitch) * rows;
@@ -113,8 +113,7 @@ void move_box(const Side& to, const Side& from, const Extent& box) {
   refresh_flags(to.at, to.span);
 }
 
-// Between two devices it goes over their links; which of them is not modelled, nor a peer's memory that a kernel
-// reaches into.
+// A copy between two devices counts on their links. Not modelled: which link, and peer accesses by kernels.
 void count_on_links(const Side& to, const Side& from, std::uint64_t bytes) {
   if (to.device == kNone || from.device == kNone || to.device == from.device) return;
   NvmlDevice* const devices = library().state().nvml;
@@ -122,7 +121,7 @@ void count_on_links(const Side& to, const Side& from, std::uint64_t bytes) {
   devices[to.device].nvlink_received_bytes.fetch_add(bytes, std::memory_order_relaxed);
 }
 
-// From memory that is not pinned, the bytes are taken at the call, as a driver stages them.
+// Bytes from unpinned memory are read at the call, because a driver stages them.
 std::function<void()> moving(const Side& to, const Side& from, const Extent& box, bool stage) {
   if (!stage)
     return [=] {
@@ -169,7 +168,7 @@ CUresult sides_of(const Copy3D& what, const Extent& box, Side* from, Side* to) {
   if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_SUCCESS;
   SIM_TRY(side_of(what.from, box, from));
   SIM_TRY(side_of(what.to, box, to));
-  // Of two addresses without a type, at least one must tell.
+  // If neither address has a type, at least one must be known to the driver.
   const bool untold = what.from.type == kUnifiedMemory && what.to.type == kUnifiedMemory;
   return untold && from->pageable && to->pageable ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }
@@ -199,7 +198,7 @@ CUresult copy_box(const Copy3D& what, CUstream handle, CopyMode mode) {
   SIM_TRY(sides_of(what, box, &from, &to));
   if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_SUCCESS;
   if (is_capturing(stream)) return capture_copy(stream, what);
-  // A copy to pageable memory returns when it is done, even from the asynchronous call.
+  // A copy to pageable memory returns after it is done, even from an asynchronous call.
   const bool wait = waits(mode) || to.pageable;
   return enqueue_copy(stream, kind_of(from, to), box.bytes(), wait, moving(to, from, box, from.pageable && !wait));
 }

@@ -1,4 +1,4 @@
-// Copies in all their forms, and arrays: every byte is where the driver would put it, and what does not fit is refused.
+// All variants of copies, and arrays: every byte lands where a driver puts it, and a copy that does not fit is refused.
 #include "sim/driver/memory/copy.hpp"
 #include "sim/driver/memory/array.hpp"
 #include "sim/driver/test_program.hpp"
@@ -17,7 +17,7 @@ const T* as(const void* what) {
   return static_cast<const T*>(what);
 }
 
-// A box of bytes that names its own place: byte (x, y, z) of a width x height x depth field.
+// A box of bytes that encode their place: byte (x, y, z) of a width x height x depth field.
 struct Field {
   std::size_t width, height, depth;
   std::vector<unsigned char> bytes = std::vector<unsigned char>(width * height * depth);
@@ -48,7 +48,7 @@ CUarray array(Program& p, ArrayShape shape) {
 
 CUresult copy(Program& p, const Copy3D& what) { return p.cu.cuMemcpy3D_v2(as<CUDA_MEMCPY3D>(&what)); }
 
-// What a copy by hand would have made of `to`.
+// Applies the copy to `to` with plain loops, as the reference.
 void by_hand(Field& to, const Field& from, const Copy3D& c) {
   for (std::size_t z = 0; z < c.depth; ++z)
     for (std::size_t y = 0; y < c.height; ++y)
@@ -190,7 +190,7 @@ TEST_F(Driver, peers_and_batches_copy_and_say_which_of_them_failed) {
       0);
 }
 
-// What the simulated NVML beside the driver tells of a device: KiB that its links sent and received.
+// Returns the KiB that a device's links sent and received, from the simulated NVML next to the driver.
 std::array<unsigned long long, 2> link_kib(unsigned index) {
   const std::string path = HEADGATE_SIM_CUDA;
   void* const nvml = ::dlopen((path.substr(0, path.rfind('/')) + "/libnvidia-ml.so.1").c_str(), RTLD_NOW);
@@ -277,7 +277,7 @@ TEST_F(Driver, arrays_and_mipmaps_take_their_bytes_and_give_them_back) {
                      message("a shape of ", each.width, " x ", each.height, " x ", each.depth));
               }
               must(p.cu.cuArrayCreate_v2(nullptr, nullptr) == CUDA_ERROR_INVALID_VALUE, "nothing at all");
-              array(p, {64, 64, 0, kFloat, 1, 0});  // goes with its context
+              array(p, {64, 64, 0, kFloat, 1, 0});  // destroyed with its context
               OK(p.cu.cuCtxDestroy_v2(p.context));
               must(held() == 0, "the context's array stays");
             }),

@@ -1,4 +1,4 @@
-// External memory: descriptors that cuMemExportToShareableHandle of the same node made, taken in as somebody else's.
+// External memory: imports descriptors that cuMemExportToShareableHandle made on the same node.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cstring>
@@ -11,7 +11,7 @@ namespace {
 constexpr unsigned kOpaqueFd = 1;
 constexpr std::uint32_t kExternalWord = 0x6865786d;
 
-// cuda.h: the heads of CUDA_EXTERNAL_MEMORY_HANDLE_DESC and CUDA_EXTERNAL_MEMORY_BUFFER_DESC.
+// cuda.h: first fields of CUDA_EXTERNAL_MEMORY_HANDLE_DESC and CUDA_EXTERNAL_MEMORY_BUFFER_DESC.
 struct HandleDescriptor {
   unsigned type;
   union {
@@ -37,7 +37,7 @@ Pool<External>& externals() {
 
 }  // namespace
 
-// Success takes the descriptor over, as a driver does.
+// On success the driver owns the descriptor, as a real one does.
 SIM_API CUresult cuImportExternalMemory(CUexternalMemory* out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* opaque) {
   SIM_ENTER(cuImportExternalMemory);
   if (!out || !opaque) return CUDA_ERROR_INVALID_VALUE;
@@ -95,7 +95,7 @@ SIM_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr* out, CUexternalMem
   *out = base + into;
   return CUDA_SUCCESS;
 }
-// Buffers that are mapped still keep the memory.
+// Buffers that are still mapped keep the memory.
 SIM_API CUresult cuDestroyExternalMemory(CUexternalMemory memory) {
   SIM_ENTER(cuDestroyExternalMemory);
   External* external = object<External>(memory, kExternalWord);

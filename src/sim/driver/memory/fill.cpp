@@ -22,7 +22,7 @@ void fill_rows(std::uint64_t to, std::size_t row_bytes, T value, std::size_t wid
   refresh_flags(to, (height - 1) * row_bytes + width * sizeof(T));
 }
 
-// A fill is asynchronous to the host even in its plain form.
+// Even a plain fill is asynchronous to the host.
 template <typename T>
 CUresult fill(CUdeviceptr to, std::size_t row_bytes, T value, std::size_t width, std::size_t height, CUstream handle,
               bool own) {

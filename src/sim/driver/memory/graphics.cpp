@@ -1,5 +1,5 @@
-// Interoperation with graphics, on a machine without a display: there is no context of OpenGL, EGL or VDPAU to register
-// anything of, and so no resource whose handle could be right. Whatever the arguments are, they are not looked at.
+// Graphics interoperation on a machine without a display. No OpenGL, EGL or VDPAU context exists, so no resource handle
+// can be valid. The arguments are not read.
 #include "sim/driver/library.hpp"
 
 #define SIM_WITHOUT_DISPLAY(name, answer) \

@@ -1,5 +1,5 @@
-// Inter-process memory handles: an allocation of cuMemAlloc becomes a file of the node at its first handle, in place,
-// and whoever has the handle maps the same file.
+// Inter-process memory handles: the first handle turns an allocation of cuMemAlloc into a file of the node, in place. A
+// process that opens the handle maps the same file.
 #include <sys/mman.h>
 #include <unistd.h>
 #include <cstring>
@@ -11,17 +11,17 @@ namespace headgate::sim::driver {
 namespace {
 
 constexpr std::uint64_t kMemoryMagic = 0x6d656d2d63706968;  // "hipc-mem"
-constexpr unsigned kLazyPeerAccess = 1;                     // the one flag, which must be given
+constexpr unsigned kLazyPeerAccess = 1;                     // the only flag; it is mandatory
 
 struct MemoryHandle {
-  std::uint64_t magic, seed;  // the node's
+  std::uint64_t magic, seed;  // of the node
   std::uint32_t shared, generation;
   std::uint64_t offset;  // of the allocation in the file
 };
 static_assert(sizeof(MemoryHandle) <= sizeof(CUipcMemHandle));
 
-// Whole pages that are a file now. Small allocations are neighbours in a page and go along; such a page counts no bytes
-// in the node: its allocations go on paying for themselves.
+// Whole pages that are now a file. Small allocations that share a page move with it. The node does not count such a
+// page: its allocations stay charged as before.
 struct Region {
   std::uint64_t base = 0, bytes = 0;
   std::uint32_t shared = kNone, generation = 0;
@@ -31,9 +31,9 @@ struct Region {
 
 struct Exports {
   std::map<std::uint64_t, Region> regions;             // by base
-  std::map<std::uint64_t, std::uint64_t> allocations;  // base -> its region's
+  std::map<std::uint64_t, std::uint64_t> allocations;  // base -> base of its region
 };
-// Under physical_lock().
+// The caller holds physical_lock().
 Exports& exports() {
   static Exports& forever = *new Exports;
   return forever;
@@ -41,7 +41,7 @@ Exports& exports() {
 
 void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 
-// Only what is not 0: memory is sparse, and so is the file.
+// Skips pages of zeroes: memory is sparse, so the file is too.
 bool write_pages(int fd, const Region& region) {
   static constexpr std::byte zeroes[kPage] = {};
   for (std::uint64_t done = 0; done < region.bytes; done += kPage) {
@@ -76,7 +76,7 @@ CUresult make_region(const Allocation& allocation, Region* out) {
   return CUDA_SUCCESS;
 }
 
-// The pages are this process's own again; what neighbours have in them stays.
+// Makes the pages private to this process again; neighbouring allocations keep their contents.
 void end_region(const Region& region) {
   std::vector<std::byte> kept;
   if (!region.of_one)
@@ -130,7 +130,7 @@ CUresult open_handle(CUdeviceptr* out, const CUipcMemHandle& opaque, unsigned fl
   {
     Node::Locked locked(*library().node);
     const SharedMemory& there = library().state().shared[handle.shared];
-    // Freed, or its maker is gone.
+    // It was freed, or its creator is gone.
     if (!there.used || there.generation != handle.generation || there.account == kNone)
       return CUDA_ERROR_INVALID_HANDLE;
   }

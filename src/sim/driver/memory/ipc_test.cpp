@@ -1,4 +1,4 @@
-// Memory and events of one process in another, by IPC handles; peers.
+// Memory and events of one process used by another, through IPC handles; peers.
 #include "sim/driver/memory/memory_sharing.hpp"
 #include "sim/driver/test_program.hpp"
 
@@ -137,7 +137,7 @@ TEST_F(Ipc, AnEventIsSeenAcrossProcessesWithTheBytesCopiedBeforeIt) {
     OK(program.cu.cuEventRecord(event, stream));
     give(way.ends[0], shared);
     give(way.ends[0], handle);
-    // This process makes no call while the other waits.
+    // This process makes no driver call while the other waits.
     must(hear(way.ends[0]) == 'd', "done");
     OK(program.cu.cuEventDestroy_v2(event));
     tell(way.ends[0], 'g');

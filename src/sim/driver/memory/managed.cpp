@@ -9,10 +9,10 @@
 namespace headgate::sim::driver {
 namespace {
 
-// A GPU's page of managed memory. What is said of a part of one holds for all of it.
+// A GPU's page of managed memory. Advice for a part of a block applies to the whole block.
 constexpr std::uint64_t kBlockBytes = 2 << 20;
 
-// cuda.h: CUmemLocationType, and the device numbers that range attributes answer.
+// cuda.h: CUmemLocationType, and the device numbers that range attributes return.
 constexpr unsigned kNowhere = 0, kOnDevice = 1, kOnHost = 2, kOnNumaNode = 3, kOnOwnNumaNode = 4;
 constexpr int kCpu = -1, kInvalidDevice = -2;
 constexpr unsigned kCpuBit = 1u << 31;
@@ -24,9 +24,9 @@ struct Place {
 };
 
 struct Block {
-  std::uint32_t account = kNone;  // of the GPU that holds it; kNone: in host memory, or nowhere yet
+  std::uint32_t account = kNone;  // on the GPU that holds it; kNone: in host memory, or not populated
   Place preferred, prefetched;
-  unsigned accessed_by = 0;  // a bit for each device ordinal, and kCpuBit
+  unsigned accessed_by = 0;  // one bit for each device ordinal, and kCpuBit
   bool read_mostly = false;
 };
 
@@ -57,7 +57,7 @@ void leave_gpu(Managed& managed, std::size_t block) {
   account = kNone;
 }
 
-// To a device of ours, if it has room.
+// Moves the block to a visible device if it has room.
 void go_to_gpu(Managed& managed, std::size_t block, int device) {
   const std::uint32_t node_device = library().visible[device];
   std::uint32_t& now = managed.blocks[block].account;
@@ -86,7 +86,7 @@ Managed* find(std::uint64_t at, std::uint64_t bytes) {
   return inside ? &managed : nullptr;
 }
 
-// Does something to each block of a range. INVALID_VALUE where it is not managed memory, as a whole.
+// Calls `act` for each block of a range. INVALID_VALUE unless all of the range is managed memory.
 template <typename Act>
 CUresult with_range(CUdeviceptr at, std::size_t bytes, Act act) {
   if (bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -106,7 +106,7 @@ CUresult check_place(const Place& place) {
   return known ? CUDA_SUCCESS : CUDA_ERROR_INVALID_DEVICE;
 }
 
-// As the older calls name a place: a device, or -1 for the processor.
+// Converts the location of the older calls: a device, or -1 for the CPU.
 Place place_of(CUdevice device) { return device == kCpu ? Place{kOnHost, 0} : Place{kOnDevice, device}; }
 
 CUresult prefetch(CUdeviceptr at, std::size_t bytes, Place to, CUstream handle, bool per_thread) {
@@ -143,7 +143,7 @@ void advise(Managed& managed, std::size_t index, unsigned advice, const Place& p
 
 CUresult take_advice(CUdeviceptr at, std::size_t bytes, unsigned advice, Place place) {
   if (advice < 1 || advice > 6) return CUDA_ERROR_INVALID_VALUE;
-  // Of the others the place is not looked at [cuda.h].
+  // cuda.h: other advice ignores the location.
   if (advice == 3 || advice >= 5) SIM_TRY(check_place(place));
   else place = {};
   return with_range(at, bytes, [&](Managed& managed, std::size_t block) { advise(managed, block, advice, place); });
@@ -153,7 +153,7 @@ int as_device(const Place& place) {
   return place.type == kNowhere ? kInvalidDevice : place.type == kOnDevice ? place.id : kCpu;
 }
 
-// cuda.h: CUmem_range_attribute. Of two blocks that differ, the answer is that of neither.
+// cuda.h: CUmem_range_attribute. If blocks differ in a location, returns the value of a block without one.
 CUresult range_attribute(int* data, std::size_t data_bytes, unsigned which, CUdeviceptr at, std::size_t bytes) {
   if (!data || data_bytes == 0 || data_bytes % sizeof(int) != 0) return CUDA_ERROR_INVALID_VALUE;
   if (which < 1 || which > 8 || (which != 3 && data_bytes != sizeof(int))) return CUDA_ERROR_INVALID_VALUE;
@@ -231,7 +231,7 @@ void touch_all_managed(const Context* context) {
   if (managed_memory().count.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard guard(managed_memory().lock);
   for (auto& [base, managed] : managed_memory().list) {
-    // CU_MEM_ATTACH_HOST: no kernel reaches it.
+    // CU_MEM_ATTACH_HOST (2): kernels do not access it.
     if (managed.allocation.context != context || managed.allocation.flags == 2) continue;
     for (std::size_t block = 0; block < managed.blocks.size(); ++block) touch(managed, block);
   }

@@ -65,7 +65,7 @@ bool find_mapped(std::uint64_t address, Allocation* out) {
   return true;
 }
 
-// Neighbouring mappings are one range to a copy; each must have been made accessible.
+// To a copy, adjacent mappings are one range. Each must be accessible.
 bool is_mapped_address(std::uint64_t address, std::uint64_t bytes) {
   const std::lock_guard guard(physical_lock());
   for (std::uint64_t done = 0;;) {

@@ -1,4 +1,4 @@
-// Allocation of device and host memory, and what the driver tells about addresses.
+// Allocation of device and host memory, and attributes of addresses.
 #include "sim/driver/memory/memory.hpp"
 
 #include <sys/mman.h>
@@ -32,7 +32,7 @@ void insert(const Allocation& allocation) {
   memory().allocations[allocation.base] = allocation;
 }
 
-// Address space for an allocation, charged to its context where it is on the device from the beginning. 0: no room.
+// Takes address space. Charges the context at once unless the memory is managed. Returns 0 if there is no room.
 std::uint64_t take(const Context* context, std::uint64_t bytes, bool managed) {
   const std::uint64_t slab_bytes = library().profile().slab_bytes;
   if (managed) return arena_take(context, std::max(bytes, kSlabBytes), 0, [](std::uint64_t) { return true; });
@@ -56,14 +56,14 @@ void give_back(const Allocation& allocation) {
     (void)arena_give(allocation.base, std::max(allocation.bytes, kSlabBytes), 0);
     return;
   }
-  // What others may have has its bytes apart: the rest of its slab is all that goes here.
+  // The bytes of an exported allocation are counted separately, so only the rest of its slab is released here.
   const std::uint64_t elsewhere = give_back_exported(allocation) ? allocation.bytes : 0;
   const std::uint64_t footprint = arena_give(allocation.base, allocation.bytes, library().profile().slab_bytes);
   Node::Locked locked(*library().node);
   locked->release(allocation.context->account, allocation.bytes - elsewhere, footprint - elsewhere);
 }
 
-// More than host and device have together, or the host alone, is nobody's to give.
+// Upper bound: no allocation can exceed the memory of host and device together, or of the host alone.
 std::uint64_t host_bytes() {
   struct sysinfo machine{};
   return ::sysinfo(&machine) == 0 ? std::uint64_t{machine.totalram} * machine.mem_unit : 0;
@@ -118,10 +118,10 @@ bool is_pinned(std::uint64_t address, std::uint64_t bytes) {
 CUresult allocate_device(Context* context, std::uint64_t bytes, bool managed, bool global, std::uint64_t* address) {
   count(counters(context).allocations);
   std::uint64_t base = take(context, bytes, managed);
-  // What is missing may be held by this process's own pools for nobody, or by the dead.
+  // This process's pools may hold unused memory; so may dead processes.
   if (base == 0 && pools_give_way(context->device)) base = take(context, bytes, managed);
   if (base == 0) {
-    library().node->reap();  // the dead may have held it
+    library().node->reap();
     base = take(context, bytes, managed);
   }
   if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -154,7 +154,7 @@ CUresult free_one(std::uint64_t address, bool global) {
     free_pool_memory(found);
     return CUDA_SUCCESS;
   }
-  if (payloads_pending()) (void)wait_context(found.context);  // one that has ended in an error moves nothing any more
+  if (payloads_pending()) (void)wait_context(found.context);  // a context that ended in an error copies no more
   give_back(found);
   return CUDA_SUCCESS;
 }
@@ -266,7 +266,7 @@ CUresult host_register(void* address, std::size_t bytes, unsigned flags) {
   const auto base = reinterpret_cast<std::uint64_t>(address);
   if (bytes > ~base) return CUDA_ERROR_INVALID_VALUE;
   if (overlaps(base, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
-  // Only memory that is there can be pinned: of a hole the kernel says ENOMEM.
+  // Only mapped memory can be pinned: for a hole the kernel returns ENOMEM.
   const std::uint64_t page = base / kPageBytes * kPageBytes;
   if (::msync(reinterpret_cast<void*>(page), base + bytes - page, MS_ASYNC) != 0) return CUDA_ERROR_INVALID_VALUE;
   insert({.base = reinterpret_cast<std::uint64_t>(address),
@@ -340,7 +340,7 @@ CUresult pointer_attribute(void* data, CUpointer_attribute which, CUdeviceptr ad
   }
 }
 
-// What an address that nobody allocated answers in the plural call.
+// What cuPointerGetAttributes returns for an address that is not allocated.
 void pointer_attribute_or_nothing(void* data, CUpointer_attribute which, CUdeviceptr address) {
   if (pointer_attribute(data, which, address) == CUDA_SUCCESS) return;
   if (which == CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL) put_value(data, -2);

@@ -1,5 +1,5 @@
-// Device memory of this process: sparse private mappings whose addresses are the device addresses; the node keeps the
-// sums.
+// Device memory of this process: sparse private mappings, with equal addresses on host and device. The node keeps only
+// totals.
 #pragma once
 
 #include "sim/driver/library.hpp"
@@ -14,24 +14,24 @@ struct Allocation {
   std::uint64_t base = 0, bytes = 0;
   Context* context = nullptr;
   MemoryType type = MemoryType::device;
-  bool managed = false, registered = false, global = false;  // registered: the program's own memory
+  bool managed = false, registered = false, global = false;  // registered: by cuMemHostRegister
   unsigned flags = 0;
-  MemoryPool* pool = nullptr;  // the memory is a pool's, and outlives the context
-  bool graph = false;          // an address of a graph's allocation node, with bytes behind it or not
+  MemoryPool* pool = nullptr;  // belongs to a pool, and outlives the context
+  bool graph = false;          // address of a graph's allocation node, backed or not
 };
 
-// The allocation that holds an address; false where none does. Thread-safe.
+// Finds the allocation that contains an address; false if there is none. Thread-safe.
 bool find_allocation(std::uint64_t address, Allocation* out);
-// Pools keep their allocations in the same book.
+// Lists a pool's allocation in the same table.
 void note_allocation(const Allocation& allocation);
-// Takes a pool's allocation out, not a graph's; false where none begins there.
+// Removes a pool's allocation, but not a graph's; false if none begins there.
 bool take_pool_allocation(std::uint64_t address, Allocation* out);
 void forget_graph_allocation(std::uint64_t address);
-// All of [address, address + bytes) lies in one allocation that the GPU can reach.
+// Returns true if [address, address + bytes) lies in one allocation that the GPU can access.
 [[nodiscard]] bool is_device_address(std::uint64_t address, std::uint64_t bytes);
 [[nodiscard]] bool is_pinned(std::uint64_t address, std::uint64_t bytes);
 
-// Charged to the context's account. OUT_OF_MEMORY.
+// Charges the context's account. OUT_OF_MEMORY.
 CUresult allocate_device(Context* context, std::uint64_t bytes, bool managed, bool global, std::uint64_t* address);
 CUresult free_device(std::uint64_t address);
 void free_memory_of(Context* context);

@@ -1,4 +1,4 @@
-// Memory as a card gives it: slabs, managed pages, teardown after death, and what the driver tells of an address.
+// Memory as a card provides it: slabs, managed pages, teardown after death, attributes of addresses.
 #include <sys/mman.h>
 
 #include "sim/driver/test_program.hpp"
@@ -51,7 +51,7 @@ TEST_F(MemoryLife, small_allocations_share_slabs_and_one_of_them_keeps_a_whole_o
               OK(p.cu.cuCtxCreate_v2(&second, 0, 0));
               const std::size_t with_second = free_now(p);
               OK(p.cu.cuMemAlloc_v2(&large, 500));
-              must(with_second - free_now(p) == 2 * kMiB, "another context has slabs of its own");
+              must(with_second - free_now(p) == 2 * kMiB, "another context has its own slabs");
             }),
             0);
   EXPECT_EQ(truth().used_bytes, 0u);
@@ -87,7 +87,7 @@ TEST_F(MemoryLife, managed_pages_are_where_touch_prefetch_and_advice_put_them) {
         CUdeviceptr managed = 0;
         must(p.cu.cuMemAllocManaged(&managed, 5 * kMiB, 3) == CUDA_ERROR_INVALID_VALUE, "both attachments");
         OK(p.cu.cuMemAllocManaged(&managed, 5 * kMiB, 1));
-        must(on_gpu() == 0, "nobody has touched it");
+        must(on_gpu() == 0, "it was not touched yet");
         OK(p.cu.cuMemsetD8_v2(managed + 2 * kMiB, 1, 1));
         must(on_gpu() == 2 * kMiB, message("one block: ", on_gpu()));
         p.run_us(1, nullptr);
@@ -126,7 +126,7 @@ TEST_F(MemoryLife, managed_pages_are_where_touch_prefetch_and_advice_put_them) {
         OK(p.cu.cuMemFree_v2(managed));
         must(on_gpu() == 1, "all is back");
         must(p.cu.cuMemAllocManaged(&managed, 1ull << 50, 1) == CUDA_ERROR_OUT_OF_MEMORY, "a petabyte");
-        OK(p.cu.cuMemAllocManaged(&managed, 3000 * kMiB, 1));  // more than the card: what does not fit stays out
+        OK(p.cu.cuMemAllocManaged(&managed, 3000 * kMiB, 1));  // more than the card: the excess stays in host memory
         p.run_us(1, nullptr);
         must(free_now(p) < 2 * kMiB, "the card is full");
       }),
@@ -150,7 +150,8 @@ TEST_F(MemoryLife, strange_sizes_and_addresses_get_the_drivers_own_answer) {
         must(pitch == 512, "the pitch");
         OK(p.cu.cuMemGetAddressRange_v2(&base, &bytes, at + 700));
         must(base == at && bytes == 5120, "the range");
-        must(p.cu.cuMemGetAddressRange_v2(&base, &bytes, 64) == CUDA_ERROR_NOT_FOUND, "nobody's address");
+        must(p.cu.cuMemGetAddressRange_v2(&base, &bytes, 64) == CUDA_ERROR_NOT_FOUND,
+             "an address without an allocation");
         must(p.cu.cuMemFree_v2(at + 512) == CUDA_ERROR_INVALID_VALUE, "the middle of it");
         OK(p.cu.cuMemFree_v2(at));
         must(p.cu.cuMemFree_v2(at) == CUDA_ERROR_INVALID_VALUE, "a second free");

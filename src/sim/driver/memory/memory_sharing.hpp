@@ -1,4 +1,4 @@
-// For tests of shared memory: descriptors over sockets, and cuMemCreate's properties.
+// Helpers for tests of shared memory: descriptors over sockets, and cuMemCreate's properties.
 #pragma once
 
 #include <sys/socket.h>
@@ -24,7 +24,7 @@ struct AllocationProperties {
 inline constexpr unsigned kPosixFd = 1;
 inline constexpr auto kFdType = static_cast<abi::CUmemAllocationHandleType>(kPosixFd);
 
-// A stream socket's two ends. Descriptors ride on one byte.
+// Both ends of a stream socket. A descriptor is sent with one byte.
 struct Channel {
   int ends[2] = {-1, -1};
   Channel() { (void)!::socketpair(AF_UNIX, SOCK_STREAM, 0, ends); }

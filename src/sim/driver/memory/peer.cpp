@@ -1,4 +1,4 @@
-// Peer access between devices: who may reach whose memory. Copies between devices work with and without it.
+// Peer access between devices. Copies between devices work with and without it.
 #include <algorithm>
 
 #include "sim/driver/memory/peer.hpp"

@@ -4,7 +4,7 @@
 
 namespace headgate::sim::driver {
 
-// A context goes: nobody's peer any more.
+// Removes a context that is being destroyed from all peers.
 void forget_peers(const Context* context);
 
 }  // namespace headgate::sim::driver

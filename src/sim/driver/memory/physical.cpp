@@ -19,7 +19,7 @@ Handles& handles() {
   return forever;
 }
 
-// Mirrors can only be made of shared mappings. fd -1: memory of this process alone.
+// Shared, because only shared mappings can be mirrored. fd -1: memory of this process only.
 std::uint64_t map_home(int fd, std::uint64_t bytes) {
   const int flags = MAP_SHARED | MAP_NORESERVE | (fd < 0 ? MAP_ANONYMOUS : 0);
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, flags, fd, 0);
@@ -37,7 +37,7 @@ std::uint64_t keep(const Physical& memory) {
 bool reserve(std::uint32_t account, std::uint64_t bytes) {
   Node& node = *library().node;
   if (Node::Locked(node)->reserve(account, bytes)) return true;
-  node.reap();  // the dead may have held it
+  node.reap();  // dead processes may still hold it
   return Node::Locked(node)->reserve(account, bytes);
 }
 
@@ -134,7 +134,7 @@ void drop_if_unused(std::uint64_t handle) {
     locked->release(memory.account, memory.bytes);
     return;
   }
-  // The maker's listing ends with its last hold; the bytes stay taken while another has one.
+  // The creator's entry ends with its last reference. The bytes stay taken while another process has one.
   if (memory.account != kNone) locked->disown_shared(memory.shared);
   if (library().state().shared[memory.shared].account == kNone)
     library().node->settle_shared(locked.engine(), memory.shared);
@@ -142,7 +142,7 @@ void drop_if_unused(std::uint64_t handle) {
 
 std::uint64_t mirror(const Physical& memory, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at) {
   const int flags = MREMAP_MAYMOVE | (at != 0 ? MREMAP_FIXED : 0);
-  // An old size of 0 leaves the old mapping and makes another of the same memory.
+  // With an old size of 0, mremap keeps the old mapping and adds another of the same memory.
   void* made = ::mremap(reinterpret_cast<void*>(memory.home + offset), 0, bytes, flags, reinterpret_cast<void*>(at));
   if (made == MAP_FAILED) return 0;
   ::madvise(made, bytes, MADV_DONTFORK);

@@ -1,7 +1,7 @@
-// Physical memory by itself, apart from where it is mapped: what cuMemCreate makes, what another process exported.
+// Physical memory, independent of where it is mapped: created by cuMemCreate or exported by another process.
 //
-// One mapping of all of it is its home; further ones are mirrors of that. No descriptor is kept: the mappings hold the
-// file of shared memory open. Forked children get none of it.
+// One mapping of all of it is its home; others are mirrors of the home. No descriptor is kept, because the mappings
+// keep the shared file open. Forked children inherit none of them.
 #pragma once
 
 #include "sim/driver/library.hpp"
@@ -14,36 +14,36 @@ struct Physical {
   std::uint64_t bytes = 0;
   std::uint64_t home = 0;  // address in this process
   std::uint32_t node_device = 0;
-  std::uint32_t account = kNone;  // that pays; kNone: somebody else made it
-  std::uint32_t shared = kNone;   // its place in the node, where others may hold it
-  std::uint32_t generation = 0;   // of that place
-  unsigned handle_types = 0;      // as asked at its creation
+  std::uint32_t account = kNone;  // account charged; kNone: another process created it
+  std::uint32_t shared = kNone;   // its slot in the node if others may hold it
+  std::uint32_t generation = 0;   // of that slot
+  unsigned handle_types = 0;      // as requested at creation
   unsigned char flags[8] = {};    // CUmemAllocationProp's allocFlags
   std::uint64_t references = 0;   // handles
   std::uint64_t mappings = 0;
 };
 
-// All under one lock, which the caller takes.
+// One lock for everything below. The caller takes it.
 std::mutex& physical_lock();
 
-// With one reference. OUT_OF_MEMORY; INVALID_DEVICE.
+// Creates memory with one reference. OUT_OF_MEMORY; INVALID_DEVICE.
 CUresult create_physical(CUdevice device, std::uint64_t bytes, unsigned handle_types, std::uint64_t* handle);
-// Memory that exists already, by its place in the node; one more reference where this process has it.
+// Opens existing memory by its slot in the node; adds a reference if this process has it already.
 CUresult import_physical(std::uint32_t shared, std::uint64_t* handle);
-// Null: unknown.
+// Returns null if the handle is unknown.
 [[nodiscard]] Physical* find_physical(std::uint64_t handle);
-// After a reference or a mapping went: frees it if that was the last.
+// Called after a reference or a mapping was removed: frees the memory if that was the last.
 void drop_if_unused(std::uint64_t handle);
 
-// The account of this process on a device; made at the first use.
+// Returns this process's account on a device; creates it at first use.
 CUresult account_on(std::uint32_t node_device, std::uint32_t* account);
-// CUDA's number of a device of the node; -1 where this process does not see it.
+// Returns the CUDA ordinal of a device of the node; -1 if it is not visible to this process.
 [[nodiscard]] int ordinal_of(std::uint32_t node_device);
 
-// Part of the memory a second time: at that address (what was mapped there goes), or, 0, anywhere. 0: no room.
+// Maps part of the memory again, at `at` (replacing what is there) or, if 0, anywhere. Returns 0 if there is no room.
 [[nodiscard]] std::uint64_t mirror(const Physical& memory, std::uint64_t offset, std::uint64_t bytes, std::uint64_t at);
 
-// Copies and fills that are under way have happened before addresses go.
+// Waits for copies and fills that are under way, before their addresses are unmapped.
 void wait_before_unmapping();
 
 }  // namespace headgate::sim::driver

@@ -1,4 +1,4 @@
-// The memory of pools: growth, reuse in stream order, release.
+// Memory of pools: growth, reuse in stream order, release.
 #include "sim/driver/memory/pool.hpp"
 
 #include <algorithm>
@@ -11,7 +11,7 @@ namespace {
 
 struct Pools {
   std::mutex lock;
-  std::vector<MemoryPool*> pools;                     // alive, destroyed ones that still hold memory included
+  std::vector<MemoryPool*> pools;                     // alive, or destroyed and still holding memory
   std::vector<MemoryPool*> defaults, current, graph;  // by device
 };
 Pools& all_pools() {
@@ -56,7 +56,7 @@ bool may_have(const MemoryPool* pool, const Stream* stream, const Piece& piece) 
   });
 }
 
-// Neighbours of one chunk that nobody waits for become one piece.
+// Merges adjacent free pieces of a chunk that have no marks.
 void join_free(MemoryPool* pool) {
   for (auto it = pool->pieces.begin(); it != pool->pieces.end();) {
     const auto next = std::next(it);
@@ -147,7 +147,7 @@ MemoryPool* current_pool(int device) {
 MemoryPool* graph_pool(int device) {
   MemoryPool* pool = made_once(all_pools().graph, device);
   if (pool == nullptr) return nullptr;
-  pool->word.store(0, std::memory_order_release);  // no handle names it
+  pool->word.store(0, std::memory_order_release);  // no handle refers to it
   pool->release_threshold = std::numeric_limits<std::uint64_t>::max();
   return pool;
 }
@@ -179,7 +179,7 @@ MemoryPool* make_pool(int device) {
 void destroy_pool(MemoryPool* pool) {
   pool->word.store(0, std::memory_order_release);
   pool->destroyed = true;
-  pool->release_threshold = 0;  // no allocation comes from it again
+  pool->release_threshold = 0;  // no more allocations come from it
   std::ranges::replace(all_pools().current, pool, nullptr);
   if (pool->used == 0) pool_trim(pool, 0);
   bury_if_done(pool);
@@ -200,7 +200,7 @@ CUresult pool_allocate(MemoryPool* pool, Stream* stream, std::uint64_t bytes, st
   };
   auto found = fitting();
   if (found == pool->pieces.end()) {
-    // What other pools of the process, or this one, hold for nobody makes room where the card is full.
+    // If the card is full, unused memory of this pool and of the process's other pools makes room.
     if (!grow(pool, bytes) && (!give_way(pool->device) || !grow(pool, bytes))) return CUDA_ERROR_OUT_OF_MEMORY;
     found = fitting();
   }
@@ -230,7 +230,7 @@ void pool_free(MemoryPool* pool, std::uint64_t address, const Marks* marks) {
 }
 
 void pool_trim(MemoryPool* pool, std::uint64_t keep) {
-  if (payloads_pending()) return;  // copies that have happened may still have bytes to move there
+  if (payloads_pending()) return;  // finished copies may still have bytes to move there
   join_free(pool);
   for (auto it = pool->chunks.begin(); it != pool->chunks.end() && pool->reserved > keep;) {
     const auto [base, bytes] = *it;

@@ -1,8 +1,8 @@
-// Stream-ordered memory of this process. A pool grows by whole granules, hands freed memory out again in stream order,
-// and gives granules back to the card at a synchronise, a trim, or when the card has nothing else left. The node's sums
-// count what a pool has reserved, used or not.
+// Stream-ordered memory of this process. A pool grows by whole granules and reuses freed memory in stream order. It
+// returns granules to the card at a synchronise, at a trim, or if the card is full. The node counts what a pool has
+// reserved, used or not.
 //
-// Pools belong to a device and a process: they outlive contexts.
+// Pools belong to a device and a process, so they outlive contexts.
 #pragma once
 
 #include <limits>
@@ -16,8 +16,8 @@ namespace headgate::sim::driver {
 
 inline constexpr std::uint32_t kPoolWord = 0x68706f6c;
 
-// A place in a stream's queue that memory waits for: until the stream is past it, whoever is not ordered behind it must
-// not be given the memory.
+// A position in a stream's queue that freed memory waits for. Until the stream has passed it, only streams ordered
+// behind it may reuse the memory.
 struct Mark {
   Stream* stream;
   std::uint64_t stream_id;
@@ -27,52 +27,52 @@ using Marks = std::vector<Mark>;
 
 struct Piece {
   std::uint64_t bytes = 0;
-  std::uint64_t chunk = 0;  // base of the growth that it is cut from
+  std::uint64_t chunk = 0;  // base of the chunk that it is cut from
   bool used = false;
-  Marks marks;  // not yet seen complete by the host
+  Marks marks;  // their completion has not been seen by the host
 };
 
 struct MemoryPool {
   std::atomic<std::uint32_t> word{0};
   int device = 0;  // CUDA ordinal
   std::uint32_t account = kNone;
-  bool destroyed = false;  // goes when nothing is outstanding
+  bool destroyed = false;  // freed when nothing is outstanding
   std::uint64_t most_bytes = std::numeric_limits<std::uint64_t>::max();
   std::uint64_t release_threshold = 0;
-  int follow_events = 1, opportunistic = 1, internal_dependencies = 1;  // as told; what they do: docs/simulator.md
+  int follow_events = 1, opportunistic = 1, internal_dependencies = 1;  // as set by the program; see docs/simulator.md
   std::uint64_t reserved = 0, reserved_high = 0, used = 0, used_high = 0;
   std::vector<unsigned> access;                   // by device: CUmemAccess_flags
-  std::map<std::uint64_t, std::uint64_t> chunks;  // base -> bytes: what was reserved at once goes back at once
-  std::map<std::uint64_t, Piece> pieces;          // by base; together they fill the chunks
+  std::map<std::uint64_t, std::uint64_t> chunks;  // base -> bytes: reserved and returned as a whole
+  std::map<std::uint64_t, Piece> pieces;          // by base; together they cover the chunks
 };
 
-// Of all pools of the process; the functions down to the next blank line need it held.
+// Locks all pools of the process. The functions up to the next blank line need the lock.
 [[nodiscard]] std::unique_lock<std::mutex> lock_pools();
-[[nodiscard]] MemoryPool* pool_of(CUmemoryPool handle);  // null where it is none
-// Made at first use; null where the node has no account for it.
+[[nodiscard]] MemoryPool* pool_of(CUmemoryPool handle);  // null if invalid
+// Created at first use; null if the node has no free account.
 [[nodiscard]] MemoryPool* default_pool(int device);
 [[nodiscard]] MemoryPool* current_pool(int device);
-// Of graphs' memory nodes: reserved until cuDeviceGraphMemTrim, counted by CU_GRAPH_MEM_ATTR_*.
+// Pool of graphs' memory nodes: reserved until cuDeviceGraphMemTrim, counted by CU_GRAPH_MEM_ATTR_*.
 [[nodiscard]] MemoryPool* graph_pool(int device);
 void set_current_pool(int device, MemoryPool* pool);
 [[nodiscard]] MemoryPool* make_pool(int device);
 void destroy_pool(MemoryPool* pool);
-// For `stream`, from what it may have again or from a growth. OUT_OF_MEMORY.
+// Allocates for `stream` from memory that it may reuse, or from a growth. OUT_OF_MEMORY.
 CUresult pool_allocate(MemoryPool* pool, Stream* stream, std::uint64_t bytes, std::uint64_t* address);
-// To be had again by whoever is ordered behind `marks`; null: as soon as what it waited for before is past.
+// Frees for streams ordered behind `marks`. If null, for any stream once the piece's earlier marks are passed.
 void pool_free(MemoryPool* pool, std::uint64_t address, const Marks* marks);
-// Gives unused chunks back until at most `keep` bytes are reserved. Sees only frees whose completion the host has seen.
+// Returns unused chunks until at most `keep` bytes are reserved. Uses only frees that the host has seen complete.
 void pool_trim(MemoryPool* pool, std::uint64_t keep);
 
-// What a free in this stream waits for: all that is queued there now, and on the streams that it waits for.
+// Returns what a free in this stream waits for: all work queued there now, and on the streams that it waits for.
 [[nodiscard]] Marks marks_of(Stream* stream);
 
-// After the host has waited for something: pools see what is complete and release down to their thresholds. One load
-// where no pool was ever used.
+// Called after the host has waited: finds completed frees and releases memory down to the thresholds. Costs one load if
+// no pool was ever used.
 void pools_synchronised();
-// Everything unused on a device goes back to the card, so that another request may have it. True where something went.
+// Returns everything unused on a device to the card, for another request. True if something was returned.
 bool pools_give_way(int device);
-// cuMemFree of pool memory: no wait.
+// cuMemFree of pool memory. Does not wait.
 void free_pool_memory(const Allocation& allocation);
 
 }  // namespace headgate::sim::driver

@@ -41,7 +41,7 @@ CUresult set_current(CUdevice device, CUmemoryPool handle) {
   return CUDA_SUCCESS;
 }
 
-// A node of the graph, with memory of the device's graph pool, whichever pool was named.
+// Adds a node to the captured graph. Its memory comes from the device's graph pool, whichever pool was named.
 CUresult capture_allocation(CUdeviceptr* out, std::size_t bytes, const CUmemoryPool* handle, Stream* stream) {
   AllocateNodeParams given{};
   given.pool.allocType = CU_MEM_ALLOCATION_TYPE_PINNED;
@@ -61,7 +61,7 @@ CUresult capture_allocation(CUdeviceptr* out, std::size_t bytes, const CUmemoryP
   return CUDA_SUCCESS;
 }
 
-// `handle` null: the pool that is current on the stream's device.
+// `handle` null: the current pool of the stream's device.
 CUresult allocate(CUdeviceptr* out, std::size_t bytes, const CUmemoryPool* handle, CUstream stream_handle,
                   bool per_thread) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
@@ -237,7 +237,7 @@ CUresult graph_trim(CUdevice device) {
 
 }  // namespace
 
-// A function in its two default-stream forms.
+// Defines both default-stream variants of a function.
 #define SIM_ORDERED(name, parameters, call, call_ptsz) \
   SIM_API CUresult name parameters {                   \
     SIM_ENTER(name);                                   \
@@ -279,7 +279,7 @@ SIM_POOL(cuDeviceSetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute wh
          set_graph_attribute(device, which, value))
 SIM_POOL(cuDeviceGraphMemTrim, (CUdevice device), graph_trim(device))
 
-// CUDA 13's way to the same pools, by location.
+// CUDA 13's access to the same pools, by location.
 SIM_API CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
   SIM_ENTER(cuMemGetDefaultMemPool);
   CUdevice device = 0;

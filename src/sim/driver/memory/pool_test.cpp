@@ -286,7 +286,7 @@ TEST_F(Pools, a_full_card_takes_back_what_pools_hold_for_nobody) {
 
 TEST_F(Pools, pools_by_location_and_their_access) {
   Profile two = *find_profile("l40s-x2");
-  two.cuda_version = 13000;  // which has these functions
+  two.cuda_version = 13000;  // this version has these functions
   ASSERT_TRUE(create_node(directory_, two));
   EXPECT_EQ(run([] {
               Pooled p;

@@ -1,4 +1,4 @@
-// Texture and surface objects: descriptions of arrays and linear memory. Kernels here read nothing through them.
+// Texture and surface objects: descriptions of arrays and linear memory. Simulated kernels do not read them.
 #include <cstring>
 #include <map>
 
@@ -43,7 +43,7 @@ struct ViewDesc {
 static_assert(sizeof(ViewDesc) == 112);
 
 enum : std::uint32_t { kArray = 0, kMipmap = 1, kLinear = 2, kFlat = 3 };  // CUresourcetype
-constexpr std::uint64_t kTextureAlignment = 512, kPitchAlignment = 32;     // as the device attributes say
+constexpr std::uint64_t kTextureAlignment = 512, kPitchAlignment = 32;     // same as the device attributes
 constexpr unsigned kSurfaceLoadStore = 0x02;                               // CUDA_ARRAY3D_SURFACE_LDST
 
 struct Object {
@@ -56,7 +56,7 @@ struct Object {
 
 struct Objects {
   std::mutex lock;
-  std::map<std::uint64_t, Object> alive;  // by what the program holds
+  std::map<std::uint64_t, Object> alive;  // by the program's handle
 };
 Objects& objects() {
   static auto& forever = *new Objects;
@@ -124,7 +124,7 @@ CUresult destroy(std::uint64_t name, bool surface) {
   return CUDA_SUCCESS;
 }
 
-// `part` of an object, copied out.
+// Copies `part` of an object to the caller.
 template <typename Part>
 CUresult tell(std::uint64_t name, bool surface, Part* out, Part Object::* part, bool needs_view = false) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;

@@ -24,7 +24,7 @@ struct Properties {
 };
 static_assert(sizeof(Properties) == 32);
 
-// By base: reserved by cuMemAddressReserve. Under physical_lock().
+// base -> bytes of ranges reserved by cuMemAddressReserve. Under physical_lock().
 std::map<std::uint64_t, std::uint64_t>& ranges() {
   static auto& forever = *new std::map<std::uint64_t, std::uint64_t>;
   return forever;
@@ -48,7 +48,7 @@ void* inaccessible(std::uint64_t at, std::uint64_t bytes) {
                 MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | (at ? MAP_FIXED : 0), -1, 0);
 }
 
-// Aligned by taking more and giving back both ends.
+// Aligns by reserving more and unmapping both ends.
 std::uint64_t take_range(std::uint64_t bytes, std::uint64_t alignment) {
   if (bytes > ~0ull - alignment) return 0;
   void* taken = inaccessible(0, bytes + alignment);
@@ -60,7 +60,7 @@ std::uint64_t take_range(std::uint64_t bytes, std::uint64_t alignment) {
   return base;
 }
 
-// Whether one reserved range holds all of this.
+// Returns true if one reserved range contains all of this.
 bool inside_a_range(std::uint64_t address, std::uint64_t bytes) {
   auto it = ranges().upper_bound(address);
   if (it == ranges().begin()) return false;

@@ -1,4 +1,4 @@
-// Virtual memory management as programs use it, against the node's truth: what is taken, by whom, and until when.
+// Virtual memory management as programs use it, against the node's truth: which process holds memory, and until when.
 #include <fcntl.h>
 
 #include "sim/driver/memory/memory_sharing.hpp"
@@ -17,7 +17,7 @@ using test::tell;
 
 constexpr std::size_t kChunk = 2 << 20;
 
-// What devices hold beyond contexts.
+// Bytes taken on all devices, without contexts.
 std::uint64_t taken(const DeviceTruth& device) {
   std::uint64_t contexts = 0;
   for (const ProcessTruth& process : device.processes) contexts += process.context_bytes;
@@ -107,8 +107,7 @@ TEST_F(VirtualMemory, MemoryIsFreeWhenTheLastHandleAndTheLastMappingAreGoneAndNo
             0);
 }
 
-// What PyTorch's expandable segments do: one large range, chunks mapped at its end, unmapped from the middle, mapped
-// again.
+// Like PyTorch's expandable segments: one large range, chunks mapped at its end, unmapped in the middle, mapped again.
 TEST_F(VirtualMemory, ASegmentGrowsAndShrinksInOneRangeAndCopiesCrossItsChunks) {
   ASSERT_EQ(
       run([this] {
@@ -234,7 +233,7 @@ TEST_F(VirtualMemory, BytesAreSharedAndAnImporterKeepsThemWhenTheExporterIsKille
   });
   EXPECT_NE(finish(exporter), 0);
   EXPECT_EQ(taken(truth()), kChunk) << "the importer keeps it";
-  EXPECT_EQ(listed(truth()), 0u) << "its maker is dead, and nobody else pays";
+  EXPECT_EQ(listed(truth()), 0u) << "its maker is dead, and no other process pays";
   tell(words.ends[0], 'n');
   EXPECT_EQ(hear(words.ends[0]), 'd');
   EXPECT_EQ(taken(truth()), 0u);
@@ -287,7 +286,7 @@ TEST_F(VirtualMemory, AForkedChildKeepsADescriptorAndNothingElse) {
   EXPECT_EQ(taken(truth()), 0u);
 }
 
-// Whoever dies, wherever: what the node counts is what somebody holds.
+// Whichever process dies at whichever step, the node counts exactly the memory that is still held.
 TEST_F(VirtualMemory, AKillAtAnyStepOfTheNodesJournalLosesNoByte) {
   int killed = 0;
   for (int step = 1; step < 400; ++step) {

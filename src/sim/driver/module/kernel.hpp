@@ -1,5 +1,4 @@
-// A kernel launch in parts: what a call asks for, checked, as a command of the engine. Launches and graph nodes share
-// it.
+// Converts a checked launch request into an engine command. Launches and graph nodes share it.
 #pragma once
 
 #include <functional>
@@ -14,15 +13,15 @@ struct Shape {
 
 struct KernelCommand {
   Command command;
-  std::uint64_t word = 0;  // the device address that the kernel sets when it ends, or 0
+  std::uint64_t word = 0;  // device address that the kernel sets at its end, or 0
 };
 
-// sms: those that the stream's kernels have; 0: all.
+// sms: available to the stream's kernels; 0: all.
 CUresult prepare_kernel(const Function* function, const Shape& shape, void** parameters, void** extra,
                         KernelCommand* out, std::uint32_t sms = 0);
-// The parameter block as the GPU would see it.
+// Builds the parameter block as the GPU would see it.
 CUresult parameter_block(const ptx::Entry& entry, void** parameters, void** extra, std::vector<std::byte>* block);
-// What sets that word.
+// Returns the action that sets that word.
 std::function<void()> sets_word(std::uint64_t word);
 CUresult cooperative_fits(const Shape& shape, std::uint32_t sms);
 

@@ -1,4 +1,4 @@
-// Libraries of kernels that belong to no context: each context that uses one gets a module of its own, at first use.
+// Libraries of kernels that belong to no context. Each context that uses one gets its module at first use.
 #include <fstream>
 #include <iterator>
 #include <map>
@@ -24,10 +24,10 @@ struct KernelLibrary {
   ptx::Module image;
   std::deque<Kernel> kernels;
   std::mutex lock;
-  std::map<Context*, Module*> modules;  // one whose context died is no module any more
+  std::map<Context*, Module*> modules;  // a module ends with its context
 };
 
-// Never given back to the system: kernel handles point into them.
+// Never freed, because kernel handles point into them.
 KernelLibrary* new_library() {
   static std::mutex lock;
   static auto* const forever = new std::deque<KernelLibrary>;

@@ -60,14 +60,14 @@ CUresult shape_fits(const Shape& shape, const Function& function, const Profile&
   return CUDA_SUCCESS;
 }
 
-// A kernel that touches what is no memory of its context: it starts, and that is all.
+// A kernel that accesses memory outside its context: it starts and does nothing else.
 void make_illegal(Command* command) {
   command->wait_flag = command->set_flag = kNone;
   command->amount = 0;
   command->detail |= fault_detail(kErrorIllegalAddress);
 }
 
-// Spin and flag kernels. `word`: the device address that the kernel sets when it ends, or 0.
+// Reads the flags of spin and flag kernels. `word`: the device address that the kernel sets at its end, or 0.
 CUresult flags_of(const ptx::Entry& entry, std::span<const std::byte> block, Command* command, std::uint64_t* word) {
   bool in_memory = false;
   if (entry.behaviour.wait_parameter) {
@@ -142,7 +142,7 @@ const CUlaunchAttribute* find_attribute(const CUlaunchConfig* config, CUlaunchAt
   return nullptr;
 }
 
-// `config`: of a cuLaunchKernelEx, for its attributes.
+// `config`: the attributes of a cuLaunchKernelEx call.
 CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, bool per_thread, void** parameters,
                 void** extra, const CUlaunchConfig* config = nullptr) {
   Function* function = nullptr;

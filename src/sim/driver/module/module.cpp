@@ -22,7 +22,7 @@ Modules& modules() {
   return forever;
 }
 
-// Modules are never given back to the system: function handles point into them.
+// Modules are never freed, because function handles point into them.
 void end(Module* module) {
   module->word.store(0, std::memory_order_release);
   for (Function& function : module->functions) function.word.store(0, std::memory_order_release);
@@ -57,7 +57,7 @@ CUresult make_module(Context* context, ptx::Module image, Module** out) {
     std::uint64_t address = 0;
     const CUresult made =
         allocate_device(context, std::max<std::uint64_t>(global.size_bytes, 1), false, true, &address);
-    if (made != CUDA_SUCCESS) return made;  // what was made goes with the context
+    if (made != CUDA_SUCCESS) return made;  // freed with the context
     std::memset(reinterpret_cast<void*>(address), 0, global.size_bytes);
     module->globals.push_back(address);
   }

@@ -1,4 +1,4 @@
-// Modules, libraries and functions: PTX text, parsed.
+// Modules, libraries and functions, made from parsed PTX text.
 #pragma once
 
 #include <deque>
@@ -23,17 +23,17 @@ struct Module {
   std::atomic<std::uint32_t> word{0};
   Context* context = nullptr;
   ptx::Module image;
-  std::deque<Function> functions;      // one an entry
-  std::vector<std::uint64_t> globals;  // addresses, as image.globals
+  std::deque<Function> functions;      // one per entry
+  std::vector<std::uint64_t> globals;  // addresses, in the order of image.globals
 };
 
-// INVALID_HANDLE unless it is a function of that context.
+// INVALID_HANDLE unless the function belongs to that context.
 CUresult function_of(CUfunction handle, Function** out);
-// The same of a handle that may be a kernel's of a library: its function in that context.
+// The same for a handle that may be a library's kernel: returns its function in that context.
 CUresult function_in(CUfunction handle, Context* context, Function** out);
 void forget_modules(Context* context);
 
-// The parts of cuModuleLoadData, for libraries too. INVALID_IMAGE, INVALID_PTX; OUT_OF_MEMORY.
+// The steps of cuModuleLoadData, also used for libraries. INVALID_IMAGE, INVALID_PTX; OUT_OF_MEMORY.
 CUresult parse_module(const void* image, ptx::Module* out);
 CUresult make_module(Context* context, ptx::Module image, Module** out);
 CUresult unload_module(Module* module);

@@ -1,4 +1,4 @@
-// How many blocks of a kernel an SM holds at once, by the profile.
+// Number of blocks of a kernel that an SM holds at once, from the profile.
 #include <algorithm>
 
 #include "sim/driver/module/module.hpp"
@@ -22,7 +22,7 @@ CUresult blocks_per_sm(int* blocks, CUfunction handle, int threads, std::size_t 
   return CUDA_SUCCESS;
 }
 
-// The largest block size with which the most threads are at work.
+// Returns the largest block size that keeps the most threads active.
 CUresult best_block(int* grid, int* block, CUfunction function, SharedOf shared_of, std::size_t shared, int limit) {
   if (!grid || !block || limit < 0) return CUDA_ERROR_INVALID_VALUE;
   const Profile& p = library().profile();

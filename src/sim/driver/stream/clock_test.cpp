@@ -1,4 +1,4 @@
-// What a locked or application clock does to kernels.
+// How locked and application clocks change the duration of kernels.
 #include "sim/driver/test_program.hpp"
 #include "sim/node.hpp"
 

@@ -26,14 +26,14 @@ namespace {
 
 struct AliveEvents {
   std::mutex lock;
-  std::vector<Event*> events;  // swap-erased: each knows no place, so a destroy looks for it from the end
+  std::vector<Event*> events;  // swap-erased, so a destroy searches it from the end
 };
 AliveEvents& alive_events() {
   static AliveEvents& forever = *new AliveEvents;
   return forever;
 }
 
-// Its process destroyed it, or died.
+// Returns true if the exporting process destroyed the event or died.
 bool stale(const Event* event) {
   return event->imported && library().state().events[event->index].generation != event->generation;
 }
@@ -101,7 +101,7 @@ CUresult record(CUevent handle, CUstream stream_handle, bool per_thread, bool ex
   SIM_TRY(legacy_allowed(stream));
   event->captured_in.store(0, std::memory_order_release);
   count(counters(stream->context).records);
-  // Another process that sees the event must see what was copied before it: a host function waits for the copies.
+  // A process that sees the event must also see data copied before it, so a host function waits for the copies.
   if ((event->flags & CU_EVENT_INTERPROCESS) && payloads_pending())
     SIM_TRY(submit_host_function(stream, [](CUresult) {}));
   const std::lock_guard guard(stream->context->lock);
@@ -127,7 +127,7 @@ CUresult wait(CUstream stream_handle, CUevent handle, unsigned flags, bool per_t
   return submit(stream, command, &number);
 }
 
-// Complete as of the engine's present; if not, as of now.
+// Reads the event in the engine's last state; if it is not complete there, advances to now.
 EventReading read_now(const Event* event) {
   if (stale(event)) return {.recorded = true, .complete = true};
   EventReading reading = read_event(library().state(), event->index);

@@ -1,5 +1,5 @@
-// External semaphores: any file that two sides hold a descriptor of names one, as a word of the node that streams set
-// and wait for.
+// External semaphores: words of the node that streams set and wait for. The file behind a descriptor identifies one, so
+// any file that both sides have open will do.
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -12,9 +12,9 @@ namespace {
 
 constexpr std::uint32_t kSemaphoreWord = 0x6873656d;
 constexpr unsigned kOpaqueFd = 1, kTimelineFd = 9, kLastType = 10;  // cuda.h: CUexternalSemaphoreHandleType
-constexpr unsigned kKnownFlags = 3;                                 // of a signal and of a wait: they concern NvSci
+constexpr unsigned kKnownFlags = 3;                                 // of a signal and a wait; only NvSci uses them
 
-// cuda.h: CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC; the parameters of a signal and of a wait, which begin alike.
+// cuda.h: CUDA_EXTERNAL_SEMAPHORE_HANDLE_DESC, and the parameters of a signal and a wait, which begin alike.
 struct HandleDesc {
   std::uint32_t type, padding;
   union {
@@ -34,14 +34,14 @@ static_assert(sizeof(Parameters) == 144 && offsetof(Parameters, flags) == 72);
 struct Semaphore {
   std::atomic<std::uint32_t> word{0};
   std::uint32_t flag = kNone;  // of the node
-  bool timeline = false;       // else a wait takes what a signal gave
+  bool timeline = false;       // else a wait consumes the signal
 };
 Pool<Semaphore>& semaphores() {
   static auto& forever = *new Pool<Semaphore>;
   return forever;
 }
 
-// Beside the keys of flags by number (below 2^32) and of shared memory (bit 63).
+// Does not collide with keys of numbered flags (below 2^32) and of shared memory (bit 63).
 std::uint64_t key_of(const struct stat& file) {
   std::uint64_t mixed = (file.st_ino ^ (std::uint64_t{file.st_dev} << 32)) * 0x9e3779b97f4a7c15ull;
   mixed ^= mixed >> 29;
@@ -62,7 +62,7 @@ CUresult import(CUexternalSemaphore* out, const HandleDesc* asked) {
     flag = locked->flag(kNone, key_of(file));
   }
   if (flag == kNone) return CUDA_ERROR_OUT_OF_MEMORY;
-  ::close(asked->handle.fd);  // the driver's from now on, which needs it no longer
+  ::close(asked->handle.fd);  // on success the driver owns it, and no longer needs it
   Semaphore* semaphore = semaphores().take();
   semaphore->flag = flag;
   semaphore->timeline = asked->type == kTimelineFd;
@@ -90,7 +90,7 @@ CUresult wait(Stream* stream, const Semaphore& semaphore, std::uint64_t value) {
   return semaphore.timeline ? CUDA_SUCCESS : send(stream, CommandKind::set_flag, semaphore.flag, 0);
 }
 
-// All are looked at before the first is sent.
+// Checks all before the first is sent.
 CUresult each(const CUexternalSemaphore* list, const Parameters* parameters, unsigned count, CUstream handle,
               bool per_thread, CUresult (*act)(Stream*, const Semaphore&, std::uint64_t)) {
   if (count != 0 && (!list || !parameters)) return CUDA_ERROR_INVALID_VALUE;

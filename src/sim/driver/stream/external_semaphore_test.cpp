@@ -1,4 +1,4 @@
-// Semaphores that come as descriptors, between streams and between processes.
+// Semaphores imported from descriptors, between streams and between processes.
 #include <sys/mman.h>
 
 #include "sim/driver/test_program.hpp"
@@ -54,7 +54,7 @@ TEST_F(ExternalSemaphores, a_stream_of_one_process_goes_on_when_another_process_
   EXPECT_EQ(run([file] {
               Program p;
               const CUexternalSemaphore semaphore = import(file, 9);
-              p.run_flag(p.spin, 1, nullptr);  // until the other one waits
+              p.run_flag(p.spin, 1, nullptr);  // until the other stream waits
               OK(p.cu.cuCtxSynchronize());
               OK(send(kSignal, semaphore, 4, nullptr));
               OK(send(kSignal, semaphore, 7, nullptr));

@@ -1,5 +1,5 @@
-// Inter-process event handles: an event of one process, named in another. Events live in the node, so both look at the
-// same one.
+// Inter-process event handles: one process refers to another's event. Events live in the node, so both read the same
+// cell.
 #include <cstring>
 
 #include "sim/driver/library.hpp"

@@ -27,7 +27,7 @@ struct HostFunction {
 };
 
 struct Payloads {
-  std::mutex running;  // one thread at a time moves data, so that the order holds
+  std::mutex running;  // one thread at a time moves data, to keep the order
   std::mutex lock;
   std::deque<Payload> waiting;
   std::atomic<std::size_t> count{0};
@@ -52,7 +52,7 @@ struct Flags {
   std::mutex lock;
   std::map<std::uint64_t, std::uint32_t> numbers, words;  // value or address -> the node's flag
   std::atomic<std::size_t> word_count{0};
-  // Words in host memory, which the processor writes without telling: what was seen there last.
+  // The last value seen in each word of host memory. The CPU writes these without a driver call.
   std::map<std::uint64_t, std::uint64_t> host_words;
   std::atomic<std::size_t> host_word_count{0};
 };
@@ -61,7 +61,7 @@ Flags& flags() {
   return forever;
 }
 
-// The first of the waiting whose command has been reached; else sleeps until one may be.
+// Takes the first waiting function with its command reached; if there is none, sleeps until one may be.
 bool take_reached(HostFunction* out) {
   HostFunctions& functions = host_functions();
   std::deque<std::pair<std::uint32_t, std::uint64_t>> candidates;
@@ -120,7 +120,7 @@ void host_thread() {
   }
 }
 
-// The program's signals are not for this thread.
+// Blocks all signals in this thread, because they are for the program's threads.
 void start_host_thread() {
   sigset_t all, before;
   sigfillset(&all);
@@ -192,7 +192,7 @@ void run_on_host_thread(std::function<void()> act) {
 }
 namespace {
 
-// What memory holds there, as a flag sees it; 0 where there is none.
+// Returns the memory's value as a flag sees it; 0 if there is no memory.
 std::uint64_t word_at(std::uint64_t address) {
   std::uint64_t word = 0;
   const std::size_t bytes = is_device_address(address, 8) ? 8 : is_device_address(address, 4) ? 4 : 0;
@@ -205,7 +205,7 @@ std::uint64_t word_at(std::uint64_t address) {
 std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
   Flags& all = flags();
   *word_in_memory = value > 0xffffffffu || is_device_address(value, sizeof(std::uint32_t));
-  // What was copied there earlier must be there before the word is looked at: later it would undo what a kernel sets.
+  // Apply pending copies before the word is read. Applied later, they would overwrite what a kernel sets.
   if (*word_in_memory && payloads_pending()) {
     Node::Locked(*library().node).advance();
     run_due_payloads();
@@ -227,19 +227,19 @@ std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
     all.host_words[value] = word;
     all.host_word_count.store(all.host_words.size(), std::memory_order_release);
   }
-  // What a kernel of another process has set may not be in memory yet: that process writes it there.
+  // A kernel of another process may have set a value that its process has still to write to memory.
   if ((word & 0xffffffff) == 0) word |= locked->state().flags[flag].value & 0xffffffff;
   if (word != 0) locked->write_flag(flag, word);
   return flag;
 }
 
-// Only what has changed since the last look is the processor's: what kernels set may not be in memory yet.
+// Copies only words that the CPU changed since the last look: values set by kernels may still be missing in memory.
 void look_at_host_words() {
   Flags& all = flags();
   if (all.host_word_count.load(std::memory_order_acquire) == 0) return;
   const std::lock_guard guard(all.lock);
   for (auto& [address, seen] : all.host_words) {
-    if (!is_pinned(address, sizeof(std::uint32_t))) continue;  // it has been freed
+    if (!is_pinned(address, sizeof(std::uint32_t))) continue;  // it was freed
     const std::uint64_t word = word_at(address);
     if (word == seen) continue;
     seen = word;
@@ -261,7 +261,7 @@ void refresh_flags(std::uint64_t address, std::uint64_t bytes, std::uint64_t exc
   locked.advance();
   for (; it != all.words.end() && it->first < address + bytes; ++it) {
     if (it->first == except) continue;
-    // A neighbour that was not written keeps what kernels set in it: memory may not show that yet.
+    // The neighbouring half was not written, so it keeps the flag's value: memory may not show what kernels set.
     std::uint64_t word = word_at(it->first);
     if (address >= it->first + 4)
       word = (word & ~0xffffffffull) | (locked->state().flags[it->second].value & 0xffffffff);

@@ -1,4 +1,4 @@
-// Streams: handles, the way into their queues, waiting for them.
+// Streams: handles, submission to their queues, waiting.
 #include "sim/driver/library.hpp"
 
 #include <sched.h>
@@ -20,7 +20,7 @@ Pool<Stream>& stream_objects() {
 
 namespace {
 
-// Each thread's own default streams, by context id.
+// Per-thread default streams, by context id.
 struct PerThread {
   std::uint64_t context_id;
   Stream* stream;
@@ -39,8 +39,8 @@ CUresult per_thread_stream(Context* context, Stream** out) {
   return CUDA_SUCCESS;
 }
 
-// A launch into a full queue sleeps, holding the context's lock; by batches, so that 50 launches a ms are not 50
-// wake-ups.
+// A launch into a full queue sleeps with the context's lock held. It waits for a batch of free places, because one
+// wake-up per launch would be 50 per ms.
 CUresult wait_for_room(Stream* stream) {
   constexpr std::uint64_t kBatch = 64, kLongestNs = 1'000'000;
   const std::uint64_t tail = pushed_to(stream);
@@ -101,7 +101,7 @@ CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int prio
 
 namespace {
 
-// Of a green context that has been destroyed.
+// Returns true if the stream's green context was destroyed.
 bool orphaned(const Stream* stream) {
   return stream->green != nullptr &&
          (stream->green->word.load(std::memory_order_acquire) != kGreenWord || stream->green->id != stream->green_id);
@@ -134,7 +134,7 @@ CUresult stream_of(CUstream handle, bool per_thread, Stream** out) {
 
 namespace {
 
-// A driver's launch, record or copy takes processor time: as much as the profile says, if it says any.
+// A driver's launch, record or copy costs CPU time. Spends the profile's amount, if it has one.
 void spend_host_time(std::uint64_t span_ns) {
   const std::uint64_t until = clock_ns() + span_ns;
   while (clock_ns() < until) {
@@ -144,7 +144,7 @@ void spend_host_time(std::uint64_t span_ns) {
 }  // namespace
 
 CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number) {
-  // What can be captured was, before it came here.
+  // Capturable calls were captured before this point.
   if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   SIM_TRY(legacy_allowed(stream));
   if (const std::uint64_t cost_ns = library().profile().host_launch_ns; cost_ns != 0) spend_host_time(cost_ns);
@@ -154,7 +154,7 @@ CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number) 
 CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number, bool joins) {
   State& state = library().state();
   if (command.kind == CommandKind::kernel) touch_all_managed(stream->context);
-  // The clock of the launch counts to the kernel's end. A graph's command is launched again: it keeps its own time.
+  // The clock at launch applies until the kernel ends. A graph's command is launched often, so its own time is kept.
   const std::uint64_t at_top_clock = command.amount;
   if (command.kind == CommandKind::kernel)
     command.amount = clocked_ns(state.profile, state.nvml[stream->context->node_device], command.amount);
@@ -177,7 +177,7 @@ CUresult submit(Stream* stream, Command& command, std::uint64_t* number) {
 CUresult wait_for(Stream* stream, std::uint64_t number) {
   Node& node = *library().node;
   look_at_host_words();
-  // Words in memory that kernels spin for change when we move data: then look often.
+  // Kernels may spin on words in memory, which change when we move data. Then look often.
   while (!node.wait_completed(stream->index, number, memory_flags_in_use() ? 1'000'000 : 25'000'000)) {
     SIM_TRY(health(stream->context));
     look_at_host_words();
@@ -308,8 +308,7 @@ CUresult tell(CUstream handle, bool per_thread, T* out, Read read) {
   return CUDA_SUCCESS;
 }
 
-// As the H200's driver 580 has it (headgate-gpu-facts, calls_beside_capture): in every mode the question breaks the
-// capture.
+// In every mode this query breaks the capture, as on the H200's driver 580 (headgate-gpu-facts, calls_beside_capture).
 template <typename T, typename Read>
 CUresult tell_uncaptured(CUstream handle, bool per_thread, T* out, Read read) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
@@ -333,7 +332,7 @@ CUresult get_context_v2(CUstream handle, bool per_thread, CUcontext* out, CUgree
   return CUDA_SUCCESS;
 }
 
-// Managed memory is reachable from everywhere here: attaching it changes nothing.
+// Managed memory is accessible from every stream here, so attaching changes nothing.
 CUresult attach(CUstream handle, bool per_thread) {
   Stream* stream = nullptr;
   return stream_of(handle, per_thread, &stream);
@@ -353,10 +352,10 @@ SIM_API CUresult cuStreamDestroy_v2(CUstream stream) {
   SIM_ENTER(cuStreamDestroy_v2);
   return destroy(stream);
 }
-// One entry with two names: who tells functions apart by their address alone has to be seen to fail.
+// One entry with two names, so that tests catch code that identifies functions by address alone.
 SIM_API CUresult cuStreamDestroy(CUstream stream) __attribute__((alias("cuStreamDestroy_v2")));
 
-// One function in its two default-stream forms.
+// Defines both default-stream variants of a function.
 #define SIM_BOTH(name, parameters, call, call_ptsz) \
   SIM_API CUresult name parameters {                \
     SIM_ENTER(name);                                \

@@ -1,6 +1,6 @@
-// cuStreamWaitValue, cuStreamWriteValue and several of them in one cuStreamBatchMemOp: a stream that waits for a word
-// of memory, or writes one. Words change by what streams do (writes, copies, fills, kernels), and in page-locked host
-// memory by what the processor stores there, which is seen wherever the program waits or asks.
+// cuStreamWaitValue, cuStreamWriteValue and cuStreamBatchMemOp: streams wait for a word of memory or write one. Writes,
+// copies, fills and kernels change words. The CPU changes words in page-locked host memory; that is seen wherever the
+// program waits or polls.
 #include <cstring>
 #include <span>
 
@@ -78,7 +78,7 @@ CUresult check(const ValueOperation* operations, unsigned count, unsigned flags)
 
 CUresult prepare_operations(std::span<const ValueOperation> operations, std::vector<Prepared>* out) {
   for (const ValueOperation& one : operations) {
-    if (one.type == kBarrier) continue;  // a stream's operations are in order here anyhow
+    if (one.type == kBarrier) continue;  // a stream's operations run in order anyway
     const bool wide = one.type == kWait64 || one.type == kWrite64;
     const std::uint64_t value = wide ? one.value : static_cast<std::uint32_t>(one.value);
     const auto prepare = one.type == kWait32 || one.type == kWait64 ? prepare_wait : prepare_write;
@@ -118,7 +118,7 @@ CUresult prepare_batch(const BatchWork& batch, std::vector<Prepared>* out) {
   return prepare_operations(*batch.operations, out);
 }
 
-// A function in its two versions and two default-stream forms: the simulator's two versions do the same.
+// Defines both versions and both default-stream variants of a function. Both versions behave the same here.
 #define SIM_VALUE_ENTRY(name, call, type, per_thread)                                       \
   SIM_API CUresult name(CUstream stream, CUdeviceptr address, type value, unsigned flags) { \
     SIM_ENTER(name);                                                                        \

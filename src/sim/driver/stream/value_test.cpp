@@ -1,4 +1,4 @@
-// Streams that wait for a word which the processor writes.
+// Streams that wait for a word that the CPU writes.
 #include "sim/driver/test_program.hpp"
 
 namespace headgate::sim {
