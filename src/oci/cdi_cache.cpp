@@ -11,7 +11,7 @@ struct Claim {
   std::string problem = {};
 };
 
-// Of one name.
+// Resolves the claims of several files on one name.
 void settle(std::vector<Claim>& claims) {
   std::ranges::sort(claims, {}, [](const Claim& claim) { return claim.file->path; });
   const CdiFile* highest = claims.front().file;

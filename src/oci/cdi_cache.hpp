@@ -1,5 +1,4 @@
-// What an engine makes of several CDI files together: which devices it has, and which it has not because files
-// disagree.
+// Merges several CDI files as an engine does: which devices it offers, and which not because files conflict.
 #pragma once
 
 #include <cstddef>
@@ -13,20 +12,20 @@ namespace headgate::oci {
 
 struct CdiFile {
   std::string path;
-  std::size_t priority = 0;  // of its directory; the higher goes first
+  std::size_t priority = 0;  // of its directory; higher values win
   Result<Document> document;
 };
 
 struct CdiDevice {
   std::string name;  // VENDOR/CLASS=NAME
   std::string path, version;
-  // Why an engine does not take this one; empty: it does. "in conflict with FILE", "shadowed by FILE".
+  // Why engines ignore this one; empty if they use it. "in conflict with FILE", "shadowed by FILE".
   std::string problem;
   friend bool operator==(const CdiDevice&, const CdiDevice&) = default;
 };
 
-// By name, then path. Files that are no documents have no devices. Of one name, engines take the device of the highest
-// priority; if two files of one priority have it, they take none at all, also where a file of a higher priority has it.
+// Returns all devices by name, then path. Invalid files have no devices. Of equal names, engines use the one of highest
+// priority; if two files of one priority have it, none at all, even if a file of higher priority has it.
 [[nodiscard]] std::vector<CdiDevice> resolve(const std::vector<CdiFile>& files);
 
 }  // namespace headgate::oci

@@ -13,7 +13,7 @@ CdiFile file_of(const std::string& path, std::size_t priority, const std::vector
   return {.path = path, .priority = priority, .document = document};
 }
 
-// "NAME FILE: PROBLEM" each.
+// Returns "NAME FILE: PROBLEM" for each device.
 std::vector<std::string> told(const std::vector<CdiFile>& files) {
   std::vector<std::string> all;
   for (const CdiDevice& device : resolve(files))

@@ -13,7 +13,7 @@ namespace {
 constexpr std::array<std::string_view, 6> kHookNames = {"prestart",       "createRuntime", "createContainer",
                                                         "startContainer", "poststart",     "poststop"};
 
-// The first thing that is wrong in one set of edits; empty where nothing is.
+// Finds the first error in one set of edits; empty if there is none.
 class EditsCheck {
  public:
   explicit EditsCheck(std::string at) : at_(std::move(at)) {}
@@ -61,7 +61,7 @@ class EditsCheck {
     filled(node.path, at + ".path");
     if (node.type.size() > 1 || std::string_view("bcup").find(node.type) == std::string_view::npos)
       complain(at + ".type", "'" + printable(node.type, 80) + "' is no kind of node", "accepted: b, c, u, p");
-    // Rules of cgroups take -1 for every device.
+    // Only cgroup rules use -1, for all devices.
     if (node.major.value_or(0) < 0 || node.minor.value_or(0) < 0) complain(at, "has a negative number");
     if (node.permissions != "none" && node.permissions.find_first_not_of("rwm") != std::string::npos)
       complain(at + ".permissions", "'" + printable(node.permissions, 80) + "' is not understood",
@@ -74,7 +74,7 @@ class EditsCheck {
     filled(hook.path, at + ".path");
     env(hook.env, at + ".env");
   }
-  // It is a directory's name below /sys/fs/resctrl, or "/".
+  // Must be a directory name below /sys/fs/resctrl, or "/".
   void class_of_service(const std::string& id) {
     const bool bad = id == "." || id == ".." || id.size() >= 4096 || id.find_first_of("/\n") != std::string::npos;
     if (bad && id != "/") complain("intelRdt.closID", "'" + printable(id, 80) + "' names no directory");

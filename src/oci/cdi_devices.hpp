@@ -1,4 +1,4 @@
-// The devices of several CDI files by name, and what an engine edits in a container that is given some of them.
+// The devices of several CDI files by name, and the edits an engine makes to a container that requests some of them.
 #pragma once
 
 #include <map>
@@ -17,8 +17,8 @@ class CdiDevices {
   explicit CdiDevices(std::vector<CdiFile> files);
 
   [[nodiscard]] bool has_vendor(std::string_view vendor) const;
-  // Edits of a whole file, once, before those of the first of its devices; devices in the order of their names. Errors:
-  // not_found with all names that no file has, before anything is edited; the hint says why where a file is to blame.
+  // Returns a file's common edits once, before those of its first device; devices in the order of their names. Errors:
+  // not_found, listing all unknown names, before any edits; the hint says why if a file is at fault.
   [[nodiscard]] Result<Edits> edits_of(std::span<const std::string> names) const;
 
  private:
@@ -27,7 +27,7 @@ class CdiDevices {
   };
   std::vector<CdiFile> files_;
   std::map<std::string, Place, std::less<>> places_;
-  std::map<std::string, std::string, std::less<>> problems_;  // of names that files have, and no engine takes
+  std::map<std::string, std::string, std::less<>> problems_;  // names that appear in files but that no engine accepts
 };
 
 }  // namespace headgate::oci

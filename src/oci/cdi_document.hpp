@@ -1,6 +1,6 @@
-// A CDI document (Container Device Interface 0.3.0 to 1.1.0): devices by name, and what an engine edits in a container
-// that is given one. Plain values; empty text, an empty list and an empty optional are fields that the document does
-// not have. Source: the CDI specification, https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
+// A CDI document (Container Device Interface 0.3.0 to 1.1.0): devices by name, and the edits for containers that
+// request them. Plain values; empty texts, lists and optionals are fields that the document lacks. Source: the CDI
+// specification, https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
 #pragma once
 
 #include <cstdint>
@@ -15,10 +15,10 @@ namespace headgate::oci {
 struct DeviceNode {
   std::string path;       // in the container
   std::string host_path;  // empty: the same as `path`
-  std::string type;       // b, c, u, p; empty: the engine looks at the host's node, as for major and minor
+  std::string type;       // b, c, u, p; if empty, the engine reads it from the host's node, like major and minor
   std::optional<std::int64_t> major, minor;
   std::optional<std::uint32_t> file_mode;
-  std::string permissions;  // of the letters r, w, m; empty: rwm
+  std::string permissions;  // letters r, w, m; empty: rwm
   std::optional<std::uint32_t> uid, gid;
   friend bool operator==(const DeviceNode&, const DeviceNode&) = default;
 };
@@ -75,17 +75,17 @@ struct Document {
   std::string kind;     // VENDOR/CLASS
   Annotations annotations;
   std::vector<Device> devices;
-  Edits edits;  // once for each container that is given one of the devices
+  Edits edits;  // once per container that requests any device
   friend bool operator==(const Document&, const Document&) = default;
 };
 
-// The lowest version that has all the fields that the document has: an engine refuses one that it does not know, podman
-// 4.3 all from 0.6.0 on.
+// Returns the lowest version that has all the fields used: engines refuse unknown versions, podman 4.3 all from 0.6.0
+// on.
 [[nodiscard]] std::string minimum_version(const Document& document);
-// Where "0.5.0" stands among the versions, the oldest first; empty: it is none of them.
+// Returns the index of "0.5.0" in the list of versions, oldest first; empty if unknown.
 [[nodiscard]] std::optional<std::size_t> version_place(std::string_view version);
 
-// As JSON, with a newline at the end. `version` is written as it stands.
+// Formats as JSON with a final newline. `version` is written unchanged.
 [[nodiscard]] std::string to_json(const Document& document);
 
 }  // namespace headgate::oci

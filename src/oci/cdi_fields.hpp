@@ -1,5 +1,5 @@
-// The fields of each part of a CDI document, named once: the reader takes them, the writer puts them. A visitor has
-// need(), for a field that must be there, always(), for one that is written even where it is empty, and take().
+// The fields of each part of a CDI document, listed once for reader and writer. A visitor has need() for required
+// fields, always() for fields written even if empty, and take() for the rest.
 #pragma once
 
 #include <concepts>

@@ -7,7 +7,7 @@
 namespace headgate::oci {
 namespace {
 
-// Fields that are empty are left out, as older engines refuse those that they do not know.
+// Omits empty fields, because older engines refuse fields that they do not know.
 class FieldWriter {
  public:
   void need(const char* key, const std::string& value) { json_[key] = value; }

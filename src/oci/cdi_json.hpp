@@ -1,4 +1,4 @@
-// Parts of a CDI document as JSON, with the names of its fields.
+// Formats parts of a CDI document as JSON with their field names.
 #pragma once
 
 #include <nlohmann/json_fwd.hpp>

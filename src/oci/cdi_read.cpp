@@ -93,7 +93,7 @@ class Fields {
   }
   void always(const char* key, auto& out) { take(key, out); }
 
-  // A field that is not known makes an engine refuse the whole file.
+  // Engines refuse a whole file because of an unknown field.
   void finish() {
     if (!json_.is_object()) return;
     for (const auto& [key, value] : json_.items()) {

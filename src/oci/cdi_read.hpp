@@ -1,5 +1,5 @@
-// Reads and checks a CDI document as strictly as the engines' own library does: what an engine would pass over, with no
-// more than "unresolvable CDI devices" to its user, is refused here with where and why.
+// Parses and checks a CDI document as strictly as the engines' library. Engines only tell their users "unresolvable CDI
+// devices"; the errors here say where and why.
 #pragma once
 
 #include <string_view>
@@ -11,11 +11,11 @@ namespace headgate::oci {
 
 inline constexpr std::size_t kMaxDocumentBytes = 4 << 20;
 
-// A JSON document, checked. Errors: usage; the message begins with where it is: "devices[0].containerEdits.mounts[2]:
-// ...".
+// Parses and checks a JSON document. Errors: usage; the message starts with the place:
+// "devices[0].containerEdits.mounts[2]: ...".
 [[nodiscard]] Result<Document> read_json(std::string_view text);
 
-// What the fields may hold: names, versions, no device twice, none without edits. Errors: usage, as above.
+// Checks field values: names, versions, no duplicate devices, none without edits. Errors: usage, as above.
 [[nodiscard]] Result<void> check(const Document& document);
 
 }  // namespace headgate::oci

@@ -1,5 +1,5 @@
-// Any bytes: a document that is the same after it was written and read again, at its own version and at its lowest, or
-// a sentence about what is wrong.
+// Any bytes give an error, or a document that is unchanged after being written and read again, at its own version and
+// at its lowest.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -20,12 +20,12 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   if (!again || *again != *document) std::abort();
   document->version = minimum_version(*document);
   if (!check(*document)) std::abort();
-  // As a share's driver it makes a document again.
+  // Used as a share's driver, it must give a valid document again.
   const auto driver = gpu_driver(*document, std::vector<GpuRef>{{document->devices.front().name, 0}});
   if (!driver) std::abort();
   const Document share =
       share_document({.share = "a", .directory = "/d", .limiter = "/l", .preload_list = "/p", .driver = *driver});
-  // Two interfaces of one name may come together, one of the document's and one of the device's.
+  // The document and the device may each have an interface of the same name.
   if (!driver->net_devices.empty() && !check(share)) return 0;
   if (const auto read = read_json(to_json(share)); !read || *read != share) std::abort();
   if (share_directory_of(share) != "/d") std::abort();

@@ -50,7 +50,7 @@ std::string trouble(const std::string& text) {
   return read ? "" : read.error().message;
 }
 
-// A document with one device whose edits are `edits`.
+// Checks a document with one device that has the edits `edits`.
 std::string trouble_of(const std::string& edits, const std::string& version = "1.1.0") {
   return trouble(R"({"cdiVersion":")" + version + R"(","kind":"v/c","devices":[{"name":"a","containerEdits":)" + edits +
                  "}]}");

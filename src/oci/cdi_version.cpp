@@ -9,7 +9,7 @@ namespace {
 
 constexpr std::array<std::string_view, 8> kVersions = {"0.3.0", "0.4.0", "0.5.0", "0.6.0",
                                                        "0.7.0", "0.8.0", "1.0.0", "1.1.0"};
-// Places of those that added fields; 0.8.0 and 1.0.0 added none.
+// Indices of versions that added fields; 0.8.0 and 1.0.0 added none.
 constexpr std::size_t k030 = 0, k040 = 1, k050 = 2, k060 = 3, k070 = 4, k110 = 7;
 
 std::size_t needed_by(const Edits& edits) {

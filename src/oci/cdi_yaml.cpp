@@ -56,7 +56,7 @@ std::optional<bool> bool_from(std::string_view text) {
   return std::nullopt;
 }
 
-// A word without quotes.
+// Converts a scalar without quotes.
 OrderedJson plain(const std::string& text) {
   if (const auto number = whole_number_from(text)) return *number;
   if (const auto truth = bool_from(text)) return *truth;

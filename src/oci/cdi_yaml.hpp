@@ -1,4 +1,4 @@
-// CDI documents may be YAML: read as the JSON that they stand for, so that one reader checks both.
+// Converts YAML CDI documents to JSON, so that one parser checks both.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace headgate::oci {
 
-// By the end of a file's name, .json or .yaml, as engines go by it. Errors: usage.
+// Parses by the file name's extension, .json or .yaml, as engines do. Errors: usage.
 [[nodiscard]] Result<Document> read_file_text(std::string_view file_name, std::string_view text);
 
-// Whether engines read a file of that name.
+// Returns true if engines read a file of that name.
 [[nodiscard]] bool is_document_name(std::string_view file_name);
 
 // The first document of a YAML text as JSON; plain words are numbers and truth values by YAML 1.1, as engines take

@@ -1,4 +1,4 @@
-// Any bytes: YAML whose JSON the reader takes or refuses with a sentence, or a sentence about what is no YAML.
+// Any bytes give an error, or YAML that becomes JSON, which is then accepted or refused with a message.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -13,7 +13,7 @@ std::string json(const std::string& yaml) {
   return text ? *text : text.error().message;
 }
 
-// In the shape of what `nvidia-ctk cdi generate` writes without --format.
+// Has the form that `nvidia-ctk cdi generate` writes without --format.
 constexpr const char* kNvidia = R"(---
 cdiVersion: 0.5.0
 kind: nvidia.com/gpu

@@ -10,12 +10,12 @@
 namespace headgate::oci {
 namespace {
 
-// Annotations of some engines hold whole documents as text, so nothing is nested deeply.
+// Some engines' annotations hold whole documents as text, so the nesting stays shallow.
 constexpr JsonBounds kConfigBounds = {.bytes = 4 << 20, .depth = 64};
 
 using Path = std::vector<const char*>;
 
-// What stands at a path of objects; null: nothing.
+// Returns the value at a path of objects; null if there is none.
 const Json* find(const Json& json, const Path& path) {
   const Json* at = &json;
   for (const char* key : path) {
@@ -27,7 +27,7 @@ const Json* find(const Json& json, const Path& path) {
   return at;
 }
 
-// The same, made where it is not there.
+// The same, but creates missing objects.
 Json& make(Json& json, const Path& path, Json::value_t type) {
   Json* at = &json;
   for (const char* key : path) {
@@ -38,7 +38,7 @@ Json& make(Json& json, const Path& path, Json::value_t type) {
   return *at;
 }
 
-// Finds the first part that is not of the type that the specification gives it.
+// Finds the first part with a type that violates the specification.
 class TypeCheck {
  public:
   explicit TypeCheck(const Json& json) : json_(json) {}
@@ -48,7 +48,7 @@ class TypeCheck {
     if (const Json* at = find(json_, path); at != nullptr && !(at->*is)()) complain(name(path), what);
   }
   void object(const Path& path) { one(path, &Json::is_object, "is no object"); }
-  // A list of values, and of their fields where they are objects.
+  // Checks a list of values, and the fields of those that are objects.
   void list(const Path& path, Is is, const char* what, const std::vector<const char*>& texts = {}) {
     const Json* all = find(json_, path);
     if (all == nullptr) return;
@@ -111,7 +111,7 @@ std::string type_trouble(const Json& json) {
 
 std::string_view name_of(std::string_view entry) { return entry.substr(0, entry.find('=')); }
 
-// Parts of a path: 1 of "/proc", 2 of "/proc/sys/".
+// Returns the number of path components: 1 for "/proc", 2 for "/proc/sys/".
 std::ptrdiff_t depth_of(const Json& mount) {
   const auto& text = mount["destination"].get_ref<const std::string&>();
   std::string_view clean = text;
@@ -200,7 +200,7 @@ void ContainerConfig::remove_variable(std::string_view name) {
                 [&](const Json& entry) { return name_of(entry.get_ref<const std::string&>()) == name; });
 }
 
-// At its place, so that the order of the others stays.
+// Replaces in place, so that the order of the others is kept.
 void ContainerConfig::set_variable(const std::string& entry) {
   Json& env = make(*json_, {"process", "env"}, Json::value_t::array);
   const auto same = [&](const Json& each) { return name_of(each.get_ref<const std::string&>()) == name_of(entry); };

@@ -9,8 +9,8 @@
 namespace headgate::oci {
 namespace {
 
-// The first driver branch of each CUDA: NVIDIA's CUDA Toolkit release notes, table "CUDA Toolkit and corresponding
-// driver versions".
+// The first driver branch of each CUDA version: NVIDIA's CUDA Toolkit release notes, table "CUDA Toolkit and
+// corresponding driver versions".
 struct Branch {
   unsigned driver;
   std::string_view cuda;
@@ -22,7 +22,7 @@ constexpr std::array<Branch, 24> kBranches = {
      {515, "11.7"}, {510, "11.6"}, {495, "11.5"}, {470, "11.4"}, {465, "11.3"}, {460, "11.2"},
      {455, "11.1"}, {450, "11.0"}, {440, "10.2"}, {418, "10.1"}, {410, "10.0"}, {396, "9.2"}}};
 
-// "12.4" as {12, 4}; empty: it is no version.
+// Parses "12.4" to {12, 4}; empty if it is not a version.
 std::vector<unsigned> version_parts(std::string_view text) {
   std::vector<unsigned> parts;
   while (true) {
@@ -52,7 +52,7 @@ std::optional<Condition> read_condition(std::string_view text) {
   return Condition{.subject = text.substr(0, at), .comparison = comparison, .value = text.substr(end)};
 }
 
-// Of parts that one of the two does not say, none decides: driver 470.57 is no more than "470".
+// Missing parts count as 0: driver 470.57 is greater than "470".
 int compare(std::string_view is, std::string_view wanted) {
   const auto ours = version_parts(is), theirs = version_parts(wanted);
   for (std::size_t i = 0; i < std::max(ours.size(), theirs.size()); ++i) {
@@ -101,7 +101,7 @@ Result<void> for_each_part(std::string_view text, char separator, Visit visit) {
   return {};
 }
 
-// One variable. What is said is what its first part lacks: images name the general case first, then exceptions.
+// Checks one variable. Reports what its first part lacks, because images name the general case before exceptions.
 Result<void> check_one(std::string_view name, std::string_view value, const GpuFacts& facts) {
   std::optional<Condition> missing;
   bool met = false, any = false;

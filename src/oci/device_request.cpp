@@ -18,7 +18,7 @@ std::unexpected<Error> refuse_at(const std::string& at, const std::string& what,
   return fail(ErrorCode::usage, at + ": " + what, accepted.empty() ? "" : "accepted: " + accepted);
 }
 
-// What programs are to read again: a name, with nothing that hides in it.
+// Returns true for text that is safe to pass to programs: not empty and without control characters.
 bool is_plain(const std::string& text) {
   return !text.empty() &&
          std::ranges::none_of(text, [](char c) { return static_cast<unsigned char>(c) < ' ' || c == 0x7f; });
@@ -111,7 +111,7 @@ const std::vector<std::string>* match_capabilities(const DeviceRequest& request,
 
 namespace {
 
-// The fields of one CSV record: a quoted one may hold commas, and "" for a quote.
+// Splits a CSV record into fields: a quoted field may contain commas, and "" for a quote.
 Result<std::vector<std::string>> csv_fields(std::string_view text) {
   std::vector<std::string> fields(1);
   bool quoted = false;

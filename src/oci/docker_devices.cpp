@@ -11,7 +11,7 @@ namespace {
 
 constexpr std::string_view kCdiDriver = "cdi", kNvidiaCdi = "nvidia.cdi", kNvidiaHook = "nvidia.runtime-hook",
                            kNvidia = "nvidia", kAmd = "amd", kHookProgram = "nvidia-container-runtime-hook";
-// Of NVIDIA's driver; the container's own list of capabilities has no others.
+// Those of NVIDIA's driver; no others are valid in the container's list of capabilities.
 const std::vector<std::string> kDriverCapabilities = {"compute", "compat32", "graphics", "utility", "video", "display"};
 
 std::string joined(const std::vector<std::string>& words, const char* separator) {
@@ -34,7 +34,7 @@ std::unexpected<Error> no_driver(const DeviceRequest& request, const DockerNode&
                             : "this node has: " + known);
 }
 
-// One request at one driver; each road takes a copy of the configuration, and gives it back edited.
+// One request for one driver. Each method takes a copy of the configuration and returns it edited.
 class Application {
  public:
   using Edited = Result<ContainerConfig>;
@@ -43,7 +43,7 @@ class Application {
   Application(const DeviceRequest& request, const std::vector<std::string>& selected, const DockerNode& node)
       : request_(request), selected_(selected), node_(node) {}
 
-  // Driver cdi: the names are whole.
+  // The cdi driver: names are complete.
   [[nodiscard]] Edited cdi(ContainerConfig config) const {
     if (request_.count != 0) return fail(ErrorCode::usage, "unexpected count in CDI device request");
     if (!request_.options.empty()) return fail(ErrorCode::usage, "unexpected options in CDI device request");
@@ -82,7 +82,7 @@ class Application {
     return config;
   }
 
-  // The first road that succeeds. Errors: of all roads together.
+  // Returns the result of the first method that succeeds. Errors: those of all methods, joined.
   [[nodiscard]] Edited first_of(const std::vector<Road>& roads, const ContainerConfig& config,
                                 std::vector<std::string>& warnings) const {
     std::optional<Error> failed;
@@ -158,7 +158,7 @@ Result<ContainerConfig> apply_one(const ContainerConfig& config, const DeviceReq
   if (driver == nullptr) return no_driver(request, node);
   const Application application(request, selected, node);
   auto edited = TRY(application.first_of(roads_of(driver->name, node), config, warnings));
-  // Whether something was asked for or not: of CDI devices that are no NVIDIA GPU, nothing is known.
+  // Only NVIDIA devices have requirements to check. An unchanged configuration requested nothing.
   if (driver->name.starts_with(kNvidia) && edited != config)
     if (auto met = check_requirements(config.environment(), node.gpus); !met) return std::unexpected(met.error());
   return edited;

@@ -1,5 +1,5 @@
-// Any bytes, a request and a configuration with a line break between: a sentence, or a configuration that reads again
-// and has every field that we do not edit.
+// The input is a request and a configuration, separated by a line break. Any bytes give an error, or a configuration
+// that parses again and keeps every field that we do not edit.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

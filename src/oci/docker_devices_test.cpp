@@ -28,7 +28,7 @@ Result<HostNode> found_node(const std::string& path) {
   return HostNode{.type = 'c', .major = 195, .minor = path.back() - '0', .mode = 0666};
 }
 
-// A node with all of NVIDIA's programs and a document of two GPUs.
+// Returns a node with all of NVIDIA's programs and a document of two GPUs.
 DockerNode whole_node() {
   DockerNode node;
   node.devices = devices_of({kGpus});

@@ -1,4 +1,4 @@
-// What holds for all edits and requests.
+// Properties that hold for all edits and requests.
 #include <gtest/gtest.h>
 #include <rapidcheck.h>
 
@@ -73,7 +73,7 @@ TEST(ConfigEdits, HoldForAllEdits) {
       if (!places.empty()) RC_ASSERT(std::ranges::is_sorted(mounts, {}, parts));
     }
 
-    // Once more, nothing is added but rules, of which the same one twice means what it means once.
+    // Applying them again only adds rules, and a duplicate rule changes nothing.
     ContainerConfig again = after;
     RC_ASSERT(again.apply(edits, find).has_value());
     Json one = after.json(), two = again.json();
@@ -101,7 +101,7 @@ TEST(ApplyRequests, LeaveTheConfigurationAloneOrSayWhyNot) {
     if (!after) RC_ASSERT(!after.error().message.empty());
     else if (!asks && request.driver != "amd") RC_ASSERT(after->config == before);
     else if (asks && after->config != before) RC_ASSERT(after->config.json().contains("hooks"));
-    // No file has a device, so what succeeds is the hook's road, and only where its program is.
+    // No file has a device, so only the hook can succeed, and only if its program exists.
     if (after && asks) RC_ASSERT(!node.nvidia_runtime_hook.empty());
   });
   EXPECT_TRUE(held);

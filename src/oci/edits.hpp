@@ -1,14 +1,14 @@
-// Edits of several devices together.
+// Combines the edits of several devices.
 #pragma once
 
 #include "oci/cdi_document.hpp"
 
 namespace headgate::oci {
 
-// What `to` has already is added again (as engines do it), or not (where devices repeat what all of them need).
+// kept: adds entries that `to` has again, as engines do. dropped: skips them, because devices repeat common edits.
 enum class Repeats { kept, dropped };
 
-// Adds `more` at the end of each list of `to`; of two classes of service the later one is taken.
+// Appends `more` to each list of `to`; of two classes of service the later wins.
 void add(Edits& to, const Edits& more, Repeats repeats);
 
 }  // namespace headgate::oci

@@ -7,7 +7,7 @@
 namespace headgate::oci {
 namespace {
 
-// Those of a second GPU repeat most of the first one's.
+// Drops repeats: a second GPU repeats most of the first one's edits.
 void add_new(Edits& to, Edits more) {
   for (DeviceNode& node : more.device_nodes) node.major.reset(), node.minor.reset(), node.type.clear();
   add(to, more, Repeats::dropped);

@@ -1,5 +1,5 @@
-// The GPUs of a share and the files of their driver, taken over from the CDI document that NVIDIA's tools make of the
-// machine (kind nvidia.com/gpu).
+// Extracts a share's GPUs and their driver files from the CDI document that NVIDIA's tools generate (kind
+// nvidia.com/gpu).
 #pragma once
 
 #include <cstdint>
@@ -15,12 +15,12 @@ inline constexpr std::string_view kGpuKind = "nvidia.com/gpu";
 
 struct GpuRef {
   std::string uuid;
-  std::uint32_t index = 0;  // as NVML counts, and nvidia-ctk
+  std::uint32_t index = 0;  // as in NVML and nvidia-ctk
 };
 
-// What gives a container exactly these GPUs: what every container of the document gets, then each GPU's own, each edit
-// once. Device nodes have no numbers: the engine reads those of the host, which change with each load of the driver.
-// Errors: not_found, for a GPU of which the document has neither the UUID nor the index.
+// Returns the edits for exactly these GPUs: the document's common edits, then each GPU's own, without repeats. Device
+// nodes have no numbers: the engine reads the host's, which change whenever the driver is loaded. Errors: not_found if
+// the document has neither a GPU's UUID nor its index.
 [[nodiscard]] Result<Edits> gpu_driver(const Document& document, std::span<const GpuRef> gpus);
 
 }  // namespace headgate::oci

@@ -8,7 +8,7 @@
 namespace headgate::oci {
 namespace {
 
-// In the shape of what `nvidia-ctk cdi generate` of the container toolkit 1.20 makes of two GPUs.
+// Has the form that `nvidia-ctk cdi generate` of container toolkit 1.20 writes for two GPUs.
 constexpr const char* kOfTwoGpus = R"({
   "cdiVersion": "0.7.0", "kind": "nvidia.com/gpu",
   "devices": [

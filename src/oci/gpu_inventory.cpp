@@ -15,7 +15,7 @@ constexpr std::array<std::string_view, 14> kNeeded = {
     "libnvidia-cfg",    "libnvidia-gpucomp",     "libnvidia-opencl", "libnvidia-allocator",      "libnvcuvid",
     "libnvidia-encode", "libnvidia-opticalflow", "libnvidia-pkcs11", "libnvidia-pkcs11-openssl3"};
 
-// "GPU UUID:        GPU-1234" of a text of such lines.
+// Returns the value in a line such as "GPU UUID:        GPU-1234".
 std::string_view value_of(std::string_view text, std::string_view key) {
   while (!text.empty()) {
     const std::string_view line = text.substr(0, text.find('\n'));
@@ -63,8 +63,8 @@ std::optional<Document> inventory_document(const GpuInventory& inventory) {
   for (const std::string& path : inventory.control_nodes) document.edits.device_nodes.push_back({.path = path});
   for (const DriverFile& file : inventory.files) {
     if (file.names.empty()) document.edits.mounts.push_back(read_only(file.host_path, file.host_path));
-    // Without NVIDIA's hooks nothing makes links or refreshes the loader's cache: each name is mounted where every
-    // loader looks.
+    // Without NVIDIA's hooks, no symbolic links are made and the loader's cache is not refreshed, so each name is
+    // mounted in every default library directory.
     for (const std::string& name : file.names)
       for (const std::string_view place : kLibraryPlaces)
         document.edits.mounts.push_back(read_only(file.host_path, std::string(place) + "/" + name));

@@ -1,5 +1,5 @@
-// The GPUs of a node and the files of their driver, found without NVIDIA's tools, as the CDI document that these would
-// make (kind nvidia.com/gpu). For compute, utility and video: no libraries of graphics, and no hooks. Pure.
+// Describes a node's GPUs and driver files without NVIDIA's tools, as the CDI document these would make (kind
+// nvidia.com/gpu). For compute, utility and video: no graphics libraries, no hooks. Pure.
 #pragma once
 
 #include <cstdint>
@@ -14,31 +14,31 @@ namespace headgate::oci {
 
 struct InventoryGpu {
   std::string uuid;
-  std::uint32_t minor = 0;  // of /dev/nvidiaN
+  std::uint32_t minor = 0;  // the number in /dev/nvidiaN
   friend bool operator==(const InventoryGpu&, const InventoryGpu&) = default;
 };
 
 struct DriverFile {
-  std::string host_path;           // no link
-  std::vector<std::string> names;  // that programs know it by; empty: a program, at its own path
+  std::string host_path;           // resolved, not a link
+  std::vector<std::string> names;  // names that programs use; empty: a program, mounted at its own path
   friend bool operator==(const DriverFile&, const DriverFile&) = default;
 };
 
 struct GpuInventory {
-  std::vector<InventoryGpu> gpus;          // in the order of their PCI addresses, which is nvidia-smi's
+  std::vector<InventoryGpu> gpus;          // by PCI address, as in nvidia-smi
   std::vector<std::string> control_nodes;  // /dev/nvidiactl and kin
   std::vector<DriverFile> files;
   friend bool operator==(const GpuInventory&, const GpuInventory&) = default;
 };
 
-// Of the text of /proc/driver/nvidia/gpus/ADDRESS/information; empty: it has no UUID or no minor.
+// Parses /proc/driver/nvidia/gpus/ADDRESS/information; empty if UUID or minor is missing.
 [[nodiscard]] std::optional<InventoryGpu> gpu_of_information(std::string_view text);
 
-// Whether containers need a library of the driver: "libcuda.so.535.261.03" of `version` "535.261.03".
+// Returns true for driver libraries that containers need: "libcuda.so.535.261.03" for `version` "535.261.03".
 [[nodiscard]] bool is_needed_library(std::string_view file, std::string_view version);
 
-// Devices by UUID, by index, and "all"; at the lowest version. Empty where there is no GPU or no libcuda: such a
-// document would give a container nothing.
+// Returns devices by UUID, by index, and "all", at the lowest version. Empty without a GPU or libcuda, because such a
+// document would have no effect.
 [[nodiscard]] std::optional<Document> inventory_document(const GpuInventory& inventory);
 
 }  // namespace headgate::oci

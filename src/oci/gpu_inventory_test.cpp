@@ -8,7 +8,7 @@
 namespace headgate::oci {
 namespace {
 
-// In the shape of the kernel module's file.
+// Has the form of the kernel module's file.
 constexpr const char* kInformation =
     "Model: \t\t NVIDIA L40S\nIRQ:   \t\t 77\nGPU UUID: \t GPU-aaaa-1\nVideo BIOS: \t 95.02\nBus Location: \t "
     "0000:01:00.0\nDevice Minor: \t 3\nGPU Excluded:\t No\n";

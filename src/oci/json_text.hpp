@@ -1,4 +1,4 @@
-// JSON that others wrote, read with bounds.
+// Parses untrusted JSON within limits.
 #pragma once
 
 #include <cstddef>
@@ -16,7 +16,7 @@ struct JsonBounds {
   int depth = 16;
 };
 
-// Errors: usage: longer, deeper, no JSON, or a field that an object has twice, of which programs take one or the other.
+// Errors: usage: too long, too deep, not JSON, or a duplicate field, which programs resolve differently.
 [[nodiscard]] Result<Json> parse_json(std::string_view text, const JsonBounds& bounds);
 
 }  // namespace headgate::oci

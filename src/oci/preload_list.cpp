@@ -10,8 +10,8 @@ constexpr std::string_view kSeparators = " \t:";
 
 std::string_view file_of(std::string_view path) { return path.substr(path.rfind('/') + 1); }  // npos + 1 is 0
 
-// One line without its comment, entry by entry: what `replace` makes of each, nothing where that is empty. True where
-// any was changed.
+// Edits one line, passed without its comment: replaces each entry by the result of `replace`, or drops it if that is
+// empty. Returns true if an entry changed.
 template <typename Replace>
 bool edit_line(std::string_view line, Replace replace, std::string& out) {
   bool changed = false;

@@ -20,7 +20,7 @@ bool is_nvidias_hook(const std::string& path) {
   return file == "nvidia-container-runtime-hook" || file == "nvidia-container-toolkit";
 }
 
-// /dev/nvidia0 and /dev/nvidia-caps/..., not the nodes that all GPUs share.
+// Matches /dev/nvidia0 and /dev/nvidia-caps/..., not the nodes common to all GPUs.
 bool is_gpu_node(std::string_view path) {
   constexpr std::string_view kNode = "/dev/nvidia";
   if (!path.starts_with(kNode)) return false;
@@ -38,7 +38,7 @@ std::vector<std::string> gpu_nodes(const ContainerConfig& config) {
   return all;
 }
 
-// A rule for every device, the last that there is.
+// Returns true if the last device rule permits every device.
 bool is_privileged(const ContainerConfig& config) {
   const Json::json_pointer devices("/linux/resources/devices");
   if (!config.json().contains(devices) || config.json()[devices].empty()) return false;
@@ -67,7 +67,7 @@ std::unexpected<Error> two_shares(const std::string& one, const std::string& oth
               "a container is in one share at most: name one");
 }
 
-// Of the device request; empty: it names none.
+// Returns the share named in the device request; empty if none.
 Result<std::string> requested_share(const std::string& devices) {
   const std::string prefix = std::string(kShareKind) + "=";
   std::string share;
@@ -103,7 +103,7 @@ Result<ShareChoice> choose_share(const ContainerConfig& config, const ShareRules
     else if (choice.share.empty()) choice = {.share = share, .by = by};
     else if (choice.share != share) wrong = two_shares(choice.share, share).error();
   };
-  // The share's directory is called after it.
+  // The share's directory has the share's name.
   if (const auto mounted = config.source_of(kMountedShare)) take(std::string(file_name_of(*mounted)), AskedBy::engine);
   take(config.annotation(kShareAnnotation).value_or(""), AskedBy::annotation);
   if (config.has_hook(is_nvidias_hook))
@@ -133,7 +133,7 @@ Result<ContainerConfig> in_share(ContainerConfig config, const Document& documen
   }
   config.remove_hooks(is_nvidias_hook);
   if (by == AskedBy::engine) return config;
-  // Of the image's own: the document says what is so.
+  // The image may have set these; the document decides.
   for (const char* name : {kVisible, "NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_LIMIT"})
     config.remove_variable(name);
   for (const Edits* each : {&document.edits, &own})

@@ -1,4 +1,4 @@
-// Which share a container asks for, and its config.json edited so that all of its programs are in that share. Pure.
+// Finds the share a container asks for, and edits its config.json so that all its programs run in it. Pure.
 #pragma once
 
 #include <string>
@@ -11,9 +11,9 @@ namespace headgate::oci {
 inline constexpr const char* kShareAnnotation = "headgate.io/share";
 
 struct ShareRules {
-  bool from_environment = false;           // HEADGATE_SHARE counts; an image can set it too
-  std::string gpu_without_share = "pass";  // pass, refuse, or a share
-  bool next_is_nvidias = false;            // what is executed adds GPUs by NVIDIA_VISIBLE_DEVICES itself
+  bool from_environment = false;           // accept HEADGATE_SHARE, which an image can also set
+  std::string gpu_without_share = "pass";  // pass, refuse, or a share's name
+  bool next_is_nvidias = false;            // the executed program adds GPUs by NVIDIA_VISIBLE_DEVICES
 };
 
 enum class AskedBy { nothing, annotation, device_request, environment, engine, rule };
@@ -24,23 +24,22 @@ struct ShareChoice {
   friend bool operator==(const ShareChoice&, const ShareChoice&) = default;
 };
 
-// The annotation; `--gpus '"device=headgate.io/share=a"'`, which is believed only beside the hook that an engine adds
-// for it, as images set NVIDIA_VISIBLE_DEVICES too; the environment; what an engine has mounted already; the rule for a
-// GPU without a share. Errors: usage for two shares and for what is no name of one; denied for a GPU that the rule
-// refuses, and for a privileged container in a share, which has every GPU of the node.
+// Reads, in order: an engine's existing mount; the annotation; `--gpus '"device=headgate.io/share=a"'`, only if the
+// engine added its hook, because images may set NVIDIA_VISIBLE_DEVICES too; the environment; the rule for a GPU without
+// a share. Errors: usage for two shares or an invalid name; denied for a GPU that the rule refuses, or for a privileged
+// container in a share, which has every GPU of the node.
 [[nodiscard]] Result<ShareChoice> choose_share(const ContainerConfig& config, const ShareRules& rules);
 
-// Whether NVIDIA's programs, or device nodes, give the container a GPU.
+// Returns true if NVIDIA's programs or device nodes give the container a GPU.
 [[nodiscard]] bool has_gpu(const ContainerConfig& config, bool next_is_nvidias);
 
-// The container in the share of `document` (share_document()): NVIDIA's hook and its variables go, the document's edits
-// come, unless the engine has made them already. Errors: denied for GPU nodes that are not the share's; usage if it is
-// no document of a share; of ContainerConfig::apply().
+// Puts the container into the share of `document` (see share_document()): removes NVIDIA's hook and variables, and
+// applies the document's edits unless the engine already has. Errors: denied for GPU nodes outside the share; usage if
+// it is not a share's document; those of ContainerConfig::apply().
 [[nodiscard]] Result<ContainerConfig> in_share(ContainerConfig config, const Document& document, AskedBy by,
                                                const FindHostNode& find);
 
-// Mounts another list of libraries than the document's, or none at all where `path` is empty: then no program loads the
-// limiter.
+// Mounts another preload list than the document's, or none if `path` is empty, so that no program loads the limiter.
 void replace_preload_list(ContainerConfig& config, const std::string& path);
 
 }  // namespace headgate::oci

@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::string_view kFilePrefix = "headgate.io-share_", kFileEnd = ".json";
 
-// `noexec` too where nothing is to be executed: in a user namespace a mount keeps that flag of the host's, and a
+// `noexec` even if nothing is executed there: in a user namespace a mount inherits this flag from the host, and a
 // remount without it is refused.
 Mount bind(std::string from, std::string_view to, std::vector<std::string> flags) {
   std::vector<std::string> options = {"bind", "nosuid", "nodev"};
@@ -48,7 +48,7 @@ Edits simulated_driver(const std::string& libraries, const std::string& node) {
 
 Document share_document(const ShareDevice& device) {
   Edits edits = device.driver;
-  // NVIDIA's runtime then adds no GPU, whatever the image asks for.
+  // NVIDIA's runtime then adds no GPU, whatever the image requests.
   std::erase_if(edits.env, [](const std::string& each) { return each.starts_with("NVIDIA_VISIBLE_DEVICES="); });
   edits.env.emplace_back("NVIDIA_VISIBLE_DEVICES=void");
   if (device.memory_mib && std::ranges::any_of(edits.hooks, sets_memory_limits)) {

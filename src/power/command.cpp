@@ -5,7 +5,7 @@
 namespace headgate::power {
 namespace {
 
-// The controls of a GPU that a write touches, as bits.
+// Returns the controls of a GPU that a write changes, as bits.
 unsigned controls_of(Operation operation) {
   constexpr unsigned kPersistence = 1, kPowerLimit = 2, kGpuClocks = 4, kMemoryClocks = 8, kComputeMode = 16,
                      kTimeSlice = 32;

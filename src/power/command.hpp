@@ -1,4 +1,4 @@
-// One command to one GPU: what to set, reset or read, and what became of it. Plain values.
+// A command to one GPU (what to set, reset or read) and its result. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -29,7 +29,7 @@ enum class Operation {
   get_time_slice,
 };
 
-// "set_power_limit": the name in zeusd's paths and in logs.
+// Returns "set_power_limit": the name in zeusd's paths and in logs.
 [[nodiscard]] std::string_view name_of(Operation operation);
 [[nodiscard]] bool is_write(Operation operation);
 
@@ -44,21 +44,19 @@ struct Command {
   friend bool operator==(const Command&, const Command&) = default;
 };
 
-// Whether `later` leaves nothing of what `earlier` set on the same GPU: both are writes, and every control of the
-// earlier one is set or reset by the later one.
+// Returns true if both are writes to the same GPU and `later` sets or resets every control that `earlier` wrote.
 [[nodiscard]] bool supersedes(const Command& later, const Command& earlier);
 
 // "set_power_limit 200 W", "set_gpu_locked_clocks 210 to 1200 MHz", "get_power".
 [[nodiscard]] std::string describe(const Command& command);
 
-// What a read answers, in the units of its operation: mW, mJ, 0 or 1; of the constraints the least and the greatest
-// limit in mW.
+// The result of a read, in its operation's units: mW, mJ, 0 or 1; for constraints the minimum and maximum limit in mW.
 struct Reading {
   std::uint64_t value = 0, second = 0;
   friend bool operator==(const Reading&, const Reading&) = default;
 };
 
-// Calls the manager. A write answers an empty Reading. Errors: the manager's.
+// Calls the manager. A write returns an empty Reading. Errors: the manager's.
 [[nodiscard]] Result<Reading> perform(const Command& command, GpuManager& gpu);
 
 // "200 W", "199.5 W", "0.001 W".

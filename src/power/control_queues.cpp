@@ -54,7 +54,7 @@ Result<std::uint64_t> ControlQueues::submit(Request request) {
       return fail(ErrorCode::not_found, "GPU index " + std::to_string(index) + " does not exist.",
                   gpus_.empty() ? "this machine has no GPU" : "accepted: 0 to " + std::to_string(gpus_.size() - 1));
   }
-  // Only behind the last blocking command: the caller of that one may rely on the values of before it.
+  // Only commands after the last blocking one, because its caller may rely on values set before it.
   const auto first_unawaited = [](Queue& queue) {
     auto first = queue.items.end();
     while (first != queue.items.begin() && std::prev(first)->batch == nullptr) --first;
@@ -198,7 +198,7 @@ Result<Reading> ControlQueues::execute(std::uint32_t index, const Item& item) {
   return std::move(executed.result);
 }
 
-// What the written control has now; empty where it cannot be told.
+// Returns the control's value after a write; empty if unknown.
 std::string ControlQueues::value_of(std::uint32_t index, Operation operation) const {
   GpuManager& gpu = *gpus_[index];
   switch (operation) {

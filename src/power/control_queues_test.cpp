@@ -20,7 +20,7 @@ Command lock(std::uint32_t min_mhz, std::uint32_t max_mhz) {
 }
 const Command kResetClocks{.operation = Operation::reset_locked_clocks};
 
-// Queues over recording managers, and what the workers told.
+// Queues over recording managers, and what the workers reported.
 class Bench {
  public:
   explicit Bench(std::uint32_t gpus = 2, std::size_t depth = ControlQueues::kDepth) {
@@ -191,7 +191,7 @@ TEST(ControlQueues, WhatHasNotStartedIsWithdrawnAndSaid) {
   std::uint64_t number = 0;
   auto late = bench.blocking({0, 1}, limit(200), &number);
   while (bench.recordings[1].written().empty()) std::this_thread::yield();
-  // GPU 1 answers on its own thread after its setter has returned.
+  // GPU 1's result arrives on its worker's thread after its setter returns, so wait for it.
   (void)Bench::answers_of(bench.blocking({1}, {.operation = Operation::get_power_limit}));
   bench.queues->withdraw(number, "4.5 s");
   const Answers answers = Bench::answers_of(std::move(late));
@@ -293,7 +293,7 @@ TEST(ControlQueues, ManyCallersAtOnceKeepEachGpusOrder) {
   for (std::uint32_t caller = 0; caller < kCallers; ++caller) {
     callers.emplace_back([&, caller] {
       for (std::uint32_t call = 0; call < kCalls; ++call) {
-        // The caller and its count, as a clock range: within a caller the counts must rise.
+        // Encodes caller and count as a clock range: the counts of one caller must rise.
         if (call % 2 == 0) {
           if (Bench::answers_of(bench.blocking({0, 1}, lock(caller, call))).size() == 2) ++answered;
         } else {

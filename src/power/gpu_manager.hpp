@@ -1,5 +1,5 @@
-// What a GPU library must offer so that headgate can set power and clocks of one GPU. NVML is one implementation, the
-// recording manager of the tests another.
+// The interface through which headgate sets power and clocks of one GPU. Implemented by NVML and, for tests, by the
+// recording manager.
 #pragma once
 
 #include <cstdint>
@@ -15,14 +15,14 @@ struct PowerRange {
   friend bool operator==(const PowerRange&, const PowerRange&) = default;
 };
 
-// What does not change while the driver is loaded.
+// Facts that do not change while the driver is loaded.
 struct GpuIdentity {
   std::string name;         // "NVIDIA H200"
   std::string uuid;         // "GPU-..."
   std::string pci_address;  // "0000:17:00.0"
   bool has_energy_counter = false;
-  std::optional<PowerRange> limit_range;          // of the power limit; empty: the driver does not tell it
-  std::optional<std::uint32_t> default_limit_mw;  // the same
+  std::optional<PowerRange> limit_range;          // of the power limit; empty: not reported
+  std::optional<std::uint32_t> default_limit_mw;  // default power limit; empty: not reported
 };
 
 struct ClockRange {
@@ -30,9 +30,9 @@ struct ClockRange {
   friend bool operator==(const ClockRange&, const ClockRange&) = default;
 };
 
-// One GPU. The setters are called by one thread at a time; getters by any, also during a setter. Errors of all: denied
-// (no right to set it), usage (the value is out of range), unsupported (this GPU has no such setting), unreachable (the
-// GPU or its driver is gone), failed.
+// One GPU. Setters are called by one thread at a time; getters by any thread, also during a setter. Errors of all:
+// denied (no permission), usage (value out of range), unsupported (the GPU lacks the setting), unreachable (GPU or
+// driver is gone), failed.
 class GpuManager {
  public:
   virtual ~GpuManager() = default;
@@ -45,7 +45,7 @@ class GpuManager {
   virtual Result<void> set_mem_locked_clocks(ClockRange clocks) = 0;
   virtual Result<void> reset_gpu_locked_clocks() = 0;
   virtual Result<void> reset_mem_locked_clocks() = 0;
-  // As NVML numbers them: 0 default, 2 prohibited, 3 exclusive process.
+  // NVML's numbers: 0 default, 2 prohibited, 3 exclusive process.
   virtual Result<void> set_compute_mode(std::uint32_t mode) = 0;
   // 0 default, 1 short, 2 medium, 3 long. Errors too: unsupported, where there is no tool for it.
   virtual Result<void> set_time_slice(std::uint32_t length);
@@ -55,7 +55,7 @@ class GpuManager {
   [[nodiscard]] virtual Result<std::uint32_t> instant_power_mw() = 0;
   // Since the driver was loaded.
   [[nodiscard]] virtual Result<std::uint64_t> total_energy_mj() = 0;
-  // The limit that was asked for last.
+  // Returns the limit last requested.
   [[nodiscard]] virtual Result<std::uint32_t> power_limit_mw() = 0;
   [[nodiscard]] virtual Result<PowerRange> power_limit_range() = 0;
   [[nodiscard]] virtual Result<bool> persistence_mode() = 0;

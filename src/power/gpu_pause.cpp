@@ -15,7 +15,7 @@ Result<Lease> pause_of(SettingsIo& io, const std::string& gpu) {
     const std::string& uuid = io.queues().gpu(index).identity().uuid;
     lease.wanted[uuid].persistence = false;
     Settings& saved = lease.saved[uuid];
-    // What a GPU does not have is not put back.
+    // Settings that the GPU lacks are not restored.
     const auto value_of = [&](Operation operation) { return io.command(index, {.operation = operation}, kPauses); };
     if (const auto limit = value_of(Operation::get_power_limit))
       saved.power_limit_mw = static_cast<std::uint32_t>(limit->value);

@@ -1,5 +1,5 @@
-// What a reset of a GPU needs: its persistence mode given up for a while, and everything that the reset forgets written
-// down before.
+// Prepares a GPU reset: persistence mode is given up for a while, and all settings that the reset loses are saved
+// first.
 #pragma once
 
 #include <string>
@@ -9,8 +9,8 @@
 
 namespace headgate::power {
 
-// A lease of the daemon's own that gives up the persistence mode of the GPU ("all": of all), with all settings that the
-// GPUs have now: a GPU that is reset forgets all of them. Errors: not_found, and those of reading the persistence mode.
+// Returns a lease of the daemon that turns off a GPU's persistence mode ("all": every GPU's) and saves all settings,
+// which a reset clears. Errors: not_found, and those of reading the persistence mode.
 [[nodiscard]] Result<Lease> pause_of(SettingsIo& io, const std::string& gpu);
 
 }  // namespace headgate::power

@@ -89,7 +89,7 @@ Ordered json_of(const Lease& lease) {
           {"paused", lease.pauses}};
 }
 
-// A lease out of the file, which must have every key.
+// Parses a lease from the file; every key is required.
 Result<Lease> lease_from(const Ordered& json) {
   if (!json.is_object()) return damaged("object");
   Lease lease;

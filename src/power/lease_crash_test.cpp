@@ -1,4 +1,4 @@
-// A daemon that is killed at each step of a lease: after the next start every setting is where it should be.
+// Kills a daemon at each step of a lease: after the next start, every setting must be right.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <stdlib.h>
@@ -20,14 +20,14 @@ namespace {
 
 constexpr std::uint32_t kBefore = 100'000, kWanted = 200'000;
 
-// The hardware: it outlives the daemons, which are children of the test.
+// The hardware, which outlives the daemons; these are children of the test.
 struct Card {
   std::atomic<std::uint32_t> limit_mw{kBefore};
   std::atomic<bool> persistence{false};
 };
 struct Machine {
   Card cards[2];
-  std::atomic<int> steps_left{0};  // until the daemon is killed: before and after each setter; 0: never
+  std::atomic<int> steps_left{0};  // steps until the daemon is killed (before and after each setter); 0: never
 
   void step() {
     if (steps_left.load() != 0 && steps_left.fetch_sub(1) == 1) ::raise(SIGKILL);
@@ -97,7 +97,7 @@ class LeaseCrash : public testing::Test {
     holder_ = 0;
   }
 
-  // Runs `work` in a daemon, a process that may be killed on its way. True: it was not.
+  // Runs `work` in a child process as the daemon, which may be killed. Returns true if it was not.
   template <typename Work>
   bool daemon(Work work) {
     const pid_t child = ::fork();
@@ -117,7 +117,7 @@ class LeaseCrash : public testing::Test {
     ::waitpid(child, &status, 0);
     return WIFEXITED(status);
   }
-  // The whole life of a lease of both GPUs.
+  // Runs the whole life of a lease on both GPUs.
   bool live_a_lease(int steps) {
     for (Card& card : machine_->cards) {
       card.limit_mw = kBefore;
@@ -141,11 +141,11 @@ class LeaseCrash : public testing::Test {
       ended.get_future().wait();
     });
   }
-  // The next daemon, until it has done what the file asks for.
+  // Runs the next daemon until it has done what the file requires.
   void restart() {
     machine_->steps_left = 0;
     EXPECT_TRUE(daemon([](LeaseKeeper& keeper) {
-      // Work is done in order: this comes after all that the start began.
+      // Work runs in order, so this completes after everything the start began.
       std::promise<void> settled;
       keeper.end("none", [&settled](const Result<void>&) { settled.set_value(); });
       settled.get_future().wait();
@@ -162,7 +162,7 @@ class LeaseCrash : public testing::Test {
   pid_t holder_ = 0;
 };
 
-// Two GPUs with two controls each: four setters to make it, four to put it back, and a step before and after each.
+// Two GPUs with two controls each: four setters to apply it, four to restore it, and a step before and after each.
 constexpr int kSteps = 16;
 
 TEST_F(LeaseCrash, AtEachStepTheNextDaemonPutsBackWhatADeadHolderHad) {
@@ -181,7 +181,7 @@ TEST_F(LeaseCrash, AtEachStepALivingHoldersLeaseIsWholeAgain) {
   for (int steps = 1; steps <= kSteps; ++steps) {
     ASSERT_FALSE(live_a_lease(steps)) << "killed at step " << steps;
     restart();
-    // On the way back the file still has it: it was given back, but nobody was told so.
+    // The file has it even if the daemon was killed while restoring, because the caller was not yet told of its end.
     EXPECT_TRUE(all_are(kWanted, true)) << "killed at step " << steps;
     EXPECT_EQ(load_leases(folder_ + "/leases.json")->size(), 1u);
   }

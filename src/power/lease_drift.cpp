@@ -13,7 +13,7 @@ Drift DriftWatch::look(const Lease& lease) {
     const auto gpu = io_.index_of(uuid);
     const auto now = gpu ? io_.read(*gpu, wanted, kLooks) : fail(ErrorCode::not_found, "");
     if (!now) continue;
-    // The counter begins again with the driver.
+    // The counter restarts with the driver.
     if (const auto energy = io_.queues().gpu(*gpu).total_energy_mj()) {
       drift.reloaded = drift.reloaded || *energy < energy_mj_[*gpu];
       energy_mj_[*gpu] = *energy;

@@ -1,5 +1,4 @@
-// Whether GPUs still have what a lease set: another program may have set them, and a driver that was reloaded has
-// forgotten what it was told.
+// Detects that GPUs no longer have a lease's settings, because another program changed them or the driver was reloaded.
 #pragma once
 
 #include <cstdint>
@@ -12,21 +11,21 @@
 namespace headgate::power {
 
 struct Drift {
-  std::string what;       // what the GPUs have instead; empty: nothing else
-  bool reloaded = false;  // the driver was reloaded, or a GPU reset, since the last look
+  std::string what;       // the differing values; empty: none
+  bool reloaded = false;  // the driver was reloaded or a GPU reset since the last call
 };
 
-// For one thread.
+// Single-threaded.
 class DriftWatch {
  public:
   // `io` must outlive it.
   explicit DriftWatch(SettingsIo& io) : io_(io) {}
-  // A GPU that does not answer is passed over.
+  // Skips GPUs that do not answer.
   [[nodiscard]] Drift look(const Lease& lease);
 
  private:
   SettingsIo& io_;
-  std::map<std::uint32_t, std::uint64_t> energy_mj_;  // by GPU, at the last look
+  std::map<std::uint32_t, std::uint64_t> energy_mj_;  // by GPU, at the last call
 };
 
 }  // namespace headgate::power

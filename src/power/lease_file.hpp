@@ -1,4 +1,4 @@
-// Where leases are kept over the daemon's end: one file, whole at every moment.
+// Keeps leases across daemon restarts in one file, which is replaced atomically.
 #pragma once
 
 #include <string>
@@ -9,10 +9,10 @@
 
 namespace headgate::power {
 
-// A missing file holds no leases. Errors: of reading, and failed where its content is damaged.
+// Returns no leases if the file is missing. Errors: those of reading; failed if its content is damaged.
 [[nodiscard]] Result<std::vector<Lease>> load_leases(const std::string& path);
 
-// On disk when it returns. Errors: denied, no_capacity, failed; then the former file stays.
+// Returns once the file is on disk. Errors: denied, no_capacity, failed; then the former file stays.
 [[nodiscard]] Result<void> save_leases(const std::string& path, const std::vector<Lease>& leases);
 
 }  // namespace headgate::power

@@ -6,7 +6,7 @@
 #include "power/lease.hpp"
 #include "power/request.hpp"
 
-// A request's body, and the file of leases.
+// Fuzzes a request's body and the file of leases.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headgate::power;
   const std::string_view text(reinterpret_cast<const char*>(data), size);

@@ -53,7 +53,7 @@ Result<void> LeaseKeeper::start() {
 
 void LeaseKeeper::wake() const {
   const std::uint64_t one = 1;
-  // A full counter is a wake-up too.
+  // If the counter is full, a wake-up is pending anyway.
   [[maybe_unused]] const ssize_t written = ::write(wake_.get(), &one, sizeof one);
 }
 
@@ -187,7 +187,7 @@ void LeaseKeeper::run() {
   }
 }
 
-// Until a ttl ends or something is to be tried again.
+// Returns the time until a TTL ends or a retry is due.
 int LeaseKeeper::next_wait_ms() const {
   const std::uint64_t now_ns = steady_now_ns();
   std::int64_t wait_ms = kMaxWaitMs;
@@ -205,7 +205,7 @@ int LeaseKeeper::next_wait_ms() const {
   return static_cast<int>(wait_ms);
 }
 
-// Another program may have set the GPU, and a driver that was reloaded has forgotten what it was told.
+// Another program may have changed the GPU, or a reloaded driver has lost its settings.
 void LeaseKeeper::check_settings() {
   const std::uint64_t now_ns = steady_now_ns();
   {

@@ -1,5 +1,5 @@
-// Keeps leases: saves what they change before the first write, sees their holders end, and puts the former values back.
-// Thread-safe; does its work on a separate thread.
+// Keeps leases: saves values before the first write, notices the end of holders, and restores the values. Thread-safe;
+// works on a separate thread.
 #pragma once
 
 #include <chrono>
@@ -21,20 +21,20 @@
 
 namespace headgate::power {
 
-// Something that happened to a lease, for the log and events.
+// An event in the life of a lease, for log and events.
 struct LeaseNews {
   bool trouble = false;
   std::string text;  // "lease 3fa0 of uid 1000: its holder 4711 has ended; put back: ..."
   std::uint32_t owner_uid = 0;
 };
 
-// What a lease is to set, and how long it is to hold.
+// What a lease sets, and for how long.
 struct LeaseTerms {
   SettingsByGpu wanted;
-  std::uint32_t holder_pid = 0, ttl_s = 0;  // one of them at least
+  std::uint32_t holder_pid = 0, ttl_s = 0;  // at least one of them
 };
 
-// A client of zeusd's wire that is about to write.
+// A pending write of a zeusd client.
 struct SessionWrite {
   std::uint32_t holder_pid = 0, owner_uid = 0;
   std::vector<std::string> uuids;
@@ -44,65 +44,65 @@ struct SessionWrite {
 class LeaseKeeper {
  public:
   struct Options {
-    std::string file;                            // absolute; its directory exists
+    std::string file;                            // absolute; its directory must exist
     std::string proc = "/proc";                  // see identity::read_process()
     std::function<std::int64_t()> now_s;         // seconds since 1970
     std::function<void(const LeaseNews&)> tell;  // on the keeper's thread
-    std::chrono::milliseconds check{5000};       // between two looks whether the GPUs still have the settings
-    bool reapply = false;                        // makes settings again that a GPU has no longer; else it is only told
-    std::chrono::milliseconds retry{1000};       // of values that could not be put back
-    std::chrono::milliseconds patience{4'500};   // for an answer of a GPU
-    std::chrono::milliseconds grace{2'000};      // between the end of a session's process and that of the session
+    std::chrono::milliseconds check{5000};       // interval for checking that the GPUs have the settings
+    bool reapply = false;                        // if a GPU lost settings, set them again; otherwise only report it
+    std::chrono::milliseconds retry{1000};       // for values that could not be restored
+    std::chrono::milliseconds patience{4'500};   // for a GPU's answer
+    std::chrono::milliseconds grace{2'000};      // from the end of a session's process to the end of the session
   };
-  // `queues` must outlive it. start() reads the file: leases whose holder lives are adopted and their settings made
-  // again, those of others are put back.
+  // `queues` must outlive it. start() reads the file: it adopts leases with a living holder and sets them again, and
+  // puts back the values of all others.
   LeaseKeeper(ControlQueues& queues, Options options);
   ~LeaseKeeper();  // without stop(): as if the daemon were killed
   LeaseKeeper(const LeaseKeeper&) = delete;
 
-  // Errors: of reading the file; then nothing of it is touched.
+  // Errors: those of reading the file; then nothing is changed.
   [[nodiscard]] Result<void> start();
 
-  // `done` is called once, on the keeper's thread. Errors: not_found (a GPU), conflict (a control that another lease
-  // has, with its holder), failed (the holder has ended; a value cannot be read; the file cannot be written, and then
-  // nothing was set), and those of the GPU library, where all is put back.
+  // `done` is called once, on the keeper's thread. Errors: not_found (a GPU); conflict (another lease has a control,
+  // with its holder); failed (the holder has ended, a value is unreadable, or the file cannot be written; then nothing
+  // was set); and those of the GPU library, after everything was restored.
   void create(LeaseTerms terms, std::uint32_t owner_uid, std::function<void(Result<Lease>)> done);
-  // Puts the values back. Errors: not_found; failed where some GPU's could not be put back yet: that is tried again.
+  // Restores the values. Errors: not_found; failed if some could not be restored, which is retried.
   void end(const std::string& id, std::function<void(Result<void>)> done);
-  // Ends the lease, and what it set stays. `done` as of create(). Errors: not_found, and those of writing the file.
+  // Ends the lease but keeps its settings. `done`: see create(). Errors: not_found, and those of writing the file.
   void keep(const std::string& id, std::function<void(Result<void>)> done);
-  // Gives up the persistence mode of a GPU ("all": of all), so that it can be reset, for this time; then all of the
-  // GPU's settings are put back as they are now, whatever became of the reset, and the leases on it are made again.
-  // `done` as of create(). Errors: not_found, and those of reading, saving and setting.
+  // Turns off a GPU's persistence mode ("all": every GPU's) for this time, so that it can be reset. Then restores all
+  // its present settings, whatever happened, and applies its leases again. `done`: see create(). Errors: not_found, and
+  // those of reading, saving and setting.
   void give_up_persistence(const std::string& gpu, std::uint32_t seconds, std::function<void(Result<void>)> done);
-  // What the GPUs are to have where no lease has them: the site's own settings. They are made now; what a lease has is
-  // put back to them. `done` as of create(). Errors: of saving and setting; what could be set is set.
+  // Sets the site's own settings, which GPUs have outside leases. Applies them now; leases restore to them. `done`: see
+  // create(). Errors: those of saving and setting; whatever could be set is set.
   void set_site(SettingsByGpu site, std::function<void(Result<void>)> done);
-  // Whether the write can begin at once: a session of the process has saved all that it changes.
+  // Returns true if the write may start at once, because a session of the process has saved all that it changes.
   [[nodiscard]] bool covers(const SessionWrite& write) const;
-  // Saves what the write changes, in a session of its process. `done` as of create(). Errors: conflict (another lease
-  // has the control), failed (the process has ended, or a value cannot be read or saved): then the write must not
-  // begin.
+  // Saves what the write changes in a session of its process. `done`: see create(). Errors, after which the write must
+  // not start: conflict (another lease has the control), failed (the process has ended, or a value cannot be read or
+  // saved).
   void begin_session_write(SessionWrite write, std::function<void(Result<void>)> done);
-  // A lease with a ttl ends that much later from now. Errors: not_found, usage (it has no ttl).
+  // Restarts the TTL of a lease from now. Errors: not_found, usage (it has no TTL).
   [[nodiscard]] Result<Lease> prolong(const std::string& id);
 
   [[nodiscard]] std::vector<Lease> list() const;
   [[nodiscard]] std::optional<Lease> find(const std::string& id) const;
-  // The lease that has a control of this GPU that the command writes.
+  // Returns the lease that has a control of this GPU that the command writes.
   [[nodiscard]] std::optional<Lease> holder_of(const std::string& uuid, const Command& command) const;
 
-  // The daemon ends: all values are put back, and the leases of living holders stay in the file for the next start.
-  // False: a GPU does not answer within `patience`.
+  // Ends the daemon: restores all values; leases of living holders stay in the file for the next start. Returns false
+  // if a GPU does not answer within `patience`.
   [[nodiscard]] bool stop(std::chrono::nanoseconds patience);
 
  private:
   struct Held {
     Lease lease;
-    UniqueFd pidfd;                 // of a holder that is a process
-    std::uint64_t retry_at_ns = 0;  // of one that is ending
-    std::uint64_t ends_at_ns = 0;   // of a session whose process has ended
-    std::string drift;              // told last; empty: the GPUs have its settings
+    UniqueFd pidfd;                 // if the holder is a process
+    std::uint64_t retry_at_ns = 0;  // if it is ending
+    std::uint64_t ends_at_ns = 0;   // for a session, once its process has ended
+    std::string drift;              // last reported; empty: the GPUs have its settings
   };
 
   void run();
@@ -124,19 +124,19 @@ class LeaseKeeper {
   Result<void> record(const Lease& lease, UniqueFd pidfd);
   Result<void> put_back(const std::string& id, const std::string& why, bool keep);
   void adopt(Lease lease);
-  // Without `mutex_`: a slow disk must not delay callers that ask for the holder of a lease.
+  // Called without `mutex_`, because a slow disk must not delay callers that look up a lease's holder.
   [[nodiscard]] Result<void> save();
   void tell(bool trouble, const Lease& lease, const std::string& text) const;
 
   SettingsIo io_;
   const Options options_;
   UniqueFd wake_;
-  std::mutex file_mutex_;     // held while the file is written; before `mutex_`
-  mutable std::mutex mutex_;  // of everything below
+  std::mutex file_mutex_;     // held while writing the file; locked before `mutex_`
+  mutable std::mutex mutex_;  // guards everything below
   std::map<std::string, Held> leases_;
   std::deque<std::function<void()>> work_;
   std::uint64_t next_check_ns_ = 0;
-  DriftWatch drift_;  // the keeper's thread alone
+  DriftWatch drift_;  // used only by the keeper's thread
   bool stopping_ = false, stopped_ = false;
   std::condition_variable stopped_changed_;
   std::thread thread_;

@@ -38,7 +38,7 @@ class Holder {
   pid_t pid_;
 };
 
-// Two recording GPUs, whose limits are 100 W at first, and a keeper that can be killed and started again.
+// Two recording GPUs with initial limits of 100 W, and a keeper that can be killed and restarted.
 class Leases : public testing::Test {
  protected:
   Leases() {
@@ -89,7 +89,7 @@ class Leases : public testing::Test {
     return promise.get_future().get();
   }
   std::uint64_t limit(std::uint32_t gpu = 0) { return queues_->gpu(gpu).power_limit_mw().value_or(0); }
-  // Waits for news that contain the words.
+  // Waits for news that contain the text.
   bool heard(const std::string& words) {
     std::unique_lock lock(mutex_);
     return changed_.wait_for(lock, std::chrono::seconds(20), [&] {
@@ -132,7 +132,7 @@ TEST_F(Leases, ItEndsWithItsTimeOrWhenItIsGivenBack) {
   const auto second = create(200, 0, 60);
   ASSERT_TRUE(second);
   now_s_ += 60;
-  // Any work makes the keeper look at the time.
+  // Any work makes the keeper check the time.
   (void)end("nothing");
   EXPECT_TRUE(heard("its time is over"));
   EXPECT_EQ(limit(), 100'000u);
@@ -213,7 +213,7 @@ TEST_F(Leases, AFailureHalfWayPutsEverythingBack) {
   EXPECT_EQ(limit(0), 100'000u) << "it had been set to 200 W";
   gpus_[1].heal();
   EXPECT_TRUE(end("nothing") == std::unexpected(end("nothing").error()));
-  while (!keeper_->list().empty()) std::this_thread::yield();  // the other GPU's restore is tried again
+  while (!keeper_->list().empty()) std::this_thread::yield();  // the other GPU's restore is retried
   EXPECT_EQ(limit(1), 100'000u);
 }
 
@@ -273,12 +273,12 @@ TEST_F(Leases, AStopPutsBackAndTheNextStartMakesTheSettingsAgain) {
 TEST_F(Leases, AtEachStepOfAKilledLeaseTheNextStartPutsRight) {
   Holder holder;
   holder.end();
-  // What the file holds after the save and before each of the writes that follow: the writes may have been done or not.
+  // The file as saved before the writes; any number of the writes may have been done.
   Lease lease{.id = "ab", .wanted = {}, .saved = {}};
   lease.wanted["GPU-test-0"].power_limit_mw = lease.wanted["GPU-test-1"].power_limit_mw = 200'000;
   lease.saved["GPU-test-0"].power_limit_mw = lease.saved["GPU-test-1"].power_limit_mw = 100'000;
   lease.holder_pid = 1;
-  lease.holder_start_time = 1;  // no process that is there
+  lease.holder_start_time = 1;  // matches no process
   for (const std::uint32_t writes : {0u, 1u, 2u}) {
     kill_daemon();
     for (std::uint32_t gpu = 0; gpu < writes; ++gpu) ASSERT_TRUE(queues_->gpu(gpu).set_power_limit(200'000));
@@ -301,7 +301,7 @@ TEST_F(Leases, PersistenceIsGivenUpForAResetAndEverythingIsPutBackAfterwards) {
   const auto given = promise.get_future().get();
   ASSERT_TRUE(given) << given.error().message;
   for (const std::uint32_t gpu : {0u, 1u}) EXPECT_FALSE(*queues_->gpu(gpu).persistence_mode());
-  // The reset: GPU 1 forgets its limit, and GPU 0 is not there for a while.
+  // Simulates the reset: GPU 1 loses its limit, and GPU 0 disappears for a while.
   ASSERT_TRUE(queues_->gpu(1).set_power_limit(300'000));
   gpus_[0].fail_with(Operation::set_persistence_mode, {ErrorCode::unreachable, "a GPU is lost", ""});
   kill_daemon();
@@ -419,7 +419,7 @@ TEST_F(Leases, AKeptLeaseLeavesWhatItSet) {
 TEST_F(Leases, ASecondWritersSettingIsReportedOnceWithItsCause) {
   Holder holder;
   ASSERT_TRUE(create(200, holder.pid()));
-  ASSERT_TRUE(queues_->gpu(0).set_power_limit(250'000));  // beside the daemon
+  ASSERT_TRUE(queues_->gpu(0).set_power_limit(250'000));  // as another program would
   EXPECT_TRUE(heard("no longer holds: GPU 0 has power limit 250 W, not 200 W (another program set it)"));
   ASSERT_TRUE(queues_->gpu(0).set_power_limit(300'000));
   gpus_[0].set_energy(1);

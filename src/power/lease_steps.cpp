@@ -1,4 +1,4 @@
-// What the keeper's thread does with one lease: makes it, saves it, puts its values back, adopts it.
+// The keeper thread's steps for one lease: create, save, restore, adopt.
 #include <algorithm>
 #include <random>
 #include <utility>
@@ -75,7 +75,7 @@ Result<UniqueFd> LeaseKeeper::hold_process(std::uint32_t pid, Lease& lease) cons
   return identity::pidfd_of(process, options_.proc);
 }
 
-// What a lease of another kind has saved of the same control stays that lease's to put back.
+// If a lease of another kind has saved the same control, that lease restores it.
 Result<void> LeaseKeeper::save_before(const SessionWrite& write) {
   Lease lease;
   UniqueFd pidfd;
@@ -144,7 +144,7 @@ Result<void> LeaseKeeper::make_site(const SettingsByGpu& site) {
   return fail(ErrorCode::failed, "the site's own settings: " + restored.trouble, "see power.at_start");
 }
 
-// In the file before anything is written to a GPU.
+// Saves the lease before anything is written to a GPU.
 Result<void> LeaseKeeper::record(const Lease& lease, UniqueFd pidfd) {
   {
     const std::lock_guard lock(mutex_);
@@ -159,7 +159,7 @@ Result<void> LeaseKeeper::record(const Lease& lease, UniqueFd pidfd) {
   return saved;
 }
 
-// As a lease of the daemon's: it survives a crash, and what cannot be put back while the GPU is gone is tried again.
+// Uses a lease of the daemon, which survives a crash and retries restoring while the GPU is gone.
 Result<void> LeaseKeeper::pause(const std::string& gpu, std::uint32_t seconds) {
   Lease lease = TRY(pause_of(io_, gpu));
   lease.id = new_id();
@@ -174,7 +174,7 @@ Result<void> LeaseKeeper::pause(const std::string& gpu, std::uint32_t seconds) {
   return {};
 }
 
-// Off the file first: a daemon that is killed between finds no lease, and the settings stay.
+// Removes it from the file first: a daemon killed in between then finds no lease, and the settings stay.
 Result<void> LeaseKeeper::forget(const std::string& id) {
   Held held;
   {
@@ -204,7 +204,7 @@ void LeaseKeeper::apply_again(const SettingsByGpu& gpus, const std::string& but)
   }
 }
 
-// `keep`: the lease stays in the file, for the next start.
+// `keep`: leave the lease in the file, for the next start.
 Result<void> LeaseKeeper::put_back(const std::string& id, const std::string& why, bool keep) {
   Lease lease;
   {
@@ -229,7 +229,7 @@ Result<void> LeaseKeeper::put_back(const std::string& id, const std::string& why
   if (!why.empty())
     tell(!trouble.empty(), lease, "ends: " + why + (trouble.empty() ? "; its values are put back" : ""));
   if (trouble.empty()) {
-    // What was put back may have been under another lease's settings: after a pause, of a GPU that was reset.
+    // After a pause and reset, the restored values may lie under another lease's settings: apply these again.
     if (!keep && lease.pauses) apply_again(lease.saved, id);
     return {};
   }
@@ -237,7 +237,7 @@ Result<void> LeaseKeeper::put_back(const std::string& id, const std::string& why
   return fail(ErrorCode::failed, "not all values are put back: " + trouble, "it is tried again each second");
 }
 
-// A lease of a former daemon.
+// Takes over a lease of a former daemon.
 void LeaseKeeper::adopt(Lease lease) {
   UniqueFd pidfd;
   bool lives = !lease.ending && (lease.ttl_s == 0 || lease.ends_at_s > options_.now_s());

@@ -125,7 +125,7 @@ class NvmlManager final : public GpuManager {
       return {};
     });
     if (!used) return std::unexpected(used.error());
-    // A driver before NVML 12 knows the average of the last second only.
+    // Drivers before NVML 12 only report the average of the last second.
     return power ? Result<std::uint32_t>(*power) : figure("power draw", &nvml::Functions::nvmlDeviceGetPowerUsage);
   }
   Result<std::uint64_t> total_energy_mj() override {
@@ -192,7 +192,7 @@ class NvmlManager final : public GpuManager {
     return done;
   }
 
-  const std::shared_ptr<NvmlSession> session_;  // of the managers of all GPUs of one driver
+  const std::shared_ptr<NvmlSession> session_;  // shared by the managers of all GPUs of one driver
   const std::uint32_t index_;
   const std::optional<TimeSliceTool> time_slices_;
   GpuIdentity identity_;
@@ -228,7 +228,7 @@ Result<void> NvmlSession::reopen() {
     uuids.push_back(device == nullptr ? "" : text_of(nvml->nvmlDeviceGetUUID, device));
   }
   if (uuids_.empty()) uuids_ = uuids;
-  // A GPU may have another index after a reset: a manager stays with its GPU.
+  // A reset may change a GPU's index, so managers follow the UUID.
   devices_.assign(uuids_.size(), nullptr);
   for (std::size_t i = 0; i < uuids_.size(); ++i) {
     const auto found = std::ranges::find(uuids, uuids_[i]);

@@ -1,4 +1,4 @@
-// The GPU managers over the driver's NVML.
+// GPU managers that use the driver's NVML.
 #pragma once
 
 #include <chrono>
@@ -17,11 +17,10 @@
 
 namespace headgate::power {
 
-// The driver's library, held open for the managers of all its GPUs, and let go of when a GPU is to be reset.
-// Thread-safe.
+// Holds the driver's library open for the managers of all its GPUs, and releases it for a GPU reset. Thread-safe.
 class NvmlSession {
  public:
-  // `file`: as nvml::Library::open() takes it. Errors: unreachable, also where it does not say how many GPUs there are.
+  // `file`: see nvml::Library::open(). Errors: unreachable, also if the number of GPUs is unknown.
   [[nodiscard]] static Result<std::shared_ptr<NvmlSession>> open(const std::string& file);
 
   // One manager for each GPU that open() found, by NVML's index. They keep the session. Time slices are set with the
@@ -29,23 +28,23 @@ class NvmlSession {
   [[nodiscard]] static std::vector<std::unique_ptr<GpuManager>> managers(
       const std::shared_ptr<NvmlSession>& session, const std::optional<TimeSliceTool>& time_slices = {});
 
-  // Closes the library when the calls into it have returned. Calls are refused until `pause` is over; then the next one
-  // opens it.
+  // Closes the library once all calls into it have returned. Refuses calls until `pause` is over; the next call reopens
+  // it.
   void release(std::chrono::nanoseconds pause);
 
-  // Calls `work` with the library and the GPU's handle; the library stays open meanwhile. Errors: unreachable.
+  // Calls `work` with the library and the GPU's handle, keeping the library open meanwhile. Errors: unreachable.
   [[nodiscard]] Result<void> use(std::uint32_t index,
                                  const std::function<Result<void>(const nvml::Library&, abi::nvmlDevice_t)>& work);
 
  private:
   explicit NvmlSession(std::string file) : file_(std::move(file)) {}
-  Result<void> reopen();  // with `mutex_` held alone
+  Result<void> reopen();  // requires exclusive `mutex_`
 
   const std::string file_;
-  std::shared_mutex mutex_;  // shared: a call; alone: opening and closing
+  std::shared_mutex mutex_;  // shared for calls, exclusive for opening and closing
   std::optional<nvml::Library> library_;
-  std::vector<std::string> uuids_;          // by index, as they were first
-  std::vector<abi::nvmlDevice_t> devices_;  // their handles now; null: the driver does not know the GPU
+  std::vector<std::string> uuids_;          // by index, as first seen
+  std::vector<abi::nvmlDevice_t> devices_;  // their present handles; null: the driver does not know the GPU
   std::uint64_t closed_until_ns_ = 0;
 };
 

@@ -50,7 +50,7 @@ class OverridingManager final : public GpuManager {
   Result<void> reset_gpu_locked_clocks() override { return write({.operation = Operation::reset_gpu_locked_clocks}); }
   Result<void> reset_mem_locked_clocks() override { return write({.operation = Operation::reset_mem_locked_clocks}); }
   Result<void> reset_locked_clocks() override {
-    // Without commands for both at once, each domain has its own.
+    // Without an override for both, each clock domain uses its own.
     if (!overrides_.contains(name_of(Operation::reset_locked_clocks))) return GpuManager::reset_locked_clocks();
     return write({.operation = Operation::reset_locked_clocks});
   }

@@ -1,4 +1,4 @@
-// A GPU manager that runs commands instead of some setters (zeusd's command overrides), and leaves all else to another
+// A GPU manager that runs commands instead of some setters (zeusd's command overrides) and forwards all else to another
 // manager.
 #pragma once
 
@@ -10,18 +10,18 @@
 
 namespace headgate::power {
 
-// Runs `words` without a shell, in a process group that is killed at the timeout, and reads what it prints. A process
-// that the command leaves behind does not keep it waiting. Errors: failed, with what it printed: it cannot be started,
-// ends with another status than 0, prints something that matches the pattern, or takes too long.
+// Runs `words` without a shell, in a process group that is killed at the timeout, and reads their output. Background
+// processes do not delay it. Errors: failed, with the output: cannot start, status not 0, output matches the pattern,
+// or timeout.
 [[nodiscard]] Result<void> run_command(const std::vector<std::string>& words,
                                        const std::optional<std::string>& error_pattern,
                                        std::chrono::milliseconds timeout);
 
-// The words with their placeholders filled in.
+// Returns the words with placeholders filled in.
 [[nodiscard]] std::vector<std::string> filled(const std::vector<std::string>& words, std::uint32_t gpu,
                                               const Command& command);
 
-// `gpu`: its index, for {gpu_id}.
+// `gpu`: the index, for {gpu_id}.
 [[nodiscard]] std::unique_ptr<GpuManager> overriding_manager(std::unique_ptr<GpuManager> manager, std::uint32_t gpu,
                                                              const config::CommandOverrides& overrides);
 

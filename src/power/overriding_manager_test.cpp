@@ -56,7 +56,7 @@ TEST(RunCommand, ACommandThatHangsIsKilledWithAllItStarted) {
   EXPECT_EQ(run.error().message, "command 'sh' was killed after 300 ms");
   const pid_t child = std::atoi(text_of(folder / "pid").c_str());
   ASSERT_GT(child, 0);
-  // It is gone, or a zombie that its new parent has not reaped yet.
+  // It is gone, or a zombie that its new parent has not reaped.
   for (;;) {
     const std::string state = text_of("/proc/" + std::to_string(child) + "/stat");
     if (state.empty() || state.contains(") Z")) break;

@@ -31,7 +31,7 @@ bool holds(const Bounds& bounds, ClockRange clocks) {
   return bounds.holds(clocks.min_mhz) && bounds.holds(clocks.max_mhz);
 }
 
-// What the grant accepts of this control; empty: the control is not in it.
+// Returns what the grant permits for this control; empty if nothing.
 std::string accepted_by(const Grant& grant, Operation operation) {
   switch (operation) {
     case Operation::set_power_limit:

@@ -1,4 +1,4 @@
-// Who may set a GPU. Pure.
+// Decides which callers may change a GPU's settings. Pure.
 #pragma once
 
 #include <cstdint>
@@ -18,24 +18,24 @@ struct Bounds {
   friend bool operator==(const Bounds&, const Bounds&) = default;
 };
 
-// One [[power.grant]], its names resolved.
+// One [[power.grant]], with its names resolved.
 struct Grant {
   std::vector<std::uint32_t> uids, gids;
-  std::vector<std::string> users;         // as callers with tokens name themselves
+  std::vector<std::string> users;         // names from tokens
   std::vector<std::string> gpus;          // indices or UUIDs; empty: all
-  std::optional<Bounds> milliwatts;       // of the power limit; empty: it may not be set
-  std::optional<Bounds> mhz, memory_mhz;  // of locked clocks, which may be reset too; empty: not
+  std::optional<Bounds> milliwatts;       // range for the power limit; empty: not permitted
+  std::optional<Bounds> mhz, memory_mhz;  // ranges for locked clocks, which may also be reset; empty: not permitted
   bool persistence = false;
 };
 
 struct Writer {
-  std::optional<std::uint32_t> uid;  // by the kernel's word; empty over TCP
+  std::optional<std::uint32_t> uid;  // from the kernel; empty over TCP
   std::vector<std::uint32_t> gids;
-  std::string user;  // of the token; empty without one
+  std::string user;  // from the token; empty without one
   bool administrator = false;
 };
 
-// A share on the GPU: whose it is.
+// The owner of a share on the GPU.
 struct ShareOwner {
   std::uint32_t uid = 0;
   std::string user;
@@ -44,14 +44,14 @@ struct ShareOwner {
 struct GpuUse {
   std::uint32_t index = 0;
   std::string uuid;
-  std::vector<ShareOwner> owners;  // of each share on it
+  std::vector<ShareOwner> owners;  // one for each share on it
 };
 
-// Whether the GPU is the writer's: it has a share, and every share on it is the writer's.
+// Returns true if the GPU has at least one share and the writer owns all of them.
 [[nodiscard]] bool owns_all(const Writer& writer, const GpuUse& gpu);
 
-// Administrators may set everything, and so may the owner of all shares of a GPU on it; others what a grant lets them.
-// Errors: denied, with the values that a grant would accept, if there is one for this control.
+// Permits everything to administrators and to the owner of all shares on the GPU; to others, what a grant permits.
+// Errors: denied, with the values that a grant for this control would accept.
 [[nodiscard]] Result<void> may_write(const Writer& writer, const GpuUse& gpu, const Command& command,
                                      std::span<const Grant> grants);
 

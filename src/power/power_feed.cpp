@@ -40,7 +40,7 @@ void PowerFeed::unsubscribe(std::uint64_t subscriber) {
   if (found == subscribers_.end()) return;
   for (const auto& [number, seen] : found->second.devices) {
     Device& device = devices_[number];
-    // The next subscriber must not get a value of long ago.
+    // The next subscriber must not get a stale value.
     if (--device.subscribers == 0) device.last.reset();
   }
   subscribers_.erase(found);
@@ -89,7 +89,7 @@ void PowerFeed::poll(const std::stop_token& stop) {
       continue;
     }
     first_wanted_ = false;
-    // A reading that took long moves the next one; the rate is a ceiling.
+    // A slow reading delays the next one; the rate is only an upper limit.
     next_ns = std::max(next_ns + period_ns_, now_ns);
     std::vector<std::uint32_t> followed;
     for (const auto& [number, device] : devices_)

@@ -1,5 +1,5 @@
-// Reads the power of devices at a steady rate, while there are subscribers to them, and hands each subscriber what is
-// new. A slow subscriber sees the newest value only. Thread-safe.
+// Reads devices' power at a steady rate while they have subscribers, and gives each subscriber new values. A slow
+// subscriber sees only the newest value. Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -20,7 +20,7 @@ namespace headgate::power {
 
 struct PowerDraw {
   std::uint64_t mw = 0;
-  std::optional<std::uint64_t> dram_mw;  // of a CPU package that counts it
+  std::optional<std::uint64_t> dram_mw;  // for CPU packages that measure it
   friend bool operator==(const PowerDraw&, const PowerDraw&) = default;
 };
 
@@ -33,20 +33,19 @@ struct PowerSample {
 
 class PowerFeed {
  public:
-  // Called on the feed's thread only. An error is passed over: the device keeps its last value.
+  // Called on the feed's thread only. On an error, the device keeps its last value.
   using Read = std::function<Result<PowerDraw>(std::uint32_t device)>;
-  // `devices`: their numbers. `clock`: nanoseconds, by which `least_gap` is measured.
+  // `devices`: device numbers. `clock`: nanoseconds, for `least_gap`.
   PowerFeed(std::vector<std::uint32_t> devices, std::chrono::nanoseconds period, Read read,
             std::function<std::uint64_t()> clock = steady_now_ns);
   ~PowerFeed();
   PowerFeed(const PowerFeed&) = delete;
 
-  // `wake` is called, from any thread and with the feed's lock held, when take() has something. `least_gap`: between
-  // two values of one device for this subscriber; 0: as they change. Devices that the feed does not have are passed
-  // over.
+  // `wake` is called when take() has values: on any thread, with the feed's lock held. `least_gap`: minimum time
+  // between two values of one device for this subscriber; 0: every change. Ignores unknown devices.
   [[nodiscard]] std::uint64_t subscribe(const std::vector<std::uint32_t>& devices, std::chrono::nanoseconds least_gap,
                                         std::function<void()> wake);
-  // Values that changed since this subscriber took them last, and each device's first.
+  // Returns values that changed since this subscriber's last call, and each device's first value.
   [[nodiscard]] std::vector<PowerSample> take(std::uint64_t subscriber);
   void unsubscribe(std::uint64_t subscriber);
   [[nodiscard]] std::size_t subscribers() const;
@@ -55,7 +54,7 @@ class PowerFeed {
   struct Device {
     std::size_t subscribers = 0;
     std::optional<PowerSample> last;
-    std::uint64_t version = 0;  // of `last`; grows with each change
+    std::uint64_t version = 0;  // of `last`; incremented at each change
   };
   struct Seen {
     std::uint64_t version = 0, at_ns = 0;
@@ -72,13 +71,13 @@ class PowerFeed {
   const std::uint64_t period_ns_;
   const Read read_;
   const std::function<std::uint64_t()> clock_;
-  mutable std::mutex mutex_;  // of everything below
+  mutable std::mutex mutex_;  // guards everything below
   std::condition_variable_any changed_;
   std::map<std::uint32_t, Device> devices_;
   std::map<std::uint64_t, Subscriber> subscribers_;
   std::uint64_t last_subscriber_ = 0;
   bool first_wanted_ = false;  // a subscriber waits for a device's first value
-  std::jthread thread_;        // the last: it uses the others until it has ended
+  std::jthread thread_;        // last member: the thread uses the others
 };
 
 }  // namespace headgate::power

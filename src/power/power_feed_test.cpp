@@ -10,7 +10,7 @@ namespace {
 constexpr auto kFeedPatience = std::chrono::seconds(20);
 constexpr std::chrono::nanoseconds kTick = std::chrono::milliseconds(1);
 
-// One subscriber that waits for its wake-ups.
+// A subscriber that waits for its wake-ups.
 class Follower {
  public:
   Follower(PowerFeed& feed, const std::vector<std::uint32_t>& devices, std::chrono::nanoseconds gap = {})
@@ -21,7 +21,7 @@ class Follower {
         })) {}
   ~Follower() { feed_.unsubscribe(id_); }
 
-  // What comes until `enough` of it is here.
+  // Returns values until there are `enough`.
   std::vector<PowerSample> await(std::size_t enough) {
     std::vector<PowerSample> all;
     const auto deadline = std::chrono::steady_clock::now() + kFeedPatience;

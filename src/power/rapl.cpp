@@ -13,7 +13,7 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::string_view kPrefix = "intel-rapl:";
-constexpr std::size_t kMaxBytes = 4096;  // of a file of powercap
+constexpr std::size_t kMaxBytes = 4096;  // for one powercap file
 
 std::string_view without_line_feed(std::string_view text) {
   if (text.ends_with('\n')) text.remove_suffix(1);
@@ -81,7 +81,7 @@ Rapl::Rapl(std::string root, std::chrono::milliseconds keep_alive_gap) {
       return read_counter(zone + "/max_energy_range_uj").value_or(0);
     };
     Zones zones{.package = {folder, WrappingCounter(range_of(folder))}, .dram = {}};
-    std::error_code unreadable;  // a package without sub-zones is one all the same
+    std::error_code unreadable;  // a package without sub-zones is valid
     for (const std::string& inner : folders_in(folder, unreadable)) {
       const std::string zone = folder + "/" + inner;
       if (inner.starts_with(name + ":") && name_of_zone(zone) == "dram")
@@ -119,7 +119,7 @@ void Rapl::keep_alive(const std::stop_token& stop, std::chrono::milliseconds gap
   std::condition_variable_any wake;
   std::unique_lock lock(waiting);
   while (!wake.wait_for(lock, stop, gap, [&stop] { return stop.stop_requested(); })) {
-    for (const Package& package : packages_) (void)energy(package.number);  // a failure is the caller's to see
+    for (const Package& package : packages_) (void)energy(package.number);  // a failing read is the caller's to report
   }
 }
 

@@ -1,5 +1,4 @@
-// Energy of CPU packages and their memory, from the kernel's powercap files (Documentation/power/powercap).
-// Thread-safe.
+// Energy of CPU packages and their memory from the kernel's powercap files (Documentation/power/powercap). Thread-safe.
 #pragma once
 
 #include <chrono>
@@ -19,28 +18,28 @@
 
 namespace headgate::power {
 
-// A file of one number: digits, and a line feed at the end or none. Errors: failed, with what it says.
+// Parses a file with one number: digits, optionally a line feed. Errors: failed, quoting the content.
 [[nodiscard]] Result<std::uint64_t> parse_counter(std::string_view text);
 
-// "intel-rapl:1" -> 1. Empty for names of sub-zones ("intel-rapl:1:0") and others.
+// "intel-rapl:1" -> 1. Empty for sub-zones ("intel-rapl:1:0") and other names.
 [[nodiscard]] std::optional<std::uint32_t> package_number(std::string_view folder);
 
 struct CpuEnergy {
   std::uint64_t package_uj = 0;
-  std::optional<std::uint64_t> dram_uj;  // empty: this package does not count it, or it cannot be read
+  std::optional<std::uint64_t> dram_uj;  // empty: not measured or unreadable
 };
 
-// Of two readings that lie `elapsed` apart.
+// Returns the mean between two readings that are `elapsed` apart.
 [[nodiscard]] PowerDraw mean_power(const CpuEnergy& before, const CpuEnergy& after, std::chrono::nanoseconds elapsed);
 
 class Rapl {
  public:
-  // `/zeus_sys` where a container has the host's /sys mounted there, else `/sys`.
+  // Returns /zeus_sys if a container has the host's /sys mounted there, else /sys.
   [[nodiscard]] static std::string usual_root();
 
-  // `root`: a sysfs with class/powercap/intel-rapl. Zones called psys, which count the packages once more, and zones of
-  // other names are left out. A machine without RAPL has no packages. `keep_alive`: between two readings without a
-  // caller: a package of 500 W with the usual range of 262 kJ wraps after 8 minutes.
+  // `root`: a sysfs with class/powercap/intel-rapl. Skips psys zones, which count the packages again, and unknown
+  // zones. A machine without RAPL has no packages. `keep_alive`: interval of readings without a caller, because a
+  // package of 500 W with the usual range of 262 kJ wraps after 8 minutes.
   explicit Rapl(std::string root, std::chrono::milliseconds keep_alive = std::chrono::seconds(30));
   ~Rapl();
   Rapl(const Rapl&) = delete;
@@ -50,10 +49,10 @@ class Rapl {
     bool has_dram = false;
   };
   [[nodiscard]] const std::vector<Package>& packages() const { return packages_; }
-  // Empty where the files lie; else why no energy can be read.
+  // Returns why no energy can be read; empty if it can.
   [[nodiscard]] const std::string& trouble() const { return trouble_; }
 
-  // Since the kernel began to count, without the wraps. Errors: not_found (no package has this number), denied, failed.
+  // Returns the energy counted by the kernel, corrected for wraps. Errors: not_found (no such package), denied, failed.
   [[nodiscard]] Result<CpuEnergy> energy(std::uint32_t package);
 
  private:
@@ -72,7 +71,7 @@ class Rapl {
   std::string trouble_;
   std::mutex mutex_;
   std::map<std::uint32_t, Zones> zones_;
-  std::jthread thread_;  // reads each counter now and then, so that no wrap is missed; the last: it uses the others
+  std::jthread thread_;  // reads all counters regularly to catch wraps; last member: it uses the others
 };
 
 }  // namespace headgate::power

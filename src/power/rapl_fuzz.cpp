@@ -4,7 +4,7 @@
 
 #include "power/rapl.hpp"
 
-// The files of powercap: a counter, a folder's name, and a row of readings.
+// Powercap input: a counter, a folder name, and a sequence of readings.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headgate::power;
   const std::string_view text(reinterpret_cast<const char*>(data), size);

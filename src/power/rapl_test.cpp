@@ -95,7 +95,7 @@ TEST(Rapl, EnergyGoesOnOverAWrap) {
   EXPECT_EQ(after->dram_uj, 960u);
 }
 
-// Two wraps between two readings would be taken for one.
+// Two wraps between readings would look like one.
 TEST(Rapl, AnIdleCounterIsReadNowAndThen) {
   PowercapTree tree;
   tree.zone("intel-rapl:0", "package-0", 10);

@@ -1,4 +1,4 @@
-// A GPU manager that keeps what it is told and answers what it is given: for tests. Thread-safe.
+// A GPU manager for tests that records commands and returns prepared answers. Thread-safe.
 #pragma once
 
 #include <condition_variable>
@@ -13,7 +13,7 @@
 
 namespace headgate::power {
 
-// What one recording manager shares with its test, which outlives the manager.
+// State shared by a recording manager and its test, which outlives the manager.
 class Recording {
  public:
   explicit Recording(std::uint32_t index = 0) {
@@ -27,7 +27,7 @@ class Recording {
 
   GpuIdentity identity;
 
-  // Each setter call, in order.
+  // Returns the setter calls, in order.
   [[nodiscard]] std::vector<Command> written() const {
     const std::lock_guard lock(mutex_);
     return written_;
@@ -40,12 +40,12 @@ class Recording {
     const std::lock_guard lock(mutex_);
     errors_.clear();
   }
-  // The next setter throws: what a worker's end looks like.
+  // Makes the next setter throw, which ends its worker.
   void throw_next() {
     const std::lock_guard lock(mutex_);
     throws_ = true;
   }
-  // Setters wait until open() is called.
+  // Blocks setters until open() is called.
   void shut() {
     const std::lock_guard lock(mutex_);
     shut_ = true;
@@ -55,7 +55,7 @@ class Recording {
     shut_ = false;
     changed_.notify_all();
   }
-  // Blocks until a setter waits behind shut().
+  // Blocks until a setter is blocked by shut().
   void await_caller() {
     std::unique_lock lock(mutex_);
     changed_.wait(lock, [this] { return inside_; });
@@ -115,7 +115,7 @@ class RecordingManager final : public GpuManager {
   Recording& recording_;
 };
 
-// As many managers as recordings, in their order. The recordings must outlive them.
+// Returns one manager per recording, in order. The recordings must outlive them.
 template <typename Recordings>
 [[nodiscard]] std::vector<std::unique_ptr<GpuManager>> recording_managers(Recordings& recordings) {
   std::vector<std::unique_ptr<GpuManager>> managers;

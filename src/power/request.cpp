@@ -23,7 +23,7 @@ std::string shown(const Ordered& json) {
   return printable(json.dump(-1, ' ', true, Ordered::error_handler_t::replace), kMaxAskedShown);
 }
 
-// A text that `parse` reads, or a number that is taken as it is.
+// Returns a text parsed by `parse`, or a number unchanged.
 template <typename Value, typename Parse>
 std::optional<Value> text_or(const Ordered& json, Parse parse) {
   return json.is_string() ? parse(json.get<std::string>()) : std::nullopt;
@@ -52,7 +52,7 @@ bool take_weights(const Ordered& json, std::vector<std::uint32_t>& weights) {
   return true;
 }
 
-// One key of "settings": how it is read, and what is accepted.
+// One key of "settings": its parser, and what is accepted.
 struct SettingKey {
   std::string_view name, accepted;
   bool (*take)(const Ordered&, config::PowerSettings&);
@@ -166,7 +166,7 @@ Result<std::uint32_t> holder_number(const std::string& key, const Ordered& json,
 
 Result<PowerRequest> parse_power_request(RequestKind kind, std::string_view text) {
   const char* accepted = accepted_keys(kind);
-  // Of a key that is there twice the parser keeps the last: which one was meant cannot be told.
+  // The parser would keep the last of duplicate keys, but which one was meant is unknown.
   std::vector<std::vector<std::string>> seen;
   std::optional<std::string> twice;
   const Ordered json = Ordered::parse(

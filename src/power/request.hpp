@@ -1,4 +1,4 @@
-// What a caller of /v1/power asks for: GPUs, and settings for them as people write them. Plain values, read from JSON.
+// A request to /v1/power: GPUs, and settings as users write them. Plain values, parsed from JSON.
 #pragma once
 
 #include <cstdint>
@@ -14,10 +14,10 @@ namespace headgate::power {
 using Profile = config::PowerProfile;
 
 struct PowerRequest {
-  std::vector<std::string> gpus;  // indices or UUIDs, "all" alone: all
-  std::string profile;            // a profile's name instead of `wanted`; empty: none
+  std::vector<std::string> gpus;  // indices or UUIDs; "all" must be the only one
+  std::string profile;            // name of a profile, instead of `wanted`; empty: none
   config::PowerSettings wanted;
-  std::uint32_t holder_pid = 0, ttl_s = 0;  // of a lease
+  std::uint32_t holder_pid = 0, ttl_s = 0;  // for a lease
   bool dry_run = false;
   friend bool operator==(const PowerRequest&, const PowerRequest&) = default;
 };
@@ -26,8 +26,8 @@ inline constexpr std::uint32_t kMaxTtlS = 30 * 86'400;
 
 enum class RequestKind { settings, reset, lease };
 
-// {"gpus": [0, "GPU-..."], "settings": {...}, "dry_run": true}; a reset without settings, a lease with "holder_pid",
-// "ttl_s" or both. Errors: usage, with the key and what is accepted.
+// {"gpus": [0, "GPU-..."], "settings": {...}, "dry_run": true}; a reset has no settings; a lease has "holder_pid",
+// "ttl_s" or both. Errors: usage, naming the key and what is accepted.
 [[nodiscard]] Result<PowerRequest> parse_power_request(RequestKind kind, std::string_view json);
 
 // {"power_limit": "80%", "gpu_clocks": "210-1200MHz", ...}

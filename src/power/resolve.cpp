@@ -44,7 +44,7 @@ Result<std::vector<std::uint32_t>> split_budget(std::uint32_t budget_mw, const s
   if (least > budget_mw)
     return fail(ErrorCode::usage, "a budget of " + watts_text(budget_mw) + " is less than these GPUs can be held to",
                 "accepted: at least " + watts_text(least));
-  // Each gets its weight times one figure, brought into its range: the greatest figure with which the sum is within the
+  // Each GPU gets its weight times a common factor, clamped to its range. Bisects for the greatest factor within
   // budget.
   const auto limits_at = [&parts](double per_weight) {
     std::vector<std::uint32_t> limits;

@@ -26,7 +26,7 @@ std::vector<Command> reads_of(const Settings& wanted) {
   return reads;
 }
 
-// One call: what is collected until the last command has its answer.
+// State of one call, collected until the last command is done.
 struct Run {
   struct OnGpu {
     GpuOutcome outcome;
@@ -37,10 +37,10 @@ struct Run {
 
   ControlQueues& queues;
   const SetOptions options;
-  std::mutex mutex;  // of everything below
+  std::mutex mutex;  // guards everything below
   std::vector<OnGpu> gpus;
   std::vector<std::uint64_t> requests;
-  std::size_t open = 1;  // commands without an answer, and the sending of them
+  std::size_t open = 1;  // commands without a result, plus one while sending
   std::function<void(std::vector<GpuOutcome>)> done;
 
   Settings clocks_now(std::uint32_t gpu, const Settings& like) const {
@@ -50,7 +50,7 @@ struct Run {
     return now;
   }
 
-  // With the lock held.
+  // Called with the lock held.
   void note_error(OnGpu& on, const Error& error) const {
     const bool skipped = options.skip_unsupported && error.code == ErrorCode::unsupported;
     if (!skipped && !on.outcome.error) on.outcome.error = error;
@@ -85,7 +85,7 @@ struct Run {
   }
 };
 
-// `into`: where a read's value goes; nullptr for a write.
+// `into`: where a read stores its value; nullptr for a write.
 void send(const std::shared_ptr<Run>& run, std::size_t place, const Command& command, Settings Run::OnGpu::* into) {
   const std::uint32_t gpu = run->gpus[place].outcome.index;
   {

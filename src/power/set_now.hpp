@@ -1,5 +1,5 @@
-// Settings without a lease: they stay. All GPUs at once, each through its queue; what is or would be other than before
-// is told for each.
+// Sets GPUs without a lease, permanently. All GPUs at once, each through its queue; reports each change made or
+// proposed.
 #pragma once
 
 #include <functional>
@@ -22,18 +22,18 @@ struct GpuOutcome {
   std::uint32_t index = 0;
   std::string uuid;
   std::vector<Change> changes;
-  std::optional<Error> error;  // the first; what else was asked of this GPU was tried all the same
+  std::optional<Error> error;  // the first error; other settings of this GPU were still tried
 };
 
 struct SetOptions {
   Caller caller;
-  bool dry_run = false;           // reads only, and tells what would be
-  bool skip_unsupported = false;  // a control that a GPU does not have is no error: of a reset
+  bool dry_run = false;           // only reads, and reports what would change
+  bool skip_unsupported = false;  // ignore controls that a GPU lacks: for a reset
 };
 
-// UUIDs that no GPU has are passed over. `done` is called once, with the GPUs in their order: on a worker's thread, on
-// the caller's where nothing is to be done, or on that of the function that is returned, which ends the waiting: what
-// has not started is then withdrawn. `queues` must outlive all of them.
+// Skips unknown UUIDs. Calls `done` once with the GPUs in order: on a worker's thread, on the caller's if there is
+// nothing to do, or on that of the returned function, which stops waiting and withdraws commands that have not started.
+// `queues` must outlive all of them.
 std::function<void(const std::string& patience)> set_now(ControlQueues& queues, const SettingsByGpu& wanted,
                                                          const SetOptions& options,
                                                          std::function<void(std::vector<GpuOutcome>)> done);

@@ -1,4 +1,4 @@
-// Settings of one GPU in the driver's own units, and the commands that make them. Plain values.
+// Settings of one GPU in the driver's units, and the commands that apply them. Plain values.
 #pragma once
 
 #include <cstdint>
@@ -11,7 +11,7 @@
 
 namespace headgate::power {
 
-// What is empty is not set.
+// Empty fields are not set.
 struct Settings {
   std::optional<std::uint32_t> power_limit_mw;
   std::optional<bool> persistence;
@@ -23,32 +23,31 @@ struct Settings {
   [[nodiscard]] bool empty() const { return *this == Settings{}; }
 };
 
-// The settings of `from` whose controls `named` does not name.
+// Returns the settings of `from`, except for controls that `named` has.
 [[nodiscard]] Settings without(Settings from, const Settings& named);
-// Gives the controls that both name the values of `by`.
+// For controls that both have, takes the value from `by`.
 void replace_named(Settings& in, const Settings& by);
-// Adds the controls of `more` that `to` does not name.
+// Adds the controls of `more` that `to` lacks.
 void add_missing(Settings& to, const Settings& more);
-// Names the controls that the command writes, with any value.
+// Returns settings that have the controls written by the command, with any value.
 [[nodiscard]] Settings named_by(const Command& command);
 
 using SettingsByGpu = std::map<std::string, Settings>;  // by UUID
 
-// In the order in which they are to be done: persistence first, so that nothing set after it is forgotten.
+// Returns the commands in the order to run them: persistence first, so that the driver keeps what is set after it.
 [[nodiscard]] std::vector<Command> commands_to_apply(const Settings& settings);
-// Persistence last, for the same reason. Least and greatest clock are one command: they never cross.
+// Persistence last, for the same reason. Minimum and maximum clock are one command, so they never cross.
 [[nodiscard]] std::vector<Command> commands_to_restore(const Settings& saved);
-// Whether the command writes a control that the settings name.
+// Returns true if the command writes a control that the settings have.
 [[nodiscard]] bool touches(const Settings& settings, const Command& command);
 
-// The controls that the settings name, with their values as a person reads them: {"power limit", "200 W"}. Clocks that
-// are not locked: "none".
+// The controls in the settings with their values as shown to users: {"power limit", "200 W"}. Unlocked clocks: "none".
 struct Control {
   std::string name, value;
   friend bool operator==(const Control&, const Control&) = default;
 };
 [[nodiscard]] std::vector<Control> controls_of(const Settings& settings);
-// Whether both name a control; then the name of the first such one.
+// Returns the name of the first control that both have; nothing if there is none.
 [[nodiscard]] std::optional<std::string> common_control(const Settings& a, const Settings& b);
 
 }  // namespace headgate::power

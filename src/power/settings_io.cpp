@@ -74,7 +74,7 @@ SettingsIo::Restored SettingsIo::restore(const SettingsByGpu& saved, const Calle
       if (!gpu) break;
       const auto done = command(*gpu, one, caller);
       if (!done) append(trouble, done.error().message);
-      // A GPU that does not answer would take as long for each.
+      // A GPU that does not answer would cost the timeout for each value.
       if (!done && done.error().code == ErrorCode::busy) break;
     }
     if (trouble.empty()) continue;

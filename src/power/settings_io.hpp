@@ -1,5 +1,5 @@
-// Reads and writes settings of GPUs through their queues, and waits for each answer: for a thread that may block. A GPU
-// whose driver does not answer costs `patience`, not for ever.
+// Reads and writes GPU settings through their queues and waits for each result: for a thread that may block. A driver
+// that does not answer costs at most `patience`.
 #pragma once
 
 #include <chrono>
@@ -18,24 +18,23 @@ class SettingsIo {
   explicit SettingsIo(ControlQueues& queues, std::chrono::milliseconds patience = std::chrono::milliseconds(4'500))
       : queues_(queues), patience_(patience) {}
 
-  // By UUID or index, as a caller names it.
+  // Returns the index of a GPU named by UUID or index.
   [[nodiscard]] std::optional<std::uint32_t> index_of(const std::string& gpu) const;
   [[nodiscard]] ControlQueues& queues() const { return queues_; }
 
-  // One command, behind those that wait at the GPU. Errors: of ControlQueues, and busy where there is no answer in
-  // time.
+  // Runs one command after those already queued. Errors: those of ControlQueues; busy if there is no result in time.
   Result<Reading> command(std::uint32_t gpu, const Command& command, const Caller& caller);
-  // The present values of the controls that `like` names. No driver tells which clocks are locked: those that the
-  // daemon locked last.
+  // Returns the present values of the controls in `like`. Locked clocks are those that the daemon locked last, because
+  // no driver reports them.
   Result<Settings> read(std::uint32_t gpu, const Settings& like, const Caller& caller);
-  // Sets all GPUs and reads each back: some take a value and ignore it. Ends at the first error.
+  // Sets all GPUs and reads each value back, because some accept a value and ignore it. Stops at the first error.
   Result<void> apply(const SettingsByGpu& wanted, const Caller& caller);
 
   struct Restored {
-    SettingsByGpu left;   // of GPUs where something could not be set
-    std::string trouble;  // why; empty: all is set
+    SettingsByGpu left;   // settings that could not be restored
+    std::string trouble;  // why; empty on success
   };
-  // Sets each value, whatever became of the others.
+  // Sets each value, even if others fail.
   Restored restore(const SettingsByGpu& saved, const Caller& caller);
 
  private:

@@ -99,7 +99,7 @@ Result<TokenClaims> verify_token(const std::string& token, std::string_view key,
                    static_cast<int>(key.size())) != 0)
     return refuse("its signature or form is wrong");
   const Token held(decoded);
-  // Another algorithm must not be the token's choice: with "none" there would be no signature at all.
+  // The token must not choose the algorithm: "none" would mean no signature.
   if (::jwt_get_alg(held.get()) != JWT_ALG_HS256) return refuse("it is not signed with HS256");
   const Text text(::jwt_get_grants_json(held.get(), nullptr));
   if (!text) return refuse("it has no claims");

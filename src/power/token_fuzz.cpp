@@ -5,12 +5,12 @@
 
 #include "power/token.hpp"
 
-// A token as a caller shows it; and the claims of one, as if they were signed.
+// Fuzzes a caller's token, and the claims of a token as if it were signed.
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headgate::power;
   static const std::string key = "the key of the fuzzer";
   const std::string text(reinterpret_cast<const char*>(data), size);
-  // Nothing that the fuzzer finds is signed.
+  // The fuzzer cannot sign a token.
   if (verify_token(text, key, 1'800'000'000)) std::abort();
   const auto claims = claims_from(text);
   if (!claims) {

@@ -57,7 +57,7 @@ TEST(Token, OnlyHs256IsTaken) {
   EXPECT_EQ(refusal_of(signed_with(JWT_ALG_HS256, json)), "");
   EXPECT_NE(refusal_of(signed_with(JWT_ALG_NONE, json)), "") << "no signature at all";
   EXPECT_EQ(refusal_of(signed_with(JWT_ALG_HS512, json)), "invalid token: it is not signed with HS256");
-  // Header {"alg":"RS256"}: the key would be taken for a public one.
+  // Header {"alg":"RS256"}: the key would be used as a public key.
   EXPECT_NE(refusal_of("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIiwic2NvcGVzIjpbXX0.c2ln"), "");
 }
 

@@ -1,4 +1,4 @@
-// The running sum of a counter that wraps around, as RAPL's energy_uj does. Pure.
+// The running sum of a wrapping counter such as RAPL's energy_uj. Pure.
 #pragma once
 
 #include <cstdint>
@@ -7,16 +7,16 @@ namespace headgate::power {
 
 class WrappingCounter {
  public:
-  // `range`: the counter's greatest value, after which it shows 0 again; 0: it never wraps.
+  // `range`: the counter's maximum, after which it continues at 0; 0: it never wraps.
   explicit WrappingCounter(std::uint64_t range = 0) : range_(range) {}
 
-  // The sum with this reading: the first reading itself, then what came on top. A reading below the last one has
-  // wrapped once; the counter must be read at least once a turn.
+  // Adds a reading and returns the sum, which starts at the first reading. A lower reading counts as one wrap, so read
+  // the counter at least once per wrap.
   std::uint64_t add(std::uint64_t reading) {
     if (!begun_) sum_ = reading;
     else if (reading >= last_) sum_ += reading - last_;
     else if (range_ > last_) sum_ += range_ - last_ + reading;
-    else sum_ += reading;  // the range is not what the counter does: it was reset
+    else sum_ += reading;  // outside the range: the counter was reset
     begun_ = true;
     last_ = reading;
     return sum_;

@@ -29,7 +29,7 @@ std::optional<AuditEntry> WriteAudit::look(const Executed& executed, std::uint64
     return std::nullopt;
   }
   if (row == rows_.end() && rows_.size() >= kMaxRows) return entry;
-  // A row that due() has not told yet: its sentence goes first, with this one's value.
+  // The pending summary was not reported by due(): report it first, including this value.
   if (row != rows_.end() && row->second.count > 0)
     entry.text = change_text(executed.command.operation, row->second.from, executed.to) + " (in " +
                  std::to_string(row->second.count + 1) + " settings)";

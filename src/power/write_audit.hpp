@@ -1,5 +1,5 @@
-// Which sentences of writes become events: each first one at once; repeated settings of the same control of a GPU by
-// the same caller one sentence a second, which counts them. Pure.
+// Decides which writes become events: the first at once; repeated settings of a GPU's control by one caller are
+// summarised once a second, with a count. Pure.
 #pragma once
 
 #include <cstdint>
@@ -22,9 +22,9 @@ struct AuditEntry {
 
 class WriteAudit {
  public:
-  // What to tell now of this command, which may be nothing: a read, or one of a row of settings.
+  // Returns the event for this command; nothing for a read or a repeated setting.
   [[nodiscard]] std::optional<AuditEntry> look(const Executed& executed, std::uint64_t now_ns);
-  // Of the rows whose second is over.
+  // Returns the summaries that are due.
   [[nodiscard]] std::vector<AuditEntry> due(std::uint64_t now_ns);
 
  private:

@@ -48,7 +48,7 @@ Result<ApplyOptions> read_options(std::span<const std::string> words) {
   return options;
 }
 
-// The usual directories need not be there; one that was named has to be.
+// The default directories may be missing; a named one must exist.
 Result<oci::CdiDevices> devices_of(std::vector<std::string> directories) {
   const bool named = !directories.empty();
   if (!named) directories = {kStaticCdiDirectory, kDynamicCdiDirectory};

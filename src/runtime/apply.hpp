@@ -1,4 +1,4 @@
-// `headgate-oci apply`: Docker's device requests applied to a config.json, from stdin to stdout.
+// `headgate-oci apply`: applies Docker's device requests to a config.json, from stdin to stdout.
 #pragma once
 
 #include <span>
@@ -18,7 +18,7 @@ struct ApplyOutput {
 inline constexpr const char* kApplyUsage =
     "headgate-oci apply --request FILE [--cdi-dir DIR]... [--no-cdi] [--hook-first] [--driver-version VERSION]";
 
-// `words`: what stands after "apply"; `config`: what came on stdin. Errors: usage for a wrong option, and of
+// `words`: arguments after "apply"; `config`: stdin. Errors: usage for an invalid option, and those of
 // apply_requests().
 [[nodiscard]] Result<ApplyOutput> apply(std::span<const std::string> words, std::string_view config);
 

@@ -8,7 +8,7 @@
 namespace headgate::runtime {
 namespace {
 
-// Of runc and crun, before the command: those that take the next word. All others are alone, or hold a '='.
+// Options of runc and crun before the command that take the next word. All others stand alone or contain '='.
 constexpr std::array<std::string_view, 6> kTakeAWord = {"log",  "log-format", "root",
                                                         "criu", "rootless",   "cgroup-manager"};
 
@@ -17,7 +17,7 @@ struct Option {
   std::optional<std::string_view> value;
 };
 
-// "--log=x", "-log", "--log": both programs take one '-' too.
+// Accepts "--log=x", "-log" and "--log": both programs take a single '-' too.
 std::optional<Option> option_of(std::string_view word) {
   if (word.size() < 2 || word[0] != '-') return std::nullopt;
   word.remove_prefix(word.starts_with("--") ? 2 : 1);

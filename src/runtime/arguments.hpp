@@ -1,5 +1,5 @@
-// The command line that an engine gives its OCI runtime. runc and crun take the same, with their own options before the
-// command.
+// Parses the command line that an engine gives its OCI runtime. runc and crun take the same, each with its own options
+// before the command.
 #pragma once
 
 #include <span>
@@ -10,11 +10,11 @@ namespace headgate::runtime {
 
 struct Arguments {
   std::string command;              // create, run, start, delete, ...; empty: none
-  std::string bundle = ".";         // of create and run
-  std::string log;                  // the file of --log; empty: none
+  std::string bundle = ".";         // for create and run
+  std::string log;                  // value of --log; empty: none
   bool log_is_json = false;         // --log-format json
-  std::string configuration;        // --headgate-config; empty: the usual file
-  std::vector<std::string> passed;  // all words without those of ours, as runc gets them
+  std::string configuration;        // --headgate-config; empty: the default file
+  std::vector<std::string> passed;  // all words except ours, for runc
 };
 
 // `words`: without the program's name.

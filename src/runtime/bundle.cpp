@@ -34,7 +34,7 @@ Result<oci::ContainerConfig> Bundle::config() const {
   return oci::ContainerConfig::read(file->text);
 }
 
-// Not forced to disk: after a crash of the node there is no container.
+// Not synced, because a container does not survive a crash of the node.
 Result<void> Bundle::replace(const std::string& name, std::string_view text, const struct stat& like) const {
   const std::string next = "." + name + ".headgate";
   ::unlinkat(directory_.get(), next.c_str(), 0);

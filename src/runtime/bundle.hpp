@@ -1,4 +1,4 @@
-// An OCI bundle: the directory that an engine makes for a container, with its config.json.
+// An OCI bundle: the directory of a container, with its config.json.
 #pragma once
 
 #include <sys/stat.h>
@@ -14,14 +14,14 @@ namespace headgate::runtime {
 
 class Bundle {
  public:
-  // Errors: of opening the directory.
+  // Errors: those of opening the directory.
   [[nodiscard]] static Result<Bundle> open(const std::string& path);
 
   [[nodiscard]] const std::string& path() const { return path_; }  // absolute
   [[nodiscard]] Result<oci::ContainerConfig> config() const;
-  // Replaces config.json at once, with its owner and mode.
+  // Replaces config.json atomically, keeping owner and mode.
   [[nodiscard]] Result<void> replace_config(const oci::ContainerConfig& config) const;
-  // A file that every user may read; its path.
+  // Writes a file that every user may read; returns its path.
   [[nodiscard]] Result<std::string> put(const std::string& name, std::string_view text) const;
 
  private:

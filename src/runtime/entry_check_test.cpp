@@ -40,7 +40,7 @@ class EntryCheck : public ::testing::Test {
     listen();
     daemon_ = std::thread([this, text = "HTTP/1.1 " + status + "\r\nContent-Length: " + std::to_string(body.size()) +
                                         "\r\nConnection: close\r\n\r\n" + body] {
-      // The first connection only looks whether somebody listens.
+      // The first connection only checks that the socket is listening.
       while (!request_.contains("\r\n\r\n")) {
         const UniqueFd peer(::accept4(listener_.get(), nullptr, nullptr, SOCK_CLOEXEC));
         char bytes[4096];

@@ -27,7 +27,7 @@ std::vector<fs::path> entries_of(const std::string& directory) {
   return all;
 }
 
-// By the file that each name leads to, of that driver's version. Links are read as the host has them, below `root` too.
+// Returns the driver's libraries by resolved file, with their names. Links are resolved on the host, also below `root`.
 std::map<std::string, std::vector<std::string>> libraries_of(const std::string& root, const std::string& version) {
   std::map<std::string, std::vector<std::string>> found;
   std::vector<std::string> directories(oci::kLibraryPlaces.begin(), oci::kLibraryPlaces.end());
@@ -38,7 +38,7 @@ std::map<std::string, std::vector<std::string>> libraries_of(const std::string& 
   for (const std::string& directory : directories) {
     for (const fs::path& path : entries_of(root + directory)) {
       const std::string name = path.filename().string();
-      // Those without a number are for compilers.
+      // Names without a version number are for linkers.
       const bool is_nvidias = name.starts_with("libcuda") || name.starts_with("libnv");
       if (!is_nvidias || !name.contains(".so.")) continue;
       std::error_code error;

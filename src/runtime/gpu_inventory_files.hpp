@@ -1,4 +1,4 @@
-// What a node has of NVIDIA's driver: from /proc, /dev and the directories of libraries.
+// Finds NVIDIA's driver on a node: in /proc, /dev and the library directories.
 #pragma once
 
 #include <string>
@@ -7,10 +7,10 @@
 
 namespace headgate::runtime {
 
-// `root`: where they lie, "" for this machine. Without a driver it is empty.
+// `root`: prefix of these paths, "" for this machine. Returns an empty inventory without a driver.
 [[nodiscard]] oci::GpuInventory read_gpu_inventory(const std::string& root);
 
-// Another text whenever another driver, GPU or control node is there; cheap enough for each second. Empty: no driver.
+// Returns a text that changes with driver, GPUs and control nodes; cheap enough for each second. Empty: no driver.
 [[nodiscard]] std::string gpu_inventory_stamp(const std::string& root);
 
 }  // namespace headgate::runtime

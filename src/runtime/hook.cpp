@@ -30,7 +30,7 @@ namespace {
 
 constexpr std::size_t kMaxState = (1 << 20) + 1;  // one more than is accepted
 
-// The next program of that name which is not this one; empty: there is none.
+// Returns the next program of that name on PATH that is not this one; empty if there is none.
 std::string next_on_path(std::string_view name) {
   struct stat ours{};
   if (::stat("/proc/self/exe", &ours) != 0) return {};
@@ -112,7 +112,7 @@ Result<void> run_hook(std::string_view text, const HookCall& call) {
     const bool is_list = mount.container_path == "/etc/ld.so.preload";
     const bool is_ours =
         is_list || mount.container_path == oci::kMountedShare || mount.container_path == oci::kMountedLimiter;
-    if (!is_ours && !brings_gpus) continue;  // the driver is NVIDIA's hook's
+    if (!is_ours && !brings_gpus) continue;  // NVIDIA's hook mounts the driver
     if (is_list && list.kind == PreloadChoice::Kind::none) continue;
     if (is_list && list.kind == PreloadChoice::Kind::merged) mount.host_path = list.path;
     mounts.push_back(std::move(mount));

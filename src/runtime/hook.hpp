@@ -1,5 +1,5 @@
-// headgate-oci as a createRuntime (or prestart) hook: mounts a container's share and the limiter. It runs after
-// the container's configuration is fixed, so it adds neither device nodes nor variables.
+// headgate-oci as a createRuntime (or prestart) hook: mounts a container's share and the limiter. It runs after the
+// configuration is fixed, so it cannot add device nodes or variables.
 #pragma once
 
 #include <chrono>
@@ -11,7 +11,7 @@
 
 namespace headgate::runtime {
 
-// Under this name Docker looks for NVIDIA's hook on its PATH; installed so, ours executes NVIDIA's first.
+// Docker looks for NVIDIA's hook on its PATH by this name; installed under it, ours executes NVIDIA's first.
 inline constexpr std::string_view kNvidiasHook = "nvidia-container-runtime-hook";
 
 struct HookCall {
@@ -26,7 +26,7 @@ struct HookCall {
 // a sentence; the container must then not start.
 [[nodiscard]] Result<void> run_hook(std::string_view state, const HookCall& call);
 
-// The whole of it, with the state on stdin. Returns the exit status.
+// Runs the hook with the state from stdin. Returns the exit status.
 [[nodiscard]] int hook_main(const HookCall& call);
 
 }  // namespace headgate::runtime

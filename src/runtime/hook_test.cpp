@@ -11,7 +11,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The others of its kind are e2e's (NvidiasHook): nobody waits a minute there.
+// The other tests of the hook are end-to-end tests (NvidiasHook), which cannot wait for its timeout of a minute.
 TEST(NvidiasHookInFrontOfOurs, IsKilledWhereItHangs) {
   std::string root = (fs::temp_directory_path() / "headgate-hook-XXXXXX").string();
   ASSERT_NE(::mkdtemp(root.data()), nullptr);

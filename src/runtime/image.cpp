@@ -26,14 +26,14 @@ constexpr const char* kLibraryDirectories[] = {
     "/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"};
 constexpr const char* kMuslLoader = "/lib/ld-musl-x86_64.so.1";
 #endif
-constexpr unsigned kOldestMinor = 17;  // of glibc 2: what the limiter needs (tests/contract)
+constexpr unsigned kOldestMinor = 17;  // of glibc 2: required by the limiter (tests/contract)
 constexpr std::size_t kMaxProgramHead = 64 << 10, kMaxLibrary = 16 << 20, kMaxList = 64 << 10;
 
 class Root {
  public:
   explicit Root(const std::string& path) : fd_(::open(path.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC)) {}
 
-  // A regular file; none: it is not there, or cannot be read.
+  // Opens a regular file; none if it is missing or unreadable.
   [[nodiscard]] UniqueFd open(const std::string& path) const {
     open_how how{};
     how.flags = O_RDONLY | O_NONBLOCK | O_CLOEXEC;
@@ -43,7 +43,7 @@ class Root {
     if (!file || ::fstat(file.get(), &facts) != 0 || !S_ISREG(facts.st_mode)) return {};
     return file;
   }
-  // The first `most` bytes of one; empty: as above.
+  // Returns the first `most` bytes of a file; empty if it is missing or unreadable.
   [[nodiscard]] std::optional<std::string> read(const std::string& path, std::size_t most) const {
     const UniqueFd file = open(path);
     struct stat facts{};
@@ -63,7 +63,7 @@ class Root {
   UniqueFd fd_;
 };
 
-// Of a library of 2 MB, through a small buffer: pages of our own for all of it would cost more than the search.
+// Searches a library of 2 MB through a small buffer, which costs less than memory for all of it.
 std::string version_of_library(const UniqueFd& library) {
   constexpr std::size_t kPart = 64 << 10, kOverlap = 512;
   std::string buffer(kOverlap + kPart, '\0');
@@ -101,7 +101,7 @@ std::optional<std::string> program_of(const Root& root, const oci::ContainerConf
   return std::nullopt;
 }
 
-// "#!/bin/sh -e": the program that reads the script.
+// Returns a script's interpreter, such as /bin/sh for "#!/bin/sh -e".
 std::string interpreter_of_script(std::string_view text) {
   if (!text.starts_with("#!")) return {};
   const std::string_view line = text.substr(2, std::min(text.find('\n'), text.size()) - 2);
@@ -126,7 +126,7 @@ std::string glibc_version(std::string_view bytes) {
   if (at == std::string_view::npos || at - library > 200) return {};
   const std::string_view rest = bytes.substr(at + kBefore.size(), 16);
   const auto end = rest.find_first_not_of("0123456789.");
-  if (end == std::string_view::npos) return {};  // it may go on where these bytes end
+  if (end == std::string_view::npos) return {};  // it may continue beyond these bytes
   std::string_view version = rest.substr(0, end);
   while (version.ends_with('.')) version.remove_suffix(1);
   return std::string(version);
@@ -142,7 +142,7 @@ std::string limiter_trouble(const ImageFacts& facts) {
     return "its loader is NixOS's, which reads another list than /etc/ld.so.preload";
   if (facts.glibc && is_old(*facts.glibc))
     return "its glibc is " + *facts.glibc + ", and the limiter needs 2." + std::to_string(kOldestMinor);
-  // A static program may start others that are not.
+  // A static program may start dynamic ones.
   if (!loader.empty() || facts.glibc) return {};
   if (facts.has_musl) return "it is built for musl, and the limiter for glibc";
   return is_known ? "its first program is static, and it has no C library" : "";

@@ -1,5 +1,5 @@
-// What an image is made of, as far as it decides whether its programs can load the limiter. Its files are opened inside
-// its root: no link of an image leads out of it.
+// Inspects an image for whether its programs can load the limiter. Opens files inside the image's root, so that no link
+// leads out of it.
 #pragma once
 
 #include <optional>
@@ -11,20 +11,20 @@
 
 namespace headgate::runtime {
 
-// "2.36" of the bytes of a libc.so.6; empty: it says none.
+// Returns a version such as "2.36" from the bytes of a libc.so.6; empty if it contains none.
 [[nodiscard]] std::string glibc_version(std::string_view bytes);
 
 struct ImageFacts {
-  std::optional<ElfFile> program;  // the container's first; empty: it is not in the image, or no program
+  std::optional<ElfFile> program;  // the container's first program; empty: missing or not a program
   bool has_musl = false;
-  std::optional<std::string> glibc;  // its version; empty: the image has none
-  std::string preload_list;          // its own
+  std::optional<std::string> glibc;  // its version; empty: no glibc in the image
+  std::string preload_list;          // the image's
 };
 
-// Why its programs cannot load the limiter, in words that follow "the image: "; empty: they can.
+// Returns why its programs cannot load the limiter, to follow "the image: "; empty if they can.
 [[nodiscard]] std::string limiter_trouble(const ImageFacts& facts);
 
-// `root`: as the host sees it. What cannot be read is as what is not there.
+// `root`: the path on the host. Unreadable files count as missing.
 [[nodiscard]] ImageFacts look_at_image(const std::string& root, const oci::ContainerConfig& config);
 
 }  // namespace headgate::runtime

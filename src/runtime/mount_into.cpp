@@ -27,7 +27,7 @@ UniqueFd open_in_root(int root, const std::string& path, int flags, mode_t mode 
 }
 
 struct Source {
-  UniqueFd tree;  // a mount that is nowhere yet
+  UniqueFd tree;  // a detached mount
   bool is_directory = false;
   std::string to;
 };
@@ -51,7 +51,7 @@ Result<Source> source_of(const oci::Mount& mount) {
   return source;
 }
 
-// The mount's place, made where it is not there; what an image's links lead to stays inside its root.
+// Opens the mount point, creating it if missing; an image's links are resolved inside its root.
 Result<UniqueFd> place_of(int root, const Source& source) {
   std::string step;
   for (const auto& part : std::filesystem::path(source.to).parent_path().relative_path()) {
@@ -86,7 +86,7 @@ Result<void> mount_into(pid_t pid, const std::string& root, const std::vector<oc
   if (!space || ::setns(space.get(), CLONE_NEWNS) != 0)
     return fail_errno("cannot enter the mount namespace of process " + std::to_string(pid), errno,
                       "its user namespace must be the caller's own");
-  // runc calls hooks before it makes the container's root the namespace's, crun after.
+  // runc calls hooks before it pivots into the container's root, crun after.
   UniqueFd at(::open(root.c_str(), O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!at || !is_same(at.get(), wanted)) at = UniqueFd(::open("/", O_PATH | O_DIRECTORY | O_CLOEXEC));
   if (!at || !is_same(at.get(), wanted))

@@ -1,4 +1,4 @@
-// Mounts into a container that its runtime is just making.
+// Mounts into a container that its runtime is creating.
 #pragma once
 
 #include <sys/types.h>
@@ -11,10 +11,10 @@
 
 namespace headgate::runtime {
 
-// Binds each of `mounts` (bind mounts; of the options ro, noexec, nosuid and nodev count) into the mount namespace of
-// `pid`, below the container's root, which is `root` on the host, or already the namespace's own. This process is in
-// that namespace afterwards. The kernel asks for CAP_SYS_ADMIN in the user namespace that owns the other one: a pid of
-// a foreign user namespace is refused. Errors: of the system calls, with the path.
+// Binds each of `mounts` (of their options, only ro, noexec, nosuid and nodev count) into the mount namespace of `pid`,
+// below the container's root: `root` on the host, or already the namespace's root. Leaves this process in that
+// namespace. The kernel requires CAP_SYS_ADMIN in the owning user namespace, so pids of foreign user namespaces are
+// refused. Errors: those of the system calls, with the path.
 [[nodiscard]] Result<void> mount_into(pid_t pid, const std::string& root, const std::vector<oci::Mount>& mounts);
 
 }  // namespace headgate::runtime

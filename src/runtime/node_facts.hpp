@@ -1,4 +1,4 @@
-// What this node has for containers, as dockerd would find it.
+// Facts about this node for containers, as dockerd would find them.
 #pragma once
 
 #include <string>
@@ -7,17 +7,17 @@
 
 namespace headgate::runtime {
 
-// The path of a program on PATH; empty: it is not there.
+// Returns the path of a program on PATH; empty if missing.
 [[nodiscard]] std::string program_on_path(const std::string& name);
 
-// Follows no link: a link is no device.
+// Follows no link, because a link is not a device.
 [[nodiscard]] Result<oci::HostNode> host_node(const std::string& path);
 
-// Of the kernel's driver: "535.261.03"; empty: there is none, or it does not say. `text`: of
+// Returns the kernel driver's version, such as "535.261.03"; empty without a driver. `text`: the content of
 // /proc/driver/nvidia/version.
 [[nodiscard]] std::string driver_version(std::string_view text);
 
-// Programs, environment and driver; without CDI devices.
+// Returns programs, environment and driver, without CDI devices.
 [[nodiscard]] oci::DockerNode this_node();
 
 }  // namespace headgate::runtime

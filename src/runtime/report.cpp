@@ -38,7 +38,7 @@ std::string log_line(Severity severity, std::string_view message, std::string_vi
 void report(const Arguments& arguments, Severity severity, const std::string& message) {
   std::fprintf(stderr, "%s\n", message.c_str());
   if (arguments.log.empty()) return;
-  // An engine may have made a pipe of it, which must not hold the container's start.
+  // O_NONBLOCK, because the log may be a pipe, which must not block the container's start.
   const UniqueFd log(::open(arguments.log.c_str(), O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK, 0644));
   if (!log) return;
   const std::string line = arguments.log_is_json || severity == Severity::error

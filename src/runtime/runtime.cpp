@@ -21,14 +21,14 @@ std::string next_program(const Settings& settings) {
   if (!settings.program.empty()) return settings.program;
   for (const char* name : {"runc", "crun"})
     if (std::string found = program_on_path(name); !found.empty()) return found;
-  // Engines as services may have a short PATH.
+  // Engines run as services may have a short PATH.
   for (const char* directory : {"/usr/sbin/", "/usr/bin/", "/usr/local/sbin/", "/usr/local/bin/"})
     for (const char* name : {"runc", "crun"})
       if (const std::string path = std::string(directory) + name; ::access(path.c_str(), X_OK) == 0) return path;
   return {};
 }
 
-// It would execute itself for ever.
+// Executing itself would loop forever.
 bool is_this_program(const std::string& path) {
   struct stat ours{}, theirs{};
   return ::stat("/proc/self/exe", &ours) == 0 && ::stat(path.c_str(), &theirs) == 0 && ours.st_dev == theirs.st_dev &&
@@ -54,7 +54,7 @@ Result<void> edit_bundle(const Arguments& arguments, const Settings& settings) {
   const oci::ContainerConfig before = TRY(bundle.config());
   const oci::ShareChoice choice = TRY(oci::choose_share(before, settings.rules));
   if (choice.share.empty()) {
-    // What the file would say of it is not known.
+    // The broken file may have a rule for this container.
     if (!settings.problem.empty() && oci::has_gpu(before, settings.rules.next_is_nvidias))
       return fail(ErrorCode::usage, settings.problem, "headgate config check reads the file");
     return {};

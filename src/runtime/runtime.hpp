@@ -1,5 +1,5 @@
-// headgate-oci in place of runc or crun: edits the config.json of a container that is to be in a share, then executes
-// them with the words that it was given.
+// headgate-oci as a replacement for runc or crun: edits the config.json of a container that belongs in a share, then
+// executes the real runtime with the same arguments.
 #pragma once
 
 #include <span>
@@ -11,11 +11,11 @@
 
 namespace headgate::runtime {
 
-// Before `create` and `run`: the container of the bundle into its share, if it asks for one. After an error its
-// config.json is as it was. Warnings are reported at once.
+// Called before `create` and `run`: puts the bundle's container into its share, if it asks for one. After an error,
+// config.json is unchanged. Reports warnings at once.
 [[nodiscard]] Result<void> edit_bundle(const Arguments& arguments, const Settings& settings);
 
-// Never returns where a runtime is executed; else the exit status, and the reason is reported.
+// Does not return if a runtime is executed; otherwise reports the reason and returns the exit status.
 [[nodiscard]] int run_runtime(std::span<const std::string> words);
 
 }  // namespace headgate::runtime

@@ -19,7 +19,7 @@ namespace fs = std::filesystem;
 constexpr const char* kConfigOfShareA =
     R"({"annotations":{"headgate.io/share":"a"},"process":{"args":["/bin/true"]},"root":{"path":"rootfs"}})";
 
-// A bundle, and the share a with its file and directory.
+// A bundle, and a share a with its CDI file and directory.
 class EditBundle : public ::testing::Test {
  protected:
   void SetUp() override {
@@ -48,7 +48,7 @@ class EditBundle : public ::testing::Test {
     arguments.command = "create", arguments.bundle = root_ + "/bundle";
     return edit_bundle(arguments, settings_);
   }
-  // What is said, without the paths; config.json must be as it was, and nothing beside it.
+  // Returns the message without paths, after checking that config.json is unchanged and has no new files beside it.
   [[nodiscard]] std::string refusal() const {
     const std::string before = text_at(config());
     const auto edited = edit();
@@ -126,7 +126,7 @@ TEST_F(EditBundle, IsRefusedUnderARuntimeWithAKernelOfItsOwn) {
     settings_.program = std::string("/usr/local/bin/") + name;
     settings_.image = ImagePolicy::refuse;
     EXPECT_EQ(refusal(), "the share 'a' cannot hold this image: its runtime, " + std::string(name) +
-                             ", gives it a kernel of its own");
+                             ", gives it its own kernel");
     settings_.image = ImagePolicy::warn;
     EXPECT_TRUE(edit());
     EXPECT_FALSE(text_at(config()).contains("ld.so.preload"));

@@ -1,4 +1,4 @@
-// What headgate's configuration file says to the runtime.
+// The runtime's settings from headgate's configuration file.
 #pragma once
 
 #include <string>
@@ -11,13 +11,13 @@ enum class ImagePolicy { refuse, warn, mps };
 
 struct Settings {
   std::string program;        // to execute; empty: runc or crun on PATH
-  std::string cdi_directory;  // of the shares' files
+  std::string cdi_directory;  // directory of the shares' CDI files
   oci::ShareRules rules;
   ImagePolicy image = ImagePolicy::refuse;
-  std::string problem;  // of the file; empty: none. What it says of the keys above then is not known.
+  std::string problem;  // error in the file, so that the keys above are unknown; empty: none
 };
 
-// `file`: empty for the usual one, which need not be there.
+// `file`: empty for the default one, which may be missing.
 [[nodiscard]] Settings read_settings(const std::string& file);
 
 }  // namespace headgate::runtime

@@ -23,7 +23,7 @@ bool has_mps(const oci::Document& document) {
   return std::ranges::any_of(env, [](const std::string& each) { return each.starts_with("CUDA_MPS_PIPE_DIRECTORY="); });
 }
 
-// What the container's programs would preload without us: the user's own mount goes before the image's.
+// Returns the list the container would preload without us: a user's mount overrides the image's file.
 std::string own_list(const oci::ContainerConfig& config, const ImageFacts& image) {
   const auto mounted = config.source_of(kPreloadList);
   if (!mounted) return image.preload_list;
@@ -37,7 +37,7 @@ bool is_blank(std::string_view text) { return text.find_first_not_of(" \t\r\n:")
 std::string sandbox_trouble(const std::string& program) {
   const std::string name = program.substr(program.rfind('/') + 1);
   const bool has_own_kernel = name == "runsc" || name.contains("kata");
-  return has_own_kernel ? "its runtime, " + name + ", gives it a kernel of its own" : "";
+  return has_own_kernel ? "its runtime, " + name + ", gives it its own kernel" : "";
 }
 
 }  // namespace
@@ -65,7 +65,7 @@ Result<oci::Document> share_document_of(const std::string& share, const Settings
   return document;
 }
 
-// No list for programs that could only complain about it, or die of it.
+// No list for programs that would fail to load it, with a warning or fatally.
 Result<PreloadChoice> choose_preload_list(const Settings& settings, const oci::Document& document, const Bundle& bundle,
                                           const oci::ContainerConfig& config) {
   using Kind = PreloadChoice::Kind;

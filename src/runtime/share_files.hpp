@@ -1,4 +1,4 @@
-// The CDI file of a share, as headgated keeps it, and the list of libraries that a container in it preloads.
+// The CDI file of a share, as written by headgated, and the preload list for a container in it.
 #pragma once
 
 #include <functional>
@@ -10,23 +10,23 @@
 
 namespace headgate::runtime {
 
-// It is there also while the daemon is not. Errors: not_found where the share has no file, or its directory is gone;
-// of reading it.
+// Works without a running daemon. Errors: not_found if the share has no file or its directory is gone; those of reading
+// it.
 [[nodiscard]] Result<oci::Document> share_document_of(const std::string& share, const Settings& settings);
 
-// What a container's list of preloaded libraries is to be.
+// The preload list chosen for a container.
 struct PreloadChoice {
   enum class Kind { documents, merged, none } kind = Kind::documents;
-  std::string path;     // of the merged one
-  std::string warning;  // why there is none
+  std::string path;     // of the merged list
+  std::string warning;  // why there is no list
 };
 
-// Looks at the image of the bundle. `config`: without the document's edits. Errors: unsupported for an image whose
-// programs cannot load the limiter, where the settings say so.
+// Inspects the bundle's image. `config`: without the document's edits. Errors: unsupported if the image's programs
+// cannot load the limiter and the settings refuse such images.
 [[nodiscard]] Result<PreloadChoice> choose_preload_list(const Settings& settings, const oci::Document& document,
                                                         const Bundle& bundle, const oci::ContainerConfig& config);
 
-// As the host sees it.
+// Returns the container's root path on the host.
 [[nodiscard]] std::string root_of(const Bundle& bundle, const oci::ContainerConfig& config);
 
 }  // namespace headgate::runtime

@@ -1,4 +1,4 @@
-// The state of a container as its runtime gives it to hooks on stdin (OCI runtime specification, runtime.md, State).
+// A container's state, which its runtime passes to hooks on stdin (OCI runtime specification, runtime.md, State).
 #pragma once
 
 #include <sys/types.h>
@@ -12,10 +12,10 @@ namespace headgate::runtime {
 
 struct ContainerState {
   std::string id, bundle;
-  pid_t pid = 0;  // as the hook sees it
+  pid_t pid = 0;  // in the hook's pid namespace
 };
 
-// Errors: usage, in a sentence.
+// Errors: usage, with a message.
 [[nodiscard]] Result<ContainerState> read_state(std::string_view json);
 
 }  // namespace headgate::runtime
