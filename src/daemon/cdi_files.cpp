@@ -22,10 +22,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// Where engines look, the higher priority last.
+// Directories that engines search, the higher priority last.
 constexpr const char* kStaticCdiDirectory = "/etc/cdi";
 constexpr const char* kRootsCdiDirectory = "/var/run/cdi";
-// What is being written: one name, as a runtime directory has one daemon, so that a killed one leaves at most this.
+// The file being written. It has one name, as a runtime directory has one daemon: a killed one leaves at most this.
 // Engines read only names that end in .json and .yaml.
 constexpr const char* kNext = ".headgate.io-share.next";
 
@@ -54,7 +54,7 @@ Result<void> put(const UniqueFd& directory, const std::string& name, std::string
 
 enum class Whose { nobodys, ours, others };
 
-// Of the file of that name: ours is one that mounts the share's directory, or one that a crash left without content.
+// Tells our files from others': ours mounts the share's directory, or was left without content by a crash.
 Whose whose(const UniqueFd& directory, const std::string& name, const std::string& share_directory) {
   struct stat facts{};
   if (::fstatat(directory.get(), name.c_str(), &facts, AT_SYMLINK_NOFOLLOW) != 0) return Whose::nobodys;
@@ -83,7 +83,7 @@ std::vector<std::string> directories_with(const std::string& own) {
   return all;
 }
 
-// Of each GPU, where it is the same on all; empty: no limit.
+// Returns the memory limit of each GPU in MiB; empty if there is none, or it is not the same on all.
 std::optional<std::uint64_t> memory_mib_of(const tenancy::Share& share) {
   std::optional<std::uint64_t> bytes;
   for (const auto& device : share.devices) {
@@ -199,7 +199,7 @@ void CdiFiles::note(const std::string& share, const Result<void>& written) {
 
 void CdiFiles::remove_stale() const {
   const auto directory = open_directory(directory_);
-  if (!directory) return;  // told of by whatever is written next
+  if (!directory) return;  // the next write reports it
   ::unlinkat(directory->get(), kNext, 0);
   std::error_code error;
   for (fs::directory_iterator at(directory_, error), end; !error && at != end; at.increment(error)) {

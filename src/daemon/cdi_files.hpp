@@ -1,7 +1,6 @@
 // Keeps a CDI file for each share, by which engines start containers in it (`podman run --device
-// headgate.io/share=NAME`). Each file is whole at every moment, and there before anyone is told that the share is. A
-// file that cannot be written is an event and a problem of the share, never the end of the daemon. For the daemon's
-// loop only.
+// headgate.io/share=NAME`). Each file is whole at every moment, and exists before the share is announced. A file that
+// cannot be written is an event and a problem of the share, never the end of the daemon. For the daemon's loop only.
 #pragma once
 
 #include <functional>
@@ -25,7 +24,7 @@ namespace headgate::daemon {
 
 class CdiFiles {
  public:
-  // --cdi-dir, else cdi.dir, else root's usual place; empty: no files. Errors: usage, naming the option or the key.
+  // Returns --cdi-dir, else cdi.dir, else root's usual place; empty: no files. Errors: usage, naming option or key.
   [[nodiscard]] static Result<std::string> directory_of(const config::Config& config, const Options& options);
 
   // How programs of a container in that share become clients of MPS; nothing: they do not.
@@ -36,14 +35,14 @@ class CdiFiles {
   CdiFiles(std::string directory, const std::string& simulated_node, const std::vector<snapshot::Gpu>& gpus,
            tenancy::Shares& shares, observe::EventLog& events, MpsClientOf mps_client_of = {});
 
-  // Writes the files of all shares, and removes those of shares that are gone. Files of others are left alone.
+  // Writes the files of all shares, and removes those of shares that are gone. Leaves others' files alone.
   void start();
   void add(const std::string& share);
   void remove(const std::string& share);
   // Called each second. Writes again files that were removed or could not be written, those that a share's new limits
   // change, and all when NVIDIA's documents have changed.
   void keep();
-  // Where the files lie, and why one does not.
+  // Adds where the files lie, and why one is missing.
   void write_into(snapshot::Snapshot& snapshot) const;
 
  private:

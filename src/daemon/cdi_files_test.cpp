@@ -37,7 +37,7 @@ class CdiFilesTest : public tenancy::SharesTest {
     text << std::ifstream(at).rdbuf();
     return text.str();
   }
-  // As a snapshot shows it.
+  // Returns the share as a snapshot shows it.
   static snapshot::Share shown(const CdiFiles& files, const std::string& share) {
     snapshot::Snapshot snapshot;
     snapshot.shares.emplace_back().name = share;
@@ -224,7 +224,7 @@ TEST_F(CdiFilesTest, WithoutADirectoryThereAreNone) {
   EXPECT_TRUE(told().empty());
 }
 
-// On a real node, of which NVIDIA's tools have told.
+// On a real node, with documents that NVIDIA's tools wrote.
 TEST_F(CdiFilesTest, TakeOverTheSharesGpuAndAreWrittenAgainWhenThatChanges) {
   snapshot::Gpu gpu;
   gpu.uuid = tenancy::kGpu0;
@@ -288,7 +288,7 @@ TEST(CdiDirectory, IsTheOptionsThenTheKeys) {
   EXPECT_EQ(of("none", "/b"), "");
   EXPECT_EQ(of("/a", "none"), "/a");
   EXPECT_EQ(of("a", ""), "--cdi-dir 'a' is a relative path");
-  // A runtime directory of its own is another daemon's than the machine's.
+  // With a private runtime directory the daemon is not the machine's.
   ::setenv("HEADGATE_RUNTIME_DIR", "/tmp/of-a-test", 1);
   EXPECT_EQ(of("", ""), "");
   ::unsetenv("HEADGATE_RUNTIME_DIR");

@@ -1,4 +1,4 @@
-// Whether the daemon can start on this machine with a configuration.
+// Checks whether the daemon can start on this machine with a configuration.
 #pragma once
 
 #include <optional>
@@ -14,15 +14,15 @@ namespace headgate::daemon {
 [[nodiscard]] Result<std::optional<config::ListenAddress>> tcp_address(const config::Config& config,
                                                                        const Options& options, bool has_token);
 
-// Whether this machine has what the configuration names.
+// Checks whether this machine has what the configuration names.
 [[nodiscard]] Result<void> is_sound(const config::Config& config, const Options& options);
 
-// NVML, as the configuration names it or as it is usual.
+// Returns NVML's file: the one that the configuration names, or the usual one.
 [[nodiscard]] std::string library_of(const config::Config& config);
 
-// What the configuration says and asks of this machine (its group, token file and directories, the driver's library or
-// the simulator), without a start; on stderr, of which GPUs nothing could be committed, where their driver answers.
-// Errors: as of the start.
+// Checks, without a start, what the configuration says and needs of this machine (its group, token file and
+// directories, the driver's library or the simulator). Names on stderr the GPUs of which nothing could be committed, if
+// their driver answers. Errors: as of the start.
 [[nodiscard]] Result<void> check(const Options& options);
 
 }  // namespace headgate::daemon

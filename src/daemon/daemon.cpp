@@ -63,20 +63,20 @@ namespace {
 
 using std::chrono::milliseconds;
 
-// At the end, for a call into the driver to return: less than the unit's TimeoutStopSec.
+// Time for a call into the driver to return at the end: less than the unit's TimeoutStopSec.
 constexpr std::chrono::seconds kDriverPatience{5};
-constexpr std::chrono::seconds kReleased{60};  // of the driver, as the observer lets go of it
+constexpr std::chrono::seconds kReleased{60};  // for how long the observer releases the driver
 
 void say(const std::string& text) { journal(JournalLevel::info, text); }
 void warn(const std::string& text) { journal(JournalLevel::warning, text); }
 
-// What must hold while the daemon runs; members in the order in which they start, ended in the reverse.
+// All parts of a running daemon; members in the order in which they start, destroyed in the reverse.
 class Daemon {
  public:
   Daemon(config::Config config, Options options, Places places, std::optional<gid_t> group)
       : config_(std::move(config)), options_(std::move(options)), places_(std::move(places)), group_(group) {}
 
-  // A start that failed: nobody may wait for a loop that never turned.
+  // After a failed start no thread may wait for a loop that never ran.
   ~Daemon() { ending_ = true; }
 
   Result<void> start(const install::Source& source) {
@@ -90,7 +90,7 @@ class Daemon {
     mps_ = TRY(MpsControl::start(config_, source, places_, *node_, access_, events_,
                                  [this](auto& uuid, auto pid, auto done) { power_->hold_exclusive(uuid, pid, done); }));
     open_doors();
-    cdi_files_->start();  // before anything hears that we are ready
+    cdi_files_->start();  // before readiness is reported
     if (auto serving = start_service(source); !serving) return serving;
     if (auto wish = TRY(MetricsFile::wish_of(config_)))
       metrics_file_.emplace(*wish, *node_, *observer_, events_, tally_);
@@ -126,12 +126,12 @@ class Daemon {
     channel_.reset();
     if (server_) server_->stop();
     job_writer_.reset();
-    metrics_file_.reset();  // writes what there still is to tell; a file system that hangs keeps only the end waiting
+    metrics_file_.reset();  // writes what is left; a file system that hangs delays only the end
     say("ended; programs in shares run on under their limits");
   }
 
  private:
-  // Without what happened before, or a place to keep what happens, a node is governed all the same, and it says so.
+  // Without former events, or a place to keep new ones, the daemon still runs, and reports that.
   Result<void> open_history() {
     const auto age = node::parse_duration("events.keep", config_["events.keep"].value);
     if (!age)
@@ -196,7 +196,7 @@ class Daemon {
     sources.foreign_pids = !simulated_ && !identity::in_host_pid_namespace("/proc");
     sources.node.reserve_bytes = node_->shares().node().reserve.driver_bytes;
     sources.node.started_unix_ns = unix_now_ns();
-    // The node belongs to the loop's thread; the observer asks it there.
+    // The node belongs to the loop's thread; the observer calls it there.
     sources.before_reading = [this] { on_loop([&] { node_->before_reading(); }); };
     sources.after_reading = [this](const observe::DriverMemory& memory) {
       on_loop([&] { node_->after_reading(memory); });
@@ -237,7 +237,7 @@ class Daemon {
     return {};
   }
 
-  // What allocations of the share lack: idle shares are asked to trim their pools, the scheduler is told.
+  // Handles what allocations of the share lack: asks idle shares to trim their pools, and tells the scheduler.
   void trim_idle_pools(const std::string& name) {
     const auto now = std::chrono::steady_clock::now().time_since_epoch();
     for (const node::MemoryShortage& shortage :
@@ -254,7 +254,7 @@ class Daemon {
     }
   }
 
-  // One process of a share can shut down the bell that all of them hold.
+  // Replaces doorbells: one process of a share can shut down the bell that all of them hold.
   void mend_bells() {
     for (const std::string& name : arbitration_->doorbell_closed()) {
       auto bell = doors_->new_bell(name, std::chrono::steady_clock::now());
@@ -274,7 +274,7 @@ class Daemon {
       events_.add(unasked_event(tenant, owner_of(tenant.share)));
   }
 
-  // The sockets by which limiters come in, and the pidfds by which their deaths are noticed.
+  // Opens the sockets through which limiters register, and watches the pidfds that show their deaths.
   void open_doors() {
     const auto executor = http::context_of(loop_).get_executor();
     auto& shares = node_->shares();
@@ -307,7 +307,7 @@ class Daemon {
             .handed = [this](const std::string& share) { return node_->handed(share); },
             .trouble = [](const std::string& what) { warn(what); }});
     open_shut_doors();
-    // All of them, while nobody waits yet: who sat here before the daemon came is known from its first second.
+    // Look at all of them while no client waits: processes from before the daemon are known from its first second.
     processes_->adopt(std::numeric_limits<std::size_t>::max());
     node_->watch_shares(
         [this](const std::string& name) {
@@ -324,31 +324,30 @@ class Daemon {
         [this](const std::string& name) { doors_->reconsider(name); });
   }
 
-  // At the start, and those that could not be opened then, or that somebody removed, or that shut by themselves: each
-  // second.
+  // Called at the start, and each second for sockets that could not be opened, were removed, or shut by themselves.
   void open_shut_doors() {
     const auto opened = doors_->open_all();
     const std::string trouble = opened ? "" : "programs cannot enter a share: " + opened.error().message;
     if (std::exchange(door_trouble_, trouble) != trouble && !trouble.empty()) warn(trouble);
   }
 
-  // Where somebody has removed the control socket (a cleaner of old files, a hand that slipped), nobody would find the
-  // daemon.
+  // Makes the control socket again if it was removed (by a cleaner of old files, or by mistake): without it no client
+  // finds the daemon.
   void keep_control_socket() {
     const auto kept = keep_control_directory(places_, {.group = group_, .all = for_all(config_)});
     const auto bound = kept ? server_->listen_anew() : std::unexpected(kept.error());
-    if (bound && *bound > 0) warn("its socket was removed: listens anew at " + places_.socket);
+    if (bound && *bound > 0) warn("its socket was removed: listens again at " + places_.socket);
     const std::string trouble =
-        bound ? "" : "its socket was removed, and nobody can reach it: " + bound.error().message;
+        bound ? "" : "its socket was removed, and no client can reach it: " + bound.error().message;
     if (std::exchange(socket_trouble_, trouble) != trouble && !trouble.empty()) warn(trouble);
   }
 
   void tell_end(const tenancy::TenantProcess& tenant) {
     if (processes_->count_in(tenant.share) == 0) node_->divide_unattended(tenant.share);
     node_->look_for_refusals(tenant.share);
-    observer_->look_soon();  // what it had, and whoever else has ended
+    observer_->look_soon();  // for what it had, and for others that have ended
     if (service_) service_->process_ended();
-    // Who leaves a share because it was removed leaves one that is found no more.
+    // The share may already have been removed, so use the owner recorded when the process joined.
     const auto former = former_.of(tenant.process.pid);
     if (tenant.admitted)
       events_.add(left_event(tenant, former.name == tenant.share ? former.owner_uid : owner_of(tenant.share)));
@@ -359,15 +358,15 @@ class Daemon {
     return live == nullptr ? std::nullopt : std::optional(live->share.owner_uid);
   }
 
-  // On the observer's thread.
+  // Called on the observer's thread.
   void act(node::AuditPolicy policy, const observe::Finding& found) {
     if (policy == node::AuditPolicy::warn) return;
     const bool spared = !found.proven;
     const node::ProcessRef process_ref{found.pid, found.start_time};
-    // Killed first, a client of an MPS server takes its neighbours along.
+    // A client of an MPS server that is killed takes its neighbours along: take it off first.
     const bool taken_off = !spared && policy == node::AuditPolicy::kill && mps_->take_off(found.pid);
     auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, process_ref);
-    // Off its server each call of a program fails, and most then end by themselves.
+    // Off its server each call of a program fails, and most programs then end.
     if (!done && taken_off && !mps::open_process({found.pid, found.start_time}, "/proc"))
       done = node::EnforcementResult{"was taken off its MPS server, and has ended", {}};
     if (done && done->frozen) frozen_processes_.add(process_ref, *done->frozen);
@@ -448,7 +447,7 @@ class Daemon {
             : taken->waiting.empty() ? JournalLevel::info
                                      : JournalLevel::warning,
             outcome + (taken || taken.error().hint.empty() ? "" : " (" + taken.error().hint + ")"));
-    // What stands in the node's files is for those who administer it.
+    // Details of the node's files are for its administrators only.
     if (!taken) {
       std::string mistake = taken.error().message;
       std::ranges::replace(mistake, '\n', ' ');
@@ -460,21 +459,21 @@ class Daemon {
     tell_service_manager(ServiceState::ready, outcome);
   }
 
-  // All of it, or nothing.
+  // Takes over all of it, or nothing.
   Result<Changes> take_configuration() {
     const config::Config fresh = TRY(read_configuration(options_));
     api::Access access = *access_.now();
     const auto former_token = std::exchange(access.token, TRY(token(fresh)));
     const bool other_token = access.token != former_token;
     access.streams_per_user = fresh.number("node.streams_per_user");
-    // A mistake in what only a start reads is one now, not then.
+    // Check now what only a start reads, so that the next start does not fail by it.
     if (auto sound = is_sound(fresh, options_); !sound) return std::unexpected(sound.error());
-    // Where it listens now, which may be another place than at the next start.
+    // Check the address it listens at now, which may differ from the next start's.
     TRY(tcp_address(config_, options_, access.token.has_value()));
     const auto policy = TRY(node::parse_audit_policy(fresh["audit.policy"].value));
 
     Changes changed = changes(config_, fresh, options_);
-    // The same file may hold another one.
+    // The same file may hold another token.
     if (other_token && std::ranges::find(changed.applied, "node.token_file") == changed.applied.end())
       changed.applied.emplace_back("node.token_file");
     const std::string former = config_["arbiter.policy"].value;
@@ -489,7 +488,7 @@ class Daemon {
     return changed;
   }
 
-  // What metrics tell of it: each few seconds, for the store is tried by a write.
+  // Updates what metrics say of the daemon; every few seconds, as it tries the store with a write.
   void tell_standing() {
     if (++ticks_ % 5 != 1) return;
     api::Standing standing{.ready = service_->is_ready(),
@@ -509,7 +508,7 @@ class Daemon {
     cdi_files_->keep();
     processes_->adopt();
     arbitration_->wake();
-    // Where the bell did not ring: a tenant that has closed it, or has another version of it.
+    // For rings that do not come: a tenant may have closed the bell, or have another version of it.
     for (const auto& [name, live] : node_->shares().list()) trim_idle_pools(name);
     tell_unasked();
     tell_of_driver();
@@ -518,7 +517,7 @@ class Daemon {
     tally_.connected(server_->connections());
     tell_standing();
     power_->tick();
-    tell_service_manager(ServiceState::alive);  // each second, from the loop that must not stand still
+    tell_service_manager(ServiceState::alive);  // each second, from the loop, which must not hang
     tick_->start(std::chrono::seconds(1), [this] { tick(); });
   }
 
@@ -529,7 +528,7 @@ class Daemon {
   const std::thread::id main_thread_ = std::this_thread::get_id();
   bool simulated_ = false;
   std::atomic<bool> ending_ = false;
-  node::FrozenProcesses frozen_processes_;  // of whoever looks, as act() and ObserverSources::finish are
+  node::FrozenProcesses frozen_processes_;  // used only during a look, by act() and ObserverSources::finish
   std::atomic<node::AuditPolicy> audit_policy_ = node::AuditPolicy::warn;
   observe::EventLog events_;
   std::optional<EventKeeper> keeper_;
@@ -543,7 +542,7 @@ class Daemon {
   std::optional<tenancy::Processes> processes_;
   std::optional<tenancy::RegistrationServer> doors_;
   tenancy::ConnectionBounds doors_bounds_;
-  std::string door_trouble_, socket_trouble_;  // told last
+  std::string door_trouble_, socket_trouble_;  // last reported
   std::optional<observe::Observer> observer_;
   std::chrono::seconds patience_{30};  // for a scheduler's answer
   std::optional<channel::Channel> channel_;
@@ -567,7 +566,7 @@ class Daemon {
 }  // namespace
 
 Result<void> run(const Options& options) {
-  // Every thread inherits this: signals come to the loop only.
+  // All threads inherit this: only the loop gets signals.
   sigset_t set;
   ::sigemptyset(&set);
   for (const int signal : {SIGTERM, SIGINT, SIGHUP, SIGPIPE}) ::sigaddset(&set, signal);
@@ -581,7 +580,7 @@ Result<void> run(const Options& options) {
   const PlacesHeld held = TRY(hold(places));
   install::Source source = TRY(install::source_for(options.simulate, config["sim.profile"].value));
   if (!options.simulate) source.library = library_of(config);
-  // A writer of a simulated node can harm those that have it mapped: root's is open only where all may ask the daemon.
+  // Writers of a simulated node can harm programs that map it: open root's only if all users may ask the daemon.
   if (!source.simulated_directory.empty() && ::geteuid() == 0 && for_all(config))
     if (auto opened = install::let_all_use(source.simulated_directory); !opened) return opened;
   if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);

@@ -1,4 +1,4 @@
-// The daemon put together out of its rooms.
+// The daemon: its rooms wired together.
 #pragma once
 
 #include "base/result.hpp"
@@ -6,7 +6,7 @@
 
 namespace headgate::daemon {
 
-// Until SIGTERM or SIGINT. Errors: of the start; each names file, value and what is accepted.
+// Runs until SIGTERM or SIGINT. Errors: of the start; each names file, value and what is accepted.
 [[nodiscard]] Result<void> run(const Options& options);
 
 }  // namespace headgate::daemon

@@ -13,7 +13,7 @@ using Time = std::chrono::system_clock::time_point;
 
 constexpr std::chrono::seconds kRetry(1);
 
-// A step of people's clock makes no event old.
+// A step of the system clock makes no event old.
 Time lease_time() { return Time(std::chrono::seconds(lease_now_s())); }
 
 }  // namespace
@@ -35,7 +35,7 @@ void EventKeeper::open() {
 tenancy::EventStore* EventKeeper::retry(std::chrono::steady_clock::time_point now) {
   if (store_ != nullptr || now - tried_at_ < kRetry) return nullptr;
   tried_at_ = now;
-  // As if it had been opened at the start: the first numbers of this run are behind the former daemons' then as well.
+  // Open it as of the start: the first numbers of this run then follow the former daemons' in the file too.
   const std::uint64_t began_after = events_.began_after();
   auto opened = tenancy::EventStore::open(
       path_, bounds_, [first = true, began = Time(std::chrono::milliseconds(began_after))]() mutable {
@@ -49,7 +49,7 @@ tenancy::EventStore* EventKeeper::retry(std::chrono::steady_clock::time_point no
     return nullptr;
   }
   keep(std::move(*opened));
-  // Those that came meanwhile and are in memory; what was given up there is lost.
+  // Add the events since then that are still in memory; what was given up there is lost.
   for (const auto& event : events_.after(began_after, std::numeric_limits<std::size_t>::max())) store_->add(event);
   events_.add({.kind = "events.saved", .severity = "info", .text = "events are written to the disk from now on"});
   return store_.get();
@@ -66,7 +66,7 @@ void EventKeeper::keep(std::unique_ptr<tenancy::EventStore> store) {
   events_.listen([raw = store_.get()](const snapshot::Event& event) { raw->add(event); });
 }
 
-// Any thread, but for `trouble_`: that is the loop's, until there is a store.
+// Any thread, except for `trouble_`, which belongs to the loop until there is a store.
 void EventKeeper::tell_unsaved(const Error& error) {
   if (store_ == nullptr) trouble_ = error.message;
   journal(JournalLevel::error, "events are kept in memory only: " + error.message + " (" + error.hint + ")");

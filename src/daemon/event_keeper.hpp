@@ -1,5 +1,4 @@
-// Keeps what happens over restarts: opens the store of events, and tries again while that fails. For the loop's
-// thread.
+// Keeps events over restarts: opens the store of events, and tries again while that fails. For the loop's thread.
 #pragma once
 
 #include <chrono>
@@ -17,11 +16,11 @@ class EventKeeper {
   EventKeeper(observe::EventLog& events, std::string path, tenancy::EventBounds bounds)
       : events_(events), path_(std::move(path)), bounds_(bounds) {}
 
-  // Before the first event. Without a store the node is governed all the same, and it says so.
+  // Call it before the first event. Without a store the daemon still runs, and reports that.
   void open();
-  // Each second or so. Returns the store if it could be opened only now: all events of this run are in it.
+  // Call it about once a second. Returns the store if only this call could open it: all events of this run are in it.
   [[nodiscard]] tenancy::EventStore* retry(std::chrono::steady_clock::time_point now);
-  // nullptr: events are in memory only.
+  // Returns nullptr if events are in memory only.
   [[nodiscard]] tenancy::EventStore* store() const { return store_.get(); }
   [[nodiscard]] bool is_saving() const { return store_ != nullptr && store_->is_writing(); }
 
@@ -33,7 +32,7 @@ class EventKeeper {
   const std::string path_;
   const tenancy::EventBounds bounds_;
   std::unique_ptr<tenancy::EventStore> store_;
-  std::string trouble_;  // told last
+  std::string trouble_;  // last reported
   std::chrono::steady_clock::time_point tried_at_;
 };
 

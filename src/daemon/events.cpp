@@ -50,7 +50,7 @@ snapshot::Event unasked_event(const tenancy::TenantProcess& tenant, OwnerUid own
           .uid = tenant.uid,
           .owner_uid = owner,
           .text = name_of(tenant.process) + " sits in " + tenant.share +
-                  ", where each process needs leave, and nobody gave it any"};
+                  ", where each process needs a scheduler's leave, and none gave it"};
 }
 
 snapshot::Event store_lost_event(const std::string& path) {
@@ -64,7 +64,7 @@ snapshot::Event store_lost_event(const std::string& path) {
 snapshot::Event shortage_event(const node::MemoryShortage& shortage, const tenancy::Share& share) {
   std::string asked;
   for (const auto& name : shortage.asked) asked += (asked.empty() ? "" : ", ") + name;
-  // What was allocated would look as if there were room: contexts and code take theirs.
+  // Count contexts and code too: by the allocations alone there would seem to be room.
   const std::string used = bytes_text(shortage.used_bytes) +
                            (shortage.limit_bytes ? " of its " + bytes_text(*shortage.limit_bytes) : "") +
                            " are in use, contexts and code among them";

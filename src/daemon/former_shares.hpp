@@ -1,4 +1,4 @@
-// Who was in which share, for as long as the driver's accounting may first tell of a process's end.
+// Remembers which share a process was in until the driver's accounting can have reported its end.
 #pragma once
 
 #include <algorithm>
@@ -17,7 +17,7 @@ class FormerShares {
     rows_.emplace_back(pid, std::move(share));
     if (rows_.size() > kMost) rows_.pop_front();
   }
-  // Of the last process that had this pid; without a name where none is known.
+  // Returns the share of the last process with this pid; without a name if unknown.
   [[nodiscard]] observe::FormerShare of(std::uint32_t pid) const {
     const auto found = std::find_if(rows_.rbegin(), rows_.rend(), [&](const auto& row) { return row.first == pid; });
     return found == rows_.rend() ? observe::FormerShare{} : found->second;

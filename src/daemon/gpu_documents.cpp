@@ -51,7 +51,7 @@ bool GpuDocuments::look() {
   for (const File& file : seen_) {
     const auto read = read_whole_file(file.path, oci::kMaxDocumentBytes);
     auto document = read ? oci::read_file_text(file.path, read->text) : std::unexpected(read.error());
-    // Of a file that cannot be read nothing tells its kind but its name.
+    // Only its name shows the kind of a file that cannot be read.
     const bool is_of_gpus = document ? document->kind == oci::kGpuKind : file.path.contains("nvidia");
     if (is_of_gpus) found_.push_back({.path = file.path, .document = std::move(document)});
   }

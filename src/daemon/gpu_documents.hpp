@@ -18,15 +18,15 @@ namespace headgate::daemon {
 
 class GpuDocuments {
  public:
-  // `directories`: those of a higher priority last, as engines have them.
-  // `root`: where this node's driver lies, "" for this machine.
+  // `directories`: the higher priority last, as engines have them. `root`: where this node's driver lies, "" for this
+  // machine.
   explicit GpuDocuments(std::vector<std::string> directories, std::string root = {})
       : directories_(std::move(directories)), root_(std::move(root)) {}
 
-  // Reads the documents and this node's own inventory again if a file of them has changed since the last call; whether that may change what they give.
+  // Reads documents and inventory again if one of their files has changed; returns whether the results may change.
   bool look();
-  // What gives a container these GPUs, by the document of the highest priority that has them all; where there is no
-  // document of GPUs, by our own inventory of the node. Errors: not_found, with what is wrong with each document.
+  // Returns what gives a container these GPUs, by the document of the highest priority that has them all. Without a
+  // document of GPUs, uses our own inventory of the node. Errors: not_found, with what is wrong with each document.
   [[nodiscard]] Result<oci::Edits> driver_of(std::span<const oci::GpuRef> gpus) const;
 
  private:

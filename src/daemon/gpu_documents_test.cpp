@@ -18,7 +18,7 @@ class GpuDocumentsTest : public ::testing::Test {
   GpuDocumentsTest() {
     for (const char* each : {"/etc", "/run"}) fs::create_directory(scratch_.path() + each);
   }
-  // A document with one GPU, whose node is /dev/`node`.
+  // Writes a document with one GPU that has the device node /dev/`node`.
   void put(const std::string& file, const std::string& gpu, const std::string& node,
            const std::string& kind = "nvidia.com/gpu") {
     write(file, R"({"cdiVersion":"0.5.0","kind":")" + kind + R"(","devices":[{"name":")" + gpu +

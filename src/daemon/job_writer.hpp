@@ -1,5 +1,5 @@
-// Keeps the files of jobs (api/job_files.hpp) up to date, on a thread of its own: a file system that hangs keeps nobody
-// waiting.
+// Keeps the files of jobs (api/job_files.hpp) up to date, on a separate thread: a file system that hangs blocks only
+// that.
 #pragma once
 
 #include <optional>
@@ -15,7 +15,7 @@ namespace headgate::daemon {
 
 class JobWriter {
  public:
-  // Empty where none are asked for. Errors: usage, naming the key and where it stands.
+  // Returns empty if none are wanted. Errors: usage, naming the key and where it stands.
   [[nodiscard]] static Result<std::optional<std::string>> directory_of(const config::Config& config);
 
   // `observer` must outlive it.
@@ -27,8 +27,8 @@ class JobWriter {
 
   const observe::Observer& observer_;
   api::JobFiles files_;
-  bool failing_ = false;  // said once
-  std::jthread thread_;   // the last: it uses the others until it has ended
+  bool failing_ = false;  // reported once
+  std::jthread thread_;   // last: it uses the others until it has ended
 };
 
 }  // namespace headgate::daemon

@@ -23,8 +23,8 @@ bool is_read_by_journal() {
   return stream == std::to_string(facts.st_dev) + ":" + std::to_string(facts.st_ino);
 }
 
-// False if the reader stands still: it must not hold the daemon up. A pipe that poll() calls writable takes PIPE_BUF
-// bytes at once (pipe(7)).
+// Returns false if the reader does not read: it must not block the daemon. A pipe that poll() calls writable takes
+// PIPE_BUF bytes at once (pipe(7)).
 bool put(std::string line) {
   line.resize(std::min<std::size_t>(line.size(), PIPE_BUF - 1));
   line += '\n';

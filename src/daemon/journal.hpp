@@ -1,5 +1,5 @@
-// What the daemon says on standard error: one line a message. If systemd's journal reads it, the line begins with its
-// level ("<4>", sd-daemon(3)), so that `journalctl -p warning` finds it.
+// Writes the daemon's messages to standard error, one line each. If systemd's journal reads it, the line begins with
+// its level ("<4>", sd-daemon(3)), so that `journalctl -p warning` finds it.
 #pragma once
 
 #include <optional>
@@ -12,15 +12,15 @@ namespace headgate::daemon {
 
 enum class JournalLevel { error = 3, warning = 4, info = 6 };  // as syslog(3) counts
 
-// Writes one line of at most PIPE_BUF bytes. Never blocks: what a reader that stands still leaves no room for is lost,
-// and the next line that fits says how many were. Thread-safe.
+// Writes one line of at most PIPE_BUF bytes. Never blocks: a line for which a stalled reader leaves no room is lost,
+// and the next that fits says how many were. Thread-safe.
 void journal(JournalLevel level, std::string_view text);
 
-// The line, without its end. Line feeds and control characters in the text become '?' or blanks.
+// Returns the line, without its end. Line feeds and control characters in the text become '?' or blanks.
 [[nodiscard]] std::string journal_line(JournalLevel level, std::string_view text, bool with_level);
 
-// The level at which an event stands in the journal: each of warning and above does. Empty: it does not, or its cause
-// has been said there already, with more than others may see.
+// Returns the level at which an event appears in the journal: each of warning and above does. Empty: it does not, or
+// its cause was already reported there, with more than all users may see.
 [[nodiscard]] std::optional<JournalLevel> journal_level(const snapshot::Event& event);
 
 }  // namespace headgate::daemon

@@ -13,7 +13,7 @@ TEST(Journal, ALineHasItsLevelOnlyWhereTheJournalReadsIt) {
   EXPECT_EQ(journal_line(JournalLevel::info, "ready", false), "headgated: ready");
 }
 
-// A name in it could otherwise write lines of its own, with a level of its own.
+// A name in it could otherwise inject lines with any level.
 TEST(Journal, AMessageIsOneLineWhateverNamesAreInIt) {
   EXPECT_EQ(journal_line(JournalLevel::info, "a\n<0>b\x1b[2J", true), "<6>headgated: a <0>b?[2J");
 }

@@ -64,9 +64,9 @@ std::string MetricsFile::lines(Reached& reached) const {
 void MetricsFile::write_until_stopped() {
   std::unique_lock lock(mutex_);
   for (bool last = false; !last; wake_.wait_for(lock, wish_.interval, [this] { return stopping_; })) {
-    last = stopping_;  // what has happened since the interval before is written at the end too
+    last = stopping_;  // write once more at the end, for what has happened since
     lock.unlock();
-    // What could not be written is told the next time.
+    // What could not be written is included the next time.
     Reached reached = reached_;
     const auto added = file_.add(lines(reached));
     if (added) reached_ = reached;

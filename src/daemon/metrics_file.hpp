@@ -1,4 +1,4 @@
-// Writes what /metrics shows, and the events, to a file every so often: for collectors that follow files.
+// Writes what /metrics shows, and the events, to a file at each interval: for collectors that follow files.
 #pragma once
 
 #include <chrono>
@@ -26,23 +26,23 @@ class MetricsFile {
     api::LineForm form = api::LineForm::influx;
     std::chrono::seconds interval{10};
   };
-  // Empty where no file is asked for. Errors: usage, naming the key and where it stands.
+  // Returns empty if no file is wanted. Errors: usage, naming the key and where it stands.
   [[nodiscard]] static Result<std::optional<Wish>> wish_of(const config::Config& config);
 
-  // On a thread of its own: a file system that hangs keeps nobody else waiting. All four must outlive it.
+  // Writes on a separate thread: a file system that hangs blocks only that. All four must outlive it.
   MetricsFile(Wish wish, const node::Node& node, const observe::Observer& observer, const observe::EventLog& events,
               const api::Tally& tally);
   ~MetricsFile();
   MetricsFile(const MetricsFile&) = delete;
 
  private:
-  // What is in the file.
+  // What has been written so far.
   struct Reached {
     observe::EventCursor events;
     std::uint64_t snapshot_ns = 0;
   };
   void write_until_stopped();
-  // What came after `reached`, which is moved on.
+  // Returns what came after `reached`, and advances that.
   std::string lines(Reached& reached) const;
 
   const Wish wish_;
@@ -52,7 +52,7 @@ class MetricsFile {
   const api::Tally& tally_;
   api::LineFile file_;
   Reached reached_;
-  bool failing_ = false;  // said once
+  bool failing_ = false;  // reported once
   std::mutex mutex_;
   std::condition_variable wake_;
   bool stopping_ = false;

@@ -93,7 +93,7 @@ void MpsControl::prepare(node::Entry entry, const node::Caller& caller, std::fun
                   });
 }
 
-// The lease ends with the control daemon, whatever becomes of us.
+// The lease ends with the control daemon, even if headgated ends first.
 void MpsControl::make_exclusive(const std::string& uuid, std::uint32_t owner_uid,
                                 std::function<void(Result<void>)> done) const {
   if (!exclusive_) return done({});
@@ -131,7 +131,7 @@ bool MpsControl::take_off(std::uint32_t pid) {
   return done && *done;
 }
 
-// As the kernel has it for signals, and an administrator.
+// Allows what the kernel allows for signals, and everything to an administrator.
 Result<void> MpsControl::may_end(const node::Caller& caller, std::uint32_t pid) const {
   const auto process = identity::read_process("/proc", pid);
   if (caller.known() && process && caller.owns(process->uid)) return {};

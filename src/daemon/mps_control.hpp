@@ -1,5 +1,4 @@
-// Shares under MPS: their control daemons, started for the first program and stopped after the last, and what is told of
-// them.
+// Shares under MPS: starts their control daemons for the first program, stops them after the last, and reports both.
 #pragma once
 
 #include <chrono>
@@ -22,23 +21,23 @@
 
 namespace headgate::daemon {
 
-// For the loop's thread, where nothing else is said.
+// For the loop's thread, except where stated.
 class MpsControl {
  public:
   // Holds a GPU in compute mode exclusive process while the process lives (mps.exclusive).
   using Exclusive =
       std::function<void(const std::string& uuid, std::uint32_t pid, std::function<void(Result<void>)> done)>;
-  // Adopts what a former daemon left. The others must outlive it. Errors: of the install folder. Notes of a former
-  // daemon that cannot be read are put aside and told: the node is metered all the same.
+  // Adopts what a former daemon left. The references must outlive it. Errors: of the install folder. Unreadable notes
+  // of a former daemon are put aside and reported: the node is still metered.
   [[nodiscard]] static Result<std::unique_ptr<MpsControl>> start(const config::Config& config,
                                                                  const install::Source& source, const Places& places,
                                                                  node::Node& node, const api::CurrentAccess& access,
                                                                  observe::EventLog& events, Exclusive exclusive);
 
-  // Starts the share's control daemon for the caller's process, where the share is under MPS, and adds the variables of
-  // a client to the entry. `done` may be called on another thread.
+  // Starts the share's control daemon for the caller's process if the share is under MPS, and adds a client's variables
+  // to the entry. `done` may be called on another thread.
   void prepare(node::Entry entry, const node::Caller& caller, std::function<void(Result<node::Entry>)> done);
-  // A program has come into a share: its control daemon stays while it lives.
+  // Call it when a program has joined a share: its control daemon stays while the program lives.
   void joined(const tenancy::TenantProcess& tenant);
   // What makes programs of a container clients: the pipe directory, which is made, the host's /dev/shm, the variables.
   // Nothing where the share is not under MPS. Errors: of places_of() and make_places().
@@ -48,7 +47,7 @@ class MpsControl {
   [[nodiscard]] bool take_off(std::uint32_t pid);
 
   [[nodiscard]] api::MpsRoutes& routes() { return routes_; }
-  // Control daemons with tenants go on. False: the tool hangs.
+  // Leaves control daemons with tenants running. Returns false if the tool hangs.
   [[nodiscard]] bool stops_within(std::chrono::nanoseconds patience) { return keeper_.stop(patience); }
 
  private:

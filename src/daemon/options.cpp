@@ -15,7 +15,7 @@ constexpr const char* kAccepted =
 
 const char* usage_text() {
   return "Usage: headgated [OPTIONS]\n"
-         "The node's daemon: keeps shares of its NVIDIA GPUs, watches who uses what, answers over HTTP.\n\n"
+         "The node's daemon: keeps shares of its NVIDIA GPUs, watches what uses them, answers over HTTP.\n\n"
          "  --sim[=PROFILE]     a simulated node instead of the machine's GPUs (h200, h200-cuda13, l40s-x2, tiny, "
          "FILE.toml)\n"
          "  --config FILE       instead of /etc/headgate/config.toml\n"
@@ -45,7 +45,7 @@ Result<Options> parse(int argc, char** argv) {
                                          {"version", no_argument, nullptr, 'v'},
                                          {nullptr, 0, nullptr, 0}}};
   Options options;
-  ::opterr = 0;  // we say it in our own words
+  ::opterr = 0;  // we report errors ourselves
   ::optind = 1;
   for (;;) {
     const int at = ::optind;

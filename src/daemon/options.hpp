@@ -1,4 +1,4 @@
-// The words of headgated's command line.
+// The command line of headgated.
 #pragma once
 
 #include <optional>
@@ -16,7 +16,7 @@ struct Options {
   std::string listen;                   // ADDR:PORT; "" as the configuration says
   std::string cdi_dir;                  // of CDI files, or none; "" as the configuration says
   std::string zeusd_socket;             // of the API of zeusd; "" as the configuration says
-  bool check = false;                   // the configuration, and nothing else
+  bool check = false;                   // check the configuration, and nothing else
   bool help = false, version = false;
 };
 

@@ -24,7 +24,7 @@ namespace fs = std::filesystem;
 
 constexpr const char* kRootsPlace = "/run/headgate";
 
-// systemd names several directories with ':' between them; ours is the first.
+// systemd separates several directories by ':'; ours is the first.
 std::string from_systemd(const char* name) {
   const std::string all = install::environment(name);
   return all.substr(0, all.find(':'));
@@ -61,8 +61,8 @@ Result<void> make_directory(const std::string& path, mode_t mode) {
   return set_mode(path, mode);
 }
 
-// Tenants of other users pass through root's runtime directory, and so does the control group. What an operator has
-// made elsewhere keeps the permissions that he gave it.
+// Other users' tenants, and the control group, pass through root's runtime directory. One that an operator has made
+// elsewhere keeps its permissions.
 Result<void> make_runtime_directory(const std::string& path) {
   if (::geteuid() != 0) return install::make_private_directory(path);
   std::error_code error;
@@ -73,7 +73,7 @@ Result<void> make_runtime_directory(const std::string& path) {
   return made || path == kRootsPlace ? set_mode(path, 0755) : Result<void>{};
 }
 
-// What an operator names and has made already keeps its permissions too: it may hold more than ours.
+// A directory that an operator has named and made keeps its permissions too: it may hold more than our files.
 Result<void> make_state_directory(const std::string& path, bool named) {
   std::error_code error;
   if (named && fs::is_directory(path, error)) return {};
@@ -89,7 +89,7 @@ Result<void> make_control_directory(const std::string& path, const Callers& call
 
 std::string control_directory(const std::string& runtime_dir) { return runtime_dir + "/control"; }
 
-// Where they lie, before anything is made.
+// Returns where they lie, and makes nothing.
 Result<Places> plan(const std::string& socket, const std::string& state) {
   Places places;
   places.runtime_dir = TRY(runtime_directory());
@@ -97,7 +97,7 @@ Result<Places> plan(const std::string& socket, const std::string& state) {
     return fail(ErrorCode::usage, "the runtime directory '" + places.runtime_dir + "' is no absolute path",
                 "set HEADGATE_RUNTIME_DIR to one that begins with /");
   places.socket = socket.empty() ? control_directory(places.runtime_dir) + "/headgate.sock" : socket;
-  // A path of the operator's own choice is his to prepare: who may reach it is decided by directories that he knows.
+  // A path that the operator chose is theirs to prepare: its directories decide which users may reach it.
   if (const fs::path parent = fs::path(socket).parent_path(); !socket.empty() && !parent.empty()) {
     std::error_code ignored;
     if (!fs::is_directory(parent, ignored))
@@ -113,8 +113,8 @@ Result<Places> plan(const std::string& socket, const std::string& state) {
 
 std::string directory_of(const std::string& file) { return fs::path(file).parent_path(); }
 
-// Whether files and directories can be made in it, or where it would be made: rights alone do not tell, of /proc they
-// are root's.
+// Checks by trying whether files and directories can be made in it, or where it would be made: permissions alone do not
+// show it in /proc.
 Result<void> can_be_used(const std::string& path) {
   std::error_code error;
   fs::path there = path;
@@ -127,18 +127,18 @@ Result<void> can_be_used(const std::string& path) {
   return {};
 }
 
-// What lies where the daemon's files would: a start refuses another kind, and says as much of it as this does.
+// Checks what lies at the daemon's paths: a start refuses another kind of file with the same error.
 Result<void> is_ours(const Places& places) {
   struct stat facts{};
   if (::lstat(places.socket.c_str(), &facts) == 0 && !S_ISSOCK(facts.st_mode))
     return fail(ErrorCode::usage, places.socket + " exists and is no socket", "name another path, or remove that file");
-  // Opened for writing it would be made, or brought up to date: the head of the file tells enough.
+  // Opening it for writing would make or update it: the head of the file shows enough.
   constexpr std::string_view kHead = "SQLite format 3";
   std::ifstream file(places.state_file, std::ios::binary);
   std::string head(kHead.size(), '\0');
   if (file.read(head.data(), static_cast<std::streamsize>(head.size())) && head != kHead)
     return fail(ErrorCode::failed, "the database " + places.state_file + ": file is not a database",
-                "move the file away to start with no shares stored, or put a backup in its place");
+                "move the file away to start with no shares stored, or restore a backup");
   return {};
 }
 
@@ -154,7 +154,7 @@ void take_all_descriptors() {
 Result<void> check_places(const std::string& socket, const std::string& state) {
   const Places places = TRY(plan(socket, state));
   for (const std::string& path : {places.runtime_dir, directory_of(places.socket), directory_of(places.state_file)}) {
-    if (path.empty()) continue;  // of a socket in the working directory
+    if (path.empty()) continue;  // a socket in the working directory
     if (auto usable = can_be_used(path); !usable) return usable;
   }
   return is_ours(places);
@@ -191,10 +191,10 @@ Result<UniqueFd> hold_directory(const std::string& path) {
                 "remove it, and name the directory itself");
   if (::fstat(directory.get(), &facts) == 0)
     if (auto owned = check_owned(path, facts); !owned) return std::unexpected(owned.error());
-  // A file system without locks is no reason not to govern a node.
+  // A file system without locks must not keep the daemon from starting.
   if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return directory;
   return fail(ErrorCode::denied, "another headgated works in " + path,
-              "end it first, or give this one directories of its own: HEADGATE_RUNTIME_DIR and --state");
+              "end it first, or give this one other directories: HEADGATE_RUNTIME_DIR and --state");
 }
 
 }  // namespace

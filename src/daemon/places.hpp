@@ -20,35 +20,34 @@ struct Places {
   std::string leases_file;  // of GPU settings
 };
 
-// Allows us as many descriptors as we may have: one for each connection, share's socket and tenant, and shells leave
-// programs 1,024.
+// Raises our limit of descriptors as far as we may, up to 65,536: each connection, share's socket and tenant takes one,
+// and shells leave programs 1,024.
 void take_all_descriptors();
 
-// Held while the daemon lives: by no two at once. The kernel lets go of it with the last of its process.
+// Locks on the directories, held by one daemon at a time. The kernel releases them with the process.
 struct PlacesHeld {
   UniqueFd runtime, state;
 };
-// Errors: denied, where another headgated is in one of them.
+// Errors: denied if another headgated is in one of them.
 [[nodiscard]] Result<PlacesHeld> hold(const Places& places);
 
-// Who may come to the control socket: the group's members, or everybody.
+// Users of the control socket: the group's members, or all.
 struct Callers {
   std::optional<gid_t> group;
   bool all = false;
 };
 
-// Whether find_places() could, and what lies there be written: makes nothing that stays. A daemon that works there is
-// no error.
+// Checks whether find_places() could succeed, and its files be written; leaves nothing behind. A daemon that works
+// there is no error.
 [[nodiscard]] Result<void> check_places(const std::string& socket, const std::string& state);
 
-// Makes the directories that are missing: of root, the runtime directory so that others can pass through to the tenant
-// sockets (0755) and the control directory for `callers` (0750, 0755); of anybody else, both private. `socket`,
-// `state`: of the command line, may be empty. Errors: with the directory.
+// Makes the missing directories. As root: the runtime directory so that others can pass through to the tenant sockets
+// (0755), and the control directory for `callers` (0750, 0755). As another user: both private. `socket`, `state`: of
+// the command line, may be empty. Errors: name the directory.
 [[nodiscard]] Result<Places> find_places(const std::string& socket, const std::string& state,
                                          const Callers& callers = {});
 
-// Makes the control directory anew where somebody has removed it. Nothing where the socket is at a place of the
-// operator's choice.
+// Makes the control directory again if it was removed. Does nothing if the operator chose the socket's place.
 [[nodiscard]] Result<void> keep_control_directory(const Places& places, const Callers& callers);
 
 }  // namespace headgate::daemon

@@ -29,7 +29,7 @@
 namespace headgate::daemon {
 namespace {
 
-constexpr std::uint32_t kOverflowUid = 65'534;  // as the kernel shows a user that has no number here
+constexpr std::uint32_t kOverflowUid = 65'534;  // the kernel's uid for a user without a number here
 
 std::optional<power::Bounds> bounds_of(const std::optional<config::Range>& range) {
   if (!range) return std::nullopt;
@@ -73,7 +73,7 @@ Result<config::CommandOverrides> overrides_of(const config::Config& config) {
   return TRY(config::load_command_overrides(path)).overrides;
 }
 
-// The profile of power.at_start; empty: none is named.
+// Returns the profile of power.at_start; empty: none is named.
 Result<std::optional<config::PowerProfile>> site_of(const config::Config& config) {
   const config::Setting& named = config["power.at_start"];
   if (named.value.empty()) return std::optional<config::PowerProfile>{};
@@ -83,7 +83,7 @@ Result<std::optional<config::PowerProfile>> site_of(const config::Config& config
               "write [power.profile." + named.value + "], or name one that is there");
 }
 
-// Root of a container has the same number as ours. A socket that is mounted there must not make it an administrator.
+// Root of a container has uid 0 too. A socket that is mounted there must not make it an administrator.
 bool is_root_of_the_host(const http::Peer& peer) {
   if (peer.uid != 0 || peer.pid <= 0) return false;
   std::error_code theirs, ours;
@@ -109,7 +109,7 @@ struct PowerControl::Impl {
       return writer;
     }
     const auto now = access.now();
-    // Root of a container owns nothing of what root of the host owns.
+    // Root of a container owns nothing that root of the host owns.
     if (caller.peer.uid == 0 && !is_root_of_the_host(caller.peer)) {
       writer.uid = kOverflowUid;
       return writer;
@@ -122,7 +122,7 @@ struct PowerControl::Impl {
     return writer;
   }
 
-  // `with_names`: of the owners, which a directory service may take its time to tell.
+  // `with_names`: adds the owners' names, which may block on a directory service.
   power::GpuUse use_of(std::uint32_t gpu, bool with_names) const {
     power::GpuUse use{.index = gpu, .uuid = queues->gpu(gpu).identity().uuid, .owners = {}};
     for (const auto& [name, live] : node.shares().list()) {
@@ -134,7 +134,7 @@ struct PowerControl::Impl {
     return use;
   }
 
-  // A control that a lease has is its owner's alone.
+  // Checks that no other user's lease has that control.
   Result<void> is_free(std::uint32_t gpu, const power::Command& command, std::optional<std::uint32_t> uid) const {
     const auto lease = leases->holder_of(queues->gpu(gpu).identity().uuid, command);
     if (!lease || uid == lease->owner_uid) return {};
@@ -153,7 +153,7 @@ struct PowerControl::Impl {
     return {};
   }
 
-  // A holder whose end the caller may wait for.
+  // Checks that the caller may wait for the end of that process.
   static Result<void> may_hold(const node::Caller& caller, std::uint32_t pid) {
     const auto holder = TRY(identity::read_process("/proc", pid));
     if (caller.administrator || holder.uid == caller.uid) return {};
@@ -161,7 +161,7 @@ struct PowerControl::Impl {
                 "name one of your own processes, or a ttl_s");
   }
 
-  // Each of the settings on each of the GPUs.
+  // Checks each of the settings on each of the GPUs.
   Result<void> may_set(const http::Peer& peer, const node::Caller& caller, const power::SettingsByGpu& settings,
                        bool by_lease) const {
     const power::Writer writer = writer_of({.peer = peer, .user = {}});
@@ -183,14 +183,14 @@ struct PowerControl::Impl {
     return writer.administrator || (gpu && power::owns_all(writer, use_of(*gpu, !writer.uid)));
   }
 
-  // On the keeper's thread.
+  // Called on the keeper's thread.
   void tell(const power::LeaseNews& news) const {
     say(news.trouble ? JournalLevel::warning : JournalLevel::info, news.text);
     events.add(
         {.kind = "power.lease", .severity = news.trouble ? "warn" : "info", .uid = news.owner_uid, .text = news.text});
   }
 
-  // A file of leases that is damaged. Errors: of `why`, where it is something else that keeps it from being read.
+  // Puts a damaged file of leases aside. Errors: `why`, if something else keeps it from being read.
   Result<void> put_aside(const std::string& file, const Error& why) const {
     const std::string aside = file + ".damaged";
     if (why.code != ErrorCode::failed || std::rename(file.c_str(), aside.c_str()) != 0) return std::unexpected(why);
@@ -208,7 +208,7 @@ struct PowerControl::Impl {
     events.add({.kind = "power.site", .severity = done ? "info" : "warn", .text = text});
   }
 
-  // On the workers' threads.
+  // Called on the workers' threads.
   void executed(const power::Executed& done) {
     if (!done.caller.quiet || power::is_write(done.command.operation)) log_executed("headgated", done);
     std::optional<power::AuditEntry> entry;
@@ -220,8 +220,8 @@ struct PowerControl::Impl {
     warn_if_forgotten(done);
   }
 
-  // Without persistence mode the driver unloads with its last client, and the setting is gone with it. Once for each
-  // GPU, until the mode is on.
+  // Without persistence mode the driver unloads with its last client and forgets the setting. Warns once for each GPU,
+  // until the mode is on.
   void warn_if_forgotten(const power::Executed& done) {
     if (!done.result || !power::is_write(done.command.operation)) return;
     const auto mode = queues->gpu(done.gpu).persistence_mode();
@@ -302,7 +302,7 @@ Result<std::unique_ptr<PowerControl>> PowerControl::start(const config::Config& 
   options.reapply = config["power.drift"].value == "reapply";
   on.leases.emplace(*on.queues, std::move(options));
   if (auto started = on.leases->start(); !started) {
-    // The node is metered also where it cannot be told what former leases had changed.
+    // The node is metered even if it is unknown what former leases had changed.
     if (auto aside = on.put_aside(lease_file, started.error()); !aside) return std::unexpected(aside.error());
     if (auto again = on.leases->start(); !again) return std::unexpected(again.error());
   }
@@ -310,7 +310,7 @@ Result<std::unique_ptr<PowerControl>> PowerControl::start(const config::Config& 
     std::vector<power::GpuLimits> limits;
     for (std::uint32_t gpu = 0; gpu < on.queues->count(); ++gpu) limits.push_back(power::limits_of(*on.queues, gpu));
     auto settings = power::resolve(site->settings, limits);
-    // A GPU that was exchanged for another model must not keep the node from its work.
+    // A GPU that was exchanged for another model must not keep the node from starting.
     if (!settings) on.tell_site(std::unexpected(settings.error()));
     else on.leases->set_site(std::move(*settings), [&on](const Result<void>& done) { on.tell_site(done); });
   }
@@ -348,7 +348,7 @@ Result<void> PowerControl::may_write(const api::ZeusdCaller& caller, const std::
 void PowerControl::save_before(const api::ZeusdCaller& caller, bool login, const std::vector<std::uint32_t>& gpus,
                                const power::Command& command, std::function<void(Result<void>)> begin) {
   if (!caller.peer.is_unix) return begin({});
-  // The kernel knows the leader also where it has ended.
+  // The kernel knows the leader even if it has ended.
   const pid_t holder = caller.peer.pid <= 0 ? 0 : login ? ::getsid(caller.peer.pid) : caller.peer.pid;
   if (holder <= 0)
     return begin(fail(ErrorCode::denied, "your process cannot be seen from here, so its settings could not end with it",
@@ -376,7 +376,7 @@ void PowerControl::release_driver(const std::string& uuid, std::chrono::seconds 
   const auto given_up = std::make_shared<std::promise<Result<void>>>();
   impl_->leases->give_up_persistence(uuid, static_cast<std::uint32_t>(pause.count()),
                                      [given_up](const Result<void>& done) { given_up->set_value(done); });
-  // The driver is let go of all the same: without persistence mode it has nothing to give up.
+  // Release the driver in any case: without persistence mode it has nothing to give up.
   if (const auto done = given_up->get_future().get(); !done) say(JournalLevel::warning, done.error().message);
   impl_->driver->release(pause);
 }

@@ -1,4 +1,4 @@
-// Power and clocks of the node's GPUs: their queues, leases, who may set which GPU, and what is told of each write.
+// Power and clocks of the node's GPUs: queues, leases, which users may set which GPU, and reports of each write.
 #pragma once
 
 #include <chrono>
@@ -22,10 +22,10 @@
 
 namespace headgate::daemon {
 
-// For the loop's thread, where nothing else is said.
+// For the loop's thread, except where stated.
 class PowerControl {
  public:
-  // What a start would find wrong with the configuration: files, names of users and groups. Errors: usage, denied.
+  // Checks what a start would reject in the configuration: files, names of users and groups. Errors: usage, denied.
   [[nodiscard]] static Result<void> check(const config::Config& config);
 
   // `source`: of the driver; `lease_file`: where leases are kept; the others must outlive it. Errors: of check(), of
@@ -38,10 +38,10 @@ class PowerControl {
   ~PowerControl();
   PowerControl(const PowerControl&) = delete;
 
-  // What answers /v1/power. `service` must outlive it.
+  // Returns the handler of /v1/power. `service` must outlive it.
   [[nodiscard]] api::PowerRoutes& routes(http::Loop& loop, const config::Config& config, api::Service& service);
 
-  // For the API of zeusd.
+  // Used by the API of zeusd.
   [[nodiscard]] power::ControlQueues& queues();
   [[nodiscard]] Result<void> may_write(const api::ZeusdCaller& caller, const std::vector<std::uint32_t>& gpus,
                                        const power::Command& command) const;
@@ -51,17 +51,17 @@ class PowerControl {
                    const power::Command& command, std::function<void(Result<void>)> begin);
   [[nodiscard]] bool reads_live(const api::ZeusdCaller& caller, std::optional<std::uint32_t> gpu) const;
 
-  // Grants of a configuration that was read again. Errors: as of check(); then the former ones stay.
+  // Takes over the grants of a configuration that was read again. Errors: as of check(); then the former ones stay.
   [[nodiscard]] Result<void> allow(const config::Config& config);
-  // Gives up the persistence mode of the GPU ("all": of all) and lets go of the driver, so that it can be reset;
-  // afterwards everything is put back. Any thread but the loop's: blocks for calls into the driver.
+  // Gives up the persistence mode of the GPU ("all": of all) and releases the driver, so that it can be reset; then
+  // restores everything. Any thread but the loop's: blocks for calls into the driver.
   void release_driver(const std::string& uuid, std::chrono::seconds pause);
   // Leases compute mode exclusive process until this process ends; does nothing if it has the lease. `done` is called
   // once, on another thread. Errors: of LeaseKeeper::create().
   void hold_exclusive(const std::string& uuid, std::uint32_t holder_pid, std::function<void(Result<void>)> done);
-  // Once a second.
+  // Call it once a second.
   void tick();
-  // Puts the values of leases back. False: a call into the driver hangs.
+  // Restores what leases have changed. Returns false if a call into the driver hangs.
   [[nodiscard]] bool stops_within(std::chrono::nanoseconds patience);
 
  private:

@@ -1,4 +1,4 @@
-// Work of other threads that belongs to the loop's.
+// Runs work of other threads on the loop's.
 #pragma once
 
 #include <atomic>
@@ -8,8 +8,8 @@
 
 namespace headgate::daemon {
 
-// Runs `work` on the loop's thread, and blocks until it is done. `ending`: where it becomes true the work is withdrawn,
-// or its end awaited if it has begun. Not from the loop's own thread.
+// Runs `work` on the loop's thread, and blocks until it is done. If `ending` becomes true, withdraws the work, or waits
+// for its end if it has begun. Not from the loop's own thread.
 void run_on_loop(http::Loop& loop, const std::atomic<bool>& ending, const std::function<void()>& work);
 
 }  // namespace headgate::daemon

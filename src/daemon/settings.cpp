@@ -24,7 +24,7 @@ Result<config::Config> read_configuration(const Options& options) {
   if (reading.errors.empty()) return reading.config;
   Error first = reading.errors.front();
   for (std::size_t i = 1; i < reading.errors.size(); ++i) {
-    // What is accepted stands below each mistake, and that of the last is what stays the hint.
+    // Each mistake is followed by what is accepted; the last one's stays the hint.
     first.message += (first.hint.empty() ? "" : "\n  " + first.hint) + "\nheadgated: " + reading.errors[i].message;
     first.hint = reading.errors[i].hint;
   }
@@ -47,7 +47,7 @@ bool for_all(const config::Config& config) { return config["node.callers"].value
 Result<std::optional<std::string>> token(const config::Config& config) {
   const config::Setting& file = config["node.token_file"];
   if (file.value.empty()) return std::nullopt;
-  // Of a pipe nothing may come for ever, and of some devices all of memory.
+  // Read regular files only: a pipe may never deliver anything, and some devices have no end.
   const UniqueFd opened(::open(file.value.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
   struct stat facts{};
   std::array<char, 4096> bytes;
@@ -94,7 +94,7 @@ std::vector<Unsellable> unsellable(const config::Config& config, const std::vect
   const tenancy::Reserve reserve = reserve_of(config);
   std::vector<Unsellable> all;
   for (const auto& gpu : gpus) {
-    if (gpu.uuid.empty()) continue;  // it does not answer, which is told of by itself
+    if (gpu.uuid.empty()) continue;  // it does not answer, which is reported separately
     const tenancy::Card card{.uuid = gpu.uuid, .memory_total_bytes = gpu.memory_total_bytes};
     if (tenancy::room_on(card, {.cards = {}, .shares = {}, .quotas = {}, .reserve = reserve}).memory_bytes > 0)
       continue;

@@ -1,4 +1,4 @@
-// The API of zeusd inside headgated: its sockets, keys and API groups. Who may set which GPU is PowerControl's to say.
+// The API of zeusd inside headgated: its sockets, keys and API groups. PowerControl decides on permissions.
 #pragma once
 
 #include <memory>
@@ -15,9 +15,9 @@ namespace headgate::daemon {
 // For the loop's thread.
 class ZeusdListener {
  public:
-  // Whether the command line or the configuration asks for it.
+  // Returns whether the command line or the configuration asks for it.
   [[nodiscard]] static bool is_wanted(const config::Config& config, const Options& options);
-  // What a start would find wrong with the configuration: the key's file, addresses. Errors: usage, denied.
+  // Checks what a start would reject in the configuration: the key's file, addresses. Errors: usage, denied.
   [[nodiscard]] static Result<void> check(const config::Config& config);
 
   // `power` must outlive it. Errors: of check() and of the sockets.
@@ -26,7 +26,7 @@ class ZeusdListener {
   ~ZeusdListener();
   ZeusdListener(const ZeusdListener&) = delete;
 
-  // Where it answers, for the log.
+  // Returns where it answers, for the log.
   [[nodiscard]] const std::string& where() const;
   // Closes sockets and streams.
   void stop();

@@ -1,4 +1,4 @@
-// The log line of each command that a GPU's worker has carried out, reads too.
+// Logs each command that a GPU's worker has carried out, reads too.
 #pragma once
 
 #include <cstdio>
@@ -9,8 +9,8 @@
 
 namespace headgate::daemon {
 
-// "headgated: request 7 of uid 1000: GPU 0 set_power_limit 200 W: 350 W -> 200 W (done in 80 us, own part 12 us)" on
-// stderr.
+// Writes "headgated: request 7 of uid 1000: GPU 0 set_power_limit 200 W: 350 W -> 200 W (done in 80 us, own part 12
+// us)" to stderr.
 inline void log_executed(const char* program, const power::Executed& done) {
   const std::string change = done.from.empty() && done.to.empty() ? "" : ": " + done.from + " -> " + done.to;
   const std::string merged =

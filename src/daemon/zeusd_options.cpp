@@ -25,7 +25,7 @@ std::string names_of(const Flags& flags) {
   return names;
 }
 
-// "--flag VALUE" and "--flag=VALUE", each with a value.
+// Takes "--flag VALUE" and "--flag=VALUE", each with a value.
 Result<void> take_flags(const std::vector<std::string>& words, std::size_t from, const Flags& flags) {
   for (std::size_t i = from; i < words.size(); ++i) {
     const auto equals = words[i].find('=');
@@ -35,7 +35,7 @@ Result<void> take_flags(const std::vector<std::string>& words, std::size_t from,
       return fail(ErrorCode::usage, "zeusd: unknown option '" + printable(words[i]) + "'",
                   "accepted: " + names_of(flags));
     std::string value;
-    // The profile of --sim is optional, so it is taken only behind '='.
+    // The profile of --sim is optional, so it is taken only after '='.
     if (equals != std::string::npos) value = words[i].substr(equals + 1);
     else if (name == "--sim") value.clear();
     else if (i + 1 < words.size()) value = words[++i];
@@ -171,7 +171,7 @@ Result<ZeusdOptions> parse_zeusd(const std::vector<std::string>& words) {
     return fail(ErrorCode::usage, "zeusd: unknown command '" + printable(words[0]) + "'",
                 "accepted: serve, token issue");
   options.command = ZeusdCommand::serve;
-  std::uint32_t workers = 0;  // one thread serves all; a unit's number is read and passed over
+  std::uint32_t workers = 0;  // one thread serves all; a unit's number is read and ignored
   if (auto taken = take_flags(words, 1, serve_flags(options.serve, workers)); !taken)
     return std::unexpected(taken.error());
   return options;

@@ -34,8 +34,7 @@ bool has(const std::vector<power::ApiGroup>& groups, power::ApiGroup group) {
   return std::ranges::find(groups, group) != groups.end();
 }
 
-// The driver lets only root set GPUs, and the kernel only root read CPU energy: a daemon that could do neither must not
-// seem to work.
+// Only root can set GPUs through the driver and read CPU energy: a daemon that could do neither must not seem to work.
 Result<void> check_privilege(const ZeusdServeOptions& options) {
   if (::geteuid() == 0 || options.simulate) return {};
   if (has(options.groups, power::ApiGroup::gpu_control) && options.overrides_path.empty())
@@ -140,8 +139,7 @@ Result<void> serve_zeusd(const ZeusdServeOptions& options) {
   loop.run();
   tell_service_manager(ServiceState::stopping);
   server.stop();
-  // A call into the driver that hangs, or a command, must not keep the end waiting; nothing of ours is left to be put
-  // right.
+  // A hanging call into the driver, or a command, must not delay the end; nothing is left to restore.
   if (!queues.stops_within(std::chrono::seconds(5))) {
     say_zeusd("a call into the driver hangs: ended without its answer");
     std::_Exit(0);

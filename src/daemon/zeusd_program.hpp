@@ -6,13 +6,13 @@
 
 namespace headgate::daemon {
 
-// Until SIGTERM, SIGINT or SIGQUIT. Errors: of the start; each names what is wrong and what is accepted.
+// Serves until SIGTERM, SIGINT or SIGQUIT. Errors: of the start; each names what is wrong and what is accepted.
 [[nodiscard]] Result<void> serve_zeusd(const ZeusdServeOptions& options);
 
-// The token, for stdout. Errors: of the key file and the options.
+// Returns the token, for stdout. Errors: of the key file and the options.
 [[nodiscard]] Result<std::string> issue_zeusd_token(const ZeusdTokenOptions& options);
 
-// What `headgate zeusd` does with these words; its exit status.
+// Runs `headgate zeusd` with these words; returns its exit status.
 [[nodiscard]] int zeusd_main(int argc, char** argv);
 
 }  // namespace headgate::daemon
