@@ -50,7 +50,7 @@ std::vector<std::string> words_of(std::string_view text) {
   return words;
 }
 
-// The first name between braces that is not accepted; empty: none.
+// Returns the first placeholder in braces that is not accepted; empty if there is none.
 std::string unknown_placeholder(std::string_view text, const std::vector<std::string_view>& accepted) {
   for (std::size_t open = text.find('{'); open != std::string_view::npos; open = text.find('{', open + 1)) {
     const auto close = text.find('}', open);

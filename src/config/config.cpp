@@ -29,7 +29,7 @@ bool is_one_of(std::string_view value, std::initializer_list<std::string_view> w
 
 std::uint32_t whole(std::string_view text) { return whole_number<std::uint32_t>(text).value_or(0); }
 
-// A whole number of s, m or h, from a second to an hour.
+// Returns true for a whole number with s, m or h, from a second to an hour.
 bool is_wait(std::string_view value) {
   if (value.empty()) return false;
   const std::uint64_t unit = value.back() == 's' ? 1 : value.back() == 'm' ? 60 : value.back() == 'h' ? 3600 : 0;
@@ -41,7 +41,7 @@ bool is_wait(std::string_view value) {
 bool is_listen_address(std::string_view value) { return parse_listen_address(value).has_value(); }
 bool is_api_group(std::string_view value) { return is_one_of(value, {"gpu-control", "gpu-read", "cpu-read"}); }
 
-// Of a list with commas, which has at least one entry.
+// Checks each entry of a comma-separated list with at least one entry.
 bool each(std::string_view list, bool (*holds)(std::string_view)) {
   for (;;) {
     const auto comma = list.find(',');
@@ -51,7 +51,7 @@ bool each(std::string_view list, bool (*holds)(std::string_view)) {
   }
 }
 
-// Why a value cannot stand for a key; empty where it can.
+// Returns why the value is not valid for the key; empty if it is.
 std::string_view objection(const Key& known, std::string_view value) {
   const std::string_view key = known.name;
   if (known.most != 0) {
@@ -86,7 +86,7 @@ std::string_view objection(const Key& known, std::string_view value) {
   if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
   if (key == "node.pid_namespace") return is_one_of(value, {"host", "own"}) ? "" : "is not understood";
   if (key == "node.callers") return is_one_of(value, {"group", "all"}) ? "" : "is not understood";
-  // What stands in a profile's file is for whoever makes the node.
+  // The contents of a profile's file are checked when the node is made.
   if (key == "sim.profile")
     return sim::find_profile(value) != nullptr || value.contains('/') || value.ends_with(".toml") ? ""
                                                                                                   : "names no profile";
@@ -129,7 +129,7 @@ void take_card(const std::string& key, const toml::node& node, const std::string
   written->origin = at(name, node.source());
 }
 
-// What was meant: a slip, or a key of another table; then what this table has, or which tables there are.
+// Suggests a near key or the same key in another table; else lists this table's keys, or the tables.
 std::string hint_for_unknown(const std::string& key) {
   const auto last_part = [](std::string_view text) { return text.substr(text.rfind('.') + 1); };
   const std::string table = key.substr(0, key.find('.') == std::string::npos ? 0 : key.find('.'));
@@ -155,7 +155,7 @@ std::string hint_for_unknown(const std::string& key) {
                        : "keys of [" + table + "]: " + list);
 }
 
-// An array of texts without commas, joined by commas; empty where it is none.
+// Joins an array of texts without commas; empty if it is not one.
 std::optional<std::string> list_text(const toml::node& node) {
   const toml::array* array = node.as_array();
   if (array == nullptr || array->empty()) return std::nullopt;
@@ -219,7 +219,7 @@ void walk(const toml::table& table, const std::string& prefix, const std::string
 constexpr std::size_t kMaxBytesOfText = 1 << 20;
 
 void read_file(const std::string& path, Reading& reading) {
-  // A directory reads as an empty file, and a pipe as nothing for ever.
+  // A directory would read as an empty file, and a pipe would block forever.
   std::error_code unknown;
   const auto kind = std::filesystem::status(path, unknown).type();
   if (kind == std::filesystem::file_type::directory || kind == std::filesystem::file_type::fifo ||
@@ -228,7 +228,7 @@ void read_file(const std::string& path, Reading& reading) {
     return;
   }
   std::ifstream in(path, std::ios::binary);
-  // headgate-oci reads it at the start of each container: no more memory than the file has.
+  // headgate-oci reads it at each container start, so allocate no more than the file's size.
   const std::uintmax_t size = std::filesystem::file_size(path, unknown);
   std::string text(std::min<std::uintmax_t>(unknown ? kMaxBytesOfText : size, kMaxBytesOfText) + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
@@ -245,7 +245,7 @@ void read_file(const std::string& path, Reading& reading) {
   read_text(text, path, reading);
 }
 
-// What nobody could look at is not taken for what is not there: there may be limits in it.
+// An unreadable file is not treated as missing, because it may contain limits.
 Error out_of_sight(const std::string& path, const std::error_code& why) {
   return {ErrorCode::denied, "cannot look at " + path + ": " + why.message(),
           "the file, and conf.d beside it, must be readable for you"};
@@ -261,7 +261,7 @@ const std::vector<Key>& keys() {
        "share of the GPU's time where a run names none"},
       {"defaults.fail_policy", "open", "open or closed", "what happens to launches that cannot be measured"},
       {"defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"},
-      {"arbiter.policy", "fair", "fair, priority or off", "who has a GPU when several shares want it, on each GPU"},
+      {"arbiter.policy", "fair", "fair, priority or off", "how shares that want a GPU divide it, on each GPU"},
       {"audit.policy", "warn", "warn, freeze or kill", "what is done with a program that goes around its share"},
       {"audit.exempt", "", "names of programs, with commas; NAME@USER: that user's too",
        "beside the driver's own servers, Xorg and DCGM"},
@@ -276,7 +276,7 @@ const std::vector<Key>& keys() {
        "how long a process waits for the scheduler's leave in a share with --admit=ask; then it is refused"},
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
       {"node.callers", "group", "group or all",
-       "who may open the control socket; those outside the group use their own shares, and see totals of others'"},
+       "mode of the control socket; users outside the group use their own shares, and see totals of others'"},
       {"node.listen", "", "ADDR:PORT such as 127.0.0.1:9471 or [::1]:9471",
        "HTTP over TCP too; elsewhere than on loopback only with a token file"},
       {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},
@@ -288,7 +288,7 @@ const std::vector<Key>& keys() {
       {"node.connections_per_user", "128", "1 to 16384",
        "one user's; over TCP, those with the token, and those without", 16'384},
       {"node.streams_per_user", "32", "1 to 16384", "streams of events that one user follows at once", 16'384},
-      {"node.shares_per_user", "64", "1 to 1024", "shares of a user who is no administrator and has no quota of them",
+      {"node.shares_per_user", "64", "1 to 1024", "shares of a user that is no administrator and has no quota of them",
        1'024},
       {"events.rows", "100000", "1000 to 1000000", "events that are kept over restarts, some 300 bytes each", 1'000'000,
        1000},

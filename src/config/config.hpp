@@ -1,5 +1,5 @@
-// /etc/headgate/config.toml and conf.d/*.toml: every key has a default, an empty file is valid. A later drop-in (in the
-// order of names) overrides an earlier one and the file.
+// /etc/headgate/config.toml and conf.d/*.toml: every key has a default, and an empty file is valid. Drop-ins override
+// the file and earlier drop-ins, in order of their names.
 #pragma once
 
 #include <cstdint>
@@ -23,17 +23,17 @@ struct Setting {
 };
 
 struct Config {
-  std::vector<Setting> settings;   // all keys, in the order of the table; then each "cards.MODEL" that was written
-  std::vector<std::string> files;  // that were read
-  std::vector<PowerGrant> power_grants;  // of all files; a drop-in adds to those before it
+  std::vector<Setting> settings;         // all keys, in table order; then each "cards.MODEL" that is set
+  std::vector<std::string> files;        // files that were read
+  std::vector<PowerGrant> power_grants;  // from all files; a drop-in adds to earlier ones
 
-  std::vector<PowerProfile> power_profiles;  // of all files; a drop-in replaces those of the same name
+  std::vector<PowerProfile> power_profiles;  // from all files; a drop-in replaces profiles of the same name
 
-  // The value of a key of the table; empty where none is set.
+  // Returns the value of a key of the table; empty if none is set.
   [[nodiscard]] const Setting& operator[](std::string_view key) const;
-  // Of a key whose values are whole numbers (its `most` is not 0).
+  // Returns the value of a key with integer values (its `most` is not 0).
   [[nodiscard]] std::uint32_t number(std::string_view key) const;
-  // Of [cards]: what cards compute, by a part of their names.
+  // Returns [cards]: GPU throughput by a substring of the GPU's name.
   [[nodiscard]] GpuThroughput cards() const;
 };
 
@@ -42,27 +42,27 @@ struct Key {
   std::string_view fallback;  // the default
   std::string_view accepted;
   std::string_view meaning;
-  std::uint32_t most = 0, least = 1;  // most not 0: values are whole numbers of these, in quotes or without
-  bool list = false;                  // an array of texts is taken too, and is one text with commas then
+  std::uint32_t most = 0, least = 1;  // if `most` is not 0, values are integers in this range, quoted or not
+  bool list = false;                  // also accepts an array of texts, stored as comma-separated text
 };
 [[nodiscard]] const std::vector<Key>& keys();
 
 struct Reading {
-  Config config;              // what could be read
+  Config config;              // what could be parsed
   std::vector<Error> errors;  // "file:line: key = value ...", with what is accepted
 };
 
 inline constexpr const char* kDefaultFile = "/etc/headgate/config.toml";
 
-// `file` and, beside it, conf.d/*.toml. A missing file is an empty one, unless `must_exist`.
+// Reads `file` and the conf.d/*.toml beside it. A missing file counts as empty, unless `must_exist`.
 [[nodiscard]] Reading read(const std::string& file, bool must_exist);
 
-// The same from text, for tests and fuzzing: adds to `reading` as one more file of that name.
+// The same from text, for tests and fuzzing: adds it to `reading` as another file of that name.
 void read_text(std::string_view text, const std::string& name, Reading& reading);
 [[nodiscard]] Reading defaults();
 
-// Whether the daemon may listen there over TCP: beyond loopback only with a token. `said`: by whom, for errors:
-// "--listen", "/etc/headgate/config.toml:3: node.listen =". Errors: usage.
+// Checks that the daemon may listen on this TCP address: beyond loopback only with a token. `said`: the source, for
+// errors: "--listen", "/etc/headgate/config.toml:3: node.listen =". Errors: usage.
 [[nodiscard]] Result<void> may_listen(const std::string& said, const std::string& address, bool has_token);
 
 }  // namespace headgate::config

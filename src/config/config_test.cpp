@@ -24,7 +24,7 @@ TEST(Config, AnEmptyFileIsValidAndEveryKeyHasADefault) {
   EXPECT_EQ(reading.config["defaults.mem"].value, "");
 }
 
-// deploy/headgate.toml, which the package has as an example.
+// deploy/headgate.toml, which the package installs as an example.
 TEST(Config, TheExampleHasEachKeyWithItsDefault) {
   std::ifstream in(EXAMPLE_CONFIG);
   std::string section, all, changed, line;
@@ -35,7 +35,7 @@ TEST(Config, TheExampleHasEachKeyWithItsDefault) {
     const auto equals = line.find(" = ");
     const bool setting = line.starts_with('#') && equals != std::string::npos && !line.starts_with("# ");
     if (setting) there.push_back(section + line.substr(1, equals - 1));
-    // Nothing at all is a value of few keys, and their defaults are read from nowhere.
+    // Settings with an empty default stay commented out, because few keys accept an empty value.
     changed += (setting && !line.ends_with("\"\"") && !line.ends_with("[]") ? line.substr(1) : line) + "\n";
   }
   EXPECT_TRUE(of(all).errors.empty());
@@ -84,7 +84,7 @@ TEST(Config, EachMistakeIsNamedWithFileLineKeyValueAndWhatIsAccepted) {
   for (const Error& error : reading.errors) EXPECT_FALSE(error.hint.empty()) << error.message;
 }
 
-// `headgate config check` looks no further: what passes here may not stop the daemon's start.
+// `headgate config check` checks no more than this, so a configuration that passes must not stop the daemon's start.
 TEST(Config, WhatOnlyTheDaemonReadsIsLookedAtToo) {
   const Reading good =
       of("[events]\nkeep = '12h'\n[metrics]\nfile = '/var/x'\ninterval = '1m'\n[node]\nlisten = '[::1]:9471'\n");
@@ -100,7 +100,7 @@ TEST(Config, WhatOnlyTheDaemonReadsIsLookedAtToo) {
     EXPECT_TRUE(reading.errors[0].hint.starts_with("accepted: ")) << reading.errors[0].hint;
   }
   EXPECT_EQ(read("/", true).errors.at(0).message, "/ is no file");
-  // Whatever its length, no more than that is kept in memory.
+  // Whatever the file's length, no more than that is kept in memory.
   EXPECT_EQ(read("/dev/zero", true).errors.at(0).message,
             "/dev/zero is longer than 1 MiB, so it is no configuration of headgate");
 }
@@ -142,8 +142,8 @@ TEST(Config, DropInsOverrideTheFileInTheOrderOfTheirNames) {
   fs::remove_all(directory);
 }
 
-// For root, whom no rights keep out, by links that lead to themselves; to others a directory that is not theirs looks
-// the same.
+// Uses symbolic links to themselves, because permissions do not stop root; other users see the same with a directory
+// that they may not read.
 TEST(Config, WhatCannotBeLookedAtIsAMistakeAndNotTakenForNothing) {
   namespace fs = std::filesystem;
   std::string directory = (fs::temp_directory_path() / "headgate-config-XXXXXX").string();

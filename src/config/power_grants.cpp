@@ -20,7 +20,7 @@ struct GrantReader {
         {ErrorCode::usage, at(node) + ": power.grant." + key + " = " + node_text(node) + " " + why, kAccepted});
   }
 
-  // Texts and whole numbers, as text.
+  // Accepts texts and whole numbers, stored as text.
   void take_names(const std::string& key, const toml::node& node, std::vector<std::string>& names) const {
     const toml::array* array = node.as_array();
     if (array == nullptr || array->empty()) return refuse(key, node, "is no list");
@@ -32,7 +32,7 @@ struct GrantReader {
     }
   }
 
-  // Two numbers, the first not above the second; each times `factor` is stored.
+  // Reads two numbers, the first not above the second, and stores each times `factor`.
   void take_range(const std::string& key, const toml::node& node, double factor, std::optional<Range>& range) const {
     const toml::array* array = node.as_array();
     if (array == nullptr || array->size() != 2) return refuse(key, node, "is no pair of numbers");

@@ -1,4 +1,4 @@
-// [[power.grant]] of the configuration: who may set which GPUs to what, besides those whose GPUs they are.
+// [[power.grant]] of the configuration: further users that may change GPU settings, besides the GPUs' owners.
 #pragma once
 
 #include <cstdint>
@@ -16,10 +16,10 @@ struct Range {
 };
 
 struct PowerGrant {
-  std::vector<std::string> users, groups;  // names or numbers; one of both lists has an entry
+  std::vector<std::string> users, groups;  // names or numbers; at least one entry in both together
   std::vector<std::string> gpus;           // indices or UUIDs; empty: all
-  std::optional<Range> milliwatts;         // of the power limit; empty: it may not be set
-  std::optional<Range> mhz, memory_mhz;    // of locked clocks, which may be reset too; empty: not
+  std::optional<Range> milliwatts;         // range for the power limit; empty: not permitted
+  std::optional<Range> mhz, memory_mhz;    // ranges for locked clocks, which may also be reset; empty: not permitted
   bool persistence = false;
   std::string origin;  // "/etc/headgate/config.toml:12"
 

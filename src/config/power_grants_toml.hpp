@@ -1,4 +1,4 @@
-// Reads [[power.grant]] tables; for config.cpp, which has included config/toml.hpp.
+// Parses [[power.grant]] tables. For config.cpp, which must include config/toml.hpp first.
 #pragma once
 
 #include <vector>
@@ -9,7 +9,7 @@
 
 namespace headgate::config {
 
-// Adds the tables of `node`, which is to be an array of tables, to `grants`; each mistake to `errors`. `file`: for
+// Appends the tables of `node`, which must be an array of tables, to `grants`, and mistakes to `errors`. `file`: for
 // messages.
 void read_power_grants(const toml::node& node, const std::string& file, std::vector<PowerGrant>& grants,
                        std::vector<Error>& errors);

@@ -14,7 +14,7 @@ std::string at(const std::string& file, const toml::node& node) {
   return file + ":" + std::to_string(node.source().begin.line);
 }
 
-// What is accepted, where the value is not; empty: it is taken.
+// Returns what would be accepted if the value is not; empty on success.
 std::string take(const std::string& key, const toml::node& node, PowerSettings& settings) {
   const std::string text = node.is_string() ? node.as_string()->get() : "";
   const auto said = [](bool taken, std::string_view accepted) {

@@ -1,4 +1,4 @@
-// Reads [power.profile.NAME] tables; for config.cpp, which has included config/toml.hpp.
+// Parses [power.profile.NAME] tables. For config.cpp, which must include config/toml.hpp first.
 #pragma once
 
 #include <string>
@@ -10,8 +10,8 @@
 
 namespace headgate::config {
 
-// Adds the tables of `node`, by their names, to `profiles`; a later one replaces an earlier one of its name. Each
-// mistake goes to `errors`. `file`: for messages.
+// Adds the tables of `node` to `profiles`, replacing profiles of the same name, and mistakes to `errors`. `file`: for
+// messages.
 void read_power_profiles(const toml::node& node, const std::string& file, std::vector<PowerProfile>& profiles,
                          std::vector<Error>& errors);
 

@@ -13,7 +13,7 @@ constexpr double kMaxMilliwatts = UINT32_MAX;
 constexpr std::size_t kMaxGpus = 64;
 constexpr std::array<std::string_view, 4> kTimeSlices = {"default", "short", "medium", "long"};
 
-// A decimal number without a sign or an exponent, and the unit behind it.
+// A decimal number without sign or exponent, and its unit.
 struct Quantity {
   double number = 0;
   std::string_view unit;

@@ -1,5 +1,5 @@
-// Settings of a GPU as people write them, in requests and in [power.profile.NAME]: "300W", "80%", "210-1200MHz". What a
-// percentage or a budget means for one GPU is resolved where its range is known (power/resolve.hpp).
+// GPU settings as users write them in requests and in [power.profile.NAME]: "300W", "80%", "210-1200MHz". Percentages
+// and budgets are resolved once a GPU's range is known (power/resolve.hpp).
 #pragma once
 
 #include <cstdint>
@@ -17,11 +17,11 @@ struct PowerLimit {
   enum class Kind { milliwatts, of_maximum, standard };
   Kind kind = Kind::milliwatts;
   std::uint32_t value =
-      0;  // milliwatts, or thousandths of a percent of the GPU's greatest limit; standard: the driver's default
+      0;  // milliwatts, or thousandths of a percent of the GPU's maximum limit; standard: the driver's default
   friend bool operator==(const PowerLimit&, const PowerLimit&) = default;
 };
 
-// What is empty is not set.
+// Empty fields are not set.
 struct PowerSettings {
   std::optional<PowerLimit> power_limit;
   std::optional<Range> gpu_mhz, mem_mhz;  // {0, 0}: not locked
@@ -49,21 +49,21 @@ inline constexpr std::string_view kAcceptedClocks = "1200MHz, 210-1200MHz, or no
 inline constexpr std::string_view kAcceptedComputeMode = "default, exclusive process or prohibited";
 inline constexpr std::string_view kAcceptedTimeSlice = "default, short, medium or long";
 
-// Nothing where the text is none of the accepted ones.
+// Each returns nothing if the text is not valid.
 [[nodiscard]] std::optional<std::uint32_t> parse_milliwatts(std::string_view text);
 [[nodiscard]] std::optional<PowerLimit> parse_power_limit(std::string_view text);
 [[nodiscard]] std::optional<Range> parse_clocks(std::string_view text);
 [[nodiscard]] std::optional<std::uint32_t> parse_compute_mode(std::string_view text);
 [[nodiscard]] std::optional<std::uint32_t> parse_time_slice(std::string_view text);
 
-// "300W", "80%", "210-1200MHz": what the parsers read.
+// The inverse of the parsers: "300W", "80%", "210-1200MHz".
 [[nodiscard]] std::string format_power_limit(const PowerLimit& limit);
 [[nodiscard]] std::string format_clocks(const Range& mhz);
 [[nodiscard]] std::string_view format_compute_mode(std::uint32_t mode);
 [[nodiscard]] std::string_view format_time_slice(std::uint32_t length);
 
-// What is wrong with the whole: a budget beside a power limit, weights without a budget, a weight of 0; nothing named.
-// Errors: usage.
+// Checks the combination: no budget with a power limit, no weights without a budget, no weight of 0, at least one
+// setting. Errors: usage.
 [[nodiscard]] Result<void> check_power_settings(const PowerSettings& settings);
 
 }  // namespace headgate::config

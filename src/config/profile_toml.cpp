@@ -60,8 +60,7 @@ std::optional<std::uint64_t> size_from(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
-// One key: how its value is written, its range, and where it goes. Integers and sizes land scaled by `factor` (clock
-// and power units).
+// One key: its syntax, range and destination. Integers and sizes are stored times `factor` (for clocks and power).
 struct Whole {
   std::string_view key;
   std::int64_t least, most;
@@ -79,7 +78,7 @@ struct Decimal {
 };
 struct Text {
   std::string_view key;
-  std::size_t room;  // bytes of the field, its NUL included
+  std::size_t room;  // size of the field in bytes, including the NUL
   char* (*field)(Profile& profile);
 };
 
@@ -189,7 +188,7 @@ std::string accepted_base() {
   return names;
 }
 
-// The file, as far as an error needs it.
+// The file position, for errors.
 struct Place {
   std::string_view file;
   std::unexpected<Error> at(const toml::source_region& source, std::string_view what, std::string hint) const {
@@ -240,7 +239,7 @@ bool assign(const Decimal& key, const toml::node& node, Profile& profile) {
   return true;
 }
 
-// True when `keys` holds `name`; then its value has been taken over, or `error` is set.
+// Returns true if `keys` contains `name`; then its value is stored or `error` is set.
 template <typename Key, std::size_t N>
 bool try_keys(const Key (&keys)[N], std::string_view name, const toml::node& node, const Place& place, Profile& profile,
               std::optional<Error>& error) {
@@ -278,7 +277,7 @@ Result<Profile> starting_point(const toml::table& table, const Place& place) {
 
 constexpr std::string_view kMigAccepted = "a list of MIG slices, such as [\"3g.71gb\", \"1g.18gb\"] of an h200";
 
-// After all other keys: what the card can be cut into depends on its memory and its model.
+// Must run after all other keys, because MIG profiles depend on memory and model.
 Result<bool> take_mig(const toml::table& table, const Place& place, Profile& profile) {
   const toml::node* node = table.get("mig");
   if (node == nullptr) return true;
@@ -309,7 +308,7 @@ Result<bool> take_mig(const toml::table& table, const Place& place, Profile& pro
   return true;
 }
 
-// Rules over two values; the line is that of whichever of the two the file names.
+// Rules over two values; an error names the line of whichever of the two the file sets.
 struct Pair {
   std::string_view smaller, larger;
   std::uint64_t (*smaller_of)(const Profile& profile);
@@ -344,7 +343,7 @@ Result<bool> check_pairs(const toml::table& table, const Place& place, const Pro
     return place.at(source, words(key, " = ", value, ": ", pair.smaller, " does not fit within ", pair.larger),
                     words("accepted: ", pair.smaller, " at most ", pair.larger));
   }
-  // 256 buses in a domain, and two GPUs never on one.
+  // A domain has 256 buses, and each GPU needs its own.
   if (profile.pci_first_bus + std::uint64_t{profile.count - 1} * profile.pci_bus_step > 255) {
     const toml::node* named = table.get("pci_bus_step") != nullptr ? table.get("pci_bus_step") : table.get("count");
     if (named == nullptr) named = table.get("pci_first_bus");
@@ -356,8 +355,8 @@ Result<bool> check_pairs(const toml::table& table, const Place& place, const Pro
   return true;
 }
 
-// toml++ 3.3 runs into undefined behaviour on some characters beyond ASCII (its test for blanks, U+00A0..U+FEFF): they
-// stop here.
+// Rejects non-ASCII text, because toml++ 3.3 has undefined behaviour on some characters (its whitespace test,
+// U+00A0..U+FEFF).
 Result<bool> check_ascii(std::string_view text, std::string_view file) {
   const auto beyond = std::ranges::find_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (beyond == text.end()) return true;

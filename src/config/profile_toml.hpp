@@ -1,4 +1,4 @@
-// A simulated node's profile from TOML. Host side only: the simulator itself reads no text.
+// Parses a simulated node's profile from TOML. For the host side only: the simulator itself parses no text.
 //
 //   base = "h200"        # a built-in profile to start from (default h200); every other key overrides one of its values
 //   name = "lab"
@@ -27,10 +27,10 @@ struct ProfileKey {
 };
 [[nodiscard]] std::span<const ProfileKey> profile_keys();
 
-// Errors (usage): "FILE:LINE: key = value: what is wrong", and what is accepted as the hint.
+// Errors: usage, "FILE:LINE: key = value: what is wrong", with what is accepted as the hint.
 [[nodiscard]] Result<sim::Profile> parse_profile(std::string_view text, std::string_view file);
 
-// A built-in profile's name, or the path of a TOML file (recognised by a slash or ".toml").
+// Loads a built-in profile by name, or a TOML file by path (recognised by a slash or ".toml").
 [[nodiscard]] Result<sim::Profile> load_profile(const std::string& name_or_path);
 
 }  // namespace headgate::config

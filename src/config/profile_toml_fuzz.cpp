@@ -1,4 +1,4 @@
-// Any bytes: an answer; what is accepted is a node that can be made.
+// Any bytes give a result; an accepted profile must be one that a node can be made of.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>

@@ -11,21 +11,21 @@
 namespace headgate::identity {
 namespace {
 
-constexpr std::size_t kMaxLines = 64;  // a kernel has some fourteen controllers
+constexpr std::size_t kMaxLines = 64;  // kernels have about fourteen controllers
 
 bool is_hex(std::string_view text) {
   return std::ranges::all_of(text, [](char c) { return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f'); });
 }
 bool is_container_id(std::string_view text) { return text.size() == 64 && is_hex(text); }
 
-// What stands between a prefix and a suffix; nothing where the text is not of that form.
+// Returns the text between prefix and suffix; nothing if the text has another form.
 std::optional<std::string_view> between(std::string_view text, std::string_view prefix, std::string_view suffix = {}) {
   if (text.size() <= prefix.size() + suffix.size() || !text.starts_with(prefix) || !text.ends_with(suffix))
     return std::nullopt;
   return text.substr(prefix.size(), text.size() - prefix.size() - suffix.size());
 }
 
-// systemd.unit(5): "\x2d" stands for '-'.
+// Undoes systemd's escapes, such as "\x2d" for '-' (systemd.unit(5)).
 std::string unescaped(std::string_view text) {
   std::string out;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -43,8 +43,8 @@ std::string unescaped(std::string_view text) {
   return out;
 }
 
-// kubelet writes a pod's uid with '_' in slice names, where '-' separates slices; a static pod's is 32 digits without
-// either.
+// Reads a pod's UID. kubelet writes '_' for '-' in slice names, where '-' separates slices; a static pod's UID is 32
+// digits without either.
 std::optional<std::string> pod_uid(std::string_view text) {
   std::string uid(text);
   std::ranges::replace(uid, '_', '-');
@@ -60,8 +60,8 @@ struct Engine {
   Kind kind;
   std::string_view name;
 };
-// Names that engines give a container's cgroup: systemd's drivers, then plain ones. conmon watches a container from a
-// cgroup beside it, and belongs to it.
+// Names that engines give a container's cgroup: systemd's drivers, then plain ones. conmon, which monitors a container
+// from a sibling cgroup, counts as part of it.
 constexpr std::array kEngines = {
     Engine{"docker-", ".scope", Kind::docker, "docker"},
     Engine{"cri-containerd-", ".scope", Kind::containerd, "containerd"},
@@ -77,8 +77,7 @@ constexpr std::array kEngines = {
     Engine{"libpod-", "", Kind::podman, "podman"},
 };
 
-// Reads a path name by name, outermost first; each name may say more than what was known, or begin something new inside
-// it.
+// Reads a path from the outermost name inward; each name may add to what is known, or start a new inner entity.
 class PathReader {
  public:
   Identity read(std::string_view path) {
@@ -99,8 +98,8 @@ class PathReader {
     parent_ = text;
   }
 
-  // Something new begins: what was said of a container around it is not about this process. The user stays, and the
-  // unit that runs it, where that is one and not only a slice.
+  // Starts an inner entity and drops what is known of an outer container. Keeps the user, and the unit if it is more
+  // than a slice.
   void begin(Kind kind) {
     Identity inner;
     inner.kind = kind;
@@ -110,10 +109,10 @@ class PathReader {
   }
 
   bool pod(std::string_view text) {
-    // Below another slice (kind's nodes have kubelet.slice) names carry it in front.
+    // Names below another slice (kind's nodes have kubelet.slice) carry that slice as a prefix.
     if (const auto at = text.find("-kubepods"); at != text.npos && text.starts_with("kubelet"))
       text.remove_prefix(at + 1);
-    // kubepods[-QOS]-podUID.slice, perhaps with ":cri-containerd:ID" behind it; podUID under a directory of kubepods.
+    // kubepods[-QOS]-podUID.slice, possibly followed by ":cri-containerd:ID"; or podUID in a directory of kubepods.
     if (const auto colon = text.find(".slice:"); colon != text.npos && text.starts_with("kubepods")) {
       const std::string_view rest = text.substr(colon + 7);
       if (!pod(text.substr(0, colon + 6)) || rest.find(':') == rest.npos) return false;
@@ -132,7 +131,7 @@ class PathReader {
       in_kubepods_ = true;
       if (const auto at = slice->find("pod"); at != slice->npos && (at == 0 || (*slice)[at - 1] == '-'))
         uid = slice->substr(at + 3);
-      else return true;  // a class: besteffort, burstable
+      else return true;  // a QoS class: besteffort, burstable
     }
     if (!uid) return text == "besteffort" || text == "burstable" || text == "guaranteed";
     const auto good = pod_uid(*uid);
@@ -202,7 +201,7 @@ class PathReader {
     if (parent_ == "lxc") return machine_of(Kind::incus, text);
     if (const auto found = between(text, "systemd-nspawn@", ".service"))
       return machine_of(Kind::nspawn, unescaped(*found));
-    // Virtual machines of libvirt are machines too, and hold no process that could use our socket.
+    // libvirt's virtual machines match too, but none of their processes can use our socket.
     const auto found = between(text, "machine-", ".scope");
     if (!found || found->starts_with("qemu\\x2d") || found->starts_with("lxc\\x2d")) return false;
     return machine_of(Kind::nspawn, unescaped(*found));
@@ -221,9 +220,9 @@ class PathReader {
     if (!text.ends_with(".service") && !text.ends_with(".scope") && !text.ends_with(".socket") &&
         !text.ends_with(".slice"))
       return false;
-    // A container's own init has units of its own: they say where inside it, not what it is.
+    // Units of a container's own init only say where inside the container the process runs.
     if (out_.kind == Kind::host) out_.kind = Kind::systemd;
-    // A slice is where a unit lies, not what runs: it names the place only until something better comes.
+    // A slice only contains units, so any later name of another unit replaces it.
     const bool is_slice = text.ends_with(".slice");
     if (!is_slice || out_.unit.empty() || out_.unit.ends_with(".slice")) out_.unit = text;
     return true;
@@ -234,7 +233,7 @@ class PathReader {
   bool in_kubepods_ = false, in_slurm_ = false, pod_scope_ = false;
 };
 
-// How much a kind says; the more, the better.
+// Ranks kinds by how specific they are.
 int weight(const Identity& identity) {
   if (identity.kind == Kind::host) return 0;
   if (identity.kind == Kind::systemd) return 1;
@@ -276,7 +275,7 @@ Result<std::vector<CgroupLine>> parse_cgroup(std::string_view text) {
     const auto hierarchy = whole_number<std::uint32_t>(line.substr(0, first));
     if (!hierarchy) return std::unexpected(bad_line(index, "does not begin with a hierarchy's number"));
     const std::string_view path = line.substr(second + 1);
-    // A path may hold ':' and blanks; a NUL or a missing '/' never comes from a kernel.
+    // A path may contain ':' and blanks; a kernel never writes a NUL or omits the leading '/'.
     if (!path.starts_with('/') || path.find('\0') != path.npos)
       return std::unexpected(bad_line(index, "has no absolute path"));
     lines.push_back({*hierarchy, std::string(line.substr(first + 1, second - first - 1)), std::string(path)});
@@ -309,7 +308,7 @@ bool lies_within(std::string_view path, std::string_view ancestor) {
 std::string cgroup_folder(const std::string& mounts, const std::string& controllers) {
   if (!controllers.empty())
     return mounts + "/" + (controllers.starts_with("name=") ? controllers.substr(5) : controllers);
-  struct stat unified{};  // of hybrid hosts
+  struct stat unified{};  // exists on hybrid hosts
   return ::stat((mounts + "/unified").c_str(), &unified) == 0 ? mounts + "/unified" : mounts;
 }
 

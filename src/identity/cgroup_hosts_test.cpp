@@ -1,5 +1,5 @@
-// What /proc/PID/cgroup holds of a process under each engine on hosts of version 1, of version 2 and hybrid ones, and
-// who that process is. Where a row has no cgroup of the engine's own, that engine makes none there.
+// /proc/PID/cgroup under each engine on version 1, version 2 and hybrid hosts, and the identity it must give. Rows
+// without an engine's cgroup are for engines that make none there.
 #include <gtest/gtest.h>
 
 #include <array>
@@ -15,8 +15,8 @@ constexpr const char* kUid = "1f0f3c5e-8a2b-4c3d-9e4f-5a6b7c8d9e0f";
 constexpr const char* kUidInSlice = "1f0f3c5e_8a2b_4c3d_9e4f_5a6b7c8d9e0f";
 const std::string kUser = "/user.slice/user-1000.slice/user@1000.service";
 
-// As a kernel writes them, highest hierarchy first. perf_event and cpuset are for engines and schedulers alone: systemd
-// leaves programs at their root, and most engines have a cgroup in them too.
+// In kernel order, highest hierarchy first. Only engines and schedulers use perf_event and cpuset: systemd leaves
+// programs at their root, while most engines make a cgroup in them.
 std::string version_1(const std::string& path, const std::string& systemd, const std::string& alone) {
   return "12:pids:" + path + "\n11:hugetlb:" + alone + "\n10:net_cls,net_prio:" + alone +
          "\n9:rdma:/\n8:memory:" + path + "\n7:cpuset:" + alone + "\n6:freezer:" + alone + "\n5:devices:" + path +
@@ -26,7 +26,7 @@ std::string version_1(const std::string& path, const std::string& systemd, const
 std::string version_1(const std::string& path) { return version_1(path, path, path); }
 std::string version_2(const std::string& path) { return "0::" + path + "\n"; }
 std::string hybrid(const std::string& path, const std::string& unified) { return version_1(path) + version_2(unified); }
-// Of a unit: its manager gives it cgroups where it limits it, and one in name=systemd.
+// A unit's processes: systemd makes cgroups in the controllers it limits, and in name=systemd.
 std::string unit_1(const std::string& path) { return version_1(path, path, "/"); }
 
 struct Host {
@@ -58,7 +58,7 @@ Identity unit(std::string name, std::optional<std::uint32_t> uid = std::nullopt)
   return {.kind = Kind::systemd, .unit = std::move(name), .uid = uid};
 }
 
-// docs.docker.com, "Runtime metrics": /docker/ID under the driver cgroupfs, system.slice/docker-ID.scope under systemd.
+// docs.docker.com, "Runtime metrics": /docker/ID with cgroupfs, system.slice/docker-ID.scope with systemd.
 TEST(Hosts, Docker) {
   const std::string plain = "/docker/" + kId, scope = "/system.slice/docker-" + kId + ".scope";
   check({
@@ -72,8 +72,7 @@ TEST(Hosts, Docker) {
   });
 }
 
-// docs.docker.com, "Rootless mode": without version 2 there is no cgroup driver, and a container stays where dockerd
-// is.
+// docs.docker.com, "Rootless mode": without version 2 there is no cgroup driver; containers stay in dockerd's cgroup.
 TEST(Hosts, DockerWithoutRoot) {
   const std::string service = kUser + "/app.slice/docker.service";
   check({
@@ -84,8 +83,8 @@ TEST(Hosts, DockerWithoutRoot) {
   });
 }
 
-// podman-run(1), --cgroup-manager, --cgroups, --cgroup-parent. crun puts a container into "container" below its scope
-// where a systemd may run in it; conmon has a scope beside it.
+// podman-run(1), --cgroup-manager, --cgroups, --cgroup-parent. crun puts a container that may run systemd into
+// "container" below its scope; conmon has a sibling scope.
 TEST(Hosts, Podman) {
   const std::string scope = "/machine.slice/libpod-" + kId + ".scope", plain = "/libpod_parent/libpod-" + kId;
   const std::string in_pod = "/machine.slice/machine-libpod_pod_" + kPodId + ".slice/libpod-" + kId + ".scope";
@@ -102,11 +101,11 @@ TEST(Hosts, Podman) {
       {"a pod, hybrid", hybrid(in_pod, in_pod), member},
       {"a pod, cgroupfs, v1", version_1("/libpod_parent/" + kPodId + "/libpod-" + kId), member},
       {"conmon, v1", version_1("/machine.slice/libpod-conmon-" + kId + ".scope"), container(Kind::podman)},
-      {"conmon, cgroupfs, v1, which is no container of its own", version_1("/libpod_parent/conmon"), {}},
+      {"conmon, cgroupfs, v1, which is not a container", version_1("/libpod_parent/conmon"), {}},
   });
 }
 
-// podman#6434: without root it makes cgroups under version 2 only; else a container is where its user's shell is.
+// podman#6434: rootless podman makes cgroups only with version 2; otherwise containers stay in the user's session.
 TEST(Hosts, PodmanWithoutRoot) {
   const std::string session = "/user.slice/user-1000.slice/session-3.scope";
   const std::string scope = kUser + "/user.slice/libpod-" + kId + ".scope";
@@ -121,8 +120,8 @@ TEST(Hosts, PodmanWithoutRoot) {
   });
 }
 
-// nerdctl's docs, "run --cgroup-parent": nerdctl-ID.scope under systemd, /NAMESPACE/ID under cgroupfs; nerdctl#223:
-// without root none without version 2. ctr takes the name that its user gives, which is no id.
+// nerdctl's docs, "run --cgroup-parent": nerdctl-ID.scope with systemd, /NAMESPACE/ID with cgroupfs; nerdctl#223:
+// rootless needs version 2. ctr uses a name chosen by the user, not an ID.
 TEST(Hosts, Containerd) {
   const std::string scope = "/system.slice/nerdctl-" + kId + ".scope", plain = "/default/" + kId;
   const std::string service = kUser + "/app.slice/containerd.service";
@@ -143,8 +142,8 @@ TEST(Hosts, Containerd) {
   });
 }
 
-// kubernetes.io, "Container runtimes", cgroup drivers: slices carry the pod's uid with '_' under systemd, directories
-// the uid as it is under cgroupfs. CRI-O names its containers crio-ID under both, containerd only under systemd.
+// kubernetes.io, "Container runtimes", cgroup drivers: slices write the pod's UID with '_' (systemd), directories write
+// it unchanged (cgroupfs). CRI-O names containers crio-ID with both drivers, containerd only with systemd.
 TEST(Hosts, Kubernetes) {
   const std::string slice =
       "/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-pod" + std::string(kUidInSlice) + ".slice";
@@ -178,8 +177,8 @@ TEST(Hosts, Kubernetes) {
   });
 }
 
-// slurm.schedmd.com, cgroups.html and cgroup_v2.html. Its plugin of version 1 makes cgroups in the hierarchies that it
-// constrains and in freezer; elsewhere a task stays in slurmd's, which is all that a hybrid host's version 2 shows.
+// slurm.schedmd.com, cgroups.html and cgroup_v2.html. The version 1 plugin makes cgroups in the hierarchies it
+// constrains and in freezer; elsewhere, as in a hybrid host's version 2, tasks stay in slurmd's cgroup.
 TEST(Hosts, Slurm) {
   const std::string service = "/system.slice/slurmd.service";
   const auto slurm_1 = [&](const std::string& path) {
@@ -215,8 +214,8 @@ TEST(Hosts, Systemd) {
       {"a user's service, v1", version_1(kUser, app, "/"), unit("user@1000.service", 1000)},
       {"a user's service, v2", version_2(app), unit("jupyter.service", 1000)},
       {"a user's service, hybrid", version_1(kUser, app, "/") + version_2(app), unit("user@1000.service", 1000)},
-      {"a scope in a slice of its own, v1", unit_1(slice), unit("run-r5.scope")},
-      {"a scope in a slice of its own, v2", version_2(slice), unit("run-r5.scope")},
+      {"a scope in a separate slice, v1", unit_1(slice), unit("run-r5.scope")},
+      {"a scope in a separate slice, v2", version_2(slice), unit("run-r5.scope")},
       {"a program of a run, v2", version_2(session + "/headgate-run-4711"), unit("session-3.scope", 1000)},
       {"a program of a run, hybrid", unit_1(session) + version_2(session + "/headgate-run-4711"),
        unit("session-3.scope", 1000)},
@@ -225,8 +224,8 @@ TEST(Hosts, Systemd) {
   });
 }
 
-// systemd-nspawn(1), --keep-unit, and systemd's CGROUP_DELEGATION: what runs inside is below "payload" where version 2
-// or a hybrid host's name=systemd is delegated.
+// systemd-nspawn(1), --keep-unit, and systemd's CGROUP_DELEGATION: processes inside are below "payload" if version 2,
+// or name=systemd on a hybrid host, is delegated.
 TEST(Hosts, Nspawn) {
   const std::string scope = "/machine.slice/machine-lab\\x2dbook.scope";
   const std::string service = "/machine.slice/systemd-nspawn@lab\\x2dbook.service";
@@ -246,7 +245,7 @@ TEST(Hosts, Nspawn) {
   });
 }
 
-// Incus's documentation and lxc.container.conf(5): lxc.payload.NAME of LXC 4 on, /lxc/NAME before.
+// Incus's documentation and lxc.container.conf(5): lxc.payload.NAME since LXC 4, /lxc/NAME before.
 TEST(Hosts, Incus) {
   const Identity machine = {.kind = Kind::incus, .machine = "train"};
   check({
@@ -257,7 +256,7 @@ TEST(Hosts, Incus) {
   });
 }
 
-// A host without systemd, whose engines are started by hand: only the hierarchies that they use show them.
+// A host without systemd, with engines started by hand: only the hierarchies they use reveal them.
 TEST(Hosts, WithoutSystemd) {
   const auto text = [](const std::string& path) {
     return "9:name=systemd:" + path + "\n8:pids:" + path + "\n6:freezer:" + path + "\n4:memory:" + path + "\n0::/\n";

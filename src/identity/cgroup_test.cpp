@@ -17,7 +17,7 @@ Identity of(const std::string& text) {
 }
 
 struct Fixture {
-  const char* host;  // what it was taken from
+  const char* host;  // the host it was recorded on
   std::string text;
   Identity expected;
 };
@@ -74,7 +74,7 @@ std::vector<Fixture> engines() {
       {"docker in docker", "0::/system.slice/docker-" + kOther + ".scope/docker/" + kId + "\n",
        container(Kind::docker)},
       {"a removed cgroup", "0::/system.slice/docker-" + kId + ".scope (deleted)\n", container(Kind::docker)},
-      {"a daemon in a cgroup namespace of its own", "0::/../docker-" + kId + ".scope\n", container(Kind::docker)},
+      {"a daemon in its own cgroup namespace", "0::/../docker-" + kId + ".scope\n", container(Kind::docker)},
   };
 }
 
@@ -151,7 +151,7 @@ std::vector<Fixture> hosts() {
       {"LXC, old", "5:pids:/lxc/train\n", {.kind = Kind::incus, .machine = "train"}},
       {"private cgroup namespace", "0::/\n", {}},
       {"nothing", "", {}},
-      {"a virtual machine is nobody of ours",
+      {"a virtual machine is not a container",
        "0::/machine.slice/machine-qemu\\x2d1\\x2dvm.scope\n",
        {.kind = Kind::systemd, .unit = "machine-qemu\\x2d1\\x2dvm.scope"}},
       {"a name that only looks like a container", "0::/docker/short\n", {}},

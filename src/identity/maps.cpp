@@ -16,7 +16,7 @@ MapsSearch::MapsSearch(const std::string& proc, std::uint32_t pid, std::uint64_t
       inode_(inode),
       path_(std::move(path)) {}
 
-// "FROM-TO MODE OFFSET MAJOR:MINOR INODE   PATH", where the path is the rest of the line.
+// "FROM-TO MODE OFFSET MAJOR:MINOR INODE   PATH"; the path is the rest of the line.
 bool MapsSearch::is_it(std::string_view line) const {
   for (int word = 0; word < 4; ++word) {
     const std::size_t blank = line.find(' ');
@@ -51,7 +51,7 @@ MapsSearch::Answer MapsSearch::look(std::size_t& bytes) {
     const ssize_t length = ::read(maps_.get(), chunk.data(), std::min(chunk.size(), bytes));
     if (length < 0 && errno == EINTR) continue;
     if (length < 0) return Answer::hidden;
-    // A process that is ending shows no mapping at all any more.
+    // An exiting process shows no mappings at all.
     if (length == 0) return read_ == 0 ? Answer::hidden : Answer::no;
     read_ += static_cast<std::size_t>(length);
     bytes -= static_cast<std::size_t>(length);

@@ -1,6 +1,5 @@
-// Which process has a file mapped, by /proc/PID/maps. That file may have as many lines as a process cares to make
-// mappings, and the kernel takes a microsecond for each: it is read a part at a time, by whoever cannot stand still for
-// long.
+// Finds by /proc/PID/maps whether a process has a file mapped. A process may have any number of mappings, and the
+// kernel takes about a microsecond for each. Callers that must not block therefore read the file in parts.
 #pragma once
 
 #include <cstddef>
@@ -12,25 +11,23 @@
 
 namespace headgate::identity {
 
-// Whether one process has one file mapped, told by its inode or by its path as /proc shows it (file systems laid over
-// another show one or the other). Holds a descriptor. It goes on with the process as it was at the start, whoever has
-// its pid by then.
+// Checks one process for one file, by inode or by path as /proc shows it (overlay file systems show one or the other).
+// Holds a descriptor, so it stays with that process even if its PID is reused.
 class MapsSearch {
  public:
   enum class Answer {
     yes,
     no,
-    hidden,   // we may not look, it has ended, or it has more mappings than can be read
-    not_yet,  // the bytes are used up: ask again
+    hidden,   // no permission, the process has ended, or it has too many mappings to read
+    not_yet,  // the byte budget is used up: call again
   };
-  // More is read of nobody, who could make mappings faster than they are read.
+  // Limit per process, which could otherwise add mappings faster than they are read.
   static constexpr std::size_t kMaxBytes = 64u << 20;
 
-  // `proc`: see process.hpp. `inode` 0: not known.
+  // `proc`: see process.hpp. `inode` 0: unknown.
   MapsSearch(const std::string& proc, std::uint32_t pid, std::uint64_t inode, std::string path);
 
-  // Reads on, at most `bytes`, from which it takes what it has read. Not to be asked again after another answer than
-  // not_yet.
+  // Reads at most `bytes` more and subtracts what it read. After any answer but not_yet, do not call it again.
   [[nodiscard]] Answer look(std::size_t& bytes);
 
   [[nodiscard]] std::uint32_t pid() const { return pid_; }
@@ -43,7 +40,7 @@ class MapsSearch {
   std::uint32_t pid_;
   std::uint64_t inode_;
   std::string path_;
-  std::string rest_;  // of a line whose end has not been read
+  std::string rest_;  // the start of an incomplete line
   std::size_t read_ = 0;
 };
 

@@ -22,7 +22,7 @@ class Maps : public ::testing::Test {
   void TearDown() override { std::filesystem::remove_all(proc_); }
 
   void write(const std::string& text) const { std::ofstream(proc_ + "/7/maps") << text; }
-  // Asked with so many bytes at a time.
+  // Searches with this byte budget per call.
   Answer search(std::uint64_t inode, std::size_t at_a_time) const {
     MapsSearch search(proc_, 7, inode, "/run/a share/usage");
     for (int i = 0; i < 100'000; ++i) {

@@ -14,14 +14,14 @@
 namespace headgate::identity {
 namespace {
 
-// Numbers of the kernel's ABI that Debian 12's C library does not name: asm-generic/socket.h (Linux 6.5 and 4.13),
-// linux/nsfs.h (4.11), asm-generic/unistd.h (5.3).
+// Kernel ABI constants missing from Debian 12's C library: asm-generic/socket.h (Linux 6.5 and 4.13), linux/nsfs.h
+// (4.11), asm-generic/unistd.h (5.3).
 constexpr int kPeerPidfd = 77, kPeerGroups = 59;
 constexpr unsigned long kNamespaceParent = 0xb702, kNamespaceOwnerUid = 0xb704;
-// The kernel nests no user namespaces deeper (user_namespaces(7)).
+// The kernel's nesting limit for user namespaces (user_namespaces(7)).
 constexpr int kMaxNesting = 33;
 constexpr long kPidfdOpen = 434;
-// Of the first pid namespace, since Linux 3.8: linux/proc_ns.h, PROC_PID_INIT_INO.
+// Inode of the initial pid namespace, since Linux 3.8: linux/proc_ns.h, PROC_PID_INIT_INO.
 constexpr ino_t kHostPidNamespace = 0xeffffffc;
 
 std::vector<std::uint32_t> groups_of(int socket) {
@@ -42,7 +42,7 @@ std::unexpected<Error> gone(std::uint32_t pid) {
   return fail(ErrorCode::failed, "process " + std::to_string(pid) + " has ended");
 }
 
-// In a bare tree nothing is mounted there. The kernel tells number and user of a peer all the same.
+// A bare tree has no /proc; the kernel still gives a peer's PID and user.
 bool has_processes(const std::string& proc) {
   struct stat facts{};
   return ::stat((proc + "/self").c_str(), &facts) == 0;
@@ -55,7 +55,7 @@ std::optional<std::uint32_t> foreign_namespace_owner(const std::string& proc, st
   UniqueFd space(::open((proc + "/" + std::to_string(pid) + "/ns/user").c_str(), O_RDONLY | O_CLOEXEC));
   if (!space || ::stat((proc + "/self/ns/user").c_str(), &ours) != 0) return std::nullopt;
   std::optional<std::uint32_t> owner;
-  // Out to the last one before ours: an inner one may have been made by any uid of an outer one.
+  // Walk out to the last namespace before ours: any uid of an outer namespace may have made an inner one.
   for (int depth = 0; depth < kMaxNesting; ++depth) {
     if (::fstat(space.get(), &theirs) != 0 || (ours.st_ino == theirs.st_ino && ours.st_dev == theirs.st_dev)) break;
     uid_t maker = 0;
@@ -78,8 +78,7 @@ bool has_ended(int pidfd) {
   return ::poll(&ready, 1, 0) > 0;
 }
 
-// The number may have been given to another process between two looks: it is the one that we read if it was alive
-// after.
+// The PID may be reused between two reads; it is the process we read if it is still alive afterwards.
 Result<UniqueFd> pidfd_of(const Process& process, const std::string& proc) {
   UniqueFd pidfd(static_cast<int>(::syscall(kPidfdOpen, static_cast<pid_t>(process.pid), 0u)));
   if (!pidfd)
@@ -116,7 +115,7 @@ Result<Peer> peer_of(int socket, const std::string& proc) {
   peer.process = TRY(read_process(proc, pid));
   if (!peer.pidfd) peer.pidfd = TRY(pidfd_of(peer.process, proc));
   peer.user_namespace_owner = foreign_namespace_owner(proc, pid);
-  // Only now is all of the above known to be of the process that the pidfd means.
+  // Only if it is still alive now does everything above belong to the pidfd's process.
   if (has_ended(peer.pidfd.get())) return gone(pid);
   return peer;
 }

@@ -21,7 +21,7 @@
 namespace headgate::identity {
 namespace {
 
-// A child that holds one end of a socket until it is told to go; `before` runs in it first.
+// A child that holds one end of a socket until told to exit; `before` runs in it first.
 class Child {
  public:
   template <typename Before>
@@ -50,7 +50,7 @@ class Child {
     }
     ::close(gate[0]);
     gate_ = UniqueFd(gate[1]);
-    // A child that cannot do what the test is about ends without connecting.
+    // A child that cannot set up the test exits without connecting.
     ::fcntl(listener.get(), F_SETFL, O_NONBLOCK);
     int status = 0;
     while (!socket_ && ended_ == 0) {
@@ -112,7 +112,7 @@ TEST(Peers, WhereNoProcIsMountedAProcessIsKnownByPidUserAndPidfd) {
 }
 
 TEST(Peers, AProcessThatGaveUpRootIsAnOrdinaryUserWithTheGroupsItKept) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   Child child([] {
     const gid_t groups[] = {77, 50};
     return ::setgroups(2, groups) == 0 && ::setgid(65534) == 0 && ::setuid(65534) == 0;
@@ -138,17 +138,17 @@ TEST(Peers, RootOfAUserNamespaceIsTheUserWhoMadeIt) {
   EXPECT_EQ(*peer->user_namespace_owner, ::geteuid() == 0 ? 1234u : ::geteuid());
 }
 
-// What the child waits for before it goes on: root has written its maps.
+// Synchronises with the child, which waits until root has written its uid map.
 class UidMap {
  public:
   UidMap() { EXPECT_TRUE(::pipe(asked_) == 0 && ::pipe(written_) == 0); }
-  // In the child, which has just made its namespace.
+  // Called by the child after it has made its namespace.
   bool wait() {
     char byte = 0;
     ::close(written_[1]);
     return ::write(asked_[1], "a", 1) == 1 && ::read(written_[0], &byte, 1) == 1;
   }
-  // In a thread beside the child's maker: for every process below `parent`, one map.
+  // Runs in a thread next to the child's creator; writes a map for each process below `parent`.
   void write(const std::string& pid, const std::string& text) {
     char byte = 0;
     if (::read(asked_[0], &byte, 1) != 1) return;
@@ -161,7 +161,7 @@ class UidMap {
   int asked_[2] = {-1, -1}, written_[2] = {-1, -1};
 };
 
-// As of rootless containers: user 1234 has the uids 700000 to 700999 in a namespace, and one of them makes another.
+// As in rootless containers: user 1234 maps the uids 700000 to 700999, and one of these makes a nested namespace.
 TEST(Peers, AProcessWithASubordinateUidIsItsUsersHoweverDeepItsNamespaceIs) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root gives a namespace uids";
   for (const bool nested : {false, true}) {
@@ -217,7 +217,7 @@ TEST(Processes, AHostPidAndAPidInsideANamespaceFindEachOther) {
     ::waitpid(outer, nullptr, 0);
     GTEST_SKIP() << "skipped: this kernel gives no pid namespaces to unprivileged users";
   }
-  // Which of the two wrote first is open: the pid is the four bytes that are not the letter.
+  // Either of the two may have written first: the PID is the four bytes besides the letter.
   pid_t inner = 0;
   std::memcpy(&inner, bytes[0] == 'r' && bytes[4] != 'r' ? bytes + 1 : bytes, sizeof inner);
   auto process = read_process("/proc", static_cast<std::uint32_t>(inner));
@@ -237,8 +237,7 @@ TEST(Processes, AHostPidAndAPidInsideANamespaceFindEachOther) {
   ::waitpid(outer, nullptr, 0);
 }
 
-// Of /proc/PID/stat the kernel sums up the times of all threads: whoever has many would have everybody wait who asks
-// for him.
+// For /proc/PID/stat the kernel sums the times of all threads, so a process with many threads would delay its readers.
 TEST(Processes, AreReadWhereTheirThreadsDoNotCount) {
   namespace fs = std::filesystem;
   std::string proc = (fs::temp_directory_path() / "headgate-proc-XXXXXX").string();

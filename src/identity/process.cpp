@@ -18,7 +18,7 @@
 namespace headgate::identity {
 namespace {
 
-// The n-th word, counted from 0, between blanks.
+// Returns the word at this index (from 0), separated by blanks.
 std::string_view word_at(std::string_view text, std::size_t index) {
   for (;; --index) {
     text = trimmed(text);
@@ -29,7 +29,7 @@ std::string_view word_at(std::string_view text, std::size_t index) {
   }
 }
 
-// The value of "Name:\tvalue" in status.
+// Returns the value of "Name:\tvalue" in status.
 std::optional<std::string_view> line_of(std::string_view status, std::string_view name) {
   while (!status.empty()) {
     const std::size_t end = std::min(status.find('\n'), status.size());
@@ -70,14 +70,14 @@ Result<std::string> read_file(const std::string& path) {
 
 Result<Process> parse_process(std::string_view status, std::string_view stat) {
   Process process;
-  // The name in field 2 of stat may hold anything, so fields are counted from the last ')'.
+  // The name in field 2 of stat may contain any character, so fields are counted from the last ')'.
   const std::size_t close = stat.rfind(')');
   const std::size_t open = stat.find('(');
   if (close == stat.npos || open == stat.npos || open > close) return lacks("name in stat");
   const auto start = whole_number<std::uint64_t>(word_at(stat.substr(close + 1), 19));
   if (!start) return lacks("start time in stat");
   process.start_time = static_cast<std::uint32_t>(*start);
-  // The kernel cuts a name after so many bytes, wherever that is.
+  // The kernel cuts names at this many bytes, even inside a character.
   constexpr std::size_t kMaxOfAName = 15;
   process.command = printable(stat.substr(open + 1, std::min(close - open - 1, kMaxOfAName)));
   const auto pid = whole_number<std::uint32_t>(line_of(status, "Pid").value_or(""));
@@ -87,12 +87,12 @@ Result<Process> parse_process(std::string_view status, std::string_view stat) {
   if (!uid) return lacks("Uid in status");
   process.uid = *uid;
   const std::string_view state = line_of(status, "State").value_or("");
-  // A first thread that has ended is one too, while others go on.
+  // The first thread may be a zombie while other threads still run.
   const auto threads = whole_number<std::uint32_t>(line_of(status, "Threads").value_or("")).value_or(0);
   process.ended = (state.starts_with('Z') || state.starts_with('X')) && threads <= 1;
   process.parent = whole_number<std::uint32_t>(line_of(status, "PPid").value_or("")).value_or(0);
   process.namespace_pid = *pid;
-  // Missing in kernels without pid namespaces.
+  // Kernels without pid namespaces omit it.
   if (const auto pids = line_of(status, "NSpid")) {
     const auto inner = whole_number<std::uint32_t>(pids->substr(pids->find_last_of(" \t") + 1));
     if (!inner || *inner == 0) return lacks("number in NSpid of status");
@@ -105,15 +105,15 @@ std::uint64_t program_mark(const std::string& proc, std::uint32_t pid) {
   const auto stat = read_file(proc + "/" + std::to_string(pid) + "/stat");
   const std::size_t close = stat ? stat->rfind(')') : std::string::npos;
   if (!stat || close == std::string::npos) return 0;
-  // Field 2 ends at `close`; the kernel writes 0 for who may not trace the process.
+  // Field 2 ends at `close`. The kernel reports 0 to readers that may not trace the process.
   return whole_number<std::uint64_t>(word_at(std::string_view(*stat).substr(close + 1), 25)).value_or(0);
 }
 
 Result<Process> read_process(const std::string& proc, std::uint32_t pid) {
   const std::string folder = proc + "/" + std::to_string(pid);
   const std::string status = TRY(read_file(folder + "/status"));
-  // Of /proc/PID/stat the kernel sums up all threads' times, a millisecond for who has ten thousand; of a thread's it
-  // does not.
+  // /proc/PID/stat sums the times of all threads, which takes a millisecond for ten thousand; a thread's own stat does
+  // not.
   const std::string stat = TRY(read_file(folder + "/task/" + std::to_string(pid) + "/stat"));
   Process process = TRY(parse_process(status, stat));
   process.start_time = ledger::host_start_time(process.start_time);
@@ -145,7 +145,7 @@ bool Listing::read(std::size_t most) {
     --most;
     auto process = read_process(proc_, *pid);
     if (process) list_.all.push_back(std::move(*process));
-    else if (process.error().code == ErrorCode::denied) list_.complete = false;  // else it is gone
+    else if (process.error().code == ErrorCode::denied) list_.complete = false;  // otherwise it has ended
   }
   return false;
 }
@@ -157,7 +157,7 @@ Search find_process(const ProcessList& list, std::uint32_t pidns_inode, std::uin
     const bool started_then =
         start_time == 0 || process.start_time == 0 || ledger::same_start(process.start_time, start_time);
     if (process.namespace_pid != namespace_pid || !started_then) continue;
-    // A namespace that we may not ask for: it may be this one.
+    // Its namespace is not readable, so it may be the one searched for.
     if (process.pidns_inode == 0) search.certain = false;
     else if (pidns_inode == 0 || process.pidns_inode == pidns_inode) return {&process, true};
   }

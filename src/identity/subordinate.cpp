@@ -55,7 +55,7 @@ class HostTable {
       complete_ = true;
       return;
     }
-    // All names together are waited for once.
+    // One wait for all names together.
     auto made = std::make_shared<std::vector<SubordinateUids>>();
     complete_ =
         nss_lookup([made, text = text->text] { *made = parse_subordinate_uids(text, find_uid); }, kNamePatience);
@@ -96,7 +96,7 @@ std::vector<SubordinateUids> parse_subordinate_uids(
 }
 
 std::uint32_t user_of_subordinate(std::uint32_t uid, const std::vector<SubordinateUids>& all) {
-  // Ranges may overlap by mistake: the last one that begins before it and holds it.
+  // Ranges may overlap by mistake: take the last one that starts at or before the uid and contains it.
   auto at = std::ranges::upper_bound(all, uid, {}, &SubordinateUids::first);
   while (at != all.begin()) {
     --at;

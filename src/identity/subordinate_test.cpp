@@ -28,7 +28,7 @@ TEST(Subordinate, UidsAreTheirUsers) {
   EXPECT_EQ(user_of_subordinate(100014, all), 1000u);
   EXPECT_EQ(user_of_subordinate(100015, all), 100015u);
   EXPECT_EQ(user_of_subordinate(0, all), 0u);
-  // A range within another, by mistake.
+  // Ranges nested by mistake.
   EXPECT_EQ(user_of_subordinate(9, parse_subordinate_uids("7:0:100\n8:5:2", uid_of)), 7u);
 }
 

@@ -12,7 +12,7 @@ Result<Gpus> read_gpus(const Source& source) {
   const auto nvml = TRY(nvml::Library::open(source.library));
   observe::DriverSnapshot driver = TRY(observe::read_driver(nvml, 0));
   for (const snapshot::Gpu& gpu : driver.gpus) {
-    // Nothing can be planned on a card that does not say who it is.
+    // Without its UUID, a GPU cannot be assigned to a share.
     if (gpu.uuid.empty()) return fail(ErrorCode::unreachable, "GPU " + std::to_string(gpu.index) + " " + gpu.model);
   }
   const bool simulated = !source.simulated_directory.empty() || nvml.path().ends_with("/sim/libnvidia-ml.so.1");

@@ -1,4 +1,4 @@
-// The node's GPUs as `headgate run` plans with them, from what NVML tells.
+// Reads the node's GPUs from NVML for `headgate run`.
 #pragma once
 
 #include <string>
@@ -15,13 +15,13 @@ struct Gpus {
   bool simulated = false;
 };
 
-// Which NVML to ask. A simulated node's directory must exist.
+// The NVML library to use. A simulated node's directory must exist.
 struct Source {
   std::string library = "libnvidia-ml.so.1";
-  std::string simulated_directory;  // empty: the machine's own
+  std::string simulated_directory;  // empty: the real GPUs
 };
 
-// Errors: unreachable (no driver library, or it does not answer), with a hint that names --sim.
+// Errors: unreachable (no driver library, or no answer), with a hint that names --sim.
 [[nodiscard]] Result<Gpus> read_gpus(const Source& source);
 
 }  // namespace headgate::install

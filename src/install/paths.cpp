@@ -30,7 +30,7 @@ std::string resolved(const std::string& path) {
   return ::realpath(path.c_str(), buffer.data()) != nullptr ? buffer.data() : path;
 }
 
-// The first of ../lib and ../lib/headgate beside the command that has the file; what was looked at otherwise.
+// Returns the file from ../lib or ../lib/headgate relative to the command; the error lists both candidates.
 Result<std::string> beside(const std::string& what, const std::string& file) {
   const std::string prefix = parent(parent(own_executable()));
   const std::vector<std::string> candidates = {prefix + "/lib/" + file, prefix + "/lib/headgate/" + file};

@@ -43,7 +43,7 @@ std::string accepted_profiles() {
 Result<std::string> simulated_node(const std::string& profile, const std::string& usual_profile) {
   const std::string directory = TRY(sim_directory(profile));
   if (profile.empty() && has_node(directory)) {
-    // A node of another headgate version in our own default place is made anew; one that the user named is left alone.
+    // A node of another headgate version at the default path is recreated; one that the user named stays as it is.
     const bool named = directory == environment("HEADGATE_SIM_DIR");
     if (named || sim::Node::open_existing(directory)) return directory;
   }
@@ -71,9 +71,9 @@ Result<void> check_source(const std::optional<std::string>& simulate, const std:
 }
 
 Result<void> let_all_use(const std::string& simulated_directory) {
-  // One that was named keeps what whoever made it gave it.
+  // A node named by HEADGATE_SIM_DIR keeps the permissions its creator chose.
   if (simulated_directory == environment("HEADGATE_SIM_DIR")) return {};
-  // RUNTIME/sim/NAME: through both above it, which were made for us alone.
+  // RUNTIME/sim/NAME: opens the two directories above it, which were created for us alone.
   std::string above = simulated_directory;
   for (int up = 0; up < 2; ++up) {
     above.resize(above.rfind('/'));

@@ -25,7 +25,7 @@ std::vector<Ended> AccountingWatch::look(const Library& library, abi::nvmlDevice
     known_.erase(uuid);
     return found;
   }
-  std::vector<unsigned> pids(4096);  // the largest buffer of today's cards has 4000
+  std::vector<unsigned> pids(4096);  // the largest accounting buffer of current GPUs has 4000
   unsigned count = static_cast<unsigned>(pids.size());
   if (library->nvmlDeviceGetAccountingPids(device, &count, pids.data()) != abi::NVML_SUCCESS) return found;
   pids.resize(std::min<std::size_t>(count, pids.size()));

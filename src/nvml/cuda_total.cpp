@@ -22,7 +22,7 @@ namespace {
 constexpr unsigned kPatienceS = 10;
 constexpr std::chrono::minutes kRetryAfter{1};
 
-// As NVML spells it.
+// Formats it like NVML.
 std::string text_of(const abi::CUuuid& uuid) {
   std::string text = "GPU-";
   for (int i = 0; i < 16; ++i) {
@@ -34,7 +34,7 @@ std::string text_of(const abi::CUuuid& uuid) {
   return text;
 }
 
-// In the child, which has no other thread.
+// Runs in the child, which has no other threads.
 std::uint64_t ask(const std::string& uuid, const std::string& library) {
   ::unsetenv("CUDA_VISIBLE_DEVICES");
   void* const cuda = ::dlopen(library.c_str(), RTLD_NOW);
@@ -62,8 +62,8 @@ std::uint64_t ask_in_child(const std::string& uuid, const std::string& library) 
   if (::pipe2(ends, O_CLOEXEC) != 0) return 0;
   const UniqueFd from(ends[0]);
   UniqueFd to(ends[1]);
-  // Other threads may hold malloc's or the loader's lock now. glibc makes both usable again in the child (its fork.c),
-  // so ask() may load a library there; were one held all the same, the alarm ends the child.
+  // Other threads may hold malloc's or the loader's lock at the fork. glibc resets both in the child (its fork.c), so
+  // ask() can load a library; if one were still held, the alarm would end the child.
   const pid_t child = ::fork();
   if (child < 0) return 0;
   if (child == 0) {

@@ -25,7 +25,7 @@ std::string words(abi::nvmlReturn_t result) {
 }
 
 Result<Library> Library::open(const std::string& file) {
-  // Never closed: a driver's library does not survive that.
+  // Never closed, because a driver's library does not survive dlclose.
   void* const handle = ::dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (handle == nullptr) {
     const char* error = ::dlerror();

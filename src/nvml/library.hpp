@@ -1,5 +1,5 @@
-// The driver's NVML library: loaded by name, initialised while an object lives, asked through plain function pointers.
-// No other room of the host opens it.
+// Loads the driver's NVML library by name, keeps it initialised while the object lives, and offers plain function
+// pointers. No other host room loads it.
 #pragma once
 
 #include <string>
@@ -11,7 +11,7 @@ namespace headgate::nvml {
 
 inline bool ok(abi::nvmlReturn_t result) { return result == abi::NVML_SUCCESS; }
 
-// nvml.h's nvmlFieldValue_t. `value` is a union there; of a field that is no unsigned long long its lower bytes count.
+// nvml.h's nvmlFieldValue_t. `value` is a union there; of a type other than unsigned long long, the lower bytes count.
 struct FieldValue {
   unsigned id = 0, scope = 0;
   long long timestamp_us = 0, latency_us = 0;
@@ -22,7 +22,7 @@ struct FieldValue {
 static_assert(sizeof(FieldValue) == 40);
 inline constexpr unsigned kUnsignedLongLong = 3;  // NVML_VALUE_TYPE_UNSIGNED_LONG_LONG
 
-// One pointer for each function; null where the loaded driver has none (an older or newer one).
+// One pointer per function; null if the loaded driver (older or newer) lacks it.
 struct Functions {
 #define NVML_FN(name, kind, parameters, arguments) abi::name##_t* name = nullptr;  // NOLINT(bugprone-macro-parentheses)
 #include "guest/abi/nvml_table.def"
@@ -31,10 +31,10 @@ struct Functions {
 #include "nvml/more.def"
 };
 
-// Not thread-safe against its own opening and closing; the functions themselves are, as NVML documents.
+// Opening and closing are not thread-safe; the functions are, as NVML documents.
 class Library {
  public:
-  // Loads `file` ("libnvidia-ml.so.1": the loader's search) and initialises it.
+  // Loads `file` ("libnvidia-ml.so.1" uses the loader's search) and initialises it.
   // Errors: unreachable (no such library, or the driver does not answer).
   [[nodiscard]] static Result<Library> open(const std::string& file);
 
@@ -44,7 +44,7 @@ class Library {
   ~Library();
 
   [[nodiscard]] const Functions* operator->() const { return &functions_; }
-  // The file that answered, as the loader found it.
+  // Returns the path of the loaded file, as the loader found it.
   [[nodiscard]] const std::string& path() const { return path_; }
   [[nodiscard]] std::string driver_version() const;
 
@@ -57,7 +57,7 @@ class Library {
   bool open_ = false;
 };
 
-// "permission denied", "a GPU is lost", "NVML error 42".
+// Returns "permission denied", "a GPU is lost", "NVML error 42".
 [[nodiscard]] std::string words(abi::nvmlReturn_t result);
 
 }  // namespace headgate::nvml

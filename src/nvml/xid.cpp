@@ -15,7 +15,7 @@ struct EventData {
 };
 static_assert(sizeof(EventData) == 32);
 
-constexpr std::size_t kMaxAtOnce = 256;  // a card that storms does not hold its reader
+constexpr std::size_t kMaxAtOnce = 256;  // so that a GPU with a storm of errors does not block the reader
 
 }  // namespace
 

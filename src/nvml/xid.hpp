@@ -1,4 +1,4 @@
-// Critical errors of GPUs (XIDs), as NVML's event set hands them out.
+// Critical GPU errors (XIDs) from NVML's event set.
 #pragma once
 
 #include <cstdint>
@@ -11,13 +11,13 @@
 namespace headgate::nvml {
 
 struct Xid {
-  std::string uuid;  // of the GPU; empty where the driver names none that we know
+  std::string uuid;  // the GPU's; empty if the driver names no known GPU
   std::uint32_t xid = 0;
   friend bool operator==(const Xid&, const Xid&) = default;
 };
 
-// Watches all GPUs from its making on; where the driver or a card has no such events it never hears of one. Ends before
-// its library does. Not thread-safe.
+// Watches all GPUs from its construction; stays silent if driver or GPU lacks these events. Must be destroyed before
+// its library. Not thread-safe.
 class XidWatch {
  public:
   explicit XidWatch(const Library& library);
@@ -25,7 +25,7 @@ class XidWatch {
   XidWatch(const XidWatch&) = delete;
   XidWatch& operator=(const XidWatch&) = delete;
 
-  // Those since the last call; does not wait.
+  // Returns the XIDs since the last call; does not block.
   [[nodiscard]] std::vector<Xid> take();
 
  private:
