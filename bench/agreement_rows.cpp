@@ -22,7 +22,7 @@ constexpr int kPeriodMs = 250;
 
 struct Sample {
   std::int64_t at_ns;
-  std::uint64_t card, ours;  // the card's used bytes; account and residual of all who live
+  std::uint64_t card, ours;  // used bytes by the card; account plus residual of all live processes
 
   [[nodiscard]] std::uint64_t off() const { return card > ours ? card - ours : ours - card; }
   [[nodiscard]] bool agrees() const { return off() <= std::max(kMiB, card / 1000); }
@@ -41,8 +41,8 @@ std::uint64_t account_and_residual(const ledger::UsagePage& usage) {
   return sum;
 }
 
-// Both looks lie between two looks at the clock; `at_ns` is the first, so that no agreement is dated too early by the
-// second.
+// Both values are read between two clock readings. `at_ns` is the first reading, so that agreement found by the second
+// is not dated too early.
 Result<std::vector<Sample>> watch(load::Child& child, const std::string& node, const std::string& runtime) {
   ledger::SharePages pages;
   std::vector<Sample> samples;
@@ -66,8 +66,8 @@ Result<std::vector<Sample>> watch(load::Child& child, const std::string& node, c
   return samples;
 }
 
-// From the burst's end to the first look from which on both agree until the next burst; the whole gap where they never
-// do.
+// Returns the time from the burst's end until both agree for the rest of the gap before the next burst; the whole gap
+// if they never do.
 std::int64_t time_to_agree(const std::vector<Sample>& samples, std::int64_t ended_ns, std::int64_t until_ns) {
   std::int64_t agreed_ns = until_ns;
   for (auto sample = samples.rbegin(); sample != samples.rend(); ++sample) {
@@ -85,7 +85,7 @@ Result<Section> agreement_section(const Setting& setting) {
   progress(printed("agreement: %d bursts of allocations", bursts));
   const std::string name = TRY(make_case(setting));
   sim::Profile profile = *sim::find_profile("h200");
-  profile.slab_bytes = 2 * kMiB;  // memory as a card gives it
+  profile.slab_bytes = 2 * kMiB;  // as a real card allocates memory
   if (const auto made = sim::recreate_node(node_of(setting, name), profile); !made) {
     return std::unexpected(made.error());
   }

@@ -29,7 +29,7 @@ TEST(Split, a_surplus_is_always_the_gates_fault) {
 }
 
 TEST(Split, a_shortfall_is_excused_only_as_far_as_the_client_was_away) {
-  // 25 % asked, 20 % got, the client away for a tenth of the time: 2.5 points are its own, 2.5 the gate's.
+  // 25 % requested, 20 % held, client away for a tenth of the time: 2.5 points are the client's, 2.5 the gate's.
   const Accuracy result = accuracy(constant(100, {.held_ns = 2'000'000, .idle_ns = 1'000'000}), kBucket, 10, 0.25);
   EXPECT_NEAR(result.bias, -5, 1e-9);
   EXPECT_NEAR(result.wrong_bias, -2.5, 1e-9);
@@ -72,7 +72,7 @@ TEST(Split, a_gpu_that_nobody_was_let_to_is_wrong_for_all) {
   EXPECT_NEAR(wrong[1], -5, 1e-9);
 }
 
-// The environment that a peer's process gets, as NAME=VALUE.
+// Returns the environment of a process under another limiter, as NAME=VALUE.
 std::vector<std::string> environment_of(const Candidate& candidate, Limits limits) {
   Setting setting;
   setting.directory = "/scratch";

@@ -32,7 +32,7 @@ constexpr const char* kMakeRoot = R"sh(
   done
   cp "$LOAD" "$ROOT/load")sh";
 
-// A cgroup of its own has by default the processor's weight of one thread beside it, and the load has several: on a busy
+// A new cgroup has by default the CPU's weight of one thread beside it, and the load has several: on a busy
 // machine that, not the limiter, would be measured.
 json bundle_of(const std::string& root, const std::string& share, const std::string& id) {
   return {{"ociVersion", "1.0.2"},

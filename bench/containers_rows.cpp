@@ -36,7 +36,7 @@ double us_since(steady_clock::time_point then) {
   return std::chrono::duration<double, std::micro>(steady_clock::now() - then).count();
 }
 
-// As engines write it, 100 mounts and variables long.
+// A config.json as engines write it, with 100 mounts and variables.
 std::string some_config() {
   json config = {{"ociVersion", "1.0.2"},
                  {"root", {{"path", "rootfs"}}},
@@ -112,7 +112,7 @@ class Containers {
   }
 
  private:
-  // A share whose file and directory are there, an image with this machine's C library, a bundle.
+  // Prepares a share's CDI file and directory, an image with this machine's C library, and a bundle.
   void prepare() const {
     fs::create_directories(directory_ + "/bundle/rootfs/lib");
     fs::create_directories(directory_ + "/cdi");
@@ -144,7 +144,7 @@ class Containers {
   }
   void write_config() const { std::ofstream(directory_ + "/bundle/config.json") << some_config(); }
 
-  // Interleaved, so that both see the same machine.
+  // Interleaves both, so that they run under the same conditions.
   Result<load::Done> wrapper() {
     progress("containers: headgate-oci in front of a runtime");
     std::vector<double> alone, with;

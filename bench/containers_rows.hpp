@@ -1,4 +1,4 @@
-// What containers cost: headgate-oci in front of a runtime, CDI files, device requests.
+// Cost of containers: headgate-oci in front of a runtime, CDI files, device requests.
 #pragma once
 
 #include "setting.hpp"

@@ -15,7 +15,7 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr Limits kNotBinding{.percent = 90, .bytes = 32ull << 30};
-constexpr std::uint64_t kTooMany = 40ull << 30;  // more than kNotBinding.bytes, less than the driver's 64 GiB
+constexpr std::uint64_t kTooMany = 40ull << 30;  // exceeds kNotBinding.bytes, below the driver's 64 GiB
 
 // One configuration: a library and limits.
 struct Column {
@@ -24,7 +24,7 @@ struct Column {
   Limits limits;
 };
 
-// Samples of one figure: by column, one value a run, in the order of the runs (two a round).
+// Samples of one figure per column, in order of the runs (two per round).
 using Runs = std::map<std::string, std::vector<double>>;
 
 double median(std::vector<double> values) {
@@ -36,7 +36,7 @@ double median(std::vector<double> values) {
   return values.size() % 2 == 1 ? values[half] : (values[half - 1] + values[half]) / 2;
 }
 
-// A column's figure minus native's, round by round.
+// Returns a column's figure minus native's, for each round.
 std::vector<double> added(const Runs& runs, const std::string& column, const std::string& native) {
   std::vector<double> result;
   const auto& theirs = runs.at(column);
@@ -67,7 +67,7 @@ class CostBench {
       for (std::size_t i = columns_.size(); i-- > 0;) {
         TRY(run_all(columns_[i]));
       }
-      // Two runs a round, as of everything else.
+      // Two runs per round, like everything else.
       TRY(run_true());
       TRY(run_start());
       TRY(run_true());
@@ -102,7 +102,7 @@ class CostBench {
     return parsed;
   }
 
-  // A failing library is shown in its column, not hidden by stopping the bench; only native has to work.
+  // If a library fails, its column shows that and the bench continues; only native must work.
   Result<load::Done> run_all(const Column& column) {
     for (const auto& words : std::vector<std::vector<std::string>>{
              {"launch"}, {"kinds"}, {"graph"}, {"alloc"}, {"pool"}, {"refuse", std::to_string(kTooMany)}}) {
@@ -125,7 +125,7 @@ class CostBench {
     return load::Done{};
   }
 
-  // A process's life is long and uneven beside what we add to it: the columns take turns, process by process.
+  // A process's run time is long and varies compared with the added cost, so columns alternate process by process.
   Result<load::Done> run_true() {
     const std::string name = TRY(make_case(setting_));
     std::map<std::string, std::vector<double>> times;
@@ -148,7 +148,7 @@ class CostBench {
     return load::Done{};
   }
 
-  // By turns too, and each process in a share that it has to make.
+  // Columns alternate here too; each process must create its share.
   Result<load::Done> run_start() {
     std::map<std::string, std::vector<double>> times;
     for (int i = 0; i < (setting_.quick ? 10 : 40); ++i) {
@@ -171,11 +171,11 @@ class CostBench {
   }
 
   struct Goal {
-    std::string column;  // judged; others are shown
+    std::string column;  // judged; others are only shown
     double most;
   };
 
-  // Native's own figure, and what each library adds to it. `as` writes a figure.
+  // Makes a row with native's figure and what each library adds to it. `as` formats a figure.
   Row added_row(const std::string& what, const std::string& reach, const std::string& key, std::vector<Goal> goals,
                 const std::function<std::string(double)>& as) {
     Row row{.what = what,
@@ -209,7 +209,7 @@ class CostBench {
     return row;
   }
 
-  // The same for figures that stand for themselves.
+  // The same for absolute figures.
   Row plain_row(const std::string& what, const std::string& reach, const std::string& key, std::vector<Goal> goals,
                 const std::function<std::string(double)>& as) {
     Row row{.what = what,

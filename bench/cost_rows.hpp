@@ -1,4 +1,4 @@
-// What a preloaded library costs a program: per launch, per allocation, at the start. Over the do-nothing driver.
+// Cost of a preloaded library: per launch, per allocation, at the start. On the do-nothing driver.
 #pragma once
 
 #include "setting.hpp"
@@ -6,9 +6,9 @@
 
 namespace headgate::bench {
 
-// Every round runs native, ours, the peers, ours again backwards, native: N-O-P-P-O-N. A round's figure of a library is
-// the mean of its two runs minus the mean of native's two; the table shows the median over the rounds, the JSON all of
-// them.
+// Each round runs native, ours, the peers, then in reverse peers, ours, native: N-O-P-P-O-N. A library's figure for a
+// round is the mean of its two runs minus the mean of native's two. The table shows the median of the rounds, the JSON
+// all of them.
 [[nodiscard]] Result<Section> cost_section(const Setting& setting);
 
 }  // namespace headgate::bench

@@ -19,7 +19,7 @@ namespace {
 using std::chrono::milliseconds;
 using std::chrono::steady_clock;
 
-// utime and stime: the 12th and 13th word behind the name, which may hold spaces. proc(5).
+// utime and stime: words 12 and 13 after the name, which may contain spaces; see proc(5).
 double cpu_of(const std::filesystem::path& stat) {
   std::ifstream file(stat);
   std::string line;

@@ -12,7 +12,7 @@ namespace {
 using nlohmann::json;
 using std::chrono::milliseconds;
 
-// How long each of so many shares took, all of it: nothing of what a program does to start is taken off.
+// Returns the run time of each share, including the start of its program.
 Result<std::vector<double>> meet(const Setting& setting, std::size_t shares, int rounds) {
   progress("turns: " + std::string(kGangsRow) + (shares == 1 ? ", one alone" : ""));
   const auto node = TRY(DaemonNode::start(setting, "l40s-x2"));
@@ -37,7 +37,7 @@ Result<std::vector<double>> meet(const Setting& setting, std::size_t shares, int
 }  // namespace
 
 Result<Row> gangs_row(const Setting& setting) {
-  const int rounds = setting.quick ? 60 : 240;  // of two shares, with two of the simulator's 1024 flags each
+  const int rounds = setting.quick ? 60 : 240;  // two shares use two of the simulator's 1024 flags per round
   const double alone = TRY(meet(setting, 1, rounds))[0];
   const std::vector<double> both = TRY(meet(setting, 2, rounds));
   const double part = 100 * 2 * alone / std::ranges::max(both);

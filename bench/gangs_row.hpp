@@ -1,4 +1,4 @@
-// Two shares on the same two GPUs whose kernels on one spin for those on the other, under headgated.
+// Two shares on the same two GPUs under headgated: kernels on one GPU spin for those on the other.
 #pragma once
 
 #include "base/result.hpp"
@@ -9,7 +9,7 @@ namespace headgate::bench {
 
 inline constexpr const char* kGangsRow = "two gangs on two GPUs, 10 ms of work a meeting";
 
-// Columns as of the section of turns. Errors: a daemon or a program that did not end well.
+// Columns as in the section of turns. Errors: a daemon or a program failed.
 [[nodiscard]] Result<Row> gangs_row(const Setting& setting);
 
 }  // namespace headgate::bench

@@ -1,4 +1,4 @@
-// headgate-figures: measures the figures that headgate promises, on this machine, and prints every one of them.
+// headgate-figures: measures all of headgate's documented figures on this machine and prints them.
 #include <unistd.h>
 
 #include <algorithm>
@@ -129,7 +129,7 @@ Result<load::Done> find_parts(Arguments& arguments) {
       return fail_errno("a part of the build, " + part, errno, "build everything first: dev/bench does");
     }
   }
-  // Short: sockets of MPS control daemons lie deep below, and a path of one has room for 107 bytes.
+  // Short, because sockets of MPS control daemons are several levels below, and a socket path is limited to 107 bytes.
   std::string directory = std::filesystem::temp_directory_path() / "hgf-XXXXXX";
   if (::mkdtemp(directory.data()) == nullptr) {
     return fail_errno("cannot make a directory like " + directory, errno);
@@ -209,7 +209,7 @@ int main(int argc, char** argv) {
     return complain(found.error());
   }
   const auto tables = measure(*arguments);
-  std::error_code ignored;  // what cannot be removed is said by nobody's figure
+  std::error_code ignored;  // a directory that cannot be removed affects no figure
   std::filesystem::remove_all(arguments->setting.directory, ignored);
   if (!tables) {
     return complain(tables.error());

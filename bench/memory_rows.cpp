@@ -11,9 +11,9 @@ using nlohmann::json;
 using std::chrono::milliseconds;
 
 constexpr std::uint64_t kLimitBytes = 512ull << 20;
-constexpr std::uint64_t kDuelBytes = 300ull << 20;  // kLimitBytes has it once
+constexpr std::uint64_t kDuelBytes = 300ull << 20;  // fits into kLimitBytes once
 
-// Every figure of headgate-bench-memory run with `words`.
+// Returns the figures of a headgate-bench-memory run with these arguments.
 Result<json> figures_of(const Setting& setting, const Candidate& candidate, std::vector<std::string> words) {
   const std::string name = TRY(make_case(setting));
   words.insert(words.begin(), setting.memory_program);
@@ -36,7 +36,7 @@ Result<Section> memory_section(const Setting& setting) {
   const std::string rounds = "1000000", duel_rounds = setting.quick ? "1000" : "10000";
   const std::string kills = setting.quick ? "100" : "1000";
   Section section{.title = "MEMORY, one limit of 512 MiB", .columns = {}, .rows = {}};
-  std::vector<std::map<std::string, json>> measured;  // by column
+  std::vector<std::map<std::string, json>> measured;  // per column
   std::vector<const Candidate*> candidates{&setting.ours};
   for (const Candidate& peer : setting.peers) {
     candidates.push_back(&peer);

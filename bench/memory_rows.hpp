@@ -1,4 +1,4 @@
-// Whether a memory limit holds under many at once, and what killed processes leave.
+// Tests if a memory limit holds under contention, and what killed processes leave.
 #pragma once
 
 #include "setting.hpp"
@@ -6,15 +6,14 @@
 
 namespace headgate::bench {
 
-// 16 processes of 8 threads, then two racers for the same bytes, over the do-nothing driver; 1,000 kills of processes
-// at work on one page of the ledger (ours only).
+// 16 processes with 8 threads each, then two that race for the same bytes, on the do-nothing driver. Also 1,000 kills
+// of processes at work on one page of the ledger (ours only).
 [[nodiscard]] Result<Section> memory_section(const Setting& setting);
 
-// How long after a burst of allocations account and residual are what the simulator's card has given, with slabs and
-// pools.
+// Measures how long after a burst of allocations account plus residual match the simulated card, with slabs and pools.
 [[nodiscard]] Result<Section> agreement_section(const Setting& setting);
 
-// Kernels that spin for each other, on two streams, threads, processes or GPUs, at every limit, over the simulator.
+// Kernels that spin for each other on two streams, threads, processes or GPUs, at each limit, on the simulator.
 [[nodiscard]] Result<Section> pairs_section(const Setting& setting);
 
 }  // namespace headgate::bench

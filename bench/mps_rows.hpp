@@ -1,4 +1,4 @@
-// What MPS costs the daemon: control daemons started, counted, watched and stopped.
+// Cost of MPS for the daemon: starting, counting, watching and stopping control daemons.
 #pragma once
 
 #include "setting.hpp"

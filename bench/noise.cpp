@@ -42,7 +42,7 @@ std::int64_t longest_gap_ns() {
 }
 
 CpuParts cpu_parts(const std::string& before, const std::string& after) {
-  // Fields: user nice system idle iowait irq softirq steal (guest time is in user already).
+  // Fields: user nice system idle iowait irq softirq steal (user already includes guest time).
   std::array<std::array<double, 8>, 2> fields{};
   const std::array<const std::string*, 2> lines{&before, &after};
   for (std::size_t i = 0; i < 2; ++i) {
@@ -88,7 +88,7 @@ void NoiseSampler::sample() {
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   std::int64_t next = now_ns();
   while (!stop_.load(std::memory_order_relaxed)) {
-    next = std::max(next + kPeriodNs, now_ns());  // one lateness is one lateness, not a queue of them
+    next = std::max(next + kPeriodNs, now_ns());  // skips missed periods, so that one lateness counts once
     const timespec until{next / 1'000'000'000, next % 1'000'000'000};
     ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
     const std::int64_t late = now_ns() - next;

@@ -1,4 +1,4 @@
-// What the machine itself did while something was measured: no figure is read without it.
+// Noise of the machine during a measurement. Every figure must be read together with it.
 #pragma once
 
 #include <atomic>
@@ -13,17 +13,17 @@
 namespace headgate::bench {
 
 struct Noise {
-  load::Histogram lateness_ns;  // how long after its time a thread asleep until a given moment ran (each millisecond)
-  double steal_percent = -1;    // of all CPU time, /proc/stat; -1 where it cannot be read
-  double busy_percent = -1;     // not idle, ours included
-  std::int64_t longest_gap_ns = 0;  // the longest time a spinning thread was not running, in one second
+  load::Histogram lateness_ns;      // lateness of a thread that sleeps until each millisecond
+  double steal_percent = -1;        // of all CPU time, from /proc/stat; -1 if unreadable
+  double busy_percent = -1;         // not idle, including us
+  std::int64_t longest_gap_ns = 0;  // longest time in one second that a spinning thread was not running
   unsigned cpus = 0;
 };
 
-// A second of a spinning thread: the longest gap between two of its clock readings.
+// Spins for a second and returns the longest gap between two clock readings.
 [[nodiscard]] std::int64_t longest_gap_ns();
 
-// Samples from construction to stop(); one thread that sleeps, 1000 wake-ups a second.
+// Samples from construction to stop(), with one thread that wakes up 1000 times a second.
 class NoiseSampler {
  public:
   NoiseSampler();
@@ -31,8 +31,8 @@ class NoiseSampler {
   NoiseSampler(const NoiseSampler&) = delete;
   NoiseSampler& operator=(const NoiseSampler&) = delete;
 
-  // How late the sampler's thread ran, summed by 10 ms bucket of CLOCK_MONOTONIC, from first_bucket on. Only lateness
-  // above kOrdinaryLatenessNs counts: less is what any wake-up costs.
+  // Lateness of the sampler's thread, summed per 10 ms bucket of CLOCK_MONOTONIC, from first_bucket on. Counts only
+  // lateness above kOrdinaryLatenessNs, because any wake-up is a little late.
   struct Late {
     std::int64_t first_bucket = 0;
     std::vector<std::int64_t> ns;
@@ -55,7 +55,7 @@ class NoiseSampler {
 
 inline constexpr std::int64_t kOrdinaryLatenessNs = 200'000;
 
-// The parts of CPU time between two readings of /proc/stat's first line, in percent; -1 each when a line is not one.
+// Shares of CPU time between two readings of /proc/stat's first line, in percent; -1 each if a line is invalid.
 struct CpuParts {
   double steal_percent = -1, busy_percent = -1;
 };

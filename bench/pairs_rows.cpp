@@ -9,7 +9,7 @@ namespace {
 
 using nlohmann::json;
 
-// Seconds until the pair had met; an error when it did not meet.
+// Returns the seconds until the pair has met; an error if it never met.
 Result<double> meet(const Setting& setting, const Candidate& candidate, const tenant::SpinPair& pair,
                     unsigned percent) {
   const std::string name = TRY(make_case(setting));

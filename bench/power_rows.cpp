@@ -68,7 +68,7 @@ class PowerBench {
   }
 
  private:
-  // The server over GPUs that answer at once, in its own process: what is left is not the driver's.
+  // Runs the server in a separate process with GPUs that reply at once, so the figures exclude the driver.
   Result<load::Done> wire() {
     progress("power: the API over GPUs that answer at once");
     const auto end = TRY(load::run_child({.argv = {setting_.power_program}}, milliseconds(120'000)));
@@ -98,7 +98,7 @@ class PowerBench {
   static std::vector<std::string> with_socket() { return {"--zeusd-socket", "{runtime}/zeusd.sock"}; }
   static std::string socket_of(const DaemonNode& node) { return node.runtime() + "/zeusd.sock"; }
 
-  // What the listener adds to a daemon without callers: the middle of several starts, of which each has its own noise.
+  // Cost of the listener for a daemon without clients: the median of several starts, because each start varies.
   Result<load::Done> idle() {
     progress("power: an idle daemon with the listener and without");
     std::vector<double> without, with;
@@ -122,7 +122,7 @@ class PowerBench {
     return fail(ErrorCode::denied, "rows that set the simulated GPUs need root");
   }
 
-  // GPU 0's limit, by the zeusd API.
+  // Returns GPU 0's limit, read through the zeusd API.
   static Result<std::uint64_t> limit_mw(const DaemonNode& node) {
     const auto reply = TRY(
         http::exchange({.path = socket_of(node)}, {.target = "/gpu/get_power_limit?gpu_ids=0"}, milliseconds(5'000)));
@@ -131,7 +131,7 @@ class PowerBench {
     return body["0"].value("power_limit_mw", std::uint64_t{0});
   }
 
-  // From kill -9 of a lease's holder to the value of before, as a reader sees it.
+  // Measures from kill -9 of a lease's holder until a reader sees the former value.
   Result<load::Done> holders() {
     progress("power: holders that are killed");
     TRY(needs_root());
@@ -158,7 +158,7 @@ class PowerBench {
     return load::Done{};
   }
 
-  // How /v1 answers beside a slow driver, 10,000 commands for it, and 100 clients of the stream that never read.
+  // Measures /v1's responses with a slow driver, 10,000 commands for it, and 100 stream clients that never read.
   Result<load::Done> crowd() {
     progress("power: 10,000 commands and 100 silent clients");
     TRY(needs_root());

@@ -1,4 +1,4 @@
-// What setting GPUs costs: the API of zeusd over GPUs that answer at once, and the built headgated over the simulator.
+// Cost of setting GPUs: the zeusd API with GPUs that reply at once, and the built headgated on the simulator.
 #pragma once
 
 #include "setting.hpp"
@@ -6,7 +6,7 @@
 
 namespace headgate::bench {
 
-// Rows that need root (the simulated driver lets no other user set a GPU) say so where it is not.
+// Rows that need root say so if run without (the simulated driver lets only root set a GPU).
 [[nodiscard]] Result<Section> power_section(const Setting& setting);
 
 }  // namespace headgate::bench

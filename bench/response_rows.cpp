@@ -31,7 +31,7 @@ void sleep_until(std::int64_t when_ns) {
   ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
 }
 
-// The owner's view of the share's pages, unmapped at the end.
+// The share's pages opened as its owner; unmapped at the end.
 struct Pages {
   ledger::SharePages pages;
   ~Pages() { ledger::close_pages(pages); }
@@ -43,7 +43,7 @@ std::string words_of(const ledger::PageFault& fault) {
   return text;
 }
 
-// Opens the share as soon as the load has made it.
+// Opens the share as soon as the load has created it.
 Result<load::Done> open_when_there(const std::string& runtime, Pages& into, load::Child& load) {
   const auto deadline = steady_clock::now() + milliseconds(20'000);
   for (;;) {
@@ -62,7 +62,7 @@ Result<load::Done> open_when_there(const std::string& runtime, Pages& into, load
 }
 
 struct Change {
-  std::int64_t bucket;  // it took place at this bucket's start
+  std::int64_t bucket;  // takes effect at the start of this bucket
   double limit;
 };
 
@@ -85,7 +85,7 @@ Result<Section> response_section(const Setting& setting) {
   }
   ledger::DeviceGrant grant = ledger::grant_of(*share.pages.policy).devices[0];
   std::vector<Change> log;
-  std::int64_t bucket = now_ns() / kBucketNs + 50;  // half a second of steady running first
+  std::int64_t bucket = now_ns() / kBucketNs + 50;  // after half a second of steady running
   for (int i = 0; i < changes; ++i, bucket += kStepBuckets) {
     const unsigned percent = i % 2 == 0 ? 80 : 20;
     grant.compute_ceiling_ppm = percent * 10'000;
@@ -127,7 +127,7 @@ Result<Section> response_section(const Setting& setting) {
   down /= changes / 2;
   absolute /= changes;
   row.values = {printed("%+.3f", up), printed("%+.3f", down), printed("%.3f", absolute), printed("%.3f", worst)};
-  // The mean of the absolute errors is judged: a surplus after one change does not pay for a lack after another.
+  // Judges the mean of absolute errors, so that a surplus after one change does not offset a shortfall after another.
   row.verdict = absolute <= 1 ? Verdict::reached : Verdict::missed;
   section.rows.push_back(row);
   return section;

@@ -56,7 +56,7 @@ Result<Candidate> parse_candidate(const std::string& text) {
   if (::stat(candidate.library.c_str(), &facts) != 0) {
     return fail_errno("the library " + candidate.library, errno);
   }
-  // The child has another working directory in mind than we: only an absolute path means the same to both.
+  // The child has a different working directory, so make the path absolute.
   candidate.library = std::filesystem::absolute(candidate.library);
   return candidate;
 }
@@ -102,7 +102,7 @@ Result<std::string> make_case(const Setting& setting) {
 }
 
 void remove_case(const Setting& setting, const std::string& case_name) {
-  std::error_code ignored;  // the whole directory goes at the end anyway
+  std::error_code ignored;  // the whole directory is removed at the end anyway
   std::filesystem::remove_all(setting.directory + "/" + case_name, ignored);
 }
 

@@ -1,4 +1,4 @@
-// What is measured with what: programs, libraries, how often. Filled by main from the command line.
+// Parameters of the measurement: programs, libraries, number of runs. Set by main from the command line.
 #pragma once
 
 #include <chrono>
@@ -12,12 +12,11 @@
 
 namespace headgate::bench {
 
-// A library that is preloaded, and the environment that tells it its limits. "{percent}" and "{bytes}" in a value are
-// replaced by the limit of the case at hand (a name whose limit the case does not set is left out), "{dir}" by the
-// case's own directory.
+// A preloaded library, and the environment variables that set its limits. In a value, "{percent}" and "{bytes}" stand
+// for the case's limits and "{dir}" for its directory. A variable for a limit that the case does not set is left out.
 struct Candidate {
   std::string name;
-  std::string library;  // empty: nothing is preloaded
+  std::string library;  // empty: no library is preloaded
   std::vector<std::pair<std::string, std::string>> environment{};
 
   friend bool operator==(const Candidate&, const Candidate&) = default;
@@ -34,29 +33,29 @@ struct Setting {
   std::vector<Candidate> peers;
   bool quick = false;
   unsigned rounds = 3;
-  std::string only_case;  // part of the name of a row of share or kinds, "50 %  200 us, 4 streams"; empty: all
-  std::string directory;  // for nodes and shares; ours, empty at the start
+  std::string only_case;  // part of a row's name in share or kinds, "50 %  200 us, 4 streams"; empty: all
+  std::string directory;  // for nodes and shares; private, initially empty
 };
 
-// Limits of one case; zero is none.
+// Limits of one case; zero means no limit.
 struct Limits {
   unsigned percent = 0;
   std::uint64_t bytes = 0;
 };
 
-// The child of a case: `candidate` preloaded over the driver in `driver_dir`, in a clean environment, with a runtime
-// directory and a node of its own under setting.directory/CASE. Without limits only the library is preloaded.
+// Returns the child of a case: `candidate` preloaded over the driver in `driver_dir`, in a clean environment, with a
+// private runtime directory and node under setting.directory/CASE. Without limits, only preloads the library.
 [[nodiscard]] load::ChildSpec child_of(const Setting& setting, const Candidate& candidate,
                                        const std::string& driver_dir, const std::string& case_name, Limits limits,
                                        std::vector<std::string> argv);
 
-// Directories of a case, made by child_of's caller through make_case().
+// Directories of a case. The caller of child_of creates them with make_case().
 [[nodiscard]] std::string node_of(const Setting& setting, const std::string& case_name);
 [[nodiscard]] std::string runtime_of(const Setting& setting, const std::string& case_name);
-[[nodiscard]] Result<std::string> make_case(const Setting& setting);  // a fresh name
+[[nodiscard]] Result<std::string> make_case(const Setting& setting);  // returns a new name
 void remove_case(const Setting& setting, const std::string& case_name);
 
-// One line on stderr.
+// Prints one line to stderr.
 void progress(const std::string& text);
 
 }  // namespace headgate::bench

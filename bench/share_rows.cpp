@@ -25,7 +25,7 @@ struct Case {
   std::string name;
   unsigned percent;
   std::vector<std::string> load_arguments;
-  bool launch_bound = false;  // judged within 2 points, no RMS goal
+  bool launch_bound = false;  // judged within 2 points, without an RMS goal
 };
 
 std::vector<Case> cases(bool quick) {
@@ -46,7 +46,7 @@ std::vector<Case> cases(bool quick) {
     const char* name;
     std::vector<std::string> words;
   };
-  // Some limiters count blocks and not time; a kernel of one block is nothing to them.
+  // Some limiters count blocks instead of time; they do not limit a kernel of one block.
   const Shape kWholeCard{"2112 blocks", {"--blocks=2112"}};
   const std::vector<Shape> shapes = quick ? std::vector<Shape>{{"8 processes", {"--processes=8"}}, kWholeCard}
                                           : std::vector<Shape>{kWholeCard,
@@ -66,7 +66,7 @@ std::vector<Case> cases(bool quick) {
   return result;
 }
 
-// Every function that launches, at the lengths of kernels that the rows above have: a graph is one command.
+// All functions that launch, with the kernel lengths of the rows above: a graph is one command.
 std::vector<Case> kind_cases(bool quick) {
   struct Kind {
     const char* name;
@@ -99,14 +99,14 @@ std::vector<Case> kind_cases(bool quick) {
 
 std::string row_name(const Case& each) { return printed("%2u %%  %s", each.percent, each.name.c_str()); }
 
-// Buckets of one run: truth and the client's own log, on the clock's grid, cut to whole seconds.
+// Buckets of one run: the truth and the client's log, aligned to the clock's grid and cut to whole seconds.
 struct Run {
   std::vector<Bucket> buckets;
   json report;
 };
 
-// What part of the GPU time that the share was charged was estimated, not measured; nothing for a library without our
-// pages.
+// Returns the fraction of the share's charged GPU time that was estimated, not measured; nothing if a library has no
+// headgate pages.
 std::optional<double> estimated_part(const std::string& runtime) {
   ledger::SharePages pages;
   if (ledger::open_share(runtime.c_str(), "default", ledger::Access::owner, pages)) {
@@ -166,7 +166,7 @@ class ShareBench {
  private:
   Result<Run> run_case(const Candidate& candidate, const Case& each) {
     const std::string name = TRY(make_case(setting_));
-    // A little more than whole seconds: the first and the last bucket are cut.
+    // Slightly more than whole seconds, because the first and the last bucket are cut.
     const unsigned duration_ms = (setting_.quick ? 4000 : 8000) + 40;
     std::vector<std::string> argv{setting_.load_program, "--duration=" + std::to_string(duration_ms) + "ms"};
     argv.insert(argv.end(), each.load_arguments.begin(), each.load_arguments.end());
@@ -185,7 +185,7 @@ class ShareBench {
       run.report["estimated_part"] = *estimated;
     }
     fill(run, truth.devices[0].history);
-    run.report.erase("not_asking");  // its buckets are in the windows now
+    run.report.erase("not_asking");  // its buckets are in the windows by now
     return run;
   }
 
@@ -227,7 +227,7 @@ class ShareBench {
                   printed("%.3f", tenth.rms),        printed("%+.3f", second.wrong_bias),
                   printed("%.3f", second.wrong_rms), printed("%.3f", tenth.wrong_rms),
                   printed("%.3f", tenth.wrong_worst)};
-    double estimated = -1;  // the largest of the runs
+    double estimated = -1;  // maximum of the runs
     for (const json& report : reports) {
       estimated = std::max(estimated, report.value("estimated_part", -1.0));
     }

@@ -21,7 +21,7 @@ namespace headgate::bench {
 
 namespace {
 
-// What spec.environment and spec.without mean, applied to this process: it is the child, about to exec.
+// Applies spec.environment and spec.without to this process, the child that is about to exec.
 void become(const load::ChildSpec& spec) {
   for (const std::string& pattern : spec.without) {
     std::vector<std::string> gone;
@@ -49,8 +49,8 @@ void become(const load::ChildSpec& spec) {
   ::_exit(127);
 }
 
-// The number of the system call that `thread` is entering; -1 when it is leaving one. The layout is linux/ptrace.h's
-// ptrace_syscall_info (op at 0, the number at 24), which C libraries of different ages declare under different names.
+// Returns the number of the system call that `thread` is entering; -1 if it is leaving one. Uses linux/ptrace.h's
+// layout of ptrace_syscall_info (op at 0, number at 24), because C libraries declare it under different names.
 long entering(pid_t thread) {
   constexpr auto kGetSyscallInfo = static_cast<__ptrace_request>(0x420e);
   constexpr unsigned char kEntry = 1;

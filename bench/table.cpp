@@ -31,7 +31,7 @@ std::string in_columns(const std::vector<std::vector<std::string>>& lines) {
     std::string drawn;
     for (std::size_t i = 0; i < line.size(); ++i) {
       const std::string blanks(widths[i] - line[i].size(), ' ');
-      // Words to the left, figures to the right.
+      // Text is left-aligned, figures are right-aligned.
       drawn += (i == 0 ? "" : "  ") + (i < 2 ? line[i] + blanks : blanks + line[i]);
     }
     text += drawn.substr(0, drawn.find_last_not_of(' ') + 1) + "\n";

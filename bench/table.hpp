@@ -1,4 +1,4 @@
-// The rows of a bench and how they are shown: a table for people, JSON for machines.
+// The rows of a benchmark and their output: a table for people, JSON for machines.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -9,12 +9,12 @@
 
 namespace headgate::bench {
 
-enum class Verdict { reached, missed, told, unmeasured };  // told: no goal is set for it
+enum class Verdict { reached, missed, told, unmeasured };  // told: it has no goal
 
 struct Row {
   std::string what;
-  std::string reach;                // the goal in words; empty where there is none
-  std::vector<std::string> values;  // by column
+  std::string reach;                // the goal as text; empty if there is none
+  std::vector<std::string> values;  // per column
   Verdict verdict = Verdict::told;
   nlohmann::ordered_json details;  // base units
 };
@@ -34,7 +34,7 @@ struct Tables {
 [[nodiscard]] std::string to_text(const Tables& tables);
 [[nodiscard]] std::string to_json(const Tables& tables);
 
-// printf into a string.
+// Formats like printf into a string.
 [[nodiscard, gnu::format(printf, 1, 2)]] std::string printed(const char* format, ...);
 
 }  // namespace headgate::bench

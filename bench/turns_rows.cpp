@@ -25,13 +25,13 @@ static_assert(kBucketNs == load::kIdleBucketNs);
 constexpr std::size_t kSecond = 100;  // buckets
 
 struct Tenant {
-  std::vector<std::string> share;  // words of `headgate share create`
+  std::vector<std::string> share;  // arguments of `headgate share create`
   std::vector<std::string> load;
   double weight = 100;
-  bool beside_shares = false;  // no share and no limiter
+  bool beside_shares = false;  // no share, no limiter
 };
 
-// What each tenant had and could have had, in buckets, from when the last of them began until the first ended.
+// What each tenant had and could have had, in buckets, from when the last one began until the first one ended.
 struct Run {
   std::vector<std::vector<Bucket>> tenants;
   std::vector<json> reports;
@@ -87,7 +87,7 @@ class TurnsBench {
     std::vector<load::Child> children;
     const double cpu = node->cpu_seconds("arbiter");
     const auto began = steady_clock::now();
-    // They start one after the other: each stays until all have been there together for long enough.
+    // Tenants start one after the other; each stays until all have run together for long enough.
     const auto stay_ms = seconds_ * 1000 + 2000 + 400 * static_cast<int>(tenants.size());
     for (std::size_t i = 0; i < tenants.size(); ++i) {
       const std::string name = "tenant" + std::to_string(i);
@@ -196,13 +196,13 @@ class TurnsBench {
     return load::Done{};
   }
 
-  // Nobody can use more than all of the GPU, nor a sparse tenant more than it has alone.
+  // No tenant can use more than the whole GPU, and a sparse tenant no more than it gets alone.
   Result<load::Done> pauses() {
     for (const char* kernels : {"20us", "200us", "1ms"}) {
       const std::string beside = std::string("20 % busy (50 us, 200 us pause) beside ") + kernels;
       if (!wanted(beside)) continue;
       const Run run = TRY(play(beside, {sparse(), full(100, kernels)}));
-      // Kernels that are longer than the pauses are not let into them: docs/decisions/arbiter.md.
+      // Kernels longer than the pauses do not run in them: docs/decisions/arbiter.md.
       const bool fits = kernels != std::string_view("1ms");
       Row& row = add(beside, fits ? "98 % used" : "none: longer than the pause", run,
                      in_parts({run.got(0), run.got(1)}), "", run.used() >= 98);
@@ -241,7 +241,7 @@ class TurnsBench {
     return load::Done{};
   }
 
-  // How long requests take, their kernels included, beside one that is always at work.
+  // Latency of requests, including their kernels, next to a share that is always busy.
   Result<load::Done> latency() {
     struct Case {
       std::string name, reach;
@@ -267,7 +267,7 @@ class TurnsBench {
     return load::Done{};
   }
 
-  // The least equal of the seconds. What a tenant could not have asked for counts as if it had had it.
+  // Judges the least equal second. Time that a tenant could not have requested counts as used.
   Result<load::Done> equals() {
     const std::string name = "8 equal, 200 us, each second";
     if (!wanted(name)) return load::Done{};
@@ -293,13 +293,13 @@ class TurnsBench {
     return load::Done{};
   }
 
-  // 62 processes that hold memory and do nothing, beside two that contend.
+  // 62 processes that hold memory and do nothing, next to two that contend.
   Result<load::Done> many() {
     const std::string name = "64 processes, two at work, 200 us";
     if (!wanted(name)) return load::Done{};
     progress("turns: " + name);
     const auto node = TRY(DaemonNode::start(setting_, "h200"));
-    // A context takes half a GiB of it.
+    // A context takes half a GiB of the share.
     TRY(node->command({"share", "create", "quiet", "--mem=64GiB"}));
     for (const char* share : {"left", "right"}) TRY(node->command({"share", "create", share, "--mem=1GiB"}));
     std::vector<load::Child> children;
@@ -322,7 +322,7 @@ class TurnsBench {
       if (steady_clock::now() > deadline) return fail(ErrorCode::failed, name + ": they did not all start in 40 s");
       std::this_thread::sleep_for(milliseconds(50));
     }
-    // Until the gates are written; how long this machine then takes to wake a process is told beside it.
+    // Time until the gates are written; the machine's wake-up time is shown next to it.
     struct Quick {
       std::string name;
       double within = 0, all = 0;

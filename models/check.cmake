@@ -1,6 +1,5 @@
 # cmake -DMODEL=x.pml -DFLAGS="-DOPS=2;..." -DEXPECT=sound|broken -DWORK=folder -P check.cmake
-# Verifies a spin model exhaustively. `sound`: no state violates an assertion; `broken`: one does, and it is an
-# assertion.
+# Verifies a spin model exhaustively. `sound`: no state violates an assertion. `broken`: a state does.
 find_program(SPIN spin)
 if(NOT SPIN)
   message("skipped: spin is not installed (dev/setup ci)")

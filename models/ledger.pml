@@ -1,13 +1,13 @@
-/* The memory account of src/guest/ledger on one device: owners killed between any two shared-memory steps, several
- * reapers that sleep as long as they like (a killed one sleeps for ever), slots given to a next owner.
+/* Model of the memory account of src/guest/ledger on one device: owners are killed between any two shared-memory steps,
+ * several reapers pause arbitrarily long (a killed one pauses forever), and slots pass to a next owner.
  *
- * A step touches one shared word, as a load or store of account.cpp and slot.cpp does; the two halves of the account
- * word are read apart. Checked in every state: what the driver really holds never exceeds the limit, and when no slot
- * is in use the account is zero.
+ * A step accesses one shared word, like a load or store of account.cpp and slot.cpp; both halves of the account word
+ * are read separately. Checked in every state: the driver's real total never exceeds the limit, and if no slot is in
+ * use the account is zero.
  *
- * -DBREAK=n makes one order wrong; each must be found: 1 no help before the swap, 2 a claim stores sequence before
- * settled, 3 a reaper does not look again whether the slot still is dead, 4 the intent is stored after the swap,
- * 5 held is written over the word in force, 6 a reaper does not ask whether its own step was done already.
+ * -DBREAK=n makes one order wrong, and each must be found: 1 no help before the swap, 2 a claim stores sequence before
+ * settled, 3 a reaper does not check again that the slot is dead, 4 the intent is stored after the swap,
+ * 5 held is written over the word in force, 6 a reaper does not check if its step was already done.
  */
 #ifndef BREAK
 #define BREAK 0
@@ -28,7 +28,7 @@
 #define LIVES 2
 #endif
 #define LIMIT 2
-#define ZERO 4 /* deltas and the account are stored plus 4: a byte has no sign */
+#define ZERO 4 /* deltas and the account are stored plus 4, because a byte is unsigned */
 
 mtype = { FREE, LIVE, DEAD };
 
@@ -141,7 +141,7 @@ proctype owner(byte me) {
        :: else -> break
        od
      } unless { victim[me] };
-     atomic { /* killed, or leaving in order: from here on only reapers write */
+     atomic { /* killed, or left in good order: from here on only reapers write */
        kind[me] = DEAD; truth[me] = 0; victim[me] = 0;
        k = 0; q = 0; n = 0; w_slot = 0; w_seq = 0; w_used = 0; seen = 0; ops = 0; ok = 0
      }

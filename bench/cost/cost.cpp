@@ -1,10 +1,10 @@
-// One cold process that times calls of the driver it finds; the bench runs it with and without a preloaded library.
+// A cold process that times calls of the driver that it finds. The bench runs it with and without a preloaded library.
 //
 //   headgate-bench-cost start|launch|kinds|graph|alloc|pool|refuse|syscalls [bytes]      one line of JSON on stdout
 //
-// Launches come in batches of 256 with a pause after each: the queue is never full and a limit of 90 % never binds. A
-// batch's time over 256 is one sample of "a launch"; the wait that ends the batch (where a meter closes its bracket) is
-// timed apart and belongs to the mean. Single launches are timed in batches of their own, for the tail.
+// Launches come in batches of 256 with a pause after each: the queue is never full and a limit of 90 % never applies. A
+// sample of "a launch" is a batch's time over 256. The wait that ends a batch (where a meter closes its bracket) is
+// timed separately and included in the mean. Single launches are timed in separate batches, for the tail.
 #include <dlfcn.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
@@ -66,7 +66,7 @@ struct Counts {
   std::uint64_t other = 0, launches = 0;
 };
 
-// Zeros over a driver that does not count (the simulator, a card).
+// Returns zeros for a driver that does not count (the simulator, a card).
 Counts driver_counts(const Driver& driver) {
   using count_fn = std::uint64_t();
   const auto other = reinterpret_cast<count_fn*>(::dlsym(driver.library, "headgate_nop_other_calls"));
@@ -78,7 +78,7 @@ struct Ready {
   Driver driver;
   BusyKernel kernel;
   CUstream stream = nullptr;
-  std::int64_t start_ns = 0;  // cuInit and the first context
+  std::int64_t start_ns = 0;  // duration of cuInit and the first context
 };
 
 Result<Ready> start() {
@@ -111,9 +111,9 @@ Result<Done> warm_up(const Ready& ready) {
   return Done{};
 }
 
-// For single launches, which a reading of the clock would swamp: x86's counter, elsewhere the clock. It needs no
-// privilege: where the kernel forbids it (PR_SET_TSC), glibc's own loader does not get as far as main(). Says how it
-// was calibrated and what two readings cost.
+// Times single launches. Reading the clock would take longer than a launch, so this uses x86's counter (elsewhere the
+// clock). It needs no privilege: if the kernel forbids it (PR_SET_TSC), even glibc's loader fails before main().
+// Reports how it was calibrated and the cost of two readings.
 class Ticker {
  public:
   Ticker() {
@@ -175,7 +175,7 @@ Result<Done> measure_launches() {
     TRY(check("cuStreamSynchronize", ready.driver.cuStreamSynchronize(ready.stream)));
     pause();
   }
-  // The loop's own synchronise is one call a batch, in every configuration.
+  // The loop itself makes one synchronise call per batch, in every configuration.
   const double launches = static_cast<double>(after.launches - before.launches);
   const double extra = static_cast<double>(after.other - before.other) - kBatches;
   std::printf(
@@ -186,7 +186,7 @@ Result<Done> measure_launches() {
   return Done{};
 }
 
-// Every other function that launches, and the _ptsz twins on the thread's own default stream.
+// All other functions that launch, and their _ptsz variants on the per-thread default stream.
 Result<Done> measure_kinds() {
   const Ready ready = TRY(start());
   TRY(warm_up(ready));
@@ -214,7 +214,7 @@ Result<Done> measure_kinds() {
   return Done{};
 }
 
-// Graphs of one node; the driver does nothing, so their size is in no figure.
+// Graphs of one node: the driver does nothing, so the size of a graph does not matter.
 Result<Done> measure_graphs() {
   const Ready ready = TRY(start());
   if (ready.driver.cuStreamBeginCapture == nullptr || ready.driver.cuGraphLaunch == nullptr)
@@ -233,7 +233,7 @@ Result<Done> measure_graphs() {
     TRY(check("cuStreamSynchronize", ready.driver.cuStreamSynchronize(ready.stream)));
     const std::int64_t t2 = now_ns();
     pause();
-    if (batch < 0) continue;  // to warm up
+    if (batch < 0) continue;  // warm-up
     launch.ns.push_back(static_cast<double>(t1 - t0) / kBatch);
     with_wait.ns.push_back(static_cast<double>(t2 - t0) / kBatch);
   }
@@ -258,7 +258,7 @@ Result<Done> measure_allocations() {
   return Done{};
 }
 
-// Pairs that reuse what the pool has, as in a steady state; and with eight allocations alive at a time.
+// Alloc and free pairs that reuse the pool's memory, as in a steady state; also with eight allocations alive at a time.
 Result<Done> measure_pools() {
   const Ready ready = TRY(start());
   if (ready.driver.cuMemAllocAsync == nullptr || ready.driver.cuMemFreeAsync == nullptr) {
@@ -297,15 +297,15 @@ Result<Done> measure_pools() {
   return Done{};
 }
 
-// `bytes` must be more than the limit that the caller has set.
+// `bytes` must exceed the limit that the caller has set.
 Result<Done> measure_refusals(std::uint64_t bytes) {
   const Ready ready = TRY(start());
   Samples refusals;
   std::uint64_t refused = 0, asked = 0;
-  // The first request of a thread asks the driver where the thread stands.
+  // A thread's first request asks the driver for its current context, so make one before measuring.
   CUdeviceptr first = 0;
   if (ready.driver.cuMemAlloc(&first, bytes) == CUDA_SUCCESS) TRY(check("cuMemFree", ready.driver.cuMemFree(first)));
-  // A thread of a library's own, started by that, says once how it is to be captured: that belongs to no refusal.
+  // That starts a library's thread, which sets its capture mode once. Wait, because that call belongs to no refusal.
   std::this_thread::sleep_for(std::chrono::milliseconds(200));
   const Counts before = driver_counts(ready.driver);
   for (int round = 0; round < 2000; ++round) {
@@ -332,7 +332,7 @@ Result<Done> measure_refusals(std::uint64_t bytes) {
   return Done{};
 }
 
-// For a tracer: marks stand round each batch and its wait, so that the tracer counts what happens in between.
+// For a tracer: marks surround each batch and its wait, so that the tracer can count system calls in between.
 Result<Done> launch_between_marks() {
   const Ready ready = TRY(start());
   TRY(warm_up(ready));

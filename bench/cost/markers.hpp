@@ -1,4 +1,4 @@
-// System calls that do not exist: a tracer sees them, the kernel answers ENOSYS, nothing else happens.
+// Non-existent system calls as marks for a tracer: the kernel returns ENOSYS, and nothing else happens.
 #pragma once
 
 namespace headgate::bench {

@@ -46,8 +46,8 @@ void sleep_until(std::int64_t when_ns) {
   ::clock_nanosleep(CLOCK_MONOTONIC, TIMER_ABSTIME, &until, nullptr);
 }
 
-// Half of what is taken comes from the stream's pool; most of it is small, so that slabs and granules hold more than
-// was asked for.
+// Half of the allocations come from the stream's pool. Most are small, so that slabs and granules hold more than was
+// requested.
 class Holder {
  public:
   Holder(const Driver& driver, unsigned seed) : driver_(driver), random_(seed) {}
@@ -63,7 +63,7 @@ class Holder {
     return Done{};
   }
 
-  // How many answers were neither success nor a refusal.
+  // Returns how many results were neither success nor a refusal.
   unsigned burst() {
     odd_ = 0;
     for (int i = 0; i < kStepsOfABurst; ++i) {
@@ -103,7 +103,7 @@ class Holder {
   unsigned odd_ = 0;
 };
 
-// Ends the calling process: 0 when all went well.
+// Ends the calling process; status 0 if all succeeded.
 [[noreturn]] void take_turns(Shared& shared, int process, int processes, int bursts, std::int64_t period_ns) {
   const auto driver = open_driver();
   if (!driver) std::fprintf(stderr, "%s\n", driver.error().message.c_str());
@@ -121,7 +121,7 @@ class Holder {
     shared.odd_answers.fetch_add(holder.burst());
     shared.bursts[i].ended_ns = now_ns();
   }
-  // The living only are compared with the card: nobody goes before the last burst has been looked at.
+  // Only live processes are compared with the card, so none exits before the last burst has been checked.
   sleep_until(shared.start_ns.load() + (bursts + 1) * period_ns);
   std::exit(0);
 }
@@ -148,7 +148,7 @@ Result<Done> run_bursts(int processes, int bursts, int period_ms) {
   if (failed) shared.start_ns.store(1);
   for (std::size_t i = 0; i < children.size(); ++i) {
     int status = -1;
-    // Whoever ends first: nobody waits for one who never comes.
+    // Reap in order of exit, so that no process waits for one that never comes.
     failed |= ::waitpid(-1, &status, 0) < 0 || status != 0;
     if (failed) shared.start_ns.store(1);
   }

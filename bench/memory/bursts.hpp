@@ -1,5 +1,5 @@
-// Processes that take and drop memory in short bursts, in turn, with rest in between: what an account must keep up
-// with.
+// Processes that allocate and free memory in short bursts, in turn, with pauses in between. Tests how fast an account
+// follows.
 #pragma once
 
 #include "base/result.hpp"
@@ -7,8 +7,8 @@
 
 namespace headgate::bench {
 
-// `processes` of them make `bursts` bursts between them, one each `period_ms`. One line of JSON on stdout: when each
-// burst began and ended (CLOCK_MONOTONIC nanoseconds), and how many answers were neither success nor a refusal.
+// `processes` processes make `bursts` bursts in total, one each `period_ms`. Prints one line of JSON: when each burst
+// began and ended (CLOCK_MONOTONIC nanoseconds), and how many results were neither success nor a refusal.
 [[nodiscard]] Result<load::Done> run_bursts(int processes, int bursts, int period_ms);
 
 }  // namespace headgate::bench

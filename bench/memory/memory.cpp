@@ -1,5 +1,5 @@
-// One memory limit and many who want it, through the driver and whatever is preloaded; and kills of the ledger itself.
-// One line of JSON on stdout. What is done is in tests/support (contention, kill_storm), as the tests do it.
+// Many processes contend for one memory limit through the driver and what is preloaded; and kills of the ledger itself.
+// Prints one line of JSON. The work is in tests/support (contention, kill_storm), shared with the tests.
 #include <sched.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
@@ -46,7 +46,7 @@ Result<Ready> start() {
   return ready;
 }
 
-// A thread's allocations as contention.hpp asks for them: the latest is given back first.
+// A thread's allocations, as contention.hpp needs them: the latest is freed first.
 class Allocations {
  public:
   explicit Allocations(const Ready& ready) : ready_(ready) { note(ready.driver.cuCtxSetCurrent(ready.context)); }
@@ -77,19 +77,19 @@ class Allocations {
 
 struct Shared {
   ledger::Contention contention;
-  std::atomic<std::uint32_t> ready;   // threads that may begin
-  std::atomic<std::uint32_t> filled;  // threads that found not a byte more
-  std::atomic<std::uint64_t> rest;    // what these hold then, together
+  std::atomic<std::uint32_t> ready;   // threads that are ready to begin
+  std::atomic<std::uint32_t> filled;  // threads that cannot get another byte
+  std::atomic<std::uint64_t> rest;    // bytes that those hold, in total
 };
 
-// A child that does not outlive the bench.
+// Forks a child that does not outlive the bench.
 pid_t fork_child() {
   const pid_t child = ::fork();
   if (child == 0) ::prctl(PR_SET_PDEATHSIG, SIGKILL);
   return child;
 }
 
-// Begins when all `everyone` threads of the crowd can. Ends the calling process: 0 when all went well.
+// Begins when all `everyone` threads are ready. Ends the calling process; status 0 if all succeeded.
 [[noreturn]] void join(Shared& shared, std::uint64_t process, int threads, std::uint32_t everyone, int rounds,
                        std::uint64_t limit) {
   const auto ready = start();
@@ -103,7 +103,7 @@ pid_t fork_child() {
       shared.ready.fetch_add(1);
       while (shared.ready.load() < everyone) ::sched_yield();
       ledger::join_contention(mine, shared.contention, process * 100 + static_cast<std::uint64_t>(i), rounds, limit);
-      // In the end all fill the limit at once; nobody gives back before nobody finds a byte more.
+      // At the end all fill the limit together. No thread frees anything before all have failed to get another byte.
       shared.rest.fetch_add(ledger::take_the_rest(mine));
       shared.filled.fetch_add(1);
       while (shared.filled.load() < everyone) ::sched_yield();

@@ -1,5 +1,5 @@
-// What control daemons cost: `headgate-bench-mps TOOL...` prints, for each tool, how long acquire and release take, and
-// of the first (the stand-in) what eight watched groups cost and how fast a fault is told. JSON.
+// Cost of control daemons. `headgate-bench-mps TOOL...` prints JSON: for each tool, how long acquire and release take;
+// for the first (the stand-in), the cost of eight watched groups and how fast a fault is reported.
 #include <signal.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
@@ -67,7 +67,7 @@ double processor_seconds() {
   return sum;
 }
 
-// A process that is a client of the group's server.
+// Starts a process that is a client of the group's server.
 pid_t start_client(const std::string& pipe) {
   const pid_t pid = ::fork();
   if (pid != 0) return pid;
@@ -106,7 +106,7 @@ Json watch(const std::string& tool) {
   return {{"core_percent", used}};
 }
 
-// From the fault to its event, and from the end of the last client to the next daemon.
+// Measures from the fault to its event, and from the end of the last client to the next daemon.
 Json fault(const std::string& tool) {
   ::setenv("HEADGATE_SIM_MPS", "550", 1);
   mps::MpsFolder folder;

@@ -1,7 +1,7 @@
-// A driver that answers at once and does nothing, so that what a preloaded library adds to a call stands alone.
+// A driver that returns at once and does nothing, so that only the cost of a preloaded library is measured.
 //
-// One device, every launch free, every event over when recorded. Its clock is the host's: an interval of two events is
-// the host time between their records, which is what a meter would see of a GPU that does each launch at once.
+// One device; every launch is free, and every event is complete when recorded. Its clock is the host's: an interval of
+// two events is the host time between their records, as a meter would see it on a GPU that runs each launch at once.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -91,7 +91,7 @@ NOP_ANSWER CUresult cuGraphInstantiateWithFlags(CUgraphExec* exec, CUgraph, unsi
   return hand_out(exec);
 }
 NOP_ANSWER CUresult cuStreamEndCapture(CUstream, CUgraph* graph) { return hand_out(graph); }
-// Every graph is empty.
+// All graphs are empty.
 NOP_ANSWER CUresult cuGraphGetNodes(CUgraph, CUgraphNode*, std::size_t* count) {
   count_call();
   *count = 0;
@@ -215,7 +215,7 @@ NOP_ANSWER CUresult cuMemAlloc_v2(CUdeviceptr* address, std::size_t bytes) {
   return CUDA_SUCCESS;
 }
 
-// A pool that never grows: what was freed last is had again first.
+// A pool that never grows and reuses the latest freed piece first.
 namespace {
 struct Freed {
   CUdeviceptr address[64];
@@ -281,7 +281,7 @@ NOP_ANSWER CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CU
   return cuEventElapsedTime(milliseconds, start, end);
 }
 
-// The newest entry of the name: what cuda.h of CUDA 13 would bind for these functions.
+// Returns the newest entry of the name, which CUDA 13's cuda.h would bind.
 NOP_ANSWER CUresult cuGetProcAddress_v2(const char* symbol, void** function, int, cuuint64_t,
                                         CUdriverProcAddressQueryResult* status) {
   count_call();
@@ -308,6 +308,6 @@ NOP_ANSWER CUresult cuGetProcAddress(const char* symbol, void** function, int ve
 
 }  // namespace headgate::abi
 
-// What the bench asks for beside the driver's own names.
+// Functions for the bench, in addition to the driver's.
 NOP_ANSWER std::uint64_t headgate_nop_other_calls() { return headgate::bench::nop::g_other_calls.load(); }
 NOP_ANSWER std::uint64_t headgate_nop_launches() { return headgate::bench::nop::g_launches.load(); }

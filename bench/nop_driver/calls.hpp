@@ -1,4 +1,4 @@
-// What the do-nothing driver's files share: its size, whether it has a context, how often its functions were called.
+// State shared by the do-nothing driver's files: memory size, whether it has a context, call counts.
 #pragma once
 
 #include <atomic>
@@ -8,11 +8,11 @@
 namespace headgate::bench::nop {
 
 inline constexpr std::size_t kMemoryBytes = 64ull << 30;
-inline std::atomic<bool> g_has_context{false};  // from the first on; never false again
+inline std::atomic<bool> g_has_context{false};  // true from the first context on
 
-// Everything but kernel launches, from any thread.
+// All calls except kernel launches, from any thread.
 inline std::atomic<std::uint64_t> g_other_calls{0};
-// A plain add: a locked one would cost as much as what is measured. Exact for a program that launches from one thread.
+// Not atomic add: a locked one would cost as much as what is measured. Exact if one thread launches.
 inline std::atomic<std::uint64_t> g_launches{0};
 
 inline void count_call() { g_other_calls.fetch_add(1, std::memory_order_relaxed); }

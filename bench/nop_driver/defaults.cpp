@@ -1,5 +1,5 @@
-// Every name of the two tables, doing nothing and saying success; answers.cpp and nvml.cpp hold those that must answer
-// something.
+// Defines every name of the two tables as a function that does nothing and succeeds. answers.cpp and nvml.cpp define
+// those that must return data.
 #include "guest/abi/cuda.hpp"
 #include "guest/abi/nvml.hpp"
 #include "nop_driver/calls.hpp"

@@ -1,7 +1,6 @@
-// An NVML as idle as the driver beside it: one device, no work, and this process on it, with no bytes, once it has
-// a context. It is the same
-// file as libcuda.so.1 under a second name, so that it knows of the context. Preload libraries ask NVML who they are
-// and how busy the device is; without these answers some of them never switch their limits on.
+// An idle NVML for that driver: one device without work, and this process on it, with no bytes, once it has a context.
+// It is the same file as libcuda.so.1 under a second name, so it knows of the context. Preloaded libraries ask NVML for
+// their own process and for the device's load; without these results some never enable their limits.
 #include <unistd.h>
 
 #include <cstring>
@@ -25,7 +24,7 @@ nvmlReturn_t give_device(nvmlDevice_t* device) {
   return NVML_SUCCESS;
 }
 
-// As NVML: too little room is said with the number wanted.
+// Like NVML: if there is too little room, returns the number needed.
 template <typename Entry>
 nvmlReturn_t list(unsigned* count, Entry* entries) {
   count_call();
@@ -69,7 +68,7 @@ NOP_ANSWER nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t, unsigned* index) {
   *index = 0;
   return NVML_SUCCESS;
 }
-// cuDeviceGetUuid's bytes as NVML writes them.
+// The bytes of cuDeviceGetUuid, formatted by NVML's rules.
 NOP_ANSWER nvmlReturn_t nvmlDeviceGetUUID(nvmlDevice_t, char* uuid, unsigned length) {
   count_call();
   constexpr char kText[] = "GPU-646f2d6e-6f74-6869-6e67-206770752030";
@@ -109,7 +108,7 @@ NOP_ANSWER nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t, u
 NOP_ANSWER nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t, unsigned* count, nvmlProcessInfo_t*) {
   return nobody(count);
 }
-// One sample: this process has just used none of the device.
+// One sample: this process has recently used none of the device.
 NOP_ANSWER nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t, nvmlProcessUtilizationSample_t* samples,
                                                         unsigned* count, unsigned long long) {
   count_call();

@@ -1,5 +1,5 @@
-// What the API of zeusd costs above the GPU library: its server in this process, over GPUs that answer at once, and
-// clients on its Unix socket. Prints its figures as JSON. The first is the same exchange of bytes without headgate.
+// Cost of the zeusd API on top of the GPU library: the server runs in this process with GPUs that reply at once;
+// clients use its Unix socket. Prints figures as JSON. The first is the same exchange of bytes without headgate.
 #include <pthread.h>
 #include <stdlib.h>
 #include <sys/socket.h>
@@ -44,7 +44,7 @@ Json times_of(std::vector<double> us) {
   return {{"p50_us", at(0.5)}, {"p99_us", at(0.99)}, {"calls", us.size()}};
 }
 
-// The same bytes there and back between two threads.
+// Sends the same number of bytes both ways between two threads.
 Json floor_of(std::size_t request_bytes) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return nullptr;
@@ -68,7 +68,7 @@ Json floor_of(std::size_t request_bytes) {
   return times_of(std::move(us));
 }
 
-// CPU seconds of a thread so far.
+// Returns a thread's CPU seconds so far.
 double cpu_of(pthread_t thread) {
   clockid_t clock{};
   timespec used{};

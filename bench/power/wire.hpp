@@ -1,4 +1,4 @@
-// The least client of the zeusd API: a kept connection on a Unix socket, whose cost is not part of what is measured.
+// A minimal client of the zeusd API with a persistent connection on a Unix socket. Its cost is not part of the figures.
 #pragma once
 
 #include <sys/socket.h>
@@ -23,7 +23,7 @@ inline UniqueFd connect_to(const std::string& path) {
   return fd;
 }
 
-// One exchange on a connection that is kept; the answers of these requests have no body. False: no 200.
+// Makes one exchange on a persistent connection; the responses have no body. Returns false unless the status is 200.
 inline bool exchange_on(int fd, const std::string& request) {
   char answer[1024];
   if (::write(fd, request.data(), request.size()) != static_cast<ssize_t>(request.size())) return false;

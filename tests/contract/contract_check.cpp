@@ -1,7 +1,7 @@
-// contract_check [--constructor] LIB.so: reads a finished preload library and answers whether it may be loaded into
-// anybody's process. A needed library or symbol version that an older system lacks does not fail softly there: it kills
-// every program. With --constructor it is one that does its work when loaded: it has one constructor, and exports
-// nothing. Prints one line a finding; exit status 0 where there is none. Runs anywhere the library itself runs.
+// contract_check [--constructor] LIB.so: checks that a built preload library may be loaded into any process. A needed
+// library or symbol version that an older system lacks does not fail softly: it kills every program. --constructor: a
+// library that works when loaded; it has one constructor and exports nothing. Prints one line per finding; exit status
+// 0 if there are none. Runs wherever the library itself runs.
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/mman.h>
@@ -17,8 +17,8 @@ namespace {
 
 constexpr const char* kMayNeed[] = {"libc.so.6", "libdl.so.2", "libpthread.so.0"};
 constexpr int kNewestMinor = 17;  // GLIBC_2.17
-// Initialized data is read from the file, and its first write copies a page, in each process that loads the library.
-// What begins as zero lies in .bss and costs nothing until it is used.
+// Initialized data is read from the file, and its first write copies a page in each process that loads the library.
+// Zero-initialized data is in .bss and costs nothing until it is used.
 constexpr unsigned long long kMaxDataBytes = 128 << 10;
 
 int findings = 0;
@@ -55,7 +55,7 @@ bool may_need(const char* name) {
   for (const char* allowed : kMayNeed) {
     if (std::strcmp(name, allowed) == 0) return true;
   }
-  // The dynamic linker itself, for its own thread-local storage call, is in every process already.
+  // Not even the dynamic linker is allowed, although every process has it already.
   return false;
 }
 
@@ -78,7 +78,7 @@ void check_dynamic(const File& file, const Sections& sections) {
       const char* name = file.at<char>(strings.sh_offset + entry.d_un.d_val);
       if (!may_need(name)) FIND("needs %s", name);
     }
-    if (entry.d_tag == DT_RPATH || entry.d_tag == DT_RUNPATH) FIND("carries a search path of its own");
+    if (entry.d_tag == DT_RPATH || entry.d_tag == DT_RUNPATH) FIND("sets its own search path (DT_RPATH or DT_RUNPATH)");
     if (entry.d_tag == DT_TEXTREL) FIND("needs its code rewritten at load (DT_TEXTREL)");
   }
 }
@@ -125,7 +125,7 @@ void check_symbols(const File& file, const Sections& sections, bool works_when_l
   if (exported == 0 && !works_when_loaded) FIND("exports nothing");
 }
 
-// The compiler's own frame_dummy is one pointer; anything more runs in every program that is started.
+// The compiler's frame_dummy is one pointer. Any other constructor would run in every program that is started.
 void check_constructors(const Sections& sections, bool works_when_loaded) {
   const Elf64_Shdr* list = sections.of_type(SHT_INIT_ARRAY);
   const unsigned long long own = list == nullptr ? 0 : list->sh_size / sizeof(Elf64_Addr) - 1;

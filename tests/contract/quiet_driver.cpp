@@ -1,9 +1,9 @@
-// A CUDA driver that does nothing, fast: the ground for the link contract, for routing tests and for measuring what the
-// limiter adds. It keeps just enough state to answer as a driver would: a current context a thread, errors for null
-// pointers, zero sizes and missing contexts, addresses that are never given out twice while in use.
+// A CUDA driver that does nothing, fast: for the link contract, for routing tests and to measure the limiter's
+// overhead. It keeps just enough state to reply like a driver: a current context per thread, errors for null pointers,
+// zero sizes and missing contexts, addresses that are unique while in use.
 //
-// quiet_plain.cpp adds every other function of the table; without it, and with QUIET_DRIVER_OLD, this is a driver that
-// lacks most of them.
+// quiet_plain.cpp adds all other functions of the table. Without it, and with QUIET_DRIVER_OLD, this driver lacks most
+// of them.
 #include <atomic>
 #include <cstddef>
 #include <cstdint>
@@ -32,7 +32,7 @@ std::atomic<std::uint64_t> taken{0};
 std::atomic<void (*)()> during_release{nullptr};
 std::atomic<CUmemGenericAllocationHandle> freed_handle{0};
 thread_local CUcontext current = nullptr;
-thread_local CUcontext below[8];  // on the thread's stack of contexts, under the current one
+thread_local CUcontext below[8];  // the thread's stack of contexts below the current one
 thread_local std::size_t below_count = 0;
 std::uint64_t contexts[2];
 
@@ -53,9 +53,9 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes) {
 
 }  // namespace
 
-// For tests: how many allocation calls came through, and memory taken by somebody else.
+// For tests: number of allocation calls that arrived, and memory taken by other programs.
 QUIET std::uint64_t quiet_allocations() { return real_allocations; }
-// What another thread does the moment the next handle is free, before its release has returned.
+// `meanwhile` runs once the next handle is free, before its release has returned, as if in another thread.
 QUIET void quiet_during_release(void (*meanwhile)()) { during_release = meanwhile; }
 QUIET void quiet_take(std::uint64_t bytes) { taken = bytes; }
 
@@ -179,7 +179,7 @@ QUIET CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
 
 #ifndef QUIET_DRIVER_OLD
 QUIET CUresult cuMemAllocAsync(CUdeviceptr* out, std::size_t bytes, CUstream) { return allocate(out, bytes); }
-// A distinct entry point: what cuGetProcAddress answers need not be what the symbol table holds.
+// A distinct entry point: cuGetProcAddress may return an address that is not in the symbol table.
 static CUresult free_without_symbol(CUdeviceptr address) { return cuMemFree_v2(address); }
 
 QUIET CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version, cuuint64_t flags,
@@ -197,7 +197,7 @@ QUIET CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version, 
       {"cuMemAlloc", 3020, as_pointer(&cuMemAlloc_v2)},
       {"cuMemFree", 2000, as_pointer(&cuMemFree)},
       {"cuMemFree", 3020, as_pointer(&free_without_symbol)},
-      {"cuMemFree", 14000, as_pointer(&cuMemAllocAsync)},  // a later ABI that nobody knows yet
+      {"cuMemFree", 14000, as_pointer(&cuMemAllocAsync)},  // a future ABI that we do not know
       {"cuCtxGetDevice", 2000, as_pointer(&cuCtxGetDevice)},
       {"cuMemAllocAsync", 11020, as_pointer(&cuMemAllocAsync)},
       {"cuGetProcAddress", 11030, as_pointer(&cuGetProcAddress)},

@@ -1,4 +1,4 @@
-// An NVML that does nothing: two cards as quiet_driver.cpp has them, this process and a stranger on each.
+// An NVML that does nothing: the two cards of quiet_driver.cpp, with this process and another on each.
 #include <unistd.h>
 
 #include <cstdint>
@@ -29,7 +29,7 @@ nvmlReturn_t list(unsigned* count, nvmlProcessInfo_v2_t* entries) {
 
 }  // namespace
 
-// For tests: what the lists say of the calling process.
+// For tests: sets the bytes that the lists show for the calling process.
 QUIET void quiet_own_bytes(unsigned long long bytes) { own_bytes = bytes; }
 
 QUIET nvmlReturn_t nvmlDeviceGetCount_v2(unsigned* count) {

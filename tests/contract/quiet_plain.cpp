@@ -1,4 +1,4 @@
-// Every function of the two tables that quiet_driver.cpp or quiet_nvml.cpp does not define: success, nothing done.
+// All functions of the two tables that quiet_driver.cpp and quiet_nvml.cpp do not define. They do nothing and succeed.
 #include "guest/abi/cuda.hpp"
 #include "guest/abi/nvml.hpp"
 

@@ -1,4 +1,4 @@
-// Rules, board and unit: every name in them exists, and the programs that will read them accept them.
+// Alert rules, dashboard and unit: every name in them exists, and the programs that read them accept them.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -40,7 +40,7 @@ std::vector<std::string> all_of(const std::string& text, const std::string& patt
   return found;
 }
 
-// Metrics of the page, and what the recording rules make of them.
+// Returns the metrics of the page and the series that the recording rules derive.
 std::set<std::string> known_series() {
   std::set<std::string> known;
   for (const auto& metric : api::metrics()) {
@@ -56,7 +56,7 @@ std::vector<std::string> names_in(const std::string& expression) {
   return all_of(expression, R"((headgate[_:][a-z0-9_:]+))");
 }
 
-// Calls visit(panel) for each panel of the board that shows something.
+// Calls visit(panel) for each panel of the dashboard that shows data.
 template <typename Visit>
 void each_panel(const Json& board, Visit&& visit) {
   for (const Json& panel : board.at("panels")) {
@@ -69,7 +69,7 @@ const Json& board() {
   return json;
 }
 
-// What the promises over restarts and reboots rest on: systemd would accept the unit without any of it.
+// Settings on which the guarantees over restarts and reboots depend. systemd would accept the unit without them.
 TEST(UnitPromises, KeepsThePagesOverARestartIsWatchedAndIsThereBeforeContainers) {
   const std::string unit = "\n" + text_of(DEPLOY_DIR "/systemd/headgated.service");
   for (const char* line : {"Type=notify", "WatchdogSec=", "RuntimeDirectory=headgate cdi\n",
@@ -83,7 +83,7 @@ TEST(UnitPromises, KeepsThePagesOverARestartIsWatchedAndIsThereBeforeContainers)
     EXPECT_NE(before[0].find(engine), std::string::npos) << engine;
 }
 
-// A tenant can fill the file system that its page lies in.
+// A tenant can fill the file system that holds its page.
 TEST(UnitPromises, PagesLieInABoundedFileSystemOfTheirOwnThatIsNeverMountedOverOthers) {
   EXPECT_NE(text_of(DEPLOY_DIR "/systemd/headgated.service").find("\nAfter=run-headgate.mount\n"), std::string::npos);
   EXPECT_NE(text_of(DEPLOY_DIR "/systemd/headgated.service").find("\nWants=run-headgate.mount\n"), std::string::npos);
@@ -134,15 +134,15 @@ TEST(Rules, AskOnlyForSeriesThatExist) {
 
 TEST(Rules, EachAlertIsExplainedToWhoeverIsWokenByItAndTested) {
   const auto alerts = all_of(rules(), R"(- alert: (\S+))");
-  const std::string page = text_of(DOCS_DIR "/operations.md"), tests = text_of(RULES_TEST);
+  const std::string page = text_of(DOCS_DIR "/watch.md"), tests = text_of(RULES_TEST);
   EXPECT_GE(alerts.size(), 7u);
   for (const auto& alert : alerts) {
-    EXPECT_TRUE(page.contains("| `" + alert + "` |")) << "docs/operations.md does not say what to do about " << alert;
+    EXPECT_TRUE(page.contains("| `" + alert + "` |")) << "docs/watch.md does not say what to do about " << alert;
     EXPECT_TRUE(tests.contains("alertname: " + alert + "\n")) << "no test makes it fire: " << alert;
   }
   for (const auto& row : all_of(page, R"(\| `(Headgate\w+)` \|)"))
     EXPECT_NE(std::ranges::find(alerts, row), alerts.end())
-        << "docs/operations.md tells of an alert that is not there: " << row;
+        << "docs/watch.md tells of an alert that is not there: " << row;
 }
 
 TEST(Board, AsksOnlyForSeriesThatExistOfTheDataSourceThatIsChosen) {
@@ -203,7 +203,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
   return text;
 }
 
-// With the daemon's path and systemd's directory somewhere else, and a program that sleeps in the daemon's place.
+// Runs the scripts with other paths for the daemon and systemd, and a sleeping program instead of the daemon.
 TEST(Package, WithoutSystemdItsScriptsSayThatTheOldDaemonStillRuns) {
   const Folder folder;
   const std::string program = folder / "headgated", stubs = folder / "stubs";
@@ -234,7 +234,7 @@ TEST(Manual, OfTheDaemonHasEachOfItsOptions) {
   for (const auto& option : options) EXPECT_NE(page.find(option), std::string::npos) << option;
 }
 
-// Prometheus's own judge of pages and rules, which dev/real-parts unpacks.
+// Uses promtool, Prometheus's checker of pages and rules, as unpacked by dev/real-parts.
 class Promtool : public testing::Test {
  protected:
   void SetUp() override {
@@ -262,7 +262,7 @@ TEST_F(Promtool, UnderstandsEachQueryOfTheBoard) {
   Json queries = Json::array();
   each_panel(board(), [&](const Json& panel) {
     for (const Json& target : panel.at("targets")) {
-      // What Grafana puts in place before it asks.
+      // Grafana substitutes this variable before a query.
       const auto asked =
           std::regex_replace(target.at("expr").get<std::string>(), std::regex(R"(\$__rate_interval)"), "5m");
       queries.push_back({{"record", "panel:" + std::to_string(queries.size())}, {"expr", asked}});
@@ -275,8 +275,8 @@ TEST_F(Promtool, UnderstandsEachQueryOfTheBoard) {
   EXPECT_NE(said.text.find(std::to_string(queries.size()) + " rules found"), std::string::npos) << said.text;
 }
 
-// What the board asks of a counter whose series begins with the first of what it counts: an error that rate() and
-// increase() do not see is a green light that is false.
+// Queries on a counter that starts with its first event. rate() and increase() would miss that event, and the dashboard
+// would show no error.
 TEST_F(Promtool, TheBoardSeesTheFirstOfEachKind) {
   struct Asked {
     std::string title, series, labels;
@@ -312,7 +312,7 @@ class Unit : public testing::Test {
  protected:
   void SetUp() override {
     if (run("command -v systemd-analyze").status != 0) GTEST_SKIP() << "there is no systemd-analyze";
-    // What is judged is the unit, not whether the daemon is installed on this machine.
+    // The test judges the unit, and must not depend on whether the daemon is installed.
     const std::string text = text_of(DEPLOY_DIR "/systemd/headgated.service");
     std::ofstream(unit_) << std::regex_replace(text, std::regex("/usr/sbin/headgated"), "/bin/sh");
     fs::copy_file(DEPLOY_DIR "/systemd/run-headgate.mount", mount_);
@@ -328,8 +328,8 @@ TEST_F(Unit, HasNoDirectiveThatSystemdWouldPassOver) {
 }
 
 TEST_F(Unit, LeavesTheDaemonNoMoreRightsThanItDidWhenItWasJudged) {
-  // In tenths. Most of what is left is CAP_SYS_ADMIN, root itself, and sight of other users' processes; MPS servers,
-  // which become their clients' users, cost 3.
+  // In tenths. Most of the rest is CAP_SYS_ADMIN, root itself, and access to other users' processes. MPS servers, which
+  // switch to their clients' users, cost 3.
   const Said said = run("systemd-analyze security --no-pager --offline=true --threshold=41 " + unit_);
   EXPECT_EQ(said.status, 0) << said.text.substr(said.text.size() - std::min<std::size_t>(said.text.size(), 200));
 }

@@ -1,6 +1,5 @@
 #!/usr/bin/env bash
-# Every function that the limiter stands in for has a row in docs/compat.md, and every test that the page's tables name
-# exists.
+# Every function that the limiter hooks has a row in docs/compat.md, and every test named in that page's tables exists.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 fail=0
@@ -32,10 +31,11 @@ tests=$(grep -rhoE '^(TEST|TEST_F|TEST_P)\([A-Za-z0-9_]+, *[A-Za-z0-9_]+' src te
 failures=$(sed -n '/^## Failures/,$p' docs/compat.md | grep '^|' | tail -n +3)
 [ "$(wc -l <<<"$failures")" -gt 30 ] || { echo "the table of failures in docs/compat.md was not understood"; exit 1; }
 scripts=$(grep -rhoE 'add_test\(NAME [a-z0-9_]+' --include=CMakeLists.txt --include='*.cmake' tests | sed 's/.* //')
-targets=$(grep -rhoE 'headgate_test\([a-z0-9_]+' --include=CMakeLists.txt --include='*.cmake' src tests | sed 's/.*(//')
+targets=$(grep -rhoE 'headgate_(daemon_)?test\([a-z0-9_]+' --include=CMakeLists.txt --include='*.cmake' src tests | sed 's/.*(//')
 while read -r named; do
-  # INSTANCE/SUITE.TEST/* stands for all values of a parameter.
+  # INSTANCE/SUITE.TEST/* means all values of a parameter.
   case $named in [A-Z]*/*.*) named=${named#*/} named=${named%/\*} ;; esac
+  named=${named#.}
   case $named in
     dev/bench*) ;;
     */) [ -d "$named" ] || complain "docs/compat.md names $named, which does not exist" ;;
@@ -45,5 +45,5 @@ while read -r named; do
     *_fuzz) grep -rq "headgate_fuzz($named " --include=CMakeLists.txt src || complain "docs/compat.md names $named, which is no fuzzer" ;;
     *) grep -qE "(^${named}([.]|$)|[.]${named}$)" <<<"$tests" || complain "docs/compat.md names the test $named, which does not exist" ;;
   esac
-done <<<"$({ cut -d'|' -f4 <<<"$rows"; cut -d'|' -f3 <<<"$failures"; } | quoted)"
+done <<<"$({ cut -d'|' -f4 <<<"$rows"; awk -F'|' '{ print $(NF - 1) }' <<<"$failures"; } | quoted)"
 exit "$fail"

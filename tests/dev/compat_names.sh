@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# docs/compat.md names every variable of the table that the limiter reads, and no other.
+# docs/compat.md lists every variable of the table that the limiter reads, and no other.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 table=$(sed -n 's/^ *{"\([A-Z_0-9]*\)", Meaning::.*/\1/p' src/guest/grant/variables.cpp | sort)

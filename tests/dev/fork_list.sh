@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Each function of the limiter that resets something in a forked child is in the one list (entry/fork.cpp), and only
+# Each limiter function that resets state in a forked child is called from the one list (entry/fork.cpp), and only
 # there.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../src/guest/limiter"

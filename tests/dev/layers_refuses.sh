@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# dev/layers passes on this tree and names each kind of forbidden thing: a wall that nobody leaned on may be painted on.
+# dev/layers passes on this tree and detects each kind of forbidden include; otherwise its success would prove nothing.
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../.."
 dev/layers

@@ -1,4 +1,4 @@
-// The arbiter's promises, in virtual time: the table of figures, and each known way to fail.
+// The arbiter's guarantees in virtual time: the table of figures, and each known way to fail.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -17,7 +17,7 @@ constexpr std::int64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;
 NodeShare full(KernelMix mix, std::uint32_t weight = 100) {
   return {.gpus = {Terms{.weight = weight}}, .load = {.mix = std::move(mix)}};
 }
-// Launches one kernel, waits for it, thinks for 4 times as long: it can use 20 %.
+// Launches one kernel, waits for it, then pauses 4 times as long: it can use 20 %.
 NodeShare sparse(std::int64_t kernel_ns = 50 * kUs, std::int64_t gap_ns = 200 * kUs) {
   return {.gpus = {Terms{}}, .load = {.mix = constant(kernel_ns), .batch = 1, .gap_ns = gap_ns}};
 }
@@ -58,13 +58,13 @@ TEST(Split, short_kernels_are_not_robbed_by_long_ones) {
     expect_split("20 us against 5 ms", {full(constant(20 * kUs), a), full(constant(5 * kMs), b)});
 }
 
-// To the gate a graph is one command as long as its kernels.
+// To the gate, a graph is one command as long as all its kernels.
 TEST(Split, graphs_are_not_favoured_over_single_launches) {
   for (const auto& [a, b] : {std::pair{50u, 50u}, {30u, 70u}, {70u, 30u}})
     expect_split("graphs of 3 ms against 50 us", {full(constant(3 * kMs), a), full(constant(50 * kUs), b)});
 }
 
-// Without an arbiter the full share's time slices leave the sparse one 2 %.
+// Without an arbiter, the full share's time slices leave 2 % to the sparse one.
 TEST(Together, the_pauses_of_a_sparse_share_are_a_full_one_s_where_its_kernels_fit) {
   for (const std::int64_t us : {20, 50, 100, 200}) {
     Node node({.shares = {sparse(), full(constant(us * kUs))}});
@@ -75,7 +75,7 @@ TEST(Together, the_pauses_of_a_sparse_share_are_a_full_one_s_where_its_kernels_f
   }
 }
 
-// Who fills pauses has to be back when its portion ends, on a machine that wakes its threads late too.
+// A share that fills pauses must stop when its portion ends, even on a machine with late wake-ups.
 TEST(Together, pauses_are_filled_on_machines_of_any_lateness) {
   for (const std::int64_t more_us : {15, 30, 60}) {
     std::vector<std::int64_t> lateness;
@@ -89,7 +89,7 @@ TEST(Together, pauses_are_filled_on_machines_of_any_lateness) {
   }
 }
 
-// Kernels that are longer than the pause would keep the sparse share waiting: they have turns, by wall time.
+// Kernels longer than the pause would make the sparse share wait, so they get turns by wall time.
 TEST(Together, a_sparse_share_is_not_robbed_by_kernels_longer_than_its_pauses) {
   for (const std::int64_t us : {1'000, 5'000}) {
     Node node({.shares = {sparse(), full(constant(us * kUs))}});
@@ -99,7 +99,7 @@ TEST(Together, a_sparse_share_is_not_robbed_by_kernels_longer_than_its_pauses) {
     EXPECT_GE(node.held_percent(1), 48) << us;
   }
 }
-// Each process has its own portion: together they had four, and left the sparse share 2.5 %.
+// Once, each process had a separate portion: four together left 2.5 % to the sparse share.
 TEST(Together, a_sparse_share_is_not_robbed_by_how_many_processes_the_other_has) {
   for (const std::int64_t us : {20, 50}) {
     NodeShare many = full(constant(us * kUs));
@@ -144,7 +144,7 @@ TEST(Jain, eight_equal_shares_are_equal_within_any_second) {
 }
 TEST(Jain, sixty_four_shares_are_equal_over_some_seconds) {
   std::vector<NodeShare> shares(64, full(constant(200 * kUs)));
-  // 64 that begin in the same millisecond are sliced by the GPU for longer than the meter can tell slices apart.
+  // If 64 shares start in the same millisecond, the GPU slices them for longer than the meter can separate slices.
   for (std::size_t i = 0; i < shares.size(); ++i) shares[i].load.from_ns = static_cast<std::int64_t>(i) * 10 * kMs;
   Node node({.shares = shares});
   node.run(2 * kSecond);
@@ -167,7 +167,7 @@ TEST(Alone, a_lone_active_share_loses_nothing_and_costs_nothing) {
     EXPECT_LE(node.decisions, 5u);
   }
 }
-// It is its own pauses that keep it below: the ceiling, and whoever could come, cost it nothing.
+// Only its pauses keep it below its ceiling: the ceiling and the absent shares cost it nothing.
 TEST(Alone, a_lone_active_share_below_its_ceiling_does_as_much_as_without_one) {
   NodeShare held = sparse();
   held.ceiling_ppm = 500'000;
@@ -188,9 +188,9 @@ TEST(Ceiling, a_share_below_its_fair_part_gets_its_ceiling_and_the_rest_goes_to_
   EXPECT_NEAR(node.held_percent(0), 25, 0.5);
   EXPECT_GE(node.held_percent(1), 72);
 }
-// `--compute 40%` is promised and a ceiling at once. While others have their turns it falls behind its ceiling by more
-// than is made up for elsewhere: it was 34 % with kernels of 1 ms, and 33 with 5 ms, where the tails of others' turns
-// still cost it a point.
+// `--compute 40%` is both guarantee and ceiling. During others' turns such a share falls behind its ceiling by more
+// than it normally catches up. Before, it got 34 % with kernels of 1 ms and 33 % with 5 ms, where the tails of others'
+// turns still cost it a point.
 TEST(Guarantee, what_is_promised_up_to_the_ceiling_is_had) {
   for (const auto& [kernel_ns, least] : {std::pair{200 * kUs, 39.5}, std::pair{kMs, 39.5}, std::pair{5 * kMs, 38.0}}) {
     for (const std::uint32_t weight : {100u, 1000u}) {
@@ -215,7 +215,7 @@ TEST(Guarantee, what_is_guaranteed_is_had_before_anybody_s_weight_counts) {
   EXPECT_GE(node.held_percent(0), 39.5);
   EXPECT_GT(node.held_percent(2), node.held_percent(1));
 }
-// What it had while nobody else wanted the GPU is not taken off: it was a tenth, for as long as it had had more.
+// Time used while the GPU was otherwise idle is not deducted. Before, it got a tenth until that was used up.
 TEST(Guarantee, who_had_the_gpu_alone_has_what_is_promised_as_soon_as_others_come) {
   NodeShare sure = full(constant(200 * kUs), 10), other = full(constant(200 * kUs), 90);
   sure.gpus[0].guarantee_ppm = 400'000;
@@ -225,7 +225,7 @@ TEST(Guarantee, who_had_the_gpu_alone_has_what_is_promised_as_soon_as_others_com
   node.mark();
   node.run(6 * kSecond);
   print("guarantee 40 %, alone before, weights 10:90", node, 2, kSecond);
-  EXPECT_NEAR(node.held_percent(0), 46, 1);  // and a tenth of what the promise leaves
+  EXPECT_NEAR(node.held_percent(0), 46, 1);  // including a tenth of what the guarantee leaves
 }
 TEST(Priority, who_comes_to_a_class_has_its_part_and_not_what_the_class_had_before) {
   NodeShare low = full(constant(200 * kUs)), late = full(constant(200 * kUs));
@@ -275,8 +275,8 @@ NodeShare gang(const std::string& name = "", std::int64_t work_ns = 200 * kUs) {
   return {
       .gpus = {Terms{.gpu = 0}, Terms{.gpu = 1}}, .load = {.mix = constant(work_ns), .collective = true}, .gang = name};
 }
-// What two gangs do together, as a part of what one does alone, in the mean of several seeds, which differ by 3 %. A
-// gang whose turn does not end in good order spins beside the other's: 87 %.
+// Work that two gangs do together, relative to one alone: the mean of several seeds, which differ by 3 %. A gang that
+// does not end its turn properly spins next to the other: 87 %.
 void expect_crossed(const std::vector<NodeShare>& left, const std::vector<NodeShare>& right, double least) {
   constexpr std::uint64_t kSeeds = 4;
   std::vector<NodeShare> all = left;
@@ -304,7 +304,7 @@ TEST(Gangs, crossed_collectives_of_two_gangs_never_hang_and_waste_little) {
   expect_crossed({gang("left")}, {gang("right")}, 0.95);
   expect_crossed({gang("left", 10 * kMs)}, {gang("right", 10 * kMs)}, 0.965);
 }
-// Nobody has said that their ranks wait for each other; until that is seen, each GPU has its own turns.
+// Ranks are not declared to wait for each other. Until that is detected, each GPU has separate turns.
 TEST(Gangs, ranks_that_are_seen_to_wait_for_each_other_are_held_together) {
   expect_crossed({gang()}, {gang()}, 0.9);
   expect_crossed({gang("", 10 * kMs)}, {gang("", 10 * kMs)}, 0.95);
@@ -319,8 +319,7 @@ TEST(Gangs, shares_tied_by_a_name_have_their_turn_together) {
   EXPECT_NEAR(node.held_percent(0, 0), 50, 2);
   EXPECT_NEAR(node.held_percent(2, 0), 50, 2);
 }
-// One rank in each of two shares, as two containers of a job have it: each spins for a kernel behind the other share's
-// gate.
+// One rank in each of two shares, like a job in two containers: each spins for a kernel behind the other share's gate.
 TEST(Gangs, ranks_in_shares_that_are_tied_never_hang_and_waste_little) {
   const auto ranks = [](const std::string& name, std::int64_t work_ns) {
     NodeShare left = gang(name, work_ns), right = left;
@@ -342,8 +341,8 @@ TEST(Gangs, a_wide_gang_is_not_starved_by_narrow_shares) {
   EXPECT_GE(node.held_percent(1, 0), 40);
   EXPECT_GE(node.used_percent(0), 97);
 }
-// Each ceiling on its own lets one rank spin through its part for a rank that is shut out, and then the other way
-// round: 0.5 % of the GPUs' time are useful, and 84 and 57 are held, for what spins is in flight already.
+// With separate ceilings, each rank in turn spins through its time for one that is shut out. Then 0.5 % of the GPUs'
+// time is useful and 84 and 57 % are held, because the spinning kernels are already in flight.
 TEST(Gangs, under_a_ceiling_ranks_that_wait_for_each_other_do_their_work_at_the_ceiling) {
   NodeShare held = gang();
   held.load.mix = constant(kMs);
@@ -353,7 +352,7 @@ TEST(Gangs, under_a_ceiling_ranks_that_wait_for_each_other_do_their_work_at_the_
   node.run(kSecond);
   node.mark();
   node.run(11 * kSecond);
-  // Two kernels on each of two GPUs for 1 ms of work.
+  // 1 ms of work has two kernels on each of two GPUs.
   const double useful = 100 * static_cast<double>(node.kernels(0)) / 4 * kMs / (10 * kSecond);
   std::printf("a gang at 30 %%: held %.2f %.2f, useful %.2f\n", node.held_percent(0, 0), node.held_percent(0, 1),
               useful);
@@ -384,12 +383,12 @@ TEST(Crowds, a_share_is_not_multiplied_by_its_processes) {
   many.processes = 4;
   expect_split("4 processes against 1", {many, full(constant(200 * kUs))});
 }
-// A gate that counted kernels instead of time would leave the GPU dry between short ones.
+// A gate that counted kernels instead of time would leave the GPU idle between short ones.
 TEST(Crowds, short_kernels_are_let_by_their_time_and_not_one_by_one) {
   NodeShare many = full(constant(5 * kUs));
   many.processes = 4;
   expect_split("5 us against 5 ms", {full(constant(5 * kUs)), full(constant(5 * kMs))});
-  // Four contexts that the GPU slices among themselves are not told apart to half a point (docs/decisions/arbiter.md).
+  // Four contexts that the GPU slices cannot be told apart to within half a point (docs/decisions/arbiter.md).
   double sum = 0;
   for (const std::uint64_t seed : {1, 2, 3, 4, 5, 6, 7, 8}) {
     Node node({.shares = {many, full(constant(5 * kMs))}, .seed = seed});
@@ -406,8 +405,7 @@ TEST(Crowds, short_kernels_are_let_by_their_time_and_not_one_by_one) {
   print("5 us kernels beside the latency class", node, 2, 5 * kSecond);
   EXPECT_GE(node.used_percent(), 90);
 }
-// Copies have engines of their own and pass no gate: who only copies wants no turn, and takes none from one with
-// kernels.
+// Copies use separate engines and pass no gate, so a share that only copies needs no turn and takes none.
 TEST(Copies, take_no_turn_from_a_share_with_kernels) {
   NodeShare copies = full(constant(kMs));
   copies.load.copies = true;
@@ -415,13 +413,12 @@ TEST(Copies, take_no_turn_from_a_share_with_kernels) {
   node.run(5 * kSecond);
   print("copies beside kernels", node, 2, 5 * kSecond);
   std::printf("   copied for %.2f %%\n", node.copied_percent(0));
-  EXPECT_GE(node.copied_percent(0), 25);  // one begins between two slices of the other context's
+  EXPECT_GE(node.copied_percent(0), 25);  // one starts between two slices of the other context
   EXPECT_GE(node.held_percent(1), 99);
   EXPECT_LE(node.decisions, 20u);
 }
-// A kernel whose pages were moved out waits for them on the GPU, and nothing tells that from work: it is billed to
-// whose kernel it is, whoever moved them. Its neighbour keeps its part all the same, though kernels are of another
-// length each time.
+// A kernel with pages that were moved out waits for them on the GPU. That looks like work, so its own share is charged,
+// regardless of why they were moved. The neighbour still gets its part, although kernel lengths vary.
 TEST(Faults, of_managed_memory_are_billed_to_whose_kernels_wait_and_to_nobody_else) {
   NodeShare thrashed = full([made = 0](std::mt19937_64& random) mutable {
     const bool faults = ++made > 5'000 && random() % 10 == 0;
@@ -431,7 +428,7 @@ TEST(Faults, of_managed_memory_are_billed_to_whose_kernels_wait_and_to_nobody_el
   thrashed.gpus[0].weight = 30;
   expect_split("page faults of one of two, 3:7", {thrashed, full(constant(200 * kUs), 70)});
 }
-// The restarted arbiter knows nothing but the virtual times in the pages.
+// The restarted arbiter knows only the virtual times in the pages.
 TEST(Restart, a_new_arbiter_goes_on_where_the_old_one_was) {
   Node node({.shares = {full(constant(200 * kUs), 30), full(constant(200 * kUs), 70)}});
   for (int restart = 1; restart <= 20; ++restart) {

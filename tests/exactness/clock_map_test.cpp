@@ -10,12 +10,12 @@ namespace {
 constexpr std::int64_t kUs = 1'000, kMs = 1'000'000;
 constexpr std::int64_t kOffset = 7'777'777'777;
 
-// A process on a GPU that others keep busy: a bracket each 2 ms whose start waits up to 0.8 ms for its turn, and whose
-// end is seen within 80 us. Times are the host's.
+// A process on a busy GPU, with one bracket per 2 ms. Its start waits up to 0.8 ms for its turn, and its end is seen
+// within 80 us. Times are the host's.
 struct Busy {
   ClockMap map;
   std::mt19937_64 random{1};
-  double drift = 0;  // GPU ns gained a host ns
+  double drift = 0;  // GPU ns gained per host ns
   std::int64_t offset = kOffset;
   std::int64_t now = 0;
 

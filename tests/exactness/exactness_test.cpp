@@ -53,8 +53,8 @@ void expect_exact(const Setup& setup) {
 
 constexpr std::uint32_t kShares[] = {50'000, 100'000, 250'000, 500'000, 750'000, 950'000};
 
-// What a gate without any lateness would have done with these kernels, which nobody can interrupt: each starts once its
-// predecessors are paid for. A command that is longer than 1 % of a window shows in it whatever the gate does.
+// Figures of a gate without any lateness for these kernels, which cannot be interrupted: each starts once its
+// predecessors are paid for. A command longer than 1 % of a window shows in it whatever the gate does.
 Figures ideal(const std::vector<std::int64_t>& sent_ns, const Setup& setup, std::int64_t total = 5 * kSecond) {
   constexpr std::int64_t kWindow = 100 * kMs;
   const double ceiling = setup.ceiling_ppm / 1e6;
@@ -85,9 +85,9 @@ Figures ideal(const std::vector<std::int64_t>& sent_ns, const Setup& setup, std:
   return f;
 }
 
-// What the machine kept from a share is not the gate's: the GPU had nothing to do, the gate was open, and the only
-// client had not been run for 0.2 ms or more. The same split as the bench's (bench/split.hpp), window by window; what
-// is made up for later is no surplus.
+// Excuses time that the machine withheld from the share: the GPU was idle, the gate was open, and the only client was
+// not scheduled for 0.2 ms or more. Splits windows like the bench (bench/split.hpp); time caught up later does not
+// count as surplus.
 Figures judged(const Machine& machine, std::int64_t total, double asked, double other) {
   Figures f;
   const auto split = [&](std::int64_t window) {
@@ -106,10 +106,10 @@ Figures judged(const Machine& machine, std::int64_t total, double asked, double 
   f.rms_1s = split(kSecond);
   f.rms_100ms = split(100 * kMs);
   const double unasked = 100 * static_cast<double>(machine.unasked_ns(0, total)) / static_cast<double>(total);
-  std::printf("        nobody asked %.2f %% of the time; the gate's part: bias %+.3f  1s %.3f  100ms %.3f\n", unasked,
-              f.bias, f.rms_1s, f.rms_100ms);
-  // Where that is more than the share leaves, the rest of the GPU's time is what it can get at most, and gets, but for
-  // the `other` points.
+  std::printf("        no process asked %.2f %% of the time; the gate's part: bias %+.3f  1s %.3f  100ms %.3f\n",
+              unasked, f.bias, f.rms_1s, f.rms_100ms);
+  // If that exceeds what the share leaves, the share can get at most the rest of the GPU's time, and does, within
+  // `other` points.
   EXPECT_GE(machine.held_percent(0, total), std::min(asked - 0.1, 100 - unasked - other));
   return f;
 }
@@ -148,11 +148,11 @@ TEST(Exactness, a_share_of_one_kernel_whose_length_varies_gets_what_it_was_given
     const Figures f = measure(setup), best = ideal(f.sent_ns, setup);
     EXPECT_LE(std::abs(f.bias), 0.1);
     EXPECT_LE(f.rms_1s, 0.2);
-    // One of 15 ms at a window's end is 1.5 points of its own.
+    // One kernel of 15 ms at a window's end is 1.5 points by itself.
     EXPECT_LE(f.rms_100ms, std::max(1.0, best.rms_100ms + 0.5)) << "ideal " << best.rms_100ms;
   }
 }
-// One kernel is 5 % of a 100 ms window, and nobody knows which launch is a long one: even an ideal gate is half a point
+// One kernel is 5 % of a 100 ms window, and long launches cannot be told in advance: even an ideal gate is half a point
 // off.
 TEST(Exactness, a_share_of_20_us_and_5_ms_kernels_of_one_name_stays_near_what_an_ideal_gate_could_do) {
   constexpr std::uint64_t kSeeds[] = {1, 303, 404};
@@ -180,7 +180,7 @@ TEST(Exactness, a_share_of_20_us_and_5_ms_kernels_of_one_name_stays_near_what_an
     }
 }
 
-// As a graph's does, of many nodes. When in its call the GPU is told, a driver does not say.
+// Like a launch of a graph with many nodes. A driver does not tell when in the call the GPU gets the work.
 TEST(Exactness, a_share_whose_launches_take_long_calls_gets_what_it_was_given) {
   struct Call {
     std::int64_t length_ns, call_ns;
@@ -212,13 +212,13 @@ TEST(Exactness, a_share_is_not_multiplied_by_its_processes) {
       for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
         expect_exact({.ceiling_ppm = ppm, .mix = mix, .processes = processes});
 }
-// Each process maps the GPU's clock to the host's by itself. What their maps differ by is lost at each handover.
+// Each process maps the GPU's clock to the host's separately. The difference between maps is lost at each handover.
 TEST(Exactness, a_share_is_not_multiplied_by_its_processes_while_the_clocks_drift_apart) {
   for (const std::int64_t drift_ppb : {-90'000, 12'000, 90'000})
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
       expect_exact({.ceiling_ppm = 950'000, .mix = mix, .processes = 8, .clock_drift_ppb = drift_ppb, .seed = 404});
 }
-// They would take turns with a launch or two each, and meter as many brackets.
+// Otherwise they would take turns of a launch or two, with as many brackets to meter.
 TEST(Exactness, processes_of_one_share_take_turns_with_several_launches) {
   Machine machine({.ceiling_ppm = 950'000, .mix = constant(20 * kUs), .processes = 8});
   machine.run(2 * kSecond);
@@ -234,9 +234,9 @@ TEST(Exactness, a_loaded_machine_costs_a_share_no_time_up_to_half_a_gpu) {
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
       expect_exact({.ceiling_ppm = ppm, .mix = mix, .lateness = stalling_lateness()});
 }
-// There is less to make up with than is lost: docs/decisions/catch-up-window.md. Half a point goes to the shorter
-// delays of each wake-up; of a mix, 1 ms sent ahead by the estimates is now and then much less, and its settler is
-// woken late as well.
+// More is lost than can be caught up: docs/decisions/catch-up-window.md. Half a point goes to the shorter delays of
+// each wake-up. With a mix, 1 ms sent ahead by the estimates may be much less in fact, and its settler wakes up late
+// too.
 TEST(Exactness, on_a_loaded_machine_a_large_share_loses_only_what_nobody_asked_for) {
   const auto expect_judged = [](const Figures& f) {
     EXPECT_LE(std::abs(f.bias), 0.1);
@@ -249,7 +249,7 @@ TEST(Exactness, on_a_loaded_machine_a_large_share_loses_only_what_nobody_asked_f
     expect_judged(judge_loaded({.ceiling_ppm = ppm, .mix = lognormal(), .lateness = stalling_lateness()}, 3.5));
   }
 }
-// What is sent meanwhile must not end up in brackets that are charged by estimates: too low once, they stay too low.
+// Work sent meanwhile must not stay in brackets charged by estimates: estimates that are once too low stay too low.
 TEST(Exactness, a_settler_that_stood_still_does_not_leave_a_share_without_its_limit) {
   for (const std::uint32_t ppm : {500'000u, 750'000u, 950'000u})
     for (const auto& mix : {constant(200 * kUs), lognormal(), one_function_with_a_long_tail()}) {
@@ -272,7 +272,7 @@ TEST(Exactness, what_is_charged_follows_the_truth_at_every_instant) {
       }
     }
 }
-// Its bits leave the ring of charged time while it runs.
+// While it runs, its bits drop out of the ring of charged time.
 TEST(Exactness, a_kernel_longer_than_the_ring_is_charged_once) {
   const auto one_short = [n = 0](std::mt19937_64&) mutable { return Kernel{1, n++ == 0 ? kMs : 300 * kMs}; };
   Machine machine({.ceiling_ppm = 500'000, .mix = one_short, .launch_every_ns = 700 * kMs});
@@ -321,7 +321,7 @@ TEST(Exactness, a_changed_limit_holds_after_20_ms) {
     EXPECT_NEAR(sum[1] / 25, 20.0, 1.0);
   }
 }
-// What a 20 ms kernel owes at 5 % is 400 ms of waiting; at 95 % it is 21.
+// A 20 ms kernel causes 400 ms of waiting at 5 %, and 21 ms at 95 %.
 TEST(Exactness, debt_of_a_low_limit_does_not_outlast_a_raised_one) {
   for (const std::int64_t kernel : {200 * kUs, 5 * kMs, 20 * kMs}) {
     Machine machine({.ceiling_ppm = 50'000, .mix = constant(kernel)});
@@ -355,7 +355,7 @@ TEST(Exactness, kernels_that_wait_for_each_other_meet_at_every_limit) {
                                << ", in debt " << machine.account.passed_in_debt.load();
     }
 }
-// Queued far ahead on one stream. Until their length is known, one passes each 20 ms: that is paid back.
+// Queued far ahead on one stream. Until their length is known, one passes each 20 ms; that is paid back.
 TEST(Exactness, kernels_longer_than_the_patience_of_the_gate_are_held) {
   for (const std::int64_t kernel : {30 * kMs, 100 * kMs, 300 * kMs})
     for (const std::uint32_t ppm : {100'000u, 250'000u, 500'000u, 750'000u}) {
@@ -367,8 +367,7 @@ TEST(Exactness, kernels_longer_than_the_patience_of_the_gate_are_held) {
       EXPECT_NEAR(held, asked, 1.0);
     }
 }
-// Some fifty of them are sent before the first has ended and their length is known; they are paid back, and then it is
-// exact.
+// About fifty are sent before the first has ended and their length is known. They are paid back; then it is exact.
 TEST(Exactness, kernels_of_seconds_are_held_once_their_length_is_known) {
   for (const std::int64_t kernel : {kSecond, 2 * kSecond})
     for (const std::uint32_t ppm : {250'000u, 500'000u}) {

@@ -11,7 +11,7 @@ std::vector<double> fair_parts(std::span<const Claim> claims, const std::vector<
     if (wants[i]) parts[i] = std::min(claims[i].promise, claims[i].ceiling);
     left -= parts[i];
   }
-  // Each round fills at least one share up to its ceiling, or ends.
+  // Each round fills at least one share to its ceiling, or ends.
   while (left > 1e-12) {
     double weights = 0, level = left;
     for (std::size_t i = 0; i < claims.size(); ++i)
@@ -68,7 +68,7 @@ void Fluid::run(std::int64_t until_ns) {
   }
 }
 
-// When a process next begins, ends, or has done its work.
+// Returns when a process next begins, ends, or finishes its work.
 std::int64_t Fluid::next_change_ns(std::span<const double> parts, std::span<const int> busy) const {
   std::int64_t next_ns = INT64_MAX;
   for (std::size_t i = 0; i < shares_.size(); ++i)

@@ -1,9 +1,8 @@
-// The rule of the product as a fluid: what each share of one GPU should have, computed without a scheduler.
+// The product's rule as a fluid model: what each share of one GPU should get, computed without a scheduler.
 //
-// At every instant a share that has work gets min(its promise, its ceiling); what is left goes to those that have work,
-// by weight, up to their ceilings (water-filling). Generalised processor sharing (Parekh and Gallager 1993) with
-// reservations and limits. Work is served as if it could be divided at will, so a real schedule differs by what is in
-// flight.
+// At every instant a share with work gets min(its guarantee, its ceiling). The rest goes to shares with work, by
+// weight, up to their ceilings (water-filling). This is generalised processor sharing (Parekh and Gallager 1993) with
+// reservations and limits. Work is infinitely divisible here, so a real schedule differs by what is in flight.
 #pragma once
 
 #include <cstdint>
@@ -12,19 +11,18 @@
 
 namespace headgate::limiter::model {
 
-// All as parts of the GPU's time, 0..1.
+// All values are fractions of the GPU's time, 0..1.
 struct Claim {
   double promise = 0;
   double weight = 1;
   double ceiling = 1;
 };
 
-// What each claim gets; `wants` says which claims have work. Promises of those that want must not add up to more than
-// 1.
+// Returns what each claim gets; `wants` tells which claims have work. Their guarantees must not exceed 1 in total.
 std::vector<double> fair_parts(std::span<const Claim> claims, const std::vector<bool>& wants);
 
-// What one process of a share asks for: `work_ns` of GPU time, then once that is done a pause of `gap_ns`, or the next
-// every `every_ns`, at once where that is past. work_ns 0: all there is.
+// Demand of one process of a share: `work_ns` of GPU time, then a pause of `gap_ns`, or the next work every `every_ns`
+// (at once if that has passed). work_ns 0: unlimited work.
 struct Demand {
   std::int64_t work_ns = 0, gap_ns = 0, every_ns = 0;
   std::int64_t from_ns = 0, until_ns = INT64_MAX;
@@ -36,20 +34,20 @@ struct FluidShare {
   bool paused = false;
 };
 
-// One GPU from time 0 on. Changes take effect at the time that it was run to.
+// One GPU from time 0 on. Changes take effect at the time up to which it was run.
 class Fluid {
  public:
   explicit Fluid(std::vector<FluidShare> shares);
   void run(std::int64_t until_ns);
   FluidShare& share(std::size_t index) { return shares_[index]; }
-  void end_process(std::size_t share);  // the first that is left
+  void end_process(std::size_t share);  // ends the first that is left
   double had_ns(std::size_t share) const { return had_ns_[share]; }
 
  private:
   struct Progress {
     bool ended = false;
-    double left_ns = 0;       // of the work asked for; with work_ns 0 it does not count
-    std::int64_t due_ns = 0;  // when it asks for the next
+    double left_ns = 0;       // of the requested work; ignored if work_ns is 0
+    std::int64_t due_ns = 0;  // time of the next request
   };
   bool has_work(std::size_t share, std::size_t process) const;
   std::int64_t next_change_ns(std::span<const double> parts, std::span<const int> busy) const;

@@ -1,5 +1,4 @@
-// The meter alone, on a GPU of one line a stream: what it does with its events, with streams that end, and with a host
-// that stands still.
+// The meter alone, on a GPU with one queue per stream: its events, streams that end, and a host that stalls.
 #include "guest/limiter/compute/meter.hpp"
 
 #include <gtest/gtest.h>
@@ -17,10 +16,10 @@ constexpr std::int64_t kUs = 1'000, kMs = 1'000'000;
 struct OneLinePort {
   std::int64_t clock_ns = 1'000 * kMs;
   std::uintptr_t made = 0;
-  std::map<abi::CUevent, std::int64_t> fired_ns;  // of those that are alive
+  std::map<abi::CUevent, std::int64_t> fired_ns;  // of live events
   std::map<abi::CUstream, std::int64_t> busy_until_ns;
   int failures = 0, records = 0, to_fail = 0;
-  abi::CUresult ended = abi::CUDA_SUCCESS;  // not: what a query answers
+  abi::CUresult ended = abi::CUDA_SUCCESS;  // result of queries; else an error that ended the context
 
   void run(abi::CUstream stream, std::int64_t length_ns) {
     std::int64_t& until = busy_until_ns[stream];
@@ -74,7 +73,7 @@ class MeterAlone : public testing::Test {
     }
     estimates->learn(kKernel, 20 * kUs);
   }
-  // One launch of a kernel that is known to take 20 us and takes `length_ns`; it is paid for.
+  // Launches a kernel with a known estimate of 20 us that takes `length_ns`; it is paid for.
   void launch(StreamMeter& stream, std::int64_t length_ns, bool alone = false) {
     pace.credit_ns += 20 * kUs;
     ASSERT_EQ(meter.pass(stream, kKernel, 20 * kUs, alone, false, port.clock_ns), 0);
@@ -82,7 +81,7 @@ class MeterAlone : public testing::Test {
     port.run(stream.handle, length_ns);
     meter.launched(stream, alone);
   }
-  // Until nothing is open or unsettled, or `most_ns` have passed.
+  // Runs the settler until nothing is open or unsettled, or `most_ns` have passed.
   void settle(std::int64_t most_ns = 1'000 * kMs) {
     const std::int64_t until_ns = port.clock_ns + most_ns;
     while (port.clock_ns < until_ns) {
@@ -98,7 +97,7 @@ class MeterAlone : public testing::Test {
     EXPECT_EQ(pace.open.load(), 0);
     EXPECT_EQ(pace.busy_streams.load(), 0);
     EXPECT_EQ(pace.credit_ns.load(), 0);
-    EXPECT_EQ(port.fired_ns.size(), kept()) << "events that nobody has";
+    EXPECT_EQ(port.fired_ns.size(), kept()) << "events without an owner";
     EXPECT_EQ(port.failures, 0);
   }
 
@@ -153,7 +152,7 @@ TEST_F(MeterAlone, AProcessThatEndsPaysForWhatHasRunAndNotForTheRest) {
   launch(streams[0], 20 * kUs, true);
   port.clock_ns += 100 * kUs;
   for (int i = 0; i < 4; ++i) launch(streams[0], 20 * kUs, true);
-  port.clock_ns += 30 * kUs;  // the first of the four is over, the next half
+  port.clock_ns += 30 * kUs;  // the first of the four is done, the next half done
   meter.settle_last(streams[0], port.clock_ns);
   EXPECT_NEAR(static_cast<double>(held()), 52'000, 5'000);
   EXPECT_GT(held(), estimated());
@@ -161,12 +160,12 @@ TEST_F(MeterAlone, AProcessThatEndsPaysForWhatHasRunAndNotForTheRest) {
   EXPECT_EQ(pace.busy_streams.load(), 0);
 }
 
-// The settler has stood still so long that there is no room for another bracket.
+// The settler has stalled so long that there is no room for another bracket.
 TEST_F(MeterAlone, ABracketThatFindsNoRoomEndsWhereItWasClosed) {
   StreamMeter& stream = streams[0];
   for (std::uint32_t i = 0; i < StreamMeter::kClosed; ++i) launch(stream, 20 * kUs, true);
   launch(stream, 20 * kUs);
-  meter.close(stream);  // a synchronise
+  meter.close(stream);  // as a synchronise does
   EXPECT_TRUE(stream.open.load());
   port.clock_ns += 400 * kMs;
   settle();
@@ -176,7 +175,7 @@ TEST_F(MeterAlone, ABracketThatFindsNoRoomEndsWhereItWasClosed) {
   expect_nothing_left();
 }
 
-// The program may fill the queue behind such work, and only then come to what ends it.
+// The program may fill the queue behind such work before it does what ends it.
 TEST_F(MeterAlone, AStreamThatIsStuckGetsFewRecords) {
   StreamMeter& stream = streams[0];
   launch(stream, 60'000 * kMs, true);
@@ -184,7 +183,7 @@ TEST_F(MeterAlone, AStreamThatIsStuckGetsFewRecords) {
   for (int i = 0; i < 500; ++i) {
     port.clock_ns += kPatienceNs;
     launch(stream, 20 * kUs);
-    meter.close(stream);  // at the gate, or the program's own record
+    meter.close(stream);  // by the gate, or by the program's record
   }
   EXPECT_LE(port.records - before, static_cast<int>(2 * kMaxBehindStuck));
   settle(100'000 * kMs);
@@ -192,7 +191,7 @@ TEST_F(MeterAlone, AStreamThatIsStuckGetsFewRecords) {
   expect_nothing_left();
 }
 
-// 20 ms each for a command of known length, and as long again as the work has gone on for one that may be of any.
+// A command of known length passes after 20 ms; one of unknown length waits as long as the work has already run.
 TEST(Pacer, LetsMeasuredCommandsPassBehindWorkOfUnknownLength) {
   for (const bool measured : {true, false}) {
     const auto account = std::make_unique<ledger::ComputeAccount>();
@@ -214,7 +213,7 @@ TEST(Pacer, LetsMeasuredCommandsPassBehindWorkOfUnknownLength) {
   }
 }
 
-// It may queue a thousand commands behind such a wait, at any speed, before it ends it.
+// The program may queue a thousand commands behind such a wait, at any speed, before it ends the wait.
 TEST_F(MeterAlone, AStreamBehindAWaitOfTheProgramsGetsHardlyARecord) {
   StreamMeter& stream = streams[0];
   launch(stream, 20 * kUs);
@@ -223,7 +222,7 @@ TEST_F(MeterAlone, AStreamBehindAWaitOfTheProgramsGetsHardlyARecord) {
   const int before = port.records;
   for (int i = 0; i < 1000; ++i) {
     launch(stream, 20 * kUs);
-    meter.close(stream);  // the program's own record
+    meter.close(stream);  // by the program's record
   }
   EXPECT_LE(port.records - before, static_cast<int>(2 * kMaxBehindWait + 1));
   settle(1'000 * kMs);
@@ -234,7 +233,7 @@ TEST_F(MeterAlone, AStreamBehindAWaitOfTheProgramsGetsHardlyARecord) {
   expect_nothing_left();
 }
 
-// The program has recorded an event, and its next record says how long the launches between the two took.
+// The program has recorded an event, and its next record measures how long the launches in between took.
 TEST_F(MeterAlone, WhatIsTimedPassesAsDebtAndNoMore) {
   StreamMeter& stream = streams[0];
   const std::int64_t owed_until_ns = port.clock_ns + 500 * kMs;
@@ -275,7 +274,7 @@ TEST_F(MeterAlone, AContextThatFailedIsMeasuredAgain) {
   expect_nothing_left();
 }
 
-// cuda.h: such an error ends the context.
+// cuda.h: this error ends the context.
 TEST_F(MeterAlone, AContextThatTheDriverGaveUpIsNotTriedAgain) {
   launch(streams[0], 20 * kUs, true);
   port.ended = static_cast<abi::CUresult>(719);
@@ -302,7 +301,7 @@ TEST_F(MeterAlone, AStoppedProcessDoesNotPayForTheTimeItStood) {
   launch(streams[0], 20 * kUs);
   port.clock_ns += 1'000 * kMs;
   launch(streams[0], 20 * kUs);
-  // Others' work is before it, so that its end is not waited for.
+  // Other processes' work is before it, so its end is not waited for.
   port.run(streams[0].handle, 2 * kMs);
   meter.close(streams[0]);
   settle();

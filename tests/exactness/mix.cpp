@@ -8,16 +8,15 @@ namespace headgate::limiter::model {
 namespace {
 
 constexpr std::int64_t kUs = 1'000, kMs = 1'000'000, kSecond = 1'000'000'000;
-// Shorter pauses than this, or less work between two, and it depends on the turns of others when the next request
-// comes.
+// With shorter pauses, or less work in between, the time of the next request depends on the turns of others.
 constexpr std::int64_t kMinGapNs = 20 * kMs, kMinWorkNs = kMs;
-// So much must be in flight while a process waits for the oldest of its launches, or it is its wake-ups that count.
+// If less is in flight while a process waits for its oldest launch, its wake-ups dominate the result.
 constexpr std::int64_t kMinAheadNs = 500 * kUs;
 constexpr std::int64_t kLongNs = 20 * kMs;
-// A change, a beginning or an end finds turns and work in flight as they are.
+// At a change, a beginning or an end, turns and work in flight are in an arbitrary state.
 constexpr double kPointsAChange = 0.15;
 
-// What the share does on that GPU, as if it did so on all.
+// Returns the share with its behaviour on that GPU applied to all.
 MixShare on_gpu(const MixShare& share, std::uint32_t gpu) {
   MixShare there = share;
   if (gpu == share.other_gpu) there.kernel_ns = share.other_kernel_ns, there.load = share.other_load;
@@ -35,8 +34,7 @@ bool is_judged(const MixShare& share) {
   return gap_ns >= kMinGapNs && work_ns >= kMinWorkNs;
 }
 
-// A share that is not judged is taken to want the GPU all the time: what it leaves unused in its turns is charged to
-// it.
+// A share that is not judged is modelled as always wanting the GPU: unused time in its turns is charged to it.
 Demand demand_of(const MixShare& share) {
   Demand demand{.from_ns = share.load.from_ns, .until_ns = share.load.until_ns};
   if (share.load.batch == 0 || !is_judged(share)) return demand;
@@ -207,7 +205,7 @@ class Judge {
       if (part.judged && part.had < part.due - part.allowed)
         say("share %zu on GPU %u: had %.2f, due %.2f (%.2f less are allowed)", part.share, part.gpu, part.had, part.due,
             part.allowed);
-      // What it has sent before its kernels were measured counts as in flight.
+      // Work sent before its kernels were measured counts as in flight.
       if (const double ceiling = 100 * part_of(highest_ceiling_ppm(part.share)); part.had > ceiling + part.allowed)
         say("share %zu on GPU %u: had %.2f, ceiling %.2f (%.2f more are allowed)", part.share, part.gpu, part.had,
             ceiling, part.allowed);
@@ -221,7 +219,7 @@ class Judge {
     return ppm;
   }
 
-  // Of kernels that are longer than 20 ms: one of each process on that GPU.
+  // For kernels longer than 20 ms: one per process on that GPU.
   double in_flight_ns(const Part& part) const {
     double sum_ns = 0;
     for (const MixShare& each : mix_.shares)
@@ -343,8 +341,8 @@ Mix shrink(Mix mix) {
 
 namespace {
 
-// Shares of one process on one GPU that have work all the time, with kernels of 200 us to 5 ms, and something left of
-// the GPU that is not promised. Where the rule is known not to hold yet: docs/decisions/arbiter.md.
+// Shares with one process on one GPU and kernels of 200 us to 5 ms. They always have work, and part of the GPU is not
+// guaranteed. Known exceptions from the rule: docs/decisions/arbiter.md.
 Mix draw_steady(std::uint64_t seed) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };

@@ -1,4 +1,4 @@
-// A mix of shares on a node, what happens to them, and whether the arbiter kept the product's rule over it (fluid.hpp).
+// A mix of shares on a node with changes over time, and a check if the arbiter kept the product's rule (fluid.hpp).
 #pragma once
 
 #include <optional>
@@ -15,23 +15,23 @@ inline constexpr double kPoints = 0.5;
 // 600 steady mixes four are off by more than 1 point, the worst by 1.24. Where processes of a share divide the GPU, 2.
 inline constexpr double kAccountPoints = 1.25, kSharedAccountPoints = 2;
 
-// What happens to a share at a time after the start.
+// A change to a share at a time after the start.
 struct Change {
   enum class Kind { kill, pause, resume, terms, restart };
   std::int64_t at_ns = 0;
   Kind kind = Kind::kill;
   std::size_t share = 0;
-  // Of `terms`.
+  // Used by `terms`.
   std::uint32_t promise_ppm = 0, weight = 100, ceiling_ppm = ledger::kWholeGpu;
 };
 
 struct MixShare {
-  std::uint32_t gpus = 1;  // as bits
+  std::uint32_t gpus = 1;  // bit mask
   std::uint32_t promise_ppm = 0, weight = 100, ceiling_ppm = ledger::kWholeGpu;
-  int processes = 1;  // on each GPU
+  int processes = 1;  // per GPU
   std::int64_t kernel_ns = 200'000;
-  Load load{};  // its mix is made of kernel_ns
-  // Where its processes on one of its GPUs do something else.
+  Load load{};  // its mix is ignored; kernel_ns is used
+  // Different behaviour of its processes on one of its GPUs.
   std::uint32_t other_gpu = ~0u;
   std::int64_t other_kernel_ns = 0;
   Load other_load{};
@@ -39,39 +39,39 @@ struct MixShare {
 
 struct Mix {
   std::vector<MixShare> shares{};
-  std::vector<Change> changes{};  // in the order of their times
+  std::vector<Change> changes{};  // in order of time
   std::uint32_t gpus = 1;
-  std::int64_t from_ns = 2'000'000'000, until_ns = 12'000'000'000;  // what is judged
+  std::int64_t from_ns = 2'000'000'000, until_ns = 12'000'000'000;  // the judged interval
   std::uint64_t seed = 1;
-  std::uint64_t slice_ns = 0, switch_ns = 0;  // NodeSetup's
-  double points = kPoints;  // by how much a share may have less than is due, besides what kernels in flight are worth
+  std::uint64_t slice_ns = 0, switch_ns = 0;  // see NodeSetup
+  double points = kPoints;                    // allowed shortfall of a share, in addition to kernels in flight
   double account_points = kAccountPoints;
-  double sum_points = 4;  // by how much the accounts of a GPU may add up to more than it in a second
+  double sum_points = 4;  // allowed excess of the sum of a GPU's accounts in a second
 };
 
-// In the words of the command line, a line a share.
+// Describes the mix as command line options, one line per share.
 std::string describe(const Mix& mix);
 
 struct Part {
   std::size_t share = 0;
   std::uint32_t gpu = 0;
   double had = 0, due = 0, account = 0;  // percent of the GPU
-  double allowed = 0;                    // how far `had` may be below `due`
-  bool judged = true;  // false: it pauses so shortly that what it wants depends on how soon it is served
+  double allowed = 0;                    // allowed shortfall of `had` below `due`
+  bool judged = true;  // false: its pauses are so short that its demand depends on how soon it is served
 };
 struct Outcome {
   std::vector<Part> parts;
   std::vector<double> idle;         // percent of each GPU
-  std::vector<std::string> broken;  // what of the rule does not hold; empty: all does
+  std::vector<std::string> broken;  // violations of the rule; empty if none
 };
 
 Outcome run(const Mix& mix);
 std::string describe(const Mix& mix, const Outcome& outcome);
 
-// A mix drawn at random; the same for the same seed.
+// Draws a random mix, always the same for a seed.
 Mix draw(std::uint64_t seed, bool wide);
 
-// Smaller mixes that are broken as well, by leaving out what does not matter.
+// Reduces a broken mix to a smaller one that is still broken.
 Mix shrink(Mix mix);
 
 }  // namespace headgate::limiter::model

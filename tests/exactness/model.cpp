@@ -179,9 +179,9 @@ void Machine::settler(Actor& actor, std::size_t index) {
   turn(index, clock_ns + std::clamp<std::int64_t>(next - clock_ns, 10'000, 500'000) + late());
 }
 
-constexpr std::int64_t kLateNs = 200'000;  // as the bench's split has it: less is what a wake-up takes
+constexpr std::int64_t kLateNs = 200'000;  // as in the bench's split: shorter delays are normal wake-ups
 
-// When the process's last command ended; now, where something is under way.
+// Returns when the process's last command ended; now if one is under way.
 std::int64_t Machine::idle_since(const Process& process) {
   engine.advance(static_cast<std::uint64_t>(step_ns));
   std::int64_t since_ns = 0;
@@ -203,7 +203,7 @@ void Machine::note_unasked(std::int64_t from_ns) {
   }
 }
 
-// What launch_hooks.cpp does round Meter::pass.
+// Does what launch_hooks.cpp does around Meter::pass.
 void Machine::client(Actor& actor, std::size_t index) {
   Process& process = *processes_[actor.process];
   if (const Neighbour* neighbour = actor.neighbour; neighbour != nullptr) {
@@ -216,7 +216,7 @@ void Machine::client(Actor& actor, std::size_t index) {
     actor.asked_ns = clock_ns;
   }
   StreamMeter& stream = process.streams[actor.streams[actor.next_stream]];
-  // The launch queue is full: a driver blocks here.
+  // The launch queue is full, where a driver would block.
   if (sim::pushed(*state, number(stream.handle)) - engine.completed(number(stream.handle)) > 1'000) {
     engine.advance(static_cast<std::uint64_t>(step_ns));
     if (sim::pushed(*state, number(stream.handle)) - engine.completed(number(stream.handle)) > 1'000)

@@ -1,5 +1,5 @@
-// A modelled machine for the exactness tests: clients and settlers that the real Meter serves, on the simulator's
-// engine, in virtual time. Wake-ups are late by recorded amounts; every launch, record and query costs its thread time.
+// A modelled machine for the exactness tests: clients and settlers use the real Meter, on the simulator's engine, in
+// virtual time. Wake-ups are late by recorded amounts; every launch, record and query costs its thread time.
 #pragma once
 
 #include <functional>
@@ -13,28 +13,27 @@
 
 namespace headgate::limiter::model {
 
-// Nanoseconds, sorted: the means of the thousandths of 20,100 wake-ups of a 2-core virtual machine, timer slack 1 ns.
-// Each is how late a nanosleep of 0.1 to 1 ms came back. Builds went on elsewhere in the machine that day: sleeps were
-// taken 300 at a time while at most one other thread was runnable before and after and the cores were 80 % idle in
-// between (67 of 4,622 tries).
+// Nanoseconds, sorted: means of the thousandths of 20,100 wake-ups on a 2-core virtual machine, timer slack 1 ns. Each
+// is the lateness of a nanosleep of 0.1 to 1 ms. The machine was also used for builds that day. Sleeps were taken 300
+// at a time, only if at most one other thread was runnable before and after and the cores were 80 % idle in between (67
+// of 4,622 tries).
 std::span<const std::int64_t> recorded_lateness();
-// The same machine with eight compilers at work, in two-hundredths: one wake-up in 100 is 1 to 4 ms late.
+// The same machine with eight compilers running, in two-hundredths: one wake-up in 100 is 1 to 4 ms late.
 std::span<const std::int64_t> stalling_lateness();
 
 struct Kernel {
   std::uint64_t function = 1;
   std::int64_t duration_ns = 0;
-  std::int64_t call_ns =
-      0;  // what its launch takes its thread, as that of a graph of many nodes; 0: what a kernel's takes
-  std::int64_t rings_ns = 0;  // of these, until the GPU is told
+  std::int64_t call_ns = 0;   // duration of the launch call, e.g. for a graph of many nodes; 0: that of a kernel
+  std::int64_t rings_ns = 0;  // of that call, until the GPU gets the work
 };
 using KernelMix = std::function<Kernel(std::mt19937_64&)>;
 KernelMix constant(std::int64_t duration_ns);
-// Four kernels; durations lognormal round 100 us, at most 2 ms.
+// Four kernels with lognormal durations around 100 us, at most 2 ms.
 KernelMix lognormal();
 
-// Another share on the same GPU: one process, one thread, one stream. It asks for the GPU in [from_ns, until_ns) after
-// the start.
+// Another share on the same GPU with one process, one thread and one stream. It uses the GPU in [from_ns, until_ns)
+// after the start.
 struct Neighbour {
   std::uint32_t ceiling_ppm;
   KernelMix mix;
@@ -46,18 +45,18 @@ struct Setup {
   std::uint32_t ceiling_ppm = 500'000;
   KernelMix mix;
   int processes = 1;
-  int threads = 1;                   // of each process
-  int streams = 1;                   // of each process, dealt out to its threads in turn
-  std::int64_t launch_every_ns = 0;  // host time between two launches of one thread; 0: only what a launch costs
+  int threads = 1;                   // per process
+  int streams = 1;                   // per process, assigned to its threads in turn
+  std::int64_t launch_every_ns = 0;  // host time between launches of a thread; 0: only a launch's own cost
   std::uint32_t sms = 132;
-  std::int64_t clock_drift_ppb = 12'000;  // the GPU clock's gain
+  std::int64_t clock_drift_ppb = 12'000;  // gain of the GPU clock
   std::span<const std::int64_t> lateness = recorded_lateness();
-  // The first thread's first kernel spins until the fourth kernel of the second thread ends, or of the second process
-  // if there is one.
+  // The first thread's first kernel spins until the fourth kernel of the second thread (or of the second process, if
+  // any) ends.
   bool spin = false;
   std::uint32_t burst_ppm = 0;
   std::vector<Neighbour> beside{};
-  std::int64_t settler_stall_ns = 0;  // once, after a second, every settler stands still for so long
+  std::int64_t settler_stall_ns = 0;  // after a second, every settler stalls once for this long
   std::uint64_t seed = 1;
 };
 
@@ -65,19 +64,19 @@ struct Counts {
   std::uint64_t launches = 0, records = 0, queries = 0, settler_enqueues = 0, waits = 0;
 };
 
-// The modelled hardware, and the time of the thread whose turn it is.
+// The modelled hardware, and the current thread's time.
 struct Hardware {
   explicit Hardware(const sim::Profile& profile) : state(sim::make_state(profile, kStartNs)), engine(*state) {}
   Counts counts;
-  std::int64_t clock_ns = 0;  // of the thread whose turn it is
-  std::int64_t step_ns = 0;   // when its turn began
+  std::int64_t clock_ns = 0;  // of the current thread
+  std::int64_t step_ns = 0;   // start of its turn
   sim::StatePointer state;
   sim::Engine engine;
   static constexpr std::int64_t kStartNs = 10'000'000'000;
   static constexpr std::int64_t kLaunchCostNs = 1'500, kRecordCostNs = 500, kQueryCostNs = 400;
 };
 
-// Meter's Port: this machine's clock and GPU as one process sees them.
+// Implements Meter's Port: this machine's clock and GPU as one process sees them.
 struct ModelPort {
   Hardware* machine = nullptr;
   std::uint32_t process = 0, context = 0;
@@ -112,20 +111,20 @@ struct Process {
 class Machine : public Hardware {
  public:
   explicit Machine(const Setup& setup);
-  // Runs on until `until_ns` after the start.
+  // Runs until `until_ns` after the start.
   void run(std::int64_t until_ns);
-  // Truth: GPU time held by anybody in [from, to) after the start, both multiples of 10 ms, as percent of it.
+  // Truth: percent of [from, to) after the start with the GPU held, both multiples of 10 ms.
   double held_percent(std::int64_t from_ns, std::int64_t to_ns) const;
-  // The time in there in which the GPU had nothing to do and the gate was open, while the one client slept 0.2 ms or
-  // more longer than it had asked to. 0 where there are several threads: any of them might have come.
+  // Returns the time in that interval with an idle GPU and an open gate while the only client overslept by 0.2 ms or
+  // more. 0 with several threads, because any of them might have launched.
   std::int64_t unasked_ns(std::int64_t from_ns, std::int64_t to_ns) const;
   double charged_percent() const;
-  // Truth: how much of [from, to) process `index` held, the machine having been run to `from` by this call or before;
-  // runs to `to`.
+  // Truth: percent of [from, to) held by process `index`. Runs to `to`; the machine must have been run to `from` at
+  // most.
   double process_percent_until(int index, std::int64_t from_ns, std::int64_t to_ns);
-  // Truth: GPU time held so far by process `index`, the neighbours' coming after the share's own; percent.
+  // Truth: percent of GPU time held so far by process `index`; neighbours come after the share's own processes.
   double process_percent(int index) const;
-  // GPU time charged so far: measured, and estimated for what is not settled.
+  // Returns the GPU time charged so far: measured, plus estimates for what is not settled.
   std::int64_t charged_ns() const;
   std::int64_t truth_ns() const { return static_cast<std::int64_t>(state->devices[0].busy_ns); }
   double estimated_part() const;
@@ -134,10 +133,10 @@ class Machine : public Hardware {
   std::uint32_t ceiling_ppm, burst_ppm;
   ledger::ComputeAccount account{};
   std::vector<std::unique_ptr<ledger::ComputeAccount>> neighbours;
-  std::unique_ptr<ledger::GpuPage> page;  // where there are neighbours
-  bool met = false;                       // the spin of Setup::spin is over
-  std::vector<std::int64_t> sent_ns;      // the kernels in the order of their launches
-  std::int64_t most_ahead_ns = 0;  // the largest estimated work in flight of one process, less its newest command
+  std::unique_ptr<ledger::GpuPage> page;  // if there are neighbours
+  bool met = false;                       // the spin of Setup::spin has ended
+  std::vector<std::int64_t> sent_ns;      // the kernels' lengths, in order of launch
+  std::int64_t most_ahead_ns = 0;         // peak of one process's estimated work in flight, without its newest command
 
  private:
   struct Actor {
@@ -146,7 +145,7 @@ class Machine : public Hardware {
     std::vector<std::uint32_t> streams;
     std::size_t next_stream = 0;
     std::int64_t asked_ns = 0;
-    std::int64_t due_ns = 0;  // when a wait should have ended; 0: it did not wait
+    std::int64_t due_ns = 0;  // when a wait should have ended; 0: no wait
     bool has_kernel = false;
     int thread = 0;
     bool stalled = false;
@@ -175,7 +174,7 @@ class Machine : public Hardware {
   std::vector<std::size_t> settler_of_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   std::uint64_t turn_number_ = 0;
-  std::vector<std::int64_t> unasked_;  // of each 10 ms
+  std::vector<std::int64_t> unasked_;  // per 10 ms
 };
 
 }  // namespace headgate::limiter::model

@@ -1,4 +1,4 @@
-// Several shares on one GPU, with nobody who arbitrates: each is held to its own ceiling, whatever the others do.
+// Several shares on one GPU without an arbiter: each is held to its own ceiling, whatever the others do.
 #include <gtest/gtest.h>
 
 #include <cmath>
@@ -46,7 +46,7 @@ TEST(Neighbours, four_shares_each_get_what_they_were_given) {
                      0.5);
 }
 
-// More is asked for than there is: the GPU's own time slices decide, and each is charged what it held.
+// Demand exceeds the GPU's time: the GPU's time slices decide, and each share is charged what it held.
 TEST(Neighbours, shares_that_ask_for_more_than_there_is_are_charged_what_they_get) {
   Machine machine({.ceiling_ppm = 600'000, .mix = constant(200 * kUs), .beside = {{600'000, constant(kMs)}}});
   machine.run(5 * kSecond);
@@ -54,7 +54,7 @@ TEST(Neighbours, shares_that_ask_for_more_than_there_is_are_charged_what_they_ge
   EXPECT_NEAR(static_cast<double>(machine.neighbours[0]->held_ns.load()) / 5e7, machine.process_percent(1), 0.5);
 }
 
-// Alone it gets its burst, beside others its ceiling, again and again.
+// A share gets its burst while alone, and its ceiling next to others, repeatedly.
 TEST(Burst, a_share_alone_gets_its_burst_and_falls_back_within_100_ms_of_anothers_work) {
   for (const std::int64_t us : {20, 200, 5'000}) {
     for (const std::int64_t theirs_us : {20, 5'000, 30'000}) {

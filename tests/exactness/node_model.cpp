@@ -12,10 +12,10 @@
 namespace headgate::limiter::model {
 namespace {
 
-constexpr std::int64_t kDecisionCostNs = 8'000;  // of the arbiter's thread: reading the pages, deciding, writing gates
+constexpr std::int64_t kDecisionCostNs = 8'000;  // of the arbiter's thread: read pages, decide, write gates
 constexpr std::int64_t kRewatchNs = 20'000;
-constexpr int kFlags = 200;  // ranks are never so many collectives apart
-// Priced so, the account of a share without a ceiling is never what it waits for.
+constexpr int kFlags = 200;  // ranks are never this many collectives apart
+// At this price, the account of a share without a ceiling never causes a wait.
 constexpr std::uint32_t kNoCeiling = 4 * ledger::kWholeGpu;
 
 template <typename Handle>
@@ -47,24 +47,24 @@ struct Node::Tenant {
   const Load* load = nullptr;
   std::size_t entry = 0;
   std::uint32_t ceiling = 0;
-  std::uint32_t burst = 0;  // an arbitrated share has none: what lies above its guarantee is the arbiter's
+  std::uint32_t burst = 0;  // 0 with an arbiter, which distributes what exceeds the guarantee
   bool settler_idle = true;
-  // The thread.
+  // State of the thread.
   bool has_kernel = false, wanting = false, waits_for_end = false, parked = false, was_shut = false;
   Kernel kernel;
   std::int64_t asked_ns = 0, batch_due_ns = 0;
   int in_batch = 0;
   std::int64_t due_ns = 0;
-  bool sleeps = false;  // for what is ahead to end: woken when nothing is
+  bool sleeps = false;  // until its work ahead has ended; woken when nothing is ahead
   std::uint64_t steps = 0, launched = 0;
   std::int64_t portion_left_ns = 0;
   std::int64_t wake_up_late_ns = kDefaultLatenessNs;
   std::vector<std::int64_t> latencies;
   bool dead = false;
-  // Of the launch whose call goes on: kernels that its stream's queue had no room for yet.
+  // Of the launch in progress: kernels that its stream's queue had no room for.
   int nodes_left = 0;
   bool alone = false;
-  // Where the last launches went, oldest first: the stream and the number of their last command.
+  // The last launches, oldest first: stream and number of their last command.
   std::deque<std::pair<std::uint32_t, std::uint64_t>> sent;
   std::size_t next_stream = 0;
   StreamMeter& stream() { return streams[next_stream]; }
@@ -105,7 +105,7 @@ void Node::start_arbiter() {
     for (Entry& entry : entries_) {
       if (entry.share != s) continue;
       entry.id = id;
-      // What was held before is in the virtual time already.
+      // Earlier held time is already part of the virtual time.
       arbiter_->adopt(id, entry.gpu, use_of(entry), entry.gate);
     }
   }
@@ -173,7 +173,7 @@ std::int64_t Node::account_ns(std::size_t share, std::uint32_t gpu) const {
   return 0;
 }
 
-// A thread's last word on when it goes on is the one that holds.
+// The last call for a thread wins.
 void Node::come_back(std::size_t index, std::int64_t at_ns) {
   tenants_[index]->due_ns = at_ns;
   turn(1 + 2 * index, at_ns);
@@ -250,7 +250,7 @@ void Node::settler(std::size_t index) {
   turn(2 + 2 * index, clock_ns + std::clamp<std::int64_t>(next - clock_ns, 10'000, 500'000) + late());
 }
 
-// False: there is none yet, and the thread comes back by itself.
+// Returns false if no kernel is due; the thread is then rescheduled.
 bool Node::next_kernel(Tenant& tenant, std::size_t index) {
   const Load& load = *tenant.load;
   if (clock_ns >= kStartNs + load.until_ns) return false;
@@ -276,14 +276,14 @@ bool Node::next_kernel(Tenant& tenant, std::size_t index) {
   return true;
 }
 
-// True once no more than `behind` of its launches are unfinished; else the thread comes back by itself.
+// Returns true if at most `behind` of its launches are unfinished; else reschedules the thread.
 bool Node::wait_for_end(Tenant& tenant, std::size_t index, std::uint64_t behind) {
   if (tenant.sent.size() <= behind) return true;
   engine.advance(static_cast<std::uint64_t>(step_ns));
   while (tenant.sent.size() > behind && engine.completed(tenant.sent.front().first) >= tenant.sent.front().second)
     tenant.sent.pop_front();
   if (tenant.sent.size() <= behind) return true;
-  tenant.close_all();  // as cuStreamSynchronize does
+  tenant.close_all();  // like cuStreamSynchronize
   wake_settler(index);
   const auto& [s, last] = tenant.sent[tenant.sent.size() - 1 - behind];
   const std::uint64_t at = engine.earliest_finish_ns(s, last);
@@ -292,7 +292,7 @@ bool Node::wait_for_end(Tenant& tenant, std::size_t index, std::uint64_t behind)
   return false;
 }
 
-// Nothing of it is in flight. The settler may not have looked yet, so a thread that waits for that asks by itself.
+// Returns true if nothing is in flight. Queries the event itself, because the settler may be behind.
 bool Node::dry(Tenant& tenant) {
   if (tenant.pace.busy_streams.load() == 0) return true;
   const StreamMeter& stream = tenant.stream();
@@ -301,7 +301,7 @@ bool Node::dry(Tenant& tenant) {
   return tenant.port.query(stream.closed[(stream.tail.load() - 1) % StreamMeter::kClosed].end) == abi::CUDA_SUCCESS;
 }
 
-// What launch_hooks.cpp and gates do round Meter::pass.
+// Does what launch_hooks.cpp and the gates do around Meter::pass.
 bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns) {
   if (entry.paused) {
     tenant.close_all();
@@ -353,7 +353,7 @@ void Node::client(std::size_t index) {
   if (tenant.nodes_left != 0) return push_rest(tenant, index);
   if (!tenant.has_kernel) {
     if (!next_kernel(tenant, index)) return;
-    // As the limiter sees it: nothing of the process was in flight, since when the last of it had ended.
+    // From the limiter's view: how long nothing of the process has been in flight.
     if (const std::int64_t dry_ns = note_asked(tenant.pace, ++entry.requests, clock_ns); dry_ns != 0) {
       entry.dry_ns += dry_ns;
       ++entry.dry_spells;
@@ -384,11 +384,11 @@ void Node::client(std::size_t index) {
     return come_back(index, clock_ns + wait + late());
   }
   launch(tenant, entry, alone);
-  if (tenant.estimates.call_ns(tenant.kernel.function) > kStoppedNs) wake_settler(index);  // as launch_hooks.cpp does
+  if (tenant.estimates.call_ns(tenant.kernel.function) > kStoppedNs) wake_settler(index);  // like launch_hooks.cpp
   push_rest(tenant, index);
 }
 
-// What is left of a launch; its call ends with the last of it.
+// Pushes the rest of a launch; its call ends with the last kernel.
 void Node::push_rest(Tenant& tenant, std::size_t index) {
   const std::uint32_t s = tenant.engine_stream();
   while (tenant.nodes_left != 0) {
@@ -414,7 +414,7 @@ void Node::push_rest(Tenant& tenant, std::size_t index) {
     tenant.waits_for_end = true;
   }
   wake_settler(index);
-  if (tenant.waits_for_end) tenant.close_all();  // as cuStreamSynchronize does
+  if (tenant.waits_for_end) tenant.close_all();  // like cuStreamSynchronize
   tenant.next_stream = (tenant.next_stream + 1) % tenant.streams.size();
   come_back(index, clock_ns);
 }
@@ -430,7 +430,7 @@ void Node::copy(Tenant& tenant, std::size_t index) {
   come_back(index, clock_ns);
 }
 
-// The share's other GPUs. Its ranks, one a GPU, are threads of one process.
+// Returns the share's other GPUs. Its ranks, one per GPU, are threads of one process.
 std::vector<RankPlace> Node::other_ranks(const Entry& mine) const {
   std::vector<RankPlace> others;
   for (const Entry& entry : entries_) {
@@ -447,7 +447,7 @@ std::vector<RankPlace> Node::other_ranks(const Entry& mine) const {
   return others;
 }
 
-// As launch_hooks.cpp asks ranks.cpp.
+// Calls multi_gpu_gate like launch_hooks.cpp.
 std::int64_t Node::rank_gate_ns(Tenant& tenant, Entry& entry, std::span<const RankPlace> others, std::int64_t est_ns) {
   std::int64_t& until_ns = ranks_until_ns_[entry.share];
   const std::int64_t wait = wait_for_ranks_ns(others, clock_ns < until_ns, tenant.asked_ns, clock_ns);
@@ -463,11 +463,11 @@ void Node::launch(Tenant& tenant, Entry&, bool alone) {
   clock_ns += kLaunchCostNs;
   tenant.nodes_left = tenant.load->nodes;
   tenant.alone = alone;
-  (void)tenant.stream().lock.try_lock();  // as launch_hooks.cpp holds it through the call
+  (void)tenant.stream().lock.try_lock();  // launch_hooks.cpp holds it during the call
 }
 
-// Two ranks: an even step computes and says that it is done, an odd one spins for the peer's, which is in the same
-// share or in one that is tied to it.
+// Two ranks: an even step computes and signals that it is done; an odd step spins for the peer, which is in the same
+// share or in one tied to it.
 void Node::spin_for(Tenant& tenant, sim::Command& command) {
   const Entry& entry = entries_[tenant.entry];
   const std::string& gang = setup_.shares[entry.share].gang;
@@ -480,7 +480,7 @@ void Node::spin_for(Tenant& tenant, sim::Command& command) {
   };
   const std::uint64_t step = tenant.steps++;
   if (step % 2 == 0) {
-    // Half a round ahead nobody looks any more.
+    // The flag half a round ahead is not in use any more, so clear it.
     engine.write_flag(engine.flag(sim::kNone, key(entry.gpu, step + kFlags)), 0);
     command.set_flag = engine.flag(sim::kNone, key(entry.gpu, step));
   } else {
@@ -526,7 +526,7 @@ schedule::Use Node::use_of(const Entry& entry) const {
   return use;
 }
 
-// Microseconds that no share's coverage has marked.
+// Counts time that no share's coverage has marked, in microseconds' granularity.
 std::int64_t Node::idle_ns(std::uint32_t gpu, std::int64_t from_ns, std::int64_t to_ns) const {
   constexpr std::int64_t kWordNs = ledger::kCoverageNs * ledger::kCoverageBits;
   std::int64_t idle = 0;
@@ -542,7 +542,7 @@ std::int64_t Node::idle_ns(std::uint32_t gpu, std::int64_t from_ns, std::int64_t
   return idle;
 }
 
-// As Arbitration does it.
+// Does what Arbitration does.
 void Node::tell_boards() {
   if (!board_times_.begin(clock_ns)) return;
   std::vector<std::uint32_t> there(setup_.gpus), at_work(setup_.gpus);
@@ -593,7 +593,7 @@ void Node::arbitrate() {
     }
   }
   decision_due_ns_ = decision.wake_at_ns;
-  // As Arbitration does while a launch waits.
+  // Like Arbitration while a launch waits.
   if (std::ranges::any_of(tenants_, [](const auto& tenant) { return tenant->wanting; }))
     decision_due_ns_ = std::min(decision_due_ns_, clock_ns + ledger::kTurnLookNs);
   tell_boards();

@@ -1,9 +1,9 @@
-// A modelled node for the arbiter's tests: shares whose launches pass the real meter and an arbitrated gate, on the
-// simulator's engine, in virtual time. Doorbells, the arbiter's own wake-ups and those of waiting threads are late by
-// recorded amounts.
+// A modelled node for the arbiter's tests: the shares' launches pass the real meter and an arbitrated gate, on the
+// simulator's engine, in virtual time. Doorbells and the wake-ups of arbiter and waiting threads are late by recorded
+// amounts.
 //
-// What the arbiter is told is what a shell could read of the pages: held_ns and coverage of the accounts, the pacer's
-// estimate of what is in flight, the words that launching threads write. Never the engine's truth.
+// The arbiter sees only what the daemon could read from the pages: held_ns and coverage of the accounts, the pacer's
+// estimate of work in flight, the fields that launching threads write. It never sees the engine's truth.
 #pragma once
 
 #include <map>
@@ -19,30 +19,30 @@
 
 namespace headgate::limiter::model {
 
-// What each process of a share does: `batch` kernels, then it waits for the last of them and thinks for gap_ns. Batch
-// 0: it launches on and on.
+// Behaviour of each process of a share: launches `batch` kernels, waits for the last, then pauses for gap_ns. Batch 0:
+// launches without a pause.
 struct Load {
   KernelMix mix;
   int batch = 0;
   std::int64_t gap_ns = 0;
-  std::int64_t every_ns = 0;  // with a batch: it begins every so often instead, or at once where it is late
+  std::int64_t every_ns = 0;  // with a batch: period instead of a pause; starts at once if late
   std::int64_t from_ns = 0, until_ns = 1'000'000'000'000;
-  // A collective: after each kernel, one that spins until the share's processes on all GPUs have got so far.
+  // A collective: after each kernel, another one spins until the share's processes on all GPUs have got this far.
   bool collective = false;
-  std::int64_t lag_ns = 0;  // how much later than on the GPU before the share begins
-  bool copies = false;      // of 32 MiB to the device instead of kernels: they pass no gate
-  int streams = 1;          // of each process, used in turn
-  int depth = 0;            // launches of a process that are not finished, at most; 0: any number
-  int nodes = 1;  // kernels of one launch: more is a graph, whose call blocks while its stream's queue is full
+  std::int64_t lag_ns = 0;  // delay of the share's start from one GPU to the next
+  bool copies = false;      // copies of 32 MiB to the device instead of kernels; they pass no gate
+  int streams = 1;          // per process, used in turn
+  int depth = 0;            // unfinished launches of a process at most; 0: any number
+  int nodes = 1;            // kernels per launch; more than 1: a graph, and its call blocks while the queue is full
 };
 
 struct NodeShare {
   std::vector<schedule::Terms> gpus;
   Load load;
   std::string gang{};
-  int processes = 1;  // on each GPU
+  int processes = 1;  // per GPU
   std::uint32_t ceiling_ppm = ledger::kWholeGpu;
-  std::uint32_t other_gpu = ~0u;  // there its processes do this instead
+  std::uint32_t other_gpu = ~0u;  // GPU on which its processes do this instead
   Load other_load{};
 };
 
@@ -52,7 +52,7 @@ struct NodeSetup {
   schedule::Policy policy = schedule::Policy::fair;
   std::span<const std::int64_t> lateness = recorded_lateness();
   std::uint64_t seed = 1;
-  std::uint64_t slice_ns = 0, switch_ns = 0;  // of the GPU, as in sim::Profile; 0: as the profile has it
+  std::uint64_t slice_ns = 0, switch_ns = 0;  // of the GPU, as in sim::Profile; 0: the profile's
 };
 
 class Node : public Hardware {
@@ -61,25 +61,25 @@ class Node : public Hardware {
   ~Node();
   void run(std::int64_t until_ns);
 
-  // Truth, all since the last mark().
+  // Truth since the last mark().
   void mark();
   double held_percent(std::size_t share, std::uint32_t gpu = 0) const;
-  double used_percent(std::uint32_t gpu = 0) const;  // by anybody
+  double used_percent(std::uint32_t gpu = 0) const;  // by all processes
   double copied_percent(std::size_t share) const;    // since the start
   std::uint64_t kernels(std::size_t share) const;
-  // Of each batch: from when it was due until its last kernel had ended; sorted.
+  // Returns each batch's time from when it was due until its last kernel ended; sorted.
   std::vector<std::int64_t> latencies(std::size_t share) const;
 
-  // The arbiter's process dies, and a new one finds gates and virtual times as they are in the pages.
+  // Replaces the arbiter by a new one that finds gates and virtual times in the pages.
   void restart_arbiter();
   void set_policy(schedule::Policy policy);
-  // Live changes of a share: its terms on all its GPUs and its ceiling; pause and resume; kill -9 of its first living
-  // process, on whose GPU is answered: that many GPUs where none is left.
+  // Live changes of a share: its terms on all its GPUs and its ceiling; pause and resume. kill() ends its first living
+  // process with SIGKILL and returns that process's GPU, or the number of GPUs if none is left.
   void change(std::size_t share, const std::vector<schedule::Terms>& terms, std::uint32_t ceiling_ppm);
   void pause(std::size_t share, bool paused);
   std::uint32_t kill(std::size_t share);
 
-  // What the share's account on the GPU says that it has held since the start, and what is true; ns.
+  // Return the time that the share held on the GPU since the start, by its account and in truth; ns.
   std::int64_t account_ns(std::size_t share, std::uint32_t gpu) const;
   std::int64_t held_ns(std::size_t share, std::uint32_t gpu) const {
     return static_cast<std::int64_t>(truth_ns(share, gpu));
@@ -98,8 +98,8 @@ class Node : public Hardware {
     schedule::Gate gate = schedule::Gate::open_notify;
     std::int64_t batch_ns = 0;
     bool paused = false;
-    std::int64_t virtual_ns = 0;  // as the policy page has it
-    // What the share's limiters write down for the arbiter.
+    std::int64_t virtual_ns = 0;  // as in the policy page
+    // Written by the share's limiters for the arbiter.
     bool told = false;
     std::int64_t dry_ns = 0;
     std::uint64_t dry_spells = 0, requests = 0;
@@ -109,7 +109,7 @@ class Node : public Hardware {
   struct Turn {
     std::int64_t at_ns;
     std::uint64_t number;
-    std::size_t actor;  // 0: the arbiter; then two for each tenant, its thread and its settler
+    std::size_t actor;  // 0: the arbiter; then thread and settler of each tenant
     bool operator>(const Turn& other) const { return std::tie(at_ns, number) > std::tie(other.at_ns, other.number); }
   };
   void turn(std::size_t actor, std::int64_t at_ns) { turns_.push({at_ns, ++turn_number_, actor}); }
@@ -138,10 +138,10 @@ class Node : public Hardware {
   std::uint64_t truth_ns(std::size_t share, std::uint32_t gpu) const;
 
   std::unique_ptr<schedule::Arbiter> arbiter_;
-  std::map<std::uint32_t, std::int64_t> ranks_until_ns_;  // by share
+  std::map<std::uint32_t, std::int64_t> ranks_until_ns_;  // per share
   NodeSetup setup_;
   std::mt19937_64 random_;
-  // As headgated tells them: each share marks on pages of its own.
+  // As headgated maintains them: each share marks its own page.
   struct Board {
     std::unique_ptr<ledger::GpuPage> page = std::make_unique<ledger::GpuPage>();
     node::GpuBoard board{*page};
@@ -156,7 +156,7 @@ class Node : public Hardware {
   std::vector<std::unique_ptr<Tenant>> tenants_;
   std::priority_queue<Turn, std::vector<Turn>, std::greater<>> turns_;
   std::uint64_t turn_number_ = 0;
-  std::int64_t rung_ns = 0;  // when the doorbell that was rung last will be answered
+  std::int64_t rung_ns = 0;  // when the last ring of the doorbell will be served
   std::int64_t arbiter_due_ns_ = schedule::kNever;
   std::int64_t marked_ns_ = 0;
   std::vector<std::uint64_t> marked_;

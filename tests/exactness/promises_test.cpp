@@ -1,9 +1,9 @@
-// The product's rule, in virtual time: each share first gets min(what it wants, its promise) of each GPU; what is left
-// goes to those that want more, by weight, up to their ceilings; nothing is idle that a share may use; accounts are
+// The product's rule, in virtual time. Each share first gets min(its demand, its guarantee) of each GPU. The rest goes
+// to shares that want more, by weight, up to their ceilings. Nothing that a share may use stays idle, and accounts are
 // true.
 //
-// Named rows, each once a counterexample; then mixes drawn at random: steady ones, which all hold, and a fifth as many
-// of all kinds. HEADGATE_PROMISES_MIXES: how many (60); HEADGATE_PROMISES_SEED: the first (1).
+// First named rows, each once a counterexample. Then random mixes: steady ones, all of which hold, and a fifth as many
+// of all kinds. HEADGATE_PROMISES_MIXES is their number (60), HEADGATE_PROMISES_SEED the first seed (1).
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -55,9 +55,9 @@ void expect_kept(const char* what, std::vector<MixShare> shares, double points =
   EXPECT_TRUE(outcome.broken.empty()) << what << '\n' << describe(mix, outcome);
 }
 
-// What an H200 (driver 580.159.04) gave such mixes, in percent of the work that one program does alone:
-// docs/benchmarks.md, "On a real card". Its slices are 2.07 ms long and a switch from one context to another takes 127
-// us, in which nothing runs: with these the model has to show the same, the misses too.
+// Results of an H200 (driver 580.159.04) for such mixes, in percent of the work that one program does alone:
+// docs/benchmarks.md, "On a real card". Its slices are 2.07 ms long, and a context switch takes 127 us without any
+// work. With these values the model must show the same results, including the misses.
 TEST(Promises, OnTheModelComeOutAsOnACard) {
   constexpr std::int64_t k200Us = 197 * kUs, k1Ms = 987 * kUs, k5Ms = 4'935 * kUs, k20Ms = 19'740 * kUs;
   struct Row {
@@ -178,13 +178,13 @@ TEST(Promises, SeveralGpus) {
   };
   for (const std::int64_t ns : {200 * kUs, kMs}) {
     row("25: full on both; full on 0", {on(share(50, 100, ns), 3), on(share(50, 100, ns), 1)});
-    // Programs of one share, one a GPU, with nothing in common.
-    row("26 as shares of its own",
+    // Independent programs of one share, one per GPU.
+    row("26 as separate shares",
         {on(with_weight(share(70, 100, ns), 70), 1), on(touch(share(30, 100, ns), 200 * kUs, 20 * kMs), 2),
          on(with_weight(share(30, 100, ns), 30), 1)});
     row("32: both full on both", {on(share(50, 100, ns), 3), on(share(50, 100, ns), 3)});
     row("plain 50 on both; plain 50 on 0", {on(plain(50, ns), 3), on(plain(50, ns), 1)});
-    // One program, that works on GPU 0 and touches GPU 1.
+    // One program that works on GPU 0 and touches GPU 1.
     const auto and_touches = [&](MixShare share, std::int64_t kernel_ns, std::int64_t gap_ns) {
       share.other_gpu = 1;
       share.other_kernel_ns = kernel_ns;
@@ -207,7 +207,7 @@ TEST(Promises, SeveralGpus) {
   }
 }
 
-// Kernels that no turn has room for get in only where the rule leaves them something.
+// Kernels too long for any turn run only if the rule leaves time for them.
 TEST(Promises, LongKernelsWaitForTheirPart) {
   expect_kept("plain 81 and 19 beside 1 s and 200 ms",
               {plain(81, 200 * kUs), plain(19, kMs), unlimited(1'000 * kMs), unlimited(200 * kMs)});
@@ -217,7 +217,7 @@ TEST(Promises, LongKernelsWaitForTheirPart) {
   expect_kept("plain 52 and 48 beside 20 ms", {plain(52, 200 * kUs), plain(48, kMs), unlimited(20 * kMs)});
   expect_kept("70 beside 30 of 200 ms", {share(70, 100, 200 * kUs), share(30, 100, 200 * kMs)});
 }
-// They are had in turns until they end, whatever the ceiling says to the next.
+// They get turns until they end; the ceiling applies to later kernels.
 TEST(Promises, LongKernelsUnderAPromise) {
   expect_kept("plain 77 of 1 s beside 16-100 of 5 ms, 200 us",
               {plain(77, 1'000 * kMs), with_processes(share(16, 100, 5 * kMs), 3), unlimited(200 * kUs)});
@@ -243,18 +243,18 @@ TEST(Promises, APauseEarnsNothing) {
               {bursts, with_weight(share(9, 100, 200 * kUs), 800), with_weight(unlimited(200 * kUs), 800)});
 }
 
-// Processes of a share take turns with each other: none passes as debt what the others' kernels still wait for.
+// Processes of a share take turns: none passes in debt while another's kernels still wait for it.
 TEST(Promises, SeveralProcessesStayBelowTheirCeiling) {
   expect_kept("5 of 20 ms in 15-61 beside 1 of 3 us",
               {with_processes(share(15, 61, 20 * kMs), 5), with_weight(share(0, 1, 3 * kUs), 20)});
 }
-// What they have in flight is what the slices of all of them leave to each.
+// Each one's work in flight is limited to what all their slices leave it.
 TEST(Promises, SeveralProcessesOfShortKernels) {
   for (const int processes : {2, 4})
     expect_kept("2, 4 of 3 us below 98 beside 20-100 of 1 ms",
                 {share(20, 100, kMs), with_weight(with_processes(share(0, 98, 3 * kUs), processes), 800)});
 }
-// A share that works on two GPUs and is late on one of them for another's long kernel is no gang.
+// A share on two GPUs that is late on one, because of another share's long kernel, is not a gang.
 TEST(Promises, StreamsBesideALongKernelAreNoRanks) {
   MixShare streams = share(20, 100, kMs);
   streams.gpus = 3;

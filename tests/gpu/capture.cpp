@@ -1,4 +1,4 @@
-// What may be asked of the driver while a stream captures: each call, in the capturing thread and from another one.
+// Which driver calls are allowed while a stream captures, in the capturing thread and in another one.
 #include <dlfcn.h>
 
 #include <functional>
@@ -27,7 +27,7 @@ CUresult call(const Card& card, const char* name, Arguments... arguments) {
   return function == nullptr ? CUDA_ERROR_NOT_FOUND : function(arguments...);
 }
 
-// The calls that the limiter makes of its own, and what PyTorch asks within a capture.
+// Calls that the limiter itself makes, and those that PyTorch makes during a capture.
 const std::vector<Call>& calls() {
   static const std::vector<Call> all{
       {"nothing", [](const Beside&) { return CUDA_SUCCESS; }},
@@ -137,7 +137,7 @@ struct Setting {
   CUstreamCaptureMode asking;
 };
 
-// The call's answer, "+ breaks" if the capture does not survive it.
+// Returns the call's result, with "+ breaks" if it invalidates the capture.
 Result<std::string> beside(const Card& card, const Setting& setting, const Call& one) {
   Beside b{.card = card, .captured = nullptr, .idle = nullptr, .recorded = nullptr, .second = nullptr};
   TRY(check("cuStreamCreate", card.driver.cuStreamCreate(&b.captured, CU_STREAM_NON_BLOCKING)));

@@ -13,7 +13,7 @@ Result<Card> open_card() {
   TRY(check("cuCtxSetCurrent", card.driver.cuCtxSetCurrent(card.context)));
   card.kernel = TRY(load_busy_kernel(card.driver));
   TRY(check("cuStreamCreate", card.driver.cuStreamCreate(&card.stream, CU_STREAM_NON_BLOCKING)));
-  // The first launch loads code; no figure should hold that.
+  // The first launch loads code, which must not be part of any figure.
   TRY(check("cuLaunchKernel", launch_busy(card.driver, card.kernel, 1, card.stream)));
   TRY(check("cuStreamSynchronize", card.driver.cuStreamSynchronize(card.stream)));
   return card;

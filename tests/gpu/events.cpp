@@ -48,7 +48,7 @@ struct Events {
   }
 };
 
-// The best of some tries: host time at which an event was just over, with the event.
+// The best of several tries: host time just after an event completed, with the event.
 struct Moment {
   CUevent event;
   std::int64_t host_ns, width_ns;
@@ -89,7 +89,7 @@ Result<Json> event_costs(const Card& card) {
   json["launch_idle_ns"] =
       TRY(cost(kSamples, [&](int) { return launch_busy(card.driver, card.kernel, 1, card.stream); }));
   TRY(check("cuStreamSynchronize", card.driver.cuStreamSynchronize(card.stream)));
-  // Half of a queue of about 1024 filled: records and queries behind it, none of them blocked by a full queue.
+  // Fills half of a queue of about 1024 and measures records and queries behind it; a full queue would block them.
   for (int i = 0; i < 500; ++i) {
     TRY(check("cuLaunchKernel", launch_busy(card.driver, card.kernel, 100, card.stream)));
   }
@@ -104,7 +104,7 @@ Result<Json> event_costs(const Card& card) {
 Result<Json> clock_drift(const Card& card) {
   const Events first = TRY(Events::make(card.driver, kSamples)), second = TRY(Events::make(card.driver, kSamples));
   const Moment start = TRY(best_moment(card, first));
-  std::this_thread::sleep_for(std::chrono::seconds(4));  // as long as an anchor is trusted
+  std::this_thread::sleep_for(std::chrono::seconds(4));  // the time for which an anchor is trusted
   const Moment end = TRY(best_moment(card, second));
   float milliseconds = 0;
   TRY(check("cuEventElapsedTime", card.driver.cuEventElapsedTime(&milliseconds, start.event, end.event)));
@@ -115,8 +115,7 @@ Result<Json> clock_drift(const Card& card) {
 }
 
 Result<Json> queue_depth(const Card& card) {
-  // One kernel of half a second holds the stream; the launch that takes milliseconds is the one that found the queue
-  // full.
+  // A kernel of half a second blocks the stream. The first launch that takes milliseconds found the queue full.
   TRY(check("cuLaunchKernel", launch_busy(card.driver, card.kernel, 500'000, card.stream)));
   for (int launches = 1; launches < 100'000; ++launches) {
     const std::int64_t before = now_ns();
@@ -130,7 +129,7 @@ Result<Json> queue_depth(const Card& card) {
   return fail(ErrorCode::failed, "100000 launches did not fill the queue");
 }
 
-// Kernels of 100 us, an event after each: an interval far above 100 us is a stretch in which somebody else had the GPU.
+// Kernels of 100 us with an event after each: in an interval far above 100 us another context had the GPU.
 Result<Json> time_slice(const Card& card) {
   constexpr int kKernels = 900;
   constexpr double kKernelUs = 100;

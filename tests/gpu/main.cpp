@@ -2,8 +2,8 @@
 //
 //   LD_LIBRARY_PATH=... headgate-gpu-facts [NAME...]
 //
-// Changes no setting of the card and leaves nothing behind. Over the simulator it only shows that it runs: the figures
-// are the profile's. Exit status: 0 when it ran, 3 without a driver. A fact that could not be measured says why.
+// Changes no setting of the card and leaves nothing behind. On the simulator it only shows that it runs: the figures
+// are the profile's. Exit status: 0 if it ran, 3 without a driver. A fact that could not be measured says why.
 #include <unistd.h>
 
 #include <algorithm>
@@ -31,7 +31,7 @@ constexpr Fact kFacts[] = {
     {"slab_size", slab_size},
     {"pool_growth", pool_growth},
     {"symbol_aliases", symbol_aliases},
-    {"query_beside_capture", query_beside_capture},  // last: a driver may keep an invalidated capture's error
+    {"query_beside_capture", query_beside_capture},  // last, because a driver may keep an invalidated capture's error
     {"calls_beside_capture", calls_beside_capture},
 };
 
@@ -40,7 +40,7 @@ struct ForkingFact {
   Result<Json> (*measure)();
 };
 
-// Before this process opens the card: a driver does not survive fork.
+// Run before this process opens the card, because a driver does not survive fork.
 constexpr ForkingFact kForkingFacts[] = {{"context_bytes", context_bytes},
                                          {"memory_after_kill", memory_after_kill},
                                          {"time_slice_between_processes", time_slice_between_processes}};

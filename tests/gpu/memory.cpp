@@ -20,7 +20,7 @@ Result<std::size_t> free_bytes(const Card& card) {
 constexpr int kReservedCurrent = 5;
 using pool_get_attribute_fn = CUresult(CUmemoryPool, int, void*);
 
-// "cuMemAlloc_v2" -> "cuMemAlloc": what a program asks cuGetProcAddress for.
+// Converts "cuMemAlloc_v2" to "cuMemAlloc", the name for cuGetProcAddress.
 std::string unversioned(std::string_view name) {
   for (const std::string_view suffix : {"_v2", "_v3", "_v4"}) {
     if (name.ends_with(suffix)) {
@@ -33,7 +33,7 @@ std::string unversioned(std::string_view name) {
 }  // namespace
 
 Result<Json> slab_size(const Card& card) {
-  // 512-byte pieces until the card's free memory has moved three times: the distances are the slab.
+  // Allocates 512-byte pieces until the card's free memory has changed three times; the distances are the slab size.
   std::vector<CUdeviceptr> pieces;
   std::vector<double> steps;
   std::vector<int> at;

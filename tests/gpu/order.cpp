@@ -6,8 +6,8 @@ namespace headgate::gpu_facts {
 
 namespace {
 
-// Two kernels that may overlap: the first lets its dependent go at once, the second needs it only at its end. Entry and
-// parameters as the busy kernel's; griddepcontrol needs sm_90.
+// Two kernels that may overlap: the first releases its dependent at once; the second needs its result only at the end.
+// Entry and parameters as the busy kernel's; griddepcontrol needs sm_90.
 constexpr char kDependentPtx[] = R"(.version 8.0
 .target sm_90
 .address_size 64
@@ -49,7 +49,7 @@ Result<Done> launch_dependent(const Card& card, CUfunction function) {
   return check("cuLaunchKernelEx", card.driver.cuLaunchKernelEx(&config, function, parameters, nullptr));
 }
 
-// From before the first to after the second, us; with an event recorded between them or not.
+// Returns the time from before the first to after the second, us, optionally with an event recorded in between.
 Result<double> pair_us(const Card& card, CUfunction function, bool record_between) {
   CUevent start = nullptr, between = nullptr, end = nullptr;
   for (CUevent* event : {&start, &between, &end}) {
@@ -75,7 +75,7 @@ const char* mode_name(CUstreamCaptureMode mode) {
   return mode == CU_STREAM_CAPTURE_MODE_RELAXED ? "relaxed" : "global";
 }
 
-// Another thread queries an event that was recorded before, in `mode`, while this thread captures in global mode.
+// Another thread queries an earlier event, in `mode`, while this thread captures in global mode.
 Result<Json> query_while_capturing(const Card& card, CUstreamCaptureMode mode) {
   CUevent event = nullptr;
   TRY(check("cuEventCreate", card.driver.cuEventCreate(&event, 0)));

@@ -45,7 +45,7 @@ class Witness {
     return info_(device_, &memory) == abi::NVML_SUCCESS ? static_cast<std::int64_t>(memory.used) : -1;
   }
 
-  // ms until `condition` of the used bytes holds; -1 after `limit_ms`.
+  // Returns the ms until `condition` holds for the used bytes; -1 after `limit_ms`.
   [[nodiscard]] double until(const std::function<bool(std::int64_t)>& condition, double limit_ms) const {
     const std::int64_t from = now_ns();
     while (!condition(used_bytes())) {
@@ -62,7 +62,7 @@ class Witness {
   abi::nvmlDeviceGetMemoryInfo_t* info_ = nullptr;
 };
 
-// A child that opens the card, does `work`, says so through the pipe, and stays. Killed by the destructor.
+// A child that opens the card, does `work`, reports through the pipe, and stays. Killed by the destructor.
 class Resident {
  public:
   Resident(const std::function<void(const Card&)>& work, bool with_grandchild) {
@@ -82,7 +82,7 @@ class Resident {
       if (with_grandchild) {
         grandchild = ::fork();
         if (grandchild == 0) {
-          // Holds the parent's descriptors, as a data loader does; the pipe's end of file ends it.
+          // Keeps the parent's descriptors open, like a data loader; ends at the pipe's end of file.
           ::close(keep[1]);
           char end;
           (void)!::read(keep[0], &end, 1);
@@ -190,7 +190,7 @@ Result<Json> time_slice_between_processes() {
   if (!neighbour.ready()) {
     return fail(ErrorCode::failed, "the neighbour process did not reach the GPU");
   }
-  // Measured in a child too: this process must stay off the GPU for the facts that fork after this one.
+  // Measured in a child, because later facts fork and this process must not have used the GPU.
   int result[2];
   if (::pipe(result) != 0) {
     return fail_errno("pipe", errno);

@@ -1,4 +1,4 @@
-// The built command in a shell line, with a runtime directory of its own.
+// The built command in a shell line, with a private runtime directory.
 #pragma once
 
 #include <string>
@@ -16,8 +16,7 @@ class Cli {
   ~Cli();
   Cli(const Cli&) = delete;
 
-  // Runs a line under /bin/sh -e-less, in an environment that holds PATH, HEADGATE_RUNTIME_DIR and H (the command)
-  // only.
+  // Runs a line with /bin/sh (without -e). The environment has only PATH, HEADGATE_RUNTIME_DIR and H (the command).
   [[nodiscard]] Said shell(const std::string& line) const;
   [[nodiscard]] const std::string& runtime() const { return runtime_; }
   [[nodiscard]] const std::string& directory() const { return directory_; }
@@ -26,7 +25,7 @@ class Cli {
   std::string directory_, runtime_;
 };
 
-// Whether this machine lets us make mount namespaces (for full, read-only and missing file systems).
+// Returns true if this machine allows mount namespaces (for full, read-only and missing file systems).
 [[nodiscard]] bool may_mount();
 
 }  // namespace headgate::e2e

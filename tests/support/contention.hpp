@@ -1,5 +1,5 @@
-// Many at one memory limit: what they do, and what is counted of it. For tests (the ledger itself) and the bench
-// (programs that allocate through the driver).
+// Many processes at one memory limit, and counters of the result. For tests (the ledger itself) and the bench (programs
+// that allocate through the driver).
 #pragma once
 
 #include <sched.h>
@@ -15,7 +15,7 @@
 
 namespace headgate::ledger {
 
-// An object that processes share over fork, zeroed.
+// A zeroed object that processes share across fork.
 struct UnmapShared {
   std::size_t bytes = 0;
   void operator()(void* at) const { ::munmap(at, bytes); }
@@ -28,8 +28,8 @@ std::unique_ptr<T, UnmapShared> make_shared_over_fork() {
 }
 
 struct Contention {
-  std::atomic<std::uint64_t> truth;  // bytes granted and not yet given back: what a driver would hold
-  std::atomic<std::uint64_t> most;   // the most that truth, or an account that says so, has ever been
+  std::atomic<std::uint64_t> truth;  // bytes granted and not returned: what a driver would hold
+  std::atomic<std::uint64_t> most;   // highest value of truth, or of an account that reports it
   std::atomic<std::uint64_t> wrongly_refused;
   std::atomic<std::uint64_t> rounds;
 
@@ -40,16 +40,16 @@ struct Contention {
   }
 };
 
-// What an account says to a request: given or not, and, where it tells, the bytes in use that made it say so.
+// An account's reply to a request: granted or not and, if known, the bytes in use that led to it.
 struct Answer {
   bool given = false;
   bool told = false;
   std::uint64_t used_bytes = 0;
 };
 
-// One of the crowd: `rounds` times asks for up to 4 MiB or gives the latest back, then gives all back. `account` has
-// Answer take(bytes) and void give(). A refusal that tells is right only if the request really did not fit; `truth`
-// moves after the account on the way up and before it on the way down, so it never exceeds what the account says.
+// One of many processes: `rounds` times requests up to 4 MiB or returns the latest, then returns all. `account` has
+// Answer take(bytes) and void give(). A refusal that tells its reason is correct only if the request did not fit.
+// `truth` changes after the account when it grows and before it when it shrinks, so it never exceeds the account.
 template <class Account>
 void join_contention(Account& account, Contention& crowd, std::uint64_t seed, int rounds, std::uint64_t limit) {
   std::mt19937_64 random(seed);
@@ -78,7 +78,7 @@ void join_contention(Account& account, Contention& crowd, std::uint64_t seed, in
   while (!mine.empty()) give_latest();
 }
 
-// Takes what is left, down to the last byte, and keeps it.
+// Takes all that is left, to the last byte, and keeps it.
 template <class Account>
 std::uint64_t take_the_rest(Account& account) {
   std::uint64_t taken = 0;
@@ -94,8 +94,8 @@ struct DuelOutcome {
   std::uint32_t rounds = 0, both_won = 0, both_lost = 0;
 };
 
-// One of two processes that ask for the same bytes, which only one can have, at the same moment in every round. Both
-// get the same outcome.
+// One of two processes that in every round request the same bytes, enough for one only, at the same moment. Both get
+// the same outcome.
 template <class Account>
 DuelOutcome fight(Account& account, Duel& duel, std::uint32_t rounds, std::uint64_t bytes) {
   const auto meet = [](std::atomic<std::uint32_t>& counter, std::uint32_t target) {
@@ -110,7 +110,7 @@ DuelOutcome fight(Account& account, Duel& duel, std::uint32_t rounds, std::uint6
     const bool won = account.take(bytes).given;
     if (won) duel.wins.fetch_add(1);
     meet(duel.asked, 2 * outcome.rounds);
-    // Nobody asks again before both have come to the next round.
+    // Neither requests again before both have reached the next round.
     const std::uint32_t wins = duel.wins.load();
     outcome.both_won += wins - wins_before == 2;
     outcome.both_lost += wins == wins_before;

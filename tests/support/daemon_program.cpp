@@ -24,7 +24,7 @@ Daemon::Daemon(std::vector<std::string> words, const std::string& profile) : wor
 }
 
 void Daemon::start() {
-  const char* const other = std::getenv("HEADGATE_TEST_DAEMON");  // one that a sanitizer looks at
+  const char* const other = std::getenv("HEADGATE_TEST_DAEMON");  // e.g. a sanitizer build
   std::vector<std::string> line = {other != nullptr ? other : HEADGATE_DAEMON, "--sim"};
   line.insert(line.end(), words_.begin(), words_.end());
   program_ = std::make_unique<Program>(

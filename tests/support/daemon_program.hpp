@@ -1,4 +1,4 @@
-// A headgated under test, over a simulated node of its own, and the command beside it.
+// A headgated under test on a private simulated node, and a command for it.
 #pragma once
 
 #include <memory>
@@ -14,15 +14,15 @@ namespace headgate::e2e {
 
 class Daemon {
  public:
-  // `words`: more of its command line; `profile`: TOML of the simulated node, the usual one without. Ready when it
-  // returns.
+  // `words`: further arguments; `profile`: TOML of the simulated node (empty: the default). The daemon is ready on
+  // return.
   explicit Daemon(std::vector<std::string> words = {}, const std::string& profile = {});
 
   [[nodiscard]] const Cli& cli() const { return cli_; }
   [[nodiscard]] std::string socket() const { return cli_.runtime() + "/control/headgate.sock"; }
   void start();
   void kill_and_wait();  // SIGKILL
-  int stop();            // SIGTERM; its exit status
+  int stop();            // SIGTERM; returns its exit status
   [[nodiscard]] pid_t pid() const { return program_->pid(); }
   [[nodiscard]] std::string errors() { return program_->errors(); }
   [[nodiscard]] std::string errors_so_far() { return program_->errors_so_far(); }
@@ -34,7 +34,7 @@ class Daemon {
   };
   [[nodiscard]] Reply ask(const std::string& method, const std::string& target, const std::string& body = {}) const;
   [[nodiscard]] snapshot::Snapshot snapshot() const;
-  // The share in a fresh picture; a default one where there is none.
+  // Returns the share from a new snapshot; a default one if there is none.
   [[nodiscard]] snapshot::Share share(const std::string& name) const;
 
  private:
@@ -43,7 +43,7 @@ class Daemon {
   std::unique_ptr<Program> program_;
 };
 
-// Asks again until `holds` is true, for at most 20 s; false if it never was.
+// Polls until `holds` is true, for at most 20 s; returns false if it never was.
 template <typename Condition>
 [[nodiscard]] bool eventually(Condition holds);
 

@@ -1,5 +1,4 @@
-// For programs of the tests that take the driver as dlopen gives it: CALL(cuInit)(0). A function that is missing ends
-// them.
+// For test programs that open the driver with dlopen: CALL(cuInit)(0). A missing function ends the program.
 #pragma once
 
 #include <dlfcn.h>

@@ -17,11 +17,11 @@ namespace headgate::ledger {
 
 namespace {
 
-// In the victim: dies before step number `fatal_step`, counted from arming.
+// In the victim: it dies before step number `fatal_step`, counted from arm().
 long steps_taken = -1;
 long fatal_step = -1;
 
-// Every worker does everything: claim, many reservations and give-backs, sometimes leave.
+// Each worker does all operations: claims, many reservations and releases, and sometimes leaves.
 [[noreturn]] void worker(UsagePage& page, std::uint64_t seed, long fatal) {
   std::mt19937_64 random(seed);
   arm(fatal);
@@ -30,7 +30,7 @@ long fatal_step = -1;
   while (shared->stop.load(std::memory_order_relaxed) == 0) {
     if (mine.empty() || random() % 2 == 0) {
       const std::uint64_t bytes = 1 + random() % 200;
-      // What fills the page may be the dead's alone, and every worker empty.
+      // The page may be full of dead processes' bytes while every worker is empty.
       if (!reserve(page, 0, me, bytes, kStormLimitBytes).ok) {
         if (random() % 16 == 0) reap_dead(page);
         continue;
@@ -87,12 +87,12 @@ KillStorm kill_storm(UsagePage& page, int kills, std::uint64_t seed) {
   while (storm.kills < kills) {
     const std::size_t index = random() % kWorkers;
     if (!marked[index]) {
-      ::usleep(static_cast<useconds_t>(random() % 2000));  // a random instant is what is wanted here
+      ::usleep(static_cast<useconds_t>(random() % 2000));  // deliberately a random instant
       ::kill(pids[index], SIGKILL);
     }
     int status = 0;
     const bool killed = ::waitpid(pids[index], &status, 0) == pids[index] && WIFSIGNALED(status);
-    if (!killed) break;  // said by the count of kills
+    if (!killed) break;  // the count of kills shows it
     ++storm.kills;
     storm.at_marks += marked[index];
     storm.most_used_bytes = std::max(storm.most_used_bytes, used_bytes(page, 0));

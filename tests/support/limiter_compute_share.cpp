@@ -98,7 +98,7 @@ void ComputeShare::expect_delays_of(std::uint64_t launches) {
   std::uint64_t waited = 0;
   for (const auto& bucket : delays.waited) waited += bucket.load();
   EXPECT_EQ(waited, account().throttled_launches.load());
-  // Its last launches are told of when their bracket closes.
+  // Its last launches are counted when their bracket closes.
   while (delays.prompt.load() + waited < launches && std::chrono::steady_clock::now() < deadline)
     std::this_thread::sleep_for(std::chrono::milliseconds(5));
   EXPECT_EQ(delays.prompt.load() + waited, launches);
@@ -128,7 +128,7 @@ void ComputeShare::expect_launched(Program& program) {
   stalled_ns_ += static_cast<double>(stalled_ns);
 }
 
-// A machine that does not run the program for so long makes brackets longer. What is charged beyond that is a fault.
+// If the machine does not run the program for this long, brackets get longer. A charge beyond that is a fault.
 constexpr double kHeldUpNs = 200e6;
 
 void ComputeShare::expect_exact(unsigned device) {

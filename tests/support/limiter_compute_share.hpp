@@ -1,5 +1,4 @@
-// One share on a simulated GPU of its own: programs run in it, and what the ledger says of them beside what really
-// happened.
+// One share on a private simulated GPU: runs programs in it, and compares the ledger with the truth.
 #pragma once
 
 #include <functional>
@@ -22,35 +21,35 @@ class ComputeShare {
   ComputeShare(const ComputeShare&) = delete;
   ComputeShare& operator=(const ComputeShare&) = delete;
 
-  // The program with these words, a tenant of the share; limited = false: without the limiter. `extra` goes over the
-  // variables that make it one.
+  // Starts the program with these arguments as a tenant of the share; limited = false: without the limiter. `extra`
+  // overrides the variables that make it a tenant.
   [[nodiscard]] std::unique_ptr<Program> start(std::initializer_list<std::string> words, bool limited = true,
                                                std::map<std::string, std::string> extra = {}) const;
-  // The same to its end, without anything on its stdin: what it printed. Expects status 0 and nothing on stderr.
+  // The same with empty stdin, until it ends. Returns its output; expects status 0 and nothing on stderr.
   std::string run(std::initializer_list<std::string> words, bool limited = true) const;
 
-  // Mapped as its owner does; only after a program of the share has printed its first line.
+  // Maps the pages like their owner; call it only after a program of the share has printed its first line.
   ledger::SharePages& pages();
   [[nodiscard]] ledger::ComputeAccount& account(unsigned device = 0) { return pages().usage->compute[device]; }
-  // How many launches were metered on device 0, of processes that still have their slots; waits for at least so many.
+  // Waits until at least `at_least` launches were metered on device 0 by processes with slots; returns their number.
   std::uint64_t metered_launches(std::uint64_t at_least);
-  // Of the share's first process, when nothing waits any more: each launch is in one bucket, those that waited in that
-  // of their wait.
+  // For the share's first process, once nothing waits any more: checks that each launch is in one bucket, and those
+  // that waited are in the bucket of their wait.
   void expect_delays_of(std::uint64_t launches);
   void expect_metered(std::uint64_t launches);
   std::uint32_t live_slots();  // after the dead are reaped
   [[nodiscard]] sim::DeviceTruth truth(unsigned device = 0) const;
 
-  // Node time, and GPU time held until then.
+  // Returns node time, and GPU time held until then.
   [[nodiscard]] std::pair<double, double> look() const;
 
-  // Reads the line with which a program says that all is launched, and for how long it had no processor.
+  // Reads the line in which a program says that all is launched, and how long it had no CPU.
   void expect_launched(Program& program);
 
-  // Expects that the account lacks nothing of what the GPU was held: at most 1 %, or 5 us a bracket where that is more,
-  // and what the account itself calls estimated. It may hold more than that by the time for which the machine did not
-  // run the program's threads, since a thread that does not run closes no bracket: up to 200 ms. That no more is
-  // charged in virtual time is asserted in tests/exactness. Waits for the settler of programs that run.
+  // Checks the account against the GPU time held. It may miss 1 % (or 5 us per bracket if that is more), plus what it
+  // calls estimated. It may exceed the truth by the time, up to 200 ms, in which the program's threads were not
+  // scheduled: a stalled thread closes no bracket. tests/exactness checks in virtual time that no more is charged.
+  // Waits for the settler of running programs.
   void expect_exact(unsigned device = 0);
 
  private:
@@ -60,10 +59,10 @@ class ComputeShare {
   double stalled_ns_ = 0;
 };
 
-// Whether it is so within 20 s.
+// Polls for up to 20 s; returns true if `condition` became true.
 [[nodiscard]] bool comes_true(const std::function<bool()>& condition);
 
-// Everything a program prints until it ends, line by line.
+// Returns all further output of a program, line by line.
 std::string rest_of(Program& program);
 
 }  // namespace headgate::e2e

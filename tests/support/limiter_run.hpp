@@ -1,4 +1,4 @@
-// Runs limiter_probe as a tenant would be run, with exactly the environment that a test names.
+// Runs limiter_probe as a tenant, with exactly the environment that a test names.
 #pragma once
 
 #include <map>
@@ -18,15 +18,15 @@ struct Outcome {
 enum class Driver { quiet, quiet_old, simulated, none };
 
 struct Tenant {
-  Environment environment;  // on top of LD_LIBRARY_PATH, LD_PRELOAD and HEADGATE_RUNTIME_DIR
+  Environment environment;  // in addition to LD_LIBRARY_PATH, LD_PRELOAD and HEADGATE_RUNTIME_DIR
   bool limited = true;      // with LD_PRELOAD
-  bool linked = false;      // the probe that is linked with the driver
+  bool linked = false;      // the probe linked with the driver
   Driver driver = Driver::quiet;
-  std::string preload_before{}, preload_after{};  // other libraries, in LD_PRELOAD before and after the limiter
-  std::string program{};                          // of the tests' folder, instead of the probe
+  std::string preload_before{}, preload_after{};  // other libraries in LD_PRELOAD, before and after the limiter
+  std::string program{};                          // from the tests' folder, instead of the probe
 };
 
-// A runtime directory of its own for each test, removed at the end.
+// A private runtime directory for each test, removed at the end.
 class Runtime {
  public:
   Runtime();
@@ -37,7 +37,7 @@ class Runtime {
 
   [[nodiscard]] Outcome run(const Tenant& tenant, const std::vector<std::string>& arguments) const;
 
-  // A tenant that runs until finish(); next_line() waits for what it prints.
+  // A tenant that runs until finish(); next_line() waits for its output.
   class Running {
    public:
     std::string next_line();

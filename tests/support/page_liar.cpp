@@ -80,7 +80,7 @@ bool enter(const std::string& directory, Inside& in) {
   in.usage_fd = UniqueFd(fds[1]);
   in.bell = UniqueFd(fds[2]);
   if (ledger::map_pages(fds[0], fds[1], in.pages)) return false;
-  // Behind the node page comes what the share marks.
+  // The share's page of marks follows the node page.
   void* const marks = rights->cmsg_len < CMSG_LEN(5 * sizeof(int))
                           ? MAP_FAILED
                           : ::mmap(nullptr, sizeof(ledger::GpuPage), PROT_READ | PROT_WRITE, MAP_SHARED, fds[4], 0);
@@ -128,16 +128,16 @@ std::uint64_t any_value(Random& random) {
                         kSlots = offsetof(ledger::UsagePage, slots) / 8, kSlot = sizeof(ledger::Slot) / 8;
   for (;;) {
     for (int n = 0; n < 2000; ++n) {
-      // Header and accounts, the first slots, or anywhere.
+      // Writes to the header and accounts, the first slots, or anywhere.
       const std::size_t at = random() % 3 == 0   ? random() % kAccounts
                              : random() % 2 == 0 ? kSlots + random() % (4 * kSlot)
                                                  : random() % kAll;
       words[at] = any_value(random);
       marked[random() % (random() % 2 == 0 ? kSeats : kMarks)] = any_value(random);
-      // The daemon brings what was marked of late.
+      // Makes the marks look recent, because the daemon copies only those.
       in.marks->seen_ns = in.marks->seats[random() % ledger::kMaxSeats].seen_ns =
           static_cast<std::int64_t>(steady_now_ns());
-      // Slots in the names of processes that there are, this one's own among them.
+      // Slots in the names of existing processes, including this one.
       if (random() % 64 == 0) {
         auto& slot = in.pages.usage->slots[random() % ledger::kMaxSlots];
         const ledger::Identity self = ledger::own_identity();
@@ -160,7 +160,7 @@ std::uint64_t any_value(Random& random) {
   }
 }
 
-// A child with many mappings, in none of them the page. Who it is.
+// Starts a child with many mappings, none of them the page; returns its identity.
 ledger::Identity start_burdened_child(Inside& in) {
   constexpr std::size_t kMappings = 60'000, kPage = 4096;
   int told[2];
@@ -171,7 +171,7 @@ ledger::Identity start_burdened_child(Inside& in) {
     in.usage_fd.reset();
     auto* const all = static_cast<char*>(
         ::mmap(nullptr, kMappings * kPage, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0));
-    // Neighbours of different rights are mappings of their own.
+    // Neighbouring pages with different permissions are separate mappings.
     for (std::size_t page = 0; page < kMappings; page += 2) (void)!::mprotect(all + page * kPage, kPage, PROT_READ);
     const ledger::Identity self = ledger::own_identity();
     (void)!::write(told[1], &self, sizeof self);
@@ -227,7 +227,7 @@ std::string any_message(Random& random) {
   const ledger::Hello good = hello();
   std::string bytes(reinterpret_cast<const char*>(&good), sizeof good);
   switch (random() % 6) {
-    case 0: break;  // a good one
+    case 0: break;  // a valid one
     case 1: bytes[random() % bytes.size()] ^= static_cast<char>(1 << random() % 8); break;
     case 2: bytes.resize(random() % bytes.size()); break;
     case 3: bytes.append(random() % 60'000, 'x'); break;
@@ -247,7 +247,7 @@ std::string any_message(Random& random) {
 }
 
 [[noreturn]] void babble(const std::string& directory, Random& random) {
-  std::vector<UniqueFd> silent;  // that never say anything more, nor read
+  std::vector<UniqueFd> silent;  // never send or read again
   for (;;) {
     UniqueFd socket = connected(directory);
     if (!socket) {

@@ -1,4 +1,4 @@
-// A tenant that writes what it likes: into its share's usage page, and on its share's socket. Test program's children.
+// A child of the test program that acts as a tenant and writes arbitrary data into its share's usage page and socket.
 #pragma once
 
 #include <sys/types.h>
@@ -9,18 +9,18 @@
 namespace headgate::e2e {
 
 enum class Lie {
-  none,  // enters, reserves 100 MiB, and stays
-  words,  // random and edge values into every word of the usage page, its own slot's most often, and of its page of marks
-  length,    // the page's file made shorter and longer, over and over
+  none,      // joins, reserves 100 MiB, and stays
+  words,     // random and edge values in all words of the usage page, mostly its own slot's, and of its page of marks
+  length,    // repeatedly makes the page's file shorter and longer
   bell,      // shuts its share's doorbell down
-  quiet,     // takes what it has reserved out of the account
-  unpaid,    // takes the GPU time that its share's other processes have held out of the account, over and over
-  claims,    // every slot in the name of a child that has 60,000 mappings, and the page is not one of them
-  messages,  // malformed, half-closed, never reading, with descriptors, in floods, on the tenant socket
+  quiet,     // removes what it has reserved from the account
+  unpaid,    // repeatedly removes the GPU time of the share's other processes from the account
+  claims,    // claims every slot for a child with 60,000 mappings that does not map the page
+  messages,  // on the tenant socket: malformed, half-closed, never reading, with descriptors, in floods
 };
 
-// A child that enters the share in DIRECTORY by its socket, and then lies for ever. Returns its pid once it is inside
-// and has begun; -1 if it could not enter.
+// Starts a child that joins the share in DIRECTORY by its socket and then lies until it is ended. Returns its pid once
+// it has begun; -1 if it could not join.
 pid_t start_liar(const std::string& directory, Lie lie, std::uint64_t seed);
 void end_liar(pid_t liar);
 

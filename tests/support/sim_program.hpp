@@ -1,5 +1,4 @@
-// A child process under test: its words, environment, streams, and an end by a deadline. Ended when it goes out of
-// scope.
+// A child process under test: arguments, environment, streams, and a deadline. Ended when it goes out of scope.
 #pragma once
 
 #include <sys/types.h>
@@ -16,23 +15,23 @@ inline constexpr std::chrono::seconds kPatience{60};
 
 class Program {
  public:
-  // `extra` is added to this process's environment. The program gets a pipe as stdin, open until close_stdin.
+  // `extra` is added to this process's environment. The program's stdin is a pipe that is open until close_stdin().
   Program(const std::vector<std::string>& words, const std::map<std::string, std::string>& extra);
   ~Program();
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
   [[nodiscard]] pid_t pid() const { return pid_; }
-  // One line of stdout without its newline; empty when the program ended, or nothing came in time.
+  // Returns a line of stdout without its newline; empty if the program ended or nothing came in time.
   std::string line();
-  void say(const std::string& line);  // and a newline, to its stdin
+  void say(const std::string& line);  // with a newline, to its stdin
   void close_stdin();
   void kill_now();
-  // The exit status, or 128 + signal; -1 when it had to be killed because it did not end in time.
+  // Returns the exit status, or 128 + signal; -1 if it had to be killed because it did not end in time.
   int wait();
-  // Everything it wrote to stderr; after wait().
+  // Returns all that it wrote to stderr; call it after wait().
   [[nodiscard]] std::string errors();
-  std::string errors_so_far();  // what came since it was last asked, of a program that goes on
+  std::string errors_so_far();  // of a running program: what came since the last call
 
  private:
   pid_t pid_ = -1;
@@ -42,7 +41,7 @@ class Program {
   std::string pending_;
 };
 
-// A new empty directory, removed with everything in it at the end.
+// A new empty directory, removed with its contents at the end.
 class Directory {
  public:
   Directory();

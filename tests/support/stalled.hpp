@@ -1,4 +1,4 @@
-// For programs of the tests: that all is launched, and for how long the program had no processor meanwhile.
+// For test programs: reports that all is launched, and how long the program had no CPU meanwhile.
 #pragma once
 
 #include <dirent.h>
@@ -8,8 +8,7 @@
 
 namespace headgate::e2e {
 
-// How long the threads of this process were ready to run and had no processor: what the machine's load may cost the
-// meter.
+// Returns how long this process's threads were runnable without a CPU. The machine's load may cost the meter that much.
 inline unsigned long long stalled_ns() {
   unsigned long long sum = 0;
   DIR* threads = ::opendir("/proc/self/task");

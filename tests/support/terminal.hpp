@@ -17,13 +17,13 @@
 
 namespace headgate::e2e {
 
-// A shell with job control on a terminal of its own; what it prints is gathered.
+// A shell with job control on a private terminal; collects its output.
 class Terminal {
  public:
   Terminal(const Cli& cli, winsize size) {
     const std::string runtime = "HEADGATE_RUNTIME_DIR=" + cli.runtime(), directory = "D=" + cli.directory();
     pid_ = ::forkpty(&fd_, nullptr, nullptr, &size);
-    if (pid_ < 0) std::abort();  // kill(-1) below would end every process there is
+    if (pid_ < 0) std::abort();  // kill(-1) below would end all processes
     if (pid_ == 0) {
       const char* argv[] = {"bash", "--norc", "--noprofile", "--noediting", "-i", nullptr};
       const char* envp[] = {"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",
@@ -49,7 +49,7 @@ class Terminal {
     ASSERT_EQ(::write(fd_, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   }
 
-  // Whether the text appears within a minute, behind what was awaited before.
+  // Waits up to a minute for the text, after what was awaited before; returns true if it appears.
   bool await(const std::string& text) {
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(60);
     for (;;) {
@@ -68,7 +68,7 @@ class Terminal {
     }
   }
   [[nodiscard]] const std::string& seen() const { return seen_; }
-  // All programs on it are told by SIGWINCH.
+  // SIGWINCH notifies all programs on it.
   void resize(winsize size) const { ASSERT_EQ(::ioctl(fd_, TIOCSWINSZ, &size), 0); }
 
  private:
@@ -80,7 +80,7 @@ class Terminal {
 
 inline constexpr winsize kSmall = {24, 80, 0, 0};
 
-// Skips where there are no pseudo-terminals.
+// Skips the test if there are no pseudo-terminals.
 class CliTerminal : public testing::Test {
  protected:
   void SetUp() override {

@@ -69,7 +69,7 @@ AGAIN:
 
 namespace {
 
-// True when `call` went well; remembers the first that did not.
+// Returns true if `call` succeeded; remembers the first failure.
 bool went_well(Client& client, const char* call, abi::CUresult result) {
   if (client.ok() && result != abi::CUDA_SUCCESS) {
     client.failed_call = call;

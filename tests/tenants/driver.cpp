@@ -45,7 +45,7 @@ void* open_library(const std::string& road, int flags) {
   return library;
 }
 
-// cuGetProcAddress takes names without their version: the CUDA version asked for chooses it.
+// cuGetProcAddress takes names without a version suffix; the requested CUDA version selects the variant.
 std::string base_name(std::string_view name) {
   for (std::string_view version : {"_v2", "_v3"}) {
     if (name.ends_with(version)) name.remove_suffix(version.size());

@@ -1,9 +1,9 @@
-// The CUDA driver as a client program reaches it, by one of four roads; which one is the point of many tests.
+// The CUDA driver as a client program reaches it, in one of four ways that many tests compare.
 //
 //   linked   the program is linked against libcuda (tenant-*-linked)
 //   dlopen   dlopen("libcuda.so.1") and dlsym on its handle
 //   global   dlopen with RTLD_GLOBAL, then dlsym(RTLD_DEFAULT)
-//   proc     dlopen, dlsym of cuGetProcAddress alone, everything else through it
+//   proc     dlopen, dlsym of cuGetProcAddress only, everything else through it
 #pragma once
 
 #include <string>
@@ -12,7 +12,7 @@
 
 namespace headgate::tenant {
 
-// Missing from the table's signatures: known by name only there.
+// The table has only this function's name, not its signature.
 using cuIpcGetMemHandle_t = abi::CUresult(abi::CUipcMemHandle* handle, abi::CUdeviceptr pointer);
 
 // clang-format off
@@ -59,10 +59,10 @@ struct Driver {
   cuIpcGetMemHandle_t* cuIpcGetMemHandle = nullptr;
 };
 
-// The road of this build when `road` is empty. On failure prints one line of JSON with the reason and exits 3.
+// Uses this build's default way if `road` is empty. On failure prints one line of JSON with the reason and exits 3.
 [[nodiscard]] Driver reach_driver(const std::string& road);
 
-// "CUDA_SUCCESS", from our own table: it must not depend on the driver under test.
+// Returns e.g. "CUDA_SUCCESS". From our own table, because it must not depend on the driver under test.
 [[nodiscard]] std::string result_name(abi::CUresult result);
 
 }  // namespace headgate::tenant

@@ -1,4 +1,4 @@
-// Words after the program's name: --key value, --flag, and the rest.
+// Command line after the program's name: --key value, --flag, and the rest.
 #pragma once
 
 #include <cstdint>
@@ -21,7 +21,7 @@ class Options {
 
   [[nodiscard]] bool flag(const std::string& name) const { return values_.contains(name); }
   [[nodiscard]] std::string text(const std::string& name, const std::string& otherwise) const;
-  // Exits 2 when the value is not a whole number of at most `most`.
+  // Exits 2 if the value is not an integer of at most `most`.
   [[nodiscard]] std::uint64_t number(const std::string& name, std::uint64_t otherwise, std::uint64_t most) const;
   [[nodiscard]] const std::vector<std::string>& rest() const { return rest_; }
 
@@ -30,7 +30,7 @@ class Options {
   std::vector<std::string> rest_;
 };
 
-// Bytes: a whole number, or one with KiB, MiB, GiB behind it. Exits 2 on anything else.
+// Parses bytes: an integer, optionally followed by KiB, MiB or GiB. Exits 2 on anything else.
 [[nodiscard]] std::uint64_t parse_bytes(const std::string& text);
 
 }  // namespace headgate::tenant

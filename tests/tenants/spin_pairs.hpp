@@ -1,4 +1,4 @@
-// The pairs that tenant-spin plays, and the limits at which each must finish. For the tests and the bench.
+// The pairs that tenant-spin runs, and the limits under which each must finish. For the tests and the bench.
 #pragma once
 
 #include <string>
@@ -8,7 +8,7 @@ namespace headgate::tenant {
 
 struct SpinPair {
   const char* kind;     // of tenant-spin --pair
-  const char* profile;  // of a node that has what it needs
+  const char* profile;  // of a node that has what the pair needs
 };
 inline constexpr SpinPair kSpinPairs[] = {
     {"streams", "tiny"}, {"threads", "tiny"}, {"processes", "tiny"}, {"gpus", "l40s-x2"}};

@@ -21,7 +21,7 @@ struct Tally {
   const char* call = "";
 };
 
-// Each byte depends on its place and on the round, so that a shifted or stale copy shows.
+// Each byte depends on its position and the round, so that a shifted or stale copy is detected.
 unsigned char pattern(std::size_t i, std::size_t round) {
   return static_cast<unsigned char>((i * 131) ^ (i >> 8) ^ (round * 59 + 7));
 }

@@ -1,4 +1,4 @@
-// Keeps a GPU busy with kernels of a known length, and says how many were launched and completed.
+// Keeps a GPU busy with kernels of known length, and prints how many were launched and completed.
 #include <atomic>
 #include <cinttypes>
 #include <cstdio>

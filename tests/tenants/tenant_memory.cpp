@@ -1,4 +1,4 @@
-// Takes device memory as asked and says what the driver answered, allocation by allocation.
+// Allocates device memory as requested and prints the driver's result for each allocation.
 #include <cinttypes>
 #include <cstdio>
 #include <vector>

@@ -1,5 +1,5 @@
-// Two sides whose kernels spin until the other side's kernel has run: whoever stops one side's launches until the other
-// side's work is done hangs both. Rounds are queued without any synchronise in between.
+// Two sides with kernels that spin until the other side's kernel has run. A gate that stops one side's launches until
+// the other side is done hangs both. Rounds are queued without a synchronise in between.
 #include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,7 +26,7 @@ constexpr const char* kAbout =
     "Processes share flags through CUDA IPC; where the driver has none, through node-wide flag numbers "
     "below 2^32.\n";
 
-// What both sides must know: 4 bytes a flag, two flags a round.
+// State shared by both sides: 4 bytes per flag, two flags per round.
 struct Meeting {
   abi::CUdeviceptr flags = 0;
   std::uint64_t rounds = 0;
@@ -39,7 +39,7 @@ struct Meeting {
   }
 };
 
-// What both compute before they meet. The mark that the kernel leaves is read by nobody.
+// Work that both do before they meet. The kernel's mark is not read.
 abi::CUresult work(const Client& client, const Meeting& meeting, abi::CUstream stream) {
   if (meeting.work_us == 0) return abi::CUDA_SUCCESS;
   abi::CUdeviceptr mark = meeting.flag(meeting.rounds, 0);
@@ -48,7 +48,7 @@ abi::CUresult work(const Client& client, const Meeting& meeting, abi::CUstream s
   return client.launch(client.busy, stream, arguments);
 }
 
-// One side's queue, then the wait for it. The driver's own wait has no time limit, so ask.
+// Queues one side's launches, then waits. The driver's wait has no time limit, so poll.
 abi::CUresult play(const Client& client, const Meeting& meeting, int side) {
   abi::CUstream stream = nullptr;
   if (auto result = client.driver.cuCtxSetCurrent(client.context); result != abi::CUDA_SUCCESS) return result;
@@ -81,13 +81,13 @@ int report(const std::string& pair, const Meeting& meeting, std::uint64_t begin,
               static_cast<unsigned long long>(meeting.rounds), static_cast<unsigned long long>(now_ns() - begin),
               result_name(result).c_str());
   std::fflush(stdout);
-  // A stuck kernel would also keep the driver's own teardown from ending.
+  // A stuck kernel would also block the driver's teardown.
   std::_Exit(result == abi::CUDA_SUCCESS ? 0 : 1);
 }
 
 abi::CUresult first_failure(abi::CUresult a, abi::CUresult b) { return a != abi::CUDA_SUCCESS ? a : b; }
 
-// Both sides from one thread: all of A's launches stand in the queue before the first of B's.
+// Both sides from one thread: all launches of A are queued before the first of B.
 abi::CUresult play_streams(const Client& client, const Meeting& meeting) {
   abi::CUstream streams[2] = {};
   for (abi::CUstream& stream : streams) {
@@ -126,9 +126,9 @@ abi::CUresult play_both(const Client& a, const Client& b, const Meeting& meeting
   return first_failure(results[0], results[1]);
 }
 
-// Zeroed flags in device memory; for two GPUs in host memory that both see.
+// Allocates zeroed flags in device memory, or for two GPUs in host memory that both can access.
 abi::CUresult make_flags(const Client& client, Meeting& meeting, bool in_host_memory) {
-  const std::size_t bytes = 8 * (meeting.rounds + 1);  // and a place for marks
+  const std::size_t bytes = 8 * (meeting.rounds + 1);  // and room for marks
   if (!in_host_memory) {
     if (auto result = client.driver.cuMemAlloc_v2(&meeting.flags, bytes); result != abi::CUDA_SUCCESS) return result;
     return client.driver.cuMemsetD8_v2(meeting.flags, 0, bytes);
@@ -141,15 +141,15 @@ abi::CUresult make_flags(const Client& client, Meeting& meeting, bool in_host_me
   return client.driver.cuMemHostGetDevicePointer_v2(&meeting.flags, host, 0);
 }
 
-// How the two processes agree on their flags.
+// Tells the other process where the flags are.
 struct Invitation {
   std::uint32_t by_number = 0;
   std::uint64_t first_number = 0;
   abi::CUipcMemHandle handle{};
 };
 
-// Side 0 owns the memory and invites; side 1 opens it. Neither leaves before the other is done: the memory must outlive
-// both.
+// Side 0 owns the memory and invites side 1, which opens it. Neither exits before the other is done, because the memory
+// must outlive both.
 int run_process(const Options& options, int fd, int side, Meeting meeting) {
   const Client client = start(options);
   if (!client.ok()) return report_failure(client);
@@ -177,7 +177,7 @@ int run_process(const Options& options, int fd, int side, Meeting meeting) {
   std::_Exit(result == abi::CUDA_SUCCESS ? 0 : 1);
 }
 
-// Two children of a parent that never touches the driver: nothing of CUDA survives a fork.
+// Runs two children of a parent that never calls the driver, because CUDA does not survive a fork.
 int run_processes(const Options& options, const Meeting& meeting, std::uint64_t begin) {
   int ends[2];
   if (::socketpair(AF_UNIX, SOCK_STREAM, 0, ends) != 0) return std::perror("socketpair"), 1;

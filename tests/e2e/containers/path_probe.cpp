@@ -1,5 +1,5 @@
-// path_probe LIB [null]: loads the library as the loader would with LD_PRELOAD, here also where that is ignored, and
-// prints whether the program has raised privileges and what PATH is then. null: with no environment at all.
+// path_probe LIB [null]: loads the library as ld.so does for LD_PRELOAD, even if that would be ignored. Prints whether
+// the program is privileged, and its PATH. null: with an empty environment.
 #include <dlfcn.h>
 #include <sys/auxv.h>
 

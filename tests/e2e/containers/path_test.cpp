@@ -20,7 +20,7 @@ struct Ended {
   std::string out, err;
 };
 
-// With these variables and no others.
+// Runs a command with these variables and no others.
 Ended run(std::vector<std::string> variables, const std::vector<std::string>& command) {
   std::vector<std::string> words = {"/usr/bin/env", "-i"};
   words.insert(words.end(), variables.begin(), variables.end());
@@ -34,7 +34,7 @@ Ended run(std::vector<std::string> variables, const std::vector<std::string>& co
   return ended;
 }
 
-// bash has a getenv() and a setenv() of its own.
+// bash replaces getenv() and setenv().
 TEST(PathInjection, AProgramAndWhateverItStartsFindWhatWasAdded) {
   const Ended ended = run({kPreload, "PATH=/usr/bin:/bin", "HEADGATE_PREPEND_PATH=/early", "TF_PREPEND_PATH=/tf-early",
                            "HEADGATE_APPEND_PATH=/late:/bin:", "TF_PATH=/tf-late"},
@@ -74,7 +74,7 @@ TEST(PathInjection, WithoutAPathTheSystemsProgramsAreFoundStill) {
 }
 
 TEST(PathInjection, AnEntryThatTheKernelWouldNotTakeIsNotMade) {
-  // The longest that may be: with one byte more the program could start nothing.
+  // The longest allowed value: with one more byte the program could not start anything.
   const std::string longest = "PATH=/bin:/" + std::string(131'072 - 12, 'x');
   const std::vector<std::string> command = {"/bin/sh", "-c", "echo ${#PATH}; sh -c 'echo started'"};
   const Ended full = run({kPreload, longest, "HEADGATE_APPEND_PATH=/late"}, command);

@@ -1,4 +1,4 @@
-# The limiter in the root of a container, with the programs of daemon.cmake as tenants.
+# The limiter in a container's root; the programs of daemon.cmake are the tenants.
 if(TARGET bypass_static)
   headgate_test(preload_root_test SRC ${CMAKE_CURRENT_LIST_DIR}/preload_root_test.cpp
     DEPS test_support http snapshot NEEDS /proc/self)

@@ -1,5 +1,5 @@
-// The limiter in a container's root, named by its /etc/ld.so.preload alone: every program there loads it, whatever its
-// environment.
+// The limiter in a container's root, loaded by its /etc/ld.so.preload alone: every program in the root loads it,
+// whatever its environment.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -10,8 +10,8 @@
 namespace headgate::e2e {
 namespace {
 
-// A root with real programs, the C library that they need and the simulated driver where a container's own would be;
-// without /proc.
+// A root with real programs and their C library, the simulated driver in the place of the container's driver, and no
+// /proc.
 constexpr const char* kMakeRoot = R"sh(
   set -e; cd $D; mkdir -p root/etc root/tmp root/node root/run/headgate/share root/dev
   put() { mkdir -p "root$(dirname "$2")"; cp -L "$1" "root$2"; }
@@ -37,15 +37,15 @@ class PreloadRoot : public ::testing::Test {
   [[nodiscard]] Said shell(const std::string& line) const {
     return daemon_.cli().shell("TENANT=" BYPASS_PROGRAM " STATIC=" BYPASS_STATIC "\n" + line);
   }
-  // What /bin/sh says to a line inside the root, with nothing but the simulated node's place in the environment, and
-  // with the share's directory mounted where a container has it, for reading only.
+  // Runs a line with /bin/sh inside the root. The environment has only the simulated node's path. The share's directory
+  // is mounted as in a container, read-only.
   [[nodiscard]] Said inside(const std::string& line) const {
     return shell("cat > $D/line <<'END'\n" + line + "\nEND\n" + R"sh(exec unshare -m sh -c '
         mount --bind $D/node $D/root/node && mount --bind $HEADGATE_RUNTIME_DIR/shares/alice $D/root/run/headgate/share &&
         mount -o remount,bind,ro $D/root/run/headgate/share &&
         exec chroot $D/root /usr/bin/env -i HEADGATE_SIM_DIR=/node /bin/sh -c "$(cat $D/line)"')sh");
   }
-  // 3000 MiB, which fit beside a context, and as many again, which do not.
+  // 3000 MiB, which fit beside a context, and another 3000, which do not.
   static std::string asks(const std::string& program) {
     return "printf 'alloc 3145728000\\nalloc 3145728000\\n' | " + program + " libcuda.so.1";
   }

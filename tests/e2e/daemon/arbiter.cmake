@@ -1,4 +1,4 @@
-# Turns between shares, in real time: the arbiter's thread, built limiters, the simulated node.
+# Turns between shares in real time: the arbiter's thread, built limiters, the simulated node.
 headgate_test(arbiter_e2e_test SRC ${CMAKE_CURRENT_LIST_DIR}/arbiter_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/arbiter_modes_test.cpp ${CMAKE_CURRENT_LIST_DIR}/arbiter_node.cpp
   DEPS test_support node ledger schedule sim LIBS Threads::Threads TIMEOUT 300)

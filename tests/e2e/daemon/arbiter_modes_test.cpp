@@ -1,6 +1,6 @@
-// What breaks schedulers of GPUs elsewhere, once each between real processes: kernels without an end, crowds of shares
-// and of processes, copies. Exact figures are virtual time's (tests/exactness); here a bound is as wide as a busy
-// machine needs, and as narrow as it takes to fail where nobody arbitrates.
+// Cases that break other GPU schedulers, each once with real processes: endless kernels, many shares, many processes,
+// copies. tests/exactness checks exact figures in virtual time. Bounds here are wide enough for a busy machine, and
+// tight enough to fail without an arbiter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -16,15 +16,15 @@ namespace {
 
 double sum(std::span<const double> values) { return std::accumulate(values.begin(), values.end(), 0.0); }
 
-// 1 where all have the same, 1/n where one has everything.
+// Jain's fairness index: 1 if all have the same, 1/n if one has everything.
 double jain(std::span<const double> values) {
   const double all = sum(values), squares = std::inner_product(values.begin(), values.end(), values.begin(), 0.0);
   return squares > 0 ? all * all / (static_cast<double>(values.size()) * squares) : 0;
 }
 
-// Nothing tells of a kernel's time before it ends: who is charged at the end only has the GPU for nothing until then.
-// What was sent before anybody had measured one is in the driver's queue and beyond every gate, so the tenant waits for
-// each.
+// A kernel's time is unknown before it ends, so a tenant charged only then would get the GPU free until it ends.
+// Launches sent before the first measurement are in the driver's queue, past every gate; so the tenant waits for each
+// kernel.
 TEST(Endless, LongKernelsDoNotTakeMoreThanTheirWeight) {
   ArbiterNode node;
   node.share("long");
@@ -33,7 +33,7 @@ TEST(Endless, LongKernelsDoNotTakeMoreThanTheirWeight) {
   node.load("long", {"--kernels=250ms", "--sync=each"});
   node.load("short", {"--kernels=20ms"});
   node.all_at_work();
-  // Asked for: a quarter. The GPU's own slices would give the half, in each window to a percent.
+  // The target is a quarter. The GPU's own time slices would give half, to within a percent in each window.
   EXPECT_TRUE(eventually(
       [&] {
         const auto had = node.split(2'000);
@@ -92,7 +92,7 @@ TEST(Crowds, AShareIsNotMultipliedByItsProcesses) {
   for (const double each : had) EXPECT_GT(each, 2);
 }
 
-// A kernel that waits for pages (managed memory) holds the GPU meanwhile, and is charged for it: not its neighbour.
+// A kernel that waits for pages (managed memory) holds the GPU meanwhile, so it is charged and its neighbour is not.
 TEST(Faults, KernelsThatWaitForPagesTakeTheirTimeFromTheirOwnShare) {
   ArbiterNode node;
   for (const char* name : {"faults", "plain"}) node.share(name);
@@ -106,7 +106,7 @@ TEST(Faults, KernelsThatWaitForPagesTakeTheirTimeFromTheirOwnShare) {
   EXPECT_GT(sum(had), 80);
 }
 
-// Copies are not gated (docs/decisions/arbiter.md): they have engines of their own, ask for no turn, and take none.
+// Copies are not gated (docs/decisions/arbiter.md): they use separate engines, so they need no turn and take none.
 TEST(Copies, AShareThatOnlyCopiesTakesNoTurnFromOneWithKernels) {
   ArbiterNode node;
   for (const char* name : {"copies", "kernels"}) node.share(name);
@@ -132,8 +132,8 @@ TEST(Copies, AShareThatOnlyCopiesTakesNoTurnFromOneWithKernels) {
   EXPECT_EQ(gate.load(), epoch);
 }
 
-// Two shares tied by a name, on one GPU each, where another share wants each of these: are both gates open or neither?
-// Apart, that is so about half of the time.
+// Two shares tied by a name, on one GPU each, with another share on each GPU. Checks how often both gates are open or
+// both shut. Untied shares agree about half of the time.
 TEST(Gangs, SharesTiedByANameHaveTheirTurnsOnTheirGpusTogether) {
   const auto together = [](const std::string& gang) {
     ArbiterNode node("l40s-x2");
@@ -163,8 +163,7 @@ TEST(Gangs, SharesTiedByANameHaveTheirTurnsOnTheirGpusTogether) {
   EXPECT_LT(apart, tied - 10);
 }
 
-// A ceiling for each GPU on its own lets one rank spin through its part while the other is shut, and then the other way
-// round.
+// With a separate ceiling per GPU, each rank spins through its time while the other's gate is shut.
 TEST(Gangs, UnderACeilingRanksThatWaitForEachOtherDoTheirWorkAtTheCeiling) {
   constexpr double kRounds = 400, kWorkMs = 1;
   ArbiterNode node("l40s-x2");

@@ -21,7 +21,7 @@
 namespace headgate::e2e {
 namespace {
 
-// What the daemon's tenant doors do (tenancy/registration_server.hpp), for tenants that do not lie.
+// Serves a share's tenant socket like the daemon (tenancy/registration_server.hpp), for honest tenants only.
 void keep_door(const std::string& directory, const std::string& share, std::uint64_t generation, int bell) {
   const UniqueFd policy(::open((directory + "/policy").c_str(), O_RDONLY | O_CLOEXEC));
   const UniqueFd usage(::open((directory + "/usage").c_str(), O_RDWR | O_CLOEXEC));

@@ -1,6 +1,6 @@
-// The arbiter's thread and a tenant socket for each share, in a process of their own that a test can kill; real tenants
-// in the shares, on a simulated node; and what each of them really had. The daemon without what this room's tests do
-// not need of it.
+// Runs the arbiter's thread and one tenant socket per share in a separate process, which a test can kill. Real tenants
+// run in the shares on a simulated node, and the node reports their true GPU time. This is the part of the daemon that
+// the arbiter's tests need.
 #pragma once
 
 #include <map>
@@ -30,24 +30,24 @@ class ArbiterNode {
   ArbiterNode(const ArbiterNode&) = delete;
   ArbiterNode& operator=(const ArbiterNode&) = delete;
 
-  // Before start().
+  // Call it before start().
   void share(const std::string& name, const ShareWish& wish = {});
   void start(schedule::Policy policy = schedule::Policy::fair);
   void kill_arbiter();                    // SIGKILL
   void stop_arbiter(bool stopped) const;  // SIGSTOP, SIGCONT
 
-  // headgate-load in that share, for as long as this object lasts.
+  // Starts headgate-load in that share; it runs until this object ends.
   Program& load(const std::string& share, const std::vector<std::string>& words);
-  // Any program of the tests' in that share.
+  // Starts any test program in that share.
   [[nodiscard]] std::unique_ptr<Program> run(const std::string& share, const std::vector<std::string>& line) const;
   [[nodiscard]] Program& tenant(std::size_t index) { return *tenants_.at(index); }
 
-  // Truth: GPU time that the tenants hold from now on for so long, in percent of it, in the order in which they were
+  // Truth: percent of the next `milliseconds` during which each tenant held the GPU, in the order in which they were
   // started.
   [[nodiscard]] std::vector<double> split(int milliseconds, unsigned device = 0) const;
   [[nodiscard]] sim::Truth truth() const;
   [[nodiscard]] std::uint64_t held_ns(const Program& tenant, unsigned device = 0) const;
-  // Waits until each of them has had the GPU for 5 ms.
+  // Waits until each tenant has held the GPU for 5 ms.
   void all_at_work(unsigned device = 0) const;
   [[nodiscard]] ledger::SharePages& pages(const std::string& share) { return shares_.at(share).pages; }
   [[nodiscard]] const std::string& directory() const { return directory_.path(); }
@@ -70,7 +70,7 @@ class ArbiterNode {
 
 void rest_ms(int milliseconds);
 
-// Asks again until `holds` is true; false if it never was.
+// Polls until `holds` is true; returns false if it never was.
 template <typename Condition>
 [[nodiscard]] bool eventually(Condition holds, int tries = 750) {
   for (int i = 0; i < tries; ++i) {

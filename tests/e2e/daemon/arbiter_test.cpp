@@ -1,5 +1,5 @@
-// Turns on a GPU between real processes. Bounds are wide where a busy machine moves the figure; how near it comes is
-// the bench's affair (docs/benchmarks.md), and virtual time's (tests/exactness).
+// Turns on a GPU between real processes. Bounds are wide where a busy machine moves the figure. The benchmark
+// (docs/benchmarks.md) and virtual time (tests/exactness) measure precision.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -21,7 +21,7 @@ constexpr Split kSplits[] = {{"equal", {100, 100}, {"200us", "1ms"}},
                              {"one_to_three", {100, 300}, {"200us", "200us"}},
                              {"short_beside_long", {100, 100}, {"200us", "5ms"}}};
 
-// The part of the time in which the share's gate stood so, by one look each millisecond.
+// Returns the fraction of time in which the share's gate had one of these states, sampled once a millisecond.
 double part_at(ArbiterNode& node, const std::string& share, std::initializer_list<ledger::Gate> gates) {
   constexpr int kLooks = 500;
   int seen = 0;
@@ -44,7 +44,7 @@ TEST_P(Weights, DivideAGpuThatTwoSharesWant) {
     node.load(std::string(1, static_cast<char>('a' + i)), {std::string("--kernels=") + split.kernels[i]});
   node.all_at_work();
   const double wanted = 100.0 * split.weights[0] / (split.weights[0] + split.weights[1]);
-  // A window in which a tenant had no processor to ask with says nothing of the gates.
+  // If a tenant got no CPU time to launch in a window, that window says nothing about the gates, so several are tried.
   const auto divided = [&] {
     const auto had = node.split(1'500);
     const double part = 100 * had[0] / (had[0] + had[1]);
@@ -76,7 +76,7 @@ TEST(DeadManRule, SharesGoOnWithoutADaemonAndTakeTurnsAgainWhenThereIsOne) {
   node.all_at_work();
   node.kill_arbiter();
   rest_ms(200);
-  // Whoever was shut out goes on; the GPU's own slices decide.
+  // A share that was shut out continues; the GPU's own slices decide.
   const auto alone = node.split(1'000);
   std::printf("without an arbiter: %.1f and %.1f %%\n", alone[0], alone[1]);
   EXPECT_GT(alone[0], 10);
@@ -98,7 +98,7 @@ TEST(DeadManRule, AWaiterGoesOnUnderItsGuarantee) {
   for (const char* name : {"a", "b"}) node.load(name, {"--kernels=200us"});
   node.all_at_work();
   node.kill_arbiter();
-  // Shut as it may have been at that moment, or there is nobody to wait.
+  // Shut the gate, as it may have been when the arbiter died; otherwise nothing would wait.
   ledger::DevicePolicy& device = node.pages("a").writable_policy->devices[0];
   device.gate.store(ledger::Gate::shut);
   device.gate_epoch.fetch_add(1);
@@ -119,7 +119,7 @@ TEST(DeadManRule, AProcessAtAnOpenGateNoticesTheDaemonsEnd) {
   const auto& priced_ppm = node.pages("a").usage->compute[0].priced_ppm;
   device.compute_unattended_ppm.store(400'000);
   ASSERT_TRUE(eventually([&] { return device.gate.load() == ledger::Gate::open; }));
-  // One that is stopped is not gone.
+  // A stopped arbiter does not count as gone.
   node.stop_arbiter(true);
   std::printf("beside a stopped arbiter: %.1f %%\n", node.split(1'000)[0]);
   EXPECT_GT(priced_ppm.load(), ledger::kWholeGpu);

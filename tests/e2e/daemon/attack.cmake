@@ -1,5 +1,5 @@
-# The daemon under attack and in chaos: programs of their own, so that their time is known (ctest -L attack, ctest -L
-# chaos).
+# The daemon under attack and under random accidents. Separate programs, because each needs a known time (ctest -L
+# attack, ctest -L chaos).
 set(attack_dir ${CMAKE_CURRENT_LIST_DIR})
 function(headgate_daemon_test name timeout label)
   list(TRANSFORM ARGN PREPEND ${attack_dir}/)

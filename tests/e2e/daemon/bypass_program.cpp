@@ -1,9 +1,9 @@
-// A program that takes the driver from the library that it is told, and asks it for memory as it is told on standard
-// input: "alloc BYTES", "front BYTES" (through BYPASS_FIRST), "info", "compute" (kernels without a pause from then on),
-// "timed" (what fifteen kernels took by events of its own, the median, and what each took in all: microseconds), until
-// that ends. With BYPASS_FIRST in its environment it makes a context through that library before.
-// --accounting: switches the driver's accounting on (status 4: it may not), and ends. Built twice, the second time
-//   (STATIC) statically linked, the simulated driver within.
+// A program that loads the driver from a given library and allocates memory on command. Standard input: "alloc BYTES",
+// "front BYTES" (through BYPASS_FIRST), "info", "compute" (kernels without a pause from then on), "timed" (15 kernels:
+// the median time by the program's events, and the wall time of each, in microseconds). It ends with its input.
+// BYPASS_FIRST in the environment names a library through which it first makes a context. --accounting: switches the
+// driver's accounting on and ends (status 4: not allowed). Built twice; the second build (STATIC) is statically linked
+// and contains the simulated driver.
 #include <dlfcn.h>
 
 #include <algorithm>
@@ -84,8 +84,8 @@ CUresult ready(const Driver& driver) {
   return result == CUDA_SUCCESS ? driver.create(&context, 0, 0) : result;
 }
 
-// Ten kernels at a time, so that the GPU hardly waits; says 0 once the first have run, and ends by a failure or a
-// signal only.
+// Runs ten kernels at a time, so that the GPU is almost never idle. Prints 0 once the first have run; ends only by an
+// error or a signal.
 CUresult compute(const Driver& driver) {
   constexpr char kPtx[] = R"(.version 8.0
 .target sm_89
@@ -106,7 +106,7 @@ CUresult compute(const Driver& driver) {
   return result;
 }
 
-// As an autotuner does it: a record, the kernel, a record.
+// Measures as an autotuner does: record, kernel, record.
 void timed(const Driver& driver) {
   constexpr int kSections = 15;
   constexpr char kPtx[] = R"(.version 8.0

@@ -1,4 +1,4 @@
-// Clients that take what they can get, against the built daemon's HTTP face, and who can reach it at all.
+// Greedy clients against the HTTP server of the built daemon, and which users can reach it at all.
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -36,7 +36,7 @@ UniqueFd connected(const std::string& path) {
   return fd;
 }
 
-// What `work` returns in a child that has become that user.
+// Runs `work` in a child that has switched to that user; returns its result.
 int as_user(uid_t uid, gid_t gid, const std::function<int()>& work) {
   const pid_t pid = ::fork();
   if (pid == 0) {
@@ -50,7 +50,7 @@ int as_user(uid_t uid, gid_t gid, const std::function<int()>& work) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-// An exit status has 8 bits: 403 is 43.
+// An exit status has 8 bits, so 403 becomes 43.
 int status_of(const std::string& socket, const std::string& method, const std::string& target,
               const std::string& body = {}) {
   const auto reply =
@@ -58,7 +58,7 @@ int status_of(const std::string& socket, const std::string& method, const std::s
   return reply ? reply->status / 100 * 10 + std::min(reply->status % 100, 9) : 1;
 }
 
-// One that nobody uses now; nobody is given it again soon.
+// Returns an unused port, which the kernel will not assign again soon.
 std::string free_port() {
   const UniqueFd fd(::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
   sockaddr_in address{};
@@ -101,7 +101,7 @@ TEST(DaemonAbuse, AForeignSitesPageThatWasGivenOurAddressIsNotAnswered) {
   const std::string refused = get(port, "evil.example:" + port);
   EXPECT_TRUE(refused.starts_with("HTTP/1.1 403 ")) << refused;
   EXPECT_NE(refused.find("node.names"), std::string::npos) << refused;
-  // And who is not known makes nothing.
+  // An unknown caller cannot create anything.
   const std::string body = R"({"name":"mine","mem":"1GiB"})";
   const std::string made =
       raw_tcp(port, "POST /v1/shares HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: " +
@@ -227,7 +227,7 @@ TEST(DaemonAbuse, WhatIsAnothersStandsInNoReplyToAUser) {
     EXPECT_EQ(as_user(12'345, 12'345, [&] { return body_of(view).empty() ? 2 : body_of(view).contains("secret"); }), 0)
         << view;
   }
-  // Nor in what keeps its door from being opened again each second.
+  // Nor in the error shown while a directory blocks the socket's path, which the daemon retries each second.
   const std::string door = daemon.cli().runtime() + "/shares/secret/tenant.sock";
   ASSERT_TRUE(eventually([&] {
     ::unlink(door.c_str());
@@ -301,7 +301,7 @@ TEST(DaemonAbuse, OneUserHasSoManyConnectionsStreamsAndSharesAndIsToldWhatToDo) 
     if (status_of(daemon.socket(), "GET", "/v1/events?follow=1") != 49) return 5;
     std::vector<UniqueFd> silent;
     for (int i = 0; i < 30; ++i) silent.push_back(connected(daemon.socket()));
-    // Refused with a word, once all of his places are taken.
+    // Once all of the user's connections are in use, further ones are refused with a message.
     for (int i = 0; i < 200; ++i) {
       if (status_of(daemon.socket(), "GET", "/v1/node") == 53) return 0;
       rest_ms(20);
@@ -309,7 +309,7 @@ TEST(DaemonAbuse, OneUserHasSoManyConnectionsStreamsAndSharesAndIsToldWhatToDo) 
     return 6;
   };
   EXPECT_EQ(as_user(12'345, 12'345, attack), 0);
-  // Others are served meanwhile and after.
+  // Others are served during the attack and after it.
   EXPECT_EQ(daemon.ask("GET", "/healthz").status, 200);
   EXPECT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"d","mem":"1GiB"})").status, 201)
       << "an administrator is not counted";
@@ -335,7 +335,7 @@ TEST(DaemonAbuse, AThousandConnectionsThatFollowEventsAndNeverReadAreBoundedAndL
     if (never_read.back())
       (void)!::send(never_read.back().get(), kFollow, sizeof kFollow - 1, MSG_NOSIGNAL | MSG_DONTWAIT);
   }
-  // Another user of the machine is served all the while; root's own part of the connections is taken.
+  // Another user is served at the same time, while root's quota of connections is used up.
   if (::geteuid() == 0) {
     ASSERT_EQ(::chmod(daemon.cli().directory().c_str(), 0711), 0);
     ASSERT_EQ(::chmod((daemon.cli().runtime() + "/control").c_str(), 0755), 0);

@@ -1,5 +1,4 @@
-// What headgated answers over HTTP against the document that it hands out of itself, and against Prometheus's own
-// judge.
+// headgated's HTTP responses, checked against the OpenAPI document that it serves and with Prometheus's own checker.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -29,7 +28,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// The value of the one sample of that name whose labels hold all of `labels`; -1 where there is none.
+// Returns the value of the sample with that name and all of `labels`; -1 if there is none.
 double sample(const std::string& page, const std::string& name, const std::vector<std::string>& labels = {}) {
   std::istringstream lines(page);
   for (std::string line; std::getline(lines, line);) {
@@ -46,7 +45,7 @@ TEST(DaemonApi, WhoFollowsFromTheFirstEventGetsEachThatIsKeptAndWhatComesAfter) 
   const auto change = [&] {
     ASSERT_EQ(daemon.ask("PATCH", "/v1/gpus/" + uuid, R"({"policy":"priority"})").status, 200);
   };
-  // More than the log keeps, and more than a megabyte of it.
+  // More events than the log keeps, and more than a megabyte of them.
   for (std::size_t i = 0; i < observe::EventLog::kCapacity; ++i) change();
   for (int i = 0; i < 200; ++i) {
     const std::string name = std::string(56, 'n') + std::to_string(1000 + i);
@@ -88,7 +87,7 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("createShare", "POST", "/v1/shares", 409, R"({"name":"bob","mem":"139GiB"})");
   expect("createShare", "POST", "/v1/shares", 400, R"({"name":"bob","memory":"1GiB"})");
   expect("changeShare", "PATCH", "/v1/shares/alice", 200, R"({"mem":"9GiB"})");
-  expect("changeShare", "PATCH", "/v1/shares/nobody", 404, R"({"mem":"9GiB"})");
+  expect("changeShare", "PATCH", "/v1/shares/missing", 404, R"({"mem":"9GiB"})");
   expect("changeShares", "PATCH", "/v1/shares", 200, R"({"alice":{"compute":"40%","weight":8}})");
   expect("changeShares", "PATCH", "/v1/shares", 400, R"({"alice":"40%"})");
   expect("changeShares", "PATCH", "/v1/shares", 404, R"({"alice":{"weight":9},"nobody":{"mem":"1GiB"}})");
@@ -96,15 +95,15 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("pauseShare", "POST", "/v1/shares/alice/pause", 200);
   expect("drainShare", "POST", "/v1/shares/alice/drain", 200);
   expect("reclaimShare", "POST", "/v1/shares/alice/reclaim", 200);
-  expect("drainShare", "POST", "/v1/shares/nobody/drain", 404);
+  expect("drainShare", "POST", "/v1/shares/missing/drain", 404);
   expect("resumeShare", "POST", "/v1/shares/alice/resume", 200);
   expect("enterShare", "GET", "/v1/shares/alice/entry", 200);
   expect("checkContainer", "GET", "/v1/shares/alice/container", 200);
   expect("checkContainer", "GET", "/v1/shares/alice/container?uid=-1", 400);
   expect("checkContainer", "GET", "/v1/shares/alice/container?uid=4000000&gid=4000000&groups=7,8", 403);
-  expect("checkContainer", "GET", "/v1/shares/nobody/container", 404);
+  expect("checkContainer", "GET", "/v1/shares/missing/container", 404);
   expect("getShare", "GET", "/v1/shares/alice", 200);
-  expect("getShare", "GET", "/v1/shares/nobody", 404);
+  expect("getShare", "GET", "/v1/shares/missing", 404);
   expect("listShares", "GET", "/v1/shares", 200);
   expect("getNode", "GET", "/v1/node", 200);
   expect("getSnapshot", "GET", "/v1/snapshot", 200);
@@ -161,7 +160,7 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
   expect("terminateMpsClient", "POST", "/v1/mps/clients/1073741823/terminate", 404);
   expect("releaseDriver", "POST", "/v1/gpus/all/release", 200);
   for (const char* id : {"metrics", "dcgmMetrics", "influxMetrics", "jsonMetrics"})
-    asked.insert(id);  // no JSON: the next test
+    asked.insert(id);  // no JSON: see the next test
   for (const auto& route : api::routes())
     EXPECT_TRUE(asked.contains(std::string(route.id))) << route.id << " is not asked";
 }
@@ -188,7 +187,7 @@ TEST(DaemonApi, PrometheusFindsAShareAtWorkAndNoSeriesThatTheDocumentationLacks)
   EXPECT_EQ(sample(page, "headgate_daemon_events_total", {"share.created"}), 1);
   EXPECT_GT(sample(page, "headgate_daemon_resident_memory_bytes"), 0);
   {
-    // Counted once a second: a question and its answer would mostly fall between two counts.
+    // Connections are counted once a second, so a short request would mostly fall between two counts.
     const auto stays = http::EventSource::open({.path = daemon.socket()}, {.target = "/v1/events?follow=1"},
                                                std::chrono::milliseconds(5000));
     ASSERT_TRUE(stays) << stays.error().message;
@@ -233,7 +232,7 @@ TEST(DaemonApi, FiguresAndEventsAreAddedToAFileForWhoeverFollowsIt) {
     return holds(R"(headgate_event,node=\S+,kind=share.created,severity=info,share=alice )");
   })) << text;
   EXPECT_TRUE(holds(R"(headgate_gpu,node=\S+,uuid=GPU-\S+ memory_total_bytes=)")) << text;
-  // Whoever looks at figures has all of them, in whatever form: the file, the lines and the page.
+  // All formats have all figures: the file, the lines and the page.
   EXPECT_TRUE(holds(R"(headgate_arbiter,node=\S+ \S*gate_changes_total=)")) << text;
   EXPECT_TRUE(holds(R"(headgate_daemon,node=\S+ \S*cpu_seconds_total=)")) << text;
   for (const char* target : {"/metrics", "/metrics/influx", "/metrics/json"}) {
@@ -268,7 +267,7 @@ TEST(DaemonApi, EventsThatTheFileHadNoRoomForAndThoseOfTheEndAreWrittenToo) {
   ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"alice","mem":"1GiB"})").status, 201);
   EXPECT_EQ(daemon.stop(), 0);
 
-  // No folder, as no room. That the share was found is known before the first attempt, which fails.
+  // Without its folder the first write fails. By then the daemon has recorded that it adopted the share.
   every("1s");
   daemon.start();
   std::string log;
@@ -287,7 +286,7 @@ TEST(DaemonApi, EventsThatTheFileHadNoRoomForAndThoseOfTheEndAreWrittenToo) {
 }
 
 TEST(DaemonApi, SystemdHearsThatItIsReadyReloadedAliveAndStopping) {
-  const Cli place;  // a directory that goes with the test
+  const Cli place;  // removed with the test
   const std::string name = place.directory() + "/notify";
   const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
   sockaddr_un address{};
@@ -333,7 +332,7 @@ TEST(DaemonApi, ReadinessFailsForEachThingThatTheDaemonCannotDoAndComesBack) {
     EXPECT_NE(doctor.out.find("headgated is not ready: "), std::string::npos) << doctor.out;
   };
   const fs::path socket = daemon.cli().runtime() + "/shares/alice/tenant.sock";
-  // What keeps a daemon that opens it again each second from doing so.
+  // A directory at the socket's path, so that the daemon cannot create it again each second.
   ASSERT_TRUE(eventually([&] {
     std::error_code taken;
     fs::remove(socket, taken);
@@ -348,7 +347,7 @@ TEST(DaemonApi, ReadinessFailsForEachThingThatTheDaemonCannotDoAndComesBack) {
   ASSERT_EQ(daemon.cli().shell(node + "device0:lost").status, 0);
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/readyz").status == 503; }));
   expect_unready("none of the driver's GPUs answers (1)");
-  EXPECT_TRUE(daemon.ask("GET", "/v1/events").body.contains("\"gpu.lost\"")) << "nobody who reads events would know";
+  EXPECT_TRUE(daemon.ask("GET", "/v1/events").body.contains("\"gpu.lost\"")) << "the events do not show the loss";
   const Said doctor = daemon.cli().shell("$H doctor");
   EXPECT_NE(doctor.out.find("fail  GPU 0 does not answer: "), std::string::npos) << doctor.out << doctor.err;
   ASSERT_EQ(daemon.cli().shell(node + "clear").status, 0);

@@ -1,5 +1,5 @@
-// Tenants that write what they like, against the built daemon: it lives, others' accounts stay as they are, and the
-// liar has a name within 5 s. The seed is printed; HEADGATE_TEST_SEED sets it.
+// Tenants that write arbitrary bytes, against the built daemon. It survives, other accounts stay unchanged, and the
+// liar is named within 5 s. The seed is printed; HEADGATE_TEST_SEED sets it.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -37,7 +37,7 @@ class DaemonAttack : public ::testing::Test {
     ASSERT_EQ(daemon_.cli().shell("$H share create liar --mem 8GiB --compute 40%").status, 0);
     tenant_ = load("honest");
     ASSERT_TRUE(eventually([&] { return daemon_.share("honest").processes == 1 && honest_bytes() > kGiB; }));
-    // The residual is measured a little later than the first allocation.
+    // The residual is measured shortly after the first allocation.
     ASSERT_TRUE(eventually([&] {
       const std::uint64_t before = honest_bytes();
       rest_ms(1200);
@@ -139,7 +139,7 @@ TEST_F(DaemonAttack, ATenantThatScribblesInItsPageIsNamedAndNobodyElseFeelsIt) {
     expect_that_the_honest_share_is_as_it_was();
     rest_ms(200);
   }
-  // Nobody else computes: its 40 % are neither taken from it nor left without a bound.
+  // Nothing else computes: the share keeps its 40 %, and its ceiling still holds.
   const double had = static_cast<double>(gpu_busy_ns() - busy_ns) /
                      std::chrono::duration<double, std::nano>(Clock::now() - counted).count();
   std::printf("the honest share had %.1f %% of the GPU\n", had * 100);
@@ -147,19 +147,19 @@ TEST_F(DaemonAttack, ATenantThatScribblesInItsPageIsNamedAndNobodyElseFeelsIt) {
   EXPECT_LT(had, 0.43);
   EXPECT_EQ(events_of("share.damaged", "liar"), 1u) << "told more than once";
   EXPECT_EQ(events_of("share.damaged", "honest"), 0u);
-  // A newcomer gets into the other share while all this goes on, and its memory is its own.
+  // Meanwhile another process can join the honest share, and its memory is charged correctly.
   const auto second = load("honest");
   EXPECT_TRUE(eventually([&] { return daemon_.share("honest").processes == 2; }));
   second->kill_now();
   second->wait();
   EXPECT_TRUE(eventually([&] { return daemon_.share("honest").processes == 1 && honest_bytes() == bytes_; }))
       << honest_bytes();
-  // And a restart of the daemon in the midst of it stops no other share.
+  // Restarting the daemon during the attack stops no other share.
   daemon_.kill_and_wait();
   daemon_.start();
   expect_that_the_honest_share_is_as_it_was();
   expect_that_every_view_works();
-  EXPECT_FALSE(daemon_.share("liar").problem.empty()) << "after a restart nobody knows any more";
+  EXPECT_FALSE(daemon_.share("liar").problem.empty()) << "the problem was forgotten at the restart";
   EXPECT_NE(daemon_.cli().shell("$H share rm liar").status, 0) << "with the liar in it";
   end_liar(liar_);
   liar_ = -1;
@@ -185,8 +185,8 @@ TEST_F(DaemonAttack, ATenantThatKeepsResizingItsPageEndsNeitherTheDaemonNorItsSu
     daemon_.start();
     ASSERT_FALSE(HasFatalFailure());
   }
-  // Who erases his own slot is in no share any more, and the share may be taken away; who uses the GPU then is told by
-  // the audit.
+  // A tenant that erases its slot is in no share, so the share may be removed. The audit then reports a process that
+  // still uses the GPU.
   EXPECT_EQ(daemon_.ask("GET", "/healthz").status, 200);
 }
 
@@ -201,7 +201,7 @@ TEST_F(DaemonAttack, ATenantThatTakesItsMemoryOutOfTheAccountIsNamed) {
   expect_that_the_honest_share_is_as_it_was();
 }
 
-// Each of its claims took a tenth of a second to see through, at each look.
+// Each of its claims took a tenth of a second to check, at each look.
 TEST_F(DaemonAttack, ATenantThatClaimsSlotsForAProcessWithManyMappingsDoesNotHoldTheDaemonUpAndIsNamed) {
   liar_ = start_liar(directory("liar"), Lie::claims, seed());
   ASSERT_GT(liar_, 0);
@@ -214,7 +214,7 @@ TEST_F(DaemonAttack, ATenantThatClaimsSlotsForAProcessWithManyMappingsDoesNotHol
   EXPECT_NE(daemon_.share("liar").problem.find(" slots at once in the name of process "), std::string::npos)
       << daemon_.share("liar").problem;
   expect_that_the_honest_share_is_as_it_was();
-  // What is damaged and past its end is looked after once a second, and this is no more to the loop.
+  // A damaged, expired share is checked once a second, so it adds no load to the loop.
   for (int i = 0; i < 20; ++i) {
     EXPECT_FALSE(daemon_.cli().shell("$H share rm liar").status == 0);
     EXPECT_EQ(daemon_.ask("GET", "/healthz").status, 200);
@@ -230,7 +230,7 @@ TEST_F(DaemonAttack, ATenantThatBabblesAtItsDoorShutsNobodyElseOutAndIsNamed) {
   EXPECT_LT(Clock::now() - begun, kNamedWithin);
   while (Clock::now() < begun + seconds(6)) {
     expect_that_the_honest_share_is_as_it_was();
-    // The command's door, and a limiter at the other share's.
+    // Tests the control socket, and a limiter at the other share's tenant socket.
     EXPECT_EQ(daemon_.cli().shell("$H share ls").status, 0);
     const auto newcomer = load("honest");
     EXPECT_TRUE(eventually([&] { return daemon_.share("honest").processes == 2; }));
@@ -239,7 +239,7 @@ TEST_F(DaemonAttack, ATenantThatBabblesAtItsDoorShutsNobodyElseOutAndIsNamed) {
     EXPECT_TRUE(eventually([&] { return daemon_.share("honest").processes == 1 && honest_bytes() == bytes_; }));
   }
   expect_that_every_view_works();
-  // What the others have done has not been driven out.
+  // Events of other shares were not pushed out of the log.
   EXPECT_GE(events_of("share.created", "honest"), 1u);
   EXPECT_LT(events_of("tenant.lied", "liar"), 1000u);
   end_liar(liar_);

@@ -1,4 +1,4 @@
-// Each way around the limiter that docs/security.md lists, gone by a real program, and named by headgated.
+// Every way around the limiter listed in docs/security.md: a real program takes it, and headgated names the program.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -19,14 +19,14 @@ namespace {
 namespace fs = std::filesystem;
 using Environment = std::map<std::string, std::string>;
 
-// docs/operations.md: within four seconds; the machine of a test may be busy besides.
+// docs/repair.md says four seconds; a test's machine may also be busy.
 constexpr std::chrono::seconds kNamedWithin{10};
 
 class DaemonAudit : public ::testing::Test {
  protected:
   DaemonAudit() { EXPECT_EQ(daemon_.cli().shell("$H share create alice --mem 4GiB --compute 50%").status, 0); }
 
-  // As `headgate run --share alice` would start it, but for what a test changes.
+  // The environment that `headgate run --share alice` would set, for tests to modify.
   [[nodiscard]] Environment tenant() const {
     return {{"HEADGATE_SHARE", "alice"},
             {"HEADGATE_SHARE_DIR", daemon_.cli().runtime() + "/shares/alice"},
@@ -36,7 +36,7 @@ class DaemonAudit : public ::testing::Test {
             {"LD_PRELOAD", HEADGATE_LIMITER}};
   }
 
-  // The event that names the process, and that it came in time.
+  // Waits for the event that names the process, and checks that it came in time.
   [[nodiscard]] std::optional<snapshot::Event> named(pid_t pid, const std::string& kind) const {
     const auto until = std::chrono::steady_clock::now() + kNamedWithin;
     while (std::chrono::steady_clock::now() < until) {
@@ -44,11 +44,11 @@ class DaemonAudit : public ::testing::Test {
         if (event.kind == kind) return event;
       rest_ms(100);
     }
-    ADD_FAILURE() << "nobody named " << pid << ": " << daemon_.ask("GET", "/v1/processes").body;
+    ADD_FAILURE() << "no event named process " << pid << ": " << daemon_.ask("GET", "/v1/processes").body;
     return std::nullopt;
   }
 
-  // That `way` is told of the process: with what names it, or after that, for nobody waits for it.
+  // Waits for an event that tells `way` for the process: the one that names it, or a later one.
   void expect_way(pid_t pid, const std::string& way) const {
     EXPECT_TRUE(eventually([&] {
       return std::ranges::any_of(events_of(pid), [&](const auto& event) { return event.text.contains(way); });
@@ -63,7 +63,7 @@ class DaemonAudit : public ::testing::Test {
     return *events;
   }
 
-  // A copy of the driver's library that calls itself otherwise: to the dynamic linker it is another library.
+  // A copy of the driver's library with another soname, which the dynamic linker treats as a different library.
   [[nodiscard]] std::string own_driver() const {
     const std::string path = daemon_.cli().directory() + "/libmine.so";
     std::ifstream in(SIMULATOR_DIR "/libcuda.so.1", std::ios::binary);
@@ -77,7 +77,7 @@ class DaemonAudit : public ::testing::Test {
     return path;
   }
 
-  // A program that is up, holds 512 MiB, and stays.
+  // Waits until the program is ready and makes it allocate 512 MiB, which it keeps.
   static void take(Program& program) {
     const std::string ready = program.line();
     ASSERT_EQ(ready, "ready 0") << program.errors();
@@ -121,14 +121,14 @@ TEST_F(DaemonAudit, ADriverLibraryOfAProgramsOwnIsNamedWithItsFile) {
   expect_way(rogue.pid(), "it has a copy of the driver's library: " + copy);
 }
 
-// In its share by the front door, and past it by another.
+// Joins its share through one library and bypasses it through another.
 TEST_F(DaemonAudit, AMemberThatTakesMemoryPastItsLedgerIsNamedWithItsShare) {
   const std::string copy = own_driver();
   auto environment = tenant();
   environment["BYPASS_FIRST"] = "libcuda.so.1";
   Program rogue({BYPASS_PROGRAM, copy}, environment);
   ASSERT_EQ(rogue.line(), "ready 0") << rogue.errors();
-  // What comes while the limiter still measures what its context took counts as that. Half a second after it is calm.
+  // While the limiter still measures its context, an allocation would count as part of it. Wait half a second more.
   ASSERT_TRUE(eventually([&] { return daemon_.share("alice").devices.at(0).memory_residual_bytes > 0; }));
   rest_ms(500);
   rogue.say("alloc 536870912");
@@ -139,7 +139,7 @@ TEST_F(DaemonAudit, AMemberThatTakesMemoryPastItsLedgerIsNamedWithItsShare) {
   expect_way(rogue.pid(), "it has a copy of the driver's library: " + copy);
 }
 
-// Its limiter measures it, so that the share is charged; a name it has all the same.
+// The limiter measures this memory, so the share is charged; the process is named nevertheless.
 TEST_F(DaemonAudit, MemoryThatNoCallExplainsIsNamedThoughItIsCharged) {
   auto environment = tenant();
   environment["BYPASS_FIRST"] = "libcuda.so.1";
@@ -167,12 +167,12 @@ TEST_F(DaemonAudit, AProgramThatHidesInNamespacesOfItsOwnIsNamedByItsPidOnTheHos
                  BYPASS_PROGRAM, "libcuda.so.1"},
                 environment);
   take(rogue);
-  // unshare waits; the program is its child.
+  // unshare waits, and the program is its child.
   const Said child = daemon_.cli().shell("cat /proc/" + std::to_string(rogue.pid()) + "/task/*/children");
   const pid_t pid = std::atoi(child.out.c_str());
   ASSERT_GT(pid, 0) << child.out << child.err;
   ASSERT_TRUE(named(pid, "audit.outside"));
-  expect_way(pid, "it has user and mount and pid namespaces of its own");
+  expect_way(pid, "it has its own user and mount and pid namespaces");
 }
 
 TEST_F(DaemonAudit, AnExemptProgramIsNeitherNamedNorCountedAndANameAloneExemptsNobody) {
@@ -190,10 +190,10 @@ TEST_F(DaemonAudit, AnExemptProgramIsNeitherNamedNorCountedAndANameAloneExemptsN
   EXPECT_EQ(daemon_.ask("GET", "/v1/events").body.find("(nvidia-cuda-mps"), std::string::npos);
 }
 
-// He has the file of an exempt program run code of his own: LD_PRELOAD=evil.so nvidia-persistenced.
+// A user may make an exempt program's file run other code: LD_PRELOAD=evil.so nvidia-persistenced.
 TEST_F(DaemonAudit, AUserWhoRunsAnExemptProgramIsNamedAllTheSame) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own the program's file and run it as another user";
-  // Where root's folders alone lead to it: not below /tmp.
+  // Only directories owned by root lead to an exempt program, so not below /tmp.
   std::string folder = "/run/headgate-exempt-XXXXXX";
   if (::mkdtemp(folder.data()) == nullptr) GTEST_SKIP() << "/run cannot be written here";
   fs::permissions(folder, fs::perms(0755));
@@ -212,14 +212,14 @@ TEST_F(DaemonAudit, AUserWhoRunsAnExemptProgramIsNamedAllTheSame) {
   fs::remove_all(folder);
 }
 
-// Where accounting is on, a life shorter than a second is no way around.
+// With accounting on, a process that lives less than a second is caught too.
 TEST_F(DaemonAudit, WhoEndedBeforeAnybodyLookedIsNamedByTheDriversAccounting) {
   const std::string on = "HEADGATE_SIM_DIR=$D/node LD_LIBRARY_PATH=$SIM " BYPASS_PROGRAM " --accounting";
   const Said switched = daemon_.cli().shell(on);
   if (switched.status == 4) GTEST_SKIP() << "switching accounting on takes root";
   ASSERT_EQ(switched.status, 0) << switched.out << switched.err;
   const std::uint64_t on_ns = steady_now_ns();
-  // A picture with accounting on, which finds nobody.
+  // Waits for a snapshot with accounting on, which finds no process.
   ASSERT_TRUE(eventually([&] { return daemon_.snapshot().taken_ns > on_ns; }));
   auto environment = tenant();
   pid_t honest = 0, stranger = 0;

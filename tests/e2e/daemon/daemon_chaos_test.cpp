@@ -1,7 +1,7 @@
-// Accidents: tenants killed, stopped and continued at random, the daemon killed and started again, shares made, changed
-// and removed meanwhile. At the end the books - what the daemon says and the ledgers hold - are what the simulated
-// cards really did. The truth is read by the judge here alone. HEADGATE_TEST_SEED repeats a run's choices;
-// HEADGATE_CHAOS_SECONDS is its length (20; a minute in .ci/nightly).
+// Random accidents: tenants are killed, stopped and continued, the daemon is killed and restarted, shares are made,
+// changed and removed. At the end the daemon's figures and the ledgers must match what the simulated cards really did.
+// Only the test reads the truth. HEADGATE_TEST_SEED repeats a run's choices; HEADGATE_CHAOS_SECONDS is its length (20;
+// a minute in .ci/nightly).
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -53,7 +53,7 @@ class Chaos {
     say(std::chrono::duration_cast<std::chrono::seconds>(Clock::now() - begun).count());
   }
 
-  // What holds while the survivors work on, and what when they are gone too.
+  // Checks what must hold while the survivors work, and after they are gone.
   void judge() {
     for (auto& tenant : tenants_) proceed(tenant);
     for (const auto& name : paused_) (void)verb("POST", "/v1/shares/" + name + "/resume");
@@ -88,7 +88,7 @@ class Chaos {
     return std::next(list.begin(), static_cast<std::ptrdiff_t>(random_() % list.size()));
   }
 
-  // 0 where the daemon did not answer.
+  // Returns the status; 0 if the daemon did not reply.
   int verb(const std::string& method, const std::string& target, const std::string& body = {}) const {
     const auto reply = http::exchange({.path = daemon_.socket()}, {.method = method, .target = target, .body = body},
                                       milliseconds(20'000));
@@ -117,7 +117,7 @@ class Chaos {
              std::vector<std::string>{HEADGATE_LOAD, "--mem=" + bytes, "--duration=60s", "--no-idle-list"},
              std::map<std::string, std::string>{
                  {"HEADGATE_SHARE", share},
-                 {"HEADGATE_FAIL_POLICY", "closed"},  // or it runs unheld without its share
+                 {"HEADGATE_FAIL_POLICY", "closed"},  // else it would run without limits if its share is gone
                  {"HEADGATE_SHARE_DIR", daemon_.cli().runtime() + "/shares/" + share},
                  {"HEADGATE_RUNTIME_DIR", daemon_.cli().runtime()},
                  {"HEADGATE_SIM_DIR", daemon_.cli().directory() + "/node"},
@@ -130,7 +130,7 @@ class Chaos {
   void kill_tenant() {
     if (tenants_.empty()) return;
     const auto tenant = any_of(tenants_);
-    tenant->program->kill_now();  // a stopped one too
+    tenant->program->kill_now();  // stopped ones too
     tenant->program->wait();
     tenants_.erase(tenant);
     ++killed_;
@@ -191,8 +191,7 @@ class Chaos {
     else paused_.insert(name);
   }
 
-  // An operation, into which the daemon's death falls now and then. Then nobody knows whether it was done: the next
-  // daemon is asked.
+  // Makes a change during which the daemon sometimes dies. Then its result is unknown, so the next daemon is asked.
   int change(const std::string& method, const std::string& target, const std::string& body = {}) {
     if (!chance(25)) return verb(method, target, body);
     const auto delay = std::chrono::microseconds(random_() % 4000);
@@ -214,7 +213,7 @@ class Chaos {
       EXPECT_EQ(share.devices.size(), 1u) << share.name << ": " << share.problem;
       if (!share.devices.empty()) there[share.name] = share.devices[0].memory_limit_bytes.value_or(0);
     }
-    // One share at most is not as it was, and none that was not asked for has come or gone.
+    // At most one share differs, and only the requested one was created or removed.
     std::size_t other = 0;
     for (const auto& [name, limit] : shares_) other += there.contains(name) && there[name] == limit ? 0 : 1;
     for (const auto& [name, limit] : there) other += shares_.contains(name) ? 0 : 1;
@@ -240,9 +239,9 @@ class Chaos {
     std::fflush(stdout);
   }
 
-  // What the daemon's picture says otherwise than the cards; empty where they agree.
+  // Compares the daemon's snapshot with the cards. Returns the first difference; empty if they agree.
   std::string objection(bool living) {
-    // A tenant that came while no daemon ran may have given up; it holds nothing then.
+    // A tenant that started while no daemon ran may have given up. It holds nothing then.
     std::erase_if(tenants_, [](Tenant& tenant) { return ::kill(tenant.program->pid(), 0) != 0; });
     const auto truth = sim::read_truth(daemon_.cli().directory() + "/node");
     if (!truth) return truth.error().message;
@@ -280,8 +279,8 @@ class Chaos {
     return {};
   }
 
-  // GPU time of the shares that are still there. A process that is killed loses the bracket that was open. Until the
-  // next daemon copies marks, a share pays for its neighbours' slices.
+  // Checks the GPU time of the remaining shares. A killed process loses its open bracket. Until the next daemon copies
+  // marks, a share is charged for its neighbours' slices.
   void judge_time() {
     constexpr double kLostAtADeath_ns = 20e6, kUntoldAtADaemonsDeath_ns = 2e6;
     const auto truth = sim::read_truth(daemon_.cli().directory() + "/node");
@@ -304,7 +303,7 @@ class Chaos {
 
   std::mt19937_64 random_;
   Daemon daemon_;
-  std::map<std::string, std::uint64_t> shares_;  // and their memory limits
+  std::map<std::string, std::uint64_t> shares_;  // with their memory limits
   std::set<std::string> paused_;
   std::vector<Tenant> tenants_;
   std::map<pid_t, std::string> share_of_;

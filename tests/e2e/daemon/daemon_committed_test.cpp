@@ -1,4 +1,4 @@
-// What the daemon commits of a GPU: never more than there is, and never what others were promised.
+// What the daemon commits of a GPU: never more than exists, and never what is committed to others.
 #include "api/test_reply.hpp"
 #include "daemon_program.hpp"
 
@@ -15,7 +15,7 @@ namespace {
 TEST(Committed, TheClassThatNobodyKeepsWaitingIsSoldItsCeilingAndBreaksNoPromise) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
-  ASSERT_EQ(cli.shell("$H share create fast --mem 1GiB --class latency").status, 0) << "nobody was promised anything";
+  ASSERT_EQ(cli.shell("$H share create fast --mem 1GiB --class latency").status, 0) << "no share was promised anything";
   EXPECT_EQ(cli.shell("$H share create paid --mem 1GiB --compute 1%").status, 4);
   ASSERT_EQ(cli.shell("$H share set fast --compute 1% --burst 30%").status, 0);
   ASSERT_EQ(cli.shell("$H share create paid --mem 1GiB --compute 70% --burst 100%").status, 0);
@@ -35,7 +35,7 @@ TEST(Committed, TheClassThatNobodyKeepsWaitingIsSoldItsCeilingAndBreaksNoPromise
       << "a quota counts ceilings";
 }
 
-// A tenant of the share, asked by lines; it sees and has what the share says.
+// A tenant of the share that takes commands by lines and reports what it sees and gets.
 class OversubscribedTenant {
  public:
   OversubscribedTenant(const Daemon& daemon, const std::string& share)
@@ -76,7 +76,7 @@ TEST(Committed, AnOversubscribedShareMayBeLargerThanItsCard) {
   {
     OversubscribedTenant tenant(daemon, "big");
     EXPECT_EQ(tenant.ask("size"), std::to_string(kWhole));
-    // 256 MiB each: five on the card, where the context is, and six on the host.
+    // 256 MiB each: five fit on the card with the context, six go to the host.
     EXPECT_EQ(tenant.taken_quarters(), 11);
     EXPECT_TRUE(eventually([&] { return device().host_used_bytes == 6 * 256 * kMiB; })) << device().host_used_bytes;
     EXPECT_NE(cli.shell("$H why big").out.find("host memory: 1.5 GiB of 1.6 GiB"), std::string::npos)
@@ -85,7 +85,7 @@ TEST(Committed, AnOversubscribedShareMayBeLargerThanItsCard) {
     EXPECT_TRUE(eventually([&] { return tenant.ask("size") == std::to_string(kOnCard); }));
   }
   ASSERT_TRUE(eventually([&] { return cli.shell("$H share rm big").status == 0; }));
-  // A run under the daemon, by its foreign name.
+  // A run under the daemon, configured with another limiter's variables.
   const Said run =
       cli.shell("CUDA_MEM_LIMIT=3g CUDA_OVERSUBSCRIBE=true $H run -- sh -c 'echo size | " TENANT_PATHS "'");
   EXPECT_EQ(run.out, "0\n" + std::to_string(kWhole) + "\n") << run.err;
@@ -161,7 +161,7 @@ TEST(Committed, AsksOnATerminalWhetherPromisesMayBecomeVoid) {
   EXPECT_EQ(daemon.snapshot().gpus.at(0).policy, "off");
 }
 
-// Under priority the share of the higher class, which always has work, leaves next to nothing.
+// Under the policy priority, a higher class that always has work leaves almost nothing.
 TEST(Committed, APromiseThatIsNotKeptIsAnEventWithItsCause) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();

@@ -1,5 +1,5 @@
-// The audit of GPU time, what audit.policy has done with whom the audit names, and who has a GPU by the policy that an
-// administrator sets meanwhile: by real programs under the built daemon.
+// The audit of GPU time, the actions of audit.policy on the programs it names, and policies that an administrator sets
+// at run time: with real programs under the built daemon.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -28,7 +28,7 @@ Environment tenant_of(const Daemon& daemon, const std::string& share) {
           {"LD_PRELOAD", HEADGATE_LIMITER}};
 }
 
-// The first event of that kind, of that process where there is one; waits for it.
+// Waits for the first event of that kind and returns it; if `pid` is set, of that process only.
 std::optional<nlohmann::json> event_of(const Daemon& daemon, const std::string& kind, pid_t pid) {
   std::optional<nlohmann::json> found;
   static_cast<void>(eventually([&] {
@@ -41,7 +41,7 @@ std::optional<nlohmann::json> event_of(const Daemon& daemon, const std::string& 
   return found;
 }
 
-// A copy of the driver's library that calls itself otherwise: what goes through it no limiter sees.
+// A copy of the driver's library with another soname. Calls through it bypass the limiter.
 std::string own_driver(const Daemon& daemon) {
   std::string path = daemon.cli().directory() + "/libmine.so";
   std::ifstream in(SIMULATOR_DIR "/libcuda.so.1", std::ios::binary);
@@ -57,7 +57,7 @@ std::vector<std::string> audit_policy(const Directory& directory, const std::str
   return {"--config", directory.path() + "/config.toml"};
 }
 
-// A member of its share by the front door, whose kernels go through another.
+// Joins its share through one library and launches kernels through another.
 TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedWithItsShareAndTheFigures) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 4GiB --compute 30%").status, 0);
@@ -73,12 +73,12 @@ TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedWithItsShareAndTh
   EXPECT_EQ(event->at("share"), "alice");
   const std::string text = event->at("text");
   EXPECT_NE(text.find("busy by the driver, the whole share 0 % by its ledger"), std::string::npos) << text;
-  // With it, or after it where that was not known yet.
+  // In the same event, or in a later one if it was not known by then.
   EXPECT_TRUE(eventually(
       [&] { return daemon.ask("GET", "/v1/events").body.contains("a copy of the driver's library: " + copy); }));
 }
 
-// In a share without a ceiling, which may have all of the GPU, and beside a process whose account is true.
+// The share has no ceiling and may use the whole GPU, and its other process has a correct account.
 TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedBesideAnHonestOneOfTheSameShare) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 4GiB --weight 10").status, 0);
@@ -101,7 +101,7 @@ TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedBesideAnHonestOne
                                   " of share alice keeps"));
 }
 
-// Held at 30 % by its meter, an honest program is none: it keeps the GPU as busy as its account says.
+// An honest program that its meter holds at 30 % is not named: the GPU is as busy as its account says.
 TEST(DaemonAuditCompute, AMemberThatWaitsForItsMeterIsNotNamed) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 4GiB --compute 30%").status, 0);
@@ -129,7 +129,7 @@ TEST(DaemonEnforce, UnderThePolicyKillWhoIsInNoShareIsEndedAndMembersGoOn) {
   EXPECT_EQ(member.line(), "0");
 }
 
-// Its ledger agreed with the driver before: it is the process that lies, not the ledger that cannot know.
+// The ledger agreed with the driver before, so the process lies. Otherwise the ledger might just not know.
 TEST(DaemonEnforce, UnderThePolicyKillAMemberThatTakesMemoryPastItsProvenLedgerIsEndedAndTheOthersGoOn) {
   const Directory directory;
   const Daemon daemon(audit_policy(directory, "kill"));
@@ -152,7 +152,7 @@ TEST(DaemonEnforce, UnderThePolicyKillAMemberThatTakesMemoryPastItsProvenLedgerI
   EXPECT_EQ(member.line(), "0");
 }
 
-// A cgroup of a test's own, in the hierarchy that freezes: version 1's freezer where there is one. Gone with everybody
+// A cgroup for the test, in the hierarchy that can freeze: version 1's freezer if it exists. Removed with all processes
 // in it.
 class OwnCgroup {
  public:
@@ -194,7 +194,7 @@ TEST(DaemonEnforce, UnderThePolicyFreezeWhoIsInNoShareStandsStillUntilTheOperato
   if (!cgroup.made()) GTEST_SKIP() << "this machine makes no cgroups";
   const Directory directory;
   const Daemon daemon(audit_policy(directory, "freeze"));
-  auto environment = tenant_of(daemon, "nobody");
+  auto environment = tenant_of(daemon, "missing");
   environment["LD_PRELOAD"] = "";
   Program rogue({BYPASS_PROGRAM, "libcuda.so.1"}, environment);
   ASSERT_TRUE(cgroup.take(rogue.pid()));
@@ -208,7 +208,7 @@ TEST(DaemonEnforce, UnderThePolicyFreezeWhoIsInNoShareStandsStillUntilTheOperato
     return said.out.contains("frozen by the audit");
   };
   EXPECT_TRUE(eventually(shown_frozen)) << daemon.cli().shell("$H ps").out;
-  // Named, it is not counted once more.
+  // A named process is not counted a second time.
   const std::string doctor = daemon.cli().shell("$H doctor").out;
   EXPECT_TRUE(doctor.contains("is in no share") && !doctor.contains("outside every share")) << doctor;
   cgroup.thaw();
@@ -217,12 +217,12 @@ TEST(DaemonEnforce, UnderThePolicyFreezeWhoIsInNoShareStandsStillUntilTheOperato
   EXPECT_TRUE(eventually([&] { return !shown_frozen(); })) << daemon.cli().shell("$H ps").out;
 }
 
-// In the cgroup of whoever started him, which many others are in.
+// The rogue is in the cgroup of its parent, along with many other processes.
 TEST(DaemonEnforce, WhoHasNoCgroupOfHisOwnIsFrozenAloneAndCanBeEnded) {
   if (!OwnCgroup().made()) GTEST_SKIP() << "this machine makes no cgroups";
   const Directory directory;
   const Daemon daemon(audit_policy(directory, "freeze"));
-  auto environment = tenant_of(daemon, "nobody");
+  auto environment = tenant_of(daemon, "missing");
   environment["LD_PRELOAD"] = "";
   Program rogue({BYPASS_PROGRAM, "libcuda.so.1"}, environment);
   ASSERT_EQ(rogue.line(), "ready 0") << rogue.errors();
@@ -240,7 +240,7 @@ TEST(DaemonEnforce, WhoHasNoCgroupOfHisOwnIsFrozenAloneAndCanBeEnded) {
     }
 }
 
-// Started as any program of the host is, from a cgroup that others are in too.
+// Started like any program of the host, from a cgroup that it shares with others.
 TEST(DaemonEnforce, AProgramOfARunIsFrozenAloneAndTheRunThatWaitsForItIsNot) {
   if (!OwnCgroup().made()) GTEST_SKIP() << "this machine makes no cgroups";
   const Directory directory;
@@ -259,14 +259,14 @@ TEST(DaemonEnforce, AProgramOfARunIsFrozenAloneAndTheRunThatWaitsForItIsNot) {
   const std::string text = event->at("text");
   EXPECT_NE(text.find("was frozen with its cgroup "), std::string::npos) << text;
   ASSERT_NE(text.find(name), std::string::npos) << text;
-  // Frozen, it can be ended all the same, and the run ends as its program did and takes the cgroup along.
+  // A frozen program can still be killed. The run then ends with its status and removes the cgroup.
   ::kill(rogue, SIGKILL);
   EXPECT_EQ(run.wait(), 128 + SIGKILL);
   for (const char* mount : {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"})
     EXPECT_FALSE(fs::exists(std::string(mount) + "/" + name));
 }
 
-// Nobody has turns and the share has no ceiling, so nobody measures what it does.
+// There are no turns and the share has no ceiling, so its GPU time is not measured.
 TEST(DaemonTurns, AShareThatNobodyMeasuresIsNotCalledIdleWhileItWorks) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H gpu policy 0 off && $H share create alice --mem 4GiB --idle-notice 1s").status, 0);
@@ -284,7 +284,7 @@ TEST(DaemonTurns, AShareThatNobodyMeasuresIsNotCalledIdleWhileItWorks) {
   EXPECT_FALSE(daemon.ask("GET", "/v1/events").body.contains("has used no GPU"));
 }
 
-// Nobody has turns, so no launch waits at a gate and rings; and as two others work there the board is told on and on.
+// There are no turns, so no launch waits at a gate and rings. Two other shares work, so the board keeps being updated.
 TEST(DaemonTurns, AShareWhoseDoorIsOpenedAnewMarksItsWorkWhereItIsLookedAt) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli()
@@ -295,7 +295,7 @@ TEST(DaemonTurns, AShareWhoseDoorIsOpenedAnewMarksItsWorkWhereItIsLookedAt) {
   const std::vector<std::string> load = {HEADGATE_LOAD, "--duration=60s", "--kernels=1ms", "--no-idle-list"};
   const Program alice(load, tenant_of(daemon, "alice")), bob(load, tenant_of(daemon, "bob")),
       carl(load, tenant_of(daemon, "carl"));
-  // What it had before stays mapped.
+  // Its former pages stay mapped.
   const auto pages = [&] {
     std::set<std::string> inodes;
     std::ifstream maps("/proc/" + std::to_string(alice.pid()) + "/maps");
@@ -311,7 +311,7 @@ TEST(DaemonTurns, AShareWhoseDoorIsOpenedAnewMarksItsWorkWhereItIsLookedAt) {
   EXPECT_TRUE(eventually([&] { return pages() == 2; }));
 }
 
-// Both want all of it.
+// Both shares want the whole GPU.
 TEST(DaemonTurns, APolicySetWhileSharesRunGivesTheGpuToTheHigherClassAndBack) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
@@ -326,7 +326,7 @@ TEST(DaemonTurns, APolicySetWhileSharesRunGivesTheGpuToTheHigherClassAndBack) {
       if (process.pid == program.pid()) return static_cast<double>(process.held_ns);
     return 0;
   };
-  // The part of what both had in one more second that is the first's.
+  // Returns the first share's part of what both held during one more second.
   const auto part = [&] {
     const double before[] = {held(first), held(rest)};
     rest_ms(1'000);

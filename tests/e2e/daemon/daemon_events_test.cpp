@@ -1,4 +1,4 @@
-// What happened is known after the daemon has ended, in whatever way.
+// Events survive the daemon's end, however it ends.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -24,7 +24,7 @@ std::string text_of(const Events& events) {
   return all;
 }
 
-// The question is asked in the line after the program's.
+// The query comes in the line after the program's.
 TEST(DaemonEvents, WhatAProgramWasRefusedIsKnownToWhoeverAsksWhenItHasEnded) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
@@ -41,7 +41,7 @@ TEST(DaemonEvents, WhatAProgramWasRefusedIsKnownToWhoeverAsksWhenItHasEnded) {
 TEST(DaemonEvents, AKillAndARestartTakeNothingFromWhatEventsAndTheApiTell) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create train --mem 4GiB && $H share set train --mem 5GiB").status, 0);
-  const Events before = ask_for(daemon, "since_unix_ns=1");  // answered when all before it is written
+  const Events before = ask_for(daemon, "since_unix_ns=1");  // returns after all earlier events are written
   ASSERT_TRUE(text_of(before).contains("share.created")) << text_of(before);
   const std::uint64_t last = before.back().sequence;
   daemon.kill_and_wait();
@@ -61,7 +61,7 @@ TEST(DaemonEvents, AKillAndARestartTakeNothingFromWhatEventsAndTheApiTell) {
   const auto first = stream->next(std::chrono::seconds(10));
   ASSERT_TRUE(first && *first);
   EXPECT_EQ((*first)->id, std::to_string(newer.front().sequence)) << (*first)->data;
-  // An EventSource that connects again repeats its address.
+  // An EventSource that reconnects repeats its address.
   auto again = http::EventSource::open(
       {.path = daemon.socket()},
       {.target = "/v1/events?follow=1&after=0", .headers = {{"Last-Event-ID", std::to_string(last)}}},
@@ -89,7 +89,7 @@ TEST(DaemonEvents, AFileThatCannotBeUsedIsSaidAndTheNodeIsGovernedAllTheSame) {
   EXPECT_TRUE(told.contains("events.unsaved") && told.contains("share.set")) << told;
 }
 
-// Whoever looks at what happened makes nobody's daemon larger than it may be: 32 MiB.
+// Reading events must not grow the daemon beyond its limit of 32 MiB.
 TEST(DaemonEvents, AskingForThousandsOfThemLeavesTheDaemonAsSmallAsItWas) {
   const Daemon daemon;
   for (int i = 0; i < 1'000; ++i) {

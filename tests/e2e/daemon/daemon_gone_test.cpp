@@ -1,5 +1,5 @@
-// What shares have of a GPU while no daemon runs: the part that the daemon left in their pages, by which launches are
-// priced soon after its end, and turns again under the next.
+// What shares get of a GPU while no daemon runs: the part that the daemon left in their pages, which prices launches
+// soon after its end. The next daemon restores turns.
 #include <gtest/gtest.h>
 
 #include <algorithm>

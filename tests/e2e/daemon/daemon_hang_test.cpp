@@ -1,5 +1,4 @@
-// What an operator meets at three in the morning: a driver that hangs, a database that is gone, a second daemon by
-// hand.
+// What an operator may face at night: a driver that hangs, a lost database, a second daemon started by hand.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <unistd.h>
@@ -29,13 +28,13 @@ TEST(DaemonNight, WhereTheDriverHangsTheLastPictureIsShownAndWhatWasDoneIsSaid) 
   }
   EXPECT_EQ(daemon.ask("GET", "/metrics").status, 200);
   EXPECT_TRUE(eventually([&] { return says(cli.shell("$H events --kind gpu"), "the driver has not answered for 1"); }))
-      << "nobody who reads events or the log the next morning would know";
+      << "neither the events nor the log show that the driver hung";
   EXPECT_TRUE(eventually([&] { return says(cli.shell("$H status"), "GPU FIGURES ARE OLD"); }));
   EXPECT_TRUE(says(cli.shell("$H top --once"), "GPU FIGURES ARE OLD"));
   const Said released = cli.shell("timeout 8 $H gpu release");
   EXPECT_EQ(released.status, 3) << released.err;
   EXPECT_TRUE(says(released, "a call into the driver hangs")) << released.err;
-  // It would wait for that call and those after it, 30 s each.
+  // A stop that waited for the hanging call and those after it would take 30 s for each.
   const auto began = std::chrono::steady_clock::now();
   EXPECT_EQ(daemon.stop(), 0);
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(25));
@@ -48,10 +47,10 @@ TEST(DaemonNight, WhatIsNotThereAndWhatIsInUseAreToldApart) {
     return std::to_string(reply.status) + " " + reply.body.substr(from, reply.body.find('"', from) - from);
   };
   for (const char* verb : {"pause", "resume", "drain", "reclaim"})
-    EXPECT_EQ(code(daemon.ask("POST", "/v1/shares/nobody/" + std::string(verb))), "404 not_found") << verb;
+    EXPECT_EQ(code(daemon.ask("POST", "/v1/shares/missing/" + std::string(verb))), "404 not_found") << verb;
   for (const char* method : {"GET", "DELETE"})
-    EXPECT_EQ(code(daemon.ask(method, "/v1/shares/nobody")), "404 not_found") << method;
-  EXPECT_EQ(code(daemon.ask("PATCH", "/v1/shares/nobody", R"({"mem":"1GiB"})")), "404 not_found");
+    EXPECT_EQ(code(daemon.ask(method, "/v1/shares/missing")), "404 not_found") << method;
+  EXPECT_EQ(code(daemon.ask("PATCH", "/v1/shares/missing", R"({"mem":"1GiB"})")), "404 not_found");
   EXPECT_EQ(code(daemon.ask("PATCH", "/v1/gpus/GPU-0", R"({"policy":"fair"})")), "404 not_found");
   EXPECT_EQ(code(daemon.ask("DELETE", "/v1/quotas?user=4242")), "404 not_found");
   EXPECT_EQ(code(daemon.ask("DELETE", "/v1/quotas?user=4294967295")), "400 usage");
@@ -65,7 +64,7 @@ TEST(DaemonNight, WhatIsNotThereAndWhatIsInUseAreToldApart) {
                  {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}});
   ASSERT_TRUE(eventually([&] { return daemon.share("busy").processes == 1; }));
   EXPECT_EQ(code(daemon.ask("DELETE", "/v1/shares/busy")), "409 conflict");
-  ::kill(tenant.pid(), SIGTERM);  // handed on to the load
+  ::kill(tenant.pid(), SIGTERM);  // forwarded to the load
   tenant.wait();
 }
 
@@ -104,7 +103,7 @@ TEST(DaemonNight, WhatAShortRunWasRefusedIsToldAfterItsShareHasGone) {
   EXPECT_EQ(cli.shell("$H why nobody").status, 2);
 }
 
-// A job that prepares its data, or works on the host between two programs that use the GPU.
+// A job that prepares data, or works on the host between two programs that use the GPU.
 TEST(DaemonNight, TheShareOfARunStaysWhileTheRunDoesThoughNoProcessIsInIt) {
   Daemon daemon;
   const std::string load = HEADGATE_LOAD " --no-launches --no-idle-list --mem=10MiB",
@@ -115,7 +114,7 @@ TEST(DaemonNight, TheShareOfARunStaysWhileTheRunDoesThoughNoProcessIsInIt) {
               {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}, {"HEADGATE_LOG", "warn"}});
   ASSERT_TRUE(eventually([&] { return daemon.share("job").processes == 1; }));
   ASSERT_TRUE(eventually([&] { return daemon.share("job").processes == 0; }));
-  rest_ms(1500);  // pictures without a process
+  rest_ms(1500);  // snapshots without a process
   const auto refused = daemon.ask("DELETE", "/v1/shares/job");
   EXPECT_EQ(refused.status, 409) << refused.body;
   EXPECT_NE(refused.body.find("kill " + std::to_string(job.pid())), std::string::npos) << refused.body;
@@ -138,7 +137,7 @@ TEST(DaemonNight, ReleasingTheDriverNamesAGpuAndIsTold) {
   EXPECT_TRUE(says(daemon.cli().shell("$H events --kind gpu.released"), "is let go of for a minute"));
 }
 
-// The command as somebody without any right, who can pass through to where the sockets lie.
+// Runs the command as an unprivileged user that can traverse the directories of the sockets.
 std::string as_nobody(const std::string& words) {
   return "cp $H $D/command; chmod 755 $D $D/run $D/command; cd /; HEADGATE_RUNTIME_DIR=$D/run setpriv --reuid 65534 "
          "--regid 65534 --clear-groups $D/command " +
@@ -146,7 +145,7 @@ std::string as_nobody(const std::string& words) {
 }
 
 TEST(DaemonNight, WhoMayNotAskTheDaemonIsToldSoAndDoesNotGoPastIt) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Daemon daemon;
   for (const char* words : {"share ls", "status", "events", "run --mem 1GiB -- true"}) {
     const Said said = daemon.cli().shell(as_nobody(words));
@@ -158,7 +157,7 @@ TEST(DaemonNight, WhoMayNotAskTheDaemonIsToldSoAndDoesNotGoPastIt) {
 }
 
 TEST(DaemonNight, WhereAllMayAskEverybodyHasHisOwnSharesAndNoOthers) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Cli place;
   ASSERT_EQ(place.shell("echo 'node.callers = \"all\"' > $D/all.toml").status, 0);
   const Daemon daemon({"--config", place.directory() + "/all.toml"});
@@ -170,7 +169,7 @@ TEST(DaemonNight, WhereAllMayAskEverybodyHasHisOwnSharesAndNoOthers) {
   EXPECT_TRUE(says(listed, "mine")) << listed.out << listed.err;
   EXPECT_FALSE(says(listed, "roots")) << listed.out;
   EXPECT_EQ(cli.shell(as_nobody("share rm roots")).status, 2);
-  // Who is let in by name sees the share, and changes nothing of it.
+  // A user admitted by name sees the share but cannot change it.
   ASSERT_EQ(cli.shell("$H share create team --mem 2GiB --user 65534").status, 0);
   EXPECT_TRUE(says(cli.shell(as_nobody("share show team")), "2.0 GiB"));
   for (const char* words : {"share rm team", "share set team --mem 8GiB", "share pause team"}) {
@@ -215,7 +214,7 @@ TEST(DaemonNight, ADaemonWhoseSocketWasRemovedIsFoundAgain) {
   EXPECT_EQ(std::filesystem::status(directory).permissions(), mode);
 }
 
-// The same minute's `headgate status` says what is committed.
+// `headgate status` in the same minute shows what is committed.
 TEST(DaemonNight, WhatADaemonHasSoldIsNotToldAsFreeWhileItIsGone) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
@@ -261,11 +260,11 @@ TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) 
   const Daemon daemon({"--config", "/dev/null"});
   const Cli& cli = daemon.cli();
   EXPECT_TRUE(says(cli.shell("$H config check --config /tmp"), "/tmp is no file"));
-  // What depends on the machine: only the daemon itself can say, without starting.
+  // Only the daemon can check what depends on the machine, without starting.
   EXPECT_TRUE(
       says(cli.shell("${H}d --check --sim --config /dev/null"), "headgated would start with this configuration"));
   (void)cli.shell("mkdir $D/spoiled; touch $D/file; head -c 4096 /dev/zero | tr '\\0' x > $D/spoiled/headgate.db");
-  // What stands before a start is looked at, and nothing of it is left behind.
+  // It checks the preconditions of a start, and leaves nothing behind.
   for (const auto& [options, words] : {std::pair{"--sim --socket $D/no/s", "there is no directory"},
                                        {"--sim --state /proc/1/nope", "and /proc/1/nope is needed"},
                                        {"--sim --socket $D/file", "exists and is no socket"},
@@ -287,7 +286,7 @@ TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) 
     const Said said = cli.shell("echo '" + std::string(line) + "' > $D/c.toml; ${H}d --check --config $D/c.toml");
     EXPECT_NE(said.status, 0) << line;
     EXPECT_TRUE(says(said, words)) << said.err;
-    // What depends on no machine the command says too, and a start.
+    // Errors that do not depend on the machine are reported by the command and by a start too.
     if (line == std::string("node.token_file = \"/nowhere\"")) continue;
     const Said checked = cli.shell("$H config check --config $D/c.toml");
     EXPECT_EQ(checked.status, 2) << line;
@@ -299,7 +298,7 @@ TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) 
   EXPECT_TRUE(says(cli.shell("mkfifo $D/pipe; echo \"node.token_file = '$D/pipe'\" > $D/c.toml; "
                              "timeout 20 ${H}d --check --config $D/c.toml"),
                    "holds no token"))
-      << "nobody waits for a pipe";
+      << "the check does not wait for a pipe";
   EXPECT_EQ(
       cli.shell("printf '[node]\\nlisten = \"[::1]:0\"\\n' > $D/c.toml; $H config check --config $D/c.toml").status, 0);
 }
@@ -311,7 +310,7 @@ TEST(DaemonNight, AReserveThatLeavesNothingToSellIsSaidByTheCheckTheLogAndAnEven
   const std::string words = "no memory of GPU GPU-";
   EXPECT_TRUE(says(daemon.cli().shell("$H events --kind node.reserve"), words));
   EXPECT_TRUE(says(daemon.cli().shell("$H events --kind node.reserve"), "such as 512MiB"));
-  // A driver that is there: here the simulator's.
+  // With an existing driver: here the simulator's.
   const Said checked = daemon.cli().shell(
       "printf '[node]\\nreserve = \"1TiB\"\\nnvml = \"%s\"\\n' \"$(dirname ${H})/../lib/sim/libnvidia-ml.so.1\" > "
       "$D/c.toml; HEADGATE_SIM_DIR=$D/node ${H}d --check --config $D/c.toml");
@@ -362,7 +361,7 @@ TEST(DaemonNight, AProcessThatARestartFindsIsToldOfOnceAsFound) {
 }
 
 TEST(DaemonNight, NobodyIsAdvisedToJoinRootsGroupAndNoUsersIsNoUser) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create job --mem 1GiB").status, 0);
   const Said shown = daemon.cli().shell("$H share show job");
@@ -375,7 +374,7 @@ TEST(DaemonNight, NobodyIsAdvisedToJoinRootsGroupAndNoUsersIsNoUser) {
   EXPECT_NE((said.out + said.err).find("node.group"), std::string::npos) << said.out << said.err;
   EXPECT_TRUE(said.out.contains("/run belongs to root")) << said.out;
   EXPECT_FALSE(said.out.contains("remove it")) << "he cannot, and root's daemon lives there: " << said.out;
-  // Of a directory that is shut to him, the group is named that may pass.
+  // For a directory closed to the user, names the group that has access.
   for (const char* word : {"doctor", "share ls"}) {
     const Said shut = daemon.cli().shell("chown 0:1 $D/run/control; chmod 750 $D/run/control; " + as_nobody(word));
     EXPECT_TRUE((shut.out + shut.err).contains("as an administrator: usermod -aG daemon nobody"))

@@ -1,4 +1,4 @@
-// Bad input to the control socket: the daemon answers or hangs up, and lives.
+// Bad input to the control socket: the daemon replies or hangs up, and survives.
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 #include <sys/un.h>
@@ -75,7 +75,7 @@ TEST(DaemonHostile, ManyConnectionsThatSayNothingDoNotShutOthersOut) {
   const Daemon daemon;
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 1000; ++i) silent.push_back(connected(daemon));
-  // All are root's, as we are: his part is used up, and that is said.
+  // All connections are root's, like ours: root's quota is used up, and the daemon says so.
   const auto reply =
       http::exchange({.path = daemon.socket()}, {.target = "/healthz"}, std::chrono::milliseconds(20'000));
   if (reply) {

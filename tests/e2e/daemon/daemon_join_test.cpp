@@ -1,4 +1,4 @@
-// What a run does about a share of its name that is there already, and about a daemon that is not there yet.
+// How a run handles an existing share of its name, and a daemon that is still to start.
 #include "daemon_program.hpp"
 
 #include <gtest/gtest.h>
@@ -11,13 +11,13 @@ TEST(Join, ARunUnderTheNameOfARunningShareJoinsItWithTheSameValuesAndIsToldWhich
   const Cli& cli = daemon.cli();
   const std::string values =
       "--mem 2GiB --host-mem 1GiB --compute 30% --burst 80% --weight 200 --class best-effort --on-oom wait --ttl 8h";
-  // The second ends while the first waits for it, and takes nothing away with it.
+  // The second run ends while the first waits for it, and must not remove the share.
   const Said both =
       cli.shell("$H run --name k " + values + " -- sh -c '$H run --share k -- true; env -u HEADGATE_SHARE -u " +
                 "LD_PRELOAD $H run --name k " + values + " --gpu 0 -- echo joined; $H share show k'");
   EXPECT_EQ(both.status, 0) << both.err;
   EXPECT_NE(both.out.find("joined\n"), std::string::npos) << both.out << both.err;
-  EXPECT_NE(both.out.find("0 bytes of 2.0 GiB  30 %"), std::string::npos) << both.out << both.err;
+  EXPECT_NE(both.out.find("0 of 2.0 GiB  30 %"), std::string::npos) << both.out << both.err;
 
   ASSERT_EQ(cli.shell("$H share create k " + values).status, 0);
   const auto run = [&](const std::string& words) { return cli.shell("$H run --name k " + words + " -- echo joined"); };
@@ -59,13 +59,13 @@ TEST(Join, WhatTheEnvironmentSaysIsWhatAShareOfTheDaemonsGets) {
   EXPECT_TRUE(said.out.contains("\"memory_limit_bytes\": 2147483648")) << said.out;
 }
 
-// 99 % was committed and 100 % was not: a run was given nothing of what it had asked for, and the second of the same
-// words turned away.
+// Before, a guarantee of 99 % was committed but one of 100 % was not: such a run got no guarantee, and a second run
+// with equal options was refused.
 TEST(Join, ARunThatAsksForAWholeGpuIsPromisedItOrRefusedAndOfTheSameWordsJoined) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create half --mem 1GiB --compute 50% --burst 100%").status, 0);
-  EXPECT_EQ(cli.shell("$H run --mem 1GiB -- true").status, 0) << "who says nothing asks for nothing";
+  EXPECT_EQ(cli.shell("$H run --mem 1GiB -- true").status, 0) << "a run without --compute asks for no guarantee";
   const Said refused = cli.shell("$H run --mem 1GiB --compute 100% -- true");
   EXPECT_EQ(refused.status, 4) << refused.err;
   EXPECT_NE(refused.err.find("asks for a guarantee of 100 %"), std::string::npos) << refused.err;

@@ -1,4 +1,4 @@
-// What the daemon keeps for its shares and GPUs over its own end, and what it does with their time.
+// What the daemon keeps of its shares and GPUs across restarts, and how it handles their expiry.
 #include "daemon_program.hpp"
 
 #include <gtest/gtest.h>
@@ -26,7 +26,7 @@ TEST(Kept, AGpusPolicyOutlivesTheDaemonAndGoesBackToTheConfigurationsWhenToldTo)
   daemon.kill_and_wait();
   daemon.start();
   EXPECT_EQ(policy(daemon), "priority by command");
-  // The configuration is read again, and says what it said.
+  // Reading the unchanged configuration again does not override the command.
   daemon.signal(SIGHUP);
   ASSERT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("config.read"); }));
   EXPECT_EQ(policy(daemon), "priority by command");
@@ -41,7 +41,7 @@ TEST(Kept, AGpusPolicyOutlivesTheDaemonAndGoesBackToTheConfigurationsWhenToldTo)
   EXPECT_NE(wrong.err.find("fair, priority, off, or default"), std::string::npos) << wrong.err;
 }
 
-// Its shares are all that is left, and no page says of which kind their GPU was.
+// Only its shares are left, and no page says which kind of GPU they used.
 TEST(Kept, ViewsAfterTheDeathOfASimulatedNodesDaemonSayThatItIsSimulated) {
   const Cli cli;
   const Said said =
@@ -52,7 +52,7 @@ TEST(Kept, ViewsAfterTheDeathOfASimulatedNodesDaemonSayThatItIsSimulated) {
   EXPECT_EQ(said.out, "1\n1\n1\n1\n") << said.err;
 }
 
-// Copied to where nothing says that it is the simulator's, so that it passes for the driver's.
+// A copy in a directory that is not the simulator's, so that it passes for the real driver.
 constexpr const char* kLikeARealNode =
     "mkdir $D/driver; cp $SIM/libnvidia-ml.so.1 $D/driver/; export HEADGATE_SIM_DIR=$($H sim path --sim); "
     "printf '[node]\\nnvml = \"%s/driver/libnvidia-ml.so.1\"\\n' $D > $D/c.toml; ";
@@ -67,7 +67,7 @@ TEST(Kept, InAContainersPidNamespaceTheDaemonDoesNotStartAndSaysWhatToDo) {
   EXPECT_NE(said.err.find("--pid=host"), std::string::npos) << said.err;
   EXPECT_NE(said.err.find("node.pid_namespace = \"own\""), std::string::npos) << said.err;
 
-  // Told that the GPU is the container's, and with a simulated one, it serves.
+  // The daemon runs if the configuration says that the GPU is the container's, or with a simulated GPU.
   for (const std::string ask :
        {"echo 'pid_namespace = \"own\"' >> $D/c.toml; ", "printf '' > $D/c.toml; set -- --sim; "}) {
     const Said served =
@@ -119,7 +119,7 @@ TEST(Kept, AShareWhoseTimeIsOverLetsNobodyInUntilItIsExtended) {
   EXPECT_NE(list.out.find("expired, waits for 1 program"), std::string::npos) << list.out << list.err;
   EXPECT_NE(list.out.find("headgate share extend alice"), std::string::npos) << list.out;
   EXPECT_TRUE(daemon.share("alice").expired);
-  EXPECT_EQ(daemon.share("alice").processes, 1u) << "nobody's work is cut off by a clock alone";
+  EXPECT_EQ(daemon.share("alice").processes, 1u) << "expiry alone ends no process";
   const std::string enter = std::string("HEADGATE_FAIL_POLICY=closed $H run --share alice -- ") + HEADGATE_LOAD +
                             " --mem=1GiB --duration=1s --kernels=1ms --no-idle-list";
   const Said refused = cli.shell(enter);

@@ -1,6 +1,5 @@
-// A change of limits on its way from the daemon's socket to a launch that waits: in the page when the caller has his
-// answer, and noticed there long before the launch would have gone on. How fast: dev/bench shows it, a loaded machine
-// proves nothing.
+// A change of limits, from the daemon's socket to a waiting launch. It is in the page when the caller gets the reply,
+// and takes effect long before the launch would have continued. dev/bench measures how fast; a loaded machine cannot.
 #include "daemon_program.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +15,7 @@
 namespace headgate::e2e {
 namespace {
 
-// How often the program's launching thread went to sleep so far.
+// Returns how often the program's launching thread has slept so far.
 std::uint64_t sleeps_of(std::uint32_t pid) {
   std::ifstream status("/proc/" + std::to_string(pid) + "/task/" + std::to_string(pid) + "/status");
   for (std::string line; std::getline(status, line);)
@@ -26,19 +25,19 @@ std::uint64_t sleeps_of(std::uint32_t pid) {
 
 TEST(Live, AChangedLimitWakesALaunchThatIsHeldAtItsGate) {
   const Daemon daemon;
-  // A kernel of 20 ms under 1 % holds the next one for almost 2 s; what is owed then is 20 ms at most at 100 %.
+  // A kernel of 20 ms under 1 % blocks the next one for almost 2 s. At 100 % the debt is at most 20 ms.
   ASSERT_EQ(daemon.cli().shell("$H share create s --mem 8GiB --compute 1%").status, 0);
   Program tenant({HEADGATE_COMMAND, "run", "--share", "s", "--", HEADGATE_LOAD, "--mem=1GiB", "--duration=60s",
                   "--kernels=20ms", "--no-idle-list"},
                  {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}});
   ledger::SharePages pages;
   ASSERT_FALSE(ledger::open_share(daemon.cli().runtime().c_str(), "s", ledger::Access::owner, pages));
-  // Of launches that had to wait: each is counted when it goes on.
+  // Counts launches that had to wait, when they continue.
   const auto launches = [&] { return pages.usage->compute[0].throttled_launches.load(); };
   const auto epoch = [&] { return pages.policy->devices[0].gate_epoch.load(); };
   ASSERT_TRUE(eventually([&] { return !daemon.snapshot().processes.empty() && launches() > 0; }));
   const std::uint32_t pid = daemon.snapshot().processes[0].pid;
-  // Just after one went on: the next waits for almost all of that time.
+  // Just after a launch continued, so that the next waits for almost all of that time.
   std::uint64_t before = launches();
   ASSERT_TRUE(eventually([&] { return launches() > before + 1; })) << "no launch is held";
   before = launches();

@@ -1,5 +1,5 @@
-// GPU time that no account has: shares with weights only, on one GPU, of which one says that it has held nothing. It
-// has a name within 5 s, and the honest ones beside it never have, however little their work looks like steady work.
+// GPU time missing from all accounts: shares with weights only, on one GPU, one of which claims that it held nothing.
+// It is named within 5 s. The honest ones never are, however irregular their work looks.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ class DaemonUnpaid : public ::testing::Test {
   [[nodiscard]] std::string directory(const std::string& share) const {
     return daemon_.cli().runtime() + "/shares/" + share;
   }
-  // A share of that name, and a program in it.
+  // Creates a share of that name and starts a program in it.
   std::unique_ptr<Program> start(const std::string& share, const std::string& words, std::vector<std::string> work) {
     EXPECT_EQ(daemon_.cli().shell("$H share create " + share + " --mem 4GiB " + words).status, 0);
     std::vector<std::string> command{HEADGATE_LOAD, "--duration=60s", "--no-idle-list"};

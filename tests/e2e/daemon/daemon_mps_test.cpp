@@ -1,5 +1,5 @@
-// Programs of shares that are clients of an MPS server: their kernels run at once, so nobody has turns, and a ceiling
-// is held by what the program has of the GPU's SMs.
+// Programs of shares that are clients of an MPS server: their kernels run concurrently, so there are no turns. A
+// ceiling is enforced by the number of SMs.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -13,7 +13,7 @@ namespace {
 
 class Mps : public ::testing::Test {
  protected:
-  // Ends with the object, as its `headgate run` hands the signal on. `before`: of the shell, between the share and the
+  // Ended with the object, because its `headgate run` forwards the signal. `before`: shell text between share and
   // program.
   class Tenant {
    public:
@@ -42,7 +42,7 @@ class Mps : public ::testing::Test {
 
   [[nodiscard]] snapshot::Gpu gpu() const { return daemon_.snapshot().gpus.at(0); }
   [[nodiscard]] std::string text(const std::string& words) const { return daemon_.cli().shell("$H " + words).out; }
-  // Truth: what all programs together had of the GPU's SMs and of its time, of a window of node time.
+  // Truth: the part of the GPU's SMs and of its time that all programs had in a window of node time.
   struct Part {
     double of_sms = 0, of_time = 0;
   };
@@ -82,7 +82,7 @@ TEST_F(Mps, NobodyHasTurnsWhileProgramsAreClientsAndThePolicyComesBackAfterThem)
   EXPECT_NE(text("top --once").find(" MPS"), std::string::npos) << text("top --once");
   EXPECT_NE(daemon_.ask("GET", "/metrics").body.find("headgate_gpu_mps_clients{"), std::string::npos);
   const std::string set = text("gpu policy 0 priority");
-  EXPECT_NE(set.find("; it is off for as long as"), std::string::npos) << set;
+  EXPECT_NE(set.find("; it is off while"), std::string::npos) << set;
   EXPECT_EQ(gpu().policy_in_force, "off");
 
   client.reset();
@@ -90,10 +90,10 @@ TEST_F(Mps, NobodyHasTurnsWhileProgramsAreClientsAndThePolicyComesBackAfterThem)
   ASSERT_TRUE(eventually([&] { return gpu().policy_in_force == "priority"; }));
   const std::string events = text("events --kind gpu.mps");
   EXPECT_NE(events.find("its policy is off for as long, instead of fair"), std::string::npos) << events;
-  EXPECT_NE(events.find("its policy is priority again"), std::string::npos) << events;
+  EXPECT_NE(events.find("its policy is priority"), std::string::npos) << events;
 }
 
-// By both limits it would be a sixteenth.
+// With both limits it would get a sixteenth.
 TEST_F(Mps, ACeilingIsAPartOfTheSmsAndNotOfTheTimeToo) {
   share("quarter --compute 25%");
   const auto client = tenant("quarter");
@@ -105,7 +105,7 @@ TEST_F(Mps, ACeilingIsAPartOfTheSmsAndNotOfTheTimeToo) {
   EXPECT_GT(alone.of_time, 0.6);
   EXPECT_NE(text("why quarter").find("25 % of its SMs"), std::string::npos) << text("why quarter");
 
-  // Lowered, it holds for what runs: half of the time on the SMs that the program has.
+  // A lower ceiling applies to running programs: half of the time on their SMs.
   ASSERT_EQ(daemon_.cli().shell("$H share set quarter --compute 12.5%").status, 0);
   EXPECT_LT(had(1'500).of_sms, 0.16);
 }

@@ -1,4 +1,4 @@
-// Limiters under a daemon ask no NVML: what the driver says of them stands in their share's node page.
+// Limiters under a daemon do not call NVML: their share's node page has what the driver reports about them.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -33,7 +33,7 @@ class NodePage : public ::testing::Test {
     return does(program, "alloc " + std::to_string(bytes));
   }
 
-  // Whether NVML is in the process at all: who has not loaded it has made no call of it.
+  // Returns true if NVML is loaded in the process. A process without it has made no NVML call.
   static bool has_nvml(pid_t pid) {
     std::ifstream maps("/proc/" + std::to_string(pid) + "/maps");
     bool any = false;
@@ -64,14 +64,14 @@ TEST_F(NodePage, AWholeLifeUnderADaemonCallsNoNvmlAndItsBooksAreExact) {
   ASSERT_EQ(alloc(program, 100 * kMiB), "0");
   const auto first = truth(program.pid());
   ASSERT_GT(first.context_bytes, 0u);
-  // What the context took was measured before the first allocation: nothing more fits than is left.
+  // The context was measured before the first allocation, so no more fits than what is left.
   const std::uint64_t left = 4096 * kMiB - 100 * kMiB - first.context_bytes;
   EXPECT_EQ(alloc(program, left + 2 * kMiB), "2");
   EXPECT_EQ(alloc(program, left), "0");
   for (int i = 0; i < 50; ++i) EXPECT_TRUE(does(program, "info").starts_with("0 of ")) << i;
   EXPECT_EQ(alloc(program, kMiB), "2");
   const auto now = truth(program.pid());
-  // The daemon's picture may be a tenth of a second old.
+  // The daemon's snapshot may be a tenth of a second old.
   EXPECT_TRUE(eventually([&] {
     return daemon_.share("alice").devices.at(0).memory_used_bytes == now.bytes + now.slack_bytes + now.context_bytes;
   }));
@@ -97,15 +97,15 @@ TEST_F(NodePage, TellsEveryShareWhatAContextTakes) {
   EXPECT_TRUE(room(3 * context).out.contains("room for 3 processes: a CUDA context takes"));
   EXPECT_TRUE(room(3 * context - 1).out.contains("room for 2 processes"));
   EXPECT_TRUE(room(context - 1).out.contains("room for no process"));
-  // Refused without the driver's ever making it.
+  // The limiter refuses it without calling the driver.
   auto small = tenant();
   small["HEADGATE_SHARE_DIR"] = daemon_.cli().runtime() + "/shares/more3";
   Program refused({BYPASS_PROGRAM, "libcuda.so.1"}, small);
   EXPECT_EQ(refused.line(), "ready 2") << refused.errors();
 }
 
-// What a share owes it waits for before the record that opens a section, under the daemon as without it. By the same
-// run's times.
+// A share pays its debt before the record that opens a timed section, with and without a daemon. Both times come from
+// the same run.
 TEST_F(NodePage, WhatAProgramTimesHasNoWaitOfTheGatesInIt) {
   ASSERT_EQ(daemon_.cli().shell("$H share create tenth --mem 1GiB --compute 10%").status, 0);
   auto environment = tenant();
@@ -153,13 +153,13 @@ TEST_F(NodePage, WithoutTheDaemonItsTenantsAskNvmlThemselves) {
   ASSERT_EQ(alloc(program, 100 * kMiB), "0");
   EXPECT_FALSE(has_nvml(program.pid()));
   daemon_.kill_and_wait();
-  rest_ms(60);  // a reading serves for 50 ms
+  rest_ms(60);  // a reading is valid for 50 ms
   const std::uint64_t left = 4096 * kMiB - 100 * kMiB - truth(program.pid()).context_bytes;
   EXPECT_TRUE(does(program, "info").starts_with(std::to_string(left) + " of ")) << left;
   EXPECT_TRUE(has_nvml(program.pid()));
 }
 
-// As the driver's unloading and a GPU's reset want it: nobody has a file of the driver's open.
+// For unloading the driver or resetting a GPU, the daemon must have none of the driver's files open.
 TEST_F(NodePage, AReleasedDriverHasNoFileOpenInTheDaemonUntilItIsTakenUpAgain) {
   const auto open_files = [&] {
     int count = 0;
@@ -173,7 +173,7 @@ TEST_F(NodePage, AReleasedDriverHasNoFileOpenInTheDaemonUntilItIsTakenUpAgain) {
   ASSERT_EQ(daemon_.cli().shell("$H gpu release").status, 0);
   EXPECT_EQ(open_files(), 0);
   EXPECT_TRUE(eventually([&] { return daemon_.snapshot().node.nvml_released; }));
-  rest_ms(2500);  // pictures are made meanwhile, of what was known
+  rest_ms(2500);  // snapshots continue with the last known state
   EXPECT_EQ(open_files(), 0);
 }
 
@@ -185,7 +185,7 @@ TEST_F(NodePage, ADaemonThatStandsStillIsWaitedForOnceAndNotAgain) {
   const auto began = std::chrono::steady_clock::now();
   for (int i = 0; i < 40; ++i) {
     EXPECT_TRUE(does(program, "info").contains(" of ")) << i;
-    rest_ms(30);  // a reading serves for 50 ms
+    rest_ms(30);  // a reading is valid for 50 ms
   }
   // 20 waits of 500 ms would be ten seconds.
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));

@@ -1,4 +1,4 @@
-// headgated's own listener of the zeusd API: who may set a GPU, and what is told of it.
+// headgated's listener for the zeusd API: which users may set a GPU, and which events that makes.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -122,7 +122,7 @@ TEST(DaemonPower, AReleaseGivesUpThePersistenceModeAndTheDriver) {
   EXPECT_EQ(power.get("/gpu/get_persistence_mode?gpu_ids=0").status, 500) << "the driver is let go of";
   const auto settings = power.daemon().cli().shell("$H sim truth --sim=l40s-x2 --json").out;
   EXPECT_NE(settings.find("nvmlDeviceSetPersistenceMode"), std::string::npos) << settings;
-  // A daemon that ends meanwhile cannot reach the GPUs: what is to be put back stays in the file.
+  // A daemon that ends meanwhile cannot reach the GPUs, so the settings to restore stay in the file.
   EXPECT_EQ(power.daemon().stop(), 0);
   power.daemon().start();
   EXPECT_EQ(limit_of_gpu_0(power), k200);
@@ -139,14 +139,14 @@ TEST(DaemonPower, ALimitWithoutPersistenceModeIsWarnedOf) {
   EXPECT_EQ(power.events("power.forgotten").size(), 1u);
 }
 
-// The lines of docs/operations.md that begin with curl, for the sockets and the holder of a test.
+// Returns the lines of docs/power-control.md that begin with curl, with the test's sockets and holder.
 std::vector<std::string> documented_lines(const PowerDaemon& power, pid_t holder) {
   const std::pair<std::string, std::string> places[] = {
       {"/run/zeusd/zeusd.sock", power.socket()},
       {"/run/headgate/control/headgate.sock", power.daemon().socket()},
       {"4711", std::to_string(holder)}};
   std::vector<std::string> lines;
-  std::ifstream page(HEADGATE_OPERATIONS);
+  std::ifstream page(HEADGATE_POWER_PAGE);
   for (std::string line, longer; std::getline(page, line);) {
     if (longer.empty() && !line.starts_with("curl --unix-socket /run/")) continue;
     longer += line;
@@ -161,7 +161,7 @@ std::vector<std::string> documented_lines(const PowerDaemon& power, pid_t holder
   return lines;
 }
 
-// What a line answers, and its status: "{...} 200". A stream goes on: its first event is enough.
+// Returns a line's output and status: "{...} 200". For a stream, returns only the first event.
 std::string answer_to(const PowerDaemon& power, const std::string& line) {
   return power.daemon().cli().shell(line + " -s -w ' %{http_code}' | head -n 2 | tr -d '\\n'").out;
 }
@@ -202,7 +202,7 @@ TEST(DaemonPower, TheDocumentedLinesAnswerAndAKilledHolderLeavesTheFormerLimit) 
   EXPECT_EQ(sample["power_mw"], 34'000) << "an idle L40S of the simulator";
   EXPECT_GT(sample["timestamp_ms"], 1'700'000'000'000);
 
-  // A setting by zeusd's wire stays. From here the limit is what the holder finds.
+  // A setting through zeusd's API persists, so it is the limit that the holder finds.
   ASSERT_EQ(power.post("/gpu/set_power_limit?gpu_ids=0&power_limit_mw=350000&block=true").status, 200);
   const json lease = answered(answer_to(power, lines[4]), "201");
   const std::string uuid = found["gpus"][0]["uuid"];

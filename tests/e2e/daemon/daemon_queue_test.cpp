@@ -1,4 +1,4 @@
-// headgate run --wait: requests that stand in the daemon's line for room.
+// headgate run --wait: requests that wait in the daemon's queue for room.
 #include "daemon_program.hpp"
 
 #include <gtest/gtest.h>
@@ -14,7 +14,7 @@ namespace {
 
 class Queue : public ::testing::Test {
  protected:
-  // A run that waits, and then goes on until done() says so.
+  // Starts a run that waits, and then continues until done().
   std::unique_ptr<Program> waiter(const std::string& name, const std::string& memory,
                                   const std::string& wait = "--wait") {
     return std::make_unique<Program>(
@@ -26,7 +26,7 @@ class Queue : public ::testing::Test {
   [[nodiscard]] std::string mark(const std::string& name) const { return cli().directory() + "/done-" + name; }
   [[nodiscard]] const Cli& cli() const { return daemon_.cli(); }
 
-  // "w1 w2 w3", in their order.
+  // Returns "w1 w2 w3", in queue order.
   [[nodiscard]] std::string line() const {
     const auto all = snapshot::from_json<std::vector<snapshot::Waiting>>(daemon_.ask("GET", "/v1/queue").body);
     std::string names;
@@ -37,7 +37,7 @@ class Queue : public ::testing::Test {
   [[nodiscard]] bool stands(const std::string& names) const {
     return eventually([&] { return line() == names; });
   }
-  // The names of shares that were made, in their order.
+  // Returns the names of created shares, in order.
   [[nodiscard]] std::string made() const {
     std::string names;
     const auto all = snapshot::from_json<std::vector<snapshot::Event>>(daemon_.ask("GET", "/v1/events").body);
@@ -94,7 +94,7 @@ TEST_F(Queue, WhoGoesAwayOrWhoseTimeIsOverLeavesTheLineAndWhatCanNeverFitNeverEn
   EXPECT_TRUE(stands("w1 w2"));
   first->kill_now();
   first->wait();
-  EXPECT_TRUE(stands("")) << "its place is the next one's, for whom there is room";
+  EXPECT_TRUE(stands("")) << "the next in the queue has room now";
   done("w2");
   EXPECT_EQ(second->wait(), 0) << second->errors();
   EXPECT_EQ(made(), "full w2");
@@ -120,7 +120,7 @@ TEST_F(Queue, TwoWhoWaitUnderOneNameAreInOneShareWhenThereIsRoom) {
   EXPECT_EQ(made(), "full w1");
 }
 
-// Whoever made it: a daemon that ended before it could say so, for one.
+// Whatever created it, e.g. a daemon that died before it could reply.
 TEST_F(Queue, ARunWithoutANameGoesOnInTheShareThatIsThereUnderItsName) {
   ASSERT_EQ(cli().shell("$H share create full --mem 130GiB").status, 0);
   Program run({HEADGATE_COMMAND, "run", "--wait", "--mem", "100GiB", "--", "true"},

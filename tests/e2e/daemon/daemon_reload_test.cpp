@@ -1,4 +1,4 @@
-// What a running headgated takes over when its configuration is read again, what it keeps, and what it says of either.
+// Which settings a running headgated takes over when it reads its configuration again, which it keeps, what it reports.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -19,7 +19,7 @@ using Json = nlohmann::json;
 
 class DaemonReload : public ::testing::Test {
  protected:
-  // In place of what was there, at once.
+  // Replaces the file atomically.
   void write(const std::string& name, const std::string& text, mode_t mode = 0600) const {
     const std::string path = place(name);
     std::ofstream(path + ".new") << text;
@@ -45,7 +45,7 @@ class DaemonReload : public ::testing::Test {
   static std::optional<Json> event_of(const Daemon& daemon, const std::string& kind, pid_t pid) {
     return event(daemon, 0, [&](const Json& event) { return event.at("kind") == kind && event.at("pid") == pid; });
   }
-  // What the daemon says of what it finds now; null where it says nothing.
+  // Reloads and returns the daemon's event about it; null if there is none.
   static Json reload(const Daemon& daemon) {
     const Json before = Json::parse(daemon.ask("GET", "/v1/events").body);
     daemon.signal(SIGHUP);
@@ -80,7 +80,7 @@ TEST_F(DaemonReload, AnAuditThatIsToldToWarnEndsNobodyAnyMore) {
   Program second({BYPASS_PROGRAM, "libcuda.so.1"}, stranger_to(daemon));
   ASSERT_EQ(second.line(), "ready 0") << second.errors();
   ASSERT_TRUE(event_of(daemon, "audit.outside", second.pid()));
-  // What is done with whom is done before the next picture.
+  // An action of the audit is done before the next snapshot.
   const std::uint64_t then = daemon.snapshot().taken_ns;
   ASSERT_TRUE(eventually([&] { return daemon.snapshot().taken_ns > then; }));
   for (const Json& event : Json::parse(daemon.ask("GET", "/v1/events").body))
@@ -113,7 +113,7 @@ class DaemonReloadToken : public DaemonReload {
  protected:
   static constexpr const char *kOld = "old-token-0123456789", *kNew = "new-token-0123456789";
 
-  // Where the daemon listens beside its socket: it was to take any port.
+  // Returns the daemon's TCP address; it was told to use any port.
   static http::Endpoint tcp(Daemon& daemon) {
     std::string said;
     const std::string mark = "http://127.0.0.1:";
@@ -152,7 +152,7 @@ TEST_F(DaemonReloadToken, ARevokedTokenOpensNothingAndWhatItOpenedEnds) {
   EXPECT_EQ(said.at("text"), "the configuration was read again; in effect now: node.token_file");
   EXPECT_EQ(status(endpoint, kOld), 403);
   EXPECT_EQ(status(endpoint, kNew), 200);
-  // Its heartbeat is a second: a stream that goes on would be heard of for ever.
+  // The heartbeat is one second, so a stream that stays open would deliver events for ever.
   const auto until = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   bool ended = false;
   while (!ended && std::chrono::steady_clock::now() < until) {
@@ -188,14 +188,14 @@ TEST_F(DaemonReloadToken, AMistakeKeepsEveryOldValue) {
   write("token", kNew);
   write("c.toml", with_token("[metrics]\nfile = \"here\"\n"));
   stays();
-  write("c.toml", with_token("group = \"no-such-group-here\"\n"));  // which only a start takes
+  write("c.toml", with_token("group = \"no-such-group-here\"\n"));  // takes effect at a start only
   stays();
   write("c.toml", with_token());
   ASSERT_EQ(reload(daemon).at("kind"), "config.read");
   EXPECT_EQ(status(endpoint, kNew), 200);
 }
 
-// The address is a start's to change, and so the daemon is reached there still.
+// Only a start changes the address, so the daemon is still reachable there.
 TEST_F(DaemonReloadToken, ATokenIsNotTakenAwayFromADaemonThatIsReachedFromOutside) {
   write("token", kOld);
   write("c.toml", with_token("listen = \"0.0.0.0:0\"\n"));
@@ -222,7 +222,7 @@ TEST_F(DaemonReload, PoliciesAndBoundsAreOthersFromTheReloadOn) {
   write("c.toml", "[arbiter]\npolicy = \"off\"\n[node]\nstreams_per_user = 2\n");
   ASSERT_FALSE(reload(daemon).is_null());
   EXPECT_TRUE(eventually([&] { return policy() == "off"; }));
-  EXPECT_FALSE(follow()) << "who has two has as many as he may";
+  EXPECT_FALSE(follow()) << "the user already has two streams, the most allowed";
 }
 
 TEST_F(DaemonReload, KeysThatWaitForARestartAreNamedForAsLongAsTheyWait) {

@@ -1,4 +1,4 @@
-// headgated as its users meet it: shares that are made, entered, changed live, and outlive the daemon.
+// headgated as users see it: shares are created, entered, changed live, and outlive the daemon.
 #include "daemon_program.hpp"
 
 #include <gtest/gtest.h>
@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::uint64_t kGiB = 1ull << 30;
 
-// A program in the share that keeps the GPU busy until it is ended.
+// A program in the share that keeps the GPU busy until it is stopped.
 class Tenant {
  public:
   Tenant(const Daemon& daemon, const std::string& share, const std::string& kernels = "200us")
@@ -24,7 +24,7 @@ class Tenant {
                   "--kernels=" + kernels, "--no-idle-list"},
                  {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}}) {}
   ~Tenant() {
-    ::kill(program_.pid(), SIGTERM);  // handed on to the load
+    ::kill(program_.pid(), SIGTERM);  // forwarded to the load
     program_.wait();
   }
   Tenant(const Tenant&) = delete;
@@ -43,7 +43,7 @@ TEST(Daemon, AShareIsMadeListedChangedAndRemoved) {
   const Said made = daemon.cli().shell("$H share create alice --mem 16GiB --compute 50%");
   EXPECT_EQ(made.status, 0) << made.err;
   EXPECT_NE(made.out.find("alice"), std::string::npos) << made.out;
-  EXPECT_NE(made.out.find("0 bytes of 16.0 GiB"), std::string::npos) << made.out;
+  EXPECT_NE(made.out.find("0 of 16.0 GiB"), std::string::npos) << made.out;
   EXPECT_EQ(daemon.cli().shell("$H share set alice --mem 24GiB --burst 80%").status, 0);
   const auto share = daemon.share("alice");
   ASSERT_EQ(share.devices.size(), 1u);
@@ -147,7 +147,7 @@ TEST(Daemon, AProgramEntersItsShareAndAChangeOfLimitsReachesItWhileItRuns) {
                                   gpu.memory_free_bytes),
               static_cast<double>(gpu.memory_total_bytes), 2.0 * (1 << 20));
   ASSERT_EQ(daemon.cli().shell("$H share set alice --compute 10%").status, 0);
-  // Two pictures a second apart lie wholly behind the change.
+  // Two snapshots a second apart, both after the change.
   rest_ms(1100);
   EXPECT_TRUE(eventually([&] {
     rest_ms(1000);
@@ -172,11 +172,10 @@ TEST(Daemon, TheUsualViewsShowWhatTheDaemonSees) {
   const Tenant tenant(daemon, "alice");
   ASSERT_TRUE(eventually([&] { return daemon.share("alice").processes == 1 && held(daemon, "alice") > 0.1; }));
   const Said status = daemon.cli().shell("$H status");
-  EXPECT_NE(status.out.find("1 GPU, level hook, headgated, SIMULATED"), std::string::npos) << status.out << status.err;
+  EXPECT_NE(status.out.find("1 GPU, headgated, SIMULATED"), std::string::npos) << status.out << status.err;
   EXPECT_NE(status.out.find("alice"), std::string::npos) << status.out;
   EXPECT_NE(daemon.cli().shell("$H ps").out.find("headgate-load"), std::string::npos);
-  EXPECT_NE(daemon.cli().shell("$H why alice").out.find("share alice on GPU 0, level hook, SIMULATED"),
-            std::string::npos);
+  EXPECT_NE(daemon.cli().shell("$H why alice").out.find("share alice on GPU 0, SIMULATED"), std::string::npos);
   EXPECT_NE(daemon.cli().shell("$H free --json").out.find("\"memory_uncommitted_bytes\""), std::string::npos);
 }
 
@@ -186,7 +185,7 @@ TEST(Daemon, ARunGetsAShareOfItsOwnThatGoesWithIt) {
       "$H run --mem 2GiB --compute 25% --name brief -- sh -c '$H share ls; ${SIM%/sim}/headgate-load --attempt=3GiB "
       "--no-launches --duration=1ms --no-idle-list'");
   EXPECT_EQ(said.status, 0) << said.err;
-  EXPECT_NE(said.out.find("0 bytes of 2.0 GiB  25 %"), std::string::npos) << said.out << said.err;
+  EXPECT_NE(said.out.find("0 of 2.0 GiB  25 %"), std::string::npos) << said.out << said.err;
   EXPECT_NE(said.out.find("\"given_bytes\":0"), std::string::npos) << said.out;
   EXPECT_EQ(daemon.share("brief").name, "");
 }
@@ -257,7 +256,7 @@ TEST(Daemon, WhatAKilledProgramHadStaysChargedUntilTheDriverShowsItGone) {
     EXPECT_GE(daemon.share("alice").devices.at(0).memory_draining_bytes, 2 * kGiB);
   }
   EXPECT_TRUE(eventually([&] { return used() == 0; }));
-  // Seen gone, not given up after 10 s.
+  // The death was seen; the wait did not run into its timeout of 10 s.
   EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::seconds(9));
 }
 
@@ -283,7 +282,7 @@ TEST(Daemon, SharesSurviveAReboot) {
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB --compute 30% --weight 200").status, 0);
   ASSERT_EQ(daemon.cli().shell("$H share pause alice").status, 0);
   EXPECT_EQ(daemon.stop(), 0);
-  (void)daemon.cli().shell("rm -rf $HEADGATE_RUNTIME_DIR/shares");  // what a reboot does to a tmpfs
+  (void)daemon.cli().shell("rm -rf $HEADGATE_RUNTIME_DIR/shares");  // as a reboot clears a tmpfs
   daemon.start();
   const auto share = daemon.share("alice");
   ASSERT_EQ(share.devices.size(), 1u);
@@ -304,7 +303,7 @@ TEST(Daemon, EventsAreHandedOutAsTheyHappen) {
   EXPECT_NE((*event)->data.find(" created the share alice: 8.0 GiB"), std::string::npos) << (*event)->data;
 }
 
-// Who may see an event is decided by it: the share may be gone by then, and its name another's.
+// The event itself determines which users see it, because the share may be gone and its name reused.
 TEST(Daemon, EventsOfAShareSayWhoseItWasWhenTheyHappened) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 1GiB").status, 0);
@@ -328,7 +327,7 @@ TEST(Daemon, ARefusalOfMemoryAndAProgramOutsideEveryShareBecomeEvents) {
       "$H run --share alice -- ${SIM%/sim}/headgate-load --attempt=1025MiB --no-launches --duration=1500ms "
       "--no-idle-list");
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("memory.refused"); }));
-  // On the same node, with no limiter.
+  // A program on the same node, without a limiter.
   const Program rogue({HEADGATE_LOAD, "--mem=256MiB", "--duration=60s", "--no-idle-list"},
                       {{"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"}, {"LD_LIBRARY_PATH", SIMULATOR_DIR}});
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("audit.outside"); }))
@@ -394,7 +393,7 @@ TEST(Daemon, ShareTimesOutAndIsGone) {
 }
 
 TEST(Daemon, AnIdleShareIsFrozenAndComesBackWithItsNextCall) {
-  const Daemon daemon({}, "base = \"h200-cuda13\"\nname = \"young\"\n");  // a driver of 570 or later
+  const Daemon daemon({}, "base = \"h200-cuda13\"\nname = \"young\"\n");  // driver 570 or later
   ASSERT_EQ(daemon.cli().shell("$H share create night --mem 8GiB --freeze-after 1s").status, 0);
   Program load({HEADGATE_COMMAND, "run", "--share", "night", "--", HEADGATE_LOAD, "--mem=2GiB", "--sync=each",
                 "--gap=5s", "--duration=60s", "--no-idle-list"},
@@ -425,7 +424,7 @@ TEST(Daemon, AnEndIsPutOffByWhatIsAskedAndAShareWithoutOneSaysSo) {
   EXPECT_EQ(cli.shell("$H share extend brief 2h -o json > $D/out").status, 0);
   const auto left = daemon.share("brief").ttl_ns;
   ASSERT_TRUE(left);
-  // Ends are kept in whole seconds of one clock and told by another, whose seconds begin at another moment.
+  // Expiry is stored in whole seconds of one clock and shown by another; their seconds start at different moments.
   EXPECT_LE(*left, 3 * kHour + 1'000'000'000);
   EXPECT_GT(*left, 2 * kHour) << "an hour was left, less what this test has taken";
   const Said endless = cli.shell("$H share extend stays 2h");
@@ -455,7 +454,7 @@ TEST(Daemon, QuotasHoldUsersBack) {
             "2\n1\n");
   EXPECT_EQ(daemon.cli().shell("$H quota rm --user root").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H share create b --mem 6GiB").status, 0);
-  EXPECT_EQ(daemon.cli().shell("$H quota ls").out, "level hook, SIMULATED\nthere are no quotas\n");
+  EXPECT_EQ(daemon.cli().shell("$H quota ls").out, "SIMULATED\nthere are no quotas\n");
   const Said none = daemon.cli().shell("$H quota rm --user root");
   EXPECT_EQ(none.status, 2);
   EXPECT_NE(none.err.find("there is no such quota"), std::string::npos) << none.err;
@@ -516,7 +515,7 @@ TEST(Daemon, TheDoctorAsksItAndNamesWhatIsWrongOnTheWay) {
     EXPECT_NE(well.out.find(line), std::string::npos) << line << well.out;
   EXPECT_EQ(well.out.find("rm -r"), std::string::npos) << "its shares are not the user's to remove" << well.out;
 
-  // What keeps a daemon that opens it again each second from doing so.
+  // A directory at the socket's path, so that the daemon cannot create it again each second.
   const Said torn = daemon.cli().shell(
       "S=$HEADGATE_RUNTIME_DIR/shares/a/tenant.sock; for i in $(seq 1000); do rm -f $S && mkdir $S && break; done; $H "
       "doctor --json");
@@ -526,8 +525,9 @@ TEST(Daemon, TheDoctorAsksItAndNamesWhatIsWrongOnTheWay) {
 
   daemon.kill_and_wait();
   const Said dead = daemon.cli().shell("$H doctor --sim; $H doctor");
-  EXPECT_NE(dead.out.find("nobody listens: the daemon has ended\n"), std::string::npos) << dead.out;
-  EXPECT_EQ(dead.out.find("rm -r"), std::string::npos) << "the share is the daemon's, who may come back" << dead.out;
+  EXPECT_NE(dead.out.find("no process listens: the daemon has ended\n"), std::string::npos) << dead.out;
+  EXPECT_EQ(dead.out.find("rm -r"), std::string::npos)
+      << "the share belongs to the daemon, which may come back: " << dead.out;
 }
 
 TEST(Daemon, OneThatHasEndedOrIsStoppedIsNamedBeforeAnythingElse) {
@@ -542,18 +542,18 @@ TEST(Daemon, OneThatHasEndedOrIsStoppedIsNamedBeforeAnythingElse) {
   EXPECT_EQ(stopped.err.find("start it:"), std::string::npos) << "it runs" << stopped.err;
 
   daemon.kill_and_wait();
-  const std::string ended = "headgate: headgated has ended: nobody listens at its socket ";
+  const std::string ended = "headgate: headgated has ended: no process listens at its socket ";
   const Said events = cli.shell("$H events");
   EXPECT_EQ(events.status, 3) << events.out;
   EXPECT_EQ(events.out, "") << "what happened, the daemon knows";
   EXPECT_TRUE(events.err.starts_with(ended)) << events.err;
   for (const char* word : {"", "share ls", "ps", "why", "top --once"}) {
     const Said said = cli.shell("$H " + std::string(word));
-    EXPECT_NE((said.err + said.out).find("headgated has ended: nobody listens at its socket"), std::string::npos)
+    EXPECT_NE((said.err + said.out).find("headgated has ended: no process listens at its socket"), std::string::npos)
         << word << said.out << said.err;
   }
   EXPECT_TRUE(cli.shell("$H").err.starts_with(ended));
-  // The same where the socket is named, and this user's own runtime directory is another.
+  // The same if the socket is given and this user's runtime directory is a different one.
   for (const char* word : {"", "ps", "top --once"}) {
     const Said said =
         cli.shell("HEADGATE_SOCKET=" + daemon.socket() + " HEADGATE_RUNTIME_DIR=/nowhere $H " + std::string(word));
@@ -566,7 +566,7 @@ TEST(Daemon, OneThatHasEndedOrIsStoppedIsNamedBeforeAnythingElse) {
   EXPECT_NE(cli.shell("HEADGATE_SOCKET=" + daemon.socket() + " $H run --wait -- true").err.find("waiting 3 s for it\n"),
             std::string::npos);
   EXPECT_EQ(cli.shell("HEADGATE_SOCKET=" + daemon.socket() + " $H run --mem 1GiB -- true").status, 3)
-      << "whoever names a socket is not led past it";
+      << "a command with a given socket does not go past the daemon";
 }
 
 TEST(Daemon, FreeAndTheSaleAgreeOnWhatStillFits) {
@@ -588,7 +588,7 @@ TEST(Daemon, EventsAreFilteredByShareAndKind) {
             0);
   const auto lines = [&](const std::string& words) {
     const std::string out = daemon.cli().shell("$H events " + words).out;
-    EXPECT_TRUE(out.starts_with("level hook, SIMULATED\n")) << out;
+    EXPECT_TRUE(out.starts_with("SIMULATED\n")) << out;
     return std::ranges::count(out, '\n') - 1;
   };
   EXPECT_EQ(lines("--share b"), 2);
@@ -598,7 +598,7 @@ TEST(Daemon, EventsAreFilteredByShareAndKind) {
   EXPECT_EQ(metrics.out, "1\n{") << metrics.err;
 }
 
-// As where the driver lies in a container of its own.
+// As if the driver were installed in a separate container.
 TEST(Daemon, TheDriversLibraryMayLieWhereNoLoaderLooks) {
   const Cli cli;
   const Said said = cli.shell(

@@ -1,6 +1,5 @@
-// Everything that the daemon's threads do, at once: registrations and deaths, operations, pictures, metrics, streams of
-// events. Worth most with a headgated that was built with ThreadSanitizer (dev/sanitize tsan), which
-// HEADGATE_TEST_DAEMON names.
+// All of the daemon's threads at once: registrations and deaths, operations, snapshots, metrics, event streams. Most
+// useful with a headgated built with ThreadSanitizer (dev/sanitize tsan), which HEADGATE_TEST_DAEMON names.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/prctl.h>
@@ -24,7 +23,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::chrono::seconds kLength{6};
-// A sanitizer's daemon on a busy machine is slow.
+// A sanitizer build is slow on a busy machine.
 constexpr milliseconds kPatient{30'000};
 
 pid_t in_a_child(const std::function<int()>& work) {
@@ -74,7 +73,7 @@ TEST(DaemonTogether, NothingThatHappensAtOnceUpsetsTheDaemon) {
     }));
   }
   clients.push_back(in_a_child([&] {
-    // Streams that are read for a while, and left.
+    // Reads streams for a while, then closes them.
     while (Clock::now() < end) {
       auto stream = http::EventSource::open(endpoint, {.target = "/v1/events?follow=1&after=0"}, kPatient);
       if (!stream) return 1;

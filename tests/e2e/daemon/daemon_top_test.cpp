@@ -1,4 +1,4 @@
-// headgate top and events over a daemon.
+// headgate top and events with a daemon.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -59,9 +59,9 @@ TEST_F(DaemonTop, EventsAreListedAndFollowedAlsoPastARestart) {
   ASSERT_EQ(cli.shell("$H share create alice --mem 8GiB").status, 0);
   EXPECT_NE(cli.shell("$H events --since 1h").out.find("alice"), std::string::npos);
   EXPECT_EQ(cli.shell("$H events --kind share.craeted").out,
-            "level hook, SIMULATED\nno events of kind 'share.craeted'; lately there were: share.created\n");
+            "SIMULATED\nno events of kind 'share.craeted'; lately there were: share.created\n");
   EXPECT_EQ(cli.shell("$H events --share alcie").out,
-            "level hook, SIMULATED\nno events of a share 'alcie'; lately there were: alice\n");
+            "SIMULATED\nno events of a share 'alcie'; lately there were: alice\n");
   const auto document = nlohmann::json::parse(cli.shell("$H events --json").out);
   EXPECT_EQ(document.at("schema"), "headgate.events/v1");
   EXPECT_EQ(document.at("simulated"), true);
@@ -87,12 +87,11 @@ TEST_F(DaemonTop, ARunOnATerminalSaysWhatItWasGrantedAndThatItWasRefused) {
   Daemon daemon;
   Terminal terminal(daemon.cli(), {24, 200, 0, 0});
   terminal.type("$H run --mem 2GiB --name t -- " HEADGATE_LOAD " --no-launches --attempt=4GiB --duration=1ms\n");
-  ASSERT_TRUE(terminal.await("share t on GPU 0 (H200): 2.0 GiB, no compute limit, level hook, SIMULATED"))
-      << terminal.seen();
+  ASSERT_TRUE(terminal.await("share t on GPU 0 (H200): 2.0 GiB, no compute limit, SIMULATED")) << terminal.seen();
   EXPECT_TRUE(terminal.await("share t was refused memory once meanwhile: headgate why t")) << terminal.seen();
 }
 
-// Who follows events takes silence for quiet.
+// Without a message, a user that follows events would mistake a silent daemon for a quiet node.
 TEST_F(DaemonTop, EachSilenceOfTheDaemonIsSaidToWhoFollowsEventsOrWatchesStatus) {
   Daemon daemon;
   Terminal events(daemon.cli(), kSmall), status(daemon.cli(), kSmall);
@@ -109,7 +108,7 @@ TEST_F(DaemonTop, EachSilenceOfTheDaemonIsSaidToWhoFollowsEventsOrWatchesStatus)
   }
 }
 
-// A script that reads the figures finds in its log when there were none.
+// A script that reads figures can see in its log when there were none.
 TEST_F(DaemonTop, EachSilenceAndReturnIsSaidInAPipeToo) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);

@@ -1,5 +1,5 @@
-// Who leaves his share: by outliving his run, or by lowering a limit of his own. Neither makes a program free, whatever
-// the fail policy, which is about daemons that are not there.
+// Programs that leave their share, by outliving their run or by lowering a resource limit. They must not run without
+// limits, whatever the fail policy: that only covers an absent daemon.
 #include <gtest/gtest.h>
 
 #include "daemon_program.hpp"

@@ -1,4 +1,4 @@
-// Tenants of other users than the daemon's: what they held is told apart as among root's own
+// Tenants of users other than the daemon's: their GPU time is attributed as precisely as root's
 // (guest/ledger/gpu_page.hpp).
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -13,8 +13,8 @@ namespace {
 
 using nlohmann::json;
 
-// Two users' programs with kernels of 5 ms at once: percent of the GPU that each had, by its own report, in so many
-// seconds.
+// Runs two users' programs with kernels of 5 ms at the same time. Returns the percentage of the GPU that each had by
+// its own report.
 struct Had {
   double first = 0, second = 0;
 };
@@ -49,7 +49,7 @@ Had together(const Cli& cli, const std::string& first, const std::string& second
   return had;
 }
 
-// On a machine that gives a program no processor for a while it has less, whoever divides.
+// If a busy machine gives a program no CPU for a while, it gets less GPU time. So one good run in four suffices.
 template <typename Good>
 bool once_in_four(const std::string& first, const std::string& second, Good good) {
   for (int i = 0; i < 4; ++i) {
@@ -59,17 +59,17 @@ bool once_in_four(const std::string& first, const std::string& second, Good good
   return false;
 }
 
-// Each charged for the other's slices too, they had 20 and 42 %.
+// When each was also charged for the other's slices, they got 20 and 42 %.
 TEST(DaemonUsers, CeilingsOfTwoUsersAreHadBesideEachOther) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   EXPECT_TRUE(once_in_four("--compute 25%", "--compute 50%", [](const Had& had) {
     return had.first > 23.5 && had.first < 26.5 && had.second > 48 && had.second < 52;
   }));
 }
 
-// They had 22 and 78 %.
+// Before, they got 22 and 78 %.
 TEST(DaemonUsers, WeightsOfTwoUsersDivideTheGpu) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   EXPECT_TRUE(once_in_four("--weight 30", "--weight 70", [](const Had& had) {
     return had.first > 28 && had.first < 32 && had.second > 67 && had.second < 72;
   }));

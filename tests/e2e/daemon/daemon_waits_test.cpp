@@ -1,4 +1,4 @@
-// What a share that shares its GPU is told about its waits: the true cause, of each.
+// A share on a shared GPU learns the true cause of each of its waits.
 #include <gtest/gtest.h>
 
 #include <nlohmann/json.hpp>
@@ -16,26 +16,26 @@ TEST(DaemonWaits, AShareThatTakesTurnsIsToldSoAndOneAtItsLimitThatItIsThere) {
       cli.shell("$H share create a --mem 16GiB && $H share create b --mem 16GiB --compute 40% --burst 90%").status, 0);
   ASSERT_EQ(cli.shell("$H share create held --mem 16GiB --compute 10% --burst 10%").status, 0);
   const std::string load = " -- ${SIM%/sim}/headgate-load --kernels=1ms --duration=4s --no-idle-list > /dev/null & ";
-  // Alone a share without a limit has nobody to wait for, and its own queue is no wait that anybody caused.
+  // A lone share without a limit waits for no neighbour, and its own queue does not count as a wait.
   EXPECT_EQ(cli.shell("$H run --share held" + load + "wait").status, 0);
   const std::string held = cli.shell("$H why held").out;
   EXPECT_NE(held.find(": the share had used its 10 %; not caused by neighbours\n"), std::string::npos) << held;
   EXPECT_EQ(held.find("other shares had the GPU"), std::string::npos) << held;
 
-  const Said both =
-      cli.shell("$H run --share a" + load + "$H run --share b" + load +
-                "until grep -q 'takes turns' $D/top && ! grep -q throttled $D/top; do "  // the later one begins alone
-                "kill -0 $! || break; $H top --once > $D/top; done; "
-                "wait; cat $D/top");
+  const Said both = cli.shell(
+      "$H run --share a" + load + "$H run --share b" + load +
+      "until grep -q 'shares GPU' $D/top && ! grep -q 'at limit' $D/top; do "  // the later one begins alone
+      "kill -0 $! || break; $H top --once > $D/top; done; "
+      "wait; cat $D/top");
   EXPECT_EQ(both.status, 0) << both.err;
-  EXPECT_NE(both.out.find("takes turns"), std::string::npos) << both.out;
-  EXPECT_EQ(both.out.find("throttled"), std::string::npos) << both.out;
+  EXPECT_NE(both.out.find("shares GPU"), std::string::npos) << both.out;
+  EXPECT_EQ(both.out.find("at limit"), std::string::npos) << both.out;
   for (const std::string name : {"a", "b"}) {
     const std::string why = cli.shell("$H why " + name).out;
     EXPECT_NE(why.find(": other shares had the GPU, and the share waited for its turn\n"), std::string::npos) << why;
     EXPECT_EQ(why.find("not caused by neighbours\n    "), std::string::npos) << why;
     const auto& device = daemon.share(name).devices.at(0);
-    // Of b, which has 70 % of the GPU by its promise and half of the rest, most waits are for its own work.
+    // b has 70 % of the GPU by its guarantee and half of the rest, so most of its waits are for its own work.
     EXPECT_GT(device.waited_turn_ns, device.throttled_ns / 20) << name;
     EXPECT_EQ(device.waited_turn_ns + device.waited_ceiling_ns + device.waited_work_ns + device.waited_pause_ns,
               device.throttled_ns)
@@ -46,8 +46,8 @@ TEST(DaemonWaits, AShareThatTakesTurnsIsToldSoAndOneAtItsLimitThatItIsThere) {
   EXPECT_NE(page.find(",cause=\"turn\"} "), std::string::npos);
 }
 
-// By priority, who is best effort gets nothing while another has work: that is no idleness of his, and no notice is
-// due.
+// Under the policy priority a best-effort share gets nothing while another has work. It is not idle then, and gets no
+// notice.
 TEST(DaemonWaits, AShareThatNeverGetsItsTurnIsSeenToWaitAndIsNotCalledIdle) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
@@ -77,7 +77,7 @@ TEST(DaemonWaits, AShareThatNeverGetsItsTurnIsSeenToWaitAndIsNotCalledIdle) {
   EXPECT_NE(why.find(": other shares had the GPU, and the share waited for its turn\n"), std::string::npos) << why;
   EXPECT_EQ(why.find("no launch had to wait"), std::string::npos) << why;
   EXPECT_EQ(cli.shell("kill $(cat $D/pids)").status, 0);
-  // A program that still runs when its node's directory goes is taken for dead, and waits for ever.
+  // A program that runs on after its node's directory is removed is taken for dead and waits for ever.
   EXPECT_TRUE(eventually(
       [&] { return cli.shell("for p in $(cat $D/pids); do if kill -0 $p; then exit 1; fi; done").status == 0; }));
 }

@@ -1,4 +1,4 @@
-// A program that brings the driver's library along under another file name is held like any other.
+// A program that brings a copy of the driver's library under another file name is limited like any other.
 #include <gtest/gtest.h>
 
 #include "cli_program.hpp"
@@ -6,7 +6,7 @@
 namespace headgate::e2e {
 namespace {
 
-// Alone, and beside the driver's own library, to which it is another one for the dynamic linker.
+// Alone, and next to the driver's own library, which the dynamic linker treats as a different one.
 TEST(DriverCopy, UnderAnotherFileNameItLeadsToTheSameHooks) {
   const Cli cli;
   for (const char* first : {"", "BYPASS_FIRST=libcuda.so.1 "}) {

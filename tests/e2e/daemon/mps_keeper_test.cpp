@@ -1,5 +1,5 @@
-// What the keeper does when a tenant, a client, a server or a control daemon ends, fails or hangs: over the stand-in, to
-// which a test can say what is to go wrong.
+// How the keeper reacts when a tenant, a client, a server or a control daemon ends, fails or hangs. Tests make the
+// stand-in fail on demand.
 #include "mps/keeper.hpp"
 
 #include <gtest/gtest.h>
@@ -59,7 +59,7 @@ class MpsKeeper : public ::testing::Test {
  protected:
   ~MpsKeeper() override { ::unsetenv("HEADGATE_SIM_MPS"); }
 
-  // `manners`: of the stand-in (HEADGATE_SIM_MPS).
+  // `manners`: options of the stand-in (HEADGATE_SIM_MPS).
   void start(const char* manners = "", Limits limits = {}) {
     ::setenv("HEADGATE_SIM_MPS", manners, 1);
     auto options = folder_.options(HEADGATE_SIM_MPS_TOOL);

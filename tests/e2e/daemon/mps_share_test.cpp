@@ -1,4 +1,4 @@
-// Shares of --isolation=mps: from `share create` to the control daemon's end, over the simulated node's stand-in for
+// Shares with --isolation=mps, from `share create` to the control daemon's end, with the simulated node's stand-in for
 // NVIDIA's MPS control daemon.
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -20,12 +20,12 @@ namespace {
 
 using Json = nlohmann::json;
 
-// The path of a control daemon's socket has room for 107 bytes, and TMPDIR may be long.
+// The path of a control daemon's socket is limited to 107 bytes, and TMPDIR may be long.
 [[maybe_unused]] const bool kShortPaths = ::setenv("TMPDIR", "/tmp", 1) == 0;
 
 class MpsShare : public ::testing::Test {
  protected:
-  // A load in the share; ends with the object, as its `headgate run` hands the signal on.
+  // A load in the share. Ended with the object, because its `headgate run` forwards the signal.
   class Tenant {
    public:
     Tenant(const Daemon& daemon, const std::string& share, const std::string& before = {},
@@ -54,7 +54,7 @@ class MpsShare : public ::testing::Test {
     const Json all = groups();
     return all.empty() ? std::vector<pid_t>{} : all[0]["clients"].get<std::vector<pid_t>>();
   }
-  // Not of a zombie: what takes back the numbers of ended orphans may be slow.
+  // False for a zombie, because orphans may be reaped late.
   [[nodiscard]] static bool runs(pid_t pid) {
     std::error_code none;
     return !std::filesystem::read_symlink("/proc/" + std::to_string(pid) + "/exe", none).empty();
@@ -65,7 +65,7 @@ class MpsShare : public ::testing::Test {
     return 0;
   }
   [[nodiscard]] std::string text(const std::string& words) const { return daemon_.cli().shell("$H " + words).out; }
-  // Truth: what all programs together had of the GPU's SMs, of a window of node time.
+  // Truth: the part of the GPU's SMs that all programs had in a window of node time.
   [[nodiscard]] double part_of_sms(int milliseconds) const {
     const auto sums = [this] {
       const auto read = sim::read_truth(daemon_.cli().directory() + "/node");
@@ -136,7 +136,7 @@ TEST_F(MpsShare, ARestartedDaemonKeepsTheControlDaemonOfThoseThatRun) {
   EXPECT_FALSE(runs(control));
 }
 
-// Killed without that, the stand-in fails the neighbour as real servers do.
+// If it were killed without being terminated first, the stand-in would fail the neighbour as real servers do.
 TEST_F(MpsShare, AClientThatIsTakenOffCanBeKilledWithoutHarmToItsNeighbour) {
   create("m");
   create("n");
@@ -265,7 +265,7 @@ TEST_F(MpsShare, TheAuditTakesAClientOffItsServerBeforeItKillsIt) {
   const Json group = Json::parse(daemon.ask("GET", "/v1/mps").body).at(0);
   const std::string pipe = daemon.cli().runtime() + "/mps/" + group["uuid"].get<std::string>() + "/" +
                            std::to_string(group["owner_uid"].get<unsigned>()) + "/pipe";
-  // In no share, and a client of the same server.
+  // A client of the same server, in no share.
   Program rogue(
       {HEADGATE_LOAD, "--duration=60s", "--kernels=200us", "--blocks=132", "--sync=depth:8", "--no-idle-list"},
       {{"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"},
@@ -282,7 +282,7 @@ TEST_F(MpsShare, TheAuditTakesAClientOffItsServerBeforeItKillsIt) {
   EXPECT_EQ(daemon.ask("GET", "/v1/events?kind=mps.wedged").body.find("wedged"), std::string::npos);
 }
 
-// mps.exclusive: the mode is a lease that the control daemon holds, so it ends with it.
+// mps.exclusive: the control daemon holds a lease on the mode, so the mode ends with it.
 TEST_F(MpsShare, TheGpuIsExclusiveWhileTheControlDaemonServesItAndThenAsItWas) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const Directory folder;

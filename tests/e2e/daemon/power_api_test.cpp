@@ -1,4 +1,4 @@
-// /v1/power of the built daemon over the simulated node: settings, profiles, leases, and what becomes of them.
+// /v1/power of the built daemon on the simulated node: settings, profiles, leases and their end.
 #include <gtest/gtest.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -39,7 +39,7 @@ class PowerApi : public testing::Test {
   }
 
   Directory directory_;
-  std::string state_;  // empty: the daemon's usual place
+  std::string state_;  // empty: the default directory
   std::optional<Daemon> daemon_;
 };
 
@@ -150,7 +150,7 @@ TEST_F(PowerApi, TheSitesProfileIsMadeAtTheStartAndByAReset) {
   ASSERT_EQ(ask("POST", "/v1/power/reset", R"({"gpus":[0]})").status, 200);
   EXPECT_EQ(limit(0), 300'000u) << "the site's, not the driver's default";
   EXPECT_EQ(ask("POST", "/v1/power/settings", R"({"gpus":"all","profile":"day"})").status, 404);
-  // The next start makes them again, but what a lease has stays its holder's.
+  // The next start applies them again, but leased settings stay with the lease's holder.
   Program holder({"/bin/sleep", "600"}, {});
   const std::string lease = R"({"gpus":[0],"settings":{"power_limit":"200W"},"holder_pid":)";
   ASSERT_EQ(ask("POST", "/v1/power/leases", lease + std::to_string(holder.pid()) + "}").status, 201);
@@ -192,7 +192,7 @@ TEST_F(PowerApi, RootOfAContainerOwnsNoShareOfRoots) {
   EXPECT_EQ(daemon_->cli().shell(set).out, "200");
 }
 
-// One line of shell is one process: curl is its child.
+// One shell line is one process; curl is its child.
 TEST_F(PowerApi, ASessionOverZeusdsSocketEndsWithItsProcess) {
   const std::string socket = directory_.path() + "/z.sock";
   start("[zeusd]\nsession = 'process'\nsocket = '" + socket + "'\n");
@@ -202,7 +202,7 @@ TEST_F(PowerApi, ASessionOverZeusdsSocketEndsWithItsProcess) {
   EXPECT_TRUE(eventually([&] { return limit(0) == 350'000 && ask("GET", "/v1/power/leases").body.empty(); }));
 }
 
-// The shell leads a session, as a login shell does; curl is its child and ends at once.
+// The shell leads a session, like a login shell; curl is its child and ends at once.
 TEST_F(PowerApi, ALoginSessionOverZeusdsSocketEndsWithItsLeader) {
   const std::string socket = directory_.path() + "/z.sock";
   start("[zeusd]\nsession = 'login'\nsocket = '" + socket + "'\n");

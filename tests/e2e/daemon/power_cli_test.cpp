@@ -1,4 +1,4 @@
-// `headgate power` as people and scripts use it.
+// `headgate power` as users and scripts call it.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -23,7 +23,7 @@ class PowerCli : public CliTerminal {
     EXPECT_EQ(said.status, 0) << words << said.err;
     return json::parse(said.out, nullptr, false);
   }
-  // Watts of a GPU, as zeusd's wire has them.
+  // Returns a GPU's limit in watts, read through zeusd's API.
   static int limit_w(const PowerDaemon& daemon, int gpu = 0) {
     const std::string index = std::to_string(gpu);
     const json read = json::parse(daemon.get("/gpu/get_power_limit?gpu_ids=" + index).body, nullptr, false);

@@ -1,4 +1,4 @@
-// headgated on a simulated node of two L40S, with a listener of the zeusd API.
+// headgated on a simulated node of two L40S, with a listener for the zeusd API.
 #pragma once
 
 #include <cstdlib>
@@ -12,7 +12,7 @@
 
 namespace headgate::e2e {
 
-// Where users other than root can reach the socket.
+// In a directory that users other than root can reach.
 class PowerDaemon {
  public:
   explicit PowerDaemon(const std::string& configuration = "")
@@ -24,7 +24,7 @@ class PowerDaemon {
     int status = -1;
     std::string body;
   };
-  // As root; `who`: by setpriv as another user.
+  // Called as root, or as the uid given (setpriv).
   [[nodiscard]] Answer post(const std::string& target, const std::string& who = "") const {
     return curl("-X POST", target, who);
   }

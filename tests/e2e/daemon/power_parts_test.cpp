@@ -1,4 +1,4 @@
-// The real nvidia-smi of Debian 12, unpacked by dev/real-parts, as another writer beside headgated's leases.
+// The real nvidia-smi of Debian 12, unpacked by dev/real-parts, writes settings while headgated holds leases.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -18,7 +18,7 @@ class SecondWriter : public testing::Test {
     if (::access(NVIDIA_SMI, X_OK) != 0) GTEST_SKIP() << "dev/real-parts has not been run";
   }
 
-  // nvidia-smi with these words, over the daemon's node.
+  // Runs nvidia-smi with these arguments on the daemon's node.
   static Said smi(const PowerDaemon& power, const std::string& words) {
     return power.daemon().cli().shell(
         "LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$($H sim path --sim=l40s-x2) " NVIDIA_SMI " " + words);
@@ -26,7 +26,7 @@ class SecondWriter : public testing::Test {
   static std::string limits(const PowerDaemon& power) {
     return smi(power, "--query-gpu=power.limit --format=csv,noheader,nounits -i 0").out;
   }
-  // A lease on GPU 0 that lasts as long as the test.
+  // Takes a lease on GPU 0 that outlasts the test.
   static void lease(const PowerDaemon& power, const std::string& settings) {
     const auto made =
         power.daemon().ask("POST", "/v1/power/leases", R"({"gpus":[0],"settings":)" + settings + R"(,"ttl_s":3600})");
@@ -82,7 +82,7 @@ TEST_F(SecondWriter, WithReapplyTheLeasesValuesAreBack) {
       [&] { return smi(power, "--query-gpu=persistence_mode --format=csv,noheader -i 0").out == "Enabled\n"; }));
 }
 
-// NVML does not tell which clocks are locked, so a second writer's are not seen. The end of the lease unlocks them.
+// NVML does not tell which clocks are locked, so other writers' locks are not seen. The lease's end unlocks them.
 TEST_F(SecondWriter, ClocksThatItLocksEndWithTheLease) {
   const PowerDaemon power;
   lease(power, R"({"gpu_clocks_mhz":[500,900]})");

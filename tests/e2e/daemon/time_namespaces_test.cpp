@@ -1,4 +1,4 @@
-// Programs of one share whose clocks differ (time_namespaces(7)): what stands in its pages is of the host's.
+// Programs of one share with different clocks (time_namespaces(7)): its pages use the host's clocks.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -14,9 +14,9 @@ namespace headgate::e2e {
 namespace {
 
 constexpr std::uint64_t kGiB = 1ull << 30;
-// Days ahead, so that nobody comes to an end by waiting; not whole ticks of 10 ms.
+// Days ahead, so that no process gets there by waiting; not a multiple of the 10 ms tick.
 const std::string kElsewhere = "unshare -T --monotonic 500000 --boottime 400000 --fork --kill-child ";
-// A load that hangs in a launch heeds no SIGTERM.
+// SIGKILL, because a load that hangs in a launch ignores SIGTERM.
 const std::string kWork =
     std::string("timeout -s KILL 20 ") + HEADGATE_LOAD + " --kernels=200us --duration=500ms --no-idle-list";
 
@@ -27,7 +27,7 @@ class TimeNamespaces : public ::testing::Test {
     if (cli.shell(kElsewhere + "true").status != 0) GTEST_SKIP() << "this machine makes no time namespaces";
   }
 
-  // A load that holds 1 GiB until it is ended, in a time namespace or not; the words of a run follow.
+  // A load that holds 1 GiB until it is stopped, optionally in a time namespace. `run`: the options of headgate run.
   static std::vector<std::string> holder(bool elsewhere, const std::vector<std::string>& run) {
     std::vector<std::string> words = {"/usr/bin/env"};
     if (elsewhere)
@@ -62,7 +62,7 @@ TEST_F(TimeNamespaces, UnderADaemonProgramsOfTwoClocksAreHeldAlike) {
   for (const char* share : {"s", "t"})
     ASSERT_EQ(daemon.cli().shell(std::string("$H share create ") + share + " --mem 4GiB --compute 40%").status, 0);
   const auto run = [](const char* share) { return std::string("$H run --share ") + share + " -- " + kWork; };
-  // At the same time, in one share and in two, so that the arbiter hears of both clocks.
+  // Concurrently, in one share and in two, so that the arbiter sees both clocks.
   const Said both = daemon.cli().shell(run("s") + " & one=$!; " + kElsewhere + run("s") + " & two=$!; " + kElsewhere +
                                        run("t") + "; three=$?; wait $one; one=$?; wait $two; echo $one $? $three >&2");
   EXPECT_EQ(both.err, "0 0 0\n");
@@ -80,13 +80,13 @@ TEST_F(TimeNamespaces, WhoLivesKeepsHisSeatWhateverClockHeIsLookedAtBy) {
       return !ledger::open_share(cli.runtime().c_str(), "m", ledger::Access::tenant, pages) && pages.usage != nullptr;
     }));
     ASSERT_TRUE(eventually([&] { return ledger::used_bytes(*pages.usage, 0) >= kGiB; }));
-    // Other values for a share are taken once nobody lives there: whoever brings them looks, and reaps.
+    // A share takes new values only if no process is in it. A run with new values checks that, and reaps the dead.
     const std::string other = (elsewhere ? "" : kElsewhere) + "$H run --sim --name m --mem 2GiB -- true";
     EXPECT_NE(cli.shell(other).status, 0) << "it was taken for dead";
     EXPECT_EQ(ledger::reap_dead(*pages.usage), 0u);
     EXPECT_GE(ledger::used_bytes(*pages.usage, 0), kGiB) << "what it holds is not charged any more";
 
-    // The run has a seat as well as its program.
+    // The run has a slot too, in addition to its program's.
     EXPECT_TRUE(eventually([&] {
       kill_members(*pages.usage);
       return cli.shell(other).status == 0;

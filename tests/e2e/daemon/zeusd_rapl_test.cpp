@@ -1,4 +1,4 @@
-// CPU energy out of a tree of powercap files where the kernel's would be: in a mount namespace of the server's.
+// CPU energy from a tree of powercap files mounted where the kernel's would be, in the server's mount namespace.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -15,7 +15,7 @@ namespace {
 
 using nlohmann::json;
 
-// Packages of one machine: "package-0" with memory, "package-1" without, and the whole platform, which is no package.
+// Packages of one machine: "package-0" with memory, "package-1" without, and the platform, which is not a package.
 class PowercapFiles {
  public:
   explicit PowercapFiles(std::string directory) : root_(std::move(directory)) {
@@ -43,7 +43,7 @@ class PowercapFiles {
   std::string root_;
 };
 
-// `headgate zeusd serve` in a root of bind mounts where `tree` lies at `place`: /zeus_sys or /sys.
+// Runs `headgate zeusd serve` in a root of bind mounts with `tree` mounted at `place`: /zeus_sys or /sys.
 class ServedThere {
  public:
   ServedThere(const std::string& place, const PowercapFiles& tree, const Cli& cli)

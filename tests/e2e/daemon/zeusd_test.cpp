@@ -1,4 +1,4 @@
-// `headgate zeusd serve` as a zeusd client meets it: a socket, and a simulated node behind it.
+// `headgate zeusd serve` as a zeusd client sees it: a socket backed by a simulated node.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -46,7 +46,7 @@ class Serve {
   [[nodiscard]] json read(const std::string& target) const {
     return json::parse(ask("GET", target).body, nullptr, false);
   }
-  // What the simulated driver was told, oldest first: "nvmlDeviceSetPowerManagementLimit 0 200000".
+  // Returns the settings that the simulated driver received, in order: "nvmlDeviceSetPowerManagementLimit 0 200000".
   [[nodiscard]] std::vector<std::string> settings() const {
     const json truth = json::parse(cli_.shell("$H sim truth --sim=l40s-x2 --json").out, nullptr, false);
     std::vector<std::string> all;
@@ -154,7 +154,7 @@ TEST(Zeusd, AStaleSocketIsReplacedAndAFileIsNot) {
   EXPECT_TRUE(std::filesystem::is_regular_file(file));
 }
 
-// What a server says when it is ready; empty where it never is.
+// Returns the line that a server prints when it is ready; empty if it never is.
 std::string ready_line(Program& server) {
   std::string said;
   EXPECT_TRUE(eventually([&] {
@@ -191,7 +191,7 @@ TEST(Zeusd, WithoutRootItStartsOnlyWithWhatNeedsNone) {
   }
 }
 
-// `auto` on a machine without a driver starts all the same; `nvml` does not.
+// `auto` starts on a machine without a driver; `nvml` does not.
 TEST(Zeusd, WithoutGpusItStartsUnlessTheyWereAskedFor) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: gpu-control is on";
   const Cli cli;

@@ -1,5 +1,5 @@
-// A container that is given a share as a CDI device is held to it, whatever its environment; each edit of the share's
-// CDI file is needed for that.
+// A container that gets a share as a CDI device is limited by it, whatever its environment. Each edit of the share's
+// CDI file is necessary.
 #include <gtest/gtest.h>
 #include <stdlib.h>
 #include <sys/stat.h>
@@ -54,7 +54,7 @@ TEST(CdiDevice, HoldsAPodmanContainerAndNeedsEachOfItsEdits) {
   EXPECT_EQ(all, edits) << "edits of another kind are not tried";
 }
 
-// One container, which is entered again, whose root cannot be written.
+// Commands are executed in one running container with a read-only root.
 TEST(CdiDevice, HoldsWhatExecStartsInAReadOnlyContainer) {
   const ShareNode node(false);
   if (const std::string lack = node.engine.lacks(); !lack.empty()) GTEST_SKIP() << lack;
@@ -114,8 +114,10 @@ TEST(CdiDevice, MakesAContainersProgramAClientOfMps) {
   ASSERT_EQ(started.status, 0) << started.err;
   EXPECT_TRUE(eventually([&] { return node.daemon.share("m").level == "mps"; })) << groups();
   EXPECT_EQ(node.daemon.share("m").devices.at(0).sm_ratio, 0.3);
-  ASSERT_EQ(groups().size(), 1u);
-  EXPECT_EQ(groups()[0]["clients"].size(), 1u) << groups();
+  EXPECT_TRUE(eventually([&] {
+    const Json all = groups();
+    return all.size() == 1 && all[0]["clients"].size() == 1;
+  })) << groups();
   EXPECT_EQ(node.podman({"rm", "--force", "--time=0", "client"}).status, 0);
   EXPECT_TRUE(eventually([&] { return groups().empty(); })) << "the control daemon goes with the last tenant";
 }

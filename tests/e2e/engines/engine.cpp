@@ -25,7 +25,7 @@ std::string quoted(const std::vector<std::string>& words) {
   return line;
 }
 
-// The runtime by itself, with a bundle written by hand.
+// Runs the OCI runtime directly, with a hand-written bundle.
 class Runtime : public Engine {
  public:
   explicit Runtime(std::string name) : name_(std::move(name)) {}
@@ -82,7 +82,7 @@ class Runtime : public Engine {
  private:
   [[nodiscard]] std::string program() const { return (name_ == "runc" ? "/usr/sbin/" : "/usr/bin/") + name_; }
   [[nodiscard]] std::string state() const { return path() + "/state"; }
-  // crun refuses hybrid hosts; without the mount of version 2 it sees one of version 1.
+  // crun refuses hybrid hosts. Without the version 2 mount it sees a version 1 host.
   [[nodiscard]] bool is_apart() const { return name_ == "crun" && ::access(kUnified, F_OK) == 0; }
   [[nodiscard]] std::string inside(const std::string& line) const {
     return is_apart() ? std::string("unshare -m sh -c \"umount ") + kUnified + " && exec " + line + "\"" : line;
@@ -118,7 +118,7 @@ std::string Engine::tree(const std::vector<Mount>& mounts) const {
   return root;
 }
 
-// Of a container that is just ending: as soon as it is empty.
+// The cgroups of an ending container are removed as soon as they are empty.
 void Engine::remove_cgroups() const {
   const std::string line = "for i in 1 2 3 4 5 6 7 8 9 10; do all=$(find /sys/fs/cgroup" + cgroup_ +
                            " /sys/fs/cgroup/*" + cgroup_ + " -depth -type d 2>/dev/null); [ -n \"$all\" ] || break; " +

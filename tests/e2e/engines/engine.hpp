@@ -1,5 +1,5 @@
-// Container engines under test: each puts a program into namespaces, a file system and cgroups of its own, from a tree
-// of this machine's own files: nothing is downloaded.
+// Container engines under test. Each runs a program in separate namespaces, cgroups and a file tree made of this
+// machine's files: nothing is downloaded.
 #pragma once
 
 #include <memory>
@@ -21,37 +21,37 @@ class Engine {
   Engine(const Engine&) = delete;
   Engine& operator=(const Engine&) = delete;
 
-  // Why it cannot run here; empty: it can.
+  // Returns why it cannot run here; empty if it can.
   [[nodiscard]] virtual std::string lacks() const = 0;
-  // Of the one container of this object: what starts `words` in it and stands in for them, with these mounts and
-  // nothing in its environment but `environment` and PATH.
+  // Returns the command line that runs `words` in this object's container and forwards output and status. The container
+  // gets these mounts, and only `environment` and PATH in its environment.
   [[nodiscard]] virtual std::vector<std::string> line(const std::vector<Mount>& mounts,
                                                       const std::vector<std::string>& environment,
                                                       const std::vector<std::string>& words) = 0;
-  // What views say of where its programs run.
+  // Returns the location that views show for its programs.
   [[nodiscard]] virtual std::string where() const = 0;
-  // The user that has made the container, and may have to reach what is mounted.
+  // Returns the user that created the container, and needs access to what is mounted.
   [[nodiscard]] virtual unsigned user() const { return 0; }
 
  protected:
   Engine();
-  // An empty tree with the places of `mounts` in it.
+  // Makes an empty tree with mount points for `mounts`.
   [[nodiscard]] std::string tree(const std::vector<Mount>& mounts) const;
   [[nodiscard]] const std::string& path() const { return directory_.path(); }
-  // Our own below every hierarchy, gone with everybody in them.
+  // The test's cgroup below every hierarchy; removed with all processes in it.
   [[nodiscard]] const std::string& cgroup() const { return cgroup_; }
   void remove_cgroups() const;
 
  private:
-  // However long TMPDIR is: podman takes 50 characters for where its containers run, and sockets lie in it.
+  // Not in TMPDIR, which may be long: podman adds 50 characters to the path of its sockets.
   Directory directory_{"/tmp"};
   std::string cgroup_;
 };
 
 // "runc", "crun", "podman", "rootless podman", "docker", "containerd".
 [[nodiscard]] std::unique_ptr<Engine> make_engine(const std::string& name);
-// A dockerd that differs: programs that come first on its PATH, a runtime called headgate, the directory that it sees as
-// /run/cdi, an image instead of an empty tree, more options of `docker run`. Each may be empty.
+// Settings of a dockerd: a directory to put first on its PATH, a runtime called headgate, the directory to mount as
+// /run/cdi, an image instead of an empty tree, further options of `docker run`. Each may be empty.
 struct DockerSettings {
   std::string first_on_path, runtime, cdi_directory, image;
   std::vector<std::string> options;
@@ -64,7 +64,7 @@ struct ContainerdSettings {
 };
 [[nodiscard]] std::unique_ptr<Engine> make_containerd(const ContainerdSettings& settings = {});
 
-// As engines make them: 64 hexadecimal digits, unique on the machine.
+// Returns an id like an engine's: 64 hexadecimal digits, unique on the machine.
 [[nodiscard]] std::string new_container_id();
 
 }  // namespace headgate::e2e

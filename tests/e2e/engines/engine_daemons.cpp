@@ -1,5 +1,4 @@
-// Engines that are daemons: dockerd and containerd, as dev/real-parts unpacks them, with everything of theirs in a
-// folder.
+// Engines with daemons, dockerd and containerd, as unpacked by dev/real-parts. All their files are in one directory.
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -18,8 +17,7 @@ namespace {
 const std::string kParts = ENGINE_PARTS;
 constexpr const char* kHostPath = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-// Their programs find each other by PATH. Where they keep sockets in /run whatever they are told, that is a /run of
-// their own.
+// Their programs find each other by PATH. Some sockets are always in /run, so each gets a private /run.
 class EngineDaemon : public Engine {
  public:
   [[nodiscard]] std::string lacks() const override {
@@ -31,8 +29,8 @@ class EngineDaemon : public Engine {
   }
 
  protected:
-  // `line` runs in a shell until stop(), its words in path()/log. Whether `asked` then succeeds, in time. `before`: what
-  // the shell does first, each step with " && " behind it; `first_on_path`: a folder and ":".
+  // Runs `line` in a shell until stop(), with its output in path()/log; throws unless `asked` then succeeds in time.
+  // `before`: shell steps to run first, each followed by " && "; `first_on_path`: a directory followed by ":".
   void start(const std::string& line, const std::string& asked, const std::string& before = {},
              const std::string& first_on_path = {}) {
     auto variables = environment();
@@ -59,7 +57,7 @@ class EngineDaemon : public Engine {
             {"LD_LIBRARY_PATH", kParts + "/lib/x86_64-linux-gnu:" + kParts + "/usr/lib/x86_64-linux-gnu"},
             {"LD_PRELOAD", ""}};
   }
-  // What runs a client with that environment, which Program adds to its own.
+  // Returns the start of a client's command line, which sets that environment in addition to Program's.
   [[nodiscard]] static std::vector<std::string> client() {
     std::vector<std::string> words = {"/usr/bin/env"};
     for (const auto& [name, value] : environment()) words.push_back(name + "=" + value);
@@ -76,7 +74,7 @@ class Docker : public EngineDaemon {
     if (started_) [[maybe_unused]]
       const int removed = shell(docker() + "rm --force --volumes tenant");
     stop();
-    // Its own below every hierarchy, if nobody else's container is in there.
+    // Removes its cgroups below every hierarchy unless another container is in them.
     [[maybe_unused]] const int gone = std::system("rmdir /sys/fs/cgroup/*/docker /sys/fs/cgroup/docker 2>/dev/null");
   }
   explicit Docker(DockerSettings settings) : settings_(std::move(settings)) {}
@@ -162,7 +160,7 @@ class Containerd : public EngineDaemon {
     return all;
   }
 
-  // Its cgroup is /NAMESPACE/NAME, and says no more.
+  // Its cgroup is just /NAMESPACE/NAME.
   [[nodiscard]] std::string where() const override { return "container " + id_.substr(0, 12); }
 
  private:

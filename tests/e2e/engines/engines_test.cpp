@@ -1,6 +1,5 @@
-// Programs in real containers, and in namespaces and units of their own, as tenants of the built daemon: they come in
-// by the share's directory, which is all that is mounted of it, views say where they run, limits hold them, and their
-// end is seen.
+// Programs in real containers, namespaces and units are tenants of the built daemon. They join through the share's
+// directory, the only thing that is mounted. Views show where they run, limits apply, and their end is seen.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -27,10 +26,10 @@ std::string alloc(Program& program, std::uint64_t bytes) {
   return program.line();
 }
 
-// A daemon, the share alice of 4 GiB, and a folder with what a container of hers has mounted.
+// A daemon, the share alice of 4 GiB, and a directory with the files that its containers mount.
 class Node {
  public:
-  // `options`: more of the share's; `words`: of the daemon's command line.
+  // `options`: further options of the share; `words`: arguments of the daemon.
   explicit Node(const std::string& options = {}, const std::vector<std::string>& words = {}) : daemon(words) {
     const Said made = daemon.cli().shell("$H share create alice --mem 4GiB " + options);
     EXPECT_EQ(made.status, 0) << made.err;
@@ -38,7 +37,7 @@ class Node {
     for (const fs::path& file : {fs::path(BYPASS_PROGRAM), fs::path(HEADGATE_LIMITER), libraries / "libcuda.so.1",
                                  libraries / "libnvidia-ml.so.1"})
       fs::copy_file(file, files_.path() + "/" + file.filename().string());
-    // Other users pass through, and use the simulated devices as they use real ones.
+    // Other users may traverse the directories, and use the simulated devices like real ones.
     ::chmod(files_.path().c_str(), 0755);
     for (const std::string& each : {daemon.cli().directory(), daemon.cli().runtime()}) ::chmod(each.c_str(), 0755);
     [[maybe_unused]] const int opened = std::system(("chmod -R a+rwX '" + simulated() + "'").c_str());
@@ -54,7 +53,7 @@ class Node {
   static std::vector<std::string> environment() {
     return {"LD_PRELOAD=/opt/headgate/libheadgate.so", "LD_LIBRARY_PATH=/opt/headgate", "HEADGATE_SIM_DIR=/sim"};
   }
-  // The share's only process, once there is one.
+  // Waits for the share's only process and returns it.
   [[nodiscard]] std::optional<snapshot::Process> process() const {
     std::optional<snapshot::Process> found;
     static_cast<void>(eventually([&] {
@@ -72,8 +71,7 @@ class Node {
   Directory files_;
 };
 
-// What every tenant can count on, wherever it runs: `tenant` waits for its orders, `where` is known once it has
-// started.
+// Checks what holds for every tenant, wherever it runs. `tenant` waits for commands; `where` is called after its start.
 template <typename Where>
 void is_held_and_its_end_seen(const Node& node, Program& tenant, Where where) {
   ASSERT_EQ(tenant.line(), "ready 0") << tenant.errors_so_far();
@@ -112,7 +110,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, Container,
                            return name;
                          });
 
-// Whoever may name a directory in a mount can name somebody else's.
+// A user that may name a directory to mount may name another user's.
 TEST(Containers, OfAUserWhoMayNotUseTheShareAreRefusedThoughItIsMounted) {
   const auto engine = make_engine("rootless podman");
   if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
@@ -124,7 +122,7 @@ TEST(Containers, OfAUserWhoMayNotUseTheShareAreRefusedThoughItIsMounted) {
   EXPECT_TRUE(tenant.errors().contains("may not use the share 'alice'"));
 }
 
-// As docs/operations.md has it: the limiter, the loader's list and the share are mounted, and nothing is said.
+// As in docs/containers.md: limiter, loader's list and share are mounted, and no environment variable is set.
 TEST(Containers, WithTheLoadersListMountedHoldProgramsThatHaveNothingInTheirEnvironment) {
   const auto engine = make_engine("podman");
   if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
@@ -139,7 +137,7 @@ TEST(Containers, WithTheLoadersListMountedHoldProgramsThatHaveNothingInTheirEnvi
   is_held_and_its_end_seen(node, tenant, [&] { return engine->where(); });
 }
 
-// What is mounted is the directory: the socket in it is another after the daemon's end.
+// The directory is mounted, so a new daemon's socket appears in it.
 TEST(Containers, GoOnWhenTheDaemonIsKilledAndWhatTheyStartThenFindsTheNextOne) {
   const auto engine = make_engine("runc");
   if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
@@ -184,7 +182,7 @@ TEST(Containers, WithSomebodyWhoUsesTheGpuInNoShareAreFrozenByThePolicyThatSaysS
   })) << node.daemon.ask("GET", "/v1/events").body;
 }
 
-// As a container is made by hand: nothing of an engine tells where it is.
+// A hand-made container: no engine records where it is.
 TEST(Namespaces, OfPidsAndMountsMadeByHandHideNobody) {
   const Node node;
   if (::geteuid() != 0 || node.daemon.cli().shell("unshare --pid --mount --fork --mount-proc true").status != 0)

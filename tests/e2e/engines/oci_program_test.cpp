@@ -1,4 +1,4 @@
-// headgate-oci as a program by itself: as a hook under NVIDIA's name, and as a filter.
+// headgate-oci called directly: as a hook under NVIDIA's name, and as a filter.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -14,7 +14,7 @@ namespace {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-// Under the name of NVIDIA's hook, which comes after it on PATH.
+// Installed under the name of NVIDIA's hook, which is later on PATH.
 TEST(NvidiasHook, RunsBeforeOursAndItsFailureIsTold) {
   const Directory directory("/tmp");
   const std::string ours = directory.path() + "/ours", theirs = directory.path() + "/theirs";
@@ -48,7 +48,7 @@ TEST(NvidiasHook, RunsBeforeOursAndItsFailureIsTold) {
   EXPECT_EQ(outcome.err, "headgate: config.json is no JSON\n");
 }
 
-// Whatever comes in: exit status 1, one sentence, and nothing on stdout.
+// For any bad input: exit status 1, one sentence, and nothing on stdout.
 TEST(HeadgateOciApply, RefusesBadInputWithOneSentence) {
   const Directory directory("/tmp");
   const auto apply = [&](const std::string& requests, const std::string& config, const std::string& options) {

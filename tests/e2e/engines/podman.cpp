@@ -28,7 +28,7 @@ void append(std::vector<std::string>& to, const std::vector<std::string>& more) 
 
 Podman::Podman(bool rootless) : rootless_(rootless) {
   for (const char* each : {"root", "run", "tmp", "home", "xdg"}) fs::create_directories(path() + "/" + each);
-  // No locks in /dev/shm, no journal; limits that need no raising, which a container of ours may not.
+  // No locks in /dev/shm and no journal. Limits are low enough to set without raising, which our container may not do.
   std::ofstream(path() + "/containers.conf")
       << "[containers]\ndefault_ulimits = [\"nofile=1024:1024\", \"nproc=4096:4096\"]\n"
          "[engine]\ncgroup_manager = \"cgroupfs\"\nevents_logger = \"none\"\nlock_type = \"file\"\n"
@@ -38,7 +38,7 @@ Podman::Podman(bool rootless) : rootless_(rootless) {
 
 Podman::~Podman() {
   if (!lacks().empty()) return;
-  // The second ends the process that keeps a user's namespaces.
+  // The second command ends the process that keeps a user's namespaces open.
   for (const char* words : {"rm --force --all --time 0", "system migrate"}) [[maybe_unused]]
     const int done = std::system((shell_words(command()) + words + " >/dev/null 2>&1").c_str());
   remove_cgroups();
@@ -47,7 +47,7 @@ Podman::~Podman() {
 std::string Podman::lacks() const {
   if (::access("/usr/bin/podman", X_OK) != 0) return "there is no /usr/bin/podman";
   if (::access("/usr/sbin/runc", X_OK) != 0) return "there is no /usr/sbin/runc";
-  if (::geteuid() != 0) return "only root may run it, and become the user who runs it";
+  if (::geteuid() != 0) return "only root may run it, also as another user";
   if (::access("/sys/fs/cgroup", W_OK) != 0) return "there are no cgroups to be made here";
   return {};
 }
@@ -78,7 +78,7 @@ std::vector<std::string> Podman::line(const std::vector<Mount>& mounts, const st
   return all;
 }
 
-// podman#6434: without root it makes no cgroups where version 2 does not rule alone.
+// podman#6434: without root it makes cgroups only on hosts that use version 2 alone.
 std::string Podman::where() const {
   std::string id;
   std::ifstream(path() + "/id") >> id;

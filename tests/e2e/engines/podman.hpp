@@ -1,5 +1,5 @@
-// podman under test, as root or as another user: its files are its own, and it needs no more rights than a container of
-// ours has.
+// podman under test, as root or as another user, with a private set of files. It needs no more privileges than our
+// container has.
 #pragma once
 
 #include "engine.hpp"
@@ -20,12 +20,12 @@ class Podman : public Engine {
   [[nodiscard]] std::string where() const override;
   [[nodiscard]] unsigned user() const override;
 
-  // podman with these words. It finds the CDI files of `cdi_directory` where it looks for those of the machine.
+  // Returns a podman command line. podman finds the CDI files of `cdi_directory` in the system's place.
   [[nodiscard]] std::vector<std::string> podman(const std::vector<std::string>& words,
                                                 const std::string& cdi_directory) const;
-  // What `run` needs whatever is run.
+  // Returns the options that every `run` needs.
   [[nodiscard]] std::vector<std::string> run_options() const;
-  // All of its files are the user's who runs it.
+  // Gives all of its files to the user that runs it.
   void give_files() const;
   [[nodiscard]] const std::string& folder() const { return path(); }
 

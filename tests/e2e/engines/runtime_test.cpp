@@ -1,5 +1,5 @@
-// headgate-oci as the runtime of real engines: a container that asks for a share is in it, one that cannot be is refused
-// in words, and everything else is runc's and crun's.
+// headgate-oci as the runtime of real engines. A container that asks for a share is in it, or is refused with a
+// message. All else behaves as with runc and crun.
 #include <gtest/gtest.h>
 #include <signal.h>
 #include <sys/stat.h>
@@ -29,7 +29,7 @@ std::string content_of(const fs::path& path) {
   return text.str();
 }
 
-// A bundle by hand, in a folder whose name no shell takes as it stands, and headgate-oci in front of a runtime.
+// A hand-written bundle, in a directory with a name that needs quoting, and headgate-oci in front of a runtime.
 class Bundle {
  public:
   Bundle(const ShareNode& node, const std::string& runtime) : node_(node), runtime_(runtime) {
@@ -62,7 +62,7 @@ class Bundle {
         << "[cdi]\ndir = '" << node_.directory.path() << "'\n[runtime]\nprogram = '" << runtime_ << "'\n"
         << more;
   }
-  // headgate-oci with these words.
+  // Runs headgate-oci with these arguments.
   [[nodiscard]] Outcome run(const std::vector<std::string>& words) const {
     std::vector<std::string> all = {
         HEADGATE_OCI, "--headgate-config", configuration(), "--root", directory_.path() + "/state",
@@ -74,7 +74,7 @@ class Bundle {
     std::ofstream(path() / "config.json") << config.dump();
     return run({"run", "--bundle", path().string(), id_});
   }
-  // By another program than headgate-oci.
+  // Runs the container with another program than headgate-oci.
   [[nodiscard]] Outcome run_container_with(const std::string& program) const {
     std::ofstream(path() / "config.json") << config.dump();
     return outcome_of(apart({program, "--root", directory_.path() + "/state", "--log", log().string(), "run",
@@ -89,7 +89,7 @@ class Bundle {
   Json config;
 
  private:
-  // crun refuses hybrid hosts; without the mount of version 2 it sees one of version 1.
+  // crun refuses hybrid hosts. Without the version 2 mount it sees a version 1 host.
   static std::vector<std::string> apart(const std::vector<std::string>& words) {
     std::vector<std::string> all = {
         "/usr/bin/unshare", "-m", "/bin/sh", "-c", "umount /sys/fs/cgroup/unified 2>/dev/null; exec \"$@\"", "sh"};
@@ -249,7 +249,7 @@ TEST_P(OciRuntime, AddsToTheImagesOwnPreloadList) {
 TEST_P(OciRuntime, DoesWithAnImageThatCannotBeHeldWhatTheNodeSays) {
   const ShareNode node(false);
   Bundle bundle(node, GetParam());
-  // In place of its C library: one that says that it is older.
+  // Replaces the image's C library with one that claims an older version.
   fs::path library;
   for (const auto& each : fs::recursive_directory_iterator(node.image()))
     if (each.path().filename() == "libc.so.6") library = each.path();
@@ -272,7 +272,7 @@ TEST_P(OciRuntime, DoesWithAnImageThatCannotBeHeldWhatTheNodeSays) {
   EXPECT_TRUE(started.err.contains("it starts unlimited")) << started.err;
 }
 
-// What a createRuntime hook of the runtime itself does, without headgate-oci as the runtime.
+// Runs our hook as a createRuntime hook of the runtime itself, without headgate-oci as the runtime.
 TEST_P(OciRuntime, RunsOurHookWhichMountsTheShare) {
   const ShareNode node(false);
   Bundle bundle(node, GetParam());
@@ -281,7 +281,7 @@ TEST_P(OciRuntime, RunsOurHookWhichMountsTheShare) {
         {{"path", HEADGATE_OCI}, {"args", {"headgate-oci", "hook", "--headgate-config", bundle.configuration()}}}};
     return bundle.run_container_with(GetParam());
   };
-  // The driver is not the hook's: as NVIDIA's hook would bring it.
+  // The hook does not mount the driver; NVIDIA's hook would.
   const Json share = Json::parse(content_of(node.file()));
   for (const Json& mount : share["devices"][0]["containerEdits"]["mounts"])
     if (const auto to = mount["containerPath"].get<std::string>(); to.contains("lib") && !to.contains("libheadgate"))
@@ -294,14 +294,14 @@ TEST_P(OciRuntime, RunsOurHookWhichMountsTheShare) {
   const Outcome refused = hooked();
   EXPECT_NE(refused.status, 0);
   EXPECT_EQ(refused.out, "");
-  const bool shows_words = GetParam().ends_with("runc");  // crun says no more than that a hook failed
+  const bool shows_words = GetParam().ends_with("runc");  // crun only says that a hook failed
   EXPECT_TRUE(!shows_words || refused.err.contains("there is no share 'bob' for containers")) << refused.err;
 }
 
-// Docker 20.10, which knows neither CDI nor annotations on its command line: the share is named by --gpus.
+// Docker 20.10, which supports neither CDI nor annotations on the command line, so --gpus names the share.
 class DockerWithOurs : public ::testing::Test {
  protected:
-  // What a container says that `docker run` starts with these options.
+  // Runs kCheckShare in a container with these options of `docker run`.
   [[nodiscard]] Outcome run(const ShareNode& node, const std::vector<std::string>& options,
                             const std::string& runtime) const {
     const auto docker = make_docker({.first_on_path = programs_.path(),
@@ -314,7 +314,7 @@ class DockerWithOurs : public ::testing::Test {
   void SetUp() override {
     if (const std::string lack = make_docker()->lacks(); !lack.empty()) GTEST_SKIP() << lack;
   }
-  // By this dockerd knows that it has NVIDIA's driver.
+  // This file makes dockerd believe that it has NVIDIA's driver.
   [[nodiscard]] fs::path hook() const { return fs::path(programs_.path()) / "nvidia-container-runtime-hook"; }
 
   const Directory programs_{"/tmp"};
@@ -339,7 +339,7 @@ TEST_F(DockerWithOurs, HoldsByItsHookAndSaysWhyNot) {
   EXPECT_EQ(refused.out, "");
   EXPECT_TRUE(refused.err.contains("headgate: there is no share 'bob' for containers")) << refused.err;
   const Outcome entered = run(node, {"--gpus=device=headgate.io/share=alice"}, {});
-  // The variable is the engine's: a hook changes none.
+  // The engine sets this variable; a hook cannot change it.
   EXPECT_TRUE(entered.out.starts_with("void: headgate.io/share=alice\n")) << entered.out;
   EXPECT_TRUE(entered.out.ends_with(" of 2147483648\n0\n2\n")) << entered.out << entered.err;
 }

@@ -9,7 +9,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-// An image with real programs, the C library that they need, and nothing of headgate's.
+// An image with real programs and their C library, and nothing of headgate.
 constexpr const char* kMakeImage = R"sh(
   set -e; mkdir -p "$IMAGE/etc" "$IMAGE/tmp" "$IMAGE/proc" "$IMAGE/sys" "$IMAGE/dev" "$IMAGE/run"
   for link in /bin /sbin /lib /lib64; do
@@ -23,7 +23,7 @@ constexpr const char* kMakeImage = R"sh(
 
 constexpr const char* kHeldShare = "void: void\nnvml: 0\nready 0\n";
 constexpr const char* kRefusedBytes = "share alice: 3221225472 bytes refused on GPU 0";
-constexpr const char* kDaemonVariable = "HEADGATE_TEST_DAEMON";  // which daemon tests start (daemon_program.cpp)
+constexpr const char* kDaemonVariable = "HEADGATE_TEST_DAEMON";  // the daemon that tests start (daemon_program.cpp)
 
 }  // namespace
 

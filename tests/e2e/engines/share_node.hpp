@@ -1,4 +1,4 @@
-// A daemon that keeps CDI files, a share, and an image whose programs say whether they are held to it.
+// A daemon that writes CDI files, a share, and an image with a script that checks the share's limits.
 #pragma once
 
 #include <filesystem>
@@ -10,7 +10,7 @@
 
 namespace headgate::e2e {
 
-// Runs in the container: what its programs have of the share, a line each.
+// Shell script for the container: prints what programs see of the share, one value per line.
 extern const char* const kCheckShare;
 
 struct Outcome {
@@ -19,10 +19,10 @@ struct Outcome {
 };
 [[nodiscard]] Outcome outcome_of(const std::vector<std::string>& words);
 
-// Of kCheckShare in the share alice of 2 GiB.
+// Returns true if kCheckShare's output is that of the share alice of 2 GiB.
 [[nodiscard]] bool is_held(const Outcome& found);
 
-// The daemon with its libraries where every user reaches them, as those of an installation: a CDI file names them.
+// The daemon with its libraries in a directory that all users can read, as if installed: a CDI file names them.
 class Installation {
  public:
   Installation();
@@ -35,7 +35,7 @@ class Installation {
   Directory directory_;
 };
 
-// A daemon that keeps CDI files, the share alice of 2 GiB, a podman that sees them, and an image.
+// A daemon that writes CDI files, the share alice of 2 GiB, a podman that sees them, and an image.
 class ShareNode {
  public:
   // `profile`: as of Daemon.
@@ -48,13 +48,13 @@ class ShareNode {
   [[nodiscard]] Outcome podman(const std::vector<std::string>& words) const {
     return outcome_of(engine.podman(words, directory.path()));
   }
-  // The words of `podman run`, with the image.
+  // Returns the arguments of `podman run`, with the image.
   [[nodiscard]] std::vector<std::string> run_image(const std::vector<std::string>& options,
                                                    const std::vector<std::string>& command) const;
-  // The same for a container in the share, by its CDI device.
+  // The same for a container in the share, through its CDI device.
   [[nodiscard]] std::vector<std::string> run(const std::vector<std::string>& options,
                                              const std::vector<std::string>& command) const;
-  // What kCheckShare finds in a container of its own.
+  // Runs kCheckShare in a new container.
   [[nodiscard]] Outcome check() const { return podman(run({"--rm"}, {"/bin/sh", "-c", kCheckShare})); }
 
   const Installation installation;

@@ -1,4 +1,4 @@
-// Kernels that spin for each other, on two streams, threads, processes or GPUs, under one share's compute limit.
+// Kernels that spin for each other on two streams, threads, processes or GPUs, under one share's compute limit.
 #include <gtest/gtest.h>
 
 #include <string>

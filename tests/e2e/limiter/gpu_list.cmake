@@ -1,4 +1,4 @@
-# Which GPUs a program in a share is shown.
+# Which GPUs a program in a share sees.
 add_executable(gpu_list_probe ${CMAKE_CURRENT_LIST_DIR}/gpu_list_probe.cpp)
 target_link_libraries(gpu_list_probe PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
 target_include_directories(gpu_list_probe PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)

@@ -1,10 +1,10 @@
-// Prints the GPUs that this program is shown: by NVML, by CUDA, and whether NVML finds what its arguments name.
+// Prints the GPUs that this program sees through NVML and CUDA, and whether NVML finds those named by its arguments.
 //
-//   nvml NUMBER UUID minor MINOR PCI SERIAL MIB     each by number, checked to be the same by nvmlDeviceGetIndex
-//   beyond RESULT                                   of the number after the last
-//   near COUNT, node COUNT                          what the topology calls list
-//   cuda ORDINAL UUID MIB
-//   WORD BY_UUID BY_PCI BY_SERIAL                   NVML's results, for each argument
+// nvml NUMBER UUID minor MINOR PCI SERIAL MIB     one per GPU; nvmlDeviceGetIndex must return the same number
+// beyond RESULT                                   for the number after the last
+// near COUNT, node COUNT                          results of the topology calls
+// cuda ORDINAL UUID MIB
+// WORD BY_UUID BY_PCI BY_SERIAL                   NVML's results, for each argument
 #include <dlfcn.h>
 
 #include <cstdio>
@@ -78,7 +78,7 @@ void print_cuda() {
 
 }  // namespace
 
-// CUDA first where the first word says so: either may be what a program asks first.
+// "-" as first argument: calls CUDA first. A program may start with either library.
 int main(int count, char** words) {
   const bool cuda_first = count > 1 && words[1][0] == '-';
   if (cuda_first) CALL(cuInit)(0);

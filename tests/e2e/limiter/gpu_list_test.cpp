@@ -1,4 +1,4 @@
-// Which GPUs a program in a share is shown, and by which numbers: those of the share, by NVML as by CUDA.
+// The GPUs that a program in a share sees, and their numbers: NVML and CUDA both show those of the share.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -81,7 +81,7 @@ TEST_F(GpuList, AShareOfTheSecondCardHasItAsNumberZeroAndNoOther) {
     EXPECT_EQ(uuids(seen.cuda), std::vector{cards_[1].uuid});
     EXPECT_EQ(seen.beyond, "2") << "no GPU has that number: INVALID_ARGUMENT";
     EXPECT_EQ(seen.topology, "near 0, node 1\n");
-    // NOT_FOUND by every name of the neighbour; each name of ours is right by one road.
+    // Every name of the neighbour's GPU returns NOT_FOUND (6); each name of ours works with one call only.
     EXPECT_EQ(seen.looks, cards_[0].uuid + " 6 6 6\n" + cards_[0].pci + " 6 6 6\n" + cards_[0].serial + " 6 6 6\n" +
                               cards_[1].uuid + " 0 6 6\n" + cards_[1].pci + " 6 0 6\n" + cards_[1].serial + " 6 6 0\n");
   }
@@ -94,7 +94,7 @@ TEST_F(GpuList, NvmlCountsTheCardsAsCudaDoes) {
   EXPECT_EQ(turned.topology, "near 1, node 2\n");
 }
 
-// As in a container: NVML does not read the variable, and its numbers are what the variable's numbers count.
+// As in a container: NVML ignores the variable, and the variable's numbers refer to NVML's numbering.
 TEST_F(GpuList, AProgramsOwnChoiceOfGpusCountsWhatNvmlShows) {
   const Seen chosen = read(shell("$H run --sim=l40s-x2 --gpu 1,0 --mem 8GiB -- sh -c 'CUDA_VISIBLE_DEVICES=1 '$P"));
   EXPECT_EQ(uuids(chosen.nvml), (std::vector{cards_[1].uuid, cards_[0].uuid}));
@@ -104,7 +104,7 @@ TEST_F(GpuList, AProgramsOwnChoiceOfGpusCountsWhatNvmlShows) {
   EXPECT_EQ(uuids(named.cuda), std::vector{cards_[1].uuid});
 }
 
-// Whatever a launcher writes into the variable: a GPU that is not of the share is not there, and hides what follows it.
+// Whatever a launcher puts into the variable: a GPU outside the share does not exist, and hides those after it.
 TEST_F(GpuList, AGpuThatIsNotOfTheShareIsNotThere) {
   const auto shown = [&](const std::string& visible) {
     const Seen seen =
@@ -120,7 +120,7 @@ TEST_F(GpuList, AGpuThatIsNotOfTheShareIsNotThere) {
   EXPECT_EQ(shown("0," + other), std::vector{own});
 }
 
-// Limits from the environment alone name no share's GPUs: CUDA counts what the driver has, so NVML does too.
+// Limits from the environment alone select no GPUs. CUDA numbers the driver's GPUs, so NVML does too.
 TEST_F(GpuList, WhereCudaCountsTheDriversCardsNvmlDoesToo) {
   const Seen seen = read(
       shell("LD_PRELOAD=${SIM%/sim}/libheadgate.so LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$($H sim path --sim=l40s-x2) "
@@ -156,7 +156,7 @@ TEST_F(GpuList, NvidiaSmiListsTheSharesCardsByTheNumbersOfCuda) {
             "GPU 0: NVIDIA L40S (UUID: " + cards_[1].uuid + ")\nGPU 1: NVIDIA L40S (UUID: " + cards_[0].uuid + ")\n");
 }
 
-// A share of the daemon's whose directory is all that the program was given, as where a container has it mounted.
+// A daemon's share. The program gets only its directory, as if mounted in a container.
 TEST(GpuListOfADaemonsShare, ItsDirectoryAloneSaysWhichGpusThereAreAndHowTheyCount) {
   const Daemon daemon({}, "model = \"NVIDIA L40S\"\ncount = 2\n");
   const std::string plain = "LD_LIBRARY_PATH=" SIMULATOR_DIR " HEADGATE_SIM_DIR=" + daemon.cli().directory() +
@@ -185,7 +185,7 @@ TEST(GpuListOfADaemonsShare, ItsDirectoryAloneSaysWhichGpusThereAreAndHowTheyCou
   std::ranges::transform(loud, loud.begin() + 0, [](char c) { return static_cast<char>(std::toupper(c)); });
   EXPECT_EQ(uuids(in("two", "CUDA_VISIBLE_DEVICES=" + loud + " " GPU_LIST_PROBE).cuda), std::vector{cards[0].uuid});
   EXPECT_TRUE(in("two", "CUDA_VISIBLE_DEVICES=-1 " GPU_LIST_PROBE).cuda.empty());
-  // What it set for itself its child has too, and reads it the same way.
+  // A child inherits the variable that its parent set, and it means the same there.
   const Seen child = in("two", "CUDA_VISIBLE_DEVICES=1,0 sh -c " GPU_LIST_PROBE);
   EXPECT_EQ(uuids(child.cuda), (std::vector{cards[0].uuid, cards[1].uuid}));
 }

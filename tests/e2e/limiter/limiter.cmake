@@ -1,4 +1,4 @@
-# The built limiter in real processes, over the driver that does nothing.
+# The built limiter in real processes, on the driver that does nothing.
 set(limiter_dir ${CMAKE_CURRENT_LIST_DIR})
 
 add_library(limiter_probe_helper SHARED ${limiter_dir}/limiter_probe_helper.cpp)
@@ -60,7 +60,7 @@ target_compile_definitions(limiter_registration_test PRIVATE
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
 add_dependencies(limiter_registration_test limiter_probe quiet_driver quiet_nvml headgate_preload)
 
-# The compute side over the built simulator, by what the ledger says and what really happened.
+# The compute side on the built simulator: the ledger compared with the truth.
 if(TARGET headgate_sim_cuda)
   add_executable(limiter_compute ${limiter_dir}/limiter_compute.cpp)
   target_include_directories(limiter_compute PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
@@ -73,7 +73,7 @@ if(TARGET headgate_sim_cuda)
     DEPS test_support ledger sim sim_faults TIMEOUT 300)
   target_compile_definitions(limiter_compute_test PRIVATE HEADGATE_SIM_LIBRARIES="${CMAKE_BINARY_DIR}/lib/sim"
     HEADGATE_TENANTS="${CMAKE_BINARY_DIR}/tests" HEADGATE_LIMITER="$<TARGET_FILE:headgate_preload>")
-  # Its bounds are of a share's time: beside another test the threads that keep them may not run.
+  # Its bounds depend on a share's time, and next to another test its threads may not be scheduled.
   set_tests_properties(limiter_compute_test PROPERTIES PROCESSORS 4)
   add_dependencies(limiter_compute_test limiter_compute headgate_preload headgate_sim_cuda headgate_sim_nvml)
 
@@ -103,7 +103,7 @@ if(TARGET headgate_sim_cuda)
   add_dependencies(limiter_paths_test limiter_paths headgate_preload headgate_sim_cuda headgate_sim_nvml)
 endif()
 
-# Stream-ordered memory over the built simulator.
+# Stream-ordered memory on the built simulator.
 add_executable(limiter_pool ${limiter_dir}/limiter_pool.cpp)
 target_include_directories(limiter_pool PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
 target_link_libraries(limiter_pool PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
@@ -116,7 +116,7 @@ target_compile_definitions(limiter_pool_test PRIVATE
   LIMITER_SIMULATOR="$<TARGET_FILE_DIR:headgate_sim_cuda>")
 add_dependencies(limiter_pool_test limiter_pool limiter_paths limiter_sharing headgate_preload headgate_sim_cuda
     headgate_sim_nvml)
-# Memory that processes share, over the built simulator.
+# Memory shared by processes, on the built simulator.
 if(TARGET headgate_sim_cuda)
   add_executable(limiter_sharing ${limiter_dir}/limiter_sharing.cpp)
   target_include_directories(limiter_sharing PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)

@@ -1,4 +1,4 @@
-// A program that uses the driver in ways that break careless books, one subcommand a way. Prints driver results.
+// A program that uses the driver in ways that break careless accounting, one subcommand each. Prints driver results.
 #include <dlfcn.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -40,7 +40,7 @@ Function* found(void* handle, const char* name) {
 struct Cuda {
   void* handle = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
   // clang-format off
-#define USE(name) name##_t* name = found<name##_t>(handle, #name);  // NOLINT(bugprone-macro-parentheses): a name declared
+#define USE(name) name##_t* name = found<name##_t>(handle, #name);  // NOLINT(bugprone-macro-parentheses): a name
   USE(cuInit)
   USE(cuCtxCreate_v2)
   USE(cuCtxDestroy_v2)
@@ -67,7 +67,7 @@ struct Cuda {
     CUdeviceptr address = 0;
     return cuMemAlloc_v2(&address, bytes) == CUDA_SUCCESS ? address : 0;
   }
-  // Whether so many bytes could be had now; they are not kept.
+  // Tells if that many bytes could be allocated now; frees them again.
   const char* room(std::size_t bytes) {
     const CUdeviceptr address = take(bytes);
     if (address != 0) cuMemFree_v2(address);
@@ -75,7 +75,7 @@ struct Cuda {
   }
 };
 
-// The share's limit is 1000 bytes; the object takes all of them.
+// The share's limit is 1000 bytes, and the object takes all of them.
 int mapped() {
   Cuda cuda;
   if (!cuda.ready()) return 1;
@@ -93,12 +93,12 @@ int mapped() {
   std::printf("create more %u\n", cuda.cuMemCreate(&over, 1, as_prop, 0));
   cuda.cuMemMap(first, 1000, 0, object, 0);
   cuda.cuMemMap(second, 1000, 0, object, 0);
-  cuda.cuMemMap(stranger, 0x1000, 0, 77, 0);  // an imported object's
+  cuda.cuMemMap(stranger, 0x1000, 0, 77, 0);  // an imported object
   cuda.cuMemRelease(object);
   say("released, mapped twice");
-  cuda.cuMemUnmap(stranger, first + 1000 - stranger);  // a range of two mappings
+  cuda.cuMemUnmap(stranger, first + 1000 - stranger);  // spans two mappings
   say("mapped once");
-  again = object;  // as the driver answers
+  again = object;  // as the driver returns it
   cuda.cuMemRetainAllocationHandle(&again, reinterpret_cast<void*>(second));
   cuda.cuMemUnmap(second, 1000);
   say("retained, unmapped");
@@ -110,7 +110,7 @@ int mapped() {
   return 0;
 }
 
-// One thread's release gives its handle to another thread's create at once (a driver of which this is known).
+// One thread's release gives its handle to another thread's create at once. quiet_driver.cpp forces this.
 int handle_reuse() {
   Cuda cuda;
   if (!cuda.ready()) return 1;
@@ -159,7 +159,7 @@ int destroyed(const std::string& how, std::size_t bytes, std::size_t rest) {
   return 0;
 }
 
-// Every way to another context, on two GPUs of which the first is full: its memory is refused there and only there.
+// Every way to switch contexts, on two GPUs. The first is full: only its context gets refusals.
 int switching() {
   Cuda cuda;
   CUcontext full = nullptr, empty = nullptr, popped = nullptr;
@@ -207,7 +207,7 @@ void* on_a_small_stack(void* raw) {
 
 int small_stack() {
   Cuda cuda;
-  void* nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);  // the linker's own needs are not ours
+  void* nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);  // loaded here, because the linker may need a larger stack
   if (nvml == nullptr) return 3;
   pthread_attr_t attributes;
   pthread_attr_init(&attributes);
@@ -241,7 +241,7 @@ int init_at_once() {
   return 0;
 }
 
-// Threads free each other's pointers, twice, unknown ones and null, while all allocate.
+// Threads free each other's pointers, twice, and unknown and null ones, while all allocate.
 enum class Until { done, exit, killed };
 
 int churn(Until until) {
@@ -260,7 +260,7 @@ int churn(Until until) {
         CUdeviceptr seen = old;
         if (!place.compare_exchange_strong(seen, fresh)) cuda.cuMemFree_v2(fresh);
         else cuda.cuMemFree_v2(old);
-        if (round % 5 == 0) cuda.cuMemFree_v2(old);  // whoever comes second
+        if (round % 5 == 0) cuda.cuMemFree_v2(old);  // some lose the race
         if (round % 7 == 0) cuda.cuMemFree_v2(0x7fff'ffff'0000 + static_cast<unsigned>(round));
         if (round % 11 == 0) cuda.cuMemFree_v2(~0ull);
       }
@@ -280,7 +280,7 @@ int churn(Until until) {
   return 0;
 }
 
-// Allocates, asks and frees in every way that looks at the share's pages, until a line comes.
+// Allocates, queries and frees in every way that reads the share's pages, until a line arrives.
 int churn_slowly() {
   Cuda cuda;
   void* nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
@@ -316,7 +316,7 @@ int huge() {
   return 0;
 }
 
-// Keeps what it took over exec: the new program must not find it charged.
+// Holds memory across exec. The new program must not be charged for it.
 int exec_with_memory(char** argv) {
   Cuda cuda;
   if (!cuda.ready() || cuda.take(1000) == 0) return 1;
@@ -327,7 +327,7 @@ int exec_with_memory(char** argv) {
 }
 
 int after_exec() {
-  // NVML's views come before any call of CUDA, which would give the former program's seat back by itself.
+  // NVML views come before any CUDA call, because a CUDA call would release the former program's slot anyway.
   void* nvml = dlopen("libnvidia-ml.so.1", RTLD_NOW);
   if (nvml == nullptr) return 1;
   found<nvmlInit_v2_t>(nvml, "nvmlInit_v2")();
@@ -346,7 +346,7 @@ int after_exec() {
   return 0;
 }
 
-// Allocates and frees at every line of input.
+// Allocates and frees at each line of input.
 int on_command() {
   Cuda cuda;
   if (!cuda.ready()) return 1;

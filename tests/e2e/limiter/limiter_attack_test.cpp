@@ -1,4 +1,4 @@
-// Programs that break careless books: what the limiter owes them, and the share, afterwards.
+// Programs that break careless accounting: the state of the program and of the share afterwards.
 #include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
@@ -154,9 +154,8 @@ TEST(Pages, ThatAreDeletedUnderALivingProcessHoldItAsBefore) {
   EXPECT_EQ(running.finish().status, 0);
 }
 
-// A process of the same user writes anything anywhere into both pages, again and again, while a program works: the
-// program may be refused memory or get too much, but it neither dies nor hangs, and nothing unprintable reaches its
-// stderr.
+// A process of the same user writes random bytes into both pages while a program works. The program may be refused
+// memory or get too much. It must not crash or hang, and must print only printable text to stderr.
 TEST(Pages, ThatAreScribbledOverUnderALivingProcessCrashNothing) {
   for (const Driver driver : {Driver::quiet, Driver::simulated}) {
     const Runtime runtime;
@@ -207,7 +206,7 @@ TEST(Kills, InTheMiddleOfAllocationsLeaveTheAccountRight) {
   stays.finish();
 }
 
-// In every round exactly one of the two gets the bytes that only one can have.
+// In every round exactly one of the two gets the bytes, which suffice for one only.
 void expect_one_winner(const Runtime& runtime, const Tenant& tenant, const std::string& bytes) {
   const std::string path = runtime.path() + "/race";
   const int file = open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600);

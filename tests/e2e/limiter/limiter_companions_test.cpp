@@ -1,5 +1,4 @@
-// Beside whatever else is preloaded, a share holds as if it were alone: allocators, sanitizers, profilers, in either
-// order.
+// A share's limits hold next to other preloaded libraries: allocators, sanitizers, profilers, in either order.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -16,7 +15,7 @@ void PrintTo(const Companion& companion, std::ostream* out) { *out << companion.
 
 class Beside : public testing::TestWithParam<std::tuple<Companion, bool, bool>> {
  protected:
-  // The limit is 1 MiB: what fits, what does not, what then fits.
+  // The limit is 1 MiB: one request fits, one does not, one fits again.
   Outcome allocate() const {
     const auto& [companion, before, linked] = GetParam();
     const Runtime runtime;
@@ -37,7 +36,7 @@ TEST_P(Beside, AShareHoldsAsAlone) {
   EXPECT_EQ(outcome.out.rfind("ready: 0\nalloc 1000000: 0\nalloc 100000: 2\nalloc 48576: 0\n", 0), 0U)
       << outcome.out << outcome.err;
   const auto& [companion, before, linked] = GetParam();
-  // Who stands before us is asked before us, and sees everything that the program asks for.
+  // A library preloaded before us is called before us, and sees all of the program's requests.
   if (std::string(companion.name) == "Profiler" && before) {
     EXPECT_NE(outcome.err.find("profiler: 3 allocations"), std::string::npos) << outcome.err;
   }
@@ -52,7 +51,7 @@ INSTANTIATE_TEST_SUITE_P(Companions, Beside,
                                                           Companion{"Jemalloc", JEMALLOC}),
                                           testing::Bool(), testing::Bool()),
                          name_of);
-// Its runtime ends a program before which any library was loaded: it can only stand first.
+// The sanitizer's runtime ends a program if it is not the first library, so it is only tested first.
 INSTANTIATE_TEST_SUITE_P(Sanitizers, Beside,
                          testing::Combine(testing::Values(Companion{"Asan", ASAN_RUNTIME}), testing::Values(true),
                                           testing::Bool()),

@@ -1,32 +1,29 @@
-// What a program does with the GPU's time, one subcommand a habit; prints one line a fact. Knows nothing of the
-// limiter.
+// A program that uses GPU time, one subcommand per pattern; prints one line per fact. Knows nothing of the limiter.
 //
-//   busy US STREAMS COUNT END        COUNT kernels in turn on STREAMS streams, then END: sync, exit, or wait (for stdin
-//   to close) batches US SIZE COUNT [STREAMS [wait]]  COUNT times SIZE kernels, in turn on STREAMS, and a synchronise
-//   forever US THREADS BLOCKS        prints "running", launches until it is killed or stdin closes
-//   fork COUNT                       a child is forked while another thread launches
-//   churn WHAT COUNT                 WHAT: streams, contexts, primary, reset, retained, modules
-//   roads WHICH COUNT                one way to launch a kernel, or (-N) the first N ways in turn, COUNT times each,
-//   100 ms apart
-//   clock                            the program's own events round kernels of known length
-//   answers                          what queries say while a kernel runs, and after
-//   two-contexts COUNT               the same stream handle in two contexts, in turn
-//   wrong-context COUNT              launches to a stream while another context is current
-//   stress THREADS COUNT             threads that make, use, share and destroy streams in two contexts, and fork
-//   meanwhile together COUNT                   one kernel on two GPUs at once
-//   many-streams STREAMS             more streams than anybody needs, in use one after the other, twice
-//   spinning                         a kernel spins; on a line from stdin, launches what it waits for; then some more
-//   queued WHAT COUNT                COUNT launches, timed launches, or copies behind a kernel that waits until all are
-//   queued;
-//                                    "value" and "host": timed ones behind a wait for a value, or a host function
-//   moving US                        prints "running", launches, and takes and gives back memory meanwhile, until stdin
-//   closes contexts CONTEXTS COUNT          COUNT kernels in each of so many contexts, in turn
-//   copies COUNT BYTES STREAMS        COUNT copies to the GPU, in turn on STREAMS; 0: calls that wait. Prints what a
-//   call took
-//   threadless                       what a launch answers in a process that can make no thread any more
-//   green COUNT                      launches in turn in two green contexts, by their streams and their default streams
-//   overlap US                       two threads, each with one kernel on its own default stream
-//   per-thread COUNT                 threads that leave work on their own default stream and go to sleep
+// busy US STREAMS COUNT END        COUNT kernels in turn on STREAMS streams, then END: sync, exit, or wait for stdin
+// batches US SIZE COUNT [STREAMS [wait]]
+//                                  COUNT times: SIZE kernels, in turn on STREAMS, and a synchronise
+// forever US THREADS BLOCKS        prints "running" and launches until it is killed or stdin closes
+// fork COUNT                       forks a child while another thread launches
+// churn WHAT COUNT                 WHAT: streams, contexts, primary, reset, retained, modules
+// roads WHICH COUNT                COUNT launches in one way, or (-N) in each of the first N ways, 100 ms apart
+// clock                            the program's events around kernels of known length
+// answers                          results of queries while a kernel runs, and after
+// two-contexts COUNT               the same stream handle in two contexts, in turn
+// wrong-context COUNT              launches to a stream while another context is current
+// stress THREADS COUNT             threads make, use, share and destroy streams in two contexts; another forks
+// together COUNT                   one kernel on two GPUs at once
+// many-streams STREAMS             many streams, used one after the other, twice
+// spinning                         a kernel spins; a line from stdin launches what it waits for, then some more
+// queued WHAT COUNT                COUNT launches, timed launches or copies behind a kernel that waits for all;
+//                                  "value" and "host": timed ones behind a wait for a value, or a host function
+// moving US                        prints "running", then launches, allocates and frees until stdin closes
+// contexts CONTEXTS COUNT          COUNT kernels in each of CONTEXTS contexts, in turn
+// copies COUNT BYTES STREAMS       COUNT copies to the GPU, in turn on STREAMS; 0: synchronous. Prints time per call
+// threadless                       the result of a launch in a process that cannot make any more threads
+// green COUNT                      launches in turn in two green contexts, on their streams and default streams
+// overlap US                       two threads, each with one kernel on its default stream
+// per-thread COUNT                 threads that leave work on their default stream and go to sleep
 #include <dirent.h>
 #include <dlfcn.h>
 #include <sys/resource.h>
@@ -52,7 +49,7 @@ using namespace headgate::e2e;
 
 namespace {
 
-constexpr unsigned kDeadlineSeconds = 60;  // then SIGALRM: a hang is a failed test, not a stuck one
+constexpr unsigned kDeadlineSeconds = 60;  // then SIGALRM: a hang fails the test
 
 int busy(unsigned us, int streams, int count, const std::string& end) {
   const Gpu gpu;
@@ -72,7 +69,7 @@ void storm_thread(const Gpu& gpu, unsigned us, int count, unsigned blocks = 1) {
   OK(cuStreamSynchronize, stream);
 }
 
-// Halves of the GPU, as green contexts of its primary context.
+// Splits the GPU into two green contexts of its primary context.
 std::vector<CUgreenCtx> halves() {
   alignas(8) std::byte all[144], parts[2][144];  // CUdevResource
   unsigned groups = 2;
@@ -143,7 +140,7 @@ int forever(unsigned us, int threads, unsigned blocks) {
   return 0;
 }
 
-// The child uses nothing of the driver, then something; it ends when stdin closes, as its parent does.
+// The child first uses nothing of the driver, then something. It ends when stdin closes, like its parent.
 int forked(int count) {
   const Gpu gpu;
   std::thread worker([&] { storm_thread(gpu, 200, count); });
@@ -170,7 +167,7 @@ int forked(int count) {
   return status;
 }
 
-// Short kernels, so that brackets are open and unsettled when their stream or context goes.
+// Short kernels, so that brackets are open and unsettled when their stream or context is destroyed.
 int churn(const std::string& what, int count) {
   OK(cuInit, 0);
   const bool contexts = what == "contexts", primary = what == "primary" || what == "reset";
@@ -246,7 +243,7 @@ int roads(int which, int count) {
       }};
   constexpr int kRoads = std::size(calls);
   for (int i = std::max(which, 0); i < (which < 0 ? std::min(-which, kRoads) : which + 1); ++i) {
-    if (which < 0) ::usleep(100'000);  // the GPU is idle: the time that must not be charged
+    if (which < 0) ::usleep(100'000);  // the GPU is idle; this time must not be charged
     for (int k = 0; k < count; ++k) calls[i]();
   }
   OK(cuCtxSynchronize);
@@ -256,7 +253,7 @@ int roads(int which, int count) {
   return 0;
 }
 
-// Everything is in the queue before the first of it may run, so that the host's speed is in no figure.
+// Everything is queued before the first kernel may run, so that the host's speed does not affect the results.
 int clock_kernels() {
   const Gpu gpu;
   CUdeviceptr flag = 0;
@@ -301,7 +298,7 @@ int answers() {
     std::printf("%s: stream %u, blocking %u, event %u, stream again %u, legacy %u\n", when, s, b, e, again, legacy);
   };
   tell("fresh");
-  for (int i = 0; i < 30; ++i) launch(gpu.us, 5, stream);  // known by now: brackets stay open
+  for (int i = 0; i < 30; ++i) launch(gpu.us, 5, stream);  // kernel length known: brackets stay open
   OK(cuStreamSynchronize, stream);
   tell("after a synchronise");
   launch_flag(gpu.hold, flag, stream);
@@ -315,7 +312,7 @@ int answers() {
     OK(cuStreamSynchronize, nullptr);  // waits for the blocking stream too
     tell("through the legacy stream");
     launch(gpu.us, 5, blocking);
-    OK(cuEventRecord, event, nullptr);  // after it
+    OK(cuEventRecord, event, nullptr);  // records after it
     OK(cuEventSynchronize, event);
     tell("through an event of the legacy stream");
     launch(gpu.us, 5, stream);
@@ -327,7 +324,7 @@ int answers() {
   return 0;
 }
 
-// Default stream handles mean another stream as soon as another context is current.
+// A default stream handle means another stream once another context is current.
 int two_contexts(int rounds) {
   Gpu first;
   for (int i = 0; i < 30; ++i) launch(first.us, 250, nullptr);
@@ -446,7 +443,7 @@ int spinning() {
   return 0;
 }
 
-// As a benchmark's blocking kernel: the thread that queues the work is the one that lets it begin.
+// Like a benchmark's blocking kernel: the thread that queues the work also starts it.
 int queued(const std::string& kind, int count) {
   const Gpu gpu;
   CUdeviceptr flag = 0, to = 0;
@@ -537,7 +534,7 @@ int copy_to_gpu(int count, std::size_t bytes, int streams) {
   return 0;
 }
 
-// A thread's stack finds no room in the address space.
+// Limits the address space so that no thread's stack fits.
 int threadless() {
   const Gpu gpu;
   rlimit before{};
@@ -560,7 +557,7 @@ int threadless() {
   return 0;
 }
 
-// Two threads, each with one kernel on its own default stream, at once.
+// Two threads, each with one kernel on its default stream, at the same time.
 int overlap(unsigned us) {
   const Gpu gpu;
   std::atomic<int> ready{0};

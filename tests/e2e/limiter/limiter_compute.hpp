@@ -1,4 +1,4 @@
-// For programs of the tests that use a GPU's time: a GPU with kernels of known length, launches, and the end of stdin.
+// For test programs that use GPU time: a GPU with kernels of known length, launches, waiting for the end of stdin.
 #pragma once
 
 #include <unistd.h>

@@ -1,5 +1,5 @@
-// What comes and goes under the meter: processes, forks, contexts, streams, modules. Whatever ends, the rest is still
-// metered, still held, and the account is right.
+// Processes, forks, contexts, streams and modules that come and go. Whatever ends, the rest stays metered and limited,
+// and the account is correct.
 #include <gtest/gtest.h>
 
 #include <signal.h>
@@ -25,7 +25,7 @@ std::int64_t now_ns() {
 class KilledAtTheGate : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Signals, KilledAtTheGate, testing::Values(SIGTERM, SIGKILL));
 
-// 5 %: each thread is at the shut gate nearly all of its time.
+// At 5 %, each thread waits at the shut gate nearly all of the time.
 TEST_P(KilledAtTheGate, LeavesTheShareToTheNextProcess) {
   ComputeShare share("5%");
   const auto first = share.start({"forever", "200", "4"});
@@ -37,7 +37,7 @@ TEST_P(KilledAtTheGate, LeavesTheShareToTheNextProcess) {
   EXPECT_EQ(share.live_slots(), 0U);
   const sim::ProcessTruth dead = share.truth().processes.at(0);
   EXPECT_FALSE(dead.alive);
-  // What it had been charged ahead is worth 1 ms and a command, at 5 %: nobody waits longer for the dead.
+  // It was charged at most 1 ms and a command in advance. At 5 % the survivors wait no longer than that.
   EXPECT_LE(share.account().paid_until_ns.load() - now_ns(), 2'000'000 * 20);
   const std::uint64_t held = share.account().held_ns.load();
   EXPECT_NEAR(static_cast<double>(held), static_cast<double>(dead.held_ns),
@@ -57,10 +57,10 @@ TEST(Fork, TheChildStaysOutsideAndItsParentIsMeteredOn) {
   EXPECT_EQ(program->line(), "child asks: 3");
   EXPECT_EQ(program->line(), "child launches: 3");
   EXPECT_EQ(share.live_slots(), 1U);
-  share.expect_metered(300 + 50 + 300);  // all of the parent's
+  share.expect_metered(300 + 50 + 300);  // all by the parent
   share.expect_exact();
   EXPECT_GT(share.account().throttled_launches.load(), 0U);
-  EXPECT_EQ(share.live_slots(), 1U);  // the child lives, and has none
+  EXPECT_EQ(share.live_slots(), 1U);  // the child lives, but has no slot
   program->close_stdin();
   EXPECT_EQ(program->wait(), 0);
   EXPECT_EQ(program->errors(), "");
@@ -99,7 +99,7 @@ TEST(TwoContexts, OfOneProcessAreBothMeteredByDefaultStreamHandlesToo) {
   const auto program = share.start({"two-contexts", "40"});
   share.expect_launched(*program);
   share.expect_metered(60 + 40 * 10);
-  // Two contexts take slices of the GPU: no bracket of either is exact. One that is left out would be half.
+  // Two contexts get slices of the GPU, so no bracket of either is exact. One that is left out would be half.
   EXPECT_GT(static_cast<double>(share.account().held_ns.load()), 0.8 * static_cast<double>(share.truth().busy_ns));
   program->close_stdin();
   EXPECT_EQ(program->wait(), 0);
@@ -131,7 +131,7 @@ TEST(TwoGpus, ALaunchOnBothIsMeteredAndHeldOnEach) {
   EXPECT_EQ(program->errors(), "");
 }
 
-// Launches that another thread's close overtakes are in no bracket: at most one a close.
+// Launches overtaken by another thread's close are in no bracket: at most one per close.
 TEST(Stress, OfThreadsStreamsContextsAndForksLosesNoLaunchAndBreaksNothing) {
   ComputeShare share("50%");
   const auto program = share.start({"stress", "12", "60"});
@@ -160,7 +160,7 @@ TEST(ManyContexts, AreAllMeteredAndHeld) {
   EXPECT_EQ(program->errors(), "");
 }
 
-// What nobody can measure is not sent where the share says so.
+// With fail policy closed, launches that cannot be measured are refused.
 TEST(Threadless, AProcessThatCanMakeNoThreadIsHeldToItsFailPolicy) {
   if (::access("/proc/self", F_OK) != 0)
     GTEST_SKIP() << "skipped: only /proc tells how much address space a program has";
@@ -174,7 +174,7 @@ TEST(Threadless, AProcessThatCanMakeNoThreadIsHeldToItsFailPolicy) {
   }
 }
 
-// 100 ms for each of its calls, several of which make a measurement.
+// Each NVML call takes 100 ms, and a measurement makes several.
 TEST(SlowNvml, DelaysNoSettlement) {
   ComputeShare share("50%");
   const auto program = share.start({"moving", "200"}, true, {{"HEADGATE_SIM_FAULT", "nvml*:delay_us=100000"}});
@@ -191,8 +191,8 @@ TEST(SlowNvml, DelaysNoSettlement) {
   EXPECT_EQ(program->wait(), 0);
 }
 
-// What several streams have under way at once counts once. A call's own time counts: a driver copies in it what it must
-// stage.
+// Concurrent copies on several streams count once. The time in the call counts too, because the driver stages data in
+// it.
 TEST(Copies, AreMeasuredInAnAccountOfTheirOwn) {
   for (const char* streams : {"0", "1", "4"}) {
     SCOPED_TRACE(streams);
@@ -217,8 +217,8 @@ TEST(Copies, AreMeasuredInAnAccountOfTheirOwn) {
   }
 }
 
-// What a program queues behind a kernel that waits for it fits the driver's queue, and must fit it with the limiter's
-// records too.
+// Work that a program queues behind a waiting kernel fits the driver's queue. It must still fit with the limiter's
+// records.
 TEST(QueueRoom, IsThePrograms) {
   struct Case {
     const char *kind, *count;

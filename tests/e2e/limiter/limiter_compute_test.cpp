@@ -1,5 +1,5 @@
-// What a share is charged for, in real processes: the account beside the simulator's truth. Nothing here depends on how
-// fast the machine is: a slow one asks for less, and is charged for what it got.
+// What a share is charged for, in real processes: the account compared with the simulator's truth. No result depends on
+// the machine's speed: a slow one uses less and is charged for less.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -43,8 +43,8 @@ INSTANTIATE_TEST_SUITE_P(Loads, AfterItsEnd, testing::ValuesIn(kLoads));
 
 TEST_P(AfterItsEnd, AProgramThatSynchronisedIsChargedForWhatItHeld) { load_and_end(1, "sync"); }
 TEST_P(AfterItsEnd, AProgramThatJustExitedIsChargedForWhatItHeld) {
-  // The simulator ends the dead one's kernels when it sees that it is dead.
-  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "skipped: without /proc it is seen late who has ended";
+  // The simulator ends a dead process's kernels when it sees the death.
+  if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "skipped: only /proc shows at once which processes have ended";
   load_and_end(1, "exit");
 }
 TEST_P(AfterItsEnd, TwoProcessesAreChargedOnceForTheTimeTheyHeldTogether) { load_and_end(2, "sync"); }
@@ -73,13 +73,13 @@ TEST(Launches, CostTwoRecordsAtMostHoweverLongTheyAre) {
   EXPECT_LE(share.truth().processes.at(0).records, 2U * 300 + 2);
 }
 
-// What a thread was given on one stream it uses on the next: else it waits for room beside its own credit.
+// A thread must use its credit from one stream on the next; otherwise it waits for room next to its own credit.
 TEST(Launches, OnStreamsInTurnAreNotHeldWhereTheLimitDoesNotBind) {
   ComputeShare share("80%");
   const auto program = share.start({"batches", "10", "16", "200", "4", "wait"});
   share.expect_launched(*program);
-  // The first ones, of unknown length, and those of a thread that stood still on a busy machine: 4 to 40 of 3200, where
-  // a thread that kept its credit starved the next stream in 94 to 155.
+  // First launches (unknown length) and those of a thread that was not scheduled: 4 to 40 of 3200. A thread that kept
+  // its credit starved the next stream in 94 to 155.
   EXPECT_LT(share.account().throttled_launches.load(), 60U);
   share.expect_delays_of(3200);
   program->close_stdin();
@@ -148,7 +148,7 @@ TEST(PerThreadStreams, OfTwoThreadsRunSideBySideAsWithoutTheLimiter) {
   }
 }
 
-// Each thread's own default stream has one name; nobody but the thread can close what it left open there.
+// The handle of the per-thread default stream is the same in all threads. Only its thread can close what it left open.
 TEST(PerThreadStreams, ThatAreLeftAloneAreChargedForTheirWorkAndNotForTheirSleep) {
   ComputeShare share("50%");
   const auto program = share.start({"per-thread", "16"});
@@ -159,16 +159,15 @@ TEST(PerThreadStreams, ThatAreLeftAloneAreChargedForTheirWorkAndNotForTheirSleep
   EXPECT_EQ(program->wait(), 0);
 }
 
-// The bound on what is sent ahead. Whenever one looks, and over any time, a share has held no more than its part of
-// that time and of the 12 ms that lateness may make up for, and at either end what one process may have sent ahead: 1
-// ms or one command, by the estimates; and no more than 1 % beyond what it was charged for. The estimate of short
-// kernels on 64 streams follows how many of them run at once: a machine too busy to settle in time leaves a quarter of
-// it.
+// The bound on launches sent ahead, at any time and over any interval. A share holds at most its part of the interval
+// and of the 12 ms that lateness may make up for. At each end, one process may have sent ahead 1 ms or one command, by
+// the estimates. Held time may exceed charged time by 1 %. The estimate of short kernels on 64 streams follows how many
+// run concurrently. A machine too busy to settle in time leaves a quarter of it.
 struct Storm {
   const char* compute;
   double part;
   int us, threads, processes, blocks;
-  double ahead = 2;  // what may be sent ahead at both ends together, in units of 1 ms or one command
+  double ahead = 2;  // sent ahead at both ends together, in units of 1 ms or one command
 };
 void PrintTo(const Storm& storm, std::ostream* out) {
   *out << storm.processes << " processes, " << storm.threads << " threads, " << storm.us << " us, " << storm.blocks
@@ -189,7 +188,7 @@ TEST_P(AtAnyInstant, NoNumberOfThreadsGetsMoreThanTheShare) {
         {"forever", std::to_string(storm.us), std::to_string(storm.threads), std::to_string(storm.blocks)}));
     ASSERT_EQ(all.back()->line(), "running");
   }
-  // The kernel's length is known by then.
+  // By then the kernel's length is known.
   ASSERT_TRUE(comes_true([&] { return share.account().held_ns.load() >= 50'000'000; }));
   struct Look {
     double at_ns, held_ns;

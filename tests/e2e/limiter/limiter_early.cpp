@@ -1,5 +1,5 @@
-// A program that looks names up before its first constructor, as a sanitizer's run-time library does, while functions
-// of libc that it stands in for lead nowhere yet.
+// A program that looks names up before its first constructor, like a sanitizer's runtime, when its replacements of libc
+// functions do not work.
 #include <dlfcn.h>
 #include <link.h>
 

@@ -1,4 +1,4 @@
-// Idle programs whose memory goes to the host and comes back, on the simulated card.
+// Memory of idle programs moves to the host and back, on the simulated card.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -15,7 +15,7 @@ using namespace headgate::e2e;
 
 namespace {
 
-// What a process of the share has had frozen, by its slot; the ledger's figures stay what they were.
+// Returns true if a live slot of the share is frozen; the ledger's figures do not change.
 bool frozen(const Owner& owner) {
   for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot)
     if (ledger::view(*owner.pages.usage, slot).kind == ledger::SlotKind::live &&
@@ -33,8 +33,7 @@ TEST(Freeze, AnIdleProgramsMemoryLeavesTheCardAndIsThereAgainForItsNextCall) {
   EXPECT_EXACT(runtime, owner, 100 * kMiB + kGranule);
   ledger::set_freeze_after(*owner.pages.writable_policy, 1);
   std::uint64_t times = 0;
-  // By each kind of call: an allocation, a free in stream order, the look for a kernel, waits, a look at a stream, a
-  // free.
+  // Each kind of call thaws it: an allocation, a stream-ordered free, loading a kernel, waits, a stream query, a free.
   for (const char* word : {"linear:1048576", "free:1", "deep", "sync", "ctxsync", "query", "now:2"}) {
     EXPECT_TRUE(comes_true([&] { return frozen(owner); })) << word;
     EXPECT_EQ(truth(runtime).used_bytes, 0u) << word << ": its context is off the card too";
@@ -50,7 +49,7 @@ TEST(Freeze, AnIdleProgramsMemoryLeavesTheCardAndIsThereAgainForItsNextCall) {
   EXPECT_EXACT(runtime, owner, owner.used());
 }
 
-// Of mappings of at least so much: what of it was touched since the kernel last forgot. Nothing without /proc.
+// Returns the recently touched bytes in mappings of at least `least` bytes; nothing without /proc.
 std::optional<std::uint64_t> referenced_bytes(int pid, std::uint64_t least) {
   std::ifstream in("/proc/" + std::to_string(pid) + "/smaps");
   if (!in) return std::nullopt;
@@ -85,7 +84,7 @@ TEST(Freeze, AProgramAtWorkOrInAShareWithoutTheWishStaysWhereItIs) {
   const Owner owner(runtime);
   ledger::set_freeze_after(*owner.pages.writable_policy, 1);
   EXPECT_EQ(tenant.does("sync"), "0");
-  for (int i = 0; i < 30; ++i) {  // a call each tenth of a second, for three times as long as it takes
+  for (int i = 0; i < 30; ++i) {  // one call per 100 ms, for three times the idle limit
     EXPECT_EQ(tenant.does("query"), "0");
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
@@ -107,7 +106,7 @@ TEST(Freeze, WhatAFrozenProgramHadOnTheCardIsThereForAnother) {
   ledger::set_freeze_after(*owner.pages.writable_policy, 1);
   EXPECT_TRUE(comes_true([&] { return second.does("query") == "0" && frozen(owner); }));
   EXPECT_EQ(second.does(bytes("linear", 1200 * kMiB)), "0");
-  // Both at once do not fit: the call waits until there is room, and no longer.
+  // Both do not fit at once, so the call waits until there is room, and no longer.
   first.running.say("sync\n");
   std::this_thread::sleep_for(std::chrono::milliseconds(300));
   EXPECT_TRUE(frozen(owner));

@@ -1,4 +1,4 @@
-// Memory that a share's graphs allocate: what the ledger says against what the simulated card really gave.
+// Memory allocated by a share's graphs: the ledger compared with what the simulated card gave.
 #include "limiter_pool.hpp"
 
 using namespace headgate;
@@ -17,12 +17,12 @@ TEST(GraphMemory, IsChargedWhatItsPoolHasReservedAtEachStep) {
   EXPECT_EQ(tenant.does("launch:0"), "0");
   EXPECT_EXACT(runtime, owner, 2 * kGranule);
   EXPECT_EQ(tenant.does("launch:0"), "0");
-  EXPECT_EXACT(runtime, owner, 2 * kGranule);  // once more in the same stream
+  EXPECT_EXACT(runtime, owner, 2 * kGranule);  // again in the same stream
   EXPECT_EQ(tenant.does("sync"), "0");
   EXPECT_EQ(tenant.does("launch:1"), "0");
   EXPECT_EQ(tenant.does("gtrim"), "0");
   EXPECT_EXACT(runtime, owner, 2 * kGranule);  // in use
-  EXPECT_EQ(tenant.does("launch:1"), "1");     // not freed
+  EXPECT_EQ(tenant.does("launch:1"), "1");     // still allocated
   EXPECT_EXACT(runtime, owner, 2 * kGranule);
   EXPECT_EQ(tenant.does("drop:1"), "0");
   EXPECT_EQ(tenant.does("sync"), "0");
@@ -59,7 +59,7 @@ TEST(GraphMemory, ThatTheShareDoesNotHaveIsRefusedBeforeTheCardGivesAny) {
     EXPECT_EXACT(runtime, owner, 0u);
     EXPECT_EQ(truth(runtime).processes.at(0).peak_bytes, 0u);
     EXPECT_EQ(tenant.does(bytes("graph", 400 * kMiB)), "0");
-    EXPECT_EQ(tenant.does("launch:1"), "0");  // the share is as it was
+    EXPECT_EQ(tenant.does("launch:1"), "0");  // the share is unchanged
     EXPECT_EQ(tenant.does("end:0"), "0");
   }
   const Runtime runtime;
@@ -68,7 +68,7 @@ TEST(GraphMemory, ThatTheShareDoesNotHaveIsRefusedBeforeTheCardGivesAny) {
   EXPECT_EQ(truth(runtime).processes.at(0).peak_bytes, 0u);
 }
 
-// The most that it may need does not fit beside what it has; what it has is enough.
+// The most that the graph may need does not fit in addition, but what the pool already has suffices.
 TEST(GraphMemory, IsHadAgainInAFullShareWhileTheLaunchBeforeStillRuns) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny(kSixteen));
@@ -80,16 +80,16 @@ TEST(GraphMemory, IsHadAgainInAFullShareWhileTheLaunchBeforeStillRuns) {
   const Owner owner(runtime);
   EXPECT_EXACT(runtime, owner, 16 * kGranule);
   EXPECT_EQ(tenant.does("linear:1"), "2");
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(tenant.does("launch:1"), "0") << i;  // of 200 pieces
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(tenant.does("launch:1"), "0") << i;  // with 200 pieces
   EXPECT_EXACT(runtime, owner, 16 * kGranule);
   EXPECT_EQ(tenant.does("raise"), "0");
   EXPECT_EQ(tenant.does("ctxsync"), "0");
-  EXPECT_EQ(tenant.does("linear:1000000"), "0");  // what the pool keeps for nobody gives way
+  EXPECT_EQ(tenant.does("linear:1000000"), "0");  // unused memory of the pool makes room
   EXPECT_EXACT(runtime, owner, 1'000'000u);
   EXPECT_EQ(truth(runtime).processes.at(0).peak_bytes, 16 * kGranule);
 }
 
-// A second stream cannot have what the first may still be using.
+// A second stream cannot reuse what the first may still use.
 TEST(GraphMemory, ThatOnlyAGrowthCouldGiveIsRefusedInAFullShare) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny(kSixteen));
@@ -111,7 +111,7 @@ TEST(GraphMemory, ThatOnlyAGrowthCouldGiveIsRefusedInAFullShare) {
 TEST(GraphMemory, OfEightProcessesRacingStaysWithinTheLimit) {
   const Race seen = race("gstorm:600");
   EXPECT_LE(seen.ledger_peak, 512 * kMiB);
-  // What an upload showed to be too much is undone at once: of one process or, at the worst moment, of two.
+  // An upload that exceeds the limit is undone at once. In the worst case two processes do so at the same time.
   EXPECT_LE(seen.card_peak, (1024 + 2 * 288) * kMiB);
 }
 

@@ -1,15 +1,13 @@
-// What a program does with graphs, one subcommand a habit; prints one line a fact. Knows nothing of the limiter.
+// A program that uses graphs, one subcommand per pattern; prints one line per fact. Knows nothing of the limiter.
 //
-//   dump MODE [quiet]                captures in that mode (0 global, 1 thread-local, 2 relaxed) while another thread
-//   launches
-//                                    (not with `quiet`), and prints the graph node by node and edge by edge
-//   broken                           breaks captures in every way, and prints each answer
-//   busy NODES US BRANCHES COUNT     a graph of NODES kernels on BRANCHES branches, launched COUNT times
-//   kinds WHICH COUNT                one way to put work on the GPU, COUNT times
-//   host COUNT                       graphs whose host node waits for another thread's launch
-//   dependent ROUNDS CHAIN           chains of programmatic dependent launches, all in the queue before the first may
-//   run lives COUNT                      graphs are made, launched and destroyed while they run; the last with its
-//   context
+// dump MODE [quiet]                captures in that mode (0 global, 1 thread-local, 2 relaxed) and prints the graph by
+//                                  node and edge. Without `quiet`, another thread launches meanwhile
+// broken                           breaks captures in every way, and prints each result
+// busy NODES US BRANCHES COUNT     a graph of NODES kernels on BRANCHES branches, launched COUNT times
+// kinds WHICH COUNT                one way to put work on the GPU, COUNT times
+// host COUNT                       graphs with a host node that waits for another thread's launch
+// dependent ROUNDS CHAIN           chains of programmatic dependent launches, queued before the first may run
+// lives COUNT                      graphs are made, launched and destroyed while they run; the last with its context
 #include <unistd.h>
 
 #include <atomic>
@@ -71,7 +69,7 @@ struct Gpu {
     ok("cuGraphAddKernelNode", g.cuGraphAddKernelNode_v2(&made, graph, behind, count, &params));
     return made;
   }
-  // One node to whoever counts: a body of a kernel that runs so many rounds.
+  // One node for the caller: a body with a kernel that runs `rounds` times.
   CUgraphExec looping(unsigned rounds) const {
     CUgraph graph = nullptr;
     CUgraphExec exec = nullptr;
@@ -93,7 +91,7 @@ struct Gpu {
     OK(cuGraphInstantiateWithFlags, &exec, graph, 0);
     return exec;
   }
-  // Branches side by side, of nodes one after the other.
+  // Concurrent branches, each a chain of nodes.
   CUgraphExec exec(unsigned nodes, unsigned us_each, unsigned branches) const {
     CUgraph graph = nullptr;
     CUgraphExec exec = nullptr;
@@ -198,7 +196,7 @@ int dump(unsigned mode, bool quiet) {
   const CUevent fork = new_event(), join = new_event();
   const CUgraphExec part = gpu.exec(3, 5, 2), others = gpu.exec(3, 5, 2);
   unsigned host = 7;
-  // The limit binds, so that the gate is shut and brackets open and close all the time.
+  // The limit applies, so the gate is shut and brackets open and close all the time.
   for (int i = 0; i < 100; ++i) launch(gpu.us, 200, i % 2 == 0 ? main : side);
   std::atomic<bool> over{false};
   std::atomic<int> launched{0};
@@ -230,7 +228,7 @@ int dump(unsigned mode, bool quiet) {
     OK(cuStreamWaitEvent, main, join, 0);
     launch(gpu.us, 99, main);
     const int before = launched;
-    while (!quiet && launched < before + 2) std::this_thread::yield();  // the other thread gets on meanwhile
+    while (!quiet && launched < before + 2) std::this_thread::yield();  // the other thread continues meanwhile
     CUgraph graph = nullptr;
     OK(cuStreamEndCapture, main, &graph);
     std::printf("round %d\n", round);
@@ -264,7 +262,7 @@ int broken() {
     std::printf("%s, mode %u: %u, then %u, graph %d\n", what, mode, static_cast<unsigned>(answer),
                 static_cast<unsigned>(end), graph != nullptr);
     if (graph != nullptr) ok("cuGraphDestroy", gpu.g.cuGraphDestroy(graph));
-    // Whatever broke, the stream is itself again.
+    // After any broken capture, the stream works normally.
     for (int i = 0; i < 20; ++i) launch(gpu.us, 100, stream);
     OK(cuStreamSynchronize, stream);
   };
@@ -297,7 +295,7 @@ int broken() {
     attempt("begin again", main, mode,
             [&] { return CALL(cuStreamBeginCapture_v2)(main, CU_STREAM_CAPTURE_MODE_GLOBAL); });
   }
-  // A stream that dies takes its capture along: what was metered before is metered after.
+  // Destroying a stream ends its capture. Work was metered before it and is metered after.
   const CUstream dying = new_stream();
   OK(cuStreamBeginCapture_v2, dying, CU_STREAM_CAPTURE_MODE_GLOBAL);
   OK(cuStreamDestroy_v2, dying);
@@ -365,7 +363,7 @@ int host(int count) {
   ok("cuGraphAddHostNode", gpu.g.cuGraphAddHostNode(&wait, graph, &first, 1, &blocks));
   gpu.node(graph, 500, &wait, 1);
   ok("cuGraphInstantiate", gpu.g.cuGraphInstantiateWithFlags(&exec, graph, 0));
-  // Each host node waits until this thread's kernels, launched after it, are through.
+  // Each host node waits until this thread's kernels, launched after it, have completed.
   std::thread second([&] {
     OK(cuCtxSetCurrent, gpu.context);
     for (int i = 1; i <= count; ++i) {
@@ -394,12 +392,12 @@ int dependent(int rounds, int chain) {
   OK(cuMemAlloc_v2, &flag, 8);
   OK(cuMemsetD32_v2, flag, 0, 2);
   OK(cuCtxSynchronize);
-  for (int i = 0; i < 60; ++i) {  // to learn the kernel's length
+  for (int i = 0; i < 60; ++i) {  // teaches the kernel's length
     launch(gpu.us, 3, stream);
     OK(cuCtxSynchronize);
   }
   for (unsigned round = 1; round <= static_cast<unsigned>(rounds); ++round) {
-    OK(cuStreamWaitValue32_v2, stream, flag, round, 0);  // at least
+    OK(cuStreamWaitValue32_v2, stream, flag, round, 0);  // value is at least `round`
     launch(gpu.us, 3, stream);
     for (int i = 1; i < chain; ++i) ok("cuLaunchKernelEx", launch_dependent(gpu.us, 3, stream));
     OK(cuStreamWriteValue32_v2, other, flag, round, 0);

@@ -1,5 +1,5 @@
-// Graphs and captures in a share: captured as without the limiter, charged like any launch, never in the way of each
-// other.
+// Graphs and captures in a share: captured as without the limiter, charged like any launch, and never in each other's
+// way.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -16,8 +16,8 @@ struct Graphs : ComputeShare {
   explicit Graphs(std::string compute) : ComputeShare(std::move(compute), "tiny", kProgram) {}
 };
 
-// HAMi-core: "graph launches not limited / graph capture breaks" (HAMi#1445, HAMi#1360), and what grgalex/nvshare#22
-// and #28 saw of synchronise calls in an interposer.
+// HAMi-core: "graph launches not limited / graph capture breaks" (HAMi#1445, HAMi#1360). grgalex/nvshare#22 and #28:
+// synchronise calls in an interposer.
 class CapturedGraph : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Modes, CapturedGraph, testing::Range(0, 3));
 
@@ -36,8 +36,8 @@ TEST(BrokenCaptures, AnswerAsWithoutTheLimiterAndTheStreamsGoOnInTheShare) {
   const std::string without = Graphs("50%").run({"broken"}, false);
   ASSERT_TRUE(without.ends_with("end\n")) << without;
   EXPECT_EQ(share.run({"broken"}), without);
-  // Launches after a broken capture are charged. A thread that loses its processor before a launch, which this program
-  // does not measure, is charged for more.
+  // Launches after a broken capture are charged. If a thread loses its CPU before a launch, more is charged; this test
+  // does not bound that.
   EXPECT_GE(static_cast<double>(share.account().held_ns.load()), 0.95 * static_cast<double>(share.truth().busy_ns));
 }
 

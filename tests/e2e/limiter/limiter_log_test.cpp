@@ -1,4 +1,4 @@
-// Where the limiter's lines go.
+// Where the limiter writes its log lines.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -78,7 +78,7 @@ TEST_F(LogFile, OfNoAbsolutePathRefusesTheProgramAsEveryValueThatCannotBeRead) {
       << outcome.err;
 }
 
-// 0 infos, 1 errors, 2 warnings, 3 fatal errors, 4 verbose, 5 details: each with those before it.
+// 0 info, 1 error, 2 warning, 3 fatal, 4 verbose, 5 details: each level includes those before it.
 TEST(LoggerLevel, ShowsInfosAtEveryLevelAndWarningsFromTheSecondOn) {
   const Runtime runtime;
   for (int level = 0; level <= 5; ++level) {
@@ -92,7 +92,7 @@ TEST(LoggerLevel, ShowsInfosAtEveryLevelAndWarningsFromTheSecondOn) {
   }
 }
 
-// Each road by which a limit comes from the environment, of a machine with one GPU.
+// Every variable that sets a limit, on a machine with one GPU.
 TEST(AbsentGpu, ALimitThatNamesOneIsRefusedByTheVariable) {
   const Runtime runtime;
   for (const auto& [name, value] : Environment{{"HEADGATE_MEM_7", "1MiB"},

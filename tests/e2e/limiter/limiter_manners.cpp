@@ -1,5 +1,4 @@
-// What a guest in a process must leave as it found it, printed before a whole life with the driver, during it and after
-// it.
+// Prints process state that the limiter must not change: before the driver is used, during and after.
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -33,12 +32,12 @@ void show(const char* when) {
   std::printf("%s: handlers", when);
   for (int signal = 1; signal <= SIGRTMAX; ++signal) {
     struct sigaction action{};
-    if (::sigaction(signal, nullptr, &action) != 0) continue;  // the C library's own two
+    if (::sigaction(signal, nullptr, &action) != 0) continue;  // reserved by the C library
     if (action.sa_handler == SIG_DFL) continue;
     std::printf(" %d:%s", signal,
                 action.sa_handler == SIG_IGN   ? "ignored"
                 : action.sa_handler == &handle ? "the program's"
-                                               : "SOMEBODY'S");
+                                               : "FOREIGN");
   }
   sigset_t blocked;
   ::pthread_sigmask(SIG_SETMASK, nullptr, &blocked);
@@ -78,7 +77,7 @@ constexpr char kKernel[] = R"(.version 7.0
 }  // namespace
 
 int main() {
-  // As a Java machine or Python would: handlers of its own before any driver.
+  // Like a Java VM or Python: installs signal handlers before any driver is loaded.
   for (const int signal : {SIGUSR1, SIGUSR2, SIGSEGV, SIGTERM}) ::signal(signal, &handle);
   ::signal(SIGPIPE, SIG_IGN);
   ::umask(027);
@@ -99,7 +98,7 @@ int main() {
                               CALL(cuMemAllocAsync)(&pooled, 1 << 20, stream)};
   std::printf("answers");
   for (const CUresult result : results) std::printf(" %u", result);
-  // More than its part of a second: it is held back at the gate.
+  // Uses more than its part of a second, so the gate blocks it.
   unsigned failed = 0;
   for (int i = 0; i < 500; ++i) {
     failed += CALL(cuLaunchKernel)(function, 1, 1, 1, 1, 1, 1, 0, stream, nullptr, nullptr) != CUDA_SUCCESS;
@@ -107,7 +106,7 @@ int main() {
   failed += CALL(cuStreamSynchronize)(stream) != CUDA_SUCCESS;
   std::printf(", %u failed\n", failed);
   show("amidst");
-  // Without the limiter the card has it.
+  // Without the limiter the allocation succeeds.
   if (CALL(cuMemAlloc_v2)(&refused, 4ull << 30) == CUDA_SUCCESS) CALL(cuMemFree_v2)(refused);
   CALL(cuMemFreeAsync)(pooled, stream);
   CALL(cuMemFree_v2)(kept);

@@ -1,4 +1,4 @@
-// A guest's manners: what it leaves alone in a process, and that nobody waits for a process that stands still.
+// What the limiter leaves unchanged in a process, and that no process waits for a stopped one.
 #include <gtest/gtest.h>
 #include <signal.h>
 
@@ -11,8 +11,8 @@ namespace {
 
 using namespace headgate::e2e;
 
-// HAMi-core took SIGUSR1 and SIGUSR2 (a Java machine crashed: HC#160), set the umask, and printed what parsers fell
-// over (HAMi#1340).
+// HAMi-core took over SIGUSR1 and SIGUSR2 (a Java VM crashed: HC#160), set the umask, and printed lines that broke
+// parsers (HAMi#1340).
 TEST(Manners, HandlersMasksLimitsAndOutputOfAProgramAreItsOwnThroughoutItsLife) {
   const auto said = [](bool limited) {
     const Runtime runtime;
@@ -34,8 +34,7 @@ TEST(Manners, HandlersMasksLimitsAndOutputOfAProgramAreItsOwnThroughoutItsLife) 
   EXPECT_EQ(said(true), without);
 }
 
-// HAMi-core: processes started one after the other, each behind a lock; a dead owner cost 327 s (HC#243, HC#248,
-// HC#253).
+// HAMi-core: processes started one after the other, behind a lock; a dead owner cost 327 s (HC#243, HC#248, HC#253).
 TEST(Startup, ProcessesThatStandStillAtAnyStepOfJoiningKeepNobodyWaiting) {
   const Runtime runtime;
   Tenant tenant{.environment = {{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "stopped"}, {"PROBE_WAIT", "1"}}};

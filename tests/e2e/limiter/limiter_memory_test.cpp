@@ -1,4 +1,4 @@
-// A share's memory, as its tenants meet it.
+// A share's memory as its tenants see it.
 #include <gtest/gtest.h>
 
 #include <filesystem>
@@ -21,7 +21,7 @@ Tenant with(Environment environment) {
   return tenant;
 }
 
-// The pages of a share, as its owner sees them.
+// The share's pages, opened as its owner.
 struct Owner {
   ledger::SharePages pages;
   ledger::PageFault fault;
@@ -47,7 +47,7 @@ TEST(Memory, ARefusalDoesNotReachTheDriver) {
 }
 
 TEST(Memory, PitchedRowsAreChargedByTheDriversPitch) {
-  const Runtime runtime;  // 300 bytes a row; this driver pads to 512
+  const Runtime runtime;  // 300 bytes per row; this driver pads to 512
   const Outcome outcome = runtime.run(with({{"HEADGATE_MEM", "1MiB"}}), {"alloc", "p2048", "1"});
   EXPECT_NE(outcome.out.find("alloc p2048: 0\nalloc 1: 2\n"), std::string::npos) << outcome.out;
 }

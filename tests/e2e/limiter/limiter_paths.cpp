@@ -1,14 +1,13 @@
-// Takes and gives back device memory by every path of linear memory and arrays, as told on standard input, one line
-// each:
+// Allocates and frees device memory by every path of linear memory and arrays, one command per line of standard input:
 //   device N           makes the primary context of GPU N current
-//   take KIND BYTES    -> RESULT BYTES    the bytes that it took, at most those asked for
-//   touch              -> RESULT          fills the newest of what is held, and reads it back
-//   drop               -> RESULT          the newest of what is held
-//   look               -> RESULT          asks how much memory is free
-//   destroy | reset    -> RESULT          a context with everything that it holds; a new one is made
-//   storm SEED ROUNDS  -> REFUSED OTHER   takes and drops at random, all kinds; OTHER: answers that are no refusal
+//   take KIND BYTES    -> RESULT BYTES    the bytes that it took, at most those requested
+//   touch              -> RESULT          fills the newest piece, and reads it back
+//   drop               -> RESULT          frees the newest piece
+//   look               -> RESULT          queries the free memory
+//   destroy | reset    -> RESULT          a context with all its memory; a new one is made
+//   storm SEED ROUNDS  -> REFUSED OTHER   takes and drops at random, all kinds; OTHER: unexpected results
 //   race SEED          -> REFUSED OTHER   threads take and free small pieces; keeping-race: some are kept at the end
-//   errors             -> one line a call, with its answer; last "end"
+//   errors             -> one line per call, with its result; last "end"
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
@@ -67,7 +66,7 @@ CUresult make_linear(bool managed, std::uint64_t bytes, Held& out) {
   const CUresult made =
       managed ? CALL(cuMemAllocManaged)(&out.address, bytes, 1) : CALL(cuMemAlloc_v2)(&out.address, bytes);
   if (made != CUDA_SUCCESS || !managed) return made;
-  // The GPU touches it: managed memory is nowhere before.
+  // Makes the GPU touch it, because managed memory is not populated before.
   const CUresult filled = CALL(cuMemsetD8_v2)(out.address, 1, bytes);
   return filled == CUDA_SUCCESS ? CALL(cuCtxSynchronize)() : filled;
 }
@@ -92,7 +91,7 @@ CUresult drop(const Held& what) {
   return CALL(cuMemFree_v2)(what.address);
 }
 
-// ILLEGAL_ADDRESS where other bytes come back.
+// Returns ILLEGAL_ADDRESS if it reads back other bytes.
 CUresult touch(const Held& what) {
   std::vector<unsigned char> seen(what.bytes);
   const CUresult filled = CALL(cuMemsetD8_v2)(what.address, 0x5a, what.bytes);
@@ -104,7 +103,7 @@ CUresult touch(const Held& what) {
 }
 
 CUdevice device = 0;
-CUcontext context = nullptr;  // of cuCtxCreate; null while the primary one is current
+CUcontext context = nullptr;  // from cuCtxCreate; null while the primary one is current
 
 CUresult use_device(CUdevice number) {
   device = number;
@@ -113,7 +112,7 @@ CUresult use_device(CUdevice number) {
   return retained == CUDA_SUCCESS ? CALL(cuCtxSetCurrent)(primary) : retained;
 }
 
-// With copies and fills still under way.
+// Destroys a context with copies and fills still running.
 CUresult destroy() {
   for (const Held& each : held)
     if (each.address != 0) CALL(cuMemsetD8Async)(each.address, 1, each.bytes, nullptr);
@@ -146,7 +145,7 @@ void storm(unsigned seed, int rounds) {
   std::cout << refused << ' ' << other << std::endl;
 }
 
-// Small pieces that eight threads take and free at once; what they hold at the end is kept, or all freed.
+// Eight threads take and free small pieces at the same time. At the end they keep what they hold, or free all.
 void race(unsigned seed, bool keep) {
   CUcontext here = nullptr;
   CALL(cuCtxGetCurrent)(&here);
@@ -202,7 +201,7 @@ void errors() {
   shaped("cube of unequal sides", {64, 32, 6, kFloat, 1, 4});
   say("mipmap of nothing", CALL(cuMipmappedArrayCreate)(&mipmap, nullptr, 3));
   say("free of nothing", CALL(cuMemFree_v2)(0));
-  say("free of nobody's", CALL(cuMemFree_v2)(0x123456789000));
+  say("free of an unknown address", CALL(cuMemFree_v2)(0x123456789000));
   say("destroy of no array", CALL(cuArrayDestroy)(nullptr));
   say("destroy of no mipmap", CALL(cuMipmappedArrayDestroy)(nullptr));
   say("one allocation", CALL(cuMemAlloc_v2)(&at, 1000));

@@ -1,4 +1,4 @@
-// Every path of linear memory and arrays, alone, mixed and raced: what the ledger says against what really happened.
+// Every path of linear memory and arrays, alone, mixed and raced: the ledger compared with the card.
 #include <gtest/gtest.h>
 
 #include <chrono>
@@ -22,7 +22,7 @@ constexpr const char* kKinds[] = {"alloc", "pitch", "managed", "array", "solid",
 
 class Paths : public testing::Test {
  protected:
-  // A node of its own; slab_bytes 2 MiB: memory as a card gives it.
+  // Makes a node for this test. slab_bytes 2 MiB: memory as a real card gives it.
   void make_node(const char* profile_name, std::uint64_t slab_bytes, std::uint64_t context_bytes = 64 * kMiB,
                  std::uint64_t teardown_ns = 0) {
     sim::Profile profile = *sim::find_profile(profile_name);
@@ -84,7 +84,7 @@ class Paths : public testing::Test {
   ledger::SharePages pages_;
 };
 
-// Peers count some calls in bits (HAMi-core, vgpu-manager: arrays x 8) and others not at all (HAMi-core #79, #251,
+// Other limiters count some calls in bits (HAMi-core, vgpu-manager: arrays x 8) and miss others (HAMi-core #79, #251,
 // #291).
 TEST_F(Paths, EachPathIsChargedItsOwnBytesAndGivesThemBack) {
   make_node("tiny", 0);
@@ -134,7 +134,7 @@ TEST_F(Paths, ADeviceThatIsResetGivesEverythingBack) {
   EXPECT_EQ(true_bytes(), 0u);
 }
 
-// 2 MiB granules on the card: charged with each request, not when the residual is measured next.
+// The card's granules of 2 MiB are charged with each request, not at the next measurement of the residual.
 class Rounded : public Paths, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, Rounded, testing::Values("alloc", "pitch", "array"));
 
@@ -149,7 +149,7 @@ TEST_P(Rounded, ByTheDriverIsChargedWithTheRequest) {
   EXPECT_GT(truth().processes.at(0).slack_bytes, 100 * kMiB);
 }
 
-// Small requests share slabs of 2 MiB: all of one is charged with its first piece.
+// Small requests share slabs of 2 MiB. The first piece is charged the whole slab.
 class InSlabs : public Paths, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, InSlabs, testing::Values("alloc", "pitch"));
 
@@ -162,7 +162,7 @@ TEST_P(InSlabs, SmallRequestsNeverPassTheLimit) {
     ++taken;
     ASSERT_LE(truth().used_bytes, 512 * kMiB);
   }
-  // Two in each slab, the first two of which taught it.
+  // Two in each slab, except the first two slabs, from which the size was learned.
   EXPECT_GE(taken, 2 * ((512 - 64) / 2 - 4));
   EXPECT_GT(truth().processes.at(0).slack_bytes, 100 * kMiB);
   EXPECT_EQ(used(), truth().processes.at(0).bytes + truth().processes.at(0).slack_bytes);
@@ -175,7 +175,7 @@ TEST_F(Paths, OnePieceKeepsItsSlabAndTheLastGivesItBack) {
   make_node("tiny", 2 * kMiB);
   const auto program = start("512MiB");
   ask(*program, "look");
-  // 2049 pieces of 1 KiB fill a slab and begin another; the first slab taught nothing for sure.
+  // 2049 pieces of 1 KiB fill one slab and start another. The first slab alone did not reveal its size.
   for (int i = 0; i < 2049; ++i) ASSERT_TRUE(ask(*program, "take alloc 1000").starts_with("0 "));
   EXPECT_EQ(used(), 4 * kMiB);
   EXPECT_EQ(truth().used_bytes - 64 * kMiB, 4 * kMiB);
@@ -199,7 +199,7 @@ TEST_F(Paths, ThreadsThatTakeAndFreePiecesLeaveAnExactAccount) {
   EXPECT_EQ(used(), 0u);
 }
 
-// Arrays tell no address: what they hide is measured before it comes to more than 64 MiB.
+// Arrays reveal no addresses. Their hidden slabs are measured before they exceed 64 MiB.
 TEST_F(Paths, SmallArraysHideNoMoreThanTheyMay) {
   make_node("tiny", 2 * kMiB);
   const auto program = start("512MiB");
@@ -208,7 +208,7 @@ TEST_F(Paths, SmallArraysHideNoMoreThanTheyMay) {
   EXPECT_GT(truth().processes.at(0).slack_bytes, 100 * kMiB);
 }
 
-// What slabs, contexts and rounding take besides is the residual: with it the share's figure is the card's.
+// The residual is what slabs, contexts and rounding take in addition. With it the share's total matches the card's.
 TEST_F(Paths, AccountAndResidualAreWhatTheCardGave) {
   make_node("tiny", 2 * kMiB);
   const auto first = start("1GiB"), second = start("1GiB");
@@ -233,7 +233,7 @@ TEST_F(Paths, AccountAndResidualAreWhatTheCardGave) {
   std::printf("account and residual agree with the card at the latest %.0f ms after a burst\n", worst_ms);
 }
 
-// A driver takes its time to take down what a killed process held: given back before, others would be promised it.
+// A driver needs time to free a killed process's memory. If released earlier, it would be promised to others too soon.
 TEST_F(Paths, WhatAKilledProcessHeldIsChargedForAsLongAsTheCardHasIt) {
   make_node("tiny", 2 * kMiB, 64 * kMiB, 350'000'000);
   const auto survivor = start("2GiB");
@@ -251,7 +251,7 @@ TEST_F(Paths, WhatAKilledProcessHeldIsChargedForAsLongAsTheCardHasIt) {
   for (int i = 0; i < 15; ++i) {
     if (i < 12 && i % 4 == 1) victims[i / 4]->kill_now(), victims[i / 4]->wait();
     tick += 100ms;
-    // Looked at until the next 100 ms are over: as whoever reserves, or asks for what is free, looks.
+    // Repeats during the next 100 ms, because reservations and queries of free memory look as well.
     do {
       ask(*survivor, "look");
       if (off() == 0) break;
@@ -268,7 +268,7 @@ TEST_F(Paths, WhatAKilledProcessHeldIsChargedForAsLongAsTheCardHasIt) {
   EXPECT_EQ(usage().teardowns_given_up.load(), 0u);
 }
 
-// Peers check and allocate in two steps (HAMi-core #273), and keep what the dead held (#191).
+// Other limiters check and allocate in two steps (HAMi-core #273), and keep what dead processes held (#191).
 TEST_F(Paths, EightProcessesRacingForOneLimitNeverHoldAByteTooMuch) {
   make_node("h200", 0, kMiB);
   constexpr std::uint64_t kLimit = 100 * kMiB;
@@ -295,7 +295,7 @@ TEST_F(Paths, EightProcessesRacingForOneLimitNeverHoldAByteTooMuch) {
   }
   done = true;
   watcher.join();
-  EXPECT_GT(refused, 0) << "nobody raced for anything";
+  EXPECT_GT(refused, 0) << "no process raced for memory";
   EXPECT_LE(most_used, kLimit);
   EXPECT_LE(most_true, kLimit);
   EXPECT_LE(ledger::peak_bytes(usage(), 0), kLimit);
@@ -309,7 +309,7 @@ TEST_F(Paths, EightProcessesRacingForOneLimitNeverHoldAByteTooMuch) {
               static_cast<unsigned long long>(most_true));
 }
 
-// Peers promise memory past the limit and have none, or swap the whole card (HAMi-core #69, HAMi #705, #1128, #2630).
+// Others promise memory past the limit but have none, or swap the whole card (HAMi-core #69, HAMi #705, #1128, #2630).
 TEST_F(Paths, PastTheLimitMemoryLiesOnTheHostUpToTheBudgetAndNotAByteMore) {
   make_node("tiny", 0, kMiB);
   const auto program = start("100MiB", true, {{"HEADGATE_HOST_MEM", "50MiB"}});
@@ -336,7 +336,7 @@ TEST_F(Paths, PastTheLimitMemoryLiesOnTheHostUpToTheBudgetAndNotAByteMore) {
   EXPECT_EQ(used(host) + used(), 0u);
 }
 
-// The program has what it was promised: as much on the card as that has, and the rest on the host.
+// The program gets all it was promised: what fits on the card, and the rest on the host.
 class Oversubscribed : public Paths, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Names, Oversubscribed,
                          testing::Values("CUDA_MEMORY_OVERSUBSCRIBE", "CUDA_OVERSUBSCRIBE", "CUDA_MEM_OVERSOLD"));
@@ -379,7 +379,7 @@ TEST_F(Paths, HostMemoryOfAKilledProcessIsThereForTheNextAndAnotherBudgetIsNotLe
   EXPECT_EQ(ask(*witness, "take alloc 41943040").substr(0, 1), "2");
   victim->kill_now();
   victim->wait();
-  // The dead are looked for at most once a clock tick.
+  // Dead processes are looked for at most once per clock tick.
   std::string answer = "2";
   for (int tries = 0; tries < 1000 && answer.starts_with("2"); ++tries) answer = ask(*witness, "take alloc 41943040");
   EXPECT_EQ(answer, "0 41943040");
@@ -420,7 +420,7 @@ TEST_F(Paths, ProcessesRacingForOneBudgetNeverHoldAByteTooMuchOnEitherSide) {
   EXPECT_EQ(used() + used(ledger::host_account(0)), 0u);
 }
 
-// Peers answer for the driver: -1 for unknown pointers (HAMi-core #67), INVALID_VALUE under a tiny limit (#333).
+// Other limiters invent results: -1 for unknown pointers (HAMi-core #67), INVALID_VALUE under a tiny limit (#333).
 TEST_F(Paths, ABadCallGetsTheDriversOwnAnswerUnderTheSmallestLimit) {
   make_node("tiny", 0);
   const auto answers = [&](bool limited) {

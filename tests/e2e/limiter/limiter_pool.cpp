@@ -1,23 +1,23 @@
-// A tenant that lives by stream-ordered memory. It does what its arguments say, one after the other, and prints each
-// with the driver's answer; "-" stands for words from standard input, line by line until its end.
+// A tenant that uses stream-ordered memory. It executes its arguments in order and prints each with the driver's
+// result. "-" stands for arguments from standard input, one per line.
 //
-//   alloc:BYTES  from:BYTES (the made pool)  linear:BYTES   memory number 0, 1, 2, ...
-//   free:N  now:N (cuMemFree)  stream:N (allocate and free there; 0 is the default stream)
-//   keep:BYTES (release threshold of the current pool)  trim:BYTES  sync  ctxsync  query  spin  raise
-//   pool (makes one)  use (makes it current)  destroy  reset (the primary context)  device:N (another GPU)
-//   reserved  used (of the current pool)  info  nvml (both ask for memory)  wrong (every kind of bad argument)
-//   storm:ROUNDS  whole:ROUNDS  steps:ROUNDS threads:ROUNDS
-//   graph:BYTES (an executable graph that allocates and frees so much: number 0, 1, 2, ...)  many:COUNT (of 1 MiB each)
-//   keeping:BYTES (does not free)  repeating:BYTES (frees at the next launch)  captured:BYTES  moved:BYTES (in a child)
-//   uploading:BYTES (instantiated with an upload)
-//   deep (a kernel with 120 MiB of local memory on the tiny card)  heap:BYTES (the heap's limit)
-//   stack:BYTES  printf:BYTES (the same)  module:BYTES (one with a static array of that size)  unload
-//   library:BYTES (the same, and the address of its array)  other-library:BYTES (loaded without a context, used in one)
-//    -library
-//   context  -context
-//   left (cuMemGetInfo)  look:TIMES (the same)  end-nvml
-//   listed (NVML's processes)  nvml-in-child (its total after a fork)
-//   launch:N  upload:N  end:N  drop:N (frees what N keeps)  gtrim  greserved  gused  gstorm:ROUNDS
+// alloc:BYTES  from:BYTES (the made pool)  linear:BYTES   memory number 0, 1, 2, ...
+// free:N  now:N (cuMemFree)  stream:N (allocate and free there; 0 is the default stream)
+// keep:BYTES (release threshold of the current pool)  trim:BYTES  sync  ctxsync  query  spin  raise
+// pool (makes one)  use (makes it current)  destroy  reset (the primary context)  device:N (another GPU)
+// reserved  used (of the current pool)  info  nvml (both query memory)  wrong (every kind of bad argument)
+// storm:ROUNDS  whole:ROUNDS  steps:ROUNDS threads:ROUNDS
+// graph:BYTES (an executable graph that allocates and frees that much: number 0, 1, 2, ...)  many:COUNT (1 MiB each)
+// keeping:BYTES (does not free)  repeating:BYTES (frees at the next launch)  captured:BYTES  moved:BYTES (in a child)
+// uploading:BYTES (instantiated with an upload)
+// deep (a kernel with 120 MiB of local memory on the tiny card)  heap:BYTES (the heap's limit)
+// stack:BYTES  printf:BYTES (the same)  module:BYTES (one with a static array of that size)  unload
+// library:BYTES (the same, and the address of its array)  other-library:BYTES (loaded without a context, used in one)
+//  -library
+// context  -context
+// left (cuMemGetInfo)  look:TIMES (the same)  end-nvml
+// listed (NVML's processes)  nvml-in-child (its total after a fork)
+// launch:N  upload:N  end:N  drop:N (frees what N keeps)  gtrim  greserved  gused  gstorm:ROUNDS
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,7 +104,7 @@ struct Graphs {
     all.push_back(parent);
     return result;
   }
-  // Graphs of many sizes come, run in several streams and go; nothing may pass the share's limit.
+  // Graphs of many sizes are made, run in several streams and destroyed. The share's limit must hold throughout.
   CUresult storm(std::uint64_t rounds, unsigned seed) {
     std::uint64_t refused = 0, done = 0;
     std::vector<CUstream> streams(3);
@@ -173,16 +173,16 @@ struct Tenant {
   CUlibrary library = nullptr;
   CUcontext other = nullptr;
 
-  // A module whose static array has so many bytes.
+  // Returns PTX of a module with a static array of that size.
   static std::string image_with(std::uint64_t bytes) {
     return ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .align 8 .b8 grid[" +
            std::to_string(bytes) + "];\n.visible .entry k() { ret; }\n";
   }
-  // The same as nvcc packs it into a fat binary with LZ4: literals alone.
+  // The same, packed into a fat binary with LZ4 as by nvcc: literals only.
   static std::string packed_with(std::uint64_t bytes) {
     const std::string text = image_with(bytes);
     std::string payload = "\xf0";
-    std::size_t rest = text.size() + 1 - 15;  // it ends in a NUL
+    std::size_t rest = text.size() + 1 - 15;  // includes the NUL
     for (; rest >= 255; rest -= 255) payload += '\xff';
     payload += static_cast<char>(rest);
     payload.append(text.c_str(), text.size() + 1);
@@ -221,8 +221,8 @@ struct Tenant {
     return result;
   }
 
-  // What a child of fork() is answered, which has no driver: the first answer to an allocation, a free, and a trim of
-  // the parent's pool that is no error, or 0 where all are.
+  // Tells which calls succeed in a child of fork(), which has no driver: 1 an allocation, 2 a free, 4 a trim of the
+  // parent's pool. 0: none.
   CUresult forked(std::uint64_t bytes) {
     const pid_t child = ::fork();
     if (child == 0) {
@@ -239,7 +239,7 @@ struct Tenant {
 
   std::uint64_t random(std::uint64_t below) { return static_cast<std::uint64_t>(rand_r(&seed)) % below; }
 
-  // Mixed sizes and kinds, many streams, frees in other streams too: whatever a share makes of it, nothing may be lost.
+  // Mixed sizes and kinds, many streams, frees in other streams: whatever the share refuses, nothing may be lost.
   CUresult storm(std::uint64_t rounds) {
     std::uint64_t refused = 0, done = 0;
     while (streams.size() < 5) {
@@ -284,7 +284,7 @@ struct Tenant {
     return CALL(cuCtxSynchronize)();
   }
 
-  // Whole granules, and nothing freed that the host has not seen: whether a pool must grow is never in doubt.
+  // Whole granules, and each free is seen by the host: it is always known if a pool must grow.
   CUresult whole(std::uint64_t rounds) {
     std::vector<CUdeviceptr> held;
     std::uint64_t refused = 0, done = 0;
@@ -306,7 +306,7 @@ struct Tenant {
     return CALL(cuStreamSynchronize)(stream);
   }
 
-  // Eight threads on one pool, each in a stream of its own, growing it while others shrink it.
+  // Eight threads on one pool, each in a separate stream, growing it while others shrink it.
   CUresult threads(std::uint64_t rounds) {
     CUcontext context = nullptr;
     if (const CUresult result = CALL(cuCtxGetCurrent)(&context); result != CUDA_SUCCESS) return result;
@@ -333,7 +333,7 @@ struct Tenant {
     return wrong == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   }
 
-  // As a framework's allocator on this backend lives: nothing is ever released, some streams, the same sizes each step.
+  // Like a framework's allocator on this backend: nothing is released, several streams, the same sizes in each step.
   CUresult steps(std::uint64_t rounds) {
     std::uint64_t all = ~0ull;
     CALL(cuMemPoolSetAttribute)(current(), CU_MEMPOOL_ATTR_RELEASE_THRESHOLD, &all);
@@ -413,7 +413,7 @@ struct Tenant {
     unsigned long long bytes[3];
     return nvml<int()>("nvmlInit_v2")() == 0 && nvml_memory(bytes) ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   }
-  // How many processes NVML lists. nvml.h: an entry has 24 bytes.
+  // Returns how many processes NVML lists. nvml.h: an entry has 24 bytes.
   static CUresult listed(std::string& told) {
     unsigned count = 64;
     std::uint64_t entries[3 * 64];
@@ -425,7 +425,7 @@ struct Tenant {
     told = std::to_string(count);
     return known ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   }
-  // What NVML, initialised here, calls the card's total in a child of fork().
+  // Initialises NVML here, and returns the card's total as NVML reports it in a child of fork().
   static CUresult nvml_in_child(std::string& told) {
     int ends[2];
     unsigned long long bytes[3] = {};
@@ -441,7 +441,7 @@ struct Tenant {
     told = std::to_string(bytes[0]);
     return read ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   }
-  // Looks at the free memory so often.
+  // Queries the free memory `times` times.
   static CUresult look(std::uint64_t times) {
     for (std::size_t free = 0, total = 0; times != 0; --times)
       if (const CUresult result = CALL(cuMemGetInfo_v2)(&free, &total); result != CUDA_SUCCESS) return result;

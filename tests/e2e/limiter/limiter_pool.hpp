@@ -1,4 +1,4 @@
-// A share of stream-ordered memory on the simulated card: its tenant, its ledger, and what the card really gave.
+// A share of stream-ordered memory on the simulated card: its tenant, its ledger, and the card's truth.
 #pragma once
 
 #include <gtest/gtest.h>
@@ -17,9 +17,9 @@
 
 namespace headgate::e2e {
 
-inline constexpr std::uint64_t kMiB = 1 << 20, kGranule = 32 * kMiB, kContext = 64 * kMiB;  // of the "tiny" card, 2 GiB
+inline constexpr std::uint64_t kMiB = 1 << 20, kGranule = 32 * kMiB, kContext = 64 * kMiB;  // "tiny" card, 2 GiB
 
-// 16 granules beside one context.
+// 16 granules and one context.
 inline constexpr const char* kSixteen = "576MiB";
 
 inline Tenant on_tiny(const std::string& limit) {
@@ -64,7 +64,7 @@ struct Owner {
   }
 };
 
-// A tenant that is told its words one by one.
+// A tenant that gets its commands one by one.
 struct Led {
   const Runtime& runtime;
   Runtime::Running running;
@@ -93,12 +93,12 @@ struct Race {
   unsigned long done = 0, refused = 0;
 };
 
-// Eight tenants race for one share of 1 GiB, half of which is their contexts.
+// Eight tenants race for one share of 1 GiB, half of which is used by their contexts.
 inline Race race(const std::string& what) {
   const Runtime runtime;
   std::vector<std::unique_ptr<Led>> tenants;
   for (int i = 0; i < 8; ++i) tenants.push_back(std::make_unique<Led>(runtime, on_tiny("1GiB")));
-  for (int i = 0; i < 2; ++i) {  // contexts count from here on, for all
+  for (int i = 0; i < 2; ++i) {  // contexts are counted from here on
     for (auto& each : tenants) EXPECT_EQ(each->does("info"), "0");
   }
   const Owner owner(runtime);

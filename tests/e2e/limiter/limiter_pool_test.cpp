@@ -1,4 +1,4 @@
-// A share's stream-ordered memory: what the ledger says against what the simulated card really gave.
+// A share's stream-ordered memory: the ledger compared with what the simulated card gave.
 #include <gtest/gtest.h>
 
 #include <algorithm>
@@ -12,6 +12,19 @@ using namespace headgate;
 using namespace headgate::e2e;
 
 namespace {
+
+enum class OwnersWord { resume, drain, reclaim };
+
+// As the daemon does on behalf of a share's owner.
+ledger::PageFault tell_share(const char* base, const char* name, OwnersWord word) {
+  ledger::SharePages pages;
+  if (const auto bad = ledger::open_share(base, name, ledger::Access::owner, pages)) return bad;
+  ledger::PolicyPage& policy = *pages.writable_policy;
+  if (word == OwnersWord::reclaim) ledger::ask_reclaim(policy);
+  else ledger::set_command(policy, word == OwnersWord::drain ? ledger::Command::drain : ledger::Command::run);
+  ledger::close_pages(pages);
+  return {};
+}
 
 TEST(Pool, TheLedgerHoldsWhatThePoolHasReservedAtEachStep) {
   const Runtime runtime;
@@ -43,7 +56,7 @@ TEST(Pool, TheLedgerHoldsWhatThePoolHasReservedAtEachStep) {
   EXPECT_EXACT(runtime, owner, 0u);
 }
 
-// The program sleeps in a read all the while: no call of its own can be what gives the memory back.
+// The program sleeps in a read all the time, so none of its calls can release the memory.
 TEST(Pool, AnIdleProgramsPoolsAreGivenBackWhenTheOwnerReclaimsThem) {
   const Runtime runtime;
   const std::string base = runtime.path() + "/run";
@@ -56,17 +69,17 @@ TEST(Pool, AnIdleProgramsPoolsAreGivenBackWhenTheOwnerReclaimsThem) {
   const Owner owner(runtime);
   EXPECT_EXACT(runtime, owner, 3 * kGranule);
   for (int again = 0; again < 2; ++again) {
-    ASSERT_FALSE(ledger::tell_share(base.c_str(), "pools", ledger::OwnersWord::reclaim));
+    ASSERT_FALSE(tell_share(base.c_str(), "pools", OwnersWord::reclaim));
     EXPECT_TRUE(comes_true([&] { return owner.used() == kGranule && really_held(runtime) == kGranule; }));
     EXPECT_EQ(tenant.does(bytes("alloc", 2 * kGranule)), "0") << "a request, not a state";
     EXPECT_EQ(tenant.does("free:" + std::to_string(2 + again)), "0");
     EXPECT_EQ(tenant.does("sync"), "0");
     EXPECT_EXACT(runtime, owner, 3 * kGranule);
   }
-  EXPECT_EQ(ledger::tell_share(base.c_str(), "none", ledger::OwnersWord::reclaim).error, ledger::PageError::not_found);
+  EXPECT_EQ(tell_share(base.c_str(), "none", OwnersWord::reclaim).error, ledger::PageError::not_found);
 }
 
-// The thread that trims is made at the first context, and may first run long after the owner has asked.
+// The trimming thread is made with the first context, and may first run long after the owner's request.
 TEST(Pool, ARequestThatComesBeforeTheTrimmingThreadFirstRunsIsNotLost) {
   const Runtime runtime;
   Tenant late = on_tiny("1GiB");
@@ -77,7 +90,7 @@ TEST(Pool, ARequestThatComesBeforeTheTrimmingThreadFirstRunsIsNotLost) {
   EXPECT_EQ(tenant.does("now:0"), "0");
   const Owner owner(runtime);
   EXPECT_EXACT(runtime, owner, 2 * kGranule);
-  ASSERT_FALSE(ledger::tell_share((runtime.path() + "/run").c_str(), "pools", ledger::OwnersWord::reclaim));
+  ASSERT_FALSE(tell_share((runtime.path() + "/run").c_str(), "pools", OwnersWord::reclaim));
   EXPECT_TRUE(comes_true([&] { return owner.used() == 0 && really_held(runtime) == 0; }));
 }
 
@@ -92,7 +105,7 @@ TEST(Pool, AShareThatIsDrainedTakesNeitherMemoryNorProcessesAndKeepsNothingIdle)
   EXPECT_EQ(tenant.does("sync"), "0");
   const Owner owner(runtime);
   EXPECT_EXACT(runtime, owner, 2 * kGranule + kMiB);
-  ASSERT_FALSE(ledger::tell_share(base.c_str(), "pools", ledger::OwnersWord::drain));
+  ASSERT_FALSE(tell_share(base.c_str(), "pools", OwnersWord::drain));
   EXPECT_TRUE(comes_true([&] { return owner.used() == kMiB && really_held(runtime) == kMiB; }));
   EXPECT_EQ(tenant.does(bytes("linear", 1)), "2");
   EXPECT_EQ(tenant.does(bytes("alloc", 1)), "2");
@@ -104,7 +117,7 @@ TEST(Pool, AShareThatIsDrainedTakesNeitherMemoryNorProcessesAndKeepsNothingIdle)
   const Outcome late = runtime.run(on_tiny("1GiB"), {"linear:1"});
   EXPECT_NE(late.out.find("ready: 800"), std::string::npos) << late.out;
   EXPECT_NE(late.err.find("is being drained"), std::string::npos) << late.err;
-  ASSERT_FALSE(ledger::tell_share(base.c_str(), "pools", ledger::OwnersWord::resume));
+  ASSERT_FALSE(tell_share(base.c_str(), "pools", OwnersWord::resume));
   EXPECT_EQ(tenant.does(bytes("linear", 1)), "0");
 }
 
@@ -112,7 +125,7 @@ TEST(Pool, AShareThatWasDrainedAndIsEmptyIsMadeAnewByTheNextProcess) {
   const Runtime runtime;
   {
     Led tenant(runtime, on_tiny("1GiB"));
-    ASSERT_FALSE(ledger::tell_share((runtime.path() + "/run").c_str(), "pools", ledger::OwnersWord::drain));
+    ASSERT_FALSE(tell_share((runtime.path() + "/run").c_str(), "pools", OwnersWord::drain));
     EXPECT_EQ(tenant.running.finish().status, 0);
   }
   const Outcome next = runtime.run(on_tiny("1GiB"), {"linear:1"});
@@ -205,7 +218,7 @@ TEST(Pool, WhatASynchroniseReleasesIsThereForTheNeighbourAtOnce) {
   EXPECT_EXACT(runtime, owner, 16 * kGranule);
 }
 
-// vgpu-manager synchronises the stream at every asynchronous allocation.
+// vgpu-manager synchronises the stream at each asynchronous allocation.
 TEST(Pool, AnAllocationWaitsForNoStream) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
@@ -270,7 +283,7 @@ TEST(Pool, AStreamsMemoryIsItsOwnGpusWhicheverIsCurrent) {
   const Runtime runtime;
   Tenant tenant = on_tiny("4GiB");
   sim::Profile two = *sim::find_profile("l40s-x2");
-  two.cuda_version = 13000;  // which has all that the tenant looks for
+  two.cuda_version = 13000;  // has all functions that the tenant looks up
   ASSERT_TRUE(sim::create_node(runtime.path() + "/run-node", two));
   Led led(runtime, tenant);
   EXPECT_EQ(led.does("device:1"), "0");  // stream 2; GPU 1's context is current
@@ -310,7 +323,7 @@ Tenant slow_to_free() {
   return tenant;
 }
 
-// The pool has unused what is asked for, but not in one piece: that shows when it has grown.
+// The pool has enough unused memory, but not in one piece. That shows only after it has grown.
 TEST(Pool, AGrowthThatIsBeingUndoneIsChargedByNobodyWhoLooksMeanwhile) {
   const Runtime runtime;
   Led tenant(runtime, slow_to_free());
@@ -345,7 +358,7 @@ TEST(Pool, ASmallGranuleLeavesNothingUnusable) {
   EXPECT_EXACT(runtime, owner, 512 * kMiB);
 }
 
-// As PyTorch's cudaMallocAsync back end lives.
+// The pattern of PyTorch's cudaMallocAsync back end.
 TEST(Pool, AFrameworksStepsAreExact) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
@@ -355,7 +368,7 @@ TEST(Pool, AFrameworksStepsAreExact) {
   EXPECT_EQ(owner.used(), really_held(runtime));
 }
 
-// Whatever order a program finds, the account is right after each step.
+// Whatever the order of calls, the account is correct after each step.
 TEST(Pool, TheLedgerIsExactAfterEachOfManySteps) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny(kSixteen));
@@ -413,37 +426,37 @@ TEST(Pool, WrongArgumentsGetTheDriversOwnAnswers) {
   EXPECT_EQ(with.err, "");
 }
 
-// HAMi-core #67, #93, #96, #217: freeing what it had not seen failed, and the memory leaked.
+// HAMi-core #67, #93, #96, #217: freeing memory that it had not seen failed, and the memory leaked.
 TEST(Pool, UnknownMemoryIsFreedByTheDriver) {
   const Runtime runtime;
   Tenant tenant = on_tiny("1GiB");
   tenant.environment.erase("HEADGATE_MEM");
   tenant.environment.erase("HEADGATE_SHARE");
-  Led led(runtime, tenant);  // without a grant nothing is known
+  Led led(runtime, tenant);  // without a grant the limiter knows no memory
   EXPECT_EQ(led.does(bytes("alloc", kMiB)), "0");
   EXPECT_EQ(led.does("free:0"), "0");
   EXPECT_EQ(led.does("sync"), "0");
   EXPECT_EQ(really_held(runtime), 0u);
 }
 
-// HAMi-core #273: what was checked before an allocation was gone when it came.
+// HAMi-core #273: memory that was free at the check was gone at the allocation.
 TEST(PoolRace, NeitherLedgerNorCardPassesTheLimit) {
   const Race seen = race("whole:1000");
   EXPECT_LE(seen.ledger_peak, 512 * kMiB);
   EXPECT_LE(seen.card_peak, 1024 * kMiB);
 }
 
-// Mixed sizes up to 80 MiB, linear memory between, frees in other streams, trims: whether a pool has to grow shows only
-// afterwards. The card may hold what is just being undone: a request of each process, and half of the eight are not
-// there at once.
+// Mixed sizes up to 80 MiB, linear memory in between, frees in other streams, trims: whether a pool must grow shows
+// only afterwards. The card may briefly hold a request that is being undone, one per process, for at most half of the
+// eight at once.
 TEST(PoolRace, MixedSizesPassTheLimitByNoMoreThanARequestThatIsUndone) {
   const Race seen = race("storm:4000");
   EXPECT_LE(seen.ledger_peak, (512 + 96) * kMiB);
   EXPECT_LE(seen.card_peak, (1024 + 4 * 96) * kMiB);
 }
 
-// Linear memory, arrays, pools, graphs' memory and virtual memory, all at once for one limit. At the worst moment each
-// of the four processes that use pools has a request that is just being undone.
+// Linear memory, arrays, pools, graph memory and virtual memory compete for one limit. At the worst moment each of the
+// four processes with pools has a request that is being undone.
 TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThatIsUndoneOfEachProcess) {
   const Runtime runtime;
   const Tenant of_pools = on_tiny("1GiB");
@@ -491,7 +504,7 @@ TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThat
   EXPECT_LE(card_peak, (1024 + 4 * 96) * kMiB);
   for (auto& each : paths) EXPECT_EQ(each.finish().status, 0);
   for (auto& each : mappings) EXPECT_EQ(each.finish().status, 0);
-  // What the ended had exported comes back when somebody sees it gone: sooner than by the time-out of ten seconds.
+  // Exports of ended processes are freed when a process sees them gone, before the timeout of ten seconds.
   const auto patience = std::chrono::steady_clock::now() + std::chrono::seconds(8);
   while (owner.used() != 0 && std::chrono::steady_clock::now() < patience) EXPECT_EQ(pools[0]->does("info"), "0");
   EXPECT_EXACT(runtime, owner, 0u);
@@ -500,7 +513,7 @@ TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThat
 TEST(PoolRace, TwoThatWantTheLastGranuleDoNotBothGetItNorBothLoseIt) {
   const Runtime runtime;
   Led one(runtime, on_tiny("640MiB")), other(runtime, on_tiny("640MiB"));
-  for (int i = 0; i < 2; ++i) {  // contexts count from here on, for both
+  for (int i = 0; i < 2; ++i) {  // contexts are counted from here on
     EXPECT_EQ(other.does("info"), "0");
     EXPECT_EQ(one.does("info"), "0");
   }

@@ -1,5 +1,5 @@
-// What a program sees of the GPU, one subcommand a question, printed so that two runs can be compared: with the limiter
-// and without. Built twice: looking the driver up at run time, and (LINKED) linked with it.
+// What a program sees of the GPU, one subcommand per question. The output of runs with and without the limiter can be
+// compared. Built twice: with run-time lookup of the driver, and (LINKED) linked with it.
 #include <dlfcn.h>
 #include <sys/auxv.h>
 #include <sys/wait.h>
@@ -22,7 +22,7 @@ extern "C" void* helper_next(const char* name);
 extern "C" void* helper_default(const char* name);
 extern "C" unsigned helper_synchronize();
 
-// A program that pretends to run with raised privileges: the limiter asks getauxval, and finds this one first.
+// Pretends to run with raised privileges: the limiter calls getauxval, and finds this definition first.
 static bool pretend_secure = false;
 extern "C" unsigned long getauxval(unsigned long type) noexcept {
   if (type == AT_SECURE) return pretend_secure ? 1 : 0;
@@ -188,7 +188,7 @@ int errors() {
   return 0;
 }
 
-// Sizes: allocated in order and printed; "-" frees the latest, "pN" takes N rows of 300 bytes.
+// Sizes are allocated in order and printed; "-" frees the latest, "pN" takes N rows of 300 bytes.
 int allocate(int count, char** sizes) {
   Cuda cuda;
   const CUresult ready = cuda.ready();
@@ -220,7 +220,7 @@ int allocate(int count, char** sizes) {
   return 0;
 }
 
-// A pointer copied out of the driver's own table of functions before anything else must land in the same place.
+// A pointer copied from the program's function table before any call must lead to the same function.
 int copied() {
   Cuda cuda;
   cuMemAlloc_v2_t* copy = cuda.cuMemAlloc_v2;
@@ -278,7 +278,7 @@ int nvml_view() {
   return 0;
 }
 
-// Takes and frees at random below the limit, and reports what it was refused.
+// Takes and frees at random below the limit, and reports refusals.
 int storm(int rounds, std::uint64_t most) {
   Cuda cuda;
   if (cuda.ready() != CUDA_SUCCESS) return 1;
@@ -324,7 +324,7 @@ int only_ready() {
   const auto start = std::chrono::steady_clock::now();
   const CUresult result = cuda.ready();
   const bool loaded = dlopen("libnvidia-ml.so.1", RTLD_NOLOAD | RTLD_NOW) != nullptr;
-  // Later the limiter's own thread may have asked it; nobody waited for that.
+  // After 50 ms the limiter's own thread may have loaded NVML, without delaying the program.
   const bool late = std::chrono::steady_clock::now() - start > std::chrono::milliseconds(50);
   std::printf("ready: %u, NVML loaded at once: %s\n", result, loaded && !late ? "yes" : "no");
   return 0;

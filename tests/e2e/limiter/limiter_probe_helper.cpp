@@ -1,4 +1,4 @@
-// A library of a program's own: asks for the next definition after itself, and has a function that only looks like the
+// A library of the program: looks up the next definition after itself, and has a function that only resembles the
 // driver's.
 #include <dlfcn.h>
 

@@ -1,5 +1,5 @@
-// A profiler as people preload one beside us: it wraps an allocation and a launch wherever the program looks for them,
-// by symbol and through a dlsym of its own, passes them on to whoever comes next, and says at the end how many it saw.
+// Like a profiler that users preload: it wraps an allocation and a launch, found by symbol and through its dlsym. It
+// passes them on to the next library, and prints at the end how many it saw.
 #include <dlfcn.h>
 
 #include <atomic>
@@ -18,7 +18,7 @@ std::atomic<unsigned> allocations{0}, lookups{0};
 std::atomic<cuMemAlloc_v2_t*> next_alloc{nullptr};
 
 Dlsym next_dlsym() {
-  // By each version that glibc has given it.
+  // glibc has exported dlsym under these versions.
   for (const char* version : {"GLIBC_2.34", "GLIBC_2.17", "GLIBC_2.2.5"})
     if (void* found = dlvsym(RTLD_NEXT, "dlsym", version); found != nullptr) return reinterpret_cast<Dlsym>(found);
   return nullptr;

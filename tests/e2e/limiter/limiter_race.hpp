@@ -1,4 +1,4 @@
-// What two racing processes and the test share: a meeting point and each one's results.
+// Shared by two racing processes and the test: a meeting point and each one's results.
 #pragma once
 
 #include <sched.h>
@@ -14,7 +14,7 @@ struct Race {
   std::atomic<std::uint32_t> arrived;
   std::atomic<std::uint32_t> result[2][kRaceRounds];
 
-  // Both have come to their n-th meeting.
+  // Waits until both have arrived at their n-th meeting.
   void meet(std::uint32_t n) {
     arrived.fetch_add(1);
     while (arrived.load() < (n + 1) * 2) sched_yield();

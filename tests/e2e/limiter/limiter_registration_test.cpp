@@ -1,4 +1,4 @@
-// The built limiter and a daemon's tenant sockets: real processes join, die, outlive the daemon, and are turned away.
+// The built limiter and a daemon's tenant sockets: real processes join, die, outlive the daemon, and are refused.
 #include <fcntl.h>
 #include <grp.h>
 #include <gtest/gtest.h>
@@ -37,7 +37,7 @@ namespace asio = boost::asio;
 constexpr const char* kFirstGpu = "GPU-10101010-1010-1010-1010-101010101010";
 constexpr std::uint64_t kMiB = 1ull << 20;
 
-// What headgated does with a share's socket, on a loop of its own.
+// headgated's handling of a share's socket, on a loop in a separate thread.
 class Daemon {
  public:
   Daemon(const std::string& runtime, const std::string& state) : thread_([this] { context_.run(); }) {
@@ -56,7 +56,7 @@ class Daemon {
       return 0;
     });
   }
-  // As by kill -9: nothing is said to anybody.
+  // As after kill -9: clients get no message.
   ~Daemon() {
     on_loop([&] {
       doors_.reset();
@@ -134,7 +134,7 @@ class Registration : public ::testing::Test {
   std::string node() const { return runtime_.path() + "/node"; }
   std::string directory(const char* share) const { return node() + "/shares/" + share; }
   std::unique_ptr<Daemon> daemon() const { return std::make_unique<Daemon>(node(), runtime_.path() + "/state.db"); }
-  // The tenant's own runtime directory is another: what it finds, it has from the socket.
+  // The tenant's runtime directory is a different one, so all it knows comes from the socket.
   static Tenant at(const std::string& directory, Environment more = {}) {
     Tenant tenant;
     tenant.environment = std::move(more);
@@ -159,7 +159,7 @@ TEST_F(Registration, ATenantIsHeldByTheDaemonsShareAndItsDeathIsSeenAtOnce) {
   EXPECT_EQ(headgated->processes("s"), 1u);
   EXPECT_NE(runtime_.run(at(directory("s")), {"alloc", "48577", "48576"}).out.find("alloc 48577: 2\nalloc 48576: 0\n"),
             std::string::npos);
-  EXPECT_FALSE(fs::exists(runtime_.path() + "/run")) << "the tenant made pages of its own";
+  EXPECT_FALSE(fs::exists(runtime_.path() + "/run")) << "the tenant made its own pages";
   tenant.kill_and_wait();
   EXPECT_TRUE(Daemon::within(std::chrono::seconds(1), [&] { return headgated->used("s") == 0; }));
 }
@@ -178,7 +178,7 @@ TEST_F(Registration, ATenantOutlivesTheDaemonAndTheNextDaemonAdoptsIt) {
   EXPECT_EQ(tenant.finish().status, 0);
   EXPECT_TRUE(Daemon::within(std::chrono::seconds(1), [&] { return headgated->processes("s") == 0; }));
   EXPECT_EQ(headgated->used("s"), 0u);
-  start_holding("s", "1048576").finish();  // through the socket that was bound anew
+  start_holding("s", "1048576").finish();  // through the socket that was bound again
 }
 
 TEST_F(Registration, AForkedChildIsAProcessOfItsOwn) {
@@ -252,7 +252,7 @@ TEST_F(Registration, NoVariableOfATenantSwitchesTheDaemonsShareOff) {
   }
 }
 
-// As in a container that has the share's directory mounted where it belongs.
+// As in a container with the share's directory mounted in the standard place.
 TEST_F(Registration, AMountedShareHoldsAProgramWithNothingInItsEnvironmentAndOneThatNamesAnother) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
@@ -304,7 +304,7 @@ TEST_F(Registration, AShareThatIsGoneIsNoMissingDaemonAndNobodyRunsUnheldForIt) 
           << outcome.err;
     }
   }
-  // Nothing of ours is on this machine.
+  // Nothing of headgate is installed on this machine.
   const Outcome nothing = runtime_.run(at(runtime_.path() + "/nowhere/shares/s"), {"alloc", "5"});
   EXPECT_TRUE(nothing.out.contains("alloc 5: 0")) << nothing.out << nothing.err;
   EXPECT_TRUE(nothing.err.contains("NOT HELD")) << nothing.err;
@@ -341,8 +341,7 @@ TEST_F(Registration, ARelativeDirectoryIsAnErrorThatNamesIt) {
   EXPECT_NE(outcome.err.find("an absolute path"), std::string::npos) << outcome.err;
 }
 
-// A wrong path, or what a container engine makes where it finds nothing to mount: under any fail policy it is no
-// share.
+// A wrong path, or a directory that an engine created as mount point: it is no share under any fail policy.
 TEST_F(Registration, ADirectoryThatIsNoShareIsRefusedNotRunUnheld) {
   const std::string empty = runtime_.path() + "/empty", file = runtime_.path() + "/file";
   fs::create_directory(empty);
@@ -362,7 +361,7 @@ TEST_F(Registration, WithoutADaemonTheFilesServeWhoMayOpenThem) {
   EXPECT_NE(outcome.out.find("alloc 1000000: 0\nalloc 100000: 2\n"), std::string::npos) << outcome.out << outcome.err;
 }
 
-// A socket of the test's own at a share's door.
+// Listens on a share's socket path in the test itself.
 int listen_at(const std::string& path) {
   const int listener = ::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
   sockaddr_un address{};
@@ -386,7 +385,7 @@ TEST_F(Registration, ADaemonThatIsStoppedKeepsNoProgramForEver) {
   ::close(deaf);
 }
 
-// Its disk is slow, or the machine is: that is no reason to run unheld.
+// A slow disk or machine is no reason to run without limits.
 TEST_F(Registration, ADaemonThatIsBusyForAMomentIsWaitedFor) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
@@ -396,7 +395,7 @@ TEST_F(Registration, ADaemonThatIsBusyForAMomentIsWaitedFor) {
   std::thread doorman([&] {
     const int socket = ::accept4(slow, nullptr, nullptr, SOCK_CLOEXEC);
     if (socket < 0) return;
-    // The time for which nobody would be waited for, and as much again.
+    // Twice the time after which a client would normally give up.
     std::this_thread::sleep_for(std::chrono::nanoseconds(2 * ledger::kRegistrationNs));
     fs::rename(real, path);
     const ledger::Refuse no{ledger::head_of<ledger::Refuse>(ledger::MessageType::refuse), ledger::Refusal::busy,
@@ -413,7 +412,7 @@ TEST_F(Registration, ADaemonThatIsBusyForAMomentIsWaitedFor) {
   EXPECT_EQ(headgated->joined(), 1);
 }
 
-// As where all ranks of a job start at once.
+// As when all ranks of a job start at once.
 TEST_F(Registration, AProcessThatFindsTooManyAtTheDoorTriesAgainAndGetsIn) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
@@ -425,7 +424,7 @@ TEST_F(Registration, AProcessThatFindsTooManyAtTheDoorTriesAgainAndGetsIn) {
     for (; turned_away < 2; ++turned_away) {
       const int socket = ::accept4(crowded, nullptr, nullptr, SOCK_CLOEXEC);
       if (socket < 0) return;
-      // Before it is heard that there was no room: the next one comes to the daemon.
+      // Before the second refusal arrives, so that the next attempt reaches the daemon.
       if (turned_away == 1) fs::rename(real, path);
       ledger::Refuse no{ledger::head_of<ledger::Refuse>(ledger::MessageType::refuse), ledger::Refusal::busy,
                         "try again"};
@@ -439,11 +438,11 @@ TEST_F(Registration, AProcessThatFindsTooManyAtTheDoorTriesAgainAndGetsIn) {
   ::close(crowded);
   EXPECT_NE(outcome.out.find("ready: 0\nalloc 5: 0\n"), std::string::npos) << outcome.out << outcome.err;
   EXPECT_EQ(turned_away, 2);
-  // It came to know the share's GPUs before the driver counts them, and for its seat, and is one process.
+  // It connects for the share's GPUs, before the driver counts them, and for its slot; it counts as one process.
   EXPECT_EQ(headgated->joined(), 1);
 }
 
-// The probe and what it needs, where another uid can run it; and its output in a file.
+// Copies the probe and its libraries to where another uid can run them; its output goes to a file.
 class AsNobody {
  public:
   explicit AsNobody(const std::string& folder) : folder_(folder + "/stage") {
@@ -487,7 +486,7 @@ class AsNobody {
 };
 
 TEST_F(Registration, AnotherUidWithoutARightToAnyFileIsHeldAllTheSame) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   auto headgated = daemon();
   headgated->share("open", kMiB, true);
   headgated->share("closed", kMiB);
@@ -497,8 +496,7 @@ TEST_F(Registration, AnotherUidWithoutARightToAnyFileIsHeldAllTheSame) {
   const Outcome stranger = nobody.run(directory("closed"), "open", 65534);
   EXPECT_NE(stranger.out.find("ready: 800"), std::string::npos) << stranger.out << stranger.err;
   EXPECT_NE(stranger.err.find("uid 65534 may not use the share 'closed'"), std::string::npos) << stranger.err;
-  // Without a daemon there is nothing that could hold it: the fail policy decides, the share's before the
-  // environment's.
+  // Without a daemon nothing can limit it, so the fail policy decides: the share's before the environment's.
   headgated->share("strict", kMiB, true, ledger::FailPolicy::closed);
   headgated.reset();
   EXPECT_NE(nobody.run(directory("strict"), "open", 65534).out.find("ready: 800"), std::string::npos);

@@ -10,7 +10,7 @@ using namespace headgate::e2e;
 
 namespace {
 
-constexpr std::uint64_t kDeep = 3072ull * 20 * 2048;  // beyond the usual stack, for every thread of the "tiny" card
+constexpr std::uint64_t kDeep = 3072ull * 20 * 2048;  // more than the default stack for every thread of "tiny"
 
 std::uint64_t residual(const Owner& owner) {
   std::uint64_t sum = 0;
@@ -23,7 +23,7 @@ TEST(Residual, LocalMemoryThatALaunchTookIsTheSharesWithinATenthOfASecond) {
   Led tenant(runtime, on_tiny("576MiB"));
   EXPECT_EQ(tenant.does("info"), "0");
   EXPECT_EQ(tenant.does("deep"), "0");
-  EXPECT_EQ(tenant.does("linear:1"), "0");  // something moved: measured soon
+  EXPECT_EQ(tenant.does("linear:1"), "0");  // use changed, so it is measured soon
   const Owner owner(runtime);
   EXPECT_TRUE(comes_true([&] { return residual(owner) == kContext + kDeep; }));
   EXPECT_EQ(truth(runtime).processes.at(0).context_bytes, residual(owner));
@@ -43,7 +43,7 @@ TEST(Residual, AHeapThatALimitMadeIsTheSharesBeforeTheNextAllocation) {
   EXPECT_EQ(residual(owner), kContext + 200 * kMiB);
 }
 
-// As on a card of that size: nothing of it is on the card afterwards, and what fits can be had at once.
+// As on a card of that size: the refused memory is not on the card, and what fits can be allocated at once.
 class Untold : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Calls, Untold,
                          testing::Values(bytes("module", 400 * kMiB), bytes("packed", 400 * kMiB),
@@ -69,8 +69,8 @@ TEST_P(Untold, IsTakenWhereItFits) {
   EXPECT_EQ(tenant.does(bytes("linear", 1024 * kMiB - kContext - taken + kMiB)), "2");
 }
 
-// A driver that does not say how many threads a multiprocessor holds (39 in cuda.h): 2048 at most. What a stack takes
-// cannot be undone.
+// A driver that does not report the threads per multiprocessor (39 in cuda.h): at most 2048. A stack's growth cannot be
+// undone.
 class UntoldThreads : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Calls, UntoldThreads, testing::Values("stack:10240", "deep"));
 
@@ -97,7 +97,7 @@ TEST_P(UntoldThreads, AreRefusedPastTheLimitAndTakenWithinIt) {
   EXPECT_EQ(tenant.does(bytes("linear", 1024 * kMiB - kContext - taken + kMiB)), "2");
 }
 
-// Nor how many multiprocessors (16): the fail policy decides.
+// Without the number of multiprocessors (16) too, the fail policy decides.
 class UntoldProcessors : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Calls, UntoldProcessors, testing::Values("stack:4096", "deep"));
 
@@ -111,14 +111,14 @@ TEST_P(UntoldProcessors, LeaveStacksAndLocalMemoryToTheFailPolicy) {
     ASSERT_TRUE(sim::write_faults(runtime.path() + "/run-node", "cuDeviceGetAttribute:fail=801:attribute=16"));
     EXPECT_EQ(tenant.does(GetParam()), policy == "open" ? "0" : "2");
     if (policy == "closed") continue;
-    // Measured after it.
+    // Measured afterwards.
     const Owner owner(runtime);
     EXPECT_TRUE(comes_true([&] { return residual(owner) == kContext + kDeep; }));
     EXPECT_EQ(tenant.does(bytes("linear", 120 * kMiB)), "2");
   }
 }
 
-// Of what the image tells nothing is asked of the driver: nothing passes the limit for a moment.
+// What the image declares is refused without calling the driver, so the limit is never exceeded.
 TEST(Untold, APackedImageIsRefusedBeforeItIsLoaded) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("164MiB"));
@@ -160,12 +160,12 @@ TEST(Contexts, AreMadeWhileTheShareHasRoomForThem) {
   fourth.finish();
 }
 
-// What one takes is known of the card, not of the share: another share's first is refused without the driver.
+// The size of a context is known per card, not per share. Another share's first is refused without calling the driver.
 TEST(Contexts, AreReservedByTheSizeOfTheNodesFirst) {
   const Runtime runtime;
   {
     Led first(runtime, on_tiny("1GiB"));
-    EXPECT_EQ(first.does("linear:1048576"), "0");  // measured before it
+    EXPECT_EQ(first.does("linear:1048576"), "0");  // the context is measured before this
   }
   const std::string node = runtime.path() + "/run-node";
   ASSERT_TRUE(sim::write_faults(node, "cuDevicePrimaryCtxRetain:delay_us=0"));  // counted
@@ -193,7 +193,7 @@ TEST(FreeMemory, IsAtOnceWhatItIs) {
   }
 }
 
-// Silence is not the answer 0: what contexts took stays counted, and is right again when NVML answers again.
+// If NVML does not reply, contexts stay charged with their last value; it is corrected when NVML works again.
 class SilentNvml : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Policies, SilentNvml, testing::Values("open", "closed"));
 
@@ -209,7 +209,7 @@ TEST_P(SilentNvml, LeavesTheLastFigureInForce) {
        {"nvmlDevice*:fail=999", "nvmlDeviceGetComputeRunningProcesses_v3:fail=15", "nvml*:fail=1"}) {
     SCOPED_TRACE(rules);
     ASSERT_TRUE(sim::write_faults(runtime.path() + "/run-node", rules));
-    EXPECT_EQ(led.does("heap:9437184"), "0");  // something moves
+    EXPECT_EQ(led.does("heap:9437184"), "0");  // use changes
     EXPECT_EQ(led.does("heap:8388608"), "0");
     led.does("left");
     EXPECT_EQ(led.does(bytes("linear", 1024 * kMiB - 4 * kContext + kMiB)), "2");
@@ -233,7 +233,7 @@ TEST(SilentNvml, IsNoProofThatMemoryOfTheDeadIsGone) {
   EXPECT_TRUE(comes_true([&] { return stays.does(more) == "0"; }));
 }
 
-// A program that ends NVML once too often ends it for us too.
+// A program that shuts NVML down too often would shut it down for the limiter too.
 TEST(Nvml, ThatTheProgramEndsIsNotEndedForTheLimiter) {
   const Runtime runtime;
   Led led(runtime, on_tiny("1GiB"));
@@ -246,7 +246,7 @@ TEST(Nvml, ThatTheProgramEndsIsNotEndedForTheLimiter) {
   EXPECT_TRUE(comes_true([&] { return led.does("left"), residual(owner) == 2 * kContext + kDeep; }));
 }
 
-// However many processes are in the share, a look asks the driver what the program asked, and NVML once in a while.
+// However many processes are in the share, a query costs one driver call, and an NVML call only now and then.
 TEST(FreeMemory, IsNoQuestionToNvmlEachTime) {
   const Runtime runtime;
   Tenant counted = on_tiny("1GiB");
@@ -274,7 +274,7 @@ TEST(ForkedChild, SeesByNvmlWhatItsParentSees) {
   EXPECT_EQ(tenant.does("nvml-in-child"), "0 1073741824");
 }
 
-// Its GPUs are lost, which each wait for one tells.
+// Its GPUs are lost, and each wait for one returns that error.
 TEST(RemovedNode, EndsAWaitWithAnError) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
@@ -284,7 +284,7 @@ TEST(RemovedNode, EndsAWaitWithAnError) {
   EXPECT_EQ(tenant.does("linear:1048576"), "46");
 }
 
-// What is reserved and not yet the driver's would hide as much of the context, and others would be given that room.
+// A reserved request that has not reached the driver must not hide context memory: that room would be given away.
 TEST(Residual, IsNotTakenForLessWhileARequestIsOnItsWayToTheDriver) {
   const Runtime runtime;
   Tenant slow_driver = on_tiny("576MiB");
@@ -311,7 +311,7 @@ TEST(Residual, IsNotTakenForLessWhileARequestIsOnItsWayToTheDriver) {
   EXPECT_EQ(truth(runtime).used_bytes, 576 * kMiB);
 }
 
-// Nothing tells what a destroyed pool still has: while it is charged, a reading may be of less.
+// It is unknown what a destroyed pool still holds. While it is charged, a reading may be lower than the charge.
 TEST(Residual, IsNotTakenForLessForAPoolThatIsGoneAndStillCharged) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("576MiB"));
@@ -323,8 +323,8 @@ TEST(Residual, IsNotTakenForLessForAPoolThatIsGoneAndStillCharged) {
   const Owner owner(runtime);
   EXPECT_EQ(owner.used(), 2 * kGranule) << "until a wait has been seen";
   const std::string node = runtime.path() + "/run-node";
-  ASSERT_TRUE(sim::write_faults(node, "nvmlDeviceGetComputeRunningProcesses_v3:delay_us=0"));  // counted, and no more
-  // Asked until then: a reading that was made shortly before serves the first question.
+  ASSERT_TRUE(sim::write_faults(node, "nvmlDeviceGetComputeRunningProcesses_v3:delay_us=0"));  // only counted
+  // Repeats until then, because a recent reading serves the first query.
   EXPECT_TRUE(comes_true([&] { return tenant.does("info") == "0" && sim::fault_hits(node).value().at(0) > 0; }));
   EXPECT_EQ(owner.used(), 2 * kGranule) << "and the pool still charged";
   EXPECT_EQ(residual(owner), kContext);
@@ -334,7 +334,7 @@ TEST(Residual, IsNotTakenForLessForAPoolThatIsGoneAndStillCharged) {
   EXPECT_EQ(tenant.does(bytes("linear", 512 * kMiB)), "0");
 }
 
-// The context has left the card and will be back. Who only looks neither changes that nor fetches it.
+// The context is off the card and will return. A query neither changes that nor brings it back.
 class FrozenResidual : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Memory, FrozenResidual, testing::Values("linear:1048576", "alloc:1048576"));
 
@@ -345,11 +345,11 @@ TEST_P(FrozenResidual, StaysChargedThoughTheProgramLooks) {
   const Owner owner(runtime);
   EXPECT_TRUE(comes_true([&] { return residual(owner) == kContext; }));
   ledger::set_freeze_after(*owner.pages.writable_policy, 1);
-  EXPECT_EQ(tenant.does("linear:1048576"), "0");  // something moved: measured soon
+  EXPECT_EQ(tenant.does("linear:1048576"), "0");  // use changed, so it is measured soon
   EXPECT_TRUE(comes_true([&] { return truth(runtime).used_bytes == 0; }));
   for (int i = 0; i < 3; ++i) {
     EXPECT_EQ(tenant.does("nvml"), "0");
-    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a reading serves for 50
+    std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a reading is valid for 50 ms
   }
   EXPECT_EQ(truth(runtime).used_bytes, 0u);
   EXPECT_EQ(residual(owner), kContext);

@@ -1,5 +1,4 @@
-// Whichever way a program finds the driver, it finds our hooks exactly where it would have found the driver's
-// functions.
+// Wherever a program would find the driver's functions, it finds our hooks instead, and nothing else changes.
 #include <gtest/gtest.h>
 
 #include <regex>
@@ -11,7 +10,7 @@ namespace {
 
 using namespace headgate::e2e;
 
-// What the run without us printed, with the driver replaced by us: but for names that pass.
+// Returns the output without the limiter, with the driver replaced by us, except for names that we do not hook.
 std::string expected(const std::string& without) {
   std::istringstream lines(without);
   std::string line, all;
@@ -40,8 +39,7 @@ TEST_P(Roads, AProgramGetsOurHookWhereItWouldHaveGotTheDriversFunctionAndNothing
   EXPECT_EQ(with.out, expected(without.out));
 }
 
-// Only for who looks names up: a program linked with functions that the driver lacks does not start, with or without
-// us.
+// Only for run-time lookups: a program linked with functions that the driver lacks does not start anyway.
 TEST(LookingUp, AFunctionThatTheDriverLacksIsNeverOurs) {
   const Runtime runtime;
   Tenant tenant;
@@ -51,7 +49,7 @@ TEST(LookingUp, AFunctionThatTheDriverLacksIsNeverOurs) {
   EXPECT_EQ(outcome.out.find("cuMemAllocAsync: libheadgate.so"), std::string::npos) << outcome.out;
 }
 
-// A stub, or a program's own function under such a name: without us it is what the program calls.
+// A stub, or a program's own function of that name: the program calls it if there is no driver, with and without us.
 TEST(Names, AProgramsOwnDefinitionIsCalledWhereThereIsNoDriver) {
   const Runtime runtime;
   Tenant tenant;

@@ -1,5 +1,5 @@
-// A puppet of the sharing tests: does as told, line by line, and answers with the driver's result. Descriptors come and
-// go over the socket that SHARING_SOCKET numbers.
+// A puppet for the sharing tests: executes commands line by line and replies with the driver's result. Descriptors are
+// sent over the socket with the number in SHARING_SOCKET.
 #include <time.h>
 #include <unistd.h>
 
@@ -45,7 +45,7 @@ CUresult create(int name, std::size_t chunks, int device = 0) {
   return CALL(cuMemCreate)(&object.handle, object.bytes, asked.get(), 0);
 }
 
-// cuMemUnmap(range) leaves the range reserved; nobody needs it again.
+// cuMemUnmap leaves the range reserved, so free it too.
 CUresult unmap(Object& object) {
   const CUdeviceptr at = object.mappings.back();
   const CUresult result = CALL(cuMemUnmap)(at, object.bytes);
@@ -76,8 +76,8 @@ CUresult wake(int name) {
   return CALL(cuMemMap)(objects[name].mappings.back(), objects[name].bytes, 0, objects[name].handle, 0);
 }
 
-// One range, chunks at its end until one is refused. How many fitted; 1000 where giving three back made not exactly
-// three fit.
+// Maps chunks at the end of one range until one is refused. Returns how many fitted; 1000 if, after unmapping one or
+// three, exactly that many did not fit again.
 unsigned segment(std::size_t chunks) {
   const std::size_t bytes = chunks * kChunk;
   CUdeviceptr base = 0;
@@ -203,7 +203,7 @@ CUresult obey(const std::string& word, int name, std::size_t chunks, int device,
   if (word == "create") return create(name, chunks, device);
   if (word == "wake") return wake(name);
   if (word == "alloc") return CALL(cuMemAlloc_v2)(&pointers[name], chunks * kChunk);
-  if (word == "small") return CALL(cuMemAlloc_v2)(&pointers[name], chunks << 10);  // many of these lie in one slab
+  if (word == "small") return CALL(cuMemAlloc_v2)(&pointers[name], chunks << 10);  // many of these fit in one slab
   if (word == "free") return CALL(cuMemFree_v2)(pointers[name]);
   if (word == "ipc") {
     CUipcMemHandle handle{};
@@ -219,7 +219,7 @@ CUresult obey(const std::string& word, int name, std::size_t chunks, int device,
   if (word == "close") return CALL(cuIpcCloseMemHandle)(pointers[name]);
   if (word == "external") return import_external(chunks * kChunk, socket, name != 0);
   if (word == "info") {
-    next_tick();  // the limiter looks for what is gone once a clock tick
+    next_tick();  // the limiter looks for ended processes once per clock tick
     std::size_t free = 0, total = 0;
     return CALL(cuMemGetInfo_v2)(&free, &total);
   }
@@ -236,8 +236,8 @@ CUresult obey(const std::string& word, int name, std::size_t chunks, int device,
   return CUDA_ERROR_NOT_FOUND;
 }
 
-// Everybody at once, from the word on, at random, for so many steps; what is left goes with the process, which stays to
-// the end.
+// After a line of input, makes `steps` random calls. What is left is freed with the process, which stays until another
+// line.
 int race(int steps) {
   std::string word;
   std::getline(std::cin, word);
@@ -269,7 +269,7 @@ int race(int steps) {
   return 0;
 }
 
-// Import, create, export, map, let go of all; for tests that kill it in the middle.
+// Imports, creates, exports, maps and releases; tests kill it in the middle.
 int script(int socket) {
   if (take_in(objects[1], 3, socket) != CUDA_SUCCESS || map(objects[1]) != CUDA_SUCCESS) return 4;
   if (CALL(cuMemRelease)(objects[1].handle) != CUDA_SUCCESS) return 5;
@@ -303,7 +303,7 @@ int main(int count, char** words) {
     int name = 0, device = 0;
     std::size_t chunks = 1;
     text >> word >> name >> chunks >> device;
-    if (word == "fork") {  // a child that keeps what descriptors there are, until the socket says so
+    if (word == "fork") {  // the child keeps open descriptors until told by the socket
       if (fork() == 0) {
         (void)test::hear(socket);
         _exit(0);

@@ -1,4 +1,4 @@
-// Puppets that share memory under the limiter, the account of their share, and the node's truth.
+// Puppets that share memory under the limiter, their share's account, and the node's truth.
 #pragma once
 
 #include <fcntl.h>
@@ -34,7 +34,7 @@ struct Account {
 
 class Sharing : public testing::Test {
  protected:
-  // A living puppet, and its end of the descriptors' way.
+  // A living puppet, and the test's end of its descriptor socket.
   struct Puppet {
     Runtime::Running process;
     Channel way;
@@ -85,7 +85,7 @@ class Sharing : public testing::Test {
   }
 
   [[nodiscard]] std::string node() const { return runtime_.path() + "/run-node"; }
-  // What the card has lost to allocations, contexts apart.
+  // Returns the bytes that allocations take on the card, without contexts.
   [[nodiscard]] std::uint64_t truth(std::uint32_t device = 0) const {
     const auto read = sim::read_truth(node());
     if (!read) return ~0ull;

@@ -1,16 +1,16 @@
-// Memory that processes share, at random, against a reference model: what the account says at every step.
+// Random operations on shared memory, compared with a reference model: the account must match at each step.
 #include "limiter_sharing.hpp"
 
 namespace headgate::e2e {
 namespace {
 
-// A reference model of who holds what. Steps are drawn from a seed; each ends with a look by a living process.
+// A reference model of which puppet holds what. Steps come from a seed; each ends with a query by a living process.
 class Model {
  public:
   struct Object {
     std::uint64_t chunks = 0;
-    std::map<int, int> references, mappings;  // by puppet
-    std::vector<int> fds;                     // the test's
+    std::map<int, int> references, mappings;  // per puppet
+    std::vector<int> fds;                     // held by the test
     int maker = 0;
   };
   std::map<int, Object> objects;
@@ -37,7 +37,7 @@ TEST_P(SharingAtRandom, TheAccountIsWhatTheModelAndTheNodeSayAtEveryStep) {
   for (int i = 0; i < 3; ++i) living[i] = &puppet();
   Model model;
   int names = 0, next_puppet = 3;
-  bool left_behind = false;  // a maker died, and part of what he exported may be gone and the rest not
+  bool left_behind = false;  // a maker died; its exports may be partly gone
   std::string story;
   for (int step = 0; step < 120; ++step) {
     auto who = std::next(living.begin(), roll(static_cast<int>(living.size())));
@@ -95,7 +95,7 @@ TEST_P(SharingAtRandom, TheAccountIsWhatTheModelAndTheNodeSayAtEveryStep) {
       living.erase(who);
       living[next_puppet++] = &puppet();
     }
-    const std::uint64_t real = truth();  // the node looks for the dead
+    const std::uint64_t real = truth();  // reading the truth makes the node look for dead processes
     for (auto& [each, watcher] : living) EXPECT_EQ(watcher->tell("info"), 0u);
     const Account books = account();
     ASSERT_EQ(real, model.bytes()) << story;

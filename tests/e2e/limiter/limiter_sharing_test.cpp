@@ -1,4 +1,4 @@
-// Memory that processes share, under the limiter: who is charged, and until when.
+// Memory shared by processes under the limiter: which share is charged, and until when.
 #include "limiter_sharing.hpp"
 
 namespace headgate::e2e {
@@ -17,7 +17,7 @@ TEST_F(Sharing, OnlyTheMakerIsChargedAndPaysUntilTheLastHolderIsGone) {
     ASSERT_EQ(importer->tell("release 1"), 0u);
     ASSERT_EQ(importer->tell("info"), 0u);
   }
-  EXPECT_EQ(account().used, 4 * kChunk) << "nobody pays twice";
+  EXPECT_EQ(account().used, 4 * kChunk) << "no share pays twice";
   EXPECT_EQ(account("strangers").used, 0u);
   ASSERT_EQ(maker.tell("release 1"), 0u);
   EXPECT_EQ(account().used, 4 * kChunk) << "two have it mapped, one descriptor is open";
@@ -57,7 +57,7 @@ TEST_F(Sharing, WhatADeadMakerLeavesCountsAgainstTheShareUntilItsImporterIsGone)
   }
 }
 
-// The limit holds against memory that no process of the share has: descriptors alone keep it. It is a bypass elsewhere.
+// The limit includes memory that no process maps and only descriptors keep alive. Other limiters can be bypassed so.
 TEST_F(Sharing, AProcessCannotHideMemoryBehindADescriptorOfItsOwn) {
   const std::uint64_t context = sim::find_profile("h200")->context_bytes;
   Puppet& hider = puppet(std::to_string(context / 1024 + 20 * 1024) + "KiB");
@@ -79,7 +79,7 @@ TEST_F(Sharing, ADescriptorInAForkedChildKeepsTheBytesChargedAfterItsParentIsKil
   ASSERT_EQ(maker.tell("create 1 3"), 0u);
   ASSERT_EQ(maker.tell("hold 1"), 0u);
   ASSERT_EQ(maker.tell("fork"), 0u);
-  // The child holds the puppet's output too: only the process itself is waited for.
+  // The child holds the puppet's output open too, so do not wait for its end here.
   ::kill(maker.process.pid(), SIGKILL);
   for (int tries = 0; account().draining == 0 && tries < 5000; ++tries) ::usleep(1000);
   ASSERT_EQ(witness.tell("info"), 0u);
@@ -103,7 +103,7 @@ TEST_F(Sharing, ARefusalFirstAsksWhetherTheDeadsMemoryIsGone) {
   const int fd = maker.receive();
   maker.die();
   ::close(fd);
-  // What the dead maker's context took, and what he exported: never is memory given twice.
+  // The memory of the dead maker's context and its exports: it is never given out twice.
   const std::uint64_t freed = context / kChunk + 5;
   unsigned answer = 2;
   for (int tries = 0; answer == 2 && tries < 1000; ++tries) {
@@ -130,14 +130,14 @@ TEST_F(Sharing, AnIpcHandleIsOpenedWithoutChargeAndAFreedAllocationPaysWhileItIs
   ASSERT_EQ(opener.tell("close 1"), 0u);
   ASSERT_EQ(maker.tell("info"), 0u);
   EXPECT_EQ(account().used, 0u);
-  // Opened by nobody: free at once.
+  // Opened by no process, so it is free at once.
   ASSERT_EQ(maker.tell("alloc 1 3"), 0u);
   ASSERT_EQ(maker.tell("ipc 1"), 0u);
   ASSERT_EQ(maker.tell("free 1"), 0u);
   EXPECT_EQ(account().used, 0u);
 }
 
-// Small allocations lie in slabs; opening one maps its slab, neighbours and all.
+// Small allocations share slabs; opening one maps its slab with all neighbours.
 TEST_F(Sharing, OfASlabOnlyTheAllocationThatIsOpenElsewhereStaysChargedAndTheSlabGoesWithIt) {
   Puppet &maker = puppet(), &opener = puppet();
   ASSERT_EQ(maker.tell("small 1 4"), 0u);
@@ -173,13 +173,13 @@ TEST_F(Sharing, ExternalMemoryIsChargedToWhoeverImportsItUnlessTheShareMadeIt) {
   ASSERT_EQ(stranger.tell("external 1 4"), 0u);
   EXPECT_EQ(account("strangers").used, 4 * kChunk);
   stranger.send(fd);
-  ASSERT_EQ(stranger.tell("external 0 4"), 0u);  // and destroyed
+  ASSERT_EQ(stranger.tell("external 0 4"), 0u);  // the import is destroyed again
   EXPECT_EQ(account("strangers").used, 4 * kChunk);
   ::close(fd);
 }
 
-// The driver's steps are marked by the simulator; in between, the limiter's: at each of the driver's the limiter has
-// some of its own behind it and some before it.
+// The simulator numbers the driver's steps. Before and after each of them the limiter makes steps too, so kills at the
+// driver's steps cover both.
 TEST_F(Sharing, AKillAtAnyStepOfTheDriverLeavesTheWitnessHisBytesAndNotAByteElse) {
   Puppet& witness = puppet();
   ASSERT_EQ(witness.tell("create 1 3"), 0u);
@@ -193,7 +193,7 @@ TEST_F(Sharing, AKillAtAnyStepOfTheDriverLeavesTheWitnessHisBytesAndNotAByteElse
     ::close(fd);
     const int status = victim.process.finish().status;
     victim.alive = false;
-    ::close(victim.way.ends[0]);  // what was not received goes with it
+    ::close(victim.way.ends[0]);  // descriptors that were not received are closed with it
     ::close(victim.way.ends[1]);
     victim.way.ends[0] = victim.way.ends[1] = -1;
     ASSERT_EQ(truth(), 3 * kChunk) << "step " << step;

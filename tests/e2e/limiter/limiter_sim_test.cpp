@@ -1,4 +1,4 @@
-// The limiter over the simulated GPU: what only a driver with contexts, slabs and NVML shows.
+// The limiter on the simulated GPU: tests that need a driver with contexts, slabs and NVML.
 #include <gtest/gtest.h>
 
 #include <cstdio>
@@ -28,7 +28,7 @@ TEST(OverTheSimulator, MemoryThatNoCallRevealsCountsAgainstTheShare) {
   ASSERT_NE(line, std::string::npos);
   ASSERT_EQ(std::sscanf(outcome.out.c_str() + line, "free %llu total %llu", &free, &total), 2);
   EXPECT_EQ(total, 8ull << 30);
-  EXPECT_LT(free, 7ull << 30);  // the context itself is not free of charge
+  EXPECT_LT(free, 7ull << 30);  // the context takes memory too
   EXPECT_GT(free, 6ull << 30);
 }
 
@@ -65,7 +65,7 @@ TEST(OverTheSimulator, NvmlShowsWhatADeadProcessLeftAsFree) {
   EXPECT_NE(outcome.out.find("total 8589934592 free 8589934592 used 0\n"), std::string::npos) << outcome.out;
 }
 
-// NVML's total is larger than CUDA's: a percentage is of one of them, whichever library a process asks first.
+// NVML's total exceeds CUDA's. A percentage always refers to the same one, whichever library a process calls first.
 TEST(OverTheSimulator, AProcessThatAsksNvmlFirstJoinsTheShareOfOneThatAskedCudaFirst) {
   const Runtime runtime;
   const Tenant tenant = simulated({{"HEADGATE_MEM", "50%"}, {"PROBE_WAIT", "1"}});
@@ -90,7 +90,7 @@ TEST(OverTheSimulator, AProgramThatAllocatesNothingIsSparedTheWaitForNvml) {
 TEST(OverTheSimulator, ARefusalIsBookedOnceWithAllThatStoodAgainstIt) {
   const Runtime runtime;
   auto tenant = runtime.start(simulated({{"HEADGATE_MEM", "8GiB"}, {"HEADGATE_SHARE", "why"}, {"PROBE_WAIT", "1"}}),
-                              {"alloc", "1073741824", "7516192768"});  // 1 and 7 GiB: only the context is in the way
+                              {"alloc", "1073741824", "7516192768"});  // 1 and 7 GiB: only the context prevents both
   tenant.next_line();
   tenant.next_line();
   EXPECT_EQ(tenant.next_line(), "alloc 7516192768: 2");

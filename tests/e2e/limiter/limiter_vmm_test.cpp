@@ -1,4 +1,4 @@
-// Virtual memory management as frameworks use it, and where other limiters miscounted, crashed or refused it.
+// Virtual memory management as frameworks use it, with cases that other limiters miscounted, refused or crashed on.
 #include "limiter_sharing.hpp"
 
 namespace headgate::e2e {
@@ -6,7 +6,7 @@ namespace {
 
 std::string limit_of(std::uint64_t bytes) { return std::to_string(bytes) + "B"; }
 
-// vgpu.rs charged the current context's GPU, not the one that the memory is on.
+// vgpu.rs charged the current context's GPU instead of the memory's GPU.
 TEST_F(Sharing, MemoryIsChargedOnTheGpuItIsOnNotOnTheCurrentOne) {
   sim::Profile two = *sim::find_profile("h200");
   two.count = 2;
@@ -22,7 +22,7 @@ TEST_F(Sharing, MemoryIsChargedOnTheGpuItIsOnNotOnTheCurrentOne) {
   EXPECT_EQ(account("shared", 1).used, 0u);
 }
 
-// And checked nothing at all where no context is current.
+// Without a current context vgpu.rs checked nothing at all.
 TEST_F(Sharing, MemoryIsChargedWithoutAContextToo) {
   Puppet& maker = puppet("20MiB", "shared", {"bare"});
   EXPECT_EQ(maker.tell("create 1 10"), 0u);
@@ -32,7 +32,7 @@ TEST_F(Sharing, MemoryIsChargedWithoutAContextToo) {
   EXPECT_EQ(account().used, 0u);
 }
 
-// PyTorch's expandable segments: grow until refused, give some back, grow again by exactly that.
+// PyTorch's expandable segments: grow until refused, release some, grow again by exactly that.
 TEST_F(Sharing, AnExpandableSegmentGrowsToTheLimitAndByWhatItGaveBack) {
   const std::uint64_t context = sim::find_profile("h200")->context_bytes;
   for (const char* chunks : {"1", "10"}) {
@@ -44,7 +44,7 @@ TEST_F(Sharing, AnExpandableSegmentGrowsToTheLimitAndByWhatItGaveBack) {
   }
 }
 
-// vLLM's sleep: the addresses stay, the memory goes, and comes back under the same addresses.
+// vLLM's sleep: the addresses stay reserved, the memory is released, and later mapped at the same addresses.
 TEST_F(Sharing, ASleepingServerHoldsNothing) {
   Puppet& server = puppet();
   for (const char* name : {"1", "2", "3"}) {
@@ -64,7 +64,7 @@ TEST_F(Sharing, ASleepingServerHoldsNothing) {
   EXPECT_EQ(truth(), 12 * kChunk);
 }
 
-// NCCL: every rank exports its buffer, everyone else maps it; at the end all let go in any order.
+// NCCL: every rank exports its buffer and all others map it; at the end all release in any order.
 TEST_F(Sharing, RanksThatMapEachOthersBuffersPayForTheirOwn) {
   constexpr int kRanks = 4;
   std::vector<Puppet*> ranks;
@@ -103,7 +103,7 @@ TEST_F(Sharing, RanksThatMapEachOthersBuffersPayForTheirOwn) {
   EXPECT_EQ(account().used, 0u);
 }
 
-// HAMi-core answered -1 for what it did not know.
+// HAMi-core returned -1 for arguments that it did not know.
 TEST_F(Sharing, BadInputGetsTheDriversOwnAnswerAndChargesNothing) {
   for (const bool limited : {true, false}) {
     Puppet& clumsy = puppet("16GiB", limited ? "shared" : "");

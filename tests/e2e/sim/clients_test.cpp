@@ -1,4 +1,4 @@
-// Programs that people really run, over the simulated node, plain and in a share: nvidia-smi, Python, ffmpeg.
+// Popular programs on the simulated node, without and with a share: nvidia-smi, Python, ffmpeg.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -15,14 +15,14 @@ namespace {
 
 bool there(const char* path) { return ::access(path, X_OK) == 0; }
 
-// The real nvidia-smi of Debian 12, unpacked by dev/real-parts; SMI in each line.
+// The real nvidia-smi of Debian 12, unpacked by dev/real-parts; $SMI in each line.
 class NvidiaSmi : public testing::Test {
  protected:
   void SetUp() override {
     if (!there(NVIDIA_SMI)) GTEST_SKIP() << "dev/real-parts has not been run";
   }
   [[nodiscard]] Said shell(const std::string& line) const { return cli_.shell("S=" NVIDIA_SMI "; " + line); }
-  // Beside the programs of two shares, which have 1 and 2 GiB of memory: `line` may use them.
+  // Runs `line` while the programs of two shares hold 1 and 2 GiB of memory.
   [[nodiscard]] Said beside_two_shares(const std::string& line) const {
     const std::string tenant = " -- ${SIM%/sim}/headgate-load --no-launches --duration=60s --no-idle-list --mem=";
     return shell("$H run --sim --mem 8GiB --name a" + tenant + "1GiB >/dev/null 2>&1 & a=$!; " +
@@ -65,7 +65,7 @@ TEST_F(NvidiaSmi, TheSlicesOfACutCardAreListedWithTheirShareOfIt) {
   EXPECT_EQ(said.out.find("ERR!"), std::string::npos) << said.out;
 }
 
-// What nvidia-smi does not get it shows as N/A: only what no card of this kind has may be missing.
+// nvidia-smi shows N/A for what it does not get. Only fields that no card of this kind has may be missing.
 TEST_F(NvidiaSmi, EveryFieldOfQueryGpuIsAnsweredUnlessACardLacksIt) {
   std::ifstream names(QUERY_GPU_FIELDS);
   std::string fields, name;
@@ -126,7 +126,7 @@ TEST_F(NvidiaSmi, TheLongViewAgreesWithTheShortOne) {
   EXPECT_EQ(said.out.find("1544 MiB"), std::string::npos) << "the neighbour";
 }
 
-// Its first look already: it comes and goes, so that there is no earlier one to compare with.
+// Correct at the first query, because nvidia-smi has no earlier sample to compare with.
 TEST_F(NvidiaSmi, UtilisationIsTheSharesOwn) {
   const Said said = shell(
       "$H run --sim --mem 8GiB --name idle -- ${SIM%/sim}/headgate-load --no-launches --duration=60s --no-idle-list "
@@ -224,7 +224,7 @@ TEST_F(Views, LimitsFallOnTheCardsThatTheVisibleListNames) {
   EXPECT_EQ(devices("1"), "ordinal 0 card 1 cuda 4096 nvml 4096\n");
 }
 
-// The same pictures by way of the GPU's memory as without it, or a clean refusal: never other pictures.
+// Frames that went through the GPU's memory are identical, or the run is refused: they are never different.
 TEST(Ffmpeg, FramesThatWentThroughTheGpuAreTheSameOrAreRefused) {
   if (!there("/usr/bin/ffmpeg")) GTEST_SKIP() << "ffmpeg is not installed";
   const Cli cli;

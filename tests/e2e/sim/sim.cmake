@@ -1,4 +1,4 @@
-# The built simulator under real processes.
+# The built simulator used by real processes.
 if(NOT TARGET headgate_sim_cuda)
   return()
 endif()
@@ -25,7 +25,7 @@ if(TARGET headgate_preload)
   add_dependencies(sim_exports_test headgate_preload)
 endif()
 add_dependencies(sim_tenants_test tenant-memory tenant-copy tenant-copy-linked tenant-launch tenant-spin)
-# The limiter over a driver that misbehaves.
+# The limiter on a driver that misbehaves.
 if(TARGET headgate_preload AND TARGET headgate)
   add_executable(sim-faults-probe ${CMAKE_CURRENT_LIST_DIR}/sim_faults_probe.cpp)
   target_include_directories(sim-faults-probe PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)

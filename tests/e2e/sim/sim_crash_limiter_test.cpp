@@ -1,5 +1,5 @@
-// Kernels that fault, forked children and calls at exit: the program sees with the limiter what it sees without, and
-// the share's books are what the card has.
+// Kernel faults, forked children and calls at exit: the program sees the same with and without the limiter, and the
+// share's accounts match the card.
 #include <gtest/gtest.h>
 
 #include <string>
@@ -30,7 +30,7 @@ class CrashesUnderTheLimiter : public testing::Test {
     if (pages_.usage != nullptr) ledger::close_pages(pages_);
   }
 
-  // What it printed; with the limiter its books are looked at wherever it holds.
+  // Returns the program's output. With the limiter, checks the accounts at each "hold".
   std::string run(const std::string& what, bool limited) {
     std::map<std::string, std::string> environment = {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},
                                                       {"HEADGATE_SIM_DIR", node_.path()}};
@@ -95,7 +95,7 @@ TEST_F(CrashesUnderTheLimiter, MemoryOfGreenContextsGoesWithThePrimaryContext) {
   expect_the_same("green", "\nthe green one 0\n");
 }
 
-// Its share keeps the bytes for it: else it might find no room when it is restored.
+// The bytes stay charged to its share; otherwise there might be no room when it is restored.
 TEST_F(CrashesUnderTheLimiter, WhatACheckpointTookOffTheCardStaysTheShares) {
   expect_the_same("checkpoint", "\nsynchronize 0\nhold before\nlock 0\ncheckpoint 0\nhold checkpointed\nrestore 0\n");
 }

@@ -1,4 +1,4 @@
-// A program whose kernel faults, or that calls the driver where there is none any more: every answer is a line, so that
+// A program with a faulting kernel, or one that calls the driver after it is gone. Prints one line per result, so that
 // two runs can be compared. At each "hold" it waits for a line.
 #include <sys/wait.h>
 #include <unistd.h>
@@ -19,7 +19,7 @@ constexpr unsigned kDeadlineSeconds = 30;
 
 void say(const char* what, CUresult result) { std::printf("%s %u\n", what, static_cast<unsigned>(result)); }
 
-// Whether the GPU has come so far is a race in every run.
+// Whether the GPU is done by now is a race in every run.
 CUresult at_work_or(CUresult result) { return result == CUDA_ERROR_NOT_READY ? CUDA_SUCCESS : result; }
 
 void hold(const char* where) {
@@ -107,7 +107,7 @@ int crash(const std::string& fault) {
   say("bad launch", launch(work, work.bad, nullptr));
   const CUresult behind = CALL(cuMemsetD32Async)(work.memory, 1, 1, work.stream);
   const CUresult ended = CALL(cuCtxSynchronize)();
-  // The kernel may have ended before the copy was asked for.
+  // The kernel may have ended before the copy was submitted.
   say("copy behind it", behind == ended ? CUDA_SUCCESS : behind);
   say("synchronize", ended);
   every_answer(work);
@@ -165,7 +165,7 @@ void allocate(std::size_t bytes) {
   say("allocate", CALL(cuMemAlloc_v2)(&memory, bytes));
 }
 
-// What is allocated in a green context is the primary context's, and goes with that.
+// Memory allocated in a green context belongs to the primary context, and is freed with it.
 int in_green_contexts() {
   const CUgreenCtx first = half_of_the_gpu(), second = half_of_the_gpu();
   CUcontext view = nullptr, primary = nullptr;
@@ -197,7 +197,7 @@ int in_green_contexts() {
   return 0;
 }
 
-// Its own memory goes off the card and comes back; meanwhile it makes no other call.
+// The process checkpoints and restores itself; in between it makes no other call.
 int checkpointed() {
   const Work work = prepare("assert", 100 << 20);
   const int own = ::getpid();
@@ -215,7 +215,7 @@ int checkpointed() {
 
 Work at_exit;
 
-// Registered before cuInit, so it runs when the driver has gone.
+// Registered before cuInit, so it runs after the driver is gone.
 void after_the_driver() {
   every_answer(at_exit);
   say("init", CALL(cuInit)(0));

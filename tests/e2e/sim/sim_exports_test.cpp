@@ -1,4 +1,4 @@
-// What the simulator's libraries export: the names of the driver release and of NVML, and nothing else of ours.
+// Exports of the simulator's libraries: the names of the driver release and of NVML, and nothing else.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 #include <link.h>
@@ -23,7 +23,7 @@
 namespace headgate::sim {
 namespace {
 
-// The library reads its node's release when it is loaded, and stays: each test has it in a process of its own.
+// Runs `check` in a separate process, because the library reads its node's release once, when it is loaded.
 void in_a_process(const std::function<void()>& check) {
   const pid_t child = ::fork();
   if (child == 0) {
@@ -41,7 +41,7 @@ struct Library {
   void* handle;
 };
 
-// The names that an ELF library defines, and the libraries it needs, from its own dynamic section.
+// Names defined and libraries needed by an ELF library, from its dynamic section.
 struct Dynamic {
   std::vector<std::string> defined, needed;
   std::string soname;
@@ -88,8 +88,7 @@ void expect_clean(const Dynamic& library, const char* soname, const char* prefix
   }
 }
 
-// The names of the library's own that its relocations look up by name, so that a preloaded library of the same names
-// answers.
+// Returns the library's symbols that its relocations look up by name, so that a preloaded library could replace them.
 std::vector<std::string> interposable(void* handle) {
   link_map* map = nullptr;
   std::vector<std::string> made;
@@ -118,7 +117,7 @@ std::vector<std::string> interposable(void* handle) {
   return made;
 }
 
-// A node whose profile names that CUDA version.
+// A node with a profile of that CUDA version.
 class SimRelease : public testing::TestWithParam<int> {
  protected:
   void SetUp() override {
@@ -139,12 +138,12 @@ class SimRelease : public testing::TestWithParam<int> {
 
 struct NewFunction {
   int since;
-  const char* base;    // as cuGetProcAddress takes it
-  const char* entry;   // as dlsym takes it
+  const char* base;    // name for cuGetProcAddress
+  const char* entry;   // name for dlsym
   const char* former;  // what the base name meant before, since 11.4 at the latest; null: nothing
 };
 
-// From the release notes and headers of CUDA: cudaTypedefs.h names a function's type after the version that brought it.
+// From CUDA's release notes and headers: cudaTypedefs.h has the version in the name of a function's type.
 constexpr NewFunction kNewFunctions[] = {
     {11020, "cuMemAllocAsync", "cuMemAllocAsync", nullptr},
     {11060, "cuLaunchKernelEx", "cuLaunchKernelEx", nullptr},
@@ -173,7 +172,7 @@ TEST_P(SimRelease, HasTheFunctionsOfItsTimeAndNoLaterOnes) {
       void* exported = ::dlsym(driver.handle, function.entry);
       EXPECT_EQ(exported != nullptr, has);
       EXPECT_EQ(::dlsym(RTLD_DEFAULT, function.entry), nullptr);
-      // Asked for as of the newest CUDA: the newest form that this driver has.
+      // With the newest CUDA version, the lookup returns the newest variant that this driver has.
       void* found = nullptr;
       abi::CUdriverProcAddressQueryResult status{};
       const abi::CUresult result = look_up != nullptr ? look_up(function.base, &found, 13000, 0, &status)
@@ -188,7 +187,7 @@ TEST_P(SimRelease, HasTheFunctionsOfItsTimeAndNoLaterOnes) {
       }
       if (look_up == nullptr) continue;
       EXPECT_EQ(status, answers ? abi::CU_GET_PROC_ADDRESS_SUCCESS : abi::CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND);
-      // By its versioned name, and as of a CUDA before it.
+      // The lookup fails for the versioned name, and for the base name with an earlier CUDA version.
       if (std::strcmp(function.base, function.entry) != 0 && !has) {
         EXPECT_EQ(look_up(function.entry, &found, 13000, 0, &status), abi::CUDA_ERROR_NOT_FOUND);
         EXPECT_EQ(found, nullptr);
@@ -237,8 +236,8 @@ std::set<std::string> names_in(const char* file, const char* prefix = "cu") {
   return made;
 }
 
-// The lists are of real libraries: Debian's 535 driver (CUDA 12.2), and CUDA 13.0's link stub with what only that
-// driver has beside it.
+// The lists come from real libraries: Debian's 535 driver (CUDA 12.2), and CUDA 13.0's link stub plus the names that
+// only that driver adds.
 class SimLibraryNames : public SimRelease {};
 
 TEST_P(SimLibraryNames, AreThoseOfTheRealLibrary) {

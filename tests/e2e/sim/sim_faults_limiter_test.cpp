@@ -1,5 +1,5 @@
-// Faults of the driver under the limiter: what it asks the driver for itself may fail, wait, or find the GPU gone, and
-// a user's program must neither crash nor hang nor see anything but what the driver would have told it.
+// Driver faults under the limiter: its own driver calls may fail, block, or find the GPU lost. The user's program must
+// not crash or hang, and must see only what the driver alone would have returned.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -22,9 +22,9 @@ namespace {
 constexpr unsigned kFault = 999;
 constexpr const char* kShare = "faults";
 
-// Asked for by the meter, on the way of a launch or by its own thread.
+// Calls of the meter, during a launch or in its own thread.
 constexpr const char* kMeter[] = {"cuEventCreate", "cuEventRecord", "cuEventQuery", "cuEventElapsedTime"};
-// Where an answer only helps: without it the limiter goes on.
+// Calls with optional results: if they fail, the limiter continues.
 constexpr const char* kHelpers[] = {"cuStreamQuery",
                                     "cuStreamGetCtx",
                                     "cuStreamGetId",
@@ -33,7 +33,7 @@ constexpr const char* kHelpers[] = {"cuStreamQuery",
                                     "cuCtxSetCurrent",
                                     "cuThreadExchangeStreamCaptureMode",
                                     "cuDevicePrimaryCtxGetState"};
-// Asked while the process joins its share. A share whose GPUs cannot be told apart may be refused, never left unheld.
+// Calls made while joining. A share with unknown GPUs may be refused, but is never left without limits.
 constexpr const char* kStart[] = {"cuDeviceGetCount", "cuDeviceGet", "cuDeviceGetUuid", "cuDeviceTotalMem_v2"};
 constexpr const char* kNvml[] = {"nvmlInit_v2", "nvmlDeviceGetHandleByUUID", "nvmlDeviceGetComputeRunningProcesses_v3",
                                  "nvmlDeviceGetGraphicsRunningProcesses_v3", "nvml*"};
@@ -76,7 +76,7 @@ class FaultsUnderTheLimiter : public testing::Test {
     ended.err = program.errors();
     return ended;
   }
-  // Acted on by how many calls so far: the first rule, or the lost devices.
+  // Returns how many calls a rule has acted on so far; by default the first rule, or the lost devices.
   std::uint64_t hits(std::size_t rule = 0) const {
     const auto all = sim::fault_hits(node());
     return all ? all->at(rule) : 0;
@@ -84,7 +84,7 @@ class FaultsUnderTheLimiter : public testing::Test {
   Ended run(const std::string& rules, bool limited = true) const {
     const std::uint64_t before = hits();
     auto variables = environment(rules, limited);
-    // Asked only of a stream on which nothing happens: the program waits until it was.
+    // Called only for an idle stream, so the program waits until it was called.
     const bool idle = limited && rules.starts_with("cuStreamQuery");
     if (idle) variables["PROBE_IDLE"] = "1";
     Program program({HEADGATE_TENANTS "/sim-faults-probe"}, variables);
@@ -101,7 +101,7 @@ class FaultsUnderTheLimiter : public testing::Test {
     return plain_;
   }
   struct Held {
-    std::uint64_t memory_bytes = 0, time_ns = 0, measured_ns = 0;  // at most at once; in all
+    std::uint64_t memory_bytes = 0, time_ns = 0, measured_ns = 0;  // memory: peak; time: total
   };
   Held held_so_far() const {
     ledger::SharePages pages;
@@ -112,7 +112,7 @@ class FaultsUnderTheLimiter : public testing::Test {
     ledger::close_pages(pages);
     return held;
   }
-  // Contexts whose metering the failure of that call has ended.
+  // Returns the number of contexts that lost their metering through the failure of that call.
   std::uint64_t failures_of(const std::string& call) const {
     ledger::SharePages pages;
     EXPECT_FALSE(ledger::open_share(runtime().c_str(), kShare, ledger::Access::owner, pages));
@@ -122,7 +122,7 @@ class FaultsUnderTheLimiter : public testing::Test {
     ledger::close_pages(pages);
     return count;
   }
-  // After the program's end.
+  // Called after the program's end.
   void expect_nothing_left() const {
     ledger::SharePages pages;
     ASSERT_FALSE(ledger::open_share(runtime().c_str(), kShare, ledger::Access::owner, pages));
@@ -168,7 +168,7 @@ TEST_F(FaultsUnderTheLimiter, AMeterThatCannotMeasureSaysSoOnceAndTheProgramRuns
   for (const std::string function : kMeter) {
     expect_untouched(failing(function, ""), 1);
     const Ended ended = run(failing(function, ""));
-    EXPECT_EQ(ended.lines(), 1) << function << " failed and nobody was told:\n" << ended.err;
+    EXPECT_EQ(ended.lines(), 1) << function << " failed and no message said so:\n" << ended.err;
     EXPECT_NE(ended.err.find(std::to_string(kFault)), std::string::npos)
         << "the driver's error is masked: " << ended.err;
     EXPECT_GT(failures_of(function), 0U) << "not there for headgate_share_hook_errors_total";
@@ -214,7 +214,7 @@ TEST_F(FaultsUnderTheLimiter, UnderTheClosedPolicyAMeterThatCannotMeasureSaysSoO
   }
 }
 
-// Less than 100 ms of failures, whichever call it is and whatever the policy: measured again, and nobody is told.
+// After failures for less than 100 ms, under any policy, measuring resumes without a message.
 TEST_F(FaultsUnderTheLimiter, AFewFailuresOfTheMeterChangeNothing) {
   for (const auto& [policy, function] : every_policy_with(kMeter)) {
     for (const char* rest : {":count=1", ":count=6", ":after=1:count=6"}) {
@@ -228,7 +228,7 @@ TEST_F(FaultsUnderTheLimiter, AFewFailuresOfTheMeterChangeNothing) {
   }
 }
 
-// Whatever helper fails: who goes on is held, and who is not held is told so.
+// Whichever helper fails: a program that continues is limited, and one that is not limited gets a message.
 TEST_F(FaultsUnderTheLimiter, UnderTheClosedPolicyNoHelpersFailureLeavesAProgramUnheld) {
   policy_ = "closed";
   for (const std::string function : kHelpers) {
@@ -306,7 +306,7 @@ TEST_F(FaultsUnderTheLimiter, TheDriversOwnErrorsReachTheProgramAsTheyAre) {
   }
 }
 
-// Runs to the middle, then the GPU goes.
+// Runs up to the middle; then the GPU is lost.
 TEST_F(FaultsUnderTheLimiter, AGpuThatIsLostInTheMiddleIsWhatTheDriverSaysAndNoHang) {
   const auto lose = [this](bool limited) {
     auto variables = environment("", limited);
@@ -335,13 +335,13 @@ TEST_F(FaultsUnderTheLimiter, AGpuThatIsLostInTheMiddleIsWhatTheDriverSaysAndNoH
   }
 }
 
-// Counted by a fault that does nothing but count.
+// Uses a fault that only counts calls.
 TEST_F(FaultsUnderTheLimiter, ARefusalAsksTheDriverNothingAndAnAllocationOnlyForItself) {
   ASSERT_FALSE(plain().empty());
   const auto calls = [this](const char* variable, int rounds) {
     const std::uint64_t before = hits();
     auto variables = environment("cu*:delay_us=0", true);
-    variables.erase("HEADGATE_COMPUTE");  // the meter asks in its own time
+    variables.erase("HEADGATE_COMPUTE");  // the meter's calls depend on time
     variables[variable] = std::to_string(rounds);
     Program program({HEADGATE_TENANTS "/sim-faults-probe"}, variables);
     const Ended ended = finish(program);
@@ -349,13 +349,13 @@ TEST_F(FaultsUnderTheLimiter, ARefusalAsksTheDriverNothingAndAnAllocationOnlyFor
     EXPECT_NE(ended.out.find("as expected: " + std::to_string(rounds) + "\n"), std::string::npos) << ended.out;
     return hits() - before;
   };
-  calls("PROBE_REFUSALS", 10);  // the node's first context is measured, which asks once more
+  calls("PROBE_REFUSALS", 10);  // measures the node's first context, which takes one more call
   EXPECT_EQ(calls("PROBE_REFUSALS", 1010) - calls("PROBE_REFUSALS", 10), 0U);
-  calls("PROBE_PAIRS", 10);  // the share learns whether the driver has slabs
+  calls("PROBE_PAIRS", 10);  // teaches the share if the driver has slabs
   EXPECT_EQ(calls("PROBE_PAIRS", 1010) - calls("PROBE_PAIRS", 10), 2000U);
 }
 
-// `headgate sim fault` over a program that already runs.
+// `headgate sim fault` while a program runs.
 TEST_F(FaultsUnderTheLimiter, TheCommandSetsAndClearsFaultsInRunningPrograms) {
   const auto command = [this](const std::string& rules) {
     Program program({HEADGATE_COMMAND, "sim", "fault", rules}, {{"HEADGATE_SIM_DIR", node()}});

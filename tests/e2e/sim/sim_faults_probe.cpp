@@ -1,6 +1,6 @@
-// A program that only uses what a user's program would: its results line by line, so that two runs can be compared. It
-// records no events and asks for no stream, so every event, query and look-up that reaches the driver was the limiter's
-// own.
+// A program that makes only typical calls and prints its results line by line, so that two runs can be compared. It
+// records no events and queries no streams, so every event, query and lookup that reaches the driver comes from the
+// limiter.
 #include <dlfcn.h>
 #include <poll.h>
 #include <unistd.h>
@@ -17,7 +17,7 @@ using namespace headgate::abi;
 namespace {
 
 constexpr int kLaunches = 40;
-constexpr unsigned kDeadlineSeconds = 20;  // then SIGALRM: a hang is a failed test, not a stuck one
+constexpr unsigned kDeadlineSeconds = 20;  // then SIGALRM: a hang fails the test
 constexpr char kPtx[] = R"(.version 8.0
 .target sm_89
 .address_size 64
@@ -30,7 +30,7 @@ CUresult say(const char* what, CUresult result) {
   return result;
 }
 
-// Launches that all answer alike are one line.
+// Launches with the same result are printed as one line.
 CUresult launch_all(CUfunction kernel, CUstream stream) {
   unsigned us = 200;
   void* parameters[] = {&us};
@@ -42,7 +42,7 @@ CUresult launch_all(CUfunction kernel, CUstream stream) {
   return worst;
 }
 
-// Some work and then nothing, again and again until the input ends.
+// Alternates between some work and idling until the input ends.
 void idle_often(CUfunction kernel, CUstream stream) {
   std::printf("idle\n");
   std::fflush(stdout);
@@ -54,7 +54,7 @@ void idle_often(CUfunction kernel, CUstream stream) {
   } while (::poll(&input, 1, 20) == 0);
 }
 
-// Allocations that are given back, or that are more than the share's 1 GiB.
+// Allocations that are freed again, or that exceed the share's 1 GiB.
 int allocate_often(const char* rounds, bool refused) {
   auto* const allocate = CALL(cuMemAlloc_v2);
   auto* const release = CALL(cuMemFree_v2);

@@ -1,5 +1,5 @@
-// The built simulator as a user's program meets it: real processes, found through LD_LIBRARY_PATH, judged by the node's
-// truth page.
+// The built simulator as a user's program sees it: real processes find it through LD_LIBRARY_PATH, and the node's truth
+// page is checked.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
 
@@ -35,7 +35,7 @@ class SimulatedNode : public testing::Test {
     rest.insert(rest.begin(), std::string(HEADGATE_TENANTS "/") + name);
     return rest;
   }
-  // Runs to the end; the JSON line, with the exit status as "status" and stderr as "errors".
+  // Runs to the end. Returns the JSON line, with the exit status as "status" and stderr as "errors".
   json run(const std::string& name, Words rest = {}, Environment extra = {}) {
     Program program(tenant(name, std::move(rest)), environment(std::move(extra)));
     json said = json::parse(program.line(), nullptr, false);
@@ -49,7 +49,7 @@ class SimulatedNode : public testing::Test {
     EXPECT_TRUE(read) << read.error().message;
     return read.value_or(sim::Truth{});
   }
-  // Waits for `holds` to hold of the truth; false after the deadline.
+  // Waits until `holds` is true of the truth page; false after the deadline.
   template <typename Holds>
   bool eventually(Holds&& holds) {
     const auto deadline = std::chrono::steady_clock::now() + kPatience;
@@ -110,7 +110,7 @@ TEST_F(SimulatedNode, ATenantsBytesAreSeenByOthersAndReturnWhenItIsKilled) {
   EXPECT_EQ(run("tenant-memory", {"1500MiB"})["allocations"][0]["result"], "CUDA_SUCCESS");
 }
 
-// NVML in this process, which is no tenant: what nvidia-smi would show.
+// NVML in this process, which is no tenant: shows what nvidia-smi would show.
 class Nvml {
  public:
   explicit Nvml(const std::string& node)

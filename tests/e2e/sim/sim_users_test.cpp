@@ -1,5 +1,5 @@
-// Who uses a simulated node in ways that a real card would not notice: without standard streams, as another user, over
-// a damaged file.
+// Uses of a simulated node that a real card would not notice: without standard streams, as another user, with a damaged
+// file.
 #include <gtest/gtest.h>
 #include <unistd.h>
 
@@ -41,10 +41,9 @@ TEST(SimulatedNode, ADamagedFileIsNamedWithWhatToDoAndNobodyAborts) {
   EXPECT_FALSE(said.out.contains("status 134")) << said.out;
 }
 
-// The node in its usual place, where the daemon that is root's makes it; and a program of another user's, where he may
-// read it.
+// The node in its default place, created by root's daemon; and a program of another user with read access.
 TEST(SimulatedNode, OfRootsDaemonForAllIsEverybodysAndAnyOtherItsMakersAlone) {
-  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become somebody else";
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Cli cli;
   const Said said = cli.shell(
       "mkdir $D/files; cp " HEADGATE_LOAD

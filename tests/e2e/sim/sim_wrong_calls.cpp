@@ -15,7 +15,7 @@ constexpr char kPtx[] =
     ".version 8.0\n.target sm_89\n.address_size 64\n"
     ".visible .entry us(.param .u32 us) { .pragma \"headgate.sim.us param0\"; ret; }\n";
 
-// Readable, and nothing that a driver made.
+// Readable memory that is no driver object.
 alignas(64) char nothing[4096];
 template <typename Handle>
 Handle unknown() {
@@ -31,7 +31,7 @@ CUresult say(const char* call, CUresult answer) {
 
 struct Prop {  // cuda.h: CUmemAllocationProp
   unsigned type = 1, handles = 0;
-  std::uint32_t location[2] = {1, 0};  // on device 0
+  std::uint32_t location[2] = {1, 0};  // device 0
   void* windows = nullptr;
   unsigned char flags[8] = {};
 };
@@ -194,7 +194,7 @@ void launches(CUfunction us) {
   SAY(cuCtxSynchronize);
 }
 
-// Destroyed with work in flight; then nothing of it is anything.
+// Destroyed with work in flight; afterwards all its handles are invalid.
 void contexts() {
   CUcontext context = nullptr;
   CUmodule module = nullptr;

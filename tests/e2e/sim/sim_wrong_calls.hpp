@@ -1,4 +1,4 @@
-// Calls that no driver accepts, and some that one tolerates: each answer a line.
+// Makes calls that no driver accepts, and some that a driver tolerates; prints one line per result.
 #pragma once
 
 namespace headgate::e2e {
