@@ -1,13 +1,13 @@
-# What a program says of its own build, written anew only where it has changed: src/base/version.cpp's other half.
+# Writes facts about the build for src/base/version.cpp, only if they have changed:
 #   cmake -DSOURCE=... -DNUMBER=... -DOUT=... -P build_facts.cmake
-# Without git, or in a tree that is no checkout (a tarball, also one unpacked inside another project's), no commit is
-# known.
+# Without git, or outside a checkout (a tarball, also one unpacked inside another project's checkout), the commit is
+# unknown.
 cmake_minimum_required(VERSION 3.25)
 
 set(commit "")
 set(modified false)
 
-# Never waits for, nor takes, a lock of somebody who works in the tree; whoever owns it.
+# Takes no git lock and waits for none, whichever user owns the tree.
 function(git out status)
   execute_process(COMMAND ${GIT} --no-optional-locks -c safe.directory=* -C ${SOURCE} ${ARGN}
     OUTPUT_VARIABLE text RESULT_VARIABLE result ERROR_QUIET OUTPUT_STRIP_TRAILING_WHITESPACE)

@@ -1,6 +1,6 @@
-# What cpack reads before it makes the package (CPACK_PROJECT_CONFIG_FILE): the version is that of the commit, so that
-# apt takes a newer build for a newer package. A tree with changes counts as newer than its commit, by the time at which
-# it is packed. Without git, or in a tree that is no checkout, the version is the project's alone.
+# Read by cpack before it makes the package (CPACK_PROJECT_CONFIG_FILE). The version is the commit's, so that apt
+# upgrades to a newer build. A modified tree counts as newer than its commit, by the time of packing. Without git, or
+# outside a checkout, it is only the project's version.
 function(headgate_git out status)
   execute_process(
     COMMAND ${CMAKE_COMMAND} -E env TZ=UTC git --no-optional-locks -c safe.directory=* -C ${CPACK_HEADGATE_SOURCE}

@@ -1,35 +1,35 @@
-# Two kinds of room, one function each; tests and fuzz targets lie beside the file they prove.
+# Two kinds of room, one function each; tests and fuzz targets are beside the file they check.
 include(${CMAKE_CURRENT_LIST_DIR}/test_table.cmake)
 
 add_library(headgate_warnings INTERFACE)
-# A designated initializer leaves the other fields as they are declared, and is meant to. What gcc concludes while it
-# optimizes is sometimes wrong (its bugs 105329 and 105651), so in CI, where warnings are errors, it stays a warning.
+# A designated initializer deliberately leaves other fields at their defaults. gcc's conclusions during optimization are
+# sometimes wrong (bugs 105329 and 105651), so they stay warnings in CI, where warnings are errors.
 target_compile_options(headgate_warnings INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:GNU>:-Wno-error=array-bounds;-Wno-error=restrict;-Wno-error=stringop-overflow;-Wno-error=maybe-uninitialized>
-  # libstdc++ 12's own stable_sort uses what libstdc++ 12 calls deprecated.
+  # libstdc++ 12's stable_sort uses functions that libstdc++ 12 itself marks deprecated.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 if(HEADGATE_SANITIZE)
   target_compile_options(headgate_warnings INTERFACE -fsanitize=${HEADGATE_SANITIZE} -fno-omit-frame-pointer)
   target_link_options(headgate_warnings INTERFACE -fsanitize=${HEADGATE_SANITIZE})
 endif()
 if(HEADGATE_FUZZ)
-  # The fuzzer steers by coverage of the rooms, not only of the target's own file; that of the tests steers nothing.
+  # The fuzzer needs coverage of the rooms, not only of the target's file; coverage of the tests is of no use.
   target_compile_options(headgate_warnings INTERFACE
       $<$<NOT:$<BOOL:$<TARGET_PROPERTY:HEADGATE_TEST>>>:-fsanitize=fuzzer-no-link>)
 endif()
-# The driver's functions are called through our own declarations of them, which clang's UBSan takes for other types. Its
-# check of virtual calls needs a descriptor, and some tests leave none.
+# The driver's functions are called through our declarations, which clang's UBSan treats as different types. Its check
+# of virtual calls needs a descriptor, and some tests leave none.
 if(HEADGATE_SANITIZE MATCHES undefined AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   target_compile_options(headgate_warnings INTERFACE -fno-sanitize=function,vptr)
 endif()
-# A library of clang's finds the sanitizer's runtime in the program that loads it, so it cannot define every symbol.
+# A library built by clang takes the sanitizer's runtime from the program that loads it: it cannot define all symbols.
 set(HEADGATE_NO_UNDEFINED -Wl,-z,defs)
 if(HEADGATE_SANITIZE AND CMAKE_CXX_COMPILER_ID STREQUAL "Clang")
   set(HEADGATE_NO_UNDEFINED "")
 endif()
 
-# Of programs that root runs: every symbol is bound at the start, and the table of them is read-only from then on.
+# For programs that root runs: bind all symbols at the start, then make their table read-only.
 set(HEADGATE_BOUND_AT_START -Wl,-z,relro -Wl,-z,now)
 
 # Guest code runs inside other people's processes: one flag set, no C++ runtime. Host programs link the same archives.
@@ -39,15 +39,14 @@ set(HEADGATE_GUEST_FLAGS
 if(CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|amd64|AMD64")
   list(APPEND HEADGATE_GUEST_FLAGS -mcx16)
 elseif(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
-  # In line: libgcc's functions, which gcc calls otherwise, are no part of the library, and come with a constructor.
+  # Inline, because gcc would otherwise call functions in libgcc, which bring a constructor along.
   list(APPEND HEADGATE_GUEST_FLAGS -mno-outline-atomics)
 endif()
 
-# Most of what compiling a room costs is reading headers and making the same code of their templates again. The standard
-# headers are therefore read once for each of the flag sets, which halves the time of a first build. If files of a room
-# are compiled together, a first build takes a third less again, but an edit costs sixteen files instead of one. Names
-# that files keep to themselves therefore differ within a room. Only a build without either (preset plain) finds a
-# missing #include.
+# Most of the cost of compiling a room is reading headers and instantiating their templates. Standard headers are
+# therefore precompiled once per flag set, which halves the time of a first build. Compiling files of a room together
+# saves another third, but an edit then costs sixteen files instead of one; so file-local names must be unique in a
+# room. Only a build with neither (preset plain) finds a missing #include.
 option(HEADGATE_PRECOMPILE "Precompile the standard headers" ON)
 option(HEADGATE_TOGETHER "Compile files of a target together, for a fast first build" ON)
 set(HEADGATE_HEADERS_guest <algorithm> <array> <atomic> <cerrno> <cstddef> <cstdint> <cstdlib> <cstring> <span>
@@ -55,17 +54,16 @@ set(HEADGATE_HEADERS_guest <algorithm> <array> <atomic> <cerrno> <cstddef> <cstd
 set(HEADGATE_HEADERS_host <algorithm> <array> <atomic> <cstdint> <cstdio> <cstdlib> <cstring> <functional> <map>
     <memory>
   <optional> <span> <string> <string_view> <utility> <vector>)
-# Without nlohmann/json.hpp: an inline function of it makes gcc compile its parser in each file, also in those that do
-# not use it.
+# Without nlohmann/json.hpp: one of its inline functions makes gcc compile its parser in every file, used or not.
 set(HEADGATE_HEADERS_test ${HEADGATE_HEADERS_host} <chrono> <cmath> <filesystem> <fstream> <random> <set> <sstream>
     <thread> <gtest/gtest.h>)
 
-# headgate_precompile(TARGET guest|host|test): the first target of a kind makes them, the others use the same.
+# headgate_precompile(TARGET guest|host|test): the first target of a kind precompiles, the others reuse its headers.
 function(headgate_precompile target kind)
   if(NOT HEADGATE_PRECOMPILE)
     return()
   endif()
-  # So that ccache sees which precompiled header a file uses, and that two equal ones are equal.
+  # Lets ccache see which precompiled header a file uses, and recognise equal ones.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
       $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Xclang -fno-pch-timestamp>)
   get_property(first GLOBAL PROPERTY HEADGATE_PRECOMPILED_${kind})
@@ -77,14 +75,14 @@ function(headgate_precompile target kind)
   endif()
 endfunction()
 
-# headgate_together(TARGET [COUNT]): its files are compiled COUNT (16) at a time if HEADGATE_TOGETHER is set.
+# headgate_together(TARGET [COUNT]): compiles COUNT (16) of its files at a time if HEADGATE_TOGETHER is set.
 function(headgate_together target)
   if(HEADGATE_TOGETHER)
     set_target_properties(${target} PROPERTIES UNITY_BUILD ON UNITY_BUILD_BATCH_SIZE 16)
     if(ARGN)
       set_target_properties(${target} PROPERTIES UNITY_BUILD_BATCH_SIZE ${ARGN})
     endif()
-    # Compiled so, a .cpp looks like a header to gcc, which then misses what it keeps to itself.
+    # gcc takes a .cpp that is compiled this way for a header, and then does not see that its names are local.
     target_compile_options(${target} PRIVATE $<$<CXX_COMPILER_ID:GNU>:-Wno-subobject-linkage>)
   endif()
 endfunction()
@@ -116,16 +114,16 @@ function(headgate_room name)
     headgate_precompile(headgate_${name} host)
   endif()
   headgate_together(headgate_${name})
-  # Words, views and documents: what a newcomer waits for is the compiler, not they.
+  # Text, views and documents: compile time matters more than run time.
   if(NOT HEADGATE_SANITIZE AND NOT HEADGATE_FUZZ AND NOT name MATCHES "^(base|sim|schedule|load)")
     target_compile_options(headgate_${name} PRIVATE -O1)
   endif()
 endfunction()
 
 # headgate_test(NAME SRC x_test.cpp... [DEPS room...] [LIBS target...] [TIMEOUT seconds] [NEEDS file] [COMPUTES]): a
-# GoogleTest program and its ctest entry. If the file NEEDS does not exist, ctest skips it. COMPUTES: the test itself
-# computes for long, so optimize it. ctest's labels choose programs: each has its folder under src/, and those that
-# cmake/test_table.cmake gives it.
+# GoogleTest program and its ctest entry. If the file NEEDS does not exist, ctest skips it. COMPUTES: optimize the
+# test's code, because it computes for long. ctest labels select programs: each has its folder under src/ as a label,
+# plus those from cmake/test_table.cmake.
 function(headgate_test name)
   if(NOT HEADGATE_TESTS)
     return()
@@ -143,7 +141,7 @@ function(headgate_test name)
       endif()
     endforeach()
   endif()
-  # The test's own code, not the rooms it proves: at -O2 gcc spends twice as long on a test as on all it includes.
+  # Only the test's code, not the rooms it checks: at -O2 gcc would need twice as long for it as for all it includes.
   if(NOT ARG_COMPUTES)
     target_compile_options(${name} PRIVATE -O0 -U_FORTIFY_SOURCE)
     headgate_precompile(${name} test)
