@@ -57,8 +57,7 @@ std::string demo_story(const DemoTenant& tenant, const DemoProgress& progress, c
       // It has less than promised because it asks for less, so its demand is shown too.
       return "wants " + std::to_string(kDemoServerWantsPercent) + "%, has " + ratio_text(device->held_ratio) + "; " +
              std::to_string(tenant.compute_percent) + "% promised";
-    case DemoRole::notebook:
-      return progress.told_after_s ? "keeps its memory, reported idle" : "keeps its memory";
+    case DemoRole::notebook: return progress.told_after_s ? "keeps its memory, reported idle" : "keeps its memory";
     case DemoRole::leaker:
       return device->refusals > 0 ? refused(*device) + ", told"
                                   : "has " + used + " of " + bytes_text(tenant.limit_bytes);

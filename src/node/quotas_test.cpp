@@ -39,11 +39,10 @@ class QuotasTest : public TestNode {
 
 TEST_F(QuotasTest, AUserTakesNoMoreThanTheUsualWeightByHimself) {
   order_.weight = "101";
-  EXPECT_EQ(
-      created(user_),
-      "weight '101' is more than a user may take for himself | accepted: 1 to 100; more needs an administrator "
-      "(root, or the group of the control socket) to make or set the share, or a quota that says so: headgate "
-      "quota set --user 4000000001 --weight 101");
+  EXPECT_EQ(created(user_),
+            "weight '101' is more than a user may take for himself | accepted: 1 to 100; more needs an administrator "
+            "(root, or the group of the control socket) to make or set the share, or a quota that says so: headgate "
+            "quota set --user 4000000001 --weight 101");
   order_.weight = "100";
   ASSERT_EQ(created(user_), "made");
   order_.weight = "1000";

@@ -125,8 +125,8 @@ TEST_F(EditBundle, IsRefusedUnderARuntimeWithAKernelOfItsOwn) {
   for (const char* name : {"runsc", "kata-runtime"}) {
     settings_.program = std::string("/usr/local/bin/") + name;
     settings_.image = ImagePolicy::refuse;
-    EXPECT_EQ(refusal(), "the share 'a' cannot hold this image: its runtime, " + std::string(name) +
-                             ", gives it its own kernel");
+    EXPECT_EQ(refusal(),
+              "the share 'a' cannot hold this image: its runtime, " + std::string(name) + ", gives it its own kernel");
     settings_.image = ImagePolicy::warn;
     EXPECT_TRUE(edit());
     EXPECT_FALSE(text_at(config()).contains("ld.so.preload"));

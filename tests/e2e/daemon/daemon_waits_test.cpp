@@ -22,11 +22,11 @@ TEST(DaemonWaits, AShareThatTakesTurnsIsToldSoAndOneAtItsLimitThatItIsThere) {
   EXPECT_NE(held.find(": the share had used its 10 %; not caused by neighbours\n"), std::string::npos) << held;
   EXPECT_EQ(held.find("other shares had the GPU"), std::string::npos) << held;
 
-  const Said both = cli.shell(
-      "$H run --share a" + load + "$H run --share b" + load +
-      "until grep -q 'shares GPU' $D/top && ! grep -q 'at limit' $D/top; do "  // the later one begins alone
-      "kill -0 $! || break; $H top --once > $D/top; done; "
-      "wait; cat $D/top");
+  const Said both =
+      cli.shell("$H run --share a" + load + "$H run --share b" + load +
+                "until grep -q 'shares GPU' $D/top && ! grep -q 'at limit' $D/top; do "  // the later one begins alone
+                "kill -0 $! || break; $H top --once > $D/top; done; "
+                "wait; cat $D/top");
   EXPECT_EQ(both.status, 0) << both.err;
   EXPECT_NE(both.out.find("shares GPU"), std::string::npos) << both.out;
   EXPECT_EQ(both.out.find("at limit"), std::string::npos) << both.out;
