@@ -12,8 +12,8 @@
 namespace headgate {
 namespace {
 
-constexpr std::int64_t kSecond = 1'000'000'000;
-constexpr std::int64_t kLongest = 36'500ll * 86'400 * kSecond;
+constexpr std::int64_t kNsPerSecond = 1'000'000'000;
+constexpr std::int64_t kHundredYearsNs = 36'500ll * 86'400 * kNsPerSecond;
 
 // Seconds of one of the spellings that humantime takes; 0: no unit.
 std::int64_t seconds_of_unit(std::string_view unit) {
@@ -32,13 +32,17 @@ std::int64_t seconds_of_unit(std::string_view unit) {
 }  // namespace
 
 std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
-  constexpr std::pair<std::string_view, std::int64_t> kUnits[] = {
-      {"ns", 1},           {"us", 1'000},         {"ms", 1'000'000},      {"s", kSecond},
-      {"m", 60 * kSecond}, {"h", 3600 * kSecond}, {"d", 86'400 * kSecond}};
+  constexpr std::pair<std::string_view, std::int64_t> kUnits[] = {{"ns", 1},
+                                                                  {"us", 1'000},
+                                                                  {"ms", 1'000'000},
+                                                                  {"s", kNsPerSecond},
+                                                                  {"m", 60 * kNsPerSecond},
+                                                                  {"h", 3600 * kNsPerSecond},
+                                                                  {"d", 86'400 * kNsPerSecond}};
   const auto digits = std::min(text.find_first_not_of("0123456789"), text.size());
   const auto unit = std::ranges::find(kUnits, text.substr(digits), &std::pair<std::string_view, std::int64_t>::first);
   const auto number = whole_number<std::int64_t>(text.substr(0, digits));
-  if (unit == std::end(kUnits) || !number || *number > kLongest / unit->second) return std::nullopt;
+  if (unit == std::end(kUnits) || !number || *number > kHundredYearsNs / unit->second) return std::nullopt;
   return std::chrono::nanoseconds(*number * unit->second);
 }
 
