@@ -6,6 +6,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
 #include <string>
 
@@ -192,13 +193,15 @@ TEST(SlowNvml, DelaysNoSettlement) {
 }
 
 // Concurrent copies on several streams count once. The time in the call counts too, because the driver stages data in
-// it.
+// it. So does a stall of the program between two records, which a busy machine brings.
 TEST(Copies, AreMeasuredInAnAccountOfTheirOwn) {
   for (const char* streams : {"0", "1", "4"}) {
     SCOPED_TRACE(streams);
     ComputeShare share("50%");
+    const auto began = std::chrono::steady_clock::now();
     const auto program = share.start({"copies", "40", "16777216", streams});
     const double calls = 40 * std::stod(program->line());
+    const std::chrono::duration<double, std::nano> wall = std::chrono::steady_clock::now() - began;
     double truth = 0, ours = 0;
     for (int tries = 0; tries < 1000; ++tries) {
       truth = static_cast<double>(share.truth().processes.at(0).copy_ns);
@@ -209,7 +212,7 @@ TEST(Copies, AreMeasuredInAnAccountOfTheirOwn) {
     std::printf("copied for %.1f ms, measured %.1f, in calls %.1f\n", truth / 1e6, ours / 1e6, calls / 1e6);
     EXPECT_GT(truth, 5e6);
     EXPECT_GT(ours, 0.95 * truth);
-    EXPECT_LT(ours, 1.05 * truth + calls);
+    EXPECT_LT(ours, wall.count()) << "a moment counts once, however many copies run in it";
     EXPECT_EQ(share.account().held_ns.load(), 0U) << "a copy is no kernel";
     program->close_stdin();
     EXPECT_EQ(program->wait(), 0);
