@@ -278,6 +278,16 @@ void say_how_it_ends(CLI::App& app, Raw& raw) {
                "put them back after this time unless you confirm: here, or with power keep");
 }
 
+// A command below `gpu` that sets one thing, which stands in the API's body under `key`, to stay or as a lease.
+CLI::App* gpu_setting(CLI::App& gpu, Raw& raw, const char* name, const char* summary, const char* value,
+                      const char* key, const char* accepted) {
+  CLI::App* setting = inner_command(gpu, raw, name, summary);
+  operand(order_option(*setting, raw, value, key, "", accepted))->required();
+  say_which_gpus(*setting, raw);
+  say_how_it_ends(*setting, raw);
+  return setting;
+}
+
 void describe_power(CLI::App& app, Raw& raw) {
   CLI::App* power = app.add_subcommand("power", "show and set power limits, clocks and modes of GPUs")->group(kManage);
   power->require_subcommand(1);
@@ -308,25 +318,16 @@ void describe_power(CLI::App& app, Raw& raw) {
   say_how_it_ends(*apply, raw);
   CLI::App* reset = inner_command(*power, raw, "reset", "set what the site has at start, else the driver's defaults");
   say_which_gpus(*reset, raw);
-  CLI::App* mode = inner_command(*app.get_subcommand("gpu"), raw, "mode",
-                                 "set which programs may have a context on a GPU, to stay or for a time");
-  operand(mode->add_option_function<std::string>(
-              "MODE", [&raw](const std::string& value) { raw.out.order["compute_mode"] = value; },
-              "default: all, by time slices; exclusive: one process, or an MPS server; prohibited: none"))
-      ->required();
-  say_which_gpus(*mode, raw);
-  say_how_it_ends(*mode, raw);
+  CLI::App& gpu = *app.get_subcommand("gpu");
+  CLI::App* mode = gpu_setting(
+      gpu, raw, "mode", "set which programs may have a context on a GPU, to stay or for a time", "MODE", "compute_mode",
+      "default: all, by time slices; exclusive: one process, or an MPS server; prohibited: none");
   mode->footer(
       "headgate gpu mode exclusive --gpu 0 --for 2h\n"
       "headgate gpu mode default --gpu 0");
-  CLI::App* slices = inner_command(*app.get_subcommand("gpu"), raw, "timeslice",
-                                   "set how long one program has a GPU before the next, to stay or for a time");
-  operand(slices->add_option_function<std::string>(
-              "LENGTH", [&raw](const std::string& value) { raw.out.order["time_slice"] = value; },
-              "of the driver's time slices: default, short, medium, long"))
-      ->required();
-  say_which_gpus(*slices, raw);
-  say_how_it_ends(*slices, raw);
+  CLI::App* slices =
+      gpu_setting(gpu, raw, "timeslice", "set how long one program has a GPU before the next, to stay or for a time",
+                  "LENGTH", "time_slice", "of the driver's time slices: default, short, medium, long");
   slices->footer(
       "headgate gpu timeslice long --gpu 0 --for 2h\n"
       "headgate gpu timeslice default --gpu 0");

@@ -29,8 +29,8 @@ std::string format_granted(const snapshot::Snapshot& snapshot, const snapshot::S
   std::string where;
   for (const auto& device : share.devices) {
     const auto gpu = std::ranges::find(snapshot.gpus, device.uuid, &snapshot::Gpu::uuid);
-    where += (where.empty() ? "" : ", ") + format_gpu(snapshot, device.uuid) +
-             (gpu == snapshot.gpus.end() ? "" : " (" + short_model(gpu->model) + ")");
+    where += (where.empty() ? "" : ", ") +
+             (gpu == snapshot.gpus.end() ? format_gpu(snapshot, device.uuid) : snapshot::gpu_name(*gpu));
   }
   std::string text = "share " + share.name + " on " + where + ": ";
   if (!share.devices.empty()) {

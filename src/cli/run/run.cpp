@@ -205,8 +205,7 @@ std::size_t neighbours(const Plan& plan) {
 void announce(const Plan& plan) {
   std::string where;
   for (const std::size_t index : plan.chosen) {
-    where += (where.empty() ? "GPU " : ", GPU ") + std::to_string(plan.gpus.list[index].index) + " (" +
-             short_model(plan.gpus.list[index].model) + ")";
+    where += (where.empty() ? "" : ", ") + snapshot::gpu_name(plan.gpus.list[index]);
   }
   const std::size_t others = neighbours(plan);
   const std::string level = observe::level_word(plan.grant.level);

@@ -69,8 +69,7 @@ Result<grant::MemorySplit> memory_for(const RunRequest& request, const grant::De
   const std::uint64_t bytes = split.card_bytes;
   if (bytes > gpu.memory_total_bytes) {
     return fail(ErrorCode::no_capacity,
-                said_by + " is more than GPU " + std::to_string(gpu.index) + " (" + short_model(gpu.model) +
-                    ") has: " + bytes_text(gpu.memory_total_bytes),
+                said_by + " is more than " + snapshot::gpu_name(gpu) + " has: " + bytes_text(gpu.memory_total_bytes),
                 "ask for at most " + bytes_text(gpu.memory_total_bytes) + ", or choose another GPU with --gpu");
   }
   if (bytes == 0)
