@@ -4,6 +4,7 @@
 #include <expected>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <utility>
 
 namespace headgate {
@@ -49,14 +50,21 @@ using Result = std::expected<T, Error>;
 // Returns the code's name in HTTP replies and under --json: "no_capacity".
 [[nodiscard]] std::string_view error_word(ErrorCode code);
 
+// Takes the value out of a result that has one; for TRY.
+template <typename T>
+T take_value(Result<T>&& result) {
+  if constexpr (!std::is_void_v<T>) return std::move(*result);
+}
+
 }  // namespace headgate
 
-// TRY(expr): the value of expr, or return its Error from the enclosing function. Not inside coroutine awaits.
+// TRY(expr): the value of expr (none if it is a Result<void>), or return its Error from the enclosing function. Not
+// inside coroutine awaits.
 #define TRY(expr)                                                     \
   ({                                                                  \
     auto headgate_try_result = (expr);                                \
     if (!headgate_try_result) {                                       \
       return std::unexpected(std::move(headgate_try_result).error()); \
     }                                                                 \
-    std::move(*headgate_try_result);                                  \
+    ::headgate::take_value(std::move(headgate_try_result));           \
   })
