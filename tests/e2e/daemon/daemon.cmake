@@ -1,7 +1,8 @@
 # The built daemon and command on the simulated node.
 headgate_test(daemon_e2e_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/daemon_hostile_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_top_test.cpp
-    ${CMAKE_CURRENT_LIST_DIR}/daemon_api_test.cpp ${PROJECT_SOURCE_DIR}/src/api/test_reply.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/daemon_api_test.cpp ${CMAKE_CURRENT_LIST_DIR}/daemon_commands_test.cpp
+    ${PROJECT_SOURCE_DIR}/src/api/test_reply.cpp
   DEPS test_support api http snapshot LIBS nlohmann_json::nlohmann_json util NEEDS /proc/self)
 if(TARGET daemon_e2e_test)
   target_compile_definitions(daemon_e2e_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>"
