@@ -58,7 +58,9 @@ set(HEADGATE_HEADERS_host <algorithm> <array> <atomic> <cstdint> <cstdio> <cstdl
 set(HEADGATE_HEADERS_test ${HEADGATE_HEADERS_host} <chrono> <cmath> <filesystem> <fstream> <random> <set> <sstream>
     <thread> <gtest/gtest.h>)
 
-# headgate_precompile(TARGET guest|host|test): the first target of a kind precompiles, the others reuse its headers.
+# headgate_precompile(TARGET guest|host|test [FLAG]): the first target of a kind precompiles, the others reuse its
+# headers. A FLAG makes another kind of it: gcc 14 takes no header that was precompiled at another level of
+# optimization.
 function(headgate_precompile target kind)
   if(NOT HEADGATE_PRECOMPILE)
     return()
@@ -66,12 +68,12 @@ function(headgate_precompile target kind)
   # Lets ccache see which precompiled header a file uses, and recognise equal ones.
   target_compile_options(${target} PRIVATE $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-fpch-preprocess>
       $<$<COMPILE_LANG_AND_ID:CXX,Clang>:-Xclang -fno-pch-timestamp>)
-  get_property(first GLOBAL PROPERTY HEADGATE_PRECOMPILED_${kind})
+  get_property(first GLOBAL PROPERTY HEADGATE_PRECOMPILED_${kind}${ARGN})
   if(first)
     target_precompile_headers(${target} REUSE_FROM ${first})
   else()
     target_precompile_headers(${target} PRIVATE ${HEADGATE_HEADERS_${kind}})
-    set_property(GLOBAL PROPERTY HEADGATE_PRECOMPILED_${kind} ${target})
+    set_property(GLOBAL PROPERTY HEADGATE_PRECOMPILED_${kind}${ARGN} ${target})
   endif()
 endfunction()
 
@@ -108,15 +110,15 @@ function(headgate_room name)
   target_include_directories(headgate_${name} PUBLIC ${PROJECT_SOURCE_DIR}/src)
   list(TRANSFORM ARG_DEPS PREPEND headgate_)
   target_link_libraries(headgate_${name} PUBLIC ${ARG_DEPS} ${ARG_LIBS} PRIVATE headgate_warnings)
+  headgate_together(headgate_${name})
   if(HEADGATE_SANITIZE AND name STREQUAL "schedule")
     target_compile_options(headgate_${name} PRIVATE -Og)  # the tests of the arbiter compute for long
-  else()
+  elseif(HEADGATE_SANITIZE OR HEADGATE_FUZZ OR name MATCHES "^(base|sim|schedule|load)")
     headgate_precompile(headgate_${name} host)
-  endif()
-  headgate_together(headgate_${name})
-  # Text, views and documents: compile time matters more than run time.
-  if(NOT HEADGATE_SANITIZE AND NOT HEADGATE_FUZZ AND NOT name MATCHES "^(base|sim|schedule|load)")
+  else()
+    # Text, views and documents: compile time matters more than run time.
     target_compile_options(headgate_${name} PRIVATE -O1)
+    headgate_precompile(headgate_${name} host -O1)
   endif()
 endfunction()
 
