@@ -11,8 +11,8 @@
 
 namespace headgate::api {
 
-// {"name": "alice", "mem": "8GiB", "compute": "50%", "users": ["bob"], ...}. Errors: usage, naming the key; an unknown
-// key is an error, for a misspelt limit would be none.
+// {"name": "alice", "mem": "8GiB", "compute": "50%", "users": ["bob"], ...}. Errors: usage, naming the key. An unknown
+// key is an error, because a misspelt limit would otherwise mean no limit.
 [[nodiscard]] Result<node::ShareRequest> share_request_from(const std::string& body);
 // {"alice": {"compute": "80%"}, "bob": {"compute": "20%"}}: as above for each share, under its name. Errors: usage,
 // also where no share is named.

@@ -39,11 +39,12 @@ class MpsControl {
   void prepare(node::Entry entry, const node::Caller& caller, std::function<void(Result<node::Entry>)> done);
   // Call it when a program has joined a share: its control daemon stays while the program lives.
   void joined(const tenancy::TenantProcess& tenant);
-  // What makes programs of a container clients: the pipe directory, which is made, the host's /dev/shm, the variables.
-  // Nothing where the share is not under MPS. Errors: of places_of() and make_places().
+  // Returns what makes programs of a container clients of the share's control daemon: the pipe directory, which is
+  // created, the host's /dev/shm and the variables. Returns nothing if the share is not under MPS. Errors: those of
+  // places_of() and make_places().
   [[nodiscard]] Result<std::optional<oci::MpsClient>> container_client(const std::string& share) const;
-  // Before a process is ended: takes it off its MPS server, where it is a client of one. Any thread but the loop's;
-  // blocks for some seconds at most. Returns whether it was one. What goes wrong is told.
+  // Detaches a process from its MPS server before it is killed. Returns whether it was a client; reports errors as
+  // events. Blocks for some seconds at most. Any thread except the loop's.
   [[nodiscard]] bool take_off(std::uint32_t pid);
 
   [[nodiscard]] api::MpsRoutes& routes() { return routes_; }

@@ -1,6 +1,6 @@
-// Checks a share's claim that it had the GPU in a turn. Limiters add what they mark as held to the share's account in
-// the same step, so marks that the account does not support are no limiter's. Believing them would let the share keep
-// the others out, turn after turn, without a charge.
+// Checks a share's claim that it had the GPU in a turn. Limiters add marked time to the share's account in the same
+// step, so marks without a matching account do not come from a limiter. If the daemon trusted them, the share could
+// hold the GPU turn after turn without a charge.
 #pragma once
 
 #include <cstdint>

@@ -69,7 +69,7 @@ class ComputeCheck {
   struct Verdict {
     std::string text;   // "keeps 90 % on GPU 0 busy by the driver, ..."
     bool ripe = false;  // it was so in all the steps needed
-    // Nothing else could explain it in any of as many steps: only then may more be done than report it.
+    // Nothing else could explain it in any of these steps. Otherwise it may only be reported.
     bool certain = false;
   };
   // Returns the verdict of the last snapshot.

@@ -131,8 +131,8 @@ void read_memory(const nvml::Library& nvml, nvmlDevice_t device, const std::stri
   std::vector<DriverProcess> lists[3];
   std::optional<std::uint64_t> most = 0;
   bool listed = read_lists(nvml, device, uuid, lists[0]);
-  // Twice: a list before and after the card's figure bounds it, except for what went and came back between them. That
-  // is unlikely to happen twice, and the larger bound counts.
+  // Lists before and after the card's figure bound it, except for memory that was freed and taken again between them.
+  // That is unlikely to happen twice, so measure twice and take the larger bound.
   for (int i = 0; i < 2; ++i) {
     card = read_card(nvml, device, uuid);
     listed = read_lists(nvml, device, uuid, lists[i + 1]) && listed;

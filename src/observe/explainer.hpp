@@ -30,8 +30,8 @@ class Explainer {
   };
   static constexpr Spending kSpending{0.02, std::chrono::seconds(4)};
 
-  // `explain` returns what to say of a process; empty: nothing. Called on the thread, one process at a time; threads
-  // that are given up keep it alive.
+  // `explain` returns the explanation for a process, or an empty text. It is called on the thread, for one process at a
+  // time. Threads that were abandoned keep it alive.
   explicit Explainer(std::function<std::string(std::uint32_t pid)> explain,
                      std::chrono::milliseconds patience = kPatience, Spending spending = kSpending);
   // Waits for the thread only as long as it has time left.

@@ -16,8 +16,8 @@ struct ContainerUser {
   friend bool operator==(const ContainerUser&, const ContainerUser&) = default;
 };
 
-// By process.user, and the mappings of the container's user namespace. Numbers that no mapping has become 65534, as in
-// the kernel; so do all of a namespace that is joined, whose mappings are not said.
+// Returns the user by process.user and the mappings of the container's user namespace. Unmapped IDs become 65534, as in
+// the kernel. If the container joins an existing user namespace, its mappings are unknown, so all IDs become 65534.
 [[nodiscard]] ContainerUser container_user(const ContainerConfig& config);
 
 }  // namespace headgate::oci

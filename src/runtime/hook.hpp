@@ -21,9 +21,9 @@ struct HookCall {
   std::chrono::milliseconds patience = std::chrono::minutes(1);  // with NVIDIA's hook, which is then killed
 };
 
-// `state`: what came on stdin. Where it is called by NVIDIA's name, NVIDIA's own hook runs first, the next of that name
-// on PATH, with the same words and state; for a share that `--gpus` names it does not. Errors: in
-// a sentence; the container must then not start.
+// `state`: the container's state, from stdin. Under the name of NVIDIA's hook, first executes NVIDIA's hook, the next
+// of that name on PATH, with the same arguments and state, unless `--gpus` names a share. Errors: one sentence; the
+// container must then not start.
 [[nodiscard]] Result<void> run_hook(std::string_view state, const HookCall& call);
 
 // Runs the hook with the state from stdin. Returns the exit status.

@@ -141,9 +141,9 @@ struct ShareDevice {
   std::optional<double> held_ratio, throttled_ratio;  // of the last second or so; throttled: of each process 1 at most
   // Parts of throttled_ratio: waits for the share's own limit, for its turn, and for its own earlier work.
   std::optional<double> limit_wait_ratio, turn_wait_ratio, work_wait_ratio;
-  // What became of its promise (compute_guarantee_ratio) over the last 10 s, of the GPU: had is GPU time held, wanted
-  // the part of the time in which it had work or waited, short what the promise times wanted is above had. Empty
-  // without a daemon, in the first second, and where its work is not measured.
+  // Whether its promise (compute_guarantee_ratio) was kept in the last 10 s, as parts of the GPU. had: GPU time held.
+  // wanted: the part of the time in which it had work or waited. short: promise times wanted, less had. Empty without a
+  // daemon, in the first second, and if its work is not measured.
   std::optional<double> had_ratio, wanted_ratio, short_ratio;
   std::uint64_t short_ns = 0;  // GPU time: the accumulated shortfall since this daemon first saw it
   std::string short_cause;     // the cause in plain words; empty if at most 2 points are short

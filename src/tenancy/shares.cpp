@@ -353,7 +353,7 @@ Result<void> Shares::may_become(const LiveShare& live, const Share& wanted) cons
   return {};
 }
 
-// Admits each beside all others, with those that change together as they will be.
+// Checks whether each share fits beside all others, taking shares that change together with their new values.
 Result<void> Shares::admit_together(std::span<const Share> wanted) const {
   std::vector<Share> all = rows();
   std::vector<Excess> past = past_limits();

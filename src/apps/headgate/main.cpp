@@ -1,4 +1,4 @@
-// headgate: the command. Reads its words, does what they say, answers with a status a script can use.
+// headgate: the command. Parses the arguments, runs the command, exits with a status that scripts can use.
 #include <string_view>
 
 #include "cli/command_line.hpp"
@@ -9,7 +9,7 @@
 
 namespace {
 
-// Words that could not be read may still say how to complain about them.
+// If the arguments cannot be parsed, they may still name the output format for the error.
 headgate::cli::Voice voice_of_arguments(int argc, char** argv) {
   headgate::cli::Voice voice;
   for (int i = 1; i < argc && std::string_view(argv[i]) != "--"; ++i) {

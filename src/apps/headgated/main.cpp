@@ -1,6 +1,4 @@
-// headgated: the node's daemon. What it can be asked on the command line; what it is made of, in the order in which it
-// starts, is daemon.cpp's.
-
+// headgated: the node's daemon. Handles the command line; daemon/daemon.cpp starts its parts in order.
 #include <algorithm>
 #include <cstdio>
 #include <string_view>
@@ -15,7 +13,8 @@
 
 namespace {
 
-// Several mistakes are lines of one message; what is accepted instead is indented below each.
+// Prints an error and returns its exit status. A message may have several lines: each mistake, then indented what is
+// accepted.
 int complain(const headgate::Error& error) {
   constexpr std::string_view kOurs = "headgated: ";
   for (std::string_view rest = error.message; !rest.empty();) {
@@ -34,7 +33,7 @@ int complain(const headgate::Error& error) {
 int main(int argc, char** argv) {
   using namespace headgate;
   fill_standard_streams();
-  // `headgate zeusd` runs us so: its program is here, where the server is.
+  // `headgate zeusd` executes headgated with this argument, because the server is part of headgated.
   if (argc > 1 && std::string_view(argv[1]) == "zeusd") return daemon::zeusd_main(argc - 2, argv + 2);
   const auto options = daemon::parse(argc, argv);
   if (!options) return complain(options.error());

@@ -129,7 +129,7 @@ class LaunchMeter {
     const bool ahead = idle && context.pace->credit_ns.load(std::memory_order_relaxed) >= est_ns;
     const std::int64_t share_wait_ns =
         bounded && !ahead ? wait_for_share_ns(*context.account, idle, now_ns, est_ns) : 0;
-    // What was never measured may be of any length: of such no more is sent than is needed to measure it.
+    // A kernel that was never measured may be of any length, so send no more of these than are needed to measure it.
     const bool unknown = alone && known_ns == 0;
     const bool unmeasured = unknown && context.pace->unknown.load(std::memory_order_relaxed) >=
                                            (context.arbitrated ? kMaxUnknownInTurns : kMaxUnknown);

@@ -10,7 +10,7 @@
 
 namespace headgate::limiter {
 
-// How much passes this way in one section, at least one command; the rest waits at the gate as usual.
+// Estimated GPU time that passes in one section, at least one command; further commands wait at the gate as usual.
 inline constexpr std::int64_t kSectionNs = 5'000'000;
 // The longest wait before a record. Behind work unfinished for kPatienceNs: that.
 inline constexpr std::int64_t kSectionWaitNs = 1'000'000'000;

@@ -13,7 +13,7 @@ enum Presence : std::uint32_t { kUsed = 0, kQuiet = 1, kLeaving = 2, kAway = 3, 
 
 extern std::atomic<std::uint32_t> presence;  // a Presence; futex
 
-// Makes it used. If the memory is away, brings it back, or waits until another thread has. Restores errno.
+// Sets presence to kUsed. If the memory is away, brings it back, or waits until another thread has. Restores errno.
 void come_back();
 
 inline bool present() { return presence.load(std::memory_order_acquire) == kUsed; }
