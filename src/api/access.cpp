@@ -52,9 +52,8 @@ Result<node::Caller> caller_of(const http::Request& request, const Access& acces
 
 channel::Authorise administrators(const CurrentAccess& access) {
   return [&access](const http::Request& request, const std::string& client) -> Result<void> {
-    const auto caller = caller_of(request, *access.now());
-    if (!caller) return std::unexpected(caller.error());
-    if (caller->administrator) return {};
+    const auto caller = TRY(caller_of(request, *access.now()));
+    if (caller.administrator) return {};
     return fail(ErrorCode::denied,
                 client.empty() ? "you may not see the task channel"
                                : "you may not speak for client '" + tenancy::escape_untrusted(client) + "'",

@@ -41,8 +41,7 @@ Result<void> JobFiles::write(const JobsOfGpus& jobs) {
     if (const auto before = written_.find(gpu); before != written_.end() && before->second == ids) continue;
     std::string text;
     for (const auto& id : ids) text += id + "\n";
-    if (auto done = replace_whole_file(directory_ + "/" + std::to_string(gpu), text, {.mode = 0644}); !done)
-      return done;
+    TRY(replace_whole_file(directory_ + "/" + std::to_string(gpu), text, {.mode = 0644}));
     written_[gpu] = ids;
   }
   return {};

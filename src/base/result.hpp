@@ -51,15 +51,15 @@ using Result = std::expected<T, Error>;
 [[nodiscard]] std::string_view error_word(ErrorCode code);
 
 // Takes the value out of a result that has one; for TRY.
-template <typename T>
-T take_value(Result<T>&& result) {
+template <typename T, typename E>
+T take_value(std::expected<T, E>&& result) {
   if constexpr (!std::is_void_v<T>) return std::move(*result);
 }
 
 }  // namespace headgate
 
-// TRY(expr): the value of expr (none if it is a Result<void>), or return its Error from the enclosing function. Not
-// inside coroutine awaits.
+// TRY(expr): the value of expr (none if it is a Result<void>), or return its error from the enclosing function. Takes
+// any std::expected. Not inside coroutine awaits.
 #define TRY(expr)                                                     \
   ({                                                                  \
     auto headgate_try_result = (expr);                                \

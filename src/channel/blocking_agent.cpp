@@ -69,8 +69,7 @@ Result<milliseconds> BlockingAgent::keep(const Assignment& task) {
 
 Result<void> BlockingAgent::answer(const Assignment& task, bool ok, const std::string& result) {
   const std::string target = result_target(options_.client, task.id, task.attempt, ok);
-  const auto body = ask_until({.method = "POST", .target = target, .body = result}, Clock::now() + task.expires);
-  if (!body) return std::unexpected(body.error());
+  TRY(ask_until({.method = "POST", .target = target, .body = result}, Clock::now() + task.expires));
   return {};
 }
 

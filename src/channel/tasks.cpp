@@ -48,7 +48,7 @@ Result<void> Tasks::check(const Submission& submission) const {
 
 Result<TaskId> Tasks::submit(const Submission& submission, Time now) {
   advance(now);
-  if (auto checked = check(submission); !checked) return std::unexpected(checked.error());
+  TRY(check(submission));
   const auto known = clients_.find(submission.client);
   if (known == clients_.end()) {
     if (clients_.size() >= limits_.clients) {
@@ -91,10 +91,9 @@ std::optional<Task> Tasks::lease(const std::string& client, Time now) {
 
 std::expected<Time, Refusal> Tasks::acknowledge(const std::string& client, TaskId id, unsigned attempt, Time now) {
   advance(now);
-  const auto task = held(client, id, attempt);
-  if (!task) return std::unexpected(task.error());
-  hold(**task, State::working, limits_.work, now);
-  return (*task)->lease_ends - now;
+  Task& task = *TRY(held(client, id, attempt));
+  hold(task, State::working, limits_.work, now);
+  return task.lease_ends - now;
 }
 
 std::expected<void, Refusal> Tasks::settle(const std::string& client, TaskId id, unsigned attempt, bool ok,
@@ -104,26 +103,21 @@ std::expected<void, Refusal> Tasks::settle(const std::string& client, TaskId id,
   const bool same = known != nullptr && known->client == client && known->attempt == attempt &&
                     known->state == (ok ? State::done : State::failed) && known->result == result;
   if (same) return {};
-  const auto task = held(client, id, attempt);
-  if (!task) return std::unexpected(task.error());
-  (*task)->result = std::move(result);
-  end(**task, ok ? State::done : State::failed, now);
+  Task& task = *TRY(held(client, id, attempt));
+  task.result = std::move(result);
+  end(task, ok ? State::done : State::failed, now);
   return {};
 }
 
 std::expected<void, Refusal> Tasks::release(const std::string& client, TaskId id, unsigned attempt, Time now) {
   advance(now);
-  const auto task = held(client, id, attempt);
-  if (!task) return std::unexpected(task.error());
-  lose_lease(**task, now);
+  lose_lease(*TRY(held(client, id, attempt)), now);
   return {};
 }
 
 std::expected<void, Refusal> Tasks::disconnect(const std::string& client, TaskId id, unsigned attempt, Time now) {
   advance(now);
-  const auto found = held(client, id, attempt);
-  if (!found) return std::unexpected(found.error());
-  Task& task = **found;
+  Task& task = *TRY(held(client, id, attempt));
   if (task.state == State::leased) {
     lose_lease(task, now);
   } else {

@@ -54,7 +54,7 @@ struct Wire {
         continue;
       }
       if (error == EINPROGRESS) {
-        if (auto ready = wait(POLLOUT); !ready) return ready;
+        TRY(wait(POLLOUT));
         socklen_t size = sizeof error;
         ::getsockopt(fd.get(), SOL_SOCKET, SO_ERROR, &error, &size);
         if (error == 0) return {};
@@ -71,7 +71,7 @@ struct Wire {
       if (sent >= 0) {
         text.remove_prefix(static_cast<std::size_t>(sent));
       } else if (errno == EAGAIN) {
-        if (auto ready = wait(POLLOUT); !ready) return ready;
+        TRY(wait(POLLOUT));
       } else if (errno == EPIPE || errno == ECONNRESET) {
         return {};  // the server may have refused early: its reply can still be read
       } else if (errno != EINTR) {
@@ -87,7 +87,7 @@ struct Wire {
       const auto got = ::recv(fd.get(), room.data(), room.size(), 0);
       if (got >= 0) return static_cast<std::size_t>(got);
       if (errno == EAGAIN) {
-        if (auto ready = wait(POLLIN); !ready) return std::unexpected(ready.error());
+        TRY(wait(POLLIN));
       } else if (errno != EINTR) {
         return unreachable(endpoint, std::strerror(errno));
       }
@@ -109,10 +109,8 @@ Result<void> read_until(const Wire& wire, ResponseParser& parser, Enough enough)
 
 Result<Wire> ask(const Endpoint& endpoint, const OutgoingRequest& request, milliseconds deadline) {
   Wire wire{endpoint, UniqueFd(), Clock::now() + deadline};
-  if (auto connected = wire.connect(); !connected) return std::unexpected(connected.error());
-  if (auto sent = wire.send(request_text(request, endpoint.host_header(), false)); !sent) {
-    return std::unexpected(sent.error());
-  }
+  TRY(wire.connect());
+  TRY(wire.send(request_text(request, endpoint.host_header(), false)));
   return wire;
 }
 
@@ -121,7 +119,7 @@ Result<Wire> ask(const Endpoint& endpoint, const OutgoingRequest& request, milli
 Result<IncomingResponse> exchange(const Endpoint& endpoint, const OutgoingRequest& request, milliseconds deadline) {
   const Wire wire = TRY(ask(endpoint, request, deadline));
   ResponseParser parser(request.method == "HEAD");
-  if (auto read = read_until(wire, parser, [&] { return parser.done(); }); !read) return std::unexpected(read.error());
+  TRY(read_until(wire, parser, [&] { return parser.done(); }));
   return parser.take();
 }
 
@@ -149,13 +147,9 @@ Result<EventSource> EventSource::open(const Endpoint& endpoint, OutgoingRequest 
   request.headers.push_back({"Accept", "text/event-stream"});
   auto impl = std::make_unique<Impl>(TRY(ask(endpoint, request, deadline)));
   ResponseParser& parser = impl->parser;
-  if (auto read = read_until(impl->wire, parser, [&] { return parser.head_done(); }); !read) {
-    return std::unexpected(read.error());
-  }
+  TRY(read_until(impl->wire, parser, [&] { return parser.head_done(); }));
   if (parser.status() != 200) {
-    if (auto read = read_until(impl->wire, parser, [&] { return parser.done(); }); !read) {
-      return std::unexpected(read.error());
-    }
+    TRY(read_until(impl->wire, parser, [&] { return parser.done(); }));
     const IncomingResponse response = parser.take();
     return std::unexpected(error_of(response.status, response.body));
   }

@@ -125,14 +125,13 @@ bool RequestParser::expects_continue() const {
 std::expected<Request, Refusal> RequestParser::take() {
   auto message = impl_->parser->release();
   impl_->reset();
-  auto target = parse_target(text(message.target()));
-  if (!target) return std::unexpected(target.error());
+  auto target = TRY(parse_target(text(message.target())));
   Request request;
   request.method = text(message.method_string());
-  request.path = std::move(target->path);
-  request.segments = std::move(target->segments);
-  request.query = std::move(target->query);
-  if (!target->host.empty()) message.set(field::host, target->host);
+  request.path = std::move(target.path);
+  request.segments = std::move(target.segments);
+  request.query = std::move(target.query);
+  if (!target.host.empty()) message.set(field::host, target.host);
   request.headers = fields_of(message);
   request.http_1_0 = message.version() < 11;
   request.keep_alive = message.keep_alive();

@@ -49,7 +49,7 @@ Result<void> clear_the_way(const std::string& path, const sockaddr_un& address) 
 
 Result<UniqueFd> listen_unix(const UnixListener& listener) {
   const auto address = TRY(unix_address(listener.path));
-  if (auto clear = clear_the_way(listener.path, address); !clear) return std::unexpected(clear.error());
+  TRY(clear_the_way(listener.path, address));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno("socket", errno);
   if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {

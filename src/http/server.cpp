@@ -179,7 +179,7 @@ Result<void> Server::listen(const UnixListener& listener) {
   auto fd = TRY(listen_unix(listener));
   struct stat status{};
   if (::stat(listener.path.c_str(), &status) != 0) return fail_errno(listener.path, errno);
-  if (auto started = impl_->start(std::move(fd)); !started) return started;
+  TRY(impl_->start(std::move(fd)));
   impl_->files.push_back({listener, status.st_dev, status.st_ino, impl_->acceptors.back()});
   return {};
 }
@@ -193,7 +193,7 @@ Result<std::size_t> Server::listen_anew() {
       ++i;
       continue;
     }
-    if (auto again = listen(bound.listener); !again) return std::unexpected(again.error());
+    TRY(listen(bound.listener));
     ++count;
     boost::system::error_code ignored;
     if (bound.acceptor->is_open()) close_deferred(UniqueFd(bound.acceptor->release(ignored)));
@@ -209,8 +209,7 @@ Result<std::uint16_t> Server::listen(const std::string& address, std::uint16_t p
   socklen_t size = sizeof local;
   if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) return fail_errno("getsockname", errno);
   const std::uint16_t bound = ntohs(local.sin6_port);
-  const auto started = impl_->start(std::move(fd));
-  if (!started) return std::unexpected(started.error());
+  TRY(impl_->start(std::move(fd)));
   return bound;
 }
 

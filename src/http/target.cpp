@@ -59,9 +59,7 @@ std::expected<Target, Refusal> parse_target(std::string_view target) {
   std::string_view rest = std::string_view(parsed.path).substr(1);
   while (!rest.empty()) {
     const auto slash = rest.find('/');
-    auto segment = decode(rest.substr(0, slash), false);
-    if (!segment) return std::unexpected(segment.error());
-    parsed.segments.push_back(std::move(*segment));
+    parsed.segments.push_back(TRY(decode(rest.substr(0, slash), false)));
     rest = slash == std::string_view::npos ? std::string_view() : rest.substr(slash + 1);
   }
 
@@ -70,11 +68,9 @@ std::expected<Target, Refusal> parse_target(std::string_view target) {
     const auto ampersand = rest.find('&');
     const std::string_view pair = rest.substr(0, ampersand);
     const auto equals = pair.find('=');
-    auto name = decode(pair.substr(0, equals), true);
-    if (!name) return std::unexpected(name.error());
-    auto value = decode(equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1), true);
-    if (!value) return std::unexpected(value.error());
-    if (!pair.empty()) parsed.query.push_back({std::move(*name), std::move(*value)});
+    auto name = TRY(decode(pair.substr(0, equals), true));
+    auto value = TRY(decode(equals == std::string_view::npos ? std::string_view() : pair.substr(equals + 1), true));
+    if (!pair.empty()) parsed.query.push_back({std::move(name), std::move(value)});
     rest = ampersand == std::string_view::npos ? std::string_view() : rest.substr(ampersand + 1);
   }
   return parsed;

@@ -107,9 +107,9 @@ Result<void> check(const Document& document) {
                     "accepted: letters, digits, '_', '-', '.' and ':', with a letter or digit first and last");
     if (!names.insert(device.name).second) return refuse(at + ".name", "'" + device.name + "' is there twice");
     if (device.edits == Edits{}) return refuse(at + ".containerEdits", "there are none");
-    if (auto good = EditsCheck(at + ".containerEdits").look(device.edits); !good) return good;
+    TRY(EditsCheck(at + ".containerEdits").look(device.edits));
   }
-  if (auto good = EditsCheck("containerEdits").look(document.edits); !good) return good;
+  TRY(EditsCheck("containerEdits").look(document.edits));
   if (const std::string least = minimum_version(document); *version_place(least) > *declared)
     return refuse("cdiVersion", document.version + " does not have all fields of the document", "at least " + least);
   return {};

@@ -157,7 +157,7 @@ Result<Document> read_json(std::string_view text) {
   fields.finish();
   if (document.version.starts_with('v')) document.version.erase(0, 1);
   if (error) return std::unexpected(std::move(*error));
-  if (auto good = check(document); !good) return std::unexpected(std::move(good.error()));
+  TRY(check(document));
   return document;
 }
 

@@ -94,8 +94,7 @@ template <typename Visit>
 Result<void> for_each_part(std::string_view text, char separator, Visit visit) {
   while (!text.empty()) {
     const auto end = std::min(text.find(separator), text.size());
-    if (end > 0)
-      if (auto done = visit(text.substr(0, end)); !done) return done;
+    if (end > 0) TRY(visit(text.substr(0, end)));
     text.remove_prefix(std::min(text.size(), end + 1));
   }
   return {};
@@ -156,8 +155,7 @@ Result<void> check_requirements(std::span<const std::string> environment, const 
     else same->second = value;
   }
   if (disabled) return {};
-  for (const auto& [name, value] : wanted)
-    if (auto met = check_one(name, value, facts); !met) return met;
+  for (const auto& [name, value] : wanted) TRY(check_one(name, value, facts));
   return {};
 }
 

@@ -69,7 +69,8 @@ std::unexpected<Error> two_shares(const std::string& one, const std::string& oth
 
 // Returns the share named in the device request; empty if none.
 Result<std::string> requested_share(const std::string& devices) {
-  const std::string prefix = std::string(kShareKind) + "=";
+  std::string prefix(kShareKind);
+  prefix += '=';
   std::string share;
   bool others = false;
   for (const std::string& each : parts_of(devices)) {
@@ -136,8 +137,7 @@ Result<ContainerConfig> in_share(ContainerConfig config, const Document& documen
   // The image may have set these; the document decides.
   for (const char* name : {kVisible, "NVIDIA_GPU_MEMORY_REQUEST", "NVIDIA_GPU_MEMORY_LIMIT"})
     config.remove_variable(name);
-  for (const Edits* each : {&document.edits, &own})
-    if (auto applied = config.apply(*each, find); !applied) return std::unexpected(std::move(applied.error()));
+  for (const Edits* each : {&document.edits, &own}) TRY(config.apply(*each, find));
   return config;
 }
 

@@ -63,7 +63,7 @@ Result<std::vector<std::uint32_t>> split_budget(std::uint32_t budget_mw, const s
 }
 
 Result<SettingsByGpu> resolve(const config::PowerSettings& wanted, const std::vector<GpuLimits>& gpus) {
-  if (auto sound = config::check_power_settings(wanted); !sound) return std::unexpected(sound.error());
+  TRY(config::check_power_settings(wanted));
   std::vector<std::uint32_t> parts;
   if (wanted.budget_mw) {
     if (wanted.weights.size() > gpus.size())

@@ -64,7 +64,7 @@ Result<void> Bundle::replace_config(const oci::ContainerConfig& config) const {
 Result<std::string> Bundle::put(const std::string& name, std::string_view text) const {
   struct stat like{};
   like.st_mode = 0644, like.st_uid = ::geteuid(), like.st_gid = ::getegid();
-  if (auto put = replace(name, text, like); !put) return std::unexpected(std::move(put.error()));
+  TRY(replace(name, text, like));
   return path_ + "/" + name;
 }
 

@@ -252,7 +252,7 @@ Room room_on(const Card& card, const Books& books, std::string_view without) {
 }
 
 Result<void> admit(const Share& wanted, const Books& books) {
-  if (const auto good = to_grant(wanted); !good) return std::unexpected(good.error());
+  TRY(to_grant(wanted));
   for (const DeviceShare& device : wanted.devices) {
     const auto card = std::ranges::find(books.cards, device.uuid, &Card::uuid);
     if (card == books.cards.end()) {
@@ -262,12 +262,12 @@ Result<void> admit(const Share& wanted, const Books& books) {
                   "'headgate gpu ls' lists the GPUs; one that is present is taken up when headgated restarts "
                   "(systemctl restart headgated), and programs go on meanwhile");
     }
-    if (auto good = fits(wanted, device, *card, books); !good) return good;
+    TRY(fits(wanted, device, *card, books));
   }
   const auto former = std::ranges::find(books.shares, wanted.name, &Share::name);
   for (const Quota& quota : holding(wanted, books.quotas)) {
-    if (auto good = keeps(quota, wanted, books); !good) return good;
-    if (auto good = keeps_rank(quota, wanted, former == books.shares.end() ? nullptr : &*former); !good) return good;
+    TRY(keeps(quota, wanted, books));
+    TRY(keeps_rank(quota, wanted, former == books.shares.end() ? nullptr : &*former));
   }
   return {};
 }

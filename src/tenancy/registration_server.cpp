@@ -57,7 +57,7 @@ Result<void> RegistrationServer::open(const std::string& share) {
   UniqueFd listener = TRY(listen_at(common_->shares.directory(share)));
   Bell bell = TRY(make_bell());
   auto door = std::make_shared<ShareListener>(common_, share, std::move(bell.theirs));
-  if (auto started = door->start(std::move(listener)); !started) return started;
+  TRY(door->start(std::move(listener)));
   doors_[share] = std::move(door);
   hand_over(share, std::move(bell.ours));
   return {};

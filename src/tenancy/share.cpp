@@ -38,7 +38,7 @@ Result<void> check_name(std::string_view name) {
 }
 
 Result<ledger::ShareGrant> to_grant(const Share& share) {
-  if (auto named = check_name(share.name); !named) return std::unexpected(std::move(named).error());
+  TRY(check_name(share.name));
   ledger::ShareGrant grant;
   copy_text(share.name, grant.name);
   grant.fail_policy = share.fail_policy;
