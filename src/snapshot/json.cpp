@@ -99,25 +99,6 @@ std::optional<Error> read(const Json& json, const std::string& path, T& out) {
 }
 
 template <typename T>
-constexpr const char* name_of() {
-  if constexpr (std::same_as<T, Node>) return "Node";
-  else if constexpr (std::same_as<T, Gpu>) return "Gpu";
-  else if constexpr (std::same_as<T, XidCount>) return "XidCount";
-  else if constexpr (std::same_as<T, MigInstance>) return "MigInstance";
-  else if constexpr (std::same_as<T, Refusal>) return "Refusal";
-  else if constexpr (std::same_as<T, LaunchDelay>) return "LaunchDelay";
-  else if constexpr (std::same_as<T, HookErrors>) return "HookErrors";
-  else if constexpr (std::same_as<T, ShareDevice>) return "ShareDevice";
-  else if constexpr (std::same_as<T, Share>) return "Share";
-  else if constexpr (std::same_as<T, ProcessDevice>) return "ProcessDevice";
-  else if constexpr (std::same_as<T, Freeze>) return "Freeze";
-  else if constexpr (std::same_as<T, Process>) return "Process";
-  else if constexpr (std::same_as<T, Event>) return "Event";
-  else if constexpr (std::same_as<T, Waiting>) return "Waiting";
-  else if constexpr (std::same_as<T, Snapshot>) return "Snapshot";
-}
-
-template <typename T>
 Json schema_of() {
   if constexpr (IsOptional<T>::value) {
     Json one = schema_of<typename T::value_type>();
@@ -137,7 +118,7 @@ Json schema_of() {
   } else if constexpr (std::same_as<T, std::string>) {
     return {{"type", "string"}};
   } else {
-    return {{"$ref", std::string("#/components/schemas/") + name_of<T>()}};
+    return {{"$ref", std::string("#/components/schemas/") + name_of(static_cast<const T*>(nullptr))}};
   }
 }
 
@@ -152,10 +133,9 @@ Json words_of(std::string_view field) {
 }
 
 template <typename T>
-void add_schema(Json& all) {
+void add_schema(Json& all, T of) {
   Json properties = Json::object(), required = Json::array();
-  T empty;
-  each_field(empty, [&](const char* name, auto& field) {
+  each_field(of, [&](const char* name, auto& field) {
     properties[name] = schema_of<std::remove_reference_t<decltype(field)>>();
     if (Json words = words_of(name); !words.is_null()) properties[name]["enum"] = std::move(words);
     required.push_back(name);
@@ -164,7 +144,7 @@ void add_schema(Json& all) {
       properties[std::string(former)]["deprecated"] = true;
     }
   });
-  all[name_of<T>()] = {
+  all[name_of(&of)] = {
       {"type", "object"}, {"properties", properties}, {"required", required}, {"additionalProperties", false}};
 }
 
@@ -196,21 +176,9 @@ Result<T> from_json(std::string_view text) {
 
 std::string schemas() {
   Json all = Json::object();
-  add_schema<Node>(all);
-  add_schema<XidCount>(all);
-  add_schema<MigInstance>(all);
-  add_schema<Gpu>(all);
-  add_schema<Refusal>(all);
-  add_schema<LaunchDelay>(all);
-  add_schema<HookErrors>(all);
-  add_schema<ShareDevice>(all);
-  add_schema<Share>(all);
-  add_schema<ProcessDevice>(all);
-  add_schema<Freeze>(all);
-  add_schema<Process>(all);
-  add_schema<Event>(all);
-  add_schema<Waiting>(all);
-  add_schema<Snapshot>(all);
+  const auto add = [&all](auto... structs) { (add_schema(all, structs), ...); };
+  add(Node(), XidCount(), MigInstance(), Gpu(), Refusal(), LaunchDelay(), HookErrors(), ShareDevice(), Share(),
+      ProcessDevice(), Freeze(), Process(), Event(), Waiting(), Snapshot());
   return all.dump();
 }
 
