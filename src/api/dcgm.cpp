@@ -1,6 +1,6 @@
-#include <optional>
+#include <functional>
 
-#include "api/metrics.hpp"
+#include "api/metric_rows.hpp"
 #include "api/page.hpp"
 
 namespace headgate::api {
@@ -11,40 +11,38 @@ using snapshot::Gpu;
 struct Field {
   const char* name;
   const char* help;
-  Kind kind;
-  std::optional<double> (*value)(const Gpu&);
+  std::function<Value(const Gpu&)> value;
+  Kind kind = Kind::gauge;
 };
 
-template <typename T>
-std::optional<double> scaled(const std::optional<T>& value, double by = 1) {
-  return value ? std::optional(static_cast<double>(*value) * by) : std::nullopt;
+// Returns a member of a GPU, times `by`.
+template <typename Member>
+std::function<Value(const Gpu&)> scaled(Member member, double by = 1) {
+  return [member, by](const Gpu& gpu) { return number(gpu.*member, by); };
 }
 
 // Names, units and help texts are those of dcgm-exporter's default-counters.csv.
-constexpr Field kFields[] = {
-    {"DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz).", Kind::gauge,
-     [](const Gpu& g) { return scaled(g.sm_clock_mhz); }},
-    {"DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", Kind::gauge,
-     [](const Gpu& g) { return scaled(g.temperature_celsius); }},
-    {"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", Kind::gauge,
-     [](const Gpu& g) { return scaled(g.power_mw, 1e-3); }},
-    {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Total energy consumption since boot (in mJ).", Kind::counter,
-     [](const Gpu& g) { return scaled(g.energy_mj); }},
-    {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", Kind::gauge,
-     [](const Gpu& g) { return scaled(g.busy_ratio, 100); }},
-    {"DCGM_FI_DEV_ENC_UTIL", "Encoder utilization (in %).", Kind::gauge,
-     [](const Gpu& g) { return scaled(g.encoder_busy_ratio, 100); }},
-    {"DCGM_FI_DEV_DEC_UTIL", "Decoder utilization (in %).", Kind::gauge,
-     [](const Gpu& g) { return scaled(g.decoder_busy_ratio, 100); }},
-    {"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).", Kind::gauge,
-     [](const Gpu& g) { return std::optional(static_cast<double>(g.memory_used_bytes >> 20)); }},
-};
+const std::vector<Field>& dcgm_fields() {
+  static const std::vector<Field> all = {
+      {"DCGM_FI_DEV_SM_CLOCK", "SM clock frequency (in MHz).", scaled(&Gpu::sm_clock_mhz)},
+      {"DCGM_FI_DEV_GPU_TEMP", "GPU temperature (in C).", scaled(&Gpu::temperature_celsius)},
+      {"DCGM_FI_DEV_POWER_USAGE", "Power draw (in W).", scaled(&Gpu::power_mw, kMilli)},
+      {"DCGM_FI_DEV_TOTAL_ENERGY_CONSUMPTION", "Total energy consumption since boot (in mJ).", scaled(&Gpu::energy_mj),
+       Kind::counter},
+      {"DCGM_FI_DEV_GPU_UTIL", "GPU utilization (in %).", scaled(&Gpu::busy_ratio, 100)},
+      {"DCGM_FI_DEV_ENC_UTIL", "Encoder utilization (in %).", scaled(&Gpu::encoder_busy_ratio, 100)},
+      {"DCGM_FI_DEV_DEC_UTIL", "Decoder utilization (in %).", scaled(&Gpu::decoder_busy_ratio, 100)},
+      {"DCGM_FI_DEV_FB_USED", "Framebuffer memory used (in MiB).",
+       [](const Gpu& gpu) { return number(gpu.memory_used_bytes >> 20); }},
+  };
+  return all;
+}
 
 }  // namespace
 
 std::string dcgm_page(const snapshot::Snapshot& snapshot) {
   std::vector<Family> families;
-  for (const Field& field : kFields) {
+  for (const Field& field : dcgm_fields()) {
     Family& family = families.emplace_back(Family{field.name, field.help, field.kind, {}});
     for (const Gpu& gpu : snapshot.gpus) {
       if (snapshot.node.nvml_released || gpu.memory_total_bytes == 0) continue;

@@ -12,23 +12,25 @@ using snapshot::MigInstance;
 // A GPU that does not answer has no UUID, so its index identifies it.
 std::string uuid_of(const Gpu& gpu) { return gpu.uuid.empty() ? "index-" + std::to_string(gpu.index) : gpu.uuid; }
 
-// Values from the driver. Missing while its library is released, and for a GPU that does not answer.
-MetricRow of_gpu(std::string_view name, Kind kind, std::string_view help, std::function<Value(const Gpu&)> value) {
-  return {{name, kind, "uuid", help}, [value](const MetricInput& in, Samples& out) {
+// Values from the driver. Missing while its library is released, and for a GPU that does not answer. `of`: a member of
+// Gpu, or a function of one.
+template <typename Of>
+MetricRow of_gpu(std::string_view name, std::string_view help, Of of, double unit = 1) {
+  return {{name, kind_of(name), "uuid", help}, [of, unit](const MetricInput& in, Samples& out) {
             for (const Gpu& gpu : in.snapshot.gpus) {
               if (in.snapshot.node.nvml_released || gpu.memory_total_bytes == 0) continue;
-              if (const Value found = value(gpu)) out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
+              if (const Value found = number(std::invoke(of, gpu), unit))
+                out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
             }
           }};
 }
 
 // Values from the ledgers of the GPU's shares.
-MetricRow of_gpu_shares(std::string_view name, std::string_view help, std::function<Value(const Gpu&)> value) {
-  return {{name, kGauge, "uuid", help}, [value](const MetricInput& in, Samples& out) {
-            for (const Gpu& gpu : in.snapshot.gpus) {
-              if (gpu.uuid.empty()) continue;
-              if (const Value found = value(gpu)) out.push_back({{{"uuid", uuid_of(gpu)}}, *found});
-            }
+template <typename Of>
+MetricRow of_gpu_shares(std::string_view name, std::string_view help, Of of) {
+  return {{name, kGauge, "uuid", help}, [of](const MetricInput& in, Samples& out) {
+            for (const Gpu& gpu : in.snapshot.gpus)
+              if (!gpu.uuid.empty()) out.push_back({{{"uuid", uuid_of(gpu)}}, *number(std::invoke(of, gpu))});
           }};
 }
 
@@ -71,17 +73,22 @@ void collect_clocks(const MetricInput& in, Samples& out) {
   }
 }
 
-void of_slices(const MetricInput& in, Samples& out, Value (*value)(const MigInstance&), bool named = false) {
+// Calls visit(gpu, slice) for each MIG slice, unless the driver's library is released.
+template <typename Visit>
+void each_slice(const MetricInput& in, Visit&& visit) {
   if (in.snapshot.node.nvml_released) return;
-  for (const Gpu& gpu : in.snapshot.gpus) {
-    for (const MigInstance& slice : gpu.mig_instances) {
-      const Value found = value(slice);
-      if (!found) continue;
-      Labels labels = {{"uuid", uuid_of(gpu)}, {"instance", slice.uuid}};
-      if (named) labels.emplace_back("profile", slice.profile);
-      out.push_back({std::move(labels), *found});
-    }
-  }
+  for (const Gpu& gpu : in.snapshot.gpus)
+    for (const MigInstance& slice : gpu.mig_instances) visit(gpu, slice);
+}
+
+template <typename Of>
+MetricRow of_slice(std::string_view name, std::string_view help, Of of) {
+  return {{name, kGauge, "uuid, instance", help}, [of](const MetricInput& in, Samples& out) {
+            each_slice(in, [&](const Gpu& gpu, const MigInstance& slice) {
+              if (const Value found = number(std::invoke(of, slice)))
+                out.push_back({{{"uuid", uuid_of(gpu)}, {"instance", slice.uuid}}, *found});
+            });
+          }};
 }
 
 }  // namespace
@@ -91,74 +98,62 @@ std::vector<MetricRow> gpu_rows() {
       {{"headgate_gpu_info", kGauge, "uuid, gpu, pci_bus_id, model, driver, simulated",
         "Always 1; join by uuid for the GPU's place and model."},
        collect_gpu_info},
-      of_gpu("headgate_gpu_memory_total_bytes", kGauge, "The card's memory, as NVML counts it.",
-             [](const Gpu& g) { return number(g.memory_total_bytes); }),
-      of_gpu("headgate_gpu_memory_used_bytes", kGauge, "Memory in use, by shares and by others.",
-             [](const Gpu& g) { return number(g.memory_used_bytes); }),
-      of_gpu("headgate_gpu_memory_free_bytes", kGauge, "Memory that is not in use.",
-             [](const Gpu& g) { return number(g.memory_free_bytes); }),
-      of_gpu("headgate_gpu_memory_reserved_bytes", kGauge, "Memory that driver and firmware keep for themselves.",
-             [](const Gpu& g) { return number(g.memory_reserved_bytes); }),
-      of_gpu("headgate_gpu_memory_unattributed_bytes", kGauge, "Memory in use that no share's ledger knows of.",
-             [](const Gpu& g) { return number(g.memory_unattributed_bytes); }),
+      of_gpu("headgate_gpu_memory_total_bytes", "The card's memory, as NVML counts it.", &Gpu::memory_total_bytes),
+      of_gpu("headgate_gpu_memory_used_bytes", "Memory in use, by shares and by others.", &Gpu::memory_used_bytes),
+      of_gpu("headgate_gpu_memory_free_bytes", "Memory that is not in use.", &Gpu::memory_free_bytes),
+      of_gpu("headgate_gpu_memory_reserved_bytes", "Memory that driver and firmware keep for themselves.",
+             &Gpu::memory_reserved_bytes),
+      of_gpu("headgate_gpu_memory_unattributed_bytes", "Memory in use that no share's ledger knows of.",
+             &Gpu::memory_unattributed_bytes),
       of_gpu_shares("headgate_gpu_memory_committed_bytes", "Memory limits of the shares on it, together.",
-                    [](const Gpu& g) { return number(g.memory_committed_bytes); }),
+                    &Gpu::memory_committed_bytes),
       of_gpu_shares("headgate_gpu_memory_sold_bytes",
                     "The former name of headgate_gpu_memory_committed_bytes; the next release drops it.",
-                    [](const Gpu& g) { return number(g.memory_committed_bytes); }),
+                    &Gpu::memory_committed_bytes),
       of_gpu_shares("headgate_gpu_memory_shares_bytes", "Memory in use by shares, by their ledgers.",
-                    [](const Gpu& g) { return number(g.memory_shares_bytes); }),
-      of_gpu_shares("headgate_gpu_unlimited_shares", "Shares on it without a memory limit.",
-                    [](const Gpu& g) { return number(g.unlimited_shares); }),
-      of_gpu_shares("headgate_gpu_waiting_requests", "Requests for shares that wait for room on it.",
-                    [](const Gpu& g) { return number(g.waiting); }),
+                    &Gpu::memory_shares_bytes),
+      of_gpu_shares("headgate_gpu_unlimited_shares", "Shares on it without a memory limit.", &Gpu::unlimited_shares),
+      of_gpu_shares("headgate_gpu_waiting_requests", "Requests for shares that wait for room on it.", &Gpu::waiting),
       of_gpu_shares(
           "headgate_gpu_compute_committed_ratio",
           "Guarantees of the shares on it, and ceilings of those of class latency, together; 1 is the whole GPU.",
-          [](const Gpu& g) { return number(g.compute_committed_ratio); }),
+          &Gpu::compute_committed_ratio),
       of_gpu_shares("headgate_gpu_compute_sold_ratio",
                     "The former name of headgate_gpu_compute_committed_ratio; the next release drops it.",
-                    [](const Gpu& g) { return number(g.compute_committed_ratio); }),
-      of_gpu("headgate_gpu_busy_ratio", kGauge,
-             "Part of the last second or so in which some kernel ran (NVML's utilization).",
-             [](const Gpu& g) { return number(g.busy_ratio); }),
+                    &Gpu::compute_committed_ratio),
+      of_gpu("headgate_gpu_busy_ratio", "Part of the last second or so in which some kernel ran (NVML's utilization).",
+             &Gpu::busy_ratio),
       of_gpu(
-          "headgate_gpu_sm_active_ratio", kGauge,
+          "headgate_gpu_sm_active_ratio",
           "Part of all its SMs' time in which they had work, over the last second or so; cards from Hopper on tell it.",
-          [](const Gpu& g) { return number(g.sm_active_ratio); }),
-      of_gpu("headgate_gpu_memory_busy_ratio", kGauge, "Part of that time in which memory was read or written.",
-             [](const Gpu& g) { return number(g.memory_busy_ratio); }),
-      of_gpu("headgate_gpu_encoder_busy_ratio", kGauge,
+          &Gpu::sm_active_ratio),
+      of_gpu("headgate_gpu_memory_busy_ratio", "Part of that time in which memory was read or written.",
+             &Gpu::memory_busy_ratio),
+      of_gpu("headgate_gpu_encoder_busy_ratio",
              "Part of the time in which video was encoded: by an engine that no share is charged for.",
-             [](const Gpu& g) { return number(g.encoder_busy_ratio); }),
-      of_gpu("headgate_gpu_decoder_busy_ratio", kGauge, "The same of decoding.",
-             [](const Gpu& g) { return number(g.decoder_busy_ratio); }),
-      of_gpu("headgate_gpu_power_watts", kGauge, "Power drawn.",
-             [](const Gpu& g) { return number(g.power_mw, kMilli); }),
+             &Gpu::encoder_busy_ratio),
+      of_gpu("headgate_gpu_decoder_busy_ratio", "The same of decoding.", &Gpu::decoder_busy_ratio),
+      of_gpu("headgate_gpu_power_watts", "Power drawn.", &Gpu::power_mw, kMilli),
       {{"headgate_gpu_power_limit_watts", kGauge, "uuid, kind",
         "Power limit; kind is requested (asked for last), enforced (in force, which may be lower), min or max (what "
-        "the "
-        "card accepts)."},
+        "the card accepts)."},
        collect_power_limits},
-      of_gpu("headgate_gpu_persistence_enabled", kGauge,
-             "0 where the driver forgets limits and clocks when its last program ends.",
-             [](const Gpu& g) { return g.persistence ? Value(*g.persistence ? 1 : 0) : std::nullopt; }),
-      of_gpu("headgate_gpu_energy_joules_total", kCounter, "Energy used since the driver was loaded.",
-             [](const Gpu& g) { return number(g.energy_mj, kMilli); }),
+      of_gpu("headgate_gpu_persistence_enabled",
+             "0 where the driver forgets limits and clocks when its last program ends.", &Gpu::persistence),
+      of_gpu("headgate_gpu_energy_joules_total", "Energy used since the driver was loaded.", &Gpu::energy_mj, kMilli),
       {{"headgate_gpu_unattributed_energy_joules_total", kCounter, "uuid",
         "Energy that no share is charged for: the GPU idled, or others worked there. With the energy of its shares it "
-        "is "
-        "what the GPU's own counter grew by while the daemon looked."},
+        "is what the "
+        "GPU's own counter grew by while the daemon looked."},
        [](const MetricInput& in, Samples& out) {
          for (const auto& [uuid, joules] : in.own.sums.unattributed_energy) out.push_back({{{"uuid", uuid}}, joules});
        }},
       of_gpu(
-          "headgate_gpu_half_precision_flops", kGauge,
+          "headgate_gpu_half_precision_flops",
           "Dense FP16 operations in a second, by the maker's data sheet; times a share's rate of GPU seconds, what it "
           "could have computed at most.",
-          [](const Gpu& g) { return number(g.half_precision_tflops, 1e12); }),
-      of_gpu("headgate_gpu_temperature_celsius", kGauge, "Temperature of the GPU.",
-             [](const Gpu& g) { return number(g.temperature_celsius); }),
+          &Gpu::half_precision_tflops, 1e12),
+      of_gpu("headgate_gpu_temperature_celsius", "Temperature of the GPU.", &Gpu::temperature_celsius),
       {{"headgate_gpu_clock_hertz", kGauge, "uuid, domain", "Clock rate; domain is sm or memory."}, collect_clocks},
       {{"headgate_gpu_throttled_seconds_total", kCounter, "uuid, reason",
         "Time during which the driver held clocks down, by reason; sampled once a snapshot."},
@@ -174,60 +169,46 @@ std::vector<MetricRow> gpu_rows() {
              out.push_back({{{"uuid", uuid_of(gpu)}, {"xid", std::to_string(xid)}}, static_cast<double>(count)});
          }
        }},
-      of_gpu("headgate_gpu_ecc_corrected_errors_total", kCounter,
-             "Memory errors that were corrected, since the driver was loaded.",
-             [](const Gpu& g) { return number(g.ecc_corrected_errors); }),
-      of_gpu("headgate_gpu_ecc_uncorrected_errors_total", kCounter,
-             "Memory errors that could not be corrected, since the driver was loaded.",
-             [](const Gpu& g) { return number(g.ecc_uncorrected_errors); }),
-      of_gpu("headgate_gpu_ecc_lifetime_corrected_errors_total", kCounter,
-             "Memory errors that were corrected, in the card's life.",
-             [](const Gpu& g) { return number(g.ecc_lifetime_corrected_errors); }),
-      of_gpu("headgate_gpu_ecc_lifetime_uncorrected_errors_total", kCounter,
-             "Memory errors that could not be corrected, in the card's life.",
-             [](const Gpu& g) { return number(g.ecc_lifetime_uncorrected_errors); }),
-      of_gpu("headgate_gpu_pcie_generation", kGauge, "PCIe generation of the link as it runs now.",
-             [](const Gpu& g) { return number(g.pcie_generation); }),
-      of_gpu("headgate_gpu_pcie_lanes", kGauge, "PCIe lanes of the link as it runs now.",
-             [](const Gpu& g) { return number(g.pcie_width); }),
-      of_gpu("headgate_gpu_pcie_replays_total", kCounter, "What the PCIe link had to send again.",
-             [](const Gpu& g) { return number(g.pcie_replays); }),
-      of_gpu("headgate_gpu_pcie_received_bytes_per_second", kGauge,
+      of_gpu("headgate_gpu_ecc_corrected_errors_total",
+             "Memory errors that were corrected, since the driver was loaded.", &Gpu::ecc_corrected_errors),
+      of_gpu("headgate_gpu_ecc_uncorrected_errors_total",
+             "Memory errors that could not be corrected, since the driver was loaded.", &Gpu::ecc_uncorrected_errors),
+      of_gpu("headgate_gpu_ecc_lifetime_corrected_errors_total",
+             "Memory errors that were corrected, in the card's life.", &Gpu::ecc_lifetime_corrected_errors),
+      of_gpu("headgate_gpu_ecc_lifetime_uncorrected_errors_total",
+             "Memory errors that could not be corrected, in the card's life.", &Gpu::ecc_lifetime_uncorrected_errors),
+      of_gpu("headgate_gpu_pcie_generation", "PCIe generation of the link as it runs now.", &Gpu::pcie_generation),
+      of_gpu("headgate_gpu_pcie_lanes", "PCIe lanes of the link as it runs now.", &Gpu::pcie_width),
+      of_gpu("headgate_gpu_pcie_replays_total", "What the PCIe link had to send again.", &Gpu::pcie_replays),
+      of_gpu("headgate_gpu_pcie_received_bytes_per_second",
              "What came over the PCIe link, in 20 ms of the last seconds: one GPU of the node is measured a second.",
-             [](const Gpu& g) { return number(g.pcie_rx_bytes_per_second); }),
-      of_gpu("headgate_gpu_pcie_sent_bytes_per_second", kGauge, "What went out over the PCIe link, in such 20 ms.",
-             [](const Gpu& g) { return number(g.pcie_tx_bytes_per_second); }),
-      of_gpu("headgate_gpu_nvlinks_active", kGauge, "NVLinks that are up.",
-             [](const Gpu& g) { return number(g.nvlinks_active); }),
-      of_gpu("headgate_gpu_nvlink_errors_total", kCounter,
-             "Errors on NVLinks of all kinds that the driver counts, all links together.",
-             [](const Gpu& g) { return number(g.nvlink_errors); }),
-      of_gpu("headgate_gpu_nvlink_received_bytes_total", kCounter,
+             &Gpu::pcie_rx_bytes_per_second),
+      of_gpu("headgate_gpu_pcie_sent_bytes_per_second", "What went out over the PCIe link, in such 20 ms.",
+             &Gpu::pcie_tx_bytes_per_second),
+      of_gpu("headgate_gpu_nvlinks_active", "NVLinks that are up.", &Gpu::nvlinks_active),
+      of_gpu("headgate_gpu_nvlink_errors_total",
+             "Errors on NVLinks of all kinds that the driver counts, all links together.", &Gpu::nvlink_errors),
+      of_gpu("headgate_gpu_nvlink_received_bytes_total",
              "What came over all NVLinks together, without the protocol's own, since the driver was loaded.",
-             [](const Gpu& g) { return number(g.nvlink_rx_bytes); }),
-      of_gpu("headgate_gpu_nvlink_sent_bytes_total", kCounter,
+             &Gpu::nvlink_rx_bytes),
+      of_gpu("headgate_gpu_nvlink_sent_bytes_total",
              "What went out over all NVLinks together, without the protocol's own, since the driver was loaded.",
-             [](const Gpu& g) { return number(g.nvlink_tx_bytes); }),
-      of_gpu("headgate_gpu_ecc_enabled", kGauge, "1 where the card corrects memory errors.",
-             [](const Gpu& g) { return number(g.ecc); }),
-      of_gpu("headgate_gpu_mig_enabled", kGauge, "1 where the card is cut into MIG slices.",
-             [](const Gpu& g) { return number(g.mig); }),
-      of_gpu("headgate_gpu_mps_clients", kGauge,
+             &Gpu::nvlink_tx_bytes),
+      of_gpu("headgate_gpu_ecc_enabled", "1 where the card corrects memory errors.", &Gpu::ecc),
+      of_gpu("headgate_gpu_mig_enabled", "1 where the card is cut into MIG slices.", &Gpu::mig),
+      of_gpu("headgate_gpu_mps_clients",
              "Processes of shares that are clients of an MPS server on it; while there are, its policy is off.",
-             [](const Gpu& g) { return number(g.mps_clients); }),
+             &Gpu::mps_clients),
       {{"headgate_gpu_mig_instance_info", kGauge, "uuid, instance, profile",
         "Always 1; a MIG slice by its own UUID, and its kind."},
        [](const MetricInput& in, Samples& out) {
-         of_slices(in, out, [](const MigInstance&) -> Value { return 1.0; }, true);
+         each_slice(in, [&](const Gpu& gpu, const MigInstance& slice) {
+           out.push_back({{{"uuid", uuid_of(gpu)}, {"instance", slice.uuid}, {"profile", slice.profile}}, 1});
+         });
        }},
-      {{"headgate_gpu_mig_instance_memory_total_bytes", kGauge, "uuid, instance", "The slice's memory."},
-       [](const MetricInput& in, Samples& out) {
-         of_slices(in, out, [](const MigInstance& m) { return number(m.memory_total_bytes); });
-       }},
-      {{"headgate_gpu_mig_instance_memory_used_bytes", kGauge, "uuid, instance", "Memory in use on the slice."},
-       [](const MetricInput& in, Samples& out) {
-         of_slices(in, out, [](const MigInstance& m) { return number(m.memory_used_bytes); });
-       }},
+      of_slice("headgate_gpu_mig_instance_memory_total_bytes", "The slice's memory.", &MigInstance::memory_total_bytes),
+      of_slice("headgate_gpu_mig_instance_memory_used_bytes", "Memory in use on the slice.",
+               &MigInstance::memory_used_bytes),
   };
 }
 

@@ -24,6 +24,7 @@ struct MetricRow {
 };
 
 inline constexpr Kind kGauge = Kind::gauge, kCounter = Kind::counter, kHistogram = Kind::histogram;
+constexpr Kind kind_of(std::string_view name) { return name.ends_with("_total") ? kCounter : kGauge; }
 
 template <typename T>
 Value number(const std::optional<T>& value, double unit = 1) {

@@ -1,6 +1,7 @@
 #include "api/metrics.hpp"
 
 #include <algorithm>
+#include <concepts>
 #include <iterator>
 
 #include "api/metric_rows.hpp"
@@ -11,11 +12,18 @@ namespace {
 
 using snapshot::Snapshot;
 
-// A row with one sample for the node or the daemon.
-MetricRow single(std::string_view name, Kind kind, std::string_view help,
-                 std::function<Value(const MetricInput&)> value) {
-  return {{name, kind, "", help}, [value](const MetricInput& in, Samples& out) {
-            if (const Value found = value(in)) out.push_back({{}, *found});
+// A row with one sample. `of`: a member, or a function, of Node, DaemonFigures, Tally::Sums or Standing.
+template <typename Of>
+MetricRow single(std::string_view name, std::string_view help, Of of, double unit = 1) {
+  return {{name, kind_of(name), "", help}, [of, unit](const MetricInput& in, Samples& out) {
+            Value found;
+            if constexpr (std::invocable<Of, const snapshot::Node&>)
+              found = number(std::invoke(of, in.snapshot.node), unit);
+            else if constexpr (std::invocable<Of, const DaemonFigures&>) found = number(std::invoke(of, in.own), unit);
+            else if constexpr (std::invocable<Of, const Tally::Sums&>)
+              found = number(std::invoke(of, in.own.sums), unit);
+            else if (const auto& now = in.own.sums.standing) found = number(std::invoke(of, *now), unit);
+            if (found) out.push_back({{}, *found});
           }};
 }
 MetricRow times(std::string_view name, std::string_view help, std::optional<Durations> DaemonFigures::* which) {
@@ -24,12 +32,6 @@ MetricRow times(std::string_view name, std::string_view help, std::optional<Dura
           }};
 }
 
-std::function<Value(const MetricInput&)> standing(double (*value)(const Standing&)) {
-  return [value](const MetricInput& in) -> Value {
-    const auto& now = in.own.sums.standing;
-    return now ? Value(value(*now)) : std::nullopt;
-  };
-}
 MetricRow directories(std::string_view name, std::string_view help, std::uint64_t DirectoryRoom::* which) {
   return {{name, kGauge, "directory", help}, [which](const MetricInput& in, Samples& out) {
             if (!in.own.sums.standing) return;
@@ -52,36 +54,32 @@ std::vector<MetricRow> node_rows() {
                          {"simulated", yes_no(node.simulated)}},
                         1});
        }},
-      single("headgate_node_shares", kGauge, "Shares on the node.",
-             [](const MetricInput& in) { return number(in.snapshot.node.shares); }),
-      single("headgate_node_unattended_processes", kGauge,
-             "Processes that use a GPU outside every share, but for the exempt.",
-             [](const MetricInput& in) { return number(in.snapshot.node.unattended_processes); }),
-      single("headgate_node_reserve_bytes", kGauge, "Memory of each GPU that is never committed.",
-             [](const MetricInput& in) { return number(in.snapshot.node.reserve_bytes); }),
-      single("headgate_node_driver_released", kGauge,
+      single("headgate_node_shares", "Shares on the node.", &snapshot::Node::shares),
+      single("headgate_node_unattended_processes", "Processes that use a GPU outside every share, but for the exempt.",
+             &snapshot::Node::unattended_processes),
+      single("headgate_node_reserve_bytes", "Memory of each GPU that is never committed.",
+             &snapshot::Node::reserve_bytes),
+      single("headgate_node_driver_released",
              "1 while the driver's library is closed, on request or because it does not answer: figures of GPUs are "
              "missing meanwhile.",
-             [](const MetricInput& in) { return number(in.snapshot.node.nvml_released ? 1 : 0); }),
+             &snapshot::Node::nvml_released),
   };
 }
 
 std::vector<MetricRow> daemon_rows() {
   return {
-      single("headgate_daemon_clients", kGauge, "Connections to the control socket and the TCP address.",
-             [](const MetricInput& in) { return number(in.own.sums.clients); }),
+      single("headgate_daemon_clients", "Connections to the control socket and the TCP address.",
+             &Tally::Sums::clients),
       {{"headgate_daemon_events_total", kCounter, "kind", "Events since the daemon started, by kind."},
        [](const MetricInput& in, Samples& out) {
          for (const auto& [kind, count] : in.own.sums.events)
            out.push_back({{{"kind", kind}}, static_cast<double>(count)});
        }},
-      single("headgate_daemon_ready", kGauge, "1 if the daemon can do what it is for, as /readyz says.",
-             standing([](const Standing& now) { return now.ready ? 1.0 : 0.0; })),
-      single("headgate_daemon_events_saved", kGauge,
-             "1 if events are written to the disk; 0 if they are in memory only.",
-             standing([](const Standing& now) { return now.events_saved ? 1.0 : 0.0; })),
-      single("headgate_daemon_events_kept", kGauge, "Events that the daemon still knows, on the disk or in memory.",
-             standing([](const Standing& now) { return static_cast<double>(now.events_kept); })),
+      single("headgate_daemon_ready", "1 if the daemon can do what it is for, as /readyz says.", &Standing::ready),
+      single("headgate_daemon_events_saved", "1 if events are written to the disk; 0 if they are in memory only.",
+             &Standing::events_saved),
+      single("headgate_daemon_events_kept", "Events that the daemon still knows, on the disk or in memory.",
+             &Standing::events_kept),
       directories("headgate_daemon_directory_free_bytes",
                   "Room that is left in the file system of a directory: runtime (shares' pages), state (database).",
                   &DirectoryRoom::free_bytes),
@@ -96,30 +94,26 @@ std::vector<MetricRow> daemon_rows() {
                {{{"kind", kind}}, found == in.own.sums.events.end() ? 0.0 : static_cast<double>(found->second)});
          }
        }},
-      single("headgate_daemon_sample_age_seconds", kGauge,
-             "Time since the driver last answered; what this page says of GPUs is of then.",
-             [](const MetricInput& in) {
-               return number(saturating_sub(in.own.now_ns, in.own.driver_answered_ns), kNano);
-             }),
-      single("headgate_daemon_scrape_duration_seconds", kGauge, "What the page before this one took to make.",
-             [](const MetricInput& in) { return number(in.own.sums.scrape_seconds); }),
-      single("headgate_daemon_start_time_seconds", kGauge, "When the daemon started, since the epoch.",
-             [](const MetricInput& in) { return number(in.snapshot.node.started_unix_ns, kNano); }),
-      single("headgate_daemon_cpu_seconds_total", kCounter, "Processor time that the daemon has used.",
-             [](const MetricInput& in) { return number(in.own.cpu_seconds); }),
-      single("headgate_daemon_resident_memory_bytes", kGauge, "The daemon's resident memory.",
-             [](const MetricInput& in) { return number(in.own.resident_bytes); }),
-      single("headgate_daemon_open_files", kGauge, "Descriptors that the daemon holds.",
-             [](const MetricInput& in) { return number(in.own.open_files); }),
+      single(
+          "headgate_daemon_sample_age_seconds",
+          "Time since the driver last answered; what this page says of GPUs is of then.",
+          [](const DaemonFigures& own) { return saturating_sub(own.now_ns, own.driver_answered_ns); }, kNano),
+      single("headgate_daemon_scrape_duration_seconds", "What the page before this one took to make.",
+             &Tally::Sums::scrape_seconds),
+      single("headgate_daemon_start_time_seconds", "When the daemon started, since the epoch.",
+             &snapshot::Node::started_unix_ns, kNano),
+      single("headgate_daemon_cpu_seconds_total", "Processor time that the daemon has used.",
+             &DaemonFigures::cpu_seconds),
+      single("headgate_daemon_resident_memory_bytes", "The daemon's resident memory.", &DaemonFigures::resident_bytes),
+      single("headgate_daemon_open_files", "Descriptors that the daemon holds.", &DaemonFigures::open_files),
       times("headgate_arbiter_decision_seconds",
             "How long each time took that the arbiter looked at the shares, decided and wrote their gates.",
             &DaemonFigures::decisions),
       times("headgate_arbiter_wake_seconds", "How long it then took to wake the processes that a decision lets in.",
             &DaemonFigures::wakes),
-      single("headgate_arbiter_gate_changes_total", kCounter, "Gates that it wrote again.",
-             [](const MetricInput& in) { return number(in.own.gate_changes); }),
-      single("headgate_arbiter_doorbell_rings_total", kCounter, "Rings of limiters that it heard.",
-             [](const MetricInput& in) { return number(in.own.doorbell_rings); }),
+      single("headgate_arbiter_gate_changes_total", "Gates that it wrote again.", &DaemonFigures::gate_changes),
+      single("headgate_arbiter_doorbell_rings_total", "Rings of limiters that it heard.",
+             &DaemonFigures::doorbell_rings),
   };
 }
 
