@@ -42,7 +42,7 @@ Result<void> make_or_check(Database& database) {
   const std::int64_t version = TRY(one_number(database, "PRAGMA user_version"));
   const std::int64_t application = TRY(one_number(database, "PRAGMA application_id"));
   if (TRY(one_number(database, "SELECT count(*) FROM sqlite_schema")) == 0) {
-    if (auto made = database.run(kEventSchema); !made) return made;
+    TRY(database.run(kEventSchema));
     return transaction.commit();
   }
   if (application == kEventApplicationId && version == kEventSchemaVersion) return {};
@@ -54,30 +54,24 @@ Result<void> make_or_check(Database& database) {
       "nothing was changed; move the file away to begin a new one");
 }
 
-snapshot::Event event_of(const Statement& row) {
+Result<snapshot::Event> event_of(const Statement& row) {
   snapshot::Event event;
-  event.sequence = static_cast<std::uint64_t>(row.number(0));
-  event.unix_ns = static_cast<std::uint64_t>(row.number(1));
-  event.kind = row.text(2);
-  event.severity = row.text(3);
-  event.share = row.text(4);
-  event.uuid = row.text(5);
-  event.pid = static_cast<std::uint32_t>(row.number(6));
-  event.uid = static_cast<std::uint32_t>(row.number(7));
-  if (const auto owner = row.maybe(8)) event.owner_uid = static_cast<std::uint32_t>(*owner);
-  event.text = row.text(9);
+  TRY(row.read(event.sequence, event.unix_ns, event.kind, event.severity, event.share, event.uuid, event.pid, event.uid,
+               event.owner_uid, event.text));
   return event;
 }
 
 Result<EventStore::Former> read_former(Database& database, Time now) {
   EventStore::Former former;
   Statement gaps = TRY(Statement::prepare(database, "SELECT after, until FROM gaps ORDER BY after"));
-  while (TRY(gaps.step()))
-    former.gaps.push_back({static_cast<std::uint64_t>(gaps.number(0)), static_cast<std::uint64_t>(gaps.number(1))});
+  while (TRY(gaps.step())) {
+    auto& gap = former.gaps.emplace_back();
+    TRY(gaps.read(gap.after, gap.until));
+  }
   Statement row = TRY(Statement::prepare(
       database, ("SELECT " + std::string(kColumns) + " FROM events ORDER BY id DESC LIMIT ?").c_str()));
-  row.bind(std::int64_t{kNewest});
-  while (TRY(row.step())) former.events.push_back(event_of(row));
+  row.bind(kNewest);
+  while (TRY(row.step())) former.events.push_back(TRY(event_of(row)));
   std::ranges::reverse(former.events);
   std::uint64_t last = former.events.empty() ? 0 : former.events.back().sequence;
   if (!former.gaps.empty()) last = std::max(last, former.gaps.back().until);
@@ -92,17 +86,10 @@ Result<EventStore::Former> read_former(Database& database, Time now) {
 Result<void> note_gap(Database& database, const EventStore::Former& former) {
   Transaction transaction = TRY(Transaction::begin(database));
   // No reader needs a gap below everything that is kept.
-  if (auto done = database.run("DELETE FROM gaps WHERE until < coalesce((SELECT min(id) FROM events), until + 1)");
-      !done)
-    return done;
-  if (!former.gaps.empty()) {
-    Statement insert = TRY(Statement::prepare(database,
-                                              "INSERT INTO gaps SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM gaps "
-                                              "WHERE until = ?2)"));
-    insert.bind(static_cast<std::int64_t>(former.gaps.back().after));
-    insert.bind(static_cast<std::int64_t>(former.gaps.back().until));
-    if (auto done = insert.run(); !done) return done;
-  }
+  TRY(database.run("DELETE FROM gaps WHERE until < coalesce((SELECT min(id) FROM events), until + 1)"));
+  if (!former.gaps.empty())
+    TRY(execute(database, "INSERT INTO gaps SELECT ?1, ?2 WHERE NOT EXISTS (SELECT 1 FROM gaps WHERE until = ?2)",
+                former.gaps.back().after, former.gaps.back().until));
   return transaction.commit();
 }
 
@@ -121,17 +108,16 @@ Result<std::unique_ptr<EventStore>> EventStore::open(const std::string& path, Ev
   auto database = std::make_unique<Database>(TRY(Database::open(path)));
   // Not synchronous at each commit: a power cut may lose the last moments' events, which were streamed as they came; a
   // kill loses nothing.
-  for (const char* pragma : {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = NORMAL", "PRAGMA trusted_schema = OFF",
-                             "PRAGMA journal_size_limit = 4194304"}) {
-    if (auto set = database->run(pragma); !set) return std::unexpected(set.error());
-  }
-  if (auto ready = make_or_check(*database); !ready) return std::unexpected(ready.error());
+  TRY(
+      database->run("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL; PRAGMA trusted_schema = OFF; "
+                    "PRAGMA journal_size_limit = 4194304"));
+  TRY(make_or_check(*database));
   std::unique_ptr<EventStore> store(new EventStore(std::move(database), bounds, std::move(clock)));
-  if (auto aged = store->forget_old(now); !aged) return std::unexpected(aged.error());
+  TRY(store->forget_old(now));
   store->former_ = TRY(read_former(*store->database_, now));
-  if (auto counted = store->count_rows(); !counted) return std::unexpected(counted.error());
+  TRY(store->count_rows());
   store->rows_on_disk_ = store->row_count_;
-  if (auto noted = note_gap(*store->database_, store->former_); !noted) return std::unexpected(noted.error());
+  TRY(note_gap(*store->database_, store->former_));
   store->thread_ = std::thread([raw = store.get()] { raw->work(); });
   return store;
 }
@@ -243,11 +229,13 @@ Result<void> EventStore::count_rows() {
                           ", count(*) FROM events GROUP BY 1, 2, 3";
   Statement row = TRY(Statement::prepare(*database_, sql.c_str()));
   while (TRY(row.step())) {
-    const bool finding = row.number(1) != 0;
-    const auto rows = static_cast<std::size_t>(row.number(3));
+    std::string share;
+    snapshot::EventGroup group;
+    std::size_t rows = 0;
+    TRY(row.read(share, group.finding, group.owner, rows));
     row_count_ += rows;
-    groups_[{finding, row.text(2)}] += rows;
-    if (!finding) rows_[row.text(0)] += rows;
+    groups_[group] += rows;
+    if (!group.finding) rows_[share] += rows;
   }
   counted_ = true;
   return {};
@@ -255,32 +243,29 @@ Result<void> EventStore::count_rows() {
 
 Result<void> EventStore::write_rows(const std::deque<snapshot::Event>& batch, Time now) {
   Transaction transaction = TRY(Transaction::begin(*database_));
-  if (!counted_) {
-    if (auto counted = count_rows(); !counted) return counted;
-  }
+  if (!counted_) TRY(count_rows());
   Statement insert =
       TRY(Statement::prepare(*database_, "INSERT OR REPLACE INTO events VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
   for (const auto& event : batch) {
-    insert.bind(static_cast<std::int64_t>(event.sequence)).bind(static_cast<std::int64_t>(event.unix_ns));
-    insert.bind(event.kind).bind(event.severity).bind(event.share).bind(event.uuid);
-    insert.bind(std::int64_t{event.pid}).bind(std::int64_t{event.uid});
-    insert.bind(event.owner_uid ? std::optional(std::int64_t{*event.owner_uid}) : std::nullopt).bind(event.text);
-    if (auto put = insert.run(); !put) return put;
+    TRY(insert
+            .bind(event.sequence, event.unix_ns, event.kind, event.severity, event.share, event.uuid, event.pid,
+                  event.uid, event.owner_uid, event.text)
+            .run());
     const auto group = snapshot::group_of(event);
     ++groups_[group];
     if (!group.finding) ++rows_[event.share];
     ++row_count_;
   }
-  if (auto kept = keep_bounds(now); !kept) return kept;
+  TRY(keep_bounds(now));
   return transaction.commit();
 }
 
 Result<void> EventStore::keep_bounds(Time now) {
   if (now - aged_at_ >= kAgeEvery || now < aged_at_) {
-    if (auto aged = forget_old(now); !aged) return aged;
-    if (auto counted = count_rows(); !counted) return counted;
+    TRY(forget_old(now));
+    TRY(count_rows());
   }
-  if (auto done = bound_shares(); !done) return done;
+  TRY(bound_shares());
   return row_count_ > bounds_.rows ? bound_owners() : Result<void>();
 }
 
@@ -291,9 +276,7 @@ Result<void> EventStore::bound_shares() {
   bool deleted = false;
   for (const auto& [share, rows] : rows_) {
     if (share.empty() || rows <= part) continue;
-    Statement of_share = TRY(Statement::prepare(*database_, sql.c_str()));
-    of_share.bind(share).bind(static_cast<std::int64_t>(rows - part));
-    if (auto done = of_share.run(); !done) return done;
+    TRY(execute(*database_, sql.c_str(), share, rows - part));
     deleted = true;
   }
   return deleted ? count_rows() : Result<void>();
@@ -321,10 +304,7 @@ Result<void> EventStore::bound_owners() {
     if (largest == nullptr || largest->second == 0) return {};
     const std::size_t above = std::max<std::size_t>(largest->second - second, bounds_.rows / 100 + 1);
     const std::size_t give = std::min({largest->second, row_count_ - most, above});
-    Statement of_group = TRY(Statement::prepare(*database_, sql.c_str()));
-    of_group.bind(std::int64_t{largest->first.finding}).bind(largest->first.owner);
-    of_group.bind(static_cast<std::int64_t>(give));
-    if (auto done = of_group.run(); !done) return done;
+    TRY(execute(*database_, sql.c_str(), largest->first.finding, largest->first.owner, give));
     largest->second -= give;
     row_count_ -= give;
   }
@@ -332,10 +312,8 @@ Result<void> EventStore::bound_owners() {
 }
 
 Result<void> EventStore::forget_old(Time now) {
-  Statement old = TRY(Statement::prepare(*database_, "DELETE FROM events WHERE unix_ns < ?"));
-  old.bind(unix_ns(now - bounds_.age));
   aged_at_ = now;
-  return old.run();
+  return execute(*database_, "DELETE FROM events WHERE unix_ns < ?", unix_ns(now - bounds_.age));
 }
 
 Result<std::vector<snapshot::Event>> EventStore::rows_of(const Question& question) {
@@ -344,13 +322,11 @@ Result<std::vector<snapshot::Event>> EventStore::rows_of(const Question& questio
   if (!query.share.empty()) sql += " AND share = ?";
   Statement row =
       TRY(Statement::prepare(*database_, (sql + (query.newest ? " ORDER BY id DESC" : " ORDER BY id")).c_str()));
-  constexpr std::uint64_t kMost = ~0ull >> 1;
-  row.bind(static_cast<std::int64_t>(std::min(query.after, kMost)));
-  row.bind(static_cast<std::int64_t>(std::min(query.since_unix_ns, kMost)));
+  row.bind(query.after, query.since_unix_ns);
   if (!query.share.empty()) row.bind(query.share);
   std::vector<snapshot::Event> found;
   while (found.size() < question.most && question.waits() && TRY(row.step())) {
-    snapshot::Event event = event_of(row);
+    snapshot::Event event = TRY(event_of(row));
     if (query.matches(event) && question.wanted(event)) found.push_back(std::move(event));
   }
   if (query.newest) std::ranges::reverse(found);

@@ -45,8 +45,7 @@ Result<Database> Database::open(const std::string& path) {
     return fail(ErrorCode::denied, "the database " + path + ": it is a symbolic link, which others may have put there",
                 "put the file itself there, or name its directory (--state)");
   struct stat facts{};
-  if (file && ::fstat(file.get(), &facts) == 0)
-    if (auto owned = check_owned(path, facts); !owned) return std::unexpected(owned.error());
+  if (file && ::fstat(file.get(), &facts) == 0) TRY(check_owned(path, facts));
   if (!file) {
     return fail_errno("the database " + path, errno,
                       "the daemon must be able to write this file and its directory (--state)");
@@ -84,18 +83,8 @@ Result<Statement> Statement::prepare(Database& database, const char* sql) {
 }
 
 // A bind that fails leaves NULL, which the tables' NOT NULL refuses at step().
-Statement& Statement::bind(std::string_view text) {
+void Statement::bind_next(std::string_view text) {
   ::sqlite3_bind_text(handle_, ++bound_, text.data(), static_cast<int>(text.size()), SQLITE_STATIC);
-  return *this;
-}
-Statement& Statement::bind(std::int64_t number) {
-  ::sqlite3_bind_int64(handle_, ++bound_, number);
-  return *this;
-}
-Statement& Statement::bind(std::optional<std::int64_t> number) {
-  if (number) return bind(*number);
-  ::sqlite3_bind_null(handle_, ++bound_);
-  return *this;
 }
 
 Result<bool> Statement::step() {
@@ -106,27 +95,27 @@ Result<bool> Statement::step() {
 }
 
 Result<void> Statement::run() {
-  const auto row = step();
-  if (!row) return std::unexpected(row.error());
+  TRY(step());
   ::sqlite3_reset(handle_);
   bound_ = 0;
   return {};
 }
 
-std::string Statement::text(int column) const {
-  const auto* bytes = ::sqlite3_column_text(handle_, column);
-  return bytes == nullptr ? std::string()
-                          : std::string(reinterpret_cast<const char*>(bytes),
-                                        static_cast<std::size_t>(::sqlite3_column_bytes(handle_, column)));
+Result<void> Statement::read_column(int column, std::string& text) const {
+  const auto* bytes = reinterpret_cast<const char*>(::sqlite3_column_text(handle_, column));
+  text.assign(bytes == nullptr ? "" : bytes, static_cast<std::size_t>(::sqlite3_column_bytes(handle_, column)));
+  return {};
 }
 
-std::optional<std::int64_t> Statement::maybe(int column) const {
-  if (::sqlite3_column_type(handle_, column) == SQLITE_NULL) return std::nullopt;
-  return number(column);
+std::unexpected<Error> Statement::refuse_number(int column) const {
+  return fail(ErrorCode::failed,
+              "the database " + database_->path() + ": " + ::sqlite3_column_name(handle_, column) + " cannot be " +
+                  std::to_string(number(column)),
+              "restore a backup, or move the file away");
 }
 
 Result<Transaction> Transaction::begin(Database& database) {
-  if (auto begun = database.run("BEGIN IMMEDIATE"); !begun) return std::unexpected(begun.error());
+  TRY(database.run("BEGIN IMMEDIATE"));
   return Transaction(database);
 }
 

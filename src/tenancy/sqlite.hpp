@@ -3,10 +3,15 @@
 
 #include <sqlite3.h>
 
+#include <algorithm>
+#include <chrono>
+#include <concepts>
 #include <cstdint>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
+#include <utility>
 
 #include "base/result.hpp"
 
@@ -47,7 +52,7 @@ class Database {
   sqlite3* handle_;
 };
 
-// One prepared statement; parameters are bound in order, columns read in order.
+// One prepared statement. Its values are texts, numbers, bools, enumerations, seconds, and optionals of these (NULL).
 class Statement {
  public:
   [[nodiscard]] static Result<Statement> prepare(Database& database, const char* sql);
@@ -56,27 +61,79 @@ class Statement {
   Statement& operator=(Statement&&) = delete;
   ~Statement() { ::sqlite3_finalize(handle_); }
 
-  // The text must outlive the next step().
-  Statement& bind(std::string_view text);
-  Statement& bind(std::int64_t number);
-  Statement& bind(std::optional<std::int64_t> number);
+  // Binds the next parameters. Texts must outlive the next step(). A number above SQLite's 2^63 - 1 is cut to that.
+  template <typename... Values>
+  Statement& bind(const Values&... values) {
+    (bind_next(values), ...);
+    return *this;
+  }
 
   // Returns true if there is a row, false if done.
   [[nodiscard]] Result<bool> step();
   // For statements that return no rows; other parameters can be bound afterwards.
   [[nodiscard]] Result<void> run();
 
-  [[nodiscard]] std::string text(int column) const;
+  // Reads the row's first columns. Errors: failed, with the column's name, for a number that the value cannot hold: we
+  // did not write that row.
+  template <typename... Values>
+  [[nodiscard]] Result<void> read(Values&... values) const {
+    int column = 0;
+    Result<void> result;
+    static_cast<void>(((result = read_column(column++, values)).has_value() && ...));
+    return result;
+  }
   [[nodiscard]] std::int64_t number(int column) const { return ::sqlite3_column_int64(handle_, column); }
-  [[nodiscard]] std::optional<std::int64_t> maybe(int column) const;
 
  private:
   Statement(Database& database, sqlite3_stmt* handle) : database_(&database), handle_(handle) {}
+
+  void bind_next(std::string_view text);
+  void bind_next(std::int64_t number) { ::sqlite3_bind_int64(handle_, ++bound_, number); }
+  void bind_next(std::chrono::seconds time) { bind_next(std::int64_t{time.count()}); }
+  template <typename Value>
+    requires std::is_integral_v<Value> || std::is_enum_v<Value>
+  void bind_next(Value value) {
+    if constexpr (std::same_as<Value, std::uint64_t>) value = std::min(value, ~Value{0} >> 1);
+    bind_next(static_cast<std::int64_t>(value));
+  }
+  template <typename Value>
+  void bind_next(const std::optional<Value>& value) {
+    if (value) bind_next(*value);
+    else ::sqlite3_bind_null(handle_, ++bound_);
+  }
+
+  Result<void> read_column(int column, std::string& text) const;
+  Result<void> read_column(int column, std::chrono::seconds& time) const {
+    time = std::chrono::seconds(number(column));
+    return {};
+  }
+  template <typename Value>
+    requires std::is_integral_v<Value> || std::is_enum_v<Value>
+  Result<void> read_column(int column, Value& value) const {
+    if constexpr (std::is_integral_v<Value> && !std::same_as<Value, bool>)
+      if (!std::in_range<Value>(number(column))) return refuse_number(column);
+    value = static_cast<Value>(number(column));
+    return {};
+  }
+  template <typename Value>
+  Result<void> read_column(int column, std::optional<Value>& value) const {
+    value.reset();
+    if (::sqlite3_column_type(handle_, column) == SQLITE_NULL) return {};
+    return read_column(column, value.emplace());
+  }
+  [[nodiscard]] std::unexpected<Error> refuse_number(int column) const;
 
   Database* database_;
   sqlite3_stmt* handle_;
   int bound_ = 0;
 };
+
+// Runs a statement that returns no rows.
+template <typename... Values>
+[[nodiscard]] Result<void> execute(Database& database, const char* sql, const Values&... values) {
+  Statement statement = TRY(Statement::prepare(database, sql));
+  return statement.bind(values...).run();
+}
 
 // Rolled back unless committed. Takes the write lock at once, so that a second daemon fails here with a clear error.
 class Transaction {

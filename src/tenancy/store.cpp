@@ -87,13 +87,11 @@ Result<void> migrate(Database& database) {
   const std::int64_t application = TRY(one_number(database, "PRAGMA application_id"));
   const std::int64_t tables = TRY(one_number(database, "SELECT count(*) FROM sqlite_schema"));
   const auto step_up = [&](std::int64_t from) -> Result<void> {
-    for (std::int64_t step = from; step < kSchemaVersion; ++step) {
-      if (auto done = database.run(kSteps[step - 1]); !done) return done;
-    }
+    for (std::int64_t step = from; step < kSchemaVersion; ++step) TRY(database.run(kSteps[step - 1]));
     return transaction.commit();
   };
   if (tables == 0) {
-    if (auto made = database.run(kSchema); !made) return made;
+    TRY(database.run(kSchema));
     return step_up(1);
   }
   if (application != kApplicationId) {
@@ -114,99 +112,61 @@ Result<void> migrate(Database& database) {
   return version == kSchemaVersion ? Result<void>() : step_up(version);
 }
 
-// Refuses a number that the field cannot hold: we did not write that row.
-template <typename To>
-Result<To> narrow(std::int64_t number, const Database& database, const char* what) {
-  if (std::in_range<To>(number)) return static_cast<To>(number);
-  return fail(ErrorCode::failed,
-              "the database " + database.path() + ": " + what + " cannot be " + std::to_string(number),
-              "restore a backup, or move the file away");
-}
-
-Result<DeviceShare> read_device(const Statement& row, const Database& database) {
-  DeviceShare device;
-  device.uuid = row.text(0);
-  if (const auto limit = row.maybe(1))
-    device.memory_limit_bytes = TRY(narrow<std::uint64_t>(*limit, database, "a memory limit"));
-  device.host_limit_bytes = TRY(narrow<std::uint64_t>(row.number(2), database, "a host memory limit"));
-  device.ceiling_ppm = TRY(narrow<std::uint32_t>(row.number(3), database, "a ceiling"));
-  device.guarantee_ppm = TRY(narrow<std::uint32_t>(row.number(4), database, "a guarantee"));
-  device.weight = TRY(narrow<std::uint32_t>(row.number(5), database, "a weight"));
-  device.priority_class = static_cast<Class>(row.number(6));
-  return device;
-}
-
 Result<void> read_parts(Database& database, Share& share) {
-  Statement devices = TRY(
-      Statement::prepare(database,
-                         "SELECT uuid, memory_limit_bytes, host_limit_bytes, ceiling_ppm, guarantee_ppm, weight, class "
-                         "FROM share_devices WHERE share = ? ORDER BY position"));
-  devices.bind(share.name);
-  while (TRY(devices.step())) share.devices.push_back(TRY(read_device(devices, database)));
-  Statement waits = TRY(Statement::prepare(database, "SELECT oom_wait_s FROM share_waits WHERE share = ?"));
-  waits.bind(share.name);
-  if (TRY(waits.step())) share.oom_wait = std::chrono::seconds(waits.number(0));
-  Statement isolation = TRY(Statement::prepare(database, "SELECT isolation FROM share_isolation WHERE share = ?"));
-  isolation.bind(share.name);
-  if (TRY(isolation.step())) share.isolation = static_cast<Isolation>(isolation.number(0));
-  Statement sliced = TRY(Statement::prepare(database, "SELECT 1 FROM share_time_slices WHERE share = ?"));
-  sliced.bind(share.name);
+  const auto rows_of = [&](const char* sql) -> Result<Statement> {
+    Statement statement = TRY(Statement::prepare(database, sql));
+    statement.bind(share.name);
+    return statement;
+  };
+  Statement devices =
+      TRY(rows_of("SELECT uuid, memory_limit_bytes, host_limit_bytes, ceiling_ppm, guarantee_ppm, weight, class "
+                  "FROM share_devices WHERE share = ? ORDER BY position"));
+  while (TRY(devices.step())) {
+    DeviceShare& device = share.devices.emplace_back();
+    TRY(devices.read(device.uuid, device.memory_limit_bytes, device.host_limit_bytes, device.ceiling_ppm,
+                     device.guarantee_ppm, device.weight, device.priority_class));
+  }
+  Statement waits = TRY(rows_of("SELECT oom_wait_s FROM share_waits WHERE share = ?"));
+  if (TRY(waits.step())) TRY(waits.read(share.oom_wait));
+  Statement isolation = TRY(rows_of("SELECT isolation FROM share_isolation WHERE share = ?"));
+  if (TRY(isolation.step())) TRY(isolation.read(share.isolation));
+  Statement sliced = TRY(rows_of("SELECT 1 FROM share_time_slices WHERE share = ?"));
   if (TRY(sliced.step())) share.isolation = Isolation::timeslice;
-  Statement oversubscribed = TRY(Statement::prepare(database, "SELECT 1 FROM share_oversubscriptions WHERE share = ?"));
-  oversubscribed.bind(share.name);
+  Statement oversubscribed = TRY(rows_of("SELECT 1 FROM share_oversubscriptions WHERE share = ?"));
   share.oversubscribe = TRY(oversubscribed.step());
-  Statement members =
-      TRY(Statement::prepare(database, "SELECT kind, id FROM share_members WHERE share = ? ORDER BY kind, id"));
-  members.bind(share.name);
+  Statement members = TRY(rows_of("SELECT kind, id FROM share_members WHERE share = ? ORDER BY kind, id"));
   while (TRY(members.step())) {
-    const auto id = TRY(narrow<std::uint32_t>(members.number(1), database, "a uid or gid"));
-    auto& list = members.number(0) == kOwnerGid ? share.owner_gids
-                 : members.number(0) == kUser   ? share.users
-                                                : share.groups;
-    list.push_back(id);
+    MemberKind kind{};
+    std::uint32_t id = 0;
+    TRY(members.read(kind, id));
+    (kind == kOwnerGid ? share.owner_gids : kind == kUser ? share.users : share.groups).push_back(id);
   }
   return {};
 }
 
-std::optional<std::int64_t> stored(std::optional<std::chrono::seconds> time) {
-  return time ? std::optional(static_cast<std::int64_t>(time->count())) : std::nullopt;
-}
-std::optional<std::chrono::seconds> seconds(std::optional<std::int64_t> number) {
-  return number ? std::optional(std::chrono::seconds(*number)) : std::nullopt;
-}
-// No card is larger than 2^63 bytes, so a larger limit can be cut to that.
-std::int64_t stored(std::uint64_t number) {
-  return static_cast<std::int64_t>(std::min<std::uint64_t>(number, ~0ull >> 1));
-}
-
-// Prepares a statement that changes something. What is written to a file that is no longer at its path would be lost at
-// the next start.
-Result<Statement> change(Database& database, const char* sql) {
-  if (auto there = database.in_its_place(); !there) return std::unexpected(there.error());
-  return Statement::prepare(database, sql);
+// Runs a statement that changes something. What is written to a file that is no longer at its path would be lost at the
+// next start.
+template <typename... Values>
+Result<void> change(Database& database, const char* sql, const Values&... values) {
+  TRY(database.in_its_place());
+  return execute(database, sql, values...);
 }
 
 Result<void> put_members(Database& database, const Share& share, MemberKind kind,
                          const std::vector<std::uint32_t>& ids) {
   Statement member = TRY(Statement::prepare(database, "INSERT OR IGNORE INTO share_members VALUES(?, ?, ?)"));
-  for (const std::uint32_t id : ids) {
-    if (auto put = member.bind(share.name).bind(std::int64_t{kind}).bind(std::int64_t{id}).run(); !put) return put;
-  }
+  for (const std::uint32_t id : ids) TRY(member.bind(share.name, kind, id).run());
   return {};
 }
 
 Result<void> put_devices(Database& database, const Share& share) {
   Statement insert = TRY(Statement::prepare(database, "INSERT INTO share_devices VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?)"));
-  std::int64_t position = 0;
-  for (const DeviceShare& device : share.devices) {
-    insert.bind(share.name).bind(position++).bind(device.uuid);
-    insert.bind(device.memory_limit_bytes ? std::optional(stored(*device.memory_limit_bytes)) : std::nullopt);
-    insert.bind(stored(device.host_limit_bytes))
-        .bind(std::int64_t{device.ceiling_ppm})
-        .bind(std::int64_t{device.guarantee_ppm});
-    insert.bind(std::int64_t{device.weight}).bind(static_cast<std::int64_t>(device.priority_class));
-    if (auto put = insert.run(); !put) return put;
-  }
+  int position = 0;
+  for (const DeviceShare& device : share.devices)
+    TRY(insert
+            .bind(share.name, position++, device.uuid, device.memory_limit_bytes, device.host_limit_bytes,
+                  device.ceiling_ppm, device.guarantee_ppm, device.weight, device.priority_class)
+            .run());
   return {};
 }
 
@@ -220,12 +180,11 @@ Store::~Store() = default;
 Result<Store> Store::open(const std::string& path) {
   auto database = std::make_unique<Database>(TRY(Database::open(path)));
   // A write-ahead log needs a file beside the database; a power cut loses nothing that was reported as done.
-  for (const char* pragma : {"PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "PRAGMA foreign_keys = ON",
-                             "PRAGMA trusted_schema = OFF"}) {
-    if (auto set = database->run(pragma); !set) return std::unexpected(set.error());
-  }
-  if (auto ready = migrate(*database); !ready) return std::unexpected(ready.error());
-  if (auto made = database->run(kLaterTables); !made) return std::unexpected(made.error());
+  TRY(
+      database->run("PRAGMA journal_mode = WAL; PRAGMA synchronous = FULL; PRAGMA foreign_keys = ON; "
+                    "PRAGMA trusted_schema = OFF"));
+  TRY(migrate(*database));
+  TRY(database->run(kLaterTables));
   database->wait_at_most(kOfALoopMs);
   return Store(std::move(database));
 }
@@ -233,7 +192,7 @@ Result<Store> Store::open(const std::string& path) {
 Result<void> Store::check() {
   const std::string& path = database_->path();
   constexpr const char* kHint = "the daemon must be able to write this file and its directory (--state)";
-  if (auto there = database_->in_its_place(); !there) return there;
+  TRY(database_->in_its_place());
   if (::access(path.c_str(), R_OK | W_OK) != 0) return fail_errno("the database " + path, errno, kHint);
   struct statvfs room{};
   constexpr std::uint64_t kMinRoom = 1 << 20;
@@ -253,19 +212,9 @@ Result<std::vector<Share>> Store::shares() {
                              "created_at_s, everyone, until_empty, freeze_after_s, gang FROM shares ORDER BY name"));
   while (TRY(row.step())) {
     Share share;
-    share.name = row.text(0);
-    share.owner_uid = TRY(narrow<std::uint32_t>(row.number(1), *database_, "an owner"));
-    share.fail_policy = static_cast<ledger::FailPolicy>(row.number(2));
-    share.overcommit = row.number(3) != 0;
-    share.ttl = seconds(row.maybe(4));
-    share.idle_notice = seconds(row.maybe(5));
-    share.admit = static_cast<Admit>(row.number(6));
-    share.created_at_s = row.number(7);
-    share.everyone = row.number(8) != 0;
-    share.until_empty = row.number(9) != 0;
-    share.freeze_after = seconds(row.maybe(10));
-    share.gang = row.text(11);
-    if (auto read = read_parts(*database_, share); !read) return std::unexpected(read.error());
+    TRY(row.read(share.name, share.owner_uid, share.fail_policy, share.overcommit, share.ttl, share.idle_notice,
+                 share.admit, share.created_at_s, share.everyone, share.until_empty, share.freeze_after, share.gang));
+    TRY(read_parts(*database_, share));
     all.push_back(std::move(share));
   }
   return all;
@@ -273,71 +222,46 @@ Result<std::vector<Share>> Store::shares() {
 
 Result<void> Store::put(std::span<const Share> shares) {
   Transaction transaction = TRY(Transaction::begin(*database_));
-  for (const Share& share : shares) {
-    if (auto done = put_rows(share); !done) return done;
-  }
+  for (const Share& share : shares) TRY(put_rows(share));
   return transaction.commit();
 }
 
 // Call it within a transaction.
 Result<void> Store::put_rows(const Share& share) {
   const ledger::Command command = TRY(command_of(share.name));
-  Statement gone = TRY(change(*database_, "DELETE FROM shares WHERE name = ?"));
-  if (auto done = gone.bind(share.name).run(); !done) return done;
-  Statement insert =
-      TRY(Statement::prepare(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"));
-  insert.bind(share.name).bind(std::int64_t{share.owner_uid}).bind(static_cast<std::int64_t>(share.fail_policy));
-  insert.bind(std::int64_t{share.overcommit}).bind(stored(share.ttl)).bind(stored(share.idle_notice));
-  insert.bind(static_cast<std::int64_t>(share.admit)).bind(share.created_at_s).bind(std::int64_t{share.everyone});
-  insert.bind(std::int64_t{share.until_empty}).bind(stored(share.freeze_after)).bind(share.gang);
-  if (auto done = insert.run(); !done) return done;
-  if (auto done = put_devices(*database_, share); !done) return done;
-  if (share.oom_wait) {
-    Statement waits = TRY(Statement::prepare(*database_, "INSERT INTO share_waits VALUES(?, ?)"));
-    if (auto done = waits.bind(share.name).bind(std::int64_t{share.oom_wait->count()}).run(); !done) return done;
-  }
-  if (share.isolation == Isolation::mps) {
-    Statement isolation = TRY(Statement::prepare(*database_, "INSERT INTO share_isolation VALUES(?, 1)"));
-    if (auto done = isolation.bind(share.name).run(); !done) return done;
-  }
-  if (share.isolation == Isolation::timeslice) {
-    Statement noted = TRY(Statement::prepare(*database_, "INSERT INTO share_time_slices VALUES(?)"));
-    if (auto done = noted.bind(share.name).run(); !done) return done;
-  }
-  if (share.oversubscribe) {
-    Statement noted = TRY(Statement::prepare(*database_, "INSERT INTO share_oversubscriptions VALUES(?)"));
-    if (auto done = noted.bind(share.name).run(); !done) return done;
-  }
-  if (auto done = put_command(share.name, command); !done) return done;
-  if (auto done = put_members(*database_, share, kOwnerGid, share.owner_gids); !done) return done;
-  if (auto done = put_members(*database_, share, kUser, share.users); !done) return done;
+  TRY(change(*database_, "DELETE FROM shares WHERE name = ?", share.name));
+  TRY(execute(*database_, "INSERT INTO shares VALUES(?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", share.name, share.owner_uid,
+              share.fail_policy, share.overcommit, share.ttl, share.idle_notice, share.admit, share.created_at_s,
+              share.everyone, share.until_empty, share.freeze_after, share.gang));
+  TRY(put_devices(*database_, share));
+  if (share.oom_wait) TRY(execute(*database_, "INSERT INTO share_waits VALUES(?, ?)", share.name, share.oom_wait));
+  if (share.isolation == Isolation::mps)
+    TRY(execute(*database_, "INSERT INTO share_isolation VALUES(?, 1)", share.name));
+  if (share.isolation == Isolation::timeslice)
+    TRY(execute(*database_, "INSERT INTO share_time_slices VALUES(?)", share.name));
+  if (share.oversubscribe) TRY(execute(*database_, "INSERT INTO share_oversubscriptions VALUES(?)", share.name));
+  TRY(put_command(share.name, command));
+  TRY(put_members(*database_, share, kOwnerGid, share.owner_gids));
+  TRY(put_members(*database_, share, kUser, share.users));
   return put_members(*database_, share, kGroup, share.groups);
 }
 
 Result<void> Store::remove_share(const std::string& name) {
-  if (auto forgotten = put_runs(name, {}); !forgotten) return forgotten;
-  Statement gone = TRY(change(*database_, "DELETE FROM shares WHERE name = ?"));
-  return gone.bind(name).run();
+  TRY(put_runs(name, {}));
+  return change(*database_, "DELETE FROM shares WHERE name = ?", name);
 }
 
 // Draining and paused takes a row in a second table, which means nothing without the first. The order of the statements
 // lets a kill between two of them leave the old state or the new one.
 Result<void> Store::put_command(const std::string& share, ledger::Command command) {
   const bool both = command == ledger::Command::pause_and_drain;
-  const auto noted = [&](const char* sql) -> Result<void> {
-    Statement statement = TRY(change(*database_, sql));
-    return statement.bind(share).run();
-  };
-  if (command == ledger::Command::run) {
-    if (auto done = noted("DELETE FROM share_commands WHERE share = ?"); !done) return done;
-    return noted("DELETE FROM share_pauses WHERE share = ?");
-  }
-  if (auto done =
-          noted(both ? "INSERT OR REPLACE INTO share_pauses VALUES(?)" : "DELETE FROM share_pauses WHERE share = ?");
-      !done)
-    return done;
-  Statement insert = TRY(change(*database_, "INSERT OR REPLACE INTO share_commands VALUES(?, ?)"));
-  return insert.bind(share).bind(static_cast<std::int64_t>(both ? ledger::Command::drain : command)).run();
+  if (command == ledger::Command::run) TRY(change(*database_, "DELETE FROM share_commands WHERE share = ?", share));
+  TRY(change(*database_,
+             both ? "INSERT OR REPLACE INTO share_pauses VALUES(?)" : "DELETE FROM share_pauses WHERE share = ?",
+             share));
+  if (command == ledger::Command::run) return {};
+  return change(*database_, "INSERT OR REPLACE INTO share_commands VALUES(?, ?)", share,
+                both ? ledger::Command::drain : command);
 }
 
 Result<ledger::Command> Store::command_of(const std::string& share) {
@@ -353,21 +277,20 @@ Result<ledger::Command> Store::command_of(const std::string& share) {
 Result<std::map<std::string, std::vector<Run>>> Store::runs() {
   std::map<std::string, std::vector<Run>> all;
   Statement row = TRY(Statement::prepare(*database_, "SELECT share, pid, start_time FROM share_runs"));
-  while (TRY(row.step()))
-    all[row.text(0)].push_back({TRY(narrow<std::uint32_t>(row.number(1), *database_, "a process")),
-                                TRY(narrow<std::uint32_t>(row.number(2), *database_, "a start time"))});
+  while (TRY(row.step())) {
+    std::string share;
+    Run run;
+    TRY(row.read(share, run.pid, run.start_time));
+    all[share].push_back(run);
+  }
   return all;
 }
 
 Result<void> Store::put_runs(const std::string& share, const std::vector<Run>& runs) {
   Transaction transaction = TRY(Transaction::begin(*database_));
-  Statement gone = TRY(change(*database_, "DELETE FROM share_runs WHERE share = ?"));
-  if (auto done = gone.bind(share).run(); !done) return done;
-  for (const Run& run : runs) {
-    Statement insert = TRY(Statement::prepare(*database_, "INSERT INTO share_runs VALUES(?, ?, ?)"));
-    if (auto done = insert.bind(share).bind(std::int64_t{run.pid}).bind(std::int64_t{run.start_time}).run(); !done)
-      return done;
-  }
+  TRY(change(*database_, "DELETE FROM share_runs WHERE share = ?", share));
+  for (const Run& run : runs)
+    TRY(execute(*database_, "INSERT INTO share_runs VALUES(?, ?, ?)", share, run.pid, run.start_time));
   return transaction.commit();
 }
 
@@ -379,18 +302,8 @@ Result<std::vector<Quota>> Store::quotas() {
                              "FROM quotas LEFT JOIN quota_ranks USING(subject, id) ORDER BY subject, id"));
   while (TRY(row.step())) {
     Quota quota;
-    quota.subject = static_cast<Quota::Subject>(row.number(0));
-    quota.id = TRY(narrow<std::uint32_t>(row.number(1), *database_, "a uid or gid"));
-    if (const auto memory = row.maybe(2))
-      quota.memory_bytes = TRY(narrow<std::uint64_t>(*memory, *database_, "a memory quota"));
-    if (const auto compute = row.maybe(3))
-      quota.compute_ppm = TRY(narrow<std::uint64_t>(*compute, *database_, "a compute quota"));
-    if (const auto shares = row.maybe(4))
-      quota.shares = TRY(narrow<std::uint32_t>(*shares, *database_, "a quota of shares"));
-    quota.ttl = seconds(row.maybe(5));
-    if (const auto weight = row.maybe(6))
-      quota.weight = TRY(narrow<std::uint32_t>(*weight, *database_, "a quota of weight"));
-    if (const auto highest = row.maybe(7)) quota.highest_class = static_cast<Class>(*highest);
+    TRY(row.read(quota.subject, quota.id, quota.memory_bytes, quota.compute_ppm, quota.shares, quota.ttl, quota.weight,
+                 quota.highest_class));
     all.push_back(quota);
   }
   return all;
@@ -398,32 +311,23 @@ Result<std::vector<Quota>> Store::quotas() {
 
 Result<void> Store::put(const Quota& quota) {
   Transaction transaction = TRY(Transaction::begin(*database_));
-  Statement insert = TRY(change(*database_, "INSERT OR REPLACE INTO quotas VALUES(?, ?, ?, ?, ?, ?)"));
-  insert.bind(static_cast<std::int64_t>(quota.subject)).bind(std::int64_t{quota.id});
-  insert.bind(quota.memory_bytes ? std::optional(stored(*quota.memory_bytes)) : std::nullopt);
-  insert.bind(quota.compute_ppm ? std::optional(stored(*quota.compute_ppm)) : std::nullopt);
-  insert.bind(quota.shares ? std::optional(std::int64_t{*quota.shares}) : std::nullopt).bind(stored(quota.ttl));
   // Replacing a row deletes its ranks.
-  if (auto done = insert.run(); !done) return done;
-  if (quota.weight || quota.highest_class) {
-    Statement ranks = TRY(Statement::prepare(*database_, "INSERT INTO quota_ranks VALUES(?, ?, ?, ?)"));
-    ranks.bind(static_cast<std::int64_t>(quota.subject)).bind(std::int64_t{quota.id});
-    ranks.bind(quota.weight ? std::optional(std::int64_t{*quota.weight}) : std::nullopt);
-    ranks.bind(quota.highest_class ? std::optional(static_cast<std::int64_t>(*quota.highest_class)) : std::nullopt);
-    if (auto done = ranks.run(); !done) return done;
-  }
+  TRY(change(*database_, "INSERT OR REPLACE INTO quotas VALUES(?, ?, ?, ?, ?, ?)", quota.subject, quota.id,
+             quota.memory_bytes, quota.compute_ppm, quota.shares, quota.ttl));
+  if (quota.weight || quota.highest_class)
+    TRY(execute(*database_, "INSERT INTO quota_ranks VALUES(?, ?, ?, ?)", quota.subject, quota.id, quota.weight,
+                quota.highest_class));
   return transaction.commit();
 }
 
 Result<void> Store::remove_quota(Quota::Subject subject, std::uint32_t id) {
-  Statement gone = TRY(change(*database_, "DELETE FROM quotas WHERE subject = ? AND id = ?"));
-  return gone.bind(static_cast<std::int64_t>(subject)).bind(std::int64_t{id}).run();
+  return change(*database_, "DELETE FROM quotas WHERE subject = ? AND id = ?", subject, id);
 }
 
 Result<void> Store::note_removal(const std::string& name, bool begun) {
-  Statement note = TRY(change(*database_, begun ? "INSERT OR REPLACE INTO share_removals VALUES(?)"
-                                                : "DELETE FROM share_removals WHERE share = ?"));
-  return note.bind(name).run();
+  return change(
+      *database_,
+      begun ? "INSERT OR REPLACE INTO share_removals VALUES(?)" : "DELETE FROM share_removals WHERE share = ?", name);
 }
 
 Result<bool> Store::removal_begun(const std::string& name) {
@@ -435,18 +339,20 @@ Result<bool> Store::removal_begun(const std::string& name) {
 Result<std::map<std::string, std::string>> Store::gpu_policies() {
   std::map<std::string, std::string> all;
   Statement row = TRY(Statement::prepare(*database_, "SELECT uuid, policy FROM gpu_policies"));
-  while (TRY(row.step())) all[row.text(0)] = row.text(1);
+  while (TRY(row.step())) {
+    std::string uuid, policy;
+    TRY(row.read(uuid, policy));
+    all[uuid] = policy;
+  }
   return all;
 }
 
 Result<void> Store::put_gpu_policy(const std::string& uuid, const std::string& policy) {
-  Statement insert = TRY(change(*database_, "INSERT OR REPLACE INTO gpu_policies VALUES(?, ?)"));
-  return insert.bind(uuid).bind(policy).run();
+  return change(*database_, "INSERT OR REPLACE INTO gpu_policies VALUES(?, ?)", uuid, policy);
 }
 
 Result<void> Store::remove_gpu_policy(const std::string& uuid) {
-  Statement gone = TRY(change(*database_, "DELETE FROM gpu_policies WHERE uuid = ?"));
-  return gone.bind(uuid).run();
+  return change(*database_, "DELETE FROM gpu_policies WHERE uuid = ?", uuid);
 }
 
 }  // namespace headgate::tenancy

@@ -240,7 +240,7 @@ TEST_F(StoreTest, ValuesThatWeNeverWriteAreRefusedByNameNotCutToFit) {
   edit("UPDATE shares SET owner_uid = -1");
   const auto shares = open().shares();
   ASSERT_FALSE(shares);
-  EXPECT_EQ(shares.error().message, "the database " + path_ + ": an owner cannot be -1");
+  EXPECT_EQ(shares.error().message, "the database " + path_ + ": owner_uid cannot be -1");
 }
 
 TEST_F(StoreTest, ASecondDaemonOnTheSameStateIsToldSo) {
