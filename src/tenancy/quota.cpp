@@ -5,37 +5,36 @@
 namespace headgate::tenancy {
 namespace {
 
-template <typename T>
-void take(std::optional<T>& field, const QuotaChange::Said<T>& said) {
-  if (said) field = *said;
+// Calls visit(a.x, b.x) for each limit x.
+template <typename A, typename B, typename Visit>
+void each_limit(A& a, B& b, Visit&& visit) {
+  visit(a.memory_bytes, b.memory_bytes);
+  visit(a.compute_ppm, b.compute_ppm);
+  visit(a.shares, b.shares);
+  visit(a.ttl, b.ttl);
+  visit(a.weight, b.weight);
+  visit(a.highest_class, b.highest_class);
 }
 
-template <typename T>
-void fill(std::optional<T>& field, const std::optional<T>& from) {
-  if (!field) field = from;
+template <typename Limits>
+bool has_none(const Limits& limits) {
+  bool none = true;
+  each_limit(limits, limits, [&](const auto& limit, const auto&) { none = none && !limit; });
+  return none;
 }
 
 }  // namespace
 
-bool bounds_nothing(const Quota& quota) {
-  return !quota.memory_bytes && !quota.compute_ppm && !quota.shares && !quota.ttl && !quota.weight &&
-         !quota.highest_class;
-}
+bool bounds_nothing(const Quota& quota) { return has_none(quota); }
 
-bool says_nothing(const QuotaChange& change) {
-  return !change.memory_bytes && !change.compute_ppm && !change.shares && !change.ttl && !change.weight &&
-         !change.highest_class;
-}
+bool says_nothing(const QuotaChange& change) { return has_none(change); }
 
 Quota changed(Quota before, const QuotaChange& change) {
   before.subject = change.subject;
   before.id = change.id;
-  take(before.memory_bytes, change.memory_bytes);
-  take(before.compute_ppm, change.compute_ppm);
-  take(before.shares, change.shares);
-  take(before.ttl, change.ttl);
-  take(before.weight, change.weight);
-  take(before.highest_class, change.highest_class);
+  each_limit(before, change, [](auto& limit, const auto& said) {
+    if (said) limit = *said;
+  });
   return before;
 }
 
@@ -52,12 +51,9 @@ std::vector<Quota> holding(const Share& share, std::span<const Quota> quotas) {
   of_owner.id = share.owner_uid;
   for (const Quota& quota : quotas) {
     if (quota.subject != Quota::Subject::every_user || share.owner_uid == kRoot) continue;
-    fill(of_owner.memory_bytes, quota.memory_bytes);
-    fill(of_owner.compute_ppm, quota.compute_ppm);
-    fill(of_owner.shares, quota.shares);
-    fill(of_owner.ttl, quota.ttl);
-    fill(of_owner.weight, quota.weight);
-    fill(of_owner.highest_class, quota.highest_class);
+    each_limit(of_owner, quota, [](auto& limit, const auto& of_all) {
+      if (!limit) limit = of_all;
+    });
   }
   if (!bounds_nothing(of_owner)) all.insert(all.begin(), of_owner);
   return all;
