@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/joined.hpp"
 #include "guest/grant/environment.hpp"
 #include "guest/grant/select.hpp"
 #include "guest/grant/size.hpp"
@@ -143,10 +144,6 @@ const std::vector<BodyField>& fields(BodyKind kind) {
   return nothing;
 }
 
-std::string field_names(BodyKind kind) {
-  std::string all;
-  for (const BodyField& field : fields(kind)) all += (all.empty() ? "" : ", ") + std::string(field.name);
-  return all;
-}
+std::string field_names(BodyKind kind) { return joined(fields(kind), ", ", &BodyField::name); }
 
 }  // namespace headgate::api

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 
+#include "base/joined.hpp"
 #include "base/trimmed.hpp"
 #include "base/utf8.hpp"
 #include "base/whole_number.hpp"
@@ -14,8 +15,7 @@ constexpr std::size_t kMaxShown = 80;  // bytes of a caller's text in a message
 std::string in_ticks(std::string_view text) { return "`" + printable(text, kMaxShown) + "`"; }
 
 std::string names_of_parameters(std::span<const ZeusdParameter> accepted) {
-  std::string names;
-  for (const ZeusdParameter& parameter : accepted) names += (names.empty() ? "" : ", ") + in_ticks(parameter.name);
+  const auto names = joined(accepted, ", ", [](const ZeusdParameter& one) { return in_ticks(one.name); });
   return names.empty() ? "there are no fields" : "expected " + names;
 }
 

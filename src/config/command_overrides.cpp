@@ -8,6 +8,7 @@
 
 #include <algorithm>
 
+#include "base/joined.hpp"
 #include "base/whole_file.hpp"
 
 namespace headgate::config {
@@ -30,12 +31,6 @@ const std::vector<Overridable>& table() {
       {"reset_mem_locked_clocks", {"gpu_id"}},
       {"reset_locked_clocks", {"gpu_id"}},
   };
-  return all;
-}
-
-std::string names_of(const std::vector<std::string_view>& names) {
-  std::string all;
-  for (const std::string_view name : names) all += (all.empty() ? "{" : ", {") + std::string(name) + "}";
   return all;
 }
 
@@ -81,7 +76,8 @@ struct TableReader {
       auto words = text == nullptr ? std::vector<std::string>{} : words_of(text->get());
       if (words.empty()) return refuse(entry, "has a command that is no text", "a program and its words");
       if (const std::string unknown = unknown_placeholder(text->get(), accepted); !unknown.empty())
-        return refuse(entry, "has the unknown placeholder {" + unknown + "}", names_of(accepted));
+        return refuse(entry, "has the unknown placeholder {" + unknown + "}",
+                      joined(accepted, ", ", [](std::string_view name) { return "{" + std::string(name) + "}"; }));
       one.commands.push_back(std::move(words));
     }
     return {};
@@ -108,12 +104,10 @@ struct TableReader {
   Result<CommandOverride> read(const toml::table& from) const {
     CommandOverride one;
     for (const auto& [key, node] : from) {
-      Result<void> taken;
-      if (key.str() == "commands") taken = take_commands(node, one);
-      else if (key.str() == "error_pattern") taken = take_pattern(node, one);
-      else if (key.str() == "timeout_s") taken = take_timeout(node, one);
+      if (key.str() == "commands") TRY(take_commands(node, one));
+      else if (key.str() == "error_pattern") TRY(take_pattern(node, one));
+      else if (key.str() == "timeout_s") TRY(take_timeout(node, one));
       else return refuse(node, "has the unknown key " + std::string(key.str()), "commands, error_pattern, timeout_s");
-      if (!taken) return std::unexpected(taken.error());
     }
     if (one.commands.empty()) return refuse(from, "has no commands", "commands = [\"nvidia-smi ...\"]");
     return one;
@@ -139,9 +133,7 @@ Result<CommandOverrides> parse_command_overrides(std::string_view text, const st
     const TableReader reader{name, key.str()};
     const toml::table* inner = node.as_table();
     if (inner == nullptr || placeholders_of(key.str()).empty()) {
-      std::string all;
-      for (const auto& one : table()) all += (all.empty() ? "" : ", ") + std::string(one.operation);
-      return reader.refuse(node, "is no table of an operation", all);
+      return reader.refuse(node, "is no table of an operation", joined(table(), ", ", &Overridable::operation));
     }
     overrides[std::string(key.str())] = TRY(reader.read(*inner));
   }

@@ -2,6 +2,7 @@
 
 #include "base/did_you_mean.hpp"
 #include "base/duration.hpp"
+#include "base/joined.hpp"
 #include "base/whole_number.hpp"
 #include "config/listen_address.hpp"
 #include "config/power_grants_toml.hpp"
@@ -31,11 +32,8 @@ std::uint32_t whole(std::string_view text) { return whole_number<std::uint32_t>(
 
 // Returns true for a whole number with s, m or h, from a second to an hour.
 bool is_wait(std::string_view value) {
-  if (value.empty()) return false;
-  const std::uint64_t unit = value.back() == 's' ? 1 : value.back() == 'm' ? 60 : value.back() == 'h' ? 3600 : 0;
-  std::uint64_t number = 0;
-  return unit != 0 && grant::whole_number(value.substr(0, value.size() - 1), 3600, number) && number * unit >= 1 &&
-         number * unit <= 3600;
+  const auto time = read_duration(value);
+  return time && *time <= std::chrono::hours(1);
 }
 
 bool is_listen_address(std::string_view value) { return parse_listen_address(value).has_value(); }
@@ -148,8 +146,7 @@ std::string hint_for_unknown(const std::string& key) {
     if (found != parts.end()) meant = whole[static_cast<std::size_t>(found - parts.begin())];
   }
   std::ranges::sort(tables);
-  std::string list;
-  for (const std::string& one : here.empty() ? tables : here) list += (list.empty() ? "" : ", ") + one;
+  const std::string list = joined(here.empty() ? tables : here, ", ");
   return (meant.empty() ? "" : "did you mean " + meant + "? ") +
          (here.empty() ? "tables: " + list + "; headgate config show lists all keys"
                        : "keys of [" + table + "]: " + list);

@@ -14,6 +14,7 @@
 #include <sstream>
 #include <vector>
 
+#include "base/joined.hpp"
 #include "config/toml.hpp"
 #include "sim/mig.hpp"
 
@@ -60,42 +61,39 @@ std::optional<std::uint64_t> size_from(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
-// One key: its syntax, range and destination. Integers and sizes are stored times `factor` (for clocks and power).
-struct Whole {
+// One key: its range and destination.
+template <typename Number>
+struct Ranged {
+  using Value = Number;
   std::string_view key;
-  std::int64_t least, most;
-  void (*set)(Profile& profile, std::int64_t value);
+  Number least, most;
+  void (*set)(Profile& profile, Number value);
 };
-struct Size {
-  std::string_view key;
-  std::uint64_t least, most;
-  void (*set)(Profile& profile, std::uint64_t bytes);
-};
-struct Decimal {
-  std::string_view key;
-  double least, most;
-  void (*set)(Profile& profile, double value);
-};
+using Whole = Ranged<std::int64_t>;
+using Size = Ranged<std::uint64_t>;
+using Decimal = Ranged<double>;
 struct Text {
   std::string_view key;
   std::size_t room;  // size of the field in bytes, including the NUL
   char* (*field)(Profile& profile);
 };
 
-#define WHOLE(key, least, most, field, scale)                                                             \
-  Whole {                                                                                                 \
-    key, least, most,                                                                                     \
-        [](Profile& p, std::int64_t value) { p.field = static_cast<decltype(p.field)>(value * (scale)); } \
+// Integers and sizes are stored times `scale`, decimals too, rounded (for clocks and power).
+template <typename Number>
+constexpr Number stored(Number value, Number scale) {
+  return value * scale;
+}
+inline long long stored(double value, double scale) { return std::llround(value * scale); }
+
+#define RANGED(Type, key, least, most, field, scale)                                            \
+  Type {                                                                                        \
+    key, least, most, [](Profile& p, Type::Value value) {                                       \
+      p.field = static_cast<decltype(p.field)>(stored(value, static_cast<Type::Value>(scale))); \
+    }                                                                                           \
   }
-#define SIZE(key, least, most, field)                                                                          \
-  Size {                                                                                                       \
-    key, least, most, [](Profile& p, std::uint64_t bytes) { p.field = static_cast<decltype(p.field)>(bytes); } \
-  }
-#define DECIMAL(key, least, most, field, scale)                                                                   \
-  Decimal {                                                                                                       \
-    key, least, most,                                                                                             \
-        [](Profile& p, double value) { p.field = static_cast<decltype(p.field)>(std::llround(value * (scale))); } \
-  }
+#define WHOLE(key, least, most, field, scale) RANGED(Whole, key, least, most, field, scale)
+#define SIZE(key, least, most, field) RANGED(Size, key, least, most, field, 1)
+#define DECIMAL(key, least, most, field, scale) RANGED(Decimal, key, least, most, field, scale)
 #define TEXT(key, field)                                                     \
   Text {                                                                     \
     key, sizeof(Profile::field), [](Profile& p) -> char* { return p.field; } \
@@ -182,10 +180,7 @@ std::string accepted(const Size& key) {
 std::string accepted(const Decimal& key) { return words("a number from ", key.least, " to ", key.most); }
 
 std::string accepted_base() {
-  std::string names;
-  for (const Profile& profile : sim::built_in_profiles())
-    names += (names.empty() ? "one of " : ", ") + std::string(profile.name);
-  return names;
+  return "one of " + joined(sim::built_in_profiles(), ", ", [](const Profile& one) { return one.name; });
 }
 
 // The file position, for errors.
@@ -239,29 +234,22 @@ bool assign(const Decimal& key, const toml::node& node, Profile& profile) {
   return true;
 }
 
-// Returns true if `keys` contains `name`; then its value is stored or `error` is set.
+// Returns whether `keys` contains `name`; then its value is stored.
 template <typename Key, std::size_t N>
-bool try_keys(const Key (&keys)[N], std::string_view name, const toml::node& node, const Place& place, Profile& profile,
-              std::optional<Error>& error) {
+Result<bool> try_keys(const Key (&keys)[N], std::string_view name, const toml::node& node, const Place& place,
+                      Profile& profile) {
   const auto* key = std::ranges::find(keys, name, &Key::key);
   if (key == std::end(keys)) return false;
-  if (!assign(*key, node, profile)) {
-    error = place.at(node.source(), words(name, " = ", shown(node)), words("accepted: ", accepted(*key))).error();
-  }
-  return true;
+  if (assign(*key, node, profile)) return true;
+  return place.at(node.source(), words(name, " = ", shown(node)), words("accepted: ", accepted(*key)));
 }
 
-Result<bool> take(std::string_view name, const toml::node& node, const Place& place, Profile& profile) {
-  std::optional<Error> error;
-  const bool known =
-      try_keys(kTexts, name, node, place, profile, error) || try_keys(kWholes, name, node, place, profile, error) ||
-      try_keys(kSizes, name, node, place, profile, error) || try_keys(kDecimals, name, node, place, profile, error);
-  if (error) return std::unexpected(std::move(*error));
-  if (known) return true;
-  std::string names = "base";
-  for (const ProfileKey& key : profile_keys()) names += words(", ", key.name);
+Result<void> take(std::string_view name, const toml::node& node, const Place& place, Profile& profile) {
+  if (TRY(try_keys(kTexts, name, node, place, profile)) || TRY(try_keys(kWholes, name, node, place, profile)) ||
+      TRY(try_keys(kSizes, name, node, place, profile)) || TRY(try_keys(kDecimals, name, node, place, profile)))
+    return {};
   return place.at(node.source(), words(name.substr(0, 80), " = ", shown(node), ": a profile has no such key"),
-                  words("accepted keys: ", names));
+                  words("accepted keys: base, ", joined(profile_keys(), ", ", &ProfileKey::name)));
 }
 
 Result<Profile> starting_point(const toml::table& table, const Place& place) {
@@ -278,9 +266,9 @@ Result<Profile> starting_point(const toml::table& table, const Place& place) {
 constexpr std::string_view kMigAccepted = "a list of MIG slices, such as [\"3g.71gb\", \"1g.18gb\"] of an h200";
 
 // Must run after all other keys, because MIG profiles depend on memory and model.
-Result<bool> take_mig(const toml::table& table, const Place& place, Profile& profile) {
+Result<void> take_mig(const toml::table& table, const Place& place, Profile& profile) {
   const toml::node* node = table.get("mig");
-  if (node == nullptr) return true;
+  if (node == nullptr) return {};
   const auto kinds = sim::mig_kinds(profile);
   if (kinds.empty())
     return place.at(node->source(), words("mig = ", shown(*node), ": this card has no MIG"),
@@ -305,7 +293,7 @@ Result<bool> take_mig(const toml::table& table, const Place& place, Profile& pro
                       words("mig = ", shown(element), ": the slices up to this one are more than a card"), accepted);
     profile.mig[profile.mig_count++] = *kind;
   }
-  return true;
+  return {};
 }
 
 // Rules over two values; an error names the line of whichever of the two the file sets.
@@ -333,7 +321,7 @@ constexpr Pair kOrdered[] = {
     ORDERED("shared_per_block_optin", shared_bytes_per_block_optin, "shared_per_sm", shared_bytes_per_sm),
 };
 
-Result<bool> check_pairs(const toml::table& table, const Place& place, const Profile& profile) {
+Result<void> check_pairs(const toml::table& table, const Place& place, const Profile& profile) {
   for (const Pair& pair : kOrdered) {
     if (pair.smaller_of(profile) <= pair.larger_of(profile)) continue;
     const toml::node* named = table.get(pair.smaller) != nullptr ? table.get(pair.smaller) : table.get(pair.larger);
@@ -352,14 +340,14 @@ Result<bool> check_pairs(const toml::table& table, const Place& place, const Pro
                           ", pci_bus_step = ", profile.pci_bus_step, ": the last GPU's bus is past 255"),
                     "accepted: pci_first_bus + (count - 1) * pci_bus_step at most 255");
   }
-  return true;
+  return {};
 }
 
 // Rejects non-ASCII text, because toml++ 3.3 has undefined behaviour on some characters (its whitespace test,
 // U+00A0..U+FEFF).
-Result<bool> check_ascii(std::string_view text, std::string_view file) {
+Result<void> check_ascii(std::string_view text, std::string_view file) {
   const auto beyond = std::ranges::find_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
-  if (beyond == text.end()) return true;
+  if (beyond == text.end()) return {};
   const auto line = 1 + std::count(text.begin(), beyond, '\n');
   return fail(ErrorCode::usage,
               words(file, ":", line, ": byte 0x", std::hex, static_cast<unsigned>(static_cast<unsigned char>(*beyond))),

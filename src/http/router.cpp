@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <optional>
 
+#include "base/joined.hpp"
 #include "http/codec.hpp"
 
 namespace headgate::http {
@@ -40,8 +41,7 @@ std::optional<Response> strange_query(const Router::Route& route, const Request&
   for (const Field& field : request.query) {
     const std::string name = "'" + field.name.substr(0, 80) + "' ";
     if (std::ranges::find(*route.query, field.name) == route.query->end()) {
-      std::string known;
-      for (const auto& one : *route.query) known += (known.empty() ? "" : ", ") + one;
+      const std::string known = joined(*route.query, ", ");
       return error_response(400, "usage", name + "is nothing that " + request.path + " may be asked with",
                             known.empty() ? "it takes no parameters" : "accepted: " + known);
     }
@@ -95,8 +95,7 @@ std::variant<const Router::Route*, Response> Router::find(Request& request) cons
   if (allowed.empty()) {
     return error_response(404, "not_found", "there is nothing at " + request.path, "see /v1/openapi.json");
   }
-  std::string list;
-  for (const auto& method : allowed) list += (list.empty() ? "" : ", ") + method;
+  const std::string list = joined(allowed, ", ");
   auto response = error_response(405, "method_not_allowed", request.method + " is not possible at " + request.path,
                                  "accepted: " + list);
   response.headers.push_back({"Allow", list});

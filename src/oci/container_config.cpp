@@ -4,6 +4,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/joined.hpp"
 #include "base/utf8.hpp"
 #include "oci/cdi_json.hpp"
 
@@ -71,11 +72,7 @@ class TypeCheck {
   [[nodiscard]] const std::string& wrong() const { return wrong_; }
 
  private:
-  static std::string name(const Path& path) {
-    std::string all;
-    for (const char* key : path) all += (all.empty() ? "" : ".") + std::string(key);
-    return all;
-  }
+  static std::string name(const Path& path) { return joined(path, "."); }
   static std::string no_text(const char* key) { return std::string("has no text '") + key + "'"; }
   void complain(const std::string& at, const std::string& what) {
     if (wrong_.empty()) wrong_ = at + ": " + what;
@@ -283,8 +280,7 @@ void ContainerConfig::add_mount(const Mount& mount) {
 
 Result<void> ContainerConfig::apply(const Edits& edits, const FindHostNode& look) {
   for (const std::string& entry : edits.env) set_variable(entry);
-  for (const DeviceNode& node : edits.device_nodes)
-    if (auto added = add_node(node, look); !added) return added;
+  for (const DeviceNode& node : edits.device_nodes) TRY(add_node(node, look));
   for (const NetDevice& device : edits.net_devices)
     make(*json_, {"linux", "netDevices"}, Json::value_t::object)[device.host_interface] = {{"name", device.name}};
   for (const Mount& mount : edits.mounts) add_mount(mount);

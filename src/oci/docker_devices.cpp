@@ -4,6 +4,7 @@
 #include <functional>
 #include <nlohmann/json.hpp>
 
+#include "base/joined.hpp"
 #include "base/utf8.hpp"
 
 namespace headgate::oci {
@@ -14,19 +15,12 @@ constexpr std::string_view kCdiDriver = "cdi", kNvidiaCdi = "nvidia.cdi", kNvidi
 // Those of NVIDIA's driver; no others are valid in the container's list of capabilities.
 const std::vector<std::string> kDriverCapabilities = {"compute", "compat32", "graphics", "utility", "video", "display"};
 
-std::string joined(const std::vector<std::string>& words, const char* separator) {
-  std::string all;
-  for (const std::string& word : words) all += (all.empty() ? "" : separator) + word;
-  return all;
-}
-
 bool has_nvidia(const DockerNode& node) { return node.nvidia_cdi_hook || !node.nvidia_runtime_hook.empty(); }
 
 std::unexpected<Error> no_driver(const DeviceRequest& request, const DockerNode& node) {
   std::vector<std::string> lists;
   for (const auto& list : request.capabilities) lists.push_back("[" + printable(joined(list, " "), 200) + "]");
-  std::string known;
-  for (const DeviceDriver& driver : device_drivers(node)) known += (known.empty() ? "" : ", ") + driver.name;
+  const std::string known = joined(device_drivers(node), ", ", &DeviceDriver::name);
   return fail(ErrorCode::usage,
               "could not select device driver \"" + printable(request.driver, 80) + "\" with capabilities: [" +
                   joined(lists, " ") + "]",
@@ -159,8 +153,7 @@ Result<ContainerConfig> apply_one(const ContainerConfig& config, const DeviceReq
   const Application application(request, selected, node);
   auto edited = TRY(application.first_of(roads_of(driver->name, node), config, warnings));
   // Only NVIDIA devices have requirements to check. An unchanged configuration requested nothing.
-  if (driver->name.starts_with(kNvidia) && edited != config)
-    if (auto met = check_requirements(config.environment(), node.gpus); !met) return std::unexpected(met.error());
+  if (driver->name.starts_with(kNvidia) && edited != config) TRY(check_requirements(config.environment(), node.gpus));
   return edited;
 }
 

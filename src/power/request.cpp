@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/joined.hpp"
 #include "base/utf8.hpp"
 
 namespace headgate::power {
@@ -99,11 +100,7 @@ constexpr SettingKey kSettingKeys[] = {
      [](const Ordered& json, config::PowerSettings& to) { return take_weights(json, to.weights); }},
 };
 
-std::string names_of_settings() {
-  std::string all;
-  for (const SettingKey& key : kSettingKeys) all += (all.empty() ? "" : ", ") + std::string(key.name);
-  return all;
-}
+std::string names_of_settings() { return joined(kSettingKeys, ", ", &SettingKey::name); }
 
 Result<config::PowerSettings> asked_settings(const Ordered& json) {
   if (!json.is_object())
