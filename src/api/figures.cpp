@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <cmath>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 
+#include "base/now.hpp"
 #include "node/node.hpp"
 #include "observe/observer.hpp"
 
@@ -110,9 +110,7 @@ Tally::Sums Tally::sums() const {
 }
 
 void read_process_figures(DaemonFigures& figures) {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  figures.now_ns = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
+  figures.now_ns = steady_now_ns();
   rusage usage{};
   if (::getrusage(RUSAGE_SELF, &usage) == 0) {
     const auto seconds = [](const timeval& time) {

@@ -1,4 +1,4 @@
-// The two clocks that snapshots, events and shares use.
+// The clocks that snapshots, events, shares and threads use.
 #pragma once
 
 #include <time.h>
@@ -18,6 +18,13 @@ namespace headgate {
 [[nodiscard]] inline std::uint64_t unix_now_ns() {
   return static_cast<std::uint64_t>(
       std::chrono::nanoseconds(std::chrono::system_clock::now().time_since_epoch()).count());
+}
+
+// Returns the calling thread's processor time.
+[[nodiscard]] inline std::chrono::nanoseconds thread_time() {
+  timespec used{};
+  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
+  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
 }
 
 // Returns seconds since 1970 for the ends of leases: the wall clock at process start plus the boot-time clock since

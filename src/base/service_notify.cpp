@@ -7,9 +7,9 @@
 #include <cstddef>
 #include <cstdlib>
 #include <cstring>
-#include <ctime>
 #include <string>
 
+#include "base/now.hpp"
 #include "base/unique_fd.hpp"
 
 namespace headgate {
@@ -23,9 +23,7 @@ std::string assignment(ServiceState state) {
     case ServiceState::reloading: break;
   }
   // With a timestamp, so that systemd can tell this reload's READY=1 from an earlier one.
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return "RELOADING=1\nMONOTONIC_USEC=" + std::to_string(now.tv_sec * 1'000'000LL + now.tv_nsec / 1000);
+  return "RELOADING=1\nMONOTONIC_USEC=" + std::to_string(steady_now_ns() / 1000);
 }
 
 void send_to(std::string_view name, std::string_view text) {

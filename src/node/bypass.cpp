@@ -3,7 +3,6 @@
 #include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -16,6 +15,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/now.hpp"
 #include "base/unique_fd.hpp"
 #include "identity/process.hpp"
 #include "tenancy/share.hpp"
@@ -30,11 +30,6 @@ struct Effort {
   std::chrono::nanoseconds until = thread_time() + std::chrono::seconds(2);
   bool spent = false;
 
-  static std::chrono::nanoseconds thread_time() {
-    timespec used{};
-    ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-    return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
-  }
   // Takes from the budget; once that is spent, always returns false.
   bool take(std::uint64_t more_bytes, std::uint64_t more_symbols) {
     spent = spent || more_bytes > bytes || more_symbols > symbols || thread_time() > until;

@@ -1,23 +1,13 @@
 #include "observe/explainer.hpp"
 
-#include <time.h>
-
 #include <algorithm>
 #include <system_error>
 #include <thread>
 #include <utility>
 
+#include "base/now.hpp"
+
 namespace headgate::observe {
-
-namespace {
-
-std::chrono::nanoseconds used_by_this_thread() {
-  timespec used{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return std::chrono::seconds(used.tv_sec) + std::chrono::nanoseconds(used.tv_nsec);
-}
-
-}  // namespace
 
 Explainer::Explainer(std::function<std::string(std::uint32_t pid)> explain, std::chrono::milliseconds patience,
                      Spending spending)
@@ -98,9 +88,9 @@ void Explainer::run(const std::shared_ptr<Work>& work, std::uint64_t thread) {
     const Doing doing{next->first, next->second.turn, Clock::now()};
     work->doing = doing;
     lock.unlock();
-    const auto before = used_by_this_thread();
+    const auto before = thread_time();
     std::string answer = work->explain(doing.pid);
-    const auto used = used_by_this_thread() - before;
+    const auto used = thread_time() - before;
     lock.lock();
     work->spend(used);
     if (!work->doing || work->doing->turn != doing.turn || work->thread != thread) {

@@ -21,13 +21,6 @@ using std::chrono::steady_clock;
 constexpr milliseconds kLookPatience{1000};
 constexpr std::uint64_t kOldNs = 3'000'000'000;  // an older snapshot shown for lack of a newer says so
 
-// Returns the calling thread's processor time.
-nanoseconds thread_time() {
-  timespec used{};
-  ::clock_gettime(CLOCK_THREAD_CPUTIME_ID, &used);
-  return std::chrono::seconds(used.tv_sec) + nanoseconds(used.tv_nsec);
-}
-
 // Removes all that the driver says of processes: 0 would be a figure, and be believed.
 void forget_processes(DriverMemory& memory) {
   memory.processes.clear();
@@ -53,11 +46,9 @@ Observer::~Observer() { stop(); }
 Result<void> Observer::start() {
   {
     const std::scoped_lock lock(looking_);
-    auto opened = nvml::Library::open(sources_.nvml_library);
-    if (!opened) return std::unexpected(opened.error());
-    nvml_.emplace(std::move(*opened));
+    nvml_.emplace(TRY(nvml::Library::open(sources_.nvml_library)));
     xid_watch_.emplace(*nvml_);
-    if (auto driver = read_driver(*nvml_, 0); !driver) return std::unexpected(driver.error());
+    TRY(read_driver(*nvml_, 0));
     look_locked();
   }
   thread_ = std::thread([this] {
