@@ -14,6 +14,11 @@ constexpr const char* kNoDriverHint =
 
 }  // namespace
 
+std::string text_of(abi::nvmlReturn_t (*ask)(abi::nvmlDevice_t, char*, unsigned), abi::nvmlDevice_t device) {
+  std::array<char, 96> text{};
+  return call(ask, device, text.data(), static_cast<unsigned>(text.size())) ? text.data() : "";
+}
+
 std::string words(abi::nvmlReturn_t result) {
   switch (result) {
     case abi::NVML_ERROR_DRIVER_NOT_LOADED: return "the kernel driver is not loaded";

@@ -57,6 +57,15 @@ class Library {
   bool open_ = false;
 };
 
+// Calls a function of the library. Returns false if the driver lacks it, or answers with an error.
+template <typename Function, typename... Arguments>
+[[nodiscard]] bool call(Function function, Arguments... arguments) {
+  return function != nullptr && ok(function(arguments...));
+}
+// Returns a text such as a GPU's name; empty if there is none.
+[[nodiscard]] std::string text_of(abi::nvmlReturn_t (*ask)(abi::nvmlDevice_t, char*, unsigned),
+                                  abi::nvmlDevice_t device);
+
 // Returns "permission denied", "a GPU is lost", "NVML error 42".
 [[nodiscard]] std::string words(abi::nvmlReturn_t result);
 

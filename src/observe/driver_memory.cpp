@@ -19,7 +19,7 @@ using nvml::ok;
 CardMemory read_card(const nvml::Library& nvml, nvmlDevice_t device, const std::string& uuid) {
   nvmlMemory_v2_t v2{};
   v2.version = static_cast<unsigned>(sizeof v2) | 2u << 24;
-  if (nvml->nvmlDeviceGetMemoryInfo_v2 != nullptr && ok(nvml->nvmlDeviceGetMemoryInfo_v2(device, &v2))) {
+  if (nvml::call(nvml->nvmlDeviceGetMemoryInfo_v2, device, &v2)) {
     return {.total_bytes = v2.total,
             .used_bytes = v2.used,
             .free_bytes = v2.free,

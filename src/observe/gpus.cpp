@@ -10,23 +10,18 @@ namespace {
 using namespace abi;
 using nvml::ok;
 
-std::string text_of(nvmlReturn_t (*ask)(nvmlDevice_t, char*, unsigned), nvmlDevice_t device) {
-  std::array<char, 96> text{};
-  return ask != nullptr && ok(ask(device, text.data(), text.size())) ? text.data() : "";
-}
-
 // Returns one unsigned figure, if the driver has the function and the card the figure.
 template <typename Ask, typename... Args>
 std::optional<std::uint32_t> figure(Ask ask, Args... args) {
   unsigned value = 0;
-  if (ask == nullptr || !ok(ask(args..., &value))) return std::nullopt;
+  if (!nvml::call(ask, args..., &value)) return std::nullopt;
   return value;
 }
 
 template <typename Ask, typename... Args>
 std::optional<std::uint64_t> count(Ask ask, Args... args) {
   unsigned long long value = 0;
-  if (ask == nullptr || !ok(ask(args..., &value))) return std::nullopt;
+  if (!nvml::call(ask, args..., &value)) return std::nullopt;
   return value;
 }
 
@@ -38,9 +33,7 @@ void read_throttle_reasons(const nvml::Library& nvml, nvmlDevice_t device, snaps
   } kReasons[] = {{0x4, "power cap"},         {0x8, "hardware slowdown"}, {0x10, "sync boost"},
                   {0x20, "software thermal"}, {0x40, "hardware thermal"}, {0x80, "power brake"}};
   unsigned long long bits = 0;
-  if (nvml->nvmlDeviceGetCurrentClocksThrottleReasons == nullptr ||
-      !ok(nvml->nvmlDeviceGetCurrentClocksThrottleReasons(device, &bits)))
-    return;
+  if (!nvml::call(nvml->nvmlDeviceGetCurrentClocksThrottleReasons, device, &bits)) return;
   for (const auto& [bit, text] : kReasons) {
     if ((bits & bit) != 0) gpu.throttle_reasons.emplace_back(text);
   }
@@ -48,14 +41,14 @@ void read_throttle_reasons(const nvml::Library& nvml, nvmlDevice_t device, snaps
 
 void read_state(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   nvmlUtilization_t utilization{};
-  if (nvml->nvmlDeviceGetUtilizationRates != nullptr && ok(nvml->nvmlDeviceGetUtilizationRates(device, &utilization))) {
+  if (nvml::call(nvml->nvmlDeviceGetUtilizationRates, device, &utilization)) {
     gpu.busy_ratio = utilization.gpu / 100.0;
     gpu.memory_busy_ratio = utilization.memory / 100.0;
   }
   // No launch goes through these engines, so no account has what shares do there: only this shows it.
   const auto engine = [device](auto ask) -> std::optional<double> {
     unsigned percent = 0, period_us = 0;
-    if (ask == nullptr || !ok(ask(device, &percent, &period_us))) return std::nullopt;
+    if (!nvml::call(ask, device, &percent, &period_us)) return std::nullopt;
     return percent / 100.0;
   };
   gpu.encoder_busy_ratio = engine(nvml->nvmlDeviceGetEncoderUtilization);
@@ -66,13 +59,12 @@ void read_state(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
   gpu.power_limit_requested_mw = figure(nvml->nvmlDeviceGetPowerManagementLimit, device);
   gpu.power_limit_default_mw = figure(nvml->nvmlDeviceGetPowerManagementDefaultLimit, device);
   unsigned least = 0, most = 0;
-  if (nvml->nvmlDeviceGetPowerManagementLimitConstraints != nullptr &&
-      ok(nvml->nvmlDeviceGetPowerManagementLimitConstraints(device, &least, &most))) {
+  if (nvml::call(nvml->nvmlDeviceGetPowerManagementLimitConstraints, device, &least, &most)) {
     gpu.power_limit_min_mw = least;
     gpu.power_limit_max_mw = most;
   }
   nvmlEnableState_t persistence{};
-  if (nvml->nvmlDeviceGetPersistenceMode != nullptr && ok(nvml->nvmlDeviceGetPersistenceMode(device, &persistence)))
+  if (nvml::call(nvml->nvmlDeviceGetPersistenceMode, device, &persistence))
     gpu.persistence = persistence == NVML_FEATURE_ENABLED;
   gpu.sm_clock_mhz = figure(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_SM);
   gpu.memory_clock_mhz = figure(nvml->nvmlDeviceGetClockInfo, device, NVML_CLOCK_MEM);
@@ -132,16 +124,16 @@ void read_mig_instances(const nvml::Library& nvml, nvmlDevice_t device, snapshot
     nvmlDevice_t slice = nullptr;
     if (!ok(nvml->nvmlDeviceGetMigDeviceHandleByIndex(device, place, &slice))) continue;
     snapshot::MigInstance& instance = gpu.mig_instances.emplace_back();
-    instance.uuid = text_of(nvml->nvmlDeviceGetUUID, slice);
+    instance.uuid = nvml::text_of(nvml->nvmlDeviceGetUUID, slice);
     // "NVIDIA H200 MIG 1g.18gb"
-    const std::string name = text_of(nvml->nvmlDeviceGetName, slice);
+    const std::string name = nvml::text_of(nvml->nvmlDeviceGetName, slice);
     constexpr std::string_view kMark = " MIG ";
     if (const auto mark = name.rfind(kMark); mark != std::string::npos)
       instance.profile = name.substr(mark + kMark.size());
     instance.gpu_instance = figure(nvml->nvmlDeviceGetGpuInstanceId, slice);
     instance.compute_instance = figure(nvml->nvmlDeviceGetComputeInstanceId, slice);
     nvmlMemory_t memory{};
-    if (nvml->nvmlDeviceGetMemoryInfo == nullptr || !ok(nvml->nvmlDeviceGetMemoryInfo(slice, &memory))) continue;
+    if (!nvml::call(nvml->nvmlDeviceGetMemoryInfo, slice, &memory)) continue;
     instance.memory_total_bytes = memory.total;
     instance.memory_used_bytes = memory.used;
   }
@@ -149,14 +141,12 @@ void read_mig_instances(const nvml::Library& nvml, nvmlDevice_t device, snapshot
 
 void read_modes(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   unsigned current = 0, pending = 0;
-  if (nvml->nvmlDeviceGetMigMode != nullptr && ok(nvml->nvmlDeviceGetMigMode(device, &current, &pending)))
-    gpu.mig = current != 0;
+  if (nvml::call(nvml->nvmlDeviceGetMigMode, device, &current, &pending)) gpu.mig = current != 0;
   if (gpu.mig == true) read_mig_instances(nvml, device, gpu);
   nvmlEnableState_t ecc{}, ecc_pending{};
-  if (nvml->nvmlDeviceGetEccMode != nullptr && ok(nvml->nvmlDeviceGetEccMode(device, &ecc, &ecc_pending)))
-    gpu.ecc = ecc == NVML_FEATURE_ENABLED;
+  if (nvml::call(nvml->nvmlDeviceGetEccMode, device, &ecc, &ecc_pending)) gpu.ecc = ecc == NVML_FEATURE_ENABLED;
   nvmlComputeMode_t mode{};
-  if (nvml->nvmlDeviceGetComputeMode != nullptr && ok(nvml->nvmlDeviceGetComputeMode(device, &mode))) {
+  if (nvml::call(nvml->nvmlDeviceGetComputeMode, device, &mode)) {
     // No driver has set 1 (exclusive thread) since CUDA 8.
     gpu.compute_mode = mode == 0 ? "default" : mode == 2 ? "prohibited" : "exclusive process";
   }
@@ -208,11 +198,10 @@ Result<DriverSnapshot> read_driver(const nvml::Library& nvml, std::uint64_t samp
       snapshot.gpus.push_back(gpu);
       continue;
     }
-    gpu.uuid = text_of(nvml->nvmlDeviceGetUUID, device);
-    gpu.model = text_of(nvml->nvmlDeviceGetName, device);
+    gpu.uuid = nvml::text_of(nvml->nvmlDeviceGetUUID, device);
+    gpu.model = nvml::text_of(nvml->nvmlDeviceGetName, device);
     nvmlPciInfo_t pci{};
-    if (nvml->nvmlDeviceGetPciInfo_v3 != nullptr && ok(nvml->nvmlDeviceGetPciInfo_v3(device, &pci)))
-      gpu.pci_bus_id = pci.busId;
+    if (nvml::call(nvml->nvmlDeviceGetPciInfo_v3, device, &pci)) gpu.pci_bus_id = pci.busId;
     read_memory(nvml, device, gpu.uuid, snapshot);
     if (const auto card = snapshot.cards.find(gpu.uuid); card != snapshot.cards.end()) {
       gpu.memory_total_bytes = card->second.total_bytes;
