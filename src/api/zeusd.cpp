@@ -1,12 +1,14 @@
 #include "api/zeusd.hpp"
 
 #include <algorithm>
+#include <expected>
 #include <map>
 #include <mutex>
 #include <utility>
 
 #include "api/zeusd_query.hpp"
 #include "api/zeusd_reply.hpp"
+#include "base/joined.hpp"
 #include "base/now.hpp"
 #include "power/power_feed.hpp"
 
@@ -101,7 +103,7 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
 
   // Called on the feeds' threads.
   Result<power::PowerDraw> read_gpu(std::uint32_t gpu) {
-    return power::PowerDraw{.mw = TRY(queues.gpu(gpu).instant_power_mw()), .dram_mw = {}};
+    return power::PowerDraw{.mw = TRY(queues.gpu(gpu).read(power::Operation::get_power)), .dram_mw = {}};
   }
   Result<power::PowerDraw> read_cpu(std::uint32_t cpu) {
     const auto energy = TRY(rapl.energy(cpu));
@@ -114,70 +116,77 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
     return power::mean_power(before.energy, energy, elapsed);
   }
 
-  // Returns the caller, or fills `refusal`: the group is off, or the token is missing, wrong or for another group.
-  Result<ZeusdCaller> admit(const Request& request, std::optional<ApiGroup> group, Response& refusal) const {
-    const auto refuse = [&refusal](Response response) {
-      refusal = std::move(response);
-      return fail(ErrorCode::denied, "");
-    };
-    if (group && !is_enabled(*group))
-      return refuse(zeusd_error(404, "API group " + std::string(name_of(*group)) + " is not enabled"));
+  // Returns the caller. Errors: the group is off, or the token is missing, wrong or for another group.
+  std::expected<ZeusdCaller, Response> admit(const Request& request, ApiGroup group) const {
+    if (!is_enabled(group))
+      return std::unexpected(zeusd_error(404, "API group " + std::string(name_of(group)) + " is not enabled"));
     ZeusdCaller caller{.peer = request.peer, .user = {}};
     if (!options.key) return caller;
-    auto claims = claims_of(request, refusal);
-    if (!claims) return std::unexpected(claims.error());
-    if (group && !claims->allows(*group)) {
-      std::string held;
-      for (const ApiGroup scope : claims->scopes) held += (held.empty() ? "" : ", ") + std::string(name_of(scope));
-      return refuse(zeusd_error(
-          403, "user '" + claims->user + "' needs scope " + std::string(name_of(*group)) + " and has [" + held + "]"));
+    auto claims = TRY(claims_of(request));
+    if (!claims.allows(group)) {
+      const std::string held = joined(claims.scopes, ", ", [](ApiGroup scope) { return name_of(scope); });
+      return std::unexpected(zeusd_error(
+          403, "user '" + claims.user + "' needs scope " + std::string(name_of(group)) + " and has [" + held + "]"));
     }
-    caller.user = std::move(claims->user);
+    caller.user = std::move(claims.user);
     return caller;
   }
 
-  Result<power::TokenClaims> claims_of(const Request& request, Response& refusal) const {
+  std::expected<power::TokenClaims, Response> claims_of(const Request& request) const {
     const std::string* header = http::find(request.headers, "Authorization");
-    Error error{ErrorCode::denied, "missing token: this API needs the header Authorization: Bearer TOKEN", ""};
-    if (header != nullptr && header->starts_with(kBearer)) {
-      auto claims = power::verify_token(header->substr(kBearer.size()), *options.key,
-                                        static_cast<std::int64_t>(unix_now_ns() / 1'000'000'000));
-      if (claims) return claims;
-      error = claims.error();
+    if (header == nullptr || !header->starts_with(kBearer))
+      return std::unexpected(
+          zeusd_unauthorised("missing token: this API needs the header Authorization: Bearer TOKEN"));
+    auto claims = power::verify_token(header->substr(kBearer.size()), *options.key,
+                                      static_cast<std::int64_t>(unix_now_ns() / 1'000'000'000));
+    if (!claims) return std::unexpected(zeusd_unauthorised(claims.error().message));
+    return std::move(*claims);
+  }
+
+  // A request that may be answered: its caller, its query, and the devices that it names.
+  struct Asked {
+    ZeusdCaller caller;
+    ZeusdQuery query;
+    std::vector<std::uint32_t> devices;
+  };
+  std::expected<Asked, Response> read_request(const Request& request, ApiGroup group,
+                                              std::span<const ZeusdParameter> parameters) const {
+    Asked asked{.caller = TRY(admit(request, group)), .query = {}, .devices = {}};
+    auto query = parse_zeusd_query(request.query, parameters);
+    if (!query) return std::unexpected(zeusd_error(query.error()));
+    asked.query = std::move(*query);
+    const bool cpus = group == ApiGroup::cpu_read;
+    const auto known = cpus ? cpu_numbers() : gpu_indices();
+    asked.devices = asked.query.list(cpus ? "cpu_ids" : "gpu_ids").value_or(known);
+    for (const std::uint32_t device : asked.devices) {
+      if (std::ranges::find(known, device) != known.end()) continue;
+      const std::string number = std::to_string(device);
+      return std::unexpected(zeusd_error(400, group == ApiGroup::gpu_control
+                                                  ? "GPU index " + number + " does not exist."
+                                                  : (cpus ? "CPU " : "GPU ") + number + " not found"));
     }
-    refusal = zeusd_unauthorised(error.message);
-    return std::unexpected(error);
+    return asked;
   }
 
   void command(power::Operation operation, const Request& request, const http::Reply& reply) {
     const std::uint64_t arrived_ns = steady_now_ns();
     const bool writes = power::is_write(operation);
-    Response refusal;
-    const auto caller = admit(request, writes ? ApiGroup::gpu_control : ApiGroup::gpu_read, refusal);
-    if (!caller) return reply(std::move(refusal));
-    const auto parameters = parameters_of(operation);
-    const auto query = parse_zeusd_query(request.query, parameters);
-    if (!query) return reply(zeusd_error(query.error()));
+    auto asked = read_request(request, writes ? ApiGroup::gpu_control : ApiGroup::gpu_read, parameters_of(operation));
+    if (!asked) return reply(std::move(asked.error()));
+    const auto& [caller, query, gpus] = *asked;
     const Command wanted{.operation = operation,
-                         .enabled = query->flag("enabled"),
-                         .power_limit_mw = query->number("power_limit_mw"),
-                         .clocks = {query->number("min_clock_mhz"), query->number("max_clock_mhz")}};
-    auto gpus = query->list("gpu_ids").value_or(gpu_indices());
-    for (const std::uint32_t gpu : gpus) {
-      if (gpu < queues.count()) continue;
-      const std::string index = std::to_string(gpu);
-      return reply(
-          zeusd_error(400, writes ? "GPU index " + index + " does not exist." : "GPU " + index + " not found"));
-    }
+                         .enabled = query.flag("enabled"),
+                         .power_limit_mw = query.number("power_limit_mw"),
+                         .clocks = {query.number("min_clock_mhz"), query.number("max_clock_mhz")}};
     if (writes && options.may_write) {
-      if (auto allowed = options.may_write(*caller, gpus, wanted); !allowed) return reply(zeusd_error(allowed.error()));
+      if (auto allowed = options.may_write(caller, gpus, wanted); !allowed) return reply(zeusd_error(allowed.error()));
     }
     power::ControlQueues::Request submitted{
-        .gpus = gpus, .command = wanted, .caller = caller_of(*caller), .arrived_ns = arrived_ns, .answer = {}};
-    if (!writes) return read(*caller, std::move(submitted), reply);
-    const bool blocks = query->flag("block");
+        .gpus = gpus, .command = wanted, .caller = caller_of(caller), .arrived_ns = arrived_ns, .answer = {}};
+    if (!writes) return read(caller, std::move(submitted), reply);
+    const bool blocks = query.flag("block");
     if (!options.before_write) return write(std::move(submitted), blocks, reply);
-    options.before_write(*caller, gpus, wanted,
+    options.before_write(caller, gpus, wanted,
                          [weak = weak_from_this(), submitted, blocks, reply](const Result<void>& may) {
                            if (!may) return reply(zeusd_error(may.error()));
                            const auto held = weak.lock();
@@ -276,17 +285,12 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response stream_gpus(const Request& request) {
-    Response refusal;
-    const auto caller = admit(request, ApiGroup::gpu_read, refusal);
-    if (!caller) return refusal;
-    const auto query = parse_zeusd_query(request.query, std::span(&kSomeGpuIds, 1));
-    if (!query) return zeusd_error(query.error());
-    const auto gpus = query->list("gpu_ids").value_or(gpu_indices());
-    for (const std::uint32_t gpu : gpus)
-      if (gpu >= queues.count()) return zeusd_error(400, "GPU " + std::to_string(gpu) + " not found");
-    const bool live = !options.reads_live ||
-                      std::ranges::all_of(gpus, [&](std::uint32_t gpu) { return options.reads_live(*caller, gpu); });
-    return follow(gpu_feed, gpus, live, zeusd_gpu_event);
+    auto asked = read_request(request, ApiGroup::gpu_read, std::span(&kSomeGpuIds, 1));
+    if (!asked) return std::move(asked.error());
+    const bool live = !options.reads_live || std::ranges::all_of(asked->devices, [&](std::uint32_t gpu) {
+      return options.reads_live(asked->caller, gpu);
+    });
+    return follow(gpu_feed, asked->devices, live, zeusd_gpu_event);
   }
 
   bool reads_cpus_live(const ZeusdCaller& caller) const {
@@ -294,37 +298,19 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
   }
 
   Response stream_cpus(const Request& request) {
-    Response refusal;
-    const auto caller = admit(request, ApiGroup::cpu_read, refusal);
-    if (!caller) return refusal;
-    const auto query = parse_zeusd_query(request.query, std::span(&kSomeCpuIds, 1));
-    if (!query) return zeusd_error(query.error());
-    const auto cpus = query->list("cpu_ids").value_or(cpu_numbers());
-    if (auto missing = unknown_cpu(cpus)) return std::move(*missing);
-    return follow(cpu_feed, cpus, reads_cpus_live(*caller), zeusd_cpu_event);
-  }
-
-  std::optional<Response> unknown_cpu(const std::vector<std::uint32_t>& cpus) const {
-    const auto known = cpu_numbers();
-    for (const std::uint32_t cpu : cpus)
-      if (std::ranges::find(known, cpu) == known.end())
-        return zeusd_error(400, "CPU " + std::to_string(cpu) + " not found");
-    return std::nullopt;
+    auto asked = read_request(request, ApiGroup::cpu_read, std::span(&kSomeCpuIds, 1));
+    if (!asked) return std::move(asked.error());
+    return follow(cpu_feed, asked->devices, reads_cpus_live(asked->caller), zeusd_cpu_event);
   }
 
   Response cpu_energy(const Request& request) {
-    Response refusal;
-    const auto caller = admit(request, ApiGroup::cpu_read, refusal);
-    if (!caller) return refusal;
     const ZeusdParameter parameters[] = {
         kSomeCpuIds, {"cpu", ZeusdParameter::Kind::flag, true}, {"dram", ZeusdParameter::Kind::flag, true}};
-    const auto query = parse_zeusd_query(request.query, parameters);
-    if (!query) return zeusd_error(query.error());
-    const auto cpus = query->list("cpu_ids").value_or(cpu_numbers());
-    if (auto missing = unknown_cpu(cpus)) return std::move(*missing);
-    const auto readings = read_cpus(cpus, reads_cpus_live(*caller));
+    auto asked = read_request(request, ApiGroup::cpu_read, parameters);
+    if (!asked) return std::move(asked.error());
+    const auto readings = read_cpus(asked->devices, reads_cpus_live(asked->caller));
     if (!readings) return zeusd_error(readings.error());
-    return zeusd_cpu_energy(*readings, query->flag("cpu"), query->flag("dram"));
+    return zeusd_cpu_energy(*readings, asked->query.flag("cpu"), asked->query.flag("dram"));
   }
 
   // `live`: reads the counters; otherwise uses readings of the last 100 ms.
@@ -342,15 +328,12 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
 
   // Waits one sampling window and replies with the mean over the time that actually passed.
   void cpu_power(const Request& request, const http::Reply& reply) {
-    Response refusal;
-    const auto caller = admit(request, ApiGroup::cpu_read, refusal);
-    if (!caller) return reply(std::move(refusal));
-    const auto query = parse_zeusd_query(request.query, std::span(&kSomeCpuIds, 1));
-    if (!query) return reply(zeusd_error(query.error()));
-    const auto cpus = query->list("cpu_ids").value_or(cpu_numbers());
-    if (auto missing = unknown_cpu(cpus)) return reply(std::move(*missing));
-    const auto window = reads_cpus_live(*caller) ? options.cpu_period
-                                                 : std::max<std::chrono::nanoseconds>(options.cpu_period, kCoarseGap);
+    auto asked = read_request(request, ApiGroup::cpu_read, std::span(&kSomeCpuIds, 1));
+    if (!asked) return reply(std::move(asked.error()));
+    const auto& cpus = asked->devices;
+    const auto window = reads_cpus_live(asked->caller)
+                            ? options.cpu_period
+                            : std::max<std::chrono::nanoseconds>(options.cpu_period, kCoarseGap);
     auto before = read_cpus(cpus, true);
     if (!before) return reply(zeusd_error(before.error()));
     const std::uint64_t ticket = ++last_ticket;
@@ -372,14 +355,13 @@ struct Zeusd::Impl : std::enable_shared_from_this<Impl> {
 
   Response whoami(const Request& request) const {
     if (!options.key) return zeusd_error(404, "authentication is off");
-    Response refusal;
-    const auto claims = claims_of(request, refusal);
-    return claims ? zeusd_identity(*claims) : refusal;
+    auto claims = claims_of(request);
+    return claims ? zeusd_identity(*claims) : std::move(claims.error());
   }
 
   Response nothing_here(const Request& request) const {
-    Response refusal;
-    if (options.key && !claims_of(request, refusal)) return refusal;
+    if (options.key)
+      if (auto claims = claims_of(request); !claims) return std::move(claims.error());
     Response response;
     response.status = 404;
     response.content_type = "text/plain; charset=utf-8";
@@ -417,10 +399,7 @@ Zeusd::~Zeusd() = default;
 std::size_t Zeusd::followers() const { return impl_->gpu_feed.subscribers() + impl_->cpu_feed.subscribers(); }
 
 std::function<bool(const Request&)> Zeusd::shows_token() const {
-  return [self = impl_](const Request& request) {
-    Response refusal;
-    return self->options.key && self->claims_of(request, refusal).has_value();
-  };
+  return [self = impl_](const Request& request) { return self->options.key && self->claims_of(request).has_value(); };
 }
 
 http::Router Zeusd::routes() {

@@ -224,12 +224,12 @@ struct PowerControl::Impl {
   // until the mode is on.
   void warn_if_forgotten(const power::Executed& done) {
     if (!done.result || !power::is_write(done.command.operation)) return;
-    const auto mode = queues->gpu(done.gpu).persistence_mode();
-    const bool forgets = mode && !*mode && done.command.operation != power::Operation::set_persistence_mode;
+    const auto mode = queues->gpu(done.gpu).read(power::Operation::get_persistence_mode);
+    const bool forgets = mode && *mode == 0 && done.command.operation != power::Operation::set_persistence_mode;
     const std::lock_guard lock(audit_mutex);
     if (forgets == forgetful.contains(done.gpu)) return;
     if (!forgets) {
-      if (mode && *mode) forgetful.erase(done.gpu);
+      if (mode && *mode != 0) forgetful.erase(done.gpu);
       return;
     }
     forgetful.insert(done.gpu);

@@ -5,10 +5,12 @@
 #include <string>
 #include <string_view>
 
-#include "base/result.hpp"
-#include "power/gpu_manager.hpp"
-
 namespace headgate::power {
+
+struct ClockRange {
+  std::uint32_t min_mhz = 0, max_mhz = 0;
+  friend bool operator==(const ClockRange&, const ClockRange&) = default;
+};
 
 enum class Operation {
   set_persistence_mode,
@@ -31,7 +33,17 @@ enum class Operation {
 
 // Returns "set_power_limit": the name in zeusd's paths and in logs.
 [[nodiscard]] std::string_view name_of(Operation operation);
-[[nodiscard]] bool is_write(Operation operation);
+// Returns the controls of a GPU that a write changes; 0 for a read.
+enum ControlBits : unsigned {
+  kPersistence = 1,
+  kPowerLimit = 2,
+  kGpuClocks = 4,
+  kMemoryClocks = 8,
+  kComputeMode = 16,
+  kTimeSlice = 32,
+};
+[[nodiscard]] unsigned controls_written_by(Operation operation);
+[[nodiscard]] inline bool is_write(Operation operation) { return controls_written_by(operation) != 0; }
 
 struct Command {
   Operation operation = Operation::get_power;
@@ -56,10 +68,9 @@ struct Reading {
   friend bool operator==(const Reading&, const Reading&) = default;
 };
 
-// Calls the manager. A write returns an empty Reading. Errors: the manager's.
-[[nodiscard]] Result<Reading> perform(const Command& command, GpuManager& gpu);
-
 // "200 W", "199.5 W", "0.001 W".
 [[nodiscard]] std::string watts_text(std::uint64_t milliwatts);
+// "210 to 1200 MHz".
+[[nodiscard]] std::string megahertz_text(const ClockRange& clocks);
 
 }  // namespace headgate::power

@@ -11,10 +11,7 @@ namespace {
 
 std::string gpu_name(std::uint32_t index) { return "GPU " + std::to_string(index); }
 
-std::string clocks_text(ClockRange clocks) {
-  if (clocks.max_mhz == 0) return "";
-  return std::to_string(clocks.min_mhz) + " to " + std::to_string(clocks.max_mhz) + " MHz";
-}
+std::string clocks_text(const ClockRange& clocks) { return clocks.max_mhz == 0 ? "" : megahertz_text(clocks); }
 
 }  // namespace
 
@@ -170,7 +167,7 @@ Result<Reading> ControlQueues::execute(std::uint32_t index, const Item& item) {
   const bool writes = is_write(item.command.operation);
   Executed executed;
   executed.from = writes ? value_of(index, item.command.operation) : "";
-  executed.result = perform(item.command, gpu);
+  executed.result = gpu.perform(item.command);
   if (writes && executed.result) {
     const std::lock_guard lock(mutex_);
     Queue& queue = queues_[index];
@@ -203,11 +200,11 @@ std::string ControlQueues::value_of(std::uint32_t index, Operation operation) co
   GpuManager& gpu = *gpus_[index];
   switch (operation) {
     case Operation::set_persistence_mode: {
-      const auto mode = gpu.persistence_mode();
-      return !mode ? "" : *mode ? "on" : "off";
+      const auto mode = gpu.read(Operation::get_persistence_mode);
+      return !mode ? "" : *mode != 0 ? "on" : "off";
     }
     case Operation::set_power_limit: {
-      const auto limit = gpu.power_limit_mw();
+      const auto limit = gpu.read(Operation::get_power_limit);
       return limit ? watts_text(*limit) : "";
     }
     case Operation::set_gpu_locked_clocks:
@@ -215,7 +212,7 @@ std::string ControlQueues::value_of(std::uint32_t index, Operation operation) co
     case Operation::set_mem_locked_clocks:
     case Operation::reset_mem_locked_clocks: return clocks_text(locked_clocks(index, Operation::set_mem_locked_clocks));
     case Operation::set_compute_mode: {
-      const auto mode = gpu.compute_mode();
+      const auto mode = gpu.read(Operation::get_compute_mode);
       return mode ? std::to_string(*mode) : "";
     }
     default: return "";

@@ -102,7 +102,7 @@ TEST(ControlQueues, CommandsOfAGpuThatIsLostFailAndLaterOnesWorkWhenItIsBack) {
   })) << "the failure of one that nothing waits for is told too";
   bench.recordings[0].heal();
   EXPECT_TRUE(Bench::answers_of(bench.blocking({0}, limit(230))).at(0));
-  EXPECT_EQ(bench.queues->gpu(0).power_limit_mw(), 230'000u);
+  EXPECT_EQ(bench.queues->gpu(0).read(Operation::get_power_limit), 230'000u);
 }
 
 TEST(ControlQueues, AnUnknownIndexSendsNothingToAnyGpu) {

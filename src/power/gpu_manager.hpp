@@ -7,6 +7,7 @@
 #include <string>
 
 #include "base/result.hpp"
+#include "power/command.hpp"
 
 namespace headgate::power {
 
@@ -25,42 +26,23 @@ struct GpuIdentity {
   std::optional<std::uint32_t> default_limit_mw;  // default power limit; empty: not reported
 };
 
-struct ClockRange {
-  std::uint32_t min_mhz = 0, max_mhz = 0;
-  friend bool operator==(const ClockRange&, const ClockRange&) = default;
-};
-
-// One GPU. Setters are called by one thread at a time; getters by any thread, also during a setter. Errors of all:
-// denied (no permission), usage (value out of range), unsupported (the GPU lacks the setting), unreachable (GPU or
-// driver is gone), failed.
+// One GPU. Writes are called by one thread at a time; reads by any thread, also during a write.
 class GpuManager {
  public:
   virtual ~GpuManager() = default;
 
   [[nodiscard]] virtual const GpuIdentity& identity() const = 0;
 
-  virtual Result<void> set_persistence_mode(bool enabled) = 0;
-  virtual Result<void> set_power_limit(std::uint32_t limit_mw) = 0;
-  virtual Result<void> set_gpu_locked_clocks(ClockRange clocks) = 0;
-  virtual Result<void> set_mem_locked_clocks(ClockRange clocks) = 0;
-  virtual Result<void> reset_gpu_locked_clocks() = 0;
-  virtual Result<void> reset_mem_locked_clocks() = 0;
-  // NVML's numbers: 0 default, 2 prohibited, 3 exclusive process.
-  virtual Result<void> set_compute_mode(std::uint32_t mode) = 0;
-  // 0 default, 1 short, 2 medium, 3 long. Errors too: unsupported, where there is no tool for it.
-  virtual Result<void> set_time_slice(std::uint32_t length);
-  // Resets both, the second also where the first fails. Errors: the first one.
-  virtual Result<void> reset_locked_clocks();
-
-  [[nodiscard]] virtual Result<std::uint32_t> instant_power_mw() = 0;
-  // Since the driver was loaded.
-  [[nodiscard]] virtual Result<std::uint64_t> total_energy_mj() = 0;
-  // Returns the limit last requested.
-  [[nodiscard]] virtual Result<std::uint32_t> power_limit_mw() = 0;
-  [[nodiscard]] virtual Result<PowerRange> power_limit_range() = 0;
-  [[nodiscard]] virtual Result<bool> persistence_mode() = 0;
-  [[nodiscard]] virtual Result<std::uint32_t> compute_mode() = 0;
-  [[nodiscard]] virtual Result<std::uint32_t> time_slice();
+  // A write returns an empty Reading. A power limit read is the one last requested; energy counts from when the driver
+  // was loaded. A reset of both clocks resets the second also if the first fails, and reports the first error. Errors:
+  // denied (no permission), usage (value out of range), unsupported (the GPU lacks the setting, or there is no tool for
+  // it), unreachable (GPU or driver is gone), failed.
+  virtual Result<Reading> perform(const Command& command) = 0;
+  // Returns the value of a read.
+  [[nodiscard]] Result<std::uint64_t> read(Operation operation) { return TRY(perform({.operation = operation})).value; }
 };
+
+// Resets GPU clocks, then memory clocks: for a manager that cannot reset both at once.
+[[nodiscard]] Result<Reading> reset_each_clocks(GpuManager& gpu);
 
 }  // namespace headgate::power

@@ -17,13 +17,9 @@ Result<Lease> pause_of(SettingsIo& io, const std::string& gpu) {
     Settings& saved = lease.saved[uuid];
     // Settings that the GPU lacks are not restored.
     const auto value_of = [&](Operation operation) { return io.command(index, {.operation = operation}, kPauses); };
-    if (const auto limit = value_of(Operation::get_power_limit))
-      saved.power_limit_mw = static_cast<std::uint32_t>(limit->value);
-    if (const auto mode = value_of(Operation::get_compute_mode))
-      saved.compute_mode = static_cast<std::uint32_t>(mode->value);
-    if (const auto length = value_of(Operation::get_time_slice))
-      saved.time_slice = static_cast<std::uint32_t>(length->value);
-    saved.persistence = TRY(value_of(Operation::get_persistence_mode)).value != 0;
+    for (const auto read : {Operation::get_power_limit, Operation::get_compute_mode, Operation::get_time_slice})
+      if (const auto reading = value_of(read)) take_reading(read, *reading, saved);
+    take_reading(Operation::get_persistence_mode, TRY(value_of(Operation::get_persistence_mode)), saved);
     const ClockRange gpu_clocks = io.queues().locked_clocks(index, Operation::set_gpu_locked_clocks);
     const ClockRange mem_clocks = io.queues().locked_clocks(index, Operation::set_mem_locked_clocks);
     if (gpu_clocks.max_mhz != 0) saved.gpu_clocks = gpu_clocks;

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <array>
+#include <concepts>
 #include <nlohmann/json.hpp>
 
 namespace headgate::power {
@@ -15,17 +16,30 @@ std::unexpected<Error> damaged(const std::string& key) {
   return fail(ErrorCode::failed, "a stored lease has no good '" + key + "'");
 }
 
-std::optional<std::uint32_t> number_of(const Ordered& json) {
-  if (!json.is_number_unsigned()) return std::nullopt;
-  const auto value = json.get<std::uint64_t>();
-  return value <= UINT32_MAX ? std::optional(static_cast<std::uint32_t>(value)) : std::nullopt;
+bool take(const Ordered& json, std::uint32_t& number) {
+  if (!json.is_number_unsigned() || json.get<std::uint64_t>() > UINT32_MAX) return false;
+  number = json.get<std::uint32_t>();
+  return true;
 }
 
-std::optional<ClockRange> range_from(const Ordered& json) {
-  if (!json.is_array() || json.size() != 2) return std::nullopt;
-  const auto least = number_of(json[0]), most = number_of(json[1]);
-  if (!least || !most || *least > *most) return std::nullopt;
-  return ClockRange{*least, *most};
+bool take(const Ordered& json, bool& flag) {
+  if (json.is_boolean()) flag = json.get<bool>();
+  return json.is_boolean();
+}
+
+bool take(const Ordered& json, std::int64_t& number) {
+  if (json.is_number_integer()) number = json.get<std::int64_t>();
+  return json.is_number_integer();
+}
+
+bool take(const Ordered& json, std::string& text) {
+  if (json.is_string()) text = json.get<std::string>();
+  return json.is_string();
+}
+
+bool take(const Ordered& json, ClockRange& range) {
+  return json.is_array() && json.size() == 2 && take(json[0], range.min_mhz) && take(json[1], range.max_mhz) &&
+         range.min_mhz <= range.max_mhz;
 }
 
 Result<Settings> settings_from(const Ordered& json) {
@@ -33,15 +47,9 @@ Result<Settings> settings_from(const Ordered& json) {
   Settings settings;
   for (const auto& [key, value] : json.items()) {
     bool taken = false;
-    if (key == "power_limit_mw") taken = (settings.power_limit_mw = number_of(value)).has_value();
-    else if (key == "gpu_clocks_mhz") taken = (settings.gpu_clocks = range_from(value)).has_value();
-    else if (key == "mem_clocks_mhz") taken = (settings.mem_clocks = range_from(value)).has_value();
-    else if (key == "compute_mode") taken = (settings.compute_mode = number_of(value)).has_value();
-    else if (key == "time_slice") taken = (settings.time_slice = number_of(value)).has_value();
-    else if (key == "persistence" && value.is_boolean()) {
-      settings.persistence = value.get<bool>();
-      taken = true;
-    }
+    each_control([&](auto member, unsigned, const char*, std::string_view known, Operation) {
+      if (key == known) taken = take(value, (settings.*member).emplace());
+    });
     if (!taken) return damaged(key);
   }
   return settings;
@@ -55,14 +63,17 @@ Result<SettingsByGpu> settings_by_gpu(const Ordered& json, const char* key) {
   return all;
 }
 
+Ordered json_of(const ClockRange& clocks) { return {clocks.min_mhz, clocks.max_mhz}; }
+template <std::integral Value>
+Ordered json_of(Value value) {
+  return value;
+}
+
 Ordered json_of(const Settings& settings) {
   Ordered json = Ordered::object();
-  if (settings.power_limit_mw) json["power_limit_mw"] = *settings.power_limit_mw;
-  if (settings.persistence) json["persistence"] = *settings.persistence;
-  if (settings.gpu_clocks) json["gpu_clocks_mhz"] = {settings.gpu_clocks->min_mhz, settings.gpu_clocks->max_mhz};
-  if (settings.mem_clocks) json["mem_clocks_mhz"] = {settings.mem_clocks->min_mhz, settings.mem_clocks->max_mhz};
-  if (settings.compute_mode) json["compute_mode"] = *settings.compute_mode;
-  if (settings.time_slice) json["time_slice"] = *settings.time_slice;
+  each_control([&](auto member, unsigned, const char*, const char* key, Operation) {
+    if (const auto& value = settings.*member) json[key] = json_of(*value);
+  });
   return json;
 }
 
@@ -93,26 +104,20 @@ Ordered json_of(const Lease& lease) {
 Result<Lease> lease_from(const Ordered& json) {
   if (!json.is_object()) return damaged("object");
   Lease lease;
-  const auto text = json.find("id");
-  if (text == json.end() || !text->is_string()) return damaged("id");
-  lease.id = text->get<std::string>();
-  for (const auto& [key, into] :
-       {std::pair{"owner_uid", &lease.owner_uid}, std::pair{"holder_pid", &lease.holder_pid},
-        std::pair{"holder_start_time", &lease.holder_start_time}, std::pair{"ttl_s", &lease.ttl_s}}) {
+  const auto need = [&json](const char* key, auto& into) -> Result<void> {
     const auto found = json.find(key);
-    const auto value = found == json.end() ? std::nullopt : number_of(*found);
-    if (!value) return damaged(key);
-    *into = *value;
-  }
-  for (const auto& [key, into] :
-       {std::pair{"ending", &lease.ending}, std::pair{"session", &lease.session}, std::pair{"paused", &lease.pauses}}) {
-    const auto found = json.find(key);
-    if (found == json.end() || !found->is_boolean()) return damaged(key);
-    *into = found->get<bool>();
-  }
-  const auto end = json.find("ends_at_s");
-  if (end == json.end() || !end->is_number_integer()) return damaged("ends_at_s");
-  lease.ends_at_s = end->get<std::int64_t>();
+    if (found == json.end() || !take(*found, into)) return damaged(key);
+    return {};
+  };
+  TRY(need("id", lease.id));
+  TRY(need("owner_uid", lease.owner_uid));
+  TRY(need("holder_pid", lease.holder_pid));
+  TRY(need("holder_start_time", lease.holder_start_time));
+  TRY(need("ttl_s", lease.ttl_s));
+  TRY(need("ending", lease.ending));
+  TRY(need("session", lease.session));
+  TRY(need("paused", lease.pauses));
+  TRY(need("ends_at_s", lease.ends_at_s));
   lease.wanted = TRY(settings_by_gpu(json, "settings"));
   lease.saved = TRY(settings_by_gpu(json, "saved"));
   return lease;

@@ -40,32 +40,26 @@ class CardManager final : public GpuManager {
     identity_.uuid = "GPU-" + std::to_string(index);
   }
   [[nodiscard]] const GpuIdentity& identity() const override { return identity_; }
-  Result<void> set_persistence_mode(bool enabled) override {
-    machine_.step();
-    card_.persistence = enabled;
-    machine_.step();
-    return {};
+  Result<Reading> perform(const Command& command) override {
+    switch (command.operation) {
+      case Operation::set_persistence_mode:
+      case Operation::set_power_limit:
+        machine_.step();
+        if (command.operation == Operation::set_power_limit) card_.limit_mw = command.power_limit_mw;
+        else card_.persistence = command.enabled;
+        machine_.step();
+        return Reading{};
+      case Operation::get_power:
+      case Operation::get_cumulative_energy:
+      case Operation::get_compute_mode: return Reading{};
+      case Operation::get_power_limit: return Reading{.value = card_.limit_mw.load()};
+      case Operation::get_power_limit_constraints: return Reading{.value = 1, .second = 1'000'000};
+      case Operation::get_persistence_mode: return Reading{.value = card_.persistence.load()};
+      default: return fail(ErrorCode::unsupported, "not in this test");
+    }
   }
-  Result<void> set_power_limit(std::uint32_t limit_mw) override {
-    machine_.step();
-    card_.limit_mw = limit_mw;
-    machine_.step();
-    return {};
-  }
-  Result<void> set_gpu_locked_clocks(ClockRange) override { return unused(); }
-  Result<void> set_mem_locked_clocks(ClockRange) override { return unused(); }
-  Result<void> reset_gpu_locked_clocks() override { return unused(); }
-  Result<void> reset_mem_locked_clocks() override { return unused(); }
-  Result<void> set_compute_mode(std::uint32_t) override { return unused(); }
-  Result<std::uint32_t> instant_power_mw() override { return 0u; }
-  Result<std::uint64_t> total_energy_mj() override { return 0u; }
-  Result<std::uint32_t> power_limit_mw() override { return card_.limit_mw.load(); }
-  Result<PowerRange> power_limit_range() override { return PowerRange{1, 1'000'000}; }
-  Result<bool> persistence_mode() override { return card_.persistence.load(); }
-  Result<std::uint32_t> compute_mode() override { return 0u; }
 
  private:
-  static std::unexpected<Error> unused() { return fail(ErrorCode::unsupported, "not in this test"); }
   Machine& machine_;
   Card& card_;
   GpuIdentity identity_;

@@ -14,7 +14,7 @@ Drift DriftWatch::look(const Lease& lease) {
     const auto now = gpu ? io_.read(*gpu, wanted, kLooks) : fail(ErrorCode::not_found, "");
     if (!now) continue;
     // The counter restarts with the driver.
-    if (const auto energy = io_.queues().gpu(*gpu).total_energy_mj()) {
+    if (const auto energy = io_.queues().gpu(*gpu).read(Operation::get_cumulative_energy)) {
       drift.reloaded = drift.reloaded || *energy < energy_mj_[*gpu];
       energy_mj_[*gpu] = *energy;
     }

@@ -16,13 +16,13 @@ namespace {
 
 constexpr int kMaxWaitMs = 60'000;
 
+}  // namespace
+
 std::unexpected<Error> no_lease(const std::string& id) {
   return fail(ErrorCode::not_found, "there is no lease '" + id + "'", "GET /v1/power/leases lists them");
 }
 
 Caller caller_of(const Lease& lease) { return {.text = describe(lease), .uid = lease.owner_uid, .quiet = true}; }
-
-}  // namespace
 
 LeaseKeeper::LeaseKeeper(ControlQueues& queues, Options options)
     : io_(queues, options.patience),

@@ -41,6 +41,10 @@ struct SessionWrite {
   Command command;
 };
 
+[[nodiscard]] std::unexpected<Error> no_lease(const std::string& id);
+// Returns the caller of the keeper's own commands for a lease.
+[[nodiscard]] Caller caller_of(const Lease& lease);
+
 class LeaseKeeper {
  public:
   struct Options {

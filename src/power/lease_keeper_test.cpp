@@ -88,7 +88,7 @@ class Leases : public testing::Test {
     keeper_->end(id, [&promise](Result<void> done) { promise.set_value(std::move(done)); });
     return promise.get_future().get();
   }
-  std::uint64_t limit(std::uint32_t gpu = 0) { return queues_->gpu(gpu).power_limit_mw().value_or(0); }
+  std::uint64_t limit(std::uint32_t gpu = 0) { return queues_->gpu(gpu).read(Operation::get_power_limit).value_or(0); }
   // Waits for news that contain the text.
   bool heard(const std::string& words) {
     std::unique_lock lock(mutex_);
@@ -198,7 +198,7 @@ TEST_F(Leases, AGpuThatDoesNotAnswerKeepsNoOtherWaiting) {
 TEST_F(Leases, WhatAnotherProgramSetMeanwhileIsToldAndTheFormerValueIsPutBack) {
   Holder holder;
   ASSERT_TRUE(create(200, holder.pid()));
-  ASSERT_TRUE(queues_->gpu(0).set_power_limit(250'000));
+  ASSERT_TRUE(queues_->gpu(0).perform({.operation = Operation::set_power_limit, .power_limit_mw = 250'000}));
   EXPECT_TRUE(heard("no longer holds: GPU 0 has power limit 250 W, not 200 W (another program set it)"));
   holder.end();
   EXPECT_TRUE(heard("its values are put back"));
@@ -229,7 +229,7 @@ TEST_F(Leases, ARestoreGoesOnAfterOneFailsAndIsTriedAgain) {
   const auto ended = end(lease->id);
   ASSERT_FALSE(ended);
   EXPECT_EQ(limit(), 100'000u) << "put back although the clocks were not";
-  EXPECT_TRUE(*queues_->gpu(0).persistence_mode());
+  EXPECT_TRUE(*queues_->gpu(0).read(Operation::get_persistence_mode));
   EXPECT_EQ(load_leases(folder_ + "/leases.json")->at(0).ending, true);
   gpus_[0].heal();
   while (!load_leases(folder_ + "/leases.json")->empty()) std::this_thread::yield();
@@ -281,7 +281,8 @@ TEST_F(Leases, AtEachStepOfAKilledLeaseTheNextStartPutsRight) {
   lease.holder_start_time = 1;  // matches no process
   for (const std::uint32_t writes : {0u, 1u, 2u}) {
     kill_daemon();
-    for (std::uint32_t gpu = 0; gpu < writes; ++gpu) ASSERT_TRUE(queues_->gpu(gpu).set_power_limit(200'000));
+    for (std::uint32_t gpu = 0; gpu < writes; ++gpu)
+      ASSERT_TRUE(queues_->gpu(gpu).perform({.operation = Operation::set_power_limit, .power_limit_mw = 200'000}));
     ASSERT_TRUE(save_leases(folder_ + "/leases.json", {lease}));
     start();
     while (!keeper_->list().empty()) std::this_thread::yield();
@@ -300,19 +301,19 @@ TEST_F(Leases, PersistenceIsGivenUpForAResetAndEverythingIsPutBackAfterwards) {
   keeper_->give_up_persistence("all", 60, [&promise](Result<void> done) { promise.set_value(std::move(done)); });
   const auto given = promise.get_future().get();
   ASSERT_TRUE(given) << given.error().message;
-  for (const std::uint32_t gpu : {0u, 1u}) EXPECT_FALSE(*queues_->gpu(gpu).persistence_mode());
+  for (const std::uint32_t gpu : {0u, 1u}) EXPECT_FALSE(*queues_->gpu(gpu).read(Operation::get_persistence_mode));
   // Simulates the reset: GPU 1 loses its limit, and GPU 0 disappears for a while.
-  ASSERT_TRUE(queues_->gpu(1).set_power_limit(300'000));
+  ASSERT_TRUE(queues_->gpu(1).perform({.operation = Operation::set_power_limit, .power_limit_mw = 300'000}));
   gpus_[0].fail_with(Operation::set_persistence_mode, {ErrorCode::unreachable, "a GPU is lost", ""});
   kill_daemon();
   now_s_ += 60;
   start();
   EXPECT_TRUE(heard("a GPU is lost"));
   EXPECT_EQ(limit(1), 200'000u) << "the lease on it holds";
-  EXPECT_TRUE(*queues_->gpu(1).persistence_mode());
+  EXPECT_TRUE(*queues_->gpu(1).read(Operation::get_persistence_mode));
   gpus_[0].heal();
   while (keeper_->list().size() > 2) std::this_thread::yield();
-  EXPECT_TRUE(*queues_->gpu(0).persistence_mode());
+  EXPECT_TRUE(*queues_->gpu(0).read(Operation::get_persistence_mode));
   EXPECT_EQ(queues_->locked_clocks(0, Operation::set_gpu_locked_clocks), (ClockRange{210, 900}));
   std::promise<Result<void>> unknown;
   keeper_->give_up_persistence("GPU-none", 60, [&unknown](Result<void> done) { unknown.set_value(std::move(done)); });
@@ -356,24 +357,24 @@ TEST_F(Sessions, TheValuesFromBeforeTheFirstWriteArePutBack) {
   Holder holder;
   ASSERT_TRUE(begin_write(holder.pid()));
   EXPECT_TRUE(keeper_->covers(write_)) << "the next write of this control need not wait";
-  ASSERT_TRUE(queues_->gpu(0).set_power_limit(200'000));
-  ASSERT_TRUE(queues_->gpu(0).set_power_limit(250'000));
+  ASSERT_TRUE(queues_->gpu(0).perform({.operation = Operation::set_power_limit, .power_limit_mw = 200'000}));
+  ASSERT_TRUE(queues_->gpu(0).perform({.operation = Operation::set_power_limit, .power_limit_mw = 250'000}));
   write_.uuids = {"GPU-test-1"};
   EXPECT_FALSE(keeper_->covers(write_));
   ASSERT_TRUE(begin_write(holder.pid(), 1000, "GPU-test-1", Operation::set_persistence_mode));
-  ASSERT_TRUE(queues_->gpu(1).set_persistence_mode(false));
+  ASSERT_TRUE(queues_->gpu(1).perform({.operation = Operation::set_persistence_mode, .enabled = false}));
   EXPECT_EQ(keeper_->list().size(), 1u);
   EXPECT_EQ(load_leases(folder_ + "/leases.json")->at(0).saved.size(), 2u) << "saved before the write";
   holder.end();
   EXPECT_TRUE(heard("its process has ended; its values are put back"));
   EXPECT_EQ(limit(), 100'000u);
-  EXPECT_TRUE(*queues_->gpu(1).persistence_mode());
+  EXPECT_TRUE(*queues_->gpu(1).read(Operation::get_persistence_mode));
 }
 
 TEST_F(Sessions, OneThatOutlivesTheDaemonIsAdopted) {
   Holder holder;
   ASSERT_TRUE(begin_write(holder.pid()));
-  ASSERT_TRUE(queues_->gpu(0).set_power_limit(200'000));
+  ASSERT_TRUE(queues_->gpu(0).perform({.operation = Operation::set_power_limit, .power_limit_mw = 200'000}));
   kill_daemon();
   start();
   EXPECT_TRUE(heard("adopted: its holder lives"));
@@ -419,9 +420,10 @@ TEST_F(Leases, AKeptLeaseLeavesWhatItSet) {
 TEST_F(Leases, ASecondWritersSettingIsReportedOnceWithItsCause) {
   Holder holder;
   ASSERT_TRUE(create(200, holder.pid()));
-  ASSERT_TRUE(queues_->gpu(0).set_power_limit(250'000));  // as another program would
+  ASSERT_TRUE(queues_->gpu(0).perform(
+      {.operation = Operation::set_power_limit, .power_limit_mw = 250'000}));  // as another program would
   EXPECT_TRUE(heard("no longer holds: GPU 0 has power limit 250 W, not 200 W (another program set it)"));
-  ASSERT_TRUE(queues_->gpu(0).set_power_limit(300'000));
+  ASSERT_TRUE(queues_->gpu(0).perform({.operation = Operation::set_power_limit, .power_limit_mw = 300'000}));
   gpus_[0].set_energy(1);
   EXPECT_TRUE(heard("has power limit 300 W, not 200 W (the driver was reloaded, or the GPU reset)"));
   EXPECT_EQ(limit(), 300'000u) << "it is only told";
@@ -436,7 +438,7 @@ TEST_F(Leases, ASettingThatIsGoneIsMadeAgainWhereThatIsAskedFor) {
   start();
   Holder holder;
   ASSERT_TRUE(create(200, holder.pid()));
-  ASSERT_TRUE(queues_->gpu(0).set_power_limit(250'000));
+  ASSERT_TRUE(queues_->gpu(0).perform({.operation = Operation::set_power_limit, .power_limit_mw = 250'000}));
   EXPECT_TRUE(heard("made again"));
   EXPECT_EQ(limit(), 200'000u);
 }

@@ -21,12 +21,6 @@ std::string new_id() {
   return id;
 }
 
-Caller step_caller(const Lease& lease) { return {.text = describe(lease), .uid = lease.owner_uid, .quiet = true}; }
-
-std::unexpected<Error> no_such_lease(const std::string& id) {
-  return fail(ErrorCode::not_found, "there is no lease '" + id + "'", "GET /v1/power/leases lists them");
-}
-
 }  // namespace
 
 Result<void> LeaseKeeper::check_conflicts(const Lease& lease) const {
@@ -54,13 +48,13 @@ Result<Lease> LeaseKeeper::make(const LeaseTerms& terms, std::uint32_t owner_uid
   for (const auto& [uuid, wanted] : lease.wanted)
     if (!io_.index_of(uuid))
       return fail(ErrorCode::not_found, "there is no GPU '" + uuid + "'", "GET /v1/gpus lists them");
-  if (auto free = check_conflicts(lease); !free) return std::unexpected(free.error());
+  TRY(check_conflicts(lease));
   UniqueFd pidfd;
   if (terms.holder_pid != 0) pidfd = TRY(hold_process(terms.holder_pid, lease));
   for (const auto& [uuid, wanted] : lease.wanted)
-    lease.saved[uuid] = TRY(io_.read(*io_.index_of(uuid), wanted, step_caller(lease)));
-  if (auto recorded = record(lease, std::move(pidfd)); !recorded) return std::unexpected(recorded.error());
-  if (auto applied = io_.apply(lease.wanted, step_caller(lease)); !applied) {
+    lease.saved[uuid] = TRY(io_.read(*io_.index_of(uuid), wanted, caller_of(lease)));
+  TRY(record(lease, std::move(pidfd)));
+  if (auto applied = io_.apply(lease.wanted, caller_of(lease)); !applied) {
     (void)put_back(lease.id, "it could not be made", false);
     return std::unexpected(applied.error());
   }
@@ -104,7 +98,7 @@ Result<void> LeaseKeeper::save_before(const SessionWrite& write) {
     }
     const auto gpu = io_.index_of(uuid);
     if (!gpu || missing.empty()) continue;
-    add_missing(lease.saved[uuid], TRY(io_.read(*gpu, missing, step_caller(lease))));
+    add_missing(lease.saved[uuid], TRY(io_.read(*gpu, missing, caller_of(lease))));
     more = true;
   }
   if (!more) return {};
@@ -138,7 +132,7 @@ Result<void> LeaseKeeper::make_site(const SettingsByGpu& site) {
       }
     }
   }
-  if (auto saved = save(); !saved) return saved;
+  TRY(save());
   const auto restored = io_.restore(now, {.text = "the site's own settings", .uid = {}, .quiet = true});
   if (restored.trouble.empty()) return {};
   return fail(ErrorCode::failed, "the site's own settings: " + restored.trouble, "see power.at_start");
@@ -165,8 +159,8 @@ Result<void> LeaseKeeper::pause(const std::string& gpu, std::uint32_t seconds) {
   lease.id = new_id();
   lease.ttl_s = seconds;
   lease.ends_at_s = options_.now_s() + seconds;
-  if (auto recorded = record(lease, {}); !recorded) return recorded;
-  if (auto applied = io_.apply(lease.wanted, step_caller(lease)); !applied) {
+  TRY(record(lease, {}));
+  if (auto applied = io_.apply(lease.wanted, caller_of(lease)); !applied) {
     (void)put_back(lease.id, "persistence could not be given up", false);
     return applied;
   }
@@ -180,7 +174,7 @@ Result<void> LeaseKeeper::forget(const std::string& id) {
   {
     const std::lock_guard lock(mutex_);
     const auto found = leases_.find(id);
-    if (found == leases_.end() || found->second.lease.ending) return no_such_lease(id);
+    if (found == leases_.end() || found->second.lease.ending) return no_lease(id);
     held = std::move(found->second);
     leases_.erase(found);
   }
@@ -199,7 +193,7 @@ void LeaseKeeper::apply_again(const SettingsByGpu& gpus, const std::string& but)
     for (const auto& [uuid, settings] : lease.wanted)
       if (gpus.contains(uuid)) wanted[uuid] = settings;
     if (wanted.empty() || lease.ending || lease.id == but) continue;
-    if (auto applied = io_.apply(wanted, step_caller(lease)); !applied)
+    if (auto applied = io_.apply(wanted, caller_of(lease)); !applied)
       tell(true, lease, "not made again: " + applied.error().message);
   }
 }
@@ -210,11 +204,11 @@ Result<void> LeaseKeeper::put_back(const std::string& id, const std::string& why
   {
     const std::lock_guard lock(mutex_);
     const auto found = leases_.find(id);
-    if (found == leases_.end()) return no_such_lease(id);
+    if (found == leases_.end()) return no_lease(id);
     if (!keep) found->second.lease.ending = true;
     lease = found->second.lease;
   }
-  auto [left, trouble] = io_.restore(lease.saved, step_caller(lease));
+  auto [left, trouble] = io_.restore(lease.saved, caller_of(lease));
   {
     const std::lock_guard lock(mutex_);
     Held& held = leases_[id];
@@ -255,7 +249,7 @@ void LeaseKeeper::adopt(Lease lease) {
     const std::lock_guard lock(mutex_);
     leases_[lease.id].pidfd = std::move(pidfd);
   }
-  if (auto applied = io_.apply(lease.wanted, step_caller(lease)); !applied)
+  if (auto applied = io_.apply(lease.wanted, caller_of(lease)); !applied)
     return tell(true, lease, "adopted, but: " + applied.error().message);
   tell(false, lease, "adopted: its holder lives");
 }

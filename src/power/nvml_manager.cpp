@@ -43,144 +43,128 @@ Error error_of(const std::string& what, nvmlReturn_t result) {
           code == ErrorCode::denied ? "the driver lets only root set it: run the daemon as root" : ""};
 }
 
-std::string text_of(nvmlReturn_t (*ask)(nvmlDevice_t, char*, unsigned), nvmlDevice_t device) {
-  std::array<char, 96> text{};
-  return ask != nullptr && nvml::ok(ask(device, text.data(), text.size())) ? text.data() : "";
-}
-
 class NvmlManager final : public GpuManager {
  public:
   NvmlManager(std::shared_ptr<NvmlSession> session, std::uint32_t index, std::optional<TimeSliceTool> time_slices)
       : session_(std::move(session)), index_(index), time_slices_(std::move(time_slices)) {
     (void)session_->use(index, [this](const nvml::Library& nvml, nvmlDevice_t device) -> Result<void> {
-      identity_.name = text_of(nvml->nvmlDeviceGetName, device);
-      identity_.uuid = text_of(nvml->nvmlDeviceGetUUID, device);
+      identity_.name = nvml::text_of(nvml->nvmlDeviceGetName, device);
+      identity_.uuid = nvml::text_of(nvml->nvmlDeviceGetUUID, device);
       nvmlPciInfo_t pci{};
-      if (nvml->nvmlDeviceGetPciInfo_v3 != nullptr && nvml::ok(nvml->nvmlDeviceGetPciInfo_v3(device, &pci)))
-        identity_.pci_address = pci.busIdLegacy;
+      if (nvml::call(nvml->nvmlDeviceGetPciInfo_v3, device, &pci)) identity_.pci_address = pci.busIdLegacy;
       return {};
     });
-    identity_.has_energy_counter = total_energy_mj().has_value();
-    if (const auto range = power_limit_range()) identity_.limit_range = *range;
-    if (const auto limit = figure("default power limit", &nvml::Functions::nvmlDeviceGetPowerManagementDefaultLimit))
-      identity_.default_limit_mw = *limit;
+    identity_.has_energy_counter = read(Operation::get_cumulative_energy).has_value();
+    if (const auto range = perform({.operation = Operation::get_power_limit_constraints}))
+      identity_.limit_range =
+          PowerRange{static_cast<std::uint32_t>(range->value), static_cast<std::uint32_t>(range->second)};
+    if (const auto limit =
+            figure<unsigned>("default power limit", &nvml::Functions::nvmlDeviceGetPowerManagementDefaultLimit))
+      identity_.default_limit_mw = static_cast<std::uint32_t>(limit->value);
   }
 
   [[nodiscard]] const GpuIdentity& identity() const override { return identity_; }
 
-  Result<void> set_persistence_mode(bool enabled) override {
-    return call("persistence mode", &nvml::Functions::nvmlDeviceSetPersistenceMode,
-                enabled ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED);
-  }
-  Result<void> set_power_limit(std::uint32_t limit_mw) override {
-    auto done =
-        call("power limit " + watts_text(limit_mw), &nvml::Functions::nvmlDeviceSetPowerManagementLimit, limit_mw);
-    if (done || done.error().code != ErrorCode::usage) return done;
-    if (const auto range = power_limit_range())
-      done.error().hint = "accepted: " + watts_text(range->min_mw) + " to " + watts_text(range->max_mw);
-    return done;
-  }
-  Result<void> set_gpu_locked_clocks(ClockRange clocks) override {
-    return lock("GPU clocks", &nvml::Functions::nvmlDeviceSetGpuLockedClocks, clocks, NVML_CLOCK_GRAPHICS);
-  }
-  Result<void> set_mem_locked_clocks(ClockRange clocks) override {
-    return lock("memory clocks", &nvml::Functions::nvmlDeviceSetMemoryLockedClocks, clocks, NVML_CLOCK_MEM);
-  }
-  Result<void> reset_gpu_locked_clocks() override {
-    return call("reset of the GPU clocks", &nvml::Functions::nvmlDeviceResetGpuLockedClocks);
-  }
-  Result<void> reset_mem_locked_clocks() override {
-    return call("reset of the memory clocks", &nvml::Functions::nvmlDeviceResetMemoryLockedClocks);
-  }
-
-  Result<void> set_compute_mode(std::uint32_t mode) override {
-    return call("compute mode " + std::to_string(mode), &nvml::Functions::nvmlDeviceSetComputeMode,
-                static_cast<nvmlComputeMode_t>(mode));
-  }
-
-  // The tool opens the driver too, so it is not run while the driver is let go of.
-  Result<void> set_time_slice(std::uint32_t length) override {
-    if (!time_slices_) return GpuManager::set_time_slice(length);
-    return session_->use(index_,
-                         [&](const nvml::Library&, nvmlDevice_t) { return time_slices_->set(identity_.uuid, length); });
-  }
-  Result<std::uint32_t> time_slice() override {
-    if (!time_slices_) return GpuManager::time_slice();
-    std::uint32_t length = 0;
-    auto used = session_->use(index_, [&](const nvml::Library&, nvmlDevice_t) -> Result<void> {
-      length = TRY(time_slices_->read(identity_.uuid));
-      return {};
-    });
-    if (!used) return std::unexpected(used.error());
-    return length;
-  }
-
-  Result<std::uint32_t> instant_power_mw() override {
-    std::optional<std::uint32_t> power;
-    auto used = session_->use(index_, [&power](const nvml::Library& nvml, nvmlDevice_t device) -> Result<void> {
-      nvml::FieldValue field{.id = kPowerInstant};
-      if (nvml->nvmlDeviceGetFieldValues != nullptr && nvml::ok(nvml->nvmlDeviceGetFieldValues(device, 1, &field)) &&
-          nvml::ok(field.result))
-        power = static_cast<std::uint32_t>(field.value);
-      return {};
-    });
-    if (!used) return std::unexpected(used.error());
-    // Drivers before NVML 12 only report the average of the last second.
-    return power ? Result<std::uint32_t>(*power) : figure("power draw", &nvml::Functions::nvmlDeviceGetPowerUsage);
-  }
-  Result<std::uint64_t> total_energy_mj() override {
-    unsigned long long energy = 0;
-    if (auto done = call("energy counter", &nvml::Functions::nvmlDeviceGetTotalEnergyConsumption, &energy); !done)
-      return std::unexpected(done.error());
-    return energy;
-  }
-  Result<std::uint32_t> power_limit_mw() override {
-    return figure("power limit", &nvml::Functions::nvmlDeviceGetPowerManagementLimit);
-  }
-  Result<PowerRange> power_limit_range() override {
-    PowerRange range;
-    if (auto done = call("power limit range", &nvml::Functions::nvmlDeviceGetPowerManagementLimitConstraints,
-                         &range.min_mw, &range.max_mw);
-        !done)
-      return std::unexpected(done.error());
-    return range;
-  }
-  Result<bool> persistence_mode() override {
-    nvmlEnableState_t mode{};
-    if (auto done = call("persistence mode", &nvml::Functions::nvmlDeviceGetPersistenceMode, &mode); !done)
-      return std::unexpected(done.error());
-    return mode == NVML_FEATURE_ENABLED;
-  }
-  Result<std::uint32_t> compute_mode() override {
-    nvmlComputeMode_t mode{};
-    if (auto done = call("compute mode", &nvml::Functions::nvmlDeviceGetComputeMode, &mode); !done)
-      return std::unexpected(done.error());
-    return static_cast<std::uint32_t>(mode);
+  Result<Reading> perform(const Command& command) override {
+    using Nvml = nvml::Functions;
+    switch (command.operation) {
+      case Operation::set_persistence_mode:
+        return call("persistence mode", &Nvml::nvmlDeviceSetPersistenceMode,
+                    command.enabled ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED);
+      case Operation::set_power_limit: return set_power_limit(command.power_limit_mw);
+      case Operation::set_gpu_locked_clocks:
+        return lock("GPU clocks", &Nvml::nvmlDeviceSetGpuLockedClocks, command.clocks, NVML_CLOCK_GRAPHICS);
+      case Operation::set_mem_locked_clocks:
+        return lock("memory clocks", &Nvml::nvmlDeviceSetMemoryLockedClocks, command.clocks, NVML_CLOCK_MEM);
+      case Operation::reset_gpu_locked_clocks:
+        return call("reset of the GPU clocks", &Nvml::nvmlDeviceResetGpuLockedClocks);
+      case Operation::reset_mem_locked_clocks:
+        return call("reset of the memory clocks", &Nvml::nvmlDeviceResetMemoryLockedClocks);
+      case Operation::reset_locked_clocks: return reset_each_clocks(*this);
+      case Operation::set_compute_mode:
+        return call("compute mode " + std::to_string(command.mode), &Nvml::nvmlDeviceSetComputeMode,
+                    static_cast<nvmlComputeMode_t>(command.mode));
+      case Operation::set_time_slice: return set_time_slice(command.time_slice);
+      case Operation::get_power: return instant_power();
+      case Operation::get_cumulative_energy:
+        return figure<unsigned long long>("energy counter", &Nvml::nvmlDeviceGetTotalEnergyConsumption);
+      case Operation::get_power_limit: return figure<unsigned>("power limit", &Nvml::nvmlDeviceGetPowerManagementLimit);
+      case Operation::get_power_limit_constraints: {
+        unsigned least_mw = 0, most_mw = 0;
+        TRY(call("power limit range", &Nvml::nvmlDeviceGetPowerManagementLimitConstraints, &least_mw, &most_mw));
+        return Reading{.value = least_mw, .second = most_mw};
+      }
+      case Operation::get_persistence_mode:
+        return figure<nvmlEnableState_t>("persistence mode", &Nvml::nvmlDeviceGetPersistenceMode);
+      case Operation::get_compute_mode:
+        return figure<nvmlComputeMode_t>("compute mode", &Nvml::nvmlDeviceGetComputeMode);
+      case Operation::get_time_slice: return time_slice();
+    }
+    return fail(ErrorCode::failed, "unknown operation");
   }
 
  private:
+  Result<Reading> set_power_limit(std::uint32_t limit_mw) {
+    auto done =
+        call("power limit " + watts_text(limit_mw), &nvml::Functions::nvmlDeviceSetPowerManagementLimit, limit_mw);
+    if (done || done.error().code != ErrorCode::usage) return done;
+    if (const auto range = perform({.operation = Operation::get_power_limit_constraints}))
+      done.error().hint = "accepted: " + watts_text(range->value) + " to " + watts_text(range->second);
+    return done;
+  }
+
+  // The tool opens the driver too, so it is not run while the driver is let go of.
+  Result<Reading> set_time_slice(std::uint32_t length) {
+    if (!time_slices_) return fail(ErrorCode::unsupported, "time slice: there is no tool that sets it");
+    TRY(session_->use(index_,
+                      [&](const nvml::Library&, nvmlDevice_t) { return time_slices_->set(identity_.uuid, length); }));
+    return Reading{};
+  }
+  Result<Reading> time_slice() {
+    if (!time_slices_) return fail(ErrorCode::unsupported, "time slice: there is no tool that reads it");
+    Result<std::uint32_t> length;
+    TRY(session_->use(index_, [&](const nvml::Library&, nvmlDevice_t) -> Result<void> {
+      length = time_slices_->read(identity_.uuid);
+      return {};
+    }));
+    return Reading{.value = TRY(length), .second = 0};
+  }
+
+  Result<Reading> instant_power() {
+    std::optional<std::uint32_t> power_mw;
+    TRY(session_->use(index_, [&power_mw](const nvml::Library& nvml, nvmlDevice_t device) -> Result<void> {
+      nvml::FieldValue field{.id = kPowerInstant};
+      if (nvml::call(nvml->nvmlDeviceGetFieldValues, device, 1, &field) && nvml::ok(field.result))
+        power_mw = static_cast<std::uint32_t>(field.value);
+      return {};
+    }));
+    // Drivers before NVML 12 only report the average of the last second.
+    if (!power_mw) return figure<unsigned>("power draw", &nvml::Functions::nvmlDeviceGetPowerUsage);
+    return Reading{.value = *power_mw, .second = 0};
+  }
+
   // `function`: a member of nvml::Functions.
   template <typename Function, typename... Arguments>
-  Result<void> call(const std::string& what, Function function, Arguments... arguments) {
-    return session_->use(index_, [&](const nvml::Library& nvml, nvmlDevice_t device) -> Result<void> {
+  Result<Reading> call(const std::string& what, Function function, Arguments... arguments) {
+    TRY(session_->use(index_, [&](const nvml::Library& nvml, nvmlDevice_t device) -> Result<void> {
       const auto pointer = nvml.operator->()->*function;
       const nvmlReturn_t result = pointer == nullptr ? NVML_ERROR_FUNCTION_NOT_FOUND : pointer(device, arguments...);
       if (nvml::ok(result)) return {};
       return std::unexpected(error_of(what, result));
-    });
+    }));
+    return Reading{};
+  }
+
+  template <typename Value, typename Function>
+  Result<Reading> figure(const std::string& what, Function function) {
+    Value value{};
+    TRY(call(what, function, &value));
+    return Reading{.value = static_cast<std::uint64_t>(value), .second = 0};
   }
 
   template <typename Function>
-  Result<std::uint32_t> figure(const std::string& what, Function function) {
-    unsigned value = 0;
-    if (auto done = call(what, function, &value); !done) return std::unexpected(done.error());
-    return value;
-  }
-
-  template <typename Function>
-  Result<void> lock(const std::string& what, Function function, ClockRange clocks, nvmlClockType_t type) {
-    const std::string wanted =
-        what + " " + std::to_string(clocks.min_mhz) + " to " + std::to_string(clocks.max_mhz) + " MHz";
+  Result<Reading> lock(const std::string& what, Function function, ClockRange clocks, nvmlClockType_t type) {
+    const std::string wanted = what + " " + megahertz_text(clocks);
     if (clocks.min_mhz > clocks.max_mhz)
       return fail(ErrorCode::usage, wanted + ": the minimum is above the maximum",
                   "accepted: a minimum, then a maximum");
@@ -202,7 +186,7 @@ class NvmlManager final : public GpuManager {
 
 Result<std::shared_ptr<NvmlSession>> NvmlSession::open(const std::string& file) {
   std::shared_ptr<NvmlSession> session(new NvmlSession(file));
-  if (auto opened = session->reopen(); !opened) return std::unexpected(opened.error());
+  TRY(session->reopen());
   return session;
 }
 
@@ -225,7 +209,7 @@ Result<void> NvmlSession::reopen() {
     nvmlDevice_t device = nullptr;
     if (const auto result = nvml->nvmlDeviceGetHandleByIndex_v2(index, &device); !nvml::ok(result)) device = nullptr;
     devices.push_back(device);
-    uuids.push_back(device == nullptr ? "" : text_of(nvml->nvmlDeviceGetUUID, device));
+    uuids.push_back(device == nullptr ? "" : nvml::text_of(nvml->nvmlDeviceGetUUID, device));
   }
   if (uuids_.empty()) uuids_ = uuids;
   // A reset may change a GPU's index, so managers follow the UUID.
@@ -260,7 +244,7 @@ Result<void> NvmlSession::use(std::uint32_t index,
     if (steady_now_ns() < closed_until_ns_)
       return fail(ErrorCode::unreachable, "the driver is let go of, so that a GPU can be reset",
                   "it is opened again within a minute");
-    if (auto opened = reopen(); !opened) return opened;
+    TRY(reopen());
   }
   return run();
 }

@@ -35,53 +35,19 @@ class OverridingManager final : public GpuManager {
 
   [[nodiscard]] const GpuIdentity& identity() const override { return manager_->identity(); }
 
-  Result<void> set_persistence_mode(bool enabled) override {
-    return write({.operation = Operation::set_persistence_mode, .enabled = enabled});
-  }
-  Result<void> set_power_limit(std::uint32_t limit_mw) override {
-    return write({.operation = Operation::set_power_limit, .power_limit_mw = limit_mw});
-  }
-  Result<void> set_gpu_locked_clocks(ClockRange clocks) override {
-    return write({.operation = Operation::set_gpu_locked_clocks, .clocks = clocks});
-  }
-  Result<void> set_mem_locked_clocks(ClockRange clocks) override {
-    return write({.operation = Operation::set_mem_locked_clocks, .clocks = clocks});
-  }
-  Result<void> reset_gpu_locked_clocks() override { return write({.operation = Operation::reset_gpu_locked_clocks}); }
-  Result<void> reset_mem_locked_clocks() override { return write({.operation = Operation::reset_mem_locked_clocks}); }
-  Result<void> reset_locked_clocks() override {
-    // Without an override for both, each clock domain uses its own.
-    if (!overrides_.contains(name_of(Operation::reset_locked_clocks))) return GpuManager::reset_locked_clocks();
-    return write({.operation = Operation::reset_locked_clocks});
-  }
-
-  Result<void> set_compute_mode(std::uint32_t mode) override { return manager_->set_compute_mode(mode); }
-
-  Result<void> set_time_slice(std::uint32_t length) override { return manager_->set_time_slice(length); }
-
-  Result<std::uint32_t> instant_power_mw() override { return manager_->instant_power_mw(); }
-  Result<std::uint64_t> total_energy_mj() override { return manager_->total_energy_mj(); }
-  Result<std::uint32_t> power_limit_mw() override { return manager_->power_limit_mw(); }
-  Result<PowerRange> power_limit_range() override { return manager_->power_limit_range(); }
-  Result<bool> persistence_mode() override { return manager_->persistence_mode(); }
-  Result<std::uint32_t> compute_mode() override { return manager_->compute_mode(); }
-  Result<std::uint32_t> time_slice() override { return manager_->time_slice(); }
-
- private:
-  Result<void> write(const Command& command) {
+  Result<Reading> perform(const Command& command) override {
     const auto found = overrides_.find(name_of(command.operation));
     if (found == overrides_.end()) {
-      const auto done = perform(command, *manager_);
-      return done ? Result<void>{} : std::unexpected(done.error());
+      // Without an override for both, each clock domain uses its own.
+      if (command.operation == Operation::reset_locked_clocks) return reset_each_clocks(*this);
+      return manager_->perform(command);
     }
-    for (const auto& words : found->second.commands) {
-      if (auto run = run_command(filled(words, gpu_, command), found->second.error_pattern, found->second.timeout);
-          !run)
-        return run;
-    }
-    return {};
+    for (const auto& words : found->second.commands)
+      TRY(run_command(filled(words, gpu_, command), found->second.error_pattern, found->second.timeout));
+    return Reading{};
   }
 
+ private:
   const std::unique_ptr<GpuManager> manager_;
   const std::uint32_t gpu_;
   const config::CommandOverrides overrides_;

@@ -79,10 +79,12 @@ TEST(OverridingManager, RunsTheCommandsOfAnOperationInOrderAndStopsAtTheFirstFai
       {"false"},
       {"sh", "-c", "echo never >> " + (folder / "log")}};
   auto gpu = overriding_manager(std::make_unique<RecordingManager>(recording), 3, overrides);
-  EXPECT_EQ(gpu->set_power_limit(150'500).error().message, "command 'false' ended with status 1");
+  EXPECT_EQ(gpu->perform({.operation = Operation::set_power_limit, .power_limit_mw = 150'500}).error().message,
+            "command 'false' ended with status 1");
   EXPECT_EQ(text_of(folder / "log"), "3 150500 150.5\n");
   EXPECT_TRUE(recording.written().empty()) << "the driver is not asked";
-  EXPECT_TRUE(gpu->set_persistence_mode(true)) << "no command for it: the driver is";
+  EXPECT_TRUE(gpu->perform({.operation = Operation::set_persistence_mode, .enabled = true}))
+      << "no command for it: the driver is";
   EXPECT_EQ(recording.written().size(), 1u);
 }
 
@@ -92,12 +94,12 @@ TEST(OverridingManager, ResetOfBothClocksUsesTheCommandsOfEachWithoutItsOwn) {
   config::CommandOverrides overrides;
   overrides["reset_gpu_locked_clocks"].commands = {{"sh", "-c", "echo gpu >> " + (folder / "log")}};
   auto gpu = overriding_manager(std::make_unique<RecordingManager>(recording), 0, overrides);
-  EXPECT_TRUE(gpu->reset_locked_clocks());
+  EXPECT_TRUE(gpu->perform({.operation = Operation::reset_locked_clocks}));
   EXPECT_EQ(text_of(folder / "log"), "gpu\n");
   EXPECT_EQ(recording.written(), std::vector<Command>{{.operation = Operation::reset_mem_locked_clocks}});
   overrides["reset_locked_clocks"].commands = {{"sh", "-c", "echo both >> " + (folder / "log")}};
   auto both = overriding_manager(std::make_unique<RecordingManager>(recording), 0, overrides);
-  EXPECT_TRUE(both->reset_locked_clocks());
+  EXPECT_TRUE(both->perform({.operation = Operation::reset_locked_clocks}));
   EXPECT_EQ(text_of(folder / "log"), "gpu\nboth\n");
 }
 

@@ -4,7 +4,12 @@
 
 namespace headgate::power {
 
-Result<void> RecordingManager::write(const Command& command) {
+Result<Reading> RecordingManager::write(const Command& command) {
+  const PowerRange range = *recording_.identity.limit_range;
+  if (const auto limit_mw = command.power_limit_mw; command.operation == Operation::set_power_limit)
+    if (limit_mw < range.min_mw || limit_mw > range.max_mw)
+      return fail(ErrorCode::usage, "power limit " + watts_text(limit_mw) + ": the driver does not accept this value",
+                  "accepted: " + watts_text(range.min_mw) + " to " + watts_text(range.max_mw));
   std::unique_lock lock(recording_.mutex_);
   recording_.inside_ = true;
   recording_.changed_.notify_all();
@@ -18,67 +23,31 @@ Result<void> RecordingManager::write(const Command& command) {
   if (command.operation == Operation::set_compute_mode) recording_.compute_mode_ = command.mode;
   if (command.operation == Operation::set_time_slice) recording_.time_slice_ = command.time_slice;
   if (command.operation == Operation::set_persistence_mode) recording_.persistence_ = command.enabled;
-  return {};
+  return Reading{};
 }
 
-Result<void> RecordingManager::set_persistence_mode(bool enabled) {
-  return write({.operation = Operation::set_persistence_mode, .enabled = enabled});
-}
-Result<void> RecordingManager::set_power_limit(std::uint32_t limit_mw) {
-  const PowerRange range = *recording_.identity.limit_range;
-  if (limit_mw < range.min_mw || limit_mw > range.max_mw)
-    return fail(ErrorCode::usage, "power limit " + watts_text(limit_mw) + ": the driver does not accept this value",
-                "accepted: " + watts_text(range.min_mw) + " to " + watts_text(range.max_mw));
-  return write({.operation = Operation::set_power_limit, .power_limit_mw = limit_mw});
-}
-Result<void> RecordingManager::set_gpu_locked_clocks(ClockRange clocks) {
-  return write({.operation = Operation::set_gpu_locked_clocks, .clocks = clocks});
-}
-Result<void> RecordingManager::set_mem_locked_clocks(ClockRange clocks) {
-  return write({.operation = Operation::set_mem_locked_clocks, .clocks = clocks});
-}
-Result<void> RecordingManager::reset_gpu_locked_clocks() {
-  return write({.operation = Operation::reset_gpu_locked_clocks});
-}
-Result<void> RecordingManager::reset_mem_locked_clocks() {
-  return write({.operation = Operation::reset_mem_locked_clocks});
+Result<Reading> RecordingManager::read_figure(Operation operation) {
+  const std::lock_guard lock(recording_.mutex_);
+  switch (operation) {
+    case Operation::get_power:
+      ++recording_.power_readings_;
+      if (const auto error = recording_.errors_.find(operation); error != recording_.errors_.end())
+        return std::unexpected(error->second);
+      return Reading{.value = recording_.power_mw_};
+    case Operation::get_cumulative_energy: return Reading{.value = recording_.energy_mj_};
+    case Operation::get_power_limit: return Reading{.value = recording_.limit_mw_};
+    case Operation::get_power_limit_constraints:
+      return Reading{.value = recording_.identity.limit_range->min_mw,
+                     .second = recording_.identity.limit_range->max_mw};
+    case Operation::get_compute_mode: return Reading{.value = recording_.compute_mode_};
+    case Operation::get_time_slice: return Reading{.value = recording_.time_slice_};
+    default: return Reading{.value = recording_.persistence_};
+  }
 }
 
-Result<void> RecordingManager::set_compute_mode(std::uint32_t mode) {
-  return write({.operation = Operation::set_compute_mode, .mode = mode});
-}
-
-Result<void> RecordingManager::set_time_slice(std::uint32_t length) {
-  return write({.operation = Operation::set_time_slice, .time_slice = length});
-}
-
-Result<std::uint32_t> RecordingManager::instant_power_mw() {
-  const std::lock_guard lock(recording_.mutex_);
-  ++recording_.power_readings_;
-  if (const auto error = recording_.errors_.find(Operation::get_power); error != recording_.errors_.end())
-    return std::unexpected(error->second);
-  return recording_.power_mw_;
-}
-Result<std::uint64_t> RecordingManager::total_energy_mj() {
-  const std::lock_guard lock(recording_.mutex_);
-  return recording_.energy_mj_;
-}
-Result<std::uint32_t> RecordingManager::power_limit_mw() {
-  const std::lock_guard lock(recording_.mutex_);
-  return recording_.limit_mw_;
-}
-Result<PowerRange> RecordingManager::power_limit_range() { return *recording_.identity.limit_range; }
-Result<std::uint32_t> RecordingManager::compute_mode() {
-  const std::lock_guard lock(recording_.mutex_);
-  return recording_.compute_mode_;
-}
-Result<std::uint32_t> RecordingManager::time_slice() {
-  const std::lock_guard lock(recording_.mutex_);
-  return recording_.time_slice_;
-}
-Result<bool> RecordingManager::persistence_mode() {
-  const std::lock_guard lock(recording_.mutex_);
-  return recording_.persistence_;
+Result<Reading> RecordingManager::perform(const Command& command) {
+  if (command.operation == Operation::reset_locked_clocks) return reset_each_clocks(*this);
+  return is_write(command.operation) ? write(command) : read_figure(command.operation);
 }
 
 }  // namespace headgate::power

@@ -92,25 +92,11 @@ class RecordingManager final : public GpuManager {
 
   [[nodiscard]] const GpuIdentity& identity() const override { return recording_.identity; }
 
-  Result<void> set_persistence_mode(bool enabled) override;
-  Result<void> set_power_limit(std::uint32_t limit_mw) override;
-  Result<void> set_gpu_locked_clocks(ClockRange clocks) override;
-  Result<void> set_mem_locked_clocks(ClockRange clocks) override;
-  Result<void> reset_gpu_locked_clocks() override;
-  Result<void> reset_mem_locked_clocks() override;
-  Result<void> set_compute_mode(std::uint32_t mode) override;
-  Result<void> set_time_slice(std::uint32_t length) override;
-
-  Result<std::uint32_t> instant_power_mw() override;
-  Result<std::uint64_t> total_energy_mj() override;
-  Result<std::uint32_t> power_limit_mw() override;
-  Result<PowerRange> power_limit_range() override;
-  Result<bool> persistence_mode() override;
-  Result<std::uint32_t> compute_mode() override;
-  Result<std::uint32_t> time_slice() override;
+  Result<Reading> perform(const Command& command) override;
 
  private:
-  Result<void> write(const Command& command);
+  Result<Reading> write(const Command& command);
+  Result<Reading> read_figure(Operation operation);
 
   Recording& recording_;
 };

@@ -5,26 +5,10 @@
 #include <utility>
 
 #include "base/now.hpp"
+#include "power/settings_io.hpp"
 
 namespace headgate::power {
 namespace {
-
-void take_reading(Operation read, const Reading& reading, Settings& settings) {
-  const auto value = static_cast<std::uint32_t>(reading.value);
-  if (read == Operation::get_power_limit) settings.power_limit_mw = value;
-  if (read == Operation::get_persistence_mode) settings.persistence = reading.value != 0;
-  if (read == Operation::get_compute_mode) settings.compute_mode = value;
-  if (read == Operation::get_time_slice) settings.time_slice = value;
-}
-
-std::vector<Command> reads_of(const Settings& wanted) {
-  std::vector<Command> reads;
-  if (wanted.power_limit_mw) reads.push_back({.operation = Operation::get_power_limit});
-  if (wanted.persistence) reads.push_back({.operation = Operation::get_persistence_mode});
-  if (wanted.compute_mode) reads.push_back({.operation = Operation::get_compute_mode});
-  if (wanted.time_slice) reads.push_back({.operation = Operation::get_time_slice});
-  return reads;
-}
 
 // State of one call, collected until the last command is done.
 struct Run {
@@ -43,13 +27,6 @@ struct Run {
   std::size_t open = 1;  // commands without a result, plus one while sending
   std::function<void(std::vector<GpuOutcome>)> done;
 
-  Settings clocks_now(std::uint32_t gpu, const Settings& like) const {
-    Settings now;
-    if (like.gpu_clocks) now.gpu_clocks = queues.locked_clocks(gpu, Operation::set_gpu_locked_clocks);
-    if (like.mem_clocks) now.mem_clocks = queues.locked_clocks(gpu, Operation::set_mem_locked_clocks);
-    return now;
-  }
-
   // Called with the lock held.
   void note_error(OnGpu& on, const Error& error) const {
     const bool skipped = options.skip_unsupported && error.code == ErrorCode::unsupported;
@@ -62,7 +39,7 @@ struct Run {
       const std::lock_guard lock(mutex);
       if (--open != 0) return;
       for (OnGpu& on : gpus) {
-        const Settings clocks = clocks_now(on.outcome.index, on.wanted);
+        const Settings clocks = clocks_now(queues, on.outcome.index, on.wanted);
         on.after.gpu_clocks = clocks.gpu_clocks;
         on.after.mem_clocks = clocks.mem_clocks;
         on.outcome.changes = changes_between(on.before, options.dry_run ? on.wanted : on.after);
@@ -126,16 +103,16 @@ std::function<void(const std::string&)> set_now(ControlQueues& queues, const Set
     if (found == wanted.end()) continue;
     Run::OnGpu on{.outcome = {.index = index, .uuid = found->first, .changes = {}, .error = {}},
                   .wanted = found->second,
-                  .before = run->clocks_now(index, found->second),
+                  .before = clocks_now(queues, index, found->second),
                   .after = {}};
     run->gpus.push_back(std::move(on));
   }
   for (std::size_t place = 0; place < run->gpus.size(); ++place) {
     const Settings settings = run->gpus[place].wanted;
-    for (const Command& read : reads_of(settings)) send(run, place, read, &Run::OnGpu::before);
+    for (const Operation read : reads_of(settings)) send(run, place, {.operation = read}, &Run::OnGpu::before);
     if (options.dry_run) continue;
     for (const Command& write : commands_to_apply(settings)) send(run, place, write, nullptr);
-    for (const Command& read : reads_of(settings)) send(run, place, read, &Run::OnGpu::after);
+    for (const Operation read : reads_of(settings)) send(run, place, {.operation = read}, &Run::OnGpu::after);
   }
   run->settle();
   return [run](const std::string& patience) {

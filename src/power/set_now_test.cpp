@@ -44,7 +44,7 @@ TEST_F(SetNow, EachGpuTellsWhatChanged) {
             (std::vector<Change>{{"power limit", "100 W", "200 W"}, {"GPU clocks", "none", "210 to 900 MHz"}}))
       << "the persistence mode was on before";
   EXPECT_FALSE(outcomes[0].error || outcomes[1].error);
-  EXPECT_EQ(queues_->gpu(1).power_limit_mw(), 200'000u);
+  EXPECT_EQ(queues_->gpu(1).read(Operation::get_power_limit), 200'000u);
 }
 
 TEST_F(SetNow, ADryRunWritesNothing) {
@@ -63,7 +63,7 @@ TEST_F(SetNow, AGpuThatFailsIsNamedAndTheOtherIsSet) {
   EXPECT_EQ(outcomes[0].error->message, "a GPU is lost");
   EXPECT_TRUE(outcomes[0].changes.empty());
   EXPECT_FALSE(outcomes[1].error);
-  EXPECT_EQ(queues_->gpu(1).power_limit_mw(), 200'000u);
+  EXPECT_EQ(queues_->gpu(1).read(Operation::get_power_limit), 200'000u);
 }
 
 TEST_F(SetNow, AResetPassesOverWhatAGpuDoesNotHave) {

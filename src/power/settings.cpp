@@ -1,5 +1,7 @@
 #include "power/settings.hpp"
 
+#include <type_traits>
+
 #include "config/power_settings.hpp"
 
 namespace headgate::power {
@@ -28,61 +30,41 @@ void add_persistence(const Settings& settings, std::vector<Command>& commands) {
     commands.push_back({.operation = Operation::set_persistence_mode, .enabled = *settings.persistence});
 }
 
-std::string clocks_text(const ClockRange& clocks) {
-  if (clocks.max_mhz == 0) return "none";
-  return std::to_string(clocks.min_mhz) + " to " + std::to_string(clocks.max_mhz) + " MHz";
+std::string text_of(unsigned, bool on) { return on ? "on" : "off"; }
+std::string text_of(unsigned, const ClockRange& clocks) {
+  return clocks.max_mhz == 0 ? "none" : megahertz_text(clocks);
 }
-
-// Calls visit(a.x, b.x) for each control x.
-template <typename A, typename B, typename Visit>
-void each_control(A& a, B& b, Visit&& visit) {
-  visit(a.power_limit_mw, b.power_limit_mw);
-  visit(a.persistence, b.persistence);
-  visit(a.gpu_clocks, b.gpu_clocks);
-  visit(a.mem_clocks, b.mem_clocks);
-  visit(a.compute_mode, b.compute_mode);
-  visit(a.time_slice, b.time_slice);
+std::string text_of(unsigned control, std::uint32_t value) {
+  if (control == kPowerLimit) return watts_text(value);
+  return std::string(control == kComputeMode ? config::format_compute_mode(value) : config::format_time_slice(value));
 }
 
 }  // namespace
 
 Settings without(Settings from, const Settings& named) {
-  each_control(from, named, [](auto& one, const auto& other) {
-    if (other) one.reset();
+  each_control([&](auto member, auto...) {
+    if (named.*member) (from.*member).reset();
   });
   return from;
 }
 
 void replace_named(Settings& in, const Settings& by) {
-  each_control(in, by, [](auto& one, const auto& other) {
-    if (one && other) one = other;
+  each_control([&](auto member, auto...) {
+    if (in.*member && by.*member) in.*member = by.*member;
   });
 }
 
 void add_missing(Settings& to, const Settings& more) {
-  each_control(to, more, [](auto& one, const auto& other) {
-    if (!one) one = other;
+  each_control([&](auto member, auto...) {
+    if (!(to.*member)) to.*member = more.*member;
   });
 }
 
 Settings named_by(const Command& command) {
-  Settings all;
-  all.power_limit_mw = 0;
-  all.persistence = false;
-  all.gpu_clocks = all.mem_clocks = ClockRange{};
-  all.compute_mode = all.time_slice = 0;
   Settings named;
-  const auto take = [&](auto Settings::* control) {
-    Settings one;
-    one.*control = all.*control;
-    if (touches(one, command)) named.*control = all.*control;
-  };
-  take(&Settings::power_limit_mw);
-  take(&Settings::persistence);
-  take(&Settings::gpu_clocks);
-  take(&Settings::mem_clocks);
-  take(&Settings::compute_mode);
-  take(&Settings::time_slice);
+  each_control([&](auto member, unsigned bit, auto...) {
+    if ((controls_written_by(command.operation) & bit) != 0) (named.*member).emplace();
+  });
   return named;
 }
 
@@ -101,30 +83,34 @@ std::vector<Command> commands_to_restore(const Settings& saved) {
 }
 
 bool touches(const Settings& settings, const Command& command) {
-  switch (command.operation) {
-    case Operation::set_power_limit: return settings.power_limit_mw.has_value();
-    case Operation::set_persistence_mode: return settings.persistence.has_value();
-    case Operation::set_gpu_locked_clocks:
-    case Operation::reset_gpu_locked_clocks: return settings.gpu_clocks.has_value();
-    case Operation::set_mem_locked_clocks:
-    case Operation::reset_mem_locked_clocks: return settings.mem_clocks.has_value();
-    case Operation::reset_locked_clocks: return settings.gpu_clocks || settings.mem_clocks;
-    case Operation::set_compute_mode: return settings.compute_mode.has_value();
-    case Operation::set_time_slice: return settings.time_slice.has_value();
-    default: return false;
-  }
+  bool any = false;
+  each_control([&](auto member, unsigned bit, auto...) {
+    any = any || (settings.*member && (controls_written_by(command.operation) & bit) != 0);
+  });
+  return any;
+}
+
+std::vector<Operation> reads_of(const Settings& like) {
+  std::vector<Operation> reads;
+  each_control([&](auto member, unsigned, const char*, const char*, Operation get) {
+    if (like.*member && !is_write(get)) reads.push_back(get);
+  });
+  return reads;
+}
+
+void take_reading(Operation read, const Reading& reading, Settings& settings) {
+  each_control([&](auto member, unsigned, const char*, const char*, Operation get) {
+    using Value = typename std::remove_reference_t<decltype(settings.*member)>::value_type;
+    if constexpr (std::is_integral_v<Value>)
+      if (get == read) settings.*member = static_cast<Value>(reading.value);
+  });
 }
 
 std::vector<Control> controls_of(const Settings& settings) {
   std::vector<Control> controls;
-  if (settings.power_limit_mw) controls.push_back({"power limit", watts_text(*settings.power_limit_mw)});
-  if (settings.persistence) controls.push_back({"persistence mode", *settings.persistence ? "on" : "off"});
-  if (settings.gpu_clocks) controls.push_back({"GPU clocks", clocks_text(*settings.gpu_clocks)});
-  if (settings.mem_clocks) controls.push_back({"memory clocks", clocks_text(*settings.mem_clocks)});
-  if (settings.compute_mode)
-    controls.push_back({"compute mode", std::string(config::format_compute_mode(*settings.compute_mode))});
-  if (settings.time_slice)
-    controls.push_back({"time slice", std::string(config::format_time_slice(*settings.time_slice))});
+  each_control([&](auto member, unsigned bit, const char* name, auto...) {
+    if (const auto& value = settings.*member) controls.push_back({name, text_of(bit, *value)});
+  });
   return controls;
 }
 

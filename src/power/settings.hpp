@@ -23,6 +23,18 @@ struct Settings {
   [[nodiscard]] bool empty() const { return *this == Settings{}; }
 };
 
+// Calls visit(member, bit, name, key, get) for each control: its ControlBits, its name for users, its key in JSON, and the
+// operation that reads it. No driver reports locked clocks, so their `get` is the operation that locks them.
+template <typename Visit>
+void each_control(Visit&& visit) {
+  visit(&Settings::power_limit_mw, kPowerLimit, "power limit", "power_limit_mw", Operation::get_power_limit);
+  visit(&Settings::persistence, kPersistence, "persistence mode", "persistence", Operation::get_persistence_mode);
+  visit(&Settings::gpu_clocks, kGpuClocks, "GPU clocks", "gpu_clocks_mhz", Operation::set_gpu_locked_clocks);
+  visit(&Settings::mem_clocks, kMemoryClocks, "memory clocks", "mem_clocks_mhz", Operation::set_mem_locked_clocks);
+  visit(&Settings::compute_mode, kComputeMode, "compute mode", "compute_mode", Operation::get_compute_mode);
+  visit(&Settings::time_slice, kTimeSlice, "time slice", "time_slice", Operation::get_time_slice);
+}
+
 // Returns the settings of `from`, except for controls that `named` has.
 [[nodiscard]] Settings without(Settings from, const Settings& named);
 // For controls that both have, takes the value from `by`.
@@ -40,6 +52,11 @@ using SettingsByGpu = std::map<std::string, Settings>;  // by UUID
 [[nodiscard]] std::vector<Command> commands_to_restore(const Settings& saved);
 // Returns true if the command writes a control that the settings have.
 [[nodiscard]] bool touches(const Settings& settings, const Command& command);
+
+// Returns the operations that read the controls that `like` has. No driver reports locked clocks.
+[[nodiscard]] std::vector<Operation> reads_of(const Settings& like);
+// Stores what such an operation read.
+void take_reading(Operation read, const Reading& reading, Settings& settings);
 
 // The controls in the settings with their values as shown to users: {"power limit", "200 W"}. Unlocked clocks: "none".
 struct Control {

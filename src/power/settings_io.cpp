@@ -14,6 +14,13 @@ void append(std::string& to, const std::string& text) { to += (to.empty() ? "" :
 
 }  // namespace
 
+Settings clocks_now(const ControlQueues& queues, std::uint32_t gpu, const Settings& like) {
+  Settings now;
+  if (like.gpu_clocks) now.gpu_clocks = queues.locked_clocks(gpu, Operation::set_gpu_locked_clocks);
+  if (like.mem_clocks) now.mem_clocks = queues.locked_clocks(gpu, Operation::set_mem_locked_clocks);
+  return now;
+}
+
 std::optional<std::uint32_t> SettingsIo::index_of(const std::string& gpu) const {
   for (std::uint32_t index = 0; index < queues_.count(); ++index)
     if (queues_.gpu(index).identity().uuid == gpu) return index;
@@ -25,28 +32,19 @@ Result<Reading> SettingsIo::command(std::uint32_t gpu, const Command& command, c
   const auto promise = std::make_shared<std::promise<Answers>>();
   auto answer = promise->get_future();
   const auto request =
-      queues_.submit({.gpus = {gpu},
-                      .command = command,
-                      .caller = caller,
-                      .arrived_ns = steady_now_ns(),
-                      .answer = [promise](Answers answers) { promise->set_value(std::move(answers)); }});
-  if (!request) return std::unexpected(request.error());
+      TRY(queues_.submit({.gpus = {gpu},
+                          .command = command,
+                          .caller = caller,
+                          .arrived_ns = steady_now_ns(),
+                          .answer = [promise](Answers answers) { promise->set_value(std::move(answers)); }}));
   if (answer.wait_for(patience_) != std::future_status::ready)
-    queues_.withdraw(*request, std::to_string(patience_.count()) + " ms");
+    queues_.withdraw(request, std::to_string(patience_.count()) + " ms");
   return answer.get().at(gpu);
 }
 
 Result<Settings> SettingsIo::read(std::uint32_t gpu, const Settings& like, const Caller& caller) {
-  Settings now;
-  const auto value_of = [&](Operation operation) { return command(gpu, {.operation = operation}, caller); };
-  if (like.power_limit_mw)
-    now.power_limit_mw = static_cast<std::uint32_t>(TRY(value_of(Operation::get_power_limit)).value);
-  if (like.persistence) now.persistence = TRY(value_of(Operation::get_persistence_mode)).value != 0;
-  if (like.compute_mode)
-    now.compute_mode = static_cast<std::uint32_t>(TRY(value_of(Operation::get_compute_mode)).value);
-  if (like.time_slice) now.time_slice = static_cast<std::uint32_t>(TRY(value_of(Operation::get_time_slice)).value);
-  if (like.gpu_clocks) now.gpu_clocks = queues_.locked_clocks(gpu, Operation::set_gpu_locked_clocks);
-  if (like.mem_clocks) now.mem_clocks = queues_.locked_clocks(gpu, Operation::set_mem_locked_clocks);
+  Settings now = clocks_now(queues_, gpu, like);
+  for (const Operation read : reads_of(like)) take_reading(read, TRY(command(gpu, {.operation = read}, caller)), now);
   return now;
 }
 

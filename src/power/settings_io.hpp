@@ -12,6 +12,10 @@
 
 namespace headgate::power {
 
+// Returns the locked clocks of a GPU, as far as `like` has them: those that the daemon locked last, because no driver
+// reports them.
+[[nodiscard]] Settings clocks_now(const ControlQueues& queues, std::uint32_t gpu, const Settings& like);
+
 class SettingsIo {
  public:
   // `queues` must outlive it.
@@ -24,8 +28,7 @@ class SettingsIo {
 
   // Runs one command after those already queued. Errors: those of ControlQueues; busy if there is no result in time.
   Result<Reading> command(std::uint32_t gpu, const Command& command, const Caller& caller);
-  // Returns the present values of the controls in `like`. Locked clocks are those that the daemon locked last, because
-  // no driver reports them.
+  // Returns the present values of the controls in `like`; clocks as clocks_now().
   Result<Settings> read(std::uint32_t gpu, const Settings& like, const Caller& caller);
   // Sets all GPUs and reads each value back, because some accept a value and ignore it. Stops at the first error.
   Result<void> apply(const SettingsByGpu& wanted, const Caller& caller);
