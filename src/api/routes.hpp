@@ -83,11 +83,11 @@ struct Reply {
 };
 
 struct Route {
-  Operation operation;
-  std::string_view id;      // "createShare": operationId, also used in logs
-  std::string_view method;  // GET, POST, PUT, PATCH, DELETE
-  std::string_view path;    // a pattern of http::Router
-  std::string_view summary;
+  Operation operation = {};
+  std::string_view id = {};      // "createShare": operationId, also used in logs
+  std::string_view method = {};  // GET, POST, PUT, PATCH, DELETE
+  std::string_view path = {};    // a pattern of http::Router
+  std::string_view summary = {};
   std::vector<Parameter> parameters = {};
   BodyKind body = BodyKind::none;
   std::vector<Reply> replies = {};
