@@ -1,7 +1,6 @@
 #include "oci/device_request.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <nlohmann/json.hpp>
 #include <optional>
 
@@ -85,8 +84,7 @@ Result<std::vector<DeviceRequest>> read_device_requests(std::string_view text) {
     if (!(*json)[i].is_object()) return refuse_at(at, "is no object");
     DeviceRequest& request = all.emplace_back();
     for (const auto& [key, value] : (*json)[i].items())
-      if (auto taken = take_field(key, value, at + "." + printable(key, 80), request); !taken)
-        return std::unexpected(std::move(taken.error()));
+      TRY(take_field(key, value, at + "." + printable(key, 80), request));
   }
   return all;
 }
@@ -107,75 +105,6 @@ const std::vector<std::string>* match_capabilities(const DeviceRequest& request,
   const auto found =
       std::ranges::find_if(request.capabilities, [&](const auto& list) { return std::ranges::all_of(list, is_known); });
   return found == request.capabilities.end() ? nullptr : &*found;
-}
-
-namespace {
-
-// Splits a CSV record into fields: a quoted field may contain commas, and "" for a quote.
-Result<std::vector<std::string>> csv_fields(std::string_view text) {
-  std::vector<std::string> fields(1);
-  bool quoted = false;
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted && c == '"' && text.substr(i + 1).starts_with('"')) fields.back() += '"', ++i;
-    else if (quoted && c == '"') quoted = false;
-    else if (!quoted && c == '"' && fields.back().empty()) quoted = true;
-    else if (!quoted && c == '"') return fail(ErrorCode::usage, "a quote in the middle of a field");
-    else if (!quoted && c == ',') fields.emplace_back();
-    else fields.back() += c;
-  }
-  if (quoted) return fail(ErrorCode::usage, "a quote without an end");
-  return fields;
-}
-
-std::vector<std::string> split(std::string_view text) {
-  std::vector<std::string> all(1);
-  for (const char c : text) c == ',' ? all.emplace_back() : all.back() += c, static_cast<void>(0);
-  return all;
-}
-
-Result<std::int64_t> count_of(const std::string& text) {
-  if (text == "all") return -1;
-  std::int64_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  if (error != std::errc() || end != text.data() + text.size() || count > kMaxDeviceCount)
-    return fail(ErrorCode::usage, "--gpus '" + printable(text, 80) + "': value must be either \"all\" or an integer");
-  return count;
-}
-
-}  // namespace
-
-Result<DeviceRequest> read_gpus_option(std::string_view value) {
-  const auto fields = csv_fields(value);
-  if (!fields) return fail(ErrorCode::usage, "--gpus '" + printable(value, 80) + "': " + fields.error().message);
-  DeviceRequest request;
-  std::map<std::string, std::string> seen;
-  for (const std::string& field : *fields) {
-    const auto equals = field.find('=');
-    const std::string key = equals == std::string::npos ? "count" : field.substr(0, equals);
-    const std::string text = equals == std::string::npos ? field : field.substr(equals + 1);
-    if (!seen.emplace(key, text).second)
-      return fail(ErrorCode::usage,
-                  "--gpus '" + printable(value, 80) + "': '" + printable(key, 40) + "' is there twice");
-    if (key == "count") request.count = TRY(count_of(text));
-    else if (key == "device") request.ids = split(text);
-    else if (key == "driver") request.driver = text;
-    else if (key == "capabilities") request.capabilities = {split(text)};
-    else if (key == "options") {
-      for (const std::string& option : split(text))
-        request.options[option.substr(0, option.find('='))] =
-            option.contains('=') ? option.substr(option.find('=') + 1) : std::string();
-    } else {
-      return fail(ErrorCode::usage,
-                  "--gpus '" + printable(value, 80) + "': unexpected key '" + printable(key, 40) + "'",
-                  "accepted: device, count, capabilities, driver, options");
-    }
-  }
-  if (!seen.contains("count") && request.ids.empty()) request.count = 1;
-  if (request.capabilities.empty()) request.capabilities = {{}};
-  request.capabilities[0].emplace_back("gpu");
-  if (auto both = requested_devices(request); !both) return std::unexpected(std::move(both.error()));
-  return request;
 }
 
 }  // namespace headgate::oci

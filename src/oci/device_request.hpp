@@ -34,7 +34,4 @@ inline constexpr std::int64_t kMaxDeviceCount = 1024;
 [[nodiscard]] const std::vector<std::string>* match_capabilities(const DeviceRequest& request,
                                                                  const std::vector<std::string>& known);
 
-// Parses the VALUE of `docker run --gpus VALUE`. Errors: usage, in Docker's words, with how to quote.
-[[nodiscard]] Result<DeviceRequest> read_gpus_option(std::string_view value);
-
 }  // namespace headgate::oci

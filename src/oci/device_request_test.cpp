@@ -76,40 +76,5 @@ TEST(DeviceRequests, SelectTheFirstListWhoseWordsAreAllKnown) {
   EXPECT_EQ(match_capabilities(request, {}), request.capabilities.data());
 }
 
-TEST(GpusOption, IsOneRecordOfCsv) {
-  const auto read = [](std::string_view text) {
-    const auto request = read_gpus_option(text);
-    EXPECT_TRUE(request) << request.error().message;
-    return request.value_or(DeviceRequest{});
-  };
-  EXPECT_EQ(read("all").count, -1);
-  EXPECT_EQ(read("2").count, 2);
-  EXPECT_EQ(read("\"device=0,GPU-1\"").ids, (std::vector<std::string>{"0", "GPU-1"}));
-  EXPECT_EQ(read("\"device=0,1\"").count, 0);
-  EXPECT_EQ(read("capabilities=utility").count, 1) << "if neither is named";
-  using Lists = std::vector<std::vector<std::string>>;
-  EXPECT_EQ(read("1").capabilities, (Lists{{"gpu"}}));
-  EXPECT_EQ(read("1,\"capabilities=gpu,utility\"").capabilities, (Lists{{"gpu", "utility", "gpu"}}));
-  EXPECT_EQ(read("driver=cdi,device=v/c=a").driver, "cdi");
-  EXPECT_EQ(read("driver=cdi,device=v/c=a").ids, std::vector<std::string>{"v/c=a"});
-  EXPECT_EQ(read("1,\"options=a=b,c\"").options, (std::map<std::string, std::string>{{"a", "b"}, {"c", ""}}));
-}
-
-TEST(GpusOption, IsRefusedInDockersWords) {
-  const auto trouble = [](std::string_view text) {
-    const auto request = read_gpus_option(text);
-    return request ? "" : request.error().message;
-  };
-  EXPECT_EQ(trouble("one"), R"(--gpus 'one': value must be either "all" or an integer)");
-  EXPECT_EQ(trouble("2000"), R"(--gpus '2000': value must be either "all" or an integer)");
-  EXPECT_EQ(trouble("1,count=2"), "--gpus '1,count=2': 'count' is there twice");
-  EXPECT_EQ(trouble("gpu=1"), "--gpus 'gpu=1': unexpected key 'gpu'");
-  EXPECT_EQ(trouble("\"device=0"), "--gpus '\"device=0': a quote without an end");
-  const auto unquoted = read_gpus_option("device=0,1");
-  ASSERT_FALSE(unquoted);
-  EXPECT_EQ(unquoted.error().message, "cannot set both Count and DeviceIDs on device request");
-  EXPECT_TRUE(unquoted.error().hint.contains("--gpus '\"device=0,1\"'"));
-}
-
 }  // namespace
 }  // namespace headgate::oci
