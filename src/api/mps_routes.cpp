@@ -13,12 +13,6 @@ namespace {
 using http::Request;
 using http::Response;
 
-Response mps_reply(std::string body) {
-  Response response;
-  response.body = std::move(body) + "\n";
-  return response;
-}
-
 }  // namespace
 
 struct MpsRoutes::Impl {
@@ -31,7 +25,7 @@ struct MpsRoutes::Impl {
     std::string all;
     for (const mps::GroupView& group : sources.groups())
       if (caller->owns(group.key.uid)) all += (all.empty() ? "" : ",") + to_json(group);
-    return mps_reply("[" + all + "]");
+    return http::json_reply("[" + all + "]");
   }
 
   void take_off(const Request& request, const http::Reply& reply) const {
@@ -45,7 +39,8 @@ struct MpsRoutes::Impl {
                                 "accepted: 1 to 2147483647; headgate ps lists processes"}));
     if (const auto may = sources.may_end(*caller, *pid); !may) return reply(http::error_response(may.error()));
     sources.take_off(static_cast<pid_t>(*pid), [reply](const Result<bool>& done) {
-      reply(done ? mps_reply(nlohmann::ordered_json{{"client", *done}}.dump()) : http::error_response(done.error()));
+      reply(done ? http::json_reply(nlohmann::ordered_json{{"client", *done}}.dump())
+                 : http::error_response(done.error()));
     });
   }
 

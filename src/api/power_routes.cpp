@@ -11,18 +11,12 @@
 namespace headgate::api {
 namespace {
 
+using http::json_reply;
 using http::Request;
 using http::Response;
 using power::RequestKind;
 
 constexpr std::chrono::milliseconds kPatience{4'500};
-
-Response json_reply(std::string body, int status = 200) {
-  Response response;
-  response.status = status;
-  response.body = std::move(body) + "\n";
-  return response;
-}
 
 // A validated write: caller, GPUs and values.
 struct Wanted {
@@ -52,10 +46,8 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
     } else {
       all.settings = TRY(power::resolve(all.request.wanted, gpus));
     }
-    if (all.request.holder_pid != 0)
-      if (auto may = sources.may_hold(all.caller, all.request.holder_pid); !may) return std::unexpected(may.error());
-    if (auto may = sources.may_set(from.peer, all.caller, all.settings, kind == RequestKind::lease); !may)
-      return std::unexpected(may.error());
+    if (all.request.holder_pid != 0) TRY(sources.may_hold(all.caller, all.request.holder_pid));
+    TRY(sources.may_set(from.peer, all.caller, all.settings, kind == RequestKind::lease));
     return all;
   }
 

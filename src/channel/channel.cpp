@@ -5,6 +5,7 @@
 #include <nlohmann/json.hpp>
 #include <variant>
 
+#include "base/now.hpp"
 #include "base/whole_number.hpp"
 #include "channel/wire.hpp"
 
@@ -18,18 +19,9 @@ namespace {
 
 // IDs start at the time since 1970, so that an agent that holds a task of a former server cannot match one of ours.
 // They stay below 2^53, which JSON readers represent exactly.
-TaskId last_id_before_us() {
-  const auto since_1970 = std::chrono::system_clock::now().time_since_epoch();
-  return static_cast<TaskId>(std::chrono::duration_cast<milliseconds>(since_1970).count()) * 1000;
-}
+TaskId last_id_before_us() { return unix_now_ns() / 1'000'000 * 1000; }
 
 Time now() { return std::chrono::steady_clock::now().time_since_epoch(); }
-
-Response json_response(std::string body) {
-  Response response;
-  response.body = std::move(body);
-  return response;
-}
 
 Response refusal_response(Refusal refusal) {
   switch (refusal) {
@@ -162,7 +154,7 @@ void Channel::Impl::stop() {
   submitters.clear();
   for (auto& [client, waiters] : std::exchange(waiting, {})) {
     for (const auto& stream : waiters.streams) stream.events->finish();
-    for (const auto& poll : waiters.polls) poll.reply(json_response(assignments_text({})));
+    for (const auto& poll : waiters.polls) poll.reply(http::json_reply(assignments_text({})));
   }
 }
 
@@ -212,7 +204,7 @@ void Channel::Impl::hand_out(const std::string& client, Waiting& waiters) {
       if (!task) return;
       const Poll poll = std::move(waiters.polls.front());
       waiters.polls.pop_front();
-      poll.reply(json_response(assignments_text({assignment_text(*task, at)})));
+      poll.reply(http::json_reply(assignments_text({assignment_text(*task, at)})));
       continue;
     }
     const auto idlest =
@@ -231,7 +223,7 @@ void Channel::Impl::end_polls() {
   for (auto client = waiting.begin(); client != waiting.end();) {
     std::erase_if(client->second.polls, [&](const Poll& poll) {
       if (poll.until > at) return false;
-      poll.reply(json_response(assignments_text({})));
+      poll.reply(http::json_reply(assignments_text({})));
       return true;
     });
     const bool nobody = client->second.polls.empty() && client->second.streams.empty();
@@ -328,7 +320,7 @@ Response Channel::Impl::acknowledge(const Request& request) {
   const auto granted = tasks.acknowledge(*request.parameter("client"), *id, *attempt, now());
   follow_up();
   if (!granted) return refusal_response(granted.error());
-  return json_response(granted_text(*granted));
+  return http::json_reply(granted_text(*granted));
 }
 
 Response Channel::Impl::settle(const Request& request) {
@@ -348,7 +340,7 @@ Response Channel::Impl::settle(const Request& request) {
   const auto taken = tasks.settle(*request.parameter("client"), *id, *attempt, done, request.body, now());
   follow_up();
   if (!taken) return refusal_response(taken.error());
-  return json_response(done ? "{\"state\":\"done\"}\n" : "{\"state\":\"failed\"}\n");
+  return http::json_reply(done ? "{\"state\":\"done\"}" : "{\"state\":\"failed\"}");
 }
 
 Response Channel::Impl::describe(const std::string& client) const {
@@ -365,14 +357,14 @@ Response Channel::Impl::describe(const std::string& client) const {
                              {"attempt", task->attempt},
                              {"age_ms", std::chrono::duration_cast<milliseconds>(at - task->submitted).count()}});
   }
-  return json_response(body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n");
+  return http::json_reply(body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace));
 }
 
 Response Channel::Impl::describe_all() const {
   std::set<std::string> names;
   for (const auto& name : tasks.clients()) names.insert(name);
   for (const auto& [name, waiters] : waiting) names.insert(name);
-  return json_response(nlohmann::ordered_json{{"clients", names}}.dump() + "\n");
+  return http::json_reply(nlohmann::ordered_json{{"clients", names}}.dump());
 }
 
 }  // namespace headgate::channel

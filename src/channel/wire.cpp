@@ -1,10 +1,10 @@
 #include "channel/wire.hpp"
 
 #include <algorithm>
-#include <charconv>
 #include <limits>
 #include <nlohmann/json.hpp>
 
+#include "base/whole_number.hpp"
 #include "http/codec.hpp"
 
 namespace headgate::channel {
@@ -98,7 +98,7 @@ std::string assignments_text(const std::vector<std::string>& assignments) {
     if (!text.ends_with('[')) text += ',';
     text += assignment;
   }
-  return text + "]}\n";
+  return text + "]}";
 }
 
 Result<std::vector<Assignment>> parse_assignments(std::string_view text) {
@@ -120,7 +120,7 @@ std::optional<TaskId> parse_cancelled(std::string_view text) {
   return parsed && parsed->is_object() ? number<TaskId>(*parsed, "id") : std::nullopt;
 }
 
-std::string granted_text(Time lease) { return "{\"lease_ms\":" + std::to_string(whole_ms(lease)) + "}\n"; }
+std::string granted_text(Time lease) { return "{\"lease_ms\":" + std::to_string(whole_ms(lease)) + "}"; }
 
 std::optional<milliseconds> parse_granted(std::string_view text) {
   const auto parsed = parse_shallow(text, kDeepest);
@@ -139,13 +139,9 @@ std::optional<Leave> parse_leave(std::string_view text) {
 }
 
 Result<milliseconds> parse_wait(std::string_view text, milliseconds most) {
-  std::uint32_t count = 0;
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), count);
-  const std::string_view unit(end, static_cast<std::size_t>(text.data() + text.size() - end));
-  if (error == std::errc() && (unit.empty() || unit == "s" || unit == "ms")) {
-    const milliseconds wish = unit == "ms" ? milliseconds(count) : milliseconds(1000LL * count);
-    return std::min(wish, most);
-  }
+  const bool ms = text.ends_with("ms");
+  const auto count = whole_number<std::uint32_t>(text.substr(0, text.size() - (ms ? 2 : text.ends_with('s') ? 1 : 0)));
+  if (count) return std::min(ms ? milliseconds(*count) : milliseconds(1000LL * *count), most);
   return fail(ErrorCode::usage, "'" + std::string(text) + "' is no time to wait", "accepted: 30s, 500ms, 30");
 }
 

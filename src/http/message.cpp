@@ -45,12 +45,16 @@ const std::string* Request::parameter(std::string_view name) const { return find
 
 const std::string* Request::query_value(std::string_view name) const { return find_exact(query, name); }
 
-Response error_response(int status, std::string_view code, std::string_view message, std::string_view hint) {
-  const nlohmann::ordered_json body = {{"code", code}, {"message", message}, {"hint", hint}};
+Response json_reply(std::string json, int status) {
   Response response;
   response.status = status;
-  response.body = body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace) + "\n";
+  response.body = std::move(json) + "\n";
   return response;
+}
+
+Response error_response(int status, std::string_view code, std::string_view message, std::string_view hint) {
+  const nlohmann::ordered_json body = {{"code", code}, {"message", message}, {"hint", hint}};
+  return json_reply(body.dump(-1, ' ', false, nlohmann::ordered_json::error_handler_t::replace), status);
 }
 
 Response error_response(const Error& error) {

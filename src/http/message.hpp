@@ -64,6 +64,9 @@ struct Response {
   std::shared_ptr<EventStream> stream;
 };
 
+// Returns a reply whose body is this JSON and a newline.
+[[nodiscard]] Response json_reply(std::string json, int status = 200);
+
 // The form of all error replies: {"code": CODE, "message": ..., "hint": ...}. Invalid UTF-8 is replaced.
 [[nodiscard]] Response error_response(int status, std::string_view code, std::string_view message,
                                       std::string_view hint);
