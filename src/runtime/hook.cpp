@@ -5,14 +5,12 @@
 #include <signal.h>
 #include <spawn.h>
 #include <sys/mman.h>
-#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstdlib>
 #include <iostream>
 
 #include "base/unique_fd.hpp"
@@ -21,6 +19,7 @@
 #include "oci/share_device.hpp"
 #include "runtime/entry_check.hpp"
 #include "runtime/mount_into.hpp"
+#include "runtime/node_facts.hpp"
 #include "runtime/report.hpp"
 #include "runtime/share_files.hpp"
 #include "runtime/state.hpp"
@@ -29,23 +28,6 @@ namespace headgate::runtime {
 namespace {
 
 constexpr std::size_t kMaxState = (1 << 20) + 1;  // one more than is accepted
-
-// Returns the next program of that name on PATH that is not this one; empty if there is none.
-std::string next_on_path(std::string_view name) {
-  struct stat ours{};
-  if (::stat("/proc/self/exe", &ours) != 0) return {};
-  const char* const path = std::getenv("PATH");
-  for (std::string_view rest = path == nullptr ? "" : path; !rest.empty();) {
-    const auto end = std::min(rest.find(':'), rest.size());
-    const std::string file = std::string(rest.substr(0, end)) + "/" + std::string(name);
-    struct stat facts{};
-    const bool there = file.starts_with('/') && ::stat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) &&
-                       ::access(file.c_str(), X_OK) == 0;
-    if (there && (facts.st_dev != ours.st_dev || facts.st_ino != ours.st_ino)) return file;
-    rest.remove_prefix(std::min(rest.size(), end + 1));
-  }
-  return {};
-}
 
 // Its exit status, or why there is none.
 Result<int> status_of(pid_t child, std::chrono::milliseconds patience) {
@@ -63,7 +45,7 @@ Result<int> status_of(pid_t child, std::chrono::milliseconds patience) {
 }
 
 Result<void> run_nvidias_hook(const HookCall& call, std::string_view state) {
-  const std::string program = next_on_path(kNvidiasHook);
+  const std::string program = program_on_path(std::string(kNvidiasHook), true);
   if (program.empty())
     return fail(ErrorCode::not_found, "there is no " + std::string(kNvidiasHook) + " of NVIDIA's on PATH",
                 "install NVIDIA's container toolkit: without it the container has no GPU");
@@ -95,7 +77,7 @@ Result<void> run_hook(std::string_view text, const HookCall& call) {
   const oci::ContainerConfig config = TRY(bundle.config());
   const oci::ShareChoice choice = TRY(oci::choose_share(config, settings.rules));
   if (call.as_nvidias && choice.by != oci::AskedBy::device_request && oci::has_gpu(config, false))
-    if (auto done = run_nvidias_hook(call, text); !done) return done;
+    TRY(run_nvidias_hook(call, text));
   if (choice.share.empty() || choice.by == oci::AskedBy::engine) return {};
   const oci::Document document = TRY(share_document_of(choice.share, settings));
   if (const std::string warning = TRY(check_entry(oci::share_directory_of(document), config)); !warning.empty())

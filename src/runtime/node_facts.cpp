@@ -13,14 +13,16 @@
 
 namespace headgate::runtime {
 
-std::string program_on_path(const std::string& name) {
+std::string program_on_path(const std::string& name, bool but_this) {
+  struct stat ours{};
+  if (but_this && ::stat("/proc/self/exe", &ours) != 0) return {};
   const char* const path = std::getenv("PATH");
   for (std::string_view rest = path == nullptr ? "" : path; !rest.empty();) {
     const auto end = std::min(rest.find(':'), rest.size());
     const std::string file = std::string(rest.substr(0, end)) + "/" + name;
     struct stat facts{};
     if (file.starts_with('/') && ::stat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) &&
-        ::access(file.c_str(), X_OK) == 0)
+        ::access(file.c_str(), X_OK) == 0 && !(but_this && facts.st_dev == ours.st_dev && facts.st_ino == ours.st_ino))
       return file;
     rest.remove_prefix(std::min(rest.size(), end + 1));
   }

@@ -7,8 +7,8 @@
 
 namespace headgate::runtime {
 
-// Returns the path of a program on PATH; empty if missing.
-[[nodiscard]] std::string program_on_path(const std::string& name);
+// Returns the path of a program on PATH; empty if missing. `but_this`: leaves out this program's own file.
+[[nodiscard]] std::string program_on_path(const std::string& name, bool but_this = false);
 
 // Follows no link, because a link is not a device.
 [[nodiscard]] Result<oci::HostNode> host_node(const std::string& path);
