@@ -48,11 +48,12 @@ std::optional<std::chrono::nanoseconds> read_time(std::string_view text) {
 
 std::expected<std::chrono::seconds, DurationFault> read_duration(std::string_view text) {
   constexpr std::string_view kAccepted = "a whole number and s, m, h or d: 90s, 5m, 2h, 7d";
-  const bool whole_seconds = text.find_first_not_of("0123456789smhd") == text.npos && !text.ends_with("ms");
+  const std::size_t digits = std::min(text.find_first_not_of("0123456789"), text.size());
+  constexpr std::string_view kUnits = "smhd";
+  if (digits == 0 || digits + 1 != text.size() || !kUnits.contains(text.back()))
+    return std::unexpected(DurationFault{"is no length of time", kAccepted});
   const auto time = read_time(text);
-  if (!time && whole_seconds && whole_number<std::uint32_t>(text.substr(0, std::max(text.size(), std::size_t{1}) - 1)))
-    return std::unexpected(DurationFault{"is too long", "at most 36500d, which is a hundred years"});
-  if (!time || !whole_seconds) return std::unexpected(DurationFault{"is no length of time", kAccepted});
+  if (!time) return std::unexpected(DurationFault{"is too long", "at most 36500d, which is a hundred years"});
   if (time->count() == 0) return std::unexpected(DurationFault{"is zero", kAccepted});
   return std::chrono::duration_cast<std::chrono::seconds>(*time);
 }

@@ -12,10 +12,10 @@ TEST(Duration, ALengthOfTimeIsReadWholeOrNotAtAll) {
   EXPECT_EQ(read_duration("5m"), 5min);
   EXPECT_EQ(read_duration("2h"), 2h);
   EXPECT_EQ(read_duration("36500d"), 36'500 * 24h);
-  for (const char* bad : {"", "s", "5", "5 m", "-5m", "5.5m", "5w", "5M", "99999999999s"})
+  for (const char* bad : {"", "s", "5", "5 m", "-5m", "5.5m", "5w", "5M"})
     EXPECT_EQ(read_duration(bad).error().why, "is no length of time") << bad;
   EXPECT_EQ(read_duration("0d").error().why, "is zero");
-  EXPECT_EQ(read_duration("36501d").error().why, "is too long");
+  for (const char* bad : {"36501d", "99999999999s"}) EXPECT_EQ(read_duration(bad).error().why, "is too long") << bad;
 }
 
 TEST(Duration, SpansAreAdded) {
