@@ -382,6 +382,10 @@ TEST(Metrics, CountersEndInTotalAndNothingElseDoes) {
   }
 }
 
+std::string kind_word(Kind kind) {
+  return kind == Kind::histogram ? "histogram" : kind == Kind::counter ? "counter" : "gauge";
+}
+
 // docs/metrics.md has one line for each metric of the code and no other lines.
 TEST(Metrics, ThePageOfTheDocumentationIsTheCodes) {
   const std::string docs = text_of(METRICS_DOCS);
@@ -391,8 +395,8 @@ TEST(Metrics, ThePageOfTheDocumentationIsTheCodes) {
     std::istringstream parts{std::string(metric.labels)};
     for (std::string part; std::getline(parts >> std::ws, part, ',');)
       labels += (labels.empty() ? "`" : ", `") + part + "`";
-    const std::string row = "| `" + std::string(metric.name) + "` | " + std::string(kind_word(metric.kind)) + " | " +
-                            labels + " | " + std::string(metric.help) + " |\n";
+    const std::string row = "| `" + std::string(metric.name) + "` | " + kind_word(metric.kind) + " | " + labels +
+                            " | " + std::string(metric.help) + " |\n";
     EXPECT_NE(docs.find(row), std::string::npos) << "docs/metrics.md lacks:\n" << row;
     known.insert(std::string(metric.name));
   }

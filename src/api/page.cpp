@@ -50,10 +50,6 @@ std::string bound_text(double bound) {
 
 }  // namespace
 
-std::string_view kind_word(Kind kind) {
-  return kind == Kind::histogram ? "histogram" : kind == Kind::counter ? "counter" : "gauge";
-}
-
 std::vector<Family> without_histograms(const std::vector<Family>& families) {
   std::vector<Family> plain;
   for (const Family& family : families) {

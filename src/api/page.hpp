@@ -34,9 +34,6 @@ struct Family {
   std::vector<Sample> samples;
 };
 
-// Returns the kind's name on the page, such as "gauge".
-[[nodiscard]] std::string_view kind_word(Kind kind);
-
 // Splits each histogram into the families that the page names: NAME_bucket with label `le`, NAME_sum and NAME_count.
 [[nodiscard]] std::vector<Family> without_histograms(const std::vector<Family>& families);
 

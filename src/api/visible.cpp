@@ -42,9 +42,4 @@ bool may_see(const snapshot::Event& event, const node::Caller& caller) {
   return event.pid == 0 || (caller.known() && event.uid == caller.uid);  // an audit finding names a process
 }
 
-std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const node::Caller& caller) {
-  std::erase_if(events, [&](const snapshot::Event& event) { return !may_see(event, caller); });
-  return events;
-}
-
 }  // namespace headgate::api

@@ -81,6 +81,11 @@ TEST(Visible, WhoWaitsForRoomIsHisOwnAffair) {
 
 TEST(Visible, AnAdministratorSeesEverything) { EXPECT_EQ(visible(snapshot(), caller(0, true)), snapshot()); }
 
+std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const node::Caller& caller) {
+  std::erase_if(events, [&](const snapshot::Event& event) { return !may_see(event, caller); });
+  return events;
+}
+
 TEST(Visible, EventsOfOthersAreNotHandedOut) {
   std::vector<snapshot::Event> events(4);
   events[0].share = "alice-train";
