@@ -24,10 +24,17 @@ std::string shown(const Ordered& json) {
   return printable(json.dump(-1, ' ', true, Ordered::error_handler_t::replace), kMaxAskedShown);
 }
 
-// Returns a text parsed by `parse`, or a number unchanged.
-template <typename Value, typename Parse>
-std::optional<Value> text_or(const Ordered& json, Parse parse) {
-  return json.is_string() ? parse(json.get<std::string>()) : std::nullopt;
+// Each reads one setting, and returns false if the value is not accepted. `parse` and `read` give nothing for that.
+using config::PowerSettings;
+template <auto member, auto parse>
+bool take_text(const Ordered& json, PowerSettings& to) {
+  if (json.is_string()) to.*member = parse(json.get_ref<const std::string&>());
+  return json.is_string() && to.*member;
+}
+template <auto member, auto read>
+bool take_value(const Ordered& json, PowerSettings& to) {
+  to.*member = read(json);
+  return (to.*member).has_value();
 }
 
 std::optional<config::Range> asked_range(const Ordered& json) {
@@ -43,69 +50,53 @@ std::optional<std::uint32_t> mode_from(const Ordered& json) {
   return number == 0u || number == 2u || number == 3u ? number : std::nullopt;
 }
 
-bool take_weights(const Ordered& json, std::vector<std::uint32_t>& weights) {
+bool take_milliwatts(const Ordered& json, PowerSettings& to) {
+  const std::uint32_t number = asked_number(json).value_or(0);
+  if (number != 0) to.power_limit = config::PowerLimit{config::PowerLimit::Kind::milliwatts, number};
+  return number != 0;
+}
+
+bool take_persistence(const Ordered& json, PowerSettings& to) {
+  if (json.is_boolean()) to.persistence = json.get<bool>();
+  return json.is_boolean();
+}
+
+bool take_weights(const Ordered& json, PowerSettings& to) {
   if (!json.is_array() || json.empty()) return false;
   for (const Ordered& one : json) {
     const auto number = asked_number(one);
     if (!number) return false;
-    weights.push_back(*number);
+    to.weights.push_back(*number);
   }
   return true;
 }
 
-// One key of "settings": its parser, and what is accepted.
+// One key of "settings": what is accepted, and its reader.
+constexpr std::string_view kAcceptedRange = "[least, greatest]; [0, 0]: not locked";
 struct SettingKey {
   std::string_view name, accepted;
-  bool (*take)(const Ordered&, config::PowerSettings&);
+  bool (*take)(const Ordered&, PowerSettings&);
 };
 constexpr SettingKey kSettingKeys[] = {
-    {"power_limit", config::kAcceptedPowerLimit,
-     [](const Ordered& json, config::PowerSettings& to) {
-       return (to.power_limit = text_or<config::PowerLimit>(json, config::parse_power_limit)).has_value();
-     }},
-    {"power_limit_mw", "milliwatts",
-     [](const Ordered& json, config::PowerSettings& to) {
-       const std::uint32_t number = asked_number(json).value_or(0);
-       if (number != 0) to.power_limit = config::PowerLimit{config::PowerLimit::Kind::milliwatts, number};
-       return number != 0;
-     }},
-    {"gpu_clocks", config::kAcceptedClocks,
-     [](const Ordered& json, config::PowerSettings& to) {
-       return (to.gpu_mhz = text_or<config::Range>(json, config::parse_clocks)).has_value();
-     }},
-    {"gpu_clocks_mhz", "[least, greatest]; [0, 0]: not locked",
-     [](const Ordered& json, config::PowerSettings& to) { return (to.gpu_mhz = asked_range(json)).has_value(); }},
-    {"mem_clocks", config::kAcceptedClocks,
-     [](const Ordered& json, config::PowerSettings& to) {
-       return (to.mem_mhz = text_or<config::Range>(json, config::parse_clocks)).has_value();
-     }},
-    {"mem_clocks_mhz", "[least, greatest]; [0, 0]: not locked",
-     [](const Ordered& json, config::PowerSettings& to) { return (to.mem_mhz = asked_range(json)).has_value(); }},
-    {"persistence", "true or false",
-     [](const Ordered& json, config::PowerSettings& to) {
-       if (json.is_boolean()) to.persistence = json.get<bool>();
-       return json.is_boolean();
-     }},
-    {"compute_mode", config::kAcceptedComputeMode,
-     [](const Ordered& json, config::PowerSettings& to) { return (to.compute_mode = mode_from(json)).has_value(); }},
-    {"time_slice", config::kAcceptedTimeSlice,
-     [](const Ordered& json, config::PowerSettings& to) {
-       return (to.time_slice = text_or<std::uint32_t>(json, config::parse_time_slice)).has_value();
-     }},
-    {"budget", config::kAcceptedWatts,
-     [](const Ordered& json, config::PowerSettings& to) {
-       return (to.budget_mw = text_or<std::uint32_t>(json, config::parse_milliwatts)).has_value();
-     }},
-    {"weights", "a list of numbers from 1 to 1000, one for each GPU",
-     [](const Ordered& json, config::PowerSettings& to) { return take_weights(json, to.weights); }},
+    {"power_limit", config::kAcceptedPowerLimit, take_text<&PowerSettings::power_limit, config::parse_power_limit>},
+    {"power_limit_mw", "milliwatts", take_milliwatts},
+    {"gpu_clocks", config::kAcceptedClocks, take_text<&PowerSettings::gpu_mhz, config::parse_clocks>},
+    {"gpu_clocks_mhz", kAcceptedRange, take_value<&PowerSettings::gpu_mhz, asked_range>},
+    {"mem_clocks", config::kAcceptedClocks, take_text<&PowerSettings::mem_mhz, config::parse_clocks>},
+    {"mem_clocks_mhz", kAcceptedRange, take_value<&PowerSettings::mem_mhz, asked_range>},
+    {"persistence", "true or false", take_persistence},
+    {"compute_mode", config::kAcceptedComputeMode, take_value<&PowerSettings::compute_mode, mode_from>},
+    {"time_slice", config::kAcceptedTimeSlice, take_text<&PowerSettings::time_slice, config::parse_time_slice>},
+    {"budget", config::kAcceptedWatts, take_text<&PowerSettings::budget_mw, config::parse_milliwatts>},
+    {"weights", "a list of numbers from 1 to 1000, one for each GPU", take_weights},
 };
 
 std::string names_of_settings() { return joined(kSettingKeys, ", ", &SettingKey::name); }
 
-Result<config::PowerSettings> asked_settings(const Ordered& json) {
+Result<PowerSettings> asked_settings(const Ordered& json) {
   if (!json.is_object())
     return fail(ErrorCode::usage, "settings is no object", "accepted in settings: " + names_of_settings());
-  config::PowerSettings settings;
+  PowerSettings settings;
   for (const auto& [key, value] : json.items()) {
     const SettingKey* known = nullptr;
     for (const SettingKey& one : kSettingKeys)
