@@ -10,15 +10,15 @@ namespace headgate::abi {
 
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wunused-parameter"
-#define CU_FN(name, kind, parameters, arguments) \
-  NOP_EXPORT CUresult name parameters {          \
-    bench::nop::count_call();                    \
-    return CUDA_SUCCESS;                         \
+#define CU_FN(name, kind, since, parameters, arguments) \
+  NOP_EXPORT CUresult name parameters {                 \
+    bench::nop::count_call();                           \
+    return CUDA_SUCCESS;                                \
   }
-#define CU_NAME(name, kind)    \
-  NOP_EXPORT CUresult name() { \
-    bench::nop::count_call();  \
-    return CUDA_SUCCESS;       \
+#define CU_NAME(name, kind, since) \
+  NOP_EXPORT CUresult name() {     \
+    bench::nop::count_call();      \
+    return CUDA_SUCCESS;           \
   }
 #include "guest/abi/cuda_table.def"
 

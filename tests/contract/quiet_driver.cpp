@@ -18,7 +18,7 @@ using namespace headgate::abi;
 #define QUIET extern "C" __attribute__((visibility("default")))
 
 extern "C" {
-#define CU_FN(name, kind, parameters, arguments) name##_t name;
+#define CU_FN(name, kind, since, parameters, arguments) name##_t name;
 #include "guest/abi/cuda_table.def"
 }
 

@@ -10,7 +10,7 @@ using namespace headgate::abi;
   extern "C" __attribute__((visibility("default"), weak)) nvmlReturn_t name parameters { return NVML_SUCCESS; }
 #include "guest/abi/nvml_table.def"
 #else
-#define CU_FN(name, kind, parameters, arguments) \
+#define CU_FN(name, kind, since, parameters, arguments) \
   extern "C" __attribute__((visibility("default"), weak)) CUresult name parameters { return CUDA_SUCCESS; }
 #include "guest/abi/cuda_table.def"
 #endif

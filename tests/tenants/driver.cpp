@@ -6,6 +6,8 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "guest/abi/result_name.hpp"
+
 namespace headgate::tenant {
 namespace {
 
@@ -101,35 +103,8 @@ Driver reach_driver(const std::string& road) {
 #endif
 
 std::string result_name(abi::CUresult result) {
-  switch (result) {
-#define NAMED(name) \
-  case abi::name: return #name;
-    NAMED(CUDA_SUCCESS)
-    NAMED(CUDA_ERROR_INVALID_VALUE)
-    NAMED(CUDA_ERROR_OUT_OF_MEMORY)
-    NAMED(CUDA_ERROR_NOT_INITIALIZED)
-    NAMED(CUDA_ERROR_DEINITIALIZED)
-    NAMED(CUDA_ERROR_STUB_LIBRARY)
-    NAMED(CUDA_ERROR_DEVICE_UNAVAILABLE)
-    NAMED(CUDA_ERROR_NO_DEVICE)
-    NAMED(CUDA_ERROR_INVALID_DEVICE)
-    NAMED(CUDA_ERROR_INVALID_IMAGE)
-    NAMED(CUDA_ERROR_INVALID_CONTEXT)
-    NAMED(CUDA_ERROR_INVALID_PTX)
-    NAMED(CUDA_ERROR_OPERATING_SYSTEM)
-    NAMED(CUDA_ERROR_INVALID_HANDLE)
-    NAMED(CUDA_ERROR_NOT_FOUND)
-    NAMED(CUDA_ERROR_NOT_READY)
-    NAMED(CUDA_ERROR_ILLEGAL_ADDRESS)
-    NAMED(CUDA_ERROR_LAUNCH_FAILED)
-    NAMED(CUDA_ERROR_NOT_PERMITTED)
-    NAMED(CUDA_ERROR_NOT_SUPPORTED)
-    NAMED(CUDA_ERROR_SYSTEM_NOT_READY)
-    NAMED(CUDA_ERROR_TIMEOUT)
-    NAMED(CUDA_ERROR_UNKNOWN)
-#undef NAMED
-    default: return "CUDA_ERROR_" + std::to_string(static_cast<unsigned>(result));
-  }
+  const char* const name = abi::name_of(result);
+  return name != nullptr ? name : "CUDA_ERROR_" + std::to_string(static_cast<unsigned>(result));
 }
 
 }  // namespace headgate::tenant

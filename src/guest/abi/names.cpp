@@ -6,15 +6,15 @@ namespace headgate::abi {
 namespace {
 
 constexpr Name kCuda[] = {
-#define CU_FN(name, kind, parameters, arguments) {#name, Kind::kind, true},
-#define CU_NAME(name, kind) {#name, Kind::kind, false},
-#define CU_DATA(name) {#name, Kind::data, false},
+#define CU_FN(name, kind, since, parameters, arguments) {#name, Kind::kind, true, since},
+#define CU_NAME(name, kind, since) {#name, Kind::kind, false, since},
+#define CU_DATA(name) {#name, Kind::data, false, 0},
 #include "guest/abi/cuda_table.def"
 };
 
 constexpr Name kNvml[] = {
-#define NVML_FN(name, kind, parameters, arguments) {#name, Kind::kind, true},
-#define NVML_NAME(name, kind) {#name, Kind::kind, false},
+#define NVML_FN(name, kind, parameters, arguments) {#name, Kind::kind, true, 0},
+#define NVML_NAME(name, kind) {#name, Kind::kind, false, 0},
 #include "guest/abi/nvml_table.def"
 };
 
@@ -27,20 +27,32 @@ constexpr bool sorted(const Name (&names)[N]) {
 }
 static_assert(sorted(kCuda) && sorted(kNvml), "keep the tables in byte order");
 
-const Name* find(std::span<const Name> names, std::string_view name) {
+// The names that are not less than `name`.
+std::span<const Name> from(std::span<const Name> names, std::string_view name) {
   std::size_t low = 0, high = names.size();
   while (low < high) {
     const std::size_t middle = low + (high - low) / 2;
     if (names[middle].name < name) low = middle + 1;
     else high = middle;
   }
-  return low < names.size() && names[low].name == name ? &names[low] : nullptr;
+  return names.subspan(low);
+}
+
+const Name* find(std::span<const Name> names, std::string_view name) {
+  const auto rest = from(names, name);
+  return !rest.empty() && rest.front().name == name ? &rest.front() : nullptr;
 }
 
 }  // namespace
 
 std::span<const Name> cuda_names() { return kCuda; }
 std::span<const Name> nvml_names() { return kNvml; }
+std::span<const Name> cuda_names_from(std::string_view prefix) {
+  const auto rest = from(kCuda, prefix);
+  std::size_t count = 0;
+  while (count < rest.size() && rest[count].name.starts_with(prefix)) ++count;
+  return rest.first(count);
+}
 const Name* find_cuda(std::string_view name) { return find(kCuda, name); }
 const Name* find_nvml(std::string_view name) { return find(kNvml, name); }
 

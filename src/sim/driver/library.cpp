@@ -88,10 +88,6 @@ std::uint32_t own_percent() {
   return percent >= 1 && percent <= 100 && *end == 0 ? static_cast<std::uint32_t>(percent) : 100;
 }
 
-// CUresult values in cuda.h for refusals by MPS.
-constexpr auto kMpsConnectionFailed = static_cast<CUresult>(805), kMpsServerNotReady = static_cast<CUresult>(807),
-               kMpsMaxClientsReached = static_cast<CUresult>(808);
-
 int mps_connection = -1;  // a client's connection to the control daemon, kept until exit
 
 // Makes the process a client of the MPS control daemon at its pipe directory; `percent` becomes its SM share. Without a
@@ -110,9 +106,9 @@ CUresult join_mps(const Profile& profile, std::uint32_t& percent) {
   mps::Welcome welcome;
   if (::send(mps_connection, &hello, sizeof hello, MSG_NOSIGNAL) < 0 ||
       ::recv(mps_connection, &welcome, sizeof welcome, 0) != static_cast<ssize_t>(sizeof welcome))
-    return kMpsConnectionFailed;
-  if (welcome.answer == mps::Answer::not_ready) return kMpsServerNotReady;
-  if (welcome.answer == mps::Answer::full) return kMpsMaxClientsReached;
+    return CUDA_ERROR_MPS_CONNECTION_FAILED;
+  if (welcome.answer == mps::Answer::not_ready) return CUDA_ERROR_MPS_SERVER_NOT_READY;
+  if (welcome.answer == mps::Answer::full) return CUDA_ERROR_MPS_MAX_CLIENTS_REACHED;
   percent = std::clamp(welcome.percent, 1u, 100u);
   return CUDA_SUCCESS;
 }

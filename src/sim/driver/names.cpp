@@ -5,6 +5,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "guest/abi/result_name.hpp"
 #include "sim/driver/library.hpp"
 #include "sim/driver/proc_address.hpp"
 
@@ -17,16 +18,9 @@ struct ErrorName {
 };
 
 constexpr ErrorName kErrors[] = {
-#define ERROR_NAME(value, name) {value, #name},
-#include "sim/driver/error_names.def"
+#define CU_RESULT(value, name) {value, #name},
+#include "guest/abi/cuda_values.def"
 };
-
-const char* error_name(CUresult error) {
-  for (const ErrorName& known : kErrors) {
-    if (known.value == error) return known.name;
-  }
-  return nullptr;
-}
 
 // Converts "CUDA_ERROR_OUT_OF_MEMORY" to "out of memory".
 const char* error_words(CUresult error) {
@@ -83,7 +77,7 @@ SIM_API CUresult cuGetProcAddress_v2(const char* symbol, void** out, int version
 }
 SIM_API CUresult cuGetErrorName(CUresult error, const char** text) {
   if (!text) return CUDA_ERROR_INVALID_VALUE;
-  *text = error_name(error);
+  *text = name_of(error);
   return *text ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 SIM_API CUresult cuGetErrorString(CUresult error, const char** text) {

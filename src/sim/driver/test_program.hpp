@@ -28,7 +28,8 @@ namespace headgate::sim {
 using namespace headgate::abi;
 
 struct Api {
-#define CU_FN(name, kind, parameters, arguments) abi::name##_t* name = nullptr;  // NOLINT(bugprone-macro-parentheses)
+#define CU_FN(name, kind, since, parameters, arguments) \
+  abi::name##_t* name = nullptr;  // NOLINT(bugprone-macro-parentheses)
 #include "guest/abi/cuda_table.def"
 };
 
@@ -36,7 +37,8 @@ inline Api load() {
   Api api;
   void* library = ::dlopen(HEADGATE_SIM_CUDA, RTLD_NOW);
   if (!library) throw std::runtime_error(::dlerror());
-#define CU_FN(name, kind, parameters, arguments) api.name = reinterpret_cast<abi::name##_t*>(::dlsym(library, #name));
+#define CU_FN(name, kind, since, parameters, arguments) \
+  api.name = reinterpret_cast<abi::name##_t*>(::dlsym(library, #name));
 #include "guest/abi/cuda_table.def"
   return api;
 }

@@ -6,7 +6,7 @@
 // let the callee ignore them.
 #include "guest/abi/cuda.hpp"
 
-#define CU_NAME(name, kind)                                                                \
+#define CU_NAME(name, kind, since)                                                         \
   extern "C" __attribute__((weak, visibility("default"))) headgate::abi::CUresult name() { \
     return headgate::abi::CUDA_ERROR_NOT_SUPPORTED;                                        \
   }

@@ -188,7 +188,7 @@ struct OrderCall<CUresult(Arguments...)> {
 #define HEADGATE_ORDER_lifecycle(...)
 #define HEADGATE_ORDER_pass(...)
 
-#define CU_FN(name, kind, parameters, arguments)                                                  \
+#define CU_FN(name, kind, since, parameters, arguments)                                           \
   HEADGATE_ORDER_##kind(HEADGATE_HOOK CUresult name parameters {                                  \
     constexpr Role role = role_of(#name);                                                         \
     return OrderCall<name##_t>{driver.name, role, per_thread_default(#name), copies_bytes(#name), \

@@ -30,7 +30,7 @@ void fill_slot(Function*& slot, void* handle, const char* name) {
 }
 
 void fill_driver(void* handle) {
-#define CU_FN(name, kind, parameters, arguments) fill_slot(driver.name, handle, #name);
+#define CU_FN(name, kind, since, parameters, arguments) fill_slot(driver.name, handle, #name);
 #include "guest/abi/cuda_table.def"
 }
 

@@ -8,7 +8,7 @@
 namespace headgate::limiter {
 
 struct Driver {
-#define CU_FN(name, kind, parameters, arguments) abi::name##_t* name;  // NOLINT(bugprone-macro-parentheses)
+#define CU_FN(name, kind, since, parameters, arguments) abi::name##_t* name;  // NOLINT(bugprone-macro-parentheses)
 #include "guest/abi/cuda_table.def"
 };
 

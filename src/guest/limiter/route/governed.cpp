@@ -4,7 +4,7 @@
 #include "guest/limiter/route/kinds.hpp"
 
 extern "C" {
-#define CU_FN(name, kind, parameters, arguments) HEADGATE_GOVERNED_##kind(headgate::abi::name##_t name;)
+#define CU_FN(name, kind, since, parameters, arguments) HEADGATE_GOVERNED_##kind(headgate::abi::name##_t name;)
 #include "guest/abi/cuda_table.def"
 #define NVML_FN(name, kind, parameters, arguments) HEADGATE_GOVERNED_##kind(headgate::abi::name##_t name;)
 #include "guest/abi/nvml_table.def"
@@ -16,8 +16,8 @@ namespace {
 // reinterpret_cast is not a constant expression, but the compiler fills both arrays without code. The link contract's
 // test asserts that the library has no constructor.
 const Governed kCuda[] = {
-#define CU_FN(name, kind, parameters, arguments) \
-  HEADGATE_GOVERNED_##kind(                      \
+#define CU_FN(name, kind, since, parameters, arguments) \
+  HEADGATE_GOVERNED_##kind(                             \
       {#name, reinterpret_cast<void*>(&::name), reinterpret_cast<void* const*>(&driver.name), false}, )
 #include "guest/abi/cuda_table.def"
 };

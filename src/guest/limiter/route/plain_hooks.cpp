@@ -11,7 +11,7 @@ using headgate::limiter::real;
 
 #define HEADGATE_WEAK_HOOK extern "C" __attribute__((weak, visibility("default")))
 
-#define CU_FN(name, kind, parameters, arguments)                         \
+#define CU_FN(name, kind, since, parameters, arguments)                  \
   HEADGATE_GOVERNED_##kind(HEADGATE_WEAK_HOOK CUresult name parameters { \
     name##_t* theirs = real(driver.name);                                \
     return theirs == nullptr ? kMissing<CUresult> : theirs arguments;    \

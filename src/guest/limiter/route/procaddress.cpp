@@ -15,17 +15,6 @@
 namespace headgate::limiter {
 namespace {
 
-struct Variant {
-  std::string_view base;
-  int version;
-  std::string_view name;
-};
-
-constexpr Variant kVariants[] = {
-#define CU_VARIANT(base, version, name) {#base, version, #name},
-#include "guest/limiter/route/variants.def"
-};
-
 struct Seat {
   std::atomic<void*> address;
   std::atomic<const Governed*> governed;  // nullptr: several names share the address
@@ -72,13 +61,10 @@ void seat_all() {
 
 constexpr std::string_view kPerThreadSuffixes[] = {"_ptsz", "_ptds"};
 
-bool is_variant_of(std::string_view name, std::string_view base) {
-  for (const std::string_view suffix : kPerThreadSuffixes) {
-    if (name.ends_with(suffix)) name.remove_suffix(suffix.size());
-  }
-  if (name == base) return true;
-  return name.size() == base.size() + 3 && name.starts_with(base) && name[base.size()] == '_' &&
-         name[base.size() + 1] == 'v';
+bool is_variant_of(std::string_view name, std::string_view asked) {
+  if (abi::base_of(name) == asked) return true;
+  if (abi::is_per_thread(name)) name.remove_suffix(5);
+  return name == asked;
 }
 
 void* ask(const char* symbol, int version, std::uint64_t flags) {
@@ -93,7 +79,7 @@ void* ask(const char* symbol, int version, std::uint64_t flags) {
 }
 
 // Returns the per-thread twin if the flag asks for it and it exists, else the variant itself.
-const Governed* twin(const Variant& variant, std::uint64_t flags) {
+const Governed* twin(const abi::Name& variant, std::uint64_t flags) {
   if ((flags & abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0) {
     char name[96];
     for (const std::string_view suffix : kPerThreadSuffixes) {
@@ -108,13 +94,15 @@ const Governed* twin(const Variant& variant, std::uint64_t flags) {
 }
 
 void* by_name(void* answered, const char* symbol, int version, std::uint64_t flags) {
-  const Variant* current = nullptr;
-  for (const Variant& variant : kVariants) {
-    if (variant.base == symbol && variant.version <= version) current = &variant;
+  const abi::Name* current = nullptr;
+  for (const abi::Name& row : abi::cuda_names_from(symbol)) {
+    const bool hooked = row.has_signature && row.kind != abi::Kind::pass;
+    if (!hooked || abi::is_per_thread(row.name) || abi::base_of(row.name) != symbol || row.since > version) continue;
+    if (current == nullptr || row.since > current->since) current = &row;
   }
   // Per-thread variants of old functions came with CUDA 7.0; for older versions the driver returns the legacy ones.
   if (current == nullptr) return answered;
-  int introduced = current->version;
+  int introduced = current->since;
   if ((flags & abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0 && introduced < 7000) introduced = 7000;
   if (introduced > version) introduced = version;
   if (ask(symbol, introduced, flags) != answered) return answered;

@@ -1,8 +1,7 @@
-// Checks the version table against the table of names: each hooked function that cuGetProcAddress can return has a row.
+// Checks the versions in the table of names: each hooked function that cuGetProcAddress can return has one.
 #include <gtest/gtest.h>
 
 #include <map>
-#include <set>
 #include <string>
 
 #include "guest/abi/names.hpp"
@@ -11,42 +10,37 @@ namespace {
 
 using namespace headgate::abi;
 
-struct Row {
-  std::string base;
-  int version;
-  std::string name;
-};
-
-const Row kRows[] = {
-#define CU_VARIANT(base, version, name) {#base, version, #name},
-#include "guest/limiter/route/variants.def"
-};
-
-bool per_thread(std::string_view name) { return name.ends_with("_ptsz") || name.ends_with("_ptds"); }
-
 TEST(Variants, EveryGovernedFunctionCanBeRecognisedByNameAndVersion) {
-  std::set<std::string> rows;
-  for (const Row& row : kRows) rows.insert(row.name);
   for (const Name& name : cuda_names()) {
-    if (name.kind == Kind::pass || name.kind == Kind::data || !name.has_signature || per_thread(name.name)) continue;
-    EXPECT_TRUE(rows.contains(std::string(name.name))) << name.name;
+    if (name.kind == Kind::pass || name.kind == Kind::data || !name.has_signature) continue;
+    EXPECT_NE(name.since, 0) << name.name;
   }
 }
 
-TEST(Variants, EachRowNamesAFunctionThatWeGovern) {
-  for (const Row& row : kRows) {
-    const Name* name = find_cuda(row.name);
-    ASSERT_NE(name, nullptr) << row.name;
-    EXPECT_NE(name->kind, Kind::pass) << row.name;
-  }
+TEST(Variants, BaseNameHasNoNumberAndNoSuffix) {
+  EXPECT_EQ(base_of("cuMemAlloc"), "cuMemAlloc");
+  EXPECT_EQ(base_of("cuMemAlloc_v2"), "cuMemAlloc");
+  EXPECT_EQ(base_of("cuMemcpyHtoD_v2_ptds"), "cuMemcpyHtoD");
+  EXPECT_EQ(base_of("cuLaunchKernel_ptsz"), "cuLaunchKernel");
+  EXPECT_EQ(base_of("cu"), "cu");
 }
 
-TEST(Variants, TheNewestRowOfABaseIsTheLastSoThatALookUpEndsThere) {
+TEST(Variants, LaterVariantOfABaseIsNewer) {
   std::map<std::string, int> last;
-  for (const Row& row : kRows) {
-    EXPECT_LT(last[row.base], row.version) << row.name;
-    last[row.base] = row.version;
+  for (const Name& name : cuda_names()) {
+    if (name.since == 0) continue;
+    int& before = last[std::string(base_of(name.name)) + (is_per_thread(name.name) ? " per thread" : "")];
+    EXPECT_LT(before, name.since) << name.name;
+    before = name.since;
   }
+}
+
+TEST(Variants, NamesFromAPrefixAreAllThatBeginWithIt) {
+  std::size_t count = 0;
+  for (const Name& name : cuda_names()) count += name.name.starts_with("cuMemFree") ? 1 : 0;
+  ASSERT_EQ(cuda_names_from("cuMemFree").size(), count);
+  for (const Name& name : cuda_names_from("cuMemFree")) EXPECT_TRUE(name.name.starts_with("cuMemFree")) << name.name;
+  EXPECT_TRUE(cuda_names_from("cuZ").empty());
 }
 
 }  // namespace
