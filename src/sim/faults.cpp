@@ -15,6 +15,7 @@
 #include <mutex>
 
 #include "base/unique_fd.hpp"
+#include "guest/bare/clock.hpp"
 #include "sim/fault_rules.hpp"
 #include "sim/message.hpp"
 #include "sim/out_of_the_way.hpp"
@@ -86,11 +87,7 @@ const Armed* rules_in_force() {
   return current.load(std::memory_order_acquire);
 }
 
-std::uint64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
+std::uint64_t now_ns() { return static_cast<std::uint64_t>(bare::now_ns()); }
 
 void count_hit(std::size_t rule) {
   FaultPage* page = mapped_page(faults_detail::page_epoch.load(std::memory_order_acquire));

@@ -113,9 +113,7 @@ std::int64_t learnt(const std::atomic<std::int64_t>& offset, std::int64_t otherw
 
 std::int64_t host_ns() {
   const std::int64_t offset_ns = learnt(monotonic_offset, 0);
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * kSecond + now.tv_nsec - offset_ns;
+  return now_ns() - offset_ns;
 }
 
 std::int64_t own_ns(std::int64_t host_ns) {

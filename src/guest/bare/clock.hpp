@@ -6,10 +6,19 @@
 // shift.
 #pragma once
 
+#include <time.h>
+
 #include <cstdint>
 #include <string_view>
 
 namespace headgate::bare {
+
+// Returns a clock of this process's time namespace, in nanoseconds.
+inline std::int64_t now_ns(clockid_t clock = CLOCK_MONOTONIC) {
+  timespec now{};
+  ::clock_gettime(clock, &now);
+  return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
+}
 
 // Returns CLOCK_MONOTONIC of the initial time namespace, in nanoseconds. Costs a few nanoseconds more than the clock,
 // except the first call after start or fork, which reads /proc/self. Without /proc, assumes the host's clock. Restores

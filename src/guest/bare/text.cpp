@@ -17,6 +17,11 @@ Text& Text::add(std::string_view text) {
   return *this;
 }
 
+Text& Text::add_printable(std::string_view text) {
+  for (const char c : text) add(static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+  return *this;
+}
+
 Text& Text::add_decimal(std::uint64_t value) {
   char digits[20];
   std::size_t count = 0;

@@ -18,6 +18,8 @@ class Text {
 
   Text& add(std::string_view text);
   Text& add(char c);
+  // Replaces control characters, which could change a terminal, by '?'.
+  Text& add_printable(std::string_view text);
   Text& add_decimal(std::uint64_t value);
   Text& add_signed(std::int64_t value);
   Text& add_hex(std::uint64_t value);

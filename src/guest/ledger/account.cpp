@@ -9,6 +9,7 @@
 // two stores, a reaper can tell whether the bytes were taken. There are two `held` words because the current one must
 // stay intact while the next is written.
 #include "guest/ledger/account.hpp"
+#include "guest/bare/clock.hpp"
 
 #include <time.h>
 
@@ -167,14 +168,11 @@ void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, const Ref
   MemoryAccount& account = page.memory[device];
   const std::uint32_t pid =
       slot.slot < kMaxSlots ? unpack_life(page.slots[slot.slot].life.load(std::memory_order_acquire)).pid : 0;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
   account.last_refusal_bytes.store(what.asked_bytes, std::memory_order_relaxed);
   account.last_refusal_used.store(what.used_bytes, std::memory_order_relaxed);
   account.last_refusal_limit.store(what.limit_bytes, std::memory_order_relaxed);
   account.last_refusal_pid.store(pid, std::memory_order_relaxed);
-  account.last_refusal_ns.store(static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + now.tv_nsec,
-                                std::memory_order_relaxed);
+  account.last_refusal_ns.store(static_cast<std::uint64_t>(bare::now_ns(CLOCK_REALTIME)), std::memory_order_relaxed);
   account.last_denial.store(what.by, std::memory_order_relaxed);
   auto& count = what.by == Denial::limit         ? account.refusals
                 : what.by == Denial::device_full ? account.refusals_device_full

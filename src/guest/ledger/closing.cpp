@@ -3,6 +3,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "guest/bare/clock.hpp"
 #include "guest/ledger/packing.hpp"
 #include "guest/ledger/slot.hpp"
 
@@ -11,10 +12,8 @@ namespace {
 
 // Returns a mark that differs from those of all other attempts, and from open and closed.
 std::uint64_t fresh_mark() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
   return std::uint64_t{static_cast<std::uint32_t>(::getpid())} << 32 |
-         (static_cast<std::uint32_t>(now.tv_sec * 1'000'000'000ll + now.tv_nsec) | 2u);
+         (static_cast<std::uint32_t>(bare::now_ns()) | 2u);
 }
 
 }  // namespace

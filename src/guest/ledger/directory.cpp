@@ -11,6 +11,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "guest/bare/clock.hpp"
 #include "guest/ledger/check.hpp"
 #include "guest/ledger/registration.hpp"
 #include "guest/ledger/step.hpp"
@@ -187,9 +188,7 @@ PageFault make_page_file(int directory, const char* name, std::size_t bytes, Des
 std::uint64_t random_word() {
   std::uint64_t word = 0;
   if (::syscall(SYS_getrandom, &word, sizeof word, 1 /* GRND_NONBLOCK */) == sizeof word) return word;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  word = static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000u + now.tv_nsec;
+  word = static_cast<std::uint64_t>(bare::now_ns(CLOCK_REALTIME));
   word = (word ^ static_cast<std::uint64_t>(::getpid()) << 40) * 0x9e37'79b9'7f4a'7c15u;
   return word ^ word >> 29;
 }

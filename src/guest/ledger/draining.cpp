@@ -2,17 +2,13 @@
 
 #include <algorithm>
 
+#include "guest/bare/saturating.hpp"
 #include "guest/ledger/packing.hpp"
 #include "guest/ledger/process_lock.hpp"
 #include "guest/ledger/slot.hpp"
 
 namespace headgate::ledger {
 namespace {
-
-std::uint64_t saturated(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? ~0ull : sum;
-}
 
 struct Amount {
   std::uint64_t bytes, torn;
@@ -23,7 +19,7 @@ Amount draining_of(const UsagePage& page, std::uint32_t index, std::uint64_t lif
     case SlotKind::live: return {page.slots[index].devices[device].draining_bytes.load(std::memory_order_acquire), 0};
     case SlotKind::orphan: {
       const OrphanBytes left = orphan_on(page, device, index);
-      return {saturated(left.charged, left.residual), saturated(left.torn, left.residual)};
+      return {bare::saturating_add(left.charged, left.residual), bare::saturating_add(left.torn, left.residual)};
     }
     default: return {0, 0};
   }
@@ -40,7 +36,7 @@ void see_draining(const UsagePage& page, std::uint32_t device, Draining& out) {
     const Amount amount = draining_of(page, i, out.life[i], device);
     out.of_slot[i] = amount.bytes;
     out.torn[i] = amount.torn;
-    out.bytes = saturated(out.bytes, amount.bytes);
+    out.bytes = bare::saturating_add(out.bytes, amount.bytes);
   }
 }
 
@@ -50,7 +46,7 @@ std::uint64_t draining_bytes(const UsagePage& page, std::uint32_t device) {
   const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
   for (std::uint32_t i = 0; i < end; ++i) {
     const std::uint64_t life = page.slots[i].life.load(std::memory_order_acquire);
-    sum = saturated(sum, draining_of(page, i, life, device).bytes);
+    sum = bare::saturating_add(sum, draining_of(page, i, life, device).bytes);
   }
   return sum;
 }
@@ -64,8 +60,8 @@ Torn torn_on(const UsagePage& page, std::uint32_t device) {
     if (unpack_life(slot.life.load(std::memory_order_acquire)).kind != SlotKind::orphan) continue;
     const OrphanBytes left = orphan_on(page, device, i);
     if (left.torn == 0 && left.residual == 0) continue;
-    sum.bytes = saturated(sum.bytes, saturated(left.torn, left.residual));
-    sum.residual = saturated(sum.residual, left.residual);
+    sum.bytes = bare::saturating_add(sum.bytes, bare::saturating_add(left.torn, left.residual));
+    sum.residual = bare::saturating_add(sum.residual, left.residual);
     sum.died_ns = std::max(sum.died_ns, slot.died_ns.load(std::memory_order_acquire));
   }
   return sum;

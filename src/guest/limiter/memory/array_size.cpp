@@ -1,5 +1,7 @@
 #include "guest/limiter/memory/array_size.hpp"
 
+#include "guest/bare/saturating.hpp"
+
 namespace headgate::limiter {
 namespace {
 
@@ -66,11 +68,6 @@ TexelBits texel_bits(unsigned format) {
   }
 }
 
-std::uint64_t times(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? ~0ull : product;
-}
-
 std::uint64_t at_least_one(std::uint64_t value) { return value == 0 ? 1 : value; }
 std::size_t halved(std::size_t value) { return value > 1 ? value / 2 : value; }
 
@@ -80,8 +77,9 @@ std::uint64_t array_bytes(const ArrayShape3d& shape) {
   if (shape.width == 0 || (shape.flags & (kDeferredMapping | kSparse)) != 0) return 0;
   const TexelBits texel = texel_bits(shape.format);
   if (texel.per_channel && shape.channels == 0) return 0;
-  const std::uint64_t texels = times(times(shape.width, at_least_one(shape.height)), at_least_one(shape.depth));
-  const std::uint64_t bits = times(texels, texel.per_channel ? texel.bits * shape.channels : texel.bits);
+  const std::uint64_t texels =
+      bare::saturating_mul(bare::saturating_mul(shape.width, at_least_one(shape.height)), at_least_one(shape.depth));
+  const std::uint64_t bits = bare::saturating_mul(texels, texel.per_channel ? texel.bits * shape.channels : texel.bits);
   return bits == ~0ull ? bits : bits / 8 + (bits % 8 != 0);
 }
 
@@ -93,7 +91,7 @@ std::uint64_t mipmap_bytes(ArrayShape3d shape, unsigned levels) {
   const bool solid = (shape.flags & (kLayered | kCubemap)) == 0;
   std::uint64_t sum = 0;
   for (unsigned level = 0; level < at_least_one(levels) && level < 64; ++level) {
-    if (__builtin_add_overflow(sum, array_bytes(shape), &sum)) return ~0ull;
+    sum = bare::saturating_add(sum, array_bytes(shape));
     if (shape.width <= 1 && shape.height <= 1 && (!solid || shape.depth <= 1)) break;
     shape.width = halved(shape.width);
     shape.height = halved(shape.height);

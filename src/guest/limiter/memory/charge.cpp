@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "guest/bare/clock.hpp"
+#include "guest/bare/saturating.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/draining.hpp"
 #include "guest/limiter/memory/draining.hpp"
@@ -71,8 +72,7 @@ bool settle_now_and_then(std::uint32_t device, std::int64_t now) {
 }
 
 std::uint64_t less(std::uint64_t limit, std::uint64_t residual) {
-  if (limit == ledger::kNoMemoryLimit) return limit;
-  return limit > residual ? limit - residual : 0;
+  return limit == ledger::kNoMemoryLimit ? limit : bare::saturating_sub(limit, residual);
 }
 
 bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
@@ -94,11 +94,6 @@ void say_refused(std::uint32_t device, std::uint64_t bytes, std::uint64_t used, 
            static_cast<unsigned long>(limit));
 }
 
-std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? ~0ull : sum;
-}
-
 constexpr std::int64_t kTeardownPatienceNs = 100'000'000;
 
 // After a process's death the card may show its memory for some milliseconds, which is no reason to refuse its
@@ -106,11 +101,13 @@ constexpr std::int64_t kTeardownPatienceNs = 100'000'000;
 bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t granted) {
   // Without a death the usual refusal costs nothing more. A daemon that starts may just have settled one, though.
   if (ledger::torn_on(*session.usage, device).bytes == 0)
-    return fits(plus(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns())), bytes,
-                granted);
+    return fits(
+        bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns())),
+        bytes, granted);
   while (true) {
     const ledger::Torn torn = ledger::torn_on(*session.usage, device);
-    const std::uint64_t used = plus(ledger::used_bytes(*session.usage, device), share_residual_now(device));
+    const std::uint64_t used =
+        bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual_now(device));
     if (fits(used, bytes, granted)) return true;
     const std::int64_t age_ns = bare::host_ns() - torn.died_ns;
     if (torn.bytes == 0 || age_ns > kTeardownPatienceNs) return false;
@@ -147,7 +144,8 @@ void book_refusal(const Place& place, std::uint64_t bytes) {
   const std::uint32_t device = place.device_index;
   ledger::UsagePage& usage = *session.usage;
   const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
-  const std::uint64_t used = plus(ledger::used_bytes(usage, device), share_residual(device, coarse_now_ns()));
+  const std::uint64_t used =
+      bare::saturating_add(ledger::used_bytes(usage, device), share_residual(device, coarse_now_ns()));
   const ledger::Denial by = being_drained() ? ledger::Denial::policy : ledger::Denial::limit;
   ledger::note_refusal(usage, device, own_slot(), {bytes, used, granted, by});
   say_refused(device, bytes, used, granted);
@@ -157,7 +155,8 @@ void book_driver_refusal(const Place& place, std::uint64_t bytes) {
   if (place.standing != Standing::held || !seated()) return;
   const std::uint32_t device = place.device_index;
   const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
-  const std::uint64_t used = plus(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns()));
+  const std::uint64_t used =
+      bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns()));
   ledger::note_refusal(*session.usage, device, own_slot(), {bytes, used, granted, ledger::Denial::device_full});
 }
 

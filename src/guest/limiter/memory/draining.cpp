@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "guest/bare/saturating.hpp"
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/draining.hpp"
 #include "guest/limiter/memory/charge.hpp"
@@ -66,7 +67,7 @@ std::uint64_t held_by_the_living(std::uint32_t device) {
     const auto index = static_cast<std::uint32_t>(&slot - session.usage->slots);
     const std::uint64_t held = ledger::held_bytes(*session.usage, device, index);
     const std::uint64_t draining = slot.devices[device].draining_bytes.load(std::memory_order_relaxed);
-    if (__builtin_add_overflow(sum, held > draining ? held - draining : 0, &sum)) return ~0ull;
+    sum = bare::saturating_add(sum, bare::saturating_sub(held, draining));
   }
   return sum;
 }
@@ -232,7 +233,7 @@ std::uint64_t exported_by_share(std::uint32_t device) {
     const auto kind = static_cast<ledger::SlotKind>(slot.life.load(std::memory_order_acquire) & 0xf);
     if (kind != ledger::SlotKind::live && kind != ledger::SlotKind::orphan) continue;
     const std::uint64_t bytes = slot.devices[device].exported_bytes.load(std::memory_order_relaxed);
-    if (__builtin_add_overflow(sum, bytes, &sum)) return ~0ull;
+    sum = bare::saturating_add(sum, bytes);
   }
   return sum;
 }

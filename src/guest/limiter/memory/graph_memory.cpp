@@ -5,6 +5,7 @@
 #include <cerrno>
 #include <span>
 
+#include "guest/bare/saturating.hpp"
 #include "guest/limiter/memory/allocation_table.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/session.hpp"
@@ -43,8 +44,7 @@ void add_node(abi::CUgraphNode node, GraphNeeds& needs, int depth) {
     return;
   const auto ordinal = static_cast<std::uint32_t>(params.poolProps.location.id);
   if (ordinal >= ordinals()) return;
-  if (__builtin_add_overflow(needs.bytes[ordinal], params.bytesize, &needs.bytes[ordinal]))
-    needs.bytes[ordinal] = ~0ull;
+  needs.bytes[ordinal] = bare::saturating_add(needs.bytes[ordinal], params.bytesize);
   ++needs.count[ordinal];
 }
 

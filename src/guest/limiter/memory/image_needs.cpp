@@ -12,6 +12,7 @@
 
 #include "guest/abi/fat_binary.hpp"
 #include "guest/bare/lz4.hpp"
+#include "guest/bare/saturating.hpp"
 #include "guest/limiter/memory/ptx_statics.hpp"
 
 namespace headgate::limiter {
@@ -44,11 +45,6 @@ bool read(std::uint64_t address, T& out) {
   return read_at(address, &out, sizeof out);
 }
 
-std::uint64_t plus(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t sum = 0;
-  return __builtin_add_overflow(a, b, &sum) ? ~0ull : sum;
-}
-
 // Of the NOBITS sections only .nv.global is per module; .nv.shared is per block and .nv.local per thread.
 bool is_global(std::uint64_t names, const Elf64_Shdr& section) {
   constexpr std::string_view kGlobal = ".nv.global";
@@ -73,9 +69,10 @@ ImageNeeds of_cubin(std::uint64_t image) {
     for (unsigned i = 0; i < count; ++i) {
       const Elf64_Shdr& section = sections[i];
       if ((section.sh_flags & SHF_ALLOC) == 0) continue;
-      if ((section.sh_flags & SHF_EXECINSTR) != 0) needs.code_bytes = plus(needs.code_bytes, section.sh_size);
+      if ((section.sh_flags & SHF_EXECINSTR) != 0)
+        needs.code_bytes = bare::saturating_add(needs.code_bytes, section.sh_size);
       else if (section.sh_type != SHT_NOBITS || is_global(image + strings.sh_offset, section))
-        needs.static_bytes = plus(needs.static_bytes, section.sh_size);
+        needs.static_bytes = bare::saturating_add(needs.static_bytes, section.sh_size);
     }
   }
   return needs;
@@ -148,14 +145,14 @@ ImageNeeds of_packed(const FatEntry& entry, std::uint64_t payload) {
 ImageNeeds of_container(std::uint64_t address, unsigned architecture) {
   FatContainer container;
   if (!read(address, container) || container.magic != abi::kFatContainerMagic) return {};
-  std::uint64_t at = plus(address, container.header_bytes), payload = 0;
-  const std::uint64_t end = plus(at, container.bytes);
+  std::uint64_t at = bare::saturating_add(address, container.header_bytes), payload = 0;
+  const std::uint64_t end = bare::saturating_add(at, container.bytes);
   FatEntry chosen{};
   for (std::uint32_t i = 0; i < kMaxEntries && at < end; ++i) {
     FatEntry entry;
     if (!read(at, entry) || entry.header_bytes < sizeof entry) return {};
     if (is_better(entry, chosen, architecture)) chosen = entry, payload = at + entry.header_bytes;
-    at = plus(at, plus(entry.header_bytes, entry.padded_bytes));
+    at = bare::saturating_add(at, bare::saturating_add(entry.header_bytes, entry.padded_bytes));
   }
   if (chosen.kind == 0) return {};
   if ((chosen.flags & abi::kFatZstd) != 0) return {.code_bytes = chosen.full_bytes};
@@ -166,8 +163,8 @@ ImageNeeds of_container(std::uint64_t address, unsigned architecture) {
 }
 
 void add(ImageNeeds& sum, const ImageNeeds& more) {
-  sum.static_bytes = plus(sum.static_bytes, more.static_bytes);
-  sum.code_bytes = plus(sum.code_bytes, more.code_bytes);
+  sum.static_bytes = bare::saturating_add(sum.static_bytes, more.static_bytes);
+  sum.code_bytes = bare::saturating_add(sum.code_bytes, more.code_bytes);
   sum.told = sum.told && more.told;
 }
 

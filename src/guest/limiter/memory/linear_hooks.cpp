@@ -1,7 +1,9 @@
 // Linear device memory: cuMemAlloc, Pitch, Managed, and their frees. For pools see pool_hooks.cpp.
+#include "guest/bare/saturating.hpp"
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/host_memory.hpp"
 #include "guest/limiter/memory/pool.hpp"
+#include "guest/limiter/memory/rounding.hpp"
 #include "guest/limiter/memory/slabs.hpp"
 #include "guest/limiter/route/forward.hpp"
 
@@ -22,10 +24,7 @@ constexpr std::uint64_t kWidestPadding = 512;
 
 // Saturates: a product above 64 bits fits no limit and no driver.
 std::uint64_t padded(std::uint64_t width, std::uint64_t height) {
-  std::uint64_t row = 0, bytes = 0;
-  if (__builtin_add_overflow(width, kWidestPadding - 1, &row)) return ~0ull;
-  row -= row % kWidestPadding;
-  return __builtin_mul_overflow(row, height, &bytes) ? ~0ull : bytes;
+  return headgate::bare::saturating_mul(rounded_up(width, kWidestPadding), height);
 }
 
 // The first API's pointers have 32 bits, which managed memory does not fit.

@@ -8,6 +8,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/layout.hpp"
 #include "guest/limiter/memory/freeze.hpp"
@@ -29,12 +30,6 @@ constexpr std::int64_t kCaptureRetryNs = 50'000'000;
 std::atomic<std::uint32_t> state{kNone};
 std::atomic<std::uint32_t> chores{0};  // futex
 std::atomic<bool> asleep{false};
-
-std::int64_t now_ns() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
 
 bool running() { return state.load(std::memory_order_acquire) == kRunning; }
 
@@ -69,12 +64,12 @@ void* keep(void*) {
   Obeyed obeyed{.reclaims = reclaims_before.load(), .drained = false};
   while (running()) {
     const std::uint32_t seen = chores.load(), command = session.policy->command_epoch.load(std::memory_order_acquire);
-    const std::int64_t idle_due = tend_presence(now_ns());
+    const std::int64_t idle_due = tend_presence(bare::now_ns());
     // A frozen process has nothing to trim or measure: the share's account stays as it was.
     const bool here = presence.load() != kAway;
     const bool done = !here || obey(obeyed);
-    const std::int64_t due = std::min(idle_due, here ? measure_moved(now_ns()) : kNothingMoved);
-    std::int64_t rest = due == INT64_MAX ? INT64_MAX : due - now_ns();
+    const std::int64_t due = std::min(idle_due, here ? measure_moved(bare::now_ns()) : kNothingMoved);
+    std::int64_t rest = due == INT64_MAX ? INT64_MAX : due - bare::now_ns();
     if (!done && rest > kCaptureRetryNs) rest = kCaptureRetryNs;
     if (rest <= 0) continue;
     asleep.store(true);

@@ -4,6 +4,7 @@
 
 #include <cerrno>
 
+#include "guest/bare/clock.hpp"
 #include "guest/ledger/oom_wait.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/registration.hpp"
@@ -12,12 +13,6 @@ namespace headgate::limiter {
 namespace {
 
 constexpr std::uint32_t kWaitEvent = 58;  // of may_say()
-
-std::int64_t now_ns() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
 
 bool can_ever_fit(const Place& place, std::uint64_t bytes) {
   if (bytes > session.policy->devices[place.device_index].memory_limit_bytes.load(std::memory_order_relaxed))
@@ -65,7 +60,7 @@ bool OomWait::begin(const Place& place, std::uint64_t bytes, Lack lack) {
   if (patience_ms > ledger::kLongestOomWaitMs) patience_ms = ledger::kLongestOomWaitMs;
   begun_ = true;
   denials_ = session.policy->oom_denials.load(std::memory_order_acquire);
-  began_ns_ = now_ns();
+  began_ns_ = bare::now_ns();
   ends_ns_ = began_ns_ + patience_ms * 1'000'000ll;
   if (may_say(kWaitEvent))
     log_line(LogLevel::info, "share %s: %lu bytes on GPU %u wait for memory, %u ms at most", session.held.name,
@@ -87,7 +82,7 @@ bool OomWait::again(const Place& place, std::uint64_t bytes, Lack lack) {
   if (more && lacked_ == Lack::card) rest();
   else if (more && armed_ != 0) ledger::wait_for_release(*session.usage, armed_);
   if (more) {
-    const std::int64_t now = now_ns();
+    const std::int64_t now = bare::now_ns();
     const char* why = nullptr;
     if (ledger::is_draining(*session.policy)) why = "the share is being drained";
     else if (session.policy->oom_denials.load(std::memory_order_acquire) != denials_) why = "it was denied";

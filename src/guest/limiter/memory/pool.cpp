@@ -2,6 +2,7 @@
 
 #include <cerrno>
 
+#include "guest/bare/saturating.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/pool_accounting.hpp"
@@ -360,9 +361,8 @@ std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::ui
   const PoolAccounting* pool = graph_pool_books(place);
   if (pool == nullptr || bytes == 0) return bytes;
   const std::uint64_t granule = pool->granule.load(std::memory_order_relaxed);
-  std::uint64_t each = 0, packed = 0;
-  if (__builtin_mul_overflow(count, granule - 1, &each) || __builtin_add_overflow(bytes, each, &each)) each = ~0ull;
-  if (__builtin_mul_overflow(bytes, 2, &packed) || __builtin_add_overflow(packed, granule, &packed)) packed = ~0ull;
+  const std::uint64_t each = bare::saturating_add(bytes, bare::saturating_mul(count, granule - 1));
+  const std::uint64_t packed = bare::saturating_add(bare::saturating_mul(bytes, 2), granule);
   const std::uint64_t most = each < packed ? each : packed;
   return most - most % granule;
 }

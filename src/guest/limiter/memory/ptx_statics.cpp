@@ -3,6 +3,7 @@
 #include <cstring>
 #include <string_view>
 
+#include "guest/bare/saturating.hpp"
 #include "guest/grant/text.hpp"
 
 namespace headgate::limiter {
@@ -18,18 +19,12 @@ std::uint64_t bytes_of_type(std::string_view type) {
   return bits == 0 || bits > 128 ? 1 : bits / 8;
 }
 
-std::uint64_t times(std::uint64_t a, std::uint64_t b) {
-  std::uint64_t product = 0;
-  return __builtin_mul_overflow(a, b, &product) ? ~0ull : product;
-}
-
 // Parses "[4096]" or "[]" and moves past it.
 std::uint64_t dimension(const char*& text) {
   std::uint64_t count = 0;
   for (++text; *text != '\0' && *text != ']'; ++text)
     if (grant::is_digit(*text)) {
-      if (__builtin_mul_overflow(count, 10u, &count)) return ~0ull;
-      count += static_cast<std::uint64_t>(*text - '0');
+      count = bare::saturating_add(bare::saturating_mul(count, 10), static_cast<std::uint64_t>(*text - '0'));
     }
   return count == 0 ? 1 : count;
 }
@@ -39,20 +34,20 @@ std::uint64_t bytes_declared(const char* text) {
   std::uint64_t bytes = 1, count = 1;
   while (*text != '\0' && *text != ';' && *text != '=') {
     if (*text == '[') {
-      count = times(count, dimension(text));
+      count = bare::saturating_mul(count, dimension(text));
     } else if (*text == '.') {
       const char* end = text + 1;
       while (!ends_word(*end)) ++end;
       const std::string_view word(text + 1, static_cast<std::size_t>(end - text) - 1);
-      if (word == "v2") count = times(count, 2);
-      else if (word == "v4") count = times(count, 4);
+      if (word == "v2") count = bare::saturating_mul(count, 2);
+      else if (word == "v4") count = bare::saturating_mul(count, 4);
       else if (word.size() >= 2 && grant::is_digit(word[1])) bytes = bytes_of_type(word);
       text = end;
       continue;
     }
     if (*text != '\0') ++text;
   }
-  return times(bytes, count);
+  return bare::saturating_mul(bytes, count);
 }
 
 bool follows(std::string_view word, const char* begin, const char* at) {
@@ -79,7 +74,7 @@ std::uint64_t static_bytes(const void* image) {
     at += kGlobal.size();
     // Skip loads ("ld.global.u32") and pointer parameters (".ptr .global"), which name the state space too.
     if (!grant::is_blank(*at) || follows(".extern", text, begun) || follows(".ptr", text, begun)) continue;
-    if (__builtin_add_overflow(sum, bytes_declared(at), &sum)) return ~0ull;
+    sum = bare::saturating_add(sum, bytes_declared(at));
   }
   return sum;
 }

@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "guest/bare/saturating.hpp"
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/draining.hpp"
 #include "guest/ledger/slot.hpp"
@@ -262,9 +263,9 @@ std::uint64_t share_residual_now(std::uint32_t device_index) {
     const auto kind = static_cast<ledger::SlotKind>(slot.life.load(std::memory_order_acquire) & 0xf);
     if (kind != ledger::SlotKind::live) continue;
     const std::uint64_t bytes = slot.devices[device_index].residual_bytes.load(std::memory_order_relaxed);
-    if (__builtin_add_overflow(sum, bytes, &sum)) sum = ~0ull;
+    sum = bare::saturating_add(sum, bytes);
   }
-  if (__builtin_add_overflow(sum, ledger::torn_on(*session.usage, device_index).residual, &sum)) sum = ~0ull;
+  sum = bare::saturating_add(sum, ledger::torn_on(*session.usage, device_index).residual);
   summed[device_index].store(sum, std::memory_order_relaxed);
   summed_residuals[device_index].store(residuals, std::memory_order_relaxed);
   summed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);

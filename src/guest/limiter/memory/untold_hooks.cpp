@@ -1,6 +1,7 @@
 // Modules and the limits of a context: their memory is charged to the share before the call returns.
 #include <algorithm>
 
+#include "guest/bare/saturating.hpp"
 #include "guest/limiter/memory/image_growth.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/memory/untold.hpp"
@@ -81,9 +82,8 @@ bool may_take_unknown(const Place& place, std::uint64_t bytes_a_thread) {
 }
 
 std::uint64_t beyond(std::uint64_t value, std::uint64_t before, std::uint64_t each) {
-  std::uint64_t bytes = 0;
-  if (value <= before || each == 0) return 0;
-  return __builtin_mul_overflow(value - before, each, &bytes) ? ~0ull - 1 : bytes;
+  const std::uint64_t bytes = headgate::bare::saturating_mul(headgate::bare::saturating_sub(value, before), each);
+  return bytes == kUntold ? bytes - 1 : bytes;
 }
 
 }  // namespace

@@ -5,6 +5,7 @@
 
 #include <cstdarg>
 
+#include "guest/bare/clock.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/limiter/session/log_level.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -66,10 +67,8 @@ void tell_unwritable(int error) {
   if (!log_file_state.compare_exchange_strong(before, LogFile::told_unwritable)) return;
   char buffer[512];
   bare::Text text(buffer);
-  text.add("headgate: warning: HEADGATE_LOG_FILE='");
-  for (const char* c = log_file; *c != 0; ++c) text.add(static_cast<unsigned char>(*c) < 0x20 || *c == 0x7f ? '?' : *c);
-  text.add("' cannot be written (error ");
-  text.add_signed(error).add("): what cannot go there is said here");
+  text.add("headgate: warning: HEADGATE_LOG_FILE='").add_printable(log_file);
+  text.add("' cannot be written (error ").add_signed(error).add("): what cannot go there is said here");
   write_to_stderr(buffer, end_line(text, buffer));
 }
 
@@ -115,11 +114,7 @@ void log_line(LogLevel level, const char* format, ...) {
   errno = saved;
 }
 
-std::int64_t coarse_now_ns() {
-  timespec now;
-  ::clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-  return now.tv_sec * 1'000'000'000 + now.tv_nsec;
-}
+std::int64_t coarse_now_ns() { return bare::now_ns(CLOCK_MONOTONIC_COARSE); }
 
 bool may_say(std::uint32_t event) {
   const std::int64_t now = coarse_now_ns();

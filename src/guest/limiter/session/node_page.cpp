@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
 #include "guest/ledger/node_page.hpp"
 #include "guest/limiter/session/handed.hpp"
@@ -19,12 +20,6 @@ HandedFile page_file;
 // The reading number at which the daemon failed to deliver in time, plus 1 << 32; 0: readings arrive.
 std::atomic<std::uint64_t> silent_at{0};
 
-std::int64_t now_ns() {
-  timespec now{};
-  ::clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
-}
-
 std::uint64_t silence_of(std::uint32_t done) { return 1ull << 32 | done; }
 
 bool is_after(std::uint32_t a, std::uint32_t b) { return static_cast<std::int32_t>(a - b) > 0; }
@@ -33,19 +28,19 @@ bool wait_for_reading(const ledger::NodePage& told) {
   std::uint32_t done = told.done.load();
   if (silent_at.load(std::memory_order_relaxed) == silence_of(done)) return false;
   const std::uint32_t begun = told.begun.load();
-  const std::int64_t deadline = now_ns() + ledger::kNodePatienceNs;
+  const std::int64_t deadline = bare::now_ns() + ledger::kNodePatienceNs;
   // A ring is lost if the doorbell's buffer is full, so it is repeated.
   constexpr std::int64_t kRingAgainNs = 20'000'000;
   for (;;) {
     if (!ask_for_reading()) break;  // the other end is closed: the daemon has ended
-    const std::int64_t again = now_ns() + kRingAgainNs;
-    for (std::int64_t now = 0; (now = now_ns()) < again;) {
+    const std::int64_t again = bare::now_ns() + kRingAgainNs;
+    for (std::int64_t now = 0; (now = bare::now_ns()) < again;) {
       if (is_after(done, begun)) return true;
       bare::futex_wait(&told.done, done, again - now);
       done = told.done.load();
     }
     if (is_after(done, begun)) return true;
-    if (now_ns() >= deadline) break;
+    if (bare::now_ns() >= deadline) break;
   }
   silent_at.store(silence_of(done), std::memory_order_relaxed);
   return false;

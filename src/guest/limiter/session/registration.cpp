@@ -11,6 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "guest/bare/clock.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/ledger/directory.hpp"
 #include "guest/ledger/node_page.hpp"
@@ -24,12 +25,6 @@ namespace headgate::limiter {
 namespace {
 
 using ledger::Descriptor;
-
-std::int64_t now_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
-}
 
 // Identifies the descriptor's file. A program may close all descriptors it finds, and the number is then reused.
 struct Bell {
@@ -84,7 +79,7 @@ class Conversation {
       : why_(why),
         patience_ns_(patience_ns),
         answer_ns_(answer_ns),
-        deadline_ns_(now_ns() + patience_ns),
+        deadline_ns_(bare::now_ns() + patience_ns),
         insist_(insist) {}
 
   // If too many processes register at once, retries within the time limit: a job starts all its processes at the same
@@ -95,7 +90,7 @@ class Conversation {
       busy_ = false;
       received_ = 0;
       const Registered outcome = hold_once(directory, with_slot, pages, slot);
-      if (!busy_ || !insist_ || now_ns() + pause_ns > deadline_ns_) return outcome;
+      if (!busy_ || !insist_ || bare::now_ns() + pause_ns > deadline_ns_) return outcome;
       const timespec pause{0, static_cast<long>(pause_ns)};
       ::nanosleep(&pause, nullptr);
     }
@@ -143,8 +138,7 @@ class Conversation {
     return Registered::unreachable;
   }
   Registered refused(std::string_view what) {
-    bare::Text text(why_);
-    for (const char c : what) text.add(static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c);
+    bare::Text(why_).add_printable(what);
     return Registered::refused;
   }
 
@@ -194,14 +188,14 @@ class Conversation {
 
   // A daemon exists, but may be busy. The longer deadline starts once, not at each attempt.
   void somebody_listens() {
-    if (!listened_) deadline_ns_ = now_ns() + answer_ns_;
+    if (!listened_) deadline_ns_ = bare::now_ns() + answer_ns_;
     listened_ = true;
   }
 
   // Returns what poll() returns.
   int wait_for(short event) {
     for (;;) {
-      const std::int64_t left_ms = (deadline_ns_ - now_ns()) / 1'000'000;
+      const std::int64_t left_ms = (deadline_ns_ - bare::now_ns()) / 1'000'000;
       pollfd ready{socket_.get(), event, 0};
       const int count = left_ms <= 0 ? 0 : ::poll(&ready, 1, static_cast<int>(left_ms));
       if (count >= 0 || errno != EINTR) return count;
@@ -223,7 +217,7 @@ class Conversation {
           .add_decimal(static_cast<std::uint64_t>(folder.get()))
           .add('/')
           .add(ledger::kTenantSocket);
-    for (const std::int64_t give_up_ns = now_ns() + patience_ns_;;) {
+    for (const std::int64_t give_up_ns = bare::now_ns() + patience_ns_;;) {
       socket_.reset(::socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
       if (!socket_.valid()) return cannot("make a socket", errno);
       const bool connected = ::connect(socket_.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0;
@@ -233,7 +227,7 @@ class Conversation {
       const bool passing = full || errno == ECONNREFUSED || errno == ENOENT || errno == EINTR;
       if (!passing) return cannot("connect to headgated", errno);
       if (ledger::is_removed(folder.get())) return gone(directory);
-      if (!insist_ || now_ns() > (full ? deadline_ns_ : give_up_ns)) {
+      if (!insist_ || bare::now_ns() > (full ? deadline_ns_ : give_up_ns)) {
         no_listener_ = !full;
         return unreachable("does not accept connections");
       }
@@ -286,7 +280,7 @@ class Conversation {
     memcpy(static_cast<void*>(&hold), bytes, sizeof hold);
     if (held_ || hold.patience_ms > ledger::kLongestHoldMs) return false;
     held_ = true;
-    deadline_ns_ = now_ns() + hold.patience_ms * 1'000'000ll;
+    deadline_ns_ = bare::now_ns() + hold.patience_ms * 1'000'000ll;
     return true;
   }
 
@@ -414,7 +408,7 @@ bool doorbell_is_dead() { return bell.dead.load(std::memory_order_relaxed); }
 
 void renew_doorbell() {
   std::int64_t last_ns = bell.renewed_ns.load();
-  const std::int64_t now = now_ns();
+  const std::int64_t now = bare::now_ns();
   const std::int64_t pause_ns = bell.pause_ns.load();
   if (home[0] == '\0' || now - last_ns < pause_ns || !bell.renewed_ns.compare_exchange_strong(last_ns, now)) return;
   const int saved = errno;

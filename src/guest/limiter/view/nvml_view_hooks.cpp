@@ -6,6 +6,7 @@
 #include <cerrno>
 #include <type_traits>
 
+#include "guest/bare/clock.hpp"
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/slot.hpp"
 #include "guest/limiter/memory/draining.hpp"
@@ -118,10 +119,7 @@ bool names_a_member(nvmlDevice_t device) {
 bool sampled_percent(nvmlDevice_t device, unsigned& percent) {
   const bare::Scratch<nvmlProcessUtilizationSample_t[kMaxListed]> scratch;
   if (!scratch) return false;
-  timespec now{};
-  clock_gettime(CLOCK_REALTIME, &now);
-  const auto now_us =
-      static_cast<unsigned long long>(now.tv_sec) * 1'000'000 + static_cast<unsigned long long>(now.tv_nsec) / 1000;
+  const auto now_us = static_cast<unsigned long long>(bare::now_ns(CLOCK_REALTIME) / 1000);
   unsigned count = kMaxListed;
   const nvmlReturn_t result =
       forward(nvml.nvmlDeviceGetProcessUtilization, device, *scratch, &count, now_us - 1'000'000);
@@ -160,50 +158,17 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlM
   return result;
 }
 
-HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
-                                                                nvmlProcessInfo_v1_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetComputeRunningProcesses, device, infoCount, infos, true);
-}
-
-HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
-                                                                   nvmlProcessInfo_v2_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, infoCount, infos, true);
-}
-
-HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
-                                                                   nvmlProcessInfo_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, infoCount, infos, true);
-}
-
-HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
-                                                                 nvmlProcessInfo_v1_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses, device, infoCount, infos, false);
-}
-
-HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
-                                                                    nvmlProcessInfo_v2_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v2, device, infoCount, infos, false);
-}
-
-HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
-                                                                    nvmlProcessInfo_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, device, infoCount, infos, false);
-}
-
-HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
-                                                                   nvmlProcessInfo_v1_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses, device, infoCount, infos, false);
-}
-
-HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
-                                                                      nvmlProcessInfo_v2_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v2, device, infoCount, infos, false);
-}
-
-HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
-                                                                      nvmlProcessInfo_t* infos) {
-  return share_processes(nvml.nvmlDeviceGetMPSComputeRunningProcesses_v3, device, infoCount, infos, false);
-}
+#define HEADGATE_PROCESS_LIST(name, Entry, computes)                                        \
+  HEADGATE_HOOK nvmlReturn_t name(nvmlDevice_t device, unsigned* infoCount, Entry* infos) { \
+    return share_processes(nvml.name, device, infoCount, infos, computes);                  \
+  }
+#define HEADGATE_PROCESS_LISTS(name, computes)                     \
+  HEADGATE_PROCESS_LIST(name, nvmlProcessInfo_v1_t, computes)      \
+  HEADGATE_PROCESS_LIST(name##_v2, nvmlProcessInfo_v2_t, computes) \
+  HEADGATE_PROCESS_LIST(name##_v3, nvmlProcessInfo_t, computes)
+HEADGATE_PROCESS_LISTS(nvmlDeviceGetComputeRunningProcesses, true)
+HEADGATE_PROCESS_LISTS(nvmlDeviceGetGraphicsRunningProcesses, false)
+HEADGATE_PROCESS_LISTS(nvmlDeviceGetMPSComputeRunningProcesses, false)
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
                                                            nvmlProcessUtilizationSample_t* utilization,

@@ -1,5 +1,6 @@
 #include "guest/limiter/view/share_view.hpp"
 
+#include "guest/bare/saturating.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/residual.hpp"
@@ -29,10 +30,8 @@ MemoryView share_memory(std::uint32_t device, std::uint64_t real_total, std::uin
   look_for_the_dead();              // dead processes' memory is not in use
   settle_draining_in_time(device);  // nor is memory that other processes have freed
   refresh_residual_if_old(device);
-  std::uint64_t used = 0;
-  if (__builtin_add_overflow(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns()),
-                             &used))
-    used = ~0ull;
+  const std::uint64_t used =
+      bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns()));
   const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   MemoryView view = memory_view(real_total, real_free, limit, used);
   if (const std::uint64_t host = shown_host_bytes(device); host != 0) {
