@@ -1,5 +1,6 @@
 #include "guest/grant/environment.hpp"
 
+#include "guest/bare/text.hpp"
 #include "guest/grant/card_table.hpp"
 #include "guest/grant/device_map.hpp"
 #include "guest/grant/text.hpp"
@@ -405,25 +406,6 @@ class Reader {
   bool has_list_ = false;
 };
 
-void append(std::span<char> out, std::size_t& length, std::string_view text) {
-  for (const char c : text) {
-    if (length + 1 >= out.size()) return;
-    out[length++] = static_cast<unsigned char>(c) < 0x20 || c == 0x7f ? '?' : c;
-  }
-}
-
-void append_decimal(std::span<char> out, std::size_t& length, std::uint64_t value) {
-  char digits[20];
-  std::size_t first_digit = sizeof digits;
-  do digits[--first_digit] = static_cast<char>('0' + value % 10);
-  while ((value /= 10) != 0);
-  append(out, length, {digits + first_digit, sizeof digits - first_digit});
-}
-
-}  // namespace
-
-namespace {
-
 Refusal refusal_of(const char* written, Fault fault) {
   const std::string_view entry(written);
   const std::size_t equals = position(entry, '=');
@@ -478,23 +460,13 @@ Reading read_environment(const char* const* envp, std::span<const std::string_vi
 }
 
 std::size_t describe(const Refusal& refusal, std::span<char> out) {
-  if (out.empty()) return 0;
-  std::size_t length = 0;
+  bare::Text text(out);
   constexpr std::size_t kShown = 80;
-  append(out, length, refusal.variable);
-  append(out, length, "='");
-  append(out, length, first(refusal.value, kShown));
-  append(out, length, refusal.value.size() > kShown ? "...' " : "' ");
-  append(out, length, describe(refusal.fault));
-  append(out, length, "; accepted: ");
-  append(out, length, refusal.accepted);
-  if (refusal.card_bytes != 0) {
-    append(out, length, "; at most ");
-    append_decimal(out, length, refusal.card_bytes >> 20);
-    append(out, length, "m");
-  }
-  out[length] = '\0';
-  return length;
+  text.add_printable(refusal.variable).add("='").add_printable(first(refusal.value, kShown));
+  text.add(refusal.value.size() > kShown ? "...' " : "' ").add(describe(refusal.fault));
+  text.add("; accepted: ").add(refusal.accepted);
+  if (refusal.card_bytes != 0) text.add("; at most ").add_decimal(refusal.card_bytes >> 20).add("m");
+  return text.size();
 }
 
 bool is_share_name(std::string_view text) {

@@ -4,6 +4,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "guest/bare/text.hpp"
 #include "guest/ledger/wake.hpp"
 
 namespace headgate::ledger {
@@ -56,32 +57,25 @@ PageFault check_page(const void* page, std::size_t bytes, std::uint64_t magic, s
 
 PageFault differs(const char* field, const DeviceGrant& device, std::uint32_t index, std::uint64_t is,
                   std::uint64_t wanted) {
-  PageFault out = fault(PageError::different_values, field, is, wanted, index);
-  std::size_t at = std::strlen(out.what);
-  for (const char* part : {" of ", device.uuid})
-    for (; *part != '\0' && at + 1 < sizeof out.what; ++part) out.what[at++] = *part;
-  out.what[at] = '\0';
+  PageFault out = fault(PageError::different_values, "", is, wanted, index);
+  bare::Text(out.what).add(field).add(" of ").add(device.uuid);
   return out;
 }
 
 PageFault compare_device(const DeviceGrant& is, const DeviceGrant& wanted, std::uint32_t index) {
-  if (is.memory_limit_bytes != wanted.memory_limit_bytes)
-    return differs("memory limit", is, index, is.memory_limit_bytes, wanted.memory_limit_bytes);
-  if (is.host_limit_bytes != wanted.host_limit_bytes)
-    return differs("host memory", is, index, is.host_limit_bytes, wanted.host_limit_bytes);
-  if (is.compute_ceiling_ppm != wanted.compute_ceiling_ppm)
-    return differs("compute ceiling", is, index, is.compute_ceiling_ppm, wanted.compute_ceiling_ppm);
-  if (is.compute_burst_ppm != wanted.compute_burst_ppm)
-    return differs("compute burst", is, index, is.compute_burst_ppm, wanted.compute_burst_ppm);
-  if (is.compute_guarantee_ppm != wanted.compute_guarantee_ppm)
-    return differs("compute guarantee", is, index, is.compute_guarantee_ppm, wanted.compute_guarantee_ppm);
-  if (is.weight != wanted.weight) return differs("weight", is, index, is.weight, wanted.weight);
-  if (is.priority_class != wanted.priority_class)
-    return differs("class", is, index, is.priority_class, wanted.priority_class);
+#define HEADGATE_DEVICE_VALUE(field, shown) \
+  if (is.field != wanted.field) return differs(shown, is, index, is.field, wanted.field);
+#include "guest/ledger/device_values.def"
   return {};
 }
 
 }  // namespace
+
+void put_values(DevicePolicy& to, const DeviceGrant& from) {
+#define HEADGATE_DEVICE_VALUE(field, shown) to.field.store(from.field, std::memory_order_relaxed);
+#include "guest/ledger/device_values.def"
+  to.oversubscribed.store(from.oversubscribed ? 1 : 0, std::memory_order_relaxed);
+}
 
 bool is_share_name(std::string_view name) {
   if (name.empty() || name.size() >= kNameBytes || name[0] == '.') return false;
@@ -119,14 +113,9 @@ ShareGrant copy_of(const PolicyPage& policy) {
     const DevicePolicy& from = policy.devices[i];
     DeviceGrant& to = out.devices[i];
     std::memcpy(to.uuid, from.uuid, sizeof to.uuid);
-    to.memory_limit_bytes = from.memory_limit_bytes.load(std::memory_order_relaxed);
-    to.host_limit_bytes = from.host_limit_bytes.load(std::memory_order_relaxed);
+#define HEADGATE_DEVICE_VALUE(field, shown) to.field = from.field.load(std::memory_order_relaxed);
+#include "guest/ledger/device_values.def"
     to.oversubscribed = from.oversubscribed.load(std::memory_order_relaxed) != 0;
-    to.compute_ceiling_ppm = from.compute_ceiling_ppm.load(std::memory_order_relaxed);
-    to.compute_burst_ppm = from.compute_burst_ppm.load(std::memory_order_relaxed);
-    to.compute_guarantee_ppm = from.compute_guarantee_ppm.load(std::memory_order_relaxed);
-    to.weight = from.weight.load(std::memory_order_relaxed);
-    to.priority_class = from.priority_class.load(std::memory_order_relaxed);
   }
   return out;
 }
@@ -186,14 +175,7 @@ PageFault set_limits(PolicyPage& policy, std::uint32_t device, const DeviceGrant
     return fault(PageError::bad_device_count, text_of(policy.share), device, policy.device_count, device);
   if (const PageFault bad = check_device(grant, device)) return bad;
   DevicePolicy& to = policy.devices[device];
-  to.memory_limit_bytes.store(grant.memory_limit_bytes, std::memory_order_relaxed);
-  to.host_limit_bytes.store(grant.host_limit_bytes, std::memory_order_relaxed);
-  to.oversubscribed.store(grant.oversubscribed ? 1 : 0, std::memory_order_relaxed);
-  to.compute_burst_ppm.store(grant.compute_burst_ppm, std::memory_order_relaxed);
-  to.compute_guarantee_ppm.store(grant.compute_guarantee_ppm, std::memory_order_relaxed);
-  to.weight.store(grant.weight, std::memory_order_relaxed);
-  to.priority_class.store(grant.priority_class, std::memory_order_relaxed);
-  to.compute_ceiling_ppm.store(grant.compute_ceiling_ppm, std::memory_order_release);
+  put_values(to, grant);
   // Last: a limiter that sees the new epoch sees the new values.
   to.gate_epoch.fetch_add(1, std::memory_order_release);
   // Waiters at the gate still use the old values.

@@ -34,6 +34,9 @@ bool is_terminated(const char (&field)[kSize]) {
   return text_of(field).size() < kSize;
 }
 
+// Copies what a grant gives on one GPU. Relaxed: announce it by an epoch.
+void put_values(DevicePolicy& to, const DeviceGrant& from);
+
 // Accepts [A-Za-z0-9_.-], not empty, not starting with a dot: it also becomes a directory's name.
 bool is_share_name(std::string_view name);
 

@@ -12,6 +12,8 @@
 #include <cstdio>
 #include <cstring>
 
+#include "guest/bare/clock.hpp"
+#include "guest/bare/text.hpp"
 #include "guest/ledger/check.hpp"
 #include "guest/ledger/closing.hpp"
 #include "guest/ledger/directory.hpp"
@@ -22,11 +24,6 @@ namespace {
 
 constexpr std::int64_t kPatienceNs = 5'000'000'000;
 
-std::int64_t monotonic_ns() {
-  timespec now{};
-  clock_gettime(CLOCK_MONOTONIC, &now);
-  return now.tv_sec * 1'000'000'000ll + now.tv_nsec;
-}
 void nap() {
   const timespec millisecond{0, 1'000'000};
   ::nanosleep(&millisecond, nullptr);
@@ -53,14 +50,7 @@ void fill(PolicyPage& page, const ShareGrant& grant, std::uint64_t generation) {
     DevicePolicy& to = page.devices[i];
     const DeviceGrant& from = grant.devices[i];
     std::memcpy(to.uuid, from.uuid, sizeof to.uuid);
-    to.memory_limit_bytes.store(from.memory_limit_bytes, std::memory_order_relaxed);
-    to.host_limit_bytes.store(from.host_limit_bytes, std::memory_order_relaxed);
-    to.oversubscribed.store(from.oversubscribed ? 1 : 0, std::memory_order_relaxed);
-    to.compute_ceiling_ppm.store(from.compute_ceiling_ppm, std::memory_order_relaxed);
-    to.compute_burst_ppm.store(from.compute_burst_ppm, std::memory_order_relaxed);
-    to.compute_guarantee_ppm.store(from.compute_guarantee_ppm, std::memory_order_relaxed);
-    to.weight.store(from.weight, std::memory_order_relaxed);
-    to.priority_class.store(from.priority_class, std::memory_order_relaxed);
+    put_values(to, from);
   }
 }
 
@@ -168,10 +158,10 @@ PageFault lock_removal(int shares, Descriptor& out) {
   struct flock whole{};
   whole.l_type = F_WRLCK;
   whole.l_whence = SEEK_SET;
-  const std::int64_t deadline = monotonic_ns() + kPatienceNs;
+  const std::int64_t deadline = bare::now_ns() + kPatienceNs;
   while (::syscall(SYS_fcntl, out.get(), F_SETLK, &whole) != 0) {
     if (errno != EAGAIN && errno != EACCES && errno != EINTR) return system_fault(".lock", errno);
-    if (monotonic_ns() > deadline) return fault(PageError::busy, ".lock");
+    if (bare::now_ns() > deadline) return fault(PageError::busy, ".lock");
     nap();
   }
   return {};
@@ -222,34 +212,20 @@ PageFault open_in(int shares, const char* name, Access access, SharePages& out) 
   return is_half_a_share(shares, name, directory.get()) ? fault(PageError::page_missing, bad.what) : bad;
 }
 
-bool append(char* buffer, std::size_t size, std::size_t& at, const char* text) {
-  for (; *text != '\0'; ++text) {
-    if (at + 1 >= size) return false;
-    buffer[at++] = *text;
-  }
-  buffer[at] = '\0';
-  return true;
-}
-
 }  // namespace
 
 bool runtime_directory(const char* headgate_runtime_dir, const char* xdg_runtime_dir, char* buffer, std::size_t size) {
-  std::size_t at = 0;
-  if (size == 0) return false;
-  buffer[0] = '\0';
-  if (headgate_runtime_dir != nullptr && *headgate_runtime_dir != '\0')
-    return append(buffer, size, at, headgate_runtime_dir);
-  if (xdg_runtime_dir != nullptr && *xdg_runtime_dir != '\0')
-    return append(buffer, size, at, xdg_runtime_dir) && append(buffer, size, at, "/headgate");
-  char digits[12] = {};
-  std::uint32_t uid = ::geteuid();
-  std::size_t first = sizeof digits - 1;
-  do digits[--first] = static_cast<char>('0' + uid % 10);
-  while ((uid /= 10) != 0);
-  // A container with a read-only root still has a writable /dev/shm.
-  const bool is_read_only = ::access("/tmp", W_OK) != 0 && errno == EROFS;
-  return append(buffer, size, at, is_read_only ? "/dev/shm/headgate-" : "/tmp/headgate-") &&
-         append(buffer, size, at, digits + first);
+  bare::Text text({buffer, size});
+  if (headgate_runtime_dir != nullptr && *headgate_runtime_dir != '\0') {
+    text.add(headgate_runtime_dir);
+  } else if (xdg_runtime_dir != nullptr && *xdg_runtime_dir != '\0') {
+    text.add(xdg_runtime_dir).add("/headgate");
+  } else {
+    // A container with a read-only root still has a writable /dev/shm.
+    const bool is_read_only = ::access("/tmp", W_OK) != 0 && errno == EROFS;
+    text.add(is_read_only ? "/dev/shm/headgate-" : "/tmp/headgate-").add_decimal(::geteuid());
+  }
+  return !text.full();
 }
 
 void close_pages(SharePages& pages) {
@@ -274,8 +250,8 @@ PageFault create_share(const char* base, const ShareGrant& grant, Access access,
 
 PageFault create_or_join_share(const char* base, const ShareGrant& grant, Access access, SharePages& out) {
   if (const PageFault bad = check_grant(grant)) return bad;
-  const std::int64_t deadline = monotonic_ns() + kPatienceNs;
-  while (monotonic_ns() < deadline) {
+  const std::int64_t deadline = bare::now_ns() + kPatienceNs;
+  while (bare::now_ns() < deadline) {
     Descriptor shares;
     if (const PageFault bad = open_shares(base, true, shares)) return bad;
     PageFault bad = open_in(shares.get(), grant.name, access, out);
@@ -325,8 +301,8 @@ PageFault enter_share(const char* base, const char* name, const ShareGrant* gran
     if (const PageFault bad = check_grant(*grant)) return bad;
     name = grant->name;
   }
-  const std::int64_t deadline = monotonic_ns() + kPatienceNs;
-  while (monotonic_ns() < deadline) {
+  const std::int64_t deadline = bare::now_ns() + kPatienceNs;
+  while (bare::now_ns() < deadline) {
     const PageFault bad = grant != nullptr ? create_or_join_share(base, *grant, Access::tenant, out)
                                            : open_share(base, name, Access::tenant, out);
     if (bad) return bad;
