@@ -224,3 +224,23 @@ CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool i
     if (tried != headgate::abi::CUDA_SUCCESS) [[unlikely]] \
       return tried;                                        \
   } while (false)
+// Declares `type* name`, which `call` sets through its address; returns the call's status if it fails.
+#define SIM_GET(type, name, call) \
+  type* name = nullptr;           \
+  SIM_TRY(call)
+// Defines a function of the driver that returns one expression. `parameters` are in parentheses. In the expression,
+// per_thread tells which stream 0 means.
+#define SIM_CALL_AS(name, own_default, parameters, ...)       \
+  SIM_API CUresult name parameters {                          \
+    SIM_ENTER(name);                                          \
+    [[maybe_unused]] constexpr bool per_thread = own_default; \
+    return __VA_ARGS__;                                       \
+  }
+#define SIM_CALL(name, parameters, ...) SIM_CALL_AS(name, false, parameters, __VA_ARGS__)
+// Define both default-stream variants of a function.
+#define SIM_CALL_PTSZ(name, parameters, ...)        \
+  SIM_CALL_AS(name, false, parameters, __VA_ARGS__) \
+  SIM_CALL_AS(name##_ptsz, true, parameters, __VA_ARGS__)
+#define SIM_CALL_PTDS(name, parameters, ...)        \
+  SIM_CALL_AS(name, false, parameters, __VA_ARGS__) \
+  SIM_CALL_AS(name##_ptds, true, parameters, __VA_ARGS__)

@@ -124,30 +124,15 @@ void wait_while_held(const char* name) {
     library().node->sleep_until(clock_ns() + kLookEveryNs);
 }
 
-SIM_API CUresult cuCheckpointProcessGetState(int pid, CUprocessState* state) {
-  SIM_ENTER(cuCheckpointProcessGetState);
-  return tell(pid, state, state_of);
-}
+SIM_CALL(cuCheckpointProcessGetState, (int pid, CUprocessState* state), tell(pid, state, state_of))
 // The simulator has no dedicated restore thread, so this returns the main thread's id.
-SIM_API CUresult cuCheckpointProcessGetRestoreThreadId(int pid, int* tid) {
-  SIM_ENTER(cuCheckpointProcessGetRestoreThreadId);
-  return tell(pid, tid, [](const Process& process) { return process.pid; });
-}
-SIM_API CUresult cuCheckpointProcessLock(int pid, CUcheckpointLockArgs* arguments) {
-  SIM_ENTER(cuCheckpointProcessLock);
-  return lock(pid, reinterpret_cast<const LockArgs*>(arguments));
-}
-SIM_API CUresult cuCheckpointProcessCheckpoint(int pid, CUcheckpointCheckpointArgs* arguments) {
-  SIM_ENTER(cuCheckpointProcessCheckpoint);
-  return checkpoint(pid, arguments);
-}
-SIM_API CUresult cuCheckpointProcessRestore(int pid, CUcheckpointRestoreArgs* arguments) {
-  SIM_ENTER(cuCheckpointProcessRestore);
-  return restore(pid, reinterpret_cast<const RestoreArgs*>(arguments));
-}
-SIM_API CUresult cuCheckpointProcessUnlock(int pid, CUcheckpointUnlockArgs* arguments) {
-  SIM_ENTER(cuCheckpointProcessUnlock);
-  return unlock(pid, arguments);
-}
+SIM_CALL(cuCheckpointProcessGetRestoreThreadId, (int pid, int* tid),
+         tell(pid, tid, [](const Process& process) { return process.pid; }))
+SIM_CALL(cuCheckpointProcessLock, (int pid, CUcheckpointLockArgs* arguments),
+         lock(pid, reinterpret_cast<const LockArgs*>(arguments)))
+SIM_CALL(cuCheckpointProcessCheckpoint, (int pid, CUcheckpointCheckpointArgs* arguments), checkpoint(pid, arguments))
+SIM_CALL(cuCheckpointProcessRestore, (int pid, CUcheckpointRestoreArgs* arguments),
+         restore(pid, reinterpret_cast<const RestoreArgs*>(arguments)))
+SIM_CALL(cuCheckpointProcessUnlock, (int pid, CUcheckpointUnlockArgs* arguments), unlock(pid, arguments))
 
 }  // namespace headgate::sim::driver

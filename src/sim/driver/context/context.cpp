@@ -176,8 +176,7 @@ CUcontext handle(Context* context) { return reinterpret_cast<CUcontext>(context)
 CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(library().contexts_lock);
-  Context* context = nullptr;
-  SIM_TRY(make_context(device, flags, false, &context));
+  SIM_GET(Context, context, make_context(device, flags, false, &context));
   stack.push_back(context);
   *out = handle(context);
   return CUDA_SUCCESS;
@@ -224,6 +223,26 @@ CUresult reset(CUdevice device) {
   return CUDA_SUCCESS;
 }
 
+// A null handle means the current context.
+CUresult context_or_current(CUcontext handle, Context** out) {
+  return handle ? context_of(handle, out) : current_context(out);
+}
+
+template <typename Value, typename Read>
+CUresult tell(Value* out, CUcontext handle, Read read) {
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  SIM_GET(Context, context, context_or_current(handle, &context));
+  *out = static_cast<Value>(read(*context));
+  return CUDA_SUCCESS;
+}
+
+CUresult synchronise(CUcontext handle) {
+  SIM_GET(Context, context, context_or_current(handle, &context));
+  count(counters(context).synchronisations);
+  SIM_TRY(context_allowed(context));
+  return wait_context(context);
+}
+
 CUresult set_flags(CUdevice device, unsigned flags) {
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   if (flags > 0xff) return CUDA_ERROR_INVALID_VALUE;
@@ -250,14 +269,8 @@ CUresult release_primary(int device) {
   return CUDA_SUCCESS;
 }
 
-SIM_API CUresult cuCtxCreate(CUcontext* out, unsigned flags, CUdevice device) {
-  SIM_ENTER(cuCtxCreate);
-  return create(out, flags, device);
-}
-SIM_API CUresult cuCtxCreate_v2(CUcontext* out, unsigned flags, CUdevice device) {
-  SIM_ENTER(cuCtxCreate_v2);
-  return create(out, flags, device);
-}
+SIM_CALL(cuCtxCreate, (CUcontext * out, unsigned flags, CUdevice device), create(out, flags, device))
+SIM_CALL(cuCtxCreate_v2, (CUcontext * out, unsigned flags, CUdevice device), create(out, flags, device))
 SIM_API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* affinity, int count, unsigned flags,
                                 CUdevice device) {
   SIM_ENTER(cuCtxCreate_v3);
@@ -269,34 +282,13 @@ SIM_API CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameters, u
   if (parameters) return CUDA_ERROR_NOT_SUPPORTED;
   return create(out, flags, device);
 }
-SIM_API CUresult cuCtxDestroy(CUcontext ctx) {
-  SIM_ENTER(cuCtxDestroy);
-  return destroy(ctx);
-}
-SIM_API CUresult cuCtxDestroy_v2(CUcontext ctx) {
-  SIM_ENTER(cuCtxDestroy_v2);
-  return destroy(ctx);
-}
-SIM_API CUresult cuCtxDetach(CUcontext ctx) {
-  SIM_ENTER(cuCtxDetach);
-  return destroy(ctx);
-}
-SIM_API CUresult cuCtxPushCurrent(CUcontext ctx) {
-  SIM_ENTER(cuCtxPushCurrent);
-  return push(ctx);
-}
-SIM_API CUresult cuCtxPushCurrent_v2(CUcontext ctx) {
-  SIM_ENTER(cuCtxPushCurrent_v2);
-  return push(ctx);
-}
-SIM_API CUresult cuCtxPopCurrent(CUcontext* out) {
-  SIM_ENTER(cuCtxPopCurrent);
-  return pop(out);
-}
-SIM_API CUresult cuCtxPopCurrent_v2(CUcontext* out) {
-  SIM_ENTER(cuCtxPopCurrent_v2);
-  return pop(out);
-}
+SIM_CALL(cuCtxDestroy, (CUcontext ctx), destroy(ctx))
+SIM_CALL(cuCtxDestroy_v2, (CUcontext ctx), destroy(ctx))
+SIM_CALL(cuCtxDetach, (CUcontext ctx), destroy(ctx))
+SIM_CALL(cuCtxPushCurrent, (CUcontext ctx), push(ctx))
+SIM_CALL(cuCtxPushCurrent_v2, (CUcontext ctx), push(ctx))
+SIM_CALL(cuCtxPopCurrent, (CUcontext * out), pop(out))
+SIM_CALL(cuCtxPopCurrent_v2, (CUcontext * out), pop(out))
 SIM_API CUresult cuCtxSetCurrent(CUcontext ctx) {
   SIM_ENTER(cuCtxSetCurrent);
   if (!ctx) {
@@ -315,101 +307,46 @@ SIM_API CUresult cuCtxGetCurrent(CUcontext* out) {
   *out = stack.empty() ? nullptr : handle(stack.back());
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuCtxGetDevice(CUdevice* device) {
-  SIM_ENTER(cuCtxGetDevice);
-  if (!device) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
-  *device = context->device;
-  return CUDA_SUCCESS;
-}
-SIM_API CUresult cuCtxGetDevice_v2(CUdevice* device, CUcontext ctx) {
-  SIM_ENTER(cuCtxGetDevice_v2);
-  if (!device) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(ctx ? context_of(ctx, &context) : current_context(&context));
-  *device = context->device;
-  return CUDA_SUCCESS;
-}
-SIM_API CUresult cuCtxGetFlags(unsigned* flags) {
-  SIM_ENTER(cuCtxGetFlags);
-  if (!flags) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
-  *flags = context->flags;
-  return CUDA_SUCCESS;
-}
-SIM_API CUresult cuCtxGetId(CUcontext ctx, unsigned long long* id) {
-  SIM_ENTER(cuCtxGetId);
-  if (!id) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(ctx ? context_of(ctx, &context) : current_context(&context));
-  *id = context->id;
-  return CUDA_SUCCESS;
-}
-SIM_API CUresult cuCtxGetApiVersion(CUcontext ctx, unsigned* version) {
-  SIM_ENTER(cuCtxGetApiVersion);
-  if (!version) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(ctx ? context_of(ctx, &context) : current_context(&context));
-  *version = 3020;
-  return CUDA_SUCCESS;
-}
+SIM_CALL(cuCtxGetDevice, (CUdevice * device),
+         tell(device, nullptr, [](const Context& context) { return context.device; }))
+SIM_CALL(cuCtxGetDevice_v2, (CUdevice * device, CUcontext ctx),
+         tell(device, ctx, [](const Context& context) { return context.device; }))
+SIM_CALL(cuCtxGetFlags, (unsigned* flags), tell(flags, nullptr, [](const Context& context) { return context.flags; }))
+SIM_CALL(cuCtxGetId, (CUcontext ctx, unsigned long long* id),
+         tell(id, ctx, [](const Context& context) { return context.id; }))
+SIM_CALL(cuCtxGetApiVersion, (CUcontext ctx, unsigned* version),
+         tell(version, ctx, [](const Context&) { return 3020u; }))
 SIM_API CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
   SIM_ENTER(cuCtxGetLimit);
   if (!value) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   if (limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   *value = context->limits[limit];
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   SIM_ENTER(cuCtxSetLimit);
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   if (limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT;
   return set_limit(context, limit, value);
 }
 SIM_API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   SIM_ENTER(cuCtxGetStreamPriorityRange);
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   if (least) *least = 0;
   if (greatest) *greatest = -5;
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuCtxGetCacheConfig(CUfunc_cache* config) {
-  SIM_ENTER(cuCtxGetCacheConfig);
-  if (!config) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
-  *config = static_cast<CUfunc_cache>(context->cache_config);
-  return CUDA_SUCCESS;
-}
+SIM_CALL(cuCtxGetCacheConfig, (CUfunc_cache * config),
+         tell(config, nullptr, [](const Context& context) { return context.cache_config; }))
 SIM_API CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   SIM_ENTER(cuCtxSetCacheConfig);
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   context->cache_config = static_cast<int>(config);
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuCtxSynchronize() {
-  SIM_ENTER(cuCtxSynchronize);
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
-  count(counters(context).synchronisations);
-  SIM_TRY(context_allowed(context));
-  return wait_context(context);
-}
-SIM_API CUresult cuCtxSynchronize_v2(CUcontext ctx) {
-  SIM_ENTER(cuCtxSynchronize_v2);
-  Context* context = nullptr;
-  SIM_TRY(ctx ? context_of(ctx, &context) : current_context(&context));
-  count(counters(context).synchronisations);
-  SIM_TRY(context_allowed(context));
-  return wait_context(context);
-}
+SIM_CALL(cuCtxSynchronize, (), synchronise(nullptr))
+SIM_CALL(cuCtxSynchronize_v2, (CUcontext ctx), synchronise(ctx))
 
 SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   SIM_ENTER(cuDevicePrimaryCtxRetain);
@@ -417,35 +354,16 @@ SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard guard(lib.contexts_lock);
-  Context* primary = nullptr;
-  SIM_TRY(retain_primary(device, &primary));
+  SIM_GET(Context, primary, retain_primary(device, &primary));
   *out = handle(primary);
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuDevicePrimaryCtxRelease(CUdevice device) {
-  SIM_ENTER(cuDevicePrimaryCtxRelease);
-  return release(device);
-}
-SIM_API CUresult cuDevicePrimaryCtxRelease_v2(CUdevice device) {
-  SIM_ENTER(cuDevicePrimaryCtxRelease_v2);
-  return release(device);
-}
-SIM_API CUresult cuDevicePrimaryCtxReset(CUdevice device) {
-  SIM_ENTER(cuDevicePrimaryCtxReset);
-  return reset(device);
-}
-SIM_API CUresult cuDevicePrimaryCtxReset_v2(CUdevice device) {
-  SIM_ENTER(cuDevicePrimaryCtxReset_v2);
-  return reset(device);
-}
-SIM_API CUresult cuDevicePrimaryCtxSetFlags(CUdevice device, unsigned flags) {
-  SIM_ENTER(cuDevicePrimaryCtxSetFlags);
-  return set_flags(device, flags);
-}
-SIM_API CUresult cuDevicePrimaryCtxSetFlags_v2(CUdevice device, unsigned flags) {
-  SIM_ENTER(cuDevicePrimaryCtxSetFlags_v2);
-  return set_flags(device, flags);
-}
+SIM_CALL(cuDevicePrimaryCtxRelease, (CUdevice device), release(device))
+SIM_CALL(cuDevicePrimaryCtxRelease_v2, (CUdevice device), release(device))
+SIM_CALL(cuDevicePrimaryCtxReset, (CUdevice device), reset(device))
+SIM_CALL(cuDevicePrimaryCtxReset_v2, (CUdevice device), reset(device))
+SIM_CALL(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags), set_flags(device, flags))
+SIM_CALL(cuDevicePrimaryCtxSetFlags_v2, (CUdevice device, unsigned flags), set_flags(device, flags))
 SIM_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
   SIM_ENTER(cuDevicePrimaryCtxGetState);
   if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;

@@ -51,11 +51,10 @@ CUresult allowed(Context* context, CUevent handle, Event** event) {
 }  // namespace
 
 CUresult record_context(Context* context, const GreenContext* green, CUevent handle) {
-  Event* event = nullptr;
-  SIM_TRY(allowed(context, handle, &event));
+  SIM_GET(Event, event, allowed(context, handle, &event));
   if (event->context != context || event->imported) return CUDA_ERROR_INVALID_HANDLE;
-  Stream* collector = nullptr;
-  SIM_TRY(make_stream(context, StreamKind::non_blocking, CU_STREAM_NON_BLOCKING, 0, &collector, nullptr));
+  SIM_GET(Stream, collector,
+          make_stream(context, StreamKind::non_blocking, CU_STREAM_NON_BLOCKING, 0, &collector, nullptr));
   CUresult done = CUDA_SUCCESS;
   for (Stream* stream : streams_of(context, green)) {
     if (done == CUDA_SUCCESS && stream != collector && !stream_idle(stream)) done = follow(collector, stream);
@@ -67,8 +66,7 @@ CUresult record_context(Context* context, const GreenContext* green, CUevent han
 }
 
 CUresult context_waits(Context* context, const GreenContext* green, CUevent handle) {
-  Event* event = nullptr;
-  SIM_TRY(allowed(context, handle, &event));
+  SIM_GET(Event, event, allowed(context, handle, &event));
   if (event->captured_in.load(std::memory_order_acquire) != 0) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
   for (Stream* stream : streams_of(context, green)) SIM_TRY(wait(stream, event->index));
   return CUDA_SUCCESS;
@@ -76,14 +74,12 @@ CUresult context_waits(Context* context, const GreenContext* green, CUevent hand
 
 SIM_API CUresult cuCtxRecordEvent(CUcontext handle, CUevent event) {
   SIM_ENTER(cuCtxRecordEvent);
-  Context* context = nullptr;
-  SIM_TRY(handle ? context_of(handle, &context) : current_context(&context));
+  SIM_GET(Context, context, handle ? context_of(handle, &context) : current_context(&context));
   return record_context(context, handle ? object<Context>(handle, kContextWord)->green : current_green(), event);
 }
 SIM_API CUresult cuCtxWaitEvent(CUcontext handle, CUevent event) {
   SIM_ENTER(cuCtxWaitEvent);
-  Context* context = nullptr;
-  SIM_TRY(handle ? context_of(handle, &context) : current_context(&context));
+  SIM_GET(Context, context, handle ? context_of(handle, &context) : current_context(&context));
   return context_waits(context, handle ? object<Context>(handle, kContextWord)->green : current_green(), event);
 }
 

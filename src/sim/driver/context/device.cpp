@@ -106,18 +106,9 @@ SIM_API CUresult cuDeviceGetName(char* name, int length, CUdevice device) {
   put_text(name, length, library().profile().model);
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuDeviceGetUuid(CUuuid* out, CUdevice device) {
-  SIM_ENTER(cuDeviceGetUuid);
-  return uuid(out, device);
-}
-SIM_API CUresult cuDeviceGetUuid_v2(CUuuid* out, CUdevice device) {
-  SIM_ENTER(cuDeviceGetUuid_v2);
-  return uuid(out, device);
-}
-SIM_API CUresult cuDeviceTotalMem_v2(std::size_t* bytes, CUdevice device) {
-  SIM_ENTER(cuDeviceTotalMem_v2);
-  return total(bytes, device);
-}
+SIM_CALL(cuDeviceGetUuid, (CUuuid * out, CUdevice device), uuid(out, device))
+SIM_CALL(cuDeviceGetUuid_v2, (CUuuid * out, CUdevice device), uuid(out, device))
+SIM_CALL(cuDeviceTotalMem_v2, (std::size_t* bytes, CUdevice device), total(bytes, device))
 SIM_API CUresult cuDeviceTotalMem(unsigned* bytes, CUdevice device) {
   SIM_ENTER(cuDeviceTotalMem);
   std::size_t all = 0;

@@ -45,8 +45,7 @@ CUresult create(CUgreenCtx* out, const SmSet* set, CUdevice device, unsigned fla
   if (device < 0 || static_cast<std::size_t>(device) >= lib.visible.size()) return CUDA_ERROR_INVALID_DEVICE;
   if (lib.visible[static_cast<std::size_t>(device)] != set->device) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(lib.contexts_lock);
-  Context* primary = nullptr;
-  SIM_TRY(retain_primary(device, &primary));
+  SIM_GET(Context, primary, retain_primary(device, &primary));
   GreenContext* green = green_objects().take();
   green->id = lib.next_id.fetch_add(1);
   green->set = *set;
@@ -81,11 +80,9 @@ CUresult destroy(CUgreenCtx handle) {
 }
 
 CUresult stream_create(CUstream* out, CUgreenCtx handle, unsigned flags, int priority) {
-  GreenContext* green = nullptr;
-  SIM_TRY(green_of(handle, &green));
+  SIM_GET(GreenContext, green, green_of(handle, &green));
   if (!out || flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(make_stream(green->view->root, StreamKind::non_blocking, flags, priority, &stream, green));
+  SIM_GET(Stream, stream, make_stream(green->view->root, StreamKind::non_blocking, flags, priority, &stream, green));
   *out = reinterpret_cast<CUstream>(stream);
   return CUDA_SUCCESS;
 }
@@ -93,8 +90,7 @@ CUresult stream_create(CUstream* out, CUgreenCtx handle, unsigned flags, int pri
 // Returns a stream's green context. Pseudo handles mean the current context.
 CUresult green_of_stream(CUstream handle, CUgreenCtx* out) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, false, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, false, &stream));
   *out = handle_of(stream->green);
   return CUDA_SUCCESS;
 }
@@ -110,36 +106,26 @@ void forget_green(const Context* primary) {
   }
 }
 
-SIM_API CUresult cuGreenCtxCreate(CUgreenCtx* out, CUdevResourceDesc set, CUdevice device, unsigned flags) {
-  SIM_ENTER(cuGreenCtxCreate);
-  return create(out, reinterpret_cast<const SmSet*>(set), device, flags);
-}
-SIM_API CUresult cuGreenCtxDestroy(CUgreenCtx green) {
-  SIM_ENTER(cuGreenCtxDestroy);
-  return destroy(green);
-}
+SIM_CALL(cuGreenCtxCreate, (CUgreenCtx * out, CUdevResourceDesc set, CUdevice device, unsigned flags),
+         create(out, reinterpret_cast<const SmSet*>(set), device, flags))
+SIM_CALL(cuGreenCtxDestroy, (CUgreenCtx green), destroy(green))
 SIM_API CUresult cuCtxFromGreenCtx(CUcontext* out, CUgreenCtx handle) {
   SIM_ENTER(cuCtxFromGreenCtx);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  GreenContext* green = nullptr;
-  SIM_TRY(green_of(handle, &green));
+  SIM_GET(GreenContext, green, green_of(handle, &green));
   *out = reinterpret_cast<CUcontext>(green->view);
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuGreenCtxStreamCreate(CUstream* out, CUgreenCtx green, unsigned flags, int priority) {
-  SIM_ENTER(cuGreenCtxStreamCreate);
-  return stream_create(out, green, flags, priority);
-}
+SIM_CALL(cuGreenCtxStreamCreate, (CUstream * out, CUgreenCtx green, unsigned flags, int priority),
+         stream_create(out, green, flags, priority))
 SIM_API CUresult cuGreenCtxRecordEvent(CUgreenCtx handle, CUevent event) {
   SIM_ENTER(cuGreenCtxRecordEvent);
-  GreenContext* green = nullptr;
-  SIM_TRY(green_of(handle, &green));
+  SIM_GET(GreenContext, green, green_of(handle, &green));
   return record_context(green->view->root, green, event);
 }
 SIM_API CUresult cuGreenCtxWaitEvent(CUgreenCtx handle, CUevent event) {
   SIM_ENTER(cuGreenCtxWaitEvent);
-  GreenContext* green = nullptr;
-  SIM_TRY(green_of(handle, &green));
+  SIM_GET(GreenContext, green, green_of(handle, &green));
   return context_waits(green->view->root, green, event);
 }
 SIM_API CUresult cuGreenCtxGetId(CUgreenCtx handle, unsigned long long* id) {
@@ -151,9 +137,6 @@ SIM_API CUresult cuGreenCtxGetId(CUgreenCtx handle, unsigned long long* id) {
   *id = green->id;
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuStreamGetGreenCtx(CUstream stream, CUgreenCtx* out) {
-  SIM_ENTER(cuStreamGetGreenCtx);
-  return green_of_stream(stream, out);
-}
+SIM_CALL(cuStreamGetGreenCtx, (CUstream stream, CUgreenCtx* out), green_of_stream(stream, out))
 
 }  // namespace headgate::sim::driver

@@ -8,8 +8,6 @@
 namespace headgate::sim::driver {
 namespace {
 
-constexpr auto kInvalidType = static_cast<CUresult>(914), kInvalidConfiguration = static_cast<CUresult>(915);
-
 // cuda.h, "Green Contexts": sizes depend on the architecture. If coscheduling is ignored, SMs still come in pairs.
 struct Granule {
   std::uint32_t least, alignment;
@@ -30,7 +28,7 @@ DevResource resource(const SmSet& set) {
 
 CUresult give(DevResource* out, std::uint32_t type, const SmSet& set) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  if (type != kResourceSm) return kInvalidType;
+  if (type != kResourceSm) return CUDA_ERROR_INVALID_RESOURCE_TYPE;
   *out = resource(set);
   return CUDA_SUCCESS;
 }
@@ -40,13 +38,13 @@ SmSet whole(std::uint32_t node_device) { return {kSmSetMark, node_device, 0, lib
 CUresult split(DevResource* result, unsigned* groups, const DevResource* input, DevResource* remaining, unsigned flags,
                unsigned least) {
   if (!groups || !input || flags > (kSplitIgnoreCoscheduling | kSplitMaxCluster)) return CUDA_ERROR_INVALID_VALUE;
-  if (input->type != kResourceSm) return kInvalidType;
+  if (input->type != kResourceSm) return CUDA_ERROR_INVALID_RESOURCE_TYPE;
   const SmSet& set = input->set;
-  if (set.mark != kSmSetMark || set.split != 0) return kInvalidConfiguration;
+  if (set.mark != kSmSetMark || set.split != 0) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
   if (least > set.count) return CUDA_ERROR_INVALID_VALUE;
   const Granule step = granule(flags);
   const unsigned size = std::max(step.least, (least + step.alignment - 1) / step.alignment * step.alignment);
-  if (size > set.count) return kInvalidConfiguration;
+  if (size > set.count) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
   const unsigned most = set.count / size;
   if (!result) {
     *groups = most;
@@ -76,12 +74,14 @@ CUresult describe(CUdevResourceDesc* out, const DevResource* resources, unsigned
   all.count = 0;
   for (unsigned i = 0; i < count; ++i) {
     const DevResource& one = resources[i];
-    if (one.type != kResourceSm) return kInvalidType;
-    if (one.set.mark != kSmSetMark || one.set.device != all.device) return kInvalidConfiguration;
-    if (count > 1 && (one.set.split == 0 || one.set.split != all.split)) return kInvalidConfiguration;
+    if (one.type != kResourceSm) return CUDA_ERROR_INVALID_RESOURCE_TYPE;
+    if (one.set.mark != kSmSetMark || one.set.device != all.device) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
+    if (count > 1 && (one.set.split == 0 || one.set.split != all.split))
+      return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
     all.count += one.set.count;
   }
-  if (all.count > library().profile().sm_count) return kInvalidConfiguration;  // a resource was named twice
+  if (all.count > library().profile().sm_count)
+    return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;  // a resource was named twice
   *out = reinterpret_cast<CUdevResourceDesc>(const_cast<SmSet*>(keep(all)));
   return CUDA_SUCCESS;
 }
@@ -95,8 +95,7 @@ SIM_API CUresult cuDeviceGetDevResource(CUdevice device, DevResource* out, std::
 }
 SIM_API CUresult cuCtxGetDevResource(CUcontext handle, DevResource* out, std::uint32_t type) {
   SIM_ENTER(cuCtxGetDevResource);
-  Context* context = nullptr;
-  SIM_TRY(handle ? context_of(handle, &context) : current_context(&context));
+  SIM_GET(Context, context, handle ? context_of(handle, &context) : current_context(&context));
   const GreenContext* green = handle ? object<Context>(handle, kContextWord)->green : current_green();
   return give(out, type, green ? green->set : whole(context->node_device));
 }
@@ -105,14 +104,11 @@ SIM_API CUresult cuGreenCtxGetDevResource(CUgreenCtx handle, DevResource* out, s
   const GreenContext* green = object<GreenContext>(handle, kGreenWord);
   return green ? give(out, type, green->set) : CUDA_ERROR_INVALID_CONTEXT;
 }
-SIM_API CUresult cuDevSmResourceSplitByCount(DevResource* result, unsigned* groups, const DevResource* input,
-                                             DevResource* remaining, unsigned flags, unsigned least) {
-  SIM_ENTER(cuDevSmResourceSplitByCount);
-  return split(result, groups, input, remaining, flags, least);
-}
-SIM_API CUresult cuDevResourceGenerateDesc(CUdevResourceDesc* out, const DevResource* resources, unsigned count) {
-  SIM_ENTER(cuDevResourceGenerateDesc);
-  return describe(out, resources, count);
-}
+SIM_CALL(cuDevSmResourceSplitByCount,
+         (DevResource * result, unsigned* groups, const DevResource* input, DevResource* remaining, unsigned flags,
+          unsigned least),
+         split(result, groups, input, remaining, flags, least))
+SIM_CALL(cuDevResourceGenerateDesc, (CUdevResourceDesc * out, const DevResource* resources, unsigned count),
+         describe(out, resources, count))
 
 }  // namespace headgate::sim::driver

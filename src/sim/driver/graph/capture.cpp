@@ -160,14 +160,12 @@ CUresult context_allowed(const Context* context) {
 
 CUresult capture_work(Stream* stream, NodeType type, Work work) {
   const std::lock_guard guard(captures().lock);
-  Capture* capture = nullptr;
-  SIM_TRY(active(stream, &capture));
+  SIM_GET(Capture, capture, active(stream, &capture));
   Set& set = capture->streams[stream];
   // Only kernels may have an edge that allows an early start (programmatic launch).
   if (type != NodeType::kernel)
     for (Dependency& one : set) one.data = {};
-  GraphNode* node = nullptr;
-  SIM_TRY(add_node(capture->graph, type, std::move(work), set, &node));
+  SIM_GET(GraphNode, node, add_node(capture->graph, type, std::move(work), set, &node));
   set = {{node, {}}};
   return CUDA_SUCCESS;
 }
@@ -188,8 +186,7 @@ CUresult capture_kernel(Stream* stream, Function* function, const Shape& shape, 
     const bool overlaps = early->second[0] != 0;
     work.attributes.erase(early);  // a launch attribute only; in a graph it is an edge
     const std::lock_guard guard(captures().lock);
-    Capture* capture = nullptr;
-    SIM_TRY(active(stream, &capture));
+    SIM_GET(Capture, capture, active(stream, &capture));
     Set& set = capture->streams[stream];
     if (overlaps && set.size() == 1 && set[0].node->type == NodeType::kernel)
       set[0].data = {kProgrammaticPort, 0, kProgrammaticEdge, {}};
@@ -200,8 +197,7 @@ CUresult capture_kernel(Stream* stream, Function* function, const Shape& shape, 
 CUresult capture_record(Stream* stream, Event* event, bool external) {
   if (external) return capture_work(stream, NodeType::record_event, EventWork{event});
   const std::lock_guard guard(captures().lock);
-  Capture* capture = nullptr;
-  SIM_TRY(active(stream, &capture));
+  SIM_GET(Capture, capture, active(stream, &capture));
   capture->events[event] = capture->streams[stream];
   event->captured_in.store(capture->id, std::memory_order_release);
   return CUDA_SUCCESS;
@@ -260,8 +256,7 @@ namespace {
 CUresult begin(CUstream handle, bool per_thread, CUstreamCaptureMode mode, CUgraph into, const CUgraphNode* behind,
                const EdgeData* data, std::size_t count, bool to_graph) {
   if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   Graph* graph = nullptr;
   Set set;
   if (to_graph) {
@@ -287,8 +282,7 @@ CUresult begin(CUstream handle, bool per_thread, CUstreamCaptureMode mode, CUgra
 
 CUresult end_capture(CUstream handle, bool per_thread, CUgraph* out) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   const std::lock_guard guard(captures().lock);
   Capture* capture = find(stream);
   if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
@@ -322,8 +316,7 @@ struct Asked {
 
 CUresult info(CUstream handle, bool per_thread, const Asked& asked) {
   if (!asked.status) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   const std::lock_guard guard(captures().lock);
   if (stream->kind == StreamKind::legacy) {
     for (const auto& capture : captures().open)
@@ -357,11 +350,9 @@ CUresult info(CUstream handle, bool per_thread, const Asked& asked) {
 CUresult update(CUstream handle, bool per_thread, const CUgraphNode* nodes, const EdgeData* data, std::size_t count,
                 unsigned flags) {
   if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   const std::lock_guard guard(captures().lock);
-  Capture* capture = nullptr;
-  SIM_TRY(active(stream, &capture));
+  SIM_GET(Capture, capture, active(stream, &capture));
   Set more;
   SIM_TRY(dependencies_of(capture->graph, nodes, data, count, &more));
   if (flags == 1) capture->streams[stream].clear();
@@ -371,52 +362,40 @@ CUresult update(CUstream handle, bool per_thread, const CUgraphNode* nodes, cons
 
 }  // namespace
 
-// Defines both default-stream variants of a function.
-#define SIM_CAPTURE(name, parameters, expression) \
-  SIM_API CUresult name parameters {              \
-    SIM_ENTER(name);                              \
-    constexpr bool own = false;                   \
-    return expression;                            \
-  }                                               \
-  SIM_API CUresult name##_ptsz parameters {       \
-    SIM_ENTER(name##_ptsz);                       \
-    constexpr bool own = true;                    \
-    return expression;                            \
-  }
-
-SIM_CAPTURE(cuStreamBeginCapture, (CUstream stream),
-            begin(stream, own, CU_STREAM_CAPTURE_MODE_GLOBAL, nullptr, nullptr, nullptr, 0, false))
-SIM_CAPTURE(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode),
-            begin(stream, own, mode, nullptr, nullptr, nullptr, 0, false))
-SIM_CAPTURE(cuStreamBeginCaptureToGraph,
-            (CUstream stream, CUgraph graph, const CUgraphNode* behind, const CUgraphEdgeData* data, std::size_t count,
-             CUstreamCaptureMode mode),
-            begin(stream, own, mode, graph, behind, reinterpret_cast<const EdgeData*>(data), count, true))
-SIM_CAPTURE(cuStreamEndCapture, (CUstream stream, CUgraph* graph), end_capture(stream, own, graph))
-SIM_CAPTURE(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus* status),
-            info(stream, own, {.status = status, .id = nullptr}))
-SIM_CAPTURE(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id),
-            info(stream, own, {.status = status, .id = id}))
-SIM_CAPTURE(cuStreamGetCaptureInfo_v2,
-            (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** nodes,
-             std::size_t* count),
-            info(stream, own, {.status = status, .id = id, .graph = graph, .nodes = nodes, .count = count}))
-SIM_CAPTURE(cuStreamGetCaptureInfo_v3,
-            (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph, const CUgraphNode** nodes,
-             const CUgraphEdgeData** data, std::size_t* count),
-            info(stream, own,
-                 {.status = status,
-                  .id = id,
-                  .graph = graph,
-                  .nodes = nodes,
-                  .data = reinterpret_cast<const EdgeData**>(data),
-                  .count = count,
-                  .tells_data = data != nullptr}))
-SIM_CAPTURE(cuStreamUpdateCaptureDependencies, (CUstream stream, CUgraphNode* nodes, std::size_t count, unsigned flags),
-            update(stream, own, nodes, nullptr, count, flags))
-SIM_CAPTURE(cuStreamUpdateCaptureDependencies_v2,
-            (CUstream stream, CUgraphNode* nodes, const CUgraphEdgeData* data, std::size_t count, unsigned flags),
-            update(stream, own, nodes, reinterpret_cast<const EdgeData*>(data), count, flags))
+SIM_CALL_PTSZ(cuStreamBeginCapture, (CUstream stream),
+              begin(stream, per_thread, CU_STREAM_CAPTURE_MODE_GLOBAL, nullptr, nullptr, nullptr, 0, false))
+SIM_CALL_PTSZ(cuStreamBeginCapture_v2, (CUstream stream, CUstreamCaptureMode mode),
+              begin(stream, per_thread, mode, nullptr, nullptr, nullptr, 0, false))
+SIM_CALL_PTSZ(cuStreamBeginCaptureToGraph,
+              (CUstream stream, CUgraph graph, const CUgraphNode* behind, const CUgraphEdgeData* data,
+               std::size_t count, CUstreamCaptureMode mode),
+              begin(stream, per_thread, mode, graph, behind, reinterpret_cast<const EdgeData*>(data), count, true))
+SIM_CALL_PTSZ(cuStreamEndCapture, (CUstream stream, CUgraph* graph), end_capture(stream, per_thread, graph))
+SIM_CALL_PTSZ(cuStreamIsCapturing, (CUstream stream, CUstreamCaptureStatus* status),
+              info(stream, per_thread, {.status = status, .id = nullptr}))
+SIM_CALL_PTSZ(cuStreamGetCaptureInfo, (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id),
+              info(stream, per_thread, {.status = status, .id = id}))
+SIM_CALL_PTSZ(cuStreamGetCaptureInfo_v2,
+              (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+               const CUgraphNode** nodes, std::size_t* count),
+              info(stream, per_thread, {.status = status, .id = id, .graph = graph, .nodes = nodes, .count = count}))
+SIM_CALL_PTSZ(cuStreamGetCaptureInfo_v3,
+              (CUstream stream, CUstreamCaptureStatus* status, cuuint64_t* id, CUgraph* graph,
+               const CUgraphNode** nodes, const CUgraphEdgeData** data, std::size_t* count),
+              info(stream, per_thread,
+                   {.status = status,
+                    .id = id,
+                    .graph = graph,
+                    .nodes = nodes,
+                    .data = reinterpret_cast<const EdgeData**>(data),
+                    .count = count,
+                    .tells_data = data != nullptr}))
+SIM_CALL_PTSZ(cuStreamUpdateCaptureDependencies,
+              (CUstream stream, CUgraphNode* nodes, std::size_t count, unsigned flags),
+              update(stream, per_thread, nodes, nullptr, count, flags))
+SIM_CALL_PTSZ(cuStreamUpdateCaptureDependencies_v2,
+              (CUstream stream, CUgraphNode* nodes, const CUgraphEdgeData* data, std::size_t count, unsigned flags),
+              update(stream, per_thread, nodes, reinterpret_cast<const EdgeData*>(data), count, flags))
 
 SIM_API CUresult cuThreadExchangeStreamCaptureMode(CUstreamCaptureMode* mode) {
   SIM_ENTER(cuThreadExchangeStreamCaptureMode);

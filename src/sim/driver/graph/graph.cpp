@@ -190,8 +190,7 @@ bool lossy(const std::vector<Edge>& edges) {
 }
 
 CUresult get_nodes(CUgraph handle, CUgraphNode* out, std::size_t* count, bool roots) {
-  Graph* graph = nullptr;
-  SIM_TRY(graph_of(handle, &graph));
+  SIM_GET(Graph, graph, graph_of(handle, &graph));
   std::vector<GraphNode*> nodes;
   for (GraphNode* node : graph->nodes)
     if (!roots || node->from.empty()) nodes.push_back(node);
@@ -213,15 +212,13 @@ CUresult give_edges(const std::vector<Edge>& edges, CUgraphNode* from, CUgraphNo
 }
 
 CUresult get_edges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, EdgeData* data, std::size_t* count) {
-  Graph* graph = nullptr;
-  SIM_TRY(graph_of(handle, &graph));
+  SIM_GET(Graph, graph, graph_of(handle, &graph));
   if ((from == nullptr) != (to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   return give_edges(edges_of(graph), from, to, data, count);
 }
 
 CUresult get_neighbours(CUgraphNode handle, CUgraphNode* out, EdgeData* data, std::size_t* count, bool before) {
-  GraphNode* node = nullptr;
-  SIM_TRY(node_of(handle, &node));
+  SIM_GET(GraphNode, node, node_of(handle, &node));
   std::vector<Edge> edges = edges_of(node->graph);
   std::erase_if(edges, [&](const Edge& edge) { return (before ? edge.to : edge.from) != node; });
   return give_edges(edges, before ? out : nullptr, before ? nullptr : out, data, count);
@@ -243,8 +240,7 @@ bool comes_after(const GraphNode* from, const GraphNode* to) {
 
 CUresult change_edges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, const EdgeData* data,
                       std::size_t count, bool add) {
-  Graph* graph = nullptr;
-  SIM_TRY(graph_of(handle, &graph));
+  SIM_GET(Graph, graph, graph_of(handle, &graph));
   if (!add && is_unique(graph)) return CUDA_ERROR_NOT_SUPPORTED;
   std::vector<Dependency> sources, targets;
   SIM_TRY(dependencies_of(graph, from, data, count, &sources));
@@ -273,28 +269,25 @@ SIM_API CUresult cuGraphCreate(CUgraph* out, unsigned flags) {
 }
 SIM_API CUresult cuGraphDestroy(CUgraph handle) {
   SIM_ENTER(cuGraphDestroy);
-  Graph* graph = nullptr;
-  SIM_TRY(graph_of(handle, &graph));
+  SIM_GET(Graph, graph, graph_of(handle, &graph));
   if (graph->owned) return CUDA_ERROR_INVALID_VALUE;
   end_graph(graph);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuGraphClone(CUgraph* out, CUgraph handle) {
   SIM_ENTER(cuGraphClone);
-  Graph* graph = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(graph_of(handle, &graph));
+  SIM_GET(Graph, graph, graph_of(handle, &graph));
   if (is_unique(graph)) return CUDA_ERROR_NOT_SUPPORTED;
   *out = reinterpret_cast<CUgraph>(clone_graph(graph));
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph clone_handle) {
   SIM_ENTER(cuGraphNodeFindInClone);
-  Graph* clone = nullptr;
   GraphNode* node = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(node_of(original, &node));
-  SIM_TRY(graph_of(clone_handle, &clone));
+  SIM_GET(Graph, clone, graph_of(clone_handle, &clone));
   const auto found = std::ranges::find(clone->nodes, node, &GraphNode::cloned_from);
   if (found == clone->nodes.end()) return CUDA_ERROR_INVALID_VALUE;
   *out = handle_of(*found);
@@ -302,8 +295,7 @@ SIM_API CUresult cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, 
 }
 SIM_API CUresult cuGraphDestroyNode(CUgraphNode handle) {
   SIM_ENTER(cuGraphDestroyNode);
-  GraphNode* node = nullptr;
-  SIM_TRY(node_of(handle, &node));
+  SIM_GET(GraphNode, node, node_of(handle, &node));
   if (is_unique(node->graph)) return CUDA_ERROR_NOT_SUPPORTED;
   for (GraphNode* other : node->graph->nodes)
     std::erase_if(other->from, [&](const Dependency& one) { return one.node == node; });
@@ -311,65 +303,36 @@ SIM_API CUresult cuGraphDestroyNode(CUgraphNode handle) {
   end_node(node);
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuGraphGetNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* count) {
-  SIM_ENTER(cuGraphGetNodes);
-  return get_nodes(graph, nodes, count, false);
-}
-SIM_API CUresult cuGraphGetRootNodes(CUgraph graph, CUgraphNode* nodes, std::size_t* count) {
-  SIM_ENTER(cuGraphGetRootNodes);
-  return get_nodes(graph, nodes, count, true);
-}
-SIM_API CUresult cuGraphGetEdges(CUgraph graph, CUgraphNode* from, CUgraphNode* to, std::size_t* count) {
-  SIM_ENTER(cuGraphGetEdges);
-  return get_edges(graph, from, to, nullptr, count);
-}
-SIM_API CUresult cuGraphGetEdges_v2(CUgraph graph, CUgraphNode* from, CUgraphNode* to, EdgeData* data,
-                                    std::size_t* count) {
-  SIM_ENTER(cuGraphGetEdges_v2);
-  return get_edges(graph, from, to, data, count);
-}
-SIM_API CUresult cuGraphNodeGetDependencies(CUgraphNode node, CUgraphNode* out, std::size_t* count) {
-  SIM_ENTER(cuGraphNodeGetDependencies);
-  return get_neighbours(node, out, nullptr, count, true);
-}
-SIM_API CUresult cuGraphNodeGetDependencies_v2(CUgraphNode node, CUgraphNode* out, EdgeData* data, std::size_t* count) {
-  SIM_ENTER(cuGraphNodeGetDependencies_v2);
-  return get_neighbours(node, out, data, count, true);
-}
-SIM_API CUresult cuGraphNodeGetDependentNodes(CUgraphNode node, CUgraphNode* out, std::size_t* count) {
-  SIM_ENTER(cuGraphNodeGetDependentNodes);
-  return get_neighbours(node, out, nullptr, count, false);
-}
-SIM_API CUresult cuGraphNodeGetDependentNodes_v2(CUgraphNode node, CUgraphNode* out, EdgeData* data,
-                                                 std::size_t* count) {
-  SIM_ENTER(cuGraphNodeGetDependentNodes_v2);
-  return get_neighbours(node, out, data, count, false);
-}
-SIM_API CUresult cuGraphAddDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                                        std::size_t count) {
-  SIM_ENTER(cuGraphAddDependencies);
-  return change_edges(graph, from, to, nullptr, count, true);
-}
-SIM_API CUresult cuGraphAddDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                                           const EdgeData* data, std::size_t count) {
-  SIM_ENTER(cuGraphAddDependencies_v2);
-  return change_edges(graph, from, to, data, count, true);
-}
-SIM_API CUresult cuGraphRemoveDependencies(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                                           std::size_t count) {
-  SIM_ENTER(cuGraphRemoveDependencies);
-  return change_edges(graph, from, to, nullptr, count, false);
-}
-SIM_API CUresult cuGraphRemoveDependencies_v2(CUgraph graph, const CUgraphNode* from, const CUgraphNode* to,
-                                              const EdgeData* data, std::size_t count) {
-  SIM_ENTER(cuGraphRemoveDependencies_v2);
-  return change_edges(graph, from, to, data, count, false);
-}
+SIM_CALL(cuGraphGetNodes, (CUgraph graph, CUgraphNode* nodes, std::size_t* count),
+         get_nodes(graph, nodes, count, false))
+SIM_CALL(cuGraphGetRootNodes, (CUgraph graph, CUgraphNode* nodes, std::size_t* count),
+         get_nodes(graph, nodes, count, true))
+SIM_CALL(cuGraphGetEdges, (CUgraph graph, CUgraphNode* from, CUgraphNode* to, std::size_t* count),
+         get_edges(graph, from, to, nullptr, count))
+SIM_CALL(cuGraphGetEdges_v2, (CUgraph graph, CUgraphNode* from, CUgraphNode* to, EdgeData* data, std::size_t* count),
+         get_edges(graph, from, to, data, count))
+SIM_CALL(cuGraphNodeGetDependencies, (CUgraphNode node, CUgraphNode* out, std::size_t* count),
+         get_neighbours(node, out, nullptr, count, true))
+SIM_CALL(cuGraphNodeGetDependencies_v2, (CUgraphNode node, CUgraphNode* out, EdgeData* data, std::size_t* count),
+         get_neighbours(node, out, data, count, true))
+SIM_CALL(cuGraphNodeGetDependentNodes, (CUgraphNode node, CUgraphNode* out, std::size_t* count),
+         get_neighbours(node, out, nullptr, count, false))
+SIM_CALL(cuGraphNodeGetDependentNodes_v2, (CUgraphNode node, CUgraphNode* out, EdgeData* data, std::size_t* count),
+         get_neighbours(node, out, data, count, false))
+SIM_CALL(cuGraphAddDependencies, (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, std::size_t count),
+         change_edges(graph, from, to, nullptr, count, true))
+SIM_CALL(cuGraphAddDependencies_v2,
+         (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const EdgeData* data, std::size_t count),
+         change_edges(graph, from, to, data, count, true))
+SIM_CALL(cuGraphRemoveDependencies, (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, std::size_t count),
+         change_edges(graph, from, to, nullptr, count, false))
+SIM_CALL(cuGraphRemoveDependencies_v2,
+         (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const EdgeData* data, std::size_t count),
+         change_edges(graph, from, to, data, count, false))
 SIM_API CUresult cuGraphNodeGetType(CUgraphNode handle, unsigned* type) {
   SIM_ENTER(cuGraphNodeGetType);
-  GraphNode* node = nullptr;
   if (!type) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(node_of(handle, &node));
+  SIM_GET(GraphNode, node, node_of(handle, &node));
   *type = static_cast<unsigned>(node->type);
   return CUDA_SUCCESS;
 }

@@ -154,9 +154,8 @@ void forget_handles(Graph* graph) {
 SIM_API CUresult cuGraphConditionalHandleCreate(cuuint64_t* out, CUgraph handle, CUcontext context_handle,
                                                 unsigned at_launch, unsigned flags) {
   SIM_ENTER(cuGraphConditionalHandleCreate);
-  Graph* graph = nullptr;
   if (!out || flags > kAssignDefault) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(graph_of(handle, &graph));
+  SIM_GET(Graph, graph, graph_of(handle, &graph));
   auto made = std::make_shared<Conditional>();
   if (context_handle != nullptr) SIM_TRY(context_of(context_handle, &made->context));
   else SIM_TRY(current_context(&made->context));

@@ -161,9 +161,8 @@ void forget_graphs(Context* context) {
 namespace {
 
 CUresult instantiate(CUgraphExec* out, CUgraph handle, cuuint64_t flags) {
-  Graph* graph = nullptr;
   if (!out || flags > 15) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(graph_of(handle, &graph));
+  SIM_GET(Graph, graph, graph_of(handle, &graph));
   if ((flags & 4) != 0) return CUDA_ERROR_NOT_SUPPORTED;  // launch from the device
   if (graph->moved) return CUDA_ERROR_INVALID_VALUE;
   const bool unique = is_unique(graph);
@@ -198,8 +197,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, cuuint64_t flags) {
 }
 
 CUresult destroy(CUgraphExec handle) {
-  Exec* exec = nullptr;
-  SIM_TRY(exec_of(handle, &exec));
+  SIM_GET(Exec, exec, exec_of(handle, &exec));
   {
     const std::lock_guard guard(alive_execs().lock);
     std::erase(alive_execs().execs, exec);
@@ -218,9 +216,8 @@ CUresult destroy(CUgraphExec handle) {
 }
 
 CUresult update(CUgraphExec handle, CUgraph graph_handle, UpdateResultInfo* info) {
-  Exec* exec = nullptr;
   Graph* graph = nullptr;
-  SIM_TRY(exec_of(handle, &exec));
+  SIM_GET(Exec, exec, exec_of(handle, &exec));
   SIM_TRY(graph_of(graph_handle, &graph));
   std::vector<ExecNode> next;
   SIM_TRY(flatten(graph, &next));
@@ -240,9 +237,8 @@ CUresult update(CUgraphExec handle, CUgraph graph_handle, UpdateResultInfo* info
 }
 
 CUresult exec_node(CUgraphExec handle, CUgraphNode node_handle, Exec** exec, ExecNode** out) {
-  GraphNode* node = nullptr;
   SIM_TRY(exec_of(handle, exec));
-  SIM_TRY(node_of(node_handle, &node));
+  SIM_GET(GraphNode, node, node_of(node_handle, &node));
   const auto found =
       std::ranges::find((*exec)->nodes, node, [](const ExecNode& one) { return const_cast<GraphNode*>(one.key); });
   if (found == (*exec)->nodes.end()) return CUDA_ERROR_INVALID_VALUE;
@@ -252,9 +248,8 @@ CUresult exec_node(CUgraphExec handle, CUgraphNode node_handle, Exec** exec, Exe
 
 template <typename Make>
 CUresult set(CUgraphExec handle, CUgraphNode node, NodeType type, const Make& make) {
-  Exec* exec = nullptr;
   ExecNode* found = nullptr;
-  SIM_TRY(exec_node(handle, node, &exec, &found));
+  SIM_GET(Exec, exec, exec_node(handle, node, &exec, &found));
   if (found->type != type) return CUDA_ERROR_INVALID_VALUE;
   Work work;
   SIM_TRY(make(&work));
@@ -266,10 +261,9 @@ CUresult set(CUgraphExec handle, CUgraphNode node, NodeType type, const Make& ma
 }
 
 CUresult set_child(CUgraphExec handle, CUgraphNode node, CUgraph graph_handle) {
-  Exec* exec = nullptr;
   ExecNode* found = nullptr;
   Graph* graph = nullptr;
-  SIM_TRY(exec_node(handle, node, &exec, &found));
+  SIM_GET(Exec, exec, exec_node(handle, node, &exec, &found));
   SIM_TRY(graph_of(graph_handle, &graph));
   if (found->type != NodeType::child) return CUDA_ERROR_INVALID_VALUE;
   std::vector<ExecNode> next;
@@ -287,9 +281,8 @@ CUresult set_child(CUgraphExec handle, CUgraphNode node, CUgraph graph_handle) {
 }
 
 CUresult upload(CUgraphExec handle, CUstream stream_handle, bool per_thread) {
-  Exec* exec = nullptr;
   Stream* stream = nullptr;
-  SIM_TRY(exec_of(handle, &exec));
+  SIM_GET(Exec, exec, exec_of(handle, &exec));
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
   if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   const std::lock_guard guard(exec->lock);
@@ -297,8 +290,7 @@ CUresult upload(CUgraphExec handle, CUstream stream_handle, bool per_thread) {
 }
 
 CUresult launch(CUgraphExec handle, CUstream stream, bool per_thread) {
-  Exec* exec = nullptr;
-  SIM_TRY(exec_of(handle, &exec));
+  SIM_GET(Exec, exec, exec_of(handle, &exec));
   return launch_exec(exec, stream, per_thread);
 }
 
@@ -320,36 +312,19 @@ CUresult instantiate_old(CUgraphExec* out, CUgraph graph, CUgraphNode* error_nod
 
 }  // namespace
 
-SIM_API CUresult cuGraphInstantiate(CUgraphExec* out, CUgraph graph, CUgraphNode* error, char* log, std::size_t bytes) {
-  SIM_ENTER(cuGraphInstantiate);
-  return instantiate_old(out, graph, error, log, bytes);
-}
-SIM_API CUresult cuGraphInstantiate_v2(CUgraphExec* out, CUgraph graph, CUgraphNode* error, char* log,
-                                       std::size_t bytes) {
-  SIM_ENTER(cuGraphInstantiate_v2);
-  return instantiate_old(out, graph, error, log, bytes);
-}
-SIM_API CUresult cuGraphInstantiateWithFlags(CUgraphExec* out, CUgraph graph, unsigned long long flags) {
-  SIM_ENTER(cuGraphInstantiateWithFlags);
-  return (flags & 2) != 0 ? CUDA_ERROR_INVALID_VALUE : instantiate(out, graph, flags);
-}
-SIM_API CUresult cuGraphInstantiateWithParams(CUgraphExec* out, CUgraph graph, InstantiateParams* params) {
-  SIM_ENTER(cuGraphInstantiateWithParams);
-  return instantiate_with(out, graph, params, false);
-}
-SIM_API CUresult cuGraphInstantiateWithParams_ptsz(CUgraphExec* out, CUgraph graph, InstantiateParams* params) {
-  SIM_ENTER(cuGraphInstantiateWithParams_ptsz);
-  return instantiate_with(out, graph, params, true);
-}
-SIM_API CUresult cuGraphExecDestroy(CUgraphExec exec) {
-  SIM_ENTER(cuGraphExecDestroy);
-  return destroy(exec);
-}
+SIM_CALL(cuGraphInstantiate, (CUgraphExec * out, CUgraph graph, CUgraphNode* error, char* log, std::size_t bytes),
+         instantiate_old(out, graph, error, log, bytes))
+SIM_CALL(cuGraphInstantiate_v2, (CUgraphExec * out, CUgraph graph, CUgraphNode* error, char* log, std::size_t bytes),
+         instantiate_old(out, graph, error, log, bytes))
+SIM_CALL(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph graph, unsigned long long flags),
+         (flags & 2) != 0 ? CUDA_ERROR_INVALID_VALUE : instantiate(out, graph, flags))
+SIM_CALL_PTSZ(cuGraphInstantiateWithParams, (CUgraphExec * out, CUgraph graph, InstantiateParams* params),
+              instantiate_with(out, graph, params, per_thread))
+SIM_CALL(cuGraphExecDestroy, (CUgraphExec exec), destroy(exec))
 SIM_API CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* flags) {
   SIM_ENTER(cuGraphExecGetFlags);
-  Exec* exec = nullptr;
   if (!flags) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(exec_of(handle, &exec));
+  SIM_GET(Exec, exec, exec_of(handle, &exec));
   *flags = exec->flags;
   return CUDA_SUCCESS;
 }
@@ -367,51 +342,34 @@ SIM_API CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, UpdateRes
   *info = {1, nullptr, nullptr};
   return update(exec, graph, info);
 }
-SIM_API CUresult cuGraphExecKernelNodeSetParams(CUgraphExec exec, CUgraphNode node, const KernelNodeParamsV1* given) {
-  SIM_ENTER(cuGraphExecKernelNodeSetParams);
-  if (!given) return CUDA_ERROR_INVALID_VALUE;
-  return set(exec, node, NodeType::kernel, [&](Work* work) { return kernel_work(*given, nullptr, nullptr, work); });
-}
-SIM_API CUresult cuGraphExecKernelNodeSetParams_v2(CUgraphExec exec, CUgraphNode node, const KernelNodeParams* given) {
-  SIM_ENTER(cuGraphExecKernelNodeSetParams_v2);
-  if (!given) return CUDA_ERROR_INVALID_VALUE;
-  return set(exec, node, NodeType::kernel,
-             [&](Work* work) { return kernel_work(*given, given->kern, given->context, work); });
-}
-SIM_API CUresult cuGraphExecMemcpyNodeSetParams(CUgraphExec exec, CUgraphNode node, const CopyParams* given,
-                                                CUcontext context) {
-  SIM_ENTER(cuGraphExecMemcpyNodeSetParams);
-  if (!given) return CUDA_ERROR_INVALID_VALUE;
-  return set(exec, node, NodeType::copy, [&](Work* work) { return copy_work(*given, context, work); });
-}
-SIM_API CUresult cuGraphExecMemsetNodeSetParams(CUgraphExec exec, CUgraphNode node, const FillNodeParams* given,
-                                                CUcontext context) {
-  SIM_ENTER(cuGraphExecMemsetNodeSetParams);
-  if (!given) return CUDA_ERROR_INVALID_VALUE;
-  return set(exec, node, NodeType::fill, [&](Work* work) { return fill_work(*given, context, work); });
-}
-SIM_API CUresult cuGraphExecHostNodeSetParams(CUgraphExec exec, CUgraphNode node, const HostNodeParams* given) {
-  SIM_ENTER(cuGraphExecHostNodeSetParams);
-  if (!given) return CUDA_ERROR_INVALID_VALUE;
-  return set(exec, node, NodeType::host, [&](Work* work) { return host_work(*given, work); });
-}
-SIM_API CUresult cuGraphExecChildGraphNodeSetParams(CUgraphExec exec, CUgraphNode node, CUgraph graph) {
-  SIM_ENTER(cuGraphExecChildGraphNodeSetParams);
-  return set_child(exec, node, graph);
-}
-SIM_API CUresult cuGraphExecEventRecordNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
-  SIM_ENTER(cuGraphExecEventRecordNodeSetEvent);
-  return set(exec, node, NodeType::record_event, [&](Work* work) { return event_work(event, work); });
-}
-SIM_API CUresult cuGraphExecEventWaitNodeSetEvent(CUgraphExec exec, CUgraphNode node, CUevent event) {
-  SIM_ENTER(cuGraphExecEventWaitNodeSetEvent);
-  return set(exec, node, NodeType::wait_event, [&](Work* work) { return event_work(event, work); });
-}
-SIM_API CUresult cuGraphExecBatchMemOpNodeSetParams(CUgraphExec exec, CUgraphNode node, const BatchNodeParams* given) {
-  SIM_ENTER(cuGraphExecBatchMemOpNodeSetParams);
-  if (!given) return CUDA_ERROR_INVALID_VALUE;
-  return set(exec, node, NodeType::batch, [&](Work* work) { return batch_work(*given, work); });
-}
+SIM_CALL(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, const KernelNodeParamsV1* given),
+         !given ? CUDA_ERROR_INVALID_VALUE : set(exec, node, NodeType::kernel, [&](Work* work) {
+           return kernel_work(*given, nullptr, nullptr, work);
+         }))
+SIM_CALL(cuGraphExecKernelNodeSetParams_v2, (CUgraphExec exec, CUgraphNode node, const KernelNodeParams* given),
+         !given ? CUDA_ERROR_INVALID_VALUE : set(exec, node, NodeType::kernel, [&](Work* work) {
+           return kernel_work(*given, given->kern, given->context, work);
+         }))
+SIM_CALL(cuGraphExecMemcpyNodeSetParams,
+         (CUgraphExec exec, CUgraphNode node, const CopyParams* given, CUcontext context),
+         !given ? CUDA_ERROR_INVALID_VALUE
+                : set(exec, node, NodeType::copy, [&](Work* work) { return copy_work(*given, context, work); }))
+SIM_CALL(cuGraphExecMemsetNodeSetParams,
+         (CUgraphExec exec, CUgraphNode node, const FillNodeParams* given, CUcontext context),
+         !given ? CUDA_ERROR_INVALID_VALUE
+                : set(exec, node, NodeType::fill, [&](Work* work) { return fill_work(*given, context, work); }))
+SIM_CALL(cuGraphExecHostNodeSetParams, (CUgraphExec exec, CUgraphNode node, const HostNodeParams* given),
+         !given ? CUDA_ERROR_INVALID_VALUE
+                : set(exec, node, NodeType::host, [&](Work* work) { return host_work(*given, work); }))
+SIM_CALL(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph graph),
+         set_child(exec, node, graph))
+SIM_CALL(cuGraphExecEventRecordNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event),
+         set(exec, node, NodeType::record_event, [&](Work* work) { return event_work(event, work); }))
+SIM_CALL(cuGraphExecEventWaitNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event),
+         set(exec, node, NodeType::wait_event, [&](Work* work) { return event_work(event, work); }))
+SIM_CALL(cuGraphExecBatchMemOpNodeSetParams, (CUgraphExec exec, CUgraphNode node, const BatchNodeParams* given),
+         !given ? CUDA_ERROR_INVALID_VALUE
+                : set(exec, node, NodeType::batch, [&](Work* work) { return batch_work(*given, work); }))
 SIM_API CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, AnyNodeParams* params) {
   SIM_ENTER(cuGraphExecNodeSetParams);
   if (!params) return CUDA_ERROR_INVALID_VALUE;
@@ -420,39 +378,23 @@ SIM_API CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, An
 }
 SIM_API CUresult cuGraphNodeSetEnabled(CUgraphExec handle, CUgraphNode node, unsigned enabled) {
   SIM_ENTER(cuGraphNodeSetEnabled);
-  Exec* exec = nullptr;
   ExecNode* found = nullptr;
-  SIM_TRY(exec_node(handle, node, &exec, &found));
+  SIM_GET(Exec, exec, exec_node(handle, node, &exec, &found));
   if (found->type > NodeType::fill) return CUDA_ERROR_INVALID_VALUE;  // kernels, copies and fills only
   found->enabled = enabled != 0;
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuGraphNodeGetEnabled(CUgraphExec handle, CUgraphNode node, unsigned* enabled) {
   SIM_ENTER(cuGraphNodeGetEnabled);
-  Exec* exec = nullptr;
   ExecNode* found = nullptr;
   if (!enabled) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(exec_node(handle, node, &exec, &found));
+  SIM_GET(Exec, exec, exec_node(handle, node, &exec, &found));
   if (found->type > NodeType::fill) return CUDA_ERROR_INVALID_VALUE;
   *enabled = found->enabled ? 1 : 0;
   return CUDA_SUCCESS;
 }
 
-SIM_API CUresult cuGraphUpload(CUgraphExec exec, CUstream stream) {
-  SIM_ENTER(cuGraphUpload);
-  return upload(exec, stream, false);
-}
-SIM_API CUresult cuGraphUpload_ptsz(CUgraphExec exec, CUstream stream) {
-  SIM_ENTER(cuGraphUpload_ptsz);
-  return upload(exec, stream, true);
-}
-SIM_API CUresult cuGraphLaunch(CUgraphExec exec, CUstream stream) {
-  SIM_ENTER(cuGraphLaunch);
-  return launch(exec, stream, false);
-}
-SIM_API CUresult cuGraphLaunch_ptsz(CUgraphExec exec, CUstream stream) {
-  SIM_ENTER(cuGraphLaunch_ptsz);
-  return launch(exec, stream, true);
-}
+SIM_CALL_PTSZ(cuGraphUpload, (CUgraphExec exec, CUstream stream), upload(exec, stream, per_thread))
+SIM_CALL_PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), launch(exec, stream, per_thread))
 
 }  // namespace headgate::sim::driver

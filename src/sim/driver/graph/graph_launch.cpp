@@ -212,8 +212,7 @@ CUresult send_locked(Exec* exec, Stream* stream, std::vector<std::vector<Prepare
 }  // namespace
 
 CUresult launch_exec(Exec* exec, CUstream handle, bool per_thread) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   const std::lock_guard guard(exec->lock);
   if (is_capturing(stream)) {
     if (is_unique(exec->made_of)) return break_capture(stream, CUDA_ERROR_NOT_SUPPORTED);

@@ -209,21 +209,15 @@ SIM_API CUresult cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph graph, const C
     return CUDA_SUCCESS;
   });
 }
-SIM_API CUresult cuGraphAddMemFreeNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
-                                       CUdeviceptr address) {
-  SIM_ENTER(cuGraphAddMemFreeNode);
-  return add_to_graph(out, graph, behind, nullptr, count, NodeType::free,
-                      [address](Work* work) { return free_work(address, work); });
-}
-SIM_API CUresult cuGraphMemAllocNodeGetParams(CUgraphNode node, AllocateNodeParams* out) {
-  SIM_ENTER(cuGraphMemAllocNodeGetParams);
-  return ask_node(node, NodeType::allocate, out,
-                  [](const Work& work) { return std::get<AllocateWork>(work).memory->told; });
-}
-SIM_API CUresult cuGraphMemFreeNodeGetParams(CUgraphNode node, CUdeviceptr* out) {
-  SIM_ENTER(cuGraphMemFreeNodeGetParams);
-  return ask_node(node, NodeType::free, out,
-                  [](const Work& work) { return std::get<FreeWork>(work).memory->told.address; });
-}
+SIM_CALL(cuGraphAddMemFreeNode,
+         (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, std::size_t count, CUdeviceptr address),
+         add_to_graph(out, graph, behind, nullptr, count, NodeType::free,
+                      [address](Work* work) { return free_work(address, work); }))
+SIM_CALL(cuGraphMemAllocNodeGetParams, (CUgraphNode node, AllocateNodeParams* out),
+         ask_node(node, NodeType::allocate, out,
+                  [](const Work& work) { return std::get<AllocateWork>(work).memory->told; }))
+SIM_CALL(cuGraphMemFreeNodeGetParams, (CUgraphNode node, CUdeviceptr* out),
+         ask_node(node, NodeType::free, out,
+                  [](const Work& work) { return std::get<FreeWork>(work).memory->told.address; }))
 
 }  // namespace headgate::sim::driver

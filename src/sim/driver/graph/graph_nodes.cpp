@@ -10,8 +10,7 @@ namespace {
 
 template <typename Make>
 CUresult set(CUgraphNode handle, NodeType type, const Make& make) {
-  GraphNode* node = nullptr;
-  SIM_TRY(node_of_type(handle, type, &node));
+  SIM_GET(GraphNode, node, node_of_type(handle, type, &node));
   Work work;
   SIM_TRY(make(&work));
   if (auto* kernel = std::get_if<KernelWork>(&work)) kernel->attributes = std::get<KernelWork>(node->work).attributes;
@@ -29,9 +28,8 @@ void tell_kernel(const KernelWork& work, KernelNodeParamsV1* out) {
 }
 
 CUresult get_kernel(CUgraphNode handle, KernelNodeParamsV1* out, KernelNodeParams* second) {
-  GraphNode* node = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(node_of_type(handle, NodeType::kernel, &node));
+  SIM_GET(GraphNode, node, node_of_type(handle, NodeType::kernel, &node));
   tell_kernel(std::get<KernelWork>(node->work), out);
   if (second != nullptr) {
     second->kern = nullptr;
@@ -41,9 +39,8 @@ CUresult get_kernel(CUgraphNode handle, KernelNodeParamsV1* out, KernelNodeParam
 }
 
 CUresult attribute(CUgraphNode handle, unsigned id, void* value, bool write) {
-  GraphNode* node = nullptr;
   if (!value || id == 0 || id > 16) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(node_of_type(handle, NodeType::kernel, &node));
+  SIM_GET(GraphNode, node, node_of_type(handle, NodeType::kernel, &node));
   auto& attributes = std::get<KernelWork>(node->work).attributes;
   if (write) {
     std::memcpy(attributes[id].data(), value, sizeof(Attribute));
@@ -62,8 +59,7 @@ CUresult add_any(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, con
   if (!params || params->reserved2 != 0) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(
       add_to_graph(out, graph, behind, data, count, params->type, [&](Work* work) { return any_work(*params, work); }));
-  GraphNode* node = nullptr;
-  SIM_TRY(node_of(*out, &node));
+  SIM_GET(GraphNode, node, node_of(*out, &node));
   // Returns the graph, or the address, that the node owns.
   if (const auto* child = std::get_if<ChildWork>(&node->work))
     params->child.graph = reinterpret_cast<CUgraph>(child->graph);
@@ -91,69 +87,46 @@ SIM_ADD(cuGraphAddChildGraphNode, CUgraph child, NodeType::child, child_work(chi
 SIM_ADD(cuGraphAddEventRecordNode, CUevent event, NodeType::record_event, event_work(event, work))
 SIM_ADD(cuGraphAddEventWaitNode, CUevent event, NodeType::wait_event, event_work(event, work))
 
-SIM_API CUresult cuGraphAddMemcpyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
-                                      const CopyParams* given, CUcontext context) {
-  SIM_ENTER(cuGraphAddMemcpyNode);
-  return add_to_graph(out, graph, behind, nullptr, count, NodeType::copy,
-                      [&](Work* work) { return SIM_GIVEN(copy_work(*given, context, work)); });
-}
-SIM_API CUresult cuGraphAddMemsetNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
-                                      const FillNodeParams* given, CUcontext context) {
-  SIM_ENTER(cuGraphAddMemsetNode);
-  return add_to_graph(out, graph, behind, nullptr, count, NodeType::fill,
-                      [&](Work* work) { return SIM_GIVEN(fill_work(*given, context, work)); });
-}
-SIM_API CUresult cuGraphAddEmptyNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count) {
-  SIM_ENTER(cuGraphAddEmptyNode);
-  return add_to_graph(out, graph, behind, nullptr, count, NodeType::empty, [](Work*) { return CUDA_SUCCESS; });
-}
-SIM_API CUresult cuGraphAddNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
-                                AnyNodeParams* params) {
-  SIM_ENTER(cuGraphAddNode);
-  return add_any(out, graph, behind, nullptr, count, params);
-}
-SIM_API CUresult cuGraphAddNode_v2(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, const EdgeData* data,
-                                   std::size_t count, AnyNodeParams* params) {
-  SIM_ENTER(cuGraphAddNode_v2);
-  return add_any(out, graph, behind, data, count, params);
-}
+SIM_CALL(cuGraphAddMemcpyNode,
+         (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, std::size_t count, const CopyParams* given,
+          CUcontext context),
+         add_to_graph(out, graph, behind, nullptr, count, NodeType::copy,
+                      [&](Work* work) { return SIM_GIVEN(copy_work(*given, context, work)); }))
+SIM_CALL(cuGraphAddMemsetNode,
+         (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, std::size_t count, const FillNodeParams* given,
+          CUcontext context),
+         add_to_graph(out, graph, behind, nullptr, count, NodeType::fill,
+                      [&](Work* work) { return SIM_GIVEN(fill_work(*given, context, work)); }))
+SIM_CALL(cuGraphAddEmptyNode, (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, std::size_t count),
+         add_to_graph(out, graph, behind, nullptr, count, NodeType::empty, [](Work*) { return CUDA_SUCCESS; }))
+SIM_CALL(cuGraphAddNode,
+         (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, std::size_t count, AnyNodeParams* params),
+         add_any(out, graph, behind, nullptr, count, params))
+SIM_CALL(cuGraphAddNode_v2,
+         (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, const EdgeData* data, std::size_t count,
+          AnyNodeParams* params),
+         add_any(out, graph, behind, data, count, params))
 SIM_API CUresult cuGraphNodeSetParams(CUgraphNode handle, AnyNodeParams* params) {
   SIM_ENTER(cuGraphNodeSetParams);
-  GraphNode* node = nullptr;
   if (!params) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(node_of(handle, &node));
+  SIM_GET(GraphNode, node, node_of(handle, &node));
   if (params->type == NodeType::child || params->type == NodeType::allocate || params->type == NodeType::free ||
       params->type == NodeType::conditional)
     return CUDA_ERROR_NOT_SUPPORTED;
   return set(handle, params->type, [&](Work* work) { return any_work(*params, work); });
 }
 
-SIM_API CUresult cuGraphKernelNodeGetParams(CUgraphNode node, KernelNodeParamsV1* out) {
-  SIM_ENTER(cuGraphKernelNodeGetParams);
-  return get_kernel(node, out, nullptr);
-}
-SIM_API CUresult cuGraphKernelNodeGetParams_v2(CUgraphNode node, KernelNodeParams* out) {
-  SIM_ENTER(cuGraphKernelNodeGetParams_v2);
-  return get_kernel(node, out, out);
-}
-SIM_API CUresult cuGraphKernelNodeSetParams(CUgraphNode node, const KernelNodeParamsV1* given) {
-  SIM_ENTER(cuGraphKernelNodeSetParams);
-  return set(node, NodeType::kernel,
-             [&](Work* work) { return SIM_GIVEN(kernel_work(*given, nullptr, nullptr, work)); });
-}
-SIM_API CUresult cuGraphKernelNodeSetParams_v2(CUgraphNode node, const KernelNodeParams* given) {
-  SIM_ENTER(cuGraphKernelNodeSetParams_v2);
-  return set(node, NodeType::kernel,
-             [&](Work* work) { return SIM_GIVEN(kernel_work(*given, given->kern, given->context, work)); });
-}
-SIM_API CUresult cuGraphKernelNodeGetAttribute(CUgraphNode node, unsigned id, void* value) {
-  SIM_ENTER(cuGraphKernelNodeGetAttribute);
-  return attribute(node, id, value, false);
-}
-SIM_API CUresult cuGraphKernelNodeSetAttribute(CUgraphNode node, unsigned id, const void* value) {
-  SIM_ENTER(cuGraphKernelNodeSetAttribute);
-  return attribute(node, id, const_cast<void*>(value), true);
-}
+SIM_CALL(cuGraphKernelNodeGetParams, (CUgraphNode node, KernelNodeParamsV1* out), get_kernel(node, out, nullptr))
+SIM_CALL(cuGraphKernelNodeGetParams_v2, (CUgraphNode node, KernelNodeParams* out), get_kernel(node, out, out))
+SIM_CALL(cuGraphKernelNodeSetParams, (CUgraphNode node, const KernelNodeParamsV1* given),
+         set(node, NodeType::kernel,
+             [&](Work* work) { return SIM_GIVEN(kernel_work(*given, nullptr, nullptr, work)); }))
+SIM_CALL(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const KernelNodeParams* given),
+         set(node, NodeType::kernel,
+             [&](Work* work) { return SIM_GIVEN(kernel_work(*given, given->kern, given->context, work)); }))
+SIM_CALL(cuGraphKernelNodeGetAttribute, (CUgraphNode node, unsigned id, void* value), attribute(node, id, value, false))
+SIM_CALL(cuGraphKernelNodeSetAttribute, (CUgraphNode node, unsigned id, const void* value),
+         attribute(node, id, const_cast<void*>(value), true))
 SIM_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode from) {
   SIM_ENTER(cuGraphKernelNodeCopyAttributes);
   GraphNode *target = nullptr, *source = nullptr;
@@ -163,50 +136,28 @@ SIM_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode fro
   return CUDA_SUCCESS;
 }
 
-SIM_API CUresult cuGraphMemcpyNodeGetParams(CUgraphNode node, CopyParams* out) {
-  SIM_ENTER(cuGraphMemcpyNodeGetParams);
-  return ask_node(node, NodeType::copy, out, [](const Work& work) { return std::get<CopyWork>(work).copy; });
-}
-SIM_API CUresult cuGraphMemcpyNodeSetParams(CUgraphNode node, const CopyParams* given) {
-  SIM_ENTER(cuGraphMemcpyNodeSetParams);
-  return set(node, NodeType::copy, [&](Work* work) { return SIM_GIVEN(copy_work(*given, nullptr, work)); });
-}
-SIM_API CUresult cuGraphMemsetNodeGetParams(CUgraphNode node, FillNodeParams* out) {
-  SIM_ENTER(cuGraphMemsetNodeGetParams);
-  return ask_node(node, NodeType::fill, out, [](const Work& work) { return std::get<FillWork>(work).fill; });
-}
-SIM_API CUresult cuGraphMemsetNodeSetParams(CUgraphNode node, const FillNodeParams* given) {
-  SIM_ENTER(cuGraphMemsetNodeSetParams);
-  return set(node, NodeType::fill, [&](Work* work) { return SIM_GIVEN(fill_work(*given, nullptr, work)); });
-}
-SIM_API CUresult cuGraphHostNodeGetParams(CUgraphNode node, HostNodeParams* out) {
-  SIM_ENTER(cuGraphHostNodeGetParams);
-  return ask_node(node, NodeType::host, out, [](const Work& work) { return std::get<HostNodeParams>(work); });
-}
-SIM_API CUresult cuGraphHostNodeSetParams(CUgraphNode node, const HostNodeParams* given) {
-  SIM_ENTER(cuGraphHostNodeSetParams);
-  return set(node, NodeType::host, [&](Work* work) { return SIM_GIVEN(host_work(*given, work)); });
-}
-SIM_API CUresult cuGraphChildGraphNodeGetGraph(CUgraphNode node, CUgraph* out) {
-  SIM_ENTER(cuGraphChildGraphNodeGetGraph);
-  return ask_node(node, NodeType::child, out,
-                  [](const Work& work) { return reinterpret_cast<CUgraph>(std::get<ChildWork>(work).graph); });
-}
-SIM_API CUresult cuGraphEventRecordNodeGetEvent(CUgraphNode node, CUevent* out) {
-  SIM_ENTER(cuGraphEventRecordNodeGetEvent);
-  return ask_node(node, NodeType::record_event, out, event_handle);
-}
-SIM_API CUresult cuGraphEventRecordNodeSetEvent(CUgraphNode node, CUevent event) {
-  SIM_ENTER(cuGraphEventRecordNodeSetEvent);
-  return set(node, NodeType::record_event, [&](Work* work) { return event_work(event, work); });
-}
-SIM_API CUresult cuGraphEventWaitNodeGetEvent(CUgraphNode node, CUevent* out) {
-  SIM_ENTER(cuGraphEventWaitNodeGetEvent);
-  return ask_node(node, NodeType::wait_event, out, event_handle);
-}
-SIM_API CUresult cuGraphEventWaitNodeSetEvent(CUgraphNode node, CUevent event) {
-  SIM_ENTER(cuGraphEventWaitNodeSetEvent);
-  return set(node, NodeType::wait_event, [&](Work* work) { return event_work(event, work); });
-}
+SIM_CALL(cuGraphMemcpyNodeGetParams, (CUgraphNode node, CopyParams* out),
+         ask_node(node, NodeType::copy, out, [](const Work& work) { return std::get<CopyWork>(work).copy; }))
+SIM_CALL(cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CopyParams* given),
+         set(node, NodeType::copy, [&](Work* work) { return SIM_GIVEN(copy_work(*given, nullptr, work)); }))
+SIM_CALL(cuGraphMemsetNodeGetParams, (CUgraphNode node, FillNodeParams* out),
+         ask_node(node, NodeType::fill, out, [](const Work& work) { return std::get<FillWork>(work).fill; }))
+SIM_CALL(cuGraphMemsetNodeSetParams, (CUgraphNode node, const FillNodeParams* given),
+         set(node, NodeType::fill, [&](Work* work) { return SIM_GIVEN(fill_work(*given, nullptr, work)); }))
+SIM_CALL(cuGraphHostNodeGetParams, (CUgraphNode node, HostNodeParams* out),
+         ask_node(node, NodeType::host, out, [](const Work& work) { return std::get<HostNodeParams>(work); }))
+SIM_CALL(cuGraphHostNodeSetParams, (CUgraphNode node, const HostNodeParams* given),
+         set(node, NodeType::host, [&](Work* work) { return SIM_GIVEN(host_work(*given, work)); }))
+SIM_CALL(cuGraphChildGraphNodeGetGraph, (CUgraphNode node, CUgraph* out),
+         ask_node(node, NodeType::child, out,
+                  [](const Work& work) { return reinterpret_cast<CUgraph>(std::get<ChildWork>(work).graph); }))
+SIM_CALL(cuGraphEventRecordNodeGetEvent, (CUgraphNode node, CUevent* out),
+         ask_node(node, NodeType::record_event, out, event_handle))
+SIM_CALL(cuGraphEventRecordNodeSetEvent, (CUgraphNode node, CUevent event),
+         set(node, NodeType::record_event, [&](Work* work) { return event_work(event, work); }))
+SIM_CALL(cuGraphEventWaitNodeGetEvent, (CUgraphNode node, CUevent* out),
+         ask_node(node, NodeType::wait_event, out, event_handle))
+SIM_CALL(cuGraphEventWaitNodeSetEvent, (CUgraphNode node, CUevent event),
+         set(node, NodeType::wait_event, [&](Work* work) { return event_work(event, work); }))
 
 }  // namespace headgate::sim::driver

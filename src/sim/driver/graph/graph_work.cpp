@@ -149,8 +149,7 @@ CUresult event_work(CUevent handle, Work* out) {
 }
 
 CUresult child_work(CUgraph handle, bool move, Work* out) {
-  Graph* graph = nullptr;
-  SIM_TRY(graph_of(handle, &graph));
+  SIM_GET(Graph, graph, graph_of(handle, &graph));
   if (move && graph->owned) return CUDA_ERROR_INVALID_VALUE;
   if (!move && is_unique(graph)) return CUDA_ERROR_NOT_SUPPORTED;
   ChildWork work{move ? graph : clone_graph(graph)};

@@ -77,24 +77,21 @@ SIM_API CUresult cuUserObjectCreate(void** out, void* data, CUhostFn destroy, un
 }
 SIM_API CUresult cuUserObjectRetain(void* handle, unsigned count) {
   SIM_ENTER(cuUserObjectRetain);
-  UserObject* object = nullptr;
-  SIM_TRY(object_of(handle, count, &object));
+  SIM_GET(UserObject, object, object_of(handle, count, &object));
   object->references.fetch_add(count);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuUserObjectRelease(void* handle, unsigned count) {
   SIM_ENTER(cuUserObjectRelease);
-  UserObject* object = nullptr;
-  SIM_TRY(object_of(handle, count, &object));
+  SIM_GET(UserObject, object, object_of(handle, count, &object));
   if (object->references.load() < count) return CUDA_ERROR_INVALID_VALUE;
   release(object, count);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuGraphRetainUserObject(CUgraph graph_handle, void* handle, unsigned count, unsigned flags) {
   SIM_ENTER(cuGraphRetainUserObject);
-  Graph* graph = nullptr;
   UserObject* object = nullptr;
-  SIM_TRY(graph_of(graph_handle, &graph));
+  SIM_GET(Graph, graph, graph_of(graph_handle, &graph));
   SIM_TRY(object_of(handle, count, &object));
   if (flags > kMove || (flags == kMove && object->references.load() < count)) return CUDA_ERROR_INVALID_VALUE;
   if (flags != kMove) object->references.fetch_add(count);
@@ -103,9 +100,8 @@ SIM_API CUresult cuGraphRetainUserObject(CUgraph graph_handle, void* handle, uns
 }
 SIM_API CUresult cuGraphReleaseUserObject(CUgraph graph_handle, void* handle, unsigned count) {
   SIM_ENTER(cuGraphReleaseUserObject);
-  Graph* graph = nullptr;
   UserObject* object = nullptr;
-  SIM_TRY(graph_of(graph_handle, &graph));
+  SIM_GET(Graph, graph, graph_of(graph_handle, &graph));
   SIM_TRY(object_of(handle, count, &object));
   const auto held = graph->objects.find(object);
   if (held == graph->objects.end() || held->second < count) return CUDA_ERROR_INVALID_VALUE;

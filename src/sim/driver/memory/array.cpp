@@ -96,8 +96,7 @@ Array* make_array(Context* context, const ArrayShape& shape, std::size_t texel_b
 
 CUresult create(CUarray* out, const ArrayShape& shape) {
   std::size_t texel_bytes = 0;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   SIM_TRY(check_shape(shape, &texel_bytes));
   Array* array = make_array(context, shape, texel_bytes);
   if (has_memory(shape)) {
@@ -113,8 +112,7 @@ CUresult create(CUarray* out, const ArrayShape& shape) {
 
 // Removes it from the list. If two threads destroy one array, the second finds none.
 CUresult destroy(CUarray handle) {
-  Array* array = nullptr;
-  SIM_TRY(array_of(handle, &array));
+  SIM_GET(Array, array, array_of(handle, &array));
   {
     const std::lock_guard guard(arrays().lock);
     if (array->of_mipmap || std::erase(arrays().alive, array) == 0) return CUDA_ERROR_INVALID_HANDLE;
@@ -149,8 +147,7 @@ void end_mipmap(Mipmap* mipmap) {
 
 CUresult create_mipmap(CUmipmappedArray* out, ArrayShape shape, unsigned asked) {
   std::size_t texel_bytes = 0;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   SIM_TRY(check_shape(shape, &texel_bytes));
   Mipmap* mipmap = mipmap_objects().take();
   mipmap->context = context;
@@ -185,8 +182,7 @@ CUresult mipmap_of(CUmipmappedArray handle, Mipmap** out) {
 }
 
 CUresult destroy_mipmap(CUmipmappedArray handle) {
-  Mipmap* mipmap = nullptr;
-  SIM_TRY(mipmap_of(handle, &mipmap));
+  SIM_GET(Mipmap, mipmap, mipmap_of(handle, &mipmap));
   {
     const std::lock_guard guard(arrays().lock);
     if (std::erase(arrays().mipmaps, mipmap) == 0) return CUDA_ERROR_INVALID_HANDLE;
@@ -259,31 +255,25 @@ SIM_API CUresult cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR*
   if (!out || !descriptor) return CUDA_ERROR_INVALID_VALUE;
   return create(out, read<ArrayShape>(descriptor));
 }
-SIM_API CUresult cuArrayDestroy(CUarray array) {
-  SIM_ENTER(cuArrayDestroy);
-  return destroy(array);
-}
+SIM_CALL(cuArrayDestroy, (CUarray array), destroy(array))
 SIM_API CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarray handle) {
   SIM_ENTER(cuArrayGetDescriptor_v2);
-  Array* array = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(array_of(handle, &array));
+  SIM_GET(Array, array, array_of(handle, &array));
   const FlatShape flat{array->shape.width, array->shape.height, array->shape.format, array->shape.channels};
   std::memcpy(static_cast<void*>(out), &flat, sizeof flat);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR* out, CUarray handle) {
   SIM_ENTER(cuArray3DGetDescriptor_v2);
-  Array* array = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(array_of(handle, &array));
+  SIM_GET(Array, array, array_of(handle, &array));
   std::memcpy(static_cast<void*>(out), &array->shape, sizeof array->shape);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuArrayGetMemoryRequirements(void* out, CUarray handle, CUdevice device) {
   SIM_ENTER(cuArrayGetMemoryRequirements);
-  Array* array = nullptr;
-  SIM_TRY(array_of(handle, &array));
+  SIM_GET(Array, array, array_of(handle, &array));
   return requirements(out, array->shape, bytes_of(*array), device);
 }
 SIM_API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor,
@@ -294,24 +284,19 @@ SIM_API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3
 }
 SIM_API CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned level) {
   SIM_ENTER(cuMipmappedArrayGetLevel);
-  Mipmap* mipmap = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(mipmap_of(handle, &mipmap));
+  SIM_GET(Mipmap, mipmap, mipmap_of(handle, &mipmap));
   if (level >= mipmap->levels.size()) return CUDA_ERROR_INVALID_VALUE;
   *out = reinterpret_cast<CUarray>(mipmap->levels[level]);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuMipmappedArrayGetMemoryRequirements(void* out, CUmipmappedArray handle, CUdevice device) {
   SIM_ENTER(cuMipmappedArrayGetMemoryRequirements);
-  Mipmap* mipmap = nullptr;
-  SIM_TRY(mipmap_of(handle, &mipmap));
+  SIM_GET(Mipmap, mipmap, mipmap_of(handle, &mipmap));
   std::uint64_t bytes = 0;
   for (const Array* level : mipmap->levels) bytes += bytes_of(*level);
   return requirements(out, mipmap->levels.front()->shape, bytes, device);
 }
-SIM_API CUresult cuMipmappedArrayDestroy(CUmipmappedArray mipmap) {
-  SIM_ENTER(cuMipmappedArrayDestroy);
-  return destroy_mipmap(mipmap);
-}
+SIM_CALL(cuMipmappedArrayDestroy, (CUmipmappedArray mipmap), destroy_mipmap(mipmap))
 
 }  // namespace headgate::sim::driver

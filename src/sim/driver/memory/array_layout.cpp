@@ -32,8 +32,7 @@ SparseProperties tiles(const Array& array) {
 }
 
 CUresult sparse(SparseProperties* out, CUarray handle) {
-  Array* array = nullptr;
-  SIM_TRY(array_of(handle, &array));
+  SIM_GET(Array, array, array_of(handle, &array));
   if (!out || (array->shape.flags & kSparseFlag) == 0) return CUDA_ERROR_INVALID_VALUE;
   *out = tiles(*array);
   return CUDA_SUCCESS;
@@ -41,15 +40,11 @@ CUresult sparse(SparseProperties* out, CUarray handle) {
 
 }  // namespace
 
-SIM_API CUresult cuArrayGetSparseProperties(SparseProperties* out, CUarray array) {
-  SIM_ENTER(cuArrayGetSparseProperties);
-  return sparse(out, array);
-}
+SIM_CALL(cuArrayGetSparseProperties, (SparseProperties * out, CUarray array), sparse(out, array))
 // Planar formats cannot be created here.
 SIM_API CUresult cuArrayGetPlane(CUarray*, CUarray handle, unsigned) {
   SIM_ENTER(cuArrayGetPlane);
-  Array* array = nullptr;
-  SIM_TRY(array_of(handle, &array));
+  SIM_GET(Array, array, array_of(handle, &array));
   return CUDA_ERROR_INVALID_VALUE;
 }
 

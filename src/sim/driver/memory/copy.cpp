@@ -16,8 +16,7 @@ CUresult copy_line(const CopyEnd& to, const CopyEnd& from, std::size_t bytes, CU
 CUresult copy_row(const CopyEnd& to, const CopyEnd& from, std::size_t bytes, CUstream stream, CopyMode mode) {
   for (const CopyEnd* end : {&to, &from}) {
     if (end->type != kArrayMemory) continue;
-    Array* array = nullptr;
-    SIM_TRY(array_of(end->array, &array));
+    SIM_GET(Array, array, array_of(end->array, &array));
     if (array->rows() != 1 || array->slices() != 1) return CUDA_ERROR_INVALID_VALUE;
   }
   return copy_line(to, from, bytes, stream, mode);
@@ -119,110 +118,77 @@ CUresult copy_batch(const CUdeviceptr* to, const CUdeviceptr* from, const std::s
 
 }  // namespace
 
-// Defines the four variants of a copy: plain, per-thread default stream, and both asynchronous.
-#define SIM_COPY(plain, plain_ptds, later, later_ptsz, parameters, async_parameters, expression) \
-  SIM_API CUresult plain parameters {                                                            \
-    SIM_ENTER(plain);                                                                            \
-    [[maybe_unused]] CUstream stream = nullptr;                                                  \
-    constexpr CopyMode mode = CopyMode::wait;                                                    \
-    return expression;                                                                           \
-  }                                                                                              \
-  SIM_API CUresult plain_ptds parameters {                                                       \
-    SIM_ENTER(plain_ptds);                                                                       \
-    [[maybe_unused]] CUstream stream = nullptr;                                                  \
-    constexpr CopyMode mode = CopyMode::wait_per_thread;                                         \
-    return expression;                                                                           \
-  }                                                                                              \
-  SIM_API CUresult later async_parameters {                                                      \
-    SIM_ENTER(later);                                                                            \
-    constexpr CopyMode mode = CopyMode::async;                                                   \
-    return expression;                                                                           \
-  }                                                                                              \
-  SIM_API CUresult later_ptsz async_parameters {                                                 \
-    SIM_ENTER(later_ptsz);                                                                       \
-    constexpr CopyMode mode = CopyMode::async_per_thread;                                        \
-    return expression;                                                                           \
+#define SIM_COPY_AS(name, copy_mode, parameters, before, expression) \
+  SIM_API CUresult name parameters {                                 \
+    SIM_ENTER(name);                                                 \
+    before;                                                          \
+    constexpr CopyMode mode = copy_mode;                             \
+    return expression;                                               \
   }
+// Defines both variants of a copy that waits.
+#define SIM_WAITING_COPY(name, parameters, expression)                                                        \
+  SIM_COPY_AS(name, CopyMode::wait, parameters, [[maybe_unused]] CUstream stream = nullptr, expression)       \
+  SIM_COPY_AS(name##_ptds, CopyMode::wait_per_thread, parameters, [[maybe_unused]] CUstream stream = nullptr, \
+              expression)
+// Defines the four variants of a copy: plain, per-thread default stream, and both asynchronous.
+#define SIM_COPY(name, later, parameters, async_parameters, expression) \
+  SIM_WAITING_COPY(name, parameters, expression)                        \
+  SIM_COPY_AS(later, CopyMode::async, async_parameters, , expression)   \
+  SIM_COPY_AS(later##_ptsz, CopyMode::async_per_thread, async_parameters, , expression)
 
-SIM_COPY(cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds, cuMemcpyHtoDAsync_v2, cuMemcpyHtoDAsync_v2_ptsz,
-         (CUdeviceptr to, const void* from, std::size_t bytes),
+SIM_COPY(cuMemcpyHtoD_v2, cuMemcpyHtoDAsync_v2, (CUdeviceptr to, const void* from, std::size_t bytes),
          (CUdeviceptr to, const void* from, std::size_t bytes, CUstream stream),
          copy_line(device_end(to), host_end(from), bytes, stream, mode))
-SIM_COPY(cuMemcpyDtoH_v2, cuMemcpyDtoH_v2_ptds, cuMemcpyDtoHAsync_v2, cuMemcpyDtoHAsync_v2_ptsz,
-         (void* to, CUdeviceptr from, std::size_t bytes),
+SIM_COPY(cuMemcpyDtoH_v2, cuMemcpyDtoHAsync_v2, (void* to, CUdeviceptr from, std::size_t bytes),
          (void* to, CUdeviceptr from, std::size_t bytes, CUstream stream),
          copy_line(host_end(to), device_end(from), bytes, stream, mode))
-SIM_COPY(cuMemcpyDtoD_v2, cuMemcpyDtoD_v2_ptds, cuMemcpyDtoDAsync_v2, cuMemcpyDtoDAsync_v2_ptsz,
-         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
+SIM_COPY(cuMemcpyDtoD_v2, cuMemcpyDtoDAsync_v2, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
          (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream),
          copy_line(device_end(to), device_end(from), bytes, stream, mode))
-SIM_COPY(cuMemcpy, cuMemcpy_ptds, cuMemcpyAsync, cuMemcpyAsync_ptsz,
-         (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
+SIM_COPY(cuMemcpy, cuMemcpyAsync, (CUdeviceptr to, CUdeviceptr from, std::size_t bytes),
          (CUdeviceptr to, CUdeviceptr from, std::size_t bytes, CUstream stream),
          copy_line(device_end(to, kUnifiedMemory), device_end(from, kUnifiedMemory), bytes, stream, mode))
-SIM_COPY(cuMemcpyPeer, cuMemcpyPeer_ptds, cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz,
+SIM_COPY(cuMemcpyPeer, cuMemcpyPeerAsync,
          (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes),
          (CUdeviceptr to, CUcontext to_context, CUdeviceptr from, CUcontext from_context, std::size_t bytes,
           CUstream stream),
          copy_peer(to, to_context, from, from_context, bytes, stream, mode))
-SIM_COPY(cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds, cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz,
-         (CUarray to, std::size_t offset, const void* from, std::size_t bytes),
+SIM_COPY(cuMemcpyHtoA_v2, cuMemcpyHtoAAsync_v2, (CUarray to, std::size_t offset, const void* from, std::size_t bytes),
          (CUarray to, std::size_t offset, const void* from, std::size_t bytes, CUstream stream),
          copy_row(array_end(to, offset), host_end(from), bytes, stream, mode))
-SIM_COPY(cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds, cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz,
-         (void* to, CUarray from, std::size_t offset, std::size_t bytes),
+SIM_COPY(cuMemcpyAtoH_v2, cuMemcpyAtoHAsync_v2, (void* to, CUarray from, std::size_t offset, std::size_t bytes),
          (void* to, CUarray from, std::size_t offset, std::size_t bytes, CUstream stream),
          copy_row(host_end(to), array_end(from, offset), bytes, stream, mode))
-SIM_COPY(cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz, (const CUDA_MEMCPY2D* what),
-         (const CUDA_MEMCPY2D* what, CUstream stream), copy_2d(what, stream, mode))
-SIM_COPY(cuMemcpy3D_v2, cuMemcpy3D_v2_ptds, cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz, (const CUDA_MEMCPY3D* what),
-         (const CUDA_MEMCPY3D* what, CUstream stream), copy_3d(what, stream, mode))
-SIM_COPY(cuMemcpy3DPeer, cuMemcpy3DPeer_ptds, cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz,
-         (const CUDA_MEMCPY3D_PEER* what), (const CUDA_MEMCPY3D_PEER* what, CUstream stream),
-         copy_3d_peer(what, stream, mode))
+SIM_COPY(cuMemcpy2D_v2, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* what), (const CUDA_MEMCPY2D* what, CUstream stream),
+         copy_2d(what, stream, mode))
+SIM_COPY(cuMemcpy3D_v2, cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D* what), (const CUDA_MEMCPY3D* what, CUstream stream),
+         copy_3d(what, stream, mode))
+SIM_COPY(cuMemcpy3DPeer, cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER* what),
+         (const CUDA_MEMCPY3D_PEER* what, CUstream stream), copy_3d_peer(what, stream, mode))
 
-// Defines the variants of a copy that only waits.
-#define SIM_WAITING_COPY(plain, plain_ptds, parameters, expression) \
-  SIM_API CUresult plain parameters {                               \
-    SIM_ENTER(plain);                                               \
-    constexpr CopyMode mode = CopyMode::wait;                       \
-    return expression;                                              \
-  }                                                                 \
-  SIM_API CUresult plain_ptds parameters {                          \
-    SIM_ENTER(plain_ptds);                                          \
-    constexpr CopyMode mode = CopyMode::wait_per_thread;            \
-    return expression;                                              \
-  }
-SIM_WAITING_COPY(cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds,
-                 (CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes),
+// These only wait.
+SIM_WAITING_COPY(cuMemcpyDtoA_v2, (CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes),
                  copy_row(array_end(to, offset), device_end(from), bytes, nullptr, mode))
-SIM_WAITING_COPY(cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds,
-                 (CUdeviceptr to, CUarray from, std::size_t offset, std::size_t bytes),
+SIM_WAITING_COPY(cuMemcpyAtoD_v2, (CUdeviceptr to, CUarray from, std::size_t offset, std::size_t bytes),
                  copy_row(device_end(to), array_end(from, offset), bytes, nullptr, mode))
-SIM_WAITING_COPY(cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds,
+SIM_WAITING_COPY(cuMemcpyAtoA_v2,
                  (CUarray to, std::size_t to_offset, CUarray from, std::size_t from_offset, std::size_t bytes),
                  copy_row(array_end(to, to_offset), array_end(from, from_offset), bytes, nullptr, mode))
-SIM_WAITING_COPY(cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds, (const CUDA_MEMCPY2D* what),
-                 copy_2d(what, nullptr, mode))
+SIM_WAITING_COPY(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D* what), copy_2d(what, nullptr, mode))
 
-// The first variant reports which of the copies failed.
-#define SIM_COPY_BATCH(name, mode)                                                                          \
-  SIM_API CUresult name(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,       \
-                        CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count,    \
-                        std::size_t* failed, CUstream stream) {                                             \
-    SIM_ENTER(name);                                                                                        \
-    return copy_batch(to, from, sizes, count_in, attributes, first, attribute_count, failed, stream, mode); \
-  }
-#define SIM_COPY_BATCH_V2(name, mode)                                                                        \
-  SIM_API CUresult name(CUdeviceptr* to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,        \
-                        CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count,     \
-                        CUstream stream) {                                                                   \
-    SIM_ENTER(name);                                                                                         \
-    return copy_batch(to, from, sizes, count_in, attributes, first, attribute_count, nullptr, stream, mode); \
-  }
-SIM_COPY_BATCH(cuMemcpyBatchAsync, CopyMode::async)
-SIM_COPY_BATCH(cuMemcpyBatchAsync_ptsz, CopyMode::async_per_thread)
-SIM_COPY_BATCH_V2(cuMemcpyBatchAsync_v2, CopyMode::async)
-SIM_COPY_BATCH_V2(cuMemcpyBatchAsync_v2_ptsz, CopyMode::async_per_thread)
+constexpr CopyMode async_mode(bool per_thread) { return per_thread ? CopyMode::async_per_thread : CopyMode::async; }
+
+// The first version reports which of the copies failed.
+SIM_CALL_PTSZ(cuMemcpyBatchAsync,
+              (CUdeviceptr * to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,
+               CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count, std::size_t* failed,
+               CUstream stream),
+              copy_batch(to, from, sizes, count_in, attributes, first, attribute_count, failed, stream,
+                         async_mode(per_thread)))
+SIM_CALL_PTSZ(cuMemcpyBatchAsync_v2,
+              (CUdeviceptr * to, CUdeviceptr* from, std::size_t* sizes, std::size_t count_in,
+               CUmemcpyAttributes* attributes, std::size_t* first, std::size_t attribute_count, CUstream stream),
+              copy_batch(to, from, sizes, count_in, attributes, first, attribute_count, nullptr, stream,
+                         async_mode(per_thread)))
 
 }  // namespace headgate::sim::driver

@@ -49,8 +49,7 @@ bool lay_out(const CopyEnd& end, const Extent& box, std::size_t pitch, std::size
 }
 
 CUresult array_side(const CopyEnd& end, const Extent& box, Side* out) {
-  Array* array = nullptr;
-  SIM_TRY(array_of(end.array, &array));
+  SIM_GET(Array, array, array_of(end.array, &array));
   const bool fits = end.x <= array->row_bytes() && box.width <= array->row_bytes() - end.x && end.y <= array->rows() &&
                     box.height <= array->rows() - end.y && end.z <= array->slices() &&
                     box.depth <= array->slices() - end.z;
@@ -191,8 +190,7 @@ CUresult prepare_box(const Copy3D& what, PreparedCopy* out) {
 }
 
 CUresult copy_box(const Copy3D& what, CUstream handle, CopyMode mode) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread(mode), &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread(mode), &stream));
   const Extent box{what.width, what.height, what.depth};
   Side from, to;
   SIM_TRY(sides_of(what, box, &from, &to));

@@ -46,8 +46,7 @@ SIM_API CUresult cuImportExternalMemory(CUexternalMemory* out, const CUDA_EXTERN
   if (asked.type != kOpaqueFd)
     return asked.type >= 1 && asked.type <= 9 ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
   if (asked.bytes == 0 || asked.flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   const std::lock_guard guard(physical_lock());
   const std::uint32_t shared = library().node->shared_of(asked.handle.fd);
   if (shared == kNone || asked.bytes > library().state().shared[shared].bytes) return CUDA_ERROR_INVALID_VALUE;
@@ -73,8 +72,7 @@ SIM_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr* out, CUexternalMem
       asked.bytes > external->bytes - asked.offset) {
     return CUDA_ERROR_INVALID_VALUE;
   }
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   const std::uint64_t into = asked.offset % kPage;
   const std::uint64_t bytes = (into + asked.bytes + kPage - 1) / kPage * kPage;
   const std::lock_guard guard(physical_lock());

@@ -26,8 +26,7 @@ void fill_rows(std::uint64_t to, std::size_t row_bytes, T value, std::size_t wid
 template <typename T>
 CUresult fill(CUdeviceptr to, std::size_t row_bytes, T value, std::size_t width, std::size_t height, CUstream handle,
               bool own) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, own, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, own, &stream));
   if (width == 0 || height == 0) return CUDA_SUCCESS;
   if (to % sizeof(T) != 0 || width > ~std::size_t{0} / sizeof(T) / height) return CUDA_ERROR_INVALID_VALUE;
   if (height > 1 && row_bytes < width * sizeof(T)) return CUDA_ERROR_INVALID_VALUE;
@@ -45,42 +44,16 @@ CUresult fill(CUdeviceptr to, std::size_t row_bytes, T value, std::size_t width,
 
 }  // namespace
 
-#define SIM_FILL(bits, type)                                                                                           \
-  SIM_API CUresult cuMemsetD##bits##_v2(CUdeviceptr to, type value, std::size_t count_in) {                            \
-    SIM_ENTER(cuMemsetD##bits##_v2);                                                                                   \
-    return fill<type>(to, 0, value, count_in, 1, nullptr, false);                                                      \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD##bits##_v2_ptds(CUdeviceptr to, type value, std::size_t count_in) {                       \
-    SIM_ENTER(cuMemsetD##bits##_v2_ptds);                                                                              \
-    return fill<type>(to, 0, value, count_in, 1, nullptr, true);                                                       \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD##bits##Async(CUdeviceptr to, type value, std::size_t count_in, CUstream stream) {         \
-    SIM_ENTER(cuMemsetD##bits##Async);                                                                                 \
-    return fill<type>(to, 0, value, count_in, 1, stream, false);                                                       \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD##bits##Async_ptsz(CUdeviceptr to, type value, std::size_t count_in, CUstream stream) {    \
-    SIM_ENTER(cuMemsetD##bits##Async_ptsz);                                                                            \
-    return fill<type>(to, 0, value, count_in, 1, stream, true);                                                        \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD2D##bits##_v2(CUdeviceptr to, std::size_t row, type value, std::size_t w, std::size_t h) { \
-    SIM_ENTER(cuMemsetD2D##bits##_v2);                                                                                 \
-    return fill<type>(to, row, value, w, h, nullptr, false);                                                           \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD2D##bits##_v2_ptds(CUdeviceptr to, std::size_t row, type value, std::size_t w,             \
-                                               std::size_t h) {                                                        \
-    SIM_ENTER(cuMemsetD2D##bits##_v2_ptds);                                                                            \
-    return fill<type>(to, row, value, w, h, nullptr, true);                                                            \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD2D##bits##Async(CUdeviceptr to, std::size_t row, type value, std::size_t w, std::size_t h, \
-                                            CUstream stream) {                                                         \
-    SIM_ENTER(cuMemsetD2D##bits##Async);                                                                               \
-    return fill<type>(to, row, value, w, h, stream, false);                                                            \
-  }                                                                                                                    \
-  SIM_API CUresult cuMemsetD2D##bits##Async_ptsz(CUdeviceptr to, std::size_t row, type value, std::size_t w,           \
-                                                 std::size_t h, CUstream stream) {                                     \
-    SIM_ENTER(cuMemsetD2D##bits##Async_ptsz);                                                                          \
-    return fill<type>(to, row, value, w, h, stream, true);                                                             \
-  }
+#define SIM_FILL(bits, type)                                                                                         \
+  SIM_CALL_PTDS(cuMemsetD##bits##_v2, (CUdeviceptr to, type value, std::size_t count_in),                            \
+                fill<type>(to, 0, value, count_in, 1, nullptr, per_thread))                                          \
+  SIM_CALL_PTSZ(cuMemsetD##bits##Async, (CUdeviceptr to, type value, std::size_t count_in, CUstream stream),         \
+                fill<type>(to, 0, value, count_in, 1, stream, per_thread))                                           \
+  SIM_CALL_PTDS(cuMemsetD2D##bits##_v2, (CUdeviceptr to, std::size_t row, type value, std::size_t w, std::size_t h), \
+                fill<type>(to, row, value, w, h, nullptr, per_thread))                                               \
+  SIM_CALL_PTSZ(cuMemsetD2D##bits##Async,                                                                            \
+                (CUdeviceptr to, std::size_t row, type value, std::size_t w, std::size_t h, CUstream stream),        \
+                fill<type>(to, row, value, w, h, stream, per_thread))
 
 SIM_FILL(8, unsigned char)
 SIM_FILL(16, unsigned short)

@@ -2,40 +2,30 @@
 // can be valid. The arguments are not read.
 #include "sim/driver/library.hpp"
 
-#define SIM_WITHOUT_DISPLAY(name, answer) \
-  SIM_API CUresult name() {               \
-    SIM_ENTER(name);                      \
-    return answer;                        \
-  }
-
 namespace headgate::sim::driver {
 
-constexpr auto kNoGraphicsContext = static_cast<CUresult>(219);  // cuda.h: CUDA_ERROR_INVALID_GRAPHICS_CONTEXT
+SIM_CALL(cuGLCtxCreate, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuGLCtxCreate_v2, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuGLGetDevices, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuGLGetDevices_v2, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuGLRegisterBufferObject, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuGraphicsGLRegisterBuffer, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuGraphicsGLRegisterImage, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuGraphicsEGLRegisterImage, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuVDPAUCtxCreate, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuVDPAUCtxCreate_v2, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuVDPAUGetDevice, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuGraphicsVDPAURegisterOutputSurface, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
+SIM_CALL(cuGraphicsVDPAURegisterVideoSurface, (), CUDA_ERROR_INVALID_GRAPHICS_CONTEXT)
 
-SIM_WITHOUT_DISPLAY(cuGLCtxCreate, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuGLCtxCreate_v2, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuGLGetDevices, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuGLGetDevices_v2, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuGLRegisterBufferObject, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuGraphicsGLRegisterBuffer, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuGraphicsGLRegisterImage, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuGraphicsEGLRegisterImage, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuVDPAUCtxCreate, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuVDPAUCtxCreate_v2, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuVDPAUGetDevice, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuGraphicsVDPAURegisterOutputSurface, kNoGraphicsContext)
-SIM_WITHOUT_DISPLAY(cuGraphicsVDPAURegisterVideoSurface, kNoGraphicsContext)
-
-SIM_WITHOUT_DISPLAY(cuGraphicsMapResources, CUDA_ERROR_INVALID_HANDLE)
-SIM_WITHOUT_DISPLAY(cuGraphicsMapResources_ptsz, CUDA_ERROR_INVALID_HANDLE)
-SIM_WITHOUT_DISPLAY(cuGraphicsUnmapResources, CUDA_ERROR_INVALID_HANDLE)
-SIM_WITHOUT_DISPLAY(cuGraphicsUnmapResources_ptsz, CUDA_ERROR_INVALID_HANDLE)
-SIM_WITHOUT_DISPLAY(cuGraphicsUnregisterResource, CUDA_ERROR_INVALID_HANDLE)
-SIM_WITHOUT_DISPLAY(cuGraphicsResourceGetMappedMipmappedArray, CUDA_ERROR_INVALID_HANDLE)
-SIM_WITHOUT_DISPLAY(cuGraphicsResourceGetMappedPointer, CUDA_ERROR_INVALID_HANDLE)
-SIM_WITHOUT_DISPLAY(cuGraphicsResourceGetMappedPointer_v2, CUDA_ERROR_INVALID_HANDLE)
-SIM_WITHOUT_DISPLAY(cuGraphicsResourceSetMapFlags, CUDA_ERROR_INVALID_HANDLE)
-SIM_WITHOUT_DISPLAY(cuGraphicsResourceSetMapFlags_v2, CUDA_ERROR_INVALID_HANDLE)
-SIM_WITHOUT_DISPLAY(cuGraphicsSubResourceGetMappedArray, CUDA_ERROR_INVALID_HANDLE)
+SIM_CALL_PTSZ(cuGraphicsMapResources, (), CUDA_ERROR_INVALID_HANDLE)
+SIM_CALL_PTSZ(cuGraphicsUnmapResources, (), CUDA_ERROR_INVALID_HANDLE)
+SIM_CALL(cuGraphicsUnregisterResource, (), CUDA_ERROR_INVALID_HANDLE)
+SIM_CALL(cuGraphicsResourceGetMappedMipmappedArray, (), CUDA_ERROR_INVALID_HANDLE)
+SIM_CALL(cuGraphicsResourceGetMappedPointer, (), CUDA_ERROR_INVALID_HANDLE)
+SIM_CALL(cuGraphicsResourceGetMappedPointer_v2, (), CUDA_ERROR_INVALID_HANDLE)
+SIM_CALL(cuGraphicsResourceSetMapFlags, (), CUDA_ERROR_INVALID_HANDLE)
+SIM_CALL(cuGraphicsResourceSetMapFlags_v2, (), CUDA_ERROR_INVALID_HANDLE)
+SIM_CALL(cuGraphicsSubResourceGetMappedArray, (), CUDA_ERROR_INVALID_HANDLE)
 
 }  // namespace headgate::sim::driver

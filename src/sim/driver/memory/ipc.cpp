@@ -119,8 +119,7 @@ bool ours(const MemoryHandle& handle) {
 
 CUresult open_handle(CUdeviceptr* out, const CUipcMemHandle& opaque, unsigned flags) {
   if (!out || flags != kLazyPeerAccess) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   MemoryHandle handle;
   std::memcpy(&handle, &opaque, sizeof handle);
   if (handle.magic != kMemoryMagic || handle.seed != library().profile().node_seed || handle.shared >= kMaxShared)
@@ -189,8 +188,7 @@ bool give_back_exported(const Allocation& allocation) {
 SIM_API CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   SIM_ENTER(cuIpcGetMemHandle);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   Allocation allocation;
   if (find_mapped(address, nullptr) || !find_allocation(address, &allocation) ||
       allocation.type != MemoryType::device || allocation.managed || allocation.global || allocation.pool != nullptr) {
@@ -200,18 +198,13 @@ SIM_API CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
   const std::lock_guard guard(physical_lock());
   return handle_of(allocation, out);
 }
-SIM_API CUresult cuIpcOpenMemHandle(CUdeviceptr* out, CUipcMemHandle handle, unsigned flags) {
-  SIM_ENTER(cuIpcOpenMemHandle);
-  return open_handle(out, handle, flags);
-}
-SIM_API CUresult cuIpcOpenMemHandle_v2(CUdeviceptr* out, CUipcMemHandle handle, unsigned flags) {
-  SIM_ENTER(cuIpcOpenMemHandle_v2);
-  return open_handle(out, handle, flags);
-}
+SIM_CALL(cuIpcOpenMemHandle, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
+         open_handle(out, handle, flags))
+SIM_CALL(cuIpcOpenMemHandle_v2, (CUdeviceptr * out, CUipcMemHandle handle, unsigned flags),
+         open_handle(out, handle, flags))
 SIM_API CUresult cuIpcCloseMemHandle(CUdeviceptr address) {
   SIM_ENTER(cuIpcCloseMemHandle);
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   wait_before_unmapping();
   const std::lock_guard guard(physical_lock());
   Mapping* mapping = find_mapping(address);

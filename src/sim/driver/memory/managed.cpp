@@ -110,8 +110,7 @@ CUresult check_place(const Place& place) {
 Place place_of(CUdevice device) { return device == kCpu ? Place{kOnHost, 0} : Place{kOnDevice, device}; }
 
 CUresult prefetch(CUdeviceptr at, std::size_t bytes, Place to, CUstream handle, bool per_thread) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   SIM_TRY(check_place(to));
   SIM_TRY(with_range(at, bytes, [](Managed&, std::size_t) {}));
   const CommandKind kind = to.type == kOnDevice ? CommandKind::copy_to_device : CommandKind::copy_to_host;
@@ -237,32 +236,19 @@ void touch_all_managed(const Context* context) {
   }
 }
 
-#define SIM_PREFETCH(suffix, own)                                                                                     \
-  SIM_API CUresult cuMemPrefetchAsync##suffix(CUdeviceptr at, std::size_t bytes, CUdevice to, CUstream stream) {      \
-    SIM_ENTER(cuMemPrefetchAsync##suffix);                                                                            \
-    return prefetch(at, bytes, place_of(to), stream, own);                                                            \
-  }                                                                                                                   \
-  SIM_API CUresult cuMemPrefetchAsync_v2##suffix(CUdeviceptr at, std::size_t bytes, CUmemLocation to, unsigned flags, \
-                                                 CUstream stream) {                                                   \
-    SIM_ENTER(cuMemPrefetchAsync_v2##suffix);                                                                         \
-    return flags != 0 ? CUDA_ERROR_INVALID_VALUE : prefetch(at, bytes, {to.type, to.id}, stream, own);                \
-  }
-SIM_PREFETCH(, false)
-SIM_PREFETCH(_ptsz, true)
+SIM_CALL_PTSZ(cuMemPrefetchAsync, (CUdeviceptr at, std::size_t bytes, CUdevice to, CUstream stream),
+              prefetch(at, bytes, place_of(to), stream, per_thread))
+SIM_CALL_PTSZ(cuMemPrefetchAsync_v2,
+              (CUdeviceptr at, std::size_t bytes, CUmemLocation to, unsigned flags, CUstream stream),
+              flags != 0 ? CUDA_ERROR_INVALID_VALUE : prefetch(at, bytes, {to.type, to.id}, stream, per_thread))
 
-SIM_API CUresult cuMemAdvise(CUdeviceptr at, std::size_t bytes, CUmem_advise advice, CUdevice device) {
-  SIM_ENTER(cuMemAdvise);
-  return take_advice(at, bytes, advice, place_of(device));
-}
-SIM_API CUresult cuMemAdvise_v2(CUdeviceptr at, std::size_t bytes, CUmem_advise advice, CUmemLocation location) {
-  SIM_ENTER(cuMemAdvise_v2);
-  return take_advice(at, bytes, advice, {location.type, location.id});
-}
-SIM_API CUresult cuMemRangeGetAttribute(void* data, std::size_t data_bytes, unsigned which, CUdeviceptr at,
-                                        std::size_t bytes) {
-  SIM_ENTER(cuMemRangeGetAttribute);
-  return range_attribute(static_cast<int*>(data), data_bytes, which, at, bytes);
-}
+SIM_CALL(cuMemAdvise, (CUdeviceptr at, std::size_t bytes, CUmem_advise advice, CUdevice device),
+         take_advice(at, bytes, advice, place_of(device)))
+SIM_CALL(cuMemAdvise_v2, (CUdeviceptr at, std::size_t bytes, CUmem_advise advice, CUmemLocation location),
+         take_advice(at, bytes, advice, {location.type, location.id}))
+SIM_CALL(cuMemRangeGetAttribute,
+         (void* data, std::size_t data_bytes, unsigned which, CUdeviceptr at, std::size_t bytes),
+         range_attribute(static_cast<int*>(data), data_bytes, which, at, bytes))
 SIM_API CUresult cuMemRangeGetAttributes(void** data, std::size_t* data_bytes, unsigned* which, std::size_t count_in,
                                          CUdeviceptr at, std::size_t bytes) {
   SIM_ENTER(cuMemRangeGetAttributes);

@@ -196,8 +196,7 @@ bool overlaps(std::uint64_t base, std::uint64_t bytes) {
 
 CUresult allocate(CUdeviceptr* out, std::size_t bytes) {
   if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   std::uint64_t address = 0;
   SIM_TRY(allocate_device(context, bytes, false, false, &address));
   *out = address;
@@ -206,8 +205,7 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes) {
 
 CUresult allocate_managed(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
   if (!out || bytes == 0 || (flags != kAttachGlobal && flags != kAttachHost)) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   if (bytes > host_bytes() + library().profile().memory_bytes) return CUDA_ERROR_OUT_OF_MEMORY;
   std::uint64_t address = 0;
   SIM_TRY(allocate_device(context, bytes, true, false, &address));
@@ -222,15 +220,13 @@ CUresult allocate_managed(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
 }
 
 CUresult free_any(CUdeviceptr address) {
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   return address == 0 ? CUDA_SUCCESS : free_device(address);
 }
 
 CUresult host_allocate(void** out, std::size_t bytes, unsigned flags) {
   if (!out || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   if (bytes > host_bytes()) return CUDA_ERROR_OUT_OF_MEMORY;
   void* at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
   if (at == MAP_FAILED) return CUDA_ERROR_OUT_OF_MEMORY;
@@ -247,8 +243,7 @@ CUresult host_allocate(void** out, std::size_t bytes, unsigned flags) {
 }
 
 CUresult host_remove(void* address, bool registered, CUresult unknown) {
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   if (payloads_pending()) SIM_TRY(wait_context(context));
   const std::unique_lock guard(memory().lock);
   const auto it = memory().allocations.find(reinterpret_cast<std::uint64_t>(address));
@@ -261,8 +256,7 @@ CUresult host_remove(void* address, bool registered, CUresult unknown) {
 
 CUresult host_register(void* address, std::size_t bytes, unsigned flags) {
   if (!address || bytes == 0 || flags > kMaxRegisterFlags) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   const auto base = reinterpret_cast<std::uint64_t>(address);
   if (bytes > ~base) return CUDA_ERROR_INVALID_VALUE;
   if (overlaps(base, bytes)) return CUDA_ERROR_HOST_MEMORY_ALREADY_REGISTERED;
@@ -291,8 +285,7 @@ CUresult pitch(CUdeviceptr* out, std::size_t* pitch_out, std::size_t width, std:
 }
 
 CUresult info(std::size_t* free_out, std::size_t* total_out) {
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   Node::Locked locked(*library().node);
   locked.advance();
   if (free_out) *free_out = locked->free_bytes(context->node_device);
@@ -301,8 +294,7 @@ CUresult info(std::size_t* free_out, std::size_t* total_out) {
 }
 
 CUresult range(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   Allocation found;
   if (!find_allocation(address, &found)) return CUDA_ERROR_NOT_FOUND;
   if (base) *base = found.base;
@@ -350,60 +342,27 @@ void pointer_attribute_or_nothing(void* data, CUpointer_attribute which, CUdevic
 
 }  // namespace
 
-SIM_API CUresult cuMemAlloc_v2(CUdeviceptr* out, std::size_t bytes) {
-  SIM_ENTER(cuMemAlloc_v2);
-  return allocate(out, bytes);
-}
-SIM_API CUresult cuMemAllocManaged(CUdeviceptr* out, std::size_t bytes, unsigned flags) {
-  SIM_ENTER(cuMemAllocManaged);
-  return allocate_managed(out, bytes, flags);
-}
-SIM_API CUresult cuMemAllocPitch_v2(CUdeviceptr* out, std::size_t* row, std::size_t width, std::size_t height,
-                                    unsigned element) {
-  SIM_ENTER(cuMemAllocPitch_v2);
-  return pitch(out, row, width, height, element);
-}
-SIM_API CUresult cuMemFree_v2(CUdeviceptr address) {
-  SIM_ENTER(cuMemFree_v2);
-  return free_any(address);
-}
-SIM_API CUresult cuMemGetInfo_v2(std::size_t* free_out, std::size_t* total_out) {
-  SIM_ENTER(cuMemGetInfo_v2);
-  return info(free_out, total_out);
-}
-SIM_API CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* bytes, CUdeviceptr address) {
-  SIM_ENTER(cuMemGetAddressRange_v2);
-  return range(base, bytes, address);
-}
-SIM_API CUresult cuMemAllocHost_v2(void** out, std::size_t bytes) {
-  SIM_ENTER(cuMemAllocHost_v2);
-  return host_allocate(out, bytes, 0);
-}
-SIM_API CUresult cuMemAllocHost(void** out, unsigned bytes) {
-  SIM_ENTER(cuMemAllocHost);
-  return host_allocate(out, bytes, 0);
-}
+SIM_CALL(cuMemAlloc_v2, (CUdeviceptr * out, std::size_t bytes), allocate(out, bytes))
+SIM_CALL(cuMemAllocManaged, (CUdeviceptr * out, std::size_t bytes, unsigned flags), allocate_managed(out, bytes, flags))
+SIM_CALL(cuMemAllocPitch_v2,
+         (CUdeviceptr * out, std::size_t* row, std::size_t width, std::size_t height, unsigned element),
+         pitch(out, row, width, height, element))
+SIM_CALL(cuMemFree_v2, (CUdeviceptr address), free_any(address))
+SIM_CALL(cuMemGetInfo_v2, (std::size_t* free_out, std::size_t* total_out), info(free_out, total_out))
+SIM_CALL(cuMemGetAddressRange_v2, (CUdeviceptr * base, std::size_t* bytes, CUdeviceptr address),
+         range(base, bytes, address))
+SIM_CALL(cuMemAllocHost_v2, (void** out, std::size_t bytes), host_allocate(out, bytes, 0))
+SIM_CALL(cuMemAllocHost, (void** out, unsigned bytes), host_allocate(out, bytes, 0))
 SIM_API CUresult cuMemHostAlloc(void** out, std::size_t bytes, unsigned flags) {
   SIM_ENTER(cuMemHostAlloc);
   if (flags > 7) return CUDA_ERROR_INVALID_VALUE;
   return host_allocate(out, bytes, flags);
 }
-SIM_API CUresult cuMemFreeHost(void* address) {
-  SIM_ENTER(cuMemFreeHost);
-  return address ? host_remove(address, false, CUDA_ERROR_INVALID_VALUE) : CUDA_ERROR_INVALID_VALUE;
-}
-SIM_API CUresult cuMemHostRegister(void* address, std::size_t bytes, unsigned flags) {
-  SIM_ENTER(cuMemHostRegister);
-  return host_register(address, bytes, flags);
-}
-SIM_API CUresult cuMemHostRegister_v2(void* address, std::size_t bytes, unsigned flags) {
-  SIM_ENTER(cuMemHostRegister_v2);
-  return host_register(address, bytes, flags);
-}
-SIM_API CUresult cuMemHostUnregister(void* address) {
-  SIM_ENTER(cuMemHostUnregister);
-  return host_remove(address, true, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED);
-}
+SIM_CALL(cuMemFreeHost, (void* address),
+         address ? host_remove(address, false, CUDA_ERROR_INVALID_VALUE) : CUDA_ERROR_INVALID_VALUE)
+SIM_CALL(cuMemHostRegister, (void* address, std::size_t bytes, unsigned flags), host_register(address, bytes, flags))
+SIM_CALL(cuMemHostRegister_v2, (void* address, std::size_t bytes, unsigned flags), host_register(address, bytes, flags))
+SIM_CALL(cuMemHostUnregister, (void* address), host_remove(address, true, CUDA_ERROR_HOST_MEMORY_NOT_REGISTERED))
 SIM_API CUresult cuMemHostGetDevicePointer_v2(CUdeviceptr* out, void* address, unsigned flags) {
   SIM_ENTER(cuMemHostGetDevicePointer_v2);
   if (!out || flags != 0 || !is_pinned(reinterpret_cast<std::uint64_t>(address), 1)) return CUDA_ERROR_INVALID_VALUE;
@@ -419,10 +378,8 @@ SIM_API CUresult cuMemHostGetFlags(unsigned* flags, void* address) {
   *flags = found.flags;
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuPointerGetAttribute(void* data, CUpointer_attribute which, CUdeviceptr address) {
-  SIM_ENTER(cuPointerGetAttribute);
-  return pointer_attribute(data, which, address);
-}
+SIM_CALL(cuPointerGetAttribute, (void* data, CUpointer_attribute which, CUdeviceptr address),
+         pointer_attribute(data, which, address))
 SIM_API CUresult cuPointerGetAttributes(unsigned count_in, CUpointer_attribute* which, void** data,
                                         CUdeviceptr address) {
   SIM_ENTER(cuPointerGetAttributes);

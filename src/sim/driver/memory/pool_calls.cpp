@@ -65,8 +65,7 @@ CUresult capture_allocation(CUdeviceptr* out, std::size_t bytes, const CUmemoryP
 CUresult allocate(CUdeviceptr* out, std::size_t bytes, const CUmemoryPool* handle, CUstream stream_handle,
                   bool per_thread) {
   if (out == nullptr || bytes == 0) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(stream_handle, per_thread, &stream));
   if (is_capturing(stream)) return capture_allocation(out, bytes, handle, stream);
   Allocation made{.bytes = bytes, .context = stream->context};
   {
@@ -82,8 +81,7 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes, const CUmemoryPool* handl
 }
 
 CUresult free_in(CUdeviceptr address, CUstream stream_handle, bool per_thread) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(stream_handle, per_thread, &stream));
   if (address == 0) return CUDA_ERROR_INVALID_VALUE;
   if (is_capturing(stream)) {
     Work work;
@@ -237,47 +235,31 @@ CUresult graph_trim(CUdevice device) {
 
 }  // namespace
 
-// Defines both default-stream variants of a function.
-#define SIM_ORDERED(name, parameters, call, call_ptsz) \
-  SIM_API CUresult name parameters {                   \
-    SIM_ENTER(name);                                   \
-    return call;                                       \
-  }                                                    \
-  SIM_API CUresult name##_ptsz parameters {            \
-    SIM_ENTER(name##_ptsz);                            \
-    return call_ptsz;                                  \
-  }
-SIM_ORDERED(cuMemAllocAsync, (CUdeviceptr * out, std::size_t bytes, CUstream stream),
-            allocate(out, bytes, nullptr, stream, false), allocate(out, bytes, nullptr, stream, true))
-SIM_ORDERED(cuMemAllocFromPoolAsync, (CUdeviceptr * out, std::size_t bytes, CUmemoryPool pool, CUstream stream),
-            allocate(out, bytes, &pool, stream, false), allocate(out, bytes, &pool, stream, true))
-SIM_ORDERED(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_in(address, stream, false),
-            free_in(address, stream, true))
+SIM_CALL_PTSZ(cuMemAllocAsync, (CUdeviceptr * out, std::size_t bytes, CUstream stream),
+              allocate(out, bytes, nullptr, stream, per_thread))
+SIM_CALL_PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr * out, std::size_t bytes, CUmemoryPool pool, CUstream stream),
+              allocate(out, bytes, &pool, stream, per_thread))
+SIM_CALL_PTSZ(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_in(address, stream, per_thread))
 
-#define SIM_POOL(name, parameters, call) \
-  SIM_API CUresult name parameters {     \
-    SIM_ENTER(name);                     \
-    return call;                         \
-  }
-SIM_POOL(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps* props), create(out, props))
-SIM_POOL(cuMemPoolDestroy, (CUmemoryPool pool), destroy(pool))
-SIM_POOL(cuMemPoolTrimTo, (CUmemoryPool pool, std::size_t keep), trim(pool, keep))
-SIM_POOL(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute which, void* value),
+SIM_CALL(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps* props), create(out, props))
+SIM_CALL(cuMemPoolDestroy, (CUmemoryPool pool), destroy(pool))
+SIM_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, std::size_t keep), trim(pool, keep))
+SIM_CALL(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute which, void* value),
          get_attribute(pool, which, value))
-SIM_POOL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute which, void* value),
+SIM_CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute which, void* value),
          set_attribute(pool, which, value))
-SIM_POOL(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc* map, std::size_t entries),
+SIM_CALL(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc* map, std::size_t entries),
          set_access(pool, map, entries))
-SIM_POOL(cuMemPoolGetAccess, (CUmemAccess_flags * flags, CUmemoryPool pool, CUmemLocation* location),
+SIM_CALL(cuMemPoolGetAccess, (CUmemAccess_flags * flags, CUmemoryPool pool, CUmemLocation* location),
          get_access(flags, pool, location))
-SIM_POOL(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, default_pool))
-SIM_POOL(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, current_pool))
-SIM_POOL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), set_current(device, pool))
-SIM_POOL(cuDeviceGetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
+SIM_CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, default_pool))
+SIM_CALL(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, current_pool))
+SIM_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), set_current(device, pool))
+SIM_CALL(cuDeviceGetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
          graph_attribute(device, which, value))
-SIM_POOL(cuDeviceSetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
+SIM_CALL(cuDeviceSetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
          set_graph_attribute(device, which, value))
-SIM_POOL(cuDeviceGraphMemTrim, (CUdevice device), graph_trim(device))
+SIM_CALL(cuDeviceGraphMemTrim, (CUdevice device), graph_trim(device))
 
 // CUDA 13's access to the same pools, by location.
 SIM_API CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {

@@ -88,8 +88,7 @@ CUresult check(const ResourceDesc& resource) {
 }
 
 CUresult keep(std::uint64_t* out, Object object) {
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   SIM_TRY(check(object.resource));
   object.context_id = context->id;
   const std::lock_guard guard(objects().lock);
@@ -115,8 +114,7 @@ CUresult create_surface(std::uint64_t* out, const ResourceDesc* resource) {
 }
 
 CUresult destroy(std::uint64_t name, bool surface) {
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   const std::lock_guard guard(objects().lock);
   const auto found = objects().alive.find(name);
   if (found == objects().alive.end() || found->second.is_surface != surface) return CUDA_ERROR_INVALID_VALUE;
@@ -143,38 +141,19 @@ void forget_textures(const Context* context) {
   std::erase_if(objects().alive, [context](const auto& one) { return one.second.context_id == context->id; });
 }
 
-SIM_API CUresult cuTexObjectCreate(std::uint64_t* out, const ResourceDesc* resource, const TextureDesc* texture,
-                                   const ViewDesc* view) {
-  SIM_ENTER(cuTexObjectCreate);
-  return create_texture(out, resource, texture, view);
-}
-SIM_API CUresult cuTexObjectDestroy(std::uint64_t object) {
-  SIM_ENTER(cuTexObjectDestroy);
-  return destroy(object, false);
-}
-SIM_API CUresult cuTexObjectGetResourceDesc(ResourceDesc* out, std::uint64_t object) {
-  SIM_ENTER(cuTexObjectGetResourceDesc);
-  return tell(object, false, out, &Object::resource);
-}
-SIM_API CUresult cuTexObjectGetTextureDesc(TextureDesc* out, std::uint64_t object) {
-  SIM_ENTER(cuTexObjectGetTextureDesc);
-  return tell(object, false, out, &Object::texture);
-}
-SIM_API CUresult cuTexObjectGetResourceViewDesc(ViewDesc* out, std::uint64_t object) {
-  SIM_ENTER(cuTexObjectGetResourceViewDesc);
-  return tell(object, false, out, &Object::view, true);
-}
-SIM_API CUresult cuSurfObjectCreate(std::uint64_t* out, const ResourceDesc* resource) {
-  SIM_ENTER(cuSurfObjectCreate);
-  return create_surface(out, resource);
-}
-SIM_API CUresult cuSurfObjectDestroy(std::uint64_t object) {
-  SIM_ENTER(cuSurfObjectDestroy);
-  return destroy(object, true);
-}
-SIM_API CUresult cuSurfObjectGetResourceDesc(ResourceDesc* out, std::uint64_t object) {
-  SIM_ENTER(cuSurfObjectGetResourceDesc);
-  return tell(object, true, out, &Object::resource);
-}
+SIM_CALL(cuTexObjectCreate,
+         (std::uint64_t* out, const ResourceDesc* resource, const TextureDesc* texture, const ViewDesc* view),
+         create_texture(out, resource, texture, view))
+SIM_CALL(cuTexObjectDestroy, (std::uint64_t object), destroy(object, false))
+SIM_CALL(cuTexObjectGetResourceDesc, (ResourceDesc * out, std::uint64_t object),
+         tell(object, false, out, &Object::resource))
+SIM_CALL(cuTexObjectGetTextureDesc, (TextureDesc * out, std::uint64_t object),
+         tell(object, false, out, &Object::texture))
+SIM_CALL(cuTexObjectGetResourceViewDesc, (ViewDesc * out, std::uint64_t object),
+         tell(object, false, out, &Object::view, true))
+SIM_CALL(cuSurfObjectCreate, (std::uint64_t* out, const ResourceDesc* resource), create_surface(out, resource))
+SIM_CALL(cuSurfObjectDestroy, (std::uint64_t object), destroy(object, true))
+SIM_CALL(cuSurfObjectGetResourceDesc, (ResourceDesc * out, std::uint64_t object),
+         tell(object, true, out, &Object::resource))
 
 }  // namespace headgate::sim::driver

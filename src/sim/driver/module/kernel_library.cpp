@@ -71,9 +71,8 @@ CUresult load(CUlibrary* out, const void* code) {
 }
 
 CUresult current_module(CUlibrary handle, Module** out) {
-  KernelLibrary* library = nullptr;
   Context* context = nullptr;
-  SIM_TRY(library_of(handle, &library));
+  SIM_GET(KernelLibrary, library, library_of(handle, &library));
   SIM_TRY(current_context(&context));
   return module_in(library, context, out);
 }
@@ -81,9 +80,8 @@ CUresult current_module(CUlibrary handle, Module** out) {
 CUresult current_function(CUkernel handle, CUfunction* out) {
   Context* context = nullptr;
   Function* function = nullptr;
-  Kernel* kernel = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(kernel_of(handle, &kernel));
+  SIM_GET(Kernel, kernel, kernel_of(handle, &kernel));
   SIM_TRY(current_context(&context));
   SIM_TRY(function_in(reinterpret_cast<CUfunction>(kernel), context, &function));
   *out = reinterpret_cast<CUfunction>(function);
@@ -95,17 +93,14 @@ CUresult current_function(CUkernel handle, CUfunction* out) {
 CUresult function_in(CUfunction handle, Context* context, Function** out) {
   const Kernel* kernel = object<Kernel>(handle, kKernelWord);
   if (kernel == nullptr) return function_of(handle, out);
-  Module* module = nullptr;
-  SIM_TRY(module_in(kernel->library, context, &module));
+  SIM_GET(Module, module, module_in(kernel->library, context, &module));
   *out = &module->functions[kernel->index];
   return CUDA_SUCCESS;
 }
 
-SIM_API CUresult cuLibraryLoadData(CUlibrary* out, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*,
-                                   void**, unsigned) {
-  SIM_ENTER(cuLibraryLoadData);
-  return load(out, code);
-}
+SIM_CALL(cuLibraryLoadData,
+         (CUlibrary * out, const void* code, CUjit_option*, void**, unsigned, CUlibraryOption*, void**, unsigned),
+         load(out, code))
 SIM_API CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option*, void**, unsigned,
                                        CUlibraryOption*, void**, unsigned) {
   SIM_ENTER(cuLibraryLoadFromFile);
@@ -117,8 +112,7 @@ SIM_API CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_o
 }
 SIM_API CUresult cuLibraryUnload(CUlibrary handle) {
   SIM_ENTER(cuLibraryUnload);
-  KernelLibrary* library = nullptr;
-  SIM_TRY(library_of(handle, &library));
+  SIM_GET(KernelLibrary, library, library_of(handle, &library));
   library->word.store(0, std::memory_order_release);
   for (Kernel& kernel : library->kernels) kernel.word.store(0, std::memory_order_release);
   const std::lock_guard guard(library->lock);
@@ -129,9 +123,8 @@ SIM_API CUresult cuLibraryUnload(CUlibrary handle) {
 }
 SIM_API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary handle, const char* name) {
   SIM_ENTER(cuLibraryGetKernel);
-  KernelLibrary* library = nullptr;
   if (!out || !name) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(library_of(handle, &library));
+  SIM_GET(KernelLibrary, library, library_of(handle, &library));
   for (Kernel& kernel : library->kernels) {
     if (library->image.entries[kernel.index].name != name) continue;
     *out = reinterpret_cast<CUkernel>(&kernel);
@@ -141,61 +134,51 @@ SIM_API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary handle, const char*
 }
 SIM_API CUresult cuLibraryGetKernelCount(unsigned* out, CUlibrary handle) {
   SIM_ENTER(cuLibraryGetKernelCount);
-  KernelLibrary* library = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(library_of(handle, &library));
+  SIM_GET(KernelLibrary, library, library_of(handle, &library));
   *out = static_cast<unsigned>(library->kernels.size());
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuLibraryEnumerateKernels(CUkernel* out, unsigned count, CUlibrary handle) {
   SIM_ENTER(cuLibraryEnumerateKernels);
-  KernelLibrary* library = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(library_of(handle, &library));
+  SIM_GET(KernelLibrary, library, library_of(handle, &library));
   for (unsigned i = 0; i < count && i < library->kernels.size(); ++i)
     out[i] = reinterpret_cast<CUkernel>(&library->kernels[i]);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuLibraryGetModule(CUmodule* out, CUlibrary handle) {
   SIM_ENTER(cuLibraryGetModule);
-  Module* module = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(current_module(handle, &module));
+  SIM_GET(Module, module, current_module(handle, &module));
   *out = reinterpret_cast<CUmodule>(module);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* bytes, CUlibrary handle, const char* name) {
   SIM_ENTER(cuLibraryGetGlobal);
-  Module* module = nullptr;
   if (!name) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(current_module(handle, &module));
+  SIM_GET(Module, module, current_module(handle, &module));
   return module_global(module, name, address, bytes);
 }
-SIM_API CUresult cuKernelGetFunction(CUfunction* out, CUkernel kernel) {
-  SIM_ENTER(cuKernelGetFunction);
-  return current_function(kernel, out);
-}
+SIM_CALL(cuKernelGetFunction, (CUfunction * out, CUkernel kernel), current_function(kernel, out))
 SIM_API CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel handle) {
   SIM_ENTER(cuKernelGetLibrary);
-  Kernel* kernel = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(kernel_of(handle, &kernel));
+  SIM_GET(Kernel, kernel, kernel_of(handle, &kernel));
   *out = reinterpret_cast<CUlibrary>(kernel->library);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuKernelGetName(const char** out, CUkernel handle) {
   SIM_ENTER(cuKernelGetName);
-  Kernel* kernel = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(kernel_of(handle, &kernel));
+  SIM_GET(Kernel, kernel, kernel_of(handle, &kernel));
   *out = kernel->library->image.entries[kernel->index].name.c_str();
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuKernelGetParamInfo(CUkernel handle, std::size_t index, std::size_t* offset, std::size_t* bytes) {
   SIM_ENTER(cuKernelGetParamInfo);
-  Kernel* kernel = nullptr;
   if (!offset) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(kernel_of(handle, &kernel));
+  SIM_GET(Kernel, kernel, kernel_of(handle, &kernel));
   const auto& parameters = kernel->library->image.entries[kernel->index].parameters;
   if (index >= parameters.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = parameters[index].offset_bytes;

@@ -145,10 +145,9 @@ const CUlaunchAttribute* find_attribute(const CUlaunchConfig* config, CUlaunchAt
 // `config`: the attributes of a cuLaunchKernelEx call.
 CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, bool per_thread, void** parameters,
                 void** extra, const CUlaunchConfig* config = nullptr) {
-  Function* function = nullptr;
   Stream* stream = nullptr;
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
-  SIM_TRY(function_in(handle, stream->context, &function));
+  SIM_GET(Function, function, function_in(handle, stream->context, &function));
   if (function->module->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
   const CUlaunchAttribute* together = find_attribute(config, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
   if (together != nullptr && together->value.cooperative != 0) SIM_TRY(cooperative_fits(shape, sms_of(stream)));
@@ -188,52 +187,29 @@ CUresult cooperative(CUfunction handle, const Shape& shape, CUstream stream, boo
 
 CUresult host_function(CUstream handle, bool per_thread, CUhostFn function, void* data) {
   if (!function) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   if (is_capturing(stream)) return capture_work(stream, NodeType::host, HostNodeParams{function, data});
   return submit_host_function(stream, unless_failed([function, data] { function(data); }));
 }
 
 CUresult callback(CUstream handle, bool per_thread, CUstreamCallback function, void* data, unsigned flags) {
   if (!function || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   return submit_host_function(stream, [function, data, handle](CUresult status) { function(handle, status, data); });
 }
 
 }  // namespace
 
-#define SIM_LAUNCH_PARAMETERS                                                                                   \
-  (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
-   CUstream stream, void** parameters, void** extra)
-#define SIM_COOPERATIVE_PARAMETERS                                                                              \
-  (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared, \
-   CUstream stream, void** parameters)
-
-SIM_API CUresult cuLaunchKernel SIM_LAUNCH_PARAMETERS {
-  SIM_ENTER(cuLaunchKernel);
-  return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, false, parameters, extra);
-}
-SIM_API CUresult cuLaunchKernel_ptsz SIM_LAUNCH_PARAMETERS {
-  SIM_ENTER(cuLaunchKernel_ptsz);
-  return launch(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, true, parameters, extra);
-}
-SIM_API CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
-  SIM_ENTER(cuLaunchKernelEx);
-  return launch_ex(config, f, false, parameters, extra);
-}
-SIM_API CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
-  SIM_ENTER(cuLaunchKernelEx_ptsz);
-  return launch_ex(config, f, true, parameters, extra);
-}
-SIM_API CUresult cuLaunchCooperativeKernel SIM_COOPERATIVE_PARAMETERS {
-  SIM_ENTER(cuLaunchCooperativeKernel);
-  return cooperative(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, false, parameters);
-}
-SIM_API CUresult cuLaunchCooperativeKernel_ptsz SIM_COOPERATIVE_PARAMETERS {
-  SIM_ENTER(cuLaunchCooperativeKernel_ptsz);
-  return cooperative(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, true, parameters);
-}
+SIM_CALL_PTSZ(cuLaunchKernel,
+              (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+               unsigned shared, CUstream stream, void** parameters, void** extra),
+              launch(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, per_thread, parameters, extra))
+SIM_CALL_PTSZ(cuLaunchKernelEx, (const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra),
+              launch_ex(config, f, per_thread, parameters, extra))
+SIM_CALL_PTSZ(cuLaunchCooperativeKernel,
+              (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,
+               unsigned shared, CUstream stream, void** parameters),
+              cooperative(f, {{gx, gy, gz}, {bx, by, bz}, shared}, stream, per_thread, parameters))
 SIM_API CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, unsigned devices, unsigned flags) {
   SIM_ENTER(cuLaunchCooperativeKernelMultiDevice);
   if (!list || devices == 0 || flags > 3) return CUDA_ERROR_INVALID_VALUE;
@@ -246,21 +222,9 @@ SIM_API CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, 
   }
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuLaunchHostFunc(CUstream stream, CUhostFn function, void* data) {
-  SIM_ENTER(cuLaunchHostFunc);
-  return host_function(stream, false, function, data);
-}
-SIM_API CUresult cuLaunchHostFunc_ptsz(CUstream stream, CUhostFn function, void* data) {
-  SIM_ENTER(cuLaunchHostFunc_ptsz);
-  return host_function(stream, true, function, data);
-}
-SIM_API CUresult cuStreamAddCallback(CUstream stream, CUstreamCallback function, void* data, unsigned flags) {
-  SIM_ENTER(cuStreamAddCallback);
-  return callback(stream, false, function, data, flags);
-}
-SIM_API CUresult cuStreamAddCallback_ptsz(CUstream stream, CUstreamCallback function, void* data, unsigned flags) {
-  SIM_ENTER(cuStreamAddCallback_ptsz);
-  return callback(stream, true, function, data, flags);
-}
+SIM_CALL_PTSZ(cuLaunchHostFunc, (CUstream stream, CUhostFn function, void* data),
+              host_function(stream, per_thread, function, data))
+SIM_CALL_PTSZ(cuStreamAddCallback, (CUstream stream, CUstreamCallback function, void* data, unsigned flags),
+              callback(stream, per_thread, function, data, flags))
 
 }  // namespace headgate::sim::driver

@@ -33,8 +33,7 @@ CUresult result_of(const Error& error) {
 }
 
 CUresult load(const void* image, Module** out) {
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   ptx::Module parsed;
   SIM_TRY(parse_module(image, &parsed));
   return make_module(context, std::move(parsed), out);
@@ -97,8 +96,7 @@ namespace {
 
 CUresult load_data(CUmodule* out, const void* image) {
   if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
-  Module* module = nullptr;
-  SIM_TRY(load(image, &module));
+  SIM_GET(Module, module, load(image, &module));
   *out = reinterpret_cast<CUmodule>(module);
   return CUDA_SUCCESS;
 }
@@ -151,8 +149,7 @@ CUresult module_global(Module* module, const char* name, CUdeviceptr* address, s
 
 CUresult function_attribute(int* value, CUfunction_attribute which, CUfunction handle) {
   if (!value) return CUDA_ERROR_INVALID_VALUE;
-  Function* function = nullptr;
-  SIM_TRY(function_of(handle, &function));
+  SIM_GET(Function, function, function_of(handle, &function));
   const ptx::Entry& entry = *function->entry;
   const Profile& profile = library().profile();
   std::uint32_t threads = 1;
@@ -178,26 +175,12 @@ CUresult function_attribute(int* value, CUfunction_attribute which, CUfunction h
   return CUDA_SUCCESS;
 }
 
-SIM_API CUresult cuModuleLoadData(CUmodule* out, const void* image) {
-  SIM_ENTER(cuModuleLoadData);
-  return load_data(out, image);
-}
-SIM_API CUresult cuModuleLoadDataEx(CUmodule* out, const void* image, unsigned, CUjit_option*, void**) {
-  SIM_ENTER(cuModuleLoadDataEx);
-  return load_data(out, image);
-}
-SIM_API CUresult cuModuleLoadFatBinary(CUmodule* out, const void* image) {
-  SIM_ENTER(cuModuleLoadFatBinary);
-  return load_data(out, image);
-}
-SIM_API CUresult cuModuleLoad(CUmodule* out, const char* path) {
-  SIM_ENTER(cuModuleLoad);
-  return load_file(out, path);
-}
-SIM_API CUresult cuModuleUnload(CUmodule module) {
-  SIM_ENTER(cuModuleUnload);
-  return unload(module);
-}
+SIM_CALL(cuModuleLoadData, (CUmodule * out, const void* image), load_data(out, image))
+SIM_CALL(cuModuleLoadDataEx, (CUmodule * out, const void* image, unsigned, CUjit_option*, void**),
+         load_data(out, image))
+SIM_CALL(cuModuleLoadFatBinary, (CUmodule * out, const void* image), load_data(out, image))
+SIM_CALL(cuModuleLoad, (CUmodule * out, const char* path), load_file(out, path))
+SIM_CALL(cuModuleUnload, (CUmodule module), unload(module))
 SIM_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule handle, const char* name) {
   SIM_ENTER(cuModuleGetFunction);
   if (!out || !name) return CUDA_ERROR_INVALID_VALUE;
@@ -211,24 +194,19 @@ SIM_API CUresult cuModuleGetFunction(CUfunction* out, CUmodule handle, const cha
   }
   return CUDA_ERROR_NOT_FOUND;
 }
-SIM_API CUresult cuModuleGetGlobal_v2(CUdeviceptr* address, std::size_t* bytes, CUmodule module, const char* name) {
-  SIM_ENTER(cuModuleGetGlobal_v2);
-  return global(address, bytes, module, name);
-}
+SIM_CALL(cuModuleGetGlobal_v2, (CUdeviceptr * address, std::size_t* bytes, CUmodule module, const char* name),
+         global(address, bytes, module, name))
 SIM_API CUresult cuModuleGetLoadingMode(CUmoduleLoadingMode* mode) {
   SIM_ENTER(cuModuleGetLoadingMode);
   if (!mode) return CUDA_ERROR_INVALID_VALUE;
   *mode = static_cast<CUmoduleLoadingMode>(loads_eagerly() ? 1 : 2);  // cuda.h: CU_MODULE_EAGER_LOADING, LAZY
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuFuncGetAttribute(int* value, CUfunction_attribute which, CUfunction function) {
-  SIM_ENTER(cuFuncGetAttribute);
-  return function_attribute(value, which, function);
-}
+SIM_CALL(cuFuncGetAttribute, (int* value, CUfunction_attribute which, CUfunction function),
+         function_attribute(value, which, function))
 SIM_API CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute which, int value) {
   SIM_ENTER(cuFuncSetAttribute);
-  Function* function = nullptr;
-  SIM_TRY(function_of(handle, &function));
+  SIM_GET(Function, function, function_of(handle, &function));
   if (static_cast<unsigned>(which) != 8) return CUDA_SUCCESS;
   if (value < 0 || static_cast<unsigned>(value) > library().profile().shared_bytes_per_block_optin)
     return CUDA_ERROR_INVALID_VALUE;
@@ -248,24 +226,21 @@ SIM_API CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig) {
 SIM_API CUresult cuFuncGetModule(CUmodule* out, CUfunction handle) {
   SIM_ENTER(cuFuncGetModule);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  Function* function = nullptr;
-  SIM_TRY(function_of(handle, &function));
+  SIM_GET(Function, function, function_of(handle, &function));
   *out = reinterpret_cast<CUmodule>(function->module);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuFuncGetName(const char** name, CUfunction handle) {
   SIM_ENTER(cuFuncGetName);
   if (!name) return CUDA_ERROR_INVALID_VALUE;
-  Function* function = nullptr;
-  SIM_TRY(function_of(handle, &function));
+  SIM_GET(Function, function, function_of(handle, &function));
   *name = function->entry->name.c_str();
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuFuncGetParamInfo(CUfunction handle, std::size_t index, std::size_t* offset, std::size_t* bytes) {
   SIM_ENTER(cuFuncGetParamInfo);
   if (!offset) return CUDA_ERROR_INVALID_VALUE;
-  Function* function = nullptr;
-  SIM_TRY(function_of(handle, &function));
+  SIM_GET(Function, function, function_of(handle, &function));
   if (index >= function->entry->parameters.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = function->entry->parameters[index].offset_bytes;
   if (bytes) *bytes = function->entry->parameters[index].size_bytes;
@@ -274,15 +249,13 @@ SIM_API CUresult cuFuncGetParamInfo(CUfunction handle, std::size_t index, std::s
 SIM_API CUresult cuFuncIsLoaded(CUfunctionLoadingState* state, CUfunction handle) {
   SIM_ENTER(cuFuncIsLoaded);
   if (!state) return CUDA_ERROR_INVALID_VALUE;
-  Function* function = nullptr;
-  SIM_TRY(function_of(handle, &function));
+  SIM_GET(Function, function, function_of(handle, &function));
   *state = static_cast<CUfunctionLoadingState>(function->loaded.load() ? 1 : 0);  // cuda.h: LOADED, UNLOADED
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuFuncLoad(CUfunction handle) {
   SIM_ENTER(cuFuncLoad);
-  Function* function = nullptr;
-  SIM_TRY(function_of(handle, &function));
+  SIM_GET(Function, function, function_of(handle, &function));
   return load_code(function);
 }
 SIM_API CUresult cuModuleGetFunctionCount(unsigned* count, CUmodule handle) {

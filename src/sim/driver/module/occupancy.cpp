@@ -11,8 +11,7 @@ using SharedOf = std::size_t (*)(int block);  // CUoccupancyB2DSize
 
 CUresult blocks_per_sm(int* blocks, CUfunction handle, int threads, std::size_t shared) {
   if (!blocks || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-  Function* function = nullptr;
-  SIM_TRY(function_of(handle, &function));
+  SIM_GET(Function, function, function_of(handle, &function));
   const Profile& p = library().profile();
   std::uint64_t most =
       std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / static_cast<unsigned>(threads));
@@ -43,33 +42,24 @@ CUresult best_block(int* grid, int* block, CUfunction function, SharedOf shared_
 
 }  // namespace
 
-SIM_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int* blocks, CUfunction function, int threads,
-                                                             std::size_t shared) {
-  SIM_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessor);
-  return blocks_per_sm(blocks, function, threads, shared);
-}
-SIM_API CUresult cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags(int* blocks, CUfunction function, int threads,
-                                                                      std::size_t shared, unsigned flags) {
-  SIM_ENTER(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags);
-  return flags > 1 ? CUDA_ERROR_INVALID_VALUE : blocks_per_sm(blocks, function, threads, shared);
-}
-SIM_API CUresult cuOccupancyMaxPotentialBlockSize(int* grid, int* block, CUfunction function, SharedOf shared_of,
-                                                  std::size_t shared, int limit) {
-  SIM_ENTER(cuOccupancyMaxPotentialBlockSize);
-  return best_block(grid, block, function, shared_of, shared, limit);
-}
-SIM_API CUresult cuOccupancyMaxPotentialBlockSizeWithFlags(int* grid, int* block, CUfunction function,
-                                                           SharedOf shared_of, std::size_t shared, int limit,
-                                                           unsigned flags) {
-  SIM_ENTER(cuOccupancyMaxPotentialBlockSizeWithFlags);
-  return flags > 1 ? CUDA_ERROR_INVALID_VALUE : best_block(grid, block, function, shared_of, shared, limit);
-}
+SIM_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessor,
+         (int* blocks, CUfunction function, int threads, std::size_t shared),
+         blocks_per_sm(blocks, function, threads, shared))
+SIM_CALL(cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags,
+         (int* blocks, CUfunction function, int threads, std::size_t shared, unsigned flags),
+         flags > 1 ? CUDA_ERROR_INVALID_VALUE : blocks_per_sm(blocks, function, threads, shared))
+SIM_CALL(cuOccupancyMaxPotentialBlockSize,
+         (int* grid, int* block, CUfunction function, SharedOf shared_of, std::size_t shared, int limit),
+         best_block(grid, block, function, shared_of, shared, limit))
+SIM_CALL(cuOccupancyMaxPotentialBlockSizeWithFlags,
+         (int* grid, int* block, CUfunction function, SharedOf shared_of, std::size_t shared, int limit,
+          unsigned flags),
+         flags > 1 ? CUDA_ERROR_INVALID_VALUE : best_block(grid, block, function, shared_of, shared, limit))
 SIM_API CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, CUfunction handle, int blocks,
                                                          int threads) {
   SIM_ENTER(cuOccupancyAvailableDynamicSMemPerBlock);
   if (!bytes || blocks <= 0 || threads <= 0) return CUDA_ERROR_INVALID_VALUE;
-  Function* function = nullptr;
-  SIM_TRY(function_of(handle, &function));
+  SIM_GET(Function, function, function_of(handle, &function));
   const Profile& p = library().profile();
   const std::uint64_t each = p.shared_bytes_per_sm / static_cast<unsigned>(blocks);
   const std::uint64_t room = each > function->entry->shared_bytes ? each - function->entry->shared_bytes : 0;

@@ -76,8 +76,7 @@ CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool i
 namespace {
 
 CUresult destroy(CUevent handle) {
-  Event* event = nullptr;
-  SIM_TRY(event_of(handle, &event));
+  SIM_GET(Event, event, event_of(handle, &event));
   {
     const std::lock_guard guard(alive_events().lock);
     auto& events = alive_events().events;
@@ -92,9 +91,8 @@ CUresult destroy(CUevent handle) {
 }
 
 CUresult record(CUevent handle, CUstream stream_handle, bool per_thread, bool external = false) {
-  Event* event = nullptr;
   Stream* stream = nullptr;
-  SIM_TRY(event_of(handle, &event));
+  SIM_GET(Event, event, event_of(handle, &event));
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
   if (event->context != stream->context || stale(event)) return CUDA_ERROR_INVALID_HANDLE;
   if (is_capturing(stream)) return capture_record(stream, event, external);
@@ -112,9 +110,8 @@ CUresult record(CUevent handle, CUstream stream_handle, bool per_thread, bool ex
 
 CUresult wait(CUstream stream_handle, CUevent handle, unsigned flags, bool per_thread) {
   if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  Event* event = nullptr;
   Stream* stream = nullptr;
-  SIM_TRY(event_of(handle, &event));
+  SIM_GET(Event, event, event_of(handle, &event));
   SIM_TRY(stream_of(stream_handle, per_thread, &stream));
   if (stale(event)) return CUDA_SUCCESS;
   bool captured = false;
@@ -159,8 +156,7 @@ SIM_API CUresult cuEventCreate(CUevent* out, unsigned flags) {
   SIM_ENTER(cuEventCreate);
   if (!out || flags > 7 || ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
     return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   std::uint32_t index;
   {
     Node::Locked locked(*library().node);
@@ -170,44 +166,16 @@ SIM_API CUresult cuEventCreate(CUevent* out, unsigned flags) {
   *out = list_event(context, index, flags, false);
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuEventDestroy(CUevent event) {
-  SIM_ENTER(cuEventDestroy);
-  return destroy(event);
-}
-SIM_API CUresult cuEventDestroy_v2(CUevent event) {
-  SIM_ENTER(cuEventDestroy_v2);
-  return destroy(event);
-}
-SIM_API CUresult cuEventRecord(CUevent event, CUstream stream) {
-  SIM_ENTER(cuEventRecord);
-  return record(event, stream, false);
-}
-SIM_API CUresult cuEventRecord_ptsz(CUevent event, CUstream stream) {
-  SIM_ENTER(cuEventRecord_ptsz);
-  return record(event, stream, true);
-}
-SIM_API CUresult cuEventRecordWithFlags(CUevent event, CUstream stream, unsigned flags) {
-  SIM_ENTER(cuEventRecordWithFlags);
-  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  return record(event, stream, false, flags == 1);
-}
-SIM_API CUresult cuEventRecordWithFlags_ptsz(CUevent event, CUstream stream, unsigned flags) {
-  SIM_ENTER(cuEventRecordWithFlags_ptsz);
-  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  return record(event, stream, true, flags == 1);
-}
-SIM_API CUresult cuStreamWaitEvent(CUstream stream, CUevent event, unsigned flags) {
-  SIM_ENTER(cuStreamWaitEvent);
-  return wait(stream, event, flags, false);
-}
-SIM_API CUresult cuStreamWaitEvent_ptsz(CUstream stream, CUevent event, unsigned flags) {
-  SIM_ENTER(cuStreamWaitEvent_ptsz);
-  return wait(stream, event, flags, true);
-}
+SIM_CALL(cuEventDestroy, (CUevent event), destroy(event))
+SIM_CALL(cuEventDestroy_v2, (CUevent event), destroy(event))
+SIM_CALL_PTSZ(cuEventRecord, (CUevent event, CUstream stream), record(event, stream, per_thread))
+SIM_CALL_PTSZ(cuEventRecordWithFlags, (CUevent event, CUstream stream, unsigned flags),
+              flags > 1 ? CUDA_ERROR_INVALID_VALUE : record(event, stream, per_thread, flags == 1))
+SIM_CALL_PTSZ(cuStreamWaitEvent, (CUstream stream, CUevent event, unsigned flags),
+              wait(stream, event, flags, per_thread))
 SIM_API CUresult cuEventQuery(CUevent handle) {
   SIM_ENTER(cuEventQuery);
-  Event* event = nullptr;
-  SIM_TRY(event_of(handle, &event));
+  SIM_GET(Event, event, event_of(handle, &event));
   count(counters(event->context).event_queries);
   if (event->captured_in.load(std::memory_order_acquire) != 0) return CUDA_ERROR_CAPTURED_EVENT;
   const bool complete = read_now(event).complete;
@@ -218,8 +186,7 @@ SIM_API CUresult cuEventQuery(CUevent handle) {
 }
 SIM_API CUresult cuEventSynchronize(CUevent handle) {
   SIM_ENTER(cuEventSynchronize);
-  Event* event = nullptr;
-  SIM_TRY(event_of(handle, &event));
+  SIM_GET(Event, event, event_of(handle, &event));
   count(counters(event->context).synchronisations);
   if (event->captured_in.load(std::memory_order_acquire) != 0) return CUDA_ERROR_CAPTURED_EVENT;
   const EventCell& cell = library().state().events[event->index];
@@ -235,13 +202,7 @@ SIM_API CUresult cuEventSynchronize(CUevent handle) {
   pools_synchronised();
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuEventElapsedTime(float* milliseconds, CUevent start, CUevent end) {
-  SIM_ENTER(cuEventElapsedTime);
-  return elapsed(milliseconds, start, end);
-}
-SIM_API CUresult cuEventElapsedTime_v2(float* milliseconds, CUevent start, CUevent end) {
-  SIM_ENTER(cuEventElapsedTime_v2);
-  return elapsed(milliseconds, start, end);
-}
+SIM_CALL(cuEventElapsedTime, (float* milliseconds, CUevent start, CUevent end), elapsed(milliseconds, start, end))
+SIM_CALL(cuEventElapsedTime_v2, (float* milliseconds, CUevent start, CUevent end), elapsed(milliseconds, start, end))
 
 }  // namespace headgate::sim::driver

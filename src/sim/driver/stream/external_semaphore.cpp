@@ -52,8 +52,7 @@ CUresult import(CUexternalSemaphore* out, const HandleDesc* asked) {
   if (!out || !asked || asked->flags != 0) return CUDA_ERROR_INVALID_VALUE;
   if (asked->type != kOpaqueFd && asked->type != kTimelineFd)
     return asked->type >= 1 && asked->type <= kLastType ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   struct stat file{};
   if (::fstat(asked->handle.fd, &file) != 0) return CUDA_ERROR_INVALID_VALUE;
   std::uint32_t flag = kNone;
@@ -94,8 +93,7 @@ CUresult wait(Stream* stream, const Semaphore& semaphore, std::uint64_t value) {
 CUresult each(const CUexternalSemaphore* list, const Parameters* parameters, unsigned count, CUstream handle,
               bool per_thread, CUresult (*act)(Stream*, const Semaphore&, std::uint64_t)) {
   if (count != 0 && (!list || !parameters)) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   for (unsigned i = 0; i < count; ++i) {
     if (!object<Semaphore>(list[i], kSemaphoreWord)) return CUDA_ERROR_INVALID_HANDLE;
     if ((parameters[i].flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
@@ -112,10 +110,7 @@ const Parameters* own(const Driver* parameters) {
 
 }  // namespace
 
-SIM_API CUresult cuImportExternalSemaphore(CUexternalSemaphore* out, const HandleDesc* asked) {
-  SIM_ENTER(cuImportExternalSemaphore);
-  return import(out, asked);
-}
+SIM_CALL(cuImportExternalSemaphore, (CUexternalSemaphore * out, const HandleDesc* asked), import(out, asked))
 SIM_API CUresult cuDestroyExternalSemaphore(CUexternalSemaphore handle) {
   SIM_ENTER(cuDestroyExternalSemaphore);
   auto* semaphore = object<Semaphore>(handle, kSemaphoreWord);
@@ -124,14 +119,10 @@ SIM_API CUresult cuDestroyExternalSemaphore(CUexternalSemaphore handle) {
   return CUDA_SUCCESS;
 }
 
-#define SIM_SEMAPHORES(name, type, act, per_thread)                                                                 \
-  SIM_API CUresult name(const CUexternalSemaphore* list, const type* parameters, unsigned count, CUstream stream) { \
-    SIM_ENTER(name);                                                                                                \
-    return each(list, own(parameters), count, stream, per_thread, act);                                             \
-  }
-SIM_SEMAPHORES(cuSignalExternalSemaphoresAsync, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, signal, false)
-SIM_SEMAPHORES(cuSignalExternalSemaphoresAsync_ptsz, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, signal, true)
-SIM_SEMAPHORES(cuWaitExternalSemaphoresAsync, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, wait, false)
-SIM_SEMAPHORES(cuWaitExternalSemaphoresAsync_ptsz, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, wait, true)
+#define SIM_SEMAPHORES(name, type, act)                                                                           \
+  SIM_CALL_PTSZ(name, (const CUexternalSemaphore* list, const type* parameters, unsigned count, CUstream stream), \
+                each(list, own(parameters), count, stream, per_thread, act))
+SIM_SEMAPHORES(cuSignalExternalSemaphoresAsync, CUDA_EXTERNAL_SEMAPHORE_SIGNAL_PARAMS, signal)
+SIM_SEMAPHORES(cuWaitExternalSemaphoresAsync, CUDA_EXTERNAL_SEMAPHORE_WAIT_PARAMS, wait)
 
 }  // namespace headgate::sim::driver

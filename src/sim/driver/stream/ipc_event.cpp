@@ -20,8 +20,7 @@ static_assert(sizeof(EventHandle) <= sizeof(CUipcEventHandle));
 SIM_API CUresult cuIpcGetEventHandle(CUipcEventHandle* out, CUevent handle) {
   SIM_ENTER(cuIpcGetEventHandle);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  Event* event = nullptr;
-  SIM_TRY(event_of(handle, &event));
+  SIM_GET(Event, event, event_of(handle, &event));
   if (!(event->flags & CU_EVENT_INTERPROCESS) || event->imported) return CUDA_ERROR_INVALID_HANDLE;
   const EventHandle made{kEventMagic, library().profile().node_seed, event->index, event->generation};
   *out = {};
@@ -31,8 +30,7 @@ SIM_API CUresult cuIpcGetEventHandle(CUipcEventHandle* out, CUevent handle) {
 SIM_API CUresult cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle opaque) {
   SIM_ENTER(cuIpcOpenEventHandle);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   EventHandle handle;
   std::memcpy(&handle, &opaque, sizeof handle);
   if (handle.magic != kEventMagic || handle.seed != library().profile().node_seed || handle.index >= kMaxEvents)

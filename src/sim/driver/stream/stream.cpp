@@ -120,8 +120,7 @@ CUresult stream_of(CUstream handle, bool per_thread, Stream** out) {
     *out = stream;
     return CUDA_SUCCESS;
   }
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
+  SIM_GET(Context, context, current_context(&context));
   if (GreenContext* green = current_green(); green != nullptr) {
     if (value == 2 || (value == 0 && per_thread)) return CUDA_ERROR_INVALID_HANDLE;
     *out = green->stream;
@@ -238,11 +237,9 @@ namespace {
 
 CUresult create(CUstream* out, unsigned flags, int priority) {
   if (!out || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-  Context* context = nullptr;
-  SIM_TRY(current_context(&context));
-  Stream* stream = nullptr;
+  SIM_GET(Context, context, current_context(&context));
   const StreamKind kind = flags == CU_STREAM_NON_BLOCKING ? StreamKind::non_blocking : StreamKind::blocking;
-  SIM_TRY(make_stream(context, kind, flags, priority, &stream, current_green()));
+  SIM_GET(Stream, stream, make_stream(context, kind, flags, priority, &stream, current_green()));
   *out = reinterpret_cast<CUstream>(stream);
   return CUDA_SUCCESS;
 }
@@ -278,8 +275,7 @@ CUresult end_stream(Stream* stream) {
 namespace {
 
 CUresult query(CUstream handle, bool per_thread) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   count(counters(stream->context).stream_queries);
   if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   SIM_TRY(legacy_allowed(stream));
@@ -291,8 +287,7 @@ CUresult query(CUstream handle, bool per_thread) {
 }
 
 CUresult synchronize(CUstream handle, bool per_thread) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   count(counters(stream->context).synchronisations);
   if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   SIM_TRY(legacy_allowed(stream));
@@ -302,8 +297,7 @@ CUresult synchronize(CUstream handle, bool per_thread) {
 template <typename T, typename Read>
 CUresult tell(CUstream handle, bool per_thread, T* out, Read read) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   *out = read(stream);
   return CUDA_SUCCESS;
 }
@@ -312,8 +306,7 @@ CUresult tell(CUstream handle, bool per_thread, T* out, Read read) {
 template <typename T, typename Read>
 CUresult tell_uncaptured(CUstream handle, bool per_thread, T* out, Read read) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   *out = read(stream);
   return CUDA_SUCCESS;
@@ -325,8 +318,7 @@ CUcontext context_handle(Stream* stream) {
 
 CUresult get_context_v2(CUstream handle, bool per_thread, CUcontext* out, CUgreenCtx* green) {
   if (!out || !green) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   *out = reinterpret_cast<CUcontext>(stream->context);
   *green = reinterpret_cast<CUgreenCtx>(stream->green);
   return CUDA_SUCCESS;
@@ -340,52 +332,26 @@ CUresult attach(CUstream handle, bool per_thread) {
 
 }  // namespace
 
-SIM_API CUresult cuStreamCreate(CUstream* out, unsigned flags) {
-  SIM_ENTER(cuStreamCreate);
-  return create(out, flags, 0);
-}
-SIM_API CUresult cuStreamCreateWithPriority(CUstream* out, unsigned flags, int priority) {
-  SIM_ENTER(cuStreamCreateWithPriority);
-  return create(out, flags, priority);
-}
-SIM_API CUresult cuStreamDestroy_v2(CUstream stream) {
-  SIM_ENTER(cuStreamDestroy_v2);
-  return destroy(stream);
-}
+SIM_CALL(cuStreamCreate, (CUstream * out, unsigned flags), create(out, flags, 0))
+SIM_CALL(cuStreamCreateWithPriority, (CUstream * out, unsigned flags, int priority), create(out, flags, priority))
+SIM_CALL(cuStreamDestroy_v2, (CUstream stream), destroy(stream))
 // One entry with two names, so that tests catch code that identifies functions by address alone.
 SIM_API CUresult cuStreamDestroy(CUstream stream) __attribute__((alias("cuStreamDestroy_v2")));
 
-// Defines both default-stream variants of a function.
-#define SIM_BOTH(name, parameters, call, call_ptsz) \
-  SIM_API CUresult name parameters {                \
-    SIM_ENTER(name);                                \
-    return call;                                    \
-  }                                                 \
-  SIM_API CUresult name##_ptsz parameters {         \
-    SIM_ENTER(name##_ptsz);                         \
-    return call_ptsz;                               \
-  }
+SIM_CALL_PTSZ(cuStreamQuery, (CUstream stream), query(stream, per_thread))
+SIM_CALL_PTSZ(cuStreamSynchronize, (CUstream stream), synchronize(stream, per_thread))
+SIM_CALL_PTSZ(cuStreamGetFlags, (CUstream stream, unsigned* flags),
+              tell_uncaptured(stream, per_thread, flags, [](Stream* s) { return s->flags; }))
+SIM_CALL_PTSZ(cuStreamGetPriority, (CUstream stream, int* priority),
+              tell(stream, per_thread, priority, [](Stream* s) { return s->priority; }))
+SIM_CALL_PTSZ(cuStreamGetId, (CUstream stream, unsigned long long* id),
+              tell_uncaptured(stream, per_thread, id, [](Stream* s) { return s->id; }))
+SIM_CALL_PTSZ(cuStreamGetDevice, (CUstream stream, CUdevice* device),
+              tell(stream, per_thread, device, [](Stream* s) { return s->context->device; }))
+SIM_CALL_PTSZ(cuStreamGetCtx, (CUstream stream, CUcontext* context), tell(stream, per_thread, context, context_handle))
+SIM_CALL_PTSZ(cuStreamGetCtx_v2, (CUstream stream, CUcontext* context, CUgreenCtx* green),
+              get_context_v2(stream, per_thread, context, green))
 
-SIM_BOTH(cuStreamQuery, (CUstream stream), query(stream, false), query(stream, true))
-SIM_BOTH(cuStreamSynchronize, (CUstream stream), synchronize(stream, false), synchronize(stream, true))
-SIM_BOTH(cuStreamGetFlags, (CUstream stream, unsigned* flags),
-         tell_uncaptured(stream, false, flags, [](Stream* s) { return s->flags; }),
-         tell_uncaptured(stream, true, flags, [](Stream* s) { return s->flags; }))
-SIM_BOTH(cuStreamGetPriority, (CUstream stream, int* priority),
-         tell(stream, false, priority, [](Stream* s) { return s->priority; }),
-         tell(stream, true, priority, [](Stream* s) { return s->priority; }))
-SIM_BOTH(cuStreamGetId, (CUstream stream, unsigned long long* id),
-         tell_uncaptured(stream, false, id, [](Stream* s) { return s->id; }),
-         tell_uncaptured(stream, true, id, [](Stream* s) { return s->id; }))
-SIM_BOTH(cuStreamGetDevice, (CUstream stream, CUdevice* device),
-         tell(stream, false, device, [](Stream* s) { return s->context->device; }),
-         tell(stream, true, device, [](Stream* s) { return s->context->device; }))
-SIM_BOTH(cuStreamGetCtx, (CUstream stream, CUcontext* context), tell(stream, false, context, context_handle),
-         tell(stream, true, context, context_handle))
-SIM_BOTH(cuStreamGetCtx_v2, (CUstream stream, CUcontext* context, CUgreenCtx* green),
-         get_context_v2(stream, false, context, green), get_context_v2(stream, true, context, green))
-
-SIM_BOTH(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr, std::size_t, unsigned), attach(stream, false),
-         attach(stream, true))
+SIM_CALL_PTSZ(cuStreamAttachMemAsync, (CUstream stream, CUdeviceptr, std::size_t, unsigned), attach(stream, per_thread))
 
 }  // namespace headgate::sim::driver

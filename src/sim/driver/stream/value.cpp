@@ -56,8 +56,7 @@ CUresult send(Stream* stream, const std::vector<Prepared>& all) {
 template <typename Prepare>
 CUresult one_value(const Prepare& prepare, CUstream handle, bool per_thread, CUdeviceptr address, std::uint64_t value,
                    std::size_t bytes, unsigned flags) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   std::vector<Prepared> all(1);
   SIM_TRY(prepare(address, value, bytes, flags, all.data()));
   return send(stream, all);
@@ -91,8 +90,7 @@ CUresult batch(CUstream handle, bool per_thread, unsigned count, const CUstreamB
                unsigned flags) {
   const auto* operations = reinterpret_cast<const ValueOperation*>(parameters);
   SIM_TRY(check(operations, count, flags));
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   std::vector<Prepared> all;
   SIM_TRY(prepare_operations(std::span(operations, count), &all));
   return send(stream, all);
@@ -118,49 +116,35 @@ CUresult prepare_batch(const BatchWork& batch, std::vector<Prepared>* out) {
   return prepare_operations(*batch.operations, out);
 }
 
-// Defines both versions and both default-stream variants of a function. Both versions behave the same here.
-#define SIM_VALUE_ENTRY(name, call, type, per_thread)                                       \
-  SIM_API CUresult name(CUstream stream, CUdeviceptr address, type value, unsigned flags) { \
-    SIM_ENTER(name);                                                                        \
-    return one_value(call, stream, per_thread, address, value, sizeof value, flags);        \
-  }
-#define SIM_VALUE(name, call, type)              \
-  SIM_VALUE_ENTRY(name, call, type, false)       \
-  SIM_VALUE_ENTRY(name##_ptsz, call, type, true) \
-  SIM_VALUE_ENTRY(name##_v2, call, type, false)  \
-  SIM_VALUE_ENTRY(name##_v2_ptsz, call, type, true)
+// Both versions of each function behave the same here.
+#define SIM_VALUE(name, call, type)                                                            \
+  SIM_CALL_PTSZ(name, (CUstream stream, CUdeviceptr address, type value, unsigned flags),      \
+                one_value(call, stream, per_thread, address, value, sizeof value, flags))      \
+  SIM_CALL_PTSZ(name##_v2, (CUstream stream, CUdeviceptr address, type value, unsigned flags), \
+                one_value(call, stream, per_thread, address, value, sizeof value, flags))
 
 SIM_VALUE(cuStreamWaitValue32, prepare_wait, cuuint32_t)
 SIM_VALUE(cuStreamWaitValue64, prepare_wait, cuuint64_t)
 SIM_VALUE(cuStreamWriteValue32, prepare_write, cuuint32_t)
 SIM_VALUE(cuStreamWriteValue64, prepare_write, cuuint64_t)
 
-#define SIM_BATCH(name, per_thread)                                                                          \
-  SIM_API CUresult name(CUstream stream, unsigned n, CUstreamBatchMemOpParams* operations, unsigned flags) { \
-    SIM_ENTER(name);                                                                                         \
-    return batch(stream, per_thread, n, operations, flags);                                                  \
-  }
-SIM_BATCH(cuStreamBatchMemOp, false)
-SIM_BATCH(cuStreamBatchMemOp_ptsz, true)
-SIM_BATCH(cuStreamBatchMemOp_v2, false)
-SIM_BATCH(cuStreamBatchMemOp_v2_ptsz, true)
+SIM_CALL_PTSZ(cuStreamBatchMemOp, (CUstream stream, unsigned n, CUstreamBatchMemOpParams* operations, unsigned flags),
+              batch(stream, per_thread, n, operations, flags))
+SIM_CALL_PTSZ(cuStreamBatchMemOp_v2,
+              (CUstream stream, unsigned n, CUstreamBatchMemOpParams* operations, unsigned flags),
+              batch(stream, per_thread, n, operations, flags))
 
-SIM_API CUresult cuGraphAddBatchMemOpNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
-                                          const BatchNodeParams* given) {
-  SIM_ENTER(cuGraphAddBatchMemOpNode);
-  if (!given) return CUDA_ERROR_INVALID_VALUE;
-  return add_to_graph(out, graph, behind, nullptr, count, NodeType::batch,
-                      [given](Work* work) { return batch_work(*given, work); });
-}
-SIM_API CUresult cuGraphBatchMemOpNodeGetParams(CUgraphNode node, BatchNodeParams* out) {
-  SIM_ENTER(cuGraphBatchMemOpNodeGetParams);
-  return ask_node(node, NodeType::batch, out, [](const Work& work) { return std::get<BatchWork>(work).told; });
-}
+SIM_CALL(cuGraphAddBatchMemOpNode,
+         (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, std::size_t count, const BatchNodeParams* given),
+         !given ? CUDA_ERROR_INVALID_VALUE
+                : add_to_graph(out, graph, behind, nullptr, count, NodeType::batch,
+                               [given](Work* work) { return batch_work(*given, work); }))
+SIM_CALL(cuGraphBatchMemOpNodeGetParams, (CUgraphNode node, BatchNodeParams* out),
+         ask_node(node, NodeType::batch, out, [](const Work& work) { return std::get<BatchWork>(work).told; }))
 SIM_API CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode handle, const BatchNodeParams* given) {
   SIM_ENTER(cuGraphBatchMemOpNodeSetParams);
-  GraphNode* node = nullptr;
   if (!given) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(node_of_type(handle, NodeType::batch, &node));
+  SIM_GET(GraphNode, node, node_of_type(handle, NodeType::batch, &node));
   return batch_work(*given, &node->work);
 }
 
