@@ -44,10 +44,7 @@ using nvml::DeviceView;
 
 extern "C" {
 
-nvmlReturn_t nvmlDeviceGetAccountingBufferSize(nvmlDevice_t device, unsigned* bufferSize) {
-  return nvml::value_of("nvmlDeviceGetAccountingBufferSize", device, bufferSize,
-                        [](const DeviceView&) { return sim::kMaxAccounts; });
-}
+SIM_GETTER(nvmlDeviceGetAccountingBufferSize, unsigned, sim::kMaxAccounts)
 
 nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned* count, unsigned* pids) {
   return nvml::while_on("nvmlDeviceGetAccountingPids", device, [&](const DeviceView& view) {

@@ -94,11 +94,7 @@ nvmlReturn_t no_sessions(const char* function, nvmlDevice_t device, unsigned* co
 }
 
 nvmlReturn_t no_devices(const char* function, unsigned* count) {
-  return answer(function, [&](Node&) {
-    if (count == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
-    *count = 0;
-    return abi::NVML_SUCCESS;
-  });
+  return node_value(function, count, [](Node&) { return 0U; });
 }
 
 }  // namespace
@@ -118,9 +114,7 @@ nvmlReturn_t nvmlDeviceGetBoardPartNumber(nvmlDevice_t device, char* partNumber,
   });
 }
 
-nvmlReturn_t nvmlDeviceGetModuleId(nvmlDevice_t device, unsigned* moduleId) {
-  return nvml::value_of("nvmlDeviceGetModuleId", device, moduleId, [](const DeviceView& view) { return view.index(); });
-}
+SIM_GETTER(nvmlDeviceGetModuleId, unsigned, view.index())
 
 nvmlReturn_t nvmlDeviceGetInforomImageVersion(nvmlDevice_t device, char* version, unsigned length) {
   return nvml::on_device("nvmlDeviceGetInforomImageVersion", device,
@@ -157,40 +151,15 @@ nvmlReturn_t nvmlDeviceGetGspFirmwareMode(nvmlDevice_t device, unsigned* isEnabl
   });
 }
 
-nvmlReturn_t nvmlDeviceGetCurrPcieLinkGeneration(nvmlDevice_t device, unsigned* currLinkGen) {
-  return nvml::value_of("nvmlDeviceGetCurrPcieLinkGeneration", device, currLinkGen,
-                        [](const DeviceView& view) { return nvml::link_generation(view.profile()); });
-}
-nvmlReturn_t nvmlDeviceGetMaxPcieLinkGeneration(nvmlDevice_t device, unsigned* maxLinkGen) {
-  return nvml::value_of("nvmlDeviceGetMaxPcieLinkGeneration", device, maxLinkGen,
-                        [](const DeviceView& view) { return nvml::link_generation(view.profile()); });
-}
-nvmlReturn_t nvmlDeviceGetGpuMaxPcieLinkGeneration(nvmlDevice_t device, unsigned* maxLinkGenDevice) {
-  return nvml::value_of("nvmlDeviceGetGpuMaxPcieLinkGeneration", device, maxLinkGenDevice,
-                        [](const DeviceView& view) { return nvml::link_generation(view.profile()); });
-}
-nvmlReturn_t nvmlDeviceGetCurrPcieLinkWidth(nvmlDevice_t device, unsigned* currLinkWidth) {
-  return nvml::value_of("nvmlDeviceGetCurrPcieLinkWidth", device, currLinkWidth,
-                        [](const DeviceView&) { return nvml::kLanes; });
-}
-nvmlReturn_t nvmlDeviceGetMaxPcieLinkWidth(nvmlDevice_t device, unsigned* maxLinkWidth) {
-  return nvml::value_of("nvmlDeviceGetMaxPcieLinkWidth", device, maxLinkWidth,
-                        [](const DeviceView&) { return nvml::kLanes; });
-}
-nvmlReturn_t nvmlDeviceGetPcieReplayCounter(nvmlDevice_t device, unsigned* value) {
-  return nvml::value_of("nvmlDeviceGetPcieReplayCounter", device, value, [](const DeviceView&) { return 0U; });
-}
-nvmlReturn_t nvmlDeviceGetPcieSpeed(nvmlDevice_t device, unsigned* pcieSpeed) {
-  return nvml::value_of("nvmlDeviceGetPcieSpeed", device, pcieSpeed,
-                        [](const DeviceView& view) { return nvml::lane_mbps(nvml::link_generation(view.profile())); });
-}
-nvmlReturn_t nvmlDeviceGetPcieLinkMaxSpeed(nvmlDevice_t device, unsigned* maxSpeed) {
-  return nvml::value_of("nvmlDeviceGetPcieLinkMaxSpeed", device, maxSpeed,
-                        [](const DeviceView& view) { return nvml::link_generation(view.profile()); });
-}
-nvmlReturn_t nvmlDeviceGetBusType(nvmlDevice_t device, nvmlBusType_t* type) {
-  return nvml::value_of("nvmlDeviceGetBusType", device, type, [](const DeviceView&) { return 2U; });
-}
+SIM_GETTER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, nvml::link_generation(view.profile()))
+SIM_GETTER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, nvml::link_generation(view.profile()))
+SIM_GETTER(nvmlDeviceGetGpuMaxPcieLinkGeneration, unsigned, nvml::link_generation(view.profile()))
+SIM_GETTER(nvmlDeviceGetCurrPcieLinkWidth, unsigned, nvml::kLanes)
+SIM_GETTER(nvmlDeviceGetMaxPcieLinkWidth, unsigned, nvml::kLanes)
+SIM_GETTER(nvmlDeviceGetPcieReplayCounter, unsigned, 0U)
+SIM_GETTER(nvmlDeviceGetPcieSpeed, unsigned, nvml::lane_mbps(nvml::link_generation(view.profile())))
+SIM_GETTER(nvmlDeviceGetPcieLinkMaxSpeed, unsigned, nvml::link_generation(view.profile()))
+SIM_GETTER(nvmlDeviceGetBusType, nvmlBusType_t, 2U)
 
 // KB/s over the last 20 ms. The node keeps a history of kernels only, not of copies, so this tells only if a copy runs
 // now.
@@ -224,23 +193,11 @@ nvmlReturn_t nvmlDeviceGetMaxCustomerBoostClock(nvmlDevice_t device, nvmlClockTy
   return nvml::application_clock("nvmlDeviceGetMaxCustomerBoostClock", device, clockType, false, clockMHz);
 }
 
-nvmlReturn_t nvmlDeviceGetCurrentClocksThrottleReasons(nvmlDevice_t device, unsigned long long* clocksThrottleReasons) {
-  return nvml::value_of("nvmlDeviceGetCurrentClocksThrottleReasons", device, clocksThrottleReasons,
-                        [](const DeviceView& view) { return nvml::clock_reasons(view); });
-}
-nvmlReturn_t nvmlDeviceGetCurrentClocksEventReasons(nvmlDevice_t device, unsigned long long* reasons) {
-  return nvml::value_of("nvmlDeviceGetCurrentClocksEventReasons", device, reasons,
-                        [](const DeviceView& view) { return nvml::clock_reasons(view); });
-}
+SIM_GETTER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, nvml::clock_reasons(view))
+SIM_GETTER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, nvml::clock_reasons(view))
 constexpr unsigned long long kEveryReason = 0x1ff;
-nvmlReturn_t nvmlDeviceGetSupportedClocksThrottleReasons(nvmlDevice_t device, unsigned long long* supported) {
-  return nvml::value_of("nvmlDeviceGetSupportedClocksThrottleReasons", device, supported,
-                        [](const DeviceView&) { return kEveryReason; });
-}
-nvmlReturn_t nvmlDeviceGetSupportedClocksEventReasons(nvmlDevice_t device, unsigned long long* supported) {
-  return nvml::value_of("nvmlDeviceGetSupportedClocksEventReasons", device, supported,
-                        [](const DeviceView&) { return kEveryReason; });
-}
+SIM_GETTER(nvmlDeviceGetSupportedClocksThrottleReasons, unsigned long long, kEveryReason)
+SIM_GETTER(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, kEveryReason)
 
 nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned* count, unsigned* clocksMHz) {
   return nvml::on_device("nvmlDeviceGetSupportedMemoryClocks", device, [&](const DeviceView& view) {
@@ -268,9 +225,7 @@ nvmlReturn_t nvmlDeviceGetSupportedPerformanceStates(nvmlDevice_t device, nvmlPs
   });
 }
 
-nvmlReturn_t nvmlDeviceGetPowerSource(nvmlDevice_t device, nvmlPowerSource_t* powerSource) {
-  return nvml::value_of("nvmlDeviceGetPowerSource", device, powerSource, [](const DeviceView&) { return 0U; });
-}
+SIM_GETTER(nvmlDeviceGetPowerSource, nvmlPowerSource_t, 0U)
 
 nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, nvmlMemoryErrorType_t errorType,
                                          nvmlEccCounterType_t counterType, unsigned long long* eccCounts) {
@@ -338,9 +293,7 @@ nvmlReturn_t nvmlDeviceGetEncoderSessions(nvmlDevice_t device, unsigned* session
 nvmlReturn_t nvmlDeviceGetFBCSessions(nvmlDevice_t device, unsigned* sessionCount, nvmlFBCSessionInfo_t*) {
   return nvml::no_sessions("nvmlDeviceGetFBCSessions", device, sessionCount);
 }
-nvmlReturn_t nvmlDeviceGetFBCStats(nvmlDevice_t device, nvmlFBCStats_t* fbcStats) {
-  return nvml::value_of("nvmlDeviceGetFBCStats", device, fbcStats, [](const DeviceView&) { return nvmlFBCStats_t{}; });
-}
+SIM_GETTER(nvmlDeviceGetFBCStats, nvmlFBCStats_t, nvmlFBCStats_t{})
 
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2, nvmlGpuP2PCapsIndex_t p2pIndex,
                                     nvmlGpuP2PStatus_t* p2pStatus) {

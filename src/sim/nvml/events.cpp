@@ -80,10 +80,7 @@ using nvml::DeviceView;
 
 extern "C" {
 
-nvmlReturn_t nvmlDeviceGetSupportedEventTypes(nvmlDevice_t device, unsigned long long* eventTypes) {
-  return nvml::value_of("nvmlDeviceGetSupportedEventTypes", device, eventTypes,
-                        [](const DeviceView&) { return nvmlEventTypeXidCriticalError; });
-}
+SIM_GETTER(nvmlDeviceGetSupportedEventTypes, unsigned long long, nvmlEventTypeXidCriticalError)
 
 nvmlReturn_t nvmlEventSetCreate(nvmlEventSet_t* set) {
   return nvml::answer("nvmlEventSetCreate", [&](sim::Node&) { return nvml::sets().make(set); });

@@ -13,11 +13,7 @@ using abi::nvmlDevice_t;
 using abi::nvmlReturn_t;
 
 nvmlReturn_t count(const char* function, unsigned* out) {
-  return answer(function, [&](Node& node) {
-    if (out == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
-    *out = node.profile().count;
-    return abi::NVML_SUCCESS;
-  });
+  return node_value(function, out, [](Node& node) { return node.profile().count; });
 }
 
 // Finds the first device that `matches`, or returns NOT_FOUND.
@@ -88,11 +84,7 @@ nvmlReturn_t pci_v1(const char* function, nvmlDevice_t device, abi::nvmlPciInfo_
 }
 
 nvmlReturn_t cuda_version(const char* function, int* out) {
-  return answer(function, [&](Node& node) {
-    if (out == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
-    *out = node.profile().cuda_version;
-    return abi::NVML_SUCCESS;
-  });
+  return node_value(function, out, [](Node& node) { return node.profile().cuda_version; });
 }
 
 }  // namespace
@@ -140,19 +132,11 @@ nvmlReturn_t nvmlDeviceGetIndex(nvmlDevice_t device, unsigned* index) {
                                   });
 }
 
-nvmlReturn_t nvmlDeviceGetMinorNumber(nvmlDevice_t device, unsigned* minorNumber) {
-  return nvml::value_of("nvmlDeviceGetMinorNumber", device, minorNumber,
-                        [](const DeviceView& view) { return view.index(); });
-}
+SIM_GETTER(nvmlDeviceGetMinorNumber, unsigned, view.index())
 
-nvmlReturn_t nvmlDeviceGetBoardId(nvmlDevice_t device, unsigned* boardId) {
-  return nvml::value_of("nvmlDeviceGetBoardId", device, boardId,
-                        [](const DeviceView& view) { return pci_bus(view.profile(), view.index()) << 8; });
-}
+SIM_GETTER(nvmlDeviceGetBoardId, unsigned, pci_bus(view.profile(), view.index()) << 8)
 
-nvmlReturn_t nvmlDeviceGetMultiGpuBoard(nvmlDevice_t device, unsigned* multiGpuBool) {
-  return nvml::value_of("nvmlDeviceGetMultiGpuBoard", device, multiGpuBool, [](const DeviceView&) { return 0U; });
-}
+SIM_GETTER(nvmlDeviceGetMultiGpuBoard, unsigned, 0U)
 
 nvmlReturn_t nvmlDeviceGetName(nvmlDevice_t device, char* name, unsigned length) {
   return nvml::on_device_or_slice(
@@ -203,15 +187,9 @@ nvmlReturn_t nvmlDeviceGetPciInfo_v3(nvmlDevice_t device, nvmlPciInfo_t* pci) {
   });
 }
 
-nvmlReturn_t nvmlDeviceGetArchitecture(nvmlDevice_t device, nvmlDeviceArchitecture_t* arch) {
-  return nvml::value_of("nvmlDeviceGetArchitecture", device, arch,
-                        [](const DeviceView& view) { return view.profile().nvml_architecture; });
-}
+SIM_GETTER(nvmlDeviceGetArchitecture, nvmlDeviceArchitecture_t, view.profile().nvml_architecture)
 
-nvmlReturn_t nvmlDeviceGetBrand(nvmlDevice_t device, nvmlBrandType_t* type) {
-  return nvml::value_of("nvmlDeviceGetBrand", device, type,
-                        [](const DeviceView& view) { return view.profile().nvml_brand; });
-}
+SIM_GETTER(nvmlDeviceGetBrand, nvmlBrandType_t, view.profile().nvml_brand)
 
 nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major, int* minor) {
   return nvml::on_device("nvmlDeviceGetCudaComputeCapability", device, [&](const DeviceView& view) {
@@ -222,15 +200,9 @@ nvmlReturn_t nvmlDeviceGetCudaComputeCapability(nvmlDevice_t device, int* major,
   });
 }
 
-nvmlReturn_t nvmlDeviceGetNumGpuCores(nvmlDevice_t device, unsigned* numCores) {
-  return nvml::value_of("nvmlDeviceGetNumGpuCores", device, numCores,
-                        [](const DeviceView& view) { return view.profile().sm_count * view.profile().cores_per_sm; });
-}
+SIM_GETTER(nvmlDeviceGetNumGpuCores, unsigned, view.profile().sm_count* view.profile().cores_per_sm)
 
-nvmlReturn_t nvmlDeviceGetMemoryBusWidth(nvmlDevice_t device, unsigned* busWidth) {
-  return nvml::value_of("nvmlDeviceGetMemoryBusWidth", device, busWidth,
-                        [](const DeviceView& view) { return view.profile().memory_bus_bits; });
-}
+SIM_GETTER(nvmlDeviceGetMemoryBusWidth, unsigned, view.profile().memory_bus_bits)
 
 nvmlReturn_t nvmlSystemGetCudaDriverVersion(int* cudaDriverVersion) {
   return nvml::cuda_version("nvmlSystemGetCudaDriverVersion", cudaDriverVersion);
@@ -253,11 +225,7 @@ nvmlReturn_t nvmlSystemGetNVMLVersion(char* version, unsigned length) {
 }
 
 nvmlReturn_t nvmlUnitGetCount(unsigned* unitCount) {
-  return nvml::answer("nvmlUnitGetCount", [&](sim::Node&) {
-    if (unitCount == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    *unitCount = 0;
-    return NVML_SUCCESS;
-  });
+  return nvml::node_value("nvmlUnitGetCount", unitCount, [](sim::Node&) { return 0U; });
 }
 
 }  // extern "C"

@@ -105,6 +105,16 @@ abi::nvmlReturn_t on_device(const char* function, abi::nvmlDevice_t handle, Body
   });
 }
 
+// Returns one value that depends on the node. INVALID_ARGUMENT if `out` is NULL.
+template <typename Value, typename Body>
+abi::nvmlReturn_t node_value(const char* function, Value* out, Body&& body) {
+  return answer(function, [&](Node& node) {
+    if (out == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    *out = static_cast<Value>(body(node));
+    return abi::NVML_SUCCESS;
+  });
+}
+
 // Returns one value that depends on the device. INVALID_ARGUMENT if `out` is NULL.
 template <typename Value, typename Body>
 abi::nvmlReturn_t value_of(const char* function, abi::nvmlDevice_t handle, Value* out, Body&& body) {
@@ -151,3 +161,11 @@ abi::nvmlReturn_t give_list(const Range& from, unsigned* count, Entry* out) {
 [[nodiscard]] abi::nvmlReturn_t set_policy(abi::nvmlDevice_t device, const abi::NvmlExportedPolicy* wanted);
 
 }  // namespace headgate::sim::nvml
+
+// Defines a getter of one value in headgate::abi. `value`: an expression of `view`.
+#define SIM_GETTER(name, type, value)                                                                    \
+  nvmlReturn_t name(nvmlDevice_t device, type* out) {                                                    \
+    using headgate::sim::nvml::DeviceView;                                                               \
+    return headgate::sim::nvml::value_of(#name, device, out,                                             \
+                                         []([[maybe_unused]] const DeviceView& view) { return value; }); \
+  }

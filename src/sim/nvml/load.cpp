@@ -1,10 +1,9 @@
 // Readings that depend on load: utilisation, clocks, power, temperature. All derive from the last second of the node's
 // busy history; the real counters are also about a second old.
-#include <time.h>
-
 #include <algorithm>
 #include <vector>
 
+#include "guest/bare/clock.hpp"
 #include "sim/engine/clocks.hpp"
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/processes.hpp"
@@ -45,11 +44,7 @@ unsigned long long energy_mj(const DeviceView& view) {
   return drawn_mj(view.profile(), view.settings(), view.power_limit_mw(), view.device().busy_ns, view.state().now_ns);
 }
 
-std::uint64_t realtime_us() {
-  timespec now{};
-  ::clock_gettime(CLOCK_REALTIME, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000 + static_cast<std::uint64_t>(now.tv_nsec) / 1000;
-}
+std::uint64_t realtime_us() { return static_cast<std::uint64_t>(bare::now_ns(CLOCK_REALTIME) / 1000); }
 
 std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view, std::uint64_t last_seen_us) {
   const std::uint64_t now_us = realtime_us(), now_ns = view.state().now_ns;
@@ -166,24 +161,13 @@ nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type
 }
 
 // Server cards always stay in P0.
-nvmlReturn_t nvmlDeviceGetPerformanceState(nvmlDevice_t device, nvmlPstates_t* pState) {
-  return nvml::value_of("nvmlDeviceGetPerformanceState", device, pState,
-                        [](const DeviceView&) { return NVML_PSTATE_0; });
-}
+SIM_GETTER(nvmlDeviceGetPerformanceState, nvmlPstates_t, NVML_PSTATE_0)
 
-nvmlReturn_t nvmlDeviceGetPowerState(nvmlDevice_t device, nvmlPstates_t* pState) {
-  return nvml::value_of("nvmlDeviceGetPowerState", device, pState, [](const DeviceView&) { return NVML_PSTATE_0; });
-}
+SIM_GETTER(nvmlDeviceGetPowerState, nvmlPstates_t, NVML_PSTATE_0)
 
-nvmlReturn_t nvmlDeviceGetPowerUsage(nvmlDevice_t device, unsigned* power) {
-  return nvml::value_of("nvmlDeviceGetPowerUsage", device, power,
-                        [](const DeviceView& view) { return nvml::power_mw(view); });
-}
+SIM_GETTER(nvmlDeviceGetPowerUsage, unsigned, nvml::power_mw(view))
 
-nvmlReturn_t nvmlDeviceGetTotalEnergyConsumption(nvmlDevice_t device, unsigned long long* energy) {
-  return nvml::value_of("nvmlDeviceGetTotalEnergyConsumption", device, energy,
-                        [](const DeviceView& view) { return nvml::energy_mj(view); });
-}
+SIM_GETTER(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, nvml::energy_mj(view))
 
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensorType, unsigned* temp) {
   return nvml::on_device("nvmlDeviceGetTemperature", device, [&](const DeviceView& view) {
@@ -193,18 +177,9 @@ nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensor
   });
 }
 
-nvmlReturn_t nvmlDeviceGetPowerManagementLimit(nvmlDevice_t device, unsigned* limit) {
-  return nvml::value_of("nvmlDeviceGetPowerManagementLimit", device, limit,
-                        [](const DeviceView& view) { return view.power_limit_mw(); });
-}
-nvmlReturn_t nvmlDeviceGetEnforcedPowerLimit(nvmlDevice_t device, unsigned* limit) {
-  return nvml::value_of("nvmlDeviceGetEnforcedPowerLimit", device, limit,
-                        [](const DeviceView& view) { return view.power_limit_mw(); });
-}
-nvmlReturn_t nvmlDeviceGetPowerManagementDefaultLimit(nvmlDevice_t device, unsigned* defaultLimit) {
-  return nvml::value_of("nvmlDeviceGetPowerManagementDefaultLimit", device, defaultLimit,
-                        [](const DeviceView& view) { return view.profile().power_default_mw; });
-}
+SIM_GETTER(nvmlDeviceGetPowerManagementLimit, unsigned, view.power_limit_mw())
+SIM_GETTER(nvmlDeviceGetEnforcedPowerLimit, unsigned, view.power_limit_mw())
+SIM_GETTER(nvmlDeviceGetPowerManagementDefaultLimit, unsigned, view.profile().power_default_mw)
 nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned* minLimit, unsigned* maxLimit) {
   return nvml::on_device("nvmlDeviceGetPowerManagementLimitConstraints", device, [&](const DeviceView& view) {
     if (minLimit == nullptr || maxLimit == nullptr) return NVML_ERROR_INVALID_ARGUMENT;

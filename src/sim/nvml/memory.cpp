@@ -155,45 +155,17 @@ nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t* 
       });
 }
 
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
-                                                  nvmlProcessInfo_v1_t* infos) {
-  return nvml::compute_processes("nvmlDeviceGetComputeRunningProcesses", device, infoCount, infos);
-}
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
-                                                     nvmlProcessInfo_v2_t* infos) {
-  return nvml::compute_processes("nvmlDeviceGetComputeRunningProcesses_v2", device, infoCount, infos);
-}
-nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
-                                                     nvmlProcessInfo_t* infos) {
-  return nvml::compute_processes("nvmlDeviceGetComputeRunningProcesses_v3", device, infoCount, infos);
-}
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
-                                                   nvmlProcessInfo_v1_t* infos) {
-  return nvml::no_processes("nvmlDeviceGetGraphicsRunningProcesses", device, infoCount, infos);
-}
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
-                                                      nvmlProcessInfo_v2_t* infos) {
-  return nvml::no_processes("nvmlDeviceGetGraphicsRunningProcesses_v2", device, infoCount, infos);
-}
-nvmlReturn_t nvmlDeviceGetGraphicsRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
-                                                      nvmlProcessInfo_t* infos) {
-  return nvml::no_processes("nvmlDeviceGetGraphicsRunningProcesses_v3", device, infoCount, infos);
-}
-nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses(nvmlDevice_t device, unsigned* infoCount,
-                                                     nvmlProcessInfo_v1_t* infos) {
-  return nvml::compute_processes("nvmlDeviceGetMPSComputeRunningProcesses", device, infoCount, infos,
-                                 nvml::Whose::mps_clients);
-}
-nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v2(nvmlDevice_t device, unsigned* infoCount,
-                                                        nvmlProcessInfo_v2_t* infos) {
-  return nvml::compute_processes("nvmlDeviceGetMPSComputeRunningProcesses_v2", device, infoCount, infos,
-                                 nvml::Whose::mps_clients);
-}
-nvmlReturn_t nvmlDeviceGetMPSComputeRunningProcesses_v3(nvmlDevice_t device, unsigned* infoCount,
-                                                        nvmlProcessInfo_t* infos) {
-  return nvml::compute_processes("nvmlDeviceGetMPSComputeRunningProcesses_v3", device, infoCount, infos,
-                                 nvml::Whose::mps_clients);
-}
+#define SIM_PROCESS_LIST(name, Info, list, ...)                                    \
+  nvmlReturn_t name(nvmlDevice_t device, unsigned* infoCount, Info* infos) {       \
+    return nvml::list(#name, device, infoCount, infos __VA_OPT__(, ) __VA_ARGS__); \
+  }
+#define SIM_PROCESS_LISTS(name, ...)                             \
+  SIM_PROCESS_LIST(name, nvmlProcessInfo_v1_t, __VA_ARGS__)      \
+  SIM_PROCESS_LIST(name##_v2, nvmlProcessInfo_v2_t, __VA_ARGS__) \
+  SIM_PROCESS_LIST(name##_v3, nvmlProcessInfo_t, __VA_ARGS__)
+SIM_PROCESS_LISTS(nvmlDeviceGetComputeRunningProcesses, compute_processes)
+SIM_PROCESS_LISTS(nvmlDeviceGetGraphicsRunningProcesses, no_processes)
+SIM_PROCESS_LISTS(nvmlDeviceGetMPSComputeRunningProcesses, compute_processes, nvml::Whose::mps_clients)
 
 nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t* plist) {
   return nvml::on_device("nvmlDeviceGetRunningProcessDetailList", device, [&](const DeviceView& view) {

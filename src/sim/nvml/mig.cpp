@@ -45,10 +45,7 @@ nvmlReturn_t nvmlDeviceGetMigMode(nvmlDevice_t device, unsigned* currentMode, un
   });
 }
 
-nvmlReturn_t nvmlDeviceGetMaxMigDeviceCount(nvmlDevice_t device, unsigned* count) {
-  return nvml::value_of("nvmlDeviceGetMaxMigDeviceCount", device, count,
-                        [](const DeviceView& view) { return sim::has_mig(view.profile()) ? sim::kMaxMigSlices : 0U; });
-}
+SIM_GETTER(nvmlDeviceGetMaxMigDeviceCount, unsigned, sim::has_mig(view.profile()) ? sim::kMaxMigSlices : 0U)
 
 nvmlReturn_t nvmlDeviceIsMigDeviceHandle(nvmlDevice_t device, unsigned* isMigDevice) {
   return nvml::on_device_or_slice("nvmlDeviceIsMigDeviceHandle", device,

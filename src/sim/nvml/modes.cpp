@@ -16,40 +16,18 @@ namespace {
 
 nvmlEnableState_t state_of(bool on) { return on ? NVML_FEATURE_ENABLED : NVML_FEATURE_DISABLED; }
 
-template <typename Mode>
-nvmlReturn_t always(const char* function, nvmlDevice_t device, Mode* out, Mode mode) {
-  return nvml::value_of(function, device, out, [mode](const DeviceView&) { return mode; });
-}
-
 }  // namespace
 
 extern "C" {
 
-nvmlReturn_t nvmlDeviceGetAccountingMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
-  return nvml::value_of("nvmlDeviceGetAccountingMode", device, mode,
-                        [](const DeviceView& view) { return state_of(view.settings().accounting_on != 0); });
-}
-nvmlReturn_t nvmlDeviceGetComputeMode(nvmlDevice_t device, nvmlComputeMode_t* mode) {
-  return nvml::value_of("nvmlDeviceGetComputeMode", device, mode,
-                        [](const DeviceView& view) { return view.settings().compute_mode; });
-}
-nvmlReturn_t nvmlDeviceGetDisplayActive(nvmlDevice_t device, nvmlEnableState_t* isActive) {
-  return always("nvmlDeviceGetDisplayActive", device, isActive, NVML_FEATURE_DISABLED);
-}
-nvmlReturn_t nvmlDeviceGetDisplayMode(nvmlDevice_t device, nvmlEnableState_t* display) {
-  return always("nvmlDeviceGetDisplayMode", device, display, NVML_FEATURE_DISABLED);
-}
-nvmlReturn_t nvmlDeviceGetPersistenceMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
-  return nvml::value_of("nvmlDeviceGetPersistenceMode", device, mode,
-                        [](const DeviceView& view) { return state_of(view.settings().persistence_off == 0); });
-}
-nvmlReturn_t nvmlDeviceGetPowerManagementMode(nvmlDevice_t device, nvmlEnableState_t* mode) {
-  return always("nvmlDeviceGetPowerManagementMode", device, mode, NVML_FEATURE_ENABLED);
-}
+SIM_GETTER(nvmlDeviceGetAccountingMode, nvmlEnableState_t, state_of(view.settings().accounting_on != 0))
+SIM_GETTER(nvmlDeviceGetComputeMode, nvmlComputeMode_t, view.settings().compute_mode)
+SIM_GETTER(nvmlDeviceGetDisplayActive, nvmlEnableState_t, NVML_FEATURE_DISABLED)
+SIM_GETTER(nvmlDeviceGetDisplayMode, nvmlEnableState_t, NVML_FEATURE_DISABLED)
+SIM_GETTER(nvmlDeviceGetPersistenceMode, nvmlEnableState_t, state_of(view.settings().persistence_off == 0))
+SIM_GETTER(nvmlDeviceGetPowerManagementMode, nvmlEnableState_t, NVML_FEATURE_ENABLED)
 
-nvmlReturn_t nvmlDeviceGetVirtualizationMode(nvmlDevice_t device, nvmlGpuVirtualizationMode_t* pVirtualMode) {
-  return always("nvmlDeviceGetVirtualizationMode", device, pVirtualMode, NVML_GPU_VIRTUALIZATION_MODE_NONE);
-}
+SIM_GETTER(nvmlDeviceGetVirtualizationMode, nvmlGpuVirtualizationMode_t, NVML_GPU_VIRTUALIZATION_MODE_NONE)
 
 nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t* current, nvmlEnableState_t* pending) {
   return nvml::on_device("nvmlDeviceGetEccMode", device, [&](const DeviceView& view) {
@@ -60,9 +38,7 @@ nvmlReturn_t nvmlDeviceGetEccMode(nvmlDevice_t device, nvmlEnableState_t* curren
   });
 }
 
-nvmlReturn_t nvmlDeviceGetDefaultEccMode(nvmlDevice_t device, nvmlEnableState_t* defaultMode) {
-  return always("nvmlDeviceGetDefaultEccMode", device, defaultMode, NVML_FEATURE_ENABLED);
-}
+SIM_GETTER(nvmlDeviceGetDefaultEccMode, nvmlEnableState_t, NVML_FEATURE_ENABLED)
 
 nvmlReturn_t nvmlDeviceGetAPIRestriction(nvmlDevice_t device, nvmlRestrictedAPI_t apiType,
                                          nvmlEnableState_t* isRestricted) {
@@ -81,9 +57,7 @@ nvmlReturn_t nvmlDeviceGetFanSpeed(nvmlDevice_t device, unsigned* speed) {
   });
 }
 
-nvmlReturn_t nvmlDeviceGetNumFans(nvmlDevice_t device, unsigned* numFans) {
-  return always("nvmlDeviceGetNumFans", device, numFans, 0U);
-}
+SIM_GETTER(nvmlDeviceGetNumFans, unsigned, 0U)
 
 }  // extern "C"
 }  // namespace headgate::abi
