@@ -1,293 +1,180 @@
 // Turns a fault into a sentence: what was wrong, the value, what is accepted, what to do.
 #include <cerrno>
-#include <cstring>
+#include <string_view>
 
+#include "guest/bare/text.hpp"
 #include "guest/ledger/pages.hpp"
 
 namespace headgate::ledger {
 namespace {
 
-class Writer {
- public:
-  Writer(char* buffer, std::size_t size) : buffer_(buffer), size_(size) {
-    if (size_ != 0) buffer_[0] = '\0';
-  }
-  Writer& text(const char* text) {
-    while (*text != '\0') put(*text++);
-    return *this;
-  }
-  // Names may come from a hostile page: control characters must not reach the terminal.
-  Writer& name(const char* text) {
-    put('"');
-    for (; *text != '\0'; ++text) put(*text >= ' ' && *text < 127 ? *text : '?');
-    put('"');
-    return *this;
-  }
-  Writer& number(std::uint64_t value, std::uint32_t base = 10) {
-    char digits[24];
-    std::size_t count = 0;
-    do digits[count++] = "0123456789abcdef"[value % base];
-    while ((value /= base) != 0);
-    while (count > 0) put(digits[--count]);
-    return *this;
-  }
-  Writer& bytes(std::uint64_t value) {
-    if (value == kNoMemoryLimit) return text("no limit");
-    if (value != 0 && value % (1ull << 30) == 0) return number(value >> 30).text(" GiB");
-    if (value != 0 && value % (1ull << 20) == 0) return number(value >> 20).text(" MiB");
-    return number(value).text(" bytes");
-  }
-  Writer& percent(std::uint64_t ppm) {
-    number(ppm / 10'000);
-    std::uint64_t rest = ppm % 10'000;
-    if (rest != 0) put('.');
-    for (std::uint64_t place = 1000; rest != 0; rest %= place, place /= 10) put(static_cast<char>('0' + rest / place));
-    return text(" %");
-  }
-  std::size_t length() const { return length_; }
-
- private:
-  void put(char c) {
-    if (length_ + 1 >= size_) return;
-    buffer_[length_++] = c;
-    buffer_[length_] = '\0';
-  }
-  char* buffer_;
-  std::size_t size_;
-  std::size_t length_ = 0;
+// In a sentence, braces stand for a part of the fault:
+//   {n} its name, quoted    {w} its name, raw    {d} its name and the runtime directory
+//   {f} {t} the value found, the one wanted;     {F} {T} the same in percent;    {o} {O} octal;    {x} hexadecimal
+//   {v} {V} the same as the field in {w} is shown;    {e} errno
+//   {p} the page of that name;    {s} what the runtime directory lacks
+//   {h} and {r}: the advice to set another runtime directory, or to remove the share's
+struct Sentence {
+  PageError error;
+  const char* text;
 };
 
-void explain_grant(const PageFault& fault, Writer& out) {
-  switch (fault.error) {
-    case PageError::bad_name:
-      out.text("share name ")
-          .name(fault.what)
-          .text(" is not usable: accepted are 1 to 63 of A-Z a-z 0-9 _ - . and no dot in front; choose another name");
-      break;
-    case PageError::bad_device_count:
-      out.text("share ")
-          .name(fault.what)
-          .text(" names ")
-          .number(fault.found)
-          .text(" GPUs: accepted are 1 to ")
-          .number(fault.wanted);
-      break;
-    case PageError::bad_uuid:
-      out.text("GPU id ").name(fault.what).text(" is not one: accepted are GPU-... and MIG-... as nvidia-smi -L shows");
-      break;
-    case PageError::duplicate_uuid:
-      out.text("GPU ").name(fault.what).text(" is named twice in one share: name it once");
-      break;
-    case PageError::bad_memory_limit:
-      out.text("memory limit 0 on ")
-          .name(fault.what)
-          .text(": accepted is 1 byte or more; leave the limit out for none");
-      break;
-    case PageError::bad_ceiling:
-      out.text("compute ceiling ")
-          .percent(fault.found)
-          .text(" on ")
-          .name(fault.what)
-          .text(": accepted is more than 0 % and at most 100 %");
-      break;
-    case PageError::bad_burst:
-      out.text("compute burst ")
-          .percent(fault.found)
-          .text(" on ")
-          .name(fault.what)
-          .text(": accepted is more than the ceiling, ")
-          .percent(fault.wanted)
-          .text(", and at most 100 %");
-      break;
-    case PageError::bad_guarantee:
-      out.text("compute guarantee ")
-          .percent(fault.found)
-          .text(" on ")
-          .name(fault.what)
-          .text(": accepted is at most the ceiling, ")
-          .percent(fault.wanted);
-      break;
-    case PageError::bad_weight:
-      out.text("weight ").number(fault.found).text(" on ").name(fault.what).text(": accepted are 1 to 1000");
-      break;
-    case PageError::bad_class:
-      out.text("class ")
-          .number(fault.found)
-          .text(" on ")
-          .name(fault.what)
-          .text(": accepted are 0 (best effort), 1 (normal), 2 (latency)");
-      break;
-    case PageError::bad_level:
-      out.text("level ").number(fault.found).text(" of share ").name(fault.what).text(": accepted are 0 to 4");
-      break;
-    default:
-      out.text("fail policy ")
-          .number(fault.found)
-          .text(" of share ")
-          .name(fault.what)
-          .text(": accepted are 0 (open) and 1 (closed)");
-      break;
-  }
+constexpr Sentence kSentences[] = {
+    {PageError::none, "nothing is wrong"},
+    {PageError::bad_name,
+     "share name {n} is not usable: accepted are 1 to 63 of A-Z a-z 0-9 _ - . and no dot in front; choose another "
+     "name"},
+    {PageError::bad_device_count, "share {n} names {f} GPUs: accepted are 1 to {t}"},
+    {PageError::bad_uuid, "GPU id {n} is not one: accepted are GPU-... and MIG-... as nvidia-smi -L shows"},
+    {PageError::duplicate_uuid, "GPU {n} is named twice in one share: name it once"},
+    {PageError::bad_memory_limit, "memory limit 0 on {n}: accepted is 1 byte or more; leave the limit out for none"},
+    {PageError::bad_ceiling, "compute ceiling {F} on {n}: accepted is more than 0 % and at most 100 %"},
+    {PageError::bad_burst, "compute burst {F} on {n}: accepted is more than the ceiling, {T}, and at most 100 %"},
+    {PageError::bad_guarantee, "compute guarantee {F} on {n}: accepted is at most the ceiling, {T}"},
+    {PageError::bad_weight, "weight {f} on {n}: accepted are 1 to 1000"},
+    {PageError::bad_class, "class {f} on {n}: accepted are 0 (best effort), 1 (normal), 2 (latency)"},
+    {PageError::bad_level, "level {f} of share {n}: accepted are 0 to 4"},
+    {PageError::bad_fail_policy, "fail policy {f} of share {n}: accepted are 0 (open) and 1 (closed)"},
+
+    {PageError::path_too_long, "{d} is too long a path{h}"},
+    {PageError::relative_path,
+     "{d} is a relative path, which names other shares in each directory; set HEADGATE_RUNTIME_DIR (or "
+     "XDG_RUNTIME_DIR) to a path that begins with /"},
+    {PageError::no_directory,
+     "{d} cannot be made: the directory above it does not exist; make it, or set HEADGATE_RUNTIME_DIR"},
+    {PageError::no_runtime_directory,
+     "{d} {s}, so it holds no share: headgate run makes both; if shares were made elsewhere, set HEADGATE_RUNTIME_DIR "
+     "to that place"},
+    {PageError::foreign_owner, "{d} belongs to uid {f}, accepted is only your own, {t}{h}"},
+    {PageError::open_permissions, "{d} has mode 0{o}, so others could change it; accepted is 0{O}: use chmod"},
+    {PageError::symbolic_link, "{d} is a symbolic link, which is refused: remove it"},
+    {PageError::not_a_file, "{d} is of another kind than expected (file or directory): remove it"},
+    {PageError::read_only, "{d} lies on a read-only file system{h}"},
+    {PageError::no_space,
+     "{d} cannot be made: no space left on its file system; free some, or set HEADGATE_RUNTIME_DIR to a directory of "
+     "your own"},
+    {PageError::file_size_limit, "{d} needs {t} bytes, but your file size limit (ulimit -f) is {f}; raise the limit"},
+    {PageError::no_permission, "{d} may not be opened or made by you{h}"},
+    {PageError::os_error, "{d} cannot be opened or made (errno {e}){h}"},
+
+    {PageError::not_found, "there is no share {n}: headgate run --name NAME makes one"},
+    {PageError::page_missing, "{p} is missing: it was removed{r}"},
+    {PageError::truncated, "{p} is cut short: {f} bytes of {t}{r}"},
+    {PageError::wrong_size, "{p} has {f} bytes, expected {t}{r}"},
+    {PageError::wrong_magic, "{p} is not a page of headgate (it begins 0x{x}){r}"},
+    {PageError::pages_newer, "pages are version {f}, this limiter knows {t}: update libheadgate.so"},
+    {PageError::pages_older,
+     "pages are version {f}, this limiter knows only {t}: end the share's processes and start them with this headgate, "
+     "or use the libheadgate.so that made it"},
+    {PageError::wrong_name, "{p} is of another share than its directory says{r}"},
+    {PageError::unterminated, "{p} holds a name without an end{r}"},
+    {PageError::pages_disagree, "the share's pages disagree about the {w} (usage: {f}, policy: {t}){r}"},
+    {PageError::bad_slot_count, "{p} has {f} slots, expected {t}{r}"},
+
+    {PageError::already_exists, "share {n} exists already: join it with the same values, or choose another name"},
+    {PageError::different_values,
+     "the share exists with other values: {w} is {v}, asked was {V}; ask for the same values or use another name"},
+    {PageError::other_devices,
+     "the share exists with other GPUs: {n} is not among them; ask for the same GPUs or use another name"},
+    {PageError::slots_full, "share {n} has {f} processes, which is the most: end one, or use another share"},
+    {PageError::draining, "share {n} is being drained: it takes no new process until its owner resumes it"},
+    {PageError::busy,
+     "{n} has been kept busy by another process for more than 5 s: it may be stopped; continue or end it"},
+    {PageError::asks_first,
+     "share {n} asks a scheduler about each process, which only headgated does: enter it with headgate run --share"},
+};
+
+const char* sentence_of(const PageFault& fault) {
+  if (fault.error == PageError::os_error && fault.os_errno == EMFILE)
+    return "{d} cannot be opened: this process has as many files open as it may; raise the limit (ulimit -n)";
+  for (const Sentence& sentence : kSentences)
+    if (sentence.error == fault.error) return sentence.text;
+  return "";
 }
 
-void explain_directory(const PageFault& fault, const char* base, Writer& out) {
-  constexpr const char* kElsewhere = "; set HEADGATE_RUNTIME_DIR to a directory of your own";
-  out.name(fault.what);
-  if (base != nullptr && fault.what[0] != '/' && std::strcmp(fault.what, base) != 0) out.text(" in ").name(base);
-  switch (fault.error) {
-    case PageError::path_too_long: out.text(" is too long a path").text(kElsewhere); break;
-    case PageError::relative_path:
-      out.text(
-          " is a relative path, which names other shares in each directory; set HEADGATE_RUNTIME_DIR (or "
-          "XDG_RUNTIME_DIR) to a path that begins with /");
-      break;
-    case PageError::no_directory:
-      out.text(" cannot be made: the directory above it does not exist; make it, or set HEADGATE_RUNTIME_DIR");
-      break;
-    case PageError::no_runtime_directory:
-      out.text(fault.found != 0 ? " has no directory 'shares' in it" : " does not exist")
-          .text(
-              ", so it holds no share: headgate run makes both; if shares were made elsewhere, set "
-              "HEADGATE_RUNTIME_DIR to that place");
-      break;
-    case PageError::foreign_owner:
-      out.text(" belongs to uid ")
-          .number(fault.found)
-          .text(", accepted is only your own, ")
-          .number(fault.wanted)
-          .text(kElsewhere);
-      break;
-    case PageError::open_permissions:
-      out.text(" has mode 0")
-          .number(fault.found, 8)
-          .text(", so others could change it; accepted is 0")
-          .number(fault.wanted, 8)
-          .text(": use chmod");
-      break;
-    case PageError::symbolic_link: out.text(" is a symbolic link, which is refused: remove it"); break;
-    case PageError::not_a_file: out.text(" is of another kind than expected (file or directory): remove it"); break;
-    case PageError::read_only: out.text(" lies on a read-only file system").text(kElsewhere); break;
-    case PageError::no_space:
-      out.text(" cannot be made: no space left on its file system; free some, or").text(kElsewhere + 1);
-      break;
-    case PageError::file_size_limit:
-      out.text(" needs ")
-          .number(fault.wanted)
-          .text(" bytes, but your file size limit (ulimit -f) is ")
-          .number(fault.found)
-          .text("; raise the limit");
-      break;
-    case PageError::no_permission: out.text(" may not be opened or made by you").text(kElsewhere); break;
-    default:
-      if (fault.os_errno == EMFILE) {
-        out.text(" cannot be opened: this process has as many files open as it may; raise the limit (ulimit -n)");
-        break;
+// Names may come from a hostile page: control characters must not reach the terminal.
+void add_name(bare::Text& out, const char* name) {
+  out.add('"');
+  for (; *name != '\0'; ++name) out.add(*name >= ' ' && *name < 127 ? *name : '?');
+  out.add('"');
+}
+
+void add_octal(bare::Text& out, std::uint64_t value) {
+  if (value >= 8) add_octal(out, value / 8);
+  out.add(static_cast<char>('0' + value % 8));
+}
+
+void add_bytes(bare::Text& out, std::uint64_t value) {
+  if (value == kNoMemoryLimit) out.add("no limit");
+  else if (value != 0 && value % (1ull << 30) == 0) out.add_decimal(value >> 30).add(" GiB");
+  else if (value != 0 && value % (1ull << 20) == 0) out.add_decimal(value >> 20).add(" MiB");
+  else out.add_decimal(value).add(" bytes");
+}
+
+void add_percent(bare::Text& out, std::uint64_t ppm) {
+  out.add_decimal(ppm / 10'000);
+  std::uint64_t rest = ppm % 10'000;
+  if (rest != 0) out.add('.');
+  for (std::uint64_t place = 1000; rest != 0; rest %= place, place /= 10)
+    out.add(static_cast<char>('0' + rest / place));
+  out.add(" %");
+}
+
+void add_value(bare::Text& out, const PageFault& fault, std::uint64_t value) {
+  const std::string_view field(fault.what);
+  if (field.starts_with("memory") || field.starts_with("host")) add_bytes(out, value);
+  else if (field.starts_with("compute")) add_percent(out, value);
+  else out.add_decimal(value);
+}
+
+void add_part(bare::Text& out, char part, const PageFault& fault, const char* base) {
+  switch (part) {
+    case 'n': return add_name(out, fault.what);
+    case 'd':
+      add_name(out, fault.what);
+      if (base == nullptr || fault.what[0] == '/' || std::string_view(fault.what) == base) return;
+      out.add(" in ");
+      return add_name(out, base);
+    case 'F': return add_percent(out, fault.found);
+    case 'T': return add_percent(out, fault.wanted);
+    case 'o': return add_octal(out, fault.found);
+    case 'O': return add_octal(out, fault.wanted);
+    case 'v': return add_value(out, fault, fault.found);
+    case 'V': return add_value(out, fault, fault.wanted);
+    case 'p': out.add("the share's page "); return add_name(out, fault.what);
+    case 'r':
+      out.add("; end the share's processes, remove its directory");
+      if (base != nullptr) {
+        out.add(" (in ");
+        add_name(out, base);
+        out.add(')');
       }
-      out.text(" cannot be opened or made (errno ").number(fault.os_errno).text(")").text(kElsewhere);
-      break;
-  }
-}
-
-void explain_pages(const PageFault& fault, const char* base, Writer& out) {
-  switch (fault.error) {
-    case PageError::not_found:
-      out.text("there is no share ").name(fault.what).text(": headgate run --name NAME makes one");
+      out.add(" and start again");
       return;
-    case PageError::pages_newer:
-      out.text("pages are version ")
-          .number(fault.found)
-          .text(", this limiter knows ")
-          .number(fault.wanted)
-          .text(": update libheadgate.so");
-      return;
-    case PageError::pages_older:
-      out.text("pages are version ")
-          .number(fault.found)
-          .text(", this limiter knows only ")
-          .number(fault.wanted)
-          .text(
-              ": end the share's processes and start them with this headgate, or use the libheadgate.so that made it");
-      return;
+    case 'w': out.add(fault.what); break;
+    case 'f': out.add_decimal(fault.found); break;
+    case 't': out.add_decimal(fault.wanted); break;
+    case 'x': out.add_hex(fault.found); break;
+    case 'e': out.add_signed(fault.os_errno); break;
+    case 's': out.add(fault.found != 0 ? "has no directory 'shares' in it" : "does not exist"); break;
+    case 'h': out.add("; set HEADGATE_RUNTIME_DIR to a directory of your own"); break;
     default: break;
   }
-  if (fault.error == PageError::pages_disagree) {
-    out.text("the share's pages disagree about the ")
-        .text(fault.what)
-        .text(" (usage: ")
-        .number(fault.found)
-        .text(", policy: ")
-        .number(fault.wanted)
-        .text(")");
-  } else {
-    out.text("the share's page ").name(fault.what);
-  }
-  switch (fault.error) {
-    case PageError::truncated:
-      out.text(" is cut short: ").number(fault.found).text(" bytes of ").number(fault.wanted);
-      break;
-    case PageError::wrong_size:
-      out.text(" has ").number(fault.found).text(" bytes, expected ").number(fault.wanted);
-      break;
-    case PageError::wrong_magic:
-      out.text(" is not a page of headgate (it begins 0x").number(fault.found, 16).text(")");
-      break;
-    case PageError::page_missing: out.text(" is missing: it was removed"); break;
-    case PageError::wrong_name: out.text(" is of another share than its directory says"); break;
-    case PageError::unterminated: out.text(" holds a name without an end"); break;
-    case PageError::pages_disagree: break;
-    default: out.text(" has ").number(fault.found).text(" slots, expected ").number(fault.wanted); break;
-  }
-  out.text("; end the share's processes, remove its directory");
-  if (base != nullptr) out.text(" (in ").name(base).text(")");
-  out.text(" and start again");
-}
-
-void explain_difference(const PageFault& fault, Writer& out) {
-  out.text("the share exists with other values: ").text(fault.what).text(" is ");
-  const bool memory = std::strncmp(fault.what, "memory", 6) == 0 || std::strncmp(fault.what, "host", 4) == 0;
-  const bool part = std::strncmp(fault.what, "compute", 7) == 0;
-  const auto write = [&](std::uint64_t value) {
-    if (memory) out.bytes(value);
-    else if (part) out.percent(value);
-    else out.number(value);
-  };
-  write(fault.found);
-  out.text(", asked was ");
-  write(fault.wanted);
-  out.text("; ask for the same values or use another name");
 }
 
 }  // namespace
 
 std::size_t explain(const PageFault& fault, char* buffer, std::size_t size, const char* base) {
-  Writer out(buffer, size);
-  if (fault.error == PageError::none) return out.text("nothing is wrong").length();
-  if (fault.error == PageError::different_values) explain_difference(fault, out);
-  else if (fault.error == PageError::already_exists)
-    out.text("share ").name(fault.what).text(" exists already: join it with the same values, or choose another name");
-  else if (fault.error == PageError::other_devices)
-    out.text("the share exists with other GPUs: ")
-        .name(fault.what)
-        .text(" is not among them; ask for the same GPUs or use another name");
-  else if (fault.error == PageError::draining)
-    out.text("share ").name(fault.what).text(" is being drained: it takes no new process until its owner resumes it");
-  else if (fault.error == PageError::slots_full)
-    out.text("share ")
-        .name(fault.what)
-        .text(" has ")
-        .number(fault.found)
-        .text(" processes, which is the most: end one, or use another share");
-  else if (fault.error == PageError::busy)
-    out.name(fault.what)
-        .text(" has been kept busy by another process for more than 5 s: it may be stopped; continue or end it");
-  else if (fault.error == PageError::asks_first)
-    out.text("share ")
-        .name(fault.what)
-        .text(" asks a scheduler about each process, which only headgated does: enter it with headgate run --share");
-  else if (fault.error <= PageError::bad_fail_policy) explain_grant(fault, out);
-  else if (fault.error <= PageError::os_error) explain_directory(fault, base, out);
-  else explain_pages(fault, base, out);
-  return out.length();
+  bare::Text out({buffer, size});
+  for (const char* at = sentence_of(fault); *at != '\0'; ++at) {
+    if (*at != '{') {
+      out.add(*at);
+      continue;
+    }
+    add_part(out, at[1], fault, base);
+    at += 2;
+  }
+  return out.size();
 }
 
 }  // namespace headgate::ledger
