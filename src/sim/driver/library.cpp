@@ -19,12 +19,7 @@
 namespace headgate::sim::driver {
 
 std::atomic<Life> life{Life::fresh};
-// Never destroyed: the program's threads may still be inside a call during exit.
-
-Library& library() {
-  static Library& forever = *new Library;
-  return forever;
-}
+Library& library() { return forever<Library>(); }
 
 namespace {
 

@@ -173,6 +173,13 @@ CUresult put_value(void* to, T value) {
   return CUDA_SUCCESS;
 }
 
+// Returns the only T of its kind. Never destroyed: the program's threads may still be inside a call during exit.
+template <typename T>
+T& forever() {
+  static T& only = *new T;
+  return only;
+}
+
 template <typename T>
 T* object(const void* handle, std::uint32_t word) {
   if (reinterpret_cast<std::uintptr_t>(handle) < 4096) return nullptr;
@@ -228,6 +235,15 @@ CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool i
 #define SIM_GET(type, name, call) \
   type* name = nullptr;           \
   SIM_TRY(call)
+// Defines a function of the driver that stores `value` of a handle's object, which `call` finds, in *out.
+#define SIM_TELL(name, parameters, out, type, object, call, value) \
+  SIM_API CUresult name parameters {                               \
+    SIM_ENTER(name);                                               \
+    if (!out) return CUDA_ERROR_INVALID_VALUE;                     \
+    SIM_GET(type, object, call);                                   \
+    *out = value;                                                  \
+    return CUDA_SUCCESS;                                           \
+  }
 // Defines a function of the driver that returns one expression. `parameters` are in parentheses. In the expression,
 // per_thread tells which stream 0 means.
 #define SIM_CALL_AS(name, own_default, parameters, ...)       \

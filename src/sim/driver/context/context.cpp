@@ -14,10 +14,7 @@
 
 namespace headgate::sim::driver {
 
-Pool<Context>& context_objects() {
-  static Pool<Context>& forever = *new Pool<Context>;
-  return forever;
-}
+Pool<Context>& context_objects() { return forever<Pool<Context>>(); }
 
 namespace {
 

@@ -7,10 +7,7 @@
 
 namespace headgate::sim::driver {
 
-Pool<GreenContext>& green_objects() {
-  static Pool<GreenContext>& forever = *new Pool<GreenContext>;
-  return forever;
-}
+Pool<GreenContext>& green_objects() { return forever<Pool<GreenContext>>(); }
 
 std::uint32_t sms_of(const Stream* stream) {
   return stream->green == nullptr ? library().profile().sm_count : stream->green->set.count;
@@ -109,13 +106,8 @@ void forget_green(const Context* primary) {
 SIM_CALL(cuGreenCtxCreate, (CUgreenCtx * out, CUdevResourceDesc set, CUdevice device, unsigned flags),
          create(out, reinterpret_cast<const SmSet*>(set), device, flags))
 SIM_CALL(cuGreenCtxDestroy, (CUgreenCtx green), destroy(green))
-SIM_API CUresult cuCtxFromGreenCtx(CUcontext* out, CUgreenCtx handle) {
-  SIM_ENTER(cuCtxFromGreenCtx);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(GreenContext, green, green_of(handle, &green));
-  *out = reinterpret_cast<CUcontext>(green->view);
-  return CUDA_SUCCESS;
-}
+SIM_TELL(cuCtxFromGreenCtx, (CUcontext * out, CUgreenCtx handle), out, GreenContext, green, green_of(handle, &green),
+         reinterpret_cast<CUcontext>(green->view))
 SIM_CALL(cuGreenCtxStreamCreate, (CUstream * out, CUgreenCtx green, unsigned flags, int priority),
          stream_create(out, green, flags, priority))
 SIM_API CUresult cuGreenCtxRecordEvent(CUgreenCtx handle, CUevent event) {

@@ -31,10 +31,7 @@ struct Captures {
   std::mutex lock;
   std::vector<std::unique_ptr<Capture>> open;
 };
-Captures& captures() {
-  static Captures& forever = *new Captures;
-  return forever;
-}
+Captures& captures() { return forever<Captures>(); }
 
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 const void* this_thread() { return &thread_mode; }

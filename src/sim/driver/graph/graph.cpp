@@ -8,14 +8,8 @@
 #include "sim/driver/graph/graph_memory.hpp"
 namespace headgate::sim::driver {
 
-Pool<Graph>& graph_objects() {
-  static Pool<Graph>& forever = *new Pool<Graph>;
-  return forever;
-}
-Pool<GraphNode>& node_objects() {
-  static Pool<GraphNode>& forever = *new Pool<GraphNode>;
-  return forever;
-}
+Pool<Graph>& graph_objects() { return forever<Pool<Graph>>(); }
+Pool<GraphNode>& node_objects() { return forever<Pool<GraphNode>>(); }
 
 CUresult graph_of(CUgraph handle, Graph** out) {
   *out = object<Graph>(handle, kGraphWord);
@@ -329,12 +323,7 @@ SIM_CALL(cuGraphRemoveDependencies, (CUgraph graph, const CUgraphNode* from, con
 SIM_CALL(cuGraphRemoveDependencies_v2,
          (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const EdgeData* data, std::size_t count),
          change_edges(graph, from, to, data, count, false))
-SIM_API CUresult cuGraphNodeGetType(CUgraphNode handle, unsigned* type) {
-  SIM_ENTER(cuGraphNodeGetType);
-  if (!type) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(GraphNode, node, node_of(handle, &node));
-  *type = static_cast<unsigned>(node->type);
-  return CUDA_SUCCESS;
-}
+SIM_TELL(cuGraphNodeGetType, (CUgraphNode handle, unsigned* type), type, GraphNode, node, node_of(handle, &node),
+         static_cast<unsigned>(node->type))
 
 }  // namespace headgate::sim::driver

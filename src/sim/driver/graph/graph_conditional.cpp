@@ -14,10 +14,7 @@ struct Conditionals {
   std::mutex lock;
   std::map<cuuint64_t, std::weak_ptr<Conditional>> known;
 };
-Conditionals& conditionals() {
-  static Conditionals& forever = *new Conditionals;
-  return forever;
-}
+Conditionals& conditionals() { return forever<Conditionals>(); }
 
 std::shared_ptr<Conditional> find(cuuint64_t handle) {
   const std::lock_guard guard(conditionals().lock);

@@ -9,19 +9,13 @@ namespace headgate::sim::driver {
 
 namespace {
 
-Pool<Exec>& exec_objects() {
-  static Pool<Exec>& forever = *new Pool<Exec>;
-  return forever;
-}
+Pool<Exec>& exec_objects() { return forever<Pool<Exec>>(); }
 
 struct AliveExecs {
   std::mutex lock;
   std::vector<Exec*> execs;
 };
-AliveExecs& alive_execs() {
-  static AliveExecs& forever = *new AliveExecs;
-  return forever;
-}
+AliveExecs& alive_execs() { return forever<AliveExecs>(); }
 
 // Sorts nodes by order of creation, as far as the edges allow.
 std::vector<const GraphNode*> sorted(const Graph* graph) {
@@ -321,13 +315,8 @@ SIM_CALL(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph graph, unsigne
 SIM_CALL_PTSZ(cuGraphInstantiateWithParams, (CUgraphExec * out, CUgraph graph, InstantiateParams* params),
               instantiate_with(out, graph, params, per_thread))
 SIM_CALL(cuGraphExecDestroy, (CUgraphExec exec), destroy(exec))
-SIM_API CUresult cuGraphExecGetFlags(CUgraphExec handle, cuuint64_t* flags) {
-  SIM_ENTER(cuGraphExecGetFlags);
-  if (!flags) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Exec, exec, exec_of(handle, &exec));
-  *flags = exec->flags;
-  return CUDA_SUCCESS;
-}
+SIM_TELL(cuGraphExecGetFlags, (CUgraphExec handle, cuuint64_t* flags), flags, Exec, exec, exec_of(handle, &exec),
+         exec->flags)
 SIM_API CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* error, unsigned* result) {
   SIM_ENTER(cuGraphExecUpdate);
   UpdateResultInfo info{1, nullptr, nullptr};

@@ -19,10 +19,7 @@ struct Idle {
   std::mutex lock;
   std::vector<Stream*> lanes;
 };
-Idle& idle() {
-  static Idle& forever = *new Idle;
-  return forever;
-}
+Idle& idle() { return forever<Idle>(); }
 
 CUresult take_lane(Context* context, Stream** out) {
   {

@@ -23,10 +23,7 @@ struct Book {
   std::map<std::uint64_t, std::shared_ptr<GraphMemory>> backed;  // has bytes: stays alive without its node
   std::vector<Range> retired;                                    // copies that were sent earlier may still write there
 };
-Book& book() {
-  static Book& forever = *new Book;
-  return forever;
-}
+Book& book() { return forever<Book>(); }
 
 std::shared_ptr<GraphMemory> find(CUdeviceptr address) {
   const std::lock_guard guard(book().lock);

@@ -20,10 +20,7 @@ namespace {
 constexpr std::uint32_t kObjectWord = 0x68676f62;
 constexpr unsigned kNoDestructorSync = 1, kMove = 1;  // cuda.h: CUuserObject_flags, CUuserObjectRetain_flags
 
-Pool<UserObject>& user_objects() {
-  static Pool<UserObject>& forever = *new Pool<UserObject>;
-  return forever;
-}
+Pool<UserObject>& user_objects() { return forever<Pool<UserObject>>(); }
 
 bool countable(unsigned count) { return count != 0 && count <= std::numeric_limits<int>::max(); }
 

@@ -8,6 +8,8 @@
 #include <unordered_map>
 #include <vector>
 
+#include "sim/driver/library.hpp"
+
 namespace headgate::sim::driver {
 namespace {
 
@@ -43,10 +45,7 @@ struct Arena {
   std::map<Kind, std::vector<std::uint64_t>> roomy;  // bases of slabs with pieces taken and free
   std::vector<std::uint64_t> empty;                  // bases
 };
-Arena& arena() {
-  static Arena& forever = *new Arena;
-  return forever;
-}
+Arena& arena() { return forever<Arena>(); }
 
 std::uint64_t piece_bytes(std::uint64_t bytes) { return std::bit_ceil(std::max(bytes, kAlignment)); }
 std::uint64_t rounded(std::uint64_t bytes, std::uint64_t unit) { return (bytes + unit - 1) / unit * unit; }

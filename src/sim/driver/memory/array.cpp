@@ -26,18 +26,9 @@ struct Arrays {
   std::vector<Array*> alive;
   std::vector<Mipmap*> mipmaps;
 };
-Arrays& arrays() {
-  static Arrays& forever = *new Arrays;
-  return forever;
-}
-Pool<Array>& array_objects() {
-  static Pool<Array>& forever = *new Pool<Array>;
-  return forever;
-}
-Pool<Mipmap>& mipmap_objects() {
-  static Pool<Mipmap>& forever = *new Pool<Mipmap>;
-  return forever;
-}
+Arrays& arrays() { return forever<Arrays>(); }
+Pool<Array>& array_objects() { return forever<Pool<Array>>(); }
+Pool<Mipmap>& mipmap_objects() { return forever<Pool<Mipmap>>(); }
 
 // Returns the bytes of a channel (CUarray_format); 0 for packed, planar and compressed formats, which are not modelled.
 std::size_t channel_bytes(unsigned format) {

@@ -30,10 +30,7 @@ struct External {
   std::atomic<std::uint32_t> word{0};
   std::uint64_t handle = 0, bytes = 0;
 };
-Pool<External>& externals() {
-  static Pool<External>& forever = *new Pool<External>;
-  return forever;
-}
+Pool<External>& externals() { return forever<Pool<External>>(); }
 
 }  // namespace
 

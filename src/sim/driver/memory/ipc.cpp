@@ -34,10 +34,7 @@ struct Exports {
   std::map<std::uint64_t, std::uint64_t> allocations;  // base -> base of its region
 };
 // The caller holds physical_lock().
-Exports& exports() {
-  static Exports& forever = *new Exports;
-  return forever;
-}
+Exports& exports() { return forever<Exports>(); }
 
 void* at(std::uint64_t address) { return reinterpret_cast<void*>(address); }
 

@@ -40,10 +40,7 @@ struct ManagedMemory {
   std::map<std::uint64_t, Managed> list;  // by base
   std::atomic<std::size_t> count{0};
 };
-ManagedMemory& managed_memory() {
-  static ManagedMemory& forever = *new ManagedMemory;
-  return forever;
-}
+ManagedMemory& managed_memory() { return forever<ManagedMemory>(); }
 
 std::uint64_t bytes_of(const Managed& managed, std::size_t block) {
   return std::min(kBlockBytes, managed.allocation.bytes - block * kBlockBytes);

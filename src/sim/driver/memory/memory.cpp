@@ -22,10 +22,7 @@ struct Memory {
   std::shared_mutex lock;
   std::map<std::uint64_t, Allocation> allocations;  // by base
 };
-Memory& memory() {
-  static Memory& forever = *new Memory;
-  return forever;
-}
+Memory& memory() { return forever<Memory>(); }
 
 void insert(const Allocation& allocation) {
   const std::unique_lock guard(memory().lock);
@@ -130,9 +127,7 @@ CUresult allocate_device(Context* context, std::uint64_t bytes, bool managed, bo
           .context = context,
           .type = MemoryType::device,
           .managed = managed,
-          .registered = false,
-          .global = global,
-          .flags = 0});
+          .global = global});
   *address = base;
   return CUDA_SUCCESS;
 }
@@ -234,9 +229,6 @@ CUresult host_allocate(void** out, std::size_t bytes, unsigned flags) {
           .bytes = bytes,
           .context = context,
           .type = MemoryType::host,
-          .managed = false,
-          .registered = false,
-          .global = false,
           .flags = flags});
   *out = at;
   return CUDA_SUCCESS;
@@ -267,9 +259,7 @@ CUresult host_register(void* address, std::size_t bytes, unsigned flags) {
           .bytes = bytes,
           .context = context,
           .type = MemoryType::host,
-          .managed = false,
           .registered = true,
-          .global = false,
           .flags = flags});
   return CUDA_SUCCESS;
 }

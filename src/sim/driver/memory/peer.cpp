@@ -10,10 +10,7 @@ struct Peers {
   std::mutex lock;
   std::vector<std::pair<const Context*, const Context*>> enabled;  // from, to
 };
-Peers& peers() {
-  static Peers& forever = *new Peers;
-  return forever;
-}
+Peers& peers() { return forever<Peers>(); }
 
 CUresult both(CUcontext handle, Context** from, Context** to) {
   SIM_TRY(current_context(from));

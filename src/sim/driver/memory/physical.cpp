@@ -14,10 +14,7 @@ struct Handles {
   std::map<std::uint64_t, Physical> by_handle;
   std::uint64_t next_handle = 0x100;
 };
-Handles& handles() {
-  static Handles& forever = *new Handles;
-  return forever;
-}
+Handles& handles() { return forever<Handles>(); }
 
 // Shared, because only shared mappings can be mirrored. fd -1: memory of this process only.
 std::uint64_t map_home(int fd, std::uint64_t bytes) {

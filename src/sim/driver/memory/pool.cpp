@@ -14,16 +14,10 @@ struct Pools {
   std::vector<MemoryPool*> pools;                     // alive, or destroyed and still holding memory
   std::vector<MemoryPool*> defaults, current, graph;  // by device
 };
-Pools& all_pools() {
-  static Pools& forever = *new Pools;
-  return forever;
-}
+Pools& all_pools() { return forever<Pools>(); }
 std::atomic<bool> in_use{false};
 
-Pool<MemoryPool>& pool_objects() {
-  static Pool<MemoryPool>& forever = *new Pool<MemoryPool>;
-  return forever;
-}
+Pool<MemoryPool>& pool_objects() { return forever<Pool<MemoryPool>>(); }
 
 std::uint32_t node_device(int device) { return library().visible[static_cast<std::size_t>(device)]; }
 

@@ -58,10 +58,7 @@ struct Objects {
   std::mutex lock;
   std::map<std::uint64_t, Object> alive;  // by the program's handle
 };
-Objects& objects() {
-  static auto& forever = *new Objects;
-  return forever;
-}
+Objects& objects() { return forever<Objects>(); }
 
 bool is_memory(CUdeviceptr address, std::uint64_t bytes, std::uint64_t alignment) {
   return address % alignment == 0 && bytes != 0 && is_device_address(address, bytes);

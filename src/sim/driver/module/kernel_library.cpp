@@ -132,13 +132,8 @@ SIM_API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary handle, const char*
   }
   return CUDA_ERROR_NOT_FOUND;
 }
-SIM_API CUresult cuLibraryGetKernelCount(unsigned* out, CUlibrary handle) {
-  SIM_ENTER(cuLibraryGetKernelCount);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(KernelLibrary, library, library_of(handle, &library));
-  *out = static_cast<unsigned>(library->kernels.size());
-  return CUDA_SUCCESS;
-}
+SIM_TELL(cuLibraryGetKernelCount, (unsigned* out, CUlibrary handle), out, KernelLibrary, library,
+         library_of(handle, &library), static_cast<unsigned>(library->kernels.size()))
 SIM_API CUresult cuLibraryEnumerateKernels(CUkernel* out, unsigned count, CUlibrary handle) {
   SIM_ENTER(cuLibraryEnumerateKernels);
   if (!out) return CUDA_ERROR_INVALID_VALUE;
@@ -147,13 +142,8 @@ SIM_API CUresult cuLibraryEnumerateKernels(CUkernel* out, unsigned count, CUlibr
     out[i] = reinterpret_cast<CUkernel>(&library->kernels[i]);
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuLibraryGetModule(CUmodule* out, CUlibrary handle) {
-  SIM_ENTER(cuLibraryGetModule);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Module, module, current_module(handle, &module));
-  *out = reinterpret_cast<CUmodule>(module);
-  return CUDA_SUCCESS;
-}
+SIM_TELL(cuLibraryGetModule, (CUmodule * out, CUlibrary handle), out, Module, module, current_module(handle, &module),
+         reinterpret_cast<CUmodule>(module))
 SIM_API CUresult cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* bytes, CUlibrary handle, const char* name) {
   SIM_ENTER(cuLibraryGetGlobal);
   if (!name) return CUDA_ERROR_INVALID_VALUE;
@@ -161,20 +151,10 @@ SIM_API CUresult cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* bytes, CU
   return module_global(module, name, address, bytes);
 }
 SIM_CALL(cuKernelGetFunction, (CUfunction * out, CUkernel kernel), current_function(kernel, out))
-SIM_API CUresult cuKernelGetLibrary(CUlibrary* out, CUkernel handle) {
-  SIM_ENTER(cuKernelGetLibrary);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Kernel, kernel, kernel_of(handle, &kernel));
-  *out = reinterpret_cast<CUlibrary>(kernel->library);
-  return CUDA_SUCCESS;
-}
-SIM_API CUresult cuKernelGetName(const char** out, CUkernel handle) {
-  SIM_ENTER(cuKernelGetName);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Kernel, kernel, kernel_of(handle, &kernel));
-  *out = kernel->library->image.entries[kernel->index].name.c_str();
-  return CUDA_SUCCESS;
-}
+SIM_TELL(cuKernelGetLibrary, (CUlibrary * out, CUkernel handle), out, Kernel, kernel, kernel_of(handle, &kernel),
+         reinterpret_cast<CUlibrary>(kernel->library))
+SIM_TELL(cuKernelGetName, (const char** out, CUkernel handle), out, Kernel, kernel, kernel_of(handle, &kernel),
+         kernel->library->image.entries[kernel->index].name.c_str())
 SIM_API CUresult cuKernelGetParamInfo(CUkernel handle, std::size_t index, std::size_t* offset, std::size_t* bytes) {
   SIM_ENTER(cuKernelGetParamInfo);
   if (!offset) return CUDA_ERROR_INVALID_VALUE;

@@ -17,10 +17,7 @@ struct Modules {
   std::mutex lock;
   std::vector<Module*> alive;
 };
-Modules& modules() {
-  static Modules& forever = *new Modules;
-  return forever;
-}
+Modules& modules() { return forever<Modules>(); }
 
 // Modules are never freed, because function handles point into them.
 void end(Module* module) {
@@ -223,20 +220,10 @@ SIM_API CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig) {
   Function* function = nullptr;
   return function_of(handle, &function);
 }
-SIM_API CUresult cuFuncGetModule(CUmodule* out, CUfunction handle) {
-  SIM_ENTER(cuFuncGetModule);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Function, function, function_of(handle, &function));
-  *out = reinterpret_cast<CUmodule>(function->module);
-  return CUDA_SUCCESS;
-}
-SIM_API CUresult cuFuncGetName(const char** name, CUfunction handle) {
-  SIM_ENTER(cuFuncGetName);
-  if (!name) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Function, function, function_of(handle, &function));
-  *name = function->entry->name.c_str();
-  return CUDA_SUCCESS;
-}
+SIM_TELL(cuFuncGetModule, (CUmodule * out, CUfunction handle), out, Function, function, function_of(handle, &function),
+         reinterpret_cast<CUmodule>(function->module))
+SIM_TELL(cuFuncGetName, (const char** name, CUfunction handle), name, Function, function,
+         function_of(handle, &function), function->entry->name.c_str())
 SIM_API CUresult cuFuncGetParamInfo(CUfunction handle, std::size_t index, std::size_t* offset, std::size_t* bytes) {
   SIM_ENTER(cuFuncGetParamInfo);
   if (!offset) return CUDA_ERROR_INVALID_VALUE;

@@ -9,10 +9,7 @@
 
 namespace headgate::sim::driver {
 
-Pool<Event>& event_objects() {
-  static Pool<Event>& forever = *new Pool<Event>;
-  return forever;
-}
+Pool<Event>& event_objects() { return forever<Pool<Event>>(); }
 
 CUresult event_of(CUevent handle, Event** out) {
   Event* event = object<Event>(handle, kEventWord);
@@ -28,10 +25,7 @@ struct AliveEvents {
   std::mutex lock;
   std::vector<Event*> events;  // swap-erased, so a destroy searches it from the end
 };
-AliveEvents& alive_events() {
-  static AliveEvents& forever = *new AliveEvents;
-  return forever;
-}
+AliveEvents& alive_events() { return forever<AliveEvents>(); }
 
 // Returns true if the exporting process destroyed the event or died.
 bool stale(const Event* event) {

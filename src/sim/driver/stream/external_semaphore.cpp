@@ -36,10 +36,7 @@ struct Semaphore {
   std::uint32_t flag = kNone;  // of the node
   bool timeline = false;       // else a wait consumes the signal
 };
-Pool<Semaphore>& semaphores() {
-  static auto& forever = *new Pool<Semaphore>;
-  return forever;
-}
+Pool<Semaphore>& semaphores() { return forever<Pool<Semaphore>>(); }
 
 // Does not collide with keys of numbered flags (below 2^32) and of shared memory (bit 63).
 std::uint64_t key_of(const struct stat& file) {

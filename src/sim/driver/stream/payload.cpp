@@ -32,10 +32,7 @@ struct Payloads {
   std::deque<Payload> waiting;
   std::atomic<std::size_t> count{0};
 };
-Payloads& payloads() {
-  static Payloads& forever = *new Payloads;
-  return forever;
-}
+Payloads& payloads() { return forever<Payloads>(); }
 
 struct HostFunctions {
   std::mutex lock;
@@ -43,10 +40,7 @@ struct HostFunctions {
   std::deque<HostFunction> waiting;
   bool started = false;
 };
-HostFunctions& host_functions() {
-  static HostFunctions& forever = *new HostFunctions;
-  return forever;
-}
+HostFunctions& host_functions() { return forever<HostFunctions>(); }
 
 struct Flags {
   std::mutex lock;
@@ -56,10 +50,7 @@ struct Flags {
   std::map<std::uint64_t, std::uint64_t> host_words;
   std::atomic<std::size_t> host_word_count{0};
 };
-Flags& flags() {
-  static Flags& forever = *new Flags;
-  return forever;
-}
+Flags& flags() { return forever<Flags>(); }
 
 // Takes the first waiting function with its command reached; if there is none, sleeps until one may be.
 bool take_reached(HostFunction* out) {

@@ -13,10 +13,7 @@
 
 namespace headgate::sim::driver {
 
-Pool<Stream>& stream_objects() {
-  static Pool<Stream>& forever = *new Pool<Stream>;
-  return forever;
-}
+Pool<Stream>& stream_objects() { return forever<Pool<Stream>>(); }
 
 namespace {
 
