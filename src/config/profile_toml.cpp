@@ -1,7 +1,6 @@
 #include "config/profile_toml.hpp"
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <charconv>
 #include <cmath>

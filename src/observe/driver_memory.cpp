@@ -6,7 +6,6 @@
 #include <array>
 #include <cerrno>
 #include <fstream>
-#include <iterator>
 
 #include "nvml/cuda_total.hpp"
 

@@ -1,7 +1,6 @@
 #include "observe/gpus.hpp"
 
 #include <algorithm>
-#include <array>
 #include <string_view>
 
 namespace headgate::observe {

@@ -1,7 +1,6 @@
 #include "oci/docker_devices.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <nlohmann/json.hpp>
 
 #include "base/joined.hpp"

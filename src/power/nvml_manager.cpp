@@ -1,7 +1,6 @@
 #include "power/nvml_manager.hpp"
 
 #include <algorithm>
-#include <array>
 #include <utility>
 
 #include "base/now.hpp"
