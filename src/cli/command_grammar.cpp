@@ -57,8 +57,9 @@ void say_whether_again(CLI::App& app, Raw& raw) {
 void say_where(CLI::App& app, Raw& raw) {
   // The profile is accepted only as --sim=PROFILE (see split_profiles): a word after --sim is the program's.
   app.add_flag("--sim", raw.simulated,
-               "use a simulated GPU; --sim=PROFILE: h200, h200-cuda13, l40s-x2, tiny or a .toml file");
-  app.add_option("--sim-profile", raw.profile, "h200, h200-cuda13, l40s-x2, tiny or a .toml file")->group("");
+               "use a simulated GPU; --sim=PROFILE: h200, h200-cuda13, h200-r615, l40s-x2, tiny or a .toml file");
+  app.add_option("--sim-profile", raw.profile, "h200, h200-cuda13, h200-r615, l40s-x2, tiny or a .toml file")
+      ->group("");
 }
 
 // A positional argument; its name says what it is, so no type is shown.

@@ -207,7 +207,7 @@ TEST(CommandLine, AVariableThatIsNotSetIsAnErrorAndNotAllSharesAnyGpuOrNoImage) 
       {{"run", "--mem=", "--", "x"}, "run: --mem has no value", "--mem SIZE: memory limit on each GPU: 8GiB, 8GB, 50%"},
       {{"run", "--sim=", "--", "x"},
        "run: --sim has no value",
-       "--sim=PROFILE: h200, h200-cuda13, l40s-x2, tiny or a .toml file"},
+       "--sim=PROFILE: h200, h200-cuda13, h200-r615, l40s-x2, tiny or a .toml file"},
       {{"free", "--fit", ""},
        "free: --fit '' is empty",
        "--fit SIZE,PART: memory and compute that must fit: 10GiB,30%"},

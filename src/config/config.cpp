@@ -324,7 +324,7 @@ const std::vector<Key>& keys() {
        "the tool that sets the length of time slices; by default that of PATH"},
       {"power.drift", "report", "report or reapply",
        "what is done with a lease's setting that a GPU has no longer: told, or made again too"},
-      {"sim.profile", "h200", "h200, h200-cuda13, l40s-x2, tiny, or the path of a profile",
+      {"sim.profile", "h200", "h200, h200-cuda13, h200-r615, l40s-x2, tiny, or the path of a profile",
        "the simulated node that --sim makes"},
   };
   return table;

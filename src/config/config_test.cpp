@@ -59,7 +59,7 @@ TEST(Config, AProfileThatThereIsNotAndAnAddressThatStrangersReachAreMistakesOnAn
   const Reading reading = of("[sim]\nprofile = 'h2000'\n");
   ASSERT_EQ(reading.errors.size(), 1u);
   EXPECT_EQ(reading.errors[0].message, "config.toml:2: sim.profile = 'h2000' names no profile");
-  EXPECT_EQ(reading.errors[0].hint, "accepted: h200, h200-cuda13, l40s-x2, tiny, or the path of a profile");
+  EXPECT_EQ(reading.errors[0].hint, "accepted: h200, h200-cuda13, h200-r615, l40s-x2, tiny, or the path of a profile");
   for (const char* profile : {"tiny", "./lab", "lab.toml"})
     EXPECT_TRUE(of("sim.profile = '" + std::string(profile) + "'").errors.empty()) << profile;
   for (const char* inside : {"127.0.0.1:1", "127.9.0.1:1", "[::1]:1", "::1:1"})

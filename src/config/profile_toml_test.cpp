@@ -206,8 +206,9 @@ INSTANTIATE_TEST_SUITE_P(
         Bad{"count = \"2\"", "lab.toml:1: count = \"2\"", "accepted: a whole number from 1 to 16"},
         Bad{"count = [2]", "lab.toml:1: count = an array", "accepted: a whole number from 1 to 16"},
         Bad{"sms = -4", "lab.toml:1: sms = -4", "accepted: a whole number from 1 to 1024"},
-        Bad{"base = \"h100\"", "lab.toml:1: base = \"h100\"", "accepted: one of h200, h200-cuda13, l40s-x2, tiny"},
-        Bad{"base = 7", "lab.toml:1: base = 7", "accepted: one of h200, h200-cuda13, l40s-x2, tiny"},
+        Bad{"base = \"h100\"", "lab.toml:1: base = \"h100\"",
+            "accepted: one of h200, h200-cuda13, h200-r615, l40s-x2, tiny"},
+        Bad{"base = 7", "lab.toml:1: base = 7", "accepted: one of h200, h200-cuda13, h200-r615, l40s-x2, tiny"},
         Bad{"memory = 1024", "lab.toml:1: memory = 1024", kMemory},
         Bad{"memory = \"1024\"", "lab.toml:1: memory = \"1024\"", kMemory},
         Bad{"memory = \"1e9GiB\"", "lab.toml:1: memory = \"1e9GiB\"", kMemory},
@@ -266,7 +267,8 @@ TEST(ProfileToml, AProfileIsFoundByNameOrPath) {
   EXPECT_EQ(missing.error().message, "cannot read the profile " + directory + "/none.toml: No such file or directory");
   const auto unknown = load_profile("h100");
   ASSERT_FALSE(unknown);
-  EXPECT_EQ(unknown.error().hint, "accepted: one of h200, h200-cuda13, l40s-x2, tiny, or the path of a .toml file");
+  EXPECT_EQ(unknown.error().hint,
+            "accepted: one of h200, h200-cuda13, h200-r615, l40s-x2, tiny, or the path of a .toml file");
   std::filesystem::remove_all(directory);
 }
 

@@ -16,8 +16,8 @@ constexpr const char* kAccepted =
 const char* usage_text() {
   return "Usage: headgated [OPTIONS]\n"
          "The node's daemon: keeps shares of its NVIDIA GPUs, watches what uses them, answers over HTTP.\n\n"
-         "  --sim[=PROFILE]     a simulated node instead of the machine's GPUs (h200, h200-cuda13, l40s-x2, tiny, "
-         "FILE.toml)\n"
+         "  --sim[=PROFILE]     a simulated node instead of the machine's GPUs (h200, h200-cuda13, h200-r615, "
+         "l40s-x2, tiny, FILE.toml)\n"
          "  --config FILE       instead of /etc/headgate/config.toml\n"
          "  --socket PATH       the control socket, instead of control/headgate.sock in the runtime directory\n"
          "  --state DIR         what must survive a reboot; root's: /var/lib/headgate (man headgated)\n"

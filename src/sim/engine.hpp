@@ -35,6 +35,7 @@ struct ProcessIdentity {
   std::string_view comm;  // cut to 15 bytes
   std::uint32_t image = 0;
   std::uint32_t mps_percent = 0;  // 1..100: MPS client with this share of each GPU's SMs; 0: no client
+  std::array<std::uint64_t, kMaxCgroups> cgroups{};  // Process::cgroups
 };
 
 struct EventReading {
@@ -107,6 +108,14 @@ class Engine {
   void free_shared(std::uint32_t shared);
   [[nodiscard]] std::uint64_t capacity_bytes() const;  // of one device: memory minus reserved
   [[nodiscard]] std::uint64_t free_bytes(std::uint32_t device) const;
+  // fence.cpp: limits of memory by cgroup. The innermost limited cgroup of a process counts alone, as with the driver's
+  // accounting where the kernel has no dmem controller.
+  [[nodiscard]] const MemoryFence* fence_of(std::span<const std::uint64_t, kMaxCgroups> cgroups,
+                                            std::uint32_t device) const;
+  // Returns what the processes that it holds have on that device, contexts included.
+  [[nodiscard]] std::uint64_t fenced_bytes(const MemoryFence& fence, std::uint32_t device) const;
+  // Returns the bytes that the account can still take: the device's free ones, or less because of a cgroup's limit.
+  [[nodiscard]] std::uint64_t free_bytes_for(const Account& account) const;
 
   // checkpoint.cpp. Return false, and change nothing, if the process shares memory with others or the devices lack
   // room.

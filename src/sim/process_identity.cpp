@@ -4,10 +4,12 @@
 #include <sys/auxv.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <string>
 
 #include "base/unique_fd.hpp"
 #include "guest/bare/clock.hpp"
@@ -25,7 +27,37 @@ std::uint64_t own_start_time() {
   return at ? bare::host_start_time(std::strtoull(at + 1, nullptr, 10)) : 0;
 }
 
+// Where the version 2 hierarchy is mounted; hybrid hosts have it below the others.
+const char* cgroup_mount() {
+  constexpr long kCgroup2Magic = 0x63677270;  // linux/magic.h: CGROUP2_SUPER_MAGIC
+  struct statfs facts{};
+  for (const char* place : {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"})
+    if (::statfs(place, &facts) == 0 && facts.f_type == kCgroup2Magic) return place;
+  return nullptr;
+}
+
 }  // namespace
+
+std::array<std::uint64_t, kMaxCgroups> own_cgroups() {
+  std::array<std::uint64_t, kMaxCgroups> found{};
+  const char* const mount = cgroup_mount();
+  UniqueFd fd(::open("/proc/self/cgroup", O_RDONLY | O_CLOEXEC));
+  char text[8192] = {};
+  if (mount == nullptr || !fd || ::read(fd.get(), text, sizeof text - 1) <= 0) return found;
+  const char* const line = std::strncmp(text, "0::/", 4) == 0 ? text : std::strstr(text, "\n0::/");
+  if (line == nullptr) return found;
+  const char* const begin = std::strchr(line, '/');
+  std::string path(begin, std::strcspn(begin, "\n"));
+  if (path == "/") path.clear();
+  for (std::uint64_t& inode : found) {
+    struct stat facts{};
+    if (::stat((mount + path).c_str(), &facts) != 0) break;
+    inode = facts.st_ino;
+    if (path.empty()) break;
+    path.resize(path.find_last_of('/'));
+  }
+  return found;
+}
 
 std::uint64_t own_pid_namespace() {
   struct stat status{};
@@ -61,7 +93,9 @@ OwnIdentity own_identity() {
                   .pid_namespace = own_pid_namespace(),
                   .start_time = own_start_time(),
                   .comm = {},
-                  .image = own_image()};
+                  .image = own_image(),
+                  .mps_percent = 0,
+                  .cgroups = own_cgroups()};
   // The calling thread may have another name, so this reads the leader's, which is the program's.
   UniqueFd fd(::open("/proc/self/comm", O_RDONLY | O_CLOEXEC));
   if (fd) {

@@ -15,6 +15,9 @@ struct OwnIdentity {
 };
 
 [[nodiscard]] OwnIdentity own_identity();
+// Returns the inodes of the process's version 2 cgroup and those around it, innermost first, as far as it sees their
+// directories; the rest is 0.
+[[nodiscard]] std::array<std::uint64_t, kMaxCgroups> own_cgroups();
 // Returns a number that is random per exec and the same for every library of the process.
 [[nodiscard]] std::uint32_t own_image();
 // Returns the inode of the pid namespace; 0 if unknown.

@@ -88,6 +88,17 @@ constexpr Profile h200_cuda13() {
   return made;
 }
 
+// The first driver with memory limits by cgroup. Of its version only the first number is a fact.
+constexpr Profile h200_r615() {
+  Profile made = h200();
+  for (char& c : made.name) c = 0;
+  for (char& c : made.driver_version) c = 0;
+  copy_text(made.name, "h200-r615");
+  copy_text(made.driver_version, "615.00");
+  made.cuda_version = 13040;
+  return made;
+}
+
 constexpr Profile l40s_x2() {
   Profile made = common("l40s-x2", "NVIDIA L40S");
   copy_text(made.vbios_version, "95.02.66.00.02");
@@ -149,7 +160,7 @@ constexpr Profile tiny() {
   return made;
 }
 
-constexpr Profile kBuiltIn[] = {h200(), h200_cuda13(), l40s_x2(), tiny()};
+constexpr Profile kBuiltIn[] = {h200(), h200_cuda13(), h200_r615(), l40s_x2(), tiny()};
 
 // SplitMix64 (Steele, Lea, Flood 2014): spreads a seed over 64 bits.
 std::uint64_t spread(std::uint64_t value) {

@@ -95,7 +95,7 @@ struct Profile {
 };
 static_assert(std::is_trivially_copyable_v<Profile> && std::is_standard_layout_v<Profile>);
 
-// h200 (the default), h200-cuda13, l40s-x2, tiny.
+// h200 (the default), h200-cuda13, h200-r615, l40s-x2, tiny.
 [[nodiscard]] std::span<const Profile> built_in_profiles();
 // Returns nullptr if there is no profile of that name.
 [[nodiscard]] const Profile* find_profile(std::string_view name);

@@ -83,7 +83,7 @@ _headgate() {
     "") ;;
     -o | --output) COMPREPLY=($(compgen -W ")" +
          joined(form_names(), " ") + R"(" -- "$current")); return ;;
-    --sim) COMPREPLY=($(compgen -W "h200 h200-cuda13 l40s-x2 tiny" -A file -- "$current")); return ;;
+    --sim) COMPREPLY=($(compgen -W "h200 h200-cuda13 h200-r615 l40s-x2 tiny" -A file -- "$current")); return ;;
     --config | --symbols) COMPREPLY=($(compgen -A file -- "$current")); return ;;
     *) return ;;
   esac
@@ -167,7 +167,7 @@ _headgate() {
     -o | --output) compadd -- )" +
          joined(form_names(), " ") +
          R"(; return ;;
-    --sim) compadd -- h200 h200-cuda13 l40s-x2 tiny; _files; return ;;
+    --sim) compadd -- h200 h200-cuda13 h200-r615 l40s-x2 tiny; _files; return ;;
     --config | --symbols) _files; return ;;
     *) return ;;
   esac
@@ -198,7 +198,7 @@ void fish_lines(const CommandTree& tree, const std::string& path, std::string& o
   for (const auto& option : tree.options) {
     out += here + (option.starts_with("--") ? " -l " + option.substr(2) : " -s " + option.substr(1));
     if (option == "-o" || option == "--output") out += " -x -a " + quoted(joined(form_names(), " "));
-    else if (option == "--sim") out += " -a 'h200 h200-cuda13 l40s-x2 tiny'";
+    else if (option == "--sim") out += " -a 'h200 h200-cuda13 h200-r615 l40s-x2 tiny'";
     else if (option == "--config" || option == "--symbols") out += " -r -F";
     else if (std::ranges::find(tree.valued, option) != tree.valued.end()) out += " -x";
     out += "\n";

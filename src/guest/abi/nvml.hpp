@@ -118,6 +118,23 @@ struct nvmlProcessDetailList_t {
 };
 inline constexpr unsigned kProcessDetailListVersion = sizeof(nvmlProcessDetailList_t) | 1U << 24;
 
+// NVML 13.4 (driver r615): limits of a GPU's memory for all processes of a cgroup (version 2). The layouts are those of
+// nvml.h in cuda-nvml-dev-13-4 13.4.92, which NVIDIA's NVML reference names field by field; there is no version word.
+// `nameSpace`: the full path of the cgroup's directory.
+struct nvmlSetMemoryLimits_v1_t {
+  const char* nameSpace;
+  unsigned long long softLimit;  // bytes; 0: none
+  unsigned long long hardLimit;  // bytes; NVML_DEVICE_MEMORY_LIMIT_MAX: none
+};
+struct nvmlGetMemoryLimits_v1_t {
+  const char* nameSpace;
+  unsigned long long softLimit;
+  unsigned long long hardLimit;
+  unsigned long long currentUsed;  // bytes, as the driver counts for the cgroup
+};
+static_assert(sizeof(nvmlSetMemoryLimits_v1_t) == 24 && sizeof(nvmlGetMemoryLimits_v1_t) == 32);
+inline constexpr unsigned long long NVML_DEVICE_MEMORY_LIMIT_MAX = ~0ULL;
+
 // The table that nvmlInternalGetExportTable returns for this ID: a size in bytes, then functions that no header
 // declares. nvidia-smi (535 and 580) lists processes through three of them (slots: compute, graphics, MPS). The row
 // layout was found by experiment (docs/simulator.md).

@@ -16,6 +16,7 @@ std::uint32_t Engine::open_process(const ProcessIdentity& identity) {
     process.pid = identity.pid;
     process.image = identity.image;
     process.mps_percent = identity.mps_percent;
+    std::ranges::copy(identity.cgroups, process.cgroups);
     process.pid_namespace = identity.pid_namespace;
     process.start_time = identity.start_time;
     process.checkpoint.store(0, std::memory_order_release);

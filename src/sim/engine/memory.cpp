@@ -17,7 +17,7 @@ std::uint64_t Engine::free_bytes(std::uint32_t device) const {
 
 bool Engine::reserve(std::uint32_t a, std::uint64_t bytes, std::uint64_t footprint) {
   const Account& account = state_->accounts[a];
-  if (footprint > free_bytes(account.device)) return false;
+  if (footprint > free_bytes_for(account)) return false;
   Account& changed = change(account);
   changed.bytes += bytes;
   changed.slack_bytes += footprint - bytes;
@@ -49,7 +49,7 @@ void Engine::end_teardowns(std::uint64_t now_ns) {
 
 bool Engine::reserve_context_bytes(std::uint32_t a, std::uint64_t bytes) {
   const Account& account = state_->accounts[a];
-  if (bytes > free_bytes(account.device)) return false;
+  if (bytes > free_bytes_for(account)) return false;
   change(account).context_bytes += bytes;
   change(state_->devices[account.device]).bytes += bytes;
   commit();

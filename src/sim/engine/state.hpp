@@ -151,6 +151,9 @@ struct Device {
   std::uint32_t xids[kKeptXids];
 };
 
+// Of a process, those that are kept: its own and those around it.
+inline constexpr std::uint32_t kMaxCgroups = 8;
+
 // As cuda.h's CUprocessState counts.
 enum class CheckpointState : std::uint32_t { running, locked, checkpointed };
 
@@ -164,6 +167,7 @@ struct Process {
   char comm[16];
   std::atomic<std::uint32_t> checkpoint;  // CheckpointState; its own calls read it without the lock
   std::uint32_t mps_percent;              // of the SMs, for a client of the MPS server; 0: no client
+  std::uint64_t cgroups[kMaxCgroups];     // inodes of its cgroup (version 2) and those around it, innermost first
 };
 
 struct Account {
@@ -262,6 +266,13 @@ struct NvmlSetting {
   char function[48];
 };
 
+// Limit of a device's memory for the processes of a cgroup (nvmlDeviceSetMemoryLimits_v1). Written as NvmlDevice is.
+inline constexpr std::uint32_t kMaxMemoryFences = 64;
+struct MemoryFence {
+  std::uint64_t cgroup;  // inode of its directory; 0: the place is free
+  std::uint64_t soft_bytes, hard_bytes;
+};
+
 // Physical memory that more than one process may hold. Its bytes stay taken while any process holds a descriptor or a
 // mapping of its file (Node::settle_shared), even after its creator has ended. A word in it is a flag of all processes,
 // under this key.
@@ -306,6 +317,7 @@ struct State {
   NvmlDevice nvml[kMaxDevices];
   std::uint64_t nvml_setting_count;
   NvmlSetting nvml_settings[kMaxNvmlSettings];
+  MemoryFence memory_fences[kMaxDevices][kMaxMemoryFences];
 };
 
 }  // namespace headgate::sim

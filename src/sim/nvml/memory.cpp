@@ -7,6 +7,7 @@
 #include "sim/mig.hpp"
 #include "sim/nvml/library.hpp"
 #include "sim/nvml/processes.hpp"
+#include "sim/process_identity.hpp"
 
 namespace headgate::sim::nvml {
 namespace {
@@ -26,6 +27,18 @@ Held held_memory(const DeviceView& view, std::optional<std::uint32_t> slice) {
   const Profile& profile = view.profile();
   if (slice) return {mig_memory_bytes(profile, profile.mig[*slice]), 0, 0};
   return {profile.memory_bytes, profile.reserved_bytes, view.device().bytes};
+}
+
+// In a cgroup with a limit (driver r615): its memory in place of the device's, as far as NVIDIA's documents say.
+void show_own_limit(const DeviceView& view, abi::nvmlMemory_v2_t& memory) {
+  const auto& fences = view.state().memory_fences[view.index()];
+  if (std::ranges::all_of(fences, [](const MemoryFence& fence) { return fence.cgroup == 0; })) return;
+  const Engine engine(view.mutable_state());
+  const MemoryFence* const fence = engine.fence_of(own_cgroups(), view.index());
+  if (fence == nullptr || fence->hard_bytes >= memory.total) return;
+  memory.total = fence->hard_bytes;
+  memory.used = engine.fenced_bytes(*fence, view.index());
+  memory.free = std::min<unsigned long long>(memory.free, memory.total - std::min(memory.total, memory.used));
 }
 
 void describe(const Account& account, abi::nvmlProcessInfo_v1_t& out) {
@@ -137,6 +150,7 @@ nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* me
                                     memory->reserved = held.reserved;
                                     memory->used = held.used;
                                     memory->free = held.total - held.reserved - held.used;
+                                    if (!slice) nvml::show_own_limit(view, *memory);
                                     return NVML_SUCCESS;
                                   });
 }

@@ -2,11 +2,14 @@
 // that are not root.
 #include <dlfcn.h>
 #include <gtest/gtest.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
+#include <string>
 
 #include "sim/faults.hpp"
 #include "sim/node.hpp"
@@ -105,6 +108,52 @@ TEST_F(Setters, AreForAllUsersWhereTheProfileSaysSo) {
     EXPECT_EQ(WEXITSTATUS(status), static_cast<int>(open_to_all == 1 ? NVML_SUCCESS : NVML_ERROR_NO_PERMISSION));
     ASSERT_EQ(CALL(nvmlShutdown)(), NVML_SUCCESS);
   }
+}
+
+// A cgroup of version 2 in which this process is; empty if the machine has none.
+std::string cgroup_directory() {
+  for (const char* mount : {"/sys/fs/cgroup/unified", "/sys/fs/cgroup"})
+    if (std::filesystem::exists(std::string(mount) + "/cgroup.controllers")) return mount;
+  return {};
+}
+
+TEST_F(Setters, AMemoryLimitHoldsTheProcessesOfItsCgroupAlone) {
+  const std::string mount = cgroup_directory();
+  const std::string group = mount + "/headgate-limit-test-" + std::to_string(::getpid());
+  if (::geteuid() != 0 || mount.empty() || ::mkdir(group.c_str(), 0755) != 0)
+    GTEST_SKIP() << "this machine makes no cgroups";
+  open(*find_profile("h200-r615"));
+  nvmlSetMemoryLimits_v1_t wanted{.nameSpace = group.c_str(), .softLimit = 1 << 20, .hardLimit = 2 << 20};
+  EXPECT_EQ(CALL(nvmlDeviceSetMemoryLimits_v1)(devices_[0], &wanted), NVML_SUCCESS);
+  nvmlGetMemoryLimits_v1_t got{.nameSpace = group.c_str(), .softLimit = 0, .hardLimit = 0, .currentUsed = 9};
+  EXPECT_EQ(CALL(nvmlDeviceGetMemoryLimits_v1)(devices_[0], &got), NVML_SUCCESS);
+  EXPECT_EQ(got.softLimit, 1u << 20);
+  EXPECT_EQ(got.hardLimit, 2u << 20);
+  EXPECT_EQ(got.currentUsed, 0u);
+  const auto takes = [&](const std::string& where, std::uint64_t bytes) {
+    const pid_t child = ::fork();
+    if (child == 0) {
+      std::ofstream(where + "/cgroup.procs") << 0 << std::flush;
+      auto node = Node::open_existing(directory_);
+      if (!node || !(*node)->attach()) ::_exit(2);
+      Node::Locked locked(**node);
+      locked.advance();
+      ::_exit(locked->reserve(locked->account((*node)->process(), 0), bytes) ? 0 : 1);
+    }
+    int status = 0;
+    ::waitpid(child, &status, 0);
+    return WEXITSTATUS(status);
+  };
+  EXPECT_EQ(takes(group, 2 << 20), 0);
+  EXPECT_EQ(takes(group, (2 << 20) + 1), 1);
+  EXPECT_EQ(takes(mount, (2 << 20) + 1), 0) << "outside";
+  wanted.softLimit = 0;
+  wanted.hardLimit = NVML_DEVICE_MEMORY_LIMIT_MAX;
+  EXPECT_EQ(CALL(nvmlDeviceSetMemoryLimits_v1)(devices_[0], &wanted), NVML_SUCCESS);
+  EXPECT_EQ(takes(group, 1 << 30), 0);
+  wanted.nameSpace = directory_.c_str();
+  EXPECT_EQ(CALL(nvmlDeviceSetMemoryLimits_v1)(devices_[0], &wanted), NVML_ERROR_NOT_FOUND) << "no cgroup";
+  EXPECT_EQ(::rmdir(group.c_str()), 0);
 }
 
 }  // namespace

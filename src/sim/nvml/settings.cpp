@@ -1,8 +1,11 @@
 // NVML's setters check the range and the caller and change what the getters return. They record each call, refused ones
 // too, in the node for `headgate sim truth`.
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include <cstring>
+#include <string>
 
 #include "sim/engine/clocks.hpp"
 #include "sim/nvml/library.hpp"
@@ -81,6 +84,24 @@ nvmlReturn_t set_power(const char* function, nvmlDevice_t device, unsigned limit
     on.power_limit_mw = limit_mw;
     return abi::NVML_SUCCESS;
   });
+}
+
+// Returns the inode of a version 2 cgroup's directory; 0: it is none.
+std::uint64_t cgroup_at(const char* path) {
+  constexpr long kCgroup2Magic = 0x63677270;  // linux/magic.h: CGROUP2_SUPER_MAGIC
+  struct stat facts{};
+  struct statfs system{};
+  if (::statfs(path, &system) != 0 || system.f_type != kCgroup2Magic || ::stat(path, &facts) != 0) return 0;
+  return S_ISDIR(facts.st_mode) ? facts.st_ino : 0;
+}
+
+// The places of cgroups that were removed are never looked for; the oldest place is taken again if all are used.
+MemoryFence& place_of(State& state, std::uint32_t device, std::uint64_t cgroup) {
+  auto& fences = state.memory_fences[device];
+  for (const std::uint64_t wanted : {cgroup, std::uint64_t{0}})
+    for (MemoryFence& fence : fences)
+      if (fence.cgroup == wanted) return fence;
+  return fences[state.nvml_setting_count % kMaxMemoryFences];
 }
 
 }  // namespace
@@ -188,6 +209,45 @@ nvmlReturn_t nvmlDeviceSetAccountingMode(nvmlDevice_t device, nvmlEnableState_t 
 nvmlReturn_t nvmlDeviceClearAccountingPids(nvmlDevice_t device) {
   return nvml::set("nvmlDeviceClearAccountingPids", device, 0, 0, [](const DeviceView& view, NvmlDevice& on) {
     on.accounting_since_ns = view.state().now_ns;
+    return NVML_SUCCESS;
+  });
+}
+
+// A GPU in MIG mode has no such limits. That soft is at most hard is our guess: NVIDIA's reference does not say it.
+nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t device, nvmlSetMemoryLimits_v1_t* limits) {
+  if (limits == nullptr || limits->nameSpace == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  return nvml::set("nvmlDeviceSetMemoryLimits_v1", device, limits->softLimit, limits->hardLimit,
+                   [&](const DeviceView& view, NvmlDevice&) {
+                     if (view.profile().mig_count != 0) return NVML_ERROR_NOT_SUPPORTED;
+                     const std::uint64_t cgroup = nvml::cgroup_at(limits->nameSpace);
+                     if (cgroup == 0) return NVML_ERROR_NOT_FOUND;
+                     if (limits->softLimit > limits->hardLimit) return NVML_ERROR_INVALID_ARGUMENT;
+                     sim::MemoryFence& fence = nvml::place_of(view.mutable_state(), view.index(), cgroup);
+                     fence.soft_bytes = limits->softLimit;
+                     fence.hard_bytes = limits->hardLimit;
+                     const bool none = limits->softLimit == 0 && limits->hardLimit == NVML_DEVICE_MEMORY_LIMIT_MAX;
+                     fence.cgroup = none ? 0 : cgroup;
+                     return NVML_SUCCESS;
+                   });
+}
+
+// Of a cgroup without a limit: that of the nearest one around it, by the path.
+nvmlReturn_t nvmlDeviceGetMemoryLimits_v1(nvmlDevice_t device, nvmlGetMemoryLimits_v1_t* limits) {
+  return nvml::on_device("nvmlDeviceGetMemoryLimits_v1", device, [&](const DeviceView& view) {
+    if (limits == nullptr || limits->nameSpace == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+    if (view.profile().mig_count != 0) return NVML_ERROR_NOT_SUPPORTED;
+    std::string path = limits->nameSpace;
+    std::uint64_t cgroups[sim::kMaxCgroups] = {};
+    for (std::uint64_t& cgroup : cgroups) {
+      if ((cgroup = nvml::cgroup_at(path.c_str())) == 0) break;
+      path.resize(std::min(path.find_last_of('/'), path.size()));
+    }
+    if (cgroups[0] == 0) return NVML_ERROR_NOT_FOUND;
+    const sim::Engine engine(view.mutable_state());
+    const sim::MemoryFence* const fence = engine.fence_of(cgroups, view.index());
+    limits->softLimit = fence == nullptr ? 0 : fence->soft_bytes;
+    limits->hardLimit = fence == nullptr ? NVML_DEVICE_MEMORY_LIMIT_MAX : fence->hard_bytes;
+    limits->currentUsed = fence == nullptr ? 0 : engine.fenced_bytes(*fence, view.index());
     return NVML_SUCCESS;
   });
 }

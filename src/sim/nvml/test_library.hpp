@@ -13,7 +13,7 @@ inline void* load_with_all_names() {
   const char* const node = std::getenv("HEADGATE_SIM_DIR");
   const std::string before = node == nullptr ? "" : node;
   ::unsetenv("HEADGATE_SIM_DIR");
-  ::setenv("HEADGATE_SIM_PROFILE", "h200-cuda13", 1);
+  ::setenv("HEADGATE_SIM_PROFILE", "h200-r615", 1);
   void* const library = ::dlopen(HEADGATE_SIM_NVML, RTLD_NOW | RTLD_LOCAL);
   ::unsetenv("HEADGATE_SIM_PROFILE");
   if (!before.empty()) ::setenv("HEADGATE_SIM_DIR", before.c_str(), 1);

@@ -37,9 +37,8 @@ TEST(Cli, EveryBadValueIsAnErrorThatNamesItAndSaysWhatIsAccepted) {
        "headgate: --name '../x' cannot name a share\n          accepted: 1 to 63 letters, digits, '-', '_' or '.', not "
        "beginning with '.' or '-'\n"},
       {"$H run --sim=nonsense -- true", 2,
-       "headgate: --sim=nonsense names no profile\n          accepted: h200, h200-cuda13, l40s-x2, tiny, or the path "
-       "of a .toml "
-       "file\n"},
+       "headgate: --sim=nonsense names no profile\n          accepted: h200, h200-cuda13, h200-r615, l40s-x2, "
+       "tiny, or the path of a .toml file\n"},
       {"$H run --sim -- no-such-command", 127,
        "headgate: cannot run 'no-such-command': No such file or directory\n          write the path of an existing "
        "program, or the name of one in PATH\n"},

@@ -256,7 +256,7 @@ TEST_P(SimLibraryNames, AreThoseOfTheRealLibrary) {
   });
 }
 
-INSTANTIATE_TEST_SUITE_P(Of, SimLibraryNames, testing::Values(12020, 13000),
+INSTANTIATE_TEST_SUITE_P(Of, SimLibraryNames, testing::Values(12020, 13000, 13040),
                          [](const auto& test) { return "cuda" + std::to_string(test.param); });
 
 TEST(Exports, WhatTheSimulatorCallsOfItselfNeverReachesAPreloadedLimiter) {
@@ -279,6 +279,9 @@ TEST_P(SimLibraryNames, AreThoseOfTheRealNvml) {
       const bool wanted = GetParam() >= 13000 || real.contains(std::string(name.name));
       EXPECT_EQ(::dlsym(nvml.handle, name.name.data()) != nullptr, wanted) << name.name;
     }
+    // Of driver 615 (CUDA 13.4).
+    for (const char* name : {"nvmlDeviceSetMemoryLimits_v1", "nvmlDeviceGetMemoryLimits_v1"})
+      EXPECT_EQ(::dlsym(nvml.handle, name) != nullptr, GetParam() >= 13040) << name;
     expect_clean(read_dynamic(nvml.handle), "libnvidia-ml.so.1", "nvml");
   });
 }

@@ -278,8 +278,13 @@ CUresult info(std::size_t* free_out, std::size_t* total_out) {
   SIM_GET(Context, context, current_context(&context));
   Node::Locked locked(*library().node);
   locked.advance();
-  if (free_out) *free_out = locked->free_bytes(context->node_device);
-  if (total_out) *total_out = locked->capacity_bytes();
+  // In a cgroup with a limit the driver answers that limit.
+  const Account& account = locked->state().accounts[context->account];
+  const MemoryFence* const fence =
+      locked->fence_of(locked->state().processes[account.process].cgroups, context->node_device);
+  if (free_out) *free_out = locked->free_bytes_for(account);
+  if (total_out)
+    *total_out = fence == nullptr ? locked->capacity_bytes() : std::min(locked->capacity_bytes(), fence->hard_bytes);
   return CUDA_SUCCESS;
 }
 
