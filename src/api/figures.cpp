@@ -97,6 +97,11 @@ void Tally::stands(Standing standing) {
   sums_.standing = std::move(standing);
 }
 
+void Tally::serves_mps(std::vector<MpsGroupFigures> groups) {
+  const std::scoped_lock lock(mutex_);
+  sums_.mps = std::move(groups);
+}
+
 std::optional<DirectoryRoom> room_of(const std::string& name, const std::string& path) {
   struct statvfs room{};
   if (::statvfs(path.c_str(), &room) != 0 || room.f_blocks == 0) return std::nullopt;

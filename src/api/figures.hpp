@@ -38,6 +38,14 @@ struct Standing {
   std::vector<DirectoryRoom> directories;
 };
 
+// An MPS control daemon of headgate's: one for each GPU and owner.
+struct MpsGroupFigures {
+  std::string uuid;
+  std::uint32_t owner_uid = 0;
+  std::string state;  // as in /v1/mps
+  std::uint64_t tenants = 0, clients = 0, servers = 0, restarts = 0;
+};
+
 // Counters over the daemon's life, and other values for the metrics page. Thread-safe: the observer adds snapshots, any
 // thread adds events.
 class Tally {
@@ -51,6 +59,7 @@ class Tally {
     std::optional<std::uint64_t> clients;               // open connections
     std::optional<double> scrape_seconds;               // duration of the previous scrape
     std::optional<Standing> standing;
+    std::vector<MpsGroupFigures> mps;
   };
 
   // A throttle reason counts for the time since the previous snapshot, at most `kLongestGap`: NVML reports the present
@@ -65,6 +74,7 @@ class Tally {
   void connected(std::uint64_t clients);
   void scraped(double seconds);
   void stands(Standing standing);
+  void serves_mps(std::vector<MpsGroupFigures> groups);
   [[nodiscard]] Sums sums() const;
 
  private:

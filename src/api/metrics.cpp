@@ -66,6 +66,35 @@ std::vector<MetricRow> node_rows() {
   };
 }
 
+MetricRow of_mps_group(std::string_view name, Kind kind, std::string_view help,
+                       std::uint64_t MpsGroupFigures::* which) {
+  return {{name, kind, "uuid, owner_uid", help}, [which](const MetricInput& in, Samples& out) {
+            for (const MpsGroupFigures& group : in.own.sums.mps)
+              out.push_back({{{"uuid", group.uuid}, {"owner_uid", std::to_string(group.owner_uid)}},
+                             static_cast<double>(group.*which)});
+          }};
+}
+
+std::vector<MetricRow> mps_rows() {
+  return {
+      {{"headgate_mps_group_info", kGauge, "uuid, owner_uid, state",
+        "Always 1; an MPS control daemon of headgate's, and the state of its server: active, fault, initializing, or "
+        "unknown."},
+       [](const MetricInput& in, Samples& out) {
+         for (const MpsGroupFigures& group : in.own.sums.mps)
+           out.push_back(
+               {{{"uuid", group.uuid}, {"owner_uid", std::to_string(group.owner_uid)}, {"state", group.state}}, 1});
+       }},
+      of_mps_group("headgate_mps_group_tenants", kGauge, "Programs and runs that keep it.", &MpsGroupFigures::tenants),
+      of_mps_group("headgate_mps_group_clients", kGauge, "Clients of its servers, as the tool last said.",
+                   &MpsGroupFigures::clients),
+      of_mps_group("headgate_mps_group_servers", kGauge, "Its servers, as the tool last said.",
+                   &MpsGroupFigures::servers),
+      of_mps_group("headgate_mps_group_restarts_total", kCounter,
+                   "How often it was started again after a fault, an end or a hang.", &MpsGroupFigures::restarts),
+  };
+}
+
 std::vector<MetricRow> daemon_rows() {
   return {
       single("headgate_daemon_clients", "Connections to the control socket and the TCP address.",
@@ -120,7 +149,7 @@ std::vector<MetricRow> daemon_rows() {
 const std::vector<MetricRow>& rows() {
   static const std::vector<MetricRow> all = [] {
     std::vector<MetricRow> table;
-    for (auto* part : {node_rows, gpu_rows, share_rows, daemon_rows})
+    for (auto* part : {node_rows, gpu_rows, share_rows, mps_rows, daemon_rows})
       std::ranges::move(part(), std::back_inserter(table));
     return table;
   }();

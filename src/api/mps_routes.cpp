@@ -68,7 +68,9 @@ std::string to_json(const mps::GroupView& group) {
                                 {"percent", group.settings.percent},
                                 {"shares", shares},
                                 {"holders", holders},
-                                {"clients", group.clients}}
+                                {"clients", group.clients},
+                                {"servers", group.servers},
+                                {"restarts", group.restarts}}
       .dump();
 }
 

@@ -159,7 +159,9 @@ void add_small_schemas(Json& all) {
                                    {"percent", whole},
                                    {"shares", {{"type", "array"}, {"items", text}}},
                                    {"holders", pids},
-                                   {"clients", pids}});
+                                   {"clients", pids},
+                                   {"servers", whole},
+                                   {"restarts", whole}});
   all["MpsClient"] = object_schema({{"client", {{"type", "boolean"}}}});
 }
 

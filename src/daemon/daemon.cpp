@@ -174,6 +174,8 @@ class Daemon {
       loop_.post([this, share, what] {
         if (what == ledger::Ring::memory) trim_idle_pools(share);
         else observer_->read_memory_soon();
+        // New clients of MPS: the arbiter's policy follows a snapshot.
+        if (what == ledger::Ring::reading && node_->mps_share(share)) observer_->look_soon();
       });
     });
     node_->arbitrate_by(&*arbitration_);
@@ -503,19 +505,15 @@ class Daemon {
 
   void tick() {
     if (auto* const store = keeper_->retry(std::chrono::steady_clock::now())) service_->keep_history(store);
-    open_shut_doors();
-    keep_control_socket();
+    open_shut_doors(), keep_control_socket();
     cdi_files_->keep();
     processes_->adopt();
     arbitration_->wake();
     // For rings that do not come: a tenant may have closed the bell, or have another version of it.
     for (const auto& [name, live] : node_->shares().list()) trim_idle_pools(name);
-    tell_unasked();
-    tell_of_driver();
-    mend_bells();
+    tell_unasked(), tell_of_driver(), mend_bells();
     node_->keep_time(*observer_->latest(), lease_now_s());
-    tally_.connected(server_->connections());
-    tell_standing();
+    tally_.connected(server_->connections()), tally_.serves_mps(mps_->figures()), tell_standing();
     power_->tick();
     tell_service_manager(ServiceState::alive);  // each second, from the loop, which must not hang
     tick_->start(std::chrono::seconds(1), [this] { tick(); });

@@ -125,6 +125,19 @@ Result<std::optional<oci::MpsClient>> MpsControl::container_client(const std::st
   return client;
 }
 
+std::vector<api::MpsGroupFigures> MpsControl::figures() const {
+  std::vector<api::MpsGroupFigures> all;
+  for (const mps::GroupView& group : keeper_.groups())
+    all.push_back({.uuid = group.key.uuid,
+                   .owner_uid = group.key.uid,
+                   .state = std::string(mps::word_of(group.state)),
+                   .tenants = group.holders.size(),
+                   .clients = group.clients.size(),
+                   .servers = group.servers,
+                   .restarts = group.restarts});
+  return all;
+}
+
 bool MpsControl::take_off(std::uint32_t pid) {
   const auto done = keeper_.take_off(static_cast<pid_t>(pid), kTakeOff);
   if (!done) journal(JournalLevel::warning, "mps: " + done.error().message);

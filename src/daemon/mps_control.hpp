@@ -8,6 +8,7 @@
 #include <string>
 
 #include "api/access.hpp"
+#include "api/figures.hpp"
 #include "api/mps_routes.hpp"
 #include "base/result.hpp"
 #include "config/config.hpp"
@@ -48,6 +49,7 @@ class MpsControl {
   [[nodiscard]] bool take_off(std::uint32_t pid);
 
   [[nodiscard]] api::MpsRoutes& routes() { return routes_; }
+  [[nodiscard]] std::vector<api::MpsGroupFigures> figures() const;
   // Leaves control daemons with tenants running. Returns false if the tool hangs.
   [[nodiscard]] bool stops_within(std::chrono::nanoseconds patience) { return keeper_.stop(patience); }
 

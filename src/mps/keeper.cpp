@@ -123,19 +123,29 @@ void Keeper::watch_processes() {
   std::erase_if(pidfds_, [&](const auto& entry) { return !wanted.contains(entry.first); });
 }
 
+// Watches are asked for each time: a directory that was made again is another one, and adding a watch that is there
+// already returns it. What a server has logged before its directory is watched is news that no watch tells.
 void Keeper::watch_logs() {
   std::map<std::string, int> wanted;
   for (const GroupView& group : manager_.groups()) {
     const auto places = places_of(base_, group.key);
     if (!places) continue;
+    const int watch = ::inotify_add_watch(logs_.get(), places->log.c_str(), IN_MODIFY | IN_ONLYDIR);
+    if (watch < 0) continue;
+    wanted[places->log] = watch;
     const auto known = log_watches_.find(places->log);
-    wanted[places->log] = known != log_watches_.end()
-                              ? known->second
-                              : ::inotify_add_watch(logs_.get(), places->log.c_str(), IN_MODIFY | IN_ONLYDIR);
+    if (known == log_watches_.end() || known->second != watch) expect_news();
   }
   for (const auto& [path, watch] : log_watches_)
-    if (!wanted.contains(path)) ::inotify_rm_watch(logs_.get(), watch);
+    if (const auto still = wanted.find(path); still == wanted.end() || still->second != watch)
+      ::inotify_rm_watch(logs_.get(), watch);
   log_watches_ = std::move(wanted);
+}
+
+// A server may log a fault before the tool tells it, so the checks are repeated for a while.
+void Keeper::expect_news() {
+  next_look_ = std::min(next_look_, Clock::now() + times_.after_news);
+  news_until_ = Clock::now() + times_.news;
 }
 
 // Returns true if a server has logged something. The control daemon's own log is ignored, because it logs our queries.
@@ -161,7 +171,7 @@ std::vector<ProcessMark> Keeper::wait() {
   ::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000)));
   eventfd_t count = 0;
   ::eventfd_read(wake_.get(), &count);
-  if (read_logs()) next_look_ = std::min(next_look_, Clock::now() + times_.after_news);
+  if (read_logs()) expect_news();
   std::vector<ProcessMark> ended;
   std::size_t at = 2;
   for (const auto& [key, pidfd] : pidfds_)
@@ -187,7 +197,8 @@ void Keeper::run() {
     work_off();
     if (Clock::now() < next_look_) continue;
     manager_.look();
-    next_look_ = Clock::now() + (manager_.is_recovering() ? times_.recover : times_.look);
+    const bool again = manager_.is_recovering() || Clock::now() < news_until_;
+    next_look_ = Clock::now() + (again ? times_.recover : times_.look);
   }
   const std::lock_guard lock(mutex_);
   stopped_ = true;

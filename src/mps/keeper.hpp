@@ -20,8 +20,9 @@ namespace headgate::mps {
 
 struct KeeperTimes {
   std::chrono::milliseconds look{10'000};    // between two checks
-  std::chrono::milliseconds recover{200};    // while a group waits for its last client to end
+  std::chrono::milliseconds recover{200};    // while a group waits for its last client to end, and after news
   std::chrono::milliseconds after_news{20};  // from a server's log entry or a tenant's end to a check
+  std::chrono::milliseconds news{500};       // for how long the checks after a server's log entry are repeated
 };
 
 // Thread-safe.
@@ -52,6 +53,7 @@ class Keeper {
   void do_later(std::function<void()> work);
   void watch_processes();
   void watch_logs();
+  void expect_news();
   [[nodiscard]] bool read_logs() const;
   void show();
   [[nodiscard]] std::vector<ProcessMark> wait();
@@ -62,7 +64,7 @@ class Keeper {
   std::map<std::pair<std::uint32_t, std::uint32_t>, UniqueFd> pidfds_;  // of tenants and control daemons
   std::map<std::string, int> log_watches_;
   UniqueFd wake_, logs_;
-  Clock::time_point next_look_;
+  Clock::time_point next_look_, news_until_;
   mutable std::mutex mutex_;  // guards everything below
   std::deque<std::function<void()>> work_;
   std::vector<GroupView> shown_;

@@ -219,8 +219,10 @@ Result<void> Manager::restart(Group& group) {
   group.daemon = {};
   group.state = ServerState::unknown;
   group.server = 0;
+  group.servers = 0;
   group.clients.clear();
   group.faulty = false;
+  ++group.restarts;
   return start(group);
 }
 
@@ -320,6 +322,7 @@ void Manager::look_at(Group& group) {
       seen->clients.insert(seen->clients.end(), one->clients.begin(), one->clients.end());
     }
   }
+  group.servers = seen->servers.size();
   tell_queued(group, seen->servers);
   const ServerState worst = group.state = seen->state;
   group.clients = std::move(seen->clients);
@@ -349,7 +352,9 @@ std::vector<GroupView> Manager::groups() const {
                    .settings = group.note.settings,
                    .holders = group.note.holders,
                    .state = group.state,
-                   .clients = group.clients});
+                   .clients = group.clients,
+                   .servers = group.servers,
+                   .restarts = group.restarts});
   return all;
 }
 

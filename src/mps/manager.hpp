@@ -46,6 +46,8 @@ struct GroupView {
   std::vector<Holder> holders;
   ServerState state = ServerState::unknown;  // as last reported by the tool; unknown also without a server
   std::vector<pid_t> clients;                // as last reported by the tool
+  std::size_t servers = 0;                   // as last reported by the tool
+  std::uint64_t restarts = 0;                // since this daemon or the group began
 };
 
 class Manager {
@@ -95,6 +97,8 @@ class Manager {
     ServerState state = ServerState::unknown;
     std::vector<pid_t> clients;
     pid_t server = 0;                     // last seen; 0 if there are several
+    std::size_t servers = 0;              // last seen
+    std::uint64_t restarts = 0;
     bool faulty = false, silent = false;  // already reported
     std::set<std::uint32_t> told_queued;  // tenants that wait for another user's clients
   };

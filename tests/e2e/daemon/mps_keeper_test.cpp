@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <filesystem>
 #include <future>
 #include <optional>
 
@@ -60,12 +61,12 @@ class MpsKeeper : public ::testing::Test {
   ~MpsKeeper() override { ::unsetenv("HEADGATE_SIM_MPS"); }
 
   // `manners`: options of the stand-in (HEADGATE_SIM_MPS).
-  void start(const char* manners = "", Limits limits = {}) {
+  void start(const char* manners = "", Limits limits = {}, milliseconds look = milliseconds(20)) {
     ::setenv("HEADGATE_SIM_MPS", manners, 1);
     auto options = folder_.options(HEADGATE_SIM_MPS_TOOL);
     options.limits = limits;
     keeper_.emplace(std::move(options),
-                    KeeperTimes{.look = milliseconds(20), .recover = milliseconds(20), .after_news = milliseconds(1)});
+                    KeeperTimes{.look = look, .recover = milliseconds(20), .after_news = milliseconds(1)});
     ASSERT_TRUE(keeper_->start());
   }
   Result<Variables> acquire(const Sleeper& process) {
@@ -112,6 +113,20 @@ TEST_F(MpsKeeper, AFaultIsNamedWithItsClientsAndTheGroupRestartedOnceTheyAreGone
   ASSERT_TRUE(comes_true([&] { return is_told("mps.restarted"); }));
   EXPECT_NE(folder_.running_daemon(), before);
   EXPECT_EQ(FakeClient(pipe()).answer(), sim::mps::Answer::accepted);
+}
+
+// With an hour between two checks only the log can tell.
+TEST_F(MpsKeeper, AFaultIsNamedByTheLogThoughItsDirectoryWasMadeAgain) {
+  start("550", {}, std::chrono::hours(1));
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  std::filesystem::remove_all(folder_.places().log);
+  std::filesystem::create_directory(folder_.places().log);
+  const Sleeper other;
+  ASSERT_TRUE(acquire(other));  // the keeper looks at its watches with each piece of work
+  const FakeClient client(pipe());
+  folder_.demand("fault");
+  EXPECT_TRUE(comes_true([&] { return is_told("mps.fault"); }));
 }
 
 TEST_F(MpsKeeper, AUserWhoWaitsBehindAnothersServerIsTold) {

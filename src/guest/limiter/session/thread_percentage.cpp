@@ -6,6 +6,7 @@
 #include "guest/limiter/session/environment_grant.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/node_page.hpp"
+#include "guest/limiter/session/registration.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -51,6 +52,8 @@ void tell_thread_percentage(abi::CUdevice device, std::uint32_t index) {
   std::uint32_t percent = noted.load(std::memory_order_relaxed);
   if (percent == kNotYet || !obeyed_by(device)) percent = 0;
   session.usage->slots[session.slot].devices[index].sm_percent.store(percent, std::memory_order_relaxed);
+  // Until a reading lists this process as a client, its time is held too. The daemon's own comes once a second.
+  if (percent != 0) static_cast<void>(ask_for_reading());
 }
 
 std::uint32_t ceiling_beside_mps(std::uint32_t device, std::uint32_t ceiling_ppm) {
