@@ -204,6 +204,13 @@ class Daemon {
       on_loop([&] { node_->after_reading(memory); });
     };
     sources.add_ledgers = [this](observe::JoinInput& input) { on_loop([&] { node_->hand_ledgers(input); }); };
+    sources.fence_notes = places_.runtime_dir + "/driver-limits";
+    if (!sources.foreign_pids)  // those lead to no cgroups
+      sources.fence_targets = [this](const observe::JoinInput& input) {
+        std::vector<node::RunInShare> runs;
+        on_loop([&] { runs = node_->runs(); });
+        return node::own_cgroups(input, runs);
+      };
     sources.finish = [this](snapshot::Snapshot& snapshot) {
       on_loop([&] { node_->finish(snapshot), cdi_files_->write_into(snapshot); });
       frozen_processes_.write_into(snapshot);
@@ -287,6 +294,7 @@ class Daemon {
                 [this](const auto& tenant) {
                   former_.remember(tenant.process.pid, {tenant.share, owner_of(tenant.share)});
                   mps_->joined(tenant);
+                  if (observer_->can_fence()) observer_->look_soon();
                   if (processes_->count_in(tenant.share) == 1) node_->divide_unattended(tenant.share);
                 },
             .left = [this](const auto& tenant) { tell_end(tenant); },
@@ -321,6 +329,7 @@ class Daemon {
           cdi_files_->remove(name);
           processes_->forget(name);
           memory_pressure_.forget(name);
+          if (observer_->can_fence()) observer_->look_soon();
           if (scheduler_) scheduler_->forget(name);
         },
         [this](const std::string& name) { doors_->reconsider(name); });

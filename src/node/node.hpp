@@ -18,6 +18,7 @@
 #include "node/dead_process_memory.hpp"
 #include "node/mps_activity.hpp"
 #include "node/node_pages.hpp"
+#include "node/own_cgroups.hpp"
 #include "node/queue.hpp"
 #include "node/share_request.hpp"
 #include "observe/event_log.hpp"
@@ -117,6 +118,8 @@ class Node {
 
   // Reaps the dead, then adds what the ledgers say, including those of runs without the daemon.
   void hand_ledgers(observe::JoinInput& input);
+  // The commands that wait in shares; some may have ended.
+  [[nodiscard]] std::vector<RunInShare> runs() const;
   // What only the node knows of a snapshot's shares: leases, owners' names, what is broken; and of its GPUs: policies,
   // which are off from here on where the snapshot has programs without turns.
   void finish(snapshot::Snapshot& snapshot);

@@ -119,6 +119,13 @@ void Node::hand_ledgers(observe::JoinInput& input) {
   add_processes(input, tenants_, "/proc");
 }
 
+std::vector<RunInShare> Node::runs() const {
+  std::vector<RunInShare> found;
+  for (const auto& [name, live] : shares_.list())
+    for (const tenancy::Run& run : live.runs) found.push_back({.share = name, .pid = run.pid});
+  return found;
+}
+
 // Programs in time slices: processes with a context on the GPU, of shares of that isolation.
 std::uint32_t Node::sliced_processes(const snapshot::Snapshot& snapshot, const std::string& uuid) const {
   return static_cast<std::uint32_t>(std::ranges::count_if(snapshot.processes, [&](const snapshot::Process& process) {

@@ -278,6 +278,39 @@ void hold_by_mps(const JoinInput& input, std::vector<snapshot::Share>& shares,
   }
 }
 
+// Raises the level of processes whose memory the driver holds too, and of shares with such processes alone; writes the
+// driver's limits and counts. A share may have several cgroups: each has the limit, and the share's account the sum.
+void hold_by_driver(const JoinInput& input, std::vector<snapshot::Share>& shares,
+                    std::vector<snapshot::Process>& processes) {
+  std::map<std::pair<std::uint32_t, std::string>, bool> held;  // by process and GPU
+  for (const Fence& fence : input.fences) {
+    const auto share = std::ranges::find(shares, fence.target.share, &snapshot::Share::name);
+    if (share == shares.end()) continue;
+    if (!fence.holds) share->driver_problem = fence.problem;
+    const auto device = std::ranges::find(share->devices, fence.target.uuid, &snapshot::ShareDevice::uuid);
+    if (!fence.holds || device == share->devices.end()) continue;
+    device->driver_limit_bytes = std::max(device->driver_limit_bytes.value_or(0), fence.limit_bytes);
+    device->driver_used_bytes = saturating_add(device->driver_used_bytes.value_or(0), fence.used_bytes);
+    for (const std::uint32_t pid : fence.target.pids) held[{pid, fence.target.uuid}] = true;
+  }
+  for (snapshot::Share& share : shares) {
+    const auto is_held = [&](const snapshot::Process& process) {
+      return std::ranges::all_of(share.devices, [&](const snapshot::ShareDevice& device) {
+        return device.memory_limit_bytes && held.contains({process.pid, device.uuid});
+      });
+    };
+    std::size_t count = 0, all = 0;
+    for (snapshot::Process& process : processes) {
+      if (process.share != share.name) continue;
+      ++all;
+      if (!process.level.starts_with("hook") || !is_held(process)) continue;
+      process.level = "hook+driver";
+      ++count;
+    }
+    if (count > 0 && count == all && share.level.starts_with("hook")) share.level = "hook+driver";
+  }
+}
+
 void count_mps_clients(snapshot::Gpu& gpu, const std::vector<snapshot::Process>& processes) {
   for (const snapshot::Process& process : processes) {
     if (process.share.empty()) continue;
@@ -287,7 +320,7 @@ void count_mps_clients(snapshot::Gpu& gpu, const std::vector<snapshot::Process>&
 }
 
 std::string weakest(const std::vector<snapshot::Share>& shares) {
-  constexpr std::string_view kOrder[] = {"observe", "hook", "hook+container", "mps", "mig"};
+  constexpr std::string_view kOrder[] = {"observe", "hook", "hook+container", "hook+driver", "mps", "mig"};
   for (const auto level : kOrder) {
     if (std::ranges::any_of(shares, [&](const auto& share) { return share.level == level; })) return std::string(level);
   }
@@ -308,6 +341,7 @@ Snapshot join(const JoinInput& input, const RecentSnapshots& before) {
     snapshot.shares.push_back(joined_share(ledger, before, input, driver));
   std::ranges::sort(snapshot.shares, {}, &snapshot::Share::name);
   hold_by_mps(input, snapshot.shares, snapshot.processes);
+  hold_by_driver(input, snapshot.shares, snapshot.processes);
   snapshot.gpus = input.driver.gpus;
   keep_within_cards(snapshot.gpus, snapshot.shares, snapshot.processes);
   for (auto& gpu : snapshot.gpus) fill_gpu(gpu, snapshot.shares), count_mps_clients(gpu, snapshot.processes);

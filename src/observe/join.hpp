@@ -8,6 +8,7 @@
 #include <string>
 #include <vector>
 
+#include "observe/driver_fence.hpp"
 #include "observe/gpus.hpp"
 #include "observe/ledgers.hpp"
 #include "observe/recent.hpp"
@@ -32,6 +33,7 @@ struct JoinInput {
   std::vector<std::vector<std::uint32_t>> host_pids;  // by ledger and seat: the seat's pid on the host; 0: unknown
   std::set<std::uint32_t> claimed;                    // of these pids: those that only the seat claims
   std::map<std::uint32_t, ProcessFacts> facts;        // by host pid
+  std::vector<Fence> fences = {};                     // the driver's own limits
   std::uint64_t taken_unix_ns = 0, taken_ns = 0;
 };
 

@@ -55,6 +55,30 @@ TEST(Join, EveryByteOfTheCardIsSomebodys) {
   EXPECT_DOUBLE_EQ(gpu.compute_committed_ratio, 0.25);
 }
 
+TEST(Join, TheDriversLimitOfAllItsProcessesRaisesASharesLevel) {
+  JoinInput in = input();
+  in.fences = {{.target = {.share = "alice", .uuid = "GPU-a", .cgroup = "/x", .bytes = 50 * kGiB, .pids = {10}},
+                .holds = true,
+                .limit_bytes = 50 * kGiB,
+                .used_bytes = 31 * kGiB}};
+  auto snapshot = join(in, {});
+  EXPECT_EQ(snapshot.shares.at(0).level, "hook+driver");
+  EXPECT_EQ(snapshot.node.level, "hook+driver");
+  EXPECT_EQ(snapshot.processes.at(0).level, "hook+driver");
+  EXPECT_EQ(snapshot.shares.at(0).devices.at(0).driver_limit_bytes, 50 * kGiB);
+  EXPECT_EQ(snapshot.shares.at(0).devices.at(0).driver_used_bytes, 31 * kGiB);
+
+  in.fences[0].target.pids = {};  // one that remains is in another cgroup
+  EXPECT_EQ(join(in, {}).shares.at(0).level, "hook");
+
+  in.fences[0] = {.target = in.fences[0].target, .problem = "is refused: headgated is not root"};
+  in.fences[0].target.pids = {10};
+  snapshot = join(in, {});
+  EXPECT_EQ(snapshot.shares.at(0).level, "hook");
+  EXPECT_EQ(snapshot.shares.at(0).driver_problem, "is refused: headgated is not root");
+  EXPECT_FALSE(snapshot.shares.at(0).devices.at(0).driver_limit_bytes);
+}
+
 TEST(Join, NoFigureOfAPageIsLargerThanItsCard) {
   for (const bool damaged : {false, true}) {
     JoinInput in = input();

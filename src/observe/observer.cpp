@@ -3,6 +3,7 @@
 #include <time.h>
 
 #include <algorithm>
+#include <charconv>
 #include <set>
 #include <utility>
 
@@ -30,6 +31,13 @@ void forget_processes(DriverMemory& memory) {
   }
 }
 
+// Looking for cgroups costs a file of /proc for each process.
+bool should_hold_memory(const nvml::Library& nvml, const std::string& driver_version) {
+  int release = 0;
+  std::from_chars(driver_version.data(), driver_version.data() + driver_version.size(), release);
+  return nvml->nvmlDeviceSetMemoryLimits_v1 != nullptr || release >= 615;
+}
+
 }  // namespace
 
 Observer::Observer(ObserverSources sources, AuditRules rules, EventLog& events)
@@ -39,7 +47,8 @@ Observer::Observer(ObserverSources sources, AuditRules rules, EventLog& events)
         rules.explain = [this](std::uint32_t pid) { return explainer_.of(pid); };
         return std::move(rules);
       }()),
-      events_(events) {}
+      events_(events),
+      fence_(sources_.fence_notes, events) {}
 
 Observer::~Observer() { stop(); }
 
@@ -228,6 +237,11 @@ NodeSnapshot Observer::look_locked() {
   input.taken_ns = steady_now_ns();
   input.taken_unix_ns = unix_now_ns();
   if (sources_.add_ledgers) sources_.add_ledgers(input);
+  if (answers && sources_.fence_targets && should_hold_memory(*nvml_, last_driver_.driver_version)) {
+    fences_ = fence_.hold(*nvml_, last_driver_.gpus, sources_.fence_targets(input), input.ledgers);
+    can_fence_ = fence_.is_offered();
+  }
+  input.fences = fences_;
   auto snapshot = std::make_shared<snapshot::Snapshot>(join(input, recent_));
   if (sources_.finish) sources_.finish(*snapshot);
   {
@@ -237,6 +251,7 @@ NodeSnapshot Observer::look_locked() {
   }
   tell_ended(ended, recent_.last());
   for (const auto& event : unmeasured_.look(snapshot->shares)) events_.add(event);
+  for (const auto& event : fence_check_.look(*snapshot)) events_.add(event);
   for (const Finding& finding : audit_.look(*snapshot, input.facts, compute_books(input))) {
     using Update = Finding::Update;
     if (finding.update != Update::proven)

@@ -16,8 +16,10 @@
 #include "nvml/library.hpp"
 #include "nvml/xid.hpp"
 #include "observe/audit.hpp"
+#include "observe/driver_fence.hpp"
 #include "observe/event_log.hpp"
 #include "observe/explainer.hpp"
+#include "observe/fence_check.hpp"
 #include "observe/join.hpp"
 #include "observe/lost_gpus.hpp"
 #include "observe/pcie_traffic.hpp"
@@ -44,6 +46,9 @@ struct ObserverSources {
   std::function<void(const DriverMemory&)> after_reading;
   // Fills ledgers, host_pids and facts; called on the observer's thread, after the driver was read into `input`.
   std::function<void(JoinInput& input)> add_ledgers;
+  // Returns the cgroups whose memory the driver should hold too; called on the observer's thread. Empty: none.
+  std::function<std::vector<FenceTarget>(const JoinInput& input)> fence_targets;
+  std::string fence_notes;  // DriverFence's file
   // Adds what else a snapshot should carry (ttl, owners' names); called on the observer's thread.
   std::function<void(snapshot::Snapshot& snapshot)> finish;
   std::function<FormerShare(std::uint32_t pid)> share_of_ended;
@@ -109,6 +114,8 @@ class Observer {
   void look_soon();
   // Sets AuditRules::exempt, from the next snapshot on. Does not block.
   void set_exempt(std::vector<std::string> programs);
+  // Returns whether the driver can hold memory by cgroup: a new process should then be looked at soon.
+  [[nodiscard]] bool can_fence() const { return can_fence_; }
   // Closes NVML for at most `time`, so that a GPU can be reset or its driver unloaded; snapshots keep what was known.
   // Returns false if a call into it hangs.
   [[nodiscard]] bool release_driver(std::chrono::seconds time);
@@ -139,6 +146,10 @@ class Observer {
   LostGpus lost_;
   Unmeasured unmeasured_;
   RecentSnapshots recent_;
+  DriverFence fence_;
+  FenceCheck fence_check_;
+  std::vector<Fence> fences_;  // of the last look at which the driver answered
+  std::atomic<bool> can_fence_ = false;
 
   std::atomic<std::uint64_t> driver_answered_ns_ = 0, released_until_ns_ = 0;  // CLOCK_MONOTONIC
   mutable std::mutex state_;                                                   // guards latest_ and the requests

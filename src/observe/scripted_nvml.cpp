@@ -87,6 +87,24 @@ SCRIPTED nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t*
   *memory = {.total = observe::kScriptedTotal, .free = observe::kScriptedTotal - used, .used = used};
   return NVML_SUCCESS;
 }
+SCRIPTED nvmlReturn_t nvmlSystemGetDriverVersion(char* text, unsigned length) {
+  return give_text(script.driver_version, text, length);
+}
+SCRIPTED nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t, nvmlSetMemoryLimits_v1_t* limits) {
+  if (script.limit_result != 0) return static_cast<nvmlReturn_t>(script.limit_result);
+  script.limits_set.push_back(std::string(limits->nameSpace) + " " + std::to_string(limits->softLimit) + " " +
+                              std::to_string(limits->hardLimit));
+  if (!script.limit_is_kept) return NVML_SUCCESS;
+  const std::uint64_t used = script.limits[limits->nameSpace].used;
+  return script.limits[limits->nameSpace] = {limits->softLimit, limits->hardLimit, used}, NVML_SUCCESS;
+}
+SCRIPTED nvmlReturn_t nvmlDeviceGetMemoryLimits_v1(nvmlDevice_t, nvmlGetMemoryLimits_v1_t* limits) {
+  const auto found = script.limits.find(limits->nameSpace);
+  if (found == script.limits.end()) return NVML_ERROR_NOT_SUPPORTED;  // as release 615 without the dmem controller
+  limits->softLimit = found->second.soft;
+  limits->hardLimit = found->second.hard;
+  return limits->currentUsed = found->second.used, NVML_SUCCESS;
+}
 SCRIPTED nvmlReturn_t nvmlDeviceGetComputeRunningProcesses_v3(nvmlDevice_t, unsigned* count, nvmlProcessInfo_t* rows) {
   return give(nth(script.compute, script.lists_asked++), count, rows);
 }

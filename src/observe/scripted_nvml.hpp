@@ -3,6 +3,7 @@
 
 #include <array>
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -30,6 +31,9 @@ struct ScriptedBoard {
   unsigned pcie_generation, pcie_width, compute_mode;
   bool ecc;
 };
+struct ScriptedLimits {
+  std::uint64_t soft, hard, used;
+};
 struct Script {
   bool answers = true;               // false: the driver has gone; it counts no GPUs and says why
   void (*when_counted)() = nullptr;  // called whenever the number of GPUs is asked
@@ -51,6 +55,11 @@ struct Script {
   std::vector<std::array<unsigned, 2>> utilization;       // pid and percent, one for each sample
   int samples_held = 0;
   std::vector<std::string> slices;  // UUIDs by place, "" if empty; without places the card has no MIG
+  std::map<std::string, ScriptedLimits> limits;  // by cgroup, of all GPUs
+  unsigned limit_result = 0;                     // nvmlReturn_t of setting one
+  bool limit_is_kept = true;                     // false: setting one succeeds and changes nothing
+  std::vector<std::string> limits_set;           // "CGROUP SOFT HARD", each call that was not refused
+  const char* driver_version = "615.00";
   std::size_t lists_asked = 0, memory_asked = 0, traffic_asked = 0, sm_asked = 0;
 };
 inline constexpr std::uint64_t kScriptedTotal = 1ull << 36;

@@ -43,17 +43,18 @@ HEADGATE_FIELDS(Refusal, asked_bytes, used_bytes, limit_bytes, unix_ns, pid, rea
 HEADGATE_FIELDS(LaunchDelay, up_to_ns, launches)
 HEADGATE_FIELDS(HookErrors, api, count)
 HEADGATE_FIELDS(ShareDevice, uuid, memory_limit_bytes, memory_used_bytes, memory_residual_bytes, memory_draining_bytes,
-                memory_peak_bytes, memory_frozen_bytes, context_bytes, host_limit_bytes, host_used_bytes, refusals,
-                refusals_device_full, refusals_policy, last_refusal, compute_ceiling_ratio, compute_burst_ratio,
-                compute_guarantee_ratio, weight, priority_class, metered, held_ns, estimated_ns, neighbours_ns, copy_ns,
-                throttled_ns, throttled_launches, passed_in_debt, launches, launch_delays, hook_errors,
-                last_throttle_unix_ns, waiting_ns, waited_pause_ns, waited_turn_ns, waited_ceiling_ns, waited_work_ns,
-                held_ratio, throttled_ratio, limit_wait_ratio, turn_wait_ratio, work_wait_ratio, had_ratio,
-                wanted_ratio, short_ratio, short_ns, short_cause, sm_ratio, sm_held_ratio, waits_for)
+                memory_peak_bytes, memory_frozen_bytes, context_bytes, host_limit_bytes, host_used_bytes,
+                driver_limit_bytes, driver_used_bytes, refusals, refusals_device_full, refusals_policy, last_refusal,
+                compute_ceiling_ratio, compute_burst_ratio, compute_guarantee_ratio, weight, priority_class, metered,
+                held_ns, estimated_ns, neighbours_ns, copy_ns, throttled_ns, throttled_launches, passed_in_debt,
+                launches, launch_delays, hook_errors, last_throttle_unix_ns, waiting_ns, waited_pause_ns,
+                waited_turn_ns, waited_ceiling_ns, waited_work_ns, held_ratio, throttled_ratio, limit_wait_ratio,
+                turn_wait_ratio, work_wait_ratio, had_ratio, wanted_ratio, short_ratio, short_ns, short_cause, sm_ratio,
+                sm_held_ratio, waits_for)
 HEADGATE_FIELDS(Share, name, owner_uid, owner, state, level, fail_policy, admit, on_oom, problem, gang, isolation,
                 created, created_unix_ns, idle_ns, ttl_ns, expired, freeze_after_ns, idle_notice_ns, overcommit,
-                oversubscribe, everyone, users, groups, uids, gids, processes, cdi_file, cdi_problem, frozen_processes,
-                freezes, thaws, devices)
+                oversubscribe, everyone, users, groups, uids, gids, processes, cdi_file, cdi_problem, driver_problem,
+                frozen_processes, freezes, thaws, devices)
 HEADGATE_FIELDS(ProcessDevice, uuid, driver_bytes, ledger_bytes, busy_ratio, mps, unexplained_bytes)
 HEADGATE_FIELDS(Freeze, cgroup, thaw)
 HEADGATE_FIELDS(Process, pid, pid_in_share, share, uid, user, command, where, level, claimed, finding, freeze, devices)

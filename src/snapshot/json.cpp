@@ -127,7 +127,7 @@ Json words_of(std::string_view field) {
   if (field == "state")
     return {"ok",     "throttled", "takes turns",         "full",    "idle",  "frozen",
             "paused", "draining",  "paused and draining", "freeing", "empty", "broken"};
-  if (field == "level") return {"observe", "hook", "hook+container", "mps", "mig", "unknown"};
+  if (field == "level") return {"observe", "hook", "hook+container", "hook+driver", "mps", "mig", "unknown"};
   if (field == "severity") return {"info", "warn", "error"};
   return nullptr;
 }

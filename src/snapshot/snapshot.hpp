@@ -15,7 +15,7 @@ struct Node {
   std::string version;  // headgated's, with its commit: version_text()
   std::string driver_version;
   bool simulated = false;
-  std::string level;  // the weakest enforcement of its shares: observe, hook, hook+container, mps, mig
+  std::string level;  // the weakest enforcement of its shares: observe, hook, hook+container, hook+driver, mps, mig
   std::uint32_t gpus = 0, shares = 0, processes = 0;
   std::uint32_t unattended_processes = 0;  // those that use a GPU outside all shares
   std::uint64_t started_unix_ns = 0;
@@ -119,6 +119,9 @@ struct ShareDevice {
   std::uint64_t context_bytes = 0;        // size of one process's context; 0: not yet measured
   std::uint64_t memory_frozen_bytes = 0;  // part of what is used: on the host until its process calls the driver
   std::uint64_t host_limit_bytes = 0, host_used_bytes = 0;
+  // The driver's own limit of each cgroup that is the share's alone, as read back, and what the driver counts in all of
+  // them: also memory of programs that the limiter does not hold. Empty: no limit, or an older driver.
+  std::optional<std::uint64_t> driver_limit_bytes, driver_used_bytes;
   std::uint64_t refusals = 0;                                   // for all reasons
   std::uint64_t refusals_device_full = 0, refusals_policy = 0;  // by reason
   std::optional<Refusal> last_refusal;
@@ -163,7 +166,7 @@ struct Share {
   std::uint32_t owner_uid = 0;
   std::string owner;        // user name, or the uid if there is none
   std::string state;        // ok, throttled, takes turns, full, idle, frozen, paused, draining, freeing, empty, broken
-  std::string level;        // observe, hook, hook+container, mps, mig
+  std::string level;        // observe, hook, hook+container, hook+driver, mps, mig
   std::string fail_policy;  // open, closed
   std::string admit;        // now, ask: an outside scheduler decides on each process
   std::string on_oom;       // fail, or wait=30s: what becomes of an allocation for which there is no room
@@ -187,6 +190,8 @@ struct Share {
   // The path of its CDI file, which engines use to start containers in it; and why it is missing or outdated. Both
   // empty without a daemon.
   std::string cdi_file, cdi_problem;
+  // Why the driver, which could, does not hold the share's memory too; empty: it does, or it cannot.
+  std::string driver_problem;
   std::uint64_t freezes = 0, thaws = 0;  // how often its processes' memory moved to the host and back
   std::vector<ShareDevice> devices;
 

@@ -15,6 +15,7 @@
 #include "cli/top/top.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/views.hpp"
+#include "cli/view/why_memory.hpp"
 #include "guest/grant/text.hpp"
 #include "http/codec.hpp"
 #include "snapshot/json.hpp"
@@ -289,7 +290,9 @@ Result<std::string> share_command(const Invocation& invocation) {
     const std::string row = TRY(shown(invocation, daemon, reply));
     if (!is_table(invocation.voice.format)) return row;
     const auto shown_share = TRY(snapshot::from_json<snapshot::Share>(reply));
-    return row + settings_text(shown_share, invocation.voice) + container_lines(shown_share);
+    std::string limits = driver_problem_text(shown_share);
+    for (const auto& device : shown_share.devices) limits += driver_limit_text(device);
+    return row + settings_text(shown_share, invocation.voice) + limits + container_lines(shown_share);
   }
   if (word == "share create") {
     Invocation named = invocation;

@@ -131,6 +131,16 @@ void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings
   }
 }
 
+// Shares whose memory the driver should hold too, and does not.
+void examine_driver_limits(const snapshot::Snapshot& told, Findings& out) {
+  for (const snapshot::Share& share : told.shares)
+    if (!share.driver_problem.empty())
+      out.push_back({Health::warn,
+                     "the share " + share.name + " is held by the limiter alone: the driver's limit " +
+                         share.driver_problem,
+                     "headgated as root, on a host with cgroups of version 2 alone, and no MIG"});
+}
+
 void examine_machine(Findings& out) {
   if (!exists("/proc/self/stat"))
     out.push_back(
@@ -148,6 +158,7 @@ void examine_machine(Findings& out) {
 // Returns what a level does not guarantee.
 std::string format_level(const std::string& level) {
   if (level == "hook") return "a program that avoids its loader (static, setuid, own system calls) is not held";
+  if (level == "hook+driver") return "a program that avoids its loader is held in its memory, not in its time";
   if (level == "observe") return "some share is only watched; nothing holds its programs";
   return "the weakest that holds for any share here";
 }
@@ -192,6 +203,7 @@ Examination examine(const Invocation& invocation, const config::Config& config, 
   if (told) {
     all.daemon = true;
     all.level = told->node.level;
+    examine_driver_limits(*told, out);
   }
   all.simulated = gpus && gpus->simulated;
   all.has_gpu = gpus && !gpus->list.empty();

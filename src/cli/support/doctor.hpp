@@ -26,7 +26,7 @@ struct Examination {
   std::vector<Finding> findings;
   bool daemon = false, simulated = false;
   bool has_gpu = false;  // a driver answers and has one
-  std::string level;     // that holds: observe, hook, hook+container, mps, mig
+  std::string level;     // that holds: observe, hook, hook+container, hook+driver, mps, mig
 
   // Nothing failed, and there is a GPU to hold programs on.
   [[nodiscard]] bool ready() const;

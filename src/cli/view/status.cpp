@@ -74,6 +74,7 @@ std::vector<std::string> share_row(const snapshot::Share& share, const snapshot:
   row.push_back(format_class(device));
   row.push_back("at most " + bytes_text(device.memory_peak_bytes));
   row.push_back("pids " + format_pids(now, share.name));
+  row.push_back("level " + share.level);
   return row;
 }
 

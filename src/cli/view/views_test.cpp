@@ -152,7 +152,7 @@ TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
             "driver 570.124.06, 1 GPU, no daemon, SIMULATED\n"
             "GPU 0  H200  36.0/141.0 GiB  busy 75 %  commit 36.0 GiB  GPU-9c2f0000-1111  00000000:1B:00.0\n"
             "  train  alice  35.0/36.0 GiB  GPU 24.9 % of 25 %  waits 73 % own limit  1 proc  at limit  promised 20 %  "
-            "normal, weight 100  at most 36.0 GiB  pids 101\n");
+            "normal, weight 100  at most 36.0 GiB  pids 101  level hook\n");
   EXPECT_EQ(ps_text(now, wide),
             "SIMULATED\n"
             "SHARE  GPU  PID  USER   COMMAND       MEM    BUSY  STATE     WHERE  LEVEL     UID  PID IN SHARE  "

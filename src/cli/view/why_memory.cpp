@@ -118,4 +118,15 @@ std::string host_text(const snapshot::ShareDevice& device) {
          " stand in for the GPU's, past the limit or what the card has\n";
 }
 
+std::string driver_problem_text(const snapshot::Share& share) {
+  if (share.driver_problem.empty()) return {};
+  return "  memory: held by the limiter alone; the driver's limit " + share.driver_problem + "\n";
+}
+
+std::string driver_limit_text(const snapshot::ShareDevice& device) {
+  if (!device.driver_limit_bytes) return {};
+  return "the driver holds its memory too: " + bytes_text(*device.driver_limit_bytes) +
+         " for each run and container; in use by its count " + bytes_text(device.driver_used_bytes.value_or(0)) + "\n";
+}
+
 }  // namespace headgate::cli

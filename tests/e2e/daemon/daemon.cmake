@@ -27,7 +27,7 @@ if(TARGET daemon_e2e_test)
   add_executable(bypass_program ${daemon_dir}/bypass_program.cpp)
   target_link_libraries(bypass_program PRIVATE ${CMAKE_DL_LIBS} headgate_warnings)
   headgate_test(daemon_observe_test SRC ${daemon_dir}/daemon_audit_test.cpp ${daemon_dir}/daemon_mps_test.cpp
-      ${daemon_dir}/daemon_node_page_test.cpp ${daemon_dir}/daemon_enforce_test.cpp ${daemon_dir}/daemon_events_test.cpp
+      ${daemon_dir}/daemon_node_page_test.cpp ${daemon_dir}/daemon_enforce_test.cpp ${daemon_dir}/daemon_fence_test.cpp ${daemon_dir}/daemon_events_test.cpp
       ${daemon_dir}/driver_copy_test.cpp ${daemon_dir}/daemon_reload_test.cpp
     DEPS test_support http snapshot sim LIBS nlohmann_json::nlohmann_json util NEEDS /proc/self TIMEOUT 300)
   target_compile_definitions(daemon_observe_test PRIVATE HEADGATE_COMMAND="$<TARGET_FILE:headgate>"
