@@ -22,9 +22,10 @@ struct Word {
   int rank;
 };
 
-std::string format_level(const TopState& state) {
+// Empty while the limiter holds every share: a level is named only where it is weaker.
+std::string format_weak_level(const TopState& state) {
   const std::string& level = state.now->node.level;
-  return "level " + (level.empty() ? "hook" : level);
+  return is_weak(level) ? "level " + level : "";
 }
 
 std::string power_of(const Snapshot& picture) {
@@ -81,7 +82,7 @@ FrameLine header_line(const TopState& state, unsigned width, FrameStyle style) {
   word(cut(picture.node.name.empty() ? "this node" : picture.node.name, 24), "1", 0);
   word(picture.node.simulated ? "SIMULATED" : "", "30;43", 0);
   word(staleness(picture), "30;43", 0);
-  word(format_level(state), picture.node.level == "observe" ? "33" : "", 0);
+  word(format_weak_level(state), "33", 0);
   word(state.daemon ? "" : "no daemon", "33", 2);
   word(picture.node.driver_version.empty() ? "" : "driver " + picture.node.driver_version, "", 6);
   word(committed_of(picture), "", 4);
@@ -207,7 +208,8 @@ std::vector<FrameLine> foot_lines(const TopState& state, FrameSize size, FrameSt
 // The message for a terminal that is too small, wrapped.
 std::vector<FrameLine> too_small(const TopState& state, FrameSize size, FrameStyle style) {
   const bool simulated = state.now && state.now->node.simulated;
-  const std::string text = std::string(simulated ? "SIMULATED " : "") + (state.now ? format_level(state) + ". " : "") +
+  const std::string level = state.now ? format_weak_level(state) : "";
+  const std::string text = std::string(simulated ? "SIMULATED " : "") + level + (level.empty() ? "" : ". ") +
                            "headgate top needs " + std::to_string(kSmallestTop.columns) + " columns and " +
                            std::to_string(kSmallestTop.rows) + " rows; this terminal has " +
                            std::to_string(size.columns) + " and " + std::to_string(size.rows) + ". q quits.";
@@ -309,7 +311,8 @@ std::string render(const TopState& state, FrameSize size, FrameStyle style) {
 std::string top_text(const TopState& state, const Voice& voice) {
   const Snapshot& picture = *state.now;
   const std::uint32_t outside = picture.node.unattended_processes;
-  std::string text = "node " + harmless(picture.node.name) + ", " + format_level(state) + ", " +
+  const std::string level = format_weak_level(state);
+  std::string text = "node " + harmless(picture.node.name) + (level.empty() ? "" : ", " + level) + ", " +
                      (state.daemon ? "daemon" : "no daemon") +
                      (outside > 0 ? ", " + std::to_string(outside) + " outside every share" : "") +
                      caveats(picture, voice) + "\n";

@@ -13,7 +13,7 @@ namespace headgate::cli {
 inline constexpr FrameSize kSmallestTop{60, 12};
 
 // Returns at most size.rows lines of at most size.columns cells, each but the last ending in '\n'. Contains only text
-// and our own colours, whatever names the snapshot holds. Every frame shows the enforcement level and, if simulated,
+// and our own colours, whatever names the snapshot holds. Every frame shows a weak enforcement level and, if simulated,
 // SIMULATED.
 [[nodiscard]] std::string render(const TopState& state, FrameSize size, FrameStyle style);
 

@@ -159,14 +159,17 @@ TEST_F(TopPicture, HostileNamesNeitherSteerTheTerminalNorBreakTheColumns) {
   }
 }
 
-TEST_F(TopPicture, EverySizeSaysTheLevelAndThatItIsSimulated) {
+TEST_F(TopPicture, EverySizeSaysAWeakLevelAndThatItIsSimulated) {
   for (const auto mode : {TopMode::table, TopMode::details, TopMode::help, TopMode::filter}) {
     for (const FrameSize size : {FrameSize{60, 12}, FrameSize{80, 24}, FrameSize{200, 50}, FrameSize{30, 8}}) {
       TopState state = test_state();
       state.mode = mode;
+      const std::string well = render(state, size, kAscii);
+      EXPECT_FALSE(well.substr(0, well.find('\n')).contains("level")) << well;
+      state.now->node.level = "observe";
       const std::string text = render(state, size, kAscii);
       EXPECT_NE(text.find("SIMULATED"), std::string::npos) << text;
-      EXPECT_NE(text.find("level hook"), std::string::npos) << text;
+      EXPECT_NE(text.find("level observe"), std::string::npos) << text;
     }
   }
   TopState real = test_state();
@@ -340,7 +343,7 @@ TEST_F(TopPicture, AFailedLookIsSaidBesideTheOldPicture) {
 }
 
 TEST_F(TopPicture, OnceIsATableWithAWordForEachFigure) {
-  EXPECT_EQ(top_text(test_state(), {}), R"(node lab-3, level hook, daemon, 1 outside every share, SIMULATED
+  EXPECT_EQ(top_text(test_state(), {}), R"(node lab-3, daemon, 1 outside every share, SIMULATED
 GPU  MODEL       MEMORY  COMMITTED  BUSY  TEMPERATURE     POWER  SLOWED BY
 0    H200   32.0/141.0G      40.0G   93%         71 C  698/700W  power cap
 1    H200     0B/141.0G         0B    0%         34 C   76/700W  -
