@@ -114,10 +114,21 @@ TEST(CdiDevice, MakesAContainersProgramAClientOfMps) {
   ASSERT_EQ(started.status, 0) << started.err;
   EXPECT_TRUE(eventually([&] { return node.daemon.share("m").level == "mps"; })) << groups();
   EXPECT_EQ(node.daemon.share("m").devices.at(0).sm_ratio, 0.3);
-  EXPECT_TRUE(eventually([&] {
-    const Json all = groups();
-    return all.size() == 1 && all[0]["clients"].size() == 1;
-  })) << groups();
+  const auto has_clients = [&](std::size_t count) {
+    return eventually([&] {
+      const Json all = groups();
+      return all.size() == 1 && all[0]["clients"].size() == count;
+    });
+  };
+  EXPECT_TRUE(has_clients(1)) << groups();
+  // podman gives a program of `exec` the variables of the container's own configuration, not the CDI file's.
+  const std::string pipe = cli.runtime() + "/mps/" + groups()[0]["uuid"].get<std::string>() + "/" +
+                           std::to_string(groups()[0]["owner_uid"].get<int>()) + "/pipe";
+  const Outcome entered = node.podman({"exec", "--detach", "--env=CUDA_MPS_PIPE_DIRECTORY=" + pipe, "client", "/bin/sh",
+                                       "-c",
+                                       "(echo alloc 1048576; exec /usr/bin/sleep 600) | /usr/bin/tenant libcuda.so.1"});
+  ASSERT_EQ(entered.status, 0) << entered.err;
+  EXPECT_TRUE(has_clients(2)) << groups();
   EXPECT_EQ(node.podman({"rm", "--force", "--time=0", "client"}).status, 0);
   EXPECT_TRUE(eventually([&] { return groups().empty(); })) << "the control daemon goes with the last tenant";
 }
