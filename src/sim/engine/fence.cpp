@@ -5,8 +5,7 @@
 
 namespace headgate::sim {
 
-const MemoryFence* Engine::fence_of(std::span<const std::uint64_t, kMaxCgroups> cgroups,
-                                    std::uint32_t device) const {
+const MemoryFence* Engine::fence_of(std::span<const std::uint64_t, kMaxCgroups> cgroups, std::uint32_t device) const {
   for (const std::uint64_t cgroup : cgroups) {
     if (cgroup == 0) break;
     const auto found = std::ranges::find(state_->memory_fences[device], cgroup, &MemoryFence::cgroup);

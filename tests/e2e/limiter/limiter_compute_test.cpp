@@ -162,7 +162,7 @@ TEST(PerThreadStreams, ThatAreLeftAloneAreChargedForTheirWorkAndNotForTheirSleep
 // The bound on launches sent ahead, at any time and over any interval. A share holds at most its part of the interval
 // and of the 12 ms that lateness may make up for. At each end, one process may have sent ahead 1 ms or one command, by
 // the estimates. Held time may exceed charged time by 1 %. The estimate of short kernels on 64 streams follows how many
-// run concurrently. A machine too busy to settle in time leaves a quarter of it.
+// run concurrently. As late as the machine lets this test look, it may let a process settle.
 struct Storm {
   const char* compute;
   double part;
@@ -201,14 +201,16 @@ TEST_P(AtAnyInstant, NoNumberOfThreadsGetsMoreThanTheShare) {
   }
   EXPECT_GT(looks.back().held_ns, looks.front().held_ns);
   const double one = std::max(1e6, storm.us * 1e3);
-  const double allowed = storm.part * 12e6 + storm.ahead * one * storm.processes;
+  double late_ns = 0;
+  for (std::size_t i = 1; i < looks.size(); ++i) late_ns = std::max(late_ns, looks[i].at_ns - looks[i - 1].at_ns - 7e6);
+  const double allowed = storm.part * 12e6 + storm.ahead * one * storm.processes + late_ns;
   const auto more = [&](const Look& from, const Look& to) {
     return 0.99 * (to.held_ns - from.held_ns) - storm.part * (to.at_ns - from.at_ns);
   };
   double most = 0;
   for (std::size_t i = 0; i < looks.size(); ++i)
     for (std::size_t j = i + 1; j < looks.size(); ++j) most = std::max(most, more(looks[i], looks[j]));
-  std::printf("most %.2f ms, bound %.2f ms\n", most / 1e6, allowed / 1e6);
+  std::printf("most %.2f ms, bound %.2f ms, of that %.2f late\n", most / 1e6, allowed / 1e6, late_ns / 1e6);
   EXPECT_LE(most, allowed) << "ns more than the share's part of the time between two looks";
   for (const auto& program : all) {
     program->close_stdin();
