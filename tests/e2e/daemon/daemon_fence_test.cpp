@@ -50,6 +50,18 @@ class TestCgroup {
   bool made_ = false;
 };
 
+// Whether a cgroup of a run, below this program's, is kept for its limit.
+bool is_limit_left() {
+  std::ifstream own("/proc/self/cgroup");
+  std::string path;
+  for (std::string line; std::getline(own, line);)
+    if (line.starts_with("0::")) path = unified_mount() + line.substr(3);
+  std::error_code failed;
+  for (fs::directory_iterator entry(path, failed), end; !failed && entry != end; entry.increment(failed))
+    if (fs::exists(entry->path() / "headgate-limit")) return true;
+  return false;
+}
+
 bool makes_cgroups() { return TestCgroup("headgate-test-" + std::to_string(::getpid())).made(); }
 
 class DaemonFence : public ::testing::Test {
@@ -57,6 +69,10 @@ class DaemonFence : public ::testing::Test {
   void SetUp() override {
     if (!makes_cgroups()) GTEST_SKIP() << "this machine makes no cgroups";
     ASSERT_EQ(daemon_.cli().shell("$H share create a --mem 2GiB").status, 0);
+  }
+  // The test's programs have ended. Only a daemon removes their cgroups while those have a limit.
+  void TearDown() override {
+    EXPECT_TRUE(eventually([] { return !is_limit_left(); }));
   }
   // A program behind a shell, as `headgate run` refuses one that it sees to be static.
   [[nodiscard]] std::vector<std::string> run(const std::string& program) const {
@@ -197,9 +213,10 @@ TEST_F(DaemonFence, AContainersCgroupIsHeldUntilItIsEmpty) {
                                                {"LD_LIBRARY_PATH", SIMULATOR_DIR}};
   const std::string words = container.enter();
   std::optional<Program> member;
-  member.emplace(std::vector<std::string>{"/bin/sh", "-c", words + "env LD_PRELOAD=" HEADGATE_LIMITER " " BYPASS_PROGRAM
-                                                                   " libcuda.so.1"},
-                 inside);
+  member.emplace(
+      std::vector<std::string>{"/bin/sh", "-c",
+                               words + "env LD_PRELOAD=" HEADGATE_LIMITER " " BYPASS_PROGRAM " libcuda.so.1"},
+      inside);
   Program rogue({"/bin/sh", "-c", words + BYPASS_PROGRAM " libcuda.so.1"}, inside);
   ASSERT_EQ(member->line(), "ready 0") << member->errors();
   ASSERT_EQ(rogue.line(), "ready 0") << rogue.errors();
