@@ -248,6 +248,21 @@ TEST(Promises, SeveralProcessesStayBelowTheirCeiling) {
   expect_kept("5 of 20 ms in 15-61 beside 1 of 3 us",
               {with_processes(share(15, 61, 20 * kMs), 5), with_weight(share(0, 1, 3 * kUs), 20)});
 }
+// Long kernels on several streams or of several processes of the only share, for 10 s, or 60 where one is a second.
+TEST(Promises, LoneSharesStayBelowTheirCeiling) {
+  for (const std::int64_t ns : {30 * kMs, 200 * kMs, 1'000 * kMs})
+    for (const std::uint32_t percent : {8u, 25u, 48u, 75u})
+      for (const auto& [streams, processes] : {std::pair{2, 1}, {4, 1}, {1, 2}, {1, 8}}) {
+        Mix mix{.shares = {with_processes(plain(percent, ns), processes)}};
+        mix.shares[0].load.streams = streams;
+        if (ns == 1'000 * kMs) mix.until_ns = mix.from_ns + 60'000 * kMs;
+        const Outcome outcome = run(mix);
+        std::printf("%2d streams, %d processes of %4ld ms: %.2f/%u\n", streams, processes, static_cast<long>(ns / kMs),
+                    outcome.parts[0].had, percent);
+        EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
+      }
+}
+
 // Each one's work in flight is limited to what all their slices leave it.
 TEST(Promises, SeveralProcessesOfShortKernels) {
   for (const int processes : {2, 4})

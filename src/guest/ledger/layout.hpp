@@ -177,8 +177,8 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t> kernel_ns;    // typical length of its commands; 0: unknown
   std::atomic<std::int64_t> dry_ns;       // between the end of all that a process sent and its next request
   std::atomic<std::uint64_t> dry_spells;  // number of such intervals
-  // If several processes of the share send commands of 225 us or more: host time when all they sent should be done, by
-  // estimate, if they had the GPU alone; the process that sent last; until when they count as several.
+  // Of commands of 225 us or more: host time when all that the share sent should be done, by estimate, if it had the GPU
+  // alone; the process that sent last; until when several processes count as sending.
   std::atomic<std::int64_t> sent_until_ns;
   std::atomic<std::uint64_t> sender;
   std::atomic<std::int64_t> several_until_ns;
@@ -195,6 +195,9 @@ struct alignas(64) ComputeAccount {
   LaunchDelays delays;
   alignas(64) std::atomic<std::uint64_t> meter_failures[kMeterCallCount];  // contexts, by the call in kMeterCalls
   alignas(64) std::atomic<std::uint64_t> waited_ns[kWaitReasons];          // throttled_ns, by reason
+  // Host times: when a launch last passed by the 20 ms rule; when a command of sent_until_ns last ended, or began while
+  // none should have run; until when launches never measured may be measured.
+  std::atomic<std::int64_t> last_debt_ns, moved_ns, unknown_until_ns;
 };
 static_assert(sizeof(ComputeAccount) == 192 + 2 * 2048 * 8 + 128 + 64 + 64);
 

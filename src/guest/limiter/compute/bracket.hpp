@@ -31,6 +31,7 @@ struct Bracket {
   bool kept = false;         // it should have ended, and went on: the stream's queue may have no room for a record
   bool ordered = false;      // and what should have ended it may have left the stream idle
   bool unknown = false;      // it counts in the pace's `unknown`
+  bool measures = false;     // as the first of these, it counts in the share's unknown_until_ns
   bool shares_room = false;  // it counts in the share's sent_until_ns
   bool doubtful = false;     // its one function's estimate said where in a long call it began
   std::uint32_t launches = 0;

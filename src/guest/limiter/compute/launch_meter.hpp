@@ -121,16 +121,17 @@ class LaunchMeter {
     if (counts_short) est_ns = kUnknownCommandNs;
     // Of work that is measured launch by launch, send only as much as can be measured.
     const bool crowded = alone && stream.open.load(std::memory_order_relaxed);
-    const bool bounded =
-        alone && !crowded && context.arbitrated && several_send(*context.account, context.seat.owner, now_ns);
+    const bool counted = alone && !crowded;
+    const bool bounded = counted && context.arbitrated && several_send(*context.account, context.seat.owner, now_ns);
     const bool idle = bounded && context.pace->busy_streams.load(std::memory_order_relaxed) == 0;
     // A rank that another one may spin for (charge_ahead() in multi_gpu_rules.hpp) passes whatever the others have sent:
     // refused, it would be charged again at each look.
     const bool ahead = idle && context.pace->credit_ns.load(std::memory_order_relaxed) >= est_ns;
-    const std::int64_t share_wait_ns =
-        bounded && !ahead ? wait_for_share_ns(*context.account, idle, now_ns, est_ns) : 0;
     // A kernel that was never measured may be of any length, so send no more of these than are needed to measure it.
     const bool unknown = alone && known_ns == 0;
+    const bool asks = bounded && !ahead;
+    const std::int64_t share_wait_ns = asks ? wait_for_share_ns(*context.account, idle, now_ns, est_ns) : 0;
+    const bool has_share_room = asks && share_wait_ns == 0;
     const bool unmeasured = unknown && context.pace->unknown.load(std::memory_order_relaxed) >=
                                            (context.arbitrated ? kMaxUnknownInTurns : kMaxUnknown);
     // The same for work that counts as shorter than it may be: its launches would pass as fast as time does.
@@ -138,8 +139,12 @@ class LaunchMeter {
                            context.pace->unsettled_ns.load(std::memory_order_relaxed) > kMaxUnsettledNs;
     const bool no_room = crowded || unmeasured || unsettled || share_wait_ns != 0;
     if (no_room || !take_credit(*context.pace, est_ns)) {
+      // Short launches may pass next to long work: they are charged, and cost little.
+      const bool is_long = counted && (unknown || known_ns >= kAloneNs);
       const std::int64_t share_due_ns =
-          bounded ? ledger::sane_paid_ns(context.account->sent_until_ns.load(std::memory_order_relaxed)) : 0;
+          is_long ? ledger::sane_paid_ns(context.account->sent_until_ns.load(std::memory_order_relaxed)) -
+                        (has_share_room ? est_ns : 0)
+                  : 0;
       Admission admission =
           admit(*context.account, *context.pace, rate_ppm, port_.now_ns(), asked_ns, est_ns, no_room,
                 stream.due_ns.load(std::memory_order_relaxed), !unknown, context.arbitrated, share_due_ns);
@@ -150,7 +155,7 @@ class LaunchMeter {
       }
       if (admission.wait_ns != 0 && !crowded && proves(stream, function)) admission = prove(context, est_ns, rate_ppm);
       if (admission.wait_ns != 0) {
-        if (bounded && share_wait_ns == 0) give_share_room(*context.account, est_ns);
+        if (has_share_room) give_share_room(*context.account, est_ns);
         close(stream);
         // An uneven kernel's charge may come back at any time, and its settlement wakes no waiter.
         if (context.pace->busy_streams.load(std::memory_order_relaxed) == 0 || !estimates_.uneven(function))
@@ -158,18 +163,19 @@ class LaunchMeter {
         return std::min(admission.wait_ns, std::max(kUnevenWaitNs, (port_.now_ns() - asked_ns) / 2));
       }
       if (admission.debt) context.account->passed_in_debt.fetch_add(1, std::memory_order_relaxed);
-      if (bounded && share_wait_ns != 0) take_share_room(*context.account, now_ns, est_ns);
       context.pace->credit_ns.fetch_add(admission.credit_ns - est_ns, std::memory_order_relaxed);
     }
-    if (ahead) take_share_room(*context.account, now_ns, est_ns);
+    if (counted) count_in_share(*context.account, now_ns, est_ns, has_share_room);
     if (!stream.open.load()) open(stream);
     if (!stream.open.load()) {
       count_unmeasured(context, est_ns);
       return 0;
     }
-    stream.bracket.shares_room |= bounded;
-    if (unknown && !std::exchange(stream.bracket.unknown, true))
-      context.pace->unknown.fetch_add(1, std::memory_order_relaxed);
+    stream.bracket.shares_room |= counted;
+    if (unknown && !std::exchange(stream.bracket.unknown, true)) {
+      stream.bracket.measures = context.pace->unknown.fetch_add(1, std::memory_order_relaxed) == 0;
+      if (stream.bracket.measures) add_to(context.account->unknown_until_ns, now_ns, measuring_ns(context.arbitrated));
+    }
     count(stream, function, est_ns);
     return 0;
   }

@@ -33,8 +33,7 @@ inline constexpr std::int64_t kThinTailNs = 20'000;
 inline constexpr std::int64_t kAnchorNs = 4'000'000'000;
 inline constexpr std::int64_t kHandOverNs = 2'000'000;  // after a turn's start others' work may still run
 inline constexpr std::uint32_t kStretchedInARow = 4;    // then it is the kernel that takes longer
-inline constexpr std::int64_t kReleasedNs =
-    3'000'000;  // after a launch passed as debt: what ends now had waited for it
+inline constexpr std::int64_t kReleasedNs = 3'000'000;  // what ends so soon after a debt launch had waited for it
 
 template <typename Port>
 class Meter : public LaunchMeter<Port> {
@@ -314,10 +313,12 @@ class Meter : public LaunchMeter<Port> {
     fresh += bracket.fresh_ns;
     ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
-    if (bracket.shares_room) give_share_room(*context.account, bracket.expected_ns - fresh);
-    settled_one(stream, bracket);
+    settled_one(stream, bracket, fresh);
     // How long a kernel waited for another says nothing about its next launch.
-    const bool released = length >= kPatienceNs && from + length - context.pace->last_debt_ns.load() < kReleasedNs;
+    const std::int64_t last_debt_ns = context.account->last_debt_ns.load(std::memory_order_relaxed);
+    const bool released = length >= kPatienceNs && std::abs(from + length - last_debt_ns) < kReleasedNs;
+    // But then its next launch counts as short: it may wait for another again.
+    if (released && !thin && bracket.function_count == 1) estimates_.suppose(bracket.functions[0], kUnknownCommandNs);
     if (thin || released) return;
     std::int64_t part = fair_part(context, length - others_ns(context, bracket, length), fresh, length, port_.now_ns());
     if (stretched(context, bracket, part, start_event_ns)) return;
@@ -418,11 +419,16 @@ class Meter : public LaunchMeter<Port> {
     if (end_ns > pace.ended_ns.load(std::memory_order_relaxed)) pace.ended_ns.store(end_ns, std::memory_order_relaxed);
   }
 
-  static void settled_one(StreamMeter& stream, const Bracket& bracket) {
-    if (bracket.unknown) stream.context->pace->unknown.fetch_sub(1, std::memory_order_relaxed);
-    stream.context->pace->unsettled_ns.fetch_sub(bracket.expected_ns, std::memory_order_relaxed);
+  static void settled_one(StreamMeter& stream, const Bracket& bracket, std::int64_t fresh_ns) {
+    const ContextMeter& context = *stream.context;
+    if (bracket.shares_room) ended_in_share(*context.account, *context.pace, bracket.expected_ns - fresh_ns);
+    if (bracket.unknown) context.pace->unknown.fetch_sub(1, std::memory_order_relaxed);
+    if (bracket.measures)
+      context.account->unknown_until_ns.fetch_sub(measuring_ns(context.arbitrated) - fresh_ns,
+                                                  std::memory_order_relaxed);
+    context.pace->unsettled_ns.fetch_sub(bracket.expected_ns, std::memory_order_relaxed);
     if (stream.unsettled.fetch_sub(1, std::memory_order_relaxed) == 1)
-      stream.context->pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
+      context.pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
   }
 
   static void book(ContextMeter& context, std::int64_t fresh, bool estimated) {
@@ -546,7 +552,7 @@ class Meter : public LaunchMeter<Port> {
     if (bracket.start != context.anchor) give_event(context, bracket.start);
     give_event(context, bracket.end);
     ended(*context.pace, to);
-    settled_one(stream, bracket);
+    settled_one(stream, bracket, fresh);
     return to;
   }
   void end_unmeasured(StreamMeter& stream, std::int64_t from_ns, std::int64_t until_ns) {

@@ -99,6 +99,14 @@ inline std::int64_t done_in_ns(const Pace& pace, std::int64_t ns) {
   return ns / (256 + static_cast<std::int64_t>(pace.slowed.load(std::memory_order_relaxed))) * 256;
 }
 
+// Moves a time of the form "when all work should be done" by more work.
+inline void add_to(std::atomic<std::int64_t>& until_ns, std::int64_t now_ns, std::int64_t gpu_ns) {
+  std::int64_t seen = until_ns.load(std::memory_order_relaxed);
+  while (!until_ns.compare_exchange_weak(seen, std::max(ledger::sane_paid_ns(seen), now_ns) + gpu_ns,
+                                         std::memory_order_relaxed)) {
+  }
+}
+
 // Takes room for work of est_ns..credit; returns 0 if there is none.
 inline std::int64_t take_room(Pace& pace, std::int64_t now_ns, std::int64_t est_ns, std::int64_t wanted_ns) {
   std::int64_t busy = pace.busy_until_ns.load(std::memory_order_relaxed);
@@ -148,6 +156,10 @@ inline bool several_send(ledger::ComputeAccount& account, std::uint64_t sender, 
   return now_ns < until_ns && until_ns <= now_ns + kSeveralForNs;  // any process of the share can write it
 }
 
+// A launch past a shut account waits this long for work never measured to be measured, in any process of the share.
+// Without an arbiter no other share depends on that.
+inline std::int64_t measuring_ns(bool in_turns) { return in_turns ? kMinBehindNs : kMinBehindNs / 10; }
+
 // Takes room for a command; otherwise returns how long to wait before asking again. A process with nothing in flight
 // goes before one that has work.
 inline std::int64_t wait_for_share_ns(ledger::ComputeAccount& account, bool idle, std::int64_t now_ns,
@@ -161,15 +173,20 @@ inline std::int64_t wait_for_share_ns(ledger::ComputeAccount& account, bool idle
       return 0;
   }
 }
-// The same for a command that passes as debt, with or without room.
-inline void take_share_room(ledger::ComputeAccount& account, std::int64_t now_ns, std::int64_t est_ns) {
-  std::int64_t sent = account.sent_until_ns.load(std::memory_order_relaxed);
-  while (!account.sent_until_ns.compare_exchange_weak(sent, std::max(ledger::sane_paid_ns(sent), now_ns) + est_ns,
-                                                      std::memory_order_relaxed)) {
-  }
+// Counts a command that passes as the share's work in flight, unless it has taken room.
+inline void count_in_share(ledger::ComputeAccount& account, std::int64_t now_ns, std::int64_t est_ns, bool has_room) {
+  if (!has_room) add_to(account.sent_until_ns, now_ns, est_ns);
+  // All that was sent before should have ended.
+  if (account.sent_until_ns.load(std::memory_order_relaxed) - est_ns <= now_ns)
+    account.moved_ns.store(now_ns, std::memory_order_relaxed);
 }
 inline void give_share_room(ledger::ComputeAccount& account, std::int64_t unused_ns) {
   account.sent_until_ns.fetch_sub(unused_ns, std::memory_order_relaxed);
+}
+// Call when one of these has ended; it did not need unused_ns of its estimate.
+inline void ended_in_share(ledger::ComputeAccount& account, const Pace& pace, std::int64_t unused_ns) {
+  give_share_room(account, unused_ns);
+  account.moved_ns.store(pace.ended_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 inline void give_room(Pace& pace, std::int64_t unused_ns) {
@@ -214,19 +231,29 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   const std::int64_t most_unknown_ns = measured ? std::min(least_ns, most_ns) : most_ns;
   // Next to other shares, another one of unknown length would make them wait.
   const std::int64_t least_unknown_ns = in_turns && !measured ? kMinBehindNs : 0;
-  const std::int64_t begun_ns =
+  // Nothing that should still run is waiting for it, on any stream or in any process. The longest wait counts from the
+  // last time that the share's work moved on: while commands end, the rest is not stuck.
+  const std::int64_t since_ns = std::max(asked_ns, std::min(account.moved_ns.load(std::memory_order_relaxed), now_ns));
+  const std::int64_t stream_begun_ns =
       stream_due_ns < 0
           ? asked_ns + std::clamp<std::int64_t>(asked_ns + stream_due_ns, least_unknown_ns, most_unknown_ns)
-          : std::clamp(std::max(stream_due_ns, share_due_ns), asked_ns, asked_ns + most_ns);
+          : std::min(stream_due_ns, since_ns + most_ns);
+  const std::int64_t unknown_due_ns =
+      lag < 0 && share_due_ns != 0 ? ledger::sane_paid_ns(account.unknown_until_ns.load(std::memory_order_relaxed)) : 0;
+  const std::int64_t begun_ns =
+      std::max({asked_ns, stream_begun_ns, std::min(share_due_ns, since_ns + (measured ? most_ns : kMaxBehindNs)),
+                std::min(unknown_due_ns, since_ns + kMaxBehindNs)});
   // Work that ran through all that time with the gate shut, in any process, may be waiting for this launch.
   const bool stuck =
       now_ns - begun_ns >= kPatienceNs &&
       ((oldest != 0 && now_ns - oldest >= kPatienceNs) ||
        (lag < 0 && ledger::held_throughout(account, now_ns - kPatienceNs - kSeenLateNs, now_ns - kSeenLateNs)));
-  if (stuck && now_ns - last >= kPatienceNs &&
-      pace.last_debt_ns.compare_exchange_strong(last, now_ns, std::memory_order_relaxed)) {
+  // Any process of the share can write it.
+  const bool lately = now_ns - last < kPatienceNs && last - now_ns < kPatienceNs;
+  if (stuck && !lately && pace.last_debt_ns.compare_exchange_strong(last, now_ns, std::memory_order_relaxed)) {
+    account.last_debt_ns.store(now_ns, std::memory_order_relaxed);
     ledger::charge_debt(account, now_ns, est_ns, ceiling_ppm, late_ns);
-    pace.busy_until_ns.fetch_add(est_ns, std::memory_order_relaxed);
+    add_to(pace.busy_until_ns, now_ns, est_ns);
     return {.wait_ns = 0, .credit_ns = est_ns, .debt = true};
   }
   // All waiters look again when one may pass, so that none is always first.
