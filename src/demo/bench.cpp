@@ -224,33 +224,28 @@ std::string report_json(const std::vector<Line>& lines, const std::string& devic
   return json.dump() + "\n";
 }
 
+Result<int> measured_bench(const cli::Call& call) {
+  Bench bench(TRY(PrivateNode::make()), call.simulate, call.voice);
+  const std::vector<Line> lines = TRY(bench.measure());
+  const bool kept = std::ranges::all_of(lines, &Line::kept);
+  print(call.voice.format == Format::json ? report_json(lines, bench.device(), call.simulate.has_value(), kept)
+                                          : report_text(lines, bench.device(), call.simulate.has_value(), call.voice));
+  if (kept) return 0;
+  const bool broken = std::ranges::any_of(lines, [](const Line& line) { return !line.kept && !line.could_not_ask; });
+  return broken ? 1 : exit_status(ErrorCode::unsupported);
+}
+
+Result<int> run_bench(const cli::Call& call) {
+  const Interruptions interruptions;
+  const auto status = measured_bench(call);
+  return status || Interruptions::seen() == 0 ? status : 130;
+}
+
 }  // namespace
 
-int bench(const Voice& voice, const std::optional<std::string>& simulate, std::span<const std::string> words) {
-  const Interruptions interruptions;
-  const auto run = [&]() -> Result<int> {
-    if (!words.empty()) {
-      return fail(ErrorCode::usage, "headgate bench does not know '" + words[0] + "'",
-                  "it accepts --sim[=PROFILE] and the output options");
-    }
-    Bench measured(TRY(PrivateNode::make()), simulate, voice);
-    const std::vector<Line> lines = TRY(measured.measure());
-    const bool kept = std::ranges::all_of(lines, &Line::kept);
-    print(voice.format == Format::json ? report_json(lines, measured.device(), simulate.has_value(), kept)
-                                       : report_text(lines, measured.device(), simulate.has_value(), voice));
-    if (kept) return 0;
-    const bool broken = std::ranges::any_of(lines, [](const Line& line) { return !line.kept && !line.could_not_ask; });
-    return broken ? 1 : exit_status(ErrorCode::unsupported);
-  };
-  const auto status = run();
-  if (!status) {
-    if (Interruptions::seen() != 0) {
-      return 130;
-    }
-    complain(status.error(), voice);
-    return exit_status(status.error().code);
-  }
-  return *status;
+cli::Command bench_command() {
+  return plain_command(kStart, "bench", "prove the limits on your own card in about 20 s", run_bench, Reads::nothing,
+                       [](Options& options) { options.simulated(); });
 }
 
 }  // namespace headgate::demo

@@ -33,8 +33,8 @@ constexpr auto kFramePause = milliseconds(200);
 constexpr auto kLookPause = milliseconds(400);
 constexpr FrameSize kPlainFrame{80, 24};
 
-struct Words {
-  double seconds = kDefaultDemoS;
+struct DemoOptions {
+  unsigned seconds = kDefaultDemoS;
   bool once = false;
 };
 
@@ -49,22 +49,22 @@ struct Player {
 
 class Demo {
  public:
-  Demo(DemoNode node, const Words& words, const Voice& voice)
+  Demo(DemoNode node, const DemoOptions& own, const Voice& voice)
       : node_(std::move(node)),
         source_(daemon_source(node_.daemon())),
         style_{.colour = voice.colour, .ascii = voice.ascii || !speaks_utf8()},
         talks_(voice.format == Format::table) {
-    state_.total_s = words.seconds;
+    state_.total_s = own.seconds;
     state_.node.daemon = true;
     state_.node.interval_ms = 1000;
-    for (DemoTenant& tenant : demo_cast(words.seconds)) players_.push_back({.tenant = std::move(tenant)});
-    if (talks_ && !words.once && can_draw(kSmallestDemo)) screen_ = std::make_unique<Screen>();
+    for (DemoTenant& tenant : demo_cast(own.seconds)) players_.push_back({.tenant = std::move(tenant)});
+    if (talks_ && !own.once && can_draw(kSmallestDemo)) screen_ = std::make_unique<Screen>();
   }
 
   // Runs until all tenants have ended (returns 0) or a signal came (returns its number).
   Result<int> play() {
     for (const Player& player : players_) {
-      if (auto made = node_.make_share(player.tenant); !made) return std::unexpected(made.error());
+      TRY(node_.make_share(player.tenant));
     }
     const auto begin = Clock::now();
     const auto deadline = begin + milliseconds(static_cast<long>(state_.total_s * 1000)) + std::chrono::seconds(20);
@@ -75,10 +75,10 @@ class Demo {
       if (Clock::now() > deadline)
         return fail(ErrorCode::failed, "the demo's tenants did not end in time",
                     "the machine may be too busy; try again");
-      if (auto stepped = step(); !stepped) return std::unexpected(stepped.error());
+      TRY(step());
       if (Clock::now() >= next_look) {
         next_look += kLookPause;
-        if (auto looked = look(); !looked) return std::unexpected(looked.error());
+        TRY(look());
       }
       if (screen_) screen_->show(render_demo(state_, screen_->size(), style_));
       if (std::ranges::all_of(players_, [](const Player& p) { return p.report.has_value(); })) return 0;
@@ -121,7 +121,7 @@ class Demo {
 
  private:
   Result<void> step() {
-    if (auto alive = node_.check(); !alive) return alive;
+    TRY(node_.check());
     for (Player& player : players_) {
       if (!player.progress.started && state_.elapsed_s >= player.tenant.starts_at_s) {
         player.progress.started = true;
@@ -226,26 +226,6 @@ class Demo {
   std::unique_ptr<Screen> screen_;
 };
 
-Result<Words> read_words(std::span<const std::string> words) {
-  Words read;
-  for (const std::string& word : words) {
-    if (word == "--once") {
-      read.once = true;
-      continue;
-    }
-    constexpr std::string_view kSeconds = "--seconds=";
-    const std::string_view value =
-        word.starts_with(kSeconds) ? std::string_view(word).substr(kSeconds.size()) : std::string_view();
-    const auto seconds = whole_number<unsigned>(value);
-    if (!seconds || *seconds < kShortestDemoS || *seconds > kLongestDemoS)
-      return fail(ErrorCode::usage, "headgate demo does not know '" + word + "'",
-                  "it accepts --seconds=N, N from " + std::to_string(kShortestDemoS) + " to " +
-                      std::to_string(kLongestDemoS) + ", --once, and the output options");
-    read.seconds = *seconds;
-  }
-  return read;
-}
-
 std::string to_json(const std::vector<DemoMeasured>& all, double measured_s, bool kept) {
   nlohmann::ordered_json json{
       {"schema", "headgate.demo/v2"}, {"simulated", true}, {"measured_seconds", measured_s}, {"kept", kept}};
@@ -264,8 +244,6 @@ std::string to_json(const std::vector<DemoMeasured>& all, double measured_s, boo
   return json.dump() + "\n";
 }
 
-}  // namespace
-
 // The next steps after the demo, for a new user.
 constexpr const char* kWhatNow =
     "\nNext:\n"
@@ -273,28 +251,44 @@ constexpr const char* kWhatNow =
     "  headgate doctor                                          what this machine lacks for a GPU\n"
     "  headgate --help                                          all commands\n";
 
-int demo(const Voice& voice, std::span<const std::string> words) {
-  const auto run = [&]() -> Result<int> {
-    const Words wanted = TRY(read_words(words));
-    const Interruptions interruptions;
-    Demo play(TRY(DemoNode::start()), wanted, voice);
-    const auto played = play.play();
-    play.end();
-    if (const int signal = TRY(played); signal != 0) return 128 + signal;
-    const std::vector<DemoMeasured> measured = TRY(play.measure());
-    std::vector<DemoVerdict> verdicts;
-    for (const DemoMeasured& one : measured) verdicts.push_back(demo_verdict(one));
-    const bool kept = std::ranges::all_of(verdicts, &DemoVerdict::kept);
-    if (voice.format == Format::json) print(to_json(measured, play.measured_s(), kept));
-    else print(play.plain_frame() + render_verdicts(verdicts, play.measured_s()) + kWhatNow);
-    return kept ? 0 : 1;
-  };
-  const auto status = run();
-  if (!status) {
-    complain(status.error(), voice);
-    return exit_status(status.error().code);
-  }
-  return *status;
+Result<int> run_demo(const cli::Call& call, const DemoOptions& own) {
+  const Interruptions interruptions;
+  Demo play(TRY(DemoNode::start()), own, call.voice);
+  const auto played = play.play();
+  play.end();
+  if (const int signal = TRY(played); signal != 0) return 128 + signal;
+  const std::vector<DemoMeasured> measured = TRY(play.measure());
+  std::vector<DemoVerdict> verdicts;
+  for (const DemoMeasured& one : measured) verdicts.push_back(demo_verdict(one));
+  const bool kept = std::ranges::all_of(verdicts, &DemoVerdict::kept);
+  if (call.voice.format == Format::json) print(to_json(measured, play.measured_s(), kept));
+  else print(play.plain_frame() + render_verdicts(verdicts, play.measured_s()) + kWhatNow);
+  return kept ? 0 : 1;
+}
+
+void add_demo_options(cli::Options& options, DemoOptions& own) {
+  options.add({.names = "--seconds",
+               .type = "N",
+               .summary = "length: 12 to 120 (17)",
+               .store = [&own](const std::vector<std::string>& values) -> Result<void> {
+                 const auto seconds = whole_number<unsigned>(values.front());
+                 if (!seconds || *seconds < kShortestDemoS || *seconds > kLongestDemoS)
+                   return fail(ErrorCode::usage,
+                               "headgate demo does not know '--seconds=" + harmless(values.front()) + "'",
+                               "it accepts --seconds=N, N from " + std::to_string(kShortestDemoS) + " to " +
+                                   std::to_string(kLongestDemoS));
+                 own.seconds = *seconds;
+                 return {};
+               }});
+  options.flag("--once", "print line by line, and one table at the end", own.once);
+}
+
+}  // namespace
+
+cli::Command demo_command() {
+  return cli::command<DemoOptions>(cli::kStart, "demo",
+                                   "show headgated and six tenants on a simulated GPU, live, in about 17 s",
+                                   add_demo_options, run_demo, cli::Reads::nothing);
 }
 
 }  // namespace headgate::demo

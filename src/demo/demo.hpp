@@ -2,10 +2,7 @@
 // live view and a verdict from the simulator's truth.
 #pragma once
 
-#include <span>
-#include <string>
-
-#include "cli/term/output.hpp"
+#include "cli/command.hpp"
 
 namespace headgate::demo {
 
@@ -14,6 +11,6 @@ namespace headgate::demo {
 // 130 after Ctrl-C, likewise for SIGTERM and SIGHUP. Promises: compute within 1 point over the measured time, memory to
 // the byte, refusals reported, the program that bypasses the limiter named. Leaves no file or process, and the terminal
 // as it was; after kill -9 daemon and tenants end, and only a directory of small files stays in TMPDIR.
-[[nodiscard]] int demo(const cli::Voice& voice, std::span<const std::string> words);
+[[nodiscard]] cli::Command demo_command();
 
 }  // namespace headgate::demo

@@ -1,18 +1,20 @@
-#include "cli/power/power_commands.hpp"
-
+// `headgate power`, `gpu mode` and `gpu timeslice`: limits, clocks and modes, which headgated sets within its policy.
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/now.hpp"
+#include "cli/commands.hpp"
 #include "cli/power/confirm.hpp"
 #include "cli/power/power_request.hpp"
 #include "cli/power/power_state.hpp"
 #include "cli/power/power_view.hpp"
 #include "cli/run/run_request.hpp"
 #include "cli/share/daemon.hpp"
+#include "cli/share/order.hpp"
 #include "cli/term/records.hpp"
-#include "cli/top/top.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/snapshot_source.hpp"
+#include "cli/view/view_command.hpp"
 #include "cli/view/watch.hpp"
 #include "http/client.hpp"
 #include "http/codec.hpp"
@@ -29,10 +31,6 @@ struct Outcome {
   std::optional<Error> trouble = {};
 };
 
-Result<snapshot::Snapshot> snapshot_of(const http::Endpoint& daemon) {
-  return snapshot::from_json<snapshot::Snapshot>(TRY(ask(daemon, "GET", "/v1/snapshot")));
-}
-
 // Caveats about simulated GPUs, printed above every table.
 std::string heading(const snapshot::Snapshot& snapshot, const Voice& voice) {
   const std::string all = caveats(snapshot, voice);
@@ -44,7 +42,7 @@ Result<std::string> status(const http::Endpoint& daemon, const snapshot::Snapsho
   const std::string reply = TRY(ask(daemon, "GET", "/v1/power"));
   if (voice.format == Format::json) return enclosed("headgate.power/v1", "power", reply, snapshot);
   const auto state = TRY(power_state_from(reply));
-  if (is_table(voice.format)) return heading(snapshot, voice) + power_status_text(state, now_unix_ns(), voice);
+  if (is_table(voice.format)) return heading(snapshot, voice) + power_status_text(state, unix_now_ns(), voice);
   const Json pattern = {{"index", 0},
                         {"uuid", ""},
                         {"model", ""},
@@ -73,30 +71,29 @@ Result<std::string> status(const http::Endpoint& daemon, const snapshot::Snapsho
   return voice.format == Format::csv ? csv(records, origin, columns) : jsonl(records, origin);
 }
 
-Result<int> watched(const http::Endpoint& daemon, const Invocation& invocation) {
+Result<int> watched(const http::Endpoint& daemon, const Call& call, std::uint64_t interval_ms) {
   const auto draw = [&daemon](const Look& look, const Voice& voice, bool columns) -> Result<std::string> {
     if (!look.snapshot) return std::unexpected(look.snapshot.error());
     return status(daemon, *look.snapshot, voice, columns);
   };
-  return watch({.title = "headgate " + invocation.command,
-                .interval = std::chrono::milliseconds(invocation.watch_ms.value_or(1000)),
+  return watch({.title = "headgate " + call.command,
+                .interval = std::chrono::milliseconds(interval_ms),
                 .source = daemon_source(daemon),
                 .draw = draw},
-               invocation.voice);
+               call.voice);
 }
 
 // Returns the UUIDs chosen by --gpu. On a node with several GPUs, --gpu is required.
-Result<std::vector<std::string>> chosen_uuids(const Invocation& invocation, const snapshot::Snapshot& snapshot) {
+Result<std::vector<std::string>> chosen_uuids(const std::string& command, const std::string& gpu,
+                                              const snapshot::Snapshot& snapshot) {
   const auto& gpus = snapshot.gpus;
-  if (invocation.gpu == "auto")
-    return fail(ErrorCode::usage, invocation.command + ": --gpu 'auto' names no GPU",
-                "accepted: 0, 0,2-3, GPU-9c2f, all");
-  if (invocation.gpu.empty() && gpus.size() > 1)
-    return fail(ErrorCode::usage,
-                invocation.command + ": no GPU was named, and there are " + std::to_string(gpus.size()),
+  if (gpu == "auto")
+    return fail(ErrorCode::usage, command + ": --gpu 'auto' names no GPU", "accepted: 0, 0,2-3, GPU-9c2f, all");
+  if (gpu.empty() && gpus.size() > 1)
+    return fail(ErrorCode::usage, command + ": no GPU was named, and there are " + std::to_string(gpus.size()),
                 "name some: --gpu 0, --gpu 0,2-3, --gpu GPU-9c2f, --gpu all");
-  const auto chosen = TRY(choose_gpus("--gpu", invocation.gpu.empty() ? "all" : invocation.gpu,
-                                      {gpus, snapshot.node.driver_version, snapshot.node.simulated}));
+  const auto chosen = TRY(
+      choose_gpus("--gpu", gpu.empty() ? "all" : gpu, {gpus, snapshot.node.driver_version, snapshot.node.simulated}));
   std::vector<std::string> uuids;
   for (const std::size_t index : chosen) uuids.push_back(gpus[index].uuid);
   return uuids;
@@ -126,9 +123,8 @@ Result<Outcome> changed(const http::Endpoint& daemon, const snapshot::Snapshot& 
   return outcome;
 }
 
-Result<Outcome> leased(const Invocation& invocation, const http::Endpoint& daemon, const snapshot::Snapshot& snapshot,
-                       const std::string& body) {
-  const Voice& voice = invocation.voice;
+Result<Outcome> leased(const Voice& voice, const Order& order, const http::Endpoint& daemon,
+                       const snapshot::Snapshot& snapshot, const std::string& body) {
   const std::string reply = TRY(ask(daemon, "POST", "/v1/power/leases", body, std::chrono::seconds(30)));
   const auto lease = TRY(lease_from(reply));
   const std::string now = TRY(ask(daemon, "GET", "/v1/power"));
@@ -137,12 +133,12 @@ Result<Outcome> leased(const Invocation& invocation, const http::Endpoint& daemo
   Outcome outcome{.text = json ? enclosed("headgate.power_lease/v1", "lease", reply, snapshot)
                                : heading(snapshot, voice) + power_changes_text(lease.gpus, state, voice)};
   const std::string end = "headgate power end " + lease.id;
-  if (!invocation.order.contains("confirm")) {
+  if (!order.contains("confirm")) {
     if (!json)
       outcome.text += "lease " + lease.id + " holds them" +
                       (lease.holder_pid != 0 ? " while process " + std::to_string(lease.holder_pid) + " lives" : "") +
                       (lease.ends_at_s != 0
-                           ? (lease.holder_pid != 0 ? ", and " : "; it ") + format_end(lease.ends_at_s, now_unix_ns())
+                           ? (lease.holder_pid != 0 ? ", and " : "; it ") + format_end(lease.ends_at_s, unix_now_ns())
                            : "") +
                       "\n" + end + " puts the former values back at once\n";
     return outcome;
@@ -154,7 +150,7 @@ Result<Outcome> leased(const Invocation& invocation, const http::Endpoint& daemo
                       " s, unless: headgate power keep " + lease.id + "\n";
     return outcome;
   }
-  if (!print(std::exchange(outcome.text, ""))) return fail(ErrorCode::failed, "cannot write to standard output");
+  TRY(show(std::exchange(outcome.text, "")));
   if (const Answer answer = ask_within(std::chrono::seconds(seconds)); answer == Answer::yes) {
     TRY(ask(daemon, "POST", "/v1/power/leases/" + lease.id + "/keep"));
     if (!json) outcome.text = "the settings stay\n";
@@ -171,63 +167,105 @@ Result<Outcome> leased(const Invocation& invocation, const http::Endpoint& daemo
   return outcome;
 }
 
-Result<Outcome> perform_change(const Invocation& invocation, const http::Endpoint& daemon) {
-  TRY(power_body(invocation, {}));  // reports malformed values before unknown GPUs
-  const auto snapshot = TRY(snapshot_of(daemon));
-  const auto uuids = TRY(chosen_uuids(invocation, snapshot));
-  const std::string body = TRY(power_body(invocation, uuids));
-  const bool dry_run = invocation.dry_run;
-  if (wants_lease(invocation) && !dry_run) return leased(invocation, daemon, snapshot, body);
-  const char* target = invocation.command == "power reset" ? "/v1/power/reset"
-                       : wants_lease(invocation)           ? "/v1/power/leases"
-                                                           : "/v1/power/settings";
-  return changed(daemon, snapshot, invocation.voice, target, body);
-}
-
-Result<Outcome> profiles(const http::Endpoint& daemon, const Voice& voice) {
-  const std::string reply = TRY(ask(daemon, "GET", "/v1/power/profiles"));
-  if (voice.format == Format::json)
-    return Outcome{.text = enclosed("headgate.power_profiles/v1", "profiles", reply, TRY(snapshot_of(daemon)))};
-  return Outcome{.text = power_profiles_text(TRY(power_profiles_from(reply)), voice)};
-}
-
-Result<Outcome> end_lease(const Invocation& invocation, const http::Endpoint& daemon) {
-  const bool keep = invocation.command == "power keep";
-  const std::string lease = "/v1/power/leases/" + http::escape(invocation.share);
-  TRY(ask(daemon, keep ? "POST" : "DELETE", keep ? lease + "/keep" : lease, {}, std::chrono::seconds(30)));
-  if (invocation.voice.format == Format::json)
-    return Outcome{.text = Json{{"schema", keep ? "headgate.power_keep/v1" : "headgate.power_end/v1"}}.dump() + "\n"};
-  return Outcome{.text = keep ? "the settings stay\n" : "the former values are back\n"};
-}
-
-Result<Outcome> outcome_of(const Invocation& invocation, const http::Endpoint& daemon) {
-  const std::string& command = invocation.command;
-  if (command == "power status") {
-    const auto snapshot = TRY(snapshot_of(daemon));
-    return Outcome{.text = TRY(status(daemon, snapshot, invocation.voice, true))};
-  }
-  if (command == "power profiles") return profiles(daemon, invocation.voice);
-  if (command == "power keep" || command == "power end") return end_lease(invocation, daemon);
-  return perform_change(invocation, daemon);
-}
-
-Result<int> performed(const Invocation& invocation) {
+// `power set`, `apply`, `reset`, `gpu mode` and `gpu timeslice`.
+Result<int> change_power(const Call& call, const PowerOptions& own) {
   const http::Endpoint daemon = TRY(need_daemon());
-  if (invocation.command == "power watch" || (invocation.command == "power status" && invocation.watch_ms))
-    return watched(daemon, invocation);
-  const auto outcome = TRY(outcome_of(invocation, daemon));
-  if (!print(outcome.text)) return fail(ErrorCode::failed, "cannot write to standard output");
-  if (!outcome.trouble) return 0;
-  return std::unexpected(*outcome.trouble);
+  TRY(power_body(call.command, own, {}));  // reports malformed values before unknown GPUs
+  const auto snapshot = TRY(snapshot_of(daemon));
+  const auto uuids = TRY(chosen_uuids(call.command, own.gpu, snapshot));
+  const std::string body = TRY(power_body(call.command, own, uuids));
+  const bool lease = wants_lease(own.order);
+  const char* target = call.command == "power reset" ? "/v1/power/reset"
+                       : lease                       ? "/v1/power/leases"
+                                                     : "/v1/power/settings";
+  const Outcome outcome = TRY(lease && !own.dry_run ? leased(call.voice, own.order, daemon, snapshot, body)
+                                                    : changed(daemon, snapshot, call.voice, target, body));
+  TRY(show(outcome.text));
+  if (outcome.trouble) return std::unexpected(*outcome.trouble);
+  return 0;
+}
+
+Result<int> power_status(const Call& call) {
+  const http::Endpoint daemon = TRY(need_daemon());
+  const auto every = call.command == "power watch" ? std::optional(call.interval_ms.value_or(1000)) : call.watch_ms;
+  if (every) return watched(daemon, call, *every);
+  return show(status(daemon, TRY(snapshot_of(daemon)), call.voice, true));
+}
+
+Result<int> power_profiles(const Call& call) {
+  const http::Endpoint daemon = TRY(need_daemon());
+  const std::string reply = TRY(ask(daemon, "GET", "/v1/power/profiles"));
+  if (call.voice.format == Format::json)
+    return show(enclosed("headgate.power_profiles/v1", "profiles", reply, TRY(snapshot_of(daemon))));
+  return show(power_profiles_text(TRY(power_profiles_from(reply)), call.voice));
+}
+
+struct LeaseOptions {
+  std::string id;
+};
+
+Result<int> end_lease(const Call& call, const LeaseOptions& own) {
+  const http::Endpoint daemon = TRY(need_daemon());
+  const bool keep = call.command == "power keep";
+  const std::string lease = "/v1/power/leases/" + http::escape(own.id);
+  TRY(ask(daemon, keep ? "POST" : "DELETE", keep ? lease + "/keep" : lease, {}, std::chrono::seconds(30)));
+  return show_done(call, keep ? "headgate.power_keep/v1" : "headgate.power_end/v1",
+                   keep ? "the settings stay\n" : "the former values are back\n");
+}
+
+// A command below `gpu` that sets one thing, to stay or as a lease.
+Command gpu_setting(const std::string& name, const char* summary, const OrderOption& value, const char* footer) {
+  return command<PowerOptions>(
+      kCommands, name, summary,
+      [value, footer](Options& options, PowerOptions& own) {
+        add_gpu_setting(options, own, value);
+        options.footer = footer;
+      },
+      change_power);
+}
+
+Command lease_command(const char* name, const char* summary) {
+  return command<LeaseOptions>(
+      kCommands, name, summary,
+      [](Options& options, LeaseOptions& own) { options.operand("LEASE", "its id, as power status shows it", own.id); },
+      end_lease);
 }
 
 }  // namespace
 
-int power_command(const Invocation& invocation) {
-  const auto status = performed(invocation);
-  if (status) return *status;
-  complain(status.error(), invocation.voice);
-  return exit_status(status.error().code);
+Commands power_commands() {
+  return {
+      parent_command(kManage, "power", "show and set power limits, clocks and modes of GPUs"),
+      plain_command(kCommands, "power status", "show limits, locked clocks, modes and the leases that hold them",
+                    power_status, Reads::sound,
+                    [](Options& options) {
+                      options.watch();
+                      options.formats = kListFormats;
+                    }),
+      plain_command(kCommands, "power watch", "repeat power status until Ctrl-C or q", power_status, Reads::sound,
+                    [](Options& options) {
+                      options.interval("time between one look and the next", "1s");
+                      options.formats = kListFormats;
+                    }),
+      command<PowerOptions>(kCommands, "power set", "set a power limit, clocks or a mode, to stay or for a time",
+                            add_power_set, change_power),
+      command<PowerOptions>(kCommands, "power apply", "apply a named profile of the configuration", add_power_apply,
+                            change_power),
+      command<PowerOptions>(kCommands, "power reset", "set what the site has at start, else the driver's defaults",
+                            add_power_reset, change_power),
+      gpu_setting("gpu mode", "set which programs may have a context on a GPU, to stay or for a time",
+                  {"MODE", "compute_mode", "",
+                   "default: all, by time slices; exclusive: one process, or an MPS server; prohibited: none"},
+                  "headgate gpu mode exclusive --gpu 0 --for 2h\n"
+                  "headgate gpu mode default --gpu 0"),
+      gpu_setting("gpu timeslice", "set how long one program has a GPU before the next, to stay or for a time",
+                  {"LENGTH", "time_slice", "", "of the driver's time slices: default, short, medium, long"},
+                  "headgate gpu timeslice long --gpu 0 --for 2h\n"
+                  "headgate gpu timeslice default --gpu 0"),
+      plain_command(kCommands, "power profiles", "the named profiles", power_profiles),
+      lease_command("power keep", "end a lease whose settings stay: the answer to --confirm"),
+      lease_command("power end", "end a lease: its former values are put back"),
+  };
 }
 
 }  // namespace headgate::cli

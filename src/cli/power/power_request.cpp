@@ -1,11 +1,11 @@
 #include "cli/power/power_request.hpp"
 
 #include <algorithm>
+#include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 
 #include "base/whole_number.hpp"
-#include "cli/top/top.hpp"
 #include "guest/grant/text.hpp"
 
 namespace headgate::cli {
@@ -19,9 +19,9 @@ bool ends_with_ignoring_case(std::string_view text, std::string_view end) {
   return text.size() > end.size() && grant::same_ignoring_case(text.substr(text.size() - end.size()), end);
 }
 
-std::optional<std::string> option_of(const Invocation& invocation, const std::string& name) {
-  const auto found = invocation.order.find(name);
-  return found == invocation.order.end() ? std::nullopt : std::optional(found->second);
+std::optional<std::string> option_of(const Order& order, const std::string& name) {
+  const auto found = order.find(name);
+  return found == order.end() ? std::nullopt : std::optional(found->second);
 }
 
 // Adds a value; its unit decides which control it sets.
@@ -57,22 +57,21 @@ Result<Json> weights_from(const std::string& text) {
   return weights;
 }
 
-Result<Json> settings_of(const Invocation& invocation) {
+Result<Json> settings_of(const std::string& command, const PowerOptions& own) {
   Json settings = Json::object();
-  for (const std::string& value : invocation.parts)
-    if (auto added = add_value(value, invocation.command, settings); !added) return std::unexpected(added.error());
-  if (const auto clocks = option_of(invocation, "mem_clocks")) settings["mem_clocks"] = *clocks;
-  if (const auto on = option_of(invocation, "persistence")) {
+  for (const std::string& value : own.values) TRY(add_value(value, command, settings));
+  if (const auto clocks = option_of(own.order, "mem_clocks")) settings["mem_clocks"] = *clocks;
+  if (const auto on = option_of(own.order, "persistence")) {
     if (*on != "on" && *on != "off")
       return fail(ErrorCode::usage, "power set: --persistence '" + harmless(*on) + "' is not understood",
                   "accepted: on, off");
     settings["persistence"] = *on == "on";
   }
-  if (const auto mode = option_of(invocation, "compute_mode"))
+  if (const auto mode = option_of(own.order, "compute_mode"))
     settings["compute_mode"] = *mode == "exclusive" ? "exclusive process" : *mode;
-  if (const auto length = option_of(invocation, "time_slice")) settings["time_slice"] = *length;
-  if (const auto budget = option_of(invocation, "budget")) settings["budget"] = *budget;
-  if (const auto weights = option_of(invocation, "weights")) {
+  if (const auto length = option_of(own.order, "time_slice")) settings["time_slice"] = *length;
+  if (const auto budget = option_of(own.order, "budget")) settings["budget"] = *budget;
+  if (const auto weights = option_of(own.order, "weights")) {
     if (!settings.contains("budget"))
       return fail(ErrorCode::usage, "power set: --weights without --budget", "such as: --budget 500W --weights 2,1");
     settings["weights"] = TRY(weights_from(*weights));
@@ -92,34 +91,87 @@ Result<std::uint64_t> seconds_from(const std::string& option, const std::string&
   return ns / kSecond;
 }
 
-}  // namespace
-
-bool wants_lease(const Invocation& invocation) {
-  return invocation.order.contains("for") || invocation.order.contains("pid") || invocation.order.contains("confirm");
+// Options for the holder of the settings, and for a dry run.
+void add_ends(Options& options, PowerOptions& own) {
+  order_option(options, own.order, {"--for", "for", "TIME", "put the former values back after this time: 30m, 2h, 7d"});
+  order_option(options, own.order, {"--pid", "pid", "PID", "put them back when this process of yours ends"});
+  order_option(
+      options, own.order,
+      {"--confirm", "confirm", "TIME", "put them back after this time unless you confirm: here, or with power keep"});
 }
 
-Result<std::string> power_body(const Invocation& invocation, const std::vector<std::string>& uuids) {
+void add_which_gpus(Options& options, PowerOptions& own) {
+  options.text("-i,--gpu", "GPUS", "which GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0, all", own.gpu);
+}
+
+void add_dry_run(Options& options, PowerOptions& own) {
+  options.flag("-n,--dry-run", "say what would change, and set nothing", own.dry_run);
+}
+
+}  // namespace
+
+void add_power_set(Options& options, PowerOptions& own) {
+  options.list("VALUE", "", "power limit: 300W, 80%, default; GPU clocks: 1200MHz, 210-1200MHz, none", Takes::any,
+               own.values);
+  add_which_gpus(options, own);
+  for (const OrderOption& option : std::initializer_list<OrderOption>{
+           {"--mem-clocks", "mem_clocks", "CLOCKS", "lock memory clocks: 5001MHz, 405-5001MHz, none"},
+           {"--persistence", "persistence", "ON|OFF", "persistence mode: on, off"},
+           {"--compute-mode", "compute_mode", "MODE", "default, exclusive, prohibited"},
+           {"--budget", "budget", "WATTS", "power limits that come to this together: 500W"},
+           {"--weights", "weights", "N,...", "parts of the budget, in the order of the GPUs (all 1)"}})
+    order_option(options, own.order, option);
+  add_ends(options, own);
+  add_dry_run(options, own);
+  options.footer =
+      "headgate power set 300W --gpu 0\n"
+      "headgate power set 80% 1200MHz --gpu all --for 2h\n"
+      "headgate power set --budget 500W --weights 2,1 --gpu 0,1 --confirm 30s";
+}
+
+void add_power_apply(Options& options, PowerOptions& own) {
+  options.operand("PROFILE", "its name; power profiles lists them", own.profile).required = true;
+  add_which_gpus(options, own);
+  add_ends(options, own);
+  add_dry_run(options, own);
+}
+
+void add_power_reset(Options& options, PowerOptions& own) {
+  add_which_gpus(options, own);
+  add_dry_run(options, own);
+}
+
+void add_gpu_setting(Options& options, PowerOptions& own, const OrderOption& value) {
+  order_option(options, own.order, value).required = true;
+  add_which_gpus(options, own);
+  add_ends(options, own);
+  add_dry_run(options, own);
+}
+
+bool wants_lease(const Order& order) {
+  return order.contains("for") || order.contains("pid") || order.contains("confirm");
+}
+
+Result<std::string> power_body(const std::string& command, const PowerOptions& own,
+                               const std::vector<std::string>& uuids) {
   Json body = {{"gpus", uuids}};
-  if (invocation.command == "power apply") body["profile"] = invocation.share;
-  else if (invocation.command == "power set" || invocation.command == "gpu mode" ||
-           invocation.command == "gpu timeslice")
-    body["settings"] = TRY(settings_of(invocation));
-  const auto time = option_of(invocation, "for"), process = option_of(invocation, "pid"),
-             confirm = option_of(invocation, "confirm");
+  if (command == "power apply") body["profile"] = own.profile;
+  else if (command != "power reset") body["settings"] = TRY(settings_of(command, own));
+  const auto time = option_of(own.order, "for"), process = option_of(own.order, "pid"),
+             confirm = option_of(own.order, "confirm");
   if (confirm && (time || process))
-    return fail(ErrorCode::usage,
-                invocation.command + ": --confirm and --" + (time ? "for" : "pid") + " exclude each other",
+    return fail(ErrorCode::usage, command + ": --confirm and --" + (time ? "for" : "pid") + " exclude each other",
                 "settings that are confirmed stay; those of --for and --pid end");
   if (time) body["ttl_s"] = TRY(seconds_from("--for", *time));
   if (confirm) body["ttl_s"] = TRY(seconds_from("--confirm", *confirm));
   if (process) {
     const auto pid = whole_number<std::uint32_t>(*process);
     if (!pid || *pid == 0 || *pid > INT32_MAX)
-      return fail(ErrorCode::usage, invocation.command + ": --pid '" + harmless(*process) + "' is no process's number",
+      return fail(ErrorCode::usage, command + ": --pid '" + harmless(*process) + "' is no process's number",
                   "accepted: 1 to 2147483647");
     body["holder_pid"] = *pid;
   }
-  if (invocation.dry_run) body["dry_run"] = true;
+  if (own.dry_run) body["dry_run"] = true;
   return body.dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

@@ -4,6 +4,8 @@
 
 #include <nlohmann/json.hpp>
 
+#include "cli/test_parse.hpp"
+
 namespace headgate::cli {
 namespace {
 
@@ -11,21 +13,44 @@ using nlohmann::json;
 
 const std::vector<std::string> kUuids = {"GPU-a", "GPU-b"};
 
-Invocation parsed(std::vector<const char*> words) {
-  words.insert(words.begin(), {"headgate", "power"});
-  auto invocation = parse(static_cast<int>(words.size()), words.data());
-  EXPECT_TRUE(invocation) << invocation.error().message;
-  return invocation.value_or(Invocation{});
+// What was written of `headgate power` or `headgate gpu`, and the whole command's name.
+struct Written {
+  std::string command;
+  PowerOptions own;
+};
+
+Result<Written> written(const std::string& parent, std::vector<const char*> words) {
+  const std::string name = parent + " " + words.front();
+  words.insert(words.begin(), parent.c_str());
+  const auto add = [&name](Options& options, PowerOptions& own) {
+    if (name == "power set") add_power_set(options, own);
+    else if (name == "power apply") add_power_apply(options, own);
+    else if (name == "power reset") add_power_reset(options, own);
+    else add_gpu_setting(options, own, {"MODE", "compute_mode", "", ""});
+  };
+  const auto read = TRY(read_words<PowerOptions>(name, add, words));
+  return Written{read.call.command, read.own};
+}
+
+Written parsed(const std::vector<const char*>& words) {
+  auto read = written("power", words);
+  EXPECT_TRUE(read) << read.error().message;
+  return read.value_or(Written{});
+}
+
+Result<std::string> body_of_words(const std::vector<const char*>& words) {
+  const Written read = parsed(words);
+  return power_body(read.command, read.own, kUuids);
 }
 
 json body(const std::vector<const char*>& words) {
-  const auto text = power_body(parsed(words), kUuids);
+  const auto text = body_of_words(words);
   EXPECT_TRUE(text) << text.error().message;
   return json::parse(text.value_or("null"));
 }
 
 Error refusal(const std::vector<const char*>& words) {
-  const auto text = power_body(parsed(words), kUuids);
+  const auto text = body_of_words(words);
   EXPECT_FALSE(text) << *text;
   return text ? Error{} : text.error();
 }
@@ -50,29 +75,25 @@ TEST(PowerRequest, OptionsSetTheOtherControls) {
 }
 
 TEST(PowerRequest, GpuModeSetsTheComputeModeAlone) {
-  const auto parsed_mode = [](std::vector<const char*> words) {
-    words.insert(words.begin(), {"headgate", "gpu", "mode"});
-    return parse(static_cast<int>(words.size()), words.data());
-  };
   for (const auto& [word, mode] :
        {std::pair{"default", "default"}, {"exclusive", "exclusive process"}, {"prohibited", "prohibited"}}) {
-    const auto invocation = parsed_mode({word, "--gpu", "0", "--for", "2h"});
-    ASSERT_TRUE(invocation) << invocation.error().message;
-    EXPECT_TRUE(wants_lease(*invocation));
-    EXPECT_EQ(json::parse(*power_body(*invocation, kUuids))["settings"], (json{{"compute_mode", mode}}));
+    const auto read = written("gpu", {"mode", word, "--gpu", "0", "--for", "2h"});
+    ASSERT_TRUE(read) << read.error().message;
+    EXPECT_TRUE(wants_lease(read->own.order));
+    EXPECT_EQ(json::parse(*power_body(read->command, read->own, kUuids))["settings"], (json{{"compute_mode", mode}}));
   }
-  EXPECT_FALSE(parsed_mode({})) << "a mode has to be named";
+  EXPECT_FALSE(written("gpu", {"mode"})) << "a mode has to be named";
 }
 
 TEST(PowerRequest, AnEndMakesALease) {
   const auto timed = parsed({"set", "300W", "--for", "2h", "--pid", "4711"});
-  EXPECT_TRUE(wants_lease(timed));
-  const json lease = json::parse(*power_body(timed, kUuids));
+  EXPECT_TRUE(wants_lease(timed.own.order));
+  const json lease = json::parse(*power_body(timed.command, timed.own, kUuids));
   EXPECT_EQ(lease["ttl_s"], 7200);
   EXPECT_EQ(lease["holder_pid"], 4711);
   EXPECT_EQ(body({"apply", "quiet", "--confirm", "30s"}),
             (json{{"gpus", kUuids}, {"profile", "quiet"}, {"ttl_s", 30}}));
-  EXPECT_FALSE(wants_lease(parsed({"set", "300W"})));
+  EXPECT_FALSE(wants_lease(parsed({"set", "300W"}).own.order));
   EXPECT_EQ(body({"reset", "-n"}), (json{{"gpus", kUuids}, {"dry_run", true}}));
 }
 

@@ -110,7 +110,7 @@ std::string power_profiles_text(const std::vector<PowerProfile>& profiles, const
 std::string name_of_gpu(const PowerState& state, const std::string& uuid) {
   const auto gpu = std::ranges::find(state.gpus, uuid, &PowerGpu::uuid);
   if (gpu == state.gpus.end()) return "GPU " + uuid.substr(0, 12);
-  return "GPU " + std::to_string(gpu->index) + " (" + short_model(gpu->model) + ")";
+  return snapshot::gpu_name({.index = gpu->index, .model = gpu->model});
 }
 
 std::string power_changes_text(const std::vector<GpuChanges>& changes, const PowerState& state, const Voice& voice) {

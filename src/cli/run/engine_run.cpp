@@ -5,6 +5,7 @@
 #include <cerrno>
 
 #include "base/whole_number.hpp"
+#include "cli/commands.hpp"
 #include "cli/run/free_gpus.hpp"
 #include "cli/share/container_lines.hpp"
 #include "cli/share/daemon.hpp"
@@ -88,20 +89,36 @@ std::vector<std::string> gpu_words(const std::string& engine, const std::vector<
   return {"--gpus", "\"device=" + list + "\""};
 }
 
-int run_in_engine(const std::string& engine, const std::vector<std::string>& words, const Voice& voice) {
-  const auto refuse = [&](const Error& error) {
-    complain(error, voice);
-    return kEngineRefused;
-  };
-  auto line = engine_line(engine, words);
-  if (!line) return refuse(line.error());
-  if (const auto known = line->share.empty() ? add_free_gpus(engine, *line) : check_engine_share(line->share); !known)
-    return refuse(known.error());
+namespace {
+
+// Becomes the engine, with the share or the free GPUs.
+Result<void> become_engine(const std::string& engine, const std::vector<std::string>& words) {
+  EngineLine line = TRY(engine_line(engine, words));
+  TRY(line.share.empty() ? add_free_gpus(engine, line) : check_engine_share(line.share));
   std::vector<char*> argv;
-  for (std::string& word : line->words) argv.push_back(word.data());
+  for (std::string& word : line.words) argv.push_back(word.data());
   argv.push_back(nullptr);
   ::execvp(argv[0], argv.data());
-  return refuse(fail_errno("cannot execute " + engine, errno).error());
+  return fail_errno("cannot execute " + engine, errno);
 }
+
+Result<int> run_in_engine(const Call& call) {
+  complain(become_engine(call.command, call.words).error(), call.voice);
+  return kEngineRefused;
+}
+
+Command engine_command(const std::string& engine) {
+  return plain_command(kContainers, engine, "run a container in a share: " + engine + " run --share NAME ...",
+                       run_in_engine, Reads::nothing, [engine](Options& options) {
+                         options.rest = Rest::unread;
+                         options.footer =
+                             "Its own: run --share NAME, or run --gpus COUNT of GPUs that are free; all else is " +
+                             engine + "'s";
+                       });
+}
+
+}  // namespace
+
+Commands engine_commands() { return {engine_command("docker"), engine_command("podman")}; }
 
 }  // namespace headgate::cli

@@ -1,12 +1,11 @@
 // `headgate docker run --share NAME ...` and `headgate podman run --gpus COUNT ...`: the engine's own command, with the
-// share, or with GPUs that are free.
+// share, or with GPUs that are free. If it cannot be executed, the exit status is 125, docker's own for what it refuses.
 #pragma once
 
 #include <string>
 #include <vector>
 
 #include "base/result.hpp"
-#include "cli/term/output.hpp"
 
 namespace headgate::cli {
 
@@ -23,10 +22,5 @@ struct EngineLine {
 
 // Returns the options that give the engine whole GPUs: podman's CDI devices, or Docker's own, which all versions have.
 [[nodiscard]] std::vector<std::string> gpu_words(const std::string& engine, const std::vector<std::string>& uuids);
-
-// Asks the daemon, if there is one, whether engines can be given the share, or which GPUs are free, then becomes the
-// engine. Returns only where
-// it cannot: 125, as docker does for what it refuses itself.
-[[nodiscard]] int run_in_engine(const std::string& engine, const std::vector<std::string>& words, const Voice& voice);
 
 }  // namespace headgate::cli

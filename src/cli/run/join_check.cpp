@@ -9,7 +9,6 @@
 #include "base/units.hpp"
 #include "cli/run/run_request.hpp"
 #include "cli/term/output.hpp"
-#include "cli/top/top.hpp"
 #include "install/devices.hpp"
 #include "install/paths.hpp"
 
@@ -73,29 +72,17 @@ class Comparison {
       return bytes == ledger::kNoMemoryLimit ? "none" : exact_bytes_text(bytes);
     };
     const auto part = [](std::uint32_t ppm) { return ppm == 0 ? "none" : percent_text(ppm); };
-    if (auto good = same(wanted.memory_limit_bytes == has.memory_limit_bytes, "--mem", limit(has.memory_limit_bytes),
-                         said(run_.memory, limit(wanted.memory_limit_bytes)));
-        !good)
-      return good;
-    if (auto good =
-            same(wanted.host_limit_bytes == has.host_limit_bytes, "--host-mem", exact_bytes_text(has.host_limit_bytes),
-                 said(run_.host_memory, exact_bytes_text(wanted.host_limit_bytes)));
-        !good)
-      return good;
-    if (auto good = same(wanted.compute_ceiling_ppm == has.compute_ceiling_ppm, "--compute",
-                         part(has.compute_ceiling_ppm), said(run_.compute, part(wanted.compute_ceiling_ppm)));
-        !good)
-      return good;
+    TRY(same(wanted.memory_limit_bytes == has.memory_limit_bytes, "--mem", limit(has.memory_limit_bytes),
+             said(run_.memory, limit(wanted.memory_limit_bytes))));
+    TRY(same(wanted.host_limit_bytes == has.host_limit_bytes, "--host-mem", exact_bytes_text(has.host_limit_bytes),
+             said(run_.host_memory, exact_bytes_text(wanted.host_limit_bytes))));
+    TRY(same(wanted.compute_ceiling_ppm == has.compute_ceiling_ppm, "--compute", part(has.compute_ceiling_ppm),
+             said(run_.compute, part(wanted.compute_ceiling_ppm))));
     const std::uint32_t burst_ppm = run_.burst ? TRY(compute_option("--burst", *run_.burst)) : wanted.compute_burst_ppm;
-    if (auto good = same(burst_ppm == has.compute_burst_ppm, "--burst", percent_text(has.compute_burst_ppm),
-                         said(run_.burst, percent_text(burst_ppm)));
-        !good)
-      return good;
+    TRY(same(burst_ppm == has.compute_burst_ppm, "--burst", percent_text(has.compute_burst_ppm),
+             said(run_.burst, percent_text(burst_ppm))));
     if (run_.weight)
-      if (auto good = same(*run_.weight == std::to_string(shown.weight), "--weight", std::to_string(shown.weight),
-                           *run_.weight);
-          !good)
-        return good;
+      TRY(same(*run_.weight == std::to_string(shown.weight), "--weight", std::to_string(shown.weight), *run_.weight));
     return run_.priority_class ? same(*run_.priority_class == shown.priority_class, "--class", shown.priority_class,
                                       *run_.priority_class)
                                : Result<void>();
@@ -111,7 +98,7 @@ class Comparison {
       const bool waits = share_.on_oom != "fail";
       const bool equal = asked == share_.on_oom ||
                          (waits && asked.starts_with("wait=") && TRY(length(asked)) == TRY(length(share_.on_oom)));
-      if (auto good = same(equal, "--on-oom", share_.on_oom, *run_.on_oom); !good) return good;
+      TRY(same(equal, "--on-oom", share_.on_oom, *run_.on_oom));
     }
     if (!run_.ttl) return {};
     // The TTL at creation is what is left plus what has passed: whole seconds from two clocks, hence the margin.
@@ -139,7 +126,7 @@ Result<void> agrees(const RunOptions& run, const config::Config& config, const s
                     const snapshot::Snapshot& snapshot) {
   const Comparison comparison(run, share);
   const install::Gpus gpus{snapshot.gpus, snapshot.node.driver_version, snapshot.node.simulated};
-  if (auto good = comparison.gpus(gpus); !good) return good;
+  TRY(comparison.gpus(gpus));
   RunRequest request = TRY(read_run_request(run, config));
   // Burst is compared separately, because the ceiling that it must exceed may be left out.
   request.burst_ppm.reset();
@@ -149,7 +136,7 @@ Result<void> agrees(const RunOptions& run, const config::Config& config, const s
     const auto index = static_cast<std::size_t>(found - gpus.list.begin());
     const ledger::ShareGrant has = grant_of(shown);
     const ledger::ShareGrant wanted = TRY(make_grant(request, gpus, {index}, ::environ, has));
-    if (auto good = comparison.device(wanted.devices[0], has.devices[0], shown); !good) return good;
+    TRY(comparison.device(wanted.devices[0], has.devices[0], shown));
   }
   return comparison.times(snapshot.taken_unix_ns);
 }

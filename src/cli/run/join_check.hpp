@@ -2,7 +2,7 @@
 #pragma once
 
 #include "base/result.hpp"
-#include "cli/command_line.hpp"
+#include "cli/run/run_request.hpp"
 #include "config/config.hpp"
 #include "snapshot/snapshot.hpp"
 

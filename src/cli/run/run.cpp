@@ -1,5 +1,4 @@
-#include "cli/run/run.hpp"
-
+// `headgate run`: runs a program inside a share.
 #include <sys/prctl.h>
 #include <unistd.h>
 
@@ -10,6 +9,7 @@
 #include "base/standard_streams.hpp"
 #include "base/units.hpp"
 
+#include "cli/commands.hpp"
 #include "cli/run/child_env.hpp"
 #include "cli/run/launch.hpp"
 #include "cli/run/low_ceiling.hpp"
@@ -115,10 +115,11 @@ Result<std::vector<std::size_t>> gpus_of(const ledger::ShareGrant& held, const i
   return chosen;
 }
 
-Result<Plan> make_plan(const Invocation& invocation, const config::Config& config) {
-  RunRequest request = TRY(read_run_request(invocation.run, config));
+Result<Plan> make_plan(const RunCall& asked) {
+  const config::Config& config = asked.config();
+  RunRequest request = TRY(read_run_request(asked.options, config));
   Plan plan;
-  plan.source = TRY(install::source_for(invocation.simulate, config["sim.profile"].value));
+  plan.source = TRY(install::source_for(asked.call.simulate, config["sim.profile"].value));
   plan.gpus = TRY(install::read_gpus(plan.source));
   if (plan.gpus.list.empty())
     return fail(ErrorCode::unreachable, "the NVIDIA driver knows no GPU here",
@@ -168,7 +169,7 @@ Error differs(const Plan& plan) {
 }
 
 Result<void> enter(Plan& plan, Seat& seat) {
-  if (auto made = install::make_private_directory(plan.base); !made) return made;
+  TRY(install::make_private_directory(plan.base));
   for (int attempt = 0;; ++attempt) {
     if (!plan.named) plan.name = random_name();
     std::memset(plan.grant.name, 0, sizeof plan.grant.name);
@@ -229,16 +230,16 @@ Entry entry_of(const Plan& plan) {
   return entry;
 }
 
-Result<int> start(const Invocation& invocation, const config::Config& config, const Program& program) {
-  Plan plan = TRY(make_plan(invocation, config));
+Result<int> start(const RunCall& asked) {
+  Plan plan = TRY(make_plan(asked));
   TRY(install::limiter_library());
   ::prctl(PR_SET_NAME, observe::kWaiterName);
   Seat seat;
-  if (auto entered = enter(plan, seat); !entered) return std::unexpected(entered.error());
-  if (invocation.voice.talk) announce(plan);
-  remark_on_low_ceiling(ceilings(plan.grant), invocation.voice);
-  auto environment = child_environment(entry_of(plan), config);
-  auto status = environment ? run_and_wait({program.path, invocation.run.command, std::move(*environment)})
+  TRY(enter(plan, seat));
+  if (asked.call.voice.talk) announce(plan);
+  remark_on_low_ceiling(ceilings(plan.grant), asked.call.voice);
+  auto environment = child_environment(entry_of(plan), asked.config());
+  auto status = environment ? run_and_wait({asked.program.path, asked.call.words, std::move(*environment)})
                             : std::unexpected(environment.error());
   seat.leave();
   // A named share stays, with its account and history, for the next run with that name.
@@ -249,47 +250,48 @@ Result<int> start(const Invocation& invocation, const config::Config& config, co
 
 // Runs in the named share, or in one that the daemon makes. Without a daemon, or on a private simulated node, makes a
 // share itself.
-Result<int> start_where(const Invocation& invocation, const config::Config& config, const Program& program) {
-  if (invocation.run.share) return run_in_share(invocation, config, program);
-  if (!invocation.simulate) {
-    if (const auto daemon = TRY(await_daemon())) return run_by_daemon(*daemon, invocation, config, program);
+Result<int> start_where(const RunCall& asked) {
+  if (asked.options.share) return run_in_share(asked);
+  if (!asked.call.simulate) {
+    if (const auto daemon = TRY(await_daemon())) return run_by_daemon(*daemon, asked);
   }
-  if (auto ok = refuse_what_needs_the_daemon(invocation.run); !ok) return std::unexpected(ok.error());
-  if (const auto silent = socket_left_behind(); silent && !invocation.simulate)
+  TRY(refuse_what_needs_the_daemon(asked.options));
+  if (const auto silent = socket_left_behind(); silent && !asked.call.simulate)
     say("headgated does not answer at " + harmless(*silent) +
         ": the share is without it, and is not counted as committed");
-  return start(invocation, config, program);
+  return start(asked);
 }
 
-Result<void> check(const Invocation& invocation) {
-  if (invocation.run.command.empty())
+Result<int> checked_and_started(const Call& call, const RunOptions& run) {
+  if (call.words.empty())
     return fail(ErrorCode::usage, "run: no command was given",
                 "write it after '--', such as: headgate run --mem 8GiB -- python train.py");
-  return refuse_nesting();
+  TRY(refuse_nesting());
+  const auto program = find_program(call.words.front());
+  if (!program) {
+    complain(program.error().error, call.voice);
+    return program.error().status;
+  }
+  // Check values first: a mistyped limit matters more to the user than the kind of program.
+  TRY(read_run_request(run, call.configuration.config));
+  TRY(refuse_unheld(*program, run));
+  return start_where({call, run, *program});
 }
 
-int give_up(const Error& error, const Voice& voice) {
-  complain(error, voice);
-  const int status = exit_status(error.code);
-  return status == 1 ? 125 : status;  // 1 is reserved for the program
+// Returns the program's exit status, or ours: 2 usage, 3 no driver, 4 no capacity, 5 denied, 6 unsupported, 125 another
+// failure before the program ran, 126 and 127 as in a shell.
+Result<int> run(const Call& call, const RunOptions& options) {
+  fill_standard_streams();
+  const auto status = checked_and_started(call, options);
+  if (status || exit_status(status.error().code) != 1) return status;
+  complain(status.error(), call.voice);
+  return 125;  // 1 is reserved for the program
 }
 
 }  // namespace
 
-int run(const Invocation& invocation, const config::Config& config) {
-  fill_standard_streams();
-  const Voice& voice = invocation.voice;
-  if (auto ok = check(invocation); !ok) return give_up(ok.error(), voice);
-  const auto program = find_program(invocation.run.command.front());
-  if (!program) {
-    complain(program.error().error, voice);
-    return program.error().status;
-  }
-  // Check values first: a mistyped limit matters more to the user than the kind of program.
-  if (auto request = read_run_request(invocation.run, config); !request) return give_up(request.error(), voice);
-  if (auto ok = refuse_unheld(*program, invocation.run); !ok) return give_up(ok.error(), voice);
-  const auto status = start_where(invocation, config, *program);
-  return status ? *status : give_up(status.error(), voice);
+Commands run_commands() {
+  return {command<RunOptions>(kStart, "run", "run a program inside a share", add_run_options, run)};
 }
 
 }  // namespace headgate::cli

@@ -64,15 +64,14 @@ void remark_on_refusals(const http::Endpoint& daemon, const snapshot::Share& bef
   if (const std::string refused = format_refused(before, *after); !refused.empty()) say(refused);
 }
 
-Result<int> run_inside(const http::Endpoint& daemon, const Entry& entry, const Invocation& invocation,
-                       const config::Config& config, const Program& program) {
-  const auto before = invocation.voice.talk ? announced(daemon, entry.share) : std::nullopt;
-  std::vector<std::string> environment = TRY(child_environment(entry, config));
+Result<int> run_inside(const http::Endpoint& daemon, const Entry& entry, const RunCall& asked) {
+  const auto before = asked.call.voice.talk ? announced(daemon, entry.share) : std::nullopt;
+  std::vector<std::string> environment = TRY(child_environment(entry, asked.config()));
   // The limiter uses the socket in this directory. It cannot use the page files, which belong to the daemon's user.
   environment.push_back("HEADGATE_SHARE_DIR=" + entry.base + "/shares/" + entry.share);
   // A separate cgroup, so that the audit policy can freeze this program alone.
   const OwnCgroup cgroup;
-  auto status = run_and_wait({program.path, invocation.run.command, std::move(environment), cgroup.door()});
+  auto status = run_and_wait({asked.program.path, asked.call.words, std::move(environment), cgroup.door()});
   if (before) remark_on_refusals(daemon, *before);
   return status;
 }
@@ -83,10 +82,9 @@ std::string ppm_text(std::uint32_t ppm) {
 }
 
 // Builds the request from options, environment and configuration. All GPUs of the share get the same values.
-Result<std::string> order_for(const Invocation& invocation, const config::Config& config, const install::Gpus& gpus,
-                              const std::string& name) {
-  const RunOptions& run = invocation.run;
-  const RunRequest request = TRY(read_run_request(run, config));
+Result<std::string> order_for(const RunCall& asked, const install::Gpus& gpus, const std::string& name) {
+  const RunOptions& run = asked.options;
+  const RunRequest request = TRY(read_run_request(run, asked.config()));
   std::string selector = request.gpu.value_or(install::environment("HEADGATE_GPU"));
   if (selector.empty()) selector = install::environment("CUDA_VISIBLE_DEVICES");
   if (selector.empty()) selector = "auto";
@@ -138,13 +136,12 @@ bool asks_for_limits(const RunOptions& run) {
 
 // Runs in the share of that name; returns nothing if there is none.
 std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Snapshot& snapshot,
-                                const std::string& name, const Invocation& invocation, const config::Config& config,
-                                const Program& program) {
+                                const std::string& name, const RunCall& asked) {
   const auto share = std::ranges::find(snapshot.shares, name, &snapshot::Share::name);
   if (share == snapshot.shares.end()) return std::nullopt;
-  if (auto same = agrees(invocation.run, config, *share, snapshot); !same) return std::unexpected(same.error());
+  TRY(agrees(asked.options, asked.config(), *share, snapshot));
   const auto entry = entry_into(daemon, name);
-  if (entry) return run_inside(daemon, *entry, invocation, config, program);
+  if (entry) return run_inside(daemon, *entry, asked);
   // The share ended with its last program after the snapshot was taken.
   if (entry.error().code == ErrorCode::not_found && share->created_unix_ns != 0) return std::nullopt;
   return std::unexpected(entry.error());
@@ -152,8 +149,8 @@ std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Sn
 
 }  // namespace
 
-Result<int> run_in_share(const Invocation& invocation, const config::Config& config, const Program& program) {
-  const RunOptions& run = invocation.run;
+Result<int> run_in_share(const RunCall& asked) {
+  const RunOptions& run = asked.options;
   if (asks_for_limits(run) || run.name) {
     return fail(ErrorCode::usage, "run --share takes no limits: the share '" + harmless(*run.share) + "' has them",
                 "change them: headgate share set " + harmless(*run.share) + " --mem 12GiB");
@@ -164,12 +161,11 @@ Result<int> run_in_share(const Invocation& invocation, const config::Config& con
                 "leave --wait out; it is for a run that makes its share (--name, --mem)");
   const auto awaited = TRY(await_daemon());
   const http::Endpoint daemon = awaited ? *awaited : TRY(need_daemon());
-  return run_inside(daemon, TRY(entry_into(daemon, *run.share)), invocation, config, program);
+  return run_inside(daemon, TRY(entry_into(daemon, *run.share)), asked);
 }
 
-Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invocation, const config::Config& config,
-                          const Program& program) {
-  const RunOptions& run = invocation.run;
+Result<int> run_by_daemon(const http::Endpoint& daemon, const RunCall& asked) {
+  const RunOptions& run = asked.options;
   std::optional<Clock::time_point> until;
   if (run.wait) until = TRY(end_of_waiting(*run.wait));
   const std::string wanted = run.name.value_or(install::environment("HEADGATE_SHARE"));
@@ -182,17 +178,17 @@ Result<int> run_by_daemon(const http::Endpoint& daemon, const Invocation& invoca
     const auto snapshot = TRY(snapshot_for_run(daemon));
     // On the first try, no share can have this random name.
     if (!wanted.empty() || tries > 0)
-      if (const auto joined = join(daemon, snapshot, name, invocation, config, program)) return *joined;
+      if (const auto joined = join(daemon, snapshot, name, asked)) return *joined;
     const install::Gpus gpus{snapshot.gpus, snapshot.node.driver_version, snapshot.node.simulated};
-    const std::string body = TRY(order_for(invocation, config, gpus, name));
+    const std::string body = TRY(order_for(asked, gpus, name));
     made =
-        run.wait ? share_by_line(daemon, name, body, until, invocation.voice) : ask(daemon, "POST", "/v1/shares", body);
+        run.wait ? share_by_line(daemon, name, body, until, asked.call.voice) : ask(daemon, "POST", "/v1/shares", body);
     if (made || made.error().code != ErrorCode::conflict) break;
   }
   if (!made) return std::unexpected(made.error());
-  if (const auto share = snapshot::from_json<snapshot::Share>(*made)) remark_on_low_ceiling(*share, invocation.voice);
+  if (const auto share = snapshot::from_json<snapshot::Share>(*made)) remark_on_low_ceiling(*share, asked.call.voice);
   const auto entry = entry_into(daemon, name);
-  auto status = entry ? run_inside(daemon, *entry, invocation, config, program) : std::unexpected(entry.error());
+  auto status = entry ? run_inside(daemon, *entry, asked) : std::unexpected(entry.error());
   // If programs are left in it (daemons that the command started), the share is removed with the last of them.
   (void)ask(daemon, "DELETE", "/v1/shares/" + http::escape(name));
   return status;

@@ -136,6 +136,32 @@ Result<std::uint32_t> burst_for(const RunRequest& request, const grant::DeviceGr
 
 }  // namespace
 
+void add_run_options(Options& options, RunOptions& run) {
+  options.simulated();
+  options.text("-i,--gpu", "GPUS", "which GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0, all, auto", run.gpu);
+  options.text("-m,--mem", "SIZE", "memory limit on each GPU: 8GiB, 8GB, 50%", run.memory);
+  options.text("--host-mem", "SIZE",
+               "host memory that stands in for the GPU's past --mem: 8GiB (slower; without it the limit is hard)",
+               run.host_memory);
+  options.text("-c,--compute", "PART", "share of each GPU's time: 50%, 0.5, 500m, 40TFLOPS", run.compute);
+  options.text("--share", "NAME", "enter this share of headgated, as it is", run.share).completes = ":share";
+  options.text("--name", "NAME", "the share's name; programs under one name draw on one account", run.name);
+  options.text("--burst", "PART", "use up to this while no other share has work there: 80%", run.burst);
+  options.text("--weight", "N", "part of what is left over (needs the daemon): 1 to 1000 (users: to 100)", run.weight);
+  options.text("--wait", "TIME", "wait until there is room (needs the daemon); --wait=5m: at most that long", run.wait)
+      .takes = Takes::at_most_one;
+  options.text("--on-oom", "WHAT", "allocations without room (needs the daemon): fail, wait (30s), wait=5m",
+               run.on_oom);
+  options.text("--class", "CLASS", "best-effort, normal, or latency (which administrators give; needs the daemon)",
+               run.priority_class);
+  options.text("--ttl", "TIME", "time to live; then no process may join the share (needs the daemon): 8h, 7d", run.ttl);
+  options.flag("--allow-unenforced", "start programs that the limiter cannot be loaded into, without limits",
+               run.allow_unenforced);
+  options.flag("--allow-unheld", "", run.allow_unenforced).renamed_to = "--allow-unenforced";
+  options.footer = "Write the command after '--': headgate run --mem 8GiB --compute 50% -- python train.py";
+  options.rest = Rest::program;
+}
+
 Result<grant::Memory> memory_option(const std::string& option, const std::string& text) {
   const auto memory = grant::parse_memory(text);
   if (memory) return memory.value;

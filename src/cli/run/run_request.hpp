@@ -7,7 +7,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "cli/command_line.hpp"
+#include "cli/command.hpp"
 #include "config/config.hpp"
 #include "guest/grant/environment.hpp"
 #include "guest/grant/size.hpp"
@@ -15,6 +15,17 @@
 #include "install/devices.hpp"
 
 namespace headgate::cli {
+
+// The options of `headgate run`, as written.
+struct RunOptions {
+  std::optional<std::string> gpu, memory, host_memory, compute, burst, name;  // null if not given
+  std::optional<std::string> share;  // one that headgated has; the run joins it unchanged
+  // Need the daemon. wait: the time limit, "" for none.
+  std::optional<std::string> weight, wait, on_oom, priority_class, ttl;
+  bool allow_unenforced = false;
+};
+
+void add_run_options(Options& options, RunOptions& run);
 
 struct RunRequest {
   std::optional<grant::Memory> memory;  // from an option or the configuration; the environment has values per device

@@ -1,9 +1,9 @@
-#include "cli/support/cdi_commands.hpp"
-
+// `headgate cdi`: how engines read this machine's CDI files; engines only report "unresolvable".
 #include <algorithm>
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "cli/commands.hpp"
 #include "oci/cdi_cache.hpp"
 #include "oci/gpu_inventory.hpp"
 #include "runtime/cdi_directories.hpp"
@@ -26,8 +26,7 @@ Result<std::vector<oci::CdiFile>> files_of(const std::vector<std::string>& paths
   std::size_t priority = 0;
   if (paths.empty()) {
     for (const char* usual : {runtime::kStaticCdiDirectory, runtime::kDynamicCdiDirectory}) {
-      if (fs::exists(usual, ignored))
-        if (auto added = add_directory(usual, priority, files); !added) return std::unexpected(added.error());
+      if (fs::exists(usual, ignored)) TRY(add_directory(usual, priority, files));
       ++priority;
     }
     return files;
@@ -36,7 +35,7 @@ Result<std::vector<oci::CdiFile>> files_of(const std::vector<std::string>& paths
     if (!fs::exists(path, ignored)) return fail(ErrorCode::not_found, "there is no '" + harmless(path) + "'");
     if (!fs::is_directory(path, ignored))
       files.push_back({.path = path, .priority = priority, .document = runtime::read_cdi_file(path)});
-    else if (auto added = add_directory(path, priority++, files); !added) return std::unexpected(added.error());
+    else TRY(add_directory(path, priority++, files));
   }
   return files;
 }
@@ -85,31 +84,48 @@ std::string cdi_json(const std::vector<oci::CdiFile>& files, const std::vector<o
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
 }
 
-}  // namespace
+Result<int> cdi_generate(const Call&) {
+  const auto document = oci::inventory_document(runtime::read_gpu_inventory(""));
+  if (document) return show(oci::to_json(*document));
+  return fail(ErrorCode::not_found, "this node has no NVIDIA driver with a GPU and a libcuda.so.1",
+              "load the driver first: cat /proc/driver/nvidia/version");
+}
 
-int cdi_command(const std::string& word, const std::vector<std::string>& paths, const Voice& voice) {
-  if (word == "cdi generate") {
-    const auto document = oci::inventory_document(runtime::read_gpu_inventory(""));
-    if (document) return print(oci::to_json(*document)) ? 0 : exit_status(ErrorCode::failed);
-    complain({ErrorCode::not_found, "this node has no NVIDIA driver with a GPU and a libcuda.so.1",
-              "load the driver first: cat /proc/driver/nvidia/version"},
-             voice);
-    return exit_status(ErrorCode::not_found);
-  }
-  const auto files = files_of(paths);
-  if (!files) {
-    complain(files.error(), voice);
-    return exit_status(files.error().code);
-  }
-  const auto devices = oci::resolve(*files);
-  const bool lists = word == "cdi list";
-  const std::string text = voice.format == Format::json ? cdi_json(*files, devices)
-                           : lists                      ? list_text(*files, devices, voice)
-                                                        : validate_text(*files, devices);
-  if (!print(text)) return exit_status(ErrorCode::failed);
-  const bool all_taken = std::ranges::all_of(*files, [](const auto& file) { return file.document.has_value(); }) &&
+// Files and directories; a later directory overrides an earlier one. Empty: the engines' default directories.
+struct CdiOptions {
+  std::vector<std::string> paths;
+};
+
+// Returns 1 from validate if an engine would reject any device.
+Result<int> cdi_command(const Call& call, const CdiOptions& own) {
+  const auto files = TRY(files_of(own.paths));
+  const auto devices = oci::resolve(files);
+  const bool lists = call.command == "cdi list";
+  TRY(show(call.voice.format == Format::json ? cdi_json(files, devices)
+           : lists                           ? list_text(files, devices, call.voice)
+                                             : validate_text(files, devices)));
+  const bool all_taken = std::ranges::all_of(files, [](const auto& file) { return file.document.has_value(); }) &&
                          std::ranges::all_of(devices, [](const auto& device) { return device.problem.empty(); });
   return lists || all_taken ? 0 : exit_status(ErrorCode::failed);
+}
+
+void add_cdi_options(Options& options, CdiOptions& own) {
+  options
+      .list("PATH", "", "files, or directories of them; /etc/cdi and /var/run/cdi without one", Takes::some, own.paths)
+      .completes = ":file";
+}
+
+}  // namespace
+
+Commands cdi_commands() {
+  return {parent_command(kContainers, "cdi", "list, check and generate CDI files"),
+          command<CdiOptions>(kCommands, "cdi list", "list the devices that engines can use, and why others cannot be",
+                              add_cdi_options, cdi_command, Reads::nothing),
+          command<CdiOptions>(kCommands, "cdi validate",
+                              "report what engines would refuse in CDI files, and the lowest version that they need",
+                              add_cdi_options, cdi_command, Reads::nothing),
+          plain_command(kCommands, "cdi generate", "print a CDI file of this node's GPUs, without NVIDIA's tools",
+                        cdi_generate, Reads::nothing)};
 }
 
 }  // namespace headgate::cli

@@ -1,186 +1,55 @@
 #include "cli/support/completion.hpp"
 
 #include <algorithm>
-#include <array>
-#include <set>
+#include <optional>
+#include <sstream>
 
-#include "cli/term/output_format.hpp"
-#include "cli/view/names.hpp"
+#include "cli/commands.hpp"
+#include "cli/parse.hpp"
+#include "cli/share/daemon.hpp"
+#include "snapshot/json.hpp"
 
 namespace headgate::cli {
 namespace {
 
-std::string candidates(const CommandTree& tree) {
-  std::string all;
-  for (const auto& word : tree.commands) all += (all.empty() ? "" : " ") + word.name;
-  return all + (all.empty() || tree.options.empty() ? "" : " ") + joined(tree.options, " ");
-}
-
-// Writes a case branch for every command path, longest first.
-void bash_branches(const CommandTree& tree, const std::string& path, std::string& out) {
-  for (const auto& word : tree.commands) {
-    const std::string inner = path.empty() ? word.name : path + " " + word.name;
-    bash_branches(word, inner, out);
-    std::string extra = word.name == "completion" ? " bash zsh fish" : "";
-    out += "    \"" + inner + "\") words=\"" + candidates(word) + extra + "\" ;;\n";
-  }
-}
-
-// "-i | --gpu | ...": collects the options of all commands that take a value.
-void gather_valued(const CommandTree& tree, std::set<std::string>& out) {
-  out.insert(tree.valued.begin(), tree.valued.end());
-  for (const auto& word : tree.commands) gather_valued(word, out);
-}
-
-std::string valued_pattern(const CommandTree& tree) {
-  std::set<std::string> all;
-  gather_valued(tree, all);
-  std::string pattern;
-  for (const auto& option : all) pattern += (pattern.empty() ? "" : " | ") + option;
-  return pattern;
-}
-
-// "sim | config | ...": commands that have subcommands.
-std::string parents(const CommandTree& tree) {
-  std::string pattern;
-  for (const auto& word : tree.commands) {
-    if (!word.commands.empty()) pattern += (pattern.empty() ? "" : " | ") + word.name;
-  }
-  return pattern;
-}
-
-std::string bash(const CommandTree& tree) {
-  std::string branches;
-  bash_branches(tree, "", branches);
-  return R"(# bash completion for headgate
+constexpr const char* kBash = R"sh(# bash completion for headgate
 _headgate() {
-  local current=${COMP_WORDS[COMP_CWORD]} path="" words i inner="" option=""
+  local -a words=()
+  local word rest current=${COMP_WORDS[COMP_CWORD]#=}
   # Bash makes three words of --option=value.
-  [[ $current == = ]] && current=""
-  for ((i = 1; i < COMP_CWORD; i++)); do
-    option=""
-    case ${COMP_WORDS[i]} in
-      --) COMPREPLY=($(compgen -A command -A file -- "$current")); return ;;
-      =) option=${COMP_WORDS[i - 1]}; i=$((i + 1)) ;;
-      )" +
-         valued_pattern(tree) + R"()
-        option=${COMP_WORDS[i]}
-        [[ ${COMP_WORDS[i + 1]} == = ]] && i=$((i + 1))
-        i=$((i + 1)) ;;
-      -*) ;;
-      *)
-        case "$path" in
-          "") path=${COMP_WORDS[i]} ;;
-          )" +
-         parents(tree) + R"() path="$path ${COMP_WORDS[i]}" ;;
-          *) inner=1 ;;
-        esac ;;
-    esac
-    ((i >= COMP_CWORD)) || option=""
+  for word in "${COMP_WORDS[@]:1:COMP_CWORD}"; do
+    if ((${#words[@]} > 0)) && [[ $word == = || ${words[-1]} == *= ]]; then words[-1]+=$word; else words+=("$word"); fi
   done
-  [[ ${COMP_WORDS[COMP_CWORD]} == = ]] && option=${COMP_WORDS[COMP_CWORD - 1]}
-  case "$option" in
-    "") ;;
-    -o | --output) COMPREPLY=($(compgen -W ")" +
-         joined(form_names(), " ") + R"(" -- "$current")); return ;;
-    --sim) COMPREPLY=($(compgen -W "h200 h200-cuda13 h200-r615 l40s-x2 tiny" -A file -- "$current")); return ;;
-    --config | --symbols) COMPREPLY=($(compgen -A file -- "$current")); return ;;
-    *) return ;;
-  esac
-  if [[ $path == run && -n $inner ]]; then
-    COMPREPLY=($(compgen -A file -- "$current"))
-    return
-  fi
-  case "$path" in
-    "") words=")" +
-         candidates(tree) + "\" ;;\n" + branches + R"(    *) words="" ;;
-  esac
-  COMPREPLY=($(compgen -W "$words" -- "$current"))
-  if [[ $path == run && $current != -* ]]; then
-    COMPREPLY+=($(compgen -A command -- "$current"))
-  fi
+  COMPREPLY=()
+  while IFS=$'\t' read -r word rest; do
+    case $word in
+      :file) COMPREPLY+=($(compgen -A file -- "$current")) ;;
+      :command) ((rest == ${#words[@]} + 1)) && COMPREPLY+=($(compgen -A command -- "$current"))
+        COMPREPLY+=($(compgen -A file -- "$current")) ;;
+      *) COMPREPLY+=("$word") ;;
+    esac
+  done < <("${COMP_WORDS[0]}" __complete "${words[@]}" 2>/dev/null)
 }
 complete -o default -F _headgate headgate
-)";
-}
+)sh";
 
-std::string quoted(std::string text) {
-  for (std::size_t at = 0; (at = text.find('\'', at)) != std::string::npos; at += 4) text.replace(at, 1, "'\\''");
-  return "'" + text + "'";
-}
-
-// Returns the words accepted at this place, including those that are not commands.
-std::vector<CommandTree> words_at(const CommandTree& word) {
-  if (word.name != "completion") return word.commands;
-  std::vector<CommandTree> shells(3);
-  for (std::size_t i = 0; i < shells.size(); ++i) shells[i].name = std::array{"bash", "zsh", "fish"}[i];
-  return shells;
-}
-
-// Writes a case branch for every command path.
-void zsh_branches(const CommandTree& tree, const std::string& path, std::string& out) {
-  out += "    " + quoted(path) + ")\n      options=(" + joined(tree.options, " ") + ")\n      described=(";
-  for (const auto& word : words_at(tree))
-    out += " " + quoted(word.name + (word.summary.empty() ? "" : ":" + word.summary));
-  out += " ) ;;\n";
-  for (const auto& word : tree.commands) zsh_branches(word, path.empty() ? word.name : path + " " + word.name, out);
-}
-
-std::string zsh(const CommandTree& tree) {
-  std::string branches;
-  zsh_branches(tree, "", branches);
-  return R"(#compdef headgate
+constexpr const char* kZsh = R"sh(#compdef headgate
 _headgate() {
-  local at="" value="" i command=0
-  local -a options described
-  for ((i = 2; i < CURRENT; i++)); do
-    if [[ -n $value ]]; then
-      value=""
-      continue
-    fi
-    case $words[i] in
-      --) command=$((i + 1)); break ;;
-      )" +
-         valued_pattern(tree) +
-         R"() value=$words[i] ;;
-      -*) ;;
-      *)
-        if [[ $at == run ]]; then
-          command=$i
-          break
-        fi
-        at=${at:+$at }$words[i] ;;
+  local line
+  local -a described
+  for line in ${(f)"$($words[1] __complete "${(@)words[2,CURRENT]}" 2>/dev/null)"}; do
+    case $line in
+      :file) _files ;;
+      :command*)
+        shift $((${line#*$'\t'} - 1)) words
+        ((CURRENT -= ${line#*$'\t'} - 1))
+        if ((CURRENT == 1)); then _command_names -e; else _normal; fi
+        return ;;
+      *) described+=("${line/$'\t'/:}") ;;
     esac
   done
-  if ((command > 0)); then
-    shift $((command - 1)) words
-    ((CURRENT -= command - 1))
-    _normal
-    return
-  fi
-  if [[ $words[CURRENT] == --*=* ]]; then
-    value=${words[CURRENT]%%=*}
-    compset -P '*='
-  fi
-  case $value in
-    "") ;;
-    -o | --output) compadd -- )" +
-         joined(form_names(), " ") +
-         R"(; return ;;
-    --sim) compadd -- h200 h200-cuda13 h200-r615 l40s-x2 tiny; _files; return ;;
-    --config | --symbols) _files; return ;;
-    *) return ;;
-  esac
-  case $at in
-)" + branches +
-         R"(  esac
-  if [[ $words[CURRENT] == -* ]]; then
-    compadd -- $options
-  elif [[ $at == run ]]; then
-    _command_names -e
-  elif (($#described > 0)); then
-    _describe word described
-  fi
+  [[ $words[CURRENT] == --*=* ]] && compset -P '*='
+  (($#described > 0)) && _describe word described
 }
 # Sourced, it registers itself; as a file of fpath named _headgate it is called.
 if [[ $funcstack[1] == _headgate ]]; then
@@ -188,83 +57,178 @@ if [[ $funcstack[1] == _headgate ]]; then
 else
   (($+functions[compdef])) && compdef _headgate headgate
 fi
-)";
-}
+)sh";
 
-void fish_lines(const CommandTree& tree, const std::string& path, std::string& out) {
-  const std::string here = "complete -c headgate -n " + quoted("__headgate_at " + quoted(path));
-  for (const auto& word : words_at(tree))
-    out += here + " -a " + word.name + (word.summary.empty() ? "" : " -d " + quoted(word.summary)) + "\n";
-  for (const auto& option : tree.options) {
-    out += here + (option.starts_with("--") ? " -l " + option.substr(2) : " -s " + option.substr(1));
-    if (option == "-o" || option == "--output") out += " -x -a " + quoted(joined(form_names(), " "));
-    else if (option == "--sim") out += " -a 'h200 h200-cuda13 h200-r615 l40s-x2 tiny'";
-    else if (option == "--config" || option == "--symbols") out += " -r -F";
-    else if (std::ranges::find(tree.valued, option) != tree.valued.end()) out += " -x";
-    out += "\n";
-  }
-  for (const auto& word : tree.commands) fish_lines(word, path.empty() ? word.name : path + " " + word.name, out);
-}
-
-std::string fish(const CommandTree& tree) {
-  std::string valued = valued_pattern(tree);
-  for (std::size_t at = 0; (at = valued.find(" |", at)) != std::string::npos;) valued.erase(at, 2);
-  std::string out = R"(# fish completion for headgate
-# The words so far, without options and their values, one a line; then, below "--", the command that run is to start.
-function __headgate_words
+constexpr const char* kFish = R"sh(# fish completion for headgate
+function __headgate_complete
   set -l tokens (commandline -opc)
-  set -l path
-  set -l value no
-  for i in (seq 2 (count $tokens))
-    if test $value = yes
-      set value no
-      continue
-    end
-    switch $tokens[$i]
-      case --
-        printf '%s\n' $path -- $tokens[(math $i + 1)..]
-        return
-      case )" + valued +
-                    R"(
-        set value yes
-      case '-*'
+  set -l current (commandline -ct)
+  set -l option (string match -r -- '^--[^=]*=' "$current")
+  for line in ($tokens[1] __complete $tokens[2..] "$current" 2>/dev/null)
+    switch $line
+      case :file
+        __fish_complete_path (string replace -r -- '^--[^=]*=' '' "$current")
+      case ':command*'
+        complete -C (string join ' ' -- (string escape -- $tokens[(string split \t -- $line)[2]..]) "$current")
       case '*'
-        if test "$path" = run
-          printf '%s\n' $path -- $tokens[$i..]
-          return
-        end
-        set -a path $tokens[$i]
+        printf '%s\n' "$option$line"
     end
   end
-  printf '%s\n' $path
 end
-function __headgate_at
-  set -l path (__headgate_words)
-  test "$path" = "$argv[1]"
-end
-function __headgate_runs
-  set -l path (__headgate_words)
-  test "$path[1]" = run; and begin; contains -- -- $path; or not string match -q -- '-*' (commandline -ct); end
-end
-function __headgate_command
-  set -l path (__headgate_words)
-  complete -C (string join ' ' -- (string escape -- $path[3..]) (commandline -ct))
-end
-complete -c headgate -f
-complete -c headgate -n __headgate_runs -a '(__headgate_command)'
-)";
-  fish_lines(tree, "", out);
-  return out;
+complete -c headgate -f -a '(__headgate_complete)'
+)sh";
+
+struct CompletionOptions {
+  std::string shell;
+};
+
+Result<int> completion(const Call&, const CompletionOptions& own) {
+  if (own.shell == "bash") return show(std::string(kBash));
+  if (own.shell == "zsh") return show(std::string(kZsh));
+  if (own.shell == "fish") return show(std::string(kFish));
+  return fail(ErrorCode::usage, "completion: no script for the shell '" + own.shell + "'",
+              "accepted: bash, zsh or fish");
 }
+
+// "-m,--mem" as its names. An operand has one.
+std::vector<std::string> names_of(const Option& option) {
+  std::vector<std::string> names;
+  std::istringstream in(option.names);
+  for (std::string name; std::getline(in, name, ',');) names.push_back(name);
+  return names;
+}
+
+bool is_operand(const Option& option) { return !option.names.starts_with('-'); }
+
+std::vector<std::string> share_names() {
+  const auto daemon = find_daemon();
+  if (!daemon || !*daemon) return {};
+  const auto reply = ask(**daemon, "GET", "/v1/shares", {}, std::chrono::milliseconds(500));
+  const auto shares =
+      reply ? snapshot::from_json<std::vector<snapshot::Share>>(*reply) : std::unexpected(reply.error());
+  std::vector<std::string> names;
+  if (shares)
+    for (const auto& share : *shares) names.push_back(share.name);
+  return names;
+}
+
+// Reads the words before the last one, and answers what the last may become.
+class Completer {
+ public:
+  Completer(const Commands& table, const std::vector<std::string>& words) : table_(table), words_(words) { enter(""); }
+
+  std::string answer() {
+    const std::size_t last = words_.size() - 1;
+    start_ = words_[last];
+    for (std::size_t i = 0; i < last; ++i) {
+      const std::string& word = words_[i];
+      const bool starts_program = options_->rest == Rest::program;
+      if (word == "--") return starts_program ? command_line_from(i + 3) : "";
+      if (word.starts_with('-')) {
+        const Option* option = option_of(word);
+        const bool takes_next = option != nullptr && (option->takes == Takes::one || option->takes == Takes::some) &&
+                                word.find('=') == std::string::npos;
+        if (takes_next && ++i == last) return values(option);
+      } else if (starts_program) {
+        return command_line_from(i + 2);
+      } else if (!enter(path_.empty() ? word : path_ + " " + word)) {
+        if (path_.empty() || !has_action_ || options_->rest == Rest::unread) return {};
+        ++operands_;
+      }
+    }
+    if (const std::size_t equals = start_.find('='); start_.starts_with('-') && equals != std::string::npos) {
+      const Option* option = option_of(start_);
+      start_.erase(0, equals + 1);
+      return values(option);
+    }
+    if (start_.starts_with('-')) return options();
+    if (options_->rest == Rest::program) return command_line_from(last + 2);
+    return path_.empty() || !has_action_ ? commands() : values(operand());
+  }
+
+ private:
+  static std::string command_line_from(std::size_t place) { return ":command\t" + std::to_string(place) + "\n"; }
+
+  // Goes to a command of the table; "": headgate bare.
+  bool enter(const std::string& path) {
+    const auto found = std::ranges::find(table_, path.empty() ? "status" : path, &Command::name);
+    if (found == table_.end()) return false;
+    path_ = path;
+    has_action_ = found->add_options != nullptr;
+    options_.emplace(unused_);
+    if (has_action_) (void)found->add_options(*options_);
+    if (has_action_) add_common_options(*options_);
+    return true;
+  }
+
+  const Option* option_of(const std::string& word) const {
+    const std::string name = word.substr(0, word.find('='));
+    const auto found = std::ranges::find_if(options_->all, [&](const Option& option) {
+      const auto names = names_of(option);
+      return std::ranges::find(names, name) != names.end();
+    });
+    return found == options_->all.end() ? nullptr : &*found;
+  }
+  const Option* operand() const {
+    std::size_t place = 0;
+    for (const Option& option : options_->all)
+      if (is_operand(option) && (place++ == operands_ || option.takes != Takes::one)) return &option;
+    return nullptr;
+  }
+
+  // Adds a candidate, on a line, if it begins with what is written.
+  void offer(const std::string& word, const std::string& summary = {}) {
+    if (word.starts_with(start_)) text_ += word + (summary.empty() ? "" : "\t" + summary) + "\n";
+  }
+  std::string values(const Option* option) {
+    std::istringstream in(option == nullptr ? "" : option->completes);
+    for (std::string word; in >> word;) {
+      if (word == ":file") text_ += word + "\n";
+      else if (word == ":share")
+        for (const std::string& name : share_names()) offer(name);
+      else if (word == ":format")
+        for (const Format format : options_->formats) offer(format_name(format));
+      else offer(word);
+    }
+    return text_;
+  }
+  std::string options() {
+    for (const Option& option : options_->all)
+      if (!option.hidden && option.renamed_to.empty() && !is_operand(option))
+        for (const std::string& name : names_of(option)) offer(name, option.summary);
+    return text_;
+  }
+  std::string commands() {
+    const std::string above = path_.empty() ? "" : path_ + " ";
+    for (const Command& command : table_)
+      if (command.name.starts_with(above) && command.name.find(' ', above.size()) == std::string::npos)
+        offer(command.name.substr(above.size()), command.summary);
+    return text_;
+  }
+
+  const Commands& table_;
+  const std::vector<std::string>& words_;
+  Call unused_;
+  std::string path_, start_, text_;
+  std::optional<Options> options_;
+  bool has_action_ = false;
+  std::size_t operands_ = 0;
+};
 
 }  // namespace
 
-Result<std::string> completion_script(std::string_view shell, const CommandTree& tree) {
-  if (shell == "bash") return bash(tree);
-  if (shell == "zsh") return zsh(tree);
-  if (shell == "fish") return fish(tree);
-  return fail(ErrorCode::usage, "completion: no script for the shell '" + std::string(shell) + "'",
-              "accepted: bash, zsh or fish");
+std::string completions(const Commands& table, const std::vector<std::string>& words) {
+  return words.empty() ? std::string() : Completer(table, words).answer();
+}
+
+Commands completion_commands() {
+  return {command<CompletionOptions>(
+      kPlumbing, "completion", "print a completion script for a shell",
+      [](Options& options, CompletionOptions& own) {
+        options.operand("SHELL", "bash, zsh or fish", own.shell).completes = "bash zsh fish";
+        options.formats = {Format::table};  // a script has no JSON form
+      },
+      completion, Reads::nothing)};
 }
 
 }  // namespace headgate::cli

@@ -1,15 +1,16 @@
-// Generates completion scripts from the command tree.
+// Shell completion, from the table of commands.
 #pragma once
 
 #include <string>
-#include <string_view>
+#include <vector>
 
-#include "base/result.hpp"
-#include "cli/command_line.hpp"
+#include "cli/command.hpp"
 
 namespace headgate::cli {
 
-// shell: bash, zsh or fish.
-[[nodiscard]] Result<std::string> completion_script(std::string_view shell, const CommandTree& tree);
+// Answers `headgate __complete WORDS...`, which the shells' scripts call: what the last of the words may become. One
+// candidate a line, with a tab and its summary. ":file" is for a file's name, and ":command<tab>N" for another program's
+// command line that begins at word N of the shell's line, headgate itself being the first.
+[[nodiscard]] std::string completions(const Commands& table, const std::vector<std::string>& words);
 
 }  // namespace headgate::cli

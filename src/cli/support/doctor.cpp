@@ -12,6 +12,7 @@
 
 #include "base/units.hpp"
 #include "base/user_name.hpp"
+#include "cli/commands.hpp"
 #include "cli/run/launch.hpp"
 #include "cli/run/program.hpp"
 #include "cli/share/daemon.hpp"
@@ -186,12 +187,12 @@ void examine_environment(Findings& out) {
 
 }  // namespace
 
-Examination examine(const Invocation& invocation, const config::Config& config, const SelfTest& self_test) {
+Examination examine(const Call& call, const SelfTest& self_test) {
   Examination all{.findings = {}, .daemon = false, .simulated = false, .level = "hook"};
   Findings& out = all.findings;
-  const auto told = invocation.simulate ? std::nullopt : examine_daemon(out);
+  const auto told = call.simulate ? std::nullopt : examine_daemon(out);
   const auto gpus = told ? install::Gpus{told->gpus, told->node.driver_version, told->node.simulated}
-                         : install::gpus_to_view(invocation.simulate, config["sim.profile"].value);
+                         : install::gpus_to_view(call.simulate, call.configuration.config["sim.profile"].value);
   // If NVML is released, the snapshot's GPUs are out of date; the daemon's own findings cover it.
   if (!told || !told->node.nvml_released) examine_driver(gpus, out);
   examine_glibc(out);
@@ -233,6 +234,41 @@ std::string findings_json(const Examination& examination) {
     json["findings"].push_back(
         {{"health", health_word(finding.health)}, {"what", finding.what}, {"repair", finding.repair}});
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+namespace {
+
+struct DoctorOptions {
+  std::vector<std::string> libraries;
+};
+
+Result<int> compare_libraries(const Call& call, const std::vector<std::string>& libraries) {
+  std::vector<SymbolReport> reports;
+  for (const auto& library : libraries) reports.push_back(TRY(compare_symbols(library)));
+  TRY(show(call.voice.format == Format::json ? symbols_json(reports) : symbols_text(reports, call.voice)));
+  return std::ranges::all_of(reports, &SymbolReport::sound) ? 0 : exit_status(ErrorCode::unsupported);
+}
+
+Result<int> doctor(const Call& call, const DoctorOptions& own, const SelfTest& self_test) {
+  if (!own.libraries.empty()) return compare_libraries(call, own.libraries);
+  const Examination examination = examine(call, self_test);
+  TRY(show(call.voice.format == Format::json ? findings_json(examination) : findings_text(examination, call.voice)));
+  return examination.ready() ? 0 : 1;
+}
+
+}  // namespace
+
+Commands doctor_commands(const SelfTest& self_test) {
+  return {command<DoctorOptions>(
+      kStart, "doctor", "check what headgate needs, and how to repair it",
+      [](Options& options, DoctorOptions& own) {
+        options.simulated();
+        options
+            .list("--symbols", "LIBRARY...", "compare a driver library's functions with the table headgate knows",
+                  Takes::some, own.libraries)
+            .completes = ":file";
+      },
+      [self_test](const Call& call, const DoctorOptions& own) { return doctor(call, own, self_test); })};
 }
 
 }  // namespace headgate::cli

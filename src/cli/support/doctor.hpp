@@ -3,13 +3,11 @@
 
 #include <functional>
 #include <optional>
-#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
 
-#include "cli/command_line.hpp"
-#include "config/config.hpp"
+#include "cli/command.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
@@ -37,8 +35,7 @@ struct Examination {
 [[nodiscard]] std::string findings_json(const Examination& examination);
 // Runs a program in its own share, on a simulated node or a real GPU, and reports whether the limit held.
 using SelfTest = std::function<Finding(bool simulated)>;
-[[nodiscard]] Examination examine(const Invocation& invocation, const config::Config& config,
-                                  const SelfTest& self_test);
+[[nodiscard]] Examination examine(const Call& call, const SelfTest& self_test);
 
 // Checks the node's daemon and how to reach it. Returns its snapshot if it answers.
 [[nodiscard]] std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out);

@@ -1,5 +1,5 @@
-#include "cli/support/limiter_files.hpp"
-
+// Installs the limiter for containers, in a directory that is mounted into them or in an image's root. An ld.so.preload
+// makes glibc's loader load it into every program there, whatever the environment.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -9,6 +9,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/unique_fd.hpp"
+#include "cli/commands.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/support/replace_file.hpp"
 #include "install/paths.hpp"
@@ -16,6 +17,18 @@
 
 namespace headgate::cli {
 namespace {
+
+struct LimiterPlace {
+  std::string directory;    // of the libraries and, without a root, of ld.so.preload; in a root: the path inside it
+  std::string at;           // the directory's path in containers; "" if the same. Not with a root
+  std::string root;         // of an image or a machine: its etc/ld.so.preload is changed; "" for none
+  bool whole_host = false;  // allow this machine's own root
+};
+
+struct LimiterFiles {
+  std::vector<std::string> files;   // written or removed
+  std::vector<std::string> mounts;  // FROM:TO:ro, for containers to be limited; only from install without a root
+};
 
 namespace fs = std::filesystem;
 using oci::can_be_preloaded, oci::kLimiterFile, oci::kPathFile, oci::with_limiter, oci::without_ours;
@@ -99,7 +112,7 @@ Result<void> check(const LimiterPlace& place) {
 }
 
 Result<Opened> open_place(const LimiterPlace& place, bool make) {
-  if (auto ok = check(place); !ok) return std::unexpected(ok.error());
+  TRY(check(place));
   Opened out;
   if (place.root.empty()) {
     std::error_code error;
@@ -198,8 +211,10 @@ Result<void> name_nobody(const Directory& directory, LimiterFiles& out) {
   return replace_file(directory.fd.get(), kList, after, 0644, out.files.back());
 }
 
-}  // namespace
-
+// Creates the directory, installs the libraries, then adds the limiter to ld.so.preload once. Each file is replaced
+// atomically; running programs keep the library they have. Symbolic links inside a root are not followed, because they
+// may lead out of it. Errors: usage, unsupported (a root without glibc's loader), denied, no_capacity, failed;
+// ld.so.preload is then unchanged.
 Result<LimiterFiles> install_limiter(const LimiterPlace& place) {
   const auto libraries = TRY(own_libraries());
   const Opened opened = TRY(open_place(place, true));
@@ -208,37 +223,37 @@ Result<LimiterFiles> install_limiter(const LimiterPlace& place) {
   for (const auto& [name, path] : libraries) {
     if (is_itself(opened.libraries, name, path)) continue;
     const std::string shown = path_in(opened.libraries, name), bytes = TRY(read_library(path));
-    if (auto done = replace_file(opened.libraries.fd.get(), name, bytes, 0644, shown); !done)
-      return std::unexpected(done.error());
+    TRY(replace_file(opened.libraries.fd.get(), name, bytes, 0644, shown));
     out.files.push_back(shown);
   }
   const std::string limiter = (fs::path(opened.seen) / kLimiterFile).string(), shown = path_in(opened.list, kList);
-  if (auto done = replace_file(opened.list.fd.get(), kList, with_limiter(list, limiter), 0644, shown); !done)
-    return std::unexpected(done.error());
+  TRY(replace_file(opened.list.fd.get(), kList, with_limiter(list, limiter), 0644, shown));
   out.files.push_back(shown);
   if (place.root.empty())
     out.mounts = {opened.libraries.shown + ":" + opened.seen + ":ro", shown + ":/etc/" + kList + ":ro"};
   return out;
 }
 
+// Removes it from ld.so.preload first, then the libraries (not this installation's own), then the directory if empty.
+// Missing parts are not an error.
 Result<LimiterFiles> remove_limiter(const LimiterPlace& place) {
   const auto libraries = TRY(own_libraries());
   const Opened opened = TRY(open_place(place, false));
   LimiterFiles out;
   if (opened.list.fd) {
-    if (auto done = name_nobody(opened.list, out); !done) return std::unexpected(done.error());
+    TRY(name_nobody(opened.list, out));
   }
   if (!opened.libraries.fd) return out;
   for (const auto& [name, path] : libraries) {
     if (is_itself(opened.libraries, name, path)) continue;
-    if (auto done = take_away(opened.libraries, name, out); !done) return std::unexpected(done.error());
+    TRY(take_away(opened.libraries, name, out));
   }
   ::rmdir(opened.libraries.shown.c_str());  // fails if other files are in it, as intended
   return out;
 }
 
 // Returns the shares directory of the daemon that answers, else the default of a system service.
-static std::string shares_directory() {
+std::string shares_directory() {
   const auto daemon = find_daemon();
   if (daemon && *daemon && !(*daemon)->path.empty()) {
     const fs::path shares = fs::path((*daemon)->path).parent_path().parent_path() / "shares";
@@ -248,27 +263,40 @@ static std::string shares_directory() {
   return pages_beside_named_socket().value_or("/run/headgate") + "/shares";
 }
 
-int limiter_command(const std::string& word, const LimiterPlace& place, const Voice& voice) {
-  const bool installs = word == "limiter install";
-  const auto done = installs ? install_limiter(place) : remove_limiter(place);
-  if (!done) {
-    complain(done.error(), voice);
-    return exit_status(done.error().code);
+Result<int> limiter_command(const Call& call, const LimiterPlace& place) {
+  const bool installs = call.command == "limiter install";
+  const auto done = TRY(installs ? install_limiter(place) : remove_limiter(place));
+  if (call.voice.format == Format::json) {
+    const nlohmann::ordered_json json = {
+        {"schema", "headgate.limiter_files/v1"}, {"files", done.files}, {"mounts", done.mounts}};
+    return show(json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
   }
   std::string text;
-  if (voice.format == Format::json) {
-    const nlohmann::ordered_json json = {
-        {"schema", "headgate.limiter_files/v1"}, {"files", done->files}, {"mounts", done->mounts}};
-    text = json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
-  } else {
-    for (const std::string& path : done->files) text += harmless(path) + "\n";
-    if (installs) {
-      text += "\nEvery program of a container is in the share NAME with (docker, podman):\n ";
-      for (const std::string& mount : done->mounts) text += " -v " + harmless(mount);
-      text += " -v " + harmless(shares_directory()) + "/NAME:/run/headgate/share:ro\n";
-    }
+  for (const std::string& path : done.files) text += harmless(path) + "\n";
+  if (installs) {
+    text += "\nEvery program of a container is in the share NAME with (docker, podman):\n ";
+    for (const std::string& mount : done.mounts) text += " -v " + harmless(mount);
+    text += " -v " + harmless(shares_directory()) + "/NAME:/run/headgate/share:ro\n";
   }
-  return print(text) ? 0 : exit_status(ErrorCode::failed);
+  return show(text);
+}
+
+}  // namespace
+
+Commands limiter_commands() {
+  const auto add_options = [](Options& options, LimiterPlace& place) {
+    options.operand("DIR", "directory of its libraries; created if absent", place.directory).required = true;
+    options.text("--at", "PATH", "where containers see DIR (at the same path)", place.at);
+    options.text("--root", "ROOT", "an image's root: DIR lies in it, and its /etc/ld.so.preload is changed",
+                 place.root);
+    options.flag("--whole-host", "with --root /: every program of this machine", place.whole_host);
+  };
+  return {
+      parent_command(kContainers, "limiter", "put the limiter into containers and images"),
+      command<LimiterPlace>(kCommands, "limiter install",
+                            "put its libraries into a directory, with an ld.so.preload that loads it into each program",
+                            add_options, limiter_command, Reads::nothing),
+      command<LimiterPlace>(kCommands, "limiter remove", "remove both", add_options, limiter_command, Reads::nothing)};
 }
 
 }  // namespace headgate::cli

@@ -1,5 +1,4 @@
-#include "cli/support/runtime_commands.hpp"
-
+// `headgate runtime configure` and `unconfigure`: registers headgate-oci as a runtime of a container engine.
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -10,6 +9,7 @@
 #include <iostream>
 
 #include "base/whole_file.hpp"
+#include "cli/commands.hpp"
 #include "cli/power/confirm.hpp"
 #include "cli/support/engine_settings.hpp"
 #include "cli/support/replace_file.hpp"
@@ -21,6 +21,12 @@ namespace {
 constexpr const char* kDockerFile = "/etc/docker/daemon.json";
 constexpr const char* kPodmanFile = "/etc/containers/containers.conf.d/headgate.conf";
 constexpr std::size_t kMaxSettings = 1 << 20;
+
+struct EngineChoice {
+  bool docker = false, podman = false, containerd = false, crio = false;
+  std::string file;  // instead of the engine's default
+  bool yes = false;  // do not ask
+};
 
 struct SettingsChange {
   std::string path, before, after;
@@ -53,7 +59,7 @@ Result<void> make_change(const SettingsChange& change) {
   if (error) return fail_errno("cannot make the directory '" + harmless(folder) + "'", error.value());
   if (change.is_there) {
     const std::string backup = change.path + ".before-headgate";
-    if (auto kept = replace_file(AT_FDCWD, backup, change.before, change.mode, backup); !kept) return kept;
+    TRY(replace_file(AT_FDCWD, backup, change.before, change.mode, backup));
   }
   if (change.after.empty()) {
     if (::unlink(change.path.c_str()) != 0) return fail_errno("cannot remove '" + harmless(change.path) + "'", errno);
@@ -80,11 +86,11 @@ Result<std::string> configure_engine(const EngineChoice& choice, bool adds) {
     text += harmless(line) + "\n";
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
   }
-  if (!print(text)) return fail(ErrorCode::failed, "cannot write to standard output");
+  TRY(show(text));
   if (!choice.yes && !can_ask())
     return fail(ErrorCode::usage, "nothing was changed", "--yes changes it without asking");
   if (!agrees_to_change(choice)) return std::string("nothing was changed\n");
-  if (auto made = make_change(change); !made) return std::unexpected(std::move(made.error()));
+  TRY(make_change(change));
   text = change.is_there ? "the former file is " + shown + ".before-headgate\n" : "";
   if (choice.docker)
     return text +
@@ -93,27 +99,36 @@ Result<std::string> configure_engine(const EngineChoice& choice, bool adds) {
   return text + (adds ? "podman --runtime headgate run --annotation headgate.io/share=NAME ...\n" : "");
 }
 
+// Shows the change and asks, keeps a backup of the file, and says what to restart. For containerd and CRI-O, only shows
+// what to add.
+Result<int> runtime_command(const Call& call, const EngineChoice& choice) {
+  if (choice.docker + choice.podman + choice.containerd + choice.crio != 1)
+    return fail(ErrorCode::usage, call.command + " needs one engine", "--docker, --podman, --containerd or --crio");
+  const bool adds = call.command == "runtime configure";
+  if (!choice.containerd && !choice.crio) return show(configure_engine(choice, adds));
+  const std::string program = TRY(install::runtime_program());
+  return show((adds ? "" : "remove these lines, where they are:\n") +
+              (choice.containerd ? containerd_lines(program) : crio_lines(program)));
+}
+
+void add_engine_options(Options& options, EngineChoice& engine) {
+  options.flag("--docker", "/etc/docker/daemon.json; dockerd has to be restarted", engine.docker);
+  options.flag("--podman", "a file in /etc/containers/containers.conf.d", engine.podman);
+  options.flag("--containerd", "show the lines for its config.toml", engine.containerd);
+  options.flag("--crio", "show the lines for its crio.conf.d", engine.crio);
+  options.text("--file", "FILE", "another file than the usual one", engine.file);
+  options.flag("-y,--yes", "do not ask", engine.yes);
+}
+
 }  // namespace
 
-int runtime_command(const std::string& word, const EngineChoice& choice, const Voice& voice) {
-  const auto refuse = [&](const Error& error) {
-    complain(error, voice);
-    return exit_status(error.code);
-  };
-  if (choice.docker + choice.podman + choice.containerd + choice.crio != 1)
-    return refuse({ErrorCode::usage, word + " needs one engine", "--docker, --podman, --containerd or --crio"});
-  const bool adds = word == "runtime configure";
-  if (choice.containerd || choice.crio) {
-    const auto program = install::runtime_program();
-    if (!program) return refuse(program.error());
-    return print((adds ? "" : "remove these lines, where they are:\n") +
-                 (choice.containerd ? containerd_lines(*program) : crio_lines(*program)))
-               ? 0
-               : exit_status(ErrorCode::failed);
-  }
-  const auto done = configure_engine(choice, adds);
-  if (!done) return refuse(done.error());
-  return print(*done) ? 0 : exit_status(ErrorCode::failed);
+Commands runtime_commands() {
+  return {parent_command(kContainers, "runtime", "add headgate-oci to container engines as a runtime"),
+          command<EngineChoice>(kCommands, "runtime configure",
+                                "add it to an engine's settings: show the change, ask, keep the former file",
+                                add_engine_options, runtime_command, Reads::nothing),
+          command<EngineChoice>(kCommands, "runtime unconfigure", "remove it from an engine's settings",
+                                add_engine_options, runtime_command, Reads::nothing)};
 }
 
 }  // namespace headgate::cli

@@ -1,9 +1,11 @@
-#include "cli/support/sim_commands.hpp"
-
+// `headgate sim`: the simulated node.
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
+#include "cli/commands.hpp"
+#include "cli/share/daemon.hpp"
+#include "cli/share/order.hpp"
 #include "install/paths.hpp"
 #include "install/source.hpp"
 #include "sim/faults.hpp"
@@ -18,8 +20,19 @@ using Json = nlohmann::ordered_json;
 // ASCII only, because names of processes and directories are untrusted.
 std::string dumped(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
 
-Result<std::string> directory_of(const Invocation& invocation, const config::Config& config) {
-  return install::simulated_node(invocation.simulate.value_or(""), config["sim.profile"].value);
+Result<std::string> directory_of(const Call& call) {
+  return install::simulated_node(call.simulate.value_or(""), call.configuration.config["sim.profile"].value);
+}
+
+// The node that a daemon of this user looks at; without one, or with --sim, that of directory_of().
+Result<std::string> directory_of_truth(const Call& call) {
+  const auto daemon = call.simulate ? std::nullopt : find_daemon().value_or(std::nullopt);
+  const auto snapshot = daemon ? snapshot_of(*daemon) : snapshot::Snapshot();
+  std::vector<std::string> uuids;
+  if (snapshot)
+    for (const auto& gpu : snapshot->gpus) uuids.push_back(gpu.uuid);
+  if (const auto source = install::simulated_source_with(uuids)) return source->simulated_directory;
+  return directory_of(call);
 }
 
 Json json_of(const sim::ProcessTruth& process) {
@@ -44,11 +57,9 @@ Json json_of(const sim::ProcessTruth& process) {
           {"allocations", process.allocations}};
 }
 
-}  // namespace
-
-Result<std::string> sim_list(const Invocation& invocation) {
+Result<int> sim_list(const Call& call) {
   const auto nodes = install::simulated_nodes();
-  if (invocation.voice.format == Format::json) {
+  if (call.voice.format == Format::json) {
     Json json = {
         {"schema", "headgate.sim_list/v1"}, {"simulated", true}, {"profiles", Json::array()}, {"nodes", nodes}};
     for (const auto& profile : sim::built_in_profiles()) {
@@ -58,22 +69,22 @@ Result<std::string> sim_list(const Invocation& invocation) {
                                   {"memory_total_bytes", profile.memory_bytes},
                                   {"sm_count", profile.sm_count}});
     }
-    return dumped(json);
+    return show(dumped(json));
   }
   std::vector<std::vector<std::string>> rows = {{"PROFILE", "\tGPUS", "MODEL", "\tMEMORY", "\tSMS"}};
   for (const auto& profile : sim::built_in_profiles()) {
     rows.push_back({profile.name, "\t" + std::to_string(profile.count), profile.model,
                     "\t" + bytes_text(profile.memory_bytes), "\t" + std::to_string(profile.sm_count)});
   }
-  std::string text = table(rows, invocation.voice);
+  std::string text = table(rows, call.voice);
   for (const auto& node : nodes) text += "node  " + harmless(node) + "\n";
-  return text;
+  return show(text);
 }
 
-Result<std::string> sim_truth(const Invocation& invocation, const config::Config& config) {
-  const std::string directory = TRY(directory_of(invocation, config));
+Result<int> sim_truth(const Call& call) {
+  const std::string directory = TRY(directory_of_truth(call));
   const sim::Truth truth = TRY(sim::read_truth(directory));
-  if (invocation.voice.format == Format::json) {
+  if (call.voice.format == Format::json) {
     Json json = {{"schema", "headgate.sim_truth/v1"}, {"simulated", true},      {"directory", directory},
                  {"profile", truth.profile},          {"now_ns", truth.now_ns}, {"gpus", Json::array()}};
     for (const auto& device : truth.devices) {
@@ -98,13 +109,13 @@ Result<std::string> sim_truth(const Invocation& invocation, const config::Config
                                        {"second_value", setting.second_value},
                                        {"answer", setting.answer}});
     }
-    return dumped(json);
+    return show(dumped(json));
   }
   std::string text = "SIMULATED node " + harmless(directory) + ", profile " + harmless(truth.profile) + "\n";
   for (const auto& device : truth.devices) {
     text += bold("GPU " + std::to_string(device.index) + "  " + device.model + "  " + bytes_text(device.used_bytes) +
                      " of " + bytes_text(device.memory_bytes) + "  busy for " + duration_text(device.busy_ns),
-                 invocation.voice) +
+                 call.voice) +
             "\n";
     std::vector<std::vector<std::string>> rows = {
         {"  PID", "COMMAND", "\tMEM", "\tPEAK", "\tHELD", "\tCOPIES", "\tKERNELS", "STATE"}};
@@ -114,34 +125,62 @@ Result<std::string> sim_truth(const Invocation& invocation, const config::Config
                       "\t" + duration_text(process.copy_ns), "\t" + std::to_string(process.kernels),
                       process.alive ? "alive" : "ended"});
     }
-    Voice plain = invocation.voice;
+    Voice plain = call.voice;
     plain.colour = false;
     text += rows.size() == 1 ? "  no process so far\n" : table(rows, plain);
   }
-  return text;
+  return show(text);
 }
 
-Result<std::string> sim_reset(const Invocation& invocation, const config::Config& config) {
-  const std::string directory = TRY(directory_of(invocation, config));
-  if (auto done = sim::reset_truth(directory); !done) return std::unexpected(done.error());
-  return std::string();
+Result<int> sim_reset(const Call& call) {
+  const std::string directory = TRY(directory_of(call));
+  TRY(sim::reset_truth(directory));
+  return 0;
 }
 
-Result<std::string> sim_fault(const Invocation& invocation, const config::Config& config) {
-  const std::string directory = TRY(directory_of(invocation, config));
-  const std::string rules = invocation.rules == "clear" ? "" : invocation.rules;
-  if (auto done = sim::write_faults(directory, rules); !done) return std::unexpected(done.error());
-  if (invocation.voice.format == Format::json)
-    return dumped(
-        {{"schema", "headgate.sim_fault/v1"}, {"simulated", true}, {"directory", directory}, {"rules", rules}});
-  return std::string();
+struct FaultOptions {
+  std::string rules;
+};
+
+Result<int> sim_fault(const Call& call, const FaultOptions& own) {
+  const std::string directory = TRY(directory_of(call));
+  const std::string rules = own.rules == "clear" ? "" : own.rules;
+  TRY(sim::write_faults(directory, rules));
+  if (call.voice.format == Format::json)
+    return show(
+        dumped({{"schema", "headgate.sim_fault/v1"}, {"simulated", true}, {"directory", directory}, {"rules", rules}}));
+  return 0;
 }
 
-Result<std::string> sim_path(const Invocation& invocation, const config::Config& config) {
-  const std::string directory = TRY(directory_of(invocation, config));
-  if (invocation.voice.format == Format::json)
-    return dumped({{"schema", "headgate.sim_path/v1"}, {"simulated", true}, {"directory", directory}});
-  return directory + "\n";
+Result<int> sim_path(const Call& call) {
+  const std::string directory = TRY(directory_of(call));
+  if (call.voice.format == Format::json)
+    return show(dumped({{"schema", "headgate.sim_path/v1"}, {"simulated", true}, {"directory", directory}}));
+  return show(directory + "\n");
+}
+
+}  // namespace
+
+Commands sim_commands() {
+  const auto simulated = [](Options& options) { options.simulated(); };
+  const auto plain = [&](const char* name, const char* summary, Result<int> (*run)(const Call&)) {
+    return plain_command(kCommands, name, summary, run, Reads::sound, simulated);
+  };
+  return {parent_command(kPlumbing, "sim", "inspect and disturb the simulated node"),
+          plain("sim list", "list profiles and the nodes that exist", sim_list),
+          plain("sim truth", "show what really happened on the node: time held, memory", sim_truth),
+          plain("sim reset", "forget totals and ended processes", sim_reset),
+          plain("sim path", "print the node's directory", sim_path),
+          command<FaultOptions>(
+              kCommands, "sim fault", "make the node's driver and NVML fail, wait or lose a GPU",
+              [](Options& options, FaultOptions& own) {
+                options.simulated();
+                options.operand("RULES",
+                                "cuMemAlloc_v2:fail=2:after=3,nvml*:delay_us=100,device0:lost ...; 'clear' ends all "
+                                "faults",
+                                own.rules);
+              },
+              sim_fault)};
 }
 
 }  // namespace headgate::cli

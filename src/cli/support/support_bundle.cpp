@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "base/version.hpp"
+#include "cli/commands.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/support/doctor.hpp"
 #include "cli/support/machine_facts.hpp"
@@ -53,9 +54,9 @@ std::string config_json(const config::Reading& reading) {
   return text_of(json);
 }
 
-void add_snapshot(const Invocation& invocation, const config::Config& config, Gathered& out) {
+void add_snapshot(const Call& call, Gathered& out) {
   constexpr const char* kSnapshot = "node, GPUs, shares and processes";
-  const auto chosen = choose_source(invocation, config);
+  const auto chosen = choose_source(call);
   const auto snapshot = chosen ? chosen->source->look() : Result<snapshot::Snapshot>(std::unexpected(chosen.error()));
   if (!snapshot) return out.bundle.lacks.push_back(std::string(kSnapshot) + ": " + snapshot.error().message);
   out.snapshot = *snapshot;
@@ -81,11 +82,11 @@ void add_snapshot(const Invocation& invocation, const config::Config& config, Ga
                   "they cannot be read over a socket of TCP or without /proc");
 }
 
-Gathered gather(const Invocation& invocation, const config::Reading& reading, const SelfTest& self_test) {
+Gathered gather(const Call& call, const SelfTest& self_test) {
   Gathered out;
-  out.add("config.json", config_json(reading), "configuration, each value with where it comes from");
-  add_snapshot(invocation, reading.config, out);
-  out.add("doctor.json", findings_json(examine(invocation, reading.config, self_test)), "doctor's report");
+  out.add("config.json", config_json(call.configuration), "configuration, each value with where it comes from");
+  add_snapshot(call, out);
+  out.add("doctor.json", findings_json(examine(call, self_test)), "doctor's report");
   out.add("version.json",
           text_of({{"schema", "headgate.version/v1"},
                    {"version", version_text()},
@@ -162,36 +163,52 @@ void redact(Bundle& bundle, Redactor& redactor) {
   for (std::string& lack : bundle.lacks) lack = redactor.text(lack);
 }
 
-int support_bundle(const Invocation& invocation, const config::Reading& reading, const SelfTest& self_test) {
-  const Voice& voice = invocation.voice;
-  const std::string path = invocation.file.empty() ? usual_name() : invocation.file;
-  if (auto may = may_write_archive(path); !may) {
-    complain(may.error(), voice);
-    return exit_status(may.error().code);
-  }
-  Gathered gathered = gather(invocation, reading, self_test);
+namespace {
+
+struct BundleOptions {
+  std::string file;  // "" for the usual name
+  bool no_redact = false;
+};
+
+Result<int> support_bundle(const Call& call, const BundleOptions& own, const SelfTest& self_test) {
+  const config::Reading& reading = call.configuration;
+  const std::string path = own.file.empty() ? usual_name() : own.file;
+  TRY(may_write_archive(path));
+  Gathered gathered = gather(call, self_test);
   Bundle& bundle = gathered.bundle;
-  Redactor redactor(!invocation.no_redact);
+  Redactor redactor(!own.no_redact);
   hide_token(reading.config, redactor);
   hide_other_names(reading.config, redactor);
   for (const auto& name : host_names(gathered.snapshot)) redactor.hide("host", name);
   for (const auto& name : user_names(gathered.snapshot, gathered.events)) redactor.hide("user", name);
   redact(bundle, redactor);
-  const std::string told = manifest(bundle, !invocation.no_redact);
+  const std::string told = manifest(bundle, !own.no_redact);
   std::vector<ArchiveFile> files = bundle.files;
   files.insert(files.begin(), {"MANIFEST.json", told});
   {
     const Interruptions held;  // deletes the temporary files before a signal ends us
-    if (auto written = write_archive(path, kFolder, files); !written) {
-      complain(written.error(), voice);
-      return exit_status(written.error().code);
-    }
+    TRY(write_archive(path, kFolder, files));
   }
-  if (!voice.quiet) tell(bundle, !invocation.no_redact);
-  if (voice.format != Format::json) return print(harmless(path) + "\n") ? 0 : 1;
+  if (!call.voice.quiet) tell(bundle, !own.no_redact);
+  if (call.voice.format != Format::json) return show(harmless(path) + "\n");
   Json json = Json::parse(told);
   json["file"] = path;
-  return print(text_of(json)) ? 0 : 1;
+  return show(text_of(json));
+}
+
+}  // namespace
+
+Commands support_bundle_commands(const SelfTest& self_test) {
+  return {command<BundleOptions>(
+      kPlumbing, "support-bundle", "write an archive for a bug report, without names",
+      [](Options& options, BundleOptions& own) {
+        options.simulated();
+        options.operand("FILE", "headgate-support-DATE-TIME.tar.gz without one; never replaced", own.file).required =
+            false;
+        options.flag("--no-redact", "keep names of users, hosts, commands, containers and paths", own.no_redact);
+      },
+      [self_test](const Call& call, const BundleOptions& own) { return support_bundle(call, own, self_test); },
+      Reads::configuration)};
 }
 
 }  // namespace headgate::cli

@@ -3,16 +3,13 @@
 #include <algorithm>
 #include <cstdio>
 #include <nlohmann/json.hpp>
+#include <numeric>
 
 #include "base/utf8.hpp"
+#include "cli/term/text_width.hpp"
 
 namespace headgate::cli {
 namespace {
-
-std::size_t width(std::string_view text) {
-  return static_cast<std::size_t>(
-      std::ranges::count_if(text, [](char c) { return (static_cast<unsigned char>(c) & 0xC0) != 0x80; }));
-}
 
 std::string for_table(std::string_view cell, const Voice& voice) {
   std::string text = harmless(cell);
@@ -21,22 +18,13 @@ std::string for_table(std::string_view cell, const Voice& voice) {
 }
 
 // On a narrow terminal, the first column (names) shrinks.
-void narrow(std::vector<std::size_t>& widths, const Voice& voice) {
+void narrow(std::vector<unsigned>& widths, const Voice& voice) {
   if (voice.columns == 0 || widths.empty()) return;
-  std::size_t all = 2 * (widths.size() - 1);
-  for (const std::size_t one : widths) all += one;
+  const std::size_t all = std::accumulate(widths.begin(), widths.end(), 2 * (widths.size() - 1));
   constexpr std::size_t kLeast = 12;
   if (all > voice.columns && widths[0] > kLeast)
-    widths[0] = std::max(kLeast, widths[0] - std::min(widths[0], all - voice.columns));
-}
-
-std::string cut_to(const std::string& text, std::size_t columns) {
-  if (width(text) <= columns) return text;
-  std::size_t end = 0;
-  for (std::size_t seen = 0; end < text.size(); ++end) {
-    if ((static_cast<unsigned char>(text[end]) & 0xC0) != 0x80 && ++seen > columns - 3) break;
-  }
-  return text.substr(0, end) + "...";
+    widths[0] =
+        static_cast<unsigned>(std::max(kLeast, widths[0] - std::min<std::size_t>(widths[0], all - voice.columns)));
 }
 
 void write_line(const std::string& line) {
@@ -45,6 +33,11 @@ void write_line(const std::string& line) {
 }
 
 }  // namespace
+
+std::string format_name(Format format) {
+  constexpr const char* kNames[] = {"table", "wide", "json", "jsonl", "csv"};
+  return kNames[static_cast<std::size_t>(format)];
+}
 
 void say(std::string_view text) { write_line("headgate: " + harmless(text) + "\n"); }
 
@@ -66,21 +59,21 @@ bool print(std::string_view text) {
 }
 
 std::string table(const std::vector<std::vector<std::string>>& rows, const Voice& voice) {
-  std::vector<std::size_t> widths;
+  std::vector<unsigned> widths;
   const auto shown = [&voice](const std::string& cell) {
     return for_table(cell.starts_with('\t') ? std::string_view(cell).substr(1) : std::string_view(cell), voice);
   };
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
-    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], width(shown(row[i])));
+    for (std::size_t i = 0; i < row.size(); ++i) widths[i] = std::max(widths[i], cells(shown(row[i])));
   }
   narrow(widths, voice);
   std::string text;
   for (std::size_t r = 0; r < rows.size(); ++r) {
     std::string line;
     for (std::size_t i = 0; i < rows[r].size(); ++i) {
-      const std::string cell = i == 0 ? cut_to(shown(rows[r][i]), widths[0]) : shown(rows[r][i]);
-      const std::string padding(widths[i] - width(cell), ' ');
+      const std::string cell = i == 0 ? cut(shown(rows[r][i]), widths[0]) : shown(rows[r][i]);
+      const std::string padding(widths[i] - cells(cell), ' ');
       if (i > 0) line += "  ";
       if (rows[r][i].starts_with('\t')) line += padding;
       line += cell;

@@ -15,6 +15,8 @@ enum class Format { table, wide, json, jsonl, csv };
 [[nodiscard]] constexpr bool is_table(Format format) { return format == Format::table || format == Format::wide; }
 [[nodiscard]] constexpr bool is_json(Format format) { return format == Format::json || format == Format::jsonl; }
 
+[[nodiscard]] std::string format_name(Format format);
+
 // Output settings of this run, from options, environment and terminals.
 struct Voice {
   Format format = Format::table;
@@ -34,7 +36,7 @@ void complain(const Error& error, const Voice& voice);
 bool print(std::string_view text);
 
 // Formats a table of left-aligned columns, two spaces apart, with a heading row. A cell that begins with '\t' is
-// right-aligned. Widths count code points. Control characters are replaced. On a narrow terminal the first column is
+// right-aligned. Widths are terminal cells. Control characters are replaced. On a narrow terminal the first column is
 // cut.
 [[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows, const Voice& voice);
 

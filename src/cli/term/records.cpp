@@ -1,6 +1,7 @@
 #include "cli/term/records.hpp"
 
 #include <nlohmann/json.hpp>
+#include <sstream>
 
 #include "cli/term/output.hpp"
 
@@ -22,7 +23,8 @@ bool is_spread(const std::string& key, const Json& value) { return key == kSprea
 void add_columns(const Json& pattern, const std::string& prefix, const Json::json_pointer& at, bool spread,
                  std::vector<RecordColumn>& out) {
   for (const auto& [key, value] : pattern.items()) {
-    if (is_spread(key, value)) continue;
+    const bool nested = value.is_array() && !value.empty() && value.front().is_object();
+    if (is_spread(key, value) || nested) continue;
     if (value.is_object()) add_columns(value, prefix + key + ".", at / key, spread, out);
     else out.push_back({prefix + key, at / key, spread});
   }
@@ -106,6 +108,20 @@ std::string enclosed(std::string_view schema, std::string_view key, const std::s
 
 Origin origin_of(const snapshot::Snapshot& snapshot) {
   return {snapshot.node.name, snapshot.node.simulated, snapshot.taken_unix_ns};
+}
+
+Json picked(const Json& from, std::string_view fields) {
+  Json to = Json::object();
+  std::istringstream in{std::string(fields)};
+  for (std::string field; in >> field;) {
+    const bool may_lack = field.ends_with('?');
+    if (may_lack) field.pop_back();
+    const std::size_t equals = field.find('=');
+    const auto found = from.find(field.substr(equals == std::string::npos ? 0 : equals + 1));
+    const bool is_there = found != from.end() && !found->is_null();
+    if (is_there || !may_lack) to[field.substr(0, equals)] = is_there ? *found : Json();
+  }
+  return to;
 }
 
 }  // namespace headgate::cli

@@ -3,6 +3,7 @@
 #pragma once
 
 #include <cstdint>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -31,7 +32,8 @@ struct Records {
 // {"schema": ..., "node": ..., the object's own fields}, and a line feed.
 [[nodiscard]] std::string jsonl(const Records& records, const Origin& origin);
 // Writes a line for each object, or for each element of its list "devices" after the object's own fields. A field of a
-// nested object becomes a column "last_refusal.pid"; any other list is JSON in one cell.
+// nested object becomes a column "last_refusal.pid", and a list of words is JSON in one cell. Lists of objects, such as
+// launch_delays, are left to JSON.
 [[nodiscard]] std::string csv(const Records& records, const Origin& origin, bool heading);
 // Formats a cell: quoted by RFC 4180 if needed, without terminal control bytes. An apostrophe precedes text that a
 // spreadsheet would take for a formula, because program names are untrusted.
@@ -41,6 +43,10 @@ struct Records {
 [[nodiscard]] std::string enclosed(std::string_view schema, std::string_view key, const std::string& text,
                                    const snapshot::Snapshot& snapshot);
 [[nodiscard]] Origin origin_of(const snapshot::Snapshot& snapshot);
+
+// Returns a JSON object of chosen fields of `from`, in this order: "uuid", or "new_name=old_name". A field that is
+// not there is null; with '?' behind its name it is left out if it is null.
+[[nodiscard]] nlohmann::ordered_json picked(const nlohmann::ordered_json& from, std::string_view fields);
 
 // Gives every optional a value and every list of structs an element.
 template <typename T>

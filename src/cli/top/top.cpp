@@ -12,9 +12,12 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/now.hpp"
+#include "cli/commands.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/term/screen.hpp"
 #include "cli/top/picture.hpp"
+#include "cli/top/remembered.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/top/signals.hpp"
 #include "cli/top/watcher.hpp"
@@ -37,19 +40,19 @@ TopView view_named(const std::string& word) {
   return TopView::share;
 }
 
-TopState first_state(const Invocation& invocation, const Chosen& chosen) {
+TopState first_state(const Call& call, const TopOptions& own, const Chosen& chosen) {
   TopState state;
   state.daemon = chosen.source->is_daemon();
   state.pid_space = observe::own_pid_space();
-  state.view = view_named(invocation.by);
-  state.readonly = invocation.readonly;
+  state.view = view_named(own.by);
+  state.readonly = own.readonly;
   state.sort = TopSort::compute;  // as top, htop and nvtop begin: the largest use first
-  state.interval_ms = invocation.interval_ms;
+  state.interval_ms = call.interval_ms.value_or(1000);
   return state;
 }
 
-Result<std::string> once(const Invocation& invocation, Chosen chosen) {
-  TopState state = first_state(invocation, chosen);
+Result<std::string> once(const Call& call, const TopOptions& own, Chosen chosen) {
+  TopState state = first_state(call, own, chosen);
   auto picture = TRY(chosen.source->look());
   // Rates need an earlier snapshot; a daemon has one.
   if (!state.daemon) {
@@ -60,15 +63,15 @@ Result<std::string> once(const Invocation& invocation, Chosen chosen) {
     return std::unexpected(*std::move(nothing));
   state.trouble = chosen.silence ? chosen.silence->message : chosen.source->remark();
   state = observed(std::move(state), std::move(picture), {});
-  return invocation.voice.format == Format::json ? top_json(state) : top_text(state, invocation.voice);
+  return call.voice.format == Format::json ? top_json(state) : top_text(state, call.voice);
 }
 
 // The live view: waits for keys, signals and snapshots, and draws a frame after each.
 class Live {
  public:
-  Live(const Invocation& invocation, Chosen chosen)
-      : state_(first_state(invocation, chosen)),
-        style_{.colour = invocation.voice.colour, .ascii = invocation.voice.ascii || !speaks_utf8()},
+  Live(const Call& call, const TopOptions& own, Chosen chosen)
+      : state_(first_state(call, own, chosen)),
+        style_{.colour = call.voice.colour, .ascii = call.voice.ascii || !speaks_utf8()},
         daemon_(chosen.daemon),
         silence_(chosen.silence ? chosen.silence->message : ""),
         watcher_(std::move(chosen.source), milliseconds(state_.interval_ms)) {
@@ -77,11 +80,12 @@ class Live {
 
   // Returns the exit status.
   int run() {
-    while (!state_.quit) {
-      if (!draw()) return 128 + SIGHUP;
-      if (const int status = wait(); status >= 0) return status;
-    }
-    return 0;
+    const TopOrder before = remembered_order().value_or(TopOrder());
+    state_.sort = before.sort, state_.reverse = before.reverse;
+    int status = -1;
+    while (!state_.quit && status < 0) status = draw() ? wait() : 128 + SIGHUP;
+    if (const TopOrder order{state_.sort, state_.reverse}; order != before) remember_order(order);
+    return std::max(status, 0);
   }
 
  private:
@@ -138,7 +142,7 @@ class Live {
       state_.trouble = silence_.empty() ? look->remark : silence_;
       state_ = observed(std::move(state_), std::move(*look->snapshot), std::move(look->events));
     } else {
-      state_.trouble = state_.daemon && state_.now ? format_old_snapshot(state_.now->taken_unix_ns, now_unix_ns())
+      state_.trouble = state_.daemon && state_.now ? format_old_snapshot(state_.now->taken_unix_ns, unix_now_ns())
                                                    : look->snapshot.error().message;
     }
   }
@@ -213,21 +217,32 @@ class Live {
   std::unique_ptr<Keyboard> keyboard_;  // restored before the screen
 };
 
+Result<int> top(const Call& call, const TopOptions& own) {
+  Chosen chosen = TRY(choose_source(call));
+  const bool live = !own.once && call.voice.format == Format::table && can_place_cursor();
+  if (live) return Live(call, own, std::move(chosen)).run();
+  return show(once(call, own, std::move(chosen)));
+}
+
 }  // namespace
 
-int top(const Invocation& invocation, const config::Config& config) {
-  const Voice& voice = invocation.voice;
-  const auto refuse = [&voice](const Error& error) {
-    complain(error, voice);
-    return exit_status(error.code);
+void add_top_options(Options& options, TopOptions& own) {
+  options.simulated();
+  options.flag("-1,--once", "print one table, for scripts and screen readers", own.once);
+  options.flag("--readonly", "disable the keys that change something", own.readonly);
+  options.text("--by", "WHAT", "rows by share, gpu, user or process", own.by).store =
+      [&own](const std::vector<std::string>& values) -> Result<void> {
+    own.by = values.front();
+    if (view_word(view_named(own.by)) == own.by) return {};
+    return fail(ErrorCode::usage, "--by '" + harmless(own.by) + "' is not understood",
+                "accepted: share, gpu, user or process");
   };
-  auto chosen = choose_source(invocation, config);
-  if (!chosen) return refuse(chosen.error());
-  const bool live = !invocation.once && voice.format == Format::table && can_place_cursor();
-  if (live) return Live(invocation, std::move(*chosen)).run();
-  const auto text = once(invocation, std::move(*chosen));
-  if (!text) return refuse(text.error());
-  return print(*text) ? 0 : refuse({ErrorCode::failed, "cannot write to standard output", {}});
+  options.interval("time between one look and the next", "1s");
+}
+
+Commands top_commands() {
+  return {command<TopOptions>(kLook, "top", "watch GPUs, shares and processes live; ? shows its keys", add_top_options,
+                              top)};
 }
 
 }  // namespace headgate::cli

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/top/test_node.hpp"
-#include "cli/top/top.hpp"
+#include "cli/view/events.hpp"
 
 namespace headgate::cli {
 namespace {

@@ -5,8 +5,9 @@
 
 namespace headgate::cli {
 
-Result<Chosen> choose_source(const Invocation& invocation, const config::Config& config) {
-  if (invocation.simulate) return Chosen{TRY(local_source(invocation.simulate, config["sim.profile"].value))};
+Result<Chosen> choose_source(const Call& call) {
+  const std::string& profile = call.configuration.config["sim.profile"].value;
+  if (call.simulate) return Chosen{TRY(local_source(call.simulate, profile))};
   std::optional<Error> silence;
   std::optional<std::string> pages;
   auto daemon = find_daemon();
@@ -21,7 +22,7 @@ Result<Chosen> choose_source(const Invocation& invocation, const config::Config&
   } else if (const auto left_behind = socket_left_behind()) {
     silence = silence_at(*left_behind);
   }
-  return Chosen{TRY(local_source(std::nullopt, config["sim.profile"].value, pages)), std::nullopt, silence};
+  return Chosen{TRY(local_source(std::nullopt, profile, pages)), std::nullopt, silence};
 }
 
 std::optional<Error> nothing_to_show(const std::string& no_gpus, const snapshot::Snapshot& now,

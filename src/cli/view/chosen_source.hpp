@@ -5,9 +5,8 @@
 #include <optional>
 #include <string>
 
-#include "cli/command_line.hpp"
+#include "cli/command.hpp"
 #include "cli/view/snapshot_source.hpp"
-#include "config/config.hpp"
 #include "http/endpoint.hpp"
 
 namespace headgate::cli {
@@ -20,7 +19,7 @@ struct Chosen {
 };
 
 // With --sim: that simulated node, without a daemon. Errors: those of find_daemon() and local_source().
-[[nodiscard]] Result<Chosen> choose_source(const Invocation& invocation, const config::Config& config);
+[[nodiscard]] Result<Chosen> choose_source(const Call& call);
 
 // Why a view has nothing to show: no driver and no daemon answers, and there is no share. Empty: it has something.
 [[nodiscard]] std::optional<Error> nothing_to_show(const std::string& no_gpus, const snapshot::Snapshot& now,

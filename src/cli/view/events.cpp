@@ -1,18 +1,19 @@
-// `headgate events`: the node's past events, and with -f the following ones.
+#include "cli/view/events.hpp"
+
 #include <algorithm>
 #include <array>
 #include <chrono>
 #include <ctime>
 #include <iterator>
+#include <map>
 #include <nlohmann/json.hpp>
 #include <thread>
 
-#include "base/duration.hpp"
 #include "base/now.hpp"
 #include "base/units.hpp"
+#include "cli/commands.hpp"
 #include "cli/term/records.hpp"
 #include "cli/term/text_width.hpp"
-#include "cli/top/top.hpp"
 #include "cli/view/chosen_source.hpp"
 #include "cli/view/names.hpp"
 #include "snapshot/json.hpp"
@@ -32,25 +33,24 @@ std::string day_of(std::uint64_t unix_ns) {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts)};
 }
 
-bool is_asked_for(const snapshot::Event& event, const Invocation& invocation) {
-  return (invocation.share.empty() || event.share == invocation.share) && event.kind.starts_with(invocation.kind);
+bool is_asked_for(const snapshot::Event& event, const EventsOptions& own) {
+  return (own.share.empty() || event.share == own.share) && event.kind.starts_with(own.kind);
 }
 
 // Returns the past events that the options select.
-Events chosen_of(Events all, const Invocation& invocation) {
+Events chosen_of(Events all, const EventsOptions& own) {
   const std::uint64_t now = unix_now_ns();
-  std::erase_if(all, [&](const auto& event) { return !is_asked_for(event, invocation); });
-  if (invocation.since_ns)
-    std::erase_if(all, [&](const auto& event) { return event.unix_ns + *invocation.since_ns < now; });
-  else if (invocation.follow && all.size() > kTail) all.erase(all.begin(), all.end() - kTail);
+  std::erase_if(all, [&](const auto& event) { return !is_asked_for(event, own); });
+  if (own.since_ns) std::erase_if(all, [&](const auto& event) { return event.unix_ns + *own.since_ns < now; });
+  else if (own.follow && all.size() > kTail) all.erase(all.begin(), all.end() - kTail);
   return all;
 }
 
 // Queries by time, share or kind: the daemon keeps more per filter than in its plain list.
-Result<Events> past_of(SnapshotSource& source, const Invocation& invocation) {
-  EventChoice choice{.since_unix_ns = 0, .share = invocation.share, .kind = invocation.kind};
-  if (const std::uint64_t now = unix_now_ns(); invocation.since_ns && *invocation.since_ns < now)
-    choice.since_unix_ns = now - *invocation.since_ns;
+Result<Events> past_of(SnapshotSource& source, const EventsOptions& own) {
+  EventChoice choice{.since_unix_ns = 0, .share = own.share, .kind = own.kind};
+  if (const std::uint64_t now = unix_now_ns(); own.since_ns && *own.since_ns < now)
+    choice.since_unix_ns = now - *own.since_ns;
   return choice.chooses() ? source.events_that(choice) : Events{};
 }
 
@@ -76,14 +76,14 @@ std::string wide_line(const snapshot::Event& event, const Voice& voice) {
 }
 
 // A misspelt name finds nothing either; it must not look like a quiet night.
-std::string none_text(const Invocation& invocation, const Events& known) {
+std::string none_text(const EventsOptions& own, const Events& known) {
   std::string text = "no events";
-  if (!invocation.share.empty()) text += " of a share '" + harmless(invocation.share) + "'";
-  if (!invocation.kind.empty()) text += " of kind '" + harmless(invocation.kind) + "'";
-  if (invocation.share.empty() && invocation.kind.empty()) return text + "\n";
+  if (!own.share.empty()) text += " of a share '" + harmless(own.share) + "'";
+  if (!own.kind.empty()) text += " of kind '" + harmless(own.kind) + "'";
+  if (own.share.empty() && own.kind.empty()) return text + "\n";
   std::vector<std::string> there;
   for (const auto& event : known) {
-    const std::string& word = invocation.kind.empty() ? event.share : event.kind;
+    const std::string& word = own.kind.empty() ? event.share : event.kind;
     if (!word.empty() && std::ranges::find(there, word) == there.end()) there.push_back(word);
   }
   std::ranges::sort(there);
@@ -93,8 +93,8 @@ std::string none_text(const Invocation& invocation, const Events& known) {
 // Prints the requested events as they come; returns false when output is closed.
 class Teller {
  public:
-  Teller(const Invocation& invocation, const snapshot::Node& node)
-      : asked_(invocation), voice_(invocation.voice), origin_{node.name, node.simulated, std::nullopt} {}
+  Teller(const EventsOptions& own, const Voice& voice, const snapshot::Node& node)
+      : asked_(own), voice_(voice), origin_{node.name, node.simulated, std::nullopt} {}
 
   // Prints what precedes the first event.
   bool begin(const snapshot::Snapshot& snapshot) {
@@ -127,7 +127,7 @@ class Teller {
     }
   }
 
-  const Invocation& asked_;
+  const EventsOptions& asked_;
   const Voice& voice_;
   const Origin origin_;
   std::uint64_t last_unix_ns_ = 0, last_sequence_ = 0;
@@ -168,50 +168,84 @@ Result<void> follow_local(SnapshotSource& source, Teller& teller, std::uint64_t 
   }
 }
 
-Result<int> show(const Invocation& invocation, const config::Config& config) {
-  const Voice& voice = invocation.voice;
-  Chosen chosen = TRY(choose_source(invocation, config));
+Result<int> events(const Call& call, const EventsOptions& own) {
+  const Voice& voice = call.voice;
+  Chosen chosen = TRY(choose_source(call));
   if (chosen.silence) return std::unexpected(*chosen.silence);  // only that daemon knows its events
   const auto snapshot = TRY(chosen.source->look());
   if (auto nothing = nothing_to_show(chosen.daemon ? "" : chosen.source->remark(), snapshot, "events"))
     return std::unexpected(*std::move(nothing));
-  const Events past = TRY(past_of(*chosen.source, invocation));
+  const Events past = TRY(past_of(*chosen.source, own));
   const Events recent = TRY(chosen.source->events_after(0));  // read after `past`, so that no event falls between
   Events all = past;
   std::ranges::copy_if(recent, std::back_inserter(all),
                        [&](const auto& event) { return past.empty() || event.sequence > past.back().sequence; });
-  const Events wanted = chosen_of(all, invocation);
-  if (voice.format == Format::json && !invocation.follow) return print(json_of(wanted, snapshot.node)) ? 0 : 1;
-  Teller teller(invocation, snapshot.node);
+  Events wanted = chosen_of(all, own);
+  if (voice.format == Format::table && !own.all && !own.follow) wanted = folded(wanted);
+  if (voice.format == Format::json && !own.follow) return show(json_of(wanted, snapshot.node));
+  Teller teller(own, voice, snapshot.node);
   if (!teller.begin(snapshot)) return 1;
   teller.passed_over(recent);
   teller.passed_over(past);
   if (!teller.tell(wanted)) return 1;
-  if (!invocation.follow)
-    return wanted.empty() && is_table(voice.format) && !print(none_text(invocation, recent)) ? 1 : 0;
+  if (!own.follow) return wanted.empty() && is_table(voice.format) && !print(none_text(own, recent)) ? 1 : 0;
   if (chosen.daemon) follow_daemon(*chosen.daemon, *chosen.source, teller, voice);
-  else if (auto followed = follow_local(*chosen.source, teller, invocation.interval_ms); !followed)
-    return std::unexpected(followed.error());
+  else TRY(follow_local(*chosen.source, teller, call.interval_ms.value_or(1000)));
   return 0;
 }
 
 }  // namespace
 
-std::uint64_t now_unix_ns() {
-  return static_cast<std::uint64_t>(
-      std::chrono::duration_cast<std::chrono::nanoseconds>(std::chrono::system_clock::now().time_since_epoch())
-          .count());
+void add_events_options(Options& options, EventsOptions& own) {
+  options.simulated();
+  options.flag("-f,--follow", "go on with new events until it is ended", own.follow);
+  options.flag("--all", "each start and end of a program; without it, those of a minute are one line", own.all);
+  options.add({.names = "--since",
+               .type = "TIME",
+               .summary = "only events of the last: 30s, 5m, 1h, 2d",
+               .store = [&own](const std::vector<std::string>& values) -> Result<void> {
+                 own.since_ns = TRY(time_option("--since", values.front()));
+                 return {};
+               }});
+  options.text("--share", "NAME", "only events of this share", own.share).completes = ":share";
+  options.text("--kind", "KIND", "only kinds that begin with this: memory, share.created, audit, gpu", own.kind);
+  options.interval("time between one look and the next", "1s");
+  options.formats = kListFormats;
 }
 
-Result<std::uint64_t> since_option(const std::string& text) { return time_option("--since", text); }
-
-Result<std::uint64_t> time_option(const std::string& option, const std::string& text) {
-  constexpr std::chrono::seconds kLongest(366ll * 86'400);
-  const auto time = read_duration(text);
-  if (!time || *time > kLongest)
-    return fail(ErrorCode::usage, option + " '" + text + "' is not understood",
-                "accepted: 30s, 5m, 1h or 2d, up to a year");
-  return static_cast<std::uint64_t>(time->count()) * 1'000'000'000;
+std::vector<snapshot::Event> folded(const std::vector<snapshot::Event>& all) {
+  struct Runs {
+    unsigned started = 0, ended = 0;
+    std::size_t last = 0;
+  };
+  constexpr std::uint64_t kMinuteNs = 60'000'000'000;
+  std::map<std::pair<std::string, std::uint64_t>, Runs> minutes;
+  const auto runs_of = [&](const snapshot::Event& event) -> Runs* {
+    const bool starts = event.kind == "process.joined" || event.kind == "process.started";
+    const bool ends = event.kind == "process.left" || event.kind == "process.ended";
+    return starts || ends ? &minutes[{event.share, event.unix_ns / kMinuteNs}] : nullptr;
+  };
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    if (Runs* runs = runs_of(all[i])) {
+      ++(all[i].kind.ends_with("left") || all[i].kind.ends_with("ended") ? runs->ended : runs->started);
+      runs->last = i;
+    }
+  }
+  std::vector<snapshot::Event> shown;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const Runs* runs = runs_of(all[i]);
+    const bool few = runs == nullptr || runs->started + runs->ended < 3;
+    if (!few && runs->last != i) continue;
+    shown.push_back(all[i]);
+    if (few) continue;
+    const std::string where = " in " + all[i].share;
+    const auto count = [](unsigned n) { return std::to_string(n) + (n == 1 ? " run" : " runs"); };
+    shown.back().text =
+        runs->started == 0
+            ? count(runs->ended) + " ended" + where
+            : count(runs->started) + where + (runs->ended == 0 ? "" : ", " + std::to_string(runs->ended) + " ended");
+  }
+  return shown;
 }
 
 std::string event_line(const snapshot::Event& event, std::uint64_t now_unix_ns, const Voice& voice) {
@@ -223,11 +257,8 @@ std::string event_line(const snapshot::Event& event, std::uint64_t now_unix_ns, 
   return when + "  " + (event.severity == "info" ? severity : warning(severity, voice)) + "  " + text + "\n";
 }
 
-int events(const Invocation& invocation, const config::Config& config) {
-  const auto shown = show(invocation, config);
-  if (shown) return *shown;
-  complain(shown.error(), invocation.voice);
-  return exit_status(shown.error().code);
+Commands events_commands() {
+  return {command<EventsOptions>(kLook, "events", "list what happened on the node", add_events_options, events)};
 }
 
 }  // namespace headgate::cli

@@ -3,9 +3,10 @@
 
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
+#include "cli/commands.hpp"
 #include "cli/run/run_request.hpp"
 #include "cli/view/names.hpp"
-#include "cli/view/views.hpp"
+#include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -152,6 +153,47 @@ Records free_records(const std::vector<Room>& all, const std::optional<Fit>& fit
   Records records{.schema = "headgate.room/v1", .pattern = with_fits({}), .objects = {}};
   for (const Room& room : all) records.objects.push_back(with_fits(room));
   return records;
+}
+
+namespace {
+
+struct FreeOptions {
+  std::string fit;
+};
+
+Result<Shown> free_view(const NodeSnapshot& snapshot, const std::optional<Fit>& fit, const Voice& voice, bool heading) {
+  if (!snapshot.no_gpus.empty())
+    return fail(ErrorCode::unreachable, snapshot.no_gpus, "'headgate free --sim' looks at a simulated node");
+  const auto all = rooms(snapshot, fit);
+  Shown shown;
+  if (is_table(voice.format)) shown.text = free_text(snapshot, all, fit, voice);
+  else if (voice.format == Format::json) shown.text = free_json(snapshot, all, fit);
+  else shown.text = lines(free_records(all, fit), snapshot.now, voice, heading);
+  if (fit && std::ranges::none_of(all, &Room::fits)) shown.status = exit_status(ErrorCode::no_capacity);
+  return shown;
+}
+
+Result<int> free_command(const Call& call, const FreeOptions& own) {
+  std::optional<Fit> fit;
+  if (!own.fit.empty()) fit = TRY(parse_fit(own.fit));
+  return show_view(call, TRY(choose_source(call)),
+                   [fit](const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
+                     return free_view(snapshot, fit, voice, heading);
+                   });
+}
+
+}  // namespace
+
+Commands free_commands() {
+  return {command<FreeOptions>(
+      kLook, "free", "show what is left on each GPU, and where a share would fit",
+      [](Options& options, FreeOptions& own) {
+        options.simulated();
+        options.watch();
+        options.text("--fit", "SIZE,PART", "memory and compute that must fit: 10GiB,30%", own.fit);
+        options.formats = kListFormats;
+      },
+      free_command)};
 }
 
 }  // namespace headgate::cli

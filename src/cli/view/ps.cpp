@@ -2,8 +2,10 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
+#include "cli/commands.hpp"
+#include "cli/run/run_request.hpp"
 #include "cli/view/names.hpp"
-#include "cli/view/views.hpp"
+#include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -165,6 +167,52 @@ snapshot::Snapshot narrowed(snapshot::Snapshot now, const std::string& user, con
     std::erase_if(share.devices, [&](const auto& device) { return is_other(device.uuid); });
   std::erase_if(now.gpus, [&](const auto& gpu) { return is_other(gpu.uuid); });
   return now;
+}
+
+namespace {
+
+struct PsOptions {
+  std::string user, gpu;  // "" for all
+};
+
+Result<Shown> ps_view(NodeSnapshot snapshot, const PsOptions& own, const Voice& voice, bool heading) {
+  if (auto nothing = nothing_to_show(snapshot.no_gpus, snapshot.now, "ps")) return std::unexpected(*std::move(nothing));
+  std::vector<std::string> uuids;
+  if (!own.gpu.empty()) {
+    const snapshot::Node& node = snapshot.now.node;
+    const auto chosen = TRY(choose_gpus("--gpu", own.gpu, {snapshot.now.gpus, node.driver_version, node.simulated}));
+    for (const std::size_t index : chosen) uuids.push_back(snapshot.now.gpus[index].uuid);
+  }
+  snapshot.now = narrowed(std::move(snapshot.now), own.user, uuids);
+  // A misspelt user or GPU also gives an empty list; saying that no share has processes would be untrue.
+  if (is_table(voice.format) && snapshot.now.processes.empty() && !(own.user + own.gpu).empty())
+    return Shown{.text = stamp(snapshot.now, voice) + "no process" +
+                         (own.user.empty() ? "" : " of the user " + harmless(own.user)) + " is in a share or on a GPU" +
+                         (own.gpu.empty() ? "" : " of --gpu " + harmless(own.gpu)) + "\n"};
+  if (is_table(voice.format)) return Shown{.text = ps_text(snapshot, voice)};
+  if (voice.format == Format::json) return Shown{.text = ps_json(snapshot)};
+  return Shown{.text = lines(records_of("headgate.process/v1", snapshot.now.processes), snapshot.now, voice, heading)};
+}
+
+}  // namespace
+
+Commands ps_commands() {
+  return {command<PsOptions>(
+      kLook, "ps", "list processes and what they use",
+      [](Options& options, PsOptions& own) {
+        options.simulated();
+        options.interval("time over which rates are measured", "100ms");
+        options.watch();
+        options.text("--user", "USER", "only this user's processes: a name or a number", own.user);
+        options.text("-i,--gpu", "GPUS", "only on these GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0", own.gpu);
+        options.formats = kListFormats;
+      },
+      [](const Call& call, const PsOptions& own) -> Result<int> {
+        const auto view = [&own](const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
+          return ps_view(snapshot, own, voice, heading);
+        };
+        return show_view(call, TRY(choose_source(call)), view, true);
+      })};
 }
 
 }  // namespace headgate::cli

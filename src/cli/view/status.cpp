@@ -4,8 +4,9 @@
 
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
+#include "cli/commands.hpp"
 #include "cli/view/names.hpp"
-#include "cli/view/views.hpp"
+#include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -121,58 +122,15 @@ std::string elsewhere(const NodeSnapshot& snapshot, const Voice& voice) {
   return text;
 }
 
-template <typename T>
-Json or_null(const std::optional<T>& value) {
-  return value ? Json(*value) : Json();
-}
-
-Json gpu_json(const snapshot::Gpu& gpu) {
-  Json json = {{"index", gpu.index},
-               {"uuid", gpu.uuid},
-               {"model", gpu.model},
-               {"pci_bus_id", gpu.pci_bus_id},
-               {"memory_total_bytes", gpu.memory_total_bytes},
-               {"memory_used_bytes", gpu.memory_used_bytes},
-               {"memory_free_bytes", gpu.memory_free_bytes},
-               {"memory_reserved_bytes", gpu.memory_reserved_bytes}};
-  if (gpu.busy_ratio) json["busy_ratio"] = *gpu.busy_ratio;
-  if (gpu.temperature_celsius) json["temperature_celsius"] = *gpu.temperature_celsius;
-  if (gpu.power_mw) json["power_mw"] = *gpu.power_mw;
-  if (gpu.power_limit_mw) json["power_limit_mw"] = *gpu.power_limit_mw;
-  return json;
-}
-
-Json device_json(const snapshot::ShareDevice& device) {
-  return {{"uuid", device.uuid},
-          {"memory_limit_bytes", or_null(device.memory_limit_bytes)},
-          {"host_limit_bytes", device.host_limit_bytes},
-          {"host_used_bytes", device.host_used_bytes},
-          {"memory_used_bytes", device.memory_used_bytes},
-          {"memory_residual_bytes", device.memory_residual_bytes},
-          {"memory_peak_bytes", device.memory_peak_bytes},
-          {"memory_orphaned_bytes", device.memory_draining_bytes},
-          {"allocation_refusals", device.refusals},
-          {"compute_ceiling_ratio", device.compute_ceiling_ratio},
-          {"compute_burst_ratio", or_null(device.compute_burst_ratio)},
-          {"metered", device.metered},
-          {"held_ns", device.held_ns},
-          {"estimated_ns", device.estimated_ns},
-          {"neighbours_ns", device.neighbours_ns},
-          {"copy_ns", device.copy_ns},
-          {"throttled_ns", device.throttled_ns},
-          {"waited_ceiling_ns", device.waited_ceiling_ns},
-          {"waited_turn_ns", device.waited_turn_ns},
-          {"waited_work_ns", device.waited_work_ns},
-          {"waited_pause_ns", device.waited_pause_ns},
-          {"held_ratio", or_null(device.held_ratio)},
-          {"sm_held_ratio", or_null(device.sm_held_ratio)},
-          {"throttled_ratio", or_null(device.throttled_ratio)},
-          {"compute_guarantee_ratio", device.compute_guarantee_ratio},
-          {"had_ratio", or_null(device.had_ratio)},
-          {"wanted_ratio", or_null(device.wanted_ratio)},
-          {"short_ratio", or_null(device.short_ratio)},
-          {"short_cause", device.short_cause}};
-}
+constexpr std::string_view kGpuFields =
+    "index uuid model pci_bus_id memory_total_bytes memory_used_bytes memory_free_bytes memory_reserved_bytes "
+    "busy_ratio? temperature_celsius? power_mw? power_limit_mw?";
+constexpr std::string_view kStatusFields =
+    "uuid memory_limit_bytes host_limit_bytes host_used_bytes memory_used_bytes memory_residual_bytes "
+    "memory_peak_bytes memory_orphaned_bytes=memory_draining_bytes allocation_refusals=refusals compute_ceiling_ratio "
+    "compute_burst_ratio metered held_ns estimated_ns neighbours_ns copy_ns throttled_ns waited_ceiling_ns "
+    "waited_turn_ns waited_work_ns waited_pause_ns held_ratio sm_held_ratio throttled_ratio compute_guarantee_ratio "
+    "had_ratio wanted_ratio short_ratio short_cause";
 
 }  // namespace
 
@@ -196,16 +154,51 @@ std::string status_json(const NodeSnapshot& snapshot) {
                {"daemon", snapshot.daemon}};
   json["driver_version"] = snapshot.no_gpus.empty() ? Json(node.driver_version) : Json();
   json["gpus"] = Json::array();
-  for (const snapshot::Gpu& gpu : snapshot.now.gpus) json["gpus"].push_back(gpu_json(gpu));
+  for (const Json& gpu : Json::parse(snapshot::to_json(snapshot.now.gpus)))
+    json["gpus"].push_back(picked(gpu, kGpuFields));
   json["shares"] = Json::array();
-  for (const snapshot::Share& share : snapshot.now.shares) {
-    Json one = {{"name", share.name},           {"level", share.level},         {"state", share.state},
-                {"owner_uid", share.owner_uid}, {"processes", share.processes}, {"devices", Json::array()}};
-    if (!share.problem.empty()) one["problem"] = share.problem;
-    for (const snapshot::ShareDevice& device : share.devices) one["devices"].push_back(device_json(device));
+  for (const Json& share : Json::parse(snapshot::to_json(snapshot.now.shares))) {
+    Json one = picked(share, "name level state owner_uid processes");
+    one["devices"] = Json::array();
+    if (share["problem"] != "") one["problem"] = share["problem"];
+    for (const Json& device : share["devices"]) one["devices"].push_back(picked(device, kStatusFields));
     json["shares"].push_back(one);
   }
   return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+}
+
+namespace {
+
+Result<Shown> status_view(const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
+  Shown shown;
+  if (shown.trouble = nothing_to_show(snapshot.no_gpus, snapshot.now, "status"); shown.trouble) {
+    if (voice.format != Format::json) return std::unexpected(*shown.trouble);
+  }
+  const Records shares = records_of("headgate.share/v1", snapshot.now.shares);
+  switch (voice.format) {
+    case Format::json: shown.text = status_json(snapshot); break;
+    case Format::jsonl:
+      shown.text = lines(records_of("headgate.gpu/v1", snapshot.now.gpus), snapshot.now, voice, heading) +
+                   lines(shares, snapshot.now, voice, heading);
+      break;
+    case Format::csv: shown.text = lines(shares, snapshot.now, voice, heading); break;
+    default: shown.text = status_text(snapshot, voice);
+  }
+  return shown;
+}
+
+Result<int> status(const Call& call) { return show_view(call, TRY(choose_source(call)), status_view, true); }
+
+}  // namespace
+
+Commands status_commands() {
+  return {plain_command(kLook, "status", "show each GPU and each share (also: headgate without a command)", status,
+                        Reads::sound, [](Options& options) {
+                          options.simulated();
+                          options.interval("time over which rates are measured", "100ms");
+                          options.watch();
+                          options.formats = kListFormats;
+                        })};
 }
 
 }  // namespace headgate::cli

@@ -10,9 +10,9 @@
 #include <string_view>
 #include <utility>
 
+#include "base/now.hpp"
 #include "base/units.hpp"
 #include "cli/term/screen.hpp"
-#include "cli/top/top.hpp"
 #include "cli/view/names.hpp"
 
 namespace headgate::cli {
@@ -49,7 +49,7 @@ class Repeating {
         if (const int status = TRY(heed_signals()); status >= 0) return status;
       }
       if (on[1].revents != 0) {
-        if (auto taken = take_look(); !taken) return std::unexpected(taken.error());
+        TRY(take_look());
       }
       if (on[2].revents != 0) {
         if (const int status = read_keys(); status >= 0) return status;
@@ -83,7 +83,7 @@ class Repeating {
       enter();
     }
     if ((stop || redraw) && on_screen_ && look_) {
-      if (auto shown = show(); !shown) return std::unexpected(shown.error());
+      TRY(show());
     }
     return -1;
   }
@@ -139,7 +139,7 @@ class Repeating {
     std::string head = title_ + ", every " + every_;
     if (look_->snapshot) taken_unix_ns_ = look_->snapshot->taken_unix_ns;
     if (trouble.empty()) head += ", at " + clock_text(taken_unix_ns_) + "; q ends it";
-    else if (is_daemon_) head += "\n" + format_old_snapshot(taken_unix_ns_, now_unix_ns());
+    else if (is_daemon_) head += "\n" + format_old_snapshot(taken_unix_ns_, unix_now_ns());
     else head += "; the snapshot is old: " + harmless(trouble);
     return screen_->show(cropped(head + "\n\n" + last_, size)) ? Result<void>{} : gone();
   }

@@ -10,7 +10,7 @@
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "cli/run/low_ceiling.hpp"
-#include "cli/top/top.hpp"
+#include "cli/view/events.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/views.hpp"
 #include "cli/view/why_memory.hpp"
@@ -267,7 +267,10 @@ int trouble_of(const NodeSnapshot& snapshot, const snapshot::Share& share) {
                   : 0;
   for (const Denial& denial : kDenials)
     if (!denials_of(snapshot, share.name, denial.kind).empty()) worst = 2;
-  if (!found_text(snapshot, share).empty()) worst = 3;
+  if (std::ranges::any_of(snapshot.now.processes, [&](const snapshot::Process& process) {
+        return process.share == share.name && (process.freeze || !process.finding.empty());
+      }))
+    worst = 3;
   for (const snapshot::ShareDevice& device : share.devices) {
     const snapshot::Gpu* const gpu = gpu_of(snapshot, device.uuid);
     if (device.short_ratio.value_or(0) > observe::kShortRatio || !is_gpu_of(snapshot.now, device.uuid) ||
@@ -341,6 +344,15 @@ std::string why_text(const NodeSnapshot& snapshot, const std::vector<snapshot::S
   return text;
 }
 
+// A share's fields under the names that `why` gives them.
+constexpr std::string_view kWhyFields =
+    "uuid memory_limit_bytes allocation_refusals=refusals allocation_refusals_device_full=refusals_device_full "
+    "allocation_refusals_policy=refusals_policy last_refusal compute_ceiling_ratio compute_burst_ratio "
+    "compute_guarantee_ratio had_ratio wanted_ratio short_ratio short_cause metered held_ns estimated_ns throttled_ns "
+    "waited_ceiling_ns waited_turn_ns waited_work_ns waited_pause_ns throttled_launches passed_in_debt launch_delays "
+    "waiting_ns last_throttle_realtime_ns=last_throttle_unix_ns";
+constexpr std::string_view kRefusalFields = "reason asked_bytes used_bytes limit_bytes pid realtime_ns=unix_ns";
+
 std::string why_json(const NodeSnapshot& snapshot, const std::vector<snapshot::Share>& shares) {
   Json json = {{"schema", "headgate.why/v1"},
                {"simulated", snapshot.now.node.simulated},
@@ -348,46 +360,12 @@ std::string why_json(const NodeSnapshot& snapshot, const std::vector<snapshot::S
                {"shares", Json::array()}};
   for (const snapshot::Share& share : shares) {
     Json one = {{"name", share.name}, {"level", share.level}, {"devices", Json::array()}};
-    for (const snapshot::ShareDevice& device : share.devices) {
-      Json d = {{"uuid", device.uuid}};
-      d["memory_limit_bytes"] = device.memory_limit_bytes ? Json(*device.memory_limit_bytes) : Json();
-      d["allocation_refusals"] = device.refusals;
-      d["allocation_refusals_device_full"] = device.refusals_device_full;
-      d["allocation_refusals_policy"] = device.refusals_policy;
-      d["last_refusal"] =
-          !device.last_refusal
-              ? Json()
-              : Json{{"reason", device.last_refusal->reason},
-                     {"asked_bytes", device.last_refusal->asked_bytes},
-                     {"used_bytes", device.last_refusal->used_bytes},
-                     {"limit_bytes",
-                      device.last_refusal->limit_bytes ? Json(*device.last_refusal->limit_bytes) : Json()},
-                     {"pid", device.last_refusal->pid},
-                     {"realtime_ns", device.last_refusal->unix_ns}};
-      d["compute_ceiling_ratio"] = device.compute_ceiling_ratio;
-      d["compute_burst_ratio"] = device.compute_burst_ratio ? Json(*device.compute_burst_ratio) : Json();
-      d["compute_guarantee_ratio"] = device.compute_guarantee_ratio;
-      const auto or_null = [](const std::optional<double>& ratio) { return ratio ? Json(*ratio) : Json(); };
-      d["had_ratio"] = or_null(device.had_ratio);
-      d["wanted_ratio"] = or_null(device.wanted_ratio);
-      d["short_ratio"] = or_null(device.short_ratio);
-      d["short_cause"] = device.short_cause;
-      d["metered"] = device.metered;
-      d["held_ns"] = device.held_ns;
-      d["estimated_ns"] = device.estimated_ns;
-      d["throttled_ns"] = device.throttled_ns;
-      d["waited_ceiling_ns"] = device.waited_ceiling_ns;
-      d["waited_turn_ns"] = device.waited_turn_ns;
-      d["waited_work_ns"] = device.waited_work_ns;
-      d["waited_pause_ns"] = device.waited_pause_ns;
-      d["throttled_launches"] = device.throttled_launches;
-      d["passed_in_debt"] = device.passed_in_debt;
-      d["launch_delays"] = Json::array();
-      for (const auto& [up_to_ns, launches] : device.launch_delays)
-        d["launch_delays"].push_back({{"up_to_ns", up_to_ns ? Json(*up_to_ns) : Json()}, {"launches", launches}});
-      d["waiting_ns"] = device.waiting_ns;
-      d["last_throttle_realtime_ns"] = device.throttled_launches == 0 ? Json() : Json(device.last_throttle_unix_ns);
-      one["devices"].push_back(d);
+    const Json whole = Json::parse(snapshot::to_json(share));
+    for (const Json& device : whole["devices"]) {
+      Json shown = picked(device, kWhyFields);
+      if (!device["last_refusal"].is_null()) shown["last_refusal"] = picked(device["last_refusal"], kRefusalFields);
+      if (device["throttled_launches"] == 0) shown["last_throttle_realtime_ns"] = nullptr;
+      one["devices"].push_back(std::move(shown));
     }
     one["asking"] = Json::array();
     for (const auto& event : asking(snapshot, share.name))

@@ -184,9 +184,9 @@ TEST(Cli, CompletionScriptsAreReadByTheirShells) {
       {"nonsense --j", ""},
   };
   for (const auto& row : table) {
-    const Said said = cli.shell("$H completion bash > $D/c; cd $D; bash -c '. $D/c; COMP_WORDS=(headgate '\"" +
-                                std::string(row.words) +
-                                "\"'); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _headgate; echo ${COMPREPLY[*]}'");
+    const Said said = cli.shell(
+        "PATH=${H%/*}:$PATH; $H completion bash > $D/c; cd $D; bash -c '. $D/c; COMP_WORDS=(headgate '\"" +
+        std::string(row.words) + "\"'); COMP_CWORD=$((${#COMP_WORDS[@]} - 1)); _headgate; echo ${COMPREPLY[*]}'");
     EXPECT_EQ(said.out, std::string(row.completed) + "\n") << row.words << said.err;
   }
   EXPECT_EQ(cli.shell("$H completion tcsh").status, 2);
@@ -217,7 +217,8 @@ TEST(Cli, TheCompletionScriptOfFishOffersWhatFitsThere) {
   if (cli.shell("command -v fish").status != 0) return;
   EXPECT_EQ(cli.shell("$H completion fish > $D/c && fish -n $D/c").status, 0);
   const auto offered = [&](const std::string& line) {
-    return cli.shell("cd $D; HOME=$D fish -c 'source c; complete -C \"" + line + "\"' | cut -f1").out;
+    return cli.shell("PATH=${H%/*}:$PATH; cd $D; HOME=$D fish -c 'source c; complete -C \"" + line + "\"' | cut -f1")
+        .out;
   };
   for (const auto& row : kCompleted) EXPECT_EQ(offered(row.line), row.words) << row.line;
   EXPECT_EQ(offered("headgate run --sim=ti"), "--sim=tiny\n");
@@ -246,7 +247,7 @@ words=("${(@)argv}"); CURRENT=$#words; word=$words[-1]; _headgate
   std::ofstream(cli.directory() + "/ask") << stubs;
   const auto offered = [&](std::string line) {
     if (line.ends_with(' ')) line += "''";
-    return cli.shell("zsh -f $D/ask " + line).out;
+    return cli.shell("PATH=${H%/*}:$PATH; zsh -f $D/ask " + line).out;
   };
   for (const auto& row : kCompleted) EXPECT_EQ(offered(row.line), row.words) << row.line;
   EXPECT_EQ(offered("headgate run --sim=ti"), "tiny\n");

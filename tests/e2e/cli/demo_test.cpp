@@ -121,12 +121,13 @@ TEST_F(Play, KilledItTakesItsDaemonAndItsTenantsWithIt) {
 }
 
 TEST_F(Play, WordsThatItDoesNotKnowAreNamed) {
-  for (const char* word : {"--seconds=3", "--seconds=x", "--twice", "loud"}) {
+  for (const std::string word : {"--seconds=3", "--seconds=x", "--twice", "loud"}) {
     load::Child demo = start({word});
     const load::ChildEnd end = demo.wait(Clock::now() + seconds(30));
     EXPECT_EQ(end.status, 2);
     EXPECT_NE(end.err.find(word), std::string::npos) << end.err;
-    EXPECT_NE(end.err.find("--seconds=N"), std::string::npos) << end.err;
+    const char* hint = word.starts_with("--seconds") ? "--seconds=N" : "headgate demo --help";
+    EXPECT_NE(end.err.find(hint), std::string::npos) << end.err;
   }
   EXPECT_FALSE(anything_left());
 }

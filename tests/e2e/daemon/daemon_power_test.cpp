@@ -118,6 +118,8 @@ TEST(DaemonPower, AReleaseGivesUpThePersistenceModeAndTheDriver) {
   PowerDaemon power;
   ASSERT_EQ(power.get("/gpu/get_persistence_mode?gpu_ids=0").body, R"({"0":{"enabled":true}})");
   ASSERT_EQ(power.post(kSet200).status, 200);
+  const std::string truth = power.daemon().cli().shell("$H sim truth").out;
+  EXPECT_NE(truth.find("profile l40s-x2"), std::string::npos) << "of the daemon's node: " << truth;
   ASSERT_EQ(power.daemon().ask("POST", "/v1/gpus/all/release").status, 200);
   EXPECT_EQ(power.get("/gpu/get_persistence_mode?gpu_ids=0").status, 500) << "the driver is let go of";
   const auto settings = power.daemon().cli().shell("$H sim truth --sim=l40s-x2 --json").out;

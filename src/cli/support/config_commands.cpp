@@ -1,0 +1,65 @@
+// `headgate config check` and `config show`.
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+
+namespace headgate::cli {
+namespace {
+
+using Json = nlohmann::ordered_json;
+
+std::string dumped_config(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
+
+Result<int> config_check(const Call& call) {
+  const config::Reading& reading = call.configuration;
+  for (const Error& error : reading.errors) complain(error, call.voice);
+  if (!reading.errors.empty()) return exit_status(reading.errors.front().code);
+  // If the command line overrides the address, the daemon listens there. A configuration must be valid without that.
+  const config::Setting& listen = reading.config["node.listen"];
+  const bool has_token = !reading.config["node.token_file"].value.empty();
+  if (!listen.value.empty()) TRY(config::may_listen(listen.origin + ": node.listen =", listen.value, has_token));
+  if (call.voice.format == Format::json)
+    return show(dumped_config({{"schema", "headgate.config_check/v1"}, {"files", reading.config.files}}));
+  const std::size_t count = reading.config.files.size();
+  return show(count == 0 ? "no configuration file; the defaults hold\n"
+                         : "ok: " + std::to_string(count) + (count == 1 ? " file\n" : " files\n"));
+}
+
+struct ConfigShowOptions {
+  bool origin = false;
+};
+
+Result<int> config_show(const Call& call, const ConfigShowOptions& own) {
+  const auto& settings = call.configuration.config.settings;
+  if (call.voice.format == Format::json) {
+    Json object = {{"schema", "headgate.config/v1"}, {"settings", Json::array()}};
+    for (const auto& setting : settings)
+      object["settings"].push_back({{"key", setting.key},
+                                    {"value", setting.value.empty() ? Json() : Json(setting.value)},
+                                    {"origin", setting.origin}});
+    return show(dumped_config(object));
+  }
+  std::vector<std::vector<std::string>> rows = {{"KEY", "VALUE"}};
+  if (own.origin) rows[0].emplace_back("ORIGIN");
+  for (const auto& setting : settings) {
+    rows.push_back({setting.key, setting.value.empty() ? "-" : harmless(setting.value)});
+    if (own.origin) rows.back().push_back(setting.origin);
+  }
+  return show(table(rows, call.voice));
+}
+
+}  // namespace
+
+Commands config_commands() {
+  return {parent_command(kPlumbing, "config", "check or show the configuration"),
+          plain_command(kCommands, "config check", "read the configuration and report mistakes", config_check,
+                        Reads::configuration),
+          command<ConfigShowOptions>(
+              kCommands, "config show", "show every key with its value",
+              [](Options& options, ConfigShowOptions& own) {
+                options.flag("--origin", "show where each value comes from", own.origin);
+              },
+              config_show)};
+}
+
+}  // namespace headgate::cli

@@ -1,0 +1,28 @@
+// `headgate version`.
+#include "base/version.hpp"
+
+#include <nlohmann/json.hpp>
+
+#include "cli/commands.hpp"
+
+namespace headgate::cli {
+namespace {
+
+Result<int> version(const Call& call) {
+  if (call.voice.format != Format::json) return show("headgate " + version_text() + "\n");
+  using Json = nlohmann::ordered_json;
+  return show(Json{{"schema", "headgate.version/v1"},
+                   {"version", kVersion.number},
+                   {"commit", kVersion.commit.empty() ? Json() : Json(kVersion.commit)},
+                   {"modified", kVersion.modified}}
+                  .dump(2) +
+              "\n");
+}
+
+}  // namespace
+
+Commands version_commands() {
+  return {plain_command(kPlumbing, "version", "print headgate's version", version, Reads::nothing)};
+}
+
+}  // namespace headgate::cli

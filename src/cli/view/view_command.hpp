@@ -1,0 +1,36 @@
+// Commands that show a snapshot of the node, once or again and again.
+#pragma once
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <string>
+
+#include "cli/command.hpp"
+#include "cli/view/chosen_source.hpp"
+#include "cli/view/views.hpp"
+
+namespace headgate::cli {
+
+// A view of one snapshot: text for stdout, and an error to print beside it.
+struct Shown {
+  std::string text = {};
+  std::optional<Error> trouble = {};
+  int status = 0;  // exit status if there is no error
+};
+// `heading`: CSV starts with the column names.
+using View = std::function<Result<Shown>(const NodeSnapshot& snapshot, const Voice& voice, bool heading)>;
+
+// Shows the view once, or again and again with --watch. `rates`: it shows rates; without a daemon it then takes two
+// snapshots if a program runs, --interval apart.
+[[nodiscard]] Result<int> show_view(const Call& call, Chosen chosen, const View& view, bool rates = false);
+// The records in the form of `voice`, CSV or JSON lines.
+[[nodiscard]] std::string lines(const Records& records, const snapshot::Snapshot& snapshot, const Voice& voice,
+                                bool heading);
+
+// Takes a snapshot for one view. Errors: the source's; unreachable if --sim names no node.
+[[nodiscard]] Result<NodeSnapshot> look(const Call& call, const Chosen& chosen, bool rates = false);
+// Reports shares whose pages cannot be read.
+void name_problems(const NodeSnapshot& snapshot, const Voice& voice);
+
+}  // namespace headgate::cli

@@ -1,0 +1,85 @@
+// `headgate why`: chooses the shares that view/why.cpp explains.
+#include <algorithm>
+#include <iterator>
+
+#include "cli/commands.hpp"
+#include "cli/view/view_command.hpp"
+
+namespace headgate::cli {
+namespace {
+
+struct WhyOptions {
+  std::string about;  // a share's name or a process's number; "" for all shares
+};
+
+// Returns the events of the last day for `why`.
+Result<std::vector<snapshot::Event>> told_before(SnapshotSource& source, std::uint64_t now_unix_ns) {
+  const std::uint64_t since = now_unix_ns - std::min(now_unix_ns, kRecentNs);
+  std::vector<std::string> kinds(std::begin(kAdmissionKinds), std::end(kAdmissionKinds));
+  for (const Denial& denial : kDenials) kinds.emplace_back(denial.kind);
+  kinds.emplace_back(kWaitingAllocation);
+  std::vector<snapshot::Event> all;
+  for (const std::string& kind : kinds)
+    std::ranges::move(TRY(source.events_that({.since_unix_ns = since, .kind = kind})), std::back_inserter(all));
+  return all;
+}
+
+// Returns the newest events, which show how the share ended; `headgate events --share` has all of them.
+Result<std::vector<snapshot::Event>> last_of(SnapshotSource& source, const std::string& share) {
+  constexpr std::size_t kMost = 20;
+  auto events = TRY(source.events_that({.share = share}));
+  if (events.size() > kMost) events.erase(events.begin(), events.end() - kMost);
+  return events;
+}
+
+Result<int> why(const Call& call, const WhyOptions& own) {
+  const Voice& voice = call.voice;
+  const Chosen source = TRY(choose_source(call));
+  NodeSnapshot snapshot = TRY(look(call, source));
+  snapshot.events = TRY(told_before(*source.source, snapshot.now.taken_unix_ns));
+  if (auto nothing = nothing_to_show(snapshot.no_gpus, snapshot.now, "why"))
+    return std::unexpected(*std::move(nothing));
+  name_problems(snapshot, voice);
+  std::string asked = own.about;
+  if (const auto* process = process_numbered(snapshot.now, asked)) {
+    if (process->share.empty()) return show(why_not_held(snapshot, *process, voice));
+    asked = process->share;
+  }
+  std::vector<snapshot::Share> chosen;
+  std::string names;
+  for (const snapshot::Share& share : snapshot.now.shares) {
+    const bool meant = share.name == asked;
+    if (meant && !share.problem.empty()) return 1;  // the view has shown its problem
+    if (share.devices.empty()) continue;
+    if (asked.empty() || meant) chosen.push_back(share);
+    names += (names.empty() ? "" : ", ") + share.name;
+  }
+  if (!chosen.empty() || asked.empty())
+    return show(voice.format == Format::json ? why_json(snapshot, chosen) : why_text(snapshot, chosen, voice));
+  if (snapshot.daemon) {
+    const auto told = TRY(last_of(*source.source, asked));
+    if (!told.empty()) return show(why_gone(snapshot, asked, told, voice));
+  }
+  const bool number = asked.find_first_not_of("0123456789") == std::string::npos;
+  return fail(ErrorCode::not_found,
+              "there is no share '" + harmless(asked) + "'" +
+                  (number ? ", and no process " + asked + " in a share or on a GPU here" : ""),
+              names.empty() ? "there are no shares" : "shares here: " + names);
+}
+
+}  // namespace
+
+Commands why_commands() {
+  return {command<WhyOptions>(
+      kLook, "why", "explain refusals and waits of a share or a process",
+      [](Options& options, WhyOptions& own) {
+        options.simulated();
+        Option& about =
+            options.operand("SHARE|PID", "a share's name or a process's number; all shares without one", own.about);
+        about.required = false;
+        about.completes = ":share";
+      },
+      why)};
+}
+
+}  // namespace headgate::cli
