@@ -180,11 +180,19 @@ FrameLine keys_line(const TopState& state, unsigned width, FrameStyle style) {
     prompt("signal for " + whom + " (TERM): ", "KILL STOP CONT ...  Enter, Esc");
     return line;
   }
-  std::vector<std::pair<std::string, std::string>> keys = {
-      {"?", "help"},   {"q", "quit"}, {"/", "filter"}, {"s", "by"},   {"Enter", "details"},
-      {"< >", "sort"}, {"u", "user"}, {"t", "tree"},   {"z", "hold"}, {"+ -", "interval"}};
-  keys[3].second = "by " + view_word(state.view);
-  keys[5].second = sort_word(state.sort) + (state.reverse ? " reversed" : "");
+  std::vector<std::pair<std::string, std::string>> keys = {{"?", "help"}, {"Enter", "details"}};
+  if (state.daemon && !state.readonly) keys.emplace_back("e", "limits");
+  if (!state.readonly) keys.emplace_back("k", "signal");
+  for (const auto& key : std::initializer_list<std::pair<std::string, std::string>>{
+           {"q", "quit"},
+           {"/", "filter"},
+           {"s", "by " + view_word(state.view)},
+           {"< >", sort_word(state.sort) + (state.reverse ? " reversed" : "")},
+           {"u", "user"},
+           {"t", "tree"},
+           {"z", "hold"},
+           {"+ -", "interval"}})
+    keys.push_back(key);
   if (!state.filter.empty()) keys.insert(keys.begin(), {"Esc", "ends filter '" + state.filter + "'"});
   if (!state.user.empty()) keys.insert(keys.begin(), {"Esc", "ends user " + state.user});
   for (const auto& [key, does] : keys) {

@@ -234,8 +234,8 @@ TEST_F(TopPicture, LongNamesThatDifferAtTheirEndsStayApart) {
   for (int i = 0; i < 2; ++i)
     state.now->shares.push_back(test_share("a-very-long-name-of-a-model-" + std::to_string(i), "dora", 1, 0, 0, 1, 0));
   const std::string text = render(state, {80, 24}, kAscii);
-  EXPECT_NE(text.find("a-very-l~el-0"), std::string::npos) << text;
-  EXPECT_NE(text.find("a-very-l~el-1"), std::string::npos) << text;
+  EXPECT_NE(text.find("a-very-long-~del-0"), std::string::npos) << text;
+  EXPECT_NE(text.find("a-very-long-~del-1"), std::string::npos) << text;
 }
 
 TEST_F(TopPicture, AFigureOfMemoryIsNeverCut) {

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <cmath>
+#include <ranges>
 
 #include "base/units.hpp"
 #include "cli/term/output.hpp"
@@ -195,13 +196,18 @@ FrameLine heading(const TopState& state, const std::vector<Column>& columns, uns
   return line;
 }
 
+// "python"; in a tree with its branch, and with a process's PID.
+std::string name_text(const TopState& state, const TopRow& row, FrameStyle style) {
+  const std::string branch = row.depth == 0 ? "" : style.ascii ? " `-" : " \u2514 ";
+  return branch + ((row.process && state.tagged.contains(row.host_pid)) ? "*" : "") +
+         (row.depth > 0 && row.pid != 0 ? std::to_string(row.pid) + " " : "") + row.name;
+}
+
 FrameLine row_line(const TopState& state, const TopRow& row, bool selected, const std::vector<Column>& columns,
                    unsigned width, FrameStyle style) {
   FrameLine line(width, style);
   line.add(selected ? ">" : " ", "1");
-  const std::string branch = row.depth == 0 ? "" : style.ascii ? " `-" : " \u2514 ";
-  const std::string name = branch + ((row.process && state.tagged.contains(row.host_pid)) ? "*" : "") +
-                           (row.depth > 0 && row.pid != 0 ? std::to_string(row.pid) + " " : "") + row.name;
+  const std::string name = name_text(state, row, style);
   const unsigned room = name_width(columns, width);
   line.add(fitted(row.pid != 0 ? name : cut_inside(harmless(name), room), room),
            selected ? "1;7" : share_look(row.colour));
@@ -210,6 +216,26 @@ FrameLine row_line(const TopState& state, const TopRow& row, bool selected, cons
     draw_cell(line, state, row, column, style);
   }
   return line;
+}
+
+// Columns of text give what they do not need to names that would be cut; what is then free goes to the last column.
+void share_room(const TopState& state, const std::vector<TopRow>& rows, std::vector<Column>& columns, unsigned width) {
+  unsigned names = 0;
+  for (const TopRow& row : rows) names = std::max(names, cells(name_text(state, row, {})));
+  const auto needed = [&](const Column& column) {
+    unsigned most = cells(column.heading);
+    for (const TopRow& row : rows) most = std::max(most, cells(text_of(row, column)));
+    return most;
+  };
+  for (Column& column : columns | std::views::reverse) {
+    const unsigned room = name_width(columns, width), need = needed(column);
+    const bool is_bar = column.what == What::memory_bar || column.what == What::compute_bar;
+    if (!column.right && !is_bar && column.what != What::history && need < column.width && names > room)
+      column.width -= std::min(column.width - need, names - room);
+  }
+  Column& last = columns.back();
+  const unsigned room = name_width(columns, width), need = needed(last);
+  if (need > last.width && room > names) last.width += std::min(need - last.width, room - names);
 }
 
 }  // namespace
@@ -225,8 +251,9 @@ const char* view_heading(TopView view) {
 }
 
 std::vector<FrameLine> table_lines(const TopState& state, unsigned width, unsigned most, FrameStyle style) {
-  const auto columns = columns_of(state.view, width);
+  auto columns = columns_of(state.view, width);
   const auto rows = rows_of(state);
+  share_room(state, rows, columns, width);
   const std::size_t selected = selected_row(rows, state);
   std::vector<FrameLine> lines = {heading(state, columns, width, style)};
   if (rows.empty()) {
