@@ -38,7 +38,7 @@ Result<DemoNode> DemoNode::start() {
   DemoNode node(std::move(files), std::move(headgated), {});
   node.daemon_.path = node.files_.runtime() + "/control/headgate.sock";
   for (const auto deadline = Clock::now() + kStartPatience; !ask(node.daemon_, "GET", "/readyz");) {
-    if (auto alive = node.check(); !alive) return std::unexpected(alive.error());
+    TRY(node.check());
     if (Clock::now() > deadline)
       return fail(ErrorCode::failed,
                   "headgated was not ready within 15 s: " + first_words(node.headgated_.so_far().err),
@@ -58,7 +58,7 @@ Result<void> DemoNode::check() {
 Result<void> DemoNode::make_share(const DemoTenant& tenant) const {
   nlohmann::ordered_json body;
   for (const auto& [key, value] : tenant.order) body[key] = value;
-  if (auto made = ask(daemon_, "POST", "/v1/shares", body.dump()); !made) return std::unexpected(made.error());
+  TRY(ask(daemon_, "POST", "/v1/shares", body.dump()));
   return {};
 }
 

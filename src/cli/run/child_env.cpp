@@ -82,7 +82,7 @@ unsigned thread_percentage(unsigned of_share) {
 }  // namespace
 
 Result<std::vector<std::string>> child_environment(const Entry& entry, const config::Config& config) {
-  if (auto wishes = check_mps_wishes(entry); !wishes) return std::unexpected(wishes.error());
+  TRY(check_mps_wishes(entry));
   std::vector<std::string> all;
   const bool by_percentage = entry.thread_percentage < 100 && will_be_mps_client(entry);
   const auto is_the_daemons = [&](std::string_view name) {

@@ -88,7 +88,7 @@ Result<void> may_write_archive(const std::string& path) {
 }
 
 Result<void> write_archive(const std::string& path, const std::string& folder, const std::vector<ArchiveFile>& files) {
-  if (auto may = may_write_archive(path); !may) return std::unexpected(may.error());
+  TRY(may_write_archive(path));
   const NoSizeSignal quiet;
   const Folder temporary;
   if (temporary.error() != 0)
@@ -98,8 +98,7 @@ Result<void> write_archive(const std::string& path, const std::string& folder, c
   std::vector<std::string> argv = {"tar", "-C",  temporary.path(), "--owner=0", "--group=0", "--numeric-owner", "-czf",
                                    "-",   folder};
   for (const ArchiveFile& file : files) {
-    if (auto written = write_new(inner + "/" + file.name, file.content); !written)
-      return std::unexpected(written.error());
+    TRY(write_new(inner + "/" + file.name, file.content));
   }
   const auto packed = TRY(load::run_child({.argv = argv, .ends_with_us = true}, std::chrono::minutes(1)));
   return write_new(path, packed.out);
