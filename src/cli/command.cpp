@@ -1,6 +1,7 @@
 #include "cli/command.hpp"
 
 #include <chrono>
+#include <sstream>
 
 #include "base/duration.hpp"
 
@@ -56,11 +57,12 @@ Option& Options::flag(std::string names, std::string summary, std::function<void
 }
 
 void Options::simulated() {
-  constexpr const char* kProfiles = "h200, h200-cuda13, h200-r615, l40s-x2, tiny or a .toml file";
-  flag("--sim", std::string("use a simulated GPU; --sim=PROFILE: ") + kProfiles, [&simulate = call.simulate](bool) {
-    if (!simulate) simulate = "";
-  }).completes = "h200 h200-cuda13 h200-r615 l40s-x2 tiny :file";
-  text("--sim-profile", "", kProfiles, call.simulate).hidden = true;
+  flag("--sim", "use a simulated GPU; --sim=PROFILE: h200, h200-cuda13, h200-r615, l40s-x2, tiny or a .toml file",
+       [&simulate = call.simulate](bool) {
+         if (!simulate) simulate = "";
+       })
+      .completes = "h200 h200-cuda13 h200-r615 l40s-x2 tiny :file";
+  text("--sim-profile", "", "h200, h200-cuda13, h200-r615, l40s-x2, tiny or a .toml file", call.simulate).hidden = true;
 }
 
 void Options::interval(const std::string& what, const char* otherwise) {
@@ -82,6 +84,18 @@ void Options::watch() {
          const std::string& text = values.front();
          to = text.empty() ? 2000
                            : TRY(milliseconds_from("--watch", text, 3'600'000, "10ms to 60m, such as 500ms, 2s or 5m"));
+         return {};
+       }});
+}
+
+void Options::lists() {
+  formats = {Format::table, Format::wide, Format::json, Format::jsonl, Format::csv};
+  add({.names = "--columns",
+       .type = "NAMES",
+       .summary = "only these columns of csv, in this order: name,memory_used_bytes",
+       .store = [&to = call.voice.columns_of_csv](const auto& values) -> Result<void> {
+         std::istringstream in(values.front());
+         for (std::string name; std::getline(in, name, ',');) to.push_back(name);
          return {};
        }});
 }

@@ -77,6 +77,7 @@ class Options {
   void simulated();                                               // --sim[=PROFILE]
   void interval(const std::string& what, const char* otherwise);  // --interval, `what` it is the time of
   void watch();                                                   // --watch[=TIME]
+  void lists();                                                   // all forms; --columns of csv
 
   Call& call;
   std::vector<Option> all;
@@ -84,7 +85,6 @@ class Options {
   Rest rest = Rest::refused;
   std::string footer;
 };
-inline const std::vector<Format> kListFormats = {Format::table, Format::wide, Format::json, Format::jsonl, Format::csv};
 
 // Whether a command reads the configuration. `sound`: it does not start if there is a mistake in it.
 enum class Reads { nothing, configuration, sound };

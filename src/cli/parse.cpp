@@ -331,6 +331,9 @@ Result<Parsed> parse(const Commands& commands, int argc, const char* const* argv
   const auto& [options, action, reads] = grammar.declared(at);
   fill_voice(call.voice, grammar.common.no_colour);
   call.voice.format = TRY(format_from(call.command, options.formats, grammar.common));
+  if (!call.voice.columns_of_csv.empty() && call.voice.format != Format::csv)
+    return fail(ErrorCode::usage, call.command + ": --columns needs --output csv",
+                "such as: headgate " + call.command + " -o csv --columns name,memory_used_bytes");
   if (options.rest == Rest::program) call.words = TRY(program_words(*at, written));
   else if (options.rest == Rest::unread)
     call.words.assign(std::find(argv + 1, argv + argc, std::string_view(call.command)) + 1, argv + argc);

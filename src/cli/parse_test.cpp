@@ -119,6 +119,9 @@ TEST(CommandLine, AWordHasTheFormsThatMakeSenseOfItAndNamesThemWhereAnotherIsAsk
     EXPECT_EQ(words({"completion", "bash", json}).error().hint, "accepted: table");
   }
   EXPECT_EQ(words({"-o", "xml"}).error().hint, "accepted: table, wide, json, jsonl or csv");
+  EXPECT_EQ(words({"ps", "-o", "csv", "--columns=pid,share"})->call.voice.columns_of_csv,
+            (std::vector<std::string>{"pid", "share"}));
+  EXPECT_EQ(words({"ps", "--columns=pid"}).error().message, "ps: --columns needs --output csv");
 }
 
 TEST(CommandLine, TopTakesAViewAndNamesThoseThereAreForAnother) {

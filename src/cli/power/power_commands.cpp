@@ -67,8 +67,7 @@ Result<std::string> status(const http::Endpoint& daemon, const snapshot::Snapsho
   const Json all = Json::parse(reply, nullptr, false);
   for (const Json& gpu : all["gpus"])
     records.objects.push_back(gpu.dump(-1, ' ', true, Json::error_handler_t::replace));
-  const Origin origin = origin_of(snapshot);
-  return voice.format == Format::csv ? csv(records, origin, columns) : jsonl(records, origin);
+  return lines(records, origin_of(snapshot), voice, columns);
 }
 
 Result<int> watched(const http::Endpoint& daemon, const Call& call, std::uint64_t interval_ms) {
@@ -240,12 +239,12 @@ Commands power_commands() {
                     power_status, Reads::sound,
                     [](Options& options) {
                       options.watch();
-                      options.formats = kListFormats;
+                      options.lists();
                     }),
       plain_command(kCommands, "power watch", "repeat power status until Ctrl-C or q", power_status, Reads::sound,
                     [](Options& options) {
                       options.interval("time between one look and the next", "1s");
-                      options.formats = kListFormats;
+                      options.lists();
                     }),
       command<PowerOptions>(kCommands, "power set", "set a power limit, clocks or a mode, to stay or for a time",
                             add_power_set, change_power),

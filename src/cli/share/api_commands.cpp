@@ -5,7 +5,10 @@
 namespace headgate::cli {
 namespace {
 
-Result<int> show_reply(const char* target) { return show(TRY(ask(TRY(need_daemon()), "GET", target)) + "\n"); }
+Result<int> show_reply(const char* target) {
+  const http::Endpoint daemon = TRY(need_daemon());
+  return show(TRY(ask(daemon, "GET", target)) + "\n");
+}
 
 Result<int> metrics(const Call& call) {
   return show_reply(call.voice.format == Format::jsonl ? "/metrics/json" : "/metrics");

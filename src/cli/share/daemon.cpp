@@ -17,7 +17,7 @@
 namespace headgate::cli {
 namespace {
 
-constexpr const char* kStart =
+constexpr const char* kHowToStart =
     "start it: sudo systemctl start headgated, or as yourself: headgated (with a simulated GPU: headgated --sim)";
 
 Result<void> answers(const http::Endpoint& endpoint) {
@@ -78,7 +78,7 @@ Result<std::optional<http::Endpoint>> find_daemon() {
       return fail(ErrorCode::unreachable,
                   "no headgated answers at HEADGATE_SOCKET='" + harmless(given) + "'" +
                       (left_behind ? ": " + silence_at(*left_behind).message : ""),
-                  left_behind ? silence_at(*left_behind).hint : kStart);
+                  left_behind ? silence_at(*left_behind).hint : kHowToStart);
     }
     return *endpoint;
   }
@@ -111,7 +111,8 @@ Error silence_at(const std::string& socket) {
     return {ErrorCode::unreachable,
             "headgated at " + harmless(socket) + " does not answer within 2 s: it is stopped, or hangs",
             "journalctl -u headgated; systemctl restart headgated (running programs go on)"};
-  return {ErrorCode::unreachable, "headgated has ended: no process listens at its socket " + harmless(socket), kStart};
+  return {ErrorCode::unreachable, "headgated has ended: no process listens at its socket " + harmless(socket),
+          kHowToStart};
 }
 
 Result<std::optional<http::Endpoint>> await_daemon() {
@@ -146,7 +147,7 @@ Result<http::Endpoint> need_daemon() {
   const auto found = TRY(find_daemon());
   if (found) return *found;
   if (const auto left_behind = socket_left_behind()) return std::unexpected(silence_at(*left_behind));
-  return fail(ErrorCode::unreachable, "headgated does not run here", kStart);
+  return fail(ErrorCode::unreachable, "headgated does not run here", kHowToStart);
 }
 
 Result<std::string> ask(const http::Endpoint& daemon, const std::string& method, const std::string& target,

@@ -38,7 +38,8 @@ Result<Shown> gpus_view(const NodeSnapshot& snapshot, const Voice& voice, bool h
     return fail(ErrorCode::unreachable, snapshot.no_gpus, "'headgate gpu ls --sim' looks at a simulated node");
   if (is_table(voice.format)) return Shown{.text = gpus_text(snapshot, voice)};
   if (voice.format == Format::json) return Shown{.text = gpus_json(snapshot)};
-  return Shown{.text = lines(records_of("headgate.gpu/v1", snapshot.now.gpus), snapshot.now, voice, heading)};
+  return Shown{
+      .text = TRY(lines(records_of("headgate.gpu/v1", snapshot.now.gpus), origin_of(snapshot.now), voice, heading))};
 }
 
 Result<int> gpu_ls(const Call& call, const GpuListOptions& own) {
@@ -86,7 +87,8 @@ Result<int> gpu_policy(const Call& call, const PolicyOptions& own) {
 }
 
 Result<int> gpu_release(const Call& call) {
-  TRY(ask(TRY(need_daemon()), "POST", "/v1/gpus/all/release"));
+  const http::Endpoint daemon = TRY(need_daemon());
+  TRY(ask(daemon, "POST", "/v1/gpus/all/release"));
   return show_done(call, "headgate.gpu_release/v1",
                    "headgated has closed the driver for 60 s: GPUs can be reset, drivers unloaded\n");
 }
@@ -103,7 +105,7 @@ Commands gpu_commands() {
                              own.drivers);
                 options.simulated();
                 options.watch();
-                options.formats = kListFormats;
+                options.lists();
               },
               gpu_ls),
           command<PolicyOptions>(

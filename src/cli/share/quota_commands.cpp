@@ -22,7 +22,7 @@ Result<std::string> quota_lines(const http::Endpoint& daemon, const std::string&
                         {"shares", 0}, {"ttl_ns", 0}, {"weight", 0},      {"class", ""}};
   Records records{.schema = "headgate.quota/v1", .pattern = pattern.dump(), .objects = {}};
   for (const Json& quota : list) records.objects.push_back(quota.dump());
-  return lines(records, TRY(snapshot_of(daemon)), voice, true);
+  return lines(records, origin_of(TRY(snapshot_of(daemon))), voice, true);
 }
 
 Result<std::string> quota_text(const http::Endpoint& daemon, const Voice& voice, const std::string& reply) {
@@ -70,9 +70,10 @@ Result<int> quota_set(const Call& call, const Order& order) {
 }
 
 Result<int> quota_rm(const Call& call, const Order& order) {
+  const http::Endpoint daemon = TRY(need_daemon());
   std::string query;
   for (const auto& [key, value] : order) query += (query.empty() ? "?" : "&") + key + "=" + http::escape(value);
-  TRY(ask(TRY(need_daemon()), "DELETE", "/v1/quotas" + query));
+  TRY(ask(daemon, "DELETE", "/v1/quotas" + query));
   return show_done(call, "headgate.quota_rm/v1");
 }
 

@@ -41,7 +41,8 @@ Result<std::string> shown(const Voice& voice, const http::Endpoint& daemon, cons
   const auto snapshot = TRY(snapshot_of(daemon));
   if (voice.format == Format::json) return enclosed("headgate.share/v1", "share", reply, snapshot);
   const auto share = TRY(snapshot::from_json<snapshot::Share>(reply));
-  if (!is_table(voice.format)) return lines(records_of("headgate.share/v1", std::vector{share}), snapshot, voice, true);
+  if (!is_table(voice.format))
+    return lines(records_of("headgate.share/v1", std::vector{share}), origin_of(snapshot), voice, true);
   return simulated_text(snapshot, voice) + shares_text({share}, snapshot, voice);
 }
 
@@ -192,7 +193,8 @@ Result<int> share_set(const Call& call, const ShareOptions& own) {
 }
 
 Result<int> share_rm(const Call& call, const NamedShare& own) {
-  TRY(ask(TRY(need_daemon()), "DELETE", share_target(own.name)));
+  const http::Endpoint daemon = TRY(need_daemon());
+  TRY(ask(daemon, "DELETE", share_target(own.name)));
   return show_done(call, "headgate.share_rm/v1");
 }
 
@@ -210,7 +212,8 @@ Result<Shown> shares_view(const NodeSnapshot& snapshot, const Voice& voice, bool
   if (voice.format == Format::json)
     return Shown{.text =
                      enclosed("headgate.shares/v1", "shares", snapshot::to_json(snapshot.now.shares), snapshot.now)};
-  return Shown{.text = lines(records_of("headgate.share/v1", snapshot.now.shares), snapshot.now, voice, heading)};
+  return Shown{.text = TRY(lines(records_of("headgate.share/v1", snapshot.now.shares), origin_of(snapshot.now), voice,
+                                 heading))};
 }
 
 // Only a daemon keeps shares that can be listed.
@@ -265,13 +268,13 @@ Commands share_commands() {
           kCommands, "share show", "show one share",
           [](Options& options, NamedShare& own) {
             add_name(options, own);
-            options.formats = kListFormats;
+            options.lists();
           },
           share_show),
       plain_command(kCommands, "share ls", "list the shares that you may see", share_ls, Reads::sound,
                     [](Options& options) {
                       options.watch();
-                      options.formats = kListFormats;
+                      options.lists();
                     }),
       named_command("share rm", "remove an empty share", share_rm),
       named_command("share pause", "hold all launches of its programs until resume"),

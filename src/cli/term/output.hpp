@@ -25,7 +25,8 @@ struct Voice {
   std::size_t columns = 0;  // width of the terminal on stdout; 0 if there is none
   bool quiet = false;
   bool verbose = false;
-  bool talk = false;  // remarks are on: stderr is a terminal, or -v was given
+  bool talk = false;                             // remarks are on: stderr is a terminal, or -v was given
+  std::vector<std::string> columns_of_csv = {};  // --columns: only these, in this order; empty: all
 };
 
 // Prints "headgate: TEXT" to stderr. This and complain() replace control characters.

@@ -1,8 +1,10 @@
 #include "cli/term/records.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/did_you_mean.hpp"
 #include "cli/term/output.hpp"
 
 namespace headgate::cli {
@@ -48,10 +50,12 @@ std::string cell_of(const Json& object, const Json::json_pointer& at) {
   return value.is_array() ? csv_cell(record_text(value)) : record_text(value);
 }
 
-std::string line_of(const std::vector<RecordColumn>& columns, const Json& object, const Json& element) {
-  std::string line;
-  for (const RecordColumn& column : columns) line += "," + cell_of(column.spread ? element : object, column.at);
-  return line + "\n";
+// The names of all columns, in order.
+std::vector<std::string> names_of(const std::vector<RecordColumn>& columns, const Origin& origin) {
+  std::vector<std::string> names = {"node", "simulated"};
+  if (origin.taken_unix_ns) names.insert(names.begin(), "taken_unix_ns");
+  for (const RecordColumn& column : columns) names.push_back(column.name);
+  return names;
 }
 
 }  // namespace
@@ -77,24 +81,45 @@ std::string jsonl(const Records& records, const Origin& origin) {
   return text;
 }
 
-std::string csv(const Records& records, const Origin& origin, bool heading) {
-  const auto columns = columns_of(Json::parse(records.pattern, nullptr, false));
-  std::string text, front;
-  if (heading) {
-    text = origin.taken_unix_ns ? "taken_unix_ns,node,simulated" : "node,simulated";
-    for (const RecordColumn& column : columns) text += "," + column.name;
-    text += "\n";
-  }
-  if (origin.taken_unix_ns) front = std::to_string(*origin.taken_unix_ns) + ",";
-  front += csv_cell(origin.node) + (origin.simulated ? ",true" : ",false");
+std::string csv(const Records& records, const Origin& origin, bool heading, const std::vector<std::string>& columns) {
+  const auto all = columns_of(Json::parse(records.pattern, nullptr, false));
+  const auto names = names_of(all, origin);
+  std::string text;
+  const auto add_line = [&](const std::vector<std::string>& cells) {
+    std::string line;
+    for (const std::string& name : columns.empty() ? names : columns) {
+      const auto place = static_cast<std::size_t>(std::ranges::find(names, name) - names.begin());
+      line += "," + (place < cells.size() ? cells[place] : "");
+    }
+    text += line.substr(1) + "\n";
+  };
+  if (heading) add_line(names);
+  std::vector<std::string> front = {csv_cell(origin.node), origin.simulated ? "true" : "false"};
+  if (origin.taken_unix_ns) front.insert(front.begin(), std::to_string(*origin.taken_unix_ns));
   for (const std::string& one : records.objects) {
     const Json object = Json::parse(one, nullptr, false);
     const auto list = object.find(kSpread);
-    if (list == object.end() || list->empty()) text += front + line_of(columns, object, Json());
-    else
-      for (const Json& element : *list) text += front + line_of(columns, object, element);
+    for (const Json& element : list == object.end() || list->empty() ? Json::array({Json()}) : *list) {
+      std::vector<std::string> cells = front;
+      for (const RecordColumn& column : all) cells.push_back(cell_of(column.spread ? element : object, column.at));
+      add_line(cells);
+    }
   }
   return text;
+}
+
+Result<std::string> lines(const Records& records, const Origin& origin, const Voice& voice, bool heading) {
+  if (voice.format != Format::csv) return jsonl(records, origin);
+  const auto names = names_of(columns_of(Json::parse(records.pattern, nullptr, false)), origin);
+  for (const std::string& column : voice.columns_of_csv) {
+    if (std::ranges::find(names, column) != names.end()) continue;
+    const std::string near = did_you_mean(column, names);
+    std::string all;
+    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
+    return fail(ErrorCode::usage, "--columns: there is no column '" + harmless(column) + "'",
+                (near.empty() ? "" : "did you mean " + near + "? ") + "accepted: " + all);
+  }
+  return csv(records, origin, heading, voice.columns_of_csv);
 }
 
 std::string enclosed(std::string_view schema, std::string_view key, const std::string& text,

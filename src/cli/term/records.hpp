@@ -10,6 +10,8 @@
 #include <type_traits>
 #include <vector>
 
+#include "base/result.hpp"
+#include "cli/term/output.hpp"
 #include "snapshot/fields.hpp"
 #include "snapshot/json.hpp"
 
@@ -34,7 +36,12 @@ struct Records {
 // Writes a line for each object, or for each element of its list "devices" after the object's own fields. A field of a
 // nested object becomes a column "last_refusal.pid", and a list of words is JSON in one cell. Lists of objects, such as
 // launch_delays, are left to JSON.
-[[nodiscard]] std::string csv(const Records& records, const Origin& origin, bool heading);
+// `columns`: only these, in this order; empty: all.
+[[nodiscard]] std::string csv(const Records& records, const Origin& origin, bool heading,
+                              const std::vector<std::string>& columns = {});
+// The records in the form of `voice`: CSV, which starts with the names of columns if `heading`, or JSON lines. Errors:
+// usage, for a column that there is not.
+[[nodiscard]] Result<std::string> lines(const Records& records, const Origin& origin, const Voice& voice, bool heading);
 // Formats a cell: quoted by RFC 4180 if needed, without terminal control bytes. An apostrophe precedes text that a
 // spreadsheet would take for a formula, because program names are untrusted.
 [[nodiscard]] std::string csv_cell(std::string_view text);

@@ -86,6 +86,20 @@ TEST(Csv, AListOfWordsIsJsonInOneCellAndOneOfObjectsIsLeftOut) {
     EXPECT_EQ(std::ranges::find(rows[0], nested), rows[0].end()) << nested;
 }
 
+TEST(Csv, ColumnsAreChosenByNameInTheOrderThatIsAsked) {
+  const Records records = records_of("", std::vector{share_on({"GPU-a", "GPU-b"})});
+  Voice voice{.format = Format::csv};
+  voice.columns_of_csv = {"uuid", "name", "node"};
+  EXPECT_EQ(*lines(records, kOrigin, voice, true), "uuid,name,node\nGPU-a,train,lab-3\nGPU-b,train,lab-3\n");
+  voice.columns_of_csv = {"nme"};
+  const Error error = lines(records, kOrigin, voice, true).error();
+  EXPECT_EQ(error.message, "--columns: there is no column 'nme'");
+  EXPECT_TRUE(error.hint.starts_with("did you mean name? accepted: taken_unix_ns, node, simulated, name, "))
+      << error.hint;
+  voice.columns_of_csv = {};
+  EXPECT_EQ(*lines(records, kOrigin, voice, true), csv(records, kOrigin, true));
+}
+
 TEST(Csv, NothingThatAProgramCalledItselfIsAFormulaOrDrivesTheTerminal) {
   for (const char* formula : {"=1+1", "+1", "-1", "@SUM(A1)"}) EXPECT_EQ(csv_cell(formula), "'" + std::string(formula));
   EXPECT_EQ(csv_cell("=\"a\",b"), "\"'=\"\"a\"\",b\"");

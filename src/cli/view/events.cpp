@@ -97,9 +97,10 @@ class Teller {
       : asked_(own), voice_(voice), origin_{node.name, node.simulated, std::nullopt} {}
 
   // Prints what precedes the first event.
-  bool begin(const snapshot::Snapshot& snapshot) {
-    if (is_table(voice_.format)) return print(stamp(snapshot, voice_));
-    return voice_.format != Format::csv || print(csv(records_of("", Events{}), origin_, true));
+  Result<void> begin(const snapshot::Snapshot& snapshot) {
+    if (is_table(voice_.format)) TRY(show(stamp(snapshot, voice_)));
+    if (voice_.format == Format::csv) TRY(show(lines(records_of("", Events{}), origin_, voice_, true)));
+    return {};
   }
   bool tell(const snapshot::Event& event) {
     last_unix_ns_ = std::max(last_unix_ns_, event.unix_ns);
@@ -121,7 +122,7 @@ class Teller {
     switch (voice_.format) {
       case Format::json:
       case Format::jsonl: return jsonl(records_of("headgate.event/v1", Events{event}), origin_);
-      case Format::csv: return csv(records_of("", Events{event}), origin_, false);
+      case Format::csv: return csv(records_of("", Events{event}), origin_, false, voice_.columns_of_csv);
       case Format::wide: return wide_line(event, voice_);
       default: return event_line(event, unix_now_ns(), voice_);
     }
@@ -184,7 +185,7 @@ Result<int> events(const Call& call, const EventsOptions& own) {
   if (voice.format == Format::table && !own.all && !own.follow) wanted = folded(wanted);
   if (voice.format == Format::json && !own.follow) return show(json_of(wanted, snapshot.node));
   Teller teller(own, voice, snapshot.node);
-  if (!teller.begin(snapshot)) return 1;
+  TRY(teller.begin(snapshot));
   teller.passed_over(recent);
   teller.passed_over(past);
   if (!teller.tell(wanted)) return 1;
@@ -210,7 +211,7 @@ void add_events_options(Options& options, EventsOptions& own) {
   options.text("--share", "NAME", "only events of this share", own.share).completes = ":share";
   options.text("--kind", "KIND", "only kinds that begin with this: memory, share.created, audit, gpu", own.kind);
   options.interval("time between one look and the next", "1s");
-  options.formats = kListFormats;
+  options.lists();
 }
 
 std::vector<snapshot::Event> folded(const std::vector<snapshot::Event>& all) {

@@ -168,7 +168,7 @@ Result<Shown> free_view(const NodeSnapshot& snapshot, const std::optional<Fit>& 
   Shown shown;
   if (is_table(voice.format)) shown.text = free_text(snapshot, all, fit, voice);
   else if (voice.format == Format::json) shown.text = free_json(snapshot, all, fit);
-  else shown.text = lines(free_records(all, fit), snapshot.now, voice, heading);
+  else shown.text = TRY(lines(free_records(all, fit), origin_of(snapshot.now), voice, heading));
   if (fit && std::ranges::none_of(all, &Room::fits)) shown.status = exit_status(ErrorCode::no_capacity);
   return shown;
 }
@@ -191,7 +191,7 @@ Commands free_commands() {
         options.simulated();
         options.watch();
         options.text("--fit", "SIZE,PART", "memory and compute that must fit: 10GiB,30%", own.fit);
-        options.formats = kListFormats;
+        options.lists();
       },
       free_command)};
 }

@@ -191,7 +191,8 @@ Result<Shown> ps_view(NodeSnapshot snapshot, const PsOptions& own, const Voice& 
                          (own.gpu.empty() ? "" : " of --gpu " + harmless(own.gpu)) + "\n"};
   if (is_table(voice.format)) return Shown{.text = ps_text(snapshot, voice)};
   if (voice.format == Format::json) return Shown{.text = ps_json(snapshot)};
-  return Shown{.text = lines(records_of("headgate.process/v1", snapshot.now.processes), snapshot.now, voice, heading)};
+  return Shown{.text = TRY(lines(records_of("headgate.process/v1", snapshot.now.processes), origin_of(snapshot.now),
+                                 voice, heading))};
 }
 
 }  // namespace
@@ -205,7 +206,7 @@ Commands ps_commands() {
         options.watch();
         options.text("--user", "USER", "only this user's processes: a name or a number", own.user);
         options.text("-i,--gpu", "GPUS", "only on these GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0", own.gpu);
-        options.formats = kListFormats;
+        options.lists();
       },
       [](const Call& call, const PsOptions& own) -> Result<int> {
         const auto view = [&own](const NodeSnapshot& snapshot, const Voice& voice, bool heading) {

@@ -174,30 +174,28 @@ Result<Shown> status_view(const NodeSnapshot& snapshot, const Voice& voice, bool
   if (shown.trouble = nothing_to_show(snapshot.no_gpus, snapshot.now, "status"); shown.trouble) {
     if (voice.format != Format::json) return std::unexpected(*shown.trouble);
   }
-  const Records shares = records_of("headgate.share/v1", snapshot.now.shares);
-  switch (voice.format) {
-    case Format::json: shown.text = status_json(snapshot); break;
-    case Format::jsonl:
-      shown.text = lines(records_of("headgate.gpu/v1", snapshot.now.gpus), snapshot.now, voice, heading) +
-                   lines(shares, snapshot.now, voice, heading);
-      break;
-    case Format::csv: shown.text = lines(shares, snapshot.now, voice, heading); break;
-    default: shown.text = status_text(snapshot, voice);
+  if (voice.format == Format::json) shown.text = status_json(snapshot);
+  else if (is_table(voice.format)) shown.text = status_text(snapshot, voice);
+  else {
+    const Origin origin = origin_of(snapshot.now);
+    if (voice.format == Format::jsonl)
+      shown.text = TRY(lines(records_of("headgate.gpu/v1", snapshot.now.gpus), origin, voice, heading));
+    shown.text += TRY(lines(records_of("headgate.share/v1", snapshot.now.shares), origin, voice, heading));
   }
   return shown;
 }
 
-Result<int> status(const Call& call) { return show_view(call, TRY(choose_source(call)), status_view, true); }
+Result<int> status_command(const Call& call) { return show_view(call, TRY(choose_source(call)), status_view, true); }
 
 }  // namespace
 
 Commands status_commands() {
-  return {plain_command(kLook, "status", "show each GPU and each share (also: headgate without a command)", status,
-                        Reads::sound, [](Options& options) {
+  return {plain_command(kLook, "status", "show each GPU and each share (also: headgate without a command)",
+                        status_command, Reads::sound, [](Options& options) {
                           options.simulated();
                           options.interval("time over which rates are measured", "100ms");
                           options.watch();
-                          options.formats = kListFormats;
+                          options.lists();
                         })};
 }
 

@@ -39,11 +39,6 @@ Result<int> show_view(const Call& call, Chosen chosen, const View& view, bool ra
   return shown.status;
 }
 
-std::string lines(const Records& records, const snapshot::Snapshot& snapshot, const Voice& voice, bool heading) {
-  const Origin origin = origin_of(snapshot);
-  return voice.format == Format::csv ? csv(records, origin, heading) : jsonl(records, origin);
-}
-
 Result<NodeSnapshot> look(const Call& call, const Chosen& chosen, bool rates) {
   if (chosen.silence) complain(*chosen.silence, call.voice);
   const bool daemon = chosen.daemon.has_value();

@@ -24,10 +24,6 @@ using View = std::function<Result<Shown>(const NodeSnapshot& snapshot, const Voi
 // Shows the view once, or again and again with --watch. `rates`: it shows rates; without a daemon it then takes two
 // snapshots if a program runs, --interval apart.
 [[nodiscard]] Result<int> show_view(const Call& call, Chosen chosen, const View& view, bool rates = false);
-// The records in the form of `voice`, CSV or JSON lines.
-[[nodiscard]] std::string lines(const Records& records, const snapshot::Snapshot& snapshot, const Voice& voice,
-                                bool heading);
-
 // Takes a snapshot for one view. Errors: the source's; unreachable if --sim names no node.
 [[nodiscard]] Result<NodeSnapshot> look(const Call& call, const Chosen& chosen, bool rates = false);
 // Reports shares whose pages cannot be read.
