@@ -1,5 +1,5 @@
 // `headgate docker run --share NAME ...` and `headgate podman run --gpus COUNT ...`: the engine's own command, with the
-// share, or with GPUs that are free. If it cannot be executed, the exit status is 125, docker's own for what it refuses.
+// share, or with GPUs that are free. If it cannot be executed, the exit status is 125, as docker's own.
 #pragma once
 
 #include <string>
