@@ -1,12 +1,7 @@
 #include "api/body.hpp"
 
-#include <algorithm>
-#include <iterator>
-
 #include "base/joined.hpp"
-#include "guest/grant/environment.hpp"
-#include "guest/grant/select.hpp"
-#include "guest/grant/size.hpp"
+#include "snapshot/share_request.hpp"
 
 namespace headgate::api {
 namespace {
@@ -16,58 +11,25 @@ using enum FieldType;
 
 constexpr std::string_view kDurationOrNone = "30s, 5m, 2h, 7d or none";
 constexpr std::string_view kNames = "names or numbers";
-constexpr std::string_view kNamesOrNone = "names or numbers, or none alone";
 
-// Fields accepted both when a share is created and when it is changed.
-Fields share_fields() {
-  const std::string_view memory = grant::accepted_memory(grant::Dialect::headgate);
-  const std::string_view compute = grant::accepted_compute(grant::Dialect::headgate);
-  return {
-      {"mem", text, "memory limit on each of its GPUs; none: no limit", memory},
-      {"host_mem", text, "host memory that stands in for the GPU's past the limit", memory},
-      {"compute", text, "part of each GPU's time that is promised; the ceiling too, where the share has no burst",
-       compute},
-      {"burst", text,
-       "ceiling above what is promised, while others leave time; none: no other than that; a change that does not name "
-       "it leaves it",
-       compute},
-      {"weight", text_or_whole, "its part of what is left, against the weights of others", "1 to 1000"},
-      {"class", text, "which share goes first if several want the GPU", "best-effort, normal or latency"},
-      {"ttl", text, "when it ends by itself", kDurationOrNone},
-      {"idle_notice", text, "after how long without GPU work an event says so", kDurationOrNone},
-      {"freeze_after", text, "after how long without a call of theirs its programs move their memory to the host",
-       kDurationOrNone},
-      {"admit", text, "what decides on a process that wants to join",
-       "now, or ask: an outside scheduler, over /v1/channel/scheduler"},
-      {"on_oom", text, "what becomes of an allocation for which there is no room", "fail, wait or wait=30s (up to 1h)"},
-      {"overcommit", flag, "whether it may be committed what is committed already", "true or false"},
-      {"oversubscribe", flag,
-       "whether programs see its host memory as the card's, and mem may be more than the card has: the rest is host "
-       "memory",
-       "true or false"},
-      {"everyone", flag, "whether anybody may enter it", "true or false"},
-      {"void_promises", flag,
-       "allow class best-effort with a promise on a GPU under policy priority; otherwise that is refused "
-       "(409) with the promises that would be void",
-       "true or false"},
-      {"until_empty", flag, "whether it ends with its last process", "true or false"},
-      {"users", texts, "users that may join it besides its owner", kNamesOrNone},
-      {"groups", texts, "groups whose members may join it", kNamesOrNone},
-  };
+using snapshot::ShareRequest;
+
+FieldType type_of(const snapshot::ShareAttribute& attribute, const ShareRequest::Text&) {
+  return attribute.takes_number ? text_or_whole : text;
 }
+FieldType type_of(const snapshot::ShareAttribute&, const ShareRequest::Flag&) { return flag; }
+FieldType type_of(const snapshot::ShareAttribute&, const ShareRequest::Names&) { return texts; }
 
-Fields share_request() {
-  Fields all = {
-      {"name", text, "what it is called", grant::accepted(grant::Syntax::share_name), true},
-      {"gpu", text, "which GPUs it covers; auto where nothing is said", grant::accepted_selectors()},
-      {"gang", text, "shares of one owner and gang have their turns together", "a name, or none"},
-      {"isolation", text,
-       "how its programs have the GPU beside others: in turns, as clients of an MPS server, or in time slices",
-       "hook, mps or timeslice"},
-      {"fail_policy", text, "what happens to launches that cannot be measured", "open or closed"},
-  };
-  std::ranges::copy(share_fields(), std::back_inserter(all));
-  return all;
+// `all`: those too that a share keeps for life.
+Fields share_fields(bool all) {
+  Fields fields;
+  ShareRequest any;
+  snapshot::each_attribute(any, [&](const snapshot::ShareAttribute& attribute, const auto& field) {
+    if (attribute.fixed && !all) return;
+    const bool required = attribute.key == "name";
+    fields.push_back({attribute.key, type_of(attribute, field), attribute.meaning, attribute.accepted, required});
+  });
+  return fields;
 }
 
 Fields gpu_change() {
@@ -125,7 +87,7 @@ std::string_view schema_name(BodyKind kind) {
 }
 
 const std::vector<BodyField>& fields(BodyKind kind) {
-  static const Fields nothing, of_request = share_request(), of_change = share_fields(), of_quota = quota(),
+  static const Fields nothing, of_request = share_fields(true), of_change = share_fields(false), of_quota = quota(),
                                of_gpu = gpu_change(), of_power = power_fields(BodyKind::power_settings),
                                of_reset = power_fields(BodyKind::power_reset),
                                of_lease = power_fields(BodyKind::power_lease);

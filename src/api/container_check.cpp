@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "base/whole_number.hpp"
-#include "http/codec.hpp"
 #include "tenancy/share.hpp"
 
 namespace headgate::api {
@@ -50,15 +49,11 @@ Result<ContainerUser> container_user(const http::Request& request, const node::C
 
 }  // namespace
 
-http::Response container_check(const http::Request& request, const node::Caller& caller, node::Node& node) {
-  auto user = container_user(request, caller);
-  if (!user) return http::error_response(user.error());
-  user->visitor.groups = user->groups;
-  if (const auto may = node.check_container(*request.parameter("name"), user->visitor, caller); !may)
-    return http::error_response(may.error());
-  http::Response response;
-  response.body = "{}\n";
-  return response;
+Result<http::Response> container_check(const http::Request& request, const node::Caller& caller, node::Node& node) {
+  ContainerUser user = TRY(container_user(request, caller));
+  user.visitor.groups = user.groups;
+  TRY(node.access.check_container(*request.parameter("name"), user.visitor, caller));
+  return http::json_reply("{}");
 }
 
 }  // namespace headgate::api

@@ -6,7 +6,7 @@
 
 namespace headgate::api {
 
-[[nodiscard]] http::Response container_check(const http::Request& request, const node::Caller& caller,
-                                             node::Node& node);
+[[nodiscard]] Result<http::Response> container_check(const http::Request& request, const node::Caller& caller,
+                                                     node::Node& node);
 
 }  // namespace headgate::api

@@ -33,12 +33,6 @@ std::unexpected<Error> unfit(const std::string& key, const Json& value, const st
               "accepted: " + accepted);
 }
 
-std::string accepted_in(const std::string& key) {
-  const auto& all = fields(BodyKind::share_request);
-  const auto field = std::ranges::find(all, key, &BodyField::name);
-  return field == all.end() ? "" : std::string(field->accepted);
-}
-
 // A number that fits its field: cut to 32 bits, it would be another user's, or another bound.
 Result<std::uint32_t> number_from(const std::string& key, const Json& value, std::uint32_t most) {
   if (value.is_number_unsigned() && value.get<std::uint64_t>() <= most) return value.get<std::uint32_t>();
@@ -78,75 +72,52 @@ Result<Json> object_from(const std::string& body) {
   return json;
 }
 
-struct TextKey {
-  const char* name;
-  std::optional<std::string> node::ShareRequest::* field;
-};
-constexpr TextKey kTexts[] = {
-    {"name", &node::ShareRequest::name},
-    {"gpu", &node::ShareRequest::gpu},
-    {"mem", &node::ShareRequest::mem},
-    {"host_mem", &node::ShareRequest::host_mem},
-    {"compute", &node::ShareRequest::compute},
-    {"burst", &node::ShareRequest::burst},
-    {"weight", &node::ShareRequest::weight},
-    {"class", &node::ShareRequest::priority_class},
-    {"ttl", &node::ShareRequest::ttl},
-    {"idle_notice", &node::ShareRequest::idle_notice},
-    {"freeze_after", &node::ShareRequest::freeze_after},
-    {"admit", &node::ShareRequest::admit},
-    {"fail_policy", &node::ShareRequest::fail_policy},
-    {"on_oom", &node::ShareRequest::on_oom},
-    {"gang", &node::ShareRequest::gang},
-    {"isolation", &node::ShareRequest::isolation},
-};
+Result<bool> flag_from(const std::string& key, const Json& value) {
+  if (!value.is_boolean()) return unfit(key, value, "true or false");
+  return value.get<bool>();
+}
 
-// Returns false if the key is none of these.
-Result<bool> take(const std::string& key, const Json& value, node::ShareRequest& order) {
-  for (const auto& [name, field] : kTexts) {
-    if (key != name) continue;
-    // A weight may also be given as a JSON number.
-    if (value.is_number_unsigned() && key == "weight") order.*field = value.dump();
-    else if (value.is_string()) order.*field = value.get<std::string>();
-    else return unfit(key, value, key == "weight" ? "1 to 1000, as a number or a text" : "a text: " + accepted_in(key));
-    return true;
-  }
-  if (key == "void_promises") {
-    if (!value.is_boolean()) return unfit(key, value, "true or false");
-    order.void_promises = value.get<bool>();
-    return true;
-  }
-  const bool overcommit = key == "overcommit" || key == "over_sell";  // over_sell: its name in the last release
-  std::optional<bool>* const named = overcommit               ? &order.overcommit
-                                     : key == "oversubscribe" ? &order.oversubscribe
-                                     : key == "everyone"      ? &order.everyone
-                                     : key == "until_empty"   ? &order.until_empty
-                                                              : nullptr;
-  if (named != nullptr) {
-    if (!value.is_boolean()) return unfit(key, value, "true or false");
-    *named = value.get<bool>();
-    return true;
-  }
-  if (key == "users" || key == "groups") {
-    std::vector<std::string> names;
-    if (!value.is_array()) return unfit(key, value, "a list of texts");
-    for (const Json& one : value) {
-      if (!one.is_string()) return unfit(key, value, "a list of texts");
-      names.push_back(one.get<std::string>());
-    }
-    (key == "users" ? order.users : order.groups) = std::move(names);
-    return true;
-  }
-  return false;
+using snapshot::ShareAttribute;
+
+Result<void> read(const ShareAttribute& attribute, const std::string& key, const Json& value,
+                  std::optional<std::string>& field) {
+  const std::string accepted(attribute.accepted);
+  if (value.is_string()) field = value.get<std::string>();
+  else if (attribute.takes_number && value.is_number_unsigned()) field = value.dump();
+  else return unfit(key, value, attribute.takes_number ? accepted + ", as a number or a text" : "a text: " + accepted);
+  return {};
+}
+
+Result<void> read(const ShareAttribute&, const std::string& key, const Json& value,
+                  std::optional<std::vector<std::string>>& field) {
+  const bool texts = value.is_array() && std::ranges::all_of(value, [](const Json& one) { return one.is_string(); });
+  if (!texts) return unfit(key, value, "a list of texts");
+  field = value.get<std::vector<std::string>>();
+  return {};
+}
+
+// A flag of the share, or one of the request itself.
+template <typename Flag>
+Result<void> read(const ShareAttribute&, const std::string& key, const Json& value, Flag& field) {
+  field = TRY(flag_from(key, value));
+  return {};
+}
+
+Result<void> take(const std::string& key, const Json& value, node::ShareRequest& order) {
+  const std::string named = key == "over_sell" ? "overcommit" : key;  // over_sell: its name in the last release
+  std::optional<Result<void>> taken;
+  snapshot::each_attribute(order, [&](const ShareAttribute& attribute, auto& field) {
+    if (attribute.key == named) taken = read(attribute, key, value, field);
+  });
+  if (taken) return *taken;
+  return fail(ErrorCode::usage, "unknown key '" + tenancy::escape_untrusted(key) + "'",
+              "accepted: " + field_names(BodyKind::share_request));
 }
 
 Result<node::ShareRequest> order_in(const Json& json) {
   node::ShareRequest order;
   for (const auto& [key, value] : json.items()) {
-    if (value.is_null()) continue;
-    if (!TRY(take(key, value, order)))
-      return fail(ErrorCode::usage, "unknown key '" + tenancy::escape_untrusted(key) + "'",
-                  "accepted: " + field_names(BodyKind::share_request));
+    if (!value.is_null()) TRY(take(key, value, order));
   }
   return order;
 }
@@ -155,8 +126,8 @@ Result<node::ShareRequest> order_in(const Json& json) {
 
 Result<node::ShareRequest> share_request_from(const std::string& body) { return order_in(TRY(object_from(body))); }
 
-Result<std::vector<node::Node::NamedRequest>> share_requests_from(const std::string& body) {
-  std::vector<node::Node::NamedRequest> all;
+Result<std::vector<node::NamedRequest>> share_requests_from(const std::string& body) {
+  std::vector<node::NamedRequest> all;
   const Json json = TRY(object_from(body));
   for (const auto& [name, change] : json.items()) {
     if (!change.is_object()) return unfit(name, change, "an object with what is to change of that share");
@@ -181,8 +152,7 @@ Result<PolicyChange> policy_change_from(const std::string& body) {
   PolicyChange change;
   for (const auto& [key, value] : json.items()) {
     if (key == "void_promises") {
-      if (!value.is_boolean()) return unfit(key, value, "true or false");
-      change.void_promises = value.get<bool>();
+      change.void_promises = TRY(flag_from(key, value));
       continue;
     }
     if (key != "policy")

@@ -5,7 +5,7 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "node/node.hpp"
+#include "node/share_access.hpp"
 #include "node/share_request.hpp"
 #include "tenancy/admission.hpp"
 
@@ -16,7 +16,7 @@ namespace headgate::api {
 [[nodiscard]] Result<node::ShareRequest> share_request_from(const std::string& body);
 // {"alice": {"compute": "80%"}, "bob": {"compute": "20%"}}: as above for each share, under its name. Errors: usage,
 // also where no share is named.
-[[nodiscard]] Result<std::vector<node::Node::NamedRequest>> share_requests_from(const std::string& body);
+[[nodiscard]] Result<std::vector<node::NamedRequest>> share_requests_from(const std::string& body);
 
 // {"user": "alice" | "group": "students" | "everyone": true, "mem": "24GiB", "compute": "200%", "shares": 4, "ttl":
 // "8h", "weight": 200, "class": "latency"}; "none" in place of a limit takes it back. Errors: usage, also where no

@@ -4,6 +4,7 @@
 
 #include <ctime>
 #include <string>
+#include <type_traits>
 
 namespace headgate::api {
 namespace {
@@ -22,6 +23,25 @@ TEST(OrderJson, EveryKeyOfAShareIsTaken) {
       << "its former name";
   EXPECT_EQ(order->users, (std::vector<std::string>{"bob", "7"}));
   EXPECT_EQ(share_request_from(R"({"mem":null})"), node::ShareRequest{});
+}
+
+// The table is the only list of attributes: one that it gains is read without a line here.
+TEST(OrderJson, ReadsEachAttributeOfTheTableIntoItsField) {
+  node::ShareRequest one;
+  snapshot::each_attribute(one, [](const snapshot::ShareAttribute& attribute, auto& field) {
+    std::string value = "true";
+    if constexpr (std::is_same_v<decltype(field), snapshot::ShareRequest::Text&>) value = "\"x\"", field = "x";
+    else if constexpr (std::is_same_v<decltype(field), snapshot::ShareRequest::Names&>)
+      value = "[\"x\"]", field = {{"x"}};
+    else field = true;
+    node::ShareRequest wanted;
+    snapshot::each_attribute(wanted, [&](const snapshot::ShareAttribute& other, auto& own) {
+      if constexpr (std::is_same_v<decltype(own), decltype(field)>)
+        if (other.key == attribute.key) own = field;
+    });
+    EXPECT_NE(wanted, node::ShareRequest{}) << attribute.key;
+    EXPECT_EQ(share_request_from("{\"" + std::string(attribute.key) + "\":" + value + "}"), wanted) << attribute.key;
+  });
 }
 
 TEST(OrderJson, TakesAChangeForEachOfSeveralShares) {

@@ -163,8 +163,7 @@ Result<void> CdiFiles::write(const std::string& name) const {
   if (!oci::is_device_name(name))
     return fail(ErrorCode::unsupported, "'" + name + "' is no name of a CDI device",
                 "they begin and end with a letter or a digit: make a share with another name");
-  if (::access(preload_list_.c_str(), R_OK) != 0)
-    if (auto written = write_preload_list(); !written) return written;
+  if (::access(preload_list_.c_str(), R_OK) != 0) TRY(write_preload_list());
   oci::Edits driver = TRY(driver_of(live->share));
   const auto directory = TRY(open_directory(directory_));
   const std::string file = oci::share_file_name(name), place = shares_.directory(name);
@@ -181,7 +180,7 @@ Result<void> CdiFiles::write(const std::string& name) const {
                                                       .memory_mib = memory_mib_of(live->share),
                                                       .mps = std::move(mps)});
   // What was taken over may be sound by itself and not together.
-  if (auto sound = oci::check(document); !sound) return sound;
+  TRY(oci::check(document));
   return put(directory, file, oci::to_json(document), path_of(name));
 }
 

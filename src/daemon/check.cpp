@@ -6,7 +6,7 @@
 #include "daemon/job_writer.hpp"
 #include "daemon/metrics_file.hpp"
 #include "daemon/places.hpp"
-#include "daemon/power_control.hpp"
+#include "daemon/power_settings.hpp"
 #include "daemon/zeusd_listener.hpp"
 #include "install/devices.hpp"
 #include "install/source.hpp"
@@ -30,7 +30,7 @@ Result<void> is_sound(const config::Config& config, const Options& options) {
   TRY(JobWriter::directory_of(config));
   TRY(CdiFiles::directory_of(config, options));
   TRY(control_group(config));
-  if (auto sound = PowerControl::check(config); !sound) return sound;
+  TRY(check_power_settings(config));
   return ZeusdListener::check(config);
 }
 
@@ -41,12 +41,12 @@ std::string library_of(const config::Config& config) {
 
 Result<void> check(const Options& options) {
   const config::Config config = TRY(read_configuration(options));
-  if (auto sound = is_sound(config, options); !sound) return sound;
-  if (auto usable = check_places(options.socket, options.state); !usable) return usable;
-  if (auto there = install::check_source(options.simulate, config["sim.profile"].value); !there) return there;
+  TRY(is_sound(config, options));
+  TRY(check_places(options.socket, options.state));
+  TRY(install::check_source(options.simulate, config["sim.profile"].value));
   if (options.simulate) return {};
   const auto driver = TRY(nvml::Library::open(library_of(config)));
-  if (auto seen = can_see_programs(config, driver.path()); !seen) return seen;
+  TRY(can_see_programs(config, driver.path()));
   const auto snapshot = TRY(observe::read_driver(driver, 0));
   for (const auto& card : unsellable(config, snapshot.gpus)) std::fprintf(stderr, "headgated: %s\n", card.text.c_str());
   return {};

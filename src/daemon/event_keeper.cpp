@@ -5,6 +5,7 @@
 
 #include "base/now.hpp"
 #include "daemon/journal.hpp"
+#include "node/share_request.hpp"
 
 namespace headgate::daemon {
 namespace {
@@ -17,6 +18,16 @@ constexpr std::chrono::seconds kRetry(1);
 Time lease_time() { return Time(std::chrono::seconds(lease_now_s())); }
 
 }  // namespace
+
+Result<std::unique_ptr<EventKeeper>> EventKeeper::start(Context& context) {
+  const auto& keep = context.config["events.keep"];
+  const auto age = node::parse_duration("events.keep", keep.value);
+  if (!age) return fail(ErrorCode::usage, keep.origin + ": " + age.error().message, age.error().hint);
+  auto keeper = std::make_unique<EventKeeper>(context.events, context.places.events_file,
+                                              tenancy::EventBounds{context.config.number("events.rows"), *age});
+  keeper->open();
+  return keeper;
+}
 
 void EventKeeper::open() {
   auto opened = tenancy::EventStore::open(path_, bounds_, lease_time);

@@ -5,6 +5,8 @@
 #include <memory>
 #include <string>
 
+#include "base/result.hpp"
+#include "daemon/context.hpp"
 #include "observe/event_log.hpp"
 #include "tenancy/event_store.hpp"
 
@@ -12,6 +14,10 @@ namespace headgate::daemon {
 
 class EventKeeper {
  public:
+  // Opens the store that the configuration describes. Call it before the first event. Without a store the daemon still
+  // runs, and reports that. `context` outlives it. Errors: usage, for events.keep.
+  [[nodiscard]] static Result<std::unique_ptr<EventKeeper>> start(Context& context);
+
   // `events` outlives it.
   EventKeeper(observe::EventLog& events, std::string path, tenancy::EventBounds bounds)
       : events_(events), path_(std::move(path)), bounds_(bounds) {}

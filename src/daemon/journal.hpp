@@ -15,6 +15,8 @@ enum class JournalLevel { error = 3, warning = 4, info = 6 };  // as syslog(3) c
 // Writes one line of at most PIPE_BUF bytes. Never blocks: a line for which a stalled reader leaves no room is lost,
 // and the next that fits says how many were. Thread-safe.
 void journal(JournalLevel level, std::string_view text);
+inline void note(std::string_view text) { journal(JournalLevel::info, text); }
+inline void warn(std::string_view text) { journal(JournalLevel::warning, text); }
 
 // Returns the line, without its end. Line feeds and control characters in the text become '?' or blanks.
 [[nodiscard]] std::string journal_line(JournalLevel level, std::string_view text, bool with_level);

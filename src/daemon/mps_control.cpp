@@ -31,21 +31,20 @@ mps::Tenant tenant_in(const node::MpsShare& share, mps::ProcessMark process, boo
 
 }  // namespace
 
-Result<std::unique_ptr<MpsControl>> MpsControl::start(const config::Config& config, const install::Source& source,
-                                                      const Places& places, node::Node& node,
-                                                      const api::CurrentAccess& access, observe::EventLog& events,
-                                                      Exclusive exclusive) {
+Result<std::unique_ptr<MpsControl>> MpsControl::start(Context& context, node::Node& node, Exclusive exclusive) {
+  const config::Config& config = context.config;
+  observe::EventLog& events = context.events;
   if (config["mps.exclusive"].value != "true") exclusive = {};
   mps::Manager::Options options;
   const std::string& named = config["mps.tool"].value;
   if (!named.empty()) options.tool = named;
-  else if (!source.simulated_directory.empty())
+  else if (!context.source.simulated_directory.empty())
     options.tool = TRY(install::simulator_libraries()) + "/nvidia-cuda-mps-control";
-  options.base = places.runtime_dir + "/mps";
-  options.file = places.runtime_dir + "/mps.json";
+  options.base = context.places.runtime_dir + "/mps";
+  options.file = context.places.runtime_dir + "/mps.json";
   options.tell = [&events](const mps::News& news) { tell_mps(events, news); };
   const std::string file = options.file;
-  std::unique_ptr<MpsControl> control(new MpsControl(std::move(options), node, access, events, std::move(exclusive)));
+  std::unique_ptr<MpsControl> control(new MpsControl(std::move(options), context, node, std::move(exclusive)));
   if (auto started = control->keeper_.start(); !started) {
     const std::string aside = file + ".damaged";
     if (std::rename(file.c_str(), aside.c_str()) != 0) return std::unexpected(started.error());
@@ -53,27 +52,26 @@ Result<std::unique_ptr<MpsControl>> MpsControl::start(const config::Config& conf
                       .trouble = true,
                       .group = {},
                       .text = started.error().message + "; the file is kept as " + aside});
-    if (auto again = control->keeper_.start(); !again) return std::unexpected(again.error());
+    TRY(control->keeper_.start());
   }
   return control;
 }
 
-MpsControl::MpsControl(mps::Manager::Options options, node::Node& node, const api::CurrentAccess& access,
-                       observe::EventLog& events, Exclusive exclusive)
+MpsControl::MpsControl(mps::Manager::Options options, Context& context, node::Node& node, Exclusive exclusive)
     : node_(node),
-      events_(events),
+      events_(context.events),
       base_(options.base),
       exclusive_(std::move(exclusive)),
       keeper_(std::move(options)),
       routes_(
-          {.access = access,
+          {.access = context.access,
            .groups = [this] { return keeper_.groups(); },
            .take_off = [this](pid_t client,
                               std::function<void(Result<bool>)> done) { keeper_.take_off(client, std::move(done)); },
            .may_end = [this](const node::Caller& caller, std::uint32_t pid) { return may_end(caller, pid); }}) {}
 
 void MpsControl::prepare(node::Entry entry, const node::Caller& caller, std::function<void(Result<node::Entry>)> done) {
-  const auto share = node_.mps_share(entry.share);
+  const auto share = node_.access.mps_share(entry.share);
   if (!share) return done(std::move(entry));
   const auto process = caller.pid == 0 ? std::nullopt : mps::mark_of(caller.pid, "/proc");
   if (!process)
@@ -103,7 +101,7 @@ void MpsControl::make_exclusive(const std::string& uuid, std::uint32_t owner_uid
 }
 
 void MpsControl::joined(const tenancy::TenantProcess& tenant) {
-  const auto share = node_.mps_share(tenant.share);
+  const auto share = node_.access.mps_share(tenant.share);
   if (!share) return;
   const mps::ProcessMark process{tenant.process.pid, tenant.process.start_time};
   keeper_.acquire(
@@ -115,11 +113,11 @@ void MpsControl::joined(const tenancy::TenantProcess& tenant) {
 }
 
 Result<std::optional<oci::MpsClient>> MpsControl::container_client(const std::string& name) const {
-  const auto share = node_.mps_share(name);
+  const auto share = node_.access.mps_share(name);
   if (!share) return std::nullopt;
   const mps::Tenant tenant = tenant_in(*share, {}, true);
   const mps::Places places = TRY(mps::places_of(base_, tenant.group));
-  if (auto made = mps::make_places(base_, places); !made) return std::unexpected(made.error());
+  TRY(mps::make_places(base_, places));
   oci::MpsClient client{.pipe_directory = places.pipe, .env = {}};
   for (const auto& [variable, value] : mps::variables_of(tenant, places)) client.env.push_back(variable + "=" + value);
   return client;

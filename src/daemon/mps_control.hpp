@@ -7,13 +7,10 @@
 #include <optional>
 #include <string>
 
-#include "api/access.hpp"
 #include "api/figures.hpp"
 #include "api/mps_routes.hpp"
 #include "base/result.hpp"
-#include "config/config.hpp"
-#include "daemon/places.hpp"
-#include "install/source.hpp"
+#include "daemon/context.hpp"
 #include "mps/keeper.hpp"
 #include "node/node.hpp"
 #include "observe/event_log.hpp"
@@ -30,10 +27,8 @@ class MpsControl {
       std::function<void(const std::string& uuid, std::uint32_t pid, std::function<void(Result<void>)> done)>;
   // Adopts what a former daemon left. The references must outlive it. Errors: of the install folder. Unreadable notes
   // of a former daemon are put aside and reported: the node is still metered.
-  [[nodiscard]] static Result<std::unique_ptr<MpsControl>> start(const config::Config& config,
-                                                                 const install::Source& source, const Places& places,
-                                                                 node::Node& node, const api::CurrentAccess& access,
-                                                                 observe::EventLog& events, Exclusive exclusive);
+  [[nodiscard]] static Result<std::unique_ptr<MpsControl>> start(Context& context, node::Node& node,
+                                                                 Exclusive exclusive);
 
   // Starts the share's control daemon for the caller's process if the share is under MPS, and adds a client's variables
   // to the entry. `done` may be called on another thread.
@@ -54,8 +49,7 @@ class MpsControl {
   [[nodiscard]] bool stops_within(std::chrono::nanoseconds patience) { return keeper_.stop(patience); }
 
  private:
-  MpsControl(mps::Manager::Options options, node::Node& node, const api::CurrentAccess& access,
-             observe::EventLog& events, Exclusive exclusive);
+  MpsControl(mps::Manager::Options options, Context& context, node::Node& node, Exclusive exclusive);
   void make_exclusive(const std::string& uuid, std::uint32_t owner_uid, std::function<void(Result<void>)> done) const;
   [[nodiscard]] Result<void> may_end(const node::Caller& caller, std::uint32_t pid) const;
 

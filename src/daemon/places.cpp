@@ -81,7 +81,7 @@ Result<void> make_state_directory(const std::string& path, bool named) {
 }
 
 Result<void> make_control_directory(const std::string& path, const Callers& callers) {
-  if (auto made = make_directory(path, callers.all ? 0755 : 0750); !made) return made;
+  TRY(make_directory(path, callers.all ? 0755 : 0750));
   if (callers.group && ::chown(path.c_str(), static_cast<uid_t>(-1), *callers.group) != 0)
     return fail_errno("cannot give " + path + " to its group", errno);
   return {};
@@ -155,20 +155,18 @@ Result<void> check_places(const std::string& socket, const std::string& state) {
   const Places places = TRY(plan(socket, state));
   for (const std::string& path : {places.runtime_dir, directory_of(places.socket), directory_of(places.state_file)}) {
     if (path.empty()) continue;  // a socket in the working directory
-    if (auto usable = can_be_used(path); !usable) return usable;
+    TRY(can_be_used(path));
   }
   return is_ours(places);
 }
 
 Result<Places> find_places(const std::string& socket, const std::string& state, const Callers& callers) {
   Places places = TRY(plan(socket, state));
-  if (auto made = make_runtime_directory(places.runtime_dir); !made) return std::unexpected(made.error());
+  TRY(make_runtime_directory(places.runtime_dir));
   if (socket.empty()) {
-    if (auto made = make_control_directory(control_directory(places.runtime_dir), callers); !made)
-      return std::unexpected(made.error());
+    TRY(make_control_directory(control_directory(places.runtime_dir), callers));
   }
-  if (auto made = make_state_directory(directory_of(places.state_file), !state.empty()); !made)
-    return std::unexpected(made.error());
+  TRY(make_state_directory(directory_of(places.state_file), !state.empty()));
   return places;
 }
 
@@ -189,8 +187,7 @@ Result<UniqueFd> hold_directory(const std::string& path) {
   if (::lstat(path.c_str(), &facts) == 0 && S_ISLNK(facts.st_mode) && facts.st_uid != 0 && facts.st_uid != ::geteuid())
     return fail(ErrorCode::denied, path + ": it is a symbolic link of " + user_name(facts.st_uid),
                 "remove it, and name the directory itself");
-  if (::fstat(directory.get(), &facts) == 0)
-    if (auto owned = check_owned(path, facts); !owned) return std::unexpected(owned.error());
+  if (::fstat(directory.get(), &facts) == 0) TRY(check_owned(path, facts));
   // A file system without locks must not keep the daemon from starting.
   if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return directory;
   return fail(ErrorCode::denied, "another headgated works in " + path,

@@ -1,4 +1,4 @@
-// Power and clocks of the node's GPUs: queues, leases, which users may set which GPU, and reports of each write.
+// Power and clocks of the node's GPUs: their queues and leases, started, served and ended.
 #pragma once
 
 #include <chrono>
@@ -8,50 +8,38 @@
 #include <string>
 #include <vector>
 
-#include "api/access.hpp"
 #include "api/power_routes.hpp"
 #include "api/service.hpp"
 #include "api/zeusd.hpp"
 #include "base/result.hpp"
-#include "config/config.hpp"
-#include "http/loop.hpp"
-#include "install/devices.hpp"
+#include "daemon/context.hpp"
+#include "daemon/power_permissions.hpp"
+#include "daemon/power_reports.hpp"
 #include "node/node.hpp"
-#include "observe/event_log.hpp"
 #include "power/control_queues.hpp"
+#include "power/lease_keeper.hpp"
+#include "power/nvml_manager.hpp"
 
 namespace headgate::daemon {
 
 // For the loop's thread, except where stated.
 class PowerControl {
  public:
-  // Checks what a start would reject in the configuration: files, names of users and groups. Errors: usage, denied.
-  [[nodiscard]] static Result<void> check(const config::Config& config);
-
-  // `source`: of the driver; `lease_file`: where leases are kept; the others must outlive it. Errors: of check(), of
-  // the driver and of reading the leases.
-  [[nodiscard]] static Result<std::unique_ptr<PowerControl>> start(const config::Config& config,
-                                                                   const install::Source& source,
-                                                                   const std::string& lease_file, node::Node& node,
-                                                                   const api::CurrentAccess& access,
-                                                                   observe::EventLog& events);
-  ~PowerControl();
+  // Both must outlive it. Errors: of check_power_settings(), of the driver and of reading the leases.
+  [[nodiscard]] static Result<std::unique_ptr<PowerControl>> start(Context& context, const node::Node& node);
   PowerControl(const PowerControl&) = delete;
 
   // Returns the handler of /v1/power. `service` must outlive it.
-  [[nodiscard]] api::PowerRoutes& routes(http::Loop& loop, const config::Config& config, api::Service& service);
+  [[nodiscard]] api::PowerRoutes& routes(api::Service& service);
+  [[nodiscard]] power::ControlQueues& queues() { return *queues_; }
+  [[nodiscard]] const PowerPermissions& permissions() const { return *permissions_; }
 
-  // Used by the API of zeusd.
-  [[nodiscard]] power::ControlQueues& queues();
-  [[nodiscard]] Result<void> may_write(const api::ZeusdCaller& caller, const std::vector<std::uint32_t>& gpus,
-                                       const power::Command& command) const;
   // Saves what a client's write changes, in a session that ends with its process or (`login`) with the leader of its
   // login session. Over TCP no process is known, and the setting stays.
   void save_before(const api::ZeusdCaller& caller, bool login, const std::vector<std::uint32_t>& gpus,
                    const power::Command& command, std::function<void(Result<void>)> begin);
-  [[nodiscard]] bool reads_live(const api::ZeusdCaller& caller, std::optional<std::uint32_t> gpu) const;
 
-  // Takes over the grants of a configuration that was read again. Errors: as of check(); then the former ones stay.
+  // Takes over the grants of a configuration that was read again. Errors: of grants_of(); then the former ones stay.
   [[nodiscard]] Result<void> allow(const config::Config& config);
   // Gives up the persistence mode of the GPU ("all": of all) and releases the driver, so that it can be reset; then
   // restores everything. Any thread but the loop's: blocks for calls into the driver.
@@ -60,14 +48,26 @@ class PowerControl {
   // once, on another thread. Errors: of LeaseKeeper::create().
   void hold_exclusive(const std::string& uuid, std::uint32_t holder_pid, std::function<void(Result<void>)> done);
   // Call it once a second.
-  void tick();
+  void tick() { reports_.tick(*queues_); }
   // Restores what leases have changed. Returns false if a call into the driver hangs.
-  [[nodiscard]] bool stops_within(std::chrono::nanoseconds patience);
+  [[nodiscard]] bool stops_within(std::chrono::nanoseconds patience) {
+    return leases_->stop(patience) && queues_->stops_within(patience);
+  }
 
  private:
-  struct Impl;
-  explicit PowerControl(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  explicit PowerControl(Context& context) : context_(context), reports_(context.events) {}
+  [[nodiscard]] Result<void> start_queues();
+  [[nodiscard]] Result<void> start_leases(const std::string& file);
+  [[nodiscard]] Result<void> apply_site();
+
+  Context& context_;
+  PowerReports reports_;
+  std::vector<power::Profile> profiles_;
+  std::shared_ptr<power::NvmlSession> driver_;  // shared with the managers of its GPUs
+  std::optional<power::ControlQueues> queues_;
+  std::optional<power::LeaseKeeper> leases_;
+  std::optional<PowerPermissions> permissions_;
+  std::optional<api::PowerRoutes> routes_;
 };
 
 }  // namespace headgate::daemon

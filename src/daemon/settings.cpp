@@ -68,8 +68,13 @@ Result<config::ListenAddress> listen_address_from(const std::string& said, const
   const auto address = config::parse_listen_address(text);
   if (!address)
     return fail(ErrorCode::usage, said + " '" + text + "' is no address", "accepted: 127.0.0.1:9471, [::1]:9471");
-  if (auto may = config::may_listen(said, text, has_token); !may) return std::unexpected(may.error());
+  TRY(config::may_listen(said, text, has_token));
   return *address;
+}
+
+std::string url_of(const config::ListenAddress& address, std::uint16_t port) {
+  const std::string host = address.host.contains(':') ? "[" + address.host + "]" : address.host;
+  return "http://" + host + ":" + std::to_string(port);
 }
 
 bool is_simulator(const std::string& library) { return library.ends_with("/sim/libnvidia-ml.so.1"); }

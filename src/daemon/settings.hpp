@@ -35,6 +35,9 @@ Result<std::optional<std::string>> token(const config::Config& config);
 // `said`: the origin, for errors: "--listen", "/etc/headgate/config.toml:3: node.listen =".
 Result<config::ListenAddress> listen_address_from(const std::string& said, const std::string& text, bool has_token);
 
+// Returns "http://127.0.0.1:9471", with the port that was bound.
+[[nodiscard]] std::string url_of(const config::ListenAddress& address, std::uint16_t port);
+
 // Returns whether the driver's library is the simulator's.
 [[nodiscard]] bool is_simulator(const std::string& library);
 // Checks whether the pids that the library reports are known here: in a container's pid namespace they are not. Errors:

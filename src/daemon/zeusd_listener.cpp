@@ -1,15 +1,11 @@
 #include "daemon/zeusd_listener.hpp"
 
 #include <filesystem>
-#include <optional>
 #include <vector>
 
-#include "api/zeusd.hpp"
 #include "base/version.hpp"
 #include "daemon/journal.hpp"
 #include "daemon/settings.hpp"
-#include "http/server.hpp"
-#include "power/rapl.hpp"
 #include "power/token.hpp"
 
 namespace headgate::daemon {
@@ -37,36 +33,6 @@ void warn_of_zeusd(const std::string& text) { journal(JournalLevel::warning, "ze
 
 }  // namespace
 
-struct ZeusdListener::Impl {
-  Result<void> listen(http::Loop& loop, const config::Config& config, const Options& options, bool has_key) {
-    http::ServerLimits limits = server_limits(config);
-    if (has_key) limits.shows_key = zeusd->shows_token();
-    server.emplace(loop, zeusd->routes(), std::move(limits));
-    server->tell_trouble([](const std::string& what) { warn_of_zeusd(what); });
-    const std::string path = options.zeusd_socket.empty() ? config["zeusd.socket"].value : options.zeusd_socket;
-    if (!path.empty()) {
-      std::error_code error;
-      std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
-      if (error) return fail(ErrorCode::failed, "making the directory of " + path + ": " + error.message());
-      // Open to all users: each request is checked against its caller's user ID.
-      if (auto bound = server->listen(http::UnixListener{.path = path, .mode = 0666, .group = {}}); !bound)
-        return bound;
-      where = path;
-    }
-    for (const config::ListenAddress& address : TRY(addresses_of(config, has_key))) {
-      const std::uint16_t port = TRY(server->listen(address.host, address.port));
-      where += (where.empty() ? "" : ", ") + std::string("http://") +
-               (address.host.contains(':') ? "[" + address.host + "]" : address.host) + ":" + std::to_string(port);
-    }
-    return {};
-  }
-
-  std::optional<power::Rapl> rapl;
-  std::optional<api::Zeusd> zeusd;
-  std::optional<http::Server> server;
-  std::string where;
-};
-
 bool ZeusdListener::is_wanted(const config::Config& config, const Options& options) {
   return !options.zeusd_socket.empty() || !config["zeusd.socket"].value.empty() ||
          !config["zeusd.listen"].value.empty();
@@ -78,18 +44,21 @@ Result<void> ZeusdListener::check(const config::Config& config) {
   return {};
 }
 
-Result<std::unique_ptr<ZeusdListener>> ZeusdListener::start(http::Loop& loop, const config::Config& config,
-                                                            const Options& options, PowerControl& power) {
-  auto impl = std::make_unique<Impl>();
-  Impl& on = *impl;
-  on.rapl.emplace(power::Rapl::usual_root());
-  if (!on.rapl->trouble().empty()) warn_of_zeusd(on.rapl->trouble());
+Result<std::unique_ptr<ZeusdListener>> ZeusdListener::start(Context& context, PowerControl& power) {
+  const config::Config& config = context.config;
+  if (!is_wanted(config, context.options)) return nullptr;
+  std::unique_ptr<ZeusdListener> on(new ZeusdListener());
+  if (!on->rapl_.trouble().empty()) warn_of_zeusd(on->rapl_.trouble());
   api::ZeusdOptions served;
   served.groups = TRY(power::api_groups_from(config["zeusd.enable"].value));
   served.key = TRY(key_of(config));
   served.version = version_text();
-  served.may_write = [&power](const api::ZeusdCaller& caller, const std::vector<std::uint32_t>& listed,
-                              const power::Command& command) { return power.may_write(caller, listed, command); };
+  const PowerPermissions& may = power.permissions();
+  served.may_write = [&may](const api::ZeusdCaller& caller, const std::vector<std::uint32_t>& listed,
+                            const power::Command& command) { return may.may_write(caller, listed, command); };
+  served.reads_live = [&may](const api::ZeusdCaller& caller, std::optional<std::uint32_t> gpu) {
+    return may.reads_live(caller, gpu);
+  };
   const std::string session = config["zeusd.session"].value;
   if (session != "none")
     served.before_write = [&power, login = session == "login"](
@@ -97,19 +66,31 @@ Result<std::unique_ptr<ZeusdListener>> ZeusdListener::start(http::Loop& loop, co
                               const power::Command& command, std::function<void(Result<void>)> begin) {
       power.save_before(caller, login, listed, command, std::move(begin));
     };
-  served.reads_live = [&power](const api::ZeusdCaller& caller, std::optional<std::uint32_t> gpu) {
-    return power.reads_live(caller, gpu);
-  };
   const bool has_key = served.key.has_value();
-  on.zeusd.emplace(loop, power.queues(), *on.rapl, std::move(served));
-  if (auto listening = on.listen(loop, config, options, has_key); !listening) return std::unexpected(listening.error());
-  return std::unique_ptr<ZeusdListener>(new ZeusdListener(std::move(impl)));
+  on->zeusd_.emplace(context.loop, power.queues(), on->rapl_, std::move(served));
+  TRY(on->listen(context, has_key));
+  note("the API of zeusd answers at " + on->where_);
+  return on;
 }
 
-ZeusdListener::ZeusdListener(std::unique_ptr<Impl> impl) : impl_(std::move(impl)) {}
-ZeusdListener::~ZeusdListener() = default;
-
-const std::string& ZeusdListener::where() const { return impl_->where; }
-void ZeusdListener::stop() { impl_->server->stop(); }
+Result<void> ZeusdListener::listen(Context& context, bool has_key) {
+  http::ServerLimits limits = server_limits(context.config);
+  if (has_key) limits.shows_key = zeusd_->shows_token();
+  server_.emplace(context.loop, zeusd_->routes(), std::move(limits));
+  server_->tell_trouble([](const std::string& what) { warn_of_zeusd(what); });
+  const std::string& named = context.options.zeusd_socket;
+  const std::string path = named.empty() ? context.config["zeusd.socket"].value : named;
+  if (!path.empty()) {
+    std::error_code error;
+    std::filesystem::create_directories(std::filesystem::path(path).parent_path(), error);
+    if (error) return fail(ErrorCode::failed, "making the directory of " + path + ": " + error.message());
+    // Open to all users: each request is checked against its caller's user ID.
+    TRY(server_->listen(http::UnixListener{.path = path, .mode = 0666, .group = {}}));
+    where_ = path;
+  }
+  for (const config::ListenAddress& address : TRY(addresses_of(context.config, has_key)))
+    where_ += (where_.empty() ? "" : ", ") + url_of(address, TRY(server_->listen(address.host, address.port)));
+  return {};
+}
 
 }  // namespace headgate::daemon

@@ -2,13 +2,15 @@
 #pragma once
 
 #include <memory>
+#include <optional>
 #include <string>
 
+#include "api/zeusd.hpp"
 #include "base/result.hpp"
-#include "config/config.hpp"
-#include "daemon/options.hpp"
+#include "daemon/context.hpp"
 #include "daemon/power_control.hpp"
-#include "http/loop.hpp"
+#include "http/server.hpp"
+#include "power/rapl.hpp"
 
 namespace headgate::daemon {
 
@@ -20,21 +22,21 @@ class ZeusdListener {
   // Checks what a start would reject in the configuration: the key's file, addresses. Errors: usage, denied.
   [[nodiscard]] static Result<void> check(const config::Config& config);
 
-  // `power` must outlive it. Errors: of check() and of the sockets.
-  [[nodiscard]] static Result<std::unique_ptr<ZeusdListener>> start(http::Loop& loop, const config::Config& config,
-                                                                    const Options& options, PowerControl& power);
-  ~ZeusdListener();
+  // Returns null if it is not wanted. Both must outlive it. Errors: of check() and of the sockets.
+  [[nodiscard]] static Result<std::unique_ptr<ZeusdListener>> start(Context& context, PowerControl& power);
   ZeusdListener(const ZeusdListener&) = delete;
 
-  // Returns where it answers, for the log.
-  [[nodiscard]] const std::string& where() const;
   // Closes sockets and streams.
-  void stop();
+  void stop() { server_->stop(); }
 
  private:
-  struct Impl;
-  explicit ZeusdListener(std::unique_ptr<Impl> impl);
-  std::unique_ptr<Impl> impl_;
+  ZeusdListener() : rapl_(power::Rapl::usual_root()) {}
+  [[nodiscard]] Result<void> listen(Context& context, bool has_key);
+
+  power::Rapl rapl_;
+  std::optional<api::Zeusd> zeusd_;
+  std::optional<http::Server> server_;
+  std::string where_;
 };
 
 }  // namespace headgate::daemon

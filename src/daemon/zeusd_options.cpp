@@ -40,7 +40,7 @@ Result<void> take_flags(const std::vector<std::string>& words, std::size_t from,
     else if (name == "--sim") value.clear();
     else if (i + 1 < words.size()) value = words[++i];
     else return fail(ErrorCode::usage, "zeusd: " + name + " needs a value");
-    if (auto taken = flag->second(value); !taken) return taken;
+    TRY(flag->second(value));
   }
   return {};
 }
@@ -126,7 +126,7 @@ Result<ZeusdOptions> parse_token(const std::vector<std::string>& words) {
   flags["--user"] = text_into("--user", token.user);
   flags["--expires"] = text_into("--expires", token.expires);
   flags["--scope"] = groups_into(token.scopes);
-  if (auto taken = take_flags(words, 2, flags); !taken) return std::unexpected(taken.error());
+  TRY(take_flags(words, 2, flags));
   for (const auto& [flag, value] : {std::pair{"--signing-key-path", &token.key_path}, std::pair{"--user", &token.user},
                                     std::pair{"--expires", &token.expires}})
     if (value->empty())
@@ -172,8 +172,7 @@ Result<ZeusdOptions> parse_zeusd(const std::vector<std::string>& words) {
                 "accepted: serve, token issue");
   options.command = ZeusdCommand::serve;
   std::uint32_t workers = 0;  // one thread serves all; a unit's number is read and ignored
-  if (auto taken = take_flags(words, 1, serve_flags(options.serve, workers)); !taken)
-    return std::unexpected(taken.error());
+  TRY(take_flags(words, 1, serve_flags(options.serve, workers)));
   return options;
 }
 

@@ -19,6 +19,7 @@
 #include "base/version.hpp"
 #include "config/command_overrides.hpp"
 #include "config/listen_address.hpp"
+#include "daemon/settings.hpp"
 #include "daemon/zeusd_log.hpp"
 #include "http/server.hpp"
 #include "install/source.hpp"
@@ -80,15 +81,13 @@ Result<void> listen_unix(http::Server& server, const ZeusdServeOptions& options)
 
 Result<std::string> listen(http::Server& server, const ZeusdServeOptions& options) {
   if (!options.tcp) {
-    if (auto bound = listen_unix(server, options); !bound) return std::unexpected(bound.error());
+    TRY(listen_unix(server, options));
     return options.socket_path;
   }
   if (options.key_path.empty())
     say_zeusd("warning: TCP without --signing-key-path: every client that reaches it can set the GPUs");
   const auto address = config::parse_listen_address(options.tcp_address);
-  const std::uint16_t port = TRY(server.listen(address->host, address->port));
-  return "http://" + (address->host.contains(':') ? "[" + address->host + "]" : address->host) + ":" +
-         std::to_string(port);
+  return url_of(*address, TRY(server.listen(address->host, address->port)));
 }
 
 std::vector<std::string> names_of(const ZeusdServeOptions& options) {
@@ -108,8 +107,8 @@ Result<void> serve_zeusd(const ZeusdServeOptions& options) {
   for (const int signal : {SIGTERM, SIGINT, SIGQUIT, SIGPIPE}) ::sigaddset(&set, signal);
   ::pthread_sigmask(SIG_BLOCK, &set, nullptr);
   auto gpus = TRY(open_gpus(options));
-  if (auto taken = override_setters(options.overrides_path, gpus); !taken) return taken;
-  if (auto allowed = check_privilege(options); !allowed) return allowed;
+  TRY(override_setters(options.overrides_path, gpus));
+  TRY(check_privilege(options));
   api::ZeusdOptions served;
   served.groups = options.groups;
   served.version = version_text();

@@ -102,13 +102,12 @@ void Arbitration::stop() {
 
 Result<void> Arbitration::add(const std::string& runtime_dir, const std::string& name, const std::string& gang,
                               UniqueFd bell) {
-  auto opened = ArbitratedShare::open(runtime_dir, name, gpus_, std::move(bell));
-  if (!opened) return std::unexpected(opened.error());
+  ArbitratedShare opened = TRY(ArbitratedShare::open(runtime_dir, name, gpus_, std::move(bell)));
   remove(name);
   const std::scoped_lock lock(members_lock_);
-  auto terms = opened->terms();
+  auto terms = opened.terms();
   Member& member =
-      members_.emplace(name, Member{std::move(*opened), schedule::kNoShare, std::move(terms)}).first->second;
+      members_.emplace(name, Member{std::move(opened), schedule::kNoShare, std::move(terms)}).first->second;
   epoll_event event{.events = EPOLLIN, .data = {.ptr = &member}};
   const int heard = member.share.bell();
   if (heard >= 0 && ::epoll_ctl(poll_.get(), EPOLL_CTL_ADD, heard, &event) != 0) {

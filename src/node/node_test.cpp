@@ -28,7 +28,7 @@ class NodeTest : public TestNode {
     ShareRequest order;
     order.name = name;
     order.mem = "1GiB";
-    const auto made = node_->create(order, caller, gpus_);
+    const auto made = node_->service.create(order, caller, gpus_);
     return made ? "made" : made.error().message + " | " + made.error().hint;
   }
 };
@@ -48,8 +48,8 @@ TEST_F(NodeTest, ANameThatIsTakenIsAConflictForWhoWaitsForRoomToo) {
   ShareRequest order;
   order.name = "k";
   order.mem = "1GiB";
-  EXPECT_EQ(node_->create(order, root, gpus_).error().code, ErrorCode::conflict);
-  EXPECT_EQ(node_->wait_for_room(order, root, gpus_, {}).error().code, ErrorCode::conflict);
+  EXPECT_EQ(node_->service.create(order, root, gpus_).error().code, ErrorCode::conflict);
+  EXPECT_EQ(node_->service.wait_for_room(order, root, gpus_, {}).error().code, ErrorCode::conflict);
 }
 
 TEST_F(NodeTest, WhoHasAsManySharesAsAUserMayIsToldHowMany) {
@@ -68,7 +68,7 @@ TEST_F(NodeTest, CountsAsSoldOnlyWhatItHasSold) {
   snapshot.shares[0].name = "a";
   snapshot.shares[1].name = "left-by-a-run";
   snapshot.gpus[0].memory_committed_bytes = 41ull << 30;  // by all pages
-  node_->finish(snapshot);
+  node_->snapshots.finish(snapshot);
   EXPECT_EQ(snapshot.gpus[0].memory_committed_bytes, 1ull << 30);
   EXPECT_LE(snapshot.gpus[0].memory_committed_bytes + *snapshot.gpus[0].memory_uncommitted_bytes,
             gpus_[0].memory_total_bytes);
@@ -83,7 +83,7 @@ TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
   snapshot.gpus.push_back(gpus_[0]);
   snapshot.gpus[1].index = 1;
   snapshot.gpus[1].uuid = tenancy::kGpu1;
-  node_->finish(snapshot);
+  node_->snapshots.finish(snapshot);
   EXPECT_EQ(snapshot.gpus[1].memory_uncommitted_bytes, 0u);
   EXPECT_EQ(snapshot.gpus[1].compute_uncommitted_ratio, 0.0);
   gpus_ = snapshot.gpus;
@@ -91,7 +91,7 @@ TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
   ShareRequest order;
   order.name = "there";
   order.gpu = "1";
-  const auto made = node_->create(order, root, gpus_);
+  const auto made = node_->service.create(order, root, gpus_);
   ASSERT_FALSE(made);
   EXPECT_NE(made.error().message.find("or did not answer when headgated started"), std::string::npos)
       << made.error().message;
@@ -102,10 +102,10 @@ TEST_F(NodeTest, OnMoreGpusThanHaveTurnsNoPolicyIsSet) {
   std::vector<std::string> uuids;
   for (std::uint32_t i = 0; i <= schedule::kMaxGpus; ++i) uuids.push_back("GPU-" + std::to_string(i));
   Arbitration arbitration(uuids);
-  node_->arbitrate_by(&arbitration);
+  node_->managed.arbitration = &arbitration;
   const Caller root{.uid = 0, .administrator = true};
-  EXPECT_TRUE(node_->set_gpu_policy("GPU-15", "priority", false, root));
-  const auto refused = node_->set_gpu_policy("GPU-16", "priority", false, root);
+  EXPECT_TRUE(node_->policies.set("GPU-15", "priority", false, root));
+  const auto refused = node_->policies.set("GPU-16", "priority", false, root);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().message,
             "headgated gives turns on 16 GPUs at most, and GPU-16 is one more: its policy is off");
@@ -115,10 +115,10 @@ TEST_F(NodeTest, OnMoreGpusThanHaveTurnsNoPolicyIsSet) {
 // Snapshots a second of virtual time apart. Without turns, what the account gave back to neighbours was wanted.
 TEST_F(NodeTest, TellsWhatBecameOfAPromiseInEachSnapshot) {
   Arbitration arbitration({tenancy::kGpu0});
-  node_->arbitrate_by(&arbitration);
+  node_->managed.arbitration = &arbitration;
   const Caller owner{.uid = 4'000'001}, root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", owner), "made");
-  ASSERT_TRUE(node_->set_gpu_policy(tenancy::kGpu0, "off", false, root));
+  ASSERT_TRUE(node_->policies.set(tenancy::kGpu0, "off", false, root));
   snapshot::ShareDevice device;
   device.uuid = tenancy::kGpu0;
   device.compute_guarantee_ratio = 0.5;
@@ -133,7 +133,7 @@ TEST_F(NodeTest, TellsWhatBecameOfAPromiseInEachSnapshot) {
     share.devices[0].held_ns += 300'000'000;
     share.devices[0].neighbours_ns += 700'000'000;
     snapshot.shares = {share};
-    node_->finish(snapshot);
+    node_->snapshots.finish(snapshot);
   }
   EXPECT_NEAR(snapshot.shares.at(0).devices.at(0).had_ratio.value_or(0), 0.3, 1e-6);
   EXPECT_NEAR(snapshot.shares.at(0).devices.at(0).short_ratio.value_or(0), 0.2, 1e-6);
@@ -146,39 +146,40 @@ TEST_F(NodeTest, TellsWhatBecameOfAPromiseInEachSnapshot) {
   // After an operation, without the driver.
   snapshot.taken_ns = 0;
   snapshot.shares = {share};
-  node_->finish(snapshot);
+  node_->snapshots.finish(snapshot);
   EXPECT_NEAR(snapshot.shares.at(0).devices.at(0).had_ratio.value_or(0), 0.3, 1e-6);
 }
 
 TEST_F(NodeTest, AskBeforeAPolicyMakesPromisesVoid) {
   Arbitration arbitration({tenancy::kGpu0});
-  node_->arbitrate_by(&arbitration);
+  node_->managed.arbitration = &arbitration;
   const Caller root{.uid = 0, .administrator = true};
-  ASSERT_TRUE(node_->create(promised_order("a", "50%"), root, gpus_));
+  ASSERT_TRUE(node_->service.create(promised_order("a", "50%"), root, gpus_));
   ASSERT_EQ(refusal("b", root), "made");
-  const auto refused = node_->set_gpu_policy(tenancy::kGpu0, "off", false, root);
+  const auto refused = node_->policies.set(tenancy::kGpu0, "off", false, root);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::conflict);
   EXPECT_NE(refused.error().message.find("a (50 % of GPU-00000000)"), std::string::npos) << refused.error().message;
   EXPECT_EQ(arbitration.policy(0), schedule::Policy::fair);
   EXPECT_TRUE(node_->shares().gpu_policies().empty());
-  EXPECT_TRUE(node_->set_gpu_policy(tenancy::kGpu0, "off", true, root));
+  EXPECT_TRUE(node_->policies.set(tenancy::kGpu0, "off", true, root));
   EXPECT_EQ(arbitration.policy(0), schedule::Policy::off);
 }
 
 TEST_F(NodeTest, ChangesSeveralSharesOrNone) {
   const Caller root{.uid = 0, .administrator = true}, user{.uid = 1000};
   for (const auto& [name, compute] : {std::pair{"a", "20%"}, {"b", "80%"}}) {
-    ASSERT_TRUE(node_->create(promised_order(name, compute), root, gpus_));
+    ASSERT_TRUE(node_->service.create(promised_order(name, compute), root, gpus_));
   }
   ShareRequest most, least;
   most.compute = "80%";
   least.compute = "20%";
   const auto promised = [&](const char* name) { return node_->shares().find(name)->share.devices[0].guarantee_ppm; };
-  EXPECT_FALSE(node_->set({{"a", most}, {"b", least}}, user, gpus_)) << "not his";
-  EXPECT_EQ(node_->set({{"a", most}, {"a", least}}, root, gpus_).error().message, "the share 'a' is named twice");
+  EXPECT_FALSE(node_->service.set({{"a", most}, {"b", least}}, user, gpus_)) << "not his";
+  EXPECT_EQ(node_->service.set({{"a", most}, {"a", least}}, root, gpus_).error().message,
+            "the share 'a' is named twice");
   EXPECT_EQ(promised("a"), 200'000u);
-  EXPECT_TRUE(node_->set({{"a", most}, {"b", least}}, root, gpus_));
+  EXPECT_TRUE(node_->service.set({{"a", most}, {"b", least}}, root, gpus_));
   EXPECT_EQ(promised("a"), 800'000u);
   EXPECT_EQ(promised("b"), 200'000u);
   EXPECT_EQ(std::ranges::count(events_->after(0), "share.set", &snapshot::Event::kind), 2);
@@ -188,8 +189,8 @@ TEST_F(NodeTest, ChangesSeveralSharesOrNone) {
 TEST_F(NodeTest, EachVerbIsToldWithWhoSaidIt) {
   const Caller owner{.uid = 4'000'001}, root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", owner), "made");
-  ASSERT_TRUE(node_->pause("k", root) && node_->resume("k", owner) && node_->drain("k", root) &&
-              node_->reclaim("k", root) && node_->remove("k", root));
+  ASSERT_TRUE(node_->service.pause("k", root) && node_->service.resume("k", owner) && node_->service.drain("k", root) &&
+              node_->service.reclaim("k", root) && node_->service.remove("k", root));
   std::vector<std::string> texts;
   for (const auto& event : events_->after(0))
     if (event.kind != "share.created") texts.push_back(event.text);
@@ -202,9 +203,9 @@ TEST_F(NodeTest, EachVerbIsToldWithWhoSaidIt) {
 TEST_F(NodeTest, AVerbThatChangesNothingIsNotToldASecondTime) {
   const Caller root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", root), "made");
-  ASSERT_TRUE(node_->resume("k", root) && node_->pause("k", root) && node_->pause("k", root) &&
-              node_->drain("k", root) && node_->drain("k", root) && node_->pause("k", root) &&
-              node_->resume("k", root) && node_->resume("k", root) && node_->pause("k", root));
+  ASSERT_TRUE(node_->service.resume("k", root) && node_->service.pause("k", root) && node_->service.pause("k", root) &&
+              node_->service.drain("k", root) && node_->service.drain("k", root) && node_->service.pause("k", root) &&
+              node_->service.resume("k", root) && node_->service.resume("k", root) && node_->service.pause("k", root));
   std::vector<std::string> kinds;
   for (const auto& event : events_->after(0)) kinds.push_back(event.kind);
   EXPECT_EQ(kinds, (std::vector<std::string>{"share.created", "share.paused", "share.draining", "share.resumed",
@@ -216,9 +217,9 @@ TEST_F(NodeTest, AChangeIsToldWithWhoMadeItAndWithWhatWasBefore) {
   ASSERT_EQ(refusal("a", user), "made");
   ShareRequest order;
   order.weight = "50";
-  ASSERT_TRUE(node_->set("a", order, user, gpus_));
+  ASSERT_TRUE(node_->service.set("a", order, user, gpus_));
   EXPECT_EQ(events_->after(0).back().text, "4000000001 changed the share a: weight 100 -> 50");
-  ASSERT_TRUE(node_->set("a", order, user, gpus_));
+  ASSERT_TRUE(node_->service.set("a", order, user, gpus_));
   EXPECT_EQ(
       events_->after(0).back().text,
       "4000000001 changed the share a: nothing that it did not have; it has 1.0 GiB, at most 100 % on GPU-00000000");
@@ -231,16 +232,16 @@ TEST_F(NodeTest, AShareWhosePagesWereRemovedByHandIsShownBrokenWithWhatHelpsAndE
     snapshot::Snapshot snapshot;
     snapshot.shares.emplace_back().name = "a";
     snapshot.shares.back().state = "empty";
-    node_->finish(snapshot);
+    node_->snapshots.finish(snapshot);
     return snapshot.shares.at(0);
   };
   EXPECT_EQ(shown().state, "empty");
-  ASSERT_TRUE(node_->entry("a", user, false));
+  ASSERT_TRUE(node_->access.entry("a", user, false));
   std::filesystem::remove_all(options_.runtime_dir + "/shares/a");
   EXPECT_EQ(shown().state, "broken");
   EXPECT_NE(shown().problem.find("were removed"), std::string::npos) << shown().problem;
   EXPECT_NE(shown().problem.find("headgate share rm a"), std::string::npos) << shown().problem;
-  EXPECT_FALSE(node_->entry("a", user, false));
+  EXPECT_FALSE(node_->access.entry("a", user, false));
 }
 
 TEST_F(NodeTest, WhoReadsEventsLearnsOnceThatAShareLostItsPagesAndThatItHasThemAgain) {
@@ -248,7 +249,7 @@ TEST_F(NodeTest, WhoReadsEventsLearnsOnceThatAShareLostItsPagesAndThatItHasThemA
   const auto kinds = [this] {
     snapshot::Snapshot snapshot;
     snapshot.shares.emplace_back().name = "a";
-    node_->finish(snapshot);
+    node_->snapshots.finish(snapshot);
     std::vector<std::string> all;
     for (const auto& event : events_->after(0)) all.push_back(event.kind);
     return all;

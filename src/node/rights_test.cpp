@@ -28,16 +28,16 @@ class Rights : public TestNode {
     ShareRequest order;
     order.name = name;
     order.mem = mem;
-    return node_->create(order, caller, gpus_);
+    return node_->service.create(order, caller, gpus_);
   }
   Result<std::uint64_t> wait(const std::string& name, const Caller& caller, const std::string& mem) {
     ShareRequest order;
     order.name = name;
     order.mem = mem;
-    return node_->wait_for_room(order, caller, gpus_, {});
+    return node_->service.wait_for_room(order, caller, gpus_, {});
   }
   Result<void> set(const std::string& name, const Caller& caller, const ShareRequest& order) {
-    return node_->set(name, order, caller, gpus_);
+    return node_->service.set(name, order, caller, gpus_);
   }
   tenancy::Share& share(const std::string& name) { return node_->shares().find(name)->share; }
   static std::string words(const Result<void>& result) { return result ? "done" : result.error().message; }
@@ -49,11 +49,11 @@ class Rights : public TestNode {
 TEST_F(Rights, AShareIsChangedByItsOwnerAndAdministratorsOnly) {
   const std::vector<std::pair<std::string, std::function<Result<void>(const Caller&)>>> operations = {
       {"set", [&](const Caller& caller) { return set("k", caller, {.mem = "2GiB"}); }},
-      {"pause", [&](const Caller& caller) { return node_->pause("k", caller); }},
-      {"resume", [&](const Caller& caller) { return node_->resume("k", caller); }},
-      {"drain", [&](const Caller& caller) { return node_->drain("k", caller); }},
-      {"reclaim", [&](const Caller& caller) { return node_->reclaim("k", caller); }},
-      {"remove", [&](const Caller& caller) { return node_->remove("k", caller); }}};
+      {"pause", [&](const Caller& caller) { return node_->service.pause("k", caller); }},
+      {"resume", [&](const Caller& caller) { return node_->service.resume("k", caller); }},
+      {"drain", [&](const Caller& caller) { return node_->service.drain("k", caller); }},
+      {"reclaim", [&](const Caller& caller) { return node_->service.reclaim("k", caller); }},
+      {"remove", [&](const Caller& caller) { return node_->service.remove("k", caller); }}};
   for (const Caller* const may : {&owner_, &root_}) {
     ASSERT_TRUE(create("k", owner_));
     share("k").users = {member_.uid};
@@ -76,9 +76,10 @@ TEST_F(Rights, WhoIsNotKnownIsNobodyWhomAShareCouldNameAndMakesNone) {
 TEST_F(Rights, AShareIsEnteredByWhomItLetsIn) {
   ASSERT_TRUE(create("k", owner_));
   share("k").users = {member_.uid};
-  for (const Caller* const may : {&owner_, &root_, &member_}) EXPECT_TRUE(node_->entry("k", *may, false)) << may->uid;
+  for (const Caller* const may : {&owner_, &root_, &member_})
+    EXPECT_TRUE(node_->access.entry("k", *may, false)) << may->uid;
   for (const Caller* const other : {&stranger_, &nobody_}) {
-    const auto entry = node_->entry("k", *other, false);
+    const auto entry = node_->access.entry("k", *other, false);
     ASSERT_FALSE(entry);
     EXPECT_EQ(entry.error().message, "there is no share 'k' of yours");
   }
@@ -89,14 +90,14 @@ TEST_F(Rights, WhoIsInNoneOfItsGroupsDoesNotEnterNorHoldAShare) {
   ASSERT_TRUE(create("k", owner_));
   share("k").groups = {0};
   const Caller member{.uid = 4'000'004, .gids = {0}}, other{.uid = 4'000'005, .gids = {4'000'005}, .pid = 1};
-  EXPECT_TRUE(node_->entry("k", member, false));
-  const auto entry = node_->entry("k", other, true);
+  EXPECT_TRUE(node_->access.entry("k", member, false));
+  const auto entry = node_->access.entry("k", other, true);
   ASSERT_FALSE(entry);
   EXPECT_EQ(entry.error().message, "there is no share 'k' of yours");
   EXPECT_EQ(node_->shares().staying("k"), 0u);
   share("k").everyone = true;
-  EXPECT_TRUE(node_->entry("k", other, false));
-  EXPECT_FALSE(node_->entry("k", nobody_, false));
+  EXPECT_TRUE(node_->access.entry("k", other, false));
+  EXPECT_FALSE(node_->access.entry("k", nobody_, false));
 }
 
 TEST_F(Rights, WhatIsSoldTwiceIsAnAdministratorsToSayAndItsLimitsToChange) {
@@ -105,7 +106,7 @@ TEST_F(Rights, WhatIsSoldTwiceIsAnAdministratorsToSayAndItsLimitsToChange) {
   order.mem = "1GiB";
   order.overcommit = true;
   const std::string denied = "only an administrator may overcommit a card, or change an overcommitted share's limits";
-  EXPECT_EQ(words(node_->create(order, owner_, gpus_)), denied);
+  EXPECT_EQ(words(node_->service.create(order, owner_, gpus_)), denied);
   ASSERT_TRUE(create("k", owner_));
   EXPECT_EQ(words(set("k", owner_, {.overcommit = true})), denied);
   ASSERT_EQ(words(set("k", root_, {.overcommit = true})), "done");
@@ -116,19 +117,19 @@ TEST_F(Rights, WhatIsSoldTwiceIsAnAdministratorsToSayAndItsLimitsToChange) {
 
 TEST_F(Rights, AGpusPolicyAndQuotasAreAnAdministratorsToSay) {
   Arbitration arbitration({tenancy::kGpu0}, {});
-  node_->arbitrate_by(&arbitration);
+  node_->managed.arbitration = &arbitration;
   tenancy::QuotaChange quota;
   quota.id = owner_.uid;
   quota.shares = 5;
-  EXPECT_EQ(words(node_->set_gpu_policy(tenancy::kGpu0, "off", false, owner_)),
+  EXPECT_EQ(words(node_->policies.set(tenancy::kGpu0, "off", false, owner_)),
             "only an administrator sets a GPU's policy");
   EXPECT_EQ(arbitration.policy(0), schedule::Policy::fair);
-  EXPECT_FALSE(node_->set_quota(quota, Node::Naming::some, owner_));
-  ASSERT_TRUE(node_->set_quota(quota, Node::Naming::some, root_));
-  EXPECT_EQ(words(node_->remove_quota(quota.subject, quota.id, owner_)), "only an administrator removes quotas");
-  EXPECT_EQ(words(node_->set_gpu_policy(tenancy::kGpu0, "off", false, root_)), "done");
+  EXPECT_FALSE(node_->quotas.set(quota, QuotaService::Naming::some, owner_));
+  ASSERT_TRUE(node_->quotas.set(quota, QuotaService::Naming::some, root_));
+  EXPECT_EQ(words(node_->quotas.remove(quota.subject, quota.id, owner_)), "only an administrator removes quotas");
+  EXPECT_EQ(words(node_->policies.set(tenancy::kGpu0, "off", false, root_)), "done");
   EXPECT_EQ(arbitration.policy(0), schedule::Policy::off);
-  EXPECT_EQ(words(node_->remove_quota(quota.subject, quota.id, root_)), "done");
+  EXPECT_EQ(words(node_->quotas.remove(quota.subject, quota.id, root_)), "done");
 }
 
 // A gid is no uid: the user of that number has nothing to do with it.
@@ -137,10 +138,10 @@ TEST_F(Rights, WhatIsSaidOfAGroupsQuotaIsForAdministrators) {
   quota.subject = tenancy::Quota::Subject::group;
   quota.id = owner_.uid;
   quota.shares = 5;
-  ASSERT_TRUE(node_->set_quota(quota, Node::Naming::some, root_));
+  ASSERT_TRUE(node_->quotas.set(quota, QuotaService::Naming::some, root_));
   EXPECT_EQ(events_->after(0).back().owner_uid, 0u);
   quota.subject = tenancy::Quota::Subject::user;
-  ASSERT_TRUE(node_->set_quota(quota, Node::Naming::some, root_));
+  ASSERT_TRUE(node_->quotas.set(quota, QuotaService::Naming::some, root_));
   EXPECT_EQ(events_->after(0).back().owner_uid, owner_.uid);
 }
 
@@ -171,7 +172,7 @@ TEST_F(Rights, NobodyTakesTheRoomThatSomebodyBeforeHimWaitsFor) {
   run.name = "run";
   run.mem = "5GiB";
   run.until_empty = true;
-  EXPECT_FALSE(node_->create(run, root_, gpus_)) << "a run of root's is one like all others";
+  EXPECT_FALSE(node_->service.create(run, root_, gpus_)) << "a run of root's is one like all others";
   EXPECT_EQ(words(create("k", root_, "5GiB")), "done") << "an administrator may pass the queue";
 }
 
@@ -179,10 +180,10 @@ TEST_F(Rights, NobodyTakesTheRoomThatSomebodyBeforeHimWaitsFor) {
 TEST_F(Rights, SharesOfTwoOwnersAreInNoGangTogether) {
   Arbitration arbitration({tenancy::kGpu0}, {});
   ASSERT_TRUE(arbitration.start());
-  node_->arbitrate_by(&arbitration);
+  node_->managed.arbitration = &arbitration;
   std::map<std::string, UniqueFd> bells;
   for (const auto& [name, owner] : {std::pair("a", owner_), std::pair("b", stranger_)}) {
-    ASSERT_TRUE(node_->create({.name = name, .mem = "1GiB", .gang = "g"}, owner, gpus_));
+    ASSERT_TRUE(node_->service.create({.name = name, .gang = "g", .mem = "1GiB"}, owner, gpus_));
     int ends[2];
     ASSERT_EQ(::socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0, ends), 0);
     bells[name] = UniqueFd(ends[1]);

@@ -17,7 +17,7 @@ class KeepTime : public TestNode {
   void create(ShareRequest order) {
     order.name = "s";
     order.mem = "8GiB";
-    const auto made = node_->create(order, caller_, gpus_);
+    const auto made = node_->service.create(order, caller_, gpus_);
     ASSERT_TRUE(made) << made.error().message;
   }
   [[nodiscard]] std::int64_t made_at() { return node_->shares().find("s")->share.created_at_s; }
@@ -109,7 +109,7 @@ TEST_F(KeepTime, TheLastRoomForPagesIsAdministrators) {
   const SmallRuntime small(options_.runtime_dir);
   if (!small.mounted()) GTEST_SKIP() << "only CAP_SYS_ADMIN may mount";
   std::filesystem::create_directory(options_.runtime_dir + "/shares");
-  const auto refused = node_->create({.name = "u", .mem = "1GiB"}, {.uid = 4000001}, gpus_);
+  const auto refused = node_->service.create({.name = "u", .mem = "1GiB"}, {.uid = 4000001}, gpus_);
   ASSERT_FALSE(refused);
   EXPECT_EQ(refused.error().code, ErrorCode::no_capacity);
   EXPECT_TRUE(refused.error().message.contains("the last 16 are kept for administrators")) << refused.error().message;
@@ -122,7 +122,7 @@ TEST_F(KeepTime, NothingIsToldOfAShareThatAFormerOneOfItsNameDid) {
   snapshot.shares.push_back(shown());
   snapshot.shares[0].idle_ns = 3'600'000'000'000;
   snapshot.shares[0].devices.emplace_back().refusals = 7;
-  ASSERT_TRUE(node_->remove("s", caller_));
+  ASSERT_TRUE(node_->service.remove("s", caller_));
   create({.idle_notice = "5m"});
   node_->keep_time(snapshot, made_at());
   EXPECT_EQ(told("share.idle", made_at(), 1), 0u);
@@ -174,7 +174,7 @@ TEST_F(KeepTime, ThatAShareIsIdleIsToldOnceEachTimeItHasBeenAndByEachDaemon) {
   start();
   EXPECT_EQ(told("share.idle", now + 6, 1), 0u) << "a new daemon counts from its own start";
   EXPECT_EQ(told("share.idle", now + 7, 300), 1u);
-  ASSERT_TRUE(node_->set("s", {.idle_notice = "none"}, caller_, gpus_));
+  ASSERT_TRUE(node_->service.set("s", {.idle_notice = "none"}, caller_, gpus_));
   EXPECT_EQ(told("share.idle", now + 8, 0), 1u);
   EXPECT_EQ(told("share.idle", now + 9, 900), 1u) << "the notice is switched off";
 }
@@ -192,7 +192,7 @@ TEST_F(KeepTime, AShareWhoseTimeIsOverTakesNobodyInAndGoesWithItsLastProgram) {
   const auto event = std::ranges::find(all, "share.expired", &snapshot::Event::kind);
   EXPECT_NE(event->text.find("of " + user_name(::geteuid()) + " is over"), std::string::npos) << event->text;
   EXPECT_NE(event->text.find("the last of its 1 program"), std::string::npos) << event->text;
-  EXPECT_FALSE(node_->resume("s", caller_)) << "its time is over";
+  EXPECT_FALSE(node_->service.resume("s", caller_)) << "its time is over";
 
   start();
   EXPECT_EQ(told("share.expired", end + 2), 0u) << "the daemon before has told it";
@@ -208,7 +208,7 @@ TEST_F(KeepTime, AnEndThatIsPutOffOpensTheShareAgain) {
   sit();
   const std::int64_t end = made_at() + 3600;
   EXPECT_EQ(told("share.expired", end), 1u);
-  ASSERT_TRUE(node_->set("s", {.ttl = "2h"}, caller_, gpus_));
+  ASSERT_TRUE(node_->service.set("s", {.ttl = "2h"}, caller_, gpus_));
   EXPECT_EQ(command(), ledger::Command::run) << "at once";
   EXPECT_EQ(told("share.expired", end + 1), 1u);
   EXPECT_EQ(command(), ledger::Command::run);
@@ -232,7 +232,7 @@ TEST_F(KeepTime, TheDoorHearsOnceThatTheTimeIsOver) {
   create({.ttl = "1h"});
   sit();
   int heard = 0;
-  node_->watch_shares({}, {}, [&](const std::string&) { ++heard; });
+  node_->managed.watch({.made = {}, .gone = {}, .changed = [&](const std::string&) { ++heard; }});
   for (std::int64_t look = 0; look < 3; ++look) told("share.expired", made_at() + 3600 + look);
   EXPECT_EQ(heard, 1);
   rise();
@@ -242,9 +242,9 @@ TEST_F(KeepTime, AShareThatItsOwnerDrainedDrainsAfterItsEndIsPutOffToo) {
   create({.ttl = "1h"});
   sit();
   const std::int64_t end = made_at() + 3600;
-  ASSERT_TRUE(node_->drain("s", caller_));
+  ASSERT_TRUE(node_->service.drain("s", caller_));
   EXPECT_EQ(told("share.expired", end), 0u) << "it drains already";
-  ASSERT_TRUE(node_->set("s", {.ttl = "2h"}, caller_, gpus_));
+  ASSERT_TRUE(node_->service.set("s", {.ttl = "2h"}, caller_, gpus_));
   EXPECT_EQ(command(), ledger::Command::drain);
   EXPECT_EQ(told("share.expired", end + 1), 0u);
   EXPECT_EQ(command(), ledger::Command::drain);
@@ -252,7 +252,7 @@ TEST_F(KeepTime, AShareThatItsOwnerDrainedDrainsAfterItsEndIsPutOffToo) {
   std::filesystem::remove_all(scratch_.path() + "/run");  // a reboot
   start();
   EXPECT_EQ(command(), ledger::Command::drain);
-  ASSERT_TRUE(node_->resume("s", caller_));
+  ASSERT_TRUE(node_->service.resume("s", caller_));
   EXPECT_EQ(command(), ledger::Command::run);
 }
 
@@ -282,31 +282,31 @@ TEST_F(KeepTime, ARunOfWhomAShareLetsInHoldsItWhileItDoesAndItsOwnersUntilItEnds
   share.users = {4711};
   const auto enter = [&](Caller caller) {
     caller.pid = static_cast<std::uint32_t>(::getppid());
-    return node_->entry("s", caller, true).has_value();
+    return node_->access.entry("s", caller, true).has_value();
   };
   ASSERT_TRUE(enter({.uid = 4711}));
-  const auto refused = node_->remove("s", caller_);
+  const auto refused = node_->service.remove("s", caller_);
   ASSERT_FALSE(refused);
   EXPECT_TRUE(refused.error().hint.contains("once it admits them no longer")) << refused.error().hint;
   share.users.clear();
   ASSERT_TRUE(enter(caller_));
-  const auto held = node_->remove("s", caller_);
+  const auto held = node_->service.remove("s", caller_);
   ASSERT_FALSE(held);
   EXPECT_EQ(held.error().hint, "end them first: kill " + std::to_string(::getppid()));
   share.users = {4711};
   ASSERT_TRUE(enter({.uid = 4711}));
   share.users.clear();
-  EXPECT_TRUE(node_->remove("s", caller_));
+  EXPECT_TRUE(node_->service.remove("s", caller_));
 }
 
 TEST_F(KeepTime, APausedShareStaysPausedWhenItsTimeIsOver) {
   create({.ttl = "1h"});
   sit();
   const std::int64_t end = made_at() + 3600;
-  ASSERT_TRUE(node_->pause("s", caller_));
+  ASSERT_TRUE(node_->service.pause("s", caller_));
   EXPECT_EQ(told("share.expired", end), 1u);
   EXPECT_EQ(command(), ledger::Command::pause_and_drain) << "its programs are not set going, nor given more memory";
-  ASSERT_TRUE(node_->resume("s", caller_));
+  ASSERT_TRUE(node_->service.resume("s", caller_));
   EXPECT_EQ(told("share.expired", end + 1), 1u);
   EXPECT_EQ(command(), ledger::Command::drain);
   rise();
@@ -326,7 +326,7 @@ TEST_F(KeepTime, ThePageOfABrokenShareIsCutAtEachLookToo) {
   ASSERT_TRUE(node_->shares().find("s")->broken);
   std::filesystem::resize_file(pages + "/usage", 1u << 26);
   observe::JoinInput input;
-  node_->hand_ledgers(input);
+  node_->snapshots.add_ledgers(input);
   EXPECT_LT(std::filesystem::file_size(pages + "/usage"), 1u << 24);
 }
 

@@ -108,7 +108,7 @@ Result<void> take_device_values(const ShareRequest& order, const snapshot::Gpu& 
   else if (order.mem) device.memory_limit_bytes = TRY(or_none(memory_on("mem", *order.mem, gpu)));
   if (order.host_mem && *order.host_mem == "none") device.host_limit_bytes = 0;
   else if (order.host_mem) device.host_limit_bytes = TRY(or_none(memory_on("host_mem", *order.host_mem, gpu)));
-  if (auto taken = take_compute(order, gpu, device); !taken) return taken;
+  TRY(take_compute(order, gpu, device));
   if (order.weight) {
     const auto weight = whole_number<std::uint32_t>(*order.weight);
     if (!weight || *weight < 1 || *weight > 1000) return unfit("weight", *order.weight, "is no weight", "1 to 1000");
@@ -161,43 +161,53 @@ Result<std::optional<std::chrono::seconds>> oom_wait_from(const std::string& tex
   return *time;
 }
 
+Result<void> take_isolation(const std::string& text, tenancy::Share& share) {
+  using enum tenancy::Isolation;
+  share.isolation =
+      TRY(one_of<tenancy::Isolation>("isolation", text, {{"hook", hook}, {"mps", mps}, {"timeslice", timeslice}}));
+  // A program has one pipe directory, and each GPU a control daemon apart: a fault of one then stays its own.
+  if (share.isolation != mps || share.devices.size() == 1) return {};
+  return fail(ErrorCode::unsupported,
+              "isolation 'mps': the share is on " + std::to_string(share.devices.size()) + " GPUs",
+              "accepted: mps on one GPU (gpu); make a share for each of them");
+}
+
 Result<void> take_share_values(const ShareRequest& order, const UserDirectory& directory, tenancy::Share& share) {
-  if (order.ttl) share.ttl = TRY(time_or_none("ttl", *order.ttl));
-  if (order.idle_notice) share.idle_notice = TRY(time_or_none("idle_notice", *order.idle_notice));
+  for (const TimeAttribute& time : kTimes)
+    if (const auto& asked = order.*time.asked) share.*time.kept = TRY(time_or_none(time.key, *asked));
+  for (const FlagAttribute& flag : kFlags)
+    if (const auto& asked = order.*flag.asked) share.*flag.kept = *asked;
   if (order.gang) {
     share.gang = *order.gang == "none" ? "" : *order.gang;
     if (!share.gang.empty() && !tenancy::check_name(share.gang))
       return unfit("gang", *order.gang, "cannot name a gang", "a name like a share's, or none");
   }
-  if (order.isolation) {
-    using tenancy::Isolation;
-    share.isolation = TRY(
-        one_of<Isolation>("isolation", *order.isolation,
-                          {{"hook", Isolation::hook}, {"mps", Isolation::mps}, {"timeslice", Isolation::timeslice}}));
-    // A program has one pipe directory, and each GPU a control daemon apart: a fault of one then stays its own.
-    if (share.isolation == Isolation::mps && share.devices.size() != 1)
-      return fail(ErrorCode::unsupported,
-                  "isolation 'mps': the share is on " + std::to_string(share.devices.size()) + " GPUs",
-                  "accepted: mps on one GPU (gpu); make a share for each of them");
-  }
-  if (order.freeze_after) share.freeze_after = TRY(time_or_none("freeze_after", *order.freeze_after));
+  if (order.isolation) TRY(take_isolation(*order.isolation, share));
   if (order.admit) {
-    share.admit = TRY(
-        one_of<tenancy::Admit>("admit", *order.admit, {{"now", tenancy::Admit::now}, {"ask", tenancy::Admit::ask}}));
+    using enum tenancy::Admit;
+    share.admit = TRY(one_of<tenancy::Admit>("admit", *order.admit, {{"now", now}, {"ask", ask}}));
   }
   if (order.on_oom) share.oom_wait = TRY(oom_wait_from(*order.on_oom));
   if (order.fail_policy) {
+    using enum ledger::FailPolicy;
     share.fail_policy =
-        TRY(one_of<ledger::FailPolicy>("fail_policy", *order.fail_policy,
-                                       {{"open", ledger::FailPolicy::open}, {"closed", ledger::FailPolicy::closed}}));
+        TRY(one_of<ledger::FailPolicy>("fail_policy", *order.fail_policy, {{"open", open}, {"closed", closed}}));
   }
-  if (order.overcommit) share.overcommit = *order.overcommit;
-  if (order.oversubscribe) share.oversubscribe = *order.oversubscribe;
-  if (order.everyone) share.everyone = *order.everyone;
-  if (order.until_empty) share.until_empty = *order.until_empty;
   if (order.users) share.users = TRY(ids("users", *order.users, directory.user));
   if (order.groups) share.groups = TRY(ids("groups", *order.groups, directory.group));
   return {};
+}
+
+// Errors: unsupported, if the request names what a share keeps for life.
+Result<void> check_fixed(const ShareRequest& order) {
+  if (order.gpu)
+    return fail(ErrorCode::unsupported,
+                "the GPUs of a share cannot be changed: gpu '" + escape_untrusted(*order.gpu) + "'",
+                "remove it and create it again");
+  const char* const what = order.fail_policy ? "fail policy" : order.gang ? "gang" : order.isolation ? "isolation" : "";
+  if (*what == '\0') return {};
+  return fail(ErrorCode::unsupported, std::string("the ") + what + " of a share cannot be changed",
+              "remove it and create it again");
 }
 
 }  // namespace
@@ -245,7 +255,7 @@ Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share*
   tenancy::Share share = before != nullptr ? *before : tenancy::Share{};
   if (before == nullptr) {
     share.name = order.name.value_or("");
-    if (auto named = tenancy::check_name(share.name); !named) return std::unexpected(named.error());
+    TRY(tenancy::check_name(share.name));
     // Older shares may have such a name, but containers cannot be given them.
     if (!oci::is_device_name(share.name))
       return fail(ErrorCode::usage, "'" + share.name + "' cannot name a new share: it is no name of a CDI device",
@@ -262,26 +272,17 @@ Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share*
       device.uuid = gpu->uuid;
       share.devices.push_back(device);
     }
-  } else if (order.gpu) {
-    return fail(ErrorCode::unsupported,
-                "the GPUs of a share cannot be changed: gpu '" + escape_untrusted(*order.gpu) + "'",
-                "remove it and create it again");
-  } else if (order.fail_policy) {
-    return fail(ErrorCode::unsupported, "the fail policy of a share cannot be changed",
-                "remove it and create it again");
-  } else if (order.gang) {
-    return fail(ErrorCode::unsupported, "the gang of a share cannot be changed", "remove it and create it again");
-  } else if (order.isolation) {
-    return fail(ErrorCode::unsupported, "the isolation of a share cannot be changed", "remove it and create it again");
+  } else {
+    TRY(check_fixed(order));
   }
   for (tenancy::DeviceShare& device : share.devices) {
     const auto gpu = std::ranges::find(gpus, device.uuid, &snapshot::Gpu::uuid);
     if (gpu == gpus.end())
       return fail(ErrorCode::unreachable, device.uuid + " is not a GPU of this node, or does not answer",
                   "see headgate status");
-    if (auto taken = take_device_values(order, *gpu, device); !taken) return std::unexpected(taken.error());
+    TRY(take_device_values(order, *gpu, device));
   }
-  if (auto taken = take_share_values(order, directory, share); !taken) return std::unexpected(taken.error());
+  TRY(take_share_values(order, directory, share));
   return share;
 }
 

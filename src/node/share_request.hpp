@@ -1,43 +1,50 @@
-// A request for a share in the grammar of the command ("8GiB", "50%", "40TFLOPS", "2h"), and its conversion to the
-// share that the node keeps. Pure: the cards are arguments.
+// Converts a request for a share to the share that the node keeps. Pure: the cards are arguments.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
 #include "node/user_directory.hpp"
+#include "snapshot/share_request.hpp"
 #include "snapshot/snapshot.hpp"
 #include "tenancy/admission.hpp"
 #include "tenancy/share.hpp"
 
 namespace headgate::node {
 
-// An empty field was not requested: a new share takes the default, an existing one keeps its value.
-struct ShareRequest {
-  std::optional<std::string> name;
-  std::optional<std::string> gpu;                             // a selector: "0", "0,2-3", "GPU-9c", "all", "auto"
-  std::optional<std::string> mem;                             // of each GPU; "none": no limit
-  std::optional<std::string> host_mem;                        // host memory beyond it
-  std::optional<std::string> compute;                         // promised; also the ceiling if the share has no burst
-  std::optional<std::string> burst;                           // ceiling above what is promised; "none"
-  std::optional<std::string> weight;                          // 1..1000
-  std::optional<std::string> priority_class;                  // best-effort, normal, latency
-  std::optional<std::string> ttl, idle_notice, freeze_after;  // "8h"; "none"
-  std::optional<std::string> admit;                           // now, ask
-  std::optional<std::string> fail_policy;                     // open, closed
-  std::optional<std::string> on_oom;                          // fail, wait, wait=5m
-  std::optional<std::string> gang;                            // a name; "none"
-  std::optional<std::string> isolation;                       // hook, mps, timeslice
-  std::optional<bool> overcommit, oversubscribe, everyone;
-  bool void_promises = false;       // no property of the share: the caller accepts a promise that will not be kept
-  std::optional<bool> until_empty;  // it is removed with its last process
-  std::optional<std::vector<std::string>> users, groups;  // names or numbers; {"none"}
+using snapshot::ShareRequest;
 
-  friend bool operator==(const ShareRequest&, const ShareRequest&) = default;
+// Attributes that the node only keeps: request and share have one field each. `shown`: of snapshots, in ns.
+struct TimeAttribute {
+  const char* key;
+  std::optional<std::string> ShareRequest::* asked;
+  std::optional<std::chrono::seconds> tenancy::Share::* kept;
+  std::optional<std::uint64_t> snapshot::Share::* shown = nullptr;
 };
+inline constexpr TimeAttribute kTimes[] = {
+    {"ttl", &ShareRequest::ttl, &tenancy::Share::ttl},  // shown is what is left of it
+    {"freeze_after", &ShareRequest::freeze_after, &tenancy::Share::freeze_after, &snapshot::Share::freeze_after_ns},
+    {"idle_notice", &ShareRequest::idle_notice, &tenancy::Share::idle_notice, &snapshot::Share::idle_notice_ns},
+};
+struct FlagAttribute {
+  const char* key;
+  std::optional<bool> ShareRequest::* asked;
+  bool tenancy::Share::* kept;
+};
+inline constexpr FlagAttribute kFlags[] = {
+    {"everyone", &ShareRequest::everyone, &tenancy::Share::everyone},
+    {"overcommit", &ShareRequest::overcommit, &tenancy::Share::overcommit},
+    {"oversubscribe", &ShareRequest::oversubscribe, &tenancy::Share::oversubscribe},
+    {"until_empty", &ShareRequest::until_empty, &tenancy::Share::until_empty},
+};
+
+// A change of the share of that name.
+using NamedRequest = std::pair<std::string, ShareRequest>;
 
 // Returns the share that `order` asks for, on top of `before` (null: a new one; it needs a name, and its GPU is "auto"
 // by default). The caller fills in owner and times. Errors: usage, naming key, value and accepted forms; unsupported

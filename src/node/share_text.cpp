@@ -7,6 +7,7 @@
 
 #include "base/units.hpp"
 #include "base/user_name.hpp"
+#include "node/share_request.hpp"
 
 namespace headgate::node {
 namespace {
@@ -16,14 +17,17 @@ class Changes {
   void add(const std::string& key, const std::string& before, const std::string& after) {
     if (before != after) text_ += (text_.empty() ? "" : ", ") + key + " " + before + " -> " + after;
   }
-  void add_flag(const std::string& key, bool before, bool after) {
-    add(key, before ? "yes" : "no", after ? "yes" : "no");
-  }
   [[nodiscard]] const std::string& text() const { return text_; }
 
  private:
   std::string text_;
 };
+
+// Returns the command's option for an attribute, without its dashes: "freeze-after".
+std::string option_of(std::string key) {
+  std::ranges::replace(key, '_', '-');
+  return key;
+}
 
 // Formats a time as a request would give it: "8h", "90s".
 std::string time_text(std::optional<std::chrono::seconds> time) {
@@ -106,15 +110,12 @@ std::string describe_changes(const tenancy::Share& before, const tenancy::Share&
   changes.add("admit", before.admit == tenancy::Admit::ask ? "ask" : "now",
               after.admit == tenancy::Admit::ask ? "ask" : "now");
   changes.add("on-oom", oom_text(before), oom_text(after));
-  changes.add("ttl", time_text(before.ttl), time_text(after.ttl));
-  changes.add("freeze-after", time_text(before.freeze_after), time_text(after.freeze_after));
-  changes.add("idle-notice", time_text(before.idle_notice), time_text(after.idle_notice));
+  for (const TimeAttribute& time : kTimes)
+    changes.add(option_of(time.key), time_text(before.*time.kept), time_text(after.*time.kept));
   changes.add("user", names_text(before.users, user_name), names_text(after.users, user_name));
   changes.add("group", names_text(before.groups, group_name), names_text(after.groups, group_name));
-  changes.add_flag("everyone", before.everyone, after.everyone);
-  changes.add_flag("overcommit", before.overcommit, after.overcommit);
-  changes.add_flag("oversubscribe", before.oversubscribe, after.oversubscribe);
-  changes.add_flag("until-empty", before.until_empty, after.until_empty);
+  for (const FlagAttribute& flag : kFlags)
+    changes.add(option_of(flag.key), before.*flag.kept ? "yes" : "no", after.*flag.kept ? "yes" : "no");
   const std::string of_devices = all_device_changes(before, after);
   return of_devices + (of_devices.empty() || changes.text().empty() ? "" : ", ") + changes.text();
 }

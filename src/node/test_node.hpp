@@ -4,7 +4,6 @@
 #include <gtest/gtest.h>
 
 #include <memory>
-#include <optional>
 #include <vector>
 
 #include "node/node.hpp"
@@ -29,7 +28,7 @@ class TestNode : public ::testing::Test {
     node_.reset();
     events_ = std::make_unique<observe::EventLog>();
     auto opened = Node::open(options_, *events_);
-    if (opened) node_.emplace(std::move(*opened));
+    if (opened) node_ = std::move(*opened);
     else ADD_FAILURE() << opened.error().message;
   }
 
@@ -37,7 +36,7 @@ class TestNode : public ::testing::Test {
   std::vector<snapshot::Gpu> gpus_;
   NodeOptions options_;
   std::unique_ptr<observe::EventLog> events_;
-  std::optional<Node> node_;
+  std::unique_ptr<Node> node_;
 };
 
 }  // namespace headgate::node

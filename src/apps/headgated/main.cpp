@@ -1,48 +1,276 @@
-// headgated: the node's daemon. Handles the command line; daemon/daemon.cpp starts its parts in order.
+// headgated: the node's daemon. Its parts, in the order in which they start and in that in which they end.
+
 #include <algorithm>
+#include <chrono>
 #include <cstdio>
+#include <cstdlib>
+#include <memory>
+#include <optional>
+#include <string>
 #include <string_view>
 
+#include "base/now.hpp"
+#include "base/service_notify.hpp"
 #include "base/standard_streams.hpp"
 #include "base/version.hpp"
+#include "daemon/cdi_files.hpp"
 #include "daemon/check.hpp"
-#include "daemon/daemon.hpp"
+#include "daemon/configuration_reload.hpp"
+#include "daemon/context.hpp"
+#include "daemon/control_listener.hpp"
+#include "daemon/event_keeper.hpp"
+#include "daemon/former_shares.hpp"
+#include "daemon/housekeeping.hpp"
+#include "daemon/job_writer.hpp"
 #include "daemon/journal.hpp"
+#include "daemon/memory_relief.hpp"
+#include "daemon/metrics_file.hpp"
+#include "daemon/mps_control.hpp"
+#include "daemon/node_host.hpp"
+#include "daemon/node_observer.hpp"
 #include "daemon/options.hpp"
+#include "daemon/places.hpp"
+#include "daemon/power_control.hpp"
+#include "daemon/scheduler_channel.hpp"
+#include "daemon/share_listeners.hpp"
+#include "daemon/signals.hpp"
+#include "daemon/zeusd_listener.hpp"
 #include "daemon/zeusd_program.hpp"
 
 namespace {
 
+using namespace headgate;
+using namespace headgate::daemon;
+
+// Time for a call into the driver to return at the end: less than the unit's TimeoutStopSec.
+constexpr std::chrono::seconds kDriverPatience{5};
+constexpr std::chrono::seconds kReleased{60};  // for how long the driver is released on request
+
+// The parts of a running daemon; destroyed in the reverse order.
+struct Parts {
+  explicit Parts(std::unique_ptr<Context> with) : context(std::move(with)) {}
+  // After a failed start no thread may wait for a loop that never ran.
+  ~Parts() { context->ending = true; }
+
+  std::unique_ptr<Context> context;
+  std::unique_ptr<EventKeeper> history;
+  FormerShares former;
+  std::unique_ptr<NodeHost> node;
+  std::optional<CdiFiles> cdi;
+  std::optional<ShareListeners> listeners;
+  std::optional<NodeObserver> observer;
+  SchedulerChannel scheduler;
+  std::optional<MemoryRelief> relief;
+  std::optional<MetricsFile> metrics_file;
+  std::optional<JobWriter> job_writer;
+  std::optional<api::Service> service;
+  std::optional<ControlListener> control;
+  std::unique_ptr<PowerControl> power;
+  std::unique_ptr<MpsControl> mps;
+  std::unique_ptr<ZeusdListener> zeusd;  // null: not asked for
+  std::optional<ConfigurationReload> reload;
+  std::optional<Signals> signals;
+  std::optional<Housekeeping> housekeeping;
+};
+
+// Opens the node on the driver's GPUs. The arbiter decides from here on.
+Result<void> start_node(Parts& on) {
+  on.node = TRY(NodeHost::open(*on.context));
+  node::Node& node = on.node->node();
+  on.cdi.emplace(TRY(CdiFiles::directory_of(on.context->config, on.context->options)),
+                 on.context->source.simulated_directory, node.managed.options.gpus, node.shares(), on.context->events,
+                 [&on](const std::string& share) { return on.mps->container_client(share); });
+  return on.node->arbitrate([&on](const std::string& share, ledger::Ring what) {
+    if (what == ledger::Ring::memory) on.relief->look(share);
+    else on.observer->observer().read_memory_soon();
+    // New clients of MPS: the arbiter's policy follows a snapshot.
+    if (what == ledger::Ring::reading && on.node->node().access.mps_share(share)) on.observer->observer().look_soon();
+  });
+}
+
+// Takes the first snapshot.
+Result<void> start_observer(Parts& on) {
+  on.observer.emplace(*on.context, *on.node, *on.cdi, on.former,
+                      [&on](std::uint32_t pid) { return on.mps != nullptr && on.mps->take_off(pid); });
+  TRY(on.observer->start());
+  on.relief.emplace(on.context->events, on.node->node(), on.observer->observer(), on.scheduler);
+  return {};
+}
+
+Result<void> start_mps(Parts& on) {
+  on.mps = TRY(MpsControl::start(*on.context, on.node->node(), [&on](auto& uuid, auto pid, auto done) {
+    on.power->hold_exclusive(uuid, pid, std::move(done));
+  }));
+  return {};
+}
+
+// Opens the sockets through which limiters register, of all shares and of those that come.
+void open_shares(Parts& on) {
+  on.listeners.emplace(*on.context, *on.node, on.scheduler, on.former,
+                       ShareListeners::Hooks{
+                           .joined =
+                               [&on](const auto& tenant) {
+                                 on.mps->joined(tenant);
+                                 if (on.observer->observer().can_fence()) on.observer->observer().look_soon();
+                               },
+                           .left =
+                               [&on](const auto&) {
+                                 // For what it had, and for others that have ended.
+                                 on.observer->observer().look_soon();
+                                 if (on.service) on.service->process_ended();
+                               },
+                       });
+  on.listeners->open();
+  on.node->node().managed.watch({.made =
+                                     [&on](const std::string& name) {
+                                       on.listeners->add(name);
+                                       on.cdi->add(name);
+                                     },
+                                 .gone =
+                                     [&on](const std::string& name) {
+                                       on.listeners->remove(name);
+                                       on.cdi->remove(name);
+                                       on.relief->forget(name);
+                                       if (on.observer->observer().can_fence()) on.observer->observer().look_soon();
+                                       if (auto* const scheduler = on.scheduler.scheduler()) scheduler->forget(name);
+                                     },
+                                 .changed = [&on](const std::string& name) { on.listeners->reconsider(name); }});
+  on.cdi->start();
+}
+
+Result<void> start_service(Parts& on) {
+  Context& context = *on.context;
+  on.service.emplace(context.loop, on.node->node(), on.observer->observer(), context.events, on.history->store(),
+                     context.tally, context.access);
+  on.service->watch_doors([&on] { return on.listeners->shut(); });
+  on.service->prepare_entries([&on](node::Entry entry, const node::Caller& caller, auto done) {
+    on.mps->prepare(std::move(entry), caller, std::move(done));
+  });
+  on.power = TRY(PowerControl::start(context, on.node->node()));
+  on.service->watch_release([&on](const std::string& uuid) { on.power->release_driver(uuid, kReleased); });
+  on.zeusd = TRY(ZeusdListener::start(context, *on.power));
+  on.control.emplace(context,
+                     on.service->routes(on.scheduler.channel(), &on.power->routes(*on.service), &on.mps->routes()));
+  return on.control->listen();
+}
+
+void report_ready(Parts& on) {
+  const std::size_t gpus = on.observer->observer().latest()->gpus.size();
+  const std::size_t shares = on.node->node().shares().list().size();
+  const std::string ready = std::to_string(gpus) + (gpus == 1 ? " GPU" : " GPUs") +
+                            (on.node->is_simulated() ? " (SIMULATED)" : "") + ", " + std::to_string(shares) +
+                            (shares == 1 ? " share" : " shares") + "; answers at " + on.control->where();
+  note(ready);
+  tell_service_manager(ServiceState::ready, ready);
+}
+
+Result<void> start_files(Parts& on) {
+  const Context& context = *on.context;
+  if (auto wish = TRY(MetricsFile::wish_of(context.config)))
+    on.metrics_file.emplace(*wish, on.node->node(), on.observer->observer(), context.events, context.tally);
+  if (auto place = TRY(JobWriter::directory_of(context.config))) on.job_writer.emplace(*place, on.observer->observer());
+  return {};
+}
+
+void start_housekeeping(Parts& on) {
+  on.reload.emplace(*on.context, *on.node, *on.observer, *on.power, *on.control);
+  on.signals.emplace(on.context->loop, [&on] { on.reload->run(); });
+  on.housekeeping.emplace(*on.context);
+  on.housekeeping->start({
+      [&on] {
+        if (auto* const store = on.history->retry(std::chrono::steady_clock::now())) on.service->keep_history(store);
+      },
+      [&on] { on.listeners->open_shut(); },
+      [&on] { on.control->keep_socket(); },
+      [&on] { on.cdi->keep(); },
+      [&on] { on.listeners->adopt(); },
+      [&on] { on.node->arbitration().wake(); },
+      [&on] { on.relief->look_at_all(); },
+      [&on] { on.listeners->tell_unadmitted(); },
+      [&on] { on.observer->tell_silence(); },
+      [&on] { on.listeners->replace_bells(); },
+      [&on] { on.node->node().keep_time(*on.observer->observer().latest(), lease_now_s()); },
+      [&on] { on.context->tally.connected(on.control->connections()); },
+      [&on] { on.context->tally.serves_mps(on.mps->figures()); },
+      [&on] { on.housekeeping->take_standing(*on.service, *on.history); },
+      [&on] { on.power->tick(); },
+  });
+}
+
+// All that the next daemon needs is on disk and in the pages, as after a kill -9.
+void leave_unless(bool ended, const char* what) {
+  if (ended) return;
+  warn(std::string(what) + ": ended without its answer");
+  std::_Exit(0);
+}
+
+void end(Parts& on) {
+  tell_service_manager(ServiceState::stopping);
+  on.context->ending = true;
+  on.node->arbitration().stop();
+  leave_unless(on.observer->observer().stops_within(kDriverPatience), "a call into the driver hangs");
+  on.observer->observer().stop();
+  if (on.zeusd) on.zeusd->stop();
+  leave_unless(on.power->stops_within(kDriverPatience), "a GPU's setting hangs in the driver");
+  leave_unless(on.mps->stops_within(kDriverPatience), "the MPS tool hangs");
+  on.service->close();
+  on.scheduler.close();
+  on.control->stop();
+  on.job_writer.reset();
+  on.metrics_file.reset();  // writes what is left; a file system that hangs delays only the end
+  note("ended; programs in shares run on under their limits");
+}
+
+// Runs until SIGTERM or SIGINT. Errors: of the start; each names file, value and what is accepted.
+Result<void> run(const Options& options) {
+  Signals::block();  // before the first thread, so that only the loop gets signals
+  take_all_descriptors();
+  note("version " + version_text());
+  Parts on(TRY(Context::prepare(options)));           // configuration, directories, driver or simulator
+  on.history = TRY(EventKeeper::start(*on.context));  // before the first event
+  TRY(start_node(on));                                // shares are adopted
+  TRY(start_observer(on));                            // snapshots
+  TRY(on.scheduler.open(*on.context));                // before a share's socket can ask it
+  TRY(start_mps(on));                                 // before a program joins
+  open_shares(on);                                    // programs can enter
+  TRY(start_service(on));                             // clients are answered
+  report_ready(on);
+  TRY(start_files(on));  // for collectors that follow files
+  start_housekeeping(on);
+  on.context->loop.run();
+  end(on);
+  return {};
+}
+
 // Prints an error and returns its exit status. A message may have several lines: each mistake, then indented what is
 // accepted.
-int complain(const headgate::Error& error) {
+int complain(const Error& error) {
   constexpr std::string_view kOurs = "headgated: ";
   for (std::string_view rest = error.message; !rest.empty();) {
     std::string_view line = rest.substr(0, rest.find('\n'));
     rest.remove_prefix(std::min(rest.size(), line.size() + 1));
     if (line.starts_with(kOurs)) line.remove_prefix(kOurs.size());
     if (line.starts_with(' ')) std::fprintf(stderr, "%.*s\n", static_cast<int>(line.size()), line.data());
-    else headgate::daemon::journal(headgate::daemon::JournalLevel::error, line);
+    else journal(JournalLevel::error, line);
   }
   if (!error.hint.empty()) std::fprintf(stderr, "  %s\n", error.hint.c_str());
-  return headgate::exit_status(error.code);
+  return exit_status(error.code);
 }
 
 }  // namespace
 
 int main(int argc, char** argv) {
-  using namespace headgate;
   fill_standard_streams();
   // `headgate zeusd` executes headgated with this argument, because the server is part of headgated.
-  if (argc > 1 && std::string_view(argv[1]) == "zeusd") return daemon::zeusd_main(argc - 2, argv + 2);
-  const auto options = daemon::parse(argc, argv);
+  if (argc > 1 && std::string_view(argv[1]) == "zeusd") return zeusd_main(argc - 2, argv + 2);
+  const auto options = parse(argc, argv);
   if (!options) return complain(options.error());
-  if (options->help) return std::fputs(daemon::usage_text(), stdout), 0;
+  if (options->help) return std::fputs(usage_text(), stdout), 0;
   if (options->version) return std::puts(("headgated " + version_text()).c_str()), 0;
   if (options->check) {
-    if (const auto checked = daemon::check(*options); !checked) return complain(checked.error());
+    if (const auto checked = check(*options); !checked) return complain(checked.error());
     return std::puts("headgated would start with this configuration"), 0;
   }
-  const auto ended = daemon::run(*options);
+  const auto ended = run(*options);
   return ended ? 0 : complain(ended.error());
 }

@@ -13,10 +13,10 @@ class ContainerCheck : public TestNode {
     ShareRequest order;
     order.name = "k";
     order.mem = "1GiB";
-    EXPECT_TRUE(node_->create(order, owner_, gpus_));
+    EXPECT_TRUE(node_->service.create(order, owner_, gpus_));
   }
   std::string check(const tenancy::Visitor& user, const Caller& caller, const std::string& name = "k") {
-    const auto may = node_->check_container(name, user, caller);
+    const auto may = node_->access.check_container(name, user, caller);
     return may ? "starts" : may.error().message;
   }
   std::string check() { return check({.uid = owner_.uid}, root_); }
@@ -38,12 +38,12 @@ TEST_F(ContainerCheck, AdmitsTheUsersWhomTheShareAdmits) {
 }
 
 TEST_F(ContainerCheck, RefusesAShareThatTakesNoneNow) {
-  ASSERT_TRUE(node_->pause("k", owner_));
+  ASSERT_TRUE(node_->service.pause("k", owner_));
   EXPECT_EQ(check(), "the share 'k' is paused");
-  ASSERT_TRUE(node_->resume("k", owner_));
-  ASSERT_TRUE(node_->drain("k", owner_));
+  ASSERT_TRUE(node_->service.resume("k", owner_));
+  ASSERT_TRUE(node_->service.drain("k", owner_));
   EXPECT_EQ(check(), "the share 'k' is being drained");
-  ASSERT_TRUE(node_->resume("k", owner_));
+  ASSERT_TRUE(node_->service.resume("k", owner_));
   EXPECT_EQ(check(), "starts");
   node_->shares().find("k")->share.ttl = std::chrono::seconds(0);
   EXPECT_EQ(check(), "the share 'k' has expired");

@@ -13,20 +13,20 @@ class QuotasTest : public TestNode {
     order_.mem = "1GiB";
   }
   std::string created(const Caller& caller) {
-    const auto made = node_->create(order_, caller, gpus_);
+    const auto made = node_->service.create(order_, caller, gpus_);
     return made ? "made" : made.error().message + " | " + made.error().hint;
   }
   std::string changed(const Caller& caller) {
     ShareRequest change = order_;
     change.name.reset();
-    const auto set = node_->set("a", change, caller, gpus_);
+    const auto set = node_->service.set("a", change, caller, gpus_);
     return set ? "set" : set.error().message;
   }
   void quota(const std::function<void(tenancy::QuotaChange&)>& say) {
     tenancy::QuotaChange change;
     change.id = kUser;
     say(change);
-    const auto set = node_->set_quota(change, Node::Naming::some, root_);
+    const auto set = node_->quotas.set(change, QuotaService::Naming::some, root_);
     EXPECT_TRUE(set) << set.error().message;
   }
   const tenancy::DeviceShare& device() { return node_->shares().find("a")->share.devices.at(0); }
@@ -93,8 +93,8 @@ TEST_F(QuotasTest, AQuotaIsToldWithWhoSetItAndWhatItSaidBefore) {
             "quota.set: root set the quota of the user 4000000001: mem none -> 4.0 GiB, shares none -> 3");
   quota([](auto& change) { change.shares = 4; });
   EXPECT_EQ(last_event(), "quota.set: root set the quota of the user 4000000001: shares 3 -> 4");
-  EXPECT_EQ(node_->quotas().at(0).memory_bytes, 4 * tenancy::kGiB);
-  ASSERT_TRUE(node_->remove_quota(tenancy::Quota::Subject::user, kUser, root_));
+  EXPECT_EQ(node_->quotas.list().at(0).memory_bytes, 4 * tenancy::kGiB);
+  ASSERT_TRUE(node_->quotas.remove(tenancy::Quota::Subject::user, kUser, root_));
   EXPECT_EQ(last_event(),
             "quota.removed: root removed the quota of the user 4000000001: mem 4.0 GiB -> none, shares 4 -> none");
   EXPECT_EQ(events_->after(0).back().owner_uid, kUser);
@@ -105,11 +105,11 @@ TEST_F(QuotasTest, AQuotaThatWouldBoundNothingIsRefusedAndTheOldOneStays) {
   tenancy::QuotaChange change;
   change.id = kUser;
   change.shares.emplace();
-  EXPECT_EQ(node_->set_quota(change, Node::Naming::some, root_).error(),
+  EXPECT_EQ(node_->quotas.set(change, QuotaService::Naming::some, root_).error(),
             (Error{ErrorCode::usage, "the quota of the user 4000000001 would bound nothing",
                    "headgate quota rm --user 4000000001 takes it away"}));
-  EXPECT_EQ(node_->quotas().at(0).shares, 3u);
-  EXPECT_EQ(node_->set_quota(change, Node::Naming::some, user_).error().code, ErrorCode::denied);
+  EXPECT_EQ(node_->quotas.list().at(0).shares, 3u);
+  EXPECT_EQ(node_->quotas.set(change, QuotaService::Naming::some, user_).error().code, ErrorCode::denied);
 }
 
 TEST_F(QuotasTest, WhereAllIsSaidAtOnceWhatIsNotNamedIsBoundedNoMore) {
@@ -117,8 +117,8 @@ TEST_F(QuotasTest, WhereAllIsSaidAtOnceWhatIsNotNamedIsBoundedNoMore) {
   tenancy::QuotaChange whole;
   whole.id = kUser;
   whole.weight = 50;
-  ASSERT_TRUE(node_->set_quota(whole, Node::Naming::all, root_));
-  EXPECT_FALSE(node_->quotas().at(0).shares);
+  ASSERT_TRUE(node_->quotas.set(whole, QuotaService::Naming::all, root_));
+  EXPECT_FALSE(node_->quotas.list().at(0).shares);
 }
 
 }  // namespace

@@ -1,0 +1,56 @@
+// The node's observer: takes snapshots of driver and ledgers, and acts on what the audit finds.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "daemon/cdi_files.hpp"
+#include "daemon/context.hpp"
+#include "daemon/former_shares.hpp"
+#include "daemon/node_host.hpp"
+#include "node/enforce.hpp"
+#include "node/frozen_processes.hpp"
+#include "observe/driver_silence.hpp"
+#include "observe/observer.hpp"
+
+namespace headgate::daemon {
+
+// For the loop's thread.
+class NodeObserver {
+ public:
+  // Takes a client off its MPS server before it is killed; returns whether it was one. Called on the observer's thread.
+  using TakeOffMps = std::function<bool(std::uint32_t pid)>;
+
+  // All references must outlive it.
+  NodeObserver(Context& context, NodeHost& node, const CdiFiles& cdi, const FormerShares& former, TakeOffMps take_off)
+      : context_(context), node_(node), cdi_(cdi), former_(former), take_off_(std::move(take_off)) {}
+
+  // Takes the first snapshot, and more on a separate thread. Errors: of the driver.
+  [[nodiscard]] Result<void> start();
+  [[nodiscard]] observe::Observer& observer() { return *observer_; }
+
+  // Applies the audit rules of a configuration that was read again.
+  void set_audit(node::AuditPolicy policy, std::vector<std::string> exempt);
+  // Reports a driver that does not answer. Call it about once a second.
+  void tell_silence();
+
+ private:
+  [[nodiscard]] observe::ObserverSources sources();
+  void act(const observe::Finding& found);
+
+  Context& context_;
+  NodeHost& node_;
+  const CdiFiles& cdi_;
+  const FormerShares& former_;
+  const TakeOffMps take_off_;
+  node::FrozenProcesses frozen_processes_;  // used only during a look, by act() and ObserverSources::finish
+  std::atomic<node::AuditPolicy> audit_policy_ = node::AuditPolicy::warn;
+  observe::DriverSilence driver_silence_;
+  std::optional<observe::Observer> observer_;
+};
+
+}  // namespace headgate::daemon

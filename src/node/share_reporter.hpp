@@ -1,0 +1,55 @@
+// Reports, as events, what becomes of shares: refused memory, waits, frozen and idle programs, unusable pages. Each is
+// reported once, until it changes.
+#pragma once
+
+#include <cstdint>
+#include <map>
+#include <optional>
+#include <string>
+
+#include "node/managed_shares.hpp"
+#include "snapshot/snapshot.hpp"
+
+namespace headgate::node {
+
+// Returns the share in the snapshot, which may be older than the share and show a former one of that name; null: it is
+// not there.
+[[nodiscard]] const snapshot::Share* find_in(const snapshot::Snapshot& snapshot, const std::string& name,
+                                             const tenancy::LiveShare& live);
+
+class ShareReporter {
+ public:
+  // `managed` must outlive it.
+  explicit ShareReporter(ManagedShares& managed);
+  ShareReporter(const ShareReporter&) = delete;
+
+  // Call it about once a second.
+  void look(const snapshot::Snapshot& latest);
+  // Reports what the share was refused since the last report. Call it when a program of it has ended, whose user may
+  // ask why, and before the share is removed: a program that ends on its refusal is then gone with the ledger.
+  void look_for_refusals(const std::string& name);
+  // Takes why the share cannot be entered; empty: it can.
+  void take_trouble(const std::string& name, const std::string& problem);
+
+ private:
+  void tell_refusals(const std::string& name, const tenancy::LiveShare& live, const snapshot::Share& seen);
+  void tell_given_up(const std::string& name, const tenancy::LiveShare& live, bool driver_seen);
+  void tell_waiting(const tenancy::LiveShare& live, const snapshot::Share& seen);
+  void tell_frozen(const tenancy::LiveShare& live, const snapshot::Share& seen);
+  void tell_idle(const tenancy::LiveShare& live, const snapshot::Share& seen);
+  void tell_room();
+
+  ManagedShares& managed_;
+  // Of one share, what was reported.
+  struct Told {
+    bool idle = false, waiting = false, broken = false;
+    std::optional<std::uint64_t> frozen_at = {};        // the count of thaws by then
+    std::map<std::string, std::uint64_t> refused = {};  // how many, by GPU
+    bool counts_refusals = false;
+    std::optional<std::uint64_t> given_up_bytes = {};  // of the dead
+  };
+  std::map<std::string, Told> told_;
+  bool told_low_room_ = false;
+};
+
+}  // namespace headgate::node

@@ -1,0 +1,37 @@
+// Which shares a caller may have and change. Checks only; nothing here looks for room on the GPUs.
+#pragma once
+
+#include <cstddef>
+#include <string>
+#include <vector>
+
+#include "base/result.hpp"
+#include "node/caller.hpp"
+#include "node/managed_shares.hpp"
+#include "node/share_request.hpp"
+
+namespace headgate::node {
+
+// Returns the share if the caller may change it. Errors: denied; not_found, also for a share that the caller may not
+// see.
+[[nodiscard]] Result<tenancy::LiveShare*> changeable(ManagedShares& managed, const std::string& name,
+                                                     const Caller& caller);
+// Errors: conflict.
+[[nodiscard]] Result<void> check_name_is_free(const ManagedShares& managed, const std::string& name,
+                                              const Caller& caller);
+// Checks whether the caller may have one more share beside those that it has and the `waiting` that it asked for.
+// Errors: denied; no_capacity.
+[[nodiscard]] Result<void> may_have_one_more(const ManagedShares& managed, std::size_t waiting, const Caller& caller);
+// `before`: null for a new share. Errors: denied.
+[[nodiscard]] Result<void> may_overcommit(const tenancy::Share* before, const tenancy::Share& wanted,
+                                          const Caller& caller);
+// Checks weight and class of a non-administrator if no quota sets them. `before`: null for a new share. Errors: denied.
+[[nodiscard]] Result<void> may_have_rank(const tenancy::Share* before, const tenancy::Share& wanted,
+                                         const std::vector<tenancy::Quota>& quotas, const Caller& caller);
+// Limits what a new share's request does not name to what quotas allow.
+void fit_to_quotas(const ShareRequest& order, const std::vector<tenancy::Quota>& quotas, tenancy::Share& share);
+// Returns the caller's groups, by which group quotas count; sorted. Errors: of the directory, if there is such a quota.
+[[nodiscard]] Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const UserDirectory& directory,
+                                                               const std::vector<tenancy::Quota>& quotas);
+
+}  // namespace headgate::node
