@@ -14,33 +14,33 @@ constexpr std::int64_t kBucket = 10'000'000;
 
 std::vector<Bucket> constant(std::size_t count, Bucket bucket) { return std::vector<Bucket>(count, bucket); }
 
-TEST(Split, an_exact_share_has_no_error) {
+TEST(Split, AnExactShareHasNoError) {
   const Accuracy result = accuracy(constant(100, {.held_ns = 2'500'000}), kBucket, 10, 0.25);
   EXPECT_EQ(result.windows, 10u);
   EXPECT_NEAR(result.bias, 0, 1e-9);
   EXPECT_NEAR(result.rms, 0, 1e-9);
 }
 
-TEST(Split, a_surplus_is_always_the_gates_fault) {
+TEST(Split, ASurplusCountsAgainstTheGate) {
   const Accuracy result =
       accuracy(constant(100, {.held_ns = 3'000'000, .idle_ns = 10'000'000, .late_ns = 10'000'000}), kBucket, 10, 0.25);
   EXPECT_NEAR(result.wrong_bias, 5, 1e-9);
   EXPECT_NEAR(result.wrong_rms, 5, 1e-9);
 }
 
-TEST(Split, a_shortfall_is_excused_only_as_far_as_the_client_was_away) {
+TEST(Split, AShortfallIsExcusedOnlyWhileTheClientIsAbsent) {
   // 25 % requested, 20 % held, client away for a tenth of the time: 2.5 points are the client's, 2.5 the gate's.
   const Accuracy result = accuracy(constant(100, {.held_ns = 2'000'000, .idle_ns = 1'000'000}), kBucket, 10, 0.25);
   EXPECT_NEAR(result.bias, -5, 1e-9);
   EXPECT_NEAR(result.wrong_bias, -2.5, 1e-9);
 }
 
-TEST(Split, an_absent_client_excuses_no_more_than_the_shortfall) {
+TEST(Split, AnAbsentClientExcusesAtMostTheShortfall) {
   const Accuracy result = accuracy(constant(10, {.held_ns = 2'400'000, .idle_ns = 10'000'000}), kBucket, 10, 0.25);
   EXPECT_NEAR(result.wrong_bias, 0, 1e-9);
 }
 
-TEST(Split, errors_that_cancel_over_time_still_show_in_the_short_windows) {
+TEST(Split, OppositeErrorsShowInShortWindows) {
   std::vector<Bucket> buckets;
   for (int i = 0; i < 100; ++i) {
     buckets.push_back({.held_ns = i % 20 < 10 ? 5'000'000 : 0});
@@ -50,7 +50,7 @@ TEST(Split, errors_that_cancel_over_time_still_show_in_the_short_windows) {
   EXPECT_NEAR(accuracy(buckets, kBucket, 10, 0.25).bias, 0, 1e-9);
 }
 
-TEST(Split, what_one_tenant_did_not_ask_for_the_others_may_have) {
+TEST(Split, ATenantMayUseWhatAnotherDoesNotRequest) {
   const auto wrong =
       wrong_parts({constant(100, {.held_ns = 4'000'000, .idle_ns = 2'000'000}), constant(100, {.held_ns = 6'000'000})},
                   kBucket, {50, 50});
@@ -58,14 +58,14 @@ TEST(Split, what_one_tenant_did_not_ask_for_the_others_may_have) {
   EXPECT_NEAR(wrong[1], 0, 1e-9);
 }
 
-TEST(Split, what_one_tenant_takes_from_another_who_asked_is_wrong_for_both) {
+TEST(Split, TakingFromAnotherTenantIsAnErrorForBoth) {
   const auto wrong =
       wrong_parts({constant(100, {.held_ns = 4'000'000}), constant(100, {.held_ns = 6'000'000})}, kBucket, {50, 50});
   EXPECT_NEAR(wrong[0], -10, 1e-9);
   EXPECT_NEAR(wrong[1], 10, 1e-9);
 }
 
-TEST(Split, a_gpu_that_nobody_was_let_to_is_wrong_for_all) {
+TEST(Split, AGpuThatNoTenantMayUseIsAnErrorForAll) {
   const auto wrong =
       wrong_parts({constant(100, {.held_ns = 4'500'000}), constant(100, {.held_ns = 4'500'000})}, kBucket, {50, 50});
   EXPECT_NEAR(wrong[0], -5, 1e-9);
@@ -82,7 +82,7 @@ std::vector<std::string> environment_of(const Candidate& candidate, Limits limit
   return result;
 }
 
-TEST(Candidate, a_peer_is_told_its_limits_and_a_directory_that_no_other_case_uses) {
+TEST(Candidate, APeerGetsItsLimitsAndItsOwnDirectory) {
   const auto peer = parse_candidate("theirs=/bin/true,MEM={bytes},SM={percent},CACHE={dir}/cache,PLAIN=1");
   ASSERT_TRUE(peer) << peer.error().message;
   const auto has = [](const std::vector<std::string>& all, const char* one) {
@@ -98,7 +98,7 @@ TEST(Candidate, a_peer_is_told_its_limits_and_a_directory_that_no_other_case_use
       << "a limit of 0 % would be another case";
 }
 
-TEST(Candidate, one_that_cannot_be_read_is_named) {
+TEST(Candidate, AnUnreadableCandidateIsNamed) {
   for (const char* bad : {"theirs", "theirs=", "=/bin/true", "theirs=/bin/true,VAR"}) {
     const auto parsed = parse_candidate(bad);
     ASSERT_FALSE(parsed) << bad;
@@ -109,18 +109,18 @@ TEST(Candidate, one_that_cannot_be_read_is_named) {
   EXPECT_NE(missing.error().message.find("/no/such.so"), std::string::npos) << missing.error().message;
 }
 
-TEST(Noise, steal_is_told_from_the_difference_of_two_readings) {
+TEST(Noise, StealIsTheDifferenceOfTwoReadings) {
   const CpuParts parts = cpu_parts("cpu  100 0 100 800 0 0 0 0 0 0", "cpu  150 0 120 900 10 0 0 20 0 0");
   EXPECT_NEAR(parts.steal_percent, 10, 1e-9);
   EXPECT_NEAR(parts.busy_percent, 45, 1e-9);
 }
 
-TEST(Noise, a_machine_without_proc_says_so_instead_of_zero) {
+TEST(Noise, AMachineWithoutProcReportsSoInsteadOfZero) {
   EXPECT_EQ(cpu_parts("", "").steal_percent, -1);
   EXPECT_EQ(cpu_parts("cpu 1 2", "cpu 1 2").busy_percent, -1);
 }
 
-TEST(Noise, the_sampler_counts_a_wake_up_for_nearly_each_millisecond) {
+TEST(Noise, TheSamplerWakesUpAboutEachMillisecond) {
   NoiseSampler sampler;
   const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
   while (sampler.late().ns.size() < 5 && std::chrono::steady_clock::now() < deadline) {

@@ -17,7 +17,7 @@ http::Request over_tcp(const std::string& shown) {
   return request;
 }
 
-TEST(Access, RootTheDaemonsUserAndTheControlGroupAdministerOverTheUnixSocket) {
+TEST(Access, UnixSocketAdministratorsAreRootDaemonAndGroup) {
   const Access access{.daemon_uid = 900, .admin_gid = 50, .token = {}};
   EXPECT_TRUE(caller_of(over_unix(0, 0), access)->administrator);
   EXPECT_TRUE(caller_of(over_unix(900, 900), access)->administrator);
@@ -28,7 +28,7 @@ TEST(Access, RootTheDaemonsUserAndTheControlGroupAdministerOverTheUnixSocket) {
   EXPECT_EQ(user->gids, (std::vector<std::uint32_t>{7, 9}));
 }
 
-TEST(Access, AProcessOfARootlessContainerIsItsUserAndAdministersNothing) {
+TEST(Access, ARootlessContainersProcessActsAsItsUser) {
   const Access access{.daemon_uid = 900, .admin_gid = 50, .token = {}};
   http::Request request = over_unix(100033, 100033);
   request.peer.user = 1000;
@@ -38,7 +38,7 @@ TEST(Access, AProcessOfARootlessContainerIsItsUserAndAdministersNothing) {
   EXPECT_FALSE(caller_of(request, access)->administrator) << "the daemon's user does, by its own uid";
 }
 
-TEST(Access, OverTcpOnlyTheWholeTokenCountsAndNobodyIsRoot) {
+TEST(Access, TcpNeedsTheWholeTokenAndKnowsNoRoot) {
   const Access access{.admin_gid = {}, .token = "s3cret"};
   for (const char* shown : {"Bearer s3cret", "bearer s3cret"})
     EXPECT_TRUE(caller_of(over_tcp(shown), access)->administrator) << shown;
@@ -52,7 +52,7 @@ TEST(Access, OverTcpOnlyTheWholeTokenCountsAndNobodyIsRoot) {
   }
 }
 
-TEST(Access, OnlyAdministratorsSpeakForAClientOfTheChannel) {
+TEST(Access, OnlyAdministratorsActForAChannelClient) {
   CurrentAccess access;
   access.set({.daemon_uid = 900, .admin_gid = 50, .token = "s3cret"});
   const auto may = administrators(access);

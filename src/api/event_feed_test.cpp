@@ -24,7 +24,7 @@ std::vector<std::string> rest_of(EventFeed& feed) {
   return all;
 }
 
-TEST(EventFeed, ManyEventsThatHeMayNotSeeHideNoneThatHeMay) {
+TEST(EventFeed, HiddenEventsDoNotDelayVisibleOnes) {
   observe::EventLog log;
   for (int i = 0; i < 10; ++i) add(log, 50, "s" + std::to_string(i), 1002);
   add(log, 1, "mine", 1001);
@@ -33,7 +33,7 @@ TEST(EventFeed, ManyEventsThatHeMayNotSeeHideNoneThatHeMay) {
   EXPECT_TRUE(feed.next().empty());
 }
 
-TEST(EventFeed, WhoIsNoAdministratorIsToldThatHeMissedSomeToo) {
+TEST(EventFeed, NonAdministratorsLearnOfMissedEventsToo) {
   observe::EventLog log(8);
   EventFeed feed(log, nullptr, {.uid = 1001, .gids = {}, .administrator = false}, {}, false, {});
   for (int i = 0; i < 20; ++i) add(log, 1, "s" + std::to_string(i), 1002);

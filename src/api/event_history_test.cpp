@@ -65,7 +65,7 @@ class EventHistory : public testing::Test {
   std::chrono::system_clock::time_point now_ = std::chrono::system_clock::now() - std::chrono::hours(10);
 };
 
-TEST_F(EventHistory, AReaderWhoWasAwayOverARestartGetsWhatIsNewAndIsToldOfNoLossThatWasNone) {
+TEST_F(EventHistory, AReaderContinuesAfterARestartWithoutAFalseLoss) {
   std::uint64_t seen = 0;
   {
     DaemonRun first(path_, now_);
@@ -88,7 +88,7 @@ TEST_F(EventHistory, AReaderWhoWasAwayOverARestartGetsWhatIsNewAndIsToldOfNoLoss
   }
 }
 
-TEST_F(EventHistory, WhatTheMemoryHasGivenUpIsReadFromTheStorePageByPage) {
+TEST_F(EventHistory, EventsDroppedFromMemoryAreReadFromTheStore) {
   DaemonRun run(path_, now_);
   for (int i = 0; i < 6000; ++i) run.add(std::to_string(i));
   EXPECT_EQ(run.get({}, root()).second.front().text, std::to_string(6000 - 4096)) << "the newest in memory";
@@ -102,7 +102,7 @@ TEST_F(EventHistory, WhatTheMemoryHasGivenUpIsReadFromTheStorePageByPage) {
   EXPECT_EQ(run.get({{"after", std::to_string(first.front().sequence)}}, root()).second.front().text, "1");
 }
 
-TEST_F(EventHistory, WhoIsNoAdministratorSeesHisOwnOfBeforeTheRestartToo) {
+TEST_F(EventHistory, NonAdministratorsSeeTheirOwnOldEvents) {
   {
     DaemonRun run(path_, now_);
     run.add("mine", "a", 1001);
@@ -164,7 +164,7 @@ TEST_F(EventHistory, AFollowerGetsFirstWhatOnlyTheStoreHas) {
   EXPECT_NE(chosen.front().data.find("of a share"), std::string::npos);
 }
 
-TEST_F(EventHistory, WhoConnectsAgainGoesOnWhereHeWasWhateverHisAddressSays) {
+TEST_F(EventHistory, AReconnectContinuesAtTheLastEventId) {
   http::Request request;
   EXPECT_TRUE(following_of(request)->from_now);
   request.query.push_back({"after", "3"});
@@ -179,7 +179,7 @@ TEST_F(EventHistory, WhoConnectsAgainGoesOnWhereHeWasWhateverHisAddressSays) {
   EXPECT_EQ(following_of(request).error().code, ErrorCode::usage);
 }
 
-TEST_F(EventHistory, ANumberThatIsNoneIsRefused) {
+TEST_F(EventHistory, AnInvalidNumberIsRefused) {
   DaemonRun run(path_, now_);
   EXPECT_EQ(run.get({{"since_unix_ns", "yesterday"}}, root()).first, 400);
   EXPECT_EQ(run.get({{"after", "-1"}}, root()).first, 400);

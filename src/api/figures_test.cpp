@@ -16,7 +16,7 @@ snapshot::Snapshot at(std::uint64_t seconds, std::vector<std::string> reasons) {
   return s;
 }
 
-TEST(Tally, TimeWithClocksHeldDownIsSummedByReason) {
+TEST(Tally, ThrottledTimeIsSummedByReason) {
   Tally tally;
   tally.look(at(10, {"power cap"}));  // unknown since when
   tally.look(at(11, {"power cap"}));
@@ -27,14 +27,14 @@ TEST(Tally, TimeWithClocksHeldDownIsSummedByReason) {
   EXPECT_DOUBLE_EQ(sums.at({"GPU-1", "hardware thermal"}), 2);
 }
 
-TEST(Tally, AnHourWithoutPicturesIsNotAnHourOfThrottling) {
+TEST(Tally, AGapInSnapshotsIsNotThrottledTime) {
   Tally tally;
   tally.look(at(10, {"power cap"}));
   tally.look(at(3610, {"power cap"}));
   EXPECT_DOUBLE_EQ(tally.sums().throttled_seconds.at({"GPU-1", "power cap"}), Tally::kLongestGap);
 }
 
-TEST(Tally, APictureOfOldFiguresOrOfTheSameTimeAddsNothing) {
+TEST(Tally, AStaleSnapshotAddsNothing) {
   Tally tally;
   tally.look(at(10, {}));
   auto released = at(11, {"power cap"});
@@ -59,7 +59,7 @@ snapshot::Snapshot powered(double seconds, std::uint64_t joules, std::map<std::s
   return s;
 }
 
-TEST(Tally, AGpusEnergyIsAShareSByItsPartOfTheTimeAndIdleEnergyIsNobodys) {
+TEST(Tally, AShareGetsEnergyByTimeAndIdleEnergyIsUnassigned) {
   Tally tally;
   tally.look(powered(10, 5000, {{"a", 100}, {"b", 7}}));
   tally.look(powered(11, 5100, {{"a", 100.5}, {"b", 7}}));
@@ -83,7 +83,7 @@ TEST(Tally, AGpusEnergyIsAShareSByItsPartOfTheTimeAndIdleEnergyIsNobodys) {
 }
 
 // A power cap halves the power between two snapshots. Charged plus unattributed energy must equal the counter.
-TEST(Tally, EnergyOfAGpusShareAndTheRestAddUpToItsCounterAcrossACap) {
+TEST(Tally, EnergyOfSharesAndRestAddsUpToTheCounter) {
   Tally tally;
   double a = 0, b = 0;
   std::uint64_t joules = 1000;

@@ -31,7 +31,7 @@ snapshot::Process process(const std::string& where, const std::string& uuid) {
   return process;
 }
 
-TEST_F(JobFilesTest, EachGpuHasTheJobsThatUseItAndAnEmptyFileWhereNoneDoes) {
+TEST_F(JobFilesTest, EachGpuListsItsJobsOrHasAnEmptyFile) {
   snapshot::Snapshot s;
   for (const char* uuid : {"GPU-0", "GPU-1", ""}) {
     s.gpus.emplace_back().uuid = uuid;
@@ -53,7 +53,7 @@ TEST_F(JobFilesTest, EachGpuHasTheJobsThatUseItAndAnEmptyFileWhereNoneDoes) {
   EXPECT_EQ(text("0"), "") << "jobs of a daemon that is gone";
 }
 
-TEST_F(JobFilesTest, WhatCouldNotBeWrittenIsWrittenTheNextTime) {
+TEST_F(JobFilesTest, AFailedWriteIsRepeatedNextTime) {
   JobFiles files(directory_ + "/far/later");
   const auto failed = files.write({{0, {"5"}}});
   ASSERT_FALSE(failed);

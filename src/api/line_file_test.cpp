@@ -29,7 +29,7 @@ class LineFiles : public ::testing::Test {
   std::string place_, path_;
 };
 
-TEST_F(LineFiles, LinesAreAddedAndNoMoreThanTheLastFilesAreKept) {
+TEST_F(LineFiles, LinesAreAppendedAndOldFilesRemoved) {
   LineFile file(path_, 10, 2);
   for (const char* line : {"one\n", "two\n", "three\n", "four\n", "five\n", "six\n"}) EXPECT_TRUE(file.add(line));
   EXPECT_EQ(text(path_), "six\n");
@@ -41,7 +41,7 @@ TEST_F(LineFiles, LinesAreAddedAndNoMoreThanTheLastFilesAreKept) {
 }
 
 // A file size limit stands in for a full disk: part of the line fits, then the write fails.
-TEST_F(LineFiles, WhatDoesNotFitLeavesNoHalfLineBehindAndCanBeWrittenLater) {
+TEST_F(LineFiles, LinesThatDoNotFitLeaveNoPartialLine) {
   LineFile file(path_);
   ASSERT_TRUE(file.add("one\n"));
   rlimit before{};
@@ -58,7 +58,7 @@ TEST_F(LineFiles, WhatDoesNotFitLeavesNoHalfLineBehindAndCanBeWrittenLater) {
   EXPECT_EQ(text(path_), "one\ntwo\nthree\nfour\n");
 }
 
-TEST_F(LineFiles, WhoeverMovesTheFileAwayNeedNotTellUs) {
+TEST_F(LineFiles, AnExternalMoveOfTheFileNeedsNoNotice) {
   LineFile file(path_);
   EXPECT_TRUE(file.add("one\n"));
   fs::rename(path_, path_ + ".elsewhere");
@@ -66,7 +66,7 @@ TEST_F(LineFiles, WhoeverMovesTheFileAwayNeedNotTellUs) {
   EXPECT_EQ(text(path_), "two\n");
 }
 
-TEST_F(LineFiles, ALinkOrAPlaceThatIsNotThereIsAnErrorThatNamesIt) {
+TEST_F(LineFiles, ALinkOrAMissingDirectoryIsANamedError) {
   fs::create_symlink(place_ + "/passwd", path_);
   const auto linked = LineFile(path_).add("x\n");
   ASSERT_FALSE(linked);

@@ -21,7 +21,7 @@ std::vector<Family> figures() {
       {"headgate_node_shares", "", Kind::gauge, {{{}, 3}}}};
 }
 
-TEST(MetricLines, AHistogramIsItsBucketsItsSumAndItsCountUnderTheNamesOfThePage) {
+TEST(MetricLines, AHistogramHasBucketsSumAndCount) {
   const double all = std::numeric_limits<double>::infinity();
   const std::vector<Family> one = {
       {"headgate_share_launch_delay_seconds", "", Kind::histogram, {{{{"share", "a"}}, 0.5, {{1e-05, 7}, {all, 9}}}}}};
@@ -31,7 +31,7 @@ TEST(MetricLines, AHistogramIsItsBucketsItsSumAndItsCountUnderTheNamesOfThePage)
             "headgate_share,node=n,share=a,le=+Inf launch_delay_seconds_bucket=9 1\n");
 }
 
-TEST(Lines, AGpusFiguresAreFieldsOfOneLineOfInflux) {
+TEST(Lines, AGpusFiguresAreFieldsOfOneInfluxLine) {
   EXPECT_EQ(metric_lines(figures(), "lab-3", kWhen, LineForm::influx),
             "headgate_gpu,node=lab-3,uuid=GPU-9c2f power_watts=298.125,memory_used_bytes=17179869184 "
             "1795000000500000000\n"
@@ -39,7 +39,7 @@ TEST(Lines, AGpusFiguresAreFieldsOfOneLineOfInflux) {
             "headgate_node,node=lab-3 shares=3 1795000000500000000\n");
 }
 
-TEST(Lines, TheSameInJsonIsOneObjectALine) {
+TEST(Lines, JsonIsOneObjectALine) {
   std::istringstream lines(metric_lines(figures(), "lab-3", kWhen, LineForm::json));
   std::string first;
   std::getline(lines, first);
@@ -50,7 +50,7 @@ TEST(Lines, TheSameInJsonIsOneObjectALine) {
   EXPECT_EQ(document["fields"], (nlohmann::json{{"power_watts", 298.125}, {"memory_used_bytes", 17179869184.0}}));
 }
 
-TEST(Lines, AnEventKeepsItsTimeAndItsSentence) {
+TEST(Lines, AnEventKeepsItsTimeAndText) {
   const snapshot::Event event{.sequence = 7,
                               .unix_ns = kWhen,
                               .kind = "memory.refused",
@@ -66,7 +66,7 @@ TEST(Lines, AnEventKeepsItsTimeAndItsSentence) {
 }
 
 // A line is a measurement, tags, fields and a time; a share's name must not be able to change any of them.
-TEST(Lines, ANameFromOutsideForgesNoTagNoFieldAndNoLine) {
+TEST(Lines, ForeignNamesForgeNoTagFieldOrLine) {
   static const std::regex line(
       R"(headgate_\w+(,\w+=([^ ,=\\]|\\[ ,=])+)* \w+=([-+0-9.e]+i?|"([^"\\]|\\["\\])*")(,\w+=([-+0-9.e]+i?|"([^"\\]|\\["\\])*"))* \d+\n)");
   for (const std::string name :
@@ -83,7 +83,7 @@ TEST(Lines, ANameFromOutsideForgesNoTagNoFieldAndNoLine) {
   }
 }
 
-TEST(Lines, OnlyTwoWordsNameAForm) {
+TEST(Lines, OnlyTwoNamesSelectAForm) {
   EXPECT_EQ(line_form("influx"), LineForm::influx);
   EXPECT_EQ(line_form("json"), LineForm::json);
   for (const char* word : {"", "otel", "Influx", "json "}) EXPECT_FALSE(line_form(word)) << word;

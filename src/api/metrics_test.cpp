@@ -206,7 +206,7 @@ std::string sample(const std::string& page, const std::string& series) {
   return "";
 }
 
-TEST(Metrics, ThePageIsTheOneThatBoardsAndAlertsWereMadeFor) {
+TEST(Metrics, ThePageMatchesItsReference) {
   const std::string page = metrics_page(lab(), own());
   const std::string made = testing::TempDir() + "headgate-metrics." + std::to_string(::getpid());
   if (page != text_of(GOLDEN_PAGE)) std::ofstream(made) << page;
@@ -228,7 +228,7 @@ TEST(Metrics, BoardsForNvidiasExporterFindItsNamesUnitsAndLabels) {
   EXPECT_EQ(page.find("gpu=\"1\""), std::string::npos) << "figures of a GPU that does not answer";
 }
 
-TEST(Metrics, ANameFromOutsideNeitherForgesASeriesNorSpoilsThePage) {
+TEST(Metrics, ForeignNamesNeitherForgeASeriesNorBreakThePage) {
   Snapshot s = lab();
   s.shares[0].owner = "a\"} 1\nheadgate_gpu_power_watts{uuid=\"x";
   s.shares[0].name = "back\\slash";
@@ -248,7 +248,7 @@ TEST(Metrics, ANameFromOutsideNeitherForgesASeriesNorSpoilsThePage) {
   for (std::string one; std::getline(lines, one);) EXPECT_TRUE(std::regex_match(one, line)) << one;
 }
 
-TEST(Metrics, NoSeriesIsThereTwiceBecausePrometheusDropsSuchAPage) {
+TEST(Metrics, EachSeriesAppearsOnce) {
   Snapshot s = lab();
   s.shares.push_back(s.shares[0]);
   Gpu lost;
@@ -260,7 +260,7 @@ TEST(Metrics, NoSeriesIsThereTwiceBecausePrometheusDropsSuchAPage) {
     EXPECT_TRUE(seen.insert(line.substr(0, line.rfind(' '))).second) << line;
 }
 
-TEST(Metrics, WhatIsNotKnownIsNotShownAsZero) {
+TEST(Metrics, AnUnknownValueIsNotShownAsZero) {
   Snapshot s = lab();
   s.gpus[0] = Gpu{};
   s.gpus[0].uuid = "GPU-9c2f";
@@ -293,7 +293,7 @@ TEST(Metrics, WhatIsNotKnownIsNotShownAsZero) {
     EXPECT_EQ(page.find(std::string("headgate_") + name), std::string::npos) << name;
 }
 
-TEST(Metrics, WhileTheDriverIsReleasedOldFiguresOfGpusAreNotShownAsNew) {
+TEST(Metrics, AReleasedDriverLeavesNoStaleGpuFigures) {
   Snapshot s = lab();
   s.node.nvml_released = true;
   const std::string page = metrics_page(s, own());
@@ -303,7 +303,7 @@ TEST(Metrics, WhileTheDriverIsReleasedOldFiguresOfGpusAreNotShownAsNew) {
   EXPECT_EQ(sample(page, R"(headgate_gpu_memory_committed_bytes{uuid="GPU-9c2f"})"), "25769803776");
 }
 
-TEST(Metrics, LaunchDelaysAreCumulativeWhateverAPageSays) {
+TEST(Metrics, LaunchDelaysAreCumulativeForAnyPageContent) {
   Snapshot s = lab();
   const auto bucket = [&](const std::string& le) {
     return sample(
@@ -322,7 +322,7 @@ TEST(Metrics, LaunchDelaysAreCumulativeWhateverAPageSays) {
   EXPECT_EQ(bucket("+Inf"), "18446744073709551615") << "less than a shorter one";
 }
 
-TEST(Metrics, TheSlicesOfACutCardAreKnownByTheirOwnUuids) {
+TEST(Metrics, TheSlicesOfADividedCardHaveTheirOwnUuids) {
   Snapshot s = lab();
   s.gpus[0].mig_instances = {{.uuid = "MIG-1",
                               .profile = "1g.6gb",
@@ -340,7 +340,7 @@ TEST(Metrics, TheSlicesOfACutCardAreKnownByTheirOwnUuids) {
   EXPECT_EQ(page.find("MIG-1"), std::string::npos);
 }
 
-TEST(Metrics, ExactlyOneStateOfEnforcementHoldsAndItIsNeverTooGood) {
+TEST(Metrics, ExactlyOneEnforcementStateHoldsAndNoneTooGood) {
   Snapshot s = lab();
   const auto state_of = [&](const std::string& share) {
     const std::string page = metrics_page(s, own());
@@ -360,7 +360,7 @@ TEST(Metrics, ExactlyOneStateOfEnforcementHoldsAndItIsNeverTooGood) {
   EXPECT_EQ(state_of("alice.train"), "enforced");
 }
 
-TEST(Metrics, AShareIsJoinedWithItsPodContainerOrJobOnlyWhereAllOfItIsThere) {
+TEST(Metrics, AShareIsJoinedOnlyWithACompletePodContainerOrJob) {
   Snapshot s = lab();
   const auto labels_at = [&](const std::string& where) {
     s.processes[0].where = where;
@@ -382,7 +382,7 @@ TEST(Metrics, AShareIsJoinedWithItsPodContainerOrJobOnlyWhereAllOfItIsThere) {
   EXPECT_EQ(labels_at("pod ml/train-0"), R"(where="several")");
 }
 
-TEST(Metrics, CountersEndInTotalAndNothingElseDoes) {
+TEST(Metrics, OnlyCountersEndInTotal) {
   for (const Metric& metric : metrics()) {
     EXPECT_EQ(metric.kind == Kind::counter, metric.name.ends_with("_total")) << metric.name;
     EXPECT_TRUE(metric.name.starts_with("headgate_")) << metric.name;
@@ -394,7 +394,7 @@ std::string kind_word(Kind kind) {
 }
 
 // docs/metrics.md has one line for each metric of the code and no other lines.
-TEST(Metrics, ThePageOfTheDocumentationIsTheCodes) {
+TEST(Metrics, TheDocumentedPageMatchesTheCode) {
   const std::string docs = text_of(METRICS_DOCS);
   std::set<std::string> known;
   for (const Metric& metric : metrics()) {

@@ -43,7 +43,7 @@ snapshot::Snapshot snapshot() {
   return s;
 }
 
-TEST(OpenApi, NoRowOfTheTableHidesAnother) {
+TEST(OpenApi, RowsOfTheTableDoNotHideEachOther) {
   std::set<std::string> ids, places;
   std::set<Operation> operations;
   for (const Route& route : routes()) {
@@ -55,7 +55,7 @@ TEST(OpenApi, NoRowOfTheTableHidesAnother) {
   EXPECT_EQ(operations.size(), static_cast<std::size_t>(Operation::document) + 1) << "an operation without a row";
 }
 
-TEST(OpenApi, EachSegmentInBracesIsAParameterAndNoOther) {
+TEST(OpenApi, OnlySegmentsInBracesAreParameters) {
   for (const Route& route : routes()) {
     std::size_t in_path = 0;
     for (const Parameter& parameter : route.parameters) {
@@ -83,7 +83,7 @@ TEST(OpenApi, EveryReferenceLeadsToASchema) {
   EXPECT_EQ(json.at("info").at("version"), "1.2.3");
 }
 
-TEST(OpenApi, WhatThePicturesWriterWritesFitsWhatTheDocumentPromises) {
+TEST(OpenApi, SnapshotsFitTheDocumentedSchema) {
   const auto s = snapshot();
   EXPECT_EQ(objection(document(), "getSnapshot", 200, snapshot::to_json(s)), "");
   EXPECT_EQ(objection(document(), "getNode", 200, snapshot::to_json(s.node)), "");
@@ -110,7 +110,7 @@ TEST(OpenApi, WhatThePicturesWriterWritesFitsWhatTheDocumentPromises) {
   EXPECT_EQ(objection(document(), "getGpu", 431, http::error_response(431, "too_large", "a", "").body), "");
 }
 
-TEST(OpenApi, RepliesOfPowerFitWhatTheDocumentPromises) {
+TEST(OpenApi, PowerRepliesFitTheDocument) {
   snapshot::Snapshot s = snapshot();
   s.gpus[0].uuid = "GPU-1";
   s.gpus[0].power_limit_mw = 350'000;
@@ -141,7 +141,7 @@ TEST(OpenApi, RepliesOfPowerFitWhatTheDocumentPromises) {
   EXPECT_EQ(objection(document(), "resetPower", refused.status, refused.body), "");
 }
 
-TEST(OpenApi, RequestsOfPowerThatAreReadFitTheDocument) {
+TEST(OpenApi, AcceptedPowerRequestsFitTheDocument) {
   const std::string body =
       R"({"gpus":[0,"GPU-1"],"settings":{"power_limit":"80%","gpu_clocks_mhz":[0,0],"compute_mode":3,)"
       R"("persistence":true},"ttl_s":5,"dry_run":true})";
@@ -152,7 +152,7 @@ TEST(OpenApi, RequestsOfPowerThatAreReadFitTheDocument) {
   EXPECT_NE(request_objection(document(), "resetPower", "{}"), "");
 }
 
-TEST(OpenApi, AReplyThatBreaksThePromiseIsNamedByItsPlace) {
+TEST(OpenApi, AReplyThatBreaksTheSchemaIsNamedByItsPath) {
   auto gpu = Json::parse(snapshot::to_json(snapshot().gpus[0]));
   const auto wrong = [&](auto&& change) {
     auto changed = gpu;
@@ -170,7 +170,7 @@ TEST(OpenApi, AReplyThatBreaksThePromiseIsNamedByItsPlace) {
   EXPECT_NE(objection(document(), "getGpu", 200, "x", "text/plain"), "");
 }
 
-TEST(OpenApi, WordsOfWhichThereAreAFewAreNamed) {
+TEST(OpenApi, EnumeratedValuesAreListed) {
   auto s = snapshot();
   s.shares[0].state = "paused and draining";
   s.shares[0].level = "hook+container";
@@ -205,7 +205,7 @@ std::string example_of(const BodyField& field) {
   return "\"x\"";
 }
 
-TEST(OpenApi, EachFieldOfABodyThatTheDocumentNamesIsRead) {
+TEST(OpenApi, EachDocumentedBodyFieldIsRead) {
   for (const BodyField& field : fields(BodyKind::share_request)) {
     if (field.required) continue;
     const std::string body = "{\"name\":\"a\",\"" + std::string(field.name) + "\":" + example_of(field) + "}";
@@ -224,7 +224,7 @@ TEST(OpenApi, EachFieldOfABodyThatTheDocumentNamesIsRead) {
   }
 }
 
-TEST(OpenApi, WhatTheDocumentDoesNotAllowInABodyIsNotRead) {
+TEST(OpenApi, UndocumentedBodyFieldsAreRefused) {
   for (const std::string body :
        {R"({"name":"a","memory":"8GiB"})", R"({"name":7})", "[]", R"({"name":"a","users":"bob"})",
         R"({"name":"a","overcommit":"yes"})", R"({"name":"a","weight":-1})"}) {

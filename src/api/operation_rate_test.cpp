@@ -13,14 +13,14 @@ int taken(OperationRate& rate, std::uint32_t uid, std::uint64_t now_ns, int trie
   return count;
 }
 
-TEST(OperationRate, OneUserIsBoundedAndNoOtherIs) {
+TEST(OperationRate, LimitsOneUserAndNoOther) {
   OperationRate rate;
   EXPECT_EQ(taken(rate, 1000, kSecond, 1000), 256);
   EXPECT_EQ(rate.take(1000, kSecond).error().code, ErrorCode::busy);
   EXPECT_EQ(taken(rate, 1001, kSecond, 10), 10);
 }
 
-TEST(OperationRate, ComesBackWithTime) {
+TEST(OperationRate, RecoversWithTime) {
   OperationRate rate;
   taken(rate, 1000, kSecond, 1000);
   EXPECT_EQ(taken(rate, 1000, 2 * kSecond, 100), 16);
@@ -28,7 +28,7 @@ TEST(OperationRate, ComesBackWithTime) {
 }
 
 // An endless supply of new users leaves no state behind, and does not evict the user that is at its limit.
-TEST(OperationRate, ForgetsTheIdleAndNotTheBusy) {
+TEST(OperationRate, ForgetsIdleUsersOnly) {
   OperationRate rate;
   taken(rate, 7, 20 * kSecond, 1000);
   for (std::uint32_t uid = 100; uid < 5000; ++uid) ASSERT_TRUE(rate.take(uid, 20 * kSecond));

@@ -11,7 +11,7 @@ http::Request with(const std::string& name, const std::string& value) {
   return request;
 }
 
-TEST(Query, AFlagThatSaysNoIsNotTakenForAYes) {
+TEST(Query, AFalseFlagIsNotTrue) {
   EXPECT_FALSE(flag_in({}, "everyone").value()) << "nothing was said";
   for (const char* yes : {"1", "true"}) EXPECT_TRUE(flag_in(with("everyone", yes), "everyone").value());
   for (const char* no : {"0", "false"}) EXPECT_FALSE(flag_in(with("everyone", no), "everyone").value());

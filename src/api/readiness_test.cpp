@@ -30,7 +30,7 @@ TEST(Readiness, ADriverThatDoesNotAnswerIsNamedWithItsSilence) {
   EXPECT_TRUE(readiness(health)) << "once is not for long";
 }
 
-TEST(Readiness, ADriverWithoutAGpuThatAnswersIsNone) {
+TEST(Readiness, ADriverWithoutAnAnsweringGpuIsNotReady) {
   Health health = well();
   health.gpus = 0;
   EXPECT_EQ(reason(health), "the driver counts no GPU");
@@ -38,7 +38,7 @@ TEST(Readiness, ADriverWithoutAGpuThatAnswersIsNone) {
   EXPECT_EQ(reason(health), "none of the driver's GPUs answers (8)");
 }
 
-TEST(Readiness, SharesThatNobodyCanEnterAreNamedAFewOfThem) {
+TEST(Readiness, UnreachableSharesAreNamedUpToALimit) {
   Health health = well();
   health.shut = {"a", "b", "c", "d", "e", "f", "g"};
   EXPECT_EQ(reason(health), "programs cannot enter a, b, c, d, e and 2 more: the socket is gone");
@@ -54,13 +54,13 @@ TEST(Readiness, ARuntimeDirectoryWithoutRoomIsNamed) {
   EXPECT_EQ(reason(health), "the file system of /run/headgate is full");
 }
 
-TEST(Readiness, AnArbiterThatDoesNotLookIsNamed) {
+TEST(Readiness, AStalledArbiterIsNamed) {
   Health health = well();
   health.arbiter_silence = 6s;
   EXPECT_EQ(reason(health), "the arbiter has not looked for 6 s");
 }
 
-TEST(Readiness, AllReasonsAreToldAtOnceWithTheirRepairs) {
+TEST(Readiness, AllReasonsAreReportedAtOnceWithRepairs) {
   Health health = well();
   health.driver_silence = 20s;
   health.store = Error{ErrorCode::denied, "the database x: attempt to write a readonly database", "make it writable"};

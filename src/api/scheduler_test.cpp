@@ -84,7 +84,7 @@ class SchedulerTest : public ::testing::Test {
 
 constexpr std::uint32_t kMany = 1000, kOne = 1001;
 
-TEST_F(SchedulerTest, OneUsersProcessesThatWaitKeepNobodyElsesFromBeingAskedAbout) {
+TEST_F(SchedulerTest, OneUsersProcessesDoNotBlockQueriesOfOthers) {
   const tenancy::ConnectionBounds doors;
   open(doors);
   const auto most = static_cast<std::uint32_t>(doors.waiting_of_a_user);
@@ -105,7 +105,7 @@ TEST_F(SchedulerTest, OneUsersProcessesThatWaitKeepNobodyElsesFromBeingAskedAbou
   EXPECT_EQ(memory_denied_, 1);
 }
 
-TEST_F(SchedulerTest, AsManyMayBeAskedAboutAsMayWaitAtTheDoorsAndEachShareMayLackMemory) {
+TEST_F(SchedulerTest, QueriesHaveRoomForAllThatMayWait) {
   tenancy::ConnectionBounds doors;
   doors.waiting = 300;
   open(doors);
@@ -117,7 +117,7 @@ TEST_F(SchedulerTest, AsManyMayBeAskedAboutAsMayWaitAtTheDoorsAndEachShareMayLac
   EXPECT_EQ(decided_.at(9999).error().code, ErrorCode::no_capacity) << "which is no denial";
 }
 
-TEST_F(SchedulerTest, AShareThatLacksMemoryIsOneQuestionAtATimeAndAnotherAfterTheAnswer) {
+TEST_F(SchedulerTest, AShareThatLacksMemoryHasOneQueryAtATime) {
   open({});
   for (int look = 0; look < 3; ++look) want_memory("t");
   const auto first = next();
@@ -132,7 +132,7 @@ TEST_F(SchedulerTest, AShareThatLacksMemoryIsOneQuestionAtATimeAndAnotherAfterTh
   EXPECT_EQ(memory_denied_, 1);
 }
 
-TEST_F(SchedulerTest, WhatWasAskedForARemovedShareIsNoQuestionOfTheNextOneOfItsName) {
+TEST_F(SchedulerTest, QueriesOfARemovedShareDoNotReachItsSuccessor) {
   open({});
   want_memory("t");
   const auto first = next();
@@ -149,7 +149,7 @@ TEST_F(SchedulerTest, WhatWasAskedForARemovedShareIsNoQuestionOfTheNextOneOfItsN
   EXPECT_EQ(memory_denied_, 1);
 }
 
-TEST_F(SchedulerTest, WhomTheSchedulerRefusesIsDeniedWithItsWords) {
+TEST_F(SchedulerTest, ADenialCarriesTheSchedulersReason) {
   open({});
   ask(kOne, 7);
   answer(next(), R"({"allow":false,"reason":"full until noon"})");
@@ -159,7 +159,7 @@ TEST_F(SchedulerTest, WhomTheSchedulerRefusesIsDeniedWithItsWords) {
 }
 
 // Cutting by bytes would break characters and lose the advice after the cut.
-TEST_F(SchedulerTest, AReasonInAnyScriptArrivesWholeAndCannotDriveATerminal) {
+TEST_F(SchedulerTest, AReasonInAnyScriptArrivesAndIsHarmless) {
   open({});
   const std::string long_one(157, 'x'), japanese = "\\u6e80\\u54e1\\u3067\\u3059 \\u2013 Gr\\u00f6\\u00dfe";
   const std::pair<std::string, std::string> cases[] = {{japanese, "満員です – Größe"},

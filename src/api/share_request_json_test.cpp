@@ -9,7 +9,7 @@
 namespace headgate::api {
 namespace {
 
-TEST(OrderJson, EveryKeyOfAShareIsTaken) {
+TEST(ShareRequestJson, EveryKeyOfAShareIsAccepted) {
   const auto order = share_request_from(
       R"({"name":"a","gpu":"0","mem":"8GiB","host_mem":"1GiB","compute":"50%","burst":"80%","weight":200,"class":"latency",
           "ttl":"8h","idle_notice":"2h","admit":"ask","fail_policy":"closed","overcommit":true,"everyone":false,
@@ -26,7 +26,7 @@ TEST(OrderJson, EveryKeyOfAShareIsTaken) {
 }
 
 // The table is the only list of attributes: one that it gains is read without a line here.
-TEST(OrderJson, ReadsEachAttributeOfTheTableIntoItsField) {
+TEST(ShareRequestJson, ReadsEachAttributeOfTheTableIntoItsField) {
   node::ShareRequest one;
   snapshot::each_attribute(one, [](const snapshot::ShareAttribute& attribute, auto& field) {
     std::string value = "true";
@@ -44,7 +44,7 @@ TEST(OrderJson, ReadsEachAttributeOfTheTableIntoItsField) {
   });
 }
 
-TEST(OrderJson, TakesAChangeForEachOfSeveralShares) {
+TEST(ShareRequestJson, AcceptsAChangeForEachOfSeveralShares) {
   const auto orders = share_requests_from(R"({"a":{"compute":"80%"},"b":{"compute":"20%","mem":"1GiB"}})");
   ASSERT_TRUE(orders) << orders.error().message;
   ASSERT_EQ(orders->size(), 2u);
@@ -57,7 +57,7 @@ TEST(OrderJson, TakesAChangeForEachOfSeveralShares) {
   EXPECT_EQ(share_requests_from(R"({"a":{"part":"80%"}})").error().message, "unknown key 'part'");
 }
 
-TEST(OrderJson, AMisspeltLimitIsAnErrorAndNotNoLimit) {
+TEST(ShareRequestJson, AMisspeltLimitIsAnErrorAndNotNoLimit) {
   const struct {
     const char *body, *message;
   } cases[] = {
@@ -80,13 +80,13 @@ TEST(OrderJson, AMisspeltLimitIsAnErrorAndNotNoLimit) {
   }
 }
 
-TEST(OrderJson, ANumberWhereATextBelongsIsToldHowItWouldBeWritten) {
+TEST(ShareRequestJson, ANumberInsteadOfATextIsRefusedWithAnExample) {
   EXPECT_NE(share_request_from(R"({"mem":8})").error().hint.find("GiB"), std::string::npos);
   EXPECT_EQ(share_request_from(R"({"ttl":3600})").error().hint, "accepted: a text: 30s, 5m, 2h, 7d or none");
   EXPECT_NE(quota_change_from(R"({"user":"root","mem":8})").error().hint.find("24GiB"), std::string::npos);
 }
 
-TEST(OrderJson, AMillionBracketsDoNotExhaustTheDaemonsStack) {
+TEST(ShareRequestJson, AMillionBracketsDoNotOverflowTheStack) {
   const std::string deep = std::string(500'000, '[') + std::string(500'000, ']');
   for (const char* key : {"mem", "overcommit", "users"}) {
     const auto order = share_request_from("{\"" + std::string(key) + "\":" + deep + "}");
@@ -100,7 +100,7 @@ TEST(OrderJson, AMillionBracketsDoNotExhaustTheDaemonsStack) {
 
 // Such a body once blocked the loop for half a minute; other requests waited, and programs at the tenant sockets ran as
 // if there were no daemon. Measured in CPU time, which a loaded machine does not lengthen.
-TEST(OrderJson, ABodyFullOfKeysKeepsTheLoopFromNobody) {
+TEST(ShareRequestJson, ABodyFullOfKeysDoesNotBlockTheLoop) {
   std::string keys = "{", names = R"({"name":"a","users":[)";
   for (int i = 0; i < 80'000; ++i) {
     keys += (i == 0 ? "\"" : ",\"") + std::to_string(i) + "\":0";
@@ -123,7 +123,7 @@ TEST(OrderJson, ABodyFullOfKeysKeepsTheLoopFromNobody) {
   EXPECT_EQ(share_request_from(most + "}").value().users->size(), 256u);
 }
 
-TEST(OrderJson, AQuotaSaysForWhomAndHowMuch) {
+TEST(ShareRequestJson, AQuotaNamesItsSubjectAndLimits) {
   const auto change = quota_change_from(
       R"({"user":"root","mem":"24GiB","compute":"200%","shares":4,"ttl":"8h","weight":"200","class":"latency"})");
   ASSERT_TRUE(change) << change.error().message;
@@ -143,7 +143,7 @@ TEST(OrderJson, AQuotaSaysForWhomAndHowMuch) {
   EXPECT_EQ(message(R"({"everyone":true,"class":"best"})"), "class = \"best\" is not understood");
 }
 
-TEST(OrderJson, AChangeOfAQuotaTouchesWhatItNamesTakesBackWhereItSaysNoneAndNamesSomething) {
+TEST(ShareRequestJson, AQuotaChangeAffectsOnlyTheKeysItNames) {
   tenancy::Quota before;
   before.id = 3001;
   before.memory_bytes = 4ull << 30;
@@ -164,7 +164,7 @@ TEST(OrderJson, AChangeOfAQuotaTouchesWhatItNamesTakesBackWhereItSaysNoneAndName
                    "name mem, compute, shares, ttl, weight or class; none takes one back"}));
 }
 
-TEST(OrderJson, ANumberThatDoesNotFitIsRefusedAndSetsNobodyElsesQuota) {
+TEST(ShareRequestJson, ANumberOutOfRangeIsRefusedForEachQuota) {
   const struct {
     const char *body, *message, *hint;
   } cases[] = {
@@ -196,7 +196,7 @@ TEST(OrderJson, ANumberThatDoesNotFitIsRefusedAndSetsNobodyElsesQuota) {
   EXPECT_EQ(quota_named(&wrapped, nullptr, false).error().message, "user = '4294967297' is out of range");
 }
 
-TEST(OrderJson, WhoseQuotaGoesIsNamedOnceOrNotAtAll) {
+TEST(ShareRequestJson, ARemovedQuotaNamesExactlyOneSubject) {
   const std::string root = "root", number = "1234", nobody = "no-such-user";
   EXPECT_EQ(quota_named(&root, nullptr, false)->id, 0u);
   EXPECT_EQ(quota_named(nullptr, &number, false)->subject, tenancy::Quota::Subject::group);

@@ -36,7 +36,7 @@ TEST(Visible, OthersAreOnlyInTheTotals) {
 }
 
 // A tenant can write any PID into its share's page, including one that /proc hides from it.
-TEST(Visible, OfAProcessThatOnlyAPageNamesNothingIsToldThatIsNotTheCallersOwn) {
+TEST(Visible, ProcDetailsOfAClaimedProcessAreHidden) {
   auto all = snapshot();
   auto& process = all.processes[0];
   process.claimed = true;
@@ -56,7 +56,7 @@ TEST(Visible, OfAProcessThatOnlyAPageNamesNothingIsToldThatIsNotTheCallersOwn) {
   EXPECT_EQ(visible(all, caller(0, true)), all);
 }
 
-TEST(Visible, WhoWasLetInSeesTheShare) {
+TEST(Visible, AnAdmittedUserSeesTheShare) {
   auto all = snapshot();
   all.shares[0].uids = {1003};
   all.shares[1].gids = {500};
@@ -68,7 +68,7 @@ TEST(Visible, WhoWasLetInSeesTheShare) {
   EXPECT_TRUE(visible(all, caller(~0u)).shares.empty());
 }
 
-TEST(Visible, WhoWaitsForRoomIsHisOwnAffair) {
+TEST(Visible, AWaitingRequestIsVisibleToItsUserOnly) {
   auto all = snapshot();
   all.waiting.resize(2);
   all.waiting[0].owner_uid = 1001;
@@ -86,7 +86,7 @@ std::vector<snapshot::Event> visible(std::vector<snapshot::Event> events, const 
   return events;
 }
 
-TEST(Visible, EventsOfOthersAreNotHandedOut) {
+TEST(Visible, EventsOfOthersAreHidden) {
   std::vector<snapshot::Event> events(4);
   events[0].share = "alice-train";
   events[0].owner_uid = 1001;
@@ -108,7 +108,7 @@ TEST(Visible, EventsOfOthersAreNotHandedOut) {
   EXPECT_EQ(visible(events, caller(1001)).size(), 3u);
 }
 
-TEST(Visible, WhatStandsInTheNodesFilesIsForWhoRunsIt) {
+TEST(Visible, MistakesInFilesAreVisibleToAdministratorsOnly) {
   const snapshot::Event refused{.kind = "config.refused", .owner_uid = 1001};
   EXPECT_TRUE(may_see(refused, caller(1001)));
   EXPECT_TRUE(may_see(refused, caller(0, true)));
@@ -116,7 +116,7 @@ TEST(Visible, WhatStandsInTheNodesFilesIsForWhoRunsIt) {
   EXPECT_FALSE(may_see(refused, caller(~0u)));
 }
 
-TEST(Visible, WhoMakesAShareOfAFormerNameReadsNothingOfItsFormerOwner) {
+TEST(Visible, ANewOwnerOfAShareNameSeesNoOldEvents) {
   std::vector<snapshot::Event> events(2);
   events[0].share = events[1].share = "train";
   events[0].uid = 1003;  // a process of a third user that the share admits

@@ -44,7 +44,7 @@ TEST_P(ZeusdAuth, DiscoveryAndTimeNeedNoToken) {
   EXPECT_EQ(bench.get("/time").status, 200);
 }
 
-TEST_P(ZeusdAuth, EverythingElseNeedsOne) {
+TEST_P(ZeusdAuth, OtherRequestsNeedAToken) {
   for (const char* target :
        {"/gpu/get_power", "/gpu/stream_power", "/cpu/get_power", "/cpu/stream_power", "/auth/whoami", "/nothing"}) {
     const auto response = bench.get(target);
@@ -78,7 +78,7 @@ TEST_P(ZeusdAuth, ARefusalNamesTheUserTheScopeAndWhatItHolds) {
   EXPECT_TRUE(bench.gpus[0].written().empty());
 }
 
-TEST_P(ZeusdAuth, WhoamiTellsTheClaims) {
+TEST_P(ZeusdAuth, WhoamiReturnsTheClaims) {
   EXPECT_EQ(bench.json(bench.get("/auth/whoami", token_for({ApiGroup::gpu_read}))),
             json::parse(R"({"sub":"alice","scopes":["gpu-read"]})"));
   EXPECT_EQ(bench.json(bench.get("/auth/whoami", token_for({}, now_s() + 1000)))["exp"], now_s() + 1000);
@@ -113,7 +113,7 @@ TEST(ZeusdGroups, ADisabledGroupIsNotFoundEvenWithoutAToken) {
   EXPECT_EQ(bench.json(bench.get("/discover"))["enabled_api_groups"], json::parse(R"(["gpu-read"])"));
 }
 
-TEST(ZeusdGroups, WithoutAKeyThereIsNothingToAuthenticate) {
+TEST(ZeusdGroups, RequestsWithoutAKeyNeedNoToken) {
   ZeusdBench bench;
   const auto response = bench.get("/auth/whoami");
   EXPECT_EQ(response.status, 404);

@@ -31,7 +31,7 @@ class ZeusClient : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Over, ZeusClient, testing::Bool(),
                          [](const auto& over) { return over.param ? "Tcp" : "UnixSocket"; });
 
-TEST_P(ZeusClient, OneConnectionTakesAllItsCalls) {
+TEST_P(ZeusClient, OneConnectionCarriesAllItsCalls) {
   http::RawClient client(endpoint());
   const auto answers = [&](std::size_t number) {
     return [number](const std::string& text) { return count(text, "HTTP/1.1 200 ") >= number && text.ends_with("\n"); };

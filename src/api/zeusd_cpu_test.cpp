@@ -16,7 +16,7 @@ class ZeusdCpu : public testing::TestWithParam<bool> {
 INSTANTIATE_TEST_SUITE_P(Over, ZeusdCpu, testing::Bool(),
                          [](const auto& over) { return over.param ? "Tcp" : "UnixSocket"; });
 
-TEST_P(ZeusdCpu, EnergyIsGivenForWhatIsAskedFor) {
+TEST_P(ZeusdCpu, EnergyIsOfTheRequestedPackages) {
   const auto energy = [&](const std::string& query) {
     return bench.json(bench.get("/cpu/get_cumulative_energy?" + query));
   };
@@ -32,7 +32,7 @@ TEST_P(ZeusdCpu, EnergyIsGivenForWhatIsAskedFor) {
             json::parse(R"({"0":{"cpu_energy_uj":30000,"dram_energy_uj":9000}})"));
 }
 
-TEST_P(ZeusdCpu, EnergyGoesOnOverAWraparound) {
+TEST_P(ZeusdCpu, EnergyContinuesAcrossAWraparound) {
   (void)bench.get("/cpu/get_cumulative_energy?cpu_ids=0&cpu=true&dram=true");
   bench.cpus.set(0, 1'000, 500);
   EXPECT_EQ(bench.json(bench.get("/cpu/get_cumulative_energy?cpu_ids=0&cpu=true&dram=true")),

@@ -127,7 +127,7 @@ TEST_P(ZeusdGpu, UnknownRepeatedAndIllTypedParametersAreRefused) {
   EXPECT_TRUE(bench.gpus[0].written().empty());
 }
 
-TEST_P(ZeusdGpu, AValueOutOfRangeSaysTheRangeAndChangesNothing) {
+TEST_P(ZeusdGpu, AValueOutOfRangeNamesTheRangeAndChangesNothing) {
   const auto response = bench.post("/gpu/set_power_limit?gpu_ids=0,1&power_limit_mw=99999&block=true");
   EXPECT_EQ(response.status, 400);
   for (const char* gpu : {"0", "1"})
@@ -185,7 +185,7 @@ TEST_P(ZeusdGpu, AFailedReadHidesNoError) {
   EXPECT_EQ(bench.get("/gpu/get_power?gpu_ids=0").status, 200);
 }
 
-TEST_P(ZeusdGpu, AnotherMethodOrPathIsNotFound) {
+TEST_P(ZeusdGpu, UnknownMethodsAndPathsAreNotFound) {
   EXPECT_EQ(bench.get("/gpu/set_power_limit?gpu_ids=0&power_limit_mw=200000&block=true").status, 404);
   EXPECT_EQ(bench.post("/gpu/get_power").status, 404);
   EXPECT_EQ(bench.get("/gpu/unknown").status, 404);
@@ -211,7 +211,7 @@ TEST_P(ZeusdGpu, TheTimeIsInMilliseconds) {
   EXPECT_GT(time["timestamp_ms"], 1'700'000'000'000);
 }
 
-TEST_P(ZeusdGpu, AStreamSendsEachGpuAtOnceAlsoWhenItsPowerIsFlat) {
+TEST_P(ZeusdGpu, AStreamSendsEachGpuAtOnceEvenIfFlat) {
   for (int late = 0; late < 2; ++late) {
     const auto events = bench.events("/gpu/stream_power?gpu_ids=0,2", 2);
     ASSERT_EQ(events.size(), 2u);
@@ -227,7 +227,7 @@ TEST_P(ZeusdGpu, AStreamSendsEachGpuAtOnceAlsoWhenItsPowerIsFlat) {
   EXPECT_EQ(bench.gpus[1].power_readings(), 0u) << "GPU 1 has no follower";
 }
 
-TEST_P(ZeusdGpu, AStreamSendsWhatChanges) {
+TEST_P(ZeusdGpu, AStreamSendsChanges) {
   const auto endpoint = GetParam() ? bench.server->tcp_endpoint() : bench.server->unix_endpoint();
   auto stream = http::EventSource::open(endpoint, {.target = "/gpu/stream_power?gpu_ids=3"}, std::chrono::seconds(20));
   ASSERT_TRUE(stream) << stream.error().message;
@@ -244,7 +244,7 @@ TEST_P(ZeusdGpu, AStreamSendsWhatChanges) {
   EXPECT_EQ(next(), 170'000) << "an error in between ends nothing";
 }
 
-TEST(ZeusdDeadline, WhatHasNotStartedIsWithdrawnAndSaid) {
+TEST(ZeusdDeadline, WithdrawsAndReportsCommandsThatHaveNotStarted) {
   ZeusdOptions options = ZeusdBench::all_groups();
   options.patience = std::chrono::milliseconds(50);
   ZeusdBench bench(std::move(options));
@@ -261,7 +261,7 @@ TEST(ZeusdDeadline, WhatHasNotStartedIsWithdrawnAndSaid) {
   EXPECT_EQ(bench.gpus[0].written().size(), 1u);
 }
 
-TEST(ZeusdQueue, AFullQueueAnswers503InWords) {
+TEST(ZeusdQueue, AFullQueueAnswers503WithAReason) {
   ZeusdBench bench(ZeusdBench::all_groups(), 1);
   bench.gpus[0].shut();
   EXPECT_EQ(bench.post("/gpu/set_power_limit?power_limit_mw=150000&gpu_ids=0&block=false").status, 200);
@@ -274,7 +274,7 @@ TEST(ZeusdQueue, AFullQueueAnswers503InWords) {
   }
 }
 
-TEST(ZeusdWorker, ThatDiesAnswers500AndTheOthersGoOn) {
+TEST(ZeusdWorker, AnswersWith500IfItDiesWhileOthersContinue) {
   ZeusdBench bench;
   bench.gpus[2].throw_next();
   const auto response = bench.post("/gpu/set_power_limit?power_limit_mw=200000&gpu_ids=1,2&block=true");
@@ -284,7 +284,7 @@ TEST(ZeusdWorker, ThatDiesAnswers500AndTheOthersGoOn) {
   EXPECT_EQ(bench.post("/gpu/set_power_limit?power_limit_mw=210000&gpu_ids=1&block=true").status, 200);
 }
 
-TEST(ZeusdPermission, DecidesBeforeAnyGpuIsTouched) {
+TEST(ZeusdPermission, IsCheckedBeforeAnyGpuIsTouched) {
   ZeusdOptions options = ZeusdBench::all_groups();
   options.may_write = [](const ZeusdCaller& caller, const std::vector<std::uint32_t>& gpus,
                          const power::Command& command) -> Result<void> {
@@ -304,7 +304,7 @@ TEST(ZeusdPermission, DecidesBeforeAnyGpuIsTouched) {
   EXPECT_TRUE(bench.gpus[1].written().empty());
 }
 
-TEST(ZeusdNeighbours, AreReadOnceInAHundredMilliseconds) {
+TEST(ZeusdNeighbours, AreReadAtMostOncePer100Ms) {
   ZeusdOptions options = ZeusdBench::all_groups();
   options.reads_live = [](const ZeusdCaller&, std::optional<std::uint32_t> gpu) { return gpu == 0; };
   ZeusdBench bench(std::move(options));

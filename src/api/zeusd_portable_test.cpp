@@ -36,7 +36,7 @@ TEST_P(ZeusdPortable, Holds) {
 }
 
 // 64, plus one of the three that inspect zeusd's process: what it checks is visible from outside here.
-TEST(ZeusdPortableCases, AreAllOfThem) { EXPECT_EQ(all_cases().size(), 65u); }
+TEST(ZeusdPortableCases, AreComplete) { EXPECT_EQ(all_cases().size(), 65u); }
 
 // zeusd's fake counter may go back freely; ours is a file, so a value below the last one is a wraparound.
 struct Counted {

@@ -34,12 +34,12 @@ TEST(ZeusdQuery, IdsAreTrimmedSortedAndUnique) {
         << ids;
 }
 
-TEST(ZeusdQuery, IdsThatAreNoneAreRefused) {
+TEST(ZeusdQuery, InvalidIdsAreRefused) {
   for (const char* ids : {"", " ", ",", "0,", ",0", "0,,1", "a", "0,x", "-1", "1.5", "4294967296", "0 1"})
     EXPECT_TRUE(refusal_of(with_ids(ids)).starts_with("invalid gpu_ids")) << ids << ": " << refusal_of(with_ids(ids));
 }
 
-TEST(ZeusdQuery, EachMistakeIsSaidInTheWordsOfZeusd) {
+TEST(ZeusdQuery, EachMistakeHasZeusdsMessage) {
   EXPECT_EQ(refusal_of({{"gpu_ids", "0"}, {"limit", "1"}}), "missing field `block`");
   EXPECT_EQ(refusal_of({{"gpu_ids", "0"}, {"limit", "1"}, {"block", "true"}, {"x", "1"}}),
             "unknown field `x`, expected `gpu_ids`, `limit`, `block`, `more`");

@@ -23,7 +23,7 @@ TEST(BoundedCommand, GivesInputAndEnvironmentAndReadsBothOutputs) {
   EXPECT_EQ(outcome->output, "from the caller\nits value\n");
 }
 
-TEST(BoundedCommand, EndsWithItsTimeWhateverItPrints) {
+TEST(BoundedCommand, StopsAtItsTimeoutWhateverItPrints) {
   for (const char* line : {"exec sleep 60", "exec yes"}) {
     const auto outcome = run_bounded(shell(line, milliseconds(50)));
     ASSERT_TRUE(outcome) << outcome.error().message;
@@ -32,7 +32,7 @@ TEST(BoundedCommand, EndsWithItsTimeWhateverItPrints) {
   }
 }
 
-TEST(BoundedCommand, DoesNotWaitForWhatItLeavesBehind) {
+TEST(BoundedCommand, DoesNotWaitForBackgroundProcesses) {
   BoundedCommand command = shell("(exec sleep 20) & echo started");
   command.grace = milliseconds(0);
   const auto outcome = run_bounded(command);
@@ -41,7 +41,7 @@ TEST(BoundedCommand, DoesNotWaitForWhatItLeavesBehind) {
   EXPECT_EQ(outcome->output, "started\n");
 }
 
-TEST(BoundedCommand, NamesAProgramThatIsMissingAndInputThatIsTooLong) {
+TEST(BoundedCommand, NamesAMissingProgramAndTooLongInput) {
   const auto missing = run_bounded({.words = {"/nothing/of/that/name"}});
   ASSERT_FALSE(missing);
   EXPECT_NE(missing.error().message.find("/nothing/of/that/name"), std::string::npos);

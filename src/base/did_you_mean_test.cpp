@@ -5,7 +5,7 @@
 namespace headgate {
 namespace {
 
-TEST(DidYouMean, ASlipOrTwoOfALongWordIsForgivenAndNothingElse) {
+TEST(DidYouMean, ForgivesOneOrTwoSlipsInALongWordOnly) {
   const std::vector<std::string> words = {"status", "share", "events"};
   EXPECT_EQ(did_you_mean("statsu", words), "status");
   EXPECT_EQ(did_you_mean("event", words), "events");

@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Duration, ALengthOfTimeIsReadWholeOrNotAtAll) {
+TEST(Duration, ATimeIsReadWholeOrNotAtAll) {
   EXPECT_EQ(read_duration("90s"), 90s);
   EXPECT_EQ(read_duration("5m"), 5min);
   EXPECT_EQ(read_duration("2h"), 2h);

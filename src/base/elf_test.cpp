@@ -15,7 +15,7 @@ std::string bytes_of(const std::string& path) {
   return text.str();
 }
 
-TEST(ElfFile, SaysWhichLoaderItNeeds) {
+TEST(ElfFile, NamesTheLoaderItNeeds) {
   const auto file = read_elf("/bin/sh", false);
   ASSERT_TRUE(file) << file.error().message;
   EXPECT_TRUE(file->is_64_bit);
@@ -23,7 +23,7 @@ TEST(ElfFile, SaysWhichLoaderItNeeds) {
   EXPECT_TRUE(file->interpreter.contains("ld-linux")) << file->interpreter;
 }
 
-TEST(ElfFile, MayBeCutOffAnywhere) {
+TEST(ElfFile, MayBeTruncatedAnywhere) {
   const std::string whole = bytes_of("/bin/sh").substr(0, 4096);
   for (std::size_t size = 0; size < whole.size(); ++size) {
     const std::string_view part = std::string_view(whole).substr(0, size);
@@ -34,7 +34,7 @@ TEST(ElfFile, MayBeCutOffAnywhere) {
   EXPECT_FALSE(read_elf_bytes("#!/bin/sh\n", "x", false));
 }
 
-TEST(ElfFile, Of32BitsIsTold) {
+TEST(ElfFile, IsRecognisedAs32Bit) {
   std::string whole = bytes_of("/bin/sh").substr(0, 4096);
   whole[EI_CLASS] = ELFCLASS32;
   const auto read = read_elf_bytes(whole, "x", false);

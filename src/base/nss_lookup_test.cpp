@@ -24,13 +24,13 @@ struct Stuck {
   }
 };
 
-TEST(AskDirectory, AnAnswerIsThereWhenItIsWaitedFor) {
+TEST(NssLookup, AnAnswerArrivesWithinItsWait) {
   int answer = 0;
   ASSERT_TRUE(nss_lookup([&answer] { answer = 42; }, seconds(60)));
   EXPECT_EQ(answer, 42);
 }
 
-TEST(AskDirectory, WhoeverComesWhileItDoesNotAnswerDoesNotWaitAndIsAnsweredLater) {
+TEST(NssLookup, CallersBehindAHungLookupDoNotWait) {
   Stuck stuck;
   stuck.ask();
   std::this_thread::sleep_for(milliseconds(50));
@@ -43,7 +43,7 @@ TEST(AskDirectory, WhoeverComesWhileItDoesNotAnswerDoesNotWaitAndIsAnsweredLater
   EXPECT_EQ(answered->get_future().wait_for(seconds(60)), std::future_status::ready);
 }
 
-TEST(AskDirectory, OfThoseThatCannotBeAnsweredAThousandAreKept) {
+TEST(NssLookup, AThousandPendingQuestionsAreKept) {
   Stuck stuck;
   stuck.ask();
   const auto count = std::make_shared<std::atomic<int>>(0);

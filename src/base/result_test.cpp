@@ -23,7 +23,7 @@ Result<int> quarter(int number) {
 
 Result<std::unique_ptr<int>> boxed(int number) { return std::make_unique<int>(TRY(half(number))); }
 
-TEST(Result, AnErrorLeavesTheCallerAtOnceWithItsWordsAndItsHint) {
+TEST(Result, AnErrorReturnsToTheCallerWithItsHint) {
   const auto result = quarter(6);
   ASSERT_FALSE(result);
   EXPECT_EQ(result.error(), (Error{ErrorCode::usage, "3 is odd", "give an even number"}));
@@ -36,14 +36,14 @@ TEST(Result, TryMovesValuesThatCannotBeCopied) {
   EXPECT_EQ(take().value(), 4);
 }
 
-TEST(Result, ASystemErrorSaysWhatFailedAndWhy) {
+TEST(Result, ASystemErrorNamesTheOperationAndTheCause) {
   const auto error = fail_errno("open /no/such", ENOENT, "create it").error();
   EXPECT_EQ(error.message, "open /no/such: No such file or directory");
   EXPECT_EQ(error.hint, "create it");
   EXPECT_EQ(error.code, ErrorCode::failed);
 }
 
-TEST(Result, MissingPermissionAndAFullDiskAreToldApartByExitStatus) {
+TEST(Result, DeniedAndFullDiskHaveDifferentExitStatus) {
   EXPECT_EQ(fail_errno("x", EACCES, "").error().code, ErrorCode::denied);
   EXPECT_EQ(fail_errno("x", EPERM, "").error().code, ErrorCode::denied);
   for (const int full : {ENOSPC, EDQUOT, ENOMEM})

@@ -7,7 +7,7 @@
 namespace headgate {
 namespace {
 
-TEST(RoundRobinQueue, WhoAsksForMuchHasOthersWaitForOneOfHis) {
+TEST(RoundRobinQueue, OtherUsersWaitForAtMostOneItemOfAUser) {
   RoundRobinQueue<std::string> turns;
   for (const char* what : {"a1", "a2", "a3", "a4"}) turns.add(1000, what);
   EXPECT_EQ(turns.next(), "a1");
@@ -20,7 +20,7 @@ TEST(RoundRobinQueue, WhoAsksForMuchHasOthersWaitForOneOfHis) {
   EXPECT_TRUE(turns.empty());
 }
 
-TEST(RoundRobinQueue, WhatNobodyWaitsForIsDropped) {
+TEST(RoundRobinQueue, ItemsThatNoCallerWaitsForAreDropped) {
   RoundRobinQueue<int> turns;
   for (int i = 0; i < 10; ++i) turns.add(7, i);
   turns.add(8, 1);

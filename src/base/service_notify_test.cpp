@@ -45,7 +45,7 @@ class Manager {
 
 std::string own_name() { return "headgate-notify-" + std::to_string(::getpid()); }
 
-TEST(ServiceNotify, SystemdHearsWhatItWaitsForOverASocketOfEitherKind) {
+TEST(ServiceNotify, SystemdIsNotifiedOverBothKindsOfSocket) {
   for (const std::string& name : {testing::TempDir() + own_name(), "@" + own_name()}) {
     const Manager manager(name);
     tell_service_manager(ServiceState::ready, "2 GPUs, 6 shares");
@@ -57,7 +57,7 @@ TEST(ServiceNotify, SystemdHearsWhatItWaitsForOverASocketOfEitherKind) {
   }
 }
 
-TEST(ServiceNotify, AReloadCarriesTheTimeWithoutWhichSystemdDoesNotWaitForItsEnd) {
+TEST(ServiceNotify, AReloadCarriesTheTimestampThatSystemdNeeds) {
   const Manager manager("@" + own_name());
   timespec before{}, after{};
   ::clock_gettime(CLOCK_MONOTONIC, &before);
@@ -70,13 +70,13 @@ TEST(ServiceNotify, AReloadCarriesTheTimeWithoutWhichSystemdDoesNotWaitForItsEnd
   EXPECT_LE(time, after.tv_sec * 1'000'000LL + after.tv_nsec / 1000);
 }
 
-TEST(ServiceNotify, AStatusCannotSmuggleInAnotherAssignment) {
+TEST(ServiceNotify, AStatusCannotInjectAnotherAssignment) {
   const Manager manager("@" + own_name());
   tell_service_manager(ServiceState::alive, "share x\nMAINPID=1");
   EXPECT_EQ(manager.heard(), "WATCHDOG=1\nSTATUS=share x MAINPID=1");
 }
 
-TEST(ServiceNotify, NobodyThereIsNoError) {
+TEST(ServiceNotify, AMissingManagerIsNoError) {
   ::unsetenv("NOTIFY_SOCKET");
   tell_service_manager(ServiceState::ready);
   for (const std::string& name :

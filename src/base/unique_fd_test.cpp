@@ -41,7 +41,7 @@ TEST(UniqueFd, AssignmentClosesTheOldDescriptorAndKeepsTheNew) {
   EXPECT_TRUE(is_open(fresh));
 }
 
-TEST(UniqueFd, ReleaseHandsTheDescriptorOverOpen) {
+TEST(UniqueFd, ReleaseReturnsTheOpenDescriptor) {
   int fd = -1;
   {
     UniqueFd owner(open_null());

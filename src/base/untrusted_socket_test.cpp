@@ -23,7 +23,7 @@ bool closed_at_the_other_end(int socket) {
 }
 
 // A kernel that refuses descriptors leaves nothing else to test.
-TEST(UntrustedSocket, WhoSendsDescriptorsHoldsNobodyUp) {
+TEST(UntrustedSocket, ASenderOfDescriptorsBlocksNoOtherPeer) {
   Pair pair = pair_of(SOCK_SEQPACKET);
   refuse_descriptors(pair.ours.get());
   LingeringConnection trap;
@@ -37,7 +37,7 @@ TEST(UntrustedSocket, WhoSendsDescriptorsHoldsNobodyUp) {
   EXPECT_TRUE(closed_at_the_other_end(pair.theirs.get()));
 }
 
-TEST(UntrustedSocket, AMessageWithDescriptorsIsNotTaken) {
+TEST(UntrustedSocket, AMessageWithDescriptorsIsNotReceived) {
   for (const int type : {SOCK_SEQPACKET, SOCK_STREAM}) {
     Pair pair = pair_of(type);
     ASSERT_EQ(::send(pair.theirs.get(), "ab", 2, 0), 2);
@@ -55,7 +55,7 @@ TEST(UntrustedSocket, AMessageWithDescriptorsIsNotTaken) {
   }
 }
 
-TEST(UntrustedSocket, AnEmptyOrAnUrgentMessageHidesNoDescriptors) {
+TEST(UntrustedSocket, EmptyAndUrgentMessagesHideNoDescriptors) {
   char byte = 0;
   Pair empty = pair_of(SOCK_SEQPACKET), urgent = pair_of(SOCK_STREAM);
   LingeringConnection one, another;
@@ -73,7 +73,7 @@ TEST(UntrustedSocket, AnEmptyOrAnUrgentMessageHidesNoDescriptors) {
   EXPECT_TRUE(closed_at_the_other_end(urgent.theirs.get()));
 }
 
-TEST(UntrustedSocket, MessagesAreTakenWholeAndTheirLengthIsTold) {
+TEST(UntrustedSocket, MessagesArriveWholeWithTheirLength) {
   Pair pair = pair_of(SOCK_SEQPACKET);
   char bytes[4];
   EXPECT_EQ(receive_bytes(pair.ours.get(), bytes, sizeof bytes), -1);
@@ -90,7 +90,7 @@ TEST(UntrustedSocket, MessagesAreTakenWholeAndTheirLengthIsTold) {
 }
 
 // Several in a row: the first must not delay the others.
-TEST(UntrustedSocket, NoneThatIsLetGoWaitsForAnother) {
+TEST(UntrustedSocket, ASocketIsClosedWithoutWaitingForAnother) {
   for (int i = 0; i < 3; ++i) {
     Pair pair = pair_of(SOCK_STREAM);
     LingeringConnection trap;
@@ -100,7 +100,7 @@ TEST(UntrustedSocket, NoneThatIsLetGoWaitsForAnother) {
   }
 }
 
-TEST(UntrustedSocket, WhatHoldsNoDescriptorsIsClosedAtOnce) {
+TEST(UntrustedSocket, ASocketWithoutDescriptorsIsClosedAtOnce) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd reader(ends[0]);

@@ -14,7 +14,7 @@ TEST(Utf8, ACharacterIsTakenWholeOrNotAtAll) {
     EXPECT_EQ(utf8_character(bad), 0u) << bad;
 }
 
-TEST(Utf8, NamesInAnyScriptStayAsTheyAreAndNoneSteersATerminal) {
+TEST(Utf8, NamesInAnyScriptAreKeptAndCannotDriveATerminal) {
   EXPECT_EQ(printable("\xd0\x90\xc3\x84 \xf0\x9f\x98\x80"), "\xd0\x90\xc3\x84 \xf0\x9f\x98\x80");
   EXPECT_EQ(printable("a\x1b[2J\x7f.\xc2\x9b.\x9b.\xe2\x80\xae"), "a?[2J?.?.?.?");
   EXPECT_EQ(printable("\xd0\x90\xd0\x90", 3), "\xd0\x90") << "half of a character is none";

@@ -5,7 +5,7 @@
 namespace headgate {
 namespace {
 
-TEST(Version, SaysWhatIsKnownAndNoMore) {
+TEST(Version, ReportsOnlyWhatIsKnown) {
   EXPECT_EQ(version_text({"0.1.0", "", false}), "0.1.0") << "built from a tarball";
   EXPECT_EQ(version_text({"0.1.0", "1a2b3c4d5e6f", false}), "0.1.0 (commit 1a2b3c4d5e6f)");
   EXPECT_EQ(version_text({"0.1.0", "1a2b3c4d5e6f", true}), "0.1.0 (commit 1a2b3c4d5e6f, modified)");

@@ -24,7 +24,7 @@ class WholeFiles : public testing::Test {
   std::string folder_;
 };
 
-TEST_F(WholeFiles, WhatIsWrittenIsReadBackWithItsMode) {
+TEST_F(WholeFiles, ContentIsReadBackWithItsMode) {
   ASSERT_TRUE(replace_whole_file(folder_ + "/a", "one", {.mode = 0640}));
   ASSERT_TRUE(replace_whole_file(folder_ + "/a", std::string(100'000, 'x'), {}));
   const auto file = read_whole_file(folder_ + "/a", 100'000);
@@ -35,14 +35,14 @@ TEST_F(WholeFiles, WhatIsWrittenIsReadBackWithItsMode) {
   EXPECT_EQ(read_whole_file(folder_ + "/a", 99'999).error().code, ErrorCode::failed);
 }
 
-TEST_F(WholeFiles, WhatCannotBeReplacedStaysAndNothingIsLeft) {
+TEST_F(WholeFiles, AFileThatCannotBeReplacedStaysUnchanged) {
   std::filesystem::create_directory(folder_ + "/a");
   EXPECT_FALSE(replace_whole_file(folder_ + "/a", "x", {})) << "a directory has that name";
   EXPECT_EQ(entries(), 1u);
   EXPECT_FALSE(replace_whole_file(folder_ + "/none/b", "x", {}));
 }
 
-TEST_F(WholeFiles, WhatAKilledWriterLeftIsNotInTheWay) {
+TEST_F(WholeFiles, TheRestOfAKilledWriterIsNoObstacle) {
   ASSERT_TRUE(replace_whole_file(folder_ + "/a.new", "half", {}));
   ASSERT_TRUE(replace_whole_file(folder_ + "/a", "whole", {}));
   EXPECT_EQ(read_whole_file(folder_ + "/a", 10)->text, "whole");
@@ -56,7 +56,7 @@ TEST_F(WholeFiles, ALinkIsReplacedAndNotFollowed) {
   EXPECT_EQ(read_whole_file(folder_ + "/target", 10)->text, "old");
 }
 
-TEST_F(WholeFiles, WhatIsNoFileIsNotRead) {
+TEST_F(WholeFiles, OnlyRegularFilesAreRead) {
   EXPECT_FALSE(read_whole_file(folder_, 10));
   ASSERT_EQ(::mkfifo((folder_ + "/pipe").c_str(), 0600), 0);
   EXPECT_EQ(read_whole_file(folder_ + "/pipe", 10).error().code, ErrorCode::usage);

@@ -14,7 +14,7 @@ namespace headgate {
 namespace {
 
 // A pipe holds 64 KiB, so one write is not enough.
-TEST(WriteAll, AllOfItArrivesWhateverOneWriteTakes) {
+TEST(WriteAll, PartialWritesAreContinued) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const UniqueFd in(ends[0]);
@@ -34,7 +34,7 @@ TEST(WriteAll, AllOfItArrivesWhateverOneWriteTakes) {
   EXPECT_EQ(got, text);
 }
 
-TEST(WriteAll, AFullDiskIsToldByItsNumber) {
+TEST(WriteAll, AFullDiskIsReportedByErrno) {
   const UniqueFd full(::open("/dev/full", O_WRONLY | O_CLOEXEC));
   ASSERT_TRUE(full);
   EXPECT_EQ(write_all(full.get(), "text"), ENOSPC);

@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Backoff, doubles_to_its_most_and_begins_again_after_a_success) {
+TEST(Backoff, DoublesUpToItsMaximumAndResetsAfterASuccess) {
   Backoff backoff({milliseconds(100), milliseconds(1000)}, 7);
   for (const int round : {1, 2}) {
     for (const int ceiling : {100, 200, 400, 800, 1000, 1000, 1000}) {
@@ -19,7 +19,7 @@ TEST(Backoff, doubles_to_its_most_and_begins_again_after_a_success) {
   }
 }
 
-TEST(Backoff, keeps_agents_out_of_step) {
+TEST(Backoff, KeepsAgentsOutOfStep) {
   Backoff one({milliseconds(1000), milliseconds(1000)}, 1);
   Backoff other({milliseconds(1000), milliseconds(1000)}, 2);
   int same = 0;

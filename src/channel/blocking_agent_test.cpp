@@ -84,7 +84,7 @@ AgentOptions options_for(const std::string& path) {
   return {.server = {.path = path}, .client = "sched", .backoff = {1ms, 50ms}};
 }
 
-TEST(BlockingAgent, pulls_keeps_and_answers) {
+TEST(BlockingAgent, PullsRenewsAndAnswers) {
   const Folder folder;
   Life life(folder.path + "/s");
   BlockingAgent agent(options_for(folder.path + "/s"));
@@ -107,7 +107,7 @@ TEST(BlockingAgent, pulls_keeps_and_answers) {
   EXPECT_EQ(agent.answer(**lost, true, "1").error().code, ErrorCode::usage) << "the server's no is final";
 }
 
-TEST(BlockingAgent, waits_for_a_server_that_is_not_there_yet_but_not_for_ever) {
+TEST(BlockingAgent, WaitsForALateServerWithinATimeout) {
   const Folder folder;
   const std::string path = folder.path + "/s";
   BlockingAgent agent(options_for(path));
@@ -120,7 +120,7 @@ TEST(BlockingAgent, waits_for_a_server_that_is_not_there_yet_but_not_for_ever) {
   EXPECT_EQ((*task)->payload, "7");
 }
 
-TEST(BlockingAgent, many_of_them_share_the_work_and_none_does_anothers) {
+TEST(BlockingAgent, AgentsShareTheWorkAndNeverEachOthersTask) {
   const Folder folder;
   Life life(folder.path + "/s");
   std::mutex mutex;
@@ -188,7 +188,7 @@ class ServerProcess {
   UniqueFd output_;
 };
 
-TEST(BlockingAgent, goes_on_with_a_server_that_is_killed_again_and_again) {
+TEST(BlockingAgent, ContinuesWithAServerThatIsKilledRepeatedly) {
   const Folder folder;
   const std::string path = folder.path + "/s";
   std::atomic<bool> stop = false;

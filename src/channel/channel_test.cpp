@@ -75,7 +75,7 @@ class ChannelTest : public testing::Test {
   std::optional<http::TestServer> server_;
 };
 
-TEST_F(ChannelTest, a_scheduler_with_nothing_but_polls_can_allow_and_deny) {
+TEST_F(ChannelTest, APollingSchedulerCanAllowAndDeny) {
   start();
   auto asked = std::async(std::launch::async, [&] { return get("/v1/channel/sched/tasks?wait=20s"); });
   ASSERT_TRUE(eventually([&] { return listeners() == 1; }));
@@ -92,7 +92,7 @@ TEST_F(ChannelTest, a_scheduler_with_nothing_but_polls_can_allow_and_deny) {
   EXPECT_EQ(get("/v1/channel/sched/tasks"), "200 {\"tasks\":[]}\n");
 }
 
-TEST_F(ChannelTest, each_wrong_word_of_an_agent_has_its_answer) {
+TEST_F(ChannelTest, EachInvalidRequestHasItsAnswer) {
   start({.limits = {.payload_bytes = 100}});
   const TaskId id = submit("1");
   const std::string path = "/v1/channel/sched/tasks/" + std::to_string(id);
@@ -124,7 +124,7 @@ TEST_F(ChannelTest, each_wrong_word_of_an_agent_has_its_answer) {
   EXPECT_TRUE(post(path + "/result?attempt=1", "1").starts_with("410 {\"code\":\"settled\""));
 }
 
-TEST_F(ChannelTest, what_is_no_json_never_gets_to_an_agent) {
+TEST_F(ChannelTest, InvalidJsonNeverReachesAnAgent) {
   start();
   on_loop([&] {
     EXPECT_EQ(channel_->submit({"sched", "admit", "{", 1s}, {}).error().message,
@@ -133,7 +133,7 @@ TEST_F(ChannelTest, what_is_no_json_never_gets_to_an_agent) {
   });
 }
 
-TEST_F(ChannelTest, states_can_be_seen) {
+TEST_F(ChannelTest, TaskStatesAreReported) {
   start();
   const TaskId id = submit("1");
   EXPECT_EQ(get("/v1/channel"), "200 {\"clients\":[\"sched\"]}\n");
@@ -144,7 +144,7 @@ TEST_F(ChannelTest, states_can_be_seen) {
       << seen;
 }
 
-TEST_F(ChannelTest, a_poll_ends_with_nothing_and_a_poller_that_left_takes_no_task) {
+TEST_F(ChannelTest, AnEmptyPollEndsAndALostPollerTakesNoTask) {
   start();
   EXPECT_EQ(get("/v1/channel/sched/tasks?wait=10ms"), "200 {\"tasks\":[]}\n");
   http::RawClient leaver(server_->unix_endpoint());
@@ -156,7 +156,7 @@ TEST_F(ChannelTest, a_poll_ends_with_nothing_and_a_poller_that_left_takes_no_tas
   EXPECT_TRUE(get("/v1/channel/sched/tasks").contains("\"attempt\":1")) << "the task went to the poller that had left";
 }
 
-TEST_F(ChannelTest, tasks_of_a_stream_that_broke_are_given_to_the_next_at_once) {
+TEST_F(ChannelTest, TasksOfABrokenStreamMoveToTheNextAgent) {
   start({.limits = {.lease = 1h}});
   const TaskId id = submit("1");
   http::RawClient first(server_->unix_endpoint());
@@ -178,7 +178,7 @@ TEST_F(ChannelTest, tasks_of_a_stream_that_broke_are_given_to_the_next_at_once) 
   EXPECT_EQ(parse_cancelled((*cancelled)->data), id);
 }
 
-TEST_F(ChannelTest, what_an_agent_works_on_stays_its_own_for_a_while_when_its_stream_breaks) {
+TEST_F(ChannelTest, ATaskAtWorkStaysLeasedAfterItsStreamBreaks) {
   start({.limits = {.lease = 1h, .reconnect = 1h}});
   const TaskId id = submit("1");
   const std::string path = "/v1/channel/sched/tasks/" + std::to_string(id);
@@ -192,7 +192,7 @@ TEST_F(ChannelTest, what_an_agent_works_on_stays_its_own_for_a_while_when_its_st
   EXPECT_EQ(post(path + "/result?attempt=1", "1"), "200 {\"state\":\"done\"}\n");
 }
 
-TEST_F(ChannelTest, what_a_dead_agent_acknowledged_goes_to_the_next_soon_after_its_stream_breaks) {
+TEST_F(ChannelTest, ADeadAgentsTaskSoonMovesToTheNextAgent) {
   start({.limits = {.lease = 1h, .work = 1h, .reconnect = 20ms}});
   const TaskId id = submit("1", 10h);
   const std::string path = "/v1/channel/sched/tasks/" + std::to_string(id);
@@ -204,14 +204,14 @@ TEST_F(ChannelTest, what_a_dead_agent_acknowledged_goes_to_the_next_soon_after_i
   EXPECT_TRUE(get("/v1/channel/sched/tasks?wait=20s").contains("\"attempt\":2"));
 }
 
-TEST_F(ChannelTest, a_stream_that_lost_a_task_has_room_for_it_again) {
+TEST_F(ChannelTest, AStreamThatLostATaskHasRoomForAnother) {
   start({.limits = {.attempts = 2, .lease = 20ms}, .window = 1});
   auto source = http::EventSource::open(server_->unix_endpoint(), {.target = "/v1/channel/sched/tasks"}, 20s);
   ASSERT_TRUE(source) << source.error().message;
   EXPECT_EQ(wait_for(submit("1")).state, State::abandoned) << "after the second attempt";
 }
 
-TEST_F(ChannelTest, a_stream_holds_no_more_than_its_window_and_gets_more_as_it_answers) {
+TEST_F(ChannelTest, AStreamHoldsAtMostItsWindow) {
   start({.window = 2});
   std::vector<TaskId> ids;
   for (int i = 0; i < 5; ++i) ids.push_back(submit(std::to_string(i)));
@@ -226,7 +226,7 @@ TEST_F(ChannelTest, a_stream_holds_no_more_than_its_window_and_gets_more_as_it_a
   EXPECT_EQ(state(3), State::queued);
 }
 
-TEST_F(ChannelTest, submitters_hear_of_an_end_that_no_agent_brought) {
+TEST_F(ChannelTest, SubmittersLearnOfATaskThatEndsWithoutAnAgent) {
   start({.limits = {.attempts = 1, .lease = 20ms}});
   EXPECT_EQ(wait_for(submit("1", 20ms)).state, State::expired);
   const TaskId lost = submit("2");
@@ -234,7 +234,7 @@ TEST_F(ChannelTest, submitters_hear_of_an_end_that_no_agent_brought) {
   EXPECT_EQ(wait_for(lost).state, State::abandoned);
 }
 
-TEST_F(ChannelTest, a_submitter_may_submit_and_cancel_when_it_hears) {
+TEST_F(ChannelTest, ASubmitterMaySubmitAndCancelInItsCallback) {
   start();
   std::promise<State> second;
   on_loop([&] {
@@ -248,7 +248,7 @@ TEST_F(ChannelTest, a_submitter_may_submit_and_cancel_when_it_hears) {
   EXPECT_EQ(second.get_future().get(), State::cancelled);
 }
 
-TEST_F(ChannelTest, leave_is_given_denied_or_left_to_the_asker) {
+TEST_F(ChannelTest, PermissionIsGrantedDeniedOrLeftToTheCaller) {
   start({.limits = {.attempts = 2}});
   using Verdict = Decision::Verdict;
   const auto decide = [&](const std::string& result, bool ok) {
@@ -273,7 +273,7 @@ TEST_F(ChannelTest, leave_is_given_denied_or_left_to_the_asker) {
   EXPECT_EQ(nobody.get_future().get(), (Decision{Verdict::no_answer, "the agent of 'sched' did not come in time"}));
 }
 
-TEST_F(ChannelTest, only_who_may_speak_for_a_client_does) {
+TEST_F(ChannelTest, OnlyAClientsAgentsActForIt) {
   start({.authorise = [](const http::Request&, const std::string& client) -> Result<void> {
     if (client == "sched") return {};
     return fail(ErrorCode::denied, "not for '" + client + "'");
@@ -286,7 +286,7 @@ TEST_F(ChannelTest, only_who_may_speak_for_a_client_does) {
   EXPECT_TRUE(post(result_target("other", 1, 1, true)).starts_with("403 "));
 }
 
-TEST_F(ChannelTest, a_closed_channel_ends_streams_and_answers_polls) {
+TEST_F(ChannelTest, AClosedChannelEndsStreamsAndAnswersPolls) {
   start();
   auto asked = std::async(std::launch::async, [&] { return get("/v1/channel/sched/tasks?wait=30s"); });
   auto source = http::EventSource::open(server_->unix_endpoint(), {.target = "/v1/channel/sched/tasks"}, 20s);

@@ -167,7 +167,7 @@ void take(const Step& step, Tasks& tasks, Model& model, Time now) {
   }
 }
 
-TEST(TasksProperty, every_task_is_where_the_model_says_and_is_settled_once) {
+TEST(TasksProperty, MatchTheModelAndSettleOnce) {
   EXPECT_TRUE(rc::check("tasks against the model", [] {
     const auto steps = *rc::gen::container<std::vector<Step>>(a_step());
     Tasks tasks(kLimits);

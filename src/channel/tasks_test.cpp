@@ -11,7 +11,7 @@ using namespace std::chrono_literals;
 
 Submission job(std::string client = "sched", Time ttl = 100s) { return {std::move(client), "admit", "{}", ttl}; }
 
-TEST(Tasks, go_out_oldest_first_and_come_back_with_an_answer) {
+TEST(Tasks, GoOutOldestFirstAndComeBackWithAnAnswer) {
   Tasks tasks;
   const TaskId first = *tasks.submit(job(), 0s);
   const TaskId second = *tasks.submit(job(), 0s);
@@ -30,7 +30,7 @@ TEST(Tasks, go_out_oldest_first_and_come_back_with_an_answer) {
   EXPECT_TRUE(tasks.take_settled().empty());
 }
 
-TEST(Tasks, of_one_lane_keep_those_of_another_waiting_for_no_more_than_a_turn) {
+TEST(Tasks, DoNotWaitMoreThanATurnForAnotherLane) {
   Tasks tasks;
   const auto submit = [&](const std::string& lane) {
     Submission submission = job();
@@ -51,7 +51,7 @@ TEST(Tasks, of_one_lane_keep_those_of_another_waiting_for_no_more_than_a_turn) {
   EXPECT_EQ(tasks.lease("sched", 0s)->id, first) << "within a lane the oldest goes first";
 }
 
-TEST(Tasks, of_a_holder_that_died_go_to_the_next_and_not_for_ever) {
+TEST(Tasks, MoveOnFromADeadHolderUntilAbandoned) {
   Tasks tasks;
   const TaskId id = *tasks.submit(job(), 0s);
   ASSERT_TRUE(tasks.lease("sched", 0s));
@@ -65,7 +65,7 @@ TEST(Tasks, of_a_holder_that_died_go_to_the_next_and_not_for_ever) {
   EXPECT_EQ(tasks.take_settled().size(), 1U);
 }
 
-TEST(Tasks, lets_only_the_present_holder_speak) {
+TEST(Tasks, AcceptAnswersOnlyFromThePresentHolder) {
   Tasks tasks;
   const TaskId id = *tasks.submit(job(), 0s);
   EXPECT_EQ(tasks.acknowledge("sched", id, 0, 0s).error(), Refusal::stale) << "no client holds the task";
@@ -84,7 +84,7 @@ TEST(Tasks, lets_only_the_present_holder_speak) {
   EXPECT_EQ(tasks.acknowledge("sched", id, 2, 11s).error(), Refusal::settled);
 }
 
-TEST(Tasks, expire_whoever_holds_them_and_can_be_cancelled) {
+TEST(Tasks, ExpireUnderAnyHolderAndCanBeCancelled) {
   Tasks tasks;
   const TaskId waiting = *tasks.submit(job("a", 5s), 0s);
   const TaskId held = *tasks.submit(job("b", 5s), 0s);
@@ -104,7 +104,7 @@ TEST(Tasks, expire_whoever_holds_them_and_can_be_cancelled) {
 }
 
 // A typical admission: 30 s to decide, and an agent that acknowledges and dies.
-TEST(Tasks, leave_time_for_the_agent_after_one_that_acknowledged_and_died) {
+TEST(Tasks, KeepTimeForTheNextAgentAfterADeadOne) {
   Tasks tasks;
   const TaskId id = *tasks.submit(job("sched", 30s), 0s);
   ASSERT_TRUE(tasks.lease("sched", 0s));
@@ -113,7 +113,7 @@ TEST(Tasks, leave_time_for_the_agent_after_one_that_acknowledged_and_died) {
   EXPECT_TRUE(tasks.settle("sched", id, 2, true, "{\"allow\":true}", 11s));
 }
 
-TEST(Tasks, stay_with_an_agent_that_acknowledges_again_to_the_last_second) {
+TEST(Tasks, StayWithAnAgentThatRenewsUntilTheEnd) {
   Tasks tasks;
   const TaskId id = *tasks.submit(job("sched", 30s), 0s);
   ASSERT_TRUE(tasks.lease("sched", 0s));
@@ -128,7 +128,7 @@ TEST(Tasks, stay_with_an_agent_that_acknowledges_again_to_the_last_second) {
   EXPECT_TRUE(tasks.settle("sched", id, 1, true, "1", now));
 }
 
-TEST(Tasks, of_a_stream_that_ended_go_to_the_next_unless_they_are_acknowledged_again) {
+TEST(Tasks, MoveOnFromAnEndedStreamUnlessRenewed) {
   Tasks tasks;
   const TaskId unseen = *tasks.submit(job(), 0s);
   const TaskId left = *tasks.submit(job(), 0s);
@@ -145,7 +145,7 @@ TEST(Tasks, of_a_stream_that_ended_go_to_the_next_unless_they_are_acknowledged_a
   EXPECT_EQ(tasks.disconnect("sched", left, 1, 20s).error(), Refusal::stale);
 }
 
-TEST(Tasks, given_back_wait_for_the_next_at_once) {
+TEST(Tasks, GoToTheNextAtOnceIfGivenBack) {
   Tasks tasks;
   const TaskId id = *tasks.submit(job(), 0s);
   ASSERT_TRUE(tasks.lease("sched", 0s));
@@ -153,7 +153,7 @@ TEST(Tasks, given_back_wait_for_the_next_at_once) {
   EXPECT_EQ(tasks.lease("sched", 1s)->attempt, 2U);
 }
 
-TEST(Tasks, are_bounded_in_number_and_remembered_for_a_while) {
+TEST(Tasks, AreBoundedInNumberAndRememberedForAWhile) {
   Tasks tasks({.clients = 2, .open_per_client = 2, .remembered_per_client = 1});
   const TaskId first = *tasks.submit(job("a"), 0s);
   const TaskId second = *tasks.submit(job("a"), 0s);
@@ -171,7 +171,7 @@ TEST(Tasks, are_bounded_in_number_and_remembered_for_a_while) {
   EXPECT_FALSE(tasks.next_deadline());
 }
 
-TEST(Tasks, refuse_what_is_no_task_with_the_reason) {
+TEST(Tasks, AreRefusedWithTheReasonIfInvalid) {
   Tasks tasks({.payload_bytes = 3, .name_bytes = 4});
   const std::string accepted = "accepted: 1 to 4 of letters, digits, '.', '_', ':' and '-'";
   const std::pair<Submission, Error> table[] = {

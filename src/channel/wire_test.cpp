@@ -7,7 +7,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Assignment, comes_over_the_wire_as_it_was) {
+TEST(Assignment, SurvivesTheWireUnchanged) {
   Task task{.id = 7, .client = "sched", .kind = "admit", .payload = R"({"share":"a","bytes":[1,2]})", .attempt = 2};
   task.expires = 30s;
   task.lease_ends = 10s;
@@ -21,7 +21,7 @@ TEST(Assignment, comes_over_the_wire_as_it_was) {
   EXPECT_TRUE(parse_assignments(assignments_text({}))->empty());
 }
 
-TEST(Assignment, is_refused_with_what_it_lacks) {
+TEST(Assignment, IsRefusedWithWhatItLacks) {
   const std::pair<const char*, const char*> table[] = {
       {"", "the channel sent a task that is no JSON"},
       {"{", "the channel sent a task that is no JSON"},
@@ -42,7 +42,7 @@ TEST(Assignment, is_refused_with_what_it_lacks) {
   }
 }
 
-TEST(IsJson, takes_nothing_that_is_nested_without_end) {
+TEST(IsJson, RefusesEndlessNesting) {
   EXPECT_TRUE(is_json(R"({"a":[1,"x",null]})"));
   EXPECT_TRUE(is_json(std::string(32, '[') + std::string(32, ']')));
   EXPECT_FALSE(is_json(std::string(34, '[') + std::string(34, ']')));
@@ -50,7 +50,7 @@ TEST(IsJson, takes_nothing_that_is_nested_without_end) {
   for (const char* text : {"", " ", "{", "nul", "{} {}", "\xff"}) EXPECT_FALSE(is_json(text)) << text;
 }
 
-TEST(Leave, is_what_an_agent_said_and_nothing_that_it_did_not) {
+TEST(Leave, HasExactlyWhatTheAgentSent) {
   EXPECT_EQ(parse_leave(R"({"allow":true})"), (Leave{true, ""}));
   EXPECT_EQ(parse_leave(R"({"allow":false,"reason":"full"})"), (Leave{false, "full"}));
   for (const char* text : {"", "true", "[]", "{}", R"({"allow":"true"})", R"({"allow":1})", R"({"Allow":true})"}) {
@@ -58,7 +58,7 @@ TEST(Leave, is_what_an_agent_said_and_nothing_that_it_did_not) {
   }
 }
 
-TEST(Wait, is_seconds_or_milliseconds_within_what_the_server_allows) {
+TEST(Wait, IsInSecondsOrMillisecondsWithinTheLimits) {
   EXPECT_EQ(parse_wait("30s", 50s), 30s);
   EXPECT_EQ(parse_wait("30", 50s), 30s);
   EXPECT_EQ(parse_wait("500ms", 50s), 500ms);

@@ -33,7 +33,7 @@ Result<Read<ShareOptions>> create_words(const std::vector<const char*>& given) {
   return read_words<ShareOptions>("share create", add_create_options, given);
 }
 
-TEST(CommandLine, BareMeansStatus) {
+TEST(CommandLine, ABareCommandIsStatus) {
   EXPECT_EQ(words({})->call.command, "status");
   EXPECT_EQ(words({"--json"})->call.voice.format, Format::json);
   EXPECT_EQ(words({"-o", "json", "--sim"})->call.simulate, "");
@@ -41,7 +41,7 @@ TEST(CommandLine, BareMeansStatus) {
   EXPECT_EQ(words({"--version"})->call.command, "version");
 }
 
-TEST(CommandLine, WhatAShareHasForItsLifeReachesTheDaemonWhichSaysSoAndIsOfferedNowhere) {
+TEST(CommandLine, FixedShareOptionsReachTheDaemonAndAreNotInHelp) {
   for (const auto& [option, key] : {std::pair{"--gpu", "gpu"}, {"--gang", "gang"}, {"--fail-policy", "fail_policy"}}) {
     const auto parsed = set_words({"share", "set", "a", option, "x"});
     ASSERT_TRUE(parsed) << option << ": " << parsed.error().message;
@@ -59,7 +59,7 @@ TEST(CommandLine, RebalanceTakesAPartForEachShare) {
   EXPECT_TRUE(set_words({"share", "set", "a", "-y"})->own.yes);
 }
 
-TEST(CommandLine, WhatAFlagGaveAShareTheSameFlagTakesBack) {
+TEST(CommandLine, AShareFlagCanBeTurnedOff) {
   for (const auto& [option, key] :
        {std::pair<std::string, const char*>{"--everyone", "everyone"}, {"--overcommit", "overcommit"}}) {
     const auto said = [&, option = option, key = key](const std::string& value) {
@@ -74,7 +74,7 @@ TEST(CommandLine, WhatAFlagGaveAShareTheSameFlagTakesBack) {
   }
 }
 
-TEST(CommandLine, FormerNamesAreUnderstoodAndTold) {
+TEST(CommandLine, FormerNamesAreAcceptedWithAWarning) {
   const auto share = create_words({"share", "create", "a", "--over-sell=yes"});
   ASSERT_TRUE(share) << share.error().message;
   EXPECT_EQ(share->own.order.at("overcommit"), "true");
@@ -93,7 +93,7 @@ TEST(CommandLine, FormerNamesAreUnderstoodAndTold) {
   }
 }
 
-TEST(CommandLine, AWordHasTheFormsThatMakeSenseOfItAndNamesThemWhereAnotherIsAsked) {
+TEST(CommandLine, ACommandNamesTheOutputFormatsItSupports) {
   for (const char* word : {"status", "ps", "free", "events"}) {
     for (const auto& [name, form] : {std::pair{"table", Format::table},
                                      {"wide", Format::wide},
@@ -124,7 +124,7 @@ TEST(CommandLine, AWordHasTheFormsThatMakeSenseOfItAndNamesThemWhereAnotherIsAsk
   EXPECT_EQ(words({"ps", "--columns=pid"}).error().message, "ps: --columns needs --output csv");
 }
 
-TEST(CommandLine, TopTakesAViewAndNamesThoseThereAreForAnother) {
+TEST(CommandLine, TopNamesTheAcceptedViewsForAnUnknownOne) {
   EXPECT_EQ(read_words<TopOptions>("top", add_top_options, {"top", "--by", "gpu"})->own.by, "gpu");
   EXPECT_EQ(words({"top", "--by", "nothing"}).error(),
             (Error{ErrorCode::usage, "--by 'nothing' is not understood", "accepted: share, gpu, user or process"}));
@@ -133,7 +133,7 @@ TEST(CommandLine, TopTakesAViewAndNamesThoseThereAreForAnother) {
   EXPECT_EQ(tcsh->run(tcsh->call).error().hint, "accepted: bash, zsh or fish");
 }
 
-TEST(CommandLine, WatchTakesATimeOrTheUsualOne) {
+TEST(CommandLine, WatchTakesAnIntervalOrTheDefault) {
   EXPECT_FALSE(words({"status"})->call.watch_ms);
   EXPECT_EQ(words({"--watch"})->call.watch_ms, 2000u);
   EXPECT_EQ(words({"--watch", "ps"})->call.command, "ps") << "no word is taken for a time";
@@ -167,7 +167,7 @@ TEST(CommandLine, SimTakesAProfileOnlyAfterAnEqualsSign) {
   EXPECT_EQ(run_words({"run", "--sim", "l40s-x2"})->call.words.front(), "l40s-x2");
 }
 
-TEST(CommandLine, WhatIsNotUnderstoodIsNamed) {
+TEST(CommandLine, AnUnknownArgumentIsNamed) {
   const struct {
     std::vector<const char*> argv;
     std::string_view named;
@@ -191,7 +191,7 @@ TEST(CommandLine, WhatIsNotUnderstoodIsNamed) {
   }
 }
 
-TEST(CommandLine, AWordThatThereIsNotIsNamedAndTheOneThatIsNear) {
+TEST(CommandLine, AnUnknownCommandIsNamedWithANearOne) {
   const auto error = [](const std::vector<const char*>& given) {
     const auto parsed = words(given);
     return parsed ? Error{} : parsed.error();
@@ -208,7 +208,7 @@ TEST(CommandLine, AWordThatThereIsNotIsNamedAndTheOneThatIsNear) {
   EXPECT_TRUE(error({std::string(100'000, 'x').c_str()}).hint.starts_with("accepted: "));
 }
 
-TEST(CommandLine, AVariableThatIsNotSetIsAnErrorAndNotAllSharesAnyGpuOrNoImage) {
+TEST(CommandLine, AnEmptyArgumentIsAnError) {
   const auto error = [](const std::vector<const char*>& given) {
     const auto parsed = words(given);
     return parsed ? Error{ErrorCode::failed, "taken as if nothing had been said", ""} : parsed.error();
@@ -248,7 +248,7 @@ TEST(CommandLine, AVariableThatIsNotSetIsAnErrorAndNotAllSharesAnyGpuOrNoImage) 
   EXPECT_TRUE(words({"status", "--watch"})) << "it may be left away";
 }
 
-TEST(CommandLine, WhatWasWrittenIsNamedBeforeWhatWasNot) {
+TEST(CommandLine, AWrongArgumentIsReportedBeforeAMissingOne) {
   EXPECT_EQ(words({"share", "create", "-x", "--mem", "1GiB"}).error().message, "share create has no option '-x'");
   EXPECT_EQ(words({"share", "create", "--mem", "1GiB"}).error().message, "share create: NAME is required");
   const auto help = words({"share", "create", "--help"});
@@ -256,7 +256,7 @@ TEST(CommandLine, WhatWasWrittenIsNamedBeforeWhatWasNot) {
   EXPECT_NE(help->help->find("\n  NAME REQUIRED "), std::string::npos) << *help->help;
 }
 
-TEST(CommandLine, TheLiveViewsLookOnceASecondUnlessTold) {
+TEST(CommandLine, LiveViewsRefreshEachSecondByDefault) {
   const auto top_words = [](const std::vector<const char*>& given) {
     return read_words<TopOptions>("top", add_top_options, given);
   };
@@ -275,7 +275,7 @@ TEST(CommandLine, TheLiveViewsLookOnceASecondUnlessTold) {
   EXPECT_EQ(events->own.since_ns, 3'600'000'000'000u);
 }
 
-TEST(CommandLine, EachBadTimeOfSinceHasItsExactSentence) {
+TEST(CommandLine, EachBadTimeOfSinceHasItsMessage) {
   for (const char* text : {"", "5", "h", "0m", "-1h", "1.5h", "1w", "1h ", " 1h", "367d", "99999999999999999999s"}) {
     EXPECT_EQ(time_option("--since", text).error(),
               (Error{ErrorCode::usage, "--since '" + std::string(text) + "' is not understood",
@@ -292,7 +292,7 @@ TEST(CommandLine, HelpIsAnAnswerNotAnError) {
   EXPECT_NE(help->help->find("--mem"), std::string::npos);
 }
 
-TEST(Manual, NamesEveryWordAndEveryOption) {
+TEST(Manual, NamesEveryCommandAndEveryOption) {
   std::ifstream in(HEADGATE_MANUAL);
   std::string page((std::istreambuf_iterator<char>(in)), {});
   ASSERT_FALSE(page.empty());

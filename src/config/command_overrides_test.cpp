@@ -15,7 +15,7 @@ std::string refusal_of(const std::string& text) {
   return parsed ? "" : parsed.error().message + " | " + parsed.error().hint;
 }
 
-TEST(CommandOverrides, WordsPatternAndTimeoutAreRead) {
+TEST(CommandOverrides, ArgumentsPatternAndTimeoutAreRead) {
   const auto parsed = parse_command_overrides(
       "[set_power_limit]\ncommands = ['nvidia-smi -i {gpu_id}  -pl {power_limit_w}', 'true']\nerror_pattern = "
       "'[Ff]ailed|denied'\ntimeout_s = 3\n[reset_locked_clocks]\ncommands = ['smi -i {gpu_id} -rgc']\n",

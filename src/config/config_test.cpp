@@ -48,14 +48,14 @@ TEST(Config, TheExampleHasEachKeyWithItsDefault) {
   EXPECT_EQ(there.size(), keys().size());
 }
 
-TEST(Config, EachValueSaysWhichLineItComesFrom) {
+TEST(Config, EachValueNamesItsLine) {
   const Reading reading = of("[defaults]\nmem = '8GiB'\n\n[sim]\nprofile = \"tiny\"\n");
   EXPECT_TRUE(reading.errors.empty());
   EXPECT_EQ(reading.config["defaults.mem"], (Setting{"defaults.mem", "8GiB", "config.toml:2"}));
   EXPECT_EQ(reading.config["sim.profile"].origin, "config.toml:5");
 }
 
-TEST(Config, AProfileThatThereIsNotAndAnAddressThatStrangersReachAreMistakesOnAnyMachine) {
+TEST(Config, AnUnknownProfileAndAPublicAddressAreMistakes) {
   const Reading reading = of("[sim]\nprofile = 'h2000'\n");
   ASSERT_EQ(reading.errors.size(), 1u);
   EXPECT_EQ(reading.errors[0].message, "config.toml:2: sim.profile = 'h2000' names no profile");
@@ -71,7 +71,7 @@ TEST(Config, AProfileThatThereIsNotAndAnAddressThatStrangersReachAreMistakesOnAn
   }
 }
 
-TEST(Config, EachMistakeIsNamedWithFileLineKeyValueAndWhatIsAccepted) {
+TEST(Config, EachMistakeHasFileLineKeyValueAndWhatIsAccepted) {
   const Reading reading = of("[defaults]\nmem = '0m'\ncompute = 50\nlog = 'loud'\nmemory = '8G'\n");
   ASSERT_EQ(reading.errors.size(), 4u);
   std::vector<std::string> messages;
@@ -85,7 +85,7 @@ TEST(Config, EachMistakeIsNamedWithFileLineKeyValueAndWhatIsAccepted) {
 }
 
 // `headgate config check` checks no more than this, so a configuration that passes must not stop the daemon's start.
-TEST(Config, WhatOnlyTheDaemonReadsIsLookedAtToo) {
+TEST(Config, KeysOfTheDaemonAreCheckedToo) {
   const Reading good =
       of("[events]\nkeep = '12h'\n[metrics]\nfile = '/var/x'\ninterval = '1m'\n[node]\nlisten = '[::1]:9471'\n");
   EXPECT_TRUE(good.errors.empty());
@@ -105,7 +105,7 @@ TEST(Config, WhatOnlyTheDaemonReadsIsLookedAtToo) {
             "/dev/zero is longer than 1 MiB, so it is no configuration of headgate");
 }
 
-TEST(Config, AnUnknownKeySaysWhatMayHaveBeenMeant) {
+TEST(Config, AnUnknownKeyNamesASimilarOne) {
   for (const auto& [text, meant] :
        {std::pair{"[node]\ncaller = 'all'", "did you mean node.callers? keys of [node]: nvml, "},
         {"callers = 'all'", "did you mean node.callers? tables: arbiter, audit, cards, "},
@@ -118,14 +118,14 @@ TEST(Config, AnUnknownKeySaysWhatMayHaveBeenMeant) {
   }
 }
 
-TEST(Config, TextThatIsNoTomlIsNamedWithItsLineAndHowALineLooks) {
+TEST(Config, InvalidTomlIsNamedWithItsLineAndAnExample) {
   const Reading reading = of("[defaults]\nmem = \n");
   ASSERT_EQ(reading.errors.size(), 1u);
   EXPECT_NE(reading.errors[0].hint.find("a key and its value, a text in quotes"), std::string::npos);
   EXPECT_TRUE(reading.errors[0].message.starts_with("config.toml:2: ")) << reading.errors[0].message;
 }
 
-TEST(Config, DropInsOverrideTheFileInTheOrderOfTheirNames) {
+TEST(Config, DropInsOverrideTheFileInNameOrder) {
   namespace fs = std::filesystem;
   std::string directory = (fs::temp_directory_path() / "headgate-config-XXXXXX").string();
   ASSERT_NE(::mkdtemp(directory.data()), nullptr);
@@ -144,7 +144,7 @@ TEST(Config, DropInsOverrideTheFileInTheOrderOfTheirNames) {
 
 // Uses symbolic links to themselves, because permissions do not stop root; other users see the same with a directory
 // that they may not read.
-TEST(Config, WhatCannotBeLookedAtIsAMistakeAndNotTakenForNothing) {
+TEST(Config, AnUnreadableFileIsAMistakeNotAMissingOne) {
   namespace fs = std::filesystem;
   std::string directory = (fs::temp_directory_path() / "headgate-config-XXXXXX").string();
   ASSERT_NE(::mkdtemp(directory.data()), nullptr);
@@ -167,7 +167,7 @@ TEST(Config, WhatCannotBeLookedAtIsAMistakeAndNotTakenForNothing) {
   fs::remove_all(directory);
 }
 
-TEST(Config, AnOperatorsOwnCardsAreReadAndBadOnesNamed) {
+TEST(Config, CustomCardsAreReadAndBadOnesNamed) {
   Reading reading = defaults();
   read_text("[cards]\n\"RTX PRO 6000\" = 503.8\n\"L40S\" = 181\n", "a.toml", reading);
   EXPECT_TRUE(reading.errors.empty());

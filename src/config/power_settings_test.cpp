@@ -22,7 +22,7 @@ TEST(PowerSettings, AQuantityIsReadAndWrittenBack) {
   EXPECT_EQ(parse_power_limit("80 %"), (PowerLimit{PowerLimit::Kind::of_maximum, 80'000}));
 }
 
-TEST(PowerSettings, WhatIsNoQuantityIsNotTaken) {
+TEST(PowerSettings, AnInvalidQuantityIsRefused) {
   for (const char* text :
        {"", "W", "300", "-1W", "+1W", "1e3W", "0W", "5000000W", "inf W", "nanW", "101%", "0%", "300 Watt"})
     EXPECT_FALSE(parse_power_limit(text)) << text;

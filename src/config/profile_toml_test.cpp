@@ -21,7 +21,7 @@ TEST(ProfileToml, AnEmptyFileIsTheDefaultNode) {
   EXPECT_EQ(*profile, *sim::find_profile("h200"));
 }
 
-TEST(ProfileToml, EveryKeyReachesTheNodeItDescribes) {
+TEST(ProfileToml, EveryKeyHasItsEffect) {
   const auto profile = parse_profile(R"(
 base = "l40s-x2"
 name = "lab"
@@ -142,7 +142,7 @@ device_copy_gb_per_s = 2
   EXPECT_EQ(p.device_copy_bytes_per_s, 2'000'000'000U);
 }
 
-TEST(ProfileToml, EachBuiltInProfileKeepsTheRulesThatFilesAreHeldTo) {
+TEST(ProfileToml, EachBuiltInProfileObeysTheRulesForFiles) {
   for (const sim::Profile& profile : sim::built_in_profiles()) {
     const auto read = parse_profile("base = \"" + std::string(profile.name) + "\"", "x.toml");
     ASSERT_TRUE(read) << read.error().message;
@@ -151,7 +151,7 @@ TEST(ProfileToml, EachBuiltInProfileKeepsTheRulesThatFilesAreHeldTo) {
   EXPECT_TRUE(parse_profile("count = 16", "x.toml"));
 }
 
-TEST(ProfileToml, ACardIsCutAsItsListSaysAndNotAtAllWithoutOne) {
+TEST(ProfileToml, ACardIsDividedAsListedOrNotAtAll) {
   EXPECT_EQ(parse_profile("", "x.toml")->mig_count, 0U);
   const auto cut = parse_profile("mig = [\"3g.71gb\", \"1g.18gb\", \"1g.35gb\"]", "x.toml");
   ASSERT_TRUE(cut) << cut.error().message;
@@ -186,7 +186,7 @@ struct Bad {
 };
 class BadProfile : public testing::TestWithParam<Bad> {};
 
-TEST_P(BadProfile, IsRefusedByFileLineKeyValueAndAcceptedForm) {
+TEST_P(BadProfile, IsRefusedWithFileLineKeyValueAndAcceptedForm) {
   const auto profile = parse_profile(GetParam().text, "lab.toml");
   ASSERT_FALSE(profile);
   EXPECT_EQ(profile.error().code, ErrorCode::usage);
@@ -249,7 +249,7 @@ INSTANTIATE_TEST_SUITE_P(
             "lab.toml:2: count = 16, pci_first_bus = 23, pci_bus_step = 40: the last GPU's bus is past 255",
             "accepted: pci_first_bus"}));
 
-TEST(ProfileToml, WhatIsNotTomlIsRefusedWithItsLine) {
+TEST(ProfileToml, InvalidTomlIsRefusedWithItsLine) {
   const auto profile = parse_profile("count = 2\nsms = = 3", "lab.toml");
   ASSERT_FALSE(profile);
   EXPECT_TRUE(profile.error().message.starts_with("lab.toml:2: not TOML: ")) << profile.error().message;

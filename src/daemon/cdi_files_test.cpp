@@ -58,7 +58,7 @@ class CdiFilesTest : public tenancy::SharesTest {
   observe::EventLog events_;
 };
 
-TEST_F(CdiFilesTest, AFileIsThereWhileItsShareIs) {
+TEST_F(CdiFilesTest, AFileExistsWhileItsShareExists) {
   CdiFiles files = this->files();
   make("a");
   files.add("a");
@@ -82,7 +82,7 @@ TEST_F(CdiFilesTest, AFileIsThereWhileItsShareIs) {
   EXPECT_TRUE(told().empty());
 }
 
-TEST_F(CdiFilesTest, AtAStartThoseOfSharesThatAreGoneGoAndThoseOfOthersStay) {
+TEST_F(CdiFilesTest, AStartRemovesFilesOfRemovedSharesOnly) {
   make("a");
   {
     CdiFiles files = this->files();
@@ -110,7 +110,7 @@ TEST_F(CdiFilesTest, AtAStartThoseOfSharesThatAreGoneGoAndThoseOfOthersStay) {
   EXPECT_EQ(entries(), 4u);
 }
 
-TEST_F(CdiFilesTest, AnothersFileOfTheNameIsLeftAloneAndTheProblemSaysSo) {
+TEST_F(CdiFilesTest, AForeignFileOfTheNameIsKeptAndReported) {
   make("a");
   make("b");
   make("c");
@@ -135,7 +135,7 @@ TEST_F(CdiFilesTest, AnothersFileOfTheNameIsLeftAloneAndTheProblemSaysSo) {
   EXPECT_EQ(told().back(), "cdi.written");
 }
 
-TEST_F(CdiFilesTest, WhatCannotBeWrittenIsWrittenOnceItCan) {
+TEST_F(CdiFilesTest, AFailedWriteIsRepeatedUntilItSucceeds) {
   make("a");
   const std::string inside = scratch_.path() + "/file/cdi";
   put(scratch_.path() + "/file", "");
@@ -150,7 +150,7 @@ TEST_F(CdiFilesTest, WhatCannotBeWrittenIsWrittenOnceItCan) {
 }
 
 // A full disk, as far as a write can tell.
-TEST_F(CdiFilesTest, WhereAWriteFailsTheFormerFileStaysAndNothingBesideIt) {
+TEST_F(CdiFilesTest, AFailedWriteKeepsTheOldFileAndLeavesNoOther) {
   make("a");
   CdiFiles files = this->files();
   files.start();
@@ -189,7 +189,7 @@ TEST_F(CdiFilesTest, FollowALinkToTheDirectoryAndNoLinkInIt) {
   EXPECT_TRUE(shown(files, "b").cdi_problem.contains("is not of this headgated, which leaves it alone"));
 }
 
-TEST_F(CdiFilesTest, WhatSomebodyRemovedIsWrittenAgain) {
+TEST_F(CdiFilesTest, ARemovedFileIsWrittenAgain) {
   make("a");
   CdiFiles files = this->files();
   files.start();
@@ -203,7 +203,7 @@ TEST_F(CdiFilesTest, WhatSomebodyRemovedIsWrittenAgain) {
   EXPECT_TRUE(fs::exists(path("a")));
 }
 
-TEST_F(CdiFilesTest, ANameThatIsNoDevicesHasNoFile) {
+TEST_F(CdiFilesTest, AnInvalidDeviceNameHasNoFile) {
   make("old_");
   CdiFiles files = this->files();
   files.start();
@@ -211,7 +211,7 @@ TEST_F(CdiFilesTest, ANameThatIsNoDevicesHasNoFile) {
   EXPECT_TRUE(shown(files, "old_").cdi_problem.starts_with("'old_' is no name of a CDI device; "));
 }
 
-TEST_F(CdiFilesTest, WithoutADirectoryThereAreNone) {
+TEST_F(CdiFilesTest, NoFilesAreWrittenWithoutADirectory) {
   make("a");
   CdiFiles files = this->files("");
   files.start();
@@ -225,7 +225,7 @@ TEST_F(CdiFilesTest, WithoutADirectoryThereAreNone) {
 }
 
 // On a real node, with documents that NVIDIA's tools wrote.
-TEST_F(CdiFilesTest, TakeOverTheSharesGpuAndAreWrittenAgainWhenThatChanges) {
+TEST_F(CdiFilesTest, IncludeTheSharesGpuAndFollowItsChanges) {
   snapshot::Gpu gpu;
   gpu.uuid = tenancy::kGpu0;
   const auto tell = [&](const std::string& node) {

@@ -36,7 +36,7 @@ class EventKeeperTest : public ::testing::Test {
   std::string folder_;
 };
 
-TEST_F(EventKeeperTest, AStoreThatCannotBeOpenedIsTriedAgainAndHasAllEventsOfTheRun) {
+TEST_F(EventKeeperTest, AStoreThatOpensLateHasAllEventsOfTheRun) {
   observe::EventLog log;
   const std::string path = folder_ + "/later/events.db";
   EventKeeper keeper(log, path, {});
@@ -61,7 +61,7 @@ TEST_F(EventKeeperTest, AStoreThatCannotBeOpenedIsTriedAgainAndHasAllEventsOfThe
   EXPECT_EQ(std::ranges::count(told, "events.saved", &snapshot::Event::kind), 1);
 }
 
-TEST_F(EventKeeperTest, ALaterRunBeginsBehindAllThatWasSaved) {
+TEST_F(EventKeeperTest, ALaterRunContinuesAfterAllSavedNumbers) {
   std::uint64_t last = 0;
   {
     observe::EventLog log;

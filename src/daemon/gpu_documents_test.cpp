@@ -52,7 +52,7 @@ TEST_F(GpuDocumentsTest, AreReadAgainWhenAFileChanges) {
   EXPECT_FALSE(node_of("GPU-a").starts_with("/dev"));
 }
 
-TEST_F(GpuDocumentsTest, AreStoodInForByTheNodesOwnInventory) {
+TEST_F(GpuDocumentsTest, AreReplacedByTheNodesInventoryIfMissing) {
   const std::string root = scratch_.path() + "/node";
   const auto put_in = [&](const std::string& path, const std::string& text) {
     fs::create_directories(fs::path(root + path).parent_path());
@@ -94,7 +94,7 @@ TEST_F(GpuDocumentsTest, TheLaterDirectoryGoesFirst) {
   EXPECT_EQ(node_of("GPU-a"), "/dev/static");
 }
 
-TEST_F(GpuDocumentsTest, WhatIsWrongWithEachIsSaid) {
+TEST_F(GpuDocumentsTest, EachMistakeIsReported) {
   put("/etc/nvidia.json", "GPU-b", "b");
   write("/run/nvidia.json", "{");
   EXPECT_TRUE(documents_.look());

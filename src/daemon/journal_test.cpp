@@ -7,18 +7,18 @@
 namespace headgate::daemon {
 namespace {
 
-TEST(Journal, ALineHasItsLevelOnlyWhereTheJournalReadsIt) {
+TEST(Journal, ALineHasALevelOnlyIfTheJournalReadsIt) {
   EXPECT_EQ(journal_line(JournalLevel::warning, "a share lacks memory", true), "<4>headgated: a share lacks memory");
   EXPECT_EQ(journal_line(JournalLevel::error, "x", true), "<3>headgated: x");
   EXPECT_EQ(journal_line(JournalLevel::info, "ready", false), "headgated: ready");
 }
 
 // A name in it could otherwise inject lines with any level.
-TEST(Journal, AMessageIsOneLineWhateverNamesAreInIt) {
+TEST(Journal, AMessageIsOneLineForAnyName) {
   EXPECT_EQ(journal_line(JournalLevel::info, "a\n<0>b\x1b[2J", true), "<6>headgated: a <0>b?[2J");
 }
 
-TEST(Journal, EachEventOfWarningAndAboveStandsInItOnce) {
+TEST(Journal, EachWarningAppearsInItOnce) {
   const auto level = [](const char* kind, const char* severity) {
     return journal_level({.kind = kind, .severity = severity});
   };
@@ -29,7 +29,7 @@ TEST(Journal, EachEventOfWarningAndAboveStandsInItOnce) {
 }
 
 // systemd-journald, or a program that started us, may read nothing for a while.
-TEST(Journal, AReaderThatStandsStillHoldsNothingUp) {
+TEST(Journal, AStoppedReaderBlocksNothing) {
   int ends[2];
   ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
   const int former = ::dup(STDERR_FILENO);

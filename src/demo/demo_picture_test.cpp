@@ -43,7 +43,7 @@ DemoState mid_play() {
   return state;
 }
 
-TEST_F(DemoPicture, EachFrameIsTheOneThatWasLookedAt) {
+TEST_F(DemoPicture, EachFrameMatchesItsReference) {
   expect_frame("demo-80x24.txt", render_demo(mid_play(), {80, 24}, kPlain));
   expect_frame("demo-80x24-ascii.txt", render_demo(mid_play(), {80, 24}, kAscii));
   expect_frame("demo-120x40.txt", render_demo(mid_play(), {120, 40}, kPlain));
@@ -61,7 +61,7 @@ std::vector<std::string> readme_frame() {
   return lines;
 }
 
-TEST_F(DemoPicture, TheReadmesPictureHasTheShapeOfTodaysFrame) {
+TEST_F(DemoPicture, TheReadmesFrameHasTheCurrentShape) {
   const auto shown = readme_frame();
   const auto today = lines_of(render_demo(mid_play(), {80, 24}, kPlain));
   ASSERT_EQ(shown.size(), today.size());
@@ -85,7 +85,7 @@ TEST_F(DemoPicture, TheReadmesPictureHasTheShapeOfTodaysFrame) {
       << shown.back();
 }
 
-TEST_F(DemoPicture, NoFrameIsWiderOrHigherThanItsTerminalAndEachSaysSimulated) {
+TEST_F(DemoPicture, NoFrameExceedsItsTerminalAndEachShowsSimulated) {
   for (unsigned columns = kSmallestDemo.columns; columns < 180; columns += 7) {
     for (unsigned rows = kSmallestDemo.rows; rows < 60; rows += 3) {
       DemoState state = mid_play();
@@ -102,7 +102,7 @@ TEST_F(DemoPicture, NoFrameIsWiderOrHigherThanItsTerminalAndEachSaysSimulated) {
   EXPECT_NE(render_demo({}, {80, 24}, kAscii).find("SIMULATED"), std::string::npos);
 }
 
-TEST_F(DemoPicture, TheVerdictFitsEightyColumnsAndNamesWhatWasNotKept) {
+TEST_F(DemoPicture, TheVerdictFits80ColumnsAndNamesBrokenPromises) {
   const std::string text = render_verdicts({{"trainer", "50 %, 48.0 GiB", "52.30 %, 40.0 GiB at most", false},
                                             {"leaker", "never over 8.0 GiB", "refused at 7.0 GiB", true}},
                                            12.3);

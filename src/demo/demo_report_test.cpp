@@ -53,7 +53,7 @@ DemoMeasured kept_by(DemoRole role) {
 constexpr DemoRole kAll[] = {DemoRole::trainer, DemoRole::server,     DemoRole::notebook,
                              DemoRole::leaker,  DemoRole::over_asker, DemoRole::bypasser};
 
-TEST(DemoCast, FitsOneGpuAndPromisesNoMoreThanAllOfIt) {
+TEST(DemoTenants, FitOneGpuAndPromiseAtMostAllOfIt) {
   for (const double total_s : {double{kShortestDemoS}, double{kDefaultDemoS}, double{kLongestDemoS}}) {
     const auto cast = demo_cast(total_s);
     ASSERT_EQ(cast.size(), 6u);
@@ -71,7 +71,7 @@ TEST(DemoCast, FitsOneGpuAndPromisesNoMoreThanAllOfIt) {
   }
 }
 
-TEST(DemoStory, EverySentenceFitsItsColumn) {
+TEST(DemoReport, EveryTextFitsItsColumn) {
   for (const DemoRole role : kAll) {
     const DemoTenant tenant = tenant_of(role);
     for (const bool started : {false, true}) {
@@ -93,7 +93,7 @@ TEST(DemoStory, EverySentenceFitsItsColumn) {
   }
 }
 
-TEST(DemoStory, TellsWhatHappened) {
+TEST(DemoReport, DescribesWhatHappened) {
   const DemoProgress at_work{.started = true, .ended = false, .told_after_s = {}};
   const DemoTenant leaker = tenant_of(DemoRole::leaker);
   auto snapshot = snapshot_of(leaker, 5, 0);
@@ -107,7 +107,7 @@ TEST(DemoStory, TellsWhatHappened) {
             std::string::npos);
 }
 
-TEST(DemoVerdict, WhatIsAsPromisedIsKept) {
+TEST(DemoVerdict, AKeptPromiseIsKept) {
   for (const DemoRole role : kAll) {
     const DemoVerdict verdict = demo_verdict(kept_by(role));
     EXPECT_TRUE(verdict.kept) << verdict.tenant << ": " << verdict.measured;
@@ -117,7 +117,7 @@ TEST(DemoVerdict, WhatIsAsPromisedIsKept) {
 }
 
 // Breaks each promise in every way it can be broken.
-TEST(DemoVerdict, WhatIsNotAsPromisedIsNotKept) {
+TEST(DemoVerdict, ABrokenPromiseIsNotKept) {
   const auto broken = [](DemoRole role, auto&& breaks) {
     DemoMeasured m = kept_by(role);
     breaks(m);

@@ -46,7 +46,7 @@ class Mute {
   UniqueFd fd_;
 };
 
-TEST(BlockingClient, exchanges_over_both_kinds_of_socket) {
+TEST(BlockingClient, ExchangesMessagesOverBothKindsOfSocket) {
   TestServer server(events());
   for (const auto& endpoint : {server.unix_endpoint(), server.tcp_endpoint()}) {
     const std::string body(500'000, 'x');
@@ -57,7 +57,7 @@ TEST(BlockingClient, exchanges_over_both_kinds_of_socket) {
   }
 }
 
-TEST(BlockingClient, says_why_there_is_no_answer) {
+TEST(BlockingClient, ReportsWhyThereIsNoAnswer) {
   const auto nobody = exchange({.path = "/nonexistent/s"}, {}, 20s);
   EXPECT_EQ(nobody.error(), (Error{ErrorCode::unreachable, "the server at /nonexistent/s: No such file or directory",
                                    "is it running?"}));
@@ -66,7 +66,7 @@ TEST(BlockingClient, says_why_there_is_no_answer) {
   EXPECT_EQ(late.error().message, "the server at " + mute.endpoint().path + ": no answer in time");
 }
 
-TEST(BlockingClient, reads_a_stream_to_its_end) {
+TEST(BlockingClient, ReadsAStreamToItsEnd) {
   TestServer server(events());
   auto source = EventSource::open(server.unix_endpoint(), {.target = "/three"}, 20s);
   ASSERT_TRUE(source) << source.error().message;
@@ -80,7 +80,7 @@ TEST(BlockingClient, reads_a_stream_to_its_end) {
   EXPECT_FALSE(*end);
 }
 
-TEST(BlockingClient, tells_silence_and_a_refusal_from_the_end) {
+TEST(BlockingClient, DistinguishesSilenceAndRefusalFromTheEnd) {
   ServerLimits limits;
   limits.heartbeat = 60s;
   TestServer server(events(), limits);

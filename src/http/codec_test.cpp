@@ -12,7 +12,7 @@ std::expected<Request, Refusal> parse(std::string_view text, CodecLimits limits 
   return parser.take();
 }
 
-TEST(RequestParser, gives_a_handler_all_that_a_client_said) {
+TEST(RequestParser, GivesAHandlerTheWholeRequest) {
   const auto request = parse(
       "POST /v1/shares/a%2Fb%20c?wait=30s&name=x+y%26z&flag HTTP/1.1\r\nHost: h\r\nX-Thing:  v \r\n"
       "Content-Length: 5\r\n\r\nhello");
@@ -26,7 +26,7 @@ TEST(RequestParser, gives_a_handler_all_that_a_client_said) {
   EXPECT_TRUE(request->keep_alive);
 }
 
-TEST(RequestParser, joins_chunks_and_keeps_what_belongs_to_the_next_request) {
+TEST(RequestParser, JoinsChunksAndKeepsTheNextRequest) {
   RequestParser parser;
   ASSERT_TRUE(
       parser.feed("PUT /a HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
@@ -43,7 +43,7 @@ TEST(RequestParser, joins_chunks_and_keeps_what_belongs_to_the_next_request) {
   EXPECT_FALSE(next->keep_alive);
 }
 
-TEST(RequestParser, does_not_care_where_the_bytes_are_cut) {
+TEST(RequestParser, AcceptsAnySplitOfTheBytes) {
   const std::string_view text =
       "POST /x?y=1 HTTP/1.1\r\nHost: h\r\nContent-Length: 3\r\nExpect: 100-continue\r\n\r\nabc";
   for (std::size_t cut = 0; cut <= text.size(); ++cut) {
@@ -56,7 +56,7 @@ TEST(RequestParser, does_not_care_where_the_bytes_are_cut) {
   }
 }
 
-TEST(RequestParser, takes_the_host_of_a_whole_address_and_not_the_one_of_the_header) {
+TEST(RequestParser, PrefersTheHostOfAWholeAddressOverTheHeader) {
   for (const auto& [target, host, path] : {std::tuple{"http://lab-3:9471/v1/node?x=1", "lab-3:9471", "/v1/node"},
                                            {"HTTP://[::1]", "[::1]", "/"},
                                            {"http://lab-3?x=1", "lab-3", "/"},
@@ -70,7 +70,7 @@ TEST(RequestParser, takes_the_host_of_a_whole_address_and_not_the_one_of_the_hea
   }
 }
 
-TEST(RequestParser, holds_to_the_limits_that_it_was_given) {
+TEST(RequestParser, EnforcesItsLimits) {
   const auto status = [](const std::string& text) {
     RequestParser parser({.head_bytes = 100, .body_bytes = 10});
     const auto fed = parser.feed(text);
@@ -88,7 +88,7 @@ struct Bad {
   std::string message;
 };
 
-TEST(RequestParser, refuses_what_is_no_request_with_a_status_and_a_sentence) {
+TEST(RequestParser, RefusesInvalidRequestsWithStatusAndReason) {
   const std::string long_head(20'000, 'h');
   const Bad table[] = {
       {"\x16\x03\x01 tls\r\n\r\n", 400, "this is no HTTP/1.1 request: bad method"},
@@ -140,7 +140,7 @@ TEST(RequestParser, refuses_what_is_no_request_with_a_status_and_a_sentence) {
   }
 }
 
-TEST(Escape, comes_back_through_a_target) {
+TEST(Escape, SurvivesARoundTripThroughATarget) {
   std::string all;
   for (int c = 0x20; c < 0x100; ++c) {
     if (c != 0x7f) all += static_cast<char>(c);
@@ -151,7 +151,7 @@ TEST(Escape, comes_back_through_a_target) {
   EXPECT_EQ(target->query, (Fields{{all, all}}));
 }
 
-TEST(ResponseHead, lets_no_header_value_begin_a_second_header) {
+TEST(ResponseHead, AllowsNoSecondHeaderInAValue) {
   Response response;
   response.headers = {{"X-Name", "a\r\nSet-Cookie: b\n"}};
   const auto head = response_head(response, {});
@@ -159,7 +159,7 @@ TEST(ResponseHead, lets_no_header_value_begin_a_second_header) {
   EXPECT_NE(head.find("X-Name: a  Set-Cookie: b \r\n"), std::string::npos) << head;
 }
 
-TEST(ResponseParser, reads_sized_chunked_and_endless_bodies) {
+TEST(ResponseParser, ReadsSizedChunkedAndEndlessBodies) {
   Response response;
   response.status = 409;
   response.body = "hello";
@@ -182,7 +182,7 @@ TEST(ResponseParser, reads_sized_chunked_and_endless_bodies) {
   EXPECT_FALSE(cut.end()) << "a body that was cut off passed for a whole one";
 }
 
-TEST(RequestText, is_read_back_as_it_was_meant) {
+TEST(RequestText, IsParsedBackToTheSameRequest) {
   const OutgoingRequest sent{.method = "POST", .target = "/a?b=c", .headers = {{"X", "y"}}, .body = "{}"};
   const auto request = parse(request_text(sent, "localhost", false));
   ASSERT_TRUE(request) << request.error().message;
@@ -193,7 +193,7 @@ TEST(RequestText, is_read_back_as_it_was_meant) {
   EXPECT_EQ(*find(request->headers, "host"), "localhost");
 }
 
-TEST(ErrorResponse, comes_back_as_the_error_it_was) {
+TEST(ErrorResponse, IsParsedBackToTheSameError) {
   for (const auto code :
        {ErrorCode::failed, ErrorCode::usage, ErrorCode::unreachable, ErrorCode::no_capacity, ErrorCode::denied,
         ErrorCode::unsupported, ErrorCode::not_found, ErrorCode::conflict, ErrorCode::busy}) {

@@ -5,7 +5,7 @@
 namespace headgate::http {
 namespace {
 
-TEST(Endpoint, is_a_path_or_a_host_and_port) {
+TEST(Endpoint, IsAPathOrAHostAndPort) {
   EXPECT_EQ(parse_endpoint("/run/x.sock"), (Endpoint{.path = "/run/x.sock"}));
   EXPECT_EQ(parse_endpoint("unix:/run/x.sock"), (Endpoint{.path = "/run/x.sock"}));
   EXPECT_EQ(parse_endpoint("127.0.0.1:80"), (Endpoint{.host = "127.0.0.1", .port = 80}));
@@ -14,7 +14,7 @@ TEST(Endpoint, is_a_path_or_a_host_and_port) {
   EXPECT_EQ(parse_endpoint("[::1]:9")->text(), "[::1]:9");
 }
 
-TEST(Endpoint, refuses_what_names_no_server) {
+TEST(Endpoint, RefusesTextThatNamesNoServer) {
   for (const std::string text : {"", "x.sock", "unix:x.sock", "host", "host:", "host:0", "host:65536", "host:1x", ":80",
                                  "https://host:80", "http://u@host:80", "::1:80", "http://host:80/path"}) {
     const auto endpoint = parse_endpoint(text);

@@ -17,7 +17,7 @@ std::vector<Event> read(std::string_view text, std::size_t step = 1'000'000) {
   return events;
 }
 
-TEST(EventText, comes_back_as_it_was_however_the_bytes_are_cut) {
+TEST(EventText, IsReadBackAtAnySplitOfTheBytes) {
   const std::vector<Event> sent = {
       {"task", "{\"a\":1}", "7"}, {"", "two\nlines\n", "7"}, {"empty", "", "8"}, {"", " blank", "8"}};
   std::string text(kHeartbeat);
@@ -25,18 +25,18 @@ TEST(EventText, comes_back_as_it_was_however_the_bytes_are_cut) {
   for (std::size_t step = 1; step < 20; ++step) EXPECT_EQ(read(text, step), sent) << step;
 }
 
-TEST(EventText, lets_no_name_or_data_begin_a_second_event) {
+TEST(EventText, AllowsNoSecondEventInNameOrData) {
   const auto events = read(event_text({"a\n\nevent: b", "x\r\n\r\ndata: y\rz", "1\r2"}));
   EXPECT_EQ(events, (std::vector<Event>{{"aevent: b", "x\n\ndata: y\nz", "12"}}));
 }
 
-TEST(EventReader, takes_what_the_standard_takes) {
+TEST(EventReader, AcceptsWhatTheStandardAccepts) {
   EXPECT_EQ(read("\xef\xbb\xbf"
                  "data:a\r\rdata: b\r\n\r\n:c\nretry: 9\nevent\ndata\ndata\n\nevent: lost\n\ndata: e"),
             (std::vector<Event>{{"", "a", ""}, {"", "b", ""}, {"", "\n", ""}}));
 }
 
-TEST(EventReader, refuses_an_event_without_end) {
+TEST(EventReader, RefusesAnEndlessEvent) {
   EventReader reader(100);
   EXPECT_TRUE(reader.feed("data: " + std::string(50, 'x') + "\n"));
   EXPECT_FALSE(reader.feed("data: " + std::string(50, 'x') + "\n"));

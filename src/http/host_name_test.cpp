@@ -7,7 +7,7 @@
 namespace headgate::http {
 namespace {
 
-TEST(HostName, AddressesLocalhostAndTheNamesOfTheMachineAreOursAndNoOtherIs) {
+TEST(HostName, MatchesAddressesLocalhostAndTheMachinesNamesOnly) {
   const std::vector<std::string> names = {"lab-3", "gpu.example.org"};
   for (const char* ours : {"127.0.0.1", "127.0.0.1:9471", "10.0.0.7:80", "[::1]", "[::1]:9471", "localhost",
                            "LocalHost:9471", "localhost.", "lab-3", "LAB-3:9471", "gpu.example.org."})

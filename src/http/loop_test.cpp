@@ -10,7 +10,7 @@
 namespace headgate::http {
 namespace {
 
-TEST(Timer, runs_once_and_only_what_was_started_last) {
+TEST(Timer, RunsOnceAndOnlyTheLastOneStarted) {
   Loop loop;
   int first = 0;
   int second = 0;
@@ -25,7 +25,7 @@ TEST(Timer, runs_once_and_only_what_was_started_last) {
   EXPECT_EQ(second, 1);
 }
 
-TEST(Timer, that_is_gone_does_nothing_more) {
+TEST(Timer, DoesNothingAfterItsDestruction) {
   Loop loop;
   {
     Timer timer(loop);
@@ -34,7 +34,7 @@ TEST(Timer, that_is_gone_does_nothing_more) {
   loop.run_for(5ms);
 }
 
-TEST(Watch, tells_of_each_write_and_leaves_the_descriptor_open) {
+TEST(Watch, ReportsEachWriteAndLeavesTheDescriptorOpen) {
   Loop loop;
   const UniqueFd doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   int rings = 0;
@@ -62,7 +62,7 @@ TEST(Watch, tells_of_each_write_and_leaves_the_descriptor_open) {
   EXPECT_GE(::fcntl(doorbell.get(), F_GETFD), 0) << "the watch closed what was not its own";
 }
 
-TEST(Watch, that_is_gone_closes_nothing) {
+TEST(Watch, ClosesNothingAtItsDestruction) {
   const UniqueFd doorbell(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
   {
     Loop loop;

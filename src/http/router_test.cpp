@@ -36,7 +36,7 @@ class RouterTest : public testing::Test {
   Router router_;
 };
 
-TEST_F(RouterTest, finds_the_handler_and_names_what_matched) {
+TEST_F(RouterTest, FindsTheHandlerAndTheMatchedParts) {
   EXPECT_EQ(ask("GET", "/").body, "root");
   EXPECT_EQ(ask("GET", "/v1/shares/new").body, "new");
   EXPECT_EQ(ask("GET", "/v1/shares/a%2Fb").body, "get a/b");
@@ -45,12 +45,12 @@ TEST_F(RouterTest, finds_the_handler_and_names_what_matched) {
   EXPECT_EQ(ask("GET", "/v1/p/x/q").body, "pq");
 }
 
-TEST_F(RouterTest, takes_nothing_out_for_whoever_asks_only_for_the_head) {
+TEST_F(RouterTest, HeadRequestsTakeNothing) {
   router_.add_later("GET", "/tasks", [](const Request&, Reply) {});
   EXPECT_EQ(ask("HEAD", "/tasks").status, 405);
 }
 
-TEST_F(RouterTest, says_what_is_possible_where_the_method_is_not) {
+TEST_F(RouterTest, ListsAcceptedMethodsForAWrongOne) {
   const auto response = ask("PUT", "/v1/shares/a");
   EXPECT_EQ(response.status, 405);
   EXPECT_EQ(*find(response.headers, "allow"), "GET, DELETE");
@@ -59,7 +59,7 @@ TEST_F(RouterTest, says_what_is_possible_where_the_method_is_not) {
             "\"hint\":\"accepted: GET, DELETE\"}\n");
 }
 
-TEST_F(RouterTest, refuses_a_query_that_a_route_does_not_know_and_lets_others_be) {
+TEST_F(RouterTest, RefusesAnUnknownQueryOnlyForRoutesThatCheckIt) {
   EXPECT_EQ(ask("GET", "/v1/shares/a?what=1").body, "get a");
   router_.accept_only("GET", "/v1/shares/{name}", {"after", "wait"});
   EXPECT_EQ(ask("GET", "/v1/shares/a?wait=1s&after=2").body, "get a");
@@ -73,7 +73,7 @@ TEST_F(RouterTest, refuses_a_query_that_a_route_does_not_know_and_lets_others_be
   EXPECT_EQ(ask("DELETE", "/v1/shares/a?atfer=2").body, "rm a");
 }
 
-TEST_F(RouterTest, has_nothing_elsewhere) {
+TEST_F(RouterTest, AnswersOtherPathsWithNotFound) {
   for (const char* path : {"/v1", "/v1/shares", "/v1/shares/", "/v1/shares//", "/v1/shares/a/b", "/V1/shares/a"}) {
     EXPECT_EQ(ask("GET", path).status, 404) << path;
   }

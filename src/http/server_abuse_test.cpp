@@ -55,7 +55,7 @@ class ServerAbuseTest : public testing::Test {
   TestServer server_;
 };
 
-TEST(ServerLater, who_is_to_answer_can_see_that_nobody_waits_any_more) {
+TEST(ServerLater, AHandlerCanSeeThatItsClientHasLeft) {
   std::promise<Reply> asked;
   TestServer server([&](Loop&) {
     Router router;
@@ -76,7 +76,7 @@ TEST(ServerLater, who_is_to_answer_can_see_that_nobody_waits_any_more) {
 // are one user, and those of the Unix socket another.
 class ServerTurns : public testing::TestWithParam<Runs> {};
 
-TEST_P(ServerTurns, many_requests_of_one_user_keep_anothers_waiting_for_one_of_them) {
+TEST_P(ServerTurns, AnotherUserWaitsForOneRequestAtMost) {
   std::promise<void> held;
   std::mutex mutex;
   std::vector<std::string> order;
@@ -136,7 +136,7 @@ class ServerBytesTest : public ServerAbuseTest {
   ServerBytesTest() : ServerAbuseTest(ServerLimits{}) {}
 };
 
-TEST_F(ServerBytesTest, malformed_requests_are_answered_and_dropped) {
+TEST_F(ServerBytesTest, MalformedRequestsAreAnsweredAndDropped) {
   const std::pair<std::string, const char*> table[] = {
       {"\x16\x03\x01\x02 \x01\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
       {"GET / HTTP/3\r\n\r\n", "HTTP/1.1 400 Bad Request\r\n"},
@@ -159,7 +159,7 @@ TEST_F(ServerBytesTest, malformed_requests_are_answered_and_dropped) {
   expect_all_gone();
 }
 
-TEST_F(ServerAbuseTest, a_client_that_never_ends_its_request_is_dropped) {
+TEST_F(ServerAbuseTest, AClientThatNeverEndsItsRequestIsDropped) {
   for (const char* text :
        {"", "GET /ok HT", "POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345"}) {
     RawClient client(server_.unix_endpoint());
@@ -170,7 +170,7 @@ TEST_F(ServerAbuseTest, a_client_that_never_ends_its_request_is_dropped) {
   expect_alive();
 }
 
-TEST_F(ServerAbuseTest, a_byte_now_and_then_buys_no_time) {
+TEST_F(ServerAbuseTest, ABytePerWhileDoesNotExtendTheTimeout) {
   RawClient client(server_.unix_endpoint());
   const auto begin = std::chrono::steady_clock::now();
   bool dropped = false;
@@ -182,14 +182,14 @@ TEST_F(ServerAbuseTest, a_byte_now_and_then_buys_no_time) {
   EXPECT_TRUE(dropped) << "a slow head holds its connection for good";
 }
 
-TEST_F(ServerAbuseTest, an_idle_connection_is_let_go) {
+TEST_F(ServerAbuseTest, AnIdleConnectionIsClosed) {
   RawClient client(server_.unix_endpoint());
   client.send(kGet);
   EXPECT_TRUE(client.read().starts_with("HTTP/1.1 200 OK\r\n"));
   EXPECT_TRUE(client.hung_up());
 }
 
-TEST_F(ServerAbuseTest, a_half_closed_request_is_dropped) {
+TEST_F(ServerAbuseTest, AHalfClosedRequestIsDropped) {
   RawClient client(server_.unix_endpoint());
   client.send("POST /ok HTTP/1.1\r\nHost: localhost\r\nContent-Length: 10\r\n\r\n12345");
   client.half_close();
@@ -197,14 +197,14 @@ TEST_F(ServerAbuseTest, a_half_closed_request_is_dropped) {
   expect_all_gone();
 }
 
-TEST_F(ServerAbuseTest, a_client_that_never_reads_an_answer_is_dropped) {
+TEST_F(ServerAbuseTest, AClientThatNeverReadsAnAnswerIsDropped) {
   RawClient client(server_.tcp_endpoint());
   client.send("GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
   client.read([](const std::string& all) { return !all.empty(); });
   expect_all_gone();
 }
 
-TEST_F(ServerAbuseTest, a_client_that_never_reads_a_stream_is_dropped) {
+TEST_F(ServerAbuseTest, AClientThatNeverReadsAStreamIsDropped) {
   RawClient client(server_.unix_endpoint());
   client.send("GET /events HTTP/1.1\r\nHost: localhost\r\n\r\n");
   client.read([](const std::string& all) { return all.contains("\r\n\r\n"); });
@@ -214,7 +214,7 @@ TEST_F(ServerAbuseTest, a_client_that_never_reads_a_stream_is_dropped) {
   expect_alive();
 }
 
-TEST_F(ServerAbuseTest, a_thousand_connections_are_served_or_refused_and_the_server_lives) {
+TEST_F(ServerAbuseTest, AThousandConnectionsLeaveTheServerAlive) {
   // Both ends are in this process; many systems limit a process to 1,024 descriptors.
   rlimit descriptors{};
   ASSERT_EQ(::getrlimit(RLIMIT_NOFILE, &descriptors), 0);
@@ -261,13 +261,13 @@ void send_descriptors_to_a_server() {
   }
 }
 
-TEST(ServerDescriptors, a_client_that_sends_some_holds_nobody_up) { send_descriptors_to_a_server(); }
+TEST(ServerDescriptors, AClientThatSendsThemBlocksNoOther) { send_descriptors_to_a_server(); }
 
-TEST(ServerDescriptors, on_a_kernel_that_does_not_refuse_them_neither) {
+TEST(ServerDescriptors, AnOlderKernelBlocksNoOtherClient) {
   if (!on_an_old_kernel(send_descriptors_to_a_server)) GTEST_SKIP() << "skipped: no system call may be filtered here";
 }
 
-TEST(ServerBounds, one_user_cannot_take_what_others_need) {
+TEST(ServerBounds, OneUserCannotUseUpTheConnectionsOfOthers) {
   Router router;
   router.add("GET", "/ok", [](const Request&) { return Response{}; });
   ServerLimits limits = patient();
@@ -292,7 +292,7 @@ TEST(ServerBounds, one_user_cannot_take_what_others_need) {
 }
 
 // A user's subordinate uids count as that user.
-TEST(ServerBounds, UidsOfOneUserHaveOneBound) {
+TEST(ServerBounds, SubordinateUidsShareTheirUsersLimit) {
   ServerLimits limits = patient();
   limits.connections_per_uid = 3;
   // Simulates connections that alternate between another uid of alice's and bob.
@@ -333,7 +333,7 @@ Router ok() {
   return router;
 }
 
-TEST(ServerBounds, SilentStrangersOverTcpKeepNobodyOutWhoHasTheKey) {
+TEST(ServerBounds, SilentTcpClientsDoNotExcludeHoldersOfTheToken) {
   TestServer server(ok(), with_a_key(3));
   std::deque<RawClient> strangers;
   for (int i = 0; i < 12; ++i) {
@@ -353,7 +353,7 @@ TEST(ServerBounds, SilentStrangersOverTcpKeepNobodyOutWhoHasTheKey) {
 }
 
 // Strangers that do not read their responses hold no place either.
-TEST(ServerBounds, StrangersThatReadNothingKeepNobodyOutWhoHasTheKey) {
+TEST(ServerBounds, TcpClientsThatReadNothingExcludeNoTokenHolder) {
   Router router = ok();
   router.add("GET", "/large", [](const Request&) {
     Response response;
@@ -371,7 +371,7 @@ TEST(ServerBounds, StrangersThatReadNothingKeepNobodyOutWhoHasTheKey) {
   EXPECT_TRUE(client.read(is_whole).starts_with("HTTP/1.1 200"));
 }
 
-TEST(ServerBounds, ThoseWhoHaveShownTheKeyAreBoundedToo) {
+TEST(ServerBounds, HoldersOfTheTokenAreBoundedToo) {
   TestServer server(ok(), with_a_key(2));
   std::deque<RawClient> clients;
   for (int i = 0; i < 3; ++i) {
@@ -380,7 +380,7 @@ TEST(ServerBounds, ThoseWhoHaveShownTheKeyAreBoundedToo) {
   }
 }
 
-TEST(ServerBounds, all_others_together_cannot_shut_out_who_looks_after_the_server) {
+TEST(ServerBounds, OtherUsersTogetherCannotExcludeAdministrators) {
   ServerLimits limits = patient();
   limits.connections = 3;
   TestServer server(ok(), limits);

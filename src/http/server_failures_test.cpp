@@ -33,7 +33,7 @@ void operator delete(void* memory, std::size_t) noexcept { std::free(memory); }
 namespace headgate::http {
 namespace {
 
-TEST(ServerFailures, a_connection_for_which_there_is_no_memory_takes_the_listener_from_nobody) {
+TEST(ServerFailures, OutOfMemoryForAConnectionKeepsTheListener) {
   Router router;
   router.add("GET", "/", [](const Request&) { return Response{}; });
   TestServer server(std::move(router));

@@ -35,7 +35,7 @@ Router echo() {
   return router;
 }
 
-TEST(Server, tells_a_handler_who_asks) {
+TEST(Server, TellsAHandlerTheCaller) {
   TestServer server(echo());
   const auto over_unix = exchange(server.unix_endpoint(), {.target = "/echo/a%20b"}, 20s);
   ASSERT_TRUE(over_unix) << over_unix.error().message;
@@ -48,7 +48,7 @@ TEST(Server, tells_a_handler_who_asks) {
   EXPECT_EQ(over_tcp->body, "x uid=4294967295 pid=0 tcp") << "the kernel reports no user for a TCP client";
 }
 
-TEST(Server, answers_each_mistake_in_json) {
+TEST(Server, AnswersEachMistakeInJson) {
   TestServer server(echo());
   const auto ask = [&](const char* method, const char* target) {
     const auto response = exchange(server.unix_endpoint(), {.method = method, .target = target}, 20s);
@@ -65,7 +65,7 @@ TEST(Server, answers_each_mistake_in_json) {
   EXPECT_TRUE(ask("GET", "/forgets").starts_with("500 {\"code\":\"failed\"")) << ask("GET", "/forgets");
 }
 
-TEST(Server, answers_many_requests_on_one_connection_pipelined_ones_too) {
+TEST(Server, AnswersManyAndPipelinedRequestsOnOneConnection) {
   TestServer server(echo());
   RawClient client(server.unix_endpoint());
   client.send("GET /echo/1 HTTP/1.1\r\nHost: h\r\n\r\nGET /echo/2 HTTP/1.1\r\nHost: h\r\n\r\n");
@@ -81,7 +81,7 @@ TEST(Server, answers_many_requests_on_one_connection_pipelined_ones_too) {
   }
 }
 
-TEST(Server, serves_a_whole_address_and_judges_its_host_as_it_does_the_header) {
+TEST(Server, ChecksTheHostOfAWholeAddressLikeTheHeader) {
   TestServer server(echo());
   RawClient client(server.tcp_endpoint());
   client.send(
@@ -93,7 +93,7 @@ TEST(Server, serves_a_whole_address_and_judges_its_host_as_it_does_the_header) {
   EXPECT_NE(all.find("'elsewhere', which is no name of ours"), std::string::npos) << all;
 }
 
-TEST(Server, asks_for_a_large_body_before_it_is_sent) {
+TEST(Server, AsksForALargeBodyBeforeItIsSent) {
   TestServer server(echo());
   RawClient client(server.unix_endpoint());
   client.send("POST /size HTTP/1.1\r\nHost: localhost\r\nContent-Length: 1000000\r\nExpect: 100-continue\r\n\r\n");
@@ -104,7 +104,7 @@ TEST(Server, asks_for_a_large_body_before_it_is_sent) {
   EXPECT_TRUE(client.read().ends_with("1000000"));
 }
 
-TEST(Server, sends_a_large_answer_whole) {
+TEST(Server, SendsALargeAnswerWhole) {
   Router router;
   router.add("GET", "/large", [](const Request&) {
     Response response;
@@ -117,7 +117,7 @@ TEST(Server, sends_a_large_answer_whole) {
   EXPECT_EQ(response->body.size(), 20U << 20);
 }
 
-TEST(Server, keeps_answering_while_a_handler_blocks) {
+TEST(Server, KeepsAnsweringWhileAHandlerBlocks) {
   std::promise<void> gate;
   const auto opened = gate.get_future().share();
   Router router = echo();
@@ -138,7 +138,7 @@ TEST(Server, keeps_answering_while_a_handler_blocks) {
 }
 
 // As with `nc -N` and shutdown(2): the request is complete, and the client still reads the response.
-TEST(Server, answers_a_client_that_has_closed_its_own_side) {
+TEST(Server, AnswersAClientThatHasClosedItsSide) {
   std::promise<void> gate;
   Router router;
   router.add(
@@ -161,7 +161,7 @@ TEST(Server, answers_a_client_that_has_closed_its_own_side) {
   }
 }
 
-TEST(Server, lets_a_handler_answer_later_and_tells_it_when_the_client_left) {
+TEST(Server, LetsAHandlerAnswerLaterAndSeesTheClientLeave) {
   std::optional<Reply> kept;
   std::atomic<bool> gone = false;
   std::atomic<bool> asked = false;
@@ -197,7 +197,7 @@ TEST(Server, lets_a_handler_answer_later_and_tells_it_when_the_client_left) {
   server.thread().on_loop([&] { kept.reset(); });
 }
 
-TEST(Server, answers_503_where_a_handler_is_too_late) {
+TEST(Server, Answers503IfAHandlerIsTooLate) {
   std::optional<Reply> kept;
   Router router;
   router.add_later("GET", "/wait", [&](const Request&, const Reply& reply) { kept = reply; });
@@ -220,7 +220,7 @@ Router with_events(const std::shared_ptr<EventStream>& stream) {
   return router;
 }
 
-TEST(Server, streams_events_and_heartbeats_to_the_end) {
+TEST(Server, StreamsEventsAndHeartbeatsToTheEnd) {
   const auto stream = std::make_shared<EventStream>();
   std::atomic<bool> closed = false;
   stream->on_close([&] { closed = true; });
@@ -242,7 +242,7 @@ TEST(Server, streams_events_and_heartbeats_to_the_end) {
   EXPECT_TRUE(eventually([&] { return closed.load(); }));
 }
 
-TEST(Server, asks_a_source_only_for_what_its_client_has_taken) {
+TEST(Server, AsksASourceOnlyForWhatItsClientHasRead) {
   const auto stream = std::make_shared<EventStream>();
   const std::string big(64 << 10, 'x');
   constexpr int kAll = 200;
@@ -270,7 +270,7 @@ TEST(Server, asks_a_source_only_for_what_its_client_has_taken) {
   EXPECT_TRUE(rest.ends_with("0\r\n\r\n")) << rest.size();
 }
 
-TEST(Server, tells_a_stream_that_its_client_left) {
+TEST(Server, TellsAStreamThatItsClientHasLeft) {
   const auto stream = std::make_shared<EventStream>();
   ServerLimits limits = patient();
   limits.heartbeat = 60s;
@@ -283,7 +283,7 @@ TEST(Server, tells_a_stream_that_its_client_left) {
   EXPECT_TRUE(eventually([&] { return !stream->open(); })) << "noticed only at the next write";
 }
 
-TEST(Server, sets_mode_and_group_replaces_a_dead_socket_and_respects_a_live_one) {
+TEST(Server, SetsModeAndGroupAndReplacesOnlyADeadSocket) {
   TestServer server(echo());
   const std::string path = server.folder() + "/other";
   const auto listen = [&](const UnixListener& listener) {
@@ -312,7 +312,7 @@ TEST(Server, sets_mode_and_group_replaces_a_dead_socket_and_respects_a_live_one)
   EXPECT_NE(::stat(path.c_str(), &status), 0) << "the socket file stayed behind";
 }
 
-TEST(Server, listens_anew_where_its_socket_was_removed_and_takes_nobody_else_s_place) {
+TEST(Server, ListensAgainAfterItsSocketWasRemoved) {
   TestServer server(echo());
   const std::string path = server.unix_endpoint().path;
   const auto listen_anew = [&] { return server.thread().on_loop([&] { return server.server().listen_anew(); }); };
@@ -333,7 +333,7 @@ TEST(Server, listens_anew_where_its_socket_was_removed_and_takes_nobody_else_s_p
   EXPECT_EQ(listen_anew().value_or(9), 1u) << "tried again until it can";
 }
 
-TEST(Server, removes_no_socket_of_its_successor) {
+TEST(Server, RemovesNoSocketOfItsSuccessor) {
   TestServer server(echo());
   const std::string path = server.unix_endpoint().path;
   ::unlink(path.c_str());

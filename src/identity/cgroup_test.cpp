@@ -171,9 +171,9 @@ void check(const std::vector<Fixture>& fixtures) {
   }
 }
 
-TEST(Cgroups, AContainerIsKnownByItsFullIdUnderEveryEngineAndDriver) { check(engines()); }
-TEST(Cgroups, APodAndAJobAreKnownByWhatTheirSchedulerCallsThem) { check(orchestrators()); }
-TEST(Cgroups, UnitsUsersAndMachinesAreKnownAndNothingIsMadeUp) { check(hosts()); }
+TEST(Cgroups, AContainerHasItsFullIdUnderEveryEngine) { check(engines()); }
+TEST(Cgroups, APodAndAJobHaveTheirSchedulersNames) { check(orchestrators()); }
+TEST(Cgroups, UnitsUsersAndMachinesAreRecognisedOnlyIfPresent) { check(hosts()); }
 
 TEST(Cgroups, LinesThatNoKernelWritesAreRefusedByNumber) {
   const struct {
@@ -201,7 +201,7 @@ TEST(Cgroups, LinesThatNoKernelWritesAreRefusedByNumber) {
   EXPECT_EQ(parse_cgroup("3:cpu,cpuacct:/a:b c\n")->at(0), (CgroupLine{3, "cpu,cpuacct", "/a:b c"}));
 }
 
-TEST(Cgroups, APathLiesWithinAnotherByWholeNames) {
+TEST(Cgroups, APathContainsAnotherByWholeNames) {
   for (const char* path : {"/job", "/job/", "/job/inner/system.slice/x.service"})
     EXPECT_TRUE(lies_within(path, "/job")) << path;
   for (const char* path : {"/jobs", "/", "", "/other/job"}) EXPECT_FALSE(lies_within(path, "/job")) << path;

@@ -36,7 +36,7 @@ class Maps : public ::testing::Test {
   std::string proc_;
 };
 
-TEST_F(Maps, AFileIsFoundByItsInodeOrItsPathHoweverTheLinesAreCut) {
+TEST_F(Maps, AFileIsFoundByInodeOrPathAtAnySplit) {
   const std::string others =
       "55d0-55d1 r-xp 00000000 fe:01 4711                       /usr/bin/sleep\n7f00-7f01 rw-p 00000000 00:00 0 \n";
   const struct {
@@ -57,13 +57,13 @@ TEST_F(Maps, AFileIsFoundByItsInodeOrItsPathHoweverTheLinesAreCut) {
   }
 }
 
-TEST_F(Maps, AProcessThatShowsNoMappingsIsNeitherFoundNorCleared) {
+TEST_F(Maps, AProcessThatShowsNoMappingsIsUndecided) {
   EXPECT_EQ(search(99, 64), Answer::hidden);
   write("");
   EXPECT_EQ(search(99, 64), Answer::hidden);
 }
 
-TEST_F(Maps, AnUnknownInodeIsNobodysZero) {
+TEST_F(Maps, AnUnknownInodeDoesNotMatchZero) {
   write("7f02-7f03 rw-p 00000000 00:00 0 \n");
   EXPECT_EQ(search(0, 64), Answer::no);
 }

@@ -82,7 +82,7 @@ class Child {
   pid_t pid_ = 0, ended_ = 0;
 };
 
-TEST(Peers, AProcessIsKnownByPidUserStartTimeAndByAPidfdThatTellsItsEnd) {
+TEST(Peers, AProcessHasPidUserStartTimeAndPidfd) {
   Child child([] { return true; });
   const auto peer = peer_of(child.socket(), "/proc");
   ASSERT_TRUE(peer) << peer.error().message;
@@ -97,7 +97,7 @@ TEST(Peers, AProcessIsKnownByPidUserStartTimeAndByAPidfdThatTellsItsEnd) {
   EXPECT_FALSE(pidfd_of(peer->process, "/proc"));
 }
 
-TEST(Peers, WhereNoProcIsMountedAProcessIsKnownByPidUserAndPidfd) {
+TEST(Peers, AProcessHasPidUserAndPidfdWithoutProc) {
   Child child([] { return true; });
   const auto peer = peer_of(child.socket(), "/nothing-is-mounted-here");
   ASSERT_TRUE(peer) << peer.error().message;
@@ -111,7 +111,7 @@ TEST(Peers, WhereNoProcIsMountedAProcessIsKnownByPidUserAndPidfd) {
   EXPECT_FALSE(peer_of(child.socket(), "/nothing-is-mounted-here"));
 }
 
-TEST(Peers, AProcessThatGaveUpRootIsAnOrdinaryUserWithTheGroupsItKept) {
+TEST(Peers, AProcessThatGaveUpRootIsAnOrdinaryUser) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   Child child([] {
     const gid_t groups[] = {77, 50};
@@ -125,7 +125,7 @@ TEST(Peers, AProcessThatGaveUpRootIsAnOrdinaryUserWithTheGroupsItKept) {
   EXPECT_EQ(peer->groups, (std::vector<std::uint32_t>{50, 77}));
 }
 
-TEST(Peers, RootOfAUserNamespaceIsTheUserWhoMadeIt) {
+TEST(Peers, RootOfAUserNamespaceCountsAsItsMaker) {
   const auto enter = [] {
     if (::geteuid() == 0 && (::setgid(1234) != 0 || ::setuid(1234) != 0)) return false;
     return ::unshare(CLONE_NEWUSER) == 0;
@@ -162,7 +162,7 @@ class UidMap {
 };
 
 // As in rootless containers: user 1234 maps the uids 700000 to 700999, and one of these makes a nested namespace.
-TEST(Peers, AProcessWithASubordinateUidIsItsUsersHoweverDeepItsNamespaceIs) {
+TEST(Peers, ASubordinateUidCountsAsItsOwnerAtAnyDepth) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root gives a namespace uids";
   for (const bool nested : {false, true}) {
     UidMap map;
@@ -190,7 +190,7 @@ TEST(Peers, AProcessWithASubordinateUidIsItsUsersHoweverDeepItsNamespaceIs) {
   }
 }
 
-TEST(Processes, AHostPidAndAPidInsideANamespaceFindEachOther) {
+TEST(Processes, HostPidAndNamespacePidFindEachOther) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t outer = ::fork();
@@ -238,7 +238,7 @@ TEST(Processes, AHostPidAndAPidInsideANamespaceFindEachOther) {
 }
 
 // For /proc/PID/stat the kernel sums the times of all threads, so a process with many threads would delay its readers.
-TEST(Processes, AreReadWhereTheirThreadsDoNotCount) {
+TEST(Processes, AreReadWithoutTheCostOfTheirThreads) {
   namespace fs = std::filesystem;
   std::string proc = (fs::temp_directory_path() / "headgate-proc-XXXXXX").string();
   ASSERT_NE(::mkdtemp(proc.data()), nullptr);
@@ -251,7 +251,7 @@ TEST(Processes, AreReadWhereTheirThreadsDoNotCount) {
   EXPECT_EQ(process->command, "first");
 }
 
-TEST(Processes, FilesThatLackSomethingAreAnErrorThatNamesIt) {
+TEST(Processes, IncompleteFilesAreANamedError) {
   const std::string status = "Name:\tx\nPid:\t7\nUid:\t1\t2\t3\t4\nNSpid:\t7\t3\n";
   const std::string stat = "7 (a) b) S 1 1 1 0 -1 4194304 1 0 0 0 0 0 0 0 20 0 1 0 12345 0\n";
   const auto good = parse_process(status, stat);

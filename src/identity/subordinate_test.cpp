@@ -19,7 +19,7 @@ TEST(Subordinate, ReadsTheHostsTable) {
   EXPECT_TRUE(parse_subordinate_uids("", uid_of).empty());
 }
 
-TEST(Subordinate, UidsAreTheirUsers) {
+TEST(Subordinate, UidsBelongToTheirUsers) {
   const std::vector<SubordinateUids> all = parse_subordinate_uids("1001:100000:10\nalice:100010:5", uid_of);
   EXPECT_EQ(user_of_subordinate(99999, all), 99999u);
   EXPECT_EQ(user_of_subordinate(100000, all), 1001u);
@@ -32,7 +32,7 @@ TEST(Subordinate, UidsAreTheirUsers) {
   EXPECT_EQ(user_of_subordinate(9, parse_subordinate_uids("7:0:100\n8:5:2", uid_of)), 7u);
 }
 
-TEST(Subordinate, AUserNamespacesMakerAnswersForItUnlessItIsRoot) {
+TEST(Subordinate, AUserNamespaceBelongsToItsMakerUnlessRoot) {
   EXPECT_EQ(answerable_user(4'000'000'000, std::nullopt), 4'000'000'000u);
   EXPECT_EQ(answerable_user(4'000'000'000, 0), 4'000'000'000u);
   EXPECT_EQ(answerable_user(4'000'000'000, 4'000'000'001), 4'000'000'001u);

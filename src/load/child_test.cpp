@@ -11,26 +11,26 @@ namespace {
 
 using std::chrono::milliseconds;
 
-TEST(Child, what_it_writes_and_how_it_ends_come_back) {
+TEST(Child, ReturnsOutputAndStatus) {
   const auto end = run_child({.argv = {"sh", "-c", "echo out; echo err >&2"}}, milliseconds(10'000));
   ASSERT_TRUE(end);
   EXPECT_EQ(end->out, "out\n");
   EXPECT_EQ(end->err, "err\n");
 }
 
-TEST(Child, a_failing_child_is_an_error_that_repeats_its_words) {
+TEST(Child, FailureIsAnErrorWithItsOutput) {
   const auto end = run_child({.argv = {"sh", "-c", "echo bad luck >&2; exit 7"}}, milliseconds(10'000));
   ASSERT_FALSE(end);
   EXPECT_NE(end.error().message.find("status 7: bad luck"), std::string::npos) << end.error().message;
 }
 
-TEST(Child, a_program_that_does_not_exist_is_named) {
+TEST(Child, AMissingProgramIsNamed) {
   const auto end = run_child({.argv = {"/no/such/program"}}, milliseconds(10'000));
   ASSERT_FALSE(end);
   EXPECT_NE(end.error().message.find("/no/such/program"), std::string::npos);
 }
 
-TEST(Child, a_child_that_never_ends_is_killed_with_its_own_children) {
+TEST(Child, AnEndlessChildIsKilledWithItsChildren) {
   // Every process of the family holds the pipe's write end, so end of file means that all have died.
   int pipe[2];
   ASSERT_EQ(::pipe(pipe), 0);
@@ -45,7 +45,7 @@ TEST(Child, a_child_that_never_ends_is_killed_with_its_own_children) {
   ::close(pipe[0]);
 }
 
-TEST(Child, the_environment_is_ours_with_changes) {
+TEST(Child, InheritsOurEnvironmentWithChanges) {
   ::setenv("HEADGATE_TEST_KEPT", "1", 1);
   ::setenv("HEADGATE_GONE_A", "1", 1);
   ::setenv("HEADGATE_CHANGED", "1", 1);
@@ -57,7 +57,7 @@ TEST(Child, the_environment_is_ours_with_changes) {
   EXPECT_EQ(end->out, "1,,2\n");
 }
 
-TEST(Child, more_output_than_a_pipe_holds_is_not_lost) {
+TEST(Child, LosesNoOutputBeyondAPipesSize) {
   const auto end = run_child({.argv = {"sh", "-c", "head -c 3000000 /dev/zero"}}, milliseconds(20'000));
   ASSERT_TRUE(end);
   EXPECT_EQ(end->out.size(), 3'000'000u);

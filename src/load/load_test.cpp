@@ -11,7 +11,7 @@
 namespace headgate::load {
 namespace {
 
-TEST(Mix, times_carry_a_unit_so_that_200_is_never_taken_for_200_seconds) {
+TEST(Mix, TimesNeedAUnit) {
   EXPECT_DOUBLE_EQ(*parse_time_us("200us"), 200);
   EXPECT_DOUBLE_EQ(*parse_time_us("1.5ms"), 1500);
   EXPECT_DOUBLE_EQ(*parse_time_us("2s"), 2e6);
@@ -24,7 +24,7 @@ TEST(Mix, times_carry_a_unit_so_that_200_is_never_taken_for_200_seconds) {
   }
 }
 
-TEST(Mix, every_form_is_read_and_a_wrong_one_is_named) {
+TEST(Mix, EveryFormIsReadAndAWrongOneNamed) {
   EXPECT_EQ(parse_mix("200us")->times_us, std::vector<double>{200});
   EXPECT_EQ(parse_mix("list:20us,1ms")->times_us, (std::vector<double>{20, 1000}));
   const auto mix = parse_mix("lognormal:100us,0.5,seed=9");
@@ -37,7 +37,7 @@ TEST(Mix, every_form_is_read_and_a_wrong_one_is_named) {
   }
 }
 
-TEST(Mix, the_same_seed_draws_the_same_kernels_and_the_median_is_the_stated_one) {
+TEST(Mix, OneSeedGivesTheSameKernelsAndTheStatedMedian) {
   const Mix mix = *parse_mix("lognormal:200us,1.0,seed=7");
   MixSource a(mix, 3), b(mix, 3), other(mix, 4);
   std::vector<double> drawn;
@@ -54,7 +54,7 @@ TEST(Mix, the_same_seed_draws_the_same_kernels_and_the_median_is_the_stated_one)
   EXPECT_NEAR(drawn[16826], 200 * std::exp(1.0), 25);
 }
 
-TEST(Histogram, percentiles_are_within_two_percent_of_the_sorted_times) {
+TEST(Histogram, PercentilesAreWithinTwoPercent) {
   Histogram histogram;
   std::vector<std::uint64_t> times;
   std::uint64_t x = 1;
@@ -72,7 +72,7 @@ TEST(Histogram, percentiles_are_within_two_percent_of_the_sorted_times) {
   EXPECT_EQ(histogram.percentile_ns(1.0), times.back());
 }
 
-TEST(Histogram, huge_times_are_counted_not_lost) {
+TEST(Histogram, HugeTimesAreCountedNotLost) {
   Histogram histogram;
   histogram.add(~0ull);
   histogram.add(0);
@@ -80,7 +80,7 @@ TEST(Histogram, huge_times_are_counted_not_lost) {
   EXPECT_EQ(histogram.max_ns(), ~0ull);
 }
 
-TEST(Options, a_wrong_option_is_named_with_its_value) {
+TEST(Options, AWrongOptionIsNamedWithItsValue) {
   const auto parsed = [](std::string_view word) { return parse_options(std::array{word}); };
   EXPECT_EQ(parsed("--threads=64")->threads, 64u);
   EXPECT_EQ(parsed("--sync=batch:32")->sync_launches, 32u);
@@ -94,7 +94,7 @@ TEST(Options, a_wrong_option_is_named_with_its_value) {
   }
 }
 
-TEST(Options, every_call_that_launches_is_read_by_its_word) {
+TEST(Options, EveryKindOfLaunchHasAName) {
   for (const auto& [word, call] : {std::pair{"--call=plain", LaunchCall::plain},
                                    {"--call=ex", LaunchCall::extended},
                                    {"--call=cooperative", LaunchCall::cooperative},
@@ -106,7 +106,7 @@ TEST(Options, every_call_that_launches_is_read_by_its_word) {
       << "each thread has one default stream";
 }
 
-TEST(Asking, time_counts_as_idle_only_while_nobody_at_all_asks) {
+TEST(Demand, TimeIsIdleOnlyWhileNoClientHasWork) {
   auto log = std::make_unique<AskingLog>();
   log->start(1'000'000'000);
   log->begin(1'000'000'000);

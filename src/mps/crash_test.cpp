@@ -66,7 +66,7 @@ class MpsCrash : public ::testing::Test {
   std::atomic<int>* steps_left_;
 };
 
-TEST_F(MpsCrash, AtEachStepOfALifeTheNextDaemonIsRight) {
+TEST_F(MpsCrash, TheNextDaemonRecoversAtEachStepOfALife) {
   int steps = 1, held = 0;
   for (;; ++steps) {
     Sleeper tenant;
@@ -83,7 +83,7 @@ TEST_F(MpsCrash, AtEachStepOfALifeTheNextDaemonIsRight) {
   EXPECT_TRUE(all_is_gone());
 }
 
-TEST_F(MpsCrash, ADaemonThatIsKilledWhileItPutsRightIsFollowedByOneThatDoes) {
+TEST_F(MpsCrash, ADaemonKilledInRecoveryIsFollowedByAnother) {
   for (int steps = 1;; ++steps) {
     Sleeper tenant;
     ASSERT_TRUE(daemon(0, [&](Manager& manager) {

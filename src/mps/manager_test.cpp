@@ -68,7 +68,7 @@ TEST_P(MpsManager, GroupsOfTwoUsersHaveDaemonsApart) {
   EXPECT_NE(folder_.running_daemon(1), 0u);
 }
 
-TEST_P(MpsManager, ARestartOfOursTakesTheDaemonAndItsCountsOver) {
+TEST_P(MpsManager, ARestartKeepsTheDaemonAndItsCounts) {
   const Sleeper stays;
   Sleeper goes;
   {
@@ -101,7 +101,7 @@ TEST_P(MpsManager, ARestartAfterTheLastTenantStopsTheDaemon) {
   EXPECT_TRUE(next.groups().empty());
 }
 
-TEST_P(MpsManager, AForeignDaemonIsLeftAloneAndNamed) {
+TEST_P(MpsManager, LeavesAForeignDaemonAloneAndNamesIt) {
   ASSERT_TRUE(make_places(folder_.base(), folder_.places()));
   ASSERT_TRUE(Tool(GetParam(), folder_.places(), kTestUuid).start());
   const std::uint32_t foreign = folder_.running_daemon();
@@ -161,7 +161,7 @@ TEST_P(MpsManager, DoesNotAdoptAListenerOfAnotherUser) {
   ::close(ready[1]);
 }
 
-TEST_P(MpsManager, AForeignDaemonElsewhereIsNamedOnce) {
+TEST_P(MpsManager, NamesAForeignDaemonElsewhereOnce) {
   const MpsFolder elsewhere;
   ASSERT_TRUE(make_places(elsewhere.base(), elsewhere.places()));
   ASSERT_TRUE(Tool(GetParam(), elsewhere.places(), kTestUuid).start());
@@ -176,7 +176,7 @@ TEST_P(MpsManager, AForeignDaemonElsewhereIsNamedOnce) {
   EXPECT_NE(elsewhere.running_daemon(), 0u);
 }
 
-TEST_P(MpsManager, StartsOverTheFilesOfADaemonThatWasKilled) {
+TEST_P(MpsManager, StartsDespiteFilesOfAKilledDaemon) {
   const Sleeper tenant;
   Manager manager(folder_.options(GetParam()));
   ASSERT_TRUE(manager.acquire(tenant_of(tenant)));
@@ -224,7 +224,7 @@ TEST_P(MpsManager, LeavesNothingBehindAfterAFailedStart) {
 }
 
 // In a private mount namespace, with a small file system that is full.
-TEST(MpsFullDisk, StartsNothingAndSaysSo) {
+TEST(MpsFullDisk, StartsNothingAndReportsIt) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a small file system";
   const MpsFolder folder;
   std::filesystem::create_directory(folder.base());

@@ -16,7 +16,7 @@ TEST(MpsPlaces, LieByUuidAndUserBelowTheBase) {
   EXPECT_EQ(places->log, std::string("/run/headgate/mps/") + kTestUuid + "/1000/log");
 }
 
-TEST(MpsPlaces, RefuseAPathThatNoSocketCanHave) {
+TEST(MpsPlaces, RefuseAPathThatIsTooLongForASocket) {
   const std::size_t around = std::string("/").size() + std::string(kTestUuid).size() + std::string("/0/pipe").size() +
                              std::string("/control_privileged").size();
   EXPECT_TRUE(places_of("/" + std::string(107 - around - 1, 'x'), {kTestUuid, 0}));
@@ -26,11 +26,11 @@ TEST(MpsPlaces, RefuseAPathThatNoSocketCanHave) {
   EXPECT_NE(refused.error().message.find("at most 107"), std::string::npos) << refused.error().message;
 }
 
-TEST(MpsPlaces, RefuseAUuidThatIsNoName) {
+TEST(MpsPlaces, RefuseAnInvalidUuid) {
   for (const char* uuid : {"", "..", "GPU-1/../../etc", "GPU 1"}) EXPECT_FALSE(places_of("/run", {uuid, 0})) << uuid;
 }
 
-TEST(MpsPlaces, OthersPassThroughToThePipeAndNotToTheLog) {
+TEST(MpsPlaces, LetOthersReachThePipeAndNotTheLog) {
   const MpsFolder folder;
   const Places places = folder.places();
   const auto made = make_places(folder.base(), places);
@@ -45,7 +45,7 @@ TEST(MpsPlaces, OthersPassThroughToThePipeAndNotToTheLog) {
   EXPECT_TRUE(make_places(folder.base(), places)) << "what is there already is taken";
 }
 
-TEST(MpsPlaces, RefuseADirectoryOfAnotherUserOrThatOthersMayWrite) {
+TEST(MpsPlaces, RefuseADirectoryThatOthersOwnOrMayWrite) {
   const MpsFolder folder;
   const Places places = folder.places();
   ASSERT_TRUE(make_places(folder.base(), places));
@@ -57,7 +57,7 @@ TEST(MpsPlaces, RefuseADirectoryOfAnotherUserOrThatOthersMayWrite) {
   EXPECT_NE(make_places(folder.base(), places).error().message.find("belongs to uid 12345"), std::string::npos);
 }
 
-TEST(MpsPlaces, TheToolHasNoVariableThatIsATenants) {
+TEST(MpsPlaces, GiveTheToolNoVariableOfATenant) {
   ::setenv("CUDA_MPS_PINNED_DEVICE_MEM_LIMIT", "0=1M", 1);
   ::setenv("LD_PRELOAD_NOT", "kept", 1);
   const auto variables = tool_environment({"/d", "/d/pipe", "/d/log"}, kTestUuid);

@@ -27,7 +27,7 @@ void make_share(const std::string& base) {
   ledger::close_pages(pages);
 }
 
-TEST(ArbitratedShare, APageThatCannotBeGuardedIsAnErrorAndNotTheEndOfTheDaemon) {
+TEST(ArbitratedShare, APageThatCannotBeGuardedIsAnError) {
   const tenancy::Scratch scratch;
   const std::string& base = scratch.path();
   make_share(base);
@@ -41,7 +41,7 @@ TEST(ArbitratedShare, APageThatCannotBeGuardedIsAnErrorAndNotTheEndOfTheDaemon) 
   EXPECT_TRUE(ArbitratedShare::open(base, "s", {}, {}));
 }
 
-TEST(ArbitratedShare, APageWhoseLengthChangesWhileItIsOpenedDoesNotEndTheDaemon) {
+TEST(ArbitratedShare, ResizingAPageWhileItIsOpenedIsSurvived) {
   const tenancy::Scratch scratch;
   const std::string& base = scratch.path();
   make_share(base);
@@ -62,7 +62,7 @@ TEST(ArbitratedShare, APageWhoseLengthChangesWhileItIsOpenedDoesNotEndTheDaemon)
 }
 
 // A share without a ceiling would otherwise give its turns away.
-TEST(ArbitratedShare, OnlyAShareWithACeilingIsSaidToStandAtIt) {
+TEST(ArbitratedShare, OnlyAShareWithACeilingCanBeAtIt) {
   const tenancy::Scratch scratch;
   const std::string& base = scratch.path();
   make_share(base);
@@ -78,7 +78,7 @@ TEST(ArbitratedShare, OnlyAShareWithACeilingIsSaidToStandAtIt) {
 }
 
 // Slots that a tenant only marks as used are not scanned at each look.
-TEST(ArbitratedShare, AProcessThatComesIsSeenAtItsRingOrShortlyAfter) {
+TEST(ArbitratedShare, ANewProcessIsSeenAtItsRingOrSoonAfter) {
   const tenancy::Scratch scratch;
   make_share(scratch.path());
   auto share = ArbitratedShare::open(scratch.path(), "s", {"GPU-00000000-0000-0000-0000-000000000001"}, {});

@@ -111,7 +111,7 @@ class Arbitrated : public testing::Test {
   std::optional<Arbitration> arbitration_;
 };
 
-TEST_F(Arbitrated, RingsThatMeanSomethingElseAreHandedOn) {
+TEST_F(Arbitrated, RingsForOtherReasonsAreForwarded) {
   const Tenant& a = tenant("a");
   for (const ledger::Ring what : {ledger::Ring::turn, ledger::Ring::memory, ledger::Ring::reading})
     ASSERT_EQ(::send(a.bell.get(), &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL), 1);
@@ -119,7 +119,7 @@ TEST_F(Arbitrated, RingsThatMeanSomethingElseAreHandedOn) {
 }
 
 // Under MPS and MIG kernels of several shares run at once, and there are no turns.
-TEST_F(Arbitrated, AShareWithoutTurnsIsHeardWhenItWaitsForMemory) {
+TEST_F(Arbitrated, AShareWithoutTurnsIsHeardForMemory) {
   const Tenant& a = tenant("a", 100, ledger::Level::mps);
   tenant("mig", 100, ledger::Level::mig);
   EXPECT_TRUE(arbitration_->board_descriptors("a").empty());
@@ -130,7 +130,7 @@ TEST_F(Arbitrated, AShareWithoutTurnsIsHeardWhenItWaitsForMemory) {
   EXPECT_EQ(a.gate(), Gate::open);
 }
 
-TEST_F(Arbitrated, ALoneShareRingsOnceAndHasItsGateOpenWithoutAnotherLook) {
+TEST_F(Arbitrated, ALoneShareRingsOnceAndItsGateStaysOpen) {
   const Tenant& a = tenant("a");
   EXPECT_EQ(a.gate(), Gate::open_notify);
   EXPECT_EQ(a.pages.policy->devices[0].arbitrated.load(), 1u);
@@ -143,7 +143,7 @@ TEST_F(Arbitrated, ALoneShareRingsOnceAndHasItsGateOpenWithoutAnotherLook) {
   EXPECT_EQ(arbitration_->figures().gate_writes, before.gate_writes);
 }
 
-TEST_F(Arbitrated, TwoThatWantTheGpuHaveItInTurnsAndTheHeartbeatMovesMeanwhile) {
+TEST_F(Arbitrated, TwoSharesTakeTurnsWhileTheHeartbeatAdvances) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   a.work(3'600'000'000'000);
   a.ring();
@@ -158,7 +158,7 @@ TEST_F(Arbitrated, TwoThatWantTheGpuHaveItInTurnsAndTheHeartbeatMovesMeanwhile) 
 }
 
 // Only its marks say that it uses its turns: while they are believed, no other share gets one.
-TEST_F(Arbitrated, WhoMarksAllTimeAsHeldAndIsChargedNoneKeepsNobodyOut) {
+TEST_F(Arbitrated, MarkedTimeWithoutAChargeKeepsNoShareOut) {
   const Tenant &honest = tenant("a"), &liar = tenant("b");
   auto& lies = liar.pages.usage->compute[0].coverage;
   auto& account = honest.pages.usage->compute[0];
@@ -204,7 +204,7 @@ TEST_F(Arbitrated, AStoppedProcessIsNotWaitedFor) {
   EXPECT_EQ(lost, 0);
 }
 
-TEST_F(Arbitrated, UnderThePolicyOffEveryGateStandsOpenAndUnderAnotherAgainNot) {
+TEST_F(Arbitrated, PolicyOffOpensEveryGateAndAnotherShutsThem) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   a.work(3'600'000'000'000);
   a.ring();
@@ -219,7 +219,7 @@ TEST_F(Arbitrated, UnderThePolicyOffEveryGateStandsOpenAndUnderAnotherAgainNot) 
   EXPECT_EQ(b.pages.policy->devices[0].arbitrated.load(), 1u);
 }
 
-TEST_F(Arbitrated, AnOrderlyEndOpensAllGatesAndADeathLeavesThem) {
+TEST_F(Arbitrated, AnOrderlyEndOpensAllGatesAndADeathNone) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   a.work(3'600'000'000'000);
   a.ring();
@@ -228,7 +228,7 @@ TEST_F(Arbitrated, AnOrderlyEndOpensAllGatesAndADeathLeavesThem) {
   EXPECT_EQ(b.gate(), Gate::open);
 }
 
-TEST_F(Arbitrated, ANewOneGoesOnWithTheVirtualTimesThatItFinds) {
+TEST_F(Arbitrated, ANewArbiterContinuesWithTheVirtualTimesItFinds) {
   Tenant &a = tenant("a"), &b = tenant("b");
   a.pages.usage->compute[0].held_ns.fetch_add(500'000'000);
   a.work(3'600'000'000'000);
@@ -251,7 +251,7 @@ TEST_F(Arbitrated, ANewOneGoesOnWithTheVirtualTimesThatItFinds) {
 }
 
 // Virtual time shows how exact this is (tests/exactness); this shows that it works with the pages' own marks.
-TEST_F(Arbitrated, ATurnInWhichNobodyHadTheGpuIsChargedToWhoKeptTheOtherOut) {
+TEST_F(Arbitrated, AnIdleTurnIsChargedToTheShareThatHeldIt) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   EXPECT_TRUE(soon([&] {
     a.work(3'600'000'000'000);
@@ -262,7 +262,7 @@ TEST_F(Arbitrated, ATurnInWhichNobodyHadTheGpuIsChargedToWhoKeptTheOtherOut) {
   EXPECT_EQ(a.pages.usage->compute[0].held_ns.load(), 0u);
 }
 
-TEST_F(Arbitrated, AShareThatWaitsForItsOwnCeilingKeepsNobodyOut) {
+TEST_F(Arbitrated, AShareAtItsCeilingKeepsNoOtherOut) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   ledger::DeviceGrant limited = ledger::grant_of(*a.pages.policy).devices[0];
   limited.compute_ceiling_ppm = 250'000;
@@ -284,7 +284,7 @@ TEST_F(Arbitrated, AShareThatWaitsForItsOwnCeilingKeepsNobodyOut) {
   }
 }
 
-TEST_F(Arbitrated, WhatAShareHeldBeforeItCameIsNotChargedToIt) {
+TEST_F(Arbitrated, TimeHeldBeforeAShareWasSeenIsNotCharged) {
   Tenant& a = tenant("a");
   const auto virtual_ns = [&] { return a.pages.policy->devices[0].virtual_time_ns.load(); };
   arbitration_.reset();
@@ -304,7 +304,7 @@ std::int64_t others_ns() {
   return (all.tv_sec - own.tv_sec) * 1'000'000'000ll + all.tv_nsec - own.tv_nsec;
 }
 
-TEST_F(Arbitrated, AShareThatRingsWithoutEndCostsLittleAndTheOthersAreHeardAllTheSame) {
+TEST_F(Arbitrated, EndlessRingsCostLittleAndDelayNoOtherShare) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   for (const char what : {'t', 'm', 'r', 'x'}) {
     const auto before = arbitration_->figures();
@@ -325,7 +325,7 @@ TEST_F(Arbitrated, AShareThatRingsWithoutEndCostsLittleAndTheOthersAreHeardAllTh
   EXPECT_TRUE(soon([&] { return b.gate() == Gate::open; }));
 }
 
-TEST_F(Arbitrated, TwoThousandRingsASecondAreEachHeardAtOnce) {
+TEST_F(Arbitrated, EachOf2000RingsASecondIsHeardAtOnce) {
   const Tenant& a = tenant("a");
   const auto before = arbitration_->figures();
   for (int i = 0; i < 400; ++i) {
@@ -336,7 +336,7 @@ TEST_F(Arbitrated, TwoThousandRingsASecondAreEachHeardAtOnce) {
   EXPECT_EQ(arbitration_->figures().unheard_rings, before.unheard_rings);
 }
 
-TEST_F(Arbitrated, AShareThatShutsItsBellDownHasTurnsAllTheSame) {
+TEST_F(Arbitrated, AShareWithADeadDoorbellStillGetsTurns) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   a.work(3'600'000'000'000);
   a.ring();
@@ -347,7 +347,7 @@ TEST_F(Arbitrated, AShareThatShutsItsBellDownHasTurnsAllTheSame) {
   EXPECT_TRUE(soon([&] { return b.gate() == Gate::open; }));
 }
 
-TEST_F(Arbitrated, AShareWhoseBellWasShutDownIsNamedAndHeardByAnother) {
+TEST_F(Arbitrated, AShareWithADeadDoorbellIsNamedAndGetsAnother) {
   Tenant& a = tenant("a");
   tenant("b");
   EXPECT_TRUE(arbitration_->doorbell_closed().empty());
@@ -365,7 +365,7 @@ TEST_F(Arbitrated, AShareWhoseBellWasShutDownIsNamedAndHeardByAnother) {
 }
 
 // In a message that is read, and left in a bell that is removed. Closing them here would block for an hour.
-TEST_F(Arbitrated, AShareThatSendsDescriptorsHoldsNobodyUp) {
+TEST_F(Arbitrated, AShareThatSendsDescriptorsBlocksNoOther) {
   const Tenant &a = tenant("a"), &b = tenant("b"), &c = tenant("c");
   LingeringConnection heard, unheard;
   ASSERT_TRUE(heard.send_along(a.bell.get(), "t"));
@@ -380,7 +380,7 @@ TEST_F(Arbitrated, AShareThatSendsDescriptorsHoldsNobodyUp) {
   EXPECT_TRUE(soon([&] { return b.gate() == Gate::open; }));
 }
 
-TEST_F(Arbitrated, AShareThatGoesWhileItHoldsTheGpuLeavesItToTheOthers) {
+TEST_F(Arbitrated, ARemovedHolderLeavesTheGpuToOthers) {
   const Tenant &a = tenant("a"), &b = tenant("b");
   a.work(3'600'000'000'000);
   a.ring();
@@ -390,7 +390,7 @@ TEST_F(Arbitrated, AShareThatGoesWhileItHoldsTheGpuLeavesItToTheOthers) {
   EXPECT_TRUE(soon([&] { return b.gate() == Gate::open; }));
 }
 
-TEST_F(Arbitrated, WeightsThatAreChangedCountFromTheNextLookOn) {
+TEST_F(Arbitrated, ChangedWeightsApplyFromTheNextDecision) {
   const Tenant& a = tenant("a");
   ledger::DeviceGrant changed = ledger::grant_of(*a.pages.policy).devices[0];
   changed.weight = 1000;
@@ -404,7 +404,7 @@ TEST_F(Arbitrated, WeightsThatAreChangedCountFromTheNextLookOn) {
 }
 
 // Idle shares are not looked at each time. Their rings announce their work, or else the full scan finds it.
-TEST_F(Arbitrated, AShareThatHasSleptIsHeardAtItsRingAndChargedWithoutOne) {
+TEST_F(Arbitrated, ASleepingShareIsHeardAtItsRing) {
   const Tenant &a = tenant("a"), &b = tenant("b"), &sleeper = tenant("sleeper");
   const auto others_work_until = [&](auto&& holds) {
     return soon([&] {
@@ -424,7 +424,7 @@ TEST_F(Arbitrated, AShareThatHasSleptIsHeardAtItsRingAndChargedWithoutOne) {
 }
 
 // A process that went on without a heartbeat, and has no bell, waits for its turns again once there is one.
-TEST_F(Arbitrated, WhoWorksBehindAShutGateHearsTheHeartbeatWithoutRinging) {
+TEST_F(Arbitrated, WorkBehindAShutGateReadsTheHeartbeat) {
   const Tenant &a = tenant("a"), &deserter = tenant("deserter");
   a.work(3'600'000'000'000);
   a.ring();
@@ -437,12 +437,12 @@ TEST_F(Arbitrated, WhoWorksBehindAShutGateHearsTheHeartbeatWithoutRinging) {
   }));
 }
 
-TEST(Policies, AreThreeWords) {
+TEST(Policies, HaveThreeNames) {
   for (const char* word : {"fair", "priority", "off"}) EXPECT_EQ(policy_word(*parse_policy(word)), word);
   EXPECT_EQ(parse_policy("greedy").error().hint, "accepted: fair, priority, off");
 }
 
-TEST_F(Arbitrated, ItsThreadIsNotPutAsideForWhomItWakesWhereThatIsAllowed) {
+TEST_F(Arbitrated, ItsThreadIsNotPreemptedByTheTenantsItWakes) {
   bool allowed = false;
   std::thread([&allowed] {
     allowed = ::setpriority(PRIO_PROCESS, static_cast<id_t>(::syscall(SYS_gettid)), -10) == 0;
@@ -462,7 +462,7 @@ TEST_F(Arbitrated, ItsThreadIsNotPutAsideForWhomItWakesWhereThatIsAllowed) {
   EXPECT_TRUE(soon(is_before));
 }
 
-TEST_F(Arbitrated, ItLooksWhenItIsProddedAndWhereItDoesNotItsSilenceIsKnown) {
+TEST_F(Arbitrated, WakesWhenAskedAndReportsItsSilenceOtherwise) {
   EXPECT_EQ(arbitration_->silence_ns(), 0);
   const std::uint64_t before = arbitration_->figures().decisions.count;
   arbitration_->wake();

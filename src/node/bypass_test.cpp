@@ -41,7 +41,7 @@ class Bypass : public ::testing::Test {
   std::string proc_;
 };
 
-TEST_F(Bypass, AProgramWithoutTheLimiterIsSaidToBeOne) {
+TEST_F(Bypass, AProgramWithoutTheLimiterIsReported) {
   program("/bin/sh");
   maps("1000-2000 r-xp 0 08:01 4  /usr/lib/libc.so.6\n");
   EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded");
@@ -52,7 +52,7 @@ TEST_F(Bypass, AProgramWithoutTheLimiterIsSaidToBeOne) {
   EXPECT_EQ(how_it_goes_around(7, proc_), "the limiter is not loaded");
 }
 
-TEST_F(Bypass, NamespacesOfItsOwnAreNamed) {
+TEST_F(Bypass, SeparateNamespacesAreNamed) {
   for (const char* kind : {"user", "mnt", "pid"}) name_space("7", kind), name_space("self", kind);
   EXPECT_EQ(how_it_goes_around(7, proc_), "it has its own user and mount and pid namespaces");
   fs::remove(proc_ + "/7/ns/user");
@@ -61,7 +61,7 @@ TEST_F(Bypass, NamespacesOfItsOwnAreNamed) {
 }
 
 // A mapped path may name another file when it is opened, one on which opening has an effect.
-TEST_F(Bypass, NothingButARegularFileIsOpened) {
+TEST_F(Bypass, OnlyRegularFilesAreOpened) {
   program("/bin/sh");
   const std::string pipe = proc_ + "/it (deleted)", link = proc_ + "/link";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
@@ -74,7 +74,7 @@ TEST_F(Bypass, NothingButARegularFileIsOpened) {
   EXPECT_EQ(::read(opened.get(), event, sizeof event), -1) << "it was opened";
 }
 
-TEST_F(Bypass, BrokenAndStrangeFilesSayNothing) {
+TEST_F(Bypass, BrokenFilesExplainNothing) {
   EXPECT_EQ(how_it_goes_around(8, proc_), "");
   std::ofstream(proc_ + "/broken") << "\x7f" << "ELF and no more";
   program(proc_ + "/broken");
@@ -126,7 +126,7 @@ std::string mapping(const std::string& path) { return "1000-2000 r-xp 0 08:01 4 
 constexpr std::size_t kNames = 8u << 20;
 
 // The figure is processor time: when each name was read to its end, that took most of a minute.
-TEST_F(Bypass, AFileMadeToTakeLongDoesNot) {
+TEST_F(Bypass, ASlowFileDoesNotDelayIt) {
   Crafted(proc_ + "/slow.so", 65'536, kNames);
   program("/bin/sh");
   std::string text;
@@ -142,7 +142,7 @@ TEST_F(Bypass, AFileMadeToTakeLongDoesNot) {
 
 constexpr const char* kNoProcToOpenBy = "a file that was looked at is opened by /proc";
 
-TEST_F(Bypass, ANameAtTheEndOfTheTableIsFoundAndALongerOneIsAnother) {
+TEST_F(Bypass, ANameAtTheTablesEndIsFoundAndALongerOneIsNot) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProcToOpenBy;
   Crafted(proc_ + "/copy.so", 3, 4096, "cuMemAlloc_v2");
   Crafted(proc_ + "/other.so", 3, 4096, "cuMemAlloc_v2_ptsz");
@@ -152,7 +152,7 @@ TEST_F(Bypass, ANameAtTheEndOfTheTableIsFoundAndALongerOneIsAnother) {
             "the limiter is not loaded; it has a copy of the driver's library: " + proc_ + "/copy.so");
 }
 
-TEST_F(Bypass, AFileIsLookedThroughOnceHoweverManyNamesItHas) {
+TEST_F(Bypass, AFileWithManyNamesIsReadOnce) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProcToOpenBy;
   Crafted(proc_ + "/0.so", 1, kNames, "cuMemAlloc_v2");
   std::string text = mapping(proc_ + "/0.so");
@@ -166,7 +166,7 @@ TEST_F(Bypass, AFileIsLookedThroughOnceHoweverManyNamesItHas) {
             "the limiter is not loaded; it has a copy of the driver's library: " + proc_ + "/0.so");
 }
 
-TEST_F(Bypass, WhatAllFilesTogetherMayCostIsBoundedAndSaid) {
+TEST_F(Bypass, TheCostOfAllFilesIsBoundedAndReported) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProcToOpenBy;
   std::string text;
   for (int i = 0; i < 40; ++i) {
@@ -208,7 +208,7 @@ class Trusted : public Bypass {
   const std::string sh_name_ = fs::path(sh_).filename();
 };
 
-TEST_F(Trusted, OnlyAFileOfRootsGivesAProgramOfRootsItsName) {
+TEST_F(Trusted, OnlyRootsFileNamesAProgramOfRoots) {
   process(7, 0, 1, sh_);
   EXPECT_EQ(trusted_program(7, proc_).name, sh_name_);
   EXPECT_FALSE(trusted_program(7, proc_).parent);
@@ -220,7 +220,7 @@ TEST_F(Trusted, OnlyAFileOfRootsGivesAProgramOfRootsItsName) {
   EXPECT_EQ(trusted_program(7, proc_).name, "") << "anybody may write it";
 }
 
-TEST_F(Trusted, AUsersProcessHasTheNameOfAFileAndNeverARight) {
+TEST_F(Trusted, AUsersProcessGetsTheFilesNameButNoRights) {
   process(7, kUser, 1, sh_);
   EXPECT_EQ(trusted_program(7, proc_).name, sh_name_);
   EXPECT_EQ(trusted_program(7, proc_).parent, "") << "the process that started it is not known";
@@ -233,7 +233,7 @@ TEST_F(Trusted, AUsersProcessHasTheNameOfAFileAndNeverARight) {
 
 // In a private namespace a user can mount anything over any name; outside it, the name is the user's link to the same
 // file.
-TEST_F(Trusted, ALinkOfAUsersGivesNoFileOfRootsAName) {
+TEST_F(Trusted, AUsersLinkGivesRootsFileNoOtherName) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own the folders";
   const std::string safe = fs::path("/run") / fs::path(proc_).filename(), link = safe + "/Xorg";
   if (!fs::create_directory(safe)) GTEST_SKIP() << "/run cannot be written here";
@@ -256,7 +256,7 @@ TEST_F(Trusted, ALinkOfAUsersGivesNoFileOfRootsAName) {
 
 // A container's MPS server: on the node its path leads nowhere safe. Under root's process that started it, it leads to
 // the same file.
-TEST_F(Trusted, AProgramThatRootStartedInAContainerIsLookedForThere) {
+TEST_F(Trusted, AContainersProgramIsLookedUpInTheContainer) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own the folders";
   const std::string safe = fs::path("/run") / fs::path(proc_).filename(), path = safe + "/open/server";
   if (!fs::create_directories(safe + "/open")) GTEST_SKIP() << "/run cannot be written here";

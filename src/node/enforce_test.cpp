@@ -96,7 +96,7 @@ std::string deed(AuditPolicy policy, const ProcessRef& process_ref, const Roots&
 // Only the start time shows that a pid was reused.
 constexpr const char* kNoProc = "only /proc tells which process a pid is";
 
-TEST(Enforce, OnlyTheProcessThatWasJudgedIsKilled) {
+TEST(Enforce, OnlyTheJudgedProcessIsKilled) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const pid_t child = ::fork();
   if (child == 0) {
@@ -121,7 +121,7 @@ TEST(Enforce, OnlyTheProcessThatWasJudgedIsKilled) {
   EXPECT_FALSE(enforce(AuditPolicy::kill, {pid, start_time}));
 }
 
-TEST(Enforce, AContainerIsFrozenByItsOwnCgroup) {
+TEST(Enforce, AContainerIsFrozenByItsCgroup) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   const Sleeper sleeper(node);
@@ -135,7 +135,7 @@ TEST(Enforce, AContainerIsFrozenByItsOwnCgroup) {
   EXPECT_EQ(node.content("/docker/abc/cgroup.freeze"), "1");
 }
 
-TEST(Enforce, OnAHybridHostTheHierarchyIsUsedInWhichTheCgroupIsItsOwn) {
+TEST(Enforce, AHybridHostUsesTheHierarchyWithASeparateCgroup) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   const Sleeper first(node), second(node);
@@ -152,7 +152,7 @@ TEST(Enforce, OnAHybridHostTheHierarchyIsUsedInWhichTheCgroupIsItsOwn) {
   EXPECT_EQ(node.content("/unified/user.slice/headgate-run-5/cgroup.freeze"), "1");
 }
 
-TEST(Enforce, WhereBothAreItsOwnItIsFrozenWhereItCanStillBeKilled) {
+TEST(Enforce, VersionTwoIsPreferredIfBothAreSeparate) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   const Sleeper sleeper(node);
@@ -164,7 +164,7 @@ TEST(Enforce, WhereBothAreItsOwnItIsFrozenWhereItCanStillBeKilled) {
   EXPECT_EQ(node.content("/freezer/docker/abc/freezer.state"), "");
 }
 
-TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
+TEST(Enforce, AProcessInASharedCgroupIsMovedAndFrozenAlone) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   node.make("/unified/user.slice/session-3.scope/headgate-frozen-5");
@@ -182,7 +182,7 @@ TEST(Enforce, WhoSharesHisCgroupIsSetApartAndFrozenAlone) {
       << "the cgroup of a process that has ended was kept";
 }
 
-TEST(Enforce, WhoSitsInAServicesCgroupAmongOtherUsersIsFrozenAlone) {
+TEST(Enforce, AProcessInAServicesCgroupIsFrozenAlone) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   for (const std::string where : {"", "/job"}) {
     const FakeNode node;
@@ -200,7 +200,7 @@ TEST(Enforce, WhoSitsInAServicesCgroupAmongOtherUsersIsFrozenAlone) {
   }
 }
 
-TEST(Enforce, WithoutVersionTwoHeIsSetApartByTheFreezerOfVersionOne) {
+TEST(Enforce, VersionOneIsUsedWithoutVersionTwo) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   const Sleeper sleeper(node);
@@ -210,7 +210,7 @@ TEST(Enforce, WithoutVersionTwoHeIsSetApartByTheFreezerOfVersionOne) {
   EXPECT_EQ(node.content("/freezer/headgate-frozen-" + sleeper.name() + "/freezer.state"), "FROZEN");
 }
 
-TEST(Enforce, WhereNobodyCanBeSetApartNobodyIsFrozen) {
+TEST(Enforce, AProcessThatCannotBeMovedIsNotFrozen) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   const Sleeper sleeper(node);
@@ -228,7 +228,7 @@ TEST(Enforce, WhereNobodyCanBeSetApartNobodyIsFrozen) {
 }
 
 // Without it, a table cannot show which process is frozen, nor how to end that.
-TEST(FrozenProcesses, WhoWasFrozenIsShownSoUntilItIsLetGoOnOrMovedAway) {
+TEST(FrozenProcesses, AreShownUntilThawedOrMovedAway) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   for (const bool moved : {false, true}) {
     const FakeNode node;
@@ -256,7 +256,7 @@ TEST(FrozenProcesses, WhoWasFrozenIsShownSoUntilItIsLetGoOnOrMovedAway) {
   }
 }
 
-TEST(FrozenProcesses, OfAnotherProcessWithItsNumberNothingIsSaid) {
+TEST(FrozenProcesses, AreNotConfusedWithALaterProcessOfThatPid) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << kNoProc;
   const FakeNode node;
   const Sleeper sleeper(node);
@@ -279,7 +279,7 @@ TEST(FrozenProcesses, OfAnotherProcessWithItsNumberNothingIsSaid) {
   EXPECT_TRUE(snapshot.processes[0].freeze);
 }
 
-TEST(Enforce, WeAndInitAreNeverActedOn) {
+TEST(Enforce, HeadgatedAndInitAreNeverActedOn) {
   for (const auto policy : {AuditPolicy::freeze, AuditPolicy::kill}) {
     for (const std::uint32_t pid : {0u, 1u, static_cast<std::uint32_t>(::getpid())})
       EXPECT_EQ(deed(policy, {pid, 5}, {}), "not done: process " + std::to_string(pid) + " is never acted on");

@@ -35,7 +35,7 @@ struct Boards {
   }
 };
 
-TEST(GpuBoard, WhoReadsItIsGivenBackWhatANeighbourOfAnotherPageHad) {
+TEST(GpuBoard, AReaderIsCreditedWithWorkOnOtherPages) {
   Boards all;
   Share one{.generation = 11}, other{.generation = 12};
   // The other's kernel of 2 ms lies within what the first one measured.
@@ -51,7 +51,7 @@ TEST(GpuBoard, WhoReadsItIsGivenBackWhatANeighbourOfAnotherPageHad) {
   EXPECT_EQ(ledger::neighbours_ns(one.seats[0], *account, kNow), 0);
 }
 
-TEST(GpuBoard, WhatIsToldNoMoreIsReplayedNoFurther) {
+TEST(GpuBoard, ReplaysStopAtTheLastConfirmedTime) {
   Boards all;
   Share one{.generation = 11}, other{.generation = 12};
   one.work(*all.page, 1, kNow - 20 * kMs, kNow - 14 * kMs);
@@ -63,7 +63,7 @@ TEST(GpuBoard, WhatIsToldNoMoreIsReplayedNoFurther) {
   EXPECT_EQ(ledger::neighbours_ns(one.seats[0], *account, kNow), 0);
 }
 
-TEST(GpuBoard, AContextThatLeavesGivesItsPlaceToTheNext) {
+TEST(GpuBoard, AContextThatLeavesFreesItsPlace) {
   Boards all;
   Share one{.generation = 11};
   one.work(*all.page, 1, kNow - 2 * kMs, kNow);
@@ -86,7 +86,7 @@ TEST(GpuBoard, AContextThatLeavesGivesItsPlaceToTheNext) {
   EXPECT_EQ(all.places_of(12), 0u);
 }
 
-TEST(GpuBoard, NothingOfWhoeverHadThePlaceBeforeIsTakenForTheNextOnesWork) {
+TEST(GpuBoard, APlacesOldMarksDoNotCountForItsNextContext) {
   Boards all;
   Share one{.generation = 11}, other{.generation = 12};
   const std::int64_t then = kNow - kBoardReachNs - 10 * kMs;  // longer ago than is copied
@@ -100,7 +100,7 @@ TEST(GpuBoard, NothingOfWhoeverHadThePlaceBeforeIsTakenForTheNextOnesWork) {
   EXPECT_EQ(all.page->marks[0].working.word((then - kMs) / ledger::kCoverageWordNs), 0u);
 }
 
-TEST(GpuBoard, AShareWithManyContextsLeavesRoomForTheOthers) {
+TEST(GpuBoard, AShareWithManyContextsLeavesRoomForOthers) {
   Boards all;
   Share flood{.generation = 11};
   for (std::uint64_t i = 1; i <= ledger::kMaxSeats; ++i) flood.work(*all.page, i, kNow - kMs, kNow);
@@ -116,7 +116,7 @@ TEST(GpuBoard, AShareWithManyContextsLeavesRoomForTheOthers) {
   }
 }
 
-TEST(GpuBoard, OfContextsThatAreAlwaysNewAsManyAreBroughtAsAreAskedFor) {
+TEST(GpuBoard, EverNewContextsAreCopiedUpToTheLimit) {
   Boards all;
   const auto page = std::make_unique<ledger::GpuPage>();
   ledger::see_seat(*page, ledger::kMaxSeats - 1);
@@ -130,7 +130,7 @@ TEST(GpuBoard, OfContextsThatAreAlwaysNewAsManyAreBroughtAsAreAskedFor) {
   }
 }
 
-TEST(GpuBoard, AContextThatWasSeenAtATimeThatNoClockShowsIsNotAtWork) {
+TEST(GpuBoard, AContextSeenAtAnImpossibleTimeIsNotAtWork) {
   constexpr auto kEver = std::numeric_limits<std::int64_t>::min(), kNever = std::numeric_limits<std::int64_t>::max();
   for (const std::int64_t seen_ns : {kEver, kNever}) {
     Boards all;
@@ -144,7 +144,7 @@ TEST(GpuBoard, AContextThatWasSeenAtATimeThatNoClockShowsIsNotAtWork) {
   }
 }
 
-TEST(GpuBoard, WhateverATenantWritesTheOthersMarksStandAsTheyWere) {
+TEST(GpuBoard, ATenantsWritesDoNotChangeOthersMarks) {
   Boards all;
   Share honest{.generation = 12};
   honest.work(*all.page, 1, kNow - 18 * kMs, kNow - 16 * kMs);

@@ -25,7 +25,7 @@ class FrozenProcess : public ::testing::Test {
   Roots roots_;
 };
 
-TEST_F(FrozenProcess, AStoppedProcessIsHaltedWhateverItsProgramIsCalled) {
+TEST_F(FrozenProcess, AStoppedProcessIsFrozenForAnyProgramName) {
   write("/proc/41/stat", "41 (py) T (thon) T 1 41 41 0\n");
   EXPECT_TRUE(is_frozen(41, roots_));
   write("/proc/41/stat", "41 (py) T (thon) S 1 41 41 0\n");
@@ -35,7 +35,7 @@ TEST_F(FrozenProcess, AStoppedProcessIsHaltedWhateverItsProgramIsCalled) {
   EXPECT_FALSE(is_frozen(42, roots_)) << "nothing is known of this process";
 }
 
-TEST_F(FrozenProcess, AProcessInAFrozenCgroupIsHalted) {
+TEST_F(FrozenProcess, AProcessInAFrozenCgroupIsFrozen) {
   write("/proc/41/stat", "41 (python) S 1 41 41 0\n");
   write("/proc/41/cgroup", "0::/pods/a\n");
   write("/cgroup/pods/a/cgroup.events", "populated 1\nfrozen 0\n");

@@ -8,14 +8,14 @@ namespace {
 using enum MpsActivity::News;
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-TEST(MpsActivity, BeginsAtTheFirstClientThatIsSeenAndIsSaidOnce) {
+TEST(MpsActivity, BeginsAtTheFirstClientAndIsReportedOnce) {
   MpsActivity gpus;
   EXPECT_EQ(gpus.look("a", 0, 1 * kSecond), none);
   EXPECT_EQ(gpus.look("a", 1, 2 * kSecond), began);
   EXPECT_EQ(gpus.look("a", 3, 3 * kSecond), none);
 }
 
-TEST(MpsActivity, EndsOnlyWhenThereHasBeenNoClientForAWhile) {
+TEST(MpsActivity, EndsAfterAWhileWithoutClients) {
   MpsActivity gpus;
   EXPECT_EQ(gpus.look("a", 1, 10 * kSecond), began);
   EXPECT_EQ(gpus.look("a", 0, 10 * kSecond + kMpsGoneNs - 1), none);
@@ -26,7 +26,7 @@ TEST(MpsActivity, EndsOnlyWhenThereHasBeenNoClientForAWhile) {
   EXPECT_EQ(gpus.look("a", 1, 31 * kSecond), began);
 }
 
-TEST(MpsActivity, EachGpuIsForItself) {
+TEST(MpsActivity, IsSeparateForEachGpu) {
   MpsActivity gpus;
   EXPECT_EQ(gpus.look("a", 1, kSecond), began);
   EXPECT_EQ(gpus.look("b", 0, kSecond), none);

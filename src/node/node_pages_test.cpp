@@ -18,7 +18,7 @@ namespace headgate::node {
 namespace {
 
 // Even a tenant that runs as the daemon's own user, as root in a container does.
-TEST(NodePages, WhoHasThePageCanNeitherWriteToItNorShortenIt) {
+TEST(NodePages, AReaderCanNeitherWriteNorShortenThem) {
   NodePages pages;
   const int fd = pages.descriptor("alice");
   ASSERT_GE(fd, 0);
@@ -46,7 +46,7 @@ TEST(NodePages, WhoHasThePageCanNeitherWriteToItNorShortenIt) {
   ::munmap(read, kBytes);
 }
 
-TEST(NodePages, AShareWhoseThreadsAllWaitForAReadingKeepsTheLoopFromNobody) {
+TEST(NodePages, ThreadsThatWaitForAReadingDoNotBlockTheLoop) {
   const tenancy::Scratch scratch;
   tenancy::Adoption adoption;
   tenancy::Shares shares = tenancy::Shares::open({scratch.path() + "/run", {{tenancy::kGpu0, 80 * tenancy::kGiB}}, {}},

@@ -33,7 +33,7 @@ class NodeTest : public TestNode {
   }
 };
 
-TEST_F(NodeTest, OnlyWhoMayChangeTheShareThatHasTheNameIsToldToChangeIt) {
+TEST_F(NodeTest, OnlyOwnersOfATakenNameAreToldToChangeTheShare) {
   const Caller root{.uid = 0, .administrator = true}, other{.uid = 1000};
   ASSERT_EQ(refusal("k", root), "made");
   EXPECT_EQ(refusal("k", root), "there is a share 'k' already | 'headgate share set' changes it");
@@ -42,7 +42,7 @@ TEST_F(NodeTest, OnlyWhoMayChangeTheShareThatHasTheNameIsToldToChangeIt) {
 }
 
 // In create() and in wait_for_room(): a program can tell a taken name from a wrong one.
-TEST_F(NodeTest, ANameThatIsTakenIsAConflictForWhoWaitsForRoomToo) {
+TEST_F(NodeTest, ATakenNameIsAConflictForAWaitingRequestToo) {
   const Caller root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", root), "made");
   ShareRequest order;
@@ -52,7 +52,7 @@ TEST_F(NodeTest, ANameThatIsTakenIsAConflictForWhoWaitsForRoomToo) {
   EXPECT_EQ(node_->service.wait_for_room(order, root, gpus_, {}).error().code, ErrorCode::conflict);
 }
 
-TEST_F(NodeTest, WhoHasAsManySharesAsAUserMayIsToldHowMany) {
+TEST_F(NodeTest, AUserAtTheLimitOfSharesIsToldTheLimit) {
   const Caller user{.uid = 1000};
   ASSERT_EQ(refusal("a", user), "made");
   EXPECT_TRUE(refusal("b", user).starts_with(
@@ -60,7 +60,7 @@ TEST_F(NodeTest, WhoHasAsManySharesAsAUserMayIsToldHowMany) {
       << refusal("b", user);
 }
 
-TEST_F(NodeTest, CountsAsSoldOnlyWhatItHasSold) {
+TEST_F(NodeTest, CountsOnlyWhatIsCommitted) {
   ASSERT_EQ(refusal("a", {.uid = 1000}), "made");
   snapshot::Snapshot snapshot;
   snapshot.gpus = gpus_;
@@ -75,7 +75,7 @@ TEST_F(NodeTest, CountsAsSoldOnlyWhatItHasSold) {
 }
 
 // It has answered since and is in snapshots: a request that leaves the choice open would get it, and be refused.
-TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
+TEST_F(NodeTest, AGpuThatWasSilentAtStartIsNotCommitted) {
   const Caller root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", root), "made");
   snapshot::Snapshot snapshot;
@@ -98,7 +98,7 @@ TEST_F(NodeTest, AGpuThatDidNotAnswerAtTheStartIsNotSoldAndNotChosen) {
 }
 
 // The caller would be told that the policy is in force, and see that it is off.
-TEST_F(NodeTest, OnMoreGpusThanHaveTurnsNoPolicyIsSet) {
+TEST_F(NodeTest, ANodeWithTooManyGpusForTurnsSetsNoPolicy) {
   std::vector<std::string> uuids;
   for (std::uint32_t i = 0; i <= schedule::kMaxGpus; ++i) uuids.push_back("GPU-" + std::to_string(i));
   Arbitration arbitration(uuids);
@@ -113,7 +113,7 @@ TEST_F(NodeTest, OnMoreGpusThanHaveTurnsNoPolicyIsSet) {
 }
 
 // Snapshots a second of virtual time apart. Without turns, what the account gave back to neighbours was wanted.
-TEST_F(NodeTest, TellsWhatBecameOfAPromiseInEachSnapshot) {
+TEST_F(NodeTest, ReportsPromisesInEachSnapshot) {
   Arbitration arbitration({tenancy::kGpu0});
   node_->managed.arbitration = &arbitration;
   const Caller owner{.uid = 4'000'001}, root{.uid = 0, .administrator = true};
@@ -150,7 +150,7 @@ TEST_F(NodeTest, TellsWhatBecameOfAPromiseInEachSnapshot) {
   EXPECT_NEAR(snapshot.shares.at(0).devices.at(0).had_ratio.value_or(0), 0.3, 1e-6);
 }
 
-TEST_F(NodeTest, AskBeforeAPolicyMakesPromisesVoid) {
+TEST_F(NodeTest, AsksBeforeAPolicyMakesPromisesVoid) {
   Arbitration arbitration({tenancy::kGpu0});
   node_->managed.arbitration = &arbitration;
   const Caller root{.uid = 0, .administrator = true};
@@ -186,7 +186,7 @@ TEST_F(NodeTest, ChangesSeveralSharesOrNone) {
 }
 
 // If programs stand still, their user wants to know whether the owner or an administrator did that.
-TEST_F(NodeTest, EachVerbIsToldWithWhoSaidIt) {
+TEST_F(NodeTest, EachOperationIsReportedWithItsCaller) {
   const Caller owner{.uid = 4'000'001}, root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", owner), "made");
   ASSERT_TRUE(node_->service.pause("k", root) && node_->service.resume("k", owner) && node_->service.drain("k", root) &&
@@ -200,7 +200,7 @@ TEST_F(NodeTest, EachVerbIsToldWithWhoSaidIt) {
                                              "root removed the share k"}));
 }
 
-TEST_F(NodeTest, AVerbThatChangesNothingIsNotToldASecondTime) {
+TEST_F(NodeTest, AnOperationWithoutAChangeIsReportedOnce) {
   const Caller root{.uid = 0, .administrator = true};
   ASSERT_EQ(refusal("k", root), "made");
   ASSERT_TRUE(node_->service.resume("k", root) && node_->service.pause("k", root) && node_->service.pause("k", root) &&
@@ -212,7 +212,7 @@ TEST_F(NodeTest, AVerbThatChangesNothingIsNotToldASecondTime) {
                                              "share.paused"}));
 }
 
-TEST_F(NodeTest, AChangeIsToldWithWhoMadeItAndWithWhatWasBefore) {
+TEST_F(NodeTest, AChangeIsReportedWithItsCallerAndTheOldValue) {
   const Caller user{.uid = 4'000'000'001};
   ASSERT_EQ(refusal("a", user), "made");
   ShareRequest order;
@@ -225,7 +225,7 @@ TEST_F(NodeTest, AChangeIsToldWithWhoMadeItAndWithWhatWasBefore) {
       "4000000001 changed the share a: nothing that it did not have; it has 1.0 GiB, at most 100 % on GPU-00000000");
 }
 
-TEST_F(NodeTest, AShareWhosePagesWereRemovedByHandIsShownBrokenWithWhatHelpsAndEnteredByNobody) {
+TEST_F(NodeTest, AShareWithoutPagesIsBrokenAndAdmitsNone) {
   const Caller user{.uid = 1000};
   ASSERT_EQ(refusal("a", user), "made");
   const auto shown = [this] {
@@ -244,7 +244,7 @@ TEST_F(NodeTest, AShareWhosePagesWereRemovedByHandIsShownBrokenWithWhatHelpsAndE
   EXPECT_FALSE(node_->access.entry("a", user, false));
 }
 
-TEST_F(NodeTest, WhoReadsEventsLearnsOnceThatAShareLostItsPagesAndThatItHasThemAgain) {
+TEST_F(NodeTest, LostAndRestoredPagesAreReportedOnceEach) {
   ASSERT_EQ(refusal("a", {.uid = 1000}), "made");
   const auto kinds = [this] {
     snapshot::Snapshot snapshot;

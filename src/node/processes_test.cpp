@@ -34,7 +34,7 @@ struct Tenants {
 };
 
 // A tenant writes its share's page. A number in it must not get another's process shown, watched or ended.
-TEST(Processes, ANumberThatOnlyAPageTellsIsShownAsClaimedAndAnotherSharesProcessNotAtAll) {
+TEST(Processes, APidFromAPageIsShownAsClaimed) {
   Tenants node;
   const ledger::Identity self = ledger::own_identity();
   const ledger::Identity parent{static_cast<std::uint32_t>(::getppid()), self.pidns_inode, 0};
@@ -62,7 +62,7 @@ TEST(Processes, ANumberThatOnlyAPageTellsIsShownAsClaimedAndAnotherSharesProcess
 }
 
 // The driver's list is older than the pages. What it says of a number that is another process's by now stays.
-TEST(Processes, OneThatEndedSinceTheDriversListIsNotOutsideAllShares) {
+TEST(Processes, OneThatEndedSinceTheListIsNotOutside) {
   Tenants node;
   const pid_t child = ::fork();
   if (child == 0) ::_exit(0);
@@ -90,7 +90,7 @@ TEST(Processes, OneThatEndedSinceTheDriversListIsNotOutsideAllShares) {
 }
 
 // Each costs the daemon's loop some files of /proc, at each snapshot that a client requests.
-TEST(Processes, OfNamesThatOnlyPagesTellSomeAreAskedForAndTheDriversAll) {
+TEST(Processes, ClaimedPidsAreLookedUpToALimitListedOnesAll) {
   Tenants node;
   const std::string proc = node.scratch.path() + "/proc";
   const auto live = [&](std::uint32_t pid) {

@@ -49,7 +49,7 @@ struct Node {
 };
 using Heard = std::vector<std::string>;
 
-TEST(Queue, WhoCameFirstIsFirstAndASmallRequestDoesNotStarveALargeOne) {
+TEST(Queue, LaterSmallRequestsDoNotStarveALargeOne) {
   Node node;
   node.committed = {share_of("a", 1, 40 * kGiB), share_of("b", 1, 30 * kGiB)};
   node.wait(share_of("large", 1, 60 * kGiB));
@@ -65,7 +65,7 @@ TEST(Queue, WhoCameFirstIsFirstAndASmallRequestDoesNotStarveALargeOne) {
   EXPECT_TRUE(node.queue.list().empty());
 }
 
-TEST(Queue, WhoTakesNothingOfWhatAnEarlierOneWaitsForGoesOn) {
+TEST(Queue, ARequestThatTakesNothingFromEarlierOnesGoesFirst) {
   Node node;
   node.committed = {share_of("a", 1, 10 * kGiB, 900'000)};
   node.wait(share_of("time", 1, kGiB, 500'000));
@@ -78,7 +78,7 @@ TEST(Queue, WhoTakesNothingOfWhatAnEarlierOneWaitsForGoesOn) {
   EXPECT_EQ(node.queue.overtaken_by(share_of("x", 1, kGiB), node.books()), nullptr);
 }
 
-TEST(Queue, WhoWasGivenRoomAMomentAgoHasItWhenTheNextIsLookedAt) {
+TEST(Queue, GrantedRoomIsTakenWhenTheNextIsConsidered) {
   Node node;
   node.committed = {share_of("a", 1, 70 * kGiB)};
   node.wait(share_of("first", 1, 30 * kGiB));
@@ -89,7 +89,7 @@ TEST(Queue, WhoWasGivenRoomAMomentAgoHasItWhenTheNextIsLookedAt) {
   EXPECT_EQ(node.serve(), (Heard{"first in", "large 1", "small 2"})) << "or the large one would wait for two";
 }
 
-TEST(Queue, WhoLeavesLeavesHisPlaceToTheNext) {
+TEST(Queue, ARequestThatLeavesFreesItsPlace) {
   Node node;
   node.committed = {share_of("a", 1, 70 * kGiB)};
   const auto first = node.wait(share_of("first", 1, 60 * kGiB));
@@ -100,7 +100,7 @@ TEST(Queue, WhoLeavesLeavesHisPlaceToTheNext) {
   EXPECT_EQ(node.serve(), Heard{"second in"});
 }
 
-TEST(Queue, WhomTheNodeRefusesForAnotherReasonThanRoomIsToldAndKeepsNobodyWaiting) {
+TEST(Queue, ARequestRefusedForAnotherReasonBlocksNoOther) {
   Node node;
   node.wait(share_of("refused", 1, kGiB));
   node.wait(share_of("other", 1, kGiB));
@@ -111,7 +111,7 @@ TEST(Queue, WhomTheNodeRefusesForAnotherReasonThanRoomIsToldAndKeepsNobodyWaitin
   EXPECT_EQ(node.heard, (Heard{"refused out: over a quota", "other in"}));
 }
 
-TEST(Queue, NobodyLosesHisPlaceBecauseTheStoreIsAnothersAtThatMoment) {
+TEST(Queue, ABusyDatabaseCostsNoRequestItsPlace) {
   Node node;
   node.wait(share_of("first", 1, kGiB));
   node.wait(share_of("second", 2, kGiB));
@@ -125,7 +125,7 @@ TEST(Queue, NobodyLosesHisPlaceBecauseTheStoreIsAnothersAtThatMoment) {
   EXPECT_EQ(node.serve(), (Heard{"first in", "second in"}));
 }
 
-TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestMadeIsToldAtOnceAndTakesNoRoomOfHisOwn) {
+TEST(Queue, ARequestForAShareMadeMeanwhileEnds) {
   Node node;
   node.committed = {share_of("a", 1, 70 * kGiB)};
   node.wait(share_of("job", 7, 60 * kGiB));
@@ -136,7 +136,7 @@ TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestMadeIsToldAtOnceAndTakesNoRoom
   EXPECT_EQ(node.serve(), (Heard{"job in", "job out: an earlier request for the share 'job' has made it", "other in"}));
 }
 
-TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestGaveUpHasHisOwnPlace) {
+TEST(Queue, ARequestAfterAnAbandonedOneHasItsOwnPlace) {
   Node node;
   node.committed = {share_of("a", 1, 70 * kGiB)};
   const auto first = node.wait(share_of("job", 7, 60 * kGiB));
@@ -147,14 +147,14 @@ TEST(Queue, WhoWaitsForAShareThatHisEarlierRequestGaveUpHasHisOwnPlace) {
   EXPECT_EQ(node.serve(), Heard{"job in"});
 }
 
-TEST(Queue, ItHoldsSoManyWhoeverTheyAre) {
+TEST(Queue, HasALimitForAllUsers) {
   Node node;
   node.committed = {share_of("a", 1, 79 * kGiB)};
   for (std::uint32_t i = 0; i < Queue::kMost; ++i) node.wait(share_of("w" + std::to_string(i), 7 + i, 50 * kGiB));
   EXPECT_EQ(node.queue.enter(share_of("more", 6, kGiB), 0, {}).error().code, ErrorCode::no_capacity);
 }
 
-TEST(Queue, OneUserDoesNotFillIt) {
+TEST(Queue, IsNotFilledByOneUser) {
   Node node;
   node.committed = {share_of("a", 1, 79 * kGiB)};
   for (std::size_t i = 0; i < Queue::kMaxOfAUser; ++i) node.wait(share_of("w" + std::to_string(i), 7, 50 * kGiB));

@@ -37,7 +37,7 @@ class QuotasTest : public TestNode {
   ShareRequest order_;
 };
 
-TEST_F(QuotasTest, AUserTakesNoMoreThanTheUsualWeightByHimself) {
+TEST_F(QuotasTest, AUserCannotExceedTheDefaultWeight) {
   order_.weight = "101";
   EXPECT_EQ(created(user_),
             "weight '101' is more than a user may take for himself | accepted: 1 to 100; more needs an administrator "
@@ -54,7 +54,7 @@ TEST_F(QuotasTest, AUserTakesNoMoreThanTheUsualWeightByHimself) {
   EXPECT_EQ(device().weight, 1000u);
 }
 
-TEST_F(QuotasTest, AUserTakesNotTheClassThatNobodyKeepsWaitingByHimself) {
+TEST_F(QuotasTest, AUserCannotChooseTheLatencyClass) {
   order_.priority_class = "latency";
   order_.compute = "10%";
   EXPECT_EQ(created(user_),
@@ -71,7 +71,7 @@ TEST_F(QuotasTest, AUserTakesNotTheClassThatNobodyKeepsWaitingByHimself) {
   EXPECT_EQ(device().priority_class, tenancy::Class::latency);
 }
 
-TEST_F(QuotasTest, AQuotaThatSaysSoAllowsMore) {
+TEST_F(QuotasTest, AQuotaMayAllowMore) {
   quota([](auto& change) { change.weight = 500, change.highest_class = tenancy::Class::latency; });
   order_.weight = "500";
   order_.priority_class = "latency";
@@ -80,14 +80,14 @@ TEST_F(QuotasTest, AQuotaThatSaysSoAllowsMore) {
   EXPECT_EQ(changed(user_), "the share 'a' asks for a weight of 501, and the quota of the user 4000000001 allows 500");
 }
 
-TEST_F(QuotasTest, AShareThatNamesNoWeightAndNoClassHasWhatTheQuotaAllows) {
+TEST_F(QuotasTest, AShareWithoutWeightAndClassGetsTheQuotas) {
   quota([](auto& change) { change.weight = 20, change.highest_class = tenancy::Class::best_effort; });
   ASSERT_EQ(created(user_), "made");
   EXPECT_EQ(device().weight, 20u);
   EXPECT_EQ(device().priority_class, tenancy::Class::best_effort);
 }
 
-TEST_F(QuotasTest, AQuotaIsToldWithWhoSetItAndWhatItSaidBefore) {
+TEST_F(QuotasTest, AQuotaChangeIsReportedWithCallerAndOldValues) {
   quota([](auto& change) { change.memory_bytes = 4 * tenancy::kGiB, change.shares = 3; });
   EXPECT_EQ(last_event(),
             "quota.set: root set the quota of the user 4000000001: mem none -> 4.0 GiB, shares none -> 3");
@@ -100,7 +100,7 @@ TEST_F(QuotasTest, AQuotaIsToldWithWhoSetItAndWhatItSaidBefore) {
   EXPECT_EQ(events_->after(0).back().owner_uid, kUser);
 }
 
-TEST_F(QuotasTest, AQuotaThatWouldBoundNothingIsRefusedAndTheOldOneStays) {
+TEST_F(QuotasTest, AQuotaWithoutALimitIsRefusedAndTheOldOneStays) {
   quota([](auto& change) { change.shares = 3; });
   tenancy::QuotaChange change;
   change.id = kUser;
@@ -112,7 +112,7 @@ TEST_F(QuotasTest, AQuotaThatWouldBoundNothingIsRefusedAndTheOldOneStays) {
   EXPECT_EQ(node_->quotas.set(change, QuotaService::Naming::some, user_).error().code, ErrorCode::denied);
 }
 
-TEST_F(QuotasTest, WhereAllIsSaidAtOnceWhatIsNotNamedIsBoundedNoMore) {
+TEST_F(QuotasTest, AReplacedQuotaLimitsOnlyWhatItNames) {
   quota([](auto& change) { change.shares = 3; });
   tenancy::QuotaChange whole;
   whole.id = kUser;

@@ -20,17 +20,17 @@ int believed(int turns, Grows grows) {
   return count;
 }
 
-TEST(ReportCheck, AShareWhoseAccountGrowsAsItMarksIsBelievedForEver) {
+TEST(ReportCheck, MarksThatTheAccountSupportsAreAccepted) {
   EXPECT_EQ(believed(2'000, [](int) { return 5 * kMilli; }), 2'000);
   EXPECT_EQ(believed(2'000, [](int) { return 2 * kMilli; }), 2'000) << "the rest came back to it";
   EXPECT_EQ(believed(2'000, [](int turn) { return turn % 4 == 3 ? 20 * kMilli : 0; }), 2'000) << "charged late";
 }
 
-TEST(ReportCheck, WhoMarksEveryMicrosecondAndIsChargedNoneIsBelievedForATenthOfASecond) {
+TEST(ReportCheck, MarksWithoutAChargeAreAcceptedFor100Ms) {
   EXPECT_LE(believed(2'000, [](int) { return 0; }), 20);
 }
 
-TEST(ReportCheck, AnAccountThatJumpsThereAndBackBearsNothingOut) {
+TEST(ReportCheck, AnAccountThatJumpsBackAndForthSupportsNothing) {
   EXPECT_LE(believed(2'000, [](int turn) { return (turn % 2 == 0 ? 1 : -1) * 5'000 * kMilli; }), 40);
   EXPECT_LE(believed(2'000, [](int turn) { return (turn % 2 == 0 ? 1 : -1) * (INT64_MAX / 2); }), 40);
 }

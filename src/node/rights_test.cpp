@@ -67,13 +67,13 @@ TEST_F(Rights, AShareIsChangedByItsOwnerAndAdministratorsOnly) {
   }
 }
 
-TEST_F(Rights, WhoIsNotKnownIsNobodyWhomAShareCouldNameAndMakesNone) {
+TEST_F(Rights, AnUnknownUserCannotOwnAShare) {
   EXPECT_FALSE(nobody_.sees(1, std::vector{nobody_.uid}, {}));
   EXPECT_FALSE(nobody_.owns(nobody_.uid));
   EXPECT_EQ(words(create("k", nobody_)), "an unknown user makes no share");
 }
 
-TEST_F(Rights, AShareIsEnteredByWhomItLetsIn) {
+TEST_F(Rights, AShareIsEnteredByTheUsersItAdmits) {
   ASSERT_TRUE(create("k", owner_));
   share("k").users = {member_.uid};
   for (const Caller* const may : {&owner_, &root_, &member_})
@@ -86,7 +86,7 @@ TEST_F(Rights, AShareIsEnteredByWhomItLetsIn) {
 }
 
 // A caller in no group is not in group 0, and a share for everyone does not admit an unknown caller.
-TEST_F(Rights, WhoIsInNoneOfItsGroupsDoesNotEnterNorHoldAShare) {
+TEST_F(Rights, AUserOutsideItsGroupsNeitherEntersNorHoldsAShare) {
   ASSERT_TRUE(create("k", owner_));
   share("k").groups = {0};
   const Caller member{.uid = 4'000'004, .gids = {0}}, other{.uid = 4'000'005, .gids = {4'000'005}, .pid = 1};
@@ -100,7 +100,7 @@ TEST_F(Rights, WhoIsInNoneOfItsGroupsDoesNotEnterNorHoldAShare) {
   EXPECT_FALSE(node_->access.entry("k", nobody_, false));
 }
 
-TEST_F(Rights, WhatIsSoldTwiceIsAnAdministratorsToSayAndItsLimitsToChange) {
+TEST_F(Rights, OnlyAdministratorsOvercommitAndSetItsLimits) {
   ShareRequest order;
   order.name = "k";
   order.mem = "1GiB";
@@ -115,7 +115,7 @@ TEST_F(Rights, WhatIsSoldTwiceIsAnAdministratorsToSayAndItsLimitsToChange) {
   EXPECT_EQ(words(set("k", owner_, {.overcommit = false})), "done");
 }
 
-TEST_F(Rights, AGpusPolicyAndQuotasAreAnAdministratorsToSay) {
+TEST_F(Rights, OnlyAdministratorsSetPoliciesAndQuotas) {
   Arbitration arbitration({tenancy::kGpu0}, {});
   node_->managed.arbitration = &arbitration;
   tenancy::QuotaChange quota;
@@ -133,7 +133,7 @@ TEST_F(Rights, AGpusPolicyAndQuotasAreAnAdministratorsToSay) {
 }
 
 // A gid is no uid: the user of that number has nothing to do with it.
-TEST_F(Rights, WhatIsSaidOfAGroupsQuotaIsForAdministrators) {
+TEST_F(Rights, GroupQuotasAreVisibleToAdministrators) {
   tenancy::QuotaChange quota;
   quota.subject = tenancy::Quota::Subject::group;
   quota.id = owner_.uid;
@@ -145,14 +145,14 @@ TEST_F(Rights, WhatIsSaidOfAGroupsQuotaIsForAdministrators) {
   EXPECT_EQ(events_->after(0).back().owner_uid, owner_.uid);
 }
 
-TEST_F(Rights, WhoHasGivenUpAGroupIsCountedInItAllTheSame) {
+TEST_F(Rights, AUserThatLeftAGroupStillCountsInIt) {
   ASSERT_TRUE(create("k", {.uid = 0, .gids = {4'000'009}}));
   const auto& counted = share("k").owner_gids;
   EXPECT_EQ(std::ranges::count(counted, 0u), 1) << "a group of root's that the directory has";
   EXPECT_EQ(std::ranges::count(counted, 4'000'009u), 1) << "one that the process has besides";
 }
 
-TEST_F(Rights, WhoWaitsForAShareHasNoneBesideItPastHisNumber) {
+TEST_F(Rights, AWaitingRequestCountsAsAShare) {
   ASSERT_TRUE(create("committed", root_, "70GiB"));
   ASSERT_TRUE(wait("waits", owner_, "60GiB"));
   EXPECT_TRUE(words(create("k", owner_)).starts_with("you have 1 share or request for one"))
@@ -160,7 +160,7 @@ TEST_F(Rights, WhoWaitsForAShareHasNoneBesideItPastHisNumber) {
   EXPECT_FALSE(wait("k", owner_, "60GiB"));
 }
 
-TEST_F(Rights, NobodyTakesTheRoomThatSomebodyBeforeHimWaitsFor) {
+TEST_F(Rights, RoomOfAnEarlierRequestIsNotTaken) {
   ASSERT_TRUE(create("committed", root_, "70GiB"));
   ASSERT_TRUE(wait("waits", owner_, "60GiB"));
   const auto refused = create("k", stranger_, "5GiB");
@@ -177,7 +177,7 @@ TEST_F(Rights, NobodyTakesTheRoomThatSomebodyBeforeHimWaitsFor) {
 }
 
 // A user that joined another's gang would get the other's turns, and delay the other's shares.
-TEST_F(Rights, SharesOfTwoOwnersAreInNoGangTogether) {
+TEST_F(Rights, AGangHasOneOwner) {
   Arbitration arbitration({tenancy::kGpu0}, {});
   ASSERT_TRUE(arbitration.start());
   node_->managed.arbitration = &arbitration;
@@ -210,7 +210,7 @@ TEST_F(Rights, SharesOfTwoOwnersAreInNoGangTogether) {
   arbitration.stop();
 }
 
-TEST_F(Rights, ATimeToLiveThatIsOverAlreadyIsNotTaken) {
+TEST_F(Rights, ATimeToLiveInThePastIsRefused) {
   ASSERT_TRUE(create("k", owner_));
   share("k").created_at_s -= 7200;
   const std::string refusal = words(set("k", owner_, {.ttl = "1h"}));

@@ -24,7 +24,7 @@ class ContainerCheck : public TestNode {
   const Caller root_{.uid = 0, .administrator = true}, owner_{.uid = 4'000'001}, stranger_{.uid = 4'000'003};
 };
 
-TEST_F(ContainerCheck, AdmitsTheUsersWhomTheShareAdmits) {
+TEST_F(ContainerCheck, AdmitsTheSharesUsers) {
   EXPECT_EQ(check(), "starts");
   EXPECT_EQ(check({.uid = owner_.uid}, owner_), "starts");
   EXPECT_EQ(check({.uid = 0}, root_), "uid 0 may not use the share 'k'") << "root in a container is no other user";
@@ -37,7 +37,7 @@ TEST_F(ContainerCheck, AdmitsTheUsersWhomTheShareAdmits) {
   EXPECT_EQ(check({.uid = stranger_.uid, .groups = std::span(&group, 1)}, root_), "starts");
 }
 
-TEST_F(ContainerCheck, RefusesAShareThatTakesNoneNow) {
+TEST_F(ContainerCheck, RefusesAShareThatAdmitsNoneNow) {
   ASSERT_TRUE(node_->service.pause("k", owner_));
   EXPECT_EQ(check(), "the share 'k' is paused");
   ASSERT_TRUE(node_->service.resume("k", owner_));

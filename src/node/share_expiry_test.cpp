@@ -12,7 +12,7 @@ namespace headgate::node {
 namespace {
 
 // A node with one share and a daemon that can restart, in the test's own time.
-class KeepTime : public TestNode {
+class ShareExpiryTest : public TestNode {
  protected:
   void create(ShareRequest order) {
     order.name = "s";
@@ -56,7 +56,7 @@ class KeepTime : public TestNode {
 };
 
 // It could not be seen freed: the daemon itself had closed the driver.
-TEST_F(KeepTime, WhatIsGivenUpWhileTheDriverIsReleasedIsNoAlarm) {
+TEST_F(ShareExpiryTest, MemoryGivenUpDuringAReleaseIsNoWarning) {
   create({});
   auto& given_up = node_->shares().find("s")->pages->usage().teardowns_given_up;
   const auto told_when = [&](bool released) {
@@ -91,7 +91,7 @@ class SmallRuntime {
   bool mounted_ = false;
 };
 
-TEST_F(KeepTime, AFileSystemThatFillsUpIsToldOfBeforeItIsFull) {
+TEST_F(ShareExpiryTest, ANearlyFullFileSystemIsReported) {
   create({});
   EXPECT_EQ(told("runtime.low", made_at()), 0U);
   const SmallRuntime small(options_.runtime_dir);
@@ -105,7 +105,7 @@ TEST_F(KeepTime, AFileSystemThatFillsUpIsToldOfBeforeItIsFull) {
   EXPECT_EQ(told("runtime.enough", made_at()), 1U);
 }
 
-TEST_F(KeepTime, TheLastRoomForPagesIsAdministrators) {
+TEST_F(ShareExpiryTest, TheLastRoomForPagesIsForAdministrators) {
   const SmallRuntime small(options_.runtime_dir);
   if (!small.mounted()) GTEST_SKIP() << "only CAP_SYS_ADMIN may mount";
   std::filesystem::create_directory(options_.runtime_dir + "/shares");
@@ -116,7 +116,7 @@ TEST_F(KeepTime, TheLastRoomForPagesIsAdministrators) {
 }
 
 // The last snapshot is up to a second old.
-TEST_F(KeepTime, NothingIsToldOfAShareThatAFormerOneOfItsNameDid) {
+TEST_F(ShareExpiryTest, ANewShareReportsNothingOfItsPredecessor) {
   create({.idle_notice = "5m"});
   snapshot::Snapshot snapshot;
   snapshot.shares.push_back(shown());
@@ -134,7 +134,7 @@ TEST_F(KeepTime, NothingIsToldOfAShareThatAFormerOneOfItsNameDid) {
   EXPECT_EQ(told("memory.refused", made_at()), 1u);
 }
 
-TEST_F(KeepTime, WhatWasRefusedOnEachGpuIsToldOfThatGpu) {
+TEST_F(ShareExpiryTest, RefusalsAreReportedForTheirGpu) {
   create({});
   snapshot::Snapshot snapshot;
   snapshot.shares.push_back(shown());
@@ -156,7 +156,7 @@ TEST_F(KeepTime, WhatWasRefusedOnEachGpuIsToldOfThatGpu) {
                                       "GPU-1111: s asked 5.0 GiB on GPU-1111: refused: the card was full, 2 times"}));
 }
 
-TEST_F(KeepTime, ThatAShareIsIdleIsToldOnceEachTimeItHasBeenAndByEachDaemon) {
+TEST_F(ShareExpiryTest, IdleSharesAreReportedOnceForEachIdleTime) {
   create({.idle_notice = "5m"});
   const std::int64_t now = made_at();
   EXPECT_EQ(told("share.idle", now, 299), 0u);
@@ -179,7 +179,7 @@ TEST_F(KeepTime, ThatAShareIsIdleIsToldOnceEachTimeItHasBeenAndByEachDaemon) {
   EXPECT_EQ(told("share.idle", now + 9, 900), 1u) << "the notice is switched off";
 }
 
-TEST_F(KeepTime, AShareWhoseTimeIsOverTakesNobodyInAndGoesWithItsLastProgram) {
+TEST_F(ShareExpiryTest, AnExpiredShareEndsWithItsLastProgram) {
   create({.ttl = "1h"});
   sit();
   const std::int64_t end = made_at() + 3600;
@@ -203,7 +203,7 @@ TEST_F(KeepTime, AShareWhoseTimeIsOverTakesNobodyInAndGoesWithItsLastProgram) {
   EXPECT_EQ(node_->shares().find("s"), nullptr);
 }
 
-TEST_F(KeepTime, AnEndThatIsPutOffOpensTheShareAgain) {
+TEST_F(ShareExpiryTest, AnExtendedShareOpensAgain) {
   create({.ttl = "1h"});
   sit();
   const std::int64_t end = made_at() + 3600;
@@ -216,7 +216,7 @@ TEST_F(KeepTime, AnEndThatIsPutOffOpensTheShareAgain) {
   rise();
 }
 
-TEST_F(KeepTime, AnEndThatTheClockHasGoneBackBeforeIsNone) {
+TEST_F(ShareExpiryTest, AClockThatWentBackCancelsTheEnd) {
   create({.ttl = "1h"});
   sit();
   const std::int64_t end = made_at() + 3600;
@@ -228,7 +228,7 @@ TEST_F(KeepTime, AnEndThatTheClockHasGoneBackBeforeIsNone) {
   rise();
 }
 
-TEST_F(KeepTime, TheDoorHearsOnceThatTheTimeIsOver) {
+TEST_F(ShareExpiryTest, TheSocketIsToldOnceThatTheShareExpired) {
   create({.ttl = "1h"});
   sit();
   int heard = 0;
@@ -238,7 +238,7 @@ TEST_F(KeepTime, TheDoorHearsOnceThatTheTimeIsOver) {
   rise();
 }
 
-TEST_F(KeepTime, AShareThatItsOwnerDrainedDrainsAfterItsEndIsPutOffToo) {
+TEST_F(ShareExpiryTest, ADrainedShareStaysDrainedAfterItIsExtended) {
   create({.ttl = "1h"});
   sit();
   const std::int64_t end = made_at() + 3600;
@@ -256,7 +256,7 @@ TEST_F(KeepTime, AShareThatItsOwnerDrainedDrainsAfterItsEndIsPutOffToo) {
   EXPECT_EQ(command(), ledger::Command::run);
 }
 
-TEST_F(KeepTime, ARunsShareGoesOnceTheLastWhoWasInItHasLeftThoughNobodySawHimThere) {
+TEST_F(ShareExpiryTest, ARunsShareEndsWithItsLastUnseenProgram) {
   create({.until_empty = true});
   const std::int64_t made = made_at();
   EXPECT_EQ(told("share.ended", made + 1), 0u) << "its program may still come";
@@ -267,7 +267,7 @@ TEST_F(KeepTime, ARunsShareGoesOnceTheLastWhoWasInItHasLeftThoughNobodySawHimThe
   EXPECT_EQ(node_->shares().find("s"), nullptr);
 }
 
-TEST_F(KeepTime, WhoseTimeIsOverWhileARunWaitsInItIsSaidToEndWithThat) {
+TEST_F(ShareExpiryTest, AnExpiredShareWithAWaitingRunEndsWithTheRun) {
   create({.ttl = "1h"});
   ASSERT_TRUE(node_->shares().attach_run("s", static_cast<std::uint32_t>(::getpid())));
   EXPECT_EQ(told("share.expired", made_at() + 3600), 1u);
@@ -276,7 +276,7 @@ TEST_F(KeepTime, WhoseTimeIsOverWhileARunWaitsInItIsSaidToEndWithThat) {
   EXPECT_NE(event->text.find("it ends with the headgate run that is in it"), std::string::npos) << event->text;
 }
 
-TEST_F(KeepTime, ARunOfWhomAShareLetsInHoldsItWhileItDoesAndItsOwnersUntilItEnds) {
+TEST_F(ShareExpiryTest, AGuestsRunHoldsAShareOnlyWhileAdmitted) {
   create({});
   tenancy::Share& share = node_->shares().find("s")->share;
   share.users = {4711};
@@ -299,7 +299,7 @@ TEST_F(KeepTime, ARunOfWhomAShareLetsInHoldsItWhileItDoesAndItsOwnersUntilItEnds
   EXPECT_TRUE(node_->service.remove("s", caller_));
 }
 
-TEST_F(KeepTime, APausedShareStaysPausedWhenItsTimeIsOver) {
+TEST_F(ShareExpiryTest, APausedShareStaysPausedAfterItExpired) {
   create({.ttl = "1h"});
   sit();
   const std::int64_t end = made_at() + 3600;
@@ -313,7 +313,7 @@ TEST_F(KeepTime, APausedShareStaysPausedWhenItsTimeIsOver) {
 }
 
 // Its tenants still have their descriptors, and what they fill is the file system of all shares.
-TEST_F(KeepTime, ThePageOfABrokenShareIsCutAtEachLookToo) {
+TEST_F(ShareExpiryTest, ThePageOfABrokenShareIsTruncatedToo) {
   create({});
   const std::string pages = node_->shares().directory("s");
   node_.reset();

@@ -35,7 +35,7 @@ Result<tenancy::Share> made(ShareRequest order, const tenancy::Share* before = n
 
 ShareRequest order() { return {}; }
 
-TEST(Order, NothingSaidIsTheGpuWithTheMostToSellAndNoLimit) {
+TEST(ShareRequests, DefaultsAreTheLeastCommittedGpuAndNoLimit) {
   const auto share = made(order());
   ASSERT_TRUE(share);
   ASSERT_EQ(share->devices.size(), 1u);
@@ -45,7 +45,7 @@ TEST(Order, NothingSaidIsTheGpuWithTheMostToSellAndNoLimit) {
   EXPECT_EQ(share->devices[0].guarantee_ppm, 0u);
 }
 
-TEST(Order, MemoryThatAnOversubscribedShareHasBeyondTheCardIsTheHosts) {
+TEST(ShareRequests, OversubscribedMemoryBeyondTheCardIsOnTheHost) {
   const std::vector<tenancy::Card> cards{{.uuid = "GPU-bbbb", .memory_total_bytes = 80 * kGiB}};
   const tenancy::Reserve reserve{.driver_bytes = 2 * kGiB, .context_room_bytes = 3 * kGiB};
   const auto of = [&](const char* mem, const char* host_mem, bool oversubscribe,
@@ -76,7 +76,7 @@ TEST(Order, MemoryThatAnOversubscribedShareHasBeyondTheCardIsTheHosts) {
   EXPECT_EQ(of(nullptr, nullptr, false, &share), Parts(75, 25));
 }
 
-TEST(Order, ANewNameIsOneOfACdiDevice) {
+TEST(ShareRequests, ANewNameMustBeACdiDeviceName) {
   for (const char* bad : {"_a", "a_", "a-", "a."}) {
     ShareRequest o = order();
     o.name = bad;
@@ -93,7 +93,7 @@ TEST(Order, ANewNameIsOneOfACdiDevice) {
   EXPECT_TRUE(made(order(), &old)) << "one that exists is changed as before";
 }
 
-TEST(Order, WhatCannotBeLookedUpInTimeIsNoNameThatIsNotKnown) {
+TEST(ShareRequests, ASlowLookUpDoesNotMakeANameUnknown) {
   ShareRequest o = order();
   o.users = {{"bob", "slow"}};
   EXPECT_EQ(made(o).error().code, ErrorCode::busy);
@@ -101,7 +101,7 @@ TEST(Order, WhatCannotBeLookedUpInTimeIsNoNameThatIsNotKnown) {
   EXPECT_EQ(made(o)->users, (std::vector<std::uint32_t>{1002, 1003}));
 }
 
-TEST(Order, AGpuThatDoesNotAnswerIsNamedByItsNumberWhereAShareIsWantedOnIt) {
+TEST(ShareRequests, AGpuThatDoesNotAnswerIsNamedByNumber) {
   auto gpus = two_gpus();
   gpus[1] = {};
   gpus[1].index = 1;
@@ -114,7 +114,7 @@ TEST(Order, AGpuThatDoesNotAnswerIsNamedByItsNumberWhereAShareIsWantedOnIt) {
                    "name another one (gpu); what became of it: nvidia-smi and dmesg"}));
 }
 
-TEST(Order, ComputeIsPromisedAndTheCeilingUnlessBurstRaisesIt) {
+TEST(ShareRequests, ComputeIsThePromiseAndTheCeilingWithoutABurst) {
   ShareRequest o;
   o.gpu = "0,1";
   o.mem = "25%";
@@ -131,7 +131,7 @@ TEST(Order, ComputeIsPromisedAndTheCeilingUnlessBurstRaisesIt) {
   EXPECT_EQ(share->devices[1].ceiling_ppm, 800'000u);
 }
 
-TEST(Order, ABurstIsTakenBackAndLeavesTheCeilingThatTheComputeMakes) {
+TEST(ShareRequests, AResetBurstLeavesTheCeilingOfCompute) {
   ShareRequest o;
   o.gpu = "0";
   o.compute = "30%";
@@ -149,7 +149,7 @@ TEST(Order, ABurstIsTakenBackAndLeavesTheCeilingThatTheComputeMakes) {
   EXPECT_EQ(share->devices[0].ceiling_ppm, ledger::kWholeGpu);
 }
 
-TEST(Order, ABurstThatIsNotNamedStaysWhenWhatIsPromisedChanges) {
+TEST(ShareRequests, AnUnnamedBurstStaysWhenThePromiseChanges) {
   const struct {
     std::optional<std::string> compute, burst;  // as it was made
     const char* set;
@@ -174,7 +174,7 @@ TEST(Order, ABurstThatIsNotNamedStaysWhenWhatIsPromisedChanges) {
   }
 }
 
-TEST(Order, WhatIsPromisedIsNotRaisedAboveABurstThatNobodyNamed) {
+TEST(ShareRequests, APromiseAboveAnUnnamedBurstIsRefused) {
   ShareRequest first, change;
   first.compute = "30%";
   first.burst = "50%";
@@ -189,7 +189,7 @@ TEST(Order, WhatIsPromisedIsNotRaisedAboveABurstThatNobodyNamed) {
   EXPECT_EQ(made(change, &*before)->devices[0].ceiling_ppm, 600'000u);
 }
 
-TEST(Order, NoneTakesBackWhoMayEnterIt) {
+TEST(ShareRequests, NoneResetsTheListsOfUsers) {
   ShareRequest first, change;
   first.users = {{"bob"}};
   first.groups = {{"7"}};
@@ -203,7 +203,7 @@ TEST(Order, NoneTakesBackWhoMayEnterIt) {
   EXPECT_EQ(made(change, &*before).error().message, "users 'none' is not known here");
 }
 
-TEST(Order, WhatIsNotSaidOfAnExistingShareStays) {
+TEST(ShareRequests, UnnamedSettingsOfAShareStay) {
   ShareRequest first;
   first.gpu = "0";
   first.mem = "8GiB";
@@ -227,7 +227,7 @@ TEST(Order, WhatIsNotSaidOfAnExistingShareStays) {
   EXPECT_FALSE(after->ttl);
 }
 
-TEST(Order, TflopsAreAPartOfTheCardsOwn) {
+TEST(ShareRequests, TflopsAreAPartOfTheCard) {
   ShareRequest o;
   o.gpu = "0";
   o.compute = "98.9TFLOPS";
@@ -249,7 +249,7 @@ TEST(Order, TflopsAreAPartOfTheCardsOwn) {
   EXPECT_TRUE(made(o).error().hint.starts_with("accepted: more, up to 989TFLOPS")) << made(o).error().hint;
 }
 
-TEST(Order, EachMistakeSaysWhatIsAccepted) {
+TEST(ShareRequests, EachMistakeNamesWhatIsAccepted) {
   const struct {
     std::optional<std::string> ShareRequest::* field;
     const char *value, *message, *hint;
@@ -300,14 +300,14 @@ TEST(Order, EachMistakeSaysWhatIsAccepted) {
   EXPECT_EQ(made(o).error().message, "burst '30%' is less than what compute promises");
 }
 
-TEST(Order, AMemoryLimitAboveTheCardIsLeftToAdmissionWhichKnowsTheReserve) {
+TEST(ShareRequests, AMemoryLimitAboveTheCardIsLeftToAdmission) {
   ShareRequest o;
   o.gpu = "0";
   o.mem = "500GiB";
   EXPECT_TRUE(made(o));
 }
 
-TEST(Order, TheGpusTheGangAndTheFailPolicyOfAShareCannotBeChanged) {
+TEST(ShareRequests, GpusGangAndFailPolicyCannotBeChanged) {
   const auto before = made(order());
   ShareRequest o;
   o.gpu = "0";
@@ -324,7 +324,7 @@ TEST(Order, TheGpusTheGangAndTheFailPolicyOfAShareCannotBeChanged) {
   EXPECT_EQ(made(o, &*before).error().code, ErrorCode::unsupported);
 }
 
-TEST(Order, IsolationMpsIsForAShareOnOneGpu) {
+TEST(ShareRequests, IsolationMpsNeedsExactlyOneGpu) {
   ShareRequest o = order();
   EXPECT_EQ(made(o)->isolation, tenancy::Isolation::hook);
   o.gpu = "0";

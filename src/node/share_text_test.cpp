@@ -7,7 +7,7 @@
 namespace headgate::node {
 namespace {
 
-TEST(ShareText, WhatIsSoldBeyondTheCardIsNotSaidToBePromised) {
+TEST(ShareText, OvercommittedMemoryIsNotCalledPromised) {
   tenancy::Share share = tenancy::share_of("eve", 1000, 8 * tenancy::kGiB, 600'000);
   share.devices[0].ceiling_ppm = 800'000;
   EXPECT_EQ(describe(share), "8.0 GiB, 60 % promised, at most 80 % on GPU-00000000");
@@ -15,7 +15,7 @@ TEST(ShareText, WhatIsSoldBeyondTheCardIsNotSaidToBePromised) {
   EXPECT_EQ(describe(share), "8.0 GiB, overcommitted, at most 80 % on GPU-00000000");
 }
 
-TEST(ShareText, EachChangeIsNamedWithWhatWasAndWhatIs) {
+TEST(ShareText, EachChangeHasTheOldAndTheNewValue) {
   const tenancy::Share before = tenancy::share_of("a", 1000, 8 * tenancy::kGiB, 500'000);
   EXPECT_EQ(describe_changes(before, before), "");
   const struct {
@@ -47,7 +47,7 @@ TEST(ShareText, EachChangeIsNamedWithWhatWasAndWhatIs) {
   }
 }
 
-TEST(ShareText, OneChangeOfAllItsGpusIsSaidOnceAndOneOfASingleGpuWithItsName) {
+TEST(ShareText, AChangeOfAllGpusIsReportedOnceOfOneWithItsName) {
   tenancy::Share before = tenancy::share_of("a", 1000, 8 * tenancy::kGiB);
   before.devices.push_back(before.devices[0]);
   before.devices[1].uuid = tenancy::kGpu1;

@@ -14,7 +14,7 @@ namespace {
 
 using namespace std::chrono_literals;
 
-TEST(Unadmitted, AProgramThatLeftTheSeatItWasGivenAndTookAnotherIsNamed) {
+TEST(Unadmitted, AProgramThatSwitchedItsSlotIsNamed) {
   const tenancy::Scratch scratch;
   tenancy::Adoption adoption;
   auto shares = tenancy::Shares::open({scratch.path() + "/run", {{tenancy::kGpu0, 80 * tenancy::kGiB}}, {}},

@@ -31,7 +31,7 @@ class UnattendedPages : public tenancy::SharesTest {
   std::set<std::string> busy_;  // with processes
 };
 
-TEST_F(UnattendedPages, HoldWhatTheRuleOfTheGpuGives) {
+TEST_F(UnattendedPages, HoldThePartsByTheGpusRule) {
   create(share_of("half", 1, kGiB, 500'000));
   create(share_of("a", 1, kGiB));
   create(share_of("b", 1, kGiB));
@@ -50,7 +50,7 @@ TEST_F(UnattendedPages, HoldWhatTheRuleOfTheGpuGives) {
   EXPECT_EQ(from("elsewhere"), ledger::kWholeGpu);
 }
 
-TEST_F(UnattendedPages, FollowWhoHasProcessesAndWhoIsPaused) {
+TEST_F(UnattendedPages, FollowProcessesAndPauses) {
   create(share_of("half", 1, kGiB, 500'000));
   create(share_of("a", 1, kGiB));
   create(share_of("b", 1, kGiB));
@@ -66,7 +66,7 @@ TEST_F(UnattendedPages, FollowWhoHasProcessesAndWhoIsPaused) {
   EXPECT_EQ(part("b"), 500'000u);
 }
 
-TEST_F(UnattendedPages, BeginWithSharesOnSeveralGpus) {
+TEST_F(UnattendedPages, StartWithSharesOnSeveralGpus) {
   create(share_of("a", 1, kGiB));
   tenancy::Share both = share_of("both", 1, kGiB);
   both.devices.push_back(share_of("", 1, kGiB, 0, kGpu1).devices[0]);
@@ -77,7 +77,7 @@ TEST_F(UnattendedPages, BeginWithSharesOnSeveralGpus) {
   EXPECT_EQ(from("a"), 500'000u);
 }
 
-TEST_F(UnattendedPages, PromiseALatencyShareItsCeilingAndAnOverSoldOneNothing) {
+TEST_F(UnattendedPages, GiveLatencyItsCeilingAndOvercommitNoPromise) {
   tenancy::Share latency = share_of("latency", 1, kGiB);
   latency.devices[0].priority_class = tenancy::Class::latency;
   latency.devices[0].ceiling_ppm = 200'000;

@@ -13,13 +13,13 @@
 namespace headgate::node {
 namespace {
 
-TEST(UserDirectory, ANameThatGoesOnBehindANulIsNobodys) {
+TEST(UserDirectory, ANameWithANulIsUnknown) {
   EXPECT_EQ(*system_directory().user("root"), 0u);
   EXPECT_EQ(*system_directory().user(std::string("root\0x", 6)), std::nullopt);
   EXPECT_EQ(*system_directory().group(std::string("root\0", 5)), std::nullopt);
 }
 
-TEST(UserDirectory, AGroupOfThousandsOfMembersIsKnownToo) {
+TEST(UserDirectory, AGroupOfThousandsOfMembersIsFound) {
   constexpr std::size_t kEntry = 3u << 20;
   std::size_t had = 0;
   EXPECT_EQ(with_room([&](char* room, std::size_t bytes) {
@@ -32,7 +32,7 @@ TEST(UserDirectory, AGroupOfThousandsOfMembersIsKnownToo) {
   EXPECT_GE(had, kEntry);
 }
 
-TEST(UserDirectory, AnEntryWithoutEndIsGivenUp) {
+TEST(UserDirectory, AnEndlessEntryIsAbandoned) {
   std::size_t most = 0;
   EXPECT_EQ(with_room([&](char*, std::size_t bytes) {
               most = bytes;
@@ -42,7 +42,7 @@ TEST(UserDirectory, AnEntryWithoutEndIsGivenUp) {
   EXPECT_EQ(most, kMaxEntryBytes);
 }
 
-TEST(UserDirectory, AnInterruptedReadIsMadeAgainAndAFailureIsNot) {
+TEST(UserDirectory, OnlyAnInterruptedReadIsRetried) {
   int calls = 0;
   EXPECT_EQ(with_room([&](char*, std::size_t) { return ++calls == 1 ? EINTR : 0; }), 0);
   EXPECT_EQ(calls, 2);
@@ -50,7 +50,7 @@ TEST(UserDirectory, AnInterruptedReadIsMadeAgainAndAFailureIsNot) {
   EXPECT_EQ(calls, 3);
 }
 
-TEST(UserDirectory, TheSystemsOwnNamesAreKnown) {
+TEST(UserDirectory, NamesOfTheSystemAreFound) {
   EXPECT_EQ(*system_directory().user("root"), 0u);
   EXPECT_EQ(*system_directory().group("root"), 0u);
   EXPECT_EQ(*system_directory().group("no-such-group"), std::nullopt);
@@ -61,7 +61,7 @@ TEST(UserDirectory, TheSystemsOwnNamesAreKnown) {
 }
 
 // It blocks the loop.
-TEST(UserDirectory, OneThatDoesNotAnswerIsWaitedForOnceForAllThatIsAskedTogether) {
+TEST(UserDirectory, AHungLookUpIsWaitedForOnceForAllNames) {
   const auto end = std::make_shared<std::promise<void>>();
   (void)nss_lookup([until = end->get_future().share()] { until.wait(); }, std::chrono::milliseconds(1));
   const UserDirectory directory = system_directory();

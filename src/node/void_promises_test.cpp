@@ -18,7 +18,7 @@ tenancy::Share share(const std::string& name, std::uint32_t guarantee,
   return share;
 }
 
-TEST(VoidPromises, OffVoidsAllOnTheGpuAndPriorityThoseOfBestEffort) {
+TEST(VoidPromises, OffVoidsAllAndPriorityThoseOfBestEffort) {
   std::vector shares = {share("a", 500'000), share("b", 300'000, tenancy::Class::best_effort), share("c", 0)};
   shares.push_back(tenancy::share_of("elsewhere", 0, tenancy::kGiB, 400'000, kGpu1));
   const VoidPromise a{"a", kGpu0, 500'000}, b{"b", kGpu0, 300'000};
@@ -31,7 +31,7 @@ TEST(VoidPromises, OffVoidsAllOnTheGpuAndPriorityThoseOfBestEffort) {
   EXPECT_EQ(voided_by_policy(shares, kGpu0, Policy::fair, Policy::off), std::vector{b}) << "it was promised nothing";
 }
 
-TEST(VoidPromises, BestEffortVoidsAPromiseUnderPriorityAlone) {
+TEST(VoidPromises, BestEffortVoidsAPromiseOnlyUnderPriority) {
   const auto under = [](Policy policy) { return [policy](const std::string&) { return policy; }; };
   const tenancy::Share normal = share("a", 500'000), low = share("a", 500'000, tenancy::Class::best_effort),
                        unpromised = share("a", 0, tenancy::Class::best_effort);
@@ -44,7 +44,7 @@ TEST(VoidPromises, BestEffortVoidsAPromiseUnderPriorityAlone) {
   EXPECT_TRUE(voided_by_class(nullptr, low, under(Policy::fair)).empty());
 }
 
-TEST(VoidPromises, NeedConsentThatNamesThem) {
+TEST(VoidPromises, NeedConsentThatListsThem) {
   EXPECT_TRUE(need_consent("x", {}, false));
   const std::vector<VoidPromise> two = {{"a", kGpu0, 500'000}, {"b", kGpu0, 125'000}};
   EXPECT_TRUE(need_consent("x", two, true));

@@ -38,7 +38,7 @@ std::pair<int, int> told(snapshot::Snapshot s, std::vector<Finding>* what = null
   return {count, first};
 }
 
-TEST(Audit, AProcessOutsideEveryShareIsNamedOnceWithinThreeLooks) {
+TEST(Audit, AProcessOutsideSharesIsReportedOnceIn3Looks) {
   std::vector<Finding> found;
   EXPECT_EQ(told(snapshot(700, 0, ""), &found), std::pair(1, 3));
   EXPECT_EQ(found[0].text, "process 41 (python) uses 700 MiB on GPU 0 and is in no share: no limit holds it");
@@ -46,13 +46,13 @@ TEST(Audit, AProcessOutsideEveryShareIsNamedOnceWithinThreeLooks) {
 }
 
 // Its tenants can write any figure for a seat.
-TEST(Audit, ALedgerThatSaysAsMuchAsANumberHoldsIsNotTakenForOneThatSaysLittle) {
+TEST(Audit, ASaturatedLedgerIsNotTakenForALowOne) {
   auto s = snapshot(700, 0, "alice");
   s.processes[0].devices[0].ledger_bytes = ~0ull;
   EXPECT_EQ(told(s), std::pair(0, 0));
 }
 
-TEST(Audit, WhatWasSeenOfAProcessIsNothingAgainstTheNextOneOfItsNumber) {
+TEST(Audit, FindingsDoNotApplyToALaterProcessOfThatPid) {
   Audit audit;
   const auto findings_at = [&](std::uint64_t second, std::uint32_t start_time) {
     auto s = snapshot(700, 0, "");
@@ -70,7 +70,7 @@ TEST(Audit, WhatWasSeenOfAProcessIsNothingAgainstTheNextOneOfItsNumber) {
   EXPECT_EQ(found[0].start_time, 9u) << "the finding identifies the process that was judged";
 }
 
-TEST(Audit, ServersThatWorkForEverybodyAreExempt) {
+TEST(Audit, SharedServersAreExempt) {
   const auto named = [](const std::string& program) {
     Facts facts;
     facts[41].program = program;
@@ -98,7 +98,7 @@ TEST(Audit, ServersThatWorkForEverybodyAreExempt) {
   EXPECT_EQ(s.node.unattended_processes, 1u);
 }
 
-TEST(Audit, AUsersOwnProgramIsExemptWhereItIsListedWithItsUser) {
+TEST(Audit, AUsersProgramIsExemptIfListedWithItsUser) {
   Audit audit;
   audit.set_exempt({"Xorg", "Xorg@alice", "@alice"});
   Facts facts;
@@ -114,7 +114,7 @@ TEST(Audit, AUsersOwnProgramIsExemptWhereItIsListedWithItsUser) {
   EXPECT_FALSE(audit.exempts(41)) << "alice's file may be bob's work";
 }
 
-TEST(Audit, MoreMemoryThanTheLedgerKnowsIsNamedAndSlackIsNot) {
+TEST(Audit, MemoryBeyondTheLedgerIsReportedAndSlackIsNot) {
   std::vector<Finding> found;
   EXPECT_EQ(told(snapshot(2000, 500, "alice"), &found), std::pair(1, 3));
   EXPECT_EQ(found[0].text,
@@ -123,7 +123,7 @@ TEST(Audit, MoreMemoryThanTheLedgerKnowsIsNamedAndSlackIsNot) {
   EXPECT_EQ(told(snapshot(564, 500, "alice")).first, 0);
 }
 
-TEST(Audit, AReadingBetweenTwoStepsAccusesNobody) {
+TEST(Audit, AReadingBetweenTwoStepsAccusesNoProcess) {
   Audit audit;
   for (int i = 0; i < 20; ++i) {
     auto s = snapshot(i % 2 == 0 ? 2000 : 500, 500, "alice");
@@ -132,7 +132,7 @@ TEST(Audit, AReadingBetweenTwoStepsAccusesNobody) {
   }
 }
 
-TEST(Audit, TheFindingStandsInThePictureAsLongAsItIsTrue) {
+TEST(Audit, AFindingStaysInTheSnapshotWhileItIsTrue) {
   Audit audit;
   for (int i = 0; i < 5; ++i) {
     auto s = snapshot(700, 0, "");
@@ -145,7 +145,7 @@ TEST(Audit, TheFindingStandsInThePictureAsLongAsItIsTrue) {
   EXPECT_EQ(mended.processes[0].finding, "");
 }
 
-TEST(Audit, ManyLooksInAShortTimeAreNoMoreThanOne) {
+TEST(Audit, ManyLooksInAShortTimeCountAsOne) {
   Audit audit;
   for (std::uint64_t i = 0; i < 15; ++i) {
     auto s = snapshot(2000, 500, "alice");
@@ -154,7 +154,7 @@ TEST(Audit, ManyLooksInAShortTimeAreNoMoreThanOne) {
   }
 }
 
-TEST(Audit, WhoWhereAndHowStandInWhatIsTold) {
+TEST(Audit, FindingsNameUserPlaceAndWay) {
   int asked = 0;
   Audit audit({.explain = [&](std::uint32_t pid) -> std::optional<std::string> {
     if (++asked == 1) return std::nullopt;  // the answer takes a moment
@@ -175,7 +175,7 @@ TEST(Audit, WhoWhereAndHowStandInWhatIsTold) {
   EXPECT_EQ(asked, 2);
 }
 
-TEST(Audit, AProcessThatCannotBeExplainedYetIsToldOfAllTheSameAndExplainedLater) {
+TEST(Audit, AnUnexplainedProcessIsReportedAndExplainedLater) {
   std::optional<std::string> answer;
   Audit audit({.explain = [&](std::uint32_t) { return answer; }});
   std::uint64_t looks = 0;
@@ -201,7 +201,7 @@ TEST(Audit, AProcessThatCannotBeExplainedYetIsToldOfAllTheSameAndExplainedLater)
   EXPECT_TRUE(look().empty());
 }
 
-TEST(Audit, ComputeThatTheMeterDidNotSeeIsNamed) {
+TEST(Audit, UnmeteredComputeIsReported) {
   auto s = snapshot(500, 500, "alice");
   s.processes[0].devices[0].busy_ratio = 0.9;
   s.shares.resize(1);
@@ -224,7 +224,7 @@ TEST(Audit, ComputeThatTheMeterDidNotSeeIsNamed) {
 }
 
 // A share without a ceiling may be as busy as it likes, but its account must show it.
-TEST(Audit, ComputeThatIsInNoAccountIsNamedThoughTheShareHasNoCeiling) {
+TEST(Audit, UnaccountedComputeIsReportedWithoutACeilingToo) {
   Audit audit;
   auto s = snapshot(500, 500, "alice");
   s.processes[0].devices[0].busy_ratio = 0.4;
@@ -253,7 +253,7 @@ TEST(Audit, ComputeThatIsInNoAccountIsNamedThoughTheShareHasNoCeiling) {
 }
 
 // What may be work in flight is reported in the end, but not acted on.
-TEST(Audit, ADifferenceThatWorkInFlightMayExplainIsNeverActedOn) {
+TEST(Audit, ADifferenceByWorkInFlightIsNeverActedOn) {
   Audit audit;
   auto s = snapshot(500, 500, "alice");
   s.processes[0].devices[0].busy_ratio = 0.8;
@@ -285,7 +285,7 @@ TEST(Audit, ADifferenceThatWorkInFlightMayExplainIsNeverActedOn) {
 }
 
 // Two clients of an MPS server, both busy all the time, each with half of it on the account.
-TEST(Audit, ClientsOfAnMpsServerAreNoMoreThanTheirCeilings) {
+TEST(Audit, MpsClientsAreHeldToTheirCeilings) {
   auto s = snapshot(500, 500, "alice");
   s.processes[0].devices[0].busy_ratio = 1.0;
   s.processes[0].devices[0].mps = true;
@@ -308,7 +308,7 @@ TEST(Audit, ClientsOfAnMpsServerAreNoMoreThanTheirCeilings) {
   EXPECT_EQ(told(s).first, 1) << "one alone is";
 }
 
-TEST(Audit, ComputeThatIsSplitOverProcessesIsNamedOfEachOfThem) {
+TEST(Audit, ComputeSplitOverProcessesIsReportedForEach) {
   Audit audit;
   auto s = snapshot(500, 500, "alice");
   s.processes[0].devices[0].busy_ratio = 0.17;
@@ -335,7 +335,7 @@ TEST(Audit, ComputeThatIsSplitOverProcessesIsNamedOfEachOfThem) {
 }
 
 // What is done about a finding depends on it.
-TEST(Audit, ALedgerIsProvenOnceItHasAgreedWithTheDriver) {
+TEST(Audit, ALedgerIsTrustedOnceItAgreedWithTheDriver) {
   for (const bool sound_first : {false, true}) {
     Audit audit;
     std::vector<Finding> found;
@@ -368,7 +368,7 @@ TEST(Audit, ALedgerIsProvenOnceItHasAgreedWithTheDriver) {
 }
 
 // The liar came first, and was not acted on; an honest program of its share proves the ledger.
-TEST(Audit, WhoWasSparedIsToldOnceMoreWhenHisSharesLedgerIsProven) {
+TEST(Audit, ASparedProcessIsReportedAgainOnceItsLedgerIsTrusted) {
   Audit audit;
   std::vector<Finding> found;
   for (std::uint64_t i = 1; i <= 9; ++i) {
@@ -392,7 +392,7 @@ TEST(Audit, WhoWasSparedIsToldOnceMoreWhenHisSharesLedgerIsProven) {
 }
 
 // However long the time between them: one look may have been between two steps of an honest program.
-TEST(Audit, TwoLooksAreNotEnoughAndAMismatchOnTwoGpusAtOnceIsOne) {
+TEST(Audit, TwoLooksAreNotEnough) {
   auto one = snapshot(2000, 500, "alice"), two = one;
   two.processes[0].devices.push_back(two.processes[0].devices[0]);
   two.processes[0].devices[1].uuid = "GPU-b";

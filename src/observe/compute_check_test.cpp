@@ -13,7 +13,7 @@ struct Node : TestBooks<ComputeCheck> {
   explicit Node(ComputeRules rules = {}) : TestBooks(1, 100, std::move(rules)) {}
 };
 
-TEST(ComputeCheck, WhoseAccountSaysNothingWhileTheDriverSaysBusyIsNamedInThreeSeconds) {
+TEST(ComputeCheck, AnEmptyAccountOfABusyProcessIsReportedIn3s) {
   Node node;
   node.pass(kSecond, 0.9, 0);
   EXPECT_TRUE(node.check.of(1, kGpu)) << "suspected from the first";
@@ -43,7 +43,7 @@ TEST(ComputeCheck, AnAccountThatGoesBackIsNoProgress) {
 }
 
 // NVML says 100 % of a share that held a fifth, a tenth, a sixteenth: short kernels with pauses.
-TEST(ComputeCheck, ADriverThatCallsPausesBusyAccusesNobody) {
+TEST(ComputeCheck, ADriverThatCountsPausesAccusesNoProcess) {
   for (const std::uint64_t held : {200 * kMs, 100 * kMs, 60 * kMs}) {
     Node node;
     for (int i = 0; i < 30; ++i) {
@@ -56,7 +56,7 @@ TEST(ComputeCheck, ADriverThatCallsPausesBusyAccusesNobody) {
 
 // At worst the driver's mean is that of the last second. Bursts end in it at any time, and a client may look ten times
 // a second.
-TEST(ComputeCheck, ABurstThatTheDriverTellsOfASecondLateAccusesNobody) {
+TEST(ComputeCheck, ABurstReportedASecondLateAccusesNoProcess) {
   for (const std::uint64_t period : {kSecond / 10, kSecond / 3, kSecond}) {
     for (std::uint64_t on = kSecond / 4; on <= 4 * kSecond; on += kSecond / 4) {
       Node node;
@@ -82,7 +82,7 @@ TEST(ComputeCheck, ManyLooksInAShortTimeAreOneStep) {
   EXPECT_TRUE(node.named()) << "after 2.7 s";
 }
 
-TEST(ComputeCheck, WhoHardlyUsesTheGpuIsNotLookedAt) {
+TEST(ComputeCheck, ANearlyIdleProcessIsNotChecked) {
   Node node;
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 0.19, 0);
   EXPECT_FALSE(node.check.of(1, kGpu));
@@ -90,7 +90,7 @@ TEST(ComputeCheck, WhoHardlyUsesTheGpuIsNotLookedAt) {
 }
 
 // One process is honest for the whole share, and another bypasses the limiter.
-TEST(ComputeCheck, AProcessThatHasLaunchedNothingByItsSeatIsNamedThoughTheShareSaysEnough) {
+TEST(ComputeCheck, ABusySlotWithoutLaunchesIsReported) {
   Node node;
   for (int i = 0; i < 3; ++i) node.pass(kSecond, 0.5, 500 * kMs, 0);
   ASSERT_TRUE(node.named());
@@ -98,7 +98,7 @@ TEST(ComputeCheck, AProcessThatHasLaunchedNothingByItsSeatIsNamedThoughTheShareS
             "keeps 50 % on GPU 0 busy by the driver, and has launched nothing by its ledger");
 }
 
-TEST(ComputeCheck, ALongKernelAndCopiesAreNoSilence) {
+TEST(ComputeCheck, ALongKernelAndCopiesAreNotSilence) {
   Node node;
   node.words().working = true;
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 1.0, kSecond, 0);  // one kernel, charged while it runs
@@ -115,7 +115,7 @@ TEST(ComputeCheck, ALongKernelAndCopiesAreNoSilence) {
   }
 }
 
-TEST(ComputeCheck, WhoIsNotMeteredCannotTell) {
+TEST(ComputeCheck, AnUnmeteredProcessIsNotChecked) {
   Node node;
   node.words().metered = false;
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 1.0, 0, 0);
@@ -128,7 +128,7 @@ TEST(ComputeCheck, WhoIsNotMeteredCannotTell) {
   EXPECT_TRUE(node.named());
 }
 
-TEST(ComputeCheck, AStoppedProcessIsNotAccusedAndStoppingClearsNobody) {
+TEST(ComputeCheck, AStoppedProcessIsNeitherAccusedNorCleared) {
   bool frozen = false;
   Node node({.frozen = [&](std::uint32_t pid) { return pid == 1 && frozen; }});
   node.pass(kSecond, 1.0, 0);
@@ -141,7 +141,7 @@ TEST(ComputeCheck, AStoppedProcessIsNotAccusedAndStoppingClearsNobody) {
   EXPECT_TRUE(node.named());
 }
 
-TEST(ComputeCheck, WhereTheDriverTellsOfNoProcessTheOnlyShareOnTheGpuIsHeldToTheGpusOwnFigure) {
+TEST(ComputeCheck, ALoneShareIsComparedWithTheGpusFigure) {
   Node node;
   node.snapshot.gpus[0].busy_ratio = 0.7;
   for (int i = 0; i < 3; ++i) node.pass(kSecond, {}, 0);
@@ -158,7 +158,7 @@ TEST(ComputeCheck, WhereTheDriverTellsOfNoProcessTheOnlyShareOnTheGpuIsHeldToThe
 }
 
 // Graphs with launches that block in a full queue, each charged 200 us and 20 ms long.
-TEST(ComputeCheck, LaunchesThatBlockBehindWorkInFlightAccuseNobodyAndAreNeverCertain) {
+TEST(ComputeCheck, LaunchesBlockedByWorkInFlightAreNeverCertain) {
   Node node;
   const auto pass = [&] {
     node.words().share_launches += 40;
@@ -181,7 +181,7 @@ TEST(ComputeCheck, LaunchesThatBlockBehindWorkInFlightAccuseNobodyAndAreNeverCer
 }
 
 // The same work, while another process of the share sets the account to 0.
-TEST(ComputeCheck, AnAccountThatStandsStillWhileLaunchesEndIsCertain) {
+TEST(ComputeCheck, AStaleAccountWhileLaunchesEndIsCertain) {
   Node node;
   node.words().working = true;
   node.pass(kSecond, 0.9, 900 * kMs, 900);
@@ -195,7 +195,7 @@ TEST(ComputeCheck, AnAccountThatStandsStillWhileLaunchesEndIsCertain) {
 }
 
 // A driver that counts a time slice for each process that waited for one.
-TEST(ComputeCheck, SlicesThatTheDriverCountsForManyAccuseNobody) {
+TEST(ComputeCheck, SlicesCountedForManyProcessesAccuseNone) {
   Node node;
   for (std::uint32_t i = 0; i < 39; ++i) {
     snapshot::Process other = node.snapshot.processes[0];
@@ -217,7 +217,7 @@ TEST(ComputeCheck, SlicesThatTheDriverCountsForManyAccuseNobody) {
   EXPECT_TRUE(node.named()) << "an account that stands still is no slice";
 }
 
-TEST(ComputeCheck, UnderMpsTheDriversFigureMayBeAnothersWork) {
+TEST(ComputeCheck, TheDriversFigureMayBeOthersWorkUnderMps) {
   Node node;
   node.snapshot.gpus[0].mps_clients = 2;
   node.snapshot.processes.push_back(node.snapshot.processes[0]);
@@ -235,7 +235,7 @@ TEST(ComputeCheck, UnderMpsTheDriversFigureMayBeAnothersWork) {
   EXPECT_TRUE(node.named()) << "but its share's account stands still";
 }
 
-TEST(ComputeCheck, WhatPassedWhileTheDaemonWasStalledAccusesNobodyAndClearsNobody) {
+TEST(ComputeCheck, AStallOfTheDaemonNeitherAccusesNorClears) {
   Node node;
   for (int i = 0; i < 10; ++i) {
     node.pass(20 * kSecond, 1.0, 500 * kMs);
@@ -249,7 +249,7 @@ TEST(ComputeCheck, WhatPassedWhileTheDaemonWasStalledAccusesNobodyAndClearsNobod
   EXPECT_TRUE(node.named());
 }
 
-TEST(ComputeCheck, ALimiterWhoseThreadStandsStillIsNotAccused) {
+TEST(ComputeCheck, AStalledLimiterIsNotAccused) {
   Node node;
   node.words().pulse = 7;
   for (int i = 0; i < 28; ++i) {
@@ -266,7 +266,7 @@ TEST(ComputeCheck, ALimiterWhoseThreadStandsStillIsNotAccused) {
   EXPECT_TRUE(node.check.of(1, kGpu)->certain);
 }
 
-TEST(ComputeCheck, TheBooksAreOfTheSeatOnTheHost) {
+TEST(ComputeCheck, AccountsMatchTheSlotOnTheHost) {
   JoinInput input;
   input.ledgers.resize(2);
   for (auto& ledger : input.ledgers) {

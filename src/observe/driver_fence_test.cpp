@@ -95,7 +95,7 @@ TEST_F(DriverFences, FollowsTheSharesLimitAndPutsAChangedOneBack) {
   EXPECT_EQ(script_.limits.at(group).hard, 3 * kGiB);
 }
 
-TEST_F(DriverFences, RemovesALimitWhenTheCgroupIsEmptyAndForgetsOneThatIsGone) {
+TEST_F(DriverFences, RemovesLimitsOfEmptyCgroups) {
   const std::string group = cgroup("libpod-x"), other = cgroup("libpod-y");
   static_cast<void>(hold(fence_, {target(group), target(other)}));
   static_cast<void>(hold(fence_, {}));
@@ -108,7 +108,7 @@ TEST_F(DriverFences, RemovesALimitWhenTheCgroupIsEmptyAndForgetsOneThatIsGone) {
   EXPECT_EQ(notes(), "");
 }
 
-TEST_F(DriverFences, RemovesALimitWithItsShareOrWhenAnotherShareComesIn) {
+TEST_F(DriverFences, RemovesLimitsWithTheirShare) {
   const std::string group = cgroup("libpod-x");
   static_cast<void>(hold(fence_, {target(group)}));
   static_cast<void>(fence_.hold(nvml_, gpus_, {}, {}));
@@ -153,7 +153,7 @@ TEST_F(DriverFences, ASmallerLimitOfOthersStaysAndALargerOneDoesNot) {
 }
 
 // NVIDIA's container hook sets what the share's CDI file says, before the daemon sees the container.
-TEST_F(DriverFences, ALimitThatNvidiasHookSetForTheShareIsReadBackAndBecomesOurs) {
+TEST_F(DriverFences, TakesOverTheLimitOfNvidiasHook) {
   const std::string group = cgroup("libpod-x");
   script_.limits[group] = {2 * kGiB, 2 * kGiB, kGiB};
   EXPECT_TRUE(hold(fence_, {target(group)}).at(0).holds);

@@ -28,7 +28,7 @@ class DriverMemoryTest : public ::testing::Test {
   const unsigned self_ = static_cast<unsigned>(::getpid());  // a living process
 };
 
-TEST_F(DriverMemoryTest, WhatNobodyLivingHoldsIsTheCardsLessTheirs) {
+TEST_F(DriverMemoryTest, UnownedMemoryIsTheCardsLessThatOfProcesses) {
   script_.compute = {{{self_, 3 * kGiB}}};
   script_.used_bytes = {5 * kGiB};
   const auto memory = read();
@@ -39,7 +39,7 @@ TEST_F(DriverMemoryTest, WhatNobodyLivingHoldsIsTheCardsLessTheirs) {
   EXPECT_EQ(memory.cards.at(kGpu).total_bytes, kScriptedTotal);
 }
 
-TEST_F(DriverMemoryTest, WhatComesOrGoesDuringTheReadingMakesTheBoundNoSmaller) {
+TEST_F(DriverMemoryTest, ChangesDuringTheReadingNeverLowerTheBound) {
   // Two GiB belong to no process. Another two are allocated after the card was asked, or freed before.
   script_.used_bytes = {3 * kGiB, 5 * kGiB};
   script_.compute = {{{self_, 1 * kGiB}}, {{self_, 3 * kGiB}}};
@@ -55,7 +55,7 @@ TEST_F(DriverMemoryTest, WhatComesOrGoesDuringTheReadingMakesTheBoundNoSmaller) 
   EXPECT_GE(read().unattributed_on(kGpu), 2 * kGiB);
 }
 
-TEST_F(DriverMemoryTest, TheDeadThatAreStillListedHoldNothing) {
+TEST_F(DriverMemoryTest, EndedProcessesThatAreStillListedHoldNothing) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "only /proc tells which processes are dead";
   const pid_t dead = ::fork();
   if (dead == 0) ::_exit(0);
@@ -68,7 +68,7 @@ TEST_F(DriverMemoryTest, TheDeadThatAreStillListedHoldNothing) {
   EXPECT_EQ(read().unattributed_on(kGpu), 3 * kGiB);
 }
 
-TEST_F(DriverMemoryTest, ClientsOfAnMpsServerAreProcessesLikeOthers) {
+TEST_F(DriverMemoryTest, MpsClientsAreOrdinaryProcesses) {
   script_.compute = {{{self_, 1 * kGiB}}};
   script_.mps = {{self_, 2 * kGiB}, {self_ + 1, 4 * kGiB}};
   const auto memory = read();
@@ -78,14 +78,14 @@ TEST_F(DriverMemoryTest, ClientsOfAnMpsServerAreProcessesLikeOthers) {
   EXPECT_EQ(memory.bytes_of(kGpu, self_ + 1), 4 * kGiB);
 }
 
-TEST_F(DriverMemoryTest, WhatTheDriverDoesNotTellIsNotGuessed) {
+TEST_F(DriverMemoryTest, UnreportedValuesAreNotGuessed) {
   script_.compute = {{{self_, ~0ull}}};
   script_.used_bytes = {4 * kGiB};
   EXPECT_EQ(read().bytes_of(kGpu, self_), std::nullopt);
   EXPECT_EQ(read().unattributed_on(kGpu), std::nullopt);
 }
 
-TEST_F(DriverMemoryTest, MoreProcessesThanThereWasRoomForAreAllListed) {
+TEST_F(DriverMemoryTest, AListLongerThanItsBufferIsReadWhole) {
   std::vector<ScriptedRow> many;
   for (unsigned i = 0; i < 1000; ++i) many.push_back({100'000 + i, 1});
   script_.compute = {many};
@@ -100,7 +100,7 @@ class Accounting : public DriverMemoryTest {
   nvml::AccountingWatch watch_;
 };
 
-TEST_F(Accounting, EachEndIsToldOnceAndThoseOfBeforeAreNot) {
+TEST_F(Accounting, EachEndIsReportedOnceAndEarlierOnesAreNot) {
   script_.accounting = true;
   script_.accounted = {{7, kGiB, false}};
   EXPECT_TRUE(look().empty());
@@ -117,7 +117,7 @@ TEST_F(Accounting, EachEndIsToldOnceAndThoseOfBeforeAreNot) {
   EXPECT_EQ(look().size(), 1u);
 }
 
-TEST_F(Accounting, WhereItIsOffNothingIsAskedAndNothingSwitchedOn) {
+TEST_F(Accounting, StaysOffIfItIsOff) {
   script_.accounted = {{7, kGiB, false}};
   EXPECT_TRUE(look().empty());
   EXPECT_TRUE(look().empty());

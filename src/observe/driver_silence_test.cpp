@@ -7,7 +7,7 @@ namespace {
 
 using std::chrono::seconds;
 
-TEST(DriverSilence, WhoReadsTheNextMorningSeesWhenADriverHungAndForHowLong) {
+TEST(DriverSilence, IsReportedWithItsStartAndLength) {
   DriverSilence driver;
   EXPECT_FALSE(driver.look(seconds(1)));
   EXPECT_FALSE(driver.look(kDriverSilence)) << "a slow answer";

@@ -27,7 +27,7 @@ std::vector<std::string> rest_of(const EventLog& log, EventCursor& cursor) {
   return all;
 }
 
-TEST(EventCursor, EachEventComesOnceAndInOrderHoweverManyThreadsMakeThem) {
+TEST(EventCursor, DeliversEachEventOnceAndInOrder) {
   EventLog log(100'000);
   EventCursor cursor(log, 0);
   std::vector<std::thread> writers;
@@ -47,7 +47,7 @@ TEST(EventCursor, EachEventComesOnceAndInOrderHoweverManyThreadsMakeThem) {
   for (std::size_t i = 0; i < got.size(); ++i) ASSERT_EQ(got[i], std::to_string(i + 1));
 }
 
-TEST(EventCursor, WhoFallsBehindTheLogIsToldHowManyHeMissed) {
+TEST(EventCursor, ReportsHowManyEventsASlowReaderMissed) {
   EventLog log(8);
   add(log, 3);
   EventCursor cursor(log, 1);
@@ -61,7 +61,7 @@ TEST(EventCursor, WhoFallsBehindTheLogIsToldHowManyHeMissed) {
   EXPECT_EQ(ids(told).back(), "16");
 }
 
-TEST(EventCursor, WhoAsksForAllThatIsKeptIsToldOfNothingThatWasGoneBefore) {
+TEST(EventCursor, ReportsNoLossForAReaderOfAllEvents) {
   EventLog log(8);
   add(log, 100);
   EventCursor cursor(log, 0);
@@ -71,7 +71,7 @@ TEST(EventCursor, WhoAsksForAllThatIsKeptIsToldOfNothingThatWasGoneBefore) {
   EXPECT_EQ(ids(slow.next(log, 64)).front(), "missed 102");
 }
 
-TEST(EventCursor, WhoComesBackWithANumberOfAFormerDaemonMissesNothingOfThisOne) {
+TEST(EventCursor, MissesNoEventAfterARestartOfTheDaemon) {
   EventLog log;
   add(log, 3);
   EventCursor cursor(log, 5000);
@@ -82,7 +82,7 @@ TEST(EventCursor, WhoComesBackWithANumberOfAFormerDaemonMissesNothingOfThisOne) 
   EXPECT_EQ(rest_of(log, fresh), (std::vector<std::string>{"4"}));
 }
 
-TEST(EventCursor, ACopyThatIsThrownAwayHasReadNothing) {
+TEST(EventCursor, ReadsNothingThroughADiscardedCopy) {
   EventLog log;
   add(log, 2);
   const EventCursor cursor(log, 0);

@@ -8,7 +8,7 @@
 namespace headgate::observe {
 namespace {
 
-TEST(EventLog, AReaderFollowsByNumberAndMissesNothingThatIsKept) {
+TEST(EventLog, AReaderFollowsByNumberWithoutGaps) {
   EventLog log(3);
   for (const char* text : {"one", "two", "three", "four"}) log.add({.kind = "k", .severity = "info", .text = text});
   const auto all = log.after(0);
@@ -21,7 +21,7 @@ TEST(EventLog, AReaderFollowsByNumberAndMissesNothingThatIsKept) {
   EXPECT_EQ(log.after(0, 1).size(), 1u);
 }
 
-TEST(EventLog, NamesCannotSteerAReadersTerminal) {
+TEST(EventLog, NamesCannotDriveAReadersTerminal) {
   EventLog log;
   log.add({.kind = "k", .severity = "info", .share = "a\x1b[2J", .text = "x\ny\xc2\x9bz"});
   EXPECT_EQ(log.after(0)[0].share, "a?[2J");
@@ -38,7 +38,7 @@ std::vector<snapshot::Event> of_kind(const EventLog& log, const std::string& kin
   return all;
 }
 
-TEST(EventLog, AShareThatMakesEventsWithoutEndDrivesOutItsOwnAndNobodyElses) {
+TEST(EventLog, AnEndlessSourceDropsOnlyItsOwnEvents) {
   EventLog log(800);
   log.add(of("quiet", "share.created"));
   log.add(of("", "node"));
@@ -52,7 +52,7 @@ TEST(EventLog, AShareThatMakesEventsWithoutEndDrivesOutItsOwnAndNobodyElses) {
   EXPECT_EQ(all.back().sequence - all[2].sequence, 99u);
 }
 
-TEST(EventLog, WhatWasLeftOutIsTold) {
+TEST(EventLog, DroppedEventsAreReported) {
   EventLog log;
   for (int n = 0; n < 2'000; ++n) log.add(of("loud"));
   const std::uint64_t last = log.last_sequence();
@@ -67,7 +67,7 @@ TEST(EventLog, WhatWasLeftOutIsTold) {
   EXPECT_EQ(later[1].kind, "process.left");
 }
 
-TEST(EventLog, WhatAShareIsAccusedOfIsNotLostInTheNoiseThatItMakes) {
+TEST(EventLog, FindingsAboutAShareAreNotDroppedWithItsNoise) {
   EventLog log;
   for (int n = 0; n < 2'000; ++n) log.add(of("loud", "tenant.lied"));
   log.add(of("loud", "audit.memory"));
@@ -77,7 +77,7 @@ TEST(EventLog, WhatAShareIsAccusedOfIsNotLostInTheNoiseThatItMakes) {
 }
 
 // Names of long ago once kept their last events for ever, and living ones had one or two each.
-TEST(EventLog, AfterThousandsOfFormerNamesTheLivingAndTheNodeAreStillHeard) {
+TEST(EventLog, ThousandsOfNamesDoNotSilenceTheNode) {
   EventLog log;
   for (int n = 0; n < 5'000; ++n) {
     log.add(of("former-" + std::to_string(n), "share.created"));
@@ -93,7 +93,7 @@ TEST(EventLog, AfterThousandsOfFormerNamesTheLivingAndTheNodeAreStillHeard) {
   EXPECT_EQ(all.back().sequence, log.last_sequence());
 }
 
-TEST(EventLog, TheNodesOwnEventsOutliveManySharesAndDoNotDriveThemOut) {
+TEST(EventLog, TheNodesEventsAndThoseOfSharesKeepApart) {
   EventLog log(80);
   for (int n = 0; n < 12; ++n) log.add(of("", "gpu.xid"));
   for (int n = 0; n < 1'000; ++n) log.add(of("s" + std::to_string(n), "share.created"));
@@ -110,7 +110,7 @@ snapshot::Event of_owner(std::uint32_t uid, const std::string& share, const std:
   return {.kind = kind, .severity = "info", .share = share, .owner_uid = uid, .text = "t"};
 }
 
-TEST(EventLog, AnOwnerOfEverNewNamesDrivesOutNoOtherOwnersHistory) {
+TEST(EventLog, AnOwnerOfManyNamesDropsNoOtherHistory) {
   EventLog log(800);
   for (int n = 0; n < 60; ++n) log.add(of_owner(1001, "bobs", "process.joined"));
   log.add(of_owner(1001, "bobs", "audit.memory"));
@@ -120,7 +120,7 @@ TEST(EventLog, AnOwnerOfEverNewNamesDrivesOutNoOtherOwnersHistory) {
   EXPECT_EQ(log.after(0).size(), 800u);
 }
 
-TEST(EventLog, AnOwnersNoiseHidesNoFindingOfTheAudit) {
+TEST(EventLog, AnOwnersNoiseDropsNoAuditFinding) {
   EventLog log(800);
   for (int n = 0; n < 90; ++n) log.add(of_owner(1000, "a" + std::to_string(n), "audit.memory"));
   for (int n = 0; n < 20'000; ++n) log.add(of_owner(1000, "x" + std::to_string(n), "share.created"));
@@ -131,7 +131,7 @@ TEST(EventLog, AnOwnersNoiseHidesNoFindingOfTheAudit) {
   EXPECT_EQ(of_kind(log, "audit.compute").size(), 1u);
 }
 
-TEST(EventLog, AnOwnerHasOneRateHoweverManyNamesItUses) {
+TEST(EventLog, AnOwnerHasOneRateForAllNames) {
   EventLog log(100'000);
   for (int n = 0; n < 20'000; ++n) log.add(of_owner(1000, "x" + std::to_string(n), "share.created"));
   EXPECT_LT(log.after(0, 100'000).size(), 19'000u);

@@ -21,7 +21,7 @@ bool eventually(Condition holds) {
   return true;
 }
 
-TEST(Explainer, WhoAsksDoesNotWaitForAProcessThatMakesTheAnswerTakeLong) {
+TEST(Explainer, ASlowProcessBlocksNoCaller) {
   std::promise<void> gate;
   auto open = gate.get_future().share();
   Explainer explainer([open](std::uint32_t pid) {
@@ -35,7 +35,7 @@ TEST(Explainer, WhoAsksDoesNotWaitForAProcessThatMakesTheAnswerTakeLong) {
 }
 
 // Imitates a file system that never answers. What is captured outlives the test with the waiting threads.
-TEST(Explainer, OneThatNeverAnswersKeepsNobodyElseFromAnAnswerAndNotTheEnd) {
+TEST(Explainer, AProcessThatNeverAnswersBlocksNoOther) {
   std::promise<void> never;
   auto open = never.get_future().share();
   const auto begun = std::make_shared<std::atomic<std::size_t>>(0);
@@ -79,7 +79,7 @@ void work_for(std::chrono::nanoseconds much) {
   }
 }
 
-TEST(Explainer, WhoGoesAroundInEverNewProcessesKeepsNoCoreBusyWithWhatIsSaidOfThem) {
+TEST(Explainer, EverNewProcessesStayWithinTheCpuLimit) {
   using namespace std::chrono_literals;
   std::promise<void> gate;
   auto open = gate.get_future().share();
@@ -100,13 +100,13 @@ TEST(Explainer, WhoGoesAroundInEverNewProcessesKeepsNoCoreBusyWithWhatIsSaidOfTh
   EXPECT_EQ(begun, 2) << "what may be spent at once is spent";
 }
 
-TEST(Explainer, WhatWasSpentIsSavedUpAgainAndTheNextIsExplained) {
+TEST(Explainer, SpentTimeIsRegainedForTheNext) {
   using namespace std::chrono_literals;
   Explainer explainer([](std::uint32_t) { return work_for(2ms), "known"; }, Explainer::kPatience, {0.5, 0ms});
   EXPECT_TRUE(eventually([&] { return explainer.of(1) && explainer.of(2) && explainer.of(3); }));
 }
 
-TEST(Explainer, ANumberThatIsUsedAgainIsAskedAnew) {
+TEST(Explainer, AReusedPidIsExplainedAgain) {
   std::atomic<int> asked = 0;
   Explainer explainer([&](std::uint32_t) { return std::to_string(++asked); });
   EXPECT_TRUE(eventually([&] { return explainer.of(7) == "1"; }));
@@ -117,7 +117,7 @@ TEST(Explainer, ANumberThatIsUsedAgainIsAskedAnew) {
 }
 
 // Imitates a unit that has as many tasks as it may.
-TEST(Explainer, WhereNoThreadCanBeHadTheAuditGoesOnAndTheAnswerComesLater) {
+TEST(Explainer, AMissingThreadOnlyDelaysTheExplanation) {
   pthread_attr_t usual, too_large;
   ASSERT_EQ(::pthread_getattr_default_np(&usual), 0);
   ASSERT_EQ(::pthread_getattr_default_np(&too_large), 0);
@@ -129,7 +129,7 @@ TEST(Explainer, WhereNoThreadCanBeHadTheAuditGoesOnAndTheAnswerComesLater) {
   EXPECT_TRUE(eventually([&] { return explainer.of(7) == "it is 7"; }));
 }
 
-TEST(Explainer, WhereNothingExplainsTheAnswerIsEmptyAtOnce) {
+TEST(Explainer, AnEmptyExplainerAnswersAtOnce) {
   Explainer explainer({});
   EXPECT_EQ(explainer.of(7), "");
 }

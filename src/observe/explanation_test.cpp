@@ -19,14 +19,14 @@ snapshot::Snapshot snapshot_of(std::initializer_list<double> busy) {
   return snapshot;
 }
 
-TEST(Explanation, FiguresThatAddUpToMoreThanTheGpuCountTimeTwice) {
+TEST(Explanation, FiguresAboveTheGpuCountTimeTwice) {
   EXPECT_EQ(counted_times(snapshot_of({}), kGpu), 1);
   EXPECT_EQ(counted_times(snapshot_of({0.5, 0.3}), kGpu), 1);
   EXPECT_EQ(counted_times(snapshot_of({1.0, 1.0, 0.5}), kGpu), 2.5);
   EXPECT_EQ(counted_times(snapshot_of({1.0, 1.0}), "GPU-other"), 1);
 }
 
-TEST(Explanation, UnderMpsAllProcessesMayRunAtOnce) {
+TEST(Explanation, AllMpsProcessesMayRunAtOnce) {
   snapshot::Snapshot snapshot = snapshot_of({0.2, 0.2, 0.1});
   snapshot.gpus[0].mps_clients = 2;
   EXPECT_EQ(counted_times(snapshot, kGpu), 3);

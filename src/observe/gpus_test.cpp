@@ -27,7 +27,7 @@ class DriverGpus : public ::testing::Test {
   Script& script_;
 };
 
-TEST_F(DriverGpus, EachFigureOfTheBoardIsToldUnderItsOwnName) {
+TEST_F(DriverGpus, EachFigureHasItsOwnName) {
   script_.board = ScriptedBoard{.busy = 87,
                                 .memory_busy = 31,
                                 .celsius = 64,
@@ -59,7 +59,7 @@ TEST_F(DriverGpus, EachFigureOfTheBoardIsToldUnderItsOwnName) {
 }
 
 // nvml.h: nvmlClocksThrottleReason*. 0x1 (idle), 0x2 (application clocks) and 0x100 (display clocks) are requested.
-TEST_F(DriverGpus, WhatSlowsTheCardIsToldByEachReasonOfTheDrivers) {
+TEST_F(DriverGpus, EachThrottleReasonOfTheDriverIsReported) {
   const std::pair<unsigned long long, const char*> kReasons[] = {{0x4, "power cap"},         {0x8, "hardware slowdown"},
                                                                  {0x10, "sync boost"},       {0x20, "software thermal"},
                                                                  {0x40, "hardware thermal"}, {0x80, "power brake"}};
@@ -71,7 +71,7 @@ TEST_F(DriverGpus, WhatSlowsTheCardIsToldByEachReasonOfTheDrivers) {
   EXPECT_EQ(read().throttle_reasons, (std::vector<std::string>{"power cap", "hardware thermal"}));
 }
 
-TEST_F(DriverGpus, MemoryErrorsAreToldByKindAndBySpan) {
+TEST_F(DriverGpus, MemoryErrorsAreReportedByKindAndSpan) {
   script_.ecc_errors = {{{11, 12}, {21, 22}}};
   const auto gpu = read();
   EXPECT_EQ(gpu.ecc_corrected_errors, 11u);
@@ -80,7 +80,7 @@ TEST_F(DriverGpus, MemoryErrorsAreToldByKindAndBySpan) {
   EXPECT_EQ(gpu.ecc_lifetime_uncorrected_errors, 22u);
 }
 
-TEST_F(DriverGpus, OfLinksThoseThatAreUpAreCountedAndTheErrorsOfAll) {
+TEST_F(DriverGpus, ActiveLinksAndAllLinkErrorsAreCounted) {
   script_.nvlinks = {{.active = true, .errors = {1, 0, 2, 0}}, {.active = false, .errors = {4, 0, 0, 0}}};
   const auto gpu = read();
   EXPECT_EQ(gpu.nvlinks_active, 1u);
@@ -93,7 +93,7 @@ TEST_F(DriverGpus, OfLinksThoseThatAreUpAreCountedAndTheErrorsOfAll) {
   EXPECT_EQ(read().pcie_replays, 5u);
 }
 
-TEST_F(DriverGpus, HowMuchOfTheSmsWorkedIsToldBetweenTwoSamplesAndNoSampleIsKept) {
+TEST_F(DriverGpus, SmActivityIsBetweenTwoSamplesAndNoneIsKept) {
   script_.sm_util = {25, 100.5, NAN};
   SmActivity activity;
   const auto ratio_at = [&](std::chrono::milliseconds time) {
@@ -113,7 +113,7 @@ TEST_F(DriverGpus, HowMuchOfTheSmsWorkedIsToldBetweenTwoSamplesAndNoSampleIsKept
   EXPECT_EQ(script_.samples_held, 0);
 }
 
-TEST_F(DriverGpus, ASampleThatFailsOnceEndsNoCardsFigure) {
+TEST_F(DriverGpus, AFailedSampleEndsNoFigure) {
   script_.sm_util = {25};
   SmActivity activity;
   const auto ratio_at = [&](std::chrono::milliseconds time, abi::nvmlReturn_t result) {
@@ -132,7 +132,7 @@ TEST_F(DriverGpus, ASampleThatFailsOnceEndsNoCardsFigure) {
   EXPECT_EQ(script_.samples_held, 0);
 }
 
-TEST_F(DriverGpus, HoweverManySamplesThereAreWhoIsAtWorkIsSeen) {
+TEST_F(DriverGpus, WorkIsSeenForAnyNumberOfSamples) {
   script_.compute = {{{.pid = 41, .bytes = 1 << 20}}};
   for (unsigned i = 0; i < 1000; ++i) script_.utilization.push_back({100 + i, 1});
   script_.utilization.push_back({41, 80});
@@ -142,13 +142,13 @@ TEST_F(DriverGpus, HoweverManySamplesThereAreWhoIsAtWorkIsSeen) {
   EXPECT_EQ(snapshot.processes[0].busy_ratio, 0.8);
 }
 
-TEST_F(DriverGpus, VideoEnginesWhichNobodyGatesAreSeenAtWork) {
+TEST_F(DriverGpus, VideoEnginesAreSeenAtWork) {
   script_.video_percent = {{40, 75}};
   EXPECT_EQ(read().encoder_busy_ratio, 0.4);
   EXPECT_EQ(read().decoder_busy_ratio, 0.75);
 }
 
-TEST_F(DriverGpus, WhatTheCardDoesNotHaveIsNotToldAsZero) {
+TEST_F(DriverGpus, MissingFeaturesAreNotReportedAsZero) {
   const auto gpu = read();
   EXPECT_EQ(gpu.busy_ratio, std::nullopt);
   EXPECT_EQ(gpu.temperature_celsius, std::nullopt);
@@ -172,7 +172,7 @@ TEST_F(DriverGpus, WhatTheCardDoesNotHaveIsNotToldAsZero) {
   EXPECT_EQ(gpus[0].pcie_rx_bytes_per_second, std::nullopt);
 }
 
-TEST_F(DriverGpus, TheSlicesOfACutCardAreListedWhereverTheyStand) {
+TEST_F(DriverGpus, TheSlicesOfADividedCardAreListed) {
   script_.slices = {"", "MIG-b", "", "MIG-d"};
   const auto gpu = read();
   EXPECT_EQ(gpu.mig, true);
@@ -185,7 +185,7 @@ TEST_F(DriverGpus, TheSlicesOfACutCardAreListedWhereverTheyStand) {
                                                          .memory_used_bytes = 3}));
 }
 
-TEST_F(DriverGpus, AMeasurementOfTrafficThatHoldsUpThePictureIsMadeOfOneGpuASecond) {
+TEST_F(DriverGpus, SlowTrafficMeasurementsAreOneGpuASecond) {
   script_.gpus = 2;
   script_.pcie_kib_per_s = {{100, 200}};
   PcieTraffic traffic;

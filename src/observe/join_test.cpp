@@ -44,7 +44,7 @@ RecentSnapshots after(const snapshot::Snapshot& before) {
   return recent;
 }
 
-TEST(Join, EveryByteOfTheCardIsSomebodys) {
+TEST(Join, EveryByteOfTheCardIsAssigned) {
   const auto snapshot = join(input(), {});
   const auto& gpu = snapshot.gpus.at(0);
   EXPECT_EQ(gpu.memory_committed_bytes, 50 * kGiB);
@@ -79,7 +79,7 @@ TEST(Join, TheDriversLimitOfAllItsProcessesRaisesASharesLevel) {
   EXPECT_FALSE(snapshot.shares.at(0).devices.at(0).driver_limit_bytes);
 }
 
-TEST(Join, NoFigureOfAPageIsLargerThanItsCard) {
+TEST(Join, NoFigureOfAPageExceedsItsCard) {
   for (const bool damaged : {false, true}) {
     JoinInput in = input();
     auto& device = in.ledgers[0].share.devices[0];
@@ -102,7 +102,7 @@ TEST(Join, NoFigureOfAPageIsLargerThanItsCard) {
 }
 
 // A run without the daemon that has ended has given its part back; `headgate free` counts the same.
-TEST(Join, AShareOfARunThatHasEndedPromisesNothing) {
+TEST(Join, AShareOfAnEndedRunPromisesNothing) {
   JoinInput in = input();
   in.ledgers[0].share.processes = 0;
   in.ledgers[0].seats.clear();
@@ -114,7 +114,7 @@ TEST(Join, AShareOfARunThatHasEndedPromisesNothing) {
   EXPECT_EQ(join(in, {}).gpus.at(0).memory_committed_bytes, 50 * kGiB) << "a daemon's stays promised";
 }
 
-TEST(Join, WhatAPageSaysWithoutMeasureMakesNoMoreOfACardThanItHas) {
+TEST(Join, AbsurdPageFiguresDoNotExceedTheCard) {
   for (const std::uint64_t said : {std::uint64_t{1} << 50, ~std::uint64_t{0}}) {
     JoinInput in = input();
     in.ledgers.push_back(in.ledgers[0]);
@@ -127,7 +127,7 @@ TEST(Join, WhatAPageSaysWithoutMeasureMakesNoMoreOfACardThanItHas) {
   }
 }
 
-TEST(Join, AProcessInAContainerIsOneRowUnderItsPidOnTheHost) {
+TEST(Join, AContainersProcessIsOneRowWithItsHostPid) {
   const auto snapshot = join(input(), {});
   ASSERT_EQ(snapshot.processes.size(), 2u);
   const auto& tenant = snapshot.processes[0];
@@ -145,7 +145,7 @@ TEST(Join, AProcessInAContainerIsOneRowUnderItsPidOnTheHost) {
   EXPECT_EQ(snapshot.node.unattended_processes, 1u);
 }
 
-TEST(Join, RatesAndIdleTimeComeFromThePictureBefore) {
+TEST(Join, RatesAndIdleTimeUseThePreviousSnapshot) {
   const auto first = join(input(), {});
   EXPECT_FALSE(first.shares[0].devices[0].held_ratio);
   auto later = input();
@@ -162,7 +162,7 @@ TEST(Join, RatesAndIdleTimeComeFromThePictureBefore) {
 }
 
 // Commands may request a snapshot each tenth of a second, and after the end of a process sooner.
-TEST(Join, RatesAreOfASecondHoweverOftenSomebodyLooks) {
+TEST(Join, RatesCoverASecondAtAnyLookRate) {
   auto in = input();
   RecentSnapshots recent;
   auto& device = in.ledgers[0].share.devices[0];
@@ -185,7 +185,7 @@ TEST(Join, RatesAreOfASecondHoweverOftenSomebodyLooks) {
   }
 }
 
-TEST(Join, WhoRestsIsIdleSinceItsWorkEndedHoweverOftenSomebodyLooks) {
+TEST(Join, IdleTimeStartsAtTheEndOfWork) {
   auto in = input();
   RecentSnapshots recent;
   const auto look = [&](std::uint64_t ms) {
@@ -203,7 +203,7 @@ TEST(Join, WhoRestsIsIdleSinceItsWorkEndedHoweverOftenSomebodyLooks) {
 }
 
 // Policy off and no ceiling: its account does not move, whatever it does.
-TEST(Join, AShareThatNobodyMeasuresHasNoTimeAndIsIdleByTheDriversWordAlone) {
+TEST(Join, AnUnmeasuredShareIsIdleOnlyByTheDriver) {
   auto in = input();
   in.ledgers[0].share.devices[0].metered = false;
   auto before = join(in, {});
@@ -231,7 +231,7 @@ TEST(Join, AShareThatNobodyMeasuresHasNoTimeAndIsIdleByTheDriversWordAlone) {
   EXPECT_EQ(next().state, "ok") << "so it was when it was last asked";
 }
 
-TEST(Join, WorkThatNoLimiterMeasuresIsWorkWhereTheDriverSeesIt) {
+TEST(Join, UnmeteredWorkCountsIfTheDriverSeesIt) {
   auto in = input();
   const auto first = join(in, {});
   in.taken_ns += kSecond;
@@ -243,7 +243,7 @@ TEST(Join, WorkThatNoLimiterMeasuresIsWorkWhereTheDriverSeesIt) {
   EXPECT_EQ(join(in, after(first)).shares[0].idle_ns, 0u) << "copies";
 }
 
-TEST(Join, AStateIsTheWorstThingToSay) {
+TEST(Join, AStateIsTheWorstThatApplies) {
   JoinInput in = input();
   EXPECT_EQ(join(in, {}).shares.at(0).state, "ok");
   const RecentSnapshots before = after(join(in, {}));
@@ -276,7 +276,7 @@ TEST(Join, AStateIsTheWorstThingToSay) {
 }
 
 // A starved or paused program does no work, although it has some.
-TEST(Join, AShareWhoseLaunchesWaitIsNotIdleAndNoProcessWaitsLongerThanTimeGoes) {
+TEST(Join, AShareWithWaitingLaunchesIsNotIdle) {
   auto in = input();
   auto before = join(in, {});
   const auto next = [&](std::uint64_t waited_ns) {
@@ -297,7 +297,7 @@ TEST(Join, AShareWhoseLaunchesWaitIsNotIdleAndNoProcessWaitsLongerThanTimeGoes) 
   EXPECT_EQ(next(0).idle_ns, kSecond);
 }
 
-TEST(Join, AShareWithAnAllocationThatWaitsIsFullAndNotIdle) {
+TEST(Join, AShareWithAWaitingAllocationIsFull) {
   auto in = input();
   const auto before = join(in, {});
   in.taken_ns += kSecond;
@@ -309,7 +309,7 @@ TEST(Join, AShareWithAnAllocationThatWaitsIsFullAndNotIdle) {
   EXPECT_EQ(join(in, after(before)).shares[0].state, "freeing") << "the process that waited has gone";
 }
 
-TEST(Join, WhatAPageSaysWithoutMeasureHoldsNoMoreThanTheWholeGpu) {
+TEST(Join, AbsurdPageFiguresHoldAtMostTheGpu) {
   const auto first = join(input(), {});
   auto later = input();
   later.taken_ns += kSecond;
@@ -325,7 +325,7 @@ TEST(Join, FiguresThatWentBackMakeNoNegativeRate) {
   EXPECT_FALSE(join(later, after(first)).shares[0].devices[0].held_ratio);
 }
 
-TEST(Join, AShareMadeAnewUnderTheSameNameHasNeitherTheRatesNorTheIdleTimeOfTheFormerOne) {
+TEST(Join, ARecreatedShareHasNoOldRatesOrIdleTime) {
   auto idle = join(input(), {});
   idle.shares[0].idle_ns = 3600 * kSecond;
   auto later = input();
@@ -338,7 +338,7 @@ TEST(Join, AShareMadeAnewUnderTheSameNameHasNeitherTheRatesNorTheIdleTimeOfTheFo
   EXPECT_FALSE(join(later, after(idle)).shares[0].devices[0].held_ratio);
 }
 
-TEST(Join, AProcessWhosePidOnTheHostIsNotKnownIsShownAllTheSame) {
+TEST(Join, AProcessWithoutAHostPidIsShown) {
   auto in = input();
   in.host_pids = {{0}};
   const auto snapshot = join(in, {});

@@ -12,7 +12,7 @@
 namespace headgate::observe {
 namespace {
 
-TEST(Ledgers, WhoAdmitsAndHowLongMemoryIsWaitedForIsToldInTheWordsThatSetIt) {
+TEST(Ledgers, AdmissionAndWaitTimesUseTheOptionsForm) {
   const auto policy = std::make_unique<ledger::PolicyPage>();
   const auto usage = std::make_unique<ledger::UsagePage>();
   EXPECT_EQ(read_ledger(*policy, *usage).share.admit, "now");
@@ -44,7 +44,7 @@ struct Seated {
   }
 };
 
-TEST(Ledgers, ThePeakIsOfWhatIsCalledUsedAndNeverLess) {
+TEST(Ledgers, ThePeakIsAtLeastWhatIsUsed) {
   const Seated share;
   ASSERT_TRUE(ledger::charge(*share.usage, 0, share.slot, 1000));
   share.usage->slots[share.slot.slot].devices[0].residual_bytes = 500;
@@ -57,7 +57,7 @@ TEST(Ledgers, ThePeakIsOfWhatIsCalledUsedAndNeverLess) {
   EXPECT_EQ(device().memory_peak_bytes, 1500u);
 }
 
-TEST(Ledgers, ALaunchThatWaitsForSecondsIsSeenWhileItWaitsAndALieAboutItIsNot) {
+TEST(Ledgers, AWaitingLaunchIsSeenAndAFalseReportIsNot) {
   const Seated share;
   auto& since = share.usage->slots[share.slot.slot].devices[0].long_wait_since_ns;
   const auto waiting_ns = [&] { return read_ledger(*share.policy, *share.usage).share.devices.at(0).waiting_ns; };
@@ -70,7 +70,7 @@ TEST(Ledgers, ALaunchThatWaitsForSecondsIsSeenWhileItWaitsAndALieAboutItIsNot) {
   }
 }
 
-TEST(Ledgers, ALaunchThatDidNotWaitIsAmongTheShortestWaitsAndEachRefusalHasItsReason) {
+TEST(Ledgers, UndelayedLaunchesAndRefusalReasonsAreCounted) {
   const auto policy = std::make_unique<ledger::PolicyPage>();
   const auto usage = std::make_unique<ledger::UsagePage>();
   policy->device_count = 1;
@@ -104,7 +104,7 @@ TEST(Ledgers, ALaunchThatDidNotWaitIsAmongTheShortestWaitsAndEachRefusalHasItsRe
   EXPECT_EQ(read().launch_delays.front().launches, ~0ull);
 }
 
-TEST(Ledgers, SumsOfWhatTenantsWriteDoNotBeginAnewAtNothing) {
+TEST(Ledgers, SumsOfTenantFiguresDoNotWrap) {
   const auto policy = std::make_unique<ledger::PolicyPage>();
   const auto usage = std::make_unique<ledger::UsagePage>();
   policy->device_count = 1;
@@ -118,7 +118,7 @@ TEST(Ledgers, SumsOfWhatTenantsWriteDoNotBeginAnewAtNothing) {
   EXPECT_EQ(snapshot.share.devices.at(0).memory_used_bytes, ~0ull);
 }
 
-TEST(Ledgers, AShareIsMeasuredWhereItHasACeilingOrTurnsOrIsFrozenWhenIdle) {
+TEST(Ledgers, AShareIsMeasuredWithACeilingTurnsOrFreezing) {
   const auto policy = std::make_unique<ledger::PolicyPage>();
   const auto usage = std::make_unique<ledger::UsagePage>();
   policy->level = ledger::Level::hook;

@@ -15,7 +15,7 @@ snapshot::Gpu gpu(std::uint32_t index, const std::string& uuid, const std::strin
 
 const std::string kGone = "does not answer: GPU is lost";
 
-TEST(LostGpus, WhoIsWokenReadsWhenACardWentAndWhenItCameBackEachOnce) {
+TEST(LostGpus, LossAndReturnAreReportedOnceEach) {
   LostGpus lost;
   const auto first = gpu(0, "GPU-a", "NVIDIA H200");
   EXPECT_TRUE(lost.look({first, gpu(1, "GPU-b", "NVIDIA H200")}).empty());
@@ -35,7 +35,7 @@ TEST(LostGpus, WhoIsWokenReadsWhenACardWentAndWhenItCameBackEachOnce) {
 }
 
 // The driver renumbers the others.
-TEST(LostGpus, OneThatTheDriverCountsNoMoreIsTold) {
+TEST(LostGpus, AGpuThatTheDriverNoLongerListsIsReported) {
   LostGpus lost;
   EXPECT_TRUE(lost.look({gpu(0, "GPU-a", "NVIDIA H200"), gpu(1, "GPU-b", "NVIDIA H200")}).empty());
   const auto went = lost.look({gpu(0, "GPU-b", "NVIDIA H200")});
@@ -49,7 +49,7 @@ TEST(LostGpus, OneThatTheDriverCountsNoMoreIsTold) {
   EXPECT_EQ(back[0].text, "GPU 0 (GPU-a) answers again");
 }
 
-TEST(LostGpus, OneThatCameAfterTheDaemonIsTold) {
+TEST(LostGpus, AGpuThatCameAfterTheDaemonIsReported) {
   LostGpus lost;
   EXPECT_TRUE(lost.look({gpu(0, "GPU-a", "NVIDIA H200")}).empty());
   const auto came = lost.look({gpu(0, "GPU-a", "NVIDIA H200"), gpu(1, "GPU-b", "NVIDIA H200")});
@@ -58,7 +58,7 @@ TEST(LostGpus, OneThatCameAfterTheDaemonIsTold) {
   EXPECT_TRUE(came[0].text.starts_with("GPU 1 (GPU-b) is new since headgated started: it is not committed"));
 }
 
-TEST(LostGpus, OneThatWasGoneBeforeTheDaemonCameIsTold) {
+TEST(LostGpus, AGpuThatWasGoneBeforeTheDaemonIsReported) {
   LostGpus lost;
   const auto told = lost.look({gpu(0, "", kGone)});
   ASSERT_EQ(told.size(), 1u);

@@ -19,7 +19,7 @@ Script& fresh_script() {
 }
 
 // Readiness and the age of figures depend on this: a new snapshot does not mean that the driver answered.
-TEST(Observer, APictureWithoutTheDriverSaysSinceWhenAndNamesNobodyOnIt) {
+TEST(Observer, AStaleSnapshotHasItsAgeAndNoProcesses) {
   auto& script = fresh_script();
   script.compute = {{{.pid = 41, .bytes = 1 << 20}}};
   EventLog events;
@@ -48,7 +48,7 @@ TEST(Observer, APictureWithoutTheDriverSaysSinceWhenAndNamesNobodyOnIt) {
 }
 
 // An unrelated process, such as a shell, may have such a number here.
-TEST(Observer, NumbersOfAnotherPidNamespaceAreNobodysAndNoFigureIsMadeOfThem) {
+TEST(Observer, PidsOfAnotherNamespaceAreNotUsed) {
   auto& script = fresh_script();
   script.compute = {{{.pid = 1, .bytes = 1 << 20}}};
   EventLog events;
@@ -70,7 +70,7 @@ TEST(Observer, NumbersOfAnotherPidNamespaceAreNobodysAndNoFigureIsMadeOfThem) {
 
 std::atomic<bool> hangs{false}, asked{false};
 
-TEST(Observer, ItDoesNotStopWhileSomebodyElsesLookIsInADriverThatDoesNotAnswer) {
+TEST(Observer, ItStopsWhileAnotherLookIsInAHungDriver) {
   auto& script = fresh_script();
   EventLog events;
   ObserverSources sources;

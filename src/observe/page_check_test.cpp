@@ -46,7 +46,7 @@ TEST_F(PageCheckTest, AnHonestPageIsNeverAccused) {
   }
 }
 
-TEST_F(PageCheckTest, EachLieIsNamedWithItsFigure) {
+TEST_F(PageCheckTest, EachFalseValueIsNamed) {
   const struct {
     std::function<void(ledger::UsagePage&)> lie;
     const char* said;
@@ -78,7 +78,7 @@ TEST_F(PageCheckTest, EachLieIsNamedWithItsFigure) {
   }
 }
 
-TEST_F(PageCheckTest, AnAccountThatDisagreesForLongerThanAnyStepIsNamed) {
+TEST_F(PageCheckTest, ALastingDisagreementIsReported) {
   usage_->memory[0].word.used_bytes = 5;
   EXPECT_EQ(look(), "");
   EXPECT_EQ(look(), "");
@@ -88,7 +88,7 @@ TEST_F(PageCheckTest, AnAccountThatDisagreesForLongerThanAnyStepIsNamed) {
 }
 
 // An honest operation may be under way at any look, and be seen at several looks in quick succession.
-TEST_F(PageCheckTest, AnAccountThatDisagreesNowAndThenOrForAMomentIsNotNamed) {
+TEST_F(PageCheckTest, ABriefDisagreementIsNotReported) {
   const auto look_after = [&](std::int64_t ns) { return check_.look(*policy_, *usage_, 80 * kGiB, now_ns_ += ns); };
   const auto disagree = [&](bool does) { usage_->memory[0].word.used_bytes = does ? 5 : kGiB; };
   disagree(true);
@@ -104,7 +104,7 @@ TEST_F(PageCheckTest, AnAccountThatDisagreesNowAndThenOrForAMomentIsNotNamed) {
   EXPECT_EQ(look_after(60 * kSecond), "");
 }
 
-TEST_F(PageCheckTest, ContextsAndCodeOfAllProcessesTogetherAreNoMoreThanACardHas) {
+TEST_F(PageCheckTest, ContextsAndCodeAreAtMostTheCard) {
   for (std::uint32_t pid = 11; pid < 13; ++pid) {
     ledger::SlotRef slot;
     ASSERT_EQ(ledger::claim(*usage_, {pid, 7, pid}, "tenant", slot), ledger::ClaimResult::claimed);
@@ -115,7 +115,7 @@ TEST_F(PageCheckTest, ContextsAndCodeOfAllProcessesTogetherAreNoMoreThanACardHas
   EXPECT_EQ(look(), "counts 257698037760 bytes of contexts and code on a GPU of 85899345920");
 }
 
-TEST_F(PageCheckTest, NothingThatCanBeWrittenThereHarmsTheReader) {
+TEST_F(PageCheckTest, AnyPageContentIsHarmlessToTheReader) {
   std::mt19937_64 random(1);
   auto* const words = reinterpret_cast<std::uint64_t*>(usage_.get());
   for (int round = 0; round < 300; ++round) {

@@ -30,14 +30,14 @@ class PromiseWindowTest : public ::testing::Test {
   PromiseWindow window_;
 };
 
-TEST_F(PromiseWindowTest, KnowsNothingBeforeTheSecondSample) {
+TEST_F(PromiseWindowTest, IsEmptyBeforeTheSecondSample) {
   EXPECT_EQ(window_.figures().span_ns, 0u);
   window_.add(now_);
   EXPECT_EQ(window_.figures().span_ns, 0u) << "totals of before say nothing of the last seconds";
   EXPECT_EQ(window_.short_ns(), 0u);
 }
 
-TEST_F(PromiseWindowTest, TellsWhatWasOwedAndWhatWasHad) {
+TEST_F(PromiseWindowTest, ReportsWhatWasPromisedAndWhatWasHad) {
   window_.add(now_);
   seconds(10, 1, 0.3);
   const auto figures = window_.figures();
@@ -50,7 +50,7 @@ TEST_F(PromiseWindowTest, TellsWhatWasOwedAndWhatWasHad) {
   EXPECT_FALSE(figures.late);
 }
 
-TEST_F(PromiseWindowTest, HadUnderMpsIsOfTheSmsToo) {
+TEST_F(PromiseWindowTest, CountsThePartOfTheSmsUnderMps) {
   now_.promised_ratio = now_.sm_part = 0.3;
   window_.add(now_);
   seconds(10, 0.95, 0.95);
@@ -60,14 +60,14 @@ TEST_F(PromiseWindowTest, HadUnderMpsIsOfTheSmsToo) {
   EXPECT_EQ(window_.figures().launch_ns, 9'500'000u) << "the time of a launch, whatever SMs it had";
 }
 
-TEST_F(PromiseWindowTest, OwesOnlyForTheTimeInWhichTheGpuIsWanted) {
+TEST_F(PromiseWindowTest, CountsOnlyTimeInWhichTheGpuIsWanted) {
   window_.add(now_);
   seconds(10, 0.4, 0.25);
   EXPECT_NEAR(window_.figures().owed_ratio, 0.2, 1e-9);
   EXPECT_EQ(window_.figures().short_ratio, 0) << "more than it is owed is no credit either";
 }
 
-TEST_F(PromiseWindowTest, ForgetsWhatIsOlderThanTenSeconds) {
+TEST_F(PromiseWindowTest, ForgetsTimesOlderThanTenSeconds) {
   window_.add(now_);
   seconds(30, 1, 0.1);
   seconds(5, 1, 0.5);
@@ -77,7 +77,7 @@ TEST_F(PromiseWindowTest, ForgetsWhatIsOlderThanTenSeconds) {
   EXPECT_EQ(window_.figures().short_ratio, 0);
 }
 
-TEST_F(PromiseWindowTest, TellsOfAShorterTimeToo) {
+TEST_F(PromiseWindowTest, ReportsAShorterTimeToo) {
   window_.add(now_);
   seconds(5, 1, 0.1);
   seconds(5, 1, 0.4);
@@ -86,7 +86,7 @@ TEST_F(PromiseWindowTest, TellsOfAShorterTimeToo) {
   EXPECT_NEAR(window_.figures().short_ratio, 0.25, 1e-9);
 }
 
-TEST_F(PromiseWindowTest, SumsWhatIsShortOverTime) {
+TEST_F(PromiseWindowTest, SumsShortfallsOverTime) {
   window_.add(now_);
   seconds(20, 1, 0.3);
   EXPECT_NEAR(static_cast<double>(window_.short_ns()), 4e9, 1e3);
@@ -98,14 +98,14 @@ TEST_F(PromiseWindowTest, SumsWhatIsShortOverTime) {
 }
 
 // The arbiter looks seldom while no other share wants the GPU.
-TEST_F(PromiseWindowTest, TakesWhatWasHeldAsWanted) {
+TEST_F(PromiseWindowTest, CountsHeldTimeAsWanted) {
   window_.add(now_);
   seconds(10, 0.1, 0.9);
   EXPECT_NEAR(window_.figures().wanted_ratio, 0.9, 1e-9);
   EXPECT_EQ(window_.figures().short_ratio, 0);
 }
 
-TEST_F(PromiseWindowTest, CountsWorkHeldUpByNeighboursAsWanted) {
+TEST_F(PromiseWindowTest, CountsWorkDelayedByNeighboursAsWanted) {
   now_.turns = false;
   window_.add(now_);
   for (int i = 0; i < 10; ++i) {
@@ -127,7 +127,7 @@ TEST_F(PromiseWindowTest, FollowsAPromiseThatChanges) {
   EXPECT_NEAR(window_.figures().short_ratio, 0, 1e-9);
 }
 
-TEST_F(PromiseWindowTest, TakesNoSampleThatComesTooSoon) {
+TEST_F(PromiseWindowTest, IgnoresSamplesThatComeTooSoon) {
   window_.add(now_);
   second(1, 0.5);
   const auto before = window_.figures();
@@ -138,7 +138,7 @@ TEST_F(PromiseWindowTest, TakesNoSampleThatComesTooSoon) {
   EXPECT_GE(window_.figures().span_ns, PromiseWindow::kSpanNs);
 }
 
-TEST_F(PromiseWindowTest, TakesTheWishOfBeforeWhileTheDaemonDidNotRun) {
+TEST_F(PromiseWindowTest, KeepsTheLastDemandWhileTheDaemonIsAway) {
   window_.add(now_);
   seconds(5, 1, 0.5);
   step(5 * kSecond, 0.02, 0.2);
@@ -150,7 +150,7 @@ TEST_F(PromiseWindowTest, TakesTheWishOfBeforeWhileTheDaemonDidNotRun) {
   EXPECT_FALSE(window_.figures().late);
 }
 
-TEST_F(PromiseWindowTest, StartsOverWhereTheArbiterDoes) {
+TEST_F(PromiseWindowTest, StartsOverWithTheArbiter) {
   window_.add(now_);
   seconds(10, 1, 0.1);
   now_.wanted_ns = 0;
@@ -161,7 +161,7 @@ TEST_F(PromiseWindowTest, StartsOverWhereTheArbiterDoes) {
 }
 
 // A tenant writes its account, and time may turn out to have been another share's.
-TEST_F(PromiseWindowTest, BelievesNoTotalThatLeapsOrGoesBack) {
+TEST_F(PromiseWindowTest, IgnoresTotalsThatJumpOrGoBack) {
   window_.add(now_);
   for (const std::uint64_t held : {~0ull, 0ull, 1ull << 63, 0ull}) {
     now_.taken_ns += kSecond;

@@ -75,7 +75,7 @@ class PromisesTest : public ::testing::Test {
   std::uint64_t launches_ = 1000, other_launches_ = 1000;
 };
 
-TEST_F(PromisesTest, SayNothingWhereAPromiseIsKept) {
+TEST_F(PromisesTest, StaySilentWhileAPromiseIsKept) {
   EXPECT_EQ(seconds(60, 0.5, 0.49), "");
   EXPECT_EQ(seconds(60, 0.481, 0.5), "") << "within two points";
   EXPECT_TRUE(device(0).short_cause.empty());
@@ -86,7 +86,7 @@ TEST_F(PromisesTest, SayNothingWhereAPromiseIsKept) {
   EXPECT_EQ(device(1).short_ratio, 0.0);
 }
 
-TEST_F(PromisesTest, TellOnceUntilAPromiseWasKeptForTenSeconds) {
+TEST_F(PromisesTest, ReportOnceUntilAPromiseWasKeptFor10s) {
   EXPECT_EQ(seconds(10, 0.3, 0.69), "") << "ten seconds are not over";
   EXPECT_NE(seconds(1, 0.3, 0.69), "");
   EXPECT_EQ(seconds(60, 0.3, 0.69), "");
@@ -99,34 +99,34 @@ TEST_F(PromisesTest, TellOnceUntilAPromiseWasKeptForTenSeconds) {
   EXPECT_NE(seconds(20, 0.3, 0.69), "");
 }
 
-TEST_F(PromisesTest, TellNothingOfAShortageThatIsOver) {
+TEST_F(PromisesTest, StaySilentAboutAPastShortage) {
   seconds(1, 0.5, 0.49);
   EXPECT_EQ(seconds(4, 0.3, 0.69), "") << "programs start";
   EXPECT_EQ(seconds(30, 0.5, 0.49), "");
   EXPECT_NE(seconds(8, 0.3, 0.69), "");
 }
 
-TEST_F(PromisesTest, OweNothingToAShareThatIsOverSold) {
+TEST_F(PromisesTest, OweNothingToAnOvercommittedShare) {
   share(0).overcommit = true;
   EXPECT_EQ(seconds(30, 0.1, 0.89), "");
   EXPECT_EQ(device(0).short_ratio, 0.0);
 }
 
-TEST_F(PromisesTest, HaveNoFiguresOfWorkThatIsNotMeasured) {
+TEST_F(PromisesTest, HaveNoFiguresForUnmeasuredWork) {
   device(0).metered = false;
   share(1).problem = "its page is damaged";
   EXPECT_EQ(seconds(30, 0.1, 0.89), "");
   EXPECT_FALSE(device(0).had_ratio || device(0).short_ratio || device(1).had_ratio);
 }
 
-TEST_F(PromisesTest, StartOverForAShareThatWasMadeAgain) {
+TEST_F(PromisesTest, StartOverForARecreatedShare) {
   seconds(10, 0.3, 0.69);
   ++share(0).generation;
   EXPECT_EQ(seconds(10, 0.3, 0.69), "");
   EXPECT_NEAR(static_cast<double>(device(0).short_ns), 9 * 0.2e9, 1e6);
 }
 
-TEST_F(PromisesTest, ShowTheFiguresOfTheLastLookInBetween) {
+TEST_F(PromisesTest, ShowTheLastFiguresInBetween) {
   seconds(11, 0.3, 0.69);
   snapshot::Snapshot between = now_;
   device(0).had_ratio.reset();
@@ -137,7 +137,7 @@ TEST_F(PromisesTest, ShowTheFiguresOfTheLastLookInBetween) {
   EXPECT_EQ(between.shares[0].devices[0].short_cause, "unknown");
 }
 
-TEST_F(PromisesTest, NameAPauseBeforeAllElse) {
+TEST_F(PromisesTest, NameAPauseFirst) {
   share(0).state = "paused and draining";
   now_.gpus[0].policy_in_force = "off";
   EXPECT_EQ(cause(), "the share is paused");
@@ -153,20 +153,20 @@ TEST_F(PromisesTest, NameThePolicyOff) {
             "the GPU's policy is off while programs are clients of an MPS server: promises are not kept there");
 }
 
-TEST_F(PromisesTest, NameAHigherClassUnderThePolicyPriority) {
+TEST_F(PromisesTest, NameAHigherClassUnderPriority) {
   now_.gpus[0].policy_in_force = "priority";
   device(0).priority_class = "best-effort";
   EXPECT_EQ(cause(), "the GPU's policy is priority, and a share of a higher class is at work");
 }
 
-TEST_F(PromisesTest, NameNoHigherClassThatIsIdle) {
+TEST_F(PromisesTest, IgnoreAnIdleHigherClass) {
   now_.gpus[0].policy_in_force = "priority";
   device(0).priority_class = "best-effort";
   seconds(11, 0.3, 0);
   EXPECT_EQ(device(0).short_cause, "unknown");
 }
 
-TEST_F(PromisesTest, NameThatMoreThanTheGpuIsPromised) {
+TEST_F(PromisesTest, NamePromisesAboveTheGpu) {
   now_.gpus[0].compute_committed_ratio = 1.3;
   EXPECT_EQ(cause(), "more than 100 % of the GPU is promised: 130 %");
 }
@@ -176,13 +176,13 @@ TEST_F(PromisesTest, NameAShareOfClassLatency) {
   EXPECT_EQ(cause(), "a share of class latency, which is never kept waiting, takes it");
 }
 
-TEST_F(PromisesTest, NameNoLatencyShareThatHasLessThanIsLacking) {
+TEST_F(PromisesTest, IgnoreALatencyShareSmallerThanTheShortage) {
   device(1).priority_class = "latency";
   seconds(11, 0.3, 0.1);
   EXPECT_EQ(device(0).short_cause, "unknown");
 }
 
-TEST_F(PromisesTest, NameWorkOutsideOfAllShares) {
+TEST_F(PromisesTest, NameWorkOutsideShares) {
   snapshot::Process process;
   process.pid = 7;
   process.devices = {{.uuid = kGpu, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = 0.4, .mps = false}};
@@ -191,7 +191,7 @@ TEST_F(PromisesTest, NameWorkOutsideOfAllShares) {
 }
 
 // Both of the account's windows: it takes slices of programs that leave no marks for its own.
-TEST_F(PromisesTest, TakeFromAnAccountWhatTheDriverSaysOfWorkOutside) {
+TEST_F(PromisesTest, SubtractOutsideWorkFromTheAccount) {
   snapshot::Process process;
   process.pid = 7;
   process.devices = {{.uuid = kGpu, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = 0.33, .mps = false}};
@@ -206,7 +206,7 @@ TEST_F(PromisesTest, TakeFromAnAccountWhatTheDriverSaysOfWorkOutside) {
   EXPECT_NEAR(device(0).had_ratio.value_or(0), 0.99, 1e-6);
 }
 
-TEST_F(PromisesTest, TellAnotherCauseOnce) {
+TEST_F(PromisesTest, ReportAnotherCauseOnce) {
   EXPECT_NE(cause(), "");
   now_.gpus[0].policy_in_force = "off";
   EXPECT_NE(seconds(1, 0.3, 0.69).find("the GPU's policy is off"), std::string::npos);
@@ -219,7 +219,7 @@ TEST_F(PromisesTest, TellAnotherCauseOnce) {
   EXPECT_EQ(seconds(20, 0.3, 0.69), "") << "another figure is no other cause";
 }
 
-TEST_F(PromisesTest, NameNoProcessOfAShareThatIsMeasured) {
+TEST_F(PromisesTest, IgnoreProcessesOfMeasuredShares) {
   snapshot::Process process;
   process.pid = 7;
   process.share = "other";
@@ -241,19 +241,19 @@ TEST_F(PromisesTest, NameAWaitForMemory) {
   EXPECT_EQ(cause(), "an allocation of the share waits for memory, or its memory is full");
 }
 
-TEST_F(PromisesTest, NameItsOwnCeiling) {
+TEST_F(PromisesTest, NameTheSharesOwnCeiling) {
   device(0).waits_for = "ceiling";
   device(0).compute_ceiling_ratio = 0.5;
   EXPECT_EQ(cause(), "its launches wait for its own ceiling of 50 %");
 }
 
-TEST_F(PromisesTest, NameTheDaemonsOwnAbsence) {
+TEST_F(PromisesTest, NameTheDaemonsAbsence) {
   seconds(2, 0.5, 0.49);
   const std::string text = seconds(2, 0.25, 0.74, 6 * kSecond);
   EXPECT_NE(text.find(": the daemon did not run for a while, and gave no turns\n"), std::string::npos) << text;
 }
 
-TEST_F(PromisesTest, NameNoOtherShare) {
+TEST_F(PromisesTest, IgnoreOtherShares) {
   other_launches_ = 10;
   EXPECT_EQ(cause().find("other is"), std::string::npos) << "whose it is, is its owner's affair";
 }

@@ -24,14 +24,14 @@ NodeSnapshot snapshot_of(std::uint64_t taken_ms, const std::vector<std::string>&
   return snapshot;
 }
 
-TEST(RecentSnapshots, OfNoneThereIsNone) {
+TEST(RecentSnapshots, HasNoneAtTheStart) {
   const RecentSnapshots recent;
   EXPECT_EQ(recent.last(), nullptr);
   EXPECT_EQ(recent.second_ago(kMs), nullptr);
   EXPECT_EQ(recent.second_ago(named("alice"), kMs).share, nullptr);
 }
 
-TEST(RecentSnapshots, ThatNearestToASecondAgo) {
+TEST(RecentSnapshots, HasTheOneNearestToASecondAgo) {
   RecentSnapshots recent;
   recent.add(snapshot_of(1000));
   EXPECT_EQ(recent.second_ago(1001 * kMs)->taken_ns, 1000 * kMs);
@@ -45,7 +45,7 @@ TEST(RecentSnapshots, ThatNearestToASecondAgo) {
   }
 }
 
-TEST(RecentSnapshots, OneLookASecondAndOthersBetween) {
+TEST(RecentSnapshots, HasOneEachSecondAndOthersBetween) {
   RecentSnapshots recent;
   for (const std::uint64_t ms : {1000, 2000, 3000}) recent.add(snapshot_of(ms));
   EXPECT_EQ(recent.second_ago(3400 * kMs)->taken_ns, 2000 * kMs);
@@ -55,7 +55,7 @@ TEST(RecentSnapshots, OneLookASecondAndOthersBetween) {
   EXPECT_EQ(recent.second_ago(4010 * kMs)->taken_ns, 3000 * kMs);
 }
 
-TEST(RecentSnapshots, WhoLooksOnceAMinuteIsToldOfThatMinute) {
+TEST(RecentSnapshots, HasAMinuteOldOneIfTakenEachMinute) {
   RecentSnapshots recent;
   for (const std::uint64_t ms : {0, 60'000, 120'000}) recent.add(snapshot_of(ms));
   EXPECT_EQ(recent.second_ago(180'000 * kMs)->taken_ns, 120'000 * kMs);

@@ -11,7 +11,7 @@ struct Node : TestBooks<ShareSum> {
   explicit Node(std::uint32_t processes, ComputeRules rules = {}) : TestBooks(processes, 0, std::move(rules)) {}
 };
 
-TEST(ShareSum, WorkThatIsSplitOverProcessesEachTooLittleToBeLookedAtIsNamed) {
+TEST(ShareSum, SmallWorkOfManyProcessesIsReportedTogether) {
   Node node(6);
   for (int i = 0; i < 2; ++i) {
     node.pass(kSecond, 0.17, 0);
@@ -30,7 +30,7 @@ TEST(ShareSum, WorkThatIsSplitOverProcessesEachTooLittleToBeLookedAtIsNamed) {
   EXPECT_TRUE(node.check.is_proven("alice"));
 }
 
-TEST(ShareSum, ShortKernelsOfManyProcessesWithPausesAccuseNobody) {
+TEST(ShareSum, ShortKernelsOfManyProcessesAccuseNone) {
   for (const std::uint64_t held : {200 * kMs, 100 * kMs, 60 * kMs}) {
     Node node(6);
     for (int i = 0; i < 30; ++i) {
@@ -42,13 +42,13 @@ TEST(ShareSum, ShortKernelsOfManyProcessesWithPausesAccuseNobody) {
 }
 
 // The driver reports whole percents: each of 60 processes that hardly ran may be called 1 % busy.
-TEST(ShareSum, WhatTheDriverRoundsUpIsNoSum) {
+TEST(ShareSum, RoundedUpFiguresDoNotAddUp) {
   Node node(60);
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 0.01, 5 * kMs, 1);
   EXPECT_FALSE(node.check.of(1, kGpu));
 }
 
-TEST(ShareSum, CopiesCountAndALittleWorkIsNotLookedAt) {
+TEST(ShareSum, CopiesCountAndLittleWorkIsNotChecked) {
   Node copying(6);
   for (int i = 0; i < 10; ++i) {
     for (std::uint32_t pid = 1; pid <= 6; ++pid) copying.words(pid).copy_ns += kSecond / 2;
@@ -60,7 +60,7 @@ TEST(ShareSum, CopiesCountAndALittleWorkIsNotLookedAt) {
   EXPECT_FALSE(little.check.of(1, kGpu)) << "24 %, of which 6 may be rounded";
 }
 
-TEST(ShareSum, LongKernelsAreBelievedForAsLongAsThoseOfOneProcess) {
+TEST(ShareSum, LongKernelsAreTrustedAsLongAsOfOneProcess) {
   Node node(6);
   for (std::uint32_t pid = 1; pid <= 6; ++pid) node.words(pid).working = true;
   for (int i = 0; i < 25; ++i) node.pass(kSecond, 0.17, 0);
@@ -69,7 +69,7 @@ TEST(ShareSum, LongKernelsAreBelievedForAsLongAsThoseOfOneProcess) {
   EXPECT_TRUE(node.named(1));
 }
 
-TEST(ShareSum, WhoIsNotMeteredOrIsStoppedCannotTell) {
+TEST(ShareSum, UnmeteredAndStoppedProcessesAreNotChecked) {
   Node node(6);
   for (std::uint32_t pid = 1; pid <= 6; ++pid) node.words(pid).metered = false;
   for (int i = 0; i < 10; ++i) node.pass(kSecond, 0.17, 0);
@@ -85,7 +85,7 @@ TEST(ShareSum, WhoIsNotMeteredOrIsStoppedCannotTell) {
   EXPECT_FALSE(stopped.check.of(1, kGpu));
 }
 
-TEST(ShareSum, WhoLaunchesByHisLedgerIsNotNamedBesideThoseWhoDoNot) {
+TEST(ShareSum, ProcessesWithLaunchesAreNotReportedBesideOthers) {
   Node node(6);
   for (int i = 0; i < 4; ++i) {
     node.words(1).launches += 10;
@@ -95,7 +95,7 @@ TEST(ShareSum, WhoLaunchesByHisLedgerIsNotNamedBesideThoseWhoDoNot) {
   EXPECT_TRUE(node.named(2));
 }
 
-TEST(ShareSum, LaunchesThatBlockBehindWorkInFlightAccuseNobodyAndAreNeverCertain) {
+TEST(ShareSum, LaunchesBlockedByWorkInFlightAreNeverCertain) {
   Node node(6);
   for (std::uint32_t pid = 1; pid <= 6; ++pid) node.words(pid).working = true;
   node.pass(kSecond, 0.17, kSecond, 10);
@@ -112,7 +112,7 @@ TEST(ShareSum, LaunchesThatBlockBehindWorkInFlightAccuseNobodyAndAreNeverCertain
   EXPECT_FALSE(node.check.of(1, kGpu)->certain);
 }
 
-TEST(ShareSum, AnAccountThatStandsStillIsCertainAndAStalledDaemonSawNothing) {
+TEST(ShareSum, AStaleAccountIsCertainUnlessTheDaemonStalled) {
   Node node(6);
   for (int i = 0; i < 10; ++i) {
     node.pass(20 * kSecond, 0.17, 500 * kMs, 10);
@@ -124,7 +124,7 @@ TEST(ShareSum, AnAccountThatStandsStillIsCertainAndAStalledDaemonSawNothing) {
 }
 
 // The driver reports ended work for a second more, of each process that takes turns.
-TEST(ShareSum, TurnsThatTheDriverTellsOfASecondLateAccuseNobody) {
+TEST(ShareSum, TurnsReportedASecondLateAccuseNone) {
   for (const std::uint64_t period : {kSecond / 10, kSecond}) {
     Node node(6);
     std::uint64_t worked[7] = {};

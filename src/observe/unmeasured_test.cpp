@@ -17,7 +17,7 @@ snapshot::Share share_with(std::uint64_t failures, const std::string& policy = "
   return share;
 }
 
-TEST(Unmeasured, EachContextIsToldOnceWithItsCallAndFate) {
+TEST(Unmeasured, EachContextIsReportedOnceWithCallAndResult) {
   Unmeasured unmeasured;
   EXPECT_TRUE(unmeasured.look({share_with(0)}).empty());
   const auto events = unmeasured.look({share_with(1, "closed")});
@@ -35,13 +35,13 @@ TEST(Unmeasured, EachContextIsToldOnceWithItsCallAndFate) {
   EXPECT_NE(more[0].text.find("run unlimited"), std::string::npos);
 }
 
-TEST(Unmeasured, FailuresFromBeforeTheDaemonAreNotNews) {
+TEST(Unmeasured, FailuresBeforeTheDaemonAreNotReported) {
   Unmeasured unmeasured;
   EXPECT_TRUE(unmeasured.look({share_with(3)}).empty());
   EXPECT_EQ(unmeasured.look({share_with(4)}).size(), 1u);
 }
 
-TEST(Unmeasured, AShareThatIsNewMayHaveFailedAlready) {
+TEST(Unmeasured, ANewShareMayHaveFailedAlready) {
   Unmeasured unmeasured;
   EXPECT_TRUE(unmeasured.look({}).empty());
   EXPECT_EQ(unmeasured.look({share_with(1)}).size(), 1u);

@@ -32,7 +32,7 @@ TEST(CdiCache, TheHigherPriorityShadowsTheLower) {
             (Told{"v/c=0 /etc/a: shadowed by /run/b", "v/c=0 /run/b"}));
 }
 
-TEST(CdiCache, AConflictTakesTheNameAwayAtEveryPriority) {
+TEST(CdiCache, AConflictRemovesTheNameAtEveryPriority) {
   EXPECT_EQ(told({file_of("/etc/a", 0, {"0", "1"}), file_of("/etc/b", 0, {"0"}), file_of("/run/c", 1, {"0"})}),
             (Told{"v/c=0 /etc/a: in conflict with /etc/b", "v/c=0 /etc/b: in conflict with /etc/a",
                   "v/c=0 /run/c: in conflict: /etc/b is in conflict with /etc/a", "v/c=1 /etc/a"}));

@@ -56,14 +56,14 @@ std::string trouble_of(const std::string& edits, const std::string& version = "1
                  "}]}");
 }
 
-TEST(CdiJson, ComesBackAsItWasWritten) {
+TEST(CdiJson, SurvivesARoundTrip) {
   const Document document = with_everything();
   const auto read = read_json(to_json(document));
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(*read, document);
 }
 
-TEST(CdiJson, LeavesOutWhatADocumentDoesNotHave) {
+TEST(CdiJson, OmitsMissingFields) {
   Document document;
   document.version = "0.3.0";
   document.kind = "v/c";
@@ -86,14 +86,14 @@ TEST(CdiJson, LeavesOutWhatADocumentDoesNotHave) {
 )");
 }
 
-TEST(CdiReader, TakesAVersionWithALetterBeforeIt) {
+TEST(CdiReader, AcceptsAVersionWithALeadingLetter) {
   const auto read =
       read_json(R"({"cdiVersion":"v0.5.0","kind":"v/c","devices":[{"name":"a","containerEdits":{"env":["A=b"]}}]})");
   ASSERT_TRUE(read) << read.error().message;
   EXPECT_EQ(read->version, "0.5.0");
 }
 
-TEST(CdiReader, SaysWhatIsNoDocument) {
+TEST(CdiReader, NamesWhatIsInvalidInADocument) {
   EXPECT_EQ(trouble(""), "is no JSON");
   EXPECT_EQ(trouble("{\"cdiVersion\":"), "is no JSON");
   EXPECT_EQ(trouble("[]"), "is no object");
@@ -107,7 +107,7 @@ TEST(CdiReader, SaysWhatIsNoDocument) {
   EXPECT_EQ(trouble(std::string(kMaxDocumentBytes + 1, ' ')), "is longer than 4 MiB");
 }
 
-TEST(CdiReader, SaysWhichNameIsNone) {
+TEST(CdiReader, NamesAnInvalidName) {
   const auto with = [](const std::string& version, const std::string& kind, const std::string& names) {
     std::string devices;
     for (const char name : names)
@@ -125,7 +125,7 @@ TEST(CdiReader, SaysWhichNameIsNone) {
   EXPECT_EQ(with("0.5.0", "v/c.d", "a"), "cdiVersion: 0.5.0 does not have all fields of the document");
 }
 
-TEST(CdiReader, SaysWhichEditIsNone) {
+TEST(CdiReader, NamesAnInvalidEdit) {
   const std::string in = "devices[0].containerEdits";
   EXPECT_EQ(trouble_of("{}"), in + ": there are none");
   EXPECT_EQ(trouble_of("[]"), in + ": is no object");

@@ -39,7 +39,7 @@ TEST(MinimumVersion, IsThatOfTheNewestField) {
   EXPECT_EQ(least_for(edits), "1.1.0");
 }
 
-TEST(MinimumVersion, OfIntelRdtDependsOnItsFields) {
+TEST(MinimumVersion, DependsOnTheFieldsOfIntelRdt) {
   Edits edits;
   edits.intel_rdt.emplace().clos_id = "gold";
   EXPECT_EQ(least_for(edits), "0.7.0");
@@ -50,14 +50,14 @@ TEST(MinimumVersion, OfIntelRdtDependsOnItsFields) {
   EXPECT_EQ(least_for(edits), "1.1.0");
 }
 
-TEST(MinimumVersion, OfANameThatBeginsWithADigitIs050) {
+TEST(MinimumVersion, Is050ForANameThatBeginsWithADigit) {
   Edits edits;
   edits.env = {"A=b"};
   EXPECT_EQ(least_for(edits, "0"), "0.5.0");
   EXPECT_EQ(least_for(edits, "a0"), "0.3.0");
 }
 
-TEST(MinimumVersion, OfAnnotationsAndADotInTheClassIs060) {
+TEST(MinimumVersion, Is060ForAnnotationsAndADotInTheClass) {
   Document document{.version = {}, .kind = "a.b/c", .annotations = {}, .devices = {{}}, .edits = {}};
   EXPECT_EQ(minimum_version(document), "0.3.0");
   document.kind = "a/b.c";

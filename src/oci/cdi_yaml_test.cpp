@@ -46,7 +46,7 @@ containerEdits:
             - rbind
 )";
 
-TEST(CdiYaml, IsTheDocumentThatItsJsonIs) {
+TEST(CdiYaml, EqualsTheDocumentOfItsJson) {
   const auto document = read_file_text("nvidia.yaml", kNvidia);
   ASSERT_TRUE(document) << document.error().message;
   EXPECT_EQ(document->version, "0.5.0");
@@ -60,7 +60,7 @@ TEST(CdiYaml, IsTheDocumentThatItsJsonIs) {
   EXPECT_FALSE(read_file_text("nvidia.json", kNvidia)) << "by the name, as engines go by it";
 }
 
-TEST(CdiYaml, PlainWordsAreWhatYamlMakesOfThem) {
+TEST(CdiYaml, ReadsPlainScalarsByYamlsRules) {
   EXPECT_EQ(json("[a, \"1\", '2', 3, -4, 0x10, 0o17, 0666, 1.5, true, Yes, off, ~, null, 0.5.0, 09, inf, nan]"),
             R"(["a","1","2",3,-4,16,15,438,1.5,true,true,false,null,null,"0.5.0",9.0,"inf","nan"])");
   EXPECT_EQ(json("{a: , b: {c: [d]}}"), R"({"a":null,"b":{"c":["d"]}})");
@@ -68,7 +68,7 @@ TEST(CdiYaml, PlainWordsAreWhatYamlMakesOfThem) {
   EXPECT_EQ(json(""), "null");
 }
 
-TEST(CdiYaml, SaysWhereItIsNone) {
+TEST(CdiYaml, NamesThePlaceOfAMistake) {
   EXPECT_TRUE(json("a: [1").starts_with("line 1: is no YAML: ")) << json("a: [1");
   EXPECT_EQ(json("a: 1\na: 2"), "line 2: has the field 'a' twice");
   EXPECT_EQ(json("a: !!binary x"), "line 1: has the tag 'tag:yaml.org,2002:binary'");
@@ -78,7 +78,7 @@ TEST(CdiYaml, SaysWhereItIsNone) {
   EXPECT_EQ(json(std::string((1 << 20) + 1, ' ')), "is longer than 1 MiB");
 }
 
-TEST(CdiYaml, AliasesOfAliasesEnd) {
+TEST(CdiYaml, LimitsNestedAliases) {
   std::string bomb = "a: &a [x, x, x, x, x, x, x, x, x, x]\n";
   for (char name = 'b'; name < 'k'; ++name) {
     bomb += std::string(1, name) + ": &" + name + " [";

@@ -38,7 +38,7 @@ TEST(ConfigEdits, ReplaceAVariableAtItsPlace) {
   EXPECT_EQ(edited("{}", edits), Json::parse(R"({"process":{"env":["A=3","NEW=2"]}})"));
 }
 
-TEST(ConfigEdits, TakeNumbersAndModeOfANodeFromTheHost) {
+TEST(ConfigEdits, CopyNumbersAndModeOfANodeFromTheHost) {
   EXPECT_EQ(edited(R"({"linux":{"devices":[{"path":"/dev/gpu","type":"c"},{"path":"/dev/x"}]}})",
                    with_nodes({{.path = "/dev/gpu", .host_path = "/host/gpu", .permissions = "rw"}})),
             Json::parse(R"({"linux":{"devices":[{"path":"/dev/x"},
@@ -71,7 +71,7 @@ TEST(ConfigEdits, GiveANodeToTheContainersUser) {
   EXPECT_EQ(devices[1]["gid"], 7);
 }
 
-TEST(ConfigEdits, RefuseANodeThatTheHostLacksOrHasOtherwise) {
+TEST(ConfigEdits, RefuseANodeThatTheHostLacksOrHasDifferently) {
   ContainerConfig config = config_of("{}");
   auto applied = config.apply(with_nodes({{.path = "/dev/none"}}), host_node);
   ASSERT_FALSE(applied);
@@ -127,7 +127,7 @@ struct BadConfig {
   const char* says;
 };
 
-TEST(ContainerConfig, RefusesWhatIsNone) {
+TEST(ContainerConfig, RefusesInvalidDocuments) {
   const std::string deep = std::string(10'000, '[') + std::string(10'000, ']'), big(10 << 20, ' ');
   const BadConfig bad[] = {
       {"", "config.json is no JSON"},

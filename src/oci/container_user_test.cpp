@@ -26,7 +26,7 @@ TEST(ContainerUserOnTheHost, IsMappedByItsUserNamespace) {
   EXPECT_EQ(user_of(text), (ContainerUser{.uid = 100'999, .gid = 65534, .groups = {1000}, .has_user_namespace = true}));
 }
 
-TEST(ContainerUserOnTheHost, HasNoNumberOfANamespaceWhoseMappingsAreNotSaid) {
+TEST(ContainerUserOnTheHost, HasNoIdIfTheMappingsAreUnknown) {
   EXPECT_EQ(user_of(R"({"process":{"user":{"uid":3,"gid":4}},"linux":{"namespaces":[{"type":"user","path":"/x"}],
                         "uidMappings":[{"containerID":0}]}})"),
             (ContainerUser{.uid = 65534, .gid = 65534, .has_user_namespace = true}));

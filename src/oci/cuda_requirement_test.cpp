@@ -13,7 +13,7 @@ std::string need(std::vector<std::string> environment, const GpuFacts& facts = k
 }
 std::string need_of(const std::string& requirement) { return need({"NVIDIA_REQUIRE_CUDA=" + requirement}); }
 
-TEST(CudaRequirement, IsASentence) {
+TEST(CudaRequirement, IsReadAsPlainText) {
   EXPECT_EQ(need_of("cuda>=12.4"), "the image needs CUDA 12.4, driver 535.261.03 has 12.2");
   EXPECT_EQ(need_of("cuda>=12.4 brand=geforce,driver>=470,driver<471"),
             "the image needs CUDA 12.4, driver 535.261.03 has 12.2");
@@ -36,17 +36,17 @@ TEST(CudaRequirement, IsMetByOnePartWithAllOfItsConditions) {
   EXPECT_EQ(need({"NVIDIA_REQUIRE_CUDA=cuda>=13", "NVIDIA_REQUIRE_CUDA=cuda>=12"}), "") << "the last entry counts";
 }
 
-TEST(CudaRequirement, IsPassedOverWhereTheImageOrUserSaysSo) {
+TEST(CudaRequirement, IsSkippedIfTheImageOrUserSaysSo) {
   EXPECT_EQ(need({"NVIDIA_REQUIRE_CUDA=cuda>=13", "NVIDIA_DISABLE_REQUIRE=1"}), "");
   EXPECT_EQ(need({"NVIDIA_REQUIRE_CUDA=cuda>=13", "NVIDIA_DISABLE_REQUIRE=true"}), "");
   EXPECT_NE(need({"NVIDIA_REQUIRE_CUDA=cuda>=13", "NVIDIA_DISABLE_REQUIRE=0"}), "");
 }
 
-TEST(CudaRequirement, RefusesNothingThatTheNodeDoesNotSay) {
+TEST(CudaRequirement, RefusesNothingThatTheNodeDoesNotReport) {
   EXPECT_EQ(need({"NVIDIA_REQUIRE_CUDA=cuda>=99,brand=x,driver>=999,arch>=99"}, GpuFacts{}), "");
 }
 
-TEST(CudaRequirement, RefusesWhatIsNoCondition) {
+TEST(CudaRequirement, RefusesAnInvalidCondition) {
   for (const char* text :
        {"cuda", "cuda>=", ">=12", "cuda=>12", "cuda>=twelve", "cuda>=12.", "cudnn>=8", "cuda>=99999999999"})
     EXPECT_EQ(need_of(text), "NVIDIA_REQUIRE_CUDA: '" + std::string(text) + "' is no condition");

@@ -64,7 +64,7 @@ TEST(DeviceRequests, NameDevicesByCountOrByIds) {
   EXPECT_EQ(devices(-1, {"0"}), Names{"cannot set both Count and DeviceIDs on device request"});
 }
 
-TEST(DeviceRequests, SelectTheFirstListWhoseWordsAreAllKnown) {
+TEST(DeviceRequests, SelectTheFirstListOfKnownCapabilities) {
   const std::vector<std::string> known = {"gpu", "compute"};
   DeviceRequest request;
   EXPECT_EQ(match_capabilities(request, known), nullptr);

@@ -74,7 +74,7 @@ Words names_of(const DockerNode& node) {
   return names;
 }
 
-TEST(DockerDrivers, AreThoseWhoseProgramsAreOnPath) {
+TEST(DockerDrivers, AreThoseWithTheirProgramsOnPath) {
   EXPECT_EQ(names_of(whole_node()), (Words{"nvidia", "nvidia.cdi", "nvidia.runtime-hook", "cdi"}));
   EXPECT_EQ(names_of(without_cdi_hook()), (Words{"nvidia", "nvidia.runtime-hook", "cdi"}));
   EXPECT_EQ(names_of(without_nvidia()), (Words{"amd", "cdi"})) << "AMD's, where CDI is enabled, with no file of its";
@@ -102,7 +102,7 @@ TEST(DockerDrivers, AreChosenByCapabilitiesOrByName) {
             (Words{"PATH=/bin", "NVIDIA_VISIBLE_DEVICES=0"}));
 }
 
-TEST(DockerDrivers, ThatAreNotThereAreNamed) {
+TEST(DockerDrivers, AreNamedIfMissing) {
   EXPECT_EQ(edit_trouble(R"([{"Count":1,"Capabilities":[["gpu","ngx"],["tpu"]]}])", whole_node()),
             R"(could not select device driver "" with capabilities: [[gpu ngx] [tpu]])");
   EXPECT_EQ(edit_trouble(R"([{"Count":1}])", whole_node()),
@@ -119,7 +119,7 @@ TEST(DockerDrivers, ThatAreNotThereAreNamed) {
   EXPECT_TRUE(edit(R"([{"Driver":"x"}])", none).error().hint.contains("restart dockerd"));
 }
 
-TEST(DockerDrivers, OfAmdAnswerOnANodeThatHasNoNvidiaProgram) {
+TEST(DockerDrivers, IncludeAmdOnANodeWithoutNvidiasPrograms) {
   EXPECT_EQ(edit_trouble(R"([{"Count":-1,"Capabilities":[["gpu"]]}])", without_nvidia()), "AMD CDI spec not found");
   DockerNode node = without_nvidia();
   node.devices = {};
@@ -166,7 +166,7 @@ TEST(CdiRoad, TakesWholeNamesForThePlainDriver) {
   EXPECT_EQ(cdi(R"("DeviceIDs":[])"), Words{"PATH=/bin"});
 }
 
-TEST(CdiRoad, SaysWhichFileIsToBlame) {
+TEST(CdiRoad, NamesTheFileAtFault) {
   DockerNode node = without_nvidia();
   node.devices = devices_of({kGpus, kGpus});
   const auto edited = edit(R"([{"Driver":"cdi","DeviceIDs":["nvidia.com/gpu=1"]}])", node);
@@ -194,13 +194,13 @@ TEST(HookRoad, AddsVariablesAndThePrestartHook) {
   EXPECT_EQ(edited->config.json()["hooks"], (Json{{"prestart", {{{"path", "/other"}}, hook, hook}}, {"x", 1}}));
 }
 
-TEST(HookRoad, AddsNothingWhereNothingIsAskedFor) {
+TEST(HookRoad, AddsNothingWithoutARequest) {
   EXPECT_EQ(env_after(R"([{"Driver":"nvidia.runtime-hook"}])", whole_node()), Words{"PATH=/bin"});
   EXPECT_EQ(env_after(R"([{"Count":1,"DeviceIDs":["0"],"Driver":"nvidia.runtime-hook"}])", whole_node()),
             Words{"cannot set both Count and DeviceIDs on device request"});
 }
 
-TEST(TwoRoads, AreTriedInOrderAndAFailedOneLeavesNothing) {
+TEST(TwoRoads, AreTriedInOrderAndAFailureLeavesNothing) {
   const std::string broken = R"([{"DeviceIDs":["broken"],"Capabilities":[["gpu"]]}])";
   const auto edited = edit(broken, whole_node());
   ASSERT_TRUE(edited) << edited.error().message;
@@ -216,7 +216,7 @@ TEST(TwoRoads, AreTriedInOrderAndAFailedOneLeavesNothing) {
   EXPECT_EQ(edit(broken, node)->warnings, Words{});
 }
 
-TEST(TwoRoads, ThatBothFailSaySoTogether) {
+TEST(TwoRoads, ReportTogetherThatBothFailed) {
   DockerNode node = whole_node();
   node.nvidia_runtime_hook.clear();
   EXPECT_EQ(
@@ -241,7 +241,7 @@ TEST(TwoRoads, CheckTheImagesCuda) {
   EXPECT_TRUE(edit(R"([{"Count":0,"Capabilities":[["gpu"]]}])", node, image)) << "it is given no GPU";
 }
 
-TEST(ApplyRequests, CarryWhatTheyDoNotKnow) {
+TEST(ApplyRequests, KeepUnknownFields) {
   const auto edited = edit(R"([{"Count":1,"Capabilities":[["gpu"]]}])", whole_node());
   ASSERT_TRUE(edited);
   EXPECT_EQ(edited->config.json()["unknown"], (Json{{"a", {1, 2.5}}}));

@@ -84,7 +84,7 @@ TEST(ConfigEdits, HoldForAllEdits) {
   EXPECT_TRUE(held);
 }
 
-TEST(ApplyRequests, LeaveTheConfigurationAloneOrSayWhyNot) {
+TEST(ApplyRequests, LeaveTheConfigurationUnchangedOrSayWhy) {
   const bool held = rc::check([] {
     DockerNode node;
     node.cdi = *rc::gen::arbitrary<bool>();

@@ -41,7 +41,7 @@ std::vector<std::string> nodes_of(const Edits& edits) {
   return paths;
 }
 
-TEST(GpuDriver, HasTheSharesGpusAloneAndNoNumbers) {
+TEST(GpuDriver, HasOnlyTheSharesGpusAndNoNumbers) {
   const Document document = of_two_gpus();
   const auto first = gpu_driver(document, std::vector<GpuRef>{{"GPU-aaaa", 0}});
   ASSERT_TRUE(first);

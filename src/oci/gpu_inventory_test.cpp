@@ -27,7 +27,7 @@ TEST(GpuInventory, ReadsTheKernelsFile) {
   EXPECT_EQ(gpu_of_information(""), std::nullopt);
 }
 
-TEST(GpuInventory, TakesTheLibrariesOfThatDriverThatContainersNeed) {
+TEST(GpuInventory, ListsTheDriversLibrariesThatContainersNeed) {
   EXPECT_TRUE(is_needed_library("libcuda.so.535.1", "535.1"));
   EXPECT_TRUE(is_needed_library("libnvidia-ml.so.535.1", "535.1"));
   EXPECT_FALSE(is_needed_library("libcuda.so.535.1", "550.1"));
@@ -53,7 +53,7 @@ TEST(GpuInventory, MakesADocumentAsNvidiasToolsWould) {
   EXPECT_EQ(document->devices.back().edits.device_nodes.size(), 2u) << "all";
 }
 
-TEST(GpuInventory, MakesNoDocumentThatGivesNothing) {
+TEST(GpuInventory, MakesNoEmptyDocument) {
   GpuInventory without = some_inventory();
   without.gpus.clear();
   EXPECT_FALSE(inventory_document(without));

@@ -44,7 +44,7 @@ TEST(ShareChoice, TakesADeviceRequestOnlyBesideTheEnginesHook) {
             "the container asks for the share 'a' and for other GPUs");
 }
 
-TEST(ShareChoice, TakesTheEnvironmentOnlyIfTheNodeSaysSo) {
+TEST(ShareChoice, TakesTheEnvironmentOnlyIfTheNodeAllowsIt) {
   const std::string text = R"({"process":{"env":["HEADGATE_SHARE=a"]}})";
   EXPECT_EQ(chosen(text), "");
   EXPECT_EQ(chosen(text, {.from_environment = true}), "a");
@@ -59,7 +59,7 @@ TEST(ShareChoice, KnowsWhatAnEngineHasMounted) {
             "the container asks for the shares 'a' and 'b'");
 }
 
-TEST(ShareChoice, DoesWithAGpuWithoutAShareWhatTheNodeSays) {
+TEST(ShareChoice, TreatsAGpuWithoutAShareAsConfigured) {
   const std::string hooked = env_and_hook(R"("NVIDIA_VISIBLE_DEVICES=all")");
   const std::string node = R"({"linux":{"devices":[{"path":"/dev/nvidia0"}]}})";
   for (const std::string& gpu : {hooked, node}) {
@@ -99,7 +99,7 @@ Document share_a() {
 }
 Result<HostNode> some_gpu(const std::string&) { return HostNode{.type = 'c', .major = 195, .minor = 1, .mode = 0666}; }
 
-TEST(InShare, ReplacesNvidiasWayByTheShares) {
+TEST(InShare, ReplacesNvidiasSetupByTheShares) {
   const auto after = in_share(of(R"({"process":{"env":["NVIDIA_VISIBLE_DEVICES=all","NVIDIA_GPU_MEMORY_LIMIT=1","A=b"]},
     "hooks":{"prestart":[{"path":"/usr/bin/nvidia-container-runtime-hook"},{"path":"/mine"}]},"x":1})"),
                               share_a(), AskedBy::annotation, some_gpu);
@@ -120,7 +120,7 @@ TEST(InShare, RefusesGpusThatAreNotTheShares) {
   EXPECT_FALSE(in_share(of("{}"), Document{}, AskedBy::annotation, some_gpu));
 }
 
-TEST(InShare, LeavesWhatAnEngineHasMade) {
+TEST(InShare, KeepsWhatAnEngineHasMade) {
   const ContainerConfig before = of(R"({"process":{"env":["NVIDIA_VISIBLE_DEVICES=void"]},"mounts":[
     {"destination":"/run/headgate/share","source":"/shares/a"},{"destination":"/etc/ld.so.preload","source":"/p"}]})");
   auto after = in_share(before, share_a(), AskedBy::engine, some_gpu);

@@ -63,14 +63,14 @@ TEST(ShareDevice, MakesProgramsClientsOfMps) {
   EXPECT_FALSE(mount_at(share_document(alice()), "/dev/shm")) << "only where it is needed";
 }
 
-TEST(ShareDevice, LetsNvidiasRuntimeAddNothing) {
+TEST(ShareDevice, DisablesNvidiasRuntime) {
   ShareDevice device = alice();
   device.driver.env = {"NVIDIA_VISIBLE_DEVICES=all", "OTHER=1"};
   EXPECT_EQ(share_document(device).devices[0].edits.env,
             (std::vector<std::string>{"OTHER=1", "NVIDIA_VISIBLE_DEVICES=void"}));
 }
 
-TEST(ShareDevice, TellsNvidiasHookItsMemory) {
+TEST(ShareDevice, GivesNvidiasHookItsMemory) {
   ShareDevice device = alice();
   device.memory_mib = 2048;
   EXPECT_EQ(share_document(device).devices[0].edits.env, (std::vector<std::string>{"NVIDIA_VISIBLE_DEVICES=void"}))
@@ -115,7 +115,7 @@ TEST(ShareDevice, IsADocumentThatTheReaderTakes) {
   EXPECT_EQ(share_directory_of(*read), "/run/headgate/shares/alice");
 }
 
-TEST(SimulatedDriver, LiesWhereLoadersLookAndItsNodeMayBeWritten) {
+TEST(SimulatedDriver, IsWhereLoadersLookAndItsNodeIsWritable) {
   const Edits edits = simulated_driver("/lib/sim", "/node");
   ASSERT_EQ(edits.mounts.size(), 5u);
   std::size_t libraries = 0;

@@ -7,7 +7,7 @@ namespace {
 
 Command of(Operation operation) { return {.operation = operation}; }
 
-TEST(Command, ALaterSettingSupersedesTheSameControlOnly) {
+TEST(Command, ALaterSettingReplacesTheSameControlOnly) {
   EXPECT_TRUE(supersedes(of(Operation::set_power_limit), of(Operation::set_power_limit)));
   EXPECT_TRUE(supersedes(of(Operation::reset_gpu_locked_clocks), of(Operation::set_gpu_locked_clocks)));
   EXPECT_TRUE(supersedes(of(Operation::reset_locked_clocks), of(Operation::set_mem_locked_clocks)));
@@ -17,7 +17,7 @@ TEST(Command, ALaterSettingSupersedesTheSameControlOnly) {
   EXPECT_FALSE(supersedes(of(Operation::set_power_limit), of(Operation::set_persistence_mode)));
 }
 
-TEST(Command, AReadIsNeverSupersededAndSupersedesNothing) {
+TEST(Command, AReadNeitherReplacesNorIsReplaced) {
   EXPECT_FALSE(supersedes(of(Operation::set_power_limit), of(Operation::get_power_limit)));
   EXPECT_FALSE(supersedes(of(Operation::get_power_limit), of(Operation::set_power_limit)));
   EXPECT_FALSE(supersedes(of(Operation::get_power_limit), of(Operation::get_power_limit)));

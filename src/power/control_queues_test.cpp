@@ -82,7 +82,7 @@ TEST(ControlQueues, ABlockingCommandReachesAllListedGpus) {
   EXPECT_EQ(bench.recordings[2].written(), std::vector{limit(200)});
 }
 
-TEST(ControlQueues, CommandsOfAGpuThatIsLostFailAndLaterOnesWorkWhenItIsBack) {
+TEST(ControlQueues, ALostGpusCommandsFailUntilItIsBack) {
   Bench bench(2);
   bench.recordings[0].shut();
   auto both = bench.blocking({0, 1}, limit(200));
@@ -133,7 +133,7 @@ TEST(ControlQueues, ABlockingCommandComesAfterAllEarlierOnes) {
   EXPECT_EQ(bench.recordings[0].written(), expected);
 }
 
-TEST(ControlQueues, SupersededSettingsAreMergedButNotAcrossABarrier) {
+TEST(ControlQueues, ReplacedSettingsAreMergedButNotAcrossABarrier) {
   Bench bench(1);
   bench.recordings[0].shut();
   ASSERT_TRUE(bench.at_once({0}, limit(101)));
@@ -183,7 +183,7 @@ TEST(ControlQueues, ASettingThatReplacesAnotherFitsIntoAFullQueue) {
   EXPECT_FALSE(bench.at_once({0}, {.operation = Operation::set_persistence_mode, .enabled = true}));
 }
 
-TEST(ControlQueues, WhatHasNotStartedIsWithdrawnAndSaid) {
+TEST(ControlQueues, UnstartedCommandsAreWithdrawnAndReported) {
   Bench bench(2);
   bench.recordings[0].shut();
   auto running = bench.blocking({0}, limit(150));
@@ -205,7 +205,7 @@ TEST(ControlQueues, WhatHasNotStartedIsWithdrawnAndSaid) {
   EXPECT_EQ(bench.recordings[0].written(), std::vector{limit(150)}) << "the withdrawn one never ran";
 }
 
-TEST(ControlQueues, ACommandThatRunsIsSaidToRunAtTheDeadline) {
+TEST(ControlQueues, ARunningCommandIsReportedAtTheDeadline) {
   Bench bench(1);
   bench.recordings[0].shut();
   std::uint64_t number = 0;
@@ -220,7 +220,7 @@ TEST(ControlQueues, ACommandThatRunsIsSaidToRunAtTheDeadline) {
   EXPECT_EQ(bench.recordings[0].written(), std::vector{limit(150)});
 }
 
-TEST(ControlQueues, AWorkerThatDiesFailsItsCallersAndTheOthersGoOn) {
+TEST(ControlQueues, AWorkerThatDiesFailsItsCallersOnly) {
   Bench bench(2);
   bench.recordings[0].shut();
   bench.recordings[0].throw_next();
@@ -239,7 +239,7 @@ TEST(ControlQueues, AWorkerThatDiesFailsItsCallersAndTheOthersGoOn) {
   EXPECT_EQ(bench.recordings[1].written(), (std::vector{limit(200), limit(250)}));
 }
 
-TEST(ControlQueues, AnErrorIsOneGpusOwn) {
+TEST(ControlQueues, AnErrorAffectsOneGpu) {
   Bench bench(2);
   bench.recordings[1].fail_with(Operation::set_power_limit, {ErrorCode::denied, "power limit: permission denied", ""});
   const Answers answers = Bench::answers_of(bench.blocking({0, 1}, limit(200)));
@@ -247,7 +247,7 @@ TEST(ControlQueues, AnErrorIsOneGpusOwn) {
   EXPECT_EQ(answers.at(1).error().code, ErrorCode::denied);
 }
 
-TEST(ControlQueues, ResetOfBothClocksTriesTheSecondAfterTheFirstFails) {
+TEST(ControlQueues, ResetOfBothClocksTriesTheSecondAfterAFailure) {
   Bench bench(1);
   bench.recordings[0].fail_with(Operation::reset_gpu_locked_clocks, {ErrorCode::unsupported, "GPU clocks", ""});
   bench.recordings[0].fail_with(Operation::reset_mem_locked_clocks, {ErrorCode::failed, "memory clocks", ""});
@@ -256,7 +256,7 @@ TEST(ControlQueues, ResetOfBothClocksTriesTheSecondAfterTheFirstFails) {
   EXPECT_EQ(bench.recordings[0].written().size(), 2u);
 }
 
-TEST(ControlQueues, AWriteTellsTheValueBeforeAndAfter) {
+TEST(ControlQueues, AWriteReportsTheOldAndTheNewValue) {
   Bench bench(1);
   (void)Bench::answers_of(bench.blocking({0}, limit(200)));
   (void)Bench::answers_of(bench.blocking({0}, lock(210, 900)));
@@ -270,7 +270,7 @@ TEST(ControlQueues, AWriteTellsTheValueBeforeAndAfter) {
   EXPECT_LT(done[0].overhead_ns, done[0].done_ns);
 }
 
-TEST(ControlQueues, TheEndAnswersWhatStillWaits) {
+TEST(ControlQueues, TheEndAnswersPendingCommands) {
   Bench bench(1);
   bench.recordings[0].shut();
   auto running = bench.blocking({0}, limit(150));
@@ -285,7 +285,7 @@ TEST(ControlQueues, TheEndAnswersWhatStillWaits) {
   EXPECT_EQ(bench.recordings[0].written(), std::vector{limit(150)});
 }
 
-TEST(ControlQueues, ManyCallersAtOnceKeepEachGpusOrder) {
+TEST(ControlQueues, ConcurrentCallersKeepEachGpusOrder) {
   Bench bench(2);
   constexpr std::uint32_t kCallers = 4, kCalls = 200;
   std::vector<std::thread> callers;

@@ -159,7 +159,7 @@ class LeaseCrash : public testing::Test {
 // Two GPUs with two controls each: four setters to apply it, four to restore it, and a step before and after each.
 constexpr int kSteps = 16;
 
-TEST_F(LeaseCrash, AtEachStepTheNextDaemonPutsBackWhatADeadHolderHad) {
+TEST_F(LeaseCrash, TheNextDaemonRestoresADeadHoldersValues) {
   for (int steps = 1; steps <= kSteps; ++steps) {
     ASSERT_FALSE(live_a_lease(steps)) << "killed at step " << steps;
     end_holder();
@@ -171,7 +171,7 @@ TEST_F(LeaseCrash, AtEachStepTheNextDaemonPutsBackWhatADeadHolderHad) {
   EXPECT_TRUE(all_are(kBefore, false));
 }
 
-TEST_F(LeaseCrash, AtEachStepALivingHoldersLeaseIsWholeAgain) {
+TEST_F(LeaseCrash, ALivingHoldersLeaseIsWholeAfterAnyCrash) {
   for (int steps = 1; steps <= kSteps; ++steps) {
     ASSERT_FALSE(live_a_lease(steps)) << "killed at step " << steps;
     restart();
@@ -181,7 +181,7 @@ TEST_F(LeaseCrash, AtEachStepALivingHoldersLeaseIsWholeAgain) {
   }
 }
 
-TEST_F(LeaseCrash, ADaemonThatIsKilledWhileItPutsRightIsFollowedByOneThatDoes) {
+TEST_F(LeaseCrash, ADaemonKilledInRecoveryIsFollowedByAnother) {
   for (int steps = 1; steps <= kSteps / 2; ++steps) {
     ASSERT_FALSE(live_a_lease(kSteps / 2)) << "all is set";
     end_holder();

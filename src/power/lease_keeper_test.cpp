@@ -109,7 +109,7 @@ class Leases : public testing::Test {
   std::vector<std::string> news_;
 };
 
-TEST_F(Leases, TheValueIsPutBackWhenTheHolderDies) {
+TEST_F(Leases, TheValueIsRestoredWhenTheHolderDies) {
   Holder holder;
   const auto lease = create(200, holder.pid());
   ASSERT_TRUE(lease) << lease.error().message;
@@ -121,7 +121,7 @@ TEST_F(Leases, TheValueIsPutBackWhenTheHolderDies) {
   EXPECT_TRUE(load_leases(folder_ + "/leases.json")->empty());
 }
 
-TEST_F(Leases, ItEndsWithItsTimeOrWhenItIsGivenBack) {
+TEST_F(Leases, ALeaseEndsWithItsTimeOrWhenReturned) {
   const auto first = create(200, 0, 60);
   ASSERT_TRUE(first) << first.error().message;
   now_s_ += 59;
@@ -155,7 +155,7 @@ TEST_F(Leases, ASecondWriterIsRefusedWithTheHoldersName) {
   EXPECT_TRUE(create(other)) << "another control of the same GPU";
 }
 
-TEST_F(Leases, NothingIsWrittenWhereItCannotBeSaved) {
+TEST_F(Leases, ALeaseThatCannotBeSavedWritesNothing) {
   std::filesystem::create_directory(folder_ + "/leases.json.new");
   const auto refused = create(200, 0, 60);
   ASSERT_FALSE(refused);
@@ -164,7 +164,7 @@ TEST_F(Leases, NothingIsWrittenWhereItCannotBeSaved) {
   EXPECT_TRUE(keeper_->list().empty());
 }
 
-TEST_F(Leases, NothingIsWrittenWhereTheDiskIsFull) {
+TEST_F(Leases, AFullDiskWritesNothing) {
   ::signal(SIGXFSZ, SIG_IGN);
   rlimit before{};
   ASSERT_EQ(::getrlimit(RLIMIT_FSIZE, &before), 0);
@@ -179,7 +179,7 @@ TEST_F(Leases, NothingIsWrittenWhereTheDiskIsFull) {
   EXPECT_TRUE(create(200, 0, 60)) << "there is room again";
 }
 
-TEST_F(Leases, AGpuThatDoesNotAnswerKeepsNoOtherWaiting) {
+TEST_F(Leases, AGpuThatDoesNotAnswerBlocksNoOther) {
   patience_ = std::chrono::milliseconds(20);
   kill_daemon();
   start();
@@ -195,7 +195,7 @@ TEST_F(Leases, AGpuThatDoesNotAnswerKeepsNoOtherWaiting) {
   EXPECT_EQ(limit(0), 100'000u) << "put back when it answered again";
 }
 
-TEST_F(Leases, WhatAnotherProgramSetMeanwhileIsToldAndTheFormerValueIsPutBack) {
+TEST_F(Leases, AForeignSettingIsReportedAndTheOldValueRestored) {
   Holder holder;
   ASSERT_TRUE(create(200, holder.pid()));
   ASSERT_TRUE(queues_->gpu(0).perform({.operation = Operation::set_power_limit, .power_limit_mw = 250'000}));
@@ -205,7 +205,7 @@ TEST_F(Leases, WhatAnotherProgramSetMeanwhileIsToldAndTheFormerValueIsPutBack) {
   EXPECT_EQ(limit(), 100'000u);
 }
 
-TEST_F(Leases, AFailureHalfWayPutsEverythingBack) {
+TEST_F(Leases, AFailureHalfWayRestoresEverything) {
   gpus_[1].fail_with(Operation::set_power_limit, {ErrorCode::denied, "permission denied", ""});
   const auto refused = create(200, 0, 60, {"GPU-test-0", "GPU-test-1"});
   ASSERT_FALSE(refused);
@@ -217,7 +217,7 @@ TEST_F(Leases, AFailureHalfWayPutsEverythingBack) {
   EXPECT_EQ(limit(1), 100'000u);
 }
 
-TEST_F(Leases, ARestoreGoesOnAfterOneFailsAndIsTriedAgain) {
+TEST_F(Leases, ARestoreContinuesAfterAFailureAndRetries) {
   LeaseTerms terms{.wanted = {}, .holder_pid = 0, .ttl_s = 60};
   Settings& wanted = terms.wanted["GPU-test-0"];
   wanted.power_limit_mw = 200'000;
@@ -249,7 +249,7 @@ TEST_F(Leases, AKilledDaemonsLeaseIsAdoptedWhileItsHolderLives) {
   EXPECT_EQ(limit(), 100'000u);
 }
 
-TEST_F(Leases, OfAHolderThatDiedMeanwhileTheValuesArePutBackAtTheStart) {
+TEST_F(Leases, ValuesOfADeadHolderAreRestoredAtTheStart) {
   Holder holder;
   ASSERT_TRUE(create(200, holder.pid()));
   kill_daemon();
@@ -259,7 +259,7 @@ TEST_F(Leases, OfAHolderThatDiedMeanwhileTheValuesArePutBackAtTheStart) {
   EXPECT_EQ(limit(), 100'000u);
 }
 
-TEST_F(Leases, AStopPutsBackAndTheNextStartMakesTheSettingsAgain) {
+TEST_F(Leases, AStopRestoresAndTheNextStartSetsAgain) {
   Holder holder;
   ASSERT_TRUE(create(200, holder.pid()));
   EXPECT_TRUE(keeper_->stop(std::chrono::seconds(20)));
@@ -270,7 +270,7 @@ TEST_F(Leases, AStopPutsBackAndTheNextStartMakesTheSettingsAgain) {
   EXPECT_EQ(limit(), 200'000u);
 }
 
-TEST_F(Leases, AtEachStepOfAKilledLeaseTheNextStartPutsRight) {
+TEST_F(Leases, TheNextStartRecoversFromAKillAtEachStep) {
   Holder holder;
   holder.end();
   // The file as saved before the writes; any number of the writes may have been done.
@@ -291,7 +291,7 @@ TEST_F(Leases, AtEachStepOfAKilledLeaseTheNextStartPutsRight) {
   }
 }
 
-TEST_F(Leases, PersistenceIsGivenUpForAResetAndEverythingIsPutBackAfterwards) {
+TEST_F(Leases, PersistenceIsReleasedForAResetAndRestored) {
   Holder holder;
   ASSERT_TRUE(create(200, holder.pid(), 0, {"GPU-test-1"}));
   LeaseTerms clocks{.wanted = {}, .holder_pid = holder.pid(), .ttl_s = 0};
@@ -320,7 +320,7 @@ TEST_F(Leases, PersistenceIsGivenUpForAResetAndEverythingIsPutBackAfterwards) {
   EXPECT_EQ(unknown.get_future().get().error().code, ErrorCode::not_found);
 }
 
-TEST_F(Leases, TheSitesSettingsAreMadeWhereNoLeaseIsAndPutBackAfterOne) {
+TEST_F(Leases, TheSitesSettingsApplyWithoutALeaseAndAfterOne) {
   Holder holder;
   ASSERT_TRUE(create(200, holder.pid()));
   SettingsByGpu site;
@@ -353,7 +353,7 @@ class Sessions : public Leases {
   SessionWrite write_;
 };
 
-TEST_F(Sessions, TheValuesFromBeforeTheFirstWriteArePutBack) {
+TEST_F(Sessions, TheValuesBeforeTheFirstWriteAreRestored) {
   Holder holder;
   ASSERT_TRUE(begin_write(holder.pid()));
   EXPECT_TRUE(keeper_->covers(write_)) << "the next write of this control need not wait";
@@ -371,7 +371,7 @@ TEST_F(Sessions, TheValuesFromBeforeTheFirstWriteArePutBack) {
   EXPECT_TRUE(*queues_->gpu(1).read(Operation::get_persistence_mode));
 }
 
-TEST_F(Sessions, OneThatOutlivesTheDaemonIsAdopted) {
+TEST_F(Sessions, ASessionThatOutlivesTheDaemonIsAdopted) {
   Holder holder;
   ASSERT_TRUE(begin_write(holder.pid()));
   ASSERT_TRUE(queues_->gpu(0).perform({.operation = Operation::set_power_limit, .power_limit_mw = 200'000}));
@@ -384,7 +384,7 @@ TEST_F(Sessions, OneThatOutlivesTheDaemonIsAdopted) {
   EXPECT_EQ(limit(), 100'000u);
 }
 
-TEST_F(Sessions, AWriteThatCannotBeSavedMustNotBegin) {
+TEST_F(Sessions, AWriteThatCannotBeSavedDoesNotBegin) {
   Holder holder, gone;
   gone.end();
   EXPECT_FALSE(begin_write(gone.pid() == 0 ? 4'000'000 : gone.pid())) << "no such process";
@@ -394,7 +394,7 @@ TEST_F(Sessions, AWriteThatCannotBeSavedMustNotBegin) {
   EXPECT_TRUE(keeper_->list().empty());
 }
 
-TEST_F(Sessions, AnotherUsersLeaseIsNotWrittenOver) {
+TEST_F(Sessions, AnotherUsersLeaseIsNotOverwritten) {
   Holder holder, other;
   ASSERT_TRUE(create(200, holder.pid()));
   const auto refused = begin_write(other.pid(), 1001);
@@ -432,7 +432,7 @@ TEST_F(Leases, ASecondWritersSettingIsReportedOnceWithItsCause) {
   EXPECT_EQ(limit(), 100'000u);
 }
 
-TEST_F(Leases, ASettingThatIsGoneIsMadeAgainWhereThatIsAskedFor) {
+TEST_F(Leases, ALostSettingIsSetAgainIfAsked) {
   kill_daemon();
   reapply_ = true;
   start();
@@ -443,7 +443,7 @@ TEST_F(Leases, ASettingThatIsGoneIsMadeAgainWhereThatIsAskedFor) {
   EXPECT_EQ(limit(), 200'000u);
 }
 
-TEST_F(Leases, ADamagedFileEndsTheStartAndIsLeftAlone) {
+TEST_F(Leases, ADamagedFileEndsTheStartAndStays) {
   kill_daemon();
   const std::string path = folder_ + "/leases.json";
   ASSERT_TRUE(save_leases(path, {}));
@@ -453,7 +453,7 @@ TEST_F(Leases, ADamagedFileEndsTheStartAndIsLeftAlone) {
   EXPECT_EQ(std::filesystem::file_size(path), 1u);
 }
 
-TEST_F(Leases, AHolderThatIsNotThereIsRefused) {
+TEST_F(Leases, AMissingHolderIsRefused) {
   Holder holder;
   const std::uint32_t pid = holder.pid();
   holder.end();

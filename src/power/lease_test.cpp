@@ -5,7 +5,7 @@
 namespace headgate::power {
 namespace {
 
-TEST(Lease, WhatIsStoredIsReadBack) {
+TEST(Lease, AStoredLeaseIsReadBack) {
   Lease lease{.id = "ab", .wanted = {}, .saved = {}};
   lease.wanted["GPU-1"].power_limit_mw = 200'000;
   lease.wanted["GPU-1"].gpu_clocks = ClockRange{210, 900};
@@ -36,7 +36,7 @@ TEST(Lease, ADamagedKeyIsNamed) {
   }
 }
 
-TEST(Lease, ItHoldsWhatItSetsAndWhatItPutsBack) {
+TEST(Lease, HasWhatItSetsAndWhatItRestores) {
   Lease lease{.id = "ab", .wanted = {}, .saved = {}};
   lease.wanted["GPU-1"].power_limit_mw = 200'000;
   lease.saved["GPU-2"].gpu_clocks = ClockRange{};

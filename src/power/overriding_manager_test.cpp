@@ -64,13 +64,13 @@ TEST(RunCommand, ACommandThatHangsIsKilledWithAllItStarted) {
   }
 }
 
-TEST(RunCommand, AChildThatHoldsThePipeDoesNotKeepItWaiting) {
+TEST(RunCommand, AChildThatKeepsThePipeOpenIsNotWaitedFor) {
   const Folder folder;
   EXPECT_TRUE(shell("sleep 600 & echo $! > " + (folder / "pid")));
   ::kill(std::atoi(text_of(folder / "pid").c_str()), SIGKILL);
 }
 
-TEST(OverridingManager, RunsTheCommandsOfAnOperationInOrderAndStopsAtTheFirstFailure) {
+TEST(OverridingManager, RunsCommandsInOrderUntilAFailure) {
   const Folder folder;
   Recording recording;
   config::CommandOverrides overrides;
@@ -88,7 +88,7 @@ TEST(OverridingManager, RunsTheCommandsOfAnOperationInOrderAndStopsAtTheFirstFai
   EXPECT_EQ(recording.written().size(), 1u);
 }
 
-TEST(OverridingManager, ResetOfBothClocksUsesTheCommandsOfEachWithoutItsOwn) {
+TEST(OverridingManager, ResetOfBothClocksUsesTheCommandsOfEach) {
   const Folder folder;
   Recording recording;
   config::CommandOverrides overrides;

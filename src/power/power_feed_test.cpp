@@ -85,7 +85,7 @@ TEST(PowerFeed, UnchangedValuesAreNotRepeated) {
   EXPECT_EQ(follower.await(1).at(0).draw.mw, 2u) << "and nothing between";
 }
 
-TEST(PowerFeed, AnErrorLeavesTheLastValueAndTheFeedGoesOn) {
+TEST(PowerFeed, AnErrorKeepsTheLastValueAndTheFeed) {
   std::atomic<bool> broken = true;
   PowerFeed feed({0}, kTick, [&](std::uint32_t) -> Result<PowerDraw> {
     if (broken.exchange(false)) return fail(ErrorCode::unreachable, "a GPU is lost");
@@ -95,7 +95,7 @@ TEST(PowerFeed, AnErrorLeavesTheLastValueAndTheFeedGoesOn) {
   EXPECT_EQ(follower.await(1).at(0).draw.mw, 7u);
 }
 
-TEST(PowerFeed, ACoarseSubscriberGetsValuesApart) {
+TEST(PowerFeed, ACoarseSubscriberGetsSpacedValues) {
   std::atomic<std::uint64_t> value = 0, clock_ns = 1;
   PowerFeed feed(
       {0}, kTick, [&](std::uint32_t) { return PowerDraw{.mw = ++value, .dram_mw = {}}; },
@@ -113,7 +113,7 @@ TEST(PowerFeed, ACoarseSubscriberGetsValuesApart) {
   EXPECT_TRUE(coarse.now().empty());
 }
 
-TEST(PowerFeed, SubscribersComeAndGoWhileItReads) {
+TEST(PowerFeed, SubscribersMayComeAndGo) {
   std::atomic<std::uint64_t> value = 0;
   PowerFeed feed({0, 1, 2}, kTick / 10, [&](std::uint32_t) { return PowerDraw{.mw = ++value, .dram_mw = {}}; });
   std::vector<std::thread> crowd;

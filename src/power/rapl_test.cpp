@@ -82,7 +82,7 @@ TEST(Rapl, FindsPackagesAndTheirMemoryAndLeavesPsysOut) {
   EXPECT_EQ(rapl.energy(1).error().code, ErrorCode::not_found);
 }
 
-TEST(Rapl, EnergyGoesOnOverAWrap) {
+TEST(Rapl, EnergyContinuesAcrossAWrap) {
   PowercapTree tree;
   tree.zone("intel-rapl:0", "package-0", 950);
   tree.zone("intel-rapl:0/intel-rapl:0:0", "dram", 900, 950);
@@ -96,7 +96,7 @@ TEST(Rapl, EnergyGoesOnOverAWrap) {
 }
 
 // Two wraps between readings would look like one.
-TEST(Rapl, AnIdleCounterIsReadNowAndThen) {
+TEST(Rapl, AnIdleCounterIsReadOccasionally) {
   PowercapTree tree;
   tree.zone("intel-rapl:0", "package-0", 10);
   const Rapl rapl(tree.root(), std::chrono::milliseconds(1));
@@ -107,7 +107,7 @@ TEST(Rapl, AnIdleCounterIsReadNowAndThen) {
   ::close(watch);
 }
 
-TEST(Rapl, AMachineWithoutItHasNoPackages) {
+TEST(Rapl, AMachineWithoutRaplHasNoPackages) {
   PowercapTree tree;
   fs::remove_all(tree.base());
   Rapl rapl(tree.root());
@@ -129,7 +129,7 @@ TEST(Rapl, AnUnreadableDramIsNullAndAnUnreadablePackageAnError) {
       << broken.error().message;
 }
 
-TEST(Rapl, ACounterIsDigitsAndNothingElse) {
+TEST(Rapl, ACounterIsDigitsOnly) {
   EXPECT_EQ(parse_counter("18446744073709551615\n"), 18446744073709551615u);
   EXPECT_EQ(parse_counter("0"), 0u);
   for (const char* text : {"", "\n", "-1", "1 ", " 1", "1\n\n", "0x10", "18446744073709551616", "1.5"})

@@ -30,7 +30,7 @@ TEST(PowerRequest, SettingsAreReadAsPeopleWriteThem) {
   EXPECT_EQ(parse_power_request(RequestKind::settings, R"({"gpus":[0],"profile":"quiet"})")->profile, "quiet");
 }
 
-TEST(PowerRequest, EachMistakeIsSaidWithWhatIsAccepted) {
+TEST(PowerRequest, EachMistakeNamesWhatIsAccepted) {
   const std::pair<const char*, const char*> bad[] = {
       {"", "no JSON object"},
       {"[]", "no JSON object"},

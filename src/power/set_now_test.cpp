@@ -33,7 +33,7 @@ class SetNow : public testing::Test {
   std::function<void(const std::string&)> withdraw_;
 };
 
-TEST_F(SetNow, EachGpuTellsWhatChanged) {
+TEST_F(SetNow, EachGpuReportsWhatChanged) {
   SettingsByGpu wanted = limit_of_both(200'000);
   wanted["GPU-test-1"].gpu_clocks = ClockRange{210, 900};
   wanted["GPU-test-1"].persistence = true;
@@ -66,7 +66,7 @@ TEST_F(SetNow, AGpuThatFailsIsNamedAndTheOtherIsSet) {
   EXPECT_EQ(queues_->gpu(1).read(Operation::get_power_limit), 200'000u);
 }
 
-TEST_F(SetNow, AResetPassesOverWhatAGpuDoesNotHave) {
+TEST_F(SetNow, AResetSkipsControlsThatAGpuLacks) {
   gpus_[0].fail_with(Operation::reset_mem_locked_clocks, {ErrorCode::unsupported, "not supported", ""});
   SettingsByGpu wanted;
   wanted["GPU-test-0"].mem_clocks = ClockRange{};
@@ -74,7 +74,7 @@ TEST_F(SetNow, AResetPassesOverWhatAGpuDoesNotHave) {
   EXPECT_FALSE(set(wanted, {.caller = {}, .skip_unsupported = true})[0].error);
 }
 
-TEST_F(SetNow, WhatIsWithdrawnIsAnsweredAndDoesNotStart) {
+TEST_F(SetNow, AWithdrawnRequestIsAnsweredAndDoesNotStart) {
   gpus_[0].shut();
   std::promise<std::vector<GpuOutcome>> promise;
   const auto withdraw = set_now(*queues_, limit_of_both(200'000), {}, [&promise](std::vector<GpuOutcome> outcomes) {
@@ -88,7 +88,7 @@ TEST_F(SetNow, WhatIsWithdrawnIsAnsweredAndDoesNotStart) {
   EXPECT_EQ(outcomes[0].error->code, ErrorCode::busy);
 }
 
-TEST_F(SetNow, NothingToDoIsDoneAtOnce) { EXPECT_TRUE(set({{"GPU-none", {}}}).empty()); }
+TEST_F(SetNow, AnEmptyRequestIsDoneAtOnce) { EXPECT_TRUE(set({{"GPU-none", {}}}).empty()); }
 
 }  // namespace
 }  // namespace headgate::power

@@ -5,7 +5,7 @@
 namespace headgate::power {
 namespace {
 
-TEST(Settings, PersistenceIsSetFirstAndPutBackLast) {
+TEST(Settings, PersistenceIsSetFirstAndRestoredLast) {
   Settings settings;
   settings.persistence = true;
   settings.power_limit_mw = 200'000;
@@ -17,7 +17,7 @@ TEST(Settings, PersistenceIsSetFirstAndPutBackLast) {
   EXPECT_EQ(restore.front().operation, Operation::reset_gpu_locked_clocks) << "no clocks were locked before";
 }
 
-TEST(Settings, TheFirstControlOfBothIsNamed) {
+TEST(Settings, TheFirstCommonControlIsNamed) {
   Settings a, b;
   a.power_limit_mw = 1;
   a.mem_clocks = ClockRange{1, 2};
@@ -33,7 +33,7 @@ TEST(Settings, ACommandNamesItsControls) {
   EXPECT_TRUE(named_by({.operation = Operation::get_power}).empty());
 }
 
-TEST(Settings, PartsAreTakenAwayReplacedAndAdded) {
+TEST(Settings, PartsAreRemovedReplacedAndAdded) {
   Settings a, b;
   a.power_limit_mw = 1;
   a.persistence = true;

@@ -47,7 +47,7 @@ TEST_F(TimeSlices, AreReadAndSetWithoutAShell) {
   EXPECT_EQ(tool("[ $SLICE = 4 ] && echo '| 0 Timeslice Short |'\n").read("GPU-1").value(), 1u);
 }
 
-TEST_F(TimeSlices, ARefusalIsToldApartWithTheToolsOwnWords) {
+TEST_F(TimeSlices, ARefusalHasTheToolsMessage) {
   const auto of = [&](const std::string& words, int status) {
     return tool("echo '" + words + "'; exit " + std::to_string(status)).set("GPU-1", 1).error();
   };
@@ -59,7 +59,7 @@ TEST_F(TimeSlices, ARefusalIsToldApartWithTheToolsOwnWords) {
   EXPECT_EQ(TimeSliceTool({.program = folder_ + "/none"}).read("GPU-1").error().code, ErrorCode::unsupported);
 }
 
-TEST_F(TimeSlices, AToolThatHangsFloodsOrPrintsNonsenseIsNamed) {
+TEST_F(TimeSlices, ABrokenToolIsNamed) {
   const TimeSliceTool slow({.program =
                                 [&] {
                                   (void)tool("exec sleep 60");

@@ -34,7 +34,7 @@ std::string refusal_of(const std::string& token, std::int64_t now_s = kNow) {
   return claims ? "" : claims.error().message;
 }
 
-TEST(Token, WhatIsIssuedIsVerified) {
+TEST(Token, AnIssuedTokenIsVerified) {
   const TokenClaims claims{
       .user = "alice", .scopes = {ApiGroup::gpu_control, ApiGroup::cpu_read}, .expires_s = kNow + 60};
   const auto token = issue_token(claims, kKey);
@@ -44,7 +44,7 @@ TEST(Token, WhatIsIssuedIsVerified) {
   EXPECT_EQ(verify_token(*issue_token(for_ever, kKey), kKey, kNow), for_ever);
 }
 
-TEST(Token, ATokenOfAnotherKeyIsRefused) {
+TEST(Token, AnotherKeysTokenIsRefused) {
   const TokenClaims claims{.user = "alice", .scopes = {}, .expires_s = {}};
   const auto token = *issue_token(claims, "another key");
   EXPECT_EQ(refusal_of(token), "invalid token: its signature or form is wrong");
@@ -52,7 +52,7 @@ TEST(Token, ATokenOfAnotherKeyIsRefused) {
   EXPECT_FALSE(verify_token(*issue_token(claims, without_line_feed), kKey, kNow)) << "the line feed is part of the key";
 }
 
-TEST(Token, OnlyHs256IsTaken) {
+TEST(Token, IsHs256Only) {
   const std::string json = R"({"sub":"alice","scopes":[]})";
   EXPECT_EQ(refusal_of(signed_with(JWT_ALG_HS256, json)), "");
   EXPECT_NE(refusal_of(signed_with(JWT_ALG_NONE, json)), "") << "no signature at all";
@@ -61,7 +61,7 @@ TEST(Token, OnlyHs256IsTaken) {
   EXPECT_NE(refusal_of("eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJhIiwic2NvcGVzIjpbXX0.c2ln"), "");
 }
 
-TEST(Token, ItCountsForAMinuteAfterItsEnd) {
+TEST(Token, IsValidForAMinuteAfterItsEnd) {
   const auto token = *issue_token({.user = "alice", .scopes = {}, .expires_s = kNow}, kKey);
   EXPECT_EQ(refusal_of(token, kNow + 60), "");
   EXPECT_EQ(refusal_of(token, kNow + 61), "invalid token: it has expired");
@@ -93,7 +93,7 @@ TEST(Token, ClaimsFollowTheRulesOfZeusd) {
   }
 }
 
-TEST(Token, WhatIsNoTokenIsRefused) {
+TEST(Token, AnInvalidTokenIsRefused) {
   for (const std::string& text : {std::string(), std::string("x"), std::string("a.b.c"), std::string(1 << 20, 'a'),
                                   std::string("a\0b", 3), std::string("..")})
     EXPECT_NE(refusal_of(text), "");
@@ -107,7 +107,7 @@ TEST(Token, GroupsAreReadByName) {
   EXPECT_FALSE(api_groups_from("gpu-read,,cpu-read"));
 }
 
-TEST(Token, ItsEndIsASpanOrNever) {
+TEST(Token, HasAnEndThatIsASpanOrNever) {
   EXPECT_EQ(*token_end("never", kNow), std::nullopt);
   EXPECT_EQ(*token_end("0", kNow), std::nullopt);
   EXPECT_EQ(*token_end("30d", kNow), kNow + 30 * 86'400);

@@ -17,7 +17,7 @@ Executed limit(const std::string& from, const std::string& to, std::uint32_t uid
   return executed;
 }
 
-TEST(WriteAudit, AWriteIsToldWithItsValueBeforeAndAfter) {
+TEST(WriteAudit, AWriteIsReportedWithOldAndNewValue) {
   WriteAudit audit;
   const auto entry = audit.look(limit("350 W", "200 W"), kSecond);
   ASSERT_TRUE(entry);
@@ -30,7 +30,7 @@ TEST(WriteAudit, AWriteIsToldWithItsValueBeforeAndAfter) {
   EXPECT_EQ(audit.look(reset, kSecond)->text, "reset_gpu_locked_clocks: 210 to 900 MHz -> reset");
 }
 
-TEST(WriteAudit, AReadIsNotToldAndEachFailureIs) {
+TEST(WriteAudit, AReadIsNotReportedAndEachFailureIs) {
   WriteAudit audit;
   Executed read = limit("", "");
   read.command = {.operation = Operation::get_power};
@@ -41,7 +41,7 @@ TEST(WriteAudit, AReadIsNotToldAndEachFailureIs) {
     EXPECT_EQ(audit.look(failed, kSecond)->text, "set_power_limit 200 W failed: permission denied");
 }
 
-TEST(WriteAudit, ARowOfSettingsIsOneSentenceASecond) {
+TEST(WriteAudit, ManySettingsAreOneEventASecond) {
   WriteAudit audit;
   EXPECT_TRUE(audit.look(limit("350 W", "340 W"), kSecond));
   for (int watts = 330; watts >= 200; watts -= 10)
@@ -55,7 +55,7 @@ TEST(WriteAudit, ARowOfSettingsIsOneSentenceASecond) {
   EXPECT_EQ(audit.look(limit("200 W", "350 W"), 9 * kSecond)->text, "set_power_limit: 200 W -> 350 W");
 }
 
-TEST(WriteAudit, NothingOfARowIsLostWhereDueComesLate) {
+TEST(WriteAudit, ManySettingsAreAllReportedIfTheTimerIsLate) {
   WriteAudit audit;
   EXPECT_TRUE(audit.look(limit("350 W", "340 W"), 0));
   EXPECT_FALSE(audit.look(limit("340 W", "330 W"), 1));

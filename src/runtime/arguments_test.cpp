@@ -24,7 +24,7 @@ TEST(RuntimeArguments, FindCommandBundleAndLog) {
   EXPECT_FALSE(podman.log_is_json);
 }
 
-TEST(RuntimeArguments, KeepWhatIsNotOurs) {
+TEST(RuntimeArguments, KeepForeignArguments) {
   const Words words = {"--headgate-config", "/c.toml", "--debug", "--log", "/l", "delete", "--force", "create"};
   const Arguments all = read_arguments(words);
   EXPECT_EQ(all.command, "delete");
@@ -33,7 +33,7 @@ TEST(RuntimeArguments, KeepWhatIsNotOurs) {
   EXPECT_EQ(read_arguments(Words{"--headgate-config=/d", "state", "x"}).passed, (Words{"state", "x"}));
 }
 
-TEST(RuntimeArguments, MayEndAnywhere) {
+TEST(RuntimeArguments, MayBeTruncatedAnywhere) {
   EXPECT_EQ(read_arguments({}).command, "");
   EXPECT_EQ(read_arguments(Words{"--version"}).command, "");
   EXPECT_EQ(read_arguments(Words{"--version"}).passed, Words{"--version"});

@@ -79,12 +79,12 @@ TEST_F(EntryCheck, AsksForTheUserOfTheContainer) {
       << "the latter in a user namespace: " << request_;
 }
 
-TEST_F(EntryCheck, TellsWhatTheDaemonSays) {
+TEST_F(EntryCheck, ReportsTheDaemonsAnswer) {
   answer("409 Conflict", R"({"code":"conflict","message":"the share 'a' is paused","hint":"resume it"})");
   EXPECT_EQ(check(), "the share 'a' is paused (resume it)");
 }
 
-TEST_F(EntryCheck, LetsContainersStartWhereNoDaemonIs) {
+TEST_F(EntryCheck, LetsContainersStartWithoutADaemon) {
   EXPECT_EQ(check(), "starts") << "there is no socket";
   listen();
   listener_.reset();
@@ -98,7 +98,7 @@ TEST_F(EntryCheck, LetsContainersStartWhereNoDaemonIs) {
       "fail policy is open");
 }
 
-TEST_F(EntryCheck, RefusesWhereTheDaemonIsSilent) {
+TEST_F(EntryCheck, RefusesIfTheDaemonIsSilent) {
   listen();
   EXPECT_EQ(check(), "headgated at " + root_ +
                          "/control/headgate.sock does not answer within 2 s, so the share 'a' could not be asked for "

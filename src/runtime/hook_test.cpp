@@ -12,7 +12,7 @@ namespace {
 namespace fs = std::filesystem;
 
 // The other tests of the hook are end-to-end tests (NvidiasHook), which cannot wait for its timeout of a minute.
-TEST(NvidiasHookInFrontOfOurs, IsKilledWhereItHangs) {
+TEST(NvidiasHookInFrontOfOurs, IsKilledIfItHangs) {
   std::string root = (fs::temp_directory_path() / "headgate-hook-XXXXXX").string();
   ASSERT_NE(::mkdtemp(root.data()), nullptr);
   const std::string program = root + "/" + std::string(kNvidiasHook);

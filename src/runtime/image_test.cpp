@@ -11,7 +11,7 @@ ElfFile with_loader(const std::string& loader) {
 
 constexpr const char* kGlibcLoader = "/lib64/ld-linux-x86-64.so.2";
 
-TEST(Glibc, SaysItsVersion) {
+TEST(Glibc, NamesItsVersion) {
   using namespace std::literals;
   EXPECT_EQ(glibc_version("\0..GNU C Library (Debian GLIBC 2.36-9) stable release version 2.36.\nCopyright"sv), "2.36");
   EXPECT_EQ(glibc_version("GNU C Library stable release version 2.12, by Roland"), "2.12");
@@ -19,7 +19,7 @@ TEST(Glibc, SaysItsVersion) {
   EXPECT_EQ(glibc_version("musl libc"), "");
 }
 
-TEST(Image, OfGlibcCanLoadTheLimiter) {
+TEST(Image, CanLoadTheLimiterWithGlibc) {
   EXPECT_EQ(limiter_trouble({.program = with_loader(kGlibcLoader), .glibc = "2.17"}), "");
   EXPECT_EQ(limiter_trouble({.program = with_loader(kGlibcLoader), .has_musl = true, .glibc = "2.36"}), "");
   EXPECT_EQ(limiter_trouble({.program = with_loader(""), .glibc = "2.36"}), "") << "a static init may start others";
@@ -27,7 +27,7 @@ TEST(Image, OfGlibcCanLoadTheLimiter) {
   EXPECT_EQ(limiter_trouble({.program = with_loader(kGlibcLoader), .glibc = ""}), "") << "a version that is not said";
 }
 
-TEST(Image, ThatCannotLoadTheLimiterSaysWhy) {
+TEST(Image, ReportsWhyItCannotLoadTheLimiter) {
   EXPECT_EQ(limiter_trouble({.program = with_loader("/lib/ld-musl-x86_64.so.1"), .has_musl = true, .glibc = "2.36"}),
             "its first program is built for musl, and the limiter for glibc");
   EXPECT_EQ(limiter_trouble({.program = std::nullopt, .has_musl = true}),

@@ -78,7 +78,7 @@ TEST_F(EditBundle, PutsTheContainerIntoItsShare) {
   EXPECT_EQ(text_at(config()), once) << "the engine may ask again";
 }
 
-TEST_F(EditBundle, IsRefusedWhereTheSharesFileIsNone) {
+TEST_F(EditBundle, IsRefusedIfTheSharesFileIsInvalid) {
   const std::string missing = "there is no share 'a' for containers: /cdi/headgate.io-share_a.json is missing";
   fs::remove(file());
   EXPECT_EQ(refusal(), missing);
@@ -109,7 +109,7 @@ TEST_F(EditBundle, IsRefusedWhereTheSharesFileIsNone) {
   EXPECT_EQ(refusal(), "the share 'a' is gone: there is no /shares/gone");
 }
 
-TEST_F(EditBundle, IsRefusedWhereConfigJsonIsNone) {
+TEST_F(EditBundle, IsRefusedIfConfigJsonIsInvalid) {
   for (const auto& [text, says] :
        {std::pair<std::string, std::string>{R"({"annotations":)", "config.json is no JSON"},
         {std::string(70, '[') + std::string(70, ']'), "config.json is nested more than 64 deep"},
@@ -121,7 +121,7 @@ TEST_F(EditBundle, IsRefusedWhereConfigJsonIsNone) {
   EXPECT_TRUE(refusal().starts_with("config.json: /bundle/config.json is longer than"));
 }
 
-TEST_F(EditBundle, IsRefusedUnderARuntimeWithAKernelOfItsOwn) {
+TEST_F(EditBundle, IsRefusedUnderARuntimeWithASeparateKernel) {
   for (const char* name : {"runsc", "kata-runtime"}) {
     settings_.program = std::string("/usr/local/bin/") + name;
     settings_.image = ImagePolicy::refuse;

@@ -43,7 +43,7 @@ TEST_F(RuntimeSettings, AreReadFromTheFile) {
   EXPECT_EQ(settings.image, ImagePolicy::mps);
 }
 
-TEST_F(RuntimeSettings, SayWhatIsWrongWithTheFile) {
+TEST_F(RuntimeSettings, NameMistakesOfTheFile) {
   EXPECT_TRUE(of("[runtime]\nenv = 1\n").problem.contains("runtime.env = 1 is not understood"));
   EXPECT_TRUE(of("[runtime]\nimage = 'allow'\n").problem.contains("runtime.image"));
   EXPECT_NE(read_settings(directory_ + "/absent.toml").problem, "");

@@ -14,7 +14,7 @@ TEST(ContainerState, IsReadFromStdin) {
   EXPECT_EQ(state->pid, 4711);
 }
 
-TEST(ContainerState, IsRefusedInASentence) {
+TEST(ContainerState, IsRefusedWithOneSentence) {
   const auto trouble = [](std::string_view json) {
     const auto state = read_state(json);
     return state ? "" : state.error().message;

@@ -11,7 +11,7 @@
 namespace headgate::schedule {
 namespace {
 
-TEST(ArbiterAccounts, idle_time_is_charged_to_who_kept_others_out) {
+TEST(ArbiterAccounts, IdleTimeIsChargedToTheShareThatKeptOthersOut) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   gpus.want(a);
@@ -29,7 +29,7 @@ TEST(ArbiterAccounts, idle_time_is_charged_to_who_kept_others_out) {
   gpus.arbiter.settle(*turn, kMs);
   EXPECT_EQ(gpus.arbiter.virtual_time_ns(holder, 0) - before_ns, kMs / 100);
 }
-TEST(ArbiterAccounts, of_a_turn_of_long_ago_nobody_is_asked_who_had_the_gpu) {
+TEST(ArbiterAccounts, AnOldTurnIsNotSettled) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   gpus.want(a);
@@ -40,7 +40,7 @@ TEST(ArbiterAccounts, of_a_turn_of_long_ago_nobody_is_asked_who_had_the_gpu) {
   gpus.decide(2 * kMs);
   EXPECT_FALSE(gpus.arbiter.next_turn(2 * kMs + kKnownNs));
 }
-TEST(ArbiterAccounts, lies_break_nothing_and_move_nobody_else_s_account) {
+TEST(ArbiterAccounts, FalseReportsMoveNoOtherShareAccounts) {
   Gpus gpus;
   const ShareId liar = gpus.add({Terms{.weight = 1}}), honest = gpus.add({Terms{}});
   constexpr std::int64_t kLies[] = {std::numeric_limits<std::int64_t>::max(), std::numeric_limits<std::int64_t>::min(),
@@ -69,7 +69,7 @@ TEST(ArbiterAccounts, lies_break_nothing_and_move_nobody_else_s_account) {
   EXPECT_GE(honest_open, 1'000);  // of 4,000: false reports take time, but never all of it
   EXPECT_LE(gpus.arbiter.virtual_time_ns(honest, 0) - began_ns, 4'000 * kMs / 100);
 }
-TEST(ArbiterAccounts, a_restarted_one_goes_on_from_the_virtual_times_it_finds) {
+TEST(ArbiterAccounts, ARestartContinuesFromTheTimesItFinds) {
   Gpus gpus;
   const ShareId ahead = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_times_ns = {900 * kMs}});
   const ShareId behind = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_times_ns = {100 * kMs}});
@@ -79,7 +79,7 @@ TEST(ArbiterAccounts, a_restarted_one_goes_on_from_the_virtual_times_it_finds) {
   EXPECT_EQ(gpus.gate(behind), Gate::open);
 }
 
-TEST(ArbiterAccounts, nobody_can_report_more_time_than_has_passed_and_wear_the_weights_out) {
+TEST(ArbiterAccounts, ReportsBeyondPassedTimeDoNotErodeWeights) {
   Gpus gpus;
   const ShareId liar = gpus.add({Terms{.weight = 1}}), light = gpus.add({Terms{.weight = 1}}),
                 heavy = gpus.add({Terms{.weight = 9}});
@@ -96,7 +96,7 @@ TEST(ArbiterAccounts, nobody_can_report_more_time_than_has_passed_and_wear_the_w
   EXPECT_NEAR(worked[light], 1'000, 100);
   EXPECT_NEAR(worked[heavy], 9'000, 300);
 }
-TEST(ArbiterAccounts, who_was_quiet_for_an_hour_can_still_report_no_more_late_than_anybody) {
+TEST(ArbiterAccounts, AQuietHourGivesNoExtraTimeForLateReports) {
   Gpus gpus;
   const ShareId share = gpus.add({Terms{}});
   gpus.run(share, kMs);
@@ -107,7 +107,7 @@ TEST(ArbiterAccounts, who_was_quiet_for_an_hour_can_still_report_no_more_late_th
   gpus.decide(kHourNs + kMs);
   EXPECT_EQ(gpus.arbiter.virtual_time_ns(share, 0), (kMaxLateNs + kMs) / 100);
 }
-TEST(ArbiterAccounts, a_share_of_weight_1_that_works_for_years_is_charged_and_so_are_the_others) {
+TEST(ArbiterAccounts, AWeight1ShareIsChargedForYears) {
   Gpus gpus;
   const ShareId old = gpus.add({Terms{.weight = 1}}), heavy = gpus.add({Terms{.weight = 9}});
   std::int64_t at_ns = kMs;
@@ -121,7 +121,7 @@ TEST(ArbiterAccounts, a_share_of_weight_1_that_works_for_years_is_charged_and_so
   EXPECT_NEAR(worked[old], 1'000, 150);
   EXPECT_NEAR(worked[heavy], 9'000, 300);
 }
-TEST(ArbiterAccounts, a_share_on_two_gpus_is_not_behind_on_one_because_the_other_was_used_for_longer) {
+TEST(ArbiterAccounts, AShareOnTwoGpusIsNotBehindByUseOfTheOther) {
   Gpus gpus(2);
   const ShareId x = gpus.add({Terms{}}), y = gpus.add({Terms{.gpu = 1}}), both = gpus.add({Terms{}, Terms{.gpu = 1}});
   std::int64_t at_ns = kMs;
@@ -131,7 +131,7 @@ TEST(ArbiterAccounts, a_share_on_two_gpus_is_not_behind_on_one_because_the_other
   EXPECT_GE(worked[x], 1'000);
   EXPECT_GE(worked[y], 1'000);
 }
-TEST(ArbiterAccounts, a_share_that_comes_to_a_second_gpu_is_not_behind_there) {
+TEST(ArbiterAccounts, AShareThatComesToASecondGpuIsNotBehind) {
   Gpus gpus(2);
   const ShareId x = gpus.add({Terms{}}), y = gpus.add({Terms{.gpu = 1}}), both = gpus.add({Terms{}, Terms{.gpu = 1}});
   std::int64_t at_ns = kMs;
@@ -141,7 +141,7 @@ TEST(ArbiterAccounts, a_share_that_comes_to_a_second_gpu_is_not_behind_there) {
   EXPECT_GE(worked[x], 1'000);
   EXPECT_GE(worked[y], 1'000);
 }
-TEST(ArbiterAccounts, who_slept_while_the_daemon_restarted_has_no_credit_for_it) {
+TEST(ArbiterAccounts, SleepOverARestartEarnsNoCredit) {
   Gpus gpus;
   const ShareId slept = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_times_ns = {10 * kMs}});
   const ShareId worked = gpus.arbiter.add_share({.gpus = {Terms{}}, .virtual_times_ns = {6'000 * kMs}});
@@ -150,7 +150,7 @@ TEST(ArbiterAccounts, who_slept_while_the_daemon_restarted_has_no_credit_for_it)
   auto had = play(gpus, {{slept, {0}}, {worked, {0}}}, at_ns, 1'000);
   EXPECT_GE(had[worked], 400);
 }
-TEST(ArbiterAccounts, who_worked_unseen_behind_an_open_gate_is_not_behind_one_who_comes_with_it) {
+TEST(ArbiterAccounts, UnseenWorkBehindAnOpenGateIsNoDebt) {
   Gpus gpus;
   const ShareId busy = gpus.add({Terms{}}), other = gpus.add({Terms{}});
   std::int64_t at_ns = kMs;
@@ -163,7 +163,7 @@ TEST(ArbiterAccounts, who_worked_unseen_behind_an_open_gate_is_not_behind_one_wh
   EXPECT_GE(worked[busy], 400);
   EXPECT_GE(worked[other], 400);
 }
-TEST(ArbiterAccounts, who_had_the_gpu_when_decisions_stopped_is_not_taken_to_have_held_it_meanwhile) {
+TEST(ArbiterAccounts, AHolderIsNotChargedWhileNoneDecides) {
   Gpus gpus;
   const ShareId holder = gpus.add({Terms{}}), other = gpus.add({Terms{}});
   std::int64_t at_ns = kMs;
@@ -179,7 +179,7 @@ TEST(ArbiterAccounts, who_had_the_gpu_when_decisions_stopped_is_not_taken_to_hav
   EXPECT_NEAR(worked[holder], 500, 50);
   EXPECT_NEAR(worked[other], 500, 50);
 }
-TEST(ArbiterAccounts, pauses_save_nothing_up) {
+TEST(ArbiterAccounts, PausesEarnNoCredit) {
   Gpus gpus;
   const ShareId sparse = gpus.add({Terms{}}), full = gpus.add({Terms{}});
   std::int64_t at_ns = 20 * kMs;
@@ -199,7 +199,7 @@ TEST(ArbiterAccounts, pauses_save_nothing_up) {
   EXPECT_NEAR(worked[sparse], 200, 50);
   EXPECT_NEAR(worked[full], 200, 50);
 }
-TEST(ArbiterAccounts, who_reports_little_at_a_time_is_charged_all_of_it) {
+TEST(ArbiterAccounts, SmallReportsAreChargedInFull) {
   Gpus gpus;
   const ShareId share = gpus.add({Terms{.weight = 1'000}});
   for (std::int64_t at_ns = kMs; at_ns <= 1'000 * kMs; at_ns += kMs) {
@@ -208,7 +208,7 @@ TEST(ArbiterAccounts, who_reports_little_at_a_time_is_charged_all_of_it) {
   }
   EXPECT_EQ(gpus.arbiter.virtual_time_ns(share, 0), 900);
 }
-TEST(ArbiterAccounts, what_a_removed_share_weighed_is_its_gang_s_no_longer) {
+TEST(ArbiterAccounts, ARemovedSharesWeightLeavesItsGang) {
   Gpus gpus;
   const ShareId stays = gpus.add({Terms{}}, "gang"), goes = gpus.add({Terms{.weight = 900}}, "gang"),
                 alone = gpus.add({Terms{}});
@@ -218,7 +218,7 @@ TEST(ArbiterAccounts, what_a_removed_share_weighed_is_its_gang_s_no_longer) {
   EXPECT_NEAR(worked[stays], 500, 50);
   EXPECT_NEAR(worked[alone], 500, 50);
 }
-TEST(ArbiterAccounts, a_changed_weight_is_instead_of_the_one_before) {
+TEST(ArbiterAccounts, AChangedWeightReplacesTheOldOne) {
   Gpus gpus;
   const ShareId changed = gpus.add({Terms{.weight = 900}}), other = gpus.add({Terms{}});
   gpus.arbiter.change_share(changed, std::vector{Terms{}});
@@ -227,7 +227,7 @@ TEST(ArbiterAccounts, a_changed_weight_is_instead_of_the_one_before) {
   EXPECT_NEAR(worked[changed], 500, 50);
   EXPECT_NEAR(worked[other], 500, 50);
 }
-TEST(ArbiterAccounts, what_was_held_under_an_earlier_arbiter_is_not_charged_again) {
+TEST(ArbiterAccounts, TimeUnderAnEarlierArbiterIsNotCharged) {
   Gpus gpus;
   const ShareId share = gpus.add({Terms{}});
   const Use before{.held_ns = 5'000 * kMs};
@@ -238,7 +238,7 @@ TEST(ArbiterAccounts, what_was_held_under_an_earlier_arbiter_is_not_charged_agai
 
 // Time that it had while no other share wanted the GPU, or by its weight, was not taken from others. Counted against
 // it, that would withhold its promise for hours after a night alone.
-TEST(ArbiterAccounts, who_had_more_than_was_promised_while_nobody_wanted_it_has_its_promise_at_once) {
+TEST(ArbiterAccounts, TimeBeyondAPromiseWhileIdleDelaysNoPromise) {
   Gpus gpus;
   const ShareId promised = gpus.add({Terms{.weight = 10, .guarantee_ppm = 400'000}}),
                 other = gpus.add({Terms{.weight = 90}});
@@ -247,7 +247,7 @@ TEST(ArbiterAccounts, who_had_more_than_was_promised_while_nobody_wanted_it_has_
   auto worked = play(gpus, {{promised, {0}}, {other, {0}}}, at_ns, 2'000);
   EXPECT_NEAR(worked[promised], 920, 50);  // and a tenth of what the promise leaves
 }
-TEST(ArbiterAccounts, who_had_more_than_was_promised_by_its_weight_has_its_promise_when_that_gives_less) {
+TEST(ArbiterAccounts, TimeByWeightDelaysNoPromise) {
   Gpus gpus;
   const ShareId promised = gpus.add({Terms{.guarantee_ppm = 400'000}}), second = gpus.add({Terms{}}),
                 third = gpus.add({Terms{.weight = 300}});
@@ -256,7 +256,7 @@ TEST(ArbiterAccounts, who_had_more_than_was_promised_by_its_weight_has_its_promi
   auto worked = play(gpus, {{promised, {0}}, {second, {0}}, {third, {0}}}, at_ns, 2'000);
   EXPECT_NEAR(worked[promised], 1'040, 50);  // and a fifth of what the promise leaves
 }
-TEST(ArbiterAccounts, what_is_promised_to_a_share_that_runs_is_had_from_then_on) {
+TEST(ArbiterAccounts, APromiseToARunningShareAppliesFromThenOn) {
   Gpus gpus;
   const ShareId share = gpus.add({Terms{.weight = 10}}), other = gpus.add({Terms{.weight = 90}});
   std::int64_t at_ns = kMs;
@@ -266,7 +266,7 @@ TEST(ArbiterAccounts, what_is_promised_to_a_share_that_runs_is_had_from_then_on)
   EXPECT_NEAR(worked[share], 920, 50);
 }
 // Kernels of 100 ms: after taking that much at once, it waits as long.
-TEST(ArbiterAccounts, who_has_more_than_was_promised_by_a_long_kernel_waits_for_its_next) {
+TEST(ArbiterAccounts, ALongKernelBeyondAPromiseDelaysTheNext) {
   Gpus gpus;
   const ShareId promised = gpus.add({Terms{.weight = 10, .guarantee_ppm = 200'000}}),
                 other = gpus.add({Terms{.weight = 90}});
@@ -283,7 +283,7 @@ TEST(ArbiterAccounts, who_has_more_than_was_promised_by_a_long_kernel_waits_for_
   }
   EXPECT_NEAR(worked, 5'600, 400);  // a fifth, and a tenth of the rest
 }
-TEST(ArbiterAccounts, what_a_share_had_because_it_was_promised_is_no_debt_once_nothing_is) {
+TEST(ArbiterAccounts, TimeByPromiseIsNoDebtOnceThePromiseEnds) {
   Gpus gpus;
   const ShareId share = gpus.add({Terms{.guarantee_ppm = 800'000}}), other = gpus.add({Terms{}});
   std::int64_t at_ns = kMs;
@@ -292,7 +292,7 @@ TEST(ArbiterAccounts, what_a_share_had_because_it_was_promised_is_no_debt_once_n
   auto worked = play(gpus, {{share, {0}}, {other, {0}}}, at_ns, 2'000);
   EXPECT_NEAR(worked[share], 1'000, 150);
 }
-TEST(ArbiterAccounts, who_comes_to_a_class_below_which_another_waits_does_not_have_all_that_the_class_had_before) {
+TEST(ArbiterAccounts, ANewShareInAClassGetsOnlyItsPart) {
   Gpus gpus;
   gpus.arbiter.set_policy(0, Policy::priority);
   const ShareId low = gpus.add({Terms{.priority_class = Class::best_effort}}), high = gpus.add({Terms{}}),
@@ -304,7 +304,7 @@ TEST(ArbiterAccounts, who_comes_to_a_class_below_which_another_waits_does_not_ha
   EXPECT_NEAR(worked[high], 1'000, 50);
   EXPECT_NEAR(worked[late], 1'000, 50);
 }
-TEST(ArbiterAccounts, within_a_lower_class_weights_hold_for_what_the_higher_leaves) {
+TEST(ArbiterAccounts, WeightsHoldWithinALowerClass) {
   Gpus gpus;
   gpus.arbiter.set_policy(0, Policy::priority);
   const ShareId light = gpus.add({Terms{.weight = 10, .priority_class = Class::best_effort}}),
@@ -320,7 +320,7 @@ TEST(ArbiterAccounts, within_a_lower_class_weights_hold_for_what_the_higher_leav
   }
   EXPECT_NEAR(worked[light], 0.1 * (worked[light] + worked[heavy]), 0.05 * (worked[light] + worked[heavy]));
 }
-TEST(ArbiterAccounts, classes_begin_level_under_a_policy_to_which_they_are_nothing) {
+TEST(ArbiterAccounts, ClassesBeginLevelUnderAPolicyWithoutThem) {
   Gpus gpus;
   gpus.arbiter.set_policy(0, Policy::priority);
   const ShareId low = gpus.add({Terms{.priority_class = Class::best_effort}}), high = gpus.add({Terms{}});
@@ -330,7 +330,7 @@ TEST(ArbiterAccounts, classes_begin_level_under_a_policy_to_which_they_are_nothi
   auto worked = play(gpus, {{low, {0}}, {high, {0}}}, at_ns, 2'000);
   EXPECT_NEAR(worked[low], 1'000, 50);
 }
-TEST(ArbiterAccounts, what_a_share_had_by_the_latency_class_is_no_debt_in_another) {
+TEST(ArbiterAccounts, TimeInTheLatencyClassIsNoDebtElsewhere) {
   Gpus gpus;
   const ShareId fast = gpus.add({Terms{.priority_class = Class::latency}}), other = gpus.add({Terms{}});
   std::int64_t at_ns = kMs;
@@ -350,7 +350,7 @@ void throttle(Gpus& gpus, ShareId share) {
   gpus.uses[{share, 0}].ceiling_ns = 50 * kMs;
   gpus.uses[{share, 0}].credit_ns = 0;
 }
-TEST(ArbiterAccounts, PromisesAreEarnedAndPaidBesideAShareAtItsCeiling) {
+TEST(ArbiterAccounts, PromisesHoldBesideAShareAtItsCeiling) {
   Gpus gpus;
   const ShareId promised = gpus.add({Terms{.guarantee_ppm = 500'000}}), resting = gpus.add({Terms{}});
   std::int64_t at_ns = kMs;

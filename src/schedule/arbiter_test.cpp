@@ -10,7 +10,7 @@
 namespace headgate::schedule {
 namespace {
 
-TEST(Arbiter, nobody_wants_then_nothing_changes_and_nothing_ticks) {
+TEST(Arbiter, NoDemandMeansNoChangesAndNoTicks) {
   Gpus gpus;
   gpus.add({Terms{}});
   gpus.add({Terms{}});
@@ -18,7 +18,7 @@ TEST(Arbiter, nobody_wants_then_nothing_changes_and_nothing_ticks) {
   EXPECT_TRUE(decision.changes.empty());
   EXPECT_EQ(decision.wake_at_ns, kNever);
 }
-TEST(Arbiter, a_lone_share_is_open_without_end_and_without_a_tick) {
+TEST(Arbiter, ALoneShareIsOpenWithoutEndAndTicks) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}});
   gpus.add({Terms{}});
@@ -28,7 +28,7 @@ TEST(Arbiter, a_lone_share_is_open_without_end_and_without_a_tick) {
   gpus.decide(1'000 * kMs);
   EXPECT_EQ(gpus.gate(a), Gate::open);
 }
-TEST(Arbiter, who_comes_to_a_gpu_held_for_long_has_it_at_once) {
+TEST(Arbiter, ANewShareGetsALongHeldGpuAtOnce) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   gpus.run(a, kMs);
@@ -40,7 +40,7 @@ TEST(Arbiter, who_comes_to_a_gpu_held_for_long_has_it_at_once) {
   EXPECT_EQ(gpus.gate(a), Gate::queued);
 }
 // Between the end of its work and its next launch it seems to have none; that launch finds the gate shut.
-TEST(Arbiter, who_was_seen_to_want_is_queued_and_anybody_else_has_to_say_so) {
+TEST(Arbiter, AShareSeenToWantIsQueuedAndOthersMustRing) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   gpus.run(a, 100 * kMs);
@@ -53,7 +53,7 @@ TEST(Arbiter, who_was_seen_to_want_is_queued_and_anybody_else_has_to_say_so) {
   EXPECT_EQ(gpus.gate(other), Gate::shut);
   EXPECT_EQ(alone.wake_at_ns, kNever);
 }
-TEST(Arbiter, a_lease_ends_by_time_and_the_next_does_not_wait_for_a_drain) {
+TEST(Arbiter, ALeaseEndsByTimeWithoutWaitingForADrain) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   gpus.run(a, 100 * kMs);  // a very long kernel
@@ -67,7 +67,7 @@ TEST(Arbiter, a_lease_ends_by_time_and_the_next_does_not_wait_for_a_drain) {
   EXPECT_EQ(gpus.gate(first), Gate::queued);
 }
 // 64 turns of 2.5 ms would be 160 ms.
-TEST(Arbiter, where_many_want_a_gpu_turns_are_shorter_so_that_all_have_one_in_a_window) {
+TEST(Arbiter, ManySharesGetShorterTurns) {
   Gpus gpus;
   std::vector<ShareId> waiting;
   for (int i = 0; i < 64; ++i) waiting.push_back(gpus.add({Terms{}}));
@@ -87,7 +87,7 @@ TEST(Arbiter, where_many_want_a_gpu_turns_are_shorter_so_that_all_have_one_in_a_
   EXPECT_LE(since_ns, kMs + kWindowNs);
 }
 // It reports its ceiling and its work in flight itself, and can say at each look that both end shortly.
-TEST(Arbiter, who_puts_off_its_end_again_and_again_does_not_keep_the_arbiter_busy) {
+TEST(Arbiter, AnEndlesslyPostponedEndCostsTheArbiterLittle) {
   Gpus gpus;
   const ShareId honest = gpus.add({Terms{}}), liar = gpus.add({Terms{}});
   gpus.want(honest);
@@ -106,7 +106,7 @@ TEST(Arbiter, who_puts_off_its_end_again_and_again_does_not_keep_the_arbiter_bus
   }
   EXPECT_LT(looks, 6'000) << "4,000 for what it says, and the turns' own";
 }
-TEST(Arbiter, a_holder_without_work_gives_way_before_its_lease_ends) {
+TEST(Arbiter, AHolderWithoutWorkYieldsEarly) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   gpus.run(a, 100 * kUs);
@@ -118,7 +118,7 @@ TEST(Arbiter, a_holder_without_work_gives_way_before_its_lease_ends) {
   EXPECT_EQ(gpus.gate(b), Gate::open);
 }
 // The daemon or its machine was stopped.
-TEST(Arbiter, a_time_in_which_nobody_decided_is_charged_to_nobody) {
+TEST(Arbiter, TimeWithoutDecisionsIsChargedToNoShare) {
   Gpus gpus;
   const ShareId light = gpus.add({Terms{.weight = 10}}),
                 heavy = gpus.add({Terms{.weight = 90, .guarantee_ppm = 200'000}});
@@ -154,7 +154,7 @@ TEST(Arbiter, a_time_in_which_nobody_decided_is_charged_to_nobody) {
 }
 // The turn during which it happened must not count as used either: the clock would advance by all of it, and the next
 // share would be that far behind the holder.
-TEST(Arbiter, who_comes_after_a_time_in_which_nobody_decided_does_not_wait_for_as_long) {
+TEST(Arbiter, TimeWithoutDecisionsDelaysNoNewShare) {
   Gpus gpus;
   const ShareId holder = gpus.add({Terms{}}), other = gpus.add({Terms{}});
   gpus.run(holder, kMs);
@@ -176,7 +176,7 @@ TEST(Arbiter, who_comes_after_a_time_in_which_nobody_decided_does_not_wait_for_a
   EXPECT_LE(now_ns, 6'020 * kMs);
 }
 
-TEST(Arbiter, the_successor_may_send_one_kernel_before_the_lease_ends) {
+TEST(Arbiter, TheSuccessorMaySendOneKernelBeforeTheEnd) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   gpus.want(a);
@@ -213,7 +213,7 @@ struct EndOfTurn {
   ShareId a, b;
   std::int64_t at_ns = kMs;
 };
-TEST(Arbiter, a_turn_ends_when_its_last_kernels_have) {
+TEST(Arbiter, ATurnEndsWithItsLastKernels) {
   EndOfTurn end;
   end.keep_in_flight(2 * kMs);
   EXPECT_EQ(end.gpus.gate(end.a), Gate::queued);
@@ -227,7 +227,7 @@ TEST(Arbiter, a_turn_ends_when_its_last_kernels_have) {
   EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
   EXPECT_EQ(end.gpus.gate(end.a), Gate::queued);
 }
-TEST(Arbiter, a_turn_that_waits_for_its_kernels_goes_on_once_no_other_process_wants_the_gpu) {
+TEST(Arbiter, ATurnContinuesIfNoOtherWantsTheGpu) {
   EndOfTurn end;
   end.keep_in_flight(2 * kMs);
   ASSERT_EQ(end.gpus.gate(end.a), Gate::queued);
@@ -236,7 +236,7 @@ TEST(Arbiter, a_turn_that_waits_for_its_kernels_goes_on_once_no_other_process_wa
   end.gpus.decide(end.at_ns + 3 * kMs);
   EXPECT_TRUE(end.gpus.gate(end.a) == Gate::open || end.gpus.gate(end.a) == Gate::open_notify);
 }
-TEST(Arbiter, who_reports_work_without_end_is_waited_for_once_and_pays_for_it) {
+TEST(Arbiter, EndlessWorkIsWaitedForOnceAndCharged) {
   EndOfTurn end;
   end.keep_in_flight(3 * kMs);
   ASSERT_EQ(end.gpus.gate(end.b), Gate::queued);
@@ -251,14 +251,14 @@ TEST(Arbiter, who_reports_work_without_end_is_waited_for_once_and_pays_for_it) {
       end.gpus.arbiter.settle(*turn, turn->share == end.a ? 3 * kMs : 0);
   EXPECT_GE(end.gpus.arbiter.virtual_time_ns(end.a, 0) - before_ns, 2 * kMs / 100) << "at its weight";
 }
-TEST(Arbiter, a_turn_does_not_wait_for_kernels_that_its_successor_would_wait_too_long_for) {
+TEST(Arbiter, ATurnDoesNotWaitForTooLongKernels) {
   EndOfTurn end;
   end.gpus.uses[{end.a, 0}].kernel_ns = kTailNs + kMs;
   end.keep_in_flight(10 * kMs);
   for (std::int64_t turn_ns = 0; turn_ns < kLongestLeaseNs; turn_ns += kMs / 2) end.gpus.decide(end.at_ns += kMs / 2);
   EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
 }
-TEST(Arbiter, a_share_with_pauses_does_not_wait_for_another_s_last_kernels) {
+TEST(Arbiter, AShareWithPausesWaitsForNoLastKernels) {
   EndOfTurn end;
   for (int i = 0; i < 20; ++i) {  // it sleeps
     end.gpus.rest(end.b), end.gpus.run(end.a, 2 * kMs);
@@ -267,7 +267,7 @@ TEST(Arbiter, a_share_with_pauses_does_not_wait_for_another_s_last_kernels) {
   end.keep_in_flight(2 * kMs);
   EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
 }
-TEST(Arbiter, where_all_fit_into_the_holder_s_pauses_nobody_looks_before_its_lease_ends) {
+TEST(Arbiter, SharesThatFitIntoPausesNeedNoDecision) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   const auto sparse = [&](ShareId share, std::int64_t at_ns) {  // 50 us kernels, 200 us pauses
@@ -293,7 +293,7 @@ TEST(Arbiter, where_all_fit_into_the_holder_s_pauses_nobody_looks_before_its_lea
   }
   EXPECT_LE(looks, 50 * kMs / kShortestLeaseNs + 1);
 }
-TEST(Arbiter, off_opens_every_gate_at_once) {
+TEST(Arbiter, OffOpensEveryGateAtOnce) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   gpus.want(a);
@@ -304,7 +304,7 @@ TEST(Arbiter, off_opens_every_gate_at_once) {
   EXPECT_EQ(gpus.gate(a), Gate::open);
   EXPECT_EQ(gpus.gate(b), Gate::open);
 }
-TEST(Arbiter, priority_preempts_and_fair_does_not) {
+TEST(Arbiter, PriorityPreemptsAndFairDoesNot) {
   for (const Policy policy : {Policy::priority, Policy::fair}) {
     Gpus gpus;
     gpus.arbiter.set_policy(0, policy);
@@ -320,7 +320,7 @@ TEST(Arbiter, priority_preempts_and_fair_does_not) {
     EXPECT_EQ(gpus.gate(high), policy == Policy::priority ? Gate::open : Gate::queued);
   }
 }
-TEST(Arbiter, a_latency_share_is_never_shut_and_the_others_send_little_while_it_works) {
+TEST(Arbiter, ALatencyShareIsNeverShutAndLimitsTheOthers) {
   Gpus gpus;
   const ShareId fast = gpus.add({Terms{.priority_class = Class::latency}}), slow = gpus.add({Terms{}});
   gpus.run(slow, kMs);
@@ -335,7 +335,7 @@ TEST(Arbiter, a_latency_share_is_never_shut_and_the_others_send_little_while_it_
   EXPECT_EQ(gpus.gate(slow), Gate::open);
 }
 // Its first kernel would be the second one that the latency share has to wait for.
-TEST(Arbiter, a_successor_waits_for_its_predecessor_s_last_kernel_where_a_latency_share_works_and_looks_for_its_end) {
+TEST(Arbiter, ASuccessorBesideALatencyShareWaitsForTheLastKernel) {
   Gpus gpus;
   const ShareId fast = gpus.add({Terms{.priority_class = Class::latency}}), a = gpus.add({Terms{}}),
                 b = gpus.add({Terms{}});
@@ -355,7 +355,7 @@ TEST(Arbiter, a_successor_waits_for_its_predecessor_s_last_kernel_where_a_latenc
   for (int i = 1; i < 50 && !let_in; ++i, let_in = gpus.gate(b) == Gate::batch) gpus.decide(at_ns + i * kMs);
   EXPECT_TRUE(let_in);
 }
-TEST(Arbiter, a_gang_on_two_gpus_has_both_or_none) {
+TEST(Arbiter, AGangOnTwoGpusHasBothOrNone) {
   Gpus gpus(2);
   const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang"), narrow = gpus.add({Terms{.gpu = 1}});
   gpus.run(narrow, kMs, 1);
@@ -371,7 +371,7 @@ TEST(Arbiter, a_gang_on_two_gpus_has_both_or_none) {
     EXPECT_EQ(gpus.gate(wide, 0) == Gate::open, gpus.gate(wide, 1) == Gate::open) << at;
   }
 }
-TEST(Arbiter, a_gang_whose_turn_ends_goes_on_once_no_other_share_wants_the_gpu) {
+TEST(Arbiter, AGangsTurnContinuesIfNoOtherWantsTheGpu) {
   Gpus gpus(2);
   const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang"), narrow = gpus.add({Terms{.gpu = 1}});
   for (const std::uint32_t gpu : {0u, 1u}) gpus.run(wide, kMs, gpu);
@@ -391,7 +391,7 @@ TEST(Arbiter, a_gang_whose_turn_ends_goes_on_once_no_other_share_wants_the_gpu) 
 }
 // Its programs may have nothing in common: what it has on one GPU is no reason to keep it from another, or others from
 // that.
-TEST(Arbiter, a_share_on_two_gpus_has_each_for_itself) {
+TEST(Arbiter, AShareOnTwoGpusHasEachSeparately) {
   Gpus gpus(2);
   const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), narrow = gpus.add({Terms{.gpu = 1}});
   int held[2] = {}, narrow_held = 0;
@@ -415,7 +415,7 @@ TEST(Arbiter, a_share_on_two_gpus_has_each_for_itself) {
 }
 // Without lending, the GPU would be idle for the rest of the narrow share's turn on the other. Lent for a whole turn,
 // the gang would wait for that turn next, and so on.
-TEST(Arbiter, while_a_wide_gang_waits_for_its_last_gpu_the_free_ones_are_lent_until_then) {
+TEST(Arbiter, AWideGangLendsFreeGpusUntilItHasAll) {
   Gpus gpus(2);
   const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang");
   const ShareId left = gpus.add({Terms{.gpu = 0}}), right = gpus.add({Terms{.gpu = 1}});
@@ -438,7 +438,7 @@ TEST(Arbiter, while_a_wide_gang_waits_for_its_last_gpu_the_free_ones_are_lent_un
   EXPECT_EQ(gpus.gate(wide, 0), Gate::open);
   EXPECT_EQ(gpus.gate(wide, 1), Gate::open);
 }
-TEST(Arbiter, work_that_waits_for_a_launch_at_another_gate_gets_that_launch) {
+TEST(Arbiter, ALaunchThatOtherWorkWaitsForIsLetThrough) {
   Gpus gpus(2);
   const ShareId a = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "a"),
                 b = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "b");
@@ -458,7 +458,7 @@ TEST(Arbiter, work_that_waits_for_a_launch_at_another_gate_gets_that_launch) {
   EXPECT_EQ(gpus.gate(a, 1), Gate::batch);
   EXPECT_NE(gpus.gate(a, 0), Gate::open);
 }
-TEST(Arbiter, a_share_at_its_own_ceiling_does_not_keep_the_gpu) {
+TEST(Arbiter, AShareAtItsCeilingReleasesTheGpu) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   gpus.run(a, kMs);
@@ -469,7 +469,7 @@ TEST(Arbiter, a_share_at_its_own_ceiling_does_not_keep_the_gpu) {
   gpus.decide(kMs + 10 * kUs);
   EXPECT_EQ(gpus.gate(b), Gate::open);
 }
-TEST(Arbiter, a_removed_holder_leaves_the_gpu_to_the_others) {
+TEST(Arbiter, ARemovedHolderLeavesTheGpuToOthers) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
   gpus.run(a, kMs);

@@ -42,23 +42,23 @@ struct LongBesideShort {
   std::int64_t at_ns = kMs, left_ns = 0, wake_at_ns = 0;
 };
 
-TEST(FluidPace, LongKernelsHaveTheirPartByWeightAndOneMore) {
+TEST(FluidPace, LongKernelsGetTheirWeightPlusOneKernel) {
   LongBesideShort two({.weight = 10}, {.weight = 90});
   two.play(5'000);
   EXPECT_LE(two.held_ns(), 600 * kMs);
   EXPECT_GE(two.held_ns(), 400 * kMs);
 }
-TEST(FluidPace, NothingIsLeftBesidePromisesOfAllTheGpu) {
+TEST(FluidPace, FullPromisesLeaveNothing) {
   LongBesideShort two({}, {.guarantee_ppm = 1'000'000});
   two.play(5'000);
   EXPECT_LE(two.held_ns(), 100 * kMs);
 }
-TEST(FluidPace, ThePromiseOfLongKernelsIsKept) {
+TEST(FluidPace, LongKernelsGetTheirPromise) {
   LongBesideShort two({.weight = 1, .guarantee_ppm = 700'000}, {.weight = 1'000});
   two.play(5'000);
   EXPECT_NEAR(static_cast<double>(two.held_ns()), 3'500.0 * kMs, 250.0 * kMs);
 }
-TEST(FluidPace, AloneAShareBeginsAsItLikes) {
+TEST(FluidPace, ALoneShareStartsAtAnyTime) {
   LongBesideShort two;
   two.play(300);
   for (int i = 0; i < 100; ++i) {
@@ -68,12 +68,12 @@ TEST(FluidPace, AloneAShareBeginsAsItLikes) {
   EXPECT_NE(two.gpus.gate(two.heavy), Gate::shut);
   EXPECT_NE(two.gpus.gate(two.heavy), Gate::queued);
 }
-TEST(FluidPace, ShortKernelsAreNotKeptBack) {
+TEST(FluidPace, ShortKernelsAreNotDelayed) {
   LongBesideShort two;
   two.gpus.uses[{two.heavy, 0}].kernel_ns = 5 * kMs;
   EXPECT_GE(two.play(2'000), 8);
 }
-TEST(FluidPace, AKernelThatDoesNotEndDoesNotKeepTheNextFromItsGate) {
+TEST(FluidPace, AnEndlessKernelDoesNotDelayTheNextAtItsGate) {
   LongBesideShort two;
   for (int i = 0; i < 400; ++i) {  // it may wait for the launch at the gate
     Use& use = two.gpus.uses[{two.heavy, 0}];

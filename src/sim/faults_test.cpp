@@ -34,7 +34,7 @@ class Faults : public testing::Test {
   std::string directory_;
 };
 
-TEST(FaultRules, ARuleMayNameTheGpuOfACallOfNvml) {
+TEST(FaultRules, ARuleMayNameTheGpuOfAnNvmlCall) {
   const auto rules = parse_faults("nvmlDeviceSet*:fail=999:device=1,nvmlDeviceGetPowerUsage:delay_us=5");
   ASSERT_TRUE(rules) << rules.error().message;
   EXPECT_EQ(rules->rules.at(0).device, 1u);
@@ -46,7 +46,7 @@ TEST(FaultRules, ARuleMayNameTheGpuOfACallOfNvml) {
     EXPECT_FALSE(parse_faults(text)) << text;
 }
 
-TEST(FaultRules, AnXidOfADeviceIsHeldApartFromWhatFails) {
+TEST(FaultRules, AnXidIsSeparateFromFailures) {
   const auto rules = parse_faults("device1:xid=79,device0:lost");
   ASSERT_TRUE(rules);
   EXPECT_EQ(rules->xids[1], 79U);
@@ -57,14 +57,14 @@ TEST(FaultRules, AnXidOfADeviceIsHeldApartFromWhatFails) {
   EXPECT_FALSE(parse_faults("device0:xid="));
 }
 
-TEST_F(Faults, ADriverThatNobodyAskedToFailNeverFails) {
+TEST_F(Faults, ADriverWithoutRulesNeverFails) {
   environment("");
   EXPECT_TRUE(faults_detail::quiet());
   EXPECT_EQ(fault("cuMemAlloc_v2"), 0U);
   EXPECT_FALSE(device_lost(0));
 }
 
-TEST_F(Faults, AnAllocationFailsExactlyAsOftenAndAsLateAsAsked) {
+TEST_F(Faults, AnAllocationFailsAsOftenAndAsLateAsAsked) {
   environment("cuMemAlloc_v2:fail=2:after=2:count=1");
   EXPECT_EQ(fault("cuMemAlloc_v2"), 0U);
   EXPECT_EQ(fault("cuMemFree_v2"), 0U);
@@ -73,7 +73,7 @@ TEST_F(Faults, AnAllocationFailsExactlyAsOftenAndAsLateAsAsked) {
   EXPECT_EQ(fault("cuMemAlloc_v2"), 0U);
 }
 
-TEST_F(Faults, APrefixHitsEveryVersionAndTheFirstFailureIsTheAnswer) {
+TEST_F(Faults, APrefixMatchesEveryVersionAndTheFirstMatchCounts) {
   environment("cuMemAlloc*:fail=2,*:fail=999:after=1");
   EXPECT_EQ(fault("cuMemAllocPitch_v2"), 2U);
   EXPECT_EQ(fault("cuMemAlloc"), 2U);
@@ -89,7 +89,7 @@ TEST_F(Faults, ASlowDriverTakesAtLeastTheTimeAsked) {
   }
 }
 
-TEST_F(Faults, ARunningProcessIsHitThroughThePageAndHealedAgain) {
+TEST_F(Faults, APageRuleAppliesToARunningProcess) {
   environment("");
   ASSERT_TRUE(write_faults(directory_, "device1:lost,cuLaunchKernel:fail=719\n"));
   EXPECT_FALSE(device_lost(0));
@@ -101,7 +101,7 @@ TEST_F(Faults, ARunningProcessIsHitThroughThePageAndHealedAgain) {
   EXPECT_TRUE(faults_detail::quiet()) << "after healing, a call must be cheap again";
 }
 
-TEST_F(Faults, ThePageStandsInForTheEnvironmentWhileItHoldsRules) {
+TEST_F(Faults, ThePageOverridesTheEnvironmentWhileItHasRules) {
   environment("cuInit:fail=100");
   ASSERT_TRUE(write_faults(directory_, "cuInit:fail=999"));
   EXPECT_EQ(fault("cuInit"), 999U);
@@ -109,7 +109,7 @@ TEST_F(Faults, ThePageStandsInForTheEnvironmentWhileItHoldsRules) {
   EXPECT_EQ(fault("cuInit"), 100U);
 }
 
-TEST_F(Faults, HowOftenEachRuleHitCanBeRead) {
+TEST_F(Faults, HitsOfEachRuleCanBeRead) {
   const auto hits = [this](std::size_t rule) { return fault_hits(directory_).value().at(rule); };
   environment("");
   ASSERT_TRUE(write_faults(directory_, "cuInit:fail=1:after=1:count=2,cu*:delay_us=0,device1:lost"));
@@ -126,7 +126,7 @@ TEST_F(Faults, HowOftenEachRuleHitCanBeRead) {
   EXPECT_EQ(hits(0) + hits(1) + hits(63), 0U) << "new rules count from nothing";
 }
 
-TEST_F(Faults, ADirectoryThatCannotBeWrittenLeavesTheEnvironmentsFaults) {
+TEST_F(Faults, AnUnwritableDirectoryKeepsTheEnvironmentsFaults) {
   ::setenv(kFaultVariable, "cuInit:fail=100", 1);
   ASSERT_TRUE(open_faults("/proc/no/such"));
   EXPECT_EQ(fault("cuInit"), 100U);
@@ -139,7 +139,7 @@ TEST_F(Faults, ABadVariableIsAnErrorThatNamesIt) {
   EXPECT_EQ(opened.error().message, "HEADGATE_SIM_FAULT: fault rule 'cuInit:explode': 'explode' is no action");
 }
 
-RC_GTEST_PROP(FaultRulesProperty, WhatIsWrittenIsReadBack, ()) {
+RC_GTEST_PROP(FaultRulesProperty, AreReadBackAsWritten, ()) {
   FaultRules expected;
   std::string text;
   const auto rules = *rc::gen::inRange<int>(1, 6);

@@ -134,7 +134,7 @@ int live(const std::string& directory, std::uint64_t kill_step) {
   return 0;
 }
 
-TEST_F(NodeDirectory, a_kill_at_any_step_of_a_clients_life_leaves_nothing_behind) {
+TEST_F(NodeDirectory, AKillAtAnyStepOfAClientLeavesNothing) {
   ASSERT_TRUE(create_node(directory_, *find_profile("h200")));
   auto observer = Node::open_existing(directory_);
   ASSERT_TRUE(observer);
@@ -170,7 +170,7 @@ TEST_F(NodeDirectory, a_kill_at_any_step_of_a_clients_life_leaves_nothing_behind
   EXPECT_EQ(truth->devices[0].used_bytes, 0u);
 }
 
-TEST_F(NodeDirectory, a_process_that_is_stopped_within_a_call_holds_nobody_up_and_stays_stopped_after_it) {
+TEST_F(NodeDirectory, AProcessStoppedInACallBlocksNoOther) {
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "skipped: only /proc tells which processes are stopped";
   ASSERT_TRUE(create_node(directory_, *find_profile("h200")));
   const pid_t child = ::fork();
@@ -197,7 +197,7 @@ TEST_F(NodeDirectory, a_process_that_is_stopped_within_a_call_holds_nobody_up_an
   ::waitpid(child, &status, 0);
 }
 
-TEST_F(NodeDirectory, the_bytes_of_a_killed_process_are_free_for_the_next) {
+TEST_F(NodeDirectory, BytesOfAKilledProcessAreFreeForTheNext) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t child = ::fork();
@@ -233,7 +233,7 @@ TEST_F(NodeDirectory, the_bytes_of_a_killed_process_are_free_for_the_next) {
   ::close(ready[1]);
 }
 
-TEST_F(NodeDirectory, a_process_that_reads_the_truth_of_its_own_node_stays_alive) {
+TEST_F(NodeDirectory, AProcessThatReadsTheTruthOfItsNodeSurvives) {
   auto node = Node::open(directory_);
   ASSERT_TRUE(node);
   ASSERT_TRUE((*node)->attach());
@@ -250,7 +250,7 @@ TEST_F(NodeDirectory, a_process_that_reads_the_truth_of_its_own_node_stays_alive
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(NodeDirectory, what_is_no_node_or_another_version_is_refused_by_name) {
+TEST_F(NodeDirectory, NoNodeOrAnotherVersionIsRefusedByName) {
   std::ofstream(directory_ + "/node") << "not a node at all, but longer than three words";
   auto opened = Node::open(directory_);
   ASSERT_FALSE(opened);
@@ -267,7 +267,7 @@ TEST_F(NodeDirectory, what_is_no_node_or_another_version_is_refused_by_name) {
   EXPECT_NE(opened.error().message.find(message("layout ", newer)), std::string::npos) << opened.error().message;
 }
 
-TEST_F(NodeDirectory, a_node_keeps_its_profile_and_another_is_refused) {
+TEST_F(NodeDirectory, ANodeKeepsItsProfileAndAnotherIsRefused) {
   ASSERT_TRUE(create_node(directory_, *find_profile("tiny")));
   EXPECT_TRUE(create_node(directory_, *find_profile("tiny")));
   const auto other = create_node(directory_, *find_profile("h200"));
@@ -277,7 +277,7 @@ TEST_F(NodeDirectory, a_node_keeps_its_profile_and_another_is_refused) {
   EXPECT_EQ(read_truth(directory_)->profile, "h200");
 }
 
-TEST_F(NodeDirectory, two_directories_show_different_gpus_and_one_shows_the_same_for_ever) {
+TEST_F(NodeDirectory, TwoDirectoriesShowDifferentGpusThatNeverChange) {
   const Profile& tiny = *find_profile("tiny");
   const auto uuid = [](const std::string& directory) { return read_truth(directory)->devices.at(0).uuid; };
   const std::string a = directory_ + "/a", b = directory_ + "/b", c = directory_ + "/c";
@@ -299,7 +299,7 @@ TEST_F(NodeDirectory, two_directories_show_different_gpus_and_one_shows_the_same
   EXPECT_FALSE(create_node(c, seeded));
 }
 
-TEST_F(NodeDirectory, a_directory_without_room_is_an_error_and_leaves_no_half_node) {
+TEST_F(NodeDirectory, ADirectoryWithoutRoomIsAnErrorWithoutAHalfNode) {
   const pid_t child = ::fork();
   if (child == 0) {
     ::signal(SIGXFSZ, SIG_IGN);
@@ -313,7 +313,7 @@ TEST_F(NodeDirectory, a_directory_without_room_is_an_error_and_leaves_no_half_no
   EXPECT_EQ(status, 0);
 }
 
-TEST(Truth, no_node_is_said_to_be_none) {
+TEST(Truth, IsRefusedWithoutANode) {
   const auto truth = read_truth("/nonexistent/headgate");
   ASSERT_FALSE(truth);
   EXPECT_EQ(truth.error().code, ErrorCode::unreachable);

@@ -27,7 +27,7 @@ TEST(Profile, TheThreeNodesOfTheManualAreBuiltIn) {
   EXPECT_STREQ(built_in_profiles().front().name, "h200") << "the first is what a node without a profile gets";
 }
 
-TEST(Profile, EveryUuidHasTheFormToolsAcceptAndNoTwoAreEqual) {
+TEST(Profile, EveryUuidIsValidAndUnique) {
   const std::regex form("GPU-[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}");
   Profile profile = *find_profile("l40s-x2");
   std::set<std::string> seen, buses, serials;
@@ -44,7 +44,7 @@ TEST(Profile, EveryUuidHasTheFormToolsAcceptAndNoTwoAreEqual) {
   EXPECT_EQ(buses.size(), kMaxDevices);
 }
 
-TEST(Profile, TwoModelsNeverShareAGpuEvenWithOneSeed) {
+TEST(Profile, ModelsWithOneSeedHaveDifferentGpus) {
   std::set<std::string> seen, serials;
   for (Profile profile : built_in_profiles()) {
     profile.node_seed = 7;
@@ -53,7 +53,7 @@ TEST(Profile, TwoModelsNeverShareAGpuEvenWithOneSeed) {
   }
 }
 
-TEST(Profile, ANodeKeepsItsUuidsForEver) {
+TEST(Profile, ANodeKeepsItsUuids) {
   EXPECT_EQ(uuid_text(*find_profile("h200"), 0), uuid_text(*find_profile("h200"), 0));
   EXPECT_STREQ(pci_bus_id(*find_profile("h200"), 0).data(), "00000000:17:00.0");
   EXPECT_STREQ(pci_bus_id_legacy(*find_profile("h200"), 1).data(), "0000:1F:00.0");

@@ -18,7 +18,7 @@ struct Shape {
 };
 constexpr Shape kShapes[] = {{".u8", 1}, {".b16", 2}, {".s32", 4}, {".f32", 4}, {".u64", 8}, {".f64", 8}};
 
-RC_GTEST_PROP(PtxProperty, EveryParameterLiesWhereCPutsIt, ()) {
+RC_GTEST_PROP(PtxProperty, EveryParameterIsAtItsCOffset, ()) {
   const auto chosen =
       *rc::gen::container<std::vector<std::size_t>>(rc::gen::inRange<std::size_t>(0, std::size(kShapes)));
   const auto counts =
@@ -50,7 +50,7 @@ RC_GTEST_PROP(PtxProperty, EveryParameterLiesWhereCPutsIt, ()) {
   }
 }
 
-RC_GTEST_PROP(PtxProperty, MicrosecondsAreKeptToTheNanosecond, ()) {
+RC_GTEST_PROP(PtxProperty, MicrosecondsKeepTheirNanoseconds, ()) {
   const auto ns = *rc::gen::inRange<std::uint64_t>(0, kLongestKernelNs + 1);
   std::string decimals = std::to_string(1000 + ns % 1000).substr(1);
   const auto module = parse(message(".version 8.0\n.target sm_90\n.entry k() { .pragma \"headgate.sim.us ", ns / 1000,
@@ -59,7 +59,7 @@ RC_GTEST_PROP(PtxProperty, MicrosecondsAreKeptToTheNanosecond, ()) {
   RC_ASSERT(duration_ns(module->entries[0], {}) == ns);
 }
 
-RC_GTEST_PROP(PtxProperty, TextCutAnywhereIsAnErrorOrAWholeModuleNeverACrash, ()) {
+RC_GTEST_PROP(PtxProperty, TruncatedTextIsAnErrorOrAWholeModule, ()) {
   const std::string whole =
       ".version 8.0\n.target sm_90\n.global .u32 g[4] = {1,2,3,4};\n.entry k(.param .u64 a) .maxntid 32 { .pragma "
       "\"headgate.sim.wait param0\"; .shared .b8 s[16]; ret; }\n";

@@ -65,7 +65,7 @@ std::string with(std::string_view parameters, std::string_view body) {
          "\nret;\n}\n";
 }
 
-TEST(Ptx, EverythingALaunchNeedsIsReadFromACompilersText) {
+TEST(Ptx, EverythingALaunchNeedsIsReadFromCompiledText) {
   const auto module = parse(kAxpy);
   ASSERT_TRUE(module) << module.error().message;
   EXPECT_EQ(module->version_major, 8U);
@@ -93,7 +93,7 @@ TEST(Ptx, EverythingALaunchNeedsIsReadFromACompilersText) {
   EXPECT_EQ(module->find_global("factors")->size_bytes, 24U);
 }
 
-TEST(Ptx, AParameterAfterASmallerOneKeepsItsAlignmentSoThatArgumentsAreNotTorn) {
+TEST(Ptx, AParameterAfterASmallerOneIsAligned) {
   const auto module = parse(with(".param .u8 a, .param .u64 b, .param .b8 c[3], .param .u16 d, .param .v4 .f32 e", ""));
   ASSERT_TRUE(module) << module.error().message;
   const auto& p = module->entries[0].parameters;
@@ -104,7 +104,7 @@ TEST(Ptx, AParameterAfterASmallerOneKeepsItsAlignmentSoThatArgumentsAreNotTorn) 
   EXPECT_EQ(p[4].size_bytes, 16U);
 }
 
-TEST(Ptx, KernelTimeComesFromTheParameterThatThePragmaNames) {
+TEST(Ptx, KernelTimeComesFromThePragmasParameter) {
   const auto module = parse(with(".param .u64 p, .param .u32 us", ".pragma \"headgate.sim.us param1\";"));
   ASSERT_TRUE(module) << module.error().message;
   std::byte block[12]{};
@@ -114,7 +114,7 @@ TEST(Ptx, KernelTimeComesFromTheParameterThatThePragmaNames) {
   EXPECT_EQ(duration_ns(module->entries[0], std::span(block).first(8)), std::nullopt);
 }
 
-TEST(Ptx, FloatingMicrosecondsAreServedAndNonsenseOnesTakeNoTime) {
+TEST(Ptx, FloatingMicrosecondsAreReadAndNonsenseTakesNoTime) {
   const auto module = parse(with(".param .f32 us", ".pragma \"headgate.sim.us param0\";"));
   ASSERT_TRUE(module) << module.error().message;
   const auto taken = [&](float us) {
@@ -140,7 +140,7 @@ TEST(Ptx, WaitAndSetNameTheAddressesOfASpinPair) {
   EXPECT_EQ(address_parameter(entry, 1, std::as_bytes(std::span(block).first(1))), std::nullopt);
 }
 
-TEST(Ptx, APragmaBeforeAnEntryHoldsForItUnlessItSaysItsOwn) {
+TEST(Ptx, APragmaBeforeAnEntryIsItsDefault) {
   const auto module = parse(
       std::string(kHeader) +
       ".pragma \"headgate.sim.us 5\";\n.entry a() .pragma \"headgate.sim.us 7\"; { ret; }\n.entry b() { ret; }\n");
@@ -149,7 +149,7 @@ TEST(Ptx, APragmaBeforeAnEntryHoldsForItUnlessItSaysItsOwn) {
   EXPECT_EQ(module->find_entry("b")->behaviour.duration_ns, 5'000U);
 }
 
-TEST(Ptx, OtherPeoplesPragmasAndUnknownDirectivesDoNotStopALoad) {
+TEST(Ptx, ForeignPragmasAndUnknownDirectivesAreSkipped) {
   const auto module =
       parse(std::string(kHeader) +
             ".visible .entry k() .reqntid 64 .futureknob 3, 4 { .pragma \"used_bytes_mask 0xfff\"; ret; }");

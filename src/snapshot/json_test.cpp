@@ -48,7 +48,7 @@ Snapshot full() {
   return s;
 }
 
-TEST(SnapshotJson, APictureSurvivesTheWayThroughText) {
+TEST(SnapshotJson, ASnapshotSurvivesARoundTripThroughText) {
   Snapshot before = full();
   before.processes[0].command = "a \"b\"\n\x01";
   const auto after = from_json<Snapshot>(to_json(before));
@@ -57,7 +57,7 @@ TEST(SnapshotJson, APictureSurvivesTheWayThroughText) {
 }
 
 // For one release, former names are written for old readers, and accepted from old daemons.
-TEST(SnapshotJson, FormerNamesOfFields) {
+TEST(SnapshotJson, FormerNamesOfFieldsAreRead) {
   Snapshot now = full();
   now.gpus[0].memory_committed_bytes = 7;
   now.shares[0].overcommit = true;
@@ -72,7 +72,7 @@ TEST(SnapshotJson, FormerNamesOfFields) {
   EXPECT_EQ(from_json<Gpu>(R"({"memory_sold_bytes":5,"memory_committed_bytes":6})")->memory_committed_bytes, 6u);
 }
 
-TEST(SnapshotJson, AListIsOneTextHoweverManyThereAre) {
+TEST(SnapshotJson, AListOfAnySizeIsOneText) {
   EXPECT_EQ(to_json(std::vector<Event>{}), "[]");
   const std::vector<Event> events = {{.sequence = 1, .text = "a"}, {.sequence = 2, .text = "b\n"}, {.sequence = 3}};
   EXPECT_EQ(from_json<std::vector<Event>>(to_json(events)), events);
@@ -80,20 +80,20 @@ TEST(SnapshotJson, AListIsOneTextHoweverManyThereAre) {
   EXPECT_EQ(to_json(one), "[" + to_json(events[0]) + "]");
 }
 
-TEST(SnapshotJson, BytesThatAreNoTextDoNotBreakTheReply) {
+TEST(SnapshotJson, InvalidUtf8DoesNotBreakTheReply) {
   const auto after = from_json<Snapshot>(to_json(full()));
   ASSERT_TRUE(after) << after.error().message;
   EXPECT_EQ(after->processes[0].command, "a \"b\"\n\x01 \xef\xbf\xbd");
 }
 
-TEST(SnapshotJson, AFieldFromANewerDaemonIsPassedOverAndAMissingOneKeepsItsDefault) {
+TEST(SnapshotJson, UnknownFieldsAreSkippedAndMissingOnesDefault) {
   const auto share = from_json<Share>(R"({"name":"a","from_the_future":[1,2]})");
   ASSERT_TRUE(share);
   EXPECT_EQ(share->name, "a");
   EXPECT_EQ(share->processes, 0u);
 }
 
-TEST(SnapshotJson, WhatDoesNotFitIsNamedByItsPath) {
+TEST(SnapshotJson, AWrongValueIsNamedByItsPath) {
   const struct {
     const char *text, *message;
   } cases[] = {

@@ -9,7 +9,7 @@
 namespace headgate::tenancy {
 namespace {
 
-TEST(Access, OnlyTheOwnerAndWhomItListsMayEnterAndRootIsNobodySpecial) {
+TEST(Access, OnlyTheOwnerAndListedUsersMayEnter) {
   Share share = share_of("s", 1000, kGiB);
   EXPECT_TRUE(may_enter(share, {.uid = 1000}));
   EXPECT_FALSE(may_enter(share, {.uid = 0}));
@@ -25,7 +25,7 @@ TEST(Access, OnlyTheOwnerAndWhomItListsMayEnterAndRootIsNobodySpecial) {
   EXPECT_TRUE(may_enter(share, {.uid = 0}));
 }
 
-TEST(Access, AnInnerUserOfARootlessContainerIsTheUserWhoMadeIt) {
+TEST(Access, AUserOfARootlessContainerIsItsMaker) {
   const Share share = share_of("s", 1000, kGiB);
   EXPECT_TRUE(may_enter(share, {.uid = 100033, .user_namespace_owner = 1000}));
   EXPECT_EQ(may_enter(share, {.uid = 100033, .user_namespace_owner = 1001}).error().message,

@@ -28,7 +28,7 @@ class Admission : public ::testing::Test {
   std::vector<Excess> past_limits;
 };
 
-TEST_F(Admission, TheLastByteThatFitsIsSoldAndOneMoreIsNot) {
+TEST_F(Admission, TheLastByteThatFitsIsCommittedAndNotOneMore) {
   shares = {share_of("a", 1, 30 * kGiB)};
   const std::uint64_t left = 50 * kGiB - (512ull << 20) - 2 * (128ull << 20);
   EXPECT_EQ(room_on(cards[0], books()).memory_bytes, left);
@@ -44,7 +44,7 @@ TEST_F(Admission, TheLastByteThatFitsIsSoldAndOneMoreIsNot) {
   EXPECT_EQ(refusal(share_of("b", 1, 60 * kGiB, 0, kGpu1)), "admitted");  // the other card is empty
 }
 
-TEST_F(Admission, AShareWithoutALimitIsSoldTheWholeCardAndNobodyElseFits) {
+TEST_F(Admission, AShareWithoutALimitTakesTheWholeCard) {
   EXPECT_EQ(refusal(share_of("all", 1, std::nullopt)), "admitted");
   shares = {share_of("all", 1, std::nullopt)};
   EXPECT_NE(refusal(share_of("b", 1, 1)), "admitted");
@@ -52,14 +52,14 @@ TEST_F(Admission, AShareWithoutALimitIsSoldTheWholeCardAndNobodyElseFits) {
   EXPECT_NE(refusal(share_of("b", 1, 1)).find("nothing fits"), std::string::npos);
 }
 
-TEST_F(Admission, OfACardThatTheReserveFillsAShareWithoutALimitHasNothing) {
+TEST_F(Admission, AShareWithoutALimitNeedsRoomAboveTheReserve) {
   cards[0].memory_total_bytes = reserve.driver_bytes + reserve.context_room_bytes;
   EXPECT_NE(refusal(share_of("all", 1, std::nullopt)).find("nothing fits"), std::string::npos);
   cards[0].memory_total_bytes += 1;
   EXPECT_EQ(refusal(share_of("all", 1, std::nullopt)), "admitted");
 }
 
-TEST_F(Admission, GuaranteesNeverPassTheWholeGpu) {
+TEST_F(Admission, GuaranteesNeverExceedTheGpu) {
   shares = {share_of("a", 1, kGiB, 700'000)};
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'000)), "admitted");
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 300'001)),
@@ -68,7 +68,7 @@ TEST_F(Admission, GuaranteesNeverPassTheWholeGpu) {
                 "the card: headgate share create NAME --overcommit");
 }
 
-TEST_F(Admission, AShareThatGrowsIsToldOfTheStepInWhichAnotherShrinks) {
+TEST_F(Admission, ARefusedGrowthSuggestsRebalance) {
   shares = {share_of("a", 1, kGiB, 700'000), share_of("b", 1, kGiB, 100'000)};
   EXPECT_EQ(refusal(share_of("b", 1, kGiB, 400'000)),
             "the share 'b' asks for a guarantee of 40 % of " + kGpu0 +
@@ -77,7 +77,7 @@ TEST_F(Admission, AShareThatGrowsIsToldOfTheStepInWhichAnotherShrinks) {
                 "headgate share create NAME --overcommit");
 }
 
-TEST_F(Admission, AShareThatNobodyKeepsWaitingIsSoldItsCeilingSoThatItBreaksNoPromise) {
+TEST_F(Admission, ALatencyShareCommitsItsCeiling) {
   shares = {share_of("a", 1, kGiB, 700'000)};
   Share fast = share_of("fast", 2, kGiB, 10'000);
   EXPECT_EQ(refusal(fast), "admitted");
@@ -104,7 +104,7 @@ TEST_F(Admission, AShareThatNobodyKeepsWaitingIsSoldItsCeilingSoThatItBreaksNoPr
   EXPECT_EQ(refusal(fast), "admitted");
 }
 
-TEST_F(Admission, WhoHasMoreThanIsSoldTodayMayChangeHisShareAndTakeNoMore) {
+TEST_F(Admission, AShareBeyondItsRoomMayChangeAndTakeNoMore) {
   Share fast = share_of("fast", 2, 2 * kGiB);
   fast.devices[0].priority_class = Class::latency;
   shares = {share_of("a", 1, 79 * kGiB, 700'000), fast};
@@ -117,7 +117,7 @@ TEST_F(Admission, WhoHasMoreThanIsSoldTodayMayChangeHisShareAndTakeNoMore) {
   EXPECT_NE(refusal(fast), "admitted") << "of the class more is committed";
 }
 
-TEST_F(Admission, AnOverSoldShareTakesNothingFromTheOthersAndIsNoLargerThanItsCard) {
+TEST_F(Admission, AnOvercommittedShareTakesNothingFromOthers) {
   shares = {share_of("a", 1, 79 * kGiB, 1'000'000)};
   Share more = share_of("b", 1, 80 * kGiB, 1'000'000);
   EXPECT_NE(refusal(more), "admitted");
@@ -130,17 +130,17 @@ TEST_F(Admission, AnOverSoldShareTakesNothingFromTheOthersAndIsNoLargerThanItsCa
   EXPECT_EQ(refusal(share_of("c", 1, 79 * kGiB, 1'000'000)), "admitted");
 }
 
-TEST_F(Admission, AChangedShareIsWeighedInsteadOfItselfNotBesideItself) {
+TEST_F(Admission, AChangedShareReplacesItselfInTheSum) {
   shares = {share_of("a", 1, 60 * kGiB)};
   EXPECT_EQ(refusal(share_of("a", 1, 70 * kGiB)), "admitted");
 }
 
-TEST_F(Admission, AGpuOfAnotherNodeIsNotSold) {
+TEST_F(Admission, AGpuOfAnotherNodeIsRefused) {
   EXPECT_EQ(admit(share_of("a", 1, 1, 0, "GPU-ffffffff-2222-3333-4444-555555555555"), books()).error().code,
             ErrorCode::unreachable);
 }
 
-TEST_F(Admission, WhateverIsAskedNoMoreIsEverSoldThanTheCardLessTheReserve) {
+TEST_F(Admission, CommittedMemoryNeverExceedsTheCardLessTheReserve) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {
     shares.clear();
@@ -163,7 +163,7 @@ TEST_F(Admission, WhateverIsAskedNoMoreIsEverSoldThanTheCardLessTheReserve) {
   }
 }
 
-TEST_F(Admission, AQuotaBoundsAllSharesOfAUserTogetherAndNobodyElses) {
+TEST_F(Admission, AQuotaLimitsAllSharesOfItsUserOnly) {
   Quota quota;
   quota.id = 1000;
   quota.memory_bytes = 20 * kGiB + 2 * kRoom;
@@ -203,7 +203,7 @@ TEST_F(Admission, AQuotaOfMemoryCountsWhatSmallSharesTake) {
   EXPECT_EQ(made, 7) << "7 x 129 MiB";
 }
 
-TEST_F(Admission, QuotasOfComputeOfSharesAndOfTimeNameWhatIsLeft) {
+TEST_F(Admission, QuotasOfComputeSharesAndTimeNameWhatIsLeft) {
   Quota quota;
   quota.id = 1000;
   quota.compute_ppm = 1'500'000;
@@ -232,7 +232,7 @@ TEST_F(Admission, QuotasOfComputeOfSharesAndOfTimeNameWhatIsLeft) {
       << refusal(share);
 }
 
-TEST_F(Admission, AQuotaBoundsTheWeightAndTheClassOfEachShareButOfThoseThatHadMore) {
+TEST_F(Admission, AQuotaLimitsWeightAndClassOfNewShares) {
   Quota quota;
   quota.id = 4000001;
   quota.weight = 200;
@@ -260,7 +260,7 @@ TEST_F(Admission, AQuotaBoundsTheWeightAndTheClassOfEachShareButOfThoseThatHadMo
   EXPECT_NE(refusal(share).find("weight of 202"), std::string::npos) << refusal(share);
 }
 
-TEST_F(Admission, WhoHasMoreThanALaterQuotaMayChangeHisShareAndTakeNoMore) {
+TEST_F(Admission, AShareAboveALaterQuotaMayChangeAndTakeNoMore) {
   Quota quota;
   quota.id = 1000;
   quota.memory_bytes = kGiB;
@@ -286,7 +286,7 @@ TEST_F(Admission, WhoHasMoreThanALaterQuotaMayChangeHisShareAndTakeNoMore) {
   share.ttl = std::chrono::hours(2);
   EXPECT_NE(refusal(share).find("is to last 2 h 0 min"), std::string::npos) << refusal(share);
 }
-TEST_F(Admission, AGroupsQuotaCountsAllItsMembersAndEveryUsersQuotaYieldsToAUsersOwn) {
+TEST_F(Admission, AGroupsQuotaCountsAllItsMembers) {
   Quota group;
   group.subject = Quota::Subject::group;
   group.id = 50;

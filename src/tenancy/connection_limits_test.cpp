@@ -13,7 +13,7 @@ identity::Peer peer_of(std::uint32_t uid, std::uint32_t pid = 1, std::optional<s
   return peer;
 }
 
-TEST(Crowd, AShareAndTheNodeTakeSoManyAtOnceWhoeverTheyAre) {
+TEST(ConnectionLimits, ShareAndNodeHaveLimitsForAllUsers) {
   NodeConnections node;
   const ConnectionBounds bounds{.connections = 3, .connections_of_a_share = 2};
   ShareConnections one(node, bounds), other(node, bounds);
@@ -29,7 +29,7 @@ TEST(Crowd, AShareAndTheNodeTakeSoManyAtOnceWhoeverTheyAre) {
   EXPECT_EQ(node.connections, 1u);
 }
 
-TEST(Crowd, AUserTakesSoManyPlacesOfAShareAndOfTheNodeAndOthersTheirs) {
+TEST(ConnectionLimits, AUserHasLimitsInAShareAndInTheNode) {
   NodeConnections node;
   const ConnectionBounds bounds{.connections_of_a_user = 3, .connections_of_a_user_in_a_share = 2};
   ShareConnections one(node, bounds), other(node, bounds);
@@ -43,7 +43,7 @@ TEST(Crowd, AUserTakesSoManyPlacesOfAShareAndOfTheNodeAndOthersTheirs) {
 }
 
 // A tenant that is root in a container takes any uid, and its owner can make shares under ever new names.
-TEST(Crowd, AllSharesOfAnOwnerTogetherTakeSoManyPlacesAndLeaveOthersTheirs) {
+TEST(ConnectionLimits, SharesOfAnOwnerHaveACommonLimit) {
   NodeConnections node;
   const ConnectionBounds bounds{.connections_of_an_owner = 2, .waiting_of_an_owner = 2};
   ShareConnections one(node, bounds, 1000), other(node, bounds, 1000), bobs(node, bounds, 1001), roots(node, bounds);
@@ -60,7 +60,7 @@ TEST(Crowd, AllSharesOfAnOwnerTogetherTakeSoManyPlacesAndLeaveOthersTheirs) {
 }
 
 // Subordinate uids cost nothing, and root creates namespaces for other users.
-TEST(Crowd, AllUsersOfANamespaceAreTheOneWhoMadeIt) {
+TEST(ConnectionLimits, UsersOfANamespaceCountAsItsMaker) {
   NodeConnections node;
   const ConnectionBounds bounds{.connections_of_a_user_in_a_share = 2, .waiting_of_a_user = 2};
   ShareConnections door(node, bounds);
@@ -74,7 +74,7 @@ TEST(Crowd, AllUsersOfANamespaceAreTheOneWhoMadeIt) {
   EXPECT_TRUE(door.wait(peer_of(100'003, 3, 0)));
 }
 
-TEST(Crowd, AProcessWaitsOnceAndAgainOnceItHasItsAnswer) {
+TEST(ConnectionLimits, AProcessWaitsOnceAndAgainAfterItsAnswer) {
   NodeConnections node;
   const ConnectionBounds bounds{.waiting = 2};
   ShareConnections door(node, bounds);

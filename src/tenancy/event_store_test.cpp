@@ -72,7 +72,7 @@ class EventStoreTest : public ::testing::Test {
 // The name makes it run first: ThreadSanitizer allows no threads in a forked child if its parent had some.
 using EventStoreDeathTest = EventStoreTest;
 
-TEST_F(EventStoreDeathTest, WhatHappenedIsKnownAfterTheDaemonWasKilled) {
+TEST_F(EventStoreDeathTest, EventsSurviveAKillOfTheDaemon) {
   const pid_t child = ::fork();
   if (child == 0) {
     const auto store = EventStore::open(path_, {}, standing_clock());
@@ -95,7 +95,7 @@ TEST_F(EventStoreDeathTest, WhatHappenedIsKnownAfterTheDaemonWasKilled) {
   EXPECT_GT(former.last, former.events.back().sequence);
 }
 
-TEST_F(EventStoreTest, AFloodOfOneSharePushesOutNobodyElse) {
+TEST_F(EventStoreTest, AFloodOfOneShareDropsNoOtherEvents) {
   const auto store = open({.rows = 800, .age = hours(1)});
   std::uint64_t number = store->take_former().last;
   for (int i = 0; i < 90; ++i) store->add(event(++number, "quiet"));
@@ -114,7 +114,7 @@ TEST_F(EventStoreTest, AFloodOfOneSharePushesOutNobodyElse) {
   EXPECT_EQ(std::ranges::count(all, "quiet", &snapshot::Event::share), 90) << "another owner's";
 }
 
-TEST_F(EventStoreTest, NoNoiseOfAnOwnerHidesWhatTheAuditFoundOfIt) {
+TEST_F(EventStoreTest, AnOwnersNoiseDropsNoAuditFinding) {
   const auto store = open({.rows = 800, .age = hours(1)});
   std::uint64_t number = store->take_former().last;
   for (int i = 0; i < 90; ++i) store->add(event(++number, "loud", "audit.memory"));
@@ -127,7 +127,7 @@ TEST_F(EventStoreTest, NoNoiseOfAnOwnerHidesWhatTheAuditFoundOfIt) {
   EXPECT_LE(all_of(*store).size(), 800U);
 }
 
-TEST_F(EventStoreTest, TheNewestArePickedWhereMoreMatchThanAreWanted) {
+TEST_F(EventStoreTest, TheNewestMatchesAreReturned) {
   const auto store = open();
   std::uint64_t number = store->take_former().last;
   for (int i = 0; i < 20; ++i) store->add(event(++number, i % 2 == 0 ? "a" : "b"));
@@ -139,7 +139,7 @@ TEST_F(EventStoreTest, TheNewestArePickedWhereMoreMatchThanAreWanted) {
   EXPECT_TRUE(store->is_writing());
 }
 
-TEST_F(EventStoreTest, WhatIsTooOldGoes) {
+TEST_F(EventStoreTest, OldEventsAreRemoved) {
   std::uint64_t number = 0;
   {
     const auto store = open({.rows = 1000, .age = hours(24)});
@@ -155,7 +155,7 @@ TEST_F(EventStoreTest, WhatIsTooOldGoes) {
   EXPECT_TRUE(open({.rows = 1000, .age = hours(24)})->take_former().events.empty());
 }
 
-TEST_F(EventStoreTest, ChoosesByTimeShareKindAndNumberPageByPage) {
+TEST_F(EventStoreTest, SelectsByTimeShareKindAndNumberInPages) {
   const auto store = open();
   const std::uint64_t first = store->take_former().last + 1;
   for (std::uint64_t i = 0; i < 10; ++i) {
@@ -176,7 +176,7 @@ TEST_F(EventStoreTest, ChoosesByTimeShareKindAndNumberPageByPage) {
 }
 
 // A query may read the whole file, and asking costs nothing.
-TEST_F(EventStoreTest, WhoAsksAndGoesWithoutEndKeepsNobodyWaitingAndIsForgotten) {
+TEST_F(EventStoreTest, AbandonedQueriesBlockNoOther) {
   const auto store = open();
   std::promise<void> looking, go_on;
   const auto asked = [&](std::uint32_t uid, bool waits, const EventStore::Answer& answer) {
@@ -216,7 +216,7 @@ class FullDisk {
 };
 
 // To SQLite a full disk is a write that stops short. RLIMIT_FSIZE causes one, in this process alone.
-TEST_F(EventStoreTest, AFullDiskIsSaidOnceNobodyWaitsForItAndWhatCameMeanwhileIsWrittenWhenThereIsRoom) {
+TEST_F(EventStoreTest, AFullDiskIsReportedAndEventsWrittenLater) {
   const auto store = open();
   std::uint64_t number = store->take_former().last;
   std::promise<Error> failed;
@@ -242,7 +242,7 @@ TEST_F(EventStoreTest, AFullDiskIsSaidOnceNobodyWaitsForItAndWhatCameMeanwhileIs
   EXPECT_EQ(said, 2);
 }
 
-TEST_F(EventStoreTest, TellsWhatASlowDiskLost) {
+TEST_F(EventStoreTest, ReportsWhatASlowDiskLost) {
   std::promise<void> writing, go_on;
   std::promise<std::uint64_t> told;
   std::once_flag once;
@@ -267,7 +267,7 @@ TEST_F(EventStoreTest, TellsWhatASlowDiskLost) {
   EXPECT_EQ(told.get_future().get(), 7u);
 }
 
-TEST_F(EventStoreTest, ADiskThatFailedIsTriedAgainThoughTheClockWasSetBackAnHour) {
+TEST_F(EventStoreTest, AFailedDiskIsRetriedThoughTheClockWentBack) {
   std::promise<void> failed, well;
   std::atomic<bool> set_back = false;
   const auto store = open({}, [&, now = now_] { return set_back ? now - hours(1) : now; });
@@ -281,7 +281,7 @@ TEST_F(EventStoreTest, ADiskThatFailedIsTriedAgainThoughTheClockWasSetBackAnHour
   EXPECT_EQ(well.get_future().wait_for(std::chrono::seconds(60)), std::future_status::ready);
 }
 
-TEST_F(EventStoreTest, AFileThatIsNotOursIsLeftAsItIs) {
+TEST_F(EventStoreTest, AForeignFileIsLeftUnchanged) {
   std::ofstream(path_) << std::string(4096, 'x');
   EXPECT_TRUE(refusal().contains("not a database")) << refusal();
   std::filesystem::remove(path_);

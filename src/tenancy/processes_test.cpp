@@ -91,7 +91,7 @@ class Claims : public ::testing::Test {
   std::vector<pid_t> children_;
 };
 
-TEST_F(Claims, AProcessWithMoreMappingsThanALookMayReadIsFoundByTheLooksThatFollow) {
+TEST_F(Claims, ManyMappingsAreReadOverSeveralLooks) {
   const std::size_t lines = 3 * Processes::kMapsBytesOfAShare / kLine.size() + 10;
   write_slot(0, process_with(lines, true));
   EXPECT_EQ(looks_until_somebody_is_in(), 4u);
@@ -99,7 +99,7 @@ TEST_F(Claims, AProcessWithMoreMappingsThanALookMayReadIsFoundByTheLooksThatFoll
   EXPECT_EQ(share().accusation, "");
 }
 
-TEST_F(Claims, AProcessWhoseMappingsTakeManyLooksKeepsNoOthersShareWaiting) {
+TEST_F(Claims, ManyMappingsDelayNoOtherShare) {
   ASSERT_TRUE(shares_->create(share_of("a", ::geteuid(), 8 * kGiB)));
   write_slot(0, process_with(100 * Processes::kMapsBytesOfAShare / kLine.size(), false));
   const std::size_t descriptors = std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {});
@@ -113,14 +113,14 @@ TEST_F(Claims, AProcessWhoseMappingsTakeManyLooksKeepsNoOthersShareWaiting) {
   EXPECT_LE(std::distance(std::filesystem::directory_iterator("/proc/self/fd"), {}), descriptors + 1);
 }
 
-TEST_F(Claims, SlotsInTheNameOfOneProcessAtOnceAreALieThatNeedsNoLookAtItsMappings) {
+TEST_F(Claims, SeveralSlotsOfOnePidAreALieWithoutALook) {
   const ledger::Identity child = process_with(1000 * Processes::kMapsBytesOfAShare / kLine.size() / 100, false);
   for (std::uint32_t slot = 0; slot < ledger::kMaxSlots; ++slot) write_slot(slot, child);
   processes_->adopt();
   EXPECT_EQ(share().accusation, "has 256 slots at once in the name of process " + std::to_string(child.pid));
 }
 
-TEST_F(Claims, AProgramThatLeftItsSlotBehindIsForgivenOnceAndALiarIsNamed) {
+TEST_F(Claims, AnAbandonedSlotIsForgivenOnceAndALiarNamed) {
   const ledger::Identity child = process_with(10, false);
   for (int times = 1; times <= 3; ++times) {
     write_slot(7, child);
@@ -132,7 +132,7 @@ TEST_F(Claims, AProgramThatLeftItsSlotBehindIsForgivenOnceAndALiarIsNamed) {
                                     " (tenant), which does not have it mapped");
 }
 
-TEST_F(Claims, PagesFullOfNamesThatNobodyKnowsKeepNoLoopWaiting) {
+TEST_F(Claims, UnknownPidsDoNotBlockTheLoop) {
   const ledger::Identity self = ledger::own_identity();
   const auto nobody = [&](std::uint32_t slot) {
     return ledger::Identity{0x7fff'0000 + slot, self.pidns_inode, 0};  // above any pid_max
@@ -146,7 +146,7 @@ TEST_F(Claims, PagesFullOfNamesThatNobodyKnowsKeepNoLoopWaiting) {
   EXPECT_EQ(processes_->adopt(), Processes::kNamesOfAShare) << "names that were not checked there are checked here";
 }
 
-TEST_F(Claims, AKilledProgramsSlotIsGivenBackAndWhoClaimsInItsNameAgainAndAgainIsNamed) {
+TEST_F(Claims, ADeadPidsSlotIsFreedAndRepeatedClaimsAreNamed) {
   const ledger::Identity child = process_with(1, false);
   const ledger::Identity nobody{child.pid, child.pidns_inode + 1, child.start_time};
   for (std::size_t minute = 0; minute < 3; ++minute) {
@@ -161,7 +161,7 @@ TEST_F(Claims, AKilledProgramsSlotIsGivenBackAndWhoClaimsInItsNameAgainAndAgainI
                                     ", which there is not");
 }
 
-TEST_F(Claims, WhoClaimsAgainAndAgainInADeadProcessesNameIsNamedAlsoIfAPictureSeesItFirst) {
+TEST_F(Claims, RepeatedClaimsOfADeadPidAreNamedAfterASnapshot) {
   const ledger::Identity nobody{0x7fff'0000, ledger::own_identity().pidns_inode, 4711};  // above any pid_max
   for (int times = 1; times <= 3; ++times) {
     EXPECT_EQ(share().accusation, "") << times;
@@ -174,7 +174,7 @@ TEST_F(Claims, WhoClaimsAgainAndAgainInADeadProcessesNameIsNamedAlsoIfAPictureSe
 }
 
 // Without a /proc, processes may come one after another with the same number.
-TEST_F(Claims, WhoCannotSayAllOfItsNameIsNotTakenForTheOneBeforeIt) {
+TEST_F(Claims, AnIncompleteIdentityIsNotTakenForAnEarlierOne) {
   const ledger::Identity nobody{0x7fff'0000, ledger::own_identity().pidns_inode, 0};  // above any pid_max
   for (int times = 1; times <= 10; ++times) {
     write_slot(7, nobody);
@@ -185,7 +185,7 @@ TEST_F(Claims, WhoCannotSayAllOfItsNameIsNotTakenForTheOneBeforeIt) {
   EXPECT_EQ(share().accusation, "");
 }
 
-TEST_F(Claims, WhoMayBeInANamespaceThatNobodyMayLookIntoIsNotTakenForDead) {
+TEST_F(Claims, AProcessInAHiddenNamespaceIsNotTakenForDead) {
   const ledger::Identity child = process_with(1, true);
   std::filesystem::remove_all(proc_ + "/" + std::to_string(child.pid) + "/ns");
   write_slot(0, child);
@@ -193,7 +193,7 @@ TEST_F(Claims, WhoMayBeInANamespaceThatNobodyMayLookIntoIsNotTakenForDead) {
   EXPECT_EQ(ledger::live_slots(page().usage()), 1u);
 }
 
-TEST_F(Claims, WhoClaimsInAnotherNameOfNobodyEachTimeIsNamedOnceNoProgramsCouldHaveComeAndGoneSoFast) {
+TEST_F(Claims, TooManyClaimsOfUnknownPidsAreNamedOnce) {
   process_with(1, false);  // makes the test's /proc a valid one
   const ledger::Identity self = ledger::own_identity();
   std::uint32_t pid = 0x7000'0000;
@@ -210,7 +210,7 @@ TEST_F(Claims, WhoClaimsInAnotherNameOfNobodyEachTimeIsNamedOnceNoProgramsCouldH
   EXPECT_EQ(share().accusation, "has had more than 4096 slots in a minute in names of no process");
 }
 
-TEST_F(Claims, ANameThatNobodyHasKeepsTheLoopWaitingForAPartOfALargeNodeOnly) {
+TEST_F(Claims, AnUnknownPidCostsTheLoopPartOfALargeNode) {
   many_others(Processes::kProcessesOfACall);
   const ledger::Identity child = process_with(1, true);
   write_slot(0, child);
@@ -221,7 +221,7 @@ TEST_F(Claims, ANameThatNobodyHasKeepsTheLoopWaitingForAPartOfALargeNodeOnly) {
   EXPECT_EQ(processes_->count_in("s"), 1u);
 }
 
-TEST_F(Claims, WhoClaimsWhenAPartOfALargeNodeHasBeenReadIsNotTakenForDead) {
+TEST_F(Claims, AClaimIsNotTakenForDeadDuringAPartialScan) {
   many_others(9);
   const ledger::Identity child = process_with(1, true);
   write_slot(0, {child.pid, child.pidns_inode + 1, child.start_time});
@@ -235,7 +235,7 @@ TEST_F(Claims, WhoClaimsWhenAPartOfALargeNodeHasBeenReadIsNotTakenForDead) {
   EXPECT_EQ(processes_->adopt(4), 1u) << "by a list that was begun after it had claimed";
 }
 
-TEST_F(Claims, WhoIsKnownIsSeenGoneByItsPidfdBeforeTheLoopTells) {
+TEST_F(Claims, AKnownProcessesEndIsSeenByItsPidfdFirst) {
   write_slot(0, process_with(1, true));
   ASSERT_EQ(looks_until_somebody_is_in(), 1u);
   std::size_t asked = Processes::kMaxAsked;
@@ -248,7 +248,7 @@ TEST_F(Claims, WhoIsKnownIsSeenGoneByItsPidfdBeforeTheLoopTells) {
   EXPECT_EQ(ledger::live_slots(page().usage()), 0u);
 }
 
-TEST_F(Claims, WhoUsesADamagedPageIsLookedForAPartAtACall) {
+TEST_F(Claims, UsersOfADamagedPageAreSearchedInParts) {
   for (int n = 0; n < 5; ++n) process_with((1u << 20) / kLine.size(), false);
   share().damage = "scribbled";
   std::string said;
@@ -263,7 +263,7 @@ TEST_F(Claims, WhoUsesADamagedPageIsLookedForAPartAtACall) {
   EXPECT_EQ(shares_->find("s"), nullptr);
 }
 
-TEST_F(Claims, WhoUsesADamagedPageIsNotLookedForAnewWhileHeIsThere) {
+TEST_F(Claims, AKnownUserOfADamagedPageIsNotSearchedAgain) {
   for (int n = 0; n < 5; ++n) process_with((1u << 20) / kLine.size(), false);
   const ledger::Identity user = process_with(0, true);
   share().damage = "scribbled";
@@ -277,7 +277,7 @@ TEST_F(Claims, WhoUsesADamagedPageIsNotLookedForAnewWhileHeIsThere) {
   EXPECT_LT(calls, 10);
 }
 
-TEST_F(Claims, WhoUsesADamagedPageIsNamedAlsoIfItCameWhileItWasLookedFor) {
+TEST_F(Claims, AUserThatMapsADamagedPageDuringTheScanIsNamed) {
   for (int n = 0; n < 2; ++n) process_with((1u << 20) / kLine.size(), false);
   share().damage = "scribbled";
   EXPECT_FALSE(shares_->remove("s"));
@@ -304,7 +304,7 @@ std::size_t resident_kib(const void* at) {
 }
 
 // A page is 1 MiB, and a node may have many shares that few processes use.
-TEST_F(Claims, WhatNobodyHasUsedOfAPageIsNotMadeTheDaemonsMemoryByLookingAtIt) {
+TEST_F(Claims, UntouchedMemoryOfAPageIsNotRead) {
   write_slot(0, process_with(1, true));
   page().usage().slots_seen = 1;
   ASSERT_EQ(looks_until_somebody_is_in(), 1u);

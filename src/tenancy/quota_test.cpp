@@ -15,7 +15,7 @@ Quota everyone() {
   return quota;
 }
 
-TEST(Quota, WhatAUsersOwnDoesNotNameEveryonesBounds) {
+TEST(Quota, EveryonesLimitsApplyWhereAUsersAreUnset) {
   Quota own;
   own.id = 1000;
   own.memory_bytes = 40 * kGiB;
@@ -30,7 +30,7 @@ TEST(Quota, WhatAUsersOwnDoesNotNameEveryonesBounds) {
   EXPECT_EQ(of_empty[0].memory_bytes, 4 * kGiB);
 }
 
-TEST(Quota, EachBoundThatAUsersOwnDoesNotNameIsEveryones) {
+TEST(Quota, EachUnsetLimitIsEveryones) {
   Quota all = everyone();
   all.compute_ppm = 500'000;
   all.ttl = std::chrono::hours(8);
@@ -44,7 +44,7 @@ TEST(Quota, EachBoundThatAUsersOwnDoesNotNameIsEveryones) {
   EXPECT_EQ(held, std::vector{all});
 }
 
-TEST(Quota, EveryonesDoesNotHoldForRootAndRootsOwnDoes) {
+TEST(Quota, EveryonesDoesNotLimitRootButRootsOwnDoes) {
   EXPECT_TRUE(holding(share_of("a", 0, kGiB), std::vector{everyone()}).empty());
   Quota own;
   own.shares = 1;

@@ -8,7 +8,7 @@
 namespace headgate::tenancy {
 namespace {
 
-class CrowdedDoors : public Doors {
+class TenantSocketLimits : public TenantSocket {
  protected:
   void ask_first() {
     Share share = shares_->find("s")->share;
@@ -27,7 +27,7 @@ class CrowdedDoors : public Doors {
   }
 };
 
-TEST_F(CrowdedDoors, OneUsersIdleConnectionsKeepNobodyElseOut) {
+TEST_F(TenantSocketLimits, OneUsersIdleConnectionsExcludeNoOther) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   Share share = shares_->find("s")->share;
   share.everyone = true;
@@ -52,7 +52,7 @@ TEST_F(CrowdedDoors, OneUsersIdleConnectionsKeepNobodyElseOut) {
   }
 }
 
-TEST_F(CrowdedDoors, WhoWaitsForAnAnswerTakesNoRoomFromWhoRegistersAndWaitsOnce) {
+TEST_F(TenantSocketLimits, AWaitingProcessTakesNoRegistrationPlace) {
   ask_first();
   open_doors({.connections = 1, .connections_of_a_share = 1});
   const UniqueFd first = welcomed();
@@ -74,7 +74,7 @@ TEST_F(CrowdedDoors, WhoWaitsForAnAnswerTakesNoRoomFromWhoRegistersAndWaitsOnce)
 
 // Descriptors that arrive with a message, and those left unread because their sender is refused. A listener that closed
 // them itself would block for an hour.
-TEST_F(CrowdedDoors, WhoSendsDescriptorsHoldsNobodyUp) {
+TEST_F(TenantSocketLimits, ASenderOfDescriptorsBlocksNoOther) {
   const auto send_some = [&](RegistrationServer::Bounds bounds) {
     open_doors(bounds);
     const UniqueFd socket = connect_to(directory());
@@ -98,7 +98,7 @@ TEST_F(CrowdedDoors, WhoSendsDescriptorsHoldsNobodyUp) {
   if (!there) GTEST_SKIP() << "skipped: no system call may be filtered here";
 }
 
-TEST_F(CrowdedDoors, NobodyIsAskedAboutAProcessThatHasNoSlot) {
+TEST_F(TenantSocketLimits, AProcessWithoutASlotIsNotAskedAbout) {
   ask_first();
   const UniqueFd socket = welcomed();
   claim(socket.get(), {.slot = 3, .generation = 1});
@@ -107,7 +107,7 @@ TEST_F(CrowdedDoors, NobodyIsAskedAboutAProcessThatHasNoSlot) {
   EXPECT_EQ(lies_.size(), 1u);
 }
 
-TEST_F(CrowdedDoors, AShareTakesNoMoreProcessesThanItHasSlotsAndThoseThatItHasStay) {
+TEST_F(TenantSocketLimits, AShareTakesAsManyProcessesAsItHasSlots) {
   const auto self = static_cast<std::uint32_t>(::getpid());
   const auto enter = [&](std::uint32_t pid) {
     TenantProcess tenant;
@@ -124,7 +124,7 @@ TEST_F(CrowdedDoors, AShareTakesNoMoreProcessesThanItHasSlotsAndThoseThatItHasSt
   EXPECT_EQ(heard.code, ledger::Refusal::busy);
 }
 
-TEST_F(CrowdedDoors, WhoWaitsIsBoundedForAUser) {
+TEST_F(TenantSocketLimits, WaitingProcessesOfAUserAreBounded) {
   ask_first();
   open_doors({.waiting_of_a_user = 0});
   const UniqueFd socket = welcomed();
@@ -134,7 +134,7 @@ TEST_F(CrowdedDoors, WhoWaitsIsBoundedForAUser) {
   EXPECT_TRUE(asked_.empty());
 }
 
-TEST_F(CrowdedDoors, WhoWaitsIsBoundedForTheNode) {
+TEST_F(TenantSocketLimits, WaitingProcessesOfTheNodeAreBounded) {
   ask_first();
   open_doors({.waiting = 0});
   const UniqueFd socket = welcomed();
@@ -146,7 +146,7 @@ TEST_F(CrowdedDoors, WhoWaitsIsBoundedForTheNode) {
 }
 
 // A limiter accepts one Hold: after it, it could not try again.
-TEST_F(CrowdedDoors, WhoCannotBeAskedAboutNowIsToldToTryAgainWithoutBeingHeld) {
+TEST_F(TenantSocketLimits, AProcessBeyondTheLimitIsToldToTryAgain) {
   ask_first();
   decide_at_once_ = fail(ErrorCode::no_capacity, "too many questions are open: try again");
   const UniqueFd socket = welcomed();

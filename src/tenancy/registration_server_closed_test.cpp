@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::uint32_t kOwner = 424242;  // no user that connects here
 
-class ClosedDoors : public Doors {
+class TenantSocketClosed : public TenantSocket {
  protected:
   void create(bool for_us, Admit admit = Admit::now) {
     Share share = share_of("d", kOwner, 8 * kGiB);
@@ -46,7 +46,7 @@ class ClosedDoors : public Doors {
   }
 };
 
-TEST_F(ClosedDoors, AConnectionThatWasOpenedBeforeAShareWasMadeAnewDoesNotLeadIntoTheNewOne) {
+TEST_F(TenantSocketClosed, AnOldConnectionEntersNoRecreatedShare) {
   create(true);
   const UniqueFd socket = at_the_door();
   remove();
@@ -56,7 +56,7 @@ TEST_F(ClosedDoors, AConnectionThatWasOpenedBeforeAShareWasMadeAnewDoesNotLeadIn
   EXPECT_EQ(processes_->count_in("d"), 0u);
 }
 
-TEST_F(ClosedDoors, AConnectionGreetedBeforeAShareWasMadeAnewSitsNotInTheNewOne) {
+TEST_F(TenantSocketClosed, AnAcceptedOldConnectionGetsNoSlotEither) {
   create(true);
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(say(socket.get(), hello()));
@@ -68,7 +68,7 @@ TEST_F(ClosedDoors, AConnectionGreetedBeforeAShareWasMadeAnewSitsNotInTheNewOne)
 }
 
 // Before the daemon has checked the clock again and closed the share's pages to new processes.
-TEST_F(ClosedDoors, WhoComesWhenTheTimeOfAShareIsOverIsLetInNoMore) {
+TEST_F(TenantSocketClosed, AProcessIsRefusedOnceTheShareHasExpired) {
   create(true);
   Share& share = shares_->find("d")->share;
   share.created_at_s = 1;
@@ -79,7 +79,7 @@ TEST_F(ClosedDoors, WhoComesWhenTheTimeOfAShareIsOverIsLetInNoMore) {
   EXPECT_EQ(processes_->count_in("d"), 0u);
 }
 
-TEST_F(ClosedDoors, WhoMayNotEnterAnyMoreWhenItSpeaksIsLetInNoMore) {
+TEST_F(TenantSocketClosed, RightsAreCheckedAgainAtTheMessage) {
   create(true);
   const UniqueFd socket = at_the_door();
   let_us_in_no_more();
@@ -88,7 +88,7 @@ TEST_F(ClosedDoors, WhoMayNotEnterAnyMoreWhenItSpeaksIsLetInNoMore) {
   EXPECT_EQ(processes_->count_in("d"), 0u);
 }
 
-TEST_F(ClosedDoors, WhoMayNotEnterAnyMoreWhenTheAnswerComesGetsNoSeat) {
+TEST_F(TenantSocketClosed, RightsAreCheckedAgainAtTheAnswer) {
   create(true, Admit::ask);
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(say(socket.get(), hello()));
@@ -101,7 +101,7 @@ TEST_F(ClosedDoors, WhoMayNotEnterAnyMoreWhenTheAnswerComesGetsNoSeat) {
   expect_refusal(socket.get(), "may not use");
 }
 
-TEST_F(ClosedDoors, AnAnswerThatComesAfterTheShareWasRemovedSeatsNobodyInItsSuccessor) {
+TEST_F(TenantSocketClosed, AnAnswerAfterARemovalEntersNoSuccessor) {
   create(true, Admit::ask);
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(say(socket.get(), hello()));

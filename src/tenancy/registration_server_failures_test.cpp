@@ -60,7 +60,7 @@ std::size_t open_descriptors() {
   return count;
 }
 
-class FailingDoors : public Doors {
+class TenantSocketFailures : public TenantSocket {
  protected:
   UniqueFd at_the_door() {
     UniqueFd socket = connect_to(directory());
@@ -82,7 +82,7 @@ class FailingDoors : public Doors {
 };
 
 // A limiter that gets no answer, or is disconnected, follows its fail policy: it may run unenforced.
-TEST_F(FailingDoors, WhoComesWhenNoDescriptorIsLeftIsToldToTryAgain) {
+TEST_F(TenantSocketFailures, AConnectWithoutADescriptorMayTryAgain) {
   std::vector<UniqueFd> all;
   for (int n = 0; n < 20; ++n) all.push_back(connect_to(directory()));
   {
@@ -92,7 +92,7 @@ TEST_F(FailingDoors, WhoComesWhenNoDescriptorIsLeftIsToldToTryAgain) {
   expect_all_is_well();
 }
 
-TEST_F(FailingDoors, WhoSpeaksWhenNoDescriptorIsLeftIsToldToTryAgain) {
+TEST_F(TenantSocketFailures, AMessageWithoutADescriptorMayTryAgain) {
   const UniqueFd socket = at_the_door();
   {
     const NoDescriptorLeft left;
@@ -102,7 +102,7 @@ TEST_F(FailingDoors, WhoSpeaksWhenNoDescriptorIsLeftIsToldToTryAgain) {
   expect_all_is_well();
 }
 
-TEST_F(FailingDoors, WhoCannotBeWatchedIsToldToTryAgainAndIsNotCounted) {
+TEST_F(TenantSocketFailures, AnUnwatchableProcessIsNotCounted) {
   const std::size_t before = open_descriptors();
   {
     const UniqueFd greeted = at_the_door();
@@ -118,7 +118,7 @@ TEST_F(FailingDoors, WhoCannotBeWatchedIsToldToTryAgainAndIsNotCounted) {
   expect_all_is_well();
 }
 
-TEST_F(FailingDoors, AConversationThatFailsIsToldAndIsNotCounted) {
+TEST_F(TenantSocketFailures, AFailedRegistrationIsNotCounted) {
   handed_ = []() -> std::vector<int> { throw std::bad_alloc(); };
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(say(socket.get(), hello()));
@@ -129,7 +129,7 @@ TEST_F(FailingDoors, AConversationThatFailsIsToldAndIsNotCounted) {
   expect_all_is_well();
 }
 
-TEST_F(FailingDoors, ADoorThatNobodyLooksAfterAnyMoreIsNamedAndOpensAgain) {
+TEST_F(TenantSocketFailures, ADeadSocketIsNamedAndOpensAgain) {
   const UniqueFd socket = connect_to(directory());
   {
     const Switched full(no_memory_at_accept);
@@ -141,7 +141,7 @@ TEST_F(FailingDoors, ADoorThatNobodyLooksAfterAnyMoreIsNamedAndOpensAgain) {
   expect_all_is_well();
 }
 
-TEST_F(FailingDoors, ADoorThatCouldNotBeOpenedIsNamedAndOpensWhenItCan) {
+TEST_F(TenantSocketFailures, ASocketThatCannotOpenIsNamedAndRetried) {
   {
     const Switched full(no_more_watches);
     const auto opened = doors_->open("s");
@@ -154,7 +154,7 @@ TEST_F(FailingDoors, ADoorThatCouldNotBeOpenedIsNamedAndOpensWhenItCan) {
 }
 
 // A share that the arbiter does not watch would use the GPU in addition to the others' turns.
-TEST_F(FailingDoors, ABellThatCouldNotBeListenedToIsFollowedByAnother) {
+TEST_F(TenantSocketFailures, ADoorbellThatFailsIsReplaced) {
   deaf_ = true;
   ASSERT_TRUE(doors_->open("s"));
   EXPECT_TRUE(doors_->shut().empty());
@@ -174,7 +174,7 @@ TEST_F(FailingDoors, ABellThatCouldNotBeListenedToIsFollowedByAnother) {
   EXPECT_FALSE(bell_) << "a bell that is heard is left alone";
 }
 
-TEST_F(FailingDoors, ADoorThatIsOpenStaysAsItIsWhenThoseThatAreShutAreOpened) {
+TEST_F(TenantSocketFailures, AnOpenSocketStaysWhenOthersOpenAgain) {
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(doors_->open_all());
   ASSERT_TRUE(say(socket.get(), hello()));

@@ -11,7 +11,7 @@
 namespace headgate::tenancy {
 namespace {
 
-TEST_F(Doors, AKilledProcessGivesItsMemoryBackAtOnceAndItsConnectionSaysNothingAboutItsLife) {
+TEST_F(TenantSocket, AKilledProcessIsReleasedAtOnceByItsPidfd) {
   const Tenant tenant = start_tenant([] { return true; });
   ASSERT_TRUE(told(tenant)) << "exit status " << end(tenant);
   ASSERT_EQ(joined_.size(), 1u);
@@ -27,7 +27,7 @@ TEST_F(Doors, AKilledProcessGivesItsMemoryBackAtOnceAndItsConnectionSaysNothingA
 }
 
 // exec() keeps pid and start time, and the driver releases what the former program had.
-TEST_F(Doors, AProcessThatIsAnotherProgramNowHasNoSeat) {
+TEST_F(TenantSocket, AProcessThatExecsKeepsNoSlot) {
   const Tenant tenant = start_tenant([] { return true; });
   ASSERT_TRUE(told(tenant));
   processes_->adopt();
@@ -43,7 +43,7 @@ TEST_F(Doors, AProcessThatIsAnotherProgramNowHasNoSeat) {
   end(tenant);
 }
 
-TEST_F(Doors, WhatAnEndedProcessHadIsGivenBackAndNothingOfTheOthers) {
+TEST_F(TenantSocket, AnEndedProcessReleasesExactlyWhatItHeld) {
   const Tenant ends = start_tenant([] { return true; }), stays = start_tenant([] { return true; });
   ASSERT_TRUE(told(ends) && told(stays));
   end(ends);
@@ -53,7 +53,7 @@ TEST_F(Doors, WhatAnEndedProcessHadIsGivenBackAndNothingOfTheOthers) {
   end(stays);
 }
 
-TEST_F(Doors, AShareWhoseBellWasShutDownGetsAnotherButNotOneAfterAnother) {
+TEST_F(TenantSocket, ASharesDeadDoorbellIsReplacedAtALimitedRate) {
   const auto now = std::chrono::steady_clock::now();
   const auto bell_of_a_newcomer = [&] {
     const UniqueFd socket = connect_to(directory());
@@ -72,7 +72,7 @@ TEST_F(Doors, AShareWhoseBellWasShutDownGetsAnotherButNotOneAfterAnother) {
   EXPECT_FALSE(*doors_->new_bell("missing", now));
 }
 
-TEST_F(Doors, InAShareThatAsksFirstAProcessHasItsSeatOnlyAfterTheAnswer) {
+TEST_F(TenantSocket, AnAskingShareGivesASlotOnlyAfterTheAnswer) {
   Share share = shares_->find("s")->share;
   share.admit = Admit::ask;
   ASSERT_TRUE(shares_->set(share));
@@ -97,7 +97,7 @@ TEST_F(Doors, InAShareThatAsksFirstAProcessHasItsSeatOnlyAfterTheAnswer) {
   EXPECT_EQ(taken_back_, 0);
 }
 
-TEST_F(Doors, AQuestionWhoseProcessWentAwayIsTakenBackAndOneWithoutAnAnswerIsANo) {
+TEST_F(TenantSocket, AQuestionIsWithdrawnWithItsProcess) {
   Share share = shares_->find("s")->share;
   share.admit = Admit::ask;
   ASSERT_TRUE(shares_->set(share));
@@ -120,7 +120,7 @@ TEST_F(Doors, AQuestionWhoseProcessWentAwayIsTakenBackAndOneWithoutAnAnswerIsANo
   EXPECT_TRUE(until([&] { return doors_->connections() == 0; }));
 }
 
-TEST_F(Doors, WhoWaitsForLeaveIsLetInOnceNobodyIsAskedAndSentAwayOnceTheDoorIsShut) {
+TEST_F(TenantSocket, WaitingProcessesEnterOnceTheShareStopsAsking) {
   Share asks = shares_->find("s")->share;
   asks.admit = Admit::ask;
   Share asks_no_more = asks;
@@ -158,7 +158,7 @@ TEST_F(Doors, WhoWaitsForLeaveIsLetInOnceNobodyIsAskedAndSentAwayOnceTheDoorIsSh
   }
 }
 
-TEST_F(Doors, ARestartedDaemonBindsTheSocketAnewAndAdoptsWhoIsThere) {
+TEST_F(TenantSocket, ARestartedDaemonBindsAgainAndAdoptsProcesses) {
   const Tenant first = start_tenant([] { return true; });
   ASSERT_TRUE(told(first));
   // Holds the directory as a mount of it does.
@@ -177,7 +177,7 @@ TEST_F(Doors, ARestartedDaemonBindsTheSocketAnewAndAdoptsWhoIsThere) {
 }
 
 // A limiter that renews its bell does not report its seat again: in a share that asks first it would be asked about.
-TEST_F(Doors, WhoComesForAnotherBellKeepsTheSeatThatItStillHas) {
+TEST_F(TenantSocket, AProcessThatWantsAnotherDoorbellKeepsItsSlot) {
   ledger::SlotRef slot = ledger::seat(usage(), ledger::own_identity());
   processes_->adopt();
   const auto greet = [&] {
@@ -199,7 +199,7 @@ TEST_F(Doors, WhoComesForAnotherBellKeepsTheSeatThatItStillHas) {
   EXPECT_EQ(processes_->count_in("s"), 1u);
 }
 
-TEST_F(Doors, SlotsOfProcessesThatDiedWhileNoDaemonRanAreGivenBackAtItsStart) {
+TEST_F(TenantSocket, SlotsOfProcessesThatDiedMeanwhileAreFreed) {
   const Tenant tenant = start_tenant([] { return true; });
   ASSERT_TRUE(told(tenant));
   doors_.reset();
@@ -210,7 +210,7 @@ TEST_F(Doors, SlotsOfProcessesThatDiedWhileNoDaemonRanAreGivenBackAtItsStart) {
   EXPECT_EQ(ledger::used_bytes(usage(), 0), 0u);
 }
 
-TEST_F(Doors, ALiarsSlotInAnotherProcessesNameBindsNobody) {
+TEST_F(TenantSocket, AFalseSlotHasNoEffectOnTheNamedProcess) {
   const Tenant tenant = start_tenant([] { return true; });
   ASSERT_TRUE(told(tenant));
   const auto init = identity::read_process("/proc", static_cast<std::uint32_t>(::getppid()));
@@ -224,7 +224,7 @@ TEST_F(Doors, ALiarsSlotInAnotherProcessesNameBindsNobody) {
   end(tenant);
 }
 
-TEST_F(Doors, ATenantUnderAnotherUidNeedsNoRightToAnyFileAndAStrangerGetsNoDescriptor) {
+TEST_F(TenantSocket, ATenantWithAnotherUidNeedsNoFileRights) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   Share share = shares_->find("s")->share;
   share.users = {65534};
@@ -244,7 +244,7 @@ TEST_F(Doors, ATenantUnderAnotherUidNeedsNoRightToAnyFileAndAStrangerGetsNoDescr
   end(nobody);
 }
 
-TEST_F(Doors, ATenantInPidAndUserNamespacesOfItsOwnIsKnownByItsHostPidAndReapedByIt) {
+TEST_F(TenantSocket, ATenantInSeparateNamespacesIsKnownByHostPid) {
   Share share = shares_->find("s")->share;
   if (::geteuid() == 0) share.users = {1234};
   ASSERT_TRUE(shares_->set(share));
@@ -279,7 +279,7 @@ TEST_F(Doors, ATenantInPidAndUserNamespacesOfItsOwnIsKnownByItsHostPidAndReapedB
   EXPECT_EQ(ledger::used_bytes(usage(), 0), 0u);
 }
 
-TEST_F(Doors, EveryVersionThatIsNotOursIsToldWhichIs) {
+TEST_F(TenantSocket, AnotherVersionIsRefusedWithOurs) {
   for (const bool of_pages : {false, true}) {
     const UniqueFd socket = connect_to(directory());
     ledger::Hello other = hello();
@@ -292,7 +292,7 @@ TEST_F(Doors, EveryVersionThatIsNotOursIsToldWhichIs) {
   EXPECT_TRUE(lies_.empty());
 }
 
-TEST_F(Doors, WhoCallsItselfSomebodyElseOrClaimsAnothersSlotIsNamed) {
+TEST_F(TenantSocket, AFalseIdentityOrSlotIsNamed) {
   const UniqueFd socket = connect_to(directory());
   ledger::Hello other = hello();
   other.pid = 1;
@@ -322,7 +322,7 @@ TEST_F(Doors, WhoCallsItselfSomebodyElseOrClaimsAnothersSlotIsNamed) {
   end(tenant);
 }
 
-TEST_F(Doors, ATenantThatFuzzesEveryMessageChangesNothingForTheOthers) {
+TEST_F(TenantSocket, ATenantThatFuzzesMessagesHarmsNoOther) {
   const Tenant tenant = start_tenant([] { return true; });
   ASSERT_TRUE(told(tenant));
   std::mt19937 random(5);
@@ -357,7 +357,7 @@ TEST_F(Doors, ATenantThatFuzzesEveryMessageChangesNothingForTheOthers) {
   end(next);
 }
 
-TEST_F(Doors, AThousandSilentConnectionsKeepNobodyOutForLongerThanAConversation) {
+TEST_F(TenantSocket, SilentConnectionsDelayOthersByOneRegistration) {
   rlimit files{};
   ::getrlimit(RLIMIT_NOFILE, &files);
   if (files.rlim_cur < 2500) {
@@ -383,7 +383,7 @@ TEST_F(Doors, AThousandSilentConnectionsKeepNobodyOutForLongerThanAConversation)
 }
 
 // A user may have many shares and flood all their sockets: what each accepts before another is served adds up.
-TEST_F(Doors, WhoKnocksElsewhereIsHeardBeforeACrowdAtOneDoorIs) {
+TEST_F(TenantSocket, OtherSocketsAreServedBeforeACrowdedOne) {
   ASSERT_TRUE(shares_->create(share_of("t", ::geteuid(), 8 * kGiB)));
   ASSERT_TRUE(doors_->open_all());
   std::vector<UniqueFd> crowd;
@@ -398,7 +398,7 @@ TEST_F(Doors, WhoKnocksElsewhereIsHeardBeforeACrowdAtOneDoorIs) {
   EXPECT_LT(static_cast<std::size_t>(refused) + doors_->connections(), 16u);
 }
 
-TEST_F(Doors, WhoTakesTheDoorbellHearsTenantsAndATenantThatMutesItMutesItsOwn) {
+TEST_F(TenantSocket, ATenantCanMuteOnlyItsOwnDoorbell) {
   const UniqueFd socket = connect_to(directory());
   ASSERT_TRUE(say(socket.get(), hello()));
   const Heard welcome = answer(socket.get());
@@ -417,7 +417,7 @@ TEST_F(Doors, WhoTakesTheDoorbellHearsTenantsAndATenantThatMutesItMutesItsOwn) {
   end(tenant);
 }
 
-TEST_F(Doors, ARemovedSharesDoorIsClosedAndItsProcessesForgotten) {
+TEST_F(TenantSocket, ARemovedSharesSocketIsClosed) {
   const Tenant tenant = start_tenant([] { return true; });
   ASSERT_TRUE(told(tenant));
   EXPECT_FALSE(shares_->remove("s"));
@@ -430,7 +430,7 @@ TEST_F(Doors, ARemovedSharesDoorIsClosedAndItsProcessesForgotten) {
   EXPECT_FALSE(doors_->open("s"));
 }
 
-TEST_F(Doors, ADoorThatNobodyCanReachIsNamed) {
+TEST_F(TenantSocket, AnUnreachableSocketIsNamed) {
   EXPECT_TRUE(doors_->shut().empty());
   std::filesystem::remove(directory() + "/tenant.sock");
   EXPECT_EQ(doors_->shut(), std::vector<std::string>{"s"});

@@ -8,7 +8,7 @@
 namespace headgate::tenancy {
 namespace {
 
-TEST(Runs, OneIsAliveUntilItEndsAndItsNumberGivenAnewIsSomebodyElse) {
+TEST(RunClients, ARunLivesUntilItsProcessEnds) {
   const pid_t child = ::fork();
   ASSERT_GE(child, 0);
   if (child == 0) {
@@ -33,7 +33,7 @@ TEST(Runs, OneIsAliveUntilItEndsAndItsNumberGivenAnewIsSomebodyElse) {
   EXPECT_FALSE(is_alive(run, "/nowhere"));
 }
 
-TEST(Runs, WhomAShareLetsInCannotTakeThePlacesOfItsOwnerNorOneAllThoseOfTheOthers) {
+TEST(RunClients, GuestsCannotTakeThePlacesOfTheOwner) {
   std::vector<tenancy::Run> runs;
   const auto add = [&](std::size_t count, const std::optional<InvitedUser>& invited) {
     for (std::size_t n = 0; n < count; ++n) {

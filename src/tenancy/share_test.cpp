@@ -7,7 +7,7 @@
 namespace headgate::tenancy {
 namespace {
 
-TEST(ShareNames, OnlyWhatIsADirectoryAWordAndADeviceNameAtOnceIsAccepted) {
+TEST(ShareNames, AreValidAsDirectoryWordAndDeviceName) {
   for (const char* good : {"a", "train-7", "alice.notebook", "_x", "A1", "0"}) EXPECT_TRUE(check_name(good)) << good;
   EXPECT_TRUE(check_name(std::string(63, 'n')));
   const struct {
@@ -36,7 +36,7 @@ TEST(ShareNames, OnlyWhatIsADirectoryAWordAndADeviceNameAtOnceIsAccepted) {
   }
 }
 
-TEST(Shares, ValuesThatPagesCannotHoldAreRefusedByNameBeforeAnythingIsMade) {
+TEST(Shares, ValuesThatPagesCannotHoldAreRefusedFirst) {
   const auto words = [](auto change) {
     Share share = share_of("s", 1, 8ull << 30);
     change(share);
@@ -59,14 +59,14 @@ TEST(Shares, ValuesThatPagesCannotHoldAreRefusedByNameBeforeAnythingIsMade) {
 }
 
 // Overcommitting a card takes nothing from what other shares were promised.
-TEST(Shares, NothingIsPromisedToWhoWasSoldWhatOthersHave) {
+TEST(Shares, AnOvercommittedShareHasNoPromise) {
   Share share = share_of("s", 1, 1, 300'000);
   EXPECT_EQ(to_grant(share)->devices[0].compute_guarantee_ppm, 300'000u);
   share.overcommit = true;
   EXPECT_EQ(to_grant(share)->devices[0].compute_guarantee_ppm, 0u);
 }
 
-TEST(Shares, ATimeToLiveBeyondTheEndOfTimeIsForEver) {
+TEST(Shares, ATimeToLiveBeyondTheClockIsForEver) {
   Share share = share_of("s", 1, 1);
   EXPECT_FALSE(ends_at_s(share));
   share.created_at_s = 100;

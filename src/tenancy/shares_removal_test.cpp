@@ -35,7 +35,7 @@ class SharesRemovalTest : public SharesTest {
   }
 };
 
-TEST_F(SharesRemovalTest, AShareInWhichARunWaitsIsTakenAwayByThatRunAlone) {
+TEST_F(SharesRemovalTest, AShareWithAWaitingRunEndsWithThatRun) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
   const auto run = static_cast<std::uint32_t>(::getpid());
@@ -46,7 +46,7 @@ TEST_F(SharesRemovalTest, AShareInWhichARunWaitsIsTakenAwayByThatRunAlone) {
 }
 
 // New pages would bring the share back, with empty accounts.
-TEST_F(SharesRemovalTest, AShareWhosePagesAreGoneAndWhoseRowCouldNotBeRemovedIsMadeAnewByNobody) {
+TEST_F(SharesRemovalTest, AShareWithOnlyAStuckRowIsNotRecreated) {
   enum class End { goes_on, starts_anew, damaged, damaged_and_killed_in_the_midst };
   for (const End end : {End::goes_on, End::starts_anew, End::damaged, End::damaged_and_killed_in_the_midst}) {
     SCOPED_TRACE(static_cast<int>(end));
@@ -72,7 +72,7 @@ TEST_F(SharesRemovalTest, AShareWhosePagesAreGoneAndWhoseRowCouldNotBeRemovedIsM
   }
 }
 
-TEST_F(SharesRemovalTest, AShareWithADamagedPageIsTakenAwayOnceNobodyHasItMapped) {
+TEST_F(SharesRemovalTest, ADamagedShareIsRemovedOnceNoProcessMapsIt) {
   if (!fs::exists("/proc/self/maps")) GTEST_SKIP() << "skipped: only /proc tells which processes have a file mapped";
   for (const bool restarted : {false, true}) {
     std::optional<Shares> shares(start());

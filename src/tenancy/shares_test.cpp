@@ -36,7 +36,7 @@ bool may_mount() {
   return false;
 }
 
-TEST_F(SharesTest, ACreatedShareHasItsPagesItsRowAndADirectoryThatOthersCanPassThroughOnly) {
+TEST_F(SharesTest, ACreatedShareHasPagesRowAndAClosedDirectory) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("research", 1000, 8 * kGiB, 250'000))), "done");
   Tenant tenant;
@@ -49,7 +49,7 @@ TEST_F(SharesTest, ACreatedShareHasItsPagesItsRowAndADirectoryThatOthersCanPassT
   EXPECT_EQ(words(shares.create(share_of("research", 1000, kGiB))), "there is a share 'research' already");
 }
 
-TEST_F(SharesTest, WhatDoesNotFitOrCannotBeStoredLeavesNothingBehind) {
+TEST_F(SharesTest, AFailedCreationLeavesNothing) {
   Shares shares = start();
   EXPECT_NE(words(shares.create(share_of("large", 1, 81 * kGiB))), "done");
   EXPECT_FALSE(fs::exists(base_ + "/shares/large"));
@@ -96,7 +96,7 @@ TEST_F(SharesTest, NewLimitsWakeAProcessThatWaitsAtItsGate) {
   for (const int fd : {ready[0], ready[1], seen[0], seen[1]}) ::close(fd);
 }
 
-TEST_F(SharesTest, WhatProgramsHoldPastALoweredLimitIsSoldToNobodyElseUntilTheyLetGoOfIt) {
+TEST_F(SharesTest, MemoryAboveALoweredLimitStaysCommitted) {
   Tenant tenant;
   {
     Shares shares = start();
@@ -124,7 +124,7 @@ TEST_F(SharesTest, WhatProgramsHoldPastALoweredLimitIsSoldToNobodyElseUntilTheyL
   EXPECT_EQ(words(shares.create(share_of("b", 2, 40 * kGiB))), "done");
 }
 
-TEST_F(SharesTest, ContextsAndCodeOfTheLivingAreHeldToo) {
+TEST_F(SharesTest, ContextsAndCodeOfProcessesStayCommittedToo) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
   Tenant tenant;
@@ -150,7 +150,7 @@ TEST_F(SharesTest, ARefusedChangeChangesNothing) {
   EXPECT_EQ(shares.find("s")->pages->policy().devices[0].memory_limit_bytes, 8 * kGiB);
 }
 
-TEST_F(SharesTest, WhatCannotBeStoredIsTakenBackFromThePagesToo) {
+TEST_F(SharesTest, AChangeThatCannotBeStoredIsUndoneInThePages) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
   Database other = *Database::open(state_);
@@ -164,7 +164,7 @@ TEST_F(SharesTest, WhatCannotBeStoredIsTakenBackFromThePagesToo) {
   EXPECT_FALSE(shares.find("s")->paused());
 }
 
-TEST_F(SharesTest, AChangeThatOneOfItsGpusCannotTakeChangesNoneOfThem) {
+TEST_F(SharesTest, AChangeThatOneGpuRefusesChangesNone) {
   Shares shares = start();
   Share two = share_of("s", 1, 8 * kGiB);
   two.devices.push_back(share_of("s", 1, 8 * kGiB, 0, kGpu1).devices[0]);
@@ -177,7 +177,7 @@ TEST_F(SharesTest, AChangeThatOneOfItsGpusCannotTakeChangesNoneOfThem) {
   EXPECT_EQ(shares.find("s")->share.devices[0].memory_limit_bytes, 8 * kGiB);
 }
 
-TEST_F(SharesTest, AShareInUseIsNotTakenAwayAndAnEmptyOneGoesWhole) {
+TEST_F(SharesTest, AShareInUseStaysAndAnEmptyOneIsRemovedWhole) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
   Tenant tenant;
@@ -191,7 +191,7 @@ TEST_F(SharesTest, AShareInUseIsNotTakenAwayAndAnEmptyOneGoesWhole) {
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
 }
 
-TEST_F(SharesTest, AKilledDaemonsSharesAreAdoptedWithTheirProcessesAndTheirPause) {
+TEST_F(SharesTest, AKilledDaemonsSharesAreAdopted) {
   Tenant tenant;
   {
     Shares shares = start();
@@ -213,7 +213,7 @@ TEST_F(SharesTest, AKilledDaemonsSharesAreAdoptedWithTheirProcessesAndTheirPause
 }
 
 // New pages would bring the share back, with empty accounts.
-TEST_F(SharesTest, ARemovalThatWasKilledBetweenPagesAndRowIsBroughtToItsEnd) {
+TEST_F(SharesTest, AnInterruptedRemovalIsCompleted) {
   {
     Shares shares = start();
     for (const char* name : {"gone", "kept"}) ASSERT_EQ(words(shares.create(share_of(name, 1, kGiB))), "done");
@@ -231,7 +231,7 @@ TEST_F(SharesTest, ARemovalThatWasKilledBetweenPagesAndRowIsBroughtToItsEnd) {
   EXPECT_FALSE(Store::open(state_)->removal_begun("kept").value_or(true));
 }
 
-TEST_F(SharesTest, ARefusedRemovalIsNotBroughtToItsEndByTheNextDaemon) {
+TEST_F(SharesTest, ARefusedRemovalIsNotCompletedLater) {
   Tenant tenant;
   {
     Shares shares = start();
@@ -244,7 +244,7 @@ TEST_F(SharesTest, ARefusedRemovalIsNotBroughtToItsEndByTheNextDaemon) {
   EXPECT_NE(start().find("s"), nullptr);
 }
 
-TEST_F(SharesTest, AStartLosesNoShareThatTodayWouldNotBeSold) {
+TEST_F(SharesTest, AStartKeepsSharesThatNoLongerFit) {
   Share fast = share_of("fast", 1, kGiB);
   fast.devices[0].priority_class = Class::latency;
   {
@@ -281,7 +281,7 @@ TEST_F(SharesTest, APauseAndADrainOutliveAReboot) {
   EXPECT_EQ(command("expired"), ledger::Command::run) << "whose time is over the daemon sees by itself";
 }
 
-TEST_F(SharesTest, ADrainSetsNoPausedProgramGoingAndAPauseOpensNoDrainedShare) {
+TEST_F(SharesTest, DrainAndPauseAreIndependent) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
   const ledger::PolicyPage& page = shares.find("s")->pages->policy();
@@ -297,7 +297,7 @@ TEST_F(SharesTest, ADrainSetsNoPausedProgramGoingAndAPauseOpensNoDrainedShare) {
 }
 
 // A change that was cut off between page and row was never confirmed.
-TEST_F(SharesTest, APauseThatWasKilledBeforeItWasStoredIsNone) {
+TEST_F(SharesTest, APauseKilledBeforeItWasStoredHasNoEffect) {
   {
     Shares shares = start();
     ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
@@ -306,7 +306,7 @@ TEST_F(SharesTest, APauseThatWasKilledBeforeItWasStoredIsNone) {
   EXPECT_FALSE(start().find("s")->paused());
 }
 
-TEST_F(SharesTest, WhatAnOwnerSaysOfAShareWhoseTimeIsOverCountsWhenItsEndIsPutOff) {
+TEST_F(SharesTest, PauseAndDrainOfAnExpiredShareApplyOnceExtended) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
   LiveShare& live = *shares.find("s");
@@ -321,7 +321,7 @@ TEST_F(SharesTest, WhatAnOwnerSaysOfAShareWhoseTimeIsOverCountsWhenItsEndIsPutOf
   EXPECT_EQ(command(), ledger::Command::run);
 }
 
-TEST_F(SharesTest, ANewDaemonOpensNoShareWhoseTimeWasOverBeforeItHasLookedAtTheClock) {
+TEST_F(SharesTest, ANewDaemonChecksTheTimeBeforeItOpensAShare) {
   {
     Shares shares = start();
     ASSERT_EQ(words(shares.create(share_of("s", 1, kGiB))), "done");
@@ -333,7 +333,7 @@ TEST_F(SharesTest, ANewDaemonOpensNoShareWhoseTimeWasOverBeforeItHasLookedAtTheC
   EXPECT_FALSE(ledger::is_draining(shares.find("s")->pages->policy()));
 }
 
-TEST_F(SharesTest, PagesOfOtherGpusThanTheRowNamesAreNoShares) {
+TEST_F(SharesTest, PagesOfOtherGpusThanTheRowAreRefused) {
   ASSERT_EQ(words(start().create(share_of("s", 1, kGiB))), "done");
   ASSERT_TRUE(Store::open(state_)->put(share_of("s", 1, kGiB, 0, kGpu1)));
   Adoption adoption;
@@ -344,7 +344,7 @@ TEST_F(SharesTest, PagesOfOtherGpusThanTheRowNamesAreNoShares) {
   EXPECT_EQ(shares.find("s")->pages, nullptr);
 }
 
-TEST_F(SharesTest, AfterARebootSharesAreMadeAnewFromTheStore) {
+TEST_F(SharesTest, ARebootRecreatesSharesFromTheStore) {
   Share share = share_of("s", 1, 8 * kGiB);
   share.oom_wait = std::chrono::seconds(7);
   share.freeze_after = std::chrono::minutes(10);
@@ -360,7 +360,7 @@ TEST_F(SharesTest, AfterARebootSharesAreMadeAnewFromTheStore) {
   EXPECT_EQ(tenant.pages.policy->freeze_after_s, 600u);
 }
 
-TEST_F(SharesTest, PagesOfAnotherVersionAreRefusedByNameStayInTheBooksAndStopNoOtherShare) {
+TEST_F(SharesTest, PagesOfAnotherVersionAreRefusedAndStayCommitted) {
   {
     Shares shares = start();
     ASSERT_EQ(words(shares.create(share_of("new", 1, 30 * kGiB))), "done");
@@ -384,7 +384,7 @@ TEST_F(SharesTest, PagesOfAnotherVersionAreRefusedByNameStayInTheBooksAndStopNoO
   EXPECT_FALSE(shares.create(share_of("more", 1, 30 * kGiB)));
 }
 
-TEST_F(SharesTest, AShareOfWhichTheStoreCannotSayWhetherItWasBeingRemovedHasNoPagesMappedHere) {
+TEST_F(SharesTest, AShareWithAnUndecidedRemovalMapsNoPages) {
   ASSERT_EQ(words(start().create(share_of("train", 1, kGiB))), "done");
   {
     auto database = Database::open(state_);
@@ -398,7 +398,7 @@ TEST_F(SharesTest, AShareOfWhichTheStoreCannotSayWhetherItWasBeingRemovedHasNoPa
   for (std::string line; std::getline(maps, line);) EXPECT_FALSE(line.ends_with(file("train", "usage"))) << line;
 }
 
-TEST_F(SharesTest, APageThatATenantMadeLongerIsCutAndAdoptedAndNotFilledFurtherWhereItIsRefused) {
+TEST_F(SharesTest, AGrownPageIsTruncatedAndAdopted) {
   {
     ASSERT_EQ(words(start().create(share_of("train", 1, kGiB))), "done");
   }
@@ -422,7 +422,7 @@ TEST_F(SharesTest, APageThatATenantMadeLongerIsCutAndAdoptedAndNotFilledFurtherW
   }
 }
 
-TEST_F(SharesTest, AFullRuntimeDirectoryIsSaidBeforeAShareDoesNotFit) {
+TEST_F(SharesTest, AFullRuntimeDirectoryIsReportedFirst) {
   const Shares shares = start();
   EXPECT_EQ(words(shares.check_room()), "done");
   if (!may_mount()) GTEST_SKIP() << "only CAP_SYS_ADMIN may mount";
@@ -435,7 +435,7 @@ TEST_F(SharesTest, AFullRuntimeDirectoryIsSaidBeforeAShareDoesNotFit) {
       << full.error().message;
 }
 
-TEST_F(SharesTest, SharesOfRunsWithoutTheDaemonAreLeftAlone) {
+TEST_F(SharesTest, SharesOfRunsWithoutTheDaemonAreKept) {
   {
     start();
   }
@@ -449,7 +449,7 @@ TEST_F(SharesTest, SharesOfRunsWithoutTheDaemonAreLeftAlone) {
   ledger::close_pages(pages);
 }
 
-TEST_F(SharesTest, AChangeThatWasCutOffIsTakenBackAtTheNextStart) {
+TEST_F(SharesTest, AnInterruptedChangeIsUndoneAtTheNextStart) {
   {
     Shares shares = start();
     ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
@@ -459,7 +459,7 @@ TEST_F(SharesTest, AChangeThatWasCutOffIsTakenBackAtTheNextStart) {
   EXPECT_EQ(start().find("s")->pages->policy().devices[0].memory_limit_bytes, 8 * kGiB);
 }
 
-TEST_F(SharesTest, ATenantThatShortensItsPageSpoilsItsShareAndNotTheDaemon) {
+TEST_F(SharesTest, AShortenedPageHarmsItsShareAndNotTheDaemon) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
   ASSERT_EQ(words(shares.create(share_of("t", 1, 8 * kGiB))), "done");
@@ -473,7 +473,7 @@ TEST_F(SharesTest, ATenantThatShortensItsPageSpoilsItsShareAndNotTheDaemon) {
   EXPECT_EQ(words(shares.pause("t")), "done");
 }
 
-TEST_F(SharesTest, WhatIsSaidOfAShareWhosePagesWereRemovedByHandIsRefusedUntilItIsMadeAnew) {
+TEST_F(SharesTest, AShareWithoutPagesRefusesChangesUntilRecreated) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
   Tenant tenant;
@@ -494,13 +494,13 @@ TEST_F(SharesTest, WhatIsSaidOfAShareWhosePagesWereRemovedByHandIsRefusedUntilIt
   EXPECT_EQ(words(shares.set(share_of("s", 1, 4 * kGiB))), "done");
 }
 
-TEST_F(SharesTest, AllSharesThatANodeMayHaveHaveRoomForBothTheirGuards) {
+TEST_F(SharesTest, AllSharesOfANodeFitTheirGuards) {
   std::vector<SigbusGuard> guards(2 * kMaxShares);
   for (SigbusGuard& guard : guards) guard = SigbusGuard(nullptr, 1);
   EXPECT_TRUE(std::ranges::all_of(guards, [](const SigbusGuard& guard) { return static_cast<bool>(guard); }));
 }
 
-TEST_F(SharesTest, AShareWhosePageCannotBeGuardedIsRefusedRatherThanLeftToEndTheDaemon) {
+TEST_F(SharesTest, AShareWhosePageCannotBeGuardedIsRefused) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
   std::vector<SigbusGuard> guards(SigbusGuard::kMaxGuards);
@@ -518,7 +518,7 @@ TEST_F(SharesTest, AShareWhosePageCannotBeGuardedIsRefusedRatherThanLeftToEndThe
 }
 
 // Between the check of a file's size and the first load from it, no mapping of ours is guarded.
-TEST_F(SharesTest, AFileThatShrinksWhileItIsOpenedEndsNobody) {
+TEST_F(SharesTest, AFileThatShrinksWhileItIsOpenedIsSurvived) {
   const std::string path = base_ + "-file";
   const UniqueFd file(::open(path.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0600));
   ASSERT_EQ(::ftruncate(file.get(), 8192), 0);
@@ -533,7 +533,7 @@ TEST_F(SharesTest, AFileThatShrinksWhileItIsOpenedEndsNobody) {
 }
 
 // If a tenant quickly made its file long again, the process would live on unguarded.
-TEST_F(SharesTest, AFaultThatIsNobodysEndsTheProcessAtOnceAndLeavesNoneWithoutItsHandler) {
+TEST_F(SharesTest, AnUnrelatedFaultEndsTheProcessAtOnce) {
   const pid_t child = ::fork();
   if (child == 0) {
     {
@@ -548,7 +548,7 @@ TEST_F(SharesTest, AFaultThatIsNobodysEndsTheProcessAtOnceAndLeavesNoneWithoutIt
 }
 
 // By a tenant with the daemon's uid, which may open the file as soon as it exists.
-TEST_F(SharesTest, AFileThatShrinksWhileItsShareIsMadeEndsNobody) {
+TEST_F(SharesTest, AFileThatShrinksDuringCreationIsSurvived) {
   Shares shares = start();
   std::atomic<int> making = 0;
   std::thread tenant([&] {
@@ -566,7 +566,7 @@ TEST_F(SharesTest, AFileThatShrinksWhileItsShareIsMadeEndsNobody) {
   tenant.join();
 }
 
-TEST_F(SharesTest, ThePolicyDescriptorThatTenantsGetCannotBeWrittenNorOpenedAnewForWritingByRoot) {
+TEST_F(SharesTest, ThePolicyDescriptorCannotBeWrittenOrReopened) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("s", 1, 8 * kGiB))), "done");
   const int policy = shares.find("s")->pages->policy_fd();

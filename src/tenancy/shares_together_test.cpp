@@ -10,7 +10,7 @@
 namespace headgate::tenancy {
 namespace {
 
-TEST_F(SharesTest, SwapsTwoPromisesInOneStepWhichSurvivesARestart) {
+TEST_F(SharesTest, SwapsTwoPromisesInOneStepAcrossARestart) {
   {
     Shares shares = start();
     ASSERT_EQ(words(shares.create(share_of("a", 1, kGiB, 200'000))), "done");
@@ -26,7 +26,7 @@ TEST_F(SharesTest, SwapsTwoPromisesInOneStepWhichSurvivesARestart) {
   EXPECT_EQ(shares.find("b")->share.devices[0].guarantee_ppm, 200'000u);
 }
 
-TEST_F(SharesTest, ChangesNoneOfSeveralWhereTheyDoNotFitTogether) {
+TEST_F(SharesTest, ChangesNoneOfSeveralIfTheyDoNotFitTogether) {
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("a", 1, kGiB, 200'000))), "done");
   ASSERT_EQ(words(shares.create(share_of("b", 2, kGiB, 800'000))), "done");
@@ -65,7 +65,7 @@ TEST_F(SharesTest, StoresAllOfSeveralChangesOrNone) {
 }
 
 // Memory that programs of one share still hold stays committed.
-TEST_F(SharesTest, SellsNoMemoryToOneOfSeveralThatAnotherStillHolds) {
+TEST_F(SharesTest, CommitsNoMemoryThatAnotherShareStillHolds) {
   Tenant tenant;
   Shares shares = start();
   ASSERT_EQ(words(shares.create(share_of("a", 1, 60 * kGiB))), "done");

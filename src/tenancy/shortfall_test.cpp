@@ -14,7 +14,7 @@ std::vector<Committed> committed(const std::vector<Share>& shares) {
   return committed_of({kCards, shares, {}, kReserve});
 }
 
-TEST(Shortfall, AShareLacksWhatAdmissionWouldMissAndNothingWhereItFits) {
+TEST(Shortfall, IsWhatAdmissionLacksAndEmptyIfItFits) {
   const std::vector<Share> there = {share_of("a", 1, 60 * kGiB, 700'000)};
   const Room room = room_on(kCards[0], {kCards, there, {}, kReserve});
   for (const std::uint64_t less : {0ull, 1ull}) {
@@ -34,7 +34,7 @@ TEST(Shortfall, AShareLacksWhatAdmissionWouldMissAndNothingWhereItFits) {
   EXPECT_EQ(shortfall(share_of("b", 1, std::nullopt), kCards, kReserve, committed({})), std::vector<Shortfall>{});
 }
 
-TEST(Shortfall, WhoIsSoldIsWhatTheBooksSayOfHim) {
+TEST(Shortfall, CountsTheShareAsTheBooksDo) {
   std::vector<Share> both = {share_of("a", 1, 8 * kGiB, 100'000), share_of("b", 1, std::nullopt, 0, kGpu1)};
   both[0].devices[0].priority_class = Class::latency;
   std::vector<Committed> now = committed({});
@@ -42,7 +42,7 @@ TEST(Shortfall, WhoIsSoldIsWhatTheBooksSayOfHim) {
   EXPECT_EQ(now, committed(both));
 }
 
-TEST(Shortfall, OnlyWhoTakesOfWhatAnEarlierOneWaitsForOvertakesIt) {
+TEST(Shortfall, OvertakesOnlyIfItTakesFromAnEarlierRequest) {
   const std::vector<Share> there = {share_of("a", 1, 60 * kGiB, 700'000)};
   const auto now = committed(there);
   const auto overtaken = [&](const Share& later, const Share& earlier) {

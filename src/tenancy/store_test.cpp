@@ -79,7 +79,7 @@ class StoreTest : public ::testing::Test {
   std::string path_ = scratch_.path() + "/state.db";
 };
 
-TEST_F(StoreTest, EverythingAboutAShareAndAQuotaSurvivesAReboot) {
+TEST_F(StoreTest, SharesAndQuotasSurviveAReboot) {
   Quota quota;
   quota.subject = Quota::Subject::group;
   quota.id = 50;
@@ -113,7 +113,7 @@ TEST_F(StoreTest, EverythingAboutAShareAndAQuotaSurvivesAReboot) {
   EXPECT_EQ(status.st_mode & 0777, 0600u);
 }
 
-TEST_F(StoreTest, WhatWasSaidOfAGpuIsKeptUntilItIsTakenBack) {
+TEST_F(StoreTest, GpuPoliciesAreKeptUntilReset) {
   {
     Store store = open();
     ASSERT_TRUE(store.put_gpu_policy(kGpu0, "fair"));
@@ -125,7 +125,7 @@ TEST_F(StoreTest, WhatWasSaidOfAGpuIsKeptUntilItIsTakenBack) {
   EXPECT_EQ(open().gpu_policies().value(), (std::map<std::string, std::string>{{kGpu0, "priority"}}));
 }
 
-TEST_F(StoreTest, WhatAShareWasToldToDoStaysWithItAndGoesWithIt) {
+TEST_F(StoreTest, PauseAndDrainAreStoredWithTheShare) {
   {
     Store store = open();
     ASSERT_TRUE(store.put(full_share()));
@@ -156,7 +156,7 @@ TEST_F(StoreTest, AShareIsReplacedWholeAndRemovedWhole) {
   EXPECT_TRUE(store.runs().value().empty()) << "or they would wait in the next share of that name";
 }
 
-TEST_F(StoreTest, ADiskThatFillsUpKeepsTheOldShareAndAddsNoHalfOne) {
+TEST_F(StoreTest, AFullDiskKeepsTheOldShareAndNoHalfOne) {
   Store store = open();
   ASSERT_TRUE(store.put(full_share()));
   Share large = full_share();
@@ -169,7 +169,7 @@ TEST_F(StoreTest, ADiskThatFillsUpKeepsTheOldShareAndAddsNoHalfOne) {
   EXPECT_EQ(store.shares().value(), std::vector{full_share()});
 }
 
-TEST_F(StoreTest, ACorruptedFileIsRefusedAndLeftAsItIs) {
+TEST_F(StoreTest, ACorruptedFileIsRefusedUnchanged) {
   {
     ASSERT_TRUE(open().put(full_share()));
   }
@@ -179,7 +179,7 @@ TEST_F(StoreTest, ACorruptedFileIsRefusedAndLeftAsItIs) {
   EXPECT_EQ(fs::file_size(path_), 8192u);
 }
 
-TEST_F(StoreTest, ATornPageIsAnErrorNotAShareLess) {
+TEST_F(StoreTest, ATornPageIsAnErrorNotAMissingShare) {
   {
     Store store = open();
     for (int i = 0; i < 50; ++i) ASSERT_TRUE(store.put(share_of("s" + std::to_string(i), 1, 5)));
@@ -200,7 +200,7 @@ TEST_F(StoreTest, ATornPageIsAnErrorNotAShareLess) {
   }
 }
 
-TEST_F(StoreTest, AFileOfANewerHeadgateOrOfAnotherProgramIsNotTouched) {
+TEST_F(StoreTest, AFileOfANewerVersionOrAnotherProgramIsUntouched) {
   {
     open();
   }
@@ -211,7 +211,7 @@ TEST_F(StoreTest, AFileOfANewerHeadgateOrOfAnotherProgramIsNotTouched) {
   EXPECT_EQ(refusal(), "the database " + path_ + " is another program's");
 }
 
-TEST_F(StoreTest, SharesOfTheFirstSchemaAreTakenOver) {
+TEST_F(StoreTest, SharesOfTheFirstSchemaAreRead) {
   ASSERT_TRUE(open().put(share_of("old", 1, 5)));
   edit("ALTER TABLE shares DROP COLUMN freeze_after_s; ALTER TABLE shares DROP COLUMN gang; PRAGMA user_version = 1");
   EXPECT_EQ(open().shares().value(), std::vector{share_of("old", 1, 5)});
@@ -235,7 +235,7 @@ TEST_F(StoreTest, TheIsolationOfAShareIsKeptAndGoesWithIt) {
   }
 }
 
-TEST_F(StoreTest, ValuesThatWeNeverWriteAreRefusedByNameNotCutToFit) {
+TEST_F(StoreTest, InvalidValuesAreRefusedByNameNotTruncated) {
   ASSERT_TRUE(open().put(share_of("s", 1, 5)));
   edit("UPDATE shares SET owner_uid = -1");
   const auto shares = open().shares();
@@ -243,7 +243,7 @@ TEST_F(StoreTest, ValuesThatWeNeverWriteAreRefusedByNameNotCutToFit) {
   EXPECT_EQ(shares.error().message, "the database " + path_ + ": owner_uid cannot be -1");
 }
 
-TEST_F(StoreTest, ASecondDaemonOnTheSameStateIsToldSo) {
+TEST_F(StoreTest, ASecondDaemonOnTheSameStateIsRefused) {
   Store store = open();
   sqlite3* other = nullptr;
   ASSERT_EQ(::sqlite3_open(path_.c_str(), &other), SQLITE_OK);
@@ -258,7 +258,7 @@ TEST_F(StoreTest, ASecondDaemonOnTheSameStateIsToldSo) {
 }
 
 // It blocks the daemon's loop: programs that join their shares would wait too, and give up.
-TEST_F(StoreTest, WhoeverHoldsTheFileKeepsADaemonForAMomentOnly) {
+TEST_F(StoreTest, AForeignLockDelaysTheDaemonOnlyBriefly) {
   Store store = open();
   sqlite3* other = nullptr;
   ASSERT_EQ(::sqlite3_open(path_.c_str(), &other), SQLITE_OK);
@@ -277,7 +277,7 @@ TEST_F(StoreTest, WhoeverHoldsTheFileKeepsADaemonForAMomentOnly) {
 }
 
 // In a child that may read and not write: CI is root.
-TEST_F(StoreTest, AnUnwritableStateIsDeniedBeforeAnythingIsPromised) {
+TEST_F(StoreTest, AnUnwritableStateIsDeniedAtOnce) {
   {
     ASSERT_TRUE(open().put(full_share()));
   }
@@ -295,7 +295,7 @@ TEST_F(StoreTest, AnUnwritableStateIsDeniedBeforeAnythingIsPromised) {
 }
 
 // Readiness checks call it, so it neither writes nor waits.
-TEST_F(StoreTest, AStoreThatCouldNotKeepWhatIsMadeNowSaysSoAndWhy) {
+TEST_F(StoreTest, AnUnusableStoreReportsTheReason) {
   Store store = open();
   EXPECT_TRUE(store.check());
   sqlite3* other = nullptr;
@@ -313,7 +313,7 @@ TEST_F(StoreTest, AStoreThatCouldNotKeepWhatIsMadeNowSaysSoAndWhy) {
   EXPECT_TRUE(gone.error().message.starts_with("the database " + path_)) << gone.error().message;
 }
 
-TEST_F(StoreTest, WhatWouldBeLostWithTheNextStartIsNotTaken) {
+TEST_F(StoreTest, ChangesThatWouldNotSurviveAreRefused) {
   Store store = open();
   ASSERT_TRUE(store.put(full_share()));
   Quota quota;

@@ -87,7 +87,7 @@ inline ledger::Hello hello() {
           ledger::kVersion};
 }
 
-class Doors : public ::testing::Test {
+class TenantSocket : public ::testing::Test {
  protected:
   void SetUp() override {
     ::chmod(scratch_.path().c_str(), 0755);

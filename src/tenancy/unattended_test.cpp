@@ -23,7 +23,7 @@ TEST(Unattended, PromisesComeFirstAndWeightsDivideTheRest) {
   EXPECT_EQ(divide_unattended(claims), (Parts{500'000, 125'000, 375'000}));
 }
 
-TEST(Unattended, WhatACeilingCutsOffGoesToTheOthers) {
+TEST(Unattended, TimeAboveACeilingGoesToOthers) {
   const Claims claims = {{.ceiling_ppm = 100'000, .has_processes = true},
                          {.promise_ppm = 100'000, .ceiling_ppm = kWhole, .has_processes = true},
                          {.promise_ppm = 200'000, .ceiling_ppm = kWhole, .weight = 200, .has_processes = true}};
@@ -43,7 +43,7 @@ TEST(Unattended, AShareWithoutProcessesKeepsItsPromiseOnly) {
   EXPECT_EQ(divide_unattended(claims), (Parts{300'000, 0, 700'000}));
 }
 
-TEST(Unattended, WithoutAnyProcessAllSharesDivideTheRest) {
+TEST(Unattended, AllSharesDivideTheRestIfNoneHasProcesses) {
   const Claims claims = {{.promise_ppm = 500'000, .ceiling_ppm = 500'000}, {.ceiling_ppm = kWhole}};
   EXPECT_EQ(divide_unattended(claims), (Parts{500'000, 500'000}));
 }
@@ -71,7 +71,7 @@ std::uint64_t promised(const Claims& claims) {
                          [](std::uint64_t sum, const UnattendedClaim& claim) { return sum + claim.promise_ppm; });
 }
 
-RC_GTEST_PROP(Unattended, KeepsPromisesCeilingsAndTheGpu, ()) {
+RC_GTEST_PROP(Unattended, RespectsPromisesCeilingsAndTheGpu, ()) {
   const Claims claims = *rc::gen::container<Claims>(any_claim());
   const Parts parts = divide_unattended(claims);
   RC_ASSERT(parts.size() == claims.size());
@@ -84,7 +84,7 @@ RC_GTEST_PROP(Unattended, KeepsPromisesCeilingsAndTheGpu, ()) {
   RC_ASSERT(sum <= kWhole);
 }
 
-RC_GTEST_PROP(Unattended, LeavesNothingThatAShareMayUse, ()) {
+RC_GTEST_PROP(Unattended, LeavesNoTimeThatAShareMayUse, ()) {
   const Claims claims = *rc::gen::container<Claims>(any_claim());
   const Parts parts = divide_unattended(claims);
   RC_PRE(promised(claims) <= kWhole);

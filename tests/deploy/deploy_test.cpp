@@ -70,7 +70,7 @@ const Json& board() {
 }
 
 // Settings on which the guarantees over restarts and reboots depend. systemd would accept the unit without them.
-TEST(UnitPromises, KeepsThePagesOverARestartIsWatchedAndIsThereBeforeContainers) {
+TEST(UnitPromises, TheUnitKeepsPagesAndStartsBeforeContainers) {
   const std::string unit = "\n" + text_of(DEPLOY_DIR "/systemd/headgated.service");
   for (const char* line : {"Type=notify", "WatchdogSec=", "RuntimeDirectory=headgate cdi\n",
                            "RuntimeDirectoryPreserve=yes", "StateDirectory=headgate", "Restart=on-failure",
@@ -84,7 +84,7 @@ TEST(UnitPromises, KeepsThePagesOverARestartIsWatchedAndIsThereBeforeContainers)
 }
 
 // A tenant can fill the file system that holds its page.
-TEST(UnitPromises, PagesLieInABoundedFileSystemOfTheirOwnThatIsNeverMountedOverOthers) {
+TEST(UnitPromises, PagesAreInABoundedFileSystem) {
   EXPECT_NE(text_of(DEPLOY_DIR "/systemd/headgated.service").find("\nAfter=run-headgate.mount\n"), std::string::npos);
   EXPECT_NE(text_of(DEPLOY_DIR "/systemd/headgated.service").find("\nWants=run-headgate.mount\n"), std::string::npos);
   const std::string unit = text_of(DEPLOY_DIR "/systemd/run-headgate.mount");
@@ -132,7 +132,7 @@ TEST(Rules, AskOnlyForSeriesThatExist) {
   for (const auto& name : names) EXPECT_TRUE(known.contains(name)) << name;
 }
 
-TEST(Rules, EachAlertIsExplainedToWhoeverIsWokenByItAndTested) {
+TEST(Rules, EachAlertIsDocumentedAndTested) {
   const auto alerts = all_of(rules(), R"(- alert: (\S+))");
   const std::string page = text_of(DOCS_DIR "/watch.md"), tests = text_of(RULES_TEST);
   EXPECT_GE(alerts.size(), 7u);
@@ -145,7 +145,7 @@ TEST(Rules, EachAlertIsExplainedToWhoeverIsWokenByItAndTested) {
         << "docs/watch.md tells of an alert that is not there: " << row;
 }
 
-TEST(Board, AsksOnlyForSeriesThatExistOfTheDataSourceThatIsChosen) {
+TEST(Board, AsksOnlyForExistingSeriesOfTheChosenSource) {
   const auto known = known_series();
   each_panel(board(), [&](const Json& panel) {
     EXPECT_FALSE(panel.at("targets").empty()) << panel.at("title");
@@ -162,14 +162,14 @@ TEST(Board, AsksOnlyForSeriesThatExistOfTheDataSourceThatIsChosen) {
   EXPECT_FALSE(board().contains("uid")) << "a second import would overwrite the first";
 }
 
-TEST(Board, AnEmptyPanelSaysWhichConditionIsMissing) {
+TEST(Board, AnEmptyPanelNamesTheMissingCondition) {
   each_panel(board(), [](const Json& panel) {
     EXPECT_FALSE(panel.value("description", "").empty()) << panel.at("title");
     EXPECT_FALSE(panel.at("fieldConfig").at("defaults").value("noValue", "").empty()) << panel.at("title");
   });
 }
 
-TEST(Board, NoPanelLiesOnAnotherOrBesideThePage) {
+TEST(Board, PanelsNeitherOverlapNorLeaveThePage) {
   std::set<int> ids;
   std::set<std::pair<int, int>> cells;
   for (const Json& panel : board().at("panels")) {
@@ -186,7 +186,7 @@ TEST(Board, NoPanelLiesOnAnotherOrBesideThePage) {
   }
 }
 
-TEST(Package, PurgeTakesAwayWhatTheUnitMadeTheDaemonWrite) {
+TEST(Package, PurgeRemovesWhatTheUnitMadeTheDaemonWrite) {
   const std::string unit = text_of(DEPLOY_DIR "/systemd/headgated.service"),
                     purge = text_of(DEPLOY_DIR "/debian/postrm");
   for (const auto& [directive, above] :
@@ -204,7 +204,7 @@ std::string replaced(std::string text, const std::string& what, const std::strin
 }
 
 // Runs the scripts with other paths for the daemon and systemd, and a sleeping program instead of the daemon.
-TEST(Package, WithoutSystemdItsScriptsSayThatTheOldDaemonStillRuns) {
+TEST(Package, ScriptsReportAnOldDaemonWithoutSystemd) {
   const Folder folder;
   const std::string program = folder / "headgated", stubs = folder / "stubs";
   fs::copy_file(fs::canonical("/bin/sleep"), program);
@@ -226,7 +226,7 @@ TEST(Package, WithoutSystemdItsScriptsSayThatTheOldDaemonStillRuns) {
   }
 }
 
-TEST(Manual, OfTheDaemonHasEachOfItsOptions) {
+TEST(Manual, HasEachOptionOfTheDaemon) {
   std::string page = text_of(DOCS_DIR "/headgated.8");
   std::erase(page, '\\');  // "\-\-sim" is --sim
   const auto options = all_of(text_of(DOCS_DIR "/../src/daemon/options.cpp"), R"((--[a-z]+))");
@@ -242,13 +242,13 @@ class Promtool : public testing::Test {
   }
 };
 
-TEST_F(Promtool, FindsNothingToCriticiseInThePage) {
+TEST_F(Promtool, AcceptsTheMetricsPage) {
   const Said said = run(PROMTOOL " check metrics <" METRICS_PAGE);
   EXPECT_EQ(said.status, 0) << said.text;
   EXPECT_EQ(said.text, "");
 }
 
-TEST_F(Promtool, TakesTheRulesAndSeesEachAlertFireWhereItShouldAndNowhereElse) {
+TEST_F(Promtool, AcceptsTheRulesAndSeesEachAlertFireAsExpected) {
   const Folder folder;
   fs::copy_file(DEPLOY_DIR "/prometheus/headgate.rules.yml", folder / "headgate.rules.yml");
   fs::copy_file(RULES_TEST, folder / "rules_test.yml");
@@ -321,13 +321,13 @@ class Unit : public testing::Test {
   std::string unit_ = folder_ / "headgated.service", mount_ = folder_ / "run-headgate.mount";
 };
 
-TEST_F(Unit, HasNoDirectiveThatSystemdWouldPassOver) {
+TEST_F(Unit, HasNoUnknownDirective) {
   const Said said = run("SYSTEMD_LOG_LEVEL=warning systemd-analyze verify --man=no " + unit_ + " " + mount_);
   EXPECT_EQ(said.status, 0) << said.text;
   EXPECT_EQ(said.text, "");
 }
 
-TEST_F(Unit, LeavesTheDaemonNoMoreRightsThanItDidWhenItWasJudged) {
+TEST_F(Unit, LeavesTheDaemonOnlyTheRightsThatWereReviewed) {
   // In tenths. Most of the rest is CAP_SYS_ADMIN, root itself, and access to other users' processes. MPS servers, which
   // switch to their clients' users, cost 3.
   const Said said = run("systemd-analyze security --no-pager --offline=true --threshold=41 " + unit_);

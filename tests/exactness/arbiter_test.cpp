@@ -40,12 +40,12 @@ void expect_split(const char* what, const std::vector<NodeShare>& shares, double
     EXPECT_NEAR(node.held_percent(i), 100 * shares[i].gpus[0].weight / weights, points) << what;
 }
 
-TEST(Split, two_equal_shares_get_half_each) {
+TEST(Split, TwoEqualSharesGetHalfEach) {
   expect_split("1:1 20 us", {full(constant(20 * kUs)), full(constant(20 * kUs))});
   expect_split("1:1 1 ms", {full(constant(kMs)), full(constant(kMs))});
   expect_split("1:1 lognormal", {full(lognormal()), full(lognormal())});
 }
-TEST(Split, weights_are_kept_under_full_load) {
+TEST(Split, WeightsAreKeptUnderFullLoad) {
   expect_split("3:7 200 us", {full(constant(200 * kUs), 30), full(constant(200 * kUs), 70)});
   expect_split("1:9 200 us", {full(constant(200 * kUs), 10), full(constant(200 * kUs), 90)});
   expect_split("1:2:4:8 200 us", {full(constant(200 * kUs), 10), full(constant(200 * kUs), 20),
@@ -53,19 +53,19 @@ TEST(Split, weights_are_kept_under_full_load) {
   expect_split("1:2:4:8 mixed", {full(constant(20 * kUs), 10), full(lognormal(), 20), full(constant(kMs), 40),
                                  full(constant(200 * kUs), 80)});
 }
-TEST(Split, short_kernels_are_not_robbed_by_long_ones) {
+TEST(Split, ShortKernelsLoseNothingToLongOnes) {
   for (const auto& [a, b] : {std::pair{50u, 50u}, {30u, 70u}, {70u, 30u}, {10u, 90u}, {90u, 10u}})
     expect_split("20 us against 5 ms", {full(constant(20 * kUs), a), full(constant(5 * kMs), b)});
 }
 
 // To the gate, a graph is one command as long as all its kernels.
-TEST(Split, graphs_are_not_favoured_over_single_launches) {
+TEST(Split, GraphsAreNotFavouredOverSingleLaunches) {
   for (const auto& [a, b] : {std::pair{50u, 50u}, {30u, 70u}, {70u, 30u}})
     expect_split("graphs of 3 ms against 50 us", {full(constant(3 * kMs), a), full(constant(50 * kUs), b)});
 }
 
 // Without an arbiter, the full share's time slices leave 2 % to the sparse one.
-TEST(Together, the_pauses_of_a_sparse_share_are_a_full_one_s_where_its_kernels_fit) {
+TEST(Together, PausesOfASparseShareGoToAFullOneIfKernelsFit) {
   for (const std::int64_t us : {20, 50, 100, 200}) {
     Node node({.shares = {sparse(), full(constant(us * kUs))}});
     node.run(5 * kSecond);
@@ -76,7 +76,7 @@ TEST(Together, the_pauses_of_a_sparse_share_are_a_full_one_s_where_its_kernels_f
 }
 
 // A share that fills pauses must stop when its portion ends, even on a machine with late wake-ups.
-TEST(Together, pauses_are_filled_on_machines_of_any_lateness) {
+TEST(Together, PausesAreFilledOnMachinesWithAnyDelay) {
   for (const std::int64_t more_us : {15, 30, 60}) {
     std::vector<std::int64_t> lateness;
     for (const std::int64_t each : recorded_lateness()) lateness.push_back(each + more_us * kUs);
@@ -90,7 +90,7 @@ TEST(Together, pauses_are_filled_on_machines_of_any_lateness) {
 }
 
 // Kernels longer than the pause would make the sparse share wait, so they get turns by wall time.
-TEST(Together, a_sparse_share_is_not_robbed_by_kernels_longer_than_its_pauses) {
+TEST(Together, ASparseShareLosesNothingToLongKernels) {
   for (const std::int64_t us : {1'000, 5'000}) {
     Node node({.shares = {sparse(), full(constant(us * kUs))}});
     node.run(5 * kSecond);
@@ -100,7 +100,7 @@ TEST(Together, a_sparse_share_is_not_robbed_by_kernels_longer_than_its_pauses) {
   }
 }
 // Once, each process had a separate portion: four together left 2.5 % to the sparse share.
-TEST(Together, a_sparse_share_is_not_robbed_by_how_many_processes_the_other_has) {
+TEST(Together, ASparseShareLosesNothingToManyProcesses) {
   for (const std::int64_t us : {20, 50}) {
     NodeShare many = full(constant(us * kUs));
     many.processes = 4;
@@ -111,7 +111,7 @@ TEST(Together, a_sparse_share_is_not_robbed_by_how_many_processes_the_other_has)
     EXPECT_GE(node.used_percent(), 98) << us;
   }
 }
-TEST(Together, two_launch_bound_shares_use_what_they_could_without_an_arbiter) {
+TEST(Together, TwoLaunchBoundSharesLoseNothingToTheArbiter) {
   double used[2] = {};
   for (const auto policy : {schedule::Policy::off, schedule::Policy::fair}) {
     Node node({.shares = {sparse(), sparse()}, .policy = policy});
@@ -130,7 +130,7 @@ double jain(const Node& node, std::size_t shares) {
   }
   return sum * sum / (static_cast<double>(shares) * squares);
 }
-TEST(Jain, eight_equal_shares_are_equal_within_any_second) {
+TEST(Jain, EightEqualSharesAreEqualWithinAnySecond) {
   for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()}) {
     Node node({.shares = std::vector<NodeShare>(8, full(mix))});
     for (int second = 1; second <= 5; ++second) {
@@ -142,7 +142,7 @@ TEST(Jain, eight_equal_shares_are_equal_within_any_second) {
     }
   }
 }
-TEST(Jain, sixty_four_shares_are_equal_over_some_seconds) {
+TEST(Jain, SixtyFourSharesAreEqualOverSomeSeconds) {
   std::vector<NodeShare> shares(64, full(constant(200 * kUs)));
   // If 64 shares start in the same millisecond, the GPU slices them for longer than the meter can separate slices.
   for (std::size_t i = 0; i < shares.size(); ++i) shares[i].load.from_ns = static_cast<std::int64_t>(i) * 10 * kMs;
@@ -158,7 +158,7 @@ TEST(Jain, sixty_four_shares_are_equal_over_some_seconds) {
 }
 
 NodeShare away() { return {.gpus = {Terms{}}, .load = {.mix = constant(kMs), .from_ns = 1'000 * kSecond}}; }
-TEST(Alone, a_lone_active_share_loses_nothing_and_costs_nothing) {
+TEST(Alone, ALoneActiveShareLosesAndCostsNothing) {
   for (const std::int64_t us : {20, 200, 5'000}) {
     Node node({.shares = {full(constant(us * kUs)), away(), away()}});
     node.run(5 * kSecond);
@@ -168,7 +168,7 @@ TEST(Alone, a_lone_active_share_loses_nothing_and_costs_nothing) {
   }
 }
 // Only its pauses keep it below its ceiling: the ceiling and the absent shares cost it nothing.
-TEST(Alone, a_lone_active_share_below_its_ceiling_does_as_much_as_without_one) {
+TEST(Alone, ALoneShareBelowItsCeilingLosesNothing) {
   NodeShare held = sparse();
   held.ceiling_ppm = 500'000;
   Node unlimited({.shares = {sparse()}, .policy = schedule::Policy::off}), node({.shares = {held, away()}});
@@ -179,7 +179,7 @@ TEST(Alone, a_lone_active_share_below_its_ceiling_does_as_much_as_without_one) {
   EXPECT_GE(node.held_percent(0), 0.99 * unlimited.held_percent(0));
   EXPECT_LE(node.decisions, 20u);
 }
-TEST(Ceiling, a_share_below_its_fair_part_gets_its_ceiling_and_the_rest_goes_to_the_other) {
+TEST(Ceiling, AShareBelowItsPartReachesItsCeiling) {
   NodeShare held = full(constant(200 * kUs));
   held.ceiling_ppm = 250'000;
   Node node({.shares = {held, full(constant(200 * kUs))}});
@@ -191,7 +191,7 @@ TEST(Ceiling, a_share_below_its_fair_part_gets_its_ceiling_and_the_rest_goes_to_
 // `--compute 40%` is both guarantee and ceiling. During others' turns such a share falls behind its ceiling by more
 // than it normally catches up. Before, it got 34 % with kernels of 1 ms and 33 % with 5 ms, where the tails of others'
 // turns still cost it a point.
-TEST(Guarantee, what_is_promised_up_to_the_ceiling_is_had) {
+TEST(Guarantee, APromiseUpToTheCeilingIsKept) {
   for (const auto& [kernel_ns, least] : {std::pair{200 * kUs, 39.5}, std::pair{kMs, 39.5}, std::pair{5 * kMs, 38.0}}) {
     for (const std::uint32_t weight : {100u, 1000u}) {
       NodeShare promised = full(constant(kernel_ns));
@@ -206,7 +206,7 @@ TEST(Guarantee, what_is_promised_up_to_the_ceiling_is_had) {
     }
   }
 }
-TEST(Guarantee, what_is_guaranteed_is_had_before_anybody_s_weight_counts) {
+TEST(Guarantee, AGuaranteeIsKeptBeforeWeights) {
   NodeShare sure = full(constant(200 * kUs), 10);
   sure.gpus[0].guarantee_ppm = 400'000;
   Node node({.shares = {sure, full(constant(200 * kUs), 90), full(constant(200 * kUs), 100)}});
@@ -216,7 +216,7 @@ TEST(Guarantee, what_is_guaranteed_is_had_before_anybody_s_weight_counts) {
   EXPECT_GT(node.held_percent(2), node.held_percent(1));
 }
 // Time used while the GPU was otherwise idle is not deducted. Before, it got a tenth until that was used up.
-TEST(Guarantee, who_had_the_gpu_alone_has_what_is_promised_as_soon_as_others_come) {
+TEST(Guarantee, AFormerLoneShareKeepsItsPromise) {
   NodeShare sure = full(constant(200 * kUs), 10), other = full(constant(200 * kUs), 90);
   sure.gpus[0].guarantee_ppm = 400'000;
   other.load.from_ns = 5 * kSecond;
@@ -227,7 +227,7 @@ TEST(Guarantee, who_had_the_gpu_alone_has_what_is_promised_as_soon_as_others_com
   print("guarantee 40 %, alone before, weights 10:90", node, 2, kSecond);
   EXPECT_NEAR(node.held_percent(0), 46, 1);  // including a tenth of what the guarantee leaves
 }
-TEST(Priority, who_comes_to_a_class_has_its_part_and_not_what_the_class_had_before) {
+TEST(Priority, ANewMemberOfAClassGetsOnlyItsPart) {
   NodeShare low = full(constant(200 * kUs)), late = full(constant(200 * kUs));
   low.gpus[0].priority_class = Class::best_effort;
   late.load.from_ns = 5 * kSecond;
@@ -239,7 +239,7 @@ TEST(Priority, who_comes_to_a_class_has_its_part_and_not_what_the_class_had_befo
   EXPECT_NEAR(node.held_percent(1), 50, 2);
   EXPECT_NEAR(node.held_percent(2), 50, 2);
 }
-TEST(Priority, a_higher_class_goes_first_and_the_lower_has_what_it_leaves) {
+TEST(Priority, AHigherClassGoesFirst) {
   NodeShare first = {.gpus = {Terms{}}, .load = {.mix = constant(200 * kUs), .batch = 25, .gap_ns = 5 * kMs}};
   NodeShare rest = full(constant(200 * kUs));
   rest.gpus[0].priority_class = Class::best_effort;
@@ -253,7 +253,7 @@ TEST(Priority, a_higher_class_goes_first_and_the_lower_has_what_it_leaves) {
   EXPECT_GE(node.used_percent(), 90);
 }
 
-TEST(Latency, a_latency_share_waits_for_one_kernel_at_most) {
+TEST(Latency, ALatencyShareWaitsForOneKernelAtMost) {
   NodeShare latency = {.gpus = {Terms{.priority_class = Class::latency}},
                        .load = {.mix = constant(200 * kUs), .batch = 1, .every_ns = 5 * kMs}};
   Node alone({.shares = {latency}});
@@ -300,16 +300,16 @@ void expect_crossed(const std::vector<NodeShare>& left, const std::vector<NodeSh
   }
   EXPECT_GE(sum / kSeeds, least);
 }
-TEST(Gangs, crossed_collectives_of_two_gangs_never_hang_and_waste_little) {
+TEST(Gangs, CrossedCollectivesOfTwoGangsNeverHang) {
   expect_crossed({gang("left")}, {gang("right")}, 0.95);
   expect_crossed({gang("left", 10 * kMs)}, {gang("right", 10 * kMs)}, 0.965);
 }
 // Ranks are not declared to wait for each other. Until that is detected, each GPU has separate turns.
-TEST(Gangs, ranks_that_are_seen_to_wait_for_each_other_are_held_together) {
+TEST(Gangs, RanksSeenToWaitForEachOtherAreHeldTogether) {
   expect_crossed({gang()}, {gang()}, 0.9);
   expect_crossed({gang("", 10 * kMs)}, {gang("", 10 * kMs)}, 0.95);
 }
-TEST(Gangs, shares_tied_by_a_name_have_their_turn_together) {
+TEST(Gangs, SharesOfOneNameHaveTheirTurnsTogether) {
   NodeShare left = full(constant(200 * kUs)), right = full(constant(200 * kUs)), other = full(constant(200 * kUs));
   right.gpus[0].gpu = 1;
   left.gang = right.gang = "pair";
@@ -320,7 +320,7 @@ TEST(Gangs, shares_tied_by_a_name_have_their_turn_together) {
   EXPECT_NEAR(node.held_percent(2, 0), 50, 2);
 }
 // One rank in each of two shares, like a job in two containers: each spins for a kernel behind the other share's gate.
-TEST(Gangs, ranks_in_shares_that_are_tied_never_hang_and_waste_little) {
+TEST(Gangs, RanksInSharesOfAGangNeverHang) {
   const auto ranks = [](const std::string& name, std::int64_t work_ns) {
     NodeShare left = gang(name, work_ns), right = left;
     left.gpus.pop_back();
@@ -330,7 +330,7 @@ TEST(Gangs, ranks_in_shares_that_are_tied_never_hang_and_waste_little) {
   for (const std::int64_t work_ns : {200 * kUs, 10 * kMs})
     expect_crossed(ranks("a", work_ns), ranks("b", work_ns), 0.95);
 }
-TEST(Gangs, a_wide_gang_is_not_starved_by_narrow_shares) {
+TEST(Gangs, AWideGangIsNotStarvedByNarrowShares) {
   NodeShare right = full(constant(200 * kUs));
   right.gpus[0].gpu = 1;
   Node node({.shares = {gang(), full(constant(200 * kUs)), right}, .gpus = 2});
@@ -343,7 +343,7 @@ TEST(Gangs, a_wide_gang_is_not_starved_by_narrow_shares) {
 }
 // With separate ceilings, each rank in turn spins through its time for one that is shut out. Then 0.5 % of the GPUs'
 // time is useful and 84 and 57 % are held, because the spinning kernels are already in flight.
-TEST(Gangs, under_a_ceiling_ranks_that_wait_for_each_other_do_their_work_at_the_ceiling) {
+TEST(Gangs, RanksThatWaitForEachOtherReachTheirCeiling) {
   NodeShare held = gang();
   held.load.mix = constant(kMs);
   held.load.lag_ns = 700 * kMs;
@@ -361,14 +361,14 @@ TEST(Gangs, under_a_ceiling_ranks_that_wait_for_each_other_do_their_work_at_the_
   EXPECT_LE(node.held_percent(0, 1), 30.5);
 }
 
-TEST(Endless, kernels_that_do_not_end_are_charged_while_they_run) {
+TEST(Endless, KernelsThatDoNotEndAreChargedWhileTheyRun) {
   Node node({.shares = {full(constant(kSecond)), full(constant(200 * kUs))}});
   node.run(10 * kSecond);
   print("1 s kernels beside 200 us", node, 2, 10 * kSecond);
   EXPECT_NEAR(node.held_percent(1), 50, 6);  // one kernel more or less
   EXPECT_GE(node.used_percent(), 98);
 }
-TEST(Sleep, earns_no_credit) {
+TEST(Sleep, EarnsNoCredit) {
   NodeShare sleeper = full(constant(200 * kUs));
   sleeper.load.from_ns = 5 * kSecond;
   Node node({.shares = {full(constant(200 * kUs)), sleeper}});
@@ -378,13 +378,13 @@ TEST(Sleep, earns_no_credit) {
   print("the first 100 ms after a sleep", node, 2, 5 * kSecond);
   EXPECT_NEAR(node.held_percent(1), 50, 8);
 }
-TEST(Crowds, a_share_is_not_multiplied_by_its_processes) {
+TEST(Crowds, AShareIsNotMultipliedByItsProcesses) {
   NodeShare many = full(constant(200 * kUs));
   many.processes = 4;
   expect_split("4 processes against 1", {many, full(constant(200 * kUs))});
 }
 // A gate that counted kernels instead of time would leave the GPU idle between short ones.
-TEST(Crowds, short_kernels_are_let_by_their_time_and_not_one_by_one) {
+TEST(Crowds, ShortKernelsPassByTimeAndNotOneByOne) {
   NodeShare many = full(constant(5 * kUs));
   many.processes = 4;
   expect_split("5 us against 5 ms", {full(constant(5 * kUs)), full(constant(5 * kMs))});
@@ -406,7 +406,7 @@ TEST(Crowds, short_kernels_are_let_by_their_time_and_not_one_by_one) {
   EXPECT_GE(node.used_percent(), 90);
 }
 // Copies use separate engines and pass no gate, so a share that only copies needs no turn and takes none.
-TEST(Copies, take_no_turn_from_a_share_with_kernels) {
+TEST(Copies, TakeNoTurnFromAShareWithKernels) {
   NodeShare copies = full(constant(kMs));
   copies.load.copies = true;
   Node node({.shares = {copies, full(constant(200 * kUs))}});
@@ -419,7 +419,7 @@ TEST(Copies, take_no_turn_from_a_share_with_kernels) {
 }
 // A kernel with pages that were moved out waits for them on the GPU. That looks like work, so its own share is charged,
 // regardless of why they were moved. The neighbour still gets its part, although kernel lengths vary.
-TEST(Faults, of_managed_memory_are_billed_to_whose_kernels_wait_and_to_nobody_else) {
+TEST(Faults, ManagedMemoryFaultsChargeOnlyTheWaitingShare) {
   NodeShare thrashed = full([made = 0](std::mt19937_64& random) mutable {
     const bool faults = ++made > 5'000 && random() % 10 == 0;
     return Kernel{1, faults ? 2 * kMs : 200 * kUs};
@@ -429,7 +429,7 @@ TEST(Faults, of_managed_memory_are_billed_to_whose_kernels_wait_and_to_nobody_el
   expect_split("page faults of one of two, 3:7", {thrashed, full(constant(200 * kUs), 70)});
 }
 // The restarted arbiter knows only the virtual times in the pages.
-TEST(Restart, a_new_arbiter_goes_on_where_the_old_one_was) {
+TEST(Restart, ANewArbiterContinuesWhereTheOldOneStopped) {
   Node node({.shares = {full(constant(200 * kUs), 30), full(constant(200 * kUs), 70)}});
   for (int restart = 1; restart <= 20; ++restart) {
     node.run(restart * 500 * kMs);
@@ -439,7 +439,7 @@ TEST(Restart, a_new_arbiter_goes_on_where_the_old_one_was) {
   EXPECT_NEAR(node.held_percent(0), 30, 0.5);
   EXPECT_NEAR(node.held_percent(1), 70, 0.5);
 }
-TEST(Policy, is_switched_while_shares_run) {
+TEST(Policy, IsSwitchedWhileSharesRun) {
   Node node({.shares = {full(constant(20 * kUs), 10), full(constant(5 * kMs), 90)}});
   for (int turn = 0; turn < 10; ++turn) {
     node.set_policy(turn % 2 == 0 ? schedule::Policy::off : schedule::Policy::fair);
@@ -451,7 +451,7 @@ TEST(Policy, is_switched_while_shares_run) {
   }
 }
 
-TEST(Machine, split_holds_where_wake_ups_are_milliseconds_late) {
+TEST(Machine, SplitHoldsWithWakeUpsThatAreMillisecondsLate) {
   Node node(
       {.shares = {full(constant(200 * kUs), 30), full(constant(200 * kUs), 70)}, .lateness = stalling_lateness()});
   node.run(10 * kSecond);

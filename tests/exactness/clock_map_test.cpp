@@ -33,7 +33,7 @@ struct Busy {
   std::int64_t error() const { return map.host_ns(gpu(now)) - now; }
 };
 
-TEST(ClockMap, two_processes_agree_within_30_us_after_a_few_brackets_on_a_gpu_that_never_rests) {
+TEST(ClockMap, TwoProcessesAgreeWithin30UsOnABusyGpu) {
   for (const double drift : {0.0, 12e-6, -90e-6, 90e-6})
     for (std::uint64_t seed = 1; seed <= 20; ++seed) {
       Busy busy;
@@ -43,7 +43,7 @@ TEST(ClockMap, two_processes_agree_within_30_us_after_a_few_brackets_on_a_gpu_th
       EXPECT_NEAR(static_cast<double>(busy.error()), 0, 15e3) << seed << " drift " << drift;
     }
 }
-TEST(ClockMap, starts_that_are_not_delayed_decide_whatever_the_looks_say) {
+TEST(ClockMap, UndelayedStartsDecide) {
   for (const double drift : {12e-6, -90e-6, 90e-6}) {
     Busy busy;
     busy.drift = drift;
@@ -51,7 +51,7 @@ TEST(ClockMap, starts_that_are_not_delayed_decide_whatever_the_looks_say) {
     EXPECT_NEAR(static_cast<double>(busy.error()), -2e3, 1e3) << drift;
   }
 }
-TEST(ClockMap, a_clock_that_was_set_is_followed) {
+TEST(ClockMap, AClockThatWasSetIsFollowed) {
   for (const std::int64_t jump : {-50 * kMs, 50 * kMs}) {
     Busy busy;
     for (int i = 0; i < 500; ++i) busy.bracket(i % 5 == 0 ? 1 : 800 * kUs);

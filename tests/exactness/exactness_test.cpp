@@ -130,19 +130,19 @@ KernelMix one_function_with_a_long_tail() {
   };
 }
 
-TEST(Exactness, a_share_of_20_us_kernels_gets_what_it_was_given) {
+TEST(Exactness, AShareOf20UsKernelsGetsItsLimit) {
   for (const std::uint32_t ppm : kShares) expect_exact({.ceiling_ppm = ppm, .mix = constant(20 * kUs)});
 }
-TEST(Exactness, a_share_of_200_us_kernels_gets_what_it_was_given) {
+TEST(Exactness, AShareOf200UsKernelsGetsItsLimit) {
   for (const std::uint32_t ppm : kShares) expect_exact({.ceiling_ppm = ppm, .mix = constant(200 * kUs)});
 }
-TEST(Exactness, a_share_of_1_ms_kernels_gets_what_it_was_given) {
+TEST(Exactness, AShareOf1MsKernelsGetsItsLimit) {
   for (const std::uint32_t ppm : kShares) expect_exact({.ceiling_ppm = ppm, .mix = constant(kMs)});
 }
-TEST(Exactness, a_share_of_mixed_kernels_gets_what_it_was_given) {
+TEST(Exactness, AShareOfMixedKernelsGetsItsLimit) {
   for (const std::uint32_t ppm : kShares) expect_exact({.ceiling_ppm = ppm, .mix = lognormal()});
 }
-TEST(Exactness, a_share_of_one_kernel_whose_length_varies_gets_what_it_was_given) {
+TEST(Exactness, AShareOfKernelsOfVaryingLengthGetsItsLimit) {
   for (const std::uint32_t ppm : {250'000u, 500'000u, 750'000u, 950'000u}) {
     const model::Setup setup{.ceiling_ppm = ppm, .mix = one_function_with_a_long_tail()};
     const Figures f = measure(setup), best = ideal(f.sent_ns, setup);
@@ -154,7 +154,7 @@ TEST(Exactness, a_share_of_one_kernel_whose_length_varies_gets_what_it_was_given
 }
 // One kernel is 5 % of a 100 ms window, and long launches cannot be told in advance: even an ideal gate is half a point
 // off.
-TEST(Exactness, a_share_of_20_us_and_5_ms_kernels_of_one_name_stays_near_what_an_ideal_gate_could_do) {
+TEST(Exactness, AShareOf20UsAnd5MsKernelsStaysNearAnIdealGate) {
   constexpr std::uint64_t kSeeds[] = {1, 303, 404};
   for (const int processes : {1, 4})
     for (const std::uint32_t ppm : {50'000u, 250'000u, 500'000u, 750'000u, 950'000u}) {
@@ -181,7 +181,7 @@ TEST(Exactness, a_share_of_20_us_and_5_ms_kernels_of_one_name_stays_near_what_an
 }
 
 // Like a launch of a graph with many nodes. A driver does not tell when in the call the GPU gets the work.
-TEST(Exactness, a_share_whose_launches_take_long_calls_gets_what_it_was_given) {
+TEST(Exactness, AShareWithLongLaunchCallsGetsItsLimit) {
   struct Call {
     std::int64_t length_ns, call_ns;
   };
@@ -196,40 +196,40 @@ TEST(Exactness, a_share_whose_launches_take_long_calls_gets_what_it_was_given) {
       }
 }
 
-TEST(Exactness, a_share_is_not_multiplied_by_its_streams) {
+TEST(Exactness, AShareIsNotMultipliedByItsStreams) {
   for (const int streams : {4, 32})
     for (const std::uint32_t ppm : kShares)
       for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
         expect_exact({.ceiling_ppm = ppm, .mix = mix, .streams = streams});
 }
-TEST(Exactness, a_share_is_not_multiplied_by_kernels_that_run_side_by_side) {
+TEST(Exactness, AShareIsNotMultipliedByParallelKernels) {
   for (const int streams : {4, 32})
     expect_exact({.ceiling_ppm = 500'000, .mix = constant(200 * kUs), .streams = streams, .sms = 16});
 }
-TEST(Exactness, a_share_is_not_multiplied_by_its_processes) {
+TEST(Exactness, AShareIsNotMultipliedByItsProcesses) {
   for (const int processes : {2, 3, 4, 5, 6, 7, 8})
     for (const std::uint32_t ppm : kShares)
       for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
         expect_exact({.ceiling_ppm = ppm, .mix = mix, .processes = processes});
 }
 // Each process maps the GPU's clock to the host's separately. The difference between maps is lost at each handover.
-TEST(Exactness, a_share_is_not_multiplied_by_its_processes_while_the_clocks_drift_apart) {
+TEST(Exactness, AShareIsNotMultipliedWhileClocksDriftApart) {
   for (const std::int64_t drift_ppb : {-90'000, 12'000, 90'000})
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
       expect_exact({.ceiling_ppm = 950'000, .mix = mix, .processes = 8, .clock_drift_ppb = drift_ppb, .seed = 404});
 }
 // Otherwise they would take turns of a launch or two, with as many brackets to meter.
-TEST(Exactness, processes_of_one_share_take_turns_with_several_launches) {
+TEST(Exactness, ProcessesOfAShareTakeTurnsWithSeveralLaunches) {
   Machine machine({.ceiling_ppm = 950'000, .mix = constant(20 * kUs), .processes = 8});
   machine.run(2 * kSecond);
   EXPECT_LE(static_cast<double>(machine.counts.records), 0.3 * static_cast<double>(machine.counts.launches));
 }
-TEST(Exactness, a_share_is_not_multiplied_by_its_threads) {
+TEST(Exactness, AShareIsNotMultipliedByItsThreads) {
   for (const std::uint32_t ppm : kShares)
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), lognormal()})
       expect_exact({.ceiling_ppm = ppm, .mix = mix, .threads = 64, .streams = 64});
 }
-TEST(Exactness, a_loaded_machine_costs_a_share_no_time_up_to_half_a_gpu) {
+TEST(Exactness, ALoadedMachineCostsNoTimeUpToHalfAGpu) {
   for (const std::uint32_t ppm : {50'000u, 100'000u, 250'000u, 500'000u})
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs), lognormal()})
       expect_exact({.ceiling_ppm = ppm, .mix = mix, .lateness = stalling_lateness()});
@@ -237,7 +237,7 @@ TEST(Exactness, a_loaded_machine_costs_a_share_no_time_up_to_half_a_gpu) {
 // More is lost than can be caught up: docs/decisions/catch-up-window.md. Half a point goes to the shorter delays of
 // each wake-up. With a mix, 1 ms sent ahead by the estimates may be much less in fact, and its settler wakes up late
 // too.
-TEST(Exactness, on_a_loaded_machine_a_large_share_loses_only_what_nobody_asked_for) {
+TEST(Exactness, ALargeShareLosesOnlyIdleTimeUnderLoad) {
   const auto expect_judged = [](const Figures& f) {
     EXPECT_LE(std::abs(f.bias), 0.1);
     EXPECT_LE(f.rms_1s, 0.2);
@@ -250,7 +250,7 @@ TEST(Exactness, on_a_loaded_machine_a_large_share_loses_only_what_nobody_asked_f
   }
 }
 // Work sent meanwhile must not stay in brackets charged by estimates: estimates that are once too low stay too low.
-TEST(Exactness, a_settler_that_stood_still_does_not_leave_a_share_without_its_limit) {
+TEST(Exactness, AStoppedSettlerKeepsTheLimit) {
   for (const std::uint32_t ppm : {500'000u, 750'000u, 950'000u})
     for (const auto& mix : {constant(200 * kUs), lognormal(), one_function_with_a_long_tail()}) {
       Machine machine({.ceiling_ppm = ppm, .mix = mix, .settler_stall_ns = 150 * kMs});
@@ -258,7 +258,7 @@ TEST(Exactness, a_settler_that_stood_still_does_not_leave_a_share_without_its_li
       EXPECT_LE(machine.held_percent(2 * kSecond, 4 * kSecond), ppm / 1e4 + 0.5);
     }
 }
-TEST(Exactness, what_is_charged_follows_the_truth_at_every_instant) {
+TEST(Exactness, ChargesFollowTheTruthAtEveryInstant) {
   for (const std::uint32_t ppm : {50'000u, 500'000u, 950'000u})
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs)}) {
       Machine machine({.ceiling_ppm = ppm, .mix = mix});
@@ -273,14 +273,14 @@ TEST(Exactness, what_is_charged_follows_the_truth_at_every_instant) {
     }
 }
 // While it runs, its bits drop out of the ring of charged time.
-TEST(Exactness, a_kernel_longer_than_the_ring_is_charged_once) {
+TEST(Exactness, AKernelLongerThanTheRingIsChargedOnce) {
   const auto one_short = [n = 0](std::mt19937_64&) mutable { return Kernel{1, n++ == 0 ? kMs : 300 * kMs}; };
   Machine machine({.ceiling_ppm = 500'000, .mix = one_short, .launch_every_ns = 700 * kMs});
   machine.run(3'400 * kMs);
   EXPECT_EQ(machine.counts.launches, 5u);
   EXPECT_NEAR(static_cast<double>(machine.account.held_ns.load()), 1e6 + 4 * 300e6, 1e5);
 }
-TEST(Exactness, the_first_kernel_of_a_process_is_charged_while_it_runs) {
+TEST(Exactness, AFirstKernelIsChargedWhileItRuns) {
   Machine machine({.ceiling_ppm = 500'000, .mix = constant(kSecond)});
   for (std::int64_t at = 10 * kMs; at < 900 * kMs; at += 10 * kMs) {
     machine.run(at);
@@ -288,7 +288,7 @@ TEST(Exactness, the_first_kernel_of_a_process_is_charged_while_it_runs) {
                 static_cast<double>(kSeenLateNs));
   }
 }
-TEST(Exactness, dense_brackets_cost_at_most_one_and_a_half_queries) {
+TEST(Exactness, DenseBracketsCostAtMostOneAndAHalfQueries) {
   for (const std::uint32_t ppm : kShares) {
     Machine machine({.ceiling_ppm = ppm, .mix = constant(20 * kUs)});
     machine.run(2 * kSecond);
@@ -296,7 +296,7 @@ TEST(Exactness, dense_brackets_cost_at_most_one_and_a_half_queries) {
         << ppm;
   }
 }
-TEST(Exactness, sixty_four_threads_do_not_send_more_ahead_than_one) {
+TEST(Exactness, SixtyFourThreadsSendNoMoreAheadThanOne) {
   for (const std::uint32_t ppm : kShares)
     for (const auto& mix : {constant(20 * kUs), constant(200 * kUs), constant(kMs)}) {
       Machine machine({.ceiling_ppm = ppm, .mix = mix, .threads = 64, .streams = 64});
@@ -304,7 +304,7 @@ TEST(Exactness, sixty_four_threads_do_not_send_more_ahead_than_one) {
       EXPECT_LE(machine.most_ahead_ns, kLeadNs) << ppm;
     }
 }
-TEST(Exactness, a_changed_limit_holds_after_20_ms) {
+TEST(Exactness, AChangedLimitHoldsAfter20Ms) {
   for (const std::int64_t kernel : {20 * kUs, 200 * kUs}) {
     Machine machine({.ceiling_ppm = 200'000, .mix = constant(kernel)});
     std::int64_t at = 200 * kMs;
@@ -323,7 +323,7 @@ TEST(Exactness, a_changed_limit_holds_after_20_ms) {
   }
 }
 // A 20 ms kernel causes 400 ms of waiting at 5 %, and 21 ms at 95 %.
-TEST(Exactness, debt_of_a_low_limit_does_not_outlast_a_raised_one) {
+TEST(Exactness, DebtOfALowLimitDoesNotOutlastARaisedOne) {
   for (const std::int64_t kernel : {200 * kUs, 5 * kMs, 20 * kMs}) {
     Machine machine({.ceiling_ppm = 50'000, .mix = constant(kernel)});
     machine.run(3'030 * kMs);
@@ -334,14 +334,14 @@ TEST(Exactness, debt_of_a_low_limit_does_not_outlast_a_raised_one) {
     EXPECT_NEAR(held, 95.0, 2.5);
   }
 }
-TEST(Exactness, a_lowered_limit_is_the_price_of_what_was_not_paid_yet) {
+TEST(Exactness, ALoweredLimitPricesUnpaidTime) {
   Machine machine({.ceiling_ppm = 950'000, .mix = constant(20 * kMs)});
   machine.run(2 * kSecond);
   machine.ceiling_ppm = 50'000;
   machine.run(6 * kSecond);
   EXPECT_NEAR(machine.held_percent(2 * kSecond, 6 * kSecond), 5.0, 1.0);
 }
-TEST(Exactness, kernels_that_wait_for_each_other_meet_at_every_limit) {
+TEST(Exactness, KernelsThatWaitForEachOtherMeetAtEveryLimit) {
   for (const int processes : {1, 2})
     for (std::uint32_t ppm = 50'000; ppm <= 1'000'000; ppm += 50'000) {
       Machine machine({.ceiling_ppm = ppm,
@@ -357,7 +357,7 @@ TEST(Exactness, kernels_that_wait_for_each_other_meet_at_every_limit) {
     }
 }
 // Queued far ahead on one stream. Until their length is known, one passes each 20 ms; that is paid back.
-TEST(Exactness, kernels_longer_than_the_patience_of_the_gate_are_held) {
+TEST(Exactness, KernelsLongerThanTheGatesPatienceAreHeld) {
   for (const std::int64_t kernel : {30 * kMs, 100 * kMs, 300 * kMs})
     for (const std::uint32_t ppm : {100'000u, 250'000u, 500'000u, 750'000u}) {
       Machine machine({.ceiling_ppm = ppm, .mix = constant(kernel)});
@@ -369,7 +369,7 @@ TEST(Exactness, kernels_longer_than_the_patience_of_the_gate_are_held) {
     }
 }
 // About fifty are sent before the first has ended and their length is known. They are paid back; then it is exact.
-TEST(Exactness, kernels_of_seconds_are_held_once_their_length_is_known) {
+TEST(Exactness, KernelsOfSecondsAreHeldOnceTheirLengthIsKnown) {
   for (const std::int64_t kernel : {kSecond, 2 * kSecond})
     for (const std::uint32_t ppm : {250'000u, 500'000u}) {
       Machine machine({.ceiling_ppm = ppm, .mix = constant(kernel)});
@@ -381,7 +381,7 @@ TEST(Exactness, kernels_of_seconds_are_held_once_their_length_is_known) {
     }
 }
 // The same on several streams and by several processes: what runs as long as it should waits for none of them.
-TEST(Exactness, long_kernels_beside_each_other_are_held) {
+TEST(Exactness, HoldsLongKernelsBesideEachOther) {
   for (const std::int64_t kernel : {30 * kMs, 200 * kMs})
     for (const std::uint32_t ppm : {80'000u, 250'000u, 480'000u, 750'000u})
       for (const auto& [streams, processes] : {std::pair{2, 1}, {4, 1}, {1, 2}, {1, 8}}) {
@@ -398,7 +398,7 @@ TEST(Exactness, long_kernels_beside_each_other_are_held) {
       }
 }
 
-TEST(Exactness, launch_bound_kernels_of_3_us_are_estimated_within_two_points) {
+TEST(Exactness, LaunchBound3UsKernelsAreEstimatedWithin2Points) {
   for (const std::uint32_t ppm : {50'000u, 250'000u, 500'000u}) {
     const Figures f = measure({.ceiling_ppm = ppm, .mix = constant(3 * kUs), .launch_every_ns = 5 * kUs});
     EXPECT_LE(std::abs(f.bias), 2.0);

@@ -116,7 +116,7 @@ class MeterOfManyStreams : public MeterAlone {
   MeterOfManyStreams() : MeterAlone(64) {}
 };
 
-TEST_F(MeterOfManyStreams, EventsThatFindThePoolFullGoBackToTheDriver) {
+TEST_F(MeterOfManyStreams, EventsReturnToTheDriverIfThePoolIsFull) {
   for (int round = 0; round < static_cast<int>(StreamMeter::kClosed); ++round)
     for (StreamMeter& stream : streams) {
       port.clock_ns += 1 * kUs;
@@ -129,7 +129,7 @@ TEST_F(MeterOfManyStreams, EventsThatFindThePoolFullGoBackToTheDriver) {
   EXPECT_EQ(launches.load(), StreamMeter::kClosed * streams.size());
 }
 
-TEST_F(MeterAlone, AnEventThatFindsThePoolLockedGoesBackToTheDriver) {
+TEST_F(MeterAlone, AnEventReturnsToTheDriverIfThePoolIsLocked) {
   launch(streams[0], 20 * kUs, true);
   context->pool_lock.try_lock();
   settle();
@@ -137,7 +137,7 @@ TEST_F(MeterAlone, AnEventThatFindsThePoolLockedGoesBackToTheDriver) {
   expect_nothing_left();
 }
 
-TEST_F(MeterAlone, AContextThatEndsTakesItsEventsAlong) {
+TEST_F(MeterAlone, AnEndingContextTakesItsEventsAlong) {
   for (int i = 0; i < 5; ++i) launch(streams[0], 20 * kUs, true);
   launch(streams[0], 20 * kUs);
   meter.forget(streams[0], kNothingOpen);
@@ -148,7 +148,7 @@ TEST_F(MeterAlone, AContextThatEndsTakesItsEventsAlong) {
   expect_nothing_left();
 }
 
-TEST_F(MeterAlone, AProcessThatEndsPaysForWhatHasRunAndNotForTheRest) {
+TEST_F(MeterAlone, AnEndingProcessPaysOnlyForWhatHasRun) {
   launch(streams[0], 20 * kUs, true);
   port.clock_ns += 100 * kUs;
   for (int i = 0; i < 4; ++i) launch(streams[0], 20 * kUs, true);
@@ -161,7 +161,7 @@ TEST_F(MeterAlone, AProcessThatEndsPaysForWhatHasRunAndNotForTheRest) {
 }
 
 // The settler has stalled so long that there is no room for another bracket.
-TEST_F(MeterAlone, ABracketThatFindsNoRoomEndsWhereItWasClosed) {
+TEST_F(MeterAlone, ABracketWithoutRoomEndsWhereItWasClosed) {
   StreamMeter& stream = streams[0];
   for (std::uint32_t i = 0; i < StreamMeter::kClosed; ++i) launch(stream, 20 * kUs, true);
   launch(stream, 20 * kUs);
@@ -176,7 +176,7 @@ TEST_F(MeterAlone, ABracketThatFindsNoRoomEndsWhereItWasClosed) {
 }
 
 // The program may fill the queue behind such work before it does what ends it.
-TEST_F(MeterAlone, AStreamThatIsStuckGetsFewRecords) {
+TEST_F(MeterAlone, AStuckStreamGetsFewRecords) {
   StreamMeter& stream = streams[0];
   launch(stream, 60'000 * kMs, true);
   const int before = port.records;
@@ -214,7 +214,7 @@ TEST(Pacer, LetsMeasuredCommandsPassBehindWorkOfUnknownLength) {
 }
 
 // The program may queue a thousand commands behind such a wait, at any speed, before it ends the wait.
-TEST_F(MeterAlone, AStreamBehindAWaitOfTheProgramsGetsHardlyARecord) {
+TEST_F(MeterAlone, AStreamBehindTheProgramsWaitGetsFewRecords) {
   StreamMeter& stream = streams[0];
   launch(stream, 20 * kUs);
   meter.close(stream);
@@ -234,7 +234,7 @@ TEST_F(MeterAlone, AStreamBehindAWaitOfTheProgramsGetsHardlyARecord) {
 }
 
 // The program has recorded an event, and its next record measures how long the launches in between took.
-TEST_F(MeterAlone, WhatIsTimedPassesAsDebtAndNoMore) {
+TEST_F(MeterAlone, TimedWorkPassesAsDebt) {
   StreamMeter& stream = streams[0];
   const std::int64_t owed_until_ns = port.clock_ns + 500 * kMs;
   const auto passes = [&] { return meter.pass(stream, kKernel, 2 * kMs, false, false, port.clock_ns) == 0; };
@@ -246,7 +246,7 @@ TEST_F(MeterAlone, WhatIsTimedPassesAsDebtAndNoMore) {
   EXPECT_GE(account->paid_until_ns.load(), owed_until_ns + 6 * kMs);
 }
 
-TEST_F(MeterAlone, ACallThatFailsOnceIsMadeAgain) {
+TEST_F(MeterAlone, AFailedCallIsRepeated) {
   port.to_fail = 1;
   launch(streams[0], 20 * kUs, true);
   settle();
@@ -275,7 +275,7 @@ TEST_F(MeterAlone, AContextThatFailedIsMeasuredAgain) {
 }
 
 // cuda.h: this error ends the context.
-TEST_F(MeterAlone, AContextThatTheDriverGaveUpIsNotTriedAgain) {
+TEST_F(MeterAlone, AnAbandonedContextIsNotRetried) {
   launch(streams[0], 20 * kUs, true);
   port.ended = static_cast<abi::CUresult>(719);
   settle();
@@ -284,7 +284,7 @@ TEST_F(MeterAlone, AContextThatTheDriverGaveUpIsNotTriedAgain) {
   EXPECT_EQ(port.failures, 1);
 }
 
-TEST_F(MeterAlone, ABracketThatWentOnOverAWaitIsChargedItsKernelsAndNotTheWait) {
+TEST_F(MeterAlone, ABracketAcrossAWaitIsChargedItsKernelsOnly) {
   StreamMeter& stream = streams[0];
   for (std::uint32_t i = 0; i < StreamMeter::kClosed; ++i) launch(stream, 20 * kUs, true);
   for (int i = 0; i < 3; ++i) {
@@ -297,7 +297,7 @@ TEST_F(MeterAlone, ABracketThatWentOnOverAWaitIsChargedItsKernelsAndNotTheWait) 
   expect_nothing_left();
 }
 
-TEST_F(MeterAlone, AStoppedProcessDoesNotPayForTheTimeItStood) {
+TEST_F(MeterAlone, AStoppedProcessPaysNothingForTheStop) {
   launch(streams[0], 20 * kUs);
   port.clock_ns += 1'000 * kMs;
   launch(streams[0], 20 * kUs);
@@ -309,7 +309,7 @@ TEST_F(MeterAlone, AStoppedProcessDoesNotPayForTheTimeItStood) {
   expect_nothing_left();
 }
 
-TEST_F(MeterAlone, AThreadThatLostItsProcessorBesideALaunchPaysForTheKernel) {
+TEST_F(MeterAlone, AThreadPreemptedAtALaunchPaysForTheKernel) {
   for (const bool before : {true, false}) {
     const std::int64_t paid = held();
     StreamMeter& stream = streams[0];
@@ -327,7 +327,7 @@ TEST_F(MeterAlone, AThreadThatLostItsProcessorBesideALaunchPaysForTheKernel) {
   expect_nothing_left();
 }
 
-TEST_F(MeterAlone, AStreamThatWasDestroyedIsAskedNothingAndItsPlaceIsFreeInTheEnd) {
+TEST_F(MeterAlone, ADestroyedStreamIsNotQueriedAndItsPlaceIsFreed) {
   StreamMeter& stream = streams[0];
   for (std::uint32_t i = 0; i < StreamMeter::kClosed; ++i) launch(stream, 20 * kUs, true);
   launch(stream, 20 * kUs);

@@ -27,19 +27,19 @@ void expect_each_within(const Setup& setup, double points) {
   std::printf("\n");
 }
 
-TEST(Neighbours, two_shares_of_like_kernels_each_get_what_they_were_given) {
+TEST(Neighbours, TwoSharesOfEqualKernelsGetTheirLimits) {
   for (const std::int64_t us : {20, 200, 1'000, 5'000})
     expect_each_within({.ceiling_ppm = 250'000, .mix = constant(us * kUs), .beside = {{500'000, constant(us * kUs)}}},
                        0.5);
 }
-TEST(Neighbours, short_kernels_beside_long_ones_each_get_what_they_were_given) {
+TEST(Neighbours, ShortKernelsBesideLongOnesGetTheirLimits) {
   expect_each_within({.ceiling_ppm = 250'000, .mix = constant(20 * kUs), .beside = {{500'000, constant(5 * kMs)}}},
                      0.5);
   expect_each_within({.ceiling_ppm = 500'000, .mix = constant(20 * kUs), .beside = {{250'000, constant(5 * kMs)}}},
                      0.5);
   expect_each_within({.ceiling_ppm = 250'000, .mix = constant(200 * kUs), .beside = {{500'000, lognormal()}}}, 0.5);
 }
-TEST(Neighbours, four_shares_each_get_what_they_were_given) {
+TEST(Neighbours, FourSharesGetTheirLimits) {
   expect_each_within({.ceiling_ppm = 100'000,
                       .mix = constant(200 * kUs),
                       .beside = {{200'000, lognormal()}, {300'000, constant(kMs)}, {300'000, constant(20 * kUs)}}},
@@ -47,7 +47,7 @@ TEST(Neighbours, four_shares_each_get_what_they_were_given) {
 }
 
 // Demand exceeds the GPU's time: the GPU's time slices decide, and each share is charged what it held.
-TEST(Neighbours, shares_that_ask_for_more_than_there_is_are_charged_what_they_get) {
+TEST(Neighbours, SharesAboveTheGpuAreChargedWhatTheyGet) {
   Machine machine({.ceiling_ppm = 600'000, .mix = constant(200 * kUs), .beside = {{600'000, constant(kMs)}}});
   machine.run(5 * kSecond);
   EXPECT_NEAR(static_cast<double>(machine.account.held_ns.load()) / 5e7, machine.process_percent(0), 0.5);
@@ -55,7 +55,7 @@ TEST(Neighbours, shares_that_ask_for_more_than_there_is_are_charged_what_they_ge
 }
 
 // A share gets its burst while alone, and its ceiling next to others, repeatedly.
-TEST(Burst, a_share_alone_gets_its_burst_and_falls_back_within_100_ms_of_anothers_work) {
+TEST(Burst, AnotherSharesWorkEndsABurstWithin100Ms) {
   for (const std::int64_t us : {20, 200, 5'000}) {
     for (const std::int64_t theirs_us : {20, 5'000, 30'000}) {
       model::Setup setup{.ceiling_ppm = 300'000,
@@ -76,12 +76,12 @@ TEST(Burst, a_share_alone_gets_its_burst_and_falls_back_within_100_ms_of_another
     }
   }
 }
-TEST(Burst, a_share_does_not_take_its_own_processes_for_others) {
+TEST(Burst, AShareDoesNotTakeItsOwnProcessesForOthers) {
   Machine machine({.ceiling_ppm = 300'000, .mix = constant(200 * kUs), .processes = 3, .burst_ppm = 800'000});
   machine.run(3 * kSecond);
   EXPECT_NEAR(machine.held_percent(200 * kMs, 3 * kSecond), 80.0, 0.5);
 }
-TEST(Burst, two_shares_that_may_burst_hold_each_other_to_their_ceilings) {
+TEST(Burst, TwoBurstingSharesHoldEachOtherToTheirCeilings) {
   Machine machine({.ceiling_ppm = 300'000,
                    .mix = constant(200 * kUs),
                    .burst_ppm = 1'000'000,

@@ -58,7 +58,7 @@ void expect_kept(const char* what, std::vector<MixShare> shares, double points =
 // Results of an H200 (driver 580.159.04) for such mixes, in percent of the work that one program does alone:
 // docs/benchmarks.md, "On a real card". Its slices are 2.07 ms long, and a context switch takes 127 us without any
 // work. With these values the model must show the same results, including the misses.
-TEST(Promises, OnTheModelComeOutAsOnACard) {
+TEST(Promises, TheModelMatchesACard) {
   constexpr std::int64_t k200Us = 197 * kUs, k1Ms = 987 * kUs, k5Ms = 4'935 * kUs, k20Ms = 19'740 * kUs;
   struct Row {
     const char* what;
@@ -90,7 +90,7 @@ TEST(Promises, OnTheModelComeOutAsOnACard) {
   }
 }
 
-TEST(Promises, UnequalOnesWithRoomToBurst) {
+TEST(Promises, UnequalPromisesBurst) {
   for (const std::int64_t ns : {20 * kUs, 200 * kUs, kMs, 5 * kMs}) {
     expect_kept("60/10/10, burst 100", {share(60, 100, ns), share(10, 100, ns), share(10, 100, ns)});
     expect_kept("80/10, burst 100", {share(80, 100, ns), share(10, 100, ns)});
@@ -100,7 +100,7 @@ TEST(Promises, UnequalOnesWithRoomToBurst) {
   }
 }
 
-TEST(Promises, WeightsOverPromises) {
+TEST(Promises, WeightsDivideTheRest) {
   for (const std::int64_t ns : {200 * kUs, kMs}) {
     const auto w = [&](std::uint32_t promise, std::uint32_t weight) {
       return with_weight(share(promise, 100, ns), weight);
@@ -112,7 +112,7 @@ TEST(Promises, WeightsOverPromises) {
   }
 }
 
-TEST(Promises, ManyOfOnePercentAndOneLargeOne) {
+TEST(Promises, ManySmallPromisesAndOneLargeOneHold) {
   std::vector<MixShare> shares(48, share(1, 100, 200 * kUs));
   shares.push_back(share(36, 100, 200 * kUs));
   const Mix mix{.shares = std::move(shares), .points = 1, .sum_points = 40};
@@ -120,7 +120,7 @@ TEST(Promises, ManyOfOnePercentAndOneLargeOne) {
   EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
 }
 
-TEST(Promises, LongKernels) {
+TEST(Promises, LongKernelsHold) {
   expect_kept("30 of 20 ms beside 70 of 1 ms", {plain(30, 20 * kMs), plain(70, kMs)});
   expect_kept("four 25 of 20 ms", std::vector<MixShare>(4, plain(25, 20 * kMs)));
   for (const std::int64_t ns : {5 * kMs, 10 * kMs, 20 * kMs, 50 * kMs, 100 * kMs, 200 * kMs}) {
@@ -131,7 +131,7 @@ TEST(Promises, LongKernels) {
   expect_kept("1 s beside plain 50 of 1 ms", {unlimited(1'000 * kMs), plain(50, kMs)});
 }
 
-TEST(Promises, SeveralProcesses) {
+TEST(Promises, SeveralProcessesHold) {
   for (const std::int64_t ns : {200 * kUs, kMs, 2 * kMs, 3 * kMs, 5 * kMs, 10 * kMs}) {
     expect_kept("4 processes in plain 50, plain 50 of 1 ms",
                 {with_depth(with_processes(plain(50, ns), 4), 2), plain(50, kMs)}, kMissed);
@@ -148,7 +148,7 @@ TEST(Promises, SeveralProcesses) {
   expect_kept("8 of 5 ms in 20 beside four of 20 of 5 ms", std::move(others));
 }
 
-TEST(Promises, LaunchesThatBlock) {
+TEST(Promises, BlockingLaunchesHold) {
   MixShare graphs = share(50, 100, 20 * kUs);
   graphs.load.nodes = 1'000;
   expect_kept("graphs of 1000 x 20 us beside 1 ms", {graphs, share(50, 100, kMs)});
@@ -162,7 +162,7 @@ TEST(Promises, LaunchesThatBlock) {
   expect_kept("graphs of 100", {graphs, share(50, 100, kMs)});
 }
 
-TEST(Promises, SeveralGpus) {
+TEST(Promises, SeveralGpusHold) {
   const auto on = [](MixShare share, std::uint32_t gpus) {
     share.gpus = gpus;
     return share;
@@ -218,13 +218,13 @@ TEST(Promises, LongKernelsWaitForTheirPart) {
   expect_kept("70 beside 30 of 200 ms", {share(70, 100, 200 * kUs), share(30, 100, 200 * kMs)});
 }
 // They get turns until they end; the ceiling applies to later kernels.
-TEST(Promises, LongKernelsUnderAPromise) {
+TEST(Promises, LongKernelsUnderAPromiseHold) {
   expect_kept("plain 77 of 1 s beside 16-100 of 5 ms, 200 us",
               {plain(77, 1'000 * kMs), with_processes(share(16, 100, 5 * kMs), 3), unlimited(200 * kUs)});
   expect_kept("plain 40 of 200 ms twice, unlimited",
               {plain(40, 200 * kMs), plain(40, 200 * kMs), unlimited(200 * kUs)});
 }
-TEST(Promises, KernelsNeverMeasured) {
+TEST(Promises, UnmeasuredKernelsHold) {
   MixShare late = with_weight(unlimited(1'000 * kMs), 20);
   late.load.from_ns = 3'000 * kMs;
   late.load.until_ns = 6'000 * kMs;
@@ -291,7 +291,7 @@ TEST(Promises, ManyContextsAreChargedTheirOwnSlices) {
 
 // The first kernel of each turn is there 250 us before it, so none of the share's starts are prompt; and what others had
 // of a turn's last microseconds is given back after it.
-TEST(Promises, TurnsThatBeginAndEndInOthersSlices) {
+TEST(Promises, TurnsAcrossOthersSlicesHold) {
   expect_kept("plain 27 of 5 ms beside 2 ms", {plain(27, 5 * kMs), unlimited(2 * kMs)});
   expect_kept("81-100 of 5 ms beside 9-100 of 2 ms",
               {share(81, 100, 5 * kMs), with_weight(share(9, 100, 2 * kMs), 200)});
@@ -322,7 +322,7 @@ TEST(Promises, ProcessesOnTwoGpusAreNotKeptOut) {
 }
 
 // Beside a share that was alone below its ceiling; and a share that had its promise for long, and then a larger weight.
-TEST(Promises, NoneBeginsFarBehind) {
+TEST(Promises, NoShareBeginsFarBehind) {
   MixShare late = with_weight(unlimited(200 * kUs), 200);
   late.load.from_ns = 4'000 * kMs;
   expect_kept("12-48 alone, then beside one without limits", {late, with_weight(share(12, 48, 2 * kMs), 80)});

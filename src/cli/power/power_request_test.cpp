@@ -55,7 +55,7 @@ Error refusal(const std::vector<const char*>& words) {
   return text ? Error{} : text.error();
 }
 
-TEST(PowerRequest, AValueSaysByItsUnitWhatItSets) {
+TEST(PowerRequest, TheUnitOfAValueNamesWhatItSets) {
   const std::pair<const char*, json> values[] = {
       {"300W", {{"power_limit", "300W"}}},      {"250w", {{"power_limit", "250w"}}},
       {"80%", {{"power_limit", "80%"}}},        {"default", {{"power_limit", "default"}}},
@@ -74,7 +74,7 @@ TEST(PowerRequest, OptionsSetTheOtherControls) {
             (json{{"budget", "500W"}, {"weights", {2, 1}}}));
 }
 
-TEST(PowerRequest, GpuModeSetsTheComputeModeAlone) {
+TEST(PowerRequest, GpuModeSetsOnlyTheComputeMode) {
   for (const auto& [word, mode] :
        {std::pair{"default", "default"}, {"exclusive", "exclusive process"}, {"prohibited", "prohibited"}}) {
     const auto read = written("gpu", {"mode", word, "--gpu", "0", "--for", "2h"});

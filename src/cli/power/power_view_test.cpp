@@ -31,7 +31,7 @@ PowerState state() {
   return read.value_or(PowerState{});
 }
 
-TEST(PowerView, ALineAGpuAndBelowItWhatNoNumberSays) {
+TEST(PowerView, HasALineForEachGpuAndNotesBelowIt) {
   EXPECT_EQ(power_status_text(state(), kNow, {}),
             "GPU        DRAWS  LIMIT  ENFORCED  RANGE      LOCKED CLOCKS    PERSISTENCE\n"
             "0  L40S     34 W  350 W     350 W  100-350 W  none             on\n"
@@ -63,7 +63,7 @@ TEST(PowerView, TheWideFormHasTheRest) {
   EXPECT_FALSE(text.contains("compute mode:")) << "it is a column";
 }
 
-TEST(PowerView, ChangesAreShownFromAndToAndFailuresBelowThem) {
+TEST(PowerView, ChangesShowOldAndNewAndFailuresBelow) {
   const auto changes = power_changes_from(R"({"dry_run": false, "gpus": [
     {"index": 0, "uuid": "GPU-a", "changes": [{"control": "power limit", "from": "350 W", "to": "200 W"},
                                                {"control": "GPU clocks", "from": "", "to": "1200 MHz"},
@@ -78,7 +78,7 @@ TEST(PowerView, ChangesAreShownFromAndToAndFailuresBelowThem) {
   EXPECT_EQ(power_changes_text({}, state(), {}), "nothing differs from what is set\n");
 }
 
-TEST(PowerView, ALeaseShowsWhatItFoundAndWhatItSet) {
+TEST(PowerView, ALeaseShowsOldAndNewValues) {
   const auto lease = lease_from(R"({"id": "3fa0", "ends_at_s": 1800000060, "holder_pid": 0,
     "settings": {"GPU-a": {"power_limit_mw": 200000, "persistence": true, "gpu_clocks_mhz": [1200, 1200], "compute_mode": 3}},
     "saved": {"GPU-a": {"power_limit_mw": 350000, "persistence": false, "gpu_clocks_mhz": [0, 0], "compute_mode": 0}}})");
@@ -93,7 +93,7 @@ TEST(PowerView, ALeaseShowsWhatItFoundAndWhatItSet) {
   EXPECT_EQ(format_end(lease->ends_at_s, kNow + 61'000'000'000), "ends now");
 }
 
-TEST(PowerView, ProfilesAreListedInWords) {
+TEST(PowerView, ProfilesAreListedInPlainText) {
   const auto profiles = power_profiles_from(R"([{"name": "quiet", "origin": "/etc/headgate/config.toml:12",
     "settings": {"power_limit": "80%", "persistence": true, "gpu_clocks_mhz": [210, 1200]}}])");
   ASSERT_TRUE(profiles);
@@ -104,7 +104,7 @@ TEST(PowerView, ProfilesAreListedInWords) {
   EXPECT_TRUE(power_profiles_text({}, {}).contains("[power.profile.NAME]"));
 }
 
-TEST(PowerView, WhatIsNoAnswerIsAnError) {
+TEST(PowerView, AnInvalidAnswerIsAnError) {
   for (const char* text : {"", "[]", "{}", "null"}) {
     EXPECT_FALSE(power_state_from(text)) << text;
     EXPECT_FALSE(power_changes_from(text)) << text;

@@ -7,7 +7,7 @@ namespace {
 
 using Words = std::vector<std::string>;
 
-TEST(EngineLine, PutsTheSharesDeviceInItsPlace) {
+TEST(EngineLine, ReplacesTheShareOptionByItsDevice) {
   const Words wanted = {"podman", "run", "--rm",  "--device", "headgate.io/share=a",
                         "-e",     "A=b", "image", "--share",  "x"};
   for (const Words& share : {Words{"--share", "a"}, Words{"--share=a"}}) {
@@ -21,7 +21,7 @@ TEST(EngineLine, PutsTheSharesDeviceInItsPlace) {
   }
 }
 
-TEST(EngineLine, KeepsThePlaceOfACountOfGpus) {
+TEST(EngineLine, ReplacesACountOfGpusInPlace) {
   for (const Words& gpus : {Words{"--gpus", "2"}, Words{"--gpus=2"}}) {
     Words words = {"run", "--rm"};
     words.insert(words.end(), gpus.begin(), gpus.end());

@@ -5,7 +5,7 @@
 namespace headgate::cli {
 namespace {
 
-TEST(FreeGpus, AreInNoShareAndUsedByNoProcess) {
+TEST(FreeGpus, HaveNoShareAndNoProcess) {
   snapshot::Snapshot snapshot;
   for (std::uint32_t i = 0; i < 5; ++i) {
     snapshot.gpus.push_back({.uuid = "GPU-" + std::to_string(i), .index = i});

@@ -23,7 +23,7 @@ snapshot::Snapshot snapshot() {
   return snapshot;
 }
 
-TEST(Granted, TellsWhereHowMuchByWhichLevelAndThatItIsSimulated) {
+TEST(GrantSummary, NamesGpusLimitsLevelAndSimulation) {
   auto seen = snapshot();
   auto& device = seen.shares[0].devices[0];
   EXPECT_EQ(format_granted(seen, seen.shares[0]), "share train on GPU 0 (H200): 8.0 GiB, no compute limit, SIMULATED");
@@ -41,7 +41,7 @@ TEST(Granted, TellsWhereHowMuchByWhichLevelAndThatItIsSimulated) {
             "share train on GPU 0 (H200), GPU-taken-ou: each no memory limit, 50 % promised, at most 90 %");
 }
 
-TEST(Granted, RefusalsOfARunAreTheNewOnes) {
+TEST(GrantSummary, CountsOnlyRefusalsOfTheRun) {
   auto then = snapshot().shares[0], now = then;
   then.devices[0].refusals = 3;
   now.devices[0].refusals = 3;

@@ -7,7 +7,7 @@
 namespace headgate::cli {
 namespace {
 
-TEST(Join, WhoMayNotChangeTheShareIsToldToChooseAnotherName) {
+TEST(Join, AUserWithoutRightsIsToldToChooseAnotherName) {
   snapshot::Snapshot snapshot;
   snapshot.gpus.emplace_back().uuid = "GPU-9c2f0000-1111";
   snapshot.gpus[0].memory_total_bytes = 80ull << 30;
@@ -36,7 +36,7 @@ TEST(Join, WhoMayNotChangeTheShareIsToldToChooseAnotherName) {
   EXPECT_EQ(hint(self).second, others + "; headgate share set k changes them");
 }
 
-TEST(Join, ATimeToLiveMayBeOffByTheSecondsOfTwoClocks) {
+TEST(Join, ATimeToLiveMayDifferByClockSkew) {
   constexpr std::uint64_t kSecond = 1'000'000'000, kMade = 1'795'000'000 * kSecond;
   snapshot::Snapshot snapshot;
   snapshot.taken_unix_ns = kMade + 60 * kSecond;
@@ -56,7 +56,7 @@ TEST(Join, ATimeToLiveMayBeOffByTheSecondsOfTwoClocks) {
 }
 
 // Without the daemon these variables set limits, so a run must not join a share with other limits.
-TEST(Join, WhatTheEnvironmentSaysIsComparedToo) {
+TEST(Join, ValuesOfTheEnvironmentAreComparedToo) {
   snapshot::Snapshot snapshot;
   snapshot.gpus.emplace_back().uuid = "GPU-9c2f0000-1111";
   snapshot.gpus[0].memory_total_bytes = 80ull << 30;

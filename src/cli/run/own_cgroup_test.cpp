@@ -40,7 +40,7 @@ class FakeHost {
 
 std::string name_of(pid_t pid) { return "/headgate-run-" + std::to_string(pid); }
 
-TEST(OwnCgroup, IsMadeBelowTheOneThatWeAreInAndGoesWithTheRun) {
+TEST(OwnCgroup, IsBelowOursAndRemovedWithTheRun) {
   const FakeHost host;
   for (const std::string mount : {"/unified", ""}) {
     host.says("6:freezer:/\n1:name=systemd:/old\n0::/user.slice/a.scope\n");
@@ -57,7 +57,7 @@ TEST(OwnCgroup, IsMadeBelowTheOneThatWeAreInAndGoesWithTheRun) {
 }
 
 // A container that has the host's cgroups mounted, but its own namespace: that "/" is not ours.
-TEST(OwnCgroup, IsNotMadeBelowACgroupThatOnlyHasTheNameOfOurs) {
+TEST(OwnCgroup, IsNotMadeBelowACgroupWithTheSameName) {
   const FakeHost host;
   host.says("0::/\n");
   host.has("", ::getpid() + 1);
@@ -74,7 +74,7 @@ TEST(OwnCgroup, IsNotMadeWithoutVersionTwo) {
   EXPECT_FALSE(host.there("/a" + name_of(::getpid())));
 }
 
-TEST(OwnCgroup, WhatKilledRunsHaveLeftIsRemovedAndNothingElse) {
+TEST(OwnCgroup, CgroupsOfKilledRunsAreRemovedAndNoOthers) {
   const FakeHost host;
   host.says("0::/a\n");
   host.has("/a", ::getpid());

@@ -49,7 +49,7 @@ TEST(Program, AnOrdinaryProgramIsHeld) {
   EXPECT_TRUE(find_program("sh"));
 }
 
-TEST(Program, WhatIsNotThereOrNotExecutableHasTheShellsStatus) {
+TEST(Program, AMissingOrNonExecutableFileHasTheShellsStatus) {
   const Directory directory;
   EXPECT_EQ(find_program("no-such-command-here").error().status, 127);
   EXPECT_EQ(find_program("/no/such/file").error().status, 127);
@@ -60,7 +60,7 @@ TEST(Program, WhatIsNotThereOrNotExecutableHasTheShellsStatus) {
   EXPECT_EQ(find_program(directory.file("data", "x", 0644)).error().status, 126);
 }
 
-TEST(Program, WhatTheLimiterCannotEnterIsNamedNotHeld) {
+TEST(Program, AProgramWithoutTheLimiterIsNamedNotHeld) {
   const Directory directory;
   const auto why = [&](const std::string& path) {
     return find_program(path).value_or(Program{}).unheld.value_or("held");
@@ -81,7 +81,7 @@ TEST(Program, WhatTheLimiterCannotEnterIsNamedNotHeld) {
   EXPECT_NE(why(loop).find("nested too deeply"), std::string::npos);
 }
 
-TEST(Program, SetuidForSomebodyElseIsNamedNotHeld) {
+TEST(Program, ASetuidProgramIsNamedNotHeld) {
   if (::getuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
   const Directory directory;
   std::ifstream shell("/bin/sh", std::ios::binary);
@@ -109,7 +109,7 @@ TEST(Launch, ASignalForUsReachesTheChild) {
   EXPECT_EQ(shell("trap 'exit 43' TERM; kill -TERM $PPID; while :; do sleep 0.01; done"), 43);
 }
 
-TEST(Launch, WhatCannotBeExecutedAnswersAsAShellDoes) {
+TEST(Launch, AFailedExecExitsLikeAShell) {
   const Directory directory;
   testing::internal::CaptureStderr();
   EXPECT_EQ(run_and_wait({directory.path() + "/none", {"none"}, {}}), 127);

@@ -50,7 +50,7 @@ install::Gpus one_card() {
   return {{gpu}, "570", true};
 }
 
-TEST(RunRequest, ComputeInTflopsIsAPartOfTheCardThatItIsFor) {
+TEST(RunRequest, ComputeInTflopsIsAPartOfTheCard) {
   const char* const none[] = {nullptr};
   RunOptions run;
   run.compute = "98.9TFLOPS";
@@ -74,7 +74,7 @@ TEST(RunRequest, ComputeInTflopsIsAPartOfTheCardThatItIsFor) {
   EXPECT_FALSE(make_grant(*read_run_request(run, config), other, {0}, none, std::nullopt));
 }
 
-TEST(RunRequest, MoreMemoryThanTheCardIsRefusedNamingBoth) {
+TEST(RunRequest, MemoryBeyondTheCardIsRefusedWithBothSizes) {
   RunRequest request;
   request.memory = grant::Memory{.bytes = 200ull << 30};
   request.memory_text = "--mem 200GiB";
@@ -85,7 +85,7 @@ TEST(RunRequest, MoreMemoryThanTheCardIsRefusedNamingBoth) {
                                   "ask for at most 141.0 GiB, or choose another GPU with --gpu"}));
 }
 
-TEST(RunRequest, AnOptionWinsOverTheEnvironmentAndThatOverTheConfiguration) {
+TEST(RunRequest, OptionOverridesEnvironmentAndThatConfiguration) {
   const char* const environment[] = {"CUDA_MEM_LIMIT_0=1g", "CUDA_CORE_LIMIT=30", nullptr};
   RunRequest request;
   request.memory = grant::Memory{.bytes = 5};
@@ -99,7 +99,7 @@ TEST(RunRequest, AnOptionWinsOverTheEnvironmentAndThatOverTheConfiguration) {
   EXPECT_EQ(grant->devices[0].compute_ceiling_ppm, 300'000u);
 }
 
-TEST(RunRequest, ABurstComesFromTheOptionThenTheEnvironmentThenTheShareWithTheSameCeiling) {
+TEST(RunRequest, BurstComesFromOptionThenEnvironmentThenShare) {
   const char* const said[] = {"CUDA_CORE_LIMIT=30", "CUDA_CORE_SOFT_LIMIT=80", nullptr};
   const char* const none[] = {nullptr};
   RunRequest request;
@@ -117,7 +117,7 @@ TEST(RunRequest, ABurstComesFromTheOptionThenTheEnvironmentThenTheShareWithTheSa
   EXPECT_FALSE(make_grant(request, one_card(), {0}, none, std::nullopt));
 }
 
-TEST(RunRequest, HostMemoryComesFromTheOptionThenTheEnvironmentThenTheShareAndElseIsNone) {
+TEST(RunRequest, HostMemoryComesFromOptionThenEnvironmentThenShare) {
   const char* const said[] = {"HEADGATE_HOST_MEM=2GiB", nullptr};
   const char* const none[] = {nullptr};
   RunRequest request;
@@ -141,7 +141,7 @@ TEST(RunRequest, AnUnreadableEnvironmentIsAnErrorNotNoLimit) {
             "(binary), such as 3g, 1.5G or 1000m");
 }
 
-TEST(RunRequest, AnUnknownGpuIsNamedWithThoseThatAreThere) {
+TEST(RunRequest, AnUnknownGpuIsNamedWithTheKnownOnes) {
   const auto chosen = choose_gpus("--gpu", "0,3", one_card());
   ASSERT_FALSE(chosen);
   EXPECT_EQ(chosen.error().code, ErrorCode::usage);

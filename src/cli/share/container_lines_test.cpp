@@ -33,7 +33,7 @@ TEST(ContainerLines, AreReadyToBeRun) {
   std::filesystem::remove(file);
 }
 
-TEST(ContainerLines, SayWhyThereIsNoFile) {
+TEST(ContainerLines, ReportWhyThereIsNoFile) {
   EXPECT_EQ(container_lines(share_with("/var/run/cdi/x.json", "the disk is full")),
             "no container can be given this share by --device: the disk is full\n");
   EXPECT_EQ(container_lines(share_with("", "cdi.dir is none")),

@@ -16,7 +16,7 @@ std::string without(std::string_view text) {
   return after ? *after : "error: " + after.error().message;
 }
 
-TEST(DockerSettings, GetTheRuntimeOnceAndKeepTheRest) {
+TEST(DockerSettings, GainTheRuntimeOnceAndKeepTheRest) {
   const std::string made = with("");
   EXPECT_EQ(made, R"({
     "runtimes": {
@@ -38,7 +38,7 @@ TEST(DockerSettings, GetTheRuntimeOnceAndKeepTheRest) {
   EXPECT_TRUE(with(R"({"runtimes":{"headgate":{"path":"/old"}}})").contains("\"/usr/bin/headgate-oci\""));
 }
 
-TEST(DockerSettings, LoseTheRuntimeAlone) {
+TEST(DockerSettings, LoseOnlyTheRuntime) {
   const std::string own = "{\n  \"data-root\": \"/d\"\n}\n";
   EXPECT_EQ(without(own), own);
   EXPECT_EQ(without(with(own)), "{\n  \"data-root\": \"/d\",\n  \"features\": {\n    \"cdi\": true\n  }\n}\n");
@@ -46,7 +46,7 @@ TEST(DockerSettings, LoseTheRuntimeAlone) {
   EXPECT_EQ(without(""), "");
 }
 
-TEST(DockerSettings, AreLeftAloneWhereTheyAreNone) {
+TEST(DockerSettings, StayUnchangedIfThereAreNone) {
   EXPECT_EQ(with("{"), "error: is no JSON");
   EXPECT_EQ(with("[]"), "error: it is no object");
   EXPECT_EQ(with(R"({"runtimes":[]})"), "error: runtimes is no object");
@@ -54,7 +54,7 @@ TEST(DockerSettings, AreLeftAloneWhereTheyAreNone) {
   EXPECT_EQ(without(R"({"a":1,"a":2})"), "error: has the field 'a' twice");
 }
 
-TEST(LineDiff, ShowsWhatGoesAndWhatComes) {
+TEST(LineDiff, ShowsRemovedAndAddedLines) {
   EXPECT_EQ(line_diff("a\nb\nc\nd\ne\nf\n", "a\nb\nc\nd\nX\nY\nf\n"), "  b\n  c\n  d\n- e\n+ X\n+ Y\n  f\n");
   EXPECT_EQ(line_diff("", "a\n"), "+ a\n");
   EXPECT_EQ(line_diff("a\n", ""), "- a\n");

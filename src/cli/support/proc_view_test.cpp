@@ -10,14 +10,14 @@ std::string mounted(const std::string& options) {
          "\n24 23 0:23 / /proc/sys/fs/binfmt_misc rw - autofs systemd-1 rw,fd=29\n";
 }
 
-TEST(ProcView, AProcThatHidesNothingIsNotTalkedAbout) {
+TEST(ProcView, AProcWithoutHidepidIsNotMentioned) {
   for (const std::string options : {"rw", "rw,hidepid=0", "rw,hidepid=off,gid=4", ""})
     EXPECT_FALSE(proc_hiding(mounted(options))) << options;
   EXPECT_FALSE(proc_hiding(""));
   EXPECT_FALSE(proc_hiding("/proc - proc\n - - - -\n"));
 }
 
-TEST(ProcView, WhoHasTheCapabilityOrTheGroupSeesEverybody) {
+TEST(ProcView, TheCapabilityOrTheGroupSeesAllProcesses) {
   const auto hiding = proc_hiding(mounted("rw,gid=27,hidepid=invisible"));
   ASSERT_TRUE(hiding);
   EXPECT_EQ(hiding->option, "hidepid=invisible");
@@ -33,7 +33,7 @@ TEST(ProcView, WhoHasTheCapabilityOrTheGroupSeesEverybody) {
   EXPECT_FALSE(sees_through(*strict, "Groups:\t27\n"));
 }
 
-TEST(ProcView, WhatIsMountedOverItIsWhatIsSeen) {
+TEST(ProcView, TheTopmostMountCounts) {
   EXPECT_FALSE(proc_hiding(mounted("rw,hidepid=2") + "40 23 0:50 / /proc rw - proc proc rw\n"));
 }
 

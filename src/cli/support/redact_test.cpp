@@ -13,7 +13,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(Redact, ANameBecomesTheSameWordWhereverItStandsAlone) {
+TEST(Redact, ANameHasTheSameReplacementEverywhere) {
   Redactor redactor(true);
   redactor.hide("user", "al");
   redactor.hide("user", "alice");
@@ -28,20 +28,20 @@ TEST(Redact, ANameBecomesTheSameWordWhereverItStandsAlone) {
 
 // Debian's "nobody" has an ordinary UID. Redacted, the message would read "user-3f9a1c07 listens at its socket", the
 // opposite of the finding.
-TEST(Redact, NobodyIsNotTakenForSomebody) {
+TEST(Redact, TheUserNobodyIsNotReplaced) {
   Redactor redactor(true);
   redactor.hide("user", "nobody");
   EXPECT_EQ(redactor.text("headgated has ended: nobody listens"), "headgated has ended: nobody listens");
 }
 
-TEST(Redact, AnotherBundleHasOtherWords) {
+TEST(Redact, AnotherBundleHasOtherReplacements) {
   Redactor first(true), second(true);
   first.hide("host", "lab-3");
   second.hide("host", "lab-3");
   EXPECT_NE(first.text("lab-3"), second.text("lab-3"));
 }
 
-TEST(Redact, PathsOfUsersGoAndTheSystemsStay) {
+TEST(Redact, RemovesPathsOfUsersAndKeepsSystemPaths) {
   Redactor redactor(true);
   const std::string text = redactor.text("a copy at /home/alice/x/libcuda.so.1, not /usr/lib/libcuda.so.1 (/etc/x)");
   EXPECT_EQ(text.find("alice"), std::string::npos) << text;
@@ -50,7 +50,7 @@ TEST(Redact, PathsOfUsersGoAndTheSystemsStay) {
   EXPECT_EQ(redactor.text("/sys/fs/cgroup/kubepods/pod1").find("kubepods"), std::string::npos);
 }
 
-TEST(Redact, SecretsGoEvenWhereNamesStay) {
+TEST(Redact, RemovesSecretsEvenIfNamesAreKept) {
   Redactor redactor(false);
   redactor.hide("user", "alice");
   redactor.hide_secret("s3cret");
@@ -60,7 +60,7 @@ TEST(Redact, SecretsGoEvenWhereNamesStay) {
             json::parse(R"({"user":"alice","text":"[redacted]","pid":3})"));
 }
 
-TEST(Redact, OfJsonTheKeysTheNumbersAndTheVocabularyStay) {
+TEST(Redact, KeepsJsonKeysNumbersAndKnownValues) {
   Redactor redactor(true);
   const std::string all =
       R"({"user":"state","command":"python3","where":"docker 4f2a","state":"state","uuid":"GPU-1","pid":7,"share":"train"})";
@@ -75,7 +75,7 @@ TEST(Redact, OfJsonTheKeysTheNumbersAndTheVocabularyStay) {
   EXPECT_EQ(out.at("share"), "train");
 }
 
-TEST(Redact, AnEventDoesNotTellTheNameOfAProgramThatIsGone) {
+TEST(Redact, HidesNamesOfEndedProgramsInEvents) {
   Redactor redactor(true);
   const std::string all = R"([
     {"pid":12,"text":"process 12 (secret (tool), pod ml/train-0) left train"},
@@ -87,7 +87,7 @@ TEST(Redact, AnEventDoesNotTellTheNameOfAProgramThatIsGone) {
   EXPECT_EQ(out[2].at("text"), "GPU 0 (H200) reports XID 79");
 }
 
-TEST(Redact, OfMetricsTheValuesOfLabels) {
+TEST(Redact, ReplacesLabelValuesOfMetrics) {
   Redactor redactor(true);
   redactor.hide("user", "share");
   const std::string page = redactor.metrics(
@@ -104,7 +104,7 @@ TEST(Redact, OfMetricsTheValuesOfLabels) {
 }
 
 // With realistic names, nothing that was hidden remains anywhere in the bundle.
-RC_GTEST_PROP(RedactProperty, NothingThatWasHiddenIsLeftAnywhere, ()) {
+RC_GTEST_PROP(RedactProperty, LeavesNoHiddenName, ()) {
   const auto name = rc::gen::container<std::string>(rc::gen::elementOf(std::string("abcxyz019_.-/= \"'(){}:,\\")));
   const auto id = [&] { return "q" + *name + "Q"; };
   const std::string user = id(), command = id(), where = id(), host = id();

@@ -52,7 +52,7 @@ std::string cell(const std::vector<Row>& rows, std::size_t row, const std::strin
   return "no column " + column;
 }
 
-TEST(Csv, ALineForEachShareOnEachGpuWithTheNamesAndUnitsOfTheApi) {
+TEST(Csv, ALineForEachShareAndGpuWithApiNamesAndUnits) {
   const auto rows =
       read_csv(csv(records_of("", std::vector{share_on({"GPU-a", "GPU-b"}), share_on({})}), kOrigin, true));
   ASSERT_EQ(rows.size(), 4u);
@@ -69,7 +69,7 @@ TEST(Csv, ALineForEachShareOnEachGpuWithTheNamesAndUnitsOfTheApi) {
   EXPECT_EQ(cell(rows, 1, "last_refusal.pid"), "");
 }
 
-TEST(Csv, TheColumnsDoNotDependOnWhatIsThere) {
+TEST(Csv, TheColumnsAreAlwaysTheSame) {
   const auto none = csv(records_of("", std::vector<snapshot::Share>{}), kOrigin, true);
   const auto some = csv(records_of("", std::vector{share_on({"GPU-a"})}), kOrigin, true);
   EXPECT_EQ(none, some.substr(0, some.find('\n') + 1));
@@ -100,7 +100,7 @@ TEST(Csv, ColumnsAreChosenByNameInTheOrderThatIsAsked) {
   EXPECT_EQ(*lines(records, kOrigin, voice, true), csv(records, kOrigin, true));
 }
 
-TEST(Csv, NothingThatAProgramCalledItselfIsAFormulaOrDrivesTheTerminal) {
+TEST(Csv, AProgramsNameIsNoFormulaAndCannotDriveTheTerminal) {
   for (const char* formula : {"=1+1", "+1", "-1", "@SUM(A1)"}) EXPECT_EQ(csv_cell(formula), "'" + std::string(formula));
   EXPECT_EQ(csv_cell("=\"a\",b"), "\"'=\"\"a\"\",b\"");
   EXPECT_EQ(csv_cell("a\x1b[2J\r\n"), "a?[2J??");
@@ -108,7 +108,7 @@ TEST(Csv, NothingThatAProgramCalledItselfIsAFormulaOrDrivesTheTerminal) {
   EXPECT_EQ(csv_cell(""), "");
 }
 
-RC_GTEST_PROP(CsvProperty, WhateverIsWrittenIsReadAsTheSameCells, (const std::vector<std::string>& texts)) {
+RC_GTEST_PROP(CsvProperty, IsReadBackAsTheSameCells, (const std::vector<std::string>& texts)) {
   Row expected = {"first"};
   std::string line = "first";
   for (const std::string& one : texts) {
@@ -119,7 +119,7 @@ RC_GTEST_PROP(CsvProperty, WhateverIsWrittenIsReadAsTheSameCells, (const std::ve
   RC_ASSERT(read_csv(line + "\n") == std::vector<Row>{expected});
 }
 
-RC_GTEST_PROP(CsvProperty, AProcesssNameStaysInItsCell, (const std::string& command, const std::string& user)) {
+RC_GTEST_PROP(CsvProperty, KeepsAProcessNameInItsCell, (const std::string& command, const std::string& user)) {
   snapshot::Process process;
   process.command = command;
   process.user = user;
@@ -129,7 +129,7 @@ RC_GTEST_PROP(CsvProperty, AProcesssNameStaysInItsCell, (const std::string& comm
   for (const Row& row : rows) RC_ASSERT(row.size() == rows[0].size());
 }
 
-RC_GTEST_PROP(JsonLines, EachIsOneObjectWhateverANameHolds, (const std::string& command)) {
+RC_GTEST_PROP(JsonLines, AreOneObjectEachForAnyName, (const std::string& command)) {
   snapshot::Process process;
   process.command = command;
   process.pid = 12;
@@ -143,7 +143,7 @@ RC_GTEST_PROP(JsonLines, EachIsOneObjectWhateverANameHolds, (const std::string& 
   RC_ASSERT(object.at("pid") == 12);
 }
 
-TEST(FreeRecords, SayWhetherItFitsWhereThatWasAsked) {
+TEST(FreeRecords, ReportWhetherItFitsIfAsked) {
   std::vector<Room> rooms(1);
   rooms[0].memory_uncommitted_bytes = 5;
   rooms[0].fits = true;

@@ -7,7 +7,7 @@ namespace {
 
 using enum KeyKind;
 
-TEST(Keys, EachTerminalsSequencesAreTheKeysThatWerePressed) {
+TEST(Keys, SequencesOfEachTerminalAreRecognised) {
   const struct {
     const char* bytes;
     std::vector<Key> keys;
@@ -30,7 +30,7 @@ TEST(Keys, EachTerminalsSequencesAreTheKeysThatWerePressed) {
   for (const auto& row : table) EXPECT_EQ(KeyReader().feed(row.bytes), row.keys) << row.bytes + 1;
 }
 
-TEST(Keys, WhatIsNoKeyOfOursIsPassedOverWholeAndWhatFollowsIsUnderstood) {
+TEST(Keys, AnUnknownSequenceIsSkippedWhole) {
   const char* table[] = {
       "\x1b[99;5u",      // a key with modifiers
       "\x1b[M !!",       // X10 mouse
@@ -50,7 +50,7 @@ TEST(Keys, WhatIsNoKeyOfOursIsPassedOverWholeAndWhatFollowsIsUnderstood) {
   }
 }
 
-TEST(Keys, ASequenceThatComesByteByByteIsTheSameKey) {
+TEST(Keys, ASequenceMayArriveByteByByte) {
   KeyReader reader;
   std::vector<Key> keys;
   for (const char byte : std::string("\x1b[5~\xe4\xb8\x96q")) {
@@ -59,7 +59,7 @@ TEST(Keys, ASequenceThatComesByteByByteIsTheSameKey) {
   EXPECT_EQ(keys, (std::vector<Key>{{page_up}, {text, "\xe4\xb8\x96"}, {text, "q"}}));
 }
 
-TEST(Keys, ALoneEscapeIsTheKeyOnceNothingFollows) {
+TEST(Keys, ALoneEscapeIsAKeyOnceNothingFollows) {
   KeyReader reader;
   EXPECT_TRUE(reader.feed("\x1b").empty());
   EXPECT_TRUE(reader.waiting());
@@ -69,7 +69,7 @@ TEST(Keys, ALoneEscapeIsTheKeyOnceNothingFollows) {
   EXPECT_TRUE(reader.pause().empty()) << "half a sequence is no key";
 }
 
-TEST(Keys, ASequenceWithoutAnEndIsGivenUp) {
+TEST(Keys, AnEndlessSequenceIsDropped) {
   KeyReader reader;
   EXPECT_TRUE(reader.feed("\x1b[" + std::string(64, '1')).empty());
   EXPECT_EQ(reader.feed("q").back(), (Key{text, "q"}));

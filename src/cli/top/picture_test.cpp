@@ -37,7 +37,7 @@ std::string without_colours(const std::string& text) {
   return plain;
 }
 
-TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
+TEST_F(TopPicture, EachFrameMatchesItsReference) {
   TopState state = test_state();
   expect_frame("80x24.txt", render(state, {80, 24}, kPlain));
   expect_frame("80x24-ascii.txt", render(state, {80, 24}, kAscii));
@@ -88,7 +88,7 @@ TEST_F(TopPicture, EachFrameIsTheOneThatWasLookedAt) {
   expect_frame("80x24-frozen-tree.txt", render(frozen, {80, 24}, kAscii));
 }
 
-TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyView) {
+TEST_F(TopPicture, NoFrameExceedsTheTerminalInAnyView) {
   // Both sides of each width at which the layout changes; all widths would take half a minute.
   std::vector<unsigned> widths = {1, 2, 20, kSmallestTop.columns - 1, kSmallestTop.columns, 80, 109, 110, 200};
   if (std::getenv("HEADGATE_TEST_LONG") != nullptr) {
@@ -119,7 +119,7 @@ TEST_F(TopPicture, NoLineIsWiderThanTheTerminalAndNoFrameHigherAtAnySizeInAnyVie
   }
 }
 
-TEST_F(TopPicture, HostileNamesNeitherSteerTheTerminalNorBreakTheColumns) {
+TEST_F(TopPicture, HostileNamesDriveNoTerminalAndBreakNoColumn) {
   const std::string hostile =
       "\x1b[2J\x1b]0;x\x07\r\n\xc2\x9b"
       "31m\xe2\x80\xae\xff\xe4\xb8\x96\xe7\x95\x8c";
@@ -177,7 +177,7 @@ TEST_F(TopPicture, EverySizeSaysAWeakLevelAndThatItIsSimulated) {
   EXPECT_EQ(render(real, {80, 24}, kAscii).find("SIMULATED"), std::string::npos);
 }
 
-TEST_F(TopPicture, ATerminalThatIsTooSmallIsToldSoInWholeWords) {
+TEST_F(TopPicture, ATooSmallTerminalGetsAMessageInWholeWords) {
   const std::string text = render(test_state(), {20, 8}, kAscii);
   std::istringstream lines(text);
   std::string whole;
@@ -190,19 +190,19 @@ TEST_F(TopPicture, ATerminalThatIsTooSmallIsToldSoInWholeWords) {
 }
 
 // The header and the column must count refusals alike.
-TEST_F(TopPicture, RefusalsAreCountedAndNotTheSharesThatHadThem) {
+TEST_F(TopPicture, RefusalsAreCountedNotShares) {
   TopState state = test_state();
   state.now->shares.erase(state.now->shares.begin() + 1, state.now->shares.end());
   state.now->shares[0].devices[0].refusals = 7;
   EXPECT_NE(render(state, {120, 24}, kAscii).find("7 refused"), std::string::npos) << render(state, {120, 24}, kAscii);
 }
 
-TEST_F(TopPicture, ColoursAreOnlyThereWhereTheyAreWanted) {
+TEST_F(TopPicture, ColoursAppearOnlyIfWanted) {
   EXPECT_EQ(render(test_state(), {80, 24}, kPlain).find('\x1b'), std::string::npos);
   EXPECT_NE(render(test_state(), {80, 24}, kColour).find("\x1b[30;43mSIMULATED"), std::string::npos);
 }
 
-TEST_F(TopPicture, TheSelectedRowIsShownHoweverLongTheTable) {
+TEST_F(TopPicture, TheSelectedRowIsVisibleInALongTable) {
   TopState state = test_state();
   for (int i = 0; i < 200; ++i)
     state.now->shares.push_back(test_share("many-" + std::to_string(1000 + i), "dora", 1, 0, 0, 1, 0));
@@ -212,7 +212,7 @@ TEST_F(TopPicture, TheSelectedRowIsShownHoweverLongTheTable) {
   }
 }
 
-TEST_F(TopPicture, ManyGpusLeaveRoomForTheSharesAndSayHowManyAreNotShown) {
+TEST_F(TopPicture, ManyGpusLeaveRoomForSharesAndCountTheHidden) {
   TopState state = test_state();
   for (std::uint32_t i = 2; i < 16; ++i) state.now->gpus.push_back(test_gpu(i));
   const std::string text = render(state, {80, 24}, kAscii);
@@ -221,7 +221,7 @@ TEST_F(TopPicture, ManyGpusLeaveRoomForTheSharesAndSayHowManyAreNotShown) {
   EXPECT_NE(text.find("train"), std::string::npos);
 }
 
-TEST_F(TopPicture, EightGpusAreAllThereInASmallTerminal) {
+TEST_F(TopPicture, EightGpusFitASmallTerminal) {
   TopState state = test_state();
   for (std::uint32_t i = 2; i < 8; ++i) state.now->gpus.push_back(test_gpu(i));
   const std::string text = render(state, {80, 24}, kAscii);
@@ -229,7 +229,7 @@ TEST_F(TopPicture, EightGpusAreAllThereInASmallTerminal) {
   EXPECT_NE(text.find("\n>notebook"), std::string::npos) << text;
 }
 
-TEST_F(TopPicture, LongNamesThatDifferAtTheirEndsStayApart) {
+TEST_F(TopPicture, LongNamesWithDifferentEndsStayDistinct) {
   TopState state = test_state();
   for (int i = 0; i < 2; ++i)
     state.now->shares.push_back(test_share("a-very-long-name-of-a-model-" + std::to_string(i), "dora", 1, 0, 0, 1, 0));
@@ -248,7 +248,7 @@ TEST_F(TopPicture, AFigureOfMemoryIsNeverCut) {
 }
 
 // Showing a limit next to usage that no limit covers would promise something that is not enforced.
-TEST_F(TopPicture, AUserWithAProgramInNoShareIsShownWithoutALimit) {
+TEST_F(TopPicture, AUserOfOutsideProgramsHasNoLimit) {
   TopState state = test_state();
   state.view = TopView::user;
   EXPECT_EQ(rows_of(state)[0].limit_bytes, 16 * kTestGiB);
@@ -258,14 +258,14 @@ TEST_F(TopPicture, AUserWithAProgramInNoShareIsShownWithoutALimit) {
   EXPECT_EQ(rows_of(state)[0].limit_bytes, std::nullopt);
 }
 
-TEST_F(TopPicture, WhoStandsInLineIsCountedInTheHeader) {
+TEST_F(TopPicture, WaitingRequestsAreCountedInTheHeader) {
   TopState state = test_state();
   state.now->waiting.resize(2);
   EXPECT_NE(render(state, {120, 24}, kAscii).find(", 2 in line"), std::string::npos);
 }
 
 // The text cut off at the right would be the limit that was hit.
-TEST_F(TopPicture, NoSentenceOfTheDetailsIsCut) {
+TEST_F(TopPicture, DetailsAreNeverCut) {
   TopState state = test_state();
   state.mode = TopMode::details;
   state.selected = history_key("train", test_gpu(0).uuid);
@@ -283,7 +283,7 @@ TEST_F(TopPicture, NoSentenceOfTheDetailsIsCut) {
   told("and is in no share: no limit holds it; the limiter is not loaded ");
 }
 
-TEST_F(TopPicture, ALongNameTakesNothingOfTheLevelAndOfHowAShareFails) {
+TEST_F(TopPicture, ALongNameHidesNeitherTheLevelNorTheFailPolicy) {
   TopState state = test_state();
   state.mode = TopMode::details;
   auto& share = *std::ranges::find(state.now->shares, "train", &snapshot::Share::name);
@@ -296,7 +296,7 @@ TEST_F(TopPicture, ALongNameTakesNothingOfTheLevelAndOfHowAShareFails) {
   }
 }
 
-TEST_F(TopPicture, TheWholePageOfKeysIsReadInTheSmallestTerminalToo) {
+TEST_F(TopPicture, TheHelpFitsTheSmallestTerminal) {
   TopState state = apply(test_state(), {KeyKind::text, "?"});
   const std::string first = render(state, kSmallestTop, kAscii);
   EXPECT_NE(first.find("arrows show the rest"), std::string::npos) << first;
@@ -313,7 +313,7 @@ TEST_F(TopPicture, TheWholePageOfKeysIsReadInTheSmallestTerminalToo) {
 }
 
 // 0 % would send an operator to look elsewhere.
-TEST_F(TopPicture, TimeThatProgramsInNoShareHaveIsPartOfTheGpusTime) {
+TEST_F(TopPicture, OutsideTimeIsPartOfTheGpusTime) {
   TopState state = test_state();
   auto& picture = *state.now;
   for (auto& share : picture.shares) share.devices[0].held_ratio = 0;
@@ -334,7 +334,7 @@ TEST_F(TopPicture, TimeThatProgramsInNoShareHaveIsPartOfTheGpusTime) {
   EXPECT_NE(render(state, {80, 24}, kAscii).find(" 120% 71C"), std::string::npos);
 }
 
-TEST_F(TopPicture, AFailedLookIsSaidBesideTheOldPicture) {
+TEST_F(TopPicture, AFailedLookIsShownBesideTheOldView) {
   TopState state = test_state();
   state.trouble = "the daemon does not answer";
   const std::string text = render(state, {80, 24}, kAscii);
@@ -342,7 +342,7 @@ TEST_F(TopPicture, AFailedLookIsSaidBesideTheOldPicture) {
   EXPECT_NE(text.find("train"), std::string::npos);
 }
 
-TEST_F(TopPicture, OnceIsATableWithAWordForEachFigure) {
+TEST_F(TopPicture, OnceIsATableWithALabelForEachFigure) {
   EXPECT_EQ(top_text(test_state(), {}), R"(node lab-3, daemon, 1 outside every share, SIMULATED
 GPU  MODEL       MEMORY  COMMITTED  BUSY  TEMPERATURE     POWER  SLOWED BY
 0    H200   32.0/141.0G      40.0G   93%         71 C  698/700W  power cap
@@ -354,7 +354,7 @@ vllm-small  svc    0      7.0/8.0G   31%   30%     0%        0      -  hook   ok
 )");
 }
 
-TEST_F(TopPicture, OnceSaysInItsHeadingWhatTheRowsAre) {
+TEST_F(TopPicture, OnceNamesItsRowsInTheHeading) {
   for (const auto& [view, heading] : {std::pair{TopView::gpu, "\nGPU         OWNER"},
                                       {TopView::user, "\nUSER   OWNER"},
                                       {TopView::process, "\nCOMMAND"}}) {
@@ -367,7 +367,7 @@ TEST_F(TopPicture, OnceSaysInItsHeadingWhatTheRowsAre) {
 }
 
 // "GPU 10" sorted between "GPU 1" and "GPU 2" would send an operator to the wrong card.
-TEST_F(TopPicture, GpusStandInTheOrderOfTheirNumbersWhateverIsSortedBy) {
+TEST_F(TopPicture, GpusAreInNumericOrderForAnySortColumn) {
   TopState state = test_state();
   for (std::uint32_t i = 2; i < 16; ++i) state.now->gpus.push_back(test_gpu(i));
   state.view = TopView::gpu;
@@ -386,7 +386,7 @@ TEST_F(TopPicture, GpusStandInTheOrderOfTheirNumbersWhateverIsSortedBy) {
   EXPECT_EQ(order, "job job-9 job-10 job-010b ");
 }
 
-TEST_F(TopPicture, EachColumnSortsByWhatStandsInIt) {
+TEST_F(TopPicture, EachColumnSortsByItsValue) {
   TopState state = test_state();
   const auto order = [&state] {
     std::string names;
@@ -413,7 +413,7 @@ TEST_F(TopPicture, EachColumnSortsByWhatStandsInIt) {
 }
 
 // Without metered shares, a GPU once showed "93%" in the bar and "-" in the table.
-TEST_F(TopPicture, TheTimeOfAGpuIsOneFigureInItsBarAndInItsRow) {
+TEST_F(TopPicture, BarAndRowShowTheSameGpuTime) {
   TopState state = test_state();
   for (auto& share : state.now->shares)
     for (auto& device : share.devices) device.held_ratio.reset();
@@ -424,7 +424,7 @@ TEST_F(TopPicture, TheTimeOfAGpuIsOneFigureInItsBarAndInItsRow) {
   EXPECT_NE(text.find("32.0/141.0G #.....  93%"), std::string::npos) << text;
 }
 
-TEST_F(TopPicture, WhyLimitsWereRefusedIsReadToItsEnd) {
+TEST_F(TopPicture, TheReasonForARefusedLimitIsShownInFull) {
   TopState state = test_state();
   state.said =
       "the share 'train' asks for 1.0 TiB of GPU-4132ffc0-0d3f-45ec-acf9-d883d1120184, which has 141.0 GiB; no share "
@@ -439,7 +439,7 @@ TEST_F(TopPicture, WhyLimitsWereRefusedIsReadToItsEnd) {
   }
 }
 
-TEST_F(TopPicture, OnceAsJsonHoldsTheWholePictureAndSaysSimulated) {
+TEST_F(TopPicture, OnceAsJsonHasTheWholeViewAndSimulated) {
   const auto whole = nlohmann::json::parse(top_json(test_state()));
   EXPECT_EQ(whole.at("schema"), "headgate.top/v1");
   EXPECT_EQ(whole.at("simulated"), true);

@@ -26,7 +26,7 @@ TEST(TopKeys, QuitsByQAndByF10) {
   EXPECT_FALSE(press(test_state(), "/q").quit) << "a letter of the filter";
 }
 
-TEST(TopKeys, ArrowsKeepTheChosenRowWhenAPictureReordersTheTable) {
+TEST(TopKeys, TheChosenRowStaysChosenWhenTheTableIsReordered) {
   TopState state = press(press(test_state(), KeyKind::down), KeyKind::down);
   EXPECT_EQ(rows_of(state)[selected_row(rows_of(state), state)].name, "vllm-small");
   auto picture = test_picture();
@@ -39,7 +39,7 @@ TEST(TopKeys, ArrowsKeepTheChosenRowWhenAPictureReordersTheTable) {
   EXPECT_EQ(selected_row(rows_of(state), press(state, KeyKind::page_up)), 0u);
 }
 
-TEST(TopKeys, TheFilterFindsNamesOwnersAndStatesAndEscShowsAllAgain) {
+TEST(TopKeys, TheFilterMatchesNamesOwnersStatesAndEscClearsIt) {
   TopState state = press(test_state(), "/TRAI");
   EXPECT_EQ(state.mode, TopMode::filter);
   EXPECT_EQ(names(state), Names{"train"});
@@ -79,19 +79,19 @@ TEST(TopKeys, ViewsAreShareGpuUserAndProcess) {
   EXPECT_EQ(press(state, "3").view, TopView::user);
 }
 
-TEST(TopKeys, TheTreeShowsProcessesBelowTheirShareAndSharesBelowTheirGpu) {
+TEST(TopKeys, TheTreeNestsProcessesInSharesAndSharesInGpus) {
   EXPECT_EQ(names(press(test_state(), "t")), (Names{"notebook", "jupyter", "train", "python", "vllm-small", "vllm"}));
   EXPECT_EQ(names(press(test_state(), "2t")), (Names{"GPU 0 H200", "notebook", "train", "vllm-small", "GPU 1 H200"}));
 }
 
-TEST(TopKeys, TheUserKeyGoesRoundTheUsers) {
+TEST(TopKeys, TheUserKeyCyclesThroughUsers) {
   TopState state = press(test_state(), "u");
   EXPECT_EQ(names(state), Names{"train"});
   EXPECT_EQ(names(press(state, "u")), Names{"notebook"});
   EXPECT_EQ(names(press(state, "uuuu")).size(), 3u);
 }
 
-TEST(TopKeys, PresetsGoRound) {
+TEST(TopKeys, PresetsCycle) {
   TopState state = press(test_state(), "p");
   EXPECT_EQ(state.preset, TopPreset::table);
   state = press(std::move(state), "p");
@@ -99,7 +99,7 @@ TEST(TopKeys, PresetsGoRound) {
   EXPECT_EQ(press(std::move(state), "p").preset, TopPreset::all);
 }
 
-TEST(TopKeys, HelpComesByEachOfItsKeysAndGoesAgain) {
+TEST(TopKeys, HelpOpensAndClosesByEachOfItsKeys) {
   for (const auto& key : {Key{KeyKind::text, "?"}, Key{KeyKind::text, "h"}, Key{KeyKind::f1, ""}}) {
     const TopState helped = apply(test_state(), key);
     EXPECT_EQ(helped.mode, TopMode::help);
@@ -107,20 +107,20 @@ TEST(TopKeys, HelpComesByEachOfItsKeysAndGoesAgain) {
   }
 }
 
-TEST(TopKeys, AHeldPictureStaysUntilItGoesOn) {
+TEST(TopKeys, AHeldViewStaysUntilItContinues) {
   TopState state = press(test_state(), "z");
   EXPECT_EQ(observed(state, {}, {}).now->shares.size(), 3u);
   EXPECT_EQ(observed(press(state, "z"), {}, {}).now->shares.size(), 0u);
 }
 
-TEST(TopKeys, TheIntervalStaysWithinItsBounds) {
+TEST(TopKeys, TheIntervalStaysWithinItsLimits) {
   EXPECT_EQ(press(test_state(), "+").interval_ms, 2000u);
   EXPECT_EQ(press(test_state(), "-").interval_ms, 500u);
   EXPECT_EQ(press(test_state(), "--------").interval_ms, 100u);
   EXPECT_EQ(press(test_state(), "++++++++").interval_ms, 60'000u);
 }
 
-TEST(TopKeys, LimitsAreAskedOfTheDaemonOnlyAndNeverReadonly) {
+TEST(TopKeys, LimitsAreSetOnlyThroughTheDaemonAndNeverReadonly) {
   TopState state = press(press(test_state(), KeyKind::down), "e");
   EXPECT_EQ(state.mode, TopMode::limits);
   state = press(press(state, "mem=12GiB compute=50%"), KeyKind::enter);
@@ -149,7 +149,7 @@ SignalWish signal(int number, const std::vector<std::pair<std::uint32_t, std::st
   return wish;
 }
 
-TEST(TopKeys, ASignalGoesToTheChosenProcessOrToAllOfTheChosenShare) {
+TEST(TopKeys, ASignalGoesToAProcessOrAllOfAShare) {
   TopState state = press(press(test_state(), "4"), KeyKind::end);
   state = press(press(state, "k"), KeyKind::enter);
   EXPECT_EQ(state.signal, signal(15, {{31007, "vllm"}}));
@@ -162,7 +162,7 @@ TEST(TopKeys, ASignalGoesToTheChosenProcessOrToAllOfTheChosenShare) {
   EXPECT_EQ(state.said.substr(0, 34), "'nine' is no signal; accepted: TER");
 }
 
-TEST(TopKeys, TaggedProcessesAreSignalledTogetherAndTheTagGoesWithTheProcess) {
+TEST(TopKeys, TaggedProcessesAreSignalledTogether) {
   TopState state = press(test_state(), "4  ");
   EXPECT_EQ(state.tagged, (std::map<std::uint32_t, std::uint64_t>{{50120, kTestTime}, {50977, kTestTime}}))
       << "each tag goes one row down";
@@ -176,7 +176,7 @@ TEST(TopKeys, TaggedProcessesAreSignalledTogetherAndTheTagGoesWithTheProcess) {
 }
 
 // Otherwise a signal or limit would hit the row shown first.
-TEST(TopKeys, WhoeverWasChosenStaysSoWhenItsRowGoesWhileSomebodyTypes) {
+TEST(TopKeys, TheChosenProcessStaysChosenWhileTheUserTypes) {
   auto picture = test_picture();
   std::erase_if(picture.processes, [](const auto& process) { return process.pid == 48121; });
   std::erase_if(picture.shares, [](const auto& share) { return share.name == "train"; });
@@ -186,7 +186,7 @@ TEST(TopKeys, WhoeverWasChosenStaysSoWhenItsRowGoesWhileSomebodyTypes) {
   EXPECT_EQ(press(observed(state, picture, {}), KeyKind::enter).wish, (LimitsWish{"train", {{"mem", "1GiB"}}}));
 }
 
-TEST(TopKeys, NobodyStandsInForWhoeverWasChosenAndHasGone) {
+TEST(TopKeys, AGoneProcessIsNotReplacedByAnother) {
   auto picture = test_picture();
   std::erase_if(picture.processes, [](const auto& process) { return process.pid == 50977; });
   TopState state = press(press(test_state(), "4"), KeyKind::home);
@@ -200,7 +200,7 @@ TEST(TopKeys, NobodyStandsInForWhoeverWasChosenAndHasGone) {
 }
 
 // Two containers may each have a process 7, and a page may claim another user's process.
-TEST(TopKeys, NoSignalIsSentByANumberThatIsNotTheMachinesOrThatOnlyAPageClaims) {
+TEST(TopKeys, NoSignalGoesToAForeignOrClaimedPid) {
   auto picture = test_picture();
   picture.processes = {test_process(7, "train", "alice", "ours", 1), test_process(0, "train", "alice", "theirs", 1),
                        test_process(812, "vllm-small", "root", "sshd", 1)};
@@ -218,7 +218,7 @@ TEST(TopKeys, NoSignalIsSentByANumberThatIsNotTheMachinesOrThatOnlyAPageClaims) 
   EXPECT_EQ(press(press(share, "k"), KeyKind::enter).signal->to.size(), 1u) << "of train's two the one that is known";
 }
 
-TEST(TopKeys, NoSignalIsSentReadonlyOrToAnotherMachineOrToADriversNumberInAContainer) {
+TEST(TopKeys, NoSignalIsSentReadonlyOrToAnotherMachine) {
   TopState state = test_state();
   state.readonly = true;
   EXPECT_EQ(press(state, "k").said, "this is --readonly: no signal is sent from here");
@@ -233,7 +233,7 @@ TEST(TopKeys, NoSignalIsSentReadonlyOrToAnotherMachineOrToADriversNumberInAConta
   EXPECT_EQ(press(press(in_no_share, KeyKind::end), "k").mode, TopMode::signal);
 }
 
-TEST(TopKeys, HistoryAndEventsAreBoundedAndThoseOfSharesThatWentAreForgotten) {
+TEST(TopKeys, HistoryAndEventsAreBoundedAndOldSharesForgotten) {
   TopState state = test_state();
   for (int i = 0; i < 300; ++i) state = observed(std::move(state), test_picture(), test_events());
   EXPECT_EQ(state.held.at(history_key("train", test_gpu(0).uuid)).size(), kTopHistory);

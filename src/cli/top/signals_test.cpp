@@ -11,7 +11,7 @@
 namespace headgate::cli {
 namespace {
 
-TEST(Signals, AreKnownByNameAndByNumberAsKillHasThem) {
+TEST(Signals, AreKnownByNameAndNumber) {
   EXPECT_EQ(signal_number(""), SIGTERM);
   EXPECT_EQ(signal_number("KILL"), SIGKILL);
   EXPECT_EQ(signal_number("sigstop"), SIGSTOP);
@@ -63,14 +63,14 @@ class SignalsByProc : public testing::Test {
   }
 };
 
-TEST_F(SignalsByProc, ReachTheProcessThatThePictureShowed) {
+TEST_F(SignalsByProc, ReachTheProcessThatWasShown) {
   Child child;
   ASSERT_TRUE(send_signal(child.pid(), unix_ns(), SIGUSR1));
   EXPECT_EQ(child.ended_by(), SIGUSR1);
 }
 
 // A process that started after the snapshot has a PID that belonged to another process in it.
-TEST_F(SignalsByProc, DoNotReachWhoeverHasTheNumberSince) {
+TEST_F(SignalsByProc, DoNotReachALaterProcessWithTheSamePid) {
   const std::uint64_t picture = unix_ns() - 1'000'000'000;
   const Child child;
   const auto sent = send_signal(child.pid(), picture, SIGKILL);
@@ -79,7 +79,7 @@ TEST_F(SignalsByProc, DoNotReachWhoeverHasTheNumberSince) {
   EXPECT_TRUE(child.runs());
 }
 
-TEST(Signals, SayThatAProcessHasEnded) {
+TEST(Signals, ReportThatAProcessHasEnded) {
   std::uint32_t pid = 0;
   {
     const Child child;

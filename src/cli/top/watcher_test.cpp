@@ -52,14 +52,14 @@ std::optional<Look> next(Watcher& watcher) {
   return std::nullopt;
 }
 
-TEST(Watcher, LooksAtOnceAndAgainSoForTheRates) {
+TEST(Watcher, LooksTwiceAtStartForRates) {
   Script script;
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(60'000));
   ASSERT_TRUE(next(watcher));
   ASSERT_TRUE(next(watcher)) << "the second does not wait for the interval";
 }
 
-TEST(Watcher, TheFirstLookIsHandedOverBeforeTheSecond) {
+TEST(Watcher, TheFirstSnapshotArrivesBeforeTheSecond) {
   Script script;
   script.most_looks = 1;
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
@@ -69,7 +69,7 @@ TEST(Watcher, TheFirstLookIsHandedOverBeforeTheSecond) {
   EXPECT_EQ(first->snapshot->taken_ns, 1u);
 }
 
-TEST(Watcher, NoEventIsLostBetweenTwoLooksThatNobodyTook) {
+TEST(Watcher, EventsBetweenUnreadSnapshotsAreKept) {
   Script script;
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
   std::vector<std::uint64_t> seen;
@@ -82,7 +82,7 @@ TEST(Watcher, NoEventIsLostBetweenTwoLooksThatNobodyTook) {
   for (std::size_t i = 0; i < seen.size(); ++i) EXPECT_EQ(seen[i], i + 1);
 }
 
-TEST(Watcher, AFailedLookIsHandedOverAndTheNextIsTried) {
+TEST(Watcher, AFailedLookIsDeliveredAndTheNextTried) {
   Script script;
   script.fails = true;
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
@@ -95,7 +95,7 @@ TEST(Watcher, AFailedLookIsHandedOverAndTheNextIsTried) {
   ASSERT_TRUE(look);
 }
 
-TEST(Watcher, EventsOfADaemonThatCountsThemAnewAreAskedForFromTheFirst) {
+TEST(Watcher, RestartedEventNumbersAreReadFromTheFirst) {
   Script script;
   script.dates = true;
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
@@ -109,7 +109,7 @@ TEST(Watcher, EventsOfADaemonThatCountsThemAnewAreAskedForFromTheFirst) {
   EXPECT_TRUE(std::ranges::any_of(look->events, [](const auto& event) { return event.sequence == 1; }));
 }
 
-TEST(Watcher, WhatADaemonThatWasStartedAnewRemembersOfItsFormerIsNotToldTwice) {
+TEST(Watcher, EventsOfAnEarlierDaemonAreNotRepeated) {
   Script script;
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
   std::uint64_t last = 0;
@@ -122,7 +122,7 @@ TEST(Watcher, WhatADaemonThatWasStartedAnewRemembersOfItsFormerIsNotToldTwice) {
   }
 }
 
-TEST(Watcher, AShorterIntervalCountsAtOnce) {
+TEST(Watcher, AShorterIntervalAppliesAtOnce) {
   Script script;
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(60'000));
   while (script.looks < 2) ASSERT_TRUE(next(watcher));
@@ -130,7 +130,7 @@ TEST(Watcher, AShorterIntervalCountsAtOnce) {
   while (script.looks < 5) ASSERT_TRUE(next(watcher));
 }
 
-TEST(Watcher, EndsWhileItWaitsForALongInterval) {
+TEST(Watcher, StopsDuringALongInterval) {
   Script script;
   const auto begin = std::chrono::steady_clock::now();
   {

@@ -15,11 +15,9 @@ std::vector<std::string> told(const snapshot::Snapshot& before, const snapshot::
 }
 using Told = std::vector<std::string>;
 
-TEST(Changes, NothingHappensBetweenTwoPicturesThatAreAlike) {
-  EXPECT_TRUE(changes(test_picture(), test_picture(), 0).empty());
-}
+TEST(Changes, EqualSnapshotsGiveNoEvents) { EXPECT_TRUE(changes(test_picture(), test_picture(), 0).empty()); }
 
-TEST(Changes, ARefusalIsToldWithItsFiguresAndHowOften) {
+TEST(Changes, ARefusalIsReportedWithItsFiguresAndCount) {
   auto before = test_picture();
   before.shares[1].devices[0].refusals = 1;
   const auto events = changes(before, test_picture(), 41);
@@ -32,13 +30,13 @@ TEST(Changes, ARefusalIsToldWithItsFiguresAndHowOften) {
   EXPECT_EQ(events[0].text, "train asked for 2.0 GiB on GPU 0, refused: 15.0 GiB of 16.0 GiB in use (2 times)");
 }
 
-TEST(Changes, AShareMadeAnewUnderTheSameNameTellsItsRefusalsAgain) {
+TEST(Changes, ARecreatedShareReportsItsRefusalsAgain) {
   auto before = test_picture();
   before.shares[1].devices[0].refusals = 900;
   EXPECT_EQ(changes(before, test_picture(), 0).size(), 1u);
 }
 
-TEST(Changes, SharesAndProcessesThatComeAndGoAreTold) {
+TEST(Changes, SharesAndProcessesAreReportedWhenTheyComeAndGo) {
   auto before = test_picture();
   before.shares.erase(before.shares.begin() + 2);
   std::erase_if(before.processes, [](const auto& process) { return process.command == "vllm"; });
@@ -54,21 +52,21 @@ TEST(Changes, AProcessOutsideEveryShareIsNamed) {
   EXPECT_EQ(told(before, test_picture()), Told{"audit.outside: ffmpeg (50977) uses GPU 0 outside every share"});
 }
 
-TEST(Changes, AnXidIsToldWhenItsCountGrows) {
+TEST(Changes, AnXidIsReportedWhenItsCountGrows) {
   auto now = test_picture();
   now.gpus[1].xids = {{.xid = 31, .count = 1}};
   EXPECT_EQ(told(test_picture(), now), Told{"gpu.xid: GPU 1 reports XID 31"});
   EXPECT_TRUE(told(now, now).empty());
 }
 
-TEST(Changes, OnePictureStillKnowsTheLastRefusalAndWait) {
+TEST(Changes, OneSnapshotHasTheLastRefusalAndWait) {
   const auto events = remembered(test_picture());
   ASSERT_EQ(events.size(), 2u);
   EXPECT_EQ(events[0].text, "train asked for 2.0 GiB on GPU 0, refused: 15.0 GiB of 16.0 GiB in use (3 times)");
   EXPECT_EQ(events[1].text, "train waited for GPU 0: 7.0 s in all");
 }
 
-TEST(Changes, AnEventsLineIsHarmlessAndHasItsDateWhereItIsNotOfToday) {
+TEST(Changes, AnEventLineIsHarmlessAndHasADateIfNotOfToday) {
   ::setenv("TZ", "UTC0", 1);
   ::tzset();
   snapshot::Event event = test_events()[1];

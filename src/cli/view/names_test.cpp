@@ -30,7 +30,7 @@ NodeSnapshot snapshot() {
   return snapshot;
 }
 
-TEST(Names, WhatAShareWaitsForOnOneGpuIsNotSaidOfItsOthers) {
+TEST(Names, AWaitOnOneGpuIsNotShownForOthers) {
   NodeSnapshot seen = snapshot();
   auto& share = seen.now.shares[0];
   const auto states = [&] {
@@ -47,7 +47,7 @@ TEST(Names, WhatAShareWaitsForOnOneGpuIsNotSaidOfItsOthers) {
 }
 
 // As in headgate_share_enforcement: a share with programs that bypass its limits must not appear as "ok".
-TEST(Names, AShareOfWhichTheAuditFoundAProgramIsBypassedInEachTable) {
+TEST(Names, AShareWithAnAuditFindingIsBypassedInEachTable) {
   NodeSnapshot seen = snapshot();
   seen.now.processes[0].finding = "process 101 uses more than its ledger says";
   for (const std::string& text :
@@ -57,14 +57,14 @@ TEST(Names, AShareOfWhichTheAuditFoundAProgramIsBypassedInEachTable) {
   }
 }
 
-TEST(Names, HowOldAPictureIsAndWhatHelpsFitsTheSmallestTerminal) {
+TEST(Names, TheAgeOfASnapshotFitsTheSmallestTerminal) {
   EXPECT_EQ(format_old_snapshot(10'000'000'000, 22'000'000'000),
             "headgated does not answer: this snapshot is 12s old; see: headgate doctor");
   EXPECT_TRUE(format_old_snapshot(10, 9).contains(" 0s old")) << "a clock that was set back";
   EXPECT_LE(format_old_snapshot(0, 86'399'000'000'000).size(), 79u);
 }
 
-TEST(Why, SaysThatAShareIsDrainedThatItIsBypassedAndThatFiguresAreOld) {
+TEST(Why, ReportsDrainedBypassedAndStaleFigures) {
   NodeSnapshot seen = snapshot();
   auto& share = seen.now.shares[0];
   const auto text = [&] { return why_text(seen, {share}, {}); };
@@ -85,7 +85,7 @@ TEST(Why, SaysThatAShareIsDrainedThatItIsBypassedAndThatFiguresAreOld) {
   EXPECT_TRUE(why_text(seen, {}, {}).starts_with("SIMULATED, GPU FIGURES ARE OLD\n"));
 }
 
-TEST(Names, StatusSaysWhoWaitsForRoom) {
+TEST(Names, StatusListsWaitingRequests) {
   NodeSnapshot seen = snapshot();
   EXPECT_FALSE(status_text(seen, {}).contains("waiting for room"));
   snapshot::Waiting waiting;

@@ -8,7 +8,7 @@ namespace headgate::cli {
 namespace {
 
 // Without this, users would not see that headgate stopped the program, nor how to resume it.
-TEST(Ps, WhoWasFrozenByTheAuditIsShownSoWithHowToLetItGoOn) {
+TEST(Ps, AFrozenProcessIsShownWithTheCommandToThawIt) {
   NodeSnapshot now;
   now.now = test_picture();
   auto& inside = now.now.processes[1];

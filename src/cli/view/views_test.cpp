@@ -11,14 +11,14 @@
 namespace headgate::cli {
 namespace {
 
-TEST(Views, StatusShowsLimitsUseLevelAndThatItIsSimulated) {
+TEST(Views, StatusShowsLimitsUseLevelAndSimulation) {
   EXPECT_EQ(status_text(a_refused_share(), {}),
             "driver 570.124.06, 1 GPU, no daemon, SIMULATED\n"
             "GPU 0  H200  36.0/141.0 GiB  busy 75 %  commit 36.0 GiB\n"
             "  train  uid 0  35.0/36.0 GiB  GPU 24.9 % of 25 %  waits 73 % own limit  1 proc  at limit\n");
 }
 
-TEST(Views, StatusSaysWhatMayStillBeSoldTheWattsOfTheCapAndWhoIsOutside) {
+TEST(Views, StatusShowsUncommittedMemoryPowerAndOutsiders) {
   NodeSnapshot now = a_refused_share();
   now.daemon = true;
   now.now.node.unattended_processes = 2;
@@ -35,7 +35,7 @@ TEST(Views, StatusSaysWhatMayStillBeSoldTheWattsOfTheCapAndWhoIsOutside) {
       << "a line of 80 columns: " << text;
 }
 
-TEST(Views, StatusSaysWhatBecameOfAPromise) {
+TEST(Views, StatusShowsWhetherAPromiseWasKept) {
   NodeSnapshot now = a_refused_share();
   auto& device = now.now.shares[0].devices[0];
   device.compute_guarantee_ratio = 0.25;
@@ -55,7 +55,7 @@ TEST(Views, StatusSaysWhatBecameOfAPromise) {
   EXPECT_EQ(status_text(now, {}).find("promised"), std::string::npos);
 }
 
-TEST(Views, AnIdleShareSaysForHowLong) {
+TEST(Views, AnIdleShareShowsForHowLong) {
   NodeSnapshot now = a_refused_share();
   now.now.shares[0].state = "idle";
   now.now.shares[0].idle_ns = 11'520'000'000'000;
@@ -81,13 +81,13 @@ TEST(Views, PsNamesProcessesInsideAndOutsideAShare) {
             "-      0    999  -      -               -       -  no share\n");
 }
 
-TEST(Views, AViewWithoutRowsSaysTheLevelAndThatItIsSimulatedAllTheSame) {
+TEST(Views, AnEmptyViewShowsTheLevelAndSimulation) {
   NodeSnapshot now = a_refused_share();
   now.now.processes.clear();
   EXPECT_EQ(ps_text(now, {}), "SIMULATED\nno process is in a share\n");
 }
 
-TEST(Views, AShareWhoseTimeIsOverSaysWhomItWaitsForAndWhatHelps) {
+TEST(Views, AnExpiredShareNamesWhatItWaitsForAndWhatHelps) {
   NodeSnapshot now = a_refused_share();
   now.now.shares[0].state = "draining";
   now.now.shares[0].expired = true;
@@ -99,7 +99,7 @@ TEST(Views, AShareWhoseTimeIsOverSaysWhomItWaitsForAndWhatHelps) {
       << why_text(now, now.now.shares, {});
 }
 
-TEST(Views, AnOverSoldShareSaysSoInPlaceOfAPromise) {
+TEST(Views, AnOvercommittedShareShowsThatInsteadOfAPromise) {
   NodeSnapshot now = a_refused_share();
   now.now.shares[0].overcommit = true;
   const std::string text = shares_text(now.now.shares, now.now, {});
@@ -107,7 +107,7 @@ TEST(Views, AnOverSoldShareSaysSoInPlaceOfAPromise) {
   EXPECT_EQ(text.find("20 %,"), std::string::npos) << text;
 }
 
-TEST(Views, WhoWaitsForRoomIsListedInHisPlace) {
+TEST(Views, WaitingRequestsAreListedInQueueOrder) {
   NodeSnapshot now = a_refused_share();
   EXPECT_EQ(waiting_text(now.now, {}), "");
   now.now.waiting = {{.place = 1,
@@ -125,7 +125,7 @@ TEST(Views, WhoWaitsForRoomIsListedInHisPlace) {
             "      1  run-1  alice  0,GPU-elsewhere  8.0 GiB  50 %         1m  GPU-9c2f0000 lacks 2.0 GiB\n");
 }
 
-TEST(Views, PsSaysWhereAProcessRunsAndWhatTheDriverKnowsOfOneOutside) {
+TEST(Views, PsShowsContainersAndOutsideProcesses) {
   NodeSnapshot now = a_refused_share();
   now.now.processes[0].where = "pod ml/train-0";
   now.now.processes[1].user = "carol";
@@ -138,7 +138,7 @@ TEST(Views, PsSaysWhereAProcessRunsAndWhatTheDriverKnowsOfOneOutside) {
             "-      0    999  carol  ffmpeg    2.0 GiB       -  no share  -\n");
 }
 
-TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
+TEST(Views, WideTablesHaveMoreColumns) {
   NodeSnapshot now = a_refused_share();
   auto& share = now.now.shares[0];
   share.owner = "alice";
@@ -177,7 +177,7 @@ TEST(Views, WideTablesAddWhatAnOperatorAsksFor) {
             "GPU-9c2f0000-1111\n");
 }
 
-TEST(Views, ManyProcessesOfAShareAreCountedBehindTheFirst) {
+TEST(Views, FurtherProcessesOfAShareAreCounted) {
   NodeSnapshot now = a_refused_share();
   EXPECT_EQ(format_pids(now.now, "missing"), "-");
   for (std::uint32_t pid = 102; pid < 107; ++pid) {
@@ -187,7 +187,7 @@ TEST(Views, ManyProcessesOfAShareAreCountedBehindTheFirst) {
   EXPECT_EQ(format_pids(now.now, "train"), "101 102 103 104 and 2 more");
 }
 
-TEST(Views, GpusAreListedWithWhatTheyDoAndWide) {
+TEST(Views, GpusAreListedWithTheirLoadAndWide) {
   NodeSnapshot now = a_refused_share();
   EXPECT_EQ(gpus_text(now, {}),
             "SIMULATED\n"
@@ -199,7 +199,7 @@ TEST(Views, GpusAreListedWithWhatTheyDoAndWide) {
   EXPECT_EQ(nlohmann::json::parse(gpus_json(now)).at("gpus").at(0).at("memory_used_bytes"), 36 * kGi);
 }
 
-TEST(Views, PsIsNarrowedToAUserByNameOrNumberAndToGpus) {
+TEST(Views, PsFiltersByUserAndGpus) {
   const auto pids = [](const std::string& user, const std::vector<std::string>& uuids) {
     std::vector<std::uint32_t> all;
     for (const auto& process : narrowed(a_refused_share().now, user, uuids).processes) all.push_back(process.pid);
@@ -214,7 +214,7 @@ TEST(Views, PsIsNarrowedToAUserByNameOrNumberAndToGpus) {
   EXPECT_EQ(pids("", {"GPU-other"}), Pids{});
 }
 
-TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
+TEST(Views, FreeShowsPromisedAndActuallyFreeMemory) {
   const auto fit = parse_fit("100GiB,30%");
   ASSERT_TRUE(fit);
   const auto all = rooms(a_refused_share(), *fit);
@@ -228,7 +228,7 @@ TEST(Views, FreeCountsWhatIsPromisedAndWhatIsReallyFree) {
   EXPECT_FALSE(rooms(a_refused_share(), Fit{.memory_ppm = 750'000}).front().fits);
 }
 
-TEST(Views, ACardThatDoesNotAnswerHasNoFiguresForThereAreNone) {
+TEST(Views, AGpuThatDoesNotAnswerHasNoFigures) {
   NodeSnapshot now = a_refused_share();
   now.daemon = true;
   now.now.gpus[0] = {};
@@ -250,7 +250,7 @@ TEST(Views, ACardThatDoesNotAnswerHasNoFiguresForThereAreNone) {
   EXPECT_TRUE(why.starts_with("share train on GPU-9c2f0000, SIMULATED\n")) << why;
 }
 
-TEST(Views, FreeShowsWhatTheDaemonWouldStillSell) {
+TEST(Views, FreeShowsWhatTheDaemonWouldStillCommit) {
   NodeSnapshot now = a_refused_share();
   now.now.gpus[0].memory_uncommitted_bytes = 90 * kGi;
   now.now.gpus[0].compute_uncommitted_ratio = 0.5;
@@ -259,7 +259,7 @@ TEST(Views, FreeShowsWhatTheDaemonWouldStillSell) {
   EXPECT_FALSE(rooms(now, Fit{.compute_ppm = 510'000}).front().fits);
 }
 
-TEST(Views, AnEmptyShareIsRoomUnlessItWasCreatedToStay) {
+TEST(Views, AnEmptyShareIsRoomUnlessItIsPersistent) {
   NodeSnapshot now = a_refused_share();
   now.now.shares[0].state = "empty";
   EXPECT_EQ(rooms(now, {}).front().shares, 0u);
@@ -271,14 +271,14 @@ TEST(Views, AnEmptyShareIsRoomUnlessItWasCreatedToStay) {
   EXPECT_EQ(rooms(now, {}).front().shares, 1u);
 }
 
-TEST(Views, AShareThatCannotBeUsedAnyMoreSaysWhyWhereItsStateStands) {
+TEST(Views, AnUnusableShareShowsTheReasonInItsState) {
   NodeSnapshot now = a_refused_share();
   now.now.shares[0].state = "broken";
   now.now.shares[0].problem = "its pages were removed";
   EXPECT_NE(shares_text(now.now.shares, now.now, {}).find("broken: its pages were removed\n"), std::string::npos);
 }
 
-TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
+TEST(Views, EveryJsonHasSchemaBaseUnitsAndSimulation) {
   const NodeSnapshot now = a_refused_share();
   for (const auto& [text, schema] :
        {std::pair{status_json(now), "headgate.status/v1"}, std::pair{ps_json(now), "headgate.ps/v1"},
@@ -293,7 +293,7 @@ TEST(Views, EveryJsonHasItsSchemaBaseUnitsAndSaysThatItIsSimulated) {
   EXPECT_EQ(status.at("shares").at(0).at("devices").at(0).at("compute_ceiling_ratio"), 0.25);
 }
 
-TEST(Views, ARatioBecomesMillionthsAndNeverWraps) {
+TEST(Views, ARatioIsInMillionthsAndNeverWraps) {
   EXPECT_EQ(ppm_of(0.1), 100'000u);
   EXPECT_EQ(ppm_of(0.0000005), 1u);
   EXPECT_EQ(ppm_of(-1), 0u);
@@ -316,7 +316,7 @@ TEST(Views, ASharesNameOrCommandCannotDriveTheTerminal) {
 }
 
 // A user that may see no shares must not be told that there are none.
-TEST(Views, SharesOfOthersAreCountedWhereTheyAreNotShown) {
+TEST(Views, HiddenSharesOfOthersAreCounted) {
   NodeSnapshot seen = a_refused_share();
   seen.now.node.shares = 3;
   seen.now.shares.clear();

@@ -9,7 +9,7 @@
 namespace headgate::cli {
 namespace {
 
-TEST(Why, TakesAProcessesNumberForItsShareAndSaysThatOneOutsideIsNotHeld) {
+TEST(Why, AcceptsAPidForItsShareAndReportsOneOutside) {
   const NodeSnapshot now = a_refused_share();
   EXPECT_EQ(process_numbered(now.now, "101")->share, "train");
   EXPECT_EQ(process_numbered(now.now, "train"), nullptr);
@@ -21,7 +21,7 @@ TEST(Why, TakesAProcessesNumberForItsShareAndSaysThatOneOutsideIsNotHeld) {
             "  to hold it: end it, and start it with headgate run --mem 8GiB --compute 50% -- COMMAND\n");
 }
 
-TEST(Why, ExplainsARefusalAndTheWaitsInWordsAndNumbers) {
+TEST(Why, ExplainsARefusalAndWaitsWithNumbers) {
   ::setenv("TZ", "UTC0", 1);
   EXPECT_EQ(why_text(a_refused_share(), a_refused_share().now.shares, {}),
             "share train on GPU 0, SIMULATED\n"
@@ -35,7 +35,7 @@ TEST(Why, ExplainsARefusalAndTheWaitsInWordsAndNumbers) {
             "    2 of them went on after 20 ms all the same: earlier work was unfinished\n");
 }
 
-TEST(Why, SaysWhetherThePromiseWasKeptAndWhyNot) {
+TEST(Why, ReportsWhetherThePromiseWasKept) {
   NodeSnapshot now = a_refused_share();
   auto& device = now.now.shares[0].devices[0];
   device.compute_guarantee_ratio = 0.25;
@@ -56,7 +56,7 @@ TEST(Why, SaysWhetherThePromiseWasKeptAndWhyNot) {
   EXPECT_EQ(document["shares"][0]["devices"][0]["short_cause"], "the GPU's policy is off");
 }
 
-TEST(Why, ExplainsARefusalByTheLimitOfThenAndSaysThatItWasChanged) {
+TEST(Why, ExplainsARefusalByALimitThatHasChangedSince) {
   NodeSnapshot seen = a_refused_share();
   auto& device = seen.now.shares[0].devices[0];
   const auto said = [&](std::optional<std::uint64_t> limit_now) {
@@ -81,7 +81,7 @@ TEST(Why, ExplainsARefusalByTheLimitOfThenAndSaysThatItWasChanged) {
             "    what helps: a smaller batch, fewer processes, or a larger share\n");
 }
 
-TEST(Why, SaysHowLong99Of100LaunchesWaited) {
+TEST(Why, ReportsHowLong99Of100LaunchesWaited) {
   NodeSnapshot seen = a_refused_share();
   auto& device = seen.now.shares[0].devices[0];
   const auto text = [&] { return why_text(seen, seen.now.shares, {}); };
@@ -95,7 +95,7 @@ TEST(Why, SaysHowLong99Of100LaunchesWaited) {
   EXPECT_EQ(text().find("launches passed"), std::string::npos);
 }
 
-TEST(Why, NamesTheCardOrTheOwnerWhereTheLimitWasNotTheCause) {
+TEST(Why, NamesTheCardOrTheOwnerIfTheLimitWasNotTheCause) {
   NodeSnapshot seen = a_refused_share();
   auto& device = seen.now.shares[0].devices[0];
   device.refusals_device_full = 2;
@@ -126,7 +126,7 @@ TEST(Why, NamesTheCardOrTheOwnerWhereTheLimitWasNotTheCause) {
   EXPECT_NE(why_json(seen, seen.now.shares).find("\"reason\": \"policy\""), std::string::npos);
 }
 
-TEST(Why, TellsWhoWasKeptOutOrDeniedMemoryByTheSchedulerInTheLastDay) {
+TEST(Why, ReportsWhatTheSchedulerDeniedInTheLastDay) {
   ::setenv("TZ", "UTC0", 1);
   constexpr std::uint64_t kSecond = 1'000'000'000, kDay = 86'400 * kSecond;
   NodeSnapshot now = a_refused_share();
@@ -157,7 +157,7 @@ TEST(Why, TellsWhoWasKeptOutOrDeniedMemoryByTheSchedulerInTheLastDay) {
   EXPECT_EQ(denials[2].at("pid"), 7);
 }
 
-TEST(Why, TellsWhoseLeaveASchedulerHasNotGivenYet) {
+TEST(Why, ReportsRequestsThatWaitForTheScheduler) {
   ::setenv("TZ", "UTC0", 1);
   NodeSnapshot now = a_refused_share();
   const auto event = [](std::uint64_t sequence, const char* kind, std::uint32_t pid) {
@@ -179,7 +179,7 @@ TEST(Why, TellsWhoseLeaveASchedulerHasNotGivenYet) {
   EXPECT_EQ(asking[0].at("pid"), 7);
 }
 
-TEST(Why, SaysOfEachWaitWhatItWasFor) {
+TEST(Why, ReportsTheCauseOfEachWait) {
   NodeSnapshot seen = a_refused_share();
   snapshot::Share& share = seen.now.shares.at(0);
   snapshot::ShareDevice& device = share.devices.at(0);
@@ -205,7 +205,7 @@ TEST(Why, SaysOfEachWaitWhatItWasFor) {
   EXPECT_EQ(text().find("the share had used"), std::string::npos) << text();
 }
 
-TEST(Why, TellsOfALaunchThatStillWaitsAndIsInNoSumYet) {
+TEST(Why, ReportsALaunchThatStillWaits) {
   NodeSnapshot seen = a_refused_share();
   snapshot::Share& share = seen.now.shares.at(0);
   snapshot::ShareDevice& device = share.devices.at(0);
@@ -224,7 +224,7 @@ TEST(Why, TellsOfALaunchThatStillWaitsAndIsInNoSumYet) {
   EXPECT_NE(why_json(seen, {share}).find("\"waiting_ns\": 12000000000"), std::string::npos);
 }
 
-TEST(Why, SaysOfAShareWhoseCardIsGoneThatNobodyFindsAGpuInIt) {
+TEST(Why, ReportsThatTheGpuOfAShareIsGone) {
   NodeSnapshot seen = a_refused_share();
   EXPECT_EQ(why_text(seen, seen.now.shares, {}).find("is not a GPU of this node"), std::string::npos);
   seen.now.shares[0].devices[0].uuid = "GPU-taken-out";
@@ -235,7 +235,7 @@ TEST(Why, SaysOfAShareWhoseCardIsGoneThatNobodyFindsAGpuInIt) {
   EXPECT_EQ(why_text(seen, seen.now.shares, {}).find("is not a GPU of this node"), std::string::npos) << "not known";
 }
 
-TEST(Why, TellsOfAFrozenShareOfFaultsOfItsCardAndOfWhatTheAuditFoundOfAnOutsider) {
+TEST(Why, ReportsFrozenSharesGpuFaultsAndAuditFindings) {
   NodeSnapshot seen = a_refused_share();
   seen.now.shares[0].processes = 2;
   seen.now.shares[0].frozen_processes = 1;
@@ -254,7 +254,7 @@ TEST(Why, TellsOfAFrozenShareOfFaultsOfItsCardAndOfWhatTheAuditFoundOfAnOutsider
             std::string::npos);
 }
 
-TEST(Why, AlwaysSaysThatAShareIsPaused) {
+TEST(Why, AlwaysReportsAPause) {
   NodeSnapshot seen = a_refused_share();
   seen.now.shares[0].state = "paused";
   for (const std::uint64_t launches : {40, 0}) {
@@ -268,7 +268,7 @@ TEST(Why, AlwaysSaysThatAShareIsPaused) {
 }
 
 // A share may wait indefinitely because of priorities: none of its launches has passed.
-TEST(Why, TellsOfLaunchesThatHaveNotPassedYet) {
+TEST(Why, ReportsLaunchesThatHaveNotPassedYet) {
   NodeSnapshot seen = a_refused_share();
   snapshot::ShareDevice& device = seen.now.shares[0].devices[0];
   device.throttled_launches = 0;
@@ -282,7 +282,7 @@ TEST(Why, TellsOfLaunchesThatHaveNotPassedYet) {
 }
 
 // No counter has it; only the event repeated every ten seconds does.
-TEST(Why, TellsOfAnAllocationThatWaitsAndOfNoneThatDidLongAgo) {
+TEST(Why, ReportsOnlyAllocationsThatWaitNow) {
   NodeSnapshot seen = a_refused_share();
   constexpr std::uint64_t kSecond = 1'000'000'000;
   for (const std::uint64_t at : {100, 200, 210, 220})

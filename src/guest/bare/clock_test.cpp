@@ -38,7 +38,7 @@ std::uint64_t start_ticks() {
   return std::strtoull(all.c_str() + at + 1, nullptr, 10);
 }
 
-TEST(Clock, OffsetsAreReadAsTheKernelWritesThem) {
+TEST(Clock, OffsetsAreReadInTheKernelsFormat) {
   ClockOffsets out{};
   ASSERT_TRUE(parse_clock_offsets("monotonic      500000         0\nboottime            0         0\n", out));
   EXPECT_EQ(out.monotonic_ns, 500'000 * kSecond);
@@ -51,7 +51,7 @@ TEST(Clock, OffsetsAreReadAsTheKernelWritesThem) {
   EXPECT_EQ(out.monotonic_ns, 2 * kSecond);
 }
 
-TEST(Clock, WhatIsNoListOfOffsetsIsRefusedAndLeavesNothing) {
+TEST(Clock, AnInvalidListOfOffsetsIsRefusedWhole) {
   for (const char* text :
        {"", "\n", "monotonic 1 0\n", "boottime 1 0\n", "monotonic 1\nboottime 1 0\n", "monotonic x 0\nboottime 1 0\n",
         "monotonic 1 -1\nboottime 1 0\n", "monotonic 1 1000000000\nboottime 1 0\n", "monotonic - 0\nboottime 1 0\n",
@@ -64,7 +64,7 @@ TEST(Clock, WhatIsNoListOfOffsetsIsRefusedAndLeavesNothing) {
   }
 }
 
-TEST(Clock, AStartTimeIsTheSameATickMoreOrLess) {
+TEST(Clock, AStartTimeMayDifferByATick) {
   EXPECT_TRUE(same_start(100, 100));
   EXPECT_TRUE(same_start(100, 101));
   EXPECT_TRUE(same_start(101, 100));
@@ -73,7 +73,7 @@ TEST(Clock, AStartTimeIsTheSameATickMoreOrLess) {
   EXPECT_FALSE(same_start(102, 100));
 }
 
-TEST(Clock, ErrnoIsTheCallers) {
+TEST(Clock, ErrnoIsPreserved) {
   forget_clock_after_fork();
   errno = 77;
   host_ns();

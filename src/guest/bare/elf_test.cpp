@@ -10,7 +10,7 @@ namespace {
 
 using namespace headgate::bare;
 
-TEST(Elf, TheRealLookUpFunctionIsFoundWithoutCallingIt) {
+TEST(Elf, FindsTheRealLookUpFunctionWithoutCallingIt) {
   Object libc;
   ASSERT_TRUE(object_named("libc.so.6", libc));
   Object holder = libc;
@@ -19,7 +19,7 @@ TEST(Elf, TheRealLookUpFunctionIsFoundWithoutCallingIt) {
   EXPECT_EQ(found, dlsym(RTLD_DEFAULT, "dlsym"));
 }
 
-TEST(Elf, NamesThatAnObjectOnlyUsesAreNotItsOwn) {
+TEST(Elf, DistinguishesUsedFromDefinedNames) {
   Object self;
   ASSERT_TRUE(object_at(reinterpret_cast<void*>(&object_at), self));
   EXPECT_EQ(symbol_in(self, "getenv"), nullptr);
@@ -29,14 +29,14 @@ TEST(Elf, NamesThatAnObjectOnlyUsesAreNotItsOwn) {
   EXPECT_EQ(symbol_in(libc, "no_such_name_at_all"), nullptr);
 }
 
-TEST(Elf, AnAddressLeadsToItsObjectAndNoOther) {
+TEST(Elf, FindsTheObjectOfAnAddress) {
   Object found;
   ASSERT_TRUE(object_at(reinterpret_cast<void*>(&getenv), found));
   EXPECT_STREQ(soname_of(found), "libc.so.6");
   EXPECT_FALSE(object_at(nullptr, found));
 }
 
-TEST(Elf, EveryLoadedObjectCanBeSearched) {
+TEST(Elf, SearchesEveryLoadedObject) {
   struct Count {
     int objects = 0;
   } count;

@@ -39,14 +39,14 @@ Grant good(std::vector<std::string> entries) {
   return reading.grant;
 }
 
-TEST(Environment, AProgramWithoutOurNamesIsNotConcerned) {
+TEST(Environment, AProgramWithoutOurNamesIsNotAffected) {
   const Grant grant =
       good({"PATH=/bin", "CUDA_VISIBLE_DEVICES=0", "HEADGATE_LOG=debug", "CUDA_MEM_LIMITS=1", "NOEQUALS"});
   EXPECT_FALSE(grant.asks);
   EXPECT_EQ(grant.log, LogLevel::debug);
 }
 
-TEST(Environment, ANameThatOnlyBeginsAsOneOfOursIsRefused) {
+TEST(Environment, AnUnknownNameWithOurPrefixIsRefused) {
   for (const auto& [entry, meant] : {std::pair{"HEADGATE_MEMORY=2GiB", "HEADGATE_MEM"},
                                      {"HEADGATE_MEM_LIMIT=2GiB", "HEADGATE_MEM"},
                                      {"HEADGATE_MEM_0x=2GiB", "HEADGATE_MEM"},
@@ -62,7 +62,7 @@ TEST(Environment, ANameThatOnlyBeginsAsOneOfOursIsRefused) {
   good({"HEADGATE_MEM_3=2GiB", "HEADGATE_SOMETHING=1", "CUDA_MEM_LIMITS=1", "HEADGATE_ME=1"});
 }
 
-TEST(Environment, OurGlobalNameHoldsEveryVisibleDevice) {
+TEST(Environment, OurGlobalNameLimitsEveryVisibleDevice) {
   const Grant grant = good({"HEADGATE_MEM=8GiB", "HEADGATE_COMPUTE=25%"});
   EXPECT_TRUE(grant.asks);
   ASSERT_EQ(grant.device_count, 2u);
@@ -73,7 +73,7 @@ TEST(Environment, OurGlobalNameHoldsEveryVisibleDevice) {
   EXPECT_FALSE(grant.devices[2].memory.said());
 }
 
-TEST(Environment, HostMemoryPastTheLimitIsASizeOfItsOwnForEachDevice) {
+TEST(Environment, HostMemoryIsASeparateSizeForEachDevice) {
   const Grant grant = good({"HEADGATE_MEM=8GiB", "HEADGATE_HOST_MEM=2GiB", "HEADGATE_HOST_MEM_1=50%"});
   EXPECT_EQ(grant.devices[0].memory.bytes, 8 * kGi);
   EXPECT_EQ(grant.devices[0].host_memory.bytes, 2 * kGi);
@@ -86,7 +86,7 @@ TEST(Environment, HostMemoryPastTheLimitIsASizeOfItsOwnForEachDevice) {
   }
 }
 
-TEST(Environment, OursWinsOverForeignAndPerDeviceOverGlobalInWhateverOrderTheyStand) {
+TEST(Environment, OursOverridesForeignAndPerDeviceOverridesGlobal) {
   const std::vector<std::string> entries = {"CUDA_MEM_LIMIT=1g", "CUDA_MEM_LIMIT_1=2g", "CUDA_DEVICE_MEMORY_LIMIT=3g",
                                             "CUDA_DEVICE_MEMORY_LIMIT_1=4g", "GPU_MEMORY_LIMIT=5g"};
   std::vector<std::string> backwards(entries.rbegin(), entries.rend());
@@ -103,7 +103,7 @@ TEST(Environment, OursWinsOverForeignAndPerDeviceOverGlobalInWhateverOrderTheySt
   EXPECT_EQ(good(with_ours).devices[1].memory.bytes, 7 * kGi);
 }
 
-TEST(Environment, IndexSuffixesCountInTheUuidListWhereOneIsGiven) {
+TEST(Environment, IndexSuffixesCountInTheUuidListIfThereIsOne) {
   const Grant grant = good({"CUDA_MEM_LIMIT_0=1g", "CUDA_MEM_LIMIT_1=2g", "GPU_DEVICES_UUID=GPU-BBBB-1,GPU-aaaa-0"});
   EXPECT_EQ(grant.devices[0].memory.bytes, 2 * kGi);
   EXPECT_EQ(grant.devices[1].memory.bytes, 1 * kGi);
@@ -114,7 +114,7 @@ TEST(Environment, IndexSuffixesCountInTheUuidListWhereOneIsGiven) {
   EXPECT_EQ(pinned.devices[1].ceiling_ppm, 300'000u);
 }
 
-TEST(Environment, SoftLimitsCountOnlyAboveTheHardOne) {
+TEST(Environment, SoftLimitsCountOnlyAboveTheHardLimit) {
   EXPECT_EQ(good({"CUDA_CORE_LIMIT=30", "CUDA_CORE_SOFT_LIMIT=80"}).devices[0].soft_ppm, 800'000u);
   EXPECT_EQ(good({"CUDA_CORE_LIMIT=30", "CUDA_CORE_SOFT_LIMIT=20"}).devices[0].soft_ppm, 0u);
 }
@@ -134,7 +134,7 @@ TEST(Environment, ABurstWithoutAHardLimitIsRefusedByItsName) {
   EXPECT_FALSE(check_burst(good({"HEADGATE_BURST=80%", "HEADGATE_COMPUTE=40TFLOPS"}).devices[0]));
 }
 
-TEST(Environment, ALimitOfAGpuThatIsNotHereIsRefusedByItsName) {
+TEST(Environment, ALimitOfAnAbsentGpuIsRefusedByItsName) {
   const std::vector<std::string_view> one = {"GPU-aaaa-0"}, both = {"GPU-aaaa-0", "GPU-bbbb-1"};
   const auto refused = [&](const std::vector<std::string>& entries, const std::vector<std::string_view>& present) {
     std::vector<const char*> environment;
@@ -162,7 +162,7 @@ TEST(Environment, ALimitOfAGpuThatIsNotHereIsRefusedByItsName) {
   EXPECT_NE(refused({"CUDA_MEM_LIMIT_2=1g", "GPU_DEVICES_UUID=GPU-aaaa-0"}, both), "");
 }
 
-TEST(Environment, ComputeMayBeSaidInFlopsInAnyCase) {
+TEST(Environment, ComputeIsReadInFlopsInAnyCase) {
   for (const char* text : {"494.5TFLOPS", "494500gflops", "0.4945PFlops"}) {
     DeviceGrant device = good({std::string("HEADGATE_COMPUTE=") + text}).devices[0];
     EXPECT_FALSE(resolve_flops(device, "NVIDIA H200"));
@@ -176,7 +176,7 @@ TEST(Environment, ComputeMayBeSaidInFlopsInAnyCase) {
   EXPECT_TRUE(Env({"HEADGATE_COMPUTE=xTFLOPS"}).read().refusal);
 }
 
-TEST(Environment, OversubscribedMemoryLiesOnTheCardAsFarAsItIsTheCards) {
+TEST(Environment, OversubscribedMemoryIsOnTheCardUpToItsSize) {
   const auto split = [](const std::vector<std::string>& entries, std::uint64_t card) {
     const DeviceGrant device = good(entries).devices[0];
     EXPECT_FALSE(check_memory(device, card));
@@ -196,7 +196,7 @@ TEST(Environment, OversubscribedMemoryLiesOnTheCardAsFarAsItIsTheCards) {
 }
 
 // 0 infos, 1 errors, 2 warnings, 3 fatal errors, 4 verbose, 5 details; each includes those before it.
-TEST(Environment, LoggerLevelShowsWhatItsMakersTableSays) {
+TEST(Environment, LoggerLevelFollowsItsProjectsTable) {
   const LogLevel levels[] = {LogLevel::error, LogLevel::error, LogLevel::warn,
                              LogLevel::warn,  LogLevel::info,  LogLevel::debug};
   for (int i = 0; i < 6; ++i) {
@@ -216,7 +216,7 @@ TEST(Environment, JsonMapsNameCardsByUuidInAnyCaseOrByIndex) {
   EXPECT_EQ(grant.devices[1].ceiling_ppm, 500'000u);
 }
 
-TEST(Environment, ReadsTheOtherWordsOfExistingSpecs) {
+TEST(Environment, ReadsFurtherNamesOfExistingSpecs) {
   const Grant grant = good({"HEADGATE_SHARE=train", "HEADGATE_GPU=auto", "HEADGATE_FAIL_POLICY=closed",
                             "CUDA_TASK_PRIORITY=1", "GPU_CORE_UTILIZATION_POLICY=FORCE", "CUDA_OVERSUBSCRIBE=true",
                             "ACTIVE_OOM_KILLER=0", "CUDA_REDIRECT=/x", "VGPU_POD_NAME=pod-1", "LOGGER_LEVEL=5"});
@@ -273,7 +273,7 @@ constexpr Foreign kForeignNames[] = {
      [](const Grant& g) { return g.asks && g.devices[1].ceiling_ppm == 300'000; }},
 };
 
-TEST(Environment, EachForeignNameIsReadAsItsMakersMeanIt) {
+TEST(Environment, EachForeignNameIsReadAsItsProjectDoes) {
   for (const Variable& row : variables()) {
     if (row.ours) continue;
     const auto* const found = std::ranges::find_if(kForeignNames, [&row](const Foreign& each) {
@@ -335,7 +335,7 @@ std::vector<std::string> bad_values(Syntax syntax) {
   return {};
 }
 
-TEST(Environment, EveryNameWithEveryBadValueIsAnErrorThatNamesVariableValueAndWhatIsAccepted) {
+TEST(Environment, EveryBadValueNamesVariableValueAndWhatIsAccepted) {
   int checked = 0;
   for (const Variable& row : variables()) {
     std::vector<std::string> names;
@@ -362,7 +362,7 @@ TEST(Environment, EveryNameWithEveryBadValueIsAnErrorThatNamesVariableValueAndWh
   EXPECT_GT(checked, 250);
 }
 
-TEST(Environment, ARefusalCannotWriteIntoTheTerminalOrPastItsLine) {
+TEST(Environment, ARefusalCannotDriveTheTerminalOrExceedItsLine) {
   const Env env({"HEADGATE_MEM=\x1b[2J\n" + std::string(5000, 'x')});
   const Reading reading = env.read();
   char line[256];
@@ -374,7 +374,7 @@ TEST(Environment, ARefusalCannotWriteIntoTheTerminalOrPastItsLine) {
   EXPECT_NE(said.find("..."), std::string::npos);
 }
 
-TEST(Environment, TheExactSentence) {
+TEST(Environment, HasTheExactMessages) {
   const Env env({"CUDA_MEM_LIMIT_0=0m"});
   const Reading reading = env.read();
   char line[256];
@@ -384,7 +384,7 @@ TEST(Environment, TheExactSentence) {
                "1.5G or 1000m");
 }
 
-TEST(Environment, ALimitThatTheCardCannotKeepIsRefusedByTheNameThatSaidIt) {
+TEST(Environment, ALimitBeyondTheCardIsRefusedByItsName) {
   const auto said = [](const Grant& grant, std::uint64_t card_bytes) {
     char line[512];
     const Refusal refusal = check_memory(grant.devices[1], card_bytes);
@@ -408,7 +408,7 @@ TEST(Environment, ALimitThatTheCardCannotKeepIsRefusedByTheNameThatSaidIt) {
   EXPECT_EQ(said(good({"HEADGATE_COMPUTE=50%"}), 16 * kGi), "");
 }
 
-RC_GTEST_PROP(Environment, WhatOneWritesPerDeviceIsWhatThatDeviceGets, ()) {
+RC_GTEST_PROP(Environment, EachDeviceGetsItsOwnValue, ()) {
   const auto bytes0 = *rc::gen::inRange<std::uint64_t>(1, ~0ull);
   const auto bytes1 = *rc::gen::inRange<std::uint64_t>(1, ~0ull);
   const auto percent = *rc::gen::inRange(1, 101);

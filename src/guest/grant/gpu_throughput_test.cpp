@@ -9,7 +9,7 @@
 namespace headgate {
 namespace {
 
-TEST(GpuThroughput, ACardIsKnownByItsWholeNameAndAnOperatorsOwnRowGoesFirst) {
+TEST(GpuThroughput, ACardMatchesByWholeNameAndCustomRowsFirst) {
   EXPECT_EQ(fp16_tflops("NVIDIA A100-SXM4-80GB"), 312);
   EXPECT_EQ(fp16_tflops("NVIDIA L40S"), 362);
   EXPECT_EQ(fp16_tflops("NVIDIA A2"), 18);

@@ -20,7 +20,7 @@ std::vector<int> picked(std::string_view text) {
   return {selection.index, selection.index + selection.count};
 }
 
-TEST(Select, FindsTheCardInEachWayPeopleNameIt) {
+TEST(Select, FindsTheCardByEachKindOfName) {
   EXPECT_EQ(picked("0"), (std::vector{0}));
   EXPECT_EQ(picked("3,0"), (std::vector{3, 0}));
   EXPECT_EQ(picked("0,2-3"), (std::vector{0, 2, 3}));
@@ -35,7 +35,7 @@ TEST(Select, FindsTheCardInEachWayPeopleNameIt) {
   EXPECT_EQ(picked("auto"), (std::vector{1}));
 }
 
-TEST(Select, RefusesWhatNamesNoCardOrTheWrongOneByName) {
+TEST(Select, RefusesNamesOfNoCardOrTheWrongOne) {
   const struct {
     std::string_view text;
     SelectFault fault;
@@ -66,7 +66,7 @@ TEST(Select, RefusesWhatNamesNoCardOrTheWrongOneByName) {
   }
 }
 
-TEST(Select, NothingIsFoundOnANodeWithoutGpus) {
+TEST(Select, FindsNothingOnANodeWithoutGpus) {
   for (const auto* text : {"0", "all", "auto", "GPU-1"})
     EXPECT_EQ(select(text, {}).fault, SelectFault::unknown) << text;
 }

@@ -17,7 +17,7 @@ struct Good {
   Memory memory;
 };
 
-TEST(Size, ReadsMemoryAsPeopleWriteItToTheByte) {
+TEST(Size, ReadsMemoryExactlyInEachForm) {
   const Good table[] = {
       {"8GiB", Dialect::headgate, {.bytes = 8 * kGi}},
       {"8Gi", Dialect::headgate, {.bytes = 8 * kGi}},
@@ -133,7 +133,7 @@ TEST(Size, RefusesEachBadComputeWithItsOwnReason) {
     EXPECT_EQ(parse_compute(row.text, row.dialect).fault, row.fault) << '"' << row.text << '"';
 }
 
-TEST(Size, APartOfACardIsNeverMoreThanThatPart) {
+TEST(Size, APartOfACardNeverExceedsThatPart) {
   EXPECT_EQ(Memory{.ppm = 500'000}.on(3), 1u);
   EXPECT_EQ(Memory{.ppm = kWholePpm}.on(~0ull), ~0ull);
   EXPECT_EQ(Memory{.bytes = 7}.on(3), 7u);
@@ -159,7 +159,7 @@ RC_GTEST_PROP(Size, FractionsAreTheExactFloor, ()) {
   RC_ASSERT(parse_memory(text).value.bytes == static_cast<std::uint64_t>(exact));
 }
 
-RC_GTEST_PROP(Size, NoTextGivesMoreThanAWholeGpuOrNothingAtAll, (const std::string& text)) {
+RC_GTEST_PROP(Size, NoTextGivesMoreThanAGpuOrNothing, (const std::string& text)) {
   for (const auto dialect : {Dialect::headgate, Dialect::bare_percent, Dialect::bare_bytes}) {
     const auto compute = parse_compute(text, dialect);
     RC_ASSERT(!compute || (compute.value >= 1 && compute.value <= kWholePpm));

@@ -18,7 +18,7 @@ namespace {
 
 constexpr std::uint64_t kGiB = 1ull << 30;
 
-TEST(Account, TheLastByteCanBeHadAndNotOneMore) {
+TEST(Account, TheLastByteIsGrantedAndNotOneMore) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10));
   EXPECT_TRUE(reserve(*page, 0, me, kGiB - 1, kGiB).ok);
@@ -36,7 +36,7 @@ TEST(Account, TheLastByteCanBeHadAndNotOneMore) {
   EXPECT_EQ(peak_in_use_bytes(*page, 0), kGiB + 7);
 }
 
-TEST(Account, WhatTheDriverRefusedIsNoPeak) {
+TEST(Account, AnAllocationThatTheDriverRefusedIsNoPeak) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10)), other = seat(*page, made_up(11));
   ASSERT_TRUE(reserve(*page, 0, me, 100, kGiB).ok);
@@ -52,7 +52,7 @@ TEST(Account, WhatTheDriverRefusedIsNoPeak) {
   EXPECT_EQ(peak_bytes(*page, 0), 150u);
 }
 
-TEST(Account, WhatWasGivenBackBeforeAnybodyNotedItWasThePeakAllTheSame) {
+TEST(Account, APeakCountsEvenIfFreedBeforeItWasNoted) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10)), other = seat(*page, made_up(11));
   ASSERT_TRUE(reserve(*page, 0, me, 100, kGiB).ok);
@@ -62,7 +62,7 @@ TEST(Account, WhatWasGivenBackBeforeAnybodyNotedItWasThePeakAllTheSame) {
   EXPECT_EQ(peak_bytes(*page, 0), 150u);
 }
 
-TEST(Account, AHugeRequestIsRefusedAndNotWrappedRound) {
+TEST(Account, AHugeRequestIsRefusedWithoutOverflow) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10));
   ASSERT_TRUE(reserve(*page, 0, me, 100, kGiB).ok);
@@ -72,7 +72,7 @@ TEST(Account, AHugeRequestIsRefusedAndNotWrappedRound) {
   EXPECT_EQ(used_bytes(*page, 0), 100u);
 }
 
-TEST(Account, NobodyGivesBackMoreThanItHolds) {
+TEST(Account, ASlotReleasesAtMostWhatItHolds) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10));
   const SlotRef other = seat(*page, made_up(11));
@@ -83,7 +83,7 @@ TEST(Account, NobodyGivesBackMoreThanItHolds) {
   EXPECT_EQ(used_bytes(*page, 0), 50u);
 }
 
-TEST(Account, AfterLeavingASeatItsOldNumberOpensNothing) {
+TEST(Account, ALeftSlotsHandleIsInvalid) {
   const SharedPage page = make_shared_page();
   const SlotRef gone = seat(*page, made_up(10));
   release(*page, gone);
@@ -97,7 +97,7 @@ TEST(Account, AfterLeavingASeatItsOldNumberOpensNothing) {
   EXPECT_EQ(held_bytes(*page, 0, next.slot), 5u);
 }
 
-TEST(Account, WhatExistsAlreadyIsChargedOverTheLimitAndThenAllIsRefused) {
+TEST(Account, ExistingMemoryIsChargedPastTheLimit) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10));
   ASSERT_TRUE(charge(*page, 0, me, 2 * kGiB));
@@ -106,7 +106,7 @@ TEST(Account, WhatExistsAlreadyIsChargedOverTheLimitAndThenAllIsRefused) {
   EXPECT_TRUE(reserve(*page, 0, me, 1, kGiB).ok);
 }
 
-TEST(Account, ARefusalIsOnRecordForTheOneWhoAsksWhy) {
+TEST(Account, ARefusalIsRecordedForWhy) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(4711));
   note_refusal(*page, 0, me, {.asked_bytes = 3 * kGiB, .used_bytes = kGiB, .limit_bytes = 2 * kGiB});
@@ -119,7 +119,7 @@ TEST(Account, ARefusalIsOnRecordForTheOneWhoAsksWhy) {
   EXPECT_NE(account.last_refusal_ns, 0u);
 }
 
-TEST(Account, WhatItsOwnerLetGoOfDrainsUntilTheDriverShowsItGone) {
+TEST(Account, FreedMemoryDrainsUntilTheDriverHasReleasedIt) {
   const SharedPage page = make_shared_page(2);
   const SlotRef dead = seat(*page, made_up(10)), me = seat(*page, made_up(11)), other = seat(*page, made_up(12));
   for (const SlotRef each : {dead, me, other}) {
@@ -145,7 +145,7 @@ TEST(Account, WhatItsOwnerLetGoOfDrainsUntilTheDriverShowsItGone) {
   EXPECT_EQ(draining_bytes(*page, 0), 40u);
 }
 
-TEST(Account, AnOrphanOnTwoDevicesGoesOneByOne) {
+TEST(Account, AnOrphanOnTwoDevicesIsReleasedOneByOne) {
   const SharedPage page = make_shared_page(2);
   const SlotRef dead = seat(*page, made_up(10)), me = seat(*page, made_up(11));
   for (const std::uint32_t device : {0u, 1u}) {
@@ -169,7 +169,7 @@ TEST(Account, AnOrphanOnTwoDevicesGoesOneByOne) {
   EXPECT_EQ(view(*page, dead.slot).kind, SlotKind::free);
 }
 
-TEST(Account, WhatAKilledProcessHeldStaysChargedUntilTheDriverHasTakenItDown) {
+TEST(Account, AKilledProcessIsChargedUntilTheDriverHasTornItDown) {
   const SharedPage page = make_shared_page();
   const SlotRef dead = seat(*page, {0, own_identity().pidns_inode, 1}), me = seat(*page, made_up(11));
   ASSERT_TRUE(reserve(*page, 0, dead, 100, kGiB).ok);
@@ -196,7 +196,7 @@ TEST(Account, WhatAKilledProcessHeldStaysChargedUntilTheDriverHasTakenItDown) {
   EXPECT_EQ(page->teardowns_given_up.load(), 0u);
 }
 
-TEST(Account, WhereNobodySeesItGoneWhatAKilledProcessHeldComesBackAfterTenSeconds) {
+TEST(Account, AKilledProcessIsReleasedAfter10sWithoutAReader) {
   const SharedPage page = make_shared_page();
   const SlotRef dead = seat(*page, {0, own_identity().pidns_inode, 1});
   ASSERT_TRUE(reserve(*page, 0, dead, 100, kGiB).ok);
@@ -212,7 +212,7 @@ TEST(Account, WhereNobodySeesItGoneWhatAKilledProcessHeldComesBackAfterTenSecond
 }
 
 // As with pages in a directory that outlives a reboot.
-TEST(Account, ADeathThatIsStillToComeIsLongPast) {
+TEST(Account, ADeathInTheFutureCountsAsLongAgo) {
   const SharedPage page = make_shared_page();
   const SlotRef dead = seat(*page, {0, own_identity().pidns_inode, 1});
   ASSERT_TRUE(reserve(*page, 0, dead, 100, kGiB).ok);
@@ -221,7 +221,7 @@ TEST(Account, ADeathThatIsStillToComeIsLongPast) {
   EXPECT_EQ(used_bytes(*page, 0), 0u);
 }
 
-TEST(Account, ExportedBytesOutliveTheirProcessUntilTheyAreReleased) {
+TEST(Account, ExportedBytesOutliveTheirProcess) {
   const SharedPage page = make_shared_page(2);
   const SlotRef me = seat(*page, made_up(10));
   ASSERT_TRUE(reserve(*page, 0, me, 100, kGiB).ok);
@@ -243,7 +243,7 @@ TEST(Account, ExportedBytesOutliveTheirProcessUntilTheyAreReleased) {
 }
 
 // Both racers ask for the last gigabyte at the same moment, each round.
-TEST(Account, OfTwoRacersForTheLastGigabyteExactlyOneWinsEachRound) {
+TEST(Account, OneOfTwoThreadsGetsTheLastGigabyteEachRound) {
   const SharedPage page = make_shared_page();
   const SlotRef seats[2] = {seat(*page, made_up(10)), seat(*page, made_up(11))};
   constexpr int kRounds = 20'000;
@@ -283,7 +283,7 @@ struct Seat {
 };
 
 // The same between processes: only the account synchronizes them.
-TEST(Account, OfTwoProcessesRacingForTheLastGigabyteExactlyOneWinsEachRound) {
+TEST(Account, OneOfTwoProcessesGetsTheLastGigabyteEachRound) {
   const SharedPage page = make_shared_page();
   const auto duel = make_shared_over_fork<Duel>();
   constexpr std::uint32_t kRounds = 3'000;
@@ -306,7 +306,7 @@ TEST(Account, OfTwoProcessesRacingForTheLastGigabyteExactlyOneWinsEachRound) {
   EXPECT_EQ(used_bytes(*page, 0), 0u);
 }
 
-TEST(Account, SixteenProcessesOfEightThreadsAMillionRoundsAndNotOneByteOver) {
+TEST(Account, ProcessesAndThreadsNeverExceedTheLimitByAByte) {
   const SharedPage page = make_shared_page();
   const auto crowd = make_shared_over_fork<Contention>();
   constexpr int kProcesses = 16;

@@ -22,7 +22,7 @@ bool balances(const UsagePage& page) {
   return seen.certain && seen.used_bytes == seen.slots_bytes;
 }
 
-TEST(Balance, ARefusalADeathAndAnOrphanLeaveTheBooksBalanced) {
+TEST(Balance, RefusalDeathAndOrphanLeaveTheAccountBalanced) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10)), other = seat(*page, made_up(11));
   ASSERT_TRUE(reserve(*page, 0, me, 100, kGiB).ok);
@@ -41,7 +41,7 @@ TEST(Balance, ARefusalADeathAndAnOrphanLeaveTheBooksBalanced) {
   EXPECT_TRUE(balances(*page));
 }
 
-TEST(Balance, NoLookAtABusyPageAccusesTheHonest) {
+TEST(Balance, ABusyHonestPageIsNeverAccused) {
   const SharedPage page = make_shared_page();
   std::atomic<bool> stop{false};
   std::vector<std::thread> tenants;
@@ -80,7 +80,7 @@ TEST(Balance, NoLookAtABusyPageAccusesTheHonest) {
   EXPECT_TRUE(balances(*page));
 }
 
-TEST(Balance, BytesTakenOutOfTheAccountAloneAreSeen) {
+TEST(Balance, BytesRemovedFromTheAccountAreDetected) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10));
   ASSERT_TRUE(reserve(*page, 0, me, kGiB, kGiB).ok);
@@ -91,7 +91,7 @@ TEST(Balance, BytesTakenOutOfTheAccountAloneAreSeen) {
   EXPECT_EQ(seen.slots_bytes, kGiB);
 }
 
-TEST(Balance, NoCountOrIndexOfAScribbledPageIsBelieved) {
+TEST(Balance, CountsAndIndexesOfACorruptedPageAreNotTrusted) {
   const SharedPage page = make_shared_page();
   std::mt19937_64 random(3);
   auto* const words = reinterpret_cast<std::uint64_t*>(page.get());
@@ -103,7 +103,7 @@ TEST(Balance, NoCountOrIndexOfAScribbledPageIsBelieved) {
 }
 
 // A reaper must return, whatever a tenant does to the page meanwhile.
-TEST(Balance, ATenantThatNeverLeavesAWordAloneHoldsNobodyUp) {
+TEST(Balance, APageThatNeverSettlesBlocksNoReader) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10));
   ASSERT_TRUE(reserve(*page, 0, me, kGiB, kGiB).ok);

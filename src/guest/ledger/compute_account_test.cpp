@@ -26,7 +26,7 @@ std::int64_t union_us(const std::vector<Span>& spans, std::int64_t base, std::in
   return std::count(held.begin(), held.end(), true);
 }
 
-TEST(Coverage, time_that_several_processes_held_is_charged_once_in_whatever_order_they_settle) {
+TEST(Coverage, TimeHeldTogetherIsChargedOnceInAnyOrder) {
   std::mt19937_64 random(7);
   for (int round = 0; round < 200; ++round) {
     const auto account = std::make_unique<ComputeAccount>();
@@ -42,7 +42,7 @@ TEST(Coverage, time_that_several_processes_held_is_charged_once_in_whatever_orde
   }
 }
 
-TEST(Coverage, rounding_to_microseconds_leaves_no_bias) {
+TEST(Coverage, RoundingToMicrosecondsLeavesNoBias) {
   std::mt19937_64 random(11);
   std::int64_t held = 0, charged = 0;
   const auto account = std::make_unique<ComputeAccount>();
@@ -56,7 +56,7 @@ TEST(Coverage, rounding_to_microseconds_leaves_no_bias) {
   EXPECT_NEAR(static_cast<double>(charged) / static_cast<double>(held), 1.0, 0.001);
 }
 
-TEST(Coverage, a_ring_that_has_come_round_starts_afresh) {
+TEST(Coverage, ARingThatWrapsStartsAfresh) {
   const auto account = std::make_unique<ComputeAccount>();
   EXPECT_EQ(cover(*account, 1'000'000, 2'000'000), 1'000'000);
   EXPECT_EQ(cover(*account, 1'000'000, 2'000'000), 0);
@@ -65,7 +65,7 @@ TEST(Coverage, a_ring_that_has_come_round_starts_afresh) {
             1'000'000);
 }
 
-TEST(Gate, a_share_that_slept_cannot_run_ahead_of_its_ceiling) {
+TEST(Gate, AShareThatSleptCannotRunAheadOfItsCeiling) {
   ComputeAccount account{};
   constexpr std::int64_t kNow = 10'000'000'000, kCatchUp = 6'000'000;
   std::int64_t passed = 0;
@@ -73,7 +73,7 @@ TEST(Gate, a_share_that_slept_cannot_run_ahead_of_its_ceiling) {
   EXPECT_EQ(passed, 100'000);
 }
 
-TEST(Gate, a_waiter_that_woke_late_loses_nothing) {
+TEST(Gate, AWaiterThatWakesLateLosesNothing) {
   ComputeAccount account{};
   constexpr std::int64_t kCatchUp = 6'000'000;
   std::int64_t now = 10'000'000'000, passed = 0;
@@ -87,7 +87,7 @@ TEST(Gate, a_waiter_that_woke_late_loses_nothing) {
 }
 
 // Run under UBSan (dev/sanitize asan): each of these words once overflowed a difference or a sum.
-TEST(Gate, a_word_that_somebody_scribbled_shuts_or_opens_it_and_overflows_nothing) {
+TEST(Gate, ACorruptedWordOpensOrShutsItWithoutOverflow) {
   constexpr std::int64_t kNow = 10'000'000'000, kCatchUp = 6'000'000, kMost = std::numeric_limits<std::int64_t>::max();
   constexpr std::int64_t kLeast = std::numeric_limits<std::int64_t>::min();
   ComputeAccount account{};
@@ -109,7 +109,7 @@ TEST(Gate, a_word_that_somebody_scribbled_shuts_or_opens_it_and_overflows_nothin
   }
 }
 
-TEST(Gate, a_price_that_somebody_scribbled_moves_no_debt_and_is_nobodys) {
+TEST(Gate, ACorruptedPriceMovesNoDebt) {
   constexpr std::int64_t kNow = 10'000'000'000, kOwed = 1'000'000'000;
   for (const std::uint64_t price : {std::uint64_t{kWholeGpu} + 1, ~std::uint64_t{0}}) {
     ComputeAccount account{};
@@ -127,7 +127,7 @@ TEST(Gate, a_price_that_somebody_scribbled_moves_no_debt_and_is_nobodys) {
   EXPECT_EQ(account.paid_until_ns, kNow + (1ll << 51));
 }
 
-TEST(Gate, each_word_of_the_arbiters_is_seen_as_a_new_one_and_lets_something_pass_where_it_lets_in) {
+TEST(Gate, EachArbiterUpdateIsNewAndOpensItIfItAdmits) {
   auto policy = std::make_unique<PolicyPage>();
   const DevicePolicy& device = policy->devices[0];
   std::uint32_t epoch = device.gate_epoch;

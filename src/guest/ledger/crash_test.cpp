@@ -109,7 +109,7 @@ void wait_for_neighbour(const UsagePage& page, SlotRef me) {
   while (__atomic_load_n(&page.memory[0].word.operation, __ATOMIC_ACQUIRE) >> kSequenceBits == me.slot) ::sched_yield();
 }
 
-TEST_F(Crash, KilledAnywhereInAReservationTheShareLosesNoByte) {
+TEST_F(Crash, AKillInAReservationLosesNoByte) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
         const SlotRef me = seat(page, own_identity());
@@ -121,7 +121,7 @@ TEST_F(Crash, KilledAnywhereInAReservationTheShareLosesNoByte) {
       6);
 }
 
-TEST_F(Crash, KilledAnywhereInAGiveBackTheShareLosesNoByte) {
+TEST_F(Crash, AKillInAReleaseLosesNoByte) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
         const SlotRef me = seat(page, own_identity());
@@ -133,7 +133,7 @@ TEST_F(Crash, KilledAnywhereInAGiveBackTheShareLosesNoByte) {
       6);
 }
 
-TEST_F(Crash, KilledAnywhereBetweenTheCardAndTheHostBudgetNeitherLosesAByte) {
+TEST_F(Crash, AKillBetweenCardAndHostBudgetLosesNoByte) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
         const SlotRef me = seat(page, own_identity());
@@ -146,7 +146,7 @@ TEST_F(Crash, KilledAnywhereBetweenTheCardAndTheHostBudgetNeitherLosesAByte) {
       6);
 }
 
-TEST_F(Crash, KilledAnywhereInAClaimTheSeatComesBack) {
+TEST_F(Crash, AKillInAClaimFreesTheSlot) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
         // The slot had an owner that died in the middle of an operation, holding bytes.
@@ -159,7 +159,7 @@ TEST_F(Crash, KilledAnywhereInAClaimTheSeatComesBack) {
       10);
 }
 
-TEST_F(Crash, KilledAnywhereInAnOrderlyLeaveNothingStays) {
+TEST_F(Crash, AKillInAnOrderlyLeaveLeavesNothing) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
         const SlotRef me = seat(page, own_identity());
@@ -172,7 +172,7 @@ TEST_F(Crash, KilledAnywhereInAnOrderlyLeaveNothingStays) {
       4);
 }
 
-TEST_F(Crash, AReaperKilledAnywhereIsFinishedByTheNext) {
+TEST_F(Crash, AKilledReapersWorkIsFinishedByTheNext) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
         const SlotRef gone = seat(page, Identity{0, own_identity().pidns_inode, 1});
@@ -184,7 +184,7 @@ TEST_F(Crash, AReaperKilledAnywhereIsFinishedByTheNext) {
       4);
 }
 
-TEST_F(Crash, AnExporterKilledAnywhereLeavesWhatItHadExportedAndNotAByteElse) {
+TEST_F(Crash, AKilledExporterLeavesExactlyItsExports) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
         const SlotRef me = seat(page, own_identity());
@@ -198,7 +198,7 @@ TEST_F(Crash, AnExporterKilledAnywhereLeavesWhatItHadExportedAndNotAByteElse) {
       9, true);
 }
 
-TEST_F(Crash, WhoeverIsKilledWhileReleasingAnOrphanTheNextReleasesTheRestOnce) {
+TEST_F(Crash, AKillWhileReleasingAnOrphanIsFinishedOnce) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
         const SlotRef gone = seat(page, Identity{0, own_identity().pidns_inode, 1});
@@ -213,7 +213,7 @@ TEST_F(Crash, WhoeverIsKilledWhileReleasingAnOrphanTheNextReleasesTheRestOnce) {
       6, true);
 }
 
-TEST_F(Crash, WhoeverIsKilledWhileItsExportsDrainLeavesWhatHeHadExportedAndNotAByteElse) {
+TEST_F(Crash, AKillWhileExportsDrainLeavesExactlyThem) {
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
         static Draining seen;
@@ -229,7 +229,7 @@ TEST_F(Crash, WhoeverIsKilledWhileItsExportsDrainLeavesWhatHeHadExportedAndNotAB
       8, true);
 }
 
-TEST_F(Crash, KilledAnywhereWhatItHeldDrainsAndNotAByteElse) {
+TEST_F(Crash, AKilledProcessDrainsExactlyWhatItHeld) {
   remains_ = Remains::draining;
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
@@ -244,7 +244,7 @@ TEST_F(Crash, KilledAnywhereWhatItHeldDrainsAndNotAByteElse) {
       6, true);
 }
 
-TEST_F(Crash, WhoeverIsKilledWhileTheRemainsOfADeadProcessDrainTheNextFinishesItOnce) {
+TEST_F(Crash, AKillWhileADeadProcessDrainsIsFinishedOnce) {
   remains_ = Remains::draining;
   kill_at_every_step(
       [](UsagePage& page, long fatal) {
@@ -266,7 +266,7 @@ TEST_F(Crash, WhoeverIsKilledWhileTheRemainsOfADeadProcessDrainTheNextFinishesIt
       7, true);
 }
 
-TEST_F(Crash, AThousandKillsAmongEightProcessesLeaveNoByteNoSlotAndNoLock) {
+TEST_F(Crash, AThousandKillsLeaveNoByteNoSlotAndNoLock) {
   const KillStorm storm = kill_storm(*page_, 1000, 20'251);
   std::printf("  kills at marked steps %d, at random instants %d\n", storm.at_marks, storm.kills - storm.at_marks);
   EXPECT_EQ(storm.kills, 1000);

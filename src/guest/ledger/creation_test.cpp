@@ -136,7 +136,7 @@ class Creation : public ::testing::Test {
   std::string root_, base_;
 };
 
-TEST_F(Creation, KilledAnywhereAMakerAndARemoverLeaveAShareThatTheNextOneMakesOrEntersAtOnce) {
+TEST_F(Creation, AKilledMakerOrRemoverDoesNotBlockTheNext) {
   std::map<std::string, int> histogram;
   for (long fatal = 0;; ++fatal) {
     const std::string name = killed_before(fatal, [this] { come_and_go(); });
@@ -153,7 +153,7 @@ TEST_F(Creation, KilledAnywhereAMakerAndARemoverLeaveAShareThatTheNextOneMakesOr
     EXPECT_GE(histogram[step], 1) << step;
 }
 
-TEST_F(Creation, WhatAMakerLeavesIsLeftAloneWhileItMayStillBeAtWork) {
+TEST_F(Creation, AMakersFilesAreKeptWhileItMayStillWork) {
   EXPECT_FALSE(killed_before(3, [this] { come_and_go(); }).empty());
   const auto half = [this] {
     int count = 0;
@@ -170,7 +170,7 @@ TEST_F(Creation, WhatAMakerLeavesIsLeftAloneWhileItMayStillBeAtWork) {
 }
 
 // A maker that was stopped for minutes wakes up after a sweep: it must not name the directory that the sweep left.
-TEST_F(Creation, AMakerThatOversleptGivesNobodyHalfAShare) {
+TEST_F(Creation, ALateMakerCreatesNoHalfShare) {
   EXPECT_EQ(come_and_go(), "");
   const Descriptor shares(::open((base_ + "/shares").c_str(), O_RDONLY | O_DIRECTORY));
   ASSERT_EQ(::mkdirat(shares.get(), ".new-asleep", 0700), 0);
@@ -183,7 +183,7 @@ TEST_F(Creation, AMakerThatOversleptGivesNobodyHalfAShare) {
   EXPECT_FALSE(fs::exists(base_ + "/shares/research"));
 }
 
-TEST_F(Creation, AShareThatLacksAPageIsSaidToAtOnceAndIsNotMadeAnewUnderThoseWhoHoldIt) {
+TEST_F(Creation, AnIncompleteShareIsReportedAndNotRecreatedInUse) {
   const ShareGrant mine = grant();
   for (const char* which : {"usage", "policy"}) {
     SharePages pages, others;
@@ -211,7 +211,7 @@ TEST_F(Creation, AnEmptyDirectoryUnderAShareNameIsNoObstacle) {
   EXPECT_EQ(come_and_go(), "");
 }
 
-TEST_F(Creation, OnAFullFileSystemNothingIsMadeAndTheSentenceSaysWhereAndWhatToDo) {
+TEST_F(Creation, AFullFileSystemCreatesNothingAndIsNamed) {
   fs::create_directory(base_);
   const int status = with_mounts([this] {
     // Room for directories and the small page, but not for the large one.
@@ -236,7 +236,7 @@ TEST_F(Creation, OnAFullFileSystemNothingIsMadeAndTheSentenceSaysWhereAndWhatToD
 }
 
 // Blocks are allocated when a page is made, so a file system that fills up later causes no SIGBUS.
-TEST_F(Creation, AFileSystemThatFillsUpLaterKillsNobodyWhoWritesIntoHisPages) {
+TEST_F(Creation, AFileSystemThatFillsUpLaterKillsNoWriter) {
   fs::create_directory(base_);
   const int status = with_mounts([this] {
     if (::mount("none", base_.c_str(), "tmpfs", 0, "size=4m,mode=700") != 0) return 77;
@@ -257,7 +257,7 @@ TEST_F(Creation, AFileSystemThatFillsUpLaterKillsNobodyWhoWritesIntoHisPages) {
   EXPECT_EQ(status, 0) << "135: SIGBUS";
 }
 
-TEST_F(Creation, OnAReadOnlyFileSystemNoShareIsMadeAndTheSentenceSaysWhereAndWhatToDo) {
+TEST_F(Creation, AReadOnlyFileSystemCreatesNothingAndIsNamed) {
   fs::create_directories(base_ + "/shares");
   fs::permissions(base_, fs::perms(0700));
   fs::permissions(base_ + "/shares", fs::perms(0700));
@@ -278,7 +278,7 @@ TEST_F(Creation, OnAReadOnlyFileSystemNoShareIsMadeAndTheSentenceSaysWhereAndWha
   EXPECT_EQ(status, 0);
 }
 
-TEST_F(Creation, ALimitOnTheSizeOfFilesIsAnErrorAndNotASignal) {
+TEST_F(Creation, ALimitOnFileSizesIsAnErrorAndNotASignal) {
   const pid_t child = ::fork();
   if (child == 0) {
     const rlimit small{4096, 4096};

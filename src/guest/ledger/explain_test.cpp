@@ -130,7 +130,7 @@ const struct {
      "\".lock\" has been kept busy by another process for more than 5 s: it may be stopped; continue or end it"},
 };
 
-TEST(Explain, EveryFaultSaysWhatWasWrongWithWhichValueAndWhatToDo) {
+TEST(Explain, EveryFaultNamesTheValueAndWhatToDo) {
   std::set<PageError> said;
   for (const auto& sentence : kSentences) {
     EXPECT_EQ(words(sentence.fault), sentence.words);
@@ -140,7 +140,7 @@ TEST(Explain, EveryFaultSaysWhatWasWrongWithWhichValueAndWhatToDo) {
     EXPECT_TRUE(said.contains(static_cast<PageError>(i))) << "no sentence is tested for error " << i;
 }
 
-TEST(Explain, WithTheRuntimeDirectoryItIsSaidWhereToLook) {
+TEST(Explain, NamesTheRuntimeDirectoryToCheck) {
   const auto words_in = [](const PageFault& bad, const char* base) {
     char text[512];
     explain(bad, text, sizeof text, base);
@@ -156,7 +156,7 @@ TEST(Explain, WithTheRuntimeDirectoryItIsSaidWhereToLook) {
             "(in \"/run/me\") and start again");
 }
 
-TEST(Explain, AShortBufferGetsTheBeginningAndAnEnd) {
+TEST(Explain, AShortBufferGetsAValidBeginning) {
   const PageFault refused = fault(PageError::bad_name, "a b");
   const std::string whole = words(refused);
   char text[64];
@@ -168,7 +168,7 @@ TEST(Explain, AShortBufferGetsTheBeginningAndAnEnd) {
   EXPECT_EQ(explain(refused, nullptr, 0), 0u);
 }
 
-TEST(Explain, NamesFromAScribbledPageDoNotReachTheTerminalRaw) {
+TEST(Explain, NamesOfACorruptedPageCannotDriveTheTerminal) {
   EXPECT_EQ(words(fault(PageError::wrong_name, "a\x1b[2J\nb\xff")).substr(0, 33),
             "the share's page \"a?[2J?b?\" is of");
 }

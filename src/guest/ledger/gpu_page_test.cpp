@@ -120,43 +120,43 @@ void expect_charged_what_was_held(const Result& result, double points) {
   for (std::size_t s = 0; s < result.truth.size(); ++s) EXPECT_NEAR(result.charged[s], result.truth[s], points);
 }
 
-TEST(GpuPage, two_busy_shares_are_each_charged_the_half_that_they_held) {
+TEST(GpuPage, TwoBusySharesAreEachChargedTheirHalf) {
   for (const std::int64_t us : {200, 1'000, 5'000})
     expect_charged_what_was_held(run({{1, always(us), always(0)}, {2, always(us), always(0)}}, 2), 0.1);
 }
-TEST(GpuPage, short_and_long_work_beside_each_other_are_charged_what_they_held) {
+TEST(GpuPage, ShortAndLongWorkAreEachChargedWhatTheyHeld) {
   expect_charged_what_was_held(run({{1, always(50), always(150)}, {2, always(5'000), always(5'000)}}, 2), 0.2);
   expect_charged_what_was_held(run({{1, always(200), always(600)}, {2, lognormal(200, 0.8), always(200)}}, 2), 0.2);
   expect_charged_what_was_held(run({{1, always(1'000), always(3'000)}, {2, lognormal(1'000, 1.0), always(900)}}, 2),
                                0.2);
 }
-TEST(GpuPage, a_share_of_two_processes_holds_two_slices_of_three) {
+TEST(GpuPage, AShareOfTwoProcessesHoldsTwoSlicesOfThree) {
   const Result result =
       run({{1, always(1'000), always(0)}, {1, always(1'000), always(0)}, {2, always(1'000), always(0)}}, 2);
   EXPECT_NEAR(result.truth[0], 66.7, 0.1);
   expect_charged_what_was_held(result, 0.1);
 }
-TEST(GpuPage, eight_shares_are_each_charged_their_own_part) {
+TEST(GpuPage, EightSharesAreEachChargedTheirPart) {
   std::vector<Load> loads;
   for (std::uint64_t s = 1; s <= 8; ++s)
     loads.push_back({s, lognormal(100.0 * static_cast<double>(s), 0.5), lognormal(700, 0.5)});
   expect_charged_what_was_held(run(loads, 8), 0.3);
 }
-TEST(GpuPage, the_order_of_settlement_does_not_matter) {
+TEST(GpuPage, TheOrderOfSettlementDoesNotMatter) {
   expect_charged_what_was_held(
       run({{1, always(200), always(600)}, {2, lognormal(200, 0.8), always(200)}}, 2, 2'000, true), 0.2);
 }
-TEST(GpuPage, a_lone_share_gets_nothing_back) {
+TEST(GpuPage, ALoneShareGetsNothingBack) {
   const Result result = run({{1, always(700), always(300)}, {1, always(300), always(200)}}, 1);
   EXPECT_EQ(result.charged[0], result.raw[0]);
 }
-TEST(GpuPage, another_slice_than_the_usual_one_costs_less_than_no_division) {
+TEST(GpuPage, AnotherSliceLengthCostsLessThanNoDivision) {
   const Result result = run({{1, always(200), always(600)}, {2, lognormal(1'000, 0.8), always(200)}}, 2, 1'000);
   for (std::size_t s = 0; s < 2; ++s)
     EXPECT_LE(std::abs(result.charged[s] - result.truth[s]), std::abs(result.raw[s] - result.truth[s]) / 2);
 }
 
-TEST(GpuPage, of_several_processes_one_gives_back) {
+TEST(GpuPage, OneOfSeveralProcessesGivesBack) {
   const auto page = std::make_unique<GpuPage>();
   const auto account = std::make_unique<ComputeAccount>();
   Seat ours{.page = page.get(), .owner = 1, .share = 1}, theirs{.page = page.get(), .owner = 2, .share = 2};
@@ -173,7 +173,7 @@ TEST(GpuPage, of_several_processes_one_gives_back) {
   EXPECT_EQ(neighbours_ns(ours, *account, kNow + kReplayLagNs + 3 * kMs), 0);
 }
 
-TEST(GpuPage, a_seat_is_taken_again_when_its_context_is_long_gone_and_never_before) {
+TEST(GpuPage, ASeatIsReusedOnlyLongAfterItsContextHasGone) {
   const auto page = std::make_unique<GpuPage>();
   std::vector<Seat> seats;
   std::int64_t now = 100 * kSecond;
@@ -199,7 +199,7 @@ TEST(GpuPage, a_seat_is_taken_again_when_its_context_is_long_gone_and_never_befo
   EXPECT_LT(young.index, kMaxSeats);
 }
 
-TEST(GpuPage, random_bits_on_the_page_never_give_back_more_than_the_time_looked_at) {
+TEST(GpuPage, RandomBitsGiveBackAtMostTheTimeConsidered) {
   const auto page = std::make_unique<GpuPage>();
   std::mt19937_64 random(5);
   for (int round = 0; round < 300; ++round) {
@@ -229,7 +229,7 @@ class GpuPageFile : public testing::Test {
   std::string base_;
 };
 
-TEST_F(GpuPageFile, is_made_once_and_shared_by_whoever_comes) {
+TEST_F(GpuPageFile, IsCreatedOnceAndShared) {
   std::vector<GpuPage*> pages(8, nullptr);
   {
     std::vector<std::jthread> makers;
@@ -244,7 +244,7 @@ TEST_F(GpuPageFile, is_made_once_and_shared_by_whoever_comes) {
   EXPECT_EQ(std::distance(std::filesystem::directory_iterator(base_ + "/gpus"), {}), 1);
 }
 
-TEST_F(GpuPageFile, is_refused_when_it_is_not_one) {
+TEST_F(GpuPageFile, IsRefusedIfItIsNone) {
   GpuPage* page = nullptr;
   EXPECT_EQ(open_gpu_page(base_.c_str(), "../escape", page).error, PageError::bad_uuid);
   EXPECT_EQ(open_gpu_page(base_.c_str(), "", page).error, PageError::bad_uuid);

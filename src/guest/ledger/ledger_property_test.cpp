@@ -169,7 +169,7 @@ void compare_all(const UsagePage& page, const Model& model) {
   RC_ASSERT(live_slots(page) == live);
 }
 
-RC_GTEST_PROP(LedgerProperty, AnySequenceOfOperationsAndDeathsLeavesExactlyWhatThePlainModelSays, ()) {
+RC_GTEST_PROP(LedgerProperty, OperationsAndDeathsMatchThePlainModel, ()) {
   const auto sequence = *rc::gen::scale(3.0, rc::gen::container<std::vector<Step>>(steps()));
   const SharedPage page = make_shared_page(kDevices);
   Model model;

@@ -14,14 +14,14 @@
 namespace headgate::ledger {
 namespace {
 
-TEST(OomWait, WhoGivesBackMakesNoCallWhileNobodyWaits) {
+TEST(OomWait, AReleaseMakesNoCallIfNothingWaits) {
   const SharedPage page = make_shared_page();
   const std::uint32_t before = page->releases;
   tell_released(*page);
   EXPECT_EQ(page->releases, before);
 }
 
-TEST(OomWait, MemoryGivenBackByAnotherThreadWakesTheWaiterAtOnce) {
+TEST(OomWait, MemoryFreedByAnotherThreadWakesTheWaiterAtOnce) {
   const SharedPage page = make_shared_page();
   const SlotRef slot = seat(*page, own_identity());
   ASSERT_TRUE(reserve(*page, 0, slot, 100, 100).ok);
@@ -43,7 +43,7 @@ TEST(OomWait, MemoryGivenBackByAnotherThreadWakesTheWaiterAtOnce) {
   EXPECT_EQ(used_bytes(*page, 0), 100u);
 }
 
-TEST(OomWait, WhoeverGivesBackTellsWhoWaits) {
+TEST(OomWait, AReleaseWakesWaiters) {
   const SharedPage page = make_shared_page();
   const SlotRef slot = seat(*page, own_identity());
   ASSERT_TRUE(reserve(*page, 0, slot, 100, 100).ok);
@@ -54,7 +54,7 @@ TEST(OomWait, WhoeverGivesBackTellsWhoWaits) {
   }
 }
 
-TEST(OomWait, NoReleaseBetweenTheLookAndTheSleepIsMissed) {
+TEST(OomWait, AReleaseBetweenCheckAndSleepIsNotMissed) {
   const SharedPage page = make_shared_page();
   const std::uint32_t seen = expect_release(*page);
   tell_released(*page);
@@ -65,7 +65,7 @@ TEST(OomWait, NoReleaseBetweenTheLookAndTheSleepIsMissed) {
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(5));
 }
 
-TEST(OomWait, AWaiterThatIsKilledKeepsNobodyElseFromWaitingOrBeingWoken) {
+TEST(OomWait, AKilledWaiterBlocksNoOther) {
   const SharedPage page = make_shared_page();  // shared with children
   const pid_t child = ::fork();
   if (child == 0) {
@@ -80,7 +80,7 @@ TEST(OomWait, AWaiterThatIsKilledKeepsNobodyElseFromWaitingOrBeingWoken) {
   EXPECT_EQ(page->releases, left + 1);
 }
 
-TEST(OomWait, ADenialReachesWhoWaitsAndAWantIsToldWithItsFigures) {
+TEST(OomWait, ADenialReachesTheWaiterWithItsFigures) {
   const SharedPage page = make_shared_page();
   auto policy = std::make_unique<PolicyPage>();
   const std::uint32_t seen = expect_release(*page);

@@ -70,7 +70,7 @@ class Pages : public ::testing::Test {
   std::string base_;
 };
 
-TEST_F(Pages, AShareIsFoundWithTheValuesItWasMadeWith) {
+TEST_F(Pages, AShareIsFoundWithTheValuesItWasCreatedWith) {
   make();
   SharePages pages;
   ASSERT_FALSE(open_share(base_.c_str(), "research", Access::tenant, pages));
@@ -85,7 +85,7 @@ TEST_F(Pages, AShareIsFoundWithTheValuesItWasMadeWith) {
   close_pages(pages);
 }
 
-TEST_F(Pages, NobodyElseCanReadOrChangeThem) {
+TEST_F(Pages, OtherUsersCanNeitherReadNorChangeThem) {
   ::umask(0);
   make();
   EXPECT_EQ(fs::status(base_).permissions(), fs::perms(0700));
@@ -99,7 +99,7 @@ TEST_F(Pages, NobodyElseCanReadOrChangeThem) {
   EXPECT_EQ(words(open()), "\"usage\" has mode 0620, so others could change it; accepted is 0600: use chmod");
 }
 
-TEST_F(Pages, OfPagesCutAtAnyLengthNoneIsBelievedAndNoneCrashes) {
+TEST_F(Pages, TruncatedPagesAreRefusedAtAnyLength) {
   make();
   for (const char* which : {"policy", "usage"}) {
     const std::uintmax_t whole = fs::file_size(file(which));
@@ -188,7 +188,7 @@ TEST_F(Pages, LinksAndForeignOwnersAreRefused) {
   EXPECT_EQ(open().error, PageError::foreign_owner);
 }
 
-TEST_F(Pages, AJoinerWithOtherValuesIsToldWhichDiffer) {
+TEST_F(Pages, AJoinerWithOtherValuesLearnsWhichDiffer) {
   SharePages first;
   SlotRef seat;
   const ShareGrant mine = grant();
@@ -225,7 +225,7 @@ TEST_F(Pages, ChangedLimitsMoveTheGateEpoch) {
   close_pages(pages);
 }
 
-TEST_F(Pages, ProcessesThatComeAndGoAtOnceAlwaysShareOneAccount) {
+TEST_F(Pages, ProcessesThatRaceShareOneAccount) {
   // Each holds the whole limit for a moment: if two were ever in different pages, both would get it.
   const int turns = 60;
   const int processes = 6;
@@ -283,7 +283,7 @@ TEST_F(Pages, AnOccupiedShareIsNotRemoved) {
   EXPECT_TRUE(removed);
 }
 
-TEST_F(Pages, BadNamesAndPlacesAreErrorsThatSaySo) {
+TEST_F(Pages, BadNamesAndPathsAreNamedErrors) {
   SharePages pages;
   for (const char* name : {"", ".", "..", ".hidden", "a/b", "a b", "a\n"}) {
     EXPECT_EQ(create_share(base_.c_str(), grant(name), Access::owner, pages).error, PageError::bad_name) << name;

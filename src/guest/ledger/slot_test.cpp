@@ -34,7 +34,7 @@ TEST(Slot, IsKnownByPidNamespaceStartTimeAndName) {
   EXPECT_EQ(reap_dead(*page), 0u);
 }
 
-TEST(Slot, AProgramStartedByExecDoesNotInheritWhatTheOldOneHeld) {
+TEST(Slot, AProgramStartedByExecInheritsNothing) {
   const SharedPage page = make_shared_page();
   const SlotRef before = seat(*page, made_up(10));
   ASSERT_TRUE(reserve(*page, 0, before, 100, 1000).ok);
@@ -44,7 +44,7 @@ TEST(Slot, AProgramStartedByExecDoesNotInheritWhatTheOldOneHeld) {
   EXPECT_TRUE(reserve(*page, 0, after, 1000, 1000).ok);
 }
 
-TEST(Slot, WhenAllAreTakenByTheLivingTheNextIsToldSo) {
+TEST(Slot, AFullTableRefusesTheNextProcess) {
   const SharedPage page = make_shared_page();
   std::set<std::uint32_t> seats;
   for (std::uint32_t i = 0; i < kMaxSlots; ++i) seats.insert(seat(*page, made_up(1000 + i)).slot);
@@ -53,7 +53,7 @@ TEST(Slot, WhenAllAreTakenByTheLivingTheNextIsToldSo) {
   EXPECT_EQ(claim(*page, made_up(1), "x", none), ClaimResult::full);
 }
 
-TEST(Slot, SeatsOfDeadProcessesAreFoundWhenTheShareIsFull) {
+TEST(Slot, SlotsOfDeadProcessesAreReusedWhenFull) {
   const SharedPage page = make_shared_page();
   const std::uint32_t here = own_identity().pidns_inode;
   // No process has pid 0.
@@ -63,7 +63,7 @@ TEST(Slot, SeatsOfDeadProcessesAreFoundWhenTheShareIsFull) {
   EXPECT_EQ(live_slots(*page), 1u);
 }
 
-TEST(Slot, AShareFullOfTheRemainsOfTheDeadStillTakesNewProcesses) {
+TEST(Slot, AShareFullOfDeadSlotsStillTakesProcesses) {
   const SharedPage page = make_shared_page();
   const std::uint32_t here = own_identity().pidns_inode;
   for (std::uint32_t i = 0; i < kMaxSlots; ++i)
@@ -75,7 +75,7 @@ TEST(Slot, AShareFullOfTheRemainsOfTheDeadStillTakesNewProcesses) {
   EXPECT_EQ(used_bytes(*page, 0), 0u);
 }
 
-TEST(Slot, AKilledProcessIsReapedEvenWhileItsParentHasNotWaited) {
+TEST(Slot, AKilledProcessIsReapedBeforeItsParentWaits) {
   const SharedPage page = make_shared_page();
   int pipe_fds[2];
   ASSERT_EQ(::pipe(pipe_fds), 0);
@@ -101,7 +101,7 @@ TEST(Slot, AKilledProcessIsReapedEvenWhileItsParentHasNotWaited) {
   ::close(pipe_fds[1]);
 }
 
-TEST(Slot, AProcessWhoseFirstThreadHasEndedIsStillAlive) {
+TEST(Slot, AProcessWithoutItsFirstThreadIsStillAlive) {
   const SharedPage page = make_shared_page();
   int pipe_fds[2];
   ASSERT_EQ(::pipe(pipe_fds), 0);
@@ -136,7 +136,7 @@ TEST(Slot, AProcessWhoseFirstThreadHasEndedIsStillAlive) {
   ::close(pipe_fds[0]);
 }
 
-TEST(Slot, APidGivenAnewDoesNotKeepADeadProcessesSeat) {
+TEST(Slot, AReusedPidDoesNotKeepADeadProcessesSlot) {
   const Identity me = own_identity();
   if (me.start_time == 0) GTEST_SKIP() << "no /proc: start times are unknown here";
   Identity earlier = me;
@@ -151,7 +151,7 @@ TEST(Slot, AProcessOfAnotherPidNamespaceIsNeverTakenForDead) {
 }
 
 // A chroot into an empty folder has no /proc.
-TEST(Slot, WithoutProcThePidNamespaceIsStillKnown) {
+TEST(Slot, ThePidNamespaceIsKnownWithoutProc) {
   const Identity me = own_identity();
   char empty[] = "/tmp/headgate-noproc-XXXXXX";
   ASSERT_NE(::mkdtemp(empty), nullptr);
@@ -172,7 +172,7 @@ TEST(Slot, WithoutProcThePidNamespaceIsStillKnown) {
   EXPECT_EQ(status, 0);
 }
 
-TEST(Slot, ASlotOfAKindThatNobodyWritesIsReapedAndUsableAgain) {
+TEST(Slot, ASlotWithAnInvalidStateIsReaped) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10));
   ASSERT_TRUE(reserve(*page, 0, me, 100, 1000).ok);
@@ -183,7 +183,7 @@ TEST(Slot, ASlotOfAKindThatNobodyWritesIsReapedAndUsableAgain) {
   EXPECT_EQ(used_bytes(*page, 0), 0u);
 }
 
-TEST(Slot, AnyNumberOfReapersGiveBackOnce) {
+TEST(Slot, ManyReapersReleaseOnce) {
   const SharedPage page = make_shared_page();
   for (int round = 0; round < 300; ++round) {
     const SlotRef other = seat(*page, made_up(50));
@@ -201,7 +201,7 @@ TEST(Slot, AnyNumberOfReapersGiveBackOnce) {
   EXPECT_EQ(used_bytes(*page, 0), 0u);
 }
 
-TEST(Slot, AClosedShareTakesNobodyAndAnOccupiedOneDoesNotClose) {
+TEST(Slot, AClosedShareAdmitsNoneAndAnOccupiedOneStaysOpen) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10));
   EXPECT_FALSE(close_if_empty(*page));
@@ -212,7 +212,7 @@ TEST(Slot, AClosedShareTakesNobodyAndAnOccupiedOneDoesNotClose) {
   EXPECT_EQ(live_slots(*page), 0u);
 }
 
-TEST(Slot, ACloserKilledInTheMiddleDoesNotKeepTheShareShut) {
+TEST(Slot, AKilledCloserDoesNotKeepTheShareClosed) {
   const SharedPage page = make_shared_page();
   const SlotRef me = seat(*page, made_up(10));
   page->closing = 42;

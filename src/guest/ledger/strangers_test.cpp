@@ -30,7 +30,7 @@ ShareGrant grant() {
   return out;
 }
 
-class Strangers : public ::testing::Test {
+class UntrustedPaths : public ::testing::Test {
  protected:
   void SetUp() override {
     char path[] = "/tmp/headgate-strangers-XXXXXX";
@@ -69,7 +69,7 @@ void make_socket(const std::string& path) {
 }
 
 // A pipe is the worst: a careless open() would block the program for ever.
-TEST_F(Strangers, NothingButAFileIsTakenForAPageAndNothingButADirectoryForAShare) {
+TEST_F(UntrustedPaths, OnlyFilesArePagesAndOnlyDirectoriesShares) {
   for (auto* const put : {&make_fifo, &make_socket, &make_directory}) {
     for (const char* page : {"policy", "usage"}) {
       make();
@@ -90,7 +90,7 @@ TEST_F(Strangers, NothingButAFileIsTakenForAPageAndNothingButADirectoryForAShare
   }
 }
 
-TEST_F(Strangers, APageOfAbsurdSizeCostsNoMemoryAndIsRefused) {
+TEST_F(UntrustedPaths, AHugePageCostsNoMemoryAndIsRefused) {
   make();
   for (const char* page : {"policy", "usage"}) {
     ASSERT_EQ(::truncate((base_ + "/shares/a/" + page).c_str(), off_t{1} << 42), 0) << "sparse";
@@ -101,7 +101,7 @@ TEST_F(Strangers, APageOfAbsurdSizeCostsNoMemoryAndIsRefused) {
   EXPECT_EQ(join(), PageError::none);
 }
 
-TEST_F(Strangers, AnotherUsersDirectoryIsNotEntered) {
+TEST_F(UntrustedPaths, AnotherUsersDirectoryIsNotEntered) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory away";
   for (const std::string part : {"", "/shares", "/shares/a", "/shares/a/policy", "/shares/a/usage"}) {
     make();
@@ -112,7 +112,7 @@ TEST_F(Strangers, AnotherUsersDirectoryIsNotEntered) {
   }
 }
 
-TEST_F(Strangers, ARelativeDirectoryIsRefusedSinceItWouldBeAnotherOneElsewhere) {
+TEST_F(UntrustedPaths, ARelativeDirectoryIsRefused) {
   const ShareGrant mine = grant();
   SharePages pages;
   EXPECT_EQ(create_share("run", mine, Access::tenant, pages).error, PageError::relative_path);
@@ -120,7 +120,7 @@ TEST_F(Strangers, ARelativeDirectoryIsRefusedSinceItWouldBeAnotherOneElsewhere) 
   EXPECT_FALSE(fs::exists("run"));
 }
 
-TEST_F(Strangers, WhatIsScribbledAfterTheCheckStaysInRangeForWhoCopiesIt) {
+TEST_F(UntrustedPaths, LaterCorruptionStaysInRangeForReaders) {
   make();
   SharePages pages;
   ASSERT_FALSE(open_share(base_.c_str(), "a", Access::owner, pages));

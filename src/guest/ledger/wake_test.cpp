@@ -21,7 +21,7 @@ class Waking : public testing::Test {
   static constexpr int kCrowd = kMaxWoken + 36;
 };
 
-TEST_F(Waking, AShareWithThreadsBeyondNumberAtItsGateDoesNotKeepTheArbiterFromTheOthers) {
+TEST_F(Waking, AShareWithManyThreadsDoesNotDelayOthersWakeUps) {
   const std::atomic<std::uint32_t>& epoch = policy_->devices[0].gate_epoch;
   EXPECT_EQ(still_waiting(kCrowd, epoch, [&] { set_gate(*policy_, 0, Gate::open); }), 36);
   EXPECT_EQ(still_waiting(kCrowd, epoch, [&] { set_arbitrated(*policy_, 0, true); }), 36);
@@ -36,7 +36,7 @@ TEST_F(Waking, ACommandReachesOneThreadOfEachProcessOfAFullShare) {
   EXPECT_EQ(still_waiting(kMaxSlots + 5, epoch, [&] { ask_reclaim(*policy_); }), 5);
 }
 
-TEST_F(Waking, MemoryThatIsGivenBackForTheDeadWakesSoManyAndNoMore) {
+TEST_F(Waking, MemoryOfTheDeadWakesALimitedNumber) {
   (void)expect_release(*usage_);
   EXPECT_EQ(still_waiting(kCrowd, usage_->releases, [&] { tell_released(*usage_); }), 36);
 }

@@ -6,7 +6,7 @@
 namespace headgate::sim {
 namespace {
 
-TEST_F(Driver, before_cuInit_and_in_a_forked_child_every_call_says_not_initialized) {
+TEST_F(Driver, CallsBeforeCuInitAndInAForkedChildFail) {
   EXPECT_EQ(run([] {
               Api cu = load();
               int count = 0;
@@ -26,7 +26,7 @@ TEST_F(Driver, before_cuInit_and_in_a_forked_child_every_call_says_not_initializ
             0);
 }
 
-TEST_F(Driver, copies_and_fills_move_the_bytes) {
+TEST_F(Driver, CopiesAndFillsMoveTheBytes) {
   EXPECT_EQ(run([] {
               Program p;
               std::vector<unsigned> out(300'000), in(300'000);
@@ -52,7 +52,7 @@ TEST_F(Driver, copies_and_fills_move_the_bytes) {
             0);
 }
 
-TEST_F(Driver, a_wait_for_the_gpu_costs_no_cpu_time) {
+TEST_F(Driver, AWaitForTheGpuCostsNoCpuTime) {
   EXPECT_EQ(run([] {
               Program p;
               const CUstream stream = p.stream();
@@ -69,7 +69,7 @@ TEST_F(Driver, a_wait_for_the_gpu_costs_no_cpu_time) {
   EXPECT_EQ(truth().processes.at(0).held_ns, 400'000'000u);
 }
 
-TEST_F(Driver, two_processes_share_the_device_and_the_truth_knows_what_each_had) {
+TEST_F(Driver, TwoProcessesShareTheDeviceAndTruthHasEachsPart) {
   const auto program = [] {
     Program p;
     const CUstream stream = p.stream();
@@ -92,7 +92,7 @@ TEST_F(Driver, two_processes_share_the_device_and_the_truth_knows_what_each_had)
   EXPECT_EQ(device.used_bytes, 0u);
 }
 
-TEST_F(Driver, small_kernels_of_several_streams_overlap) {
+TEST_F(Driver, SmallKernelsOfSeveralStreamsOverlap) {
   EXPECT_EQ(run([] {
               Program p;
               const CUstream gate = p.stream();
@@ -114,7 +114,7 @@ TEST_F(Driver, small_kernels_of_several_streams_overlap) {
   EXPECT_EQ(process.kernels, 6u);
 }
 
-TEST_F(Driver, a_full_queue_blocks_the_launch_until_the_gpu_moves_on) {
+TEST_F(Driver, AFullQueueBlocksTheLaunchUntilTheGpuAdvances) {
   EXPECT_EQ(run([] {
               Program p;
               const CUstream stream = p.stream();
@@ -144,7 +144,7 @@ TEST_F(Driver, a_full_queue_blocks_the_launch_until_the_gpu_moves_on) {
   EXPECT_EQ(truth().processes.at(0).kernels, 3002u);
 }
 
-TEST_F(Driver, kernels_that_spin_for_each_other_finish_across_processes) {
+TEST_F(Driver, KernelsThatSpinForEachOtherFinishAcrossProcesses) {
   const pid_t a = start([] {
     Program p;
     const CUstream stream = p.stream();
@@ -163,7 +163,7 @@ TEST_F(Driver, kernels_that_spin_for_each_other_finish_across_processes) {
   EXPECT_EQ(finish(b), 0);
 }
 
-TEST_F(Driver, a_word_in_device_memory_is_a_flag_for_kernels_and_copies_alike) {
+TEST_F(Driver, AWordInDeviceMemoryIsAFlagForKernelsAndCopies) {
   EXPECT_EQ(run([] {
               Program p;
               CUdeviceptr word = 0;
@@ -189,7 +189,7 @@ TEST_F(Driver, a_word_in_device_memory_is_a_flag_for_kernels_and_copies_alike) {
             0);
 }
 
-TEST_F(Driver, what_was_filled_before_a_kernel_sets_a_word_or_its_neighbour_never_undoes_that) {
+TEST_F(Driver, AnEarlierFillNeverOverwritesAWordThatAKernelSets) {
   EXPECT_EQ(run([] {
               Program p;
               CUdeviceptr first = 0;
@@ -207,7 +207,7 @@ TEST_F(Driver, what_was_filled_before_a_kernel_sets_a_word_or_its_neighbour_neve
             0);
 }
 
-TEST_F(Driver, events_time_the_gpu_and_belong_to_their_context) {
+TEST_F(Driver, EventsMeasureTheGpuAndBelongToTheirContext) {
   EXPECT_EQ(
       run([] {
         Program p;
@@ -241,7 +241,7 @@ TEST_F(Driver, events_time_the_gpu_and_belong_to_their_context) {
       0);
 }
 
-TEST_F(Driver, a_host_function_runs_after_what_was_queued_before_it_and_before_what_follows) {
+TEST_F(Driver, AHostFunctionRunsInStreamOrder) {
   EXPECT_EQ(run([] {
               Program p;
               const CUstream stream = p.stream();
@@ -259,7 +259,7 @@ TEST_F(Driver, a_host_function_runs_after_what_was_queued_before_it_and_before_w
             0);
 }
 
-TEST_F(Driver, a_full_card_refuses_and_the_death_of_its_holder_frees_it) {
+TEST_F(Driver, AFullCardRefusesUntilItsHolderDies) {
   int ready[2];
   ASSERT_EQ(::pipe(ready), 0);
   const pid_t holder = start([&] {
@@ -289,7 +289,7 @@ TEST_F(Driver, a_full_card_refuses_and_the_death_of_its_holder_frees_it) {
   EXPECT_EQ(truth().used_bytes, 0u);
 }
 
-TEST_F(Driver, a_storm_of_kills_leaves_no_bytes_no_contexts_and_a_node_that_works) {
+TEST_F(Driver, ManyKillsLeaveNoBytesAndAWorkingNode) {
   const auto program = [] {
     Program p;
     while (true) {
@@ -327,7 +327,7 @@ TEST_F(Driver, a_storm_of_kills_leaves_no_bytes_no_contexts_and_a_node_that_work
   }
 }
 
-TEST_F(Driver, a_directory_that_cannot_hold_a_node_is_one_line_and_an_error) {
+TEST_F(Driver, AnUnusableDirectoryIsOneLineAndAnError) {
   int lines[2];
   ASSERT_EQ(::pipe(lines), 0);
   const std::string bad = directory_ + "/file";
@@ -346,7 +346,7 @@ TEST_F(Driver, a_directory_that_cannot_hold_a_node_is_one_line_and_an_error) {
   EXPECT_NE(std::strstr(text, bad.c_str()), nullptr) << text;
 }
 
-TEST_F(Driver, proc_addresses_follow_the_version_and_the_default_stream) {
+TEST_F(Driver, ProcAddressesFollowVersionAndDefaultStream) {
   EXPECT_EQ(run([] {
               Api cu = load();
               void* found = nullptr;
@@ -377,7 +377,7 @@ TEST_F(Driver, proc_addresses_follow_the_version_and_the_default_stream) {
             0);
 }
 
-TEST_F(Driver, an_entry_without_a_symbol_does_what_its_name_says) {
+TEST_F(Driver, AnEntryWithoutASymbolDoesWhatItsNameSays) {
   EXPECT_EQ(run([] {
               Program p;
               void* found = nullptr;
@@ -392,7 +392,7 @@ TEST_F(Driver, an_entry_without_a_symbol_does_what_its_name_says) {
             0);
 }
 
-TEST_F(Driver, a_batch_of_operations_on_words_does_them_in_order_or_says_why_not) {
+TEST_F(Driver, ABatchOfMemoryOperationsRunsInOrderOrFails) {
   EXPECT_EQ(run([] {
               Program p;
               CUdeviceptr words_at = 0;
@@ -426,7 +426,7 @@ TEST_F(Driver, a_batch_of_operations_on_words_does_them_in_order_or_says_why_not
             0);
 }
 
-TEST_F(Driver, streams_wait_for_words_that_other_streams_write) {
+TEST_F(Driver, StreamsWaitForWordsThatOtherStreamsWrite) {
   EXPECT_EQ(run([] {
               Program p;
               CUdeviceptr words_at = 0;
@@ -468,7 +468,7 @@ TEST_F(Driver, streams_wait_for_words_that_other_streams_write) {
             0);
 }
 
-TEST_F(Driver, a_queue_as_short_as_the_profile_says_blocks_the_launch) {
+TEST_F(Driver, AQueueOfTheProfilesLengthBlocksTheLaunch) {
   Profile profile = *find_profile("tiny");
   profile.launch_queue_depth = 4;
   ASSERT_TRUE(create_node(directory_, profile));
@@ -501,7 +501,7 @@ TEST_F(Driver, a_queue_as_short_as_the_profile_says_blocks_the_launch) {
   EXPECT_EQ(truth().processes.at(0).kernels, 23u);
 }
 
-TEST_F(Driver, a_program_of_the_CUDA_runtime_is_told_once_why_it_cannot_start_and_never_on_stdout) {
+TEST_F(Driver, ACudaRuntimeProgramLearnsOnceWhyItCannotStart) {
   const auto said = [](const char* level) {
     int out[2];
     must(::pipe(out) == 0, "no pipe");
@@ -531,7 +531,7 @@ TEST_F(Driver, a_program_of_the_CUDA_runtime_is_told_once_why_it_cannot_start_an
   EXPECT_EQ(said("off"), "");
 }
 
-TEST_F(Driver, CUDA_VISIBLE_DEVICES_chooses_by_number_and_uuid) {
+TEST_F(Driver, CudaVisibleDevicesSelectsByNumberAndUuid) {
   Profile two = *find_profile("l40s-x2");
   two.node_seed = 77;
   ASSERT_TRUE(create_node(directory_, two));

@@ -6,7 +6,7 @@ namespace {
 
 class ExportTables : public Driver {};
 
-TEST_F(ExportTables, none_is_served_and_one_line_says_which_was_asked_for) {
+TEST_F(ExportTables, NoneIsServedAndOneLineNamesTheRequested) {
   int ends[2];
   ASSERT_EQ(::pipe(ends), 0);
   const pid_t program = start([ends] {

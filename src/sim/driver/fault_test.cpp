@@ -66,7 +66,7 @@ class KernelFaults : public Driver {
   }
 };
 
-TEST_F(KernelFaults, every_later_call_of_the_context_answers_how_its_kernel_ended) {
+TEST_F(KernelFaults, EveryLaterCallOfTheContextReportsTheFault) {
   make(0);
   for (const KernelFault& fault : kKernelFaults) {
     SCOPED_TRACE(fault.name);
@@ -86,7 +86,7 @@ TEST_F(KernelFaults, every_later_call_of_the_context_answers_how_its_kernel_ende
   }
 }
 
-TEST_F(KernelFaults, other_contexts_and_processes_go_on_and_the_memory_comes_back) {
+TEST_F(KernelFaults, OtherContextsContinueAndTheMemoryReturns) {
   make(0);
   EXPECT_EQ(run([this] {
               Program other, p;
@@ -131,7 +131,7 @@ TEST_F(KernelFaults, other_contexts_and_processes_go_on_and_the_memory_comes_bac
   EXPECT_EQ(truth().used_bytes, 0u);
 }
 
-TEST_F(KernelFaults, a_reset_heals_after_an_assertion_and_after_nothing_else) {
+TEST_F(KernelFaults, AResetHealsOnlyAnAssertion) {
   make(0);
   const auto primary = [](std::string_view fault, CUresult after) {
     Program p;
@@ -153,7 +153,7 @@ TEST_F(KernelFaults, a_reset_heals_after_an_assertion_and_after_nothing_else) {
   EXPECT_EQ(run([&] { primary("misaligned_address", static_cast<CUresult>(716)); }), 0);
 }
 
-TEST_F(KernelFaults, what_was_queued_behind_the_fault_never_happens) {
+TEST_F(KernelFaults, WorkQueuedBehindTheFaultNeverRuns) {
   make(0);
   EXPECT_EQ(run([] {
               Program p;
@@ -181,7 +181,7 @@ TEST_F(KernelFaults, what_was_queued_behind_the_fault_never_happens) {
             0);
 }
 
-TEST_F(KernelFaults, a_kernel_that_touches_foreign_memory_is_an_illegal_address_when_it_runs) {
+TEST_F(KernelFaults, AKernelOnForeignMemoryIsAnIllegalAddress) {
   make(0);
   EXPECT_EQ(run([] {
               Program p;
@@ -191,7 +191,7 @@ TEST_F(KernelFaults, a_kernel_that_touches_foreign_memory_is_an_illegal_address_
             0);
 }
 
-TEST_F(KernelFaults, the_watchdog_of_a_board_with_a_display_ends_an_endless_kernel) {
+TEST_F(KernelFaults, TheWatchdogOfADisplayBoardEndsAnEndlessKernel) {
   make(30'000'000);
   EXPECT_EQ(run([] {
               Program p;
@@ -207,7 +207,7 @@ TEST_F(KernelFaults, the_watchdog_of_a_board_with_a_display_ends_an_endless_kern
             0);
 }
 
-TEST_F(KernelFaults, a_rule_ends_the_context_of_whoever_makes_the_call) {
+TEST_F(KernelFaults, ARuleEndsTheContextOfTheCaller) {
   make(0);
   ASSERT_TRUE(write_faults(directory_, "cuMemAlloc_v2:sticky=214:after=1"));
   EXPECT_EQ(run([] {
@@ -220,7 +220,7 @@ TEST_F(KernelFaults, a_rule_ends_the_context_of_whoever_makes_the_call) {
             0);
 }
 
-TEST_F(KernelFaults, a_device_that_is_lost_under_a_kernel_answers_so_in_every_context) {
+TEST_F(KernelFaults, ADeviceLostUnderAKernelIsReportedInAllContexts) {
   make(0);
   EXPECT_EQ(run([this] {
               Program first, second;

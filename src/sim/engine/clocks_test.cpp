@@ -7,7 +7,7 @@ namespace {
 
 constexpr std::uint64_t kSecond = 1'000'000'000;
 
-TEST(Energy, IsThePowerShownTimesTheTime) {
+TEST(Energy, IsPowerTimesTime) {
   const Profile& profile = *find_profile("l40s-x2");  // idle 34 W, default 350 W
   NvmlDevice set{};
   EXPECT_EQ(drawn_mj(profile, set, 350'000, 0, 10 * kSecond), 340'000u) << "idle for 10 s";

@@ -40,7 +40,7 @@ struct World {
 
 std::uint64_t submit_of(const World& world) { return world.state->profile.submit_ns; }
 
-TEST(Engine, a_kernel_ends_after_its_duration_whoever_looks_and_when) {
+TEST(Engine, AKernelEndsAfterItsDurationForAnyObserver) {
   World world;
   const auto context = world.context(1);
   const auto stream = world.engine.create_stream(context, StreamKind::blocking);
@@ -53,7 +53,7 @@ TEST(Engine, a_kernel_ends_after_its_duration_whoever_looks_and_when) {
   EXPECT_EQ(world.account_of(context).sm_ns_sms, 132 * 100 * kUs);
 }
 
-TEST(Engine, looking_more_often_changes_nothing) {
+TEST(Engine, LookingMoreOftenChangesNothing) {
   World seldom, often;
   std::uint32_t streams[2][4];
   for (World* world : {&seldom, &often}) {
@@ -75,7 +75,7 @@ TEST(Engine, looking_more_often_changes_nothing) {
   }
 }
 
-TEST(Engine, an_event_recorded_on_an_idle_stream_fires_before_a_late_kernel) {
+TEST(Engine, AnEventOnAnIdleStreamFiresBeforeALateKernel) {
   World world;
   const auto context = world.context(1);
   const auto stream = world.engine.create_stream(context, StreamKind::blocking);
@@ -90,7 +90,7 @@ TEST(Engine, an_event_recorded_on_an_idle_stream_fires_before_a_late_kernel) {
   EXPECT_EQ(e.node_ns, kStart + submit_of(world) + 43 * kUs);
 }
 
-TEST(Engine, event_times_have_the_gpu_clocks_offset_drift_and_step) {
+TEST(Engine, EventTimesHaveTheGpuClocksOffsetDriftAndStep) {
   World world;
   const Profile& profile = world.state->profile;
   EXPECT_NE(profile.clock_drift_ppb, 0);
@@ -109,7 +109,7 @@ TEST(Engine, event_times_have_the_gpu_clocks_offset_drift_and_step) {
   EXPECT_NEAR(static_cast<double>(last - first), 4e9 + drift, static_cast<double>(profile.event_step_ns) + 1);
 }
 
-TEST(Engine, two_busy_processes_get_half_each_and_events_include_the_neighbours_slices) {
+TEST(Engine, TwoBusyProcessesGetHalfEach) {
   World world;
   std::uint32_t contexts[2], streams[2];
   for (int i = 0; i < 2; ++i) {
@@ -123,7 +123,7 @@ TEST(Engine, two_busy_processes_get_half_each_and_events_include_the_neighbours_
   EXPECT_NEAR(static_cast<double>(a), 50e6, 2e6);
 }
 
-TEST(Engine, a_short_time_slice_is_half_as_long_and_a_long_one_twice) {
+TEST(Engine, AShortTimeSliceIsHalfAndALongOneTwiceAsLong) {
   for (const auto& [length, slice] :
        {std::pair{0u, 2 * kMs}, {kShortTimeSlice, 1 * kMs}, {2u, 2 * kMs}, {kLongTimeSlice, 4 * kMs}}) {
     World world;
@@ -142,7 +142,7 @@ TEST(Engine, a_short_time_slice_is_half_as_long_and_a_long_one_twice) {
   }
 }
 
-TEST(Engine, a_switch_between_contexts_takes_its_time_from_both_and_none_from_one_alone) {
+TEST(Engine, AContextSwitchCostsOnlySeveralContexts) {
   Profile profile = *find_profile("h200");
   profile.switch_ns = 100 * kUs;
   World world(profile);
@@ -163,7 +163,7 @@ TEST(Engine, a_switch_between_contexts_takes_its_time_from_both_and_none_from_on
       << "it has the device alone, and it was not the last";
 }
 
-TEST(Engine, a_context_that_runs_dry_gives_the_device_away_at_once) {
+TEST(Engine, AnIdleContextYieldsTheDeviceAtOnce) {
   World world;
   const auto busy = world.context(1), thin = world.context(2);
   const auto busy_stream = world.engine.create_stream(busy, StreamKind::blocking);
@@ -175,7 +175,7 @@ TEST(Engine, a_context_that_runs_dry_gives_the_device_away_at_once) {
   EXPECT_EQ(world.account_of(busy).held_ns, 5 * kMs - 10 * kUs);
 }
 
-TEST(Engine, small_kernels_of_different_streams_overlap_and_held_time_is_their_union) {
+TEST(Engine, SmallKernelsOverlapAndHeldTimeIsTheirUnion) {
   World world;
   const auto context = world.context(1);
   for (int i = 0; i < 4; ++i) {
@@ -187,7 +187,7 @@ TEST(Engine, small_kernels_of_different_streams_overlap_and_held_time_is_their_u
   EXPECT_EQ(world.account_of(context).kernels, 4u);
 }
 
-TEST(Engine, kernels_that_need_the_whole_card_follow_each_other) {
+TEST(Engine, KernelsThatNeedTheWholeCardRunInSequence) {
   World world;
   const auto context = world.context(1);
   for (int i = 0; i < 4; ++i) world.launch(world.engine.create_stream(context, StreamKind::blocking), 1 * kMs, kStart);
@@ -195,7 +195,7 @@ TEST(Engine, kernels_that_need_the_whole_card_follow_each_other) {
   EXPECT_EQ(world.account_of(context).held_ns, 4 * kMs);
 }
 
-TEST(Engine, the_legacy_stream_waits_for_blocking_streams_and_they_for_it) {
+TEST(Engine, TheLegacyStreamAndBlockingStreamsWaitForEachOther) {
   World world;
   const auto context = world.context(1);
   const auto blocking = world.engine.create_stream(context, StreamKind::blocking);
@@ -215,7 +215,7 @@ TEST(Engine, the_legacy_stream_waits_for_blocking_streams_and_they_for_it) {
   EXPECT_EQ(world.account_of(context).held_ns, 3 * kMs);
 }
 
-TEST(Engine, a_stream_waits_for_the_record_that_was_asked_for_before_the_wait) {
+TEST(Engine, AStreamWaitsForTheRecordBeforeTheWait) {
   World world;
   const auto context = world.context(1);
   const auto first = world.engine.create_stream(context, StreamKind::non_blocking);
@@ -246,7 +246,7 @@ std::uint64_t launch_flag(World& world, std::uint32_t stream, std::uint32_t wait
   return push(*world.state, stream, command);
 }
 
-TEST(Engine, mutual_spin_finishes_across_streams_processes_and_devices) {
+TEST(Engine, MutualSpinEndsAcrossStreamsProcessesAndDevices) {
   Profile profile = *find_profile("h200");
   profile.count = 2;
   for (const int other_device : {0, 0, 1}) {
@@ -266,7 +266,7 @@ TEST(Engine, mutual_spin_finishes_across_streams_processes_and_devices) {
   }
 }
 
-TEST(Engine, a_large_kernel_runs_beside_one_that_spins_for_it) {
+TEST(Engine, ALargeKernelRunsBesideOneThatSpinsForIt) {
   World world;
   const auto context = world.context(1);
   const auto spinner = world.engine.create_stream(context, StreamKind::non_blocking);
@@ -278,7 +278,7 @@ TEST(Engine, a_large_kernel_runs_beside_one_that_spins_for_it) {
   EXPECT_EQ(world.engine.completed(spinner), 1u);
 }
 
-TEST(Engine, copies_run_beside_kernels_and_cost_no_held_time) {
+TEST(Engine, CopiesRunBesideKernelsAndCostNoHeldTime) {
   World world;
   const auto context = world.context(1);
   const auto kernels = world.engine.create_stream(context, StreamKind::non_blocking);
@@ -295,7 +295,7 @@ TEST(Engine, copies_run_beside_kernels_and_cost_no_held_time) {
   EXPECT_EQ(world.account_of(context).copy_ns, copy_ns(world.state->profile, copy.kind, copy.amount));
 }
 
-TEST(Engine, a_queue_holds_what_its_profile_says_and_never_more_than_1024) {
+TEST(Engine, AQueueHoldsWhatItsProfileSaysUpTo1024) {
   for (const std::uint32_t asked : {4u, 1024u, 5000u}) {
     Profile profile = *find_profile("h200");
     profile.launch_queue_depth = asked;
@@ -307,7 +307,7 @@ TEST(Engine, a_queue_holds_what_its_profile_says_and_never_more_than_1024) {
   }
 }
 
-TEST(Engine, a_stream_waits_for_a_word_by_each_comparison_and_width) {
+TEST(Engine, AStreamWaitsForAWordByEachComparisonAndWidth) {
   struct Case {
     std::uint64_t detail, value, not_yet, enough;
   };
@@ -341,7 +341,7 @@ TEST(Engine, a_stream_waits_for_a_word_by_each_comparison_and_width) {
   }
 }
 
-TEST(Engine, a_queue_holds_1024_commands_and_then_refuses) {
+TEST(Engine, AQueueHolds1024CommandsAndThenRefuses) {
   World world;
   const auto context = world.context(1);
   const auto stream = world.engine.create_stream(context, StreamKind::blocking);
@@ -352,7 +352,7 @@ TEST(Engine, a_queue_holds_1024_commands_and_then_refuses) {
   EXPECT_EQ(world.launch(stream, kUs, kStart), kMaxQueued + 1u);
 }
 
-TEST(Engine, what_one_launch_sends_together_takes_one_place_in_the_queue_until_the_ring_is_full) {
+TEST(Engine, CommandsOfOneLaunchTakeOnePlaceInTheQueue) {
   Profile profile = *find_profile("h200");
   profile.launch_queue_depth = 2;
   World world(profile);
@@ -379,7 +379,7 @@ TEST(Engine, what_one_launch_sends_together_takes_one_place_in_the_queue_until_t
   EXPECT_EQ(room_after(*world.state, stream), 1002u);
 }
 
-TEST(Engine, the_death_of_a_process_frees_its_bytes_contexts_and_slice_and_keeps_its_account) {
+TEST(Engine, AProcessesDeathFreesItsMemoryAndKeepsItsAccount) {
   World world;
   const auto dying = world.context(1), living = world.context(2);
   const std::uint32_t process = world.state->contexts[dying].process;
@@ -399,7 +399,7 @@ TEST(Engine, the_death_of_a_process_frees_its_bytes_contexts_and_slice_and_keeps
   EXPECT_EQ(world.state->accounts[account].peak_bytes, 1u << 20);
 }
 
-TEST(Engine, memory_is_refused_when_the_card_is_full_to_the_byte) {
+TEST(Engine, MemoryIsRefusedWhenTheCardIsFullToTheByte) {
   World world;
   const auto account = world.state->contexts[world.context(1)].account;
   const std::uint64_t all = world.engine.free_bytes(0);
@@ -410,7 +410,7 @@ TEST(Engine, memory_is_refused_when_the_card_is_full_to_the_byte) {
   EXPECT_EQ(world.engine.free_bytes(0), all);
 }
 
-TEST(Engine, histories_add_up_to_held_time_in_every_window) {
+TEST(Engine, HistoriesAddUpToHeldTimeInEveryWindow) {
   World world;
   const auto context = world.context(1);
   const auto stream = world.engine.create_stream(context, StreamKind::blocking);
@@ -424,7 +424,7 @@ TEST(Engine, histories_add_up_to_held_time_in_every_window) {
   EXPECT_EQ(sum, 300 * kMs);
 }
 
-TEST(Engine, a_prediction_is_exact_for_a_stream_that_is_alone_and_never_late_for_others) {
+TEST(Engine, APredictionIsExactForALoneStreamAndNeverLate) {
   World world;
   std::uint32_t streams[3];
   for (int i = 0; i < 3; ++i) {
@@ -450,7 +450,7 @@ TEST(Engine, a_prediction_is_exact_for_a_stream_that_is_alone_and_never_late_for
   EXPECT_LT(looks, 60u);
 }
 
-TEST(Engine, clients_of_an_mps_server_run_at_once_each_on_its_part_of_the_sms) {
+TEST(Engine, MpsClientsRunAtOnceOnTheirPartsOfTheSms) {
   World world;
   const auto client = [&](std::int32_t pid, std::uint32_t percent) {
     const auto process = world.engine.open_process(
@@ -491,7 +491,7 @@ TEST(Engine, clients_of_an_mps_server_run_at_once_each_on_its_part_of_the_sms) {
   EXPECT_EQ(world.engine.completed(c), 100u);
 }
 
-TEST(Engine, clients_of_an_mps_server_that_do_not_fit_beside_each_other_start_by_age) {
+TEST(Engine, MpsClientsThatDoNotFitTogetherStartByAge) {
   World world;
   std::uint32_t contexts[2], streams[2];
   for (int i = 0; i < 2; ++i) {

@@ -79,7 +79,7 @@ class Nvml : public testing::Test {
   std::uint32_t account_ = kNone, context_ = kNone;
 };
 
-TEST_F(Nvml, NothingIsAnsweredBeforeInitAndAfterTheLastShutdown) {
+TEST_F(Nvml, CallsBeforeInitAndAfterTheLastShutdownFail) {
   unsigned count = 7;
   EXPECT_EQ(NVML(nvmlDeviceGetCount_v2)(&count), NVML_ERROR_UNINITIALIZED);
   EXPECT_EQ(NVML(nvmlShutdown)(), NVML_ERROR_UNINITIALIZED);
@@ -92,12 +92,12 @@ TEST_F(Nvml, NothingIsAnsweredBeforeInitAndAfterTheLastShutdown) {
   EXPECT_EQ(NVML(nvmlDeviceGetCount_v2)(&count), NVML_ERROR_UNINITIALIZED);
 }
 
-TEST_F(Nvml, WithoutANodeItAnswersAsWithoutADriver) {
+TEST_F(Nvml, CallsWithoutANodeFailAsWithoutADriver) {
   ::unsetenv("HEADGATE_SIM_DIR");
   EXPECT_EQ(NVML(nvmlInit_v2)(), NVML_ERROR_DRIVER_NOT_LOADED);
 }
 
-TEST_F(Nvml, ADeviceIsTheSameByIndexUuidSerialAndPciAddress) {
+TEST_F(Nvml, ADeviceIsFoundByIndexUuidSerialAndPciAddress) {
   open("l40s-x2");
   char uuid[96] = {}, serial[32] = {};
   nvmlPciInfo_t pci{};
@@ -204,7 +204,7 @@ TEST_F(Nvml, AnIdleDeviceShowsIdlePowerClocksAndHeat) {
   EXPECT_EQ(heat, profile.temperature_idle_c);
 }
 
-TEST_F(Nvml, LoadShowsInUtilisationPowerAndTheProcessesSamples) {
+TEST_F(Nvml, LoadShowsInUtilisationPowerAndSamples) {
   open("tiny");
   become_tenant(0, 1 << 20);
   {
@@ -241,7 +241,7 @@ TEST_F(Nvml, LoadShowsInUtilisationPowerAndTheProcessesSamples) {
       << "nothing is newer than the future";
 }
 
-TEST_F(Nvml, MigIsAnsweredByACardThatHasItAndRefusedByOneThatHasNot) {
+TEST_F(Nvml, MigIsAnsweredOnlyByACardThatHasIt) {
   unsigned current = 9, pending = 9;
   open("l40s-x2");
   EXPECT_EQ(NVML(nvmlDeviceGetMigMode)(device(), &current, &pending), NVML_ERROR_NOT_SUPPORTED);
@@ -252,7 +252,7 @@ TEST_F(Nvml, MigIsAnsweredByACardThatHasItAndRefusedByOneThatHasNot) {
   EXPECT_EQ(current, 0U);
 }
 
-TEST_F(Nvml, ALostDeviceAndAFailingCallAreSeenByARunningProcess) {
+TEST_F(Nvml, ALostDeviceAndAFailingCallReachARunningProcess) {
   open("l40s-x2");
   nvmlMemory_t memory{};
   const nvmlDevice_t first = device(0), second = device(1);
@@ -265,13 +265,13 @@ TEST_F(Nvml, ALostDeviceAndAFailingCallAreSeenByARunningProcess) {
   EXPECT_EQ(NVML(nvmlDeviceGetMemoryInfo)(second, &memory), NVML_SUCCESS);
 }
 
-TEST_F(Nvml, EveryNameOfTheTableIsExportedAndWhatIsNotServedSaysSo) {
+TEST_F(Nvml, EveryNameIsExportedAndUnservedOnesReportIt) {
   for (const Name& name : nvml_names()) EXPECT_NE(::dlsym(nvml_library(), name.name.data()), nullptr) << name.name;
   open("tiny");
   EXPECT_EQ(find<nvmlReturn_t(nvmlDevice_t)>("nvmlDeviceGetBridgeChipInfo")(device()), NVML_ERROR_NOT_SUPPORTED);
 }
 
-TEST_F(Nvml, EveryFunctionWhoseSignatureWeKnowIsServedNotStubbed) {
+TEST_F(Nvml, EveryFunctionWithAKnownSignatureIsServed) {
   for (const Name& name : nvml_names()) {
     if (!name.has_signature) continue;
     Dl_info where{};

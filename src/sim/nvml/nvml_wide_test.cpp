@@ -72,7 +72,7 @@ class NvmlWide : public testing::Test {
   std::unique_ptr<Node> node_;
 };
 
-TEST_F(NvmlWide, WhatIsSetIsWhatIsToldAndEveryCallOfASetterIsOnRecord) {
+TEST_F(NvmlWide, SettingsAreReadBackAndEachSetterIsRecorded) {
   const nvmlDevice_t device = open("h200");
   EXPECT_EQ(NVML(nvmlDeviceSetPowerManagementLimit)(device, 400'000), NVML_SUCCESS);
   EXPECT_EQ(NVML(nvmlDeviceSetPowerManagementLimit)(device, 199'999), NVML_ERROR_INVALID_ARGUMENT);
@@ -107,7 +107,7 @@ TEST_F(NvmlWide, WhatIsSetIsWhatIsToldAndEveryCallOfASetterIsOnRecord) {
   EXPECT_EQ(truth->settings[6].function, "nvmlDeviceSetGpuLockedClocks");
 }
 
-TEST_F(NvmlWide, SettersOfSeveralProcessesAreAllOnRecordAndTheLastOneHolds) {
+TEST_F(NvmlWide, SettersOfSeveralProcessesAreRecordedInOrder) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root";
   constexpr unsigned kProcesses = 4, kCalls = 25;
   ASSERT_TRUE(create_node(directory_, *find_profile("tiny")));
@@ -157,7 +157,7 @@ TEST_F(NvmlWide, EccIsPendingUntilTheNodeIsReset) {
   EXPECT_TRUE(current == NVML_FEATURE_DISABLED && pending == NVML_FEATURE_DISABLED);
 }
 
-TEST_F(NvmlWide, AHandleThatIsNoneOrHasEndedIsRefused) {
+TEST_F(NvmlWide, AnInvalidOrEndedHandleIsRefused) {
   const nvmlDevice_t device = open("h200");
   nvmlEventSet_t set = nullptr;
   nvmlGpmSample_t sample = nullptr;
@@ -174,7 +174,7 @@ TEST_F(NvmlWide, AHandleThatIsNoneOrHasEndedIsRefused) {
 }
 
 // The XID comes from a kernel, not from a fault rule.
-TEST_F(NvmlWide, AKernelThatFaultsIsAnXidForWhoRegistered) {
+TEST_F(NvmlWide, AFaultingKernelIsAnXidForItsListeners) {
   const nvmlDevice_t device = open("tiny");
   nvmlEventSet_t set = nullptr;
   nvmlEventData_t data{};
@@ -196,7 +196,7 @@ TEST_F(NvmlWide, AKernelThatFaultsIsAnXidForWhoRegistered) {
   EXPECT_EQ(NVML(nvmlEventSetFree)(set), NVML_SUCCESS);
 }
 
-TEST_F(NvmlWide, WhoIsNotRootMaySetNothing) {
+TEST_F(NvmlWide, OnlyRootMaySetValues) {
   if (::getuid() != 0) GTEST_SKIP() << "only root can become another user";
   const nvmlDevice_t device = open("h200");
   const pid_t child = ::fork();
@@ -226,7 +226,7 @@ TEST_F(NvmlWide, AStructOfAnotherVersionIsRefusedNotFilled) {
   EXPECT_EQ(NVML(nvmlDeviceSetPowerManagementLimit_v2)(device, &power), NVML_ERROR_ARGUMENT_VERSION_MISMATCH);
 }
 
-TEST_F(NvmlWide, AnXidReachesWhoRegisteredForItOnce) {
+TEST_F(NvmlWide, AnXidReachesEachListenerOnce) {
   const nvmlDevice_t device = open("l40s-x2", 1);
   nvmlEventSet_t set = nullptr;
   ASSERT_EQ(NVML(nvmlEventSetCreate)(&set), NVML_SUCCESS);
@@ -246,7 +246,7 @@ TEST_F(NvmlWide, AnXidReachesWhoRegisteredForItOnce) {
   EXPECT_EQ(NVML(nvmlEventSetFree)(set), NVML_SUCCESS);
 }
 
-TEST_F(NvmlWide, AccountingTellsOfTheDeadWhileItIsOn) {
+TEST_F(NvmlWide, AccountingReportsEndedProcessesWhileItIsOn) {
   const nvmlDevice_t device = open("tiny");
   unsigned count = 0;
   EXPECT_EQ(NVML(nvmlDeviceGetAccountingPids)(device, &count, nullptr), NVML_ERROR_NOT_SUPPORTED);
@@ -267,7 +267,7 @@ TEST_F(NvmlWide, AccountingTellsOfTheDeadWhileItIsOn) {
             NVML_ERROR_NOT_FOUND);
 }
 
-TEST_F(NvmlWide, MonitoringIsHoppersAndMigIsOff) {
+TEST_F(NvmlWide, MonitoringNeedsHopperAndMigIsOff) {
   nvmlDevice_t device = open("l40s-x2");
   nvmlGpmSupport_t support{.version = 1, .isSupportedDevice = 7};
   EXPECT_EQ(NVML(nvmlGpmQueryDeviceSupport)(device, &support), NVML_SUCCESS);
@@ -283,7 +283,7 @@ TEST_F(NvmlWide, MonitoringIsHoppersAndMigIsOff) {
   EXPECT_EQ(NVML(nvmlDeviceGetMigDeviceHandleByIndex)(device, 0, &instance), NVML_ERROR_NOT_SUPPORTED);
 }
 
-TEST_F(NvmlWide, TwoSamplesOfAnIdleHopperSayIdle) {
+TEST_F(NvmlWide, TwoSamplesOfAnIdleHopperShowIdle) {
   const nvmlDevice_t device = open("h200");
   nvmlGpmMetricsGet_t get{};
   get.version = 1;
@@ -305,7 +305,7 @@ TEST_F(NvmlWide, TwoSamplesOfAnIdleHopperSayIdle) {
   NVML(nvmlGpmSampleFree)(get.sample2);
 }
 
-TEST_F(NvmlWide, FieldsThatACardDoesNotHaveSayNotSupportedEachForItself) {
+TEST_F(NvmlWide, MissingFieldsAreEachNotSupported) {
   const nvmlDevice_t device = open("h200");
   nvmlFieldValue_t fields[3]{};
   fields[0].fieldId = 83;  // energy
@@ -442,7 +442,7 @@ class NvmlMig : public NvmlWide {
   nvmlDevice_t gpu_ = nullptr, slices_[2] = {};
 };
 
-TEST_F(NvmlMig, ACutGpuShowsItsSlicesAndTheGapsAfterThem) {
+TEST_F(NvmlMig, ADividedGpuShowsItsSlicesAndTheGapsAfterThem) {
   unsigned current = 0, pending = 0, most = 0;
   EXPECT_EQ(NVML(nvmlDeviceGetMigMode)(gpu_, &current, &pending), NVML_SUCCESS);
   EXPECT_EQ(NVML(nvmlDeviceGetMaxMigDeviceCount)(gpu_, &most), NVML_SUCCESS);
@@ -456,7 +456,7 @@ TEST_F(NvmlMig, ACutGpuShowsItsSlicesAndTheGapsAfterThem) {
   EXPECT_EQ(NVML(nvmlDeviceGetMigDeviceHandleByIndex)(slices_[0], 0, &none), NVML_ERROR_NOT_SUPPORTED);
 }
 
-TEST_F(NvmlMig, ASliceIsKnownByHandleByUuidAndByItsGpu) {
+TEST_F(NvmlMig, ASliceIsFoundByHandleUuidAndItsGpu) {
   for (unsigned i = 0; i < 2; ++i) {
     const nvmlDevice_t slice = slices_[i];
     unsigned is_slice = 0, index = 9, gpu_instance = 9, compute_instance = 9;
@@ -488,7 +488,7 @@ TEST_F(NvmlMig, ASliceIsKnownByHandleByUuidAndByItsGpu) {
   EXPECT_EQ(NVML(nvmlDeviceGetDeviceHandleFromMigDeviceHandle)(gpu, &none), NVML_ERROR_INVALID_ARGUMENT);
 }
 
-TEST_F(NvmlMig, ASliceTellsItsNameItsSizeAndThatNothingRunsOnIt) {
+TEST_F(NvmlMig, ASliceReportsNameAndSizeAndNoProcesses) {
   become_tenant(1 << 30);
   char name[96] = "";
   EXPECT_EQ(NVML(nvmlDeviceGetName)(slices_[0], name, sizeof name), NVML_SUCCESS);
@@ -523,7 +523,7 @@ TEST_F(NvmlMig, ASliceTellsItsNameItsSizeAndThatNothingRunsOnIt) {
   EXPECT_EQ(count, 0U);
 }
 
-TEST_F(NvmlMig, WhatOnlyAWholeGpuHasASliceDoesNotAnswer) {
+TEST_F(NvmlMig, ASliceRefusesQueriesForWholeGpus) {
   nvmlUtilization_t load{};
   unsigned minor = 0, power = 0, current = 0, pending = 0;
   EXPECT_EQ(NVML(nvmlDeviceGetUtilizationRates)(slices_[0], &load), NVML_ERROR_NOT_SUPPORTED);

@@ -57,7 +57,7 @@ class Setters : public testing::Test {
   nvmlDevice_t devices_[kMaxDevices] = {};
 };
 
-TEST_F(Setters, AFaultOfOneGpuLeavesTheOthersAlone) {
+TEST_F(Setters, AFaultOfOneGpuDoesNotAffectOthers) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the driver lets only root set GPUs";
   open(*find_profile("l40s-x2"));
   ASSERT_TRUE(write_faults(directory_, "nvmlDeviceSetPowerManagementLimit:fail=999:device=1"));
@@ -70,7 +70,7 @@ TEST_F(Setters, AFaultOfOneGpuLeavesTheOthersAlone) {
   EXPECT_EQ(CALL(nvmlDeviceSetPowerManagementLimit)(devices_[0], 210'000), NVML_ERROR_UNKNOWN) << "without a GPU: all";
 }
 
-TEST_F(Setters, ALimitKeepsTheEnergyOfBefore) {
+TEST_F(Setters, ALimitKeepsTheEarlierEnergy) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the driver lets only root set GPUs";
   open(*find_profile("l40s-x2"));
   {
@@ -88,7 +88,7 @@ TEST_F(Setters, ALimitKeepsTheEnergyOfBefore) {
   EXPECT_GE(energy(), before) << "at 100 W those 100 s would have been 25 kJ less";
 }
 
-TEST_F(Setters, AreForAllUsersWhereTheProfileSaysSo) {
+TEST_F(Setters, AreOpenToAllUsersIfTheProfileSaysSo) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root to become another user";
   Profile profile = *find_profile("tiny");
   for (const std::uint32_t open_to_all : {0u, 1u}) {

@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(CliBundle, IsAReadableArchiveOfItsOwnersWithWhatItsListSays) {
+TEST(CliBundle, IsAReadableArchiveWithTheListedContent) {
   const Cli cli;
   const Said said = cli.shell("cd $D; mkdir tmp; TMPDIR=$D/tmp $H support-bundle b.tgz --sim --json");
   ASSERT_EQ(said.status, 0) << said.err;
@@ -33,7 +33,7 @@ TEST(CliBundle, IsAReadableArchiveOfItsOwnersWithWhatItsListSays) {
   EXPECT_NE(said.err.find("metrics"), std::string::npos) << "what is lacking without a daemon is said";
 }
 
-TEST(CliBundle, HoldsNeitherNamesNorTokensAndWithNoRedactNoTokens) {
+TEST(CliBundle, HasNoNamesAndNeverTokens) {
   const Cli cli;
   const std::string line =
       "cd $D; printf 't0ken-very-secret\\n' > token; printf '[node]\\ntoken_file = \"%s/token\"\\nnames = "
@@ -49,7 +49,7 @@ TEST(CliBundle, HoldsNeitherNamesNorTokensAndWithNoRedactNoTokens) {
   EXPECT_NE(cli.shell(everything + " | grep -c \"$D\"").out, "0\n");
 }
 
-TEST(CliBundle, RefusesToReplaceAFileAndOneThatCannotBeWrittenLeavesNothing) {
+TEST(CliBundle, RefusesToReplaceAFileAndLeavesNothingOnFailure) {
   const Cli cli;
   Said said = cli.shell("cd $D; echo mine > b.tgz; $H support-bundle b.tgz --sim; echo $?; cat b.tgz");
   EXPECT_EQ(said.out, "2\nmine\n");
@@ -60,7 +60,7 @@ TEST(CliBundle, RefusesToReplaceAFileAndOneThatCannotBeWrittenLeavesNothing) {
   EXPECT_NE(said.err.find("/no/such/b.tgz': No such file or directory"), std::string::npos) << said.err;
 }
 
-TEST(CliBundle, OnAFullDiskNothingIsLeftAndTheSentenceSaysSo) {
+TEST(CliBundle, LeavesNothingOnAFullDisk) {
   if (!may_mount()) GTEST_SKIP() << "no mount namespaces here";
   const Cli cli;
   const Said said = cli.shell(

@@ -14,7 +14,7 @@ constexpr const char* kFiles = R"sh(cd $D; mkdir a b
 one() { printf '{"cdiVersion":"0.7.0","kind":"v/c","devices":[{"name":"%s","containerEdits":{"env":["A=b"]}}]}' $2 > $1; }
 )sh";
 
-TEST(CliCdi, AFileIsGoodOrTheReasonIsSaid) {
+TEST(CliCdi, AFileIsValidOrTheReasonIsNamed) {
   const Cli cli;
   Said said = cli.shell(std::string(kFiles) + R"sh(one a/x.json 0
     printf 'cdiVersion: 0.3.0\nkind: v/c\ndevices: [{name: b, containerEdits: {env: [A=b]}}]\n' > a/y.yaml
@@ -30,7 +30,7 @@ TEST(CliCdi, AFileIsGoodOrTheReasonIsSaid) {
   EXPECT_TRUE(said.err.contains("there is no 'nothing'")) << said.err;
 }
 
-TEST(CliCdi, DevicesAreListedWithWhyEnginesLackThem) {
+TEST(CliCdi, DevicesAreListedWithReasonsForUnusableOnes) {
   const Cli cli;
   const Said said =
       cli.shell(std::string(kFiles) + R"sh(one a/x.json both; one b/x.json both; one b/y.json y; one b/z.json y

@@ -18,7 +18,7 @@ const std::string kBusy =
     "sleep 0.05; n=$((n+1)); done; ";
 const std::string kEnd = "; kill -TERM $run; wait $run";
 
-TEST(CliDoctor, LooksAndMakesNothing) {
+TEST(CliDoctor, LooksAndCreatesNothing) {
   const Cli cli;
   const Said said = cli.shell("export HEADGATE_RUNTIME_DIR=$D/none/below; $H doctor; ls $D");
   EXPECT_NE(said.out.find("/none/below, which the first run makes\n"), std::string::npos) << said.out << said.err;
@@ -26,7 +26,7 @@ TEST(CliDoctor, LooksAndMakesNothing) {
 }
 
 // No process is left that would see the driver free the memory, so the view itself has to check.
-TEST(CliViews, WhatAnEndedRunHadIsGoneAtOnceWithoutADaemon) {
+TEST(CliViews, MemoryOfAnEndedRunIsGoneAtOnceWithoutADaemon) {
   const Cli cli;
   const Said said = cli.shell(
       "$H run --sim --mem 4GiB --name gone -- ${SIM%/sim}/headgate-load --mem=2GiB --no-launches --duration=1ms "
@@ -37,7 +37,7 @@ TEST(CliViews, WhatAnEndedRunHadIsGoneAtOnceWithoutADaemon) {
     for (const json& device : share.at("devices")) EXPECT_EQ(device.at("memory_used_bytes"), 0) << share;
 }
 
-TEST(CliExplain, WhyNamesTheRefusalTheAskerTheLimitAndWhatHelps) {
+TEST(CliExplain, WhyNamesRefusalAskerLimitAndWhatHelps) {
   const Cli cli;
   const Said said = cli.shell(
       "$H run --sim --mem 1GiB --name small -- ${SIM%/sim}/headgate-load --attempt=1025MiB --no-launches "
@@ -62,7 +62,7 @@ TEST(CliExplain, WhyNamesTheWaitsOfAThrottledShare) {
   EXPECT_NE(said.out.find(": the share had used its 25 %; not caused by neighbours\n"), std::string::npos) << said.out;
 }
 
-TEST(CliExplain, WhatTheDriverRefusedWasNeverAllocated) {
+TEST(CliExplain, AnAllocationThatTheDriverRefusedWasNotMade) {
   const Cli cli;
   // The share has no limit, so the request fits the share but not the card.
   const Said said = cli.shell(
@@ -73,7 +73,7 @@ TEST(CliExplain, WhatTheDriverRefusedWasNeverAllocated) {
   EXPECT_LT(device.at("memory_peak_bytes"), 2ull << 30) << "with a context" << device;
 }
 
-TEST(CliExplain, StatusAndPsMeasureRatesOverTheIntervalThatWasAsked) {
+TEST(CliExplain, StatusAndPsUseTheRequestedInterval) {
   const Cli cli;
   const Said said = cli.shell(kBusy +
                               "$H status --sim --interval 500ms --json > $D/status; $H ps --sim --interval 300ms "
@@ -94,7 +94,7 @@ TEST(CliExplain, StatusAndPsMeasureRatesOverTheIntervalThatWasAsked) {
   EXPECT_EQ(cli.shell("$H status --sim --interval 5").status, 2);
 }
 
-TEST(CliExplain, DoctorTriesTheLimitAndLeavesNothingBehind) {
+TEST(CliExplain, DoctorTestsTheLimitAndLeavesNothing) {
   const Cli cli;
   const Said said = cli.shell(
       "export TMPDIR=$D/tmp; mkdir $TMPDIR; $H doctor --sim; echo $?; ls $TMPDIR; ls $HEADGATE_RUNTIME_DIR/shares "
@@ -106,7 +106,7 @@ TEST(CliExplain, DoctorTriesTheLimitAndLeavesNothingBehind) {
   EXPECT_TRUE(said.out.ends_with("\n0\n")) << said.out;
 }
 
-TEST(CliExplain, DoctorFailsWhereTheLimitDoesNotHold) {
+TEST(CliExplain, DoctorFailsIfTheLimitDoesNotHold) {
   const Cli cli;
   // A whole installation with a wrong library as limiter: programs start without limits.
   const Said said = cli.shell(
@@ -122,7 +122,7 @@ TEST(CliExplain, DoctorFailsWhereTheLimitDoesNotHold) {
       << said.out;
 }
 
-TEST(CliExplain, DoctorNamesAnEnvironmentThatProgramsWouldBeRefusedFor) {
+TEST(CliExplain, DoctorNamesAnEnvironmentThatIsRefused) {
   const Cli cli;
   const Said said = cli.shell("CUDA_MEM_LIMIT=0 $H doctor --sim");
   EXPECT_EQ(said.status, 1);
@@ -130,7 +130,7 @@ TEST(CliExplain, DoctorNamesAnEnvironmentThatProgramsWouldBeRefusedFor) {
       << said.out;
 }
 
-TEST(CliExplain, ErrorsOfWordsAreJsonToo) {
+TEST(CliExplain, UsageErrorsAreJsonToo) {
   const Cli cli;
   for (const std::string form : {"--json", "-o json", "--output=jsonl", "-o jsonl"})
     EXPECT_EQ(json::parse(cli.shell("$H status --nonsense " + form).err).at("error").at("code"), "usage") << form;

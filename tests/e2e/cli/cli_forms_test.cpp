@@ -44,7 +44,7 @@ std::string first_cell_of(const std::string& csv, const std::string& column) {
   return at == names.end() ? "no column" : values.at(static_cast<std::size_t>(at - names.begin()));
 }
 
-TEST(CliForms, EveryLineOfJsonlIsAnObjectThatSaysItsSchemaItsNodeAndThatItIsSimulated) {
+TEST(CliForms, EveryJsonlLineHasSchemaNodeAndSimulation) {
   const Cli cli;
   const Said said = cli.shell(held("for w in status ps free events 'gpu ls'; do $H $w --sim -o jsonl; done"));
   EXPECT_EQ(said.status, 0) << said.err;
@@ -83,7 +83,7 @@ TEST(CliForms, WideShowsTheUuidAndThePids) {
   EXPECT_NE(said.out.find("  pids "), std::string::npos) << said.out;
 }
 
-TEST(CliForms, AFormThatAWordHasNotIsRefusedWithThoseThatItHas) {
+TEST(CliForms, AnUnsupportedFormIsRefusedWithTheSupportedOnes) {
   const Cli cli;
   const Said said = cli.shell("$H doctor -o csv");
   EXPECT_EQ(said.status, 2);

@@ -12,7 +12,7 @@ constexpr const char* kRoot =
     "cd $D; mkdir -p root/etc root/lib root/lib64; for l in lib64/ld-linux-x86-64.so.2 lib/ld-linux-aarch64.so.1; do "
     "ln -s /away/$l root/$l; done; ";
 
-TEST(CliLimiter, ADirectoryForContainersHasTheLibrariesAndTheListAndSaysHowToMountThem) {
+TEST(CliLimiter, InstallWritesLibrariesAndListAndExplainsTheMount) {
   const Cli cli;
   Said said = cli.shell("cd $D; umask 077; $H limiter install new/guest");
   EXPECT_EQ(said.status, 0) << said.err;
@@ -44,7 +44,7 @@ TEST(CliLimiter, ADirectoryForContainersHasTheLibrariesAndTheListAndSaysHowToMou
   EXPECT_EQ(said.out, "");
 }
 
-TEST(CliLimiter, WhatTheRootsListHoldsStaysWhateverIsInstalledOrRemoved) {
+TEST(CliLimiter, TheRootsListKeepsItsEntries) {
   const Cli cli;
   const std::string root = kRoot;
   Said said =
@@ -59,7 +59,7 @@ TEST(CliLimiter, WhatTheRootsListHoldsStaysWhateverIsInstalledOrRemoved) {
   EXPECT_TRUE(said.out.ends_with("libheadgate.so\n# site\n/site.so\n")) << said.out << said.err;
 }
 
-TEST(CliLimiter, NothingIsChangedWhereItWouldHoldNobodyOrLeadElsewhere) {
+TEST(CliLimiter, InstallRefusesPlacesThatWouldHoldNoProgram) {
   const Cli cli;
   const std::string root = kRoot;
   struct Bad {
@@ -99,7 +99,7 @@ TEST(CliLimiter, NothingIsChangedWhereItWouldHoldNobodyOrLeadElsewhere) {
   }
 }
 
-TEST(CliLimiter, OnAFullDiskTheListStaysAsItWas) {
+TEST(CliLimiter, AFullDiskLeavesTheListUnchanged) {
   if (!may_mount()) GTEST_SKIP() << "no mount namespaces here";
   const Cli cli;
   const Said said = cli.shell(

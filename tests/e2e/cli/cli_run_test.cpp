@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(CliRun, TheProgramsOutputAndStatusAreItsOwn) {
+TEST(CliRun, TheProgramKeepsItsOutputAndStatus) {
   const Cli cli;
   const Said said = cli.shell("$H run --sim --mem 1GiB -- sh -c 'echo out; echo err >&2; exit 7'");
   EXPECT_EQ(said.status, 7);
@@ -20,7 +20,7 @@ TEST(CliRun, TheProgramsOutputAndStatusAreItsOwn) {
   EXPECT_EQ(cli.shell("$H run --sim -- sh -c 'kill -KILL $$'").status, 137);
 }
 
-TEST(CliRun, TheFirstLineSaysShareCardLimitsLevelAndThatItIsSimulated) {
+TEST(CliRun, TheFirstLineHasShareCardLimitsLevelAndSimulation) {
   const Cli cli;
   const Said said = cli.shell("$H run -v --sim --mem 25% --compute 25% --name train -- true");
   EXPECT_EQ(said.err, "headgate: share train on GPU 0 (H200): 35.3 GiB, 25 %, SIMULATED\n");
@@ -28,7 +28,7 @@ TEST(CliRun, TheFirstLineSaysShareCardLimitsLevelAndThatItIsSimulated) {
 }
 
 // Like a GPU that shares the host's memory: CUDA's total replaces NVML's.
-TEST(CliRun, AGpuWhoseNvmlTellsNoMemoryHasCudasTotal) {
+TEST(CliRun, AGpuWithoutNvmlMemoryHasCudasTotal) {
   const Cli cli;
   ASSERT_EQ(cli.shell("$H sim fault --sim 'nvmlDeviceGetMemoryInfo:fail=3,nvmlDeviceGetMemoryInfo_v2:fail=3'").status,
             0);
@@ -40,7 +40,7 @@ TEST(CliRun, AGpuWhoseNvmlTellsNoMemoryHasCudasTotal) {
   EXPECT_GT(status.at("shares").at(1).at("devices").at(0).at("memory_limit_bytes"), 35ull << 30);
 }
 
-TEST(CliRun, AVeryLowLimitIsTakenAndWhatItDoesToLongKernelsSaid) {
+TEST(CliRun, AVeryLowLimitIsAcceptedWithARemark) {
   const Cli cli;
   const Said said = cli.shell("$H run -v --sim --compute 2% --name low -- true");
   EXPECT_EQ(said.status, 0);
@@ -53,7 +53,7 @@ TEST(CliRun, AVeryLowLimitIsTakenAndWhatItDoesToLongKernelsSaid) {
   EXPECT_EQ(cli.shell("$H run --sim --compute 2% -- true").err, "") << "a script that did not ask is told nothing";
 }
 
-TEST(CliRun, TheProgramSeesOneVoiceOnly) {
+TEST(CliRun, TheProgramSeesOnlyOurVariables) {
   const Cli cli;
   const Said said = cli.shell(
       "CUDA_MEM_LIMIT_0=2g HEADGATE_COMPUTE=30% CUDA_DISABLE_CONTROL=true LD_PRELOAD=libc.so.6 LD_LIBRARY_PATH=/opt/x "
@@ -71,7 +71,7 @@ TEST(CliRun, TheProgramSeesOneVoiceOnly) {
   EXPECT_EQ(share.at("devices").at(0).at("compute_ceiling_ratio"), 0.3);
 }
 
-TEST(CliRun, AnUnnamedShareGoesWithItsProgramAndANamedOneStays) {
+TEST(CliRun, AnUnnamedShareEndsWithItsProgramAndANamedOneStays) {
   const Cli cli;
   EXPECT_EQ(cli.shell("$H run --sim --mem 1GiB -- true").status, 0);
   EXPECT_EQ(cli.shell("ls $HEADGATE_RUNTIME_DIR/shares").out, "");
@@ -81,7 +81,7 @@ TEST(CliRun, AnUnnamedShareGoesWithItsProgramAndANamedOneStays) {
             "headgate: share kept on GPU 0 (H200): 1.0 GiB, no compute limit, SIMULATED\n");
 }
 
-TEST(CliRun, OtherValuesForAShareInUseAreRefusedAndForAnAbandonedOneMadeAnew) {
+TEST(CliRun, OtherValuesForAShareInUseAreRefused) {
   const Cli cli;
   const Said said = cli.shell(
       "mkfifo $D/up $D/end; $H run --sim --name a --mem 1GiB -- sh -c 'echo > $D/up; read x < $D/end' & read x < "
@@ -98,7 +98,7 @@ TEST(CliRun, OtherValuesForAShareInUseAreRefusedAndForAnAbandonedOneMadeAnew) {
 }
 
 // As inference servers and launchers set it for their workers.
-TEST(CliRun, NumbersThatAProgramPutsIntoItsVisibleDevicesCountTheSharesGpus) {
+TEST(CliRun, VisibleDevicesOfAProgramCountTheSharesGpus) {
   const Cli cli;
   const auto given = [&](const char* before) {
     return cli.shell("$H run --sim=l40s-x2 --gpu 1 --mem 2GiB -- sh -c '" + std::string(before) +
@@ -113,7 +113,7 @@ TEST(CliRun, NumbersThatAProgramPutsIntoItsVisibleDevicesCountTheSharesGpus) {
   EXPECT_NE(none.status, 0) << "the share has no second GPU: " << none.out;
 }
 
-TEST(CliRun, ASecondShareOnTheCardIsToldThatComputeIsApproximate) {
+TEST(CliRun, ASecondShareOnTheCardIsCalledApproximate) {
   const Cli cli;
   const Said said = cli.shell(
       "mkfifo $D/up $D/end; $H run --sim --name a --mem 1GiB --compute 25% -- sh -c 'echo > $D/up; read x < $D/end' & "
@@ -127,7 +127,7 @@ TEST(CliRun, ASecondShareOnTheCardIsToldThatComputeIsApproximate) {
   EXPECT_TRUE(said.out.ends_with("\n4\n")) << said.out;
 }
 
-TEST(CliRun, SignalsGoThroughToTheProgram) {
+TEST(CliRun, SignalsReachTheProgram) {
   const Cli cli;
   EXPECT_EQ(
       cli.shell("$H run --sim -- sh -c 'trap \"exit 42\" TERM; kill -TERM $PPID; while :; do sleep 0.01; done'").status,
@@ -140,7 +140,7 @@ TEST(CliRun, SignalsGoThroughToTheProgram) {
             43);
 }
 
-TEST(CliRun, WhatCannotBeHeldIsNotStartedUnlessOneInsists) {
+TEST(CliRun, AnUnholdableProgramStartsOnlyIfInsisted) {
   if (::getuid() != 0) GTEST_SKIP() << "only root can give a file to another user";
   const Cli cli;
   const std::string make = "cp /bin/echo $D/p && chown 65534 $D/p && chmod 4755 $D/p; ";

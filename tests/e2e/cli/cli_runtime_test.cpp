@@ -7,7 +7,7 @@
 namespace headgate::e2e {
 namespace {
 
-TEST(RuntimeConfigure, ShowsThenChangesThenKeepsTheFormerFile) {
+TEST(RuntimeConfigure, ShowsTheChangeThenKeepsTheFormerFile) {
   const Cli cli;
   Said said = cli.shell(
       "cd $D; printf '{\n  \"data-root\": \"/d\"\n}\n' > d.json; chmod 600 d.json; cp d.json own; "

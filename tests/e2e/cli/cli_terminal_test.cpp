@@ -50,7 +50,7 @@ TEST_F(CliTerminal, CtrlZStopsItAndFgContinuesIt) {
 
 // Runs on a terminal because the kernel does not stop processes of an orphaned process group. If the shell sees its job
 // stop, the program has stopped: the run blocks the signal and stops only after its program.
-TEST_F(CliTerminal, AStopSentToTheRunAloneStopsItsProgramAndContinuesIt) {
+TEST_F(CliTerminal, AStopOfTheRunAloneStopsItsProgramToo) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type(
@@ -63,7 +63,7 @@ TEST_F(CliTerminal, AStopSentToTheRunAloneStopsItsProgramAndContinuesIt) {
   EXPECT_TRUE(terminal.await("Exit 5")) << terminal.seen();
 }
 
-TEST_F(CliTerminal, ViewsFitIntoEightyColumnsAndKeepTheirColoursToTerminals) {
+TEST_F(CliTerminal, ViewsFitEightyColumnsAndColourTerminalsOnly) {
   const Cli cli;
   const std::string name(63, 'n');
   ASSERT_EQ(cli.shell("$H run --sim --mem 1GiB --name " + name + " -- true").status, 0);

@@ -12,7 +12,7 @@ namespace {
 
 using nlohmann::json;
 
-TEST(Cli, EveryBadValueIsAnErrorThatNamesItAndSaysWhatIsAccepted) {
+TEST(Cli, EveryBadValueIsNamedWithWhatIsAccepted) {
   const Cli cli;
   const std::string memory = "\n          accepted: 8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card\n";
   const std::string compute = "\n          accepted: 50%, 0.5 or 500m: more than 0, at most one GPU\n";
@@ -77,7 +77,7 @@ TEST(Cli, EveryBadValueIsAnErrorThatNamesItAndSaysWhatIsAccepted) {
   }
 }
 
-TEST(Cli, AnUnknownGpuIsNamedBesideThoseThatAreThere) {
+TEST(Cli, AnUnknownGpuIsNamedWithTheKnownOnes) {
   const Cli cli;
   const Said said = cli.shell("$H run --sim=l40s-x2 --gpu 0,7 -- true");
   EXPECT_EQ(said.status, 2);
@@ -88,7 +88,7 @@ TEST(Cli, AnUnknownGpuIsNamedBesideThoseThatAreThere) {
   EXPECT_EQ(cli.shell("$H run --sim --gpu MIG-1-2 -- true").status, 6);
 }
 
-TEST(Cli, WithoutAGpuTheSimulatorIsOffered) {
+TEST(Cli, TheSimulatorIsOfferedWithoutAGpu) {
   const Cli cli;
   const Said run = cli.shell("$H run -- true");
   if (run.status == 0) GTEST_SKIP() << "this machine has a GPU";
@@ -98,7 +98,7 @@ TEST(Cli, WithoutAGpuTheSimulatorIsOffered) {
   EXPECT_EQ(cli.shell("$H").status, 3);
 }
 
-TEST(Cli, EveryJsonSaysItsSchemaAndThatTheNodeIsSimulated) {
+TEST(Cli, EveryJsonHasItsSchemaAndSimulation) {
   const Cli cli;
   for (const std::string word : {"status", "ps", "free", "why", "sim list", "sim truth", "sim path"}) {
     const Said said = cli.shell("$H " + word + " --sim --json");
@@ -134,7 +134,7 @@ TEST(Cli, ErrorsUnderJsonAreObjectsWithCodeMessageAndHint) {
   EXPECT_EQ(error.at("message"), "--fit '0' is zero");
 }
 
-TEST(Cli, FreeAnswersWithItsStatusWhetherSomethingFits) {
+TEST(Cli, FreeReportsByItsStatusWhetherItFits) {
   const Cli cli;
   EXPECT_EQ(cli.shell("$H free --sim --fit 10GiB,30%").status, 0);
   EXPECT_EQ(cli.shell("$H free --sim --fit 300GiB").status, 4);
@@ -158,7 +158,7 @@ TEST(Cli, TheConfigurationIsCheckedByFileAndLine) {
   EXPECT_EQ(cli.shell("$H config check --config $D/none.toml").status, 2);
 }
 
-TEST(Cli, CompletionScriptsAreReadByTheirShells) {
+TEST(Cli, CompletionScriptsParseInTheirShells) {
   const Cli cli;
   EXPECT_EQ(cli.shell("$H completion bash > $D/c && bash -n $D/c").status, 0);
   // Bash splits --option=value into three words.
@@ -212,7 +212,7 @@ constexpr Completed kCompleted[] = {
 };
 
 // If fish is installed (dev/setup ci): loads the whole script, then completes as fish's line editor does.
-TEST(Cli, TheCompletionScriptOfFishOffersWhatFitsThere) {
+TEST(Cli, FishCompletionOffersMatchingValues) {
   const Cli cli;
   if (cli.shell("command -v fish").status != 0) return;
   EXPECT_EQ(cli.shell("$H completion fish > $D/c && fish -n $D/c").status, 0);
@@ -227,7 +227,7 @@ TEST(Cli, TheCompletionScriptOfFishOffersWhatFitsThere) {
   EXPECT_NE(offered("headgate run --mem 1GiB env").find("env\n"), std::string::npos) << "a command";
 }
 
-TEST(Cli, TheCompletionScriptOfZshOffersWhatFitsThere) {
+TEST(Cli, ZshCompletionOffersMatchingValues) {
   const Cli cli;
   if (cli.shell("command -v zsh").status != 0) return;
   EXPECT_EQ(cli.shell("$H completion zsh > $D/c && zsh -n $D/c").status, 0);
@@ -257,7 +257,7 @@ words=("${(@)argv}"); CURRENT=$#words; word=$words[-1]; _headgate
   EXPECT_EQ(offered("headgate run --mem 1GiB en"), "commands\n");
 }
 
-TEST(Cli, DoctorNamesFunctionsThatADriverHasAndTheTableNot) {
+TEST(Cli, DoctorNamesDriverFunctionsThatTheTableLacks) {
   const Cli cli;
   const Said said = cli.shell("$H doctor --symbols $SIM/libnvidia-ml.so.1 --json");
   const json library = json::parse(said.out).at("libraries").at(0);
@@ -268,7 +268,7 @@ TEST(Cli, DoctorNamesFunctionsThatADriverHasAndTheTableNot) {
   EXPECT_EQ(cli.shell("$H doctor --symbols /etc/passwd").status, 1);
 }
 
-TEST(Cli, LivesWithoutHomeTerminalLocaleProcOrShm) {
+TEST(Cli, WorksWithoutHomeTerminalLocaleProcOrShm) {
   const Cli cli;
   EXPECT_EQ(cli.shell("env -i HEADGATE_RUNTIME_DIR=$HEADGATE_RUNTIME_DIR $H run --sim --mem 1GiB -- true").status, 0);
   if (!may_mount()) GTEST_SKIP() << "no mount namespaces here";
@@ -279,7 +279,7 @@ TEST(Cli, LivesWithoutHomeTerminalLocaleProcOrShm) {
       << cli.shell("unshare -m sh -c 'mount -t tmpfs none /proc; $H run --sim --mem 1GiB -- true'").err;
 }
 
-TEST(Cli, AFullOrReadOnlyRuntimeDirectoryIsASentence) {
+TEST(Cli, AFullOrReadOnlyRuntimeDirectoryIsOneMessage) {
   const Cli cli;
   const Said file = cli.shell("HEADGATE_RUNTIME_DIR=/dev/null/x $H run --sim -- true");
   EXPECT_EQ(file.status, 125);

@@ -23,7 +23,7 @@ constexpr const char* kHolder =
 
 class CliTop : public CliTerminal {};
 
-TEST_F(CliTop, ShowsTheShareAndThatItIsSimulatedAndGivesTheTerminalBackOnQ) {
+TEST_F(CliTop, ShowsTheShareAndRestoresTheTerminalOnQ) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type("stty -a > $D/before; " + std::string(kHolder) + "$H top --sim; echo sta\"\"tus=$?\n");
@@ -53,7 +53,7 @@ TEST_F(CliTop, KeysActAndAFilterIsShown) {
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
 }
 
-TEST_F(CliTop, CtrlCEndsItWithTheTerminalGivenBack) {
+TEST_F(CliTop, CtrlCEndsItAndRestoresTheTerminal) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type("$H top --sim; echo sta\"\"tus=$?\n");
@@ -63,7 +63,7 @@ TEST_F(CliTop, CtrlCEndsItWithTheTerminalGivenBack) {
   EXPECT_TRUE(terminal.await("status=130")) << terminal.seen();
 }
 
-TEST_F(CliTop, AKillAndAnAbortGiveTheTerminalBackToo) {
+TEST_F(CliTop, KillAndAbortRestoreTheTerminalToo) {
   for (const auto& [signal, status] : {std::pair{"TERM", "143"}, {"HUP", "129"}, {"ABRT", "134"}, {"SEGV", "139"}}) {
     const Cli cli;
     Terminal terminal(cli, kSmall);
@@ -77,7 +77,7 @@ TEST_F(CliTop, AKillAndAnAbortGiveTheTerminalBackToo) {
   }
 }
 
-TEST_F(CliTop, CtrlZGivesTheShellItsTerminalAndFgBringsThePictureBack) {
+TEST_F(CliTop, CtrlZRestoresTheTerminalAndFgRedraws) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type("stty -a > $D/before; $H top --sim; echo sta\"\"tus=$?\n");
@@ -94,7 +94,7 @@ TEST_F(CliTop, CtrlZGivesTheShellItsTerminalAndFgBringsThePictureBack) {
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
 }
 
-TEST_F(CliTop, ATerminalMadeSmallerAndLargerIsDrawnAnew) {
+TEST_F(CliTop, AResizedTerminalIsRedrawn) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type("$H top --sim --interval 60s; echo sta\"\"tus=$?\n");
@@ -108,7 +108,7 @@ TEST_F(CliTop, ATerminalMadeSmallerAndLargerIsDrawnAnew) {
 }
 
 // The target is 300 ms on an idle machine. This test only checks that the first frame uses one snapshot: rates need
-// two, so it shows none. Watcher.TheFirstLookIsHandedOverBeforeTheSecond checks that it does not wait for the second.
+// two, so it shows none. Watcher.TheFirstSnapshotArrivesBeforeTheSecond checks that it does not wait for the second.
 TEST_F(CliTop, TheFirstFrameWaitsForNoInterval) {
   const Cli cli;
   ASSERT_EQ(cli.shell("$H run --sim --mem 1GiB --compute 25% --name first -- true").status, 0);
@@ -124,7 +124,7 @@ TEST_F(CliTop, TheFirstFrameWaitsForNoInterval) {
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
 }
 
-TEST_F(CliTop, WithoutAKeyboardItIsDrawnAllTheSame) {
+TEST_F(CliTop, IsDrawnWithoutAKeyboard) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type("$H top --sim --interval 20ms < /dev/null; echo sta\"\"tus=$?\n");
@@ -133,7 +133,7 @@ TEST_F(CliTop, WithoutAKeyboardItIsDrawnAllTheSame) {
   EXPECT_TRUE(terminal.await("status=130")) << terminal.seen();
 }
 
-TEST(CliTopOnce, InAPipeIsOneTableWithoutColours) {
+TEST(CliTopOnce, IsOneTableWithoutColoursInAPipe) {
   const Cli cli;
   ASSERT_EQ(cli.shell("$H run --sim --name kept --mem 1GiB -- true").status, 0);
   for (const char* words : {"top --sim", "top --sim --once", "top --sim --by gpu"}) {
@@ -150,7 +150,7 @@ TEST(CliTopOnce, InAPipeIsOneTableWithoutColours) {
   EXPECT_EQ(document.at("snapshot").at("shares").at(0).at("name"), "kept");
 }
 
-TEST(CliEvents, WithoutADaemonWhatHappensIsFollowedFromLookToLook) {
+TEST(CliEvents, FollowsChangesWithoutADaemon) {
   const Cli cli;
   const Said first = cli.shell("$H events --sim");
   EXPECT_EQ(first.status, 0) << first.err;
@@ -163,7 +163,7 @@ TEST(CliEvents, WithoutADaemonWhatHappensIsFollowedFromLookToLook) {
   EXPECT_NE(followed.out.find("share seen made: GPU 0, 64 MiB"), std::string::npos) << followed.out << followed.err;
 }
 
-TEST(CliEvents, ANamedDaemonThatDoesNotAnswerIsAnErrorNotAnotherPicture) {
+TEST(CliEvents, ANamedDaemonThatDoesNotAnswerIsAnError) {
   const Cli cli;
   for (const char* word : {"top --once", "events"}) {
     const Said said = cli.shell("HEADGATE_SOCKET=$D/nobody.sock $H " + std::string(word));

@@ -65,7 +65,7 @@ constexpr Bad kBad[] = {
     {"TENSOR_FUSION_CUDA_UP_LIMIT", "{\"0\": 0}", "accepted: a JSON map from UUID or index to percent"},
 };
 
-TEST(CliValues, RunRefusesEveryUnreadableNameInItsEnvironmentBeforeTheProgramStarts) {
+TEST(CliValues, RunRefusesEveryUnreadableVariableBeforeTheStart) {
   const Cli cli;
   for (const Bad& bad : kBad) {
     const Said said =
@@ -77,7 +77,7 @@ TEST(CliValues, RunRefusesEveryUnreadableNameInItsEnvironmentBeforeTheProgramSta
   }
 }
 
-TEST(CliValues, APreloadedProgramWithAnUnreadableNameGetsNoGpuInsteadOfAllOfIt) {
+TEST(CliValues, APreloadedProgramWithABadVariableGetsNoGpu) {
   const Cli cli;
   for (const Bad& bad : kBad) {
     const Said said = cli.shell("env '" + std::string(bad.name) + "=" + bad.value + "'" + kPreloaded);
@@ -90,7 +90,7 @@ TEST(CliValues, APreloadedProgramWithAnUnreadableNameGetsNoGpuInsteadOfAllOfIt) 
 }
 
 // A limit above the card's memory would have no effect. Both ways of starting refuse it and name its source.
-TEST(CliValues, ALimitAboveTheCardIsRefusedWhicheverNameSaysItAndHoweverTheProgramStarts) {
+TEST(CliValues, ALimitAboveTheCardIsRefusedFromAnySource) {
   const Cli cli;
   for (const Bad& bad :
        {Bad{"HEADGATE_MEM", "900GiB", "accepted: 8GiB"}, Bad{"HEADGATE_MEM_0", "900GiB", "accepted: 8GiB"},
@@ -113,7 +113,7 @@ TEST(CliValues, ALimitAboveTheCardIsRefusedWhicheverNameSaysItAndHoweverTheProgr
   }
 }
 
-TEST(CliValues, NamesOfOtherLimitersHoldAPreloadedProgram) {
+TEST(CliValues, NamesOfOtherLimitersLimitAPreloadedProgram) {
   const Cli cli;
   int number = 0;
   for (const std::string name : {"HEADGATE_MEM=1023MiB", "CUDA_MEM_LIMIT=1023m", "CUDA_MEM_LIMIT_0=1023m",
@@ -128,7 +128,7 @@ TEST(CliValues, NamesOfOtherLimitersHoldAPreloadedProgram) {
   }
 }
 
-TEST(CliValues, TheOptionWinsOverTheEnvironmentAndOursOverForeignNames) {
+TEST(CliValues, OptionOverridesEnvironmentAndOursForeign) {
   const Cli cli;
   const auto limit = [&](const std::string& line) {
     return cli.shell(line + " 2>&1 | grep -o '[0-9.]* [GM]iB, [^,]*'").out;
@@ -147,7 +147,7 @@ TEST(CliValues, TheOptionWinsOverTheEnvironmentAndOursOverForeignNames) {
       << "run asked for a limit, so the switch does not lift it: " << disabled.out << disabled.err;
 }
 
-TEST(CliValues, BrokenPagesAreNamedAndNobodyRunsOnThem) {
+TEST(CliValues, BrokenPagesAreNamedAndNotUsed) {
   const Cli cli;
   const struct {
     const char* damage;
@@ -184,7 +184,7 @@ TEST(CliValues, BrokenPagesAreNamedAndNobodyRunsOnThem) {
 
 // A full or read-only directory, or half a share: every way of starting prints an error that names the directory. It
 // never ends in a signal, and the program never runs without limits.
-TEST(CliValues, ADirectoryThatCannotTakeTheShareIsNamedAndNobodyRunsUnheld) {
+TEST(CliValues, AnUnusableDirectoryIsNamedAndNothingRuns) {
   const Cli cli;
   const auto refused = [&](const std::string& prepare, int status, const std::string& words) {
     const auto inside = [&](const std::string& line) {
@@ -230,7 +230,7 @@ TEST(CliValues, ADirectoryThatCannotTakeTheShareIsNamedAndNobodyRunsUnheld) {
           "lies on a read-only file system; set HEADGATE_RUNTIME_DIR");
 }
 
-TEST(CliValues, ControlCharactersOfOthersNeverReachTheTerminal) {
+TEST(CliValues, ForeignControlCharactersNeverReachTheTerminal) {
   const Cli cli;
   const std::string make = "B=$(printf '\\033[2J\\302\\233x\\377'); ";
   for (const char* line :
@@ -266,7 +266,7 @@ TEST(CliValues, ControlCharactersOfOthersNeverReachTheTerminal) {
   }
 }
 
-TEST(CliValues, AProgramsNameCannotDriveTheTerminalOfWhoLooksAtIt) {
+TEST(CliValues, AProgramsNameCannotDriveTheTerminal) {
   const Cli cli;
   const Said said = cli.shell(
       "P=\"$D/$(printf 'x\\033[2J\\302\\233\\377')\"; cp ${SIM%/sim}/headgate-load \"$P\"; $H run --sim --name c -- "
@@ -283,7 +283,7 @@ TEST(CliValues, AProgramsNameCannotDriveTheTerminalOfWhoLooksAtIt) {
 
 #ifdef SANITIZED_TENANT
 // GCC's AddressSanitizer ends a program if another library was loaded before it. With its runtime first, both work.
-TEST(CliValues, AProgramWithGccsAddressSanitizerIsHeldWhenItsRuntimeIsPreloadedFirst) {
+TEST(CliValues, AnAsanProgramIsHeldWithItsRuntimeFirst) {
   const Cli cli;
   const std::string run = "PROBE_REFUSALS=7 ASAN_OPTIONS=detect_leaks=0 $H run --sim --mem 1GiB -- " SANITIZED_TENANT;
   const Said plain = cli.shell(run);
@@ -297,7 +297,7 @@ TEST(CliValues, AProgramWithGccsAddressSanitizerIsHeldWhenItsRuntimeIsPreloadedF
 }
 #endif
 
-TEST(CliValues, AProfileThatMakesNoSenseIsRefusedByFileAndLine) {
+TEST(CliValues, AnInvalidProfileIsRefusedByFileAndLine) {
   const Cli cli;
   const Said said = cli.shell("printf 'gpus = \"many\"\\n' > $D/p.toml; $H run --sim=$D/p.toml -- echo started");
   EXPECT_EQ(said.status, 2) << said.err;

@@ -13,7 +13,7 @@ constexpr const char* kLeaves = "\x1b[?25h\x1b[?1049l";
 
 class CliWatch : public CliTerminal {};
 
-TEST_F(CliWatch, DrawsInPlaceAndCtrlCGivesTheTerminalBackWithStatus0) {
+TEST_F(CliWatch, RedrawsInPlaceUntilCtrlC) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type("stty -a > $D/before; $H --sim --watch=20ms; echo sta\"\"tus=$?\n");
@@ -28,7 +28,7 @@ TEST_F(CliWatch, DrawsInPlaceAndCtrlCGivesTheTerminalBackWithStatus0) {
   EXPECT_TRUE(terminal.await("same")) << terminal.seen();
 }
 
-TEST_F(CliWatch, QEndsItAndATerminalOfAnotherSizeIsDrawnAnew) {
+TEST_F(CliWatch, QEndsItAndAResizedTerminalIsRedrawn) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type("$H gpu ls --sim --watch=60m -o wide; echo sta\"\"tus=$?\n");
@@ -40,7 +40,7 @@ TEST_F(CliWatch, QEndsItAndATerminalOfAnotherSizeIsDrawnAnew) {
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
 }
 
-TEST_F(CliWatch, CtrlZGivesTheShellItsTerminalAndFgBringsThePictureBack) {
+TEST_F(CliWatch, CtrlZRestoresTheTerminalAndFgRedraws) {
   const Cli cli;
   Terminal terminal(cli, kSmall);
   terminal.type("$H free --sim --watch; echo sta\"\"tus=$?\n");
@@ -54,7 +54,7 @@ TEST_F(CliWatch, CtrlZGivesTheShellItsTerminalAndFgBringsThePictureBack) {
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
 }
 
-TEST(CliWatchPipe, PrintsOneBelowTheOtherUntilItIsInterrupted) {
+TEST(CliWatchPipe, PrintsViewsInSequenceUntilInterrupted) {
   const Cli cli;
   const Said said = cli.shell(
       "$H ps --sim --watch=10ms > $D/out & n=0; until [ $(grep -c '^$' $D/out) -ge 3 ] || [ $n = 3000 ]; do sleep "
@@ -75,7 +75,7 @@ TEST(CliWatchPipe, JsonlAndCsvAreLinesWithoutGapsAndOneHeading) {
   EXPECT_EQ(said.out, "0\n0\n1\n0\n") << said.err;
 }
 
-TEST(CliWatchPipe, WhatCannotBeShownTheFirstTimeIsAnErrorAsWithoutIt) {
+TEST(CliWatchPipe, AFirstFailureIsAnError) {
   const Cli cli;
   const Said said = cli.shell("$H share ls --watch");
   EXPECT_EQ(said.status, 3);

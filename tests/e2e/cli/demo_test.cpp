@@ -29,7 +29,7 @@ bool within(seconds patience, const std::function<bool()>& met) {
 }
 
 // Uses a private directory for temporary files, with nothing else in it.
-class Play : public testing::Test {
+class Demo : public testing::Test {
  protected:
   void SetUp() override {
     directory_ = (std::filesystem::temp_directory_path() / "headgate-demo-XXXXXX").string();
@@ -68,7 +68,7 @@ class Play : public testing::Test {
 };
 
 // On a very busy machine the trainer cannot use its half of the GPU; the demo then says so. All else holds anywhere.
-TEST_F(Play, ShowsSixTenantsAndWhatIsDoneAboutEach) {
+TEST_F(Demo, ShowsSixTenantsAndTheEffectOnEach) {
   load::Child demo = start({"--seconds=14"});
   const load::ChildEnd end = demo.wait(Clock::now() + seconds(90));
   EXPECT_TRUE(end.status == 0 || end.status == 1) << end.status << end.out << end.err;
@@ -79,7 +79,7 @@ TEST_F(Play, ShowsSixTenantsAndWhatIsDoneAboutEach) {
   EXPECT_FALSE(anything_left());
 }
 
-TEST_F(Play, InJsonEachPromiseHasItsFigures) {
+TEST_F(Demo, HasTheFiguresOfEachPromiseInJson) {
   load::Child demo = start({"--seconds=12", "--json"});
   const load::ChildEnd end = demo.wait(Clock::now() + seconds(90));
   const auto document = nlohmann::json::parse(end.out, nullptr, false);
@@ -98,7 +98,7 @@ TEST_F(Play, InJsonEachPromiseHasItsFigures) {
   }
 }
 
-TEST_F(Play, EndedByASignalItLeavesNoFileAndNoProcess) {
+TEST_F(Demo, LeavesNoFileAndNoProcessAfterASignal) {
   for (const int signal : {SIGINT, SIGTERM, SIGHUP}) {
     load::Child demo = start({});
     ASSERT_TRUE(within(seconds(60), [&] { return !socket().empty(); })) << demo.so_far().err;
@@ -111,7 +111,7 @@ TEST_F(Play, EndedByASignalItLeavesNoFileAndNoProcess) {
   }
 }
 
-TEST_F(Play, KilledItTakesItsDaemonAndItsTenantsWithIt) {
+TEST_F(Demo, EndsItsDaemonAndTenantsWhenKilled) {
   if (::access("/proc/self/environ", R_OK) != 0) GTEST_SKIP() << "skipped without /proc/self";
   load::Child demo = start({});
   ASSERT_TRUE(within(seconds(60), [&] { return !socket().empty(); })) << demo.so_far().err;
@@ -120,7 +120,7 @@ TEST_F(Play, KilledItTakesItsDaemonAndItsTenantsWithIt) {
   EXPECT_TRUE(within(seconds(30), [&] { return !anybody_left(); }));
 }
 
-TEST_F(Play, WordsThatItDoesNotKnowAreNamed) {
+TEST_F(Demo, NamesUnknownArguments) {
   for (const std::string word : {"--seconds=3", "--seconds=x", "--twice", "loud"}) {
     load::Child demo = start({word});
     const load::ChildEnd end = demo.wait(Clock::now() + seconds(30));

@@ -35,7 +35,7 @@ Ended run(std::vector<std::string> variables, const std::vector<std::string>& co
 }
 
 // bash replaces getenv() and setenv().
-TEST(PathInjection, AProgramAndWhateverItStartsFindWhatWasAdded) {
+TEST(PathInjection, ProgramsAndTheirChildrenFindAddedEntries) {
   const Ended ended = run({kPreload, "PATH=/usr/bin:/bin", "HEADGATE_PREPEND_PATH=/early", "TF_PREPEND_PATH=/tf-early",
                            "HEADGATE_APPEND_PATH=/late:/bin:", "TF_PATH=/tf-late"},
                           {"/bin/bash", "-c", "echo $PATH; sh -c 'echo $PATH'; exec bash -c 'echo $PATH'"});
@@ -45,7 +45,7 @@ TEST(PathInjection, AProgramAndWhateverItStartsFindWhatWasAdded) {
   EXPECT_EQ(ended.status, 0);
 }
 
-TEST(PathInjection, TheLoadersListsActOnWhatTheProgramStarts) {
+TEST(PathInjection, TheLoadersListsApplyToChildren) {
   const Ended ended =
       run({kPreload, "PATH=/usr/bin:/bin", "HEADGATE_APPEND_LD_LIBRARY_PATH=/late", "TF_PREPEND_LD_LIBRARY_PATH=/tf",
            "HEADGATE_PREPEND_LD_PRELOAD=/none/headgate.so", "TF_LD_PRELOAD=/none/tf.so"},
@@ -56,7 +56,7 @@ TEST(PathInjection, TheLoadersListsActOnWhatTheProgramStarts) {
   EXPECT_EQ(std::ranges::count(ended.err, '\n'), 2) << "the program's own did not: " << ended.err;
 }
 
-TEST(PathInjection, WhereNothingIsAddedNothingChangesAndNothingIsSaid) {
+TEST(PathInjection, WithoutAdditionsIsSilentAndUnchanged) {
   const std::vector<std::string> variables = {
       kPreload,          "PATH=/bin::/usr/bin:", "A=b", "HEADGATE_APPEND_PATH=:", "HEADGATE_PREPEND_PATH=/bin",
       "TF_LD_PRELOAD= :"};
@@ -67,13 +67,13 @@ TEST(PathInjection, WhereNothingIsAddedNothingChangesAndNothingIsSaid) {
   EXPECT_EQ(ended.err, "");
 }
 
-TEST(PathInjection, WithoutAPathTheSystemsProgramsAreFoundStill) {
+TEST(PathInjection, FindsSystemProgramsWithoutAPath) {
   const Ended ended = run({kPreload, "HEADGATE_APPEND_PATH=/late"}, {"/bin/sh", "-c", "echo $PATH; env > /dev/null"});
   EXPECT_EQ(ended.out, "/bin:/usr/bin:/late\n");
   EXPECT_EQ(ended.status, 0) << ended.err;
 }
 
-TEST(PathInjection, AnEntryThatTheKernelWouldNotTakeIsNotMade) {
+TEST(PathInjection, AnEntryThatIsTooLongForTheKernelIsSkipped) {
   // The longest allowed value: with one more byte the program could not start anything.
   const std::string longest = "PATH=/bin:/" + std::string(131'072 - 12, 'x');
   const std::vector<std::string> command = {"/bin/sh", "-c", "echo ${#PATH}; sh -c 'echo started'"};
@@ -85,11 +85,11 @@ TEST(PathInjection, AnEntryThatTheKernelWouldNotTakeIsNotMade) {
   EXPECT_EQ(most.out, "4\nstarted\n") << "no addition is that long: " << most.err;
 }
 
-TEST(PathInjection, AProgramWithoutAnyEnvironmentLives) {
+TEST(PathInjection, AProgramWithoutAnyEnvironmentWorks) {
   EXPECT_EQ(run({"HEADGATE_APPEND_PATH=/late"}, {PATH_PROBE, PATH_LIBRARY, "null"}).out, "secure 0, PATH unset\n");
 }
 
-TEST(PathInjection, InAProgramWithRaisedPrivilegesTheCallersWordsCountForNothing) {
+TEST(PathInjection, VariablesAreIgnoredWithRaisedPrivileges) {
   const std::vector<std::string> variables = {"PATH=/bin", "HEADGATE_APPEND_PATH=/late"};
   EXPECT_EQ(run(variables, {PATH_PROBE, PATH_LIBRARY}).out, "secure 0, PATH /bin:/late\n");
   if (::geteuid() != 0) GTEST_SKIP() << "only root can make a set-user-ID program of another user's";

@@ -53,7 +53,7 @@ class PreloadRoot : public ::testing::Test {
   Daemon daemon_;
 };
 
-TEST_F(PreloadRoot, EveryProgramOfTheRootIsHeldWhateverItsEnvironmentAndOthersDoNotNotice) {
+TEST_F(PreloadRoot, HoldsEveryProgramOfTheRootAndNoOther) {
   const Said listed = inside("ls /; echo $?");
   ASSERT_EQ(listed.err, "");
   ASSERT_TRUE(listed.out.contains("etc\n") && listed.out.ends_with("0\n")) << listed.out;

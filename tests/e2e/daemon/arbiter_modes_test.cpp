@@ -43,7 +43,7 @@ TEST(Endless, LongKernelsDoNotTakeMoreThanTheirWeight) {
       10));
 }
 
-TEST(Endless, AKernelThatNeverEndsIsChargedWhileItRunsAndTheOtherHasItsTurns) {
+TEST(Endless, AnEndlessKernelIsChargedAndOthersGetTurns) {
   ArbiterNode node;
   node.share("endless");
   node.share("other");
@@ -93,7 +93,7 @@ TEST(Crowds, AShareIsNotMultipliedByItsProcesses) {
 }
 
 // A kernel that waits for pages (managed memory) holds the GPU meanwhile, so it is charged and its neighbour is not.
-TEST(Faults, KernelsThatWaitForPagesTakeTheirTimeFromTheirOwnShare) {
+TEST(Faults, KernelsThatWaitForPagesChargeTheirOwnShare) {
   ArbiterNode node;
   for (const char* name : {"faults", "plain"}) node.share(name);
   node.start();
@@ -107,7 +107,7 @@ TEST(Faults, KernelsThatWaitForPagesTakeTheirTimeFromTheirOwnShare) {
 }
 
 // Copies are not gated (docs/decisions/arbiter.md): they use separate engines, so they need no turn and take none.
-TEST(Copies, AShareThatOnlyCopiesTakesNoTurnFromOneWithKernels) {
+TEST(Copies, AShareOfCopiesTakesNoTurnFromOneWithKernels) {
   ArbiterNode node;
   for (const char* name : {"copies", "kernels"}) node.share(name);
   node.start();
@@ -134,7 +134,7 @@ TEST(Copies, AShareThatOnlyCopiesTakesNoTurnFromOneWithKernels) {
 
 // Two shares tied by a name, on one GPU each, with another share on each GPU. Checks how often both gates are open or
 // both shut. Untied shares agree about half of the time.
-TEST(Gangs, SharesTiedByANameHaveTheirTurnsOnTheirGpusTogether) {
+TEST(Gangs, SharesOfAGangHaveTheirTurnsTogether) {
   const auto together = [](const std::string& gang) {
     ArbiterNode node("l40s-x2");
     node.share("ga", {.gang = gang, .gpus = {0}});
@@ -164,7 +164,7 @@ TEST(Gangs, SharesTiedByANameHaveTheirTurnsOnTheirGpusTogether) {
 }
 
 // With a separate ceiling per GPU, each rank spins through its time while the other's gate is shut.
-TEST(Gangs, UnderACeilingRanksThatWaitForEachOtherDoTheirWorkAtTheCeiling) {
+TEST(Gangs, RanksUnderACeilingReachTheCeiling) {
   constexpr double kRounds = 400, kWorkMs = 1;
   ArbiterNode node("l40s-x2");
   node.share("a", {.ceiling_ppm = 300'000, .gpus = {0, 1}});

@@ -67,7 +67,7 @@ TEST(Turns, ALoneShareKeepsItsGateOpen) {
   EXPECT_EQ(device.gate_epoch.load(), epoch);
 }
 
-TEST(DeadManRule, SharesGoOnWithoutADaemonAndTakeTurnsAgainWhenThereIsOne) {
+TEST(DeadManRule, SharesContinueWithoutADaemonAndResumeTurns) {
   ArbiterNode node;
   node.share("a");
   node.share("b", {.weight = 300});
@@ -90,7 +90,7 @@ TEST(DeadManRule, SharesGoOnWithoutADaemonAndTakeTurnsAgainWhenThereIsOne) {
   EXPECT_TRUE(eventually(again));
 }
 
-TEST(DeadManRule, AWaiterGoesOnUnderItsGuarantee) {
+TEST(DeadManRule, AWaiterContinuesUnderItsGuarantee) {
   ArbiterNode node;
   node.share("a", {.guarantee_ppm = 200'000});
   node.share("b");
@@ -174,7 +174,7 @@ TEST(Turns, AKilledTenantLeavesTheGpuToTheOther) {
   EXPECT_GT(part_at(node, "b", {ledger::Gate::open, ledger::Gate::open_notify}), 0.9);
 }
 
-TEST(Turns, UnderTheClassOfALatencyShareItsLaunchesWaitForAKernelAtMost) {
+TEST(Turns, ALatencySharesLaunchesWaitForOneKernelAtMost) {
   ArbiterNode node;
   node.share("fast", {.priority_class = 2});
   node.share("slow");

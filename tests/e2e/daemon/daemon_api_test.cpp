@@ -39,7 +39,7 @@ double sample(const std::string& page, const std::string& name, const std::vecto
   return -1;
 }
 
-TEST(DaemonApi, WhoFollowsFromTheFirstEventGetsEachThatIsKeptAndWhatComesAfter) {
+TEST(DaemonApi, AFollowerFromTheFirstEventGetsEveryKeptOne) {
   const Daemon daemon;
   const std::string uuid = daemon.snapshot().gpus.at(0).uuid;
   const auto change = [&] {
@@ -68,7 +68,7 @@ TEST(DaemonApi, WhoFollowsFromTheFirstEventGetsEachThatIsKeptAndWhatComesAfter) 
   }
 }
 
-TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
+TEST(DaemonApi, EveryReplyFitsTheDocument) {
   const Daemon daemon;
   const std::string document = daemon.ask("GET", "/v1/openapi.json").body;
   std::set<std::string> asked;
@@ -165,7 +165,7 @@ TEST(DaemonApi, EveryReplyIsTheOneThatTheDocumentPromises) {
     EXPECT_TRUE(asked.contains(std::string(route.id))) << route.id << " is not asked";
 }
 
-TEST(DaemonApi, PrometheusFindsAShareAtWorkAndNoSeriesThatTheDocumentationLacks) {
+TEST(DaemonApi, PrometheusFindsOnlyDocumentedSeries) {
   const Daemon daemon;
   ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"alice","mem":"8GiB","compute":"30%"})").status, 201);
   Program tenant({HEADGATE_COMMAND, "run", "--share", "alice", "--", HEADGATE_LOAD, "--mem=1GiB", "--duration=60s",
@@ -211,7 +211,7 @@ TEST(DaemonApi, PrometheusFindsAShareAtWorkAndNoSeriesThatTheDocumentationLacks)
   EXPECT_EQ(said.status, 0) << said.out << said.err;
 }
 
-TEST(DaemonApi, FiguresAndEventsAreAddedToAFileForWhoeverFollowsIt) {
+TEST(DaemonApi, FiguresAndEventsAreAppendedToAFile) {
   const Cli files;
   const std::string path = files.directory() + "/metrics.log";
   (void)files.shell("printf '[metrics]\\nfile = \"" + path +
@@ -248,7 +248,7 @@ TEST(DaemonApi, FiguresAndEventsAreAddedToAFileForWhoeverFollowsIt) {
   EXPECT_NE(bad.err.find("c.toml:2: metrics.file = 'here' is a relative path"), std::string::npos) << bad.err;
 }
 
-TEST(DaemonApi, EventsThatTheFileHadNoRoomForAndThoseOfTheEndAreWrittenToo) {
+TEST(DaemonApi, EventsAreWrittenOnceTheFileHasRoomAndAtTheEnd) {
   const Cli files;
   const std::string folder = files.directory() + "/logs", path = folder + "/metrics.log";
   const auto configure = [&](const std::string& text) { std::ofstream(files.directory() + "/c.toml") << text; };
@@ -285,7 +285,7 @@ TEST(DaemonApi, EventsThatTheFileHadNoRoomForAndThoseOfTheEndAreWrittenToo) {
   EXPECT_EQ(times_told("share.created", "late"), 1) << text;
 }
 
-TEST(DaemonApi, SystemdHearsThatItIsReadyReloadedAliveAndStopping) {
+TEST(DaemonApi, SystemdLearnsReadyReloadedAliveAndStopping) {
   const Cli place;  // removed with the test
   const std::string name = place.directory() + "/notify";
   const UniqueFd socket(::socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0));
@@ -315,7 +315,7 @@ TEST(DaemonApi, SystemdHearsThatItIsReadyReloadedAliveAndStopping) {
   EXPECT_TRUE(hears("STOPPING=1")) << heard;
 }
 
-TEST(DaemonApi, ReadinessFailsForEachThingThatTheDaemonCannotDoAndComesBack) {
+TEST(DaemonApi, ReadinessFailsForEachFailedDuty) {
   const Daemon daemon;
   ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"alice","mem":"8GiB"})").status, 201);
   EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
@@ -362,7 +362,7 @@ TEST(DaemonApi, ReadinessFailsForEachThingThatTheDaemonCannotDoAndComesBack) {
   expect_unready("the database " + database.string());
 }
 
-TEST(DaemonApi, DoctorSaysNothingOfAnOldPictureAndHasNobodyRemoveThePagesOfAShareThatAStoppedDaemonKeeps) {
+TEST(DaemonApi, DoctorRemovesNoPagesOfAStoppedDaemon) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create kept --mem 1GiB").status, 0);
   const Said released = daemon.cli().shell("$H gpu release && $H doctor");

@@ -112,7 +112,7 @@ class DaemonAttack : public ::testing::Test {
   pid_t liar_ = -1;
 };
 
-TEST_F(DaemonAttack, AShareWhoseDoorbellATenantShutsDownIsNamedAndTheOthersNoticeNothing) {
+TEST_F(DaemonAttack, AShutDownDoorbellIsNamedAndHarmsNoOther) {
   liar_ = start_liar(directory("liar"), Lie::bell, seed());
   ASSERT_GT(liar_, 0);
   ASSERT_TRUE(eventually([&] { return has_event("share.deaf", "liar"); }));
@@ -121,7 +121,7 @@ TEST_F(DaemonAttack, AShareWhoseDoorbellATenantShutsDownIsNamedAndTheOthersNotic
   expect_that_the_honest_share_is_as_it_was();
 }
 
-TEST_F(DaemonAttack, ATenantThatScribblesInItsPageIsNamedAndNobodyElseFeelsIt) {
+TEST_F(DaemonAttack, ACorruptedPageIsNamedAndHarmsNoOther) {
   const auto begun = Clock::now();
   liar_ = start_liar(directory("liar"), Lie::words, seed());
   ASSERT_GT(liar_, 0);
@@ -169,7 +169,7 @@ TEST_F(DaemonAttack, ATenantThatScribblesInItsPageIsNamedAndNobodyElseFeelsIt) {
   EXPECT_EQ(daemon_.share("liar").problem, "");
 }
 
-TEST_F(DaemonAttack, ATenantThatKeepsResizingItsPageEndsNeitherTheDaemonNorItsSuccessor) {
+TEST_F(DaemonAttack, AResizedPageEndsNeitherDaemonNorSuccessor) {
   const auto begun = Clock::now();
   liar_ = start_liar(directory("liar"), Lie::length, seed());
   ASSERT_GT(liar_, 0);
@@ -190,7 +190,7 @@ TEST_F(DaemonAttack, ATenantThatKeepsResizingItsPageEndsNeitherTheDaemonNorItsSu
   EXPECT_EQ(daemon_.ask("GET", "/healthz").status, 200);
 }
 
-TEST_F(DaemonAttack, ATenantThatTakesItsMemoryOutOfTheAccountIsNamed) {
+TEST_F(DaemonAttack, MemoryTakenOutOfTheAccountIsNamed) {
   const auto begun = Clock::now();
   liar_ = start_liar(directory("liar"), Lie::quiet, seed());
   ASSERT_GT(liar_, 0);
@@ -202,7 +202,7 @@ TEST_F(DaemonAttack, ATenantThatTakesItsMemoryOutOfTheAccountIsNamed) {
 }
 
 // Each of its claims took a tenth of a second to check, at each look.
-TEST_F(DaemonAttack, ATenantThatClaimsSlotsForAProcessWithManyMappingsDoesNotHoldTheDaemonUpAndIsNamed) {
+TEST_F(DaemonAttack, ClaimsOfLargeProcessesDoNotBlockTheDaemon) {
   liar_ = start_liar(directory("liar"), Lie::claims, seed());
   ASSERT_GT(liar_, 0);
   const auto begun = Clock::now();
@@ -221,7 +221,7 @@ TEST_F(DaemonAttack, ATenantThatClaimsSlotsForAProcessWithManyMappingsDoesNotHol
   }
 }
 
-TEST_F(DaemonAttack, ATenantThatBabblesAtItsDoorShutsNobodyElseOutAndIsNamed) {
+TEST_F(DaemonAttack, ANoisyTenantIsNamedAndShutsOutNoOther) {
   const std::size_t before = descriptors();
   const auto begun = Clock::now();
   liar_ = start_liar(directory("liar"), Lie::messages, seed());

@@ -113,7 +113,7 @@ TEST_F(DaemonAudit, AStaticallyLinkedProgramIsNamed) {
 #endif
 }
 
-TEST_F(DaemonAudit, ADriverLibraryOfAProgramsOwnIsNamedWithItsFile) {
+TEST_F(DaemonAudit, ACustomDriverLibraryIsNamedWithItsFile) {
   const std::string copy = own_driver();
   Program rogue({BYPASS_PROGRAM, copy}, tenant());
   take(rogue);
@@ -122,7 +122,7 @@ TEST_F(DaemonAudit, ADriverLibraryOfAProgramsOwnIsNamedWithItsFile) {
 }
 
 // Joins its share through one library and bypasses it through another.
-TEST_F(DaemonAudit, AMemberThatTakesMemoryPastItsLedgerIsNamedWithItsShare) {
+TEST_F(DaemonAudit, AMemberAboveItsLedgerIsNamedWithItsShare) {
   const std::string copy = own_driver();
   auto environment = tenant();
   environment["BYPASS_FIRST"] = "libcuda.so.1";
@@ -140,7 +140,7 @@ TEST_F(DaemonAudit, AMemberThatTakesMemoryPastItsLedgerIsNamedWithItsShare) {
 }
 
 // The limiter measures this memory, so the share is charged; the process is named nevertheless.
-TEST_F(DaemonAudit, MemoryThatNoCallExplainsIsNamedThoughItIsCharged) {
+TEST_F(DaemonAudit, UnexplainedMemoryIsReportedThoughCharged) {
   auto environment = tenant();
   environment["BYPASS_FIRST"] = "libcuda.so.1";
   Program rogue({BYPASS_PROGRAM, own_driver()}, environment);
@@ -158,7 +158,7 @@ TEST_F(DaemonAudit, MemoryThatNoCallExplainsIsNamedThoughItIsCharged) {
   EXPECT_TRUE(event->text.contains("none of its calls explains")) << event->text;
 }
 
-TEST_F(DaemonAudit, AProgramThatHidesInNamespacesOfItsOwnIsNamedByItsPidOnTheHost) {
+TEST_F(DaemonAudit, AProgramInNamespacesIsNamedByItsHostPid) {
   if (daemon_.cli().shell("unshare --user --map-root-user --mount --pid --fork true").status != 0)
     GTEST_SKIP() << "this machine makes no namespaces";
   auto environment = tenant();
@@ -175,7 +175,7 @@ TEST_F(DaemonAudit, AProgramThatHidesInNamespacesOfItsOwnIsNamedByItsPidOnTheHos
   expect_way(pid, "it has its own user and mount and pid namespaces");
 }
 
-TEST_F(DaemonAudit, AnExemptProgramIsNeitherNamedNorCountedAndANameAloneExemptsNobody) {
+TEST_F(DaemonAudit, AnExemptProgramNeedsMoreThanAName) {
   const std::string exempt = daemon_.cli().directory() + "/nvidia-cuda-mps-server";
   fs::copy_file(BYPASS_PROGRAM, exempt);
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own the server's file";
@@ -191,7 +191,7 @@ TEST_F(DaemonAudit, AnExemptProgramIsNeitherNamedNorCountedAndANameAloneExemptsN
 }
 
 // A user may make an exempt program's file run other code: LD_PRELOAD=evil.so nvidia-persistenced.
-TEST_F(DaemonAudit, AUserWhoRunsAnExemptProgramIsNamedAllTheSame) {
+TEST_F(DaemonAudit, AUsersExemptProgramIsNamed) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own the program's file and run it as another user";
   // Only directories owned by root lead to an exempt program, so not below /tmp.
   std::string folder = "/run/headgate-exempt-XXXXXX";
@@ -213,7 +213,7 @@ TEST_F(DaemonAudit, AUserWhoRunsAnExemptProgramIsNamedAllTheSame) {
 }
 
 // With accounting on, a process that lives less than a second is caught too.
-TEST_F(DaemonAudit, WhoEndedBeforeAnybodyLookedIsNamedByTheDriversAccounting) {
+TEST_F(DaemonAudit, AnEndedProcessIsNamedByTheDriversAccounting) {
   const std::string on = "HEADGATE_SIM_DIR=$D/node LD_LIBRARY_PATH=$SIM " BYPASS_PROGRAM " --accounting";
   const Said switched = daemon_.cli().shell(on);
   if (switched.status == 4) GTEST_SKIP() << "switching accounting on takes root";

@@ -310,7 +310,7 @@ class Chaos {
   std::size_t started_ = 0, killed_ = 0, stopped_ = 0, changes_ = 0, deaths_ = 0, names_ = 0;
 };
 
-TEST(DaemonChaos, AfterAccidentsTheBooksAreWhatTheCardsDid) {
+TEST(DaemonChaos, AccountsMatchTheCardsAfterAccidents) {
   const std::uint64_t seed = number_from("HEADGATE_TEST_SEED", std::random_device()());
   std::printf("seed %llu\n", static_cast<unsigned long long>(seed));
   Chaos chaos(seed);

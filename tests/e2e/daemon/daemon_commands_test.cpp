@@ -11,7 +11,7 @@
 namespace headgate::e2e {
 namespace {
 
-TEST(Daemon, TheDoctorAsksItAndNamesWhatIsWrongOnTheWay) {
+TEST(Daemon, TheDoctorAsksItAndNamesEachFault) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create a --mem 1GiB").status, 0);
   const Said well = daemon.cli().shell("$H doctor");
@@ -36,7 +36,7 @@ TEST(Daemon, TheDoctorAsksItAndNamesWhatIsWrongOnTheWay) {
       << "the share belongs to the daemon, which may come back: " << dead.out;
 }
 
-TEST(Daemon, OneThatHasEndedOrIsStoppedIsNamedBeforeAnythingElse) {
+TEST(Daemon, AnEndedOrStoppedDaemonIsNamedFirst) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create a --mem 1GiB").status, 0);
@@ -75,7 +75,7 @@ TEST(Daemon, OneThatHasEndedOrIsStoppedIsNamedBeforeAnythingElse) {
       << "a command with a given socket does not go past the daemon";
 }
 
-TEST(Daemon, FreeAndTheSaleAgreeOnWhatStillFits) {
+TEST(Daemon, FreeAndAdmissionAgreeOnWhatFits) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create a --mem 10GiB --compute 40%").status, 0);
   const auto room = nlohmann::json::parse(daemon.cli().shell("$H free --json").out).at("gpus").at(0);
@@ -105,7 +105,7 @@ TEST(Daemon, EventsAreFilteredByShareAndKind) {
 }
 
 // As if the driver were installed in a separate container.
-TEST(Daemon, TheDriversLibraryMayLieWhereNoLoaderLooks) {
+TEST(Daemon, TheDriversLibraryMayBeAnywhere) {
   const Cli cli;
   const Said said = cli.shell(
       "printf '[node]\\nnvml = \"/nowhere/libnvidia-ml.so.1\"\\n' > $D/none.toml; "
@@ -118,7 +118,7 @@ TEST(Daemon, TheDriversLibraryMayLieWhereNoLoaderLooks) {
   EXPECT_NE(said.out.find("SIMULATED"), std::string::npos) << said.out << said.err;
 }
 
-TEST(Daemon, WithoutItTheWordsSayHowToStartIt) {
+TEST(Daemon, MessagesWithoutItNameTheStartCommand) {
   const Cli cli;
   const Said said = cli.shell("$H share ls");
   EXPECT_EQ(said.status, 3);

@@ -12,7 +12,7 @@
 namespace headgate::e2e {
 namespace {
 
-TEST(Committed, TheClassThatNobodyKeepsWaitingIsSoldItsCeilingAndBreaksNoPromise) {
+TEST(Committed, ALatencyShareCommitsItsCeiling) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create fast --mem 1GiB --class latency").status, 0) << "no share was promised anything";
@@ -61,7 +61,7 @@ class OversubscribedTenant {
   Program program_;
 };
 
-TEST(Committed, AnOversubscribedShareMayBeLargerThanItsCard) {
+TEST(Committed, AnOversubscribedShareMayExceedItsCard) {
   constexpr std::uint64_t kMiB = 1 << 20, kOnCard = (2048 - 512 - 128) * kMiB, kWhole = 3072 * kMiB;
   const Daemon daemon({}, "base = \"tiny\"\nname = \"small\"\n");  // 2 GiB
   const Cli& cli = daemon.cli();
@@ -113,7 +113,7 @@ TEST(Committed, RebalanceSwapsPromisesInOneStepOrChangesNone) {
   EXPECT_EQ(api::objection(daemon.ask("GET", "/v1/openapi.json").body, "changeShares", 200, reply.body), "");
 }
 
-TEST(Committed, RefusesToVoidPromisesUntilThatIsAgreedTo) {
+TEST(Committed, RefusesToVoidPromisesWithoutConsent) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   const auto policy = [&] { return daemon.snapshot().gpus.at(0).policy; };
@@ -193,7 +193,7 @@ TEST(Committed, APromiseThatIsNotKeptIsAnEventWithItsCause) {
   high.wait();
 }
 
-TEST(Committed, WhatAShareHoldsPastItsLoweredLimitIsNotSoldAgain) {
+TEST(Committed, MemoryAboveALoweredLimitIsNotCommittedAgain) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create a --mem 100GiB").status, 0);
@@ -209,7 +209,7 @@ TEST(Committed, WhatAShareHoldsPastItsLoweredLimitIsNotSoldAgain) {
   EXPECT_TRUE(eventually([&] { return cli.shell("$H share create b --mem 100GiB").status == 0; }));
 }
 
-TEST(Committed, WhatEveryoneMayEnterOrWasSoldTwiceIsTakenBackByTheCommandToo) {
+TEST(Committed, EveryoneAndOvercommitCanBeTurnedOff) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create a --mem 1GiB --everyone --overcommit").status, 0);

@@ -58,7 +58,7 @@ std::vector<std::string> audit_policy(const Directory& directory, const std::str
 }
 
 // Joins its share through one library and launches kernels through another.
-TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedWithItsShareAndTheFigures) {
+TEST(DaemonAuditCompute, AnUnmeteredMemberIsNamedWithItsFigures) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 4GiB --compute 30%").status, 0);
   const std::string copy = own_driver(daemon);
@@ -79,7 +79,7 @@ TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedWithItsShareAndTh
 }
 
 // The share has no ceiling and may use the whole GPU, and its other process has a correct account.
-TEST(DaemonAuditCompute, AMemberThatComputesPastItsMeterIsNamedBesideAnHonestOneOfTheSameShare) {
+TEST(DaemonAuditCompute, AnUnmeteredMemberIsNamedBesideAnHonestOne) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 4GiB --weight 10").status, 0);
   const Program honest({HEADGATE_LOAD, "--duration=60s", "--kernels=1ms", "--sync=depth:4", "--no-idle-list"},
@@ -111,7 +111,7 @@ TEST(DaemonAuditCompute, AMemberThatWaitsForItsMeterIsNotNamed) {
   EXPECT_EQ(daemon.ask("GET", "/v1/events").body.find("audit."), std::string::npos);
 }
 
-TEST(DaemonEnforce, UnderThePolicyKillWhoIsInNoShareIsEndedAndMembersGoOn) {
+TEST(DaemonEnforce, KillEndsOutsidersAndMembersContinue) {
   const Directory directory;
   const Daemon daemon(audit_policy(directory, "kill"));
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 4GiB").status, 0);
@@ -130,7 +130,7 @@ TEST(DaemonEnforce, UnderThePolicyKillWhoIsInNoShareIsEndedAndMembersGoOn) {
 }
 
 // The ledger agreed with the driver before, so the process lies. Otherwise the ledger might just not know.
-TEST(DaemonEnforce, UnderThePolicyKillAMemberThatTakesMemoryPastItsProvenLedgerIsEndedAndTheOthersGoOn) {
+TEST(DaemonEnforce, KillEndsAMemberAboveItsTrustedLedger) {
   const Directory directory;
   const Daemon daemon(audit_policy(directory, "kill"));
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 4GiB").status, 0);
@@ -189,7 +189,7 @@ class OwnCgroup {
   bool made_ = false;
 };
 
-TEST(DaemonEnforce, UnderThePolicyFreezeWhoIsInNoShareStandsStillUntilTheOperatorLetsHimGoOn) {
+TEST(DaemonEnforce, FreezeStopsOutsidersUntilThawed) {
   const OwnCgroup cgroup;
   if (!cgroup.made()) GTEST_SKIP() << "this machine makes no cgroups";
   const Directory directory;
@@ -218,7 +218,7 @@ TEST(DaemonEnforce, UnderThePolicyFreezeWhoIsInNoShareStandsStillUntilTheOperato
 }
 
 // The rogue is in the cgroup of its parent, along with many other processes.
-TEST(DaemonEnforce, WhoHasNoCgroupOfHisOwnIsFrozenAloneAndCanBeEnded) {
+TEST(DaemonEnforce, AProcessWithoutASeparateCgroupIsFrozenAlone) {
   if (!OwnCgroup().made()) GTEST_SKIP() << "this machine makes no cgroups";
   const Directory directory;
   const Daemon daemon(audit_policy(directory, "freeze"));
@@ -241,7 +241,7 @@ TEST(DaemonEnforce, WhoHasNoCgroupOfHisOwnIsFrozenAloneAndCanBeEnded) {
 }
 
 // Started like any program of the host, from a cgroup that it shares with others.
-TEST(DaemonEnforce, AProgramOfARunIsFrozenAloneAndTheRunThatWaitsForItIsNot) {
+TEST(DaemonEnforce, ARunsProgramIsFrozenWithoutTheRun) {
   if (!OwnCgroup().made()) GTEST_SKIP() << "this machine makes no cgroups";
   const Directory directory;
   const Daemon daemon(audit_policy(directory, "freeze"));
@@ -267,7 +267,7 @@ TEST(DaemonEnforce, AProgramOfARunIsFrozenAloneAndTheRunThatWaitsForItIsNot) {
 }
 
 // There are no turns and the share has no ceiling, so its GPU time is not measured.
-TEST(DaemonTurns, AShareThatNobodyMeasuresIsNotCalledIdleWhileItWorks) {
+TEST(DaemonTurns, AWorkingUnmeasuredShareIsNotCalledIdle) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H gpu policy 0 off && $H share create alice --mem 4GiB --idle-notice 1s").status, 0);
   Program load({HEADGATE_LOAD, "--duration=60s", "--kernels=1ms", "--no-idle-list"}, tenant_of(daemon, "alice"));
@@ -285,7 +285,7 @@ TEST(DaemonTurns, AShareThatNobodyMeasuresIsNotCalledIdleWhileItWorks) {
 }
 
 // There are no turns, so no launch waits at a gate and rings. Two other shares work, so the board keeps being updated.
-TEST(DaemonTurns, AShareWhoseDoorIsOpenedAnewMarksItsWorkWhereItIsLookedAt) {
+TEST(DaemonTurns, AShareMarksItsWorkAfterItsSocketReopened) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli()
                 .shell("$H gpu policy 0 off && for s in alice bob carl; do $H share create $s --mem 4GiB --compute 30% "
@@ -312,7 +312,7 @@ TEST(DaemonTurns, AShareWhoseDoorIsOpenedAnewMarksItsWorkWhereItIsLookedAt) {
 }
 
 // Both shares want the whole GPU.
-TEST(DaemonTurns, APolicySetWhileSharesRunGivesTheGpuToTheHigherClassAndBack) {
+TEST(DaemonTurns, APolicySetLaterFavoursTheHigherClass) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create first --mem 4GiB --class normal").status, 0);

@@ -25,7 +25,7 @@ std::string text_of(const Events& events) {
 }
 
 // The query comes in the line after the program's.
-TEST(DaemonEvents, WhatAProgramWasRefusedIsKnownToWhoeverAsksWhenItHasEnded) {
+TEST(DaemonEvents, RefusalsOfAnEndedProgramAreKnown) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   for (int i = 0; i < 10; ++i) {
@@ -38,7 +38,7 @@ TEST(DaemonEvents, WhatAProgramWasRefusedIsKnownToWhoeverAsksWhenItHasEnded) {
   }
 }
 
-TEST(DaemonEvents, AKillAndARestartTakeNothingFromWhatEventsAndTheApiTell) {
+TEST(DaemonEvents, AKillAndARestartLoseNoEvents) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create train --mem 4GiB && $H share set train --mem 5GiB").status, 0);
   const Events before = ask_for(daemon, "since_unix_ns=1");  // returns after all earlier events are written
@@ -72,7 +72,7 @@ TEST(DaemonEvents, AKillAndARestartTakeNothingFromWhatEventsAndTheApiTell) {
   EXPECT_EQ((*next)->id, (*first)->id) << (*next)->data;
 }
 
-TEST(DaemonEvents, AFileThatCannotBeUsedIsSaidAndTheNodeIsGovernedAllTheSame) {
+TEST(DaemonEvents, AnUnusableFileIsReportedAndTheNodeStillWorks) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create train --mem 4GiB").status, 0);
   daemon.kill_and_wait();
@@ -90,7 +90,7 @@ TEST(DaemonEvents, AFileThatCannotBeUsedIsSaidAndTheNodeIsGovernedAllTheSame) {
 }
 
 // Reading events must not grow the daemon beyond its limit of 32 MiB.
-TEST(DaemonEvents, AskingForThousandsOfThemLeavesTheDaemonAsSmallAsItWas) {
+TEST(DaemonEvents, QueriesOfThousandsOfEventsNeedNoExtraMemory) {
   const Daemon daemon;
   for (int i = 0; i < 1'000; ++i) {
     ASSERT_EQ(daemon.ask("POST", "/v1/shares", R"({"name":"s)" + std::to_string(i % 50) + R"(","mem":"1GiB"})").status,

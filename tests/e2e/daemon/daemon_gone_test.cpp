@@ -76,7 +76,7 @@ class DaemonGone : public ::testing::Test {
   std::array<ledger::SharePages, kShares.size()> pages_;
 };
 
-TEST_F(DaemonGone, SharesAreHeldToThePartsThatTheDaemonHasLeft) {
+TEST_F(DaemonGone, SharesKeepThePartsThatTheDaemonLeft) {
   std::vector<std::unique_ptr<Program>> programs;
   for (const char* share : kShares) programs.push_back(start(share));
   for (std::size_t i = 0; i < kShares.size(); ++i)
@@ -99,7 +99,7 @@ TEST_F(DaemonGone, SharesAreHeldToThePartsThatTheDaemonHasLeft) {
   print_split("with the next", programs);
 }
 
-TEST_F(DaemonGone, AShareWithoutProgramsKeepsNoMoreThanItsPromise) {
+TEST_F(DaemonGone, AShareWithoutProgramsKeepsOnlyItsPromise) {
   const auto program = start("a");
   ASSERT_TRUE(eventually([&] { return left_to(1) == 500'000; })) << left_to(1);
   EXPECT_EQ(left_to(0), 500'000u);

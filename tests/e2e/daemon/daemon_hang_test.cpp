@@ -16,7 +16,7 @@ namespace {
 
 bool says(const Said& said, const std::string& words) { return (said.out + said.err).find(words) != std::string::npos; }
 
-TEST(DaemonNight, WhereTheDriverHangsTheLastPictureIsShownAndWhatWasDoneIsSaid) {
+TEST(DaemonHang, AHungDriverLeavesTheLastSnapshotAndReports) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create before --mem 1GiB").status, 0);
@@ -40,7 +40,7 @@ TEST(DaemonNight, WhereTheDriverHangsTheLastPictureIsShownAndWhatWasDoneIsSaid) 
   EXPECT_LT(std::chrono::steady_clock::now() - began, std::chrono::seconds(25));
 }
 
-TEST(DaemonNight, WhatIsNotThereAndWhatIsInUseAreToldApart) {
+TEST(DaemonHang, MissingAndUsedThingsHaveDifferentErrors) {
   const Daemon daemon;
   const auto code = [](const Daemon::Reply& reply) {
     const auto from = reply.body.find("\"code\":\"") + 8;
@@ -68,7 +68,7 @@ TEST(DaemonNight, WhatIsNotThereAndWhatIsInUseAreToldApart) {
   tenant.wait();
 }
 
-TEST(DaemonNight, WhatARequestCannotMeanIsRefusedWithWhatItCan) {
+TEST(DaemonHang, ImpossibleRequestsAreRefusedWithWhatIsAccepted) {
   const Daemon daemon;
   const std::tuple<const char*, const char*, const char*, const char*> table[] = {
       {"GET", "/v1/events?atfer=3", "", "accepted: after, since_unix_ns, share, kind, follow"},
@@ -87,7 +87,7 @@ TEST(DaemonNight, WhatARequestCannotMeanIsRefusedWithWhatItCan) {
   EXPECT_EQ(daemon.ask("GET", "/healthz?x=1").status, 200) << "probes say what they like";
 }
 
-TEST(DaemonNight, WhatAShortRunWasRefusedIsToldAfterItsShareHasGone) {
+TEST(DaemonHang, RefusalsOfAShortRunAreReportedAfterItsShare) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   for (const char* name : {"one", "two", "three"}) {
@@ -104,7 +104,7 @@ TEST(DaemonNight, WhatAShortRunWasRefusedIsToldAfterItsShareHasGone) {
 }
 
 // A job that prepares data, or works on the host between two programs that use the GPU.
-TEST(DaemonNight, TheShareOfARunStaysWhileTheRunDoesThoughNoProcessIsInIt) {
+TEST(DaemonHang, ARunsShareStaysWhileTheRunLives) {
   Daemon daemon;
   const std::string load = HEADGATE_LOAD " --no-launches --no-idle-list --mem=10MiB",
                     go = daemon.cli().directory() + "/go";
@@ -128,7 +128,7 @@ TEST(DaemonNight, TheShareOfARunStaysWhileTheRunDoesThoughNoProcessIsInIt) {
   EXPECT_TRUE(eventually([&] { return daemon.share("job").name.empty(); }));
 }
 
-TEST(DaemonNight, ReleasingTheDriverNamesAGpuAndIsTold) {
+TEST(DaemonHang, ReleasingTheDriverNamesAGpuAndIsReported) {
   const Daemon daemon;
   EXPECT_EQ(daemon.ask("POST", "/v1/gpus/GPU-typo/release").status, 404);
   EXPECT_FALSE(daemon.snapshot().node.nvml_released);
@@ -144,7 +144,7 @@ std::string as_nobody(const std::string& words) {
          words;
 }
 
-TEST(DaemonNight, WhoMayNotAskTheDaemonIsToldSoAndDoesNotGoPastIt) {
+TEST(DaemonHang, AUserWithoutRightsIsRefusedAndDoesNotBypass) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Daemon daemon;
   for (const char* words : {"share ls", "status", "events", "run --mem 1GiB -- true"}) {
@@ -156,7 +156,7 @@ TEST(DaemonNight, WhoMayNotAskTheDaemonIsToldSoAndDoesNotGoPastIt) {
   EXPECT_TRUE(says(daemon.cli().shell(as_nobody("doctor")), "you may not open it"));
 }
 
-TEST(DaemonNight, WhereAllMayAskEverybodyHasHisOwnSharesAndNoOthers) {
+TEST(DaemonHang, AllUsersHaveTheirOwnSharesOnly) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Cli place;
   ASSERT_EQ(place.shell("echo 'node.callers = \"all\"' > $D/all.toml").status, 0);
@@ -181,7 +181,7 @@ TEST(DaemonNight, WhereAllMayAskEverybodyHasHisOwnSharesAndNoOthers) {
   EXPECT_EQ(cli.shell(as_nobody("share rm mine")).status, 0);
 }
 
-TEST(DaemonNight, AQuotaOfTimeLetsARunIn) {
+TEST(DaemonHang, AQuotaOfTimeAdmitsARun) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H quota set --user root --ttl 1h").status, 0);
@@ -191,7 +191,7 @@ TEST(DaemonNight, AQuotaOfTimeLetsARunIn) {
   EXPECT_EQ(cli.shell("$H run --mem 1GiB --ttl 30m --class best-effort -- true").status, 0);
 }
 
-TEST(DaemonNight, ASecondDaemonInTheSamePlaceDoesNotStartAndTheFirstGoesOn) {
+TEST(DaemonHang, ASecondDaemonInTheSamePlaceDoesNotStart) {
   const Daemon daemon;
   const Said second =
       daemon.cli().shell("HEADGATE_SIM_DIR=$D/node ${H}d --sim --socket $D/other --state $D/otherstate");
@@ -201,7 +201,7 @@ TEST(DaemonNight, ASecondDaemonInTheSamePlaceDoesNotStartAndTheFirstGoesOn) {
   EXPECT_EQ(daemon.ask("GET", "/readyz").status, 200);
 }
 
-TEST(DaemonNight, ADaemonWhoseSocketWasRemovedIsFoundAgain) {
+TEST(DaemonHang, ADaemonWithoutItsSocketIsFoundAgain) {
   const Daemon daemon;
   ASSERT_TRUE(std::filesystem::remove(daemon.socket()));
   EXPECT_TRUE(eventually([&] { return std::filesystem::exists(daemon.socket()); }));
@@ -215,7 +215,7 @@ TEST(DaemonNight, ADaemonWhoseSocketWasRemovedIsFoundAgain) {
 }
 
 // `headgate status` in the same minute shows what is committed.
-TEST(DaemonNight, WhatADaemonHasSoldIsNotToldAsFreeWhileItIsGone) {
+TEST(DaemonHang, CommittedMemoryIsNotFreeWhileTheDaemonIsGone) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create promised --mem 64GiB --compute 40% --burst 90%").status, 0);
@@ -234,7 +234,7 @@ TEST(DaemonNight, WhatADaemonHasSoldIsNotToldAsFreeWhileItIsGone) {
   EXPECT_EQ(left.value("shares", 0), 1) << "nor after an end in good order: " << left;
 }
 
-TEST(DaemonNight, SharesWhoseDatabaseIsGoneAreToldOf) {
+TEST(DaemonHang, SharesWithoutADatabaseAreReported) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create lost --mem 1GiB").status, 0);
@@ -256,7 +256,7 @@ TEST(DaemonNight, SharesWhoseDatabaseIsGoneAreToldOf) {
   EXPECT_TRUE(says(cli.shell("$H share rm lost"), "there is no share 'lost' of yours"));
 }
 
-TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) {
+TEST(DaemonHang, AnUnusableConfigurationIsRefused) {
   const Daemon daemon({"--config", "/dev/null"});
   const Cli& cli = daemon.cli();
   EXPECT_TRUE(says(cli.shell("$H config check --config /tmp"), "/tmp is no file"));
@@ -303,7 +303,7 @@ TEST(DaemonNight, AConfigurationThatIsADirectoryOrWhoseStartWouldFailIsRefused) 
       cli.shell("printf '[node]\\nlisten = \"[::1]:0\"\\n' > $D/c.toml; $H config check --config $D/c.toml").status, 0);
 }
 
-TEST(DaemonNight, AReserveThatLeavesNothingToSellIsSaidByTheCheckTheLogAndAnEvent) {
+TEST(DaemonHang, AReserveThatLeavesNothingIsReported) {
   const Cli files;
   std::ofstream(files.directory() + "/much.toml") << "[node]\nreserve = \"1TiB\"\n";
   const Daemon daemon({"--config", files.directory() + "/much.toml"});
@@ -318,7 +318,7 @@ TEST(DaemonNight, AReserveThatLeavesNothingToSellIsSaidByTheCheckTheLogAndAnEven
   EXPECT_TRUE(says(checked, words)) << checked.err << checked.out;
 }
 
-TEST(DaemonNight, AnAnswerSaysHowMuchTimeAShareHasAndATimeThatIsOverIsRefused) {
+TEST(DaemonHang, AnAnswerHasTheTimeLeftAndAPastTimeIsRefused) {
   const Daemon daemon;
   const auto made = daemon.ask("POST", "/v1/shares", R"({"name":"brief","mem":"1GiB","ttl":"8h"})");
   EXPECT_EQ(made.status, 201);
@@ -339,7 +339,7 @@ TEST(DaemonNight, AnAnswerSaysHowMuchTimeAShareHasAndATimeThatIsOverIsRefused) {
   EXPECT_EQ(daemon.ask("GET", "/v1/quotas").body.find("everyone\":true"), std::string::npos);
 }
 
-TEST(DaemonNight, AProcessThatARestartFindsIsToldOfOnceAsFound) {
+TEST(DaemonHang, AnAdoptedProcessIsReportedOnceAsFound) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create job --mem 1GiB --compute 50%").status, 0);
   const Program job({HEADGATE_COMMAND, "run", "--share", "job", "--", HEADGATE_LOAD, "--duration=60s", "--kernels=1ms",
@@ -360,7 +360,7 @@ TEST(DaemonNight, AProcessThatARestartFindsIsToldOfOnceAsFound) {
   EXPECT_EQ(count(" was found in job"), 1u) << told.out;
 }
 
-TEST(DaemonNight, NobodyIsAdvisedToJoinRootsGroupAndNoUsersIsNoUser) {
+TEST(DaemonHang, AdviceNeverNamesRootsGroup) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create job --mem 1GiB").status, 0);

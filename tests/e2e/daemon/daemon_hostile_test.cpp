@@ -71,7 +71,7 @@ TEST(DaemonHostile, EveryErrorIsJsonWithCodeMessageAndHint) {
   }
 }
 
-TEST(DaemonHostile, ManyConnectionsThatSayNothingDoNotShutOthersOut) {
+TEST(DaemonHostile, SilentConnectionsDoNotExcludeOthers) {
   const Daemon daemon;
   std::vector<UniqueFd> silent;
   for (int i = 0; i < 1000; ++i) silent.push_back(connected(daemon));

@@ -6,7 +6,7 @@
 namespace headgate::e2e {
 namespace {
 
-TEST(Join, ARunUnderTheNameOfARunningShareJoinsItWithTheSameValuesAndIsToldWhichDiffer) {
+TEST(Join, ARunJoinsAShareOfItsNameOrLearnsWhatDiffers) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   const std::string values =
@@ -48,7 +48,7 @@ TEST(Join, ARunUnderTheNameOfARunningShareJoinsItWithTheSameValuesAndIsToldWhich
   EXPECT_EQ(cli.shell("HEADGATE_MEM=2GiB HEADGATE_BURST=80% $H run --name k -- echo joined").out, "joined\n");
 }
 
-TEST(Join, WhatTheEnvironmentSaysIsWhatAShareOfTheDaemonsGets) {
+TEST(Join, AShareGetsTheValuesOfTheEnvironment) {
   const Daemon daemon;
   const Said said = daemon.cli().shell(
       "HEADGATE_MEM=2GiB HEADGATE_COMPUTE=50% HEADGATE_BURST=80% $H run --name k -- "
@@ -61,7 +61,7 @@ TEST(Join, WhatTheEnvironmentSaysIsWhatAShareOfTheDaemonsGets) {
 
 // Before, a guarantee of 99 % was committed but one of 100 % was not: such a run got no guarantee, and a second run
 // with equal options was refused.
-TEST(Join, ARunThatAsksForAWholeGpuIsPromisedItOrRefusedAndOfTheSameWordsJoined) {
+TEST(Join, ARunForAWholeGpuIsPromisedItOrRefused) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create half --mem 1GiB --compute 50% --burst 100%").status, 0);
@@ -78,7 +78,7 @@ TEST(Join, ARunThatAsksForAWholeGpuIsPromisedItOrRefusedAndOfTheSameWordsJoined)
   EXPECT_NE(both.out.find("joined\n"), std::string::npos) << both.out << both.err;
 }
 
-TEST(Join, ARunWaitsForADaemonThatStartsAnewAndSaysSoWhereItGoesOnWithoutOne) {
+TEST(Join, ARunWaitsForARestartingDaemonOrRunsWithout) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
   const auto run = [&](std::vector<std::string> words) {

@@ -14,7 +14,7 @@ std::string policy(const Daemon& daemon) {
   return gpu.policy + " by " + gpu.policy_from;
 }
 
-TEST(Kept, AGpusPolicyOutlivesTheDaemonAndGoesBackToTheConfigurationsWhenToldTo) {
+TEST(Kept, AGpusPolicyOutlivesTheDaemonUntilReset) {
   Daemon daemon;
   EXPECT_EQ(policy(daemon), "fair by configuration");
   const Said said = daemon.cli().shell("$H gpu policy 0 priority");
@@ -42,7 +42,7 @@ TEST(Kept, AGpusPolicyOutlivesTheDaemonAndGoesBackToTheConfigurationsWhenToldTo)
 }
 
 // Only its shares are left, and no page says which kind of GPU they used.
-TEST(Kept, ViewsAfterTheDeathOfASimulatedNodesDaemonSayThatItIsSimulated) {
+TEST(Kept, ViewsShowSimulatedAfterTheDaemonsDeath) {
   const Cli cli;
   const Said said =
       cli.shell(HEADGATE_DAEMON
@@ -57,7 +57,7 @@ constexpr const char* kLikeARealNode =
     "mkdir $D/driver; cp $SIM/libnvidia-ml.so.1 $D/driver/; export HEADGATE_SIM_DIR=$($H sim path --sim); "
     "printf '[node]\\nnvml = \"%s/driver/libnvidia-ml.so.1\"\\n' $D > $D/c.toml; ";
 
-TEST(Kept, InAContainersPidNamespaceTheDaemonDoesNotStartAndSaysWhatToDo) {
+TEST(Kept, ADaemonInAPidNamespaceDoesNotStart) {
   if (std::system("unshare -pf --mount-proc true 2>/dev/null") != 0) GTEST_SKIP() << "no pid namespaces here";
   const Cli cli;
   const std::string start =
@@ -79,7 +79,7 @@ TEST(Kept, InAContainersPidNamespaceTheDaemonDoesNotStartAndSaysWhatToDo) {
 }
 
 // docs/backup.md, step by step; python's sqlite3 does what the command's .backup does.
-TEST(Kept, LostQuotasAreToldAndABackupThatIsPutBackHasThem) {
+TEST(Kept, LostQuotasAreReportedAndABackupRestoresThem) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
   if (cli.shell("python3 -c 'import sqlite3'").status != 0) GTEST_SKIP() << "there is no Python here";
@@ -106,7 +106,7 @@ TEST(Kept, LostQuotasAreToldAndABackupThatIsPutBackHasThem) {
 }
 
 // What the door says, and what everybody sees.
-TEST(Kept, AShareWhoseTimeIsOverLetsNobodyInUntilItIsExtended) {
+TEST(Kept, AnExpiredShareAdmitsNoneUntilExtended) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create alice --mem 8GiB --ttl 2s").status, 0);

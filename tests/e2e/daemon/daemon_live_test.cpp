@@ -23,7 +23,7 @@ std::uint64_t sleeps_of(std::uint32_t pid) {
   return 0;
 }
 
-TEST(Live, AChangedLimitWakesALaunchThatIsHeldAtItsGate) {
+TEST(Live, AChangedLimitWakesALaunchAtItsGate) {
   const Daemon daemon;
   // A kernel of 20 ms under 1 % blocks the next one for almost 2 s. At 100 % the debt is at most 20 ms.
   ASSERT_EQ(daemon.cli().shell("$H share create s --mem 8GiB --compute 1%").status, 0);

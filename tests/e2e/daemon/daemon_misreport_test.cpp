@@ -15,7 +15,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::seconds;
 
-class DaemonUnpaid : public ::testing::Test {
+class DaemonMisreport : public ::testing::Test {
  protected:
   void TearDown() override { end_liar(liar_); }
 
@@ -46,7 +46,7 @@ class DaemonUnpaid : public ::testing::Test {
   pid_t liar_ = -1;
 };
 
-TEST_F(DaemonUnpaid, AShareWhoseAccountSaysThatItHeldNothingIsNamedAndHonestOnesAreNot) {
+TEST_F(DaemonMisreport, AShareThatReportsNothingHeldIsNamed) {
   const auto bursty = start("bursty", "--weight 3", {"--kernels=20us", "--sync=batch:50", "--gap=5ms"});
   const auto latency = start("latency", "--class latency", {"--kernels=200us", "--sync=each", "--gap=5ms"});
   const auto graphs = start("graphs", "", {"--kernels=20us", "--graph=20", "--sync=depth:4"});

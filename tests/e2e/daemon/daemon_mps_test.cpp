@@ -65,7 +65,7 @@ class Mps : public ::testing::Test {
   Daemon daemon_{{}, "mps = 1\n"};
 };
 
-TEST_F(Mps, NobodyHasTurnsWhileProgramsAreClientsAndThePolicyComesBackAfterThem) {
+TEST_F(Mps, TurnsStopWhileClientsRunAndResumeAfterThem) {
   share("alice");
   share("bob");
   auto plain = tenant("alice", {}, false);
@@ -94,7 +94,7 @@ TEST_F(Mps, NobodyHasTurnsWhileProgramsAreClientsAndThePolicyComesBackAfterThem)
 }
 
 // With both limits it would get a sixteenth.
-TEST_F(Mps, ACeilingIsAPartOfTheSmsAndNotOfTheTimeToo) {
+TEST_F(Mps, ACeilingIsAPartOfTheSmsNotOfTheTime) {
   share("quarter --compute 25%");
   const auto client = tenant("quarter");
   ASSERT_TRUE(eventually([&] { return daemon_.share("quarter").level == "mps"; }));
@@ -131,7 +131,7 @@ TEST_F(Mps, AProgramThatRaisesItsPercentageIsHeldByTimeInstead) {
   EXPECT_EQ(daemon_.share("quarter").level, "hook");
 }
 
-TEST_F(Mps, AVariableIsNotBelievedWhereTheDriverListsNoClient) {
+TEST_F(Mps, AVariableDoesNotCountIfNvmlListsNoClient) {
   share("quarter --compute 25%");
   const auto plain = tenant("quarter", "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE=10", false);
   ASSERT_TRUE(eventually([&] { return daemon_.share("quarter").processes == 1; }));

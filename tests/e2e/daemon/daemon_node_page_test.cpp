@@ -58,7 +58,7 @@ class NodePage : public ::testing::Test {
   Daemon daemon_;
 };
 
-TEST_F(NodePage, AWholeLifeUnderADaemonCallsNoNvmlAndItsBooksAreExact) {
+TEST_F(NodePage, ALifeUnderADaemonUsesNoNvmlAndExactAccounts) {
   Program program({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
   ASSERT_EQ(program.line(), "ready 0") << program.errors();
   ASSERT_EQ(alloc(program, 100 * kMiB), "0");
@@ -83,7 +83,7 @@ TEST_F(NodePage, AWholeLifeUnderADaemonCallsNoNvmlAndItsBooksAreExact) {
   EXPECT_EQ(program.wait(), 0);
 }
 
-TEST_F(NodePage, TellsEveryShareWhatAContextTakes) {
+TEST_F(NodePage, TellsEveryShareTheSizeOfAContext) {
   Program program({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
   ASSERT_EQ(program.line(), "ready 0") << program.errors();
   ASSERT_EQ(alloc(program, kMiB), "0");
@@ -106,7 +106,7 @@ TEST_F(NodePage, TellsEveryShareWhatAContextTakes) {
 
 // A share pays its debt before the record that opens a timed section, with and without a daemon. Both times come from
 // the same run.
-TEST_F(NodePage, WhatAProgramTimesHasNoWaitOfTheGatesInIt) {
+TEST_F(NodePage, AProgramsTimingsContainNoGateWaits) {
   ASSERT_EQ(daemon_.cli().shell("$H share create tenth --mem 1GiB --compute 10%").status, 0);
   auto environment = tenant();
   environment["HEADGATE_SHARE_DIR"] = daemon_.cli().runtime() + "/shares/tenth";
@@ -118,7 +118,7 @@ TEST_F(NodePage, WhatAProgramTimesHasNoWaitOfTheGatesInIt) {
   EXPECT_LT(2 * section_us, each_us) << told;
 }
 
-TEST_F(NodePage, InAPidNamespaceOfItsOwnAContextIsChargedToo) {
+TEST_F(NodePage, AContextInAPidNamespaceIsChargedToo) {
   if (daemon_.cli().shell("unshare --user --map-root-user --pid --fork true").status != 0)
     GTEST_SKIP() << "this machine makes no namespaces";
   Program program({"/usr/bin/env", "unshare", "--user", "--map-root-user", "--pid", "--kill-child", "--fork",
@@ -133,7 +133,7 @@ TEST_F(NodePage, InAPidNamespaceOfItsOwnAContextIsChargedToo) {
   EXPECT_TRUE(eventually([&] { return daemon_.share("alice").devices.at(0).memory_residual_bytes == context; }));
 }
 
-TEST_F(NodePage, WhatDiedOfTheShareIsRoomForTheNextAtOnce) {
+TEST_F(NodePage, MemoryOfTheDeadIsAvailableAtOnce) {
   {
     Program former({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
     ASSERT_EQ(former.line(), "ready 0") << former.errors();
@@ -147,7 +147,7 @@ TEST_F(NodePage, WhatDiedOfTheShareIsRoomForTheNextAtOnce) {
   EXPECT_FALSE(has_nvml(next.pid()));
 }
 
-TEST_F(NodePage, WithoutTheDaemonItsTenantsAskNvmlThemselves) {
+TEST_F(NodePage, TenantsAskNvmlWithoutTheDaemon) {
   Program program({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
   ASSERT_EQ(program.line(), "ready 0") << program.errors();
   ASSERT_EQ(alloc(program, 100 * kMiB), "0");
@@ -160,7 +160,7 @@ TEST_F(NodePage, WithoutTheDaemonItsTenantsAskNvmlThemselves) {
 }
 
 // For unloading the driver or resetting a GPU, the daemon must have none of the driver's files open.
-TEST_F(NodePage, AReleasedDriverHasNoFileOpenInTheDaemonUntilItIsTakenUpAgain) {
+TEST_F(NodePage, AReleasedDriverHasNoOpenFileInTheDaemon) {
   const auto open_files = [&] {
     int count = 0;
     for (const auto& entry : std::filesystem::directory_iterator("/proc/" + std::to_string(daemon_.pid()) + "/fd")) {
@@ -177,7 +177,7 @@ TEST_F(NodePage, AReleasedDriverHasNoFileOpenInTheDaemonUntilItIsTakenUpAgain) {
   EXPECT_EQ(open_files(), 0);
 }
 
-TEST_F(NodePage, ADaemonThatStandsStillIsWaitedForOnceAndNotAgain) {
+TEST_F(NodePage, AStoppedDaemonIsWaitedForOnce) {
   Program program({BYPASS_PROGRAM, "libcuda.so.1"}, tenant());
   ASSERT_EQ(program.line(), "ready 0") << program.errors();
   ASSERT_EQ(alloc(program, 100 * kMiB), "0");

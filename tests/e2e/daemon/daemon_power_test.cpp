@@ -14,7 +14,7 @@ using nlohmann::json;
 
 const std::string kSet200 = "/gpu/set_power_limit?gpu_ids=0&power_limit_mw=200000&block=true";
 
-TEST(DaemonPower, TheOwnerOfAllSharesSetsTheGpuAndEachWriteIsAnEvent) {
+TEST(DaemonPower, TheOwnerOfAllSharesSetsTheGpuWithEvents) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const PowerDaemon power;
   EXPECT_EQ(power.post(kSet200, "4001").status, 403) << "no share on it";
@@ -52,7 +52,7 @@ std::string lease_of(pid_t holder) {
   return R"({"gpus":[0],"settings":{"power_limit_mw":200000},"holder_pid":)" + std::to_string(holder) + "}";
 }
 
-TEST(DaemonPower, AHolderThatIsKilledLeavesTheFormerLimit) {
+TEST(DaemonPower, AKilledHolderLeavesTheFormerLimit) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const PowerDaemon power;
   Program holder({"/bin/sleep", "600"}, {});
@@ -69,7 +69,7 @@ TEST(DaemonPower, AHolderThatIsKilledLeavesTheFormerLimit) {
   EXPECT_EQ(power.daemon().ask("GET", "/v1/power/leases").body, "[]\n");
 }
 
-TEST(DaemonPower, AKilledDaemonAdoptsTheLeaseOfALivingHolder) {
+TEST(DaemonPower, AKilledDaemonAdoptsALivingHoldersLease) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   PowerDaemon power;
   Program holder({"/bin/sleep", "600"}, {}), other({"/bin/sleep", "600"}, {});
@@ -113,7 +113,7 @@ TEST(DaemonPower, ALeaseIsSeenAndEndedByItsOwnerAndAdministrators) {
   EXPECT_EQ(ask("DELETE", "/v1/power/leases/" + id).status, 404);
 }
 
-TEST(DaemonPower, AReleaseGivesUpThePersistenceModeAndTheDriver) {
+TEST(DaemonPower, AReleaseEndsPersistenceModeAndClosesTheDriver) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   PowerDaemon power;
   ASSERT_EQ(power.get("/gpu/get_persistence_mode?gpu_ids=0").body, R"({"0":{"enabled":true}})");
@@ -130,7 +130,7 @@ TEST(DaemonPower, AReleaseGivesUpThePersistenceModeAndTheDriver) {
   EXPECT_EQ(limit_of_gpu_0(power), k200);
 }
 
-TEST(DaemonPower, ALimitWithoutPersistenceModeIsWarnedOf) {
+TEST(DaemonPower, ALimitWithoutPersistenceModeHasAWarning) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const PowerDaemon power;
   ASSERT_EQ(power.post(kSet200).status, 200);
@@ -173,7 +173,7 @@ json answered(const std::string& answer, const std::string& status) {
   return json::parse(answer.substr(0, answer.size() - std::min(answer.size(), status.size() + 1)), nullptr, false);
 }
 
-TEST(DaemonPower, TheDocumentedLinesAnswerAndAKilledHolderLeavesTheFormerLimit) {
+TEST(DaemonPower, TheDocumentedCommandsWork) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const PowerDaemon power;
   Program holder({"/bin/sleep", "600"}, {});

@@ -49,7 +49,7 @@ class Queue : public ::testing::Test {
   Daemon daemon_;
 };
 
-TEST_F(Queue, ThreeWhoWaitGetRoomInTheOrderInWhichTheyCameAndEverybodySeesThem) {
+TEST_F(Queue, ThreeRequestsGetRoomInOrderAndAreListed) {
   ASSERT_EQ(cli().shell("$H share create full --mem 130GiB").status, 0);
   const auto first = waiter("w1", "100GiB");
   ASSERT_TRUE(stands("w1")) << first->errors_so_far();
@@ -79,7 +79,7 @@ TEST_F(Queue, ThreeWhoWaitGetRoomInTheOrderInWhichTheyCameAndEverybodySeesThem) 
   EXPECT_EQ(made(), "full w1 w2 w3");
 }
 
-TEST_F(Queue, WhoGoesAwayOrWhoseTimeIsOverLeavesTheLineAndWhatCanNeverFitNeverEntersIt) {
+TEST_F(Queue, RequestsLeaveAtTheirEndAndImpossibleOnesNeverEnter) {
   ASSERT_EQ(cli().shell("$H share create full --mem 130GiB").status, 0);
   const auto first = waiter("w1", "100GiB");
   ASSERT_TRUE(stands("w1"));
@@ -100,7 +100,7 @@ TEST_F(Queue, WhoGoesAwayOrWhoseTimeIsOverLeavesTheLineAndWhatCanNeverFitNeverEn
   EXPECT_EQ(made(), "full w2");
 }
 
-TEST_F(Queue, TwoWhoWaitUnderOneNameAreInOneShareWhenThereIsRoom) {
+TEST_F(Queue, TwoRequestsUnderOneNameEnterOneShare) {
   ASSERT_EQ(cli().shell("$H share create full --mem 130GiB").status, 0);
   const auto first = waiter("w1", "100GiB");
   ASSERT_TRUE(stands("w1")) << first->errors_so_far();
@@ -121,7 +121,7 @@ TEST_F(Queue, TwoWhoWaitUnderOneNameAreInOneShareWhenThereIsRoom) {
 }
 
 // Whatever created it, e.g. a daemon that died before it could reply.
-TEST_F(Queue, ARunWithoutANameGoesOnInTheShareThatIsThereUnderItsName) {
+TEST_F(Queue, ARunWithoutANameJoinsTheShareOfItsName) {
   ASSERT_EQ(cli().shell("$H share create full --mem 130GiB").status, 0);
   Program run({HEADGATE_COMMAND, "run", "--wait", "--mem", "100GiB", "--", "true"},
               {{"HEADGATE_RUNTIME_DIR", cli().runtime()}});
@@ -132,14 +132,14 @@ TEST_F(Queue, ARunWithoutANameGoesOnInTheShareThatIsThereUnderItsName) {
   EXPECT_EQ(run.wait(), 0) << run.errors();
 }
 
-TEST_F(Queue, ATimeToWaitThatIsNoneIsRefusedBeforeAnybodyStandsInLine) {
+TEST_F(Queue, AnInvalidTimeToWaitIsRefusedBeforeQueueing) {
   const Said none = cli().shell("$H run --wait=0s --mem 1GiB -- true");
   EXPECT_EQ(none.status, 2);
   EXPECT_NE(none.err.find("--wait '0s' is zero"), std::string::npos) << none.err;
   EXPECT_NE(none.err.find("accepted: 1s to 36500d"), std::string::npos) << none.err;
 }
 
-TEST_F(Queue, WhoWaitsWaitsOverARestartOfTheDaemon) {
+TEST_F(Queue, RequestsWaitAcrossARestartOfTheDaemon) {
   ASSERT_EQ(cli().shell("$H share create full --mem 130GiB").status, 0);
   const auto waiting = waiter("w1", "100GiB", "--wait=5m");
   ASSERT_TRUE(stands("w1"));

@@ -64,7 +64,7 @@ std::map<std::string, std::string> stranger_to(const Daemon& daemon) {
           {"LD_PRELOAD", ""}};
 }
 
-TEST_F(DaemonReload, AnAuditThatIsToldToWarnEndsNobodyAnyMore) {
+TEST_F(DaemonReload, AnAuditSetToWarnKillsNoProcess) {
   write("c.toml", "[audit]\npolicy = \"kill\"\n");
   const Daemon daemon(words());
   Program first({BYPASS_PROGRAM, "libcuda.so.1"}, stranger_to(daemon));
@@ -96,7 +96,7 @@ TEST_F(DaemonReload, AnAuditThatIsToldToWarnEndsNobodyAnyMore) {
   EXPECT_EQ(third.wait(), 128 + SIGKILL);
 }
 
-TEST_F(DaemonReload, AProgramThatIsMadeExemptIsCountedNoMore) {
+TEST_F(DaemonReload, AProgramMadeExemptIsNoLongerCounted) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can own an exempt program's file";
   write("c.toml", "");
   const Daemon daemon(words());
@@ -136,7 +136,7 @@ class DaemonReloadToken : public DaemonReload {
   }
 };
 
-TEST_F(DaemonReloadToken, ARevokedTokenOpensNothingAndWhatItOpenedEnds) {
+TEST_F(DaemonReloadToken, ARevokedTokenEndsItsConnections) {
   write("token", kOld);
   write("c.toml", with_token());
   Daemon daemon(listening());
@@ -196,7 +196,7 @@ TEST_F(DaemonReloadToken, AMistakeKeepsEveryOldValue) {
 }
 
 // Only a start changes the address, so the daemon is still reachable there.
-TEST_F(DaemonReloadToken, ATokenIsNotTakenAwayFromADaemonThatIsReachedFromOutside) {
+TEST_F(DaemonReloadToken, APublicDaemonKeepsItsToken) {
   write("token", kOld);
   write("c.toml", with_token("listen = \"0.0.0.0:0\"\n"));
   const Daemon daemon(words());
@@ -208,7 +208,7 @@ TEST_F(DaemonReloadToken, ATokenIsNotTakenAwayFromADaemonThatIsReachedFromOutsid
       << said.at("text");
 }
 
-TEST_F(DaemonReload, PoliciesAndBoundsAreOthersFromTheReloadOn) {
+TEST_F(DaemonReload, PoliciesAndLimitsChangeAtTheReload) {
   write("c.toml", "");
   const Daemon daemon(words());
   const auto policy = [&] { return Json::parse(daemon.ask("GET", "/v1/gpus").body).at(0).at("policy"); };
@@ -225,7 +225,7 @@ TEST_F(DaemonReload, PoliciesAndBoundsAreOthersFromTheReloadOn) {
   EXPECT_FALSE(follow()) << "the user already has two streams, the most allowed";
 }
 
-TEST_F(DaemonReload, KeysThatWaitForARestartAreNamedForAsLongAsTheyWait) {
+TEST_F(DaemonReload, KeysThatNeedARestartAreNamedUntilThen) {
   write("c.toml", "");
   Daemon daemon(words());
   EXPECT_EQ(reload(daemon).at("text"), "the configuration was read again; nothing has changed");

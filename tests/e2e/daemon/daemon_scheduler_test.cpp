@@ -141,7 +141,7 @@ struct Tiny {
   }
 };
 
-TEST(DaemonScheduler, AProcessEntersAShareThatAsksOnlyWithTheSchedulersLeave) {
+TEST(DaemonScheduler, AnAskingShareAdmitsOnlyWithTheScheduler) {
   Tiny node;
   node.share("asks --mem 512MiB --admit ask");
   Scheduler scheduler(*node.daemon);
@@ -174,7 +174,7 @@ TEST(DaemonScheduler, AProcessEntersAShareThatAsksOnlyWithTheSchedulersLeave) {
 }
 
 // deploy/examples/scheduler.py, as docs/channel.md names it.
-TEST(DaemonScheduler, ExampleAdmitsTheUsersThatItIsToldAndNoOthers) {
+TEST(DaemonScheduler, TheExampleAdmitsExactlyItsUsers) {
   Tiny node;
   node.share("asks --mem 512MiB --admit ask");
   const auto answered_by_example = [&](const std::string& user) {
@@ -192,7 +192,7 @@ TEST(DaemonScheduler, ExampleAdmitsTheUsersThatItIsToldAndNoOthers) {
   EXPECT_NE(refused.find("only jobs of the queue run here"), std::string::npos) << refused;
 }
 
-TEST(DaemonScheduler, SecondAgentDecidesWhatADeadOneAcknowledged) {
+TEST(DaemonScheduler, ASecondAgentDecidesWhatADeadOneHeld) {
   Tiny node("[node]\nadmit_timeout = \"12s\"\n");
   node.share("asks --mem 512MiB --admit ask");
   const auto state = [&] {
@@ -210,7 +210,7 @@ TEST(DaemonScheduler, SecondAgentDecidesWhatADeadOneAcknowledged) {
   EXPECT_EQ(tenant.ends(), "");
 }
 
-TEST(DaemonScheduler, WithoutASchedulerAProcessWaitsForTheStatedTimeAndIsRefusedByName) {
+TEST(DaemonScheduler, AProcessWithoutASchedulerIsRefusedInTime) {
   Tiny node("[node]\nadmit_timeout = \"2s\"\n");
   node.share("asks --mem 512MiB --admit ask");
   const auto began = std::chrono::steady_clock::now();
@@ -227,7 +227,7 @@ TEST(DaemonScheduler, WithoutASchedulerAProcessWaitsForTheStatedTimeAndIsRefused
   EXPECT_NE(said.out.find("was not let into asks, for want of an answer"), std::string::npos) << said.out << said.err;
 }
 
-TEST(DaemonScheduler, AQuestionEndsWithItsProcessAndADaemonThatDiesLetsNobodyIn) {
+TEST(DaemonScheduler, AQueryEndsWithItsProcessOrTheDaemon) {
   Tiny node;
   node.share("asks --mem 512MiB --admit ask");
   const auto state = [&] {
@@ -264,7 +264,7 @@ TEST(DaemonScheduler, AQuestionEndsWithItsProcessAndADaemonThatDiesLetsNobodyIn)
   EXPECT_NE(said.err.find("which only headgated does"), std::string::npos) << said.err;
 }
 
-TEST(DaemonScheduler, WhoWaitsForLeaveHasItOnceTheShareAsksNoMoreAndIsSentAwayOnceItIsDrained) {
+TEST(DaemonScheduler, AWaitingProcessEntersOnceTheShareStopsAsking) {
   Tiny node;
   node.share("asks --mem 512MiB --admit ask");
   const auto waits = [&] {
@@ -286,7 +286,7 @@ TEST(DaemonScheduler, WhoWaitsForLeaveHasItOnceTheShareAsksNoMoreAndIsSentAwayOn
 }
 
 // Like a modified limiter: this process may open the share's files.
-TEST(DaemonScheduler, WhoTakesASeatWithoutAskingIsNamed) {
+TEST(DaemonScheduler, AProcessThatSkipsTheQueryIsNamed) {
   Tiny node("[node]\nadmit_timeout = \"1s\"\n");
   node.share("asks --mem 512MiB --admit ask");
   ledger::SharePages pages;
@@ -299,7 +299,7 @@ TEST(DaemonScheduler, WhoTakesASeatWithoutAskingIsNamed) {
   ledger::close_pages(pages);
 }
 
-TEST(DaemonScheduler, WhatCurlPullsAndAnswersIsWhatTheDocumentPromises) {
+TEST(DaemonScheduler, PollsByCurlFitTheDocument) {
   Tiny node;
   node.share("asks --mem 512MiB --admit ask");
   const Daemon& daemon = *node.daemon;
@@ -320,7 +320,7 @@ TEST(DaemonScheduler, WhatCurlPullsAndAnswersIsWhatTheDocumentPromises) {
   EXPECT_EQ(tenant.ready(), "ready: 0");
 }
 
-TEST(DaemonScheduler, OnlyAdministratorsSpeakForTheScheduler) {
+TEST(DaemonScheduler, OnlyAdministratorsActForTheScheduler) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   Tiny node;
   const Said said = node.daemon->cli().shell(
@@ -329,7 +329,7 @@ TEST(DaemonScheduler, OnlyAdministratorsSpeakForTheScheduler) {
   EXPECT_NE(said.out.find("you may not speak for client 'scheduler'"), std::string::npos) << said.out << said.err;
 }
 
-TEST(DaemonOom, AnAllocationWaitsUntilAnotherProcessOfTheShareFrees) {
+TEST(DaemonOom, AnAllocationWaitsUntilAnotherProcessFrees) {
   Tiny node;
   node.share("waits --mem 600MiB --on-oom wait=60s");
   Tenant holder(*node.daemon, "waits"), waiter(*node.daemon, "waits");
@@ -349,7 +349,7 @@ TEST(DaemonOom, AnAllocationWaitsUntilAnotherProcessOfTheShareFrees) {
 }
 
 // By its account alone, without contexts, there would seem to be room.
-TEST(DaemonOom, WhileAnAllocationWaitsWhyTellsOfItWithTheFiguresThatHoldItBack) {
+TEST(DaemonOom, WhyExplainsAWaitingAllocation) {
   Tiny node;
   node.share("waits --mem 600MiB --on-oom wait=60s");
   Tenant holder(*node.daemon, "waits"), waiter(*node.daemon, "waits");
@@ -377,7 +377,7 @@ TEST(DaemonOom, WhileAnAllocationWaitsWhyTellsOfItWithTheFiguresThatHoldItBack) 
   EXPECT_TRUE(eventually([&] { return node.daemon->share("waits").state != "full"; })) << "it waits no more";
 }
 
-TEST(DaemonOom, ARunSaysForItsOwnShareHowLongAllocationsWait) {
+TEST(DaemonOom, ARunSetsHowLongItsAllocationsWait) {
   Tiny node;
   const Said said = node.daemon->cli().shell(
       "$H run --name patient --mem 300MiB --on-oom=wait=90s -- sh -c \"$H share show patient\"");
@@ -399,7 +399,7 @@ TEST(DaemonOom, ARunSaysForItsOwnShareHowLongAllocationsWait) {
   }
 }
 
-TEST(DaemonOom, AfterItsTimeTheRefusalIsTheUsualOneAndSaysWhatWasWaitedFor) {
+TEST(DaemonOom, ARefusalAfterTheTimeoutIsTheUsualOne) {
   Tiny node;
   node.share("waits --mem 600MiB --on-oom wait=1s");
   Tenant tenant(*node.daemon, "waits");
@@ -419,7 +419,7 @@ TEST(DaemonOom, AfterItsTimeTheRefusalIsTheUsualOneAndSaysWhatWasWaitedFor) {
   EXPECT_NE(errors.find("ms and are refused: no memory came"), std::string::npos) << errors;
 }
 
-TEST(DaemonOom, AnAllocationThatWaitsIsGivenARaisedLimitAndDiesWithItsProcess) {
+TEST(DaemonOom, AWaitingAllocationGetsARaisedLimit) {
   Tiny node;
   node.share("waits --mem 300MiB --on-oom wait=1h");
   Tenant tenant(*node.daemon, "waits");
@@ -438,7 +438,7 @@ TEST(DaemonOom, AnAllocationThatWaitsIsGivenARaisedLimitAndDiesWithItsProcess) {
   }));
 }
 
-TEST(DaemonOom, TheSchedulerIsToldAndItsNoEndsTheWaiting) {
+TEST(DaemonOom, ASchedulersDenialEndsTheWait) {
   Tiny node;
   node.share("waits --mem 300MiB --on-oom wait=1h");
   Tenant tenant(*node.daemon, "waits");
@@ -458,7 +458,7 @@ TEST(DaemonOom, TheSchedulerIsToldAndItsNoEndsTheWaiting) {
 }
 
 // The card has 2 GiB; the idle share's pool keeps 1 GiB unused.
-TEST(DaemonOom, AnIdleSharesPoolIsTrimmedSoThatAnothersAllocationGoesThrough) {
+TEST(DaemonOom, AnIdleSharesPoolIsTrimmedForAnotherShare) {
   for (const bool waits : {true, false}) {
     Tiny node;
     node.share("idle --mem 1500MiB --overcommit");

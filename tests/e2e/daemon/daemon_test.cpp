@@ -36,7 +36,7 @@ double held(const Daemon& daemon, const std::string& share) {
   return seen.devices.empty() ? -1 : seen.devices[0].held_ratio.value_or(-1);
 }
 
-TEST(Daemon, AShareIsMadeListedChangedAndRemoved) {
+TEST(Daemon, AShareIsCreatedListedChangedAndRemoved) {
   const Daemon daemon;
   const Said made = daemon.cli().shell("$H share create alice --mem 16GiB --compute 50%");
   EXPECT_EQ(made.status, 0) << made.err;
@@ -54,7 +54,7 @@ TEST(Daemon, AShareIsMadeListedChangedAndRemoved) {
   EXPECT_EQ(daemon.share("alice").name, "");
 }
 
-TEST(Daemon, ShareShowTellsAllThatAShareWasGiven) {
+TEST(Daemon, ShareShowHasAllSettings) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(
@@ -77,7 +77,7 @@ TEST(Daemon, ShareShowTellsAllThatAShareWasGiven) {
   EXPECT_NE(wide.out.find("  closed "), std::string::npos) << wide.out;
 }
 
-TEST(Daemon, ItSaysOfWhichCommitItIsWhereverItSaysItsVersion) {
+TEST(Daemon, ItsCommitIsPartOfEachVersion) {
   Daemon daemon;
   const std::string version = daemon.snapshot().node.version;
   EXPECT_EQ(daemon.cli().shell(std::string(HEADGATE_DAEMON) + " --version").out, "headgated " + version + "\n");
@@ -87,7 +87,7 @@ TEST(Daemon, ItSaysOfWhichCommitItIsWhereverItSaysItsVersion) {
   EXPECT_TRUE(log.starts_with("headgated: version " + version + "\n")) << log;
 }
 
-TEST(Daemon, AVeryLowLimitIsTakenAndWhatItDoesToLongKernelsSaid) {
+TEST(Daemon, AVeryLowLimitIsAcceptedWithARemark) {
   const Daemon daemon;
   const std::string low =
       "headgate: a compute limit of 2 % is low: after a kernel of 10 ms the next launch waits 490.0 ms";
@@ -101,7 +101,7 @@ TEST(Daemon, AVeryLowLimitIsTakenAndWhatItDoesToLongKernelsSaid) {
   EXPECT_EQ(daemon.cli().shell("$H share set low --compute 2% -q").err, "");
 }
 
-TEST(Daemon, WhatDoesNotFitIsRefusedWithTheFiguresAndWhatWould) {
+TEST(Daemon, ARefusalHasTheFiguresAndWhatWouldFit) {
   const Daemon daemon;
   EXPECT_EQ(daemon.cli().shell("$H share create a --mem 100GiB --compute 70%").status, 0);
   Said said = daemon.cli().shell("$H share create b --mem 50GiB");
@@ -119,7 +119,7 @@ TEST(Daemon, WhatDoesNotFitIsRefusedWithTheFiguresAndWhatWould) {
   EXPECT_NE(said.err.find("did you mean 8GiB or 8MiB?"), std::string::npos) << said.err;
 }
 
-TEST(Daemon, ASocketInADirectoryThatThereIsNotIsSaidBesideTheCommandThatMakesIt) {
+TEST(Daemon, ASocketInAMissingDirectoryIsNamedWithTheFix) {
   const Cli cli;
   const Said said = cli.shell("${H}d --sim --socket $D/none/x.sock --state $D/state");
   EXPECT_NE(said.status, 0);
@@ -128,7 +128,7 @@ TEST(Daemon, ASocketInADirectoryThatThereIsNotIsSaidBesideTheCommandThatMakesIt)
   EXPECT_TRUE(cli.shell("${H}d --socket").err.starts_with("headgated: --socket needs a value\n"));
 }
 
-TEST(Daemon, AProgramEntersItsShareAndAChangeOfLimitsReachesItWhileItRuns) {
+TEST(Daemon, AProgramEntersItsShareAndSeesChangedLimits) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB --compute 50%").status, 0);
   const Tenant tenant(daemon, "alice");
@@ -177,7 +177,7 @@ TEST(Daemon, TheUsualViewsShowWhatTheDaemonSees) {
   EXPECT_NE(daemon.cli().shell("$H free --json").out.find("\"memory_uncommitted_bytes\""), std::string::npos);
 }
 
-TEST(Daemon, ARunGetsAShareOfItsOwnThatGoesWithIt) {
+TEST(Daemon, ARunsShareEndsWithTheRun) {
   const Daemon daemon;
   const Said said = daemon.cli().shell(
       "$H run --mem 2GiB --compute 25% --name brief -- sh -c '$H share ls; ${SIM%/sim}/headgate-load --attempt=3GiB "
@@ -188,7 +188,7 @@ TEST(Daemon, ARunGetsAShareOfItsOwnThatGoesWithIt) {
   EXPECT_EQ(daemon.share("brief").name, "");
 }
 
-TEST(Daemon, ARunThatDoesNotFitIsRefusedOrWaitsForRoom) {
+TEST(Daemon, ARunWithoutRoomIsRefusedOrWaits) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create big --mem 100GiB").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H run --mem 60GiB -- true").status, 4);
@@ -200,7 +200,7 @@ TEST(Daemon, ARunThatDoesNotFitIsRefusedOrWaitsForRoom) {
   EXPECT_EQ(said.status, 0) << said.err;
 }
 
-TEST(Daemon, AShareOfARunThatWasKilledGoesWithItsLastProgram) {
+TEST(Daemon, AKilledRunsShareEndsWithItsLastProgram) {
   const Daemon daemon;
   {
     Program run({HEADGATE_COMMAND, "run", "--name", "lost", "--mem", "2GiB", "--", HEADGATE_LOAD, "--mem=1GiB",
@@ -214,7 +214,7 @@ TEST(Daemon, AShareOfARunThatWasKilledGoesWithItsLastProgram) {
   EXPECT_TRUE(eventually([&] { return daemon.share("lost").name.empty(); }));
 }
 
-TEST(Daemon, WhatIsGivenUpOfAKilledProgramThoughTheDriverStillShowsItIsTold) {
+TEST(Daemon, MemoryGivenUpThoughStillListedIsReported) {
   const Daemon daemon({}, "base = \"h200\"\nname = \"slow\"\nteardown_ms = 14000\n");
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);
   Program load({HEADGATE_COMMAND, "run", "--share", "alice", "--", "sh", "-c",
@@ -233,7 +233,7 @@ TEST(Daemon, WhatIsGivenUpOfAKilledProgramThoughTheDriverStillShowsItIsTold) {
   EXPECT_LT(daemon.share("alice").devices.at(0).memory_used_bytes, kGiB);
 }
 
-TEST(Daemon, WhatAKilledProgramHadStaysChargedUntilTheDriverShowsItGone) {
+TEST(Daemon, MemoryOfAKilledProgramIsChargedUntilFreed) {
   const Daemon daemon({}, "base = \"h200\"\nname = \"slow\"\nteardown_ms = 4000\n");
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);
   const auto used = [&] { return daemon.share("alice").devices.at(0).memory_used_bytes; };
@@ -258,7 +258,7 @@ TEST(Daemon, WhatAKilledProgramHadStaysChargedUntilTheDriverShowsItGone) {
   EXPECT_LT(std::chrono::steady_clock::now() - killed, std::chrono::seconds(9));
 }
 
-TEST(Daemon, TenantsRunOnWhenTheDaemonIsKilledAndANewOneTakesThemUp) {
+TEST(Daemon, TenantsOutliveTheDaemonAndTheNextAdoptsThem) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB --compute 30%").status, 0);
   const Tenant tenant(daemon, "alice");
@@ -289,7 +289,7 @@ TEST(Daemon, SharesSurviveAReboot) {
   EXPECT_EQ(share.state, "paused");
 }
 
-TEST(Daemon, EventsAreHandedOutAsTheyHappen) {
+TEST(Daemon, EventsAreStreamedAsTheyHappen) {
   const Daemon daemon;
   auto source = http::EventSource::open({.path = daemon.socket()}, {.target = "/v1/events?follow=1"},
                                         std::chrono::milliseconds(5000));
@@ -302,7 +302,7 @@ TEST(Daemon, EventsAreHandedOutAsTheyHappen) {
 }
 
 // The event itself determines which users see it, because the share may be gone and its name reused.
-TEST(Daemon, EventsOfAShareSayWhoseItWasWhenTheyHappened) {
+TEST(Daemon, EventsNameTheSharesOwnerAtThatTime) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 1GiB").status, 0);
   ASSERT_EQ(daemon.cli().shell("$H run --share alice -- true").status, 0);
@@ -318,7 +318,7 @@ TEST(Daemon, EventsOfAShareSayWhoseItWasWhenTheyHappened) {
   EXPECT_TRUE(kinds.contains("share.created") && kinds.contains("share.removed"));
 }
 
-TEST(Daemon, ARefusalOfMemoryAndAProgramOutsideEveryShareBecomeEvents) {
+TEST(Daemon, RefusalsAndOutsideProgramsBecomeEvents) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 1GiB").status, 0);
   (void)daemon.cli().shell(
@@ -333,7 +333,7 @@ TEST(Daemon, ARefusalOfMemoryAndAProgramOutsideEveryShareBecomeEvents) {
   EXPECT_EQ(daemon.snapshot().node.unattended_processes, 1u);
 }
 
-TEST(Daemon, ALaunchThatWaitsForSecondsIsToldOfWhileItWaits) {
+TEST(Daemon, AWaitingLaunchIsReportedWhileItWaits) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create slow --mem 2GiB --compute 1%").status, 0);
   const Tenant tenant(daemon, "slow", "200ms");
@@ -348,7 +348,7 @@ TEST(Daemon, ALaunchThatWaitsForSecondsIsToldOfWhileItWaits) {
   EXPECT_TRUE(eventually([&] { return daemon.share("slow").devices.at(0).waiting_ns == 0; }));
 }
 
-TEST(Daemon, AProgramOutsideEveryShareIsEndedWhereTheOperatorSaysSo) {
+TEST(Daemon, AnOutsideProgramIsKilledIfConfigured) {
   const Cli files;
   (void)files.shell("printf '[audit]\\npolicy = \"kill\"\\n' > $D/audit.toml");
   const Daemon strict({"--config", files.directory() + "/audit.toml"});
@@ -370,7 +370,7 @@ TEST(Daemon, AnErrorOfTheGpuIsAnEventAndCounted) {
   EXPECT_EQ(gpu.xids[0].count, 1u);
 }
 
-TEST(Daemon, AnErrorOfAGpuThatDidNotAnswerAtTheStartIsAnEventToo) {
+TEST(Daemon, AnErrorOfAGpuThatWasSilentAtStartIsAnEventToo) {
   Daemon daemon;
   const std::string fault = "HEADGATE_SIM_DIR=$D/node $H sim fault --sim ";
   ASSERT_EQ(daemon.cli().shell(fault + "device0:lost").status, 0);
@@ -383,14 +383,14 @@ TEST(Daemon, AnErrorOfAGpuThatDidNotAnswerAtTheStartIsAnEventToo) {
   EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events").body.contains("\"gpu.xid\""); }));
 }
 
-TEST(Daemon, ShareTimesOutAndIsGone) {
+TEST(Daemon, AnExpiredShareIsRemoved) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create brief --mem 1GiB --ttl 1s").status, 0);
   EXPECT_TRUE(eventually([&] { return daemon.share("brief").name.empty(); }));
   EXPECT_TRUE(daemon.ask("GET", "/v1/events").body.contains("share.ended"));
 }
 
-TEST(Daemon, AnIdleShareIsFrozenAndComesBackWithItsNextCall) {
+TEST(Daemon, AnIdleShareIsFrozenUntilItsNextCall) {
   const Daemon daemon({}, "base = \"h200-cuda13\"\nname = \"young\"\n");  // driver 570 or later
   ASSERT_EQ(daemon.cli().shell("$H share create night --mem 8GiB --freeze-after 1s").status, 0);
   Program load({HEADGATE_COMMAND, "run", "--share", "night", "--", HEADGATE_LOAD, "--mem=2GiB", "--sync=each",
@@ -414,7 +414,7 @@ TEST(Daemon, AnIdleShareIsFrozenAndComesBackWithItsNextCall) {
   load.wait();
 }
 
-TEST(Daemon, AnEndIsPutOffByWhatIsAskedAndAShareWithoutOneSaysSo) {
+TEST(Daemon, AnExtensionAddsTimeAndNeedsATimeToLive) {
   constexpr std::uint64_t kHour = 3'600'000'000'000;
   const Daemon daemon;
   const Cli& cli = daemon.cli();
@@ -436,7 +436,7 @@ TEST(Daemon, AnEndIsPutOffByWhatIsAskedAndAShareWithoutOneSaysSo) {
   EXPECT_EQ(cli.shell("$H share extend nobody 1h").status, 2);
 }
 
-TEST(Daemon, QuotasHoldUsersBack) {
+TEST(Daemon, QuotasLimitUsers) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H quota set --user root --mem 10GiB --shares 2").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H share create a --mem 6GiB").status, 0);
@@ -459,7 +459,7 @@ TEST(Daemon, QuotasHoldUsersBack) {
   EXPECT_NE(daemon.cli().shell("$H quota rm").err.find("name exactly one"), std::string::npos);
 }
 
-TEST(Daemon, AChangeOfAQuotaLeavesWhatItDoesNotName) {
+TEST(Daemon, AQuotaChangeKeepsOtherLimits) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   const std::string row = "user 3001  4.0 GiB     10 %       4   1 h 0 min     200  latency\n";
@@ -481,7 +481,7 @@ TEST(Daemon, AChangeOfAQuotaLeavesWhatItDoesNotName) {
             std::string::npos);
 }
 
-TEST(Daemon, EveryonesQuotaDoesNotBindRoot) {
+TEST(Daemon, EveryonesQuotaDoesNotLimitRoot) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H quota set --everyone --shares 0").status, 0);
   EXPECT_EQ(daemon.cli().shell("$H share create a --mem 1GiB").status, 0);
@@ -490,7 +490,7 @@ TEST(Daemon, EveryonesQuotaDoesNotBindRoot) {
   EXPECT_EQ(daemon.cli().shell("$H quota rm --everyone").status, 0);
 }
 
-TEST(Daemon, MistakesInTheConfigurationStopTheStartAndLeaveARunningDaemonAlone) {
+TEST(Daemon, ConfigurationMistakesStopTheStartOnly) {
   Daemon daemon;
   const Said bad =
       daemon.cli().shell("printf '[node]\\nreserve = \"much\"\\n[audit]\\npolicy = \"warm\"\\n' > $D/c.toml; " +

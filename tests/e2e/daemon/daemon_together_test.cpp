@@ -40,7 +40,7 @@ int exit_status(pid_t pid) {
   return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 
-TEST(DaemonTogether, NothingThatHappensAtOnceUpsetsTheDaemon) {
+TEST(DaemonTogether, SurvivesConcurrentOperations) {
   Daemon daemon;
   for (const char* name : {"a", "b", "c"})
     ASSERT_EQ(daemon.ask("POST", "/v1/shares", std::string(R"({"name":")") + name + R"(","mem":"8GiB"})").status, 201);

@@ -12,7 +12,7 @@ namespace {
 
 class DaemonTop : public CliTerminal {};
 
-TEST_F(DaemonTop, ItsSharesAreShownAndNewLimitsAreSetFromTheKeyboard) {
+TEST_F(DaemonTop, ItsSharesAreShownAndLimitsSetByKeys) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB --compute 50%").status, 0);
   const std::string once = daemon.cli().shell("$H top --once").out;
@@ -37,7 +37,7 @@ TEST_F(DaemonTop, ItsSharesAreShownAndNewLimitsAreSetFromTheKeyboard) {
   ASSERT_TRUE(terminal.await("status=0")) << terminal.seen();
 }
 
-TEST_F(DaemonTop, OneThatIsKilledIsSaidBesideTheOldPictureAndItsSuccessorIsShown) {
+TEST_F(DaemonTop, AKilledDaemonIsReportedAndItsSuccessorShown) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);
   Terminal terminal(daemon.cli(), kSmall);
@@ -53,7 +53,7 @@ TEST_F(DaemonTop, OneThatIsKilledIsSaidBesideTheOldPictureAndItsSuccessorIsShown
   EXPECT_TRUE(terminal.await("status=0")) << terminal.seen();
 }
 
-TEST_F(DaemonTop, EventsAreListedAndFollowedAlsoPastARestart) {
+TEST_F(DaemonTop, EventsAreFollowedAcrossARestart) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H share create alice --mem 8GiB").status, 0);
@@ -83,7 +83,7 @@ TEST_F(DaemonTop, EventsAreListedAndFollowedAlsoPastARestart) {
   EXPECT_TRUE(terminal.await("ended")) << terminal.seen();
 }
 
-TEST_F(DaemonTop, ARunOnATerminalSaysWhatItWasGrantedAndThatItWasRefused) {
+TEST_F(DaemonTop, ARunReportsItsGrantAndItsRefusals) {
   Daemon daemon;
   Terminal terminal(daemon.cli(), {24, 200, 0, 0});
   terminal.type("$H run --mem 2GiB --name t -- " HEADGATE_LOAD " --no-launches --attempt=4GiB --duration=1ms\n");
@@ -92,7 +92,7 @@ TEST_F(DaemonTop, ARunOnATerminalSaysWhatItWasGrantedAndThatItWasRefused) {
 }
 
 // Without a message, a user that follows events would mistake a silent daemon for a quiet node.
-TEST_F(DaemonTop, EachSilenceOfTheDaemonIsSaidToWhoFollowsEventsOrWatchesStatus) {
+TEST_F(DaemonTop, EachSilenceOfTheDaemonIsShownToFollowers) {
   Daemon daemon;
   Terminal events(daemon.cli(), kSmall), status(daemon.cli(), kSmall);
   events.type("$H events -f\n");
@@ -109,7 +109,7 @@ TEST_F(DaemonTop, EachSilenceOfTheDaemonIsSaidToWhoFollowsEventsOrWatchesStatus)
 }
 
 // A script that reads figures can see in its log when there were none.
-TEST_F(DaemonTop, EachSilenceAndReturnIsSaidInAPipeToo) {
+TEST_F(DaemonTop, EachSilenceAndReturnIsShownInAPipeToo) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create alice --mem 8GiB").status, 0);
   const std::map<std::string, std::string> environment = {{"HEADGATE_SOCKET", daemon.socket()}};

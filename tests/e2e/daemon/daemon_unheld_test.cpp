@@ -7,7 +7,7 @@
 namespace headgate::e2e {
 namespace {
 
-TEST(Unheld, AProgramThatOutlivesItsRunIsRefusedTheGpuAndToldWhy) {
+TEST(DaemonUnheld, AProgramThatOutlivesItsRunIsRefusedTheGpu) {
   const Daemon daemon;
   const Said said = daemon.cli().shell(
       "$H run --mem 2GiB --name short -- sh -c 'setsid sh -c \"until test -e $D/go; do sleep 0.05; done; " HEADGATE_LOAD
@@ -18,7 +18,7 @@ TEST(Unheld, AProgramThatOutlivesItsRunIsRefusedTheGpuAndToldWhy) {
   EXPECT_FALSE(said.out.contains("NOT HELD")) << said.out;
 }
 
-TEST(Unheld, AProgramThatMayOpenFewFilesIsHeldOrRefusedAndCalledNoLiar) {
+TEST(DaemonUnheld, AProgramWithFewDescriptorsIsHeldOrRefused) {
   const Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create few --mem 16GiB").status, 0);
   const Said said = daemon.cli().shell(

@@ -60,7 +60,7 @@ bool once_in_four(const std::string& first, const std::string& second, Good good
 }
 
 // When each was also charged for the other's slices, they got 20 and 42 %.
-TEST(DaemonUsers, CeilingsOfTwoUsersAreHadBesideEachOther) {
+TEST(DaemonUsers, TwoUsersCeilingsHoldSideBySide) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   EXPECT_TRUE(once_in_four("--compute 25%", "--compute 50%", [](const Had& had) {
     return had.first > 23.5 && had.first < 26.5 && had.second > 48 && had.second < 52;
@@ -68,7 +68,7 @@ TEST(DaemonUsers, CeilingsOfTwoUsersAreHadBesideEachOther) {
 }
 
 // Before, they got 22 and 78 %.
-TEST(DaemonUsers, WeightsOfTwoUsersDivideTheGpu) {
+TEST(DaemonUsers, TwoUsersWeightsDivideTheGpu) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   EXPECT_TRUE(once_in_four("--weight 30", "--weight 70", [](const Had& had) {
     return had.first > 28 && had.first < 32 && had.second > 67 && had.second < 72;

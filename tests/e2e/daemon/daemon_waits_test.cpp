@@ -9,7 +9,7 @@
 namespace headgate::e2e {
 namespace {
 
-TEST(DaemonWaits, AShareThatTakesTurnsIsToldSoAndOneAtItsLimitThatItIsThere) {
+TEST(DaemonWaits, AShareThatTakesTurnsAndOneAtItsLimitShowIt) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(
@@ -48,7 +48,7 @@ TEST(DaemonWaits, AShareThatTakesTurnsIsToldSoAndOneAtItsLimitThatItIsThere) {
 
 // Under the policy priority a best-effort share gets nothing while another has work. It is not idle then, and gets no
 // notice.
-TEST(DaemonWaits, AShareThatNeverGetsItsTurnIsSeenToWaitAndIsNotCalledIdle) {
+TEST(DaemonWaits, AShareThatNeverGetsATurnWaitsAndIsNotIdle) {
   const Daemon daemon;
   const Cli& cli = daemon.cli();
   ASSERT_EQ(cli.shell("$H gpu policy 0 priority && $H share create hi --mem 16GiB && "

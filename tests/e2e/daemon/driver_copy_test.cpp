@@ -7,7 +7,7 @@ namespace headgate::e2e {
 namespace {
 
 // Alone, and next to the driver's own library, which the dynamic linker treats as a different one.
-TEST(DriverCopy, UnderAnotherFileNameItLeadsToTheSameHooks) {
+TEST(DriverCopy, ARenamedCopyLeadsToTheSameHooks) {
   const Cli cli;
   for (const char* first : {"", "BYPASS_FIRST=libcuda.so.1 "}) {
     const Said said =

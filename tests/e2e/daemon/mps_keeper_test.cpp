@@ -93,7 +93,7 @@ TEST_F(MpsKeeper, ATenantThatEndsIsReleased) {
   EXPECT_TRUE(comes_true([&] { return keeper_->groups().empty() && folder_.running_daemon() == 0; }));
 }
 
-TEST_F(MpsKeeper, AFaultIsNamedWithItsClientsAndTheGroupRestartedOnceTheyAreGone) {
+TEST_F(MpsKeeper, AFaultNamesItsClientsAndRestartsTheGroup) {
   start("550");
   const Sleeper tenant;
   ASSERT_TRUE(acquire(tenant));
@@ -116,7 +116,7 @@ TEST_F(MpsKeeper, AFaultIsNamedWithItsClientsAndTheGroupRestartedOnceTheyAreGone
 }
 
 // With an hour between two checks only the log can tell.
-TEST_F(MpsKeeper, AFaultIsNamedByTheLogThoughItsDirectoryWasMadeAgain) {
+TEST_F(MpsKeeper, NamesFaultsOfARemadeLogDirectory) {
   start("550", {}, std::chrono::hours(1));
   const Sleeper tenant;
   ASSERT_TRUE(acquire(tenant));
@@ -129,7 +129,7 @@ TEST_F(MpsKeeper, AFaultIsNamedByTheLogThoughItsDirectoryWasMadeAgain) {
   EXPECT_TRUE(comes_true([&] { return is_told("mps.fault"); }));
 }
 
-TEST_F(MpsKeeper, AUserWhoWaitsBehindAnothersServerIsTold) {
+TEST_F(MpsKeeper, AUserBehindAnothersServerIsInformed) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
   start();
   const Sleeper tenant, guest(12345);
@@ -145,7 +145,7 @@ TEST_F(MpsKeeper, AUserWhoWaitsBehindAnothersServerIsTold) {
   EXPECT_NE(text.find(std::to_string(guest.mark().pid) + " of uid 12345"), std::string::npos) << text;
 }
 
-TEST_F(MpsKeeper, Release535TellsNoStateAndIsShownAsUnknown) {
+TEST_F(MpsKeeper, ARelease535ServerIsShownAsUnknown) {
   start();
   const Sleeper tenant;
   ASSERT_TRUE(acquire(tenant));
@@ -165,7 +165,7 @@ TEST_F(MpsKeeper, AControlDaemonThatDiesIsStartedAgain) {
   EXPECT_NE(folder_.running_daemon(), before);
 }
 
-TEST_F(MpsKeeper, AClientIsTakenOffAndItsNeighbourStays) {
+TEST_F(MpsKeeper, ADetachedClientLeavesItsNeighbour) {
   start();
   const Sleeper tenant;
   ASSERT_TRUE(acquire(tenant));
@@ -175,7 +175,7 @@ TEST_F(MpsKeeper, AClientIsTakenOffAndItsNeighbourStays) {
   EXPECT_TRUE(comes_true([&] { return keeper_->groups().at(0).clients == std::vector{other.pid()}; }));
 }
 
-TEST_F(MpsKeeper, AServerThatDoesNotLetAClientGoIsWedgedAndTheGroupRestarted) {
+TEST_F(MpsKeeper, AServerThatKeepsAClientIsRestarted) {
   start("", {.terminate = milliseconds(50)});
   const Sleeper tenant;
   ASSERT_TRUE(acquire(tenant));
@@ -201,7 +201,7 @@ TEST_F(MpsKeeper, ASilentControlDaemonIsReplaced) {
   EXPECT_NE(folder_.running_daemon(), before);
 }
 
-TEST_F(MpsKeeper, AToolThatMisbehavesStartsNothingAndIsNamed) {
+TEST_F(MpsKeeper, AToolThatFailsStartsNothingAndIsNamed) {
   const struct {
     const char* manners;
     const char* said;

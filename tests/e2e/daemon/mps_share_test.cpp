@@ -83,7 +83,7 @@ class MpsShare : public ::testing::Test {
   Daemon daemon_{{}, ""};
 };
 
-TEST_F(MpsShare, RunFindsThePipeIsHeldAndTheDaemonGoesWithTheLastTenant) {
+TEST_F(MpsShare, ARunUsesThePipeAndTheLastTenantEndsTheDaemon) {
   create("m --compute 30%");
   EXPECT_NE(text("share show m").find("isolation"), std::string::npos) << text("share show m");
   EXPECT_TRUE(groups().empty()) << "an idle share has no control daemon";
@@ -121,7 +121,7 @@ TEST_F(MpsShare, RunFindsThePipeIsHeldAndTheDaemonGoesWithTheLastTenant) {
   EXPECT_NE(events.find("stopped after its last tenant"), std::string::npos) << events;
 }
 
-TEST_F(MpsShare, ARestartedDaemonKeepsTheControlDaemonOfThoseThatRun) {
+TEST_F(MpsShare, ARestartedDaemonKeepsTheControlDaemon) {
   create("m");
   auto tenant = std::make_unique<Tenant>(daemon_, "m");
   ASSERT_TRUE(eventually([&] { return daemon_.share("m").processes == 1; }));
@@ -137,7 +137,7 @@ TEST_F(MpsShare, ARestartedDaemonKeepsTheControlDaemonOfThoseThatRun) {
 }
 
 // If it were killed without being terminated first, the stand-in would fail the neighbour as real servers do.
-TEST_F(MpsShare, AClientThatIsTakenOffCanBeKilledWithoutHarmToItsNeighbour) {
+TEST_F(MpsShare, ADetachedClientCanBeKilledWithoutHarm) {
   create("m");
   create("n");
   auto victim = std::make_unique<Tenant>(daemon_, "m");
@@ -158,7 +158,7 @@ TEST_F(MpsShare, AClientThatIsTakenOffCanBeKilledWithoutHarmToItsNeighbour) {
       false);
 }
 
-TEST_F(MpsShare, WhatIsNotSupportedYetIsSaid) {
+TEST_F(MpsShare, UnsupportedOptionsAreRefused) {
   create("m");
   for (const char* wish : {"CUDA_MPS_SM_PARTITION=0", "CUDA_MPS_PROTOCOL_VERSION=3"}) {
     const Said said = daemon_.cli().shell("env " + std::string(wish) + " $H run --share m -- true");
@@ -169,7 +169,7 @@ TEST_F(MpsShare, WhatIsNotSupportedYetIsSaid) {
   EXPECT_TRUE(eventually([&] { return groups().empty(); })) << "no refusal leaves a control daemon";
 }
 
-TEST_F(MpsShare, TopTakesAClientOffItsServerBeforeItKillsIt) {
+TEST_F(MpsShare, TopDetachesAClientBeforeItKillsIt) {
   int ours = -1, programs = -1;
   if (::openpty(&ours, &programs, nullptr, nullptr, nullptr) != 0)
     GTEST_SKIP() << "this machine has no pseudo-terminals";
@@ -200,7 +200,7 @@ TEST_F(MpsShare, TopTakesAClientOffItsServerBeforeItKillsIt) {
 
 // A container's program comes in without `headgate run`: what its share's CDI file gives it makes it a client, and its
 // registration starts the control daemon before it calls the driver.
-TEST_F(MpsShare, WhatTheCdiFileGivesMakesAProgramAClient) {
+TEST_F(MpsShare, TheCdiFileMakesAProgramAClient) {
   const Directory folder;
   Daemon daemon({"--cdi-dir", folder.path()});
   const Said made = daemon.cli().shell("$H share create m --isolation=mps --compute 30% --mem 8GiB");
@@ -236,7 +236,7 @@ TEST_F(MpsShare, WhatTheCdiFileGivesMakesAProgramAClient) {
 }
 
 // Why that is asked first: without it the stand-in does to the neighbour what real servers do.
-TEST_F(MpsShare, AClientThatIsKilledFirstTakesItsNeighbourAlong) {
+TEST_F(MpsShare, AClientKilledFirstEndsItsNeighbour) {
   create("m");
   create("n");
   Tenant victim(daemon_, "m"), neighbour(daemon_, "n");
@@ -248,7 +248,7 @@ TEST_F(MpsShare, AClientThatIsKilledFirstTakesItsNeighbourAlong) {
   EXPECT_NE(neighbour.program().wait(), 0);
 }
 
-TEST_F(MpsShare, TheAuditTakesAClientOffItsServerBeforeItKillsIt) {
+TEST_F(MpsShare, TheAuditDetachesAClientBeforeItKillsIt) {
   const Directory folder;
   const std::string file = folder.path() + "/config.toml";
   std::ofstream(file) << "[audit]\npolicy = 'kill'\n";
@@ -283,7 +283,7 @@ TEST_F(MpsShare, TheAuditTakesAClientOffItsServerBeforeItKillsIt) {
 }
 
 // mps.exclusive: the control daemon holds a lease on the mode, so the mode ends with it.
-TEST_F(MpsShare, TheGpuIsExclusiveWhileTheControlDaemonServesItAndThenAsItWas) {
+TEST_F(MpsShare, TheGpuIsExclusiveWhileTheControlDaemonRuns) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const Directory folder;
   const std::string file = folder.path() + "/config.toml";

@@ -58,7 +58,7 @@ TEST_F(PowerApi, AnswersWithoutTheListenerOfZeusd) {
   EXPECT_EQ(first["leases"], json::array());
 }
 
-TEST_F(PowerApi, SettingsAreMadeOnAllGpusAndTellWhatChanged) {
+TEST_F(PowerApi, SettingsApplyToAllGpusAndReportChanges) {
   start();
   const std::string eighty = R"({"gpus":"all","settings":{"power_limit":"80%","gpu_clocks":"500-900MHz"})";
   const auto dry = ask("POST", "/v1/power/settings", eighty + R"(,"dry_run":true})");
@@ -81,7 +81,7 @@ TEST_F(PowerApi, SettingsAreMadeOnAllGpusAndTellWhatChanged) {
   EXPECT_TRUE(gpu(1)["gpu_clocks_mhz"].is_null());
 }
 
-TEST_F(PowerApi, AValueOutOfRangeChangesNothingAndTheHintHasTheRange) {
+TEST_F(PowerApi, AValueOutOfRangeChangesNothing) {
   start();
   const std::pair<const char*, const char*> bad[] = {
       {R"({"gpus":[0,1],"settings":{"power_limit":"99W"}})", "accepted: 100 W to 350 W"},
@@ -103,7 +103,7 @@ TEST_F(PowerApi, AValueOutOfRangeChangesNothingAndTheHintHasTheRange) {
   EXPECT_EQ(limit(0), 350'000u) << "no GPU of a list with an unknown one is set";
 }
 
-TEST_F(PowerApi, ASettingThatALeaseHasIsRefusedWithItsHolder) {
+TEST_F(PowerApi, ALeasedControlIsRefusedWithItsHolder) {
   start();
   Program holder({"/bin/sleep", "600"}, {});
   const std::string pid = std::to_string(holder.pid());
@@ -136,7 +136,7 @@ TEST_F(PowerApi, AKeptLeaseIsASetting) {
   EXPECT_EQ(limit(0), 200'000u);
 }
 
-TEST_F(PowerApi, TheSitesProfileIsMadeAtTheStartAndByAReset) {
+TEST_F(PowerApi, TheSitesProfileAppliesAtTheStartAndByAReset) {
   start(
       "[power]\nat_start = 'site'\n[power.profile.site]\npower_limit = '300W'\n"
       "[power.profile.night]\nbudget = '400W'\nweights = [1, 3]\n");
@@ -162,7 +162,7 @@ TEST_F(PowerApi, TheSitesProfileIsMadeAtTheStartAndByAReset) {
   EXPECT_TRUE(eventually([&] { return limit(0) == 300'000; }));
 }
 
-TEST_F(PowerApi, AProfileThatIsNotThereEndsTheStart) {
+TEST_F(PowerApi, AMissingProfileEndsTheStart) {
   std::ofstream(directory_.path() + "/c.toml") << "[power]\nat_start = 'x'\n";
   const Cli cli;
   const Said said =
@@ -171,7 +171,7 @@ TEST_F(PowerApi, AProfileThatIsNotThereEndsTheStart) {
   EXPECT_NE(said.err.find("power.at_start = 'x' names no profile"), std::string::npos) << said.err;
 }
 
-TEST_F(PowerApi, ADamagedFileOfLeasesIsPutAside) {
+TEST_F(PowerApi, ADamagedLeaseFileIsPutAside) {
   std::ofstream(directory_.path() + "/power-leases.json") << "[{\"id\":1}]";
   state_ = directory_.path();
   start();
@@ -181,7 +181,7 @@ TEST_F(PowerApi, ADamagedFileOfLeasesIsPutAside) {
             201);
 }
 
-TEST_F(PowerApi, RootOfAContainerOwnsNoShareOfRoots) {
+TEST_F(PowerApi, RootOfAContainerOwnsNoneOfRootsShares) {
   const std::string socket = directory_.path() + "/z.sock";
   start("[zeusd]\nsocket = '" + socket + "'\n");
   ASSERT_EQ(daemon_->cli().shell("$H share create a --gpu 0 --mem 1GiB").status, 0);

@@ -61,7 +61,7 @@ TEST_F(PowerCli, SetsShowsAndResets) {
   EXPECT_TRUE(power(daemon, "reset --gpu all").out.ends_with("nothing differs from what is set\n"));
 }
 
-TEST_F(PowerCli, APercentageIsOfTheGreatestLimitAndABudgetIsDivided) {
+TEST_F(PowerCli, PercentagesAreOfTheMaximumAndBudgetsAreDivided) {
   const PowerDaemon daemon;
   EXPECT_EQ(power(daemon, "set 80% --gpu 1").status, 0);
   EXPECT_EQ(limit_w(daemon, 1), 280);
@@ -83,7 +83,7 @@ TEST_F(PowerCli, ADryRunSetsNothing) {
   EXPECT_EQ(daemon.daemon().ask("GET", "/v1/power/leases").body, "[]\n");
 }
 
-TEST_F(PowerCli, MistakesChangeNothingAndSayWhatIsAccepted) {
+TEST_F(PowerCli, MistakesChangeNothingAndNameWhatIsAccepted) {
   const PowerDaemon daemon;
   struct Mistake {
     const char* words;
@@ -140,7 +140,7 @@ TEST_F(PowerCli, ALeaseOfAProcessEndsWithIt) {
   EXPECT_TRUE(eventually([&] { return limit_w(daemon) == 350; }));
 }
 
-TEST_F(PowerCli, WhatIsNotConfirmedIsPutBack) {
+TEST_F(PowerCli, AnUnconfirmedSettingIsRestored) {
   const PowerDaemon daemon;
   const Said set = power(daemon, "set 200W --gpu 0 --confirm 1s");
   EXPECT_EQ(set.status, 0) << set.err;
@@ -153,7 +153,7 @@ TEST_F(PowerCli, WhatIsNotConfirmedIsPutBack) {
   EXPECT_EQ(limit_w(daemon), 210);
 }
 
-TEST_F(PowerCli, OnATerminalItAsks) {
+TEST_F(PowerCli, AsksOnATerminal) {
   CliTerminal::SetUp();
   if (IsSkipped()) return;
   const PowerDaemon daemon;
@@ -192,14 +192,14 @@ TEST_F(PowerCli, ProfilesAreListedAndApplied) {
   EXPECT_EQ(limit_w(daemon), 300) << "the site's own";
 }
 
-TEST_F(PowerCli, WatchGoesOn) {
+TEST_F(PowerCli, WatchRepeats) {
   const PowerDaemon daemon;
   const Said said = daemon.daemon().cli().shell("$H power watch -o jsonl --interval 50ms | head -n 5");
   EXPECT_EQ(std::ranges::count(said.out, '\n'), 5) << said.out;
   EXPECT_TRUE(said.out.contains(R"("schema":"headgate.power_gpu/v1")")) << said.out;
 }
 
-TEST_F(PowerCli, WithoutADaemonItSaysHowToStartOne) {
+TEST_F(PowerCli, NamesTheStartCommandWithoutADaemon) {
   const Cli cli;
   for (const char* words : {"status", "watch", "set 200W", "reset", "profiles"}) {
     const Said said = cli.shell(std::string("$H power ") + words);

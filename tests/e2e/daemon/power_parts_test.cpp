@@ -47,7 +47,7 @@ class SecondWriter : public testing::Test {
   }
 };
 
-TEST_F(SecondWriter, ALimitThatItSetsIsReportedWithItsCauseAndStays) {
+TEST_F(SecondWriter, ALimitThatItSetsIsReportedAndStays) {
   const PowerDaemon power;
   lease(power, R"({"power_limit_mw":200000})");
   EXPECT_EQ(limits(power), "200.00\n");
@@ -71,7 +71,7 @@ TEST_F(SecondWriter, PersistenceAndComputeModeAreSeenToo) {
             "Enabled, Default\n");
 }
 
-TEST_F(SecondWriter, WithReapplyTheLeasesValuesAreBack) {
+TEST_F(SecondWriter, ReapplyRestoresTheLeasesValues) {
   const PowerDaemon power("[power]\ndrift = \"reapply\"\n");
   lease(power, R"({"power_limit_mw":200000,"persistence":true})");
   EXPECT_EQ(smi(power, "-i 0 -pl 250").status, 0);
@@ -98,7 +98,7 @@ TEST_F(SecondWriter, ClocksThatItLocksEndWithTheLease) {
                                             "nvmlDeviceResetGpuLockedClocks"}));
 }
 
-TEST_F(SecondWriter, ItSeesWhatZeusdsWireSetsAndTheOtherWayRound) {
+TEST_F(SecondWriter, SettingsOverZeusdsApiAreSeenAndViceVersa) {
   const PowerDaemon power;
   EXPECT_EQ(power.post("/gpu/set_power_limit?gpu_ids=0&power_limit_mw=210000&block=true").status, 200);
   EXPECT_EQ(limits(power), "210.00\n");

@@ -48,7 +48,7 @@ class TimeNamespaces : public ::testing::Test {
   }
 };
 
-TEST_F(TimeNamespaces, AProgramWithAnotherClockHoldsNobodyUpWhoComesAfterIt) {
+TEST_F(TimeNamespaces, AProgramWithAnotherClockDelaysNoLaterOne) {
   const Cli cli;
   const std::string run = "$H run --sim --name q --compute 20% --mem 1GiB -- " + kWork;
   EXPECT_EQ(cli.shell(run).status, 0);
@@ -57,7 +57,7 @@ TEST_F(TimeNamespaces, AProgramWithAnotherClockHoldsNobodyUpWhoComesAfterIt) {
   EXPECT_EQ(after.status, 0) << "its launches waited for a time that is days ahead: " << after.err;
 }
 
-TEST_F(TimeNamespaces, UnderADaemonProgramsOfTwoClocksAreHeldAlike) {
+TEST_F(TimeNamespaces, ProgramsOfTwoClocksAreHeldAlikeUnderADaemon) {
   const Daemon daemon;
   for (const char* share : {"s", "t"})
     ASSERT_EQ(daemon.cli().shell(std::string("$H share create ") + share + " --mem 4GiB --compute 40%").status, 0);
@@ -70,7 +70,7 @@ TEST_F(TimeNamespaces, UnderADaemonProgramsOfTwoClocksAreHeldAlike) {
   EXPECT_EQ(after.status, 0) << after.err;
 }
 
-TEST_F(TimeNamespaces, WhoLivesKeepsHisSeatWhateverClockHeIsLookedAtBy) {
+TEST_F(TimeNamespaces, AProcessKeepsItsSlotUnderAnyClock) {
   for (const bool elsewhere : {true, false}) {
     const Cli cli;
     Program tenant(holder(elsewhere, {"--sim", "--name", "m", "--mem", "4GiB"}),
@@ -97,7 +97,7 @@ TEST_F(TimeNamespaces, WhoLivesKeepsHisSeatWhateverClockHeIsLookedAtBy) {
   }
 }
 
-TEST_F(TimeNamespaces, ANewDaemonFindsTheLivingAgainAndTheDeadGiveBack) {
+TEST_F(TimeNamespaces, ANewDaemonFindsLivingAndDeadProcesses) {
   Daemon daemon;
   ASSERT_EQ(daemon.cli().shell("$H share create s --mem 4GiB").status, 0);
   Program tenant(holder(true, {"--share", "s"}), {{"HEADGATE_RUNTIME_DIR", daemon.cli().runtime()}});

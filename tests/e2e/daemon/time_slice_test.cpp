@@ -48,7 +48,7 @@ std::string kept_length(const Directory& folder) {
   return text;
 }
 
-TEST(GpuTimeslice, IsSetToStayAndAsALeaseThatIsPutBack) {
+TEST(GpuTimeslice, CanBeSetPermanentlyOrAsALease) {
   const Directory folder;
   const SlicedGpu gpu(SlicedGpu::stand_in(folder));
   const Said stays = gpu.shell("$H gpu timeslice short --gpu 0");
@@ -71,7 +71,7 @@ TEST(GpuTimeslice, IsSetToStayAndAsALeaseThatIsPutBack) {
   EXPECT_NE(unknown.err.find("default, short, medium or long"), std::string::npos) << unknown.err;
 }
 
-TEST(GpuTimeslice, AToolThatRefusesIgnoresOrIsMissingIsToldApart) {
+TEST(GpuTimeslice, AFailingToolIsReportedByItsKindOfFailure) {
   const Directory folder;
   const auto tool = [&](const std::string& name, const std::string& script) {
     std::ofstream(folder.path() + "/" + name) << "#!/bin/sh\n" + script;
@@ -90,7 +90,7 @@ TEST(GpuTimeslice, AToolThatRefusesIgnoresOrIsMissingIsToldApart) {
 }
 
 // Over the simulator's slots of the driver's private table.
-TEST(GpuTimeslice, TheRealNvidiaSmiSetsIt) {
+TEST(GpuTimeslice, IsSetByTheRealNvidiaSmi) {
   if (::access(NVIDIA_SMI, X_OK) != 0) GTEST_SKIP() << "dev/real-parts has not been run";
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const SlicedGpu gpu(NVIDIA_SMI);
@@ -110,7 +110,7 @@ TEST(GpuTimeslice, TheRealNvidiaSmiSetsIt) {
   EXPECT_TRUE(eventually([&] { return length().contains("Default"); })) << length();
 }
 
-TEST(GpuMode, IsSetToStayAndAsALeaseThatIsPutBack) {
+TEST(GpuMode, CanBeSetPermanentlyOrAsALease) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const SlicedGpu gpu;
   ASSERT_EQ(gpu.shell("$H gpu mode prohibited --gpu 0").status, 0);
@@ -149,7 +149,7 @@ TEST(TimesliceShare, HasTheDriversSlicesAndNoTurns) {
   EXPECT_NE(events.find("its policy is fair"), std::string::npos) << events;
 }
 
-TEST(TimesliceShare, AProgramIsRefusedWhileTheGpuIsInAnotherMode) {
+TEST(TimesliceShare, IsRefusedWhileTheGpuIsInAnotherMode) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const SlicedGpu gpu;
   ASSERT_EQ(gpu.shell("$H share create t --isolation=timeslice --mem 8GiB").status, 0);

@@ -76,7 +76,7 @@ class ZeusdRapl : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(At, ZeusdRapl, testing::Values("/zeus_sys", "/sys"),
                          [](const auto& place) { return std::string(place.param).substr(1); });
 
-TEST_P(ZeusdRapl, PackagesAndMemoryAreReadAndGoOnOverAWraparound) {
+TEST_P(ZeusdRapl, PackagesAndMemoryAreReadAcrossAWraparound) {
   if (!may_mount()) GTEST_SKIP() << "needs mount namespaces";
   const Cli cli;
   const PowercapFiles tree(cli.directory() + "/tree");

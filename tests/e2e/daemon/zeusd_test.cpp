@@ -105,7 +105,7 @@ TEST(Zeusd, EachCommandIsLoggedWithItsTimeAndItsCaller) {
   EXPECT_NE(log.find("set_power_limit 0.001 W FAILED: "), std::string::npos) << log;
 }
 
-TEST(Zeusd, TokensAreIssuedAndAskedFor) {
+TEST(Zeusd, TokensAreIssuedAndRequired) {
   const Cli cli;
   EXPECT_EQ(cli.shell("umask 077; printf 'the key\\n' > " + cli.directory() + "/key").status, 0);
   const std::string key = cli.directory() + "/key";
@@ -123,7 +123,7 @@ TEST(Zeusd, TokensAreIssuedAndAskedFor) {
   EXPECT_EQ(who["scopes"], json::parse(R"(["gpu-read"])"));
 }
 
-TEST(Zeusd, TheSocketHasItsDirectoryMadeItsModeAndIsGoneAtTheEnd) {
+TEST(Zeusd, TheSocketHasItsModeAndIsRemovedAtTheEnd) {
   Serve zeusd({"--sim=l40s-x2", "--socket-permissions", "660"});
   struct stat facts{};
   ASSERT_EQ(::stat(zeusd.socket().c_str(), &facts), 0);
@@ -164,7 +164,7 @@ std::string ready_line(Program& server) {
   return said;
 }
 
-TEST(Zeusd, OverTcpItAnswersWhereItIsTold) {
+TEST(Zeusd, AnswersOverTcp) {
   const Cli cli;
   Program server({HEADGATE_COMMAND, "zeusd", "serve", "--sim=l40s-x2", "--mode", "tcp", "--tcp-bind-address",
                   "127.0.0.1:0", "--gpu-power-poll-hz", "50", "--cpu-power-poll-hz", "5", "--num-workers", "10"},
@@ -179,7 +179,7 @@ TEST(Zeusd, OverTcpItAnswersWhereItIsTold) {
   EXPECT_TRUE(cli.shell("$H zeusd serve --help").out.contains("--tcp-bind-address ADDR:PORT  127.0.0.1:4938"));
 }
 
-TEST(Zeusd, WithoutRootItStartsOnlyWithWhatNeedsNone) {
+TEST(Zeusd, StartsWithoutRootWithWhatNeedsNone) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root, to become another user";
   const Cli cli;
   const std::string as =
@@ -192,7 +192,7 @@ TEST(Zeusd, WithoutRootItStartsOnlyWithWhatNeedsNone) {
 }
 
 // `auto` starts on a machine without a driver; `nvml` does not.
-TEST(Zeusd, WithoutGpusItStartsUnlessTheyWereAskedFor) {
+TEST(Zeusd, StartsWithoutGpusUnlessTheyAreRequired) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: gpu-control is on";
   const Cli cli;
   const std::string socket = cli.directory() + "/s";
@@ -210,7 +210,7 @@ TEST(Zeusd, WithoutGpusItStartsUnlessTheyWereAskedFor) {
   EXPECT_NE(refused.wait(), 0);
 }
 
-TEST(Zeusd, ABadOptionEndsItWithWhatIsAccepted) {
+TEST(Zeusd, ABadOptionEndsTheStartWithWhatIsAccepted) {
   const Cli cli;
   const std::pair<const char*, const char*> bad[] = {
       {"serve --mode named-pipe", "accepted: uds, tcp"},

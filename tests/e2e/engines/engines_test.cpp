@@ -93,7 +93,7 @@ void is_held_and_its_end_seen(const Node& node, Program& tenant, Where where) {
 
 class Container : public testing::TestWithParam<const char*> {};
 
-TEST_P(Container, IsHeldByTheDirectoryThatIsMountedKnownByItsIdAndGivesItsMemoryBackWhenKilled) {
+TEST_P(Container, IsHeldAndIdentifiedAndReleasesMemoryWhenKilled) {
   const auto engine = make_engine(GetParam());
   if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
   const Node node("--user " + std::to_string(engine->user()));
@@ -111,7 +111,7 @@ INSTANTIATE_TEST_SUITE_P(Engines, Container,
                          });
 
 // A user that may name a directory to mount may name another user's.
-TEST(Containers, OfAUserWhoMayNotUseTheShareAreRefusedThoughItIsMounted) {
+TEST(Containers, OfAnUnadmittedUserAreRefused) {
   const auto engine = make_engine("rootless podman");
   if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
   const Node node;
@@ -123,7 +123,7 @@ TEST(Containers, OfAUserWhoMayNotUseTheShareAreRefusedThoughItIsMounted) {
 }
 
 // As in docs/containers.md: limiter, loader's list and share are mounted, and no environment variable is set.
-TEST(Containers, WithTheLoadersListMountedHoldProgramsThatHaveNothingInTheirEnvironment) {
+TEST(Containers, WithTheLoadersListHoldAnyEnvironment) {
   const auto engine = make_engine("podman");
   if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
   const Node node;
@@ -138,7 +138,7 @@ TEST(Containers, WithTheLoadersListMountedHoldProgramsThatHaveNothingInTheirEnvi
 }
 
 // The directory is mounted, so a new daemon's socket appears in it.
-TEST(Containers, GoOnWhenTheDaemonIsKilledAndWhatTheyStartThenFindsTheNextOne) {
+TEST(Containers, OutliveTheDaemonAndFindTheNextOne) {
   const auto engine = make_engine("runc");
   if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
   Node node;
@@ -166,7 +166,7 @@ TEST(Containers, GoOnWhenTheDaemonIsKilledAndWhatTheyStartThenFindsTheNextOne) {
   EXPECT_EQ(alloc(tenant, kGiB), "0");
 }
 
-TEST(Containers, WithSomebodyWhoUsesTheGpuInNoShareAreFrozenByThePolicyThatSaysSo) {
+TEST(Containers, WithOutsidersAreFrozenByThePolicy) {
   const auto engine = make_engine("runc");
   if (const std::string lack = engine->lacks(); !lack.empty()) GTEST_SKIP() << lack;
   const Directory directory;
@@ -183,7 +183,7 @@ TEST(Containers, WithSomebodyWhoUsesTheGpuInNoShareAreFrozenByThePolicyThatSaysS
 }
 
 // A hand-made container: no engine records where it is.
-TEST(Namespaces, OfPidsAndMountsMadeByHandHideNobody) {
+TEST(Namespaces, MadeByHandHideNoProcess) {
   const Node node;
   if (::geteuid() != 0 || node.daemon.cli().shell("unshare --pid --mount --fork --mount-proc true").status != 0)
     GTEST_SKIP() << "this machine makes no namespaces";
@@ -201,7 +201,7 @@ TEST(Namespaces, OfPidsAndMountsMadeByHandHideNobody) {
   });
 }
 
-TEST(Scopes, OfSystemdAreNamed) {
+TEST(Scopes, AreNamedUnderSystemd) {
   if (::access("/run/systemd/system", F_OK) != 0) GTEST_SKIP() << "systemd does not run here";
   if (::geteuid() != 0) GTEST_SKIP() << "only root makes scopes of the system";
   const Node node;

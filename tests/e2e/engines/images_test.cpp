@@ -67,7 +67,7 @@ class ImageRoot : public ::testing::Test {
 };
 
 // Its own shell and C library, and ours beside them.
-TEST_F(ImageRoot, OfDebian11And13LoadsTheLimiter) {
+TEST_F(ImageRoot, LoadsTheLimiterInDebian11And13) {
   const ShareNode node(false);
   for (const char* name : {"deb11", "deb13"}) {
     const std::string root = this->root(name);
@@ -85,7 +85,7 @@ TEST_F(ImageRoot, OfDebian11And13LoadsTheLimiter) {
   }
 }
 
-TEST_F(ImageRoot, OfBusyboxAloneIsWhatTheNodeSays) {
+TEST_F(ImageRoot, FollowsTheNodesPolicyForBusybox) {
   const ShareNode node(false);
   const std::string root = this->root("busybox");
   const std::vector<std::string> words = {"/bin/busybox", "sh", "-c",
@@ -100,7 +100,7 @@ TEST_F(ImageRoot, OfBusyboxAloneIsWhatTheNodeSays) {
 }
 
 // musl's loader and C library, as in Alpine; whose /bin/busybox is a dynamic program of it.
-TEST_F(ImageRoot, OfMuslIsWhatTheNodeSays) {
+TEST_F(ImageRoot, FollowsTheNodesPolicyForMusl) {
   const ShareNode node(false);
   const std::string root = this->root("musl");
   fs::copy_file(kImages + "/busybox/bin/busybox", root + "/busybox");

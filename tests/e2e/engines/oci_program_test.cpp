@@ -15,7 +15,7 @@ namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
 // Installed under the name of NVIDIA's hook, which is later on PATH.
-TEST(NvidiasHook, RunsBeforeOursAndItsFailureIsTold) {
+TEST(NvidiasHook, RunsBeforeOursAndItsFailureIsReported) {
   const Directory directory("/tmp");
   const std::string ours = directory.path() + "/ours", theirs = directory.path() + "/theirs";
   for (const std::string& each : {ours, theirs, directory.path() + "/bundle"}) fs::create_directories(each);

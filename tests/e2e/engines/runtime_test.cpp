@@ -135,7 +135,7 @@ TEST_P(OciRuntime, LeavesAContainerWithoutAShareAlone) {
   EXPECT_EQ(content_of(bundle.path() / "config.json"), bundle.config.dump());
 }
 
-TEST_P(OciRuntime, RefusesInWordsThatEnginesRead) {
+TEST_P(OciRuntime, RefusesWithMessagesThatEnginesRead) {
   const ShareNode node(false);
   Bundle bundle(node, GetParam());
   bundle.config["annotations"]["headgate.io/share"] = "bob";
@@ -155,7 +155,7 @@ TEST_P(OciRuntime, RefusesInWordsThatEnginesRead) {
 }
 
 // Whatever the daemon says of the share: one sentence, and nothing is half made. Without a daemon the share holds.
-TEST_P(OciRuntime, AsksTheDaemonWhetherTheShareTakesTheContainer) {
+TEST_P(OciRuntime, AsksTheDaemonWhetherTheShareAdmitsTheContainer) {
   ShareNode node(false);
   Bundle bundle(node, GetParam());
   const auto headgate = [&](const std::string& words) {
@@ -246,7 +246,7 @@ TEST_P(OciRuntime, AddsToTheImagesOwnPreloadList) {
   EXPECT_EQ(ran.out, "# own\n/usr/lib/own.so\n/run/headgate/libheadgate.so\n") << ran.err << content_of(bundle.log());
 }
 
-TEST_P(OciRuntime, DoesWithAnImageThatCannotBeHeldWhatTheNodeSays) {
+TEST_P(OciRuntime, TreatsAnUnholdableImageAsConfigured) {
   const ShareNode node(false);
   Bundle bundle(node, GetParam());
   // Replaces the image's C library with one that claims an older version.
@@ -273,7 +273,7 @@ TEST_P(OciRuntime, DoesWithAnImageThatCannotBeHeldWhatTheNodeSays) {
 }
 
 // Runs our hook as a createRuntime hook of the runtime itself, without headgate-oci as the runtime.
-TEST_P(OciRuntime, RunsOurHookWhichMountsTheShare) {
+TEST_P(OciRuntime, RunsOurHookThatMountsTheShare) {
   const ShareNode node(false);
   Bundle bundle(node, GetParam());
   const auto hooked = [&] {
@@ -320,7 +320,7 @@ class DockerWithOurs : public ::testing::Test {
   const Directory programs_{"/tmp"};
 };
 
-TEST_F(DockerWithOurs, HoldsByItsRuntimeAndSaysWhyNot) {
+TEST_F(DockerWithOurs, HoldsByItsRuntimeOrReportsWhyNot) {
   const ShareNode node(false);
   std::ofstream(hook()) << "#!/bin/sh\necho no hook is left >&2; exit 1\n";
   fs::permissions(hook(), fs::perms::owner_all);
@@ -332,7 +332,7 @@ TEST_F(DockerWithOurs, HoldsByItsRuntimeAndSaysWhyNot) {
   EXPECT_TRUE(refused.err.contains("headgate: there is no share 'bob' for containers")) << refused.err;
 }
 
-TEST_F(DockerWithOurs, HoldsByItsHookAndSaysWhyNot) {
+TEST_F(DockerWithOurs, HoldsByItsHookOrReportsWhyNot) {
   const ShareNode node(false);
   fs::create_symlink(HEADGATE_OCI, hook());
   const Outcome refused = run(node, {"--gpus=device=headgate.io/share=bob"}, {});
@@ -346,7 +346,7 @@ TEST_F(DockerWithOurs, HoldsByItsHookAndSaysWhyNot) {
 
 // containerd's BinaryName, by ctr; it tells headgate-oci nothing of a configuration, so the one with the share's place
 // comes from a script of that name.
-TEST(ContainerdWithOurs, HoldsByItsRuntimeAndSaysWhyNot) {
+TEST(ContainerdWithOurs, HoldsByItsRuntimeOrReportsWhyNot) {
   if (const std::string lack = make_containerd()->lacks(); !lack.empty()) GTEST_SKIP() << lack;
   const ShareNode node(false);
   const Directory folder("/tmp");
@@ -369,7 +369,7 @@ TEST(ContainerdWithOurs, HoldsByItsRuntimeAndSaysWhyNot) {
 }
 
 // podman shows what is on stderr, and starts containers again by our name.
-TEST(PodmanWithOurRuntime, HoldsByAnnotationAndSaysWhyNot) {
+TEST(PodmanWithOurRuntime, HoldsByAnnotationOrReportsWhyNot) {
   const ShareNode node(false);
   if (const std::string lack = node.engine.lacks(); !lack.empty()) GTEST_SKIP() << lack;
   std::ofstream(node.engine.folder() + "/config.toml") << "[cdi]\ndir = '" << node.directory.path() << "'\n";

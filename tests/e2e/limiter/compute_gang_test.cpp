@@ -17,7 +17,7 @@ struct Pair {
 
 class SpinningPairs : public testing::TestWithParam<Pair> {};
 
-TEST_P(SpinningPairs, kernels_that_wait_for_each_other_meet_at_every_limit) {
+TEST_P(SpinningPairs, MeetAtEveryLimit) {
   const Directory directory;
   Program program(tenant::spin_words(HEADGATE_TENANTS "/tenant-spin", GetParam().pair),
                   {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},

@@ -70,7 +70,7 @@ class GpuList : public testing::Test {
   std::vector<Card> cards_;
 };
 
-TEST_F(GpuList, AShareOfTheSecondCardHasItAsNumberZeroAndNoOther) {
+TEST_F(GpuList, AShareOfTheSecondCardHasItAsNumberZeroOnly) {
   for (const char* first : {"", " -"}) {
     const Seen seen = read(shell("$H run --sim=l40s-x2 --gpu 1 --mem 8GiB -- $P" + std::string(first) + " " +
                                  names_of(cards_[0]) + " " + names_of(cards_[1])));
@@ -95,7 +95,7 @@ TEST_F(GpuList, NvmlCountsTheCardsAsCudaDoes) {
 }
 
 // As in a container: NVML ignores the variable, and the variable's numbers refer to NVML's numbering.
-TEST_F(GpuList, AProgramsOwnChoiceOfGpusCountsWhatNvmlShows) {
+TEST_F(GpuList, AProgramsChoiceLimitsWhatNvmlShows) {
   const Seen chosen = read(shell("$H run --sim=l40s-x2 --gpu 1,0 --mem 8GiB -- sh -c 'CUDA_VISIBLE_DEVICES=1 '$P"));
   EXPECT_EQ(uuids(chosen.nvml), (std::vector{cards_[1].uuid, cards_[0].uuid}));
   EXPECT_EQ(uuids(chosen.cuda), std::vector{cards_[0].uuid});
@@ -105,7 +105,7 @@ TEST_F(GpuList, AProgramsOwnChoiceOfGpusCountsWhatNvmlShows) {
 }
 
 // Whatever a launcher puts into the variable: a GPU outside the share does not exist, and hides those after it.
-TEST_F(GpuList, AGpuThatIsNotOfTheShareIsNotThere) {
+TEST_F(GpuList, AGpuOutsideTheShareIsNotListed) {
   const auto shown = [&](const std::string& visible) {
     const Seen seen =
         read(shell("$H run --sim=l40s-x2 --gpu 1 --mem 8GiB -- env CUDA_VISIBLE_DEVICES=" + visible + " $P"));
@@ -121,7 +121,7 @@ TEST_F(GpuList, AGpuThatIsNotOfTheShareIsNotThere) {
 }
 
 // Limits from the environment alone select no GPUs. CUDA numbers the driver's GPUs, so NVML does too.
-TEST_F(GpuList, WhereCudaCountsTheDriversCardsNvmlDoesToo) {
+TEST_F(GpuList, NvmlCountsTheDriversCardsIfCudaDoes) {
   const Seen seen = read(
       shell("LD_PRELOAD=${SIM%/sim}/libheadgate.so LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$($H sim path --sim=l40s-x2) "
             "HEADGATE_MEM=4GiB CUDA_VISIBLE_DEVICES=1 $P"));
@@ -129,7 +129,7 @@ TEST_F(GpuList, WhereCudaCountsTheDriversCardsNvmlDoesToo) {
   EXPECT_EQ(uuids(seen.cuda), std::vector{cards_[1].uuid});
 }
 
-TEST_F(GpuList, NvidiaSmiListsTheSharesCardsByTheNumbersOfCuda) {
+TEST_F(GpuList, NvidiaSmiListsTheSharesCardsByCudasNumbers) {
   if (::access(NVIDIA_SMI, X_OK) != 0) GTEST_SKIP() << "dev/real-parts has not been run";
   const auto in_share = [&](const std::string& words) {
     const Said said = shell("$H run --sim=l40s-x2 --gpu 1 --mem 8GiB -- $S " + words);
@@ -157,7 +157,7 @@ TEST_F(GpuList, NvidiaSmiListsTheSharesCardsByTheNumbersOfCuda) {
 }
 
 // A daemon's share. The program gets only its directory, as if mounted in a container.
-TEST(GpuListOfADaemonsShare, ItsDirectoryAloneSaysWhichGpusThereAreAndHowTheyCount) {
+TEST(GpuListOfADaemonsShare, ComesFromItsDirectoryAlone) {
   const Daemon daemon({}, "model = \"NVIDIA L40S\"\ncount = 2\n");
   const std::string plain = "LD_LIBRARY_PATH=" SIMULATOR_DIR " HEADGATE_SIM_DIR=" + daemon.cli().directory() +
                             "/node LD_PRELOAD=" HEADGATE_LIMITER " ";

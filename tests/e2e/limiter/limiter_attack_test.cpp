@@ -46,7 +46,7 @@ std::uint64_t used_by_share(const Runtime& runtime, std::uint32_t* slots = nullp
   return used;
 }
 
-TEST(Mapped, PhysicalMemoryIsFreeWhenTheLastHandleAndTheLastMappingAreGoneAndNotBefore) {
+TEST(Mapped, MemoryIsFreedWithTheLastHandleAndMapping) {
   const Runtime runtime;
   EXPECT_EQ(
       runtime.run(attacker("1000B"), {"mapped"}).out,
@@ -54,18 +54,18 @@ TEST(Mapped, PhysicalMemoryIsFreeWhenTheLastHandleAndTheLastMappingAreGoneAndNot
       "released: room yes\nall of it: room yes, and one more: no\n");
 }
 
-TEST(Mapped, AHandleThatAnotherThreadIsGivenDuringTheReleaseKeepsItsBytesCharged) {
+TEST(Mapped, AHandleThatIsReusedDuringAReleaseKeepsItsBytes) {
   const Runtime runtime;
   EXPECT_EQ(runtime.run(attacker("1000B"), {"handle-reuse"}).out, "room for 400: yes, for 401: no\n");
 }
 
-TEST(Contexts, MemoryThatADestroyedContextTookAlongIsThereAgain) {
+TEST(Contexts, ADestroyedContextsMemoryIsReleased) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(attacker("1000B"), {"destroyed", "destroy", "700", "300"});
   EXPECT_EQ(outcome.out, "took it, again: no\ndestroy 0\nafterwards: yes\nthe other's free: 0\n") << outcome.err;
 }
 
-TEST(Contexts, MemoryThatAResetOrTheLastReleaseOfThePrimaryTookAlongIsThereAgain) {
+TEST(Contexts, AResetOrReleasedPrimarysMemoryIsReleased) {
   const Runtime runtime;
   Tenant tenant = attacker("8GiB", Driver::simulated);
   EXPECT_EQ(runtime.run(tenant, {"destroyed", "reset", "4294967296", "1073741824"}).out,
@@ -74,7 +74,7 @@ TEST(Contexts, MemoryThatAResetOrTheLastReleaseOfThePrimaryTookAlongIsThereAgain
             "took it, again: no\nrelease 0, room: no\nrelease 0\nafterwards: yes\nthe other's free: 0\n");
 }
 
-TEST(Contexts, AnAllocationIsChargedWhereItsThreadStandsHoweverItGotThere) {
+TEST(Contexts, AnAllocationIsChargedToTheThreadsContext) {
   const Runtime runtime;
   EXPECT_EQ(runtime.run(attacker("1000B"), {"switching"}).out,
             "created and filled: room no\nanother created: room yes\nset back: room no\npushed: room yes\npopped: room "
@@ -87,7 +87,7 @@ TEST(Threads, AThreadWithTheSmallestStackSurvivesEveryHook) {
   EXPECT_EQ(outcome.out, "lived\n") << outcome.status << outcome.err;
 }
 
-TEST(Threads, ThatInitialiseAllAtOnceShareOneSlotAndOneLimit) {
+TEST(Threads, ThatInitialiseTogetherShareOneSlot) {
   const Runtime runtime;
   auto running = runtime.start(attacker("1000B"), {"init-at-once"});
   EXPECT_EQ(running.next_line(), "16 ready, 10 of 16 took 100 of 1000");
@@ -97,12 +97,12 @@ TEST(Threads, ThatInitialiseAllAtOnceShareOneSlotAndOneLimit) {
   running.finish();
 }
 
-TEST(Threads, ThatFreeEachOthersPointersTwiceAndStrangersLeaveNothingCharged) {
+TEST(Threads, ThatFreeTwiceLeaveNothingCharged) {
   const Runtime runtime;
   EXPECT_EQ(runtime.run(attacker("1000B"), {"churn"}).out, "all of it: room yes\n");
 }
 
-TEST(Threads, ThatAllocateWhileTheProgramExitsNeitherCrashItNorLeaveBytesCharged) {
+TEST(Threads, ThatAllocateAtExitNeitherCrashNorStayCharged) {
   const Runtime runtime;
   auto stays = runtime.start(witness("1000B"), {"alloc", "1"});
   EXPECT_EQ(stays.next_line(), "ready: 0");
@@ -112,7 +112,7 @@ TEST(Threads, ThatAllocateWhileTheProgramExitsNeitherCrashItNorLeaveBytesCharged
   stays.finish();
 }
 
-TEST(Startup, OnADriverThatDoesNotNameItsGpusAProgramThatIsToBeHeldDoesNotRunUnheld) {
+TEST(Startup, AProgramIsRefusedIfTheDriverNamesNoGpu) {
   const Runtime runtime;
   Tenant tenant;
   tenant.environment = {{"HEADGATE_MEM", "1000B"}, {"QUIET_NAMELESS", "1"}};
@@ -123,19 +123,19 @@ TEST(Startup, OnADriverThatDoesNotNameItsGpusAProgramThatIsToBeHeldDoesNotRunUnh
   EXPECT_NE(runtime.run(tenant, {"alloc", "5000"}).out.find("alloc 5000: 0"), std::string::npos);
 }
 
-TEST(Startup, AProgramThatLooksNamesUpBeforeLibcIsUsableStarts) {
+TEST(Startup, AProgramThatLooksUpNamesBeforeLibcStarts) {
   const Runtime runtime;
   Tenant tenant = attacker("1000B");
   tenant.program = "limiter_early";
   EXPECT_EQ(runtime.run(tenant, {}).out, "found\n");
 }
 
-TEST(Sizes, NearTheEndOfTheNumbersAreRefusedAndTakeNothing) {
+TEST(Sizes, NearOverflowAreRefused) {
   const Runtime runtime;
   EXPECT_EQ(runtime.run(attacker("1000B"), {"huge"}).out, "2 2 2 2 2 2 room yes\n");
 }
 
-TEST(Exec, TheNextProgramOfAProcessDoesNotInheritItsCharges) {
+TEST(Exec, TheNextProgramInheritsNoCharges) {
   const Runtime runtime;
   auto stays = runtime.start(witness("1001B"), {"alloc", "1"});
   EXPECT_EQ(stays.next_line(), "ready: 0");
@@ -144,7 +144,7 @@ TEST(Exec, TheNextProgramOfAProcessDoesNotInheritItsCharges) {
   stays.finish();
 }
 
-TEST(Pages, ThatAreDeletedUnderALivingProcessHoldItAsBefore) {
+TEST(Pages, DeletedPagesStillHoldTheirProcess) {
   const Runtime runtime;
   auto running = runtime.start(attacker("1000B"), {"on-command"});
   EXPECT_EQ(running.next_line(), "room yes, refused no, info 0");
@@ -156,7 +156,7 @@ TEST(Pages, ThatAreDeletedUnderALivingProcessHoldItAsBefore) {
 
 // A process of the same user writes random bytes into both pages while a program works. The program may be refused
 // memory or get too much. It must not crash or hang, and must print only printable text to stderr.
-TEST(Pages, ThatAreScribbledOverUnderALivingProcessCrashNothing) {
+TEST(Pages, CorruptedPagesCrashNoProcess) {
   for (const Driver driver : {Driver::quiet, Driver::simulated}) {
     const Runtime runtime;
     Tenant tenant = attacker("1000B", driver);
@@ -190,7 +190,7 @@ TEST(Pages, ThatAreScribbledOverUnderALivingProcessCrashNothing) {
   }
 }
 
-TEST(Kills, InTheMiddleOfAllocationsLeaveTheAccountRight) {
+TEST(Kills, DuringAllocationsLeaveTheAccountRight) {
   const Runtime runtime;
   auto stays = runtime.start(witness("1000B"), {"alloc", "1"});
   EXPECT_EQ(stays.next_line(), "ready: 0");
@@ -224,7 +224,7 @@ void expect_one_winner(const Runtime& runtime, const Tenant& tenant, const std::
   close(file);
 }
 
-TEST(Race, OfTwoProcessesForTheLastByteHasOneWinner) {
+TEST(Race, ForTheLastByteHasOneWinner) {
   const Runtime runtime;
   auto holder = runtime.start(witness("1000B"), {"alloc", "999"});
   EXPECT_EQ(holder.next_line(), "ready: 0");
@@ -233,7 +233,7 @@ TEST(Race, OfTwoProcessesForTheLastByteHasOneWinner) {
   holder.finish();
 }
 
-TEST(Race, OfTwoProcessesOverTheSimulatorForTheSameGibibytesHasOneWinner) {
+TEST(Race, OverTheSimulatorForGibibytesHasOneWinner) {
   const Runtime runtime;
   expect_one_winner(runtime, attacker("8GiB", Driver::simulated), "5368709120");
 }

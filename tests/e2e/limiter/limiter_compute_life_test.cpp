@@ -51,7 +51,7 @@ TEST_P(KilledAtTheGate, LeavesTheShareToTheNextProcess) {
   EXPECT_EQ(share.live_slots(), 0U);
 }
 
-TEST(Fork, TheChildStaysOutsideAndItsParentIsMeteredOn) {
+TEST(Fork, TheChildIsUnmeteredAndItsParentIsMeteredOn) {
   ComputeShare share("50%");
   const auto program = share.start({"fork", "300"});
   EXPECT_EQ(program->line(), "child");
@@ -80,7 +80,7 @@ INSTANTIATE_TEST_SUITE_P(Handles, Churned,
                                          Churn{"contexts", 1000, 4}, Churn{"primary", 300, 4},
                                          Churn{"retained", 300, 3}, Churn{"reset", 300, 4}));
 
-TEST_P(Churned, AreMeteredThroughoutAndNothingOfOursIsLeft) {
+TEST_P(Churned, AreMeteredThroughoutAndLeaveNothing) {
   const auto [what, times, launches] = GetParam();
   ComputeShare share("50%");
   const auto program = share.start({"churn", what, std::to_string(times)});
@@ -95,7 +95,7 @@ TEST_P(Churned, AreMeteredThroughoutAndNothingOfOursIsLeft) {
   EXPECT_EQ(program->errors(), "");
 }
 
-TEST(TwoContexts, OfOneProcessAreBothMeteredByDefaultStreamHandlesToo) {
+TEST(TwoContexts, AreBothMeteredByDefaultStreamHandlesToo) {
   ComputeShare share("50%");
   const auto program = share.start({"two-contexts", "40"});
   share.expect_launched(*program);
@@ -107,7 +107,7 @@ TEST(TwoContexts, OfOneProcessAreBothMeteredByDefaultStreamHandlesToo) {
   EXPECT_EQ(program->errors(), "");
 }
 
-TEST(TwoContexts, ALaunchWhileTheOtherIsCurrentIsMeteredLikeAny) {
+TEST(TwoContexts, ALaunchInTheOtherContextIsMetered) {
   ComputeShare share("50%");
   const auto program = share.start({"wrong-context", "200"});
   share.expect_launched(*program);
@@ -133,7 +133,7 @@ TEST(TwoGpus, ALaunchOnBothIsMeteredAndHeldOnEach) {
 }
 
 // Launches overtaken by another thread's close are in no bracket: at most one per close.
-TEST(Stress, OfThreadsStreamsContextsAndForksLosesNoLaunchAndBreaksNothing) {
+TEST(Stress, OfThreadsContextsAndForksLosesNoLaunch) {
   ComputeShare share("50%");
   const auto program = share.start({"stress", "12", "60"});
   share.expect_launched(*program);
@@ -162,7 +162,7 @@ TEST(ManyContexts, AreAllMeteredAndHeld) {
 }
 
 // With fail policy closed, launches that cannot be measured are refused.
-TEST(Threadless, AProcessThatCanMakeNoThreadIsHeldToItsFailPolicy) {
+TEST(Threadless, AProcessWithoutAThreadFollowsItsFailPolicy) {
   if (::access("/proc/self", F_OK) != 0)
     GTEST_SKIP() << "skipped: only /proc tells how much address space a program has";
   for (const bool closed : {true, false}) {
@@ -194,7 +194,7 @@ TEST(SlowNvml, DelaysNoSettlement) {
 
 // Concurrent copies on several streams count once. The time in the call counts too, because the driver stages data in
 // it. So does a stall of the program between two records, which a busy machine brings.
-TEST(Copies, AreMeasuredInAnAccountOfTheirOwn) {
+TEST(Copies, AreMeasuredInASeparateAccount) {
   for (const char* streams : {"0", "1", "4"}) {
     SCOPED_TRACE(streams);
     ComputeShare share("50%");
@@ -222,7 +222,7 @@ TEST(Copies, AreMeasuredInAnAccountOfTheirOwn) {
 
 // Work that a program queues behind a waiting kernel fits the driver's queue. It must still fit with the limiter's
 // records.
-TEST(QueueRoom, IsThePrograms) {
+TEST(QueueRoom, BelongsToTheProgram) {
   struct Case {
     const char *kind, *count;
     std::uint32_t depth;

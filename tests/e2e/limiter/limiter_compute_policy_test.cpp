@@ -46,7 +46,7 @@ class LiveChange : public testing::Test {
 };
 
 // At 1 %, the gate is shut for a long time after each kernel. Without the limit that wait must end at once.
-TEST_F(LiveChange, ALimitThatIsLiftedLetsWhoWaitsGoOn) {
+TEST_F(LiveChange, ALiftedLimitReleasesWaitingLaunches) {
   start("1%", "200");
   const std::uint64_t before = launches();
   set(ledger::kWholeGpu);
@@ -55,7 +55,7 @@ TEST_F(LiveChange, ALimitThatIsLiftedLetsWhoWaitsGoOn) {
 }
 
 // The usual bound applies from the change on: what was sent ahead before it, then the new part.
-TEST_F(LiveChange, ALoweredLimitHoldsFromThenOnAndARaisedOneIsUsed) {
+TEST_F(LiveChange, ALoweredLimitHoldsAndARaisedOneIsUsed) {
   start("60%", "200");
   set(100'000);
   auto from = share_->look();
@@ -92,7 +92,7 @@ TEST_F(LiveChange, DebtOfALowLimitDoesNotOutlastARaisedOne) {
   end();
 }
 
-TEST_F(LiveChange, AShareBurstsWhileItIsAloneAndGivesWayToAnother) {
+TEST_F(LiveChange, AShareBurstsAloneAndYieldsToAnother) {
   share_.emplace("30%");
   program_ = share_->start({"forever", "200", "1"}, true, {{"CUDA_CORE_SOFT_LIMIT", "80"}});
   ASSERT_EQ(program_->line(), "running");
@@ -191,7 +191,7 @@ class LongWait : public LiveChange {
 };
 
 // At 1 %, a pause of 2 s after a 20 ms kernel is normal and not reported. A 100 ms kernel makes it 10 s.
-TEST_F(LongWait, UnderALowLimitIsSaidWithItsReason) {
+TEST_F(LongWait, UnderALowLimitIsReportedWithItsReason) {
   start("60%", "100000");
   set(10'000);
   EXPECT_TRUE(comes_true([this] { return since() != 0; }));
@@ -199,7 +199,7 @@ TEST_F(LongWait, UnderALowLimitIsSaidWithItsReason) {
   let_go(": the share has used its 1 % of the GPU's time");
 }
 
-TEST_F(LongWait, OfAPausedShareIsSaidAndEndsWithThePause) {
+TEST_F(LongWait, OfAPausedShareIsReportedUntilResumed) {
   start("50%", "200", "3");
   command(ledger::Command::pause);
   EXPECT_TRUE(comes_true([this] { return since() != 0; }));
@@ -208,7 +208,7 @@ TEST_F(LongWait, OfAPausedShareIsSaidAndEndsWithThePause) {
 }
 
 // While a launch waits, the account shows the wait, exactly as long as it lasts.
-TEST_F(LiveChange, ALaunchThatDoesNotPassIsSeenToWaitAndItsProgramIsNotSentOffTheCard) {
+TEST_F(LiveChange, AWaitingLaunchIsShownAndItsProgramNotFrozen) {
   start("50%", "200");
   command(ledger::Command::pause);
   const auto waited_ns = [this] {

@@ -41,13 +41,13 @@ class AfterItsEnd : public testing::TestWithParam<Load> {
 };
 INSTANTIATE_TEST_SUITE_P(Loads, AfterItsEnd, testing::ValuesIn(kLoads));
 
-TEST_P(AfterItsEnd, AProgramThatSynchronisedIsChargedForWhatItHeld) { load_and_end(1, "sync"); }
-TEST_P(AfterItsEnd, AProgramThatJustExitedIsChargedForWhatItHeld) {
+TEST_P(AfterItsEnd, ASynchronisedProgramIsChargedForWhatItHeld) { load_and_end(1, "sync"); }
+TEST_P(AfterItsEnd, AnExitedProgramIsChargedForWhatItHeld) {
   // The simulator ends a dead process's kernels when it sees the death.
   if (::access("/proc/self", F_OK) != 0) GTEST_SKIP() << "skipped: only /proc shows at once which processes have ended";
   load_and_end(1, "exit");
 }
-TEST_P(AfterItsEnd, TwoProcessesAreChargedOnceForTheTimeTheyHeldTogether) { load_and_end(2, "sync"); }
+TEST_P(AfterItsEnd, TimeHeldByTwoProcessesIsChargedOnce) { load_and_end(2, "sync"); }
 
 TEST(Launches, AreAllMeteredAndCountedInTheProcesssSlot) {
   ComputeShare share("80%");
@@ -59,7 +59,7 @@ TEST(Launches, AreAllMeteredAndCountedInTheProcesssSlot) {
   EXPECT_EQ(program->wait(), 0);
 }
 
-TEST(Launches, CostFewRecordsWhereTheLimitDoesNotBind) {
+TEST(Launches, CostFewRecordsIfTheLimitDoesNotBind) {
   ComputeShare share("90%");
   share.run({"batches", "2", "256", "40"});
   const sim::ProcessTruth truth = share.truth().processes.at(0);
@@ -67,14 +67,14 @@ TEST(Launches, CostFewRecordsWhereTheLimitDoesNotBind) {
   EXPECT_LE(static_cast<double>(truth.records), 0.05 * static_cast<double>(truth.launches));
 }
 
-TEST(Launches, CostTwoRecordsAtMostHoweverLongTheyAre) {
+TEST(Launches, CostAtMostTwoRecordsForAnyLength) {
   ComputeShare share("50%");
   share.run({"busy", "200", "1", "300", "sync"});
   EXPECT_LE(share.truth().processes.at(0).records, 2U * 300 + 2);
 }
 
 // A thread must use its credit from one stream on the next; otherwise it waits for room next to its own credit.
-TEST(Launches, OnStreamsInTurnAreNotHeldWhereTheLimitDoesNotBind) {
+TEST(Launches, OnStreamsInTurnAreNotHeldBelowTheLimit) {
   ComputeShare share("80%");
   const auto program = share.start({"batches", "10", "16", "200", "4", "wait"});
   share.expect_launched(*program);
@@ -86,10 +86,10 @@ TEST(Launches, OnStreamsInTurnAreNotHeldWhereTheLimitDoesNotBind) {
   EXPECT_EQ(program->wait(), 0);
 }
 
-class EveryRoad : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Roads, EveryRoad, testing::Range(0, 11));
+class EveryCall : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Roads, EveryCall, testing::Range(0, 11));
 
-TEST_P(EveryRoad, ToALaunchIsMetered) {
+TEST_P(EveryCall, ThatLaunchesIsMetered) {
   ComputeShare share("50%");
   const auto program = share.start({"roads", std::to_string(GetParam()), "200"});
   ASSERT_TRUE(program->line().starts_with("host functions "));
@@ -102,7 +102,7 @@ TEST_P(EveryRoad, ToALaunchIsMetered) {
   EXPECT_EQ(program->wait(), 0);
 }
 
-TEST(GreenContexts, AreHeldToTheSharesTimeTogether) {
+TEST(GreenContexts, ShareOneLimitOfGpuTime) {
   ComputeShare share("50%");
   const auto program = share.start({"green", "400"});
   share.expect_launched(*program);
@@ -114,7 +114,7 @@ TEST(GreenContexts, AreHeldToTheSharesTimeTogether) {
   EXPECT_EQ(program->errors(), "");
 }
 
-TEST(EveryRoadInTurn, ChargesNobodyForTheTimeBetween) {
+TEST(EveryCallInTurn, ChargesNoTimeBetweenThem) {
   ComputeShare share("50%");
   const auto program = share.start({"roads", "-11", "100"});
   ASSERT_TRUE(program->line().starts_with("host functions "));
@@ -124,7 +124,7 @@ TEST(EveryRoadInTurn, ChargesNobodyForTheTimeBetween) {
   share.expect_exact();
 }
 
-TEST(ProgramsOwnEvents, GiveTheTimeBetweenThemAsWithoutTheLimiter) {
+TEST(ProgramsOwnEvents, MeasureAsWithoutTheLimiter) {
   ComputeShare share("50%");
   const std::string without = share.run({"clock"}, false);
   ASSERT_EQ(without, "60.0\n20.0\n0.0\nend\n");
@@ -138,7 +138,7 @@ TEST(Queries, AnswerAsWithoutTheLimiter) {
   EXPECT_EQ(share.run({"answers"}), without);
 }
 
-TEST(PerThreadStreams, OfTwoThreadsRunSideBySideAsWithoutTheLimiter) {
+TEST(PerThreadStreams, OfTwoThreadsRunInParallel) {
   for (const bool limited : {false, true}) {
     ComputeShare share("90%");
     share.run({"overlap", "400000"}, limited);
@@ -149,7 +149,7 @@ TEST(PerThreadStreams, OfTwoThreadsRunSideBySideAsWithoutTheLimiter) {
 }
 
 // The handle of the per-thread default stream is the same in all threads. Only its thread can close what it left open.
-TEST(PerThreadStreams, ThatAreLeftAloneAreChargedForTheirWorkAndNotForTheirSleep) {
+TEST(PerThreadStreams, ThatWereAbandonedAreChargedOnlyForTheirWork) {
   ComputeShare share("50%");
   const auto program = share.start({"per-thread", "16"});
   ASSERT_EQ(program->line(), "asleep");

@@ -24,7 +24,7 @@ bool frozen(const Owner& owner) {
   return false;
 }
 
-TEST(Freeze, AnIdleProgramsMemoryLeavesTheCardAndIsThereAgainForItsNextCall) {
+TEST(Freeze, AnIdleProgramsMemoryMovesToTheHostAndBack) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");
@@ -61,7 +61,7 @@ std::optional<std::uint64_t> referenced_bytes(int pid, std::uint64_t least) {
   return sum;
 }
 
-TEST(Freeze, WhatAFrozenProgramHasOnTheHostIsTheFirstToBeSwapped) {
+TEST(Freeze, FrozenMemoryOnTheHostIsSwappedFirst) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");
@@ -77,7 +77,7 @@ TEST(Freeze, WhatAFrozenProgramHasOnTheHostIsTheFirstToBeSwapped) {
       comes_true([&] { return referenced_bytes(tenant.running.pid(), 100 * kMiB).value_or(~0ull) < 10 * kMiB; }));
 }
 
-TEST(Freeze, AProgramAtWorkOrInAShareWithoutTheWishStaysWhereItIs) {
+TEST(Freeze, AnActiveOrUnconfiguredProgramStays) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does(bytes("linear", kMiB)), "0");
@@ -94,7 +94,7 @@ TEST(Freeze, AProgramAtWorkOrInAShareWithoutTheWishStaysWhereItIs) {
   EXPECT_EQ(owner.pages.usage->freezes.load(), 0u);
 }
 
-TEST(Freeze, WhatAFrozenProgramHadOnTheCardIsThereForAnother) {
+TEST(Freeze, FrozenMemoryOnTheCardIsFreeForOthers) {
   const Runtime runtime;
   Tenant unlimited = on_tiny("2GiB");
   unlimited.environment = {{"HEADGATE_SIM_PROFILE", "tiny"}, {"HEADGATE_COMPUTE", "50%"}, {"HEADGATE_SHARE", "pools"}};
@@ -114,7 +114,7 @@ TEST(Freeze, WhatAFrozenProgramHadOnTheCardIsThereForAnother) {
   EXPECT_EQ(first.running.next_line(), "sync: 0");
 }
 
-TEST(Freeze, AFrozenProgramThatIsKilledLeavesNothingBehind) {
+TEST(Freeze, AFrozenProgramThatIsKilledLeavesNothing) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");

@@ -6,7 +6,7 @@ using namespace headgate::e2e;
 
 namespace {
 
-TEST(GraphMemory, IsChargedWhatItsPoolHasReservedAtEachStep) {
+TEST(GraphMemory, IsChargedWhatItsPoolHasReserved) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does(bytes("graph", 40 * kMiB)), "0");
@@ -31,7 +31,7 @@ TEST(GraphMemory, IsChargedWhatItsPoolHasReservedAtEachStep) {
   EXPECT_EXACT(runtime, owner, 0u);
 }
 
-TEST(GraphMemory, IsChargedHoweverTheGraphCameToAllocate) {
+TEST(GraphMemory, IsChargedForEveryWayToBuildTheGraph) {
   for (const char* how : {"graph", "repeating", "uploading", "captured", "moved"}) {
     SCOPED_TRACE(how);
     const Runtime runtime;
@@ -46,7 +46,7 @@ TEST(GraphMemory, IsChargedHoweverTheGraphCameToAllocate) {
   }
 }
 
-TEST(GraphMemory, ThatTheShareDoesNotHaveIsRefusedBeforeTheCardGivesAny) {
+TEST(GraphMemory, IsRefusedBeforeTheDriverIfItDoesNotFit) {
   for (const char* how : {"graph", "captured", "moved"}) {
     SCOPED_TRACE(how);
     const Runtime runtime;
@@ -69,7 +69,7 @@ TEST(GraphMemory, ThatTheShareDoesNotHaveIsRefusedBeforeTheCardGivesAny) {
 }
 
 // The most that the graph may need does not fit in addition, but what the pool already has suffices.
-TEST(GraphMemory, IsHadAgainInAFullShareWhileTheLaunchBeforeStillRuns) {
+TEST(GraphMemory, IsReusedInAFullShareWhileTheLastLaunchRuns) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny(kSixteen));
   EXPECT_EQ(tenant.does(bytes("graph", 512 * kMiB)), "0");
@@ -90,7 +90,7 @@ TEST(GraphMemory, IsHadAgainInAFullShareWhileTheLaunchBeforeStillRuns) {
 }
 
 // A second stream cannot reuse what the first may still use.
-TEST(GraphMemory, ThatOnlyAGrowthCouldGiveIsRefusedInAFullShare) {
+TEST(GraphMemory, IsRefusedInAFullShareIfAPoolWouldGrow) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny(kSixteen));
   EXPECT_EQ(tenant.does(bytes("graph", 300 * kMiB)), "0");
@@ -108,7 +108,7 @@ TEST(GraphMemory, ThatOnlyAGrowthCouldGiveIsRefusedInAFullShare) {
   EXPECT_EXACT(runtime, owner, 10 * kGranule);
 }
 
-TEST(GraphMemory, OfEightProcessesRacingStaysWithinTheLimit) {
+TEST(GraphMemory, StaysWithinTheLimitInEightRacingProcesses) {
   const Race seen = race("gstorm:600");
   EXPECT_LE(seen.ledger_peak, 512 * kMiB);
   // An upload that exceeds the limit is undone at once. In the worst case two processes do so at the same time.

@@ -21,7 +21,7 @@ struct Graphs : ComputeShare {
 class CapturedGraph : public testing::TestWithParam<int> {};
 INSTANTIATE_TEST_SUITE_P(Modes, CapturedGraph, testing::Range(0, 3));
 
-TEST_P(CapturedGraph, IsTheSameNodeByNodeWhileAnotherThreadIsHeldBack) {
+TEST_P(CapturedGraph, IsTheSameWhileAnotherThreadIsHeld) {
   Graphs share("30%");
   const std::string mode = std::to_string(GetParam());
   const std::string without = share.run({"dump", mode}, false);
@@ -31,7 +31,7 @@ TEST_P(CapturedGraph, IsTheSameNodeByNodeWhileAnotherThreadIsHeldBack) {
   EXPECT_GT(share.account().throttled_launches.load(), 0U);
 }
 
-TEST(BrokenCaptures, AnswerAsWithoutTheLimiterAndTheStreamsGoOnInTheShare) {
+TEST(BrokenCaptures, AnswerAsWithoutTheLimiter) {
   Graphs share("50%");
   const std::string without = Graphs("50%").run({"broken"}, false);
   ASSERT_TRUE(without.ends_with("end\n")) << without;
@@ -54,7 +54,7 @@ INSTANTIATE_TEST_SUITE_P(Loads, GraphsOf,
                          testing::Values(Load{1, 20, 1, 3000}, Load{1, 300, 1, 300}, Load{20, 20, 1, 300},
                                          Load{20, 20, 4, 300}, Load{1000, 20, 1, 8}, Load{1000, 20, 4, 20}));
 
-TEST_P(GraphsOf, KernelsAreChargedForWhatTheyHeldAndCountAsOneLaunch) {
+TEST_P(GraphsOf, KernelsAreChargedAndCountAsOneLaunch) {
   const Load load = GetParam();
   Graphs share("50%");
   const auto program = share.start({"busy", std::to_string(load.nodes), std::to_string(load.us),
@@ -85,7 +85,7 @@ TEST_P(GraphKinds, AreAllMeteredAndHeldBack) {
   EXPECT_EQ(program->errors(), "");
 }
 
-TEST(HostNodes, ThatWaitForLaterLaunchesAreNeverWaitedForByTheGate) {
+TEST(HostNodes, ThatWaitForLaterLaunchesDoNotBlockTheGate) {
   Graphs share("20%");
   EXPECT_EQ(share.run({"host", "20"}), "end\n");
 }
@@ -105,7 +105,7 @@ TEST(DependentLaunches, KeepTheirOverlap) {
   EXPECT_GE(static_cast<double>(kept(true)), 0.99 * static_cast<double>(kRounds * (kChain - 1)));
 }
 
-TEST(Graphs, ThatAreDestroyedWhileTheyRunAreChargedAndDisturbNobody) {
+TEST(Graphs, DestroyedWhileTheyRunAreCharged) {
   Graphs share("50%");
   const auto program = share.start({"lives", "60"});
   share.expect_launched(*program);

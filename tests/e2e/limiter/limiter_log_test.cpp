@@ -32,7 +32,7 @@ class LogFile : public testing::Test {
   std::string path_ = runtime_.path() + "/log";
 };
 
-TEST_F(LogFile, HasTheLinesInsteadOfStandardErrorOneProcessAfterTheOther) {
+TEST_F(LogFile, HasTheLinesOfOneProcessAfterAnother) {
   const std::string out = run({}, {"alloc", "5000000"}).out;
   EXPECT_EQ(contents(), kRefused);
   const Outcome second = run({}, {"alloc", "5000000"});
@@ -41,19 +41,19 @@ TEST_F(LogFile, HasTheLinesInsteadOfStandardErrorOneProcessAfterTheOther) {
   EXPECT_EQ(contents(), kRefused + kRefused);
 }
 
-TEST_F(LogFile, IsAForkedChildsToo) {
+TEST_F(LogFile, IsUsedByAForkedChildToo) {
   EXPECT_EQ(run({{"HEADGATE_LOG", "info"}, {"HEADGATE_SHARE", "family"}}, {"fork"}).err, "");
   const std::string said = contents();
   EXPECT_NE(said.find("headgate: info: share family, slot 0, "), std::string::npos) << said;
   EXPECT_NE(said.find("headgate: info: share family, slot 1, "), std::string::npos) << said;
 }
 
-TEST_F(LogFile, HasWhatIsWrongWithAnotherValue) {
+TEST_F(LogFile, HasMistakesInOtherVariables) {
   EXPECT_EQ(run({{"CUDA_MEM_LIMIT", "0m"}}, {"alloc", "1"}).err, "");
   EXPECT_NE(contents().find("CUDA_MEM_LIMIT='0m' is zero; accepted: "), std::string::npos) << contents();
 }
 
-TEST_F(LogFile, ThatCannotBeWrittenIsSaidOnceAndStandardErrorHasTheLines) {
+TEST_F(LogFile, ReportsOnceThatItCannotBeWritten) {
   const Outcome outcome = run({{"HEADGATE_LOG_FILE", runtime_.path() + "/none/log"}, {"HEADGATE_GPU", "1"}},
                               {"alloc", "5000000", "5000000"});
   EXPECT_TRUE(outcome.err.starts_with("headgate: warning: HEADGATE_LOG_FILE='" + runtime_.path() +
@@ -63,7 +63,7 @@ TEST_F(LogFile, ThatCannotBeWrittenIsSaidOnceAndStandardErrorHasTheLines) {
   EXPECT_NE(outcome.err.find("GPU 0 is not in this process's share"), std::string::npos) << outcome.err;
 }
 
-TEST_F(LogFile, IsNeverWrittenThroughALinkThatSomebodyHasLaidThere) {
+TEST_F(LogFile, IsNeverWrittenThroughALink) {
   const std::string target = runtime_.path() + "/precious";
   std::ofstream(target) << "precious";
   std::filesystem::create_symlink(target, path_);
@@ -71,7 +71,7 @@ TEST_F(LogFile, IsNeverWrittenThroughALinkThatSomebodyHasLaidThere) {
   EXPECT_EQ(contents(), "precious");
 }
 
-TEST_F(LogFile, OfNoAbsolutePathRefusesTheProgramAsEveryValueThatCannotBeRead) {
+TEST_F(LogFile, RefusesTheProgramIfItsPathIsRelative) {
   const Outcome outcome = run({{"HEADGATE_LOG_FILE", "log"}}, {"alloc", "1"});
   EXPECT_NE(outcome.err.find("HEADGATE_LOG_FILE='log' is not understood; accepted: an absolute path"),
             std::string::npos)
@@ -79,7 +79,7 @@ TEST_F(LogFile, OfNoAbsolutePathRefusesTheProgramAsEveryValueThatCannotBeRead) {
 }
 
 // 0 info, 1 error, 2 warning, 3 fatal, 4 verbose, 5 details: each level includes those before it.
-TEST(LoggerLevel, ShowsInfosAtEveryLevelAndWarningsFromTheSecondOn) {
+TEST(LoggerLevel, ShowsInfoAlwaysAndWarningsFromLevelTwo) {
   const Runtime runtime;
   for (int level = 0; level <= 5; ++level) {
     Tenant tenant;
@@ -93,7 +93,7 @@ TEST(LoggerLevel, ShowsInfosAtEveryLevelAndWarningsFromTheSecondOn) {
 }
 
 // Every variable that sets a limit, on a machine with one GPU.
-TEST(AbsentGpu, ALimitThatNamesOneIsRefusedByTheVariable) {
+TEST(AbsentGpu, ALimitForItIsRefusedByTheVariable) {
   const Runtime runtime;
   for (const auto& [name, value] : Environment{{"HEADGATE_MEM_7", "1MiB"},
                                                {"CUDA_CORE_LIMIT_7", "30"},
@@ -107,7 +107,7 @@ TEST(AbsentGpu, ALimitThatNamesOneIsRefusedByTheVariable) {
   }
 }
 
-TEST(Burst, WithoutAHardLimitIsRefusedByTheVariable) {
+TEST(Burst, NeedsAHardLimit) {
   const Runtime runtime;
   for (const char* name : {"HEADGATE_BURST", "CUDA_CORE_SOFT_LIMIT", "CUDA_CORE_SOFT_LIMIT_0"}) {
     Tenant tenant;

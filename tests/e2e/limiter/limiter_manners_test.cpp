@@ -13,7 +13,7 @@ using namespace headgate::e2e;
 
 // HAMi-core took over SIGUSR1 and SIGUSR2 (a Java VM crashed: HC#160), set the umask, and printed lines that broke
 // parsers (HAMi#1340).
-TEST(Manners, HandlersMasksLimitsAndOutputOfAProgramAreItsOwnThroughoutItsLife) {
+TEST(Manners, KeepHandlersMasksLimitsAndOutput) {
   const auto said = [](bool limited) {
     const Runtime runtime;
     Tenant tenant{.environment = {{"HEADGATE_MEM", "3GiB"}, {"HEADGATE_COMPUTE", "50%"}}};
@@ -35,7 +35,7 @@ TEST(Manners, HandlersMasksLimitsAndOutputOfAProgramAreItsOwnThroughoutItsLife) 
 }
 
 // HAMi-core: processes started one after the other, behind a lock; a dead owner cost 327 s (HC#243, HC#248, HC#253).
-TEST(Startup, ProcessesThatStandStillAtAnyStepOfJoiningKeepNobodyWaiting) {
+TEST(Startup, ProcessesStoppedWhileJoiningBlockNoOther) {
   const Runtime runtime;
   Tenant tenant{.environment = {{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "stopped"}, {"PROBE_WAIT", "1"}}};
   std::vector<Runtime::Running> stopped;

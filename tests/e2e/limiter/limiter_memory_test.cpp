@@ -52,7 +52,7 @@ TEST(Memory, PitchedRowsAreChargedByTheDriversPitch) {
   EXPECT_NE(outcome.out.find("alloc p2048: 0\nalloc 1: 2\n"), std::string::npos) << outcome.out;
 }
 
-TEST(Memory, WithoutAGrantNothingIsHeldAndNothingIsWritten) {
+TEST(Memory, NothingIsHeldOrWrittenWithoutAGrant) {
   const Runtime runtime;
   const Outcome outcome = runtime.run({}, {"alloc", "9000000000"});
   EXPECT_NE(outcome.out.find("alloc 9000000000: 0"), std::string::npos) << outcome.out;
@@ -74,7 +74,7 @@ TEST(Memory, TwoProcessesDrawOnOneAccount) {
   first.finish();
 }
 
-TEST(Memory, BytesOfAKilledProcessAreThereForTheNext) {
+TEST(Memory, BytesOfAKilledProcessAreFreeForTheNext) {
   const Runtime runtime;
   const Tenant tenant = with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "kill"}, {"PROBE_WAIT", "1"}});
   auto witness = runtime.start(tenant, {"alloc", "1"});
@@ -91,7 +91,7 @@ TEST(Memory, BytesOfAKilledProcessAreThereForTheNext) {
   witness.finish();
 }
 
-TEST(Memory, AStormOfProcessesEndsWithEveryByteBack) {
+TEST(Memory, ManyProcessesEndWithEveryByteReturned) {
   const Runtime runtime;
   const Tenant tenant = with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "storm"}});
   auto keeper =
@@ -109,7 +109,7 @@ TEST(Memory, AStormOfProcessesEndsWithEveryByteBack) {
   keeper.finish();
 }
 
-TEST(Memory, ARefusalIsThereForWhyToExplain) {
+TEST(Memory, ARefusalIsRecordedForWhy) {
   const Runtime runtime;
   auto tenant = runtime.start(with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "why"}, {"PROBE_WAIT", "1"}}),
                               {"alloc", "1000", "5000000"});
@@ -126,7 +126,7 @@ TEST(Memory, ARefusalIsThereForWhyToExplain) {
   tenant.finish();
 }
 
-TEST(Memory, ManyRefusalsAreOneLineAndOnlyWhenAskedFor) {
+TEST(Memory, ManyRefusalsAreOneLineAndOnlyIfAsked) {
   const Runtime runtime;
   const Outcome loud = runtime.run(with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_LOG", "warn"}}),
                                    {"alloc", "5000000", "5000000", "5000000"});
@@ -143,12 +143,12 @@ TEST(Memory, AGpuOutsideTheShareGivesNothing) {
   EXPECT_NE(outcome.err.find("GPU 0 is not in this process's share"), std::string::npos) << outcome.err;
 }
 
-TEST(Memory, ACopiedPointerIsHeldLikeAnyOther) {
+TEST(Memory, ACopiedPointerIsHeldToo) {
   const Runtime runtime;
   EXPECT_EQ(runtime.run(with({{"HEADGATE_MEM", "1GiB"}}), {"copied"}).out, "ready: 0, too much: 2\n");
 }
 
-TEST(Fork, AChildClaimsNothingUntilItUsesTheDriverAndNeverTouchesItsParentsSlot) {
+TEST(Fork, AChildClaimsNothingUntilItUsesTheDriver) {
   const Runtime runtime;
   auto parent = runtime.start(
       with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "family"}, {"PROBE_CHILD_QUIET", "1"}}), {"fork"});
@@ -160,7 +160,7 @@ TEST(Fork, AChildClaimsNothingUntilItUsesTheDriverAndNeverTouchesItsParentsSlot)
   EXPECT_EQ(outcome.out, "child ended 0, parent frees 0\n");
 }
 
-TEST(Fork, AChildThatUsesTheDriverHasASlotOfItsOwn) {
+TEST(Fork, AChildThatUsesTheDriverHasItsOwnSlot) {
   const Runtime runtime;
   auto parent = runtime.start(with({{"HEADGATE_MEM", "1MiB"}, {"HEADGATE_SHARE", "family"}}), {"fork"});
   EXPECT_EQ(parent.next_line(), "parent ready 0, alloc 0");
@@ -172,13 +172,13 @@ TEST(Fork, AChildThatUsesTheDriverHasASlotOfItsOwn) {
   EXPECT_EQ(parent.finish().out, "child ended 0, parent frees 0\n");
 }
 
-TEST(Views, NvmlShowsTheShareAndNoStrangers) {
+TEST(Views, NvmlShowsOnlyTheShare) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(with({{"HEADGATE_MEM", "1MiB"}}), {"nvml"});
   EXPECT_EQ(outcome.out, "init 0\ntotal 1048576 free 1048576 used 0\nasked with no room: 0\nlist 0\ncuda loaded: no\n");
 }
 
-TEST(Views, WithoutAGrantNvmlShowsTheCard) {
+TEST(Views, NvmlShowsTheCardWithoutAGrant) {
   const Runtime runtime;
   Tenant tenant;
   const Outcome with_us = runtime.run(tenant, {"nvml"});
@@ -186,7 +186,7 @@ TEST(Views, WithoutAGrantNvmlShowsTheCard) {
   EXPECT_EQ(with_us.out, runtime.run(tenant, {"nvml"}).out);
 }
 
-TEST(Refusals, AProcessThatBringsOtherValuesIsNotLetIn) {
+TEST(Refusals, AProcessWithOtherValuesIsRefused) {
   const Runtime runtime;
   auto first = runtime.start(with({{"HEADGATE_MEM", "1MiB"}, {"PROBE_WAIT", "1"}}), {"alloc", "1"});
   EXPECT_EQ(first.next_line(), "ready: 0");
@@ -197,7 +197,7 @@ TEST(Refusals, AProcessThatBringsOtherValuesIsNotLetIn) {
   first.finish();
 }
 
-TEST(Refusals, AShareThatDoesNotExistIsAnErrorNotFreedom) {
+TEST(Refusals, AMissingShareIsAnErrorNotFreedom) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(with({{"HEADGATE_SHARE", "nowhere"}}), {"alloc", "1"});
   EXPECT_EQ(outcome.out, "ready: 800\n");
@@ -210,7 +210,7 @@ struct Bad {
 };
 class BadValue : public testing::TestWithParam<Bad> {};
 
-TEST_P(BadValue, IsNamedWithWhatIsAcceptedAndNeverMeansNoLimit) {
+TEST_P(BadValue, IsNamedAndNeverMeansNoLimit) {
   const Runtime runtime;
   const auto& [name, value] = GetParam();
   const Outcome outcome = runtime.run(with({{name, value}}), {"alloc", "1"});

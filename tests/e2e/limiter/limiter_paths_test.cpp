@@ -86,7 +86,7 @@ class Paths : public testing::Test {
 
 // Other limiters count some calls in bits (HAMi-core, vgpu-manager: arrays x 8) and miss others (HAMi-core #79, #251,
 // #291).
-TEST_F(Paths, EachPathIsChargedItsOwnBytesAndGivesThemBack) {
+TEST_F(Paths, EachPathIsChargedItsBytesAndReleasesThem) {
   make_node("tiny", 0);
   const auto program = start("1GiB");
   for (const char* kind : kKinds) {
@@ -115,7 +115,7 @@ TEST_F(Paths, TheGpuOfTheContextIsCharged) {
   EXPECT_EQ(used(1), true_bytes(1));
 }
 
-TEST_F(Paths, AContextThatIsDestroyedWithWorkInFlightGivesEverythingBack) {
+TEST_F(Paths, AContextDestroyedWithWorkReleasesEverything) {
   make_node("tiny", 0);
   const auto program = start("1GiB");
   ask(*program, "take alloc 1000000");
@@ -124,7 +124,7 @@ TEST_F(Paths, AContextThatIsDestroyedWithWorkInFlightGivesEverythingBack) {
   EXPECT_EQ(true_bytes(), used());
 }
 
-TEST_F(Paths, ADeviceThatIsResetGivesEverythingBack) {
+TEST_F(Paths, AResetDeviceReleasesEverything) {
   make_node("tiny", 0);
   const auto program = start("1GiB");
   for (const char* kind : kKinds) ask(*program, std::string("take ") + kind + " 3000000");
@@ -138,7 +138,7 @@ TEST_F(Paths, ADeviceThatIsResetGivesEverythingBack) {
 class Rounded : public Paths, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Kinds, Rounded, testing::Values("alloc", "pitch", "array"));
 
-TEST_P(Rounded, ByTheDriverIsChargedWithTheRequest) {
+TEST_P(Rounded, SizesAreChargedWithTheRequest) {
   make_node("tiny", 2 * kMiB);
   const auto program = start("512MiB");
   ask(*program, "look");
@@ -171,7 +171,7 @@ TEST_P(InSlabs, SmallRequestsNeverPassTheLimit) {
   EXPECT_EQ(true_bytes(), 0u);
 }
 
-TEST_F(Paths, OnePieceKeepsItsSlabAndTheLastGivesItBack) {
+TEST_F(Paths, OnePieceKeepsItsSlabAndTheLastReleasesIt) {
   make_node("tiny", 2 * kMiB);
   const auto program = start("512MiB");
   ask(*program, "look");
@@ -183,7 +183,7 @@ TEST_F(Paths, OnePieceKeepsItsSlabAndTheLastGivesItBack) {
   EXPECT_EQ(used(), 0u);
 }
 
-TEST_F(Paths, ThreadsThatTakeAndFreePiecesLeaveAnExactAccount) {
+TEST_F(Paths, ThreadsThatShareSlabsLeaveAnExactAccount) {
   make_node("tiny", 2 * kMiB);
   const auto program = start("300MiB");
   ask(*program, "look");
@@ -200,7 +200,7 @@ TEST_F(Paths, ThreadsThatTakeAndFreePiecesLeaveAnExactAccount) {
 }
 
 // Arrays reveal no addresses. Their hidden slabs are measured before they exceed 64 MiB.
-TEST_F(Paths, SmallArraysHideNoMoreThanTheyMay) {
+TEST_F(Paths, SmallArraysHideNoMoreThanAllowed) {
   make_node("tiny", 2 * kMiB);
   const auto program = start("512MiB");
   ask(*program, "look");
@@ -209,7 +209,7 @@ TEST_F(Paths, SmallArraysHideNoMoreThanTheyMay) {
 }
 
 // The residual is what slabs, contexts and rounding take in addition. With it the share's total matches the card's.
-TEST_F(Paths, AccountAndResidualAreWhatTheCardGave) {
+TEST_F(Paths, AccountAndResidualMatchTheCard) {
   make_node("tiny", 2 * kMiB);
   const auto first = start("1GiB"), second = start("1GiB");
   double worst_ms = 0;
@@ -234,7 +234,7 @@ TEST_F(Paths, AccountAndResidualAreWhatTheCardGave) {
 }
 
 // A driver needs time to free a killed process's memory. If released earlier, it would be promised to others too soon.
-TEST_F(Paths, WhatAKilledProcessHeldIsChargedForAsLongAsTheCardHasIt) {
+TEST_F(Paths, MemoryOfAKilledProcessIsChargedUntilFreed) {
   make_node("tiny", 2 * kMiB, 64 * kMiB, 350'000'000);
   const auto survivor = start("2GiB");
   std::unique_ptr<Program> victims[] = {start("2GiB"), start("2GiB"), start("2GiB")};
@@ -269,7 +269,7 @@ TEST_F(Paths, WhatAKilledProcessHeldIsChargedForAsLongAsTheCardHasIt) {
 }
 
 // Other limiters check and allocate in two steps (HAMi-core #273), and keep what dead processes held (#191).
-TEST_F(Paths, EightProcessesRacingForOneLimitNeverHoldAByteTooMuch) {
+TEST_F(Paths, EightRacingProcessesNeverExceedOneLimit) {
   make_node("h200", 0, kMiB);
   constexpr std::uint64_t kLimit = 100 * kMiB;
   std::vector<std::unique_ptr<Program>> all;
@@ -310,7 +310,7 @@ TEST_F(Paths, EightProcessesRacingForOneLimitNeverHoldAByteTooMuch) {
 }
 
 // Others promise memory past the limit but have none, or swap the whole card (HAMi-core #69, HAMi #705, #1128, #2630).
-TEST_F(Paths, PastTheLimitMemoryLiesOnTheHostUpToTheBudgetAndNotAByteMore) {
+TEST_F(Paths, HostMemoryIsUsedPastTheLimitUpToItsBudget) {
   make_node("tiny", 0, kMiB);
   const auto program = start("100MiB", true, {{"HEADGATE_HOST_MEM", "50MiB"}});
   const std::uint32_t host = ledger::host_account(0);
@@ -341,7 +341,7 @@ class Oversubscribed : public Paths, public testing::WithParamInterface<const ch
 INSTANTIATE_TEST_SUITE_P(Names, Oversubscribed,
                          testing::Values("CUDA_MEMORY_OVERSUBSCRIBE", "CUDA_OVERSUBSCRIBE", "CUDA_MEM_OVERSOLD"));
 
-TEST_P(Oversubscribed, ALimitAboveTheCardIsHadAndSeen) {
+TEST_P(Oversubscribed, ALimitAboveTheCardIsAllowedAndShown) {
   make_node("tiny", 0, kMiB);  // 2 GiB
   const auto program = start("3GiB", true, {{GetParam(), "true"}});
   EXPECT_EQ(ask(*program, "size"), std::to_string(3072 * kMiB));
@@ -359,7 +359,7 @@ TEST_F(Paths, ACeilingInFlopsIsThatPartOfTheCard) {
   EXPECT_EQ(pages_.policy->devices[0].compute_ceiling_ppm.load(), 500'000u);
 }
 
-TEST_F(Paths, WithoutOversubscriptionALimitAboveTheCardIsAnError) {
+TEST_F(Paths, ALimitAboveTheCardNeedsOversubscription) {
   make_node("tiny", 0, kMiB);
   Program other({HEADGATE_TENANTS "/limiter_paths"}, {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES},
                                                       {"LD_PRELOAD", HEADGATE_LIMITER},
@@ -370,7 +370,7 @@ TEST_F(Paths, WithoutOversubscriptionALimitAboveTheCardIsAnError) {
   EXPECT_EQ(other.line(), "800");
 }
 
-TEST_F(Paths, HostMemoryOfAKilledProcessIsThereForTheNextAndAnotherBudgetIsNotLetIn) {
+TEST_F(Paths, HostMemoryOfAKilledProcessIsFreeForTheNext) {
   make_node("tiny", 0, kMiB);
   const std::uint32_t host = ledger::host_account(0);
   const std::map<std::string, std::string> budget{{"HEADGATE_HOST_MEM", "50MiB"}};
@@ -397,7 +397,7 @@ TEST_F(Paths, HostMemoryOfAKilledProcessIsThereForTheNextAndAnotherBudgetIsNotLe
   EXPECT_NE(other.errors().find("host memory"), std::string::npos) << other.errors();
 }
 
-TEST_F(Paths, ProcessesRacingForOneBudgetNeverHoldAByteTooMuchOnEitherSide) {
+TEST_F(Paths, RacingProcessesNeverExceedOneBudget) {
   make_node("tiny", 0, kMiB);
   std::vector<std::unique_ptr<Program>> all;
   for (int i = 0; i < 8; ++i) all.push_back(start("40MiB", true, {{"HEADGATE_HOST_MEM", "30MiB"}}));
@@ -421,7 +421,7 @@ TEST_F(Paths, ProcessesRacingForOneBudgetNeverHoldAByteTooMuchOnEitherSide) {
 }
 
 // Other limiters invent results: -1 for unknown pointers (HAMi-core #67), INVALID_VALUE under a tiny limit (#333).
-TEST_F(Paths, ABadCallGetsTheDriversOwnAnswerUnderTheSmallestLimit) {
+TEST_F(Paths, ABadCallGetsTheDriversAnswerAtAnyLimit) {
   make_node("tiny", 0);
   const auto answers = [&](bool limited) {
     const auto program = start("100MiB", limited);

@@ -26,7 +26,7 @@ ledger::PageFault tell_share(const char* base, const char* name, OwnersWord word
   return {};
 }
 
-TEST(Pool, TheLedgerHoldsWhatThePoolHasReservedAtEachStep) {
+TEST(Pool, TheLedgerHasWhatThePoolHasReserved) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does("alloc:1000"), "0");
@@ -57,7 +57,7 @@ TEST(Pool, TheLedgerHoldsWhatThePoolHasReservedAtEachStep) {
 }
 
 // The program sleeps in a read all the time, so none of its calls can release the memory.
-TEST(Pool, AnIdleProgramsPoolsAreGivenBackWhenTheOwnerReclaimsThem) {
+TEST(Pool, IdlePoolsAreReleasedIfTheOwnerReclaims) {
   const Runtime runtime;
   const std::string base = runtime.path() + "/run";
   Led tenant(runtime, on_tiny("1GiB"));
@@ -80,7 +80,7 @@ TEST(Pool, AnIdleProgramsPoolsAreGivenBackWhenTheOwnerReclaimsThem) {
 }
 
 // The trimming thread is made with the first context, and may first run long after the owner's request.
-TEST(Pool, ARequestThatComesBeforeTheTrimmingThreadFirstRunsIsNotLost) {
+TEST(Pool, AnEarlyRequestToTrimIsNotLost) {
   const Runtime runtime;
   Tenant late = on_tiny("1GiB");
   late.environment["HEADGATE_SIM_FAULT"] = "cuThreadExchangeStreamCaptureMode:delay_us=1000000";
@@ -94,7 +94,7 @@ TEST(Pool, ARequestThatComesBeforeTheTrimmingThreadFirstRunsIsNotLost) {
   EXPECT_TRUE(comes_true([&] { return owner.used() == 0 && really_held(runtime) == 0; }));
 }
 
-TEST(Pool, AShareThatIsDrainedTakesNeitherMemoryNorProcessesAndKeepsNothingIdle) {
+TEST(Pool, ADrainedShareTakesNothingAndKeepsNothingIdle) {
   const Runtime runtime;
   const std::string base = runtime.path() + "/run";
   Led tenant(runtime, on_tiny("1GiB"));
@@ -121,7 +121,7 @@ TEST(Pool, AShareThatIsDrainedTakesNeitherMemoryNorProcessesAndKeepsNothingIdle)
   EXPECT_EQ(tenant.does(bytes("linear", 1)), "0");
 }
 
-TEST(Pool, AShareThatWasDrainedAndIsEmptyIsMadeAnewByTheNextProcess) {
+TEST(Pool, AnEmptyDrainedShareIsRecreated) {
   const Runtime runtime;
   {
     Led tenant(runtime, on_tiny("1GiB"));
@@ -132,7 +132,7 @@ TEST(Pool, AShareThatWasDrainedAndIsEmptyIsMadeAnewByTheNextProcess) {
   EXPECT_NE(next.out.find("linear:1: 0"), std::string::npos) << next.out << next.err;
 }
 
-TEST(Pool, AForkedChildHasNoPartInItsParentsPool) {
+TEST(Pool, AForkedChildDoesNotUseItsParentsPool) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does(bytes("keep", 8 * kGranule)), "0");
@@ -154,7 +154,7 @@ TEST(Pool, AForkedChildHasNoPartInItsParentsPool) {
   EXPECT_EXACT(runtime, owner, 0u);
 }
 
-TEST(Pool, TheShareIsFilledToItsLastGranuleAndNotOneMore) {
+TEST(Pool, TheShareFillsToItsLastGranuleAndNotOneMore) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny(kSixteen));
   for (int i = 0; i < 16; ++i) EXPECT_EQ(tenant.does(bytes("alloc", kGranule)), "0") << i;
@@ -178,7 +178,7 @@ TEST(Pool, ReuseIsFreeOfChargeInAFullShare) {
   EXPECT_EQ(truth(runtime).processes.at(0).peak_bytes, 16 * kGranule);
 }
 
-TEST(Pool, APieceOfAGranuleFitsWhereNoGranuleDoes) {
+TEST(Pool, APieceOfAGranuleFitsIfNoGranuleDoes) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny(kSixteen));
   EXPECT_EQ(tenant.does(bytes("alloc", kMiB)), "0");
@@ -190,7 +190,7 @@ TEST(Pool, APieceOfAGranuleFitsWhereNoGranuleDoes) {
   EXPECT_EQ(truth(runtime).processes.at(0).peak_bytes, 16 * kGranule);
 }
 
-TEST(Pool, WhatAPoolKeepsForNobodyGivesWayToOtherMemory) {
+TEST(Pool, UnusedPoolMemoryYieldsToOtherMemory) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny(kSixteen));
   EXPECT_EQ(tenant.does("keep:18446744073709551615"), "0");
@@ -205,7 +205,7 @@ TEST(Pool, WhatAPoolKeepsForNobodyGivesWayToOtherMemory) {
   EXPECT_EXACT(runtime, owner, 0u);
 }
 
-TEST(Pool, WhatASynchroniseReleasesIsThereForTheNeighbourAtOnce) {
+TEST(Pool, ASynchroniseReleasesMemoryForOthersAtOnce) {
   const Runtime runtime;
   Led one(runtime, on_tiny("640MiB"));  // two contexts and 16 granules
   EXPECT_EQ(one.does(bytes("alloc", 16 * kGranule)), "0");
@@ -279,7 +279,7 @@ TEST(Pool, MemoryOutlivesTheContextThatAskedForIt) {
   EXPECT_EXACT(runtime, owner, 0u);
 }
 
-TEST(Pool, AStreamsMemoryIsItsOwnGpusWhicheverIsCurrent) {
+TEST(Pool, AStreamsMemoryIsOnItsGpu) {
   const Runtime runtime;
   Tenant tenant = on_tiny("4GiB");
   sim::Profile two = *sim::find_profile("l40s-x2");
@@ -304,7 +304,7 @@ bool has_granules_of(std::uint64_t bytes, const Runtime& runtime) {
   return sim::create_node(runtime.path() + "/run-node", profile).has_value();
 }
 
-TEST(Pool, AGrowthThatNobodyCouldExpectIsUndone) {
+TEST(Pool, AnUnexpectedGrowthIsUndone) {
   const Runtime runtime;
   ASSERT_TRUE(has_granules_of(256 * kMiB, runtime));
   Led tenant(runtime, on_tiny(kSixteen));
@@ -324,7 +324,7 @@ Tenant slow_to_free() {
 }
 
 // The pool has enough unused memory, but not in one piece. That shows only after it has grown.
-TEST(Pool, AGrowthThatIsBeingUndoneIsChargedByNobodyWhoLooksMeanwhile) {
+TEST(Pool, AGrowthBeingUndoneIsNotChargedByOthers) {
   const Runtime runtime;
   Led tenant(runtime, slow_to_free());
   for (int i = 0; i < 16; ++i) EXPECT_EQ(tenant.does(bytes("alloc", 20 * kMiB)), "0");
@@ -335,7 +335,7 @@ TEST(Pool, AGrowthThatIsBeingUndoneIsChargedByNobodyWhoLooksMeanwhile) {
   EXPECT_EQ(ledger::peak_bytes(*owner.pages.usage, 0), 16 * kGranule);
 }
 
-TEST(Pool, NorIsOneThatNobodyCouldExpect) {
+TEST(Pool, AnUnexpectedGrowthIsUndoneByASlowDriver) {
   const Runtime runtime;
   ASSERT_TRUE(has_granules_of(256 * kMiB, runtime));
   Led tenant(runtime, slow_to_free());
@@ -346,7 +346,7 @@ TEST(Pool, NorIsOneThatNobodyCouldExpect) {
   EXPECT_LE(ledger::peak_bytes(*owner.pages.usage, 0), 16 * kGranule);
 }
 
-TEST(Pool, ASmallGranuleLeavesNothingUnusable) {
+TEST(Pool, ASmallGranuleLeavesNoUnusableRest) {
   const Runtime runtime;
   ASSERT_TRUE(has_granules_of(2 * kMiB, runtime));
   Led tenant(runtime, on_tiny(kSixteen));
@@ -359,7 +359,7 @@ TEST(Pool, ASmallGranuleLeavesNothingUnusable) {
 }
 
 // The pattern of PyTorch's cudaMallocAsync back end.
-TEST(Pool, AFrameworksStepsAreExact) {
+TEST(Pool, AFrameworksStepsAreChargedExactly) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does("steps:200"), "0");
@@ -398,7 +398,7 @@ TEST(Pool, TheLedgerIsExactAfterEachOfManySteps) {
   EXPECT_LE(ledger::peak_bytes(*owner.pages.usage, 0), 16 * kGranule);
 }
 
-TEST(Pool, ThreadsThatShareAPoolLeaveItsAccountRight) {
+TEST(Pool, ThreadsThatShareAPoolLeaveAnExactAccount) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("2GiB"));
   for (int i = 0; i < 3; ++i) {
@@ -414,7 +414,7 @@ TEST(Pool, ThreadsThatShareAPoolLeaveItsAccountRight) {
   }
 }
 
-TEST(Pool, WrongArgumentsGetTheDriversOwnAnswers) {
+TEST(Pool, WrongArgumentsGetTheDriversAnswers) {
   const Runtime runtime;
   Tenant tenant = on_tiny(kSixteen);
   tenant.limited = false;
@@ -449,7 +449,7 @@ TEST(PoolRace, NeitherLedgerNorCardPassesTheLimit) {
 // Mixed sizes up to 80 MiB, linear memory in between, frees in other streams, trims: whether a pool must grow shows
 // only afterwards. The card may briefly hold a request that is being undone, one per process, for at most half of the
 // eight at once.
-TEST(PoolRace, MixedSizesPassTheLimitByNoMoreThanARequestThatIsUndone) {
+TEST(PoolRace, MixedSizesExceedTheLimitByOneUndoneRequest) {
   const Race seen = race("storm:4000");
   EXPECT_LE(seen.ledger_peak, (512 + 96) * kMiB);
   EXPECT_LE(seen.card_peak, (1024 + 4 * 96) * kMiB);
@@ -457,7 +457,7 @@ TEST(PoolRace, MixedSizesPassTheLimitByNoMoreThanARequestThatIsUndone) {
 
 // Linear memory, arrays, pools, graph memory and virtual memory compete for one limit. At the worst moment each of the
 // four processes with pools has a request that is being undone.
-TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThatIsUndoneOfEachProcess) {
+TEST(PoolRace, AllKindsExceedTheLimitByOneUndoneRequestEach) {
   const Runtime runtime;
   const Tenant of_pools = on_tiny("1GiB");
   Tenant of_paths = of_pools, of_mappings = of_pools;
@@ -510,7 +510,7 @@ TEST(PoolRace, OfEveryKindOfMemoryTogetherPassesTheLimitByNoMoreThanARequestThat
   EXPECT_EXACT(runtime, owner, 0u);
 }
 
-TEST(PoolRace, TwoThatWantTheLastGranuleDoNotBothGetItNorBothLoseIt) {
+TEST(PoolRace, TheLastGranuleHasExactlyOneWinner) {
   const Runtime runtime;
   Led one(runtime, on_tiny("640MiB")), other(runtime, on_tiny("640MiB"));
   for (int i = 0; i < 2; ++i) {  // contexts are counted from here on
@@ -536,7 +536,7 @@ TEST(PoolRace, TwoThatWantTheLastGranuleDoNotBothGetItNorBothLoseIt) {
 }
 
 // HAMi-core #191: what a dead process had used stayed used.
-TEST(PoolRace, AKilledTenantsPoolsAreThereForTheNext) {
+TEST(PoolRace, AKilledTenantsPoolsAreFreeForTheNext) {
   const Runtime runtime;
   const Tenant tenant = on_tiny(kSixteen);
   for (int i = 0; i < 5; ++i) {

@@ -151,7 +151,7 @@ class Registration : public ::testing::Test {
   Runtime runtime_;
 };
 
-TEST_F(Registration, ATenantIsHeldByTheDaemonsShareAndItsDeathIsSeenAtOnce) {
+TEST_F(Registration, ATenantIsHeldByTheDaemonsShareAndReaped) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
   auto tenant = start_holding("s", "1000000");
@@ -164,7 +164,7 @@ TEST_F(Registration, ATenantIsHeldByTheDaemonsShareAndItsDeathIsSeenAtOnce) {
   EXPECT_TRUE(Daemon::within(std::chrono::seconds(1), [&] { return headgated->used("s") == 0; }));
 }
 
-TEST_F(Registration, ATenantOutlivesTheDaemonAndTheNextDaemonAdoptsIt) {
+TEST_F(Registration, TenantsOutliveTheDaemonAndTheNextAdoptsThem) {
   auto headgated = daemon();
   headgated->share("s", kMiB);
   auto tenant = start_holding("s", "1000000");
@@ -181,7 +181,7 @@ TEST_F(Registration, ATenantOutlivesTheDaemonAndTheNextDaemonAdoptsIt) {
   start_holding("s", "1048576").finish();  // through the socket that was bound again
 }
 
-TEST_F(Registration, AForkedChildIsAProcessOfItsOwn) {
+TEST_F(Registration, AForkedChildIsASeparateProcess) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
   auto parent = runtime_.start(at(directory("s")), {"fork"});
@@ -194,14 +194,14 @@ TEST_F(Registration, AForkedChildIsAProcessOfItsOwn) {
   EXPECT_EQ(headgated->used("s"), 0u);
 }
 
-TEST_F(Registration, AProgramWithRaisedPrivilegesHearsOfNoSocket) {
+TEST_F(Registration, AProgramWithRaisedPrivilegesUsesNoSocket) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
   EXPECT_EQ(runtime_.run(at(directory("s")), {"secure"}).status, 0);
   EXPECT_EQ(headgated->joined(), 0);
 }
 
-TEST_F(Registration, AnEnvironmentThatSaysOtherwiseThanTheDaemonIsRefusedLoudly) {
+TEST_F(Registration, AContradictingEnvironmentIsRefused) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
   const Outcome other = runtime_.run(at(directory("s"), {{"HEADGATE_SHARE", "t"}}), {"alloc", "5"});
@@ -218,7 +218,7 @@ TEST_F(Registration, AnEnvironmentThatSaysOtherwiseThanTheDaemonIsRefusedLoudly)
   EXPECT_TRUE(Daemon::within(std::chrono::seconds(5), [&] { return headgated->processes("s") == 0; }));
 }
 
-TEST_F(Registration, AShareThatIsDrainedTakesNoNewProcessUntilItIsResumed) {
+TEST_F(Registration, ADrainedShareAdmitsNoProcess) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
   auto tenant = start_holding("s", "5");
@@ -232,7 +232,7 @@ TEST_F(Registration, AShareThatIsDrainedTakesNoNewProcessUntilItIsResumed) {
   tenant.finish();
 }
 
-TEST_F(Registration, AShareThatIsDrainedTakesNobodyByItsFilesEither) {
+TEST_F(Registration, ADrainedShareAdmitsNoProcessByItsFilesEither) {
   {
     const auto headgated = daemon();
     headgated->share("s", kMiB);
@@ -243,7 +243,7 @@ TEST_F(Registration, AShareThatIsDrainedTakesNobodyByItsFilesEither) {
   EXPECT_NE(late.err.find("is being drained"), std::string::npos) << late.err;
 }
 
-TEST_F(Registration, NoVariableOfATenantSwitchesTheDaemonsShareOff) {
+TEST_F(Registration, NoVariableDisablesTheDaemonsShare) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
   for (const char* name : {"HEADGATE_DISABLE", "CUDA_DISABLE_CONTROL", "DISABLE_VGPU_CONTROL"}) {
@@ -253,7 +253,7 @@ TEST_F(Registration, NoVariableOfATenantSwitchesTheDaemonsShareOff) {
 }
 
 // As in a container with the share's directory mounted in the standard place.
-TEST_F(Registration, AMountedShareHoldsAProgramWithNothingInItsEnvironmentAndOneThatNamesAnother) {
+TEST_F(Registration, AMountedShareHoldsForAnyEnvironment) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
   headgated->share("wide", 64 * kMiB);
@@ -290,7 +290,7 @@ TEST_F(Registration, AMountedShareHoldsAProgramWithNothingInItsEnvironmentAndOne
   EXPECT_TRUE(all.contains("the environment asks for another memory limit")) << all;
 }
 
-TEST_F(Registration, AShareThatIsGoneIsNoMissingDaemonAndNobodyRunsUnheldForIt) {
+TEST_F(Registration, AMissingShareIsNoMissingDaemon) {
   auto headgated = daemon();
   headgated->share("s", kMiB);
   for (const bool there : {true, false}) {
@@ -310,7 +310,7 @@ TEST_F(Registration, AShareThatIsGoneIsNoMissingDaemonAndNobodyRunsUnheldForIt) 
   EXPECT_TRUE(nothing.err.contains("NOT HELD")) << nothing.err;
 }
 
-TEST_F(Registration, AMountedShareThatWasRemovedLetsNobodyRunUnheld) {
+TEST_F(Registration, ARemovedMountedShareRefusesPrograms) {
   const std::string told = runtime_.path() + "/told";
   const pid_t child = ::fork();
   if (child == 0) {
@@ -342,7 +342,7 @@ TEST_F(Registration, ARelativeDirectoryIsAnErrorThatNamesIt) {
 }
 
 // A wrong path, or a directory that an engine created as mount point: it is no share under any fail policy.
-TEST_F(Registration, ADirectoryThatIsNoShareIsRefusedNotRunUnheld) {
+TEST_F(Registration, ADirectoryThatIsNoShareIsRefused) {
   const std::string empty = runtime_.path() + "/empty", file = runtime_.path() + "/file";
   fs::create_directory(empty);
   std::ofstream(file) << "x";
@@ -353,7 +353,7 @@ TEST_F(Registration, ADirectoryThatIsNoShareIsRefusedNotRunUnheld) {
   }
 }
 
-TEST_F(Registration, WithoutADaemonTheFilesServeWhoMayOpenThem) {
+TEST_F(Registration, TheFilesServeWithoutADaemon) {
   {
     daemon()->share("s", kMiB);
   }
@@ -372,7 +372,7 @@ int listen_at(const std::string& path) {
   return listener;
 }
 
-TEST_F(Registration, ADaemonThatIsStoppedKeepsNoProgramForEver) {
+TEST_F(Registration, AStoppedDaemonBlocksNoProgramForEver) {
   {
     daemon()->share("s", kMiB);
   }
@@ -386,7 +386,7 @@ TEST_F(Registration, ADaemonThatIsStoppedKeepsNoProgramForEver) {
 }
 
 // A slow disk or machine is no reason to run without limits.
-TEST_F(Registration, ADaemonThatIsBusyForAMomentIsWaitedFor) {
+TEST_F(Registration, ABusyDaemonIsWaitedFor) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
   const std::string path = directory("s") + "/tenant.sock", real = directory("s") + "/real.sock";
@@ -413,7 +413,7 @@ TEST_F(Registration, ADaemonThatIsBusyForAMomentIsWaitedFor) {
 }
 
 // As when all ranks of a job start at once.
-TEST_F(Registration, AProcessThatFindsTooManyAtTheDoorTriesAgainAndGetsIn) {
+TEST_F(Registration, AProcessRetriesIfTheSocketIsCrowded) {
   const auto headgated = daemon();
   headgated->share("s", kMiB);
   const std::string path = directory("s") + "/tenant.sock", real = directory("s") + "/real.sock";
@@ -485,7 +485,7 @@ class AsNobody {
   fs::path folder_;
 };
 
-TEST_F(Registration, AnotherUidWithoutARightToAnyFileIsHeldAllTheSame) {
+TEST_F(Registration, AnotherUidWithoutFileRightsIsHeld) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   auto headgated = daemon();
   headgated->share("open", kMiB, true);

@@ -18,7 +18,7 @@ std::uint64_t residual(const Owner& owner) {
   return sum;
 }
 
-TEST(Residual, LocalMemoryThatALaunchTookIsTheSharesWithinATenthOfASecond) {
+TEST(Residual, LocalMemoryOfALaunchIsChargedWithin100Ms) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("576MiB"));
   EXPECT_EQ(tenant.does("info"), "0");
@@ -32,7 +32,7 @@ TEST(Residual, LocalMemoryThatALaunchTookIsTheSharesWithinATenthOfASecond) {
   EXPECT_EQ(tenant.does(bytes("linear", 390 * kMiB)), "0");
 }
 
-TEST(Residual, AHeapThatALimitMadeIsTheSharesBeforeTheNextAllocation) {
+TEST(Residual, AHeapIsChargedBeforeTheNextAllocation) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("576MiB"));
   EXPECT_EQ(tenant.does("info"), "0");
@@ -44,14 +44,14 @@ TEST(Residual, AHeapThatALimitMadeIsTheSharesBeforeTheNextAllocation) {
 }
 
 // As on a card of that size: the refused memory is not on the card, and what fits can be allocated at once.
-class Untold : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Calls, Untold,
+class Unannounced : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Calls, Unannounced,
                          testing::Values(bytes("module", 400 * kMiB), bytes("packed", 400 * kMiB),
                                          bytes("library", 400 * kMiB), bytes("other-library", 400 * kMiB),
                                          bytes("heap", 400 * kMiB), "stack:10240", bytes("printf", 400 * kMiB),
                                          "deep"));
 
-TEST_P(Untold, IsRefusedPastTheLimitAndLeavesNothing) {
+TEST_P(Unannounced, IsRefusedPastTheLimitAndLeavesNothing) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("164MiB"));
   EXPECT_EQ(tenant.does(GetParam()), "2");
@@ -60,7 +60,7 @@ TEST_P(Untold, IsRefusedPastTheLimitAndLeavesNothing) {
   EXPECT_EQ(tenant.does(bytes("linear", 2 * kMiB)), "2");
 }
 
-TEST_P(Untold, IsTakenWhereItFits) {
+TEST_P(Unannounced, IsAcceptedIfItFits) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does(GetParam()), "0");
@@ -71,10 +71,10 @@ TEST_P(Untold, IsTakenWhereItFits) {
 
 // A driver that does not report the threads per multiprocessor (39 in cuda.h): at most 2048. A stack's growth cannot be
 // undone.
-class UntoldThreads : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Calls, UntoldThreads, testing::Values("stack:10240", "deep"));
+class UnannouncedThreads : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Calls, UnannouncedThreads, testing::Values("stack:10240", "deep"));
 
-TEST_P(UntoldThreads, AreRefusedPastTheLimitAndTakenWithinIt) {
+TEST_P(UnannouncedThreads, AreRefusedPastTheLimitAndAcceptedWithinIt) {
   const auto untold = [](const Runtime& runtime, Led& tenant) {
     EXPECT_EQ(tenant.does("info"), "0");
     return sim::write_faults(runtime.path() + "/run-node", "cuDeviceGetAttribute:fail=801:attribute=39").has_value();
@@ -98,10 +98,10 @@ TEST_P(UntoldThreads, AreRefusedPastTheLimitAndTakenWithinIt) {
 }
 
 // Without the number of multiprocessors (16) too, the fail policy decides.
-class UntoldProcessors : public testing::TestWithParam<std::string> {};
-INSTANTIATE_TEST_SUITE_P(Calls, UntoldProcessors, testing::Values("stack:4096", "deep"));
+class UnannouncedProcessors : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Calls, UnannouncedProcessors, testing::Values("stack:4096", "deep"));
 
-TEST_P(UntoldProcessors, LeaveStacksAndLocalMemoryToTheFailPolicy) {
+TEST_P(UnannouncedProcessors, LeaveStacksToTheFailPolicy) {
   for (const std::string policy : {"open", "closed"}) {
     const Runtime runtime;
     Tenant with_policy = on_tiny("300MiB");
@@ -119,7 +119,7 @@ TEST_P(UntoldProcessors, LeaveStacksAndLocalMemoryToTheFailPolicy) {
 }
 
 // What the image declares is refused without calling the driver, so the limit is never exceeded.
-TEST(Untold, APackedImageIsRefusedBeforeItIsLoaded) {
+TEST(Unannounced, APackedImageIsRefusedBeforeItIsLoaded) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("164MiB"));
   EXPECT_EQ(tenant.does("info"), "0");
@@ -131,7 +131,7 @@ TEST(Untold, APackedImageIsRefusedBeforeItIsLoaded) {
   EXPECT_EQ(sim::fault_hits(node)->at(0), 1u);
 }
 
-TEST(Untold, AModuleThatGoesLeavesItsRoom) {
+TEST(Unannounced, AnUnloadedModuleLeavesItsRoom) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("164MiB"));
   for (int i = 0; i < 3; ++i) {
@@ -142,7 +142,7 @@ TEST(Untold, AModuleThatGoesLeavesItsRoom) {
   }
 }
 
-TEST(Contexts, AreMadeWhileTheShareHasRoomForThem) {
+TEST(Contexts, AreCreatedWhileTheShareHasRoom) {
   const Runtime runtime;
   Led first(runtime, on_tiny("200MiB")), second(runtime, on_tiny("200MiB"));
   for (int i = 0; i < 4; ++i) {
@@ -161,7 +161,7 @@ TEST(Contexts, AreMadeWhileTheShareHasRoomForThem) {
 }
 
 // The size of a context is known per card, not per share. Another share's first is refused without calling the driver.
-TEST(Contexts, AreReservedByTheSizeOfTheNodesFirst) {
+TEST(Contexts, AreReservedWithTheSizeOfTheNodesFirst) {
   const Runtime runtime;
   {
     Led first(runtime, on_tiny("1GiB"));
@@ -181,7 +181,7 @@ TEST(Contexts, AreReservedByTheSizeOfTheNodesFirst) {
   EXPECT_EQ(fits.does(bytes("linear", 36 * kMiB)), "0");
 }
 
-TEST(FreeMemory, IsAtOnceWhatItIs) {
+TEST(FreeMemory, IsCurrentAtOnce) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
   const std::string before = tenant.does("left");
@@ -220,7 +220,7 @@ TEST_P(SilentNvml, LeavesTheLastFigureInForce) {
   EXPECT_TRUE(comes_true([&] { return led.does("left") == "0 " + std::to_string(1024 * kMiB - 3 * kContext); }));
 }
 
-TEST(SilentNvml, IsNoProofThatMemoryOfTheDeadIsGone) {
+TEST(SilentNvml, DoesNotProveThatMemoryIsGone) {
   const Runtime runtime;
   Led stays(runtime, on_tiny("1GiB")), ends(runtime, on_tiny("1GiB"));
   EXPECT_EQ(stays.does("linear:1048576"), "0");
@@ -234,7 +234,7 @@ TEST(SilentNvml, IsNoProofThatMemoryOfTheDeadIsGone) {
 }
 
 // A program that shuts NVML down too often would shut it down for the limiter too.
-TEST(Nvml, ThatTheProgramEndsIsNotEndedForTheLimiter) {
+TEST(Nvml, StaysOpenAfterTheProgramShutsItDown) {
   const Runtime runtime;
   Led led(runtime, on_tiny("1GiB"));
   EXPECT_EQ(led.does("linear:1048576"), "0");
@@ -247,7 +247,7 @@ TEST(Nvml, ThatTheProgramEndsIsNotEndedForTheLimiter) {
 }
 
 // However many processes are in the share, a query costs one driver call, and an NVML call only now and then.
-TEST(FreeMemory, IsNoQuestionToNvmlEachTime) {
+TEST(FreeMemory, AsksNvmlNotEachTime) {
   const Runtime runtime;
   Tenant counted = on_tiny("1GiB");
   counted.environment["HEADGATE_SIM_FAULT"] = "nvml*:delay_us=0";
@@ -285,7 +285,7 @@ TEST(RemovedNode, EndsAWaitWithAnError) {
 }
 
 // A reserved request that has not reached the driver must not hide context memory: that room would be given away.
-TEST(Residual, IsNotTakenForLessWhileARequestIsOnItsWayToTheDriver) {
+TEST(Residual, IsNotLowerWhileARequestIsInFlight) {
   const Runtime runtime;
   Tenant slow_driver = on_tiny("576MiB");
   slow_driver.environment["HEADGATE_SIM_FAULT"] = "cuMemAlloc_v2:delay_us=1000000:after=1";
@@ -312,7 +312,7 @@ TEST(Residual, IsNotTakenForLessWhileARequestIsOnItsWayToTheDriver) {
 }
 
 // It is unknown what a destroyed pool still holds. While it is charged, a reading may be lower than the charge.
-TEST(Residual, IsNotTakenForLessForAPoolThatIsGoneAndStillCharged) {
+TEST(Residual, IsNotLowerForADestroyedPoolStillCharged) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("576MiB"));
   EXPECT_EQ(tenant.does("pool"), "0");
@@ -338,7 +338,7 @@ TEST(Residual, IsNotTakenForLessForAPoolThatIsGoneAndStillCharged) {
 class FrozenResidual : public testing::TestWithParam<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Memory, FrozenResidual, testing::Values("linear:1048576", "alloc:1048576"));
 
-TEST_P(FrozenResidual, StaysChargedThoughTheProgramLooks) {
+TEST_P(FrozenResidual, StaysChargedAfterALook) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("576MiB"));
   EXPECT_EQ(tenant.does(GetParam()), "0");

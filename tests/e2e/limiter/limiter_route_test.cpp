@@ -23,9 +23,9 @@ std::string expected(const std::string& without) {
   return all;
 }
 
-class Roads : public testing::TestWithParam<bool> {};
+class LookUps : public testing::TestWithParam<bool> {};
 
-TEST_P(Roads, AProgramGetsOurHookWhereItWouldHaveGotTheDriversFunctionAndNothingElseChanges) {
+TEST_P(LookUps, AHookReplacesTheDriversFunctionAndNothingElse) {
   const Runtime runtime;
   Tenant tenant;
   tenant.linked = GetParam();
@@ -50,7 +50,7 @@ TEST(LookingUp, AFunctionThatTheDriverLacksIsNeverOurs) {
 }
 
 // A stub, or a program's own function of that name: the program calls it if there is no driver, with and without us.
-TEST(Names, AProgramsOwnDefinitionIsCalledWhereThereIsNoDriver) {
+TEST(Names, AProgramsOwnDefinitionIsUsedWithoutADriver) {
   const Runtime runtime;
   Tenant tenant;
   tenant.driver = Driver::none;
@@ -61,10 +61,10 @@ TEST(Names, AProgramsOwnDefinitionIsCalledWhereThereIsNoDriver) {
   }
 }
 
-INSTANTIATE_TEST_SUITE_P(Programs, Roads, testing::Values(false, true),
+INSTANTIATE_TEST_SUITE_P(Programs, LookUps, testing::Values(false, true),
                          [](const auto& tested) { return tested.param ? "Linked" : "LookingUp"; });
 
-TEST(ProcAddress, TheAnsweredPointerIsReplacedByTheHookOfTheSameVersionAndStatusStaysTheDrivers) {
+TEST(ProcAddress, AnAnswerIsReplacedByTheHookOfItsVersion) {
   const Runtime runtime;
   const Outcome outcome = runtime.run({}, {"procaddress"});
   const std::string ours = "result 0 status 0 libheadgate.so\n  ";
@@ -80,7 +80,7 @@ TEST(ProcAddress, TheAnsweredPointerIsReplacedByTheHookOfTheSameVersionAndStatus
   }
 }
 
-TEST(ProcAddress, AnEntryPointWithoutASymbolIsGovernedByName) {
+TEST(ProcAddress, AnEntryPointWithoutASymbolIsHookedByName) {
   const Runtime runtime;
   const Outcome outcome = runtime.run({}, {"procaddress"});
   EXPECT_NE(outcome.out.find("cuMemFree 12000 0: result 0 status 0 libheadgate.so\n  cuMemFree_v2\n"),
@@ -88,7 +88,7 @@ TEST(ProcAddress, AnEntryPointWithoutASymbolIsGovernedByName) {
       << outcome.out;
 }
 
-TEST(ProcAddress, ALaterVariantThanWeKnowIsNotCalledThroughAnOlderOnesHook) {
+TEST(ProcAddress, ALaterVariantDoesNotUseAnOlderHook) {
   const Runtime runtime;
   const Outcome outcome = runtime.run({}, {"procaddress"});
   EXPECT_NE(outcome.out.find("cuMemFree 14000 0: result 0 status 0 libcuda.so.1\n"), std::string::npos) << outcome.out;

@@ -30,7 +30,7 @@ class Model {
 
 class SharingAtRandom : public Sharing, public testing::WithParamInterface<int> {};
 
-TEST_P(SharingAtRandom, TheAccountIsWhatTheModelAndTheNodeSayAtEveryStep) {
+TEST_P(SharingAtRandom, MatchesTheModelAndTheNodeAtEveryStep) {
   std::mt19937 dice(static_cast<unsigned>(GetParam()));
   const auto roll = [&](int most) { return static_cast<int>(dice() % static_cast<unsigned>(most)); };
   std::map<int, Puppet*> living;

@@ -4,7 +4,7 @@
 namespace headgate::e2e {
 namespace {
 
-TEST_F(Sharing, OnlyTheMakerIsChargedAndPaysUntilTheLastHolderIsGone) {
+TEST_F(Sharing, OnlyTheMakerIsChargedUntilTheLastHolderEnds) {
   Puppet &maker = puppet(), &other = puppet(), &stranger = puppet("16GiB", "strangers");
   ASSERT_EQ(maker.tell("create 1 4"), 0u);
   EXPECT_EQ(account().used, 4 * kChunk);
@@ -32,7 +32,7 @@ TEST_F(Sharing, OnlyTheMakerIsChargedAndPaysUntilTheLastHolderIsGone) {
   EXPECT_EQ(account().used, 0u);
 }
 
-TEST_F(Sharing, WhatADeadMakerLeavesCountsAgainstTheShareUntilItsImporterIsGone) {
+TEST_F(Sharing, ADeadMakersMemoryStaysChargedUntilItsImporterEnds) {
   for (const bool killed : {true, false}) {
     Puppet &maker = puppet(), &importer = puppet();
     ASSERT_EQ(maker.tell("create 1 4"), 0u);
@@ -58,7 +58,7 @@ TEST_F(Sharing, WhatADeadMakerLeavesCountsAgainstTheShareUntilItsImporterIsGone)
 }
 
 // The limit includes memory that no process maps and only descriptors keep alive. Other limiters can be bypassed so.
-TEST_F(Sharing, AProcessCannotHideMemoryBehindADescriptorOfItsOwn) {
+TEST_F(Sharing, MemoryCannotBeHiddenBehindADescriptor) {
   const std::uint64_t context = sim::find_profile("h200")->context_bytes;
   Puppet& hider = puppet(std::to_string(context / 1024 + 20 * 1024) + "KiB");
   unsigned granted = 0;
@@ -74,7 +74,7 @@ TEST_F(Sharing, AProcessCannotHideMemoryBehindADescriptorOfItsOwn) {
   EXPECT_EQ(account().used, 10 * kChunk);
 }
 
-TEST_F(Sharing, ADescriptorInAForkedChildKeepsTheBytesChargedAfterItsParentIsKilled) {
+TEST_F(Sharing, AForkedChildsDescriptorKeepsTheBytesCharged) {
   Puppet &maker = puppet(), &witness = puppet();
   ASSERT_EQ(maker.tell("create 1 3"), 0u);
   ASSERT_EQ(maker.tell("hold 1"), 0u);
@@ -92,7 +92,7 @@ TEST_F(Sharing, ADescriptorInAForkedChildKeepsTheBytesChargedAfterItsParentIsKil
   EXPECT_EQ(account().used, 0u);
 }
 
-TEST_F(Sharing, ARefusalFirstAsksWhetherTheDeadsMemoryIsGone) {
+TEST_F(Sharing, ARefusalFirstChecksMemoryOfDeadProcesses) {
   const std::uint64_t context = sim::find_profile("h200")->context_bytes;
   const std::string memory = std::to_string(2 * context / 1024 + 20 * 1024) + "KiB";
   Puppet &maker = puppet(memory), &heir = puppet(memory);
@@ -115,7 +115,7 @@ TEST_F(Sharing, ARefusalFirstAsksWhetherTheDeadsMemoryIsGone) {
   EXPECT_EQ(heir.tell("create 3 1"), 2u);
 }
 
-TEST_F(Sharing, AnIpcHandleIsOpenedWithoutChargeAndAFreedAllocationPaysWhileItIsOpen) {
+TEST_F(Sharing, AnOpenIpcHandleKeepsItsAllocationCharged) {
   Puppet &maker = puppet(), &opener = puppet();
   ASSERT_EQ(maker.tell("alloc 1 3"), 0u);
   ASSERT_EQ(maker.tell("ipc 1"), 0u);
@@ -138,7 +138,7 @@ TEST_F(Sharing, AnIpcHandleIsOpenedWithoutChargeAndAFreedAllocationPaysWhileItIs
 }
 
 // Small allocations share slabs; opening one maps its slab with all neighbours.
-TEST_F(Sharing, OfASlabOnlyTheAllocationThatIsOpenElsewhereStaysChargedAndTheSlabGoesWithIt) {
+TEST_F(Sharing, AnExportedPieceKeepsOnlyItselfCharged) {
   Puppet &maker = puppet(), &opener = puppet();
   ASSERT_EQ(maker.tell("small 1 4"), 0u);
   ASSERT_EQ(maker.tell("small 2 8"), 0u);
@@ -161,7 +161,7 @@ TEST_F(Sharing, OfASlabOnlyTheAllocationThatIsOpenElsewhereStaysChargedAndTheSla
   EXPECT_EQ(truth(), 0u) << "of a slab of " << slab;
 }
 
-TEST_F(Sharing, ExternalMemoryIsChargedToWhoeverImportsItUnlessTheShareMadeIt) {
+TEST_F(Sharing, ExternalMemoryIsChargedToItsImporter) {
   Puppet &maker = puppet(), &sibling = puppet(), &stranger = puppet("16GiB", "strangers");
   ASSERT_EQ(maker.tell("create 1 4"), 0u);
   ASSERT_EQ(maker.tell("export 1"), 0u);
@@ -180,7 +180,7 @@ TEST_F(Sharing, ExternalMemoryIsChargedToWhoeverImportsItUnlessTheShareMadeIt) {
 
 // The simulator numbers the driver's steps. Before and after each of them the limiter makes steps too, so kills at the
 // driver's steps cover both.
-TEST_F(Sharing, AKillAtAnyStepOfTheDriverLeavesTheWitnessHisBytesAndNotAByteElse) {
+TEST_F(Sharing, AKillAtAnyStepLeavesTheHolderItsBytes) {
   Puppet& witness = puppet();
   ASSERT_EQ(witness.tell("create 1 3"), 0u);
   int killed = 0;
@@ -208,7 +208,7 @@ TEST_F(Sharing, AKillAtAnyStepOfTheDriverLeavesTheWitnessHisBytesAndNotAByteElse
   kill_step_ = 0;
 }
 
-TEST_F(Sharing, EightProcessesRacingNeverTakeAByteBeyondTheLimitAndLeaveNone) {
+TEST_F(Sharing, EightRacingProcessesNeverExceedTheLimit) {
   const std::uint64_t context = sim::find_profile("h200")->context_bytes;
   const std::uint64_t limit = 9 * context + 30 * kChunk;
   const std::string memory = std::to_string(limit) + "B";

@@ -18,7 +18,7 @@ Tenant simulated(Environment environment) {
   return tenant;
 }
 
-TEST(OverTheSimulator, MemoryThatNoCallRevealsCountsAgainstTheShare) {
+TEST(OverTheSimulator, MemoryThatNoCallRevealsIsCharged) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"alloc", "1073741824", "8589934592"});
   ASSERT_EQ(outcome.status, 0) << outcome.err;
@@ -42,7 +42,7 @@ TEST(OverTheSimulator, AMemberSeesTheDriversOwnErrors) {
   EXPECT_EQ(runtime.run(tenant, {"errors"}).out, without.out);
 }
 
-TEST(OverTheSimulator, AnEntryWithoutASymbolAndTwoNamesOfOneEntryEachGetTheirOwnHook) {
+TEST(OverTheSimulator, EachNameOfAnEntryGetsItsOwnHook) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"procaddress"});
   for (const std::string line : {"cuMemFree 12000 0: result 0 status 0 libheadgate.so\n  cuMemFree_v2\n",
@@ -51,13 +51,13 @@ TEST(OverTheSimulator, AnEntryWithoutASymbolAndTwoNamesOfOneEntryEachGetTheirOwn
     EXPECT_NE(outcome.out.find(line), std::string::npos) << line << "is missing in\n" << outcome.out;
 }
 
-TEST(OverTheSimulator, AForkedChildGetsTheDriversErrorAndItsParentKeepsItsMemory) {
+TEST(OverTheSimulator, AForkedChildGetsTheDriversError) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"fork"});
   EXPECT_EQ(outcome.out, "parent ready 0, alloc 0\nchild ready 3, alloc 3\nchild ended 0, parent frees 0\n");
 }
 
-TEST(OverTheSimulator, NvmlShowsWhatADeadProcessLeftAsFree) {
+TEST(OverTheSimulator, NvmlShowsMemoryOfDeadProcessesAsFree) {
   const Runtime runtime;
   const Tenant tenant = simulated({{"HEADGATE_MEM", "8GiB"}});
   ASSERT_EQ(runtime.run(tenant, {"alloc", "1073741824"}).status, 0);
@@ -66,7 +66,7 @@ TEST(OverTheSimulator, NvmlShowsWhatADeadProcessLeftAsFree) {
 }
 
 // NVML's total exceeds CUDA's. A percentage always refers to the same one, whichever library a process calls first.
-TEST(OverTheSimulator, AProcessThatAsksNvmlFirstJoinsTheShareOfOneThatAskedCudaFirst) {
+TEST(OverTheSimulator, AProcessThatUsesNvmlFirstJoinsTheShare) {
   const Runtime runtime;
   const Tenant tenant = simulated({{"HEADGATE_MEM", "50%"}, {"PROBE_WAIT", "1"}});
   auto by_cuda = runtime.start(tenant, {"alloc", "1"});
@@ -76,18 +76,18 @@ TEST(OverTheSimulator, AProcessThatAsksNvmlFirstJoinsTheShareOfOneThatAskedCudaF
   by_cuda.finish();
 }
 
-TEST(OverTheSimulator, TheFirstAllocationAlreadyIsHeldToWhatTheContextLeaves) {
+TEST(OverTheSimulator, TheFirstAllocationAccountsForTheContext) {
   const Runtime runtime;
   const Outcome outcome = runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"alloc", "8589934592"});
   EXPECT_NE(outcome.out.find("alloc 8589934592: 2\n"), std::string::npos) << outcome.out;
 }
 
-TEST(OverTheSimulator, AProgramThatAllocatesNothingIsSparedTheWaitForNvml) {
+TEST(OverTheSimulator, AProgramWithoutAllocationsSkipsNvml) {
   const Runtime runtime;
   EXPECT_EQ(runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"ready"}).out, "ready: 0, NVML loaded at once: no\n");
 }
 
-TEST(OverTheSimulator, ARefusalIsBookedOnceWithAllThatStoodAgainstIt) {
+TEST(OverTheSimulator, ARefusalIsRecordedOnceWithItsCauses) {
   const Runtime runtime;
   auto tenant = runtime.start(simulated({{"HEADGATE_MEM", "8GiB"}, {"HEADGATE_SHARE", "why"}, {"PROBE_WAIT", "1"}}),
                               {"alloc", "1073741824", "7516192768"});  // 1 and 7 GiB: only the context prevents both

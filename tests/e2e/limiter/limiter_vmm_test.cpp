@@ -7,7 +7,7 @@ namespace {
 std::string limit_of(std::uint64_t bytes) { return std::to_string(bytes) + "B"; }
 
 // vgpu.rs charged the current context's GPU instead of the memory's GPU.
-TEST_F(Sharing, MemoryIsChargedOnTheGpuItIsOnNotOnTheCurrentOne) {
+TEST_F(Sharing, MemoryIsChargedOnItsGpuNotTheCurrentOne) {
   sim::Profile two = *sim::find_profile("h200");
   two.count = 2;
   ASSERT_TRUE(sim::create_node(node(), two));
@@ -33,7 +33,7 @@ TEST_F(Sharing, MemoryIsChargedWithoutAContextToo) {
 }
 
 // PyTorch's expandable segments: grow until refused, release some, grow again by exactly that.
-TEST_F(Sharing, AnExpandableSegmentGrowsToTheLimitAndByWhatItGaveBack) {
+TEST_F(Sharing, AnExpandableSegmentGrowsToTheLimit) {
   const std::uint64_t context = sim::find_profile("h200")->context_bytes;
   for (const char* chunks : {"1", "10"}) {
     Puppet& grower = puppet(limit_of(context + 41 * kChunk), "grow" + std::string(chunks));
@@ -45,7 +45,7 @@ TEST_F(Sharing, AnExpandableSegmentGrowsToTheLimitAndByWhatItGaveBack) {
 }
 
 // vLLM's sleep: the addresses stay reserved, the memory is released, and later mapped at the same addresses.
-TEST_F(Sharing, ASleepingServerHoldsNothing) {
+TEST_F(Sharing, ASleepingServerHoldsNoMemory) {
   Puppet& server = puppet();
   for (const char* name : {"1", "2", "3"}) {
     ASSERT_EQ(server.tell("create " + std::string(name) + " 4"), 0u);
@@ -65,7 +65,7 @@ TEST_F(Sharing, ASleepingServerHoldsNothing) {
 }
 
 // NCCL: every rank exports its buffer and all others map it; at the end all release in any order.
-TEST_F(Sharing, RanksThatMapEachOthersBuffersPayForTheirOwn) {
+TEST_F(Sharing, RanksThatMapPeersBuffersPayForTheirOwn) {
   constexpr int kRanks = 4;
   std::vector<Puppet*> ranks;
   for (int i = 0; i < kRanks; ++i) ranks.push_back(&puppet());
@@ -104,7 +104,7 @@ TEST_F(Sharing, RanksThatMapEachOthersBuffersPayForTheirOwn) {
 }
 
 // HAMi-core returned -1 for arguments that it did not know.
-TEST_F(Sharing, BadInputGetsTheDriversOwnAnswerAndChargesNothing) {
+TEST_F(Sharing, BadInputGetsTheDriversAnswerAndNoCharge) {
   for (const bool limited : {true, false}) {
     Puppet& clumsy = puppet("16GiB", limited ? "shared" : "");
     EXPECT_EQ(clumsy.tell("bad"), 0u) << "the number of the first wrong answer";

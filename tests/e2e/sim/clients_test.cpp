@@ -51,7 +51,7 @@ TEST_F(NvidiaSmi, EveryViewWorksOverTheSimulator) {
             std::string::npos);
 }
 
-TEST_F(NvidiaSmi, TheSlicesOfACutCardAreListedWithTheirShareOfIt) {
+TEST_F(NvidiaSmi, TheSlicesOfADividedCardAreListed) {
   const std::string run = "$H run --sim=$D/cut.toml -- $S ";
   const Said said =
       shell("echo 'mig = [\"3g.71gb\", \"1g.18gb\"]' >$D/cut.toml; " + run + "-L; " + run + "; " + run + "-q");
@@ -66,7 +66,7 @@ TEST_F(NvidiaSmi, TheSlicesOfACutCardAreListedWithTheirShareOfIt) {
 }
 
 // nvidia-smi shows N/A for what it does not get. Only fields that no card of this kind has may be missing.
-TEST_F(NvidiaSmi, EveryFieldOfQueryGpuIsAnsweredUnlessACardLacksIt) {
+TEST_F(NvidiaSmi, EveryFieldOfQueryGpuIsAnsweredIfTheCardHasIt) {
   std::ifstream names(QUERY_GPU_FIELDS);
   std::string fields, name;
   std::vector<std::string> asked;
@@ -92,7 +92,7 @@ TEST_F(NvidiaSmi, EveryFieldOfQueryGpuIsAnsweredUnlessACardLacksIt) {
   }
 }
 
-TEST_F(NvidiaSmi, AShareSeesItsLimitItsUseAndItsOwnProcessesAlone) {
+TEST_F(NvidiaSmi, AShareSeesOnlyItsLimitUseAndProcesses) {
   const Said said = beside_two_shares(
       "$H run --sim --name a -- $S; $H run --sim --name a -- $S --query-compute-apps=used_memory "
       "--format=csv,noheader; $H run --sim --name a -- $S pmon -c 1 | grep -c headgate-load");
@@ -103,7 +103,7 @@ TEST_F(NvidiaSmi, AShareSeesItsLimitItsUseAndItsOwnProcessesAlone) {
   EXPECT_NE(said.out.find("\n1544 MiB\n1\n"), std::string::npos) << said.out;
 }
 
-TEST_F(NvidiaSmi, OutsideOfSharesTheWholeCardAndEverybodyIsSeen) {
+TEST_F(NvidiaSmi, TheWholeCardIsSeenOutsideShares) {
   const Said said = beside_two_shares(
       "LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$($H sim path) $S --query-compute-apps=used_memory "
       "--format=csv,noheader | sort; LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$($H sim path) $S "
@@ -149,7 +149,7 @@ TEST_F(NvidiaSmi, UtilisationIsTheSharesOwn) {
   EXPECT_GE(sm, 50) << "the process's own column of pmon\n" << table;
 }
 
-TEST_F(NvidiaSmi, APowerLimitThatItSetsIsShownAndOnRecord) {
+TEST_F(NvidiaSmi, APowerLimitThatItSetsIsShownAndRecorded) {
   if (::getuid() != 0) GTEST_SKIP() << "only root may set it";
   const Said set = shell("$H run --sim -- $S -pl 400");
   EXPECT_EQ(set.status, 0) << set.out;
@@ -168,7 +168,7 @@ std::string every_road(const char* answer, const char* total) {
   return all + "total " + total + "\n";
 }
 
-TEST(Python, EachRoadToTheDriverIsRefusedOverTheLimitAndOpenUnderIt) {
+TEST(Python, EachPathToTheDriverIsHeldToTheLimit) {
   if (!there(kPython)) GTEST_SKIP() << "there is no Python here";
   const Cli cli;
   const std::string program = std::string(" -- ") + kPython + " " ROADS_PY " ";
@@ -190,7 +190,7 @@ class Views : public testing::Test {
   Cli cli_;
 };
 
-TEST_F(Views, NullInsteadOfAnAnswerIsTheDriversAffairAndNeverACrash) {
+TEST_F(Views, ANullPointerIsPassedToTheDriverWithoutACrash) {
   for (const std::string profile : {"l40s-x2", "h200-cuda13"}) {
     const Said with = limited("HEADGATE_MEM=2GiB", "nulls", profile);
     const Said without = cli_.shell("LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$($H sim path --sim=" + profile + ") " +
@@ -204,12 +204,12 @@ TEST_F(Views, NullInsteadOfAnAnswerIsTheDriversAffairAndNeverACrash) {
   }
 }
 
-TEST_F(Views, EachVersionOfTheProcessListShowsTheSameProcessInItsOwnLayout) {
+TEST_F(Views, EachVersionOfTheProcessListShowsTheProcess) {
   const Said said = limited("HEADGATE_MEM=2GiB", "lists");
   EXPECT_EQ(said.out, "v1 0 [(True, 464)]\nv2 0 [(True, 464)]\nv3 0 [(True, 464)]\n") << said.err;
 }
 
-TEST_F(Views, LimitsFallOnTheCardsThatTheVisibleListNames) {
+TEST_F(Views, LimitsApplyToTheCardsOfTheVisibleList) {
   const std::string alone =
       "export LD_PRELOAD=${SIM%/sim}/libheadgate.so LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$($H sim path --sim=l40s-x2) "
       "CUDA_DEVICE_MEMORY_LIMIT_0=4g CUDA_DEVICE_MEMORY_LIMIT_1=8g; CUDA_VISIBLE_DEVICES=";
@@ -225,7 +225,7 @@ TEST_F(Views, LimitsFallOnTheCardsThatTheVisibleListNames) {
 }
 
 // Frames that went through the GPU's memory are identical, or the run is refused: they are never different.
-TEST(Ffmpeg, FramesThatWentThroughTheGpuAreTheSameOrAreRefused) {
+TEST(Ffmpeg, FramesOverTheGpuAreEqualOrRefused) {
   if (!there("/usr/bin/ffmpeg")) GTEST_SKIP() << "ffmpeg is not installed";
   const Cli cli;
   const std::string source = "ffmpeg -v error -f lavfi -i testsrc=size=320x240:rate=5:duration=1 ";

@@ -79,7 +79,7 @@ class CrashesUnderTheLimiter : public testing::Test {
   ledger::SharePages pages_;
 };
 
-TEST_F(CrashesUnderTheLimiter, HoweverAKernelEndsTheProgramIsToldTheSameAndTheBooksAreTheCards) {
+TEST_F(CrashesUnderTheLimiter, EachKernelFaultLeavesExactAccounts) {
   for (const sim::KernelFault& fault : sim::kKernelFaults) {
     const std::string code = std::to_string(fault.error);
     expect_the_same(std::string(fault.name),
@@ -91,20 +91,18 @@ TEST_F(CrashesUnderTheLimiter, AForkedChildHasNoDriver) {
   expect_the_same("fork", "\ninit in the child 3\nallocate managed 3\nlaunch 3\n");
 }
 
-TEST_F(CrashesUnderTheLimiter, MemoryOfGreenContextsGoesWithThePrimaryContext) {
+TEST_F(CrashesUnderTheLimiter, GreenContextMemoryEndsWithThePrimary) {
   expect_the_same("green", "\nthe green one 0\n");
 }
 
 // The bytes stay charged to its share; otherwise there might be no room when it is restored.
-TEST_F(CrashesUnderTheLimiter, WhatACheckpointTookOffTheCardStaysTheShares) {
+TEST_F(CrashesUnderTheLimiter, CheckpointedMemoryStaysTheShares) {
   expect_the_same("checkpoint", "\nsynchronize 0\nhold before\nlock 0\ncheckpoint 0\nhold checkpointed\nrestore 0\n");
 }
 
-TEST_F(CrashesUnderTheLimiter, WhatIsAskedWronglyIsAnsweredAsTheDriverAnswersIt) {
-  expect_the_same("wrong", "cuMemAlloc_v2 201\n");
-}
+TEST_F(CrashesUnderTheLimiter, WrongCallsGetTheDriversAnswers) { expect_the_same("wrong", "cuMemAlloc_v2 201\n"); }
 
-TEST_F(CrashesUnderTheLimiter, AfterTheDriversOwnExitEveryCallSaysSo) { expect_the_same("exit", "\nlaunch 4\n"); }
+TEST_F(CrashesUnderTheLimiter, CallsAfterTheDriversExitReportIt) { expect_the_same("exit", "\nlaunch 4\n"); }
 
 }  // namespace
 }  // namespace headgate::e2e

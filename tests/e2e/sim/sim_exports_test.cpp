@@ -158,7 +158,7 @@ constexpr NewFunction kNewFunctions[] = {
     {13000, "cuMemGetMemPool", "cuMemGetMemPool", nullptr},
 };
 
-TEST_P(SimRelease, HasTheFunctionsOfItsTimeAndNoLaterOnes) {
+TEST_P(SimRelease, HasTheFunctionsOfItsTimeOnly) {
   in_a_process([] {
     const Library driver("libcuda.so.1");
     ASSERT_NE(driver.handle, nullptr) << ::dlerror();
@@ -210,7 +210,7 @@ std::string output_of(const std::string& command) {
 }
 
 // As a program that was built with newer headers than the node's driver: it starts, bound lazily or at once.
-TEST_P(SimRelease, LetsAProgramStartThatIsLinkedWithALaterName) {
+TEST_P(SimRelease, LetsAProgramWithALaterNameStart) {
   const std::string found = GetParam() >= 12040 ? "1" : "0";
   const std::string expected =
       "called " + std::to_string(static_cast<unsigned>(abi::CUDA_ERROR_NOT_INITIALIZED)) + ", found " + found + "\n";
@@ -259,7 +259,7 @@ TEST_P(SimLibraryNames, AreThoseOfTheRealLibrary) {
 INSTANTIATE_TEST_SUITE_P(Of, SimLibraryNames, testing::Values(12020, 13000, 13040),
                          [](const auto& test) { return "cuda" + std::to_string(test.param); });
 
-TEST(Exports, WhatTheSimulatorCallsOfItselfNeverReachesAPreloadedLimiter) {
+TEST(Exports, TheSimulatorsOwnCallsBypassAPreloadedLimiter) {
   in_a_process([] {
     for (const char* file : {"libcuda.so.1", "libnvidia-ml.so.1"}) {
       const Library library(file);
@@ -286,7 +286,7 @@ TEST_P(SimLibraryNames, AreThoseOfTheRealNvml) {
   });
 }
 
-TEST(Exports, AFunctionThatTheSimulatorDoesNotServeSaysSo) {
+TEST(Exports, AFunctionThatTheSimulatorLacksReportsIt) {
   in_a_process([] {
     const Library driver("libcuda.so.1");
     ASSERT_NE(driver.handle, nullptr) << ::dlerror();

@@ -160,12 +160,12 @@ std::string failing(const std::string& function, const char* rest) {
 }
 std::string late(const std::string& function) { return function + ":delay_us=50000:count=40"; }
 
-TEST_F(FaultsUnderTheLimiter, WithoutAFaultAProgramSeesWhatItSeesWithoutTheLimiter) {
+TEST_F(FaultsUnderTheLimiter, AHealthyProgramSeesNoDifference) {
   for (const char* policy : kPolicies) policy_ = policy, expect_untouched("", 0);
   EXPECT_NE(plain().find("end of primary context 0\nend\n"), std::string::npos) << plain();
 }
 
-TEST_F(FaultsUnderTheLimiter, AMeterThatCannotMeasureSaysSoOnceAndTheProgramRunsOn) {
+TEST_F(FaultsUnderTheLimiter, AFailingMeterLetsTheProgramRun) {
   for (const std::string function : kMeter) {
     expect_untouched(failing(function, ""), 1);
     const Ended ended = run(failing(function, ""));
@@ -176,7 +176,7 @@ TEST_F(FaultsUnderTheLimiter, AMeterThatCannotMeasureSaysSoOnceAndTheProgramRuns
   }
 }
 
-TEST_F(FaultsUnderTheLimiter, OfAContextThatAKernelHasEndedNobodyIsToldThatItsLaunchesRunOn) {
+TEST_F(FaultsUnderTheLimiter, AnEndedContextIsNotReportedAsUnlimited) {
   for (const char* code : {"700", "719"}) {
     const Ended ended = run(std::string("cuEventQuery:fail=") + code);
     EXPECT_NE(ended.err.find("its launches fail: a kernel's fault has ended the context"), std::string::npos)
@@ -185,7 +185,7 @@ TEST_F(FaultsUnderTheLimiter, OfAContextThatAKernelHasEndedNobodyIsToldThatItsLa
   }
 }
 
-TEST_F(FaultsUnderTheLimiter, ACardWithoutMemoryIsNotTakenForTheSharesLimit) {
+TEST_F(FaultsUnderTheLimiter, AFullCardIsNotTakenForTheLimit) {
   const Ended ended = run("cuMemAlloc_v2:fail=2:count=1");
   EXPECT_NE(ended.out.find("\nallocate 2\n"), std::string::npos) << ended.out;
   ledger::SharePages pages;
@@ -198,7 +198,7 @@ TEST_F(FaultsUnderTheLimiter, ACardWithoutMemoryIsNotTakenForTheSharesLimit) {
   ledger::close_pages(pages);
 }
 
-TEST_F(FaultsUnderTheLimiter, UnderTheClosedPolicyAMeterThatCannotMeasureSaysSoOnceAndLaunchesAreRefused) {
+TEST_F(FaultsUnderTheLimiter, AFailingMeterRefusesLaunchesIfClosed) {
   policy_ = "closed";
   std::string refused = plain();
   for (const std::string what : {"\nlaunches ", "\nlaunches on the default stream "})
@@ -216,7 +216,7 @@ TEST_F(FaultsUnderTheLimiter, UnderTheClosedPolicyAMeterThatCannotMeasureSaysSoO
 }
 
 // After failures for less than 100 ms, under any policy, measuring resumes without a message.
-TEST_F(FaultsUnderTheLimiter, AFewFailuresOfTheMeterChangeNothing) {
+TEST_F(FaultsUnderTheLimiter, FewMeterFailuresChangeNothing) {
   for (const auto& [policy, function] : every_policy_with(kMeter)) {
     for (const char* rest : {":count=1", ":count=6", ":after=1:count=6"}) {
       SCOPED_TRACE(policy + " " + function + rest);
@@ -230,7 +230,7 @@ TEST_F(FaultsUnderTheLimiter, AFewFailuresOfTheMeterChangeNothing) {
 }
 
 // Whichever helper fails: a program that continues is limited, and one that is not limited gets a message.
-TEST_F(FaultsUnderTheLimiter, UnderTheClosedPolicyNoHelpersFailureLeavesAProgramUnheld) {
+TEST_F(FaultsUnderTheLimiter, NoHelperFailureLiftsAClosedShare) {
   policy_ = "closed";
   for (const std::string function : kHelpers) {
     for (const char* rest : {"", ":count=1"}) {
@@ -249,14 +249,14 @@ TEST_F(FaultsUnderTheLimiter, UnderTheClosedPolicyNoHelpersFailureLeavesAProgram
   }
 }
 
-TEST_F(FaultsUnderTheLimiter, AFailureWhereTheDriverOnlyHelpsReachesNoProgram) {
+TEST_F(FaultsUnderTheLimiter, FailuresOfHelperCallsReachNoProgram) {
   for (const std::string function : kHelpers) {
     expect_untouched(failing(function, ""), 1);
     expect_untouched(failing(function, ":count=1"), 1);
   }
 }
 
-TEST_F(FaultsUnderTheLimiter, AFailureOfNvmlReachesNoProgramThatDoesNotUseIt) {
+TEST_F(FaultsUnderTheLimiter, FailuresOfNvmlReachNoOtherProgram) {
   for (const char* policy : kPolicies) {
     policy_ = policy;
     for (const std::string function : kNvml) {
@@ -267,13 +267,13 @@ TEST_F(FaultsUnderTheLimiter, AFailureOfNvmlReachesNoProgramThatDoesNotUseIt) {
   }
 }
 
-TEST_F(FaultsUnderTheLimiter, ASlowDriverMakesAProgramLateAndNothingElse) {
+TEST_F(FaultsUnderTheLimiter, ASlowDriverOnlyDelaysAProgram) {
   for (const std::string function : kMeter) expect_untouched(late(function), 0);
   for (const std::string function : kHelpers) expect_untouched(late(function), 0);
   for (const std::string function : kStart) expect_untouched(late(function), 0);
 }
 
-TEST_F(FaultsUnderTheLimiter, AShareThatCannotFindItsGpusIsRefusedLoudlyAndNeverLeftUnheld) {
+TEST_F(FaultsUnderTheLimiter, AShareWithoutItsGpusIsRefused) {
   for (const auto& [policy, function] : every_policy_with(kStart)) {
     SCOPED_TRACE(policy + " " + function);
     policy_ = policy;
@@ -289,7 +289,7 @@ TEST_F(FaultsUnderTheLimiter, AShareThatCannotFindItsGpusIsRefusedLoudlyAndNever
   }
 }
 
-TEST_F(FaultsUnderTheLimiter, TheDriversOwnErrorsReachTheProgramAsTheyAre) {
+TEST_F(FaultsUnderTheLimiter, TheDriversOwnErrorsReachTheProgram) {
   constexpr const char* kRules[] = {"cuInit:fail=100",
                                     "cuCtxCreate_v2:fail=2",
                                     "cuMemAlloc_v2:fail=2",
@@ -308,7 +308,7 @@ TEST_F(FaultsUnderTheLimiter, TheDriversOwnErrorsReachTheProgramAsTheyAre) {
 }
 
 // Runs up to the middle; then the GPU is lost.
-TEST_F(FaultsUnderTheLimiter, AGpuThatIsLostInTheMiddleIsWhatTheDriverSaysAndNoHang) {
+TEST_F(FaultsUnderTheLimiter, ALostGpuIsAnErrorWithoutAHang) {
   const auto lose = [this](bool limited) {
     auto variables = environment("", limited);
     variables["PROBE_WAIT"] = "1";
@@ -337,7 +337,7 @@ TEST_F(FaultsUnderTheLimiter, AGpuThatIsLostInTheMiddleIsWhatTheDriverSaysAndNoH
 }
 
 // Uses a fault that only counts calls.
-TEST_F(FaultsUnderTheLimiter, ARefusalAsksTheDriverNothingAndAnAllocationOnlyForItself) {
+TEST_F(FaultsUnderTheLimiter, ARefusalMakesNoDriverCall) {
   ASSERT_FALSE(plain().empty());
   const auto calls = [this](const char* variable, int rounds) {
     const std::uint64_t before = hits();
@@ -362,7 +362,7 @@ TEST_F(FaultsUnderTheLimiter, ARefusalAsksTheDriverNothingAndAnAllocationOnlyFor
 }
 
 // `headgate sim fault` while a program runs.
-TEST_F(FaultsUnderTheLimiter, TheCommandSetsAndClearsFaultsInRunningPrograms) {
+TEST_F(FaultsUnderTheLimiter, TheCommandSetsFaultsInRunningPrograms) {
   const auto command = [this](const std::string& rules) {
     Program program({HEADGATE_COMMAND, "sim", "fault", rules}, {{"HEADGATE_SIM_DIR", node()}});
     return finish(program);

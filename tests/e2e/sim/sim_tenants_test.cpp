@@ -63,9 +63,9 @@ class SimulatedNode : public testing::Test {
   Directory node_;
 };
 
-class EveryRoad : public SimulatedNode, public testing::WithParamInterface<std::pair<const char*, const char*>> {};
+class EveryCall : public SimulatedNode, public testing::WithParamInterface<std::pair<const char*, const char*>> {};
 
-TEST_P(EveryRoad, LeadsToADriverWhoseCopiesAreTrueToTheByte) {
+TEST_P(EveryCall, CopiesExactlyOverTheDriver) {
   make("tiny");
   const auto& [program, road] = GetParam();
   const json said = run(program, {"--road", road, "1", "3", "4095", "4096", "1MiB", "3145729"});
@@ -77,11 +77,11 @@ TEST_P(EveryRoad, LeadsToADriverWhoseCopiesAreTrueToTheByte) {
   EXPECT_EQ(async["wrong"], 0) << async.dump();
 }
 
-INSTANTIATE_TEST_SUITE_P(Roads, EveryRoad,
+INSTANTIATE_TEST_SUITE_P(Roads, EveryCall,
                          testing::Values(std::pair{"tenant-copy-linked", "linked"}, std::pair{"tenant-copy", "dlopen"},
                                          std::pair{"tenant-copy", "global"}, std::pair{"tenant-copy", "proc"}));
 
-TEST_F(SimulatedNode, MemoryIsGivenUntilItIsGoneAndTheDriversFiguresAgree) {
+TEST_F(SimulatedNode, MemoryIsGrantedUntilItIsUsedUp) {
   make("tiny");
   const json said = run("tenant-memory", {"1GiB", "512MiB", "512MiB", "100MiB"});
   ASSERT_EQ(said["ok"], true) << said.dump();
@@ -95,7 +95,7 @@ TEST_F(SimulatedNode, MemoryIsGivenUntilItIsGoneAndTheDriversFiguresAgree) {
   EXPECT_EQ(said["status"], 0);
 }
 
-TEST_F(SimulatedNode, ATenantsBytesAreSeenByOthersAndReturnWhenItIsKilled) {
+TEST_F(SimulatedNode, ATenantsMemoryIsVisibleAndReturnsAfterAKill) {
   make("tiny");
   Program holder(tenant("tenant-memory", {"--hold", "1500MiB"}), environment());
   ASSERT_FALSE(holder.line().empty());
@@ -144,7 +144,7 @@ class Nvml {
   abi::nvmlDevice_t device_ = nullptr;
 };
 
-TEST_F(SimulatedNode, NvmlListsEachTenantWithItsBytesAndForgetsTheDead) {
+TEST_F(SimulatedNode, NvmlListsEachTenantAndForgetsTheDead) {
   make("tiny");
   const std::uint64_t context = sim::find_profile("tiny")->context_bytes;
   Nvml nvml(node_.path());
@@ -165,7 +165,7 @@ TEST_F(SimulatedNode, NvmlListsEachTenantWithItsBytesAndForgetsTheDead) {
   EXPECT_TRUE(nvml.processes().empty());
 }
 
-TEST_F(SimulatedNode, GpuTimeIsWhatTheKernelsSayToTheNanosecond) {
+TEST_F(SimulatedNode, GpuTimeMatchesTheKernelsToTheNanosecond) {
   make("tiny");
   const json said = run("tenant-launch", {"--us", "200", "--kernels", "500", "--depth", "50", "--ms", "60000"});
   ASSERT_EQ(said["ok"], true) << said.dump();
@@ -177,7 +177,7 @@ TEST_F(SimulatedNode, GpuTimeIsWhatTheKernelsSayToTheNanosecond) {
   EXPECT_GE(said["elapsed_ns"].get<std::uint64_t>(), 500U * 200'000U) << "kernels of one stream follow each other";
 }
 
-TEST_F(SimulatedNode, TwoTenantsWithWorkShareTheGpuAndNeitherStarves) {
+TEST_F(SimulatedNode, TwoTenantsShareTheGpuWithoutStarving) {
   make("tiny");
   const Words busy = {"--us", "1000", "--ms", "1500", "--depth", "32"};
   Program first(tenant("tenant-launch", busy), environment()), second(tenant("tenant-launch", busy), environment());
@@ -195,7 +195,7 @@ TEST_F(SimulatedNode, TwoTenantsWithWorkShareTheGpuAndNeitherStarves) {
 
 class SpinPair : public SimulatedNode, public testing::WithParamInterface<std::tuple<const char*, bool>> {};
 
-TEST_P(SpinPair, MeetsWhetherItWaitsOrSetsFirst) {
+TEST_P(SpinPair, MeetsInEitherOrder) {
   const auto& [pair, wait_first] = GetParam();
   make("l40s-x2");
   Words rest = {"--pair", pair, "--rounds", "20"};
@@ -208,7 +208,7 @@ TEST_P(SpinPair, MeetsWhetherItWaitsOrSetsFirst) {
 INSTANTIATE_TEST_SUITE_P(Pairs, SpinPair,
                          testing::Combine(testing::Values("streams", "threads", "processes", "gpus"), testing::Bool()));
 
-TEST_F(SimulatedNode, AFailingAllocationIsMetAtTheCallThatWasAsked) {
+TEST_F(SimulatedNode, AFailingAllocationFailsAtTheRequestedCall) {
   make("tiny");
   const json said =
       run("tenant-memory", {"--repeat", "4", "1MiB"}, {{"HEADGATE_SIM_FAULT", "cuMemAlloc_v2:fail=2:after=1:count=2"}});
@@ -229,7 +229,7 @@ TEST_F(SimulatedNode, ABadFaultVariableIsNamedInOneLineNotIgnored) {
   EXPECT_TRUE(errors.contains("'explode' is no action")) << errors;
 }
 
-TEST_F(SimulatedNode, ADeviceLostWhileATenantRunsIsReportedToItAndTheOtherDeviceGoesOn) {
+TEST_F(SimulatedNode, ALostDeviceIsReportedAndTheOtherContinues) {
   make("l40s-x2");
   Program running(tenant("tenant-launch", {"--us", "100", "--ms", "60000", "--depth", "4"}), environment());
   ASSERT_TRUE(eventually([](const sim::Truth& now) {
@@ -243,7 +243,7 @@ TEST_F(SimulatedNode, ADeviceLostWhileATenantRunsIsReportedToItAndTheOtherDevice
   EXPECT_EQ(other["ok"], true) << other.dump();
 }
 
-TEST_F(SimulatedNode, WithoutANodeDirectoryTheDriverSaysWhatToSet) {
+TEST_F(SimulatedNode, TheDriverNamesTheVariableWithoutANode) {
   Program lost(tenant("tenant-copy"), {{"LD_LIBRARY_PATH", HEADGATE_SIM_LIBRARIES}, {"HEADGATE_SIM_DIR", ""}});
   const json said = json::parse(lost.line(), nullptr, false);
   EXPECT_EQ(lost.wait(), 1);

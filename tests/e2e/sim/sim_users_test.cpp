@@ -10,7 +10,7 @@ namespace {
 
 constexpr const char* kLoad = HEADGATE_LOAD " --launches=2 --no-idle-list";
 
-TEST(SimulatedNode, AProgramWhoseStandardStreamsAreClosedDoesNotWriteItsOutputOverTheNode) {
+TEST(SimulatedNode, ClosedStandardStreamsDoNotDamageTheNode) {
   Daemon daemon;
   const Cli& cli = daemon.cli();
   const Said said = cli.shell(std::string("(exec <&- >&-; $H run --mem 1GiB -- ") + kLoad +
@@ -24,7 +24,7 @@ TEST(SimulatedNode, AProgramWhoseStandardStreamsAreClosedDoesNotWriteItsOutputOv
   EXPECT_EQ(daemon.stop(), 0);
 }
 
-TEST(SimulatedNode, ADamagedFileIsNamedWithWhatToDoAndNobodyAborts) {
+TEST(SimulatedNode, ADamagedFileIsNamedAndAbortsNoProcess) {
   const Cli cli;
   const Said said = cli.shell("export LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$D/node; " HEADGATE_LOAD
                               " --duration=20s --gap=1ms --no-idle-list > /dev/null 2> $D/running & "
@@ -42,7 +42,7 @@ TEST(SimulatedNode, ADamagedFileIsNamedWithWhatToDoAndNobodyAborts) {
 }
 
 // The node in its default place, created by root's daemon; and a program of another user with read access.
-TEST(SimulatedNode, OfRootsDaemonForAllIsEverybodysAndAnyOtherItsMakersAlone) {
+TEST(SimulatedNode, OnlyRootsPublicNodeIsOpenToOthers) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Cli cli;
   const Said said = cli.shell(

@@ -8,7 +8,7 @@ namespace {
 
 constexpr std::int64_t kMs = 1'000'000, kCycle = ledger::kUnattendedCycleNs;
 
-TEST(Stretch, PassesWithinItAndWaitsForItsBeginning) {
+TEST(Interval, PassesInsideAndWaitsForItsStart) {
   // From 50 to 75 ms of every 100 ms.
   EXPECT_EQ(stretch_wait_ns(7 * kCycle + 50 * kMs, 0, 500'000, 250'000), 0);
   EXPECT_EQ(stretch_wait_ns(7 * kCycle + 74 * kMs, 0, 500'000, 250'000), 0);
@@ -16,30 +16,30 @@ TEST(Stretch, PassesWithinItAndWaitsForItsBeginning) {
   EXPECT_EQ(stretch_wait_ns(7 * kCycle + 49 * kMs, 0, 500'000, 250'000), 1 * kMs);
 }
 
-TEST(Stretch, CountsTheWorkAhead) {
+TEST(Interval, CountsTheWorkAhead) {
   EXPECT_EQ(stretch_wait_ns(70 * kMs, 4 * kMs, 500'000, 250'000), 0);
   EXPECT_EQ(stretch_wait_ns(70 * kMs, 6 * kMs, 500'000, 250'000), 80 * kMs);
   EXPECT_EQ(stretch_wait_ns(70 * kMs, -6 * kMs, 500'000, 250'000), 0) << "that should be done";
 }
 
-TEST(Stretch, MayEndInTheNextCycle) {
+TEST(Interval, MayEndInTheNextCycle) {
   // From 90 to 110 ms.
   EXPECT_EQ(stretch_wait_ns(kCycle + 5 * kMs, 0, 900'000, 200'000), 0);
   EXPECT_EQ(stretch_wait_ns(kCycle + 10 * kMs, 0, 900'000, 200'000), 80 * kMs);
 }
 
-TEST(Stretch, IsLongEnoughToBeFound) {
+TEST(Interval, IsLongEnoughToBeFound) {
   EXPECT_EQ(stretch_wait_ns(1 * kMs, 0, 0, 1'000), 0);
   EXPECT_EQ(stretch_wait_ns(2 * kMs, 0, 0, 1'000), 98 * kMs);
 }
 
-TEST(Stretch, IsAllOfTheTimeForAShareAloneOnItsGpu) {
+TEST(Interval, CoversAllTimeForALoneShare) {
   EXPECT_EQ(stretch_wait_ns(99 * kMs, 0, ledger::kWholeGpu, 10'000), 0);
   EXPECT_EQ(stretch_wait_ns(99 * kMs, 0, 0, ledger::kWholeGpu), 0);
 }
 
 // For parts of at least the minimum span that add up to the GPU: exactly one share may launch at any time.
-RC_GTEST_PROP(Stretch, BelongsToOneShareAtATime, (std::uint64_t at)) {
+RC_GTEST_PROP(Interval, BelongsToOneShareAtATime, (std::uint64_t at)) {
   const auto first = *rc::gen::inRange<std::uint32_t>(20'000, 900'000);
   const auto second = *rc::gen::inRange<std::uint32_t>(20'000, 980'001 - first);
   const std::uint32_t third = ledger::kWholeGpu - first - second;
@@ -49,7 +49,7 @@ RC_GTEST_PROP(Stretch, BelongsToOneShareAtATime, (std::uint64_t at)) {
 }
 
 // After the returned wait, the launch may pass.
-RC_GTEST_PROP(Stretch, HasBegunAfterTheWait, (std::uint64_t at)) {
+RC_GTEST_PROP(Interval, HasStartedAfterTheWait, (std::uint64_t at)) {
   const auto from = *rc::gen::inRange<std::uint32_t>(0, ledger::kWholeGpu);
   const auto part = *rc::gen::inRange<std::uint32_t>(1, ledger::kWholeGpu);
   const auto now_ns = static_cast<std::int64_t>(at >> 2);

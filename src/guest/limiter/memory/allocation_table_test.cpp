@@ -12,7 +12,7 @@ namespace {
 using headgate::limiter::Allocation;
 using headgate::limiter::AllocationTable;
 
-TEST(AllocationTable, AFreeGivesBackExactlyWhatItsAllocationTook) {
+TEST(AllocationTable, AFreeReleasesExactlyItsAllocation) {
   const bool held = rc::check([](const std::vector<std::pair<std::uint16_t, std::uint32_t>>& steps) {
     auto table = std::make_unique<AllocationTable>();
     std::unordered_map<std::uint64_t, std::uint64_t> model;
@@ -39,7 +39,7 @@ TEST(AllocationTable, AFreeGivesBackExactlyWhatItsAllocationTook) {
   EXPECT_TRUE(held);
 }
 
-TEST(AllocationTable, AHundredThousandPointersAreAllFoundAgain) {
+TEST(AllocationTable, AHundredThousandPointersAreFoundAgain) {
   auto table = std::make_unique<AllocationTable>();
   constexpr std::uint64_t kCount = 100'000;
   for (std::uint64_t i = 0; i < kCount; ++i) ASSERT_TRUE(table->put(i * 512, {i, 3}));
@@ -63,7 +63,7 @@ TEST(AllocationTable, TheLargestKeysAndSizesSurvive) {
   EXPECT_EQ(found.device_index, 255u);
 }
 
-TEST(AllocationTable, ThreadsThatAllocateAtOnceLoseNothing) {
+TEST(AllocationTable, ConcurrentThreadsLoseNoEntry) {
   auto table = std::make_unique<AllocationTable>();
   std::vector<std::thread> threads;
   std::atomic<int> lost{0};
@@ -81,7 +81,7 @@ TEST(AllocationTable, ThreadsThatAllocateAtOnceLoseNothing) {
   EXPECT_EQ(lost, 0);
 }
 
-TEST(AllocationTable, AForkedChildKnowsNothingOfItsParentsPointers) {
+TEST(AllocationTable, AForkedChildHasNoneOfItsParentsPointers) {
   auto table = std::make_unique<AllocationTable>();
   table->put(4096, {1, 0});
   table->forget_after_fork();
@@ -90,7 +90,7 @@ TEST(AllocationTable, AForkedChildKnowsNothingOfItsParentsPointers) {
   EXPECT_TRUE(table->put(4096, {2, 0}));
 }
 
-TEST(AllocationTable, WhatAContextTakesAlongIsGivenBackAndNothingElse) {
+TEST(AllocationTable, ADestroyedContextReleasesExactlyItsMemory) {
   auto table = std::make_unique<AllocationTable>();
   constexpr std::uint64_t kMine = 0x1000, kOther = 0x2000;
   for (std::uint64_t i = 0; i < 3000; ++i) table->put(i * 512, {1, 0, i % 2 == 0 ? kMine : kOther});

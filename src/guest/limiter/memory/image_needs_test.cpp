@@ -78,14 +78,14 @@ std::string container(const std::vector<std::string>& entries) {
 
 const std::string kPtxOf4096(".version 8.0\n.target sm_80\n.global .b8 x[4096];\n", 49);
 
-TEST(ImageNeeds, SumsACubinsStaticSections) {
+TEST(ImageNeeds, SumTheStaticSectionsOfACubin) {
   const ImageNeeds needs = needs_of_image(with_array(4ull << 30).c_str(), 90);
   EXPECT_TRUE(needs.told);
   EXPECT_EQ(needs.static_bytes, (4ull << 30) + 48 + 352);
   EXPECT_EQ(needs.code_bytes, 1024u);
 }
 
-TEST(ImageNeeds, TakesTheEntryThatTheDriverTakes) {
+TEST(ImageNeeds, ChooseTheEntryThatTheDriverChooses) {
   const std::string all = container({entry(1, 80, kPtxOf4096), entry(2, 90, with_array(1 << 20)),
                                      entry(2, 86, with_array(2 << 20)), entry(2, 80, with_array(3 << 20))});
   const auto bytes = [&](unsigned architecture) { return needs_of_image(all.c_str(), architecture).static_bytes; };
@@ -96,7 +96,7 @@ TEST(ImageNeeds, TakesTheEntryThatTheDriverTakes) {
   EXPECT_FALSE(needs_of_image(all.c_str(), 75).told);
 }
 
-TEST(ImageNeeds, FollowsAWrapperToItsContainers) {
+TEST(ImageNeeds, FollowAWrapperToItsContainers) {
   const std::string one = container({entry(2, 90, with_array(1 << 20))}), two = container({entry(1, 80, kPtxOf4096)});
   struct {
     std::uint32_t magic = 0x466243b1, version = 1;
@@ -119,7 +119,7 @@ std::string literals(const std::string& whole) {
   return block + static_cast<char>(rest) + whole;
 }
 
-TEST(ImageNeeds, UnpacksWhatLz4Packed) {
+TEST(ImageNeeds, UnpackLz4) {
   const std::string image = with_array(3ull << 30);
   const std::string text(kPtxOf4096.c_str(), kPtxOf4096.size() + 1);
   const std::string all = container(
@@ -130,7 +130,7 @@ TEST(ImageNeeds, UnpacksWhatLz4Packed) {
   EXPECT_EQ(needs_of_image(all.c_str(), 80).static_bytes, 4096u);
 }
 
-TEST(ImageNeeds, OfWhatCannotBeUnpackedAreItsUnpackedSizeAtLeast) {
+TEST(ImageNeeds, CountThePackedImagesUnpackedSizeAtLeast) {
   const std::string image = literals(with_array(1 << 20));
   const std::vector<std::string> untold = {entry(2, 90, "xxxx", 0x8001, 123456), entry(2, 90, "xxxx", 0x2001, 123456),
                                            entry(2, 90, image.substr(0, 99), 0x2001, 123456),
@@ -145,7 +145,7 @@ TEST(ImageNeeds, OfWhatCannotBeUnpackedAreItsUnpackedSizeAtLeast) {
   EXPECT_FALSE(needs_of_image(endless.c_str(), 90).told);
 }
 
-TEST(ImageNeeds, ReadsNothingThatIsNotThere) {
+TEST(ImageNeeds, StayWithinTheirInput) {
   std::string cut = with_array(1 << 20);
   auto* const head = reinterpret_cast<Elf64_Ehdr*>(cut.data());
   head->e_shoff = 1ull << 46;

@@ -14,7 +14,7 @@ std::uint64_t declared(const std::string& declarations) {
   return static_bytes(ptx.c_str());
 }
 
-TEST(StaticBytes, SumsWhatAModuleDeclares) {
+TEST(StaticBytes, SumAModulesDeclarations) {
   EXPECT_EQ(declared(""), 0u);
   EXPECT_EQ(declared(".visible .global .align 8 .b8 grid[4294967296];\n"), 4294967296u);
   EXPECT_EQ(declared(".global .align 4 .f32 a[10][20];\n.global .u64 b;\n"), 808u);
@@ -22,14 +22,14 @@ TEST(StaticBytes, SumsWhatAModuleDeclares) {
   EXPECT_EQ(declared(".global\t.align 4 .b32 table[3] = {1, 2, 3};\n.global .b16 x[2];"), 16u);
 }
 
-TEST(StaticBytes, TakesNoUseOfTheStateSpaceForADeclaration) {
+TEST(StaticBytes, IgnoreUsesOfTheStateSpace) {
   EXPECT_EQ(declared(".extern .global .align 4 .b8 elsewhere[1048576];\n"), 0u);
   EXPECT_EQ(declared(".visible .entry k2(.param .u64 .ptr .global .align 4 p_12)\n{\n"
                      "ld.global.u32 %r1, [%rd4096];\ncvta.to.global.u64 %rd1, %rd2;\nret;\n}\n"),
             0u);
 }
 
-TEST(StaticBytes, SaysNothingOfAnotherImage) {
+TEST(StaticBytes, AreUnknownForOtherImages) {
   EXPECT_EQ(static_bytes(nullptr), 0u);
   EXPECT_EQ(static_bytes("\x7f"
                          "ELF .global .b8 x[4096];"),
@@ -37,7 +37,7 @@ TEST(StaticBytes, SaysNothingOfAnotherImage) {
   EXPECT_EQ(static_bytes("\x50\xed\x55\xba .global .b8 x[4096];"), 0u);
 }
 
-TEST(StaticBytes, SaturatesAndEndsWithTheText) {
+TEST(StaticBytes, SaturateAndEndWithTheText) {
   EXPECT_EQ(declared(".global .b64 x[18446744073709551615];\n"), ~0ull);
   EXPECT_EQ(declared(".global .b8 x[99999999999999999999999];\n"), ~0ull);
   EXPECT_EQ(static_bytes(".global"), 0u);

@@ -36,7 +36,7 @@ Ranges read(std::size_t piece) {
   return found;
 }
 
-TEST(Cold, IsWhatIsTheProgramsOwnAndNoFilesWhereverAReadWasCut) {
+TEST(ReclaimHint, CoversOnlyTheProgramsAnonymousMemory) {
   const Ranges expected = {{0x55d0ca000000, 0x55d0ca200000},
                            {0x7f1200000000, 0x7f1240000000},
                            {0x7f1270000000, 0x7f1270400000},

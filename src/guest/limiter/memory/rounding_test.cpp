@@ -14,7 +14,7 @@ TEST(Rounding, TheGranuleExplainsWhatWasTaken) {
   EXPECT_EQ(granule_of(5'000'000, 5'000'000), 1u);
 }
 
-TEST(Rounding, WhatNothingExplainsTeachesNothing) {
+TEST(Rounding, UnexplainedSizesChangeNothing) {
   EXPECT_EQ(granule_of(3 * kMiB, 3 * kMiB), 0u) << "a granule of 1 MiB would show the same";
   EXPECT_EQ(granule_of(3 * kMiB, 2 * kMiB), 0u);
   EXPECT_EQ(granule_of(3 * kMiB, 700 * kMiB), 0u) << "a neighbour's";

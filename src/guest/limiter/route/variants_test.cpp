@@ -10,7 +10,7 @@ namespace {
 
 using namespace headgate::abi;
 
-TEST(Variants, EveryGovernedFunctionCanBeRecognisedByNameAndVersion) {
+TEST(Variants, EveryHookedFunctionIsKnownByNameAndVersion) {
   for (const Name& name : cuda_names()) {
     if (name.kind == Kind::pass || name.kind == Kind::data || !name.has_signature) continue;
     EXPECT_NE(name.since, 0) << name.name;

@@ -45,7 +45,7 @@ int gpu_page() {
   return fd;
 }
 
-TEST(Handed, PagesThatAreHandedOutAgainAreNotMappedAgain) {
+TEST(HandedPages, PagesThatArriveAgainAreNotMappedAgain) {
   if (mappings() != 0 || !std::ifstream("/proc/self/maps"))
     GTEST_SKIP() << "skipped: /proc does not tell what is mapped";
   static ledger::PolicyPage policy;
@@ -76,7 +76,7 @@ TEST(Handed, PagesThatAreHandedOutAgainAreNotMappedAgain) {
   EXPECT_NE(gpu_pages_epoch(), epoch);
 }
 
-TEST(Handed, ABellThatIsShutDownAgainAndAgainIsAskedForLessAndLess) {
+TEST(HandedPages, ADoorbellThatIsShutDownRepeatedlyBacksOff) {
   std::int64_t pause_ns = kFirstRenewalPauseNs, renewals = 0;
   for (std::int64_t at_ns = 0; at_ns < 60'000'000'000; at_ns += pause_ns, ++renewals)
     pause_ns = next_renewal_pause_ns(pause_ns, pause_ns);

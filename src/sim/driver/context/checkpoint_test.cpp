@@ -30,7 +30,7 @@ class Checkpoints : public Driver {
   }
 };
 
-TEST_F(Checkpoints, the_memory_of_a_process_leaves_the_card_and_returns_with_what_was_in_it) {
+TEST_F(Checkpoints, AProcessesMemoryLeavesTheCardAndReturnsUnchanged) {
   const pid_t target = start([] {
     Program p;
     CUdeviceptr memory = 0;
@@ -87,7 +87,7 @@ TEST_F(Checkpoints, the_memory_of_a_process_leaves_the_card_and_returns_with_wha
   EXPECT_EQ(finish(target), SIGKILL) << "it had ended by itself";
 }
 
-TEST_F(Checkpoints, one_that_dies_while_its_memory_is_away_leaves_nothing) {
+TEST_F(Checkpoints, AProcessThatDiesWhileAwayLeavesNothing) {
   EXPECT_EQ(run([] {
               Program p;
               CUdeviceptr memory = 0;
@@ -103,7 +103,7 @@ TEST_F(Checkpoints, one_that_dies_while_its_memory_is_away_leaves_nothing) {
   EXPECT_EQ(truth().used_bytes, 0u);
 }
 
-TEST_F(Checkpoints, memory_that_others_may_hold_is_not_taken_away) {
+TEST_F(Checkpoints, MemoryThatOthersMayHoldIsNotMoved) {
   EXPECT_EQ(run([] {
               Program p;
               CUdeviceptr memory = 0;

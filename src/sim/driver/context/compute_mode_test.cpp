@@ -32,14 +32,14 @@ class ComputeMode : public Driver {
   }
 };
 
-TEST_F(ComputeMode, nobody_gets_a_context_on_a_prohibited_device) {
+TEST_F(ComputeMode, AProhibitedDeviceGivesNoContext) {
   set(kProhibited);
   EXPECT_EQ(contexts_answer(), 46);
   set(kDefault);
   EXPECT_EQ(contexts_answer(), 0);
 }
 
-TEST_F(ComputeMode, an_exclusive_device_is_one_processs_until_it_ends) {
+TEST_F(ComputeMode, AnExclusiveDeviceBelongsToOneProcess) {
   set(kExclusiveProcess);
   const pid_t first = start([] {
     Program p;

@@ -51,7 +51,7 @@ struct Growing : Program {
   }
 };
 
-TEST_F(ContextGrowth, code_is_loaded_at_the_first_use_and_goes_with_its_module) {
+TEST_F(ContextGrowth, CodeIsLoadedAtFirstUseAndFreedWithItsModule) {
   EXPECT_EQ(run([this] {
               Growing p;
               must(p.mode() == 2 && grown() == 0 && !p.loaded("small"), "code before its first use");
@@ -68,7 +68,7 @@ TEST_F(ContextGrowth, code_is_loaded_at_the_first_use_and_goes_with_its_module) 
   EXPECT_EQ(truth().used_bytes, 0u);
 }
 
-TEST_F(ContextGrowth, code_is_loaded_with_its_module_where_the_program_asks_for_that) {
+TEST_F(ContextGrowth, CodeIsLoadedWithItsModuleIfEagerLoadingIsSet) {
   ::setenv("CUDA_MODULE_LOADING", "EAGER", 1);
   EXPECT_EQ(run([this] {
               Growing p;
@@ -77,7 +77,7 @@ TEST_F(ContextGrowth, code_is_loaded_with_its_module_where_the_program_asks_for_
             0);
 }
 
-TEST_F(ContextGrowth, local_memory_grows_for_the_first_kernel_that_needs_it_and_stays) {
+TEST_F(ContextGrowth, LocalMemoryGrowsForTheFirstKernelThatNeedsIt) {
   EXPECT_EQ(run([this] {
               Growing p;
               OK(p.launch("deep"));
@@ -94,7 +94,7 @@ TEST_F(ContextGrowth, local_memory_grows_for_the_first_kernel_that_needs_it_and_
   EXPECT_EQ(truth().used_bytes, 0u);
 }
 
-TEST_F(ContextGrowth, heap_and_printf_limits_take_what_they_ask_for) {
+TEST_F(ContextGrowth, HeapAndPrintfLimitsTakeTheirSize) {
   EXPECT_EQ(run([this] {
               Growing p;
               OK(p.cu.cuCtxSetLimit(static_cast<CUlimit>(2), 108 * kMiB));

@@ -55,7 +55,7 @@ class GreenContexts : public Driver {
   }
 };
 
-TEST_F(GreenContexts, sms_are_split_in_groups_as_the_architecture_demands) {
+TEST_F(GreenContexts, SmsAreSplitInGroupsByArchitecture) {
   EXPECT_EQ(run([] {
               Green g;
               DevResource all = g.sms(), parts[20], rest{};
@@ -89,7 +89,7 @@ TEST_F(GreenContexts, sms_are_split_in_groups_as_the_architecture_demands) {
             0);
 }
 
-TEST_F(GreenContexts, kernels_run_on_the_sms_of_their_group_only) {
+TEST_F(GreenContexts, KernelsRunOnlyOnTheSmsOfTheirGroup) {
   EXPECT_EQ(run([this] {
               Green g;
               const DevResource all = g.sms();
@@ -127,7 +127,7 @@ TEST_F(GreenContexts, kernels_run_on_the_sms_of_their_group_only) {
             0);
 }
 
-TEST_F(GreenContexts, one_is_current_like_a_context_and_is_the_primary_one_in_all_but_its_sms) {
+TEST_F(GreenContexts, AGreenContextDiffersOnlyInItsSms) {
   EXPECT_EQ(run([this] {
               Green g;
               const DevResource all = g.sms();
@@ -174,7 +174,7 @@ TEST_F(GreenContexts, one_is_current_like_a_context_and_is_the_primary_one_in_al
             0);
 }
 
-TEST_F(GreenContexts, an_event_of_a_context_is_behind_all_its_streams_and_before_all_they_are_given) {
+TEST_F(GreenContexts, AContextEventFollowsAllItsStreams) {
   EXPECT_EQ(run([] {
               Green g;
               const CUgreenCtx green = g.make(g.sms());

@@ -26,7 +26,7 @@ struct Capturing : Drawing {
   }
 };
 
-TEST_F(Driver, a_captured_stream_becomes_a_graph_of_its_calls_and_runs_nothing) {
+TEST_F(Driver, ACapturedStreamBecomesAGraphAndRunsNothing) {
   EXPECT_EQ(
       run([] {
         Capturing p;
@@ -69,7 +69,7 @@ TEST_F(Driver, a_captured_stream_becomes_a_graph_of_its_calls_and_runs_nothing) 
   EXPECT_EQ(truth().processes.at(0).kernels, 2u);
 }
 
-TEST_F(Driver, streams_join_a_capture_by_events_and_must_come_back) {
+TEST_F(Driver, StreamsJoinACaptureByEventsAndMustReturn) {
   EXPECT_EQ(run([] {
               Capturing p;
               const CUstream side = p.stream();
@@ -102,7 +102,7 @@ TEST_F(Driver, streams_join_a_capture_by_events_and_must_come_back) {
             0);
 }
 
-TEST_F(Driver, an_unsafe_call_breaks_the_captures_that_forbid_it_and_no_other) {
+TEST_F(Driver, AnUnsafeCallBreaksOnlyTheCapturesThatForbidIt) {
   EXPECT_EQ(run([] {
               struct Case {
                 CUstreamCaptureMode capture, thread;
@@ -145,7 +145,7 @@ TEST_F(Driver, an_unsafe_call_breaks_the_captures_that_forbid_it_and_no_other) {
             0);
 }
 
-TEST_F(Driver, a_broken_capture_answers_invalidated_until_its_end) {
+TEST_F(Driver, ABrokenCaptureIsInvalidatedUntilItsEnd) {
   EXPECT_EQ(run([] {
               Capturing p;
               p.begin();
@@ -162,7 +162,7 @@ TEST_F(Driver, a_broken_capture_answers_invalidated_until_its_end) {
             0);
 }
 
-TEST_F(Driver, what_conflicts_with_a_capture_breaks_it_in_every_mode) {
+TEST_F(Driver, AConflictWithACaptureBreaksItInEveryMode) {
   EXPECT_EQ(run([] {
               Capturing p;
               const CUevent outside = p.event(), inside = p.event(), elsewhere = p.event();
@@ -202,7 +202,7 @@ TEST_F(Driver, what_conflicts_with_a_capture_breaks_it_in_every_mode) {
             0);
 }
 
-TEST_F(Driver, the_legacy_stream_may_not_touch_a_capturing_blocking_stream) {
+TEST_F(Driver, TheLegacyStreamMayNotTouchACapturingStream) {
   EXPECT_EQ(run([] {
               Capturing p;
               unsigned us = 1;
@@ -224,7 +224,7 @@ TEST_F(Driver, the_legacy_stream_may_not_touch_a_capturing_blocking_stream) {
             0);
 }
 
-TEST_F(Driver, a_capture_ends_where_and_by_whom_it_was_begun) {
+TEST_F(Driver, ACaptureEndsOnItsStreamAndThread) {
   EXPECT_EQ(run([] {
               Capturing p;
               CUgraph graph = nullptr;
@@ -258,7 +258,7 @@ TEST_F(Driver, a_capture_ends_where_and_by_whom_it_was_begun) {
             0);
 }
 
-TEST_F(Driver, a_capture_goes_on_in_a_graph_of_the_programs_and_behind_the_nodes_it_names) {
+TEST_F(Driver, ACaptureExtendsAnExistingGraph) {
   EXPECT_EQ(
       run([] {
         Capturing p;
@@ -290,7 +290,7 @@ TEST_F(Driver, a_capture_goes_on_in_a_graph_of_the_programs_and_behind_the_nodes
       0);
 }
 
-TEST_F(Driver, a_dependent_launch_is_captured_as_an_edge_that_says_so) {
+TEST_F(Driver, ADependentLaunchIsCapturedAsAProgrammaticEdge) {
   EXPECT_EQ(run([] {
               Capturing p;
               unsigned us = 100;

@@ -61,7 +61,7 @@ class GraphConditions : public Driver {
   std::uint64_t held_us() { return truth().processes.at(0).held_ns / 1000; }
 };
 
-TEST_F(GraphConditions, an_if_runs_its_body_or_its_else_by_what_a_kernel_set) {
+TEST_F(GraphConditions, AnIfRunsItsBodyOrItsElseByTheKernelsValue) {
   EXPECT_EQ(run([this] {
               Choosing p;
               for (const unsigned value : {1u, 0u}) {
@@ -79,7 +79,7 @@ TEST_F(GraphConditions, an_if_runs_its_body_or_its_else_by_what_a_kernel_set) {
             0);
 }
 
-TEST_F(GraphConditions, a_while_runs_as_often_as_its_kernel_counts_and_each_launch_anew) {
+TEST_F(GraphConditions, AWhileRunsAsOftenAsItsKernelCountsEachTime) {
   EXPECT_EQ(run([this] {
               Choosing p;
               const CUgraph graph = p.graph();
@@ -95,7 +95,7 @@ TEST_F(GraphConditions, a_while_runs_as_often_as_its_kernel_counts_and_each_laun
   EXPECT_EQ(truth().processes.at(0).kernels, 30u);
 }
 
-TEST_F(GraphConditions, a_switch_runs_the_body_of_its_value_or_none_and_bodies_nest) {
+TEST_F(GraphConditions, ASwitchRunsTheBodyOfItsValueAndBodiesNest) {
   EXPECT_EQ(run([this] {
               Choosing p;
               std::uint64_t before = 0;
@@ -114,7 +114,7 @@ TEST_F(GraphConditions, a_switch_runs_the_body_of_its_value_or_none_and_bodies_n
             0);
 }
 
-TEST_F(GraphConditions, a_handle_without_default_keeps_its_value_between_launches) {
+TEST_F(GraphConditions, AHandleWithoutDefaultKeepsItsValue) {
   EXPECT_EQ(run([] {
               Choosing p;
               const CUgraph graph = p.graph();
@@ -131,7 +131,7 @@ TEST_F(GraphConditions, a_handle_without_default_keeps_its_value_between_launche
   EXPECT_EQ(truth().processes.at(0).kernels, 3u);
 }
 
-TEST_F(GraphConditions, bad_arguments_are_refused_and_what_cuda_forbids_such_graphs_is) {
+TEST_F(GraphConditions, BadArgumentsAndForbiddenGraphsAreRefused) {
   EXPECT_EQ(run([] {
               Choosing p;
               const CUgraph graph = p.graph(), other = p.graph();
@@ -171,7 +171,7 @@ TEST_F(GraphConditions, bad_arguments_are_refused_and_what_cuda_forbids_such_gra
             0);
 }
 
-TEST_F(GraphConditions, a_batch_of_operations_on_words_waits_and_writes_in_its_place) {
+TEST_F(GraphConditions, ABatchOfMemoryOperationsKeepsItsPlace) {
   EXPECT_EQ(run([] {
               Choosing p;
               CUdeviceptr words = 0;

@@ -8,7 +8,7 @@ constexpr std::uint64_t kMiB = 1 << 20, kGranule = 32 * kMiB;
 constexpr unsigned long long kAutoFree = 1;
 constexpr std::uint64_t kFlag = 9;
 
-class GraphMemoryOfTheSimulator : public Driver {
+class SimGraphMemory : public Driver {
  protected:
   void SetUp() override {
     Driver::SetUp();
@@ -62,7 +62,7 @@ struct Taking : Drawing {
   void finish() { OK(cu.cuStreamSynchronize(main)); }
 };
 
-TEST_F(GraphMemoryOfTheSimulator, has_its_address_at_once_and_its_bytes_from_the_first_launch) {
+TEST_F(SimGraphMemory, HasAnAddressAtOnceAndBytesAtTheLaunch) {
   EXPECT_EQ(run([this] {
               Taking p;
               const CUgraph graph = p.graph();
@@ -86,7 +86,7 @@ TEST_F(GraphMemoryOfTheSimulator, has_its_address_at_once_and_its_bytes_from_the
   EXPECT_EQ(truth().used_bytes, 0u);
 }
 
-TEST_F(GraphMemoryOfTheSimulator, is_reached_by_what_comes_after_the_graph_until_somebody_frees_it) {
+TEST_F(SimGraphMemory, IsUsableAfterTheGraphUntilItIsFreed) {
   EXPECT_EQ(run([] {
               Taking p;
               const CUgraph graph = p.graph(), other = p.graph();
@@ -127,7 +127,7 @@ TEST_F(GraphMemoryOfTheSimulator, is_reached_by_what_comes_after_the_graph_until
             0);
 }
 
-TEST_F(GraphMemoryOfTheSimulator, of_a_graph_that_frees_by_itself_is_freed_by_the_next_launch) {
+TEST_F(SimGraphMemory, IsFreedByTheNextLaunchOfAnAutoFreeGraph) {
   EXPECT_EQ(run([] {
               Taking p;
               const CUgraph graph = p.graph();
@@ -142,7 +142,7 @@ TEST_F(GraphMemoryOfTheSimulator, of_a_graph_that_frees_by_itself_is_freed_by_th
             0);
 }
 
-TEST_F(GraphMemoryOfTheSimulator, is_shared_by_graphs_of_one_stream_and_not_by_those_beside_each_other) {
+TEST_F(SimGraphMemory, IsSharedByGraphsOfOneStreamOnly) {
   EXPECT_EQ(run([] {
               Taking p;
               const CUstream side = p.stream();
@@ -166,7 +166,7 @@ TEST_F(GraphMemoryOfTheSimulator, is_shared_by_graphs_of_one_stream_and_not_by_t
             0);
 }
 
-TEST_F(GraphMemoryOfTheSimulator, that_does_not_fit_fails_the_launch_and_leaves_nothing_taken) {
+TEST_F(SimGraphMemory, FailsTheLaunchIfItDoesNotFit) {
   EXPECT_EQ(run([] {
               Taking p;
               const CUgraph graph = p.graph();
@@ -183,7 +183,7 @@ TEST_F(GraphMemoryOfTheSimulator, that_does_not_fit_fails_the_launch_and_leaves_
   EXPECT_EQ(truth().processes.at(0).kernels, 0u);
 }
 
-TEST_F(GraphMemoryOfTheSimulator, is_there_after_an_upload_so_that_the_launch_takes_no_more) {
+TEST_F(SimGraphMemory, IsReservedByAnUploadForTheLaunch) {
   EXPECT_EQ(run([] {
               Taking p;
               const CUgraph graph = p.graph();
@@ -201,7 +201,7 @@ TEST_F(GraphMemoryOfTheSimulator, is_there_after_an_upload_so_that_the_launch_ta
             0);
 }
 
-TEST_F(GraphMemoryOfTheSimulator, comes_of_captured_allocations_too) {
+TEST_F(SimGraphMemory, ComesFromCapturedAllocationsToo) {
   EXPECT_EQ(run([] {
               Taking p;
               CUdeviceptr freed = 0, kept = 0, outside = 0;
@@ -241,7 +241,7 @@ TEST_F(GraphMemoryOfTheSimulator, comes_of_captured_allocations_too) {
             0);
 }
 
-TEST_F(GraphMemoryOfTheSimulator, binds_its_graph_as_cuda_says) {
+TEST_F(SimGraphMemory, BindsItsGraphAsCudaSays) {
   EXPECT_EQ(run([] {
               Taking p;
               const CUgraph graph = p.graph();
@@ -288,7 +288,7 @@ TEST_F(GraphMemoryOfTheSimulator, binds_its_graph_as_cuda_says) {
             0);
 }
 
-TEST_F(GraphMemoryOfTheSimulator, answers_bad_arguments_as_a_driver_does) {
+TEST_F(SimGraphMemory, AnswersBadArgumentsLikeADriver) {
   EXPECT_EQ(run([] {
               Taking p;
               const CUgraph graph = p.graph(), other = p.graph();

@@ -6,7 +6,7 @@
 namespace headgate::sim {
 namespace {
 
-TEST_F(Driver, branches_of_a_graph_run_side_by_side_and_its_end_waits_for_all) {
+TEST_F(Driver, BranchesOfAGraphRunInParallelAndItsEndWaitsForAll) {
   EXPECT_EQ(run([] {
               Drawing p;
               const CUstream stream = p.stream();
@@ -24,7 +24,7 @@ TEST_F(Driver, branches_of_a_graph_run_side_by_side_and_its_end_waits_for_all) {
   EXPECT_EQ(truth().processes.at(0).held_ns, 13'000'000u);
 }
 
-TEST_F(Driver, a_graph_runs_once_at_a_time_on_whichever_stream_and_outlives_its_handles) {
+TEST_F(Driver, AGraphRunsOnceAtATimeAndOutlivesItsHandles) {
   EXPECT_EQ(run([] {
               Drawing p;
               const CUstream a = p.stream(), b = p.stream();
@@ -46,7 +46,7 @@ TEST_F(Driver, a_graph_runs_once_at_a_time_on_whichever_stream_and_outlives_its_
   EXPECT_EQ(truth().processes.at(0).held_ns, 12'000'000u);
 }
 
-TEST_F(Driver, a_graph_of_a_thousand_nodes_runs_them_all) {
+TEST_F(Driver, AGraphOfAThousandNodesRunsThemAll) {
   EXPECT_EQ(run([] {
               Drawing p;
               const CUstream stream = p.stream();
@@ -62,7 +62,7 @@ TEST_F(Driver, a_graph_of_a_thousand_nodes_runs_them_all) {
   EXPECT_EQ(truth().processes.at(0).held_ns, 30'000'000u);
 }
 
-TEST_F(Driver, a_thousand_nodes_side_by_side_all_run) {
+TEST_F(Driver, AThousandParallelNodesAllRun) {
   EXPECT_EQ(run([] {
               Drawing p;
               const CUstream stream = p.stream();
@@ -75,7 +75,7 @@ TEST_F(Driver, a_thousand_nodes_side_by_side_all_run) {
   EXPECT_EQ(truth().processes.at(0).kernels, 1000u);
 }
 
-TEST_F(Driver, nodes_tell_what_they_were_given_and_keep_their_own_copy) {
+TEST_F(Driver, NodesReturnTheirParametersFromTheirOwnCopy) {
   EXPECT_EQ(run([] {
               Drawing p;
               CUdeviceptr memory = 0;
@@ -129,7 +129,7 @@ TEST_F(Driver, nodes_tell_what_they_were_given_and_keep_their_own_copy) {
             0);
 }
 
-TEST_F(Driver, edges_come_and_go_but_never_in_a_circle) {
+TEST_F(Driver, EdgesAreAddedAndRemovedButNeverInACycle) {
   EXPECT_EQ(run([] {
               Drawing p;
               const CUgraph graph = p.graph(), other = p.graph();
@@ -161,7 +161,7 @@ TEST_F(Driver, edges_come_and_go_but_never_in_a_circle) {
             0);
 }
 
-TEST_F(Driver, child_graphs_and_events_are_part_of_the_order) {
+TEST_F(Driver, ChildGraphsAndEventsKeepTheOrder) {
   EXPECT_EQ(run([] {
               Drawing p;
               const CUstream stream = p.stream(), other = p.stream();
@@ -207,7 +207,7 @@ TEST_F(Driver, child_graphs_and_events_are_part_of_the_order) {
   EXPECT_EQ(truth().processes.at(0).held_ns, 14'000'000u);
 }
 
-TEST_F(Driver, an_executable_graph_takes_new_parameters_and_only_those) {
+TEST_F(Driver, AnExecutableGraphTakesOnlyNewParameters) {
   EXPECT_EQ(run([] {
               Drawing p;
               const CUstream stream = p.stream();
@@ -243,7 +243,7 @@ TEST_F(Driver, an_executable_graph_takes_new_parameters_and_only_those) {
   EXPECT_EQ(truth().processes.at(0).held_ns, 10'500'000u);
 }
 
-TEST_F(Driver, a_context_that_dies_takes_its_running_graphs_along) {
+TEST_F(Driver, ADestroyedContextEndsItsRunningGraphs) {
   EXPECT_EQ(run([] {
               Drawing p;
               const CUstream stream = p.stream();
@@ -267,7 +267,7 @@ TEST_F(Driver, a_context_that_dies_takes_its_running_graphs_along) {
   EXPECT_EQ(truth().processes.at(0).kernels, 4u);
 }
 
-TEST_F(Driver, a_library_is_a_module_in_each_context_that_uses_its_kernels) {
+TEST_F(Driver, ALibraryIsAModuleInEachContextThatUsesIt) {
   EXPECT_EQ(run([] {
               Drawing p;
               void* driver = ::dlopen(HEADGATE_SIM_CUDA, RTLD_NOW);
@@ -308,7 +308,7 @@ TEST_F(Driver, a_library_is_a_module_in_each_context_that_uses_its_kernels) {
   EXPECT_EQ(truth().processes.at(0).kernels, 3u);
 }
 
-TEST_F(Driver, occupancy_is_the_profiles) {
+TEST_F(Driver, OccupancyFollowsTheProfile) {
   EXPECT_EQ(run([] {
               Drawing p;
               void* driver = ::dlopen(HEADGATE_SIM_CUDA, RTLD_NOW);
@@ -328,7 +328,7 @@ TEST_F(Driver, occupancy_is_the_profiles) {
             0);
 }
 
-TEST_F(Driver, bad_arguments_of_graph_calls_are_refused_and_change_nothing) {
+TEST_F(Driver, BadArgumentsOfGraphCallsAreRefused) {
   EXPECT_EQ(run([] {
               Drawing p;
               const CUgraph graph = p.graph();

@@ -23,7 +23,7 @@ struct Owning : Drawing {
   }
 };
 
-TEST_F(Driver, a_user_object_is_destroyed_with_its_last_reference_and_not_before) {
+TEST_F(Driver, AUserObjectIsDestroyedWithItsLastReference) {
   EXPECT_EQ(run([] {
               Owning p;
               OK(p.g.cuUserObjectRetain(p.object, 2));
@@ -42,7 +42,7 @@ TEST_F(Driver, a_user_object_is_destroyed_with_its_last_reference_and_not_before
             0);
 }
 
-TEST_F(Driver, a_user_object_outlives_the_launch_that_may_use_it) {
+TEST_F(Driver, AUserObjectOutlivesTheLaunchThatMayUseIt) {
   EXPECT_EQ(
       run([] {
         Owning p;
@@ -67,7 +67,7 @@ TEST_F(Driver, a_user_object_outlives_the_launch_that_may_use_it) {
       0);
 }
 
-TEST_F(Driver, references_to_user_objects_that_nobody_has_cannot_be_given_back) {
+TEST_F(Driver, ReferencesThatAreNotHeldCannotBeReleased) {
   EXPECT_EQ(run([] {
               Owning p;
               const CUgraph graph = p.graph(), other = p.graph();

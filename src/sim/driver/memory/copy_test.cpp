@@ -57,7 +57,7 @@ void by_hand(Field& to, const Field& from, const Copy3D& c) {
             from.bytes[from.at(c.from.x + x, c.from.y + y, c.from.z + z)];
 }
 
-TEST_F(Driver, a_box_lands_where_pitches_and_offsets_say_on_every_kind_of_memory) {
+TEST_F(Driver, ABoxIsCopiedByPitchesAndOffsetsOnAnyMemory) {
   EXPECT_EQ(run([] {
               Program p;
               Field from{64, 9, 7}, there{48, 11, 6}, back{80, 12, 8};
@@ -88,7 +88,7 @@ TEST_F(Driver, a_box_lands_where_pitches_and_offsets_say_on_every_kind_of_memory
   EXPECT_EQ(truth().used_bytes, 0u);
 }
 
-TEST_F(Driver, a_box_that_leaves_its_memory_is_refused_and_nothing_is_written) {
+TEST_F(Driver, ABoxOutsideItsMemoryIsRefusedAndNotWritten) {
   EXPECT_EQ(run([] {
               Program p;
               Field host{64, 8, 4};
@@ -125,7 +125,7 @@ TEST_F(Driver, a_box_that_leaves_its_memory_is_refused_and_nothing_is_written) {
             0);
 }
 
-TEST_F(Driver, rows_of_one_dimension_reach_an_array_and_come_back) {
+TEST_F(Driver, RowsReachAnArrayAndComeBack) {
   EXPECT_EQ(run([] {
               Program p;
               std::vector<float> in(256), out(256);
@@ -151,7 +151,7 @@ TEST_F(Driver, rows_of_one_dimension_reach_an_array_and_come_back) {
             0);
 }
 
-TEST_F(Driver, peers_and_batches_copy_and_say_which_of_them_failed) {
+TEST_F(Driver, PeerAndBatchCopiesNameTheFailedOne) {
   EXPECT_EQ(
       run([] {
         Program p;
@@ -212,7 +212,7 @@ std::array<unsigned long long, 2> link_kib(unsigned index) {
   return {fields[0].value, fields[1].value};
 }
 
-TEST_F(Driver, copies_between_devices_are_traffic_of_their_links_and_others_are_not) {
+TEST_F(Driver, OnlyCopiesBetweenDevicesAreLinkTraffic) {
   Profile profile = *find_profile("h200");
   profile.count = 2;
   ASSERT_TRUE(create_node(directory_, profile));
@@ -239,7 +239,7 @@ TEST_F(Driver, copies_between_devices_are_traffic_of_their_links_and_others_are_
             0);
 }
 
-TEST_F(Driver, arrays_and_mipmaps_take_their_bytes_and_give_them_back) {
+TEST_F(Driver, ArraysAndMipmapsTakeAndReleaseTheirBytes) {
   EXPECT_EQ(run([this] {
               Program p;
               const auto held = [this] { return truth().processes.at(0).bytes; };

@@ -38,7 +38,7 @@ void fill(Program& program, CUdeviceptr at, unsigned value, std::size_t words) {
 
 using Ipc = Driver;
 
-TEST_F(Ipc, AnAllocationIsSharedBothWaysAndAGoneOneIsRefused) {
+TEST_F(Ipc, AnAllocationIsSharedBothWaysUntilItIsFreed) {
   constexpr std::size_t kBytes = 5 << 20;
   Channel way;
   const pid_t exporter = start([&] {
@@ -88,7 +88,7 @@ TEST_F(Ipc, AnAllocationIsSharedBothWaysAndAGoneOneIsRefused) {
   EXPECT_EQ(finish(exporter), 0);
 }
 
-TEST_F(Ipc, SmallNeighboursKeepTheirBytesWhenOneOfThemIsExportedAndFreed) {
+TEST_F(Ipc, SmallNeighboursKeepTheirBytesWhenOneIsFreed) {
   ASSERT_EQ(run([&] {
               Program program;
               CUdeviceptr small[16] = {};
@@ -113,7 +113,7 @@ TEST_F(Ipc, SmallNeighboursKeepTheirBytesWhenOneOfThemIsExportedAndFreed) {
             0);
 }
 
-TEST_F(Ipc, AnEventIsSeenAcrossProcessesWithTheBytesCopiedBeforeIt) {
+TEST_F(Ipc, AnEventIsSeenAcrossProcessesWithEarlierCopies) {
   constexpr std::uint64_t kFlag = 700;
   constexpr std::size_t kWords = 1 << 20;
   Channel way;

@@ -26,7 +26,7 @@ std::size_t free_now(Program& p) {
   return free;
 }
 
-TEST_F(MemoryLife, small_allocations_share_slabs_and_one_of_them_keeps_a_whole_one) {
+TEST_F(MemoryLife, SmallAllocationsShareASlabThatOneKeeps) {
   make(2 * kMiB, 0);
   EXPECT_EQ(run([this] {
               Program p;
@@ -57,7 +57,7 @@ TEST_F(MemoryLife, small_allocations_share_slabs_and_one_of_them_keeps_a_whole_o
   EXPECT_EQ(truth().used_bytes, 0u);
 }
 
-TEST_F(MemoryLife, what_a_killed_process_held_is_free_only_after_its_teardown) {
+TEST_F(MemoryLife, MemoryOfAKilledProcessIsFreeAfterItsTeardown) {
   make(0, 300'000'000);
   const pid_t child = start([] {
     Program p;
@@ -78,7 +78,7 @@ TEST_F(MemoryLife, what_a_killed_process_held_is_free_only_after_its_teardown) {
   EXPECT_GE(clock_ns() - truth().processes.at(0).death_ns, 300'000'000u);
 }
 
-TEST_F(MemoryLife, managed_pages_are_where_touch_prefetch_and_advice_put_them) {
+TEST_F(MemoryLife, ManagedPagesFollowTouchPrefetchAndAdvice) {
   make(0, 0);
   EXPECT_EQ(
       run([this] {
@@ -134,7 +134,7 @@ TEST_F(MemoryLife, managed_pages_are_where_touch_prefetch_and_advice_put_them) {
   EXPECT_EQ(truth().used_bytes, 0u);
 }
 
-TEST_F(MemoryLife, strange_sizes_and_addresses_get_the_drivers_own_answer) {
+TEST_F(MemoryLife, StrangeSizesAndAddressesGetTheDriversAnswer) {
   make(2 * kMiB, 0);
   EXPECT_EQ(
       run([] {

@@ -53,7 +53,7 @@ struct Pooled : Program {
   }
 };
 
-TEST_F(Pools, a_pool_grows_by_granules_and_the_process_holds_what_is_reserved) {
+TEST_F(Pools, APoolGrowsByGranulesThatItsProcessHolds) {
   EXPECT_EQ(run([this] {
               Pooled p;
               const CUstream stream = p.stream();
@@ -74,7 +74,7 @@ TEST_F(Pools, a_pool_grows_by_granules_and_the_process_holds_what_is_reserved) {
   EXPECT_EQ(truth().used_bytes, 0u);
 }
 
-TEST_F(Pools, freed_memory_is_had_again_in_stream_order_and_by_others_when_the_free_is_past) {
+TEST_F(Pools, FreedMemoryIsReusedInStreamOrder) {
   EXPECT_EQ(run([] {
               Pooled p;
               p.keep(kKeep);
@@ -100,7 +100,7 @@ TEST_F(Pools, freed_memory_is_had_again_in_stream_order_and_by_others_when_the_f
             0);
 }
 
-TEST_F(Pools, a_synchronise_releases_down_to_the_threshold) {
+TEST_F(Pools, ASynchroniseReleasesDownToTheThreshold) {
   EXPECT_EQ(
       run([] {
         Pooled p;
@@ -127,7 +127,7 @@ TEST_F(Pools, a_synchronise_releases_down_to_the_threshold) {
       0);
 }
 
-TEST_F(Pools, a_trim_releases_what_the_host_has_seen_freed_and_no_more) {
+TEST_F(Pools, ATrimReleasesOnlyWhatTheHostHasSeenFreed) {
   EXPECT_EQ(run([] {
               Pooled p;
               p.keep(kKeep);
@@ -150,7 +150,7 @@ TEST_F(Pools, a_trim_releases_what_the_host_has_seen_freed_and_no_more) {
             0);
 }
 
-TEST_F(Pools, cuMemFree_of_pool_memory_waits_for_nothing) {
+TEST_F(Pools, CuMemFreeOfPoolMemoryDoesNotWait) {
   EXPECT_EQ(run([] {
               Pooled p;
               const CUstream stream = p.stream();
@@ -164,7 +164,7 @@ TEST_F(Pools, cuMemFree_of_pool_memory_waits_for_nothing) {
             0);
 }
 
-TEST_F(Pools, wrong_arguments_are_answered_as_a_driver_does) {
+TEST_F(Pools, WrongArgumentsGetTheDriversAnswers) {
   EXPECT_EQ(run([] {
               Pooled p;
               const CUstream stream = p.stream();
@@ -201,7 +201,7 @@ TEST_F(Pools, wrong_arguments_are_answered_as_a_driver_does) {
             0);
 }
 
-TEST_F(Pools, a_destroyed_pool_keeps_nothing_whatever_its_threshold) {
+TEST_F(Pools, ADestroyedPoolKeepsNothingAtAnyThreshold) {
   EXPECT_EQ(run([] {
               Pooled p;
               const CUstream stream = p.stream();
@@ -221,7 +221,7 @@ TEST_F(Pools, a_destroyed_pool_keeps_nothing_whatever_its_threshold) {
             0);
 }
 
-TEST_F(Pools, a_destroyed_pool_goes_with_its_last_allocation) {
+TEST_F(Pools, ADestroyedPoolEndsWithItsLastAllocation) {
   EXPECT_EQ(run([this] {
               Pooled p;
               const CUstream stream = p.stream();
@@ -245,7 +245,7 @@ TEST_F(Pools, a_destroyed_pool_goes_with_its_last_allocation) {
             0);
 }
 
-TEST_F(Pools, a_pool_keeps_to_its_own_size_and_outlives_contexts) {
+TEST_F(Pools, APoolKeepsItsMaximumSizeAndOutlivesContexts) {
   EXPECT_EQ(run([] {
               Pooled p;
               CUstream stream = p.stream();
@@ -266,7 +266,7 @@ TEST_F(Pools, a_pool_keeps_to_its_own_size_and_outlives_contexts) {
             0);
 }
 
-TEST_F(Pools, a_full_card_takes_back_what_pools_hold_for_nobody) {
+TEST_F(Pools, AFullCardReclaimsUnusedPoolMemory) {
   EXPECT_EQ(run([] {
               Pooled p;
               p.keep(kKeep);
@@ -284,7 +284,7 @@ TEST_F(Pools, a_full_card_takes_back_what_pools_hold_for_nobody) {
             0);
 }
 
-TEST_F(Pools, pools_by_location_and_their_access) {
+TEST_F(Pools, PoolsHaveALocationAndAccess) {
   Profile two = *find_profile("l40s-x2");
   two.cuda_version = 13000;  // this version has these functions
   ASSERT_TRUE(create_node(directory_, two));
@@ -313,7 +313,7 @@ TEST_F(Pools, pools_by_location_and_their_access) {
             0);
 }
 
-TEST_F(Pools, graphs_have_a_pool_of_their_own) {
+TEST_F(Pools, GraphsHaveASeparatePool) {
   EXPECT_EQ(
       run([] {
         Pooled p;
@@ -331,7 +331,7 @@ TEST_F(Pools, graphs_have_a_pool_of_their_own) {
       0);
 }
 
-TEST_F(Pools, a_killed_process_leaves_nothing) {
+TEST_F(Pools, AKilledProcessLeavesNothing) {
   int pipes[2];
   ASSERT_EQ(::pipe(pipes), 0);
   const pid_t child = start([&] {

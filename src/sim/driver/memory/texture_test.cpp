@@ -32,7 +32,7 @@ void is(CUresult result, unsigned wanted, const std::string& what) {
   must(static_cast<unsigned>(result) == wanted, message(what, " answered ", static_cast<unsigned>(result)));
 }
 
-TEST_F(Textures, objects_tell_what_they_were_made_of_until_they_are_destroyed) {
+TEST_F(Textures, ObjectsReturnTheirDescriptionUntilDestroyed) {
   EXPECT_EQ(run([] {
               Program p;
               Shape shape;
@@ -80,7 +80,7 @@ TEST_F(Textures, objects_tell_what_they_were_made_of_until_they_are_destroyed) {
             0);
 }
 
-TEST_F(Textures, sparse_arrays_tell_their_tiles_and_others_have_neither_tiles_nor_planes) {
+TEST_F(Textures, OnlySparseArraysHaveTiles) {
   EXPECT_EQ(run([] {
               Program p;
               Shape shape;
@@ -102,7 +102,7 @@ TEST_F(Textures, sparse_arrays_tell_their_tiles_and_others_have_neither_tiles_no
             0);
 }
 
-TEST_F(Textures, graphics_calls_say_that_there_is_no_display) {
+TEST_F(Textures, GraphicsCallsReportThatThereIsNoDisplay) {
   EXPECT_EQ(run([] {
               void* out[8] = {};
               const auto nothing = [] { return static_cast<void*>(nullptr); };

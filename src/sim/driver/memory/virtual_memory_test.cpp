@@ -83,7 +83,7 @@ class VirtualMemory : public Driver {
   }
 };
 
-TEST_F(VirtualMemory, MemoryIsFreeWhenTheLastHandleAndTheLastMappingAreGoneAndNotBefore) {
+TEST_F(VirtualMemory, MemoryIsFreedWithTheLastHandleAndMapping) {
   ASSERT_EQ(run([this] {
               Mapper program;
               const auto handle = program.create(kChunk);
@@ -108,7 +108,7 @@ TEST_F(VirtualMemory, MemoryIsFreeWhenTheLastHandleAndTheLastMappingAreGoneAndNo
 }
 
 // Like PyTorch's expandable segments: one large range, chunks mapped at its end, unmapped in the middle, mapped again.
-TEST_F(VirtualMemory, ASegmentGrowsAndShrinksInOneRangeAndCopiesCrossItsChunks) {
+TEST_F(VirtualMemory, ASegmentGrowsAndShrinksInOneRange) {
   ASSERT_EQ(
       run([this] {
         Mapper program;
@@ -136,7 +136,7 @@ TEST_F(VirtualMemory, ASegmentGrowsAndShrinksInOneRangeAndCopiesCrossItsChunks) 
       0);
 }
 
-TEST_F(VirtualMemory, BadInputAnswersAsADriverAndChangesNothing) {
+TEST_F(VirtualMemory, BadInputGetsTheDriversAnswerAndChangesNothing) {
   ASSERT_EQ(run([this] {
               Mapper p;
               const auto bad = [](CUresult result) { return result == CUDA_ERROR_INVALID_VALUE; };
@@ -205,7 +205,7 @@ TEST_F(VirtualMemory, BadInputAnswersAsADriverAndChangesNothing) {
             0);
 }
 
-TEST_F(VirtualMemory, BytesAreSharedAndAnImporterKeepsThemWhenTheExporterIsKilled) {
+TEST_F(VirtualMemory, AnImporterKeepsTheBytesOfAKilledExporter) {
   Channel fds, words;
   const pid_t exporter = start([&] {
     Mapper program;
@@ -242,7 +242,7 @@ TEST_F(VirtualMemory, BytesAreSharedAndAnImporterKeepsThemWhenTheExporterIsKille
   EXPECT_TRUE(no_files());
 }
 
-TEST_F(VirtualMemory, ADescriptorInAMessageKeepsTheMemoryWithoutAnyProcess) {
+TEST_F(VirtualMemory, ADescriptorInAMessageKeepsItsMemory) {
   Channel fds;
   ASSERT_EQ(run([&] {
               Mapper program;
@@ -257,7 +257,7 @@ TEST_F(VirtualMemory, ADescriptorInAMessageKeepsTheMemoryWithoutAnyProcess) {
   EXPECT_EQ(taken(truth()), 0u);
 }
 
-TEST_F(VirtualMemory, AForkedChildKeepsADescriptorAndNothingElse) {
+TEST_F(VirtualMemory, AForkedChildKeepsOnlyItsDescriptors) {
   Channel words;
   const pid_t program = start([&] {
     Mapper mapper;
@@ -287,7 +287,7 @@ TEST_F(VirtualMemory, AForkedChildKeepsADescriptorAndNothingElse) {
 }
 
 // Whichever process dies at whichever step, the node counts exactly the memory that is still held.
-TEST_F(VirtualMemory, AKillAtAnyStepOfTheNodesJournalLosesNoByte) {
+TEST_F(VirtualMemory, AKillAtAnyJournalStepLosesNoByte) {
   int killed = 0;
   for (int step = 1; step < 400; ++step) {
     const int status = run([&] {
@@ -310,7 +310,7 @@ TEST_F(VirtualMemory, AKillAtAnyStepOfTheNodesJournalLosesNoByte) {
   EXPECT_GT(killed, 10);
 }
 
-TEST_F(VirtualMemory, ExternalMemoryIsTheSameBytesAndHoldsThem) {
+TEST_F(VirtualMemory, ExternalMemoryIsTheSameBytes) {
   Channel fds;
   const pid_t exporter = start([&] {
     Mapper program;

@@ -40,7 +40,7 @@ CUresult send(const char* name, CUexternalSemaphore semaphore, std::uint64_t val
 }
 constexpr const char *kSignal = "cuSignalExternalSemaphoresAsync", *kWait = "cuWaitExternalSemaphoresAsync";
 
-TEST_F(ExternalSemaphores, a_stream_of_one_process_goes_on_when_another_process_signals) {
+TEST_F(ExternalSemaphores, AnotherProcessesSignalResumesAStream) {
   const int file = ::memfd_create("semaphore", 0);
   ASSERT_GE(file, 0);
   const pid_t waiter = start([file] {
@@ -65,7 +65,7 @@ TEST_F(ExternalSemaphores, a_stream_of_one_process_goes_on_when_another_process_
   ::close(file);
 }
 
-TEST_F(ExternalSemaphores, a_plain_one_lets_one_waiter_pass_for_each_signal) {
+TEST_F(ExternalSemaphores, APlainOneLetsOneWaiterPassForEachSignal) {
   EXPECT_EQ(run([] {
               Program p;
               const int file = ::memfd_create("semaphore", 0);

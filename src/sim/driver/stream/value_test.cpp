@@ -4,9 +4,9 @@
 namespace headgate::sim {
 namespace {
 
-class Words : public Driver {};
+class StreamWords : public Driver {};
 
-TEST_F(Words, a_stream_goes_on_when_the_processor_stores_what_it_waits_for) {
+TEST_F(StreamWords, AStreamContinuesWhenTheCpuStoresItsValue) {
   EXPECT_EQ(run([] {
               Program p;
               for (const bool registered : {false, true}) {
