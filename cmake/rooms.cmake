@@ -7,8 +7,6 @@ add_library(headgate_warnings INTERFACE)
 target_compile_options(headgate_warnings INTERFACE
   -Wall -Wextra -Wshadow -Wconversion -Wno-sign-conversion -Wno-missing-field-initializers
   $<$<CXX_COMPILER_ID:GNU>:-Wno-error=array-bounds;-Wno-error=restrict;-Wno-error=stringop-overflow;-Wno-error=maybe-uninitialized>
-  # gcc 14 finds a mismatch in Asio's coroutine frames (boost 1.83), where there is none.
-  $<$<AND:$<CXX_COMPILER_ID:GNU>,$<VERSION_GREATER_EQUAL:$<CXX_COMPILER_VERSION>,13>>:-Wno-mismatched-new-delete>
   # libstdc++ 12's stable_sort uses functions that libstdc++ 12 itself marks deprecated.
   $<$<CXX_COMPILER_ID:Clang>:-Wno-deprecated-declarations>)
 if(HEADGATE_SANITIZE)

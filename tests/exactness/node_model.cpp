@@ -4,29 +4,20 @@
 #include <bit>
 #include <cstdio>
 #include <cstdlib>
-#include <deque>
 
+#include "exactness/node_tenant.hpp"
 #include "guest/ledger/gate.hpp"
 #include "guest/limiter/compute/timer_lateness.hpp"
 
 namespace headgate::limiter::model {
 namespace {
 
-constexpr std::int64_t kDecisionCostNs = 8'000;  // of the arbiter's thread: read pages, decide, write gates
 constexpr std::int64_t kRewatchNs = 20'000;
 constexpr int kFlags = 200;  // ranks are never this many collectives apart
-// At this price, the account of a share without a ceiling never causes a wait.
-constexpr std::uint32_t kNoCeiling = 4 * ledger::kWholeGpu;
-
 template <typename Handle>
 Handle handle(std::uint32_t number) {
   return reinterpret_cast<Handle>(static_cast<std::uintptr_t>(number) + 16);
 }
-template <typename Handle>
-std::uint32_t number(Handle h) {
-  return static_cast<std::uint32_t>(reinterpret_cast<std::uintptr_t>(h) - 16);
-}
-
 sim::Profile profile_of(const NodeSetup& setup) {
   sim::Profile profile = *sim::find_profile("h200");
   profile.count = setup.gpus;
@@ -36,43 +27,6 @@ sim::Profile profile_of(const NodeSetup& setup) {
 }
 
 }  // namespace
-
-struct Node::Tenant {
-  ModelPort port;
-  Estimates estimates;
-  Pace pace;
-  ContextMeter context;
-  std::vector<StreamMeter> streams;
-  std::unique_ptr<Meter<ModelPort>> meter;
-  const Load* load = nullptr;
-  std::size_t entry = 0;
-  std::uint32_t ceiling = 0;
-  std::uint32_t burst = 0;  // 0 with an arbiter, which distributes what exceeds the guarantee
-  bool settler_idle = true;
-  // State of the thread.
-  bool has_kernel = false, wanting = false, waits_for_end = false, parked = false, was_shut = false;
-  Kernel kernel;
-  std::int64_t asked_ns = 0, batch_due_ns = 0;
-  int in_batch = 0;
-  std::int64_t due_ns = 0;
-  bool sleeps = false;  // until its work ahead has ended; woken when nothing is ahead
-  std::uint64_t steps = 0, launched = 0;
-  std::int64_t portion_left_ns = 0;
-  std::int64_t wake_up_late_ns = kDefaultLatenessNs;
-  std::vector<std::int64_t> latencies;
-  bool dead = false;
-  // Of the launch in progress: kernels that its stream's queue had no room for.
-  int nodes_left = 0;
-  bool alone = false;
-  // The last launches, oldest first: stream and number of their last command.
-  std::deque<std::pair<std::uint32_t, std::uint64_t>> sent;
-  std::size_t next_stream = 0;
-  StreamMeter& stream() { return streams[next_stream]; }
-  std::uint32_t engine_stream() { return number(stream().handle); }
-  void close_all() {
-    for (StreamMeter& each : streams) meter->close(each);
-  }
-};
 
 Node::Node(const NodeSetup& setup) : Hardware(profile_of(setup)), setup_(setup), random_(setup.seed) {
   boards_.resize(setup.gpus);
@@ -486,184 +440,6 @@ void Node::spin_for(Tenant& tenant, sim::Command& command) {
   } else {
     command.wait_flag = engine.flag(sim::kNone, key(1 - entry.gpu, step));
   }
-}
-
-void Node::ring() {
-  rung_ = true;
-  const std::int64_t at_ns = clock_ns + late();
-  if (at_ns >= arbiter_due_ns_) return;
-  arbiter_due_ns_ = at_ns;
-  turn(0, at_ns);
-}
-
-schedule::Use Node::use_of(const Entry& entry) const {
-  schedule::Use use{.held_ns = static_cast<std::int64_t>(entry.account->held_ns.load()),
-                    .in_flight_ns = 0,
-                    .oldest_age_ns = 0,
-                    .kernel_ns = entry.account->kernel_ns.load(),
-                    .dry_ns = entry.dry_ns,
-                    .dry_spells = entry.dry_spells,
-                    .requests = entry.requests,
-                    .ceiling_ns = 0,
-                    .credit_ns = schedule::kNoCeiling,
-                    .ceiling_ppm = ledger::kWholeGpu,
-                    .wanting = false};
-  for (const std::size_t index : entry.tenants) {
-    const Tenant& tenant = *tenants_[index];
-    if (tenant.dead) continue;
-    if (tenant.pace.busy_streams.load() > 0)
-      use.in_flight_ns = std::max({use.in_flight_ns, std::int64_t{1'000}, tenant.pace.busy_until_ns.load() - clock_ns});
-    if (const std::int64_t oldest_ns = tenant.pace.oldest_ns.load(); oldest_ns != 0)
-      use.oldest_age_ns = std::max(use.oldest_age_ns, clock_ns - oldest_ns);
-    use.processes += tenant.wanting || tenant.pace.busy_streams.load() > 0;
-    use.wanting |= tenant.wanting;
-    if (tenant.ceiling == kNoCeiling) continue;
-    const std::int64_t left_ns = ledger::paid_until_ns(*entry.account) - clock_ns;
-    use.ceiling_ns = std::max<std::int64_t>(0, left_ns);
-    use.credit_ns = std::max<std::int64_t>(0, -left_ns);
-    use.ceiling_ppm = tenant.ceiling;
-  }
-  return use;
-}
-
-// Counts time that no share's coverage has marked, in microseconds' granularity.
-std::int64_t Node::idle_ns(std::uint32_t gpu, std::int64_t from_ns, std::int64_t to_ns) const {
-  constexpr std::int64_t kWordNs = ledger::kCoverageNs * ledger::kCoverageBits;
-  std::int64_t idle = 0;
-  for (std::int64_t word = from_ns / kWordNs; word * kWordNs < to_ns; ++word) {
-    std::uint64_t marked = 0;
-    for (const Entry& entry : entries_)
-      if (entry.gpu == gpu) marked |= entry.account->coverage.word(word);
-    for (std::int64_t i = 0; i < ledger::kCoverageBits; ++i) {
-      const std::int64_t at_ns = word * kWordNs + i * ledger::kCoverageNs;
-      if (at_ns >= from_ns && at_ns < to_ns && (marked >> i & 1) == 0) idle += ledger::kCoverageNs;
-    }
-  }
-  return idle;
-}
-
-// Does what Arbitration does.
-void Node::tell_boards() {
-  if (!board_times_.begin(clock_ns)) return;
-  std::vector<std::uint32_t> there(setup_.gpus), at_work(setup_.gpus);
-  for (Entry& entry : entries_) {
-    ++there[entry.gpu];
-    if (!node::GpuBoard::works(*entry.marks, clock_ns, ledger::kSeatIdleNs)) continue;
-    boards_[entry.gpu].board.bring(*entry.marks, entry.share + 1u, clock_ns);
-    ++at_work[entry.gpu];
-  }
-  for (std::uint32_t g = 0; g < setup_.gpus; ++g) {
-    boards_[g].board.told(clock_ns);
-    board_times_.saw(there[g], at_work[g], setup_.policy == schedule::Policy::off);
-  }
-}
-
-void Node::sleep_until(std::int64_t at_ns) {
-  if (at_ns == schedule::kNever) return;
-  arbiter_due_ns_ = std::max(at_ns, clock_ns) + late();
-  turn(0, arbiter_due_ns_);
-}
-
-void Node::arbitrate() {
-  arbiter_due_ns_ = schedule::kNever;
-  if (!std::exchange(rung_, false) && clock_ns < decision_due_ns_) {  // only the boards are due
-    tell_boards();
-    return sleep_until(std::min(decision_due_ns_, board_times_.due_ns()));
-  }
-  ++decisions;
-  for (Entry& entry : entries_) {
-    arbiter_->observe(entry.id, entry.gpu, use_of(entry), clock_ns);
-    entry.told = false;
-  }
-  while (const auto due = arbiter_->next_turn(clock_ns)) {
-    const auto idle = idle_ns(due->gpu, due->from_ns, due->to_ns);
-    arbiter_->settle(*due, idle);
-  }
-  const schedule::Decision decision = arbiter_->decide(clock_ns);
-  for (Entry& entry : entries_) entry.virtual_ns = arbiter_->virtual_time_ns(entry.id, entry.gpu);
-  clock_ns += kDecisionCostNs;
-  for (const schedule::Change& change : decision.changes) {
-    ++gate_writes;
-    for (Entry& entry : entries_) {
-      if (entry.id != change.share || entry.gpu != change.gpu) continue;
-      entry.gate = change.gate;
-      entry.batch_ns = change.batch_ns;
-      if (entry.gate == schedule::Gate::shut || entry.gate == schedule::Gate::queued) continue;
-      wake_parked(entry);
-    }
-  }
-  decision_due_ns_ = decision.wake_at_ns;
-  // Like Arbitration while a launch waits.
-  if (std::ranges::any_of(tenants_, [](const auto& tenant) { return tenant->wanting; }))
-    decision_due_ns_ = std::min(decision_due_ns_, clock_ns + ledger::kTurnLookNs);
-  tell_boards();
-  sleep_until(std::min(decision_due_ns_, board_times_.due_ns()));
-}
-
-std::uint64_t Node::truth_ns(std::size_t share, std::uint32_t gpu) const {
-  std::uint64_t sum = 0;
-  for (const Entry& entry : entries_) {
-    if (entry.share != share || entry.gpu != gpu) continue;
-    for (const std::size_t index : entry.tenants)
-      for (const sim::Account& each : state->accounts)
-        if (each.used != 0 && each.pid == static_cast<std::int32_t>(index) + 1) sum += each.held_ns;
-  }
-  return sum;
-}
-
-void Node::mark() {
-  marked_ns_ = static_cast<std::int64_t>(state->now_ns);
-  marked_.clear();
-  marked_kernels_.clear();
-  for (std::size_t s = 0; s < setup_.shares.size(); ++s) {
-    for (std::uint32_t g = 0; g < setup_.gpus; ++g) marked_.push_back(truth_ns(s, g));
-    marked_kernels_.push_back(0);
-    marked_kernels_.back() = kernels(s);
-  }
-}
-
-double Node::held_percent(std::size_t share, std::uint32_t gpu) const {
-  const std::uint64_t before = marked_.empty() ? 0 : marked_[share * setup_.gpus + gpu];
-  const std::int64_t since_ns = marked_.empty() ? kStartNs : marked_ns_;
-  return 100.0 * static_cast<double>(truth_ns(share, gpu) - before) /
-         static_cast<double>(static_cast<std::int64_t>(state->now_ns) - since_ns);
-}
-
-double Node::used_percent(std::uint32_t gpu) const {
-  double sum = 0;
-  for (std::size_t s = 0; s < setup_.shares.size(); ++s) sum += held_percent(s, gpu);
-  return sum;
-}
-
-double Node::copied_percent(std::size_t share) const {
-  std::uint64_t sum = 0;
-  for (const Entry& entry : entries_)
-    for (const std::size_t index : entry.tenants)
-      for (const sim::Account& each : state->accounts)
-        if (entry.share == share && each.used != 0 && each.pid == static_cast<std::int32_t>(index) + 1)
-          sum += each.copy_ns;
-  return 100.0 * static_cast<double>(sum) / static_cast<double>(static_cast<std::int64_t>(state->now_ns) - kStartNs);
-}
-
-std::uint64_t Node::kernels(std::size_t share) const {
-  std::uint64_t sum = 0;
-  for (const Entry& entry : entries_) {
-    if (entry.share != share) continue;
-    for (const std::size_t index : entry.tenants)
-      for (const sim::Account& each : state->accounts)
-        if (each.used != 0 && each.pid == static_cast<std::int32_t>(index) + 1) sum += each.kernels;
-  }
-  return sum - (share < marked_kernels_.size() ? marked_kernels_[share] : 0);
-}
-
-std::vector<std::int64_t> Node::latencies(std::size_t share) const {
-  std::vector<std::int64_t> all;
-  for (const Entry& entry : entries_)
-    if (entry.share == share)
-      for (const std::size_t index : entry.tenants)
-        all.insert(all.end(), tenants_[index]->latencies.begin(), tenants_[index]->latencies.end());
-  std::ranges::sort(all);
-  return all;
 }
 
 }  // namespace headgate::limiter::model

@@ -62,7 +62,7 @@ add_dependencies(limiter_registration_test limiter_probe quiet_driver quiet_nvml
 
 # The compute side on the built simulator: the ledger compared with the truth.
 if(TARGET headgate_sim_cuda)
-  add_executable(limiter_compute ${limiter_dir}/limiter_compute.cpp)
+  add_executable(limiter_compute ${limiter_dir}/limiter_compute.cpp ${limiter_dir}/limiter_compute_contexts.cpp)
   target_include_directories(limiter_compute PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR}/tests)
   target_link_libraries(limiter_compute PRIVATE ${CMAKE_DL_LIBS} Threads::Threads headgate_warnings)
   set_target_properties(limiter_compute PROPERTIES SKIP_BUILD_RPATH TRUE RUNTIME_OUTPUT_DIRECTORY
