@@ -8,9 +8,10 @@
 namespace headgate::cli {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
 Result<int> version(const Call& call) {
   if (call.voice.format != Format::json) return show("headgate " + version_text() + "\n");
-  using Json = nlohmann::ordered_json;
   return show(Json{{"schema", "headgate.version/v1"},
                    {"version", kVersion.number},
                    {"commit", kVersion.commit.empty() ? Json() : Json(kVersion.commit)},
