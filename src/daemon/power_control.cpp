@@ -45,7 +45,8 @@ Result<void> PowerControl::start_queues() {
   const auto overrides = TRY(overrides_of(context_.config));
   for (std::uint32_t gpu = 0; gpu < gpus.size(); ++gpu)
     gpus[gpu] = power::overriding_manager(std::move(gpus[gpu]), gpu, overrides);
-  queues_.emplace(std::move(gpus), [this](const power::Executed& done) { reports_.executed(done, *queues_); });
+  queues_ = std::make_unique<power::ControlQueues>(
+      std::move(gpus), [this](const power::Executed& done) { reports_.executed(done, *queues_); });
   return {};
 }
 

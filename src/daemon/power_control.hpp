@@ -63,8 +63,8 @@ class PowerControl {
   Context& context_;
   PowerReports reports_;
   std::vector<power::Profile> profiles_;
-  std::shared_ptr<power::NvmlSession> driver_;  // shared with the managers of its GPUs
-  std::optional<power::ControlQueues> queues_;
+  std::shared_ptr<power::NvmlSession> driver_;    // shared with the managers of its GPUs
+  std::unique_ptr<power::ControlQueues> queues_;  // not optional: its workers read it while it is destroyed
   std::optional<power::LeaseKeeper> leases_;
   std::optional<PowerPermissions> permissions_;
   std::optional<api::PowerRoutes> routes_;

@@ -18,7 +18,7 @@ class PowerReports {
  public:
   explicit PowerReports(observe::EventLog& events) : events_(events) {}
 
-  // Called on the workers' threads. `gpu`: of the command.
+  // Called on the workers' threads. `queues`: those that did the command.
   void executed(const power::Executed& done, power::ControlQueues& queues);
   void lease(const power::LeaseNews& news) const;
   // The file of leases was damaged, and is now `aside`.

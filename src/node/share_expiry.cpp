@@ -38,7 +38,7 @@ void ShareExpiry::look(const snapshot::Snapshot& latest, std::int64_t now_unix_s
   for (auto& [name, live] : managed_.shares.list()) {
     const bool ended = tenancy::has_ended(live.share, now_unix_s);
     if (!ended) tenancy::Shares::set_time_over(live, false);
-    const snapshot::Share* const seen = find_in(latest, name, live);
+    const snapshot::Share* const seen = live.share.until_empty ? find_in(latest, name, live) : nullptr;
     if ((seen != nullptr && is_empty_for_good(live, *seen, now_unix_s)) || ended) over.push_back(name);
   }
   last_sought_ = next_costly(over);

@@ -45,8 +45,7 @@ Result<abi::nvmlDevice_t> device_of(const nvml::Library& nvml, const std::vector
 
 // A cgroup that never had a limit is answered NOT_SUPPORTED (3) or NOT_FOUND (6) by some releases.
 Result<Limits> read_limits(const nvml::Library& nvml, abi::nvmlDevice_t device, const std::string& cgroup) {
-  abi::nvmlGetMemoryLimits_v1_t limits{
-      .nameSpace = cgroup.c_str(), .softLimit = 0, .hardLimit = 0, .currentUsed = 0};
+  abi::nvmlGetMemoryLimits_v1_t limits{.nameSpace = cgroup.c_str(), .softLimit = 0, .hardLimit = 0, .currentUsed = 0};
   const auto result = nvml->nvmlDeviceGetMemoryLimits_v1(device, &limits);
   if (result == abi::NVML_ERROR_NOT_SUPPORTED || result == abi::NVML_ERROR_NOT_FOUND) return Limits{};
   if (!nvml::ok(result)) return fail(ErrorCode::failed, "cannot be read back: " + nvml::words(result));
@@ -113,7 +112,9 @@ std::vector<Fence> DriverFence::hold(const nvml::Library& nvml, const std::vecto
     if (target.share.empty()) continue;
     fences.push_back(lacks ? Fence{.target = target, .problem = "the driver's NVML lacks nvmlDeviceSetMemoryLimits_v1"}
                            : hold_one(nvml, gpus, target));
-    tell(fences.back());
+    // A run may have ended meanwhile.
+    if (!fences.back().problem.empty() && !is_there(target.cgroup)) fences.pop_back();
+    else tell(fences.back());
   }
   std::erase_if(told_, [&](const auto& one) {
     return std::ranges::find(targets, one.first, &FenceTarget::share) == targets.end();
@@ -131,8 +132,8 @@ Fence DriverFence::hold_one(const nvml::Library& nvml, const std::vector<snapsho
   if (!now) return failed(now.error().message);
   const bool right = now->soft == target.bytes && now->hard == target.bytes;
   // A smaller limit that headgate did not set stays: the driver holds the share to less than it may have.
-  const bool others = !right && !now->none() && now->hard < target.bytes &&
-                      !noted_.contains({target.uuid, target.cgroup});
+  const bool others =
+      !right && !now->none() && now->hard < target.bytes && !noted_.contains({target.uuid, target.cgroup});
   if (!others && !note(target)) return failed("cannot be noted in " + notes_file_);
   if (!right && !others) {
     const std::string holder = target.cgroup + kHolder;
@@ -216,9 +217,7 @@ bool DriverFence::write_notes() const {
 }
 
 void DriverFence::tell(const Fence& fence) {
-  std::string& told = told_[fence.target.share];
-  if (fence.problem.empty() || told == fence.problem) return;
-  told = fence.problem;
+  if (fence.problem.empty() || !told_[fence.target.share].insert(fence.problem).second) return;
   events_->add({.kind = "driver.limit",
                 .severity = "warn",
                 .share = fence.target.share,

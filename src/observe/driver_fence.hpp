@@ -5,6 +5,7 @@
 
 #include <cstdint>
 #include <map>
+#include <set>
 #include <string>
 #include <utility>
 #include <vector>
@@ -66,8 +67,8 @@ class DriverFence {
   const std::string notes_file_;
   EventLog* events_;
   bool offered_ = false;
-  std::map<Key, std::string> noted_;         // the share of each
-  std::map<std::string, std::string> told_;  // the problem that was last told of, by share
+  std::map<Key, std::string> noted_;                   // the share of each
+  std::map<std::string, std::set<std::string>> told_;  // problems that were told of, by share
 };
 
 }  // namespace headgate::observe

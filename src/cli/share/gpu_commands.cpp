@@ -43,6 +43,10 @@ Result<Shown> gpus_view(const NodeSnapshot& snapshot, const Voice& voice, bool h
 }
 
 Result<int> gpu_ls(const Call& call, const GpuListOptions& own) {
+  const Format format = call.voice.format;
+  if (own.drivers && format != Format::table && format != Format::json)
+    return fail(ErrorCode::usage, "gpu ls --drivers: output format '" + format_name(format) + "' is not supported",
+                "accepted: table or json");
   if (own.drivers) return show_drivers(call.voice);
   return show_view(call, TRY(choose_source(call)), gpus_view);
 }

@@ -43,6 +43,11 @@ std::optional<TopOrder> remembered_order() {
 void remember_order(const TopOrder& order) {
   const std::string directory = user_config_directory();
   if (directory.empty()) return;
+  // Root may have another user's HOME; what it made there, that user could not change.
+  std::filesystem::path there = directory;
+  struct stat above{};
+  while (::stat(there.c_str(), &above) != 0 && there.has_relative_path()) there = there.parent_path();
+  if (above.st_uid != ::geteuid()) return;
   std::error_code ignored;
   std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), ignored);
   ::mkdir(directory.c_str(), 0700);

@@ -143,11 +143,6 @@ struct nvmlPowerValue_v2_t {
 extern "C" {
 #define NVML_SIM(name, kind, parameters) __attribute__((visibility("default"))) nvmlReturn_t name parameters;
 #include "guest/abi/nvml_table.def"
-// NVML 13.4. Not in the table: the limiter leaves them alone.
-__attribute__((visibility("default"))) nvmlReturn_t nvmlDeviceSetMemoryLimits_v1(nvmlDevice_t device,
-                                                                                 nvmlSetMemoryLimits_v1_t* limits);
-__attribute__((visibility("default"))) nvmlReturn_t nvmlDeviceGetMemoryLimits_v1(nvmlDevice_t device,
-                                                                                 nvmlGetMemoryLimits_v1_t* limits);
 }
 
 }  // namespace headgate::abi

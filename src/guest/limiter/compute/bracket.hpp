@@ -27,11 +27,11 @@ struct Bracket {
   // It could not be closed where the program waited. If it began before this host time, what it held by the estimates
   // was over before its next launch; 0: there was none.
   std::int64_t dry_if_before_ns = 0;
+  std::int64_t measures_ns = 0;     // as the first never measured, added to the share's unknown_until_ns
   std::uint64_t neighbours_ns = 0;  // what the share had been given back of others' time when it was opened
   bool kept = false;         // it should have ended, and went on: the stream's queue may have no room for a record
   bool ordered = false;      // and what should have ended it may have left the stream idle
   bool unknown = false;      // it counts in the pace's `unknown`
-  bool measures = false;     // as the first of these, it counts in the share's unknown_until_ns
   bool shares_room = false;  // it counts in the share's sent_until_ns
   bool doubtful = false;     // its one function's estimate said where in a long call it began
   std::uint32_t launches = 0;

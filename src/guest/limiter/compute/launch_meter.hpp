@@ -173,8 +173,10 @@ class LaunchMeter {
     }
     stream.bracket.shares_room |= counted;
     if (unknown && !std::exchange(stream.bracket.unknown, true)) {
-      stream.bracket.measures = context.pace->unknown.fetch_add(1, std::memory_order_relaxed) == 0;
-      if (stream.bracket.measures) add_to(context.account->unknown_until_ns, now_ns, measuring_ns(context.arbitrated));
+      if (context.pace->unknown.fetch_add(1, std::memory_order_relaxed) == 0) {
+        stream.bracket.measures_ns = measuring_ns(context.arbitrated);
+        add_to(context.account->unknown_until_ns, now_ns, stream.bracket.measures_ns);
+      }
     }
     count(stream, function, est_ns);
     return 0;

@@ -315,7 +315,8 @@ class Meter : public LaunchMeter<Port> {
     give_room(*context.pace, bracket.expected_ns - fresh);
     settled_one(stream, bracket, fresh);
     // How long a kernel waited for another says nothing about its next launch.
-    const std::int64_t last_debt_ns = context.account->last_debt_ns.load(std::memory_order_relaxed);
+    const std::int64_t last_debt_ns =
+        ledger::sane_paid_ns(context.account->last_debt_ns.load(std::memory_order_relaxed));
     const bool released = length >= kPatienceNs && std::abs(from + length - last_debt_ns) < kReleasedNs;
     // But then its next launch counts as short: it may wait for another again.
     if (released && !thin && bracket.function_count == 1) estimates_.suppose(bracket.functions[0], kUnknownCommandNs);
@@ -423,9 +424,8 @@ class Meter : public LaunchMeter<Port> {
     const ContextMeter& context = *stream.context;
     if (bracket.shares_room) ended_in_share(*context.account, *context.pace, bracket.expected_ns - fresh_ns);
     if (bracket.unknown) context.pace->unknown.fetch_sub(1, std::memory_order_relaxed);
-    if (bracket.measures)
-      context.account->unknown_until_ns.fetch_sub(measuring_ns(context.arbitrated) - fresh_ns,
-                                                  std::memory_order_relaxed);
+    if (bracket.measures_ns != 0)
+      context.account->unknown_until_ns.fetch_sub(bracket.measures_ns - fresh_ns, std::memory_order_relaxed);
     context.pace->unsettled_ns.fetch_sub(bracket.expected_ns, std::memory_order_relaxed);
     if (stream.unsettled.fetch_sub(1, std::memory_order_relaxed) == 1)
       context.pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);

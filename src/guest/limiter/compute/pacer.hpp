@@ -99,11 +99,16 @@ inline std::int64_t done_in_ns(const Pace& pace, std::int64_t ns) {
   return ns / (256 + static_cast<std::int64_t>(pace.slowed.load(std::memory_order_relaxed))) * 256;
 }
 
-// Moves a time of the form "when all work should be done" by more work.
+// Returns when all work should be done, of a time that any process of the share can write: now_ns if that is past, or
+// further ahead than work ever is.
+inline std::int64_t done_at_ns(std::int64_t until_ns, std::int64_t now_ns) {
+  constexpr std::int64_t kFarNs = 600'000'000'000;
+  return until_ns < now_ns || until_ns > now_ns + kFarNs ? now_ns : until_ns;
+}
+// Moves such a time by more work.
 inline void add_to(std::atomic<std::int64_t>& until_ns, std::int64_t now_ns, std::int64_t gpu_ns) {
   std::int64_t seen = until_ns.load(std::memory_order_relaxed);
-  while (!until_ns.compare_exchange_weak(seen, std::max(ledger::sane_paid_ns(seen), now_ns) + gpu_ns,
-                                         std::memory_order_relaxed)) {
+  while (!until_ns.compare_exchange_weak(seen, done_at_ns(seen, now_ns) + gpu_ns, std::memory_order_relaxed)) {
   }
 }
 
@@ -167,7 +172,7 @@ inline std::int64_t wait_for_share_ns(ledger::ComputeAccount& account, bool idle
   const std::int64_t lead = std::max(lead_ns(est_ns), kInFlightNs / 2) + (idle ? kInFlightNs : 0);
   std::int64_t sent = account.sent_until_ns.load(std::memory_order_relaxed);
   while (true) {
-    const std::int64_t ahead_ns = std::max<std::int64_t>(0, ledger::sane_paid_ns(sent) - now_ns);
+    const std::int64_t ahead_ns = done_at_ns(sent, now_ns) - now_ns;
     if (ahead_ns > lead) return std::clamp<std::int64_t>(ahead_ns - lead, 20'000, 700'000);
     if (account.sent_until_ns.compare_exchange_weak(sent, now_ns + ahead_ns + est_ns, std::memory_order_relaxed))
       return 0;
@@ -177,16 +182,19 @@ inline std::int64_t wait_for_share_ns(ledger::ComputeAccount& account, bool idle
 inline void count_in_share(ledger::ComputeAccount& account, std::int64_t now_ns, std::int64_t est_ns, bool has_room) {
   if (!has_room) add_to(account.sent_until_ns, now_ns, est_ns);
   // All that was sent before should have ended.
-  if (account.sent_until_ns.load(std::memory_order_relaxed) - est_ns <= now_ns)
+  if (ledger::sane_paid_ns(account.sent_until_ns.load(std::memory_order_relaxed)) - est_ns <= now_ns)
     account.moved_ns.store(now_ns, std::memory_order_relaxed);
 }
 inline void give_share_room(ledger::ComputeAccount& account, std::int64_t unused_ns) {
   account.sent_until_ns.fetch_sub(unused_ns, std::memory_order_relaxed);
 }
-// Call when one of these has ended; it did not need unused_ns of its estimate.
+// Call when one of these has ended; it did not need unused_ns of its estimate. If it took longer, the time until the
+// share's work last moved on is counted already: what was sent then, was sent from that time on.
 inline void ended_in_share(ledger::ComputeAccount& account, const Pace& pace, std::int64_t unused_ns) {
-  give_share_room(account, unused_ns);
-  account.moved_ns.store(pace.ended_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
+  const std::int64_t ended_ns = pace.ended_ns.load(std::memory_order_relaxed);
+  const std::int64_t moved_ns = ledger::sane_paid_ns(account.moved_ns.load(std::memory_order_relaxed));
+  give_share_room(account, std::max(unused_ns, std::min<std::int64_t>(0, moved_ns - ended_ns)));
+  account.moved_ns.store(ended_ns, std::memory_order_relaxed);
 }
 
 inline void give_room(Pace& pace, std::int64_t unused_ns) {
@@ -248,7 +256,6 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
       now_ns - begun_ns >= kPatienceNs &&
       ((oldest != 0 && now_ns - oldest >= kPatienceNs) ||
        (lag < 0 && ledger::held_throughout(account, now_ns - kPatienceNs - kSeenLateNs, now_ns - kSeenLateNs)));
-  // Any process of the share can write it.
   const bool lately = now_ns - last < kPatienceNs && last - now_ns < kPatienceNs;
   if (stuck && !lately && pace.last_debt_ns.compare_exchange_strong(last, now_ns, std::memory_order_relaxed)) {
     account.last_debt_ns.store(now_ns, std::memory_order_relaxed);

@@ -500,6 +500,9 @@ void meter_reset_after_fork() {
     pace.open.store(0);
     pace.busy_streams.store(0);
     pace.oldest_ns.store(0);
+    pace.last_debt_ns.store(0);
+    pace.unknown.store(0);
+    pace.slowed.store(0);
     pace.unsettled_ns.store(0);
     pace.ended_ns.store(0);
     pace.lag_until_ns.store(0);
