@@ -214,22 +214,6 @@ TEST(Pacer, LetsMeasuredCommandsPassBehindWorkOfUnknownLength) {
 }
 
 // The program may queue a thousand commands behind such a wait, at any speed, before it ends the wait.
-// Two kernels of 1 ms; the first spins for the second, which passes as debt after 20 ms.
-TEST(Pacer, CountsAnOverrunOnceInTheSharesWork) {
-  const auto account = std::make_unique<ledger::ComputeAccount>();
-  Pace pace;
-  count_in_share(*account, 1'000 * kMs, 1 * kMs, false);
-  count_in_share(*account, 1'021 * kMs, 1 * kMs, false);
-  pace.ended_ns.store(1'022 * kMs);
-  ended_in_share(*account, pace, 1 * kMs - 22 * kMs);
-  ended_in_share(*account, pace, 0);
-  EXPECT_LE(account->sent_until_ns.load(), 1'023 * kMs);
-  // Of three that were sent together, all wait for the first.
-  for (int i = 0; i < 3; ++i) count_in_share(*account, 2'000 * kMs, 1 * kMs, false);
-  pace.ended_ns.store(2'010 * kMs);
-  ended_in_share(*account, pace, 1 * kMs - 10 * kMs);
-  EXPECT_EQ(account->sent_until_ns.load(), 2'012 * kMs);
-}
 TEST(Pacer, CountsFromNowIfTheSharesWorkIsOutOfReason) {
   const auto account = std::make_unique<ledger::ComputeAccount>();
   for (const std::int64_t damaged : {INT64_MAX, INT64_MIN, 1'000 * kMs + 700'000 * kMs}) {

@@ -152,4 +152,16 @@ struct alignas(64) StreamMeter {
   std::int64_t open_seen_ns = 0, open_covered_until_ns = 0, open_fresh_ns = 0;
 };
 
+// Takes a bracket's work off what is in flight. It held the GPU for fresh_ns, and worked for worked_ns of that.
+inline void settled_one(StreamMeter& stream, const Bracket& bracket, std::int64_t fresh_ns, std::int64_t worked_ns) {
+  const ContextMeter& context = *stream.context;
+  if (bracket.shares_room) ended_in_share(*context.account, *context.pace, bracket.expected_ns - worked_ns);
+  if (bracket.unknown) context.pace->unknown.fetch_sub(1, std::memory_order_relaxed);
+  if (bracket.measures_ns != 0)
+    context.account->unknown_until_ns.fetch_sub(bracket.measures_ns - fresh_ns, std::memory_order_relaxed);
+  context.pace->unsettled_ns.fetch_sub(bracket.expected_ns, std::memory_order_relaxed);
+  if (stream.unsettled.fetch_sub(1, std::memory_order_relaxed) == 1)
+    context.pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
+}
+
 }  // namespace headgate::limiter

@@ -313,11 +313,13 @@ class Meter : public LaunchMeter<Port> {
     fresh += bracket.fresh_ns;
     ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
-    settled_one(stream, bracket, fresh);
-    // How long a kernel waited for another says nothing about its next launch.
+    // How long a kernel waited for another says nothing about its next launch. One whose length is known, and that held
+    // the GPU for many times that, did no work of the share meanwhile.
     const std::int64_t last_debt_ns =
         ledger::sane_paid_ns(context.account->last_debt_ns.load(std::memory_order_relaxed));
     const bool released = length >= kPatienceNs && std::abs(from + length - last_debt_ns) < kReleasedNs;
+    const bool waited = released && !bracket.unknown && fresh >= 8 * bracket.expected_ns;
+    settled_one(stream, bracket, fresh, waited ? bracket.expected_ns : fresh);
     // But then its next launch counts as short: it may wait for another again.
     if (released && !thin && bracket.function_count == 1) estimates_.suppose(bracket.functions[0], kUnknownCommandNs);
     if (thin || released) return;
@@ -418,17 +420,6 @@ class Meter : public LaunchMeter<Port> {
   // Only the settler writes it, except for a stream being destroyed: a lost update costs the arbiter a short pause.
   static void ended(Pace& pace, std::int64_t end_ns) {
     if (end_ns > pace.ended_ns.load(std::memory_order_relaxed)) pace.ended_ns.store(end_ns, std::memory_order_relaxed);
-  }
-
-  static void settled_one(StreamMeter& stream, const Bracket& bracket, std::int64_t fresh_ns) {
-    const ContextMeter& context = *stream.context;
-    if (bracket.shares_room) ended_in_share(*context.account, *context.pace, bracket.expected_ns - fresh_ns);
-    if (bracket.unknown) context.pace->unknown.fetch_sub(1, std::memory_order_relaxed);
-    if (bracket.measures_ns != 0)
-      context.account->unknown_until_ns.fetch_sub(bracket.measures_ns - fresh_ns, std::memory_order_relaxed);
-    context.pace->unsettled_ns.fetch_sub(bracket.expected_ns, std::memory_order_relaxed);
-    if (stream.unsettled.fetch_sub(1, std::memory_order_relaxed) == 1)
-      context.pace->busy_streams.fetch_sub(1, std::memory_order_relaxed);
   }
 
   static void book(ContextMeter& context, std::int64_t fresh, bool estimated) {
@@ -552,7 +543,7 @@ class Meter : public LaunchMeter<Port> {
     if (bracket.start != context.anchor) give_event(context, bracket.start);
     give_event(context, bracket.end);
     ended(*context.pace, to);
-    settled_one(stream, bracket, fresh);
+    settled_one(stream, bracket, fresh, fresh);
     return to;
   }
   void end_unmeasured(StreamMeter& stream, std::int64_t from_ns, std::int64_t until_ns) {

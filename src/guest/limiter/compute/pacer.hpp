@@ -188,13 +188,10 @@ inline void count_in_share(ledger::ComputeAccount& account, std::int64_t now_ns,
 inline void give_share_room(ledger::ComputeAccount& account, std::int64_t unused_ns) {
   account.sent_until_ns.fetch_sub(unused_ns, std::memory_order_relaxed);
 }
-// Call when one of these has ended; it did not need unused_ns of its estimate. If it took longer, the time until the
-// share's work last moved on is counted already: what was sent then, was sent from that time on.
+// Call when one of these has ended; it did not need unused_ns of its estimate.
 inline void ended_in_share(ledger::ComputeAccount& account, const Pace& pace, std::int64_t unused_ns) {
-  const std::int64_t ended_ns = pace.ended_ns.load(std::memory_order_relaxed);
-  const std::int64_t moved_ns = ledger::sane_paid_ns(account.moved_ns.load(std::memory_order_relaxed));
-  give_share_room(account, std::max(unused_ns, std::min<std::int64_t>(0, moved_ns - ended_ns)));
-  account.moved_ns.store(ended_ns, std::memory_order_relaxed);
+  give_share_room(account, unused_ns);
+  account.moved_ns.store(pace.ended_ns.load(std::memory_order_relaxed), std::memory_order_relaxed);
 }
 
 inline void give_room(Pace& pace, std::int64_t unused_ns) {
