@@ -96,8 +96,8 @@ class Manager {
     RunningDaemon daemon;  // pidfd empty: not running
     ServerState state = ServerState::unknown;
     std::vector<pid_t> clients;
-    pid_t server = 0;                     // last seen; 0 if there are several
-    std::size_t servers = 0;              // last seen
+    pid_t server = 0;         // last seen; 0 if there are several
+    std::size_t servers = 0;  // last seen
     std::uint64_t restarts = 0;
     bool faulty = false, silent = false;  // already reported
     std::set<std::uint32_t> told_queued;  // tenants that wait for another user's clients

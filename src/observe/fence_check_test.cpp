@@ -29,8 +29,7 @@ TEST(FenceChecks, MoreThanTheLedgerKnowsIsToldOnceAfterThreeLooks) {
   const auto events = check.look(seen(3 * kSecond, kGiB, 3 * kGiB));
   ASSERT_EQ(events.size(), 1u);
   EXPECT_EQ(events[0].kind, "audit.memory");
-  EXPECT_EQ(events[0].text,
-            "the driver counts 3.0 GiB on GPU 0 in the cgroups of share a, whose ledger has 1.0 GiB");
+  EXPECT_EQ(events[0].text, "the driver counts 3.0 GiB on GPU 0 in the cgroups of share a, whose ledger has 1.0 GiB");
   EXPECT_TRUE(check.look(seen(4 * kSecond, kGiB, 3 * kGiB)).empty());
   // They agree, and part again.
   EXPECT_TRUE(check.look(seen(5 * kSecond, kGiB, kGiB)).empty());

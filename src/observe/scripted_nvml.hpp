@@ -54,7 +54,7 @@ struct Script {
   unsigned sm_sample_result = 0;                          // nvmlReturn_t of taking one
   std::vector<std::array<unsigned, 2>> utilization;       // pid and percent, one for each sample
   int samples_held = 0;
-  std::vector<std::string> slices;  // UUIDs by place, "" if empty; without places the card has no MIG
+  std::vector<std::string> slices;               // UUIDs by place, "" if empty; without places the card has no MIG
   std::map<std::string, ScriptedLimits> limits;  // by cgroup, of all GPUs
   unsigned limit_result = 0;                     // nvmlReturn_t of setting one
   bool limit_is_kept = true;                     // false: setting one succeeds and changes nothing

@@ -136,10 +136,10 @@ void examine_runtime_dir(const std::optional<snapshot::Snapshot>& told, Findings
 void examine_driver_limits(const snapshot::Snapshot& told, Findings& out) {
   for (const snapshot::Share& share : told.shares)
     if (!share.driver_problem.empty())
-      out.push_back({Health::warn,
-                     "the share " + share.name + " is held by the limiter alone: the driver's limit " +
-                         share.driver_problem,
-                     "headgated as root, on a host with cgroups of version 2 alone, and no MIG"});
+      out.push_back(
+          {Health::warn,
+           "the share " + share.name + " is held by the limiter alone: the driver's limit " + share.driver_problem,
+           "headgated as root, on a host with cgroups of version 2 alone, and no MIG"});
 }
 
 void examine_machine(Findings& out) {

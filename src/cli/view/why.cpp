@@ -320,9 +320,8 @@ std::string shares_why(const NodeSnapshot& snapshot, const std::vector<snapshot:
         text += "  it is paused: its launches wait\n    what helps: headgate share resume " + share.name + "\n";
       text += found_text(snapshot, share) + frozen_text(share, device) + gone_gpu_text(snapshot, device) +
               xid_text(snapshot, device) + refusal_text(snapshot, share, device) + host_text(device) +
-              driver_problem_text(share) +
-              waiting_allocation_text(snapshot, share, device.uuid) + throttle_text(share, device) +
-              promise_text(share, device) + mps_text(snapshot, device);
+              driver_problem_text(share) + waiting_allocation_text(snapshot, share, device.uuid) +
+              throttle_text(share, device) + promise_text(share, device) + mps_text(snapshot, device);
     }
     text += asking_text(snapshot, share.name) + denial_text(snapshot, share.name, voice);
   }

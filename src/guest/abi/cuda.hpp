@@ -46,12 +46,12 @@ struct CUipcEventHandle {
 };
 
 enum CUresult : unsigned {
-#define CU_RESULT(value, name) name = value,
+#define CU_RESULT(value, name) name = (value),
 #include "guest/abi/cuda_values.def"
 };
 
 enum CUdevice_attribute : unsigned {
-#define CU_ATTRIBUTE(value, name) CU_DEVICE_ATTRIBUTE_##name = value,
+#define CU_ATTRIBUTE(value, name) CU_DEVICE_ATTRIBUTE_##name = (value),
 #include "guest/abi/cuda_values.def"
 };
 

@@ -124,9 +124,9 @@ TEST(CdiDevice, MakesAContainersProgramAClientOfMps) {
   // podman gives a program of `exec` the variables of the container's own configuration, not the CDI file's.
   const std::string pipe = cli.runtime() + "/mps/" + groups()[0]["uuid"].get<std::string>() + "/" +
                            std::to_string(groups()[0]["owner_uid"].get<int>()) + "/pipe";
-  const Outcome entered = node.podman({"exec", "--detach", "--env=CUDA_MPS_PIPE_DIRECTORY=" + pipe, "client", "/bin/sh",
-                                       "-c",
-                                       "(echo alloc 1048576; exec /usr/bin/sleep 600) | /usr/bin/tenant libcuda.so.1"});
+  const Outcome entered =
+      node.podman({"exec", "--detach", "--env=CUDA_MPS_PIPE_DIRECTORY=" + pipe, "client", "/bin/sh", "-c",
+                   "(echo alloc 1048576; exec /usr/bin/sleep 600) | /usr/bin/tenant libcuda.so.1"});
   ASSERT_EQ(entered.status, 0) << entered.err;
   EXPECT_TRUE(has_clients(2)) << groups();
   EXPECT_EQ(node.podman({"rm", "--force", "--time=0", "client"}).status, 0);
