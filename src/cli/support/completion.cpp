@@ -26,9 +26,9 @@ _headgate() {
       :file) COMPREPLY+=($(compgen -A file -- "$current")) ;;
       :command) ((rest == ${#words[@]} + 1)) && COMPREPLY+=($(compgen -A command -- "$current"))
         COMPREPLY+=($(compgen -A file -- "$current")) ;;
-      *) COMPREPLY+=("$word") ;;
+      ?*) COMPREPLY+=("$word") ;;
     esac
-  done < <("${COMP_WORDS[0]}" __complete "${words[@]}" 2>/dev/null)
+  done <<<"$("${COMP_WORDS[0]}" __complete "${words[@]}" 2>/dev/null)"
 }
 complete -o default -F _headgate headgate
 )sh";
