@@ -46,23 +46,49 @@ Result<std::uint32_t> number_from(const std::string& key, const Json& value, std
 // without this limit a body full of keys would block the daemon's loop for half a minute.
 constexpr std::size_t kMaxParts = 2048;
 
+// Counts keys, values and ends of containers, and stops parsing at the limit. A callback of Json::parse cannot stop it.
+class PartCounter {
+ public:
+  [[nodiscard]] bool too_many() const { return parts_ > kMaxParts; }
+
+  bool null() { return one(); }
+  bool boolean(bool) { return one(); }
+  bool number_integer(Json::number_integer_t) { return one(); }
+  bool number_unsigned(Json::number_unsigned_t) { return one(); }
+  bool number_float(Json::number_float_t, const std::string&) { return one(); }
+  bool string(std::string&) { return one(); }
+  bool binary(Json::binary_t&) { return one(); }
+  bool start_object(std::size_t) { return one(); }
+  bool key(std::string&) { return one(); }
+  bool end_object() { return one(); }
+  bool start_array(std::size_t) { return one(); }
+  bool end_array() { return one(); }
+  // Ignored here: the real parse reports malformed JSON.
+  static bool parse_error(std::size_t, const std::string&, const nlohmann::detail::exception&) { return false; }
+
+ private:
+  bool one() { return ++parts_ <= kMaxParts; }
+
+  std::size_t parts_ = 0;
+};
+
 Result<Json> object_from(const std::string& body) {
+  PartCounter counter;
+  static_cast<void>(Json::sax_parse(body, &counter));
+  if (counter.too_many())
+    return fail(ErrorCode::usage, "the body has more than " + std::to_string(kMaxParts) + " keys and values",
+                "a share has at most 256 users and 256 groups by name; a group has as many members as it likes");
   // Parsers disagree on duplicate keys (some keep the first value, others the last), so they are refused.
   std::set<std::string> seen;
   std::optional<std::string> twice;
-  std::size_t parts = 0;  // keys, values, and beginnings and ends of containers; those past the limit are not kept
   Json json = Json::parse(
       body,
       [&](int depth, Json::parse_event_t event, const Json& parsed) {
-        if (++parts > kMaxParts) return false;
         if (event == Json::parse_event_t::key && depth == 1 && !seen.insert(parsed.get<std::string>()).second)
           twice = parsed.get<std::string>();
         return true;
       },
       false);
-  if (parts > kMaxParts)
-    return fail(ErrorCode::usage, "the body has more than " + std::to_string(kMaxParts) + " keys and values",
-                "a share has at most 256 users and 256 groups by name; a group has as many members as it likes");
   if (twice)
     return fail(ErrorCode::usage, "the key '" + tenancy::escape_untrusted(*twice) + "' stands twice",
                 "say each but once");
