@@ -95,7 +95,6 @@ inline constexpr const char* kLook = "Look";
 inline constexpr const char* kManage = "Manage";
 inline constexpr const char* kContainers = "Containers";
 inline constexpr const char* kPlumbing = "Plumbing";
-inline constexpr const char* kHidden = "";
 inline constexpr const char* kCommands = "Commands";  // of a command below another
 
 // Returns the exit status. An Error is printed and becomes the exit status of its code.

@@ -254,6 +254,19 @@ TEST_F(MeterAlone, TimedWorkPassesAsDebt) {
   EXPECT_GE(account->paid_until_ns.load(), owed_until_ns + 6 * kMs);
 }
 
+// A kernel of 20 us that ran for 30 ms: a launch as debt ended its wait, or it had that much to do.
+TEST_F(MeterAlone, AWaitForALaunchIsNoWorkOfTheShare) {
+  for (const bool released : {true, false}) {
+    const std::int64_t began_ns = port.clock_ns;
+    account->last_debt_ns = released ? began_ns + 29 * kMs : 0;
+    launch(streams[0], 30 * kMs, true);
+    settle();
+    const std::int64_t counted_ns = account->sent_until_ns.load() - began_ns;
+    if (released) EXPECT_LE(counted_ns, 1 * kMs);
+    else EXPECT_GE(counted_ns, 29 * kMs);
+  }
+}
+
 TEST_F(MeterAlone, AFailedCallIsRepeated) {
   port.to_fail = 1;
   launch(streams[0], 20 * kUs, true);
