@@ -83,7 +83,7 @@ Result<std::string> share_by_line(const http::Endpoint& daemon, const std::strin
     }
     const auto end = line.stand(left);
     if (!end && !(away && may_pass(end.error().code))) return std::unexpected(end.error());
-    if (end && *end) return std::move(**end);
+    if (end && *end) return **end;
     if (!away && voice.talk) say("headgated went away: waiting for it, then for room again");
     away = true;
   }
