@@ -245,8 +245,7 @@ Commands share_commands() {
           kCommands, "share rebalance", "change the promises of several shares in one step",
           [](Options& options, RebalanceOptions& own) {
             options
-                .list("NAME=PART", "", "such as alice=80% bob=20%; PART is what --compute takes", Takes::some,
-                      own.parts)
+                .list("PART", "", "NAME=PART, such as alice=80% bob=20%; what --compute takes", Takes::some, own.parts)
                 .required = true;
             add_yes(options, own.yes);
             options.footer =

@@ -53,7 +53,7 @@ TEST(CliForms, EveryJsonlLineHasSchemaNodeAndSimulation) {
     const json one = json::parse(line);
     EXPECT_EQ(one.at("simulated"), true) << line;
     EXPECT_TRUE(one.contains("node")) << line;
-    if (schemas.empty() || schemas.back() != one.at("schema")) schemas.push_back(one.at("schema"));
+    if (schemas.empty() || schemas.back() != one.at("schema").get<std::string>()) schemas.push_back(one.at("schema"));
   }
   EXPECT_EQ(schemas, (std::vector<std::string>{"headgate.gpu/v1", "headgate.share/v1", "headgate.process/v1",
                                                "headgate.room/v1", "headgate.gpu/v1"}))

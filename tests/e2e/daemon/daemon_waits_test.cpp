@@ -34,7 +34,7 @@ TEST(DaemonWaits, AShareThatTakesTurnsAndOneAtItsLimitShowIt) {
     const std::string why = cli.shell("$H why " + name).out;
     EXPECT_NE(why.find(": other shares had the GPU, and the share waited for its turn\n"), std::string::npos) << why;
     EXPECT_EQ(why.find("not caused by neighbours\n    "), std::string::npos) << why;
-    const auto& device = daemon.share(name).devices.at(0);
+    const auto device = daemon.share(name).devices.at(0);
     // b has 70 % of the GPU by its guarantee and half of the rest, so most of its waits are for its own work.
     EXPECT_GT(device.waited_turn_ns, device.throttled_ns / 20) << name;
     EXPECT_EQ(device.waited_turn_ns + device.waited_ceiling_ns + device.waited_work_ns + device.waited_pause_ns,
