@@ -4,7 +4,8 @@
 set -euo pipefail
 cd "$(dirname "$(readlink -f "${BASH_SOURCE[0]}")")/../../src/guest/limiter"
 list=$(sed -n '/kResets\[\] = {/,/^};/p' entry/fork.cpp)
-mapfile -t resets < <(grep -rhoE --include='*.hpp' '^void \w+_after_fork\(\)' . | sed 's/^void //; s/()$//' | grep -vx reset_after_fork)
+found=$(grep -rhoE --include='*.hpp' '^void \w+_after_fork\(\)' . | sed 's/^void //; s/()$//' | grep -vx reset_after_fork)
+mapfile -t resets <<<"$found"
 [ ${#resets[@]} -ge 16 ] || { echo "only ${#resets[@]} resets were found: is the pattern still right?"; exit 1; }
 bad=0
 for reset in "${resets[@]}"; do
