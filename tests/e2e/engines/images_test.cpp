@@ -22,6 +22,7 @@ class ImageRoot : public ::testing::Test {
     if (::geteuid() != 0 || ::access("/sys/fs/cgroup", W_OK) != 0) GTEST_SKIP() << "only root may run it by itself";
   }
   ~ImageRoot() override {
+    if (IsSkipped()) return;
     static_cast<void>(outcome_of({"/usr/sbin/runc", "--root", state(), "delete", "--force", id_}));
   }
 
