@@ -154,7 +154,7 @@ void settle_for_good() {
     meter.settle_last(stream, port.now_ns());
     stream.lock.unlock();
   }
-  for (ContextMeter& context : metered.contexts)
+  for (ContextMeter& context : metered.used_contexts())
     if (context.handle != nullptr) return_prepaid(context);
 }
 

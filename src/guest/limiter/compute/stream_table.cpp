@@ -46,10 +46,12 @@ abi::CUcontext context_of(abi::CUstream handle) {
 // Call under the table's lock. kNoDevice: a context that we did not see created.
 ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDevice) {
   ContextMeter* free = nullptr;
-  for (ContextMeter& context : metered.contexts) {
+  const std::uint32_t limit = metered.context_limit.load();
+  for (ContextMeter& context : metered.used_contexts()) {
     if (context.handle == handle) return &context;
     if (context.handle == nullptr && free == nullptr) free = &context;
   }
+  if (free == nullptr && limit < kMaxContexts) free = &metered.contexts[limit];
   if (free == nullptr) {
     if (!metered.too_many.exchange(true))
       log_line(LogLevel::error, "more than %u contexts at once: launches in those beyond %s", kMaxContexts,
@@ -80,6 +82,7 @@ ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDev
   free->rest_ns.store(0);
   free->failure_told.store(false);
   free->handle = handle;
+  if (limit < kMaxContexts && free == &metered.contexts[limit]) metered.context_limit.store(limit + 1);
   metered.contexts_seen.fetch_add(1);
   move_lane_epoch();
   return free;
@@ -235,7 +238,7 @@ bool try_again(ContextMeter& context) {
 
 std::int64_t resume_failed(std::int64_t now_ns) {
   std::int64_t next = kNothingOpen;
-  for (ContextMeter& context : metered.contexts) {
+  for (ContextMeter& context : metered.used_contexts()) {
     if (context.handle == nullptr || !context.failed.load(std::memory_order_acquire)) continue;
     const std::int64_t retry_ns = context.retry_ns.load();
     if (retry_ns == kNeverMetered || (now_ns >= retry_ns && resume(context))) continue;
@@ -411,7 +414,7 @@ void start_metering() {
 void settle_context(abi::CUcontext handle) {
   const ContextMeter* context = nullptr;
   metered.table_lock.lock();
-  for (const ContextMeter& one : metered.contexts)
+  for (const ContextMeter& one : metered.used_contexts())
     if (one.handle == handle && !one.failed.load()) context = &one;
   metered.table_lock.unlock();
   if (context == nullptr) return;
@@ -450,9 +453,9 @@ void compute_forget_context(abi::CUcontext handle) {
   settle_context(handle);
   metered.settler_lock.lock();
   metered.table_lock.lock();
-  for (ContextMeter& context : metered.contexts) {
+  for (ContextMeter& context : metered.used_contexts()) {
     if (context.handle != handle) continue;
-    for (StreamMeter& stream : metered.streams)
+    for (StreamMeter& stream : metered.used_streams())
       if (stream.used.load() && stream.context == &context) {
         tell_lane(stream, true);
         meter.forget(stream, kNothingOpen);
@@ -483,9 +486,11 @@ void meter_reset_after_fork() {
   metered.table_lock.reset();
   metered.settler_lock.reset();
   metered.contexts_seen.store(0);
-  for (ContextMeter& context : metered.contexts) context.pool_lock.reset();
-  const std::uint32_t streams = metered.stream_limit.exchange(0);
-  for (StreamMeter& stream : std::span(metered.streams).first(streams)) {
+  for (ContextMeter& context : metered.used_contexts()) {
+    context.pool_lock.reset();
+    context.handle = nullptr;
+  }
+  for (StreamMeter& stream : metered.used_streams()) {
     stream.lock.reset();
     stream.open.store(false);
     stream.unsettled.store(0);
@@ -493,7 +498,6 @@ void meter_reset_after_fork() {
     stream.head.store(stream.tail.load());
     stream.used.store(false);
   }
-  for (ContextMeter& context : metered.contexts) context.handle = nullptr;
   for (Pace& pace : metered.paces) {
     pace.busy_until_ns.store(0);
     pace.credit_ns.store(0);
@@ -509,7 +513,9 @@ void meter_reset_after_fork() {
     pace.turn_began_ns.store(0);
   }
   metered.epoch.fetch_add(1);
-  for (Lane& lane : metered.lanes) lane.owner.store(nullptr);
+  for (Lane& lane : std::span(metered.lanes).first(metered.stream_limit.load())) lane.owner.store(nullptr);
+  metered.context_limit.store(0);
+  metered.stream_limit.store(0);
   move_lane_epoch();
 }
 

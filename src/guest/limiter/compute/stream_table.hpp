@@ -4,6 +4,7 @@
 #include <array>
 #include <atomic>
 #include <cstdint>
+#include <span>
 
 #include "guest/limiter/compute/meter.hpp"
 #include "guest/limiter/route/driver.hpp"
@@ -82,7 +83,10 @@ struct ComputeState {
   std::array<StreamMeter, kMaxStreams> streams;
   std::array<Lane, kMaxStreams> lanes;  // of the stream with the same index
   std::atomic<bool> too_many{false};    // contexts; logged once
-  std::atomic<std::uint32_t> stream_limit{0};
+  // Entries used so far. A look beyond would take memory for pages that hold nothing.
+  std::atomic<std::uint32_t> context_limit{0}, stream_limit{0};
+  std::span<ContextMeter> used_contexts() { return std::span(contexts).first(context_limit.load()); }
+  std::span<StreamMeter> used_streams() { return std::span(streams).first(stream_limit.load()); }
   std::atomic<std::uint32_t> contexts_seen{0};  // existing; with one, a default stream's handle is unambiguous
   ShortLock table_lock;                         // protects adding and removing contexts and streams
   ShortLock settler_lock;                       // held while the settler queries the driver
