@@ -10,6 +10,7 @@ namespace {
 
 constexpr std::uint32_t kNoIndex = ~0u;
 constexpr std::uint32_t kUnset = ~0u;
+constexpr std::string_view kOurPrefix = "HEADGATE_";
 
 // NAME=VALUE with a name in the table.
 struct Setting {
@@ -29,6 +30,7 @@ const Variable* row_named(std::string_view name) {
 // Of a name that is not known: the row of ours whose limit or GPU it seems to mean, as HEADGATE_MEMORY or HEADGATE_GPUS.
 // Left out, it would be a program without that limit.
 const Variable* row_meant(std::string_view name) {
+  if (first(name, kOurPrefix.size()) != kOurPrefix) return nullptr;
   for (const Variable& row : variables()) {
     const bool limits = row.meaning == Meaning::memory || row.meaning == Meaning::host_memory ||
                         row.meaning == Meaning::ceiling || row.meaning == Meaning::soft || row.meaning == Meaning::gpu;

@@ -98,12 +98,11 @@ constexpr std::int64_t kTeardownPatienceNs = 100'000'000;
 
 // After a process's death the card may show its memory for some milliseconds, which is no reason to refuse its
 // successor. Waits until 100 ms after the death was seen, while enough memory is draining.
-bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t granted) {
+bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t granted, std::int64_t now) {
   // Without a death the usual refusal costs nothing more. A daemon that starts may just have settled one, though.
   if (ledger::torn_on(*session.usage, device).bytes == 0)
-    return fits(
-        bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns())),
-        bytes, granted);
+    return fits(bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual(device, now)), bytes,
+                granted);
   while (true) {
     const ledger::Torn torn = ledger::torn_on(*session.usage, device);
     const std::uint64_t used =
@@ -190,10 +189,9 @@ Verdict try_reserve_at(const Place& place, std::uint64_t bytes, InFlightBytes& i
     room = true;
   }
   if (!room || !fits(ledger::used_bytes(usage, device), bytes, less(granted, residual))) {
-    room = wait_for_teardown(device, bytes, granted);
+    if (!wait_for_teardown(device, bytes, granted, now)) return Verdict::refused;
     residual = share_residual_now(device);
   }
-  if (!room) return Verdict::refused;
   in_flight.begin(device);
   if (ledger::reserve(usage, device, own_slot(), bytes, less(granted, residual)).ok) return Verdict::reserved;
   in_flight.end();

@@ -101,13 +101,13 @@ CUresult charged_piece(std::uint64_t bound, Pointer* pointer, Allocate allocate,
 // Memory past the limit may be on the host. of_card: the call takes card memory at once, not page by page.
 template <typename Allocate>
 CUresult charged_linear(std::uint64_t bytes, bool of_card, CUdeviceptr* pointer, Allocate allocate) {
-  if (of_card && bytes <= kLargestPiece && !no_slabs.load(std::memory_order_relaxed) &&
-      may_be_piece(current_place(), bytes))
-    return charged_piece(
-        bytes, pointer, allocate, [](CUdeviceptr made) { forward(driver.cuMemFree_v2, made); }, [=] { return bytes; });
   OomWait wait;
   for (;;) {
     const Place place = current_place();
+    if (of_card && may_be_piece(place, bytes))
+      return charged_piece(
+          bytes, pointer, allocate, [](CUdeviceptr made) { forward(driver.cuMemFree_v2, made); },
+          [=] { return bytes; });
     std::uint64_t taken = of_card ? with_rounding(place.device_index, bytes) : bytes;
     const Verdict verdict =
         place.standing == Standing::free ? Verdict::forward : reserve_at(place, taken, wait, Fallback::host);
@@ -135,7 +135,7 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
   if (is_drivers_error(pointer, width) || pitch == nullptr || height == 0 || !is_element_size(element))
     return allocate();
   const Place place = current_place();
-  if (padded(width, height) <= kLargestPiece && may_be_piece(place, padded(width, height)))
+  if (may_be_piece(place, padded(width, height)))
     return charged_piece(padded(width, height), pointer, allocate, undo,
                          [=] { return std::uint64_t{*pitch} * height; });
   const std::uint64_t bound = with_rounding(place.device_index, padded(width, height));

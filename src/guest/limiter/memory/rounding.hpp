@@ -1,26 +1,19 @@
 // How the driver rounds large requests: learned per size class from the change in free card memory, and charged from
-// the next request on. Small ones share slabs, and the residual covers the slabs' rest. Pools and physical memory use
-// granules that the driver reports.
+// the next request on. Small ones share slabs (slabs.hpp), so the card's free memory shows nothing about one. Pools and
+// physical memory use granules that the driver reports.
 #pragma once
 
 #include <cstdint>
 
+#include "guest/limiter/memory/slabs.hpp"
+
 namespace headgate::limiter {
 
 // Returns what the driver takes for a request on a device of the share; `bytes` if unknown. Saturates.
-std::uint64_t with_rounding(std::uint32_t device_index, std::uint64_t bytes);
-
-// For use around the driver's call: reads the card's free memory if the size can reveal a class not yet known.
-class RoundingProbe {
- public:
-  RoundingProbe(std::uint32_t device_index, std::uint64_t bytes);
-  // Call after success. Returns what the driver took, as far as visible; the request's size may be known only now.
-  [[nodiscard]] std::uint64_t taken(std::uint64_t bytes) const;
-
- private:
-  std::uint32_t device_index_;
-  std::size_t free_before_;
-};
+std::uint64_t large_with_rounding(std::uint32_t device_index, std::uint64_t bytes);
+inline std::uint64_t with_rounding(std::uint32_t device_index, std::uint64_t bytes) {
+  return bytes <= kLargestPiece ? bytes : large_with_rounding(device_index, bytes);
+}
 
 // Saturates. granule: a power of two.
 inline std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t granule) {
@@ -30,6 +23,25 @@ inline std::uint64_t rounded_up(std::uint64_t bytes, std::uint64_t granule) {
 
 // A size that is a multiple of the usual granule reveals nothing.
 inline constexpr std::uint64_t kUsualGranule = 2 << 20;
+
+// For use around the driver's call: reads the card's free memory if the size can reveal a class not yet known.
+class RoundingProbe {
+ public:
+  RoundingProbe(std::uint32_t device_index, std::uint64_t bytes) : device_index_(device_index) {
+    if (bytes > kLargestPiece && bytes % kUsualGranule != 0) begin(bytes);
+  }
+  // Call after success. Returns what the driver took, as far as visible; the request's size may be known only now.
+  [[nodiscard]] std::uint64_t taken(std::uint64_t bytes) const {
+    return free_before_ == SIZE_MAX ? with_rounding(device_index_, bytes) : seen(bytes);
+  }
+
+ private:
+  void begin(std::uint64_t bytes);
+  [[nodiscard]] std::uint64_t seen(std::uint64_t bytes) const;
+
+  std::uint32_t device_index_;
+  std::size_t free_before_ = SIZE_MAX;
+};
 
 // Returns the power of two to which `bytes` was rounded up to give `taken`: the usual granule, else the smallest; 1: no
 // rounding; 0: cannot be told. Pure.

@@ -63,12 +63,10 @@ bool has_slabs(std::uint32_t device) {
 
 }  // namespace
 
-constinit std::atomic<bool> no_slabs{false};
+constinit std::atomic<bool> no_slabs{false}, slab_charged{false};
 
-bool may_be_piece(const Place& place, std::uint64_t bytes) {
-  if (bytes > kLargestPiece || place.standing != Standing::held || !seated() ||
-      place.device_index >= ledger::kMaxDevices)
-    return false;
+bool may_have_slabs(const Place& place) {
+  if (place.standing != Standing::held || !seated() || place.device_index >= ledger::kMaxDevices) return false;
   const std::uint8_t value = known(place.device_index).load(std::memory_order_relaxed);
   const bool ruled_out =
       value == kNothing ? looks.load(std::memory_order_relaxed) >= kFirstLooks : value == (kNoSlabs | kSure);
@@ -106,6 +104,7 @@ std::uint64_t PieceProbe::taken(std::uint64_t address, std::uint64_t bytes, std:
   if (is_new && lost == kSlabBytes) learn(device_index_, kSlabs);
   else if (lost == bytes) learn(device_index_, kNoSlabs);
   if (is_new && has_slabs(device_index_)) {
+    slab_charged.store(true, std::memory_order_relaxed);
     spare.put(slab, {all.spare(), device_index_, owner});
     return bytes + all.spare();
   }
@@ -115,9 +114,9 @@ std::uint64_t PieceProbe::taken(std::uint64_t address, std::uint64_t bytes, std:
   return bytes + rest.bytes - before;
 }
 
-std::uint64_t piece_gone(std::uint64_t address, std::uint64_t bytes, bool exported) {
+std::uint64_t recorded_piece_gone(std::uint64_t address, std::uint64_t bytes, bool exported) {
   const std::uint64_t own = exported ? 0 : bytes;
-  if (bytes > kLargestPiece || !seated()) return own;
+  if (!seated()) return own;
   const std::uint64_t slab = slab_of(address);
   const Locked locked;
   Allocation entry, rest;
@@ -158,6 +157,7 @@ void slabs_gone(std::uint64_t context, std::uint64_t (&bytes)[ledger::kMaxAccoun
 
 void slabs_reset_after_fork() {
   no_slabs.store(false, std::memory_order_relaxed);
+  slab_charged.store(false, std::memory_order_relaxed);
   lock.store(0, std::memory_order_relaxed);
   pieces.forget_after_fork();
   spare.forget_after_fork();

@@ -16,11 +16,14 @@ namespace headgate::limiter {
 inline constexpr std::uint64_t kSlabBytes = 2 << 20;
 inline constexpr std::uint64_t kLargestPiece = 1 << 20;
 
-// Set if the driver is known to have no slabs, on any GPU: then no request probes further.
-extern std::atomic<bool> no_slabs;
+// no_slabs: the driver is known to have none, on any GPU; then no request probes further. slab_charged: one was charged.
+extern std::atomic<bool> no_slabs, slab_charged;
 
 // Returns whether a request on that place may be a piece of a slab: it is small, and the driver may have slabs.
-bool may_be_piece(const Place& place, std::uint64_t bytes);
+bool may_have_slabs(const Place& place);
+inline bool may_be_piece(const Place& place, std::uint64_t bytes) {
+  return bytes <= kLargestPiece && !no_slabs.load(std::memory_order_relaxed) && may_have_slabs(place);
+}
 
 // Returns what must fit the share before a piece is requested: a slab if the driver is known to have them.
 std::uint64_t bytes_for_piece(std::uint32_t device_index, std::uint64_t bytes);
@@ -41,7 +44,12 @@ class PieceProbe {
 // Call when a piece is gone. Returns what to give back: its own bytes if its slab is unknown or not charged; else
 // nothing, or with the last piece all that is left of the slab. exported: the piece's own bytes are given back
 // elsewhere.
-std::uint64_t piece_gone(std::uint64_t address, std::uint64_t bytes, bool exported);
+std::uint64_t recorded_piece_gone(std::uint64_t address, std::uint64_t bytes, bool exported);
+inline std::uint64_t piece_gone(std::uint64_t address, std::uint64_t bytes, bool exported) {
+  const bool recorded = !no_slabs.load(std::memory_order_relaxed) || slab_charged.load(std::memory_order_relaxed);
+  if (recorded && bytes <= kLargestPiece) return recorded_piece_gone(address, bytes, exported);
+  return exported ? 0 : bytes;
+}
 
 // Records an array of that size. The driver reports no address for it, so it may have taken a slab. After 32 arrays the
 // residual is measured before the next request, so that they hide at most 64 MiB.

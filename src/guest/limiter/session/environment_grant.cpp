@@ -127,6 +127,8 @@ void say_oversubscribed(const char* uuid, std::uint64_t card_bytes, std::uint64_
            static_cast<unsigned long>(card_bytes >> 20), uuid, static_cast<unsigned long>(host_bytes >> 20));
 }
 
+bool names_directory() { return variable("HEADGATE_SHARE_DIR") != nullptr || is_mounted(); }
+
 const char* variable(const char* name) { return ::getauxval(AT_SECURE) != 0 ? nullptr : ::getenv(name); }
 
 void read_environment_grant(const SeenDevices& devices, Wanted& out) {

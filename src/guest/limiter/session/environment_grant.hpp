@@ -26,6 +26,9 @@ struct Wanted {
 // uses only the share mounted into its container. Without a grant, opens no file, descriptor or thread.
 void read_environment_grant(const SeenDevices& devices, Wanted& out);
 
+// Returns whether a share is named by its directory, or mounted: cheaper than reading all of the environment.
+bool names_directory();
+
 // Logs at the start how much of the memory limit is on the card, and how much on the host.
 void say_oversubscribed(const char* uuid, std::uint64_t card_bytes, std::uint64_t host_bytes);
 

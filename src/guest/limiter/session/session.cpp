@@ -398,6 +398,7 @@ abi::nvmlReturn_t open_session_for_views() {
 
 void open_session_by_directory() {
   if (opening_here || session.membership.load(std::memory_order_acquire) != Membership::unopened) return;
+  if (!names_directory()) return;
   const int saved = errno;
   {
     const Opening one_at_a_time;
