@@ -7,6 +7,8 @@
 #include <cerrno>
 #include <climits>
 
+#include "guest/bare/keep_errno.hpp"
+
 namespace headgate::bare {
 namespace {
 
@@ -23,7 +25,7 @@ constexpr std::int64_t kShortRestNs = 250'000'000;
 
 void futex_wait_either(const std::atomic<std::uint32_t>* first, std::uint32_t a,
                        const std::atomic<std::uint32_t>* second, std::uint32_t b, std::int64_t timeout_ns) {
-  const int saved = errno;
+  const KeepErrno keep_errno;
   const Waiter both[] = {{a, reinterpret_cast<std::uintptr_t>(first), kWord32, 0},
                          {b, reinterpret_cast<std::uintptr_t>(second), kWord32, 0}};
   timespec until{};
@@ -38,20 +40,17 @@ void futex_wait_either(const std::atomic<std::uint32_t>* first, std::uint32_t a,
   if (woken < 0 && (errno == ENOSYS || errno == EPERM || errno == EINVAL) &&
       second->load(std::memory_order_relaxed) == b)
     futex_wait(first, a, timeout_ns < kShortRestNs ? timeout_ns : kShortRestNs);
-  errno = saved;
 }
 
 void futex_wait(const std::atomic<std::uint32_t>* word, std::uint32_t expected, std::int64_t timeout_ns) {
-  const int saved = errno;
+  const KeepErrno keep_errno;
   timespec timeout{timeout_ns / 1'000'000'000, timeout_ns % 1'000'000'000};
   ::syscall(SYS_futex, word, FUTEX_WAIT, expected, &timeout, nullptr, 0);
-  errno = saved;
 }
 
 void futex_wake(const std::atomic<std::uint32_t>* word, std::uint32_t most) {
-  const int saved = errno;
+  const KeepErrno keep_errno;
   ::syscall(SYS_futex, word, FUTEX_WAKE, most, nullptr, nullptr, 0);
-  errno = saved;
 }
 void futex_wake_all(const std::atomic<std::uint32_t>* word) { futex_wake(word, INT_MAX); }
 void futex_wake_one(const std::atomic<std::uint32_t>* word) { futex_wake(word, 1); }

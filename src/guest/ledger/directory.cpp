@@ -12,6 +12,7 @@
 #include <string_view>
 
 #include "guest/bare/clock.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/ledger/check.hpp"
 #include "guest/ledger/registration.hpp"
 #include "guest/ledger/step.hpp"
@@ -69,9 +70,8 @@ PageFault open_directory(int parent, const char* name, mode_t forbidden, bool ma
 
 void Descriptor::reset(int fd) {
   if (fd_ >= 0) {
-    const int saved = errno;
+    const bare::KeepErrno keep_errno;
     ::close(fd_);
-    errno = saved;
   }
   fd_ = fd;
 }

@@ -10,6 +10,7 @@
 #include <cstring>
 
 #include "guest/bare/clock.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/ledger/slot.hpp"
 
 #ifndef SYS_pidfd_open
@@ -146,21 +147,18 @@ bool judge(const Identity& identity) {
 }  // namespace
 
 Identity own_identity(bool* lacked) {
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   const ProcessStat stat = read_stat("/proc/self/stat");
   const Identity identity{static_cast<std::uint32_t>(::getpid()), pid_namespace(), stat.start_time};
   if (lacked != nullptr) *lacked = stat.lacked;
-  errno = saved;
   return identity;
 }
 
 bool is_alive(const Identity& identity, std::uint32_t own_pidns_inode) {
   if (identity.pidns_inode != own_pidns_inode) return true;
   if (identity.pid == 0 || identity.pid > 0x7fff'ffffu) return false;  // no process has such a pid
-  const int saved = errno;
-  const bool alive = judge(identity);
-  errno = saved;
-  return alive;
+  const bare::KeepErrno keep_errno;
+  return judge(identity);
 }
 
 }  // namespace headgate::ledger

@@ -7,9 +7,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include <cerrno>
 #include <cstring>
 
+#include "guest/bare/keep_errno.hpp"
 #include "guest/pathinject/list.hpp"
 
 namespace headgate::pathinject {
@@ -107,9 +107,8 @@ void edit(const List& list) {
 
 [[gnu::constructor]] void inject() {
   if (::getauxval(AT_SECURE) != 0 || environ == nullptr) return;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   for (const List& list : kLists) edit(list);
-  errno = saved;
 }
 
 }  // namespace

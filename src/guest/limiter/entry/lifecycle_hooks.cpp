@@ -1,6 +1,6 @@
 // Start of a membership (cuInit and nvmlInit), and creation and destruction of contexts.
-#include <cerrno>
 
+#include "guest/bare/keep_errno.hpp"
 #include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/context_size.hpp"
@@ -28,11 +28,10 @@ CUresult after_creation(CUresult result, const CUcontext* context, CUdevice devi
   if (result != CUDA_SUCCESS) return result;
   const Place place = place_of(device);
   if (place.standing != Standing::held) return result;
-  const int saved = errno;
+  const headgate::bare::KeepErrno keep_errno;
   tell_thread_percentage(device, place.device_index);
   residual_is_due(place.device_index);
   compute_know_context(context != nullptr ? *context : nullptr, place.device_index);
-  errno = saved;
   return result;
 }
 

@@ -2,9 +2,7 @@
 
 #include <sys/mman.h>
 
-#include <cerrno>
-
-#include "guest/limiter/memory/backoff_lock.hpp"
+#include "guest/bare/keep_errno.hpp"
 
 namespace headgate::limiter {
 namespace {
@@ -19,19 +17,6 @@ Allocation unpack(std::uint64_t packed, std::uint64_t owner) {
 
 }  // namespace
 
-class AllocationTable::Guard {
- public:
-  explicit Guard(Shard& shard) : shard_(shard) {
-    for (Backoff backoff; shard_.locked.exchange(1, std::memory_order_acquire) != 0;) backoff.wait();
-  }
-  ~Guard() { shard_.locked.store(0, std::memory_order_release); }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-
- private:
-  Shard& shard_;
-};
-
 // Allocations are aligned, so a key's low bits carry little information: multiply and use the high bits.
 std::uint64_t AllocationTable::mixed(std::uint64_t key) {
   const std::uint64_t product = key * 0x9e37'79b9'7f4a'7c15ull;
@@ -40,12 +25,9 @@ std::uint64_t AllocationTable::mixed(std::uint64_t key) {
 
 bool AllocationTable::grow(Shard& shard) {
   const std::size_t capacity = shard.capacity == 0 ? kFirstCapacity : shard.capacity * 2;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   void* memory = ::mmap(nullptr, capacity * sizeof(Entry), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    errno = saved;
-    return false;
-  }
+  if (memory == MAP_FAILED) return false;
   Shard bigger;
   bigger.entries = static_cast<Entry*>(memory);
   bigger.capacity = capacity;
@@ -57,7 +39,6 @@ bool AllocationTable::grow(Shard& shard) {
   shard.entries = bigger.entries;
   shard.capacity = bigger.capacity;
   shard.count = bigger.count;
-  errno = saved;
   return true;
 }
 
@@ -96,7 +77,7 @@ void AllocationTable::remove(Shard& shard, Entry* entry) {
 bool AllocationTable::put(std::uint64_t key, Allocation holding) {
   const std::uint64_t hash = mixed(key);
   Shard& shard = shards_[hash % kShards];
-  const Guard guard(shard);
+  const Locked locked(shard.lock);
   if ((shard.count + 1) * 4 > shard.capacity * 3 && !grow(shard) && shard.count + 1 >= shard.capacity) return false;
   insert(shard, {key + 1, holding.bytes | std::uint64_t{holding.device_index} << kDeviceShift, holding.owner & ~kMark},
          hash);
@@ -106,7 +87,7 @@ bool AllocationTable::put(std::uint64_t key, Allocation holding) {
 bool AllocationTable::look(std::uint64_t key, Allocation& holding) {
   const std::uint64_t hash = mixed(key);
   Shard& shard = shards_[hash % kShards];
-  const Guard guard(shard);
+  const Locked locked(shard.lock);
   const Entry* entry = find(shard, key, hash);
   if (entry == nullptr) return false;
   holding = unpack(entry->packed, entry->owner);
@@ -116,7 +97,7 @@ bool AllocationTable::look(std::uint64_t key, Allocation& holding) {
 bool AllocationTable::take(std::uint64_t key, Allocation& holding) {
   const std::uint64_t hash = mixed(key);
   Shard& shard = shards_[hash % kShards];
-  const Guard guard(shard);
+  const Locked locked(shard.lock);
   Entry* entry = find(shard, key, hash);
   if (entry == nullptr) return false;
   holding = unpack(entry->packed, entry->owner);
@@ -126,7 +107,7 @@ bool AllocationTable::take(std::uint64_t key, Allocation& holding) {
 
 void AllocationTable::mark_owned(std::uint64_t owner) {
   for (Shard& shard : shards_) {
-    const Guard guard(shard);
+    const Locked locked(shard.lock);
     for (std::size_t i = 0; i < shard.capacity; ++i) {
       Entry& entry = shard.entries[i];
       if (entry.key_plus_one != 0 && entry.owner == owner) entry.owner |= kMark;
@@ -136,7 +117,7 @@ void AllocationTable::mark_owned(std::uint64_t owner) {
 
 void AllocationTable::sweep_marked(std::uint64_t owner, std::span<std::uint64_t> bytes) {
   for (Shard& shard : shards_) {
-    const Guard guard(shard);
+    const Locked locked(shard.lock);
     for (std::size_t i = 0; i < shard.capacity;) {
       Entry& entry = shard.entries[i];
       if (entry.key_plus_one == 0 || entry.owner != (owner | kMark)) {
@@ -152,7 +133,7 @@ void AllocationTable::sweep_marked(std::uint64_t owner, std::span<std::uint64_t>
 
 void AllocationTable::forget_after_fork() {
   for (Shard& shard : shards_) {
-    shard.locked.store(0, std::memory_order_relaxed);
+    shard.lock.reset();
     shard.entries = nullptr;
     shard.capacity = 0;
     shard.count = 0;

@@ -5,10 +5,11 @@
 // a call that we do not see is freed like any other.
 #pragma once
 
-#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <span>
+
+#include "guest/limiter/memory/backoff_lock.hpp"
 
 namespace headgate::limiter {
 
@@ -46,14 +47,12 @@ class AllocationTable {
     std::uint64_t owner;         // bit 0: marked
   };
   struct alignas(64) Shard {
-    std::atomic<std::uint32_t> locked{0};
+    BackoffLock lock;
     Entry* entries = nullptr;
     std::size_t capacity = 0;  // a power of two, or 0
     std::size_t count = 0;
   };
   static constexpr std::size_t kShards = 16;
-
-  class Guard;
 
   static std::uint64_t mixed(std::uint64_t key);
   static bool grow(Shard& shard);

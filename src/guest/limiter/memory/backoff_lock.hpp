@@ -1,34 +1,51 @@
-// Waiting for a lock that is held for some nanoseconds: spin, then yield, then sleep. A spinning real-time thread would
+// A lock that is held for some nanoseconds: a waiter spins, then yields, then sleeps. A spinning real-time thread would
 // keep the holder from ever running.
 #pragma once
 
 #include <sched.h>
 #include <time.h>
 
-#include <cerrno>
+#include <atomic>
+#include <cstdint>
+
+#include "guest/bare/keep_errno.hpp"
 
 namespace headgate::limiter {
 
-class Backoff {
+class BackoffLock {
  public:
-  void wait() {
-    ++tries_;
-    if (tries_ < 64) {
+  void lock() {
+    for (int tries = 1; held_.exchange(1, std::memory_order_acquire) != 0; ++tries) {
+      if (tries < 64) {
 #if defined(__x86_64__)
-      __builtin_ia32_pause();
+        __builtin_ia32_pause();
 #endif
-    } else if (tries_ < 128) {
-      ::sched_yield();
-    } else {
-      const int saved = errno;
-      const timespec shortly{0, 50'000};
-      ::nanosleep(&shortly, nullptr);
-      errno = saved;
+      } else if (tries < 128) {
+        ::sched_yield();
+      } else {
+        const bare::KeepErrno keep_errno;
+        const timespec shortly{0, 50'000};
+        ::nanosleep(&shortly, nullptr);
+      }
     }
   }
+  void unlock() { held_.store(0, std::memory_order_release); }
+  // In a forked child: the thread that held it does not exist there.
+  void reset() { held_.store(0, std::memory_order_relaxed); }
 
  private:
-  int tries_ = 0;
+  std::atomic<std::uint32_t> held_{0};
+};
+
+class [[nodiscard]] Locked {
+ public:
+  explicit Locked(BackoffLock& lock) : lock_(lock) { lock_.lock(); }
+  ~Locked() { lock_.unlock(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  BackoffLock& lock_;
 };
 
 }  // namespace headgate::limiter

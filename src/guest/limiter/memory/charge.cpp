@@ -2,9 +2,8 @@
 
 #include <time.h>
 
-#include <cerrno>
-
 #include "guest/bare/clock.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/saturating.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/draining.hpp"
@@ -41,10 +40,8 @@ std::atomic<std::int64_t> reaped_at;
 bool reap_now_and_then(std::int64_t now) {
   std::int64_t last = reaped_at.load(std::memory_order_relaxed);
   if (last == now || !reaped_at.compare_exchange_strong(last, now, std::memory_order_relaxed)) return false;
-  const int saved = errno;
-  const std::uint32_t reaped = reap_the_dead();
-  errno = saved;
-  return reaped != 0;
+  const bare::KeepErrno keep_errno;
+  return reap_the_dead() != 0;
 }
 
 std::atomic<std::int64_t> remeasured_at;
@@ -55,9 +52,8 @@ bool remeasure_now_and_then(const Place& place, std::int64_t now) {
   if (own_residual(place.device_index) == 0) return false;
   std::int64_t last = remeasured_at.load(std::memory_order_relaxed);
   if (now - last < kRemeasureEvery || !remeasured_at.compare_exchange_strong(last, now)) return false;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   refresh_residual(place.device_index);
-  errno = saved;
   return true;
 }
 
@@ -111,10 +107,9 @@ bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t 
     const std::int64_t age_ns = bare::host_ns() - torn.died_ns;
     if (torn.bytes == 0 || age_ns > kTeardownPatienceNs) return false;
     if (!fits(used > torn.bytes ? used - torn.bytes : 0, bytes, granted)) return false;
-    const int saved = errno;
+    const bare::KeepErrno keep_errno;
     const timespec shortly{0, 4'000'000};
     ::nanosleep(&shortly, nullptr);
-    errno = saved;
     settle_draining(device);
   }
 }

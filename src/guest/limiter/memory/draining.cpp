@@ -6,6 +6,7 @@
 #include <atomic>
 #include <cerrno>
 
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/saturating.hpp"
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/draining.hpp"
@@ -170,12 +171,11 @@ bool one_is_gone() {
 void look_for_the_dead() {
   const std::int64_t now = coarse_now_ns();
   if (ticked_at.exchange(now, std::memory_order_relaxed) == now) return;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   if (now - looked_at.load(std::memory_order_relaxed) >= kDeadEachNs || one_is_gone()) {
     looked_at.store(now, std::memory_order_relaxed);
     reap_the_dead();
   }
-  errno = saved;
 }
 
 void settle_draining_in_time(std::uint32_t device) {
@@ -217,10 +217,8 @@ bool take_ipc_export(std::uint64_t address) {
 
 bool settle_draining(std::uint32_t device) {
   if (session.usage == nullptr || ledger::draining_bytes(*session.usage, device) == 0) return false;
-  const int saved = errno;
-  const bool given = settle(device);
-  errno = saved;
-  return given;
+  const bare::KeepErrno keep_errno;
+  return settle(device);
 }
 
 std::uint64_t own_draining(std::uint32_t device) {

@@ -3,10 +3,9 @@
 #include <time.h>
 #include <unistd.h>
 
-#include <cerrno>
-
 #include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/limiter/memory/reclaim_hint.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/driver.hpp"
@@ -98,7 +97,7 @@ void restore() {
 }  // namespace
 
 void come_back() {
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   for (std::uint32_t now; (now = presence.load(std::memory_order_acquire)) != kUsed;) {
     if (now == kQuiet) {
       if (presence.compare_exchange_strong(now, kUsed)) break;
@@ -110,7 +109,6 @@ void come_back() {
       bare::futex_wait(&presence, now, kRetryNs);
     }
   }
-  errno = saved;
 }
 
 std::int64_t tend_presence(std::int64_t now_ns) {

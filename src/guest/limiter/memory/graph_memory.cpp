@@ -2,9 +2,9 @@
 
 #include <sys/mman.h>
 
-#include <cerrno>
 #include <span>
 
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/saturating.hpp"
 #include "guest/limiter/memory/allocation_table.hpp"
 #include "guest/limiter/route/forward.hpp"
@@ -69,9 +69,8 @@ void add_needs(abi::CUgraph graph, GraphNeeds& needs, int depth) {
 
 GraphNeeds needs_of(abi::CUgraph graph) {
   GraphNeeds needs;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   add_needs(graph, needs, 0);
-  errno = saved;
   return needs;
 }
 

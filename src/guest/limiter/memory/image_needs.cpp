@@ -11,6 +11,7 @@
 #include <string_view>
 
 #include "guest/abi/fat_binary.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/lz4.hpp"
 #include "guest/bare/saturating.hpp"
 #include "guest/limiter/memory/ptx_statics.hpp"
@@ -31,11 +32,10 @@ constexpr std::uint64_t kLargestUnpacked = 512ull << 20;
 // False if part is unmapped. The kernel does the copy: an image with a false size must not crash the program.
 bool read_at(std::uint64_t address, void* out, std::size_t bytes) {
   const iovec to{out, bytes}, from{reinterpret_cast<void*>(address), bytes};
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   const ssize_t got = ::process_vm_readv(::getpid(), &to, 1, &from, 1, 0);
   // A seccomp filter may forbid it; the driver will read the same bytes shortly.
   const bool forbidden = got < 0 && (errno == EPERM || errno == ENOSYS);
-  errno = saved;
   if (forbidden) std::memcpy(out, reinterpret_cast<const void*>(address), bytes);
   return forbidden || got == static_cast<ssize_t>(bytes);
 }
@@ -196,7 +196,7 @@ ImageNeeds needs_of_image(const void* image, unsigned architecture) {
 
 ImageNeeds needs_of_file(const char* path, unsigned architecture) {
   if (path == nullptr) return {};
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   ImageNeeds needs;
   if (const int fd = ::open(path, O_RDONLY | O_CLOEXEC); fd >= 0) {
     const off_t size = ::lseek(fd, 0, SEEK_END);
@@ -210,7 +210,6 @@ ImageNeeds needs_of_file(const char* path, unsigned architecture) {
     }
     ::close(fd);
   }
-  errno = saved;
   return needs;
 }
 

@@ -2,8 +2,7 @@
 
 #include <sys/mman.h>
 
-#include <cerrno>
-
+#include "guest/bare/keep_errno.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/backoff_lock.hpp"
 #include "guest/limiter/memory/residual.hpp"
@@ -27,28 +26,17 @@ constexpr std::uint32_t kMaxObjects = 1 << 18;
 Object* objects;
 std::uint32_t object_count;
 std::uint32_t first_free;  // index + 1
-std::atomic<std::uint32_t> locked;
+constinit BackoffLock lock;
 
 constinit AllocationTable objects_by_handle;   // bytes: the object's index
 constinit AllocationTable objects_by_address;  // the same
 constinit AllocationTable sizes_by_address;    // bytes: of the mapping
 
-class Guard {
- public:
-  Guard() {
-    for (Backoff backoff; locked.exchange(1, std::memory_order_acquire) != 0;) backoff.wait();
-  }
-  ~Guard() { locked.store(0, std::memory_order_release); }
-  Guard(const Guard&) = delete;
-  Guard& operator=(const Guard&) = delete;
-};
-
 bool have_room() {
   if (objects != nullptr) return first_free != 0 || object_count < kMaxObjects;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   void* memory = ::mmap(nullptr, kMaxObjects * sizeof(Object), PROT_READ | PROT_WRITE,
                         MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-  errno = saved;
   if (memory == MAP_FAILED) return false;
   objects = static_cast<Object*>(memory);
   return true;
@@ -74,7 +62,7 @@ Released let_go_if_unused(std::uint32_t index) {
 
 void mapped_created(std::uint64_t handle, Allocation holding) {
   note_peaks(holding.device_index);
-  const Guard guard;
+  const Locked locked(lock);
   if (!have_room()) return;
   const std::uint32_t index = new_object();
   objects[index] = {holding.bytes, holding.device_index, 1, 0, 0, false};
@@ -82,7 +70,7 @@ void mapped_created(std::uint64_t handle, Allocation holding) {
 }
 
 void mapped_retained(std::uint64_t handle, std::uint64_t address) {
-  const Guard guard;
+  const Locked locked(lock);
   Allocation found;
   if (!objects_by_address.look(address, found) && !objects_by_handle.look(handle, found)) return;
   ++objects[found.bytes].references;
@@ -90,7 +78,7 @@ void mapped_retained(std::uint64_t handle, std::uint64_t address) {
 }
 
 void mapped_at(std::uint64_t address, std::uint64_t size, std::uint64_t handle) {
-  const Guard guard;
+  const Locked locked(lock);
   sizes_by_address.put(address, {size, 0});
   Allocation found;
   if (!objects_by_handle.look(handle, found)) return;
@@ -99,7 +87,7 @@ void mapped_at(std::uint64_t address, std::uint64_t size, std::uint64_t handle) 
 }
 
 bool mapped_export(std::uint64_t handle, Released& object) {
-  const Guard guard;
+  const Locked locked(lock);
   Allocation found;
   if (!objects_by_handle.look(handle, found) || objects[found.bytes].exported) return false;
   Object& known = objects[found.bytes];
@@ -109,13 +97,13 @@ bool mapped_export(std::uint64_t handle, Released& object) {
 }
 
 void mapped_not_exported(std::uint64_t handle) {
-  const Guard guard;
+  const Locked locked(lock);
   Allocation found;
   if (objects_by_handle.look(handle, found)) objects[found.bytes].exported = false;
 }
 
 HandleRelease::HandleRelease(std::uint64_t handle) : handle_(handle), object_(0) {
-  const Guard guard;
+  const Locked locked(lock);
   Allocation found;
   if (!objects_by_handle.look(handle, found)) return;
   object_ = static_cast<std::uint32_t>(found.bytes);
@@ -127,7 +115,7 @@ HandleRelease::HandleRelease(std::uint64_t handle) : handle_(handle), object_(0)
 
 Released HandleRelease::settle(bool succeeded) {
   if (!known_) return {};
-  const Guard guard;
+  const Locked locked(lock);
   Object& object = objects[object_];
   --object.mappings;
   if (succeeded) return let_go_if_unused(object_);
@@ -137,7 +125,7 @@ Released HandleRelease::settle(bool succeeded) {
 }
 
 Released mapped_unmapped(std::uint64_t address) {
-  const Guard guard;
+  const Locked locked(lock);
   Allocation found, size;
   sizes_by_address.take(address, size);
   if (!objects_by_address.take(address, found)) return {};
@@ -152,7 +140,7 @@ std::uint64_t mapped_size(std::uint64_t address) {
 }
 
 void mapped_reset_after_fork() {
-  locked.store(0, std::memory_order_relaxed);
+  lock.reset();
   objects = nullptr;
   object_count = 0;
   first_free = 0;

@@ -6,10 +6,10 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 
 #include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/ledger/layout.hpp"
 #include "guest/limiter/memory/freeze.hpp"
 #include "guest/limiter/memory/pool.hpp"
@@ -114,11 +114,10 @@ void start() {
 }  // namespace
 
 void wake_memory_thread() {
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   chores.fetch_add(1);
   if (state.load(std::memory_order_acquire) == kNone) start();
   if (asleep.load()) bare::futex_wake_all(&chores);
-  errno = saved;
 }
 
 void memory_thread_reset_after_fork() {

@@ -2,9 +2,8 @@
 
 #include <time.h>
 
-#include <cerrno>
-
 #include "guest/bare/clock.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/ledger/oom_wait.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/registration.hpp"
@@ -77,7 +76,7 @@ void OomWait::tell(const Place& place, std::uint64_t bytes, Lack lack, std::int6
 bool OomWait::again(const Place& place, std::uint64_t bytes, Lack lack) {
   in_flight.end();
   if (place.standing != Standing::held || !seated()) return false;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   bool more = begun_ || begin(place, bytes, lack);
   if (more && lacked_ == Lack::card) rest();
   else if (more && armed_ != 0) ledger::wait_for_release(*session.usage, armed_);
@@ -94,7 +93,6 @@ bool OomWait::again(const Place& place, std::uint64_t bytes, Lack lack) {
     if (more && lack == Lack::share) armed_ = ledger::expect_release(*session.usage);
     lacked_ = lack;
   }
-  errno = saved;
   return more;
 }
 

@@ -1,7 +1,6 @@
 #include "guest/limiter/memory/pool.hpp"
 
-#include <cerrno>
-
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/saturating.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/memory.hpp"
@@ -45,10 +44,10 @@ void each_pool(std::uint32_t device, Act act) {
 
 // Its last allocation is gone, so the destroyed pool's memory is too.
 void release_destroyed_pool(PoolAccounting& destroyed) {
-  const PoolGuard table(pool_table_locked);
+  const Locked table(pool_table_lock);
   if (destroyed.kind.load(std::memory_order_relaxed) != PoolKind::destroyed) return;
   {
-    const PoolGuard guard(destroyed.locked);
+    const Locked guard(destroyed.lock);
     destroyed.reserved = 0;
     level_accounting(destroyed);
   }
@@ -73,13 +72,13 @@ Remembered& remembered_at(PoolAccounting& pool, std::uint64_t address) {
 static_assert(kRemembered == 1 << (64 - 58));
 
 void begin_trial(PoolAccounting& pool) {
-  const PoolGuard guard(pool.locked);
+  const Locked guard(pool.lock);
   ++pool.trials;
 }
 
 void end_trials(PoolAccounting& pool, std::uint32_t trials) {
   if (trials == 0) return;
-  const PoolGuard guard(pool.locked);
+  const Locked guard(pool.lock);
   pool.trials -= trials;
 }
 
@@ -91,9 +90,8 @@ PoolAccounting* current_pool_accounting(const Place& place) {
   if (known != nullptr) [[likely]]
     return known;
   abi::CUmemoryPool handle = nullptr;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   const bool told = forward(driver.cuDeviceGetMemPool, &handle, place.device) == abi::CUDA_SUCCESS && handle != nullptr;
-  errno = saved;
   if (!told) return nullptr;
   PoolAccounting* accounting = new_accounting(PoolKind::pool, handle, place, false);
   if (accounting != nullptr && accounting->kind.load() == PoolKind::foreign) return nullptr;
@@ -145,7 +143,7 @@ Verdict PoolRequest::expect(OomWait& wait) {
 Verdict PoolRequest::try_expect(InFlightBytes& in_flight) {
   const Verdict verdict = try_reserve_at(place_, most_, in_flight);
   if (verdict == Verdict::reserved) {
-    const PoolGuard guard(pool_.locked);
+    const Locked guard(pool_.lock);
     pool_.under_way += most_;
     pool_.charged += most_;
     return verdict;
@@ -169,7 +167,7 @@ Verdict PoolRequest::try_expect(InFlightBytes& in_flight) {
 
 // Settles without a driver call if the memory is known to be backed already.
 bool PoolRequest::nothing_grew(std::uint64_t address) {
-  const PoolGuard guard(pool_.locked);
+  const Locked guard(pool_.lock);
   const Remembered& seen = remembered_at(pool_, address);
   if (seen.address != address || bytes_ > seen.bytes || seen.epoch != epoch_ ||
       epoch_ != release_epoch.load(std::memory_order_acquire) || coarse_now_ns() - pool_.read_at >= kTrusted)
@@ -198,7 +196,7 @@ abi::CUresult PoolRequest::settle(abi::CUresult result, const abi::CUdeviceptr* 
       book_refusal(place_, bytes_);
       result = abi::CUDA_ERROR_OUT_OF_MEMORY;
     } else {
-      const PoolGuard guard(pool_.locked);
+      const Locked guard(pool_.lock);
       remembered_at(pool_, *address) = {*address, bytes_, epoch_};
     }
   }
@@ -299,7 +297,7 @@ void memory_synchronised() {
 bool pools_under_way(std::uint32_t device) {
   bool any = false;
   each_pool(device, [&any](PoolAccounting& pool, PoolKind) {
-    const PoolGuard guard(pool.locked);
+    const Locked guard(pool.lock);
     any = any || pool.under_way != 0 || pool.trials != 0;
   });
   return any;
@@ -310,7 +308,7 @@ bool destroyed_pools_charged(std::uint32_t device) {
   for (std::uint32_t i = 0; i < end; ++i) {
     PoolAccounting& pool = all_accounts[i];
     if (pool.device_index != device || pool.kind.load(std::memory_order_acquire) != PoolKind::destroyed) continue;
-    const PoolGuard guard(pool.locked);
+    const Locked guard(pool.lock);
     if (pool.charged != 0) return true;
   }
   return false;
@@ -378,7 +376,7 @@ Verdict expect_graph_growth(const Place& place, std::uint64_t most) {
     hand_back_unused(place.device_index, most);
     return Verdict::forward;
   }
-  const PoolGuard guard(pool->locked);
+  const Locked guard(pool->lock);
   pool->under_way += most;
   pool->charged += most;
   return verdict;

@@ -1,7 +1,6 @@
 #include "guest/limiter/memory/pool_accounting.hpp"
 
-#include <cerrno>
-
+#include "guest/bare/keep_errno.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
@@ -12,7 +11,7 @@ constinit PoolAccounting all_accounts[kMaxPools];
 constinit std::atomic<std::uint32_t> accounts_used;
 constinit std::atomic<PoolAccounting*> current_accounts[ledger::kMaxDevices];
 constinit std::atomic<PoolAccounting*> graph_accounts[ledger::kMaxDevices];
-constinit std::atomic<std::uint32_t> pool_table_locked;
+constinit BackoffLock pool_table_lock;
 constinit std::atomic<std::uint64_t> release_epoch{1};
 constinit AllocationTable pool_pointers;
 constinit std::atomic<std::uint32_t> tracked_pools;
@@ -22,7 +21,7 @@ namespace {
 constexpr std::uint64_t kDefaultGranule = 32 << 20, kSmallestGranule = 64 << 10;
 
 bool read_sum(const PoolAccounting& pool, std::uint64_t& bytes, abi::CUresult& result) {
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   if (pool.kind.load(std::memory_order_relaxed) == PoolKind::graph) {
     result = forward(driver.cuDeviceGetGraphMemAttribute, pool.device, abi::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT,
                      static_cast<void*>(&bytes));
@@ -30,7 +29,6 @@ bool read_sum(const PoolAccounting& pool, std::uint64_t& bytes, abi::CUresult& r
     result = forward(driver.cuMemPoolGetAttribute, handle_of(pool), abi::CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT,
                      static_cast<void*>(&bytes));
   }
-  errno = saved;
   return result == abi::CUDA_SUCCESS;
 }
 
@@ -56,7 +54,7 @@ PoolAccounting* find_accounting(abi::CUmemoryPool pool) {
 }
 
 PoolAccounting* new_accounting(PoolKind kind, abi::CUmemoryPool handle, const Place& place, bool tracked) {
-  const PoolGuard guard(pool_table_locked);
+  const Locked guard(pool_table_lock);
   if (handle != nullptr) {
     if (PoolAccounting* known = find_accounting(handle); known != nullptr) return known;
   } else if (PoolAccounting* known = graph_accounts[place.device_index].load(); known != nullptr) {
@@ -68,7 +66,7 @@ PoolAccounting* new_accounting(PoolKind kind, abi::CUmemoryPool handle, const Pl
   if (i == kMaxPools) return nullptr;
   PoolAccounting& accounting = all_accounts[i];
   {
-    const PoolGuard one(accounting.locked);
+    const Locked one(accounting.lock);
     accounting.device_index = place.device_index;
     accounting.device = place.device;
     accounting.tracked = tracked;
@@ -100,7 +98,7 @@ std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool f
   std::uint64_t sum = 0;
   abi::CUresult result = abi::CUDA_SUCCESS;
   const bool told = read_sum(pool, sum, result);
-  const PoolGuard guard(pool.locked);
+  const Locked guard(pool.lock);
   const bool alone = pool.under_way == done;
   pool.under_way -= done;
   // Growth while a request is under way, or on trial, is settled by that request. Charged here too, it would count
@@ -136,10 +134,9 @@ std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool f
 }
 
 void trim_pool(const PoolAccounting& pool, PoolKind kind) {
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   if (kind == PoolKind::graph) forward(driver.cuDeviceGraphMemTrim, pool.device);
   else forward(driver.cuMemPoolTrimTo, handle_of(pool), std::size_t{0});
-  errno = saved;
   release_epoch.fetch_add(1, std::memory_order_relaxed);
 }
 
@@ -148,10 +145,10 @@ void pools_reset_after_fork() {
     if (pool.kind.load(std::memory_order_relaxed) == PoolKind::none) continue;
     pool.kind.store(PoolKind::none, std::memory_order_relaxed);
     pool.handle.store(0, std::memory_order_relaxed);
-    pool.locked.store(0, std::memory_order_relaxed);
+    pool.lock.reset();
   }
   accounts_used.store(0, std::memory_order_relaxed);
-  pool_table_locked.store(0, std::memory_order_relaxed);
+  pool_table_lock.reset();
   tracked_pools.store(0, std::memory_order_relaxed);
   for (auto& accounting : graph_accounts) accounting.store(nullptr, std::memory_order_relaxed);
   current_pools_changed();

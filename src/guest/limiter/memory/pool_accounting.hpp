@@ -33,7 +33,7 @@ struct PoolAccounting {
   bool tracked = false;  // created by the program: may be destroyed with memory outstanding, so pointers are recorded
   std::atomic<std::uint64_t> tickets;
   std::atomic<std::int64_t> outstanding;  // for a tracked pool
-  std::atomic<std::uint32_t> locked;      // guards what follows
+  BackoffLock lock;                       // guards what follows
   std::uint64_t charged = 0;              // what the ledger holds for it
   std::uint64_t reserved = 0;             // the sum, as last read
   std::uint64_t under_way = 0;            // upper bounds of requests not yet settled
@@ -49,7 +49,7 @@ extern PoolAccounting all_accounts[kMaxPools];
 extern std::atomic<std::uint32_t> accounts_used;  // entries from here on are unused
 extern std::atomic<PoolAccounting*> current_accounts[ledger::kMaxDevices];
 extern std::atomic<PoolAccounting*> graph_accounts[ledger::kMaxDevices];
-extern std::atomic<std::uint32_t> pool_table_locked;
+extern BackoffLock pool_table_lock;
 
 // Moves when a pool may have released memory.
 extern std::atomic<std::uint64_t> release_epoch;
@@ -57,19 +57,6 @@ extern std::atomic<std::uint64_t> release_epoch;
 // For tracked pools: address -> index of the record.
 extern AllocationTable pool_pointers;
 extern std::atomic<std::uint32_t> tracked_pools;
-
-class PoolGuard {
- public:
-  explicit PoolGuard(std::atomic<std::uint32_t>& word) : word_(word) {
-    for (Backoff backoff; word_.exchange(1, std::memory_order_acquire) != 0;) backoff.wait();
-  }
-  ~PoolGuard() { word_.store(0, std::memory_order_release); }
-  PoolGuard(const PoolGuard&) = delete;
-  PoolGuard& operator=(const PoolGuard&) = delete;
-
- private:
-  std::atomic<std::uint32_t>& word_;
-};
 
 inline abi::CUmemoryPool handle_of(const PoolAccounting& pool) {
   return reinterpret_cast<abi::CUmemoryPool>(pool.handle.load(std::memory_order_relaxed));

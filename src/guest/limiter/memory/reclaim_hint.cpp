@@ -5,9 +5,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <iterator>
 
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/scratch.hpp"
 
 namespace headgate::limiter {
@@ -93,7 +93,7 @@ bool ReclaimRanges::next(std::string_view& text, Range& range) {
 }
 
 void hint_reclaim(bool (*goes_on)()) {
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   const bare::Scratch<Found> found;
   if (found) read_own(*found);
   for (std::uint32_t i = 0; found && i < (*found).count; ++i) {
@@ -102,7 +102,6 @@ void hint_reclaim(bool (*goes_on)()) {
     for (std::uint64_t at = range.from; at < range.to && goes_on(); at += kPiece)
       ::madvise(reinterpret_cast<void*>(at), std::min(kPiece, range.to - at), kCold);
   }
-  errno = saved;
 }
 
 }  // namespace headgate::limiter

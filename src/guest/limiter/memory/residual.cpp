@@ -4,8 +4,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <cerrno>
 
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/saturating.hpp"
 #include "guest/bare/scratch.hpp"
 #include "guest/ledger/draining.hpp"
@@ -310,9 +310,8 @@ std::int64_t measure_moved(std::int64_t now_ns) {
 void measure_residual_if_due(std::uint32_t device_index) {
   if (!due[device_index].load(std::memory_order_relaxed)) [[likely]]
     return;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   refresh_residual(device_index);
-  errno = saved;
 }
 
 std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns) {

@@ -1,8 +1,8 @@
 #include "guest/limiter/memory/untold.hpp"
 
 #include <atomic>
-#include <cerrno>
 
+#include "guest/bare/keep_errno.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
@@ -41,9 +41,8 @@ std::size_t free_on_card() {
 Growth::Growth(std::uint32_t device_index) : device_index_(device_index), before_(own_residual(device_index)) {}
 
 void Growth::measure(std::uint64_t less_free) {
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   const bool measured = refresh_residual(device_index_);
-  errno = saved;
   const std::uint64_t now = own_residual(device_index_);
   bytes_ = now > before_ ? now - before_ : 0;
   if (measured || less_free == kUntold) {

@@ -3,9 +3,9 @@
 #include <dlfcn.h>
 
 #include <atomic>
-#include <cerrno>
 
 #include "guest/bare/elf.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/limiter/route/library.hpp"
 #include "guest/limiter/route/real_dl.hpp"
 
@@ -47,23 +47,21 @@ constinit Library nvml_library{kNvmlSoname, &fill_nvml};
 bool ensure(Library& library, int mode) {
   if (library.filled.load(std::memory_order_acquire)) return true;
   if (real_dl().dlsym == nullptr) return false;
-  const int saved = errno;
-  bool done = false;
+  const bare::KeepErrno keep_errno;
   if (void* handle = open_library(library.soname, mode); handle != nullptr) {
-    bare::Object object;
-    if (bare::object_named(library.soname, object)) {
-      library.object = object;
-      library.fill(handle);
-      library.filled.store(true, std::memory_order_release);
-      done = true;
-    }
     // The reference is kept, so that the functions stay loaded.
-  } else if ((mode & RTLD_NOLOAD) == 0 && !library.sought_behind_us.exchange(true)) {
+    bare::Object object;
+    if (!bare::object_named(library.soname, object)) return false;
+    library.object = object;
+    library.fill(handle);
+    library.filled.store(true, std::memory_order_release);
+    return true;
+  }
+  if ((mode & RTLD_NOLOAD) == 0 && !library.sought_behind_us.exchange(true)) {
     // No driver on this machine: definitions by the program itself are what it would call without us.
     library.fill(RTLD_NEXT);
   }
-  errno = saved;
-  return done;
+  return false;
 }
 
 bool owns(const Library& library, const void* address) {

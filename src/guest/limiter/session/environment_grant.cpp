@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/scratch.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/grant/select.hpp"
@@ -24,14 +25,12 @@ constexpr char kDefaultShare[] = "default";
 constexpr char kMountedShare[] = "/run/headgate/share";
 
 bool is_mounted() {
-  const int saved = errno;
-  bool there =
-      ::access("/run/headgate/share/tenant.sock", F_OK) == 0 || ::access("/run/headgate/share/fail-policy", F_OK) == 0;
+  const bare::KeepErrno keep_errno;
+  if (::access("/run/headgate/share/tenant.sock", F_OK) == 0 || ::access("/run/headgate/share/fail-policy", F_OK) == 0)
+    return true;
   // A removed share stays mounted as an empty directory without links: processes there were in that share.
   struct stat status{};
-  if (!there) there = ::syscall(SYS_newfstatat, AT_FDCWD, kMountedShare, &status, 0) == 0 && status.st_nlink == 0;
-  errno = saved;
-  return there;
+  return ::syscall(SYS_newfstatat, AT_FDCWD, kMountedShare, &status, 0) == 0 && status.st_nlink == 0;
 }
 
 void copy_name(std::string_view from, char (&to)[ledger::kNameBytes]) {

@@ -6,6 +6,7 @@
 #include <cstdarg>
 
 #include "guest/bare/clock.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/limiter/session/log_level.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -102,7 +103,7 @@ bool log_wanted(LogLevel level) {
 
 void log_line(LogLevel level, const char* format, ...) {
   if (!log_wanted(level)) return;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   char buffer[1024];
   bare::Text text(buffer);
   text.add("headgate: ").add(name_of(level)).add(": ");
@@ -111,7 +112,6 @@ void log_line(LogLevel level, const char* format, ...) {
   text.add_format(format, arguments);
   va_end(arguments);
   write_line(buffer, end_line(text, buffer));
-  errno = saved;
 }
 
 std::int64_t coarse_now_ns() { return bare::now_ns(CLOCK_MONOTONIC_COARSE); }

@@ -7,6 +7,7 @@
 
 #include <cerrno>
 
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/limiter/session/environment_grant.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -36,7 +37,7 @@ bool listens(const char* pipe) {
 void await_mps_daemon() {
   const char* const pipe = variable("CUDA_MPS_PIPE_DIRECTORY");
   if (pipe == nullptr || pipe[0] == '\0') return;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   if (!listens(pipe)) {
     open_session_by_directory();
     const bool member = session.membership.load(std::memory_order_acquire) == Membership::member;
@@ -45,7 +46,6 @@ void await_mps_daemon() {
       ::nanosleep(&pause, nullptr);
     }
   }
-  errno = saved;
 }
 
 }  // namespace headgate::limiter

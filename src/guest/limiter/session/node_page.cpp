@@ -8,6 +8,7 @@
 
 #include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/ledger/node_page.hpp"
 #include "guest/limiter/session/handed.hpp"
 #include "guest/limiter/session/registration.hpp"
@@ -71,10 +72,8 @@ void take_node_page(int fd) {
 bool fresh_reading() {
   const ledger::NodePage* told = page.load(std::memory_order_acquire);
   if (told == nullptr) return false;
-  const int saved = errno;
-  const bool came = wait_for_reading(*told);
-  errno = saved;
-  return came;
+  const bare::KeepErrno keep_errno;
+  return wait_for_reading(*told);
 }
 
 bool daemon_reads() {

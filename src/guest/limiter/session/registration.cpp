@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "guest/bare/clock.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/ledger/directory.hpp"
 #include "guest/ledger/node_page.hpp"
@@ -365,12 +366,11 @@ class Conversation {
 
 Registered register_at(const char* directory, bool with_slot, ledger::SharePages& pages, ledger::SlotRef& slot,
                        std::span<char> why) {
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   const Registered outcome =
       Conversation(why, ledger::kRegistrationNs, ledger::kAnswerNs, true).hold(directory, with_slot, pages, slot);
   home[0] = '\0';
   if (strlen(directory) < sizeof home) memcpy(home, directory, strlen(directory) + 1);
-  errno = saved;
   return outcome;
 }
 
@@ -380,13 +380,12 @@ namespace {
 // be one now.
 bool ring(ledger::Ring what) {
   const int fd = bell.fd.load(std::memory_order_acquire);
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   // send(), not write(): if the number was reused for a file since the check, nothing is written to it.
   const bool heard =
       fd >= 0 && still_ours(fd) &&
       (::send(fd, &what, sizeof what, MSG_DONTWAIT | MSG_NOSIGNAL) == 1 || errno == EAGAIN || errno == EINTR);
   if (!heard && home[0] != '\0') bell.dead.store(true);
-  errno = saved;
   return heard;
 }
 
@@ -397,11 +396,9 @@ bool ask_for_reading() { return ring(ledger::Ring::reading); }
 
 bool daemon_hung_up() {
   pollfd bell_of_ours{bell.fd.load(std::memory_order_acquire), 0, 0};
-  const int saved = errno;
-  const bool gone = still_ours(bell_of_ours.fd) && ::poll(&bell_of_ours, 1, 0) == 1 &&
-                    (bell_of_ours.revents & (POLLHUP | POLLERR)) != 0;
-  errno = saved;
-  return gone;
+  const bare::KeepErrno keep_errno;
+  return still_ours(bell_of_ours.fd) && ::poll(&bell_of_ours, 1, 0) == 1 &&
+         (bell_of_ours.revents & (POLLHUP | POLLERR)) != 0;
 }
 
 bool doorbell_is_dead() { return bell.dead.load(std::memory_order_relaxed); }
@@ -411,7 +408,7 @@ void renew_doorbell() {
   const std::int64_t now = bare::now_ns();
   const std::int64_t pause_ns = bell.pause_ns.load();
   if (home[0] == '\0' || now - last_ns < pause_ns || !bell.renewed_ns.compare_exchange_strong(last_ns, now)) return;
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   char why[512];
   Conversation asked(why, kRenewNs, kRenewNs, false);
   const bool soon = asked.take_bell(home, {session.slot, session.slot_generation});
@@ -420,16 +417,13 @@ void renew_doorbell() {
   // processes from others: a process that got them later than the rest of its share would count as another share's.
   bell.pause_ns.store(soon ? kFirstRenewalPauseNs
                            : next_renewal_pause_ns(pause_ns, now - bell.answered_ns.exchange(now)));
-  errno = saved;
 }
 
 bool daemon_is_gone() {
   if (home[0] == '\0') return false;
   const int fd = bell.fd.load(std::memory_order_acquire);
-  const int saved = errno;
-  const bool good = !bell.dead.load(std::memory_order_relaxed) && still_ours(fd) && !daemon_hung_up();
-  errno = saved;
-  if (good) return false;
+  const bare::KeepErrno keep_errno;
+  if (!bell.dead.load(std::memory_order_relaxed) && still_ours(fd) && !daemon_hung_up()) return false;
   renew_doorbell();
   return bell.no_listener.load(std::memory_order_relaxed);
 }

@@ -13,6 +13,7 @@
 
 #include "guest/bare/clock.hpp"
 #include "guest/bare/futex.hpp"
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/grant/text.hpp"
 #include "guest/ledger/directory.hpp"
@@ -368,29 +369,20 @@ ledger::SlotRef own_slot() { return {session.slot, session.slot_generation}; }
 
 abi::CUresult open_session() {
   if (seated() || opening_here) return abi::CUDA_SUCCESS;
-  const int saved = errno;
-  abi::CUresult result;
-  {
-    const Opening one_at_a_time;
-    result = open_with_slot();
-  }
-  errno = saved;
-  return result;
+  const bare::KeepErrno keep_errno;
+  const Opening one_at_a_time;
+  return open_with_slot();
 }
 
 abi::nvmlReturn_t open_session_for_views() {
   if (opening_here) return abi::NVML_SUCCESS;
   if (session.membership.load(std::memory_order_acquire) == Membership::unopened) {
-    const int saved = errno;
-    {
-      const Opening one_at_a_time;
-      SeenDevices devices;
-      if (session.membership.load(std::memory_order_acquire) == Membership::unopened &&
-          devices_by_nvml(variable("CUDA_VISIBLE_DEVICES"), devices)) {
-        join(devices, false);
-      }
-    }
-    errno = saved;
+    const bare::KeepErrno keep_errno;
+    const Opening one_at_a_time;
+    SeenDevices devices;
+    if (session.membership.load(std::memory_order_acquire) == Membership::unopened &&
+        devices_by_nvml(variable("CUDA_VISIBLE_DEVICES"), devices))
+      join(devices, false);
   }
   return session.membership.load(std::memory_order_acquire) == Membership::refused ? abi::NVML_ERROR_NO_PERMISSION
                                                                                    : abi::NVML_SUCCESS;
@@ -399,17 +391,14 @@ abi::nvmlReturn_t open_session_for_views() {
 void open_session_by_directory() {
   if (opening_here || session.membership.load(std::memory_order_acquire) != Membership::unopened) return;
   if (!names_directory()) return;
-  const int saved = errno;
-  {
-    const Opening one_at_a_time;
-    Wanted wanted;
-    read_environment_grant({}, wanted);
-    const bool readable = wanted.kind == EnvironmentGrant::join || wanted.kind == EnvironmentGrant::values;
-    if (session.membership.load(std::memory_order_acquire) == Membership::unopened && readable &&
-        wanted.directory[0] != '\0')
-      join_at(wanted, false);
-  }
-  errno = saved;
+  const bare::KeepErrno keep_errno;
+  const Opening one_at_a_time;
+  Wanted wanted;
+  read_environment_grant({}, wanted);
+  const bool readable = wanted.kind == EnvironmentGrant::join || wanted.kind == EnvironmentGrant::values;
+  if (session.membership.load(std::memory_order_acquire) == Membership::unopened && readable &&
+      wanted.directory[0] != '\0')
+    join_at(wanted, false);
 }
 
 // Cached: a process cannot change its pid namespace. A forked child in another one inherits this value until exec,
@@ -418,9 +407,8 @@ std::uint32_t own_namespace() {
   static std::atomic<std::uint64_t> known{0};
   std::uint64_t value = known.load(std::memory_order_relaxed);
   if (value == 0) {
-    const int saved = errno;
+    const bare::KeepErrno keep_errno;
     value = (1ull << 32) | ledger::own_identity().pidns_inode;
-    errno = saved;
     known.store(value, std::memory_order_relaxed);
   }
   return static_cast<std::uint32_t>(value);

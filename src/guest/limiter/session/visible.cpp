@@ -6,6 +6,7 @@
 
 #include <atomic>
 
+#include "guest/bare/keep_errno.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/grant/numbering.hpp"
 #include "guest/limiter/session/environment_grant.hpp"
@@ -48,10 +49,9 @@ void number_visible_devices() {
     gpus = listed;
   }
   const char* const visible = variable("CUDA_VISIBLE_DEVICES");
-  const int saved = errno;
+  const bare::KeepErrno keep_errno;
   if (visible == nullptr) ::setenv("CUDA_VISIBLE_DEVICES", gpus, 1);
   else if (strcmp(visible, gpus) != 0) limit_to_share(visible, gpus), spell(gpus);
-  errno = saved;
 }
 
 }  // namespace headgate::limiter
