@@ -155,11 +155,9 @@ std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint3
 std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device) {
   if (device >= kMaxAccounts) return 0;
   std::uint64_t sum = 0;
-  const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
-  for (std::uint32_t i = 0; i < end; ++i) {
-    if (unpack_life(page.slots[i].life.load(std::memory_order_acquire)).kind == SlotKind::orphan)
-      sum += orphan_bytes(page, device, i);
-  }
+  each_slot(page, [&](const SlotAt& at) {
+    if (at.kind == SlotKind::orphan) sum += orphan_bytes(page, device, at.index);
+  });
   return sum;
 }
 

@@ -14,11 +14,11 @@ struct Amount {
   std::uint64_t bytes, torn;
 };
 
-Amount draining_of(const UsagePage& page, std::uint32_t index, std::uint64_t life, std::uint32_t device) {
-  switch (unpack_life(life).kind) {
-    case SlotKind::live: return {page.slots[index].devices[device].draining_bytes.load(std::memory_order_acquire), 0};
+Amount draining_of(const UsagePage& page, const SlotAt& at, std::uint32_t device) {
+  switch (at.kind) {
+    case SlotKind::live: return {at.slot.devices[device].draining_bytes.load(std::memory_order_acquire), 0};
     case SlotKind::orphan: {
-      const OrphanBytes left = orphan_on(page, device, index);
+      const OrphanBytes left = orphan_on(page, device, at.index);
       return {bare::saturating_add(left.charged, left.residual), bare::saturating_add(left.torn, left.residual)};
     }
     default: return {0, 0};
@@ -30,40 +30,33 @@ Amount draining_of(const UsagePage& page, std::uint32_t index, std::uint64_t lif
 void see_draining(const UsagePage& page, std::uint32_t device, Draining& out) {
   out = {};
   if (device >= kMaxDevices) return;
-  const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
-  for (std::uint32_t i = 0; i < end; ++i) {
-    out.life[i] = page.slots[i].life.load(std::memory_order_acquire);
-    const Amount amount = draining_of(page, i, out.life[i], device);
-    out.of_slot[i] = amount.bytes;
-    out.torn[i] = amount.torn;
+  each_slot(page, [&](const SlotAt& at) {
+    const Amount amount = draining_of(page, at, device);
+    out.life[at.index] = pack(Life{at.kind, at.generation, at.pid});
+    out.of_slot[at.index] = amount.bytes;
+    out.torn[at.index] = amount.torn;
     out.bytes = bare::saturating_add(out.bytes, amount.bytes);
-  }
+  });
 }
 
 std::uint64_t draining_bytes(const UsagePage& page, std::uint32_t device) {
   if (device >= kMaxDevices) return 0;
   std::uint64_t sum = 0;
-  const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
-  for (std::uint32_t i = 0; i < end; ++i) {
-    const std::uint64_t life = page.slots[i].life.load(std::memory_order_acquire);
-    sum = bare::saturating_add(sum, draining_of(page, i, life, device).bytes);
-  }
+  each_slot(page, [&](const SlotAt& at) { sum = bare::saturating_add(sum, draining_of(page, at, device).bytes); });
   return sum;
 }
 
 Torn torn_on(const UsagePage& page, std::uint32_t device) {
   Torn sum{};
   if (device >= kMaxDevices) return sum;
-  const std::uint32_t end = std::min(page.slots_seen.load(std::memory_order_acquire), kMaxSlots);
-  for (std::uint32_t i = 0; i < end; ++i) {
-    const Slot& slot = page.slots[i];
-    if (unpack_life(slot.life.load(std::memory_order_acquire)).kind != SlotKind::orphan) continue;
-    const OrphanBytes left = orphan_on(page, device, i);
-    if (left.torn == 0 && left.residual == 0) continue;
+  each_slot(page, [&](const SlotAt& at) {
+    if (at.kind != SlotKind::orphan) return;
+    const OrphanBytes left = orphan_on(page, device, at.index);
+    if (left.torn == 0 && left.residual == 0) return;
     sum.bytes = bare::saturating_add(sum.bytes, bare::saturating_add(left.torn, left.residual));
     sum.residual = bare::saturating_add(sum.residual, left.residual);
-    sum.died_ns = std::max(sum.died_ns, slot.died_ns.load(std::memory_order_acquire));
-  }
+    sum.died_ns = std::max(sum.died_ns, at.slot.died_ns.load(std::memory_order_acquire));
+  });
   return sum;
 }
 

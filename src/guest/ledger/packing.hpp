@@ -28,24 +28,6 @@ inline Operation unpack_operation(std::uint64_t word) {
   return {static_cast<std::uint32_t>(word >> kSequenceBits), word & kSequenceMask};
 }
 
-inline constexpr std::uint32_t kGenerationMask = (1u << 28) - 1;
-
-struct Life {
-  SlotKind kind;
-  std::uint32_t generation;
-  std::uint32_t pid;
-};
-inline std::uint64_t pack(Life life) {
-  return std::uint64_t{life.pid} << 32 | std::uint64_t{life.generation & kGenerationMask} << 4 |
-         static_cast<std::uint32_t>(life.kind);
-}
-// Treats a kind that we never write as dead: reaping makes a corrupted slot usable again.
-inline Life unpack_life(std::uint64_t word) {
-  const auto kind = static_cast<SlotKind>(word & 0xf);
-  return {kind > SlotKind::orphan ? SlotKind::dead : kind, static_cast<std::uint32_t>(word >> 4) & kGenerationMask,
-          static_cast<std::uint32_t>(word >> 32)};
-}
-
 // Every store into a shared page goes through one of these, with a step() before it. Release order, so that a kill
 // always leaves a prefix of the program's stores.
 template <typename T>

@@ -277,25 +277,22 @@ void release_torn_on(UsagePage& page, SlotRef ref, std::uint32_t device) { relea
 void release_orphan_on(UsagePage& page, SlotRef ref, std::uint32_t device) { release_on(page, ref, device, true); }
 
 bool give_up_teardowns(UsagePage& page, std::int64_t now_ns) {
-  const std::uint32_t end = slots_end(page);
   bool any = false;
-  for (std::uint32_t i = 0; i < end; ++i) {
-    const Slot& slot = page.slots[i];
-    const Life life = unpack_life(slot.life.load(std::memory_order_acquire));
-    if (life.kind != SlotKind::orphan) continue;
+  each_slot(page, [&](const SlotAt& at) {
+    if (at.kind != SlotKind::orphan) return;
     // A death in the future is from before the last reboot.
-    const std::int64_t died_ns = slot.died_ns.load(std::memory_order_acquire);
-    if (now_ns >= died_ns && now_ns - died_ns < kTeardownNs) continue;
+    const std::int64_t died_ns = at.slot.died_ns.load(std::memory_order_acquire);
+    if (now_ns >= died_ns && now_ns - died_ns < kTeardownNs) return;
     std::uint64_t torn = 0;
     each_account(page, [&](std::uint32_t account) {
-      const OrphanBytes left = orphan_on(page, account, i);
+      const OrphanBytes left = orphan_on(page, account, at.index);
       if (left.torn == 0 && left.residual == 0) return;
       torn += left.torn;
       any = true;
-      release_torn_on(page, {i, life.generation}, account);
+      release_torn_on(page, {at.index, at.generation}, account);
     });
     if (torn != 0) page.teardowns_given_up.fetch_add(torn, std::memory_order_relaxed);
-  }
+  });
   return any;
 }
 
@@ -320,12 +317,8 @@ std::uint32_t reap_dead(UsagePage& page, Remains remains) {
 }
 
 std::uint32_t live_slots(const UsagePage& page) {
-  const std::uint32_t end = slots_end(page);
   std::uint32_t live = 0;
-  for (std::uint32_t i = 0; i < end; ++i) {
-    const SlotKind kind = unpack_life(page.slots[i].life.load(std::memory_order_acquire)).kind;
-    live += kind == SlotKind::live || kind == SlotKind::claiming;
-  }
+  each_slot(page, [&](const SlotAt& at) { live += at.kind == SlotKind::live || at.kind == SlotKind::claiming; });
   return live;
 }
 

@@ -45,6 +45,41 @@ struct SlotView {
   Identity identity;
   char command[16];  // always terminated
 };
+// A slot's life word.
+inline constexpr std::uint32_t kGenerationMask = (1u << 28) - 1;
+struct Life {
+  SlotKind kind;
+  std::uint32_t generation;
+  std::uint32_t pid;
+};
+inline std::uint64_t pack(Life life) {
+  return std::uint64_t{life.pid} << 32 | std::uint64_t{life.generation & kGenerationMask} << 4 |
+         static_cast<std::uint32_t>(life.kind);
+}
+// Treats a kind that we never write as dead: reaping makes a corrupted slot usable again.
+inline Life unpack_life(std::uint64_t word) {
+  const auto kind = static_cast<SlotKind>(word & 0xf);
+  return {kind > SlotKind::orphan ? SlotKind::dead : kind, static_cast<std::uint32_t>(word >> 4) & kGenerationMask,
+          static_cast<std::uint32_t>(word >> 32)};
+}
+
+// One slot at one moment; what else it holds may be of its next owner.
+struct SlotAt {
+  std::uint32_t index;
+  const Slot& slot;
+  SlotKind kind;
+  std::uint32_t generation, pid;
+};
+// Calls act(SlotAt) for each slot that was ever taken.
+template <typename Act>
+void each_slot(const UsagePage& page, Act act) {
+  const std::uint32_t seen = page.slots_seen.load(std::memory_order_acquire);
+  for (std::uint32_t i = 0; i < seen && i < kMaxSlots; ++i) {
+    const Life life = unpack_life(page.slots[i].life.load(std::memory_order_acquire));
+    act(SlotAt{i, page.slots[i], life.kind, life.generation, life.pid});
+  }
+}
+
 // Returns a consistent copy; kind free for an index out of range.
 SlotView view(const UsagePage& page, std::uint32_t slot);
 

@@ -27,11 +27,11 @@ std::atomic<bool> any_ipc_exports{false};  // false: frees skip the lookup
 
 // A driver may list a process for a while after its end; its memory is then an orphan's.
 bool has_left_an_orphan(unsigned pid) {
-  for (const ledger::Slot& slot : session.usage->slots) {
-    const std::uint64_t life = slot.life.load(std::memory_order_acquire);
-    if (static_cast<ledger::SlotKind>(life & 0xf) == ledger::SlotKind::orphan && life >> 32 == pid) return true;
-  }
-  return ::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH;
+  bool left = false;
+  ledger::each_slot(*session.usage, [&](const ledger::SlotAt& at) {
+    left = left || (at.kind == ledger::SlotKind::orphan && at.pid == pid);
+  });
+  return left || (::kill(static_cast<pid_t>(pid), 0) != 0 && errno == ESRCH);
 }
 
 struct Listed {
@@ -62,14 +62,12 @@ bool list_processes(abi::nvmlDevice_t device, ProcessList& list, Listed& out) {
 // Returns what the share's living processes hold by the ledger and have not freed; needs no process list.
 std::uint64_t held_by_the_living(std::uint32_t device) {
   std::uint64_t sum = 0;
-  for (const ledger::Slot& slot : session.usage->slots) {
-    const auto kind = static_cast<ledger::SlotKind>(slot.life.load(std::memory_order_acquire) & 0xf);
-    if (kind != ledger::SlotKind::live) continue;
-    const auto index = static_cast<std::uint32_t>(&slot - session.usage->slots);
-    const std::uint64_t held = ledger::held_bytes(*session.usage, device, index);
-    const std::uint64_t draining = slot.devices[device].draining_bytes.load(std::memory_order_relaxed);
+  ledger::each_slot(*session.usage, [&](const ledger::SlotAt& at) {
+    if (at.kind != ledger::SlotKind::live) return;
+    const std::uint64_t held = ledger::held_bytes(*session.usage, device, at.index);
+    const std::uint64_t draining = at.slot.devices[device].draining_bytes.load(std::memory_order_relaxed);
     sum = bare::saturating_add(sum, bare::saturating_sub(held, draining));
-  }
+  });
   return sum;
 }
 
@@ -155,15 +153,12 @@ std::atomic<std::int64_t> settled_tick[ledger::kMaxDevices];
 // Checks each process with one system call, if its pid is valid in this namespace.
 bool one_is_gone() {
   const std::uint32_t here = own_namespace();
-  const std::uint32_t seen = session.usage->slots_seen.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < seen && i < ledger::kMaxSlots; ++i) {
-    const ledger::Slot& slot = session.usage->slots[i];
-    const std::uint64_t life = slot.life.load(std::memory_order_acquire);
-    if (static_cast<ledger::SlotKind>(life & 0xf) != ledger::SlotKind::live) continue;
-    if (slot.who.load(std::memory_order_relaxed) >> 32 != here) continue;
-    if (::kill(static_cast<pid_t>(life >> 32), 0) != 0 && errno == ESRCH) return true;
-  }
-  return false;
+  bool gone = false;
+  ledger::each_slot(*session.usage, [&](const ledger::SlotAt& at) {
+    if (gone || at.kind != ledger::SlotKind::live || at.slot.who.load(std::memory_order_relaxed) >> 32 != here) return;
+    gone = ::kill(static_cast<pid_t>(at.pid), 0) != 0 && errno == ESRCH;
+  });
+  return gone;
 }
 
 }  // namespace
@@ -227,12 +222,10 @@ std::uint64_t own_draining(std::uint32_t device) {
 
 std::uint64_t exported_by_share(std::uint32_t device) {
   std::uint64_t sum = 0;
-  for (const ledger::Slot& slot : session.usage->slots) {
-    const auto kind = static_cast<ledger::SlotKind>(slot.life.load(std::memory_order_acquire) & 0xf);
-    if (kind != ledger::SlotKind::live && kind != ledger::SlotKind::orphan) continue;
-    const std::uint64_t bytes = slot.devices[device].exported_bytes.load(std::memory_order_relaxed);
-    sum = bare::saturating_add(sum, bytes);
-  }
+  ledger::each_slot(*session.usage, [&](const ledger::SlotAt& at) {
+    if (at.kind != ledger::SlotKind::live && at.kind != ledger::SlotKind::orphan) return;
+    sum = bare::saturating_add(sum, at.slot.devices[device].exported_bytes.load(std::memory_order_relaxed));
+  });
   return sum;
 }
 

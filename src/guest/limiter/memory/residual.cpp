@@ -257,14 +257,10 @@ void refresh_residual_if_old(std::uint32_t device_index) {
 std::uint64_t share_residual_now(std::uint32_t device_index) {
   std::uint64_t sum = 0;
   const std::uint32_t residuals = session.usage->residuals.load(std::memory_order_acquire);
-  const std::uint32_t seen = session.usage->slots_seen.load(std::memory_order_acquire);
-  for (std::uint32_t i = 0; i < seen && i < ledger::kMaxSlots; ++i) {
-    const ledger::Slot& slot = session.usage->slots[i];
-    const auto kind = static_cast<ledger::SlotKind>(slot.life.load(std::memory_order_acquire) & 0xf);
-    if (kind != ledger::SlotKind::live) continue;
-    const std::uint64_t bytes = slot.devices[device_index].residual_bytes.load(std::memory_order_relaxed);
-    sum = bare::saturating_add(sum, bytes);
-  }
+  ledger::each_slot(*session.usage, [&](const ledger::SlotAt& at) {
+    if (at.kind != ledger::SlotKind::live) return;
+    sum = bare::saturating_add(sum, at.slot.devices[device_index].residual_bytes.load(std::memory_order_relaxed));
+  });
   sum = bare::saturating_add(sum, ledger::torn_on(*session.usage, device_index).residual);
   summed[device_index].store(sum, std::memory_order_relaxed);
   summed_residuals[device_index].store(residuals, std::memory_order_relaxed);
