@@ -3,43 +3,15 @@
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>
 
-#include <cstddef>
-#include <type_traits>
-
+#include "guest/abi/abi_check.hpp"
 #include "guest/abi/cuda.hpp"
 
-namespace ours = headgate::abi;
-
 namespace {
-
-// Parameters are compatible if they are passed alike: same size, both pointers or neither, both floating or neither.
-template <typename Real, typename Ours>
-constexpr bool alike() {
-  if constexpr (std::is_pointer_v<Real> || std::is_pointer_v<Ours>) {
-    if constexpr (!(std::is_pointer_v<Real> && std::is_pointer_v<Ours>)) return false;
-    else {
-      using A = std::remove_pointer_t<Real>;
-      using B = std::remove_pointer_t<Ours>;
-      if constexpr (std::is_pointer_v<A> || std::is_pointer_v<B>) return std::is_pointer_v<A> && std::is_pointer_v<B>;
-      else return true;
-    }
-  } else {
-    return sizeof(Real) == sizeof(Ours) && std::is_floating_point_v<Real> == std::is_floating_point_v<Ours> &&
-           std::is_class_v<Real> == std::is_class_v<Ours>;
-  }
-}
-
-template <typename Real, typename Ours>
-struct Compare : std::false_type {};
-template <typename R, typename... A, typename S, typename... B>
-  requires(sizeof...(A) == sizeof...(B))
-struct Compare<R(A...), S(B...)> : std::bool_constant<alike<R, S>() && (alike<A, B>() && ...)> {};
 
 #define CU_FN(name, kind, since, parameters, arguments) \
   static_assert(Compare<decltype(::name), ours::name##_t>::value, #name " differs from cuda.h");
 #include "guest/abi/cuda_table.def"
 
-#define SAME_VALUE(name) static_assert(static_cast<long long>(::name) == static_cast<long long>(ours::name))
 #define CU_RESULT(value, name) SAME_VALUE(name);
 #define CU_ATTRIBUTE(value, name) SAME_VALUE(CU_DEVICE_ATTRIBUTE_##name);
 #include "guest/abi/cuda_values.def"
@@ -97,8 +69,6 @@ SAME_VALUE(CU_EVENT_BLOCKING_SYNC);
 SAME_VALUE(CU_EVENT_DISABLE_TIMING);
 SAME_VALUE(CU_EVENT_INTERPROCESS);
 
-#define SAME_SIZE(name) static_assert(sizeof(::name) == sizeof(ours::name) && alignof(::name) == alignof(ours::name))
-#define SAME_PLACE(name, member) static_assert(offsetof(::name, member) == offsetof(ours::name, member))
 SAME_SIZE(CUuuid);
 SAME_SIZE(CUipcMemHandle);
 SAME_SIZE(CUipcEventHandle);
@@ -107,8 +77,6 @@ SAME_PLACE(CUmemAccessDesc, flags);
 SAME_SIZE(CUmemLocation);
 SAME_PLACE(CUmemLocation, type);
 SAME_PLACE(CUmemLocation, id);
-SAME_SIZE(CUmemAccessDesc);
-SAME_PLACE(CUmemAccessDesc, flags);
 SAME_SIZE(CUmemPoolProps);
 SAME_PLACE(CUmemPoolProps, handleTypes);
 SAME_PLACE(CUmemPoolProps, location);

@@ -2,12 +2,8 @@
 #define NVML_NO_UNVERSIONED_FUNC_DEFS  // otherwise nvml.h maps functions to their newest variants by macros
 #include <nvml.h>
 
-#include <cstddef>
-#include <type_traits>
-
+#include "guest/abi/abi_check.hpp"
 #include "guest/abi/nvml.hpp"
-
-namespace ours = headgate::abi;
 
 // The first is in no header, the others in none before NVML 12.
 extern "C" {
@@ -23,26 +19,10 @@ nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
 
 namespace {
 
-template <typename Real, typename Ours>
-constexpr bool alike() {
-  if constexpr (std::is_pointer_v<Real> || std::is_pointer_v<Ours>) {
-    return std::is_pointer_v<Real> && std::is_pointer_v<Ours>;
-  } else {
-    return sizeof(Real) == sizeof(Ours) && std::is_floating_point_v<Real> == std::is_floating_point_v<Ours>;
-  }
-}
-
-template <typename Real, typename Ours>
-struct Compare : std::false_type {};
-template <typename R, typename... A, typename S, typename... B>
-  requires(sizeof...(A) == sizeof...(B))
-struct Compare<R(A...), S(B...)> : std::bool_constant<alike<R, S>() && (alike<A, B>() && ...)> {};
-
 #define NVML_FN(name, kind, parameters, arguments) \
   static_assert(Compare<decltype(::name), ours::name##_t>::value, #name " differs from nvml.h");
 #include "guest/abi/nvml_table.def"
 
-#define SAME_VALUE(name) static_assert(static_cast<long long>(::name) == static_cast<long long>(ours::name))
 SAME_VALUE(NVML_SUCCESS);
 SAME_VALUE(NVML_ERROR_UNINITIALIZED);
 SAME_VALUE(NVML_ERROR_INVALID_ARGUMENT);
@@ -75,8 +55,6 @@ SAME_VALUE(NVML_PSTATE_UNKNOWN);
 SAME_VALUE(NVML_TEMPERATURE_GPU);
 SAME_VALUE(NVML_GPU_VIRTUALIZATION_MODE_NONE);
 
-#define SAME_SIZE(name) static_assert(sizeof(::name) == sizeof(ours::name) && alignof(::name) == alignof(ours::name))
-#define SAME_PLACE(name, member) static_assert(offsetof(::name, member) == offsetof(ours::name, member))
 SAME_SIZE(nvmlMemory_t);
 SAME_PLACE(nvmlMemory_t, used);
 SAME_SIZE(nvmlMemory_v2_t);
