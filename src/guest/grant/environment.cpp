@@ -172,7 +172,6 @@ class Reader {
     if (!wins) return;
     list_rank_ = rank_of(setting);
     has_list_ = true;
-    reading_.grant.uuid_list = setting.value;
   }
 
   // Ranks a setting by kind of name, then by row of the table; the smaller rank wins.
@@ -341,15 +340,7 @@ class Reader {
     if (setting.row->syntax == Syntax::share_name && !is_share_name(setting.value)) return refuse(setting, Fault::junk);
     if (setting.row->syntax == Syntax::absolute_path && (setting.value[0] != '/' || setting.value.size() > 255))
       return refuse(setting, Fault::junk);
-    if ((reading_.grant.*member).empty()) reading_.grant.*member = setting.value;
-  }
-
-  void set_identity(const Setting& setting) {
-    auto& grant = reading_.grant;
-    if (setting.name == "VGPU_POD_NAME") grant.pod_name = setting.value;
-    else if (setting.name == "VGPU_POD_NAMESPACE") grant.pod_namespace = setting.value;
-    else if (setting.name == "VGPU_POD_UID") grant.pod_uid = setting.value;
-    else grant.container_name = setting.value;
+    if (member != nullptr && (reading_.grant.*member).empty()) reading_.grant.*member = setting.value;
   }
 
   void set_flag(const Setting& setting, bool* flag) {
@@ -369,9 +360,16 @@ class Reader {
     refuse(setting, setting.value.empty() ? Fault::empty : Fault::junk);
   }
 
+  void check(const Setting& setting) {
+    static constexpr std::string_view kPriority[] = {"0", "1"};
+    bool unused = false;
+    if (setting.row->syntax == Syntax::flag) set_flag(setting, nullptr);
+    else if (setting.row->syntax == Syntax::priority) set_word(setting, kPriority, unused, 1);
+    else if (setting.row->syntax != Syntax::anything) set_text(setting, nullptr);
+  }
+
   void apply(const Setting& setting) {
     static constexpr std::string_view kFail[] = {"open", "closed"};
-    static constexpr std::string_view kPriority[] = {"0", "1"};
     static constexpr std::string_view kPolicy[] = {"default", "force", "disable"};
     Grant& grant = reading_.grant;
     switch (setting.row->meaning) {
@@ -383,16 +381,11 @@ class Reader {
       case Meaning::gpu: return grant.asks = true, set_text(setting, &Grant::gpu);
       case Meaning::share: return grant.asks = true, set_text(setting, &Grant::share);
       case Meaning::share_dir: return grant.asks = true, set_text(setting, &Grant::share_dir);
-      case Meaning::socket: return set_text(setting, &Grant::socket);
-      case Meaning::runtime_dir: return set_text(setting, &Grant::runtime_dir);
       case Meaning::log: return set_log(setting);
-      case Meaning::log_file: return set_text(setting, &Grant::log_file);
       case Meaning::fail_policy: return set_word(setting, kFail, grant.fail_closed, 1);
-      case Meaning::priority: return set_word(setting, kPriority, grant.low_priority, 1);
       case Meaning::compute_policy: return set_word(setting, kPolicy, grant.compute_off, 2);
       case Meaning::opt_out: return set_flag(setting, &grant.opted_out);
-      case Meaning::identity: return set_identity(setting);
-      case Meaning::ignored: return setting.row->syntax == Syntax::flag ? set_flag(setting, nullptr) : void();
+      case Meaning::checked: return check(setting);
       case Meaning::uuid_list:
       case Meaning::uuid_at: return;  // read in the first pass
     }

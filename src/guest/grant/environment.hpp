@@ -29,19 +29,14 @@ enum class Meaning : std::uint8_t {
   gpu,             // which GPUs the share covers: a selector of select.hpp
   share,           // the share's name
   log,             // how much the limiter prints
-  log_file,        // log file instead of standard error
   fail_policy,     // what happens when the limiter cannot measure: open or closed
   share_dir,       // directory of a share of the daemon, with its tenant socket
-  socket,          // the daemon's control socket; used by the command, not the limiter
-  runtime_dir,     // directory of share pages without a daemon
   uuid_list,       // UUIDs that index suffixes refer to
   uuid_at,         // the UUID at one index
   oversubscribe,   // memory beyond the card
-  priority,        // 0 high, 1 low
   compute_policy,  // default, force, disable
   opt_out,         // the limiter stays inactive
-  identity,        // pod and container names, for views
-  ignored,         // accepted so that existing specs start; changes nothing here
+  checked,         // read elsewhere, or accepted so that existing specs start: must be valid, changes no grant
 };
 
 // The format of a variable's value.
@@ -107,10 +102,8 @@ struct Grant {
   bool log_said = false;
   bool log_infos = false;  // LOGGER_LEVEL shows infos at every level
   bool fail_closed = false;
-  bool low_priority = false;
   LogLevel log = LogLevel::error;
-  std::string_view share, share_dir, gpu, socket, runtime_dir, log_file, uuid_list;  // empty: not set
-  std::string_view pod_name, pod_namespace, pod_uid, container_name;
+  std::string_view share, share_dir, gpu;  // empty: not set
 };
 
 // The first value that could not be accepted.

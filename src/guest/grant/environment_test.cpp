@@ -223,10 +223,8 @@ TEST(Environment, ReadsFurtherNamesOfExistingSpecs) {
   EXPECT_EQ(grant.share, "train");
   EXPECT_EQ(grant.gpu, "auto");
   EXPECT_TRUE(grant.fail_closed);
-  EXPECT_TRUE(grant.low_priority);
   EXPECT_FALSE(grant.compute_off);
   EXPECT_EQ(grant.devices[0].oversubscribe_ppm, kWholePpm);
-  EXPECT_EQ(grant.pod_name, "pod-1");
   EXPECT_EQ(grant.log, LogLevel::debug);
   EXPECT_EQ(good({"CUDA_MEMORY_RATIO=1.5"}).devices[0].oversubscribe_ppm, 1'500'000u);
   EXPECT_EQ(good({"LIBCUDA_LOG_LEVEL=4", "HEADGATE_LOG=off"}).log, LogLevel::off);
@@ -247,18 +245,18 @@ constexpr Foreign kForeignNames[] = {
     {"CUDA_MEMORY_RATIO", "2", [](const Grant& g) { return g.devices[0].oversubscribe_ppm == 2 * kWholePpm; }},
     {"CUDA_MEM_RATIO", "2", [](const Grant& g) { return g.devices[0].oversubscribe_ppm == 2 * kWholePpm; }},
     {"CUDA_MEM_OVERSOLD", "TRUE", [](const Grant& g) { return g.devices[0].oversubscribe_ppm == kWholePpm; }},
-    {"GPU_DEVICES_UUID", "GPU-bbbb-1", [](const Grant& g) { return g.uuid_list == "GPU-bbbb-1"; }},
-    {"MANAGER_VISIBLE_DEVICES", "GPU-bbbb-1", [](const Grant& g) { return g.uuid_list == "GPU-bbbb-1"; }},
+    {"GPU_DEVICES_UUID", "GPU-bbbb-1", [](const Grant& g) { return !g.asks; }},
+    {"MANAGER_VISIBLE_DEVICES", "GPU-bbbb-1", [](const Grant& g) { return !g.asks; }},
     {"MANAGER_VISIBLE_DEVICE_0", "GPU-bbbb-1", [](const Grant& g) { return !g.devices[0].memory.said(); }},
     {"LOGGER_LEVEL", "0", [](const Grant& g) { return g.log_said; }},
     {"DISABLE_VGPU_CONTROL", "true", [](const Grant& g) { return g.opted_out; }},
-    {"VGPU_POD_NAME", "a", [](const Grant& g) { return g.pod_name == "a"; }},
-    {"VGPU_POD_NAMESPACE", "a", [](const Grant& g) { return g.pod_namespace == "a"; }},
-    {"VGPU_POD_UID", "a", [](const Grant& g) { return g.pod_uid == "a"; }},
-    {"VGPU_CONTAINER_NAME", "a", [](const Grant& g) { return g.container_name == "a"; }},
+    {"VGPU_POD_NAME", "a", [](const Grant& g) { return !g.asks; }},
+    {"VGPU_POD_NAMESPACE", "a", [](const Grant& g) { return !g.asks; }},
+    {"VGPU_POD_UID", "a", [](const Grant& g) { return !g.asks; }},
+    {"VGPU_CONTAINER_NAME", "a", [](const Grant& g) { return !g.asks; }},
     {"CUDA_DEVICE_MEMORY_LIMIT", "3g", [](const Grant& g) { return g.asks && g.devices[1].memory.bytes == 3 * kGi; }},
     {"CUDA_DEVICE_SM_LIMIT", "30", [](const Grant& g) { return g.asks && g.devices[1].ceiling_ppm == 300'000; }},
-    {"CUDA_TASK_PRIORITY", "1", [](const Grant& g) { return g.low_priority; }},
+    {"CUDA_TASK_PRIORITY", "1", [](const Grant& g) { return !g.asks; }},
     {"GPU_CORE_UTILIZATION_POLICY", "DISABLE", [](const Grant& g) { return g.compute_off; }},
     {"CUDA_OVERSUBSCRIBE", "true", [](const Grant& g) { return g.devices[0].oversubscribe_ppm == kWholePpm; }},
     {"ACTIVE_OOM_KILLER", "true", [](const Grant& g) { return !g.asks; }},
