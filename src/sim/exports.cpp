@@ -52,21 +52,18 @@ int protection_at(const bare::Object& object, const void* address) {
 // Names of the driver API and of NVML that the loaded objects refer to and do not define.
 std::set<std::string_view> names_linked_with() {
   std::set<std::string_view> names;
-  bare::each_object(
-      [](const bare::Object& object, void* raw) {
-        const auto* symbols = table_of<ElfW(Sym)>(object, DT_SYMTAB);
-        const auto* strings = table_of<char>(object, DT_STRTAB);
-        const auto* gnu_hash = table_of<std::uint32_t>(object, DT_GNU_HASH);
-        if (symbols == nullptr || strings == nullptr || gnu_hash == nullptr) return false;
-        // The hash table holds the symbols from that index on: what is not defined stands before them.
-        for (std::uint32_t i = 1; i < gnu_hash[1]; ++i) {
-          const std::string_view name = strings + symbols[i].st_name;
-          if (symbols[i].st_shndx == SHN_UNDEF && (name.starts_with("cu") || name.starts_with("nvml")))
-            static_cast<std::set<std::string_view>*>(raw)->insert(name);
-        }
-        return false;
-      },
-      &names);
+  bare::each_object([&](const bare::Object& object) {
+    const auto* symbols = table_of<ElfW(Sym)>(object, DT_SYMTAB);
+    const auto* strings = table_of<char>(object, DT_STRTAB);
+    const auto* gnu_hash = table_of<std::uint32_t>(object, DT_GNU_HASH);
+    if (symbols == nullptr || strings == nullptr || gnu_hash == nullptr) return false;
+    // The hash table holds the symbols from that index on: what is not defined stands before them.
+    for (std::uint32_t i = 1; i < gnu_hash[1]; ++i) {
+      const std::string_view name = strings + symbols[i].st_name;
+      if (symbols[i].st_shndx == SHN_UNDEF && (name.starts_with("cu") || name.starts_with("nvml"))) names.insert(name);
+    }
+    return false;
+  });
   return names;
 }
 

@@ -101,24 +101,6 @@ const ElfW(Sym) * find_sysv(const Dynamic& dynamic, const char* name) {
   return nullptr;
 }
 
-struct Walk {
-  bool (*visit)(const Object&, void*);
-  void* context;
-};
-
-int step(dl_phdr_info* info, std::size_t, void* raw) {
-  const auto* walk = static_cast<const Walk*>(raw);
-  const Object object{info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum,
-                      info->dlpi_name == nullptr ? "" : info->dlpi_name};
-  return walk->visit(object, walk->context) ? 1 : 0;
-}
-
-struct Search {
-  const void* address;
-  const char* soname;
-  Object* out;
-};
-
 }  // namespace
 
 const char* soname_of(const Object& object) {
@@ -149,34 +131,15 @@ bool covers(const Object& object, const void* address) {
   return false;
 }
 
-bool each_object(bool (*visit)(const Object&, void*), void* context) {
-  Walk walk{visit, context};
-  return dl_iterate_phdr(&step, &walk) != 0;
-}
-
 bool object_at(const void* address, Object& out) {
-  Search search{address, nullptr, &out};
-  return each_object(
-      [](const Object& object, void* raw) {
-        const auto* wanted = static_cast<const Search*>(raw);
-        if (!covers(object, wanted->address)) return false;
-        *wanted->out = object;
-        return true;
-      },
-      &search);
+  return each_object([&](const Object& object) { return covers(object, address) && (out = object, true); });
 }
 
 bool object_named(const char* soname, Object& out) {
-  Search search{nullptr, soname, &out};
-  return each_object(
-      [](const Object& object, void* raw) {
-        const auto* wanted = static_cast<const Search*>(raw);
-        const char* name = soname_of(object);
-        if (name == nullptr || !same(name, wanted->soname)) return false;
-        *wanted->out = object;
-        return true;
-      },
-      &search);
+  return each_object([&](const Object& object) {
+    const char* const name = soname_of(object);
+    return name != nullptr && same(name, soname) && (out = object, true);
+  });
 }
 
 bool early_object_named(const char* soname, Object& out) {

@@ -31,9 +31,17 @@ const ElfW(Sym) * symbol_entry_in(const Object& object, const char* name);
 // Returns whether one of the object's segments covers the address.
 bool covers(const Object& object, const void* address);
 
-// Calls visit(object, context) for each loaded object in load order until it returns true; returns whether one did.
-// Holds the dynamic linker's list lock: visit must not load, unload or look up.
-bool each_object(bool (*visit)(const Object&, void*), void* context);
+// Calls visit(object) for each loaded object in load order until it returns true; returns whether one did. Holds the
+// dynamic linker's list lock: visit must not load, unload or look up.
+template <typename Visit>
+bool each_object(Visit visit) {
+  const auto step = [](dl_phdr_info* info, std::size_t, void* raw) {
+    const Object object{info->dlpi_addr, info->dlpi_phdr, info->dlpi_phnum,
+                        info->dlpi_name == nullptr ? "" : info->dlpi_name};
+    return (*static_cast<Visit*>(raw))(object) ? 1 : 0;
+  };
+  return dl_iterate_phdr(step, &visit) != 0;
+}
 
 // Finds the object that covers the address; false if none does.
 bool object_at(const void* address, Object& out);

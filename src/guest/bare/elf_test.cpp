@@ -37,17 +37,13 @@ TEST(Elf, FindsTheObjectOfAnAddress) {
 }
 
 TEST(Elf, SearchesEveryLoadedObject) {
-  struct Count {
-    int objects = 0;
-  } count;
-  each_object(
-      [](const Object& object, void* raw) {
-        symbol_in(object, "malloc");
-        ++static_cast<Count*>(raw)->objects;
-        return false;
-      },
-      &count);
-  EXPECT_GE(count.objects, 3);
+  int objects = 0;
+  each_object([&](const Object& object) {
+    symbol_in(object, "malloc");
+    ++objects;
+    return false;
+  });
+  EXPECT_GE(objects, 3);
 }
 
 }  // namespace

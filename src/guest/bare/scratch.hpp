@@ -1,34 +1,44 @@
-// Mapped memory for an object too large for the stack of a thread that is not ours; unmapped at the end of its scope.
+// Mapped memory for what is too large for the stack of a thread that is not ours; unmapped at the end of its scope.
 #pragma once
 
 #include <sys/mman.h>
 
-#include <cerrno>
+#include <cstddef>
+
+#include "guest/bare/keep_errno.hpp"
 
 namespace headgate::bare {
 
-// T must be trivial; it starts zeroed. False if mmap fails. Keeps errno.
+// Starts zeroed. at() is null if mmap fails. Keeps errno.
+class MappedMemory {
+ public:
+  explicit MappedMemory(std::size_t bytes) : bytes_(bytes) {
+    const KeepErrno keep_errno;
+    void* const at = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    at_ = at == MAP_FAILED ? nullptr : at;
+  }
+  ~MappedMemory() {
+    const KeepErrno keep_errno;
+    if (at_ != nullptr) ::munmap(at_, bytes_);
+  }
+  MappedMemory(const MappedMemory&) = delete;
+  MappedMemory& operator=(const MappedMemory&) = delete;
+  [[nodiscard]] void* at() const { return at_; }
+
+ private:
+  std::size_t bytes_;
+  void* at_ = nullptr;
+};
+
+// One object, whose type must be trivial. False if there is no memory for it.
 template <typename T>
 class Scratch {
  public:
-  Scratch() {
-    const int saved = errno;
-    void* at = ::mmap(nullptr, sizeof(T), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    at_ = at == MAP_FAILED ? nullptr : static_cast<T*>(at);
-    errno = saved;
-  }
-  ~Scratch() {
-    const int saved = errno;
-    if (at_ != nullptr) ::munmap(at_, sizeof(T));
-    errno = saved;
-  }
-  Scratch(const Scratch&) = delete;
-  Scratch& operator=(const Scratch&) = delete;
-  explicit operator bool() const { return at_ != nullptr; }
-  T& operator*() const { return *at_; }
+  explicit operator bool() const { return memory_.at() != nullptr; }
+  T& operator*() const { return *static_cast<T*>(memory_.at()); }
 
  private:
-  T* at_ = nullptr;
+  MappedMemory memory_{sizeof(T)};
 };
 
 }  // namespace headgate::bare

@@ -1,11 +1,10 @@
 #include "guest/limiter/memory/graph_memory.hpp"
 
-#include <sys/mman.h>
-
 #include <span>
 
 #include "guest/bare/keep_errno.hpp"
 #include "guest/bare/saturating.hpp"
+#include "guest/bare/scratch.hpp"
 #include "guest/limiter/memory/allocation_table.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/session.hpp"
@@ -55,14 +54,10 @@ void add_needs(abi::CUgraph graph, GraphNeeds& needs, int depth) {
       forward(driver.cuGraphGetNodes, graph, static_cast<abi::CUgraphNode*>(nullptr), &count) != abi::CUDA_SUCCESS ||
       count == 0)
     return;
-  const std::size_t mapped = count * sizeof(abi::CUgraphNode);
-  void* at = ::mmap(nullptr, mapped, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-  if (at == MAP_FAILED) return;
-  auto* nodes = static_cast<abi::CUgraphNode*>(at);
-  if (forward(driver.cuGraphGetNodes, graph, nodes, &count) == abi::CUDA_SUCCESS) {
-    for (const abi::CUgraphNode node : std::span(nodes, count)) add_node(node, needs, depth);
-  }
-  ::munmap(at, mapped);
+  const bare::MappedMemory memory(count * sizeof(abi::CUgraphNode));
+  auto* const nodes = static_cast<abi::CUgraphNode*>(memory.at());
+  if (nodes == nullptr || forward(driver.cuGraphGetNodes, graph, nodes, &count) != abi::CUDA_SUCCESS) return;
+  for (const abi::CUgraphNode node : std::span(nodes, count)) add_node(node, needs, depth);
 }
 
 }  // namespace

@@ -2,7 +2,6 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@
 #include "guest/bare/keep_errno.hpp"
 #include "guest/bare/lz4.hpp"
 #include "guest/bare/saturating.hpp"
+#include "guest/bare/scratch.hpp"
 #include "guest/limiter/memory/ptx_statics.hpp"
 
 namespace headgate::limiter {
@@ -107,38 +107,19 @@ bool is_better(const FatEntry& entry, const FatEntry& chosen, unsigned architect
   return entry.architecture > chosen.architecture;
 }
 
-// Temporary zeroed memory; null if it cannot be mapped.
-class Room {
- public:
-  explicit Room(std::uint64_t bytes)
-      : bytes_(bytes),
-        memory_(::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0)) {}
-  ~Room() {
-    if (memory_ != MAP_FAILED) ::munmap(memory_, bytes_);
-  }
-  Room(const Room&) = delete;
-  Room& operator=(const Room&) = delete;
-  [[nodiscard]] std::uint8_t* bytes() const {
-    return memory_ == MAP_FAILED ? nullptr : static_cast<std::uint8_t*>(memory_);
-  }
-
- private:
-  std::uint64_t bytes_;
-  void* memory_;
-};
-
 // Arrays without content are not in the packed image: only the unpacked one shows their sizes.
 ImageNeeds of_packed(const FatEntry& entry, std::uint64_t payload) {
   const ImageNeeds untold{.code_bytes = entry.full_bytes};
   if (entry.full_bytes == 0 || entry.full_bytes > kLargestUnpacked || entry.packed_bytes == 0 ||
       entry.packed_bytes > entry.padded_bytes)
     return untold;
-  const Room packed(entry.packed_bytes), whole(entry.full_bytes + 1);  // PTX ends in a NUL
-  if (packed.bytes() == nullptr || whole.bytes() == nullptr || !read_at(payload, packed.bytes(), entry.packed_bytes) ||
-      !bare::unpack_lz4(packed.bytes(), entry.packed_bytes, whole.bytes(), entry.full_bytes))
+  const bare::MappedMemory packed(entry.packed_bytes), whole(entry.full_bytes + 1);  // PTX ends in a NUL
+  auto* const bytes = static_cast<std::uint8_t*>(whole.at());
+  if (packed.at() == nullptr || bytes == nullptr || !read_at(payload, packed.at(), entry.packed_bytes) ||
+      !bare::unpack_lz4(static_cast<const std::uint8_t*>(packed.at()), entry.packed_bytes, bytes, entry.full_bytes))
     return untold;
-  const ImageNeeds needs = entry.kind == abi::kFatCubin ? of_cubin(reinterpret_cast<std::uintptr_t>(whole.bytes()))
-                                                        : of_ptx(reinterpret_cast<const char*>(whole.bytes()));
+  const ImageNeeds needs = entry.kind == abi::kFatCubin ? of_cubin(reinterpret_cast<std::uintptr_t>(bytes))
+                                                        : of_ptx(reinterpret_cast<const char*>(bytes));
   return needs.told ? needs : untold;
 }
 
@@ -201,12 +182,10 @@ ImageNeeds needs_of_file(const char* path, unsigned architecture) {
   if (const int fd = ::open(path, O_RDONLY | O_CLOEXEC); fd >= 0) {
     const off_t size = ::lseek(fd, 0, SEEK_END);
     if (size > 0 && static_cast<std::uint64_t>(size) < kLargestFile) {
-      const auto bytes = static_cast<std::size_t>(size) + 1;  // PTX ends in a NUL
-      void* const copy = ::mmap(nullptr, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-      if (copy != MAP_FAILED) {
-        if (::pread(fd, copy, bytes - 1, 0) == size) needs = needs_of_image(copy, architecture);
-        ::munmap(copy, bytes);
-      }
+      const auto bytes = static_cast<std::size_t>(size);
+      const bare::MappedMemory copy(bytes + 1);  // PTX ends in a NUL
+      if (copy.at() != nullptr && ::pread(fd, copy.at(), bytes, 0) == size)
+        needs = needs_of_image(copy.at(), architecture);
     }
     ::close(fd);
   }

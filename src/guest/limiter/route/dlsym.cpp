@@ -63,25 +63,15 @@ struct Next {
 };
 
 Next definition_after_caller(const Question& question) {
-  struct Walk {
-    const Question* question;
-    bool passed;
-    Next next;
-  } walk{&question, false, {}};
-  bare::each_object(
-      [](const bare::Object& object, void* raw) {
-        auto* at = static_cast<Walk*>(raw);
-        if (!at->passed) {
-          at->passed = bare::covers(object, at->question->caller);
-        } else if (bare::covers(object, reinterpret_cast<const void*>(&real_dl))) {
-          at->next.caller_precedes_us = true;
-        } else {
-          at->next.found = bare::symbol_in(object, at->question->name);
-        }
-        return at->next.found != nullptr;
-      },
-      &walk);
-  return walk.next;
+  Next next;
+  bool passed = false;
+  bare::each_object([&](const bare::Object& object) {
+    if (!passed) passed = bare::covers(object, question.caller);
+    else if (bare::covers(object, reinterpret_cast<const void*>(&real_dl))) next.caller_precedes_us = true;
+    else next.found = bare::symbol_in(object, question.name);
+    return next.found != nullptr;
+  });
+  return next;
 }
 
 // Returns whether a search by the caller can reach the driver at all: it may be loaded RTLD_LOCAL for another object.
