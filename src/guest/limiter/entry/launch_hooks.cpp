@@ -252,59 +252,55 @@ bool carries_pdl(const CUlaunchConfig* config) {
   return false;
 }
 
+template <typename Argument>
+constexpr bool carries_pdl(Argument) {
+  return false;
+}
+
+CUstream stream_of(const CUlaunchConfig* config) { return config != nullptr ? config->hStream : nullptr; }
+
+template <typename Function, typename... Arguments>
+[[gnu::always_inline]] inline CUresult launched(Function* const& real, CUstream stream, CUfunction function,
+                                                Arguments... arguments) {
+  if (passes(real, stream, key(function))) [[likely]]
+    return real(arguments...);
+  return gated(real, Launch{key(function), stream, (carries_pdl(arguments) || ...)}, arguments...);
+}
+
 }  // namespace
 
 HEADGATE_HOOK CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
                                       unsigned bz, unsigned shared, CUstream stream, void** parameters, void** extra) {
-  if (passes(driver.cuLaunchKernel, stream, key(f))) [[likely]]
-    return driver.cuLaunchKernel(f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra);
-  return gated(driver.cuLaunchKernel, Launch{key(f), stream}, f, gx, gy, gz, bx, by, bz, shared, stream, parameters,
-               extra);
+  return launched(driver.cuLaunchKernel, stream, f, f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra);
 }
 
 HEADGATE_HOOK CUresult cuLaunchKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                            unsigned by, unsigned bz, unsigned shared, CUstream stream,
                                            void** parameters, void** extra) {
-  if (passes(driver.cuLaunchKernel_ptsz, per_thread(stream), key(f))) [[likely]]
-    return driver.cuLaunchKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, parameters, extra);
-  return gated(driver.cuLaunchKernel_ptsz, Launch{key(f), per_thread(stream)}, f, gx, gy, gz, bx, by, bz, shared,
-               stream, parameters, extra);
+  return launched(driver.cuLaunchKernel_ptsz, per_thread(stream), f, f, gx, gy, gz, bx, by, bz, shared, stream,
+                  parameters, extra);
 }
 
 HEADGATE_HOOK CUresult cuLaunchKernelEx(const CUlaunchConfig* config, CUfunction f, void** parameters, void** extra) {
-  if (passes(driver.cuLaunchKernelEx, config != nullptr ? config->hStream : nullptr, key(f))) [[likely]]
-    return driver.cuLaunchKernelEx(config, f, parameters, extra);
-  return gated(driver.cuLaunchKernelEx,
-               Launch{key(f), config != nullptr ? config->hStream : nullptr, carries_pdl(config)}, config, f,
-               parameters, extra);
+  return launched(driver.cuLaunchKernelEx, stream_of(config), f, config, f, parameters, extra);
 }
 
 HEADGATE_HOOK CUresult cuLaunchKernelEx_ptsz(const CUlaunchConfig* config, CUfunction f, void** parameters,
                                              void** extra) {
-  if (passes(driver.cuLaunchKernelEx_ptsz, per_thread(config != nullptr ? config->hStream : nullptr), key(f)))
-      [[likely]]
-    return driver.cuLaunchKernelEx_ptsz(config, f, parameters, extra);
-  return gated(driver.cuLaunchKernelEx_ptsz,
-               Launch{key(f), per_thread(config != nullptr ? config->hStream : nullptr), carries_pdl(config)}, config,
-               f, parameters, extra);
+  return launched(driver.cuLaunchKernelEx_ptsz, per_thread(stream_of(config)), f, config, f, parameters, extra);
 }
 
 HEADGATE_HOOK CUresult cuLaunchCooperativeKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                                  unsigned by, unsigned bz, unsigned shared, CUstream stream,
                                                  void** parameters) {
-  if (passes(driver.cuLaunchCooperativeKernel, stream, key(f))) [[likely]]
-    return driver.cuLaunchCooperativeKernel(f, gx, gy, gz, bx, by, bz, shared, stream, parameters);
-  return gated(driver.cuLaunchCooperativeKernel, Launch{key(f), stream}, f, gx, gy, gz, bx, by, bz, shared, stream,
-               parameters);
+  return launched(driver.cuLaunchCooperativeKernel, stream, f, f, gx, gy, gz, bx, by, bz, shared, stream, parameters);
 }
 
 HEADGATE_HOOK CUresult cuLaunchCooperativeKernel_ptsz(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx,
                                                       unsigned by, unsigned bz, unsigned shared, CUstream stream,
                                                       void** parameters) {
-  if (passes(driver.cuLaunchCooperativeKernel_ptsz, per_thread(stream), key(f))) [[likely]]
-    return driver.cuLaunchCooperativeKernel_ptsz(f, gx, gy, gz, bx, by, bz, shared, stream, parameters);
-  return gated(driver.cuLaunchCooperativeKernel_ptsz, Launch{key(f), per_thread(stream)}, f, gx, gy, gz, bx, by, bz,
-               shared, stream, parameters);
+  return launched(driver.cuLaunchCooperativeKernel_ptsz, per_thread(stream), f, f, gx, gy, gz, bx, by, bz, shared,
+                  stream, parameters);
 }
 
 namespace {
@@ -332,22 +328,14 @@ HEADGATE_HOOK CUresult cuGraphLaunch_ptsz(CUgraphExec graph, CUstream stream) {
   return graph_gated(driver.cuGraphLaunch_ptsz, graph, stream, per_thread(stream));
 }
 
-HEADGATE_HOOK CUresult cuLaunch(CUfunction f) {
-  if (passes(driver.cuLaunch, nullptr, key(f))) [[likely]]
-    return driver.cuLaunch(f);
-  return gated(driver.cuLaunch, Launch{key(f), nullptr}, f);
-}
+HEADGATE_HOOK CUresult cuLaunch(CUfunction f) { return launched(driver.cuLaunch, nullptr, f, f); }
 
 HEADGATE_HOOK CUresult cuLaunchGrid(CUfunction f, int width, int height) {
-  if (passes(driver.cuLaunchGrid, nullptr, key(f))) [[likely]]
-    return driver.cuLaunchGrid(f, width, height);
-  return gated(driver.cuLaunchGrid, Launch{key(f), nullptr}, f, width, height);
+  return launched(driver.cuLaunchGrid, nullptr, f, f, width, height);
 }
 
 HEADGATE_HOOK CUresult cuLaunchGridAsync(CUfunction f, int width, int height, CUstream stream) {
-  if (passes(driver.cuLaunchGridAsync, stream, key(f))) [[likely]]
-    return driver.cuLaunchGridAsync(f, width, height, stream);
-  return gated(driver.cuLaunchGridAsync, Launch{key(f), stream}, f, width, height, stream);
+  return launched(driver.cuLaunchGridAsync, stream, f, f, width, height, stream);
 }
 
 HEADGATE_HOOK CUresult cuLaunchCooperativeKernelMultiDevice(CUDA_LAUNCH_PARAMS* list, unsigned count, unsigned flags) {

@@ -90,15 +90,6 @@ CUresult going(Destroy destroy) {
   return result;
 }
 
-// Asks with the context made current.
-bool device_of(CUcontext handle, CUdevice& device) {
-  if (forward(driver.cuCtxPushCurrent_v2, handle) != CUDA_SUCCESS) return false;
-  const bool told = forward(driver.cuCtxGetDevice, &device) == CUDA_SUCCESS;
-  CUcontext popped = nullptr;
-  forward(driver.cuCtxPopCurrent_v2, &popped);
-  return told;
-}
-
 std::uint32_t index_of(CUcontext context) {
   CUdevice device = 0;
   if (!device_of(context, device)) return kNoDevice;
@@ -191,30 +182,29 @@ HEADGATE_HOOK CUresult cuInit(unsigned Flags) {
 
 namespace {
 
-void destroy_new(CUcontext context) { forward(driver.cuCtxDestroy_v2, context); }
+template <typename Create>
+CUresult created(CUdevice device, CUcontext* made, Create create) {
+  return creating(device, false, made, create, [=] { forward(driver.cuCtxDestroy_v2, *made); });
+}
 
 }  // namespace
 
 HEADGATE_HOOK CUresult cuCtxCreate(CUcontext* pctx, unsigned flags, CUdevice dev) {
-  const auto create = [=] { return forward(driver.cuCtxCreate, pctx, flags, dev); };
-  return creating(dev, false, pctx, create, [=] { destroy_new(*pctx); });
+  return created(dev, pctx, [=] { return forward(driver.cuCtxCreate, pctx, flags, dev); });
 }
 
 HEADGATE_HOOK CUresult cuCtxCreate_v2(CUcontext* pctx, unsigned flags, CUdevice dev) {
-  const auto create = [=] { return forward(driver.cuCtxCreate_v2, pctx, flags, dev); };
-  return creating(dev, false, pctx, create, [=] { destroy_new(*pctx); });
+  return created(dev, pctx, [=] { return forward(driver.cuCtxCreate_v2, pctx, flags, dev); });
 }
 
 HEADGATE_HOOK CUresult cuCtxCreate_v3(CUcontext* pctx, CUexecAffinityParam* paramsArray, int numParams, unsigned flags,
                                       CUdevice dev) {
-  const auto create = [=] { return forward(driver.cuCtxCreate_v3, pctx, paramsArray, numParams, flags, dev); };
-  return creating(dev, false, pctx, create, [=] { destroy_new(*pctx); });
+  return created(dev, pctx, [=] { return forward(driver.cuCtxCreate_v3, pctx, paramsArray, numParams, flags, dev); });
 }
 
 HEADGATE_HOOK CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCreateParams, unsigned flags,
                                       CUdevice dev) {
-  const auto create = [=] { return forward(driver.cuCtxCreate_v4, pctx, ctxCreateParams, flags, dev); };
-  return creating(dev, false, pctx, create, [=] { destroy_new(*pctx); });
+  return created(dev, pctx, [=] { return forward(driver.cuCtxCreate_v4, pctx, ctxCreateParams, flags, dev); });
 }
 
 HEADGATE_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {

@@ -100,14 +100,4 @@ std::uint64_t mipmap_bytes(ArrayShape3d shape, unsigned levels) {
   return sum;
 }
 
-ArrayShape3d widened(const ArrayShape& shape) {
-  return {shape.width, shape.height, 0, shape.format, shape.channels, 0};
-}
-ArrayShape3d widened(const ArrayShape_v1& shape) {
-  return {shape.width, shape.height, 0, shape.format, shape.channels, 0};
-}
-ArrayShape3d widened(const ArrayShape3d_v1& shape) {
-  return {shape.width, shape.height, shape.depth, shape.format, shape.channels, shape.flags};
-}
-
 }  // namespace headgate::limiter

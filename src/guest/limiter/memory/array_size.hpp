@@ -32,8 +32,11 @@ std::uint64_t array_bytes(const ArrayShape3d& shape);
 // Returns the size of a mipmap with `levels` levels, the first of that shape.
 std::uint64_t mipmap_bytes(ArrayShape3d shape, unsigned levels);
 
-ArrayShape3d widened(const ArrayShape& shape);
-ArrayShape3d widened(const ArrayShape_v1& shape);
-ArrayShape3d widened(const ArrayShape3d_v1& shape);
+template <typename Shape>
+ArrayShape3d widened(const Shape& shape) {
+  ArrayShape3d wide{shape.width, shape.height, 0, shape.format, shape.channels, 0};
+  if constexpr (requires { shape.depth; }) wide.depth = shape.depth, wide.flags = shape.flags;
+  return wide;
+}
 
 }  // namespace headgate::limiter

@@ -90,6 +90,22 @@ abi::CUresult allocated(const Place& place, std::uint64_t bytes, std::uint64_t& 
   return refusal();
 }
 
+// Calls the driver for `bytes` at that place, reserved before: kept() records them after success, refused() tells the
+// program that they do not fit.
+template <typename Allocate, typename Kept, typename Refused>
+abi::CUresult requested(const Place& place, std::uint64_t bytes, Allocate allocate, Kept kept, Refused refused) {
+  OomWait wait;
+  for (;;) {
+    const Verdict verdict = reserve_at(place, bytes, wait);
+    if (verdict == Verdict::forward) return allocate();
+    if (verdict == Verdict::refused) return refused();
+    const abi::CUresult result = noted(allocate());
+    if (result == abi::CUDA_SUCCESS) kept();
+    else hand_back_unused(place.device_index, bytes);
+    if (!try_again(result, place, bytes, wait)) return result;
+  }
+}
+
 // allocate(): the driver call. key(): its result, valid after success. undo(): frees it. It is destroyed with the
 // context.
 template <typename Allocate, typename Key, typename Undo>

@@ -33,27 +33,19 @@ constexpr Fallback fallback_of() {
   return sizeof(Pointer) == sizeof(CUdeviceptr) ? Fallback::host : Fallback::none;
 }
 
-CUresult pitched_on_host(CUdeviceptr* pointer, size_t* pitch, std::uint64_t bytes, std::uint64_t rows,
-                         const Place& place) {
-  const CUresult result = allocate_on_host(pointer, bytes, place);
-  if (result == CUDA_SUCCESS) *pitch = bytes / rows;
-  return result;
-}
-CUresult pitched_on_host(CUdeviceptr_v1*, unsigned*, std::uint64_t, std::uint64_t, const Place&) {
-  return CUDA_ERROR_OUT_OF_MEMORY;
+// Call after reserve_at() or reserve_on_host() found room on the host.
+template <typename Pointer>
+CUresult on_host(Pointer* pointer, std::uint64_t bytes, const Place& place) {
+  if constexpr (fallback_of<Pointer>() == Fallback::host) return allocate_on_host(pointer, bytes, place);
+  else return CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-bool take_host_memory(CUdeviceptr* pointer, std::uint64_t bytes, const Place& place, CUresult& result) {
-  if (!reserve_on_host(place.device_index, bytes)) return false;
-  result = allocate_on_host(pointer, bytes, place);
+template <typename Pointer>
+bool take_host_memory(Pointer* pointer, std::uint64_t bytes, const Place& place, CUresult& result) {
+  if (fallback_of<Pointer>() != Fallback::host || !reserve_on_host(place.device_index, bytes)) return false;
+  result = on_host(pointer, bytes, place);
   return true;
 }
-bool take_host_memory(CUdeviceptr_v1*, std::uint64_t, const Place&, CUresult&) { return false; }
-
-CUresult on_host(CUdeviceptr* pointer, std::uint64_t bytes, const Place& place) {
-  return allocate_on_host(pointer, bytes, place);
-}
-CUresult on_host(CUdeviceptr_v1*, std::uint64_t, const Place&) { return CUDA_ERROR_OUT_OF_MEMORY; }
 
 // Charges a small request of at most `bound` bytes; size() tells the actual size. If the share has no room for a new
 // slab, still tries: a piece may fit an existing slab. A new slab is then given back.
@@ -147,7 +139,11 @@ CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint6
         place.standing == Standing::free ? Verdict::forward : reserve_at(place, bound, wait, fallback_of<Pointer>());
     if (verdict == Verdict::forward) return allocate();
     if (verdict == Verdict::refused) return refusal();
-    if (verdict == Verdict::on_host) return pitched_on_host(pointer, pitch, bound, height, place);
+    if (verdict == Verdict::on_host) {
+      result = on_host(pointer, bound, place);
+      if (result == CUDA_SUCCESS) *pitch = static_cast<Pitch>(bound / height);
+      return result;
+    }
     result = noted(allocate());
     if (result != CUDA_SUCCESS) hand_back_unused(place.device_index, bound);
   } while (try_again(result, place, bound, wait));

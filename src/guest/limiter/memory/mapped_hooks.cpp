@@ -29,16 +29,9 @@ HEADGATE_HOOK CUresult cuMemCreate(CUmemGenericAllocationHandle* handle, size_t 
   const CUmemLocation& location = reinterpret_cast<const AllocationProp*>(prop)->location;
   if (location.type != kLocationDevice) return allocate();
   const Place place = place_of(location.id);
-  OomWait wait;
-  for (;;) {
-    const Verdict verdict = reserve_at(place, size, wait);
-    if (verdict == Verdict::forward) return allocate();
-    if (verdict == Verdict::refused) return refused(size, prop);
-    const CUresult result = allocate();
-    if (result == CUDA_SUCCESS) mapped_created(*handle, {size, place.device_index});
-    else hand_back_unused(place.device_index, size);
-    if (!try_again(result, place, size, wait)) return result;
-  }
+  return requested(
+      place, size, allocate, [&] { mapped_created(*handle, {size, place.device_index}); },
+      [=] { return refused(size, prop); });
 }
 
 HEADGATE_HOOK CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* handle, void* addr) {

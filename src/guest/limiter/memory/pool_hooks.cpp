@@ -21,15 +21,6 @@ struct StreamDevice {
 };
 __thread StreamDevice last_stream __attribute__((tls_model("initial-exec")));
 
-// Bypasses our hooks: the thread's context is unchanged afterwards.
-CUresult device_of_context(CUcontext context, CUdevice& device) {
-  if (const CUresult result = forward(driver.cuCtxPushCurrent_v2, context); result != CUDA_SUCCESS) return result;
-  const CUresult result = forward(driver.cuCtxGetDevice, &device);
-  CUcontext popped = nullptr;
-  forward(driver.cuCtxPopCurrent_v2, &popped);
-  return result;
-}
-
 // A stream allocates on its own device, not the current one. Returns `free` if the driver does not know the stream: it
 // answers the request with an error.
 Place place_of_stream(CUstream stream) {
@@ -39,9 +30,7 @@ Place place_of_stream(CUstream stream) {
   if (last_stream.stream != stream || last_stream.epoch != epoch) {
     CUcontext context = nullptr;
     CUdevice device = 0;
-    if (forward(driver.cuStreamGetCtx, stream, &context) != CUDA_SUCCESS ||
-        device_of_context(context, device) != CUDA_SUCCESS)
-      return {};
+    if (forward(driver.cuStreamGetCtx, stream, &context) != CUDA_SUCCESS || !device_of(context, device)) return {};
     last_stream = {stream, device, epoch};
   }
   return place_of(last_stream.device);
@@ -68,16 +57,8 @@ CUresult pooled(PoolAccounting& pool, const Place& place, CUdeviceptr* dptr, std
 // If there is no pool record to charge, charges the request itself until it is freed.
 template <typename Allocate>
 CUresult charged_by_request(const Place& place, CUdeviceptr* dptr, std::size_t bytes, Allocate allocate) {
-  OomWait wait;
-  for (;;) {
-    const Verdict verdict = reserve_at(place, bytes, wait);
-    if (verdict == Verdict::forward) return allocate();
-    if (verdict == Verdict::refused) return refusal();
-    const CUresult result = noted(allocate());
-    if (result == CUDA_SUCCESS) keep(pointers, *dptr, {bytes, place.device_index, 0});
-    else hand_back_unused(place.device_index, bytes);
-    if (!try_again(result, place, bytes, wait)) return result;
-  }
+  const auto kept = [&] { keep(pointers, *dptr, {bytes, place.device_index, 0}); };
+  return requested(place, bytes, allocate, kept, refusal);
 }
 
 template <typename Allocate>

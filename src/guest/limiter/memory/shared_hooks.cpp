@@ -51,14 +51,8 @@ HEADGATE_HOOK CUresult cuImportExternalMemory(CUexternalMemory* extMem_out,
     if (result == CUDA_SUCCESS) note_import();
     return result;
   }
-  OomWait wait;
-  const Verdict verdict = reserve_at(place, head.size, wait);
-  if (verdict == Verdict::forward) return import();
-  if (verdict == Verdict::refused) return refusal();
-  const CUresult result = import();
-  if (result == CUDA_SUCCESS) mapped_created(key_of(*extMem_out), {head.size, place.device_index});
-  else hand_back_unused(place.device_index, head.size);
-  return result;
+  const auto kept = [&] { mapped_created(key_of(*extMem_out), {head.size, place.device_index}); };
+  return requested(place, head.size, import, kept, refusal);
 }
 
 HEADGATE_HOOK CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr* devPtr, CUexternalMemory extMem,

@@ -34,6 +34,14 @@ abi::CUresult current_context(Current& out) {
   return result;
 }
 
+bool device_of(abi::CUcontext context, abi::CUdevice& device) {
+  if (forward(driver.cuCtxPushCurrent_v2, context) != abi::CUDA_SUCCESS) return false;
+  const bool told = forward(driver.cuCtxGetDevice, &device) == abi::CUDA_SUCCESS;
+  abi::CUcontext popped = nullptr;
+  forward(driver.cuCtxPopCurrent_v2, &popped);
+  return told;
+}
+
 void current_changed() { mine.epoch = 0; }
 
 void contexts_changed() { contexts_epoch.fetch_add(1, std::memory_order_acq_rel); }

@@ -17,6 +17,9 @@ struct Current {
 // Returns CUDA_SUCCESS with a context in `out`, or the driver's error: CUDA_ERROR_INVALID_CONTEXT if there is none.
 abi::CUresult current_context(Current& out);
 
+// Asks with the context made current, past our hooks; the thread's context is the former one afterwards.
+bool device_of(abi::CUcontext context, abi::CUdevice& device);
+
 // Call after a call that may have changed this thread's current context.
 void current_changed();
 
