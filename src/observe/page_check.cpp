@@ -4,7 +4,6 @@
 
 #include "base/saturating_math.hpp"
 #include "guest/ledger/account.hpp"
-#include "guest/ledger/balance.hpp"
 
 namespace headgate::observe {
 namespace {

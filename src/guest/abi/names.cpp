@@ -1,5 +1,6 @@
 #include "guest/abi/names.hpp"
 
+#include <algorithm>
 #include <cstddef>
 
 namespace headgate::abi {
@@ -18,24 +19,14 @@ constexpr Name kNvml[] = {
 #include "guest/abi/nvml_table.def"
 };
 
-template <std::size_t N>
-constexpr bool sorted(const Name (&names)[N]) {
-  for (std::size_t i = 1; i < N; ++i) {
-    if (!(names[i - 1].name < names[i].name)) return false;
-  }
-  return true;
-}
-static_assert(sorted(kCuda) && sorted(kNvml), "keep the tables in byte order");
+static_assert(std::ranges::is_sorted(kCuda, std::ranges::less_equal{}, &Name::name) &&
+                  std::ranges::is_sorted(kNvml, std::ranges::less_equal{}, &Name::name),
+              "keep the tables in byte order, without duplicates");
 
 // The names that are not less than `name`.
 std::span<const Name> from(std::span<const Name> names, std::string_view name) {
-  std::size_t low = 0, high = names.size();
-  while (low < high) {
-    const std::size_t middle = low + (high - low) / 2;
-    if (names[middle].name < name) low = middle + 1;
-    else high = middle;
-  }
-  return names.subspan(low);
+  const auto at = std::ranges::lower_bound(names, name, {}, &Name::name);
+  return names.subspan(static_cast<std::size_t>(at - names.begin()));
 }
 
 const Name* find(std::span<const Name> names, std::string_view name) {

@@ -79,28 +79,6 @@ constexpr bool member_is_flops(Member) {
   return false;
 }
 
-// Parses a ratio of 1 to 1000, in millionths.
-Parsed<std::uint32_t> parse_ratio(std::string_view text) {
-  if (trimmed(text).empty()) return {.fault = Fault::empty};
-  std::uint64_t whole = 0, millionths = 0, place = 100'000;
-  std::size_t i = 0;
-  if (text[0] == '-') return {.fault = Fault::negative};
-  for (; i < text.size() && is_digit(text[i]); ++i) {
-    whole = whole * 10 + static_cast<std::uint64_t>(text[i] - '0');
-    if (whole > 1000) return {.fault = Fault::overflow};
-  }
-  if (i == 0) return {.fault = Fault::junk};
-  if (i < text.size() && text[i] == '.') {
-    for (++i; i < text.size() && is_digit(text[i]); ++i, place /= 10)
-      millionths += static_cast<std::uint64_t>(text[i] - '0') * place;
-  }
-  if (i != text.size()) return {.fault = Fault::junk};
-  const std::uint64_t ppm = whole * kWholePpm + millionths;
-  if (ppm == 0) return {.fault = Fault::zero};
-  if (ppm < kWholePpm || ppm > 1000ull * kWholePpm) return {.fault = Fault::junk};
-  return {static_cast<std::uint32_t>(ppm)};
-}
-
 class Reader {
  public:
   Reader(std::span<const std::string_view> visible, std::span<const std::string_view> present)

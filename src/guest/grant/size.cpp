@@ -151,6 +151,16 @@ Parsed<std::uint32_t> parse_compute(std::string_view text, Dialect dialect) {
   return {static_cast<std::uint32_t>(ppm.value)};
 }
 
+Parsed<std::uint32_t> parse_ratio(std::string_view text) {
+  const auto decimal = split(text);
+  if (!decimal) return {.fault = decimal.fault};
+  if (!decimal.value.unit.empty()) return {.fault = Fault::junk};
+  const auto ppm = scaled(decimal.value, kWholePpm);
+  if (!ppm) return {.fault = ppm.fault};
+  if (ppm.value > 1000ull * kWholePpm) return {.fault = Fault::overflow};
+  return {static_cast<std::uint32_t>(ppm.value), ppm.value < kWholePpm ? Fault::junk : Fault::none};
+}
+
 std::string_view accepted_memory(Dialect dialect) {
   if (dialect == Dialect::headgate) return "8GiB, 8G, 1.5GiB, 800MiB, 8GB (decimal) or 50% of the card";
   return "bytes, or a number with k, m, g or t (binary), such as 3g, 1.5G or 1000m";

@@ -58,6 +58,9 @@ struct Memory {
 // Parses millionths of one GPU's time, 1..kWholePpm.
 [[nodiscard]] Parsed<std::uint32_t> parse_compute(std::string_view text, Dialect dialect = Dialect::headgate);
 
+// Parses a number from 1 to 1000, in millionths.
+[[nodiscard]] Parsed<std::uint32_t> parse_ratio(std::string_view text);
+
 // Return the accepted formats, for a message.
 [[nodiscard]] std::string_view accepted_memory(Dialect dialect);
 [[nodiscard]] std::string_view accepted_compute(Dialect dialect);

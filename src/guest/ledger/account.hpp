@@ -70,6 +70,15 @@ std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device);
 void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);
 void sub_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);
 
+// Whether an account equals the sum of its slots. A page that only limiters write always balances, whichever process was
+// killed in it.
+struct Balance {
+  bool certain;  // false: the page was being written; try again
+  std::uint64_t used_bytes, slots_bytes;
+};
+// Checks one account. Only reads, never waits, and trusts no count or index of the page.
+Balance balance_of(const UsagePage& page, std::uint32_t account);
+
 // Call in a forked child before its first claim: frees locks held by threads that fork() did not copy.
 void reset_locks_after_fork();
 

@@ -1,4 +1,3 @@
-#include "guest/ledger/balance.hpp"
 
 #include <algorithm>
 

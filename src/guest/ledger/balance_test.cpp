@@ -1,4 +1,4 @@
-#include "guest/ledger/balance.hpp"
+#include "guest/ledger/account.hpp"
 
 #include <gtest/gtest.h>
 

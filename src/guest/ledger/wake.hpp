@@ -5,6 +5,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "guest/bare/futex.hpp"
 #include "guest/ledger/layout.hpp"
 
 namespace headgate::ledger {
@@ -15,6 +16,8 @@ inline constexpr std::uint32_t kMaxWoken = 64;
 inline constexpr std::uint32_t kOneOfEach = kMaxSlots;
 
 // Wakes the longest waiters first. Restores errno.
-void wake(const std::atomic<std::uint32_t>& word, std::uint32_t most = kMaxWoken);
+inline void wake(const std::atomic<std::uint32_t>& word, std::uint32_t most = kMaxWoken) {
+  bare::futex_wake(&word, most);
+}
 
 }  // namespace headgate::ledger

@@ -10,7 +10,7 @@
 #include "guest/limiter/compute/turns.hpp"
 #include "guest/limiter/route/presence.hpp"
 #include "guest/limiter/stream/captures.hpp"
-#include "guest/limiter/stream/unfinished.hpp"
+#include "guest/limiter/stream/streams.hpp"
 
 namespace headgate::limiter {
 

@@ -1,5 +1,4 @@
 // Everything that a fork resets. Each part of the limiter that keeps per-process state adds a line here.
-#include "guest/limiter/session/fork.hpp"
 #include "guest/bare/clock.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/compute/compute.hpp"
@@ -9,7 +8,6 @@
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/context_size.hpp"
 #include "guest/limiter/memory/draining.hpp"
-#include "guest/limiter/memory/freeze.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/in_flight_bytes.hpp"
 #include "guest/limiter/memory/mapped.hpp"
@@ -21,6 +19,7 @@
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/node_page.hpp"
+#include "guest/limiter/session/session.hpp"
 #include "guest/limiter/stream/captures.hpp"
 
 namespace headgate::limiter {

@@ -7,12 +7,11 @@
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/memory/untold.hpp"
 #include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/before_init.hpp"
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/green_contexts.hpp"
 #include "guest/limiter/session/membership.hpp"
-#include "guest/limiter/session/mps_pipe.hpp"
 #include "guest/limiter/session/thread_percentage.hpp"
-#include "guest/limiter/session/visible.hpp"
 
 using namespace headgate::abi;
 using namespace headgate::limiter;

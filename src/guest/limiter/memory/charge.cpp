@@ -8,7 +8,6 @@
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/draining.hpp"
 #include "guest/limiter/memory/draining.hpp"
-#include "guest/limiter/memory/freeze.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/host_memory.hpp"
 #include "guest/limiter/memory/mapped.hpp"

@@ -4,9 +4,8 @@
 
 #include <cstddef>
 
-#include "guest/limiter/memory/allocation_prop.hpp"
 #include "guest/limiter/memory/array_size.hpp"
-#include "guest/limiter/memory/external_descriptor.hpp"
+#include "guest/limiter/memory/descriptors.hpp"
 
 namespace limiter = headgate::limiter;
 

@@ -1,4 +1,4 @@
-#include "guest/limiter/memory/freeze.hpp"
+#include "guest/limiter/memory/memory_thread.hpp"
 
 #include <time.h>
 #include <unistd.h>
@@ -12,7 +12,7 @@
 #include "guest/limiter/route/presence.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/stream/captures.hpp"
-#include "guest/limiter/stream/unfinished.hpp"
+#include "guest/limiter/stream/streams.hpp"
 
 namespace headgate::limiter {
 

@@ -1,7 +1,7 @@
 // Physical memory and its mappings (cuMemCreate and related). Imports charge nothing: their exporter is charged as long
 // as the memory exists.
-#include "guest/limiter/memory/allocation_prop.hpp"
 #include "guest/limiter/memory/charge.hpp"
+#include "guest/limiter/memory/descriptors.hpp"
 #include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/route/forward.hpp"

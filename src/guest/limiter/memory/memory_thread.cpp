@@ -11,7 +11,6 @@
 #include "guest/bare/futex.hpp"
 #include "guest/bare/keep_errno.hpp"
 #include "guest/ledger/layout.hpp"
-#include "guest/limiter/memory/freeze.hpp"
 #include "guest/limiter/memory/pool.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"

@@ -1,5 +1,5 @@
 // Stream-ordered memory: allocations from pools, their frees, and creation, trimming and destruction of pools.
-#include "guest/limiter/memory/allocation_prop.hpp"
+#include "guest/limiter/memory/descriptors.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/pool.hpp"

@@ -2,8 +2,8 @@
 #include <cstring>
 
 #include "guest/limiter/memory/charge.hpp"
+#include "guest/limiter/memory/descriptors.hpp"
 #include "guest/limiter/memory/draining.hpp"
-#include "guest/limiter/memory/external_descriptor.hpp"
 #include "guest/limiter/memory/mapped.hpp"
 #include "guest/limiter/route/forward.hpp"
 

@@ -6,7 +6,6 @@
 #include "guest/bare/elf.hpp"
 #include "guest/limiter/route/driver.hpp"
 #include "guest/limiter/route/governed.hpp"
-#include "guest/limiter/route/library.hpp"
 #include "guest/limiter/route/real_dl.hpp"
 
 namespace headgate::limiter {

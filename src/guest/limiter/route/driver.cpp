@@ -6,7 +6,6 @@
 
 #include "guest/bare/elf.hpp"
 #include "guest/bare/keep_errno.hpp"
-#include "guest/limiter/route/library.hpp"
 #include "guest/limiter/route/real_dl.hpp"
 
 namespace headgate::limiter {

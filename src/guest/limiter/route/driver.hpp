@@ -29,6 +29,14 @@ inline constexpr const char* kNvmlSoname = "libnvidia-ml.so.1";
 bool load_driver();
 bool load_nvml();
 
+// Fills driver (nvml) if the library is already loaded; never loads it. Returns whether it is loaded.
+bool driver_is_loaded();
+bool nvml_is_loaded();
+
+// Returns whether an address is in the loaded libcuda.so.1 (libnvidia-ml.so.1); false while that is not loaded.
+bool driver_owns(const void* address);
+bool nvml_owns(const void* address);
+
 }  // namespace headgate::limiter
 
 // Defines an exported hook, at global scope: HEADGATE_HOOK cuInit(unsigned flags) {...}. The linker's version script

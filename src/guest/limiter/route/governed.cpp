@@ -1,7 +1,8 @@
 #include "guest/limiter/route/governed.hpp"
 
+#include <algorithm>
+
 #include "guest/limiter/route/driver.hpp"
-#include "guest/limiter/route/kinds.hpp"
 
 extern "C" {
 #define CU_FN(name, kind, since, parameters, arguments) HEADGATE_GOVERNED_##kind(headgate::abi::name##_t name;)
@@ -30,13 +31,9 @@ const Governed kNvml[] = {
 };
 
 const Governed* find(std::span<const Governed> list, std::string_view name) {
-  std::size_t low = 0, high = list.size();
-  while (low < high) {
-    const std::size_t middle = low + (high - low) / 2;
-    if (std::string_view(list[middle].name) < name) low = middle + 1;
-    else high = middle;
-  }
-  return low < list.size() && list[low].name == name ? &list[low] : nullptr;
+  const auto at =
+      std::ranges::lower_bound(list, name, {}, [](const Governed& one) { return std::string_view(one.name); });
+  return at != list.end() && at->name == name ? &*at : nullptr;
 }
 
 }  // namespace

@@ -1,7 +1,7 @@
 // A forwarding hook for every governed function of the tables. Weak: a room that handles a function defines it again,
 // and that definition takes precedence.
 #include "guest/limiter/route/forward.hpp"
-#include "guest/limiter/route/kinds.hpp"
+#include "guest/limiter/route/governed.hpp"
 
 using namespace headgate::abi;
 using headgate::limiter::driver;

@@ -2,8 +2,6 @@
 // whatever name was asked. Entry points without an ELF symbol, or shared by several names, are identified by name: the
 // variant current at the requested version, if the driver returns the same pointer for the version that introduced it.
 // (A variant newer than we know must not get an older one's hook.)
-#include "guest/limiter/route/procaddress.hpp"
-
 #include <atomic>
 #include <cstddef>
 #include <string_view>
@@ -110,8 +108,7 @@ void* by_name(void* answered, const char* symbol, int version, std::uint64_t fla
   return governed == nullptr ? answered : governed->hook;
 }
 
-}  // namespace
-
+// Returns our hook if `answered`, a pointer of the driver, is a governed function, else `answered`.
 void* swap_pointer(void* answered, const char* symbol, int version, std::uint64_t flags) {
   if (answered == nullptr || symbol == nullptr) return answered;
   load_driver();
@@ -125,6 +122,7 @@ void* swap_pointer(void* answered, const char* symbol, int version, std::uint64_
   return by_name(answered, symbol, version, flags);
 }
 
+}  // namespace
 }  // namespace headgate::limiter
 
 using namespace headgate::abi;

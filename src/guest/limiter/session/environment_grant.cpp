@@ -13,7 +13,7 @@
 #include "guest/bare/scratch.hpp"
 #include "guest/bare/text.hpp"
 #include "guest/grant/select.hpp"
-#include "guest/limiter/session/log_level.hpp"
+#include "guest/limiter/session/session.hpp"
 
 namespace headgate::limiter {
 namespace {

@@ -13,7 +13,6 @@
 #include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/node_page.hpp"
 #include "guest/limiter/session/registration.hpp"
-#include "guest/limiter/session/renewal_pause.hpp"
 
 namespace headgate::limiter {
 

@@ -8,8 +8,8 @@
 #include "guest/bare/clock.hpp"
 #include "guest/bare/keep_errno.hpp"
 #include "guest/bare/text.hpp"
-#include "guest/limiter/session/log_level.hpp"
 #include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/session.hpp"
 
 namespace headgate::limiter {
 namespace {

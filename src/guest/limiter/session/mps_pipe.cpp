@@ -1,4 +1,4 @@
-#include "guest/limiter/session/mps_pipe.hpp"
+#include "guest/limiter/session/before_init.hpp"
 
 #include <sys/socket.h>
 #include <sys/un.h>

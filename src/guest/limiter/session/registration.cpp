@@ -19,7 +19,6 @@
 #include "guest/ledger/registration.hpp"
 #include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/node_page.hpp"
-#include "guest/limiter/session/renewal_pause.hpp"
 #include "guest/limiter/session/session.hpp"
 
 namespace headgate::limiter {

@@ -28,8 +28,18 @@ bool doorbell_is_dead();
 // Checks the same on our end, without a ring. Two system calls; thread-safe.
 bool daemon_hung_up();
 // Requests another bell from the current daemon, with its GPU pages. At most once in 100 ms, and less often if the same
-// daemon refuses or its bells are shut down again (renewal_pause.hpp); takes at most 20 ms; thread-safe.
+// daemon refuses or its bells are shut down again; takes at most 20 ms; thread-safe.
 void renew_doorbell();
+
+// The time between requests for a doorbell. A bell is replaced because its daemon died, and a new one comes soon. Or
+// another process of the share keeps shutting down its bells, which must not cost the others anything.
+inline constexpr std::int64_t kFirstRenewalPauseNs = 100'000'000, kLongestRenewalPauseNs = 3'200'000'000;
+
+// For an answer `since_last_ns` after the previous one. A bell that worked for a while was not shut down by others.
+constexpr std::int64_t next_renewal_pause_ns(std::int64_t pause_ns, std::int64_t since_last_ns) {
+  if (since_last_ns > 2 * kLongestRenewalPauseNs) return kFirstRenewalPauseNs;
+  return 2 * pause_ns < kLongestRenewalPauseNs ? 2 * pause_ns : kLongestRenewalPauseNs;
+}
 
 // Returns whether the daemon has ended and no other listens: our bell hung up or never existed, and the share's socket
 // accepts no connection. A stopped or busy daemon still counts. Requests another bell if ours is unusable, at the pace

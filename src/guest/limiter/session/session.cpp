@@ -22,7 +22,6 @@
 #include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/devices.hpp"
 #include "guest/limiter/session/environment_grant.hpp"
-#include "guest/limiter/session/fork.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/node_page.hpp"
 #include "guest/limiter/session/registration.hpp"
@@ -83,7 +82,7 @@ std::uint32_t page_index_of(std::string_view uuid) {
   return kNoDevice;
 }
 
-// If numbers in CUDA_VISIBLE_DEVICES index the share's GPUs (visible.hpp), so must NVML's: programs mix them.
+// If numbers in CUDA_VISIBLE_DEVICES index the share's GPUs (before_init.hpp), so must NVML's: programs mix them.
 // HEADGATE_VISIBLE_GPUS gives the order; a share found by its directory uses the order of its pages.
 void choose_shown(bool by_directory) {
   session.shown_count = 0;

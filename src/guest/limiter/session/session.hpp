@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <string_view>
 
 #include "guest/abi/cuda.hpp"
 #include "guest/ledger/layout.hpp"
@@ -40,9 +41,21 @@ extern Session session;
 // Returns what cuInit should return: CUDA_SUCCESS, or CUDA_ERROR_NOT_PERMITTED if refused.
 abi::CUresult open_session();
 
+// A forked child starts as if the limiter had just been loaded: it does not own the parent's slot, pages and threads.
+// Resets all that the limiter knows from the parent, in the child before fork() returns. Only stores, no lock: the copied
+// thread may have held any. Defined in entry/fork.cpp, which alone knows every folder.
+void reset_after_fork();
+// The part of the membership, the slot and the pages.
+void session_reset_after_fork();
+
 // Writes one line to the log if HEADGATE_LOG allows the level; never allocates. printf subset: %s %u %d %lu %lx.
 enum class LogLevel : std::uint32_t { off, error, warn, info, debug };
 bool log_wanted(LogLevel level);
 __attribute__((format(printf, 2, 3))) void log_line(LogLevel level, const char* format, ...);
+// Until the environment has been read, errors go to stderr. `infos`: print infos even if `level` is lower.
+void set_log_level(LogLevel level, bool infos = false);
+// Takes an absolute path, opened for each line. No descriptor stays open that the program could close and reuse, a
+// forked child can log, and log rotation works. Only the first call counts.
+void set_log_file(std::string_view path);
 
 }  // namespace headgate::limiter

@@ -1,4 +1,4 @@
-#include "guest/limiter/session/visible.hpp"
+#include "guest/limiter/session/before_init.hpp"
 
 #include <errno.h>
 #include <stdlib.h>

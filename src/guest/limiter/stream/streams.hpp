@@ -1,6 +1,7 @@
-// Queries about a stream.
+// Queries about a stream, and about all work that was sent (asked by memory/, answered by compute/).
 #pragma once
 
+#include <atomic>
 #include <cstdint>
 
 #include "guest/limiter/route/forward.hpp"
@@ -21,6 +22,15 @@ inline bool is_stream(abi::CUstream stream) {
   int priority = 0;
   return reinterpret_cast<std::uintptr_t>(stream) <= 2 ||
          forward(driver.cuStreamGetPriority, stream, &priority) == abi::CUDA_SUCCESS;
+}
+
+// Set by compute/ when it starts metering; null until then. Stays set in a forked child.
+inline constinit std::atomic<bool (*)()> unfinished_work{nullptr};
+
+// Returns true if metered work is not known to have ended. False before any work was metered. Any thread.
+inline bool is_work_unfinished() {
+  const auto ask = unfinished_work.load(std::memory_order_acquire);
+  return ask != nullptr && ask();
 }
 
 }  // namespace headgate::limiter
