@@ -55,91 +55,21 @@ enum CUdevice_attribute : unsigned {
 #include "guest/abi/cuda_values.def"
 };
 
-enum CUlimit : unsigned {
-  CU_LIMIT_STACK_SIZE = 0,
-  CU_LIMIT_PRINTF_FIFO_SIZE = 1,
-  CU_LIMIT_MALLOC_HEAP_SIZE = 2,
-};
-
-enum CUfunction_attribute : unsigned {
-  CU_FUNC_ATTRIBUTE_MAX_THREADS_PER_BLOCK = 0,
-  CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1,
-  CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES = 3,
-  CU_FUNC_ATTRIBUTE_NUM_REGS = 4,
-  CU_FUNC_ATTRIBUTE_PTX_VERSION = 5,
-  CU_FUNC_ATTRIBUTE_BINARY_VERSION = 6,
-};
-
-enum CUpointer_attribute : unsigned {
-  CU_POINTER_ATTRIBUTE_CONTEXT = 1,
-  CU_POINTER_ATTRIBUTE_MEMORY_TYPE = 2,
-  CU_POINTER_ATTRIBUTE_DEVICE_POINTER = 3,
-  CU_POINTER_ATTRIBUTE_HOST_POINTER = 4,
-  CU_POINTER_ATTRIBUTE_IS_MANAGED = 8,
-  CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL = 9,
-  CU_POINTER_ATTRIBUTE_MEMPOOL_HANDLE = 17,
-};
-
-enum CUstreamCaptureMode : unsigned {
-  CU_STREAM_CAPTURE_MODE_GLOBAL = 0,
-  CU_STREAM_CAPTURE_MODE_THREAD_LOCAL = 1,
-  CU_STREAM_CAPTURE_MODE_RELAXED = 2,
-};
-
-enum CUstreamCaptureStatus : unsigned {
-  CU_STREAM_CAPTURE_STATUS_NONE = 0,
-  CU_STREAM_CAPTURE_STATUS_ACTIVE = 1,
-  CU_STREAM_CAPTURE_STATUS_INVALIDATED = 2,
-};
-
-enum CUlaunchAttributeID : unsigned {
-  CU_LAUNCH_ATTRIBUTE_COOPERATIVE = 2,
-  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION = 6,
-  CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_EVENT = 7,
-  CU_LAUNCH_ATTRIBUTE_PRIORITY = 8,
-};
-
-enum CUgraphNodeType : unsigned {
-  CU_GRAPH_NODE_TYPE_KERNEL = 0,
-  CU_GRAPH_NODE_TYPE_GRAPH = 4,
-  CU_GRAPH_NODE_TYPE_MEM_ALLOC = 10,
-  CU_GRAPH_NODE_TYPE_CONDITIONAL = 13,
-};
-
-enum CUdriverProcAddressQueryResult : unsigned {
-  CU_GET_PROC_ADDRESS_SUCCESS = 0,
-  CU_GET_PROC_ADDRESS_SYMBOL_NOT_FOUND = 1,
-  CU_GET_PROC_ADDRESS_VERSION_NOT_SUFFICIENT = 2,
-};
-inline constexpr cuuint64_t CU_GET_PROC_ADDRESS_DEFAULT = 0;
-inline constexpr cuuint64_t CU_GET_PROC_ADDRESS_LEGACY_STREAM = 1;
-inline constexpr cuuint64_t CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM = 2;
-
+enum CUlimit : unsigned {};
+enum CUfunction_attribute : unsigned {};
+enum CUpointer_attribute : unsigned {};
+enum CUstreamCaptureMode : unsigned {};
+enum CUstreamCaptureStatus : unsigned {};
+enum CUlaunchAttributeID : unsigned {};
+enum CUgraphNodeType : unsigned {};
+enum CUdriverProcAddressQueryResult : unsigned {};
 enum CUmemAllocationHandleType : unsigned {};
-enum CUmemAllocationType : unsigned { CU_MEM_ALLOCATION_TYPE_PINNED = 1, CU_MEM_ALLOCATION_TYPE_MANAGED = 2 };
-enum CUmemAccess_flags : unsigned {
-  CU_MEM_ACCESS_FLAGS_PROT_NONE = 0,
-  CU_MEM_ACCESS_FLAGS_PROT_READ = 1,
-  CU_MEM_ACCESS_FLAGS_PROT_READWRITE = 3
-};
+enum CUmemAllocationType : unsigned {};
+enum CUmemAccess_flags : unsigned {};
 enum CUmemAllocationGranularity_flags : unsigned {};
-enum CUmemPool_attribute : unsigned {
-  CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES = 1,
-  CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC = 2,
-  CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES = 3,
-  CU_MEMPOOL_ATTR_RELEASE_THRESHOLD = 4,
-  CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT = 5,
-  CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH = 6,
-  CU_MEMPOOL_ATTR_USED_MEM_CURRENT = 7,
-  CU_MEMPOOL_ATTR_USED_MEM_HIGH = 8,
-};
+enum CUmemPool_attribute : unsigned {};
 enum CUmem_advise : unsigned {};
-enum CUgraphMem_attribute : unsigned {
-  CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT = 0,
-  CU_GRAPH_MEM_ATTR_USED_MEM_HIGH = 1,
-  CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT = 2,
-  CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH = 3,
-};
+enum CUgraphMem_attribute : unsigned {};
 enum CUfunc_cache : unsigned {};
 enum CUsharedconfig : unsigned {};
 enum CUfunctionLoadingState : unsigned {};
@@ -147,6 +77,9 @@ enum CUmoduleLoadingMode : unsigned {};
 enum CUprocessState : unsigned {};
 enum CUjit_option : unsigned {};
 enum CUlibraryOption : unsigned {};
+
+#define CU_VALUE(type, value, name) inline constexpr type name{value};
+#include "guest/abi/cuda_values.def"
 
 struct CUmemLocation {
   unsigned type;  // CUmemLocationType: 1 = device
@@ -239,17 +172,10 @@ struct CUDA_GRAPH_INSTANTIATE_PARAMS {
   CUgraphNode hErrNode_out;
   unsigned result_out;
 };
-inline constexpr cuuint64_t CUDA_GRAPH_INSTANTIATE_FLAG_AUTO_FREE_ON_LAUNCH = 1;
-inline constexpr cuuint64_t CUDA_GRAPH_INSTANTIATE_FLAG_UPLOAD = 2;
 
 // Pseudo handles: cuda.h's CU_STREAM_LEGACY and CU_STREAM_PER_THREAD.
 inline CUstream stream_legacy() { return reinterpret_cast<CUstream>(0x1); }
 inline CUstream stream_per_thread() { return reinterpret_cast<CUstream>(0x2); }
-
-inline constexpr unsigned CU_STREAM_NON_BLOCKING = 1;
-inline constexpr unsigned CU_EVENT_BLOCKING_SYNC = 1;
-inline constexpr unsigned CU_EVENT_DISABLE_TIMING = 2;
-inline constexpr unsigned CU_EVENT_INTERPROCESS = 4;
 
 using CUhostFn = void (*)(void* userData);
 using CUstreamCallback = void (*)(CUstream stream, CUresult status, void* userData);

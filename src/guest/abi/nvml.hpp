@@ -8,39 +8,19 @@ namespace headgate::abi {
 struct nvmlDevice_st;
 using nvmlDevice_t = nvmlDevice_st*;
 
-enum nvmlReturn_t : unsigned {
-  NVML_SUCCESS = 0,
-  NVML_ERROR_UNINITIALIZED = 1,
-  NVML_ERROR_INVALID_ARGUMENT = 2,
-  NVML_ERROR_NOT_SUPPORTED = 3,
-  NVML_ERROR_NO_PERMISSION = 4,
-  NVML_ERROR_ALREADY_INITIALIZED = 5,
-  NVML_ERROR_NOT_FOUND = 6,
-  NVML_ERROR_INSUFFICIENT_SIZE = 7,
-  NVML_ERROR_DRIVER_NOT_LOADED = 9,
-  NVML_ERROR_TIMEOUT = 10,
-  NVML_ERROR_LIBRARY_NOT_FOUND = 12,
-  NVML_ERROR_FUNCTION_NOT_FOUND = 13,
-  NVML_ERROR_GPU_IS_LOST = 15,
-  NVML_ERROR_OPERATING_SYSTEM = 17,
-  NVML_ERROR_ARGUMENT_VERSION_MISMATCH = 25,
-  NVML_ERROR_UNKNOWN = 999,
-};
-
-enum nvmlEnableState_t : unsigned { NVML_FEATURE_DISABLED = 0, NVML_FEATURE_ENABLED = 1 };
-enum nvmlBrandType_t : unsigned { NVML_BRAND_UNKNOWN = 0, NVML_BRAND_TESLA = 2, NVML_BRAND_NVIDIA = 14 };
-enum nvmlClockType_t : unsigned {
-  NVML_CLOCK_GRAPHICS = 0,
-  NVML_CLOCK_SM = 1,
-  NVML_CLOCK_MEM = 2,
-  NVML_CLOCK_VIDEO = 3
-};
-enum nvmlComputeMode_t : unsigned { NVML_COMPUTEMODE_DEFAULT = 0 };
-enum nvmlPstates_t : unsigned { NVML_PSTATE_0 = 0, NVML_PSTATE_8 = 8, NVML_PSTATE_UNKNOWN = 32 };
-enum nvmlTemperatureSensors_t : unsigned { NVML_TEMPERATURE_GPU = 0 };
-enum nvmlGpuVirtualizationMode_t : unsigned { NVML_GPU_VIRTUALIZATION_MODE_NONE = 0 };
+enum nvmlReturn_t : unsigned {};
+enum nvmlEnableState_t : unsigned {};
+enum nvmlBrandType_t : unsigned {};
+enum nvmlClockType_t : unsigned {};
+enum nvmlComputeMode_t : unsigned {};
+enum nvmlPstates_t : unsigned {};
+enum nvmlTemperatureSensors_t : unsigned {};
+enum nvmlGpuVirtualizationMode_t : unsigned {};
 using nvmlDeviceArchitecture_t = unsigned;
 using nvmlGpuTopologyLevel_t = unsigned;
+
+#define NVML_VALUE(type, value, name) inline constexpr type name{value};
+#include "guest/abi/nvml_values.def"
 
 struct nvmlMemory_t {
   unsigned long long total;
