@@ -18,7 +18,6 @@
 
 #include "guest/ledger/oom_wait.hpp"
 #include "guest/ledger/packing.hpp"
-#include "guest/ledger/process_lock.hpp"
 #include "guest/ledger/slot.hpp"
 
 namespace headgate::ledger {
@@ -79,14 +78,14 @@ Reservation take(UsagePage& page, std::uint32_t device, SlotRef ref, std::uint64
   // Operations add signed counts, so a slot must not hold more than INT64_MAX. No GPU has 8 EiB.
   limit = std::min<std::uint64_t>(limit, INT64_MAX);
   if (!fits(used, bytes, limit)) return {false, used};
-  const ProcessLock lock(device);
+  const bare::Locked lock(process_locks[device]);
   if (!is_ours(page, ref)) return {false, used};
   return apply(page, device, ref.slot, static_cast<std::int64_t>(bytes), limit, false);
 }
 
 std::uint64_t take_back(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes, bool had) {
   if (device >= kMaxAccounts) return 0;
-  const ProcessLock lock(device);
+  const bare::Locked lock(process_locks[device]);
   if (!is_ours(page, slot)) return 0;
   const std::uint64_t held = std::min<std::uint64_t>(held_now(page.slots[slot.slot].devices[device]), INT64_MAX);
   const std::uint64_t less = std::min(bytes, held);
@@ -100,6 +99,12 @@ std::uint64_t take_back(UsagePage& page, std::uint32_t device, SlotRef slot, std
 }
 
 }  // namespace
+
+constinit bare::ShortLock process_locks[kMaxAccounts];
+
+void reset_locks_after_fork() {
+  for (bare::ShortLock& lock : process_locks) lock.reset();
+}
 
 Reservation reserve(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes,
                     std::uint64_t limit_bytes) {
@@ -180,7 +185,7 @@ void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, const Ref
 
 void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
   if (device >= kMaxAccounts) return;
-  const ProcessLock lock(device);
+  const bare::Locked lock(process_locks[device]);
   if (!is_ours(page, slot)) return;
   SlotDevice& books = page.slots[slot.slot].devices[device];
   const std::uint64_t held = held_now(books);
@@ -190,7 +195,7 @@ void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint
 
 void sub_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
   if (device >= kMaxAccounts) return;
-  const ProcessLock lock(device);
+  const bare::Locked lock(process_locks[device]);
   if (!is_ours(page, slot)) return;
   SlotDevice& books = page.slots[slot.slot].devices[device];
   const std::uint64_t now = books.exported_bytes.load(std::memory_order_relaxed);

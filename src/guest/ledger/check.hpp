@@ -4,6 +4,7 @@
 #include <cstdint>
 #include <string_view>
 
+#include "guest/bare/text.hpp"
 #include "guest/ledger/pages.hpp"
 
 namespace headgate::ledger {
@@ -15,10 +16,7 @@ inline PageFault fault(PageError error, std::string_view what, std::uint64_t fou
   out.found = found;
   out.wanted = wanted;
   out.device = device;
-  std::size_t length = 0;
-  for (; length < what.size() && length + 1 < sizeof out.what && what[length] != '\0'; ++length)
-    out.what[length] = what[length];
-  out.what[length] = '\0';
+  bare::Text(out.what).add(what);
   return out;
 }
 

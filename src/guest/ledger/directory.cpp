@@ -13,6 +13,7 @@
 
 #include "guest/bare/clock.hpp"
 #include "guest/bare/keep_errno.hpp"
+#include "guest/bare/text.hpp"
 #include "guest/ledger/check.hpp"
 #include "guest/ledger/registration.hpp"
 #include "guest/ledger/step.hpp"
@@ -193,13 +194,7 @@ std::uint64_t random_word() {
   return word ^ word >> 29;
 }
 
-void scratch_name(const char* prefix, char (&out)[48]) {
-  std::size_t at = std::strlen(prefix);
-  std::memcpy(out, prefix, at);
-  std::uint64_t word = random_word();
-  for (int i = 0; i < 16; ++i, word >>= 4) out[at++] = "0123456789abcdef"[word & 15];
-  out[at] = '\0';
-}
+void scratch_name(const char* prefix, char (&out)[48]) { bare::Text(out).add(prefix).add_hex(random_word()); }
 
 void remove_directory_tree(int shares, const char* name) {
   if (::unlinkat(shares, name, 0) == 0) return;  // a file, from gpu_page.cpp

@@ -4,7 +4,6 @@
 
 #include "guest/bare/saturating.hpp"
 #include "guest/ledger/packing.hpp"
-#include "guest/ledger/process_lock.hpp"
 #include "guest/ledger/slot.hpp"
 
 namespace headgate::ledger {
@@ -62,7 +61,7 @@ Torn torn_on(const UsagePage& page, std::uint32_t device) {
 
 void add_draining(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes) {
   if (device >= kMaxDevices || slot.slot >= kMaxSlots) return;
-  const ProcessLock lock(device);
+  const bare::Locked lock(process_locks[device]);
   SlotDevice& books = page.slots[slot.slot].devices[device];
   const std::uint64_t now = books.draining_bytes.load(std::memory_order_relaxed);
   const std::uint64_t exported = books.exported_bytes.load(std::memory_order_relaxed);
@@ -95,7 +94,7 @@ std::uint64_t settle_draining(UsagePage& page, std::uint32_t device, SlotRef own
   if (mine == 0) return 0;
   std::uint64_t less = 0;
   {
-    const ProcessLock lock(device);
+    const bare::Locked lock(process_locks[device]);
     SlotDevice& books = page.slots[own.slot].devices[device];
     const std::uint64_t now = books.draining_bytes.load(std::memory_order_relaxed);
     // Another thread of this process may already have settled part of it.

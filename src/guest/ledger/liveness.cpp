@@ -7,10 +7,10 @@
 #include <unistd.h>
 #include <cerrno>
 #include <csignal>
-#include <cstring>
 
 #include "guest/bare/clock.hpp"
 #include "guest/bare/keep_errno.hpp"
+#include "guest/bare/text.hpp"
 #include "guest/ledger/slot.hpp"
 
 #ifndef SYS_pidfd_open
@@ -56,17 +56,7 @@ ProcessStat parse_stat(const char* text, std::size_t length) {
 // Makes "/proc/PID/task/PID/stat". For /proc/PID/stat the kernel sums the times of all threads, which takes 1 ms with
 // ten thousand threads.
 void stat_path(std::uint32_t pid, char (&path)[40]) {
-  char digits[12];
-  std::size_t count = 0;
-  do digits[count++] = static_cast<char>('0' + pid % 10);
-  while ((pid /= 10) != 0);
-  std::size_t at = 0;
-  for (const char* const before : {"/proc/", "/task/"}) {
-    std::memcpy(path + at, before, 6);
-    at += 6;
-    for (std::size_t i = count; i > 0; --i) path[at++] = digits[i - 1];
-  }
-  std::memcpy(path + at, "/stat", 6);
+  bare::Text(path).add("/proc/").add_decimal(pid).add("/task/").add_decimal(pid).add("/stat");
 }
 
 bool lacks_something(int error) { return error == EMFILE || error == ENFILE || error == ENOMEM; }

@@ -4,6 +4,7 @@
 #include <atomic>
 #include <cstdint>
 
+#include "guest/bare/short_lock.hpp"
 #include "guest/ledger/layout.hpp"
 #include "guest/ledger/step.hpp"
 
@@ -101,6 +102,9 @@ void each_account(const UsagePage& page, Act act) {
     act(host_account(device));
   }
 }
+
+// By account: orders the threads of this process on it.
+extern bare::ShortLock process_locks[kMaxAccounts];
 
 // Takes `bytes` off the account as `operation`, unless already done (slot.cpp). Returns false, with nothing taken,
 // after kMaxTries.

@@ -7,7 +7,6 @@
 #include "guest/bare/clock.hpp"
 #include "guest/ledger/closing.hpp"
 #include "guest/ledger/packing.hpp"
-#include "guest/ledger/process_lock.hpp"
 
 namespace headgate::ledger {
 namespace {
@@ -182,9 +181,9 @@ void reap_former_program(UsagePage& page) {
 void release(UsagePage& page, SlotRef ref) {
   if (ref.slot >= kMaxSlots) return;
   // Take all our locks, in order: no thread of ours is in an operation when the slot dies, and none starts later.
-  for (std::uint32_t device = 0; device < kMaxAccounts; ++device) lock_process(device);
+  for (std::uint32_t device = 0; device < kMaxAccounts; ++device) process_locks[device].lock();
   const bool dead = mark_dead(page, ref);
-  for (std::uint32_t device = kMaxAccounts; device-- > 0;) unlock_process(device);
+  for (std::uint32_t device = kMaxAccounts; device-- > 0;) process_locks[device].unlock();
   if (dead) reap(page, ref.slot);
 }
 

@@ -7,12 +7,14 @@
 #include <cstdint>
 
 #include "guest/abi/cuda.hpp"
+#include "guest/bare/short_lock.hpp"
 #include "guest/ledger/gpu_page.hpp"
 #include "guest/limiter/compute/clock_map.hpp"
 #include "guest/limiter/compute/pacer.hpp"
-#include "guest/limiter/stream/short_lock.hpp"
 
 namespace headgate::limiter {
+
+using bare::ShortLock;  // a launch on several GPUs holds a stream's while it waits
 
 struct Bracket {
   static constexpr std::uint32_t kFunctions = 4;

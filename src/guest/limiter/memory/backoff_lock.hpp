@@ -1,5 +1,5 @@
-// A lock that is held for some nanoseconds: a waiter spins, then yields, then sleeps. A spinning real-time thread would
-// keep the holder from ever running.
+// A lock that is held for some nanoseconds, and cheaper to free than bare::ShortLock: a waiter spins, then yields, then
+// sleeps. A spinning real-time thread would keep the holder from ever running.
 #pragma once
 
 #include <sched.h>
@@ -9,6 +9,7 @@
 #include <cstdint>
 
 #include "guest/bare/keep_errno.hpp"
+#include "guest/bare/short_lock.hpp"
 
 namespace headgate::limiter {
 
@@ -37,15 +38,6 @@ class BackoffLock {
   std::atomic<std::uint32_t> held_{0};
 };
 
-class [[nodiscard]] Locked {
- public:
-  explicit Locked(BackoffLock& lock) : lock_(lock) { lock_.lock(); }
-  ~Locked() { lock_.unlock(); }
-  Locked(const Locked&) = delete;
-  Locked& operator=(const Locked&) = delete;
-
- private:
-  BackoffLock& lock_;
-};
+using bare::Locked;
 
 }  // namespace headgate::limiter

@@ -4,8 +4,8 @@
 
 #include <array>
 
+#include "guest/bare/short_lock.hpp"
 #include "guest/limiter/route/driver.hpp"
-#include "guest/limiter/stream/short_lock.hpp"
 
 namespace headgate::limiter {
 
@@ -32,7 +32,7 @@ Origin origin_of(abi::CUstream stream) {
 constexpr std::size_t kPlaces = 64;
 
 struct Origins {
-  ShortLock lock;
+  bare::ShortLock lock;
   std::array<Origin, kPlaces> places;
 };
 constinit Origins origins{};

@@ -1,4 +1,4 @@
-// A lock for this process's tables and streams.
+// Locks of one process, never in a page: a stopped or killed process blocks only itself.
 #pragma once
 
 #include <atomic>
@@ -6,11 +6,10 @@
 
 #include "guest/bare/futex.hpp"
 
-namespace headgate::limiter {
+namespace headgate::bare {
 
-// Short; only a launch on several GPUs holds it while it waits for us. A blocked driver call under it blocks only
-// launches that the driver blocks too. Usually the settler holds it, to query the driver. Waiters are woken at unlock:
-// a sleep of fixed length would leave the GPU idle for its rest.
+// For what takes less than a system call, or waits for the driver: a waiter spins, then sleeps until the unlock. A sleep of
+// fixed length would leave the GPU idle for its rest.
 class ShortLock {
  public:
   bool try_lock() {
@@ -22,11 +21,10 @@ class ShortLock {
     for (int looks = 0; looks < 500; ++looks) {
       if (state_.load(std::memory_order_relaxed) == kFree && try_lock()) return;
     }
-    while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree)
-      bare::futex_wait(&state_, kAwaited, kLongestWaitNs);
+    while (state_.exchange(kAwaited, std::memory_order_acquire) != kFree) futex_wait(&state_, kAwaited, kLongestWaitNs);
   }
   void unlock() {
-    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) bare::futex_wake_one(&state_);
+    if (state_.exchange(kFree, std::memory_order_release) == kAwaited) futex_wake_one(&state_);
   }
   // In a forked child: the thread that held it does not exist there.
   void reset() { state_.store(kFree, std::memory_order_relaxed); }
@@ -38,4 +36,16 @@ class ShortLock {
   std::atomic<std::uint32_t> state_{kFree};
 };
 
-}  // namespace headgate::limiter
+template <typename Lock>
+class [[nodiscard]] Locked {
+ public:
+  explicit Locked(Lock& lock) : lock_(lock) { lock_.lock(); }
+  ~Locked() { lock_.unlock(); }
+  Locked(const Locked&) = delete;
+  Locked& operator=(const Locked&) = delete;
+
+ private:
+  Lock& lock_;
+};
+
+}  // namespace headgate::bare
