@@ -39,18 +39,11 @@ struct Listed {
   bool self;
 };
 
-bool list_processes(abi::nvmlDevice_t device, ProcessList& list, Listed& out) {
+bool sum_processes(abi::nvmlDevice_t device, ProcessList& list, Listed& out) {
   out = {};
-  unsigned count = kMaxListed;
-  abi::nvmlReturn_t result;
-  if (nvml.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr)
-    result = asking_nvml(
-        [&] { return forward(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, &(count = kMaxListed), list); });
-  else
-    result = asking_nvml(
-        [&] { return forward(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, &(count = kMaxListed), list); });
-  if (result != abi::NVML_SUCCESS) return false;
-  for (unsigned i = 0; i < count && i < kMaxListed; ++i) {
+  unsigned count = 0;
+  if (list_processes(device, Listing::compute, list, count) != abi::NVML_SUCCESS) return false;
+  for (unsigned i = 0; i < count; ++i) {
     if (list[i].usedGpuMemory == ~0ull) return false;
     if (has_left_an_orphan(list[i].pid)) continue;
     out.bytes += list[i].usedGpuMemory;
@@ -88,9 +81,9 @@ std::uint64_t most_unattributed(std::uint32_t device_index, bool& blind) {
   Listed before, after;
   abi::nvmlMemory_v2_t memory{};
   memory.version = sizeof memory | 2u << 24;
-  const bool listed = list_processes(device, *list, before) &&
+  const bool listed = sum_processes(device, *list, before) &&
                       forward(nvml.nvmlDeviceGetMemoryInfo_v2, device, &memory) == abi::NVML_SUCCESS &&
-                      list_processes(device, *list, after);
+                      sum_processes(device, *list, after);
   if (!listed) return ~0ull;
   const std::uint64_t held_after = held_by_the_living(device_index);
   blind = !after.self && held_after != 0;

@@ -6,6 +6,7 @@
 #include "guest/bare/saturating.hpp"
 #include "guest/bare/scratch.hpp"
 #include "guest/limiter/memory/allocation_table.hpp"
+#include "guest/limiter/memory/pool_accounting.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/session.hpp"
 #include "guest/limiter/stream/captures.hpp"
@@ -98,6 +99,82 @@ GraphNeeds take_needs(abi::CUgraphExec exec) {
   return needs;
 }
 
+namespace {
+
+// Each GPU has a separate pool for memory that graphs allocate (CU_GRAPH_MEM_ATTR_*). It changes when a graph is uploaded
+// or launched, and at cuDeviceGraphMemTrim.
+PoolAccounting* graph_pool_books(const Place& place) {
+  if (place.standing != Standing::held) return nullptr;
+  PoolAccounting* accounting = graph_accounts[place.device_index].load(std::memory_order_acquire);
+  if (accounting != nullptr) return accounting;
+  accounting = new_accounting(PoolKind::graph, nullptr, place, false);
+  graph_accounts[place.device_index].store(accounting, std::memory_order_release);
+  return accounting;
+}
+
+// Returns the most that it grows for `count` allocations of `bytes` in total. Each may need a separate growth. But the rest of a growth serves later ones, so of two adjacent growths
+// one is more than half used: the sum is less than twice the bytes plus one granule.
+std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::uint64_t count) {
+  const PoolAccounting* pool = graph_pool_books(place);
+  if (pool == nullptr || bytes == 0) return bytes;
+  const std::uint64_t granule = pool->granule.load(std::memory_order_relaxed);
+  const std::uint64_t each = bare::saturating_add(bytes, bare::saturating_mul(count, granule - 1));
+  const std::uint64_t packed = bare::saturating_add(bare::saturating_mul(bytes, 2), granule);
+  const std::uint64_t most = each < packed ? each : packed;
+  return most - most % granule;
+}
+
+// Before a call in which it may grow by `most`; settle_graph_pool() follows. A refusal is not recorded.
+Verdict expect_graph_growth(const Place& place, std::uint64_t most) {
+  PoolAccounting* pool = graph_pool_books(place);
+  if (most == 0 || place.standing == Standing::free) return Verdict::forward;
+  InFlightBytes in_flight;  // until it is counted as under way
+  const Verdict verdict = try_reserve_at(place, most, in_flight);
+  if (verdict != Verdict::reserved) return verdict;
+  pools_may_shrink();
+  if (pool == nullptr) {
+    hand_back_unused(place.device_index, most);
+    return Verdict::forward;
+  }
+  const Locked guard(pool->lock);
+  pool->under_way += most;
+  pool->charged += most;
+  return verdict;
+}
+
+// Returns whether the pool has that much unused or, if its users may be freed by the launch (used_too), in total.
+bool graph_pool_has(const Place& place, std::uint64_t bytes, bool used_too) {
+  std::uint64_t used = 0, reserved = 0;
+  return forward(driver.cuDeviceGetGraphMemAttribute, place.device, abi::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
+                 static_cast<void*>(&used)) == abi::CUDA_SUCCESS &&
+         forward(driver.cuDeviceGetGraphMemAttribute, place.device, abi::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT,
+                 static_cast<void*>(&reserved)) == abi::CUDA_SUCCESS &&
+         used <= reserved && bytes <= (used_too ? reserved : reserved - used);
+}
+
+// After a call that may have grown it with nothing reserved, on trial. Returns false, with the growth undone, if the
+// share lacks it.
+bool keep_graph_growth(const Place& place) {
+  PoolAccounting* pool = graph_pool_books(place);
+  if (pool == nullptr) return false;
+  const bool kept = settle_accounting(*pool, 0, false) == 0;
+  const std::uint32_t trials = kept ? 1 : 2;
+  if (!kept) {
+    trim_pool(*pool, PoolKind::graph);
+    // Before the trials end: a thread that read the sum before the trim would charge memory that is gone.
+    settle_accounting(*pool, 0, true, trials);
+  }
+  end_trials(*pool, trials);
+  if (!kept) settle_accounting(*pool, 0, true);
+  return kept;
+}
+
+}  // namespace
+
+void settle_graph_pool(const Place& place, std::uint64_t most) {
+  if (PoolAccounting* pool = graph_pool_books(place); pool != nullptr) settle_accounting(*pool, most, true);
+}
+
 GraphRequest::GraphRequest(const GraphNeeds& needs, abi::CUgraphExec exec, abi::CUstream stream)
     : needs_(needs), exec_(exec), stream_(stream) {}
 
@@ -121,7 +198,7 @@ bool GraphRequest::expect() {
 bool GraphRequest::enough_unused(const Place& place, std::uint64_t bytes) {
   if (place.standing != Standing::held || exec_ == nullptr || any_capture()) return false;
   if (!graph_pool_has(place, bytes, needs_.frees_itself)) return false;
-  try_graph_growth(place);
+  if (PoolAccounting* const pool = graph_pool_books(place); pool != nullptr) begin_trial(*pool);
   const abi::CUresult uploaded = forward(driver.cuGraphUpload, exec_, stream_);
   return keep_graph_growth(place) && uploaded == abi::CUDA_SUCCESS;
 }

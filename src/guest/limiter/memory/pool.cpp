@@ -1,7 +1,6 @@
 #include "guest/limiter/memory/pool.hpp"
 
 #include "guest/bare/keep_errno.hpp"
-#include "guest/bare/saturating.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/memory.hpp"
 #include "guest/limiter/memory/pool_accounting.hpp"
@@ -70,17 +69,6 @@ Remembered& remembered_at(PoolAccounting& pool, std::uint64_t address) {
   return pool.remembered[(address * 0x9e37'79b9'7f4a'7c15ull) >> 58];
 }
 static_assert(kRemembered == 1 << (64 - 58));
-
-void begin_trial(PoolAccounting& pool) {
-  const Locked guard(pool.lock);
-  ++pool.trials;
-}
-
-void end_trials(PoolAccounting& pool, std::uint32_t trials) {
-  if (trials == 0) return;
-  const Locked guard(pool.lock);
-  pool.trials -= trials;
-}
 
 }  // namespace
 
@@ -338,80 +326,6 @@ void trim_pools(std::uint32_t device) {
     trim_pool(pool, kind);
     settle_accounting(pool, 0, true);
   });
-}
-
-namespace {
-
-PoolAccounting* graph_pool_books(const Place& place) {
-  if (place.standing != Standing::held) return nullptr;
-  PoolAccounting* accounting = graph_accounts[place.device_index].load(std::memory_order_acquire);
-  if (accounting != nullptr) return accounting;
-  accounting = new_accounting(PoolKind::graph, nullptr, place, false);
-  graph_accounts[place.device_index].store(accounting, std::memory_order_release);
-  return accounting;
-}
-
-}  // namespace
-
-// Each allocation may need a separate growth. But the rest of a growth serves later ones, so of two adjacent growths
-// one is more than half used: the sum is less than twice the bytes plus one granule.
-std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::uint64_t count) {
-  const PoolAccounting* pool = graph_pool_books(place);
-  if (pool == nullptr || bytes == 0) return bytes;
-  const std::uint64_t granule = pool->granule.load(std::memory_order_relaxed);
-  const std::uint64_t each = bare::saturating_add(bytes, bare::saturating_mul(count, granule - 1));
-  const std::uint64_t packed = bare::saturating_add(bare::saturating_mul(bytes, 2), granule);
-  const std::uint64_t most = each < packed ? each : packed;
-  return most - most % granule;
-}
-
-Verdict expect_graph_growth(const Place& place, std::uint64_t most) {
-  PoolAccounting* pool = graph_pool_books(place);
-  if (most == 0 || place.standing == Standing::free) return Verdict::forward;
-  InFlightBytes in_flight;  // until it is counted as under way
-  const Verdict verdict = try_reserve_at(place, most, in_flight);
-  if (verdict != Verdict::reserved) return verdict;
-  pools_may_shrink();
-  if (pool == nullptr) {
-    hand_back_unused(place.device_index, most);
-    return Verdict::forward;
-  }
-  const Locked guard(pool->lock);
-  pool->under_way += most;
-  pool->charged += most;
-  return verdict;
-}
-
-void settle_graph_pool(const Place& place, std::uint64_t most) {
-  if (PoolAccounting* pool = graph_pool_books(place); pool != nullptr) settle_accounting(*pool, most, true);
-}
-
-bool graph_pool_has(const Place& place, std::uint64_t bytes, bool used_too) {
-  std::uint64_t used = 0, reserved = 0;
-  return forward(driver.cuDeviceGetGraphMemAttribute, place.device, abi::CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT,
-                 static_cast<void*>(&used)) == abi::CUDA_SUCCESS &&
-         forward(driver.cuDeviceGetGraphMemAttribute, place.device, abi::CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT,
-                 static_cast<void*>(&reserved)) == abi::CUDA_SUCCESS &&
-         used <= reserved && bytes <= (used_too ? reserved : reserved - used);
-}
-
-void try_graph_growth(const Place& place) {
-  if (PoolAccounting* pool = graph_pool_books(place); pool != nullptr) begin_trial(*pool);
-}
-
-bool keep_graph_growth(const Place& place) {
-  PoolAccounting* pool = graph_pool_books(place);
-  if (pool == nullptr) return false;
-  const bool kept = settle_accounting(*pool, 0, false) == 0;
-  const std::uint32_t trials = kept ? 1 : 2;
-  if (!kept) {
-    trim_pool(*pool, PoolKind::graph);
-    // Before the trials end: a thread that read the sum before the trim would charge memory that is gone.
-    settle_accounting(*pool, 0, true, trials);
-  }
-  end_trials(*pool, trials);
-  if (!kept) settle_accounting(*pool, 0, true);
-  return kept;
 }
 
 }  // namespace headgate::limiter

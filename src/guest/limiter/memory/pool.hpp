@@ -84,21 +84,8 @@ bool pools_make_room(const Place& place, std::uint64_t bytes);
 // Gives back unused pool memory there, including pools of graphs. Waits for no stream.
 void trim_pools(std::uint32_t device_index);
 
-// Each GPU has a separate pool for memory that graphs allocate (CU_GRAPH_MEM_ATTR_*). It changes when a graph is
-// uploaded or launched, and at cuDeviceGraphMemTrim.
-//
-// Returns the most that it grows for `count` allocations of `bytes` in total.
-std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::uint64_t count);
-// For use around a call in which it may grow by `most`: expect, call (unless refused), settle with the same `most`.
-// settle alone, with 0, records the current state. A refusal is not recorded.
-Verdict expect_graph_growth(const Place& place, std::uint64_t most);
-void settle_graph_pool(const Place& place, std::uint64_t most);
-// Returns whether the pool has that much unused or, if its users may be freed by the launch (used_too), in total.
-bool graph_pool_has(const Place& place, std::uint64_t bytes, bool used_too);
-// For use around a call that may grow it with nothing reserved. keep returns false, with the growth undone, if the
-// share lacks it.
-void try_graph_growth(const Place& place);
-bool keep_graph_growth(const Place& place);
+// Reads the sum of a GPU's pool for graph memory, of which `done` bytes were reserved for a growth that is settled now.
+void settle_graph_pool(const Place& place, std::uint64_t done);
 
 void pools_reset_after_fork();
 

@@ -133,6 +133,17 @@ std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool f
   return 0;
 }
 
+void begin_trial(PoolAccounting& pool) {
+  const Locked guard(pool.lock);
+  ++pool.trials;
+}
+
+void end_trials(PoolAccounting& pool, std::uint32_t trials) {
+  if (trials == 0) return;
+  const Locked guard(pool.lock);
+  pool.trials -= trials;
+}
+
 void trim_pool(const PoolAccounting& pool, PoolKind kind) {
   const bare::KeepErrno keep_errno;
   if (kind == PoolKind::graph) forward(driver.cuDeviceGraphMemTrim, pool.device);

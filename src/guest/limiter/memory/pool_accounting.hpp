@@ -81,6 +81,10 @@ std::uint64_t level_accounting(PoolAccounting& pool);
 // stays under way until a reading that began after it is applied.
 std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool force, std::uint32_t own_trials = 0);
 
+// Around growths without a reservation, until they are kept or undone.
+void begin_trial(PoolAccounting& pool);
+void end_trials(PoolAccounting& pool, std::uint32_t trials);
+
 void trim_pool(const PoolAccounting& pool, PoolKind kind);
 
 }  // namespace headgate::limiter

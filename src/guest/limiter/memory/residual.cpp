@@ -25,7 +25,6 @@ namespace {
 
 constexpr std::int64_t kFresh = 50'000'000;
 constexpr std::int64_t kLookEvery = 10'000'000;
-using Entries = ProcessList;
 
 constexpr std::int64_t kNvmlRetryEvery = 1'000'000'000;
 
@@ -75,6 +74,19 @@ void nvml_was_ended() {
   if (forward(nvml.nvmlInit_v2) != abi::NVML_SUCCESS) nvml_is_ready.store(false, std::memory_order_release);
 }
 
+abi::nvmlReturn_t list_processes(abi::nvmlDevice_t device, Listing which, ProcessList& list, unsigned& count) {
+  const bool newest = nvml.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr;
+  auto* const& compute =
+      newest ? nvml.nvmlDeviceGetComputeRunningProcesses_v3 : nvml.nvmlDeviceGetComputeRunningProcesses_v2;
+  auto* const& graphics =
+      newest ? nvml.nvmlDeviceGetGraphicsRunningProcesses_v3 : nvml.nvmlDeviceGetGraphicsRunningProcesses_v2;
+  const abi::nvmlReturn_t result = asking_nvml([&] {
+    return forward(which == Listing::compute ? compute : graphics, device, &(count = kMaxListed), list);
+  });
+  count = std::min(count, kMaxListed);
+  return result;
+}
+
 namespace {
 
 // The driver's figure for this process: known, unknown just now, or never available.
@@ -93,11 +105,10 @@ Answer answer_of(abi::nvmlReturn_t result) {
   }
 }
 
-template <typename List>
-Figure listed_bytes(List* const& list, abi::nvmlDevice_t device, unsigned pid, Entries& entries) {
-  unsigned count = kMaxListed;
-  Figure found{answer_of(asking_nvml([&] { return forward(list, device, &(count = kMaxListed), entries); }))};
-  for (unsigned i = 0; found.answer == Answer::known && i < count && i < kMaxListed; ++i) {
+Figure listed_bytes(abi::nvmlDevice_t device, Listing which, unsigned pid, ProcessList& entries) {
+  unsigned count = 0;
+  Figure found{answer_of(list_processes(device, which, entries, count))};
+  for (unsigned i = 0; found.answer == Answer::known && i < count; ++i) {
     if (entries[i].pid != pid) continue;
     if (entries[i].usedGpuMemory == ~0ull) return {Answer::never};
     found.bytes = entries[i].usedGpuMemory;
@@ -118,14 +129,9 @@ Figure nvml_bytes_of(const char* uuid, unsigned pid) {
   abi::nvmlDevice_t device = nullptr;
   const Answer found = answer_of(asking_nvml([&] { return forward(nvml.nvmlDeviceGetHandleByUUID, uuid, &device); }));
   if (found != Answer::known) return {found};
-  const bare::Scratch<Entries> scratch;
-  if (!scratch) return {};
-  Entries& entries = *scratch;
-  if (nvml.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr)
-    return larger(listed_bytes(nvml.nvmlDeviceGetComputeRunningProcesses_v3, device, pid, entries),
-                  listed_bytes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v3, device, pid, entries));
-  return larger(listed_bytes(nvml.nvmlDeviceGetComputeRunningProcesses_v2, device, pid, entries),
-                listed_bytes(nvml.nvmlDeviceGetGraphicsRunningProcesses_v2, device, pid, entries));
+  const bare::Scratch<ProcessList> list;
+  if (!list) return {};
+  return larger(listed_bytes(device, Listing::compute, pid, *list), listed_bytes(device, Listing::graphics, pid, *list));
 }
 
 // Returns the figure for this process at a moment during the call: from the daemon if it answers, else from NVML.

@@ -28,6 +28,10 @@ abi::nvmlReturn_t asking_nvml(const Ask& ask) {
   return ask();
 }
 
+// Lists the processes of one kind on a device. `count`: of the entries, after success.
+enum class Listing { compute, graphics };
+abi::nvmlReturn_t list_processes(abi::nvmlDevice_t device, Listing which, ProcessList& list, unsigned& count);
+
 // Returns whether the driver's figure for this process is known. Without a daemon it is not in a container with other
 // pids than the host's.
 bool nvml_lists_us();

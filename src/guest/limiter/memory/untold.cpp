@@ -3,6 +3,7 @@
 #include <atomic>
 
 #include "guest/bare/keep_errno.hpp"
+#include "guest/bare/saturating.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/route/forward.hpp"
@@ -38,30 +39,21 @@ std::size_t free_on_card() {
   return forward(driver.cuMemGetInfo_v2, &free, &total) == abi::CUDA_SUCCESS ? free : SIZE_MAX;
 }
 
-Growth::Growth(std::uint32_t device_index) : device_index_(device_index), before_(own_residual(device_index)) {}
-
-void Growth::measure(std::uint64_t less_free) {
+std::uint64_t measured_growth(std::uint32_t device, std::uint64_t before, std::uint64_t less_free) {
   const bare::KeepErrno keep_errno;
-  const bool measured = refresh_residual(device_index_);
-  const std::uint64_t now = own_residual(device_index_);
-  bytes_ = now > before_ ? now - before_ : 0;
-  if (measured || less_free == kUntold) {
-    residual_rose(device_index_, bytes_);
-    return;
-  }
-  bytes_ = less_free;
-  residual_rises(device_index_, bytes_);
+  const bool measured = refresh_residual(device);
+  const std::uint64_t bytes = bare::saturating_sub(own_residual(device), before);
+  if (measured || less_free == kUntold) return residual_rose(device, bytes), bytes;
+  residual_rises(device, less_free);
+  return less_free;
 }
 
-bool Growth::fits() const {
-  if (bytes_ == 0) return true;
-  const std::uint64_t limit = session.policy->devices[device_index_].memory_limit_bytes.load(std::memory_order_relaxed);
+bool growth_fits(std::uint32_t device, std::uint64_t bytes) {
+  const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   std::uint64_t used = 0;
-  return !__builtin_add_overflow(ledger::used_bytes(*session.usage, device_index_), share_residual_now(device_index_),
-                                 &used) &&
-         used <= limit;
+  return bytes == 0 || (!__builtin_add_overflow(ledger::used_bytes(*session.usage, device), share_residual_now(device),
+                                                &used) &&
+                        used <= limit);
 }
-
-void Growth::take_back() { residual_falls(device_index_, bytes_); }
 
 }  // namespace headgate::limiter

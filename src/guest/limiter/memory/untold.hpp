@@ -26,22 +26,11 @@ bool has_room(const Place& place, std::uint64_t bytes);
 // Returns the free memory of the current context's device, or SIZE_MAX if the driver does not say.
 std::size_t free_on_card();
 
-// The rise of the process's residual by a call of unknown size. The share's limit is checked afterwards.
-class Growth {
- public:
-  explicit Growth(std::uint32_t device_index);
-  // Measures now: waits for the daemon or calls NVML. If the figure is unavailable, uses `less_free` instead; kUntold:
-  // keeps the last figure.
-  void measure(std::uint64_t less_free);
-  [[nodiscard]] std::uint64_t bytes() const { return bytes_; }
-  [[nodiscard]] bool fits() const;
-  // Call if the call was undone: its memory is not the process's any more.
-  void take_back();
-
- private:
-  std::uint32_t device_index_;
-  std::uint64_t before_, bytes_ = 0;
-};
+// The rise of the process's residual above `before_bytes` by a call of unknown size. Measures now: waits for the daemon or
+// calls NVML. If the figure is unavailable, `less_free` instead; kUntold: keeps the last figure.
+std::uint64_t measured_growth(std::uint32_t device_index, std::uint64_t before_bytes, std::uint64_t less_free);
+// Returns whether the share, with that growth, is within its limit.
+bool growth_fits(std::uint32_t device_index, std::uint64_t bytes);
 
 // What a call took in a context, by key, until the context is destroyed or the reverse call gives it back.
 extern AllocationTable untold;
@@ -61,7 +50,7 @@ abi::CUresult taking(const Place& place, std::uint64_t bytes, Make make, Undo un
   OomWait wait;
   const bool told = bytes != kUntold;
   if (told && reserve_at(place, bytes, wait) != Verdict::reserved) return refusal();
-  Growth growth(place.device_index);
+  const std::uint64_t before = own_residual(place.device_index);
   const abi::CUresult result = noted(make());
   if (told) {
     if (result == abi::CUDA_SUCCESS) residual_rises(place.device_index, bytes);
@@ -71,12 +60,12 @@ abi::CUresult taking(const Place& place, std::uint64_t bytes, Make make, Undo un
   }
   const std::uint64_t less_free = result == abi::CUDA_SUCCESS ? grew() : 0;
   if (less_free == 0) return result;
-  growth.measure(less_free);
-  if (took != nullptr) *took = growth.bytes();
-  if (growth.fits()) return result;
-  book_refusal(place, growth.bytes());
+  const std::uint64_t grown = measured_growth(place.device_index, before, less_free);
+  if (took != nullptr) *took = grown;
+  if (growth_fits(place.device_index, grown)) return result;
+  book_refusal(place, grown);
   undo();
-  growth.take_back();
+  residual_falls(place.device_index, grown);
   return refusal();
 }
 
