@@ -5,7 +5,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <iterator>
 
 #include "guest/bare/keep_errno.hpp"
 #include "guest/bare/scratch.hpp"
@@ -21,83 +20,56 @@ constexpr std::uint64_t kLeast = 1 << 20;
 // wait 23 ms.
 constexpr std::uint64_t kPiece = 32 << 20;
 
+// A longer list of mappings is cut.
+constexpr std::size_t kMostText = 16 << 20;
+
 // Read at once: a program may close descriptors it does not know and reuse the number.
-struct Found {
-  std::uint32_t count;
-  ReclaimRanges::Range ranges[4096];
-};
-void read_own(Found& found) {
+std::string_view read_own(char* text) {
   const int maps = ::open("/proc/self/maps", O_RDONLY | O_CLOEXEC);
-  if (maps < 0) return;
-  char piece[4096];
-  ReclaimRanges ranges;
-  ReclaimRanges::Range range;
-  for (ssize_t got; (got = ::read(maps, piece, sizeof piece)) > 0;) {
-    std::string_view text(piece, static_cast<std::size_t>(got));
-    while (ranges.next(text, range))
-      if (range.to >= range.from + kLeast && found.count < std::size(found.ranges)) found.ranges[found.count++] = range;
-  }
-  ::close(maps);
+  std::size_t size = 0;
+  for (ssize_t got = 1; maps >= 0 && got > 0; size += static_cast<std::size_t>(got))
+    got = std::max<ssize_t>(::read(maps, text + size, kMostText - size), 0);
+  if (maps >= 0) ::close(maps);
+  return {text, size};
 }
 
-int hexadecimal(char c) {
-  if (c >= '0' && c <= '9') return c - '0';
-  return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+// Takes a word and the character behind it off the line.
+std::string_view word(std::string_view& line, char end) {
+  std::size_t length = 0;
+  while (length < line.size() && line[length] != end) ++length;
+  const std::string_view taken(line.data(), length);
+  line.remove_prefix(std::min(length + 1, line.size()));
+  return taken;
+}
+
+std::uint64_t hexadecimal(std::string_view digits) {
+  std::uint64_t value = 0;
+  for (const char c : digits) value = value * 16 + static_cast<std::uint64_t>(c <= '9' ? c - '0' : c - 'a' + 10);
+  return value;
 }
 
 }  // namespace
 
-void ReclaimRanges::take(char c) {
-  const auto enter = [this, c](Field next) {
-    if (c == ' ') field_ = next;
-  };
-  const auto digit = static_cast<std::uint64_t>(hexadecimal(c));
-  switch (field_) {
-    case Field::from:
-      if (c == '-') field_ = Field::to;
-      else range_.from = range_.from * 16 + digit;
-      break;
-    case Field::to:
-      if (c == ' ') field_ = Field::permissions;
-      else range_.to = range_.to * 16 + digit;
-      break;
-    case Field::permissions:
-      if (place_ < 4 && place_ != 2) meant_ &= c == "rw-p"[place_];
-      ++place_;
-      enter(Field::offset);
-      break;
-    case Field::offset: enter(Field::device); break;
-    case Field::device: enter(Field::inode); break;
-    case Field::inode:
-      meant_ &= c == '0' || c == ' ';
-      enter(Field::rest);
-      break;
-    case Field::rest: break;
-  }
-}
-
-bool ReclaimRanges::next(std::string_view& text, Range& range) {
-  while (!text.empty()) {
-    const char c = text.front();
-    text.remove_prefix(1);
-    if (c != '\n') {
-      take(c);
-      continue;
-    }
-    const bool meant = meant_ && field_ >= Field::inode;
-    range = range_;
-    *this = {};
-    if (meant) return true;
+bool next_anonymous(std::string_view& text, MemoryRange& range) {
+  while (text.find('\n') != std::string_view::npos) {
+    std::string_view line = word(text, '\n');
+    range.from = hexadecimal(word(line, '-'));
+    range.to = hexadecimal(word(line, ' '));
+    const std::string_view permissions = word(line, ' ');
+    word(line, ' '), word(line, ' ');  // offset and device
+    const bool private_data = permissions.starts_with("rw") && permissions.ends_with('p');
+    if (private_data && word(line, ' ') == "0") return true;  // no inode: no file
   }
   return false;
 }
 
 void hint_reclaim(bool (*goes_on)()) {
   const bare::KeepErrno keep_errno;
-  const bare::Scratch<Found> found;
-  if (found) read_own(*found);
-  for (std::uint32_t i = 0; found && i < (*found).count; ++i) {
-    const ReclaimRanges::Range& range = (*found).ranges[i];
+  const bare::MappedMemory memory(kMostText);
+  if (memory.at() == nullptr) return;
+  std::string_view text = read_own(static_cast<char*>(memory.at()));
+  for (MemoryRange range; next_anonymous(text, range);) {
+    if (range.to < range.from + kLeast) continue;
     // The kernel refuses a mapping that is gone, locked or of a device; it then stays unchanged.
     for (std::uint64_t at = range.from; at < range.to && goes_on(); at += kPiece)
       ::madvise(reinterpret_cast<void*>(at), std::min(kPiece, range.to - at), kCold);

@@ -12,23 +12,11 @@ namespace headgate::limiter {
 // kernel. Works in pieces, since a call keeps other threads from mapping memory, and only while `goes_on` returns true.
 void hint_reclaim(bool (*goes_on)());
 
-// Parses /proc/PID/maps (proc(5)) in pieces of any size. Pure.
-class ReclaimRanges {
- public:
-  struct Range {
-    std::uint64_t from = 0, to = 0;
-  };
-  // Consumes `text` up to the end of the next matching mapping. Returns false if there is none.
-  bool next(std::string_view& text, Range& range);
-
- private:
-  enum class Field { from, to, permissions, offset, device, inode, rest };
-  void take(char c);
-
-  Field field_ = Field::from;
-  Range range_;
-  unsigned place_ = 0;  // in the permissions
-  bool meant_ = true;
+struct MemoryRange {
+  std::uint64_t from = 0, to = 0;
 };
+// Takes lines of /proc/PID/maps (proc(5)) off `text`, up to the next such mapping. Returns false if there is none. A cut
+// line is no mapping. Pure.
+bool next_anonymous(std::string_view& text, MemoryRange& range);
 
 }  // namespace headgate::limiter

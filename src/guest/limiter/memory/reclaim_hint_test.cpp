@@ -2,13 +2,16 @@
 
 #include <gtest/gtest.h>
 
-#include <string>
+#include <algorithm>
+#include <span>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace {
 
-using headgate::limiter::ReclaimRanges;
+using headgate::limiter::MemoryRange;
+using headgate::limiter::next_anonymous;
 using Ranges = std::vector<std::pair<std::uint64_t, std::uint64_t>>;
 
 // In the format of proc(5), from Linux 6.18.
@@ -25,14 +28,10 @@ constexpr std::string_view kMaps =
     "7ffd10100000-7ffd10102000 r-xp 00000000 00:00 0                          [vdso]\n"
     "ffffffffff600000-ffffffffff601000 --xp 00000000 00:00 0                  [vsyscall]\n";
 
-Ranges read(std::size_t piece) {
-  ReclaimRanges ranges;
-  ReclaimRanges::Range range;
+Ranges read(std::string_view text) {
+  MemoryRange range;
   Ranges found;
-  for (std::size_t at = 0; at < kMaps.size(); at += piece) {
-    std::string_view text = kMaps.substr(at, piece);
-    while (ranges.next(text, range)) found.emplace_back(range.from, range.to);
-  }
+  while (next_anonymous(text, range)) found.emplace_back(range.from, range.to);
   return found;
 }
 
@@ -41,7 +40,17 @@ TEST(ReclaimHint, CoversOnlyTheProgramsAnonymousMemory) {
                            {0x7f1200000000, 0x7f1240000000},
                            {0x7f1270000000, 0x7f1270400000},
                            {0x7ffd10000000, 0x7ffd10021000}};
-  for (std::size_t piece = 1; piece <= kMaps.size(); ++piece) EXPECT_EQ(read(piece), expected) << piece;
+  EXPECT_EQ(read(kMaps), expected);
+}
+
+TEST(ReclaimHint, StopsBeforeALineThatIsCut) {
+  const Ranges whole = read(kMaps);
+  for (std::size_t size = 0; size <= kMaps.size(); ++size) {
+    const Ranges part = read(kMaps.substr(0, size));
+    const auto lines = std::ranges::count(kMaps.substr(0, size), '\n');
+    EXPECT_LE(part.size(), static_cast<std::size_t>(lines)) << size;
+    EXPECT_TRUE(std::ranges::equal(part, std::span(whole).first(part.size()))) << size;
+  }
 }
 
 }  // namespace

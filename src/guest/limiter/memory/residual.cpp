@@ -80,9 +80,8 @@ abi::nvmlReturn_t list_processes(abi::nvmlDevice_t device, Listing which, Proces
       newest ? nvml.nvmlDeviceGetComputeRunningProcesses_v3 : nvml.nvmlDeviceGetComputeRunningProcesses_v2;
   auto* const& graphics =
       newest ? nvml.nvmlDeviceGetGraphicsRunningProcesses_v3 : nvml.nvmlDeviceGetGraphicsRunningProcesses_v2;
-  const abi::nvmlReturn_t result = asking_nvml([&] {
-    return forward(which == Listing::compute ? compute : graphics, device, &(count = kMaxListed), list);
-  });
+  const abi::nvmlReturn_t result = asking_nvml(
+      [&] { return forward(which == Listing::compute ? compute : graphics, device, &(count = kMaxListed), list); });
   count = std::min(count, kMaxListed);
   return result;
 }
@@ -131,7 +130,8 @@ Figure nvml_bytes_of(const char* uuid, unsigned pid) {
   if (found != Answer::known) return {found};
   const bare::Scratch<ProcessList> list;
   if (!list) return {};
-  return larger(listed_bytes(device, Listing::compute, pid, *list), listed_bytes(device, Listing::graphics, pid, *list));
+  return larger(listed_bytes(device, Listing::compute, pid, *list),
+                listed_bytes(device, Listing::graphics, pid, *list));
 }
 
 // Returns the figure for this process at a moment during the call: from the daemon if it answers, else from NVML.

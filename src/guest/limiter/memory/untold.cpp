@@ -51,9 +51,9 @@ std::uint64_t measured_growth(std::uint32_t device, std::uint64_t before, std::u
 bool growth_fits(std::uint32_t device, std::uint64_t bytes) {
   const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   std::uint64_t used = 0;
-  return bytes == 0 || (!__builtin_add_overflow(ledger::used_bytes(*session.usage, device), share_residual_now(device),
-                                                &used) &&
-                        used <= limit);
+  return bytes == 0 ||
+         (!__builtin_add_overflow(ledger::used_bytes(*session.usage, device), share_residual_now(device), &used) &&
+          used <= limit);
 }
 
 }  // namespace headgate::limiter
