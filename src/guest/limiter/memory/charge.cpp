@@ -70,10 +70,6 @@ std::uint64_t less(std::uint64_t limit, std::uint64_t residual) {
   return limit == ledger::kNoMemoryLimit ? limit : bare::saturating_sub(limit, residual);
 }
 
-bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
-  return limit == ledger::kNoMemoryLimit || (used <= limit && bytes <= limit - used);
-}
-
 bool being_drained() { return ledger::is_draining(*session.policy); }
 
 // `used` and `limit` as shown to the owner, residual included.
@@ -100,8 +96,7 @@ bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t 
                 granted);
   while (true) {
     const ledger::Torn torn = ledger::torn_on(*session.usage, device);
-    const std::uint64_t used =
-        bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual_now(device));
+    const std::uint64_t used = bytes_in_use_now(device);
     if (fits(used, bytes, granted)) return true;
     const std::int64_t age_ns = bare::host_ns() - torn.died_ns;
     if (torn.bytes == 0 || age_ns > kTeardownPatienceNs) return false;
@@ -116,7 +111,7 @@ bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t 
 }  // namespace
 
 std::uint64_t reservable_limit(std::uint32_t device) {
-  const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t limit = granted_bytes(device);
   return limit == ledger::kNoMemoryLimit ? limit : less(limit, share_residual(device, coarse_now_ns()));
 }
 
@@ -136,9 +131,8 @@ Verdict reserve_at(const Place& place, std::uint64_t bytes, OomWait& wait, Fallb
 void book_refusal(const Place& place, std::uint64_t bytes) {
   const std::uint32_t device = place.device_index;
   ledger::UsagePage& usage = *session.usage;
-  const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
-  const std::uint64_t used =
-      bare::saturating_add(ledger::used_bytes(usage, device), share_residual(device, coarse_now_ns()));
+  const std::uint64_t granted = granted_bytes(device);
+  const std::uint64_t used = bytes_in_use(device);
   const ledger::Denial by = being_drained() ? ledger::Denial::policy : ledger::Denial::limit;
   ledger::note_refusal(usage, device, own_slot(), {bytes, used, granted, by});
   say_refused(device, bytes, used, granted);
@@ -147,9 +141,8 @@ void book_refusal(const Place& place, std::uint64_t bytes) {
 void book_driver_refusal(const Place& place, std::uint64_t bytes) {
   if (place.standing != Standing::held || !seated()) return;
   const std::uint32_t device = place.device_index;
-  const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
-  const std::uint64_t used =
-      bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns()));
+  const std::uint64_t granted = granted_bytes(device);
+  const std::uint64_t used = bytes_in_use(device);
   ledger::note_refusal(*session.usage, device, own_slot(), {bytes, used, granted, ledger::Denial::device_full});
 }
 
@@ -174,7 +167,7 @@ Verdict try_reserve_at(const Place& place, std::uint64_t bytes, InFlightBytes& i
   ledger::UsagePage& usage = *session.usage;
   measure_residual_if_due(device);
   const std::int64_t now = coarse_now_ns();
-  const std::uint64_t granted = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
+  const std::uint64_t granted = granted_bytes(device);
   std::uint64_t residual = share_residual(device, now);
   bool room = fits(ledger::used_bytes(usage, device), bytes, less(granted, residual));
   if (!room && (int{reap_now_and_then(now)} | int{remeasure_now_and_then(place, now)} |

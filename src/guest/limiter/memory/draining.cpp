@@ -210,7 +210,7 @@ bool settle_draining(std::uint32_t device) {
 }
 
 std::uint64_t own_draining(std::uint32_t device) {
-  return session.usage->slots[session.slot].devices[device].draining_bytes.load(std::memory_order_relaxed);
+  return own_books(device).draining_bytes.load(std::memory_order_relaxed);
 }
 
 std::uint64_t exported_by_share(std::uint32_t device) {

@@ -14,8 +14,7 @@ namespace {
 constexpr std::uint32_t kWaitEvent = 58;  // of may_say()
 
 bool can_ever_fit(const Place& place, std::uint64_t bytes) {
-  if (bytes > session.policy->devices[place.device_index].memory_limit_bytes.load(std::memory_order_relaxed))
-    return false;
+  if (bytes > granted_bytes(place.device_index)) return false;
   std::size_t total = 0;
   return forward(driver.cuDeviceTotalMem_v2, &total, place.device) != abi::CUDA_SUCCESS || bytes <= total;
 }

@@ -27,8 +27,7 @@ void set(std::atomic<bool>& flag) {
 }
 
 bool fits_now(std::uint32_t device, std::uint64_t bytes) {
-  const std::uint64_t limit = reservable_limit(device), used = ledger::used_bytes(*session.usage, device);
-  return limit == ledger::kNoMemoryLimit || (used <= limit && bytes <= limit - used);
+  return fits(ledger::used_bytes(*session.usage, device), bytes, reservable_limit(device));
 }
 
 template <typename Act>

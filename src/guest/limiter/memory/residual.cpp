@@ -48,8 +48,7 @@ void tell_explained(std::uint32_t device) {
   if (!seated()) return;
   const std::uint64_t bytes =
       least[device].load(std::memory_order_relaxed) + allowed[device].load(std::memory_order_relaxed);
-  session.usage->slots[session.slot].devices[device].explained_bytes.store(ledger::kExplained | bytes,
-                                                                           std::memory_order_relaxed);
+  own_books(device).explained_bytes.store(ledger::kExplained | bytes, std::memory_order_relaxed);
 }
 
 void lower(std::atomic<std::uint64_t>& value, std::uint64_t bytes) {
@@ -180,7 +179,7 @@ bool still(std::uint32_t device_index, std::uint64_t sequence) {
 }
 
 std::uint64_t sequence_of(std::uint32_t device_index) {
-  return session.usage->slots[session.slot].devices[device_index].sequence.load(std::memory_order_acquire);
+  return own_books(device_index).sequence.load(std::memory_order_acquire);
 }
 
 // Returns whether ledger and driver agree: no request is in between. A launch of a graph that allocates may be in
@@ -214,7 +213,7 @@ bool refresh_residual(std::uint32_t device_index) {
   settle_pools(device_index);  // what they released silently would hide as much of the residual
   const std::uint64_t sequence = sequence_of(device_index);
   const bool was_quiet = quiet_on(device_index, sequence);
-  ledger::SlotDevice& accounting = session.usage->slots[session.slot].devices[device_index];
+  ledger::SlotDevice& accounting = own_books(device_index);
   std::uint64_t last = accounting.residual_bytes.load(std::memory_order_relaxed);
   // Other threads allocate and free meanwhile. Bytes are reserved before the driver has them and given back after, so
   // the larger of the ledger's values before and after never counts them as residual.
@@ -274,6 +273,14 @@ std::uint64_t share_residual_now(std::uint32_t device_index) {
   return sum;
 }
 
+std::uint64_t bytes_in_use(std::uint32_t device_index) {
+  return bare::saturating_add(ledger::used_bytes(*session.usage, device_index),
+                              share_residual(device_index, coarse_now_ns()));
+}
+std::uint64_t bytes_in_use_now(std::uint32_t device_index) {
+  return bare::saturating_add(ledger::used_bytes(*session.usage, device_index), share_residual_now(device_index));
+}
+
 void residual_is_due(std::uint32_t device_index) {
   if (device_index >= ledger::kMaxDevices) return;
   due[device_index].store(true, std::memory_order_relaxed);
@@ -327,7 +334,7 @@ std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns) {
 
 void residual_rises(std::uint32_t device_index, std::uint64_t bytes) {
   if (bytes == 0 || device_index >= ledger::kMaxDevices) return;
-  auto& residual = session.usage->slots[session.slot].devices[device_index].residual_bytes;
+  auto& residual = own_books(device_index).residual_bytes;
   least[device_index].fetch_add(bytes);
   tell_explained(device_index);
   residual.fetch_add(bytes);
@@ -351,7 +358,7 @@ void residual_falls(std::uint32_t device_index, std::uint64_t bytes) {
   if (bytes == 0 || !seated() || device_index >= ledger::kMaxDevices) return;
   lower(least[device_index], bytes);
   tell_explained(device_index);
-  lower(session.usage->slots[session.slot].devices[device_index].residual_bytes, bytes);
+  lower(own_books(device_index).residual_bytes, bytes);
   session.usage->residuals.fetch_add(1, std::memory_order_release);
   residual_moved(device_index);
 }
@@ -363,7 +370,7 @@ void note_peaks(std::uint32_t device_index) {
 }
 
 std::uint64_t own_residual(std::uint32_t device_index) {
-  return session.usage->slots[session.slot].devices[device_index].residual_bytes.load(std::memory_order_relaxed);
+  return own_books(device_index).residual_bytes.load(std::memory_order_relaxed);
 }
 
 void residual_reset_after_fork() {

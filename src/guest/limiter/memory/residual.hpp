@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "guest/abi/nvml.hpp"
+#include "guest/ledger/layout.hpp"
 
 namespace headgate::limiter {
 
@@ -69,6 +70,14 @@ std::uint64_t share_residual(std::uint32_t device_index, std::int64_t now_ns);
 
 // The same, summed now.
 std::uint64_t share_residual_now(std::uint32_t device_index);
+
+// Returns whether `bytes` more than `used` are within the limit; ledger::kNoMemoryLimit: always.
+constexpr bool fits(std::uint64_t used, std::uint64_t bytes, std::uint64_t limit) {
+  return limit == ledger::kNoMemoryLimit || (used <= limit && bytes <= limit - used);
+}
+// Returns what the share uses on a device, residuals included: as of share_residual(), or now.
+std::uint64_t bytes_in_use(std::uint32_t device_index);
+std::uint64_t bytes_in_use_now(std::uint32_t device_index);
 
 // Call when the driver allocated what was reserved: raises the peaks, with and without contexts and code, to what is in
 // use now.

@@ -21,17 +21,12 @@ void untold_gone(std::uint64_t context) {
 
 bool is_limited(const Place& place) {
   if (place.standing != Standing::held || !seated() || place.device_index >= ledger::kMaxDevices) return false;
-  return session.policy->devices[place.device_index].memory_limit_bytes.load(std::memory_order_relaxed) !=
-         ledger::kNoMemoryLimit;
+  return granted_bytes(place.device_index) != ledger::kNoMemoryLimit;
 }
 
 bool has_room(const Place& place, std::uint64_t bytes) {
-  const std::uint32_t device = place.device_index;
-  measure_residual_if_due(device);
-  std::uint64_t sum = share_residual(device, coarse_now_ns());
-  return !__builtin_add_overflow(sum, ledger::used_bytes(*session.usage, device), &sum) &&
-         !__builtin_add_overflow(sum, bytes, &sum) &&
-         sum <= session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
+  measure_residual_if_due(place.device_index);
+  return fits(bytes_in_use(place.device_index), bytes, granted_bytes(place.device_index));
 }
 
 std::size_t free_on_card() {
@@ -49,11 +44,7 @@ std::uint64_t measured_growth(std::uint32_t device, std::uint64_t before, std::u
 }
 
 bool growth_fits(std::uint32_t device, std::uint64_t bytes) {
-  const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
-  std::uint64_t used = 0;
-  return bytes == 0 ||
-         (!__builtin_add_overflow(ledger::used_bytes(*session.usage, device), share_residual_now(device), &used) &&
-          used <= limit);
+  return bytes == 0 || fits(bytes_in_use_now(device), 0, granted_bytes(device));
 }
 
 }  // namespace headgate::limiter

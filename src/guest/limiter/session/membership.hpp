@@ -47,6 +47,14 @@ std::uint32_t nvml_device_index(abi::nvmlDevice_t device);
 
 ledger::SlotRef own_slot();
 
+// Both for a device of the share, by index in the pages. granted_bytes: the limit, or ledger::kNoMemoryLimit.
+inline ledger::SlotDevice& own_books(std::uint32_t device) {
+  return session.usage->slots[session.slot].devices[device];
+}
+inline std::uint64_t granted_bytes(std::uint32_t device) {
+  return session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
+}
+
 // Returns the inode of this process's pid namespace: pids in the pages only mean something here if they are of it.
 std::uint32_t own_namespace();
 

@@ -1,7 +1,9 @@
 #include "guest/limiter/session/thread_percentage.hpp"
 
 #include <atomic>
+#include <string_view>
 
+#include "guest/grant/text.hpp"
 #include "guest/limiter/route/driver.hpp"
 #include "guest/limiter/session/environment_grant.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -15,14 +17,9 @@ constexpr std::uint32_t kNotYet = ~0u;
 std::atomic<std::uint32_t> noted{kNotYet};
 
 // Returns 1..99; 0 if the driver's interpretation is uncertain, or there is no restriction.
-std::uint32_t percentage_in(const char* text) {
-  if (text == nullptr) return 0;
-  std::uint32_t value = 0, digits = 0;
-  for (; *text >= '0' && *text <= '9'; ++text, ++digits) {
-    if (digits == 2) return 0;
-    value = value * 10 + static_cast<std::uint32_t>(*text - '0');
-  }
-  return *text == 0 ? value : 0;
+std::uint32_t percentage_in(std::string_view text) {
+  std::uint64_t value = 0;
+  return text.size() <= 2 && grant::whole_number(text, 100, value) ? static_cast<std::uint32_t>(value) : 0;
 }
 
 // GPUs before Volta ignore the percentage.
@@ -40,7 +37,8 @@ void note_thread_percentage() {
   // In this mode each context reads the variable again.
   const char* const by_context = variable("CUDA_MPS_ENABLE_PER_CTX_DEVICE_MULTIPROCESSOR_PARTITIONING");
   const bool once = by_context == nullptr || *by_context == 0 || (by_context[0] == '0' && by_context[1] == 0);
-  const std::uint32_t percent = once ? percentage_in(variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE")) : 0;
+  const char* const text = variable("CUDA_MPS_ACTIVE_THREAD_PERCENTAGE");
+  const std::uint32_t percent = once && text != nullptr ? percentage_in(text) : 0;
   std::uint32_t before = kNotYet;
   // It is unknown which of the two values the driver used.
   if (!noted.compare_exchange_strong(before, percent, std::memory_order_relaxed) && before != percent)
@@ -51,7 +49,7 @@ void tell_thread_percentage(abi::CUdevice device, std::uint32_t index) {
   if (!seated() || index >= ledger::kMaxDevices) return;
   std::uint32_t percent = noted.load(std::memory_order_relaxed);
   if (percent == kNotYet || !obeyed_by(device)) percent = 0;
-  session.usage->slots[session.slot].devices[index].sm_percent.store(percent, std::memory_order_relaxed);
+  own_books(index).sm_percent.store(percent, std::memory_order_relaxed);
   // Until a reading lists this process as a client, its time is held too. The daemon's own comes once a second.
   if (percent != 0) static_cast<void>(ask_for_reading());
 }
