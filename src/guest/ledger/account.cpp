@@ -157,15 +157,6 @@ std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint3
   }
 }
 
-std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device) {
-  if (device >= kMaxAccounts) return 0;
-  std::uint64_t sum = 0;
-  each_slot(page, [&](const SlotAt& at) {
-    if (at.kind == SlotKind::orphan) sum += orphan_bytes(page, device, at.index);
-  });
-  return sum;
-}
-
 void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, const Refused& what) {
   if (device >= kMaxAccounts) return;
   MemoryAccount& account = page.memory[device];

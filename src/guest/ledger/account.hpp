@@ -62,9 +62,6 @@ void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, const Ref
 // Returns what one slot holds by its own record (0 for a free slot).
 std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint32_t slot);
 
-// Bytes that dead processes had exported to others; they stay charged to the share.
-std::uint64_t orphaned_bytes(const UsagePage& page, std::uint32_t device);
-
 // Declares that importers in other processes may keep `bytes` of the slot alive: if the process dies, they stay charged
 // until release_orphan(). Raise after reserve, lower before give_back; never above what is held.
 void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);

@@ -11,6 +11,7 @@
 #include "guest/ledger/draining.hpp"
 #include "guest/ledger/pages.hpp"
 #include "guest/ledger/slot.hpp"
+#include "guest/ledger/test_orphans.hpp"
 
 namespace headgate::ledger {
 namespace {

@@ -295,10 +295,6 @@ bool give_up_teardowns(UsagePage& page, std::int64_t now_ns) {
   return any;
 }
 
-void release_orphan(UsagePage& page, SlotRef ref) {
-  each_account(page, [&](std::uint32_t account) { release_orphan_on(page, ref, account); });
-}
-
 std::uint32_t reap_dead(UsagePage& page, Remains remains) {
   give_up_teardowns(page, bare::host_ns());
   const std::uint32_t here = own_identity().pidns_inode;

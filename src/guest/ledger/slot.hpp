@@ -97,9 +97,7 @@ inline constexpr std::int64_t kTeardownNs = 10'000'000'000;
 // draining remains, the other bytes on a GPU and the residual stay too. Host memory is given back at once.
 void reap(UsagePage& page, std::uint32_t slot, Remains remains = Remains::none);
 
-// Gives back an orphan's bytes once the driver shows that they are gone, and frees the slot.
-void release_orphan(UsagePage& page, SlotRef slot);
-// The same for one device; the last one frees the slot.
+// Gives back an orphan's bytes on one device once the driver shows that they are gone; the last one frees the slot.
 void release_orphan_on(UsagePage& page, SlotRef slot, std::uint32_t device);
 // Releases only the part that ends with its process: all but the exported bytes, with its residual.
 void release_torn_on(UsagePage& page, SlotRef slot, std::uint32_t device);

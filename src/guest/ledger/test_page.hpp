@@ -7,6 +7,7 @@
 #include <memory>
 
 #include "guest/ledger/slot.hpp"
+#include "guest/ledger/test_orphans.hpp"
 
 namespace headgate::ledger {
 
