@@ -8,12 +8,6 @@
 namespace headgate::bare {
 namespace {
 
-// Not strcmp: see early_object_named().
-bool same(const char* a, const char* b) {
-  while (*a != 0 && *a == *b) ++a, ++b;
-  return *a == *b;
-}
-
 struct Dynamic {
   const ElfW(Sym) * symbols = nullptr;
   const char* strings = nullptr;
@@ -59,7 +53,7 @@ bool is_definition(const Dynamic& dynamic, const ElfW(Sym) & symbol, const char*
   if (symbol.st_shndx == SHN_UNDEF || symbol.st_value == 0) return false;
   const unsigned type = symbol.st_info & 0xf;
   if (type != STT_FUNC && type != STT_OBJECT && type != STT_NOTYPE) return false;
-  return same(dynamic.strings + symbol.st_name, name);
+  return same_text(dynamic.strings + symbol.st_name, name);
 }
 
 // The DT_GNU_HASH table: counts, a Bloom filter, buckets, then one hash per symbol. The lowest bit of a hash ends the
@@ -138,7 +132,7 @@ bool object_at(const void* address, Object& out) {
 bool object_named(const char* soname, Object& out) {
   return each_object([&](const Object& object) {
     const char* const name = soname_of(object);
-    return name != nullptr && same(name, soname) && (out = object, true);
+    return name != nullptr && same_text(name, soname) && (out = object, true);
   });
 }
 
@@ -147,7 +141,7 @@ bool early_object_named(const char* soname, Object& out) {
   for (const link_map* map = _r_debug.r_map; map != nullptr; map = map->l_next) {
     const Object object{map->l_addr, nullptr, 0, map->l_name, map->l_ld};
     const char* name = object.dynamic == nullptr ? nullptr : soname_of(object);
-    if (name == nullptr || !same(name, soname)) continue;
+    if (name == nullptr || !same_text(name, soname)) continue;
     out = object;
     return true;
   }

@@ -18,6 +18,12 @@ struct Object {
   const ElfW(Dyn) * dynamic = nullptr;  // where it is known without the headers
 };
 
+// strcmp() may not work yet: see early_object_named().
+inline bool same_text(const char* a, const char* b) {
+  while (*a != 0 && *a == *b) ++a, ++b;
+  return *a == *b;
+}
+
 // Returns the object's DT_SONAME, or nullptr.
 const char* soname_of(const Object& object);
 

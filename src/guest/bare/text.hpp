@@ -18,6 +18,10 @@ class Text {
 
   Text& add(std::string_view text);
   Text& add(char c);
+  template <typename... Parts>
+  Text& add(std::string_view first, Parts... parts) {
+    return (add(first), ..., add(parts));
+  }
   // Replaces control characters, which could change a terminal, by '?'.
   Text& add_printable(std::string_view text);
   Text& add_decimal(std::uint64_t value);

@@ -264,18 +264,16 @@ class Reader {
       return refuse(setting, Fault::junk), false;
     }
     if (absent) return refuse(setting, Fault::no_such_gpu), false;
-    const Setting indexed{setting.row, 0, setting.name, setting.value};  // a map entry ranks like a name with a suffix
     reading_.grant.asks = true;
-    if (setting.row->syntax == Syntax::memory_map) {
-      const auto memory = parse_memory(entry.value, Dialect::bare_bytes);
-      if (!memory) return refuse(setting, memory.fault), false;
-      if (device != kNoIndex) put(device, kMemory, indexed, &DeviceGrant::memory, memory.value);
+    const Setting indexed{setting.row, 0, setting.name, setting.value};  // a map entry ranks like a name with a suffix
+    const auto give = [&](Field field, auto member, auto parsed) {
+      if (!parsed) return refuse(setting, parsed.fault), false;
+      if (device != kNoIndex) put(device, field, indexed, member, parsed.value);
       return true;
-    }
-    const auto ceiling = parse_compute(entry.value, Dialect::bare_percent);
-    if (!ceiling) return refuse(setting, ceiling.fault), false;
-    if (device != kNoIndex) put(device, kCeiling, indexed, &DeviceGrant::ceiling_ppm, ceiling.value);
-    return true;
+    };
+    return setting.row->syntax == Syntax::memory_map
+               ? give(kMemory, &DeviceGrant::memory, parse_memory(entry.value, Dialect::bare_bytes))
+               : give(kCeiling, &DeviceGrant::ceiling_ppm, parse_compute(entry.value, Dialect::bare_percent));
   }
 
   void grant_oversubscription(const Setting& setting) {

@@ -25,18 +25,13 @@ void* ask(const Question& question, void* handle) {
                                      : real_dl().dlvsym(handle, question.name, question.version);
 }
 
-bool same(const char* a, const char* b) {  // strcmp may not work yet (elf.hpp)
-  while (*a != 0 && *a == *b) ++a, ++b;
-  return *a == *b;
-}
-
 // Returns whether the address is in a copy of the driver's library under another file name. To the dynamic linker that
 // is another library, but its SONAME is the same.
 bool is_copy(const char* soname, const void* address) {
   bare::Object object;
   if (address == nullptr || !bare::object_at(address, object)) return false;
   const char* const its_own = bare::soname_of(object);
-  return its_own != nullptr && same(its_own, soname);
+  return its_own != nullptr && bare::same_text(its_own, soname);
 }
 
 bool is_drivers(const Governed& governed, const void* address) {
@@ -151,9 +146,9 @@ extern "C" __attribute__((visibility("hidden"))) void* headgate_decide_dlsym(voi
   void* go_on = version == nullptr ? reinterpret_cast<void*>(real.dlsym) : reinterpret_cast<void*>(real.dlvsym);
   if (go_on == nullptr || inside || name == nullptr) return go_on;
   const Question question{handle, name, version, caller};
-  void* const lookup = same(name, "dlsym")    ? reinterpret_cast<void*>(&::dlsym)
-                       : same(name, "dlvsym") ? reinterpret_cast<void*>(&::dlvsym)
-                                              : nullptr;
+  void* const lookup = bare::same_text(name, "dlsym")    ? reinterpret_cast<void*>(&::dlsym)
+                       : bare::same_text(name, "dlvsym") ? reinterpret_cast<void*>(&::dlvsym)
+                                                         : nullptr;
   if (lookup != nullptr) {
     inside = true;
     const bool answered = answer_lookup(lookup, question, *answer);

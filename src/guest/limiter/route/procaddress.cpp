@@ -7,6 +7,7 @@
 #include <string_view>
 
 #include "guest/abi/names.hpp"
+#include "guest/bare/text.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/route/governed.hpp"
 
@@ -81,11 +82,8 @@ const Governed* twin(const abi::Name& variant, std::uint64_t flags) {
   if ((flags & abi::CU_GET_PROC_ADDRESS_PER_THREAD_DEFAULT_STREAM) != 0) {
     char name[96];
     for (const std::string_view suffix : kPerThreadSuffixes) {
-      std::size_t size = 0;
-      if (variant.name.size() + suffix.size() > sizeof name) continue;
-      for (const char c : variant.name) name[size++] = c;
-      for (const char c : suffix) name[size++] = c;
-      if (const Governed* found = find_governed({name, size}); found != nullptr) return found;
+      const Governed* const found = find_governed(bare::Text(name).add(variant.name, suffix).view());
+      if (found != nullptr) return found;
     }
   }
   return find_governed(variant.name);

@@ -54,14 +54,8 @@ bool choose(std::string_view selector, const SeenDevices& devices, grant::Select
   chosen = grant::select(selector, {candidates, devices.count});
   if (chosen) return true;
   bare::Text(out.message)
-      .add("HEADGATE_GPU='")
-      .add(selector)
-      .add("': '")
-      .add(chosen.token)
-      .add("' ")
-      .add(grant::describe(chosen.fault))
-      .add("; accepted: ")
-      .add(grant::accepted_selectors());
+      .add("HEADGATE_GPU='", selector, "': '", chosen.token, "' ", grant::describe(chosen.fault),
+           "; accepted: ", grant::accepted_selectors());
   return false;
 }
 

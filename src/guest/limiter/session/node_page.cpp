@@ -81,34 +81,43 @@ bool daemon_reads() {
   return told != nullptr && silent_at.load(std::memory_order_relaxed) != silence_of(told->done.load());
 }
 
-bool told_bytes(ledger::SlotRef slot, std::uint32_t device_index, std::uint64_t& bytes) {
-  const ledger::NodePage* told = page.load(std::memory_order_acquire);
-  if (told == nullptr || slot.slot >= ledger::kMaxSlots || device_index >= ledger::kMaxDevices) return false;
+namespace {
+
+// The page if it tells about that device of the share, else null.
+const ledger::NodePage* page_of(std::uint32_t device_index) {
+  return device_index < ledger::kMaxDevices ? page.load(std::memory_order_acquire) : nullptr;
+}
+
+// What the page tells about that slot, else null.
+const ledger::NodeSlot* slot_in(const ledger::NodePage* told, ledger::SlotRef slot) {
+  if (told == nullptr || slot.slot >= ledger::kMaxSlots) return nullptr;
   const ledger::NodeSlot& seat = told->slots[slot.slot];
-  if (seat.generation.load(std::memory_order_acquire) != slot.generation) return false;
-  bytes = seat.driver_bytes[device_index].load(std::memory_order_relaxed);
-  return bytes != ledger::kNotTold;
+  return seat.generation.load(std::memory_order_acquire) == slot.generation ? &seat : nullptr;
+}
+
+}  // namespace
+
+bool told_bytes(ledger::SlotRef slot, std::uint32_t device_index, std::uint64_t& bytes) {
+  const ledger::NodeSlot* const seat = slot_in(page_of(device_index), slot);
+  if (seat != nullptr) bytes = seat->driver_bytes[device_index].load(std::memory_order_relaxed);
+  return seat != nullptr && bytes != ledger::kNotTold;
 }
 
 bool told_unattributed(std::uint32_t device_index, std::uint64_t& bytes) {
-  const ledger::NodePage* told = page.load(std::memory_order_acquire);
-  if (told == nullptr || device_index >= ledger::kMaxDevices) return false;
-  bytes = told->unattributed_bytes[device_index].load(std::memory_order_relaxed);
-  return bytes != ledger::kNotTold;
+  const ledger::NodePage* const told = page_of(device_index);
+  if (told != nullptr) bytes = told->unattributed_bytes[device_index].load(std::memory_order_relaxed);
+  return told != nullptr && bytes != ledger::kNotTold;
 }
 
 std::uint64_t told_context_bytes(std::uint32_t device_index) {
-  const ledger::NodePage* told = page.load(std::memory_order_acquire);
-  if (told == nullptr || device_index >= ledger::kMaxDevices) return 0;
-  return told->context_bytes[device_index].load(std::memory_order_relaxed);
+  const ledger::NodePage* const told = page_of(device_index);
+  return told == nullptr ? 0 : told->context_bytes[device_index].load(std::memory_order_relaxed);
 }
 
 std::uint32_t told_sm_percent(ledger::SlotRef slot, std::uint32_t device_index) {
-  const ledger::NodePage* told = page.load(std::memory_order_acquire);
-  if (told == nullptr || slot.slot >= ledger::kMaxSlots || device_index >= ledger::kMaxDevices) return 0;
-  const ledger::NodeSlot& seat = told->slots[slot.slot];
-  if ((seat.mps_devices.load(std::memory_order_relaxed) >> device_index & 1) == 0) return 0;
-  if (seat.generation.load(std::memory_order_acquire) != slot.generation) return 0;
+  const ledger::NodePage* const told = page_of(device_index);
+  const ledger::NodeSlot* const seat = slot_in(told, slot);
+  if (seat == nullptr || (seat->mps_devices.load(std::memory_order_relaxed) >> device_index & 1) == 0) return 0;
   return told->sm_percent[device_index].load(std::memory_order_relaxed);
 }
 

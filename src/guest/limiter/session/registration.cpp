@@ -165,12 +165,10 @@ class Conversation {
 
   // If a share's directory is gone, the share has ended, with or without a daemon.
   Registered gone(const char* directory) {
-    bare::Text(why_)
-        .add("the share ")
-        .add(name_in(directory))
-        .add(
-            " is gone: its run has ended, or it was removed; start this program by headgate run, in a share that is "
-            "there");
+    bare::Text(why_).add(
+        "the share ", name_in(directory),
+        " is gone: its run has ended, or it was removed; start this program by headgate run, in a share "
+        "that is there");
     return Registered::refused;
   }
 

@@ -124,10 +124,8 @@ void become_member(const ledger::SharePages& pages, ledger::SlotRef slot, bool w
 bool contradicts(const Wanted& wanted, std::span<char> why) {
   bare::Text text(why);
   if (wanted.share_named && strcmp(wanted.grant.name, session.held.name) != 0) {
-    text.add("HEADGATE_SHARE names the share ")
-        .add(wanted.grant.name)
-        .add(", and HEADGATE_SHARE_DIR is of the share ")
-        .add(session.held.name);
+    text.add("HEADGATE_SHARE names the share ", wanted.grant.name, ", and HEADGATE_SHARE_DIR is of the share ",
+             session.held.name);
     return true;
   }
   for (std::uint32_t i = 0; i < wanted.grant.device_count; ++i) {
@@ -140,13 +138,8 @@ bool contradicts(const Wanted& wanted, std::span<char> why) {
       const bool compute =
           asked.compute_ceiling_ppm != ledger::kWholeGpu && asked.compute_ceiling_ppm != is.compute_ceiling_ppm;
       if (!memory && !compute) continue;
-      text.add("the environment asks for another ")
-          .add(memory ? "memory limit" : "compute ceiling")
-          .add(" on ")
-          .add(is.uuid)
-          .add(" than the daemon's share ")
-          .add(session.held.name)
-          .add(" has; leave it out to take the share's");
+      text.add("the environment asks for another ", memory ? "memory limit" : "compute ceiling", " on ", is.uuid,
+               " than the daemon's share ", session.held.name, " has; leave it out to take the share's");
       return true;
     }
   }
@@ -234,9 +227,9 @@ Files enter_by_files(const char* directory, bool with_slot, ledger::SharePages& 
     case Registered::refused: return refuse_saying();
     case Registered::unreachable: {
       if (is_no_share(directory)) {
-        bare::Text(why)
-            .add("no share lies here: there is neither tenant.sock nor policy; accepted: ")
-            .add("RUNTIME/shares/NAME of headgated, such as /run/headgate/shares/alice");
+        bare::Text(why).add(
+            "no share lies here: there is neither tenant.sock nor policy; accepted: "
+            "RUNTIME/shares/NAME of headgated, such as /run/headgate/shares/alice");
         return refuse_saying();
       }
       log_line(LogLevel::warn, "%s: %s; trying the share's files", directory, why);
