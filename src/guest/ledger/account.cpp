@@ -160,12 +160,10 @@ std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint3
 void note_refusal(UsagePage& page, std::uint32_t device, SlotRef slot, const Refused& what) {
   if (device >= kMaxAccounts) return;
   MemoryAccount& account = page.memory[device];
-  const std::uint32_t pid =
-      slot.slot < kMaxSlots ? unpack_life(page.slots[slot.slot].life.load(std::memory_order_acquire)).pid : 0;
   account.last_refusal_bytes.store(what.asked_bytes, std::memory_order_relaxed);
   account.last_refusal_used.store(what.used_bytes, std::memory_order_relaxed);
   account.last_refusal_limit.store(what.limit_bytes, std::memory_order_relaxed);
-  account.last_refusal_pid.store(pid, std::memory_order_relaxed);
+  account.last_refusal_pid.store(pid_of(page, slot), std::memory_order_relaxed);
   account.last_refusal_ns.store(static_cast<std::uint64_t>(bare::now_ns(CLOCK_REALTIME)), std::memory_order_relaxed);
   account.last_denial.store(what.by, std::memory_order_relaxed);
   auto& count = what.by == Denial::limit         ? account.refusals

@@ -33,16 +33,6 @@ PageFault check_device(const DeviceGrant& device, std::uint32_t index) {
   return {};
 }
 
-PageFault check_header(const PageHeader& header, std::uint64_t magic, std::size_t file_bytes, std::size_t page_bytes,
-                       const char* which) {
-  if (header.magic != magic) return fault(PageError::wrong_magic, which, header.magic, magic);
-  if (header.version > kVersion) return fault(PageError::pages_newer, which, header.version, kVersion);
-  if (header.version < kVersion) return fault(PageError::pages_older, which, header.version, kVersion);
-  if (header.bytes != page_bytes || file_bytes != page_bytes)
-    return fault(PageError::wrong_size, which, header.bytes != page_bytes ? header.bytes : file_bytes, page_bytes);
-  return {};
-}
-
 // A page shorter than its header is truncated. A page of another version may have another length, so its header is
 // checked first.
 PageFault check_page(const void* page, std::size_t bytes, std::uint64_t magic, std::size_t page_bytes,
@@ -50,9 +40,12 @@ PageFault check_page(const void* page, std::size_t bytes, std::uint64_t magic, s
   if (page == nullptr || bytes < sizeof(PageHeader)) return fault(PageError::truncated, which, bytes, page_bytes);
   PageHeader header;
   std::memcpy(&header, page, sizeof header);
-  const PageFault bad = check_header(header, magic, bytes, page_bytes, which);
-  const bool cut = bad.error == PageError::wrong_size && header.bytes == page_bytes && bytes < page_bytes;
-  return cut ? fault(PageError::truncated, which, bytes, page_bytes) : bad;
+  const PageFault bad = check_header(header, magic, kVersion, which);
+  if (bad) return bad;
+  if (header.bytes != page_bytes) return fault(PageError::wrong_size, which, header.bytes, page_bytes);
+  return bytes == page_bytes
+             ? PageFault{}
+             : fault(bytes < page_bytes ? PageError::truncated : PageError::wrong_size, which, bytes, page_bytes);
 }
 
 PageFault differs(const char* field, const DeviceGrant& device, std::uint32_t index, std::uint64_t is,
@@ -75,6 +68,13 @@ void put_values(DevicePolicy& to, const DeviceGrant& from) {
 #define HEADGATE_DEVICE_VALUE(field, shown) to.field.store(from.field, std::memory_order_relaxed);
 #include "guest/ledger/device_values.def"
   to.oversubscribed.store(from.oversubscribed ? 1 : 0, std::memory_order_relaxed);
+}
+
+PageFault check_header(const PageHeader& header, std::uint64_t magic, std::uint32_t version, const char* which) {
+  if (header.magic != magic) return fault(PageError::wrong_magic, which, header.magic, magic);
+  if (header.version > version) return fault(PageError::pages_newer, which, header.version, version);
+  if (header.version < version) return fault(PageError::pages_older, which, header.version, version);
+  return {};
 }
 
 bool is_share_name(std::string_view name) {

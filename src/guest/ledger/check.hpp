@@ -38,6 +38,9 @@ void put_values(DevicePolicy& to, const DeviceGrant& from);
 // Accepts [A-Za-z0-9_.-], not empty, not starting with a dot: it also becomes a directory's name.
 bool is_share_name(std::string_view name);
 
+// Checks whether a page of that kind and version follows.
+PageFault check_header(const PageHeader& header, std::uint64_t magic, std::uint32_t version, const char* which);
+
 // Compares the share with what the caller wants; reports the first difference, in the order of the fields.
 PageFault compare(const ShareGrant& is, const ShareGrant& wanted);
 

@@ -280,11 +280,7 @@ void name_gpu_page(GpuPage& page, const char* uuid) {
 }
 
 PageFault check_gpu_page(const GpuPage& page, const char* uuid) {
-  if (page.header.magic != kGpuMagic) return fault(PageError::wrong_magic, "gpu page", page.header.magic, kGpuMagic);
-  if (page.header.version > kGpuPageVersion)
-    return fault(PageError::pages_newer, "gpu page", page.header.version, kGpuPageVersion);
-  if (page.header.version < kGpuPageVersion)
-    return fault(PageError::pages_older, "gpu page", page.header.version, kGpuPageVersion);
+  if (const PageFault bad = check_header(page.header, kGpuMagic, kGpuPageVersion, "gpu page")) return bad;
   if (std::strncmp(page.uuid, uuid, kUuidBytes) != 0) return fault(PageError::wrong_name, uuid);
   return {};
 }

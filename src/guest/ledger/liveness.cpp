@@ -70,13 +70,19 @@ ProcessStat read_stat(const char* path) {
   return length > 0 ? parse_stat(text, static_cast<std::size_t>(length)) : ProcessStat{};
 }
 
+// Reads the digits as a number, and skips the rest.
+std::uint64_t digits_in(const char* text, ssize_t length) {
+  std::uint64_t number = 0;
+  for (ssize_t i = 0; i < length; ++i)
+    if (text[i] >= '0' && text[i] <= '9') number = number * 10 + static_cast<std::uint64_t>(text[i] - '0');
+  return number;
+}
+
 // A program that only unshared its pid namespace still has the outer /proc: its numbers belong to other processes.
 bool proc_shows_our_namespace() {
   char link[16];
   const ssize_t length = ::readlink("/proc/self", link, sizeof link);
-  std::uint64_t pid = 0;
-  for (ssize_t i = 0; i < length; ++i) pid = pid * 10 + static_cast<std::uint64_t>(link[i] - '0');
-  return length > 0 && pid == static_cast<std::uint64_t>(::getpid());
+  return length > 0 && digits_in(link, length) == static_cast<std::uint64_t>(::getpid());
 }
 
 // Without /proc, a pidfd of this process gives the namespace (Linux 6.11 or later).
@@ -96,10 +102,7 @@ std::uint32_t pid_namespace() {
   char link[32];
   const ssize_t length = ::readlink("/proc/self/ns/pid", link, sizeof link);  // pid:[4026531836]
   if (length <= 0) return pid_namespace_by_pidfd();
-  std::uint64_t inode = 0;
-  for (ssize_t i = 0; i < length; ++i)
-    if (link[i] >= '0' && link[i] <= '9') inode = inode * 10 + static_cast<std::uint64_t>(link[i] - '0');
-  return static_cast<std::uint32_t>(inode);
+  return static_cast<std::uint32_t>(digits_in(link, length));
 }
 
 enum class Answer { dead, alive, unknown };

@@ -28,10 +28,8 @@ void tell_released(UsagePage& page) {
 void note_want(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes, bool of_card) {
   if (device >= kMaxAccounts) return;
   MemoryAccount& account = page.memory[device];
-  const std::uint32_t pid =
-      slot.slot < kMaxSlots ? unpack_life(page.slots[slot.slot].life.load(std::memory_order_acquire)).pid : 0;
   account.wanted_bytes.store(bytes, std::memory_order_relaxed);
-  account.wanted_pid.store(pid, std::memory_order_relaxed);
+  account.wanted_pid.store(pid_of(page, slot), std::memory_order_relaxed);
   account.wanted_of_card.store(of_card ? 1 : 0, std::memory_order_relaxed);
   account.wanted_ns.store(bare::host_ns(), std::memory_order_relaxed);
   account.wants.fetch_add(1, std::memory_order_release);

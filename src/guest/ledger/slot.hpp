@@ -63,6 +63,11 @@ inline Life unpack_life(std::uint64_t word) {
           static_cast<std::uint32_t>(word >> 32)};
 }
 
+// Returns the process's pid, as its namespace has it; 0 without a slot.
+inline std::uint32_t pid_of(const UsagePage& page, SlotRef slot) {
+  return slot.slot < kMaxSlots ? unpack_life(page.slots[slot.slot].life.load(std::memory_order_acquire)).pid : 0;
+}
+
 // One slot at one moment; what else it holds may be of its next owner.
 struct SlotAt {
   std::uint32_t index;

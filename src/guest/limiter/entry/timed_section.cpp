@@ -60,6 +60,16 @@ std::int64_t turn_wait_ns(TurnWait& turn, StreamMeter& stream) {
   return wait_ns;
 }
 
+// Removes the entry before the driver may reuse the handle for another event.
+template <typename Destroy>
+CUresult destroyed(CUevent event, Destroy destroy) {
+  Allocation entry;
+  const bool known = untimed.take(key(event), entry);
+  const CUresult result = destroy();
+  if (known && result != CUDA_SUCCESS) untimed.put(key(event), entry);
+  return result;
+}
+
 }  // namespace
 
 void timed_sections_reset_after_fork() { untimed.forget_after_fork(); }
@@ -96,35 +106,18 @@ void before_record(CUevent event, CUstream handle) {
 
 }  // namespace headgate::limiter
 
+using namespace headgate::limiter;
+
 HEADGATE_HOOK CUresult cuEventCreate(CUevent* phEvent, unsigned Flags) {
-  using namespace headgate::limiter;
   const CUresult result = forward(driver.cuEventCreate, phEvent, Flags);
   if (result == CUDA_SUCCESS && (Flags & kDisableTiming) != 0) untimed.put(key(*phEvent), {});
   return result;
 }
 
-namespace headgate::limiter {
-namespace {
-
-// Removes the entry before the driver may reuse the handle for another event.
-template <typename Destroy>
-CUresult destroyed(CUevent event, Destroy destroy) {
-  Allocation entry;
-  const bool known = untimed.take(key(event), entry);
-  const CUresult result = destroy();
-  if (known && result != CUDA_SUCCESS) untimed.put(key(event), entry);
-  return result;
-}
-
-}  // namespace
-}  // namespace headgate::limiter
-
 HEADGATE_HOOK CUresult cuEventDestroy(CUevent hEvent) {
-  using namespace headgate::limiter;
   return destroyed(hEvent, [=] { return forward(driver.cuEventDestroy, hEvent); });
 }
 
 HEADGATE_HOOK CUresult cuEventDestroy_v2(CUevent hEvent) {
-  using namespace headgate::limiter;
   return destroyed(hEvent, [=] { return forward(driver.cuEventDestroy_v2, hEvent); });
 }

@@ -1,6 +1,7 @@
 #include "guest/limiter/session/green_contexts.hpp"
 
 #include <atomic>
+#include <span>
 
 #include "guest/limiter/session/session.hpp"
 
@@ -18,6 +19,8 @@ struct Green {
 };
 constinit Green known[kMaxGreen];
 constinit std::atomic<unsigned> seen{0};  // entries from here on are unused
+
+std::span<Green> all() { return std::span(known).first(seen.load(std::memory_order_acquire)); }
 
 }  // namespace
 
@@ -39,27 +42,24 @@ void know_green(CUcontext handle, CUcontext primary) {
 }
 
 CUcontext root_of(CUcontext context) {
-  const unsigned end = seen.load(std::memory_order_acquire);
-  for (unsigned i = 0; i < end; ++i)
-    if (known[i].handle.load(std::memory_order_relaxed) == context)
-      if (CUcontext primary = known[i].primary.load(std::memory_order_acquire)) return primary;
+  for (const Green& green : all())
+    if (green.handle.load(std::memory_order_relaxed) == context)
+      if (CUcontext primary = green.primary.load(std::memory_order_acquire)) return primary;
   return context;
 }
 
 void forget_green(CUcontext handle) {
-  const unsigned end = seen.load(std::memory_order_acquire);
-  for (unsigned i = 0; i < end; ++i) {
-    if (known[i].handle.load() != handle) continue;
-    known[i].primary.store(nullptr);
-    known[i].handle.store(nullptr);
+  for (Green& green : all()) {
+    if (green.handle.load() != handle) continue;
+    green.primary.store(nullptr);
+    green.handle.store(nullptr);
   }
 }
 
 void forget_green_of(CUcontext primary, void (*forget)(CUcontext)) {
-  const unsigned end = seen.load(std::memory_order_acquire);
-  for (unsigned i = 0; i < end; ++i) {
-    CUcontext handle = known[i].handle.load();
-    if (handle == nullptr || known[i].primary.load() != primary) continue;
+  for (const Green& green : all()) {
+    CUcontext handle = green.handle.load();
+    if (handle == nullptr || green.primary.load() != primary) continue;
     forget(handle);
     forget_green(handle);
   }
