@@ -17,6 +17,8 @@ class ShortLock {
     return state_.compare_exchange_strong(free, kHeld, std::memory_order_acquire);
   }
   void lock() {
+    if (try_lock()) [[likely]]
+      return;
     // Spin about a microsecond: less than the system call costs.
     for (int looks = 0; looks < 500; ++looks) {
       if (state_.load(std::memory_order_relaxed) == kFree && try_lock()) return;

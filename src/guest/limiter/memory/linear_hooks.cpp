@@ -50,7 +50,8 @@ bool take_host_memory(Pointer* pointer, std::uint64_t bytes, const Place& place,
 // Charges a small request of at most `bound` bytes; size() tells the actual size. If the share has no room for a new
 // slab, still tries: a piece may fit an existing slab. A new slab is then given back.
 template <typename Pointer, typename Allocate, typename Undo, typename Size>
-CUresult charged_piece(std::uint64_t bound, Pointer* pointer, Allocate allocate, Undo undo, Size size) {
+[[gnu::noinline]] CUresult charged_piece(std::uint64_t bound, Pointer* pointer, Allocate allocate, Undo undo,
+                                         Size size) {
   OomWait wait;
   for (;;) {
     const Place place = current_place();
