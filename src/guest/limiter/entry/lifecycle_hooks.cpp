@@ -58,15 +58,29 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
     if (result == CUDA_SUCCESS) context_came(index, charged_bytes);
     return after_creation(result, made, device);
   };
+  if (context_awaits_reading(index)) measure_residual_if_due(index);
   if (const std::uint64_t bytes = context_bytes(index); bytes != 0)
     return came(taking(place, bytes, create, [] {}, [] { return kUntold; }), bytes);
   // The first NVML call takes milliseconds. A process alone in a share with room for any context skips it: its context
   // is measured before its next request.
-  if (ledger::live_slots(*session.usage) == 1 && has_room(place, kLargestContext)) return came(create(), 0);
+  if (ledger::live_slots(*session.usage) == 1 && !context_awaits_reading(index) && has_room(place, kLargestContext))
+    return came(create(), 0);
   const std::uint64_t before = own_residual(index);
-  const CUresult result = taking(place, kUntold, create, undo, [] { return kUntold; });
+  // Where NVML does not tell, the card's free memory does, if a context of this GPU is current.
+  const Place here = current_place();
+  const bool sees_card = here.standing == Standing::held && here.device_index == index;
+  const std::size_t free_before = sees_card ? free_on_card() : SIZE_MAX;
+  const auto grew = [=]() -> std::uint64_t {
+    const std::size_t now = free_before == SIZE_MAX ? SIZE_MAX : free_on_card();
+    return now < free_before && free_before - now <= kLargestContext ? free_before - now : kUntold;
+  };
+  const CUresult result = taking(place, kUntold, create, undo, grew);
   const std::uint64_t now = own_residual(index);
-  if (result == CUDA_SUCCESS && now > before) know_context_bytes(index, now - before);
+  if (result == CUDA_SUCCESS && now <= before) context_came(index, 0);  // nothing tells, now
+  if (result == CUDA_SUCCESS && now > before) {
+    know_context_bytes(index, now - before);
+    if (!nvml_lists_us()) residual_rises(index, charge_unread_context(index, now - before));
+  }
   return after_creation(result, made, device);
 }
 
@@ -77,6 +91,7 @@ void context_is_gone(CUcontext context, std::uint32_t device_index) {
   context_gone(owner(context));
   untold_gone(owner(context));
   if (device_index == kNoDevice) return;
+  context_went(device_index);
   residual_falls(device_index, context_bytes(device_index));
 }
 

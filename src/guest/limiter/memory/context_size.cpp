@@ -2,6 +2,7 @@
 
 #include <atomic>
 
+#include "guest/bare/saturating.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -40,6 +41,20 @@ void know_context_bytes(std::uint32_t device, std::uint64_t bytes) {
   if (page == nullptr) return;
   page->context_bytes.store(bytes, std::memory_order_relaxed);
   page->context_driver.store(driver_version(), std::memory_order_release);
+}
+
+bool context_awaits_reading(std::uint32_t device) {
+  return device < ledger::kMaxDevices && unlearnt[device].load(std::memory_order_relaxed) != 0;
+}
+
+void context_went(std::uint32_t device) {
+  if (device < ledger::kMaxDevices && !several[device].load(std::memory_order_relaxed)) unlearnt[device].store(0);
+}
+
+std::uint64_t charge_unread_context(std::uint32_t device, std::uint64_t bytes) {
+  if (device >= ledger::kMaxDevices || several[device].load(std::memory_order_relaxed)) return 0;
+  const std::uint64_t charged = unlearnt[device].exchange(0);
+  return charged == 0 ? 0 : bare::saturating_sub(bytes, charged - 1);
 }
 
 void context_came(std::uint32_t device, std::uint64_t assumed_bytes) {

@@ -13,6 +13,9 @@ inline constexpr std::uint64_t kLargestContext = 2ull << 30;
 // GPU). 0: not measured yet.
 std::uint64_t context_bytes(std::uint32_t device_index);
 
+// Call when a context was destroyed: if it was the one that waited for a reading, none is needed.
+void context_went(std::uint32_t device_index);
+
 // Call when a context was created and `assumed_bytes` are charged for it. The next reading gives its size.
 void context_came(std::uint32_t device_index, std::uint64_t assumed_bytes);
 
@@ -22,6 +25,11 @@ std::int64_t learn_context(std::uint32_t device_index, std::uint64_t measured_by
 
 // Stores a size that was measured separately.
 void know_context_bytes(std::uint32_t device_index, std::uint64_t bytes);
+
+// Returns whether a context of this process waits for a reading.
+bool context_awaits_reading(std::uint32_t device_index);
+// Ends that wait where no reading comes: returns what the context lacks of a charge of `bytes`; 0 if there are several.
+std::uint64_t charge_unread_context(std::uint32_t device_index, std::uint64_t bytes);
 
 void context_size_reset_after_fork();
 

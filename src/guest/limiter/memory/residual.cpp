@@ -222,7 +222,7 @@ bool refresh_residual(std::uint32_t device_index) {
   // The last measurement stands until memory changes again or a caller asks.
   if (now.answer != Answer::known) {
     refreshed_at[device_index].store(coarse_now_ns(), std::memory_order_relaxed);
-    return now.answer == Answer::never;
+    return false;
   }
   const std::uint64_t shown = now.bytes;
   if (shown != 0) listed.store(true, std::memory_order_relaxed);

@@ -38,7 +38,7 @@ abi::nvmlReturn_t list_processes(abi::nvmlDevice_t device, Listing which, Proces
 bool nvml_lists_us();
 
 // Measures this process's residual on a device of the pages and stores it in our slot. Waits for the daemon or NVML:
-// for rare calls only. Returns false if the driver's figure is unavailable just now; the last measurement stands.
+// for rare calls only. Returns false if the driver's figure is unavailable; the last measurement stands.
 bool refresh_residual(std::uint32_t device_index);
 
 // The same if the last time was 50 ms ago, or a context was created since: for a program that asks often.

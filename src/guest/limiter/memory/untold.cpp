@@ -38,7 +38,8 @@ std::uint64_t measured_growth(std::uint32_t device, std::uint64_t before, std::u
   const bare::KeepErrno keep_errno;
   const bool measured = refresh_residual(device);
   const std::uint64_t bytes = bare::saturating_sub(own_residual(device), before);
-  if (measured || less_free == kUntold) return residual_rose(device, bytes), bytes;
+  // A figure of 0 says nothing where NVML never listed this process, as in a container with other pids.
+  if ((measured && (bytes != 0 || nvml_lists_us())) || less_free == kUntold) return residual_rose(device, bytes), bytes;
   residual_rises(device, less_free);
   return less_free;
 }
