@@ -220,6 +220,36 @@ TEST_P(SilentNvml, LeavesTheLastFigureInForce) {
   EXPECT_TRUE(comes_true([&] { return led.does("left") == "0 " + std::to_string(1024 * kMiB - 3 * kContext); }));
 }
 
+// No size is ever told, by NVML or the daemon: 999 unknown, 3 not supported (a GPU that shares its memory with the
+// processor), 15 lost.
+class MuteNvml : public testing::TestWithParam<int> {};
+INSTANTIATE_TEST_SUITE_P(Answers, MuteNvml, testing::Values(999, 3, 15));
+
+TEST_P(MuteNvml, ContextsAreCountedByTheCardsFreeMemory) {
+  const Runtime runtime;
+  ASSERT_TRUE(sim::write_faults(runtime.path() + "/run-node", "nvmlDevice*:fail=" + std::to_string(GetParam())));
+  Led tenant(runtime, on_tiny("300MiB"));
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(tenant.does("context"), "0");
+  EXPECT_EQ(tenant.does("context"), "2");
+  EXPECT_EQ(truth(runtime).used_bytes, 4 * kContext);
+  EXPECT_EQ(tenant.does(bytes("linear", 46 * kMiB)), "2");
+  EXPECT_EQ(tenant.does(bytes("linear", 44 * kMiB)), "0");
+  EXPECT_EQ(tenant.does("-context"), "0");
+  EXPECT_EQ(tenant.does(bytes("linear", 60 * kMiB)), "0");
+}
+
+// A context that ends before it was measured leaves nothing to be measured.
+TEST(Contexts, CreatedAndDestroyedManyTimesCountOnce) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("300MiB"));
+  for (int i = 0; i < 10; ++i) {
+    EXPECT_EQ(tenant.does("context"), "0");
+    EXPECT_EQ(tenant.does("-context"), "0");
+  }
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(tenant.does("context"), "0");
+  EXPECT_EQ(tenant.does("context"), "2");
+}
+
 TEST(SilentNvml, DoesNotProveThatMemoryIsGone) {
   const Runtime runtime;
   Led stays(runtime, on_tiny("1GiB")), ends(runtime, on_tiny("1GiB"));
