@@ -20,7 +20,7 @@ struct Green {
 constinit Green known[kMaxGreen];
 constinit std::atomic<unsigned> seen{0};  // entries from here on are unused
 
-std::span<Green> all() { return std::span(known).first(seen.load(std::memory_order_acquire)); }
+std::span<Green> known_greens() { return std::span(known).first(seen.load(std::memory_order_acquire)); }
 
 }  // namespace
 
@@ -42,14 +42,14 @@ void know_green(CUcontext handle, CUcontext primary) {
 }
 
 CUcontext root_of(CUcontext context) {
-  for (const Green& green : all())
+  for (const Green& green : known_greens())
     if (green.handle.load(std::memory_order_relaxed) == context)
       if (CUcontext primary = green.primary.load(std::memory_order_acquire)) return primary;
   return context;
 }
 
 void forget_green(CUcontext handle) {
-  for (Green& green : all()) {
+  for (Green& green : known_greens()) {
     if (green.handle.load() != handle) continue;
     green.primary.store(nullptr);
     green.handle.store(nullptr);
@@ -57,7 +57,7 @@ void forget_green(CUcontext handle) {
 }
 
 void forget_green_of(CUcontext primary, void (*forget)(CUcontext)) {
-  for (const Green& green : all()) {
+  for (const Green& green : known_greens()) {
     CUcontext handle = green.handle.load();
     if (handle == nullptr || green.primary.load() != primary) continue;
     forget(handle);
