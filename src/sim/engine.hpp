@@ -9,6 +9,7 @@
 // events next to one engine, as state.hpp describes.
 #pragma once
 
+#include <array>
 #include <memory>
 #include <string_view>
 

@@ -117,6 +117,11 @@ FaultPage* map_page(const std::string& directory) {
   return at == MAP_FAILED ? nullptr : static_cast<FaultPage*>(at);
 }
 
+struct Unmap {
+  void operator()(FaultPage* page) const { ::munmap(page, sizeof *page); }
+};
+using OwnPage = std::unique_ptr<FaultPage, Unmap>;
+
 }  // namespace
 
 namespace faults_detail {
@@ -173,15 +178,6 @@ Result<bool> open_faults(const std::string& node_directory) {
   reread(faults_detail::page_epoch.load(std::memory_order_acquire));
   return true;
 }
-
-namespace {
-
-struct Unmap {
-  void operator()(FaultPage* page) const { ::munmap(page, sizeof *page); }
-};
-using OwnPage = std::unique_ptr<FaultPage, Unmap>;
-
-}  // namespace
 
 Result<std::vector<std::uint64_t>> fault_hits(const std::string& node_directory) {
   const OwnPage page(map_page(node_directory));

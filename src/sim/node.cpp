@@ -12,8 +12,6 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
-#include <cstdlib>
-#include <cstring>
 
 #include "guest/bare/clock.hpp"
 #include "sim/message.hpp"
@@ -26,6 +24,7 @@ namespace {
 
 constexpr std::uint64_t kReapNs = 25'000'000;
 constexpr long kOwnerMayBeStoppedNs = 20'000'000;
+constexpr struct flock kFirstByte{.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = 0, .l_len = 1, .l_pid = 0};
 
 long futex(std::atomic<std::uint32_t>* word, int operation, std::uint32_t value, const timespec* timeout) {
   return ::syscall(SYS_futex, word, operation, value, timeout, nullptr, FUTEX_BITSET_MATCH_ANY);
@@ -130,11 +129,6 @@ void Node::advance_locked(Engine& engine) {
   engine.advance(now);
 }
 
-void Node::advance() {
-  Locked locked(*this);
-  locked.advance();
-}
-
 // The record lock shows if the process lives. Do not open our own file: closing it would drop our lock.
 bool Node::gone(std::uint32_t p) const {
   const Process& process = state_->processes[p];
@@ -144,10 +138,7 @@ bool Node::gone(std::uint32_t p) const {
   UniqueFd fd =
       out_of_the_way(UniqueFd(::open(message(directory_, "/clients/", p).c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC)));
   if (!fd) return errno == ENOENT;
-  struct flock probe{};
-  probe.l_type = F_WRLCK;
-  probe.l_whence = SEEK_SET;
-  probe.l_len = 1;
+  struct flock probe = kFirstByte;
   return ::fcntl(fd.get(), F_GETLK, &probe) == 0 && probe.l_type == F_UNLCK;
 }
 
@@ -161,16 +152,14 @@ void Node::reap_locked(Engine& engine) {
 }
 
 void Node::reap() {
-  Locked locked(*this);
-  locked.advance();
+  Advanced locked(*this);
   reap_locked(locked.engine());
 }
 
 Result<std::uint32_t> Node::attach(std::uint32_t mps_percent) {
   OwnIdentity identity = own_identity();
   identity.identity.mps_percent = mps_percent;
-  Locked locked(*this);
-  locked.advance();
+  Advanced locked(*this);
   std::uint32_t p = locked->open_process(identity.view());
   if (p == kNone) {
     reap_locked(locked.engine());
@@ -186,11 +175,7 @@ Result<std::uint32_t> Node::attach(std::uint32_t mps_percent) {
     give_to_all_of(message(directory_, "/clients"), fd);
   }
   fd = out_of_the_way(std::move(fd));
-  struct flock claim{};
-  claim.l_type = F_WRLCK;
-  claim.l_whence = SEEK_SET;
-  claim.l_len = 1;
-  if (!fd || ::fcntl(fd.get(), F_SETLK, &claim) != 0) {
+  if (!fd || ::fcntl(fd.get(), F_SETLK, &kFirstByte) != 0) {
     const int error = errno;
     locked->close_process(p);
     return fail_errno(message("cannot lock ", path), error, "the node's directory must be writable");
@@ -203,8 +188,7 @@ Result<std::uint32_t> Node::attach(std::uint32_t mps_percent) {
 void Node::detach() {
   if (process_ == kNone) return;
   {
-    Locked locked(*this);
-    locked.advance();
+    Advanced locked(*this);
     locked->close_process(process_);
   }
   process_ = kNone;
@@ -232,8 +216,7 @@ bool Node::wait_completed(std::uint32_t stream, std::uint64_t number, std::uint6
     std::uint32_t word;
     std::uint64_t until;
     {
-      Locked locked(*this);
-      locked.advance();
+      Advanced locked(*this);
       if (locked->completed(stream) >= number) return true;
       word = file_->word.load(std::memory_order_acquire);
       until = locked->earliest_finish_ns(stream, number);

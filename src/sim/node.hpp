@@ -81,8 +81,13 @@ class Node {
     std::uint64_t changes_;
   };
 
+  // The same, advanced to now.
+  struct Advanced : Locked {
+    explicit Advanced(Node& node) : Locked(node) { advance(); }
+  };
+
   // Advances to now.
-  void advance();
+  void advance() { Advanced now(*this); }
   // Sleeps until `number` commands of the stream are complete, or at most timeout_ns. Returns true if complete.
   bool wait_completed(std::uint32_t stream, std::uint64_t number, std::uint64_t timeout_ns = kNever);
   // Called after a push: wakes sleepers that wait for something no queue announces. One load if there are none.

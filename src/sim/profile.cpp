@@ -10,7 +10,7 @@ namespace {
 
 template <std::size_t N>
 constexpr void copy_text(char (&to)[N], std::string_view from) {
-  for (std::size_t i = 0; i < from.size() && i + 1 < N; ++i) to[i] = from[i];
+  for (std::size_t i = 0; i < N; ++i) to[i] = i < from.size() && i + 1 < N ? from[i] : '\0';
 }
 
 constexpr Profile common(std::string_view name, std::string_view model) {
@@ -76,7 +76,6 @@ constexpr Profile h200() {
 
 // The first driver of CUDA 13.0 (580.65.06 in its release notes), which has every function that we know.
 constexpr void take_cuda13(Profile& made) {
-  for (char& c : made.driver_version) c = 0;
   copy_text(made.driver_version, "580.65.06");
   made.cuda_version = 13000;
 }
@@ -91,8 +90,6 @@ constexpr Profile h200_cuda13() {
 // The first driver with memory limits by cgroup. Of its version only the first number is a fact.
 constexpr Profile h200_r615() {
   Profile made = h200();
-  for (char& c : made.name) c = 0;
-  for (char& c : made.driver_version) c = 0;
   copy_text(made.name, "h200-r615");
   copy_text(made.driver_version, "615.00");
   made.cuda_version = 13040;
@@ -139,8 +136,6 @@ constexpr Profile l40s_x2() {
 // A fictional card, small enough that a test can fill it, with the shapes of the h200 and the functions of CUDA 13.0.
 constexpr Profile tiny() {
   Profile made = h200();
-  for (char& c : made.name) c = 0;
-  for (char& c : made.model) c = 0;
   copy_text(made.name, "tiny");
   take_cuda13(made);
   copy_text(made.model, "NVIDIA Simulated Tiny");

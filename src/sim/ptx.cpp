@@ -2,9 +2,9 @@
 
 #include <algorithm>
 #include <bit>
-#include <charconv>
 #include <utility>
 
+#include "base/whole_number.hpp"
 #include "sim/fat_binary.hpp"
 #include "sim/message.hpp"
 #include "sim/ptx_lexer.hpp"
@@ -52,10 +52,6 @@ const Type* find_type(std::string_view name) {
   return found == std::end(kTypes) ? nullptr : found;
 }
 
-bool fits_block(const std::array<std::uint32_t, 3>& dimensions) {
-  return std::ranges::all_of(dimensions, [](std::uint32_t n) { return n >= 1 && n <= 1024; });
-}
-
 // A declared variable or parameter in any state space.
 struct Variable {
   std::string name;
@@ -63,6 +59,7 @@ struct Variable {
   std::uint64_t bytes = 0;
   std::uint32_t alignment = 1;
   bool unsized = false;  // name[] without initialiser
+  unsigned line = 0;     // on which it ends
 };
 
 class Parser {
@@ -102,14 +99,13 @@ class Parser {
     int base = 10;
     if (digits.size() > 2 && digits[0] == '0' && (digits[1] | 0x20) == 'x') base = 16, digits.remove_prefix(2);
     if (digits.ends_with('U')) digits.remove_suffix(1);
-    std::uint64_t value = 0;
-    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value, base);
-    if (error != std::errc{} || end != digits.data() + digits.size() || value > most) {
+    const auto value = whole_number(digits, base);
+    if (!value || *value > most) {
       return fail_at(token_.line,
                      message(what, " is '", token_.text.substr(0, 60), "', not a whole number from 0 to ", most));
     }
     TRY(advance());
-    return value;
+    return *value;
   }
 
   Result<bool> header() {
@@ -118,13 +114,11 @@ class Parser {
     const std::string_view text = token_.text;
     const std::size_t dot = text.find('.');
     if (token_.kind != TokenKind::number || dot == std::string_view::npos) return expected("a version such as 8.0");
-    const auto whole = [](std::string_view digits, unsigned& out) {
-      const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), out);
-      return error == std::errc{} && end == digits.data() + digits.size();
-    };
-    if (!whole(text.substr(0, dot), module_.version_major) || !whole(text.substr(dot + 1), module_.version_minor)) {
-      return expected("a version such as 8.0");
-    }
+    const auto major = whole_number<unsigned>(text.substr(0, dot)),
+               minor = whole_number<unsigned>(text.substr(dot + 1));
+    if (!major || !minor) return expected("a version such as 8.0");
+    module_.version_major = *major;
+    module_.version_minor = *minor;
     TRY(advance());
     if (!token_.is(".target")) return expected(".target after .version");
     TRY(advance());
@@ -152,7 +146,7 @@ class Parser {
     if (token_.is(".global")) return globals(false, external);
     if (token_.is(".const")) return globals(true, external);
     if (token_.is(".shared") || token_.is(".local") || token_.is(".tex") || token_.is(".alias"))
-      return skip_to_semicolon();
+      return skip_past(";", "';'");
     if (token_.is(".pragma")) return pragmas(module_pragmas_);
     if (token_.is(".file")) return skip_file();
     if (token_.is(".section")) return skip_section();
@@ -218,7 +212,7 @@ class Parser {
       if (!token_.is(",")) break;
       if (i + 1 < read.size()) TRY(advance());
     }
-    if (!fits_block(read)) return fail_at(token_.line, message(name, " has a dimension of 0"));
+    if (std::ranges::count(read, 0u) != 0) return fail_at(token_.line, message(name, " has a dimension of 0"));
     out = read;
     return true;
   }
@@ -298,6 +292,7 @@ class Parser {
       if (made.unsized) made.bytes *= elements, made.unsized = false;
     }
     if (made.unsized) made.bytes = 0;
+    made.line = token_.line;
     return made;
   }
 
@@ -333,16 +328,24 @@ class Parser {
   Result<bool> globals(bool constant, bool external) {
     TRY(advance());
     while (token_.kind == TokenKind::directive && token_.text == ".global") TRY(advance());
-    if (token_.kind == TokenKind::mark && token_.is("[")) TRY(skip_brackets());  // .const[2], PTX before 2.2
-    Variable variable = TRY(declaration(false));
-    for (;;) {
-      if (variable.unsized && !external) return fail_at(token_.line, message(variable.name, " has no size"));
+    if (token_.kind == TokenKind::mark && token_.is("["))
+      TRY(skip_past("]", "']'", true));  // .const[2], PTX before 2.2
+    for (const Variable& variable : TRY(variables())) {
+      if (variable.unsized && !external) return fail_at(variable.line, message(variable.name, " has no size"));
       module_.globals.push_back({variable.name, variable.bytes, variable.alignment, constant, external});
-      if (!token_.is(",")) break;
-      TRY(advance());
-      variable = TRY(named_variable());
     }
-    return expect(";");
+    return true;
+  }
+
+  // ".u32 one, two[4];"
+  Result<std::vector<Variable>> variables() {
+    std::vector<Variable> all = {TRY(declaration(false))};
+    while (token_.is(",")) {
+      TRY(advance());
+      all.push_back(TRY(named_variable()));
+    }
+    TRY(expect(";"));
+    return all;
   }
 
   // Skips instructions; keeps pragmas and the sizes of .shared and .local.
@@ -374,15 +377,11 @@ class Parser {
 
   Result<bool> sized_space(std::uint64_t& total) {
     TRY(advance());
-    Variable variable = TRY(declaration(false));
-    for (;;) {
+    for (const Variable& variable : TRY(variables())) {
       total = (total + variable.alignment - 1) / variable.alignment * variable.alignment + variable.bytes;
       total = std::min(total, kLargestVariable);
-      if (!token_.is(",")) break;
-      TRY(advance());
-      variable = TRY(named_variable());
     }
-    return expect(";");
+    return true;
   }
 
   Result<bool> skip_function() {
@@ -395,9 +394,9 @@ class Parser {
     return body(scratch);
   }
 
-  Result<bool> skip_to_semicolon() {
-    while (!token_.is(";")) {
-      if (token_.kind == TokenKind::end) return expected("';'");
+  Result<bool> skip_past(std::string_view mark, std::string_view what, bool in_statement = false) {
+    while (!token_.is(mark)) {
+      if (token_.kind == TokenKind::end || (in_statement && token_.is(";"))) return expected(what);
       TRY(advance());
     }
     return advance();
@@ -415,14 +414,6 @@ class Parser {
     return true;
   }
 
-  Result<bool> skip_brackets() {
-    while (!token_.is("]")) {
-      if (token_.kind == TokenKind::end || token_.is(";")) return expected("']'");
-      TRY(advance());
-    }
-    return advance();
-  }
-
   // .file 1 "name", 1700000000, 1234
   Result<bool> skip_file() {
     TRY(advance());
@@ -432,15 +423,8 @@ class Parser {
 
   // .section .debug_info { .b8 1, 2, label+4 ... }
   Result<bool> skip_section() {
-    while (!token_.is("{")) {
-      if (token_.kind == TokenKind::end) return expected("'{' of a section");
-      TRY(advance());
-    }
-    while (!token_.is("}")) {
-      if (token_.kind == TokenKind::end) return expected("'}' of a section");
-      TRY(advance());
-    }
-    return advance();
+    TRY(skip_past("{", "'{' of a section"));
+    return skip_past("}", "'}' of a section");
   }
 
   // "@@DWARF .byte 1, 2": one line each.

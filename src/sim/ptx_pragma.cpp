@@ -174,10 +174,8 @@ std::optional<std::uint64_t> number_parameter(const Entry& entry, std::uint32_t 
 
 std::optional<std::uint64_t> address_parameter(const Entry& entry, std::uint32_t index,
                                                std::span<const std::byte> parameters) {
-  if (index >= entry.parameters.size()) return std::nullopt;
-  const Parameter& from = entry.parameters[index];
-  if (from.size_bytes != 8 || parameters.size() < from.offset_bytes + from.size_bytes) return std::nullopt;
-  return load<std::uint64_t>(parameters, from.offset_bytes);
+  const bool wide = index < entry.parameters.size() && entry.parameters[index].size_bytes == 8;
+  return wide ? number_parameter(entry, index, parameters) : std::nullopt;
 }
 
 }  // namespace headgate::sim::ptx

@@ -1,5 +1,4 @@
 // Memory that may outlive its creator: account and size. The kernel knows which processes hold it: see node_shared.cpp.
-#include <algorithm>
 
 #include "sim/engine.hpp"
 

@@ -18,6 +18,9 @@ bool is_copy(CommandKind kind) {
          kind == CommandKind::copy_on_device;
 }
 
+// One bit per partition. If several share a bit, a full one only delays the others.
+std::uint64_t partition_bit(Partition partition) { return partition.id == 0 ? 0 : 1ull << partition.id % 64; }
+
 }  // namespace
 
 const Command* Engine::head_command(std::uint32_t stream) const {
@@ -193,13 +196,6 @@ std::uint64_t Engine::overlap_ns(std::uint32_t s, std::uint64_t number, std::uin
   if (before.kind != CommandKind::kernel || start_ns <= here_ns) return 0;
   return std::min({state_->profile.dependent_overlap_ns, start_ns - here_ns, before.amount, command.amount});
 }
-
-namespace {
-
-// One bit per partition. If several share a bit, a full one only delays the others.
-std::uint64_t partition_bit(Partition partition) { return partition.id == 0 ? 0 : 1ull << partition.id % 64; }
-
-}  // namespace
 
 std::uint32_t Engine::oldest_kernel(std::uint32_t c, std::uint64_t full_partitions) const {
   std::uint32_t oldest = kNone;

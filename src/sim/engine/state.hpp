@@ -6,9 +6,7 @@
 // lock; the engine only reads them.
 #pragma once
 
-#include <array>
 #include <atomic>
-#include <cstddef>
 #include <cstdint>
 
 #include "sim/profile.hpp"
