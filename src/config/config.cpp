@@ -5,9 +5,7 @@
 #include "base/joined.hpp"
 #include "base/whole_number.hpp"
 #include "config/listen_address.hpp"
-#include "config/power_grants_toml.hpp"
-#include "config/power_profiles_toml.hpp"
-#include "config/toml.hpp"
+#include "config/power_toml.hpp"
 
 #include <algorithm>
 #include <cstdlib>
@@ -49,6 +47,22 @@ bool each(std::string_view list, bool (*holds)(std::string_view)) {
   }
 }
 
+Key choice(std::string_view name, std::string_view fallback, std::string_view accepted, std::string_view meaning) {
+  return {name, fallback, accepted, meaning, 0, 1, false, true};
+}
+
+// Returns true for one of the words in "warn, freeze or kill".
+bool is_chosen_from(std::string_view accepted, std::string_view value) {
+  for (;;) {
+    const auto comma = accepted.find(", "), last = accepted.find(" or "), end = std::min(comma, last);
+    if (accepted.substr(0, end) == value) return true;
+    if (end == std::string_view::npos) return false;
+    accepted.remove_prefix(end + (comma < last ? 2 : 4));
+  }
+}
+
+constexpr std::string_view kTruth = "true or false", kPath = "a path that begins with /";
+
 // Returns why the value is not valid for the key; empty if it is.
 std::string_view objection(const Key& known, std::string_view value) {
   const std::string_view key = known.name;
@@ -56,67 +70,44 @@ std::string_view objection(const Key& known, std::string_view value) {
     const std::uint32_t number = whole(value);
     return number >= known.least && number <= known.most ? "" : "is not accepted";
   }
-  if (key == "defaults.mem") {
+  if (known.choice) return is_chosen_from(known.accepted, value) ? "" : "is not understood";
+  if (known.accepted == kPath) return value.starts_with('/') ? "" : "is a relative path";
+  if (key == "defaults.mem" || key == "node.reserve") {
     const auto memory = grant::parse_memory(value);
-    return memory ? "" : grant::describe(memory.fault);
+    if (!memory) return grant::describe(memory.fault);
+    return key == "node.reserve" && memory.value.bytes == 0 ? "is no size in bytes" : "";
   }
   if (key == "defaults.compute") {
     const auto compute = grant::parse_compute(value);
     return compute ? "" : grant::describe(compute.fault);
   }
-  if (key == "defaults.fail_policy") return is_one_of(value, {"open", "closed"}) ? "" : "is not understood";
-  if (key == "defaults.log")
-    return is_one_of(value, {"off", "error", "warn", "info", "debug"}) ? "" : "is not understood";
-  if (key == "node.reserve") {
-    const auto memory = grant::parse_memory(value);
-    return !memory ? grant::describe(memory.fault) : memory.value.bytes == 0 ? "is no size in bytes" : "";
-  }
-  if (key == "arbiter.policy") return is_one_of(value, {"fair", "priority", "off"}) ? "" : "is not understood";
   if (key == "node.admit_timeout") return is_wait(value) ? "" : "is not understood";
   if (key == "events.keep" || key == "metrics.interval") {
     const auto time = read_duration(value);
     return time ? "" : time.error().why;
   }
-  if (key == "node.listen") return parse_listen_address(value) ? "" : "is no address";
-  if (key == "metrics.file" || key == "metrics.job_directory")
-    return value.starts_with('/') ? "" : "is a relative path";
+  if (key == "node.listen") return is_listen_address(value) ? "" : "is no address";
   if (key == "cdi.dir") return value == "none" || value.starts_with('/') ? "" : "is a relative path";
-  if (key == "audit.policy") return is_one_of(value, {"warn", "freeze", "kill"}) ? "" : "is not understood";
-  if (key == "node.pid_namespace") return is_one_of(value, {"host", "own"}) ? "" : "is not understood";
-  if (key == "node.callers") return is_one_of(value, {"group", "all"}) ? "" : "is not understood";
   // The contents of a profile's file are checked when the node is made.
   if (key == "sim.profile")
     return sim::find_profile(value) != nullptr || value.contains('/') || value.ends_with(".toml") ? ""
                                                                                                   : "names no profile";
-  if (key == "zeusd.socket" || key == "zeusd.signing_key" || key == "zeusd.command_overrides")
-    return value.starts_with('/') ? "" : "is a relative path";
-  if (is_one_of(key, {"runtime.env", "mps.exclusive"}))
-    return is_one_of(value, {"true", "false"}) ? "" : "is not understood";
-  if (key == "runtime.image") return is_one_of(value, {"refuse", "warn", "mps"}) ? "" : "is not understood";
-  if (key == "runtime.program") return value.starts_with('/') ? "" : "is a relative path";
-  if (key == "zeusd.session") return is_one_of(value, {"none", "process", "login"}) ? "" : "is not understood";
-  if (key == "power.drift") return is_one_of(value, {"report", "reapply"}) ? "" : "is not understood";
   if (key == "zeusd.listen") return each(value, is_listen_address) ? "" : "has an entry that is no address";
   if (key == "zeusd.enable") return each(value, is_api_group) ? "" : "has an entry that is no API group";
-  if (key == "metrics.format") return is_one_of(value, {"influx", "json"}) ? "" : "is not understood";
   return value.empty() ? "is empty" : "";
 }
 
-std::string at(const std::string& name, const toml::source_region& source) {
-  return name + ":" + std::to_string(source.begin.line);
-}
-
 constexpr std::string_view kCards = "cards.";
-constexpr std::string_view kTruth = "true or false";
 
 // [cards]: "RTX PRO 6000" = 503.8
 void take_card(const std::string& key, const toml::node& node, const std::string& name, Reading& reading) {
   const std::optional<double> tflops = node.is_number() ? node.value<double>() : std::nullopt;
   if (!tflops || !(*tflops > 0 && *tflops <= 1e6) || key.size() == kCards.size()) {
-    reading.errors.push_back({ErrorCode::usage,
-                              at(name, node.source()) + ": " + key + " = " + node_text(node) + " is no card's TFLOPS",
-                              "accepted: a part of the card's name and its dense FP16 TFLOPS, more than 0 and at most "
-                              "1000000: \"RTX PRO 6000\" = 503.8"});
+    reading.errors.push_back(
+        {ErrorCode::usage,
+         place_in(name, node.source()) + ": " + key + " = " + node_text(node) + " is no card's TFLOPS",
+         "accepted: a part of the card's name and its dense FP16 TFLOPS, more than 0 and at most "
+         "1000000: \"RTX PRO 6000\" = 503.8"});
     return;
   }
   auto& settings = reading.config.settings;
@@ -124,7 +115,7 @@ void take_card(const std::string& key, const toml::node& node, const std::string
   if (written == settings.end())
     written = settings.insert(settings.end(), Setting{.key = key, .value = {}, .origin = {}});
   written->value = node_text(node);
-  written->origin = at(name, node.source());
+  written->origin = place_in(name, node.source());
 }
 
 // Suggests a near key or the same key in another table; else lists this table's keys, or the tables.
@@ -167,10 +158,10 @@ std::optional<std::string> list_text(const toml::node& node) {
 
 void refuse(const Key& known, std::string_view problem, const toml::node& node, const std::string& name,
             Reading& reading) {
-  reading.errors.push_back(
-      {ErrorCode::usage,
-       at(name, node.source()) + ": " + std::string(known.name) + " = " + node_text(node) + " " + std::string(problem),
-       "accepted: " + std::string(known.accepted)});
+  reading.errors.push_back({ErrorCode::usage,
+                            place_in(name, node.source()) + ": " + std::string(known.name) + " = " + node_text(node) +
+                                " " + std::string(problem),
+                            "accepted: " + std::string(known.accepted)});
 }
 
 void store(const Key& known, std::string value, const toml::node& node, const std::string& name, Reading& reading) {
@@ -178,7 +169,7 @@ void store(const Key& known, std::string value, const toml::node& node, const st
     return refuse(known, problem, node, name, reading);
   Setting& setting = reading.config.settings[static_cast<std::size_t>(&known - keys().data())];
   setting.value = std::move(value);
-  setting.origin = at(name, node.source());
+  setting.origin = place_in(name, node.source());
 }
 
 void take(const std::string& key, const toml::node& node, const std::string& name, Reading& reading) {
@@ -187,7 +178,7 @@ void take(const std::string& key, const toml::node& node, const std::string& nam
   const auto known = std::ranges::find(keys(), key, &Key::name);
   if (known == keys().end()) {
     reading.errors.push_back(
-        {ErrorCode::usage, at(name, node.source()) + ": unknown key '" + key + "'", hint_for_unknown(key)});
+        {ErrorCode::usage, place_in(name, node.source()) + ": unknown key '" + key + "'", hint_for_unknown(key)});
     return;
   }
   std::optional<std::string> listed = known->list ? list_text(node) : std::nullopt;
@@ -256,29 +247,29 @@ const std::vector<Key>& keys() {
        "memory limit of a share whose run names none"},
       {"defaults.compute", "", grant::accepted_compute(grant::Dialect::headgate),
        "share of the GPU's time where a run names none"},
-      {"defaults.fail_policy", "open", "open or closed", "what happens to launches that cannot be measured"},
-      {"defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"},
-      {"arbiter.policy", "fair", "fair, priority or off", "how shares that want a GPU divide it, on each GPU"},
-      {"audit.policy", "warn", "warn, freeze or kill", "what is done with a program that goes around its share"},
+      choice("defaults.fail_policy", "open", "open or closed", "what happens to launches that cannot be measured"),
+      choice("defaults.log", "error", "off, error, warn, info or debug", "what the limiter says on stderr"),
+      choice("arbiter.policy", "fair", "fair, priority or off", "how shares that want a GPU divide it, on each GPU"),
+      choice("audit.policy", "warn", "warn, freeze or kill", "what is done with a program that goes around its share"),
       {"audit.exempt", "", "names of programs, with commas; NAME@USER: that user's too",
        "beside the driver's own servers, Xorg and DCGM"},
       {"mps.tool", "", "the path of an nvidia-cuda-mps-control",
        "the MPS control daemon that shares under MPS are run with; by default that of PATH"},
-      {"mps.exclusive", "false", kTruth,
-       "a GPU is in compute mode exclusive process while headgated's MPS control daemon serves it"},
+      choice("mps.exclusive", "false", kTruth,
+             "a GPU is in compute mode exclusive process while headgated's MPS control daemon serves it"),
       {"node.nvml", "", "the path of a libnvidia-ml.so.1",
        "the driver's NVML where the loader does not find it (/run/nvidia/driver/...)"},
       {"node.reserve", "512MiB", "a size such as 512MiB", "memory of each GPU that headgated never commits to shares"},
       {"node.admit_timeout", "30s", "1s to 1h: 30s, 5m",
        "how long a process waits for the scheduler's leave in a share with --admit=ask; then it is refused"},
       {"node.group", "headgate", "a group of this machine", "whose members administer headgated"},
-      {"node.callers", "group", "group or all",
-       "mode of the control socket; users outside the group use their own shares, and see totals of others'"},
+      choice("node.callers", "group", "group or all",
+             "mode of the control socket; users outside the group use their own shares, and see totals of others'"),
       {"node.listen", "", "ADDR:PORT such as 127.0.0.1:9471 or [::1]:9471",
        "HTTP over TCP too; elsewhere than on loopback only with a token file"},
       {"node.token_file", "", "a path", "whose first line lets a caller over TCP administer headgated"},
-      {"node.pid_namespace", "host", "host or own",
-       "own: start in a container's too, where all programs of the GPU are in that container"},
+      choice("node.pid_namespace", "host", "host or own",
+             "own: start in a container's too, where all programs of the GPU are in that container"),
       {"node.names", "", "names of this machine, with commas",
        "that a request over TCP may call it by, beside localhost and its addresses"},
       {"node.connections", "512", "1 to 16384", "HTTP connections at once, over Unix sockets", 16'384},
@@ -290,40 +281,38 @@ const std::vector<Key>& keys() {
       {"events.rows", "100000", "1000 to 1000000", "events that are kept over restarts, some 300 bytes each", 1'000'000,
        1000},
       {"events.keep", "7d", "a whole number and s, m, h or d: 12h, 7d", "for how long they are kept at most"},
-      {"metrics.file", "", "a path that begins with /",
-       "to which figures and events are added, for collectors of files"},
-      {"metrics.format", "influx", "influx or json", "how: InfluxDB's line protocol, or one JSON object a line"},
+      {"metrics.file", "", kPath, "to which figures and events are added, for collectors of files"},
+      choice("metrics.format", "influx", "influx or json", "how: InfluxDB's line protocol, or one JSON object a line"),
       {"metrics.interval", "10s", "a whole number and s, m, h or d: 10s, 1m", "how often"},
-      {"metrics.job_directory", "", "a path that begins with /",
+      {"metrics.job_directory", "", kPath,
        "where a file a GPU names the Slurm jobs that use it, for NVIDIA's exporter"},
       {"cdi.dir", "", "a path that begins with /, or none",
        "where container engines find a file of each share; of root's daemon /var/run/cdi"},
-      {"runtime.program", "", "a path that begins with /",
-       "what headgate-oci executes; else the first of runc and crun on PATH"},
+      {"runtime.program", "", kPath, "what headgate-oci executes; else the first of runc and crun on PATH"},
       {"runtime.gpu_without_share", "pass", "pass, refuse, or the name of a share",
        "what headgate-oci does with a container that has a GPU and asks for no share"},
-      {"runtime.env", "false", kTruth,
-       "HEADGATE_SHARE in the environment, which an image can set too, names a container's share"},
-      {"runtime.image", "refuse", "refuse, warn or mps",
-       "what is done with an image whose programs cannot load the limiter; mps: it starts if the share has MPS"},
-      {"zeusd.socket", "", "a path that begins with /", "where headgated serves the API of zeusd: power and clocks"},
+      choice("runtime.env", "false", kTruth,
+             "HEADGATE_SHARE in the environment, which an image can set too, names a container's share"),
+      choice("runtime.image", "refuse", "refuse, warn or mps",
+             "what is done with an image whose programs cannot load the limiter; mps: it starts if the share has MPS"),
+      {"zeusd.socket", "", kPath, "where headgated serves the API of zeusd: power and clocks"},
       {"zeusd.listen", "", "a list of ADDR:PORT such as [\"127.0.0.1:4938\"]",
        "the same over TCP; elsewhere than on loopback only with a signing key", 0, 1, true},
-      {"zeusd.signing_key", "", "a path that begins with /",
+      {"zeusd.signing_key", "", kPath,
        "whose bytes sign the tokens that the API asks for (headgate zeusd token issue)"},
       {"zeusd.enable", "gpu-control,gpu-read,cpu-read", "a list of gpu-control, gpu-read, cpu-read",
        "the groups of that API that answer", 0, 1, true},
-      {"zeusd.command_overrides", "", "a path that begins with /",
-       "a TOML file of commands that set power and clocks instead of the driver"},
-      {"zeusd.session", "none", "none, process or login",
-       "what becomes of settings over that socket: they stay, or the former values are put back 2 s after the client's "
-       "process, or its login session, has ended"},
+      {"zeusd.command_overrides", "", kPath, "a TOML file of commands that set power and clocks instead of the driver"},
+      choice("zeusd.session", "none", "none, process or login",
+             "what becomes of settings over that socket: they stay, or the former values are put back 2 s after the "
+             "client's "
+             "process, or its login session, has ended"),
       {"power.at_start", "", "the name of a [power.profile.NAME]",
        "the site's own settings: made at each start of the daemon, and by a reset"},
       {"power.nvidia_smi", "", "the path of an nvidia-smi",
        "the tool that sets the length of time slices; by default that of PATH"},
-      {"power.drift", "report", "report or reapply",
-       "what is done with a lease's setting that a GPU has no longer: told, or made again too"},
+      choice("power.drift", "report", "report or reapply",
+             "what is done with a lease's setting that a GPU has no longer: told, or made again too"),
       {"sim.profile", "h200", "h200, h200-cuda13, h200-r615, l40s-x2, tiny, or the path of a profile",
        "the simulated node that --sim makes"},
   };
@@ -365,10 +354,10 @@ void read_text(std::string_view text, const std::string& name, Reading& reading)
   reading.config.files.push_back(name);
   const toml::parse_result result = toml::parse(text, name);
   if (!result) {
-    reading.errors.push_back({ErrorCode::usage,
-                              at(name, result.error().source()) + ": " + std::string(result.error().description()),
-                              "each line is a table such as [node], or a key and its value, a text in quotes: callers "
-                              "= \"all\""});
+    reading.errors.push_back(
+        {ErrorCode::usage, place_in(name, result.error().source()) + ": " + std::string(result.error().description()),
+         "each line is a table such as [node], or a key and its value, a text in quotes: callers "
+         "= \"all\""});
     return;
   }
   walk(result.table(), "", name, reading);

@@ -44,6 +44,7 @@ struct Key {
   std::string_view meaning;
   std::uint32_t most = 0, least = 1;  // if `most` is not 0, values are integers in this range, quoted or not
   bool list = false;                  // also accepts an array of texts, stored as comma-separated text
+  bool choice = false;                // values are the words in `accepted`
 };
 [[nodiscard]] const std::vector<Key>& keys();
 

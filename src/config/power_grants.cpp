@@ -1,4 +1,4 @@
-#include "config/power_grants_toml.hpp"
+#include "config/power_toml.hpp"
 
 #include <cmath>
 
@@ -13,7 +13,7 @@ struct GrantReader {
   const std::string& file;
   std::vector<Error>& errors;
 
-  std::string at(const toml::node& node) const { return file + ":" + std::to_string(node.source().begin.line); }
+  std::string at(const toml::node& node) const { return place_in(file, node.source()); }
 
   void refuse(const std::string& key, const toml::node& node, const std::string& why) const {
     errors.push_back(

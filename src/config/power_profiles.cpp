@@ -1,6 +1,6 @@
 #include <algorithm>
 
-#include "config/power_profiles_toml.hpp"
+#include "config/power_toml.hpp"
 
 namespace headgate::config {
 namespace {
@@ -9,10 +9,6 @@ constexpr const char* kProfileAccepted =
     "accepted in [power.profile.NAME]: power_limit, gpu_clocks, mem_clocks, persistence, compute_mode, "
     "time_slice, budget, weights";
 constexpr std::size_t kMaxName = 64;
-
-std::string at(const std::string& file, const toml::node& node) {
-  return file + ":" + std::to_string(node.source().begin.line);
-}
 
 // Returns what would be accepted if the value is not; empty on success.
 std::string take(const std::string& key, const toml::node& node, PowerSettings& settings) {
@@ -48,25 +44,26 @@ void read_power_profiles(const toml::node& node, const std::string& file, std::v
                          std::vector<Error>& errors) {
   const toml::table* table = node.as_table();
   if (table == nullptr) {
-    errors.push_back({ErrorCode::usage, at(file, node) + ": power.profile is no table: write [power.profile.NAME]",
+    errors.push_back({ErrorCode::usage,
+                      place_in(file, node.source()) + ": power.profile is no table: write [power.profile.NAME]",
                       kProfileAccepted});
     return;
   }
   for (const auto& [part, entry] : *table) {
-    const std::string name(part.str()), where = at(file, entry) + ": power.profile." + name;
+    const std::string name(part.str()), where = place_in(file, entry.source()) + ": power.profile." + name;
     const toml::table* of = entry.as_table();
     if (of == nullptr || name.empty() || name.size() > kMaxName) {
       errors.push_back({ErrorCode::usage, where + " is no table of settings", kProfileAccepted});
       continue;
     }
-    PowerProfile profile{.name = name, .settings = {}, .origin = at(file, entry)};
+    PowerProfile profile{.name = name, .settings = {}, .origin = place_in(file, entry.source())};
     const std::size_t before = errors.size();
     for (const auto& [key, value] : *of) {
       const std::string accepted = take(std::string(key.str()), value, profile.settings);
       if (!accepted.empty())
         errors.push_back({ErrorCode::usage,
-                          at(file, value) + ": power.profile." + name + "." + std::string(key.str()) + " = " +
-                              node_text(value) + " is not accepted",
+                          place_in(file, value.source()) + ": power.profile." + name + "." + std::string(key.str()) +
+                              " = " + node_text(value) + " is not accepted",
                           accepted});
     }
     if (errors.size() > before) continue;

@@ -14,32 +14,24 @@
 #include <vector>
 
 #include "base/joined.hpp"
+#include "base/units.hpp"
 #include "config/toml.hpp"
+#include "sim/message.hpp"
 #include "sim/mig.hpp"
 
 namespace headgate::config {
 namespace {
 
-using sim::Profile;
+using sim::Profile, sim::message;
 
-constexpr std::uint64_t kMiB = 1ULL << 20;
-constexpr std::uint64_t kGiB = 1ULL << 30;
 constexpr std::size_t kMaxBytesOfText = 1 << 20;
-
-template <typename... Parts>
-std::string words(const Parts&... parts) {
-  std::ostringstream out;
-  out.imbue(std::locale::classic());
-  (out << ... << parts);
-  return std::move(out).str();
-}
 
 std::string in_binary_units(std::uint64_t bytes) {
   for (const auto& [unit, name] :
        {std::pair{kGiB, "GiB"}, std::pair{kMiB, "MiB"}, std::pair{std::uint64_t{1024}, "KiB"}}) {
-    if (bytes != 0 && bytes % unit == 0) return words(bytes / unit, name);
+    if (bytes != 0 && bytes % unit == 0) return message(bytes / unit, name);
   }
-  return words(bytes, "B");
+  return message(bytes, "B");
 }
 
 // "45GiB", "1.5GiB", "512 MiB"; the unit is obligatory and the result a whole number of bytes.
@@ -170,13 +162,15 @@ constexpr Decimal kDecimals[] = {
     DECIMAL("device_copy_gb_per_s", 0.001, 100'000, device_copy_bytes_per_s, 1e9),
 };
 
-std::string accepted(const Text& key) { return words("a text of 1 to ", key.room - 1, " printable ASCII characters"); }
-std::string accepted(const Whole& key) { return words("a whole number from ", key.least, " to ", key.most); }
-std::string accepted(const Size& key) {
-  return words("a size from ", in_binary_units(key.least), " to ", in_binary_units(key.most),
-               " with its unit, such as \"512MiB\"");
+std::string accepted(const Text& key) {
+  return message("a text of 1 to ", key.room - 1, " printable ASCII characters");
 }
-std::string accepted(const Decimal& key) { return words("a number from ", key.least, " to ", key.most); }
+std::string accepted(const Whole& key) { return message("a whole number from ", key.least, " to ", key.most); }
+std::string accepted(const Size& key) {
+  return message("a size from ", in_binary_units(key.least), " to ", in_binary_units(key.most),
+                 " with its unit, such as \"512MiB\"");
+}
+std::string accepted(const Decimal& key) { return message("a number from ", key.least, " to ", key.most); }
 
 std::string accepted_base() {
   return "one of " + joined(sim::built_in_profiles(), ", ", [](const Profile& one) { return one.name; });
@@ -186,7 +180,7 @@ std::string accepted_base() {
 struct Place {
   std::string_view file;
   std::unexpected<Error> at(const toml::source_region& source, std::string_view what, std::string hint) const {
-    return fail(ErrorCode::usage, words(file, ":", source.begin.line, ": ", what), std::move(hint));
+    return fail(ErrorCode::usage, message(file, ":", source.begin.line, ": ", what), std::move(hint));
   }
 };
 
@@ -240,15 +234,15 @@ Result<bool> try_keys(const Key (&keys)[N], std::string_view name, const toml::n
   const auto* key = std::ranges::find(keys, name, &Key::key);
   if (key == std::end(keys)) return false;
   if (assign(*key, node, profile)) return true;
-  return place.at(node.source(), words(name, " = ", shown(node)), words("accepted: ", accepted(*key)));
+  return place.at(node.source(), message(name, " = ", shown(node)), message("accepted: ", accepted(*key)));
 }
 
 Result<void> take(std::string_view name, const toml::node& node, const Place& place, Profile& profile) {
   if (TRY(try_keys(kTexts, name, node, place, profile)) || TRY(try_keys(kWholes, name, node, place, profile)) ||
       TRY(try_keys(kSizes, name, node, place, profile)) || TRY(try_keys(kDecimals, name, node, place, profile)))
     return {};
-  return place.at(node.source(), words(name.substr(0, 80), " = ", shown(node), ": a profile has no such key"),
-                  words("accepted keys: base, ", joined(profile_keys(), ", ", &ProfileKey::name)));
+  return place.at(node.source(), message(name.substr(0, 80), " = ", shown(node), ": a profile has no such key"),
+                  message("accepted keys: base, ", joined(profile_keys(), ", ", &ProfileKey::name)));
 }
 
 Result<Profile> starting_point(const toml::table& table, const Place& place) {
@@ -258,7 +252,7 @@ Result<Profile> starting_point(const toml::table& table, const Place& place) {
                          : name == nullptr ? nullptr
                                            : sim::find_profile(name->get());
   if (found == nullptr)
-    return place.at(base->source(), words("base = ", shown(*base)), words("accepted: ", accepted_base()));
+    return place.at(base->source(), message("base = ", shown(*base)), message("accepted: ", accepted_base()));
   return *found;
 }
 
@@ -270,26 +264,26 @@ Result<void> take_mig(const toml::table& table, const Place& place, Profile& pro
   if (node == nullptr) return {};
   const auto kinds = sim::mig_kinds(profile);
   if (kinds.empty())
-    return place.at(node->source(), words("mig = ", shown(*node), ": this card has no MIG"),
+    return place.at(node->source(), message("mig = ", shown(*node), ": this card has no MIG"),
                     "accepted: on compute capability 8.0, and from 9.0 on");
   std::string accepted = "accepted: a list of";
   for (const sim::MigSlice kind : kinds)
-    accepted += words(kind == kinds.front() ? " " : ", ", sim::mig_name(profile, kind).data());
-  accepted += words("; ", sim::kMigComputeSlices, " compute and ", sim::kMigMemorySlices, " memory slices in all");
+    accepted += message(kind == kinds.front() ? " " : ", ", sim::mig_name(profile, kind).data());
+  accepted += message("; ", sim::kMigComputeSlices, " compute and ", sim::kMigMemorySlices, " memory slices in all");
   const auto* list = node->as_array();
   if (list == nullptr || list->empty())
-    return place.at(node->source(), words("mig = ", list == nullptr ? shown(*node) : "[]"), accepted);
+    return place.at(node->source(), message("mig = ", list == nullptr ? shown(*node) : "[]"), accepted);
   sim::MigSlice taken{};
   for (const toml::node& element : *list) {
     const auto* name = element.as_string();
     const auto kind = std::ranges::find_if(
         kinds, [&](sim::MigSlice one) { return name != nullptr && name->get() == sim::mig_name(profile, one).data(); });
     if (kind == kinds.end())
-      return place.at(element.source(), words("mig = ", shown(element), ": no slice of this card"), accepted);
+      return place.at(element.source(), message("mig = ", shown(element), ": no slice of this card"), accepted);
     taken = {taken.compute + kind->compute, taken.memory + kind->memory};
     if (taken.compute > sim::kMigComputeSlices || taken.memory > sim::kMigMemorySlices)
       return place.at(element.source(),
-                      words("mig = ", shown(element), ": the slices up to this one are more than a card"), accepted);
+                      message("mig = ", shown(element), ": the slices up to this one are more than a card"), accepted);
     profile.mig[profile.mig_count++] = *kind;
   }
   return {};
@@ -327,16 +321,16 @@ Result<void> check_pairs(const toml::table& table, const Place& place, const Pro
     const toml::source_region source = named == nullptr ? table.source() : named->source();
     const std::string_view key = table.get(pair.smaller) != nullptr ? pair.smaller : pair.larger;
     const std::string value = named == nullptr ? std::string("the base's") : shown(*named);
-    return place.at(source, words(key, " = ", value, ": ", pair.smaller, " does not fit within ", pair.larger),
-                    words("accepted: ", pair.smaller, " at most ", pair.larger));
+    return place.at(source, message(key, " = ", value, ": ", pair.smaller, " does not fit within ", pair.larger),
+                    message("accepted: ", pair.smaller, " at most ", pair.larger));
   }
   // A domain has 256 buses, and each GPU needs its own.
   if (profile.pci_first_bus + std::uint64_t{profile.count - 1} * profile.pci_bus_step > 255) {
     const toml::node* named = table.get("pci_bus_step") != nullptr ? table.get("pci_bus_step") : table.get("count");
     if (named == nullptr) named = table.get("pci_first_bus");
     return place.at(named == nullptr ? table.source() : named->source(),
-                    words("count = ", profile.count, ", pci_first_bus = ", profile.pci_first_bus,
-                          ", pci_bus_step = ", profile.pci_bus_step, ": the last GPU's bus is past 255"),
+                    message("count = ", profile.count, ", pci_first_bus = ", profile.pci_first_bus,
+                            ", pci_bus_step = ", profile.pci_bus_step, ": the last GPU's bus is past 255"),
                     "accepted: pci_first_bus + (count - 1) * pci_bus_step at most 255");
   }
   return {};
@@ -348,9 +342,10 @@ Result<void> check_ascii(std::string_view text, std::string_view file) {
   const auto beyond = std::ranges::find_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; });
   if (beyond == text.end()) return {};
   const auto line = 1 + std::count(text.begin(), beyond, '\n');
-  return fail(ErrorCode::usage,
-              words(file, ":", line, ": byte 0x", std::hex, static_cast<unsigned>(static_cast<unsigned char>(*beyond))),
-              "accepted: ASCII, in comments too");
+  return fail(
+      ErrorCode::usage,
+      message(file, ":", line, ": byte 0x", std::hex, static_cast<unsigned>(static_cast<unsigned char>(*beyond))),
+      "accepted: ASCII, in comments too");
 }
 
 }  // namespace
@@ -371,12 +366,12 @@ std::span<const ProfileKey> profile_keys() {
 Result<Profile> parse_profile(std::string_view text, std::string_view file) {
   const Place place{file};
   if (text.size() > kMaxBytesOfText)
-    return fail(ErrorCode::usage, words(file, ": ", text.size(), " bytes are no profile"),
-                words("at most ", kMaxBytesOfText, " bytes"));
+    return fail(ErrorCode::usage, message(file, ": ", text.size(), " bytes are no profile"),
+                message("at most ", kMaxBytesOfText, " bytes"));
   TRY(check_ascii(text, file));
   const toml::parse_result parsed = toml::parse(text, file);
   if (!parsed)
-    return place.at(parsed.error().source(), words("not TOML: ", parsed.error().description()),
+    return place.at(parsed.error().source(), message("not TOML: ", parsed.error().description()),
                     "lines such as: count = 2");
   const toml::table& table = parsed.table();
   Profile profile = TRY(starting_point(table, place));
@@ -391,14 +386,14 @@ Result<Profile> parse_profile(std::string_view text, std::string_view file) {
 Result<Profile> load_profile(const std::string& name_or_path) {
   if (const Profile* found = sim::find_profile(name_or_path)) return *found;
   if (name_or_path.find('/') == std::string::npos && !name_or_path.ends_with(".toml")) {
-    return fail(ErrorCode::usage, words("there is no profile '", name_or_path.substr(0, 120), "'"),
-                words("accepted: ", accepted_base(), ", or the path of a .toml file"));
+    return fail(ErrorCode::usage, message("there is no profile '", name_or_path.substr(0, 120), "'"),
+                message("accepted: ", accepted_base(), ", or the path of a .toml file"));
   }
   std::ifstream in(name_or_path, std::ios::binary);
-  if (!in) return fail_errno(words("cannot read the profile ", name_or_path), errno);
+  if (!in) return fail_errno(message("cannot read the profile ", name_or_path), errno);
   std::string text(kMaxBytesOfText + 1, '\0');
   in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.bad()) return fail(ErrorCode::failed, words("cannot read the profile ", name_or_path));
+  if (in.bad()) return fail(ErrorCode::failed, message("cannot read the profile ", name_or_path));
   text.resize(static_cast<std::size_t>(in.gcount()));
   return parse_profile(text, name_or_path);
 }

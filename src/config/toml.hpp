@@ -6,7 +6,6 @@
 // error. Its whitespace table sends letters such as U+FDF7 to code marked unreachable; here that returns "no blank".
 #pragma once
 
-#include <cstdint>
 #include <sstream>
 #include <string>
 
@@ -31,6 +30,11 @@
 #include <toml++/toml.h>
 
 namespace headgate::config {
+
+// "FILE:LINE", for messages.
+inline std::string place_in(const std::string& file, const toml::source_region& source) {
+  return file + ":" + std::to_string(source.begin.line);
+}
 
 // Formats a value as TOML on one line. toml++ 3.3 computes list widths before printing and uses a negative logarithm as
 // a size for numbers below 1, so lists and tables are formatted here.

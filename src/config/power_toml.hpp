@@ -1,10 +1,11 @@
-// Parses [[power.grant]] tables. For config.cpp, which must include config/toml.hpp first.
+// Parses [[power.grant]] and [power.profile.NAME] tables. For config.cpp.
 #pragma once
 
+#include <string>
 #include <vector>
 
 #include "base/result.hpp"
-#include "config/power_grants.hpp"
+#include "config/power_settings.hpp"
 #include "config/toml.hpp"
 
 namespace headgate::config {
@@ -13,5 +14,9 @@ namespace headgate::config {
 // messages.
 void read_power_grants(const toml::node& node, const std::string& file, std::vector<PowerGrant>& grants,
                        std::vector<Error>& errors);
+
+// Adds the tables of `node` to `profiles`, replacing profiles of the same name, and mistakes to `errors`.
+void read_power_profiles(const toml::node& node, const std::string& file, std::vector<PowerProfile>& profiles,
+                         std::vector<Error>& errors);
 
 }  // namespace headgate::config
