@@ -8,7 +8,7 @@
 #include <cstdlib>
 #include <vector>
 
-#include "sim/driver/graph/graph_calls.hpp"
+#include "sim/driver/graph/test_graph_calls.hpp"
 #include "support/driver_call.hpp"
 
 namespace headgate::e2e {

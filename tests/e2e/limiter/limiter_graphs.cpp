@@ -20,7 +20,7 @@
 #include <thread>
 #include <vector>
 
-#include "sim/driver/graph/graph_calls.hpp"
+#include "sim/driver/graph/test_graph_calls.hpp"
 #include "support/driver_call.hpp"
 #include "support/stalled.hpp"
 

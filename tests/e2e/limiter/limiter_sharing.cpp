@@ -11,7 +11,7 @@
 #include <string>
 #include <vector>
 
-#include "sim/driver/memory/memory_sharing.hpp"
+#include "sim/driver/memory/test_memory_sharing.hpp"
 #include "support/driver_call.hpp"
 
 using namespace headgate;

@@ -17,7 +17,7 @@
 #include "guest/ledger/pages.hpp"
 #include "guest/ledger/slot.hpp"
 #include "limiter_run.hpp"
-#include "sim/driver/memory/memory_sharing.hpp"
+#include "sim/driver/memory/test_memory_sharing.hpp"
 #include "sim/node.hpp"
 #include "sim/profile.hpp"
 #include "sim/truth.hpp"

@@ -1,5 +1,5 @@
 // Stream capture on the simulated driver: which calls become nodes, what joins, what breaks a capture in which mode.
-#include "sim/driver/graph/graph_program.hpp"
+#include "sim/driver/graph/test_graph_program.hpp"
 
 namespace headgate::sim {
 namespace {

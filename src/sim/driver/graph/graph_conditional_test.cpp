@@ -1,5 +1,5 @@
 // Conditional nodes and word operations in graphs, on the simulated driver.
-#include "sim/driver/graph/graph_program.hpp"
+#include "sim/driver/graph/test_graph_program.hpp"
 
 namespace headgate::sim {
 namespace {

@@ -1,5 +1,5 @@
 // Memory that graphs allocate on the simulated driver, as a program and the truth page see it.
-#include "sim/driver/graph/graph_program.hpp"
+#include "sim/driver/graph/test_graph_program.hpp"
 
 namespace headgate::sim {
 namespace {

@@ -1,7 +1,7 @@
 // Graphs made node by node on the simulated driver: what they tell, how they run, how they change.
 #include <future>
 
-#include "sim/driver/graph/graph_program.hpp"
+#include "sim/driver/graph/test_graph_program.hpp"
 
 namespace headgate::sim {
 namespace {

@@ -1,7 +1,7 @@
 // User objects on the simulated driver: the destructor runs once, after the last reference is released.
 #include <chrono>
 
-#include "sim/driver/graph/graph_program.hpp"
+#include "sim/driver/graph/test_graph_program.hpp"
 
 namespace headgate::sim {
 namespace {

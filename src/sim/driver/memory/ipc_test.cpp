@@ -1,5 +1,5 @@
 // Memory and events of one process used by another, through IPC handles; peers.
-#include "sim/driver/memory/memory_sharing.hpp"
+#include "sim/driver/memory/test_memory_sharing.hpp"
 #include "sim/driver/test_program.hpp"
 
 namespace headgate::sim {

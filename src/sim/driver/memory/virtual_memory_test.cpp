@@ -1,7 +1,7 @@
 // Virtual memory management as programs use it, against the node's truth: which process holds memory, and until when.
 #include <fcntl.h>
 
-#include "sim/driver/memory/memory_sharing.hpp"
+#include "sim/driver/memory/test_memory_sharing.hpp"
 #include "sim/driver/test_program.hpp"
 
 namespace headgate::sim {

@@ -1,7 +1,7 @@
 // Graph calls for test programs.
 #pragma once
 
-#include "sim/driver/graph/graph_calls.hpp"
+#include "sim/driver/graph/test_graph_calls.hpp"
 #include "sim/driver/test_program.hpp"
 
 namespace headgate::sim {
