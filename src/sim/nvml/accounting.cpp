@@ -2,8 +2,6 @@
 #include <vector>
 
 #include "sim/nvml/library.hpp"
-#include "sim/nvml/processes.hpp"
-#include "sim/nvml/wide.hpp"
 
 namespace headgate::sim::nvml {
 namespace {
@@ -14,11 +12,11 @@ bool counts(const DeviceView& view, const Account& account) {
          (account.used == 1 || account.death_ns >= view.settings().accounting_since_ns);
 }
 
-abi::nvmlAccountingStats_t stats_of(const DeviceView& view, const Account& account) {
+nvmlAccountingStats_t stats_of(const DeviceView& view, const Account& account) {
   const bool running = account.used == 1;
   const std::uint64_t now_ns = view.state().now_ns;
   const std::uint64_t life_ns = std::max<std::uint64_t>((running ? now_ns : account.death_ns) - account.birth_ns, 1);
-  abi::nvmlAccountingStats_t stats{};
+  nvmlAccountingStats_t stats{};
   stats.gpuUtilization = static_cast<unsigned>(std::min<std::uint64_t>(account.held_ns * 100 / life_ns, 100));
   stats.maxMemoryUsage = account.peak_bytes + account.context_bytes;
   stats.time = running ? 0 : life_ns / 1'000'000;
@@ -28,49 +26,44 @@ abi::nvmlAccountingStats_t stats_of(const DeviceView& view, const Account& accou
 }
 
 template <typename Body>
-abi::nvmlReturn_t while_on(const char* function, abi::nvmlDevice_t device, Body&& body) {
-  return on_device(function, device, [&](const DeviceView& view) {
-    if (view.settings().accounting_on == 0) return abi::NVML_ERROR_NOT_SUPPORTED;
-    return static_cast<abi::nvmlReturn_t>(body(view));
+nvmlReturn_t while_on(DeviceCall call, Body&& body) {
+  return on_device(call, [&](const DeviceView& view) {
+    if (view.settings().accounting_on == 0) return NVML_ERROR_NOT_SUPPORTED;
+    return body(view);
   });
 }
 
 }  // namespace
-}  // namespace headgate::sim::nvml
-
-namespace headgate::abi {
-namespace nvml = sim::nvml;
-using nvml::DeviceView;
 
 extern "C" {
 
-SIM_GETTER(nvmlDeviceGetAccountingBufferSize, unsigned, sim::kMaxAccounts)
+SIM_GETTER(nvmlDeviceGetAccountingBufferSize, unsigned, kMaxAccounts)
 
 nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned* count, unsigned* pids) {
-  return nvml::while_on("nvmlDeviceGetAccountingPids", device, [&](const DeviceView& view) {
+  return while_on(device, [&](const DeviceView& view) {
     std::vector<unsigned> listed;
-    for (const sim::Account& account : view.state().accounts) {
-      if (nvml::counts(view, account)) listed.push_back(nvml::shown_pid(account));
+    for (const Account& account : view.state().accounts) {
+      if (counts(view, account)) listed.push_back(shown_pid(account));
     }
-    return nvml::give_list(listed, count, pids);
+    return give_list(listed, count, pids);
   });
 }
 
 // If several processes have this pid, returns the youngest.
 nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t device, unsigned pid, nvmlAccountingStats_t* stats) {
-  return nvml::while_on("nvmlDeviceGetAccountingStats", device, [&](const DeviceView& view) {
+  return while_on(device, [&](const DeviceView& view) {
     if (stats == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    const sim::Account* found = nullptr;
-    for (const sim::Account& account : view.state().accounts) {
-      if (nvml::counts(view, account) && nvml::shown_pid(account) == pid &&
+    const Account* found = nullptr;
+    for (const Account& account : view.state().accounts) {
+      if (counts(view, account) && shown_pid(account) == pid &&
           (found == nullptr || account.birth_ns > found->birth_ns))
         found = &account;
     }
     if (found == nullptr) return NVML_ERROR_NOT_FOUND;
-    *stats = nvml::stats_of(view, *found);
+    *stats = stats_of(view, *found);
     return NVML_SUCCESS;
   });
 }
 
 }  // extern "C"
-}  // namespace headgate::abi
+}  // namespace headgate::sim::nvml

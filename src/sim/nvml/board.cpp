@@ -6,13 +6,9 @@
 #include <vector>
 
 #include "sim/nvml/library.hpp"
-#include "sim/nvml/wide.hpp"
 
 namespace headgate::sim::nvml {
 namespace {
-
-using abi::nvmlDevice_t;
-using abi::nvmlReturn_t;
 
 constexpr unsigned kLanes = 16;
 constexpr unsigned kClockStepMhz = 15;
@@ -25,25 +21,25 @@ unsigned lane_mbps(unsigned generation) { return 1000U << (generation - 1); }
 
 unsigned hottest_c(const Profile& profile) { return std::max(87U, profile.temperature_full_c + 5); }
 
-// Two devices of this node.
+// Calls `body` with whether two devices of this node are the same one.
 template <typename Body>
-nvmlReturn_t on_pair(const char* function, nvmlDevice_t one, nvmlDevice_t other, Body&& body) {
-  return answer(function, [&](Node& node) {
+nvmlReturn_t on_pair(DeviceCall call, nvmlDevice_t other, Body&& body) {
+  const auto look = [&](Node& node) {
     std::uint32_t first = 0, second = 0;
-    if (!index_of(node.profile(), one, first) || !index_of(node.profile(), other, second))
-      return abi::NVML_ERROR_INVALID_ARGUMENT;
-    return static_cast<nvmlReturn_t>(body(node, first, second));
-  });
+    const bool known = index_of(node.profile(), call.device, first) && index_of(node.profile(), other, second);
+    return known && call.complete ? status_of(body, first == second) : NVML_ERROR_INVALID_ARGUMENT;
+  };
+  return answer(look, call.function);
 }
 
 // Returns all CPUs: a simulated node is one NUMA node.
-nvmlReturn_t affinity(const char* function, nvmlDevice_t device, unsigned words, unsigned long* set, long members) {
-  return on_device(function, device, [&](const DeviceView&) {
-    if (set == nullptr || words == 0) return abi::NVML_ERROR_INVALID_ARGUMENT;
+nvmlReturn_t affinity(DeviceCall call, unsigned words, unsigned long* set, long members) {
+  return on_device(call, [&](const DeviceView&) {
+    if (set == nullptr || words == 0) return NVML_ERROR_INVALID_ARGUMENT;
     constexpr long kBits = 8 * sizeof(unsigned long);
     std::fill_n(set, words, 0UL);
     for (long i = 0; i < members && i / kBits < static_cast<long>(words); ++i) set[i / kBits] |= 1UL << (i % kBits);
-    return abi::NVML_SUCCESS;
+    return NVML_SUCCESS;
   });
 }
 long processors() { return std::max(::sysconf(_SC_NPROCESSORS_CONF), 1L); }
@@ -56,15 +52,14 @@ std::vector<unsigned> graphics_clocks(const Profile& profile) {
   return clocks;
 }
 
-nvmlReturn_t application_clock(const char* function, nvmlDevice_t device, abi::nvmlClockType_t type, bool chosen,
-                               unsigned* out) {
-  return on_device(function, device, [&](const DeviceView& view) {
-    if (out == nullptr || type > abi::NVML_CLOCK_VIDEO) return abi::NVML_ERROR_INVALID_ARGUMENT;
-    const bool memory = type == abi::NVML_CLOCK_MEM;
+nvmlReturn_t application_clock(DeviceCall call, nvmlClockType_t type, bool chosen, unsigned* out) {
+  return on_device(call, [&](const DeviceView& view) {
+    if (out == nullptr || type > NVML_CLOCK_VIDEO) return NVML_ERROR_INVALID_ARGUMENT;
+    const bool memory = type == NVML_CLOCK_MEM;
     const unsigned set = memory ? view.settings().application_memory_mhz : view.settings().application_sm_mhz;
     const unsigned top = memory ? view.profile().memory_clock_max_mhz : view.profile().sm_clock_max_mhz;
     *out = chosen && set != 0 ? set : top;
-    return abi::NVML_SUCCESS;
+    return NVML_SUCCESS;
   });
 }
 
@@ -80,53 +75,44 @@ unsigned long long clock_reasons(const DeviceView& view) {
   return reasons;
 }
 
-// Simulated memory has no errors.
-nvmlReturn_t no_errors(const char* function, nvmlDevice_t device, bool known, unsigned long long* out) {
-  return on_device(function, device, [&](const DeviceView&) {
-    if (out == nullptr || !known) return abi::NVML_ERROR_INVALID_ARGUMENT;
-    *out = 0;
-    return abi::NVML_SUCCESS;
-  });
+nvmlReturn_t none(DeviceCall call, unsigned* count) {
+  return value_of(call, count, [](const DeviceView&) { return 0U; });
+}
+nvmlReturn_t none(unsigned* count, const char* function = __builtin_FUNCTION()) {
+  return node_value(count, [](const Node&) { return 0U; }, function);
 }
 
-nvmlReturn_t no_sessions(const char* function, nvmlDevice_t device, unsigned* count) {
-  return value_of(function, device, count, [](const DeviceView&) { return 0U; });
-}
-
-nvmlReturn_t no_devices(const char* function, unsigned* count) {
-  return node_value(function, count, [](Node&) { return 0U; });
+std::vector<nvmlDevice_t> devices_but(const Profile& profile, std::uint32_t left_out) {
+  std::vector<nvmlDevice_t> found;
+  for (std::uint32_t i = 0; i < profile.count; ++i)
+    if (i != left_out) found.push_back(handle_of(i));
+  return found;
 }
 
 }  // namespace
-}  // namespace headgate::sim::nvml
-
-namespace headgate::abi {
-namespace nvml = sim::nvml;
-using nvml::DeviceView;
 
 extern "C" {
 
 nvmlReturn_t nvmlDeviceGetBoardPartNumber(nvmlDevice_t device, char* partNumber, unsigned length) {
-  return nvml::on_device("nvmlDeviceGetBoardPartNumber", device, [&](const DeviceView& view) {
+  return text_of(device, partNumber, length, [](const DeviceView& view) {
     char text[24];
     std::snprintf(text, sizeof text, "900-2%04X-0000-000", view.profile().pci_device_id >> 16);
-    return nvml::give_text(text, partNumber, length);
+    return std::string(text);
   });
 }
 
 SIM_GETTER(nvmlDeviceGetModuleId, unsigned, view.index())
 
 nvmlReturn_t nvmlDeviceGetInforomImageVersion(nvmlDevice_t device, char* version, unsigned length) {
-  return nvml::on_device("nvmlDeviceGetInforomImageVersion", device,
-                         [&](const DeviceView&) { return nvml::give_text("G520.0200.00.05", version, length); });
+  return text_of(device, version, length, [](const DeviceView&) { return "G520.0200.00.05"; });
 }
 
 nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, nvmlInforomObject_t object, char* version,
                                          unsigned length) {
-  return nvml::on_device("nvmlDeviceGetInforomVersion", device, [&](const DeviceView&) {
+  return on_device(device, [&](const DeviceView&) {
     switch (object) {
-      case 0: return nvml::give_text("2.1", version, length);
-      case 1: return nvml::give_text("7.16", version, length);
+      case 0: return give_text("2.1", version, length);
+      case 1: return give_text("7.16", version, length);
       case 2: return NVML_ERROR_NOT_SUPPORTED;  // server cards have no power object
       default: return NVML_ERROR_INVALID_ARGUMENT;
     }
@@ -134,41 +120,34 @@ nvmlReturn_t nvmlDeviceGetInforomVersion(nvmlDevice_t device, nvmlInforomObject_
 }
 
 nvmlReturn_t nvmlDeviceValidateInforom(nvmlDevice_t device) {
-  return nvml::on_device("nvmlDeviceValidateInforom", device, [](const DeviceView&) { return NVML_SUCCESS; });
+  return on_device(device, [](const DeviceView&) {});
 }
 
 nvmlReturn_t nvmlDeviceGetGspFirmwareVersion(nvmlDevice_t device, char* version) {
-  return nvml::on_device("nvmlDeviceGetGspFirmwareVersion", device, [&](const DeviceView& view) {
-    return nvml::give_text(view.profile().driver_version, version, 0x40);
-  });
+  return text_of(device, version, 0x40, [](const DeviceView& view) { return view.profile().driver_version; });
 }
 
 nvmlReturn_t nvmlDeviceGetGspFirmwareMode(nvmlDevice_t device, unsigned* isEnabled, unsigned* defaultMode) {
-  return nvml::on_device("nvmlDeviceGetGspFirmwareMode", device, [&](const DeviceView&) {
-    if (isEnabled == nullptr || defaultMode == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    *isEnabled = *defaultMode = 1;
-    return NVML_SUCCESS;
-  });
+  return on_device({device, {isEnabled, defaultMode}}, [&](const DeviceView&) { *isEnabled = *defaultMode = 1; });
 }
 
-SIM_GETTER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, nvml::link_generation(view.profile()))
-SIM_GETTER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, nvml::link_generation(view.profile()))
-SIM_GETTER(nvmlDeviceGetGpuMaxPcieLinkGeneration, unsigned, nvml::link_generation(view.profile()))
-SIM_GETTER(nvmlDeviceGetCurrPcieLinkWidth, unsigned, nvml::kLanes)
-SIM_GETTER(nvmlDeviceGetMaxPcieLinkWidth, unsigned, nvml::kLanes)
+SIM_GETTER(nvmlDeviceGetCurrPcieLinkGeneration, unsigned, link_generation(view.profile()))
+SIM_GETTER(nvmlDeviceGetMaxPcieLinkGeneration, unsigned, link_generation(view.profile()))
+SIM_GETTER(nvmlDeviceGetGpuMaxPcieLinkGeneration, unsigned, link_generation(view.profile()))
+SIM_GETTER(nvmlDeviceGetCurrPcieLinkWidth, unsigned, kLanes)
+SIM_GETTER(nvmlDeviceGetMaxPcieLinkWidth, unsigned, kLanes)
 SIM_GETTER(nvmlDeviceGetPcieReplayCounter, unsigned, 0U)
-SIM_GETTER(nvmlDeviceGetPcieSpeed, unsigned, nvml::lane_mbps(nvml::link_generation(view.profile())))
-SIM_GETTER(nvmlDeviceGetPcieLinkMaxSpeed, unsigned, nvml::link_generation(view.profile()))
+SIM_GETTER(nvmlDeviceGetPcieSpeed, unsigned, lane_mbps(link_generation(view.profile())))
+SIM_GETTER(nvmlDeviceGetPcieLinkMaxSpeed, unsigned, link_generation(view.profile()))
 SIM_GETTER(nvmlDeviceGetBusType, nvmlBusType_t, 2U)
 
 // KB/s over the last 20 ms. The node keeps a history of kernels only, not of copies, so this tells only if a copy runs
 // now.
 nvmlReturn_t nvmlDeviceGetPcieThroughput(nvmlDevice_t device, nvmlPcieUtilCounter_t counter, unsigned* value) {
-  return nvml::on_device("nvmlDeviceGetPcieThroughput", device, [&](const DeviceView& view) {
+  return on_device(device, [&](const DeviceView& view) {
     if (value == nullptr || counter > 1) return NVML_ERROR_INVALID_ARGUMENT;
-    const bool copies =
-        view.device().copying[counter == 0 ? 1 : 0] != sim::kNone;  // the GPU sends in a copy to the host
-    *value = copies ? static_cast<unsigned>(view.profile().host_copy_bytes_per_s / 1024) : 0;
+    const std::uint32_t copy = view.device().copying[counter == 0 ? 1 : 0];  // the GPU sends in a copy to the host
+    *value = copy != kNone ? static_cast<unsigned>(view.profile().host_copy_bytes_per_s / 1024) : 0;
     return NVML_SUCCESS;
   });
 }
@@ -177,47 +156,46 @@ nvmlReturn_t nvmlDeviceGetClock(nvmlDevice_t device, nvmlClockType_t clockType, 
                                 unsigned* clockMHz) {
   switch (clockId) {
     case 0: return nvmlDeviceGetClockInfo(device, clockType, clockMHz);
-    case 1: return nvml::application_clock("nvmlDeviceGetClock", device, clockType, true, clockMHz);
-    case 2: return nvml::application_clock("nvmlDeviceGetClock", device, clockType, false, clockMHz);
+    case 1: return application_clock(device, clockType, true, clockMHz);
+    case 2: return application_clock(device, clockType, false, clockMHz);
     case 3: return nvmlDeviceGetMaxClockInfo(device, clockType, clockMHz);
     default: return NVML_ERROR_INVALID_ARGUMENT;
   }
 }
 nvmlReturn_t nvmlDeviceGetApplicationsClock(nvmlDevice_t device, nvmlClockType_t clockType, unsigned* clockMHz) {
-  return nvml::application_clock("nvmlDeviceGetApplicationsClock", device, clockType, true, clockMHz);
+  return application_clock(device, clockType, true, clockMHz);
 }
 nvmlReturn_t nvmlDeviceGetDefaultApplicationsClock(nvmlDevice_t device, nvmlClockType_t clockType, unsigned* clockMHz) {
-  return nvml::application_clock("nvmlDeviceGetDefaultApplicationsClock", device, clockType, false, clockMHz);
+  return application_clock(device, clockType, false, clockMHz);
 }
 nvmlReturn_t nvmlDeviceGetMaxCustomerBoostClock(nvmlDevice_t device, nvmlClockType_t clockType, unsigned* clockMHz) {
-  return nvml::application_clock("nvmlDeviceGetMaxCustomerBoostClock", device, clockType, false, clockMHz);
+  return application_clock(device, clockType, false, clockMHz);
 }
 
-SIM_GETTER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, nvml::clock_reasons(view))
-SIM_GETTER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, nvml::clock_reasons(view))
+SIM_GETTER(nvmlDeviceGetCurrentClocksThrottleReasons, unsigned long long, clock_reasons(view))
+SIM_GETTER(nvmlDeviceGetCurrentClocksEventReasons, unsigned long long, clock_reasons(view))
 constexpr unsigned long long kEveryReason = 0x1ff;
 SIM_GETTER(nvmlDeviceGetSupportedClocksThrottleReasons, unsigned long long, kEveryReason)
 SIM_GETTER(nvmlDeviceGetSupportedClocksEventReasons, unsigned long long, kEveryReason)
 
 nvmlReturn_t nvmlDeviceGetSupportedMemoryClocks(nvmlDevice_t device, unsigned* count, unsigned* clocksMHz) {
-  return nvml::on_device("nvmlDeviceGetSupportedMemoryClocks", device, [&](const DeviceView& view) {
-    return nvml::give_list(std::vector{view.profile().memory_clock_max_mhz, view.profile().memory_clock_idle_mhz},
-                           count, clocksMHz);
+  return on_device(device, [&](const DeviceView& view) {
+    return give_list(std::vector{view.profile().memory_clock_max_mhz, view.profile().memory_clock_idle_mhz}, count,
+                     clocksMHz);
   });
 }
 nvmlReturn_t nvmlDeviceGetSupportedGraphicsClocks(nvmlDevice_t device, unsigned memoryClockMHz, unsigned* count,
                                                   unsigned* clocksMHz) {
-  return nvml::on_device("nvmlDeviceGetSupportedGraphicsClocks", device, [&](const DeviceView& view) {
-    const sim::Profile& profile = view.profile();
+  return on_device(device, [&](const DeviceView& view) {
+    const Profile& profile = view.profile();
     if (memoryClockMHz != profile.memory_clock_max_mhz && memoryClockMHz != profile.memory_clock_idle_mhz)
       return NVML_ERROR_NOT_FOUND;
-    return nvml::give_list(nvml::graphics_clocks(profile), count, clocksMHz);
+    return give_list(graphics_clocks(profile), count, clocksMHz);
   });
 }
 
 nvmlReturn_t nvmlDeviceGetSupportedPerformanceStates(nvmlDevice_t device, nvmlPstates_t* pstates, unsigned size) {
-  return nvml::on_device("nvmlDeviceGetSupportedPerformanceStates", device, [&](const DeviceView&) {
-    if (pstates == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  return on_device({device, {pstates}}, [&](const DeviceView&) {
     if (size < sizeof *pstates) return NVML_ERROR_INSUFFICIENT_SIZE;
     std::fill_n(pstates, size / sizeof *pstates, NVML_PSTATE_UNKNOWN);
     pstates[0] = NVML_PSTATE_0;
@@ -229,37 +207,35 @@ SIM_GETTER(nvmlDeviceGetPowerSource, nvmlPowerSource_t, 0U)
 
 nvmlReturn_t nvmlDeviceGetTotalEccErrors(nvmlDevice_t device, nvmlMemoryErrorType_t errorType,
                                          nvmlEccCounterType_t counterType, unsigned long long* eccCounts) {
-  return nvml::no_errors("nvmlDeviceGetTotalEccErrors", device, errorType <= 1 && counterType <= 1, eccCounts);
+  return on_device(device, [&](const DeviceView&) {
+    if (eccCounts == nullptr || errorType > 1 || counterType > 1) return NVML_ERROR_INVALID_ARGUMENT;
+    *eccCounts = 0;  // simulated memory has no errors
+    return NVML_SUCCESS;
+  });
 }
 // Locations counted by Ampere and newer: device memory (2), SRAM (7). nvml.h on MIG slices: only volatile (0)
 // uncorrected (1) errors outside device memory.
 nvmlReturn_t nvmlDeviceGetMemoryErrorCounter(nvmlDevice_t device, nvmlMemoryErrorType_t errorType,
                                              nvmlEccCounterType_t counterType, nvmlMemoryLocation_t locationType,
                                              unsigned long long* count) {
-  return nvml::on_device_or_slice(
-      "nvmlDeviceGetMemoryErrorCounter", device, [&](const DeviceView&, std::optional<std::uint32_t> slice) {
-        const bool counted =
-            slice ? errorType == 1 && counterType == 0 && locationType == 7 : locationType == 2 || locationType == 7;
-        if (locationType < 8 && !counted) return NVML_ERROR_NOT_SUPPORTED;
-        if (count == nullptr || errorType > 1 || counterType > 1 || locationType >= 8)
-          return NVML_ERROR_INVALID_ARGUMENT;
-        *count = 0;
-        return NVML_SUCCESS;
-      });
-}
-
-nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned* corrRows, unsigned* uncRows, unsigned* isPending,
-                                       unsigned* failureOccurred) {
-  return nvml::on_device("nvmlDeviceGetRemappedRows", device, [&](const DeviceView&) {
-    if (corrRows == nullptr || uncRows == nullptr || isPending == nullptr || failureOccurred == nullptr)
-      return NVML_ERROR_INVALID_ARGUMENT;
-    *corrRows = *uncRows = *isPending = *failureOccurred = 0;
+  return on_device_or_slice(device, [&](const DeviceView&, Slice slice) {
+    const bool counted =
+        slice ? errorType == 1 && counterType == 0 && locationType == 7 : locationType == 2 || locationType == 7;
+    if (locationType < 8 && !counted) return NVML_ERROR_NOT_SUPPORTED;
+    if (count == nullptr || errorType > 1 || counterType > 1 || locationType >= 8) return NVML_ERROR_INVALID_ARGUMENT;
+    *count = 0;
     return NVML_SUCCESS;
   });
 }
 
+nvmlReturn_t nvmlDeviceGetRemappedRows(nvmlDevice_t device, unsigned* corrRows, unsigned* uncRows, unsigned* isPending,
+                                       unsigned* failureOccurred) {
+  return on_device({device, {corrRows, uncRows, isPending, failureOccurred}},
+                   [&](const DeviceView&) { *corrRows = *uncRows = *isPending = *failureOccurred = 0; });
+}
+
 nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlRowRemapperHistogramValues_t* values) {
-  return nvml::value_of("nvmlDeviceGetRowRemapperHistogram", device, values, [](const DeviceView& view) {
+  return value_of(device, values, [](const DeviceView& view) {
     // Banks with all their spare rows left: one for each 128 MiB.
     return nvmlRowRemapperHistogramValues_t{
         .max = static_cast<unsigned>(view.profile().memory_bytes >> 27), .high = 0, .partial = 0, .low = 0, .none = 0};
@@ -268,9 +244,9 @@ nvmlReturn_t nvmlDeviceGetRowRemapperHistogram(nvmlDevice_t device, nvmlRowRemap
 
 nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, nvmlTemperatureThresholds_t thresholdType,
                                                unsigned* temp) {
-  return nvml::on_device("nvmlDeviceGetTemperatureThreshold", device, [&](const DeviceView& view) {
+  return on_device(device, [&](const DeviceView& view) {
     if (temp == nullptr || thresholdType > 6) return NVML_ERROR_INVALID_ARGUMENT;
-    const unsigned hottest = nvml::hottest_c(view.profile());
+    const unsigned hottest = hottest_c(view.profile());
     const unsigned thresholds[] = {hottest + 8, hottest + 5, hottest + 8, hottest};
     if (thresholdType > 3) return NVML_ERROR_NOT_SUPPORTED;  // acoustic: for cards with a fan
     *temp = thresholds[thresholdType];
@@ -280,24 +256,20 @@ nvmlReturn_t nvmlDeviceGetTemperatureThreshold(nvmlDevice_t device, nvmlTemperat
 
 nvmlReturn_t nvmlDeviceGetEncoderStats(nvmlDevice_t device, unsigned* sessionCount, unsigned* averageFps,
                                        unsigned* averageLatency) {
-  return nvml::on_device("nvmlDeviceGetEncoderStats", device, [&](const DeviceView&) {
-    if (sessionCount == nullptr || averageFps == nullptr || averageLatency == nullptr)
-      return NVML_ERROR_INVALID_ARGUMENT;
-    *sessionCount = *averageFps = *averageLatency = 0;
-    return NVML_SUCCESS;
-  });
+  return on_device({device, {sessionCount, averageFps, averageLatency}},
+                   [&](const DeviceView&) { *sessionCount = *averageFps = *averageLatency = 0; });
 }
 nvmlReturn_t nvmlDeviceGetEncoderSessions(nvmlDevice_t device, unsigned* sessionCount, nvmlEncoderSessionInfo_t*) {
-  return nvml::no_sessions("nvmlDeviceGetEncoderSessions", device, sessionCount);
+  return none(device, sessionCount);
 }
 nvmlReturn_t nvmlDeviceGetFBCSessions(nvmlDevice_t device, unsigned* sessionCount, nvmlFBCSessionInfo_t*) {
-  return nvml::no_sessions("nvmlDeviceGetFBCSessions", device, sessionCount);
+  return none(device, sessionCount);
 }
 SIM_GETTER(nvmlDeviceGetFBCStats, nvmlFBCStats_t, nvmlFBCStats_t{})
 
 nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2, nvmlGpuP2PCapsIndex_t p2pIndex,
                                     nvmlGpuP2PStatus_t* p2pStatus) {
-  return nvml::on_pair("nvmlDeviceGetP2PStatus", device1, device2, [&](sim::Node&, std::uint32_t, std::uint32_t) {
+  return on_pair(device1, device2, [&](bool) {
     if (p2pStatus == nullptr || p2pIndex > 4) return NVML_ERROR_INVALID_ARGUMENT;
     *p2pStatus = 5;  // NOT_SUPPORTED: no bandwidth between peers is modelled
     return NVML_SUCCESS;
@@ -305,64 +277,44 @@ nvmlReturn_t nvmlDeviceGetP2PStatus(nvmlDevice_t device1, nvmlDevice_t device2, 
 }
 nvmlReturn_t nvmlDeviceGetTopologyCommonAncestor(nvmlDevice_t device1, nvmlDevice_t device2,
                                                  nvmlGpuTopologyLevel_t* pathInfo) {
-  return nvml::on_pair("nvmlDeviceGetTopologyCommonAncestor", device1, device2,
-                       [&](sim::Node&, std::uint32_t first, std::uint32_t second) {
-                         if (pathInfo == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-                         *pathInfo = first == second ? 0 : 40;  // the same board, or one NUMA node
-                         return NVML_SUCCESS;
-                       });
+  return on_pair({device1, {pathInfo}}, device2, [&](bool same) {
+    *pathInfo = same ? 0 : 40;  // the same board, or one NUMA node
+  });
 }
 nvmlReturn_t nvmlDeviceOnSameBoard(nvmlDevice_t device1, nvmlDevice_t device2, int* onSameBoard) {
-  return nvml::on_pair("nvmlDeviceOnSameBoard", device1, device2,
-                       [&](sim::Node&, std::uint32_t first, std::uint32_t second) {
-                         if (onSameBoard == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-                         *onSameBoard = first == second ? 1 : 0;
-                         return NVML_SUCCESS;
-                       });
+  return on_pair({device1, {onSameBoard}}, device2, [&](bool same) { *onSameBoard = same ? 1 : 0; });
 }
 
 nvmlReturn_t nvmlDeviceGetTopologyNearestGpus(nvmlDevice_t device, nvmlGpuTopologyLevel_t level, unsigned* count,
                                               nvmlDevice_t* deviceArray) {
-  return nvml::on_device("nvmlDeviceGetTopologyNearestGpus", device, [&](const DeviceView& view) {
-    std::vector<nvmlDevice_t> near;
-    for (std::uint32_t i = 0; level == 40 && i < view.profile().count; ++i) {
-      if (i != view.index()) near.push_back(nvml::handle_of(i));
-    }
-    return nvml::give_list(near, count, deviceArray);
+  return on_device(device, [&](const DeviceView& view) {
+    const bool near = level == 40;
+    return give_list(near ? devices_but(view.profile(), view.index()) : std::vector<nvmlDevice_t>{}, count,
+                     deviceArray);
   });
 }
 nvmlReturn_t nvmlSystemGetTopologyGpuSet(unsigned cpuNumber, unsigned* count, nvmlDevice_t* deviceArray) {
-  return nvml::answer("nvmlSystemGetTopologyGpuSet", [&](sim::Node& node) {
-    if (cpuNumber >= static_cast<unsigned long>(nvml::processors())) return NVML_ERROR_INVALID_ARGUMENT;
-    std::vector<nvmlDevice_t> all;
-    for (std::uint32_t i = 0; i < node.profile().count; ++i) all.push_back(nvml::handle_of(i));
-    return nvml::give_list(all, count, deviceArray);
+  return answer([&](Node& node) {
+    if (cpuNumber >= static_cast<unsigned long>(processors())) return NVML_ERROR_INVALID_ARGUMENT;
+    return give_list(devices_but(node.profile(), kNone), count, deviceArray);
   });
 }
 
 nvmlReturn_t nvmlDeviceGetCpuAffinity(nvmlDevice_t device, unsigned cpuSetSize, unsigned long* cpuSet) {
-  return nvml::affinity("nvmlDeviceGetCpuAffinity", device, cpuSetSize, cpuSet, nvml::processors());
+  return affinity(device, cpuSetSize, cpuSet, processors());
 }
 nvmlReturn_t nvmlDeviceGetCpuAffinityWithinScope(nvmlDevice_t device, unsigned cpuSetSize, unsigned long* cpuSet,
                                                  nvmlAffinityScope_t scope) {
-  if (scope > 1) return NVML_ERROR_INVALID_ARGUMENT;
-  return nvml::affinity("nvmlDeviceGetCpuAffinityWithinScope", device, cpuSetSize, cpuSet, nvml::processors());
+  return scope > 1 ? NVML_ERROR_INVALID_ARGUMENT : affinity(device, cpuSetSize, cpuSet, processors());
 }
 nvmlReturn_t nvmlDeviceGetMemoryAffinity(nvmlDevice_t device, unsigned nodeSetSize, unsigned long* nodeSet,
                                          nvmlAffinityScope_t scope) {
-  if (scope > 1) return NVML_ERROR_INVALID_ARGUMENT;
-  return nvml::affinity("nvmlDeviceGetMemoryAffinity", device, nodeSetSize, nodeSet, 1);
+  return scope > 1 ? NVML_ERROR_INVALID_ARGUMENT : affinity(device, nodeSetSize, nodeSet, 1);
 }
 
-nvmlReturn_t nvmlSystemGetHicVersion(unsigned* hwbcCount, nvmlHwbcEntry_t*) {
-  return nvml::no_devices("nvmlSystemGetHicVersion", hwbcCount);
-}
-nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned* deviceCount) {
-  return nvml::no_devices("nvmlGetExcludedDeviceCount", deviceCount);
-}
-nvmlReturn_t nvmlGetBlacklistDeviceCount(unsigned* deviceCount) {
-  return nvml::no_devices("nvmlGetBlacklistDeviceCount", deviceCount);
-}
+nvmlReturn_t nvmlSystemGetHicVersion(unsigned* hwbcCount, nvmlHwbcEntry_t*) { return none(hwbcCount); }
+nvmlReturn_t nvmlGetExcludedDeviceCount(unsigned* deviceCount) { return none(deviceCount); }
+nvmlReturn_t nvmlGetBlacklistDeviceCount(unsigned* deviceCount) { return none(deviceCount); }
 
 }  // extern "C"
-}  // namespace headgate::abi
+}  // namespace headgate::sim::nvml

@@ -2,20 +2,16 @@
 #include <vector>
 
 #include "sim/nvml/library.hpp"
-#include "sim/nvml/wide.hpp"
 
 namespace headgate::sim::nvml {
 namespace {
-
-using abi::nvmlFieldValue_t;
-using abi::nvmlReturn_t;
 
 constexpr std::uint64_t kSampleNs = 100'000'000;
 constexpr std::uint64_t kKeptNs = 6'000'000'000;
 
 void give(nvmlFieldValue_t& field, std::uint64_t value, bool wide) {
-  field.nvmlReturn = abi::NVML_SUCCESS;
-  field.valueType = wide ? abi::NVML_VALUE_TYPE_UNSIGNED_LONG_LONG : abi::NVML_VALUE_TYPE_UNSIGNED_INT;
+  field.nvmlReturn = NVML_SUCCESS;
+  field.valueType = wide ? NVML_VALUE_TYPE_UNSIGNED_LONG_LONG : NVML_VALUE_TYPE_UNSIGNED_INT;
   field.value = {};
   if (wide) field.value.ullVal = value;
   else field.value.uiVal = static_cast<unsigned>(value);
@@ -27,12 +23,21 @@ void give_link_data(const DeviceView& view, nvmlFieldValue_t& field) {
   constexpr unsigned kSent = 138;
   const unsigned links = nvlinks(view.profile());
   const bool all = field.scopeId == ~0U;
-  field.nvmlReturn = links == 0 ? abi::NVML_ERROR_NOT_SUPPORTED : abi::NVML_ERROR_INVALID_ARGUMENT;
+  field.nvmlReturn = links == 0 ? NVML_ERROR_NOT_SUPPORTED : NVML_ERROR_INVALID_ARGUMENT;
   if (links == 0 || (!all && field.scopeId >= links)) return;
   const NvmlDevice& device = view.settings();
   const std::uint64_t bytes = field.fieldId == kSent ? device.nvlink_sent_bytes : device.nvlink_received_bytes;
   give(field, (all ? bytes : bytes / links) / 1024, true);
 }
+
+// Runs of fields that are always 0: ECC errors, in all and in device memory; throttling times; PCIe replays; remapped
+// rows.
+struct Zeroes {
+  unsigned first, last;
+  bool wide;
+};
+constexpr Zeroes kZeroes[] = {{3, 6, true},   {11, 12, true},  {22, 23, true},
+                              {74, 81, true}, {94, 95, false}, {142, 145, false}};
 
 // Numbers from nvml.h (NVML_FI_DEV_*), and CUDA 12's power fields 185 to 192, for the GPU only (scope 0), because it
 // has no module around it.
@@ -40,38 +45,17 @@ void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
   switch (field.fieldId) {
     case 1: return give(field, view.settings().ecc_off_now == 0 ? 1 : 0, false);  // ECC now
     case 2: return give(field, view.settings().ecc_off == 0 ? 1 : 0, false);      // ECC after a reset
-    case 3:
-    case 4:
-    case 5:
-    case 6:  // ECC errors in all
-    case 11:
-    case 12:
-    case 22:
-    case 23:  // in device memory
-      return give(field, 0, true);
-    case 74:
-    case 75:
-    case 76:
-    case 77:
-    case 78:
-    case 79:
-    case 80:
-    case 81:  // throttling time
-      return give(field, 0, true);
-    case 82: return give(field, temperature_c(view), false);  // memory
+    case 82: return give(field, temperature_c(view), false);                      // memory
     case 83:
     case 191: return give(field, energy_mj(view), true);
     case 91: return give(field, nvlinks(view.profile()), false);
-    case 94:
-    case 95: return give(field, 0, false);  // PCIe replays
     case 138:
     case 139: return give_link_data(view, field);
-    case 142:
-    case 143:
-    case 144:
-    case 145: return give(field, 0, false);  // remapped rows
     default: break;
   }
+  const auto* zero = std::ranges::find_if(
+      kZeroes, [&](const Zeroes& run) { return field.fieldId >= run.first && field.fieldId <= run.last; });
+  if (zero != std::end(kZeroes)) return give(field, 0, zero->wide);
   if (field.fieldId >= 185 && field.fieldId <= 192 && field.fieldId != 191 && field.scopeId == 0) {
     const Profile& profile = view.profile();
     const auto now = static_cast<std::uint32_t>(power_mw(view));
@@ -81,7 +65,7 @@ void answer_field(const DeviceView& view, nvmlFieldValue_t& field) {
         0,   view.power_limit_mw()};  // as requested
     return give(field, power[field.fieldId - 185], false);
   }
-  field.nvmlReturn = abi::NVML_ERROR_NOT_SUPPORTED;
+  field.nvmlReturn = NVML_ERROR_NOT_SUPPORTED;
 }
 
 struct Sampled {
@@ -89,7 +73,7 @@ struct Sampled {
   unsigned value;
 };
 
-Sampled sample(const DeviceView& view, abi::nvmlSamplingType_t type, unsigned busy) {
+Sampled sample(const DeviceView& view, nvmlSamplingType_t type, unsigned busy) {
   const Profile& profile = view.profile();
   switch (type) {
     case 0:
@@ -107,17 +91,16 @@ Sampled sample(const DeviceView& view, abi::nvmlSamplingType_t type, unsigned bu
 
 // Returns each tenth of a second of the last six seconds that ended after `last_seen_us`, oldest first. The grid is
 // fixed in node time, so that two calls return a sample once.
-std::vector<abi::nvmlSample_t> samples(const DeviceView& view, abi::nvmlSamplingType_t type,
-                                       unsigned long long last_seen_us) {
+std::vector<nvmlSample_t> samples_of(const DeviceView& view, nvmlSamplingType_t type, unsigned long long last_seen_us) {
   const std::uint64_t now_ns = view.state().now_ns, offset_us = realtime_us() - now_ns / 1000;
-  std::vector<abi::nvmlSample_t> found;
+  std::vector<nvmlSample_t> found;
   const std::uint64_t last = now_ns / kSampleNs, kept = kKeptNs / kSampleNs;
   for (std::uint64_t i = last > kept ? last - kept : 0; i < last; ++i) {
     const std::uint64_t end_us = (i + 1) * kSampleNs / 1000 + offset_us;
     // The wall clock's offset is computed again at each call; a millisecond covers its rounding.
     if (end_us <= last_seen_us + 1000) continue;
     const unsigned busy = held_percent(view.state().device_history[view.index()], i * kSampleNs, (i + 1) * kSampleNs);
-    abi::nvmlSample_t one{.timeStamp = end_us, .sampleValue = {}};
+    nvmlSample_t one{.timeStamp = end_us, .sampleValue = {}};
     one.sampleValue.uiVal = sample(view, type, busy).value;
     found.push_back(one);
   }
@@ -125,21 +108,16 @@ std::vector<abi::nvmlSample_t> samples(const DeviceView& view, abi::nvmlSampling
 }
 
 }  // namespace
-}  // namespace headgate::sim::nvml
-
-namespace headgate::abi {
-namespace nvml = sim::nvml;
-using nvml::DeviceView;
 
 extern "C" {
 
 nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount, nvmlFieldValue_t* values) {
-  return nvml::on_device("nvmlDeviceGetFieldValues", device, [&](const DeviceView& view) {
+  return on_device(device, [&](const DeviceView& view) {
     if (values == nullptr || valuesCount <= 0) return NVML_ERROR_INVALID_ARGUMENT;
     for (int i = 0; i < valuesCount; ++i) {
-      values[i].timestamp = static_cast<long long>(nvml::realtime_us());
+      values[i].timestamp = static_cast<long long>(realtime_us());
       values[i].latencyUsec = 0;
-      nvml::answer_field(view, values[i]);
+      answer_field(view, values[i]);
     }
     return NVML_SUCCESS;
   });
@@ -147,15 +125,14 @@ nvmlReturn_t nvmlDeviceGetFieldValues(nvmlDevice_t device, int valuesCount, nvml
 
 nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type, unsigned long long lastSeenTimeStamp,
                                   nvmlValueType_t* sampleValType, unsigned* sampleCount, nvmlSample_t* samples) {
-  return nvml::on_device("nvmlDeviceGetSamples", device, [&](const DeviceView& view) {
-    if (sampleCount == nullptr || sampleValType == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    if (!nvml::sample(view, type, 0).known) return NVML_ERROR_NOT_SUPPORTED;
+  return on_device({device, {sampleCount, sampleValType}}, [&](const DeviceView& view) {
+    if (!sample(view, type, 0).known) return NVML_ERROR_NOT_SUPPORTED;
     *sampleValType = NVML_VALUE_TYPE_UNSIGNED_INT;
     if (samples == nullptr) {
-      *sampleCount = static_cast<unsigned>(nvml::kKeptNs / nvml::kSampleNs);
+      *sampleCount = static_cast<unsigned>(kKeptNs / kSampleNs);
       return NVML_SUCCESS;
     }
-    auto found = nvml::samples(view, type, lastSeenTimeStamp);
+    const auto found = samples_of(view, type, lastSeenTimeStamp);
     if (found.empty()) return NVML_ERROR_NOT_FOUND;
     const std::size_t told = std::min<std::size_t>(found.size(), *sampleCount);
     std::copy(found.end() - static_cast<std::ptrdiff_t>(told), found.end(), samples);
@@ -166,7 +143,7 @@ nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type, 
 
 nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, nvmlPerfPolicyType_t perfPolicyType,
                                           nvmlViolationTime_t* violTime) {
-  return nvml::on_device("nvmlDeviceGetViolationStatus", device, [&](const DeviceView& view) {
+  return on_device(device, [&](const DeviceView& view) {
     if (violTime == nullptr || perfPolicyType > 11) return NVML_ERROR_INVALID_ARGUMENT;
     *violTime = {.referenceTime = view.state().now_ns / 1000, .violationTime = 0};
     return NVML_SUCCESS;
@@ -174,4 +151,4 @@ nvmlReturn_t nvmlDeviceGetViolationStatus(nvmlDevice_t device, nvmlPerfPolicyTyp
 }
 
 }  // extern "C"
-}  // namespace headgate::abi
+}  // namespace headgate::sim::nvml

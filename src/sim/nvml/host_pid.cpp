@@ -10,7 +10,7 @@
 #include <tuple>
 
 #include "base/whole_number.hpp"
-#include "sim/nvml/processes.hpp"
+#include "sim/nvml/library.hpp"
 #include "sim/process_identity.hpp"
 
 namespace headgate::sim::nvml {

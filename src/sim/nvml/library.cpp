@@ -3,7 +3,6 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cstdio>
 #include <cstring>
 #include <string>
 
@@ -24,31 +23,31 @@ void say_once(const Error& error) {
   static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
 }
 
-abi::nvmlReturn_t open_node(Library& into) {
+nvmlReturn_t open_node(Library& into) {
   auto directory = node_directory();
-  if (!directory) return say_once(directory.error()), abi::NVML_ERROR_DRIVER_NOT_LOADED;
-  if (auto opened = open_faults(*directory); !opened) return say_once(opened.error()), abi::NVML_ERROR_UNKNOWN;
+  if (!directory) return say_once(directory.error()), NVML_ERROR_DRIVER_NOT_LOADED;
+  if (auto opened = open_faults(*directory); !opened) return say_once(opened.error()), NVML_ERROR_UNKNOWN;
   auto node = Node::open(*directory);
   if (!node) {
     say_once(node.error());
-    return node.error().code == ErrorCode::denied ? abi::NVML_ERROR_NO_PERMISSION : abi::NVML_ERROR_DRIVER_NOT_LOADED;
+    return node.error().code == ErrorCode::denied ? NVML_ERROR_NO_PERMISSION : NVML_ERROR_DRIVER_NOT_LOADED;
   }
   into.node = std::move(*node);
-  return abi::NVML_SUCCESS;
+  return NVML_SUCCESS;
 }
 
-abi::nvmlReturn_t initialise_library(const char* function) {
+nvmlReturn_t initialise_library(const char* function = __builtin_FUNCTION()) {
   Library& open = library();
   const std::lock_guard lock(open.mutex);
   if (open.users == 0) {
-    if (const auto result = open_node(open); result != abi::NVML_SUCCESS) return result;
+    if (const auto result = open_node(open); result != NVML_SUCCESS) return result;
   }
   if (const std::uint32_t code = fault(function)) {
     if (open.users == 0) open.node.reset();
-    return static_cast<abi::nvmlReturn_t>(code);
+    return static_cast<nvmlReturn_t>(code);
   }
   ++open.users;
-  return abi::NVML_SUCCESS;
+  return NVML_SUCCESS;
 }
 
 }  // namespace
@@ -59,24 +58,24 @@ Library& library() {
   return only;
 }
 
-abi::nvmlDevice_t handle_of(std::uint32_t index) { return reinterpret_cast<abi::nvmlDevice_t>(&handles[index]); }
+nvmlDevice_t handle_of(std::uint32_t index) { return reinterpret_cast<nvmlDevice_t>(&handles[index]); }
 
-std::optional<std::uint32_t> device_of(abi::nvmlDevice_t handle) {
+std::optional<std::uint32_t> device_of(nvmlDevice_t handle) {
   const auto offset = reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(&handles[0]);
   return offset < kMaxDevices ? std::optional(static_cast<std::uint32_t>(offset)) : std::nullopt;
 }
 
-bool index_of(const Profile& profile, abi::nvmlDevice_t handle, std::uint32_t& index) {
+bool index_of(const Profile& profile, nvmlDevice_t handle, std::uint32_t& index) {
   const auto offset = reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(&handles[0]);
   index = static_cast<std::uint32_t>(offset);
   return offset < profile.count;
 }
 
-abi::nvmlDevice_t handle_of(SliceOfDevice slice) {
-  return reinterpret_cast<abi::nvmlDevice_t>(&slice_handles[slice.index * kMaxMigSlices + slice.slice]);
+nvmlDevice_t handle_of(SliceOfDevice slice) {
+  return reinterpret_cast<nvmlDevice_t>(&slice_handles[slice.index * kMaxMigSlices + slice.slice]);
 }
 
-std::optional<SliceOfDevice> slice_of(const Profile& profile, abi::nvmlDevice_t handle) {
+std::optional<SliceOfDevice> slice_of(const Profile& profile, nvmlDevice_t handle) {
   const auto offset = reinterpret_cast<std::uintptr_t>(handle) - reinterpret_cast<std::uintptr_t>(&slice_handles[0]);
   const SliceOfDevice found{static_cast<std::uint32_t>(offset / kMaxMigSlices),
                             static_cast<std::uint32_t>(offset % kMaxMigSlices)};
@@ -99,28 +98,23 @@ unsigned DeviceView::busy_percent(const History& history, std::uint64_t from_ns)
   return held_percent(history, std::max(from_ns, now > kSecondNs ? now - kSecondNs : 0), now);
 }
 
-abi::nvmlReturn_t give_text(std::string_view text, char* out, unsigned length) {
-  if (out == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
-  if (length <= text.size()) return abi::NVML_ERROR_INSUFFICIENT_SIZE;
+nvmlReturn_t give_text(std::string_view text, char* out, unsigned length) {
+  if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  if (length <= text.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
   std::memcpy(out, text.data(), text.size());
   out[text.size()] = 0;
-  return abi::NVML_SUCCESS;
+  return NVML_SUCCESS;
 }
-
-}  // namespace headgate::sim::nvml
-
-namespace headgate::abi {
-namespace nvml = sim::nvml;
 
 extern "C" {
 
-nvmlReturn_t nvmlInit() { return nvml::initialise_library("nvmlInit"); }
-nvmlReturn_t nvmlInit_v2() { return nvml::initialise_library("nvmlInit_v2"); }
-nvmlReturn_t nvmlInitWithFlags(unsigned) { return nvml::initialise_library("nvmlInitWithFlags"); }
+nvmlReturn_t nvmlInit() { return initialise_library(); }
+nvmlReturn_t nvmlInit_v2() { return initialise_library(); }
+nvmlReturn_t nvmlInitWithFlags(unsigned) { return initialise_library(); }
 
 nvmlReturn_t nvmlShutdown() {
-  if (const std::uint32_t code = sim::fault("nvmlShutdown")) return static_cast<nvmlReturn_t>(code);
-  nvml::Library& open = nvml::library();
+  if (const std::uint32_t code = fault("nvmlShutdown")) return static_cast<nvmlReturn_t>(code);
+  Library& open = library();
   const std::lock_guard lock(open.mutex);
   if (open.users == 0) return NVML_ERROR_UNINITIALIZED;
   if (--open.users == 0) open.node.reset();
@@ -150,4 +144,4 @@ const char* nvmlErrorString(nvmlReturn_t result) {
 }
 
 }  // extern "C"
-}  // namespace headgate::abi
+}  // namespace headgate::sim::nvml

@@ -3,26 +3,31 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
+#include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 #include "guest/abi/nvml.hpp"
 #include "sim/faults.hpp"
 #include "sim/node.hpp"
+#include "sim/nvml/wide.hpp"
+
+namespace headgate::sim::nvml {
+
+using namespace headgate::abi;
 
 // Declares the table's functions, so that a definition with another signature does not compile.
-namespace headgate::abi {
 extern "C" {
-#define NVML_FN(name, kind, parameters, arguments) __attribute__((visibility("default"))) nvmlReturn_t name parameters;
+#define NVML_SIM(name, kind, parameters) __attribute__((visibility("default"))) nvmlReturn_t name parameters;
+#define NVML_FN(name, kind, parameters, arguments) NVML_SIM(name, kind, parameters)
 #include "guest/abi/nvml_table.def"
 __attribute__((visibility("default"))) const char* nvmlErrorString(nvmlReturn_t result);
 }
-}  // namespace headgate::abi
-
-namespace headgate::sim::nvml {
 
 // The library's state: open between the first nvmlInit and the last nvmlShutdown. Hold `mutex` while using `node`.
 struct Library {
@@ -32,23 +37,23 @@ struct Library {
 };
 [[nodiscard]] Library& library();
 
-[[nodiscard]] abi::nvmlDevice_t handle_of(std::uint32_t index);
+[[nodiscard]] nvmlDevice_t handle_of(std::uint32_t index);
 // Decodes a handle that any node could have returned, without checking that this node has the device.
-[[nodiscard]] std::optional<std::uint32_t> device_of(abi::nvmlDevice_t handle);
+[[nodiscard]] std::optional<std::uint32_t> device_of(nvmlDevice_t handle);
 // Returns true and sets `index` if it is a handle of one of this node's devices.
-[[nodiscard]] bool index_of(const Profile& profile, abi::nvmlDevice_t handle, std::uint32_t& index);
+[[nodiscard]] bool index_of(const Profile& profile, nvmlDevice_t handle, std::uint32_t& index);
 
 // A MIG slice has a separate handle: slice `slice` in the profile's list, on GPU `index`.
 struct SliceOfDevice {
   std::uint32_t index, slice;
 };
-[[nodiscard]] abi::nvmlDevice_t handle_of(SliceOfDevice slice);
-[[nodiscard]] std::optional<SliceOfDevice> slice_of(const Profile& profile, abi::nvmlDevice_t handle);
+[[nodiscard]] nvmlDevice_t handle_of(SliceOfDevice slice);
+[[nodiscard]] std::optional<SliceOfDevice> slice_of(const Profile& profile, nvmlDevice_t handle);
 
 // A call's view of a device. The node is advanced to now, and locked while the view exists.
 class DeviceView {
  public:
-  DeviceView(Node& node, std::uint32_t index) : locked_(node), node_(node), index_(index) { locked_.advance(); }
+  DeviceView(Node& node, std::uint32_t index) : locked_(node), node_(node), index_(index) {}
 
   [[nodiscard]] std::uint32_t index() const { return index_; }
   [[nodiscard]] const Profile& profile() const { return node_.profile(); }
@@ -64,71 +69,95 @@ class DeviceView {
   [[nodiscard]] unsigned busy_percent() const { return busy_percent(node_.state().device_history[index_]); }
 
  private:
-  Node::Locked locked_;
+  Node::Advanced locked_;
   Node& node_;
   std::uint32_t index_;
 };
 
+// Copies text with its NUL. INSUFFICIENT_SIZE if it does not fit, INVALID_ARGUMENT for NULL.
+[[nodiscard]] nvmlReturn_t give_text(std::string_view text, char* out, unsigned length);
+
+// A call for one device. `needed`: arguments of which none may be NULL, else INVALID_ARGUMENT. `function`: the exported
+// function that makes the call, unless it names another.
+struct DeviceCall {
+  DeviceCall(nvmlDevice_t called_for, std::initializer_list<const void*> needed = {},
+             const char* caller = __builtin_FUNCTION())
+      : device(called_for), complete(std::ranges::count(needed, nullptr) == 0), function(caller) {}
+  nvmlDevice_t device;
+  bool complete;
+  const char* function;
+};
+using Slice = std::optional<std::uint32_t>;
+
+// Calls `body`, which returns a status, or nothing for SUCCESS.
+template <typename Body, typename... Arguments>
+nvmlReturn_t status_of(Body& body, Arguments&&... arguments) {
+  if constexpr (std::is_void_v<std::invoke_result_t<Body&, Arguments...>>) return body(arguments...), NVML_SUCCESS;
+  else return static_cast<nvmlReturn_t>(body(arguments...));
+}
+
 template <typename Body>
-abi::nvmlReturn_t answer(const char* function, Body&& body) {
-  if (const std::uint32_t code = fault(function)) return static_cast<abi::nvmlReturn_t>(code);
+nvmlReturn_t answer(Body&& body, const char* function = __builtin_FUNCTION()) {
+  if (const std::uint32_t code = fault(function)) return static_cast<nvmlReturn_t>(code);
   Library& open = library();
   const std::lock_guard lock(open.mutex);
-  if (open.users == 0) return abi::NVML_ERROR_UNINITIALIZED;
-  return body(*open.node);
+  return open.users == 0 ? NVML_ERROR_UNINITIALIZED : status_of(body, *open.node);
 }
 
 // Calls `body` with a DeviceView and, for a slice's handle, the slice's number. Returns GPU_IS_LOST for a lost device
-// and its slices, INVALID_ARGUMENT for an unknown handle.
+// and its slices, INVALID_ARGUMENT for an unknown handle. `no_slices`: returns NOT_SUPPORTED for a slice.
 template <typename Body>
-abi::nvmlReturn_t on_device_or_slice(const char* function, abi::nvmlDevice_t handle, Body&& body) {
+nvmlReturn_t on_device_or_slice(DeviceCall call, Body&& body, bool no_slices = false) {
   // Not under the library's mutex: a rule that delays one GPU's calls must not delay another's.
-  if (const auto device = device_of(handle))
-    if (const std::uint32_t code = fault_on(function, *device)) return static_cast<abi::nvmlReturn_t>(code);
-  return answer(function, [&](Node& node) {
+  if (const auto device = device_of(call.device))
+    if (const std::uint32_t code = fault_on(call.function, *device)) return static_cast<nvmlReturn_t>(code);
+  const auto look = [&](Node& node) {
     std::uint32_t index = 0;
-    std::optional<std::uint32_t> slice;
-    if (const auto found = slice_of(node.profile(), handle)) index = found->index, slice = found->slice;
-    else if (!index_of(node.profile(), handle, index)) return abi::NVML_ERROR_INVALID_ARGUMENT;
+    Slice slice;
+    if (const auto found = slice_of(node.profile(), call.device)) index = found->index, slice = found->slice;
+    else if (!index_of(node.profile(), call.device, index)) return NVML_ERROR_INVALID_ARGUMENT;
     const DeviceView view(node, index);
-    if (device_lost(index)) return abi::NVML_ERROR_GPU_IS_LOST;
-    return static_cast<abi::nvmlReturn_t>(body(view, slice));
-  });
+    if (device_lost(index)) return NVML_ERROR_GPU_IS_LOST;
+    if (slice && no_slices) return NVML_ERROR_NOT_SUPPORTED;
+    return call.complete ? status_of(body, view, slice) : NVML_ERROR_INVALID_ARGUMENT;
+  };
+  return answer(look, call.function);
 }
 
-// For functions that MIG slices do not support, which is most of them: returns NOT_SUPPORTED for a slice.
+// For functions that MIG slices do not support, which is most of them.
 template <typename Body>
-abi::nvmlReturn_t on_device(const char* function, abi::nvmlDevice_t handle, Body&& body) {
-  return on_device_or_slice(function, handle, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
-    if (slice) return abi::NVML_ERROR_NOT_SUPPORTED;
-    return static_cast<abi::nvmlReturn_t>(body(view));
-  });
+nvmlReturn_t on_device(DeviceCall call, Body&& body) {
+  return on_device_or_slice(call, [&](const DeviceView& view, Slice) { return body(view); }, true);
 }
 
 // Returns one value that depends on the node. INVALID_ARGUMENT if `out` is NULL.
 template <typename Value, typename Body>
-abi::nvmlReturn_t node_value(const char* function, Value* out, Body&& body) {
-  return answer(function, [&](Node& node) {
-    if (out == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
+nvmlReturn_t node_value(Value* out, Body&& body, const char* function = __builtin_FUNCTION()) {
+  const auto tell = [&](Node& node) {
+    if (out == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
     *out = static_cast<Value>(body(node));
-    return abi::NVML_SUCCESS;
-  });
+    return NVML_SUCCESS;
+  };
+  return answer(tell, function);
 }
 
 // Returns one value that depends on the device. INVALID_ARGUMENT if `out` is NULL.
 template <typename Value, typename Body>
-abi::nvmlReturn_t value_of(const char* function, abi::nvmlDevice_t handle, Value* out, Body&& body) {
-  return on_device(function, handle, [&](const DeviceView& view) {
-    if (out == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
-    *out = static_cast<Value>(body(view));
-    return abi::NVML_SUCCESS;
-  });
+nvmlReturn_t value_of(DeviceCall call, Value* out, Body&& body) {
+  call.complete = out != nullptr;
+  return on_device(call, [&](const DeviceView& view) { *out = static_cast<Value>(body(view)); });
+}
+
+// Returns a text that depends on the device. INSUFFICIENT_SIZE if it does not fit, INVALID_ARGUMENT if `out` is NULL.
+template <typename Body>
+nvmlReturn_t text_of(DeviceCall call, char* out, unsigned length, Body&& body) {
+  return on_device(call, [&](const DeviceView& view) { return give_text(std::string(body(view)), out, length); });
 }
 
 // Readings of the device, computed from the node's history over the last second.
 [[nodiscard]] std::uint64_t power_mw(const DeviceView& view);
 [[nodiscard]] unsigned temperature_c(const DeviceView& view);
-[[nodiscard]] unsigned clock_mhz(const DeviceView& view, abi::nvmlClockType_t type);
+[[nodiscard]] unsigned clock_mhz(const DeviceView& view, nvmlClockType_t type);
 [[nodiscard]] unsigned long long energy_mj(const DeviceView& view);
 [[nodiscard]] std::uint64_t realtime_us();
 // Returns the whole percentage of node time [from_ns, to_ns) during which `history` was held, by buckets.
@@ -139,33 +168,37 @@ inline constexpr unsigned kMaxNvlinks = 18;  // NVML_NVLINK_MAX_LINKS
 [[nodiscard]] unsigned nvlinks(const Profile& profile);
 
 // Returns one sample, stamped now, for each process that held the GPU since `last_seen_us` (at most the last second).
-[[nodiscard]] std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view,
-                                                                             std::uint64_t last_seen_us);
+[[nodiscard]] std::vector<nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view,
+                                                                        std::uint64_t last_seen_us);
+
+// Returns the pid to list: the one that the caller's /proc shows, else the one that the process itself sees.
+[[nodiscard]] std::uint32_t shown_pid(const Account& account);
+
+// Returns the processes with a context on the device, in order of pid.
+[[nodiscard]] std::vector<const Account*> listed_by_pid(const DeviceView& view);
+[[nodiscard]] nvmlProcessDetail_v1_t detail_of(const Account& account);
+// Returns argv[0] from /proc if available, else the node's name for the process.
+[[nodiscard]] std::string name_of(const Account& account);
 
 // Returns a list in NVML's protocol. *count is the room on entry and the number on return. With too little room or no
 // array: INSUFFICIENT_SIZE.
 template <typename Entry, typename Range>
-abi::nvmlReturn_t give_list(const Range& from, unsigned* count, Entry* out) {
-  if (count == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
+nvmlReturn_t give_list(const Range& from, unsigned* count, Entry* out) {
+  if (count == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
   const unsigned room = out == nullptr ? 0 : *count;
   *count = static_cast<unsigned>(from.size());
-  if (from.size() > room) return abi::NVML_ERROR_INSUFFICIENT_SIZE;
+  if (from.size() > room) return NVML_ERROR_INSUFFICIENT_SIZE;
   std::ranges::copy(from, out);
-  return abi::NVML_SUCCESS;
+  return NVML_SUCCESS;
 }
 
-// Copies text with its NUL. INSUFFICIENT_SIZE if it does not fit, INVALID_ARGUMENT for NULL.
-[[nodiscard]] abi::nvmlReturn_t give_text(std::string_view text, char* out, unsigned length);
-
 // As nvidia-smi sets the length of time slices; settings.cpp.
-[[nodiscard]] abi::nvmlReturn_t set_policy(abi::nvmlDevice_t device, const abi::NvmlExportedPolicy* wanted);
+[[nodiscard]] nvmlReturn_t set_policy(nvmlDevice_t device, const NvmlExportedPolicy* wanted);
 
 }  // namespace headgate::sim::nvml
 
-// Defines a getter of one value in headgate::abi. `value`: an expression of `view`.
-#define SIM_GETTER(name, type, value)                                                                    \
-  nvmlReturn_t name(nvmlDevice_t device, type* out) {                                                    \
-    using headgate::sim::nvml::DeviceView;                                                               \
-    return headgate::sim::nvml::value_of(#name, device, out,                                             \
-                                         []([[maybe_unused]] const DeviceView& view) { return value; }); \
+// Defines a getter of one value. `value`: an expression of `view`.
+#define SIM_GETTER(name, type, value)                                                            \
+  nvmlReturn_t name(nvmlDevice_t device, type* out) {                                            \
+    return value_of(device, out, []([[maybe_unused]] const DeviceView& view) { return value; }); \
   }

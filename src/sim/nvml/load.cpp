@@ -1,13 +1,12 @@
 // Readings that depend on load: utilisation, clocks, power, temperature. All derive from the last second of the node's
 // busy history; the real counters are also about a second old.
 #include <algorithm>
+#include <utility>
 #include <vector>
 
 #include "guest/bare/clock.hpp"
 #include "sim/engine/clocks.hpp"
 #include "sim/nvml/library.hpp"
-#include "sim/nvml/processes.hpp"
-#include "sim/nvml/wide.hpp"
 
 namespace headgate::sim::nvml {
 
@@ -25,10 +24,10 @@ unsigned temperature_c(const DeviceView& view) {
 }
 
 // A busy GPU runs at its top clock, or less if an application clock or a locked range applies.
-unsigned clock_mhz(const DeviceView& view, abi::nvmlClockType_t type) {
+unsigned clock_mhz(const DeviceView& view, nvmlClockType_t type) {
   const Profile& profile = view.profile();
   const NvmlDevice& set = view.settings();
-  const bool memory = type == abi::NVML_CLOCK_MEM, busy = view.busy_percent() > 0;
+  const bool memory = type == NVML_CLOCK_MEM, busy = view.busy_percent() > 0;
   const unsigned idle = memory ? profile.memory_clock_idle_mhz : profile.sm_clock_idle_mhz;
   const unsigned top = memory ? profile.memory_clock_max_mhz : profile.sm_clock_max_mhz;
   if (busy && !memory) return busy_sm_clock_mhz(profile, set);
@@ -46,12 +45,12 @@ unsigned long long energy_mj(const DeviceView& view) {
 
 std::uint64_t realtime_us() { return static_cast<std::uint64_t>(bare::now_ns(CLOCK_REALTIME) / 1000); }
 
-std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view, std::uint64_t last_seen_us) {
+std::vector<nvmlProcessUtilizationSample_t> samples_since(const DeviceView& view, std::uint64_t last_seen_us) {
   const std::uint64_t now_us = realtime_us(), now_ns = view.state().now_ns;
   const std::uint64_t ago_ns =
       last_seen_us >= now_us ? 0 : std::min<std::uint64_t>(now_us - last_seen_us, 1'000'000) * 1000;
   const std::uint64_t from_ns = now_ns > ago_ns ? now_ns - ago_ns : 0;
-  std::vector<abi::nvmlProcessUtilizationSample_t> samples;
+  std::vector<nvmlProcessUtilizationSample_t> samples;
   for (std::uint32_t i = 0; i < kMaxAccounts; ++i) {
     const Account& account = view.state().accounts[i];
     if (account.used != 1 || account.device != view.index()) continue;
@@ -65,114 +64,90 @@ std::vector<abi::nvmlProcessUtilizationSample_t> samples_since(const DeviceView&
 
 namespace {
 
-using abi::nvmlReturn_t;
-
 constexpr unsigned kSamplingPeriodUs = 167'000;
 
-nvmlReturn_t clock_of(const DeviceView& view, abi::nvmlClockType_t type, bool most, unsigned* out) {
-  if (out == nullptr || type > abi::NVML_CLOCK_VIDEO) return abi::NVML_ERROR_INVALID_ARGUMENT;
+nvmlReturn_t clock_of(const DeviceView& view, nvmlClockType_t type, bool most, unsigned* out) {
+  if (out == nullptr || type > NVML_CLOCK_VIDEO) return NVML_ERROR_INVALID_ARGUMENT;
   if (!most) *out = clock_mhz(view, type);
-  else *out = type == abi::NVML_CLOCK_MEM ? view.profile().memory_clock_max_mhz : view.profile().sm_clock_max_mhz;
-  return abi::NVML_SUCCESS;
+  else *out = type == NVML_CLOCK_MEM ? view.profile().memory_clock_max_mhz : view.profile().sm_clock_max_mhz;
+  return NVML_SUCCESS;
 }
 
-nvmlReturn_t idle_engine(const char* function, abi::nvmlDevice_t device, unsigned* utilization, unsigned* period_us) {
-  return on_device(function, device, [&](const DeviceView&) {
-    if (utilization == nullptr || period_us == nullptr) return abi::NVML_ERROR_INVALID_ARGUMENT;
-    *utilization = 0;
-    *period_us = kSamplingPeriodUs;
-    return abi::NVML_SUCCESS;
-  });
+// Gives each sample as an `Info`. Without a buffer, tells the possible number; with one, the samples, or NOT_FOUND.
+template <typename Info>
+nvmlReturn_t give_samples(const DeviceView& view, std::uint64_t last_seen_us, unsigned& count, Info* out) {
+  const auto samples = samples_since(view, last_seen_us);
+  const auto room = std::exchange(count, static_cast<unsigned>(samples.size()));
+  if (samples.empty()) return NVML_ERROR_NOT_FOUND;
+  if (out == nullptr || room < samples.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
+  for (const auto& one : samples) {
+    Info& told = *out++ = {};
+    told.timeStamp = one.timeStamp;
+    told.pid = one.pid;
+    told.smUtil = one.smUtil;
+  }
+  return NVML_SUCCESS;
+}
+
+nvmlReturn_t idle_engine(DeviceCall call, unsigned* utilization, unsigned* period_us) {
+  call.complete = utilization != nullptr && period_us != nullptr;
+  return on_device(call, [&](const DeviceView&) { *utilization = 0, *period_us = kSamplingPeriodUs; });
 }
 
 }  // namespace
-}  // namespace headgate::sim::nvml
-
-namespace headgate::abi {
-namespace nvml = sim::nvml;
-using nvml::DeviceView;
 
 extern "C" {
 
 // Memory utilisation is 0, because simulated kernels access no memory.
 nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* utilization) {
-  return nvml::on_device("nvmlDeviceGetUtilizationRates", device, [&](const DeviceView& view) {
-    if (utilization == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    *utilization = {.gpu = view.busy_percent(), .memory = 0};
-    return NVML_SUCCESS;
-  });
+  return on_device({device, {utilization}},
+                   [&](const DeviceView& view) { *utilization = {.gpu = view.busy_percent(), .memory = 0}; });
 }
 
 nvmlReturn_t nvmlDeviceGetJpgUtilization(nvmlDevice_t device, unsigned* utilization, unsigned* samplingPeriodUs) {
-  return nvml::idle_engine("nvmlDeviceGetJpgUtilization", device, utilization, samplingPeriodUs);
+  return idle_engine(device, utilization, samplingPeriodUs);
 }
 nvmlReturn_t nvmlDeviceGetOfaUtilization(nvmlDevice_t device, unsigned* utilization, unsigned* samplingPeriodUs) {
-  return nvml::idle_engine("nvmlDeviceGetOfaUtilization", device, utilization, samplingPeriodUs);
+  return idle_engine(device, utilization, samplingPeriodUs);
 }
 nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned* utilization, unsigned* samplingPeriodUs) {
-  return nvml::idle_engine("nvmlDeviceGetEncoderUtilization", device, utilization, samplingPeriodUs);
+  return idle_engine(device, utilization, samplingPeriodUs);
 }
 nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned* utilization, unsigned* samplingPeriodUs) {
-  return nvml::idle_engine("nvmlDeviceGetDecoderUtilization", device, utilization, samplingPeriodUs);
+  return idle_engine(device, utilization, samplingPeriodUs);
 }
 
-// Without a buffer, returns the possible number of samples; with one, the samples, or NOT_FOUND.
 nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device, nvmlProcessUtilizationSample_t* utilization,
                                              unsigned* processSamplesCount, unsigned long long lastSeenTimeStamp) {
-  return nvml::on_device("nvmlDeviceGetProcessUtilization", device, [&](const DeviceView& view) {
-    if (processSamplesCount == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-    const auto samples = nvml::samples_since(view, lastSeenTimeStamp);
-    const auto room = *processSamplesCount;
-    *processSamplesCount = static_cast<unsigned>(samples.size());
-    if (samples.empty()) return NVML_ERROR_NOT_FOUND;
-    if (utilization == nullptr || room < samples.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
-    std::ranges::copy(samples, utilization);
-    return NVML_SUCCESS;
+  return on_device({device, {processSamplesCount}}, [&](const DeviceView& view) {
+    return give_samples(view, lastSeenTimeStamp, *processSamplesCount, utilization);
   });
 }
 
 nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device, nvmlProcessesUtilizationInfo_t* info) {
-  return nvml::on_device("nvmlDeviceGetProcessesUtilizationInfo", device, [&](const DeviceView& view) {
-    if (info == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  return on_device({device, {info}}, [&](const DeviceView& view) {
     if (info->version != kProcessesUtilizationVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-    const auto samples = nvml::samples_since(view, info->lastSeenTimeStamp);
-    const auto room = info->processSamplesCount;
-    info->processSamplesCount = static_cast<unsigned>(samples.size());
-    if (samples.empty()) return NVML_ERROR_NOT_FOUND;
-    if (info->procUtilArray == nullptr || room < samples.size()) return NVML_ERROR_INSUFFICIENT_SIZE;
-    std::ranges::transform(samples, info->procUtilArray, [](const nvmlProcessUtilizationSample_t& one) {
-      nvmlProcessUtilizationInfo_v1_t told{};
-      told.timeStamp = one.timeStamp;
-      told.pid = one.pid;
-      told.smUtil = one.smUtil;
-      return told;
-    });
-    return NVML_SUCCESS;
+    return give_samples(view, info->lastSeenTimeStamp, info->processSamplesCount, info->procUtilArray);
   });
 }
 
 nvmlReturn_t nvmlDeviceGetClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned* clock) {
-  return nvml::on_device("nvmlDeviceGetClockInfo", device,
-                         [&](const DeviceView& view) { return nvml::clock_of(view, type, false, clock); });
+  return on_device(device, [&](const DeviceView& view) { return clock_of(view, type, false, clock); });
 }
 nvmlReturn_t nvmlDeviceGetMaxClockInfo(nvmlDevice_t device, nvmlClockType_t type, unsigned* clock) {
-  return nvml::on_device("nvmlDeviceGetMaxClockInfo", device,
-                         [&](const DeviceView& view) { return nvml::clock_of(view, type, true, clock); });
+  return on_device(device, [&](const DeviceView& view) { return clock_of(view, type, true, clock); });
 }
 
 // Server cards always stay in P0.
 SIM_GETTER(nvmlDeviceGetPerformanceState, nvmlPstates_t, NVML_PSTATE_0)
-
 SIM_GETTER(nvmlDeviceGetPowerState, nvmlPstates_t, NVML_PSTATE_0)
-
-SIM_GETTER(nvmlDeviceGetPowerUsage, unsigned, nvml::power_mw(view))
-
-SIM_GETTER(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, nvml::energy_mj(view))
+SIM_GETTER(nvmlDeviceGetPowerUsage, unsigned, power_mw(view))
+SIM_GETTER(nvmlDeviceGetTotalEnergyConsumption, unsigned long long, energy_mj(view))
 
 nvmlReturn_t nvmlDeviceGetTemperature(nvmlDevice_t device, nvmlTemperatureSensors_t sensorType, unsigned* temp) {
-  return nvml::on_device("nvmlDeviceGetTemperature", device, [&](const DeviceView& view) {
+  return on_device(device, [&](const DeviceView& view) {
     if (temp == nullptr || sensorType != NVML_TEMPERATURE_GPU) return NVML_ERROR_INVALID_ARGUMENT;
-    *temp = nvml::temperature_c(view);
+    *temp = temperature_c(view);
     return NVML_SUCCESS;
   });
 }
@@ -181,13 +156,11 @@ SIM_GETTER(nvmlDeviceGetPowerManagementLimit, unsigned, view.power_limit_mw())
 SIM_GETTER(nvmlDeviceGetEnforcedPowerLimit, unsigned, view.power_limit_mw())
 SIM_GETTER(nvmlDeviceGetPowerManagementDefaultLimit, unsigned, view.profile().power_default_mw)
 nvmlReturn_t nvmlDeviceGetPowerManagementLimitConstraints(nvmlDevice_t device, unsigned* minLimit, unsigned* maxLimit) {
-  return nvml::on_device("nvmlDeviceGetPowerManagementLimitConstraints", device, [&](const DeviceView& view) {
-    if (minLimit == nullptr || maxLimit == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  return on_device({device, {minLimit, maxLimit}}, [&](const DeviceView& view) {
     *minLimit = view.profile().power_min_mw;
     *maxLimit = view.profile().power_max_mw;
-    return NVML_SUCCESS;
   });
 }
 
 }  // extern "C"
-}  // namespace headgate::abi
+}  // namespace headgate::sim::nvml

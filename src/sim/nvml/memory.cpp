@@ -1,36 +1,31 @@
 // Memory and the processes that hold it. A process is listed on a device while it has a context there.
-#include <cstring>
 #include <fstream>
 #include <string>
 #include <vector>
 
 #include "sim/mig.hpp"
 #include "sim/nvml/library.hpp"
-#include "sim/nvml/processes.hpp"
 #include "sim/process_identity.hpp"
 
 namespace headgate::sim::nvml {
 namespace {
 
-using abi::nvmlDevice_t;
-using abi::nvmlReturn_t;
-
 constexpr unsigned kNoInstance = ~0U;  // GPU and compute instance without MIG
-constexpr unsigned kMemoryVersion2 = sizeof(abi::nvmlMemory_v2_t) | 2U << 24;
+constexpr unsigned kMemoryVersion2 = sizeof(nvmlMemory_v2_t) | 2U << 24;
 
 struct Held {
   std::uint64_t total, reserved, used;  // bytes
 };
 
 // A slice is always empty, because programs run on the whole GPU.
-Held held_memory(const DeviceView& view, std::optional<std::uint32_t> slice) {
+Held held_memory(const DeviceView& view, Slice slice) {
   const Profile& profile = view.profile();
   if (slice) return {mig_memory_bytes(profile, profile.mig[*slice]), 0, 0};
   return {profile.memory_bytes, profile.reserved_bytes, view.device().bytes};
 }
 
 // In a cgroup with a limit (driver r615): its memory in place of the device's, as far as NVIDIA's documents say.
-void show_own_limit(const DeviceView& view, abi::nvmlMemory_v2_t& memory) {
+void show_own_limit(const DeviceView& view, nvmlMemory_v2_t& memory) {
   const auto& fences = view.state().memory_fences[view.index()];
   if (std::ranges::all_of(fences, [](const MemoryFence& fence) { return fence.cgroup == 0; })) return;
   const Engine engine(view.mutable_state());
@@ -41,21 +36,16 @@ void show_own_limit(const DeviceView& view, abi::nvmlMemory_v2_t& memory) {
   memory.free = std::min<unsigned long long>(memory.free, memory.total - std::min(memory.total, memory.used));
 }
 
-void describe(const Account& account, abi::nvmlProcessInfo_v1_t& out) {
+// The versions share the names of their fields.
+template <typename Info>
+void describe(const Account& account, Info& out) {
   out = {};
   out.pid = shown_pid(account);
   out.usedGpuMemory = account.bytes + account.slack_bytes + account.context_bytes;
+  if constexpr (requires { out.gpuInstanceId; }) out.gpuInstanceId = out.computeInstanceId = kNoInstance;
 }
 
-void describe(const Account& account, abi::nvmlProcessInfo_v2_t& out) {
-  out = {};
-  out.pid = shown_pid(account);
-  out.usedGpuMemory = account.bytes + account.slack_bytes + account.context_bytes;
-  out.gpuInstanceId = kNoInstance;
-  out.computeInstanceId = kNoInstance;
-}
-
-enum class Whose { all, mps_clients };
+enum class Whose { all, mps_clients, none };
 
 bool is_mps_client(const DeviceView& view, const Account& account) {
   return view.state().processes[account.process].mps_percent != 0;
@@ -63,28 +53,18 @@ bool is_mps_client(const DeviceView& view, const Account& account) {
 
 // An MPS client is also in the list of compute processes (nvidia-smi shows "M+C").
 template <typename Info>
-nvmlReturn_t compute_processes(const char* function, nvmlDevice_t device, unsigned* count, Info* infos,
-                               Whose whose = Whose::all) {
-  return on_device_or_slice(function, device, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
-    if (count == nullptr || (*count > 0 && infos == nullptr)) return abi::NVML_ERROR_INVALID_ARGUMENT;
+nvmlReturn_t processes(DeviceCall call, unsigned* count, Info* infos, Whose whose) {
+  return on_device_or_slice(call, [&](const DeviceView& view, Slice slice) {
+    if (count == nullptr || (*count > 0 && infos == nullptr)) return NVML_ERROR_INVALID_ARGUMENT;
     const unsigned room = *count;
     unsigned found = 0;
-    for (const Account* account : slice ? std::vector<const Account*>{} : listed_by_pid(view)) {
+    for (const Account* account : slice || whose == Whose::none ? std::vector<const Account*>{} : listed_by_pid(view)) {
       if (whose == Whose::mps_clients && !is_mps_client(view, *account)) continue;
       if (found < room) describe(*account, infos[found]);
       ++found;
     }
     *count = found;
-    return found <= room ? abi::NVML_SUCCESS : abi::NVML_ERROR_INSUFFICIENT_SIZE;
-  });
-}
-
-template <typename Info>
-nvmlReturn_t no_processes(const char* function, nvmlDevice_t device, unsigned* count, Info* infos) {
-  return on_device_or_slice(function, device, [&](const DeviceView&, std::optional<std::uint32_t>) {
-    if (count == nullptr || (*count > 0 && infos == nullptr)) return abi::NVML_ERROR_INVALID_ARGUMENT;
-    *count = 0;
-    return abi::NVML_SUCCESS;
+    return found <= room ? NVML_SUCCESS : NVML_ERROR_INSUFFICIENT_SIZE;
   });
 }
 
@@ -106,7 +86,7 @@ std::vector<const Account*> listed_by_pid(const DeviceView& view) {
   return found;
 }
 
-abi::nvmlProcessDetail_v1_t detail_of(const Account& account) {
+nvmlProcessDetail_v1_t detail_of(const Account& account) {
   return {.pid = shown_pid(account),
           .usedGpuMemory = account.bytes + account.context_bytes,
           .gpuInstanceId = kNoInstance,
@@ -119,99 +99,81 @@ std::string name_of(const Account& account) {
   return command.empty() ? account.comm : command;
 }
 
-}  // namespace headgate::sim::nvml
-
-namespace headgate::abi {
-namespace nvml = sim::nvml;
-using nvml::DeviceView;
-
 extern "C" {
 
 // As in the real NVML: version 1 counts reserved memory as used, version 2 reports it separately.
 nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
-  return nvml::on_device_or_slice(
-      "nvmlDeviceGetMemoryInfo", device, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
-        if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-        const nvml::Held held = nvml::held_memory(view, slice);
-        *memory = {
-            .total = held.total, .free = held.total - held.reserved - held.used, .used = held.reserved + held.used};
-        return NVML_SUCCESS;
-      });
+  return on_device_or_slice({device, {memory}}, [&](const DeviceView& view, Slice slice) {
+    const Held held = held_memory(view, slice);
+    *memory = {.total = held.total, .free = held.total - held.reserved - held.used, .used = held.reserved + held.used};
+  });
 }
 
 nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
-  return nvml::on_device_or_slice("nvmlDeviceGetMemoryInfo_v2", device,
-                                  [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
-                                    if (memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-                                    if (memory->version != nvml::kMemoryVersion2)
-                                      return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
-                                    const nvml::Held held = nvml::held_memory(view, slice);
-                                    memory->total = held.total;
-                                    memory->reserved = held.reserved;
-                                    memory->used = held.used;
-                                    memory->free = held.total - held.reserved - held.used;
-                                    if (!slice) nvml::show_own_limit(view, *memory);
-                                    return NVML_SUCCESS;
-                                  });
+  return on_device_or_slice({device, {memory}}, [&](const DeviceView& view, Slice slice) {
+    if (memory->version != kMemoryVersion2) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
+    const Held held = held_memory(view, slice);
+    memory->total = held.total;
+    memory->reserved = held.reserved;
+    memory->used = held.used;
+    memory->free = held.total - held.reserved - held.used;
+    if (!slice) show_own_limit(view, *memory);
+    return NVML_SUCCESS;
+  });
 }
 
 nvmlReturn_t nvmlDeviceGetBAR1MemoryInfo(nvmlDevice_t device, nvmlBAR1Memory_t* bar1Memory) {
-  return nvml::on_device_or_slice(
-      "nvmlDeviceGetBAR1MemoryInfo", device, [&](const DeviceView& view, std::optional<std::uint32_t> slice) {
-        if (bar1Memory == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
-        constexpr unsigned long long kMappedByTheDriver = 2ULL << 20;
-        const sim::Profile& profile = view.profile();
-        const auto total =
-            slice ? profile.bar1_bytes / sim::kMigMemorySlices * profile.mig[*slice].memory : profile.bar1_bytes;
-        const auto used = slice ? 0 : kMappedByTheDriver;
-        *bar1Memory = {.bar1Total = total, .bar1Free = total - used, .bar1Used = used};
-        return NVML_SUCCESS;
-      });
+  return on_device_or_slice({device, {bar1Memory}}, [&](const DeviceView& view, Slice slice) {
+    constexpr unsigned long long kMappedByTheDriver = 2ULL << 20;
+    const Profile& profile = view.profile();
+    const auto total = slice ? profile.bar1_bytes / kMigMemorySlices * profile.mig[*slice].memory : profile.bar1_bytes;
+    const auto used = slice ? 0 : kMappedByTheDriver;
+    *bar1Memory = {.bar1Total = total, .bar1Free = total - used, .bar1Used = used};
+  });
 }
 
-#define SIM_PROCESS_LIST(name, Info, list, ...)                                    \
-  nvmlReturn_t name(nvmlDevice_t device, unsigned* infoCount, Info* infos) {       \
-    return nvml::list(#name, device, infoCount, infos __VA_OPT__(, ) __VA_ARGS__); \
+#define SIM_PROCESS_LIST(name, Info, whose)                                  \
+  nvmlReturn_t name(nvmlDevice_t device, unsigned* infoCount, Info* infos) { \
+    return processes(device, infoCount, infos, whose);                       \
   }
-#define SIM_PROCESS_LISTS(name, ...)                             \
-  SIM_PROCESS_LIST(name, nvmlProcessInfo_v1_t, __VA_ARGS__)      \
-  SIM_PROCESS_LIST(name##_v2, nvmlProcessInfo_v2_t, __VA_ARGS__) \
-  SIM_PROCESS_LIST(name##_v3, nvmlProcessInfo_t, __VA_ARGS__)
-SIM_PROCESS_LISTS(nvmlDeviceGetComputeRunningProcesses, compute_processes)
-SIM_PROCESS_LISTS(nvmlDeviceGetGraphicsRunningProcesses, no_processes)
-SIM_PROCESS_LISTS(nvmlDeviceGetMPSComputeRunningProcesses, compute_processes, nvml::Whose::mps_clients)
+#define SIM_PROCESS_LISTS(name, whose)                     \
+  SIM_PROCESS_LIST(name, nvmlProcessInfo_v1_t, whose)      \
+  SIM_PROCESS_LIST(name##_v2, nvmlProcessInfo_v2_t, whose) \
+  SIM_PROCESS_LIST(name##_v3, nvmlProcessInfo_t, whose)
+SIM_PROCESS_LISTS(nvmlDeviceGetComputeRunningProcesses, Whose::all)
+SIM_PROCESS_LISTS(nvmlDeviceGetGraphicsRunningProcesses, Whose::none)
+SIM_PROCESS_LISTS(nvmlDeviceGetMPSComputeRunningProcesses, Whose::mps_clients)
 
 nvmlReturn_t nvmlDeviceGetRunningProcessDetailList(nvmlDevice_t device, nvmlProcessDetailList_t* plist) {
-  return nvml::on_device("nvmlDeviceGetRunningProcessDetailList", device, [&](const DeviceView& view) {
-    if (plist == nullptr) return NVML_ERROR_INVALID_ARGUMENT;
+  return on_device({device, {plist}}, [&](const DeviceView& view) {
     if (plist->version != kProcessDetailListVersion) return NVML_ERROR_ARGUMENT_VERSION_MISMATCH;
     if (plist->mode > 2) return NVML_ERROR_INVALID_ARGUMENT;
     std::vector<nvmlProcessDetail_v1_t> rows;
     constexpr unsigned kCompute = 0, kMps = 2;  // nvmlProcessMode_t
-    for (const sim::Account* account : nvml::listed_by_pid(view)) {
-      if (plist->mode == kCompute || (plist->mode == kMps && nvml::is_mps_client(view, *account)))
-        rows.push_back(nvml::detail_of(*account));
+    for (const Account* account : listed_by_pid(view)) {
+      if (plist->mode == kCompute || (plist->mode == kMps && is_mps_client(view, *account)))
+        rows.push_back(detail_of(*account));
     }
-    return nvml::give_list(rows, &plist->numProcArrayEntries, plist->procArray);
+    return give_list(rows, &plist->numProcArrayEntries, plist->procArray);
   });
 }
 
 // Returns argv[0] from /proc if available, else the node's name for the process.
 nvmlReturn_t nvmlSystemGetProcessName(unsigned pid, char* name, unsigned length) {
-  return nvml::answer("nvmlSystemGetProcessName", [&](sim::Node& node) {
+  return answer([&](Node& node) {
     if (name == nullptr || length == 0) return NVML_ERROR_INVALID_ARGUMENT;
-    std::string found = nvml::command_of(pid);
+    std::string found = command_of(pid);
     if (found.empty()) {
-      const sim::Node::Locked locked(node);
-      for (const sim::Account& account : node.state().accounts) {
-        if (account.used == 1 && nvml::shown_pid(account) == pid) found = account.comm;
+      const Node::Locked locked(node);
+      for (const Account& account : node.state().accounts) {
+        if (account.used == 1 && shown_pid(account) == pid) found = account.comm;
       }
     }
     if (found.empty()) return NVML_ERROR_NOT_FOUND;
     found.resize(std::min<std::size_t>(found.size(), length - 1));
-    return nvml::give_text(found, name, length);
+    return give_text(found, name, length);
   });
 }
 
 }  // extern "C"
-}  // namespace headgate::abi
+}  // namespace headgate::sim::nvml

@@ -1,6 +1,5 @@
 // NVLink: every link of a card that has any is up and free of errors. The other end is not modelled.
 #include "sim/nvml/library.hpp"
-#include "sim/nvml/wide.hpp"
 
 namespace headgate::sim::nvml {
 
@@ -15,34 +14,28 @@ unsigned nvlinks(const Profile& profile) {
 namespace {
 
 template <typename Body>
-abi::nvmlReturn_t on_link(const char* function, abi::nvmlDevice_t device, unsigned link, bool known, Body&& body) {
-  return on_device(function, device, [&](const DeviceView& view) {
-    if (!known || link >= kMaxNvlinks) return abi::NVML_ERROR_INVALID_ARGUMENT;
-    if (link >= nvlinks(view.profile())) return abi::NVML_ERROR_NOT_SUPPORTED;
+nvmlReturn_t on_link(DeviceCall call, unsigned link, bool known, Body&& body) {
+  return on_device(call, [&](const DeviceView& view) {
+    if (!known || link >= kMaxNvlinks) return NVML_ERROR_INVALID_ARGUMENT;
+    if (link >= nvlinks(view.profile())) return NVML_ERROR_NOT_SUPPORTED;
     body();
-    return abi::NVML_SUCCESS;
+    return NVML_SUCCESS;
   });
 }
 
 }  // namespace
-}  // namespace headgate::sim::nvml
-
-namespace headgate::abi {
-namespace nvml = sim::nvml;
 
 extern "C" {
 
 nvmlReturn_t nvmlDeviceGetNvLinkState(nvmlDevice_t device, unsigned link, nvmlEnableState_t* isActive) {
-  return nvml::on_link("nvmlDeviceGetNvLinkState", device, link, isActive != nullptr,
-                       [&] { *isActive = NVML_FEATURE_ENABLED; });
+  return on_link(device, link, isActive != nullptr, [&] { *isActive = NVML_FEATURE_ENABLED; });
 }
 
 nvmlReturn_t nvmlDeviceGetNvLinkErrorCounter(nvmlDevice_t device, unsigned link, nvmlNvLinkErrorCounter_t counter,
                                              unsigned long long* counterValue) {
   constexpr unsigned kKinds = 5;
-  return nvml::on_link("nvmlDeviceGetNvLinkErrorCounter", device, link, counterValue != nullptr && counter < kKinds,
-                       [&] { *counterValue = 0; });
+  return on_link(device, link, counterValue != nullptr && counter < kKinds, [&] { *counterValue = 0; });
 }
 
 }  // extern "C"
-}  // namespace headgate::abi
+}  // namespace headgate::sim::nvml

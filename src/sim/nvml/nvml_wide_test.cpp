@@ -33,7 +33,7 @@ Pointer find(const char* name) {
   return found;
 }
 // Finds the function with the type of its declaration.
-#define NVML(name) find<decltype(&abi::name)>(#name)
+#define NVML(name) find<decltype(&headgate::sim::nvml::name)>(#name)
 
 class NvmlWide : public testing::Test {
  protected:

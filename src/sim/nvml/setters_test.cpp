@@ -27,7 +27,7 @@ Pointer setter(const char* name) {
   static void* library = nvml::load_with_all_names();
   return library == nullptr ? nullptr : reinterpret_cast<Pointer>(::dlsym(library, name));
 }
-#define CALL(name) setter<decltype(&abi::name)>(#name)
+#define CALL(name) setter<decltype(&headgate::sim::nvml::name)>(#name)
 
 class Setters : public testing::Test {
  protected:

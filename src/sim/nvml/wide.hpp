@@ -1,5 +1,5 @@
-// NVML functions and types that only the simulator implements. The limiter does not hook them, so guest/abi has only
-// their names. From NVML 11.8's nvml.h; newer ones are marked. wide_abi_check.cpp compares with the real header if it
+// Types of NVML functions that only the simulator implements. The limiter does not hook them, so guest/abi has only their
+// names. From NVML 11.8's nvml.h; newer ones are marked. wide_abi_check.cpp compares with the real header if it
 // is installed.
 #pragma once
 
@@ -139,10 +139,5 @@ struct nvmlPowerValue_v2_t {
   unsigned char powerScope;  // 0: the GPU
   unsigned powerValueMw;
 };
-
-extern "C" {
-#define NVML_SIM(name, kind, parameters) __attribute__((visibility("default"))) nvmlReturn_t name parameters;
-#include "guest/abi/nvml_table.def"
-}
 
 }  // namespace headgate::abi
