@@ -1,6 +1,5 @@
 // Looks up functions by name and versions, and translates error codes to text.
 #include <algorithm>
-#include <cstring>
 #include <string_view>
 
 #include "guest/abi/names.hpp"

@@ -25,13 +25,10 @@ namespace {
 
 std::mutex init_lock;
 
+// A prefix is enough.
 bool same_uuid(std::string_view asked, std::string_view uuid) {
-  if (!asked.starts_with("GPU-") || asked.size() > uuid.size()) return false;
-  for (std::size_t i = 4; i < asked.size(); ++i) {
-    const char c = asked[i] >= 'A' && asked[i] <= 'F' ? static_cast<char>(asked[i] - 'A' + 'a') : asked[i];
-    if (c != uuid[i]) return false;
-  }
-  return true;
+  return asked.starts_with("GPU-") && asked.size() <= uuid.size() &&
+         ::strncasecmp(asked.data(), uuid.data(), asked.size()) == 0;
 }
 
 std::uint32_t device_named(const Profile& profile, std::string_view name) {

@@ -1,13 +1,15 @@
 // The simulated driver inside one process: its handles, its node, and the entry check that every function shares.
 #pragma once
 
+#include <algorithm>
 #include <atomic>
 #include <cstdint>
 #include <cstring>
+#include <initializer_list>
 #include <memory>
 #include <mutex>
-#include <string>
-#include <unordered_map>
+#include <type_traits>
+#include <utility>
 #include <vector>
 
 #include "guest/abi/cuda.hpp"
@@ -18,17 +20,25 @@ namespace headgate::sim::driver {
 
 using namespace headgate::abi;
 
-// A handle is the address of an object that is never freed, so its word shows if the handle is stale.
-inline constexpr std::uint32_t kContextWord = 0x68637478, kStreamWord = 0x68737472, kEventWord = 0x68657674,
-                               kModuleWord = 0x686d6f64, kFunctionWord = 0x6866756e;
-
 inline constexpr std::uint64_t kPage = 4096;  // of the host
+
+// An object to which a handle of the program points. It is never freed, so its word shows if the handle is stale: then a
+// call returns `kStale`.
+template <std::uint32_t word_while_valid, CUresult error = CUDA_ERROR_INVALID_HANDLE>
+struct Handled {
+  static constexpr std::uint32_t kWord = word_while_valid;
+  static constexpr CUresult kStale = error;
+  std::atomic<std::uint32_t> word{0};
+
+  void publish() { word.store(kWord, std::memory_order_release); }
+  void retire() { word.store(0, std::memory_order_release); }
+  [[nodiscard]] bool valid() const { return word.load(std::memory_order_acquire) == kWord; }
+};
 
 struct Stream;
 struct GreenContext;
 
-struct Context {
-  std::atomic<std::uint32_t> word{0};
+struct Context : Handled<0x68637478, CUDA_ERROR_INVALID_CONTEXT> {
   std::uint32_t index = kNone;  // in the node
   std::uint32_t account = kNone;
   int device = 0;                 // CUDA ordinal
@@ -53,8 +63,7 @@ struct Context {
 // context_bytes.
 inline constexpr std::uint64_t kDefaultLimits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
 
-struct Stream {
-  std::atomic<std::uint32_t> word{0};
+struct Stream : Handled<0x68737472> {
   Context* context = nullptr;
   std::uint32_t index = kNone;
   StreamKind kind = StreamKind::unused;
@@ -66,8 +75,7 @@ struct Stream {
   std::atomic<bool> capturing{false};  // its work becomes graph nodes: see capture.hpp
 };
 
-struct Event {
-  std::atomic<std::uint32_t> word{0};
+struct Event : Handled<0x68657674> {
   Context* context = nullptr;
   std::uint32_t index = kNone;
   std::uint32_t generation = 0;  // of its cell in the node
@@ -127,10 +135,21 @@ inline CUresult enter(const char* name) {
   return forbidden_by_capture(name);
 }
 
+// The same for a function that must not be given these arguments as NULL. INVALID_VALUE.
+inline CUresult enter(const char* name, std::initializer_list<const void*> needed) {
+  const CUresult entered = enter(name);
+  if (entered != CUDA_SUCCESS) return entered;
+  return std::ranges::count(needed, nullptr) != 0 ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
+}
+
 // Returns the calling thread's context. INVALID_CONTEXT, CONTEXT_IS_DESTROYED, DEVICE_UNAVAILABLE.
 CUresult current_context(Context** out);
 // The same for a handle. INVALID_CONTEXT if it is not valid.
 CUresult context_of(CUcontext handle, Context** out);
+// The same, but null means the current context.
+inline CUresult context_or_current(CUcontext handle, Context** out) {
+  return handle ? context_of(handle, out) : current_context(out);
+}
 // Resolves a stream handle, 0 or a pseudo handle in the current context. per_thread: which stream 0 means.
 CUresult stream_of(CUstream handle, bool per_thread, Stream** out);
 CUresult event_of(CUevent handle, Event** out);
@@ -145,8 +164,8 @@ CUresult end_stream(Stream* stream);
 
 // Appends a command and sets its order and submit time; waits for queue space if necessary. `number` is its position.
 // The caller holds the context's lock.
-CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number);
-CUresult submit(Stream* stream, Command& command, std::uint64_t* number);
+CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number = nullptr);
+CUresult submit(Stream* stream, Command& command, std::uint64_t* number = nullptr);
 // The same for a part of work that was admitted as a whole: no capture check, no host time. Keeps the submit time if it
 // is set.
 CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number, bool joins = false);
@@ -173,6 +192,14 @@ CUresult put_value(void* to, T value) {
   return CUDA_SUCCESS;
 }
 
+// Stores a call's result, an object as its handle. Returns SUCCESS.
+template <typename T, typename Value>
+CUresult give(T* out, Value&& value) {
+  if constexpr (std::is_pointer_v<T> && std::is_pointer_v<std::decay_t<Value>>) *out = reinterpret_cast<T>(value);
+  else *out = static_cast<T>(std::forward<Value>(value));
+  return CUDA_SUCCESS;
+}
+
 // Returns the only T of its kind. Never destroyed: the program's threads may still be inside a call during exit.
 template <typename T>
 T& forever() {
@@ -180,11 +207,17 @@ T& forever() {
   return only;
 }
 
+// Returns the object of a handle; null if it is stale or invalid.
 template <typename T>
-T* object(const void* handle, std::uint32_t word) {
+T* object(const void* handle) {
   if (reinterpret_cast<std::uintptr_t>(handle) < 4096) return nullptr;
   T* found = static_cast<T*>(const_cast<void*>(handle));
-  return found->word.load(std::memory_order_acquire) == word ? found : nullptr;
+  return found->valid() ? found : nullptr;
+}
+template <typename T>
+CUresult resolve(const void* handle, T** out) {
+  *out = object<T>(handle);
+  return *out ? CUDA_SUCCESS : T::kStale;
 }
 
 // Objects that are reused, oldest first, and never freed.
@@ -199,7 +232,7 @@ class Pool {
     return oldest;
   }
   void give(T* object) {
-    object->word.store(0, std::memory_order_release);
+    object->retire();
     const std::lock_guard guard(lock_);
     free_.push_back(object);
   }
@@ -208,10 +241,42 @@ class Pool {
   std::mutex lock_;
   std::vector<T*> free_, made_;  // made_ lists all, so an object that the program leaks stays reachable
 };
+template <typename T>
+Pool<T>& recycled() {
+  return forever<Pool<T>>();
+}
 
-Pool<Context>& context_objects();
-Pool<Stream>& stream_objects();
-Pool<Event>& event_objects();
+// Objects that have not been destroyed, so that they can end with their context.
+template <typename T>
+struct Alive {
+  std::mutex lock;
+  std::vector<T*> all;  // under lock
+
+  void add(T* object) {
+    const std::lock_guard guard(lock);
+    all.push_back(object);
+  }
+  // Returns false if it was removed before. Searches from the end, because programs often destroy the youngest.
+  bool remove(T* object) {
+    const std::lock_guard guard(lock);
+    const auto found = std::find(all.rbegin(), all.rend(), object);
+    if (found == all.rend()) return false;
+    *found = all.back();
+    all.pop_back();
+    return true;
+  }
+  std::vector<T*> remove_of(const Context* context) {
+    const std::lock_guard guard(lock);
+    std::vector<T*> gone;
+    std::erase_if(all, [&](T* one) { return one->context == context && (gone.push_back(one), true); });
+    return gone;
+  }
+};
+template <typename T>
+Alive<T>& alive() {
+  return forever<Alive<T>>();
+}
+
 void forget_events(Context* context);
 // Creates a handle for an event of the node.
 CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool imported);
@@ -219,12 +284,8 @@ CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool i
 }  // namespace headgate::sim::driver
 
 #define SIM_API extern "C" __attribute__((visibility("default")))
-#define SIM_ENTER(name)                                                          \
-  do {                                                                           \
-    const headgate::abi::CUresult entered = headgate::sim::driver::enter(#name); \
-    if (entered != headgate::abi::CUDA_SUCCESS) [[unlikely]]                     \
-      return entered;                                                            \
-  } while (false)
+// `...`: arguments that must not be NULL.
+#define SIM_ENTER(name, ...) SIM_TRY(headgate::sim::driver::enter(#name __VA_OPT__(, {__VA_ARGS__})))
 #define SIM_TRY(call)                                      \
   do {                                                     \
     const headgate::abi::CUresult tried = (call);          \
@@ -238,11 +299,9 @@ CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool i
 // Defines a function of the driver that stores `value` of a handle's object, which `call` finds, in *out.
 #define SIM_TELL(name, parameters, out, type, object, call, value) \
   SIM_API CUresult name parameters {                               \
-    SIM_ENTER(name);                                               \
-    if (!out) return CUDA_ERROR_INVALID_VALUE;                     \
+    SIM_ENTER(name, out);                                          \
     SIM_GET(type, object, call);                                   \
-    *out = value;                                                  \
-    return CUDA_SUCCESS;                                           \
+    return give(out, value);                                       \
   }
 // Defines a function of the driver that returns one expression. `parameters` are in parentheses. In the expression,
 // per_thread tells which stream 0 means.

@@ -2,54 +2,30 @@
 #include <atomic>
 #include <cstdio>
 #include <cstdlib>
-#include <cstring>
+#include <map>
+#include <mutex>
+#include <string>
 #include <string_view>
 
 #include "guest/abi/result_name.hpp"
 #include "sim/driver/library.hpp"
 #include "sim/driver/proc_address.hpp"
+#include "sim/exports.hpp"
 
 namespace headgate::sim::driver {
 namespace {
 
-struct ErrorName {
-  unsigned value;
-  const char* name;
-};
-
-constexpr ErrorName kErrors[] = {
-#define CU_RESULT(value, name) {value, #name},
-#include "guest/abi/cuda_values.def"
-};
-
 // Converts "CUDA_ERROR_OUT_OF_MEMORY" to "out of memory".
 const char* error_words(CUresult error) {
-  struct Words {
-    char text[64];
-  };
-  static const auto& all = *[] {
-    auto* made = new std::vector<Words>;
-    for (const ErrorName& known : kErrors) {
-      std::string_view name = known.name;
-      name.remove_prefix(name.starts_with("CUDA_ERROR_") ? 11 : 5);
-      Words words{};
-      for (std::size_t i = 0; i < name.size() && i + 1 < sizeof words.text; ++i) {
-        words.text[i] =
-            name[i] == '_' ? ' ' : static_cast<char>(name[i] >= 'A' && name[i] <= 'Z' ? name[i] - 'A' + 'a' : name[i]);
-      }
-      made->push_back(words);
-    }
-    return made;
-  }();
-  for (std::size_t i = 0; i < all.size(); ++i) {
-    if (kErrors[i].value == error) return error == CUDA_SUCCESS ? "no error" : all[i].text;
-  }
-  return nullptr;
-}
-
-bool quiet_wished() {
-  const char* level = std::getenv("HEADGATE_LOG");
-  return level && std::string_view(level) == "off";
+  const char* name = name_of(error);
+  if (error == CUDA_SUCCESS || !name) return name ? "no error" : nullptr;
+  static std::mutex lock;
+  const std::lock_guard guard(lock);
+  std::string& words = forever<std::map<CUresult, std::string>>()[error];
+  if (!words.empty()) return words.c_str();
+  words = name + (std::string_view(name).starts_with("CUDA_ERROR_") ? 11 : 5);
+  for (char& c : words) c = c == '_' ? ' ' : static_cast<char>(c | 0x20);
+  return words.c_str();
 }
 
 CUresult proc_address(const char* symbol, void** out, int version, cuuint64_t flags,
@@ -62,6 +38,11 @@ CUresult proc_address(const char* symbol, void** out, int version, cuuint64_t fl
   *out = const_cast<void*>(found.entry);
   if (status) *status = found.status;
   return found.entry ? CUDA_SUCCESS : CUDA_ERROR_NOT_FOUND;
+}
+
+// Hides the functions that came after the node's driver release when the library is loaded.
+__attribute__((constructor)) void export_only_this_release() {
+  hide_from_dlsym(reinterpret_cast<const void*>(&export_only_this_release), entries_newer_than(cuda_version()));
 }
 
 }  // namespace
@@ -92,7 +73,8 @@ SIM_API CUresult cuGetExportTable(const void** out, const CUuuid* id) {
   if (!out || !id) return CUDA_ERROR_INVALID_VALUE;
   *out = nullptr;
   static std::atomic<bool> said{false};
-  if (said.exchange(true) || quiet_wished()) return CUDA_ERROR_NOT_FOUND;
+  const char* level = std::getenv("HEADGATE_LOG");
+  if (said.exchange(true) || (level && std::string_view(level) == "off")) return CUDA_ERROR_NOT_FOUND;
   char name[33] = {};
   for (std::size_t i = 0; i < sizeof id->bytes; ++i)
     std::snprintf(name + 2 * i, 3, "%02x", static_cast<unsigned>(static_cast<unsigned char>(id->bytes[i])));

@@ -1,9 +1,8 @@
 // The checkpoint calls: lock a process, move its memory off the devices and back, unlock it. A call may name any
 // process of the node.
-#include <time.h>
-#include <unistd.h>
 
 #include <algorithm>
+#include <functional>
 #include <string_view>
 
 #include "sim/driver/library.hpp"
@@ -14,11 +13,7 @@ namespace {
 constexpr std::atomic<std::uint32_t> kNotHeld{0};
 constexpr std::uint64_t kLookEveryNs = 1'000'000;
 
-// cuda.h: CUcheckpointLockArgs, and CUcheckpointRestoreArgs up to the GPU pairs. Reserved fields must be 0.
-struct LockArgs {
-  std::uint32_t timeout_ms, reserved0;
-  std::uint64_t reserved[7];
-};
+// cuda.h: CUcheckpointRestoreArgs up to the GPU pairs.
 struct GpuPair {
   CUuuid from, to;
 };
@@ -26,14 +21,12 @@ struct RestoreArgs {
   const GpuPair* pairs;
   std::uint32_t count;
 };
-struct PlainArgs {
-  std::uint64_t reserved[8];
-};
-static_assert(sizeof(LockArgs) == 64 && sizeof(PlainArgs) == 64 && sizeof(GpuPair) == 32);
+static_assert(sizeof(GpuPair) == 32);
 
-bool blank(const void* arguments) {
-  const auto* plain = static_cast<const PlainArgs*>(arguments);
-  return plain == nullptr || std::ranges::all_of(plain->reserved, [](std::uint64_t word) { return word == 0; });
+// Reserved bytes must be 0: of CUcheckpointLockArgs those after the timeout, of the others all.
+bool blank(const void* arguments, std::size_t used_bytes = 0) {
+  const auto* bytes = static_cast<const std::byte*>(arguments);
+  return bytes == nullptr || std::all_of(bytes + used_bytes, bytes + 64, [](std::byte b) { return b == std::byte{0}; });
 }
 
 // Returns the process that has this pid in the caller's pid namespace; kNone if there is none.
@@ -53,18 +46,15 @@ CheckpointState state_of(const Process& process) {
 // Calls `act` with the engine and the process. ILLEGAL_STATE unless the process is in the state that the call needs.
 template <typename Act>
 CUresult in_state(int pid, CheckpointState needed, Act act) {
-  Node::Locked locked(*library().node);
-  locked.advance();
+  Node::Advanced locked(*library().node);
   const std::uint32_t p = process_of(locked->state(), pid);
   if (p == kNone) return CUDA_ERROR_INVALID_VALUE;
   if (state_of(locked->state().processes[p]) != needed) return CUDA_ERROR_ILLEGAL_STATE;
   return act(locked.engine(), p);
 }
 
-CUresult lock(int pid, const LockArgs* arguments) {
-  if (arguments != nullptr &&
-      (arguments->reserved0 != 0 || std::ranges::any_of(arguments->reserved, [](auto w) { return w != 0; })))
-    return CUDA_ERROR_INVALID_VALUE;
+CUresult lock(int pid, const void* arguments) {
+  if (!blank(arguments, sizeof(std::uint32_t))) return CUDA_ERROR_INVALID_VALUE;
   return in_state(pid, CheckpointState::running, [](Engine& engine, std::uint32_t p) {
     engine.set_checkpoint(p, CheckpointState::locked);
     return CUDA_SUCCESS;
@@ -109,8 +99,7 @@ CUresult tell(int pid, Value* out, Read read) {
   Node::Locked locked(*library().node);
   const std::uint32_t p = process_of(locked->state(), pid);
   if (p == kNone) return CUDA_ERROR_INVALID_VALUE;
-  *out = static_cast<Value>(read(locked->state().processes[p]));
-  return CUDA_SUCCESS;
+  return give(out, std::invoke(read, locked->state().processes[p]));
 }
 
 }  // namespace
@@ -126,10 +115,8 @@ void wait_while_held(const char* name) {
 
 SIM_CALL(cuCheckpointProcessGetState, (int pid, CUprocessState* state), tell(pid, state, state_of))
 // The simulator has no dedicated restore thread, so this returns the main thread's id.
-SIM_CALL(cuCheckpointProcessGetRestoreThreadId, (int pid, int* tid),
-         tell(pid, tid, [](const Process& process) { return process.pid; }))
-SIM_CALL(cuCheckpointProcessLock, (int pid, CUcheckpointLockArgs* arguments),
-         lock(pid, reinterpret_cast<const LockArgs*>(arguments)))
+SIM_CALL(cuCheckpointProcessGetRestoreThreadId, (int pid, int* tid), tell(pid, tid, &Process::pid))
+SIM_CALL(cuCheckpointProcessLock, (int pid, CUcheckpointLockArgs* arguments), lock(pid, arguments))
 SIM_CALL(cuCheckpointProcessCheckpoint, (int pid, CUcheckpointCheckpointArgs* arguments), checkpoint(pid, arguments))
 SIM_CALL(cuCheckpointProcessRestore, (int pid, CUcheckpointRestoreArgs* arguments),
          restore(pid, reinterpret_cast<const RestoreArgs*>(arguments)))

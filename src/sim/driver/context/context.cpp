@@ -1,5 +1,6 @@
 // Contexts: creation and destruction, the stack of each thread, primary contexts.
 #include <algorithm>
+#include <functional>
 
 #include "sim/driver/context/context_growth.hpp"
 #include "sim/driver/context/green_context.hpp"
@@ -7,14 +8,11 @@
 #include "sim/driver/library.hpp"
 #include "sim/driver/memory/array.hpp"
 #include "sim/driver/memory/memory.hpp"
-#include "sim/driver/memory/peer.hpp"
 #include "sim/driver/module/module.hpp"
 #include "sim/driver/stream/payload.hpp"
 #include "sim/kernel_faults.hpp"
 
 namespace headgate::sim::driver {
-
-Pool<Context>& context_objects() { return forever<Pool<Context>>(); }
 
 namespace {
 
@@ -33,8 +31,7 @@ bool admitted(const State& state, std::uint32_t device, std::uint32_t process) {
 
 CUresult make_in_node(Context* context) {
   Node& node = *library().node;
-  Node::Locked locked(node);
-  locked.advance();
+  Node::Advanced locked(node);
   if (!admitted(locked->state(), context->node_device, node.process())) return CUDA_ERROR_DEVICE_UNAVAILABLE;
   const std::uint32_t a = locked->next_account_slot(node.process(), context->node_device);
   const std::uint32_t s = locked->next_stream_slot();
@@ -52,122 +49,6 @@ CUresult make_in_node(Context* context) {
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
-CUresult make_context(int device, unsigned flags, bool primary, Context** out) {
-  Library& lib = library();
-  if (device < 0 || static_cast<std::size_t>(device) >= lib.visible.size()) return CUDA_ERROR_INVALID_DEVICE;
-  if (lib.node->is_removed() || device_lost(lib.visible[device])) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  SIM_TRY(lib.ended_by[static_cast<std::size_t>(device)]);
-  Context* context = context_objects().take();
-  Stream* legacy = stream_objects().take();
-  context->device = device;
-  context->node_device = lib.visible[device];
-  context->flags = flags;
-  context->primary = primary;
-  context->root = context;
-  context->green = nullptr;
-  context->id = lib.next_id.fetch_add(1);
-  context->order = 0;
-  begin_growth(context);
-  context->legacy = legacy;
-  CUresult made = make_in_node(context);
-  if (made != CUDA_SUCCESS) {
-    lib.node->reap();  // dead processes may still hold the memory or the device
-    made = make_in_node(context);
-  }
-  if (made != CUDA_SUCCESS) {
-    stream_objects().give(legacy);
-    context_objects().give(context);
-    return made;
-  }
-  legacy->context = context;
-  legacy->kind = StreamKind::legacy;
-  legacy->flags = 0;
-  legacy->priority = 0;
-  legacy->id = lib.next_id.fetch_add(1);
-  legacy->capturing.store(false, std::memory_order_relaxed);
-  context->streams = {legacy};
-  legacy->word.store(kStreamWord, std::memory_order_release);
-  context->word.store(kContextWord, std::memory_order_release);
-  lib.contexts.push_back(context);
-  *out = context;
-  return CUDA_SUCCESS;
-}
-
-// The caller holds contexts_lock.
-void end_context(Context* context) {
-  Library& lib = library();
-  forget_green(context);
-  forget_captures(context);
-  wait_context(context);
-  context->word.store(0, std::memory_order_release);
-  std::erase(lib.contexts, context);
-  forget_modules(context);
-  forget_graphs(context);
-  forget_events(context);
-  forget_arrays(context);
-  forget_textures(context);
-  free_memory_of(context);
-  forget_peers(context);
-  for (Stream* stream : context->streams) stream_objects().give(stream);
-  context->streams.clear();
-  const std::uint64_t grown_bytes = end_growth(context);
-  {
-    Node::Locked locked(*lib.node);
-    locked.advance();
-    const std::uint32_t error = locked->state().contexts[context->index].error;
-    if (ends_process(error)) lib.ended_by[static_cast<std::size_t>(context->device)] = static_cast<CUresult>(error);
-    locked->destroy_context(context->index);
-    locked->release_context_bytes(context->account, lib.profile().context_bytes + grown_bytes);
-  }
-  context_objects().give(context);
-}
-
-CUresult health(const Context* context) {
-  const State& state = library().state();
-  if (library().node->is_removed() || device_lost(context->node_device)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
-  auto& error = const_cast<std::uint32_t&>(state.contexts[context->index].error);
-  return static_cast<CUresult>(std::atomic_ref(error).load(std::memory_order_relaxed));
-}
-
-void fail_context(Context* context, CUresult error) {
-  Node::Locked locked(*library().node);
-  locked.advance();
-  locked->fail_context(context->index, error);
-}
-
-CUresult act_on_fault(const char* name) {
-  const auto answer = static_cast<CUresult>(fault(name));
-  if (answer == CUDA_SUCCESS || !faults_detail::ends_context) return answer;
-  if (!stack.empty() && object<Context>(stack.back(), kContextWord)) fail_context(stack.back()->root, answer);
-  return answer;
-}
-
-CUresult context_of(CUcontext handle, Context** out) {
-  Context* context = object<Context>(handle, kContextWord);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
-  SIM_TRY(health(context->root));
-  *out = context->root;
-  return CUDA_SUCCESS;
-}
-
-GreenContext* current_green() {
-  if (stack.empty() || !stack.back()) return nullptr;
-  return stack.back()->word.load(std::memory_order_acquire) == kContextWord ? stack.back()->green : nullptr;
-}
-
-CUresult current_context(Context** out) {
-  if (stack.empty() || !stack.back()) return CUDA_ERROR_INVALID_CONTEXT;
-  Context* context = stack.back();
-  if (context->word.load(std::memory_order_acquire) != kContextWord) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  SIM_TRY(health(context->root));
-  *out = context->root;
-  return CUDA_SUCCESS;
-}
-
-namespace {
-
 CUcontext handle(Context* context) { return reinterpret_cast<CUcontext>(context); }
 
 CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
@@ -175,13 +56,12 @@ CUresult create(CUcontext* out, unsigned flags, CUdevice device) {
   const std::lock_guard guard(library().contexts_lock);
   SIM_GET(Context, context, make_context(device, flags, false, &context));
   stack.push_back(context);
-  *out = handle(context);
-  return CUDA_SUCCESS;
+  return give(out, handle(context));
 }
 
 CUresult destroy(CUcontext ctx) {
   const std::lock_guard guard(library().contexts_lock);
-  Context* context = object<Context>(ctx, kContextWord);
+  Context* context = object<Context>(ctx);
   if (!context || context->primary || context->green) return CUDA_ERROR_INVALID_CONTEXT;
   if (!stack.empty() && stack.back() == context) stack.pop_back();
   end_context(context);
@@ -189,9 +69,7 @@ CUresult destroy(CUcontext ctx) {
 }
 
 CUresult push(CUcontext ctx) {
-  if (!ctx) return CUDA_ERROR_INVALID_CONTEXT;
-  Context* context = object<Context>(ctx, kContextWord);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  SIM_GET(Context, context, resolve(ctx, &context));
   stack.push_back(context);
   return CUDA_SUCCESS;
 }
@@ -220,17 +98,11 @@ CUresult reset(CUdevice device) {
   return CUDA_SUCCESS;
 }
 
-// A null handle means the current context.
-CUresult context_or_current(CUcontext handle, Context** out) {
-  return handle ? context_of(handle, out) : current_context(out);
-}
-
 template <typename Value, typename Read>
 CUresult tell(Value* out, CUcontext handle, Read read) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   SIM_GET(Context, context, context_or_current(handle, &context));
-  *out = static_cast<Value>(read(*context));
-  return CUDA_SUCCESS;
+  return give(out, std::invoke(read, *context));
 }
 
 CUresult synchronise(CUcontext handle) {
@@ -249,12 +121,116 @@ CUresult set_flags(CUdevice device, unsigned flags) {
 
 }  // namespace
 
+CUresult make_context(int device, unsigned flags, bool primary, Context** out) {
+  Library& lib = library();
+  if (device < 0 || static_cast<std::size_t>(device) >= lib.visible.size()) return CUDA_ERROR_INVALID_DEVICE;
+  if (lib.node->is_removed() || device_lost(lib.visible[device])) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  SIM_TRY(lib.ended_by[static_cast<std::size_t>(device)]);
+  Context* context = recycled<Context>().take();
+  Stream* legacy = recycled<Stream>().take();
+  context->device = device;
+  context->node_device = lib.visible[device];
+  context->flags = flags;
+  context->primary = primary;
+  context->root = context;
+  context->green = nullptr;
+  context->id = lib.next_id.fetch_add(1);
+  context->order = 0;
+  begin_growth(context);
+  context->legacy = legacy;
+  CUresult made = make_in_node(context);
+  if (made != CUDA_SUCCESS) {
+    lib.node->reap();  // dead processes may still hold the memory or the device
+    made = make_in_node(context);
+  }
+  if (made != CUDA_SUCCESS) {
+    recycled<Stream>().give(legacy);
+    recycled<Context>().give(context);
+    return made;
+  }
+  legacy->context = context;
+  legacy->kind = StreamKind::legacy;
+  legacy->flags = 0;
+  legacy->priority = 0;
+  legacy->id = lib.next_id.fetch_add(1);
+  legacy->capturing.store(false, std::memory_order_relaxed);
+  context->streams = {legacy};
+  legacy->publish();
+  context->publish();
+  lib.contexts.push_back(context);
+  return give(out, context);
+}
+
+// The caller holds contexts_lock.
+void end_context(Context* context) {
+  Library& lib = library();
+  forget_green(context);
+  forget_captures(context);
+  wait_context(context);
+  context->retire();
+  std::erase(lib.contexts, context);
+  forget_modules(context);
+  forget_graphs(context);
+  forget_events(context);
+  forget_arrays(context);
+  forget_textures(context);
+  free_memory_of(context);
+  forget_peers(context);
+  for (Stream* stream : context->streams) recycled<Stream>().give(stream);
+  context->streams.clear();
+  const std::uint64_t grown_bytes = end_growth(context);
+  {
+    Node::Advanced locked(*lib.node);
+    const std::uint32_t error = locked->state().contexts[context->index].error;
+    if (ends_process(error)) lib.ended_by[static_cast<std::size_t>(context->device)] = static_cast<CUresult>(error);
+    locked->destroy_context(context->index);
+    locked->release_context_bytes(context->account, lib.profile().context_bytes + grown_bytes);
+  }
+  recycled<Context>().give(context);
+}
+
+CUresult health(const Context* context) {
+  const State& state = library().state();
+  if (library().node->is_removed() || device_lost(context->node_device)) return CUDA_ERROR_DEVICE_UNAVAILABLE;
+  auto& error = const_cast<std::uint32_t&>(state.contexts[context->index].error);
+  return static_cast<CUresult>(std::atomic_ref(error).load(std::memory_order_relaxed));
+}
+
+void fail_context(Context* context, CUresult error) {
+  Node::Advanced(*library().node)->fail_context(context->index, error);
+}
+
+CUresult act_on_fault(const char* name) {
+  const auto answer = static_cast<CUresult>(fault(name));
+  if (answer == CUDA_SUCCESS || !faults_detail::ends_context) return answer;
+  if (!stack.empty() && object<Context>(stack.back())) fail_context(stack.back()->root, answer);
+  return answer;
+}
+
+CUresult context_of(CUcontext handle, Context** out) {
+  SIM_GET(Context, context, resolve(handle, &context));
+  SIM_TRY(health(context->root));
+  return give(out, context->root);
+}
+
+GreenContext* current_green() {
+  if (stack.empty() || !stack.back()) return nullptr;
+  return stack.back()->valid() ? stack.back()->green : nullptr;
+}
+
+CUresult current_context(Context** out) {
+  if (stack.empty() || !stack.back()) return CUDA_ERROR_INVALID_CONTEXT;
+  Context* context = stack.back();
+  if (!context->valid()) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  SIM_TRY(health(context->root));
+  return give(out, context->root);
+}
+
 CUresult retain_primary(int device, Context** out) {
   Library& lib = library();
   if (!lib.primary[device]) SIM_TRY(make_context(device, lib.primary_flags[device], true, &lib.primary[device]));
   ++lib.primary_uses[device];
-  *out = lib.primary[device];
-  return CUDA_SUCCESS;
+  return give(out, lib.primary[device]);
 }
 
 CUresult release_primary(int device) {
@@ -292,34 +268,26 @@ SIM_API CUresult cuCtxSetCurrent(CUcontext ctx) {
     if (!stack.empty()) stack.pop_back();
     return CUDA_SUCCESS;
   }
-  Context* context = object<Context>(ctx, kContextWord);
-  if (!context) return CUDA_ERROR_INVALID_CONTEXT;
+  SIM_GET(Context, context, resolve(ctx, &context));
   if (stack.empty()) stack.push_back(context);
   else stack.back() = context;
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuCtxGetCurrent(CUcontext* out) {
-  SIM_ENTER(cuCtxGetCurrent);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  *out = stack.empty() ? nullptr : handle(stack.back());
-  return CUDA_SUCCESS;
+  SIM_ENTER(cuCtxGetCurrent, out);
+  return give(out, stack.empty() ? nullptr : handle(stack.back()));
 }
-SIM_CALL(cuCtxGetDevice, (CUdevice * device),
-         tell(device, nullptr, [](const Context& context) { return context.device; }))
-SIM_CALL(cuCtxGetDevice_v2, (CUdevice * device, CUcontext ctx),
-         tell(device, ctx, [](const Context& context) { return context.device; }))
-SIM_CALL(cuCtxGetFlags, (unsigned* flags), tell(flags, nullptr, [](const Context& context) { return context.flags; }))
-SIM_CALL(cuCtxGetId, (CUcontext ctx, unsigned long long* id),
-         tell(id, ctx, [](const Context& context) { return context.id; }))
+SIM_CALL(cuCtxGetDevice, (CUdevice * device), tell(device, nullptr, &Context::device))
+SIM_CALL(cuCtxGetDevice_v2, (CUdevice * device, CUcontext ctx), tell(device, ctx, &Context::device))
+SIM_CALL(cuCtxGetFlags, (unsigned* flags), tell(flags, nullptr, &Context::flags))
+SIM_CALL(cuCtxGetId, (CUcontext ctx, unsigned long long* id), tell(id, ctx, &Context::id))
 SIM_CALL(cuCtxGetApiVersion, (CUcontext ctx, unsigned* version),
          tell(version, ctx, [](const Context&) { return 3020u; }))
 SIM_API CUresult cuCtxGetLimit(std::size_t* value, CUlimit limit) {
-  SIM_ENTER(cuCtxGetLimit);
-  if (!value) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuCtxGetLimit, value);
   SIM_GET(Context, context, current_context(&context));
   if (limit >= 8) return CUDA_ERROR_UNSUPPORTED_LIMIT;
-  *value = context->limits[limit];
-  return CUDA_SUCCESS;
+  return give(value, context->limits[limit]);
 }
 SIM_API CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   SIM_ENTER(cuCtxSetLimit);
@@ -334,8 +302,7 @@ SIM_API CUresult cuCtxGetStreamPriorityRange(int* least, int* greatest) {
   if (greatest) *greatest = -5;
   return CUDA_SUCCESS;
 }
-SIM_CALL(cuCtxGetCacheConfig, (CUfunc_cache * config),
-         tell(config, nullptr, [](const Context& context) { return context.cache_config; }))
+SIM_CALL(cuCtxGetCacheConfig, (CUfunc_cache * config), tell(config, nullptr, &Context::cache_config))
 SIM_API CUresult cuCtxSetCacheConfig(CUfunc_cache config) {
   SIM_ENTER(cuCtxSetCacheConfig);
   SIM_GET(Context, context, current_context(&context));
@@ -352,8 +319,7 @@ SIM_API CUresult cuDevicePrimaryCtxRetain(CUcontext* out, CUdevice device) {
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard guard(lib.contexts_lock);
   SIM_GET(Context, primary, retain_primary(device, &primary));
-  *out = handle(primary);
-  return CUDA_SUCCESS;
+  return give(out, handle(primary));
 }
 SIM_CALL(cuDevicePrimaryCtxRelease, (CUdevice device), release(device))
 SIM_CALL(cuDevicePrimaryCtxRelease_v2, (CUdevice device), release(device))
@@ -362,13 +328,11 @@ SIM_CALL(cuDevicePrimaryCtxReset_v2, (CUdevice device), reset(device))
 SIM_CALL(cuDevicePrimaryCtxSetFlags, (CUdevice device, unsigned flags), set_flags(device, flags))
 SIM_CALL(cuDevicePrimaryCtxSetFlags_v2, (CUdevice device, unsigned flags), set_flags(device, flags))
 SIM_API CUresult cuDevicePrimaryCtxGetState(CUdevice device, unsigned* flags, int* active) {
-  SIM_ENTER(cuDevicePrimaryCtxGetState);
-  if (!flags || !active) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuDevicePrimaryCtxGetState, flags, active);
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const std::lock_guard guard(library().contexts_lock);
   *flags = library().primary_flags[device];
-  *active = library().primary[device] != nullptr;
-  return CUDA_SUCCESS;
+  return give(active, library().primary[device] != nullptr);
 }
 
 }  // namespace headgate::sim::driver

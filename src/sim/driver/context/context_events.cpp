@@ -1,4 +1,4 @@
-#include "sim/driver/context/context_events.hpp"
+#include "sim/driver/context/green_context.hpp"
 
 #include "sim/driver/graph/capture.hpp"
 #include "sim/driver/stream/payload.hpp"
@@ -15,31 +15,24 @@ std::vector<Stream*> streams_of(Context* context, const GreenContext* green) {
 
 CUresult wait(Stream* stream, std::uint32_t event) {
   Command command = event_wait(library().state(), event, 0);
-  std::uint64_t number = 0;
-  return command.amount == 0 ? CUDA_SUCCESS : submit(stream, command, &number);
+  return command.amount == 0 ? CUDA_SUCCESS : submit(stream, command);
 }
 
 CUresult record(Stream* stream, std::uint32_t event) {
   const std::lock_guard guard(stream->context->lock);
   Command command = event_record(library().state(), event, stream->index, 0);
-  std::uint64_t number = 0;
-  return submit_locked(stream, command, &number);
+  return submit_locked(stream, command);
 }
 
 // Makes the collecting stream wait for `from`, through a temporary event.
 CUresult follow(Stream* collector, Stream* from) {
   Node& node = *library().node;
-  std::uint32_t event = kNone;
-  {
-    Node::Locked locked(node);
-    event = locked->create_event(node.process(), from->context->node_device);
-  }
+  const std::uint32_t event = Node::Locked(node)->create_event(node.process(), from->context->node_device);
   if (event == kNone) return CUDA_ERROR_OUT_OF_MEMORY;
   CUresult done = record(from, event);
   if (done == CUDA_SUCCESS) done = wait(collector, event);
   // A wait treats a destroyed event as completed. The event's cell is therefore freed only after the event completed.
-  Node::Locked locked(node);
-  locked->destroy_event(event);
+  Node::Locked(node)->destroy_event(event);
   return done;
 }
 
@@ -74,13 +67,13 @@ CUresult context_waits(Context* context, const GreenContext* green, CUevent hand
 
 SIM_API CUresult cuCtxRecordEvent(CUcontext handle, CUevent event) {
   SIM_ENTER(cuCtxRecordEvent);
-  SIM_GET(Context, context, handle ? context_of(handle, &context) : current_context(&context));
-  return record_context(context, handle ? object<Context>(handle, kContextWord)->green : current_green(), event);
+  SIM_GET(Context, context, context_or_current(handle, &context));
+  return record_context(context, handle ? object<Context>(handle)->green : current_green(), event);
 }
 SIM_API CUresult cuCtxWaitEvent(CUcontext handle, CUevent event) {
   SIM_ENTER(cuCtxWaitEvent);
-  SIM_GET(Context, context, handle ? context_of(handle, &context) : current_context(&context));
-  return context_waits(context, handle ? object<Context>(handle, kContextWord)->green : current_green(), event);
+  SIM_GET(Context, context, context_or_current(handle, &context));
+  return context_waits(context, handle ? object<Context>(handle)->green : current_green(), event);
 }
 
 }  // namespace headgate::sim::driver

@@ -5,30 +5,24 @@
 #include <string_view>
 
 namespace headgate::sim::driver {
-
 namespace {
 
 enum : unsigned { kStack = 0, kPrintf = 1, kHeap = 2 };  // cuda.h: CUlimit
 
-std::mutex& growth_lock() {
-  static std::mutex& forever = *new std::mutex;
-  return forever;
-}
+struct Growth {
+  std::mutex lock;
+};
+std::mutex& growth_lock() { return forever<Growth>().lock; }
 
 CUresult take(Context* context, std::uint64_t bytes) {
-  const auto reserve = [&] {
-    Node::Locked locked(*library().node);
-    return locked->reserve_context_bytes(context->account, bytes);
-  };
+  const auto reserve = [&] { return Node::Locked(*library().node)->reserve_context_bytes(context->account, bytes); };
   if (bytes == 0 || reserve()) return CUDA_SUCCESS;
   library().node->reap();
   return reserve() ? CUDA_SUCCESS : CUDA_ERROR_OUT_OF_MEMORY;
 }
 
-void give(Context* context, std::uint64_t bytes) {
-  if (bytes == 0) return;
-  Node::Locked locked(*library().node);
-  locked->release_context_bytes(context->account, bytes);
+void shrink(Context* context, std::uint64_t bytes) {
+  if (bytes != 0) Node::Locked(*library().node)->release_context_bytes(context->account, bytes);
 }
 
 std::uint64_t beyond(std::uint64_t value, std::uint64_t usual) { return value > usual ? value - usual : 0; }
@@ -46,7 +40,7 @@ std::uint64_t grown(const Context& context, std::uint64_t local_bytes) {
 CUresult resize(Context* context, std::uint64_t local_bytes) {
   const std::uint64_t wanted = grown(*context, local_bytes);
   if (wanted > context->grown_bytes) SIM_TRY(take(context, wanted - context->grown_bytes));
-  else give(context, context->grown_bytes - wanted);
+  else shrink(context, context->grown_bytes - wanted);
   context->grown_bytes = wanted;
   context->local_bytes = local_bytes;
   return CUDA_SUCCESS;
@@ -92,7 +86,7 @@ void unload_code(Function* function) {
   Context* context = function->module->context;
   const std::uint64_t bytes = function->entry->behaviour.code_bytes;
   context->code_bytes -= bytes;
-  give(context, bytes);
+  shrink(context, bytes);
 }
 
 CUresult set_limit(Context* context, unsigned limit, std::uint64_t value) {

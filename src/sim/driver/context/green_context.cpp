@@ -2,12 +2,9 @@
 
 #include <algorithm>
 
-#include "sim/driver/context/context_events.hpp"
 #include "sim/driver/graph/capture.hpp"
 
 namespace headgate::sim::driver {
-
-Pool<GreenContext>& green_objects() { return forever<Pool<GreenContext>>(); }
 
 std::uint32_t sms_of(const Stream* stream) {
   return stream->green == nullptr ? library().profile().sm_count : stream->green->set.count;
@@ -15,13 +12,10 @@ std::uint32_t sms_of(const Stream* stream) {
 
 namespace {
 
-std::vector<GreenContext*>& alive_green() {  // under contexts_lock
-  static auto& forever = *new std::vector<GreenContext*>;
-  return forever;
-}
+std::vector<GreenContext*>& alive_green() { return alive<GreenContext>().all; }  // under contexts_lock
 
 CUresult green_of(CUgreenCtx handle, GreenContext** out) {
-  *out = object<GreenContext>(handle, kGreenWord);
+  *out = object<GreenContext>(handle);
   if (*out == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
   return health((*out)->view->root);
 }
@@ -31,9 +25,9 @@ CUgreenCtx handle_of(GreenContext* green) { return reinterpret_cast<CUgreenCtx>(
 // The caller holds contexts_lock. Its streams stay and return CONTEXT_IS_DESTROYED, as cuda.h says.
 void end(GreenContext* green) {
   std::erase(alive_green(), green);
-  green->view->word.store(0, std::memory_order_release);
-  context_objects().give(green->view);
-  green_objects().give(green);
+  green->view->retire();
+  recycled<Context>().give(green->view);
+  recycled<GreenContext>().give(green);
 }
 
 CUresult create(CUgreenCtx* out, const SmSet* set, CUdevice device, unsigned flags) {
@@ -43,11 +37,11 @@ CUresult create(CUgreenCtx* out, const SmSet* set, CUdevice device, unsigned fla
   if (lib.visible[static_cast<std::size_t>(device)] != set->device) return CUDA_ERROR_INVALID_VALUE;
   const std::lock_guard guard(lib.contexts_lock);
   SIM_GET(Context, primary, retain_primary(device, &primary));
-  GreenContext* green = green_objects().take();
+  GreenContext* green = recycled<GreenContext>().take();
   green->id = lib.next_id.fetch_add(1);
   green->set = *set;
   green->set.split = 0;
-  green->view = context_objects().take();
+  green->view = recycled<Context>().take();
   green->view->root = primary;
   green->view->green = green;
   green->view->primary = false;
@@ -55,41 +49,15 @@ CUresult create(CUgreenCtx* out, const SmSet* set, CUdevice device, unsigned fla
   green->view->node_device = set->device;
   const CUresult made = make_stream(primary, StreamKind::non_blocking, 0, 0, &green->stream, green);
   if (made != CUDA_SUCCESS) {
-    context_objects().give(green->view);
-    green_objects().give(green);
+    recycled<Context>().give(green->view);
+    recycled<GreenContext>().give(green);
     (void)release_primary(device);
     return made;
   }
-  green->view->word.store(kContextWord, std::memory_order_release);
-  green->word.store(kGreenWord, std::memory_order_release);
+  green->view->publish();
+  green->publish();
   alive_green().push_back(green);
-  *out = handle_of(green);
-  return CUDA_SUCCESS;
-}
-
-CUresult destroy(CUgreenCtx handle) {
-  const std::lock_guard guard(library().contexts_lock);
-  GreenContext* green = object<GreenContext>(handle, kGreenWord);
-  if (green == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  const int device = green->view->device;
-  end(green);
-  return release_primary(device);
-}
-
-CUresult stream_create(CUstream* out, CUgreenCtx handle, unsigned flags, int priority) {
-  SIM_GET(GreenContext, green, green_of(handle, &green));
-  if (!out || flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Stream, stream, make_stream(green->view->root, StreamKind::non_blocking, flags, priority, &stream, green));
-  *out = reinterpret_cast<CUstream>(stream);
-  return CUDA_SUCCESS;
-}
-
-// Returns a stream's green context. Pseudo handles mean the current context.
-CUresult green_of_stream(CUstream handle, CUgreenCtx* out) {
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Stream, stream, stream_of(handle, false, &stream));
-  *out = handle_of(stream->green);
-  return CUDA_SUCCESS;
+  return give(out, handle_of(green));
 }
 
 }  // namespace
@@ -105,11 +73,24 @@ void forget_green(const Context* primary) {
 
 SIM_CALL(cuGreenCtxCreate, (CUgreenCtx * out, CUdevResourceDesc set, CUdevice device, unsigned flags),
          create(out, reinterpret_cast<const SmSet*>(set), device, flags))
-SIM_CALL(cuGreenCtxDestroy, (CUgreenCtx green), destroy(green))
+SIM_API CUresult cuGreenCtxDestroy(CUgreenCtx handle) {
+  SIM_ENTER(cuGreenCtxDestroy);
+  const std::lock_guard guard(library().contexts_lock);
+  GreenContext* green = object<GreenContext>(handle);
+  if (green == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
+  const int device = green->view->device;
+  end(green);
+  return release_primary(device);
+}
 SIM_TELL(cuCtxFromGreenCtx, (CUcontext * out, CUgreenCtx handle), out, GreenContext, green, green_of(handle, &green),
-         reinterpret_cast<CUcontext>(green->view))
-SIM_CALL(cuGreenCtxStreamCreate, (CUstream * out, CUgreenCtx green, unsigned flags, int priority),
-         stream_create(out, green, flags, priority))
+         green->view)
+SIM_API CUresult cuGreenCtxStreamCreate(CUstream* out, CUgreenCtx handle, unsigned flags, int priority) {
+  SIM_ENTER(cuGreenCtxStreamCreate);
+  SIM_GET(GreenContext, green, green_of(handle, &green));
+  if (!out || flags != CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
+  SIM_GET(Stream, stream, make_stream(green->view->root, StreamKind::non_blocking, flags, priority, &stream, green));
+  return give(out, stream);
+}
 SIM_API CUresult cuGreenCtxRecordEvent(CUgreenCtx handle, CUevent event) {
   SIM_ENTER(cuGreenCtxRecordEvent);
   SIM_GET(GreenContext, green, green_of(handle, &green));
@@ -121,14 +102,17 @@ SIM_API CUresult cuGreenCtxWaitEvent(CUgreenCtx handle, CUevent event) {
   return context_waits(green->view->root, green, event);
 }
 SIM_API CUresult cuGreenCtxGetId(CUgreenCtx handle, unsigned long long* id) {
-  SIM_ENTER(cuGreenCtxGetId);
-  if (!id) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuGreenCtxGetId, id);
   GreenContext* green = current_green();
   if (handle) SIM_TRY(green_of(handle, &green));
   if (green == nullptr) return CUDA_ERROR_INVALID_CONTEXT;
-  *id = green->id;
-  return CUDA_SUCCESS;
+  return give(id, green->id);
 }
-SIM_CALL(cuStreamGetGreenCtx, (CUstream stream, CUgreenCtx* out), green_of_stream(stream, out))
+// Returns a stream's green context. Pseudo handles mean the current context.
+SIM_API CUresult cuStreamGetGreenCtx(CUstream handle, CUgreenCtx* out) {
+  SIM_ENTER(cuStreamGetGreenCtx, out);
+  SIM_GET(Stream, stream, stream_of(handle, false, &stream));
+  return give(out, handle_of(stream->green));
+}
 
 }  // namespace headgate::sim::driver

@@ -6,17 +6,12 @@
 
 namespace headgate::sim::driver {
 
-inline constexpr std::uint32_t kGreenWord = 0x6867726e;
-
-struct GreenContext {
-  std::atomic<std::uint32_t> word{0};
+struct GreenContext : Handled<0x6867726e, CUDA_ERROR_INVALID_CONTEXT> {
   std::uint64_t id = 0;
   Context* view = nullptr;   // from cuCtxFromGreenCtx; its root is the primary context
   Stream* stream = nullptr;  // its default stream
   SmSet set{};
 };
-
-Pool<GreenContext>& green_objects();
 
 // Returns the calling thread's current green context; null if it has a plain context or none.
 GreenContext* current_green();
@@ -27,5 +22,12 @@ void forget_green(const Context* primary);
 // Add and drop a reference to the device's primary context (CUDA ordinal). The caller holds contexts_lock.
 CUresult retain_primary(int device, Context** out);
 CUresult release_primary(int device);
+
+// Events of a whole context: record waits for all work of its streams; wait delays all work submitted to them later.
+// `green`: only that context's streams; null: all streams. INVALID_HANDLE for an event of another context;
+// STREAM_CAPTURE_UNSUPPORTED while one of the context's streams captures, which breaks that capture.
+CUresult record_context(Context* context, const GreenContext* green, CUevent event);
+// Streams that are created later do not wait.
+CUresult context_waits(Context* context, const GreenContext* green, CUevent event);
 
 }  // namespace headgate::sim::driver

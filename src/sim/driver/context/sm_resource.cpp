@@ -1,6 +1,5 @@
 // A device's SMs as a resource: query, split into groups, describe for a green context.
 #include <algorithm>
-#include <bit>
 #include <deque>
 
 #include "sim/driver/context/green_context.hpp"
@@ -26,17 +25,43 @@ DevResource resource(const SmSet& set) {
   return made;
 }
 
-CUresult give(DevResource* out, std::uint32_t type, const SmSet& set) {
+CUresult tell_sms(DevResource* out, std::uint32_t type, const SmSet& set) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   if (type != kResourceSm) return CUDA_ERROR_INVALID_RESOURCE_TYPE;
-  *out = resource(set);
-  return CUDA_SUCCESS;
+  return give(out, resource(set));
 }
 
 SmSet whole(std::uint32_t node_device) { return {kSmSetMark, node_device, 0, library().profile().sm_count, 0}; }
 
-CUresult split(DevResource* result, unsigned* groups, const DevResource* input, DevResource* remaining, unsigned flags,
-               unsigned least) {
+// Never freed: cuda.h has no call that destroys a descriptor.
+const SmSet* keep(const SmSet& set) {
+  static std::mutex lock;
+  static auto& forever = *new std::deque<SmSet>;
+  const std::lock_guard guard(lock);
+  return &forever.emplace_back(set);
+}
+
+}  // namespace
+
+SIM_API CUresult cuDeviceGetDevResource(CUdevice device, DevResource* out, std::uint32_t type) {
+  SIM_ENTER(cuDeviceGetDevResource);
+  if (device < 0 || static_cast<std::size_t>(device) >= library().visible.size()) return CUDA_ERROR_INVALID_DEVICE;
+  return tell_sms(out, type, whole(library().visible[static_cast<std::size_t>(device)]));
+}
+SIM_API CUresult cuCtxGetDevResource(CUcontext handle, DevResource* out, std::uint32_t type) {
+  SIM_ENTER(cuCtxGetDevResource);
+  SIM_GET(Context, context, context_or_current(handle, &context));
+  const GreenContext* green = handle ? object<Context>(handle)->green : current_green();
+  return tell_sms(out, type, green ? green->set : whole(context->node_device));
+}
+SIM_API CUresult cuGreenCtxGetDevResource(CUgreenCtx handle, DevResource* out, std::uint32_t type) {
+  SIM_ENTER(cuGreenCtxGetDevResource);
+  const GreenContext* green = object<GreenContext>(handle);
+  return green ? tell_sms(out, type, green->set) : CUDA_ERROR_INVALID_CONTEXT;
+}
+SIM_API CUresult cuDevSmResourceSplitByCount(DevResource* result, unsigned* groups, const DevResource* input,
+                                             DevResource* remaining, unsigned flags, unsigned least) {
+  SIM_ENTER(cuDevSmResourceSplitByCount);
   if (!groups || !input || flags > (kSplitIgnoreCoscheduling | kSplitMaxCluster)) return CUDA_ERROR_INVALID_VALUE;
   if (input->type != kResourceSm) return CUDA_ERROR_INVALID_RESOURCE_TYPE;
   const SmSet& set = input->set;
@@ -47,8 +72,7 @@ CUresult split(DevResource* result, unsigned* groups, const DevResource* input, 
   if (size > set.count) return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;
   const unsigned most = set.count / size;
   if (!result) {
-    *groups = most;
-    return CUDA_SUCCESS;
+    return give(groups, most);
   }
   *groups = std::min(*groups, most);
   const std::uint64_t call = library().next_id.fetch_add(1);
@@ -56,19 +80,10 @@ CUresult split(DevResource* result, unsigned* groups, const DevResource* input, 
     result[i] = resource({kSmSetMark, set.device, set.first + i * size, size, call});
   if (!remaining) return CUDA_SUCCESS;
   const SmSet rest{kSmSetMark, set.device, set.first + *groups * size, set.count - *groups * size, call};
-  *remaining = rest.count != 0 ? resource(rest) : DevResource{};
-  return CUDA_SUCCESS;
+  return give(remaining, rest.count != 0 ? resource(rest) : DevResource{});
 }
-
-// Never freed: cuda.h has no call that destroys a descriptor.
-const SmSet* keep(const SmSet& set) {
-  static std::mutex lock;
-  static auto& forever = *new std::deque<SmSet>;
-  const std::lock_guard guard(lock);
-  return &forever.emplace_back(set);
-}
-
-CUresult describe(CUdevResourceDesc* out, const DevResource* resources, unsigned count) {
+SIM_API CUresult cuDevResourceGenerateDesc(CUdevResourceDesc* out, const DevResource* resources, unsigned count) {
+  SIM_ENTER(cuDevResourceGenerateDesc);
   if (!out || !resources || count == 0) return CUDA_ERROR_INVALID_VALUE;
   SmSet all = resources[0].set;
   all.count = 0;
@@ -82,33 +97,7 @@ CUresult describe(CUdevResourceDesc* out, const DevResource* resources, unsigned
   }
   if (all.count > library().profile().sm_count)
     return CUDA_ERROR_INVALID_RESOURCE_CONFIGURATION;  // a resource was named twice
-  *out = reinterpret_cast<CUdevResourceDesc>(const_cast<SmSet*>(keep(all)));
-  return CUDA_SUCCESS;
+  return give(out, const_cast<SmSet*>(keep(all)));
 }
-
-}  // namespace
-
-SIM_API CUresult cuDeviceGetDevResource(CUdevice device, DevResource* out, std::uint32_t type) {
-  SIM_ENTER(cuDeviceGetDevResource);
-  if (device < 0 || static_cast<std::size_t>(device) >= library().visible.size()) return CUDA_ERROR_INVALID_DEVICE;
-  return give(out, type, whole(library().visible[static_cast<std::size_t>(device)]));
-}
-SIM_API CUresult cuCtxGetDevResource(CUcontext handle, DevResource* out, std::uint32_t type) {
-  SIM_ENTER(cuCtxGetDevResource);
-  SIM_GET(Context, context, handle ? context_of(handle, &context) : current_context(&context));
-  const GreenContext* green = handle ? object<Context>(handle, kContextWord)->green : current_green();
-  return give(out, type, green ? green->set : whole(context->node_device));
-}
-SIM_API CUresult cuGreenCtxGetDevResource(CUgreenCtx handle, DevResource* out, std::uint32_t type) {
-  SIM_ENTER(cuGreenCtxGetDevResource);
-  const GreenContext* green = object<GreenContext>(handle, kGreenWord);
-  return green ? give(out, type, green->set) : CUDA_ERROR_INVALID_CONTEXT;
-}
-SIM_CALL(cuDevSmResourceSplitByCount,
-         (DevResource * result, unsigned* groups, const DevResource* input, DevResource* remaining, unsigned flags,
-          unsigned least),
-         split(result, groups, input, remaining, flags, least))
-SIM_CALL(cuDevResourceGenerateDesc, (CUdevResourceDesc * out, const DevResource* resources, unsigned count),
-         describe(out, resources, count))
 
 }  // namespace headgate::sim::driver

@@ -36,7 +36,7 @@ Captures& captures() { return forever<Captures>(); }
 thread_local CUstreamCaptureMode thread_mode = CU_STREAM_CAPTURE_MODE_GLOBAL;
 const void* this_thread() { return &thread_mode; }
 
-// The caller holds the lock, for this and all functions below.
+// The caller holds the lock, for this function and those down to unjoined().
 Capture* find(Stream* stream) {
   for (const auto& capture : captures().open)
     if (capture->streams.contains(stream)) return capture.get();
@@ -99,6 +99,113 @@ bool unsafe(std::string_view name) {
       "cuArray3DCreate",   "cuArrayDestroy",      "cuMipmappedArray", "cuEventQuery",        "cuEventSynchronize",
       "cuStreamQuery",     "cuStreamSynchronize", "cuCtxSynchronize", "cuModuleLoad",        "cuModuleUnload"};
   return std::ranges::any_of(kUnsafe, [name](std::string_view one) { return name.starts_with(one); });
+}
+
+CUresult begin(CUstream handle, bool per_thread, CUstreamCaptureMode mode, CUgraph into, const CUgraphNode* behind,
+               const EdgeData* data, std::size_t count, bool to_graph) {
+  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
+  Graph* graph = nullptr;
+  Set set;
+  if (to_graph) {
+    SIM_TRY(resolve(into, &graph));
+    SIM_TRY(dependencies_of(graph, behind, data, count, &set));
+  }
+  if (stream->kind == StreamKind::legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
+  const std::lock_guard guard(captures().lock);
+  if (find(stream) != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  auto capture = std::make_unique<Capture>();
+  capture->id = library().next_id.fetch_add(1);
+  capture->mode = mode;
+  capture->thread = this_thread();
+  capture->origin = stream;
+  capture->graph = to_graph ? graph : make_graph();
+  capture->into_program_graph = to_graph;
+  capture->streams[stream] = std::move(set);
+  captures().open.push_back(std::move(capture));
+  captures_open.fetch_add(1);
+  stream->capturing.store(true, std::memory_order_release);
+  return CUDA_SUCCESS;
+}
+
+CUresult end_capture(CUstream handle, bool per_thread, CUgraph* out) {
+  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
+  const std::lock_guard guard(captures().lock);
+  Capture* capture = find(stream);
+  if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
+  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != this_thread())
+    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
+  if (capture->origin != stream) {
+    capture->broken = true;
+    return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
+  }
+  *out = nullptr;
+  if (capture->broken || unjoined(*capture)) {
+    const CUresult why = capture->broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
+    drop(capture);
+    return why;
+  }
+  *out = reinterpret_cast<CUgraph>(capture->graph);
+  end(capture);
+  return CUDA_SUCCESS;
+}
+
+// Outputs of all variants of cuStreamGetCaptureInfo; null if the caller did not ask for one.
+struct Asked {
+  CUstreamCaptureStatus* status;
+  cuuint64_t* id;
+  CUgraph* graph = nullptr;
+  const CUgraphNode** nodes = nullptr;
+  const EdgeData** data = nullptr;
+  std::size_t* count = nullptr;
+  bool tells_data = false;
+};
+
+CUresult info(CUstream handle, bool per_thread, const Asked& asked) {
+  if (!asked.status) return CUDA_ERROR_INVALID_VALUE;
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
+  const std::lock_guard guard(captures().lock);
+  if (stream->kind == StreamKind::legacy) {
+    for (const auto& capture : captures().open)
+      for (const auto& [one, set] : capture->streams)
+        if (one->context == stream->context && one->kind == StreamKind::blocking)
+          return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
+  }
+  Capture* capture = find(stream);
+  *asked.status = capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
+                  : capture->broken  ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
+                                     : CU_STREAM_CAPTURE_STATUS_ACTIVE;
+  if (capture == nullptr || capture->broken) return CUDA_SUCCESS;
+  if (asked.id) *asked.id = capture->id;
+  if (asked.graph) *asked.graph = reinterpret_cast<CUgraph>(capture->graph);
+  const Set& set = capture->streams[stream];
+  if (asked.nodes && !asked.tells_data &&
+      std::ranges::any_of(set, [](const Dependency& one) { return one.data != EdgeData{}; }))
+    return CUDA_ERROR_LOSSY_QUERY;
+  capture->told.clear();
+  capture->told_data.clear();
+  for (const Dependency& one : set) {
+    capture->told.push_back(handle_of(one.node));
+    capture->told_data.push_back(one.data);
+  }
+  if (asked.nodes) *asked.nodes = capture->told.data();
+  if (asked.data) *asked.data = capture->told_data.data();
+  if (asked.count) *asked.count = set.size();
+  return CUDA_SUCCESS;
+}
+
+CUresult update(CUstream handle, bool per_thread, const CUgraphNode* nodes, const EdgeData* data, std::size_t count,
+                unsigned flags) {
+  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
+  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
+  const std::lock_guard guard(captures().lock);
+  SIM_GET(Capture, capture, active(stream, &capture));
+  Set more;
+  SIM_TRY(dependencies_of(capture->graph, nodes, data, count, &more));
+  if (flags == 1) capture->streams[stream].clear();
+  join_sets(&capture->streams[stream], more);
+  return CUDA_SUCCESS;
 }
 
 }  // namespace
@@ -247,117 +354,6 @@ void forget_captures(const Context* context) {
     if (capture->origin->context == context) gone.push_back(capture.get());
   for (Capture* capture : gone) drop(capture);
 }
-
-namespace {
-
-CUresult begin(CUstream handle, bool per_thread, CUstreamCaptureMode mode, CUgraph into, const CUgraphNode* behind,
-               const EdgeData* data, std::size_t count, bool to_graph) {
-  if (mode > CU_STREAM_CAPTURE_MODE_RELAXED) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
-  Graph* graph = nullptr;
-  Set set;
-  if (to_graph) {
-    SIM_TRY(graph_of(into, &graph));
-    SIM_TRY(dependencies_of(graph, behind, data, count, &set));
-  }
-  if (stream->kind == StreamKind::legacy) return CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-  const std::lock_guard guard(captures().lock);
-  if (find(stream) != nullptr) return CUDA_ERROR_ILLEGAL_STATE;
-  auto capture = std::make_unique<Capture>();
-  capture->id = library().next_id.fetch_add(1);
-  capture->mode = mode;
-  capture->thread = this_thread();
-  capture->origin = stream;
-  capture->graph = to_graph ? graph : make_graph();
-  capture->into_program_graph = to_graph;
-  capture->streams[stream] = std::move(set);
-  captures().open.push_back(std::move(capture));
-  captures_open.fetch_add(1);
-  stream->capturing.store(true, std::memory_order_release);
-  return CUDA_SUCCESS;
-}
-
-CUresult end_capture(CUstream handle, bool per_thread, CUgraph* out) {
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
-  const std::lock_guard guard(captures().lock);
-  Capture* capture = find(stream);
-  if (capture == nullptr) return CUDA_ERROR_ILLEGAL_STATE;
-  if (capture->mode != CU_STREAM_CAPTURE_MODE_RELAXED && capture->thread != this_thread())
-    return CUDA_ERROR_STREAM_CAPTURE_WRONG_THREAD;
-  if (capture->origin != stream) {
-    capture->broken = true;
-    return CUDA_ERROR_STREAM_CAPTURE_UNMATCHED;
-  }
-  *out = nullptr;
-  if (capture->broken || unjoined(*capture)) {
-    const CUresult why = capture->broken ? CUDA_ERROR_STREAM_CAPTURE_INVALIDATED : CUDA_ERROR_STREAM_CAPTURE_UNJOINED;
-    drop(capture);
-    return why;
-  }
-  *out = reinterpret_cast<CUgraph>(capture->graph);
-  end(capture);
-  return CUDA_SUCCESS;
-}
-
-// Outputs of all variants of cuStreamGetCaptureInfo; null if the caller did not ask for one.
-struct Asked {
-  CUstreamCaptureStatus* status;
-  cuuint64_t* id;
-  CUgraph* graph = nullptr;
-  const CUgraphNode** nodes = nullptr;
-  const EdgeData** data = nullptr;
-  std::size_t* count = nullptr;
-  bool tells_data = false;
-};
-
-CUresult info(CUstream handle, bool per_thread, const Asked& asked) {
-  if (!asked.status) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
-  const std::lock_guard guard(captures().lock);
-  if (stream->kind == StreamKind::legacy) {
-    for (const auto& capture : captures().open)
-      for (const auto& [one, set] : capture->streams)
-        if (one->context == stream->context && one->kind == StreamKind::blocking)
-          return CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-  }
-  Capture* capture = find(stream);
-  *asked.status = capture == nullptr ? CU_STREAM_CAPTURE_STATUS_NONE
-                  : capture->broken  ? CU_STREAM_CAPTURE_STATUS_INVALIDATED
-                                     : CU_STREAM_CAPTURE_STATUS_ACTIVE;
-  if (capture == nullptr || capture->broken) return CUDA_SUCCESS;
-  if (asked.id) *asked.id = capture->id;
-  if (asked.graph) *asked.graph = reinterpret_cast<CUgraph>(capture->graph);
-  const Set& set = capture->streams[stream];
-  if (asked.nodes && !asked.tells_data &&
-      std::ranges::any_of(set, [](const Dependency& one) { return one.data != EdgeData{}; }))
-    return CUDA_ERROR_LOSSY_QUERY;
-  capture->told.clear();
-  capture->told_data.clear();
-  for (const Dependency& one : set) {
-    capture->told.push_back(handle_of(one.node));
-    capture->told_data.push_back(one.data);
-  }
-  if (asked.nodes) *asked.nodes = capture->told.data();
-  if (asked.data) *asked.data = capture->told_data.data();
-  if (asked.count) *asked.count = set.size();
-  return CUDA_SUCCESS;
-}
-
-CUresult update(CUstream handle, bool per_thread, const CUgraphNode* nodes, const EdgeData* data, std::size_t count,
-                unsigned flags) {
-  if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
-  const std::lock_guard guard(captures().lock);
-  SIM_GET(Capture, capture, active(stream, &capture));
-  Set more;
-  SIM_TRY(dependencies_of(capture->graph, nodes, data, count, &more));
-  if (flags == 1) capture->streams[stream].clear();
-  join_sets(&capture->streams[stream], more);
-  return CUDA_SUCCESS;
-}
-
-}  // namespace
 
 SIM_CALL_PTSZ(cuStreamBeginCapture, (CUstream stream),
               begin(stream, per_thread, CU_STREAM_CAPTURE_MODE_GLOBAL, nullptr, nullptr, nullptr, 0, false))

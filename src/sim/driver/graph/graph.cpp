@@ -8,26 +8,14 @@
 #include "sim/driver/graph/graph_memory.hpp"
 namespace headgate::sim::driver {
 
-Pool<Graph>& graph_objects() { return forever<Pool<Graph>>(); }
-Pool<GraphNode>& node_objects() { return forever<Pool<GraphNode>>(); }
-
-CUresult graph_of(CUgraph handle, Graph** out) {
-  *out = object<Graph>(handle, kGraphWord);
-  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-CUresult node_of(CUgraphNode handle, GraphNode** out) {
-  *out = object<GraphNode>(handle, kNodeWord);
-  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
 Graph* make_graph() {
-  Graph* graph = graph_objects().take();
+  Graph* graph = recycled<Graph>().take();
   graph->nodes.clear();
   graph->cloned_from = nullptr;
   graph->owned = graph->moved = false;
   graph->parent = nullptr;
   graph->instance.reset();
-  graph->word.store(kGraphWord, std::memory_order_release);
+  graph->publish();
   return graph;
 }
 
@@ -41,62 +29,8 @@ void end_node(GraphNode* node) {
   memory_left(node->graph, node->work);
   node->work = std::monostate{};
   node->from.clear();
-  node_objects().give(node);
+  recycled<GraphNode>().give(node);
 }
-
-}  // namespace
-
-void end_graph(Graph* graph) {
-  for (GraphNode* node : graph->nodes) end_node(node);
-  graph->nodes.clear();
-  forget_handles(graph);
-  release_objects(graph);
-  graph_objects().give(graph);
-}
-
-bool is_unique(const Graph* graph) {
-  return std::ranges::any_of(graph->nodes, [](const GraphNode* node) {
-    const auto* child = std::get_if<ChildWork>(&node->work);
-    return node->type == NodeType::allocate || node->type == NodeType::free || node->type == NodeType::conditional ||
-           (child != nullptr && is_unique(child->graph));
-  });
-}
-
-void copy_graph(const Graph* from, Graph* to) {
-  std::map<const GraphNode*, GraphNode*> twin;
-  for (const GraphNode* node : from->nodes) {
-    GraphNode* made = node_objects().take();
-    made->graph = to;
-    made->type = node->type;
-    made->work = node->work;
-    if (auto* child = std::get_if<ChildWork>(&made->work)) {
-      child->graph = clone_graph(child->graph);
-      child->graph->owned = true;
-    }
-    if (auto* chooses = std::get_if<ConditionalWork>(&made->work)) {
-      for (Graph*& body : chooses->bodies) body = clone_graph(body);
-    }
-    made->cloned_from = node;
-    made->from.clear();
-    made->word.store(kNodeWord, std::memory_order_release);
-    to->nodes.push_back(made);
-    twin[node] = made;
-  }
-  for (const GraphNode* node : from->nodes) {
-    for (const Dependency& dependency : node->from)
-      twin[node]->from.push_back({twin[dependency.node], dependency.data});
-  }
-}
-
-Graph* clone_graph(const Graph* graph) {
-  Graph* clone = make_graph();
-  clone->cloned_from = graph;
-  share_objects(graph, clone);
-  copy_graph(graph, clone);
-  return clone;
-}
-
-namespace {
 
 bool allowed(const GraphNode* from, NodeType to, const EdgeData& data) {
   if (data.to_port != 0 || std::ranges::any_of(data.reserved, [](std::uint8_t byte) { return byte != 0; }))
@@ -107,64 +41,17 @@ bool allowed(const GraphNode* from, NodeType to, const EdgeData& data) {
          from->type == NodeType::kernel && to == NodeType::kernel;
 }
 
-const Dependency* find_dependency(const GraphNode* node, const GraphNode* from) {
-  const auto found = std::ranges::find(node->from, from, &Dependency::node);
-  return found == node->from.end() ? nullptr : &*found;
-}
-
-}  // namespace
-
-CUresult add_node(Graph* graph, NodeType type, Work work, const std::vector<Dependency>& behind, GraphNode** out) {
-  for (std::size_t i = 0; i < behind.size(); ++i) {
-    if (behind[i].node->graph != graph || !allowed(behind[i].node, type, behind[i].data))
-      return CUDA_ERROR_INVALID_VALUE;
-    for (std::size_t j = 0; j < i; ++j)
-      if (behind[i].node == behind[j].node) return CUDA_ERROR_INVALID_VALUE;
-  }
-  SIM_TRY(memory_may_join(graph, work));
-  SIM_TRY(conditional_may_join(graph, work));
-  memory_joined(graph, work);
-  conditional_joined(graph, work);
-  GraphNode* node = node_objects().take();
-  node->graph = graph;
-  node->type = type;
-  node->work = std::move(work);
-  node->from = behind;
-  node->cloned_from = nullptr;
-  node->word.store(kNodeWord, std::memory_order_release);
-  graph->nodes.push_back(node);
-  *out = node;
-  return CUDA_SUCCESS;
-}
-
-CUresult dependencies_of(const Graph* graph, const CUgraphNode* nodes, const EdgeData* data, std::size_t count,
-                         std::vector<Dependency>* out) {
-  if (count != 0 && nodes == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  for (std::size_t i = 0; i < count; ++i) {
-    Dependency one;
-    SIM_TRY(node_of(nodes[i], &one.node));
-    if (one.node->graph != graph) return CUDA_ERROR_INVALID_VALUE;
-    if (data != nullptr) one.data = data[i];
-    out->push_back(one);
-  }
-  return CUDA_SUCCESS;
-}
-
-namespace {
-
 // The usual list protocol: if `out` is null, returns the count; else writes up to *count items and nulls the rest.
 template <typename Handle, typename Item, typename Put>
 CUresult give_list(const std::vector<Item>& items, Handle* out, std::size_t* count, const Put& put) {
   if (count == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (out == nullptr) {
-    *count = items.size();
-    return CUDA_SUCCESS;
+    return give(count, items.size());
   }
   const std::size_t room = *count, given = std::min(room, items.size());
   for (std::size_t i = 0; i < given; ++i) put(i, items[i]);
   for (std::size_t i = given; i < room; ++i) out[i] = nullptr;
-  *count = given;
-  return CUDA_SUCCESS;
+  return give(count, given);
 }
 
 struct Edge {
@@ -184,7 +71,7 @@ bool lossy(const std::vector<Edge>& edges) {
 }
 
 CUresult get_nodes(CUgraph handle, CUgraphNode* out, std::size_t* count, bool roots) {
-  SIM_GET(Graph, graph, graph_of(handle, &graph));
+  SIM_GET(Graph, graph, resolve(handle, &graph));
   std::vector<GraphNode*> nodes;
   for (GraphNode* node : graph->nodes)
     if (!roots || node->from.empty()) nodes.push_back(node);
@@ -206,13 +93,13 @@ CUresult give_edges(const std::vector<Edge>& edges, CUgraphNode* from, CUgraphNo
 }
 
 CUresult get_edges(CUgraph handle, CUgraphNode* from, CUgraphNode* to, EdgeData* data, std::size_t* count) {
-  SIM_GET(Graph, graph, graph_of(handle, &graph));
+  SIM_GET(Graph, graph, resolve(handle, &graph));
   if ((from == nullptr) != (to == nullptr)) return CUDA_ERROR_INVALID_VALUE;
   return give_edges(edges_of(graph), from, to, data, count);
 }
 
 CUresult get_neighbours(CUgraphNode handle, CUgraphNode* out, EdgeData* data, std::size_t* count, bool before) {
-  SIM_GET(GraphNode, node, node_of(handle, &node));
+  SIM_GET(GraphNode, node, resolve(handle, &node));
   std::vector<Edge> edges = edges_of(node->graph);
   std::erase_if(edges, [&](const Edge& edge) { return (before ? edge.to : edge.from) != node; });
   return give_edges(edges, before ? out : nullptr, before ? nullptr : out, data, count);
@@ -234,16 +121,18 @@ bool comes_after(const GraphNode* from, const GraphNode* to) {
 
 CUresult change_edges(CUgraph handle, const CUgraphNode* from, const CUgraphNode* to, const EdgeData* data,
                       std::size_t count, bool add) {
-  SIM_GET(Graph, graph, graph_of(handle, &graph));
+  SIM_GET(Graph, graph, resolve(handle, &graph));
   if (!add && is_unique(graph)) return CUDA_ERROR_NOT_SUPPORTED;
   std::vector<Dependency> sources, targets;
   SIM_TRY(dependencies_of(graph, from, data, count, &sources));
   SIM_TRY(dependencies_of(graph, to, nullptr, count, &targets));
   for (std::size_t i = 0; i < count; ++i) {
-    const Dependency* known = find_dependency(targets[i].node, sources[i].node);
-    if (add ? known != nullptr || comes_after(sources[i].node, targets[i].node) ||
+    const auto& from_now = targets[i].node->from;
+    const auto known = std::ranges::find(from_now, sources[i].node, &Dependency::node);
+    const bool there = known != from_now.end();
+    if (add ? there || comes_after(sources[i].node, targets[i].node) ||
                   !allowed(sources[i].node, targets[i].node->type, sources[i].data)
-            : known == nullptr || (data != nullptr && known->data != sources[i].data))
+            : !there || (data != nullptr && known->data != sources[i].data))
       return CUDA_ERROR_INVALID_VALUE;
   }
   for (std::size_t i = 0; i < count; ++i) {
@@ -255,41 +144,120 @@ CUresult change_edges(CUgraph handle, const CUgraphNode* from, const CUgraphNode
 
 }  // namespace
 
+void end_graph(Graph* graph) {
+  for (GraphNode* node : graph->nodes) end_node(node);
+  graph->nodes.clear();
+  forget_handles(graph);
+  release_objects(graph);
+  recycled<Graph>().give(graph);
+}
+
+bool is_unique(const Graph* graph) {
+  return std::ranges::any_of(graph->nodes, [](const GraphNode* node) {
+    const auto* child = std::get_if<ChildWork>(&node->work);
+    return node->type == NodeType::allocate || node->type == NodeType::free || node->type == NodeType::conditional ||
+           (child != nullptr && is_unique(child->graph));
+  });
+}
+
+void copy_graph(const Graph* from, Graph* to) {
+  std::map<const GraphNode*, GraphNode*> twin;
+  for (const GraphNode* node : from->nodes) {
+    GraphNode* made = recycled<GraphNode>().take();
+    made->graph = to;
+    made->type = node->type;
+    made->work = node->work;
+    if (auto* child = std::get_if<ChildWork>(&made->work)) {
+      child->graph = clone_graph(child->graph);
+      child->graph->owned = true;
+    }
+    if (auto* chooses = std::get_if<ConditionalWork>(&made->work)) {
+      for (Graph*& body : chooses->bodies) body = clone_graph(body);
+    }
+    made->cloned_from = node;
+    made->from.clear();
+    made->publish();
+    to->nodes.push_back(made);
+    twin[node] = made;
+  }
+  for (const GraphNode* node : from->nodes) {
+    for (const Dependency& dependency : node->from)
+      twin[node]->from.push_back({twin[dependency.node], dependency.data});
+  }
+}
+
+Graph* clone_graph(const Graph* graph) {
+  Graph* clone = make_graph();
+  clone->cloned_from = graph;
+  share_objects(graph, clone);
+  copy_graph(graph, clone);
+  return clone;
+}
+
+CUresult add_node(Graph* graph, NodeType type, Work work, const std::vector<Dependency>& behind, GraphNode** out) {
+  for (std::size_t i = 0; i < behind.size(); ++i) {
+    if (behind[i].node->graph != graph || !allowed(behind[i].node, type, behind[i].data))
+      return CUDA_ERROR_INVALID_VALUE;
+    for (std::size_t j = 0; j < i; ++j)
+      if (behind[i].node == behind[j].node) return CUDA_ERROR_INVALID_VALUE;
+  }
+  SIM_TRY(memory_may_join(graph, work));
+  SIM_TRY(conditional_may_join(graph, work));
+  memory_joined(graph, work);
+  conditional_joined(graph, work);
+  GraphNode* node = recycled<GraphNode>().take();
+  node->graph = graph;
+  node->type = type;
+  node->work = std::move(work);
+  node->from = behind;
+  node->cloned_from = nullptr;
+  node->publish();
+  graph->nodes.push_back(node);
+  return give(out, node);
+}
+
+CUresult dependencies_of(const Graph* graph, const CUgraphNode* nodes, const EdgeData* data, std::size_t count,
+                         std::vector<Dependency>* out) {
+  if (count != 0 && nodes == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < count; ++i) {
+    Dependency one;
+    SIM_TRY(resolve(nodes[i], &one.node));
+    if (one.node->graph != graph) return CUDA_ERROR_INVALID_VALUE;
+    if (data != nullptr) one.data = data[i];
+    out->push_back(one);
+  }
+  return CUDA_SUCCESS;
+}
+
 SIM_API CUresult cuGraphCreate(CUgraph* out, unsigned flags) {
   SIM_ENTER(cuGraphCreate);
   if (!out || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  *out = reinterpret_cast<CUgraph>(make_graph());
-  return CUDA_SUCCESS;
+  return give(out, make_graph());
 }
 SIM_API CUresult cuGraphDestroy(CUgraph handle) {
   SIM_ENTER(cuGraphDestroy);
-  SIM_GET(Graph, graph, graph_of(handle, &graph));
+  SIM_GET(Graph, graph, resolve(handle, &graph));
   if (graph->owned) return CUDA_ERROR_INVALID_VALUE;
   end_graph(graph);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuGraphClone(CUgraph* out, CUgraph handle) {
-  SIM_ENTER(cuGraphClone);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Graph, graph, graph_of(handle, &graph));
+  SIM_ENTER(cuGraphClone, out);
+  SIM_GET(Graph, graph, resolve(handle, &graph));
   if (is_unique(graph)) return CUDA_ERROR_NOT_SUPPORTED;
-  *out = reinterpret_cast<CUgraph>(clone_graph(graph));
-  return CUDA_SUCCESS;
+  return give(out, clone_graph(graph));
 }
 SIM_API CUresult cuGraphNodeFindInClone(CUgraphNode* out, CUgraphNode original, CUgraph clone_handle) {
-  SIM_ENTER(cuGraphNodeFindInClone);
-  GraphNode* node = nullptr;
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(node_of(original, &node));
-  SIM_GET(Graph, clone, graph_of(clone_handle, &clone));
+  SIM_ENTER(cuGraphNodeFindInClone, out);
+  SIM_GET(GraphNode, node, resolve(original, &node));
+  SIM_GET(Graph, clone, resolve(clone_handle, &clone));
   const auto found = std::ranges::find(clone->nodes, node, &GraphNode::cloned_from);
   if (found == clone->nodes.end()) return CUDA_ERROR_INVALID_VALUE;
-  *out = handle_of(*found);
-  return CUDA_SUCCESS;
+  return give(out, handle_of(*found));
 }
 SIM_API CUresult cuGraphDestroyNode(CUgraphNode handle) {
   SIM_ENTER(cuGraphDestroyNode);
-  SIM_GET(GraphNode, node, node_of(handle, &node));
+  SIM_GET(GraphNode, node, resolve(handle, &node));
   if (is_unique(node->graph)) return CUDA_ERROR_NOT_SUPPORTED;
   for (GraphNode* other : node->graph->nodes)
     std::erase_if(other->from, [&](const Dependency& one) { return one.node == node; });
@@ -323,7 +291,7 @@ SIM_CALL(cuGraphRemoveDependencies, (CUgraph graph, const CUgraphNode* from, con
 SIM_CALL(cuGraphRemoveDependencies_v2,
          (CUgraph graph, const CUgraphNode* from, const CUgraphNode* to, const EdgeData* data, std::size_t count),
          change_edges(graph, from, to, data, count, false))
-SIM_TELL(cuGraphNodeGetType, (CUgraphNode handle, unsigned* type), type, GraphNode, node, node_of(handle, &node),
+SIM_TELL(cuGraphNodeGetType, (CUgraphNode handle, unsigned* type), type, GraphNode, node, resolve(handle, &node),
          static_cast<unsigned>(node->type))
 
 }  // namespace headgate::sim::driver

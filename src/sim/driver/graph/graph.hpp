@@ -4,15 +4,12 @@
 #include <array>
 #include <map>
 #include <memory>
-#include <optional>
 #include <variant>
 
 #include "sim/driver/graph/graph_abi.hpp"
-#include "sim/driver/module/kernel.hpp"
+#include "sim/driver/module/module.hpp"
 
 namespace headgate::sim::driver {
-
-inline constexpr std::uint32_t kGraphWord = 0x68677068, kNodeWord = 0x68676e64, kExecWord = 0x68676578;
 
 struct Graph;
 struct GraphNode;
@@ -74,8 +71,7 @@ struct Dependency {
   EdgeData data;
 };
 
-struct GraphNode {
-  std::atomic<std::uint32_t> word{0};
+struct GraphNode : Handled<0x68676e64, CUDA_ERROR_INVALID_VALUE> {
   Graph* graph = nullptr;
   NodeType type = NodeType::empty;
   Work work;
@@ -83,8 +79,7 @@ struct GraphNode {
   const GraphNode* cloned_from = nullptr;
 };
 
-struct Graph {
-  std::atomic<std::uint32_t> word{0};
+struct Graph : Handled<0x68677068, CUDA_ERROR_INVALID_VALUE> {
   std::vector<GraphNode*> nodes;  // in order of creation
   const Graph* cloned_from = nullptr;
   bool owned = false;       // by a node or an executable graph; the program may not destroy it
@@ -95,9 +90,6 @@ struct Graph {
   std::weak_ptr<const void> instance;  // lives with the executable graph; used if only one may exist at a time
 };
 
-Pool<Graph>& graph_objects();
-Pool<GraphNode>& node_objects();
-
 Graph* make_graph();
 void end_graph(Graph* graph);
 // Has memory or conditional nodes (cuda.h): cannot be cloned, lose nodes or edges, or have two executable graphs.
@@ -105,8 +97,6 @@ void end_graph(Graph* graph);
 // Makes a deep copy, child graphs included. The copy of a unique graph is read-only.
 Graph* clone_graph(const Graph* graph);
 void copy_graph(const Graph* from, Graph* to);
-CUresult graph_of(CUgraph handle, Graph** out);
-CUresult node_of(CUgraphNode handle, GraphNode** out);
 inline CUgraphNode handle_of(GraphNode* node) { return reinterpret_cast<CUgraphNode>(node); }
 
 // Adds a node after these. INVALID_VALUE if one of them is in another graph or listed twice.
@@ -115,16 +105,17 @@ CUresult add_node(Graph* graph, NodeType type, Work work, const std::vector<Depe
 CUresult dependencies_of(const Graph* graph, const CUgraphNode* nodes, const EdgeData* data, std::size_t count,
                          std::vector<Dependency>* out);
 
-// Build a node's work from a call's parameters, with the checks that a driver makes.
-CUresult kernel_work(const KernelNodeParamsV1& given, CUkernel kern, CUcontext context, Work* out);
+// Build a node's work from a call's parameters, with the checks that a driver makes. INVALID_VALUE if `given` is null.
+CUresult kernel_work(const KernelNodeParamsV1* given, Work* out);
+CUresult kernel_work(const KernelNodeParams* given, Work* out);
 CUresult captured_kernel(const Function* function, const Shape& shape, void** parameters, void** extra,
                          const CUlaunchConfig* config, KernelWork* out);
-CUresult copy_work(const CopyParams& given, CUcontext context, Work* out);
-CUresult fill_work(const FillNodeParams& given, CUcontext context, Work* out);
-CUresult host_work(const HostNodeParams& given, Work* out);
+CUresult copy_work(const CopyParams* given, CUcontext context, Work* out);
+CUresult fill_work(const FillNodeParams* given, CUcontext context, Work* out);
+CUresult host_work(const HostNodeParams* given, Work* out);
 CUresult event_work(CUevent event, Work* out);
 CUresult child_work(CUgraph graph, bool move, Work* out);
-CUresult batch_work(const BatchNodeParams& given, Work* out);
+CUresult batch_work(const BatchNodeParams* given, Work* out);
 CUresult any_work(const AnyNodeParams& given, Work* out);
 
 // Returns the context in which the node runs; null if any will do.
@@ -163,8 +154,7 @@ struct Lane {
   std::uint32_t end = kNone;  // event
 };
 
-struct Exec {
-  std::atomic<std::uint32_t> word{0};
+struct Exec : Handled<0x68676578, CUDA_ERROR_INVALID_VALUE> {
   std::mutex lock;
   Graph* made_of = nullptr;  // a copy of the source graph
   cuuint64_t flags = 0;
@@ -178,7 +168,6 @@ struct Exec {
   std::uint64_t last_stream = 0;                               // id of the stream of the last launch
 };
 
-CUresult exec_of(CUgraphExec handle, Exec** out);
 // Lists the graph's nodes in an order of submission. INVALID_VALUE if a kernel's module is gone.
 CUresult flatten(const Graph* graph, std::vector<ExecNode>* out);
 // Creates streams and events for the branches. OUT_OF_MEMORY.
@@ -188,7 +177,7 @@ void end_lanes(Exec* exec);
 // Prepares each node's commands and makes all checks before anything is sent. Values that kernels set decide which
 // bodies run and how often. LAUNCH_TIMEOUT if that never ends.
 CUresult unroll(Exec* exec, std::vector<std::vector<Prepared>>* out);
-CUresult launch_exec(Exec* exec, CUstream stream, bool per_thread);
+CUresult launch_exec(CUgraphExec handle, CUstream stream, bool per_thread);
 // A copy takes as many references to user objects as its source has; destroying a graph releases them.
 void share_objects(const Graph* from, Graph* to);
 void release_objects(Graph* graph);

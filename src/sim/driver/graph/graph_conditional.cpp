@@ -3,7 +3,6 @@
 #include <algorithm>
 
 namespace headgate::sim::driver {
-
 namespace {
 
 enum : unsigned { kIf = 0, kWhile = 1, kSwitch = 2 };  // cuda.h: CUgraphConditionalNodeType
@@ -46,7 +45,7 @@ struct Walk {
   std::map<const GraphNode*, std::uint64_t> rounds;  // left, for kernels that count down
 
   void apply(const ExecNode& node, const KernelWork& kernel) {
-    const Function* function = object<Function>(kernel.function, kFunctionWord);
+    const Function* function = object<Function>(kernel.function);
     const ptx::Behaviour& behaviour = function->entry->behaviour;
     if (!behaviour.handle_parameter) return;
     const auto handle = ptx::number_parameter(*function->entry, *behaviour.handle_parameter, kernel.block);
@@ -109,8 +108,7 @@ CUresult conditional_work(const ConditionalNodeParams& given, Work* out) {
   if (context != work.conditional->context) return CUDA_ERROR_INVALID_VALUE;
   work.conditional->type = given.type;
   work.conditional->told.assign(given.size, nullptr);
-  *out = std::move(work);
-  return CUDA_SUCCESS;
+  return give(out, std::move(work));
 }
 
 CUresult conditional_may_join(const Graph* graph, const Work& work) {
@@ -152,10 +150,9 @@ SIM_API CUresult cuGraphConditionalHandleCreate(cuuint64_t* out, CUgraph handle,
                                                 unsigned at_launch, unsigned flags) {
   SIM_ENTER(cuGraphConditionalHandleCreate);
   if (!out || flags > kAssignDefault) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Graph, graph, graph_of(handle, &graph));
+  SIM_GET(Graph, graph, resolve(handle, &graph));
   auto made = std::make_shared<Conditional>();
-  if (context_handle != nullptr) SIM_TRY(context_of(context_handle, &made->context));
-  else SIM_TRY(current_context(&made->context));
+  SIM_TRY(context_or_current(context_handle, &made->context));
   made->graph = graph;
   made->handle = library().next_id.fetch_add(1);
   made->at_launch = at_launch;

@@ -6,16 +6,7 @@
 #include "sim/driver/graph/graph_conditional.hpp"
 #include "sim/driver/graph/graph_memory.hpp"
 namespace headgate::sim::driver {
-
 namespace {
-
-Pool<Exec>& exec_objects() { return forever<Pool<Exec>>(); }
-
-struct AliveExecs {
-  std::mutex lock;
-  std::vector<Exec*> execs;
-};
-AliveExecs& alive_execs() { return forever<AliveExecs>(); }
 
 // Sorts nodes by order of creation, as far as the edges allow.
 std::vector<const GraphNode*> sorted(const Graph* graph) {
@@ -134,29 +125,9 @@ Update compare(std::span<const ExecNode> now, const std::vector<ExecNode>& next,
   return kUpdated;
 }
 
-}  // namespace
-
-CUresult exec_of(CUgraphExec handle, Exec** out) {
-  *out = object<Exec>(handle, kExecWord);
-  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-}
-
-CUresult flatten(const Graph* graph, std::vector<ExecNode>* out) { return flatten_into(graph, {}, out); }
-
-void forget_graphs(Context* context) {
-  const std::lock_guard guard(alive_execs().lock);
-  for (Exec* exec : alive_execs().execs) {
-    const auto here = [context](const Lane& lane) { return lane.context == context; };
-    if (std::ranges::any_of(exec->lanes, here)) end_lanes(exec);
-  }
-  forget_idle_lanes(context);
-}
-
-namespace {
-
 CUresult instantiate(CUgraphExec* out, CUgraph handle, cuuint64_t flags) {
   if (!out || flags > 15) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Graph, graph, graph_of(handle, &graph));
+  SIM_GET(Graph, graph, resolve(handle, &graph));
   if ((flags & 4) != 0) return CUDA_ERROR_NOT_SUPPORTED;  // launch from the device
   if (graph->moved) return CUDA_ERROR_INVALID_VALUE;
   const bool unique = is_unique(graph);
@@ -164,7 +135,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, cuuint64_t flags) {
   SIM_TRY(conditionals_complete(graph));
   std::vector<ExecNode> nodes;
   SIM_TRY(flatten(graph, &nodes));
-  Exec* exec = exec_objects().take();
+  Exec* exec = recycled<Exec>().take();
   exec->nodes = std::move(nodes);
   exec->flags = flags;
   exec->last_stream = 0;
@@ -172,7 +143,7 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, cuuint64_t flags) {
   exec->conditions.clear();
   if (const CUresult made = make_lanes(exec); made != CUDA_SUCCESS) {
     end_lanes(exec);
-    exec_objects().give(exec);
+    recycled<Exec>().give(exec);
     return made;
   }
   exec->made_of = clone_graph(graph);
@@ -181,38 +152,14 @@ CUresult instantiate(CUgraphExec* out, CUgraph handle, cuuint64_t flags) {
     if (const auto* freed = std::get_if<FreeWork>(&node.work)) exec->frees.push_back(freed->memory);
   }
   if (unique) graph->instance = exec->instance = std::make_shared<int>();
-  exec->word.store(kExecWord, std::memory_order_release);
-  {
-    const std::lock_guard guard(alive_execs().lock);
-    alive_execs().execs.push_back(exec);
-  }
-  *out = reinterpret_cast<CUgraphExec>(exec);
-  return CUDA_SUCCESS;
-}
-
-CUresult destroy(CUgraphExec handle) {
-  SIM_GET(Exec, exec, exec_of(handle, &exec));
-  {
-    const std::lock_guard guard(alive_execs().lock);
-    std::erase(alive_execs().execs, exec);
-  }
-  const std::lock_guard guard(exec->lock);
-  exec->word.store(0, std::memory_order_release);
-  end_lanes(exec);
-  exec->nodes.clear();
-  exec->allocates.clear();
-  exec->frees.clear();
-  exec->instance.reset();
-  outlive_launch(exec->made_of, exec->last, exec->last_stream);
-  end_graph(exec->made_of);
-  exec_objects().give(exec);
-  return CUDA_SUCCESS;
+  exec->publish();
+  alive<Exec>().add(exec);
+  return give(out, exec);
 }
 
 CUresult update(CUgraphExec handle, CUgraph graph_handle, UpdateResultInfo* info) {
-  Graph* graph = nullptr;
-  SIM_GET(Exec, exec, exec_of(handle, &exec));
-  SIM_TRY(graph_of(graph_handle, &graph));
+  SIM_GET(Exec, exec, resolve(handle, &exec));
+  SIM_GET(Graph, graph, resolve(graph_handle, &graph));
   std::vector<ExecNode> next;
   SIM_TRY(flatten(graph, &next));
   const std::lock_guard guard(exec->lock);
@@ -231,13 +178,12 @@ CUresult update(CUgraphExec handle, CUgraph graph_handle, UpdateResultInfo* info
 }
 
 CUresult exec_node(CUgraphExec handle, CUgraphNode node_handle, Exec** exec, ExecNode** out) {
-  SIM_TRY(exec_of(handle, exec));
-  SIM_GET(GraphNode, node, node_of(node_handle, &node));
+  SIM_TRY(resolve(handle, exec));
+  SIM_GET(GraphNode, node, resolve(node_handle, &node));
   const auto found =
       std::ranges::find((*exec)->nodes, node, [](const ExecNode& one) { return const_cast<GraphNode*>(one.key); });
   if (found == (*exec)->nodes.end()) return CUDA_ERROR_INVALID_VALUE;
-  *out = &*found;
-  return CUDA_SUCCESS;
+  return give(out, &*found);
 }
 
 template <typename Make>
@@ -256,9 +202,8 @@ CUresult set(CUgraphExec handle, CUgraphNode node, NodeType type, const Make& ma
 
 CUresult set_child(CUgraphExec handle, CUgraphNode node, CUgraph graph_handle) {
   ExecNode* found = nullptr;
-  Graph* graph = nullptr;
   SIM_GET(Exec, exec, exec_node(handle, node, &exec, &found));
-  SIM_TRY(graph_of(graph_handle, &graph));
+  SIM_GET(Graph, graph, resolve(graph_handle, &graph));
   if (found->type != NodeType::child) return CUDA_ERROR_INVALID_VALUE;
   std::vector<ExecNode> next;
   SIM_TRY(flatten(graph, &next));
@@ -275,17 +220,11 @@ CUresult set_child(CUgraphExec handle, CUgraphNode node, CUgraph graph_handle) {
 }
 
 CUresult upload(CUgraphExec handle, CUstream stream_handle, bool per_thread) {
-  Stream* stream = nullptr;
-  SIM_GET(Exec, exec, exec_of(handle, &exec));
-  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  SIM_GET(Exec, exec, resolve(handle, &exec));
+  SIM_GET(Stream, stream, stream_of(stream_handle, per_thread, &stream));
   if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
   const std::lock_guard guard(exec->lock);
   return upload_graph_bytes(*exec, stream);
-}
-
-CUresult launch(CUgraphExec handle, CUstream stream, bool per_thread) {
-  SIM_GET(Exec, exec, exec_of(handle, &exec));
-  return launch_exec(exec, stream, per_thread);
 }
 
 CUresult instantiate_with(CUgraphExec* out, CUgraph graph, InstantiateParams* params, bool per_thread) {
@@ -306,6 +245,17 @@ CUresult instantiate_old(CUgraphExec* out, CUgraph graph, CUgraphNode* error_nod
 
 }  // namespace
 
+CUresult flatten(const Graph* graph, std::vector<ExecNode>* out) { return flatten_into(graph, {}, out); }
+
+void forget_graphs(Context* context) {
+  const std::lock_guard guard(alive<Exec>().lock);
+  for (Exec* exec : alive<Exec>().all) {
+    const auto here = [context](const Lane& lane) { return lane.context == context; };
+    if (std::ranges::any_of(exec->lanes, here)) end_lanes(exec);
+  }
+  forget_idle_lanes(context);
+}
+
 SIM_CALL(cuGraphInstantiate, (CUgraphExec * out, CUgraph graph, CUgraphNode* error, char* log, std::size_t bytes),
          instantiate_old(out, graph, error, log, bytes))
 SIM_CALL(cuGraphInstantiate_v2, (CUgraphExec * out, CUgraph graph, CUgraphNode* error, char* log, std::size_t bytes),
@@ -314,8 +264,23 @@ SIM_CALL(cuGraphInstantiateWithFlags, (CUgraphExec * out, CUgraph graph, unsigne
          (flags & 2) != 0 ? CUDA_ERROR_INVALID_VALUE : instantiate(out, graph, flags))
 SIM_CALL_PTSZ(cuGraphInstantiateWithParams, (CUgraphExec * out, CUgraph graph, InstantiateParams* params),
               instantiate_with(out, graph, params, per_thread))
-SIM_CALL(cuGraphExecDestroy, (CUgraphExec exec), destroy(exec))
-SIM_TELL(cuGraphExecGetFlags, (CUgraphExec handle, cuuint64_t* flags), flags, Exec, exec, exec_of(handle, &exec),
+SIM_API CUresult cuGraphExecDestroy(CUgraphExec handle) {
+  SIM_ENTER(cuGraphExecDestroy);
+  SIM_GET(Exec, exec, resolve(handle, &exec));
+  (void)alive<Exec>().remove(exec);
+  const std::lock_guard guard(exec->lock);
+  exec->retire();
+  end_lanes(exec);
+  exec->nodes.clear();
+  exec->allocates.clear();
+  exec->frees.clear();
+  exec->instance.reset();
+  outlive_launch(exec->made_of, exec->last, exec->last_stream);
+  end_graph(exec->made_of);
+  recycled<Exec>().give(exec);
+  return CUDA_SUCCESS;
+}
+SIM_TELL(cuGraphExecGetFlags, (CUgraphExec handle, cuuint64_t* flags), flags, Exec, exec, resolve(handle, &exec),
          exec->flags)
 SIM_API CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode* error, unsigned* result) {
   SIM_ENTER(cuGraphExecUpdate);
@@ -326,30 +291,22 @@ SIM_API CUresult cuGraphExecUpdate(CUgraphExec exec, CUgraph graph, CUgraphNode*
   return answer;
 }
 SIM_API CUresult cuGraphExecUpdate_v2(CUgraphExec exec, CUgraph graph, UpdateResultInfo* info) {
-  SIM_ENTER(cuGraphExecUpdate_v2);
-  if (!info) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuGraphExecUpdate_v2, info);
   *info = {1, nullptr, nullptr};
   return update(exec, graph, info);
 }
 SIM_CALL(cuGraphExecKernelNodeSetParams, (CUgraphExec exec, CUgraphNode node, const KernelNodeParamsV1* given),
-         !given ? CUDA_ERROR_INVALID_VALUE : set(exec, node, NodeType::kernel, [&](Work* work) {
-           return kernel_work(*given, nullptr, nullptr, work);
-         }))
+         set(exec, node, NodeType::kernel, [&](Work* work) { return kernel_work(given, work); }))
 SIM_CALL(cuGraphExecKernelNodeSetParams_v2, (CUgraphExec exec, CUgraphNode node, const KernelNodeParams* given),
-         !given ? CUDA_ERROR_INVALID_VALUE : set(exec, node, NodeType::kernel, [&](Work* work) {
-           return kernel_work(*given, given->kern, given->context, work);
-         }))
+         set(exec, node, NodeType::kernel, [&](Work* work) { return kernel_work(given, work); }))
 SIM_CALL(cuGraphExecMemcpyNodeSetParams,
          (CUgraphExec exec, CUgraphNode node, const CopyParams* given, CUcontext context),
-         !given ? CUDA_ERROR_INVALID_VALUE
-                : set(exec, node, NodeType::copy, [&](Work* work) { return copy_work(*given, context, work); }))
+         set(exec, node, NodeType::copy, [&](Work* work) { return copy_work(given, context, work); }))
 SIM_CALL(cuGraphExecMemsetNodeSetParams,
          (CUgraphExec exec, CUgraphNode node, const FillNodeParams* given, CUcontext context),
-         !given ? CUDA_ERROR_INVALID_VALUE
-                : set(exec, node, NodeType::fill, [&](Work* work) { return fill_work(*given, context, work); }))
+         set(exec, node, NodeType::fill, [&](Work* work) { return fill_work(given, context, work); }))
 SIM_CALL(cuGraphExecHostNodeSetParams, (CUgraphExec exec, CUgraphNode node, const HostNodeParams* given),
-         !given ? CUDA_ERROR_INVALID_VALUE
-                : set(exec, node, NodeType::host, [&](Work* work) { return host_work(*given, work); }))
+         set(exec, node, NodeType::host, [&](Work* work) { return host_work(given, work); }))
 SIM_CALL(cuGraphExecChildGraphNodeSetParams, (CUgraphExec exec, CUgraphNode node, CUgraph graph),
          set_child(exec, node, graph))
 SIM_CALL(cuGraphExecEventRecordNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event),
@@ -357,11 +314,9 @@ SIM_CALL(cuGraphExecEventRecordNodeSetEvent, (CUgraphExec exec, CUgraphNode node
 SIM_CALL(cuGraphExecEventWaitNodeSetEvent, (CUgraphExec exec, CUgraphNode node, CUevent event),
          set(exec, node, NodeType::wait_event, [&](Work* work) { return event_work(event, work); }))
 SIM_CALL(cuGraphExecBatchMemOpNodeSetParams, (CUgraphExec exec, CUgraphNode node, const BatchNodeParams* given),
-         !given ? CUDA_ERROR_INVALID_VALUE
-                : set(exec, node, NodeType::batch, [&](Work* work) { return batch_work(*given, work); }))
+         set(exec, node, NodeType::batch, [&](Work* work) { return batch_work(given, work); }))
 SIM_API CUresult cuGraphExecNodeSetParams(CUgraphExec exec, CUgraphNode node, AnyNodeParams* params) {
-  SIM_ENTER(cuGraphExecNodeSetParams);
-  if (!params) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuGraphExecNodeSetParams, params);
   if (params->type == NodeType::child) return set_child(exec, node, params->child.graph);
   return set(exec, node, params->type, [&](Work* work) { return any_work(*params, work); });
 }
@@ -374,16 +329,14 @@ SIM_API CUresult cuGraphNodeSetEnabled(CUgraphExec handle, CUgraphNode node, uns
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuGraphNodeGetEnabled(CUgraphExec handle, CUgraphNode node, unsigned* enabled) {
-  SIM_ENTER(cuGraphNodeGetEnabled);
+  SIM_ENTER(cuGraphNodeGetEnabled, enabled);
   ExecNode* found = nullptr;
-  if (!enabled) return CUDA_ERROR_INVALID_VALUE;
   SIM_GET(Exec, exec, exec_node(handle, node, &exec, &found));
   if (found->type > NodeType::fill) return CUDA_ERROR_INVALID_VALUE;
-  *enabled = found->enabled ? 1 : 0;
-  return CUDA_SUCCESS;
+  return give(enabled, found->enabled ? 1 : 0);
 }
 
 SIM_CALL_PTSZ(cuGraphUpload, (CUgraphExec exec, CUstream stream), upload(exec, stream, per_thread))
-SIM_CALL_PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), launch(exec, stream, per_thread))
+SIM_CALL_PTSZ(cuGraphLaunch, (CUgraphExec exec, CUstream stream), launch_exec(exec, stream, per_thread))
 
 }  // namespace headgate::sim::driver

@@ -8,7 +8,6 @@
 #include "sim/driver/stream/payload.hpp"
 
 namespace headgate::sim::driver {
-
 namespace {
 
 // With more concurrent branches than this, a branch queues behind another.
@@ -35,15 +34,14 @@ CUresult take_lane(Context* context, Stream** out) {
 }
 
 CUresult take_event(const Context* context, std::uint32_t* out) {
-  Node::Locked locked(*library().node);
-  *out = locked->create_event(library().node->process(), context ? context->node_device : library().visible[0]);
+  Node& node = *library().node;
+  *out = Node::Locked(node)->create_event(node.process(), context ? context->node_device : library().visible[0]);
   return *out == kNone ? CUDA_ERROR_OUT_OF_MEMORY : CUDA_SUCCESS;
 }
 
 void give_event(std::uint32_t* event) {
   if (*event == kNone) return;
-  Node::Locked locked(*library().node);
-  locked.advance();
+  Node::Advanced locked(*library().node);
   locked->destroy_event(*event);
   *event = kNone;
 }
@@ -65,6 +63,89 @@ std::uint32_t choose_lane(Exec* exec, const ExecNode& node, std::vector<std::uin
   exec->lanes.push_back({context, nullptr, kNone});
   tails->push_back(kNone);
   return static_cast<std::uint32_t>(exec->lanes.size() - 1);
+}
+
+// All commands of a launch get one submit time, because its nodes arrive at once. They take one place in the queue,
+// which the last of them occupies.
+CUresult record(Stream* stream, std::uint32_t event, std::uint64_t submit_ns, bool joins = true) {
+  Command command = event_record(library().state(), event, stream->index, submit_ns);
+  return enqueue_locked(stream, command, nullptr, joins);
+}
+
+CUresult wait(Stream* stream, std::uint32_t event, std::uint64_t submit_ns) {
+  Command command = event_wait(library().state(), event, submit_ns);
+  return command.amount == 0 ? CUDA_SUCCESS : enqueue_locked(stream, command, nullptr, true);
+}
+
+CUresult send(Stream* stream, const ExecNode& node, std::vector<Prepared>& prepared, std::uint64_t submit_ns) {
+  switch (node.type) {
+    case NodeType::host: {
+      const auto& host = std::get<HostNodeParams>(node.work);
+      return submit_host_function_locked(stream, unless_failed([host] { host.function(host.data); }));
+    }
+    case NodeType::record_event: {
+      Event* event = std::get<EventWork>(node.work).event;
+      event->captured_in.store(0, std::memory_order_release);
+      return record(stream, event->index, submit_ns);
+    }
+    case NodeType::wait_event: return wait(stream, std::get<EventWork>(node.work).event->index, submit_ns);
+    default: break;
+  }
+  for (Prepared& one : prepared) {
+    std::uint64_t number = 0;
+    one.command.submit_ns = submit_ns;
+    SIM_TRY(enqueue_locked(stream, one.command, &number, true));
+    if (one.act) add_payload(stream, number, std::move(one.act));
+  }
+  return CUDA_SUCCESS;
+}
+
+// A graph's branches use the SMs of the stream that launches it.
+void share_sms(const Stream* lane, const Stream* stream) {
+  const Partition* partitions = library().state().partitions;
+  if (partitions[lane->index].id == partitions[stream->index].id) return;
+  Node::Locked(*library().node)->place_stream(lane->index, partitions[stream->index]);
+}
+
+CUresult send_all(Exec* exec, Stream* stream, std::vector<std::vector<Prepared>>& prepared) {
+  const std::uint64_t now_ns = clock_ns();
+  std::vector<Stream*> lanes;
+  for (const Lane& lane : exec->lanes) lanes.push_back(lane.stream != nullptr ? lane.stream : stream);
+  // Only one instance of the graph runs at a time, even if it is launched to a different stream than before.
+  if (exec->last_stream != 0 && exec->last_stream != stream->id) SIM_TRY(wait(stream, exec->done, now_ns));
+  const bool branches = std::ranges::any_of(lanes, [stream](const Stream* lane) { return lane != stream; });
+  if (branches) SIM_TRY(record(stream, exec->fork, now_ns));
+  for (Stream* lane : lanes) {
+    if (lane == stream) continue;
+    share_sms(lane, stream);
+    SIM_TRY(wait(lane, exec->fork, now_ns));
+  }
+  for (std::size_t i = 0; i < exec->nodes.size(); ++i) {
+    const ExecNode& node = exec->nodes[i];
+    Stream* lane = lanes[node.lane];
+    for (const std::uint32_t other : node.others) SIM_TRY(wait(lane, exec->nodes[other].event, now_ns));
+    if (node.enabled) SIM_TRY(send(lane, node, prepared[i], now_ns));
+    if (node.event != kNone) SIM_TRY(record(lane, node.event, now_ns));
+  }
+  for (std::size_t i = 0; i < lanes.size(); ++i) {
+    if (lanes[i] == stream) continue;
+    SIM_TRY(record(lanes[i], exec->lanes[i].end, now_ns));
+    SIM_TRY(wait(stream, exec->lanes[i].end, now_ns));
+  }
+  SIM_TRY(record(stream, exec->done, now_ns, false));
+  exec->last_stream = stream->id;
+  exec->last = stream;
+  return CUDA_SUCCESS;
+}
+
+CUresult send_locked(Exec* exec, Stream* stream, std::vector<std::vector<Prepared>>& prepared) {
+  std::set<Context*> contexts = {stream->context};
+  for (const Lane& lane : exec->lanes)
+    if (lane.stream != nullptr) contexts.insert(lane.stream->context);
+  // Lock in one global order, so that two launches cannot deadlock.
+  std::vector<std::unique_lock<std::mutex>> locks;
+  for (Context* context : contexts) locks.emplace_back(context->lock);
+  return send_all(exec, stream, prepared);
 }
 
 }  // namespace
@@ -118,98 +199,9 @@ void forget_idle_lanes(const Context* context) {
   std::erase_if(idle().lanes, [context](const Stream* lane) { return lane->context == context; });
 }
 
-namespace {
-
-// All commands of a launch get one submit time, because its nodes arrive at once. They take one place in the queue,
-// which the last of them occupies.
-CUresult record(Stream* stream, std::uint32_t event, std::uint64_t submit_ns, bool joins = true) {
-  Command command = event_record(library().state(), event, stream->index, submit_ns);
-  std::uint64_t number = 0;
-  return enqueue_locked(stream, command, &number, joins);
-}
-
-CUresult wait(Stream* stream, std::uint32_t event, std::uint64_t submit_ns) {
-  Command command = event_wait(library().state(), event, submit_ns);
-  std::uint64_t number = 0;
-  return command.amount == 0 ? CUDA_SUCCESS : enqueue_locked(stream, command, &number, true);
-}
-
-CUresult send(Stream* stream, const ExecNode& node, std::vector<Prepared>& prepared, std::uint64_t submit_ns) {
-  switch (node.type) {
-    case NodeType::host: {
-      const auto& host = std::get<HostNodeParams>(node.work);
-      return submit_host_function_locked(stream, unless_failed([host] { host.function(host.data); }));
-    }
-    case NodeType::record_event: {
-      Event* event = std::get<EventWork>(node.work).event;
-      event->captured_in.store(0, std::memory_order_release);
-      return record(stream, event->index, submit_ns);
-    }
-    case NodeType::wait_event: return wait(stream, std::get<EventWork>(node.work).event->index, submit_ns);
-    default: break;
-  }
-  for (Prepared& one : prepared) {
-    std::uint64_t number = 0;
-    one.command.submit_ns = submit_ns;
-    SIM_TRY(enqueue_locked(stream, one.command, &number, true));
-    if (one.act) add_payload(stream, number, std::move(one.act));
-  }
-  return CUDA_SUCCESS;
-}
-
-// A graph's branches use the SMs of the stream that launches it.
-void share_sms(const Stream* lane, const Stream* stream) {
-  const Partition* partitions = library().state().partitions;
-  if (partitions[lane->index].id == partitions[stream->index].id) return;
-  Node::Locked locked(*library().node);
-  locked->place_stream(lane->index, partitions[stream->index]);
-}
-
-CUresult send_all(Exec* exec, Stream* stream, std::vector<std::vector<Prepared>>& prepared) {
-  const std::uint64_t now_ns = clock_ns();
-  std::vector<Stream*> lanes;
-  for (const Lane& lane : exec->lanes) lanes.push_back(lane.stream != nullptr ? lane.stream : stream);
-  // Only one instance of the graph runs at a time, even if it is launched to a different stream than before.
-  if (exec->last_stream != 0 && exec->last_stream != stream->id) SIM_TRY(wait(stream, exec->done, now_ns));
-  const bool branches = std::ranges::any_of(lanes, [stream](const Stream* lane) { return lane != stream; });
-  if (branches) SIM_TRY(record(stream, exec->fork, now_ns));
-  for (Stream* lane : lanes) {
-    if (lane == stream) continue;
-    share_sms(lane, stream);
-    SIM_TRY(wait(lane, exec->fork, now_ns));
-  }
-  for (std::size_t i = 0; i < exec->nodes.size(); ++i) {
-    const ExecNode& node = exec->nodes[i];
-    Stream* lane = lanes[node.lane];
-    for (const std::uint32_t other : node.others) SIM_TRY(wait(lane, exec->nodes[other].event, now_ns));
-    if (node.enabled) SIM_TRY(send(lane, node, prepared[i], now_ns));
-    if (node.event != kNone) SIM_TRY(record(lane, node.event, now_ns));
-  }
-  for (std::size_t i = 0; i < lanes.size(); ++i) {
-    if (lanes[i] == stream) continue;
-    SIM_TRY(record(lanes[i], exec->lanes[i].end, now_ns));
-    SIM_TRY(wait(stream, exec->lanes[i].end, now_ns));
-  }
-  SIM_TRY(record(stream, exec->done, now_ns, false));
-  exec->last_stream = stream->id;
-  exec->last = stream;
-  return CUDA_SUCCESS;
-}
-
-CUresult send_locked(Exec* exec, Stream* stream, std::vector<std::vector<Prepared>>& prepared) {
-  std::set<Context*> contexts = {stream->context};
-  for (const Lane& lane : exec->lanes)
-    if (lane.stream != nullptr) contexts.insert(lane.stream->context);
-  // Lock in one global order, so that two launches cannot deadlock.
-  std::vector<std::unique_lock<std::mutex>> locks;
-  for (Context* context : contexts) locks.emplace_back(context->lock);
-  return send_all(exec, stream, prepared);
-}
-
-}  // namespace
-
-CUresult launch_exec(Exec* exec, CUstream handle, bool per_thread) {
-  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
+CUresult launch_exec(CUgraphExec handle, CUstream stream_handle, bool per_thread) {
+  SIM_GET(Exec, exec, resolve(handle, &exec));
+  SIM_GET(Stream, stream, stream_of(stream_handle, per_thread, &stream));
   const std::lock_guard guard(exec->lock);
   if (is_capturing(stream)) {
     if (is_unique(exec->made_of)) return break_capture(stream, CUDA_ERROR_NOT_SUPPORTED);

@@ -8,7 +8,6 @@
 #include "sim/driver/stream/payload.hpp"
 
 namespace headgate::sim::driver {
-
 namespace {
 
 constexpr unsigned kOnDevice = 1;  // cuda.h: CU_MEM_LOCATION_TYPE_DEVICE
@@ -105,15 +104,13 @@ CUresult allocate_work(const AllocateNodeParams& given, Work* out) {
   memory->told.address = noted.base;
   note_allocation(noted);
   book().known[noted.base] = memory;
-  *out = AllocateWork{std::move(memory)};
-  return CUDA_SUCCESS;
+  return give(out, AllocateWork{std::move(memory)});
 }
 
 CUresult free_work(CUdeviceptr address, Work* out) {
   auto memory = find(address);
   if (memory == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  *out = FreeWork{std::move(memory)};
-  return CUDA_SUCCESS;
+  return give(out, FreeWork{std::move(memory)});
 }
 
 CUresult memory_may_join(const Graph* graph, const Work& work) {
@@ -198,8 +195,7 @@ bool free_graph_memory(CUdeviceptr address, const Marks* marks, CUresult* answer
 
 SIM_API CUresult cuGraphAddMemAllocNode(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, std::size_t count,
                                         AllocateNodeParams* given) {
-  SIM_ENTER(cuGraphAddMemAllocNode);
-  if (!given) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuGraphAddMemAllocNode, given);
   return add_to_graph(out, graph, behind, nullptr, count, NodeType::allocate, [given](Work* work) {
     SIM_TRY(allocate_work(*given, work));
     given->address = std::get<AllocateWork>(*work).memory->told.address;

@@ -5,7 +5,6 @@
 #include "sim/driver/graph/graph_conditional.hpp"
 #include "sim/driver/graph/graph_memory.hpp"
 namespace headgate::sim::driver {
-
 namespace {
 
 template <typename Make>
@@ -59,7 +58,7 @@ CUresult add_any(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, con
   if (!params || params->reserved2 != 0) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(
       add_to_graph(out, graph, behind, data, count, params->type, [&](Work* work) { return any_work(*params, work); }));
-  SIM_GET(GraphNode, node, node_of(*out, &node));
+  SIM_GET(GraphNode, node, resolve(*out, &node));
   // Returns the graph, or the address, that the node owns.
   if (const auto* child = std::get_if<ChildWork>(&node->work))
     params->child.graph = reinterpret_cast<CUgraph>(child->graph);
@@ -76,13 +75,10 @@ CUresult add_any(CUgraphNode* out, CUgraph graph, const CUgraphNode* behind, con
     SIM_ENTER(name);                                                                                             \
     return add_to_graph(out, graph, behind, nullptr, count, type, [&](Work* work) -> CUresult { return made; }); \
   }
-#define SIM_GIVEN(call) !given ? CUDA_ERROR_INVALID_VALUE : call
 
-SIM_ADD(cuGraphAddKernelNode, const KernelNodeParamsV1* given, NodeType::kernel,
-        SIM_GIVEN(kernel_work(*given, nullptr, nullptr, work)))
-SIM_ADD(cuGraphAddKernelNode_v2, const KernelNodeParams* given, NodeType::kernel,
-        SIM_GIVEN(kernel_work(*given, given->kern, given->context, work)))
-SIM_ADD(cuGraphAddHostNode, const HostNodeParams* given, NodeType::host, SIM_GIVEN(host_work(*given, work)))
+SIM_ADD(cuGraphAddKernelNode, const KernelNodeParamsV1* given, NodeType::kernel, kernel_work(given, work))
+SIM_ADD(cuGraphAddKernelNode_v2, const KernelNodeParams* given, NodeType::kernel, kernel_work(given, work))
+SIM_ADD(cuGraphAddHostNode, const HostNodeParams* given, NodeType::host, host_work(given, work))
 SIM_ADD(cuGraphAddChildGraphNode, CUgraph child, NodeType::child, child_work(child, false, work))
 SIM_ADD(cuGraphAddEventRecordNode, CUevent event, NodeType::record_event, event_work(event, work))
 SIM_ADD(cuGraphAddEventWaitNode, CUevent event, NodeType::wait_event, event_work(event, work))
@@ -91,12 +87,12 @@ SIM_CALL(cuGraphAddMemcpyNode,
          (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, std::size_t count, const CopyParams* given,
           CUcontext context),
          add_to_graph(out, graph, behind, nullptr, count, NodeType::copy,
-                      [&](Work* work) { return SIM_GIVEN(copy_work(*given, context, work)); }))
+                      [&](Work* work) { return copy_work(given, context, work); }))
 SIM_CALL(cuGraphAddMemsetNode,
          (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, std::size_t count, const FillNodeParams* given,
           CUcontext context),
          add_to_graph(out, graph, behind, nullptr, count, NodeType::fill,
-                      [&](Work* work) { return SIM_GIVEN(fill_work(*given, context, work)); }))
+                      [&](Work* work) { return fill_work(given, context, work); }))
 SIM_CALL(cuGraphAddEmptyNode, (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, std::size_t count),
          add_to_graph(out, graph, behind, nullptr, count, NodeType::empty, [](Work*) { return CUDA_SUCCESS; }))
 SIM_CALL(cuGraphAddNode,
@@ -107,9 +103,8 @@ SIM_CALL(cuGraphAddNode_v2,
           AnyNodeParams* params),
          add_any(out, graph, behind, data, count, params))
 SIM_API CUresult cuGraphNodeSetParams(CUgraphNode handle, AnyNodeParams* params) {
-  SIM_ENTER(cuGraphNodeSetParams);
-  if (!params) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(GraphNode, node, node_of(handle, &node));
+  SIM_ENTER(cuGraphNodeSetParams, params);
+  SIM_GET(GraphNode, node, resolve(handle, &node));
   if (params->type == NodeType::child || params->type == NodeType::allocate || params->type == NodeType::free ||
       params->type == NodeType::conditional)
     return CUDA_ERROR_NOT_SUPPORTED;
@@ -119,11 +114,9 @@ SIM_API CUresult cuGraphNodeSetParams(CUgraphNode handle, AnyNodeParams* params)
 SIM_CALL(cuGraphKernelNodeGetParams, (CUgraphNode node, KernelNodeParamsV1* out), get_kernel(node, out, nullptr))
 SIM_CALL(cuGraphKernelNodeGetParams_v2, (CUgraphNode node, KernelNodeParams* out), get_kernel(node, out, out))
 SIM_CALL(cuGraphKernelNodeSetParams, (CUgraphNode node, const KernelNodeParamsV1* given),
-         set(node, NodeType::kernel,
-             [&](Work* work) { return SIM_GIVEN(kernel_work(*given, nullptr, nullptr, work)); }))
+         set(node, NodeType::kernel, [&](Work* work) { return kernel_work(given, work); }))
 SIM_CALL(cuGraphKernelNodeSetParams_v2, (CUgraphNode node, const KernelNodeParams* given),
-         set(node, NodeType::kernel,
-             [&](Work* work) { return SIM_GIVEN(kernel_work(*given, given->kern, given->context, work)); }))
+         set(node, NodeType::kernel, [&](Work* work) { return kernel_work(given, work); }))
 SIM_CALL(cuGraphKernelNodeGetAttribute, (CUgraphNode node, unsigned id, void* value), attribute(node, id, value, false))
 SIM_CALL(cuGraphKernelNodeSetAttribute, (CUgraphNode node, unsigned id, const void* value),
          attribute(node, id, const_cast<void*>(value), true))
@@ -137,17 +130,17 @@ SIM_API CUresult cuGraphKernelNodeCopyAttributes(CUgraphNode to, CUgraphNode fro
 }
 
 SIM_CALL(cuGraphMemcpyNodeGetParams, (CUgraphNode node, CopyParams* out),
-         ask_node(node, NodeType::copy, out, [](const Work& work) { return std::get<CopyWork>(work).copy; }))
+         ask_node(node, NodeType::copy, out, &CopyWork::copy))
 SIM_CALL(cuGraphMemcpyNodeSetParams, (CUgraphNode node, const CopyParams* given),
-         set(node, NodeType::copy, [&](Work* work) { return SIM_GIVEN(copy_work(*given, nullptr, work)); }))
+         set(node, NodeType::copy, [&](Work* work) { return copy_work(given, nullptr, work); }))
 SIM_CALL(cuGraphMemsetNodeGetParams, (CUgraphNode node, FillNodeParams* out),
-         ask_node(node, NodeType::fill, out, [](const Work& work) { return std::get<FillWork>(work).fill; }))
+         ask_node(node, NodeType::fill, out, &FillWork::fill))
 SIM_CALL(cuGraphMemsetNodeSetParams, (CUgraphNode node, const FillNodeParams* given),
-         set(node, NodeType::fill, [&](Work* work) { return SIM_GIVEN(fill_work(*given, nullptr, work)); }))
+         set(node, NodeType::fill, [&](Work* work) { return fill_work(given, nullptr, work); }))
 SIM_CALL(cuGraphHostNodeGetParams, (CUgraphNode node, HostNodeParams* out),
          ask_node(node, NodeType::host, out, [](const Work& work) { return std::get<HostNodeParams>(work); }))
 SIM_CALL(cuGraphHostNodeSetParams, (CUgraphNode node, const HostNodeParams* given),
-         set(node, NodeType::host, [&](Work* work) { return SIM_GIVEN(host_work(*given, work)); }))
+         set(node, NodeType::host, [&](Work* work) { return host_work(given, work); }))
 SIM_CALL(cuGraphChildGraphNodeGetGraph, (CUgraphNode node, CUgraph* out),
          ask_node(node, NodeType::child, out,
                   [](const Work& work) { return reinterpret_cast<CUgraph>(std::get<ChildWork>(work).graph); }))

@@ -8,8 +8,7 @@
 
 namespace headgate::sim::driver {
 
-struct UserObject {
-  std::atomic<std::uint32_t> word{0};
+struct UserObject : Handled<0x68676f62, CUDA_ERROR_INVALID_VALUE> {
   std::atomic<std::uint64_t> references{0};
   CUhostFn destroy = nullptr;
   void* data = nullptr;
@@ -17,15 +16,12 @@ struct UserObject {
 
 namespace {
 
-constexpr std::uint32_t kObjectWord = 0x68676f62;
 constexpr unsigned kNoDestructorSync = 1, kMove = 1;  // cuda.h: CUuserObject_flags, CUuserObjectRetain_flags
-
-Pool<UserObject>& user_objects() { return forever<Pool<UserObject>>(); }
 
 bool countable(unsigned count) { return count != 0 && count <= std::numeric_limits<int>::max(); }
 
 CUresult object_of(void* handle, unsigned count, UserObject** out) {
-  *out = object<UserObject>(handle, kObjectWord);
+  *out = object<UserObject>(handle);
   return *out != nullptr && countable(count) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
 }
 
@@ -33,7 +29,7 @@ void release(UserObject* object, unsigned count) {
   if (object->references.fetch_sub(count) != count) return;
   const CUhostFn destroy = object->destroy;
   void* data = object->data;
-  user_objects().give(object);
+  recycled<UserObject>().give(object);
   run_on_host_thread([destroy, data] { destroy(data); });
 }
 
@@ -51,8 +47,7 @@ void release_objects(Graph* graph) {
 
 void outlive_launch(Graph* graph, Stream* stream, std::uint64_t stream_id) {
   if (graph->objects.empty() || stream == nullptr || stream->id != stream_id) return;
-  if (stream->word.load(std::memory_order_acquire) != kStreamWord || is_capturing(stream) || stream_idle(stream))
-    return;
+  if (!stream->valid() || is_capturing(stream) || stream_idle(stream)) return;
   const auto held = std::move(graph->objects);
   graph->objects.clear();
   const auto let_go = [held] {
@@ -64,13 +59,12 @@ void outlive_launch(Graph* graph, Stream* stream, std::uint64_t stream_id) {
 SIM_API CUresult cuUserObjectCreate(void** out, void* data, CUhostFn destroy, unsigned count, unsigned flags) {
   SIM_ENTER(cuUserObjectCreate);
   if (!out || !destroy || !countable(count) || flags != kNoDestructorSync) return CUDA_ERROR_INVALID_VALUE;
-  UserObject* object = user_objects().take();
+  UserObject* object = recycled<UserObject>().take();
   object->destroy = destroy;
   object->data = data;
   object->references.store(count);
-  object->word.store(kObjectWord, std::memory_order_release);
-  *out = object;
-  return CUDA_SUCCESS;
+  object->publish();
+  return give(out, object);
 }
 SIM_API CUresult cuUserObjectRetain(void* handle, unsigned count) {
   SIM_ENTER(cuUserObjectRetain);
@@ -87,9 +81,8 @@ SIM_API CUresult cuUserObjectRelease(void* handle, unsigned count) {
 }
 SIM_API CUresult cuGraphRetainUserObject(CUgraph graph_handle, void* handle, unsigned count, unsigned flags) {
   SIM_ENTER(cuGraphRetainUserObject);
-  UserObject* object = nullptr;
-  SIM_GET(Graph, graph, graph_of(graph_handle, &graph));
-  SIM_TRY(object_of(handle, count, &object));
+  SIM_GET(Graph, graph, resolve(graph_handle, &graph));
+  SIM_GET(UserObject, object, object_of(handle, count, &object));
   if (flags > kMove || (flags == kMove && object->references.load() < count)) return CUDA_ERROR_INVALID_VALUE;
   if (flags != kMove) object->references.fetch_add(count);
   graph->objects[object] += count;
@@ -97,9 +90,8 @@ SIM_API CUresult cuGraphRetainUserObject(CUgraph graph_handle, void* handle, uns
 }
 SIM_API CUresult cuGraphReleaseUserObject(CUgraph graph_handle, void* handle, unsigned count) {
   SIM_ENTER(cuGraphReleaseUserObject);
-  UserObject* object = nullptr;
-  SIM_GET(Graph, graph, graph_of(graph_handle, &graph));
-  SIM_TRY(object_of(handle, count, &object));
+  SIM_GET(Graph, graph, resolve(graph_handle, &graph));
+  SIM_GET(UserObject, object, object_of(handle, count, &object));
   const auto held = graph->objects.find(object);
   if (held == graph->objects.end() || held->second < count) return CUDA_ERROR_INVALID_VALUE;
   if ((held->second -= count) == 0) graph->objects.erase(held);

@@ -14,35 +14,18 @@ namespace {
 constexpr unsigned kLayered = 0x01, kCubemap = 0x04, kSparse = 0x40, kDeferred = 0x80, kKnownFlags = 0x1ff;
 constexpr std::size_t kTileBytes = 64 << 10;  // unit of memory for a deferred array
 
-struct Mipmap {
-  std::atomic<std::uint32_t> word{0};
+struct Mipmap : Handled<0x686d6970> {
   Context* context = nullptr;
   std::uint64_t base = 0;
   std::vector<Array*> levels;
 };
 
-struct Arrays {
-  std::mutex lock;
-  std::vector<Array*> alive;
-  std::vector<Mipmap*> mipmaps;
-};
-Arrays& arrays() { return forever<Arrays>(); }
-Pool<Array>& array_objects() { return forever<Pool<Array>>(); }
-Pool<Mipmap>& mipmap_objects() { return forever<Pool<Mipmap>>(); }
-
 // Returns the bytes of a channel (CUarray_format); 0 for packed, planar and compressed formats, which are not modelled.
 std::size_t channel_bytes(unsigned format) {
-  switch (format) {
-    case 0x01:
-    case 0x08: return 1;
-    case 0x02:
-    case 0x09:
-    case 0x10: return 2;
-    case 0x03:
-    case 0x0a:
-    case 0x20: return 4;
-    default: return 0;
-  }
+  constexpr std::pair<unsigned, std::size_t> kChannels[] = {{0x01, 1}, {0x02, 2}, {0x03, 4}, {0x08, 1},
+                                                            {0x09, 2}, {0x0a, 4}, {0x10, 2}, {0x20, 4}};
+  const auto* found = std::ranges::find(kChannels, format, &std::pair<unsigned, std::size_t>::first);
+  return found == std::end(kChannels) ? 0 : found->second;
 }
 bool is_format(unsigned format) { return channel_bytes(format) != 0 || (format >= 0x91 && format <= 0xcb); }
 
@@ -76,7 +59,7 @@ std::uint64_t bytes_of(const Array& array) { return array.row_bytes() * array.ro
 bool has_memory(const ArrayShape& shape) { return (shape.flags & (kSparse | kDeferred)) == 0; }
 
 Array* make_array(Context* context, const ArrayShape& shape, std::size_t texel_bytes) {
-  Array* array = array_objects().take();
+  Array* array = recycled<Array>().take();
   array->context = context;
   array->shape = shape;
   array->texel_bytes = texel_bytes;
@@ -92,26 +75,11 @@ CUresult create(CUarray* out, const ArrayShape& shape) {
   Array* array = make_array(context, shape, texel_bytes);
   if (has_memory(shape)) {
     const CUresult made = allocate_device(context, bytes_of(*array), false, true, &array->base);
-    if (made != CUDA_SUCCESS) return array_objects().give(array), made;
+    if (made != CUDA_SUCCESS) return recycled<Array>().give(array), made;
   }
-  array->word.store(kArrayWord, std::memory_order_release);
-  const std::lock_guard guard(arrays().lock);
-  arrays().alive.push_back(array);
-  *out = reinterpret_cast<CUarray>(array);
-  return CUDA_SUCCESS;
-}
-
-// Removes it from the list. If two threads destroy one array, the second finds none.
-CUresult destroy(CUarray handle) {
-  SIM_GET(Array, array, array_of(handle, &array));
-  {
-    const std::lock_guard guard(arrays().lock);
-    if (array->of_mipmap || std::erase(arrays().alive, array) == 0) return CUDA_ERROR_INVALID_HANDLE;
-    array->word.store(0, std::memory_order_release);
-  }
-  if (array->base != 0) free_global(array->base);
-  array_objects().give(array);
-  return CUDA_SUCCESS;
+  array->publish();
+  alive<Array>().add(array);
+  return give(out, array);
 }
 
 std::size_t halved(std::size_t extent) { return std::max<std::size_t>(extent / 2, extent != 0); }
@@ -131,16 +99,16 @@ unsigned level_count(const ArrayShape& shape, unsigned asked) {
 }
 
 void end_mipmap(Mipmap* mipmap) {
-  for (Array* level : mipmap->levels) array_objects().give(level);
+  for (Array* level : mipmap->levels) recycled<Array>().give(level);
   mipmap->levels.clear();
-  mipmap_objects().give(mipmap);
+  recycled<Mipmap>().give(mipmap);
 }
 
 CUresult create_mipmap(CUmipmappedArray* out, ArrayShape shape, unsigned asked) {
   std::size_t texel_bytes = 0;
   SIM_GET(Context, context, current_context(&context));
   SIM_TRY(check_shape(shape, &texel_bytes));
-  Mipmap* mipmap = mipmap_objects().take();
+  Mipmap* mipmap = recycled<Mipmap>().take();
   mipmap->context = context;
   mipmap->base = 0;
   std::uint64_t bytes = 0;
@@ -158,30 +126,11 @@ CUresult create_mipmap(CUmipmappedArray* out, ArrayShape shape, unsigned asked) 
   }
   for (Array* level : mipmap->levels) {
     level->base = backed ? level->base + mipmap->base : 0;
-    level->word.store(kArrayWord, std::memory_order_release);
+    level->publish();
   }
-  mipmap->word.store(kMipmapWord, std::memory_order_release);
-  const std::lock_guard guard(arrays().lock);
-  arrays().mipmaps.push_back(mipmap);
-  *out = reinterpret_cast<CUmipmappedArray>(mipmap);
-  return CUDA_SUCCESS;
-}
-
-CUresult mipmap_of(CUmipmappedArray handle, Mipmap** out) {
-  *out = object<Mipmap>(handle, kMipmapWord);
-  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-CUresult destroy_mipmap(CUmipmappedArray handle) {
-  SIM_GET(Mipmap, mipmap, mipmap_of(handle, &mipmap));
-  {
-    const std::lock_guard guard(arrays().lock);
-    if (std::erase(arrays().mipmaps, mipmap) == 0) return CUDA_ERROR_INVALID_HANDLE;
-    mipmap->word.store(0, std::memory_order_release);
-  }
-  if (mipmap->base != 0) free_global(mipmap->base);
-  end_mipmap(mipmap);
-  return CUDA_SUCCESS;
+  mipmap->publish();
+  alive<Mipmap>().add(mipmap);
+  return give(out, mipmap);
 }
 
 // The 2-D descriptor equals the start of the 3-D one, without depth.
@@ -213,81 +162,76 @@ CUresult requirements(void* out, const ArrayShape& shape, std::uint64_t bytes, C
 
 }  // namespace
 
-CUresult array_of(CUarray handle, Array** out) {
-  *out = object<Array>(handle, kArrayWord);
-  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
-bool is_mipmap(CUmipmappedArray handle) { return object<Mipmap>(handle, kMipmapWord) != nullptr; }
+bool is_mipmap(CUmipmappedArray handle) { return object<Mipmap>(handle) != nullptr; }
 
 void forget_arrays(const Context* context) {
-  Arrays& all = arrays();
-  const std::lock_guard guard(all.lock);
-  std::erase_if(all.alive, [&](Array* array) {
-    if (array->context != context) return false;
-    array_objects().give(array);
-    return true;
-  });
-  std::erase_if(all.mipmaps, [&](Mipmap* mipmap) {
-    if (mipmap->context != context) return false;
-    end_mipmap(mipmap);
-    return true;
-  });
+  for (Array* array : alive<Array>().remove_of(context)) recycled<Array>().give(array);
+  for (Mipmap* mipmap : alive<Mipmap>().remove_of(context)) end_mipmap(mipmap);
 }
 
 SIM_API CUresult cuArrayCreate_v2(CUarray* out, const CUDA_ARRAY_DESCRIPTOR* descriptor) {
-  SIM_ENTER(cuArrayCreate_v2);
-  if (!out || !descriptor) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuArrayCreate_v2, out, descriptor);
   const auto flat = read<FlatShape>(descriptor);
   return create(out, {flat.width, flat.height, 0, flat.format, flat.channels, 0});
 }
 SIM_API CUresult cuArray3DCreate_v2(CUarray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor) {
-  SIM_ENTER(cuArray3DCreate_v2);
-  if (!out || !descriptor) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuArray3DCreate_v2, out, descriptor);
   return create(out, read<ArrayShape>(descriptor));
 }
-SIM_CALL(cuArrayDestroy, (CUarray array), destroy(array))
+// Removes it from the list. If two threads destroy one array, the second finds none.
+SIM_API CUresult cuArrayDestroy(CUarray handle) {
+  SIM_ENTER(cuArrayDestroy);
+  SIM_GET(Array, array, resolve(handle, &array));
+  if (array->of_mipmap || !alive<Array>().remove(array)) return CUDA_ERROR_INVALID_HANDLE;
+  array->retire();
+  if (array->base != 0) free_global(array->base);
+  recycled<Array>().give(array);
+  return CUDA_SUCCESS;
+}
 SIM_API CUresult cuArrayGetDescriptor_v2(CUDA_ARRAY_DESCRIPTOR* out, CUarray handle) {
-  SIM_ENTER(cuArrayGetDescriptor_v2);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Array, array, array_of(handle, &array));
+  SIM_ENTER(cuArrayGetDescriptor_v2, out);
+  SIM_GET(Array, array, resolve(handle, &array));
   const FlatShape flat{array->shape.width, array->shape.height, array->shape.format, array->shape.channels};
   std::memcpy(static_cast<void*>(out), &flat, sizeof flat);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuArray3DGetDescriptor_v2(CUDA_ARRAY3D_DESCRIPTOR* out, CUarray handle) {
-  SIM_ENTER(cuArray3DGetDescriptor_v2);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Array, array, array_of(handle, &array));
+  SIM_ENTER(cuArray3DGetDescriptor_v2, out);
+  SIM_GET(Array, array, resolve(handle, &array));
   std::memcpy(static_cast<void*>(out), &array->shape, sizeof array->shape);
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuArrayGetMemoryRequirements(void* out, CUarray handle, CUdevice device) {
   SIM_ENTER(cuArrayGetMemoryRequirements);
-  SIM_GET(Array, array, array_of(handle, &array));
+  SIM_GET(Array, array, resolve(handle, &array));
   return requirements(out, array->shape, bytes_of(*array), device);
 }
 SIM_API CUresult cuMipmappedArrayCreate(CUmipmappedArray* out, const CUDA_ARRAY3D_DESCRIPTOR* descriptor,
                                         unsigned levels) {
-  SIM_ENTER(cuMipmappedArrayCreate);
-  if (!out || !descriptor) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuMipmappedArrayCreate, out, descriptor);
   return create_mipmap(out, read<ArrayShape>(descriptor), levels);
 }
 SIM_API CUresult cuMipmappedArrayGetLevel(CUarray* out, CUmipmappedArray handle, unsigned level) {
-  SIM_ENTER(cuMipmappedArrayGetLevel);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Mipmap, mipmap, mipmap_of(handle, &mipmap));
+  SIM_ENTER(cuMipmappedArrayGetLevel, out);
+  SIM_GET(Mipmap, mipmap, resolve(handle, &mipmap));
   if (level >= mipmap->levels.size()) return CUDA_ERROR_INVALID_VALUE;
-  *out = reinterpret_cast<CUarray>(mipmap->levels[level]);
-  return CUDA_SUCCESS;
+  return give(out, mipmap->levels[level]);
 }
 SIM_API CUresult cuMipmappedArrayGetMemoryRequirements(void* out, CUmipmappedArray handle, CUdevice device) {
   SIM_ENTER(cuMipmappedArrayGetMemoryRequirements);
-  SIM_GET(Mipmap, mipmap, mipmap_of(handle, &mipmap));
+  SIM_GET(Mipmap, mipmap, resolve(handle, &mipmap));
   std::uint64_t bytes = 0;
   for (const Array* level : mipmap->levels) bytes += bytes_of(*level);
   return requirements(out, mipmap->levels.front()->shape, bytes, device);
 }
-SIM_CALL(cuMipmappedArrayDestroy, (CUmipmappedArray mipmap), destroy_mipmap(mipmap))
+SIM_API CUresult cuMipmappedArrayDestroy(CUmipmappedArray handle) {
+  SIM_ENTER(cuMipmappedArrayDestroy);
+  SIM_GET(Mipmap, mipmap, resolve(handle, &mipmap));
+  if (!alive<Mipmap>().remove(mipmap)) return CUDA_ERROR_INVALID_HANDLE;
+  mipmap->retire();
+  if (mipmap->base != 0) free_global(mipmap->base);
+  end_mipmap(mipmap);
+  return CUDA_SUCCESS;
+}
 
 }  // namespace headgate::sim::driver

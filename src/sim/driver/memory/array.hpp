@@ -5,16 +5,13 @@
 
 namespace headgate::sim::driver {
 
-inline constexpr std::uint32_t kArrayWord = 0x68617272, kMipmapWord = 0x686d6970;
-
 // cuda.h: CUDA_ARRAY3D_DESCRIPTOR_v2 (and CUDA_ARRAY_DESCRIPTOR_v2, which lacks depth and flags).
 struct ArrayShape {
   std::size_t width, height, depth;  // texels; 0 in a dimension that the array does not have
   unsigned format, channels, flags;
 };
 
-struct Array {
-  std::atomic<std::uint32_t> word{0};
+struct Array : Handled<0x68617272> {
   Context* context = nullptr;
   ArrayShape shape{};
   std::size_t texel_bytes = 0;
@@ -27,7 +24,6 @@ struct Array {
 };
 
 // INVALID_HANDLE if it is not valid.
-CUresult array_of(CUarray handle, Array** out);
 [[nodiscard]] bool is_mipmap(CUmipmappedArray handle);
 // Ends the context's texture and surface objects.
 void forget_textures(const Context* context);

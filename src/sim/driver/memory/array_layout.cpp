@@ -31,20 +31,18 @@ SparseProperties tiles(const Array& array) {
   return found;
 }
 
-CUresult sparse(SparseProperties* out, CUarray handle) {
-  SIM_GET(Array, array, array_of(handle, &array));
-  if (!out || (array->shape.flags & kSparseFlag) == 0) return CUDA_ERROR_INVALID_VALUE;
-  *out = tiles(*array);
-  return CUDA_SUCCESS;
-}
-
 }  // namespace
 
-SIM_CALL(cuArrayGetSparseProperties, (SparseProperties * out, CUarray array), sparse(out, array))
+SIM_API CUresult cuArrayGetSparseProperties(SparseProperties* out, CUarray handle) {
+  SIM_ENTER(cuArrayGetSparseProperties);
+  SIM_GET(Array, array, resolve(handle, &array));
+  if (!out || (array->shape.flags & kSparseFlag) == 0) return CUDA_ERROR_INVALID_VALUE;
+  return give(out, tiles(*array));
+}
 // Planar formats cannot be created here.
 SIM_API CUresult cuArrayGetPlane(CUarray*, CUarray handle, unsigned) {
   SIM_ENTER(cuArrayGetPlane);
-  SIM_GET(Array, array, array_of(handle, &array));
+  SIM_GET(Array, array, resolve(handle, &array));
   return CUDA_ERROR_INVALID_VALUE;
 }
 

@@ -16,7 +16,7 @@ CUresult copy_line(const CopyEnd& to, const CopyEnd& from, std::size_t bytes, CU
 CUresult copy_row(const CopyEnd& to, const CopyEnd& from, std::size_t bytes, CUstream stream, CopyMode mode) {
   for (const CopyEnd* end : {&to, &from}) {
     if (end->type != kArrayMemory) continue;
-    SIM_GET(Array, array, array_of(end->array, &array));
+    SIM_GET(Array, array, resolve(end->array, &array));
     if (array->rows() != 1 || array->slices() != 1) return CUDA_ERROR_INVALID_VALUE;
   }
   return copy_line(to, from, bytes, stream, mode);

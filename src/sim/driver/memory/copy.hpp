@@ -4,6 +4,7 @@
 
 #include <functional>
 
+#include "sim/driver/graph/graph_abi.hpp"
 #include "sim/driver/library.hpp"
 
 namespace headgate::sim::driver {
@@ -43,6 +44,10 @@ struct PreparedCopy {
   std::function<void()> act;
 };
 CUresult prepare_box(const Copy3D& what, PreparedCopy* out);
+
+// A fill, as cuMemset* and memset nodes ask for it: INVALID_VALUE if it does not fit its memory; its effect.
+CUresult check_fill(const FillNodeParams& fill);
+void run_fill(const FillNodeParams& fill);
 
 // Queues a copy engine command. `act` applies it to memory once the simulated GPU has executed it.
 CUresult enqueue_copy(Stream* stream, CommandKind kind, std::uint64_t bytes, bool wait, std::function<void()> act);

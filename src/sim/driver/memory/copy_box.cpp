@@ -5,7 +5,6 @@
 #include "sim/driver/graph/capture.hpp"
 #include "sim/driver/memory/array.hpp"
 #include "sim/driver/memory/copy.hpp"
-#include "sim/driver/memory/managed.hpp"
 #include "sim/driver/memory/mappings.hpp"
 #include "sim/driver/memory/memory.hpp"
 #include "sim/driver/memory/pool.hpp"
@@ -49,7 +48,7 @@ bool lay_out(const CopyEnd& end, const Extent& box, std::size_t pitch, std::size
 }
 
 CUresult array_side(const CopyEnd& end, const Extent& box, Side* out) {
-  SIM_GET(Array, array, array_of(end.array, &array));
+  SIM_GET(Array, array, resolve(end.array, &array));
   const bool fits = end.x <= array->row_bytes() && box.width <= array->row_bytes() - end.x && end.y <= array->rows() &&
                     box.height <= array->rows() - end.y && end.z <= array->slices() &&
                     box.depth <= array->slices() - end.z;
@@ -144,24 +143,6 @@ std::function<void()> moving(const Side& to, const Side& from, const Extent& box
 
 bool known_type(unsigned type) { return type >= kHostMemory && type <= kUnifiedMemory; }
 
-}  // namespace
-
-CUresult enqueue_copy(Stream* stream, CommandKind kind, std::uint64_t bytes, bool wait, std::function<void()> act) {
-  count(counters(stream->context).copies);
-  std::uint64_t number = 0;
-  {
-    const std::lock_guard guard(stream->context->lock);
-    Command command;
-    command.kind = kind;
-    command.amount = bytes;
-    SIM_TRY(submit_locked(stream, command, &number));
-    add_payload(stream, number, std::move(act));
-  }
-  return wait ? wait_for(stream, number) : CUDA_SUCCESS;
-}
-
-namespace {
-
 CUresult sides_of(const Copy3D& what, const Extent& box, Side* from, Side* to) {
   if (!known_type(what.from.type) || !known_type(what.to.type)) return CUDA_ERROR_INVALID_VALUE;
   if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_SUCCESS;
@@ -179,6 +160,20 @@ CommandKind kind_of(const Side& from, const Side& to) {
 }
 
 }  // namespace
+
+CUresult enqueue_copy(Stream* stream, CommandKind kind, std::uint64_t bytes, bool wait, std::function<void()> act) {
+  count(counters(stream->context).copies);
+  std::uint64_t number = 0;
+  {
+    const std::lock_guard guard(stream->context->lock);
+    Command command;
+    command.kind = kind;
+    command.amount = bytes;
+    SIM_TRY(submit_locked(stream, command, &number));
+    add_payload(stream, number, std::move(act));
+  }
+  return wait ? wait_for(stream, number) : CUDA_SUCCESS;
+}
 
 CUresult prepare_box(const Copy3D& what, PreparedCopy* out) {
   const Extent box{what.width, what.height, what.depth};

@@ -1,5 +1,4 @@
 // External memory: imports descriptors that cuMemExportToShareableHandle made on the same node.
-#include <sys/mman.h>
 #include <unistd.h>
 #include <cstring>
 
@@ -9,8 +8,6 @@ namespace headgate::sim::driver {
 namespace {
 
 constexpr unsigned kOpaqueFd = 1;
-constexpr std::uint32_t kExternalWord = 0x6865786d;
-
 // cuda.h: first fields of CUDA_EXTERNAL_MEMORY_HANDLE_DESC and CUDA_EXTERNAL_MEMORY_BUFFER_DESC.
 struct HandleDescriptor {
   unsigned type;
@@ -26,18 +23,14 @@ struct BufferDescriptor {
   unsigned flags;
 };
 
-struct External {
-  std::atomic<std::uint32_t> word{0};
+struct External : Handled<0x6865786d> {
   std::uint64_t handle = 0, bytes = 0;
 };
-Pool<External>& externals() { return forever<Pool<External>>(); }
-
 }  // namespace
 
 // On success the driver owns the descriptor, as a real one does.
 SIM_API CUresult cuImportExternalMemory(CUexternalMemory* out, const CUDA_EXTERNAL_MEMORY_HANDLE_DESC* opaque) {
-  SIM_ENTER(cuImportExternalMemory);
-  if (!out || !opaque) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuImportExternalMemory, out, opaque);
   HandleDescriptor asked;
   std::memcpy(&asked, opaque, sizeof asked);
   if (asked.type != kOpaqueFd)
@@ -50,19 +43,16 @@ SIM_API CUresult cuImportExternalMemory(CUexternalMemory* out, const CUDA_EXTERN
   std::uint64_t handle = 0;
   SIM_TRY(import_physical(shared, &handle));
   ::close(asked.handle.fd);
-  External* external = externals().take();
+  External* external = recycled<External>().take();
   external->handle = handle;
   external->bytes = asked.bytes;
-  external->word.store(kExternalWord, std::memory_order_release);
-  *out = reinterpret_cast<CUexternalMemory>(external);
-  return CUDA_SUCCESS;
+  external->publish();
+  return give(out, external);
 }
 SIM_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr* out, CUexternalMemory memory,
                                                  const CUDA_EXTERNAL_MEMORY_BUFFER_DESC* opaque) {
-  SIM_ENTER(cuExternalMemoryGetMappedBuffer);
-  if (!out || !opaque) return CUDA_ERROR_INVALID_VALUE;
-  const External* external = object<External>(memory, kExternalWord);
-  if (!external) return CUDA_ERROR_INVALID_HANDLE;
+  SIM_ENTER(cuExternalMemoryGetMappedBuffer, out, opaque);
+  SIM_GET(External, external, resolve(memory, &external));
   BufferDescriptor asked;
   std::memcpy(&asked, opaque, sizeof asked);
   if (asked.bytes == 0 || asked.flags != 0 || asked.offset > external->bytes ||
@@ -87,17 +77,15 @@ SIM_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr* out, CUexternalMem
                .from = asked.offset - into,
                .readers = all,
                .writers = all});
-  *out = base + into;
-  return CUDA_SUCCESS;
+  return give(out, base + into);
 }
 // Buffers that are still mapped keep the memory.
 SIM_API CUresult cuDestroyExternalMemory(CUexternalMemory memory) {
   SIM_ENTER(cuDestroyExternalMemory);
-  External* external = object<External>(memory, kExternalWord);
-  if (!external) return CUDA_ERROR_INVALID_HANDLE;
+  SIM_GET(External, external, resolve(memory, &external));
   const std::lock_guard guard(physical_lock());
   const std::uint64_t handle = external->handle;
-  externals().give(external);
+  recycled<External>().give(external);
   --find_physical(handle)->references;
   drop_if_unused(handle);
   return CUDA_SUCCESS;

@@ -69,8 +69,7 @@ CUresult make_region(const Allocation& allocation, Region* out) {
   }
   ::madvise(at(region.base), region.bytes, MADV_DONTFORK);
   exports().regions[region.base] = region;
-  *out = region;
-  return CUDA_SUCCESS;
+  return give(out, region);
 }
 
 // Makes the pages private to this process again; neighbouring allocations keep their contents.
@@ -136,8 +135,7 @@ CUresult open_handle(CUdeviceptr* out, const CUipcMemHandle& opaque, unsigned fl
   if (Mapping* opened = find_opened(physical, context)) {
     --memory->references;
     ++opened->opens;
-    *out = opened->base + handle.offset;
-    return CUDA_SUCCESS;
+    return give(out, opened->base + handle.offset);
   }
   const std::uint64_t base = mirror(*memory, 0, memory->bytes, 0);
   if (base == 0) {
@@ -153,8 +151,7 @@ CUresult open_handle(CUdeviceptr* out, const CUipcMemHandle& opaque, unsigned fl
                .context = context,
                .readers = ~0ull,
                .writers = ~0ull});
-  *out = base + handle.offset;
-  return CUDA_SUCCESS;
+  return give(out, base + handle.offset);
 }
 
 }  // namespace
@@ -183,8 +180,7 @@ bool give_back_exported(const Allocation& allocation) {
 }
 
 SIM_API CUresult cuIpcGetMemHandle(CUipcMemHandle* out, CUdeviceptr address) {
-  SIM_ENTER(cuIpcGetMemHandle);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuIpcGetMemHandle, out);
   SIM_GET(Context, context, current_context(&context));
   Allocation allocation;
   if (find_mapped(address, nullptr) || !find_allocation(address, &allocation) ||

@@ -1,7 +1,6 @@
-#include "sim/driver/memory/managed.hpp"
+#include "sim/driver/memory/memory.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <map>
 
 #include "sim/driver/memory/copy.hpp"
@@ -49,8 +48,7 @@ std::uint64_t bytes_of(const Managed& managed, std::size_t block) {
 void leave_gpu(Managed& managed, std::size_t block) {
   std::uint32_t& account = managed.blocks[block].account;
   if (account == kNone) return;
-  Node::Locked locked(*library().node);
-  locked->release(account, bytes_of(managed, block));
+  Node::Locked(*library().node)->release(account, bytes_of(managed, block));
   account = kNone;
 }
 
@@ -189,6 +187,12 @@ CUresult range_attribute(int* data, std::size_t data_bytes, unsigned which, CUde
   return CUDA_SUCCESS;
 }
 
+void touch(Managed& managed, std::size_t block) {
+  const Place& preferred = managed.blocks[block].preferred;
+  if (managed.blocks[block].account != kNone || (preferred.type != kNowhere && preferred.type != kOnDevice)) return;
+  go_to_gpu(managed, block, preferred.type == kOnDevice ? preferred.id : managed.allocation.context->device);
+}
+
 }  // namespace
 
 void managed_made(const Allocation& allocation) {
@@ -206,14 +210,6 @@ void managed_gone(std::uint64_t base) {
   managed_memory().list.erase(it);
   managed_memory().count.store(managed_memory().list.size(), std::memory_order_release);
 }
-
-namespace {
-void touch(Managed& managed, std::size_t block) {
-  const Place& preferred = managed.blocks[block].preferred;
-  if (managed.blocks[block].account != kNone || (preferred.type != kNowhere && preferred.type != kOnDevice)) return;
-  go_to_gpu(managed, block, preferred.type == kOnDevice ? preferred.id : managed.allocation.context->device);
-}
-}  // namespace
 
 void touch_managed(std::uint64_t base, std::uint64_t at, std::uint64_t bytes) {
   const std::lock_guard guard(managed_memory().lock);

@@ -1,17 +1,13 @@
 #include "sim/driver/memory/mappings.hpp"
 
 #include <sys/mman.h>
-#include <cstring>
 #include <map>
 
 namespace headgate::sim::driver {
 namespace {
 
 // By base.
-std::map<std::uint64_t, Mapping>& mappings() {
-  static auto& forever = *new std::map<std::uint64_t, Mapping>;
-  return forever;
-}
+std::map<std::uint64_t, Mapping>& mappings() { return forever<std::map<std::uint64_t, Mapping>>(); }
 
 }  // namespace
 
@@ -91,27 +87,11 @@ std::uint64_t shared_key(std::uint64_t address) {
   return shared_flag_key(memory->shared, mapping->from + address - mapping->base);
 }
 
-CUresult mapped_attribute(void* data, CUpointer_attribute which, std::uint64_t address) {
+int mapped_ordinal(std::uint64_t address) {
   const std::lock_guard guard(physical_lock());
   const Mapping* mapping = find_mapping(address);
-  if (!mapping) return CUDA_ERROR_INVALID_VALUE;
-  switch (static_cast<unsigned>(which)) {
-    case CU_POINTER_ATTRIBUTE_CONTEXT: return put_value(data, reinterpret_cast<CUcontext>(mapping->context));
-    case CU_POINTER_ATTRIBUTE_MEMORY_TYPE: return put_value(data, static_cast<unsigned>(MemoryType::device));
-    case CU_POINTER_ATTRIBUTE_DEVICE_POINTER: return put_value(data, address);
-    case CU_POINTER_ATTRIBUTE_IS_MANAGED: return put_value(data, 0u);
-    case CU_POINTER_ATTRIBUTE_DEVICE_ORDINAL: {
-      const Physical* memory = find_physical(mapping->handle);
-      return put_value(data, memory ? ordinal_of(memory->node_device) : -2);
-    }
-    case 7: return put_value(data, static_cast<unsigned long long>(mapping->base));  // BUFFER_ID
-    case 10: return put_value(data, 0u);                                             // IS_LEGACY_CUDA_IPC_CAPABLE
-    case 11: return put_value(data, static_cast<CUdeviceptr>(mapping->base));        // RANGE_START_ADDR
-    case 12: return put_value(data, static_cast<std::size_t>(mapping->bytes));       // RANGE_SIZE
-    case 13: return put_value(data, 1);                                              // MAPPED
-    case CU_POINTER_ATTRIBUTE_HOST_POINTER: return CUDA_ERROR_INVALID_VALUE;
-    default: return CUDA_ERROR_NOT_SUPPORTED;
-  }
+  const Physical* memory = mapping ? find_physical(mapping->handle) : nullptr;
+  return memory ? ordinal_of(memory->node_device) : -2;
 }
 
 void unmap_whole(const Mapping& mapping) {

@@ -37,4 +37,18 @@ CUresult free_device(std::uint64_t address);
 void free_memory_of(Context* context);
 void free_global(std::uint64_t address);
 
+// Managed memory: the location of its pages. Kernel accesses are not visible, so a launch touches all of it. A touched
+// page moves to the GPU if there is room, and stays in host memory if that is its preferred location.
+void managed_made(const Allocation& allocation);
+// Returns the GPUs' memory that it occupies.
+void managed_gone(std::uint64_t base);
+
+// Records that the GPU of the allocation's context touches [at, at + bytes).
+void touch_managed(std::uint64_t base, std::uint64_t at, std::uint64_t bytes);
+// Called when a kernel of this context starts.
+void touch_all_managed(const Context* context);
+
+// Removes a context that is being destroyed from all peers.
+void forget_peers(const Context* context);
+
 }  // namespace headgate::sim::driver

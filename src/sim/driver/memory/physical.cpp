@@ -31,16 +31,16 @@ std::uint64_t keep(const Physical& memory) {
   return handle;
 }
 
-bool reserve(std::uint32_t account, std::uint64_t bytes) {
-  Node& node = *library().node;
-  if (Node::Locked(node)->reserve(account, bytes)) return true;
-  node.reap();  // dead processes may still hold it
-  return Node::Locked(node)->reserve(account, bytes);
-}
-
 }  // namespace
 
 std::mutex& physical_lock() { return handles().lock; }
+
+bool reserve(std::uint32_t account, std::uint64_t bytes) {
+  Node& node = *library().node;
+  if (Node::Locked(node)->reserve(account, bytes)) return true;
+  node.reap();
+  return Node::Locked(node)->reserve(account, bytes);
+}
 
 int ordinal_of(std::uint32_t node_device) {
   const auto& visible = library().visible;
@@ -83,8 +83,7 @@ CUresult create_physical(CUdevice device, std::uint64_t bytes, unsigned handle_t
     else locked->release(memory.account, bytes);
     return CUDA_ERROR_OUT_OF_MEMORY;
   }
-  *handle = keep(memory);
-  return CUDA_SUCCESS;
+  return give(handle, keep(memory));
 }
 
 CUresult import_physical(std::uint32_t shared, std::uint64_t* handle) {
@@ -94,8 +93,7 @@ CUresult import_physical(std::uint32_t shared, std::uint64_t* handle) {
   for (auto& [known, memory] : handles().by_handle) {
     if (memory.shared != shared || memory.generation != there.generation) continue;
     ++memory.references;
-    *handle = known;
-    return CUDA_SUCCESS;
+    return give(handle, known);
   }
   if (!there.used) return CUDA_ERROR_INVALID_VALUE;
   if (ordinal_of(there.device) < 0) return CUDA_ERROR_NOT_SUPPORTED;
@@ -111,8 +109,7 @@ CUresult import_physical(std::uint32_t shared, std::uint64_t* handle) {
   memory.bytes = static_cast<std::uint64_t>(status.st_size);
   memory.home = map_home(file.get(), memory.bytes);
   if (memory.home == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  *handle = keep(memory);
-  return CUDA_SUCCESS;
+  return give(handle, keep(memory));
 }
 
 Physical* find_physical(std::uint64_t handle) {

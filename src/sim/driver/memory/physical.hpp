@@ -35,6 +35,8 @@ CUresult import_physical(std::uint32_t shared, std::uint64_t* handle);
 // Called after a reference or a mapping was removed: frees the memory if that was the last.
 void drop_if_unused(std::uint64_t handle);
 
+// Charges an account. If the card is full, looks for dead processes that still hold memory first.
+[[nodiscard]] bool reserve(std::uint32_t account, std::uint64_t bytes);
 // Returns this process's account on a device; creates it at first use.
 CUresult account_on(std::uint32_t node_device, std::uint32_t* account);
 // Returns the CUDA ordinal of a device of the node; -1 if it is not visible to this process.

@@ -4,6 +4,7 @@
 #include <algorithm>
 
 #include "sim/driver/memory/arena.hpp"
+#include "sim/driver/memory/physical.hpp"
 #include "sim/driver/stream/payload.hpp"
 
 namespace headgate::sim::driver {
@@ -17,21 +18,8 @@ struct Pools {
 Pools& all_pools() { return forever<Pools>(); }
 std::atomic<bool> in_use{false};
 
-Pool<MemoryPool>& pool_objects() { return forever<Pool<MemoryPool>>(); }
-
-std::uint32_t node_device(int device) { return library().visible[static_cast<std::size_t>(device)]; }
-
-std::uint32_t account_on(int device) {
-  Node& node = *library().node;
-  Node::Locked locked(node);
-  const std::uint32_t slot = locked->next_account_slot(node.process(), node_device(device));
-  if (slot == kNone || !node.back_account(slot)) return kNone;
-  return locked->account(node.process(), node_device(device));
-}
-
 bool complete(const Mark& mark) {
-  if (mark.stream->word.load(std::memory_order_acquire) != kStreamWord || mark.stream->id != mark.stream_id)
-    return true;
+  if (!mark.stream->valid() || mark.stream->id != mark.stream_id) return true;
   auto& head = library().state().streams[mark.stream->index].head;
   return std::atomic_ref(head).load(std::memory_order_acquire) >= mark.number;
 }
@@ -76,20 +64,9 @@ bool grow(MemoryPool* pool, std::uint64_t bytes) {
   if (bytes > ~0ull - granule) return false;
   const std::uint64_t chunk = (bytes + granule - 1) / granule * granule;
   if (chunk > pool->most_bytes - std::min(pool->most_bytes, pool->reserved)) return false;
-  const auto reserve = [&] {
-    Node::Locked locked(*library().node);
-    return locked->reserve(pool->account, chunk);
-  };
-  if (!reserve()) {
-    library().node->reap();
-    if (!reserve()) return false;
-  }
+  if (!reserve(pool->account, chunk)) return false;
   const std::uint64_t base = arena_take(pool, chunk, 0, [](std::uint64_t) { return true; });
-  if (base == 0) {
-    Node::Locked locked(*library().node);
-    locked->release(pool->account, chunk);
-    return false;
-  }
+  if (base == 0) return Node::Locked(*library().node)->release(pool->account, chunk), false;
   pool->chunks[base] = chunk;
   pool->pieces[base] = {.bytes = chunk, .chunk = base, .used = false, .marks = {}};
   pool->reserved += chunk;
@@ -100,7 +77,7 @@ bool grow(MemoryPool* pool, std::uint64_t bytes) {
 void bury_if_done(MemoryPool* pool) {
   if (!pool->destroyed || pool->reserved != 0) return;
   std::erase(all_pools().pools, pool);
-  pool_objects().give(pool);
+  recycled<MemoryPool>().give(pool);
 }
 
 bool give_way(int device) {
@@ -128,7 +105,7 @@ MemoryPool* made_once(std::vector<MemoryPool*>& by_device, int device) {
 
 std::unique_lock<std::mutex> lock_pools() { return std::unique_lock(all_pools().lock); }
 
-MemoryPool* pool_of(CUmemoryPool handle) { return object<MemoryPool>(handle, kPoolWord); }
+MemoryPool* pool_of(CUmemoryPool handle) { return object<MemoryPool>(handle); }
 
 MemoryPool* default_pool(int device) { return made_once(all_pools().defaults, device); }
 
@@ -141,7 +118,7 @@ MemoryPool* current_pool(int device) {
 MemoryPool* graph_pool(int device) {
   MemoryPool* pool = made_once(all_pools().graph, device);
   if (pool == nullptr) return nullptr;
-  pool->word.store(0, std::memory_order_release);  // no handle refers to it
+  pool->retire();  // no handle refers to it
   pool->release_threshold = std::numeric_limits<std::uint64_t>::max();
   return pool;
 }
@@ -152,9 +129,9 @@ void set_current_pool(int device, MemoryPool* pool) {
 }
 
 MemoryPool* make_pool(int device) {
-  const std::uint32_t account = account_on(device);
-  if (account == kNone) return nullptr;
-  MemoryPool* pool = pool_objects().take();
+  std::uint32_t account = kNone;
+  if (account_on(library().visible[static_cast<std::size_t>(device)], &account) != CUDA_SUCCESS) return nullptr;
+  MemoryPool* pool = recycled<MemoryPool>().take();
   pool->device = device;
   pool->account = account;
   pool->destroyed = false;
@@ -164,14 +141,14 @@ MemoryPool* make_pool(int device) {
   pool->reserved = pool->reserved_high = pool->used = pool->used_high = 0;
   pool->access.assign(library().visible.size(), CU_MEM_ACCESS_FLAGS_PROT_NONE);
   pool->access[static_cast<std::size_t>(device)] = CU_MEM_ACCESS_FLAGS_PROT_READWRITE;
-  pool->word.store(kPoolWord, std::memory_order_release);
+  pool->publish();
   all_pools().pools.push_back(pool);
   in_use.store(true, std::memory_order_release);
   return pool;
 }
 
 void destroy_pool(MemoryPool* pool) {
-  pool->word.store(0, std::memory_order_release);
+  pool->retire();
   pool->destroyed = true;
   pool->release_threshold = 0;  // no more allocations come from it
   std::ranges::replace(all_pools().current, pool, nullptr);
@@ -208,8 +185,7 @@ CUresult pool_allocate(MemoryPool* pool, Stream* stream, std::uint64_t bytes, st
   piece.used = true;
   pool->used += bytes;
   pool->used_high = std::max(pool->used_high, pool->used);
-  *address = found->first;
-  return CUDA_SUCCESS;
+  return give(address, found->first);
 }
 
 void pool_free(MemoryPool* pool, std::uint64_t address, const Marks* marks) {
@@ -234,10 +210,7 @@ void pool_trim(MemoryPool* pool, std::uint64_t keep) {
       ++it;
       continue;
     }
-    {
-      Node::Locked locked(*library().node);
-      locked->release(pool->account, bytes);
-    }
+    Node::Locked(*library().node)->release(pool->account, bytes);
     (void)arena_give(base, bytes, 0);
     pool->reserved -= bytes;
     pool->pieces.erase(piece);

@@ -14,8 +14,6 @@
 
 namespace headgate::sim::driver {
 
-inline constexpr std::uint32_t kPoolWord = 0x68706f6c;
-
 // A position in a stream's queue that freed memory waits for. Until the stream has passed it, only streams ordered
 // behind it may reuse the memory.
 struct Mark {
@@ -32,8 +30,7 @@ struct Piece {
   Marks marks;  // their completion has not been seen by the host
 };
 
-struct MemoryPool {
-  std::atomic<std::uint32_t> word{0};
+struct MemoryPool : Handled<0x68706f6c, CUDA_ERROR_INVALID_VALUE> {
   int device = 0;  // CUDA ordinal
   std::uint32_t account = kNone;
   bool destroyed = false;  // freed when nothing is outstanding

@@ -18,8 +18,7 @@ CUresult device_at(const CUmemLocation* location, CUmemAllocationType type, CUde
     return exists ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
   }
   if (!known_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
-  *out = location->id;
-  return CUDA_SUCCESS;
+  return give(out, location->id);
 }
 
 CUresult tell(CUmemoryPool* out, CUdevice device, MemoryPool* (*which)(int)) {
@@ -28,8 +27,7 @@ CUresult tell(CUmemoryPool* out, CUdevice device, MemoryPool* (*which)(int)) {
   const auto guard = lock_pools();
   MemoryPool* pool = which(device);
   if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  *out = reinterpret_cast<CUmemoryPool>(pool);
-  return CUDA_SUCCESS;
+  return give(out, pool);
 }
 
 CUresult set_current(CUdevice device, CUmemoryPool handle) {
@@ -57,8 +55,7 @@ CUresult capture_allocation(CUdeviceptr* out, std::size_t bytes, const CUmemoryP
   SIM_TRY(allocate_work(given, &work));
   const CUdeviceptr address = std::get<AllocateWork>(work).memory->told.address;
   SIM_TRY(capture_work(stream, NodeType::allocate, std::move(work)));
-  *out = address;
-  return CUDA_SUCCESS;
+  return give(out, address);
 }
 
 // `handle` null: the current pool of the stream's device.
@@ -76,8 +73,7 @@ CUresult allocate(CUdeviceptr* out, std::size_t bytes, const CUmemoryPool* handl
     SIM_TRY(pool_allocate(made.pool, stream, bytes, &made.base));
     note_allocation(made);
   }
-  *out = made.base;
-  return CUDA_SUCCESS;
+  return give(out, made.base);
 }
 
 CUresult free_in(CUdeviceptr address, CUstream stream_handle, bool per_thread) {
@@ -97,8 +93,22 @@ CUresult free_in(CUdeviceptr address, CUstream stream_handle, bool per_thread) {
   return CUDA_SUCCESS;
 }
 
-CUresult create(CUmemoryPool* out, const CUmemPoolProps* props) {
-  if (out == nullptr || props == nullptr) return CUDA_ERROR_INVALID_VALUE;
+CUresult reset_high(std::uint64_t& high, std::uint64_t current, std::uint64_t value) {
+  if (value != 0) return CUDA_ERROR_INVALID_VALUE;
+  high = current;
+  return CUDA_SUCCESS;
+}
+
+}  // namespace
+
+SIM_CALL_PTSZ(cuMemAllocAsync, (CUdeviceptr * out, std::size_t bytes, CUstream stream),
+              allocate(out, bytes, nullptr, stream, per_thread))
+SIM_CALL_PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr * out, std::size_t bytes, CUmemoryPool pool, CUstream stream),
+              allocate(out, bytes, &pool, stream, per_thread))
+SIM_CALL_PTSZ(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_in(address, stream, per_thread))
+
+SIM_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props) {
+  SIM_ENTER(cuMemPoolCreate, out, props);
   CUdevice device = 0;
   SIM_TRY(device_at(&props->location, props->allocType, &device));
   if (props->handleTypes != 0 || props->usage != 0) return CUDA_ERROR_NOT_SUPPORTED;  // no export between processes
@@ -106,19 +116,26 @@ CUresult create(CUmemoryPool* out, const CUmemPoolProps* props) {
   MemoryPool* pool = make_pool(device);
   if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
   if (props->maxSize != 0) pool->most_bytes = props->maxSize;
-  *out = reinterpret_cast<CUmemoryPool>(pool);
-  return CUDA_SUCCESS;
+  return give(out, pool);
 }
-
-CUresult destroy(CUmemoryPool handle) {
+SIM_API CUresult cuMemPoolDestroy(CUmemoryPool handle) {
+  SIM_ENTER(cuMemPoolDestroy);
   const auto guard = lock_pools();
   MemoryPool* pool = pool_of(handle);
   if (pool == nullptr || default_pool(pool->device) == pool) return CUDA_ERROR_INVALID_VALUE;
   destroy_pool(pool);
   return CUDA_SUCCESS;
 }
-
-CUresult get_attribute(CUmemoryPool handle, CUmemPool_attribute which, void* value) {
+SIM_API CUresult cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
+  SIM_ENTER(cuMemPoolTrimTo);
+  const auto guard = lock_pools();
+  MemoryPool* pool = pool_of(handle);
+  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  pool_trim(pool, keep);
+  return CUDA_SUCCESS;
+}
+SIM_API CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute which, void* value) {
+  SIM_ENTER(cuMemPoolGetAttribute);
   const auto guard = lock_pools();
   const MemoryPool* pool = pool_of(handle);
   if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -134,14 +151,8 @@ CUresult get_attribute(CUmemoryPool handle, CUmemPool_attribute which, void* val
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
-
-CUresult reset_high(std::uint64_t& high, std::uint64_t current, std::uint64_t value) {
-  if (value != 0) return CUDA_ERROR_INVALID_VALUE;
-  high = current;
-  return CUDA_SUCCESS;
-}
-
-CUresult set_attribute(CUmemoryPool handle, CUmemPool_attribute which, const void* value) {
+SIM_API CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute which, void* value) {
+  SIM_ENTER(cuMemPoolSetAttribute);
   const auto guard = lock_pools();
   MemoryPool* pool = pool_of(handle);
   if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
@@ -159,16 +170,8 @@ CUresult set_attribute(CUmemoryPool handle, CUmemPool_attribute which, const voi
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
-
-CUresult trim(CUmemoryPool handle, std::size_t keep) {
-  const auto guard = lock_pools();
-  MemoryPool* pool = pool_of(handle);
-  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  pool_trim(pool, keep);
-  return CUDA_SUCCESS;
-}
-
-CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc* map, std::size_t entries) {
+SIM_API CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* map, std::size_t entries) {
+  SIM_ENTER(cuMemPoolSetAccess);
   const auto guard = lock_pools();
   MemoryPool* pool = pool_of(handle);
   if (pool == nullptr || (map == nullptr && entries != 0)) return CUDA_ERROR_INVALID_VALUE;
@@ -184,20 +187,21 @@ CUresult set_access(CUmemoryPool handle, const CUmemAccessDesc* map, std::size_t
   for (std::size_t i = 0; i < entries; ++i) pool->access[static_cast<std::size_t>(map[i].location.id)] = map[i].flags;
   return CUDA_SUCCESS;
 }
-
-CUresult get_access(CUmemAccess_flags* flags, CUmemoryPool handle, const CUmemLocation* location) {
+SIM_API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation* location) {
+  SIM_ENTER(cuMemPoolGetAccess);
   const auto guard = lock_pools();
   const MemoryPool* pool = pool_of(handle);
   if (flags == nullptr || pool == nullptr || location == nullptr || location->type != kOnDevice) {
     return CUDA_ERROR_INVALID_VALUE;
   }
   if (!known_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
-  *flags = static_cast<CUmemAccess_flags>(pool->access[static_cast<std::size_t>(location->id)]);
-  return CUDA_SUCCESS;
+  return give(flags, pool->access[static_cast<std::size_t>(location->id)]);
 }
-
-CUresult graph_attribute(CUdevice device, CUgraphMem_attribute which, void* value) {
-  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+SIM_CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, default_pool))
+SIM_CALL(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, current_pool))
+SIM_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), set_current(device, pool))
+SIM_API CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void* value) {
+  SIM_ENTER(cuDeviceGetGraphMemAttribute, value);
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto guard = lock_pools();
   const MemoryPool* pool = graph_pool(device);
@@ -210,9 +214,8 @@ CUresult graph_attribute(CUdevice device, CUgraphMem_attribute which, void* valu
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
-
-CUresult set_graph_attribute(CUdevice device, CUgraphMem_attribute which, const void* value) {
-  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+SIM_API CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void* value) {
+  SIM_ENTER(cuDeviceSetGraphMemAttribute, value);
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto guard = lock_pools();
   MemoryPool* pool = graph_pool(device);
@@ -225,41 +228,13 @@ CUresult set_graph_attribute(CUdevice device, CUgraphMem_attribute which, const 
     default: return CUDA_ERROR_INVALID_VALUE;
   }
 }
-
-CUresult graph_trim(CUdevice device) {
+SIM_API CUresult cuDeviceGraphMemTrim(CUdevice device) {
+  SIM_ENTER(cuDeviceGraphMemTrim);
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto guard = lock_pools();
   if (MemoryPool* pool = graph_pool(device); pool != nullptr) pool_trim(pool, 0);
   return CUDA_SUCCESS;
 }
-
-}  // namespace
-
-SIM_CALL_PTSZ(cuMemAllocAsync, (CUdeviceptr * out, std::size_t bytes, CUstream stream),
-              allocate(out, bytes, nullptr, stream, per_thread))
-SIM_CALL_PTSZ(cuMemAllocFromPoolAsync, (CUdeviceptr * out, std::size_t bytes, CUmemoryPool pool, CUstream stream),
-              allocate(out, bytes, &pool, stream, per_thread))
-SIM_CALL_PTSZ(cuMemFreeAsync, (CUdeviceptr address, CUstream stream), free_in(address, stream, per_thread))
-
-SIM_CALL(cuMemPoolCreate, (CUmemoryPool * out, const CUmemPoolProps* props), create(out, props))
-SIM_CALL(cuMemPoolDestroy, (CUmemoryPool pool), destroy(pool))
-SIM_CALL(cuMemPoolTrimTo, (CUmemoryPool pool, std::size_t keep), trim(pool, keep))
-SIM_CALL(cuMemPoolGetAttribute, (CUmemoryPool pool, CUmemPool_attribute which, void* value),
-         get_attribute(pool, which, value))
-SIM_CALL(cuMemPoolSetAttribute, (CUmemoryPool pool, CUmemPool_attribute which, void* value),
-         set_attribute(pool, which, value))
-SIM_CALL(cuMemPoolSetAccess, (CUmemoryPool pool, const CUmemAccessDesc* map, std::size_t entries),
-         set_access(pool, map, entries))
-SIM_CALL(cuMemPoolGetAccess, (CUmemAccess_flags * flags, CUmemoryPool pool, CUmemLocation* location),
-         get_access(flags, pool, location))
-SIM_CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, default_pool))
-SIM_CALL(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, current_pool))
-SIM_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), set_current(device, pool))
-SIM_CALL(cuDeviceGetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
-         graph_attribute(device, which, value))
-SIM_CALL(cuDeviceSetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
-         set_graph_attribute(device, which, value))
-SIM_CALL(cuDeviceGraphMemTrim, (CUdevice device), graph_trim(device))
 
 // CUDA 13's access to the same pools, by location.
 SIM_API CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {

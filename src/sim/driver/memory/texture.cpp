@@ -1,5 +1,5 @@
 // Texture and surface objects: descriptions of arrays and linear memory. Simulated kernels do not read them.
-#include <cstring>
+#include <cstddef>
 #include <map>
 
 #include "sim/driver/memory/array.hpp"
@@ -30,17 +30,11 @@ struct ResourceDesc {
 };
 static_assert(sizeof(ResourceDesc) == 144);
 struct TextureDesc {
-  std::uint32_t address_modes[3], filter, flags, anisotropy, mipmap_filter;
-  float numbers[7];
-  std::uint32_t reserved[12];
+  std::byte bytes[104];
 };
-static_assert(sizeof(TextureDesc) == 104);
 struct ViewDesc {
-  std::uint32_t format;
-  std::size_t extents[3];
-  std::uint32_t levels_and_layers[4], reserved[16];
+  std::byte bytes[112];
 };
-static_assert(sizeof(ViewDesc) == 112);
 
 enum : std::uint32_t { kArray = 0, kMipmap = 1, kLinear = 2, kFlat = 3 };  // CUresourcetype
 constexpr std::uint64_t kTextureAlignment = 512, kPitchAlignment = 32;     // same as the device attributes
@@ -68,7 +62,7 @@ CUresult check(const ResourceDesc& resource) {
   Array* array = nullptr;
   if (resource.flags != 0) return CUDA_ERROR_INVALID_VALUE;
   switch (resource.type) {
-    case kArray: return array_of(resource.array, &array) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
+    case kArray: return resolve(resource.array, &array) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case kMipmap: return is_mipmap(resource.mipmap) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
     case kLinear:
       return is_memory(resource.linear.address, resource.linear.bytes, kTextureAlignment) ? CUDA_SUCCESS
@@ -91,23 +85,7 @@ CUresult keep(std::uint64_t* out, Object object) {
   const std::lock_guard guard(objects().lock);
   const std::uint64_t name = library().next_id.fetch_add(1);
   objects().alive.emplace(name, object);
-  *out = name;
-  return CUDA_SUCCESS;
-}
-
-CUresult create_texture(std::uint64_t* out, const ResourceDesc* resource, const TextureDesc* texture,
-                        const ViewDesc* view) {
-  if (!out || !resource || !texture) return CUDA_ERROR_INVALID_VALUE;
-  if (view && resource->type != kArray && resource->type != kMipmap) return CUDA_ERROR_INVALID_VALUE;
-  return keep(out, {*resource, *texture, view ? *view : ViewDesc{}, view != nullptr, false, 0});
-}
-
-CUresult create_surface(std::uint64_t* out, const ResourceDesc* resource) {
-  if (!out || !resource || resource->type != kArray) return CUDA_ERROR_INVALID_VALUE;
-  Array* array = nullptr;
-  if (array_of(resource->array, &array) != CUDA_SUCCESS || (array->shape.flags & kSurfaceLoadStore) == 0)
-    return CUDA_ERROR_INVALID_VALUE;
-  return keep(out, {*resource, {}, {}, false, true, 0});
+  return give(out, name);
 }
 
 CUresult destroy(std::uint64_t name, bool surface) {
@@ -127,8 +105,7 @@ CUresult tell(std::uint64_t name, bool surface, Part* out, Part Object::* part, 
   const auto found = objects().alive.find(name);
   if (found == objects().alive.end() || found->second.is_surface != surface) return CUDA_ERROR_INVALID_VALUE;
   if (needs_view && !found->second.has_view) return CUDA_ERROR_INVALID_VALUE;
-  *out = found->second.*part;
-  return CUDA_SUCCESS;
+  return give(out, found->second.*part);
 }
 
 }  // namespace
@@ -138,9 +115,12 @@ void forget_textures(const Context* context) {
   std::erase_if(objects().alive, [context](const auto& one) { return one.second.context_id == context->id; });
 }
 
-SIM_CALL(cuTexObjectCreate,
-         (std::uint64_t* out, const ResourceDesc* resource, const TextureDesc* texture, const ViewDesc* view),
-         create_texture(out, resource, texture, view))
+SIM_API CUresult cuTexObjectCreate(std::uint64_t* out, const ResourceDesc* resource, const TextureDesc* texture,
+                                   const ViewDesc* view) {
+  SIM_ENTER(cuTexObjectCreate, out, resource, texture);
+  if (view && resource->type != kArray && resource->type != kMipmap) return CUDA_ERROR_INVALID_VALUE;
+  return keep(out, {*resource, *texture, view ? *view : ViewDesc{}, view != nullptr, false, 0});
+}
 SIM_CALL(cuTexObjectDestroy, (std::uint64_t object), destroy(object, false))
 SIM_CALL(cuTexObjectGetResourceDesc, (ResourceDesc * out, std::uint64_t object),
          tell(object, false, out, &Object::resource))
@@ -148,7 +128,14 @@ SIM_CALL(cuTexObjectGetTextureDesc, (TextureDesc * out, std::uint64_t object),
          tell(object, false, out, &Object::texture))
 SIM_CALL(cuTexObjectGetResourceViewDesc, (ViewDesc * out, std::uint64_t object),
          tell(object, false, out, &Object::view, true))
-SIM_CALL(cuSurfObjectCreate, (std::uint64_t* out, const ResourceDesc* resource), create_surface(out, resource))
+SIM_API CUresult cuSurfObjectCreate(std::uint64_t* out, const ResourceDesc* resource) {
+  SIM_ENTER(cuSurfObjectCreate);
+  if (!out || !resource || resource->type != kArray) return CUDA_ERROR_INVALID_VALUE;
+  Array* array = nullptr;
+  if (resolve(resource->array, &array) != CUDA_SUCCESS || (array->shape.flags & kSurfaceLoadStore) == 0)
+    return CUDA_ERROR_INVALID_VALUE;
+  return keep(out, {*resource, {}, {}, false, true, 0});
+}
 SIM_CALL(cuSurfObjectDestroy, (std::uint64_t object), destroy(object, true))
 SIM_CALL(cuSurfObjectGetResourceDesc, (ResourceDesc * out, std::uint64_t object),
          tell(object, true, out, &Object::resource))

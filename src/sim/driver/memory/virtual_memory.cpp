@@ -1,7 +1,6 @@
 // Virtual memory management: address ranges, physical memory, and the mappings between them.
 #include <fcntl.h>
 #include <sys/mman.h>
-#include <unistd.h>
 #include <bit>
 #include <cstring>
 #include <map>
@@ -103,8 +102,7 @@ SIM_API CUresult cuMemAddressReserve(CUdeviceptr* out, std::size_t bytes, std::s
   if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
   const std::lock_guard guard(physical_lock());
   ranges()[base] = bytes;
-  *out = base;
-  return CUDA_SUCCESS;
+  return give(out, base);
 }
 SIM_API CUresult cuMemAddressFree(CUdeviceptr base, std::size_t bytes) {
   SIM_ENTER(cuMemAddressFree);
@@ -121,8 +119,7 @@ SIM_API CUresult cuMemGetAllocationGranularity(std::size_t* out, const CUmemAllo
   Properties properties;
   if (!out || which > 1) return CUDA_ERROR_INVALID_VALUE;
   SIM_TRY(check(asked, &properties));
-  *out = kGranularity;
-  return CUDA_SUCCESS;
+  return give(out, kGranularity);
 }
 SIM_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t bytes, const CUmemAllocationProp* asked,
                              unsigned long long flags) {
@@ -134,8 +131,7 @@ SIM_API CUresult cuMemCreate(CUmemGenericAllocationHandle* out, std::size_t byte
   std::uint64_t handle = 0;
   SIM_TRY(create_physical(properties.location.id, bytes, properties.handle_types, &handle));
   std::memcpy(find_physical(handle)->flags, properties.flags, sizeof properties.flags);
-  *out = handle;
-  return CUDA_SUCCESS;
+  return give(out, handle);
 }
 SIM_API CUresult cuMemRelease(CUmemGenericAllocationHandle handle) {
   SIM_ENTER(cuMemRelease);
@@ -152,8 +148,7 @@ SIM_API CUresult cuMemRetainAllocationHandle(CUmemGenericAllocationHandle* out, 
   const Mapping* mapping = find_mapping(reinterpret_cast<std::uint64_t>(address));
   if (!out || !mapping || mapping->kind != MappingKind::reserved) return CUDA_ERROR_INVALID_VALUE;
   ++find_physical(mapping->handle)->references;
-  *out = mapping->handle;
-  return CUDA_SUCCESS;
+  return give(out, mapping->handle);
 }
 SIM_API CUresult cuMemGetAllocationPropertiesFromHandle(CUmemAllocationProp* out, CUmemGenericAllocationHandle handle) {
   SIM_ENTER(cuMemGetAllocationPropertiesFromHandle);
@@ -207,8 +202,7 @@ SIM_API CUresult cuMemGetAccess(unsigned long long* flags, const CUmemLocation* 
   const Mapping* mapping = find_mapping(address);
   if (!mapping || mapping->kind != MappingKind::reserved) return CUDA_ERROR_INVALID_VALUE;
   const std::uint64_t bit = 1ull << library().visible[location->id];
-  *flags = mapping->writers & bit ? kReadWrite : mapping->readers & bit ? kRead : kNoAccess;
-  return CUDA_SUCCESS;
+  return give(flags, mapping->writers & bit ? kReadWrite : mapping->readers & bit ? kRead : kNoAccess);
 }
 SIM_API CUresult cuMemExportToShareableHandle(void* out, CUmemGenericAllocationHandle handle,
                                               CUmemAllocationHandleType type, unsigned long long flags) {
@@ -232,8 +226,7 @@ SIM_API CUresult cuMemImportFromShareableHandle(CUmemGenericAllocationHandle* ou
   if (shared == kNone) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t handle = 0;
   SIM_TRY(import_physical(shared, &handle));
-  *out = handle;
-  return CUDA_SUCCESS;
+  return give(out, handle);
 }
 
 }  // namespace headgate::sim::driver

@@ -6,21 +6,16 @@
 #include "sim/driver/module/module.hpp"
 
 namespace headgate::sim::driver {
-
 namespace {
-
-constexpr std::uint32_t kLibraryWord = 0x686c6962, kKernelWord = 0x686b6572;
 
 struct KernelLibrary;
 
-struct Kernel {
-  std::atomic<std::uint32_t> word{0};
+struct Kernel : Handled<0x686b6572> {
   KernelLibrary* library = nullptr;
   std::size_t index = 0;  // among the image's entries
 };
 
-struct KernelLibrary {
-  std::atomic<std::uint32_t> word{0};
+struct KernelLibrary : Handled<0x686c6962> {
   ptx::Module image;
   std::deque<Kernel> kernels;
   std::mutex lock;
@@ -35,22 +30,11 @@ KernelLibrary* new_library() {
   return &forever->emplace_back();
 }
 
-CUresult library_of(CUlibrary handle, KernelLibrary** out) {
-  *out = object<KernelLibrary>(handle, kLibraryWord);
-  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-CUresult kernel_of(CUkernel handle, Kernel** out) {
-  *out = object<Kernel>(handle, kKernelWord);
-  return *out ? CUDA_SUCCESS : CUDA_ERROR_INVALID_HANDLE;
-}
-
 CUresult module_in(KernelLibrary* library, Context* context, Module** out) {
   const std::lock_guard guard(library->lock);
   Module*& known = library->modules[context];
-  if (known == nullptr || known->word.load(std::memory_order_acquire) != kModuleWord)
-    SIM_TRY(make_module(context, library->image, &known));
-  *out = known;
-  return CUDA_SUCCESS;
+  if (known == nullptr || !known->valid()) SIM_TRY(make_module(context, library->image, &known));
+  return give(out, known);
 }
 
 CUresult load(CUlibrary* out, const void* code) {
@@ -63,39 +47,33 @@ CUresult load(CUlibrary* out, const void* code) {
     Kernel& kernel = library->kernels.emplace_back();
     kernel.library = library;
     kernel.index = i;
-    kernel.word.store(kKernelWord, std::memory_order_release);
+    kernel.publish();
   }
-  library->word.store(kLibraryWord, std::memory_order_release);
-  *out = reinterpret_cast<CUlibrary>(library);
-  return CUDA_SUCCESS;
+  library->publish();
+  return give(out, library);
 }
 
 CUresult current_module(CUlibrary handle, Module** out) {
-  Context* context = nullptr;
-  SIM_GET(KernelLibrary, library, library_of(handle, &library));
-  SIM_TRY(current_context(&context));
+  SIM_GET(KernelLibrary, library, resolve(handle, &library));
+  SIM_GET(Context, context, current_context(&context));
   return module_in(library, context, out);
 }
 
 CUresult current_function(CUkernel handle, CUfunction* out) {
-  Context* context = nullptr;
-  Function* function = nullptr;
   if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Kernel, kernel, kernel_of(handle, &kernel));
-  SIM_TRY(current_context(&context));
-  SIM_TRY(function_in(reinterpret_cast<CUfunction>(kernel), context, &function));
-  *out = reinterpret_cast<CUfunction>(function);
-  return CUDA_SUCCESS;
+  SIM_GET(Kernel, kernel, resolve(handle, &kernel));
+  SIM_GET(Context, context, current_context(&context));
+  SIM_GET(Function, function, function_in(reinterpret_cast<CUfunction>(kernel), context, &function));
+  return give(out, function);
 }
 
 }  // namespace
 
 CUresult function_in(CUfunction handle, Context* context, Function** out) {
-  const Kernel* kernel = object<Kernel>(handle, kKernelWord);
+  const Kernel* kernel = object<Kernel>(handle);
   if (kernel == nullptr) return function_of(handle, out);
   SIM_GET(Module, module, module_in(kernel->library, context, &module));
-  *out = &module->functions[kernel->index];
-  return CUDA_SUCCESS;
+  return give(out, &module->functions[kernel->index]);
 }
 
 SIM_CALL(cuLibraryLoadData,
@@ -103,8 +81,7 @@ SIM_CALL(cuLibraryLoadData,
          load(out, code))
 SIM_API CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option*, void**, unsigned,
                                        CUlibraryOption*, void**, unsigned) {
-  SIM_ENTER(cuLibraryLoadFromFile);
-  if (!path) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuLibraryLoadFromFile, path);
   std::ifstream file(path, std::ios::binary);
   if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
   const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
@@ -112,9 +89,9 @@ SIM_API CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_o
 }
 SIM_API CUresult cuLibraryUnload(CUlibrary handle) {
   SIM_ENTER(cuLibraryUnload);
-  SIM_GET(KernelLibrary, library, library_of(handle, &library));
-  library->word.store(0, std::memory_order_release);
-  for (Kernel& kernel : library->kernels) kernel.word.store(0, std::memory_order_release);
+  SIM_GET(KernelLibrary, library, resolve(handle, &library));
+  library->retire();
+  for (Kernel& kernel : library->kernels) kernel.retire();
   const std::lock_guard guard(library->lock);
   for (const auto& [context, module] : library->modules)
     if (module != nullptr) (void)unload_module(module);
@@ -122,43 +99,38 @@ SIM_API CUresult cuLibraryUnload(CUlibrary handle) {
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuLibraryGetKernel(CUkernel* out, CUlibrary handle, const char* name) {
-  SIM_ENTER(cuLibraryGetKernel);
-  if (!out || !name) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(KernelLibrary, library, library_of(handle, &library));
+  SIM_ENTER(cuLibraryGetKernel, out, name);
+  SIM_GET(KernelLibrary, library, resolve(handle, &library));
   for (Kernel& kernel : library->kernels) {
     if (library->image.entries[kernel.index].name != name) continue;
-    *out = reinterpret_cast<CUkernel>(&kernel);
-    return CUDA_SUCCESS;
+    return give(out, &kernel);
   }
   return CUDA_ERROR_NOT_FOUND;
 }
 SIM_TELL(cuLibraryGetKernelCount, (unsigned* out, CUlibrary handle), out, KernelLibrary, library,
-         library_of(handle, &library), static_cast<unsigned>(library->kernels.size()))
+         resolve(handle, &library), static_cast<unsigned>(library->kernels.size()))
 SIM_API CUresult cuLibraryEnumerateKernels(CUkernel* out, unsigned count, CUlibrary handle) {
-  SIM_ENTER(cuLibraryEnumerateKernels);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(KernelLibrary, library, library_of(handle, &library));
+  SIM_ENTER(cuLibraryEnumerateKernels, out);
+  SIM_GET(KernelLibrary, library, resolve(handle, &library));
   for (unsigned i = 0; i < count && i < library->kernels.size(); ++i)
     out[i] = reinterpret_cast<CUkernel>(&library->kernels[i]);
   return CUDA_SUCCESS;
 }
 SIM_TELL(cuLibraryGetModule, (CUmodule * out, CUlibrary handle), out, Module, module, current_module(handle, &module),
-         reinterpret_cast<CUmodule>(module))
+         module)
 SIM_API CUresult cuLibraryGetGlobal(CUdeviceptr* address, std::size_t* bytes, CUlibrary handle, const char* name) {
-  SIM_ENTER(cuLibraryGetGlobal);
-  if (!name) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuLibraryGetGlobal, name);
   SIM_GET(Module, module, current_module(handle, &module));
   return module_global(module, name, address, bytes);
 }
 SIM_CALL(cuKernelGetFunction, (CUfunction * out, CUkernel kernel), current_function(kernel, out))
-SIM_TELL(cuKernelGetLibrary, (CUlibrary * out, CUkernel handle), out, Kernel, kernel, kernel_of(handle, &kernel),
-         reinterpret_cast<CUlibrary>(kernel->library))
-SIM_TELL(cuKernelGetName, (const char** out, CUkernel handle), out, Kernel, kernel, kernel_of(handle, &kernel),
+SIM_TELL(cuKernelGetLibrary, (CUlibrary * out, CUkernel handle), out, Kernel, kernel, resolve(handle, &kernel),
+         kernel->library)
+SIM_TELL(cuKernelGetName, (const char** out, CUkernel handle), out, Kernel, kernel, resolve(handle, &kernel),
          kernel->library->image.entries[kernel->index].name.c_str())
 SIM_API CUresult cuKernelGetParamInfo(CUkernel handle, std::size_t index, std::size_t* offset, std::size_t* bytes) {
-  SIM_ENTER(cuKernelGetParamInfo);
-  if (!offset) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Kernel, kernel, kernel_of(handle, &kernel));
+  SIM_ENTER(cuKernelGetParamInfo, offset);
+  SIM_GET(Kernel, kernel, resolve(handle, &kernel));
   const auto& parameters = kernel->library->image.entries[kernel->index].parameters;
   if (index >= parameters.size()) return CUDA_ERROR_INVALID_VALUE;
   *offset = parameters[index].offset_bytes;

@@ -6,12 +6,11 @@
 #include "sim/driver/context/green_context.hpp"
 #include "sim/driver/graph/capture.hpp"
 #include "sim/driver/memory/memory.hpp"
-#include "sim/driver/module/kernel.hpp"
+#include "sim/driver/module/module.hpp"
 #include "sim/driver/stream/payload.hpp"
 #include "sim/kernel_faults.hpp"
 
 namespace headgate::sim::driver {
-
 namespace {
 
 // cuda.h: CU_LAUNCH_PARAM_END, _BUFFER_POINTER, _BUFFER_SIZE of `extra`.
@@ -23,26 +22,6 @@ bool packed_parameters(void** extra, const std::byte** data, std::size_t* bytes)
   }
   return *data != nullptr;
 }
-
-}  // namespace
-
-CUresult parameter_block(const ptx::Entry& entry, void** parameters, void** extra, std::vector<std::byte>* block) {
-  block->assign(entry.parameter_bytes, std::byte{0});
-  if (parameters) {
-    for (std::size_t i = 0; i < entry.parameters.size(); ++i) {
-      if (!parameters[i]) return CUDA_ERROR_INVALID_VALUE;
-      std::memcpy(block->data() + entry.parameters[i].offset_bytes, parameters[i], entry.parameters[i].size_bytes);
-    }
-    return CUDA_SUCCESS;
-  }
-  const std::byte* data = nullptr;
-  std::size_t bytes = 0;
-  if (!packed_parameters(extra, &data, &bytes)) return CUDA_ERROR_INVALID_VALUE;
-  std::memcpy(block->data(), data, std::min(bytes, block->size()));
-  return CUDA_SUCCESS;
-}
-
-namespace {
 
 CUresult shape_fits(const Shape& shape, const Function& function, const Profile& profile) {
   for (int i = 0; i < 3; ++i) {
@@ -88,53 +67,6 @@ CUresult flags_of(const ptx::Entry& entry, std::span<const std::byte> block, Com
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
-CUresult prepare_kernel(const Function* function, const Shape& shape, void** parameters, void** extra,
-                        KernelCommand* out, std::uint32_t sms) {
-  const Profile& profile = library().profile();
-  SIM_TRY(shape_fits(shape, *function, profile));
-  const ptx::Entry& entry = *function->entry;
-  if (!entry.parameters.empty() && !parameters && !extra) return CUDA_ERROR_INVALID_VALUE;
-  const ptx::Behaviour& behaviour = entry.behaviour;
-  const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
-
-  Command& command = out->command;
-  command.sms = sms_needed(profile, blocks);
-  if (sms != 0) command.sms = std::min(command.sms, sms);
-  command.detail = fault_detail(behaviour.fault_error);
-  if (behaviour.duration_ns) command.amount = *behaviour.duration_ns;
-  if (behaviour.duration_parameter || behaviour.wait_parameter || behaviour.set_parameter) {
-    std::vector<std::byte> block;
-    SIM_TRY(parameter_block(entry, parameters, extra, &block));
-    SIM_TRY(flags_of(entry, block, &command, &out->word));
-    if (behaviour.duration_parameter) command.amount = ptx::duration_ns(entry, block).value_or(0);
-  } else if (!behaviour.duration_ns) {
-    command.amount =
-        wave_ns(profile, blocks, shape.block[0] * shape.block[1] * shape.block[2], sms != 0 ? sms : profile.sm_count);
-  }
-  return CUDA_SUCCESS;
-}
-
-std::function<void()> sets_word(std::uint64_t word) {
-  return [word] {
-    const std::uint32_t one = 1;
-    std::memcpy(reinterpret_cast<void*>(word), &one, sizeof one);
-  };
-}
-
-CUresult cooperative_fits(const Shape& shape, std::uint32_t sms) {
-  const Profile& p = library().profile();
-  const std::uint64_t threads =
-      std::max<std::uint64_t>(1, std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2]);
-  const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
-  return blocks > sms * std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / threads)
-             ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
-             : CUDA_SUCCESS;
-}
-
-namespace {
-
 const CUlaunchAttribute* find_attribute(const CUlaunchConfig* config, CUlaunchAttributeID id) {
   for (unsigned i = 0; config != nullptr && i < config->numAttrs; ++i) {
     if (config->attrs[i].id == id) return &config->attrs[i];
@@ -145,8 +77,7 @@ const CUlaunchAttribute* find_attribute(const CUlaunchConfig* config, CUlaunchAt
 // `config`: the attributes of a cuLaunchKernelEx call.
 CUresult launch(CUfunction handle, const Shape& shape, CUstream stream_handle, bool per_thread, void** parameters,
                 void** extra, const CUlaunchConfig* config = nullptr) {
-  Stream* stream = nullptr;
-  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(stream_handle, per_thread, &stream));
   SIM_GET(Function, function, function_in(handle, stream->context, &function));
   if (function->module->context != stream->context) return CUDA_ERROR_INVALID_HANDLE;
   const CUlaunchAttribute* together = find_attribute(config, CU_LAUNCH_ATTRIBUTE_COOPERATIVE);
@@ -199,6 +130,65 @@ CUresult callback(CUstream handle, bool per_thread, CUstreamCallback function, v
 }
 
 }  // namespace
+
+CUresult parameter_block(const ptx::Entry& entry, void** parameters, void** extra, std::vector<std::byte>* block) {
+  block->assign(entry.parameter_bytes, std::byte{0});
+  if (parameters) {
+    for (std::size_t i = 0; i < entry.parameters.size(); ++i) {
+      if (!parameters[i]) return CUDA_ERROR_INVALID_VALUE;
+      std::memcpy(block->data() + entry.parameters[i].offset_bytes, parameters[i], entry.parameters[i].size_bytes);
+    }
+    return CUDA_SUCCESS;
+  }
+  const std::byte* data = nullptr;
+  std::size_t bytes = 0;
+  if (!packed_parameters(extra, &data, &bytes)) return CUDA_ERROR_INVALID_VALUE;
+  std::memcpy(block->data(), data, std::min(bytes, block->size()));
+  return CUDA_SUCCESS;
+}
+
+CUresult prepare_kernel(const Function* function, const Shape& shape, void** parameters, void** extra,
+                        KernelCommand* out, std::uint32_t sms) {
+  const Profile& profile = library().profile();
+  SIM_TRY(shape_fits(shape, *function, profile));
+  const ptx::Entry& entry = *function->entry;
+  if (!entry.parameters.empty() && !parameters && !extra) return CUDA_ERROR_INVALID_VALUE;
+  const ptx::Behaviour& behaviour = entry.behaviour;
+  const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+
+  Command& command = out->command;
+  command.sms = sms_needed(profile, blocks);
+  if (sms != 0) command.sms = std::min(command.sms, sms);
+  command.detail = fault_detail(behaviour.fault_error);
+  if (behaviour.duration_ns) command.amount = *behaviour.duration_ns;
+  if (behaviour.duration_parameter || behaviour.wait_parameter || behaviour.set_parameter) {
+    std::vector<std::byte> block;
+    SIM_TRY(parameter_block(entry, parameters, extra, &block));
+    SIM_TRY(flags_of(entry, block, &command, &out->word));
+    if (behaviour.duration_parameter) command.amount = ptx::duration_ns(entry, block).value_or(0);
+  } else if (!behaviour.duration_ns) {
+    command.amount =
+        wave_ns(profile, blocks, shape.block[0] * shape.block[1] * shape.block[2], sms != 0 ? sms : profile.sm_count);
+  }
+  return CUDA_SUCCESS;
+}
+
+std::function<void()> sets_word(std::uint64_t word) {
+  return [word] {
+    const std::uint32_t one = 1;
+    std::memcpy(reinterpret_cast<void*>(word), &one, sizeof one);
+  };
+}
+
+CUresult cooperative_fits(const Shape& shape, std::uint32_t sms) {
+  const Profile& p = library().profile();
+  const std::uint64_t threads =
+      std::max<std::uint64_t>(1, std::uint64_t{shape.block[0]} * shape.block[1] * shape.block[2]);
+  const std::uint64_t blocks = std::uint64_t{shape.grid[0]} * shape.grid[1] * shape.grid[2];
+  return blocks > sms * std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / threads)
+             ? CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE
+             : CUDA_SUCCESS;
+}
 
 SIM_CALL_PTSZ(cuLaunchKernel,
               (CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz,

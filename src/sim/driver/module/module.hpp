@@ -2,6 +2,7 @@
 #pragma once
 
 #include <deque>
+#include <functional>
 #include <vector>
 
 #include "sim/driver/library.hpp"
@@ -11,16 +12,14 @@ namespace headgate::sim::driver {
 
 struct Module;
 
-struct Function {
-  std::atomic<std::uint32_t> word{0};
+struct Function : Handled<0x6866756e> {
   Module* module = nullptr;
   const ptx::Entry* entry = nullptr;
   int dynamic_shared_limit = 0;
   std::atomic<bool> loaded{false};  // its code is on the device
 };
 
-struct Module {
-  std::atomic<std::uint32_t> word{0};
+struct Module : Handled<0x686d6f64> {
   Context* context = nullptr;
   ptx::Module image;
   std::deque<Function> functions;      // one per entry
@@ -39,5 +38,24 @@ CUresult make_module(Context* context, ptx::Module image, Module** out);
 CUresult unload_module(Module* module);
 CUresult module_global(Module* module, const char* name, CUdeviceptr* address, std::size_t* bytes);
 CUresult function_attribute(int* value, CUfunction_attribute which, CUfunction handle);
+
+// Converts a checked launch request into an engine command. Launches and graph nodes share it.
+struct Shape {
+  unsigned grid[3], block[3], shared;
+};
+
+struct KernelCommand {
+  Command command;
+  std::uint64_t word = 0;  // device address that the kernel sets at its end, or 0
+};
+
+// sms: available to the stream's kernels; 0: all.
+CUresult prepare_kernel(const Function* function, const Shape& shape, void** parameters, void** extra,
+                        KernelCommand* out, std::uint32_t sms = 0);
+// Builds the parameter block as the GPU would see it.
+CUresult parameter_block(const ptx::Entry& entry, void** parameters, void** extra, std::vector<std::byte>* block);
+// Returns the action that sets that word.
+std::function<void()> sets_word(std::uint64_t word);
+CUresult cooperative_fits(const Shape& shape, std::uint32_t sms);
 
 }  // namespace headgate::sim::driver

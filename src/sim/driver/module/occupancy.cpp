@@ -4,7 +4,6 @@
 #include "sim/driver/module/module.hpp"
 
 namespace headgate::sim::driver {
-
 namespace {
 
 using SharedOf = std::size_t (*)(int block);  // CUoccupancyB2DSize
@@ -17,8 +16,7 @@ CUresult blocks_per_sm(int* blocks, CUfunction handle, int threads, std::size_t 
       std::min<std::uint64_t>(p.max_blocks_per_sm, p.max_threads_per_sm / static_cast<unsigned>(threads));
   const std::uint64_t each = shared + function->entry->shared_bytes;
   if (each > 0) most = std::min<std::uint64_t>(most, p.shared_bytes_per_sm / each);
-  *blocks = static_cast<unsigned>(threads) > p.max_threads_per_block ? 0 : static_cast<int>(most);
-  return CUDA_SUCCESS;
+  return give(blocks, static_cast<unsigned>(threads) > p.max_threads_per_block ? 0 : static_cast<int>(most));
 }
 
 // Returns the largest block size that keeps the most threads active.
@@ -63,8 +61,7 @@ SIM_API CUresult cuOccupancyAvailableDynamicSMemPerBlock(std::size_t* bytes, CUf
   const Profile& p = library().profile();
   const std::uint64_t each = p.shared_bytes_per_sm / static_cast<unsigned>(blocks);
   const std::uint64_t room = each > function->entry->shared_bytes ? each - function->entry->shared_bytes : 0;
-  *bytes = std::min<std::uint64_t>(room, p.shared_bytes_per_block_optin);
-  return CUDA_SUCCESS;
+  return give(bytes, std::min<std::uint64_t>(room, p.shared_bytes_per_block_optin));
 }
 
 }  // namespace headgate::sim::driver

@@ -1,31 +1,18 @@
 // Events.
 #include "sim/driver/library.hpp"
 
-#include <algorithm>
-
 #include "sim/driver/graph/capture.hpp"
 #include "sim/driver/memory/pool.hpp"
 #include "sim/driver/stream/payload.hpp"
 
 namespace headgate::sim::driver {
 
-Pool<Event>& event_objects() { return forever<Pool<Event>>(); }
-
 CUresult event_of(CUevent handle, Event** out) {
-  Event* event = object<Event>(handle, kEventWord);
-  if (!event) return CUDA_ERROR_INVALID_HANDLE;
-  SIM_TRY(health(event->context));
-  *out = event;
-  return CUDA_SUCCESS;
+  SIM_TRY(resolve(handle, out));
+  return health((*out)->context);
 }
 
 namespace {
-
-struct AliveEvents {
-  std::mutex lock;
-  std::vector<Event*> events;  // swap-erased, so a destroy searches it from the end
-};
-AliveEvents& alive_events() { return forever<AliveEvents>(); }
 
 // Returns true if the exporting process destroyed the event or died.
 bool stale(const Event* event) {
@@ -34,60 +21,20 @@ bool stale(const Event* event) {
 
 void destroy_in_node(Event* event) {
   if (event->imported) return;
-  Node::Locked locked(*library().node);
-  locked.advance();
-  locked->destroy_event(event->index);
+  Node::Advanced(*library().node)->destroy_event(event->index);
 }
-
-}  // namespace
-
-void forget_events(Context* context) {
-  const std::lock_guard guard(alive_events().lock);
-  std::erase_if(alive_events().events, [context](Event* event) {
-    if (event->context != context) return false;
-    destroy_in_node(event);
-    event_objects().give(event);
-    return true;
-  });
-}
-
-CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool imported) {
-  Event* event = event_objects().take();
-  event->index = index;
-  event->generation = library().state().events[index].generation;
-  event->context = context;
-  event->flags = flags;
-  event->imported = imported;
-  event->captured_in.store(0, std::memory_order_relaxed);
-  {
-    const std::lock_guard guard(alive_events().lock);
-    alive_events().events.push_back(event);
-  }
-  event->word.store(kEventWord, std::memory_order_release);
-  return reinterpret_cast<CUevent>(event);
-}
-
-namespace {
 
 CUresult destroy(CUevent handle) {
   SIM_GET(Event, event, event_of(handle, &event));
-  {
-    const std::lock_guard guard(alive_events().lock);
-    auto& events = alive_events().events;
-    const auto found = std::find(events.rbegin(), events.rend(), event);
-    if (found == events.rend()) return CUDA_ERROR_INVALID_HANDLE;
-    *found = events.back();
-    events.pop_back();
-  }
+  if (!alive<Event>().remove(event)) return CUDA_ERROR_INVALID_HANDLE;
   destroy_in_node(event);
-  event_objects().give(event);
+  recycled<Event>().give(event);
   return CUDA_SUCCESS;
 }
 
 CUresult record(CUevent handle, CUstream stream_handle, bool per_thread, bool external = false) {
-  Stream* stream = nullptr;
   SIM_GET(Event, event, event_of(handle, &event));
-  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(stream_handle, per_thread, &stream));
   if (event->context != stream->context || stale(event)) return CUDA_ERROR_INVALID_HANDLE;
   if (is_capturing(stream)) return capture_record(stream, event, external);
   SIM_TRY(legacy_allowed(stream));
@@ -98,15 +45,13 @@ CUresult record(CUevent handle, CUstream stream_handle, bool per_thread, bool ex
     SIM_TRY(submit_host_function(stream, [](CUresult) {}));
   const std::lock_guard guard(stream->context->lock);
   Command command = event_record(library().state(), event->index, stream->index, 0);
-  std::uint64_t number = 0;
-  return submit_locked(stream, command, &number);
+  return submit_locked(stream, command);
 }
 
 CUresult wait(CUstream stream_handle, CUevent handle, unsigned flags, bool per_thread) {
   if (flags > 1) return CUDA_ERROR_INVALID_VALUE;
-  Stream* stream = nullptr;
   SIM_GET(Event, event, event_of(handle, &event));
-  SIM_TRY(stream_of(stream_handle, per_thread, &stream));
+  SIM_GET(Stream, stream, stream_of(stream_handle, per_thread, &stream));
   if (stale(event)) return CUDA_SUCCESS;
   bool captured = false;
   const CUresult answer = capture_wait(stream, event, flags == 1, &captured);
@@ -114,8 +59,7 @@ CUresult wait(CUstream stream_handle, CUevent handle, unsigned flags, bool per_t
   SIM_TRY(legacy_allowed(stream));
   Command command = event_wait(library().state(), event->index, 0);
   if (command.amount == 0) return CUDA_SUCCESS;  // never recorded
-  std::uint64_t number = 0;
-  return submit(stream, command, &number);
+  return submit(stream, command);
 }
 
 // Reads the event in the engine's last state; if it is not complete there, advances to now.
@@ -140,25 +84,40 @@ CUresult elapsed(float* milliseconds, CUevent start, CUevent end) {
   const EventReading a = read_now(from), b = read_now(to);
   if (!a.recorded || !b.recorded) return CUDA_ERROR_INVALID_HANDLE;
   if (!a.complete || !b.complete) return CUDA_ERROR_NOT_READY;
-  *milliseconds = static_cast<float>(static_cast<double>(static_cast<std::int64_t>(b.gpu_ns - a.gpu_ns)) * 1e-6);
-  return CUDA_SUCCESS;
+  return give(milliseconds, static_cast<double>(static_cast<std::int64_t>(b.gpu_ns - a.gpu_ns)) * 1e-6);
 }
 
 }  // namespace
+
+void forget_events(Context* context) {
+  for (Event* event : alive<Event>().remove_of(context)) {
+    destroy_in_node(event);
+    recycled<Event>().give(event);
+  }
+}
+
+CUevent list_event(Context* context, std::uint32_t index, unsigned flags, bool imported) {
+  Event* event = recycled<Event>().take();
+  event->index = index;
+  event->generation = library().state().events[index].generation;
+  event->context = context;
+  event->flags = flags;
+  event->imported = imported;
+  event->captured_in.store(0, std::memory_order_relaxed);
+  alive<Event>().add(event);
+  event->publish();
+  return reinterpret_cast<CUevent>(event);
+}
 
 SIM_API CUresult cuEventCreate(CUevent* out, unsigned flags) {
   SIM_ENTER(cuEventCreate);
   if (!out || flags > 7 || ((flags & CU_EVENT_INTERPROCESS) && !(flags & CU_EVENT_DISABLE_TIMING)))
     return CUDA_ERROR_INVALID_VALUE;
   SIM_GET(Context, context, current_context(&context));
-  std::uint32_t index;
-  {
-    Node::Locked locked(*library().node);
-    index = locked->create_event(library().node->process(), context->node_device);
-  }
+  Node& node = *library().node;
+  const std::uint32_t index = Node::Locked(node)->create_event(node.process(), context->node_device);
   if (index == kNone) return CUDA_ERROR_OUT_OF_MEMORY;
-  *out = list_event(context, index, flags, false);
-  return CUDA_SUCCESS;
+  return give(out, list_event(context, index, flags, false));
 }
 SIM_CALL(cuEventDestroy, (CUevent event), destroy(event))
 SIM_CALL(cuEventDestroy_v2, (CUevent event), destroy(event))

@@ -10,7 +10,6 @@
 namespace headgate::sim::driver {
 namespace {
 
-constexpr std::uint32_t kSemaphoreWord = 0x6873656d;
 constexpr unsigned kOpaqueFd = 1, kTimelineFd = 9, kLastType = 10;  // cuda.h: CUexternalSemaphoreHandleType
 constexpr unsigned kKnownFlags = 3;                                 // of a signal and a wait; only NvSci uses them
 
@@ -31,40 +30,15 @@ struct Parameters {
 };
 static_assert(sizeof(Parameters) == 144 && offsetof(Parameters, flags) == 72);
 
-struct Semaphore {
-  std::atomic<std::uint32_t> word{0};
+struct Semaphore : Handled<0x6873656d> {
   std::uint32_t flag = kNone;  // of the node
   bool timeline = false;       // else a wait consumes the signal
 };
-Pool<Semaphore>& semaphores() { return forever<Pool<Semaphore>>(); }
-
 // Does not collide with keys of numbered flags (below 2^32) and of shared memory (bit 63).
 std::uint64_t key_of(const struct stat& file) {
   std::uint64_t mixed = (file.st_ino ^ (std::uint64_t{file.st_dev} << 32)) * 0x9e3779b97f4a7c15ull;
   mixed ^= mixed >> 29;
   return (mixed & ~(3ull << 62)) | 1ull << 62;
-}
-
-CUresult import(CUexternalSemaphore* out, const HandleDesc* asked) {
-  if (!out || !asked || asked->flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  if (asked->type != kOpaqueFd && asked->type != kTimelineFd)
-    return asked->type >= 1 && asked->type <= kLastType ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Context, context, current_context(&context));
-  struct stat file{};
-  if (::fstat(asked->handle.fd, &file) != 0) return CUDA_ERROR_INVALID_VALUE;
-  std::uint32_t flag = kNone;
-  {
-    Node::Locked locked(*library().node);
-    flag = locked->flag(kNone, key_of(file));
-  }
-  if (flag == kNone) return CUDA_ERROR_OUT_OF_MEMORY;
-  ::close(asked->handle.fd);  // on success the driver owns it, and no longer needs it
-  Semaphore* semaphore = semaphores().take();
-  semaphore->flag = flag;
-  semaphore->timeline = asked->type == kTimelineFd;
-  semaphore->word.store(kSemaphoreWord, std::memory_order_release);
-  *out = reinterpret_cast<CUexternalSemaphore>(semaphore);
-  return CUDA_SUCCESS;
 }
 
 CUresult send(Stream* stream, CommandKind kind, std::uint32_t flag, std::uint64_t value) {
@@ -73,8 +47,7 @@ CUresult send(Stream* stream, CommandKind kind, std::uint32_t flag, std::uint64_
   command.amount = value;
   command.detail = kFlagWide | kFlagAtLeast;
   (kind == CommandKind::set_flag ? command.set_flag : command.wait_flag) = flag;
-  std::uint64_t number = 0;
-  return submit(stream, command, &number);
+  return submit(stream, command);
 }
 
 CUresult signal(Stream* stream, const Semaphore& semaphore, std::uint64_t value) {
@@ -92,11 +65,10 @@ CUresult each(const CUexternalSemaphore* list, const Parameters* parameters, uns
   if (count != 0 && (!list || !parameters)) return CUDA_ERROR_INVALID_VALUE;
   SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   for (unsigned i = 0; i < count; ++i) {
-    if (!object<Semaphore>(list[i], kSemaphoreWord)) return CUDA_ERROR_INVALID_HANDLE;
+    if (!object<Semaphore>(list[i])) return CUDA_ERROR_INVALID_HANDLE;
     if ((parameters[i].flags & ~kKnownFlags) != 0) return CUDA_ERROR_INVALID_VALUE;
   }
-  for (unsigned i = 0; i < count; ++i)
-    SIM_TRY(act(stream, *object<Semaphore>(list[i], kSemaphoreWord), parameters[i].value));
+  for (unsigned i = 0; i < count; ++i) SIM_TRY(act(stream, *object<Semaphore>(list[i]), parameters[i].value));
   return CUDA_SUCCESS;
 }
 
@@ -107,12 +79,27 @@ const Parameters* own(const Driver* parameters) {
 
 }  // namespace
 
-SIM_CALL(cuImportExternalSemaphore, (CUexternalSemaphore * out, const HandleDesc* asked), import(out, asked))
+SIM_API CUresult cuImportExternalSemaphore(CUexternalSemaphore* out, const HandleDesc* asked) {
+  SIM_ENTER(cuImportExternalSemaphore);
+  if (!out || !asked || asked->flags != 0) return CUDA_ERROR_INVALID_VALUE;
+  if (asked->type != kOpaqueFd && asked->type != kTimelineFd)
+    return asked->type >= 1 && asked->type <= kLastType ? CUDA_ERROR_NOT_SUPPORTED : CUDA_ERROR_INVALID_VALUE;
+  SIM_GET(Context, context, current_context(&context));
+  struct stat file{};
+  if (::fstat(asked->handle.fd, &file) != 0) return CUDA_ERROR_INVALID_VALUE;
+  const std::uint32_t flag = Node::Locked(*library().node)->flag(kNone, key_of(file));
+  if (flag == kNone) return CUDA_ERROR_OUT_OF_MEMORY;
+  ::close(asked->handle.fd);  // on success the driver owns it, and no longer needs it
+  Semaphore* semaphore = recycled<Semaphore>().take();
+  semaphore->flag = flag;
+  semaphore->timeline = asked->type == kTimelineFd;
+  semaphore->publish();
+  return give(out, semaphore);
+}
 SIM_API CUresult cuDestroyExternalSemaphore(CUexternalSemaphore handle) {
   SIM_ENTER(cuDestroyExternalSemaphore);
-  auto* semaphore = object<Semaphore>(handle, kSemaphoreWord);
-  if (!semaphore) return CUDA_ERROR_INVALID_HANDLE;
-  semaphores().give(semaphore);
+  SIM_GET(Semaphore, semaphore, resolve(handle, &semaphore));
+  recycled<Semaphore>().give(semaphore);
   return CUDA_SUCCESS;
 }
 

@@ -18,8 +18,7 @@ static_assert(sizeof(EventHandle) <= sizeof(CUipcEventHandle));
 }  // namespace
 
 SIM_API CUresult cuIpcGetEventHandle(CUipcEventHandle* out, CUevent handle) {
-  SIM_ENTER(cuIpcGetEventHandle);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuIpcGetEventHandle, out);
   SIM_GET(Event, event, event_of(handle, &event));
   if (!(event->flags & CU_EVENT_INTERPROCESS) || event->imported) return CUDA_ERROR_INVALID_HANDLE;
   const EventHandle made{kEventMagic, library().profile().node_seed, event->index, event->generation};
@@ -28,8 +27,7 @@ SIM_API CUresult cuIpcGetEventHandle(CUipcEventHandle* out, CUevent handle) {
   return CUDA_SUCCESS;
 }
 SIM_API CUresult cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle opaque) {
-  SIM_ENTER(cuIpcOpenEventHandle);
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuIpcOpenEventHandle, out);
   SIM_GET(Context, context, current_context(&context));
   EventHandle handle;
   std::memcpy(&handle, &opaque, sizeof handle);
@@ -41,8 +39,7 @@ SIM_API CUresult cuIpcOpenEventHandle(CUevent* out, CUipcEventHandle opaque) {
     if (!cell.used || cell.generation != handle.generation) return CUDA_ERROR_INVALID_HANDLE;
     if (cell.process == library().node->process()) return CUDA_ERROR_INVALID_CONTEXT;
   }
-  *out = list_event(context, handle.index, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, true);
-  return CUDA_SUCCESS;
+  return give(out, list_event(context, handle.index, CU_EVENT_DISABLE_TIMING | CU_EVENT_INTERPROCESS, true));
 }
 
 }  // namespace headgate::sim::driver

@@ -71,8 +71,7 @@ bool take_reached(HostFunction* out) {
   std::pair<std::uint32_t, std::uint64_t> reached{kNone, 0};
   CUresult status = CUDA_SUCCESS;
   {
-    Node::Locked locked(*library().node);
-    locked.advance();
+    Node::Advanced locked(*library().node);
     for (const auto& [stream, number] : candidates) {
       if (locked->host_reached(stream, number)) {
         reached = {stream, number};
@@ -105,9 +104,7 @@ void host_thread() {
     run_due_payloads();
     function.act(function.status);
     if (function.stream == kNone) continue;
-    Node::Locked locked(*library().node);
-    locked.advance();
-    locked->host_done(function.stream);
+    Node::Advanced(*library().node)->host_done(function.stream);
   }
 }
 
@@ -128,6 +125,15 @@ void wake_host_thread(HostFunction function) {
   functions.started = true;
   functions.arrived.notify_one();
 }
+
+// Returns the memory's value as a flag sees it; 0 if there is no memory.
+std::uint64_t word_at(std::uint64_t address) {
+  std::uint64_t word = 0;
+  const std::size_t bytes = is_device_address(address, 8) ? 8 : is_device_address(address, 4) ? 4 : 0;
+  std::memcpy(&word, reinterpret_cast<const void*>(address), bytes);
+  return word;
+}
+
 }  // namespace
 
 void add_payload(Stream* stream, std::uint64_t number, std::function<void()> act) {
@@ -181,17 +187,6 @@ CUresult submit_host_function_locked(Stream* stream, std::function<void(CUresult
 void run_on_host_thread(std::function<void()> act) {
   wake_host_thread({kNone, 0, [act = std::move(act)](CUresult) { act(); }});
 }
-namespace {
-
-// Returns the memory's value as a flag sees it; 0 if there is no memory.
-std::uint64_t word_at(std::uint64_t address) {
-  std::uint64_t word = 0;
-  const std::size_t bytes = is_device_address(address, 8) ? 8 : is_device_address(address, 4) ? 4 : 0;
-  std::memcpy(&word, reinterpret_cast<const void*>(address), bytes);
-  return word;
-}
-
-}  // namespace
 
 std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
   Flags& all = flags();
@@ -205,8 +200,7 @@ std::uint32_t flag_of(std::uint64_t value, bool* word_in_memory) {
   const std::lock_guard guard(all.lock);
   auto& known = *word_in_memory ? all.words : all.numbers;
   if (const auto found = known.find(value); found != known.end()) return found->second;
-  Node::Locked locked(*library().node);
-  locked.advance();
+  Node::Advanced locked(*library().node);
   const std::uint32_t flag =
       locked->flag(*word_in_memory && shared == 0 ? library().node->process() : kNone, shared != 0 ? shared : value);
   if (flag == kNone) return kNone;
@@ -234,9 +228,7 @@ void look_at_host_words() {
     const std::uint64_t word = word_at(address);
     if (word == seen) continue;
     seen = word;
-    Node::Locked locked(*library().node);
-    locked.advance();
-    locked->write_flag(all.words.at(address), word);
+    Node::Advanced(*library().node)->write_flag(all.words.at(address), word);
   }
 }
 
@@ -248,8 +240,7 @@ void refresh_flags(std::uint64_t address, std::uint64_t bytes, std::uint64_t exc
   const std::lock_guard guard(all.lock);
   auto it = all.words.lower_bound(address >= 7 ? address - 7 : 0);
   if (it == all.words.end() || it->first >= address + bytes) return;
-  Node::Locked locked(*library().node);
-  locked.advance();
+  Node::Advanced locked(*library().node);
   for (; it != all.words.end() && it->first < address + bytes; ++it) {
     if (it->first == except) continue;
     // The neighbouring half was not written, so it keeps the flag's value: memory may not show what kernels set.

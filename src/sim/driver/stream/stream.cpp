@@ -1,19 +1,17 @@
 // Streams: handles, submission to their queues, waiting.
 #include "sim/driver/library.hpp"
 
-#include <sched.h>
 #include <algorithm>
+#include <functional>
 
 #include "sim/driver/context/green_context.hpp"
 #include "sim/driver/graph/capture.hpp"
-#include "sim/driver/memory/managed.hpp"
+#include "sim/driver/memory/memory.hpp"
 #include "sim/driver/memory/pool.hpp"
 #include "sim/driver/stream/payload.hpp"
 #include "sim/engine/clocks.hpp"
 
 namespace headgate::sim::driver {
-
-Pool<Stream>& stream_objects() { return forever<Pool<Stream>>(); }
 
 namespace {
 
@@ -27,8 +25,7 @@ thread_local std::vector<PerThread> per_thread_streams;
 CUresult per_thread_stream(Context* context, Stream** out) {
   for (const PerThread& known : per_thread_streams) {
     if (known.context_id == context->id) {
-      *out = known.stream;
-      return CUDA_SUCCESS;
+      return give(out, known.stream);
     }
   }
   SIM_TRY(make_stream(context, StreamKind::blocking, 0, 0, out));
@@ -52,83 +49,15 @@ CUresult wait_for_room(Stream* stream) {
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
-std::uint64_t pushed_to(const Stream* stream) { return sim::pushed(library().state(), stream->index); }
-
-namespace {
-
 Partition partition_of(const GreenContext* green) {
   if (green == nullptr) return {};
   return {static_cast<std::uint32_t>(green->id), green->set.count};
 }
 
-}  // namespace
-
-CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int priority, Stream** out,
-                     GreenContext* green) {
-  Library& lib = library();
-  Stream* stream = stream_objects().take();
-  {
-    Node::Locked locked(*lib.node);
-    locked.advance();
-    const std::uint32_t slot = locked->next_stream_slot();
-    stream->index = slot == kNone || !lib.node->back_stream(slot)
-                        ? kNone
-                        : locked->create_stream(context->index, kind, partition_of(green));
-  }
-  if (stream->index == kNone) {
-    stream_objects().give(stream);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  stream->context = context;
-  stream->kind = kind;
-  stream->flags = flags;
-  stream->priority = std::clamp(priority, -5, 0);
-  stream->id = lib.next_id.fetch_add(1);
-  stream->green = green;
-  stream->green_id = green == nullptr ? 0 : green->id;
-  stream->capturing.store(false, std::memory_order_relaxed);
-  stream->word.store(kStreamWord, std::memory_order_release);
-  const std::lock_guard guard(context->lock);
-  context->streams.push_back(stream);
-  *out = stream;
-  return CUDA_SUCCESS;
-}
-
-namespace {
-
 // Returns true if the stream's green context was destroyed.
 bool orphaned(const Stream* stream) {
-  return stream->green != nullptr &&
-         (stream->green->word.load(std::memory_order_acquire) != kGreenWord || stream->green->id != stream->green_id);
+  return stream->green != nullptr && (!stream->green->valid() || stream->green->id != stream->green_id);
 }
-
-}  // namespace
-
-CUresult stream_of(CUstream handle, bool per_thread, Stream** out) {
-  const auto value = reinterpret_cast<std::uintptr_t>(handle);
-  if (value > 2) {
-    Stream* stream = object<Stream>(handle, kStreamWord);
-    if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord)
-      return CUDA_ERROR_INVALID_HANDLE;
-    SIM_TRY(health(stream->context));
-    if (orphaned(stream)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-    *out = stream;
-    return CUDA_SUCCESS;
-  }
-  SIM_GET(Context, context, current_context(&context));
-  if (GreenContext* green = current_green(); green != nullptr) {
-    if (value == 2 || (value == 0 && per_thread)) return CUDA_ERROR_INVALID_HANDLE;
-    *out = green->stream;
-    return CUDA_SUCCESS;
-  }
-  if (value == 2 || (value == 0 && per_thread)) return per_thread_stream(context, out);
-  *out = context->legacy;
-  return CUDA_SUCCESS;
-}
-
-namespace {
 
 // A driver's launch, record or copy costs CPU time. Spends the profile's amount, if it has one.
 void spend_host_time(std::uint64_t span_ns) {
@@ -136,54 +65,6 @@ void spend_host_time(std::uint64_t span_ns) {
   while (clock_ns() < until) {
   }
 }
-
-}  // namespace
-
-CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number) {
-  // Capturable calls were captured before this point.
-  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  SIM_TRY(legacy_allowed(stream));
-  if (const std::uint64_t cost_ns = library().profile().host_launch_ns; cost_ns != 0) spend_host_time(cost_ns);
-  return enqueue_locked(stream, command, number);
-}
-
-CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number, bool joins) {
-  State& state = library().state();
-  if (command.kind == CommandKind::kernel) touch_all_managed(stream->context);
-  // The clock at launch applies until the kernel ends. A graph's command is launched often, so its own time is kept.
-  const std::uint64_t at_top_clock = command.amount;
-  if (command.kind == CommandKind::kernel)
-    command.amount = clocked_ns(state.profile, state.nvml[stream->context->node_device], command.amount);
-  command.order = ++stream->context->order;
-  if (command.submit_ns == 0) command.submit_ns = clock_ns();
-  while ((*number = sim::push(state, stream->index, command, joins)) == 0) {
-    SIM_TRY(wait_for_room(stream));
-    command.submit_ns = clock_ns();
-  }
-  command.amount = at_top_clock;
-  library().node->pushed();
-  return CUDA_SUCCESS;
-}
-
-CUresult submit(Stream* stream, Command& command, std::uint64_t* number) {
-  const std::lock_guard guard(stream->context->lock);
-  return submit_locked(stream, command, number);
-}
-
-CUresult wait_for(Stream* stream, std::uint64_t number) {
-  Node& node = *library().node;
-  look_at_host_words();
-  // Kernels may spin on words in memory, which change when we move data. Then look often.
-  while (!node.wait_completed(stream->index, number, memory_flags_in_use() ? 1'000'000 : 25'000'000)) {
-    SIM_TRY(health(stream->context));
-    look_at_host_words();
-    run_due_payloads();
-  }
-  run_due_payloads();
-  return health(stream->context);
-}
-
-namespace {
 
 struct Target {
   Stream* stream;
@@ -208,68 +89,13 @@ CUresult wait_targets(const std::vector<Target>& all) {
   return CUDA_SUCCESS;
 }
 
-}  // namespace
-
-CUresult wait_stream(Stream* stream) {
-  if (stream->kind == StreamKind::legacy) return wait_targets(targets(stream->context, of_legacy));
-  return wait_targets({{stream, pushed_to(stream)}});
-}
-
-CUresult wait_context(Context* context) { return wait_targets(targets(context, any)); }
-
-bool stream_idle(Stream* stream) {
-  look_at_host_words();
-  library().node->advance();
-  const State& state = library().state();
-  const auto idle = [&state](const Stream* one) {
-    return std::atomic_ref(const_cast<std::uint64_t&>(state.streams[one->index].head))
-               .load(std::memory_order_acquire) >= pushed_to(one);
-  };
-  if (stream->kind != StreamKind::legacy) return idle(stream);
-  const std::lock_guard guard(stream->context->lock);
-  return std::ranges::all_of(stream->context->streams, [&](const Stream* one) { return !of_legacy(one) || idle(one); });
-}
-
-namespace {
-
 CUresult create(CUstream* out, unsigned flags, int priority) {
   if (!out || flags > CU_STREAM_NON_BLOCKING) return CUDA_ERROR_INVALID_VALUE;
   SIM_GET(Context, context, current_context(&context));
   const StreamKind kind = flags == CU_STREAM_NON_BLOCKING ? StreamKind::non_blocking : StreamKind::blocking;
   SIM_GET(Stream, stream, make_stream(context, kind, flags, priority, &stream, current_green()));
-  *out = reinterpret_cast<CUstream>(stream);
-  return CUDA_SUCCESS;
+  return give(out, stream);
 }
-
-CUresult destroy(CUstream handle) {
-  Stream* stream = object<Stream>(handle, kStreamWord);
-  if (!stream || stream->context->word.load(std::memory_order_relaxed) != kContextWord)
-    return CUDA_ERROR_INVALID_HANDLE;
-  SIM_TRY(health(stream->context));
-  if (orphaned(stream)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
-  return end_stream(stream);
-}
-
-}  // namespace
-
-CUresult end_stream(Stream* stream) {
-  forget_capture(stream);
-  if (payloads_pending()) SIM_TRY(wait_for(stream, pushed_to(stream)));
-  {
-    const std::lock_guard guard(stream->context->lock);
-    std::erase(stream->context->streams, stream);
-    stream->word.store(0, std::memory_order_release);
-  }
-  {
-    Node::Locked locked(*library().node);
-    locked.advance();
-    locked->destroy_stream(stream->index);
-  }
-  stream_objects().give(stream);
-  return CUDA_SUCCESS;
-}
-
-namespace {
 
 CUresult query(CUstream handle, bool per_thread) {
   SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
@@ -292,21 +118,11 @@ CUresult synchronize(CUstream handle, bool per_thread) {
 }
 
 template <typename T, typename Read>
-CUresult tell(CUstream handle, bool per_thread, T* out, Read read) {
+CUresult tell(CUstream handle, bool per_thread, T* out, Read read, bool breaks_capture = false) {
   if (!out) return CUDA_ERROR_INVALID_VALUE;
   SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
-  *out = read(stream);
-  return CUDA_SUCCESS;
-}
-
-// In every mode this query breaks the capture, as on the H200's driver 580 (headgate-gpu-facts, calls_beside_capture).
-template <typename T, typename Read>
-CUresult tell_uncaptured(CUstream handle, bool per_thread, T* out, Read read) {
-  if (!out) return CUDA_ERROR_INVALID_VALUE;
-  SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
-  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
-  *out = read(stream);
-  return CUDA_SUCCESS;
+  if (breaks_capture && is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  return give(out, std::invoke(read, stream));
 }
 
 CUcontext context_handle(Stream* stream) {
@@ -317,8 +133,7 @@ CUresult get_context_v2(CUstream handle, bool per_thread, CUcontext* out, CUgree
   if (!out || !green) return CUDA_ERROR_INVALID_VALUE;
   SIM_GET(Stream, stream, stream_of(handle, per_thread, &stream));
   *out = reinterpret_cast<CUcontext>(stream->context);
-  *green = reinterpret_cast<CUgreenCtx>(stream->green);
-  return CUDA_SUCCESS;
+  return give(green, stream->green);
 }
 
 // Managed memory is accessible from every stream here, so attaching changes nothing.
@@ -329,20 +144,158 @@ CUresult attach(CUstream handle, bool per_thread) {
 
 }  // namespace
 
+std::uint64_t pushed_to(const Stream* stream) { return sim::pushed(library().state(), stream->index); }
+
+CUresult make_stream(Context* context, StreamKind kind, unsigned flags, int priority, Stream** out,
+                     GreenContext* green) {
+  Library& lib = library();
+  Stream* stream = recycled<Stream>().take();
+  {
+    Node::Advanced locked(*lib.node);
+    const std::uint32_t slot = locked->next_stream_slot();
+    stream->index = slot == kNone || !lib.node->back_stream(slot)
+                        ? kNone
+                        : locked->create_stream(context->index, kind, partition_of(green));
+  }
+  if (stream->index == kNone) {
+    recycled<Stream>().give(stream);
+    return CUDA_ERROR_OUT_OF_MEMORY;
+  }
+  stream->context = context;
+  stream->kind = kind;
+  stream->flags = flags;
+  stream->priority = std::clamp(priority, -5, 0);
+  stream->id = lib.next_id.fetch_add(1);
+  stream->green = green;
+  stream->green_id = green == nullptr ? 0 : green->id;
+  stream->capturing.store(false, std::memory_order_relaxed);
+  stream->publish();
+  const std::lock_guard guard(context->lock);
+  context->streams.push_back(stream);
+  return give(out, stream);
+}
+
+CUresult stream_of(CUstream handle, bool per_thread, Stream** out) {
+  const auto value = reinterpret_cast<std::uintptr_t>(handle);
+  if (value > 2) {
+    Stream* stream = object<Stream>(handle);
+    if (!stream || stream->context->word.load(std::memory_order_relaxed) != Context::kWord)
+      return CUDA_ERROR_INVALID_HANDLE;
+    SIM_TRY(health(stream->context));
+    if (orphaned(stream)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+    return give(out, stream);
+  }
+  SIM_GET(Context, context, current_context(&context));
+  if (GreenContext* green = current_green(); green != nullptr) {
+    if (value == 2 || (value == 0 && per_thread)) return CUDA_ERROR_INVALID_HANDLE;
+    return give(out, green->stream);
+  }
+  if (value == 2 || (value == 0 && per_thread)) return per_thread_stream(context, out);
+  return give(out, context->legacy);
+}
+
+CUresult submit_locked(Stream* stream, Command& command, std::uint64_t* number) {
+  // Capturable calls were captured before this point.
+  if (is_capturing(stream)) return break_capture(stream, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
+  SIM_TRY(legacy_allowed(stream));
+  if (const std::uint64_t cost_ns = library().profile().host_launch_ns; cost_ns != 0) spend_host_time(cost_ns);
+  return enqueue_locked(stream, command, number);
+}
+
+CUresult enqueue_locked(Stream* stream, Command& command, std::uint64_t* number, bool joins) {
+  State& state = library().state();
+  if (command.kind == CommandKind::kernel) touch_all_managed(stream->context);
+  // The clock at launch applies until the kernel ends. A graph's command is launched often, so its own time is kept.
+  const std::uint64_t at_top_clock = command.amount;
+  if (command.kind == CommandKind::kernel)
+    command.amount = clocked_ns(state.profile, state.nvml[stream->context->node_device], command.amount);
+  command.order = ++stream->context->order;
+  if (command.submit_ns == 0) command.submit_ns = clock_ns();
+  std::uint64_t place = 0;
+  while ((place = sim::push(state, stream->index, command, joins)) == 0) {
+    SIM_TRY(wait_for_room(stream));
+    command.submit_ns = clock_ns();
+  }
+  command.amount = at_top_clock;
+  if (number != nullptr) *number = place;
+  library().node->pushed();
+  return CUDA_SUCCESS;
+}
+
+CUresult submit(Stream* stream, Command& command, std::uint64_t* number) {
+  const std::lock_guard guard(stream->context->lock);
+  return submit_locked(stream, command, number);
+}
+
+CUresult wait_for(Stream* stream, std::uint64_t number) {
+  Node& node = *library().node;
+  look_at_host_words();
+  // Kernels may spin on words in memory, which change when we move data. Then look often.
+  while (!node.wait_completed(stream->index, number, memory_flags_in_use() ? 1'000'000 : 25'000'000)) {
+    SIM_TRY(health(stream->context));
+    look_at_host_words();
+    run_due_payloads();
+  }
+  run_due_payloads();
+  return health(stream->context);
+}
+
+CUresult wait_stream(Stream* stream) {
+  if (stream->kind == StreamKind::legacy) return wait_targets(targets(stream->context, of_legacy));
+  return wait_targets({{stream, pushed_to(stream)}});
+}
+
+CUresult wait_context(Context* context) { return wait_targets(targets(context, any)); }
+
+bool stream_idle(Stream* stream) {
+  look_at_host_words();
+  library().node->advance();
+  const State& state = library().state();
+  const auto idle = [&state](const Stream* one) {
+    return std::atomic_ref(const_cast<std::uint64_t&>(state.streams[one->index].head))
+               .load(std::memory_order_acquire) >= pushed_to(one);
+  };
+  if (stream->kind != StreamKind::legacy) return idle(stream);
+  const std::lock_guard guard(stream->context->lock);
+  return std::ranges::all_of(stream->context->streams, [&](const Stream* one) { return !of_legacy(one) || idle(one); });
+}
+
+CUresult end_stream(Stream* stream) {
+  forget_capture(stream);
+  if (payloads_pending()) SIM_TRY(wait_for(stream, pushed_to(stream)));
+  {
+    const std::lock_guard guard(stream->context->lock);
+    std::erase(stream->context->streams, stream);
+    stream->retire();
+  }
+  Node::Advanced(*library().node)->destroy_stream(stream->index);
+  recycled<Stream>().give(stream);
+  return CUDA_SUCCESS;
+}
+
 SIM_CALL(cuStreamCreate, (CUstream * out, unsigned flags), create(out, flags, 0))
 SIM_CALL(cuStreamCreateWithPriority, (CUstream * out, unsigned flags, int priority), create(out, flags, priority))
-SIM_CALL(cuStreamDestroy_v2, (CUstream stream), destroy(stream))
+SIM_API CUresult cuStreamDestroy_v2(CUstream handle) {
+  SIM_ENTER(cuStreamDestroy_v2);
+  Stream* stream = object<Stream>(handle);
+  if (!stream || stream->context->word.load(std::memory_order_relaxed) != Context::kWord)
+    return CUDA_ERROR_INVALID_HANDLE;
+  SIM_TRY(health(stream->context));
+  if (orphaned(stream)) return CUDA_ERROR_CONTEXT_IS_DESTROYED;
+  return end_stream(stream);
+}
 // One entry with two names, so that tests catch code that identifies functions by address alone.
 SIM_API CUresult cuStreamDestroy(CUstream stream) __attribute__((alias("cuStreamDestroy_v2")));
 
 SIM_CALL_PTSZ(cuStreamQuery, (CUstream stream), query(stream, per_thread))
 SIM_CALL_PTSZ(cuStreamSynchronize, (CUstream stream), synchronize(stream, per_thread))
+// In every mode the queries of flags and id break the capture, as on the H200's driver 580 (headgate-gpu-facts,
+// calls_beside_capture).
 SIM_CALL_PTSZ(cuStreamGetFlags, (CUstream stream, unsigned* flags),
-              tell_uncaptured(stream, per_thread, flags, [](Stream* s) { return s->flags; }))
+              tell(stream, per_thread, flags, &Stream::flags, true))
 SIM_CALL_PTSZ(cuStreamGetPriority, (CUstream stream, int* priority),
-              tell(stream, per_thread, priority, [](Stream* s) { return s->priority; }))
-SIM_CALL_PTSZ(cuStreamGetId, (CUstream stream, unsigned long long* id),
-              tell_uncaptured(stream, per_thread, id, [](Stream* s) { return s->id; }))
+              tell(stream, per_thread, priority, &Stream::priority))
+SIM_CALL_PTSZ(cuStreamGetId, (CUstream stream, unsigned long long* id), tell(stream, per_thread, id, &Stream::id, true))
 SIM_CALL_PTSZ(cuStreamGetDevice, (CUstream stream, CUdevice* device),
               tell(stream, per_thread, device, [](Stream* s) { return s->context->device; }))
 SIM_CALL_PTSZ(cuStreamGetCtx, (CUstream stream, CUcontext* context), tell(stream, per_thread, context, context_handle))

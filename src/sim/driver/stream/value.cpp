@@ -9,7 +9,6 @@
 #include "sim/driver/stream/payload.hpp"
 
 namespace headgate::sim::driver {
-
 namespace {
 
 constexpr unsigned kFlush = 1u << 30;  // cuda.h: CU_STREAM_WAIT_VALUE_FLUSH
@@ -98,18 +97,18 @@ CUresult batch(CUstream handle, bool per_thread, unsigned count, const CUstreamB
 
 }  // namespace
 
-CUresult batch_work(const BatchNodeParams& given, Work* out) {
+CUresult batch_work(const BatchNodeParams* given, Work* out) {
+  if (!given) return CUDA_ERROR_INVALID_VALUE;
   BatchWork work;
-  SIM_TRY(given.context == nullptr ? current_context(&work.context) : context_of(given.context, &work.context));
-  if (given.count == 0) return CUDA_ERROR_INVALID_VALUE;
-  SIM_TRY(check(given.operations, given.count, given.flags));
-  work.operations = std::make_shared<std::vector<ValueOperation>>(given.operations, given.operations + given.count);
-  work.told = given;
+  SIM_TRY(context_or_current(given->context, &work.context));
+  if (given->count == 0) return CUDA_ERROR_INVALID_VALUE;
+  SIM_TRY(check(given->operations, given->count, given->flags));
+  work.operations = std::make_shared<std::vector<ValueOperation>>(given->operations, given->operations + given->count);
+  work.told = *given;
   work.told.operations = work.operations->data();
   std::vector<Prepared> checked;
   SIM_TRY(prepare_batch(work, &checked));
-  *out = std::move(work);
-  return CUDA_SUCCESS;
+  return give(out, std::move(work));
 }
 
 CUresult prepare_batch(const BatchWork& batch, std::vector<Prepared>* out) {
@@ -136,16 +135,14 @@ SIM_CALL_PTSZ(cuStreamBatchMemOp_v2,
 
 SIM_CALL(cuGraphAddBatchMemOpNode,
          (CUgraphNode * out, CUgraph graph, const CUgraphNode* behind, std::size_t count, const BatchNodeParams* given),
-         !given ? CUDA_ERROR_INVALID_VALUE
-                : add_to_graph(out, graph, behind, nullptr, count, NodeType::batch,
-                               [given](Work* work) { return batch_work(*given, work); }))
+         add_to_graph(out, graph, behind, nullptr, count, NodeType::batch,
+                      [given](Work* work) { return batch_work(given, work); }))
 SIM_CALL(cuGraphBatchMemOpNodeGetParams, (CUgraphNode node, BatchNodeParams* out),
-         ask_node(node, NodeType::batch, out, [](const Work& work) { return std::get<BatchWork>(work).told; }))
+         ask_node(node, NodeType::batch, out, &BatchWork::told))
 SIM_API CUresult cuGraphBatchMemOpNodeSetParams(CUgraphNode handle, const BatchNodeParams* given) {
-  SIM_ENTER(cuGraphBatchMemOpNodeSetParams);
-  if (!given) return CUDA_ERROR_INVALID_VALUE;
+  SIM_ENTER(cuGraphBatchMemOpNodeSetParams, given);
   SIM_GET(GraphNode, node, node_of_type(handle, NodeType::batch, &node));
-  return batch_work(*given, &node->work);
+  return batch_work(given, &node->work);
 }
 
 }  // namespace headgate::sim::driver
