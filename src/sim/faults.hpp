@@ -18,8 +18,8 @@ inline constexpr const char* kFaultVariable = "HEADGATE_SIM_FAULT";
 
 namespace faults_detail {
 inline constexpr std::uint32_t kArmed = ~std::uint32_t{0};
-extern std::atomic<const std::atomic<std::uint32_t>*>
-    page_epoch;                                 // never null; counts rewrites of the page, odd during one
+// Never null; counts rewrites of the page, odd during one.
+extern std::atomic<const std::atomic<std::uint32_t>*> page_epoch;
 extern std::atomic<std::uint32_t> quiet_epoch;  // the epoch at which there were no rules; kArmed if there are rules
 // `device`: the GPU of the call. Rules with a device apply only if it matches.
 std::uint32_t act(const char* function, std::uint32_t device = ~std::uint32_t{0});

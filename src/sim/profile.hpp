@@ -80,8 +80,7 @@ struct Profile {
   std::uint64_t host_copy_bytes_per_s;    // each way over PCIe
   std::uint64_t device_copy_bytes_per_s;  // inside the GPU's memory
   std::uint32_t launch_queue_depth;       // launches to one stream before one blocks; 1024 at most
-  std::uint64_t
-      dependent_overlap_ns;  // how long a kernel may run beside its predecessor's tail (programmatic dependent launch)
+  std::uint64_t dependent_overlap_ns;     // of a kernel with its predecessor's tail (programmatic dependent launch)
 
   // MIG: how NVML shows each GPU of the node to be divided. Programs still run on the whole GPU.
   std::uint32_t mig_count;  // 0: MIG is off

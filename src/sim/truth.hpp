@@ -27,8 +27,7 @@ struct ProcessTruth {
   std::uint64_t start_time = 0;  // from /proc/PID/stat; 0: unknown
   std::string comm;
   bool alive = false;
-  std::uint64_t birth_ns = 0,
-                death_ns = 0;  // node time of its first context on this device, and of its end (0 while alive)
+  std::uint64_t birth_ns = 0, death_ns = 0;  // node time of its first context here; of its end, 0 while alive
   std::uint32_t contexts = 0;
   std::uint64_t bytes = 0, peak_bytes = 0;  // held by cuMemAlloc and related calls
   std::uint64_t slack_bytes = 0;            // the rest of the slabs with these bytes

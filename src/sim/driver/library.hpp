@@ -91,8 +91,7 @@ struct Library {
   std::vector<Context*> contexts;      // alive
   std::vector<Context*> primary;       // by ordinal; null while inactive
   std::vector<unsigned> primary_uses, primary_flags;
-  std::vector<CUresult>
-      ended_by;  // by ordinal: a fatal error; cuda.h says the process must end, so no new context is made
+  std::vector<CUresult> ended_by;  // by ordinal: a fatal error, after which no new context is made (cuda.h)
   std::atomic<std::uint64_t> next_id{1};
 
   [[nodiscard]] State& state() const { return node->state(); }

@@ -244,17 +244,10 @@ CUresult release_primary(int device) {
 
 SIM_CALL(cuCtxCreate, (CUcontext * out, unsigned flags, CUdevice device), create(out, flags, device))
 SIM_CALL(cuCtxCreate_v2, (CUcontext * out, unsigned flags, CUdevice device), create(out, flags, device))
-SIM_API CUresult cuCtxCreate_v3(CUcontext* out, CUexecAffinityParam* affinity, int count, unsigned flags,
-                                CUdevice device) {
-  SIM_ENTER(cuCtxCreate_v3);
-  if (affinity || count) return CUDA_ERROR_NOT_SUPPORTED;
-  return create(out, flags, device);
-}
-SIM_API CUresult cuCtxCreate_v4(CUcontext* out, CUctxCreateParams* parameters, unsigned flags, CUdevice device) {
-  SIM_ENTER(cuCtxCreate_v4);
-  if (parameters) return CUDA_ERROR_NOT_SUPPORTED;
-  return create(out, flags, device);
-}
+SIM_CALL(cuCtxCreate_v3, (CUcontext * out, CUexecAffinityParam* affinity, int count, unsigned flags, CUdevice device),
+         affinity || count ? CUDA_ERROR_NOT_SUPPORTED : create(out, flags, device))
+SIM_CALL(cuCtxCreate_v4, (CUcontext * out, CUctxCreateParams* parameters, unsigned flags, CUdevice device),
+         parameters ? CUDA_ERROR_NOT_SUPPORTED : create(out, flags, device))
 SIM_CALL(cuCtxDestroy, (CUcontext ctx), destroy(ctx))
 SIM_CALL(cuCtxDestroy_v2, (CUcontext ctx), destroy(ctx))
 SIM_CALL(cuCtxDetach, (CUcontext ctx), destroy(ctx))

@@ -1,7 +1,6 @@
 #include "sim/driver/graph/capture.hpp"
 
 #include <algorithm>
-#include <cstring>
 #include <set>
 #include <string_view>
 
@@ -274,11 +273,8 @@ CUresult capture_work(Stream* stream, NodeType type, Work work) {
   return CUDA_SUCCESS;
 }
 
-CUresult capture_copy(Stream* stream, const Copy3D& what) {
-  static_assert(sizeof(CopyParams) == sizeof(Copy3D));
-  CopyWork work{{}, stream->context};
-  std::memcpy(&work.copy, &what, sizeof what);
-  return capture_work(stream, NodeType::copy, work);
+CUresult capture_copy(Stream* stream, const CopyParams& what) {
+  return capture_work(stream, NodeType::copy, CopyWork{what, stream->context});
 }
 
 CUresult capture_kernel(Stream* stream, Function* function, const Shape& shape, void** parameters, void** extra,

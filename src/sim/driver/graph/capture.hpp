@@ -17,7 +17,7 @@ CUresult context_allowed(const Context* context);
 
 // Each captures one call as a node after the stream's earlier ones. INVALIDATED if the capture is already broken.
 CUresult capture_work(Stream* stream, NodeType type, Work work);
-CUresult capture_copy(Stream* stream, const Copy3D& what);
+CUresult capture_copy(Stream* stream, const CopyParams& what);
 CUresult capture_kernel(Stream* stream, Function* function, const Shape& shape, void** parameters, void** extra,
                         const CUlaunchConfig* config);
 CUresult capture_record(Stream* stream, Event* event, bool external);

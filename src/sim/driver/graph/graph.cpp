@@ -229,11 +229,8 @@ CUresult dependencies_of(const Graph* graph, const CUgraphNode* nodes, const Edg
   return CUDA_SUCCESS;
 }
 
-SIM_API CUresult cuGraphCreate(CUgraph* out, unsigned flags) {
-  SIM_ENTER(cuGraphCreate);
-  if (!out || flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  return give(out, make_graph());
-}
+SIM_CALL(cuGraphCreate, (CUgraph * out, unsigned flags),
+         !out || flags != 0 ? CUDA_ERROR_INVALID_VALUE : give(out, make_graph()))
 SIM_API CUresult cuGraphDestroy(CUgraph handle) {
   SIM_ENTER(cuGraphDestroy);
   SIM_GET(Graph, graph, resolve(handle, &graph));

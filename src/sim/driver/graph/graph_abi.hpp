@@ -47,20 +47,21 @@ struct KernelNodeParams : KernelNodeParamsV1 {
   CUcontext context;
 };
 
-// CUDA_MEMCPY3D_v2. Memory types: 1 host, 2 device, 3 array, 4 unified.
-struct CopyParamsEnd {
-  std::size_t x, y, z, lod;
-  unsigned type;
-  void* host;
+// CUDA_MEMCPY3D_v2 and CUDA_MEMCPY3D_PEER. `extra` is null in the former, a context in the latter.
+struct CopyEnd {
+  std::size_t x, y, z, lod;  // x in bytes
+  unsigned type;             // CUmemorytype: 1 host, 2 device, 3 array, 4 unified
+  const void* host;
   CUdeviceptr device;
-  void* array;
-  void* reserved;
+  CUarray array;
+  void* extra;
   std::size_t pitch, height;
 };
 struct CopyParams {
-  CopyParamsEnd from, to;
-  std::size_t width, height, depth;
+  CopyEnd from, to;
+  std::size_t width, height, depth;  // width in bytes
 };
+static_assert(sizeof(CopyParams) == 200);
 
 // CUDA_MEMSET_NODE_PARAMS_v1; version 2 has a context at the end.
 struct FillNodeParams {

@@ -1,5 +1,4 @@
 // Converts a call's parameters into a node's copy of them, and that copy into engine commands.
-#include <bit>
 #include <cstring>
 
 #include "sim/driver/context/context_growth.hpp"
@@ -23,7 +22,7 @@ void point_into_block(KernelWork* work) {
 
 CUresult prepare_copy(const CopyParams& given, Prepared* out) {
   PreparedCopy prepared;
-  SIM_TRY(prepare_box(std::bit_cast<Copy3D>(given), &prepared));
+  SIM_TRY(prepare_box(given, &prepared));
   out->command.kind = prepared.kind;
   out->command.amount = prepared.bytes;
   out->act = std::move(prepared.act);

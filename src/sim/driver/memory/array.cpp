@@ -38,12 +38,8 @@ CUresult check_extents(const ArrayShape& s) {
   if (cube && (s.width != s.height || s.depth % 6 != 0 || s.depth == 0 || (!layered && s.depth != 6)))
     return CUDA_ERROR_INVALID_VALUE;
   const bool solid = s.depth != 0 && !layered && !cube;
-  const std::size_t widest = solid     ? 16384
-                             : layered ? 32768
-                                       : 131072,
-                    highest = solid     ? 16384
-                              : layered ? 32768
-                                        : 65536;
+  const std::size_t widest = solid ? 16384 : layered ? 32768 : 131072;
+  const std::size_t highest = solid ? 16384 : layered ? 32768 : 65536;
   const std::size_t deepest = layered ? 2048 : 16384;
   return s.width > widest || s.height > highest || s.depth > deepest ? CUDA_ERROR_INVALID_VALUE : CUDA_SUCCESS;
 }

@@ -1,8 +1,6 @@
 // The driver's copy functions. Each is a box between two ends.
 #include "sim/driver/memory/copy.hpp"
 
-#include <cstring>
-
 #include "sim/driver/memory/array.hpp"
 
 namespace headgate::sim::driver {
@@ -50,37 +48,27 @@ struct Copy2D {
 static_assert(sizeof(Copy2D) == 128);
 
 CopyEnd deepened(const FlatEnd& flat) {
-  return {.x = flat.x,
-          .y = flat.y,
-          .type = flat.type,
-          .host = flat.host,
-          .device = flat.device,
-          .array = flat.array,
-          .pitch = flat.pitch};
+  return {flat.x, flat.y, 0, 0, flat.type, flat.host, flat.device, flat.array, nullptr, flat.pitch, 0};
 }
 
-CUresult copy_2d(const CUDA_MEMCPY2D* opaque, CUstream stream, CopyMode mode) {
-  if (!opaque) return CUDA_ERROR_INVALID_VALUE;
-  Copy2D flat;
-  std::memcpy(&flat, opaque, sizeof flat);
-  return copy_box({deepened(flat.from), deepened(flat.to), flat.width, flat.height, 1}, stream, mode);
+CUresult copy_2d(const Copy2D* flat, CUstream stream, CopyMode mode) {
+  if (!flat) return CUDA_ERROR_INVALID_VALUE;
+  return copy_box({deepened(flat->from), deepened(flat->to), flat->width, flat->height, 1}, stream, mode);
 }
 
-CUresult copy_3d(const CUDA_MEMCPY3D* opaque, CUstream stream, CopyMode mode) {
-  if (!opaque) return CUDA_ERROR_INVALID_VALUE;
-  Copy3D what;
-  std::memcpy(static_cast<void*>(&what), opaque, sizeof what);
-  if (what.from.extra || what.to.extra) return CUDA_ERROR_INVALID_VALUE;
-  return copy_box(what, stream, mode);
+CUresult copy_3d(const CopyParams* what, CUstream stream, CopyMode mode) {
+  if (!what || what->from.extra || what->to.extra) return CUDA_ERROR_INVALID_VALUE;
+  return copy_box(*what, stream, mode);
 }
 
-CUresult copy_3d_peer(const CUDA_MEMCPY3D_PEER* opaque, CUstream stream, CopyMode mode) {
-  if (!opaque) return CUDA_ERROR_INVALID_VALUE;
-  Copy3D what;
-  std::memcpy(static_cast<void*>(&what), opaque, sizeof what);
-  if (what.from.type != kArrayMemory) SIM_TRY(known_context(what.from.extra));
-  if (what.to.type != kArrayMemory) SIM_TRY(known_context(what.to.extra));
-  return copy_box(what, stream, mode);
+CUresult copy_3d_peer(const CopyParams* what, CUstream stream, CopyMode mode) {
+  if (!what) return CUDA_ERROR_INVALID_VALUE;
+  CopyParams plain = *what;
+  for (CopyEnd* end : {&plain.from, &plain.to}) {
+    if (end->type != kArrayMemory) SIM_TRY(known_context(end->extra));
+    end->extra = nullptr;
+  }
+  return copy_box(plain, stream, mode);
 }
 
 // First fields of cuda.h's CUmemcpyAttributes. source_order: 1 stream order, 2 during the call, 3 any.
@@ -159,12 +147,12 @@ SIM_COPY(cuMemcpyHtoA_v2, cuMemcpyHtoAAsync_v2, (CUarray to, std::size_t offset,
 SIM_COPY(cuMemcpyAtoH_v2, cuMemcpyAtoHAsync_v2, (void* to, CUarray from, std::size_t offset, std::size_t bytes),
          (void* to, CUarray from, std::size_t offset, std::size_t bytes, CUstream stream),
          copy_row(host_end(to), array_end(from, offset), bytes, stream, mode))
-SIM_COPY(cuMemcpy2D_v2, cuMemcpy2DAsync_v2, (const CUDA_MEMCPY2D* what), (const CUDA_MEMCPY2D* what, CUstream stream),
+SIM_COPY(cuMemcpy2D_v2, cuMemcpy2DAsync_v2, (const Copy2D* what), (const Copy2D* what, CUstream stream),
          copy_2d(what, stream, mode))
-SIM_COPY(cuMemcpy3D_v2, cuMemcpy3DAsync_v2, (const CUDA_MEMCPY3D* what), (const CUDA_MEMCPY3D* what, CUstream stream),
+SIM_COPY(cuMemcpy3D_v2, cuMemcpy3DAsync_v2, (const CopyParams* what), (const CopyParams* what, CUstream stream),
          copy_3d(what, stream, mode))
-SIM_COPY(cuMemcpy3DPeer, cuMemcpy3DPeerAsync, (const CUDA_MEMCPY3D_PEER* what),
-         (const CUDA_MEMCPY3D_PEER* what, CUstream stream), copy_3d_peer(what, stream, mode))
+SIM_COPY(cuMemcpy3DPeer, cuMemcpy3DPeerAsync, (const CopyParams* what), (const CopyParams* what, CUstream stream),
+         copy_3d_peer(what, stream, mode))
 
 // These only wait.
 SIM_WAITING_COPY(cuMemcpyDtoA_v2, (CUarray to, std::size_t offset, CUdeviceptr from, std::size_t bytes),
@@ -174,7 +162,7 @@ SIM_WAITING_COPY(cuMemcpyAtoD_v2, (CUdeviceptr to, CUarray from, std::size_t off
 SIM_WAITING_COPY(cuMemcpyAtoA_v2,
                  (CUarray to, std::size_t to_offset, CUarray from, std::size_t from_offset, std::size_t bytes),
                  copy_row(array_end(to, to_offset), array_end(from, from_offset), bytes, nullptr, mode))
-SIM_WAITING_COPY(cuMemcpy2DUnaligned_v2, (const CUDA_MEMCPY2D* what), copy_2d(what, nullptr, mode))
+SIM_WAITING_COPY(cuMemcpy2DUnaligned_v2, (const Copy2D* what), copy_2d(what, nullptr, mode))
 
 constexpr CopyMode async_mode(bool per_thread) { return per_thread ? CopyMode::async_per_thread : CopyMode::async; }
 

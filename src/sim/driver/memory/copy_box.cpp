@@ -143,7 +143,7 @@ std::function<void()> moving(const Side& to, const Side& from, const Extent& box
 
 bool known_type(unsigned type) { return type >= kHostMemory && type <= kUnifiedMemory; }
 
-CUresult sides_of(const Copy3D& what, const Extent& box, Side* from, Side* to) {
+CUresult sides_of(const CopyParams& what, const Extent& box, Side* from, Side* to) {
   if (!known_type(what.from.type) || !known_type(what.to.type)) return CUDA_ERROR_INVALID_VALUE;
   if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_SUCCESS;
   SIM_TRY(side_of(what.from, box, from));
@@ -175,7 +175,7 @@ CUresult enqueue_copy(Stream* stream, CommandKind kind, std::uint64_t bytes, boo
   return wait ? wait_for(stream, number) : CUDA_SUCCESS;
 }
 
-CUresult prepare_box(const Copy3D& what, PreparedCopy* out) {
+CUresult prepare_box(const CopyParams& what, PreparedCopy* out) {
   const Extent box{what.width, what.height, what.depth};
   if (box.width == 0 || box.height == 0 || box.depth == 0) return CUDA_ERROR_INVALID_VALUE;
   Side from, to;
@@ -184,7 +184,7 @@ CUresult prepare_box(const Copy3D& what, PreparedCopy* out) {
   return CUDA_SUCCESS;
 }
 
-CUresult copy_box(const Copy3D& what, CUstream handle, CopyMode mode) {
+CUresult copy_box(const CopyParams& what, CUstream handle, CopyMode mode) {
   SIM_GET(Stream, stream, stream_of(handle, per_thread(mode), &stream));
   const Extent box{what.width, what.height, what.depth};
   Side from, to;

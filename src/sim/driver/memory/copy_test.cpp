@@ -7,8 +7,8 @@ namespace headgate::sim {
 namespace {
 
 using driver::ArrayShape;
-using driver::Copy3D;
 using driver::CopyEnd;
+using driver::CopyParams;
 
 constexpr unsigned kFloat = 0x20, kByte = 0x01;
 
@@ -46,10 +46,10 @@ CUarray array(Program& p, ArrayShape shape) {
   return made;
 }
 
-CUresult copy(Program& p, const Copy3D& what) { return p.cu.cuMemcpy3D_v2(as<CUDA_MEMCPY3D>(&what)); }
+CUresult copy(Program& p, const CopyParams& what) { return p.cu.cuMemcpy3D_v2(as<CUDA_MEMCPY3D>(&what)); }
 
 // Applies the copy to `to` with plain loops, as the reference.
-void by_hand(Field& to, const Field& from, const Copy3D& c) {
+void by_hand(Field& to, const Field& from, const CopyParams& c) {
   for (std::size_t z = 0; z < c.depth; ++z)
     for (std::size_t y = 0; y < c.height; ++y)
       for (std::size_t x = 0; x < c.width; ++x)
@@ -65,7 +65,7 @@ TEST_F(Driver, ABoxIsCopiedByPitchesAndOffsetsOnAnyMemory) {
               CUdeviceptr device = 0;
               OK(p.cu.cuMemAlloc_v2(&device, there.bytes.size()));
               OK(p.cu.cuMemsetD8_v2(device, 0, there.bytes.size()));
-              const Copy3D up{from.end(3, 1, 2), linear(device, there, 5, 2, 1), 40, 6, 4};
+              const CopyParams up{from.end(3, 1, 2), linear(device, there, 5, 2, 1), 40, 6, 4};
               OK(copy(p, up));
               by_hand(there, from, up);
               std::vector<unsigned char> seen(there.bytes.size());
@@ -73,9 +73,9 @@ TEST_F(Driver, ABoxIsCopiedByPitchesAndOffsetsOnAnyMemory) {
               must(seen == there.bytes, "host to device");
               // Through an array of 12 x 11 x 6 texels of 4 bytes, and back to the host.
               const CUarray solid = array(p, {12, 11, 6, kByte, 4, 0});
-              const Copy3D in{linear(device, there, 0, 0, 0), driver::array_end(solid, 0), 48, 11, 6};
+              const CopyParams in{linear(device, there, 0, 0, 0), driver::array_end(solid, 0), 48, 11, 6};
               OK(copy(p, in));
-              Copy3D out{driver::array_end(solid, 8), back.end(1, 3, 2), 40, 8, 5};
+              CopyParams out{driver::array_end(solid, 8), back.end(1, 3, 2), 40, 8, 5};
               out.from.y = 2, out.from.z = 1;
               Field expected = back;
               by_hand(expected, there, out);
@@ -95,31 +95,31 @@ TEST_F(Driver, ABoxOutsideItsMemoryIsRefusedAndNotWritten) {
               CUdeviceptr device = 0;
               OK(p.cu.cuMemAlloc_v2(&device, host.bytes.size()));
               const CUarray flat = array(p, {16, 8, 0, kFloat, 1, 0});
-              const Copy3D good{host.end(0, 0, 0), linear(device, host, 0, 0, 0), 64, 8, 4};
+              const CopyParams good{host.end(0, 0, 0), linear(device, host, 0, 0, 0), 64, 8, 4};
               OK(copy(p, good));
               const auto refused = [&](const char* what, auto change) {
-                Copy3D bad = good;
+                CopyParams bad = good;
                 change(bad);
                 must(copy(p, bad) == CUDA_ERROR_INVALID_VALUE, what);
               };
-              refused("past the end", [](Copy3D& c) { c.to.z = 1; });
-              refused("a pitch below the width", [](Copy3D& c) { c.to.pitch = 63; });
-              refused("a pitch below offset and width", [](Copy3D& c) { c.from.x = 1; });
-              refused("a height below the rows", [](Copy3D& c) { c.to.height = 7; });
-              refused("a huge pitch", [](Copy3D& c) { c.from.pitch = 1ull << 40; });
-              refused("a product beyond 64 bits", [](Copy3D& c) { c.to.z = ~0ull / 2; });
-              refused("a level of detail", [](Copy3D& c) { c.to.lod = 1; });
-              refused("a reserved pointer", [&](Copy3D& c) { c.to.extra = &c; });
-              refused("no address", [](Copy3D& c) { c.from.host = nullptr; });
-              refused("no type", [](Copy3D& c) { c.from.type = 0; });
-              refused("an unknown type", [](Copy3D& c) { c.to.type = 5; });
-              refused("an array too deep", [&](Copy3D& c) { c.to = driver::array_end(flat, 0); });
-              const Copy3D texels{host.end(0, 0, 0), driver::array_end(flat, 2), 4, 1, 1};
+              refused("past the end", [](CopyParams& c) { c.to.z = 1; });
+              refused("a pitch below the width", [](CopyParams& c) { c.to.pitch = 63; });
+              refused("a pitch below offset and width", [](CopyParams& c) { c.from.x = 1; });
+              refused("a height below the rows", [](CopyParams& c) { c.to.height = 7; });
+              refused("a huge pitch", [](CopyParams& c) { c.from.pitch = 1ull << 40; });
+              refused("a product beyond 64 bits", [](CopyParams& c) { c.to.z = ~0ull / 2; });
+              refused("a level of detail", [](CopyParams& c) { c.to.lod = 1; });
+              refused("a reserved pointer", [&](CopyParams& c) { c.to.extra = &c; });
+              refused("no address", [](CopyParams& c) { c.from.host = nullptr; });
+              refused("no type", [](CopyParams& c) { c.from.type = 0; });
+              refused("an unknown type", [](CopyParams& c) { c.to.type = 5; });
+              refused("an array too deep", [&](CopyParams& c) { c.to = driver::array_end(flat, 0); });
+              const CopyParams texels{host.end(0, 0, 0), driver::array_end(flat, 2), 4, 1, 1};
               must(copy(p, texels) == CUDA_ERROR_INVALID_VALUE, "half a texel");
-              const Copy3D nobody{host.end(0, 0, 0), driver::array_end(nullptr, 0), 4, 1, 1};
+              const CopyParams nobody{host.end(0, 0, 0), driver::array_end(nullptr, 0), 4, 1, 1};
               must(copy(p, nobody) == CUDA_ERROR_INVALID_HANDLE, "no array");
               must(p.cu.cuMemcpy3D_v2(nullptr) == CUDA_ERROR_INVALID_VALUE, "no description");
-              const Copy3D nothing{host.end(0, 0, 0), linear(1, host, 0, 0, 0), 0, 8, 4};
+              const CopyParams nothing{host.end(0, 0, 0), linear(1, host, 0, 0, 0), 0, 8, 4};
               OK(copy(p, nothing));
             }),
             0);
@@ -163,7 +163,7 @@ TEST_F(Driver, PeerAndBatchCopiesNameTheFailedOne) {
         OK(p.cu.cuMemAlloc_v2(&a, host.bytes.size()));
         OK(p.cu.cuMemAlloc_v2(&b, host.bytes.size()));
         OK(p.cu.cuMemcpyHtoD_v2(a, host.bytes.data(), host.bytes.size()));
-        Copy3D peer{linear(a, host, 0, 0, 0), linear(b, host, 0, 0, 0), 32, 4, 3};
+        CopyParams peer{linear(a, host, 0, 0, 0), linear(b, host, 0, 0, 0), 32, 4, 3};
         must(p.cu.cuMemcpy3DPeer(as<CUDA_MEMCPY3D_PEER>(&peer)) == CUDA_ERROR_INVALID_CONTEXT, "no contexts");
         peer.from.extra = p.context, peer.to.extra = second;
         OK(p.cu.cuMemcpy3DPeer(as<CUDA_MEMCPY3D_PEER>(&peer)));

@@ -63,10 +63,8 @@ SIM_API CUresult cuExternalMemoryGetMappedBuffer(CUdeviceptr* out, CUexternalMem
   const std::uint64_t into = asked.offset % kPage;
   const std::uint64_t bytes = (into + asked.bytes + kPage - 1) / kPage * kPage;
   const std::lock_guard guard(physical_lock());
-  Physical* physical = find_physical(external->handle);
-  const std::uint64_t base = mirror(*physical, asked.offset - into, bytes, 0);
+  const std::uint64_t base = mirror(*find_physical(external->handle), asked.offset - into, bytes, 0);
   if (base == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  ++physical->mappings;
   const std::uint64_t all = ~0ull;
   put_mapping({.base = base,
                .bytes = bytes,

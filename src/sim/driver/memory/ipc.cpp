@@ -143,7 +143,6 @@ CUresult open_handle(CUdeviceptr* out, const CUipcMemHandle& opaque, unsigned fl
     drop_if_unused(physical);
     return CUDA_ERROR_MAP_FAILED;
   }
-  ++memory->mappings;
   put_mapping({.base = base,
                .bytes = memory->bytes,
                .handle = physical,

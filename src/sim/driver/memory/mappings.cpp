@@ -11,7 +11,10 @@ std::map<std::uint64_t, Mapping>& mappings() { return forever<std::map<std::uint
 
 }  // namespace
 
-void put_mapping(const Mapping& mapping) { mappings()[mapping.base] = mapping; }
+void put_mapping(const Mapping& mapping) {
+  mappings()[mapping.base] = mapping;
+  ++find_physical(mapping.handle)->mappings;
+}
 
 Mapping* find_mapping(std::uint64_t address) {
   auto it = mappings().upper_bound(address);

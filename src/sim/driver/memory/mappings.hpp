@@ -22,7 +22,7 @@ struct Mapping {
 };
 
 // The caller holds physical_lock().
-void put_mapping(const Mapping& mapping);
+void put_mapping(const Mapping& mapping);                    // adds a reference to its memory
 [[nodiscard]] Mapping* find_mapping(std::uint64_t address);  // the mapping that contains it, or null
 [[nodiscard]] bool any_mapping_in(std::uint64_t address, std::uint64_t bytes);
 // Returns false unless the range consists of whole mappings without a gap.

@@ -319,11 +319,8 @@ SIM_API CUresult cuMemGetAddressRange_v2(CUdeviceptr* base, std::size_t* bytes, 
 }
 SIM_CALL(cuMemAllocHost_v2, (void** out, std::size_t bytes), host_allocate(out, bytes, 0))
 SIM_CALL(cuMemAllocHost, (void** out, unsigned bytes), host_allocate(out, bytes, 0))
-SIM_API CUresult cuMemHostAlloc(void** out, std::size_t bytes, unsigned flags) {
-  SIM_ENTER(cuMemHostAlloc);
-  if (flags > 7) return CUDA_ERROR_INVALID_VALUE;
-  return host_allocate(out, bytes, flags);
-}
+SIM_CALL(cuMemHostAlloc, (void** out, std::size_t bytes, unsigned flags),
+         flags > 7 ? CUDA_ERROR_INVALID_VALUE : host_allocate(out, bytes, flags))
 SIM_CALL(cuMemFreeHost, (void* address),
          address ? host_remove(address, false, CUDA_ERROR_INVALID_VALUE) : CUDA_ERROR_INVALID_VALUE)
 SIM_CALL(cuMemHostRegister, (void* address, std::size_t bytes, unsigned flags), host_register(address, bytes, flags))

@@ -58,29 +58,25 @@ bool is_memory(CUdeviceptr address, std::uint64_t bytes, std::uint64_t alignment
   return address % alignment == 0 && bytes != 0 && is_device_address(address, bytes);
 }
 
-CUresult check(const ResourceDesc& resource) {
+bool is_sound(const ResourceDesc& resource) {
   Array* array = nullptr;
-  if (resource.flags != 0) return CUDA_ERROR_INVALID_VALUE;
-  switch (resource.type) {
-    case kArray: return resolve(resource.array, &array) == CUDA_SUCCESS ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    case kMipmap: return is_mipmap(resource.mipmap) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    case kLinear:
-      return is_memory(resource.linear.address, resource.linear.bytes, kTextureAlignment) ? CUDA_SUCCESS
-                                                                                          : CUDA_ERROR_INVALID_VALUE;
-    case kFlat: {
-      const auto& flat = resource.flat;
-      std::size_t bytes = 0;
-      if (flat.pitch % kPitchAlignment != 0 || __builtin_mul_overflow(flat.pitch, flat.height, &bytes))
-        return CUDA_ERROR_INVALID_VALUE;
-      return is_memory(flat.address, bytes, kTextureAlignment) ? CUDA_SUCCESS : CUDA_ERROR_INVALID_VALUE;
-    }
-    default: return CUDA_ERROR_INVALID_VALUE;
+  std::size_t bytes = 0;
+  const auto& linear = resource.linear;
+  const auto& flat = resource.flat;
+  switch (resource.flags == 0 ? resource.type : ~0u) {
+    case kArray: return resolve(resource.array, &array) == CUDA_SUCCESS;
+    case kMipmap: return is_mipmap(resource.mipmap);
+    case kLinear: return is_memory(linear.address, linear.bytes, kTextureAlignment);
+    case kFlat:
+      return flat.pitch % kPitchAlignment == 0 && !__builtin_mul_overflow(flat.pitch, flat.height, &bytes) &&
+             is_memory(flat.address, bytes, kTextureAlignment);
+    default: return false;
   }
 }
 
 CUresult keep(std::uint64_t* out, Object object) {
   SIM_GET(Context, context, current_context(&context));
-  SIM_TRY(check(object.resource));
+  if (!is_sound(object.resource)) return CUDA_ERROR_INVALID_VALUE;
   object.context_id = context->id;
   const std::lock_guard guard(objects().lock);
   const std::uint64_t name = library().next_id.fetch_add(1);

@@ -73,7 +73,6 @@ CUresult map(std::uint64_t at, std::uint64_t bytes, std::uint64_t handle) {
   if (!memory || memory->references == 0 || bytes > memory->bytes) return CUDA_ERROR_INVALID_VALUE;
   if (!inside_a_range(at, bytes) || any_mapping_in(at, bytes)) return CUDA_ERROR_INVALID_VALUE;
   if (mirror(*memory, 0, bytes, at) == 0) return CUDA_ERROR_OUT_OF_MEMORY;
-  ++memory->mappings;
   put_mapping({.base = at, .bytes = bytes, .handle = handle, .context = nullptr});
   return CUDA_SUCCESS;
 }

@@ -17,6 +17,11 @@ void end(Module* module) {
   for (Function& function : module->functions) function.retire();
 }
 
+CUresult known(CUfunction handle) {
+  Function* function = nullptr;
+  return function_of(handle, &function);
+}
+
 CUresult load_data(CUmodule* out, const void* image) {
   if (!out || !image) return CUDA_ERROR_INVALID_VALUE;
   SIM_GET(Context, context, current_context(&context));
@@ -161,16 +166,8 @@ SIM_API CUresult cuFuncSetAttribute(CUfunction handle, CUfunction_attribute whic
   function->dynamic_shared_limit = value;
   return CUDA_SUCCESS;
 }
-SIM_API CUresult cuFuncSetCacheConfig(CUfunction handle, CUfunc_cache) {
-  SIM_ENTER(cuFuncSetCacheConfig);
-  Function* function = nullptr;
-  return function_of(handle, &function);
-}
-SIM_API CUresult cuFuncSetSharedMemConfig(CUfunction handle, CUsharedconfig) {
-  SIM_ENTER(cuFuncSetSharedMemConfig);
-  Function* function = nullptr;
-  return function_of(handle, &function);
-}
+SIM_CALL(cuFuncSetCacheConfig, (CUfunction function, CUfunc_cache), known(function))
+SIM_CALL(cuFuncSetSharedMemConfig, (CUfunction function, CUsharedconfig), known(function))
 SIM_TELL(cuFuncGetModule, (CUmodule * out, CUfunction handle), out, Function, function, function_of(handle, &function),
          function->module)
 SIM_TELL(cuFuncGetName, (const char** name, CUfunction handle), name, Function, function,

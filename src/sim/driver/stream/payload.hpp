@@ -16,8 +16,8 @@ void run_due_payloads();
 
 // Submits a host function. It receives the error with which a kernel ended the context before then, or SUCCESS.
 CUresult submit_host_function(Stream* stream, std::function<void(CUresult)> act);
-CUresult submit_host_function_locked(Stream* stream,
-                                     std::function<void(CUresult)> act);  // the caller holds the context's lock
+// The caller holds the context's lock.
+CUresult submit_host_function_locked(Stream* stream, std::function<void(CUresult)> act);
 
 // cuda.h: after its context ended in an error, a host function is not called; a callback is, with the error.
 template <typename Act>
