@@ -8,7 +8,7 @@
 #include <cstdio>
 
 #include "base/unique_fd.hpp"
-#include "base/write_all.hpp"
+#include "base/whole_file.hpp"
 
 namespace headgate::api {
 

@@ -4,6 +4,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <spawn.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -14,7 +15,7 @@
 #include <utility>
 
 #include "base/unique_fd.hpp"
-#include "base/write_all.hpp"
+#include "base/whole_file.hpp"
 
 extern char** environ;
 
@@ -25,7 +26,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t kMaxOutput = 64 << 10;  // bytes kept
-constexpr std::size_t kMaxInput = 4096;       // fits into a pipe at once
 
 struct StartedCommand {
   pid_t pid = -1;
@@ -53,17 +53,13 @@ std::vector<char*> pointers(const std::vector<std::string>& words) {
   return all;
 }
 
-// Returns a pipe that already holds the whole input, so the program may read it at any time or never.
+// Returns a file in memory with the whole input, so the program may read it at any time or never.
 Result<UniqueFd> input_of(const BoundedCommand& command) {
-  if (command.input.size() > kMaxInput)
-    return fail(ErrorCode::usage, "the input of " + command.words[0] + " is longer than 4096 bytes");
-  int ends[2];
-  if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("making a pipe for " + command.words[0], errno);
-  UniqueFd reading(ends[0]);
-  const UniqueFd writing(ends[1]);
-  if (const int error = write_all(writing.get(), command.input); error != 0)
-    return fail_errno("writing to " + command.words[0], error);
-  return reading;
+  UniqueFd input(::memfd_create("input", MFD_CLOEXEC));
+  int error = input ? write_all(input.get(), command.input) : errno;
+  if (error == 0 && ::lseek(input.get(), 0, SEEK_SET) != 0) error = errno;
+  if (error != 0) return fail_errno("keeping the input of " + command.words[0], error);
+  return input;
 }
 
 Result<StartedCommand> start_command(const BoundedCommand& command) {
@@ -75,8 +71,8 @@ Result<StartedCommand> start_command(const BoundedCommand& command) {
   ::fcntl(reading.get(), F_SETFL, O_NONBLOCK);
   SpawnActions actions;
   ::posix_spawn_file_actions_adddup2(&actions.files, input.get(), STDIN_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions.files, writing.get(), STDOUT_FILENO);
-  ::posix_spawn_file_actions_adddup2(&actions.files, writing.get(), STDERR_FILENO);
+  for (const int stream : {STDOUT_FILENO, STDERR_FILENO})
+    if (!command.shows_output) ::posix_spawn_file_actions_adddup2(&actions.files, writing.get(), stream);
   // The daemon blocks signals; its child must not inherit that.
   sigset_t none;
   ::sigemptyset(&none);
@@ -140,6 +136,11 @@ Result<CommandOutcome> run_bounded(const BoundedCommand& command) {
   while (::waitpid(started.pid, &outcome.status, 0) < 0 && errno == EINTR) {
   }
   return outcome;
+}
+
+std::string CommandOutcome::ending() const {
+  return WIFSIGNALED(status) ? "ended by signal " + std::to_string(WTERMSIG(status))
+                             : "ended with status " + std::to_string(WEXITSTATUS(status));
 }
 
 }  // namespace headgate

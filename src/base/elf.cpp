@@ -2,80 +2,42 @@
 
 #include <elf.h>
 #include <fcntl.h>
-#include <sys/mman.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
-#include <span>
 
 #include "base/unique_fd.hpp"
 
 namespace headgate {
 namespace {
 
-class Mapping {
- public:
-  Mapping(void* at, std::size_t size) : at_(at), size_(size) {}
-  Mapping(Mapping&& other) noexcept : at_(std::exchange(other.at_, nullptr)), size_(other.size_) {}
-  ~Mapping() {
-    if (at_ != nullptr) ::munmap(at_, size_);
-  }
-  [[nodiscard]] std::span<const std::byte> bytes() const { return {static_cast<const std::byte*>(at_), size_}; }
+constexpr std::uint16_t kMaxSegments = 64, kMaxSections = 128;
+constexpr std::uint64_t kMaxSymbols = 65'536, kMaxNames = 8u << 20, kMaxName = 1024;
 
- private:
-  void* at_;
-  std::size_t size_;
-};
-
-Result<Mapping> map_file(const std::string& path) {
-  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  if (!fd) return fail_errno("cannot read " + path, errno);
-  struct stat facts{};
-  if (::fstat(fd.get(), &facts) != 0) return fail_errno("cannot read " + path, errno);
-  if (!S_ISREG(facts.st_mode) || facts.st_size < static_cast<off_t>(sizeof(Elf64_Ehdr)))
-    return fail(ErrorCode::failed, path + " is no ELF file");
-  const auto size = static_cast<std::size_t>(facts.st_size);
-  void* at = ::mmap(nullptr, size, PROT_READ, MAP_PRIVATE, fd.get(), 0);
-  if (at == MAP_FAILED) return fail_errno("cannot read " + path, errno);
-  return Mapping(at, size);
-}
-
-// Copies the struct at an offset; returns false if the file ends before it.
 template <typename T>
-bool copy_at(std::span<const std::byte> bytes, std::uint64_t offset, T& out) {
-  if (offset > bytes.size() || bytes.size() - offset < sizeof(T)) return false;
-  std::memcpy(&out, bytes.data() + offset, sizeof(T));
-  return true;
+bool read_at(const ElfBytes& file, std::uint64_t offset, T& out) {
+  return file(&out, sizeof out, offset);
 }
 
-// Returns the NUL-terminated text inside [offset, offset + size).
-std::string text_at(std::span<const std::byte> bytes, std::uint64_t offset, std::uint64_t size) {
-  if (offset >= bytes.size()) return {};
-  size = std::min<std::uint64_t>(size, bytes.size() - offset);
-  const char* start = reinterpret_cast<const char*>(bytes.data() + offset);
-  return {start, ::strnlen(start, size)};
+bool read_header(const ElfBytes& file, Elf64_Ehdr& header) {
+  return read_at(file, 0, header) && std::memcmp(header.e_ident, ELFMAG, SELFMAG) == 0;
 }
 
-void read_functions(std::span<const std::byte> bytes, const Elf64_Ehdr& header, ElfFile& file) {
-  for (std::uint32_t i = 0; i < header.e_shnum; ++i) {
-    Elf64_Shdr section{}, strings{};
-    if (!copy_at(bytes, header.e_shoff + std::uint64_t{i} * header.e_shentsize, section)) return;
-    if (section.sh_type != SHT_DYNSYM || section.sh_entsize != sizeof(Elf64_Sym)) continue;
-    if (!copy_at(bytes, header.e_shoff + std::uint64_t{section.sh_link} * header.e_shentsize, strings)) return;
-    for (std::uint64_t at = 0; at + sizeof(Elf64_Sym) <= section.sh_size; at += sizeof(Elf64_Sym)) {
-      Elf64_Sym symbol{};
-      if (!copy_at(bytes, section.sh_offset + at, symbol)) return;
-      const auto type = ELF64_ST_TYPE(symbol.st_info);
-      const auto binding = ELF64_ST_BIND(symbol.st_info);
-      if (symbol.st_shndx == SHN_UNDEF || (type != STT_FUNC && type != STT_GNU_IFUNC) || binding == STB_LOCAL) continue;
-      if (symbol.st_name >= strings.sh_size) continue;
-      file.functions.push_back(text_at(bytes, strings.sh_offset + symbol.st_name, strings.sh_size - symbol.st_name));
-    }
-  }
-  std::ranges::sort(file.functions);
-  file.functions.erase(std::ranges::unique(file.functions).begin(), file.functions.end());
+Result<ElfFile> parse(const ElfBytes& file, const std::string& path, bool with_functions) {
+  ElfFile parsed = TRY(parse_elf(file, path));
+  if (!with_functions) return parsed;
+  each_elf_symbol(
+      file, [](std::uint64_t, std::uint64_t) { return true; },
+      [&](const ElfSymbol& symbol) {
+        if ((symbol.type == STT_FUNC || symbol.type == STT_GNU_IFUNC) && symbol.binding != STB_LOCAL)
+          parsed.functions.emplace_back(symbol.name);
+      });
+  std::ranges::sort(parsed.functions);
+  parsed.functions.erase(std::ranges::unique(parsed.functions).begin(), parsed.functions.end());
+  return parsed;
 }
 
 }  // namespace
@@ -92,30 +54,71 @@ std::uint16_t own_machine() {
 #endif
 }
 
+ElfBytes elf_bytes(int fd) {
+  return [fd](void* out, std::size_t bytes, std::uint64_t offset) {
+    return ::pread(fd, out, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
+  };
+}
+
 Result<ElfFile> read_elf(const std::string& path, bool with_functions) {
-  const Mapping mapping = TRY(map_file(path));
-  const auto bytes = mapping.bytes();
-  return read_elf_bytes({reinterpret_cast<const char*>(bytes.data()), bytes.size()}, path, with_functions);
+  const UniqueFd fd(::open(path.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
+  struct stat facts{};
+  if (!fd || ::fstat(fd.get(), &facts) != 0) return fail_errno("cannot read " + path, errno);
+  if (!S_ISREG(facts.st_mode)) return fail(ErrorCode::failed, path + " is no ELF file");
+  return parse(elf_bytes(fd.get()), path, with_functions);
 }
 
 Result<ElfFile> read_elf_bytes(std::string_view text, const std::string& path, bool with_functions) {
-  const auto bytes = std::as_bytes(std::span(text));
+  const ElfBytes file = [text](void* out, std::size_t bytes, std::uint64_t offset) {
+    if (offset > text.size() || text.size() - offset < bytes) return false;
+    std::memcpy(out, text.data() + offset, bytes);
+    return true;
+  };
+  return parse(file, path, with_functions);
+}
+
+Result<ElfFile> parse_elf(const ElfBytes& file, const std::string& path) {
   Elf64_Ehdr header{};
-  if (!copy_at(bytes, 0, header) || std::memcmp(header.e_ident, ELFMAG, SELFMAG) != 0)
-    return fail(ErrorCode::failed, path + " is no ELF file");
-  ElfFile file{.is_64_bit = header.e_ident[EI_CLASS] == ELFCLASS64,
-               .machine = header.e_machine,
-               .interpreter = {},
-               .functions = {}};
-  if (!file.is_64_bit || header.e_ident[EI_DATA] != ELFDATA2LSB) return file;
-  for (std::uint32_t i = 0; i < header.e_phnum; ++i) {
+  if (!read_header(file, header)) return fail(ErrorCode::failed, path + " is no ELF file");
+  ElfFile parsed{.is_64_bit = header.e_ident[EI_CLASS] == ELFCLASS64, .machine = header.e_machine};
+  if (!parsed.is_64_bit || header.e_ident[EI_DATA] != ELFDATA2LSB) return parsed;
+  for (std::uint16_t i = 0; i < std::min(header.e_phnum, kMaxSegments); ++i) {
     Elf64_Phdr segment{};
-    if (!copy_at(bytes, header.e_phoff + std::uint64_t{i} * header.e_phentsize, segment))
+    if (!read_at(file, header.e_phoff + std::uint64_t{i} * header.e_phentsize, segment))
       return fail(ErrorCode::failed, path + " is a broken ELF file: its program headers end early");
-    if (segment.p_type == PT_INTERP) file.interpreter = text_at(bytes, segment.p_offset, segment.p_filesz);
+    if (segment.p_type != PT_INTERP) continue;
+    std::string name(std::min<std::uint64_t>(segment.p_filesz, kMaxName), '\0');
+    if (file(name.data(), name.size(), segment.p_offset)) parsed.interpreter = name.c_str();
   }
-  if (with_functions) read_functions(bytes, header, file);
-  return file;
+  return parsed;
+}
+
+void each_elf_symbol(const ElfBytes& file, const std::function<bool(std::uint64_t, std::uint64_t)>& may_read,
+                     const std::function<void(const ElfSymbol&)>& visit) {
+  Elf64_Ehdr header{};
+  if (!read_header(file, header) || header.e_ident[EI_CLASS] != ELFCLASS64 || header.e_shentsize != sizeof(Elf64_Shdr))
+    return;
+  for (std::uint16_t i = 0; i < std::min(header.e_shnum, kMaxSections); ++i) {
+    Elf64_Shdr symbols{}, names{};
+    if (!read_at(file, header.e_shoff + i * sizeof symbols, symbols)) return;
+    if (symbols.sh_type != SHT_DYNSYM || !read_at(file, header.e_shoff + symbols.sh_link * sizeof names, names))
+      continue;
+    const std::uint64_t count = std::min(symbols.sh_size / sizeof(Elf64_Sym), kMaxSymbols);
+    const std::uint64_t bytes = count * sizeof(Elf64_Sym), length = std::min(names.sh_size, kMaxNames);
+    if (!may_read(bytes + length, count)) return;
+    std::vector<Elf64_Sym> table(count);
+    std::string text(length, '\0');
+    if (!file(table.data(), bytes, symbols.sh_offset) || !file(text.data(), length, names.sh_offset)) return;
+    for (const Elf64_Sym& symbol : table) {
+      if (symbol.st_shndx == SHN_UNDEF || symbol.st_name >= text.size()) continue;
+      // Look no further: without an end, a name is as long as the table.
+      const std::string_view rest = std::string_view(text).substr(symbol.st_name, kMaxName);
+      visit({.name = rest.substr(0, rest.find('\0')),
+             .type = ELF64_ST_TYPE(symbol.st_info),
+             .binding = ELF64_ST_BIND(symbol.st_info)});
+    }
+    return;
+  }
 }
 
 }  // namespace headgate

@@ -2,8 +2,20 @@
 
 #include <cerrno>
 #include <cstring>
+#include <iterator>
 
 namespace headgate {
+namespace {
+
+// In the order of ErrorCode.
+constexpr struct {
+  std::string_view word;
+  int exit_status;
+} kCodes[] = {{"failed", 1},      {"usage", 2},     {"unreachable", 3}, {"no_capacity", 4}, {"denied", 5},
+              {"unsupported", 6}, {"not_found", 2}, {"conflict", 1},    {"busy", 3}};
+static_assert(std::size(kCodes) == static_cast<std::size_t>(ErrorCode::busy) + 1);
+
+}  // namespace
 
 std::unexpected<Error> fail_errno(std::string what, int error_number, std::string hint) {
   auto code = ErrorCode::failed;
@@ -12,34 +24,8 @@ std::unexpected<Error> fail_errno(std::string what, int error_number, std::strin
   return fail(code, std::move(what) + ": " + std::strerror(error_number), std::move(hint));
 }
 
-int exit_status(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::failed:
-    case ErrorCode::conflict: return 1;
-    case ErrorCode::usage:
-    case ErrorCode::not_found: return 2;
-    case ErrorCode::unreachable:
-    case ErrorCode::busy: return 3;
-    case ErrorCode::no_capacity: return 4;
-    case ErrorCode::denied: return 5;
-    case ErrorCode::unsupported: return 6;
-  }
-  return 1;
-}
+int exit_status(ErrorCode code) { return kCodes[static_cast<std::size_t>(code)].exit_status; }
 
-std::string_view error_word(ErrorCode code) {
-  switch (code) {
-    case ErrorCode::failed: return "failed";
-    case ErrorCode::usage: return "usage";
-    case ErrorCode::unreachable: return "unreachable";
-    case ErrorCode::no_capacity: return "no_capacity";
-    case ErrorCode::denied: return "denied";
-    case ErrorCode::unsupported: return "unsupported";
-    case ErrorCode::not_found: return "not_found";
-    case ErrorCode::conflict: return "conflict";
-    case ErrorCode::busy: return "busy";
-  }
-  return "failed";
-}
+std::string_view error_word(ErrorCode code) { return kCodes[static_cast<std::size_t>(code)].word; }
 
 }  // namespace headgate

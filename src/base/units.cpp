@@ -1,7 +1,6 @@
 #include "base/units.hpp"
 
 #include <array>
-#include <cstdio>
 #include <ctime>
 
 namespace headgate {

@@ -16,6 +16,10 @@ struct Version {
 extern const Version kVersion;
 
 // "0.1.0 (commit 1a2b3c4d5e6f, modified)", "0.1.0".
-[[nodiscard]] std::string version_text(const Version& version = kVersion);
+[[nodiscard]] inline std::string version_text(const Version& version = kVersion) {
+  std::string text(version.number);
+  if (version.commit.empty()) return text;
+  return text + " (commit " + std::string(version.commit) + (version.modified ? ", modified)" : ")");
+}
 
 }  // namespace headgate

@@ -6,7 +6,6 @@
 #include <cerrno>
 
 #include "base/unique_fd.hpp"
-#include "base/write_all.hpp"
 
 namespace headgate {
 namespace {
@@ -21,6 +20,16 @@ Result<void> write_beside(const std::string& next, std::string_view text, const 
 }
 
 }  // namespace
+
+int write_all(int fd, std::string_view text) {
+  while (!text.empty()) {
+    const ssize_t written = ::write(fd, text.data(), text.size());
+    if (written < 0 && errno == EINTR) continue;
+    if (written <= 0) return written < 0 ? errno : ENOSPC;
+    text.remove_prefix(static_cast<std::size_t>(written));
+  }
+  return 0;
+}
 
 Result<WholeFile> read_whole_file(const std::string& path, std::size_t most) {
   // O_NONBLOCK: opening a pipe could block forever.

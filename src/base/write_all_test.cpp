@@ -1,4 +1,4 @@
-#include "base/write_all.hpp"
+#include "base/whole_file.hpp"
 
 #include <fcntl.h>
 #include <gtest/gtest.h>

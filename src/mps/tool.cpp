@@ -49,8 +49,7 @@ std::string own_words(const std::string& output) {
 
 std::string ending_of(const CommandOutcome& outcome, milliseconds limit) {
   if (outcome.timed_out) return " did not answer within " + std::to_string(limit.count()) + " ms";
-  if (WIFSIGNALED(outcome.status)) return " ended by signal " + std::to_string(WTERMSIG(outcome.status));
-  return " ended with status " + std::to_string(WEXITSTATUS(outcome.status));
+  return " " + outcome.ending();
 }
 
 std::string memory_text(std::uint64_t bytes) { return std::to_string(bytes / kMiB) + "M"; }

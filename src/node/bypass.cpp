@@ -1,13 +1,11 @@
 #include "node/bypass.hpp"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
-#include <cstring>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -15,6 +13,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/elf.hpp"
 #include "base/now.hpp"
 #include "base/unique_fd.hpp"
 #include "identity/process.hpp"
@@ -50,80 +49,14 @@ UniqueFd open_regular(const std::string& path) {
   return UniqueFd(::open(itself.c_str(), O_RDONLY | O_CLOEXEC | O_NONBLOCK));
 }
 
-// A file that an untrusted process chose: anything broken in it makes it no ELF file, and no more of it is read.
-class ElfFile {
- public:
-  explicit ElfFile(const std::string& path) : file_(open_regular(path)) {
-    struct stat facts{};
-    if (!file_ || ::fstat(file_.get(), &facts) != 0) return;
-    identity_ = {facts.st_dev, facts.st_ino};
-    Elf64_Ehdr head{};
-    if (!read(0, head) || std::memcmp(head.e_ident, ELFMAG, SELFMAG) != 0 || head.e_ident[EI_CLASS] != ELFCLASS64 ||
-        head.e_phentsize != sizeof(Elf64_Phdr))
-      return;
-    head_ = head;
-    constexpr std::uint16_t kMaxSegments = 64;
-    for (std::uint16_t i = 0; i < std::min(head.e_phnum, kMaxSegments); ++i) {
-      Elf64_Phdr segment{};
-      if (!read(head.e_phoff + i * sizeof segment, segment)) break;
-      segments_.push_back(segment);
-    }
-  }
-
-  [[nodiscard]] bool readable() const { return !segments_.empty(); }
-  [[nodiscard]] bool has(std::uint32_t type) const {
-    return std::ranges::find(segments_, type, &Elf64_Phdr::p_type) != segments_.end();
-  }
-
-  // The same for each of its names.
-  using Identity = std::pair<dev_t, ino_t>;
-  [[nodiscard]] Identity identity() const { return identity_; }
-
-  // Returns whether its table of dynamic symbols, found by its sections, defines that function. False once `effort` is
-  // spent.
-  [[nodiscard]] bool exports(const std::string& function, Effort& effort) const {
-    constexpr std::uint16_t kMaxSections = 128;
-    for (std::uint16_t i = 0; i < std::min(head_.e_shnum, kMaxSections); ++i) {
-      Elf64_Shdr symbols{}, names{};
-      if (head_.e_shentsize != sizeof symbols || !read(head_.e_shoff + i * sizeof symbols, symbols)) return false;
-      if (symbols.sh_type != SHT_DYNSYM || !read(head_.e_shoff + symbols.sh_link * sizeof names, names)) continue;
-      return has_symbol(symbols, names, function, effort);
-    }
-    return false;
-  }
-
- private:
-  template <typename T>
-  bool read(std::uint64_t offset, T& out) const {
-    return file_ && ::pread(file_.get(), &out, sizeof out, static_cast<off_t>(offset)) == sizeof out;
-  }
-  bool has_symbol(const Elf64_Shdr& symbols, const Elf64_Shdr& names, const std::string& function,
-                  Effort& effort) const {
-    constexpr std::uint64_t kMaxSymbols = 65'536, kMaxNames = 8u << 20;
-    const std::uint64_t count = std::min(symbols.sh_size / sizeof(Elf64_Sym), kMaxSymbols);
-    const std::uint64_t length = std::min(names.sh_size, kMaxNames);
-    if (!effort.take(count * sizeof(Elf64_Sym) + length, count)) return false;
-    std::vector<Elf64_Sym> table(count);
-    std::string text(length, '\0');
-    const auto whole = [&](void* out, std::size_t bytes, std::uint64_t offset) {
-      return ::pread(file_.get(), out, bytes, static_cast<off_t>(offset)) == static_cast<ssize_t>(bytes);
-    };
-    if (!whole(table.data(), table.size() * sizeof(Elf64_Sym), symbols.sh_offset) ||
-        !whole(text.data(), text.size(), names.sh_offset))
-      return false;
-    // The terminating NUL is compared too. Look no further: a name may be as long as the table.
-    const std::string_view wanted(function.c_str(), function.size() + 1);
-    return std::ranges::any_of(table, [&](const Elf64_Sym& symbol) {
-      return symbol.st_shndx != SHN_UNDEF && symbol.st_name < text.size() &&
-             std::string_view(text).substr(symbol.st_name, wanted.size()) == wanted;
-    });
-  }
-
-  UniqueFd file_;
-  Identity identity_{};
-  Elf64_Ehdr head_{};
-  std::vector<Elf64_Phdr> segments_;
-};
+// Returns whether its table of dynamic symbols defines that function. False once `effort` is spent.
+bool exports(const UniqueFd& file, const std::string& function, Effort& effort) {
+  bool found = false;
+  each_elf_symbol(
+      elf_bytes(file.get()), [&](std::uint64_t bytes, std::uint64_t symbols) { return effort.take(bytes, symbols); },
+      [&](const ElfSymbol& symbol) { found = found || symbol.name == function; });
+  return found;
+}
 
 // Returns the files that are mapped for execution, as the process names them.
 std::set<std::string> mapped_programs(const std::string& folder, Effort& effort) {
@@ -184,20 +117,24 @@ bool lies_with_root(const std::string& root, const std::string& path, const stru
 std::string how_it_goes_around(std::uint32_t pid, const std::string& proc) {
   const std::string folder = proc + "/" + std::to_string(pid);
   std::vector<std::string> facts;
-  const ElfFile program(folder + "/exe");
+  const UniqueFd exe = open_regular(folder + "/exe");
+  const auto program = parse_elf(elf_bytes(exe.get()), "");
   Effort effort;
   const auto mapped = mapped_programs(folder, effort);
   const bool limited =
       std::ranges::any_of(mapped, [](const std::string& path) { return file_name(path).starts_with("libheadgate"); });
-  if (program.readable() && !program.has(PT_INTERP))
+  if (program && program->is_64_bit && program->interpreter.empty())
     facts.emplace_back("it is statically linked, so nothing can be preloaded");
   else if (!mapped.empty() && !limited) facts.emplace_back("the limiter is not loaded");
-  std::set<ElfFile::Identity> seen;
+  std::set<std::pair<dev_t, ino_t>> seen;  // a file may have several names
   for (const std::string& path : mapped) {
     const std::string name = file_name(path);
     if (name.starts_with("libcuda.so") || name.starts_with("libheadgate") || !effort.take(0, 0)) continue;
-    const ElfFile file(folder + "/root" + path);
-    if (!seen.insert(file.identity()).second || !file.exports("cuMemAlloc_v2", effort)) continue;
+    const UniqueFd file = open_regular(folder + "/root" + path);
+    struct stat identity{};
+    if (!file || ::fstat(file.get(), &identity) != 0 || !seen.emplace(identity.st_dev, identity.st_ino).second ||
+        !exports(file, "cuMemAlloc_v2", effort))
+      continue;
     facts.push_back("it has a copy of the driver's library: " + tenancy::escape_untrusted(path, 200));
   }
   if (effort.spent) facts.emplace_back("it has mapped more than is looked through");

@@ -1,7 +1,6 @@
 #include "power/overriding_manager.hpp"
 
 #include <regex.h>
-#include <sys/wait.h>
 
 #include <utility>
 
@@ -62,12 +61,7 @@ Result<void> run_command(const std::vector<std::string>& words, const std::optio
   if (outcome.timed_out)
     return fail(ErrorCode::failed,
                 name + " was killed after " + std::to_string(timeout.count()) + " ms" + printed(outcome.output));
-  if (WIFSIGNALED(outcome.status))
-    return fail(ErrorCode::failed,
-                name + " ended by signal " + std::to_string(WTERMSIG(outcome.status)) + printed(outcome.output));
-  if (WEXITSTATUS(outcome.status) != 0)
-    return fail(ErrorCode::failed,
-                name + " ended with status " + std::to_string(WEXITSTATUS(outcome.status)) + printed(outcome.output));
+  if (outcome.status != 0) return fail(ErrorCode::failed, name + " " + outcome.ending() + printed(outcome.output));
   if (error_pattern && matches(*error_pattern, outcome.output))
     return fail(ErrorCode::failed, name + " printed what its error_pattern matches" + printed(outcome.output));
   return {};

@@ -1,10 +1,9 @@
 #include "power/time_slice_tool.hpp"
 
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
+#include <sstream>
 
 #include "base/bounded_command.hpp"
 #include "base/utf8.hpp"
@@ -53,11 +52,7 @@ Result<std::string> TimeSliceTool::ask(const std::string& gpu, const std::string
                 what_failed + " did not answer within " + std::to_string(options_.timeout.count()) + " ms");
   const std::string shown = printable(outcome->output, kShownOutput);
   const ErrorCode code = code_of(outcome->output);
-  return fail(code,
-              what_failed +
-                  (WIFEXITED(outcome->status) ? " ended with status " + std::to_string(WEXITSTATUS(outcome->status))
-                                              : " ended by signal " + std::to_string(WTERMSIG(outcome->status))) +
-                  (shown.empty() ? "" : ": " + shown),
+  return fail(code, what_failed + " " + outcome->ending() + (shown.empty() ? "" : ": " + shown),
               std::string(hint_of(code)));
 }
 
@@ -75,23 +70,14 @@ Result<void> TimeSliceTool::set(const std::string& gpu, std::uint32_t length) co
 
 // A row is "|   0     Timeslice     Default   |".
 std::optional<std::uint32_t> parse_time_slice(std::string_view output) {
+  std::string text(output);
+  std::ranges::transform(text, text.begin(), [](char c) {
+    return c == '|' ? ' ' : c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  });
   std::optional<std::uint32_t> found;
-  while (!output.empty()) {
-    const std::string_view line = output.substr(0, output.find('\n'));
-    output.remove_prefix(std::min(line.size() + 1, output.size()));
-    std::array<std::string_view, 3> words{};
-    std::size_t count = 0;
-    for (std::size_t at = line.find_first_not_of(" |\r"); at != std::string_view::npos && count < words.size();) {
-      const std::size_t end = std::min(line.find_first_of(" |\r", at), line.size());
-      words[count++] = line.substr(at, end - at);
-      at = line.find_first_not_of(" |\r", end);
-    }
-    if (count != words.size()) continue;
-    std::string name(words[1]), value(words[2]);
-    for (std::string* word : {&name, &value})
-      std::ranges::transform(*word, word->begin(),
-                             [](char c) { return c >= 'A' && c <= 'Z' ? char(c - 'A' + 'a') : c; });
-    if (name != "timeslice") continue;
+  std::istringstream lines(text);
+  for (std::string line, gpu, name, value; std::getline(lines, line);) {
+    if (!(std::istringstream(line) >> gpu >> name >> value) || name != "timeslice") continue;
     const auto length = config::parse_time_slice(value);
     if (!length || found) return std::nullopt;
     found = length;

@@ -9,7 +9,6 @@
 
 #include "base/utf8.hpp"
 #include "base/whole_file.hpp"
-#include "base/write_all.hpp"
 
 namespace headgate::runtime {
 namespace {

@@ -1,74 +1,64 @@
 #include "runtime/hook.hpp"
 
-#include <fcntl.h>
-#include <poll.h>
-#include <signal.h>
-#include <spawn.h>
-#include <sys/mman.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
-#include <unistd.h>
 
-#include <algorithm>
-#include <cerrno>
 #include <iostream>
+#include <limits>
+#include <nlohmann/json.hpp>
 
-#include "base/unique_fd.hpp"
-#include "base/utf8.hpp"
-#include "base/write_all.hpp"
+#include "base/bounded_command.hpp"
+#include "oci/json_text.hpp"
 #include "oci/share_device.hpp"
 #include "runtime/entry_check.hpp"
 #include "runtime/mount_into.hpp"
 #include "runtime/node_facts.hpp"
 #include "runtime/report.hpp"
 #include "runtime/share_files.hpp"
-#include "runtime/state.hpp"
 
 namespace headgate::runtime {
 namespace {
 
 constexpr std::size_t kMaxState = (1 << 20) + 1;  // one more than is accepted
 
-// Its exit status, or why there is none.
-Result<int> status_of(pid_t child, std::chrono::milliseconds patience) {
-  const UniqueFd watched(static_cast<int>(::syscall(SYS_pidfd_open, child, 0)));
-  pollfd ends{.fd = watched.get(), .events = POLLIN, .revents = 0};
-  const bool ended = watched && ::poll(&ends, 1, static_cast<int>(patience.count())) == 1;
-  if (!ended) ::kill(child, SIGKILL);
-  int status = 0;
-  while (::waitpid(child, &status, 0) < 0 && errno == EINTR) {
-  }
-  if (!ended)
-    return fail(ErrorCode::failed, "NVIDIA's hook did not end within " + std::to_string(patience.count() / 1000) + " s",
-                "nvidia-container-cli info says what the driver answers");
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
-}
-
 Result<void> run_nvidias_hook(const HookCall& call, std::string_view state) {
   const std::string program = program_on_path(std::string(kNvidiasHook), true);
   if (program.empty())
     return fail(ErrorCode::not_found, "there is no " + std::string(kNvidiasHook) + " of NVIDIA's on PATH",
                 "install NVIDIA's container toolkit: without it the container has no GPU");
-  const UniqueFd input(::memfd_create("state", MFD_CLOEXEC));
-  if (!input || write_all(input.get(), state) != 0 || ::lseek(input.get(), 0, SEEK_SET) != 0)
-    return fail_errno("cannot keep the container's state", errno);
-  std::vector<char*> all = {const_cast<char*>(program.c_str())};
-  for (const std::string& each : call.words) all.push_back(const_cast<char*>(each.c_str()));
-  all.push_back(nullptr);
-  posix_spawn_file_actions_t actions;
-  ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, input.get(), STDIN_FILENO);
-  pid_t child = 0;
-  const int error = ::posix_spawn(&child, program.c_str(), &actions, nullptr, all.data(), environ);
-  ::posix_spawn_file_actions_destroy(&actions);
-  if (error != 0) return fail_errno("cannot execute " + printable(program), error);
-  const int status = TRY(status_of(child, call.patience));
-  if (status == 0) return {};
+  BoundedCommand command{
+      .words = {program}, .input = std::string(state), .timeout = call.patience, .shows_output = true};
+  command.words.insert(command.words.end(), call.words.begin(), call.words.end());
+  const CommandOutcome outcome = TRY(run_bounded(command));
+  if (outcome.timed_out)
+    return fail(ErrorCode::failed,
+                "NVIDIA's hook did not end within " + std::to_string(call.patience.count() / 1000) + " s",
+                "nvidia-container-cli info says what the driver answers");
+  if (outcome.status == 0) return {};
+  const int status = WIFEXITED(outcome.status) ? WEXITSTATUS(outcome.status) : 128 + WTERMSIG(outcome.status);
   return fail(ErrorCode::failed, "NVIDIA's hook failed with status " + std::to_string(status),
               "what it said stands before this");
 }
 
 }  // namespace
+
+Result<ContainerState> read_state(std::string_view text) {
+  const auto wrong = [](const std::string& what) { return fail(ErrorCode::usage, "the container's state " + what); };
+  const auto json = oci::parse_json(text, {.bytes = 1 << 20, .depth = 16});
+  if (!json) return wrong(json.error().message);
+  if (!json->is_object()) return wrong("is no object");
+  ContainerState state;
+  for (const auto& [key, out] : {std::pair("id", &state.id), std::pair("bundle", &state.bundle)}) {
+    if (!json->contains(key) || !(*json)[key].is_string()) return wrong(std::string("has no text '") + key + "'");
+    *out = (*json)[key].get<std::string>();
+  }
+  if (!state.bundle.starts_with('/')) return wrong("names no bundle");
+  const auto pid = json->find("pid");
+  if (pid == json->end() || !pid->is_number_unsigned() ||
+      pid->get<std::uint64_t>() > static_cast<std::uint64_t>(std::numeric_limits<pid_t>::max()) || *pid < 2)
+    return wrong("has no pid of a process");
+  state.pid = pid->get<pid_t>();
+  return state;
+}
 
 Result<void> run_hook(std::string_view text, const HookCall& call) {
   const ContainerState state = TRY(read_state(text));

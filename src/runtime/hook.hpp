@@ -2,6 +2,8 @@
 // configuration is fixed, so it cannot add device nodes or variables.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <string>
 #include <string_view>
@@ -20,6 +22,15 @@ struct HookCall {
   std::string configuration;                                     // empty: the usual file
   std::chrono::milliseconds patience = std::chrono::minutes(1);  // with NVIDIA's hook, which is then killed
 };
+
+// A container's state, which its runtime passes to hooks on stdin (OCI runtime specification, runtime.md, State).
+struct ContainerState {
+  std::string id, bundle;
+  pid_t pid = 0;  // in the hook's pid namespace
+};
+
+// Errors: usage, with a message.
+[[nodiscard]] Result<ContainerState> read_state(std::string_view json);
 
 // `state`: the container's state, from stdin. Under the name of NVIDIA's hook, first executes NVIDIA's hook, the next
 // of that name on PATH, with the same arguments and state, unless `--gpus` names a share. Errors: one sentence; the

@@ -9,7 +9,7 @@
 
 #include "base/unique_fd.hpp"
 #include "base/utf8.hpp"
-#include "base/write_all.hpp"
+#include "base/whole_file.hpp"
 
 namespace headgate::runtime {
 namespace {

@@ -1,4 +1,4 @@
-#include "runtime/state.hpp"
+#include "runtime/hook.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,7 @@
 #include <string_view>
 
 #include "base/unique_fd.hpp"
-#include "base/write_all.hpp"
+#include "base/whole_file.hpp"
 #include "cli/run/program.hpp"
 #include "cli/term/output.hpp"
 #include "install/paths.hpp"

@@ -11,7 +11,7 @@
 #include <csignal>
 #include <cstdlib>
 
-#include "base/write_all.hpp"
+#include "base/whole_file.hpp"
 #include "install/paths.hpp"
 
 namespace headgate::cli {
