@@ -7,7 +7,6 @@
 
 #include "base/whole_file.hpp"
 #include "oci/cdi_read.hpp"
-#include "oci/cdi_yaml.hpp"
 #include "oci/share_device.hpp"
 #include "runtime/gpu_inventory_files.hpp"
 

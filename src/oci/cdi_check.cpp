@@ -1,17 +1,14 @@
 #include <algorithm>
-#include <array>
 #include <optional>
 #include <set>
 
+#include "base/joined.hpp"
 #include "base/utf8.hpp"
 #include "oci/cdi_names.hpp"
 #include "oci/cdi_read.hpp"
 
 namespace headgate::oci {
 namespace {
-
-constexpr std::array<std::string_view, 6> kHookNames = {"prestart",       "createRuntime", "createContainer",
-                                                        "startContainer", "poststart",     "poststop"};
 
 // Finds the first error in one set of edits; empty if there is none.
 class EditsCheck {
@@ -68,9 +65,9 @@ class EditsCheck {
                "accepted: letters of rwm, or none");
   }
   void hook(const Hook& hook, const std::string& at) {
-    if (std::ranges::find(kHookNames, hook.name) == kHookNames.end())
+    if (std::ranges::find(kHookNames, std::string_view(hook.name)) == kHookNames.end())
       complain(at + ".hookName", "'" + printable(hook.name, 80) + "' is no hook",
-               "accepted: prestart, createRuntime, createContainer, startContainer, poststart, poststop");
+               "accepted: " + joined(kHookNames, ", "));
     filled(hook.path, at + ".path");
     env(hook.env, at + ".env");
   }

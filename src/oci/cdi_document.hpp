@@ -3,8 +3,10 @@
 // specification, https://github.com/cncf-tags/container-device-interface/blob/main/SPEC.md
 #pragma once
 
+#include <array>
 #include <cstdint>
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -24,13 +26,15 @@ struct DeviceNode {
 };
 
 struct Mount {
-  std::string host_path, container_path, type;
-  std::vector<std::string> options;
+  std::string host_path, container_path, type = {};
+  std::vector<std::string> options = {};
   friend bool operator==(const Mount&, const Mount&) = default;
 };
 
+inline constexpr std::array<const char*, 6> kHookNames = {"prestart",       "createRuntime", "createContainer",
+                                                          "startContainer", "poststart",     "poststop"};
 struct Hook {
-  std::string name;  // prestart, createRuntime, createContainer, startContainer, poststart, poststop
+  std::string name;  // one of kHookNames
   std::string path;
   std::vector<std::string> args, env;
   std::optional<std::int64_t> timeout_s;
@@ -65,17 +69,17 @@ using Annotations = std::map<std::string, std::string>;
 
 struct Device {
   std::string name;
-  Annotations annotations;
+  Annotations annotations = {};
   Edits edits;
   friend bool operator==(const Device&, const Device&) = default;
 };
 
 struct Document {
-  std::string version;  // "0.4.0"
-  std::string kind;     // VENDOR/CLASS
-  Annotations annotations;
-  std::vector<Device> devices;
-  Edits edits;  // once per container that requests any device
+  std::string version = {};  // "0.4.0"
+  std::string kind;          // VENDOR/CLASS
+  Annotations annotations = {};
+  std::vector<Device> devices = {};
+  Edits edits = {};  // once per container that requests any device
   friend bool operator==(const Document&, const Document&) = default;
 };
 
@@ -85,7 +89,15 @@ struct Document {
 // Returns the index of "0.5.0" in the list of versions, oldest first; empty if unknown.
 [[nodiscard]] std::optional<std::size_t> version_place(std::string_view version);
 
+// kept: adds entries that `to` has again, as engines do. dropped: skips them, because devices repeat common edits.
+enum class Repeats { kept, dropped };
+// Appends `more` to each list of `to`; of two classes of service the later wins.
+void add(Edits& to, const Edits& more, Repeats repeats);
+
 // Formats as JSON with a final newline. `version` is written unchanged.
 [[nodiscard]] std::string to_json(const Document& document);
+// Formats parts of a document with their field names.
+[[nodiscard]] nlohmann::ordered_json to_json(const Hook& hook);
+[[nodiscard]] nlohmann::ordered_json to_json(const IntelRdt& rdt);
 
 }  // namespace headgate::oci

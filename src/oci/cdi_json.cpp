@@ -1,11 +1,11 @@
-#include "oci/cdi_json.hpp"
-
 #include <nlohmann/json.hpp>
 
 #include "oci/cdi_fields.hpp"
 
 namespace headgate::oci {
 namespace {
+
+using OrderedJson = nlohmann::ordered_json;
 
 // Omits empty fields, because older engines refuse fields that they do not know.
 class FieldWriter {
@@ -62,8 +62,8 @@ class FieldWriter {
 
 }  // namespace
 
-OrderedJson to_json(const Hook& hook) { return FieldWriter::to_json(hook); }
-OrderedJson to_json(const IntelRdt& rdt) { return FieldWriter::to_json(rdt); }
+nlohmann::ordered_json to_json(const Hook& hook) { return FieldWriter::to_json(hook); }
+nlohmann::ordered_json to_json(const IntelRdt& rdt) { return FieldWriter::to_json(rdt); }
 
 std::string to_json(const Document& document) {
   // What is no UTF-8 is replaced: paths on the host may hold any bytes, JSON may not.

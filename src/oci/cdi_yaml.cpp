@@ -1,5 +1,3 @@
-#include "oci/cdi_yaml.hpp"
-
 #include <yaml-cpp/yaml.h>
 
 #include <algorithm>

@@ -3,7 +3,7 @@
 #include <cstdint>
 #include <cstdlib>
 
-#include "oci/cdi_yaml.hpp"
+#include "oci/cdi_read.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   const auto document = headgate::oci::read_file_text("x.yaml", {reinterpret_cast<const char*>(data), size});

@@ -1,4 +1,3 @@
-#include "oci/cdi_yaml.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,6 @@
 
 #include "base/joined.hpp"
 #include "base/utf8.hpp"
-#include "oci/cdi_json.hpp"
 
 namespace headgate::oci {
 namespace {
@@ -14,9 +13,8 @@ namespace {
 // Some engines' annotations hold whole documents as text, so the nesting stays shallow.
 constexpr JsonBounds kConfigBounds = {.bytes = 4 << 20, .depth = 64};
 
-using Path = std::vector<const char*>;
+using Path = ContainerConfig::Path;
 
-// Returns the value at a path of objects; null if there is none.
 const Json* find(const Json& json, const Path& path) {
   const Json* at = &json;
   for (const char* key : path) {
@@ -82,9 +80,6 @@ class TypeCheck {
   std::string wrong_;
 };
 
-constexpr std::array<const char*, 6> kHooks = {"prestart",       "createRuntime", "createContainer",
-                                               "startContainer", "poststart",     "poststop"};
-
 std::string type_trouble(const Json& json) {
   TypeCheck check(json);
   for (const Path& path : std::vector<Path>{{"process"}, {"process", "user"}, {"hooks"}, {"linux"}, {"root"}})
@@ -100,7 +95,7 @@ std::string type_trouble(const Json& json) {
   check.list({"linux", "devices"}, &Json::is_object, "is no object", {"path"});
   check.list({"linux", "namespaces"}, &Json::is_object, "is no object", {"type"});
   check.list({"linux", "resources", "devices"}, &Json::is_object, "is no object");
-  for (const char* hook : kHooks) check.list({"hooks", hook}, &Json::is_object, "is no object", {"path"});
+  for (const char* hook : kHookNames) check.list({"hooks", hook}, &Json::is_object, "is no object", {"path"});
   check.texts_of({"annotations"});
   check.one({"root", "path"}, &Json::is_string, "is no text");
   return check.wrong();
@@ -118,8 +113,8 @@ std::ptrdiff_t depth_of(const Json& mount) {
   return std::ranges::count(clean, '/');
 }
 
-Json without_name(const OrderedJson& hook) {
-  Json json = Json::parse(hook.dump(-1, ' ', false, OrderedJson::error_handler_t::replace));
+Json without_name(const nlohmann::ordered_json& hook) {
+  Json json = Json::parse(hook.dump(-1, ' ', false, Json::error_handler_t::replace));
   json.erase("hookName");
   return json;
 }
@@ -146,10 +141,12 @@ Result<ContainerConfig> ContainerConfig::read(std::string_view text) {
   return ContainerConfig(std::move(*json));
 }
 
+const Json* ContainerConfig::at(const Path& path) const { return find(*json_, path); }
+
 std::string ContainerConfig::text() const { return json_->dump(-1, ' ', false, Json::error_handler_t::replace) + "\n"; }
 
 std::vector<std::string> ContainerConfig::environment() const {
-  const Json* env = find(*json_, {"process", "env"});
+  const Json* env = at({"process", "env"});
   return env == nullptr ? std::vector<std::string>() : env->get<std::vector<std::string>>();
 }
 
@@ -161,17 +158,17 @@ std::optional<std::string> ContainerConfig::variable(std::string_view name) cons
 }
 
 std::optional<std::string> ContainerConfig::annotation(const std::string& name) const {
-  const Json* found = find(*json_, {"annotations", name.c_str()});
+  const Json* found = at({"annotations", name.c_str()});
   return found == nullptr ? std::nullopt : std::optional(found->get<std::string>());
 }
 
 std::string ContainerConfig::root() const {
-  const Json* path = find(*json_, {"root", "path"});
+  const Json* path = at({"root", "path"});
   return path == nullptr ? std::string() : path->get<std::string>();
 }
 
 std::optional<std::string> ContainerConfig::source_of(std::string_view destination) const {
-  if (const Json* all = find(*json_, {"mounts"}))
+  if (const Json* all = at({"mounts"}))
     for (const Json& each : *all)
       if (each["destination"] == destination)
         return each.contains("source") && each["source"].is_string() ? each["source"].get<std::string>()
@@ -180,7 +177,7 @@ std::optional<std::string> ContainerConfig::source_of(std::string_view destinati
 }
 
 void ContainerConfig::set_source(std::string_view destination, const std::string& source) {
-  if (find(*json_, {"mounts"}) == nullptr) return;
+  if (at({"mounts"}) == nullptr) return;
   auto& mounts = (*json_)["mounts"].get_ref<Json::array_t&>();
   if (source.empty()) std::erase_if(mounts, [&](const Json& each) { return each["destination"] == destination; });
   for (Json& each : mounts)
@@ -192,7 +189,7 @@ void ContainerConfig::append_variable(std::string_view name, std::string_view va
 }
 
 void ContainerConfig::remove_variable(std::string_view name) {
-  if (find(*json_, {"process", "env"}) == nullptr) return;
+  if (at({"process", "env"}) == nullptr) return;
   std::erase_if((*json_)["process"]["env"].get_ref<Json::array_t&>(),
                 [&](const Json& entry) { return name_of(entry.get_ref<const std::string&>()) == name; });
 }
@@ -213,15 +210,15 @@ void ContainerConfig::append_hook(const std::string& name, Json hook) {
 }
 
 void ContainerConfig::remove_hooks(const std::function<bool(const std::string& path)>& is) {
-  for (const char* name : kHooks)
-    if (find(*json_, {"hooks", name}) != nullptr)
+  for (const char* name : kHookNames)
+    if (at({"hooks", name}) != nullptr)
       std::erase_if((*json_)["hooks"][name].get_ref<Json::array_t&>(),
                     [&](const Json& hook) { return is(hook["path"].get<std::string>()); });
 }
 
 bool ContainerConfig::has_hook(const std::function<bool(const std::string& path)>& is) const {
-  return std::ranges::any_of(kHooks, [&](const char* name) {
-    const Json* all = find(*json_, {"hooks", name});
+  return std::ranges::any_of(kHookNames, [&](const char* name) {
+    const Json* all = at({"hooks", name});
     return all != nullptr &&
            std::ranges::any_of(*all, [&](const Json& hook) { return is(hook["path"].get<std::string>()); });
   });
@@ -243,7 +240,7 @@ Result<void> ContainerConfig::add_node(DeviceNode node, const FindHostNode& look
   if (numbered) device["major"] = node.major.value_or(0), device["minor"] = node.minor.value_or(0);
   if (node.file_mode) device["fileMode"] = *node.file_mode;
   for (const auto& [key, own] : {std::pair("uid", node.uid), std::pair("gid", node.gid)}) {
-    const Json* user = find(*json_, {"process", "user", key});
+    const Json* user = at({"process", "user", key});
     const std::uint64_t id = own ? *own : user == nullptr ? 0 : user->get<std::uint64_t>();
     if (own || id != 0) device[key] = id;
   }
@@ -267,7 +264,7 @@ void ContainerConfig::add_mount(const Mount& mount) {
   std::erase_if(mounts, [&](const Json& each) { return each["destination"] == mount.container_path; });
   std::vector<std::string> options = mount.options;
   const auto has = [&](const char* option) { return std::ranges::find(options, option) != options.end(); };
-  const Json* namespaces = find(*json_, {"linux", "namespaces"});
+  const Json* namespaces = at({"linux", "namespaces"});
   const bool has_users = namespaces != nullptr &&
                          std::ranges::any_of(*namespaces, [](const Json& each) { return each["type"] == "user"; });
   const bool binds = mount.type == "bind" || has("bind") || has("rbind");

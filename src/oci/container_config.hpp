@@ -37,6 +37,9 @@ class ContainerConfig {
 
   [[nodiscard]] std::string text() const;
   [[nodiscard]] const Json& json() const { return *json_; }
+  // Returns the value at a path of objects: {"process", "args"}; null if there is none.
+  using Path = std::vector<const char*>;
+  [[nodiscard]] const Json* at(const Path& path) const;
 
   // Returns the last entry of that name, which programs see; empty if there is none.
   [[nodiscard]] std::optional<std::string> variable(std::string_view name) const;

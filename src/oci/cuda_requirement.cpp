@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <array>
 #include <charconv>
+#include <ranges>
+#include <vector>
 
 #include "base/utf8.hpp"
 
@@ -90,23 +92,15 @@ std::string describe_need(const Condition& condition, const GpuFacts& facts) {
   return "a GPU of brand" + how + value + ", this one is " + facts.brand;
 }
 
-template <typename Visit>
-Result<void> for_each_part(std::string_view text, char separator, Visit visit) {
-  while (!text.empty()) {
-    const auto end = std::min(text.find(separator), text.size());
-    if (end > 0) TRY(visit(text.substr(0, end)));
-    text.remove_prefix(std::min(text.size(), end + 1));
-  }
-  return {};
-}
-
 // Checks one variable. Reports what its first part lacks, because images name the general case before exceptions.
 Result<void> check_one(std::string_view name, std::string_view value, const GpuFacts& facts) {
   std::optional<Condition> missing;
-  bool met = false, any = false;
-  auto read = for_each_part(value, ' ', [&](std::string_view part) -> Result<void> {
+  bool met = false;
+  for (const auto part : std::views::split(value, ' ')) {
     std::optional<Condition> first;
-    auto sound = for_each_part(part, ',', [&](std::string_view text) -> Result<void> {
+    for (const auto each : std::views::split(part, ',')) {
+      const std::string_view text(each.begin(), each.end());
+      if (text.empty()) continue;
       const auto condition = read_condition(text);
       const std::string_view subject = condition ? condition->subject : "";
       const bool known = subject == "cuda" || subject == "driver" || subject == "arch" || subject == "brand";
@@ -115,15 +109,11 @@ Result<void> check_one(std::string_view name, std::string_view value, const GpuF
                     "accepted: cuda, driver, arch or brand, one of = != < <= > >=, and a version; "
                     "NVIDIA_DISABLE_REQUIRE=1 passes it over");
       if (!first && !is_met(*condition, facts)) first = condition;
-      return {};
-    });
-    if (!sound) return sound;
-    any = true;
-    met = met || !first;
+    }
+    if (!first && !part.empty()) met = true;
     if (first && !missing) missing = first;
-    return {};
-  });
-  if (!read || met || !any) return read;
+  }
+  if (met || !missing) return {};
   return fail(ErrorCode::unsupported, "the image needs " + describe_need(*missing, facts),
               "use an image for an older CUDA, or a newer driver; NVIDIA_DISABLE_REQUIRE=1 tries it all the same");
 }

@@ -2,11 +2,9 @@
 // Source: the NVIDIA container toolkit's documentation of its environment variables.
 #pragma once
 
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>
-#include <vector>
 
 #include "base/result.hpp"
 

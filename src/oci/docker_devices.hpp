@@ -6,11 +6,10 @@
 
 #include <span>
 #include <string>
-#include <string_view>
 #include <vector>
 
 #include "base/result.hpp"
-#include "oci/cdi_devices.hpp"
+#include "oci/cdi_cache.hpp"
 #include "oci/container_config.hpp"
 #include "oci/cuda_requirement.hpp"
 #include "oci/device_request.hpp"

@@ -2,8 +2,6 @@
 
 #include <algorithm>
 
-#include "oci/edits.hpp"
-
 namespace headgate::oci {
 namespace {
 

@@ -29,8 +29,7 @@ std::string_view value_of(std::string_view text, std::string_view key) {
 }
 
 Mount read_only(const std::string& from, const std::string& to) {
-  return {
-      .host_path = from, .container_path = to, .type = {}, .options = {"ro", "nosuid", "nodev", "rbind", "rprivate"}};
+  return {.host_path = from, .container_path = to, .options = {"ro", "nosuid", "nodev", "rbind", "rprivate"}};
 }
 
 DeviceNode node_of(const InventoryGpu& gpu) { return {.path = "/dev/nvidia" + std::to_string(gpu.minor)}; }
@@ -58,7 +57,7 @@ std::optional<Document> inventory_document(const GpuInventory& inventory) {
     return std::ranges::find(file.names, "libcuda.so.1") != file.names.end();
   });
   if (inventory.gpus.empty() || !has_cuda) return std::nullopt;
-  Document document{.version = {}, .kind = std::string(kGpuKind), .annotations = {}, .devices = {}, .edits = {}};
+  Document document{.kind = std::string(kGpuKind)};
   document.edits.env = {"NVIDIA_VISIBLE_DEVICES=void"};
   for (const std::string& path : inventory.control_nodes) document.edits.device_nodes.push_back({.path = path});
   for (const DriverFile& file : inventory.files) {
@@ -75,10 +74,10 @@ std::optional<Document> inventory_document(const GpuInventory& inventory) {
     all.device_nodes.push_back(node_of(gpu));
     Edits one;
     one.device_nodes = {node_of(gpu)};
-    document.devices.push_back({.name = std::to_string(i), .annotations = {}, .edits = one});
-    document.devices.push_back({.name = gpu.uuid, .annotations = {}, .edits = one});
+    document.devices.push_back({.name = std::to_string(i), .edits = one});
+    document.devices.push_back({.name = gpu.uuid, .edits = one});
   }
-  document.devices.push_back({.name = "all", .annotations = {}, .edits = std::move(all)});
+  document.devices.push_back({.name = "all", .edits = std::move(all)});
   document.version = minimum_version(document);
   return document;
 }

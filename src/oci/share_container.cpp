@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "base/utf8.hpp"
 #include "oci/cdi_names.hpp"
@@ -31,34 +32,23 @@ bool is_gpu_node(std::string_view path) {
 
 std::vector<std::string> gpu_nodes(const ContainerConfig& config) {
   std::vector<std::string> all;
-  const Json::json_pointer devices("/linux/devices");
-  if (!config.json().contains(devices)) return all;
-  for (const Json& each : config.json()[devices])
-    if (const auto path = each["path"].get<std::string>(); is_gpu_node(path)) all.push_back(path);
+  if (const Json* devices = config.at({"linux", "devices"}))
+    for (const Json& each : *devices)
+      if (const auto path = each["path"].get<std::string>(); is_gpu_node(path)) all.push_back(path);
   return all;
 }
 
 // Returns true if the last device rule permits every device.
 bool is_privileged(const ContainerConfig& config) {
-  const Json::json_pointer devices("/linux/resources/devices");
-  if (!config.json().contains(devices) || config.json()[devices].empty()) return false;
+  const Json* const rules = config.at({"linux", "resources", "devices"});
   bool all = false;
-  for (const Json& rule : config.json()[devices]) {
+  for (const Json& rule : rules == nullptr ? Json::array() : *rules) {
     const std::string type = rule.contains("type") && rule["type"].is_string() ? rule["type"].get<std::string>() : "";
     const auto any = [&](const char* key) { return !rule.contains(key) || !rule[key].is_number() || rule[key] < 0; };
     if ((!type.empty() && type != "a") || !any("major") || !any("minor")) continue;
     all = rule.value("allow", Json(false)) == true;
   }
   return all;
-}
-
-std::vector<std::string> parts_of(const std::string& list) {
-  std::vector<std::string> parts(1);
-  for (const char c : list) {
-    if (c == ',') parts.emplace_back();
-    else parts.back() += c;
-  }
-  return parts;
 }
 
 std::unexpected<Error> two_shares(const std::string& one, const std::string& other) {
@@ -73,7 +63,8 @@ Result<std::string> requested_share(const std::string& devices) {
   prefix += '=';
   std::string share;
   bool others = false;
-  for (const std::string& each : parts_of(devices)) {
+  for (const auto part : std::views::split(devices, ',')) {
+    const std::string each(part.begin(), part.end());
     if (!each.starts_with(prefix)) others = true;
     else if (share.empty()) share = each.substr(prefix.size());
     else if (each != prefix + share) return two_shares(share, each.substr(prefix.size()));

@@ -68,11 +68,8 @@ Document share_document(const ShareDevice& device) {
     std::erase_if(edits.mounts, [&](const Mount& each) { return each.container_path == mount.container_path; });
     edits.mounts.push_back(mount);
   }
-  Document document{.version = {},
-                    .kind = std::string(kShareKind),
-                    .annotations = {},
-                    .devices = {{.name = device.share, .annotations = {}, .edits = std::move(edits)}},
-                    .edits = {}};
+  Document document{
+      .version = {}, .kind = std::string(kShareKind), .devices = {{.name = device.share, .edits = std::move(edits)}}};
   document.version = minimum_version(document);
   return document;
 }

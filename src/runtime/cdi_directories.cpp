@@ -6,7 +6,6 @@
 #include "base/utf8.hpp"
 #include "base/whole_file.hpp"
 #include "oci/cdi_read.hpp"
-#include "oci/cdi_yaml.hpp"
 
 namespace headgate::runtime {
 

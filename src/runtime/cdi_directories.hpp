@@ -1,7 +1,6 @@
 // Reads the CDI files of directories, as engines do.
 #pragma once
 
-#include <span>
 #include <string>
 #include <vector>
 

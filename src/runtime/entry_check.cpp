@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <filesystem>
+#include <sstream>
 
 #include "base/utf8.hpp"
 #include "base/whole_file.hpp"
@@ -19,10 +20,10 @@ constexpr std::chrono::milliseconds kAnswer{2'000};
 bool has_numbers_of_the_host() {
   const auto map = read_whole_file("/proc/self/uid_map", 4096);
   if (!map) return true;
-  std::string words;
-  for (const char c : map->text)
-    if (c > ' ' || (!words.empty() && words.back() != ' ')) words += c > ' ' ? c : ' ';
-  return words == "0 0 4294967295 ";
+  std::istringstream words(map->text);
+  std::string inside, outside, count, more;
+  words >> inside >> outside >> count >> more;
+  return inside == "0" && outside == "0" && count == "4294967295" && more.empty();
 }
 
 std::string target_of(const std::string& share, const oci::ContainerConfig& config) {

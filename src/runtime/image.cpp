@@ -7,10 +7,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <array>
 #include <charconv>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "base/unique_fd.hpp"
 
@@ -81,23 +81,19 @@ std::string version_of_library(const UniqueFd& library) {
 }
 
 std::optional<std::string> program_of(const Root& root, const oci::ContainerConfig& config) {
-  const auto& json = config.json();
-  const nlohmann::json::json_pointer args("/process/args"), cwd("/process/cwd");
-  if (!json.contains(args) || json[args].empty()) return std::nullopt;
-  const auto name = json[args][0].get<std::string>();
+  const oci::Json *args = config.at({"process", "args"}), *cwd = config.at({"process", "cwd"});
+  if (args == nullptr || args->empty()) return std::nullopt;
+  const auto name = (*args)[0].get<std::string>();
   if (name.empty()) return std::nullopt;
   if (name.contains('/')) {
-    const std::string base = json.contains(cwd) && json[cwd].is_string() ? json[cwd].get<std::string>() : "/";
+    const std::string base = cwd != nullptr && cwd->is_string() ? cwd->get<std::string>() : "/";
     return root.read((std::filesystem::path(base) / name).string(), kMaxProgramHead);
   }
   const std::string path =
       config.variable("PATH").value_or("/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin");
-  for (std::string_view rest = path; !rest.empty();) {
-    const auto end = std::min(rest.find(':'), rest.size());
-    if (end > 0)
-      if (auto found = root.read(std::string(rest.substr(0, end)) + "/" + name, kMaxProgramHead)) return found;
-    rest.remove_prefix(std::min(rest.size(), end + 1));
-  }
+  for (const auto folder : std::views::split(path, ':'))
+    if (!folder.empty())
+      if (auto found = root.read(std::string(folder.begin(), folder.end()) + "/" + name, kMaxProgramHead)) return found;
   return std::nullopt;
 }
 

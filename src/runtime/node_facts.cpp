@@ -4,9 +4,10 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <cstdlib>
+#include <ranges>
+#include <sstream>
 
 #include "base/utf8.hpp"
 #include "base/whole_file.hpp"
@@ -17,14 +18,12 @@ std::string program_on_path(const std::string& name, bool but_this) {
   struct stat ours{};
   if (but_this && ::stat("/proc/self/exe", &ours) != 0) return {};
   const char* const path = std::getenv("PATH");
-  for (std::string_view rest = path == nullptr ? "" : path; !rest.empty();) {
-    const auto end = std::min(rest.find(':'), rest.size());
-    const std::string file = std::string(rest.substr(0, end)) + "/" + name;
+  for (const auto folder : std::views::split(std::string_view(path == nullptr ? "" : path), ':')) {
+    const std::string file = std::string(folder.begin(), folder.end()) + "/" + name;
     struct stat facts{};
     if (file.starts_with('/') && ::stat(file.c_str(), &facts) == 0 && S_ISREG(facts.st_mode) &&
         ::access(file.c_str(), X_OK) == 0 && !(but_this && facts.st_dev == ours.st_dev && facts.st_ino == ours.st_ino))
       return file;
-    rest.remove_prefix(std::min(rest.size(), end + 1));
   }
   return {};
 }
@@ -41,14 +40,9 @@ Result<oci::HostNode> host_node(const std::string& path) {
 }
 
 std::string driver_version(std::string_view text) {
-  const std::string_view line = text.substr(0, text.find('\n'));
-  for (std::size_t at = 0; at < line.size();) {
-    const auto begin = std::min(line.find_first_not_of(" \t", at), line.size());
-    const auto end = std::min(line.find_first_of(" \t", begin), line.size());
-    const std::string_view word = line.substr(begin, end - begin);
-    if (word.contains('.') && word.find_first_not_of("0123456789.") == std::string_view::npos) return std::string(word);
-    at = end + 1;
-  }
+  std::istringstream words{std::string(text.substr(0, text.find('\n')))};
+  for (std::string word; words >> word;)
+    if (word.contains('.') && word.find_first_not_of("0123456789.") == std::string::npos) return word;
   return {};
 }
 

@@ -80,14 +80,14 @@ Result<PreloadChoice> choose_preload_list(const Settings& settings, const oci::D
     const bool by_mps = settings.image == ImagePolicy::mps;
     if (by_mps && !has_mps(document))
       return fail(ErrorCode::unsupported, what + "; and the share has no MPS, which would", "use an image with glibc");
-    return PreloadChoice{
-        .kind = Kind::none, .path = {}, .warning = what + (by_mps ? "; MPS alone limits it" : "; it starts unlimited")};
+    return PreloadChoice{.kind = Kind::none,
+                         .warning = what + (by_mps ? "; MPS alone limits it" : "; it starts unlimited")};
   }
   const std::string list = own_list(config, image);
   if (is_blank(list)) return PreloadChoice{};
-  return PreloadChoice{.kind = Kind::merged,
-                       .path = TRY(bundle.put("headgate-ld.so.preload", oci::with_limiter(list, oci::kMountedLimiter))),
-                       .warning = {}};
+  return PreloadChoice{
+      .kind = Kind::merged,
+      .path = TRY(bundle.put("headgate-ld.so.preload", oci::with_limiter(list, oci::kMountedLimiter)))};
 }
 
 }  // namespace headgate::runtime

@@ -1,7 +1,6 @@
 // The CDI file of a share, as written by headgated, and the preload list for a container in it.
 #pragma once
 
-#include <functional>
 #include <string>
 
 #include "oci/cdi_document.hpp"

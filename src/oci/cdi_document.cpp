@@ -1,8 +1,8 @@
+#include "oci/cdi_document.hpp"
+
 #include <algorithm>
 #include <array>
 #include <string_view>
-
-#include "oci/cdi_document.hpp"
 
 namespace headgate::oci {
 namespace {
@@ -43,6 +43,20 @@ std::string minimum_version(const Document& document) {
     if (!device.annotations.empty()) needed = std::max(needed, k060);
   }
   return std::string(kVersions[needed]);
+}
+
+void add(Edits& to, const Edits& more, Repeats repeats) {
+  const auto put = [&](auto& list, const auto& values) {
+    for (const auto& each : values)
+      if (repeats == Repeats::kept || std::ranges::find(list, each) == list.end()) list.push_back(each);
+  };
+  put(to.env, more.env);
+  put(to.device_nodes, more.device_nodes);
+  put(to.net_devices, more.net_devices);
+  put(to.hooks, more.hooks);
+  put(to.mounts, more.mounts);
+  if (more.intel_rdt) to.intel_rdt = more.intel_rdt;
+  put(to.additional_gids, more.additional_gids);
 }
 
 }  // namespace headgate::oci
