@@ -57,9 +57,8 @@ class SchedulerTest : public ::testing::Test {
     const auto found = router_.find(request);
     const auto* const route = std::get_if<const http::Router::Route*>(&found);
     if (route == nullptr) return std::get<http::Response>(found);
-    if (const auto* const now = std::get_if<http::Handler>(&(*route)->handler)) return (*now)(request);
     const auto slot = std::make_shared<http::Reply::Slot>([] {});
-    std::get<http::LaterHandler>((*route)->handler)(request, http::Reply(slot));
+    (*route)->handler(request, http::Reply(slot));
     return slot->take().value_or(http::Response{});
   }
   // Takes the next question; null if there is none.

@@ -1,7 +1,6 @@
 // HTTP/1.1 without sockets: parses bytes to requests and responses, and formats them. Not thread-safe.
 #pragma once
 
-#include <cstddef>
 #include <cstdint>
 #include <expected>
 #include <memory>

@@ -19,15 +19,6 @@ namespace {
 constexpr std::size_t kPiece = 64 << 10;
 constexpr std::size_t kMaxLinger = 2 << 20;  // unread bytes of a rejected request to drain before closing
 
-Response answer_of(const Handler& handler, const Request& request) {
-  try {
-    return handler(request);
-  } catch (const std::exception& error) {
-    return error_response(500, "failed", std::string("the handler of this request failed: ") + error.what(),
-                          "this is a defect of the server");
-  }
-}
-
 Response no_place() {
   Response response = error_response(
       503, "busy", "this server has all the connections that it takes",
@@ -37,10 +28,10 @@ Response no_place() {
 }
 
 // A client may have left while its request was queued; then run nothing that waits or takes something for it.
-void begin_answer(const LaterHandler& handler, const Request& request, const Reply& reply) {
-  if (!reply.waits()) return;
+void begin_answer(const Router::Route& route, const Request& request, const Reply& reply) {
+  if (route.answers_later && !reply.waits()) return;
   try {
-    handler(request, reply);
+    route.handler(request, reply);
   } catch (const std::exception& error) {
     reply(error_response(500, "failed", std::string("the handler of this request failed: ") + error.what(),
                          "this is a defect of the server"));
@@ -239,16 +230,11 @@ awaitable<Response> Connection::respond(Request request) {
   auto found = state_->router.find(request);
   if (auto* response = std::get_if<Response>(&found)) co_return std::move(*response);
   const Router::Route* route = std::get<const Router::Route*>(found);
-  const auto* handler = std::get_if<Handler>(&route->handler);
-  const auto* later = std::get_if<LaterHandler>(&route->handler);
   auto slot = std::make_shared<Reply::Slot>(waker());
-  std::function<void()> work;
-  if (handler != nullptr)
-    work = [handler, request = std::move(request), reply = Reply(slot)] { reply(answer_of(*handler, request)); };
-  else work = [later, request = std::move(request), reply = Reply(slot)] { begin_answer(*later, request, reply); };
-  if (handler != nullptr && route->runs == Runs::on_pool) state_->run_on_pool(counted_as_, std::move(work));
+  auto work = [route, request = std::move(request), reply = Reply(slot)] { begin_answer(*route, request, reply); };
+  if (route->runs == Runs::on_pool) state_->run_on_pool(counted_as_, std::move(work));
   else run_in_turn(state_, counted_as_, std::move(work));
-  co_return co_await wait_for(std::move(slot), handler == nullptr);
+  co_return co_await wait_for(std::move(slot), route->answers_later);
 }
 
 awaitable<Response> Connection::wait_for(std::shared_ptr<Reply::Slot> slot, bool watched) {

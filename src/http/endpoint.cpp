@@ -61,7 +61,10 @@ Result<SocketAddress> address_of(const Endpoint& endpoint) {
   if (!endpoint.path.empty()) {
     sockaddr_un name{};
     name.sun_family = AF_UNIX;
-    if (endpoint.path.size() >= sizeof name.sun_path) return refuse(endpoint.path);
+    if (endpoint.path.size() >= sizeof name.sun_path)
+      return fail(ErrorCode::usage,
+                  "the socket path '" + endpoint.path + "' has " + std::to_string(endpoint.path.size()) + " bytes",
+                  "accepted: 1 to 107 bytes");
     std::memcpy(name.sun_path, endpoint.path.data(), endpoint.path.size());
     std::memcpy(&address.storage, &name, sizeof name);
     address.size = sizeof name;

@@ -4,13 +4,10 @@
 
 #include <algorithm>
 
+#include "http/message.hpp"
+
 namespace headgate::http {
 namespace {
-
-bool same_name(std::string_view a, std::string_view b) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::ranges::equal(a, b, {}, lower, lower);
-}
 
 bool is_port(std::string_view text) {
   return !text.empty() && text.size() <= 5 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });

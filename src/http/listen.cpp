@@ -1,46 +1,31 @@
 #include "http/listen.hpp"
 
-#include <arpa/inet.h>
-#include <netinet/in.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
+#include <boost/asio/ip/tcp.hpp>
 #include <cerrno>
-#include <cstring>
 
 #include "base/untrusted_socket.hpp"
+#include "http/client.hpp"
 
 namespace headgate::http {
 namespace {
 
 constexpr int kBacklog = 1024;  // the kernel caps it at net.core.somaxconn
 
-Result<sockaddr_un> unix_address(const std::string& path) {
-  sockaddr_un address{};
-  address.sun_family = AF_UNIX;
-  if (path.empty() || path.size() >= sizeof address.sun_path) {
-    return fail(ErrorCode::usage, "the socket path '" + path + "' has " + std::to_string(path.size()) + " bytes",
-                "accepted: 1 to 107 bytes");
-  }
-  std::memcpy(address.sun_path, path.data(), path.size());
-  return address;
-}
-
 // Removes a socket file that a dead server left. Errors if a server is alive there, or the file is not a socket.
-Result<void> clear_the_way(const std::string& path, const sockaddr_un& address) {
+Result<void> clear_the_way(const std::string& path) {
   struct stat status{};
   if (::lstat(path.c_str(), &status) != 0) return {};
   if (!S_ISSOCK(status.st_mode)) {
     return fail(ErrorCode::usage, path + " exists and is no socket", "name another path, or remove that file");
   }
-  const UniqueFd probe(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
-  if (!probe) return fail_errno("socket", errno);
-  if (::connect(probe.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) == 0 || errno == EAGAIN) {
+  const int error = try_to_connect({.path = path});
+  if (error == 0)
     return fail(ErrorCode::failed, "another server listens on " + path, "stop it first, or name another path");
-  }
-  if (errno != ECONNREFUSED) return fail_errno("connecting to " + path, errno);
+  if (error != ECONNREFUSED) return fail_errno("connecting to " + path, error);
   if (::unlink(path.c_str()) != 0 && errno != ENOENT) return fail_errno("removing the dead socket " + path, errno);
   return {};
 }
@@ -48,11 +33,13 @@ Result<void> clear_the_way(const std::string& path, const sockaddr_un& address) 
 }  // namespace
 
 Result<UniqueFd> listen_unix(const UnixListener& listener) {
-  const auto address = TRY(unix_address(listener.path));
-  TRY(clear_the_way(listener.path, address));
+  if (listener.path.empty())
+    return fail(ErrorCode::usage, "the socket path '' has 0 bytes", "accepted: 1 to 107 bytes");
+  const auto address = TRY(address_of({.path = listener.path}));
+  TRY(clear_the_way(listener.path));
   UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno("socket", errno);
-  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address), sizeof address) != 0) {
+  if (::bind(fd.get(), reinterpret_cast<const sockaddr*>(&address.storage), address.size) != 0) {
     return fail_errno("binding " + listener.path, errno, "its directory must exist and be writable");
   }
   // connect() fails before listen(), so that no client can enter while the file has its first mode.
@@ -71,30 +58,17 @@ Result<UniqueFd> listen_unix(const UnixListener& listener) {
 }
 
 Result<UniqueFd> listen_tcp(const std::string& address, std::uint16_t port) {
-  sockaddr_in v4{};
-  sockaddr_in6 v6{};
-  const sockaddr* bound = nullptr;
-  socklen_t size = 0;
-  if (::inet_pton(AF_INET, address.c_str(), &v4.sin_addr) == 1) {
-    v4.sin_family = AF_INET;
-    v4.sin_port = htons(port);
-    bound = reinterpret_cast<const sockaddr*>(&v4);
-    size = sizeof v4;
-  } else if (::inet_pton(AF_INET6, address.c_str(), &v6.sin6_addr) == 1) {
-    v6.sin6_family = AF_INET6;
-    v6.sin6_port = htons(port);
-    bound = reinterpret_cast<const sockaddr*>(&v6);
-    size = sizeof v6;
-  } else {
+  boost::system::error_code error;
+  const boost::asio::ip::tcp::endpoint at(boost::asio::ip::make_address(address, error), port);
+  if (error)
     return fail(ErrorCode::usage, "'" + address + "' is no address to listen on",
                 "accepted: a numeric address such as 127.0.0.1 or ::1");
-  }
-  UniqueFd fd(::socket(bound->sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
+  UniqueFd fd(::socket(at.protocol().family(), SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0));
   if (!fd) return fail_errno("socket", errno);
   const int on = 1;
   ::setsockopt(fd.get(), SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
   const std::string where = address + " port " + std::to_string(port);
-  if (::bind(fd.get(), bound, size) != 0) return fail_errno("binding " + where, errno);
+  if (::bind(fd.get(), at.data(), static_cast<socklen_t>(at.size())) != 0) return fail_errno("binding " + where, errno);
   if (::listen(fd.get(), kBacklog) != 0) return fail_errno("listening on " + where, errno);
   return fd;
 }

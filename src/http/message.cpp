@@ -16,12 +16,6 @@ constexpr CodeStatus kCodes[] = {
     {ErrorCode::unsupported, 501}, {ErrorCode::unreachable, 503}, {ErrorCode::busy, 503},
 };
 
-char lower(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
-
-bool same_name(std::string_view a, std::string_view b) {
-  return std::ranges::equal(a, b, [](char x, char y) { return lower(x) == lower(y); });
-}
-
 const std::string* find_exact(const Fields& fields, std::string_view name) {
   const auto found = std::ranges::find(fields, name, &Field::name);
   return found == fields.end() ? nullptr : &found->value;
@@ -33,6 +27,11 @@ std::string text_of(const nlohmann::json& object, const char* key) {
 }
 
 }  // namespace
+
+bool same_name(std::string_view a, std::string_view b) {
+  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
+  return std::ranges::equal(a, b, {}, lower, lower);
+}
 
 const std::string* find(const Fields& fields, std::string_view name) {
   const auto found = std::ranges::find_if(fields, [&](const Field& field) { return same_name(field.name, name); });

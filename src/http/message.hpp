@@ -21,6 +21,8 @@ struct Field {
 };
 using Fields = std::vector<Field>;
 
+// Returns true if both are equal but for ASCII case.
+[[nodiscard]] bool same_name(std::string_view a, std::string_view b);
 // Returns the first value of `name`, ignoring ASCII case; nullptr if there is none.
 [[nodiscard]] const std::string* find(const Fields& fields, std::string_view name);
 

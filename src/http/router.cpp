@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <optional>
+#include <ranges>
 
 #include "base/joined.hpp"
 #include "http/codec.hpp"
@@ -13,12 +14,8 @@ bool is_parameter(std::string_view segment) { return segment.starts_with('{') &&
 
 std::vector<std::string> split(std::string_view pattern) {
   std::vector<std::string> segments;
-  while (pattern.starts_with('/')) {
-    pattern.remove_prefix(1);
-    const auto slash = std::min(pattern.find('/'), pattern.size());
-    if (slash > 0) segments.emplace_back(pattern.substr(0, slash));
-    pattern.remove_prefix(slash);
-  }
+  for (const auto part : std::views::split(pattern, '/'))
+    if (!part.empty()) segments.emplace_back(part.begin(), part.end());
   return segments;
 }
 
@@ -55,12 +52,16 @@ std::optional<Response> strange_query(const Router::Route& route, const Request&
 }  // namespace
 
 Router& Router::add(std::string_view method, std::string_view pattern, Handler handler, Runs runs) {
-  routes_.push_back({std::string(method), split(pattern), std::move(handler), runs, {}});
+  routes_.push_back({std::string(method), split(pattern),
+                     [handler = std::move(handler)](const Request& request, const Reply& reply) {
+                       reply(handler(request));
+                     },
+                     false, runs, {}});
   return *this;
 }
 
 Router& Router::add_later(std::string_view method, std::string_view pattern, LaterHandler handler) {
-  routes_.push_back({std::string(method), split(pattern), std::move(handler), Runs::on_loop, {}});
+  routes_.push_back({std::string(method), split(pattern), std::move(handler), true, Runs::on_loop, {}});
   return *this;
 }
 
@@ -82,8 +83,7 @@ std::variant<const Router::Route*, Response> Router::find(Request& request) cons
     auto parameters = match(route.segments, request.segments);
     if (!parameters) continue;
     // Routes that answer later wait, follow or consume something, which is useless for a HEAD request.
-    const bool head =
-        request.method == "HEAD" && route.method == "GET" && std::holds_alternative<Handler>(route.handler);
+    const bool head = request.method == "HEAD" && route.method == "GET" && !route.answers_later;
     if (route.method == request.method || head) {
       if (auto refused = strange_query(route, request)) return std::move(*refused);
       request.parameters = std::move(*parameters);

@@ -25,7 +25,8 @@ class Router {
   struct Route {
     std::string method;
     std::vector<std::string> segments;
-    std::variant<Handler, LaterHandler> handler;
+    LaterHandler handler;
+    bool answers_later;
     Runs runs;
     std::optional<std::vector<std::string>> query;  // accepted query parameters; none: any
   };

@@ -31,7 +31,9 @@ class RouterTest : public testing::Test {
     request.query = target->query;
     const auto found = router_.find(request);
     if (const auto* response = std::get_if<Response>(&found)) return *response;
-    return std::get<Handler>(std::get<const Router::Route*>(found)->handler)(request);
+    const auto slot = std::make_shared<Reply::Slot>(nullptr);
+    std::get<const Router::Route*>(found)->handler(request, Reply(slot));
+    return slot->take().value();
   }
   Router router_;
 };

@@ -31,16 +31,11 @@ std::expected<std::string, Refusal> decode(std::string_view text, bool plus_is_b
 
 constexpr std::string_view kScheme = "http://";  // case-insensitive (RFC 3986, section 3.1)
 
-bool begins_with_scheme(std::string_view target) {
-  const auto lower = [](char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; };
-  return std::ranges::equal(target.substr(0, kScheme.size()), kScheme, {}, lower);
-}
-
 }  // namespace
 
 std::expected<Target, Refusal> parse_target(std::string_view target) {
   Target parsed;
-  if (begins_with_scheme(target)) {
+  if (same_name(target.substr(0, kScheme.size()), kScheme)) {
     target.remove_prefix(kScheme.size());
     const auto end = std::min(target.find_first_of("/?#"), target.size());
     parsed.host = target.substr(0, end);
