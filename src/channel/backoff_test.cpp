@@ -1,4 +1,4 @@
-#include "channel/backoff.hpp"
+#include "channel/test_agent.hpp"
 
 #include <gtest/gtest.h>
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <list>
 #include <nlohmann/json.hpp>
-#include <variant>
 
 #include "base/now.hpp"
 #include "base/whole_number.hpp"

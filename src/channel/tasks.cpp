@@ -13,17 +13,9 @@ bool is_name(std::string_view text, std::size_t most) {
 Time longest_lease(Time left) { return std::max(left / 3, std::min<Time>(std::chrono::seconds(1), left / 2)); }
 
 std::string_view word(State state) {
-  switch (state) {
-    case State::queued: return "queued";
-    case State::leased: return "leased";
-    case State::working: return "working";
-    case State::done: return "done";
-    case State::failed: return "failed";
-    case State::expired: return "expired";
-    case State::cancelled: return "cancelled";
-    case State::abandoned: return "abandoned";
-  }
-  return "unknown";
+  constexpr std::string_view kWords[] = {"queued", "leased",  "working",   "done",
+                                         "failed", "expired", "cancelled", "abandoned"};
+  return kWords[static_cast<std::size_t>(state)];
 }
 
 Result<void> Tasks::check(const Submission& submission) const {
@@ -106,12 +98,6 @@ std::expected<void, Refusal> Tasks::settle(const std::string& client, TaskId id,
   Task& task = *TRY(held(client, id, attempt));
   task.result = std::move(result);
   end(task, ok ? State::done : State::failed, now);
-  return {};
-}
-
-std::expected<void, Refusal> Tasks::release(const std::string& client, TaskId id, unsigned attempt, Time now) {
-  advance(now);
-  lose_lease(*TRY(held(client, id, attempt)), now);
   return {};
 }
 

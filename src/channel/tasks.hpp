@@ -3,7 +3,7 @@
 //
 //   queued -> leased -> working -> done | failed
 //      ^         |         |
-//      +---------+---------+   the lease ran out (or was given back) and an attempt is left
+//      +---------+---------+   the lease ran out, or its stream ended, and an attempt is left
 //
 // A task not settled in time becomes expired, even while it is held. One whose last attempt failed becomes abandoned;
 // cancelled means by its submitter.
@@ -99,8 +99,6 @@ class Tasks {
   // is refused (settled).
   [[nodiscard]] std::expected<void, Refusal> settle(const std::string& client, TaskId id, unsigned attempt, bool ok,
                                                     std::string result, Time now);
-  // Gives a lease back early.
-  std::expected<void, Refusal> release(const std::string& client, TaskId id, unsigned attempt, Time now);
   // Handles the end of the stream that carried this attempt. An unacknowledged task goes to the next agent now. An
   // acknowledged one stays for up to `reconnect`, so that a live agent can acknowledge again.
   std::expected<void, Refusal> disconnect(const std::string& client, TaskId id, unsigned attempt, Time now);
@@ -116,8 +114,6 @@ class Tasks {
   [[nodiscard]] bool has_queued(const std::string& client) const;
   [[nodiscard]] std::vector<const Task*> of(const std::string& client) const;  // by ID
   [[nodiscard]] std::vector<std::string> clients() const;
-
-  [[nodiscard]] const TaskLimits& limits() const { return limits_; }
 
  private:
   struct Client {

@@ -141,12 +141,7 @@ void take(const Step& step, Tasks& tasks, Model& model, Time now) {
       if (task != nullptr) model.end(*task, State::done);
       break;
     }
-    case 6: {
-      Task* task = model.held(client, step.id, step.attempt);
-      RC_ASSERT(tasks.release(client, step.id, step.attempt, now).has_value() == (task != nullptr));
-      if (task != nullptr) model.back(*task);
-      break;
-    }
+    case 6:
     case 7: {
       Task* task = model.held(client, step.id, step.attempt);
       RC_ASSERT(tasks.disconnect(client, step.id, step.attempt, now).has_value() == (task != nullptr));

@@ -46,7 +46,7 @@ TEST(Tasks, DoNotWaitMoreThanATurnForAnotherLane) {
   EXPECT_LT(turn(first), 3);
   EXPECT_LT(turn(other), 3);
   EXPECT_LT(turn(second), 6);
-  EXPECT_TRUE(tasks.release("sched", first, 1, 0s));
+  EXPECT_TRUE(tasks.disconnect("sched", first, 1, 0s));
   submit("few");
   EXPECT_EQ(tasks.lease("sched", 0s)->id, first) << "within a lane the oldest goes first";
 }
@@ -143,14 +143,6 @@ TEST(Tasks, MoveOnFromAnEndedStreamUnlessRenewed) {
   EXPECT_FALSE(tasks.lease("sched", 3s));
   EXPECT_TRUE(tasks.settle("sched", kept, 1, true, "1", 20s));
   EXPECT_EQ(tasks.disconnect("sched", left, 1, 20s).error(), Refusal::stale);
-}
-
-TEST(Tasks, GoToTheNextAtOnceIfGivenBack) {
-  Tasks tasks;
-  const TaskId id = *tasks.submit(job(), 0s);
-  ASSERT_TRUE(tasks.lease("sched", 0s));
-  EXPECT_TRUE(tasks.release("sched", id, 1, 1s));
-  EXPECT_EQ(tasks.lease("sched", 1s)->attempt, 2U);
 }
 
 TEST(Tasks, AreBoundedInNumberAndRememberedForAWhile) {

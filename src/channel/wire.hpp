@@ -1,4 +1,4 @@
-// The JSON and request targets between channel and agents, formatted and parsed. Described in docs/channel.md.
+// The JSON between channel and agents, as the channel writes and reads it. Described in docs/channel.md.
 #pragma once
 
 #include <chrono>
@@ -12,32 +12,17 @@
 
 namespace headgate::channel {
 
-// A task as sent to its holder.
-struct Assignment {
-  TaskId id = 0;
-  unsigned attempt = 0;
-  std::string kind;
-  std::string payload;                  // JSON
-  std::chrono::milliseconds lease{};    // to acknowledge; counted from sending, as is the next
-  std::chrono::milliseconds expires{};  // after it, the answer is not needed
-  friend bool operator==(const Assignment&, const Assignment&) = default;
-};
-
 // Returns true if the text is JSON nested no deeper than 32: printing and freeing recurse, so deep input from peers
 // could overflow the stack.
 [[nodiscard]] bool is_json(std::string_view text);
 
 [[nodiscard]] std::string assignment_text(const Task& task, Time now);
-[[nodiscard]] Result<Assignment> parse_assignment(std::string_view text);
 // {"tasks": [...]}
 [[nodiscard]] std::string assignments_text(const std::vector<std::string>& assignments);
-[[nodiscard]] Result<std::vector<Assignment>> parse_assignments(std::string_view text);
 
-// The bodies of a "cancel" event and of the reply to an acknowledgement; the parsers return nothing for other text.
+// The bodies of a "cancel" event and of the reply to an acknowledgement.
 [[nodiscard]] std::string cancelled_text(TaskId id, State state);
-[[nodiscard]] std::optional<TaskId> parse_cancelled(std::string_view text);
 [[nodiscard]] std::string granted_text(Time lease);
-[[nodiscard]] std::optional<std::chrono::milliseconds> parse_granted(std::string_view text);
 
 // The result of a permission task: {"allow": true} or {"allow": false}, optionally with "reason".
 struct Leave {
@@ -49,9 +34,5 @@ struct Leave {
 
 // Parses "30s", "500ms" or "30" (seconds); longer times are cut to `most`.
 [[nodiscard]] Result<std::chrono::milliseconds> parse_wait(std::string_view text, std::chrono::milliseconds most);
-
-[[nodiscard]] std::string tasks_target(std::string_view client);
-[[nodiscard]] std::string acknowledge_target(std::string_view client, TaskId id, unsigned attempt);
-[[nodiscard]] std::string result_target(std::string_view client, TaskId id, unsigned attempt, bool ok);
 
 }  // namespace headgate::channel

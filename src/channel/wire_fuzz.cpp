@@ -1,4 +1,4 @@
-// Any bytes give an assignment with a valid JSON payload, or an error that says what is missing.
+// Any bytes are an agent's answer or none, and a time to wait within the limits or an error.
 #include <cstddef>
 #include <cstdint>
 #include <cstdlib>
@@ -8,13 +8,7 @@
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {
   using namespace headgate::channel;
   const std::string_view text(reinterpret_cast<const char*>(data), size);
-  const auto one = parse_assignment(text);
-  if (one ? one->id == 0 || one->attempt == 0 || one->payload.empty() : one.error().message.empty()) std::abort();
-  const auto many = parse_assignments(text);
-  if (!many && many.error().message.empty()) std::abort();
-  (void)parse_leave(text);
-  (void)parse_granted(text);
-  (void)parse_cancelled(text);
+  if (parse_leave(text) && !is_json(text)) std::abort();
   const auto wait = parse_wait(text, std::chrono::seconds(50));
   if (wait && (*wait < std::chrono::milliseconds(0) || *wait > std::chrono::seconds(50))) std::abort();
   return 0;

@@ -74,7 +74,7 @@ endif()
 # The daemon with an outside scheduler, and tenants that run out of memory.
 headgate_test(daemon_scheduler_test SRC ${CMAKE_CURRENT_LIST_DIR}/daemon_scheduler_test.cpp
     ${PROJECT_SOURCE_DIR}/src/api/test_reply.cpp
-  DEPS test_support channel http ledger snapshot LIBS nlohmann_json::nlohmann_json TIMEOUT 300 NEEDS /proc/self)
+  DEPS test_support channel_agent http ledger snapshot LIBS nlohmann_json::nlohmann_json TIMEOUT 300 NEEDS /proc/self)
 if(TARGET daemon_scheduler_test)
   target_compile_definitions(daemon_scheduler_test PRIVATE
       HEADGATE_EXAMPLES="${PROJECT_SOURCE_DIR}/deploy/examples" HEADGATE_COMMAND="$<TARGET_FILE:headgate>"

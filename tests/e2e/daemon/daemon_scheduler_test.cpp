@@ -14,7 +14,7 @@
 
 #include "api/test_reply.hpp"
 #include "base/units.hpp"
-#include "channel/blocking_agent.hpp"
+#include "channel/test_agent.hpp"
 #include "daemon_program.hpp"
 #include "guest/ledger/pages.hpp"
 
