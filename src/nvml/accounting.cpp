@@ -19,15 +19,13 @@ std::vector<Ended> AccountingWatch::look(const Library& library, abi::nvmlDevice
                                          const std::set<std::uint32_t>& running) {
   std::vector<Ended> found;
   abi::nvmlEnableState_t mode{};
-  if (library->nvmlDeviceGetAccountingMode == nullptr || library->nvmlDeviceGetAccountingPids == nullptr ||
-      library->nvmlDeviceGetAccountingStats == nullptr ||
-      library->nvmlDeviceGetAccountingMode(device, &mode) != abi::NVML_SUCCESS || mode != abi::NVML_FEATURE_ENABLED) {
+  if (!call(library->nvmlDeviceGetAccountingMode, device, &mode) || mode != abi::NVML_FEATURE_ENABLED) {
     known_.erase(uuid);
     return found;
   }
   std::vector<unsigned> pids(4096);  // the largest accounting buffer of current GPUs has 4000
   unsigned count = static_cast<unsigned>(pids.size());
-  if (library->nvmlDeviceGetAccountingPids(device, &count, pids.data()) != abi::NVML_SUCCESS) return found;
+  if (!call(library->nvmlDeviceGetAccountingPids, device, &count, pids.data())) return found;
   pids.resize(std::min<std::size_t>(count, pids.size()));
   const auto [entry, first_look] = known_.try_emplace(uuid);
   std::set<std::uint32_t> ended;
@@ -38,8 +36,7 @@ std::vector<Ended> AccountingWatch::look(const Library& library, abi::nvmlDevice
       continue;
     }
     Stats stats{};
-    if (library->nvmlDeviceGetAccountingStats(device, pid, &stats) != abi::NVML_SUCCESS || stats.is_running != 0)
-      continue;
+    if (!call(library->nvmlDeviceGetAccountingStats, device, pid, &stats) || stats.is_running != 0) continue;
     ended.insert(pid);
     if (first_look) continue;
     found.push_back({.uuid = uuid,

@@ -75,10 +75,7 @@ void Library::close() {
 
 std::string Library::driver_version() const {
   std::array<char, 96> text{};
-  if (functions_.nvmlSystemGetDriverVersion == nullptr ||
-      functions_.nvmlSystemGetDriverVersion(text.data(), text.size()) != abi::NVML_SUCCESS)
-    return "";
-  return text.data();
+  return call(functions_.nvmlSystemGetDriverVersion, text.data(), 96u) ? text.data() : "";
 }
 
 }  // namespace headgate::nvml

@@ -2,7 +2,10 @@
 // pointers. No other host room loads it.
 #pragma once
 
+#include <algorithm>
+#include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "guest/abi/nvml.hpp"
@@ -65,6 +68,23 @@ template <typename Function, typename... Arguments>
 // Returns a text such as a GPU's name; empty if there is none.
 [[nodiscard]] std::string text_of(abi::nvmlReturn_t (*ask)(abi::nvmlDevice_t, char*, unsigned),
                                   abi::nvmlDevice_t device);
+
+// Returns the rows of one of the driver's lists, which `ask(rows, &count)` reads; nothing if it fails. More may come
+// meanwhile: doubles the room of first `room` rows, a few times.
+template <typename Row, typename Ask>
+[[nodiscard]] std::optional<std::vector<Row>> read_rows(std::size_t room, Ask ask) {
+  std::vector<Row> rows(room);
+  unsigned count = static_cast<unsigned>(room);
+  abi::nvmlReturn_t result = ask(rows.data(), &count);
+  for (int round = 0; result == abi::NVML_ERROR_INSUFFICIENT_SIZE && round < 4; ++round) {
+    rows.resize(std::max<std::size_t>(count, rows.size()) * 2);
+    count = static_cast<unsigned>(rows.size());
+    result = ask(rows.data(), &count);
+  }
+  if (!ok(result)) return std::nullopt;
+  rows.resize(std::min<std::size_t>(count, rows.size()));
+  return rows;
+}
 
 // Returns "permission denied", "a GPU is lost", "NVML error 42".
 [[nodiscard]] std::string words(abi::nvmlReturn_t result);

@@ -1,7 +1,5 @@
 #include "nvml/xid.hpp"
 
-#include <array>
-
 namespace headgate::nvml {
 namespace {
 
@@ -20,32 +18,24 @@ constexpr std::size_t kMaxAtOnce = 256;  // so that a GPU with a storm of errors
 }  // namespace
 
 XidWatch::XidWatch(const Library& library) : library_(library) {
-  if (library->nvmlEventSetCreate == nullptr || library->nvmlEventSetFree == nullptr ||
-      library->nvmlDeviceRegisterEvents == nullptr || library->nvmlEventSetWait_v2 == nullptr)
-    return;
   unsigned count = 0;
-  if (library->nvmlDeviceGetCount_v2(&count) != abi::NVML_SUCCESS ||
-      library->nvmlEventSetCreate(&set_) != abi::NVML_SUCCESS)
-    return;
+  if (!call(library->nvmlDeviceGetCount_v2, &count) || !call(library->nvmlEventSetCreate, &set_)) return;
   for (unsigned index = 0; index < count; ++index) {
     abi::nvmlDevice_t device = nullptr;
-    std::array<char, 96> uuid{};
-    if (library->nvmlDeviceGetHandleByIndex_v2(index, &device) != abi::NVML_SUCCESS ||
-        library->nvmlDeviceRegisterEvents(device, kXidEvent, set_) != abi::NVML_SUCCESS)
-      continue;
-    if (library->nvmlDeviceGetUUID(device, uuid.data(), uuid.size()) == abi::NVML_SUCCESS) uuids_[device] = uuid.data();
+    if (call(library->nvmlDeviceGetHandleByIndex_v2, index, &device) &&
+        call(library->nvmlDeviceRegisterEvents, device, kXidEvent, set_))
+      uuids_[device] = text_of(library->nvmlDeviceGetUUID, device);
   }
 }
 
 XidWatch::~XidWatch() {
-  if (set_ != nullptr) library_->nvmlEventSetFree(set_);
+  if (set_ != nullptr) (void)call(library_->nvmlEventSetFree, set_);
 }
 
 std::vector<Xid> XidWatch::take() {
   std::vector<Xid> found;
   EventData event{};
-  while (set_ != nullptr && found.size() < kMaxAtOnce &&
-         library_->nvmlEventSetWait_v2(set_, &event, 0) == abi::NVML_SUCCESS) {
+  while (set_ != nullptr && found.size() < kMaxAtOnce && call(library_->nvmlEventSetWait_v2, set_, &event, 0u)) {
     if (event.type != kXidEvent) continue;
     const auto device = uuids_.find(event.device);
     found.push_back({device == uuids_.end() ? "" : device->second, static_cast<std::uint32_t>(event.data)});

@@ -24,12 +24,8 @@ std::optional<std::uint32_t> owner_of(const snapshot::Snapshot& snapshot, const 
 }
 
 std::string event_kind(FindingKind kind) {
-  switch (kind) {
-    case FindingKind::outside: return "audit.outside";
-    case FindingKind::memory: return "audit.memory";
-    case FindingKind::compute: return "audit.compute";
-  }
-  return "audit";
+  constexpr const char* kKinds[] = {"audit.outside", "audit.memory", "audit.compute"};
+  return kKinds[static_cast<std::size_t>(kind)];
 }
 
 bool Audit::is_exempt(const ProcessFacts& facts) const {

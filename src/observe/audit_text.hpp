@@ -15,10 +15,14 @@ inline std::string format_percent(double ratio) {
   return percent_text(static_cast<std::uint64_t>(ratio * 100 + 0.5) * 10'000);
 }
 
-// Returns " on GPU 0"; by its UUID if the snapshot does not have it.
+// Returns "GPU 0"; its UUID if it is not there.
+inline std::string gpu_text(const std::vector<snapshot::Gpu>& gpus, const std::string& uuid) {
+  const auto gpu = std::ranges::find(gpus, uuid, &snapshot::Gpu::uuid);
+  return gpu == gpus.end() ? uuid : "GPU " + std::to_string(gpu->index);
+}
+// Returns " on GPU 0".
 inline std::string format_gpu(const snapshot::Snapshot& snapshot, const std::string& uuid) {
-  const auto gpu = std::ranges::find(snapshot.gpus, uuid, &snapshot::Gpu::uuid);
-  return " on " + (gpu == snapshot.gpus.end() ? uuid : "GPU " + std::to_string(gpu->index));
+  return " on " + gpu_text(snapshot.gpus, uuid);
 }
 
 }  // namespace headgate::observe

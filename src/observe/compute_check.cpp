@@ -34,18 +34,18 @@ std::optional<double> busy_ratio(const snapshot::Snapshot& snapshot, const snaps
 
 ComputeBooks compute_books(const JoinInput& input) {
   ComputeBooks books;
-  for (std::size_t l = 0; l < input.ledgers.size() && l < input.host_pids.size(); ++l) {
+  for (std::size_t l = 0; l < input.ledgers.size(); ++l) {
     const LedgerSnapshot& ledger = input.ledgers[l];
     if (!ledger.share.problem.empty()) continue;
     std::vector<std::uint64_t> share_launches(ledger.share.devices.size());
     for (const Seat& seat : ledger.seats)
       for (std::size_t d = 0; d < share_launches.size() && d < seat.work.size(); ++d)
         share_launches[d] += seat.work[d].launches;
-    for (std::size_t s = 0; s < ledger.seats.size() && s < input.host_pids[l].size(); ++s) {
+    for (std::size_t s = 0; s < ledger.seats.size(); ++s) {
       const Seat& seat = ledger.seats[s];
       for (std::size_t d = 0; d < ledger.share.devices.size() && d < seat.work.size(); ++d) {
         const snapshot::ShareDevice& device = ledger.share.devices[d];
-        ComputeWords& words = books[{input.host_pids[l][s], device.uuid}];
+        ComputeWords& words = books[{input.host_pid(l, s), device.uuid}];
         words.metered = seat.work[d].metered;
         words.held_ns = device.held_ns;
         words.copy_ns = device.copy_ns;

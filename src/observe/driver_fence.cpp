@@ -4,9 +4,9 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
 #include <charconv>
 #include <optional>
+#include <sstream>
 
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
@@ -26,12 +26,6 @@ struct Limits {
   std::uint64_t soft = 0, hard = abi::NVML_DEVICE_MEMORY_LIMIT_MAX, used = 0;
   [[nodiscard]] bool none() const { return soft == 0 && hard == abi::NVML_DEVICE_MEMORY_LIMIT_MAX; }
 };
-
-int release_of(const std::string& driver_version) {
-  int release = 0;
-  std::from_chars(driver_version.data(), driver_version.data() + driver_version.size(), release);
-  return release;
-}
 
 Result<abi::nvmlDevice_t> device_of(const nvml::Library& nvml, const std::vector<snapshot::Gpu>& gpus,
                                     const std::string& uuid) {
@@ -76,9 +70,9 @@ bool is_occupied(const std::string& cgroup) {
   return events && ("\n" + events->text).contains("\npopulated 1");
 }
 
-bool is_among(const std::vector<FenceTarget>& targets, const std::string& uuid, const std::string& cgroup) {
-  return std::ranges::any_of(targets,
-                             [&](const FenceTarget& each) { return each.uuid == uuid && each.cgroup == cgroup; });
+auto find_in(auto& targets, const std::string& uuid, const std::string& cgroup) {
+  return std::ranges::find_if(targets,
+                              [&](const FenceTarget& each) { return each.uuid == uuid && each.cgroup == cgroup; });
 }
 
 std::optional<std::uint64_t> limit_of(const std::vector<LedgerSnapshot>& ledgers, const std::string& share,
@@ -98,12 +92,19 @@ std::uint64_t fence_bytes(std::uint64_t limit_bytes) {
   return saturating_add(limit_bytes, kMiB - 1) / kMiB * kMiB;
 }
 
+bool DriverFence::may_offer(const nvml::Library& nvml) {
+  const std::string version = nvml.driver_version();
+  int release = 0;
+  std::from_chars(version.data(), version.data() + version.size(), release);
+  return nvml->nvmlDeviceSetMemoryLimits_v1 != nullptr || release >= kFirstRelease;
+}
+
 std::vector<Fence> DriverFence::hold(const nvml::Library& nvml, const std::vector<snapshot::Gpu>& gpus,
                                      std::vector<FenceTarget> targets, const std::vector<LedgerSnapshot>& ledgers) {
   const bool lacks = nvml->nvmlDeviceSetMemoryLimits_v1 == nullptr || nvml->nvmlDeviceGetMemoryLimits_v1 == nullptr;
   offered_ = !lacks;
   std::vector<Fence> fences;
-  if (lacks && (targets.empty() || release_of(nvml.driver_version()) < kFirstRelease)) return fences;
+  if (lacks && (targets.empty() || !may_offer(nvml))) return fences;
   if (!lacks) {
     keep_occupied(targets, ledgers);
     clear_others(nvml, gpus, targets);
@@ -157,7 +158,7 @@ Fence DriverFence::hold_one(const nvml::Library& nvml, const std::vector<snapsho
 void DriverFence::keep_occupied(std::vector<FenceTarget>& targets, const std::vector<LedgerSnapshot>& ledgers) const {
   for (const auto& [key, share] : noted_) {
     const auto& [uuid, cgroup] = key;
-    if (is_among(targets, uuid, cgroup) || !is_occupied(cgroup)) continue;
+    if (find_in(targets, uuid, cgroup) != targets.end() || !is_occupied(cgroup)) continue;
     if (const auto limit = limit_of(ledgers, share, uuid))
       targets.push_back({.share = share, .uuid = uuid, .cgroup = cgroup, .bytes = fence_bytes(*limit), .pids = {}});
   }
@@ -168,8 +169,7 @@ void DriverFence::clear_others(const nvml::Library& nvml, const std::vector<snap
   const std::size_t before = noted_.size();
   std::erase_if(noted_, [&](const auto& noted) {
     const auto& [uuid, cgroup] = noted.first;
-    const auto found = std::ranges::find_if(
-        targets, [&](const FenceTarget& each) { return each.uuid == uuid && each.cgroup == cgroup; });
+    const auto found = find_in(targets, uuid, cgroup);
     if (found != targets.end() && !found->share.empty()) return false;
     if (!is_there(cgroup)) return true;  // its limit went with it
     const auto device = device_of(nvml, gpus, uuid);
@@ -196,17 +196,11 @@ bool DriverFence::note(const FenceTarget& target) {
 void DriverFence::read_notes() {
   const auto file = read_whole_file(notes_file_, kMaxNotes);
   if (!file) return;
-  std::string_view text = file->text;
-  while (!text.empty()) {
-    std::string_view line = text.substr(0, text.find('\n'));
-    text.remove_prefix(std::min(line.size() + 1, text.size()));
-    std::string words[2];
-    for (std::string& word : words) {
-      word = line.substr(0, line.find(' '));
-      line.remove_prefix(std::min(word.size() + 1, line.size()));
-    }
-    if (!words[0].empty() && !words[1].empty() && line.starts_with('/'))
-      noted_[{words[0], std::string(line)}] = words[1];
+  std::istringstream lines(file->text);
+  for (std::string line, uuid, share, cgroup; std::getline(lines, line);) {
+    std::istringstream words(line);
+    if (words >> uuid >> share && std::getline(words >> std::ws, cgroup) && cgroup.starts_with('/'))
+      noted_[{uuid, cgroup}] = share;
   }
 }
 

@@ -49,6 +49,8 @@ class DriverFence {
   // each problem once. Returns nothing where the driver has no such limits.
   std::vector<Fence> hold(const nvml::Library& nvml, const std::vector<snapshot::Gpu>& gpus,
                           std::vector<FenceTarget> targets, const std::vector<LedgerSnapshot>& ledgers);
+  // Returns whether the driver has such limits, or is of a release that should.
+  [[nodiscard]] static bool may_offer(const nvml::Library& nvml);
   // Whether the driver has such limits, as seen by the last hold().
   [[nodiscard]] bool is_offered() const { return offered_; }
 

@@ -9,7 +9,7 @@
 #include <filesystem>
 #include <fstream>
 
-#include "observe/scripted_nvml.hpp"
+#include "observe/test_nvml.hpp"
 
 namespace headgate::observe {
 namespace {

@@ -3,7 +3,6 @@
 #include <signal.h>
 
 #include <algorithm>
-#include <array>
 #include <cerrno>
 #include <fstream>
 
@@ -18,13 +17,8 @@ using nvml::ok;
 CardMemory read_card(const nvml::Library& nvml, nvmlDevice_t device, const std::string& uuid) {
   nvmlMemory_v2_t v2{};
   v2.version = static_cast<unsigned>(sizeof v2) | 2u << 24;
-  if (nvml::call(nvml->nvmlDeviceGetMemoryInfo_v2, device, &v2)) {
-    return {.total_bytes = v2.total,
-            .used_bytes = v2.used,
-            .free_bytes = v2.free,
-            .reserved_bytes = v2.reserved,
-            .unattributed_bytes = {}};
-  }
+  if (nvml::call(nvml->nvmlDeviceGetMemoryInfo_v2, device, &v2))
+    return {.total_bytes = v2.total, .used_bytes = v2.used, .free_bytes = v2.free, .reserved_bytes = v2.reserved};
   nvmlMemory_t v1{};
   if (const nvmlReturn_t result = nvml->nvmlDeviceGetMemoryInfo(device, &v1); !ok(result)) {
     CardMemory card;
@@ -33,11 +27,7 @@ CardMemory read_card(const nvml::Library& nvml, nvmlDevice_t device, const std::
     card.only_total = true;
     return card;
   }
-  return {.total_bytes = v1.total,
-          .used_bytes = v1.used,
-          .free_bytes = v1.free,
-          .reserved_bytes = 0,
-          .unattributed_bytes = {}};
+  return {.total_bytes = v1.total, .used_bytes = v1.used, .free_bytes = v1.free};
 }
 
 using ListCall = nvmlReturn_t(nvmlDevice_t, unsigned*, nvmlProcessInfo_t*);
@@ -45,23 +35,16 @@ using ListCall = nvmlReturn_t(nvmlDevice_t, unsigned*, nvmlProcessInfo_t*);
 // Adds one of the driver's lists to `out`; returns false if the driver does not answer.
 bool read_list(ListCall* ask, nvmlDevice_t device, const std::string& uuid, bool mps, std::vector<DriverProcess>& out) {
   if (ask == nullptr) return false;
-  std::vector<nvmlProcessInfo_t> rows(128);
-  unsigned count = static_cast<unsigned>(rows.size());
-  nvmlReturn_t result = ask(device, &count, rows.data());
-  // More processes came meanwhile: double the room, a few times.
-  for (int round = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && round < 4; ++round) {
-    rows.resize(std::max<std::size_t>(count, rows.size()) * 2);
-    count = static_cast<unsigned>(rows.size());
-    result = ask(device, &count, rows.data());
-  }
-  if (!ok(result)) return false;
-  for (unsigned i = 0; i < count && i < rows.size(); ++i) {
-    std::optional<std::uint64_t> bytes = rows[i].usedGpuMemory;
-    if (rows[i].usedGpuMemory == ~0ull) bytes.reset();  // NVML_VALUE_NOT_AVAILABLE
+  const auto rows = nvml::read_rows<nvmlProcessInfo_t>(
+      128, [&](nvmlProcessInfo_t* room, unsigned* count) { return ask(device, count, room); });
+  if (!rows) return false;
+  for (const nvmlProcessInfo_t& row : *rows) {
+    std::optional<std::uint64_t> bytes = row.usedGpuMemory;
+    if (row.usedGpuMemory == ~0ull) bytes.reset();  // NVML_VALUE_NOT_AVAILABLE
     // A process that computes and draws is in both lists, with the same figure.
-    const auto known = std::ranges::find(out, rows[i].pid, &DriverProcess::pid);
+    const auto known = std::ranges::find(out, row.pid, &DriverProcess::pid);
     if (known == out.end()) {
-      out.push_back({.uuid = uuid, .pid = rows[i].pid, .bytes = bytes, .busy_ratio = {}, .mps = mps, .at_work = false});
+      out.push_back({.uuid = uuid, .pid = row.pid, .bytes = bytes, .mps = mps});
       continue;
     }
     known->mps |= mps;
@@ -159,10 +142,9 @@ Result<DriverMemory> read_memory(const nvml::Library& nvml) {
   DriverMemory memory;
   for (unsigned index = 0; index < count; ++index) {
     nvmlDevice_t device = nullptr;
-    std::array<char, 96> uuid{};
-    if (ok(nvml->nvmlDeviceGetHandleByIndex_v2(index, &device)) &&
-        ok(nvml->nvmlDeviceGetUUID(device, uuid.data(), uuid.size())))
-      read_memory(nvml, device, uuid.data(), memory);
+    if (!ok(nvml->nvmlDeviceGetHandleByIndex_v2(index, &device))) continue;
+    if (const auto uuid = nvml::text_of(nvml->nvmlDeviceGetUUID, device); !uuid.empty())
+      read_memory(nvml, device, uuid, memory);
   }
   return memory;
 }

@@ -17,7 +17,7 @@ struct DriverProcess {
   std::string uuid;
   std::uint32_t pid = 0;  // on the host
   std::optional<std::uint64_t> bytes;
-  std::optional<double> busy_ratio;
+  std::optional<double> busy_ratio = {};
   bool mps = false;      // a client of an MPS server
   bool at_work = false;  // an engine of the GPU worked for it lately: SMs, copies, video
 
@@ -31,7 +31,7 @@ struct CardMemory {
   bool only_total = false;
   // In use but held by no living process: no more than this outlives its process. Null if NVML does not give processes'
   // parts. What comes or goes during the reading makes it larger, never smaller.
-  std::optional<std::uint64_t> unattributed_bytes;
+  std::optional<std::uint64_t> unattributed_bytes = {};
 };
 
 struct DriverMemory {

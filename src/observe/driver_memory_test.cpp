@@ -6,7 +6,7 @@
 #include <unistd.h>
 
 #include "nvml/accounting.hpp"
-#include "observe/scripted_nvml.hpp"
+#include "observe/test_nvml.hpp"
 
 namespace headgate::observe {
 namespace {

@@ -1,6 +1,5 @@
 #include "observe/gpus.hpp"
 
-#include <algorithm>
 #include <string_view>
 
 namespace headgate::observe {
@@ -89,9 +88,9 @@ void read_links(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
   gpu.pcie_replays = figure(nvml->nvmlDeviceGetPcieReplayCounter, device);
   constexpr unsigned kMaxLinks = 18;      // NVML_NVLINK_MAX_LINKS
   constexpr unsigned kKindsOfErrors = 5;  // nvmlNvLinkErrorCounter_t: replay, recovery, CRC of flits and of data, ECC
-  for (unsigned link = 0; link < kMaxLinks && nvml->nvmlDeviceGetNvLinkState != nullptr; ++link) {
+  for (unsigned link = 0; link < kMaxLinks; ++link) {
     nvmlEnableState_t active{};
-    if (!ok(nvml->nvmlDeviceGetNvLinkState(device, link, &active))) break;
+    if (!nvml::call(nvml->nvmlDeviceGetNvLinkState, device, link, &active)) break;
     gpu.nvlinks_active = gpu.nvlinks_active.value_or(0) + (active == NVML_FEATURE_ENABLED ? 1 : 0);
     for (unsigned kind = 0; kind < kKindsOfErrors; ++kind) {
       // Each generation of links counts only some of the kinds.
@@ -105,9 +104,8 @@ void read_links(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
 void read_link_data(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   constexpr unsigned kSent = 138, kReceived = 139, kAllLinks = ~0U;  // NVML_FI_DEV_NVLINK_THROUGHPUT_DATA_TX, _RX
   constexpr std::uint64_t kUnit = 1024;
-  if (gpu.nvlinks_active.value_or(0) == 0 || nvml->nvmlDeviceGetFieldValues == nullptr) return;
   nvml::FieldValue fields[2] = {{.id = kSent, .scope = kAllLinks}, {.id = kReceived, .scope = kAllLinks}};
-  if (!ok(nvml->nvmlDeviceGetFieldValues(device, 2, fields))) return;
+  if (gpu.nvlinks_active.value_or(0) == 0 || !nvml::call(nvml->nvmlDeviceGetFieldValues, device, 2, fields)) return;
   const auto bytes = [](const nvml::FieldValue& field) -> std::optional<std::uint64_t> {
     if (!ok(field.result) || field.type != nvml::kUnsignedLongLong) return std::nullopt;
     return field.value * kUnit;
@@ -119,9 +117,9 @@ void read_link_data(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gp
 // The driver numbers the places for slices; some of them may be empty.
 void read_mig_instances(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& gpu) {
   const unsigned places = figure(nvml->nvmlDeviceGetMaxMigDeviceCount, device).value_or(0);
-  for (unsigned place = 0; place < places && nvml->nvmlDeviceGetMigDeviceHandleByIndex != nullptr; ++place) {
+  for (unsigned place = 0; place < places; ++place) {
     nvmlDevice_t slice = nullptr;
-    if (!ok(nvml->nvmlDeviceGetMigDeviceHandleByIndex(device, place, &slice))) continue;
+    if (!nvml::call(nvml->nvmlDeviceGetMigDeviceHandleByIndex, device, place, &slice)) continue;
     snapshot::MigInstance& instance = gpu.mig_instances.emplace_back();
     instance.uuid = nvml::text_of(nvml->nvmlDeviceGetUUID, slice);
     // "NVIDIA H200 MIG 1g.18gb"
@@ -154,27 +152,21 @@ void read_modes(const nvml::Library& nvml, nvmlDevice_t device, snapshot::Gpu& g
 void read_utilization(const nvml::Library& nvml, nvmlDevice_t device, const std::string& uuid, std::uint64_t since_us,
                       std::vector<DriverProcess>& processes) {
   if (nvml->nvmlDeviceGetProcessUtilization == nullptr) return;
-  std::vector<nvmlProcessUtilizationSample_t> samples(256);
-  unsigned count = static_cast<unsigned>(samples.size());
-  nvmlReturn_t result = nvml->nvmlDeviceGetProcessUtilization(device, samples.data(), &count, since_us);
-  // Many processes have more samples than that, and without them no work is seen. Use as much room as the driver says,
-  // and some for what comes meanwhile.
-  for (int round = 0; result == NVML_ERROR_INSUFFICIENT_SIZE && round < 4; ++round) {
-    samples.resize(std::max<std::size_t>(count, samples.size()) * 2);
-    count = static_cast<unsigned>(samples.size());
-    result = nvml->nvmlDeviceGetProcessUtilization(device, samples.data(), &count, since_us);
-  }
-  if (!ok(result)) return;
+  using Sample = nvmlProcessUtilizationSample_t;
+  const auto samples = nvml::read_rows<Sample>(256, [&](Sample* room, unsigned* count) {
+    return nvml->nvmlDeviceGetProcessUtilization(device, room, count, since_us);
+  });
+  if (!samples) return;
   // The mean over a process's samples; NVML answers NOT_FOUND if nothing ran.
   for (DriverProcess& process : processes) {
     if (process.uuid != uuid) continue;
     double sum = 0;
     unsigned n = 0;
-    for (unsigned i = 0; i < count && i < samples.size(); ++i) {
-      if (samples[i].pid != process.pid || samples[i].smUtil > 100) continue;
-      sum += samples[i].smUtil;
+    for (const Sample& sample : *samples) {
+      if (sample.pid != process.pid || sample.smUtil > 100) continue;
+      sum += sample.smUtil;
       ++n;
-      process.at_work |= (samples[i].smUtil | samples[i].memUtil | samples[i].encUtil | samples[i].decUtil) != 0;
+      process.at_work |= (sample.smUtil | sample.memUtil | sample.encUtil | sample.decUtil) != 0;
     }
     if (n > 0) process.busy_ratio = sum / n / 100.0;
   }

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "observe/pcie_traffic.hpp"
-#include "observe/scripted_nvml.hpp"
 #include "observe/sm_activity.hpp"
+#include "observe/test_nvml.hpp"
 
 namespace headgate::observe {
 namespace {

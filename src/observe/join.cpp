@@ -103,14 +103,11 @@ std::string state_of(const snapshot::Share& share, const LedgerSnapshot& ledger,
       any([](const auto& d) { return d.memory_limit_bytes && d.memory_used_bytes >= *d.memory_limit_bytes; }))
     return "full";
   // A share that waits for its own earlier work has all of the GPU that it can use.
-  const auto waits_for = [&](std::string_view cause) {
-    return any([&](const auto& d) { return d.throttled_ratio.value_or(0) > 0.01 && d.waits_for == cause; });
+  const auto waits_for = [](const auto& d, std::string_view cause) {
+    return d.throttled_ratio.value_or(0) > 0.01 && d.waits_for == cause;
   };
-  if (any([](const auto& d) {
-        return d.throttled_ratio.value_or(0) > 0.01 && d.waits_for == "ceiling" && d.compute_ceiling_ratio < 1;
-      }))
-    return "throttled";
-  if (waits_for("turn")) return "takes turns";
+  if (any([&](const auto& d) { return waits_for(d, "ceiling") && d.compute_ceiling_ratio < 1; })) return "throttled";
+  if (any([&](const auto& d) { return waits_for(d, "turn"); })) return "takes turns";
   return activity == Activity::rested ? "idle" : "ok";
 }
 
@@ -152,8 +149,9 @@ snapshot::Process& row_of(std::map<std::uint32_t, snapshot::Process>& rows, std:
 snapshot::ProcessDevice& device_of(snapshot::Process& process, const std::string& uuid) {
   const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
   if (found != process.devices.end()) return *found;
-  return process.devices.emplace_back(
-      snapshot::ProcessDevice{.uuid = uuid, .driver_bytes = {}, .ledger_bytes = 0, .busy_ratio = {}, .mps = false});
+  snapshot::ProcessDevice& made = process.devices.emplace_back();
+  made.uuid = uuid;
+  return made;
 }
 
 std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
@@ -163,7 +161,7 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
     const LedgerSnapshot& ledger = input.ledgers[l];
     for (std::size_t s = 0; s < ledger.seats.size(); ++s) {
       const Seat& seat = ledger.seats[s];
-      const std::uint32_t pid = l < input.host_pids.size() && s < input.host_pids[l].size() ? input.host_pids[l][s] : 0;
+      const std::uint32_t pid = input.host_pid(l, s);
       snapshot::Process& row = pid != 0 ? row_of(rows, pid, input) : unknown.emplace_back();
       if (pid != seat.identity.pid) row.pid_in_share = seat.identity.pid;
       row.share = ledger.share.name;
@@ -251,12 +249,10 @@ void hold_by_mps(const JoinInput& input, std::vector<snapshot::Share>& shares,
     for (std::size_t d = 0; share != shares.end() && d < share->devices.size(); ++d) {
       snapshot::ShareDevice& device = share->devices[d];
       std::uint32_t percent = 0, present = 0, known = 0;
-      for (std::size_t s = 0; s < ledger.seats.size() && l < input.host_pids.size(); ++s) {
-        const std::uint32_t pid = s < input.host_pids[l].size() ? input.host_pids[l][s] : 0;
-        const auto on = std::ranges::find_if(input.driver.processes, [&](const DriverProcess& process) {
-          return pid != 0 && process.pid == pid && process.uuid == device.uuid;
-        });
-        if (on == input.driver.processes.end()) continue;
+      for (std::size_t s = 0; s < ledger.seats.size(); ++s) {
+        const std::uint32_t pid = input.host_pid(l, s);
+        const DriverProcess* const on = pid == 0 ? nullptr : input.driver.process_on(device.uuid, pid);
+        if (on == nullptr) continue;
         ++present;
         if (!on->mps || d >= ledger.seats[s].sm_percent.size() || ledger.seats[s].sm_percent[d] == 0) continue;
         ++known;

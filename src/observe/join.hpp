@@ -35,6 +35,10 @@ struct JoinInput {
   std::map<std::uint32_t, ProcessFacts> facts;        // by host pid
   std::vector<Fence> fences = {};                     // the driver's own limits
   std::uint64_t taken_unix_ns = 0, taken_ns = 0;
+
+  [[nodiscard]] std::uint32_t host_pid(std::size_t ledger, std::size_t seat) const {
+    return ledger < host_pids.size() && seat < host_pids[ledger].size() ? host_pids[ledger][seat] : 0;
+  }
 };
 
 // Computes rates, idle times and waits since earlier snapshots of the same daemon. Shares + reserved + unattributed +

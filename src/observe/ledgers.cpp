@@ -183,12 +183,7 @@ LedgerSnapshot read_ledger(const ledger::PolicyPage& policy, const ledger::Usage
     if (std::string_view(seat.command) == kWaiterName) continue;
     const bool frozen = usage.slots[slot].frozen_since_ns.load(kRelaxed) != 0;
     share.frozen_processes += frozen ? 1 : 0;
-    Seat taken{.identity = seat.identity,
-               .command = seat.command,
-               .bytes = {},
-               .unexplained = {},
-               .work = {},
-               .sm_percent = {}};
+    Seat taken{.identity = seat.identity, .command = seat.command};
     for (std::uint32_t i = 0; i < count; ++i) {
       const auto& own = usage.slots[slot].devices[i];
       const std::uint64_t residual = own.residual_bytes.load(kRelaxed);

@@ -25,7 +25,7 @@ struct SeatWork {
 struct Seat {
   ledger::Identity identity;  // pid in the namespace named there
   std::string command;
-  std::vector<std::uint64_t> bytes;             // by device of the share, residual included
+  std::vector<std::uint64_t> bytes = {};        // by device of the share, residual included
   std::vector<std::uint64_t> unexplained = {};  // likewise, the part that no context and no call explains
   std::vector<SeatWork> work = {};              // likewise
   std::vector<std::uint32_t> sm_percent = {};   // likewise: SlotDevice::sm_percent, 0..100

@@ -12,12 +12,10 @@ constexpr const char* kGone = "is counted by the driver no more";
 
 snapshot::Event event_of(const char* kind, const char* severity, std::uint32_t index, const std::string& uuid,
                          const std::string& what) {
-  snapshot::Event event;
-  event.kind = kind;
-  event.severity = severity;
-  event.uuid = uuid;
-  event.text = "GPU " + std::to_string(index) + (uuid.empty() ? "" : " (" + uuid + ")") + " " + what;
-  return event;
+  return {.kind = kind,
+          .severity = severity,
+          .uuid = uuid,
+          .text = "GPU " + std::to_string(index) + (uuid.empty() ? "" : " (" + uuid + ")") + " " + what};
 }
 
 snapshot::Event lost(std::uint32_t index, const std::string& uuid, const std::string& how) {

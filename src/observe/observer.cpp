@@ -3,13 +3,13 @@
 #include <time.h>
 
 #include <algorithm>
-#include <charconv>
 #include <set>
 #include <utility>
 
 #include "base/now.hpp"
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
+#include "observe/audit_text.hpp"
 
 namespace headgate::observe {
 namespace {
@@ -29,13 +29,6 @@ void forget_processes(DriverMemory& memory) {
     card.lists_processes = false;
     card.unattributed_bytes.reset();
   }
-}
-
-// Looking for cgroups costs a file of /proc for each process.
-bool should_hold_memory(const nvml::Library& nvml, const std::string& driver_version) {
-  int release = 0;
-  std::from_chars(driver_version.data(), driver_version.data() + driver_version.size(), release);
-  return nvml->nvmlDeviceSetMemoryLimits_v1 != nullptr || release >= 615;
 }
 
 }  // namespace
@@ -142,12 +135,10 @@ void Observer::take_xids() {
     auto known = std::ranges::find(counts, seen.xid, &snapshot::XidCount::xid);
     if (known == counts.end()) known = counts.insert(counts.end(), {seen.xid, 0});
     ++known->count;
-    const auto gpu = std::ranges::find(last_driver_.gpus, seen.uuid, &snapshot::Gpu::uuid);
     events_.add({.kind = "gpu.xid",
                  .severity = "error",
                  .uuid = seen.uuid,
-                 .text = (gpu == last_driver_.gpus.end() ? seen.uuid : "GPU " + std::to_string(gpu->index)) +
-                         " reports XID " + std::to_string(seen.xid)});
+                 .text = gpu_text(last_driver_.gpus, seen.uuid) + " reports XID " + std::to_string(seen.xid)});
   }
   for (auto& gpu : last_driver_.gpus) {
     if (const auto counts = xids_.find(gpu.uuid); counts != xids_.end()) gpu.xids = counts->second;
@@ -185,11 +176,10 @@ void Observer::tell_ended(const std::vector<nvml::Ended>& ended, const snapshot:
       const FormerShare former = sources_.share_of_ended(process.pid);
       share = former.name, owner_uid = former.owner_uid;
     }
-    const auto gpu = std::ranges::find(last_driver_.gpus, process.uuid, &snapshot::Gpu::uuid);
     const std::string who = "process " + std::to_string(process.pid) + (command.empty() ? "" : " (" + command + ")");
-    const std::string did = " had at most " + bytes_text(process.peak_bytes) + " on GPU " + std::to_string(gpu->index) +
-                            " and kept it " + std::to_string(static_cast<int>(process.busy_ratio * 100 + 0.5)) +
-                            " % busy for " + std::to_string(process.lived_ms) + " ms";
+    const std::string did =
+        " had at most " + bytes_text(process.peak_bytes) + " on " + gpu_text(last_driver_.gpus, process.uuid) +
+        " and kept it " + format_percent(process.busy_ratio) + " busy for " + std::to_string(process.lived_ms) + " ms";
     const bool outside = share.empty();
     events_.add(
         {.kind = outside ? event_kind(FindingKind::outside) : "process.accounted",
@@ -237,7 +227,8 @@ NodeSnapshot Observer::look_locked() {
   input.taken_ns = steady_now_ns();
   input.taken_unix_ns = unix_now_ns();
   if (sources_.add_ledgers) sources_.add_ledgers(input);
-  if (answers && sources_.fence_targets && should_hold_memory(*nvml_, last_driver_.driver_version)) {
+  // Looking for cgroups costs a file of /proc for each process.
+  if (answers && sources_.fence_targets && DriverFence::may_offer(*nvml_)) {
     fences_ = fence_.hold(*nvml_, last_driver_.gpus, sources_.fence_targets(input), input.ledgers);
     can_fence_ = fence_.is_offered();
   }
@@ -272,18 +263,10 @@ NodeSnapshot Observer::look_locked() {
   return latest_;
 }
 
-void Observer::read_memory_soon() {
+void Observer::ask_for(bool& wanted) {
   {
     const std::scoped_lock lock(state_);
-    memory_wanted_ = true;
-  }
-  wake_.notify_all();
-}
-
-void Observer::look_soon() {
-  {
-    const std::scoped_lock lock(state_);
-    look_wanted_ = true;
+    wanted = true;
   }
   wake_.notify_all();
 }

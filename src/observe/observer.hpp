@@ -6,7 +6,6 @@
 #include <condition_variable>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -109,9 +108,9 @@ class Observer {
   NodeSnapshot look();
   // Has the memory of the GPUs read as soon as possible, on the observer's thread, and after_reading() called. However
   // often it is called, readings take at most a twentieth of a core.
-  void read_memory_soon();
+  void read_memory_soon() { ask_for(memory_wanted_); }
   // Has a snapshot made as soon as possible, at most ten a second: a process has ended.
-  void look_soon();
+  void look_soon() { ask_for(look_wanted_); }
   // Sets AuditRules::exempt, from the next snapshot on. Does not block.
   void set_exempt(std::vector<std::string> programs);
   // Returns whether the driver can hold memory by cgroup: a new process should then be looked at soon.
@@ -121,6 +120,7 @@ class Observer {
   [[nodiscard]] bool release_driver(std::chrono::seconds time);
 
  private:
+  void ask_for(bool& wanted);
   void loop();
   void read_memory_now();
   NodeSnapshot look_locked();

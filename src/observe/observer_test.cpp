@@ -7,7 +7,7 @@
 #include <optional>
 #include <thread>
 
-#include "observe/scripted_nvml.hpp"
+#include "observe/test_nvml.hpp"
 
 namespace headgate::observe {
 namespace {

@@ -9,9 +9,7 @@ constexpr unsigned kSent = 0, kReceived = 1;
 std::optional<std::uint64_t> rate(const nvml::Library& nvml, abi::nvmlDevice_t device, unsigned direction) {
   constexpr std::uint64_t kUnit = 1024;  // nvml.h says KB/s: taken for KiB/s, not yet compared on a card
   unsigned value = 0;
-  if (nvml->nvmlDeviceGetPcieThroughput == nullptr ||
-      nvml->nvmlDeviceGetPcieThroughput(device, direction, &value) != abi::NVML_SUCCESS)
-    return std::nullopt;
+  if (!nvml::call(nvml->nvmlDeviceGetPcieThroughput, device, direction, &value)) return std::nullopt;
   return value * kUnit;
 }
 

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <set>
 #include <string_view>
 
 #include "base/units.hpp"
@@ -55,10 +54,6 @@ std::string percent(double ratio) {
   const auto tenths = std::lround(ratio * 1000);
   return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " %";
 }
-
-}  // namespace
-
-namespace {
 
 // The causes in the order in which they are looked at; the figures in a text may change while the cause stays.
 enum class Why : unsigned char {
@@ -122,16 +117,6 @@ Cause cause_of(const Snapshot& now, const Share& share, const ShareDevice& devic
     return {Why::ceiling, "its launches wait for its own ceiling of " + percent(device.compute_ceiling_ratio)};
   if (figures.late) return {Why::late, "the daemon did not run for a while, and gave no turns"};
   return {Why::unknown, "unknown"};
-}
-
-void write(ShareDevice& device, const PromiseWindow& window, const std::string& cause) {
-  const PromiseWindow::Figures figures = window.figures();
-  device.short_ns = window.short_ns();
-  if (figures.span_ns == 0) return;
-  device.had_ratio = figures.had_ratio;
-  device.wanted_ratio = figures.wanted_ratio;
-  device.short_ratio = figures.short_ratio;
-  device.short_cause = cause;
 }
 
 snapshot::Event event_of(const Snapshot& now, const Share& share, const ShareDevice& device,
@@ -225,7 +210,13 @@ void Promises::fill(Snapshot& now) const {
     for (ShareDevice& device : share.devices) {
       const auto known = tracks_.find({share.name, device.uuid});
       if (known == tracks_.end() || known->second.generation != share.generation) continue;
-      write(device, known->second.window, known->second.cause);
+      const PromiseWindow::Figures figures = known->second.window.figures();
+      device.short_ns = known->second.window.short_ns();
+      if (figures.span_ns == 0) continue;
+      device.had_ratio = figures.had_ratio;
+      device.wanted_ratio = figures.wanted_ratio;
+      device.short_ratio = figures.short_ratio;
+      device.short_cause = known->second.cause;
     }
   }
 }

@@ -24,11 +24,6 @@ struct MetricsGet {
   Metric metrics[1];
 };
 
-bool has_monitoring(const nvml::Library& nvml) {
-  return nvml->nvmlGpmQueryDeviceSupport != nullptr && nvml->nvmlGpmSampleAlloc != nullptr &&
-         nvml->nvmlGpmSampleGet != nullptr && nvml->nvmlGpmMetricsGet != nullptr && nvml->nvmlGpmSampleFree != nullptr;
-}
-
 // Returns whether the driver will give the same answer as long as it is loaded.
 bool is_final(abi::nvmlReturn_t result) {
   return result == abi::NVML_ERROR_NOT_SUPPORTED || result == abi::NVML_ERROR_NO_PERMISSION ||
@@ -38,11 +33,9 @@ bool is_final(abi::nvmlReturn_t result) {
 std::optional<double> between(const nvml::Library& nvml, void* first, void* second) {
   MetricsGet get{.version = kVersion, .count = 1, .first = first, .second = second, .metrics = {}};
   get.metrics[0].id = kSmUtil;
-  if (nvml->nvmlGpmMetricsGet(&get) != abi::NVML_SUCCESS || get.metrics[0].result != abi::NVML_SUCCESS)
-    return std::nullopt;
-  const double percent = get.metrics[0].value;
-  if (!(percent >= 0)) return std::nullopt;  // also refuses NaN
-  return std::min(percent, 100.0) / 100;
+  const double percent =
+      nvml::call(nvml->nvmlGpmMetricsGet, &get) && nvml::ok(get.metrics[0].result) ? get.metrics[0].value : -1;
+  return percent >= 0 ? std::optional(std::min(percent, 100.0) / 100) : std::nullopt;  // neither where it is NaN
 }
 
 }  // namespace
@@ -51,25 +44,25 @@ void SmActivity::sample(const nvml::Library& nvml, unsigned index, Known& known,
                         std::chrono::steady_clock::time_point now) {
   known.asked = now;
   known.ratio.reset();
-  known.lacking = !has_monitoring(nvml);
   abi::nvmlDevice_t device = nullptr;
-  if (known.lacking || nvml->nvmlDeviceGetHandleByIndex_v2(index, &device) != abi::NVML_SUCCESS) return;
-  const auto done = [&](abi::nvmlReturn_t result) {
+  if (!nvml::call(nvml->nvmlDeviceGetHandleByIndex_v2, index, &device)) return;
+  const auto done = [&](auto function, auto... arguments) {
+    const auto result = function == nullptr ? abi::NVML_ERROR_FUNCTION_NOT_FOUND : function(arguments...);
     known.lacking = is_final(result);
-    return result == abi::NVML_SUCCESS;
+    return nvml::ok(result);
   };
   if (!known.sampled) {
     Support support{.version = kVersion, .is_supported = 0};
-    if (!done(nvml->nvmlGpmQueryDeviceSupport(device, &support))) return;
+    if (!done(nvml->nvmlGpmQueryDeviceSupport, device, &support)) return;
     known.lacking = support.is_supported == 0;
     if (known.lacking) return;
   }
   for (void** one : {&known.last, &known.spare}) {
-    if (*one != nullptr || done(nvml->nvmlGpmSampleAlloc(one))) continue;
+    if (*one != nullptr || done(nvml->nvmlGpmSampleAlloc, one)) continue;
     *one = nullptr;
     return;
   }
-  if (!done(nvml->nvmlGpmSampleGet(device, known.spare))) return;
+  if (!done(nvml->nvmlGpmSampleGet, device, known.spare)) return;
   if (known.sampled) known.ratio = between(nvml, known.last, known.spare);
   std::swap(known.last, known.spare);
   known.sampled = true;
@@ -87,9 +80,8 @@ void SmActivity::measure(const nvml::Library& nvml, std::vector<snapshot::Gpu>& 
 
 void SmActivity::forget(const nvml::Library& nvml) {
   for (auto& [uuid, known] : known_) {
-    for (void* const one : {known.last, known.spare}) {
-      if (one != nullptr) nvml->nvmlGpmSampleFree(one);
-    }
+    for (void* const one : {known.last, known.spare})
+      if (one != nullptr) (void)nvml::call(nvml->nvmlGpmSampleFree, one);
   }
   known_.clear();
 }

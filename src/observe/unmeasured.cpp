@@ -11,16 +11,14 @@ std::uint64_t count_of(const std::vector<snapshot::HookErrors>& errors, const st
 }
 
 snapshot::Event event_of(const snapshot::Share& share, const std::string& uuid, const std::string& call) {
-  snapshot::Event event;
-  event.kind = "share.unmeasured";
-  event.severity = "error";
-  event.share = share.name;
-  event.uuid = uuid;
-  event.owner_uid = share.owner_uid;
-  event.text = "the GPU time of a context cannot be measured, because " + call +
-               " has failed for 100 ms: its launches " +
-               (share.fail_policy == "closed" ? "are refused" : "run unlimited") + " until it can";
-  return event;
+  return {.kind = "share.unmeasured",
+          .severity = "error",
+          .share = share.name,
+          .uuid = uuid,
+          .owner_uid = share.owner_uid,
+          .text = "the GPU time of a context cannot be measured, because " + call +
+                  " has failed for 100 ms: its launches " +
+                  (share.fail_policy == "closed" ? "are refused" : "run unlimited") + " until it can"};
 }
 
 }  // namespace

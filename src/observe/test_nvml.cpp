@@ -1,4 +1,4 @@
-#include "observe/scripted_nvml.hpp"
+#include "observe/test_nvml.hpp"
 
 #include <algorithm>
 #include <cstring>
