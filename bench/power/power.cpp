@@ -20,7 +20,7 @@
 #include "api/zeusd.hpp"
 #include "base/unique_fd.hpp"
 #include "http/server.hpp"
-#include "power/recording_manager.hpp"
+#include "power/test_recording_manager.hpp"
 #include "wire.hpp"
 
 namespace headgate::bench {

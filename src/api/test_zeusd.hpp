@@ -14,7 +14,7 @@
 
 #include "api/zeusd.hpp"
 #include "http/test_server.hpp"
-#include "power/recording_manager.hpp"
+#include "power/test_recording_manager.hpp"
 
 namespace headgate::api {
 

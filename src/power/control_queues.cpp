@@ -11,6 +11,10 @@ namespace {
 
 std::string gpu_name(std::uint32_t index) { return "GPU " + std::to_string(index); }
 
+Error ended_error(std::uint32_t index, const std::string& why) {
+  return {ErrorCode::failed, gpu_name(index) + ": its control thread has ended (" + why + ")", "restart the daemon"};
+}
+
 std::string clocks_text(const ClockRange& clocks) { return clocks.max_mhz == 0 ? "" : megahertz_text(clocks); }
 
 }  // namespace
@@ -61,10 +65,7 @@ Result<std::uint64_t> ControlQueues::submit(Request request) {
   const auto is_superseded = [&](const Item& item) { return !awaited && supersedes(request.command, item.command); };
   for (const std::uint32_t index : request.gpus) {
     Queue& queue = queues_[index];
-    if (queue.ended || stopping_)
-      return fail(ErrorCode::failed,
-                  gpu_name(index) + ": its control thread has ended (" + queue.ended.value_or("the daemon ends") + ")",
-                  "restart the daemon");
+    if (queue.ended || stopping_) return std::unexpected(ended_error(index, queue.ended.value_or("the daemon ends")));
     const auto replaced = std::count_if(first_unawaited(queue), queue.items.end(), is_superseded);
     if (queue.items.size() - static_cast<std::size_t>(replaced) >= depth_)
       return fail(ErrorCode::busy, gpu_name(index) + ": " + std::to_string(depth_) + " commands wait already",
@@ -87,7 +88,6 @@ Result<std::uint64_t> ControlQueues::submit(Request request) {
         continue;
       }
       replaced += 1 + item->superseded;
-      ++merged_;
       item = queue.items.erase(item);
     }
     queue.items.push_back(Item{.command = request.command,
@@ -231,8 +231,7 @@ void ControlQueues::end_worker(std::uint32_t index, const Item& running, const s
     const std::lock_guard lock(mutex_);
     Queue& queue = queues_[index];
     queue.ended = why;
-    const Error error{ErrorCode::failed, gpu_name(index) + ": its control thread has ended (" + why + ")",
-                      "restart the daemon"};
+    const Error error = ended_error(index, why);
     settle(running.batch, index, std::unexpected(error), calls);
     for (const Item& item : queue.items) settle(item.batch, index, std::unexpected(error), calls);
     queue.items.clear();
@@ -243,11 +242,6 @@ void ControlQueues::end_worker(std::uint32_t index, const Item& running, const s
 std::size_t ControlQueues::waiting(std::uint32_t index) const {
   const std::lock_guard lock(mutex_);
   return queues_[index].items.size();
-}
-
-std::uint64_t ControlQueues::merged() const {
-  const std::lock_guard lock(mutex_);
-  return merged_;
 }
 
 }  // namespace headgate::power

@@ -85,7 +85,6 @@ class ControlQueues {
   // Returns the clocks last locked through these queues and not reset; {0, 0}: none. The driver does not report them.
   [[nodiscard]] ClockRange locked_clocks(std::uint32_t index, Operation set) const;
   [[nodiscard]] std::size_t waiting(std::uint32_t index) const;
-  [[nodiscard]] std::uint64_t merged() const;  // commands replaced by a later one before they started
 
  private:
   struct Batch;
@@ -127,7 +126,6 @@ class ControlQueues {
   std::deque<Queue> queues_;
   std::map<std::uint64_t, std::shared_ptr<Batch>> batches_;  // not answered
   std::uint64_t last_request_ = 0;
-  std::uint64_t merged_ = 0;
   bool stopping_ = false;
   std::size_t running_ = 0;  // workers
   std::condition_variable stopped_;

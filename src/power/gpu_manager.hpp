@@ -43,6 +43,10 @@ class GpuManager {
 };
 
 // Resets GPU clocks, then memory clocks: for a manager that cannot reset both at once.
-[[nodiscard]] Result<Reading> reset_each_clocks(GpuManager& gpu);
+[[nodiscard]] inline Result<Reading> reset_each_clocks(GpuManager& gpu) {
+  const auto first = gpu.perform({.operation = Operation::reset_gpu_locked_clocks});
+  const auto second = gpu.perform({.operation = Operation::reset_mem_locked_clocks});
+  return first ? second : first;
+}
 
 }  // namespace headgate::power

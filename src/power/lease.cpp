@@ -1,9 +1,14 @@
 #include "power/lease.hpp"
 
+#include <unistd.h>
+
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <concepts>
 #include <nlohmann/json.hpp>
+
+#include "base/whole_file.hpp"
 
 namespace headgate::power {
 namespace {
@@ -22,19 +27,13 @@ bool take(const Ordered& json, std::uint32_t& number) {
   return true;
 }
 
-bool take(const Ordered& json, bool& flag) {
-  if (json.is_boolean()) flag = json.get<bool>();
-  return json.is_boolean();
-}
-
-bool take(const Ordered& json, std::int64_t& number) {
-  if (json.is_number_integer()) number = json.get<std::int64_t>();
-  return json.is_number_integer();
-}
-
-bool take(const Ordered& json, std::string& text) {
-  if (json.is_string()) text = json.get<std::string>();
-  return json.is_string();
+template <typename Value>
+bool take(const Ordered& json, Value& value) {
+  const bool fits = std::same_as<Value, bool>          ? json.is_boolean()
+                    : std::same_as<Value, std::string> ? json.is_string()
+                                                       : json.is_number_integer();
+  if (fits) value = json.get<Value>();
+  return fits;
 }
 
 bool take(const Ordered& json, ClockRange& range) {
@@ -55,71 +54,60 @@ Result<Settings> settings_from(const Ordered& json) {
   return settings;
 }
 
-Result<SettingsByGpu> settings_by_gpu(const Ordered& json, const char* key) {
-  const auto found = json.find(key);
-  if (found == json.end() || !found->is_object() || found->size() > kMaxGpus) return damaged(key);
-  SettingsByGpu all;
-  for (const auto& [uuid, settings] : found->items()) all[uuid] = TRY(settings_from(settings));
-  return all;
+Result<void> read_field(const Ordered& json, const char* key, auto& value) {
+  return take(json, value) ? Result<void>{} : damaged(key);
+}
+Result<void> read_field(const Ordered& json, const char* key, SettingsByGpu& all) {
+  if (!json.is_object() || json.size() > kMaxGpus) return damaged(key);
+  for (const auto& [uuid, settings] : json.items()) all[uuid] = TRY(settings_from(settings));
+  return {};
 }
 
+Ordered json_of(const auto& value) { return value; }
 Ordered json_of(const ClockRange& clocks) { return {clocks.min_mhz, clocks.max_mhz}; }
-template <std::integral Value>
-Ordered json_of(Value value) {
-  return value;
-}
-
-Ordered json_of(const Settings& settings) {
-  Ordered json = Ordered::object();
-  each_control([&](auto member, unsigned, const char*, const char* key, Operation) {
-    if (const auto& value = settings.*member) json[key] = json_of(*value);
-  });
-  return json;
-}
-
 Ordered json_of(const SettingsByGpu& all) {
   Ordered json = Ordered::object();
-  for (const auto& [uuid, settings] : all) json[uuid] = json_of(settings);
+  for (const auto& [uuid, settings] : all) {
+    Ordered& one = json[uuid] = Ordered::object();
+    each_control([&](auto member, unsigned, const char*, const char* key, Operation) {
+      if (const auto& value = settings.*member) one[key] = json_of(*value);
+    });
+  }
   return json;
+}
+
+// Calls visit(key, field) for each field of the JSON, in its order, until it returns an error.
+Result<void> each_field(auto& lease, auto&& visit) {
+  TRY(visit("id", lease.id));
+  TRY(visit("settings", lease.wanted));
+  TRY(visit("saved", lease.saved));
+  TRY(visit("owner_uid", lease.owner_uid));
+  TRY(visit("holder_pid", lease.holder_pid));
+  TRY(visit("holder_start_time", lease.holder_start_time));
+  TRY(visit("ttl_s", lease.ttl_s));
+  TRY(visit("ends_at_s", lease.ends_at_s));
+  TRY(visit("ending", lease.ending));
+  TRY(visit("session", lease.session));
+  return visit("paused", lease.pauses);
 }
 
 Ordered json_of(const Lease& lease) {
-  Ordered gpus = Ordered::array();
-  for (const std::string& uuid : lease.uuids()) gpus.push_back(uuid);
-  return {{"id", lease.id},
-          {"gpus", gpus},
-          {"settings", json_of(lease.wanted)},
-          {"saved", json_of(lease.saved)},
-          {"owner_uid", lease.owner_uid},
-          {"holder_pid", lease.holder_pid},
-          {"holder_start_time", lease.holder_start_time},
-          {"ttl_s", lease.ttl_s},
-          {"ends_at_s", lease.ends_at_s},
-          {"ending", lease.ending},
-          {"session", lease.session},
-          {"paused", lease.pauses}};
+  Ordered json = {{"id", lease.id}, {"gpus", lease.uuids()}};
+  (void)each_field(lease, [&json](const char* key, const auto& value) -> Result<void> {
+    json[key] = json_of(value);
+    return {};
+  });
+  return json;
 }
 
 // Parses a lease from the file; every key is required.
 Result<Lease> lease_from(const Ordered& json) {
   if (!json.is_object()) return damaged("object");
   Lease lease;
-  const auto need = [&json](const char* key, auto& into) -> Result<void> {
+  TRY(each_field(lease, [&json](const char* key, auto& value) -> Result<void> {
     const auto found = json.find(key);
-    if (found == json.end() || !take(*found, into)) return damaged(key);
-    return {};
-  };
-  TRY(need("id", lease.id));
-  TRY(need("owner_uid", lease.owner_uid));
-  TRY(need("holder_pid", lease.holder_pid));
-  TRY(need("holder_start_time", lease.holder_start_time));
-  TRY(need("ttl_s", lease.ttl_s));
-  TRY(need("ending", lease.ending));
-  TRY(need("session", lease.session));
-  TRY(need("paused", lease.pauses));
-  TRY(need("ends_at_s", lease.ends_at_s));
-  lease.wanted = TRY(settings_by_gpu(json, "settings"));
-  lease.saved = TRY(settings_by_gpu(json, "saved"));
+    return found == json.end() ? damaged(key) : read_field(*found, key, value);
+  }));
   return lease;
 }
 
@@ -170,6 +158,16 @@ Result<std::vector<Lease>> parse_leases(std::string_view text) {
   std::vector<Lease> leases;
   for (const Ordered& one : json) leases.push_back(TRY(lease_from(one)));
   return leases;
+}
+
+Result<std::vector<Lease>> load_leases(const std::string& path) {
+  constexpr std::size_t kMaxBytes = 16 << 20;
+  if (::access(path.c_str(), F_OK) != 0 && errno == ENOENT) return std::vector<Lease>{};
+  return parse_leases(TRY(read_whole_file(path, kMaxBytes)).text);
+}
+
+Result<void> save_leases(const std::string& path, const std::vector<Lease>& leases) {
+  return replace_whole_file(path, leases_json(leases), {});
 }
 
 }  // namespace headgate::power

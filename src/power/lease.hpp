@@ -1,4 +1,5 @@
-// A lease: GPU settings that end with their holder, and the values restored at its end. Plain values and their JSON.
+// A lease: GPU settings that end with their holder, and the values restored at its end. Plain values, their JSON, and
+// their file.
 #pragma once
 
 #include <cstdint>
@@ -43,5 +44,10 @@ struct Lease {
 [[nodiscard]] std::string leases_json(const std::vector<Lease>& leases);
 // The inverse of leases_json(). Errors: failed, with what is wrong.
 [[nodiscard]] Result<std::vector<Lease>> parse_leases(std::string_view json);
+
+// Read and replace the file that keeps leases across daemon restarts. A missing file has none. Errors: those of reading
+// and writing; failed if its content is damaged. After an error the former file stays.
+[[nodiscard]] Result<std::vector<Lease>> load_leases(const std::string& path);
+[[nodiscard]] Result<void> save_leases(const std::string& path, const std::vector<Lease>& leases);
 
 }  // namespace headgate::power

@@ -12,7 +12,6 @@
 #include <new>
 #include <thread>
 
-#include "power/lease_file.hpp"
 #include "power/lease_keeper.hpp"
 
 namespace headgate::power {

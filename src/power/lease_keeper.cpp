@@ -9,12 +9,13 @@
 #include <utility>
 
 #include "base/now.hpp"
-#include "power/lease_file.hpp"
 
 namespace headgate::power {
 namespace {
 
 constexpr int kMaxWaitMs = 60'000;
+
+std::uint64_t ns_of(std::chrono::nanoseconds time) { return static_cast<std::uint64_t>(time.count()); }
 
 }  // namespace
 
@@ -25,10 +26,7 @@ std::unexpected<Error> no_lease(const std::string& id) {
 Caller caller_of(const Lease& lease) { return {.text = describe(lease), .uid = lease.owner_uid, .quiet = true}; }
 
 LeaseKeeper::LeaseKeeper(ControlQueues& queues, Options options)
-    : io_(queues, options.patience),
-      options_(std::move(options)),
-      wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)),
-      drift_(io_) {}
+    : io_(queues, options.patience), options_(std::move(options)), wake_(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK)) {}
 
 LeaseKeeper::~LeaseKeeper() {
   {
@@ -115,11 +113,9 @@ Result<Lease> LeaseKeeper::prolong(const std::string& id) {
     before_s = std::exchange(found->second.lease.ends_at_s, options_.now_s() + found->second.lease.ttl_s);
     lease = found->second.lease;
   }
-  if (auto saved = save(); !saved) {
-    const std::lock_guard lock(mutex_);
+  TRY(save_or([&] {
     if (const auto found = leases_.find(id); found != leases_.end()) found->second.lease.ends_at_s = before_s;
-    return std::unexpected(saved.error());
-  }
+  }));
   wake();
   return lease;
 }
@@ -146,16 +142,12 @@ std::optional<Lease> LeaseKeeper::holder_of(const std::string& uuid, const Comma
 }
 
 bool LeaseKeeper::stop(std::chrono::nanoseconds patience) {
-  {
-    const std::lock_guard lock(mutex_);
-    work_.push_back([this] {
-      for (const Lease& lease : list()) (void)put_back(lease.id, "the daemon ends", !lease.ending);
-      const std::lock_guard ending(mutex_);
-      stopping_ = stopped_ = true;
-      stopped_changed_.notify_all();
-    });
-  }
-  wake();
+  do_later([this] {
+    for (const Lease& lease : list()) (void)put_back(lease.id, "the daemon ends", !lease.ending);
+    const std::lock_guard ending(mutex_);
+    stopping_ = stopped_ = true;
+    stopped_changed_.notify_all();
+  });
   std::unique_lock lock(mutex_);
   return stopped_changed_.wait_for(lock, patience, [this] { return stopped_; });
 }
@@ -205,17 +197,16 @@ int LeaseKeeper::next_wait_ms() const {
   return static_cast<int>(wait_ms);
 }
 
-// Another program may have changed the GPU, or a reloaded driver has lost its settings.
 void LeaseKeeper::check_settings() {
   const std::uint64_t now_ns = steady_now_ns();
   {
     const std::lock_guard lock(mutex_);
     if (stopping_ || now_ns < next_check_ns_) return;
-    next_check_ns_ = now_ns + static_cast<std::uint64_t>(std::chrono::nanoseconds(options_.check).count());
+    next_check_ns_ = now_ns + ns_of(options_.check);
   }
   for (const Lease& lease : list()) {
     if (lease.ending) continue;
-    const Drift drift = drift_.look(lease);
+    const Drift drift = drift_of(lease);
     const bool again = !drift.what.empty() && options_.reapply;
     bool news = false;
     {
@@ -256,8 +247,7 @@ void LeaseKeeper::look_at_holders(const std::vector<std::string>& ended) {
       const std::lock_guard lock(mutex_);
       const auto found = leases_.find(id);
       if (found != leases_.end() && found->second.lease.session) {
-        found->second.ends_at_ns =
-            now_ns + static_cast<std::uint64_t>(std::chrono::nanoseconds(options_.grace).count());
+        found->second.ends_at_ns = now_ns + ns_of(options_.grace);
         continue;
       }
     }

@@ -16,7 +16,6 @@
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "power/lease.hpp"
-#include "power/lease_drift.hpp"
 #include "power/settings_io.hpp"
 
 namespace headgate::power {
@@ -108,12 +107,17 @@ class LeaseKeeper {
     std::uint64_t ends_at_ns = 0;   // for a session, once its process has ended
     std::string drift;              // last reported; empty: the GPUs have its settings
   };
+  struct Drift {
+    std::string what;       // the values that GPUs have and the lease does not; empty: none
+    bool reloaded = false;  // the driver was reloaded or a GPU reset since the last call
+  };
 
   void run();
   void work_off();
   void do_later(std::function<void()> work);
   int next_wait_ms() const;
   void check_settings();
+  Drift drift_of(const Lease& lease);
   void look_at_holders(const std::vector<std::string>& ended);
   void wake() const;
 
@@ -130,6 +134,8 @@ class LeaseKeeper {
   void adopt(Lease lease);
   // Called without `mutex_`, because a slow disk must not delay callers that look up a lease's holder.
   [[nodiscard]] Result<void> save();
+  // Saves; if that fails, undoes the change under the lock.
+  [[nodiscard]] Result<void> save_or(const std::function<void()>& undo);
   void tell(bool trouble, const Lease& lease, const std::string& text) const;
 
   SettingsIo io_;
@@ -140,7 +146,7 @@ class LeaseKeeper {
   std::map<std::string, Held> leases_;
   std::deque<std::function<void()>> work_;
   std::uint64_t next_check_ns_ = 0;
-  DriftWatch drift_;  // used only by the keeper's thread
+  std::map<std::uint32_t, std::uint64_t> energy_mj_;  // by GPU, at the last drift_of(); for the keeper's thread only
   bool stopping_ = false, stopped_ = false;
   std::condition_variable stopped_changed_;
   std::thread thread_;

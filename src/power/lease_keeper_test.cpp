@@ -12,8 +12,7 @@
 #include <filesystem>
 #include <future>
 
-#include "power/lease_file.hpp"
-#include "power/recording_manager.hpp"
+#include "power/test_recording_manager.hpp"
 
 namespace headgate::power {
 namespace {

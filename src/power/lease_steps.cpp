@@ -1,13 +1,10 @@
 // The keeper thread's steps for one lease: create, save, restore, adopt.
-#include <algorithm>
 #include <random>
 #include <utility>
 
 #include "base/now.hpp"
 #include "identity/peer.hpp"
 #include "identity/process.hpp"
-#include "power/gpu_pause.hpp"
-#include "power/lease_file.hpp"
 #include "power/lease_keeper.hpp"
 
 namespace headgate::power {
@@ -19,6 +16,32 @@ std::string new_id() {
   std::string id;
   for (int i = 0; i < 12; ++i) id += kDigits[random() % kDigits.size()];
   return id;
+}
+
+// Prepares a GPU reset. Returns a lease of the daemon that turns off a GPU's persistence mode ("all": every GPU's) and
+// saves all settings, which a reset clears.
+Result<Lease> pause_of(SettingsIo& io, const std::string& gpu) {
+  const Caller caller{.text = "the release of a GPU", .uid = {}, .quiet = true};
+  Lease lease;
+  lease.pauses = true;
+  for (std::uint32_t index = 0; index < io.queues().count(); ++index) {
+    if (gpu != "all" && io.index_of(gpu) != index) continue;
+    const std::string& uuid = io.queues().gpu(index).identity().uuid;
+    lease.wanted[uuid].persistence = false;
+    Settings& saved = lease.saved[uuid];
+    // Settings that the GPU lacks are not restored.
+    const auto value_of = [&](Operation operation) { return io.command(index, {.operation = operation}, caller); };
+    for (const auto read : {Operation::get_power_limit, Operation::get_compute_mode, Operation::get_time_slice})
+      if (const auto reading = value_of(read)) take_reading(read, *reading, saved);
+    take_reading(Operation::get_persistence_mode, TRY(value_of(Operation::get_persistence_mode)), saved);
+    const ClockRange gpu_clocks = io.queues().locked_clocks(index, Operation::set_gpu_locked_clocks);
+    const ClockRange mem_clocks = io.queues().locked_clocks(index, Operation::set_mem_locked_clocks);
+    if (gpu_clocks.max_mhz != 0) saved.gpu_clocks = gpu_clocks;
+    if (mem_clocks.max_mhz != 0) saved.mem_clocks = mem_clocks;
+  }
+  if (lease.wanted.empty())
+    return fail(ErrorCode::not_found, "there is no GPU '" + gpu + "'", "GET /v1/gpus lists them");
+  return lease;
 }
 
 }  // namespace
@@ -112,11 +135,7 @@ Result<void> LeaseKeeper::save_before(const SessionWrite& write) {
     const std::lock_guard lock(mutex_);
     former = std::exchange(leases_[lease.id].lease, lease);
   }
-  auto saved = save();
-  if (saved) return saved;
-  const std::lock_guard lock(mutex_);
-  leases_[lease.id].lease = std::move(former);
-  return saved;
+  return save_or([&] { leases_[lease.id].lease = std::move(former); });
 }
 
 Result<void> LeaseKeeper::make_site(const SettingsByGpu& site) {
@@ -146,11 +165,7 @@ Result<void> LeaseKeeper::record(const Lease& lease, UniqueFd pidfd) {
     held.lease = lease;
     held.pidfd = std::move(pidfd);
   }
-  auto saved = save();
-  if (saved) return saved;
-  const std::lock_guard lock(mutex_);
-  leases_.erase(lease.id);
-  return saved;
+  return save_or([&] { leases_.erase(lease.id); });
 }
 
 // Uses a lease of the daemon, which survives a crash and retries restoring while the GPU is gone.
@@ -178,11 +193,7 @@ Result<void> LeaseKeeper::forget(const std::string& id) {
     held = std::move(found->second);
     leases_.erase(found);
   }
-  if (auto saved = save(); !saved) {
-    const std::lock_guard lock(mutex_);
-    leases_[id] = std::move(held);
-    return saved;
-  }
+  TRY(save_or([&] { leases_[id] = std::move(held); }));
   tell(false, held.lease, "ends, and its settings stay");
   return {};
 }
@@ -238,11 +249,8 @@ void LeaseKeeper::adopt(Lease lease) {
   if (lives && lease.holder_pid != 0) {
     const auto process = identity::read_process(options_.proc, lease.holder_pid);
     lives = process && process->start_time == lease.holder_start_time && !process->ended;
-    if (lives) {
-      auto opened = identity::pidfd_of(*process, options_.proc);
-      lives = opened.has_value();
-      if (lives) pidfd = std::move(*opened);
-    }
+    if (lives) pidfd = identity::pidfd_of(*process, options_.proc).value_or(UniqueFd());
+    lives = static_cast<bool>(pidfd);
   }
   if (!lives) return (void)put_back(lease.id, "its holder ended while no daemon ran", false);
   {
@@ -254,9 +262,42 @@ void LeaseKeeper::adopt(Lease lease) {
   tell(false, lease, "adopted: its holder lives");
 }
 
+// Another program may have changed the settings, or the driver was reloaded. Skips GPUs that do not answer.
+LeaseKeeper::Drift LeaseKeeper::drift_of(const Lease& lease) {
+  const Caller caller{.text = "the daemon's look at leases", .uid = {}, .quiet = true};
+  Drift drift;
+  for (const auto& [uuid, wanted] : lease.wanted) {
+    const auto gpu = io_.index_of(uuid);
+    const auto now = gpu ? io_.read(*gpu, wanted, caller) : fail(ErrorCode::not_found, "");
+    if (!now) continue;
+    // The counter restarts with the driver.
+    if (const auto energy = io_.queues().gpu(*gpu).read(Operation::get_cumulative_energy)) {
+      drift.reloaded = drift.reloaded || *energy < energy_mj_[*gpu];
+      energy_mj_[*gpu] = *energy;
+    }
+    std::string has;
+    const auto has_now = controls_of(*now), wants = controls_of(wanted);
+    for (std::size_t i = 0; i < wants.size(); ++i) {
+      if (has_now[i] == wants[i]) continue;
+      has += (has.empty() ? "" : ", ") + wants[i].name + " " + has_now[i].value + ", not " + wants[i].value;
+    }
+    if (has.empty()) continue;
+    drift.what += (drift.what.empty() ? "" : "; ") + std::string("GPU ") + std::to_string(*gpu) + " has " + has;
+  }
+  return drift;
+}
+
 Result<void> LeaseKeeper::save() {
   const std::lock_guard file(file_mutex_);
   return save_leases(options_.file, list());
+}
+
+Result<void> LeaseKeeper::save_or(const std::function<void()>& undo) {
+  auto saved = save();
+  if (saved) return saved;
+  const std::lock_guard lock(mutex_);
+  undo();
+  return saved;
 }
 
 void LeaseKeeper::tell(bool trouble, const Lease& lease, const std::string& text) const {

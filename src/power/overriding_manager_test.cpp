@@ -8,7 +8,7 @@
 #include <fstream>
 #include <thread>
 
-#include "power/recording_manager.hpp"
+#include "power/test_recording_manager.hpp"
 
 namespace headgate::power {
 namespace {

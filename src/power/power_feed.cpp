@@ -59,20 +59,20 @@ std::vector<PowerSample> PowerFeed::take(std::uint64_t subscriber) {
   if (found == subscribers_.end()) return news;
   for (auto& [number, seen] : found->second.devices) {
     const Device& device = devices_[number];
-    if (!device.last || device.version == seen.version) continue;
-    if (seen.version != 0 && now_ns - seen.at_ns < found->second.least_gap_ns) continue;
+    if (!is_news(device, seen, found->second, now_ns)) continue;
     seen = {device.version, now_ns};
     news.push_back(*device.last);
   }
   return news;
 }
 
+bool PowerFeed::is_news(const Device& device, const Seen& seen, const Subscriber& to, std::uint64_t now_ns) {
+  return device.last && device.version != seen.version && (seen.version == 0 || now_ns - seen.at_ns >= to.least_gap_ns);
+}
+
 bool PowerFeed::has_news(const Subscriber& subscriber, std::uint64_t now_ns) const {
   return std::ranges::any_of(subscriber.devices, [&](const auto& entry) {
-    const auto& [number, seen] = entry;
-    const Device& device = devices_.at(number);
-    return device.last && device.version != seen.version &&
-           (seen.version == 0 || now_ns - seen.at_ns >= subscriber.least_gap_ns);
+    return is_news(devices_.at(entry.first), entry.second, subscriber, now_ns);
   });
 }
 

@@ -7,7 +7,6 @@
 #include <cstdint>
 #include <functional>
 #include <map>
-#include <memory>
 #include <mutex>
 #include <optional>
 #include <thread>
@@ -66,6 +65,7 @@ class PowerFeed {
   };
 
   void poll(const std::stop_token& stop);
+  static bool is_news(const Device& device, const Seen& seen, const Subscriber& to, std::uint64_t now_ns);
   [[nodiscard]] bool has_news(const Subscriber& subscriber, std::uint64_t now_ns) const;
 
   const std::uint64_t period_ns_;

@@ -101,10 +101,9 @@ std::function<void(const std::string&)> set_now(ControlQueues& queues, const Set
   for (std::uint32_t index = 0; index < queues.count(); ++index) {
     const auto found = wanted.find(queues.gpu(index).identity().uuid);
     if (found == wanted.end()) continue;
-    Run::OnGpu on{.outcome = {.index = index, .uuid = found->first, .changes = {}, .error = {}},
+    Run::OnGpu on{.outcome = {.index = index, .uuid = found->first},
                   .wanted = found->second,
-                  .before = clocks_now(queues, index, found->second),
-                  .after = {}};
+                  .before = clocks_now(queues, index, found->second)};
     run->gpus.push_back(std::move(on));
   }
   for (std::size_t place = 0; place < run->gpus.size(); ++place) {

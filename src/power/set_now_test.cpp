@@ -5,7 +5,7 @@
 #include <deque>
 #include <future>
 
-#include "power/recording_manager.hpp"
+#include "power/test_recording_manager.hpp"
 
 namespace headgate::power {
 namespace {

@@ -6,6 +6,7 @@
 #include <cstdlib>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <ranges>
 
 #include "base/duration.hpp"
 #include "base/trimmed.hpp"
@@ -17,7 +18,8 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr ApiGroup kGroups[] = {ApiGroup::gpu_control, ApiGroup::gpu_read, ApiGroup::cpu_read};
+constexpr std::pair<ApiGroup, std::string_view> kGroups[] = {
+    {ApiGroup::gpu_control, "gpu-control"}, {ApiGroup::gpu_read, "gpu-read"}, {ApiGroup::cpu_read, "cpu-read"}};
 constexpr const char* kAcceptedGroups = "accepted: gpu-control, gpu-read, cpu-read";
 constexpr std::size_t kMaxKeyBytes = 64 << 10;
 constexpr std::size_t kMaxTokenBytes = 16 << 10;
@@ -38,28 +40,21 @@ std::unexpected<Error> refuse(std::string why) {
 }  // namespace
 
 std::string_view name_of(ApiGroup group) {
-  switch (group) {
-    case ApiGroup::gpu_control: return "gpu-control";
-    case ApiGroup::gpu_read: return "gpu-read";
-    case ApiGroup::cpu_read: return "cpu-read";
-  }
-  return "";
+  return std::ranges::find(kGroups, group, [](const auto& known) { return known.first; })->second;
 }
 
 std::optional<ApiGroup> api_group_from(std::string_view name) {
-  const auto* const found = std::ranges::find(kGroups, name, [](ApiGroup group) { return name_of(group); });
-  return found == std::end(kGroups) ? std::nullopt : std::optional(*found);
+  const auto* const found = std::ranges::find(kGroups, name, [](const auto& known) { return known.second; });
+  return found == std::end(kGroups) ? std::nullopt : std::optional(found->first);
 }
 
 Result<std::vector<ApiGroup>> api_groups_from(std::string_view list) {
   std::vector<ApiGroup> groups;
-  while (!list.empty()) {
-    const auto comma = list.find(',');
-    const std::string_view name = trimmed(list.substr(0, comma));
+  for (const auto part : std::views::split(list, ',')) {
+    const std::string_view name = trimmed({part.begin(), part.end()});
     const auto group = api_group_from(name);
     if (!group) return fail(ErrorCode::usage, "'" + printable(name) + "' is no API group", kAcceptedGroups);
     if (std::ranges::find(groups, *group) == groups.end()) groups.push_back(*group);
-    list = comma == std::string_view::npos ? std::string_view() : list.substr(comma + 1);
   }
   return groups;
 }

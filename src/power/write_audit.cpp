@@ -1,7 +1,5 @@
 #include "power/write_audit.hpp"
 
-#include <utility>
-
 namespace headgate::power {
 namespace {
 

@@ -1,4 +1,4 @@
-#include "power/recording_manager.hpp"
+#include "power/test_recording_manager.hpp"
 
 #include <stdexcept>
 
