@@ -1,6 +1,7 @@
 // Wraps Beast's parsers. Data is fed by hand; Beast's I/O is never instantiated, and no other file uses Beast.
 #include "http/codec.hpp"
 
+#include <algorithm>
 #include <boost/asio/buffer.hpp>
 #include <boost/beast/http/error.hpp>
 #include <boost/beast/http/parser.hpp>
@@ -55,9 +56,8 @@ Refusal refusal_of(const beast::error_code& error, const CodecLimits& limits) {
 
 std::string clean(std::string_view value) {
   std::string cleaned(value);
-  for (char& c : cleaned) {
-    if ((static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f) c = ' ';
-  }
+  const auto is_control = [](char c) { return (static_cast<unsigned char>(c) < 0x20 && c != '\t') || c == 0x7f; };
+  std::ranges::replace_if(cleaned, is_control, ' ');
   return cleaned;
 }
 

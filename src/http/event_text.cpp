@@ -7,12 +7,9 @@ namespace {
 
 constexpr std::string_view kByteOrderMark = "\xef\xbb\xbf";
 
-std::string one_line(std::string_view text) {
-  std::string line;
-  for (const char c : text) {
-    if (c != '\n' && c != '\r' && c != '\0') line += c;
-  }
-  return line;
+std::string one_line(std::string text) {
+  std::erase_if(text, [](char c) { return c == '\n' || c == '\r' || c == '\0'; });
+  return text;
 }
 
 }  // namespace

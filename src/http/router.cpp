@@ -52,11 +52,10 @@ std::optional<Response> strange_query(const Router::Route& route, const Request&
 }  // namespace
 
 Router& Router::add(std::string_view method, std::string_view pattern, Handler handler, Runs runs) {
-  routes_.push_back({std::string(method), split(pattern),
-                     [handler = std::move(handler)](const Request& request, const Reply& reply) {
-                       reply(handler(request));
-                     },
-                     false, runs, {}});
+  auto at_once = [handler = std::move(handler)](const Request& request, const Reply& reply) {
+    reply(handler(request));
+  };
+  routes_.push_back({std::string(method), split(pattern), std::move(at_once), false, runs, {}});
   return *this;
 }
 

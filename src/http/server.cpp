@@ -133,15 +133,10 @@ struct Server::Impl {
     state->post = [&on](std::function<void()> work) { boost::asio::post(context_of(on), std::move(work)); };
   }
 
-  Result<void> start(UniqueFd fd) {
-    sockaddr_storage local{};
-    socklen_t size = sizeof local;
-    if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) {
-      return fail_errno("getsockname", errno);
-    }
+  Result<void> start(UniqueFd fd, int family) {
     auto acceptor = std::make_shared<Acceptor>(context_of(loop));
     boost::system::error_code error;
-    acceptor->assign(Stream(local.ss_family, 0), fd.get(), error);
+    acceptor->assign(Stream(family, 0), fd.get(), error);
     if (error) return fail(ErrorCode::failed, "taking the listening socket: " + error.message());
     (void)fd.release();
     acceptors.push_back(acceptor);
@@ -179,7 +174,7 @@ Result<void> Server::listen(const UnixListener& listener) {
   auto fd = TRY(listen_unix(listener));
   struct stat status{};
   if (::stat(listener.path.c_str(), &status) != 0) return fail_errno(listener.path, errno);
-  TRY(impl_->start(std::move(fd)));
+  TRY(impl_->start(std::move(fd), AF_UNIX));
   impl_->files.push_back({listener, status.st_dev, status.st_ino, impl_->acceptors.back()});
   return {};
 }
@@ -209,7 +204,7 @@ Result<std::uint16_t> Server::listen(const std::string& address, std::uint16_t p
   socklen_t size = sizeof local;
   if (::getsockname(fd.get(), reinterpret_cast<sockaddr*>(&local), &size) != 0) return fail_errno("getsockname", errno);
   const std::uint16_t bound = ntohs(local.sin6_port);
-  TRY(impl_->start(std::move(fd)));
+  TRY(impl_->start(std::move(fd), local.sin6_family));
   return bound;
 }
 
