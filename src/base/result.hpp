@@ -59,12 +59,15 @@ T take_value(std::expected<T, E>&& result) {
 }  // namespace headgate
 
 // TRY(expr): the value of expr (none if it is a Result<void>), or return its error from the enclosing function. Takes
-// any std::expected. Not inside coroutine awaits.
-#define TRY(expr)                                                     \
-  ({                                                                  \
-    auto headgate_try_result = (expr);                                \
-    if (!headgate_try_result) {                                       \
-      return std::unexpected(std::move(headgate_try_result).error()); \
-    }                                                                 \
-    ::headgate::take_value(std::move(headgate_try_result));           \
+// any std::expected. Not inside coroutine awaits. A TRY may stand in another's expr: each has a name for its result.
+#define TRY(expr) HEADGATE_TRY(expr, __COUNTER__)
+#define HEADGATE_TRY(expr, number) HEADGATE_TRY_NAMED(expr, number)
+#define HEADGATE_TRY_NAMED(expr, number) HEADGATE_TRY_AS(expr, headgate_try_##number)
+#define HEADGATE_TRY_AS(expr, result)                    \
+  ({                                                     \
+    auto result = (expr);                                \
+    if (!result) {                                       \
+      return std::unexpected(std::move(result).error()); \
+    }                                                    \
+    ::headgate::take_value(std::move(result));           \
   })

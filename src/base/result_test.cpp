@@ -21,6 +21,8 @@ Result<int> quarter(int number) {
   return TRY(half(once));
 }
 
+Result<int> eighth(int number) { return TRY(half(TRY(half(TRY(half(number)))))); }
+
 Result<std::unique_ptr<int>> boxed(int number) { return std::make_unique<int>(TRY(half(number))); }
 
 TEST(Result, AnErrorReturnsToTheCallerWithItsHint) {
@@ -30,6 +32,11 @@ TEST(Result, AnErrorReturnsToTheCallerWithItsHint) {
 }
 
 TEST(Result, AValuePassesThroughTry) { EXPECT_EQ(quarter(12).value(), 3); }
+
+TEST(Result, TryMayStandInsideTry) {
+  EXPECT_EQ(eighth(24).value(), 3);
+  EXPECT_EQ(eighth(12).error().message, "3 is odd");
+}
 
 TEST(Result, TryMovesValuesThatCannotBeCopied) {
   auto take = []() -> Result<int> { return *TRY(boxed(8)); };
