@@ -3,18 +3,6 @@
 #include <algorithm>
 
 namespace headgate::nvml {
-namespace {
-
-// NVML 11.8's nvml.h: nvmlAccountingStats_t.
-struct Stats {
-  unsigned busy_percent, memory_busy_percent;
-  unsigned long long peak_bytes, lived_ms, started_us;
-  unsigned is_running, reserved[5];
-};
-static_assert(sizeof(Stats) == 56);
-
-}  // namespace
-
 std::vector<Ended> AccountingWatch::look(const Library& library, abi::nvmlDevice_t device, const std::string& uuid,
                                          const std::set<std::uint32_t>& running) {
   std::vector<Ended> found;
@@ -35,15 +23,15 @@ std::vector<Ended> AccountingWatch::look(const Library& library, abi::nvmlDevice
       ended.insert(pid);
       continue;
     }
-    Stats stats{};
-    if (!call(library->nvmlDeviceGetAccountingStats, device, pid, &stats) || stats.is_running != 0) continue;
+    abi::nvmlAccountingStats_t stats{};
+    if (!call(library->nvmlDeviceGetAccountingStats, device, pid, &stats) || stats.isRunning != 0) continue;
     ended.insert(pid);
     if (first_look) continue;
     found.push_back({.uuid = uuid,
                      .pid = pid,
-                     .peak_bytes = stats.peak_bytes == ~0ull ? 0 : stats.peak_bytes,
-                     .busy_ratio = std::min(stats.busy_percent, 100u) / 100.0,
-                     .lived_ms = stats.lived_ms});
+                     .peak_bytes = stats.maxMemoryUsage == ~0ull ? 0 : stats.maxMemoryUsage,
+                     .busy_ratio = std::min(stats.gpuUtilization, 100u) / 100.0,
+                     .lived_ms = stats.time});
   }
   entry->second = std::move(ended);
   return found;

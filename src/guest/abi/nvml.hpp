@@ -55,6 +55,36 @@ struct nvmlProcessInfo_v2_t {
 };
 using nvmlProcessInfo_t = nvmlProcessInfo_v2_t;
 
+using nvmlSamplingType_t = unsigned;
+using nvmlValueType_t = unsigned;
+
+inline constexpr nvmlValueType_t NVML_VALUE_TYPE_DOUBLE = 0;
+inline constexpr nvmlValueType_t NVML_VALUE_TYPE_UNSIGNED_INT = 1;
+inline constexpr nvmlValueType_t NVML_VALUE_TYPE_UNSIGNED_LONG_LONG = 3;
+
+union nvmlValue_t {
+  double dVal;
+  unsigned uiVal;
+  unsigned long ulVal;
+  unsigned long long ullVal;
+  signed long long sllVal;
+};
+
+struct nvmlSample_t {
+  unsigned long long timeStamp;  // us since the epoch
+  nvmlValue_t sampleValue;
+};
+
+struct nvmlAccountingStats_t {
+  unsigned gpuUtilization;            // percent of the process's life
+  unsigned memoryUtilization;         // percent
+  unsigned long long maxMemoryUsage;  // bytes
+  unsigned long long time;            // ms; 0 while it runs
+  unsigned long long startTime;       // us since the epoch
+  unsigned isRunning;
+  unsigned reserved[5];
+};
+
 struct nvmlUtilization_t {
   unsigned gpu;     // percent
   unsigned memory;  // percent

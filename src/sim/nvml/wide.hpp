@@ -20,29 +20,10 @@ using nvmlTemperatureThresholds_t = unsigned;
 using nvmlGpuP2PCapsIndex_t = unsigned;
 using nvmlGpuP2PStatus_t = unsigned;
 using nvmlAffinityScope_t = unsigned;
-using nvmlSamplingType_t = unsigned;
-using nvmlValueType_t = unsigned;
 using nvmlPerfPolicyType_t = unsigned;
 using nvmlRestrictedAPI_t = unsigned;
 
-inline constexpr nvmlValueType_t NVML_VALUE_TYPE_DOUBLE = 0;
-inline constexpr nvmlValueType_t NVML_VALUE_TYPE_UNSIGNED_INT = 1;
-inline constexpr nvmlValueType_t NVML_VALUE_TYPE_UNSIGNED_LONG_LONG = 3;
-
 inline constexpr unsigned long long nvmlEventTypeXidCriticalError = 8;
-
-union nvmlValue_t {
-  double dVal;
-  unsigned uiVal;
-  unsigned long ulVal;
-  unsigned long long ullVal;
-  signed long long sllVal;
-};
-
-struct nvmlSample_t {
-  unsigned long long timeStamp;  // us since the epoch
-  nvmlValue_t sampleValue;
-};
 
 struct nvmlFieldValue_t {
   unsigned fieldId;
@@ -80,16 +61,6 @@ struct nvmlDeviceAttributes_t {
   unsigned sharedCopyEngineCount, sharedDecoderCount, sharedEncoderCount, sharedJpegCount, sharedOfaCount;
   unsigned gpuInstanceSliceCount, computeInstanceSliceCount;
   unsigned long long memorySizeMB;  // MiB
-};
-
-struct nvmlAccountingStats_t {
-  unsigned gpuUtilization;            // percent of the process's life
-  unsigned memoryUtilization;         // percent
-  unsigned long long maxMemoryUsage;  // bytes
-  unsigned long long time;            // ms; 0 while it runs
-  unsigned long long startTime;       // us since the epoch
-  unsigned isRunning;
-  unsigned reserved[5];
 };
 
 struct nvmlEventSet_st;

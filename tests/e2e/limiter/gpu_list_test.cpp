@@ -151,6 +151,14 @@ TEST_F(GpuList, NvidiaSmiListsTheSharesCardsByCudasNumbers) {
   EXPECT_TRUE(in_share("pmon -c 1").contains("    0 "));
   const Said other = shell("$H run --sim=l40s-x2 --gpu 1 --mem 8GiB -- $S -i " + cards_[0].uuid + " -q");
   EXPECT_TRUE(other.out.contains("No devices were found")) << other.out;
+  for (const char* view : {"-q -d MEMORY,UTILIZATION,PIDS", "--query-compute-apps=pid,gpu_uuid --format=csv",
+                           "pmon -c 1", "dmon -c 1", "topo -p2p r"})
+    EXPECT_FALSE(in_share(view).contains("GPU1")) << view;
+  // Number 1 of the node is number 0 here, and there is no other.
+  for (const char* view : {"-i 1", "-i 1 -q -d MEMORY", "--query-gpu=uuid --format=csv -i 1", "pmon -c 1 -i 1"}) {
+    const Said none = shell(std::string("$H run --sim=l40s-x2 --gpu 1 --mem 8GiB -- $S ") + view);
+    EXPECT_TRUE(none.out.contains("No devices were found")) << view << none.out;
+  }
   const Said turned = shell("$H run --sim=l40s-x2 --gpu 1,0 --mem 8GiB -- $S -L");
   EXPECT_EQ(turned.out,
             "GPU 0: NVIDIA L40S (UUID: " + cards_[1].uuid + ")\nGPU 1: NVIDIA L40S (UUID: " + cards_[0].uuid + ")\n");

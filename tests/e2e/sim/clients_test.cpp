@@ -149,6 +149,47 @@ TEST_F(NvidiaSmi, UtilisationIsTheSharesOwn) {
   EXPECT_GE(sm, 50) << "the process's own column of pmon\n" << table;
 }
 
+// `-q -d UTILIZATION` shows samples of the last seconds, which the driver keeps for the card alone.
+TEST_F(NvidiaSmi, UtilisationSamplesAreTheSharesOwn) {
+  const Said said = shell(
+      "$H run --sim --mem 8GiB --name idle -- ${SIM%/sim}/headgate-load --no-launches --duration=60s --no-idle-list "
+      ">/dev/null 2>&1 & a=$!; $H run --sim --mem 8GiB --name busy -- ${SIM%/sim}/headgate-load --duration=60s "
+      "--no-idle-list >/dev/null 2>&1 & b=$!; max() { $H run --sim --mem 8GiB --name $1 -- $S -q -d UTILIZATION | "
+      "sed -n '/GPU Utilization Samples/,/Max/s/.*Max *: \\([0-9]*\\) %/\\1/p'; }; n=0; until [ \"$(max busy)\" -ge 50 "
+      "] || "
+      "[ $n = 300 ]; do sleep 0.1; n=$((n+1)); done; echo $n; max idle; kill $a $b; wait");
+  std::istringstream lines(said.out);
+  int tries = 999, idle = 999;
+  lines >> tries >> idle;
+  EXPECT_LT(tries, 300) << said.out << said.err;
+  EXPECT_EQ(idle, 0) << "the neighbour's work\n" << said.out;
+}
+
+TEST_F(NvidiaSmi, AccountingShowsTheSharesProcessesOnly) {
+  if (::getuid() != 0) GTEST_SKIP() << "only root may turn accounting on";
+  const std::string plain = "LD_LIBRARY_PATH=$SIM HEADGATE_SIM_DIR=$($H sim path) ";
+  const std::string query = "$S --query-accounted-apps=max_memory_usage --format=csv,noheader";
+  ASSERT_EQ(shell("$H run --sim -- true; " + plain + "$S -am 1").status, 0);
+  const Said said = beside_two_shares(plain + query + " | sort; $H run --sim --name a -- " + query);
+  EXPECT_EQ(said.out, "1544 MiB\n2568 MiB\n1544 MiB\n") << "all outside, its own in the share";
+}
+
+// Two programs by fork and exec, one of which is killed, then both have ended.
+TEST_F(NvidiaSmi, FollowsForkedExecutedAndEndedPrograms) {
+  const Said said = shell(
+      "L=\"${SIM%/sim}/headgate-load --no-launches --duration=60s --no-idle-list\"; R=\"$H run --sim --mem 8GiB --name "
+      "a\"; "
+      "ask() { $R -- $S --query-compute-apps=used_memory --format=csv,noheader | sort; "
+      "$R -- $S --query-gpu=memory.used --format=csv,noheader; $R -- $S pmon -c 1 | grep -c headgate-load; }; "
+      "until_rows() { n=0; until [ $($R -- $S --query-compute-apps=pid --format=csv,noheader | wc -l) = $1 ] || "
+      "[ $n = 300 ]; do sleep 0.05; n=$((n+1)); done; }; "
+      "$R -- sh -c \"$L --mem=1GiB & echo \\$! >$D/child; exec $L --mem=2GiB\" >/dev/null 2>&1 & a=$!; until_rows 2; "
+      "n=0; until [ \"$($R -- $S --query-gpu=memory.used --format=csv,noheader)\" = '4112 MiB' ] || [ $n = 300 ]; do "
+      "sleep 0.05; n=$((n+1)); done; ask; kill -9 $(cat $D/child); until_rows 1; ask; kill $a; wait; until_rows 0; "
+      "ask");
+  EXPECT_EQ(said.out, "1544 MiB\n2568 MiB\n4112 MiB\n2\n2568 MiB\n2568 MiB\n1\n0 MiB\n0\n") << said.err;
+}
+
 TEST_F(NvidiaSmi, APowerLimitThatItSetsIsShownAndRecorded) {
   if (::getuid() != 0) GTEST_SKIP() << "only root may set it";
   const Said set = shell("$H run --sim -- $S -pl 400");

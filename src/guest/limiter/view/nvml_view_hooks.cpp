@@ -1,4 +1,4 @@
-// NVML as a member sees it: the share's memory, processes and utilisation.
+// NVML as a member sees it: the share's memory, processes (with their accounting) and utilisation.
 #include <time.h>
 
 #include <algorithm>
@@ -25,6 +25,7 @@ namespace bare = headgate::bare;
 namespace ledger = headgate::ledger;
 
 constexpr unsigned kMaxListed = 512;
+constexpr unsigned kMaxAccounted = 4096;  // the largest accounting buffer of current GPUs has 4000
 
 // In a container NVML names processes by host pids, which mean nothing here. Then the ledger tells which process holds
 // what.
@@ -105,6 +106,11 @@ bool held_percent(std::uint32_t index, unsigned& percent) {
   return look.known.load(std::memory_order_relaxed);
 }
 
+// Percent of the GPU's engines in which work of the share's processes was.
+struct UsedPart {
+  unsigned gpu = 0, memory = 0, encoder = 0, decoder = 0;
+};
+
 // Returns whether NVML's pids are those of our pid namespace: it lists a member of the share.
 bool names_a_member(nvmlDevice_t device) {
   const bare::Scratch<nvmlProcessInfo_t[kMaxListed]> scratch;
@@ -115,8 +121,8 @@ bool names_a_member(nvmlDevice_t device) {
                      [](const nvmlProcessInfo_t& one) { return in_share(one.pid); });
 }
 
-// For the first look, as by nvidia-smi: NVML's figures for the share's processes in the last second.
-bool sampled_percent(nvmlDevice_t device, unsigned& percent) {
+// NVML's figures for the share's processes in the last second. Returns false if NVML does not tell them.
+bool sampled_part(nvmlDevice_t device, UsedPart& part) {
   const bare::Scratch<nvmlProcessUtilizationSample_t[kMaxListed]> scratch;
   if (!scratch) return false;
   const auto now_us = static_cast<unsigned long long>(bare::now_ns(CLOCK_REALTIME) / 1000);
@@ -125,12 +131,42 @@ bool sampled_percent(nvmlDevice_t device, unsigned& percent) {
       forward(nvml.nvmlDeviceGetProcessUtilization, device, *scratch, &count, now_us - 1'000'000);
   if (result == NVML_ERROR_NOT_FOUND) count = 0;
   else if (result != NVML_SUCCESS) return false;
-  percent = 0;
+  part = {};
+  bool ours = false;
   for (unsigned i = 0; i < std::min(count, kMaxListed); ++i) {
-    if (in_share((*scratch)[i].pid)) percent += (*scratch)[i].smUtil;
+    const nvmlProcessUtilizationSample_t& sample = (*scratch)[i];
+    if (!in_share(sample.pid)) continue;
+    ours = true;
+    part.gpu = std::min(100u, part.gpu + std::min(100u, sample.smUtil));
+    part.memory = std::min(100u, part.memory + std::min(100u, sample.memUtil));
+    part.encoder = std::min(100u, part.encoder + std::min(100u, sample.encUtil));
+    part.decoder = std::min(100u, part.decoder + std::min(100u, sample.decUtil));
   }
-  percent = std::min(percent, 100u);
-  return percent != 0 || count == 0 || names_a_member(device);
+  return ours || count == 0 || names_a_member(device);
+}
+
+// The ledger knows the share's GPU time; at its first look, as by nvidia-smi, only NVML does. Returns false if neither
+// tells the share's part.
+bool used_gpu(std::uint32_t index, nvmlDevice_t device, unsigned& percent) {
+  UsedPart part;
+  if (held_percent(index, percent)) return true;
+  if (!sampled_part(device, part)) return false;
+  percent = part.gpu;
+  return true;
+}
+
+// `which`: the part of an engine.
+nvmlReturn_t engine_part(nvmlDevice_t device, nvmlReturn_t told, unsigned* percent, unsigned UsedPart::* which) {
+  UsedPart part;
+  if (told == NVML_SUCCESS && percent != nullptr && nvml_device_index(device) != kNoDevice &&
+      sampled_part(device, part))
+    *percent = part.*which;
+  return told;
+}
+
+void put_value(nvmlValue_t& value, nvmlValueType_t type, unsigned percent) {
+  if (type == NVML_VALUE_TYPE_DOUBLE) value.dVal = percent;
+  else value.ullVal = percent;  // the narrower integers begin at the same place
 }
 
 }  // namespace
@@ -201,8 +237,74 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nv
   const nvmlReturn_t result = forward(nvml.nvmlDeviceGetUtilizationRates, device, utilization);
   if (result != NVML_SUCCESS || utilization == nullptr) return result;
   const std::uint32_t index = nvml_device_index(device);
-  unsigned percent = 0;
   if (index == kNoDevice) return result;
-  if (held_percent(index, percent) || sampled_percent(device, percent)) utilization->gpu = percent;
+  UsedPart part;
+  const bool sampled = sampled_part(device, part);
+  if (sampled) utilization->memory = part.memory;
+  unsigned percent = 0;
+  if (held_percent(index, percent)) utilization->gpu = percent;
+  else if (sampled) utilization->gpu = part.gpu;
   return result;
+}
+
+HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned* utilization,
+                                                           unsigned* samplingPeriodUs) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
+  return engine_part(device, forward(nvml.nvmlDeviceGetEncoderUtilization, device, utilization, samplingPeriodUs),
+                     utilization, &UsedPart::encoder);
+}
+
+HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned* utilization,
+                                                           unsigned* samplingPeriodUs) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
+  return engine_part(device, forward(nvml.nvmlDeviceGetDecoderUtilization, device, utilization, samplingPeriodUs),
+                     utilization, &UsedPart::decoder);
+}
+
+// Nothing keeps the share's part of the past seconds, so each sample has its part now. Other samples (power, clocks)
+// are the card's.
+HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplingType_t type,
+                                                unsigned long long lastSeenTimeStamp, nvmlValueType_t* sampleValType,
+                                                unsigned* sampleCount, nvmlSample_t* samples) {
+  constexpr nvmlSamplingType_t kGpu = 1, kMemory = 2, kEncoder = 3, kDecoder = 4;
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
+  const nvmlReturn_t result =
+      forward(nvml.nvmlDeviceGetSamples, device, type, lastSeenTimeStamp, sampleValType, sampleCount, samples);
+  if (result != NVML_SUCCESS || samples == nullptr || sampleCount == nullptr || sampleValType == nullptr) return result;
+  const std::uint32_t index = nvml_device_index(device);
+  if (index == kNoDevice || type < kGpu || type > kDecoder) return result;
+  UsedPart part;
+  if (type == kGpu ? !used_gpu(index, device, part.gpu) : !sampled_part(device, part)) return result;
+  const unsigned percent = type == kGpu       ? part.gpu
+                           : type == kMemory  ? part.memory
+                           : type == kEncoder ? part.encoder
+                                              : part.decoder;
+  for (unsigned i = 0; i < *sampleCount; ++i) put_value(samples[i].sampleValue, *sampleValType, percent);
+  return result;
+}
+
+// The driver's accounting has all users' processes. Those of the share that have ended are not known to be its own any
+// more, so only those that run are told.
+HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetAccountingPids(nvmlDevice_t device, unsigned* count, unsigned* pids) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
+  if (count == nullptr || nvml_device_index(device) == kNoDevice)
+    return forward(nvml.nvmlDeviceGetAccountingPids, device, count, pids);
+  const bare::Scratch<unsigned[kMaxAccounted]> scratch;
+  if (!scratch) return NVML_ERROR_OPERATING_SYSTEM;
+  unsigned listed = kMaxAccounted;
+  const nvmlReturn_t result = forward(nvml.nvmlDeviceGetAccountingPids, device, &listed, &(*scratch)[0]);
+  if (result != NVML_SUCCESS) return result;
+  keep_ours(&(*scratch)[0], listed, [](unsigned pid) { return pid; });
+  const unsigned room = pids == nullptr ? 0 : *count;
+  *count = listed;
+  if (listed > room) return NVML_ERROR_INSUFFICIENT_SIZE;
+  std::copy_n(&(*scratch)[0], listed, pids);
+  return NVML_SUCCESS;
+}
+
+HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetAccountingStats(nvmlDevice_t device, unsigned pid,
+                                                        nvmlAccountingStats_t* stats) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
+  if (nvml_device_index(device) != kNoDevice && !in_share(pid)) return NVML_ERROR_NOT_FOUND;
+  return forward(nvml.nvmlDeviceGetAccountingStats, device, pid, stats);
 }
