@@ -38,11 +38,10 @@ struct Standing {
   std::vector<DirectoryRoom> directories;
 };
 
-// An MPS control daemon of headgate's: one for each GPU and owner.
+// An MPS control daemon of headgate's: one for each GPU and owner, or one for all users.
 struct MpsGroupFigures {
-  std::string uuid;
-  std::uint32_t owner_uid = 0;
-  std::string state;  // as in /v1/mps
+  std::string uuid, owner_uid;  // "all": of all users
+  std::string state;            // as in /v1/mps
   std::uint64_t tenants = 0, clients = 0, servers = 0, restarts = 0;
 };
 

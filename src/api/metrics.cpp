@@ -68,11 +68,11 @@ std::vector<MetricRow> node_rows() {
 
 MetricRow of_mps_group(std::string_view name, Kind kind, std::string_view help,
                        std::uint64_t MpsGroupFigures::* which) {
-  return {{name, kind, "uuid, owner_uid", help}, [which](const MetricInput& in, Samples& out) {
-            for (const MpsGroupFigures& group : in.own.sums.mps)
-              out.push_back({{{"uuid", group.uuid}, {"owner_uid", std::to_string(group.owner_uid)}},
-                             static_cast<double>(group.*which)});
-          }};
+  return {
+      {name, kind, "uuid, owner_uid", help}, [which](const MetricInput& in, Samples& out) {
+        for (const MpsGroupFigures& group : in.own.sums.mps)
+          out.push_back({{{"uuid", group.uuid}, {"owner_uid", group.owner_uid}}, static_cast<double>(group.*which)});
+      }};
 }
 
 std::vector<MetricRow> mps_rows() {
@@ -82,8 +82,7 @@ std::vector<MetricRow> mps_rows() {
         "unknown."},
        [](const MetricInput& in, Samples& out) {
          for (const MpsGroupFigures& group : in.own.sums.mps)
-           out.push_back(
-               {{{"uuid", group.uuid}, {"owner_uid", std::to_string(group.owner_uid)}, {"state", group.state}}, 1});
+           out.push_back({{{"uuid", group.uuid}, {"owner_uid", group.owner_uid}, {"state", group.state}}, 1});
        }},
       of_mps_group("headgate_mps_group_tenants", kGauge, "Programs and runs that keep it.", &MpsGroupFigures::tenants),
       of_mps_group("headgate_mps_group_clients", kGauge, "Clients of its servers, as the tool last said.",

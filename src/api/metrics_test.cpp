@@ -168,7 +168,7 @@ DaemonFigures own() {
                .events_kept = 4096,
                .directories = {{"runtime", 402653184, 536870912}, {"state", 1073741824, 8589934592}}};
   figures.sums.mps = {{.uuid = "GPU-9c2f",
-                       .owner_uid = 1000,
+                       .owner_uid = "1000",
                        .state = "fault",
                        .tenants = 3,
                        .clients = 2,

@@ -13,18 +13,21 @@ namespace {
 using http::Request;
 using http::Response;
 
+std::uint32_t owner_of(const mps::GroupView& group) { return group.key.is_for_all() ? 0 : group.key.uid; }
+
 }  // namespace
 
 struct MpsRoutes::Impl {
   explicit Impl(MpsSources s) : sources(std::move(s)) {}
 
-  // Lists the caller's groups; for an administrator, all groups.
+  // Lists the caller's groups; for an administrator, all groups. Those of all users are root's: they name every user's
+  // shares and processes.
   Response list(const Request& request) const {
     const auto caller = caller_of(request, *sources.access.now());
     if (!caller) return http::error_response(caller.error());
     std::string all;
     for (const mps::GroupView& group : sources.groups())
-      if (caller->owns(group.key.uid)) all += (all.empty() ? "" : ",") + to_json(group);
+      if (caller->owns(owner_of(group))) all += (all.empty() ? "" : ",") + to_json(group);
     return http::json_reply("[" + all + "]");
   }
 
@@ -62,7 +65,8 @@ std::string to_json(const mps::GroupView& group) {
   std::vector<std::uint32_t> holders;
   for (const mps::Holder& holder : group.holders) shares.insert(holder.share), holders.push_back(holder.process.pid);
   return nlohmann::ordered_json{{"uuid", group.key.uuid},
-                                {"owner_uid", group.key.uid},
+                                {"owner_uid", owner_of(group)},
+                                {"users", group.key.is_for_all() ? "all" : "owner"},
                                 {"daemon_pid", group.daemon_pid},
                                 {"state", mps::word_of(group.state)},
                                 {"percent", group.settings.percent},

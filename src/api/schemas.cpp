@@ -154,6 +154,7 @@ void add_small_schemas(Json& all) {
   const Json pids = {{"type", "array"}, {"items", whole}};
   all["MpsGroup"] = object_schema({{"uuid", text},
                                    {"owner_uid", whole},
+                                   {"users", text},
                                    {"daemon_pid", whole},
                                    {"state", text},
                                    {"percent", whole},

@@ -257,6 +257,9 @@ const std::vector<Key>& keys() {
        "the MPS control daemon that shares under MPS are run with; by default that of PATH"},
       choice("mps.exclusive", "false", kTruth,
              "a GPU is in compute mode exclusive process while headgated's MPS control daemon serves it"),
+      choice(
+          "mps.multi_user", "false", kTruth,
+          "one MPS server of a GPU serves all users' shares, if the tool has that mode; a fault then ends all of them"),
       {"node.nvml", "", "the path of a libnvidia-ml.so.1",
        "the driver's NVML where the loader does not find it (/run/nvidia/driver/...)"},
       {"node.reserve", "512MiB", "a size such as 512MiB", "memory of each GPU that headgated never commits to shares"},

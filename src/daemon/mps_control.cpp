@@ -6,6 +6,7 @@
 #include "daemon/journal.hpp"
 #include "identity/process.hpp"
 #include "install/paths.hpp"
+#include "snapshot/gpu_name.hpp"
 
 namespace headgate::daemon {
 namespace {
@@ -18,15 +19,34 @@ void tell_mps(observe::EventLog& events, const mps::News& news) {
   events.add({.kind = news.kind,
               .severity = news.trouble ? "warn" : "info",
               .uuid = news.group.uuid,
-              .owner_uid = news.group.uid,
+              .owner_uid = news.group.is_for_all() ? 0 : news.group.uid,  // its texts name processes of all users
               .text = news.text});
 }
 
+mps::GroupKey group_of(const node::MpsShare& share) {
+  return {share.uuid, share.for_all ? mps::kAllUsers : share.owner_uid};
+}
+
 mps::Tenant tenant_in(const node::MpsShare& share, mps::ProcessMark process, bool is_program) {
-  return {.group = {share.uuid, share.owner_uid},
+  return {.group = group_of(share),
           .settings = {.percent = share.thread_percentage, .pinned_bytes = share.memory_limit_bytes},
           .low_priority = share.low_priority,
           .holder = {.process = process, .share = share.name, .is_program = is_program}};
+}
+
+// Before Volta a control daemon takes the option, and then programs of all users but root fail in cuInit
+// (CUDA_ERROR_NOT_PERMITTED, seen on Pascal with driver 580).
+void serve_all_users(node::NodeOptions& options, observe::EventLog& events) {
+  constexpr std::uint32_t kVolta = 7;
+  for (const snapshot::Gpu& gpu : options.gpus)
+    if (gpu.compute_capability_major >= kVolta) options.mps_for_all.insert(gpu.uuid);
+    else
+      tell_mps(events, {.kind = "mps.single_user",
+                        .trouble = true,
+                        .group = {gpu.uuid, mps::kAllUsers},
+                        .text = "MPS serves one user at a time on " + snapshot::gpu_name(gpu) +
+                                ", although mps.multi_user is set: the GPU is older than Volta, or the driver does not "
+                                "tell its compute capability"});
 }
 
 }  // namespace
@@ -42,6 +62,7 @@ Result<std::unique_ptr<MpsControl>> MpsControl::start(Context& context, node::No
     options.tool = TRY(install::simulator_libraries()) + "/nvidia-cuda-mps-control";
   options.base = context.places.runtime_dir + "/mps";
   options.file = context.places.runtime_dir + "/mps.json";
+  options.multi_user = config["mps.multi_user"].value == "true";
   options.tell = [&events](const mps::News& news) { tell_mps(events, news); };
   const std::string file = options.file;
   std::unique_ptr<MpsControl> control(new MpsControl(std::move(options), context, node, std::move(exclusive)));
@@ -54,6 +75,7 @@ Result<std::unique_ptr<MpsControl>> MpsControl::start(Context& context, node::No
                       .text = started.error().message + "; the file is kept as " + aside});
     TRY(control->keeper_.start());
   }
+  if (control->keeper_.has_multi_user()) serve_all_users(node.managed.options, events);
   return control;
 }
 
@@ -78,26 +100,38 @@ void MpsControl::prepare(node::Entry entry, const node::Caller& caller, std::fun
     return done(fail(ErrorCode::denied,
                      "the share '" + entry.share + "' is under MPS, and the process that enters it is not known",
                      "ask over the control socket, from the host's pid namespace"));
-  keeper_.acquire(tenant_in(*share, *process, false),
-                  [this, share = *share, entry = std::move(entry),
-                   done = std::move(done)](Result<mps::Variables> variables) mutable {
-                    if (!variables) return done(std::unexpected(variables.error()));
-                    entry.variables = std::move(*variables);
-                    make_exclusive(share.uuid, share.owner_uid,
-                                   [entry = std::move(entry), done = std::move(done)](Result<void> made) mutable {
-                                     if (!made) return done(std::unexpected(made.error()));
-                                     done(std::move(entry));
-                                   });
-                  });
+  keeper_.acquire(
+      tenant_in(*share, *process, false), [this, share = *share, entry = std::move(entry),
+                                           done = std::move(done)](Result<mps::Variables> variables) mutable {
+        if (!variables) return done(std::unexpected(variables.error()));
+        entry.variables = std::move(*variables);
+        make_exclusive(group_of(share), [entry = std::move(entry), done = std::move(done)](Result<void> made) mutable {
+          if (!made) return done(std::unexpected(made.error()));
+          done(std::move(entry));
+        });
+      });
 }
 
 // The lease ends with the control daemon, even if headgated ends first.
-void MpsControl::make_exclusive(const std::string& uuid, std::uint32_t owner_uid,
-                                std::function<void(Result<void>)> done) const {
+void MpsControl::make_exclusive(const mps::GroupKey& key, std::function<void(Result<void>)> done) const {
   if (!exclusive_) return done({});
   for (const mps::GroupView& group : keeper_.groups())
-    if (group.key == mps::GroupKey{uuid, owner_uid}) return exclusive_(uuid, group.daemon_pid, std::move(done));
-  done(fail(ErrorCode::failed, "MPS start: the control daemon of " + uuid + " has ended"));
+    if (group.key == key) return exclusive_(key.uuid, group.daemon_pid, std::move(done));
+  done(fail(ErrorCode::failed, "MPS start: the control daemon of " + key.uuid + " has ended"));
+}
+
+// The lease of a control daemon that has died may last a moment longer, so one failure says nothing.
+void MpsControl::keep_modes() {
+  constexpr int kReported = 3;
+  if (!exclusive_) return;
+  for (const mps::GroupView& group : keeper_.groups()) {
+    if (group.daemon_pid == 0) continue;
+    exclusive_(group.key.uuid, group.daemon_pid, [this, key = group.key](const Result<void>& held) {
+      if (held) mode_failures_ = 0;
+      else if (++mode_failures_ == kReported)
+        tell_mps(events_, {.kind = "mps.failed", .trouble = true, .group = key, .text = held.error().message});
+    });
+  }
 }
 
 void MpsControl::joined(const tenancy::TenantProcess& tenant) {
@@ -105,8 +139,7 @@ void MpsControl::joined(const tenancy::TenantProcess& tenant) {
   if (!share) return;
   const mps::ProcessMark process{tenant.process.pid, tenant.process.start_time};
   keeper_.acquire(
-      tenant_in(*share, process, true),
-      [&events = events_, group = mps::GroupKey{share->uuid, share->owner_uid}](const auto& variables) {
+      tenant_in(*share, process, true), [&events = events_, group = group_of(*share)](const auto& variables) {
         if (!variables)
           tell_mps(events, {.kind = "mps.failed", .trouble = true, .group = group, .text = variables.error().message});
       });
@@ -127,7 +160,7 @@ std::vector<api::MpsGroupFigures> MpsControl::figures() const {
   std::vector<api::MpsGroupFigures> all;
   for (const mps::GroupView& group : keeper_.groups())
     all.push_back({.uuid = group.key.uuid,
-                   .owner_uid = group.key.uid,
+                   .owner_uid = group.key.is_for_all() ? "all" : std::to_string(group.key.uid),
                    .state = std::string(mps::word_of(group.state)),
                    .tenants = group.holders.size(),
                    .clients = group.clients.size(),

@@ -1,6 +1,7 @@
 // Shares under MPS: starts their control daemons for the first program, stops them after the last, and reports both.
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <functional>
 #include <memory>
@@ -43,6 +44,10 @@ class MpsControl {
   // events. Blocks for some seconds at most. Any thread except the loop's.
   [[nodiscard]] bool take_off(std::uint32_t pid);
 
+  // Call it once a second. With mps.exclusive, holds the mode for control daemons that no run has prepared: a container's,
+  // one that was started again, or one whose start a killed headgated did not finish. A failure is reported once.
+  void keep_modes();
+
   [[nodiscard]] api::MpsRoutes& routes() { return routes_; }
   [[nodiscard]] std::vector<api::MpsGroupFigures> figures() const;
   // Leaves control daemons with tenants running. Returns false if the tool hangs.
@@ -50,13 +55,14 @@ class MpsControl {
 
  private:
   MpsControl(mps::Manager::Options options, Context& context, node::Node& node, Exclusive exclusive);
-  void make_exclusive(const std::string& uuid, std::uint32_t owner_uid, std::function<void(Result<void>)> done) const;
+  void make_exclusive(const mps::GroupKey& key, std::function<void(Result<void>)> done) const;
   [[nodiscard]] Result<void> may_end(const node::Caller& caller, std::uint32_t pid) const;
 
   node::Node& node_;
   observe::EventLog& events_;
   const std::string base_;
-  const Exclusive exclusive_;  // empty: the compute mode is left alone
+  const Exclusive exclusive_;           // empty: the compute mode is left alone
+  std::atomic<int> mode_failures_ = 0;  // in a row
   mps::Keeper keeper_;
   api::MpsRoutes routes_;
 };

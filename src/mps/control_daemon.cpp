@@ -74,10 +74,11 @@ std::optional<RunningDaemon> daemon_at(const std::string& pipe, const std::strin
   return RunningDaemon{{peer->process.pid, peer->process.start_time}, peer->uid, std::move(peer->pidfd)};
 }
 
-Result<RunningDaemon> start_daemon(const Tool& tool, const std::string& base, const std::string& proc) {
+Result<RunningDaemon> start_daemon(const Tool& tool, ServerUsers users, const std::string& base,
+                                   const std::string& proc) {
   if (auto made = make_places(base, tool.places()); !made) return std::unexpected(made.error());
   remove_stale(tool.places());
-  if (auto started = tool.start(); !started) return std::unexpected(started.error());
+  if (auto started = tool.start(users); !started) return std::unexpected(started.error());
   const auto until = Clock::now() + tool.limits().ready;
   for (;;) {
     if (auto daemon = daemon_at(tool.places().pipe, proc); daemon && daemon->uid == ::geteuid())

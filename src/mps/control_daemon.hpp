@@ -34,7 +34,8 @@ struct RunningDaemon {
 
 // Creates the directories, removes a former daemon's files, starts the daemon and waits until it listens. Errors: those
 // of make_places() and Tool::start(); failed if it does not listen in time.
-[[nodiscard]] Result<RunningDaemon> start_daemon(const Tool& tool, const std::string& base, const std::string& proc);
+[[nodiscard]] Result<RunningDaemon> start_daemon(const Tool& tool, ServerUsers users, const std::string& base,
+                                                 const std::string& proc);
 
 // Asks the daemon to quit, and kills it and its servers if it does not end in time. Returns true if it was killed.
 // Errors: failed if it still lives.

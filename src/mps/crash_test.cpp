@@ -1,5 +1,5 @@
-// Kills our daemon at each step of acquire and release. After the next start, the counts must be right, and control
-// daemons must run exactly where a living tenant needs one.
+// Kills our daemon at each step of its start, acquire and release. After the next start, the counts must be right, and
+// control daemons must run exactly where a living tenant needs one. Each with a daemon for one user, and for all.
 #include <gtest/gtest.h>
 #include <sys/mman.h>
 
@@ -13,11 +13,14 @@
 namespace headgate::mps {
 namespace {
 
-class MpsCrash : public ::testing::Test {
+class MpsCrash : public ::testing::TestWithParam<std::uint32_t> {
  protected:
   MpsCrash()
       : steps_left_(new(::mmap(nullptr, sizeof(std::atomic<int>), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS,
                                -1, 0)) std::atomic<int>) {}
+  void SetUp() override {
+    if (GetParam() == kAllUsers && ::geteuid() != 0) GTEST_SKIP() << "skipped: only root can ask for multi-user mode";
+  }
   ~MpsCrash() override { ::munmap(steps_left_, sizeof *steps_left_); }
 
   // Runs `work` in a child as our daemon, killed at step `steps` (0: never). Returns true if it was not killed.
@@ -27,6 +30,7 @@ class MpsCrash : public ::testing::Test {
     const pid_t child = ::fork();
     if (child == 0) {
       auto options = folder_.options(HEADGATE_SIM_MPS_TOOL);
+      options.multi_user = GetParam() == kAllUsers;
       options.step = [this] {
         if (steps_left_->load() != 0 && steps_left_->fetch_sub(1) == 1) ::raise(SIGKILL);
       };
@@ -42,7 +46,7 @@ class MpsCrash : public ::testing::Test {
   }
   bool live_a_life(const Sleeper& tenant, int steps) {
     return daemon(steps, [&](Manager& manager) {
-      if (!manager.acquire(tenant_of(tenant, {.percent = 30}))) ::_exit(1);
+      if (!manager.acquire(tenant_of(tenant, {.percent = 30}, GetParam()))) ::_exit(1);
       manager.release(tenant.mark());
     });
   }
@@ -50,23 +54,27 @@ class MpsCrash : public ::testing::Test {
     return daemon(steps, [](Manager&) {});
   }
   [[nodiscard]] std::vector<GroupNote> notes() const { return load_book(folder_.file()).value(); }
-  [[nodiscard]] bool all_is_gone() const { return notes().empty() && folder_.running_daemon() == 0; }
+  [[nodiscard]] bool all_is_gone() const { return notes().empty() && nothing_runs(); }
+  [[nodiscard]] bool nothing_runs() const {
+    return folder_.running_daemon(GetParam()) == 0 && !std::filesystem::exists(folder_.base() + "/probe");
+  }
   // Checks that the notes match what runs.
   [[nodiscard]] bool all_is_right() const {
     const auto all = notes();
-    if (all.empty()) return folder_.running_daemon() == 0;
+    if (all.empty()) return nothing_runs();
     const auto settings = run_bounded({.words = {HEADGATE_SIM_MPS_TOOL},
                                        .input = "get_default_active_thread_percentage\n",
-                                       .environment = tool_environment(folder_.places(), kTestUuid)});
+                                       .environment = tool_environment(folder_.places(GetParam()), kTestUuid)});
     return all.size() == 1 && all[0].holders.size() == 1 && all[0].daemon.pid != 0 &&
-           all[0].daemon.pid == folder_.running_daemon() && settings && settings->output == "30.0\n";
+           all[0].daemon.pid == folder_.running_daemon(GetParam()) && settings && settings->output == "30.0\n";
   }
 
   MpsFolder folder_;
+  const Variable release_{"HEADGATE_SIM_MPS", GetParam() == kAllUsers ? "555" : ""};
   std::atomic<int>* steps_left_;
 };
 
-TEST_F(MpsCrash, TheNextDaemonRecoversAtEachStepOfALife) {
+TEST_P(MpsCrash, TheNextDaemonRecoversAtEachStepOfALife) {
   int steps = 1, held = 0;
   for (;; ++steps) {
     Sleeper tenant;
@@ -83,11 +91,11 @@ TEST_F(MpsCrash, TheNextDaemonRecoversAtEachStepOfALife) {
   EXPECT_TRUE(all_is_gone());
 }
 
-TEST_F(MpsCrash, ADaemonKilledInRecoveryIsFollowedByAnother) {
+TEST_P(MpsCrash, ADaemonKilledInRecoveryIsFollowedByAnother) {
   for (int steps = 1;; ++steps) {
     Sleeper tenant;
     ASSERT_TRUE(daemon(0, [&](Manager& manager) {
-      if (!manager.acquire(tenant_of(tenant))) ::_exit(1);
+      if (!manager.acquire(tenant_of(tenant, {}, GetParam()))) ::_exit(1);
     }));
     tenant.end();
     const bool was_killed = !restart(steps);
@@ -96,6 +104,10 @@ TEST_F(MpsCrash, ADaemonKilledInRecoveryIsFollowedByAnother) {
     if (!was_killed) break;
   }
 }
+
+INSTANTIATE_TEST_SUITE_P(Each, MpsCrash, ::testing::Values(0u, kAllUsers), [](const auto& tested) {
+  return std::string(tested.param == kAllUsers ? "ForAllUsers" : "ForOneUser");
+});
 
 }  // namespace
 }  // namespace headgate::mps

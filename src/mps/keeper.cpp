@@ -142,13 +142,15 @@ void Keeper::watch_logs() {
   log_watches_ = std::move(wanted);
 }
 
-// A server may log a fault before the tool tells it, so the checks are repeated for a while.
+// A server may log a fault before the tool tells it, so some checks follow. They are counted, because a tool that is
+// slow on a busy machine would take up a span of time with one of them.
 void Keeper::expect_news() {
   next_look_ = std::min(next_look_, Clock::now() + times_.after_news);
-  news_until_ = Clock::now() + times_.news;
+  looks_after_news_ = times_.looks_after_news;
 }
 
-// Returns true if a server has logged something. The control daemon's own log is ignored, because it logs our queries.
+// Returns true if a server has logged something, or events were lost. The control daemon's own log is ignored, because
+// it logs our queries.
 bool Keeper::read_logs() const {
   alignas(inotify_event) std::array<char, 4096> bytes;
   bool news = false;
@@ -157,7 +159,8 @@ bool Keeper::read_logs() const {
     if (count <= 0) return news;
     for (ssize_t at = 0; at < count;) {
       const auto* const event = reinterpret_cast<const inotify_event*>(bytes.data() + at);
-      news = news || (event->len > 0 && std::strcmp(event->name, "server.log") == 0);
+      news =
+          news || (event->mask & IN_Q_OVERFLOW) != 0 || (event->len > 0 && std::strcmp(event->name, "server.log") == 0);
       at += static_cast<ssize_t>(sizeof *event + event->len);
     }
   }
@@ -197,7 +200,8 @@ void Keeper::run() {
     work_off();
     if (Clock::now() < next_look_) continue;
     manager_.look();
-    const bool again = manager_.is_recovering() || Clock::now() < news_until_;
+    looks_after_news_ = std::max(0, looks_after_news_ - 1);
+    const bool again = manager_.is_recovering() || looks_after_news_ > 0;
     next_look_ = Clock::now() + (again ? times_.recover : times_.look);
   }
   const std::lock_guard lock(mutex_);

@@ -22,7 +22,7 @@ struct KeeperTimes {
   std::chrono::milliseconds look{10'000};    // between two checks
   std::chrono::milliseconds recover{200};    // while a group waits for its last client to end, and after news
   std::chrono::milliseconds after_news{20};  // from a server's log entry or a tenant's end to a check
-  std::chrono::milliseconds news{500};       // for how long the checks after a server's log entry are repeated
+  int looks_after_news = 4;                  // checks after a server's log entry, `recover` apart
 };
 
 // Thread-safe.
@@ -34,6 +34,8 @@ class Keeper {
 
   // Adopts what a former daemon left, then starts the thread. Errors: those of Manager::adopt().
   [[nodiscard]] Result<void> start();
+  // As in Manager; settled by start().
+  [[nodiscard]] bool has_multi_user() const { return manager_.has_multi_user(); }
 
   // As in Manager; `done` is called once, on the keeper's thread. Ended processes are released automatically.
   void acquire(Tenant tenant, std::function<void(Result<Variables>)> done);
@@ -64,7 +66,8 @@ class Keeper {
   std::map<std::pair<std::uint32_t, std::uint32_t>, UniqueFd> pidfds_;  // of tenants and control daemons
   std::map<std::string, int> log_watches_;
   UniqueFd wake_, logs_;
-  Clock::time_point next_look_, news_until_;
+  Clock::time_point next_look_;
+  int looks_after_news_ = 0;  // left
   mutable std::mutex mutex_;  // guards everything below
   std::deque<std::function<void()>> work_;
   std::vector<GroupView> shown_;

@@ -8,6 +8,7 @@
 
 #include "base/utf8.hpp"
 #include "identity/process.hpp"
+#include "mps/multi_user.hpp"
 
 namespace headgate::mps {
 namespace {
@@ -64,7 +65,20 @@ Result<void> Manager::adopt() {
   for (const auto& [key, group] : groups_)
     if (group.note.holders.empty()) empty.push_back(key);
   for (const GroupKey& key : empty) stop(key);
+  find_multi_user();
   return save();
+}
+
+// The probe's remains go even if it is not asked for any more.
+void Manager::find_multi_user() {
+  end_multi_user_probe(options_.base, options_.proc);
+  if (!options_.multi_user) return;
+  const auto found =
+      probe_multi_user(options_.tool, options_.base, options_.proc, options_.limits, [this] { options_.step(); });
+  has_multi_user_ = found.has_value();
+  if (!found)
+    tell("mps.single_user", true, {.uuid = "", .uid = kAllUsers},
+         "MPS serves one user at a time, although mps.multi_user is set: " + whole_text(found.error()));
 }
 
 void Manager::adopt_group(GroupNote note) {
@@ -173,7 +187,8 @@ Result<void> Manager::set_again(const Group& group) const {
 Result<void> Manager::start(Group& group) {
   group.note.daemon = {};
   if (auto saved = save(); !saved) return saved;
-  group.daemon = TRY(start_daemon(tool_of(group), options_.base, options_.proc));
+  const auto users = group.note.key.is_for_all() ? ServerUsers::all : ServerUsers::one;
+  group.daemon = TRY(start_daemon(tool_of(group), users, options_.base, options_.proc));
   options_.step();
   group.note.daemon = group.daemon.mark;
   if (auto saved = save(); !saved) return saved;
@@ -258,6 +273,7 @@ void Manager::look() {
 
 // A server serves one user at a time: other users' programs block in their first call until its clients have ended.
 void Manager::tell_queued(Group& group, const std::vector<pid_t>& servers) {
+  if (group.note.key.is_for_all()) return;
   std::set<std::uint32_t> queued;
   for (const pid_t server : servers) {
     const auto serves = identity::read_process(options_.proc, static_cast<std::uint32_t>(server));

@@ -59,15 +59,18 @@ class Manager {
     std::vector<std::string> foreign_pipes = {"/tmp/nvidia-mps"};  // where other users may run a daemon
     std::string proc = "/proc";
     Limits limits;
+    bool multi_user = false;  // asked for; whether it works is found out by adopt()
     std::function<void(const News&)> tell;
     std::function<void()> step = [] {};  // called before and after each step; tests end the process in it
   };
   explicit Manager(Options options) : options_(std::move(options)) {}
 
   // Repairs the state after our daemon was killed: takes over control daemons if the socket's peer is the noted
-  // process, keeps living tenants, and stops groups without tenants. Errors: those of reading the file; then nothing is
-  // changed.
+  // process, keeps living tenants, and stops groups without tenants. Then finds out whether multi-user mode works, if
+  // it is asked for. Errors: those of reading the file; then nothing is changed.
   [[nodiscard]] Result<void> adopt();
+  // Returns true if groups for all users (kAllUsers) can be started.
+  [[nodiscard]] bool has_multi_user() const { return has_multi_user_; }
 
   // Returns the variables that make the tenant's program a client. Errors: usage (settings, a path that is too long),
   // no_capacity (a 49th client), conflict (a foreign control daemon uses the pipe directory), those of make_places()
@@ -110,6 +113,7 @@ class Manager {
   [[nodiscard]] Result<void> restart(Group& group);
   void stop(const GroupKey& key);
   void adopt_group(GroupNote note);
+  void find_multi_user();
   void look_at(Group& group);
   void tell_queued(Group& group, const std::vector<pid_t>& servers);
   void not_answered(Group& group, const Error& why);
@@ -121,6 +125,7 @@ class Manager {
   const Options options_;
   std::map<GroupKey, Group> groups_;
   std::map<std::string, std::uint32_t> told_foreign_;  // PID by pipe directory
+  bool has_multi_user_ = false;
 };
 
 }  // namespace headgate::mps

@@ -19,8 +19,10 @@
 namespace headgate::mps {
 namespace {
 
-// The stand-in, and NVIDIA's own of releases 535 and 550 that dev/real-parts unpacks.
-std::vector<std::string> tools() { return {HEADGATE_SIM_MPS_TOOL, HEADGATE_REAL_MPS_TOOL, HEADGATE_MPS_TOOL_550}; }
+// The stand-in, and NVIDIA's own of releases 535, 550 and a later one that dev/real-parts unpacks.
+std::vector<std::string> tools() {
+  return {HEADGATE_SIM_MPS_TOOL, HEADGATE_REAL_MPS_TOOL, HEADGATE_MPS_TOOL_550, HEADGATE_MPS_TOOL_LATER};
+}
 
 class MpsManager : public ::testing::TestWithParam<std::string> {
  protected:
@@ -55,6 +57,24 @@ TEST_P(MpsManager, StartsWithTheFirstTenantAndStopsAfterTheLast) {
   EXPECT_TRUE(manager.groups().empty());
   EXPECT_EQ(folder_.told("mps.stopped").size(), 1u);
   EXPECT_TRUE(load_book(folder_.file())->empty());
+}
+
+TEST_P(MpsManager, WorksInAFolderWithCharactersOfTheShell) {
+  auto options = folder_.options(GetParam());
+  const std::filesystem::path around = std::filesystem::path(options.base).parent_path();
+  options.base = around / "a 'b\"; $(>c)";
+  Manager manager(options);
+  const Sleeper tenant;
+  const auto variables = manager.acquire(tenant_of(tenant));
+  ASSERT_TRUE(variables) << variables.error().message;
+  const std::string pipe = variables->at(0).second;
+  EXPECT_TRUE(pipe.starts_with(options.base + "/")) << pipe;
+  EXPECT_TRUE(daemon_at(pipe, "/proc"));
+  manager.release(tenant.mark());
+  EXPECT_FALSE(daemon_at(pipe, "/proc")) << "the quit has reached it";
+  EXPECT_EQ(folder_.told("mps.stopped").size(), 1u);
+  EXPECT_TRUE(folder_.told("mps.failed").empty());
+  EXPECT_FALSE(std::filesystem::exists("c"));
 }
 
 TEST_P(MpsManager, GroupsOfTwoUsersHaveDaemonsApart) {
@@ -223,6 +243,49 @@ TEST_P(MpsManager, LeavesNothingBehindAfterAFailedStart) {
   EXPECT_TRUE(load_book(folder_.file())->empty());
 }
 
+TEST(MpsAcquire, GivesTenantsTheirSharesPriority) {
+  const MpsFolder folder;
+  const Sleeper process;
+  Tenant tenant = tenant_of(process);
+  for (const bool low : {false, true}) {
+    tenant.low_priority = low;
+    const auto variables = variables_of(tenant, folder.places());
+    const auto priority =
+        std::ranges::find(variables, "CUDA_MPS_CLIENT_PRIORITY", &std::pair<std::string, std::string>::first);
+    ASSERT_NE(priority, variables.end());
+    EXPECT_EQ(priority->second, low ? "1" : "0");
+  }
+}
+
+TEST(MpsAcquire, RefusesAPathThatIsTooLongAndLeavesNothing) {
+  MpsFolder folder;
+  auto options = folder.options(HEADGATE_SIM_MPS_TOOL);
+  options.base += "/" + std::string(100, 'x');
+  Manager manager(options);
+  const Sleeper tenant;
+  const auto refused = manager.acquire(tenant_of(tenant));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::usage);
+  EXPECT_NE(refused.error().message.find("a socket's path is at most 107"), std::string::npos);
+  EXPECT_TRUE(manager.groups().empty());
+  EXPECT_FALSE(std::filesystem::exists(folder.base()));
+}
+
+TEST(MpsAcquire, RefusesAnotherUsersDirectoryAndLeavesNothing) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can give a directory to another user";
+  MpsFolder folder;
+  ASSERT_TRUE(make_places(folder.base(), folder.places()));
+  ASSERT_EQ(::chown(folder.places().pipe.c_str(), 12345, 12345), 0);
+  Manager manager(folder.options(HEADGATE_SIM_MPS_TOOL));
+  const Sleeper tenant;
+  const auto refused = manager.acquire(tenant_of(tenant));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::denied);
+  EXPECT_EQ(folder.running_daemon(), 0u);
+  EXPECT_TRUE(manager.groups().empty());
+  EXPECT_TRUE(load_book(folder.file())->empty());
+}
+
 // In a private mount namespace, with a small file system that is full.
 TEST(MpsFullDisk, StartsNothingAndReportsIt) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can mount a small file system";
@@ -257,7 +320,8 @@ TEST(MpsFullDisk, StartsNothingAndReportsIt) {
 INSTANTIATE_TEST_SUITE_P(EachTool, MpsManager, ::testing::ValuesIn(tools()), [](const auto& tested) {
   return std::string(tested.param == HEADGATE_SIM_MPS_TOOL    ? "StandIn"
                      : tested.param == HEADGATE_REAL_MPS_TOOL ? "Nvidia535"
-                                                              : "Nvidia550");
+                     : tested.param == HEADGATE_MPS_TOOL_550  ? "Nvidia550"
+                                                              : "NvidiaLater");
 });
 
 }  // namespace

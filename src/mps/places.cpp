@@ -40,7 +40,7 @@ Result<void> make_directory(const std::string& path, mode_t mode, bool ours) {
 }  // namespace
 
 std::string describe(const GroupKey& group) {
-  return printable(group.uuid, 80) + " (uid " + std::to_string(group.uid) + ")";
+  return printable(group.uuid, 80) + (group.is_for_all() ? " (all users)" : " (uid " + std::to_string(group.uid) + ")");
 }
 
 Result<Places> places_of(const std::string& base, const GroupKey& group) {
@@ -51,7 +51,7 @@ Result<Places> places_of(const std::string& base, const GroupKey& group) {
     return fail(ErrorCode::usage, "MPS setup: '" + printable(group.uuid, 80) + "' is not the UUID of a GPU",
                 "accepted: GPU-1a2b3c4d-...");
   Places places;
-  places.directory = base + "/" + group.uuid + "/" + std::to_string(group.uid);
+  places.directory = base + "/" + group.uuid + "/" + (group.is_for_all() ? "all" : std::to_string(group.uid));
   places.pipe = places.directory + "/pipe";
   places.log = places.directory + "/log";
   constexpr std::size_t kMaxPath = sizeof(sockaddr_un::sun_path) - 1;

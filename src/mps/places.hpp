@@ -10,15 +10,21 @@
 
 namespace headgate::mps {
 
-// A GPU has one MPS control daemon per user with shares under MPS there: a server serves one user at a time.
+// GroupKey::uid of a control daemon in multi-user mode, whose one server serves the shares of all users.
+inline constexpr std::uint32_t kAllUsers = ~0u;
+
+// A GPU has one MPS control daemon per user with shares under MPS there, because a server serves one user at a time; or
+// one for all users, in multi-user mode.
 struct GroupKey {
   std::string uuid;
-  std::uint32_t uid = 0;  // owner of the group's shares
+  std::uint32_t uid = 0;  // owner of the group's shares, or kAllUsers
+
+  [[nodiscard]] bool is_for_all() const { return uid == kAllUsers; }
 
   friend bool operator==(const GroupKey&, const GroupKey&) = default;
   friend auto operator<=>(const GroupKey&, const GroupKey&) = default;
 };
-// Returns "GPU-1a2b (uid 1000)", for messages.
+// Returns "GPU-1a2b (uid 1000)" or "GPU-1a2b (all users)", for messages.
 [[nodiscard]] std::string describe(const GroupKey& group);
 
 struct Places {
@@ -27,7 +33,7 @@ struct Places {
   friend bool operator==(const Places&, const Places&) = default;
 };
 
-// Returns BASE/UUID/UID/{pipe,log}. Errors: usage if UUID is not a valid directory name, or a socket in the pipe
+// Returns BASE/UUID/UID/{pipe,log}, with `all` as UID for all users. Errors: usage if UUID is not a valid directory name, or a socket in the pipe
 // directory would have a path of more than 107 bytes.
 [[nodiscard]] Result<Places> places_of(const std::string& base, const GroupKey& group);
 

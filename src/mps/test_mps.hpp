@@ -17,6 +17,7 @@
 #include <vector>
 
 #include "mps/manager.hpp"
+#include "mps/multi_user.hpp"
 
 namespace headgate::mps {
 
@@ -62,9 +63,10 @@ class MpsFolder {
   }
   // Ends all daemons with the test.
   ~MpsFolder() {
-    for (std::uint32_t uid = 0; uid < 8; ++uid)
+    for (const std::uint32_t uid : {0u, 1u, kAllUsers})
       if (const auto places = places_of(base(), {kTestUuid, uid}))
         if (const auto left = daemon_at(places->pipe, "/proc")) (void)kill_daemon(*left, ItsServers::kill, "/proc");
+    end_multi_user_probe(base(), "/proc");
     std::filesystem::remove_all(path_);
   }
   MpsFolder(const MpsFolder&) = delete;
@@ -103,6 +105,17 @@ class MpsFolder {
   std::string path_;
   mutable std::mutex mutex_;
   std::vector<News> told_;
+};
+
+// Holds a variable of this process while the object lives.
+class Variable {
+ public:
+  Variable(const char* name, const char* value) : name_(name) { ::setenv(name, value, 1); }
+  ~Variable() { ::unsetenv(name_); }
+  Variable(const Variable&) = delete;
+
+ private:
+  const char* name_;
 };
 
 inline Tenant tenant_of(const Sleeper& process, Settings settings = {}, std::uint32_t uid = 0) {

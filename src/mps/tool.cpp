@@ -84,8 +84,10 @@ std::string_view word_of(ServerState state) {
   return "unknown";
 }
 
-Result<void> Tool::start() const {
-  const auto outcome = run_bounded({.words = {program_, "-d"},
+Result<void> Tool::launch(const char* option) const {
+  std::vector<std::string> words = {program_, "-d"};
+  if (option != nullptr) words.emplace_back(option);
+  const auto outcome = run_bounded({.words = words,
                                     .environment = tool_environment(places_, uuid_),
                                     .timeout = limits_.start,
                                     .grace = milliseconds(0)});
@@ -93,8 +95,20 @@ Result<void> Tool::start() const {
     return fail(ErrorCode::unsupported, "MPS start: " + outcome.error().message,
                 "install NVIDIA's MPS tools (Debian: nvidia-cuda-mps), or name the program: mps.tool");
   if (outcome->succeeded()) return {};
-  return fail(ErrorCode::failed,
-              "MPS start: " + program_ + ending_of(*outcome, limits_.start) + own_words(outcome->output));
+  return fail(ErrorCode::failed, "MPS start: " + program_ + (option == nullptr ? "" : " " + std::string(option)) +
+                                     ending_of(*outcome, limits_.start) + own_words(outcome->output));
+}
+
+Result<void> Tool::start(ServerUsers users) const {
+  if (users == ServerUsers::one) return launch(nullptr);
+  // The option of later releases, and that of 555.58. A release that lacks it starts nothing: 535 and 550 say that
+  // there is no daemon, 555 prints its help, and all end with status 1.
+  const auto later = launch("-M");
+  if (later || later.error().code == ErrorCode::unsupported) return later;
+  const auto first = launch("-multiuser-server");
+  if (first) return first;
+  return fail(ErrorCode::unsupported, later.error().message + "; " + first.error().message,
+              "multi-user mode needs root, and a release of NVIDIA's MPS tools from 555 on");
 }
 
 Result<void> Tool::quit() const {
@@ -155,6 +169,11 @@ Result<void> Tool::set(const Settings& settings, const std::vector<pid_t>& serve
 }
 
 Result<std::vector<pid_t>> Tool::servers() const { return ask_pids("get_server_list"); }
+
+Result<void> Tool::start_server(std::uint32_t uid) const {
+  TRY(ask("start_server -uid " + std::to_string(uid) + "\n", limits_.answer));
+  return {};
+}
 
 Result<std::vector<pid_t>> Tool::clients(pid_t server) const {
   return ask_pids("get_client_list " + std::to_string(server));

@@ -32,6 +32,10 @@ struct Settings {
 enum class ServerState { unknown, initializing, active, fault };
 [[nodiscard]] std::string_view word_of(ServerState state);
 
+// Whose clients a server takes at a time. `all` (multi-user mode) makes clients of all users the server's, which runs as
+// root. Releases 535 and 550 do not have it, 555 has, and only root may ask for it.
+enum class ServerUsers { one, all };
+
 struct GroupLook {
   std::vector<pid_t> servers;
   // For the requested server; unknown and empty if it is not among `servers`.
@@ -53,9 +57,9 @@ class Tool {
   Tool(std::string program, Places places, std::string uuid, const Limits& limits = {})
       : program_(std::move(program)), places_(std::move(places)), uuid_(std::move(uuid)), limits_(limits) {}
 
-  // Starts the control daemon and blocks until the launcher has ended. Errors: unsupported (no such program), failed
-  // with the tool's message.
-  [[nodiscard]] Result<void> start() const;
+  // Starts the control daemon and blocks until the launcher has ended. Errors: unsupported (no such program; no
+  // multi-user mode), failed with the tool's message.
+  [[nodiscard]] Result<void> start(ServerUsers users = ServerUsers::one) const;
   // Asks the daemon to end and blocks until it answers.
   [[nodiscard]] Result<void> quit() const;
 
@@ -64,6 +68,8 @@ class Tool {
   [[nodiscard]] Result<void> set(const Settings& settings, const std::vector<pid_t>& servers = {}) const;
   [[nodiscard]] Result<std::vector<pid_t>> servers() const;
   [[nodiscard]] Result<std::vector<pid_t>> clients(pid_t server) const;
+  // Starts a server for clients of this user. The tool says nothing of what became of it.
+  [[nodiscard]] Result<void> start_server(std::uint32_t uid) const;
   // Returns all servers, and the state and clients of `server` (0: none), in one call.
   [[nodiscard]] Result<GroupLook> look(pid_t server) const;
   // Detaches the client from its server, so that ending its process does not harm other clients. Errors: unreachable if
@@ -74,6 +80,7 @@ class Tool {
   [[nodiscard]] const Limits& limits() const { return limits_; }
 
  private:
+  [[nodiscard]] Result<void> launch(const char* option) const;
   [[nodiscard]] Result<std::string> ask(const std::string& commands, std::chrono::milliseconds limit) const;
   [[nodiscard]] Result<std::vector<pid_t>> ask_pids(const std::string& command) const;
 

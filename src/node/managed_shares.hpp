@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -23,10 +24,11 @@ struct NodeOptions {
   std::string state_file;     // the store's
   std::string simulated_dir;  // of the simulated node; empty on a real one
   tenancy::Reserve reserve;
-  std::vector<snapshot::Gpu> gpus;   // as the driver reported at the start
-  GpuThroughput cards;               // the operator's table, for shares in TFLOPS
-  bool mps_exclusive = false;        // a GPU with a share under MPS takes only its owner's shares under MPS
-  std::size_t shares_per_user = 64;  // of a non-administrator without a quota that counts shares
+  std::vector<snapshot::Gpu> gpus;         // as the driver reported at the start
+  GpuThroughput cards;                     // the operator's table, for shares in TFLOPS
+  bool mps_exclusive = false;              // a GPU with a share under MPS takes only its owner's shares under MPS
+  std::set<std::string> mps_for_all = {};  // UUIDs of GPUs whose MPS server serves all users
+  std::size_t shares_per_user = 64;        // of a non-administrator without a quota that counts shares
 };
 
 class ManagedShares {

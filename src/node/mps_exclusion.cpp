@@ -13,7 +13,8 @@ bool have_a_gpu_in_common(const tenancy::Share& a, const tenancy::Share& b) {
 
 }  // namespace
 
-Result<void> fits_beside(const tenancy::Share& wanted, const std::vector<tenancy::Share>& others) {
+Result<void> fits_beside(const tenancy::Share& wanted, const std::vector<tenancy::Share>& others,
+                         const std::set<std::string>& for_all) {
   using tenancy::Isolation;
   for (const tenancy::Share& other : others) {
     if (other.name == wanted.name || !have_a_gpu_in_common(wanted, other)) continue;
@@ -27,7 +28,7 @@ Result<void> fits_beside(const tenancy::Share& wanted, const std::vector<tenancy
               " of isolation " + std::string(tenancy::isolation_word(other.isolation)) +
               " is on its GPU, and mps.exclusive leaves the GPU to one kind",
           "name another GPU, or create it with --isolation=" + std::string(tenancy::isolation_word(other.isolation)));
-    if (any_mps && wanted.owner_uid != other.owner_uid)
+    if (any_mps && wanted.owner_uid != other.owner_uid && !for_all.contains(wanted.devices.front().uuid))
       return fail(ErrorCode::conflict,
                   what + "another user's share under MPS is on its GPU, and mps.exclusive leaves the GPU to one user",
                   "name another GPU (--gpu)");

@@ -26,6 +26,13 @@ TEST(MpsExclusion, RefusesAMixOfKindsOnOneGpu) {
   EXPECT_TRUE(fits_beside(mps, {mps})) << "itself, as it was";
 }
 
+TEST(MpsExclusion, TakesAllOwnersWhereOneServerServesThem) {
+  const auto mps = share_on("m", "GPU-0", Isolation::mps), other = share_on("n", "GPU-0", Isolation::mps, 1001);
+  EXPECT_TRUE(fits_beside(mps, {other}, {"GPU-0"}));
+  EXPECT_FALSE(fits_beside(mps, {other}, {"GPU-1"}));
+  EXPECT_FALSE(fits_beside(mps, {share_on("h", "GPU-0", Isolation::hook, 1001)}, {"GPU-0"})) << "another kind";
+}
+
 TEST(MpsExclusion, RefusesTwoOwnersOnOneGpu) {
   const auto mps = share_on("m", "GPU-0", Isolation::mps);
   EXPECT_TRUE(fits_beside(mps, {share_on("n", "GPU-0", Isolation::mps)}));

@@ -92,7 +92,8 @@ std::optional<MpsShare> ShareAccess::mps_share(const std::string& name) const {
                   .owner_uid = share.owner_uid,
                   .thread_percentage = thread_percentage_of(share),
                   .memory_limit_bytes = device.memory_limit_bytes,
-                  .low_priority = device.priority_class == tenancy::Class::best_effort};
+                  .low_priority = device.priority_class == tenancy::Class::best_effort,
+                  .for_all = managed_.options.mps_for_all.contains(device.uuid)};
 }
 
 }  // namespace headgate::node

@@ -34,6 +34,7 @@ struct MpsShare {
   std::uint32_t thread_percentage = 100;
   std::optional<std::uint64_t> memory_limit_bytes;
   bool low_priority = false;  // of class best-effort
+  bool for_all = false;       // one server serves all users there
 };
 
 class ShareAccess {

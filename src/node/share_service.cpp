@@ -30,7 +30,7 @@ Result<tenancy::Share> ShareService::new_share(const ShareRequest& order, const 
   share.owner_gids = TRY(all_groups_of(caller, directory, shares.quotas()));
   fit_to_quotas(order, shares.quotas(), share);
   TRY(may_have_rank(nullptr, share, shares.quotas(), caller));
-  if (managed_.options.mps_exclusive) TRY(fits_beside(share, shares.rows()));
+  if (managed_.options.mps_exclusive) TRY(fits_beside(share, shares.rows(), managed_.options.mps_for_all));
   return share;
 }
 

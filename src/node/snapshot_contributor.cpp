@@ -132,6 +132,8 @@ void SnapshotContributor::fill(snapshot::Share& share, std::int64_t now_s) {
   share.created = !kept.until_empty;
   share.gang = kept.gang;
   share.isolation = tenancy::isolation_word(kept.isolation);
+  if (kept.isolation == tenancy::Isolation::mps)
+    share.mps_users = managed_.options.mps_for_all.contains(kept.devices.front().uuid) ? "all" : "owner";
   share.owner_uid = kept.owner_uid;
   share.owner = user_name(kept.owner_uid);
   share.created_unix_ns = ns_of(kept.created_at_s);

@@ -193,6 +193,9 @@ Result<DriverSnapshot> read_driver(const nvml::Library& nvml, std::uint64_t samp
     gpu.model = nvml::text_of(nvml->nvmlDeviceGetName, device);
     nvmlPciInfo_t pci{};
     if (nvml::call(nvml->nvmlDeviceGetPciInfo_v3, device, &pci)) gpu.pci_bus_id = pci.busId;
+    int major = 0, minor = 0;
+    if (nvml::call(nvml->nvmlDeviceGetCudaComputeCapability, device, &major, &minor) && major > 0)
+      gpu.compute_capability_major = static_cast<std::uint32_t>(major);
     read_memory(nvml, device, gpu.uuid, snapshot);
     if (const auto card = snapshot.cards.find(gpu.uuid); card != snapshot.cards.end()) {
       gpu.memory_total_bytes = card->second.total_bytes;

@@ -52,9 +52,9 @@ HEADGATE_FIELDS(ShareDevice, uuid, memory_limit_bytes, memory_used_bytes, memory
                 turn_wait_ratio, work_wait_ratio, had_ratio, wanted_ratio, short_ratio, short_ns, short_cause, sm_ratio,
                 sm_held_ratio, waits_for)
 HEADGATE_FIELDS(Share, name, owner_uid, owner, state, level, fail_policy, admit, on_oom, problem, gang, isolation,
-                created, created_unix_ns, idle_ns, ttl_ns, expired, freeze_after_ns, idle_notice_ns, overcommit,
-                oversubscribe, everyone, users, groups, uids, gids, processes, cdi_file, cdi_problem, driver_problem,
-                frozen_processes, freezes, thaws, devices)
+                mps_users, created, created_unix_ns, idle_ns, ttl_ns, expired, freeze_after_ns, idle_notice_ns,
+                overcommit, oversubscribe, everyone, users, groups, uids, gids, processes, cdi_file, cdi_problem,
+                driver_problem, frozen_processes, freezes, thaws, devices)
 HEADGATE_FIELDS(ProcessDevice, uuid, driver_bytes, ledger_bytes, busy_ratio, mps, unexplained_bytes)
 HEADGATE_FIELDS(Freeze, cgroup, thaw)
 HEADGATE_FIELDS(Process, pid, pid_in_share, share, uid, user, command, where, level, claimed, finding, freeze, devices)

@@ -77,6 +77,7 @@ struct Gpu {
   std::optional<bool> mig, ecc;
   std::vector<MigInstance> mig_instances;
   std::optional<double> half_precision_tflops;  // dense FP16, from the data sheet or configuration
+  std::uint32_t compute_capability_major = 0;   // 7: Volta; 0: unknown; not in JSON
   std::string compute_mode;                     // default, exclusive process, prohibited; empty: unknown
   std::string policy;                           // the arbiter's: fair, priority, off
   // Its origin: the configuration, or `headgate gpu policy`, which outlives the daemon; empty without a daemon.
@@ -173,6 +174,7 @@ struct Share {
   std::string problem;      // broken: why
   std::string gang;         // that it has its turns with; empty: none
   std::string isolation;    // hook, mps, timeslice: what was asked for; `level` is what holds
+  std::string mps_users;    // with isolation mps, whose programs its MPS server serves: owner, all; else empty
   bool created = false;     // by `share create`: it stays when its last process ends
   std::uint64_t created_unix_ns = 0;
   std::uint64_t idle_ns = 0;                     // since it last used or waited for a GPU; 0 while it does

@@ -192,6 +192,7 @@ void start_housekeeping(Parts& on) {
       [&on] { on.node->node().keep_time(*on.observer->observer().latest(), lease_now_s()); },
       [&on] { on.context->tally.connected(on.control->connections()); },
       [&on] { on.context->tally.serves_mps(on.mps->figures()); },
+      [&on] { on.mps->keep_modes(); },
       [&on] { on.housekeeping->take_standing(*on.service, *on.history); },
       [&on] { on.power->tick(); },
   });

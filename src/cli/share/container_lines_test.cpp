@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include <filesystem>
+#include <fstream>
 
 namespace headgate::cli {
 namespace {
@@ -30,6 +31,25 @@ TEST(ContainerLines, AreReadyToBeRun) {
             "  devices: [\"headgate.io/share=a\"]    # a service of Compose\n"
             "engines look in /etc/cdi and /var/run/cdi unless they are told of " +
                 std::filesystem::path(file).parent_path().string() + "\n");
+  std::filesystem::remove(file);
+}
+
+// Engines give a program of `exec` none of the CDI file's variables.
+TEST(ContainerLines, NameThePipeForExecUnderMps) {
+  std::string file = (std::filesystem::temp_directory_path() / "headgate-cdi-XXXXXX").string();
+  const int fd = ::mkstemp(file.data());
+  ASSERT_GE(fd, 0);
+  ::close(fd);
+  std::ofstream(file) << R"({"devices":[{"containerEdits":{"env":["A=b","CUDA_MPS_PIPE_DIRECTORY=/run/x/pipe"]}}]})";
+  snapshot::Share share = share_with(file);
+  constexpr const char* kLine = "\n  podman exec --env CUDA_MPS_PIPE_DIRECTORY=/run/x/pipe CONTAINER PROGRAM ";
+  EXPECT_EQ(container_lines(share).find(kLine), std::string::npos) << "no share under MPS";
+  share.isolation = "mps";
+  EXPECT_NE(container_lines(share).find(kLine), std::string::npos) << container_lines(share);
+  for (const char* damaged : {"", "{}", R"({"devices":[]})", R"({"devices":[{"containerEdits":{"env":[1]}}]})"}) {
+    std::ofstream(file) << damaged;
+    EXPECT_EQ(container_lines(share).find("exec"), std::string::npos) << damaged;
+  }
   std::filesystem::remove(file);
 }
 

@@ -91,6 +91,9 @@ Result<std::string> changed(const Voice& voice, const http::Endpoint& daemon, co
   // The share works without a CDI file. If the node has no directory for such files, there is nothing to report.
   if (share && voice.talk && !share->cdi_file.empty() && !share->cdi_problem.empty())
     say("the share '" + harmless(share->name) + "' has no CDI file: " + harmless(share->cdi_problem));
+  if (share && voice.talk && own.order.contains("isolation") && share->mps_users == "all")
+    say("the share '" + harmless(share->name) +
+        "' has its MPS server with those of all users on the GPU: a fault in one program ends the programs of all");
   const std::string row = TRY(shown(voice, daemon, reply));
   if (!is_table(voice.format)) return row;
   return row + process_room_text(TRY(snapshot::from_json<snapshot::Share>(reply)));
@@ -160,6 +163,9 @@ std::string settings_text(const snapshot::Share& share, const Voice& voice) {
   rows.push_back({"oversubscribe", share.oversubscribe ? "yes" : "no"});
   if (!share.gang.empty()) rows.push_back({"gang", share.gang});
   if (!share.isolation.empty()) rows.push_back({"isolation", share.isolation});
+  if (!share.mps_users.empty())
+    rows.push_back({"MPS server", share.mps_users == "all" ? "one for all users' shares on the GPU"
+                                                           : "its owner's, for one user at a time"});
   Voice plain = voice;
   plain.colour = false;
   return table(rows, plain);

@@ -73,7 +73,11 @@ std::optional<std::string> of_server(const std::vector<std::string>& words, cons
   const std::string name = words.size() > 1 ? words[1] : "";
   Server* const server = server_named(name, servers);
   if (server == nullptr) return "Server " + name + " not found";
-  if (words[0] == "get_server_status") return server->fault ? "FAULT" : "ACTIVE";
+  if (words[0] == "get_server_status") {
+    const bool hidden = server->fault && server->hidden_looks > 0;
+    if (hidden) --server->hidden_looks;
+    return server->fault && !hidden ? "FAULT" : "ACTIVE";
+  }
   if (words[0] == "get_client_list") {
     std::vector<std::string> pids;
     for (const Client& client : server->clients) pids.push_back(std::to_string(client.pid));

@@ -32,8 +32,11 @@ struct Peer {
 
 class Daemon {
  public:
-  Daemon(std::string pipe, std::string log, const Manners& manners)
-      : pipe_(std::move(pipe)), log_(std::move(log)), manners_(manners) {}
+  Daemon(std::string pipe, std::string log, const Manners& manners, bool multi_user)
+      : pipe_(std::move(pipe)),
+        log_(std::move(log)),
+        manners_(manners),
+        servers_(multi_user, [this](const char* file, const std::string& text) { write_log(file, text); }) {}
 
   Result<void> listen() {
     ::mkdir(pipe_.c_str(), 0777);
@@ -167,7 +170,7 @@ class Daemon {
     if (word == "death") ::raise(SIGKILL);
     if (word == "silence" || word == "speak") silent_ = word == "silence";
     for (Server& server : servers_.all()) {
-      if (word == "fault") servers_.make_fault(server);
+      if (word == "fault" || word == "late") servers_.make_fault(server, word == "late" ? 2 : 0);
       if (word == "wedge") server.wedged = true;
     }
   }
@@ -181,7 +184,7 @@ class Daemon {
   UniqueFd listener_;
   std::vector<std::unique_ptr<Peer>> peers_;
   Defaults defaults_;
-  Servers servers_{[this](const std::string& text) { write_log("server.log", text); }};
+  Servers servers_;
   bool silent_ = false, quitting_ = false, done_ = false;
 };
 
@@ -192,18 +195,23 @@ Manners manners_from(std::string_view text) {
   const auto has = [&](std::string_view word) {
     return ("," + std::string(text) + ",").contains("," + std::string(word) + ",");
   };
-  manners.release_550 = has("550");
+  manners.later = has("later");
+  manners.release_555 = manners.later || has("555");
+  manners.release_550 = manners.release_555 || has("550");
+  manners.ignores = has("ignores");
   manners.refuse = has("refuse");
   manners.hang = has("hang");
   manners.deaf = has("deaf");
   manners.nonsense = has("nonsense");
   manners.flood = has("flood");
+  manners.slow = has("slow");
   return manners;
 }
 
-Result<void> run_daemon(const std::string& pipe, const std::string& log, const Manners& manners, void (*listening)()) {
+Result<void> run_daemon(const std::string& pipe, const std::string& log, const Manners& manners, bool multi_user,
+                        void (*listening)()) {
   ::signal(SIGPIPE, SIG_IGN);
-  Daemon daemon(pipe, log, manners);
+  Daemon daemon(pipe, log, manners, multi_user);
   if (auto bound = daemon.listen(); !bound) return bound;
   listening();
   daemon.run();

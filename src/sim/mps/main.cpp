@@ -8,6 +8,7 @@
 
 #include <array>
 #include <cstdio>
+#include <cstdlib>
 #include <iostream>
 #include <string>
 
@@ -36,7 +37,23 @@ void say_listening() {
   ::close(null);
 }
 
-int launch(const std::string& pipe, const sim::mps::Manners& manners) {
+constexpr const char* kHelp =
+    "CUDA MPS Control for Linux/Unix.\n\n  This program allows multiple CUDA processes to share a single GPU "
+    "context.\n";
+
+// Returns whether the option asks for multi-user mode and is taken; else prints what the release prints, and exits.
+bool takes(const std::string& option, const sim::mps::Manners& manners) {
+  if (manners.ignores) return false;
+  if (option == (manners.later ? "-M" : "-multiuser-server") && manners.release_555) {
+    if (::geteuid() == 0) return true;
+    std::fprintf(stderr, "%sOnly root user may enable -multiuser-server!\n", kHelp);
+  } else {
+    std::fputs(manners.release_555 ? kHelp : "Cannot find MPS control daemon process\n", stderr);
+  }
+  std::exit(1);
+}
+
+int launch(const std::string& pipe, const sim::mps::Manners& manners, bool multi_user) {
   if (manners.hang)
     for (;;) ::pause();
   if (manners.refuse) {
@@ -55,8 +72,8 @@ int launch(const std::string& pipe, const sim::mps::Manners& manners) {
     ::setsid();
     ready_end = ends[1];
     ::close(ends[0]);
-    const auto ended =
-        sim::mps::run_daemon(pipe, variable("CUDA_MPS_LOG_DIRECTORY", "/var/log/nvidia-mps"), manners, say_listening);
+    const auto ended = sim::mps::run_daemon(pipe, variable("CUDA_MPS_LOG_DIRECTORY", "/var/log/nvidia-mps"), manners,
+                                            multi_user, say_listening);
     if (!ended) std::fprintf(stderr, "%s\n", ended.error().message.c_str());
     ::_exit(ended ? 0 : 1);
   }
@@ -73,6 +90,7 @@ int ask(const std::string& pipe, const sim::mps::Manners& manners) {
   }
   for (std::string line; std::getline(std::cin, line);) {
     if (line.empty()) continue;
+    if (manners.slow) ::usleep(200'000);
     while (manners.flood) std::puts("flood flood flood flood flood flood flood flood");
     if (::send(daemon.get(), line.data(), line.size(), MSG_NOSIGNAL) < 0) return 1;
     std::array<char, sim::mps::kMaxMessage> bytes;
@@ -90,7 +108,8 @@ int main(int argc, char** argv) {
   const auto manners = sim::mps::manners_from(variable("HEADGATE_SIM_MPS", ""));
   const std::string pipe = variable("CUDA_MPS_PIPE_DIRECTORY", "/tmp/nvidia-mps");
   if (argc == 1) return ask(pipe, manners);
-  if (argc == 2 && std::string(argv[1]) == "-d") return launch(pipe, manners);
-  std::fprintf(stderr, "usage: %s [-d]\n", argv[0]);
+  if (argc == 2 && std::string(argv[1]) == "-d") return launch(pipe, manners, false);
+  if (argc == 3 && std::string(argv[1]) == "-d") return launch(pipe, manners, takes(argv[2], manners));
+  std::fprintf(stderr, "usage: %s [-d [-M | -multiuser-server]]\n", argv[0]);
   return 1;
 }

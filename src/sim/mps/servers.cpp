@@ -58,6 +58,7 @@ Servers::~Servers() {
 }
 
 Server* Servers::of_user(uid_t uid, double default_percent) {
+  if (multi_user_) uid = ::geteuid();
   if (!servers_.empty() && servers_.front().uid != uid) {
     if (!servers_.front().clients.empty()) return nullptr;
     ::kill(servers_.front().pid, SIGTERM);
@@ -69,7 +70,7 @@ Server* Servers::of_user(uid_t uid, double default_percent) {
     server.pid = start_server_process(uid);
     server.uid = uid;
     server.percent = default_percent;
-    log_("Starting new server " + std::to_string(server.pid) + " for user " + std::to_string(uid));
+    log_("control.log", "Starting new server " + std::to_string(server.pid) + " for user " + std::to_string(uid));
     servers_.push_back(std::move(server));
   }
   return &servers_.front();
@@ -93,7 +94,7 @@ bool Servers::take_in(Client& client, double default_percent) {
   }
   client.percent = std::min(client.percent, static_cast<std::uint32_t>(std::lround(std::floor(server->percent))));
   answer(client, Answer::accepted, client.percent);
-  log_("New client " + std::to_string(client.pid) + " on server " + std::to_string(server->pid));
+  log_("server.log", "New client " + std::to_string(client.pid) + " on server " + std::to_string(server->pid));
   server->clients.push_back(std::move(client));
   return true;
 }
@@ -107,8 +108,8 @@ void Servers::left(Server& server, pid_t client, bool said_goodbye) {
     return;
   }
   if (said_goodbye || !had_work(client)) return;
-  log_("Client " + std::to_string(client) + " was killed with work under way: server " + std::to_string(server.pid) +
-       " hangs");
+  log_("server.log", "Client " + std::to_string(client) + " was killed with work under way: server " +
+                         std::to_string(server.pid) + " hangs");
   server.wedged = true;
   for (const Client& neighbour : server.clients) fail_contexts(neighbour.pid, kIllegalAddress);
 }
@@ -121,9 +122,10 @@ bool Servers::terminate(Server& server, pid_t client) {
   return true;
 }
 
-void Servers::make_fault(Server& server) {
+void Servers::make_fault(Server& server, int hidden_looks) {
   server.fault = !server.clients.empty();
-  log_("Server " + std::to_string(server.pid) + " encountered a fatal fault");
+  server.hidden_looks = hidden_looks;
+  log_("server.log", "Server " + std::to_string(server.pid) + " encountered a fatal fault");
   for (const Client& client : server.clients) fail_contexts(client.pid, kLaunchFailed);
 }
 
@@ -131,7 +133,7 @@ void Servers::reap() {
   for (auto& server : servers_) {
     int status = 0;
     if (::waitpid(server.pid, &status, WNOHANG) != server.pid) continue;
-    log_("Server " + std::to_string(server.pid) + " exited with status " + std::to_string(status));
+    log_("server.log", "Server " + std::to_string(server.pid) + " exited with status " + std::to_string(status));
     for (const Client& client : server.clients) fail_contexts(client.pid, kLaunchFailed);
     servers_.clear();
     return;

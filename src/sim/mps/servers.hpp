@@ -33,15 +33,19 @@ struct Server {
   double percent = 100;  // for clients that connect later
   std::string pinned;    // as set; empty: no limit
   bool fault = false, wedged = false;
+  int hidden_looks = 0;  // how often the state is still told as it was before the fault
   std::vector<Client> clients;
 };
 
 class Servers {
  public:
-  explicit Servers(std::function<void(const std::string&)> log) : log_(std::move(log)) {}
+  using Log = std::function<void(const char* file, const std::string& text)>;
+  // `multi_user`: one server for all users, which runs as the daemon's user.
+  Servers(bool multi_user, Log log) : multi_user_(multi_user), log_(std::move(log)) {}
   ~Servers();
 
-  // Returns the user's server and starts it if there is none; nullptr while another user's server has clients.
+  // Returns the user's server and starts it if there is none; nullptr while another user's server has clients. In
+  // multi-user mode there is one for all.
   Server* of_user(uid_t uid, double default_percent);
   [[nodiscard]] Server* find(pid_t pid);
   [[nodiscard]] std::vector<Server>& all() { return servers_; }
@@ -51,7 +55,7 @@ class Servers {
   void left(Server& server, pid_t client, bool said_goodbye);
   // Ends the client's contexts; its neighbours continue. Returns false if it is no client of the server.
   [[nodiscard]] bool terminate(Server& server, pid_t client);
-  void make_fault(Server& server);
+  void make_fault(Server& server, int hidden_looks);
   // Removes server processes that ended, and ends their clients' contexts.
   void reap();
 
@@ -59,7 +63,8 @@ class Servers {
   void fail_contexts(pid_t pid, std::uint32_t error) const;
   [[nodiscard]] static bool had_work(pid_t pid);
 
-  std::function<void(const std::string&)> log_;
+  const bool multi_user_;
+  Log log_;
   std::vector<Server> servers_;
 };
 

@@ -5,7 +5,9 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <atomic>
 #include <filesystem>
+#include <functional>
 #include <future>
 #include <optional>
 
@@ -63,8 +65,9 @@ class MpsKeeper : public ::testing::Test {
   // `manners`: options of the stand-in (HEADGATE_SIM_MPS).
   void start(const char* manners = "", Limits limits = {}, milliseconds look = milliseconds(20)) {
     ::setenv("HEADGATE_SIM_MPS", manners, 1);
-    auto options = folder_.options(HEADGATE_SIM_MPS_TOOL);
+    auto options = folder_.options(tool_);
     options.limits = limits;
+    if (step_) options.step = step_;
     keeper_.emplace(std::move(options),
                     KeeperTimes{.look = look, .recover = milliseconds(20), .after_news = milliseconds(1)});
     ASSERT_TRUE(keeper_->start());
@@ -77,9 +80,21 @@ class MpsKeeper : public ::testing::Test {
   [[nodiscard]] std::string pipe() const { return folder_.places().pipe; }
   [[nodiscard]] bool is_told(const std::string& kind) const { return !folder_.told(kind).empty(); }
 
+  // The tool becomes this script; `$@` are its words.
+  void write_tool(const std::string& line) {
+    tool_ = std::filesystem::path(folder_.base()).parent_path() / "tool";
+    std::ofstream(tool_ + ".new") << "#!/bin/sh\n" << line << "\n";
+    std::filesystem::permissions(tool_ + ".new", std::filesystem::perms::owner_all);
+    std::filesystem::rename(tool_ + ".new", tool_);
+  }
+
   MpsFolder folder_;
+  std::string tool_ = HEADGATE_SIM_MPS_TOOL;
+  std::function<void()> step_;
   std::optional<Keeper> keeper_;
 };
+
+constexpr const char* kSoundTool = "exec " HEADGATE_SIM_MPS_TOOL " \"$@\"";
 
 TEST_F(MpsKeeper, ATenantThatEndsIsReleased) {
   start();
@@ -126,6 +141,17 @@ TEST_F(MpsKeeper, NamesFaultsOfARemadeLogDirectory) {
   ASSERT_TRUE(acquire(other));  // the keeper looks at its watches with each piece of work
   const FakeClient client(pipe());
   folder_.demand("fault");
+  EXPECT_TRUE(comes_true([&] { return is_told("mps.fault"); }));
+}
+
+// One look of the slow tool takes longer than three looks of a fast one. With an hour between two checks no later look
+// makes up for looks that were given up.
+TEST_F(MpsKeeper, AFaultThatASlowToolReportsLateIsNamed) {
+  start("550,slow", {}, std::chrono::hours(1));
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const FakeClient client(pipe());
+  folder_.demand("late");
   EXPECT_TRUE(comes_true([&] { return is_told("mps.fault"); }));
 }
 
@@ -223,6 +249,58 @@ TEST_F(MpsKeeper, AToolThatFailsStartsNothingAndIsNamed) {
     EXPECT_TRUE(keeper_->groups().empty()) << one.manners;
     EXPECT_EQ(folder_.running_daemon(), 0u) << one.manners;
   }
+}
+
+TEST_F(MpsKeeper, NonsenseOfARunningToolIsReportedOnceAndChangesNothing) {
+  write_tool(kSoundTool);
+  start("550");
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const FakeClient client(pipe());
+  const std::uint32_t daemon = folder_.running_daemon();
+  write_tool("echo 'what?'; echo 4711 x");
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.failed"); }));
+  EXPECT_NE(folder_.told("mps.failed")[0].find("what?"), std::string::npos) << folder_.told("mps.failed")[0];
+  write_tool(kSoundTool);
+  EXPECT_EQ(folder_.running_daemon(), daemon);
+  folder_.demand("fault");
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.fault"); })) << "it goes on being watched";
+  EXPECT_EQ(folder_.told("mps.failed").size(), 1u);
+}
+
+TEST_F(MpsKeeper, AToolThatFloodsWhileItRunsIsReplacedOnceItIsSoundAgain) {
+  write_tool(kSoundTool);
+  start("550", {.start = milliseconds(100), .quit = milliseconds(100), .answer = milliseconds(200)});
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const std::uint32_t daemon = folder_.running_daemon();
+  write_tool("exec yes 1");
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.wedged") && is_told("mps.failed"); }));
+  write_tool(kSoundTool);
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.restarted"); }));
+  EXPECT_NE(folder_.running_daemon(), 0u);
+  EXPECT_NE(folder_.running_daemon(), daemon);
+}
+
+TEST_F(MpsKeeper, GroupsAreShownWhileTheToolWorks) {
+  std::promise<void> go;
+  const std::shared_future<void> gone = go.get_future().share();
+  std::atomic<bool> held = false, is_in = false;
+  step_ = [&] {
+    if (held) is_in = true, gone.wait();
+  };
+  start();
+  const Sleeper one, other;
+  ASSERT_TRUE(acquire(one));
+  held = true;
+  std::promise<bool> acquired;
+  keeper_->acquire(tenant_of(other), [&](const auto& variables) { acquired.set_value(variables.has_value()); });
+  EXPECT_TRUE(comes_true([&] { return is_in.load(); }));
+  EXPECT_EQ(keeper_->groups().size(), 1u);
+  EXPECT_EQ(keeper_->take_off(1, milliseconds(1)).error().code, ErrorCode::unreachable);
+  held = false;
+  go.set_value();
+  EXPECT_TRUE(acquired.get_future().get());
 }
 
 TEST_F(MpsKeeper, TheFortyNinthClientIsRefused) {

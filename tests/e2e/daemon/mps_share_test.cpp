@@ -10,6 +10,7 @@
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "daemon_program.hpp"
 #include "sim/truth.hpp"
@@ -282,6 +283,31 @@ TEST_F(MpsShare, TheAuditDetachesAClientBeforeItKillsIt) {
   EXPECT_EQ(daemon.ask("GET", "/v1/events?kind=mps.wedged").body.find("wedged"), std::string::npos);
 }
 
+// By UUID: clients and control daemon see one GPU, and an index would be that of another.
+TEST_F(MpsShare, AShareOnTheSecondGpuHasThatGpusDaemon) {
+  Daemon daemon({}, "base = \"h200\"\nname = \"two\"\ncount = 2\n");
+  const auto gpus = daemon.snapshot().gpus;
+  ASSERT_EQ(gpus.size(), 2u);
+  const Said made = daemon.cli().shell("$H share create m --isolation=mps --mem 8GiB --compute 30% --gpu 1");
+  ASSERT_EQ(made.status, 0) << made.err;
+  Tenant tenant(daemon, "m", "echo $CUDA_MPS_PIPE_DIRECTORY;");
+  const std::string pipe = tenant.program().line();
+  EXPECT_NE(pipe.find("/" + gpus[1].uuid + "/"), std::string::npos) << pipe;
+  ASSERT_TRUE(eventually([&] { return daemon.share("m").level == "mps"; })) << tenant.program().errors_so_far();
+  ASSERT_TRUE(eventually([&] { return daemon.snapshot().gpus.at(1).mps_clients == 1; }));
+  EXPECT_EQ(daemon.snapshot().gpus.at(0).mps_clients, 0u);
+  const auto truth = sim::read_truth(daemon.cli().directory() + "/node");
+  ASSERT_TRUE(truth);
+  EXPECT_EQ(truth->devices.at(0).busy_ns, 0u);
+  EXPECT_GT(truth->devices.at(1).busy_ns, 0u);
+}
+
+TEST_F(MpsShare, ProgramsOfClassBestEffortAreBelowTheOthers) {
+  create("m --class best-effort");
+  Tenant tenant(daemon_, "m", "echo $CUDA_MPS_CLIENT_PRIORITY;");
+  EXPECT_EQ(tenant.program().line(), "1");
+}
+
 // mps.exclusive: the control daemon holds a lease on the mode, so the mode ends with it.
 TEST_F(MpsShare, TheGpuIsExclusiveWhileTheControlDaemonRuns) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
@@ -306,6 +332,54 @@ TEST_F(MpsShare, TheGpuIsExclusiveWhileTheControlDaemonRuns) {
   tenant.reset();
   second.end();
   EXPECT_TRUE(eventually([&] { return mode() == "default"; })) << "it goes with the last tenant";
+
+  // A container's program: no run prepares the control daemon.
+  const std::string uuid = daemon.snapshot().gpus.at(0).uuid;
+  const std::string group = daemon.cli().runtime() + "/mps/" + uuid + "/0";
+  Program program({HEADGATE_LOAD, "--duration=60s", "--kernels=200us", "--sync=depth:8", "--no-idle-list"},
+                  {{"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"},
+                   {"HEADGATE_SHARE_DIR", daemon.cli().runtime() + "/shares/m"},
+                   {"LD_LIBRARY_PATH", SIMULATOR_DIR},
+                   {"LD_PRELOAD", HEADGATE_LIMITER},
+                   {"CUDA_MPS_PIPE_DIRECTORY", group + "/pipe"}});
+  EXPECT_TRUE(eventually([&] { return mode() == "exclusive process"; })) << program.errors_so_far();
+  std::ofstream(group + "/log/demand") << "death";
+  EXPECT_TRUE(eventually([&] { return daemon.ask("GET", "/v1/events?kind=mps.restarted").body.contains("started"); }));
+  rest_ms(1'500);
+  EXPECT_TRUE(eventually([&] { return mode() == "exclusive process"; })) << "the next control daemon has a lease too";
+  ::kill(program.pid(), SIGKILL);
+  program.wait();
+  EXPECT_TRUE(eventually([&] { return mode() == "default"; }));
+}
+
+// At which of its steps each kill meets the daemon is chance (MpsCrash meets each step of the control daemon's life).
+TEST_F(MpsShare, AKilledDaemonLeavesNeitherModeNorControlDaemon) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
+  const Directory folder;
+  const std::string file = folder.path() + "/config.toml";
+  std::ofstream(file) << "[mps]\nexclusive = true\n";
+  Daemon daemon({"--config", file});
+  ASSERT_EQ(daemon.cli().shell("$H share create m --isolation=mps --mem 8GiB").status, 0);
+  const auto mode = [&] { return daemon.snapshot().gpus.at(0).compute_mode; };
+  const auto group_count = [&] { return Json::parse(daemon.ask("GET", "/v1/mps").body).size(); };
+  std::minstd_rand random(23);
+  for (int i = 0; i < 8; ++i) {
+    auto tenant = std::make_unique<Tenant>(daemon, "m");
+    rest_ms(static_cast<int>(random() % 120));
+    daemon.kill_and_wait();
+    if (i % 2 == 0) tenant.reset();
+    daemon.start();
+    if (tenant != nullptr && daemon.share("m").processes == 1) {
+      EXPECT_EQ(group_count(), 1u) << i;
+      EXPECT_TRUE(eventually([&] { return mode() == "exclusive process"; })) << i;
+    }
+    tenant.reset();
+    rest_ms(static_cast<int>(random() % 40));
+    daemon.kill_and_wait();
+    daemon.start();
+    EXPECT_TRUE(eventually([&] { return group_count() == 0; })) << i;
+    EXPECT_TRUE(eventually([&] { return mode() == "default"; })) << i;
+  }
 }
 
 }  // namespace

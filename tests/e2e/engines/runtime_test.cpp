@@ -344,6 +344,48 @@ TEST_F(DockerWithOurs, HoldsByItsHookOrReportsWhyNot) {
   EXPECT_TRUE(entered.out.ends_with(" of 2147483648\n0\n2\n")) << entered.out << entered.err;
 }
 
+// As with podman (cdi_test.cpp), the control daemon is started by the program's registration, and ends with the last.
+TEST_F(DockerWithOurs, MakesAContainersProgramAClientOfMps) {
+  const ShareNode node(false);
+  std::ofstream(hook()) << "#!/bin/sh\nexit 1\n";
+  fs::permissions(hook(), fs::perms::owner_all);
+  const auto& cli = node.daemon.cli();
+  const Said made = cli.shell("$H share create m --isolation=mps --compute 30% --mem 2GiB");
+  ASSERT_EQ(made.status, 0) << made.err;
+  const auto groups = [&] { return Json::parse(node.daemon.ask("GET", "/v1/mps").body); };
+  const auto has_clients = [&](std::size_t count) {
+    return eventually([&] {
+      const Json all = groups();
+      return all.size() == 1 && all[0]["clients"].size() == count;
+    });
+  };
+  const Directory shared("/dev/shm");
+  const std::string load = "(echo alloc 1048576; exec /usr/bin/sleep 600) | /usr/bin/tenant libcuda.so.1";
+  const auto docker = make_docker({.first_on_path = programs_.path(),
+                                   .runtime = HEADGATE_OCI,
+                                   .cdi_directory = node.directory.path(),
+                                   .image = node.image(),
+                                   .options = {"--runtime=headgate", "--gpus=device=headgate.io/share=m"}});
+  const auto line = docker->line({}, {}, {"/bin/sh", "-c", "[ -d " + shared.path() + " ] && echo shared; " + load});
+  Program client(line, {{"LD_PRELOAD", ""}});
+  EXPECT_EQ(client.line(), "shared") << "the server is a process of the host, and meets its clients in /dev/shm";
+  EXPECT_TRUE(eventually([&] { return node.daemon.share("m").level == "mps"; })) << client.errors_so_far();
+  EXPECT_EQ(node.daemon.share("m").devices.at(0).sm_ratio, 0.3);
+  EXPECT_TRUE(has_clients(1)) << groups();
+  const auto in_docker = [&](std::vector<std::string> words) {
+    words.insert(words.begin(), line.begin(), std::ranges::find(line, "run"));
+    return outcome_of(words);
+  };
+  const std::string pipe = cli.runtime() + "/mps/" + groups()[0]["uuid"].get<std::string>() + "/" +
+                           std::to_string(groups()[0]["owner_uid"].get<int>()) + "/pipe";
+  const Outcome entered =
+      in_docker({"exec", "--detach", "--env=CUDA_MPS_PIPE_DIRECTORY=" + pipe, "tenant", "/bin/sh", "-c", load});
+  EXPECT_EQ(entered.status, 0) << entered.err;
+  EXPECT_TRUE(has_clients(2)) << groups();
+  EXPECT_EQ(in_docker({"rm", "--force", "tenant"}).status, 0);
+  EXPECT_TRUE(eventually([&] { return groups().empty(); })) << "the control daemon goes with the last tenant";
+}
+
 // containerd's BinaryName, by ctr; it tells headgate-oci nothing of a configuration, so the one with the share's place
 // comes from a script of that name.
 TEST(ContainerdWithOurs, HoldsByItsRuntimeOrReportsWhyNot) {
