@@ -12,6 +12,7 @@
 #include <limits>
 #include <memory>
 #include <optional>
+#include <ranges>
 #include <span>
 #include <vector>
 
@@ -134,85 +135,84 @@ class Arbiter {
     // The order: first units that are owed a promise, longest overdue first; then least virtual time.
     bool promised = false;
     std::int64_t tag_ns = 0;
-    friend bool operator==(const Unit&, const Unit&) = default;
+
+    auto stakes() const {
+      return std::views::filter(gang->stakes,
+                                [gpus = gpus](const GangOnGpu& each) { return (gpus & each.bit()) != 0; });
+    }
+    bool is_held() const { return (gang->holds & gpus) == gpus; }
+    std::int64_t lease_end_ns() const;
+    void end_lease_at(std::int64_t ns) const;
   };
 
-  // A gang's part of a GPU in the fluid, 0..1.
-  struct Claim {
-    GangOnGpu* stake = nullptr;
-    double part = 0;
-    bool full = false;  // it is at its ceiling
-  };
-
-  struct GateDecision {
-    Gate gate;
-    std::int64_t batch_ns;
-  };
-
+  auto stakes() const {
+    const auto of = [](const std::unique_ptr<Gang>& gang) -> std::vector<GangOnGpu>& { return gang->stakes; };
+    return gangs_ | std::views::transform(of) | std::views::join;
+  }
+  // Returns those that want the GPU, or would without their ceiling.
+  auto seekers(std::uint32_t gpu) const {
+    return stakes() | std::views::filter([gpu](const GangOnGpu& each) { return each.gpu == gpu && each.seeks(); });
+  }
   bool was_away(std::int64_t now_ns) const { return due_ns_ != kNever && now_ns - due_ns_ > kKnownNs; }
-  void forget_open_turns();
+  std::int64_t& clock_ns(const GangOnGpu& stake) { return gpus_[stake.gpu].least_ns[stake.gang->rank]; }
+  bool is_contended(const GangOnGpu& stake) const { return gpus_[stake.gpu].wanted_by > (stake.wants ? 1u : 0u); }
+  bool is_contended(const Unit& unit) const;
+  bool is_sought(const GangOnGpu& stake) const { return gpus_[stake.gpu].sought_by > (stake.seeks() ? 1u : 0u); }
+
+  // wants.cpp
   void refresh(std::int64_t now_ns);
   void look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passed_ns);
-  std::int64_t& clock_ns(const Gang& gang, std::uint32_t gpu) { return gpus_[gpu].least_ns[gang.rank]; }
-  std::int64_t clock_ns(const Gang& gang, std::uint32_t gpu) const { return gpus_[gpu].least_ns[gang.rank]; }
   void change_rank(Gang& gang, std::uint32_t rank);
-  void catch_up(Gang& gang, GangOnGpu& stake, std::int64_t credit_ns);
-  void go_on();
-  void order(std::int64_t now_ns);
-  Unit unit_of(Gang& gang, std::uint32_t gpus) const;
+  void advance_clocks();
+
+  // fluid_pace.cpp
+  void keep_pace(std::int64_t now_ns, std::int64_t passed_ns);
+  void fill(std::uint32_t gpu);
+  static bool is_early(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns);
+  static std::int64_t on_pace_ns(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns);
+
+  // turns.cpp
+  template <typename Use>
+  static void each_unit(Gang& gang, std::uint32_t gpus, std::int64_t now_ns, Use use);
   template <typename Use>
   void each_held(std::int64_t now_ns, Use use);
+  void order(std::int64_t now_ns);
+  void set_tag(Unit& unit);
   void end_leases(std::int64_t now_ns);
   const Unit* successor(std::uint32_t gpus) const;
-  bool drains(const Unit& held, const Unit& next, std::int64_t now_ns);
-  bool ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns);
-  bool is_always_busy(const Gang& gang, std::uint32_t gpu, std::int64_t now_ns) const;
+  static bool drains(const Unit& held, const Unit& next, std::int64_t now_ns);
+  static bool ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns);
   void grant(std::int64_t now_ns);
   bool stays(const Unit& unit, std::int64_t now_ns) const;
   void hold(const Unit& unit, std::int64_t now_ns);
   void begin_lease(const Unit& unit, std::int64_t now_ns);
   void release(Gang& gang, std::uint32_t gpus);
-  void record_turns(std::int64_t now_ns);
-  bool contended(const Gang& gang, std::uint32_t gpus) const;
-  bool is_contended(const GangOnGpu& stake) const { return gpus_[stake.gpu].wanted_by > (stake.wants ? 1u : 0u); }
-  bool is_sought(const GangOnGpu& stake) const { return gpus_[stake.gpu].sought_by > (stake.seeks() ? 1u : 0u); }
   std::int64_t lease_ns(const Unit& unit) const;
-  static std::int64_t lease_end_ns(const Unit& unit);
-  std::int64_t protected_look_ns(const Gpu& gpu, std::int64_t now_ns) const;
-  bool keeps_out(std::uint32_t gpus) const;
-  void pay_for_told_looks(std::int64_t now_ns);
-  std::int64_t wake_at_ns(std::int64_t now_ns);
-  ShareOnGpu* share_on(ShareId share, std::uint32_t gpu);
-  bool runs_long_beside(const Gang& gang, std::uint32_t gpu) const;
+  bool runs_long_beside(const GangOnGpu& stake) const;
   bool seems_to_wait(const Gang& gang) const;
-
-  // fluid_pace.cpp
-  void keep_pace(std::int64_t now_ns, std::int64_t passed_ns);
-  static void fill(std::span<Claim> claims);
-  bool is_early(const Gang& gang, const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const;
-  static std::int64_t on_pace_ns(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns);
 
   // gate_choice.cpp
   void set_gates(std::int64_t now_ns);
   void share_gaps(std::int64_t now_ns);
-  GateDecision standing_of(const Share& share, const ShareOnGpu& place, std::int64_t now_ns) const;
-  static bool is_closed(Gate gate) { return gate == Gate::shut || gate == Gate::queued; }
-  static GateDecision closed(const ShareOnGpu& place, std::int64_t now_ns);
-  bool tail_of_others(const Share& mine, std::uint32_t gpu, std::int64_t now_ns) const;
-  static bool fits_gap(const ShareOnGpu& place, const Gpu& gpu);
-  static std::int64_t filler_portion_ns(const ShareOnGpu& place, const Gpu& gpu);
-  bool is_next(const Gang& gang, std::uint32_t gpu, std::int64_t now_ns) const;
-  std::int64_t ahead_ns(const Gang& gang) const;
-  bool is_awaited(const Gang& gang, const ShareOnGpu& mine, std::int64_t now_ns) const;
+  Change gate_of(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const;
+  bool tail_of_others(const GangOnGpu& mine, std::int64_t now_ns) const;
+  bool is_next(const GangOnGpu& stake, std::int64_t now_ns) const;
+  bool is_awaited(const GangOnGpu& stake, const ShareOnGpu& mine, std::int64_t now_ns) const;
+
+  void record_turns(std::int64_t now_ns);
+
+  // wake_time.cpp
+  void pay_for_told_looks(std::int64_t now_ns);
+  std::int64_t protected_look_ns(std::uint32_t gpu, std::int64_t now_ns) const;
+  std::int64_t wake_at_ns(std::int64_t now_ns);
 
   std::uint32_t gpu_count_;
   std::array<Gpu, kMaxGpus> gpus_{};
   std::int64_t refreshed_ns_ = 0;
   std::int64_t due_ns_ = kNever;              // when it last asked to be woken
-  std::vector<Share> shares_;                 // by id; an unused one has no places
-  std::vector<std::unique_ptr<Gang>> gangs_;  // shares and GPUs point at them
+  std::vector<Gang*> gang_of_;                // by share; null: the id is unused
+  std::vector<std::unique_ptr<Gang>> gangs_;  // GPUs and stakes point at them
   std::vector<Unit> order_;
-  std::vector<Claim> claims_;
   std::vector<Change> changes_;
 };
 

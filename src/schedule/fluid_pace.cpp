@@ -13,62 +13,55 @@ namespace headgate::schedule {
 // Advances the fluid since the last look. GPUs without long kernels need none.
 void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
   for (std::uint32_t g = 0; g < gpu_count_; ++g) {
-    claims_.clear();
+    int seek = 0;
     bool has_long = false;
-    for (const auto& gang : gangs_)
-      for (GangOnGpu& stake : gang->stakes) {
-        if (stake.gpu != g || !stake.seeks()) continue;
-        has_long |= stake.has_long;
-        claims_.push_back({.stake = &stake, .part = 0, .full = false});
-      }
-    if (!has_long || claims_.size() < 2 || gpus_[g].policy != Policy::fair) {
+    for (const GangOnGpu& stake : seekers(g)) ++seek, has_long |= stake.long_ns >= kLongKernelNs;
+    const bool flows = has_long && seek > 1 && gpus_[g].policy == Policy::fair;
+    if (flows) fill(g);
+    for (GangOnGpu& stake : seekers(g)) {
       // Time without another share that wants the GPU costs nothing, and earlier time is forgotten as time passes:
       // another share may be visible only between two of its kernels.
-      for (const Claim& claim : claims_)
-        claim.stake->ahead_ns = std::max<std::int64_t>(0, claim.stake->ahead_ns - passed_ns);
-      continue;
-    }
-    fill(claims_);
-    for (const Claim& claim : claims_) {
-      GangOnGpu& stake = *claim.stake;
-      stake.part = claim.part;
+      if (!flows) {
+        stake.ahead_ns = std::max<std::int64_t>(0, stake.ahead_ns - passed_ns);
+        continue;
+      }
       stake.sought_ns = now_ns;
-      stake.ahead_ns -= static_cast<std::int64_t>(claim.part * static_cast<double>(passed_ns));
+      stake.ahead_ns -= static_cast<std::int64_t>(stake.part * static_cast<double>(passed_ns));
       stake.ahead_ns = std::clamp(stake.ahead_ns, -std::max(kWindowNs, stake.long_ns), kMaxAheadNs);
     }
   }
-  for (const auto& gang : gangs_)
-    for (const ShareId id : gang->members)
-      for (ShareOnGpu& place : shares_[id].places)
-        place.early = is_early(*gang, *gang->stake(place.terms.gpu), place, now_ns);
+  for (GangOnGpu& stake : stakes())
+    for (ShareOnGpu& place : stake.places) place.early = is_early(stake, place, now_ns);
 }
 
-// Each claim gets its promise; the rest is distributed by weight, up to the ceilings. If promises exceed the GPU, all
-// shrink by the same factor.
-void Arbiter::fill(std::span<Claim> claims) {
+// Each gang that seeks the GPU gets its promise; the rest is distributed by weight, up to the ceilings. If promises
+// exceed the GPU, all shrink by the same factor.
+void Arbiter::fill(std::uint32_t gpu) {
   double promised = 0, left = 1;
-  const auto ceiling = [](const Claim& claim) { return static_cast<double>(claim.stake->ceiling_ppm) / 1e6; };
-  for (Claim& claim : claims) {
-    claim.part = std::min(static_cast<double>(claim.stake->guarantee_ppm) / 1e6, ceiling(claim));
-    promised += claim.part;
+  const auto ceiling = [](const GangOnGpu& stake) { return static_cast<double>(stake.ceiling_ppm) / 1e6; };
+  const auto weight = [](const GangOnGpu& stake) {
+    return static_cast<double>(std::max<std::int64_t>(1, stake.weight));
+  };
+  for (GangOnGpu& stake : seekers(gpu)) {
+    stake.part = std::min(static_cast<double>(stake.guarantee_ppm) / 1e6, ceiling(stake));
+    stake.full = false;
+    promised += stake.part;
   }
-  for (Claim& claim : claims) {
-    if (promised > 1) claim.part /= promised;
-    left -= claim.part;
+  for (GangOnGpu& stake : seekers(gpu)) {
+    stake.part /= std::max(1.0, promised);
+    left -= stake.part;
   }
-  // Each round fills at least one claim, or is the last.
+  // Each round fills at least one, or is the last.
   while (left > 1e-9) {
     double weights = 0, level = left;
-    for (const Claim& claim : claims) weights += claim.full ? 0 : static_cast<double>(claim.stake->weight);
+    for (const GangOnGpu& stake : seekers(gpu)) weights += stake.full ? 0 : weight(stake);
     if (weights <= 0) return;
-    for (const Claim& claim : claims)
-      if (!claim.full)
-        level = std::min(level, std::max(0.0, ceiling(claim) - claim.part) * weights /
-                                    std::max(1.0, static_cast<double>(claim.stake->weight)));
-    for (Claim& claim : claims) {
-      if (claim.full) continue;
-      claim.part += level * static_cast<double>(claim.stake->weight) / weights;
-      claim.full = ceiling(claim) - claim.part < 1e-9;
+    for (const GangOnGpu& stake : seekers(gpu))
+      if (!stake.full) level = std::min(level, std::max(0.0, ceiling(stake) - stake.part) * weights / weight(stake));
+    for (GangOnGpu& stake : seekers(gpu)) {
+      if (stake.full) continue;
+      stake.part += level * weight(stake) / weights;
+      stake.full = ceiling(stake) - stake.part < 1e-9;
     }
     left -= std::max(level, 1e-6);
   }
@@ -76,8 +69,8 @@ void Arbiter::fill(std::span<Claim> claims) {
 
 // Returns whether its next kernel must wait for the fluid. Work in flight counts as used. Work that exceeds its
 // estimate may be waiting for the launch that would be held back.
-bool Arbiter::is_early(const Gang& gang, const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) const {
-  if (place.use.kernel_ns < kLongKernelNs || gang.is_together(now_ns)) return false;
+bool Arbiter::is_early(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns) {
+  if (place.use.kernel_ns < kLongKernelNs || stake.gang->is_together(now_ns)) return false;
   if (place.overdue() && now_ns - place.overdue_since_ns > kMaxPatienceNs + place.expected_ns) return false;
   return stake.ahead_ns + place.use.in_flight_ns > kEarlyNs && now_ns - stake.sought_ns < kSoughtNs;
 }

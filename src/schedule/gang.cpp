@@ -67,7 +67,7 @@ void GangOnGpu::assume(std::int64_t now_ns) {
     held_at_start_ns = open.held_at_start_ns;
   }
   for (std::uint32_t i = first; i != last; ++i) turns_ns += turns[i % kTurns].to_ns - turns[i % kTurns].from_ns;
-  if (first != last) held_at_start_ns = turns[first % kTurns].held_at_start_ns;
+  if (first != last) held_at_start_ns = oldest_turn().held_at_start_ns;
   assumed_ns = std::max<std::int64_t>(0, turns_ns - (held_ns - held_at_start_ns));
 }
 
@@ -106,15 +106,32 @@ void GangOnGpu::pay_by(bool promise, std::int64_t now_ns) {
   reserved = promise;
 }
 
-GangOnGpu* Gang::stake(std::uint32_t gpu) {
-  for (GangOnGpu& each : stakes)
-    if (each.gpu == gpu) return &each;
-  return nullptr;
+void GangOnGpu::add_up_terms() {
+  weight = guarantee_ppm = 0;
+  for (const ShareOnGpu& each : places) weight += each.terms.weight, guarantee_ppm += each.terms.guarantee_ppm;
+}
+
+std::int64_t GangOnGpu::in_flight_ns() const {
+  std::int64_t most_ns = 0;
+  for (const ShareOnGpu& each : places) most_ns = std::max(most_ns, each.use.in_flight_ns);
+  return most_ns;
+}
+
+std::int64_t GangOnGpu::kernel_ns() const {
+  std::int64_t most_ns = 0;
+  for (const ShareOnGpu& each : places) most_ns = std::max(most_ns, each.use.kernel_ns);
+  return most_ns;
+}
+
+std::int64_t Gang::in_flight_ns() const {
+  std::int64_t most_ns = 0;
+  for (const GangOnGpu& each : stakes) most_ns = std::max(most_ns, each.in_flight_ns());
+  return most_ns;
 }
 
 std::uint32_t Gang::wanted() const {
   std::uint32_t bits = 0;
-  for (const GangOnGpu& each : stakes) bits |= each.wants ? 1u << each.gpu : 0;
+  for (const GangOnGpu& each : stakes) bits |= each.wants ? each.bit() : 0;
   return bits;
 }
 

@@ -46,8 +46,16 @@ inline constexpr std::uint32_t kMaxProcesses = 1'024;
 // Clamps reported values so that no sum of them overflows.
 Use sane(const Use& use);
 
+// Returns the element whose member is `value`; null: none.
+template <typename Each, typename Value>
+Each* find_by(std::vector<Each>& all, Value value, Value Each::* member) {
+  const auto found = std::ranges::find(all, value, member);
+  return found == all.end() ? nullptr : &*found;
+}
+
 // A share on one GPU.
 struct ShareOnGpu {
+  ShareId share = kNoShare;
   Terms terms;
   Use use;
   std::int64_t active_ns = -kGapWindowNs;  // when it was last seen to work or to want the GPU
@@ -83,6 +91,10 @@ struct ShareOnGpu {
   std::int64_t worth_a_turn_ns() const {
     return std::clamp(kRestedNs * 1'000'000 / use.ceiling_ppm, kRestedNs, kMaxRestNs);
   }
+  // Returns how long that takes at least.
+  std::int64_t rested_in_ns() const {
+    return use.ceiling_ns + (use.credit_ns == kNoCeiling ? 0 : worth_a_turn_ns() - use.credit_ns);
+  }
   void look_at_ceiling() {
     if (throttled() || use.credit_ns < kCrumbNs) rests = true;
     else if (use.credit_ns >= worth_a_turn_ns()) rests = false;
@@ -99,18 +111,14 @@ struct ShareOnGpu {
 
 struct Gang;
 
-struct Share {
-  Gang* gang = nullptr;  // null: the id is unused
-  std::vector<ShareOnGpu> places;
-};
-
 // A gang on one GPU.
 struct GangOnGpu {
   static constexpr std::uint32_t kTurns = 64;  // not settled; with more, the oldest counts as used
+  Gang* gang = nullptr;
   std::uint32_t gpu = 0;
-  std::int64_t weight = 0;         // of its shares together
-  std::int64_t guarantee_ppm = 0;  // of its shares together
-  std::int64_t held_ns = 0;        // by its shares so far
+  std::vector<ShareOnGpu> places;              // of its shares that have the GPU
+  std::int64_t weight = 0, guarantee_ppm = 0;  // of these together
+  std::int64_t held_ns = 0;                    // by its shares so far
   std::int64_t budget_ns =
       0;  // what is due of the promise; negative: it had more, in turns that took more than was due at their start
   std::int64_t virtual_ns = 0;  // GPU time charged by weight: ns at weight 1
@@ -125,18 +133,28 @@ struct GangOnGpu {
   // Compared with the fluid, if some kernels are long (fluid_pace.cpp).
   std::int64_t ahead_ns = 0;  // what it had beyond the fluid; negative: less
   double part = 0;            // its part of the GPU in the fluid, 0..1
+  bool full = false;          // it has no more there than its ceiling
   std::int64_t long_ns = 0;   // its longest kernels
   std::int64_t ceiling_ppm = 0;
-  bool has_long = false;
   std::int64_t sought_ns = -1'000'000'000;  // when it was last seen with others that seek the GPU
   std::int64_t engaged_ns = -1'000'000'000;
   std::int64_t lease_end_ns = 0;
   std::int64_t assumed_ns = 0;  // for its turns, not yet recorded
   std::array<Turn, kTurns> turns{};
-  std::uint32_t first = 0, last = 0;  // turns[first % kTurns] is the oldest
+  std::uint32_t first = 0, last = 0;  // modulo kTurns; equal: there is none
   Turn open;                          // share == kNoShare: none
 
+  std::uint32_t bit() const { return 1u << gpu; }
   bool seeks() const { return wants || held_back; }
+  ShareOnGpu* place(ShareId share) { return find_by(places, share, &ShareOnGpu::share); }
+  // Call after a change of any share's terms.
+  void add_up_terms();
+  bool is_always_busy(std::int64_t now_ns) const {
+    return std::ranges::all_of(places, [now_ns](const ShareOnGpu& each) { return each.always_busy(now_ns); });
+  }
+  // Return the longest of its shares' figures.
+  std::int64_t in_flight_ns() const;
+  std::int64_t kernel_ns() const;
 
   // Current state, including what is assumed.
   std::int64_t due_ns() const { return budget_ns - (reserved ? assumed_ns : 0); }
@@ -155,7 +173,8 @@ struct GangOnGpu {
   void earn(std::int64_t passed_ns, bool contended);
   void end_turn(std::int64_t now_ns);
   // Returns how time that is given back now was paid: it belongs to a turn that ended recently.
-  bool was_reserved() const { return first != last ? turns[first % kTurns].reserved : reserved; }
+  bool was_reserved() const { return first != last ? oldest_turn().reserved : reserved; }
+  const Turn& oldest_turn() const { return turns[first % kTurns]; }  // there must be one
   // Pays turns the other way from now on; moves what is not yet recorded of earlier turns too.
   void pay_by(bool promise, std::int64_t now_ns);
   void choose_payment(std::int64_t now_ns) {
@@ -174,8 +193,9 @@ struct Gang {
   std::int64_t together_until_ns = 0, together_for_ns = 0;
   std::int32_t waits_seen = 0;  // turns that ended that way, minus those that did not
 
-  GangOnGpu* stake(std::uint32_t gpu);
-  const GangOnGpu* stake(std::uint32_t gpu) const { return const_cast<Gang*>(this)->stake(gpu); }
+  GangOnGpu* stake(std::uint32_t gpu) { return find_by(stakes, gpu, &GangOnGpu::gpu); }
+  // Returns the most that any of its shares has in flight on one GPU.
+  std::int64_t in_flight_ns() const;
   bool is_together(std::int64_t now_ns) const {
     return stakes.size() > 1 && (!name.empty() || now_ns < together_until_ns);
   }

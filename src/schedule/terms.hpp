@@ -61,6 +61,8 @@ enum class Gate : std::uint32_t {
   queued = 4,       // they wait without ringing: the arbiter knows of them
 };
 
+constexpr bool is_closed(Gate gate) { return gate == Gate::shut || gate == Gate::queued; }
+
 using ShareId = std::uint32_t;
 inline constexpr ShareId kNoShare = ~0u;
 

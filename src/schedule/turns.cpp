@@ -1,0 +1,223 @@
+// Whose turn it is on each GPU: the order of those that want it, and the leases of those that have it.
+#include <algorithm>
+#include <bit>
+#include <tuple>
+
+#include "schedule/arbiter.hpp"
+
+namespace headgate::schedule {
+
+bool Arbiter::is_contended(const Unit& unit) const {
+  return std::ranges::any_of(unit.stakes(), [this](const GangOnGpu& stake) { return is_contended(stake); });
+}
+
+std::int64_t Arbiter::Unit::lease_end_ns() const {
+  std::int64_t end_ns = kNever;
+  for (const GangOnGpu& stake : stakes()) end_ns = std::min(end_ns, stake.lease_end_ns);
+  return end_ns;
+}
+
+void Arbiter::Unit::end_lease_at(std::int64_t ns) const {
+  for (GangOnGpu& stake : stakes()) stake.lease_end_ns = ns;
+}
+
+// Calls use() once for each unit that these GPUs of the gang are.
+template <typename Use>
+void Arbiter::each_unit(Gang& gang, std::uint32_t gpus, std::int64_t now_ns, Use use) {
+  if (gpus == 0) return;
+  if (gang.is_together(now_ns)) return use(Unit{.gang = &gang, .gpus = gpus});
+  for (const GangOnGpu& stake : gang.stakes)
+    if ((gpus & stake.bit()) != 0) use(Unit{.gang = &gang, .gpus = stake.bit()});
+}
+
+// Calls use() once for each unit held. `use` must neither take nor give any.
+template <typename Use>
+void Arbiter::each_held(std::int64_t now_ns, Use use) {
+  for (const auto& gang : gangs_) each_unit(*gang, gang->holds, now_ns, use);
+}
+
+void Arbiter::order(std::int64_t now_ns) {
+  order_.clear();
+  for (const auto& gang : gangs_)
+    each_unit(*gang, gang->wanted(), now_ns, [this](Unit unit) {
+      set_tag(unit);
+      order_.push_back(unit);
+    });
+  const auto key = [](const Unit& unit) {
+    return std::tuple(-static_cast<int>(unit.gang->rank), !unit.promised, unit.tag_ns, unit.gang->members[0]);
+  };
+  std::ranges::sort(order_, std::less<>{}, key);
+}
+
+// With several GPUs, the one counts on which it is furthest from its turn, among those that another gang wants.
+void Arbiter::set_tag(Unit& unit) {
+  std::int64_t owed_ns = -kNever;
+  unit.promised = true;
+  unit.tag_ns = -kNever;
+  for (const GangOnGpu& stake : unit.stakes()) {
+    if (unit.gpus != stake.bit() && !is_contended(stake)) continue;
+    unit.promised &= stake.is_promised();
+    if (stake.guarantee_ppm > 0) owed_ns = std::max(owed_ns, -stake.due_ns() / stake.guarantee_ppm);
+    unit.tag_ns = std::max(unit.tag_ns, stake.stands_ns() - clock_ns(stake));
+  }
+  if (unit.promised) unit.tag_ns = owed_ns;
+}
+
+// A lease ends by time or for lack of work, and only if another gang wants the GPU. It also ends when ranks that wait
+// for each other have work on a GPU they do not hold, so that all open together.
+void Arbiter::end_leases(std::int64_t now_ns) {
+  each_held(now_ns, [&](const Unit& held) {
+    Gang& gang = *held.gang;
+    const std::uint32_t wanted = gang.wanted();
+    // While all others rest at their ceilings, no lease ends.
+    for (GangOnGpu& stake : held.stakes())
+      if (!is_contended(stake) && is_sought(stake)) stake.choose_payment(now_ns);
+    bool over = now_ns >= held.lease_end_ns() || (wanted & held.gpus) == 0;
+    // A higher class does not wait for the end of a lease.
+    for (const Unit& other : order_) over |= other.gang->rank > gang.rank && (other.gpus & held.gpus) != 0;
+    const bool contended = is_contended(held);
+    const Unit* const next = over && contended ? successor(held.gpus) : nullptr;
+    // The one that its turn ended for does not want the GPU any more.
+    if (!contended || (next != nullptr && next->gang == &gang)) gang.drain_end_ns = 0;
+    if (next != nullptr && next->gang == &gang && next->gpus == held.gpus) {
+      // The gang is its own successor: a new turn, which may be paid the other way.
+      if (now_ns >= held.lease_end_ns()) begin_lease(held, now_ns);
+      return;
+    }
+    if (next != nullptr && next->gang != &gang && drains(held, *next, now_ns)) return;
+    if (next != nullptr && gang.stakes.size() > 1 && !gang.is_together(now_ns))
+      gang.see_turn_end(seems_to_wait(gang), now_ns);
+    const bool wider = gang.is_together(now_ns) && (wanted & ~gang.holds) != 0;
+    if (next != nullptr || wider) held.end_lease_at(now_ns);
+  });
+}
+
+const Arbiter::Unit* Arbiter::successor(std::uint32_t gpus) const {
+  const auto found = std::ranges::find_if(order_, [gpus](const Unit& unit) { return (unit.gpus & gpus) != 0; });
+  return found == order_.end() ? nullptr : &*found;
+}
+
+// What a gang sent to one GPU waits for what it has not sent to another, and would keep spinning next to the next
+// gang's work. So for a short time its turn ends in order: ranks ahead stop, ranks behind catch up.
+bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
+  Gang& gang = *held.gang;
+  if (gang.stakes.size() < 2) return ends_with_its_kernels(held, next, now_ns);
+  if (std::popcount(held.gpus) < 2) return false;
+  if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + kDrainNs;
+  if (gang.in_flight_ns() == 0 || now_ns >= gang.drain_end_ns) return false;
+  for (GangOnGpu& stake : gang.stakes) stake.lease_end_ns = now_ns + kLookNs;
+  return true;
+}
+
+// The gate is shut, and the GPU stays with the share that has kernels there. Its report is trusted once, counted from
+// the first look. If the kernels take longer than the successor would wait, the GPU's time slices are the better bound.
+bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns) {
+  Gang& gang = *held.gang;
+  GangOnGpu& stake = gang.stakes[0];
+  // A launch that long has shared the GPU by time slices since its start, and continues to.
+  if (stake.kernel_ns() > kTailNs) return false;
+  const std::int64_t left_ns = stake.in_flight_ns();
+  const GangOnGpu& theirs = *next.gang->stake(stake.gpu);
+  const std::int64_t patience_ns = next.gang->rank <= gang.rank && theirs.is_always_busy(now_ns) ? kTailNs : 0;
+  if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
+  if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
+  stake.lease_end_ns = now_ns + std::min(left_ns - kTailLeadNs, kDrainLookNs);
+  return true;
+}
+
+// Another gang's kernel that no turn has room for takes time slices of every gang's turns.
+bool Arbiter::runs_long_beside(const GangOnGpu& mine) const {
+  for (const GangOnGpu& stake : stakes())
+    for (const ShareOnGpu& place : stake.places)
+      if (stake.gang != mine.gang && stake.gpu == mine.gpu && place.use.in_flight_ns > 0 &&
+          place.use.kernel_ns > kMaxPatienceNs)
+        return true;
+  return false;
+}
+
+// Returns whether its work on each of its GPUs at the end of a turn has run longer than its kernels and others' slices
+// explain, or waits at the gate: ranks that wait for each other spin. If one GPU's work makes progress, it is not being
+// waited for.
+bool Arbiter::seems_to_wait(const Gang& gang) const {
+  int busy = 0;
+  bool spins = false;
+  for (const GangOnGpu& stake : gang.stakes)
+    for (const ShareOnGpu& place : stake.places) {
+      if (place.use.in_flight_ns == 0 && !place.use.wanting) continue;
+      ++busy;
+      if (place.use.in_flight_ns == 0) continue;
+      // Its processes there share the GPU.
+      const std::int64_t kernel_ns = place.use.kernel_ns * std::max(1u, place.use.processes);
+      if (kernel_ns == 0 || place.use.oldest_age_ns < kRankWaitsNs + 2 * kernel_ns) return false;
+      if (runs_long_beside(stake)) return false;
+      spins = true;
+    }
+  return busy > 1 && spins;
+}
+
+std::int64_t Arbiter::lease_ns(const Unit& unit) const {
+  std::int64_t kernel_ns = 0;
+  std::uint32_t crowd = 1;
+  for (const GangOnGpu& stake : unit.stakes()) {
+    kernel_ns = std::max(kernel_ns, stake.kernel_ns());
+    crowd = std::max(crowd, gpus_[stake.gpu].wanted_by);
+  }
+  if (std::popcount(unit.gpus) > 1) return std::clamp(15 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
+  const std::int64_t usual_ns = std::clamp(4 * kernel_ns, kShortestLeaseNs, kLongestLeaseNs);
+  return std::min(usual_ns, std::max(kernel_ns, kWindowNs / crowd));
+}
+
+bool Arbiter::stays(const Unit& unit, std::int64_t now_ns) const {
+  const Gang& gang = *unit.gang;
+  const std::uint32_t wider = gang.is_together(now_ns) ? gang.wanted() & ~gang.holds : 0;
+  return unit.is_held() && wider == 0 && (unit.lease_end_ns() > now_ns || !is_contended(unit));
+}
+
+// In order: a unit that can have all its GPUs gets them. A unit that must wait for some gets the others next; until
+// then they are lent.
+void Arbiter::grant(std::int64_t now_ns) {
+  std::uint32_t taken = 0, lent = 0;
+  std::int64_t lent_until_ns = kNever;
+  each_held(now_ns, [&](const Unit& held) {
+    if (stays(held, now_ns)) taken |= held.gpus;
+  });
+  for (const Unit& unit : order_) {
+    if (stays(unit, now_ns)) continue;
+    if ((unit.gpus & taken) != 0) {
+      each_held(now_ns, [&](const Unit& other) {
+        if ((other.gpus & unit.gpus & taken) != 0) lent_until_ns = std::min(lent_until_ns, other.lease_end_ns());
+      });
+      lent |= unit.gpus & ~taken;
+      continue;
+    }
+    hold(unit, now_ns);
+    if ((unit.gpus & lent) != 0)
+      for (GangOnGpu& stake : unit.stakes())
+        stake.lease_end_ns = std::clamp(lent_until_ns, now_ns + kOverlapNs, stake.lease_end_ns);
+    taken |= unit.gpus;
+  }
+}
+
+void Arbiter::hold(const Unit& unit, std::int64_t now_ns) {
+  for (const auto& other : gangs_)
+    // All of them at once: with half of their GPUs, ranks that wait for each other only spin.
+    if (other.get() == unit.gang || (other->holds & unit.gpus) != 0)
+      release(*other, other->is_together(now_ns) ? other->holds : unit.gpus);
+  unit.gang->holds |= unit.gpus;
+  begin_lease(unit, now_ns);
+  for (const GangOnGpu& stake : unit.stakes()) gpus_[stake.gpu].holder = unit.gang;
+}
+
+void Arbiter::begin_lease(const Unit& unit, std::int64_t now_ns) {
+  for (GangOnGpu& stake : unit.stakes()) stake.choose_payment(now_ns);
+  unit.end_lease_at(now_ns + lease_ns(unit));
+}
+
+void Arbiter::release(Gang& gang, std::uint32_t gpus) {
+  gang.holds &= ~gpus;
+  gang.drain_end_ns = 0;
+  for (std::uint32_t g = 0; g < gpu_count_; ++g)
+    if (gpus_[g].holder == &gang && (gpus >> g & 1) != 0) gpus_[g].holder = nullptr;
+}
+
+}  // namespace headgate::schedule

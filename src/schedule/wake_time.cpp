@@ -1,0 +1,82 @@
+// When the arbiter looks again. Each look costs a wake-up, so it looks no earlier than something can have changed.
+#include <algorithm>
+#include <bit>
+
+#include "schedule/arbiter.hpp"
+
+namespace headgate::schedule {
+
+// Looks often while the holder waits for its predecessor's last kernel.
+std::int64_t Arbiter::protected_look_ns(std::uint32_t gpu, std::int64_t now_ns) const {
+  if (Gang* const holder = gpus_[gpu].holder)
+    for (const ShareOnGpu& place : holder->stake(gpu)->places)
+      if (is_closed(place.gate) && place.engaged(now_ns)) return now_ns + kLookNs;
+  return gpus_[gpu].protected_until_ns;
+}
+
+void Arbiter::pay_for_told_looks(std::int64_t now_ns) {
+  for (Gpu& gpu : gpus_) {
+    if (now_ns >= gpu.told_look_ns) gpu.told_paid_ns = std::max(gpu.told_paid_ns, now_ns - kToldCreditNs) + kToldLookNs;
+    gpu.told_look_ns = kNever;
+  }
+}
+
+std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
+  std::int64_t at_ns = kNever;
+  const auto by = [&](std::int64_t when_ns) { at_ns = std::min(at_ns, std::max(when_ns, now_ns + kMinWakeNs)); };
+  const auto by_its_word = [&](std::uint32_t gpu, std::int64_t when_ns) {
+    const std::int64_t paid_ns = std::max(when_ns, gpus_[gpu].told_paid_ns);
+    gpus_[gpu].told_look_ns = std::min(gpus_[gpu].told_look_ns, paid_ns);
+    by(paid_ns);
+  };
+  for (const GangOnGpu& stake : stakes())
+    for (const ShareOnGpu& place : stake.places) {
+      if (!place.use.wanting) continue;
+      if ((place.throttled() || place.rests) && place.gate != Gate::open)
+        by_its_word(stake.gpu, now_ns + std::min(kRestLookNs, place.rested_in_ns()));
+      if (place.early) by_its_word(stake.gpu, std::min(now_ns + kRestLookNs, on_pace_ns(stake, place, now_ns)));
+    }
+  // Also for a gang that wants no more, and so is not in the order.
+  for (const auto& gang : gangs_)
+    if (gang->drain_end_ns != 0)
+      for (const GangOnGpu& stake : Unit{.gang = gang.get(), .gpus = gang->holds}.stakes()) by(stake.lease_end_ns);
+  for (const Unit& unit : order_) {
+    if (!is_contended(unit)) continue;
+    const bool holds = (unit.gang->holds & unit.gpus) != 0;
+    const bool keeps_out =
+        std::ranges::any_of(unit.stakes(), [this](const GangOnGpu& stake) { return gpus_[stake.gpu].kept_out > 0; });
+    if (holds && keeps_out) {
+      // A share that always has work ready keeps enough in flight to hide the handover, unless its kernels are short.
+      // The end of a lease is early enough to notice that it has none left.
+      bool steady = true;
+      std::int64_t kernel_ns = kNever, idle_ns = 0;
+      for (const GangOnGpu& stake : unit.stakes())
+        for (const ShareOnGpu& place : stake.places) {
+          if (!place.engaged(now_ns)) continue;
+          steady &= place.steady(now_ns);
+          kernel_ns = std::min(kernel_ns, place.use.kernel_ns);
+          // The earliest time at which it is known to have no work.
+          idle_ns =
+              std::max(idle_ns, std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns(now_ns));
+        }
+      const std::int64_t lease_end_ns = unit.lease_end_ns();
+      const std::int64_t early_ns = lease_end_ns - (steady && kernel_ns >= kOverlapNs ? 0 : kOverlapNs);
+      const std::int64_t ends_ns = early_ns > now_ns ? early_ns : lease_end_ns;
+      by(ends_ns);
+      if (idle_ns > now_ns && !(steady && idle_ns + kIdleLookNs > ends_ns))
+        by_its_word(static_cast<std::uint32_t>(std::countr_zero(unit.gpus)), idle_ns);
+    } else if (holds) {
+      // All other shares' kernels fit into the holder's pauses.
+      by(unit.lease_end_ns());
+    } else if (unit.gang->stakes.size() > 1) {
+      by(now_ns + 2 * kOverdueNs);
+    }
+    for (const GangOnGpu& stake : unit.stakes()) {
+      if (stake.first != stake.last) by(stake.oldest_turn().to_ns + 4 * kTurnSettlesNs);
+      if (gpus_[stake.gpu].protected_until_ns > now_ns) by(protected_look_ns(stake.gpu, now_ns));
+    }
+  }
+  return at_ns;
+}
+
+}  // namespace headgate::schedule
