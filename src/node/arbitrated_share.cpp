@@ -22,22 +22,20 @@ static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger:
 }  // namespace
 
 Result<ArbitratedShare> ArbitratedShare::open(const std::string& runtime_dir, const std::string& name,
-                                              const std::vector<std::string>& gpus, UniqueFd bell) {
+                                              const std::vector<std::string>& gpus) {
   ledger::SharePages pages;
   const tenancy::SigbusScope survives;  // for reads before the guard exists
   if (const auto bad = ledger::open_share(runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages))
     return std::unexpected(tenancy::page_error(bad, runtime_dir, name));
-  ArbitratedShare share(pages, name, gpus, std::move(bell));
+  ArbitratedShare share(pages, name, gpus);
   if (!share.guard_) return std::unexpected(tenancy::unguarded(name));
   return share;
 }
 
-ArbitratedShare::ArbitratedShare(ledger::SharePages pages, std::string name, const std::vector<std::string>& gpus,
-                                 UniqueFd bell)
+ArbitratedShare::ArbitratedShare(ledger::SharePages pages, std::string name, const std::vector<std::string>& gpus)
     : name_(std::move(name)),
       pages_(pages),
       guard_(pages.usage, sizeof(ledger::UsagePage)),
-      bell_(std::move(bell)),
       pulses_(std::size_t{pages.policy->device_count} * ledger::kMaxSlots) {
   seats_.reserve(ledger::kMaxSlots);
   device_of_.fill(ledger::kMaxDevices);
@@ -72,11 +70,6 @@ std::vector<schedule::Terms> ArbitratedShare::terms() const {
   for (std::uint32_t g = 0; g < schedule::kMaxGpus; ++g)
     if (has(g)) all.push_back(terms_of(g));
   return all;
-}
-
-// The set of GPUs of a share never changes.
-bool ArbitratedShare::has_terms(const std::vector<schedule::Terms>& terms) const {
-  return std::ranges::all_of(terms, [this](const schedule::Terms& each) { return each == terms_of(each.gpu); });
 }
 
 // Returns whether the slot's pulse has moved lately: a stopped process would hold its turns and use none.
@@ -139,27 +132,12 @@ bool ArbitratedShare::is_supported_by_account(std::uint32_t gpu, std::int64_t al
   return report_checks_[gpu].holds(alone_ns, held_ns, now_ns);
 }
 
-bool ArbitratedShare::was_arbitrated(std::uint32_t gpu) const { return policy_of(gpu).arbitrated.load(kRelaxed) != 0; }
 schedule::Gate ArbitratedShare::gate(std::uint32_t gpu) const {
   return static_cast<schedule::Gate>(policy_of(gpu).gate.load(kRelaxed));
 }
-std::int64_t ArbitratedShare::virtual_time_ns(std::uint32_t gpu) const {
-  return policy_of(gpu).virtual_time_ns.load(kRelaxed);
-}
 
 void ArbitratedShare::write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns) {
-  ledger::write_gate(pages_.policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), batch_ns);
+  ledger::write_gate(policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), batch_ns);
 }
-void ArbitratedShare::wake_at_gate(std::uint32_t gpu) { ledger::wake_at_gate(pages_.policy(), device_of_[gpu]); }
-void ArbitratedShare::set_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns) {
-  ledger::set_gate(pages_.policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), batch_ns);
-}
-void ArbitratedShare::set_arbitrated(std::uint32_t gpu, bool arbitrated) {
-  ledger::set_arbitrated(pages_.policy(), device_of_[gpu], arbitrated);
-}
-void ArbitratedShare::keep_virtual_time(std::uint32_t gpu, std::int64_t ns) {
-  policy_of(gpu).virtual_time_ns.store(ns, kRelaxed);
-}
-void ArbitratedShare::beat() { pages_.policy().heartbeat.fetch_add(1, kRelaxed); }
 
 }  // namespace headgate::node

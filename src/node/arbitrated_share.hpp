@@ -1,4 +1,4 @@
-// A share as the arbiter's thread has it: separate mappings of its pages, its doorbell, and its limiters' reports.
+// A share as the arbiter's thread has it: separate mappings of its pages, and its limiters' reports.
 #pragma once
 
 #include <array>
@@ -7,7 +7,6 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "base/untrusted_socket.hpp"
 #include "guest/ledger/gate.hpp"
 #include "guest/ledger/pages.hpp"
 #include "node/gpu_boards.hpp"
@@ -22,12 +21,11 @@ class ArbitratedShare {
   // Maps the pages of RUNTIME/shares/NAME. `gpus`: UUIDs of the node's GPUs in the arbiter's order; the share's other
   // devices are left out. Errors: of the pages.
   [[nodiscard]] static Result<ArbitratedShare> open(const std::string& runtime_dir, const std::string& name,
-                                                    const std::vector<std::string>& gpus, UniqueFd bell);
+                                                    const std::vector<std::string>& gpus);
 
   // Returns the share's GPUs with what its owner grants on each, as the policy page says now.
   [[nodiscard]] std::vector<schedule::Terms> terms() const;
-  // Returns whether these are still the terms. Called at each look, so it builds no vector.
-  [[nodiscard]] bool has_terms(const std::vector<schedule::Terms>& terms) const;
+  [[nodiscard]] schedule::Terms terms_of(std::uint32_t gpu) const;
   // Returns what its limiters report about a GPU; a false report moves only this share's account. Processes that joined
   // in the last 10 ms may be missing unless look_anew() was called.
   [[nodiscard]] schedule::Use use_of(std::uint32_t gpu, std::int64_t now_ns);
@@ -44,28 +42,20 @@ class ArbitratedShare {
   [[nodiscard]] const ledger::GpuPage& marks_on(std::uint32_t gpu) const { return marks_.of(device_of_[gpu]); }
   // Returns the node's GPU for each of the share's devices, in the share's order; kMaxGpus: not arbitrated.
   [[nodiscard]] std::vector<std::uint32_t> gpus() const;
-  [[nodiscard]] std::uint64_t generation() const { return pages_.policy().generation; }
 
-  // Returns whether its gates were decided before; then gate() and virtual_time_ns() are the last decision.
-  [[nodiscard]] bool was_arbitrated(std::uint32_t gpu) const;
-  [[nodiscard]] schedule::Gate gate(std::uint32_t gpu) const;
-  [[nodiscard]] std::int64_t virtual_time_ns(std::uint32_t gpu) const;
-
+  [[nodiscard]] ledger::PolicyPage& policy() const { return pages_.policy(); }
+  [[nodiscard]] ledger::DevicePolicy& policy_of(std::uint32_t gpu) const { return policy().devices[device_of_[gpu]]; }
   // As in guest/ledger/gate.hpp.
+  [[nodiscard]] schedule::Gate gate(std::uint32_t gpu) const;
   void write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns);
-  void wake_at_gate(std::uint32_t gpu);
-  void set_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns);
-  void set_arbitrated(std::uint32_t gpu, bool arbitrated);
-  void keep_virtual_time(std::uint32_t gpu, std::int64_t ns);
-  void beat();
+  void wake_at_gate(std::uint32_t gpu) { ledger::wake_at_gate(policy(), device_of_[gpu]); }
+  void set_arbitrated(std::uint32_t gpu, bool on) { ledger::set_arbitrated(policy(), device_of_[gpu], on); }
+  void beat() { policy().heartbeat.fetch_add(1, std::memory_order_relaxed); }
 
-  [[nodiscard]] int bell() const { return bell_.get(); }
-  void set_bell(UniqueFd bell) { bell_ = UntrustedSocket(std::move(bell)); }
   [[nodiscard]] bool has(std::uint32_t gpu) const { return device_of_[gpu] != ledger::kMaxDevices; }
   [[nodiscard]] const std::string& name() const { return name_; }
 
  private:
-  [[nodiscard]] schedule::Terms terms_of(std::uint32_t gpu) const;
   class Pages {
    public:
     explicit Pages(ledger::SharePages pages) : pages_(pages) {}
@@ -84,19 +74,15 @@ class ArbitratedShare {
     std::int64_t seen_ns = 0;
   };
 
-  ArbitratedShare(ledger::SharePages pages, std::string name, const std::vector<std::string>& gpus, UniqueFd bell);
-  [[nodiscard]] ledger::DevicePolicy& policy_of(std::uint32_t gpu) const {
-    return pages_.policy().devices[device_of_[gpu]];
-  }
+  ArbitratedShare(ledger::SharePages pages, std::string name, const std::vector<std::string>& gpus);
   void list_seats(std::int64_t now_ns);
   bool alive(std::uint32_t device, std::uint32_t slot, std::uint32_t pulse, std::int64_t now_ns);
 
   std::string name_;
   Pages pages_;
   tenancy::SigbusGuard guard_;
-  UntrustedSocket bell_;
-  std::array<std::uint32_t, schedule::kMaxGpus>
-      device_of_;              // index of the node's GPU in the pages; kMaxDevices: not in the share
+  // Index of the node's GPU in the pages; kMaxDevices: not in the share.
+  std::array<std::uint32_t, schedule::kMaxGpus> device_of_;
   std::vector<Pulse> pulses_;  // by device, then slot
   static constexpr std::int64_t kNever = -1'000'000'000'000;
   std::int64_t listed_ns_ = kNever;   // when seats_ was made

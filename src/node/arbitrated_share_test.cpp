@@ -33,12 +33,12 @@ TEST(ArbitratedShare, APageThatCannotBeGuardedIsAnError) {
   make_share(base);
   std::vector<tenancy::SigbusGuard> guards(tenancy::SigbusGuard::kMaxGuards);
   for (auto& guard : guards) guard = tenancy::SigbusGuard(nullptr, 1);
-  const auto refused = ArbitratedShare::open(base, "s", {}, {});
+  const auto refused = ArbitratedShare::open(base, "s", {});
   ASSERT_FALSE(refused);
   EXPECT_NE(refused.error().message.find("a tenant that shortens its page would end the daemon"), std::string::npos)
       << refused.error().message;
   guards.clear();
-  EXPECT_TRUE(ArbitratedShare::open(base, "s", {}, {}));
+  EXPECT_TRUE(ArbitratedShare::open(base, "s", {}));
 }
 
 TEST(ArbitratedShare, ResizingAPageWhileItIsOpenedIsSurvived) {
@@ -53,7 +53,7 @@ TEST(ArbitratedShare, ResizingAPageWhileItIsOpenedIsSurvived) {
       for (const off_t length : {off_t{0}, static_cast<off_t>(sizeof(ledger::UsagePage))})
         (void)!::ftruncate(usage.get(), length);
   });
-  for (int i = 0; i < 5'000; ++i) (void)ArbitratedShare::open(base, "s", {}, {});
+  for (int i = 0; i < 5'000; ++i) (void)ArbitratedShare::open(base, "s", {});
   done = true;
   tenant.join();
   struct sigaction now{};
@@ -68,7 +68,7 @@ TEST(ArbitratedShare, OnlyAShareWithACeilingCanBeAtIt) {
   make_share(base);
   ledger::SharePages pages;
   ASSERT_FALSE(ledger::open_share(base.c_str(), "s", ledger::Access::owner, pages));
-  auto share = ArbitratedShare::open(base, "s", {kGpu}, {});
+  auto share = ArbitratedShare::open(base, "s", {kGpu});
   ASSERT_TRUE(share);
   pages.usage->compute[0].paid_until_ns = 3'000'000;
   EXPECT_EQ(share->use_of(0, 1'000'000).ceiling_ns, 0);
@@ -81,7 +81,7 @@ TEST(ArbitratedShare, OnlyAShareWithACeilingCanBeAtIt) {
 TEST(ArbitratedShare, ANewProcessIsSeenAtItsRingOrSoonAfter) {
   const tenancy::Scratch scratch;
   make_share(scratch.path());
-  auto share = ArbitratedShare::open(scratch.path(), "s", {"GPU-00000000-0000-0000-0000-000000000001"}, {});
+  auto share = ArbitratedShare::open(scratch.path(), "s", {kGpu});
   ASSERT_TRUE(share);
   ledger::SharePages pages;
   ASSERT_FALSE(ledger::open_share(scratch.path().c_str(), "s", ledger::Access::owner, pages));

@@ -20,6 +20,7 @@
 
 #include "guest/ledger/registration.hpp"
 #include "node/arbitrated_share.hpp"
+#include "node/doorbell.hpp"
 #include "node/gpu_boards.hpp"
 
 namespace headgate::node {
@@ -92,25 +93,23 @@ class Arbitration {
  private:
   struct Member {
     ArbitratedShare share;
-    schedule::ShareId id;  // kNoShare: not arbitrated, only its bell is heard
+    Doorbell bell;
     std::vector<schedule::Terms> terms;
-    std::int64_t paid_ns = 0;         // until when the rings heard so far are paid for
-    std::int64_t muted_until_ns = 0;  // its bell is muted until then; 0: it is heard
+    schedule::ShareId id = schedule::kNoShare;  // kNoShare: not arbitrated, only its bell is heard
     bool rang = false;
-    bool doorbell_closed = false;  // its bell is no longer listened to
     bool asleep = false, waits = false;
-    std::int64_t active_ns = 0;                    // when it was last seen at work
-    std::uint64_t held_ns = 0;                     // GPU time held until then
-    std::vector<std::int64_t> virtual_times_ns{};  // of `terms`, as last kept
-    bool on_board = false;                         // of some GPU
-    std::int64_t seated_ns = 0;                    // until when the places of its contexts on boards are paid for
+    std::int64_t active_ns = 0;  // when it was last seen at work
+    std::uint64_t held_ns = 0;   // GPU time held until then
+    bool on_board = false;       // of some GPU
+    std::int64_t seated_ns = 0;  // until when the places of its contexts on boards are paid for
   };
 
   void enter(Member& member, const std::string& gang);
   void run();
   bool on_doorbell();
   void on_doorbell(Member& member, std::int64_t now_ns);
-  void listen(const Member& member, bool on);
+  // Adds, changes or removes the member's bell among what the thread waits for. As epoll_ctl(2).
+  int poll(int operation, int bell, std::uint32_t events, Member& member) const;
   std::int64_t look(std::int64_t now_ns);
   void look_at(Member& member, std::int64_t now_ns);
   std::int64_t idle_ns(const schedule::Turn& turn, std::int64_t now_ns);

@@ -17,11 +17,6 @@ void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_
 
 void wake_at_gate(PolicyPage& policy, std::uint32_t device) { wake(policy.devices[device].gate_epoch); }
 
-void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t batch_ns) {
-  write_gate(policy, device, gate, batch_ns);
-  if (lets_in(gate)) wake_at_gate(policy, device);
-}
-
 void set_arbitrated(PolicyPage& policy, std::uint32_t device, bool arbitrated) {
   DevicePolicy& to = policy.devices[device];
   to.arbitrated.store(arbitrated ? 1 : 0, std::memory_order_relaxed);

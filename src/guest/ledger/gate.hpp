@@ -29,8 +29,6 @@ void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_
 void wake_at_gate(PolicyPage& policy, std::uint32_t device);
 // Returns whether a waiter can do something at this gate; at the other gates it keeps waiting.
 constexpr bool lets_in(Gate gate) { return gate != Gate::shut && gate != Gate::queued; }
-// Does write_gate(), then wake_at_gate() if the gate lets launches in.
-void set_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t batch_ns = 0);
 // Owner only. Sets whether an arbiter decides from now on. The gate does not change.
 void set_arbitrated(PolicyPage& policy, std::uint32_t device, bool arbitrated);
 

@@ -23,7 +23,7 @@ class Waking : public testing::Test {
 
 TEST_F(Waking, AShareWithManyThreadsDoesNotDelayOthersWakeUps) {
   const std::atomic<std::uint32_t>& epoch = policy_->devices[0].gate_epoch;
-  EXPECT_EQ(still_waiting(kCrowd, epoch, [&] { set_gate(*policy_, 0, Gate::open); }), 36);
+  EXPECT_EQ(still_waiting(kCrowd, epoch, [&] { wake_at_gate(*policy_, 0); }), 36);
   EXPECT_EQ(still_waiting(kCrowd, epoch, [&] { set_arbitrated(*policy_, 0, true); }), 36);
   EXPECT_EQ(still_waiting(kCrowd, epoch, [&] { set_command(*policy_, Command::pause); }), 36);
   const DeviceGrant grant{.uuid = "GPU-0", .memory_limit_bytes = 1 << 20, .compute_ceiling_ppm = 500'000};
