@@ -48,6 +48,8 @@ inline constexpr std::int64_t kProtectedBatchNs = 200'000;  // what others may h
 inline constexpr std::int64_t kTogetherNs = 50'000'000;     // a gang's GPUs used within this time are opened together
 inline constexpr std::int64_t kIdleLookNs =
     2'000'000;  // this much of a lease is not worth a look whether a steady holder works
+// How much longer than its lease it stays unwatched if it keeps no share out.
+inline constexpr std::int64_t kFilledNs = 7'500'000;
 // A ceiling may open earlier than reported: time that was another share's is given back.
 inline constexpr std::int64_t kRestLookNs = 5'000'000;
 inline constexpr std::int64_t kLookNs = 50'000;  // for the end of a kernel that another share waits for
@@ -57,10 +59,11 @@ inline constexpr std::int64_t kToldLookNs = 250'000, kToldCreditNs = 10'000'000;
 // A turn ends with its last kernels: next to another context's work they would cost two more context switches. A share
 // that waits anyway waits at most this long for them, any other at most one time slice of the GPU.
 inline constexpr std::int64_t kTailNs = 50'000'000;
-inline constexpr std::int64_t kTailLeadNs = 250'000;   // then the rest suffices for the successor's wake-up
-inline constexpr std::int64_t kDrainLookNs = 500'000;  // the last kernel may end earlier than estimated
-inline constexpr std::int64_t kDrainNs = 2'000'000;    // for a gang's ranks to become level at the end of its turn
-inline constexpr std::int64_t kOverdueNs = 150'000;    // a limiter's settler may notice this late that work has ended
+inline constexpr std::int64_t kTailLeadNs = 250'000;        // then the rest suffices for the successor's wake-up
+inline constexpr std::int64_t kDrainLookNs = 500'000;       // the last kernels may end earlier than estimated
+inline constexpr std::int64_t kMaxUnwatchedNs = 1'000'000;  // of a turn's end
+inline constexpr std::int64_t kDrainNs = 2'000'000;         // for a gang's ranks to become level at the end of its turn
+inline constexpr std::int64_t kOverdueNs = 150'000;  // a limiter's settler may notice this late that work has ended
 inline constexpr std::int64_t kMaxPatienceNs = 20'000'000;  // in addition, with work next to another share's turn
 inline constexpr std::int64_t kEarlyNs = 5'000'000;         // how much GPU time early a long kernel may start
 inline constexpr std::int64_t kSoughtNs = 20'000'000;       // not alone within this time of another share's kernel
@@ -204,6 +207,7 @@ class Arbiter {
   // wake_time.cpp
   void pay_for_told_looks(std::int64_t now_ns);
   std::int64_t protected_look_ns(std::uint32_t gpu, std::int64_t now_ns) const;
+  bool successor_waits(const Unit& unit, std::int64_t now_ns) const;
   std::int64_t wake_at_ns(std::int64_t now_ns);
 
   std::uint32_t gpu_count_;

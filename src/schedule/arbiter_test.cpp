@@ -218,14 +218,51 @@ TEST(Arbiter, ATurnEndsWithItsLastKernels) {
   end.keep_in_flight(2 * kMs);
   EXPECT_EQ(end.gpus.gate(end.a), Gate::queued);
   EXPECT_EQ(end.gpus.gate(end.b), Gate::queued);
+  EXPECT_EQ(end.gpus.decide(end.at_ns).wake_at_ns, end.at_ns + kDrainLookNs);
   end.gpus.uses[{end.a, 0}].in_flight_ns = kMs;
   const Decision decision = end.gpus.decide(end.at_ns + kMs);
   EXPECT_EQ(end.gpus.gate(end.b), Gate::queued);
-  EXPECT_LE(decision.wake_at_ns, end.at_ns + kMs + kDrainLookNs);
+  EXPECT_EQ(decision.wake_at_ns, end.at_ns + 2 * kMs - kTailLeadNs) << "the last millisecond is not watched";
   end.gpus.uses[{end.a, 0}].in_flight_ns = kTailLeadNs;
   end.gpus.decide(end.at_ns + 2 * kMs - kTailLeadNs);
   EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
   EXPECT_EQ(end.gpus.gate(end.a), Gate::queued);
+}
+// Each look is a wake-up of the arbiter's thread.
+TEST(Arbiter, AHandOverHiddenBehindKernelsNeedsNoEarlierLook) {
+  for (const std::int64_t in_flight_ns : {kTailLeadNs, kTailLeadNs + 2 * kOverlapNs}) {
+    EndOfTurn end;
+    const std::int64_t lease_end_ns = end.at_ns - kMs + kShortestLeaseNs;
+    end.gpus.run(end.a, in_flight_ns);
+    end.gpus.want(end.b);
+    EXPECT_EQ(end.gpus.decide(end.at_ns).wake_at_ns,
+              in_flight_ns > kTailLeadNs + kOverlapNs ? lease_end_ns : lease_end_ns - kOverlapNs);
+  }
+}
+TEST(Arbiter, AHolderWithPausesIsLookedAtLessOftenTheLongerItWorks) {
+  Gpus gpus;
+  const ShareId sparse = gpus.add({Terms{}}), full = gpus.add({Terms{}});
+  gpus.uses[{full, 0}].kernel_ns = kMs;
+  const auto work = [&](std::int64_t at_ns) {  // 50 us kernels, 200 us pauses
+    Use& use = gpus.uses[{sparse, 0}];
+    use.kernel_ns = 50 * kUs;
+    use.dry_ns = at_ns / 5 * 4;
+    use.dry_spells = static_cast<std::uint64_t>(at_ns / (250 * kUs));
+    gpus.run(sparse, 50 * kUs);
+    return gpus.decide(at_ns);
+  };
+  std::int64_t now_ns = 20 * kMs;
+  for (; now_ns < 40 * kMs; now_ns += kMs) work(now_ns);
+  gpus.want(full);
+  int looks = 0;
+  while (gpus.gate(full) != Gate::open && ++looks < 100) now_ns = work(now_ns).wake_at_ns;
+  looks = 0;
+  gpus.run(full, kMs);
+  while (gpus.gate(sparse) != Gate::open && ++looks < 100) now_ns = work(now_ns).wake_at_ns;
+  looks = 0;
+  gpus.rest(full), gpus.want(full);
+  while (gpus.gate(full) != Gate::open && ++looks < 100) now_ns = work(now_ns).wake_at_ns;
+  EXPECT_LE(looks, 5) << "each half millisecond, and before the end: 7";
 }
 TEST(Arbiter, ATurnContinuesIfNoOtherWantsTheGpu) {
   EndOfTurn end;
@@ -291,7 +328,7 @@ TEST(Arbiter, SharesThatFitIntoPausesNeedNoDecision) {
     for (const ShareId share : {a, b}) sparse(share, now_ns);
     now_ns = gpus.decide(now_ns).wake_at_ns;
   }
-  EXPECT_LE(looks, 50 * kMs / kShortestLeaseNs + 1);
+  EXPECT_LE(looks, 50 * kMs / (kShortestLeaseNs + kFilledNs) + 1);
 }
 TEST(Arbiter, OffOpensEveryGateAtOnce) {
   Gpus gpus;

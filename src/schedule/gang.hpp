@@ -138,7 +138,7 @@ struct GangOnGpu {
   std::int64_t ceiling_ppm = 0;
   std::int64_t sought_ns = -1'000'000'000;  // when it was last seen with others that seek the GPU
   std::int64_t engaged_ns = -1'000'000'000;
-  std::int64_t lease_end_ns = 0;
+  std::int64_t lease_from_ns = 0, lease_end_ns = 0;
   std::int64_t assumed_ns = 0;  // for its turns, not yet recorded
   std::array<Turn, kTurns> turns{};
   std::uint32_t first = 0, last = 0;  // modulo kTurns; equal: there is none

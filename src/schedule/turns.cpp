@@ -121,7 +121,8 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
   const std::int64_t patience_ns = next.gang->rank <= gang.rank && theirs.is_always_busy(now_ns) ? kTailNs : 0;
   if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
   if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
-  stake.lease_end_ns = now_ns + std::min(left_ns - kTailLeadNs, kDrainLookNs);
+  const std::int64_t rest_ns = left_ns - kTailLeadNs;
+  stake.lease_end_ns = now_ns + (rest_ns <= kMaxUnwatchedNs ? rest_ns : kDrainLookNs);
   return true;
 }
 
@@ -209,7 +210,10 @@ void Arbiter::hold(const Unit& unit, std::int64_t now_ns) {
 }
 
 void Arbiter::begin_lease(const Unit& unit, std::int64_t now_ns) {
-  for (GangOnGpu& stake : unit.stakes()) stake.choose_payment(now_ns);
+  for (GangOnGpu& stake : unit.stakes()) {
+    stake.choose_payment(now_ns);
+    stake.lease_from_ns = now_ns;
+  }
   unit.end_lease_at(now_ns + lease_ns(unit));
 }
 
