@@ -1,4 +1,5 @@
-// Whose turn it is on each GPU: the order of those that want it, and the leases of those that have it.
+// Whose turn it is on each GPU: the order of those that want it, by the tags of mClock (gang.hpp), and the leases of
+// those that have it.
 #include <algorithm>
 #include <bit>
 #include <tuple>
