@@ -18,8 +18,6 @@ using std::memory_order_relaxed;
 constexpr std::uint32_t kNoCeiling = 4 * ledger::kWholeGpu;
 constexpr std::int64_t kMinLookNs = 5'000, kMaxLookNs = 500'000;  // for the end of a batch
 constexpr std::int64_t kShortWaitNs = 1'000'000;
-// A queued launch rings after this long without a heartbeat. The arbiter looks at it each kTurnLookNs at least.
-constexpr std::int64_t kLostNs = 2 * ledger::kTurnLookNs;
 // How often the settler checks whether the daemon still runs.
 constexpr std::int64_t kDaemonLookNs = 250'000'000;
 // If two looks are further apart, the thread slept through most of the time, or was stopped.
@@ -272,10 +270,7 @@ void TurnWait::give_back() {
 void TurnWait::wait(std::int64_t ns) {
   const std::int64_t now_ns = port.now_ns();
   slot_of(device_).pulse.fetch_add(1, memory_order_relaxed);
-  // The arbiter knows of a queued launch while its heartbeat moves: each ring would cost it a wake-up.
-  if (queued_ && without_beat_ns_ < kLostNs) rang_ns_ = now_ns;
-  if (shut_ && now_ns - rang_ns_ >= ledger::kTurnLookNs) {
-    rang_ns_ = now_ns;
+  if (shut_ && ring_time_.is_due(queued_, without_beat_ns_, now_ns)) {
     ring_doorbell(ledger::Ring::turn);
     if (doorbell_is_dead()) renew_doorbell(), ring_doorbell(ledger::Ring::turn);
   }

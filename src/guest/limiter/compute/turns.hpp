@@ -3,6 +3,7 @@
 
 #include <cstdint>
 
+#include "guest/limiter/compute/ring_time.hpp"
 #include "guest/limiter/compute/stream_table.hpp"
 
 namespace headgate::limiter {
@@ -60,7 +61,8 @@ class TurnWait {
   std::int64_t taken_ns_ = 0;
   // Since when no heartbeat of the daemon was seen, counting only time in which this thread ran.
   std::uint64_t beat_ = 0;
-  std::int64_t looked_ns_ = 0, without_beat_ns_ = 0, rang_ns_ = 0;
+  std::int64_t looked_ns_ = 0, without_beat_ns_ = 0;
+  RingTime ring_time_;
 };
 
 void turns_reset_after_fork();
