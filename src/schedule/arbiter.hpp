@@ -48,7 +48,7 @@ inline constexpr std::int64_t kProtectedBatchNs = 200'000;  // what others may h
 inline constexpr std::int64_t kTogetherNs = 50'000'000;     // a gang's GPUs used within this time are opened together
 inline constexpr std::int64_t kIdleLookNs =
     2'000'000;  // this much of a lease is not worth a look whether a steady holder works
-// How much longer than its lease it stays unwatched if it keeps no share out.
+// How much longer than its lease a holder stays unwatched if all others' kernels fit into its pauses.
 inline constexpr std::int64_t kFilledNs = 7'500'000;
 // A ceiling may open earlier than reported: time that was another share's is given back.
 inline constexpr std::int64_t kRestLookNs = 5'000'000;
@@ -61,7 +61,7 @@ inline constexpr std::int64_t kToldLookNs = 250'000, kToldCreditNs = 10'000'000;
 inline constexpr std::int64_t kTailNs = 50'000'000;
 inline constexpr std::int64_t kTailLeadNs = 250'000;        // then the rest suffices for the successor's wake-up
 inline constexpr std::int64_t kDrainLookNs = 500'000;       // the last kernels may end earlier than estimated
-inline constexpr std::int64_t kMaxUnwatchedNs = 1'000'000;  // of a turn's end
+inline constexpr std::int64_t kMaxUnwatchedNs = 1'000'000;  // of a turn's end with short kernels
 inline constexpr std::int64_t kDrainNs = 2'000'000;         // for a gang's ranks to become level at the end of its turn
 inline constexpr std::int64_t kOverdueNs = 150'000;  // a limiter's settler may notice this late that work has ended
 inline constexpr std::int64_t kMaxPatienceNs = 20'000'000;  // in addition, with work next to another share's turn
@@ -128,7 +128,8 @@ class Arbiter {
     std::int64_t told_paid_ns = 0;       // until when such looks are paid for
     std::uint32_t kept_out = 0;          // shares on it that want it and find their gate shut
     std::int64_t gap_ns = 0;             // the holder's pauses
-    std::uint32_t fillers = 0;           // shares with kernels that fit into them
+    std::uint32_t fillers = 0;           // others at work with kernels that fit into them
+    std::uint32_t too_long = 0;          // and with kernels that do not
   };
 
   // GPUs of a gang that one decision gives and takes: one, or all on which ranks that wait for each other work.

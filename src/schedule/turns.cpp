@@ -123,7 +123,11 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
   if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
   if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
   const std::int64_t rest_ns = left_ns - kTailLeadNs;
-  stake.lease_end_ns = now_ns + (rest_ns <= kMaxUnwatchedNs ? rest_ns : kDrainLookNs);
+  // Estimates are less exact the longer kernels are, and where processes of the share have slices beside each other.
+  const bool one_look = rest_ns <= kMaxUnwatchedNs && std::ranges::all_of(stake.places, [](const ShareOnGpu& place) {
+                          return place.use.kernel_ns * std::max(1u, place.use.processes) <= kMaxUnwatchedNs;
+                        });
+  stake.lease_end_ns = now_ns + (one_look ? rest_ns : std::min(rest_ns, kDrainLookNs));
   return true;
 }
 

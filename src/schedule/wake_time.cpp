@@ -79,8 +79,10 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
       if (idle_ns > now_ns && !(steady && idle_ns + kIdleLookNs > ends_ns))
         by_its_word(static_cast<std::uint32_t>(std::countr_zero(unit.gpus)), idle_ns);
     } else if (holds) {
-      // All other shares' kernels fit into the holder's pauses.
-      by(unit.lease_end_ns() + kFilledNs);
+      const bool filled = std::ranges::all_of(unit.stakes(), [this](const GangOnGpu& stake) {
+        return gpus_[stake.gpu].fillers > 0 && gpus_[stake.gpu].too_long == 0;
+      });
+      by(unit.lease_end_ns() + (filled ? kFilledNs : 0));
     } else if (unit.gang->stakes.size() > 1) {
       by(now_ns + 2 * kOverdueNs);
     }
