@@ -145,7 +145,7 @@ class Containers {
   void write_config() const { std::ofstream(directory_ + "/bundle/config.json") << some_config(); }
 
   // Interleaves both, so that they run under the same conditions.
-  Result<load::Done> wrapper() {
+  Result<void> wrapper() {
     progress("containers: headgate-oci in front of a runtime");
     std::vector<double> alone, with;
     for (int i = 0; i < (setting_.quick ? 100 : 500); ++i) {
@@ -166,7 +166,7 @@ class Containers {
     section_.rows.push_back(row("added by headgate-oci to create", "p50 5 ms, p99 15 ms",
                                 printed("p50 %.2f ms, p99 %.2f ms", p50, p99), p50 <= 5 && p99 <= 15,
                                 {{"p50_ms", p50}, {"p99_ms", p99}}));
-    return load::Done{};
+    return {};
   }
 
   // As a createRuntime hook up to the mounts: there it is refused, as there is no process of that number.

@@ -103,7 +103,7 @@ class CostBench {
   }
 
   // If a library fails, its column shows that and the bench continues; only native must work.
-  Result<load::Done> run_all(const Column& column) {
+  Result<void> run_all(const Column& column) {
     for (const auto& words : std::vector<std::vector<std::string>>{
              {"launch"}, {"kinds"}, {"graph"}, {"alloc"}, {"pool"}, {"refuse", std::to_string(kTooMany)}}) {
       if (words[0] == "refuse" && column.limits.bytes == 0) {
@@ -122,11 +122,11 @@ class CostBench {
         figures_[key][column.name].push_back(value.get<double>());
       }
     }
-    return load::Done{};
+    return {};
   }
 
   // A process's run time is long and varies compared with the added cost, so columns alternate process by process.
-  Result<load::Done> run_true() {
+  Result<void> run_true() {
     const std::string name = TRY(make_case(setting_));
     std::map<std::string, std::vector<double>> times;
     for (int i = 0; i < (setting_.quick ? 25 : 100); ++i) {
@@ -145,11 +145,11 @@ class CostBench {
     for (const auto& [column, all] : times) {
       figures_["true_ns"][column].push_back(median(all));
     }
-    return load::Done{};
+    return {};
   }
 
   // Columns alternate here too; each process must create its share.
-  Result<load::Done> run_start() {
+  Result<void> run_start() {
     std::map<std::string, std::vector<double>> times;
     for (int i = 0; i < (setting_.quick ? 10 : 40); ++i) {
       for (const Column& column : columns_) {
@@ -161,7 +161,7 @@ class CostBench {
     for (const auto& [column, all] : times) {
       figures_["start_ns"][column].push_back(median(all));
     }
-    return load::Done{};
+    return {};
   }
 
   [[nodiscard]] bool has(const std::string& key, const std::string& column) const {

@@ -73,10 +73,10 @@ load::ChildSpec DaemonNode::child(std::vector<std::string> line) const {
           .without = {"HEADGATE_*", "LD_PRELOAD"}};
 }
 
-Result<load::Done> DaemonNode::command(std::vector<std::string> words) const {
+Result<void> DaemonNode::command(std::vector<std::string> words) const {
   words.insert(words.begin(), setting_.command_program);
   TRY(load::run_child(child(std::move(words)), milliseconds(20'000)));
-  return load::Done{};
+  return {};
 }
 
 Result<load::Child> DaemonNode::run(const std::string& share, std::vector<std::string> line) const {

@@ -26,7 +26,7 @@ class DaemonNode {
   [[nodiscard]] std::string runtime() const;  // its runtime directory
   [[nodiscard]] std::string control_socket() const { return runtime() + "/control/headgate.sock"; }
   // Runs `headgate WORDS` to its end.
-  [[nodiscard]] Result<load::Done> command(std::vector<std::string> words) const;
+  [[nodiscard]] Result<void> command(std::vector<std::string> words) const;
   // run() starts `line` in that share under the limiter; run_unlimited(), outside all shares and without the limiter.
   [[nodiscard]] Result<load::Child> run(const std::string& share, std::vector<std::string> line) const;
   [[nodiscard]] Result<load::Child> run_unlimited(std::vector<std::string> line) const;

@@ -102,7 +102,7 @@ Result<Arguments> read_arguments(const std::vector<std::string>& words) {
   return arguments;
 }
 
-Result<load::Done> find_parts(Arguments& arguments) {
+Result<void> find_parts(Arguments& arguments) {
   bench::Setting& setting = arguments.setting;
   const std::string build = std::filesystem::absolute(arguments.build);
   setting.cost_program = build + "/bench/headgate-bench-cost";
@@ -135,7 +135,7 @@ Result<load::Done> find_parts(Arguments& arguments) {
     return fail_errno("cannot make a directory like " + directory, errno);
   }
   setting.directory = directory;
-  return load::Done{};
+  return {};
 }
 
 Result<bench::Tables> measure(const Arguments& arguments) {

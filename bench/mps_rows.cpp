@@ -42,7 +42,7 @@ void add_life(const json& life, Section& section) {
   }
 }
 
-Result<load::Done> add_daemons(const Setting& setting, Section& section) {
+Result<void> add_daemons(const Setting& setting, Section& section) {
   progress("mps: control daemons started, watched and stopped");
   std::vector<std::string> words = {setting.mps_program, setting.simulator_dir + "/nvidia-cuda-mps-control"};
   if (::access(setting.real_mps_tool.c_str(), X_OK) == 0) words.push_back(setting.real_mps_tool);
@@ -58,7 +58,7 @@ Result<load::Done> add_daemons(const Setting& setting, Section& section) {
       mps_row("fault of a client to its event", "1 s", printed("%.0f ms", named), named <= 1000, all["fault"]));
   section.rows.push_back(mps_row("its last client's end to the next daemon", "2 s", printed("%.0f ms", again),
                                  again <= 2000, all["fault"]));
-  return load::Done{};
+  return {};
 }
 
 // Parts of the GPU's SMs that programs of two shares had at once, in percent.
@@ -126,7 +126,7 @@ Result<Split> split_of(const Setting& setting, const std::string& isolation, uns
   return Split{.first = 100 * (after[0] - before[0]) / passed_ns, .second = 100 * (after[1] - before[1]) / passed_ns};
 }
 
-Result<load::Done> add_splits(const Setting& setting, Section& section) {
+Result<void> add_splits(const Setting& setting, Section& section) {
   progress("mps: shares of 30 and 60 % at once");
   constexpr unsigned kWhole = 132, kQuarter = 33;  // of an H200's SMs
   const Split whole = TRY(split_of(setting, "mps", kWhole));
@@ -139,7 +139,7 @@ Result<load::Done> add_splits(const Setting& setting, Section& section) {
                                  printed("%.1f %%, turns %.1f %%", at_once.sum(), turns.sum()),
                                  at_once.sum() > turns.sum(),
                                  {{"mps_percent", at_once.sum()}, {"turns_percent", turns.sum()}}));
-  return load::Done{};
+  return {};
 }
 
 }  // namespace

@@ -69,7 +69,7 @@ class PowerBench {
 
  private:
   // Runs the server in a separate process with GPUs that reply at once, so the figures exclude the driver.
-  Result<load::Done> wire() {
+  Result<void> wire() {
     progress("power: the API over GPUs that answer at once");
     const auto end = TRY(load::run_child({.argv = {setting_.power_program}}, milliseconds(120'000)));
     const json figures = json::parse(end.out, nullptr, false);
@@ -92,14 +92,14 @@ class PowerBench {
     section_.rows.push_back(row("growth: 10,000 commands, 100 clients that never read, GPU shut", "8 MiB",
                                 printed("%.0f KiB", queued.value("growth_bytes", 1e12) / kKiB),
                                 queued.value("growth_bytes", 1e12) <= 8 * kMiB, queued));
-    return load::Done{};
+    return {};
   }
 
   static std::vector<std::string> with_socket() { return {"--zeusd-socket", "{runtime}/zeusd.sock"}; }
   static std::string socket_of(const DaemonNode& node) { return node.runtime() + "/zeusd.sock"; }
 
   // Cost of the listener for a daemon without clients: the median of several starts, because each start varies.
-  Result<load::Done> idle() {
+  Result<void> idle() {
     progress("power: an idle daemon with the listener and without");
     std::vector<double> without, with;
     for (int start = 0; start < (setting_.quick ? 3 : 5); ++start) {
@@ -114,11 +114,11 @@ class PowerBench {
     section_.rows.push_back(row("growth of an idle headgated by the listener", "512 KiB",
                                 printed("%.0f KiB", growth / kKiB), growth <= 512 * kKiB,
                                 {{"without_bytes", without}, {"with_bytes", with}}));
-    return load::Done{};
+    return {};
   }
 
-  static Result<load::Done> needs_root() {
-    if (::geteuid() == 0) return load::Done{};
+  static Result<void> needs_root() {
+    if (::geteuid() == 0) return {};
     return fail(ErrorCode::denied, "rows that set the simulated GPUs need root");
   }
 
@@ -132,7 +132,7 @@ class PowerBench {
   }
 
   // Measures from kill -9 of a lease's holder until a reader sees the former value.
-  Result<load::Done> holders() {
+  Result<void> holders() {
     progress("power: holders that are killed");
     TRY(needs_root());
     const auto node = TRY(DaemonNode::start(setting_, kProfile, with_socket()));
@@ -155,11 +155,11 @@ class PowerBench {
     section_.rows.push_back(row(printed("holder killed to values put back, %zu times", ms.size()), "50 ms",
                                 printed("p50 %.1f ms, max %.1f ms", part_of(ms, 0.5), part_of(ms, 1)),
                                 part_of(ms, 1) <= 50, {{"ms", ms}}));
-    return load::Done{};
+    return {};
   }
 
   // Measures /v1's responses with a slow driver, 10,000 commands for it, and 100 stream clients that never read.
-  Result<load::Done> crowd() {
+  Result<void> crowd() {
     progress("power: 10,000 commands and 100 silent clients");
     TRY(needs_root());
     const auto node = TRY(DaemonNode::start(setting_, kProfile, with_socket()));
@@ -185,7 +185,7 @@ class PowerBench {
     });
     std::vector<double> ms;
     const auto until = steady_clock::now() + milliseconds(setting_.quick ? 3'000 : 10'000);
-    Result<load::Done> answered = load::Done{};
+    Result<void> answered;
     while (steady_clock::now() < until && answered) {
       const auto began = steady_clock::now();
       const auto reply = http::exchange({.path = node->control_socket()}, {.target = "/v1/gpus"}, milliseconds(10'000));
@@ -207,7 +207,7 @@ class PowerBench {
                                  {"accepted", accepted.value_or(0)}}));
     section_.rows.push_back(row("growth of headgated meanwhile", "8 MiB", printed("%.0f KiB", growth / kKiB),
                                 growth <= 8 * kMiB, {{"growth_bytes", growth}}));
-    return load::Done{};
+    return {};
   }
 
   const Setting& setting_;

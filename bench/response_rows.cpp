@@ -44,12 +44,12 @@ std::string words_of(const ledger::PageFault& fault) {
 }
 
 // Opens the share as soon as the load has created it.
-Result<load::Done> open_when_there(const std::string& runtime, Pages& into, load::Child& load) {
+Result<void> open_when_there(const std::string& runtime, Pages& into, load::Child& load) {
   const auto deadline = steady_clock::now() + milliseconds(20'000);
   for (;;) {
     const ledger::PageFault fault = ledger::open_share(runtime.c_str(), kShare, ledger::Access::owner, into.pages);
     if (!fault) {
-      return load::Done{};
+      return {};
     }
     if (!load.running()) {
       return fail(ErrorCode::failed, "the load ended early: " + load.so_far().err);

@@ -8,7 +8,6 @@
 
 #include "base/result.hpp"
 #include "load/child.hpp"
-#include "load/done.hpp"
 
 namespace headgate::bench {
 

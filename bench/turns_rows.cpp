@@ -115,7 +115,7 @@ class TurnsBench {
     return run;
   }
 
-  Result<load::Done> fill(Run& run, const sim::Truth& truth, const std::string& row) {
+  Result<void> fill(Run& run, const sim::Truth& truth, const std::string& row) {
     std::int64_t from_ns = 0, to_ns = INT64_MAX;
     for (const json& report : run.reports) {
       from_ns = std::max(from_ns, report["started_ns"].get<std::int64_t>());
@@ -143,7 +143,7 @@ class TurnsBench {
       }
       report.erase("not_asking");
     }
-    return load::Done{};
+    return {};
   }
 
   Row& add(const std::string& what, const std::string& reach, const Run& run, const std::string& got,
@@ -166,7 +166,7 @@ class TurnsBench {
     return text;
   }
 
-  Result<load::Done> splits() {
+  Result<void> splits() {
     struct Case {
       std::string name;
       std::vector<Tenant> tenants;
@@ -193,11 +193,11 @@ class TurnsBench {
       add(each.name, "wrong by 0.5 point", run, in_parts(got), printed("%.2f", worst), worst <= 0.5)
           .details["asked_percent"] = asked;
     }
-    return load::Done{};
+    return {};
   }
 
   // No tenant can use more than the whole GPU, and a sparse tenant no more than it gets alone.
-  Result<load::Done> pauses() {
+  Result<void> pauses() {
     for (const char* kernels : {"20us", "200us", "1ms"}) {
       const std::string beside = std::string("20 % busy (50 us, 200 us pause) beside ") + kernels;
       if (!wanted(beside)) continue;
@@ -215,10 +215,10 @@ class TurnsBench {
       add(two, "98 % of policy off", run, in_parts({run.got(0), run.got(1)}),
           printed("%.1f %% of it", 100 * run.used() / free.used()), run.used() >= 0.98 * free.used());
     }
-    return load::Done{};
+    return {};
   }
 
-  Result<load::Done> alone() {
+  Result<void> alone() {
     Tenant below = sparse();
     below.share = {"--compute=50%"};
     const std::vector<std::pair<std::string, Tenant>> all = {{"one alone, 200 us", full(100, "200us")},
@@ -232,17 +232,17 @@ class TurnsBench {
       add(name, "99 % of unlimited", run, in_parts({run.got(0)}),
           printed("%.2f %% of it", 100 * run.got(0) / free.got(0)), run.got(0) >= 0.99 * free.got(0));
     }
-    return load::Done{};
+    return {};
   }
 
-  Result<load::Done> gangs() {
-    if (!wanted(kGangsRow)) return load::Done{};
+  Result<void> gangs() {
+    if (!wanted(kGangsRow)) return {};
     section_.rows.push_back(TRY(gangs_row(setting_)));
-    return load::Done{};
+    return {};
   }
 
   // Latency of requests, including their kernels, next to a share that is always busy.
-  Result<load::Done> latency() {
+  Result<void> latency() {
     struct Case {
       std::string name, reach;
       Tenant tenant;
@@ -264,13 +264,13 @@ class TurnsBench {
       add(each.name, each.reach, run, in_parts({run.got(0), run.got(1)}),
           printed("P99 %.2f ms, alone %.2f", beside, before), beside <= before + each.most_more_ms);
     }
-    return load::Done{};
+    return {};
   }
 
   // Judges the least equal second. Time that a tenant could not have requested counts as used.
-  Result<load::Done> equals() {
+  Result<void> equals() {
     const std::string name = "8 equal, 200 us, each second";
-    if (!wanted(name)) return load::Done{};
+    if (!wanted(name)) return {};
     const Run run = TRY(play(name, std::vector<Tenant>(8, full(100, "200us"))));
     double least = 1;
     for (int second = 0; second < seconds_; ++second) {
@@ -290,13 +290,13 @@ class TurnsBench {
     for (std::size_t i = 0; i < 8; ++i) got.push_back(run.got(i));
     add(name, "Jain 0.999", run, printed("%.2f .. %.2f", std::ranges::min(got), std::ranges::max(got)),
         printed("Jain %.4f", least), least >= 0.999);
-    return load::Done{};
+    return {};
   }
 
   // 62 processes that hold memory and do nothing, next to two that contend.
-  Result<load::Done> many() {
+  Result<void> many() {
     const std::string name = "64 processes, two at work, 200 us";
-    if (!wanted(name)) return load::Done{};
+    if (!wanted(name)) return {};
     progress("turns: " + name);
     const auto node = TRY(DaemonNode::start(setting_, "h200"));
     // A context takes half a GiB of the share.
@@ -326,11 +326,11 @@ class TurnsBench {
     struct Quick {
       std::string name;
       double within = 0, all = 0;
-      Result<load::Done> read(DaemonNode& from) {
+      Result<void> read(DaemonNode& from) {
         const auto now = TRY(from.metrics({name + "_bucket{le=\"5e-05\"}", name + "_count"}));
         within = now[0] - within;
         all = now[1] - all;
-        return load::Done{};
+        return {};
       }
       double percent() const { return 100 * within / std::max(1.0, all); }
     } decisions{"headgate_arbiter_decision_seconds"}, wakes{"headgate_arbiter_wake_seconds"};
@@ -359,7 +359,7 @@ class TurnsBench {
                      {"wakes", wakes.all},
                      {"wakes_within_50_us_percent", wakes.percent()},
                      {"resident_mib", mib}}});
-    return load::Done{};
+    return {};
   }
 
   const Setting& setting_;

@@ -95,20 +95,20 @@ Result<Ready> start() {
   return ready;
 }
 
-Result<Done> launch_batch(const Ready& ready, double us) {
+Result<void> launch_batch(const Ready& ready, double us) {
   for (int i = 0; i < kBatch; ++i) {
     TRY(check("cuLaunchKernel", launch_busy(ready.driver, ready.kernel, us, ready.stream)));
   }
-  return Done{};
+  return {};
 }
 
-Result<Done> warm_up(const Ready& ready) {
+Result<void> warm_up(const Ready& ready) {
   for (int i = 0; i < 50; ++i) {
     TRY(launch_batch(ready, 1));
     TRY(check("cuStreamSynchronize", ready.driver.cuStreamSynchronize(ready.stream)));
     pause();
   }
-  return Done{};
+  return {};
 }
 
 // Times single launches. Reading the clock would take longer than a launch, so this uses x86's counter (elsewhere the
@@ -148,7 +148,7 @@ class Ticker {
   std::uint64_t reading_ns_ = 0;
 };
 
-Result<Done> measure_launches() {
+Result<void> measure_launches() {
   const Ready ready = TRY(start());
   TRY(warm_up(ready));
   const Ticker ticker;
@@ -183,11 +183,11 @@ Result<Done> measure_launches() {
       "lu,\"single_max_ns\":%lu,\"reading_ns\":%lu,\"ticks_per_ns\":%.4f,\"driver_calls_per_launch\":%.6f}\n",
       launch.percentile(0.5), launch.mean(), with_wait.mean(), single.percentile_ns(0.99), single.max_ns(),
       ticker.reading_ns(), ticker.per_ns(), launches > 0 ? extra / launches : -1.0);
-  return Done{};
+  return {};
 }
 
 // All other functions that launch, and their _ptsz variants on the per-thread default stream.
-Result<Done> measure_kinds() {
+Result<void> measure_kinds() {
   const Ready ready = TRY(start());
   TRY(warm_up(ready));
   std::string json;
@@ -211,11 +211,11 @@ Result<Done> measure_kinds() {
     }
   }
   std::puts((json + "}").c_str());
-  return Done{};
+  return {};
 }
 
 // Graphs of one node: the driver does nothing, so the size of a graph does not matter.
-Result<Done> measure_graphs() {
+Result<void> measure_graphs() {
   const Ready ready = TRY(start());
   if (ready.driver.cuStreamBeginCapture == nullptr || ready.driver.cuGraphLaunch == nullptr)
     return fail(ErrorCode::unsupported, "this driver has no graphs");
@@ -238,10 +238,10 @@ Result<Done> measure_graphs() {
     with_wait.ns.push_back(static_cast<double>(t2 - t0) / kBatch);
   }
   std::printf("{\"graph_p50_ns\":%.3f,\"graph_with_wait_mean_ns\":%.3f}\n", launch.percentile(0.5), with_wait.mean());
-  return Done{};
+  return {};
 }
 
-Result<Done> measure_allocations() {
+Result<void> measure_allocations() {
   const Ready ready = TRY(start());
   Samples pairs;
   for (int round = 0; round < 2000; ++round) {
@@ -255,17 +255,17 @@ Result<Done> measure_allocations() {
   }
   std::printf("{\"pair_p50_ns\":%.3f,\"pair_mean_ns\":%.3f,\"pair_p99_ns\":%.3f}\n", pairs.percentile(0.5),
               pairs.mean(), pairs.percentile(0.99));
-  return Done{};
+  return {};
 }
 
 // Alloc and free pairs that reuse the pool's memory, as in a steady state; also with eight allocations alive at a time.
-Result<Done> measure_pools() {
+Result<void> measure_pools() {
   const Ready ready = TRY(start());
   if (ready.driver.cuMemAllocAsync == nullptr || ready.driver.cuMemFreeAsync == nullptr) {
     return fail(ErrorCode::unsupported, "the driver has no memory pools");
   }
   constexpr int kAlive = 8;
-  const auto round = [&](int alive) -> Result<Done> {
+  const auto round = [&](int alive) -> Result<void> {
     CUdeviceptr addresses[kAlive] = {};
     for (int i = 0; i < kPairs; i += alive) {
       for (int k = 0; k < alive; ++k) {
@@ -275,7 +275,7 @@ Result<Done> measure_pools() {
         TRY(check("cuMemFreeAsync", ready.driver.cuMemFreeAsync(addresses[k], ready.stream)));
       }
     }
-    return Done{};
+    return {};
   };
   Samples pairs, several;
   TRY(round(1));
@@ -294,11 +294,11 @@ Result<Done> measure_pools() {
       "{\"pool_pair_p50_ns\":%.3f,\"pool_pair_mean_ns\":%.3f,\"pool_pair_p99_ns\":%.3f,\"pool_several_p50_ns\":%.3f,"
       "\"driver_calls_per_pool_pair\":%.6f}\n",
       pairs.percentile(0.5), pairs.mean(), pairs.percentile(0.99), several.percentile(0.5), own / made);
-  return Done{};
+  return {};
 }
 
 // `bytes` must exceed the limit that the caller has set.
-Result<Done> measure_refusals(std::uint64_t bytes) {
+Result<void> measure_refusals(std::uint64_t bytes) {
   const Ready ready = TRY(start());
   Samples refusals;
   std::uint64_t refused = 0, asked = 0;
@@ -329,11 +329,11 @@ Result<Done> measure_refusals(std::uint64_t bytes) {
       "\"driver_calls_per_refusal\":%.6f}\n",
       refusals.percentile(0.5), refusals.mean(), refusals.percentile(0.99), refused, asked,
       static_cast<double>(after.other - before.other) / static_cast<double>(asked));
-  return Done{};
+  return {};
 }
 
 // For a tracer: marks surround each batch and its wait, so that the tracer can count system calls in between.
-Result<Done> launch_between_marks() {
+Result<void> launch_between_marks() {
   const Ready ready = TRY(start());
   TRY(warm_up(ready));
   for (int batch = 0; batch < 100; ++batch) {
@@ -345,16 +345,16 @@ Result<Done> launch_between_marks() {
     pause();
   }
   std::printf("{\"launches\":%d}\n", 100 * kBatch);
-  return Done{};
+  return {};
 }
 
-Result<Done> measure_start() {
+Result<void> measure_start() {
   const Ready ready = TRY(start());
   std::printf("{\"start_ns\":%ld}\n", ready.start_ns);
-  return Done{};
+  return {};
 }
 
-Result<Done> run(std::string_view what, std::uint64_t bytes) {
+Result<void> run(std::string_view what, std::uint64_t bytes) {
   ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
   if (what == "start") return measure_start();
   if (what == "launch") return measure_launches();

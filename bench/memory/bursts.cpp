@@ -52,7 +52,7 @@ class Holder {
  public:
   Holder(const Driver& driver, unsigned seed) : driver_(driver), random_(seed) {}
 
-  Result<Done> open() {
+  Result<void> open() {
     TRY(check("cuInit", driver_.cuInit(0)));
     CUcontext context = nullptr;
     TRY(check("cuDevicePrimaryCtxRetain", driver_.cuDevicePrimaryCtxRetain(&context, 0)));
@@ -60,7 +60,7 @@ class Holder {
     TRY(check("cuStreamCreate", driver_.cuStreamCreate(&stream_, CU_STREAM_NON_BLOCKING)));
     if (driver_.cuMemAllocAsync == nullptr || driver_.cuMemFreeAsync == nullptr)
       return fail(ErrorCode::unsupported, "the driver has no memory pools");
-    return Done{};
+    return {};
   }
 
   // Returns how many results were neither success nor a refusal.
@@ -128,7 +128,7 @@ class Holder {
 
 }  // namespace
 
-Result<Done> run_bursts(int processes, int bursts, int period_ms) {
+Result<void> run_bursts(int processes, int bursts, int period_ms) {
   if (processes < 1 || processes > 64 || bursts < 1 || bursts > kMaxBursts || period_ms < 1)
     return fail(ErrorCode::usage, "bursts PROCESSES BURSTS PERIOD_MS: 1 to 64, 1 to 4096, 1 or more");
   void* at = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
@@ -157,7 +157,7 @@ Result<Done> run_bursts(int processes, int bursts, int period_ms) {
   for (int i = 0; i < bursts; ++i)
     std::printf("%s[%ld,%ld]", i == 0 ? "" : ",", shared.bursts[i].began_ns, shared.bursts[i].ended_ns);
   std::puts("]}");
-  return Done{};
+  return {};
 }
 
 }  // namespace headgate::bench

@@ -115,16 +115,16 @@ pid_t fork_child() {
   std::exit(failed ? 1 : 0);
 }
 
-Result<Done> await(const std::vector<pid_t>& children) {
+Result<void> await(const std::vector<pid_t>& children) {
   bool failed = false;
   for (const pid_t child : children) {
     int status = -1;
     failed |= ::waitpid(child, &status, 0) != child || status != 0;
   }
-  return failed ? Result<Done>(fail(ErrorCode::failed, "a process of the crowd failed")) : Done{};
+  return failed ? Result<void>(fail(ErrorCode::failed, "a process of the crowd failed")) : Result<void>();
 }
 
-Result<Done> run_crowd(int processes, int threads, int rounds, std::uint64_t limit) {
+Result<void> run_crowd(int processes, int threads, int rounds, std::uint64_t limit) {
   const auto shared = ledger::make_shared_over_fork<Shared>();
   const ledger::Contention& crowd = shared->contention;
   const auto everyone = static_cast<std::uint32_t>(processes * threads);
@@ -141,10 +141,10 @@ Result<Done> run_crowd(int processes, int threads, int rounds, std::uint64_t lim
   std::printf("{\"over_bytes\":%lu,\"usable\":%.6f,\"rounds\":%lu,\"round_ns\":%.1f}\n",
               most > limit ? most - limit : 0, static_cast<double>(shared->rest) / static_cast<double>(limit),
               crowd.rounds.load(), elapsed.count() / static_cast<double>(crowd.rounds));
-  return Done{};
+  return {};
 }
 
-Result<Done> run_duel(std::uint32_t rounds, std::uint64_t bytes) {
+Result<void> run_duel(std::uint32_t rounds, std::uint64_t bytes) {
   const auto duel = ledger::make_shared_over_fork<ledger::Duel>();
   const auto racer = [&]() -> Result<ledger::DuelOutcome> {
     const Ready ready = TRY(start());
@@ -159,20 +159,20 @@ Result<Done> run_duel(std::uint32_t rounds, std::uint64_t bytes) {
   TRY(await({child}));
   std::printf("{\"rounds\":%u,\"both_won\":%u,\"both_lost\":%u}\n", outcome.rounds, outcome.both_won,
               outcome.both_lost);
-  return Done{};
+  return {};
 }
 
-Result<Done> run_kills(int kills) {
+Result<void> run_kills(int kills) {
   const ledger::SharedPage page = ledger::make_shared_page();
   ledger::prepare_killing();
   const ledger::KillStorm storm = ledger::kill_storm(*page, kills, 20'251);
   if (storm.kills != kills) return fail(ErrorCode::failed, "a process ended before it was killed");
   std::printf("{\"kills\":%d,\"at_marks\":%d,\"bytes_left\":%lu,\"slots_left\":%u,\"locks_left\":%d}\n", storm.kills,
               storm.at_marks, storm.bytes_left, storm.slots_left, storm.whole_limit_usable ? 0 : 1);
-  return Done{};
+  return {};
 }
 
-Result<Done> run(const std::vector<std::string_view>& words) {
+Result<void> run(const std::vector<std::string_view>& words) {
   const auto number = [&words](std::size_t i) { return std::strtoull(words[i].data(), nullptr, 10); };
   const auto count = [&number](std::size_t i) { return static_cast<int>(number(i)); };
   if (words.size() == 5 && words[0] == "crowd") return run_crowd(count(1), count(2), count(3), number(4));

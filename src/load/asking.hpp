@@ -23,9 +23,8 @@ class AskingLog {
   }
 
   void begin(std::int64_t now_ns) {
-    if (asking_.fetch_add(1, std::memory_order_acq_rel) == 0) {
+    if (asking_.fetch_add(1, std::memory_order_acq_rel) == 0)
       add_idle(idle_since_.load(std::memory_order_relaxed), now_ns);
-    }
   }
 
   void end(std::int64_t now_ns) {
@@ -47,14 +46,10 @@ class AskingLog {
 
  private:
   void add_idle(std::int64_t from_ns, std::int64_t to_ns) {
-    if (to_ns - from_ns < kShortestIdleNs) {
-      return;
-    }
+    if (to_ns - from_ns < kShortestIdleNs) return;
     while (from_ns < to_ns) {
       const std::int64_t index = from_ns / kIdleBucketNs - started_ns_ / kIdleBucketNs;
-      if (index < 0 || index >= static_cast<std::int64_t>(kIdleBuckets)) {
-        return;
-      }
+      if (index < 0 || index >= static_cast<std::int64_t>(kIdleBuckets)) return;
       const std::int64_t bucket_end = (from_ns / kIdleBucketNs + 1) * kIdleBucketNs;
       const std::int64_t end = to_ns < bucket_end ? to_ns : bucket_end;
       idle_[static_cast<std::size_t>(index)].fetch_add(end - from_ns, std::memory_order_relaxed);

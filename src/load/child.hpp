@@ -55,6 +55,9 @@ class Child {
   ChildEnd end_;
 };
 
+// The texts as exec takes them, ended by a null; they must live as long.
+[[nodiscard]] std::vector<char*> pointers(const std::vector<std::string>& texts);
+
 // Calls start() and wait(). Errors also if it timed out or its status was not 0 (the message includes its stderr).
 [[nodiscard]] Result<ChildEnd> run_child(const ChildSpec& spec, std::chrono::milliseconds at_most);
 

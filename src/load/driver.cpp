@@ -30,21 +30,15 @@ Result<Driver> open_driver() {
 }
 
 std::string words_for(const char* call, CUresult result) {
-  if (result == CUDA_SUCCESS) {
-    return std::string(call) + ": ok";
-  }
+  if (result == CUDA_SUCCESS) return std::string(call) + ": ok";
   const std::string number = std::to_string(static_cast<unsigned>(result));
   const char* name = name_of(result);
-  if (name == nullptr) {
-    return std::string(call) + ": CUDA error " + number;
-  }
+  if (name == nullptr) return std::string(call) + ": CUDA error " + number;
   return std::string(call) + ": " + name + " (" + number + ")";
 }
 
-Result<Done> check(const char* call, CUresult result) {
-  if (result == CUDA_SUCCESS) {
-    return Done{};
-  }
+Result<void> check(const char* call, CUresult result) {
+  if (result == CUDA_SUCCESS) return {};
   return fail(result == CUDA_ERROR_NOT_PERMITTED ? ErrorCode::denied : ErrorCode::failed, words_for(call, result));
 }
 

@@ -8,7 +8,6 @@
 
 #include "base/result.hpp"
 #include "guest/abi/cuda.hpp"
-#include "load/done.hpp"
 
 namespace headgate::load {
 
@@ -84,7 +83,7 @@ struct Driver {
 // Returns "cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY (2)" for known results, "cuMemAlloc: 123" for others.
 [[nodiscard]] std::string words_for(const char* call, CUresult result);
 
-// Returns Done for CUDA_SUCCESS. Errors, with words_for(): denied for CUDA_ERROR_NOT_PERMITTED, failed for the rest.
-[[nodiscard]] Result<Done> check(const char* call, CUresult result);
+// Succeeds for CUDA_SUCCESS. Errors, with words_for(): denied for CUDA_ERROR_NOT_PERMITTED, failed for the rest.
+[[nodiscard]] Result<void> check(const char* call, CUresult result);
 
 }  // namespace headgate::load

@@ -40,9 +40,7 @@ struct Shared {
 std::atomic<Shared*> g_shared{nullptr};
 
 void stop_on_signal(int) {
-  if (Shared* shared = g_shared.load()) {
-    shared->stop.store(true);
-  }
+  if (Shared* shared = g_shared.load()) shared->stop.store(true);
 }
 
 // Host time, because the report is compared with the simulated node's truth.
@@ -79,7 +77,7 @@ class Thread {
         kernel_(kernel),
         mix_(options.mix, salt) {}
 
-  Result<Done> prepare() {
+  Result<void> prepare() {
     TRY(check("cuCtxSetCurrent", driver_.cuCtxSetCurrent(context_)));
     lanes_.resize(options_.streams);
     for (Lane& lane : lanes_) {
@@ -88,19 +86,15 @@ class Thread {
       } else {
         TRY(check("cuStreamCreate", driver_.cuStreamCreate(&lane.stream, CU_STREAM_NON_BLOCKING)));
       }
-      if (options_.sync == SyncStyle::depth) {
-        for (CUevent& event : lane.events) {
+      if (options_.sync == SyncStyle::depth)
+        for (CUevent& event : lane.events)
           TRY(check("cuEventCreate", driver_.cuEventCreate(&event, CU_EVENT_DISABLE_TIMING)));
-        }
-      }
     }
-    if (options_.graph_kernels > 0) {
-      return capture_graph();
-    }
-    return Done{};
+    if (options_.graph_kernels > 0) return capture_graph();
+    return {};
   }
 
-  Result<Done> run() {
+  Result<void> run() {
     const std::int64_t end = shared_.asking.started_ns() + static_cast<std::int64_t>(options_.duration_us * 1e3);
     if (options_.no_launches) stay(end);
     std::uint64_t rounds = 0;
@@ -113,29 +107,23 @@ class Thread {
       const std::int64_t called = now_ns();
       const CUresult result = launch(lane);
       now = now_ns();
-      launch_ns.add(static_cast<std::uint64_t>(now - called));
+      done.launch_ns.add(static_cast<std::uint64_t>(now - called));
       Result<bool> waited = result == CUDA_SUCCESS ? wait(lane, ++rounds)
                                                    : Result<bool>(std::unexpected(check("launch", result).error()));
       now = waited && *waited ? now_ns() : now;
-      if (options_.sync == SyncStyle::batch && waited && *waited) {
-        request_ns.add(static_cast<std::uint64_t>(now - request_began_ns_));
-      }
+      if (options_.sync == SyncStyle::batch && waited && *waited)
+        done.request_ns.add(static_cast<std::uint64_t>(now - request_began_ns_));
       shared_.asking.end(now);
-      if (!waited) {
-        return std::unexpected(waited.error());
-      }
+      if (!waited) return std::unexpected(waited.error());
       if (options_.gap_us > 0 && (options_.sync != SyncStyle::batch || *waited)) {
         sleep_ns(static_cast<std::int64_t>(options_.gap_us * 1e3));
         now = now_ns();
       }
     }
-    return Done{};
+    return {};
   }
 
-  Histogram launch_ns, request_ns;
-  std::uint64_t launches = 0, grown_bytes = 0;
-  bool grow_refused = false;
-  double kernel_us = 0;
+  ProcessReport done;  // of this thread
 
  private:
   // Keeps its memory; with --grow, asks for more and more, like a program that leaks.
@@ -143,27 +131,27 @@ class Thread {
     const auto gap_ns = static_cast<std::int64_t>(options_.gap_us * 1e3);
     std::int64_t next = now_ns() + gap_ns;
     for (std::int64_t now; (now = now_ns()) < end && !shared_.stop.load(std::memory_order_relaxed);) {
-      const bool grows = options_.grow_bytes != 0 && !grow_refused;
+      const bool grows = options_.grow_bytes != 0 && !done.grow_refused;
       // Long sleeps, because wake-ups of 62 idle programs would disturb the measurement.
       sleep_ns(std::clamp<std::int64_t>((grows ? std::min(next, end) : end) - now, 1'000'000, 200'000'000));
       if (!grows || now_ns() < next) continue;
       CUdeviceptr more = 0;
-      if (driver_.cuMemAlloc(&more, options_.grow_bytes) == CUDA_SUCCESS) grown_bytes += options_.grow_bytes;
-      else grow_refused = true;
+      if (driver_.cuMemAlloc(&more, options_.grow_bytes) == CUDA_SUCCESS) done.grown_bytes += options_.grow_bytes;
+      else done.grow_refused = true;
       next += gap_ns;
     }
   }
 
   CUresult launch(Lane& lane) {
     if (graph_ != nullptr) {
-      launches += options_.graph_kernels;
-      kernel_us += graph_us_;
+      done.launches += options_.graph_kernels;
+      done.kernel_us += graph_us_;
       return options_.per_thread ? driver_.cuGraphLaunch_ptsz(graph_, nullptr)
                                  : driver_.cuGraphLaunch(graph_, lane.stream);
     }
     const double us = mix_.next_us();
-    ++launches;
-    kernel_us += us;
+    ++done.launches;
+    done.kernel_us += us;
     return launch_by(us, lane.stream);
   }
 
@@ -178,29 +166,21 @@ class Thread {
       case SyncStyle::full: return false;
       case SyncStyle::each: TRY(check("cuStreamSynchronize", driver_.cuStreamSynchronize(lane.stream))); return true;
       case SyncStyle::batch:
-        if (rounds % options_.sync_launches != 0) {
-          return false;
-        }
-        for (const Lane& each : lanes_) {
-          TRY(check("cuStreamSynchronize", driver_.cuStreamSynchronize(each.stream)));
-        }
+        if (rounds % options_.sync_launches != 0) return false;
+        for (const Lane& each : lanes_) TRY(check("cuStreamSynchronize", driver_.cuStreamSynchronize(each.stream)));
         return true;
       case SyncStyle::depth: break;
     }
-    if (++lane.launches % std::max(1u, options_.sync_launches / 2) != 0) {
-      return false;
-    }
+    if (++lane.launches % std::max(1u, options_.sync_launches / 2) != 0) return false;
     const unsigned turn = lane.turn;
     lane.turn ^= 1;
     TRY(check("cuEventRecord", driver_.cuEventRecord(lane.events[turn], lane.stream)));
     lane.recorded[turn] = true;
-    if (lane.recorded[lane.turn]) {
-      TRY(check("cuEventSynchronize", driver_.cuEventSynchronize(lane.events[lane.turn])));
-    }
+    if (lane.recorded[lane.turn]) TRY(check("cuEventSynchronize", driver_.cuEventSynchronize(lane.events[lane.turn])));
     return true;
   }
 
-  Result<Done> capture_graph() {
+  Result<void> capture_graph() {
     if (driver_.cuStreamBeginCapture == nullptr || driver_.cuGraphInstantiate == nullptr ||
         driver_.cuGraphLaunch == nullptr || (options_.per_thread && driver_.cuGraphLaunch_ptsz == nullptr)) {
       return fail(ErrorCode::unsupported, "this driver has no CUDA graphs", "leave --graph out");
@@ -215,7 +195,7 @@ class Thread {
     CUgraph graph = nullptr;
     TRY(check("cuStreamEndCapture", driver_.cuStreamEndCapture(stream, &graph)));
     TRY(check("cuGraphInstantiateWithFlags", driver_.cuGraphInstantiate(&graph_, graph, 0)));
-    return Done{};
+    return {};
   }
 
   const Options& options_;
@@ -230,7 +210,7 @@ class Thread {
   std::int64_t request_began_ns_ = 0;
 };
 
-Result<Done> take_memory(const Options& options, const Driver& driver, ProcessReport& report) {
+Result<void> take_memory(const Options& options, const Driver& driver, ProcessReport& report) {
   CUdeviceptr kept = 0;
   if (options.memory_bytes > 0) {
     TRY(check("cuMemAlloc", driver.cuMemAlloc(&kept, options.memory_bytes)));
@@ -250,16 +230,14 @@ Result<Done> take_memory(const Options& options, const Driver& driver, ProcessRe
   if (options.edge) {
     CUdeviceptr edge = 0;
     report.edge_over_result = driver.cuMemAlloc(&edge, free_bytes + 1);
-    if (report.edge_over_result == CUDA_SUCCESS) {
-      TRY(check("cuMemFree", driver.cuMemFree(edge)));
-    }
+    if (report.edge_over_result == CUDA_SUCCESS) TRY(check("cuMemFree", driver.cuMemFree(edge)));
     report.edge_exact_result = driver.cuMemAlloc(&edge, free_bytes);
   }
-  return Done{};
+  return {};
 }
 
 // Waits until every thread is ready, one has failed, or the time is up.
-Result<Done> start_together(const Options& options, Shared& shared) {
+Result<void> start_together(const Options& options, Shared& shared) {
   const std::int64_t deadline = now_ns() + kReadyDeadlineNs;
   const unsigned everyone = options.processes * options.threads;
   if (shared.ready.fetch_add(1) + 1 == everyone) {
@@ -268,15 +246,11 @@ Result<Done> start_together(const Options& options, Shared& shared) {
     shared.start_ns.store(now, std::memory_order_release);
   }
   while (shared.start_ns.load(std::memory_order_acquire) == 0) {
-    if (shared.stop.load()) {
-      return fail(ErrorCode::failed, "the load was stopped before it began");
-    }
-    if (now_ns() > deadline) {
-      return fail(ErrorCode::failed, "not every thread was ready in two minutes");
-    }
+    if (shared.stop.load()) return fail(ErrorCode::failed, "the load was stopped before it began");
+    if (now_ns() > deadline) return fail(ErrorCode::failed, "not every thread was ready in two minutes");
     sleep_ns(200'000);
   }
-  return Done{};
+  return {};
 }
 
 // Returns how long the calling thread has been ready without a CPU since its start; 0 if the kernel does not report it.
@@ -286,7 +260,7 @@ std::int64_t processor_wait_ns() {
   return std::ifstream("/proc/thread-self/schedstat") >> ran >> waited ? waited : 0;
 }
 
-Result<Done> run_process(const Options& options, Shared& shared, unsigned process, ProcessReport& report) {
+Result<void> run_process(const Options& options, Shared& shared, unsigned process, ProcessReport& report) {
   report.pid = static_cast<std::uint32_t>(::getpid());
   const Driver driver = TRY(open_driver());
   TRY(check("cuInit", driver.cuInit(0)));
@@ -304,8 +278,7 @@ Result<Done> run_process(const Options& options, Shared& shared, unsigned proces
     threads.push_back(std::make_unique<Thread>(options, shared, driver, context, kernel, process * 1000 + i));
     TRY(threads.back()->prepare());
   }
-  std::vector<Result<Done>> results(options.threads);
-  std::vector<std::int64_t> waits(options.threads);
+  std::vector<Result<void>> results(options.threads);
   const auto body = [&](unsigned i) {
     // With the default timer slack of 50 us, late wake-ups would be counted against the gate.
     ::prctl(PR_SET_TIMERSLACK, 1UL, 0UL, 0UL, 0UL);
@@ -314,46 +287,34 @@ Result<Done> run_process(const Options& options, Shared& shared, unsigned proces
     } else if (results[i] = start_together(options, shared); results[i]) {
       const std::int64_t before = processor_wait_ns();
       results[i] = threads[i]->run();
-      waits[i] = processor_wait_ns() - before;
+      threads[i]->done.processor_wait_ns = processor_wait_ns() - before;
     }
-    if (!results[i]) {
-      shared.stop.store(true);
-    }
+    if (!results[i]) shared.stop.store(true);
   };
   std::vector<std::thread> others;
-  for (unsigned i = 1; i < options.threads; ++i) {
-    others.emplace_back(body, i);
-  }
+  for (unsigned i = 1; i < options.threads; ++i) others.emplace_back(body, i);
   body(0);
-  for (std::thread& other : others) {
-    other.join();
-  }
+  for (std::thread& other : others) other.join();
   raise_to(shared.ended_ns, now_ns());
   for (unsigned i = 0; i < options.threads; ++i) {
     TRY(results[i]);
-    report.launch_ns.merge(threads[i]->launch_ns);
-    report.request_ns.merge(threads[i]->request_ns);
-    report.grown_bytes += threads[i]->grown_bytes;
-    report.grow_refused |= threads[i]->grow_refused;
-    report.launches += threads[i]->launches;
-    report.processor_wait_ns = std::max(report.processor_wait_ns, waits[i]);
-    report.kernel_us += threads[i]->kernel_us;
+    merge(report, threads[i]->done);
   }
   TRY(check("cuCtxSynchronize", driver.cuCtxSynchronize()));
   raise_to(shared.drained_ns, now_ns());
-  return Done{};
+  return {};
 }
 
 void run_and_report(const Options& options, Shared& shared, unsigned process) {
   ProcessReport& report = shared.reports[process];
-  if (const Result<Done> done = run_process(options, shared, process, report); !done) {
+  if (const Result<void> done = run_process(options, shared, process, report); !done) {
     std::strncpy(report.error, done.error().message.c_str(), sizeof report.error - 1);
     report.error_code = 1 + static_cast<int>(done.error().code);
     shared.stop.store(true);
   }
 }
 
-Result<Done> run_forked(const Options& options, Shared& shared) {
+Result<void> run_forked(const Options& options, Shared& shared) {
   std::vector<pid_t> children;
   for (unsigned i = 0; i < options.processes; ++i) {
     const pid_t child = ::fork();
@@ -379,17 +340,27 @@ Result<Done> run_forked(const Options& options, Shared& shared) {
       shared.reports[i].error_code = 1;
     }
   }
-  return Done{};
+  return {};
 }
 
 }  // namespace
 
+void merge(ProcessReport& into, const ProcessReport& from) {
+  into.launch_ns.merge(from.launch_ns);
+  into.request_ns.merge(from.request_ns);
+  into.launches += from.launches;
+  into.kernel_us += from.kernel_us;
+  into.memory_bytes += from.memory_bytes;
+  into.grown_bytes += from.grown_bytes;
+  into.grow_refused |= from.grow_refused;
+  into.attempt_ns = std::max(into.attempt_ns, from.attempt_ns);
+  into.processor_wait_ns = std::max(into.processor_wait_ns, from.processor_wait_ns);
+}
+
 Result<Report> generate(const Options& options) {
   // Shared before fork, so that all processes update it; zeroed by the kernel, constructed in place.
   void* memory = ::mmap(nullptr, sizeof(Shared), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-  if (memory == MAP_FAILED) {
-    return fail_errno("mmap", errno);
-  }
+  if (memory == MAP_FAILED) return fail_errno("mmap", errno);
   Shared& shared = *new (memory) Shared;
   g_shared.store(&shared);
   struct sigaction action{};
@@ -404,20 +375,15 @@ Result<Report> generate(const Options& options) {
   }
   Report report;
   report.processes.assign(shared.reports, shared.reports + options.processes);
-  for (const ProcessReport& process : report.processes) {
-    if (process.error_code != 0) {
-      return fail(static_cast<ErrorCode>(process.error_code - 1), process.error);
-    }
-  }
+  for (const ProcessReport& process : report.processes)
+    if (process.error_code != 0) return fail(static_cast<ErrorCode>(process.error_code - 1), process.error);
   shared.asking.finish(shared.ended_ns.load());
   report.started_ns = shared.start_ns.load();
   report.ended_ns = shared.ended_ns.load();
   report.drained_ns = shared.drained_ns.load();
   const auto buckets =
       static_cast<std::size_t>(report.ended_ns / kIdleBucketNs - report.started_ns / kIdleBucketNs + 1);
-  for (std::size_t i = 0; i < std::min(buckets, kIdleBuckets); ++i) {
-    report.idle_ns.push_back(shared.asking.idle_ns(i));
-  }
+  for (std::size_t i = 0; i < std::min(buckets, kIdleBuckets); ++i) report.idle_ns.push_back(shared.asking.idle_ns(i));
   g_shared.store(nullptr);
   ::munmap(memory, sizeof(Shared));
   return report;

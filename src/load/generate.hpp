@@ -32,6 +32,9 @@ struct ProcessReport {
   int error_code = 0;    // its ErrorCode
 };
 
+// Adds the counts of `from`, and takes the larger of times.
+void merge(ProcessReport& into, const ProcessReport& from);
+
 struct Report {
   std::int64_t started_ns = 0;  // ledger::host_ns(): when launches were allowed
   std::int64_t ended_ns = 0;    // no launch started after this

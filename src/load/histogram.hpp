@@ -17,9 +17,7 @@ class Histogram {
   }
 
   void merge(const Histogram& other) {
-    for (std::size_t i = 0; i < buckets_.size(); ++i) {
-      buckets_[i] += other.buckets_[i];
-    }
+    for (std::size_t i = 0; i < buckets_.size(); ++i) buckets_[i] += other.buckets_[i];
     count_ += other.count_;
     sum_ += other.sum_;
     max_ = other.max_ > max_ ? other.max_ : max_;
@@ -50,9 +48,7 @@ class Histogram {
   static constexpr std::size_t kBuckets = (64 - kSubBits) << kSubBits;
 
   static std::size_t bucket_of(std::uint64_t ns) {
-    if (ns < (1u << kSubBits)) {
-      return ns;
-    }
+    if (ns < (1u << kSubBits)) return ns;
     const unsigned octave = static_cast<unsigned>(std::bit_width(ns)) - 1 - kSubBits;
     const std::size_t index = (static_cast<std::size_t>(octave) << kSubBits) + (ns >> octave);
     return index < kBuckets ? index : kBuckets - 1;
@@ -60,9 +56,7 @@ class Histogram {
 
   // Inverse of bucket_of: returns the largest time of bucket i.
   static std::uint64_t upper_bound(std::size_t i) {
-    if (i < (2u << kSubBits)) {
-      return i;
-    }
+    if (i < (2u << kSubBits)) return i;
     const unsigned octave = static_cast<unsigned>(i >> kSubBits) - 1;
     const std::uint64_t mantissa = (i & ((1u << kSubBits) - 1)) + (1u << kSubBits);
     return ((mantissa + 1) << octave) - 1;

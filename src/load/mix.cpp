@@ -6,6 +6,7 @@
 #include <numbers>
 #include <optional>
 
+#include "base/split.hpp"
 #include "base/whole_number.hpp"
 
 namespace headgate::load {
@@ -19,22 +20,8 @@ constexpr char kForms[] = "write 200us, lognormal:200us,1.0,seed=7 or list:20us,
 std::optional<double> number(std::string_view text) {
   double value = 0;
   const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value, std::chars_format::fixed);
-  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) {
-    return std::nullopt;
-  }
+  if (error != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return std::nullopt;
   return value;
-}
-
-std::vector<std::string_view> split(std::string_view text) {
-  std::vector<std::string_view> parts;
-  for (;;) {
-    const auto comma = text.find(',');
-    parts.push_back(text.substr(0, comma));
-    if (comma == std::string_view::npos) {
-      return parts;
-    }
-    text.remove_prefix(comma + 1);
-  }
 }
 
 std::unexpected<Error> bad_mix(std::string_view text) {
@@ -42,21 +29,16 @@ std::unexpected<Error> bad_mix(std::string_view text) {
 }
 
 Result<Mix> parse_lognormal(std::string_view whole, std::string_view rest) {
-  const auto parts = split(rest);
-  if (parts.size() < 2 || parts.size() > 3) {
-    return bad_mix(whole);
-  }
+  const auto parts = split(rest, ',');
+  if (parts.size() < 2 || parts.size() > 3) return bad_mix(whole);
   Mix mix{.kind = MixKind::lognormal, .times_us = {TRY(parse_time_us(parts[0]))}};
   const auto sigma = number(parts[1]);
-  if (!sigma || *sigma < 0 || *sigma > 3) {
-    return fail(ErrorCode::usage, "sigma '" + std::string(parts[1]) + "' is not a number from 0 to 3", kForms);
-  }
+  if (!sigma || *sigma < 0 || *sigma > 3)
+    return fail(ErrorCode::usage, "sigma '" + parts[1] + "' is not a number from 0 to 3", kForms);
   mix.sigma = *sigma;
   if (parts.size() == 3) {
     std::string_view seed = parts[2];
-    if (!seed.starts_with("seed=")) {
-      return bad_mix(whole);
-    }
+    if (!seed.starts_with("seed=")) return bad_mix(whole);
     seed.remove_prefix(5);
     const auto number = whole_number<decltype(mix.seed)>(seed);
     if (!number) return bad_mix(whole);
@@ -86,17 +68,12 @@ Result<double> parse_time_us(std::string_view text) {
   };
   // Longer names first, because all of them end in "s".
   for (const Unit unit : {Unit{"ns", 1e-3}, Unit{"us", 1}, Unit{"ms", 1e3}, Unit{"s", 1e6}}) {
-    if (!text.ends_with(unit.name)) {
-      continue;
-    }
+    if (!text.ends_with(unit.name)) continue;
     const auto value = number(text.substr(0, text.size() - unit.name.size()));
-    if (!value) {
-      break;
-    }
+    if (!value) break;
     const double us = *value * unit.us;
-    if (us < kShortestUs || us > kLongestUs) {
+    if (us < kShortestUs || us > kLongestUs)
       return fail(ErrorCode::usage, "time '" + std::string(text) + "' is out of range", "accepted: 1ns to 60s");
-    }
     return us;
   }
   return fail(ErrorCode::usage, "time '" + std::string(text) + "' cannot be read",
@@ -107,17 +84,11 @@ Result<Mix> parse_mix(std::string_view text) {
   const auto colon = text.find(':');
   const std::string_view kind = colon == std::string_view::npos ? "fixed" : text.substr(0, colon);
   const std::string_view rest = colon == std::string_view::npos ? text : text.substr(colon + 1);
-  if (kind == "fixed") {
-    return Mix{.kind = MixKind::fixed, .times_us = {TRY(parse_time_us(rest))}};
-  }
-  if (kind == "lognormal") {
-    return parse_lognormal(text, rest);
-  }
+  if (kind == "fixed") return Mix{.kind = MixKind::fixed, .times_us = {TRY(parse_time_us(rest))}};
+  if (kind == "lognormal") return parse_lognormal(text, rest);
   if (kind == "list") {
     Mix mix{.kind = MixKind::list, .times_us = {}};
-    for (const std::string_view part : split(rest)) {
-      mix.times_us.push_back(TRY(parse_time_us(part)));
-    }
+    for (const std::string& part : split(rest, ',')) mix.times_us.push_back(TRY(parse_time_us(part)));
     return mix;
   }
   return bad_mix(text);

@@ -35,20 +35,16 @@ constexpr std::string_view kUsage =
 
 Result<std::uint64_t> whole(std::string_view option, std::string_view text, std::uint64_t least, std::uint64_t most) {
   const auto value = whole_number(text);
-  if (!value || *value < least || *value > most) {
-    return fail(ErrorCode::usage, std::string(option) + " '" + std::string(text) + "' is not accepted",
-                "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
-  }
-  return *value;
+  if (value && *value >= least && *value <= most) return *value;
+  return fail(ErrorCode::usage, std::string(option) + " '" + std::string(text) + "' is not accepted",
+              "a whole number from " + std::to_string(least) + " to " + std::to_string(most));
 }
 
 Result<std::uint64_t> bytes(std::string_view option, std::string_view text) {
   const auto parsed = grant::parse_memory(text);
-  if (!parsed || parsed.value.bytes == 0) {
-    return fail(ErrorCode::usage, std::string(option) + " '" + std::string(text) + "' is not accepted",
-                std::string(grant::accepted_memory(grant::Dialect::headgate)));
-  }
-  return parsed.value.bytes;
+  if (parsed && parsed.value.bytes != 0) return parsed.value.bytes;
+  return fail(ErrorCode::usage, std::string(option) + " '" + std::string(text) + "' is not accepted",
+              std::string(grant::accepted_memory(grant::Dialect::headgate)));
 }
 
 Result<void> set_sync(Options& options, std::string_view text) {
@@ -67,48 +63,54 @@ Result<void> set_sync(Options& options, std::string_view text) {
               "full, each, batch:N or depth:N, N from 1 to 1024");
 }
 
-Result<void> set_option(Options& options, std::string_view name, std::string_view value) {
-  if (name == "--kernels") {
-    options.mix = TRY(parse_mix(value));
-  } else if (name == "--processes") {
-    options.processes = static_cast<unsigned>(TRY(whole(name, value, 1, 64)));
-  } else if (name == "--threads") {
-    options.threads = static_cast<unsigned>(TRY(whole(name, value, 1, 128)));
-  } else if (name == "--streams") {
-    options.streams = static_cast<unsigned>(TRY(whole(name, value, 1, 128)));
-  } else if (name == "--sync") {
-    return set_sync(options, value);
-  } else if (name == "--gap") {
-    options.gap_us = TRY(parse_time_us(value));
-  } else if (name == "--duration") {
-    options.duration_us = TRY(parse_time_us(value));
-  } else if (name == "--launches") {
-    options.most_launches = TRY(whole(name, value, 1, ~0ull));
-  } else if (name == "--blocks") {
-    options.blocks = static_cast<unsigned>(TRY(whole(name, value, 1, 65535)));
-  } else if (name == "--work") {
-    options.rounds_per_us = static_cast<double>(TRY(whole(name, value, 1, 100'000)));
-  } else if (name == "--graph") {
-    options.graph_kernels = static_cast<unsigned>(TRY(whole(name, value, 1, 4096)));
-  } else if (name == "--call") {
-    const auto* const found = std::ranges::find(kLaunchCalls, value);
-    if (found == std::end(kLaunchCalls)) {
-      return fail(ErrorCode::usage, "--call '" + std::string(value) + "' is not accepted",
-                  "plain, ex, cooperative or chain");
-    }
-    options.call = static_cast<LaunchCall>(found - std::begin(kLaunchCalls));
-  } else if (name == "--device") {
-    options.device = static_cast<int>(TRY(whole(name, value, 0, 255)));
-  } else if (name == "--mem") {
-    options.memory_bytes = TRY(bytes(name, value));
-  } else if (name == "--grow") {
-    options.grow_bytes = TRY(bytes(name, value));
-  } else if (name == "--attempt") {
-    options.attempt_bytes = TRY(bytes(name, value));
-  } else {
+Result<void> set_call(Options& options, std::string_view text) {
+  const auto* const found = std::ranges::find(kLaunchCalls, text);
+  if (found == std::end(kLaunchCalls))
+    return fail(ErrorCode::usage, "--call '" + std::string(text) + "' is not accepted",
+                "plain, ex, cooperative or chain");
+  options.call = static_cast<LaunchCall>(found - std::begin(kLaunchCalls));
+  return {};
+}
+
+Result<void> set_value(Options& options, std::string_view name, std::string_view value) {
+  const auto number = [&](std::uint64_t least, std::uint64_t most) { return whole(name, value, least, most); };
+  const auto small = [&](std::uint64_t least, std::uint64_t most) -> Result<unsigned> {
+    return static_cast<unsigned>(TRY(number(least, most)));
+  };
+  if (name == "--kernels") options.mix = TRY(parse_mix(value));
+  else if (name == "--processes") options.processes = TRY(small(1, 64));
+  else if (name == "--threads") options.threads = TRY(small(1, 128));
+  else if (name == "--streams") options.streams = TRY(small(1, 128));
+  else if (name == "--sync") TRY(set_sync(options, value));
+  else if (name == "--gap") options.gap_us = TRY(parse_time_us(value));
+  else if (name == "--duration") options.duration_us = TRY(parse_time_us(value));
+  else if (name == "--launches") options.most_launches = TRY(number(1, ~0ull));
+  else if (name == "--blocks") options.blocks = TRY(small(1, 65535));
+  else if (name == "--work") options.rounds_per_us = TRY(small(1, 100'000));
+  else if (name == "--graph") options.graph_kernels = TRY(small(1, 4096));
+  else if (name == "--call") TRY(set_call(options, value));
+  else if (name == "--device") options.device = static_cast<int>(TRY(small(0, 255)));
+  else if (name == "--mem") options.memory_bytes = TRY(bytes(name, value));
+  else if (name == "--grow") options.grow_bytes = TRY(bytes(name, value));
+  else if (name == "--attempt") options.attempt_bytes = TRY(bytes(name, value));
+  else
     return fail(ErrorCode::usage, "there is no option '" + std::string(name) + "' with a value",
                 "see headgate-load --help");
-  }
+  return {};
+}
+
+Result<void> set_option(Options& options, std::string_view word) {
+  const auto equals = word.find('=');
+  if (word == "--help" || word == "-h") options.help = true;
+  else if (word == "--edge") options.edge = true;
+  else if (word == "--no-launches") options.no_launches = true;
+  else if (word == "--no-idle-list") options.quiet_idle = true;
+  else if (word == "--per-thread") options.per_thread = true;
+  else if (word.starts_with("--") && equals != std::string_view::npos)
+    return set_value(options, word.substr(0, equals), word.substr(equals + 1));
+  else
+    return fail(ErrorCode::usage, "'" + std::string(word) + "' is not an option with a value",
+                "write --name=value; see headgate-load --help");
   return {};
 }
 
@@ -118,44 +120,13 @@ std::string_view usage() { return kUsage; }
 
 Result<Options> parse_options(std::span<const std::string_view> words) {
   Options options;
-  for (const std::string_view word : words) {
-    if (word == "--help" || word == "-h") {
-      options.help = true;
-      continue;
-    }
-    if (word == "--edge") {
-      options.edge = true;
-      continue;
-    }
-    if (word == "--no-launches") {
-      options.no_launches = true;
-      continue;
-    }
-    if (word == "--no-idle-list") {
-      options.quiet_idle = true;
-      continue;
-    }
-    if (word == "--per-thread") {
-      options.per_thread = true;
-      continue;
-    }
-    const auto equals = word.find('=');
-    if (!word.starts_with("--") || equals == std::string_view::npos) {
-      return fail(ErrorCode::usage, "'" + std::string(word) + "' is not an option with a value",
-                  "write --name=value; see headgate-load --help");
-    }
-    if (const auto set = set_option(options, word.substr(0, equals), word.substr(equals + 1)); !set) {
-      return std::unexpected(set.error());
-    }
-  }
-  if (options.grow_bytes > 0 && (!options.no_launches || options.gap_us <= 0)) {
+  for (const std::string_view word : words) TRY(set_option(options, word));
+  if (options.grow_bytes > 0 && (!options.no_launches || options.gap_us <= 0))
     return fail(ErrorCode::usage, "--grow needs a time between its steps, and no launches beside them",
                 "write --no-launches --gap=500ms --grow=1GiB");
-  }
-  if (options.per_thread && options.streams != 1) {
+  if (options.per_thread && options.streams != 1)
     return fail(ErrorCode::usage, "--per-thread with --streams=" + std::to_string(options.streams) + " is not accepted",
                 "each thread has one default stream; use more threads");
-  }
   return options;
 }
 

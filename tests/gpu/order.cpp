@@ -35,7 +35,7 @@ again:
 
 constexpr double kPairUs = 2000;
 
-Result<Done> launch_dependent(const Card& card, CUfunction function) {
+Result<void> launch_dependent(const Card& card, CUfunction function) {
   CUlaunchAttribute attribute{};
   attribute.id = CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION;
   attribute.value.programmaticStreamSerializationAllowed = 1;
