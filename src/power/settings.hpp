@@ -23,8 +23,8 @@ struct Settings {
   [[nodiscard]] bool empty() const { return *this == Settings{}; }
 };
 
-// Calls visit(member, bit, name, key, get) for each control: its ControlBits, its name for users, its key in JSON, and the
-// operation that reads it. No driver reports locked clocks, so their `get` is the operation that locks them.
+// Calls visit(member, bit, name, key, get) for each control: its ControlBits, its name for users, its key in JSON, and
+// the operation that reads it. No driver reports locked clocks, so their `get` is the operation that locks them.
 template <typename Visit>
 void each_control(Visit&& visit) {
   visit(&Settings::power_limit_mw, kPowerLimit, "power limit", "power_limit_mw", Operation::get_power_limit);

@@ -22,8 +22,8 @@ enum class Class : std::uint32_t { best_effort = 0, normal = 1, latency = 2 };
 // How a process is admitted: at once, or after an outside scheduler was asked.
 enum class Admit : std::uint32_t { now = 0, ask = 1 };
 
-// How a share's programs have the GPU beside those of others: in the arbiter's turns, as clients of an MPS server, or in
-// the driver's own time slices. Their limiters hold memory and ceiling under all of them.
+// How a share's programs have the GPU beside those of others: in the arbiter's turns, as clients of an MPS server, or
+// in the driver's own time slices. Their limiters hold memory and ceiling under all of them.
 enum class Isolation : std::uint32_t { hook = 0, mps = 1, timeslice = 2 };
 [[nodiscard]] std::string_view isolation_word(Isolation isolation);  // hook, mps, timeslice
 

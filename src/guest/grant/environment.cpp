@@ -27,8 +27,8 @@ const Variable* row_named(std::string_view name) {
   return nullptr;
 }
 
-// Of a name that is not known: the row of ours whose limit or GPU it seems to mean, as HEADGATE_MEMORY or HEADGATE_GPUS.
-// Left out, it would be a program without that limit.
+// Of a name that is not known: the row of ours whose limit or GPU it seems to mean, as HEADGATE_MEMORY or
+// HEADGATE_GPUS. Left out, it would be a program without that limit.
 const Variable* row_meant(std::string_view name) {
   if (first(name, kOurPrefix.size()) != kOurPrefix) return nullptr;
   for (const Variable& row : variables()) {
