@@ -46,7 +46,10 @@ std::string cdi_trouble(const snapshot::Share& share) {
 std::string container_lines(const snapshot::Share& share) {
   if (share.cdi_file.empty() && share.cdi_problem.empty()) return {};
   if (const std::string trouble = cdi_trouble(share); !trouble.empty())
-    return "no container can be given this share by --device: " + harmless(trouble) + "\n";
+    return "no container can be given this share by --device: " + harmless(trouble) + "\n  what helps: " +
+           (share.cdi_file.empty() ? "cdi.dir = \"/var/run/cdi\" in headgated's configuration, and a restart of it"
+                                   : "headgate doctor says more; headgated tries again each second") +
+           "; or mounts instead: headgate limiter install DIR\n";
   const std::string device = oci::share_device_name(share.name);
   std::string lines = "containers in this share:\n  podman run --device " + device + " IMAGE\n  docker run --device " +
                       device + " IMAGE    # Docker 25 or newer\n  devices: [\"" + device +

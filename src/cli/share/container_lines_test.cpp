@@ -55,9 +55,13 @@ TEST(ContainerLines, NameThePipeForExecUnderMps) {
 
 TEST(ContainerLines, ReportWhyThereIsNoFile) {
   EXPECT_EQ(container_lines(share_with("/var/run/cdi/x.json", "the disk is full")),
-            "no container can be given this share by --device: the disk is full\n");
+            "no container can be given this share by --device: the disk is full\n"
+            "  what helps: headgate doctor says more; headgated tries again each second; or mounts instead: headgate "
+            "limiter install DIR\n");
   EXPECT_EQ(container_lines(share_with("", "cdi.dir is none")),
-            "no container can be given this share by --device: cdi.dir is none\n");
+            "no container can be given this share by --device: cdi.dir is none\n"
+            "  what helps: cdi.dir = \"/var/run/cdi\" in headgated's configuration, and a restart of it; or mounts "
+            "instead: headgate limiter install DIR\n");
   EXPECT_EQ(cdi_trouble(share_with("/nowhere/x.json")),
             "there is no /nowhere/x.json; headgated writes it again within a second");
   if (::geteuid() != 0) {
