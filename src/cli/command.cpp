@@ -1,9 +1,10 @@
 #include "cli/command.hpp"
 
 #include <chrono>
-#include <sstream>
 
 #include "base/duration.hpp"
+#include "base/split.hpp"
+#include "install/source.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -57,12 +58,16 @@ Option& Options::flag(std::string names, std::string summary, std::function<void
 }
 
 void Options::simulated() {
-  flag("--sim", "use a simulated GPU; --sim=PROFILE: h200, h200-cuda13, h200-r615, l40s-x2, tiny or a .toml file",
-       [&simulate = call.simulate](bool) {
-         if (!simulate) simulate = "";
-       })
-      .completes = "h200 h200-cuda13 h200-r615 l40s-x2 tiny :file";
-  text("--sim-profile", "", "h200, h200-cuda13, h200-r615, l40s-x2, tiny or a .toml file", call.simulate).hidden = true;
+  // A flag that takes a value behind '=' alone: a word after --sim is the program's.
+  add({.names = "--sim",
+       .type = "",
+       .summary = "use a simulated GPU; --sim=PROFILE: " + install::profile_names(", ") + " or a .toml file",
+       .takes = Takes::flag,
+       .store = [&simulate = call.simulate](const auto& values) -> Result<void> {
+         simulate = values.back() == "true" ? "" : values.back();
+         return {};
+       },
+       .completes = install::profile_names(" ") + " :file"});
 }
 
 void Options::interval(const std::string& what, const char* otherwise) {
@@ -94,8 +99,7 @@ void Options::lists() {
        .type = "NAMES",
        .summary = "only these columns of csv, in this order: name,memory_used_bytes",
        .store = [&to = call.voice.columns_of_csv](const auto& values) -> Result<void> {
-         std::istringstream in(values.front());
-         for (std::string name; std::getline(in, name, ',');) to.push_back(name);
+         to = split(values.front(), ',');
          return {};
        }});
 }

@@ -3,7 +3,6 @@
 #include <string_view>
 
 #include "cli/parse.hpp"
-#include "cli/support/completion.hpp"
 
 namespace headgate::cli {
 namespace {

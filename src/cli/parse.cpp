@@ -11,36 +11,24 @@
 #include <string_view>
 
 #include "base/did_you_mean.hpp"
+#include "base/joined.hpp"
+#include "install/source.hpp"
 
 namespace headgate::cli {
 namespace {
 
 constexpr const char* kOutput = "Output";  // heading of common options in --help
-constexpr const char* kProfile = "--sim-profile";
 
-// argv up to the first "--", and the words after it. "--sim=tiny" becomes "--sim --sim-profile=tiny", because a word
-// after --sim is the program's.
+// argv up to the first "--", and the words after it.
 struct Split {
   std::vector<std::string> ours, behind;
   bool marked = false;
 };
 
-Split split(int argc, const char* const* argv) {
-  Split out;
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view text = argv[i];
-    if (out.marked) {
-      out.behind.emplace_back(text);
-    } else if (text == "--") {
-      out.marked = true;
-    } else if (text.starts_with("--sim=")) {
-      out.ours.emplace_back("--sim");
-      out.ours.push_back(std::string(kProfile) + "=" + std::string(text.substr(6)));
-    } else {
-      out.ours.emplace_back(text);
-    }
-  }
-  return out;
+Split split_at_mark(int argc, const char* const* argv) {
+  const auto* const mark = std::find(argv + 1, argv + argc, std::string_view("--"));
+  const bool marked = mark != argv + argc;
+  return {{argv + 1, mark}, {mark + marked, argv + argc}, marked};
 }
 
 // The help of a command has one line for the options that all commands have; `headgate --help` describes them.
@@ -48,7 +36,7 @@ struct CommandFormatter : CLI::Formatter {
   std::string make_group(std::string group, bool is_positional,
                          std::vector<const CLI::Option*> options) const override {
     if (group != kOutput) return CLI::Formatter::make_group(group, is_positional, options);
-    return "\nAlso: -o FORM, --json, --no-color, --ascii, -q, -v, --config FILE (see headgate --help)\n";
+    return "Also: -o FORM, --json, --no-color, --ascii, -q, -v, --config FILE (see headgate --help)\n";
   }
 };
 
@@ -80,13 +68,14 @@ class Grammar {
     app.require_subcommand(0, 1);
     app.set_help_flag("-h,--help", "print this help");
     app.get_formatter()->label("SUBCOMMAND", "COMMAND");
+    formatter_->label("SUBCOMMAND", "COMMAND");
+    for (const Command& command : commands) add(command);
+    // Behind the commands, which would inherit it.
     app.footer(
         "Examples:\n"
         "  headgate demo                                              six tenants on a simulated GPU\n"
         "  headgate run --mem 8GiB --compute 50% -- python train.py   a program in its own share\n"
         "  headgate why                                               what was refused or had to wait, and what helps");
-    formatter_->label("SUBCOMMAND", "COMMAND");
-    for (const Command& command : commands) add(command);
     app.add_flag("--version")->description("print the version");
   }
 
@@ -196,30 +185,17 @@ Result<std::vector<std::string>> program_words(const CLI::App& app, const Split&
                 (option ? "run has no option '" : "run takes no argument '") + harmless(words.front()) + "'",
                 "see 'headgate run --help'; write '--' before the command");
   }
-  if (written.marked) return written.behind;
-  const std::string profile = std::string(kProfile) + "=";
-  for (std::size_t i = 0; i + 1 < words.size(); ++i) {
-    if (words[i] == "--sim" && words[i + 1].starts_with(profile)) {
-      words[i] += words[i + 1].substr(profile.size() - 1);
-      words.erase(words.begin() + static_cast<std::ptrdiff_t>(i) + 1);
-    }
-  }
-  return words;
+  return written.marked ? written.behind : words;
 }
 
 std::vector<std::string> words_of(const CLI::App& app) {
   std::vector<std::string> all;
-  for (const CLI::App* inner : app.get_subcommands([](const CLI::App*) { return true; })) {
+  for (const CLI::App* inner : app.get_subcommands([](const CLI::App*) { return true; }))
     if (!inner->get_group().empty()) all.push_back(inner->get_name());
-  }
   return all;
 }
 
-std::string format_accepted(const CLI::App& app) {
-  std::string all;
-  for (const std::string& word : words_of(app)) all += (all.empty() ? "accepted: " : ", ") + word;
-  return all;
-}
+std::string format_accepted(const CLI::App& app) { return "accepted: " + joined(words_of(app), ", "); }
 
 std::string meant(const std::string& typed, const std::vector<std::string>& words) {
   const std::string near = did_you_mean(typed, words);
@@ -228,10 +204,9 @@ std::string meant(const std::string& typed, const std::vector<std::string>& word
 
 std::vector<std::string> options_of(const CLI::App& app) {
   std::vector<std::string> all;
-  for (const CLI::Option* option : app.get_options()) {
+  for (const CLI::Option* option : app.get_options())
     for (const auto& name : option->get_lnames())
       if (!option->get_group().empty()) all.push_back("--" + name);
-  }
   return all;
 }
 
@@ -251,11 +226,8 @@ std::unexpected<Error> unknown_word(const CLI::App& app) {
               words.empty() ? see : meant(text, words) + format_accepted(*at));
 }
 
-std::string written_as(const CLI::Option& option) { return option.check_name(kProfile) ? "--sim" : option.get_name(); }
-
 // Formats an option as help shows it.
 std::string help_line_of(const CLI::Option& option) {
-  if (option.check_name(kProfile)) return "--sim=PROFILE: " + option.get_description();
   const std::string type = option.get_type_name();
   return option.get_name() + (type.empty() ? "" : " " + type) + ": " + option.get_description();
 }
@@ -266,23 +238,22 @@ Result<void> refuse_empty(const CLI::App& app, const std::string& word) {
   for (const CLI::Option* option : app.get_options()) {
     if (option->get_items_expected_min() == 0 || std::ranges::find(option->results(), "") == option->results().end())
       continue;
-    return fail(ErrorCode::usage, (word.empty() ? "" : word + ": ") + written_as(*option) + " '' is empty",
+    return fail(ErrorCode::usage, (word.empty() ? "" : word + ": ") + option->get_name() + " '' is empty",
                 help_line_of(*option));
   }
   return {};
 }
 
 // Reports an option without its value (last on the line, or "OPTION="). CLI11's own message only counts the missing
-// values and omits the name of a hidden option.
+// values.
 std::unexpected<Error> unreadable(const CLI::App& app, const std::string& word, const CLI::ParseError& error) {
   const std::string what = error.what(), before = word.empty() ? "" : word + ": ";
   const std::string see = "see 'headgate " + (word.empty() ? "" : word + " ") + "--help'";
   if (!what.ends_with(" missing")) return fail(ErrorCode::usage, before + what, see);
-  const std::string option = what.starts_with(":") ? kProfile : what.substr(0, what.find(':'));
-  for (const CLI::Option* one : app.get_options()) {
+  const std::string option = what.substr(0, what.find(':'));
+  for (const CLI::Option* one : app.get_options())
     if (one->check_name(option))
-      return fail(ErrorCode::usage, before + written_as(*one) + " has no value", help_line_of(*one));
-  }
+      return fail(ErrorCode::usage, before + one->get_name() + " has no value", help_line_of(*one));
   return fail(ErrorCode::usage, before + what, see);
 }
 
@@ -307,7 +278,7 @@ Result<Parsed> parse(const Commands& commands, int argc, const char* const* argv
   Call& call = parsed.call;
   Grammar grammar(commands, parsed);
   CLI::App& app = grammar.app;
-  const Split written = split(argc, argv);
+  const Split written = split_at_mark(argc, argv);
   try {
     app.parse(std::vector<std::string>(written.ours.rbegin(), written.ours.rend()));  // CLI11 expects them reversed
   } catch (const CLI::CallForHelp&) {
@@ -325,6 +296,10 @@ Result<Parsed> parse(const Commands& commands, int argc, const char* const* argv
   const CLI::App* at = chosen(app, call.command);
   TRY(refuse_empty(app, call.command));
   TRY(refuse_empty(*at, call.command));
+  // CLI11 takes a flag's empty value for none.
+  if (std::ranges::count(written.ours, "--sim=") > std::ranges::count(at->remaining(), "--sim="))
+    return fail(ErrorCode::usage, (call.command.empty() ? "" : call.command + ": ") + "--sim has no value",
+                "--sim=PROFILE: " + install::profile_names(", ") + " or a .toml file");
   if (app.count("--version") > 0) at = app.get_subcommand(call.command = "version");
   else if (call.command.empty()) call.command = "status";
   if (grammar.trouble) return std::unexpected(*grammar.trouble);

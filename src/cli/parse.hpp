@@ -27,4 +27,9 @@ struct Parsed {
 // Adds the options that every command has, for completion: they cannot be stored.
 void add_common_options(Options& options);
 
+// Answers `headgate __complete WORDS...`, which the shells' scripts call: what the last of the words may become. One
+// candidate a line, with a tab and its summary. ":file" means a file's name, and ":command<tab>N" another program's
+// command line, which begins at word N of the shell's line; headgate is word 1.
+[[nodiscard]] std::string completions(const Commands& table, const std::vector<std::string>& words);
+
 }  // namespace headgate::cli

@@ -2,13 +2,15 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <fstream>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/units.hpp"
 #include "cli/commands.hpp"
 #include "cli/run/run_request.hpp"
 #include "cli/share/order.hpp"
-#include "cli/support/completion.hpp"
 #include "cli/test_parse.hpp"
 #include "cli/top/top.hpp"
 #include "cli/view/events.hpp"
@@ -42,12 +44,56 @@ TEST(CommandLine, ABareCommandIsStatus) {
 }
 
 TEST(CommandLine, FixedShareOptionsReachTheDaemonAndAreNotInHelp) {
-  for (const auto& [option, key] : {std::pair{"--gpu", "gpu"}, {"--gang", "gang"}, {"--fail-policy", "fail_policy"}}) {
+  using snapshot::ShareRequest;
+  for (const auto& [option, field] : {std::pair{"--gpu", &ShareRequest::gpu},
+                                      {"--gang", &ShareRequest::gang},
+                                      {"--fail-policy", &ShareRequest::fail_policy}}) {
     const auto parsed = set_words({"share", "set", "a", option, "x"});
     ASSERT_TRUE(parsed) << option << ": " << parsed.error().message;
-    EXPECT_EQ(parsed->own.order.at(key), "x");
+    EXPECT_EQ(parsed->own.request.*field, "x");
     EXPECT_EQ(words({"share", "set", "--help"})->help.value_or(option).find(option), std::string::npos);
   }
+}
+
+// Each attribute that has an option is said by it, and its value reaches the body under the attribute's key.
+TEST(CommandLine, EachShareAttributeIsAnOption) {
+  snapshot::ShareRequest any;
+  std::size_t options = 0;
+  snapshot::each_attribute(any, [&](const snapshot::ShareAttribute& attribute, const auto& field) {
+    if (*attribute.option == '\0') return;
+    ++options;
+    const std::string name = std::string(attribute.option).substr(std::string_view(attribute.option).find("--"));
+    const std::string value = *attribute.type == '\0' ? "" : "=x,y";
+    const auto parsed = create_words({"share", "create", "a", (name + value).c_str()});
+    ASSERT_TRUE(parsed) << name << ": " << parsed.error().message;
+    const auto body = nlohmann::json::parse(body_of(parsed->own.request));
+    ASSERT_EQ(body.size(), 1u) << body;
+    const bool is_list = requires { field->front().size(); };
+    const nlohmann::json wanted = value.empty() ? nlohmann::json(true)
+                                  : is_list     ? nlohmann::json{"x", "y"}
+                                                : nlohmann::json("x,y");
+    EXPECT_EQ(body[std::string(attribute.key)], wanted) << name;
+    EXPECT_NE(words({"share", "create", "--help"})->help->find(attribute.help), std::string::npos) << name;
+  });
+  EXPECT_GE(options, 20u);
+}
+
+TEST(ShownAttributes, HaveTheOptionsNamesAndTheSharesValues) {
+  snapshot::Share share;
+  share.admit = "ask";
+  share.freeze_after_ns = 600'000'000'000;
+  share.overcommit = true;
+  const auto shown = shown_attributes(share, short_duration_text);
+  const auto value_of = [&](const char* name) {
+    const auto found = std::ranges::find(shown, name, &ShownAttribute::name);
+    return found == shown.end() ? "none" : found->value;
+  };
+  EXPECT_EQ(value_of("admit"), "ask");
+  EXPECT_EQ(value_of("freeze-after"), "10m");
+  EXPECT_EQ(value_of("idle-notice"), "");
+  EXPECT_EQ(value_of("overcommit"), "yes");
+  EXPECT_EQ(value_of("gang"), "");
+  EXPECT_EQ(value_of("mem"), "none") << "a view of its own has it";
 }
 
 TEST(CommandLine, RebalanceTakesAPartForEachShare) {
@@ -55,18 +101,20 @@ TEST(CommandLine, RebalanceTakesAPartForEachShare) {
   ASSERT_TRUE(parsed) << parsed.error().message;
   EXPECT_EQ(parsed->call.command, "share rebalance");
   EXPECT_FALSE(words({"share", "rebalance"}));
-  EXPECT_FALSE(set_words({"share", "set", "a"})->own.yes);
-  EXPECT_TRUE(set_words({"share", "set", "a", "-y"})->own.yes);
+  EXPECT_FALSE(set_words({"share", "set", "a"})->own.request.void_promises);
+  EXPECT_TRUE(set_words({"share", "set", "a", "-y"})->own.request.void_promises);
 }
 
 TEST(CommandLine, AShareFlagCanBeTurnedOff) {
-  for (const auto& [option, key] :
-       {std::pair<std::string, const char*>{"--everyone", "everyone"}, {"--overcommit", "overcommit"}}) {
-    const auto said = [&, option = option, key = key](const std::string& value) {
-      return set_words({"share", "set", "a", (option + value).c_str()})->own.order.at(key);
+  using snapshot::ShareRequest;
+  for (const auto& [option, field] :
+       {std::pair<std::string, ShareRequest::Flag ShareRequest::*>{"--everyone", &ShareRequest::everyone},
+        {"--overcommit", &ShareRequest::overcommit}}) {
+    const auto said = [&, option = option, field = field](const std::string& value) {
+      return set_words({"share", "set", "a", (option + value).c_str()})->own.request.*field;
     };
-    for (const char* yes : {"", "=yes", "=true"}) EXPECT_EQ(said(yes), "true");
-    for (const char* no : {"=no", "=false"}) EXPECT_EQ(said(no), "false");
+    for (const char* yes : {"", "=yes", "=true"}) EXPECT_EQ(said(yes), true);
+    for (const char* no : {"=no", "=false"}) EXPECT_EQ(said(no), false);
     const auto unclear = words({"share", "set", "a", (option + "=maybe").c_str()});
     ASSERT_FALSE(unclear);
     EXPECT_NE(unclear.error().message.find("'maybe' is neither yes nor no"), std::string::npos)
@@ -77,7 +125,7 @@ TEST(CommandLine, AShareFlagCanBeTurnedOff) {
 TEST(CommandLine, FormerNamesAreAcceptedWithAWarning) {
   const auto share = create_words({"share", "create", "a", "--over-sell=yes"});
   ASSERT_TRUE(share) << share.error().message;
-  EXPECT_EQ(share->own.order.at("overcommit"), "true");
+  EXPECT_EQ(share->own.request.overcommit, true);
   EXPECT_EQ(share->warnings, std::vector<std::string>{"--over-sell is now called --overcommit; the next release does "
                                                       "not know the old name"});
   const auto run = run_words({"run", "--allow-unheld", "--", "true"});
@@ -149,7 +197,7 @@ TEST(CommandLine, RunLeavesTheProgramsOwnOptionsAlone) {
       run_words({"run", "--mem", "8GiB", "--compute=25%", "--sim", "--", "python", "--mem", "1", "--", "-x"});
   ASSERT_TRUE(run);
   EXPECT_EQ(run->call.command, "run");
-  EXPECT_EQ(run->own.memory, "8GiB");
+  EXPECT_EQ(run->own.mem, "8GiB");
   EXPECT_EQ(run->own.compute, "25%");
   EXPECT_EQ(run->call.simulate, "");
   EXPECT_EQ(run->call.words, (std::vector<std::string>{"python", "--mem", "1", "--", "-x"}));

@@ -8,7 +8,6 @@
 #include "daemon/places.hpp"
 #include "daemon/power_settings.hpp"
 #include "daemon/zeusd_listener.hpp"
-#include "install/devices.hpp"
 #include "install/source.hpp"
 #include "nvml/library.hpp"
 #include "observe/gpus.hpp"

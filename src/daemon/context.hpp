@@ -16,7 +16,7 @@
 #include "daemon/options.hpp"
 #include "daemon/places.hpp"
 #include "http/loop.hpp"
-#include "install/devices.hpp"
+#include "install/source.hpp"
 #include "observe/event_log.hpp"
 
 namespace headgate::daemon {

@@ -1,8 +1,7 @@
-#include "demo/bench.hpp"
+#include "demo/demo.hpp"
 
 #include <algorithm>
 #include <chrono>
-#include <cstdio>
 #include <nlohmann/json.hpp>
 #include <thread>
 #include <vector>
@@ -55,12 +54,8 @@ class Bench {
   Result<std::vector<Line>> measure() {
     std::vector<Line> lines = TRY(memory());
     double unlimited = 0;
-    if (!simulate_) {
-      unlimited = rate_of(TRY(run("calibrates: 200 us kernels without a limit", kernels("100%", 2500))));
-    }
-    for (const unsigned percent : {25u, 50u, 75u}) {
-      lines.push_back(TRY(compute(percent, unlimited)));
-    }
+    if (!simulate_) unlimited = rate_of(TRY(run("calibrates: 200 us kernels without a limit", kernels("100%", 2500))));
+    for (const unsigned percent : {25u, 50u, 75u}) lines.push_back(TRY(compute(percent, unlimited)));
     return lines;
   }
 
@@ -68,24 +63,20 @@ class Bench {
 
  private:
   Result<LoadReport> run(const std::string& step, TenantSpec spec) {
-    if (voice_.talk && !voice_.quiet) {
-      say(step);
-    }
+    if (voice_.talk) say(step);
     spec.run_arguments.push_back("--gpu=0");
     spec.load_arguments.push_back("--no-idle-list");
     load::Child child = TRY(start_tenant(node_, spec, simulate_));
     const auto deadline = std::chrono::steady_clock::now() + milliseconds(60'000);
     // Short sleeps, so that Ctrl-C is noticed.
-    while (child.running() && std::chrono::steady_clock::now() < deadline && Interruptions::seen() == 0) {
+    while (child.running() && std::chrono::steady_clock::now() < deadline && Interruptions::seen() == 0)
       std::this_thread::sleep_for(milliseconds(20));
-    }
     if (Interruptions::seen() != 0) {
       child.end(milliseconds(2000));
       return fail(ErrorCode::failed, "interrupted");
     }
-    if (child.running()) {
+    if (child.running())
       return fail(ErrorCode::failed, "'" + step + "' did not end within a minute", "is the GPU busy with other work?");
-    }
     const load::ChildEnd& end = child.so_far();
     if (end.status != 0) {
       // The tenant's own message holds the cause (no driver, no permission); the prefix names the step.
@@ -104,36 +95,33 @@ class Bench {
         .run_arguments = {"--mem=" + std::to_string(kMemoryLimitBytes >> 30) + "GiB"},
         .load_arguments = {"--mem=512MiB", "--attempt=3GiB", "--edge", "--no-launches", "--duration=100ms"}};
     const LoadReport report = TRY(run("memory: a limit, a refusal, the last byte", spec));
-    std::vector<Line> lines;
-    lines.push_back({.what = "the program sees its share as the card",
-                     .asked = bytes_text(kMemoryLimitBytes),
-                     .got = bytes_text(report.seen_total_bytes),
-                     .witness = "cuMemGetInfo",
-                     .kept = report.seen_total_bytes == kMemoryLimitBytes,
-                     .asked_value = static_cast<double>(kMemoryLimitBytes),
-                     .got_value = static_cast<double>(report.seen_total_bytes)});
-    lines.push_back({.what = "3.0 GiB at once, over the limit",
-                     .asked = "refused",
-                     .got = report.attempt_given_bytes == 0 ? "refused" : "given",
-                     .witness = "cuMemAlloc",
-                     .kept = report.attempt_given_bytes == 0,
-                     .asked_value = 0,
-                     .got_value = static_cast<double>(report.attempt_given_bytes)});
-    lines.push_back({.what = "one byte more than is free",
-                     .asked = "refused",
-                     .got = report.edge_over_refused ? "refused" : "given",
-                     .witness = "cuMemAlloc",
-                     .kept = report.edge_over_refused,
-                     .asked_value = 0,
-                     .got_value = report.edge_over_refused ? 0.0 : 1.0});
-    lines.push_back({.what = "all that is free, " + bytes_text(report.edge_free_bytes),
-                     .asked = "given",
-                     .got = report.edge_all_given ? "given" : "refused",
-                     .witness = "cuMemAlloc",
-                     .kept = report.edge_all_given,
-                     .asked_value = 1,
-                     .got_value = report.edge_all_given ? 1.0 : 0.0});
-    return lines;
+    const auto refused = [](const char* what, bool kept, double got_value) {
+      return Line{.what = what,
+                  .asked = "refused",
+                  .got = kept ? "refused" : "given",
+                  .witness = "cuMemAlloc",
+                  .kept = kept,
+                  .asked_value = 0,
+                  .got_value = got_value};
+    };
+    return std::vector<Line>{
+        {.what = "the program sees its share as the card",
+         .asked = bytes_text(kMemoryLimitBytes),
+         .got = bytes_text(report.seen_total_bytes),
+         .witness = "cuMemGetInfo",
+         .kept = report.seen_total_bytes == kMemoryLimitBytes,
+         .asked_value = static_cast<double>(kMemoryLimitBytes),
+         .got_value = static_cast<double>(report.seen_total_bytes)},
+        refused("3.0 GiB at once, over the limit", report.attempt_given_bytes == 0,
+                static_cast<double>(report.attempt_given_bytes)),
+        refused("one byte more than is free", report.edge_over_refused, report.edge_over_refused ? 0.0 : 1.0),
+        {.what = "all that is free, " + bytes_text(report.edge_free_bytes),
+         .asked = "given",
+         .got = report.edge_all_given ? "given" : "refused",
+         .witness = "cuMemAlloc",
+         .kept = report.edge_all_given,
+         .asked_value = 1,
+         .got_value = report.edge_all_given ? 1.0 : 0.0}};
   }
 
   TenantSpec kernels(const std::string& percent, unsigned milliseconds_long) const {
@@ -146,9 +134,14 @@ class Bench {
     const std::string word = std::to_string(percent) + "%";
     const std::string step = "compute: 200 us kernels at " + std::to_string(percent) + " %";
     const LoadReport report = TRY(run(step, kernels(word, 4500)));
-    const double got = simulate_ ? TRY(held_percent(report)) : 100 * rate_of(report) / unlimited_rate;
-    char text[32];
-    std::snprintf(text, sizeof text, "%.2f %%", got);
+    double got = 0;
+    if (simulate_) {
+      const HeldSpan held =
+          held_by(TRY(sim::read_truth(node_.node())), report.pids, report.started_ns, report.ended_ns);
+      got = 100.0 * static_cast<double>(held.held_ns) / static_cast<double>(held.span_ns);
+    } else {
+      got = 100 * rate_of(report) / unlimited_rate;
+    }
     const double allowed = simulate_ ? kAllowedSimulated : kAllowedByWork;
     const double absent = absent_percent(report);
     const Verdict verdict = judge({.asked_percent = static_cast<double>(percent),
@@ -157,23 +150,13 @@ class Bench {
                                    .absent_percent = absent});
     return Line{.what = "GPU time of 200 us kernels",
                 .asked = std::to_string(percent) + ".00 %",
-                .got = text,
+                .got = decimal_text(got, 2) + " %",
                 .witness = simulate_ ? "the simulator's truth" : "completed work",
                 .kept = verdict == Verdict::kept,
                 .asked_value = percent / 100.0,
                 .got_value = got / 100,
                 .absent_percent = absent,
                 .could_not_ask = verdict == Verdict::could_not_ask};
-  }
-
-  // This node runs nothing else, so all time held on the device is this share's.
-  Result<double> held_percent(const LoadReport& report) {
-    const sim::Truth truth = TRY(sim::read_truth(node_.node()));
-    constexpr auto kBucket = static_cast<std::int64_t>(sim::kTruthBucketNs);
-    const auto first = static_cast<std::uint64_t>((report.started_ns + kBucket - 1) / kBucket);
-    const auto end = static_cast<std::uint64_t>(report.ended_ns / kBucket);
-    return 100.0 * static_cast<double>(truth.devices.at(0).history.between(first, end)) /
-           static_cast<double>((end - first) * sim::kTruthBucketNs);
   }
 
   PrivateNode node_;
@@ -194,18 +177,15 @@ std::string report_text(const std::vector<Line>& lines, const std::string& devic
   text += table(rows, voice);
   for (const Line& line : lines) {
     if (!line.could_not_ask) continue;
-    char absent[32];
-    std::snprintf(absent, sizeof absent, "%.0f %%", line.absent_percent);
-    text += "Not measured at " + line.asked + ": for " + absent +
-            " of the time the program had no processor to ask with, so this says nothing of the gate. Try again on a "
+    text += "Not measured at " + line.asked + ": for " + decimal_text(line.absent_percent, 0) +
+            " % of the time the program had no processor to ask with, so this says nothing of the gate. Try again on a "
             "quieter machine.\n";
   }
-  if (!simulated) {
+  if (!simulated)
     text +=
         "Compute is judged by completed work: kernels done under the limit over kernels done without one, within 2 "
         "points.\n"
         "Other programs on this GPU change that figure.\n";
-  }
   return text;
 }
 

@@ -3,7 +3,6 @@
 #include <algorithm>
 #include <chrono>
 #include <csignal>
-#include <cstdio>
 #include <limits>
 #include <memory>
 #include <nlohmann/json.hpp>
@@ -14,6 +13,8 @@
 #include "base/now.hpp"
 #include "base/whole_number.hpp"
 #include "cli/term/screen.hpp"
+#include "cli/term/text_width.hpp"
+#include "cli/view/names.hpp"
 #include "cli/view/snapshot_source.hpp"
 #include "demo/demo_node.hpp"
 #include "demo/demo_picture.hpp"
@@ -63,9 +64,7 @@ class Demo {
 
   // Runs until all tenants have ended (returns 0) or a signal came (returns its number).
   Result<int> play() {
-    for (const Player& player : players_) {
-      TRY(node_.make_share(player.tenant));
-    }
+    for (const Player& player : players_) TRY(node_.make_share(player.tenant));
     const auto begin = Clock::now();
     const auto deadline = begin + milliseconds(static_cast<long>(state_.total_s * 1000)) + std::chrono::seconds(20);
     auto next_look = begin;
@@ -89,12 +88,10 @@ class Demo {
   // Ends what still runs, and restores the terminal.
   void end() {
     screen_.reset();
-    for (Player& player : players_) {
+    for (Player& player : players_)
       if (player.child) player.child->signal(SIGTERM);
-    }
-    for (Player& player : players_) {
+    for (Player& player : players_)
       if (player.child) player.child->end(kEndPatience);
-    }
     node_.end();
   }
 
@@ -142,19 +139,18 @@ class Demo {
   }
 
   Result<void> look() {
-    auto snapshot = source_->look();
-    if (!snapshot) return std::unexpected(snapshot.error());
+    auto snapshot = TRY(source_->look());
     auto events = TRY(source_->events_after(last_event_));
     for (const snapshot::Event& event : events) {
       last_event_ = std::max(last_event_, event.sequence);
       heed(event);
     }
-    state_.node = observed(std::move(state_.node), std::move(*snapshot), std::move(events));
+    state_.node = observed(std::move(state_.node), std::move(snapshot), std::move(events));
     state_.lines.clear();
     bool all_at_work = true;
     for (Player& player : players_) {
-      const auto share = std::ranges::find(state_.node.now->shares, player.tenant.name, &snapshot::Share::name);
-      if (share != state_.node.now->shares.end() && !share->devices.empty())
+      const auto* share = find_share(*state_.node.now, player.tenant.name);
+      if (share != nullptr && !share->devices.empty())
         player.refusals = std::max(player.refusals, share->devices.front().refusals);
       state_.lines.push_back(
           {player.tenant.name, player.tenant.does, demo_story(player.tenant, player.progress, *state_.node.now)});
@@ -178,10 +174,7 @@ class Demo {
 
   void tell(const std::string& text) {
     if (screen_ || !talks_) return;
-    char when[48];
-    std::snprintf(when, sizeof when, "SIMULATED %4.1f s  ", state_.elapsed_s);
-    print(when + text + "\n");
-    std::fflush(stdout);
+    print("SIMULATED " + fitted_right(decimal_text(state_.elapsed_s, 1), 4) + " s  " + text + "\n");
   }
 
   DemoMeasured measured(const Player& player, const sim::Truth& truth, std::int64_t from_ns, std::int64_t to_ns) {
@@ -189,28 +182,25 @@ class Demo {
     const LoadReport& report = *player.report;
     const HeldSpan held = held_by(truth, report.pids, from_ns, to_ns);
     measured_s_ = static_cast<double>(held.span_ns) * 1e-9;
-    DemoMeasured m;
-    m.name = tenant.name;
-    m.role = tenant.role;
-    m.limit_bytes = tenant.limit_bytes;
-    m.asked_bytes = tenant.attempts_bytes;
-    m.takes_bytes = tenant.takes_bytes;
-    m.promised_percent = tenant.compute_percent;
-    m.ceiling_percent = tenant.ceiling_percent;
-    if (held.span_ns > 0)
-      m.held_percent = 100.0 * static_cast<double>(held.held_ns) / static_cast<double>(held.span_ns);
-    m.peak_bytes = peak_bytes(truth, report.pids);
-    m.refusals = player.refusals;
-    m.given_bytes = report.attempt_given_bytes;
-    m.grow_refused = report.grow_refused;
-    m.grown_bytes = report.grown_bytes;
-    m.request_p50_ms = static_cast<double>(report.request_p50_ns) * 1e-6;
-    m.request_p99_ms = static_cast<double>(report.request_p99_ns) * 1e-6;
-    m.told_after_s = player.progress.told_after_s;
     // Naming only counts if exactly the right processes were named.
-    const bool named_right = std::ranges::equal(outside_, report.pids);
-    if (tenant.role == DemoRole::bypasser && !named_right) m.told_after_s.reset();
-    return m;
+    const bool counts = tenant.role != DemoRole::bypasser || std::ranges::equal(outside_, report.pids);
+    return {.name = tenant.name,
+            .role = tenant.role,
+            .limit_bytes = tenant.limit_bytes,
+            .asked_bytes = tenant.attempts_bytes,
+            .takes_bytes = tenant.takes_bytes,
+            .promised_percent = static_cast<double>(tenant.compute_percent),
+            .ceiling_percent = static_cast<double>(tenant.ceiling_percent),
+            .held_percent =
+                held.span_ns == 0 ? 0 : 100.0 * static_cast<double>(held.held_ns) / static_cast<double>(held.span_ns),
+            .peak_bytes = peak_bytes(truth, report.pids),
+            .refusals = player.refusals,
+            .given_bytes = report.attempt_given_bytes,
+            .grow_refused = report.grow_refused,
+            .grown_bytes = report.grown_bytes,
+            .request_p50_ms = static_cast<double>(report.request_p50_ns) * 1e-6,
+            .request_p99_ms = static_cast<double>(report.request_p99_ns) * 1e-6,
+            .told_after_s = counts ? player.progress.told_after_s : std::nullopt};
   }
 
   DemoNode node_;  // outlives the tenants

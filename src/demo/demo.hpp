@@ -1,5 +1,6 @@
 // `headgate demo`: the real headgated on a simulated node, with six tenants started by the real `headgate run`; shows a
-// live view and a verdict from the simulator's truth.
+// live view and a verdict from the simulator's truth. `headgate bench`: checks on the user's GPU, or a simulated one,
+// that limits hold.
 #pragma once
 
 #include "cli/command.hpp"
@@ -12,5 +13,9 @@ namespace headgate::demo {
 // the byte, refusals reported, the program that bypasses the limiter named. Leaves no file or process, and the terminal
 // as it was; after kill -9 daemon and tenants end, and only a directory of small files stays in TMPDIR.
 [[nodiscard]] cli::Command demo_command();
+
+// Blocks for about 20 s. Exit status: 0 if every limit held, 1 if one did not, 2 for usage errors, 3 if no driver
+// answers. With --sim on a simulated node.
+[[nodiscard]] cli::Command bench_command();
 
 }  // namespace headgate::demo

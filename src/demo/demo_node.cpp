@@ -15,11 +15,6 @@ namespace {
 using Clock = std::chrono::steady_clock;
 constexpr auto kStartPatience = std::chrono::seconds(15);
 
-// The caller's settings, limits and libraries must not apply to the tenants.
-const std::vector<std::string> kNotOurs = {"HEADGATE_*",      "CUDA_MEM*",      "CUDA_CORE*", "CUDA_DEVICE_MEMORY*",
-                                           "CUDA_DEVICE_SM*", "TENSOR_FUSION*", "LD_PRELOAD", "LD_LIBRARY_PATH",
-                                           "NOTIFY_SOCKET",   "WATCHDOG_USEC"};
-
 std::string first_words(const std::string& said) {
   const std::string text = said.substr(0, said.find_last_not_of('\n') + 1);
   return text.size() > 400 ? text.substr(0, 400) + " ..." : text;
@@ -32,7 +27,7 @@ Result<DemoNode> DemoNode::start() {
   load::ChildSpec spec;
   spec.argv = {TRY(install::daemon_program()), "--sim", "--state", files.path() + "/state"};
   spec.environment = {{"HEADGATE_SIM_DIR", files.node()}, {"HEADGATE_RUNTIME_DIR", files.runtime()}};
-  spec.without = kNotOurs;
+  spec.without = not_ours();
   spec.ends_with_us = true;
   load::Child headgated = TRY(load::Child::start(spec));
   DemoNode node(std::move(files), std::move(headgated), {});
@@ -69,7 +64,7 @@ Result<load::Child> DemoNode::start_tenant(const DemoTenant& tenant) const {
   spec.argv.push_back(TRY(install::private_program("headgate-load")));
   spec.argv.insert(spec.argv.end(), tenant.load_arguments.begin(), tenant.load_arguments.end());
   spec.environment = {{"HEADGATE_SOCKET", daemon_.path}, {"HEADGATE_RUNTIME_DIR", files_.runtime()}};
-  spec.without = kNotOurs;
+  spec.without = not_ours();
   spec.ends_with_us = true;
   return load::Child::start(spec);
 }

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <string>
-#include <vector>
 
 #include "base/result.hpp"
 #include "demo/demo_tenants.hpp"

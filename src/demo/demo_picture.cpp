@@ -1,10 +1,10 @@
 #include "demo/demo_picture.hpp"
 
 #include <algorithm>
-#include <cstdio>
 
 #include "cli/term/text_width.hpp"
-#include "cli/top/parts.hpp"
+#include "cli/top/picture.hpp"
+#include "demo/tenants.hpp"
 
 namespace headgate::demo {
 
@@ -28,20 +28,9 @@ std::vector<FrameLine> story_lines(const DemoState& state, unsigned width, Frame
 }
 
 FrameLine last_line(const DemoState& state, unsigned width, FrameStyle style) {
-  char clock[64];
-  std::snprintf(clock, sizeof clock, "%.0f s of %.0f s", state.elapsed_s, state.total_s);
+  const std::string clock = decimal_text(state.elapsed_s, 0) + " s of " + decimal_text(state.total_s, 0) + " s";
   FrameLine line(width, style);
   return line.add(" headgate demo   ", "1").add(clock).add("   Ctrl-C ends it", "90");
-}
-
-std::string joined_lines(const std::vector<FrameLine>& lines) {
-  std::string text;
-  for (const FrameLine& line : lines) {
-    std::string one = line.text();
-    one.erase(one.find_last_not_of(' ') + 1);
-    text += (text.empty() && &line == &lines.front() ? "" : "\n") + one;
-  }
-  return text;
 }
 
 }  // namespace
@@ -52,7 +41,7 @@ std::string render_demo(const DemoState& state, FrameSize size, FrameStyle style
   const auto put = [&lines](std::vector<FrameLine> more) { std::ranges::move(more, std::back_inserter(lines)); };
   if (!state.node.now) {
     lines.push_back(FrameLine(width, style).add(" SIMULATED  ", "30;43").add(" headgated is starting ...", "1"));
-    return joined_lines(lines);
+    return frame_text(lines);
   }
   const auto tenants = static_cast<unsigned>(state.lines.size());
   // Header, two GPU lines, both tables with headings, the last line. Events get the rest, then blank lines between
@@ -76,13 +65,11 @@ std::string render_demo(const DemoState& state, FrameSize size, FrameStyle style
   lines.erase(lines.begin() + std::min<std::ptrdiff_t>(std::ssize(lines), static_cast<std::ptrdiff_t>(size.rows) - 1),
               lines.end());
   lines.push_back(last_line(state, width, style));
-  return joined_lines(lines);
+  return frame_text(lines);
 }
 
 std::string render_verdicts(const std::vector<DemoVerdict>& verdicts, double measured_s) {
-  char head[128];
-  std::snprintf(head, sizeof head, "SIMULATED: what the simulated GPU saw over %.1f s\n", measured_s);
-  std::string text = head;
+  std::string text = "SIMULATED: what the simulated GPU saw over " + decimal_text(measured_s, 1) + " s\n";
   const auto line = [&text](const std::string& tenant, const std::string& promised, const std::string& measured,
                             const std::string& kept) {
     text += fitted(tenant, 10) + "  " + fitted(promised, 19) + "  " + fitted(measured, 41) + "  " + kept + "\n";

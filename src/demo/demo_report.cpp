@@ -1,40 +1,25 @@
 #include "demo/demo_report.hpp"
 
-#include <algorithm>
 #include <cmath>
-#include <cstdio>
 
 #include "base/units.hpp"
-#include "cli/top/parts.hpp"
+#include "cli/top/picture.hpp"
+#include "cli/view/names.hpp"
+#include "demo/tenants.hpp"
 
 namespace headgate::demo {
 
 using namespace cli;  // terminal, views, daemon client
 namespace {
 
-std::string seconds(double s) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f s", s);
-  return text;
-}
-
-std::string percent(double value) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.2f %%", value);
-  return text;
-}
-
-std::string whole_percent(double value) { return std::to_string(std::lround(value)) + " %"; }
-
-std::string milliseconds_text(double ms) {
-  char text[32];
-  std::snprintf(text, sizeof text, "%.1f ms", ms);
-  return text;
-}
+std::string seconds(double s) { return decimal_text(s, 1) + " s"; }
+std::string percent(double value) { return decimal_text(value, 2) + " %"; }
+std::string whole_percent(double value) { return decimal_text(value, 0) + " %"; }
+std::string milliseconds_text(double ms) { return decimal_text(ms, 1) + " ms"; }
 
 const snapshot::ShareDevice* device_of(const snapshot::Snapshot& snapshot, const std::string& share) {
-  const auto found = std::ranges::find(snapshot.shares, share, &snapshot::Share::name);
-  return found == snapshot.shares.end() || found->devices.empty() ? nullptr : &found->devices.front();
+  const auto* found = find_share(snapshot, share);
+  return found == nullptr || found->devices.empty() ? nullptr : &found->devices.front();
 }
 
 std::string refused(const snapshot::ShareDevice& device) {

@@ -5,7 +5,6 @@
 #include <cstdint>
 #include <optional>
 #include <string>
-#include <vector>
 
 #include "demo/demo_tenants.hpp"
 #include "snapshot/snapshot.hpp"

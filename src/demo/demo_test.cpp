@@ -6,7 +6,6 @@
 #include <iterator>
 
 #include "cli/parse.hpp"
-#include "demo/bench.hpp"
 
 namespace headgate::demo {
 namespace {

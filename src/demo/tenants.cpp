@@ -3,7 +3,9 @@
 #include <sys/stat.h>
 
 #include <algorithm>
+#include <array>
 #include <cerrno>
+#include <cstdio>
 #include <cstdlib>
 #include <filesystem>
 #include <nlohmann/json.hpp>
@@ -16,48 +18,38 @@ namespace headgate::demo {
 Result<PrivateNode> PrivateNode::make() {
   const std::string base = install::environment("TMPDIR");
   std::string path = (base.empty() ? "/tmp" : base) + "/headgate-XXXXXX";
-  if (::mkdtemp(path.data()) == nullptr) {
+  if (::mkdtemp(path.data()) == nullptr)
     return fail_errno("cannot make a directory like " + path, errno, "set TMPDIR to a directory that you may write");
-  }
   PrivateNode node;
   node.path_ = path;
-  for (const std::string& part : {node.node(), node.runtime()}) {
-    if (::mkdir(part.c_str(), 0700) != 0) {
-      return fail_errno("cannot make the directory " + part, errno);
-    }
-  }
+  for (const std::string& part : {node.node(), node.runtime()})
+    if (::mkdir(part.c_str(), 0700) != 0) return fail_errno("cannot make the directory " + part, errno);
   return node;
 }
 
 PrivateNode::PrivateNode(PrivateNode&& other) noexcept : path_(std::exchange(other.path_, {})) {}
 
 PrivateNode::~PrivateNode() {
-  if (!path_.empty()) {
-    std::error_code ignored;  // errors are ignored: nothing can be done about a file that stays
-    std::filesystem::remove_all(path_, ignored);
-  }
+  std::error_code ignored;  // nothing can be done about a file that stays
+  if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
 Result<LoadReport> read_load_report(const std::string& line) {
   const auto json = nlohmann::json::parse(line, nullptr, false);
-  if (json.is_discarded() || json.value("schema", "") != "headgate.load/v1") {
+  if (json.is_discarded() || json.value("schema", "") != "headgate.load/v1")
     return fail(ErrorCode::failed, "the load's report cannot be read: '" + line.substr(0, 200) + "'");
-  }
   LoadReport report;
   report.device = json.value("device", "");
   report.started_ns = json.value("started_ns", std::int64_t{0});
   report.ended_ns = json.value("ended_ns", std::int64_t{0});
   report.drained_ns = json.value("drained_ns", std::int64_t{0});
   report.launches = json.value("launches", std::uint64_t{0});
-  report.kernel_us = json.value("kernel_us", 0.0);
   report.not_asking_ns = json.value("not_asking_ns", std::int64_t{0});
   report.processor_wait_ns = json.value("processor_wait_ns", std::int64_t{0});
   const auto part = [&json](const char* name) { return json.contains(name) ? json[name] : nlohmann::json::object(); };
-  report.taken_bytes = part("memory").value("taken_bytes", std::uint64_t{0});
   report.seen_total_bytes = part("memory").value("total_bytes", std::uint64_t{0});
   report.attempted_bytes = part("attempt").value("asked_bytes", std::uint64_t{0});
   report.attempt_given_bytes = part("attempt").value("given_bytes", std::uint64_t{0});
-  report.attempt_ns = part("attempt").value("slowest_ns", std::uint64_t{0});
   report.edge_free_bytes = part("edge").value("free_bytes", std::uint64_t{0});
   report.edge_over_refused = part("edge").value("one_byte_over_refused", false);
   report.edge_all_given = part("edge").value("all_free_given", false);
@@ -66,9 +58,12 @@ Result<LoadReport> read_load_report(const std::string& line) {
   report.grow_refused = part("grow").value("refused", false);
   report.request_p50_ns = part("request_ns").value("p50", std::uint64_t{0});
   report.request_p99_ns = part("request_ns").value("p99", std::uint64_t{0});
-  report.launch_p50_ns = part("launch_ns").value("p50", std::uint64_t{0});
-  report.launch_p99_ns = part("launch_ns").value("p99", std::uint64_t{0});
   return report;
+}
+
+std::vector<std::string> not_ours() {
+  return {"HEADGATE_*",      "CUDA_MEM*",      "CUDA_CORE*", "CUDA_DEVICE_MEMORY*", "NOTIFY_SOCKET",
+          "CUDA_DEVICE_SM*", "TENSOR_FUSION*", "LD_PRELOAD", "WATCHDOG_USEC",       "LD_LIBRARY_PATH"};
 }
 
 Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec,
@@ -79,21 +74,15 @@ Result<load::Child> start_tenant(const PrivateNode& node, const TenantSpec& spec
   if (simulated) {
     child.argv.push_back("--sim");
     child.environment.emplace_back("HEADGATE_SIM_DIR", node.node());
-    if (!simulated->empty()) {
-      // The node is private and empty: the first process that opens it creates it from this profile.
-      child.environment.emplace_back("HEADGATE_SIM_PROFILE", *simulated);
-    }
+    // The node is private and empty: the first process that opens it creates it from this profile.
+    if (!simulated->empty()) child.environment.emplace_back("HEADGATE_SIM_PROFILE", *simulated);
   }
   child.argv.push_back("--");
   child.argv.push_back(TRY(install::private_program("headgate-load")));
   child.argv.insert(child.argv.end(), spec.load_arguments.begin(), spec.load_arguments.end());
   child.environment.emplace_back("HEADGATE_RUNTIME_DIR", node.runtime());
-  // The caller's limits, ours and those of other tools, must not apply to the tenants.
-  child.without = {"HEADGATE_*",      "CUDA_MEM*",      "CUDA_CORE*", "CUDA_DEVICE_MEMORY*",
-                   "CUDA_DEVICE_SM*", "TENSOR_FUSION*", "LD_PRELOAD", "LD_LIBRARY_PATH"};
-  if (!simulated) {
-    child.without.pop_back();  // LD_LIBRARY_PATH may lead to the real driver
-  }
+  child.without = not_ours();
+  if (!simulated) child.without.pop_back();  // LD_LIBRARY_PATH may lead to the real driver
   return load::Child::start(child);
 }
 
@@ -103,29 +92,25 @@ HeldSpan held_by(const sim::Truth& truth, const std::set<std::uint32_t>& pids, s
   const std::uint64_t first = (static_cast<std::uint64_t>(std::max<std::int64_t>(from_ns, 0)) + kBucket - 1) / kBucket;
   const std::uint64_t end = static_cast<std::uint64_t>(std::max<std::int64_t>(to_ns, 0)) / kBucket;
   HeldSpan held;
-  if (end <= first) {
-    return held;
-  }
+  if (end <= first) return held;
   held.span_ns = (end - first) * kBucket;
-  for (const sim::DeviceTruth& device : truth.devices) {
-    for (const sim::ProcessTruth& process : device.processes) {
-      if (pids.contains(static_cast<std::uint32_t>(process.pid))) {
-        held.held_ns += process.history.between(first, end);
-      }
-    }
-  }
+  for (const sim::DeviceTruth& device : truth.devices)
+    for (const sim::ProcessTruth& process : device.processes)
+      if (pids.contains(static_cast<std::uint32_t>(process.pid))) held.held_ns += process.history.between(first, end);
   return held;
+}
+
+std::string decimal_text(double value, int decimals) {
+  std::array<char, 64> text{};
+  std::snprintf(text.data(), text.size(), "%.*f", decimals, value);
+  return text.data();
 }
 
 std::uint64_t peak_bytes(const sim::Truth& truth, const std::set<std::uint32_t>& pids) {
   std::uint64_t peak = 0;
-  for (const sim::DeviceTruth& device : truth.devices) {
-    for (const sim::ProcessTruth& process : device.processes) {
-      if (pids.contains(static_cast<std::uint32_t>(process.pid))) {
-        peak += process.peak_bytes;
-      }
-    }
-  }
+  for (const sim::DeviceTruth& device : truth.devices)
+    for (const sim::ProcessTruth& process : device.processes)
+      if (pids.contains(static_cast<std::uint32_t>(process.pid))) peak += process.peak_bytes;
   return peak;
 }
 

@@ -1,7 +1,6 @@
 // Tenants of demo and bench: load generators started with the real `headgate run`, and their results in the truth page.
 #pragma once
 
-#include <chrono>
 #include <cstdint>
 #include <optional>
 #include <set>
@@ -31,6 +30,10 @@ class PrivateNode {
   std::string path_;
 };
 
+// Variables of the caller that must not apply to tenants: settings, limits (ours and those of other tools), libraries.
+// The last of them is LD_LIBRARY_PATH.
+[[nodiscard]] std::vector<std::string> not_ours();
+
 struct TenantSpec {
   std::string share;
   std::vector<std::string> run_arguments;   // after `headgate run`: "--mem=16GiB", ...
@@ -41,13 +44,10 @@ struct TenantSpec {
 struct LoadReport {
   std::int64_t started_ns = 0, ended_ns = 0, drained_ns = 0;  // host time, ledger::host_ns()
   std::uint64_t launches = 0;
-  double kernel_us = 0;
-  std::uint64_t taken_bytes = 0, attempted_bytes = 0, attempt_given_bytes = 0;
+  std::uint64_t attempted_bytes = 0, attempt_given_bytes = 0;
   std::uint64_t seen_total_bytes = 0;  // the GPU's memory size as the driver reported it
-  std::uint64_t attempt_ns = 0;
   std::uint64_t edge_free_bytes = 0;
   bool edge_over_refused = false, edge_all_given = false;  // --edge
-  std::uint64_t launch_p50_ns = 0, launch_p99_ns = 0;
   std::int64_t not_asking_ns = 0;
   std::int64_t processor_wait_ns = 0;  // time ready to launch but without a CPU
   std::string device;
@@ -70,6 +70,9 @@ struct HeldSpan {
 };
 [[nodiscard]] HeldSpan held_by(const sim::Truth& truth, const std::set<std::uint32_t>& pids, std::int64_t from_ns,
                                std::int64_t to_ns);
+
+// A number with so many decimals.
+[[nodiscard]] std::string decimal_text(double value, int decimals);
 
 // Returns the peak of these processes' allocations in the truth page, without contexts.
 [[nodiscard]] std::uint64_t peak_bytes(const sim::Truth& truth, const std::set<std::uint32_t>& pids);

@@ -20,10 +20,7 @@ std::string parent(const std::string& path) {
   return slash == std::string::npos ? "." : slash == 0 ? "/" : path.substr(0, slash);
 }
 
-bool exists(const std::string& path) {
-  struct stat facts{};
-  return ::stat(path.c_str(), &facts) == 0;
-}
+bool exists(const std::string& path) { return ::access(path.c_str(), F_OK) == 0; }
 
 std::string resolved(const std::string& path) {
   std::array<char, PATH_MAX> buffer{};
@@ -34,9 +31,8 @@ std::string resolved(const std::string& path) {
 Result<std::string> beside(const std::string& what, const std::string& file) {
   const std::string prefix = parent(parent(own_executable()));
   const std::vector<std::string> candidates = {prefix + "/lib/" + file, prefix + "/lib/headgate/" + file};
-  for (const auto& candidate : candidates) {
+  for (const auto& candidate : candidates)
     if (exists(candidate)) return resolved(candidate);
-  }
   return fail(ErrorCode::failed, what + " is missing: neither " + candidates[0] + " nor " + candidates[1] + " exists",
               "build it (dev/build), or install headgate whole (cmake --install)");
 }
@@ -57,9 +53,8 @@ Result<std::string> private_program(const std::string& name) { return beside("th
 
 Result<std::string> daemon_program() {
   const std::string prefix = parent(parent(own_executable()));
-  for (const char* folder : {"/bin/", "/sbin/"}) {
+  for (const char* folder : {"/bin/", "/sbin/"})
     if (exists(prefix + folder + "headgated")) return resolved(prefix + folder + "headgated");
-  }
   return fail(ErrorCode::failed, "headgated is missing: it is neither in " + prefix + "/bin nor in " + prefix + "/sbin",
               "build it (dev/build), or install headgate whole (cmake --install)");
 }
@@ -81,14 +76,12 @@ std::string environment(const char* name) {
 Result<std::string> runtime_dir() {
   std::array<char, PATH_MAX> buffer{};
   if (!ledger::runtime_directory(std::getenv("HEADGATE_RUNTIME_DIR"), std::getenv("XDG_RUNTIME_DIR"), buffer.data(),
-                                 buffer.size())) {
+                                 buffer.size()))
     return fail(ErrorCode::usage, "the runtime directory's path is too long",
                 "set HEADGATE_RUNTIME_DIR to a shorter one");
-  }
-  if (buffer[0] != '/') {
+  if (buffer[0] != '/')
     return fail(ErrorCode::usage, "the runtime directory '" + std::string(buffer.data()) + "' is a relative path",
                 "set HEADGATE_RUNTIME_DIR (or XDG_RUNTIME_DIR) to one that begins with /");
-  }
   return std::string(buffer.data());
 }
 
@@ -103,10 +96,9 @@ Result<std::string> sim_directory(const std::string& profile) {
 Result<void> make_private_directory(const std::string& path) {
   for (std::size_t at = path.find('/', 1);; at = path.find('/', at + 1)) {
     const std::string part = path.substr(0, at);
-    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST) {
+    if (::mkdir(part.c_str(), 0700) != 0 && errno != EEXIST)
       return fail_errno("cannot make the directory " + part, errno,
                         "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory that you may write");
-    }
     if (at == std::string::npos) return {};
   }
 }

@@ -1,7 +1,6 @@
 // Paths of this installation and of this user's state. Works without /proc and without HOME.
 #pragma once
 
-#include <optional>
 #include <string>
 
 #include "base/result.hpp"

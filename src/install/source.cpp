@@ -1,12 +1,17 @@
 #include "install/source.hpp"
 
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include <algorithm>
+#include <cstdlib>
 #include <filesystem>
 
+#include "base/joined.hpp"
 #include "config/profile_toml.hpp"
 #include "install/paths.hpp"
+#include "nvml/library.hpp"
+#include "observe/gpus.hpp"
 #include "sim/node.hpp"
 #include "sim/profile.hpp"
 #include "sim/truth.hpp"
@@ -20,13 +25,10 @@ Result<sim::Profile> profile_named(const std::string& name) {
   if (const sim::Profile* found = sim::find_profile(name)) return *found;
   if (name.contains('/') || name.ends_with(".toml")) return config::load_profile(name);
   return fail(ErrorCode::usage, "--sim=" + name + " names no profile",
-              "accepted: " + accepted_profiles() + ", or the path of a .toml file");
+              "accepted: " + profile_names(", ") + ", or the path of a .toml file");
 }
 
-bool has_node(const std::string& directory) {
-  struct stat facts{};
-  return ::stat((directory + "/node").c_str(), &facts) == 0;
-}
+bool has_node(const std::string& directory) { return ::access((directory + "/node").c_str(), F_OK) == 0; }
 
 Result<Source> simulated_source(const std::string& directory) {
   return Source{TRY(simulator_libraries()) + "/libnvidia-ml.so.1", directory};
@@ -34,10 +36,8 @@ Result<Source> simulated_source(const std::string& directory) {
 
 }  // namespace
 
-std::string accepted_profiles() {
-  std::string all;
-  for (const auto& profile : sim::built_in_profiles()) all += (all.empty() ? "" : ", ") + std::string(profile.name);
-  return all;
+std::string profile_names(std::string_view separator) {
+  return joined(sim::built_in_profiles(), separator, &sim::Profile::name);
 }
 
 Result<std::string> simulated_node(const std::string& profile, const std::string& usual_profile) {
@@ -49,11 +49,11 @@ Result<std::string> simulated_node(const std::string& profile, const std::string
   }
   const sim::Profile wanted = TRY(profile_named(profile.empty() ? usual_profile : profile));
   if (profile.empty() && has_node(directory)) {
-    if (auto made = sim::recreate_node(directory, wanted); !made) return std::unexpected(made.error());
+    TRY(sim::recreate_node(directory, wanted));
     return directory;
   }
-  if (auto made = make_private_directory(directory); !made) return std::unexpected(made.error());
-  if (auto made = sim::create_node(directory, wanted); !made) return std::unexpected(made.error());
+  TRY(make_private_directory(directory));
+  TRY(sim::create_node(directory, wanted));
   return directory;
 }
 
@@ -88,9 +88,8 @@ std::vector<std::string> simulated_nodes() {
   std::vector<std::string> all;
   const auto base = runtime_dir();
   std::error_code error;
-  for (fs::directory_iterator at(base ? *base + "/sim" : "", error), end; !error && at != end; at.increment(error)) {
+  for (fs::directory_iterator at(base ? *base + "/sim" : "", error), end; !error && at != end; at.increment(error))
     if (fs::exists(at->path() / "node", error)) all.push_back(at->path().string());
-  }
   std::ranges::sort(all);
   return all;
 }
@@ -116,6 +115,18 @@ Result<Gpus> gpus_to_view(const std::optional<std::string>& simulate, const std:
   const auto directory = sim_directory("");
   if (!directory || !has_node(*directory)) return gpus;
   return read_gpus(TRY(simulated_source(*directory)));
+}
+
+Result<Gpus> read_gpus(const Source& source) {
+  if (!source.simulated_directory.empty()) ::setenv("HEADGATE_SIM_DIR", source.simulated_directory.c_str(), 1);
+  const auto nvml = TRY(nvml::Library::open(source.library));
+  observe::DriverSnapshot driver = TRY(observe::read_driver(nvml, 0));
+  for (const snapshot::Gpu& gpu : driver.gpus) {
+    // Without its UUID, a GPU cannot be assigned to a share.
+    if (gpu.uuid.empty()) return fail(ErrorCode::unreachable, "GPU " + std::to_string(gpu.index) + " " + gpu.model);
+  }
+  const bool simulated = !source.simulated_directory.empty() || nvml.path().ends_with("/sim/libnvidia-ml.so.1");
+  return Gpus{std::move(driver.gpus), driver.driver_version, simulated};
 }
 
 }  // namespace headgate::install

@@ -6,12 +6,27 @@
 #include <vector>
 
 #include "base/result.hpp"
-#include "install/devices.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::install {
 
-// Returns the profile names that --sim=PROFILE accepts, for messages.
-[[nodiscard]] std::string accepted_profiles();
+struct Gpus {
+  std::vector<snapshot::Gpu> list;
+  std::string driver_version;
+  bool simulated = false;
+};
+
+// The NVML library to use. A simulated node's directory must exist.
+struct Source {
+  std::string library = "libnvidia-ml.so.1";
+  std::string simulated_directory;  // empty: the real GPUs
+};
+
+// Errors: unreachable (no driver library, or no answer), with a hint that names --sim.
+[[nodiscard]] Result<Gpus> read_gpus(const Source& source);
+
+// Returns the names of the built-in profiles, which --sim=PROFILE accepts.
+[[nodiscard]] std::string profile_names(std::string_view separator);
 
 // Returns the directory of a node, made if needed. `profile`: the text after --sim=, may be empty; `usual_profile`:
 // from the configuration, only used for a new node.

@@ -182,9 +182,8 @@ class Thread {
 
   Result<void> capture_graph() {
     if (driver_.cuStreamBeginCapture == nullptr || driver_.cuGraphInstantiate == nullptr ||
-        driver_.cuGraphLaunch == nullptr || (options_.per_thread && driver_.cuGraphLaunch_ptsz == nullptr)) {
+        driver_.cuGraphLaunch == nullptr || (options_.per_thread && driver_.cuGraphLaunch_ptsz == nullptr))
       return fail(ErrorCode::unsupported, "this driver has no CUDA graphs", "leave --graph out");
-    }
     const CUstream stream = lanes_[0].stream;
     TRY(check("cuStreamBeginCapture", driver_.cuStreamBeginCapture(stream, CU_STREAM_CAPTURE_MODE_THREAD_LOCAL)));
     for (unsigned i = 0; i < options_.graph_kernels; ++i) {

@@ -1,6 +1,5 @@
 // headgate: the command. Runs what its words say and returns an exit status that scripts can use.
 #include "cli/commands.hpp"
-#include "demo/bench.hpp"
 #include "demo/demo.hpp"
 #include "demo/self_test.hpp"
 

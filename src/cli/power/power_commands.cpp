@@ -4,13 +4,12 @@
 
 #include "base/now.hpp"
 #include "cli/commands.hpp"
-#include "cli/power/confirm.hpp"
 #include "cli/power/power_request.hpp"
-#include "cli/power/power_state.hpp"
 #include "cli/power/power_view.hpp"
 #include "cli/run/run_request.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"
+#include "cli/term/question.hpp"
 #include "cli/term/records.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/snapshot_source.hpp"
@@ -18,18 +17,11 @@
 #include "cli/view/watch.hpp"
 #include "http/client.hpp"
 #include "http/codec.hpp"
-#include "snapshot/json.hpp"
 
 namespace headgate::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// Text for stdout, and an error printed beside it that decides the exit status.
-struct Outcome {
-  std::string text;
-  std::optional<Error> trouble = {};
-};
 
 // Caveats about simulated GPUs, printed above every table.
 std::string heading(const snapshot::Snapshot& snapshot, const Voice& voice) {
@@ -37,36 +29,21 @@ std::string heading(const snapshot::Snapshot& snapshot, const Voice& voice) {
   return all.empty() ? "" : all.substr(2) + "\n";
 }
 
+constexpr std::string_view kPowerFields =
+    "index uuid model power_mw energy_mj requested_limit_mw enforced_limit_mw min_limit_mw max_limit_mw "
+    "default_limit_mw persistence compute_mode gpu_clocks_mhz mem_clocks_mhz sm_clock_mhz memory_clock_mhz "
+    "throttle_reasons leases waiting error";
+
 Result<std::string> status(const http::Endpoint& daemon, const snapshot::Snapshot& snapshot, const Voice& voice,
                            bool columns) {
   const std::string reply = TRY(ask(daemon, "GET", "/v1/power"));
-  if (voice.format == Format::json) return enclosed("headgate.power/v1", "power", reply, snapshot);
+  if (voice.format == Format::json) return enclosed_text("headgate.power/v1", "power", reply, snapshot);
   const auto state = TRY(power_state_from(reply));
   if (is_table(voice.format)) return heading(snapshot, voice) + power_status_text(state, unix_now_ns(), voice);
-  const Json pattern = {{"index", 0},
-                        {"uuid", ""},
-                        {"model", ""},
-                        {"power_mw", 0},
-                        {"energy_mj", 0},
-                        {"requested_limit_mw", 0},
-                        {"enforced_limit_mw", 0},
-                        {"min_limit_mw", 0},
-                        {"max_limit_mw", 0},
-                        {"default_limit_mw", 0},
-                        {"persistence", true},
-                        {"compute_mode", ""},
-                        {"gpu_clocks_mhz", Json::array()},
-                        {"mem_clocks_mhz", Json::array()},
-                        {"sm_clock_mhz", 0},
-                        {"memory_clock_mhz", 0},
-                        {"throttle_reasons", Json::array()},
-                        {"leases", Json::array()},
-                        {"waiting", 0},
-                        {"error", ""}};
-  Records records{.schema = "headgate.power_gpu/v1", .pattern = pattern.dump(), .objects = {}};
+  Records records{
+      .schema = "headgate.power_gpu/v1", .pattern = compact_json(picked(Json::object(), kPowerFields)), .objects = {}};
   const Json all = Json::parse(reply, nullptr, false);
-  for (const Json& gpu : all["gpus"])
-    records.objects.push_back(gpu.dump(-1, ' ', true, Json::error_handler_t::replace));
+  for (const Json& gpu : all["gpus"]) records.objects.push_back(compact_json(gpu));
   return lines(records, origin_of(snapshot), voice, columns);
 }
 
@@ -85,25 +62,20 @@ Result<int> watched(const http::Endpoint& daemon, const Call& call, std::uint64_
 // Returns the UUIDs chosen by --gpu. On a node with several GPUs, --gpu is required.
 Result<std::vector<std::string>> chosen_uuids(const std::string& command, const std::string& gpu,
                                               const snapshot::Snapshot& snapshot) {
-  const auto& gpus = snapshot.gpus;
   if (gpu == "auto")
     return fail(ErrorCode::usage, command + ": --gpu 'auto' names no GPU", "accepted: 0, 0,2-3, GPU-9c2f, all");
-  if (gpu.empty() && gpus.size() > 1)
-    return fail(ErrorCode::usage, command + ": no GPU was named, and there are " + std::to_string(gpus.size()),
+  if (const std::size_t all = snapshot.gpus.size(); gpu.empty() && all > 1)
+    return fail(ErrorCode::usage, command + ": no GPU was named, and there are " + std::to_string(all),
                 "name some: --gpu 0, --gpu 0,2-3, --gpu GPU-9c2f, --gpu all");
-  const auto chosen = TRY(
-      choose_gpus("--gpu", gpu.empty() ? "all" : gpu, {gpus, snapshot.node.driver_version, snapshot.node.simulated}));
-  std::vector<std::string> uuids;
-  for (const std::size_t index : chosen) uuids.push_back(gpus[index].uuid);
-  return uuids;
+  return choose_uuids("--gpu", gpu.empty() ? "all" : gpu, snapshot);
 }
 
 // Shows the GPUs that were changed even if others failed.
-Result<Outcome> changed(const http::Endpoint& daemon, const snapshot::Snapshot& snapshot, const Voice& voice,
-                        const std::string& target, const std::string& body) {
+Result<Shown> changed(const http::Endpoint& daemon, const snapshot::Snapshot& snapshot, const Voice& voice,
+                      const std::string& target, const std::string& body) {
   const auto reply =
       TRY(http::exchange(daemon, {.method = "POST", .target = target, .body = body}, std::chrono::seconds(30)));
-  Outcome outcome;
+  Shown outcome;
   if (reply.status / 100 != 2) {
     outcome.trouble = http::error_of(reply.status, reply.body);
     const Json parsed = Json::parse(reply.body, nullptr, false);
@@ -111,7 +83,7 @@ Result<Outcome> changed(const http::Endpoint& daemon, const snapshot::Snapshot& 
   }
   const bool dry_run = Json::parse(body)["dry_run"] == true;
   if (voice.format == Format::json) {
-    outcome.text = enclosed("headgate.power_changes/v1", "answer", reply.body, snapshot);
+    outcome.text = enclosed_text("headgate.power_changes/v1", "answer", reply.body, snapshot);
     return outcome;
   }
   const auto changes = TRY(power_changes_from(reply.body));
@@ -122,15 +94,15 @@ Result<Outcome> changed(const http::Endpoint& daemon, const snapshot::Snapshot& 
   return outcome;
 }
 
-Result<Outcome> leased(const Voice& voice, const Order& order, const http::Endpoint& daemon,
-                       const snapshot::Snapshot& snapshot, const std::string& body) {
+Result<Shown> leased(const Voice& voice, const Order& order, const http::Endpoint& daemon,
+                     const snapshot::Snapshot& snapshot, const std::string& body) {
   const std::string reply = TRY(ask(daemon, "POST", "/v1/power/leases", body, std::chrono::seconds(30)));
   const auto lease = TRY(lease_from(reply));
   const std::string now = TRY(ask(daemon, "GET", "/v1/power"));
   const auto state = TRY(power_state_from(now));
   const bool json = voice.format == Format::json;
-  Outcome outcome{.text = json ? enclosed("headgate.power_lease/v1", "lease", reply, snapshot)
-                               : heading(snapshot, voice) + power_changes_text(lease.gpus, state, voice)};
+  Shown outcome{.text = json ? enclosed_text("headgate.power_lease/v1", "lease", reply, snapshot)
+                             : heading(snapshot, voice) + power_changes_text(lease.gpus, state, voice)};
   const std::string end = "headgate power end " + lease.id;
   if (!order.contains("confirm")) {
     if (!json)
@@ -150,7 +122,8 @@ Result<Outcome> leased(const Voice& voice, const Order& order, const http::Endpo
     return outcome;
   }
   TRY(show(std::exchange(outcome.text, "")));
-  if (const Answer answer = ask_within(std::chrono::seconds(seconds)); answer == Answer::yes) {
+  const std::string question = "keep these settings? They are put back in " + std::to_string(seconds) + " s.";
+  if (const Answer answer = ask_user(question, std::chrono::seconds(seconds)); answer == Answer::yes) {
     TRY(ask(daemon, "POST", "/v1/power/leases/" + lease.id + "/keep"));
     if (!json) outcome.text = "the settings stay\n";
   } else {
@@ -177,8 +150,8 @@ Result<int> change_power(const Call& call, const PowerOptions& own) {
   const char* target = call.command == "power reset" ? "/v1/power/reset"
                        : lease                       ? "/v1/power/leases"
                                                      : "/v1/power/settings";
-  const Outcome outcome = TRY(lease && !own.dry_run ? leased(call.voice, own.order, daemon, snapshot, body)
-                                                    : changed(daemon, snapshot, call.voice, target, body));
+  const Shown outcome = TRY(lease && !own.dry_run ? leased(call.voice, own.order, daemon, snapshot, body)
+                                                  : changed(daemon, snapshot, call.voice, target, body));
   TRY(show(outcome.text));
   if (outcome.trouble) return std::unexpected(*outcome.trouble);
   return 0;
@@ -195,7 +168,7 @@ Result<int> power_profiles(const Call& call) {
   const http::Endpoint daemon = TRY(need_daemon());
   const std::string reply = TRY(ask(daemon, "GET", "/v1/power/profiles"));
   if (call.voice.format == Format::json)
-    return show(enclosed("headgate.power_profiles/v1", "profiles", reply, TRY(snapshot_of(daemon))));
+    return show(enclosed_text("headgate.power_profiles/v1", "profiles", reply, TRY(snapshot_of(daemon))));
   return show(power_profiles_text(TRY(power_profiles_from(reply)), call.voice));
 }
 

@@ -1,10 +1,10 @@
 #include "cli/power/power_request.hpp"
 
-#include <algorithm>
 #include <initializer_list>
 #include <nlohmann/json.hpp>
 #include <optional>
 
+#include "base/split.hpp"
 #include "base/whole_number.hpp"
 #include "guest/grant/text.hpp"
 
@@ -45,14 +45,12 @@ Result<void> add_value(const std::string& value, const std::string& command, Jso
 
 Result<Json> weights_from(const std::string& text) {
   Json weights = Json::array();
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    const auto weight = whole_number<std::uint32_t>(std::string_view(text).substr(at, comma - at));
+  for (const std::string& part : split(text, ',')) {
+    const auto weight = whole_number<std::uint32_t>(part);
     if (!weight || *weight == 0)
       return fail(ErrorCode::usage, "power set: --weights '" + harmless(text) + "' is not understood",
                   "accepted: a whole number for each GPU of --gpu, such as 2,1");
     weights.push_back(*weight);
-    at = comma + 1;
   }
   return weights;
 }
@@ -172,7 +170,7 @@ Result<std::string> power_body(const std::string& command, const PowerOptions& o
     body["holder_pid"] = *pid;
   }
   if (own.dry_run) body["dry_run"] = true;
-  return body.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return compact_json(body);
 }
 
 }  // namespace headgate::cli

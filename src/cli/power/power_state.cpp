@@ -1,7 +1,10 @@
-#include "cli/power/power_state.hpp"
+#include "cli/power/power_view.hpp"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/joined.hpp"
+#include "cli/term/output.hpp"
 #include "config/power_settings.hpp"
 
 namespace headgate::cli {
@@ -14,77 +17,10 @@ std::unexpected<Error> not_understood() {
               "command and daemon may be of different releases: headgate version");
 }
 
-// A missing value, or one of another type, counts as null.
-std::string text_at(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
-}
-std::optional<std::uint64_t> number_at(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_number_unsigned() ? std::optional(found->get<std::uint64_t>()) : std::nullopt;
-}
-std::optional<bool> flag_at(const Json& json, const char* key) {
-  const auto found = json.find(key);
-  return found != json.end() && found->is_boolean() ? std::optional(found->get<bool>()) : std::nullopt;
-}
-const Json& list_at(const Json& json, const char* key) {
-  static const Json kNone = Json::array();
-  const auto found = json.find(key);
-  return found != json.end() && found->is_array() ? *found : kNone;
-}
-std::vector<std::string> texts_at(const Json& json, const char* key) {
-  std::vector<std::string> all;
-  for (const Json& one : list_at(json, key))
-    if (one.is_string()) all.push_back(one.get<std::string>());
-  return all;
-}
-std::optional<ClockSpan> clocks_at(const Json& json, const char* key) {
-  const Json& span = list_at(json, key);
-  if (span.size() != 2 || !span[0].is_number_unsigned() || !span[1].is_number_unsigned()) return std::nullopt;
-  return ClockSpan{span[0].get<std::uint32_t>(), span[1].get<std::uint32_t>()};
-}
-
-std::int64_t seconds_at(const Json& json, const char* key) {
-  return static_cast<std::int64_t>(number_at(json, key).value_or(0));
-}
-
-PowerGpu gpu_from(const Json& json) {
-  PowerGpu gpu;
-  gpu.index = static_cast<std::uint32_t>(number_at(json, "index").value_or(0));
-  gpu.uuid = text_at(json, "uuid");
-  gpu.model = text_at(json, "model");
-  for (const auto& [key, into] : {std::pair{"power_mw", &gpu.power_mw},
-                                  {"energy_mj", &gpu.energy_mj},
-                                  {"requested_limit_mw", &gpu.requested_limit_mw},
-                                  {"enforced_limit_mw", &gpu.enforced_limit_mw},
-                                  {"min_limit_mw", &gpu.min_limit_mw},
-                                  {"max_limit_mw", &gpu.max_limit_mw},
-                                  {"default_limit_mw", &gpu.default_limit_mw},
-                                  {"sm_clock_mhz", &gpu.sm_clock_mhz},
-                                  {"memory_clock_mhz", &gpu.memory_clock_mhz}})
-    *into = number_at(json, key);
-  gpu.persistence = flag_at(json, "persistence");
-  gpu.compute_mode = text_at(json, "compute_mode");
-  gpu.gpu_clocks = clocks_at(json, "gpu_clocks_mhz");
-  gpu.mem_clocks = clocks_at(json, "mem_clocks_mhz");
-  gpu.throttle_reasons = texts_at(json, "throttle_reasons");
-  for (const Json& lease : list_at(json, "leases"))
-    gpu.leases.push_back({.id = text_at(lease, "id"),
-                          .holder = text_at(lease, "holder"),
-                          .controls = texts_at(lease, "controls"),
-                          .ends_at_s = seconds_at(lease, "ends_at_s"),
-                          .paused = flag_at(lease, "paused").value_or(false)});
-  gpu.error = text_at(json, "error");
-  return gpu;
-}
-
 std::string plain(const Json& value) {
   if (value.is_string()) return value.get<std::string>();
   if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
-  if (!value.is_array()) return value.dump(-1, ' ', true, Json::error_handler_t::replace);
-  std::string text;
-  for (const Json& one : value) text += (text.empty() ? "" : "-") + plain(one);
-  return text;
+  return value.is_array() ? joined(value, "-", plain) : compact_json(value);
 }
 
 // The keys of settings in leases and profiles, and their display names.
@@ -104,6 +40,7 @@ constexpr Control kControls[] = {{"power_limit_mw", "power limit"},
                                  {"weights", "weights"}};
 
 std::string format_setting(const Json& settings, const std::string& key) {
+  if (!settings.is_object()) return "";
   const auto found = settings.find(key);
   if (found == settings.end() || found->is_null()) return "";
   if (key == "power_limit_mw" && found->is_number_unsigned()) return watts(found->get<std::uint64_t>());
@@ -120,6 +57,40 @@ std::string format_setting(const Json& settings, const std::string& key) {
 
 }  // namespace
 
+std::string text_at(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_string() ? found->get<std::string>() : "";
+}
+
+std::optional<std::uint64_t> number_at(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_number_unsigned() ? std::optional(found->get<std::uint64_t>()) : std::nullopt;
+}
+
+std::optional<bool> flag_at(const Json& json, const char* key) {
+  const auto found = json.find(key);
+  return found != json.end() && found->is_boolean() ? std::optional(found->get<bool>()) : std::nullopt;
+}
+
+const Json& list_at(const Json& json, const char* key) {
+  static const Json kNone = Json::array();
+  const auto found = json.find(key);
+  return found != json.end() && found->is_array() ? *found : kNone;
+}
+
+std::vector<std::string> texts_at(const Json& json, const char* key) {
+  std::vector<std::string> all;
+  for (const Json& one : list_at(json, key))
+    if (one.is_string()) all.push_back(one.get<std::string>());
+  return all;
+}
+
+std::optional<ClockSpan> clocks_at(const Json& json, const char* key) {
+  const Json& span = list_at(json, key);
+  if (span.size() != 2 || !span[0].is_number_unsigned() || !span[1].is_number_unsigned()) return std::nullopt;
+  return ClockSpan{span[0].get<std::uint32_t>(), span[1].get<std::uint32_t>()};
+}
+
 std::string watts(std::uint64_t milliwatts) {
   const std::uint64_t tenths = (milliwatts + 50) / 100;
   return std::to_string(tenths / 10) + (tenths % 10 == 0 ? "" : "." + std::to_string(tenths % 10)) + " W";
@@ -131,41 +102,32 @@ std::string format_clocks(const ClockSpan& clocks) {
   return clocks.first == clocks.second ? most : std::to_string(clocks.first) + " to " + most;
 }
 
-Result<PowerState> power_state_from(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+Result<Json> power_state_from(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || !json.contains("gpus")) return not_understood();
-  PowerState state{.gpus = {}, .drift = text_at(json, "drift"), .at_start = text_at(json, "at_start")};
-  for (const Json& gpu : list_at(json, "gpus")) state.gpus.push_back(gpu_from(gpu));
-  return state;
+  return json;
 }
 
-Result<std::vector<PowerProfile>> power_profiles_from(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_array()) return not_understood();
-  std::vector<PowerProfile> all;
-  for (const Json& one : json) {
-    if (!one.is_object()) return not_understood();
-    PowerProfile profile{.name = text_at(one, "name"), .settings = {}, .origin = text_at(one, "origin")};
-    const auto settings = one.find("settings");
-    for (const auto& [key, name] : kControls) {
-      if (settings == one.end() || !settings->is_object()) break;
-      const std::string value = format_setting(*settings, key);
-      if (!value.empty()) profile.settings += (profile.settings.empty() ? "" : ", ") + std::string(name) + " " + value;
-    }
-    all.push_back(std::move(profile));
-  }
-  return all;
+Result<Json> power_profiles_from(const std::string& text) {
+  Json json = Json::parse(text, nullptr, false);
+  if (!json.is_array() || !std::ranges::all_of(json, [](const Json& one) { return one.is_object(); }))
+    return not_understood();
+  return json;
+}
+
+std::string format_settings(const Json& settings) {
+  std::vector<std::string> all;
+  for (const auto& [key, name] : kControls)
+    if (const std::string value = format_setting(settings, key); !value.empty())
+      all.push_back(std::string(name) + " " + value);
+  return joined(all, ", ");
 }
 
 Result<std::vector<GpuChanges>> power_changes_from(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
-  if (!json.is_object() || !json.contains("gpus")) return not_understood();
+  const Json json = TRY(power_state_from(text));
   std::vector<GpuChanges> all;
   for (const Json& gpu : list_at(json, "gpus")) {
-    GpuChanges one{.index = static_cast<std::uint32_t>(number_at(gpu, "index").value_or(0)),
-                   .uuid = text_at(gpu, "uuid"),
-                   .changes = {},
-                   .error = {}};
+    GpuChanges one{.uuid = text_at(gpu, "uuid"), .changes = {}, .error = {}};
     for (const Json& change : list_at(gpu, "changes"))
       one.changes.push_back({text_at(change, "control"), text_at(change, "from"), text_at(change, "to")});
     if (const auto error = gpu.find("error"); error != gpu.end() && error->is_object()) {
@@ -181,15 +143,15 @@ Result<LeaseMade> lease_from(const std::string& text) {
   const Json json = Json::parse(text, nullptr, false);
   if (!json.is_object() || text_at(json, "id").empty()) return not_understood();
   LeaseMade made{.id = text_at(json, "id"),
-                 .ends_at_s = seconds_at(json, "ends_at_s"),
+                 .ends_at_s = static_cast<std::int64_t>(number_at(json, "ends_at_s").value_or(0)),
                  .holder_pid = static_cast<std::uint32_t>(number_at(json, "holder_pid").value_or(0)),
                  .gpus = {}};
   const auto settings = json.find("settings"), saved = json.find("saved");
   if (settings == json.end() || !settings->is_object()) return not_understood();
   for (const auto& [uuid, wanted] : settings->items()) {
-    GpuChanges one{.index = 0, .uuid = uuid, .changes = {}, .error = {}};
+    GpuChanges one{.uuid = uuid, .changes = {}, .error = {}};
     for (const auto& [key, name] : kControls) {
-      const std::string to = wanted.is_object() ? format_setting(wanted, key) : "";
+      const std::string to = format_setting(wanted, key);
       if (to.empty()) continue;
       const bool known = saved != json.end() && saved->is_object() && saved->contains(uuid);
       one.changes.push_back({name, known ? format_setting(saved->at(uuid), key) : "", to});

@@ -3,6 +3,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <nlohmann/json.hpp>
 #include <sstream>
 
 namespace headgate::cli {
@@ -25,10 +26,10 @@ constexpr const char* kPlain = R"json({"gpus": [
   {"index": 2, "uuid": "GPU-c", "model": "NVIDIA L40S", "error": "a GPU is lost"}],
   "drift": "report", "at_start": ""})json";
 
-PowerState state() {
+PowerJson state() {
   const auto read = power_state_from(kPlain);
   EXPECT_TRUE(read);
-  return read.value_or(PowerState{});
+  return read.value_or(PowerJson());
 }
 
 TEST(PowerView, HasALineForEachGpuAndNotesBelowIt) {
@@ -101,7 +102,7 @@ TEST(PowerView, ProfilesAreListedInPlainText) {
       power_profiles_text(*profiles, {}),
       "PROFILE  SETTINGS                                                          FROM\n"
       "quiet    power limit 80%, GPU clocks 210 to 1200 MHz, persistence mode on  /etc/headgate/config.toml:12\n");
-  EXPECT_TRUE(power_profiles_text({}, {}).contains("[power.profile.NAME]"));
+  EXPECT_TRUE(power_profiles_text(PowerJson::array(), {}).contains("[power.profile.NAME]"));
 }
 
 TEST(PowerView, AnInvalidAnswerIsAnError) {
@@ -111,7 +112,9 @@ TEST(PowerView, AnInvalidAnswerIsAnError) {
     EXPECT_FALSE(lease_from(text)) << text;
   }
   EXPECT_FALSE(power_profiles_from("{}"));
-  EXPECT_TRUE(power_state_from(R"({"gpus": [{"index": "x", "leases": [{}], "gpu_clocks_mhz": [1]}]})"));
+  const auto wrong = power_state_from(R"({"gpus": [{"index": "x", "leases": [{}], "gpu_clocks_mhz": [1]}, 7]})");
+  ASSERT_TRUE(wrong);
+  EXPECT_TRUE(power_status_text(*wrong, kNow, {}).contains("none")) << "values of another type count as unknown";
 }
 
 }  // namespace

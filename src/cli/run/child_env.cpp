@@ -3,7 +3,10 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
+#include <iterator>
 
+#include "base/joined.hpp"
 #include "guest/grant/environment.hpp"
 #include "guest/grant/text.hpp"
 #include "install/paths.hpp"
@@ -13,44 +16,31 @@ namespace {
 
 // Variables that set limits or choose GPUs. The share's pages define these now; other values would be refused.
 bool is_replaced(std::string_view name) {
-  using grant::Meaning;
-  for (const std::string_view plain :
-       {"LD_PRELOAD", "LD_LIBRARY_PATH", "CUDA_VISIBLE_DEVICES", "CUDA_DEVICE_ORDER", "HEADGATE_SIM_DIR",
-        "HEADGATE_RUNTIME_DIR", "HEADGATE_SHARE_DIR", "HEADGATE_VISIBLE_GPUS"}) {
-    if (name == plain) return true;
-  }
-  for (const auto& row : grant::variables()) {
-    switch (row.meaning) {
-      case Meaning::memory:
-      case Meaning::host_memory:
-      case Meaning::ceiling:
-      case Meaning::soft:
-      case Meaning::gpu:
-      case Meaning::share:
-      case Meaning::fail_policy:
-      case Meaning::uuid_list:
-      case Meaning::uuid_at:
-      case Meaning::oversubscribe:
-      case Meaning::opt_out:
-      case Meaning::compute_policy: break;
-      default: continue;
-    }
+  using enum grant::Meaning;
+  constexpr std::string_view kOurs[] = {"LD_PRELOAD",         "LD_LIBRARY_PATH",      "CUDA_VISIBLE_DEVICES",
+                                        "CUDA_DEVICE_ORDER",  "HEADGATE_SIM_DIR",     "HEADGATE_RUNTIME_DIR",
+                                        "HEADGATE_SHARE_DIR", "HEADGATE_VISIBLE_GPUS"};
+  constexpr std::array kReplaced = {memory,      host_memory, ceiling, soft,          gpu,     share,
+                                    fail_policy, uuid_list,   uuid_at, oversubscribe, opt_out, compute_policy};
+  const auto is_named = [name](const auto& row) {
     if (name == row.name) return true;
     std::uint64_t index = 0;
-    if (row.indexed && name.size() > row.name.size() + 1 && name.starts_with(row.name) &&
-        name[row.name.size()] == '_' && grant::whole_number(name.substr(row.name.size() + 1), 1u << 30, index)) {
-      return true;
-    }
-  }
-  return false;
+    return row.indexed && name.size() > row.name.size() + 1 && name.starts_with(row.name) &&
+           name[row.name.size()] == '_' && grant::whole_number(name.substr(row.name.size() + 1), 1u << 30, index);
+  };
+  return std::ranges::find(kOurs, name) != std::end(kOurs) ||
+         std::ranges::any_of(grant::variables(), [&](const auto& row) {
+           return std::ranges::find(kReplaced, row.meaning) != kReplaced.end() && is_named(row);
+         });
 }
 
 constexpr std::string_view kThreadPercentage = "CUDA_MPS_ACTIVE_THREAD_PERCENTAGE";
 
-bool has_pipe_of_ours(const Entry& entry) {
-  return std::ranges::any_of(entry.variables,
-                             [](const auto& variable) { return variable.first == "CUDA_MPS_PIPE_DIRECTORY"; });
+bool sets(const Entry& entry, std::string_view name) {
+  return std::ranges::any_of(entry.variables, [name](const auto& variable) { return variable.first == name; });
 }
+
+bool has_pipe_of_ours(const Entry& entry) { return sets(entry, "CUDA_MPS_PIPE_DIRECTORY"); }
 
 // What a program asks of MPS that a control daemon of headgated, which speaks v2, does not have.
 Result<void> check_mps_wishes(const Entry& entry) {
@@ -85,25 +75,20 @@ Result<std::vector<std::string>> child_environment(const Entry& entry, const con
   TRY(check_mps_wishes(entry));
   std::vector<std::string> all;
   const bool by_percentage = entry.thread_percentage < 100 && will_be_mps_client(entry);
-  const auto is_the_daemons = [&](std::string_view name) {
-    return std::ranges::any_of(entry.variables, [&](const auto& variable) { return variable.first == name; });
-  };
   for (char** variable = ::environ; *variable != nullptr; ++variable) {
     const std::string_view text = *variable;
     const std::string_view name = text.substr(0, text.find('='));
-    if (!is_replaced(name) && !(by_percentage && name == kThreadPercentage) && !is_the_daemons(name))
+    if (!is_replaced(name) && !(by_percentage && name == kThreadPercentage) && !sets(entry, name))
       all.emplace_back(text);
   }
   const std::string library = TRY(install::limiter_library());
-  if (library.find_first_of(" :") != std::string::npos) {
+  if (library.find_first_of(" :") != std::string::npos)
     return fail(ErrorCode::failed,
                 "the limiter lies at '" + library + "': the loader takes no path with a space or a colon",
                 "install headgate elsewhere");
-  }
   const std::string preload = install::environment("LD_PRELOAD");
   all.push_back("LD_PRELOAD=" + (preload.empty() ? "" : preload + ":") + library);
-  std::string uuids;
-  for (const std::string& uuid : entry.uuids) uuids += (uuids.empty() ? "" : ",") + uuid;
+  const std::string uuids = joined(entry.uuids, ",");
   all.push_back("CUDA_VISIBLE_DEVICES=" + uuids);
   all.push_back("HEADGATE_VISIBLE_GPUS=" + uuids);
   all.push_back("CUDA_DEVICE_ORDER=PCI_BUS_ID");

@@ -1,14 +1,13 @@
 #include "cli/run/engine_run.hpp"
 
-#include <unistd.h>
-
-#include <cerrno>
-
+#include "base/joined.hpp"
 #include "base/whole_number.hpp"
 #include "cli/commands.hpp"
-#include "cli/run/free_gpus.hpp"
+#include "cli/run/launch.hpp"
 #include "cli/share/container_lines.hpp"
 #include "cli/share/daemon.hpp"
+#include "cli/share/order.hpp"
+#include "cli/view/names.hpp"
 #include "oci/cdi_names.hpp"
 #include "oci/share_device.hpp"
 #include "snapshot/json.hpp"
@@ -33,10 +32,8 @@ Result<void> check_engine_share(const std::string& name) {
 // Docker's own count begins with GPU 0 each time, whatever runs there.
 Result<void> add_free_gpus(const std::string& engine, EngineLine& line) {
   const auto daemon = TRY(need_daemon());
-  const std::string reply = TRY(ask(daemon, "GET", "/v1/snapshot"));
-  const auto snapshot = TRY(snapshot::from_json<snapshot::Snapshot>(reply));
-  const auto uuids = TRY(free_gpus(snapshot, line.gpus));
-  const auto words = gpu_words(engine, uuids);
+  const auto snapshot = TRY(snapshot_of(daemon));
+  const auto words = gpu_words(engine, TRY(free_gpus(snapshot, line.gpus)));
   line.words.insert(line.words.begin() + static_cast<std::ptrdiff_t>(line.gpus_place), words.begin(), words.end());
   return {};
 }
@@ -84,9 +81,7 @@ std::vector<std::string> gpu_words(const std::string& engine, const std::vector<
     return words;
   }
   // One field of a CSV record, so that its commas part no keys.
-  std::string list;
-  for (const std::string& uuid : uuids) list += (list.empty() ? "" : ",") + uuid;
-  return {"--gpus", "\"device=" + list + "\""};
+  return {"--gpus", "\"device=" + joined(uuids, ",") + "\""};
 }
 
 namespace {
@@ -95,11 +90,7 @@ namespace {
 Result<void> become_engine(const std::string& engine, const std::vector<std::string>& words) {
   EngineLine line = TRY(engine_line(engine, words));
   TRY(line.share.empty() ? add_free_gpus(engine, line) : check_engine_share(line.share));
-  std::vector<char*> argv;
-  for (std::string& word : line.words) argv.push_back(word.data());
-  argv.push_back(nullptr);
-  ::execvp(argv[0], argv.data());
-  return fail_errno("cannot execute " + engine, errno);
+  return become(line.words);
 }
 
 Result<int> run_in_engine(const Call& call) {
@@ -120,5 +111,35 @@ Command engine_command(const std::string& engine) {
 }  // namespace
 
 Commands engine_commands() { return {engine_command("docker"), engine_command("podman")}; }
+
+namespace {
+
+// What the GPU is used by; empty: by nothing.
+std::string user_of(const snapshot::Gpu& gpu, const snapshot::Snapshot& snapshot) {
+  for (const auto& share : snapshot.shares)
+    if (is_on_gpu(share, gpu.uuid)) return "the share " + harmless(share.name);
+  for (const auto& process : snapshot.processes)
+    if (is_on_gpu(process, gpu.uuid)) return "process " + std::to_string(process.pid);
+  return gpu.mig.value_or(false) ? "MIG" : "";
+}
+
+}  // namespace
+
+Result<std::vector<std::string>> free_gpus(const snapshot::Snapshot& snapshot, unsigned count) {
+  std::vector<std::string> free;
+  std::string used;
+  for (const auto& gpu : snapshot.gpus) {
+    const std::string user = user_of(gpu, snapshot);
+    if (user.empty()) free.push_back(gpu.uuid);
+    else used += (used.empty() ? ": GPU " : ", GPU ") + std::to_string(gpu.index) + " is used by " + user;
+  }
+  if (free.size() < count)
+    return fail(ErrorCode::no_capacity,
+                "--gpus " + std::to_string(count) + ": " + std::to_string(free.size()) + " of " +
+                    std::to_string(snapshot.gpus.size()) + " GPUs are free" + used,
+                "headgate free lists room for a share: --share NAME");
+  free.resize(count);
+  return free;
+}
 
 }  // namespace headgate::cli

@@ -6,6 +6,7 @@
 #include <vector>
 
 #include "base/result.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
 
@@ -22,5 +23,9 @@ struct EngineLine {
 
 // Returns the options that give the engine whole GPUs: podman's CDI devices, or Docker's own, which all versions have.
 [[nodiscard]] std::vector<std::string> gpu_words(const std::string& engine, const std::vector<std::string>& uuids);
+
+// The UUIDs of `count` free GPUs, in nvidia-smi's order. A GPU that is cut by MIG is none. Errors: no_capacity, with
+// what each of the others is used by.
+[[nodiscard]] Result<std::vector<std::string>> free_gpus(const snapshot::Snapshot& snapshot, unsigned count);
 
 }  // namespace headgate::cli

@@ -1,4 +1,4 @@
-#include "cli/run/free_gpus.hpp"
+#include "cli/run/engine_run.hpp"
 
 #include <gtest/gtest.h>
 

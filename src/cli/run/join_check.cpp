@@ -1,4 +1,3 @@
-#include "cli/run/join_check.hpp"
 
 #include <unistd.h>
 
@@ -6,11 +5,12 @@
 #include <cmath>
 #include <cstring>
 
+#include "base/joined.hpp"
 #include "base/units.hpp"
 #include "cli/run/run_request.hpp"
 #include "cli/term/output.hpp"
-#include "install/devices.hpp"
 #include "install/paths.hpp"
+#include "install/source.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -48,18 +48,13 @@ class Comparison {
                     : "use the same values, leave them out to join it, or choose another --name");
   }
 
-  Result<void> gpus(const install::Gpus& gpus) const {
+  Result<void> gpus(const snapshot::Snapshot& snapshot) const {
     const std::string wanted = run_.gpu.value_or(install::environment("HEADGATE_GPU"));
     // Any GPU will do.
     if (wanted.empty() || wanted == "auto") return {};
-    std::vector<std::string> asked, has;
-    for (const std::size_t index : TRY(choose_gpus("--gpu", wanted, gpus))) asked.push_back(gpus.list[index].uuid);
-    std::string words;
-    for (const auto& device : share_.devices) {
-      has.push_back(device.uuid);
-      words += (words.empty() ? "" : ",") + device.uuid;
-    }
-    return same(std::ranges::is_permutation(asked, has), "--gpu", words, wanted);
+    const auto asked = TRY(choose_uuids("--gpu", wanted, snapshot));
+    const bool equal = std::ranges::is_permutation(asked, share_.devices, {}, {}, &snapshot::ShareDevice::uuid);
+    return same(equal, "--gpu", joined(share_.devices, ",", &snapshot::ShareDevice::uuid), wanted);
   }
 
   // `wanted`: the options and environment, completed from `has`.
@@ -73,9 +68,9 @@ class Comparison {
     };
     const auto part = [](std::uint32_t ppm) { return ppm == 0 ? "none" : percent_text(ppm); };
     TRY(same(wanted.memory_limit_bytes == has.memory_limit_bytes, "--mem", limit(has.memory_limit_bytes),
-             said(run_.memory, limit(wanted.memory_limit_bytes))));
+             said(run_.mem, limit(wanted.memory_limit_bytes))));
     TRY(same(wanted.host_limit_bytes == has.host_limit_bytes, "--host-mem", exact_bytes_text(has.host_limit_bytes),
-             said(run_.host_memory, exact_bytes_text(wanted.host_limit_bytes))));
+             said(run_.host_mem, exact_bytes_text(wanted.host_limit_bytes))));
     TRY(same(wanted.compute_ceiling_ppm == has.compute_ceiling_ppm, "--compute", part(has.compute_ceiling_ppm),
              said(run_.compute, part(wanted.compute_ceiling_ppm))));
     const std::uint32_t burst_ppm = run_.burst ? TRY(compute_option("--burst", *run_.burst)) : wanted.compute_burst_ppm;
@@ -125,8 +120,8 @@ class Comparison {
 Result<void> agrees(const RunOptions& run, const config::Config& config, const snapshot::Share& share,
                     const snapshot::Snapshot& snapshot) {
   const Comparison comparison(run, share);
-  const install::Gpus gpus{snapshot.gpus, snapshot.node.driver_version, snapshot.node.simulated};
-  TRY(comparison.gpus(gpus));
+  const install::Gpus gpus = gpus_in(snapshot);
+  TRY(comparison.gpus(snapshot));
   RunRequest request = TRY(read_run_request(run, config));
   // Burst is compared separately, because the ceiling that it must exceed may be left out.
   request.burst_ppm.reset();

@@ -1,4 +1,4 @@
-#include "cli/run/join_check.hpp"
+#include "cli/run/run_request.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>
@@ -17,9 +17,9 @@ TEST(Join, AUserWithoutRightsIsToldToChooseAnotherName) {
   share.devices.emplace_back().uuid = snapshot.gpus[0].uuid;
   share.devices[0].memory_limit_bytes = 8ull << 30;
   RunOptions run;
-  run.memory = "8GiB";
+  run.mem = "8GiB";
   EXPECT_TRUE(agrees(run, {}, share, snapshot));
-  run.memory = "4GiB";
+  run.mem = "4GiB";
   const auto hint = [&](std::uint32_t owner) {
     share.owner_uid = owner;
     const uid_t before = ::geteuid();

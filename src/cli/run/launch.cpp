@@ -11,16 +11,10 @@
 #include "base/elf.hpp"
 #include "base/unique_fd.hpp"
 #include "cli/term/output.hpp"
+#include "load/child.hpp"
 
 namespace headgate::cli {
 namespace {
-
-std::vector<char*> pointers(const std::vector<std::string>& texts) {
-  std::vector<char*> all;
-  for (const auto& text : texts) all.push_back(const_cast<char*>(text.c_str()));
-  all.push_back(nullptr);
-  return all;
-}
 
 // Returns all signals except those that report our own faults and those that cannot be blocked.
 sigset_t governed_signals() {
@@ -31,8 +25,8 @@ sigset_t governed_signals() {
 }
 
 // Runs between fork and exec, so it makes only async-signal-safe calls.
-[[noreturn]] void become(const char* path, char* const* arguments, char* const* environment, const sigset_t& mask,
-                         bool binary, int report, int cgroup_door) {
+[[noreturn]] void become_child(const char* path, char* const* arguments, char* const* environment, const sigset_t& mask,
+                               bool binary, int report, int cgroup_door) {
   if (cgroup_door >= 0) [[maybe_unused]]
     const auto entered = ::write(cgroup_door, "0", 1);
   ::sigprocmask(SIG_SETMASK, &mask, nullptr);
@@ -114,8 +108,8 @@ Result<int> run_and_wait(const Launch& launch) {
   int ends[2];
   if (::pipe2(ends, O_CLOEXEC) != 0) return fail_errno("cannot make a pipe", errno);
   UniqueFd reading(ends[0]), writing(ends[1]);
-  const auto arguments = pointers(launch.arguments);
-  const auto environment = pointers(launch.environment);
+  const auto arguments = load::pointers(launch.arguments);
+  const auto environment = load::pointers(launch.environment);
   const bool binary = is_binary(launch.path);
   ::signal(SIGCHLD, SIG_DFL);  // if inherited as ignored, the child's status would be lost
   const sigset_t signals = governed_signals();
@@ -127,10 +121,9 @@ Result<int> run_and_wait(const Launch& launch) {
     ::sigprocmask(SIG_SETMASK, &before, nullptr);
     return fail_errno("cannot start a process", error);
   }
-  if (pid == 0) {
-    become(launch.path.c_str(), arguments.data(), environment.data(), before, binary, writing.get(),
-           launch.cgroup_door);
-  }
+  if (pid == 0)
+    become_child(launch.path.c_str(), arguments.data(), environment.data(), before, binary, writing.get(),
+                 launch.cgroup_door);
   writing.reset();
   int error = 0;
   ssize_t got = 0;
@@ -141,6 +134,11 @@ Result<int> run_and_wait(const Launch& launch) {
   if (got == sizeof error) return exec_status(launch.path, error);
   if (WIFSIGNALED(status)) return 128 + WTERMSIG(status);
   return WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+}
+
+std::unexpected<Error> become(const std::vector<std::string>& words) {
+  ::execvp(words.front().c_str(), load::pointers(words).data());
+  return fail_errno("cannot execute " + words.front(), errno);
 }
 
 }  // namespace headgate::cli

@@ -1,7 +1,6 @@
 // Starts a program and acts for it: forwards signals and returns its status.
 #pragma once
 
-#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,5 +21,8 @@ struct Launch {
 // The child stays in our process group, so it gets the terminal's signals (Ctrl-C, Ctrl-Z) directly; only signals sent
 // to us alone are forwarded. If the child stops under a terminal, we stop too, so that the shell sees its job stop.
 [[nodiscard]] Result<int> run_and_wait(const Launch& launch);
+
+// Replaces this process by the program of these words, the first of which is looked up in PATH. Returns only on errors.
+[[nodiscard]] std::unexpected<Error> become(const std::vector<std::string>& words);
 
 }  // namespace headgate::cli

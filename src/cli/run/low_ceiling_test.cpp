@@ -1,4 +1,4 @@
-#include "cli/run/low_ceiling.hpp"
+#include "cli/run/grant_summary.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,6 +1,5 @@
 #include "cli/run/program.hpp"
 
-#include <elf.h>
 #include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/xattr.h>
@@ -12,6 +11,7 @@
 #include <cstring>
 
 #include "base/elf.hpp"
+#include "base/split.hpp"
 #include "base/unique_fd.hpp"
 
 namespace headgate::cli {
@@ -43,14 +43,11 @@ std::expected<std::string, ProgramError> look_up(const std::string& command) {
   const char* variable = std::getenv("PATH");
   const std::string path = variable != nullptr ? variable : "/usr/local/bin:/usr/bin:/bin";
   int worst = ENOENT;
-  for (std::size_t start = 0; start <= path.size();) {
-    const std::size_t end = std::min(path.find(':', start), path.size());
-    const std::string directory = path.substr(start, end - start);
+  for (const std::string& directory : split(path, ':')) {
     const std::string candidate = (directory.empty() ? "." : directory) + "/" + command;
     const int error = executable(candidate);
     if (error == 0) return candidate;
     if (error == EACCES) worst = EACCES;
-    start = end + 1;
   }
   return std::unexpected(cannot(command, worst));
 }
@@ -61,13 +58,11 @@ std::optional<std::string> changes_identity(const std::string& path) {
   if (::stat(path.c_str(), &facts) != 0) return std::nullopt;
   if ((facts.st_mode & S_ISUID) != 0 && facts.st_uid != ::getuid())
     return path + " is setuid: the loader ignores preloaded libraries in it";
-  if ((facts.st_mode & S_ISGID) != 0 && (facts.st_mode & S_IXGRP) != 0 && facts.st_gid != ::getgid()) {
+  if ((facts.st_mode & S_ISGID) != 0 && (facts.st_mode & S_IXGRP) != 0 && facts.st_gid != ::getgid())
     return path + " is setgid: the loader ignores preloaded libraries in it";
-  }
   std::array<char, 64> capability{};
-  if (::getuid() != 0 && ::getxattr(path.c_str(), "security.capability", capability.data(), capability.size()) > 0) {
+  if (::getuid() != 0 && ::getxattr(path.c_str(), "security.capability", capability.data(), capability.size()) > 0)
     return path + " has file capabilities: the loader ignores preloaded libraries in it";
-  }
   return std::nullopt;
 }
 

@@ -1,4 +1,4 @@
-#include "cli/run/queue_wait.hpp"
+#include "cli/run/run_daemon.hpp"
 
 #include <nlohmann/json.hpp>
 #include <thread>

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <cstring>
 
-#include <nlohmann/json.hpp>
 #include "base/standard_streams.hpp"
 #include "base/units.hpp"
 
 #include "cli/commands.hpp"
 #include "cli/run/child_env.hpp"
+#include "cli/run/grant_summary.hpp"
 #include "cli/run/launch.hpp"
-#include "cli/run/low_ceiling.hpp"
 #include "cli/run/program.hpp"
 #include "cli/run/run_daemon.hpp"
 #include "cli/run/run_request.hpp"
@@ -20,7 +19,6 @@
 #include "cli/view/names.hpp"
 #include "cli/view/own_ledgers.hpp"
 #include "guest/grant/text.hpp"
-#include "install/devices.hpp"
 #include "install/paths.hpp"
 #include "install/source.hpp"
 
@@ -104,12 +102,11 @@ Result<std::vector<std::size_t>> gpus_of(const ledger::ShareGrant& held, const i
   std::vector<std::size_t> chosen;
   for (std::uint32_t i = 0; i < held.device_count; ++i) {
     const auto found = std::ranges::find(gpus.list, held.devices[i].uuid, &snapshot::Gpu::uuid);
-    if (found == gpus.list.end()) {
+    if (found == gpus.list.end())
       return fail(ErrorCode::unreachable,
                   std::string("the share '") + held.name + "' is on " + held.devices[i].uuid +
                       ", which is not a GPU of this node",
                   "choose another --name, or look at the node the share was made on (--sim)");
-    }
     chosen.push_back(static_cast<std::size_t>(found - gpus.list.begin()));
   }
   return chosen;
@@ -129,11 +126,10 @@ Result<Plan> make_plan(const RunCall& asked) {
     request.name = install::environment("HEADGATE_SHARE");
   plan.named = request.name.has_value();
   plan.name = request.name.value_or("");
-  if (plan.named && !grant::is_share_name(plan.name)) {
+  if (plan.named && !grant::is_share_name(plan.name))
     return fail(ErrorCode::usage,
                 "the environment variable HEADGATE_SHARE='" + harmless(plan.name) + "' cannot name a share",
                 "accepted: " + std::string(grant::accepted(grant::Syntax::share_name)));
-  }
   const auto held = plan.named ? existing(plan.base, plan.name) : std::nullopt;
   const std::string from_environment = install::environment("HEADGATE_GPU");
   if (request.gpu) plan.chosen = TRY(choose_gpus("--gpu", *request.gpu, plan.gpus));
@@ -161,10 +157,9 @@ std::string values_text(const ledger::DeviceGrant& device) {
 Error differs(const Plan& plan) {
   Error error{ErrorCode::usage, "the share '" + plan.name + "' is in use with other values",
               "use the same values, leave them out to join it as it is, or choose another --name"};
-  if (const auto held = existing(plan.base, plan.name); held && held->device_count > 0) {
+  if (const auto held = existing(plan.base, plan.name); held && held->device_count > 0)
     error.message += ": it has " + values_text(held->devices[0]) + " on " + held->devices[0].uuid + ", asked was " +
                      values_text(plan.grant.devices[0]) + " on " + plan.grant.devices[0].uuid;
-  }
   return error;
 }
 
@@ -180,9 +175,8 @@ Result<void> enter(Plan& plan, Seat& seat) {
     if (fault.error != ledger::PageError::different_values) {
       Error error = share_error(fault, plan.base, plan.name);
       if (fault.error == ledger::PageError::read_only || fault.error == ledger::PageError::no_space ||
-          fault.error == ledger::PageError::no_permission) {
+          fault.error == ledger::PageError::no_permission)
         error.hint = "set HEADGATE_RUNTIME_DIR or XDG_RUNTIME_DIR to a directory with room that you may write";
-      }
       return std::unexpected(error);
     }
     // The share is empty, so its values no longer matter: remove it and create it again.
@@ -204,10 +198,8 @@ std::size_t neighbours(const Plan& plan) {
 }
 
 void announce(const Plan& plan) {
-  std::string where;
-  for (const std::size_t index : plan.chosen) {
-    where += (where.empty() ? "" : ", ") + snapshot::gpu_name(plan.gpus.list[index]);
-  }
+  const std::string where =
+      joined(plan.chosen, ", ", [&](std::size_t index) { return snapshot::gpu_name(plan.gpus.list[index]); });
   const std::size_t others = neighbours(plan);
   const std::string level = observe::level_word(plan.grant.level);
   say("share " + plan.name + " on " + where + ": " + (plan.chosen.size() > 1 ? "each " : "") +
@@ -252,9 +244,8 @@ Result<int> start(const RunCall& asked) {
 // share itself.
 Result<int> start_where(const RunCall& asked) {
   if (asked.options.share) return run_in_share(asked);
-  if (!asked.call.simulate) {
+  if (!asked.call.simulate)
     if (const auto daemon = TRY(await_daemon())) return run_by_daemon(*daemon, asked);
-  }
   TRY(refuse_what_needs_the_daemon(asked.options));
   if (const auto silent = socket_left_behind(); silent && !asked.call.simulate)
     say("headgated does not answer at " + harmless(*silent) +

@@ -2,25 +2,22 @@
 
 #include <unistd.h>
 
-#include <algorithm>
 #include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 
 #include "base/duration.hpp"
-#include "base/units.hpp"
 #include "cli/run/child_env.hpp"
 #include "cli/run/grant_summary.hpp"
-#include "cli/run/join_check.hpp"
 #include "cli/run/launch.hpp"
-#include "cli/run/low_ceiling.hpp"
 #include "cli/run/own_cgroup.hpp"
-#include "cli/run/queue_wait.hpp"
 #include "cli/run/run_request.hpp"
 #include "cli/share/daemon.hpp"
+#include "cli/share/order.hpp"
+#include "cli/view/names.hpp"
 #include "http/codec.hpp"
-#include "install/devices.hpp"
 #include "install/paths.hpp"
+#include "install/source.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
@@ -43,16 +40,12 @@ Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share)
   return entry;
 }
 
-Result<snapshot::Snapshot> snapshot_for_run(const http::Endpoint& daemon) {
-  return snapshot::from_json<snapshot::Snapshot>(TRY(ask(daemon, "GET", "/v1/snapshot")));
-}
-
 // Returns the share for remarks only: if it cannot be read, the run goes on.
 std::optional<snapshot::Share> announced(const http::Endpoint& daemon, const std::string& name) {
-  const auto snapshot = snapshot_for_run(daemon);
+  const auto snapshot = snapshot_of(daemon);
   if (!snapshot) return std::nullopt;
-  const auto share = std::ranges::find(snapshot->shares, name, &snapshot::Share::name);
-  if (share == snapshot->shares.end()) return std::nullopt;
+  const auto* share = find_share(*snapshot, name);
+  if (share == nullptr) return std::nullopt;
   say(format_granted(*snapshot, *share));
   return *share;
 }
@@ -96,27 +89,23 @@ Result<std::string> order_for(const RunCall& asked, const install::Gpus& gpus, c
     const ledger::DeviceGrant& device = grant.devices[i];
     uuids += (uuids.empty() ? "" : ",") + std::string(device.uuid);
     if (device.memory_limit_bytes != first.memory_limit_bytes || device.host_limit_bytes != first.host_limit_bytes ||
-        device.compute_ceiling_ppm != first.compute_ceiling_ppm ||
-        device.compute_burst_ppm != first.compute_burst_ppm) {
+        device.compute_ceiling_ppm != first.compute_ceiling_ppm || device.compute_burst_ppm != first.compute_burst_ppm)
       return fail(ErrorCode::unsupported, "headgated's shares have the same limits on each of their GPUs",
                   "make one share for each GPU, or write limits without an index");
-    }
   }
-  Json body = {{"name", name}, {"gpu", uuids}, {"until_empty", true}};
-  if (first.memory_limit_bytes != ledger::kNoMemoryLimit) body["mem"] = std::to_string(first.memory_limit_bytes) + "B";
-  if (first.host_limit_bytes != 0) body["host_mem"] = std::to_string(first.host_limit_bytes) + "B";
-  if (first.oversubscribed) body["oversubscribe"] = true;
+  snapshot::ShareRequest body = run;  // the daemon parses the rest: weight, class, on_oom, ttl
+  body.name = name;
+  body.gpu = uuids;
+  body.until_empty = true;
+  body.mem.reset(), body.host_mem.reset();
+  if (first.memory_limit_bytes != ledger::kNoMemoryLimit) body.mem = std::to_string(first.memory_limit_bytes) + "B";
+  if (first.host_limit_bytes != 0) body.host_mem = std::to_string(first.host_limit_bytes) + "B";
+  if (first.oversubscribed) body.oversubscribe = true;
   // An explicit request for the whole GPU is sent like any other value: guaranteed or refused.
-  if (first.compute_ceiling_ppm != ledger::kWholeGpu || run.compute)
-    body["compute"] = ppm_text(first.compute_ceiling_ppm);
-  if (run.burst) body["burst"] = *run.burst;
-  else if (first.compute_burst_ppm != 0) body["burst"] = ppm_text(first.compute_burst_ppm);
-  if (run.weight) body["weight"] = *run.weight;
-  if (run.on_oom) body["on_oom"] = *run.on_oom;
-  if (run.priority_class) body["class"] = *run.priority_class;
-  if (run.ttl) body["ttl"] = *run.ttl;
-  if (grant.fail_policy == ledger::FailPolicy::closed) body["fail_policy"] = "closed";
-  return body.dump();
+  if (first.compute_ceiling_ppm != ledger::kWholeGpu || run.compute) body.compute = ppm_text(first.compute_ceiling_ppm);
+  if (!run.burst && first.compute_burst_ppm != 0) body.burst = ppm_text(first.compute_burst_ppm);
+  if (grant.fail_policy == ledger::FailPolicy::closed) body.fail_policy = "closed";
+  return body_of(body);
 }
 
 // Returns the deadline; empty text means none.
@@ -130,15 +119,14 @@ Result<std::optional<Clock::time_point>> end_of_waiting(const std::string& text)
 
 // Options that an existing share already has set; a program that joins cannot change them.
 bool asks_for_limits(const RunOptions& run) {
-  return run.gpu || run.memory || run.host_memory || run.compute || run.burst || run.weight || run.on_oom ||
-         run.priority_class || run.ttl;
+  return static_cast<const snapshot::ShareRequest&>(run) != snapshot::ShareRequest{};
 }
 
 // Runs in the share of that name; returns nothing if there is none.
 std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Snapshot& snapshot,
                                 const std::string& name, const RunCall& asked) {
-  const auto share = std::ranges::find(snapshot.shares, name, &snapshot::Share::name);
-  if (share == snapshot.shares.end()) return std::nullopt;
+  const auto* share = find_share(snapshot, name);
+  if (share == nullptr) return std::nullopt;
   TRY(agrees(asked.options, asked.config(), *share, snapshot));
   const auto entry = entry_into(daemon, name);
   if (entry) return run_inside(daemon, *entry, asked);
@@ -151,10 +139,9 @@ std::optional<Result<int>> join(const http::Endpoint& daemon, const snapshot::Sn
 
 Result<int> run_in_share(const RunCall& asked) {
   const RunOptions& run = asked.options;
-  if (asks_for_limits(run) || run.name) {
+  if (asks_for_limits(run))
     return fail(ErrorCode::usage, "run --share takes no limits: the share '" + harmless(*run.share) + "' has them",
                 "change them: headgate share set " + harmless(*run.share) + " --mem 12GiB");
-  }
   if (run.wait)
     return fail(ErrorCode::usage,
                 "run --share has nothing to wait for: the share '" + harmless(*run.share) + "' has its room already",
@@ -175,12 +162,11 @@ Result<int> run_by_daemon(const http::Endpoint& daemon, const RunCall& asked) {
   // That share may end before we join it; then it is our turn to create it.
   constexpr int kTries = 3;
   for (int tries = 0; tries < kTries; ++tries) {
-    const auto snapshot = TRY(snapshot_for_run(daemon));
+    const auto snapshot = TRY(snapshot_of(daemon));
     // On the first try, no share can have this random name.
     if (!wanted.empty() || tries > 0)
       if (const auto joined = join(daemon, snapshot, name, asked)) return *joined;
-    const install::Gpus gpus{snapshot.gpus, snapshot.node.driver_version, snapshot.node.simulated};
-    const std::string body = TRY(order_for(asked, gpus, name));
+    const std::string body = TRY(order_for(asked, gpus_in(snapshot), name));
     made =
         run.wait ? share_by_line(daemon, name, body, until, asked.call.voice) : ask(daemon, "POST", "/v1/shares", body);
     if (made || made.error().code != ErrorCode::conflict) break;

@@ -1,8 +1,14 @@
 // headgate run with shares kept by headgated.
 #pragma once
 
+#include <chrono>
+#include <optional>
+#include <string>
+
+#include "base/result.hpp"
 #include "cli/run/program.hpp"
 #include "cli/run/run_request.hpp"
+#include "cli/term/output.hpp"
 #include "http/endpoint.hpp"
 
 namespace headgate::cli {
@@ -23,5 +29,13 @@ struct RunCall {
 // Runs in a share that the daemon makes from options, environment and configuration and removes afterwards. If a share
 // of that name exists, joins it. With --wait, waits until there is room.
 [[nodiscard]] Result<int> run_by_daemon(const http::Endpoint& daemon, const RunCall& asked);
+
+// Returns the share of that name as JSON, once the daemon has made it from `body`. If the daemon goes away, waits for
+// it and queues again, at the end. `until`: null means no limit. Errors: the daemon's; no_capacity when the time is
+// over.
+[[nodiscard]] Result<std::string> share_by_line(const http::Endpoint& daemon, const std::string& name,
+                                                const std::string& body,
+                                                std::optional<std::chrono::steady_clock::time_point> until,
+                                                const Voice& voice);
 
 }  // namespace headgate::cli

@@ -1,6 +1,5 @@
 #include "cli/run/run_request.hpp"
 
-#include <algorithm>
 #include <array>
 #include <cstring>
 #include <random>
@@ -47,9 +46,8 @@ Result<grant::Grant> environment_grant(const char* const* environment, const ins
 
 const ledger::DeviceGrant* device_of(const std::optional<ledger::ShareGrant>& held, const std::string& uuid) {
   if (!held) return nullptr;
-  for (std::uint32_t i = 0; i < held->device_count; ++i) {
+  for (std::uint32_t i = 0; i < held->device_count; ++i)
     if (uuid == held->devices[i].uuid) return &held->devices[i];
-  }
   return nullptr;
 }
 
@@ -67,11 +65,10 @@ Result<grant::MemorySplit> memory_for(const RunRequest& request, const grant::De
   const grant::MemorySplit split =
       grant::split_memory({.memory = *memory, .oversubscribe_ppm = env.oversubscribe_ppm}, gpu.memory_total_bytes);
   const std::uint64_t bytes = split.card_bytes;
-  if (bytes > gpu.memory_total_bytes) {
+  if (bytes > gpu.memory_total_bytes)
     return fail(ErrorCode::no_capacity,
                 said_by + " is more than " + snapshot::gpu_name(gpu) + " has: " + bytes_text(gpu.memory_total_bytes),
                 "ask for at most " + bytes_text(gpu.memory_total_bytes) + ", or choose another GPU with --gpu");
-  }
   if (bytes == 0)
     return fail(ErrorCode::usage, said_by + " is less than one byte of GPU " + std::to_string(gpu.index),
                 accepted(grant::accepted_memory(grant::Dialect::headgate)));
@@ -91,16 +88,14 @@ Result<std::uint32_t> part_of_card(const std::string& option, double tflops, con
                                    const GpuThroughput& own) {
   const std::string asked = option + " " + std::to_string(tflops) + " TFLOPS";
   const auto card = fp16_tflops(gpu.model, own);
-  if (!card) {
+  if (!card)
     return fail(ErrorCode::unsupported, asked + ": what a " + harmless(gpu.model) + " computes is not in the table",
                 "write a percentage of the GPU, or its TFLOPS under [cards] in the configuration");
-  }
   const double ppm = tflops / *card * 1e6;
-  if (ppm >= ledger::kWholeGpu + 1.0 || ppm < 1) {
+  if (ppm >= ledger::kWholeGpu + 1.0 || ppm < 1)
     return fail(
         ErrorCode::usage, asked + " does not fit GPU " + std::to_string(gpu.index),
         accepted("up to " + std::to_string(static_cast<int>(*card)) + "TFLOPS (" + short_model(gpu.model) + ", FP16)"));
-  }
   return static_cast<std::uint32_t>(ppm);
 }
 
@@ -139,10 +134,10 @@ Result<std::uint32_t> burst_for(const RunRequest& request, const grant::DeviceGr
 void add_run_options(Options& options, RunOptions& run) {
   options.simulated();
   options.text("-i,--gpu", "GPUS", "which GPUs: 0, 0,2-3, GPU-9c2f, 0000:1b:00.0, all, auto", run.gpu);
-  options.text("-m,--mem", "SIZE", "memory limit on each GPU: 8GiB, 8GB, 50%", run.memory);
+  options.text("-m,--mem", "SIZE", "memory limit on each GPU: 8GiB, 8GB, 50%", run.mem);
   options.text("--host-mem", "SIZE",
                "host memory that stands in for the GPU's past --mem: 8GiB (slower; without it the limit is hard)",
-               run.host_memory);
+               run.host_mem);
   options.text("-c,--compute", "PART", "share of each GPU's time: 50%, 0.5, 500m, 40TFLOPS", run.compute);
   options.text("--share", "NAME", "enter this share of headgated, as it is", run.share).completes = ":share";
   options.text("--name", "NAME", "the share's name; programs under one name draw on one account", run.name);
@@ -185,14 +180,14 @@ Result<RunRequest> read_run_request(const RunOptions& run, const config::Config&
   request.name = run.name;
   const auto& default_memory = config["defaults.mem"];
   const auto& default_compute = config["defaults.compute"];
-  if (run.memory)
-    request.memory = TRY(memory_option("--mem", *run.memory)), request.memory_text = "--mem " + harmless(*run.memory);
+  if (run.mem)
+    request.memory = TRY(memory_option("--mem", *run.mem)), request.memory_text = "--mem " + harmless(*run.mem);
   else if (!default_memory.value.empty()) {
     request.memory = TRY(memory_option("defaults.mem", default_memory.value));
     request.memory_text = "defaults.mem = " + default_memory.value + " (" + default_memory.origin + ")";
     request.memory_is_default = true;
   }
-  if (run.host_memory) request.host_memory = TRY(memory_option("--host-mem", *run.host_memory));
+  if (run.host_mem) request.host_memory = TRY(memory_option("--host-mem", *run.host_mem));
   request.cards = config.cards();
   if (run.compute && is_tflops(*run.compute)) {
     request.compute_tflops = parse_tflops(*run.compute);
@@ -204,10 +199,9 @@ Result<RunRequest> read_run_request(const RunOptions& run, const config::Config&
     request.compute_ppm = TRY(compute_option("defaults.compute", default_compute.value)),
     request.compute_is_default = true;
   if (run.burst) request.burst_ppm = TRY(compute_option("--burst", *run.burst));
-  if (run.name && !grant::is_share_name(*run.name)) {
+  if (run.name && !grant::is_share_name(*run.name))
     return fail(ErrorCode::usage, quoted("--name", *run.name) + " cannot name a share",
                 accepted(grant::accepted(grant::Syntax::share_name)));
-  }
   request.fail_closed = config["defaults.fail_policy"].value == "closed";
   return request;
 }
@@ -220,11 +214,23 @@ Result<std::vector<std::size_t>> choose_gpus(const std::string& option, const st
   const std::string token(selection.token);
   message += token.empty() || token == selector ? " " : ": '" + harmless(token) + "' ";
   message += grant::describe(selection.fault);
-  std::string known;
-  for (const snapshot::Gpu& gpu : gpus.list)
-    known += (known.empty() ? "" : ", ") + std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";
+  const std::string known = joined(gpus.list, ", ", [](const snapshot::Gpu& gpu) {
+    return std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";
+  });
   return fail(selection.fault == grant::SelectFault::mig ? ErrorCode::unsupported : ErrorCode::usage, message,
               accepted(grant::accepted_selectors()) + "; GPUs here: " + (known.empty() ? "none" : known));
+}
+
+Result<std::vector<std::string>> choose_uuids(const std::string& option, const std::string& selector,
+                                              const snapshot::Snapshot& snapshot) {
+  std::vector<std::string> uuids;
+  for (const std::size_t index : TRY(choose_gpus(option, selector, gpus_in(snapshot))))
+    uuids.push_back(snapshot.gpus[index].uuid);
+  return uuids;
+}
+
+install::Gpus gpus_in(const snapshot::Snapshot& snapshot) {
+  return {snapshot.gpus, snapshot.node.driver_version, snapshot.node.simulated};
 }
 
 Result<ledger::ShareGrant> make_grant(const RunRequest& request, const install::Gpus& gpus,

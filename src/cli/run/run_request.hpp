@@ -12,16 +12,16 @@
 #include "guest/grant/environment.hpp"
 #include "guest/grant/size.hpp"
 #include "guest/ledger/pages.hpp"
-#include "install/devices.hpp"
+#include "install/source.hpp"
+#include "snapshot/share_request.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
 
-// The options of `headgate run`, as written.
-struct RunOptions {
-  std::optional<std::string> gpu, memory, host_memory, compute, burst, name;  // null if not given
+// The options of `headgate run`, as written: of its share, and its own.
+struct RunOptions : snapshot::ShareRequest {
   std::optional<std::string> share;  // one that headgated has; the run joins it unchanged
-  // Need the daemon. wait: the time limit, "" for none.
-  std::optional<std::string> weight, wait, on_oom, priority_class, ttl;
+  std::optional<std::string> wait;   // needs the daemon; the time limit, "" for none
   bool allow_unenforced = false;
 };
 
@@ -51,6 +51,10 @@ struct RunRequest {
 // Returns indices into gpus.list. Errors: usage if the selector matches none.
 [[nodiscard]] Result<std::vector<std::size_t>> choose_gpus(const std::string& option, const std::string& selector,
                                                            const install::Gpus& gpus);
+// The same of a snapshot's GPUs, as UUIDs.
+[[nodiscard]] Result<std::vector<std::string>> choose_uuids(const std::string& option, const std::string& selector,
+                                                            const snapshot::Snapshot& snapshot);
+[[nodiscard]] install::Gpus gpus_in(const snapshot::Snapshot& snapshot);
 
 // Returns the grant for those GPUs. `held`: the values of an existing share of that name, used where nothing was given.
 // Errors: no_capacity if a memory limit exceeds a GPU's memory; usage if the environment cannot be parsed.
@@ -58,5 +62,10 @@ struct RunRequest {
                                                     const std::vector<std::size_t>& chosen,
                                                     const char* const* environment,
                                                     const std::optional<ledger::ShareGrant>& held);
+
+// Compares the run's options and environment with the share; values left out match. `snapshot`: the one that holds the
+// share. Errors: usage, for the first value that differs, with both values, and for values that cannot be parsed.
+[[nodiscard]] Result<void> agrees(const RunOptions& run, const config::Config& config, const snapshot::Share& share,
+                                  const snapshot::Snapshot& snapshot);
 
 }  // namespace headgate::cli

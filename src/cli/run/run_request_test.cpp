@@ -127,7 +127,7 @@ TEST(RunRequest, HostMemoryComesFromOptionThenEnvironmentThenShare) {
   EXPECT_EQ(make_grant(request, one_card(), {0}, none, *grant)->devices[0].host_limit_bytes, 2ull << 30);
   const auto run = run_words({"run", "--mem", "8GiB", "--host-mem=1GiB", "--", "python"});
   ASSERT_TRUE(run);
-  EXPECT_EQ(run->own.host_memory, "1GiB");
+  EXPECT_EQ(run->own.host_mem, "1GiB");
   request.host_memory = grant::Memory{.bytes = 1ull << 30};
   EXPECT_EQ(make_grant(request, one_card(), {0}, said, std::nullopt)->devices[0].host_limit_bytes, 1ull << 30);
 }

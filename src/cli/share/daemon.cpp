@@ -35,15 +35,11 @@ std::optional<struct stat> nearest_facts(const std::string& socket) {
   return std::nullopt;
 }
 
-std::optional<std::uint32_t> owner_of_socket(const std::string& socket) {
-  const auto facts = nearest_facts(socket);
-  return facts ? std::optional<std::uint32_t>(facts->st_uid) : std::nullopt;
-}
-
 // A daemon is there but refuses us: running without it would bypass it.
 std::unexpected<Error> not_allowed(const std::string& socket) {
-  if (const auto owner = owner_of_socket(socket).value_or(0); owner != 0 && owner != ::geteuid())
-    return fail(ErrorCode::denied, "headgated at " + harmless(socket) + " serves " + user_name(owner) + " alone",
+  if (const auto facts = nearest_facts(socket); facts && facts->st_uid != 0 && facts->st_uid != ::geteuid())
+    return fail(ErrorCode::denied,
+                "headgated at " + harmless(socket) + " serves " + user_name(facts->st_uid) + " alone",
                 "start one of your own: headgated (with a simulated GPU: headgated --sim)");
   return fail(ErrorCode::denied, "you may not open headgated's control socket " + harmless(socket),
               "as an administrator: " + how_to_join(group_of_socket(socket)) +
@@ -66,11 +62,10 @@ std::string how_to_join(std::optional<std::uint32_t> group) {
 Result<std::optional<http::Endpoint>> find_daemon() {
   if (const std::string given = install::environment("HEADGATE_SOCKET"); !given.empty()) {
     auto endpoint = http::parse_endpoint(given);
-    if (!endpoint) {
+    if (!endpoint)
       return fail(ErrorCode::usage,
                   "the environment variable HEADGATE_SOCKET='" + harmless(given) + "': " + endpoint.error().message,
                   endpoint.error().hint);
-    }
     const auto answered = answers(*endpoint);
     if (!answered && answered.error().code == ErrorCode::denied) return not_allowed(given);
     if (!answered) {
@@ -104,6 +99,17 @@ std::optional<std::string> socket_left_behind() {
     if (::stat(path.c_str(), &facts) == 0 && S_ISSOCK(facts.st_mode)) return path;
   }
   return std::nullopt;
+}
+
+pid_t pid_of(const http::Endpoint& daemon) {
+  const auto address = http::address_of(daemon);
+  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
+  ucred peer{};
+  socklen_t size = sizeof peer;
+  const bool told = !daemon.path.empty() && address &&
+                    ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) == 0 &&
+                    ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) == 0;
+  return told ? peer.pid : 0;
 }
 
 Error silence_at(const std::string& socket) {

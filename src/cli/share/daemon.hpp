@@ -1,6 +1,8 @@
 // Finds headgated and sends it requests.
 #pragma once
 
+#include <sys/types.h>
+
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -29,6 +31,8 @@ namespace headgate::cli {
 [[nodiscard]] std::optional<std::uint32_t> group_of_socket(const std::string& socket);
 // Returns what an administrator must do to admit this user. Never suggests root's group, which grants far more.
 [[nodiscard]] std::string how_to_join(std::optional<std::uint32_t> group);
+// Returns the PID of the process that listens at the daemon's Unix socket; 0 if it cannot be determined.
+[[nodiscard]] pid_t pid_of(const http::Endpoint& daemon);
 // Returns the error for a socket that does not answer: the daemon has ended, or hangs.
 [[nodiscard]] Error silence_at(const std::string& socket);
 

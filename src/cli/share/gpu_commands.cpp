@@ -2,11 +2,11 @@
 #include <nlohmann/json.hpp>
 
 #include "cli/commands.hpp"
+#include "cli/run/run_request.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/view_command.hpp"
-#include "guest/grant/text.hpp"
 #include "http/codec.hpp"
 #include "runtime/node_facts.hpp"
 #include "snapshot/json.hpp"
@@ -26,7 +26,7 @@ Result<int> show_drivers(const Voice& voice) {
                                    {"drivers", nlohmann::ordered_json::array()}};
     for (const auto& driver : drivers)
       json["drivers"].push_back({{"name", driver.name}, {"capabilities", driver.capabilities}});
-    return show(json.dump(2) + "\n");
+    return show(pretty_json(json));
   }
   std::vector<std::vector<std::string>> rows = {{"DRIVER", "CAPABILITIES"}};
   for (const auto& driver : drivers) rows.push_back({driver.name, or_dash(joined(driver.capabilities, ","))});
@@ -57,28 +57,21 @@ struct PolicyOptions {
   bool yes = false;
 };
 
-// Finds a GPU of the daemon by index or by UUID prefix, in any case.
-Result<std::string> uuid_of(const http::Endpoint& daemon, const std::string& text) {
-  const std::string reply = TRY(ask(daemon, "GET", "/v1/gpus"));
-  const auto gpus = TRY(snapshot::from_json<std::vector<snapshot::Gpu>>(reply));
-  std::string found, known;
-  for (const auto& gpu : gpus) {
-    known += (known.empty() ? "" : ", ") + std::to_string(gpu.index) + " (" + gpu.uuid.substr(0, 12) + ")";
-    if (text != std::to_string(gpu.index) && (text.size() < 5 || !grant::starts_ignoring_case(gpu.uuid, text)))
-      continue;
-    if (!found.empty()) return fail(ErrorCode::usage, "several GPUs begin with '" + text + "'", "GPUs here: " + known);
-    found = gpu.uuid;
-  }
-  if (found.empty()) return fail(ErrorCode::not_found, "there is no GPU '" + text + "'", "GPUs here: " + known);
-  return found;
-}
-
 Result<int> gpu_policy(const Call& call, const PolicyOptions& own) {
   const http::Endpoint daemon = TRY(need_daemon());
-  const std::string uuid = TRY(uuid_of(daemon, own.gpu));
-  const std::string reply = TRY(ask_for_change(daemon, "PATCH", "/v1/gpus/" + http::escape(uuid), own.yes, own.order));
-  if (call.voice.format == Format::json)
-    return show(enclosed("headgate.gpu/v1", "gpu", reply, TRY(snapshot_of(daemon))));
+  const auto snapshot = TRY(snapshot_of(daemon));
+  const auto uuids = TRY(choose_uuids("gpu policy", own.gpu, snapshot));
+  if (uuids.size() != 1 || own.gpu == "auto")
+    return fail(ErrorCode::usage, "gpu policy: '" + harmless(own.gpu) + "' names no single GPU",
+                "accepted: 0, GPU-9c2f, 0000:1b:00.0");
+  const std::string& uuid = uuids.front();
+  const auto body = [&own](bool agreed) -> Result<std::string> {
+    Order order = own.order;
+    if (agreed) order[kConsent] = "true";
+    return body_of(order);
+  };
+  const std::string reply = TRY(ask_for_change(daemon, "PATCH", "/v1/gpus/" + http::escape(uuid), own.yes, body));
+  if (call.voice.format == Format::json) return show(enclosed_text("headgate.gpu/v1", "gpu", reply, snapshot));
   const auto gpu = TRY(snapshot::from_json<snapshot::Gpu>(reply));
   return show(
       "GPU " + uuid.substr(0, 12) + " is now given by the policy " + gpu.policy +

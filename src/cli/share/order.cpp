@@ -1,12 +1,10 @@
 #include "cli/share/order.hpp"
 
-#include <unistd.h>
-
-#include <algorithm>
-#include <iostream>
 #include <nlohmann/json.hpp>
 
+#include "base/split.hpp"
 #include "cli/share/daemon.hpp"
+#include "cli/term/question.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
@@ -14,66 +12,46 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::vector<std::string> parts_of(const std::string& text) {
-  std::vector<std::string> parts;
-  for (std::size_t at = 0; at <= text.size();) {
-    const std::size_t comma = std::min(text.find(',', at), text.size());
-    if (comma > at) parts.push_back(text.substr(at, comma - at));
-    at = comma + 1;
-  }
-  return parts;
-}
-
 bool wants_consent(const Error& error) {
   return error.code == ErrorCode::conflict && error.hint.find(kConsent) != std::string::npos;
 }
 
 // Asks on the terminal. Errors: usage if there is no terminal or the answer is no.
 Result<void> consent(const Error& refusal) {
-  if (::isatty(STDIN_FILENO) != 1 || ::isatty(STDERR_FILENO) != 1)
-    return fail(ErrorCode::usage, refusal.message, "nothing was changed; --yes goes on without asking");
-  std::cerr << "headgate: " << harmless(refusal.message) << "\ngo on? [y/N] " << std::flush;
-  std::string answer;
-  std::getline(std::cin, answer);
-  if (answer == "y" || answer == "Y" || answer == "yes") return {};
+  if (!can_ask()) return fail(ErrorCode::usage, refusal.message, "nothing was changed; --yes goes on without asking");
+  if (ask_user("headgate: " + harmless(refusal.message) + "\ngo on?") == Answer::yes) return {};
   return fail(ErrorCode::usage, "nothing was changed", "--yes goes on without asking");
 }
 
-constexpr OrderOption kLimits[] = {
-    {"-m,--mem", "mem", "SIZE", "memory limit on each GPU: 8GiB, 8GB, 50%, none"},
-    {"--host-mem", "host_mem", "SIZE", "host memory that stands in for the GPU's past --mem"},
-    {"-c,--compute", "compute", "PART", "promised part of each GPU's time: 50%, 40TFLOPS, none"},
-    {"--burst", "burst", "PART", "use up to this while no other share wants it: 80%, none"},
-    {"--weight", "weight", "N", "part of what is left over, beside other shares: 1 to 1000 (users: to 100)"},
-    {"--class", "class", "CLASS", "best-effort, normal, or latency (which administrators give)"},
-    {"--admit", "admit", "WHEN", "now, or ask: an outside scheduler decides on each process"},
-    {"--on-oom", "on_oom", "WHAT", "allocations without room: fail, wait (30s), wait=5m"},
-    {"--ttl", "ttl", "TIME", "time to live; then no process may join, and the share ends with its last: 8h, 7d, none"},
-    {"--freeze-after", "freeze_after", "TIME",
-     "move memory of idle programs to the host until their next call: 10m, none"},
-    {"--idle-notice", "idle_notice", "TIME", "event when it has used no GPU for this time: 2h, none"},
-    {"--user", "users", "USERS", "users that may join beside the owner: names or numbers, with commas; none"},
-    {"--group", "groups", "GROUPS", "groups whose members may join; none"},
-};
-// For the life of a share.
-constexpr OrderOption kFixed[] = {
-    {"-i,--gpu", "gpu", "GPUS", "which GPUs: 0, 0,2-3, GPU-9c2f, all, auto"},
-    {"--gang", "gang", "NAME", "run at the same time as your other shares of that gang"},
-    {"--isolation", "isolation", "HOW",
-     "hook: in turns; mps: kernels run at once; timeslice: in the driver's time slices"},
-    {"--fail-policy", "fail_policy", "POLICY", "if it cannot be measured: open (run without limits) or closed"},
-};
+using snapshot::ShareAttribute, snapshot::ShareRequest;
 
-void add_limits(Options& options, ShareOptions& own) {
-  for (const OrderOption& option : kLimits) order_option(options, own.order, option);
-  order_flag(options, own.order, "--everyone", "everyone",
-             "all processes that reach its directory may join (containers); =no");
-  order_flag(options, own.order, "--overcommit", "overcommit",
-             "allow it beyond the card's memory; it is promised nothing; =no");
-  order_flag(options, own.order, "--oversubscribe", "oversubscribe",
-             "--mem may be more than the card: the rest is host memory, which programs see as the card's; =no");
-  order_flag(options, own.order, "--over-sell", "overcommit", "").renamed_to = "--overcommit";
-  add_yes(options, own.yes);
+Option& add_attribute(Options& options, const ShareAttribute& is, ShareRequest::Text& field) {
+  return options.text(is.option, is.type, is.help, field);
+}
+
+Option& add_attribute(Options& options, const ShareAttribute& is, ShareRequest::Names& field) {
+  return options.add({.names = is.option,
+                      .type = is.type,
+                      .summary = is.help,
+                      .store = [&field](const std::vector<std::string>& values) -> Result<void> {
+                        field = split(values.front(), ',');
+                        std::erase(*field, "");
+                        return {};
+                      }});
+}
+
+// A flag, of the share or of the request. --option=no turns it off again, because a share keeps what was not named.
+Option& add_attribute(Options& options, const ShareAttribute& is, auto& field) {
+  return options.flag(is.option, is.help, [&field](bool on) { field = on; });
+}
+
+// `share set` accepts attributes that are fixed for life too, so that the daemon explains why they cannot be changed;
+// help and completion leave them out.
+void add_attributes(Options& options, ShareRequest& request, bool is_new) {
+  snapshot::each_attribute(request, [&](const ShareAttribute& attribute, auto& field) {
+    if (*attribute.option != '\0') add_attribute(options, attribute, field).hidden = attribute.fixed && !is_new;
+  });
+  options.flag("--over-sell", "", [&request](bool on) { request.overcommit = on; }).renamed_to = "--overcommit";
 }
 
 }  // namespace
@@ -88,37 +66,57 @@ Option& order_option(Options& options, Order& order, const OrderOption& option) 
                       }});
 }
 
-Option& order_flag(Options& options, Order& order, const char* name, const char* key, const char* summary) {
-  return options.flag(name, summary, [&order, key](bool on) { order[key] = on ? "true" : "false"; });
-}
-
 void add_yes(Options& options, bool& yes) {
   options.flag("-y,--yes", "do not ask whether promises may become void", yes);
 }
 
 void add_create_options(Options& options, ShareOptions& own) {
   options.operand("NAME", "the share's name", own.name);
-  for (const OrderOption& option : kFixed) order_option(options, own.order, option);
-  add_limits(options, own);
+  add_attributes(options, own.request, true);
+  options.footer =
+      "headgate share create alice --mem 8GiB --compute 50%\n"
+      "headgate share create batch --mem 16GiB --compute 20% --burst 100% --class best-effort";
 }
 
 void add_set_options(Options& options, ShareOptions& own) {
   options.operand("NAME", "the share's name", own.name).completes = ":share";
-  add_limits(options, own);
-  // These cannot be changed. They are accepted so that the daemon explains why; help and completion leave them out.
-  for (const auto& [names, key, type, summary] : kFixed)
-    order_option(options, own.order, {names, key, "", ""}).hidden = true;
+  add_attributes(options, own.request, false);
+  options.footer = "headgate share set alice --mem 12GiB --compute 60%";
+}
+
+std::vector<ShownAttribute> shown_attributes(const snapshot::Share& share, std::string (*time_text)(std::uint64_t ns)) {
+  std::vector<ShownAttribute> all;
+  ShareRequest any;
+  snapshot::each_attribute(any, [&](const ShareAttribute& attribute, const auto&) {
+    std::string name = attribute.option;
+    name.erase(0, 2);
+    if (const auto* text = std::get_if<std::string snapshot::Share::*>(&attribute.shown))
+      all.push_back({name, share.**text});
+    if (const auto* flag = std::get_if<bool snapshot::Share::*>(&attribute.shown))
+      all.push_back({name, share.**flag ? "yes" : "no"});
+    if (const auto* time = std::get_if<std::optional<std::uint64_t> snapshot::Share::*>(&attribute.shown))
+      all.push_back({name, share.**time ? time_text(*(share.**time)) : "", true});
+  });
+  return all;
+}
+
+std::string body_of(const ShareRequest& request) {
+  Json body = Json::object();
+  snapshot::each_attribute(request, [&](const ShareAttribute& attribute, const auto& field) {
+    if constexpr (requires { *field; }) {
+      if (field) body[std::string(attribute.key)] = *field;
+    } else if (field) {
+      body[std::string(attribute.key)] = true;
+    }
+  });
+  return compact_json(body);
 }
 
 std::string body_of(const Order& order) {
   Json body = Json::object();
-  for (const auto& [key, value] : order) {
-    if (key == "overcommit" || key == "oversubscribe" || key == "everyone" || key == kConsent)
-      body[key] = value == "true";
-    else if (key == "users" || key == "groups") body[key] = parts_of(value);
-    else body[key] = value;
-  }
-  return body.dump(-1, ' ', true, Json::error_handler_t::replace);
+  for (const auto& [key, value] : order)
+    body[key] = key == "everyone" || key == kConsent ? Json(value == "true") : Json(value);
+  return compact_json(body);
 }
 
 Result<std::string> ask_for_change(const http::Endpoint& daemon, const std::string& method, const std::string& target,
@@ -130,10 +128,10 @@ Result<std::string> ask_for_change(const http::Endpoint& daemon, const std::stri
 }
 
 Result<std::string> ask_for_change(const http::Endpoint& daemon, const std::string& method, const std::string& target,
-                                   bool yes, Order order) {
-  return ask_for_change(daemon, method, target, yes, [&order](bool agreed) -> Result<std::string> {
-    if (agreed) order[kConsent] = "true";
-    return body_of(order);
+                                   ShareRequest request) {
+  return ask_for_change(daemon, method, target, request.void_promises, [&](bool agreed) -> Result<std::string> {
+    request.void_promises = agreed;
+    return body_of(request);
   });
 }
 

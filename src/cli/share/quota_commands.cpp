@@ -7,8 +7,8 @@
 #include "cli/commands.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"
+#include "cli/term/records.hpp"
 #include "cli/view/names.hpp"
-#include "cli/view/view_command.hpp"
 #include "http/codec.hpp"
 
 namespace headgate::cli {
@@ -18,16 +18,17 @@ using Json = nlohmann::ordered_json;
 
 Result<std::string> quota_lines(const http::Endpoint& daemon, const std::string& reply, const Voice& voice) {
   const Json list = Json::parse(reply, nullptr, false);
-  const Json pattern = {{"user", 0},   {"group", 0},  {"everyone", true}, {"memory_bytes", 0}, {"compute_ratio", 0},
-                        {"shares", 0}, {"ttl_ns", 0}, {"weight", 0},      {"class", ""}};
-  Records records{.schema = "headgate.quota/v1", .pattern = pattern.dump(), .objects = {}};
+  Records records{.schema = "headgate.quota/v1",
+                  .pattern = compact_json(picked(
+                      Json::object(), "user group everyone memory_bytes compute_ratio shares ttl_ns weight class")),
+                  .objects = {}};
   for (const Json& quota : list) records.objects.push_back(quota.dump());
   return lines(records, origin_of(TRY(snapshot_of(daemon))), voice, true);
 }
 
 Result<std::string> quota_text(const http::Endpoint& daemon, const Voice& voice, const std::string& reply) {
   const auto snapshot = TRY(snapshot_of(daemon));
-  if (voice.format == Format::json) return enclosed("headgate.quotas/v1", "quotas", reply, snapshot);
+  if (voice.format == Format::json) return enclosed_text("headgate.quotas/v1", "quotas", reply, snapshot);
   const std::string heading = stamp(snapshot, voice);
   const Json json = Json::parse(reply, nullptr, false);
   std::vector<std::vector<std::string>> rows = {
@@ -77,10 +78,14 @@ Result<int> quota_rm(const Call& call, const Order& order) {
   return show_done(call, "headgate.quota_rm/v1");
 }
 
+void add_everyone(Options& options, Order& order, const char* summary) {
+  options.flag("--everyone", summary, [&order](bool on) { order["everyone"] = on ? "true" : "false"; });
+}
+
 void add_quota_set(Options& options, Order& order) {
   order_option(options, order, {"--user", "user", "USER", "for one user"});
   order_option(options, order, {"--group", "group", "GROUP", "for a group's members together"});
-  order_flag(options, order, "--everyone", "everyone", "for each user except root, unless the user has another");
+  add_everyone(options, order, "for each user except root, unless the user has another");
   for (const OrderOption& option : std::initializer_list<OrderOption>{
            {"-m,--mem", "mem", "SIZE", "memory on all GPUs: 24GiB, none"},
            {"-c,--compute", "compute", "PART", "GPU time, 100% for each GPU: 50%, 200%, none"},
@@ -90,12 +95,13 @@ void add_quota_set(Options& options, Order& order) {
            {"--class", "class", "CLASS",
             "highest class of a share: best-effort, normal, latency, none (users have normal)"}})
     order_option(options, order, option);
+  options.footer = "headgate quota set --user alice --mem 24GiB --compute 100%";
 }
 
 void add_quota_rm(Options& options, Order& order) {
   order_option(options, order, {"--user", "user", "USER", "of one user"});
   order_option(options, order, {"--group", "group", "GROUP", "of a group"});
-  order_flag(options, order, "--everyone", "everyone", "the one for everyone");
+  add_everyone(options, order, "the one for everyone");
 }
 
 }  // namespace

@@ -3,15 +3,14 @@
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
-#include "base/user_name.hpp"
 #include "cli/commands.hpp"
-#include "cli/run/low_ceiling.hpp"
+#include "cli/run/grant_summary.hpp"
 #include "cli/share/container_lines.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/view_command.hpp"
-#include "cli/view/why_memory.hpp"
+#include "cli/view/views.hpp"
 #include "http/codec.hpp"
 #include "snapshot/json.hpp"
 
@@ -39,7 +38,7 @@ std::string simulated_text(const snapshot::Snapshot& snapshot, const Voice& voic
 
 Result<std::string> shown(const Voice& voice, const http::Endpoint& daemon, const std::string& reply) {
   const auto snapshot = TRY(snapshot_of(daemon));
-  if (voice.format == Format::json) return enclosed("headgate.share/v1", "share", reply, snapshot);
+  if (voice.format == Format::json) return enclosed_text("headgate.share/v1", "share", reply, snapshot);
   const auto share = TRY(snapshot::from_json<snapshot::Share>(reply));
   if (!is_table(voice.format))
     return lines(records_of("headgate.share/v1", std::vector{share}), origin_of(snapshot), voice, true);
@@ -54,10 +53,9 @@ Result<std::string> extended(const Voice& voice, const http::Endpoint& daemon, c
   TRY(ask(daemon, "GET", target));  // reports an unknown share
   const auto snapshot = TRY(snapshot_of(daemon));
   const auto share = std::ranges::find(snapshot.shares, own.name, &snapshot::Share::name);
-  if (share == snapshot.shares.end() || !share->ttl_ns) {
+  if (share == snapshot.shares.end() || !share->ttl_ns)
     return fail(ErrorCode::usage, "the share '" + harmless(own.name) + "' has no end that could be put off",
                 "it stays until it is removed, or its last program ends");
-  }
   const std::uint64_t end_ns = snapshot.taken_unix_ns + *share->ttl_ns + more_ns;
   const Json body = {{"ttl", std::to_string((end_ns - std::min(end_ns, share->created_unix_ns)) / kSecond) + "s"}};
   return shown(voice, daemon, TRY(ask(daemon, "PATCH", target, body.dump())));
@@ -85,7 +83,7 @@ std::string process_room_text(const snapshot::Share& share) {
 // Shows the share after a change, with remarks on its new limits and its CDI file.
 Result<std::string> changed(const Voice& voice, const http::Endpoint& daemon, const ShareOptions& own,
                             const std::string& reply) {
-  const bool said = own.order.contains("compute") || own.order.contains("burst");
+  const bool said = own.request.compute || own.request.burst;
   const auto share = snapshot::from_json<snapshot::Share>(reply);
   if (share && said) remark_on_low_ceiling(*share, voice);
   // The share works without a CDI file. If the node has no directory for such files, there is nothing to report.
@@ -114,25 +112,17 @@ Result<std::string> rebalance_body(const std::vector<std::string>& parts, bool a
     body[name] = {{"compute", part.substr(equals + 1)}};
     if (agreed) body[name][kConsent] = true;
   }
-  return body.dump(-1, ' ', true, Json::error_handler_t::replace);
+  return compact_json(body);
 }
 
 Result<std::string> rebalanced(const Voice& voice, const http::Endpoint& daemon, const RebalanceOptions& own) {
   const std::string reply = TRY(ask_for_change(daemon, "PATCH", "/v1/shares", own.yes,
                                                [&](bool agreed) { return rebalance_body(own.parts, agreed); }));
   const auto snapshot = TRY(snapshot_of(daemon));
-  if (voice.format == Format::json) return enclosed("headgate.shares/v1", "shares", reply, snapshot);
+  if (voice.format == Format::json) return enclosed_text("headgate.shares/v1", "shares", reply, snapshot);
   const auto shares = TRY(snapshot::from_json<std::vector<snapshot::Share>>(reply));
   for (const auto& share : shares) remark_on_low_ceiling(share, voice);
   return simulated_text(snapshot, voice) + shares_text(shares, snapshot, voice);
-}
-
-std::string after_text(const std::optional<std::uint64_t>& ns) { return ns ? duration_text(*ns) : "never"; }
-
-std::string people(const std::vector<std::string>& words) {
-  std::string text;
-  for (const std::string& word : words) text += (text.empty() ? "" : ", ") + harmless(word);
-  return text.empty() ? "-" : text;
 }
 
 // Lists all settings of a share, one per line, by option name. Empty if its pages cannot be read.
@@ -148,27 +138,19 @@ std::string settings_text(const snapshot::Share& share, const Voice& voice) {
                                          ? bytes_text(device.host_limit_bytes) + ", which programs see as the card's"
                                          : bytes_text(device.host_limit_bytes)});
   }
-  const std::string others = "users " + people(share.users) + "; groups " + people(share.groups);
+  const std::string others =
+      "users " + or_dash(joined(share.users, ", ")) + "; groups " + or_dash(joined(share.groups, ", "));
   rows.push_back({"may enter", share.everyone ? "everyone" : "its owner; " + others});
-  rows.push_back({"admit", share.admit});
-  rows.push_back({"on-oom", share.on_oom});
-  rows.push_back({"fail-policy", share.fail_policy});
-  rows.push_back({"freeze-after", after_text(share.freeze_after_ns)});
-  rows.push_back({"idle-notice", after_text(share.idle_notice_ns)});
   rows.push_back({"ends", share.expired   ? "now: its time is over, and it goes with its last program"
                           : share.ttl_ns  ? "in " + duration_text(*share.ttl_ns)
                           : share.created ? "when it is removed"
                                           : "with its last program"});
-  rows.push_back({"overcommit", share.overcommit ? "yes: promised nothing" : "no"});
-  rows.push_back({"oversubscribe", share.oversubscribe ? "yes" : "no"});
-  if (!share.gang.empty()) rows.push_back({"gang", share.gang});
-  if (!share.isolation.empty()) rows.push_back({"isolation", share.isolation});
+  for (const auto& [name, value, is_time] : shown_attributes(share, duration_text))
+    if (is_time || !value.empty()) rows.push_back({name, value.empty() ? "never" : value});
   if (!share.mps_users.empty())
     rows.push_back({"MPS server", share.mps_users == "all" ? "one for all users' shares on the GPU"
                                                            : "its owner's, for one user at a time"});
-  Voice plain = voice;
-  plain.colour = false;
-  return table(rows, plain);
+  return table(rows, voice, false);
 }
 
 Result<int> share_show(const Call& call, const NamedShare& own) {
@@ -184,18 +166,20 @@ Result<int> share_show(const Call& call, const NamedShare& own) {
 
 Result<int> share_create(const Call& call, const ShareOptions& own) {
   const http::Endpoint daemon = TRY(need_daemon());
-  Order order = own.order;
-  order["name"] = own.name;
-  return show(changed(call.voice, daemon, own, TRY(ask_for_change(daemon, "POST", "/v1/shares", own.yes, order))));
+  snapshot::ShareRequest request = own.request;
+  request.name = own.name;
+  return show(changed(call.voice, daemon, own, TRY(ask_for_change(daemon, "POST", "/v1/shares", request))));
 }
 
 Result<int> share_set(const Call& call, const ShareOptions& own) {
   const http::Endpoint daemon = TRY(need_daemon());
-  if (own.order.empty())
+  snapshot::ShareRequest nothing;
+  nothing.void_promises = own.request.void_promises;
+  if (own.request == nothing)
     return fail(ErrorCode::usage, "share set: nothing to change was named",
                 "such as: headgate share set NAME --mem 12GiB");
-  return show(changed(call.voice, daemon, own,
-                      TRY(ask_for_change(daemon, "PATCH", share_target(own.name), own.yes, own.order))));
+  return show(
+      changed(call.voice, daemon, own, TRY(ask_for_change(daemon, "PATCH", share_target(own.name), own.request))));
 }
 
 Result<int> share_rm(const Call& call, const NamedShare& own) {
@@ -216,8 +200,8 @@ Result<Shown> shares_view(const NodeSnapshot& snapshot, const Voice& voice, bool
     return Shown{.text = stamp(snapshot.now, voice) + shares_text(snapshot.now.shares, snapshot.now, voice) +
                          waiting_text(snapshot.now, voice)};
   if (voice.format == Format::json)
-    return Shown{.text =
-                     enclosed("headgate.shares/v1", "shares", snapshot::to_json(snapshot.now.shares), snapshot.now)};
+    return Shown{
+        .text = enclosed_text("headgate.shares/v1", "shares", snapshot::to_json(snapshot.now.shares), snapshot.now)};
   return Shown{.text = TRY(lines(records_of("headgate.share/v1", snapshot.now.shares), origin_of(snapshot.now), voice,
                                  heading))};
 }

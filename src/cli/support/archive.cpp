@@ -80,10 +80,9 @@ Result<void> may_write_archive(const std::string& path) {
   const std::string directory = std::filesystem::path(path).parent_path().string();
   if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0)
     return fail_errno("cannot make '" + harmless(path) + "'", errno, "name a file where you may write");
-  for (const char* tool : {"tar", "gzip"}) {
+  for (const char* tool : {"tar", "gzip"})
     if (!find_program(tool))
       return fail(ErrorCode::unsupported, "'" + std::string(tool) + "' is not installed", "apt install tar gzip");
-  }
   return {};
 }
 
@@ -97,9 +96,7 @@ Result<void> write_archive(const std::string& path, const std::string& folder, c
   if (::mkdir(inner.c_str(), 0700) != 0) return fail_errno("cannot make '" + inner + "'", errno);
   std::vector<std::string> argv = {"tar", "-C",  temporary.path(), "--owner=0", "--group=0", "--numeric-owner", "-czf",
                                    "-",   folder};
-  for (const ArchiveFile& file : files) {
-    TRY(write_new(inner + "/" + file.name, file.content));
-  }
+  for (const ArchiveFile& file : files) TRY(write_new(inner + "/" + file.name, file.content));
   const auto packed = TRY(load::run_child({.argv = argv, .ends_with_us = true}, std::chrono::minutes(1)));
   return write_new(path, packed.out);
 }

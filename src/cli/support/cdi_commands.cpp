@@ -81,7 +81,7 @@ std::string cdi_json(const std::vector<oci::CdiFile>& files, const std::vector<o
   }
   for (const auto& device : devices)
     json["devices"].push_back({{"name", device.name}, {"path", device.path}, {"problem", device.problem}});
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return pretty_json(json);
 }
 
 Result<int> cdi_generate(const Call&) {

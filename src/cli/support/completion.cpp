@@ -1,9 +1,9 @@
-#include "cli/support/completion.hpp"
 
 #include <algorithm>
 #include <optional>
 #include <sstream>
 
+#include "base/split.hpp"
 #include "cli/commands.hpp"
 #include "cli/parse.hpp"
 #include "cli/share/daemon.hpp"
@@ -90,14 +90,6 @@ Result<int> completion(const Call&, const CompletionOptions& own) {
               "accepted: bash, zsh or fish");
 }
 
-// "-m,--mem" as its names. An operand has one.
-std::vector<std::string> names_of(const Option& option) {
-  std::vector<std::string> names;
-  std::istringstream in(option.names);
-  for (std::string name; std::getline(in, name, ',');) names.push_back(name);
-  return names;
-}
-
 bool is_operand(const Option& option) { return !option.names.starts_with('-'); }
 
 std::vector<std::string> share_names() {
@@ -164,7 +156,7 @@ class Completer {
   const Option* option_of(const std::string& word) const {
     const std::string name = word.substr(0, word.find('='));
     const auto found = std::ranges::find_if(options_->all, [&](const Option& option) {
-      const auto names = names_of(option);
+      const auto names = split(option.names, ',');
       return std::ranges::find(names, name) != names.end();
     });
     return found == options_->all.end() ? nullptr : &*found;
@@ -195,7 +187,7 @@ class Completer {
   std::string options() {
     for (const Option& option : options_->all)
       if (!option.hidden && option.renamed_to.empty() && !is_operand(option))
-        for (const std::string& name : names_of(option)) offer(name, option.summary);
+        for (const std::string& name : split(option.names, ',')) offer(name, option.summary);
     return text_;
   }
   std::string commands() {

@@ -8,8 +8,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-std::string dumped_config(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
-
 Result<int> config_check(const Call& call) {
   const config::Reading& reading = call.configuration;
   for (const Error& error : reading.errors) complain(error, call.voice);
@@ -19,7 +17,7 @@ Result<int> config_check(const Call& call) {
   const bool has_token = !reading.config["node.token_file"].value.empty();
   if (!listen.value.empty()) TRY(config::may_listen(listen.origin + ": node.listen =", listen.value, has_token));
   if (call.voice.format == Format::json)
-    return show(dumped_config({{"schema", "headgate.config_check/v1"}, {"files", reading.config.files}}));
+    return show(pretty_json({{"schema", "headgate.config_check/v1"}, {"files", reading.config.files}}));
   const std::size_t count = reading.config.files.size();
   return show(count == 0 ? "no configuration file; the defaults hold\n"
                          : "ok: " + std::to_string(count) + (count == 1 ? " file\n" : " files\n"));
@@ -37,7 +35,7 @@ Result<int> config_show(const Call& call, const ConfigShowOptions& own) {
       object["settings"].push_back({{"key", setting.key},
                                     {"value", setting.value.empty() ? Json() : Json(setting.value)},
                                     {"origin", setting.origin}});
-    return show(dumped_config(object));
+    return show(pretty_json(object));
   }
   std::vector<std::vector<std::string>> rows = {{"KEY", "VALUE"}};
   if (own.origin) rows[0].emplace_back("ORIGIN");

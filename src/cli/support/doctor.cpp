@@ -10,7 +10,6 @@
 #include <cstring>
 #include <nlohmann/json.hpp>
 
-#include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "cli/commands.hpp"
 #include "cli/run/launch.hpp"
@@ -33,10 +32,7 @@ std::string health_word(Health health) {
 
 Finding failed(const Error& error) { return {Health::fail, error.message, error.hint}; }
 
-bool exists(const char* path) {
-  struct stat facts{};
-  return ::stat(path, &facts) == 0;
-}
+bool exists(const char* path) { return ::access(path, F_OK) == 0; }
 
 void examine_driver(const Result<install::Gpus>& gpus, Findings& out) {
   if (!gpus) {
@@ -233,7 +229,7 @@ std::string findings_json(const Examination& examination) {
   for (const Finding& finding : examination.findings)
     json["findings"].push_back(
         {{"health", health_word(finding.health)}, {"what", finding.what}, {"repair", finding.repair}});
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return pretty_json(json);
 }
 
 namespace {
@@ -264,7 +260,7 @@ Commands doctor_commands(const SelfTest& self_test) {
       [](Options& options, DoctorOptions& own) {
         options.simulated();
         options
-            .list("--symbols", "LIBRARY...", "compare a driver library's functions with the table headgate knows",
+            .list("--symbols", "LIBRARY", "compare a driver library's functions with the table headgate knows",
                   Takes::some, own.libraries)
             .completes = ":file";
       },

@@ -1,21 +1,19 @@
 // The checks of `headgate doctor` that concern the node's daemon.
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
+#include <cstdio>
 #include <fstream>
 #include <iterator>
 #include <nlohmann/json.hpp>
 
-#include "base/unique_fd.hpp"
 #include "base/user_name.hpp"
 #include "base/version.hpp"
 #include "cli/share/container_lines.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/support/doctor.hpp"
-#include "cli/support/proc_view.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/snapshot_source.hpp"
 #include "guest/ledger/registration.hpp"
@@ -61,33 +59,19 @@ void examine_silence(Findings& out) {
 void examine_socket(const http::Endpoint& daemon, Findings& out) {
   struct stat facts{};
   if (daemon.path.empty() || ::stat(daemon.path.c_str(), &facts) != 0) return;
-  const std::string digits = "01234567";
-  std::string mode = "0";
-  for (const int shift : {6, 3, 0}) mode += digits[(facts.st_mode >> shift) & 7];
+  char mode[8];
+  std::snprintf(mode, sizeof mode, "%04o", facts.st_mode & 0777);
   const std::string group = group_name(facts.st_gid);
   const bool administers = ::geteuid() == 0 || ::geteuid() == facts.st_uid || is_member(facts.st_gid);
   out.push_back({Health::ok,
-                 "its socket has mode " + mode + ", owner " + user_name(facts.st_uid) + ", group " + group + "; you " +
-                     (administers ? "administer it" : "see and change your own shares only"),
+                 "its socket has mode " + std::string(mode) + ", owner " + user_name(facts.st_uid) + ", group " +
+                     group + "; you " + (administers ? "administer it" : "see and change your own shares only"),
                  administers ? "" : how_to_join(facts.st_gid)});
 }
 
 void examine_readiness(const http::Endpoint& daemon, Findings& out) {
   const auto ready = ask(daemon, "GET", "/readyz");
   if (!ready) out.push_back({Health::fail, "headgated is not ready: " + ready.error().message, ready.error().hint});
-}
-
-// Returns the PID from the socket's credentials; 0 if it cannot be determined.
-pid_t daemon_pid(const http::Endpoint& daemon) {
-  const auto address = http::address_of(daemon);
-  const UniqueFd fd(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (daemon.path.empty() || !address ||
-      ::connect(fd.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) != 0 ||
-      ::getsockopt(fd.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-    return 0;
-  return peer.pid;
 }
 
 std::string text_of(const std::string& path) {
@@ -97,7 +81,7 @@ std::string text_of(const std::string& path) {
 
 // The audit reads users, programs and containers from /proc; processes hidden there appear only as numbers.
 void examine_view(const http::Endpoint& daemon, Findings& out) {
-  const std::string own = "/proc/" + std::to_string(daemon_pid(daemon));
+  const std::string own = "/proc/" + std::to_string(pid_of(daemon));
   const std::string mounts = text_of(own + "/mountinfo");
   const auto hiding = proc_hiding(mounts.empty() ? text_of("/proc/self/mountinfo") : mounts);
   if (!hiding) return;
@@ -171,16 +155,9 @@ void examine_processes(const snapshot::Snapshot& now, Findings& out) {
 
 std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
   const auto found = find_daemon();
-  if (!found && found.error().code == ErrorCode::denied) {
-    examine_silence(out);
-    return std::nullopt;
-  }
-  if (!found) {
-    out.push_back({Health::fail, found.error().message, found.error().hint});
-    return std::nullopt;
-  }
-  if (!*found) {
-    examine_silence(out);
+  if (!found || !*found) {
+    if (found || found.error().code == ErrorCode::denied) examine_silence(out);
+    else out.push_back({Health::fail, found.error().message, found.error().hint});
     return std::nullopt;
   }
   const http::Endpoint& daemon = **found;
@@ -201,17 +178,17 @@ std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
     out.push_back({Health::warn, "the command is " + version_text() + ", the daemon " + now->node.version,
                    ::access("/run/systemd/system", F_OK) == 0
                        ? "systemctl restart headgated (running programs go on)"
-                       : "end that daemon and start the new one: kill PID; headgated (running programs go on)"});
+                       : "end that daemon and start the new one: kill " + std::to_string(pid_of(daemon)) +
+                             "; headgated (running programs go on)"});
   }
   examine_socket(daemon, out);
   examine_readiness(daemon, out);
   examine_view(daemon, out);
-  if (now->node.nvml_released) {
+  if (now->node.nvml_released)
     out.push_back(
         {Health::warn,
          "headgated does not see the driver ('headgate gpu release', or it does not answer): figures of GPUs are old",
          "it takes the driver again by itself, after a release within a minute; else see nvidia-smi"});
-  }
   for (const auto& share : now->shares) examine_share(daemon, *now, share, out);
   examine_processes(*now, out);
   return *now;

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/split.hpp"
 #include "oci/json_text.hpp"
 
 namespace headgate::cli {
@@ -32,16 +33,6 @@ std::string text_of_settings(const Json& json, std::string_view like) {
   const int indent = like.contains("\n  \"") ? 2 : like.contains("\n\t\"") ? 1 : 4;
   const char fill = like.contains("\n\t\"") ? '\t' : ' ';
   return json.dump(indent, fill) + "\n";
-}
-
-std::vector<std::string_view> settings_lines(std::string_view text) {
-  std::vector<std::string_view> lines;
-  while (!text.empty()) {
-    const auto end = std::min(text.find('\n'), text.size());
-    lines.push_back(text.substr(0, end));
-    text.remove_prefix(std::min(text.size(), end + 1));
-  }
-  return lines;
 }
 
 }  // namespace
@@ -79,22 +70,24 @@ std::string crio_lines(const std::string& program) {
          program + "\"\nallowed_annotations = [\"headgate.io/share\"]\n";
 }
 
-std::string line_diff(std::string_view before, std::string_view after) {
-  const auto from = settings_lines(before), to = settings_lines(after);
+std::vector<std::string> line_diff(std::string_view before, std::string_view after) {
+  auto from = split(before, '\n'), to = split(after, '\n');
+  for (auto* lines : {&from, &to})
+    if (lines->back().empty()) lines->pop_back();  // behind the last line feed
   // Changes in settings are short and contiguous: skip the common start and end.
   std::size_t head = 0, tail = 0;
   while (head < std::min(from.size(), to.size()) && from[head] == to[head]) ++head;
   while (tail < std::min(from.size(), to.size()) - head && from[from.size() - 1 - tail] == to[to.size() - 1 - tail])
     ++tail;
-  std::string text;
+  std::vector<std::string> diff;
   const auto put = [&](const char* mark, const auto& lines, std::size_t begin, std::size_t end) {
-    for (std::size_t i = begin; i < end; ++i) text += mark + std::string(lines[i]) + "\n";
+    for (std::size_t i = begin; i < end; ++i) diff.push_back(mark + lines[i]);
   };
   put("  ", from, head - std::min(head, kContext), head);
   put("- ", from, head, from.size() - tail);
   put("+ ", to, head, to.size() - tail);
   put("  ", from, from.size() - tail, from.size() - tail + std::min(tail, kContext));
-  return text;
+  return diff;
 }
 
 }  // namespace headgate::cli

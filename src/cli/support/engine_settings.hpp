@@ -3,6 +3,7 @@
 
 #include <string>
 #include <string_view>
+#include <vector>
 
 #include "base/result.hpp"
 
@@ -23,6 +24,6 @@ inline constexpr const char* kEngineRuntime = "headgate";  // the name by which 
 [[nodiscard]] std::string crio_lines(const std::string& program);
 
 // Returns the differing lines, marked "-" and "+", with three lines of context.
-[[nodiscard]] std::string line_diff(std::string_view before, std::string_view after);
+[[nodiscard]] std::vector<std::string> line_diff(std::string_view before, std::string_view after);
 
 }  // namespace headgate::cli

@@ -55,10 +55,12 @@ TEST(DockerSettings, StayUnchangedIfThereAreNone) {
 }
 
 TEST(LineDiff, ShowsRemovedAndAddedLines) {
-  EXPECT_EQ(line_diff("a\nb\nc\nd\ne\nf\n", "a\nb\nc\nd\nX\nY\nf\n"), "  b\n  c\n  d\n- e\n+ X\n+ Y\n  f\n");
-  EXPECT_EQ(line_diff("", "a\n"), "+ a\n");
-  EXPECT_EQ(line_diff("a\n", ""), "- a\n");
-  EXPECT_EQ(line_diff("a\na\n", "a\na\na\n"), "  a\n  a\n+ a\n");
+  using Lines = std::vector<std::string>;
+  EXPECT_EQ(line_diff("a\nb\nc\nd\ne\nf\n", "a\nb\nc\nd\nX\nY\nf\n"),
+            (Lines{"  b", "  c", "  d", "- e", "+ X", "+ Y", "  f"}));
+  EXPECT_EQ(line_diff("", "a\n"), Lines{"+ a"});
+  EXPECT_EQ(line_diff("a\n", ""), Lines{"- a"});
+  EXPECT_EQ(line_diff("a\na\n", "a\na\na\n"), (Lines{"  a", "  a", "+ a"}));
 }
 
 }  // namespace

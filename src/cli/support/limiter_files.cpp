@@ -7,11 +7,12 @@
 #include <cerrno>
 #include <filesystem>
 #include <nlohmann/json.hpp>
+#include <random>
 
 #include "base/unique_fd.hpp"
+#include "base/whole_file.hpp"
 #include "cli/commands.hpp"
 #include "cli/share/daemon.hpp"
-#include "cli/support/replace_file.hpp"
 #include "install/paths.hpp"
 #include "oci/preload_list.hpp"
 
@@ -34,7 +35,7 @@ namespace fs = std::filesystem;
 using oci::can_be_preloaded, oci::kLimiterFile, oci::kPathFile, oci::with_limiter, oci::without_ours;
 
 constexpr char kList[] = "ld.so.preload";
-constexpr std::size_t kLongestList = 64 * 1024;
+constexpr std::size_t kLongestList = 64 * 1024, kLargestLibrary = 64 << 20;
 #if defined(__aarch64__)
 constexpr char kLoader[] = "lib/ld-linux-aarch64.so.1";
 #else
@@ -170,19 +171,6 @@ Result<std::string> read_list(const Directory& directory) {
   return text;
 }
 
-Result<std::string> read_library(const std::string& path) {
-  const UniqueFd file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-  struct stat facts{};
-  if (!file || ::fstat(file.get(), &facts) != 0) return fail_errno("cannot read '" + harmless(path) + "'", errno);
-  std::string bytes(static_cast<std::size_t>(facts.st_size), '\0');
-  for (std::size_t size = 0; size < bytes.size();) {
-    const ssize_t got = ::read(file.get(), bytes.data() + size, bytes.size() - size);
-    if (got <= 0) return fail_errno("cannot read '" + harmless(path) + "'", got < 0 ? errno : EIO);
-    size += static_cast<std::size_t>(got);
-  }
-  return bytes;
-}
-
 // Returns true if the file of that name in the directory is `path` itself.
 bool is_itself(const Directory& directory, std::string_view name, const std::string& path) {
   struct stat here{}, there{};
@@ -196,6 +184,16 @@ Result<std::vector<std::pair<std::string, std::string>>> own_libraries() {
                                                           {std::string(kLimiterFile), TRY(install::limiter_library())}};
 }
 
+Result<void> write_in(const Directory& directory, const std::string& name, std::string_view text, LimiterFiles& out) {
+  const std::string shown = path_in(directory, name);
+  // A random suffix, because another command may be replacing the same file.
+  const std::string beside = name + ".new-" + std::to_string(std::random_device{}());
+  TRY(replace_whole_file(name, text,
+                         {.mode = 0644, .at = directory.fd.get(), .beside = beside, .shown = harmless(shown)}));
+  out.files.push_back(shown);
+  return {};
+}
+
 Result<void> take_away(const Directory& directory, const std::string& name, LimiterFiles& out) {
   const std::string shown = path_in(directory, name);
   if (::unlinkat(directory.fd.get(), name.c_str(), 0) == 0) out.files.push_back(shown);
@@ -207,8 +205,7 @@ Result<void> name_nobody(const Directory& directory, LimiterFiles& out) {
   const std::string before = TRY(read_list(directory)), after = without_ours(before);
   if (after == before) return {};
   if (after.find_first_not_of(" \t\n") == std::string::npos) return take_away(directory, kList, out);
-  out.files.push_back(path_in(directory, kList));
-  return replace_file(directory.fd.get(), kList, after, 0644, out.files.back());
+  return write_in(directory, kList, after, out);
 }
 
 // Creates the directory, installs the libraries, then adds the limiter to ld.so.preload once. Each file is replaced
@@ -222,15 +219,12 @@ Result<LimiterFiles> install_limiter(const LimiterPlace& place) {
   LimiterFiles out;
   for (const auto& [name, path] : libraries) {
     if (is_itself(opened.libraries, name, path)) continue;
-    const std::string shown = path_in(opened.libraries, name), bytes = TRY(read_library(path));
-    TRY(replace_file(opened.libraries.fd.get(), name, bytes, 0644, shown));
-    out.files.push_back(shown);
+    const WholeFile library = TRY(read_whole_file(path, kLargestLibrary));
+    TRY(write_in(opened.libraries, name, library.text, out));
   }
-  const std::string limiter = (fs::path(opened.seen) / kLimiterFile).string(), shown = path_in(opened.list, kList);
-  TRY(replace_file(opened.list.fd.get(), kList, with_limiter(list, limiter), 0644, shown));
-  out.files.push_back(shown);
+  TRY(write_in(opened.list, kList, with_limiter(list, (fs::path(opened.seen) / kLimiterFile).string()), out));
   if (place.root.empty())
-    out.mounts = {opened.libraries.shown + ":" + opened.seen + ":ro", shown + ":/etc/" + kList + ":ro"};
+    out.mounts = {opened.libraries.shown + ":" + opened.seen + ":ro", out.files.back() + ":/etc/" + kList + ":ro"};
   return out;
 }
 
@@ -240,9 +234,7 @@ Result<LimiterFiles> remove_limiter(const LimiterPlace& place) {
   const auto libraries = TRY(own_libraries());
   const Opened opened = TRY(open_place(place, false));
   LimiterFiles out;
-  if (opened.list.fd) {
-    TRY(name_nobody(opened.list, out));
-  }
+  if (opened.list.fd) TRY(name_nobody(opened.list, out));
   if (!opened.libraries.fd) return out;
   for (const auto& [name, path] : libraries) {
     if (is_itself(opened.libraries, name, path)) continue;
@@ -269,7 +261,7 @@ Result<int> limiter_command(const Call& call, const LimiterPlace& place) {
   if (call.voice.format == Format::json) {
     const nlohmann::ordered_json json = {
         {"schema", "headgate.limiter_files/v1"}, {"files", done.files}, {"mounts", done.mounts}};
-    return show(json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n");
+    return show(pretty_json(json));
   }
   std::string text;
   for (const std::string& path : done.files) text += harmless(path) + "\n";

@@ -1,7 +1,6 @@
 #include "cli/support/machine_facts.hpp"
 
 #include <pwd.h>
-#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/utsname.h>
 #include <unistd.h>
@@ -13,10 +12,9 @@
 #include <fstream>
 #include <memory>
 #include <set>
-#include <sstream>
 
-#include "base/unique_fd.hpp"
 #include "base/user_name.hpp"
+#include "cli/share/daemon.hpp"
 #include "install/paths.hpp"
 #include "load/child.hpp"
 
@@ -38,10 +36,9 @@ std::string content(const std::string& path) {
 std::string lines_that_begin(const std::string& path, const std::vector<std::string>& beginnings) {
   std::ifstream in(path);
   std::string text;
-  for (std::string line; std::getline(in, line);) {
+  for (std::string line; std::getline(in, line);)
     for (const auto& beginning : beginnings)
       if (line.starts_with(beginning)) text += line + "\n";
-  }
   return text;
 }
 
@@ -100,15 +97,8 @@ std::string unit_facts() {
 }
 
 std::string daemon_limits(const http::Endpoint& daemon) {
-  const auto address = http::address_of(daemon);
-  if (daemon.path.empty() || !address) return "";
-  const UniqueFd socket(::socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0));
-  ucred peer{};
-  socklen_t size = sizeof peer;
-  if (::connect(socket.get(), reinterpret_cast<const sockaddr*>(&address->storage), address->size) != 0 ||
-      ::getsockopt(socket.get(), SOL_SOCKET, SO_PEERCRED, &peer, &size) != 0)
-    return "";
-  return content("/proc/" + std::to_string(peer.pid) + "/limits");
+  const pid_t pid = pid_of(daemon);
+  return pid == 0 ? "" : content("/proc/" + std::to_string(pid) + "/limits");
 }
 
 std::vector<std::string> user_names(const snapshot::Snapshot& snapshot, const std::vector<snapshot::Event>& events) {

@@ -1,4 +1,4 @@
-#include "cli/support/proc_view.hpp"
+#include "cli/support/doctor.hpp"
 
 #include <gtest/gtest.h>
 

@@ -9,6 +9,8 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "cli/term/output.hpp"
+
 namespace headgate::cli {
 namespace {
 
@@ -146,13 +148,12 @@ std::string Redactor::of_process(const std::string& text, std::uint64_t pid) {
   return end == std::string::npos || pid == 0 ? this->text(text) : "a process" + this->text(text.substr(end));
 }
 
-template <typename J>
-void Redactor::gather(const J& value) {
+void Redactor::gather(const Json& value) {
   for (const auto& [key, inner] : value.items()) {
     if (inner.is_structured()) {
       gather(inner);
     } else if (inner.is_string()) {
-      const auto text = inner.template get<std::string>();
+      const auto text = inner.get<std::string>();
       if (key == "user" || key == "owner") hide("user", text);
       else if (key == "command") hide("command", text);
       else if (key == "where" && text.contains(' ')) hide("place", text.substr(text.find(' ') + 1));
@@ -165,22 +166,19 @@ void Redactor::learn(std::string_view json) {
   if (all.is_structured()) gather(all);
 }
 
-template <typename J>
-void Redactor::walk(J& value, const std::string& key) {
+void Redactor::walk(Json& value, const std::string& key) {
   if (value.is_structured()) {
     const std::uint64_t pid =
-        value.is_object()
-            ? value.value("pid", Json()).is_number_unsigned() ? value["pid"].template get<std::uint64_t>() : 0
-            : 0;
+        value.is_object() ? value.value("pid", Json()).is_number_unsigned() ? value["pid"].get<std::uint64_t>() : 0 : 0;
     for (auto& [inner_key, inner] : value.items()) {
       if (names_ && pid != 0 && inner_key == "text" && inner.is_string())
-        inner = without_secrets(of_process(inner.template get<std::string>(), pid));
+        inner = without_secrets(of_process(inner.get<std::string>(), pid));
       else walk(inner, value.is_array() ? key : inner_key);
     }
     return;
   }
   if (!value.is_string() || std::ranges::find(kVocabulary, key) != kVocabulary.end()) return;
-  const auto text = value.template get<std::string>();
+  const auto text = value.get<std::string>();
   value = names_ && key == "where" ? place(text) : this->text(text);
 }
 
@@ -188,7 +186,7 @@ std::string Redactor::json(std::string_view json) {
   Json all = Json::parse(json, nullptr, false);
   if (all.is_discarded()) return text(json);
   walk(all, "");
-  return all.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return pretty_json(all);
 }
 
 std::string Redactor::metrics(std::string_view page) {

@@ -2,9 +2,12 @@
 #pragma once
 
 #include <map>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "cli/support/archive.hpp"
 
 namespace headgate::cli {
 
@@ -37,15 +40,23 @@ class Redactor {
   [[nodiscard]] std::string without_paths(std::string_view text);
   [[nodiscard]] std::string place(const std::string& where);
   [[nodiscard]] std::string of_process(const std::string& text, std::uint64_t pid);
-  template <typename Json>
-  void walk(Json& value, const std::string& key);
-  template <typename Json>
-  void gather(const Json& value);
+  void walk(nlohmann::ordered_json& value, const std::string& key);
+  void gather(const nlohmann::ordered_json& value);
 
   const bool names_;
   std::map<std::string, std::string> words_;  // name to word
   std::vector<std::string> hidden_;           // names to search free text for, longest first
   std::vector<std::string> secrets_;
 };
+
+// What remote support needs, for one archive.
+struct Bundle {
+  std::vector<ArchiveFile> files;
+  std::vector<std::string> about;  // a description of each file
+  std::vector<std::string> lacks;  // what is missing, and why
+};
+
+// Redacts each file by the type in its name: .json, .prom (metrics), or free text.
+void redact(Bundle& bundle, Redactor& redactor);
 
 }  // namespace headgate::cli

@@ -6,8 +6,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "cli/support/support_bundle.hpp"
-
 namespace headgate::cli {
 namespace {
 

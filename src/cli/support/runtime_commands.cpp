@@ -1,18 +1,14 @@
 // `headgate runtime configure` and `unconfigure`: registers headgate-oci as a runtime of a container engine.
-#include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <cerrno>
 #include <filesystem>
-#include <iostream>
+#include <random>
 
 #include "base/whole_file.hpp"
 #include "cli/commands.hpp"
-#include "cli/power/confirm.hpp"
 #include "cli/support/engine_settings.hpp"
-#include "cli/support/replace_file.hpp"
+#include "cli/term/question.hpp"
 #include "install/paths.hpp"
 
 namespace headgate::cli {
@@ -52,27 +48,23 @@ Result<SettingsChange> settings_change(const EngineChoice& choice, bool adds) {
   return change;
 }
 
+// A random suffix, because another command may be replacing the same file.
+Result<void> write_settings(const std::string& path, std::string_view text, mode_t mode) {
+  const std::string beside = path + ".new-" + std::to_string(std::random_device{}());
+  return replace_whole_file(path, text, {.mode = mode, .beside = beside, .shown = harmless(path)});
+}
+
 Result<void> make_change(const SettingsChange& change) {
   const std::string folder = std::filesystem::path(change.path).parent_path().string();
   std::error_code error;
   if (!folder.empty()) std::filesystem::create_directories(folder, error);
   if (error) return fail_errno("cannot make the directory '" + harmless(folder) + "'", error.value());
-  if (change.is_there) {
-    const std::string backup = change.path + ".before-headgate";
-    TRY(replace_file(AT_FDCWD, backup, change.before, change.mode, backup));
-  }
+  if (change.is_there) TRY(write_settings(change.path + ".before-headgate", change.before, change.mode));
   if (change.after.empty()) {
     if (::unlink(change.path.c_str()) != 0) return fail_errno("cannot remove '" + harmless(change.path) + "'", errno);
     return {};
   }
-  return replace_file(AT_FDCWD, change.path, change.after, change.mode, change.path);
-}
-
-bool agrees_to_change(const EngineChoice& choice) {
-  if (choice.yes) return true;
-  std::cerr << "change it? [y/N] " << std::flush;
-  std::string line;
-  return std::getline(std::cin, line) && (line == "y" || line == "Y" || line == "yes");
+  return write_settings(change.path, change.after, change.mode);
 }
 
 Result<std::string> configure_engine(const EngineChoice& choice, bool adds) {
@@ -80,16 +72,11 @@ Result<std::string> configure_engine(const EngineChoice& choice, bool adds) {
   const std::string shown = harmless(change.path);
   if (change.after == change.before) return shown + " needs no change\n";
   std::string text = shown + ":\n";
-  const std::string diff = line_diff(change.before, change.after);
-  for (std::string_view rest = diff; !rest.empty();) {
-    const std::string_view line = rest.substr(0, rest.find('\n'));
-    text += harmless(line) + "\n";
-    rest.remove_prefix(std::min(rest.size(), line.size() + 1));
-  }
+  for (const std::string& line : line_diff(change.before, change.after)) text += harmless(line) + "\n";
   TRY(show(text));
   if (!choice.yes && !can_ask())
     return fail(ErrorCode::usage, "nothing was changed", "--yes changes it without asking");
-  if (!agrees_to_change(choice)) return std::string("nothing was changed\n");
+  if (!choice.yes && ask_user("change it?") != Answer::yes) return std::string("nothing was changed\n");
   TRY(make_change(change));
   text = change.is_there ? "the former file is " + shown + ".before-headgate\n" : "";
   if (choice.docker)

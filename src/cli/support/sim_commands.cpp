@@ -1,12 +1,10 @@
 // `headgate sim`: the simulated node.
-#include <algorithm>
 #include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
 #include "cli/commands.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"
-#include "install/paths.hpp"
 #include "install/source.hpp"
 #include "sim/faults.hpp"
 #include "sim/profile.hpp"
@@ -16,9 +14,6 @@ namespace headgate::cli {
 namespace {
 
 using Json = nlohmann::ordered_json;
-
-// ASCII only, because names of processes and directories are untrusted.
-std::string dumped(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
 
 Result<std::string> directory_of(const Call& call) {
   return install::simulated_node(call.simulate.value_or(""), call.configuration.config["sim.profile"].value);
@@ -62,20 +57,18 @@ Result<int> sim_list(const Call& call) {
   if (call.voice.format == Format::json) {
     Json json = {
         {"schema", "headgate.sim_list/v1"}, {"simulated", true}, {"profiles", Json::array()}, {"nodes", nodes}};
-    for (const auto& profile : sim::built_in_profiles()) {
+    for (const auto& profile : sim::built_in_profiles())
       json["profiles"].push_back({{"name", profile.name},
                                   {"model", profile.model},
                                   {"gpus", profile.count},
                                   {"memory_total_bytes", profile.memory_bytes},
                                   {"sm_count", profile.sm_count}});
-    }
-    return show(dumped(json));
+    return show(pretty_json(json));
   }
   std::vector<std::vector<std::string>> rows = {{"PROFILE", "\tGPUS", "MODEL", "\tMEMORY", "\tSMS"}};
-  for (const auto& profile : sim::built_in_profiles()) {
+  for (const auto& profile : sim::built_in_profiles())
     rows.push_back({profile.name, "\t" + std::to_string(profile.count), profile.model,
                     "\t" + bytes_text(profile.memory_bytes), "\t" + std::to_string(profile.sm_count)});
-  }
   std::string text = table(rows, call.voice);
   for (const auto& node : nodes) text += "node  " + harmless(node) + "\n";
   return show(text);
@@ -99,7 +92,7 @@ Result<int> sim_truth(const Call& call) {
       json["gpus"].push_back(one);
     }
     json["nvml_settings"] = Json::array();
-    for (const auto& setting : truth.settings) {
+    for (const auto& setting : truth.settings)
       json["nvml_settings"].push_back({{"at_ns", setting.at_ns},
                                        {"pid", setting.pid},
                                        {"uid", setting.uid},
@@ -108,8 +101,7 @@ Result<int> sim_truth(const Call& call) {
                                        {"value", setting.value},
                                        {"second_value", setting.second_value},
                                        {"answer", setting.answer}});
-    }
-    return show(dumped(json));
+    return show(pretty_json(json));
   }
   std::string text = "SIMULATED node " + harmless(directory) + ", profile " + harmless(truth.profile) + "\n";
   for (const auto& device : truth.devices) {
@@ -119,15 +111,12 @@ Result<int> sim_truth(const Call& call) {
             "\n";
     std::vector<std::vector<std::string>> rows = {
         {"  PID", "COMMAND", "\tMEM", "\tPEAK", "\tHELD", "\tCOPIES", "\tKERNELS", "STATE"}};
-    for (const auto& process : device.processes) {
+    for (const auto& process : device.processes)
       rows.push_back({"  " + std::to_string(process.pid), harmless(process.comm), "\t" + bytes_text(process.bytes),
                       "\t" + bytes_text(process.peak_bytes), "\t" + duration_text(process.held_ns),
                       "\t" + duration_text(process.copy_ns), "\t" + std::to_string(process.kernels),
                       process.alive ? "alive" : "ended"});
-    }
-    Voice plain = call.voice;
-    plain.colour = false;
-    text += rows.size() == 1 ? "  no process so far\n" : table(rows, plain);
+    text += rows.size() == 1 ? "  no process so far\n" : table(rows, call.voice, false);
   }
   return show(text);
 }
@@ -147,15 +136,15 @@ Result<int> sim_fault(const Call& call, const FaultOptions& own) {
   const std::string rules = own.rules == "clear" ? "" : own.rules;
   TRY(sim::write_faults(directory, rules));
   if (call.voice.format == Format::json)
-    return show(
-        dumped({{"schema", "headgate.sim_fault/v1"}, {"simulated", true}, {"directory", directory}, {"rules", rules}}));
+    return show(pretty_json(
+        {{"schema", "headgate.sim_fault/v1"}, {"simulated", true}, {"directory", directory}, {"rules", rules}}));
   return 0;
 }
 
 Result<int> sim_path(const Call& call) {
   const std::string directory = TRY(directory_of(call));
   if (call.voice.format == Format::json)
-    return show(dumped({{"schema", "headgate.sim_path/v1"}, {"simulated", true}, {"directory", directory}}));
+    return show(pretty_json({{"schema", "headgate.sim_path/v1"}, {"simulated", true}, {"directory", directory}}));
   return show(directory + "\n");
 }
 

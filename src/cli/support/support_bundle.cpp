@@ -1,19 +1,19 @@
-#include "cli/support/support_bundle.hpp"
+#include "cli/support/redact.hpp"
 
 #include <array>
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
-#include <optional>
-#include <sstream>
 
+#include "base/split.hpp"
+#include "base/trimmed.hpp"
 #include "base/version.hpp"
 #include "cli/commands.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/support/doctor.hpp"
 #include "cli/support/machine_facts.hpp"
 #include "cli/term/screen.hpp"
-#include "cli/view/chosen_source.hpp"
+#include "cli/view/view_command.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
@@ -22,8 +22,6 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 constexpr const char* kFolder = "headgate-support";
-
-std::string text_of(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
 
 // The collected files, and what the redactor needs to know.
 struct Gathered {
@@ -51,7 +49,7 @@ std::string config_json(const config::Reading& reading) {
     json["settings"].push_back({{"key", setting.key}, {"value", setting.value}, {"origin", setting.origin}});
   for (const Error& error : reading.errors)
     json["errors"].push_back({{"message", error.message}, {"hint", error.hint}});
-  return text_of(json);
+  return pretty_json(json);
 }
 
 void add_snapshot(const Call& call, Gathered& out) {
@@ -88,10 +86,10 @@ Gathered gather(const Call& call, const SelfTest& self_test) {
   add_snapshot(call, out);
   out.add("doctor.json", findings_json(examine(call, self_test)), "doctor's report");
   out.add("version.json",
-          text_of({{"schema", "headgate.version/v1"},
-                   {"version", version_text()},
-                   {"daemon_version", out.snapshot.node.version},
-                   {"driver_version", out.snapshot.node.driver_version}}),
+          pretty_json({{"schema", "headgate.version/v1"},
+                       {"version", version_text()},
+                       {"daemon_version", out.snapshot.node.version},
+                       {"driver_version", out.snapshot.node.driver_version}}),
           "versions");
   out.add("system.txt", system_facts(), "kernel, distribution, CPUs, memory");
   out.add_or_lack("driver.txt", driver_facts(), "driver's module and device nodes", "no NVIDIA driver is loaded");
@@ -109,12 +107,10 @@ void hide_token(const config::Config& config, Redactor& redactor) {
 
 // Hides the host's other names, by which clients may address the API.
 void hide_other_names(const config::Config& config, Redactor& redactor) {
-  std::istringstream names(config["node.names"].value);
-  for (std::string name; std::getline(names, name, ',');) {
-    const std::size_t begin = name.find_first_not_of(' '), dot = name.find('.');
-    if (begin == std::string::npos) continue;
-    redactor.hide("host", name.substr(begin, name.find_last_not_of(' ') + 1 - begin));
-    if (dot != std::string::npos) redactor.hide("host", name.substr(begin, dot - begin));
+  for (const std::string& part : split(config["node.names"].value, ',')) {
+    const std::string name(trimmed(part));
+    redactor.hide("host", name);
+    redactor.hide("host", name.substr(0, name.find('.')));
   }
 }
 
@@ -134,7 +130,7 @@ std::string manifest(const Bundle& bundle, bool redacted) {
                {"lacks", bundle.lacks}};
   for (std::size_t i = 0; i < bundle.files.size(); ++i)
     json["files"].push_back({{"name", bundle.files[i].name}, {"about", bundle.about[i]}});
-  return text_of(json);
+  return pretty_json(json);
 }
 
 void tell(const Bundle& bundle, bool redacted) {
@@ -193,7 +189,7 @@ Result<int> support_bundle(const Call& call, const BundleOptions& own, const Sel
   if (call.voice.format != Format::json) return show(harmless(path) + "\n");
   Json json = Json::parse(told);
   json["file"] = path;
-  return show(text_of(json));
+  return show(pretty_json(json));
 }
 
 }  // namespace

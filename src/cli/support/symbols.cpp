@@ -65,10 +65,9 @@ Result<SymbolReport> compare_symbols(const std::string& library) {
   const std::vector<std::string> functions = listed ? std::move(*listed) : TRY(read_elf(library, true)).functions;
   const auto nvml_count = std::ranges::count_if(functions, is_nvml);
   const auto cuda_count = std::ranges::count_if(functions, is_cuda);
-  if (nvml_count == 0 && cuda_count == 0) {
+  if (nvml_count == 0 && cuda_count == 0)
     return fail(ErrorCode::usage, library + " exports no function of the CUDA driver or NVML",
                 "accepted: a libcuda.so.1 or libnvidia-ml.so.1, or a list of their names");
-  }
   const bool nvml = nvml_count > cuda_count;
   SymbolReport report{.library = library,
                       .api = nvml ? "NVML" : "CUDA",
@@ -83,10 +82,9 @@ Result<SymbolReport> compare_symbols(const std::string& library) {
     else if (is_function(*known) && !governed(*known) && takes_or_launches(*known) && !explained(name))
       report.unexplained.push_back(name);
   }
-  for (const abi::Name& known : nvml ? abi::nvml_names() : abi::cuda_names()) {
+  for (const abi::Name& known : nvml ? abi::nvml_names() : abi::cuda_names())
     if (known.kind != abi::Kind::data && !std::ranges::binary_search(functions, known.name))
       report.missing.emplace_back(known.name);
-  }
   return report;
 }
 
@@ -107,15 +105,14 @@ std::string symbols_text(const std::vector<SymbolReport>& reports, const Voice& 
 
 std::string symbols_json(const std::vector<SymbolReport>& reports) {
   Json json = {{"schema", "headgate.symbols/v1"}, {"libraries", Json::array()}};
-  for (const auto& report : reports) {
+  for (const auto& report : reports)
     json["libraries"].push_back({{"library", report.library},
                                  {"api", report.api},
                                  {"exported", report.exported},
                                  {"unknown", report.unknown},
                                  {"unexplained", report.unexplained},
                                  {"missing", report.missing}});
-  }
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return pretty_json(json);
 }
 
 }  // namespace headgate::cli

@@ -12,12 +12,10 @@ using Json = nlohmann::ordered_json;
 
 Result<int> version(const Call& call) {
   if (call.voice.format != Format::json) return show("headgate " + version_text() + "\n");
-  return show(Json{{"schema", "headgate.version/v1"},
-                   {"version", kVersion.number},
-                   {"commit", kVersion.commit.empty() ? Json() : Json(kVersion.commit)},
-                   {"modified", kVersion.modified}}
-                  .dump(2) +
-              "\n");
+  return show(pretty_json({{"schema", "headgate.version/v1"},
+                           {"version", kVersion.number},
+                           {"commit", kVersion.commit.empty() ? Json() : Json(kVersion.commit)},
+                           {"modified", kVersion.modified}}));
 }
 
 }  // namespace

@@ -1,9 +1,6 @@
 // `headgate zeusd`: starts the program that serves headgated's zeusd API.
-#include <unistd.h>
-
-#include <cerrno>
-
 #include "cli/commands.hpp"
+#include "cli/run/launch.hpp"
 #include "install/paths.hpp"
 
 namespace headgate::cli {
@@ -11,14 +8,9 @@ namespace {
 
 // Replaces this process.
 Result<int> zeusd(const Call& call) {
-  const std::string program = TRY(install::daemon_program());
-  std::vector<std::string> all = {program, "zeusd"};
+  std::vector<std::string> all = {TRY(install::daemon_program()), "zeusd"};
   all.insert(all.end(), call.words.begin(), call.words.end());
-  std::vector<char*> argv;
-  for (std::string& one : all) argv.push_back(one.data());
-  argv.push_back(nullptr);
-  ::execv(program.c_str(), argv.data());
-  return fail_errno("starting " + program, errno);
+  return become(all);
 }
 
 }  // namespace

@@ -4,6 +4,8 @@
 #include <array>
 #include <cmath>
 
+#include "base/joined.hpp"
+#include "base/split.hpp"
 #include "cli/term/output.hpp"
 #include "cli/term/text_width.hpp"
 
@@ -34,6 +36,12 @@ FrameLine& FrameLine::pad_to(unsigned column) {
   return *this;
 }
 
+std::string frame_text(const std::vector<FrameLine>& lines) {
+  return joined(lines, "\n", [](const FrameLine& line) {
+    return std::string_view(line.text()).substr(0, line.text().find_last_not_of(' ') + 1);
+  });
+}
+
 void add_cells(FrameLine& line, const std::vector<BarCell>& cells) {
   for (std::size_t i = 0; i < cells.size();) {
     std::string run;
@@ -44,64 +52,16 @@ void add_cells(FrameLine& line, const std::vector<BarCell>& cells) {
   }
 }
 
-namespace {
-
-// Returns the length of an SGR sequence at the front; 0 if there is none.
-std::size_t look_length(std::string_view text) {
-  if (!text.starts_with("\x1b[")) return 0;
-  const std::size_t end = text.find('m');
-  return end == std::string_view::npos ? 0 : end + 1;
-}
-
-unsigned shown_cells(std::string_view line) {
-  unsigned all = 0;
-  while (!line.empty()) {
-    const std::size_t look = look_length(line);
-    if (look == 0) all += first_glyph(line).cells;
-    line.remove_prefix(look > 0 ? look : first_glyph(line).bytes);
-  }
-  return all;
-}
-
-std::string cut_line(std::string_view line, unsigned width) {
-  std::string kept;
-  unsigned taken = 0;
-  bool looks = false;
-  while (!line.empty()) {
-    if (const std::size_t look = look_length(line); look > 0) {
-      kept += line.substr(0, look);
-      looks = true;
-      line.remove_prefix(look);
-      continue;
-    }
-    const Glyph glyph = first_glyph(line);
-    // The last cell is reserved for the mark, unless the text ends there.
-    if (taken + glyph.cells > width || (taken + glyph.cells == width && shown_cells(line.substr(glyph.bytes)) > 0)) {
-      kept += "~";
-      break;
-    }
-    kept += line.substr(0, glyph.bytes);
-    taken += glyph.cells;
-    line.remove_prefix(glyph.bytes);
-  }
-  return looks ? kept + "\x1b[0m" : kept;
-}
-
-}  // namespace
-
 std::string cropped(std::string_view text, FrameSize size) {
   if (text.ends_with('\n')) text.remove_suffix(1);
-  const std::size_t all = static_cast<std::size_t>(std::ranges::count(text, '\n')) + 1;
-  const std::size_t fit = all <= size.rows ? all : size.rows - 1;
-  std::string shown;
-  for (std::size_t i = 0; i < fit; ++i) {
-    const std::size_t end = std::min(text.find('\n'), text.size());
-    shown += (i == 0 ? "" : "\n") + cut_line(text.substr(0, end), size.columns);
-    text.remove_prefix(std::min(end + 1, text.size()));
+  auto lines = split(text, '\n');
+  if (const std::size_t all = lines.size(); all > size.rows) {
+    lines.resize(size.rows);
+    lines.back() = "... " + std::to_string(all - size.rows + 1) + " more lines";
   }
-  if (fit < all)
-    shown += (fit == 0 ? "" : "\n") + cut_line("... " + std::to_string(all - fit) + " more lines", size.columns);
-  return shown;
+  return joined(lines, "\n", [&size](const std::string& line) {
+    return cut(line, size.columns) + (line.contains('\x1b') ? "\x1b[0m" : "");
+  });
 }
 
 std::string sparkline(const std::vector<double>& values, unsigned width, FrameStyle style) {

@@ -39,6 +39,9 @@ class FrameLine {
   std::string text_;
 };
 
+// The lines with a line feed between them, without blanks at their ends.
+[[nodiscard]] std::string frame_text(const std::vector<FrameLine>& lines);
+
 // One cell of a bar; the glyph is our own and one cell wide.
 struct BarCell {
   std::string_view glyph;

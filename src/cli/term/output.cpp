@@ -11,11 +11,7 @@
 namespace headgate::cli {
 namespace {
 
-std::string for_table(std::string_view cell, const Voice& voice) {
-  std::string text = harmless(cell);
-  if (voice.ascii) std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
-  return text;
-}
+using Json = nlohmann::ordered_json;
 
 // On a narrow terminal, the first column (names) shrinks.
 void narrow(std::vector<unsigned>& widths, const Voice& voice) {
@@ -43,12 +39,10 @@ void say(std::string_view text) { write_line("headgate: " + harmless(text) + "\n
 
 void complain(const Error& error, const Voice& voice) {
   if (is_json(voice.format)) {
-    const nlohmann::ordered_json object = {
+    const Json object = {
         {"schema", "headgate.error/v1"},
         {"error", {{"code", error_word(error.code)}, {"message", error.message}, {"hint", error.hint}}}};
-    const std::string text = object.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
-    std::fwrite(text.data(), 1, text.size(), stderr);
-    return;
+    return write_line(compact_json(object) + "\n");
   }
   write_line("headgate: " + harmless(error.message) + "\n" +
              (error.hint.empty() ? "" : "          " + harmless(error.hint) + "\n"));
@@ -58,10 +52,10 @@ bool print(std::string_view text) {
   return std::fwrite(text.data(), 1, text.size(), stdout) == text.size() && std::fflush(stdout) == 0;
 }
 
-std::string table(const std::vector<std::vector<std::string>>& rows, const Voice& voice) {
+std::string table(const std::vector<std::vector<std::string>>& rows, const Voice& voice, bool heading) {
   std::vector<unsigned> widths;
   const auto shown = [&voice](const std::string& cell) {
-    return for_table(cell.starts_with('\t') ? std::string_view(cell).substr(1) : std::string_view(cell), voice);
+    return harmless(std::string_view(cell).substr(cell.starts_with('\t') ? 1 : 0), voice);
   };
   for (const auto& row : rows) {
     widths.resize(std::max(widths.size(), row.size()));
@@ -80,7 +74,7 @@ std::string table(const std::vector<std::vector<std::string>>& rows, const Voice
       if (!rows[r][i].starts_with('\t')) line += padding;
     }
     while (line.ends_with(' ')) line.pop_back();
-    text += (r == 0 ? bold(line, voice) : line) + "\n";
+    text += (r == 0 && heading ? bold(line, voice) : line) + "\n";
   }
   return text;
 }
@@ -94,5 +88,14 @@ std::string warning(std::string_view text, const Voice& voice) {
 }
 
 std::string harmless(std::string_view text) { return printable(text); }
+
+std::string harmless(std::string_view text, const Voice& voice) {
+  std::string clean = printable(text);
+  if (voice.ascii) std::ranges::replace_if(clean, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
+  return clean;
+}
+
+std::string pretty_json(const Json& json) { return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n"; }
+std::string compact_json(const Json& json) { return json.dump(-1, ' ', true, Json::error_handler_t::replace); }
 
 }  // namespace headgate::cli

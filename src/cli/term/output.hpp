@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <nlohmann/json_fwd.hpp>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -38,12 +39,20 @@ bool print(std::string_view text);
 
 // Formats a table of left-aligned columns, two spaces apart, with a heading row. A cell that begins with '\t' is
 // right-aligned. Widths are terminal cells. Control characters are replaced. On a narrow terminal the first column is
-// cut.
-[[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows, const Voice& voice);
+// cut. `heading`: the first row is one.
+[[nodiscard]] std::string table(const std::vector<std::vector<std::string>>& rows, const Voice& voice,
+                                bool heading = true);
 
 [[nodiscard]] std::string bold(std::string_view text, const Voice& voice);
 [[nodiscard]] std::string warning(std::string_view text, const Voice& voice);
 // Replaces control characters and invalid UTF-8 with '?': names come from untrusted programs.
 [[nodiscard]] std::string harmless(std::string_view text);
+// The same; with --ascii also what is beyond ASCII.
+[[nodiscard]] std::string harmless(std::string_view text, const Voice& voice);
+
+// Returns JSON in ASCII, because names of processes and directories are untrusted: indented and with a line feed, or on
+// one line without.
+[[nodiscard]] std::string pretty_json(const nlohmann::ordered_json& json);
+[[nodiscard]] std::string compact_json(const nlohmann::ordered_json& json);
 
 }  // namespace headgate::cli

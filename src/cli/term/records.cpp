@@ -5,6 +5,7 @@
 #include <sstream>
 
 #include "base/did_you_mean.hpp"
+#include "base/joined.hpp"
 #include "cli/term/output.hpp"
 
 namespace headgate::cli {
@@ -40,14 +41,12 @@ std::vector<RecordColumn> columns_of(const Json& pattern) {
   return all;
 }
 
-std::string record_text(const Json& value) { return value.dump(-1, ' ', true, Json::error_handler_t::replace); }
-
 std::string cell_of(const Json& object, const Json::json_pointer& at) {
   if (!object.contains(at)) return "";
   const Json& value = object[at];
   if (value.is_null() || (value.is_array() && value.empty())) return "";
   if (value.is_string()) return csv_cell(value.get<std::string>());
-  return value.is_array() ? csv_cell(record_text(value)) : record_text(value);
+  return value.is_array() ? csv_cell(compact_json(value)) : compact_json(value);
 }
 
 // The names of all columns, in order.
@@ -76,7 +75,7 @@ std::string jsonl(const Records& records, const Origin& origin) {
     line["node"] = origin.node;
     line["simulated"] = origin.simulated;
     line.update(Json::parse(object, nullptr, false));
-    text += record_text(line) + "\n";
+    text += compact_json(line) + "\n";
   }
   return text;
 }
@@ -114,21 +113,22 @@ Result<std::string> lines(const Records& records, const Origin& origin, const Vo
   for (const std::string& column : voice.columns_of_csv) {
     if (std::ranges::find(names, column) != names.end()) continue;
     const std::string near = did_you_mean(column, names);
-    std::string all;
-    for (const std::string& name : names) all += (all.empty() ? "" : ", ") + name;
     return fail(ErrorCode::usage, "--columns: there is no column '" + harmless(column) + "'",
-                (near.empty() ? "" : "did you mean " + near + "? ") + "accepted: " + all);
+                (near.empty() ? "" : "did you mean " + near + "? ") + "accepted: " + joined(names, ", "));
   }
   return csv(records, origin, heading, voice.columns_of_csv);
 }
 
-std::string enclosed(std::string_view schema, std::string_view key, const std::string& text,
-                     const snapshot::Snapshot& snapshot) {
-  const Json json = {{"schema", schema},
-                     {"simulated", snapshot.node.simulated},
-                     {"level", snapshot.node.level},
-                     {key, Json::parse(text, nullptr, false)}};
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+Json enclosed(std::string_view schema, std::string_view key, Json value, const snapshot::Snapshot& snapshot) {
+  return {{"schema", schema},
+          {"simulated", snapshot.node.simulated},
+          {"level", snapshot.node.level},
+          {key, std::move(value)}};
+}
+
+std::string enclosed_text(std::string_view schema, std::string_view key, std::string_view value,
+                          const snapshot::Snapshot& snapshot) {
+  return pretty_json(enclosed(schema, key, Json::parse(value, nullptr, false), snapshot));
 }
 
 Origin origin_of(const snapshot::Snapshot& snapshot) {

@@ -46,9 +46,12 @@ struct Records {
 // spreadsheet would take for a formula, because program names are untrusted.
 [[nodiscard]] std::string csv_cell(std::string_view text);
 
-// Returns one JSON object: the schema, mandatory facts (simulated, level), and `text` (JSON) under `key`.
-[[nodiscard]] std::string enclosed(std::string_view schema, std::string_view key, const std::string& text,
-                                   const snapshot::Snapshot& snapshot);
+// Returns one JSON object: the schema, mandatory facts (simulated, level), and `value` under `key`.
+[[nodiscard]] nlohmann::ordered_json enclosed(std::string_view schema, std::string_view key,
+                                              nlohmann::ordered_json value, const snapshot::Snapshot& snapshot);
+// The same as pretty_json() of a value that is JSON already.
+[[nodiscard]] std::string enclosed_text(std::string_view schema, std::string_view key, std::string_view value,
+                                        const snapshot::Snapshot& snapshot);
 [[nodiscard]] Origin origin_of(const snapshot::Snapshot& snapshot);
 
 // Returns a JSON object of chosen fields of `from`, in this order: "uuid", or "new_name=old_name". A field that is

@@ -5,11 +5,10 @@
 #include <termios.h>
 #include <unistd.h>
 
-#include <algorithm>
 #include <array>
-#include <cctype>
 #include <csignal>
 #include <cstdlib>
+#include <cstring>
 
 #include "base/whole_file.hpp"
 #include "install/paths.hpp"
@@ -75,10 +74,8 @@ bool can_draw(FrameSize smallest) {
 
 bool speaks_utf8() {
   for (const char* name : {"LC_ALL", "LC_CTYPE", "LANG"}) {
-    std::string value = install::environment(name);
-    if (value.empty()) continue;
-    std::ranges::transform(value, value.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return value.contains("utf-8") || value.contains("utf8");
+    const std::string value = install::environment(name);
+    if (!value.empty()) return ::strcasestr(value.c_str(), "utf-8") != nullptr || ::strcasestr(value.c_str(), "utf8");
   }
   return false;
 }
@@ -146,9 +143,7 @@ FrameSize Screen::size() const { return terminal_size(); }
 bool Screen::show(const std::string& frame) {
   // Erases to the end of each line instead of clearing the screen, which avoids flicker. A frame is a single write.
   std::string text = "\x1b[H";
-  for (const char c : frame) {
-    text += c == '\n' ? "\x1b[K\r\n" : std::string(1, c);
-  }
+  for (const char c : frame) text += c == '\n' ? "\x1b[K\r\n" : std::string(1, c);
   return write_all(STDOUT_FILENO, text + "\x1b[K\x1b[J") == 0;
 }
 
@@ -156,15 +151,11 @@ Interruptions::Interruptions() {
   g_signal = 0;
   struct sigaction action{};
   action.sa_handler = remember;
-  for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    ::sigaction(kSignals[i], &action, &g_former[i]);
-  }
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &action, &g_former[i]);
 }
 
 Interruptions::~Interruptions() {
-  for (std::size_t i = 0; i < kSignals.size(); ++i) {
-    ::sigaction(kSignals[i], &g_former[i], nullptr);
-  }
+  for (std::size_t i = 0; i < kSignals.size(); ++i) ::sigaction(kSignals[i], &g_former[i], nullptr);
 }
 
 int Interruptions::seen() { return g_signal; }

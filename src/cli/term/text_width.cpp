@@ -2,7 +2,8 @@
 
 #include <algorithm>
 #include <array>
-#include <cstdint>
+
+#include "base/utf8.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -43,15 +44,12 @@ bool among(char32_t point, const auto& ranges) {
 
 Glyph first_glyph(std::string_view text) {
   if (text.empty()) return {};
-  const auto first = static_cast<unsigned char>(text[0]);
-  const std::size_t length = first < 0xc2 ? 1 : first < 0xe0 ? 2 : first < 0xf0 ? 3 : first < 0xf5 ? 4 : 1;
-  if (length == 1 || length > text.size()) return {1, 1};
-  char32_t point = first & (0xffu >> (length + 1));
-  for (std::size_t i = 1; i < length; ++i) {
-    const auto byte = static_cast<unsigned char>(text[i]);
-    if ((byte & 0xc0) != 0x80) return {1, 1};
-    point = point << 6 | (byte & 0x3f);
-  }
+  const std::size_t end = text.starts_with("\x1b[") ? text.find('m') : std::string_view::npos;
+  if (end != std::string_view::npos) return {end + 1, 0};
+  const std::size_t length = utf8_character(text);
+  if (length < 2) return {1, 1};
+  char32_t point = static_cast<unsigned char>(text[0]) & (0xffu >> (length + 1));
+  for (std::size_t i = 1; i < length; ++i) point = point << 6 | (static_cast<unsigned char>(text[i]) & 0x3f);
   return {length, among(point, kNarrowest) ? 0u : among(point, kWide) ? 2u : 1u};
 }
 

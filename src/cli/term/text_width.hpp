@@ -9,7 +9,7 @@
 namespace headgate::cli {
 
 // The first character of a text: its bytes and cells. Combining characters take 0 cells; East Asian wide ones 2
-// (Unicode 15, UAX #11). Invalid UTF-8 counts byte by byte.
+// (Unicode 15, UAX #11). Invalid UTF-8 counts byte by byte. A colour of ours (SGR) is one character of 0 cells.
 struct Glyph {
   std::size_t bytes = 0;
   unsigned cells = 0;

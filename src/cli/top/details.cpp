@@ -4,7 +4,7 @@
 
 #include "base/units.hpp"
 #include "cli/term/text_width.hpp"
-#include "cli/top/parts.hpp"
+#include "cli/top/picture.hpp"
 #include "cli/view/names.hpp"
 
 namespace headgate::cli {
@@ -83,15 +83,13 @@ void draw_device(Page& page, const TopState& state, const snapshot::Share& share
                   bytes_text(last.asked_bytes) + " with " + bytes_text(last.used_bytes) + " in use",
               "31");
   }
-  if (device.throttled_launches == 0 && device.throttled_ns > 0)
-    page.text(2, "waits   " + ratio_text(device.throttled_ratio) + " now" + format_waits_for(device) +
-                     "; launches wait, for " + duration_text(device.throttled_ns) + " in all so far");
-  if (device.throttled_launches > 0) {
+  if (device.throttled_ns > 0)
     page.text(2, "waits   " + ratio_text(device.throttled_ratio) + " now" + format_waits_for(device) + "; " +
-                     std::to_string(device.throttled_launches) + " launches waited " +
-                     duration_text(device.throttled_ns) + " in all, the last at " +
-                     clock_text(device.last_throttle_unix_ns));
-  }
+                     (device.throttled_launches == 0
+                          ? "launches wait, for " + duration_text(device.throttled_ns) + " in all so far"
+                          : std::to_string(device.throttled_launches) + " launches waited " +
+                                duration_text(device.throttled_ns) + " in all, the last at " +
+                                clock_text(device.last_throttle_unix_ns)));
 }
 
 void draw_processes(Page& page, const TopState& state, const snapshot::Share& share) {
@@ -152,11 +150,9 @@ void draw_gpu(Page& page, const TopState& state, const snapshot::Gpu& gpu) {
               "XID " + std::to_string(xid.xid) + " " + std::to_string(xid.count) +
                   (xid.count == 1 ? " time" : " times") + " since headgated started: headgate events --kind gpu.xid",
               "31");
-  for (const auto& process : state.now->processes) {
-    const bool here =
-        std::ranges::find(process.devices, gpu.uuid, &snapshot::ProcessDevice::uuid) != process.devices.end();
-    if (here && process.share.empty() && !process.finding.empty()) page.text(2, process.finding, "31");
-  }
+  for (const auto& process : state.now->processes)
+    if (is_on_gpu(process, gpu.uuid) && process.share.empty() && !process.finding.empty())
+      page.text(2, process.finding, "31");
 }
 
 }  // namespace
@@ -165,8 +161,8 @@ std::vector<FrameLine> details_lines(const TopState& state, unsigned width, unsi
   Page page(width, style);
   const auto rows = rows_of(state);
   const TopRow row = rows.empty() ? TopRow{} : rows[selected_row(rows, state)];
-  const auto share = std::ranges::find(state.now->shares, row.share, &snapshot::Share::name);
-  if (share == state.now->shares.end()) {
+  const auto* share = find_share(*state.now, row.share);
+  if (share == nullptr) {
     const auto process = std::ranges::find_if(state.now->processes, [&row](const auto& one) {
       return row.process && one.share == row.share && shown_pid(one) == row.pid;
     });

@@ -4,7 +4,7 @@
 
 #include "base/units.hpp"
 #include "cli/term/text_width.hpp"
-#include "cli/top/parts.hpp"
+#include "cli/top/picture.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/view/names.hpp"
 
@@ -162,9 +162,8 @@ std::vector<FrameLine> gpu_lines(const TopState& state, unsigned width, unsigned
   const auto& gpus = state.now->gpus;
   std::vector<FrameLine> lines;
   if (gpus.size() * 2 <= most) {
-    for (const auto& gpu : gpus) {
+    for (const auto& gpu : gpus)
       for (auto& line : two_lines(state, gpu, width, style)) lines.push_back(std::move(line));
-    }
     return lines;
   }
   const std::size_t shown = gpus.size() <= most ? gpus.size() : most - 1;

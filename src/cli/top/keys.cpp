@@ -48,9 +48,8 @@ std::size_t sequence_length(std::string_view text) {
 
 std::optional<Key> key_of_sequence(std::string_view sequence) {
   if (sequence.size() == 1) return Key{KeyKind::escape};
-  for (const Sequence& known : kSequences) {
+  for (const Sequence& known : kSequences)
     if (known.after_escape == sequence.substr(1)) return Key{known.kind};
-  }
   return std::nullopt;
 }
 
@@ -74,9 +73,8 @@ std::size_t wanted(char first) {
 
 // Returns true if the bytes so far may still become one character.
 bool may_go_on(std::string_view bytes) {
-  for (const char byte : bytes.substr(1)) {
+  for (const char byte : bytes.substr(1))
     if ((static_cast<unsigned char>(byte) & 0xc0) != 0x80) return false;
-  }
   return bytes.size() < wanted(bytes.front());
 }
 

@@ -6,7 +6,6 @@
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "cli/term/text_width.hpp"
-#include "cli/top/parts.hpp"
 #include "cli/view/names.hpp"
 #include "snapshot/json.hpp"
 
@@ -55,9 +54,8 @@ std::string alarms_of(const Snapshot& picture) {
       words.push_back(std::to_string(number) + " " + word);
   };
   std::uint64_t refusals = 0;
-  for (const auto& share : picture.shares) {
+  for (const auto& share : picture.shares)
     for (const auto& device : share.devices) refusals = saturating_add(refusals, device.refusals);
-  }
   if (refusals > 0) words.push_back(std::to_string(refusals) + " refused");
   count([](const auto& s) { return s.state == "broken"; }, "broken");
   count([](const auto& s) { return s.state == "idle"; }, "idle");
@@ -227,11 +225,6 @@ std::vector<FrameLine> too_small(const TopState& state, FrameSize size, FrameSty
   return lines;
 }
 
-std::string without_trailing_blanks(std::string text) {
-  text.erase(text.find_last_not_of(' ') + 1);
-  return text;
-}
-
 struct Budget {
   unsigned gpus, table, events;
   bool airy;  // blank lines between parts
@@ -309,11 +302,9 @@ std::vector<FrameLine> all_lines(const TopState& state, FrameSize size, FrameSty
 std::string render(const TopState& state, FrameSize size, FrameStyle style) {
   if (size.columns == 0 || size.rows == 0) return {};
   const bool small = size.columns < kSmallestTop.columns || size.rows < kSmallestTop.rows;
-  std::string text;
-  const auto lines = small ? too_small(state, size, style) : all_lines(state, size, style);
-  for (std::size_t i = 0; i < std::min<std::size_t>(lines.size(), size.rows); ++i)
-    text += (i == 0 ? "" : "\n") + without_trailing_blanks(lines[i].text());
-  return text;
+  auto lines = small ? too_small(state, size, style) : all_lines(state, size, style);
+  lines.resize(std::min<std::size_t>(lines.size(), size.rows), FrameLine(size.columns, style));
+  return frame_text(lines);
 }
 
 std::string top_text(const TopState& state, const Voice& voice) {
@@ -341,22 +332,20 @@ std::string top_text(const TopState& state, const Voice& voice) {
                                                   "\tOF", "\tWAITS", "\tREFUSED", "\tIDLE", "LEVEL", "STATE"}};
   for (const TopRow& row : rows)
     shown.push_back(
-        {row.pid != 0 ? row.name + " " + std::to_string(row.pid) : row.name, row.owner.empty() ? "-" : row.owner,
-         row.gpu.empty() ? "-" : row.gpu, "\t" + used_of_text(row.used_bytes, row.limit_bytes),
-         "\t" + ratio_text(row.held_ratio),
+        {row.pid != 0 ? row.name + " " + std::to_string(row.pid) : row.name, or_dash(row.owner), or_dash(row.gpu),
+         "\t" + used_of_text(row.used_bytes, row.limit_bytes), "\t" + ratio_text(row.held_ratio),
          "\t" + (row.colour < 0 || row.pid != 0 ? "-" : allowance_text(row.guarantee_ratio, row.ceiling_ratio)),
          "\t" + ratio_text(row.waited_ratio), "\t" + std::to_string(row.refusals),
-         "\t" + (row.idle_ns == 0 ? "-" : short_duration_text(row.idle_ns)), row.level.empty() ? "-" : row.level,
+         "\t" + (row.idle_ns == 0 ? "-" : short_duration_text(row.idle_ns)), or_dash(row.level),
          row.state.empty() ? "-" : format_state(row.state, 0)});
   return text + table(shown, voice);
 }
 
 std::string top_json(const TopState& state) {
-  nlohmann::ordered_json json = {{"schema", "headgate.top/v1"},
-                                 {"simulated", state.now->node.simulated},
-                                 {"daemon", state.daemon},
-                                 {"snapshot", nlohmann::ordered_json::parse(snapshot::to_json(*state.now))}};
-  return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+  return pretty_json({{"schema", "headgate.top/v1"},
+                      {"simulated", state.now->node.simulated},
+                      {"daemon", state.daemon},
+                      {"snapshot", nlohmann::ordered_json::parse(snapshot::to_json(*state.now))}});
 }
 
 }  // namespace headgate::cli

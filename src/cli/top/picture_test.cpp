@@ -10,7 +10,6 @@
 #include <vector>
 
 #include "cli/term/text_width.hpp"
-#include "cli/top/parts.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/top/test_frames.hpp"
 #include "cli/top/test_node.hpp"

@@ -4,6 +4,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/split.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/top/signals.hpp"
 #include "cli/top/state.hpp"
@@ -12,7 +13,7 @@
 namespace headgate::cli {
 namespace {
 
-constexpr std::ptrdiff_t kPage = 10;
+constexpr int kPage = 10, kHelpPage = 5, kLongestHelp = 50;  // rows, lines
 constexpr std::array<std::uint64_t, 8> kIntervals = {100, 250, 500, 1000, 2000, 5000, 10'000, 60'000};
 constexpr int kSorts = static_cast<int>(TopSort::state) + 1;
 constexpr std::size_t kLongestText = 120;  // bytes that can be typed
@@ -44,13 +45,10 @@ void next_user(TopState& state) {
 }
 
 void change_interval(TopState& state, bool longer) {
-  if (longer) {
-    const auto next = std::ranges::upper_bound(kIntervals, state.interval_ms);
-    if (next != kIntervals.end()) state.interval_ms = *next;
-  } else {
-    const auto next = std::ranges::lower_bound(kIntervals, state.interval_ms);
-    if (next != kIntervals.begin()) state.interval_ms = *(next - 1);
-  }
+  const auto* const next = longer ? std::ranges::upper_bound(kIntervals, state.interval_ms)
+                                  : std::ranges::lower_bound(kIntervals, state.interval_ms);
+  if (longer && next != kIntervals.end()) state.interval_ms = *next;
+  if (!longer && next != kIntervals.begin()) state.interval_ms = *(next - 1);
 }
 
 void choose_view(TopState& state, TopView view) {
@@ -87,10 +85,7 @@ void begin_limits(TopState& state) {
 // Parses "mem=12GiB compute=50%" into pairs; the daemon checks the values.
 void end_limits(TopState& state) {
   LimitsWish wish{.share = state.limits_for, .values = {}};
-  for (std::size_t at = 0; at < state.typed.size();) {
-    const std::size_t end = std::min(state.typed.find(' ', at), state.typed.size());
-    const std::string word = state.typed.substr(at, end - at);
-    at = end + 1;
+  for (const std::string& word : split(state.typed, ' ')) {
     if (word.empty()) continue;
     const std::size_t equals = word.find('=');
     if (equals == 0 || equals == std::string::npos || equals + 1 == word.size()) {
@@ -252,21 +247,18 @@ TopState observed(TopState state, snapshot::Snapshot picture, std::vector<snapsh
 
 namespace {
 
-// On a small terminal the help page is longer than the screen.
-bool turn_help(TopState& state, KeyKind key) {
-  constexpr int kLongestHelp = 50;
-  int by = 0;
+// How far the key goes, in rows or lines; nothing for other keys.
+std::optional<int> step_of(KeyKind key, int page) {
+  constexpr int kAll = 1'000'000;
   switch (key) {
-    case KeyKind::up: by = -1; break;
-    case KeyKind::down: by = 1; break;
-    case KeyKind::page_up: by = -5; break;
-    case KeyKind::page_down: by = 5; break;
-    case KeyKind::home: by = -kLongestHelp; break;
-    case KeyKind::end: by = kLongestHelp; break;
-    default: return false;
+    case KeyKind::up: return -1;
+    case KeyKind::down: return 1;
+    case KeyKind::page_up: return -page;
+    case KeyKind::page_down: return page;
+    case KeyKind::home: return -kAll;
+    case KeyKind::end: return kAll;
+    default: return std::nullopt;
   }
-  state.help_from = std::clamp(state.help_from + by, 0, kLongestHelp);
-  return true;
 }
 
 }  // namespace
@@ -277,17 +269,17 @@ TopState apply(TopState state, const Key& key) {
     type(state, key);
     return state;
   }
-  if (state.mode == TopMode::help && turn_help(state, key.kind)) return state;
+  const bool helps = state.mode == TopMode::help;
+  if (const auto step = step_of(key.kind, helps ? kHelpPage : kPage)) {
+    // On a small terminal the help page is longer than the screen.
+    if (helps) state.help_from = std::clamp(state.help_from + *step, 0, kLongestHelp);
+    else move_to(state, *step);
+    return state;
+  }
   switch (key.kind) {
     case KeyKind::text:
       if (key.text.size() == 1) letter(state, key.text[0]);
       break;
-    case KeyKind::up: move_to(state, -1); break;
-    case KeyKind::down: move_to(state, 1); break;
-    case KeyKind::page_up: move_to(state, -kPage); break;
-    case KeyKind::page_down: move_to(state, kPage); break;
-    case KeyKind::home: move_to(state, -static_cast<std::ptrdiff_t>(1e9)); break;
-    case KeyKind::end: move_to(state, static_cast<std::ptrdiff_t>(1e9)); break;
     case KeyKind::enter: state.mode = state.mode == TopMode::table ? TopMode::details : TopMode::table; break;
     case KeyKind::escape:
       if (state.mode == TopMode::table)

@@ -1,8 +1,8 @@
 #include "cli/top/rows.hpp"
 
 #include <algorithm>
-#include <cctype>
 #include <compare>
+#include <cstring>
 #include <string_view>
 
 #include "cli/view/names.hpp"
@@ -12,14 +12,9 @@ namespace {
 
 using snapshot::Snapshot;
 
-std::string lower(std::string text) {
-  std::ranges::transform(text, text.begin(), [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-  return text;
-}
-
 std::string gpu_index(const Snapshot& picture, const std::string& uuid) {
-  const auto found = std::ranges::find(picture.gpus, uuid, &snapshot::Gpu::uuid);
-  return found == picture.gpus.end() ? "?" : std::to_string(found->index);
+  const auto* found = find_gpu(picture, uuid);
+  return found == nullptr ? "?" : std::to_string(found->index);
 }
 
 // Compares numbers by value: "GPU 2" before "GPU 10".
@@ -49,9 +44,8 @@ TopRow share_row(const Snapshot& picture, std::size_t index, const snapshot::Sha
   const auto& share = picture.shares[index];
   TopRow row;
   row.key = history_key(share.name, device.uuid);
-  row.share = share.name;
+  row.share = row.name = share.name;
   row.uuid = device.uuid;
-  row.name = share.name;
   row.owner = share.owner;
   row.gpu = gpu_index(picture, device.uuid);
   row.level = share.level;
@@ -66,15 +60,14 @@ TopRow share_row(const Snapshot& picture, std::size_t index, const snapshot::Sha
   row.idle_ns = share.idle_ns;
   row.processes = share.processes;
   row.colour = static_cast<int>(index);
-  for (const auto& process : picture.processes) {
+  for (const auto& process : picture.processes)
     if (process.share == share.name && !process.where.empty()) row.where = process.where;
-  }
   return row;
 }
 
 int share_index(const Snapshot& picture, const std::string& name) {
-  const auto found = std::ranges::find(picture.shares, name, &snapshot::Share::name);
-  return found == picture.shares.end() ? -1 : static_cast<int>(found - picture.shares.begin());
+  const auto* found = find_share(picture, name);
+  return found == nullptr ? -1 : static_cast<int>(found - picture.shares.data());
 }
 
 TopRow process_row(const Snapshot& picture, const snapshot::Process& process) {
@@ -105,10 +98,6 @@ TopRow process_row(const Snapshot& picture, const snapshot::Process& process) {
   return row;
 }
 
-bool is_on(const snapshot::Process& process, const snapshot::Gpu& gpu) {
-  return std::ranges::find(process.devices, gpu.uuid, &snapshot::ProcessDevice::uuid) != process.devices.end();
-}
-
 TopRow gpu_row(const Snapshot& picture, const snapshot::Gpu& gpu) {
   TopRow row;
   row.key = "gpu/" + gpu.uuid;
@@ -120,7 +109,7 @@ TopRow gpu_row(const Snapshot& picture, const snapshot::Gpu& gpu) {
   row.guarantee_ratio = gpu.compute_committed_ratio;
   // Counts the audit's findings; exempted processes are not alarms.
   const auto outside = std::ranges::count_if(picture.processes, [&gpu](const auto& process) {
-    return process.share.empty() && !process.finding.empty() && is_on(process, gpu);
+    return process.share.empty() && !process.finding.empty() && is_on_gpu(process, gpu.uuid);
   });
   row.state = outside > 0                    ? std::to_string(outside) + " outside"
               : gpu.throttle_reasons.empty() ? "ok"
@@ -134,7 +123,7 @@ TopRow gpu_row(const Snapshot& picture, const snapshot::Gpu& gpu) {
   }
   row.held_ratio = time_ratio(picture, gpu);
   row.processes = static_cast<std::uint32_t>(
-      std::ranges::count_if(picture.processes, [&gpu](const auto& process) { return is_on(process, gpu); }));
+      std::ranges::count_if(picture.processes, [&gpu](const auto& process) { return is_on_gpu(process, gpu.uuid); }));
   return row;
 }
 
@@ -191,10 +180,9 @@ std::partial_ordering by(TopSort sort, const TopRow& a, const TopRow& b) {
 bool matches(const TopRow& row, const TopState& state) {
   if (!state.user.empty() && row.owner != state.user && !row.key.starts_with("gpu/")) return false;
   if (state.filter.empty()) return true;
-  const std::string wanted = lower(state.filter);
   return std::ranges::any_of(
       std::vector{row.name, row.owner, row.where, row.state, row.share, row.level},
-      [&wanted](const std::string& text) { return lower(text).find(wanted) != std::string::npos; });
+      [&](const std::string& text) { return ::strcasestr(text.c_str(), state.filter.c_str()) != nullptr; });
 }
 
 struct Family {
@@ -206,20 +194,17 @@ std::vector<Family> families(const Snapshot& picture, TopView view) {
   std::vector<Family> all;
   const auto shares_where = [&picture](auto&& test) {
     std::vector<TopRow> rows;
-    for (std::size_t i = 0; i < picture.shares.size(); ++i) {
-      for (const auto& device : picture.shares[i].devices) {
+    for (std::size_t i = 0; i < picture.shares.size(); ++i)
+      for (const auto& device : picture.shares[i].devices)
         if (test(picture.shares[i], device)) rows.push_back(share_row(picture, i, device));
-      }
-    }
     return rows;
   };
   switch (view) {
     case TopView::share:
       for (auto& row : shares_where([](const auto&, const auto&) { return true; })) {
         std::vector<TopRow> children;
-        for (const auto& process : picture.processes) {
+        for (const auto& process : picture.processes)
           if (process.share == row.share) children.push_back(process_row(picture, process));
-        }
         for (auto& child : children) child.key = row.key + "/" + child.key;
         all.push_back({std::move(row), std::move(children)});
       }
@@ -260,11 +245,9 @@ double outside_ratio(const Snapshot& picture, const snapshot::Gpu& gpu, double h
 
 std::optional<double> time_ratio(const Snapshot& picture, const snapshot::Gpu& gpu) {
   std::optional<double> held;
-  for (const auto& share : picture.shares) {
-    for (const auto& device : share.devices) {
+  for (const auto& share : picture.shares)
+    for (const auto& device : share.devices)
       if (device.uuid == gpu.uuid) add(held, device.held_ratio);
-    }
-  }
   return held ? *held + outside_ratio(picture, gpu, *held) : gpu.busy_ratio;
 }
 
@@ -308,28 +291,14 @@ std::size_t selected_row(const std::vector<TopRow>& rows, const TopState& state)
 }
 
 std::string view_word(TopView view) {
-  switch (view) {
-    case TopView::share: return "share";
-    case TopView::gpu: return "gpu";
-    case TopView::user: return "user";
-    case TopView::process: return "process";
-  }
-  return "share";
+  constexpr const char* kWords[] = {"share", "gpu", "user", "process"};
+  return kWords[static_cast<std::size_t>(view)];
 }
 
 std::string sort_word(TopSort sort) {
-  switch (sort) {
-    case TopSort::name: return "name";
-    case TopSort::owner: return "owner";
-    case TopSort::gpu: return "GPU";
-    case TopSort::memory: return "memory";
-    case TopSort::compute: return "GPU time";
-    case TopSort::waited: return "waits";
-    case TopSort::refusals: return "refusals";
-    case TopSort::idle: return "idle time";
-    case TopSort::state: return "state";
-  }
-  return "name";
+  constexpr const char* kWords[] = {"name",  "owner",    "GPU",       "memory", "GPU time",
+                                    "waits", "refusals", "idle time", "state"};
+  return kWords[static_cast<std::size_t>(sort)];
 }
 
 }  // namespace headgate::cli

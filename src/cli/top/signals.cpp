@@ -15,6 +15,7 @@
 #include "base/now.hpp"
 #include "base/unique_fd.hpp"
 #include "base/whole_number.hpp"
+#include "guest/grant/text.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -55,12 +56,10 @@ std::unexpected<Error> ended(std::uint32_t pid) {
 std::optional<int> signal_number(std::string_view word) {
   if (word.empty()) return SIGTERM;
   if (const auto number = whole_number<int>(word)) return *number >= 1 && *number <= kLast ? number : std::nullopt;
-  std::string name(word);
-  std::ranges::transform(name, name.begin(), [](unsigned char c) { return static_cast<char>(std::toupper(c)); });
-  if (name.starts_with("SIG")) name.erase(0, 3);
-  for (int number = 1; number <= kLast; ++number) {
-    if (const char* known = ::sigabbrev_np(number); known != nullptr && name == known) return number;
-  }
+  if (word.size() > 3 && grant::starts_ignoring_case(word, "SIG")) word.remove_prefix(3);
+  for (int number = 1; number <= kLast; ++number)
+    if (const char* known = ::sigabbrev_np(number); known != nullptr && grant::same_ignoring_case(word, known))
+      return number;
   return std::nullopt;
 }
 

@@ -1,91 +1,90 @@
 #include <algorithm>
 #include <cmath>
 #include <ranges>
+#include <span>
 
 #include "base/units.hpp"
 #include "cli/term/output.hpp"
 #include "cli/term/text_width.hpp"
-#include "cli/top/parts.hpp"
+#include "cli/top/picture.hpp"
 #include "cli/view/names.hpp"
 
 namespace headgate::cli {
 namespace {
 
-enum class What {
-  owner,
-  gpu,
-  pid,
-  share,
-  memory,
-  memory_bar,
-  compute,
-  allowance,
-  compute_bar,
-  history,
-  waited,
-  refusals,
-  idle,
-  processes,
-  where,
-  level,
-  state
-};
+using CellText = std::string (*)(const TopRow& row, unsigned width);
 
-// `from`: the narrowest terminal that shows the column.
+std::string owner_of_row(const TopRow& row, unsigned) { return or_dash(row.owner); }
+std::string gpu_of_row(const TopRow& row, unsigned) { return or_dash(row.gpu); }
+std::string pid_of_row(const TopRow& row, unsigned) { return std::to_string(row.pid); }
+std::string share_of_row(const TopRow& row, unsigned width) { return cut_inside(or_dash(row.share), width); }
+std::string memory_of_row(const TopRow& row, unsigned) {
+  return row.pid != 0 ? short_bytes_text(row.used_bytes) : used_of_text(row.used_bytes, row.limit_bytes);
+}
+std::string compute_of_row(const TopRow& row, unsigned) { return ratio_text(row.held_ratio); }
+std::string allowance_of_row(const TopRow& row, unsigned) {
+  return row.share.empty() || row.pid != 0 ? "" : allowance_text(row.guarantee_ratio, row.ceiling_ratio);
+}
+std::string waits_of_row(const TopRow& row, unsigned) { return row.pid != 0 ? "" : ratio_text(row.waited_ratio); }
+std::string refusals_of_row(const TopRow& row, unsigned) {
+  return row.refusals == 0 ? "-" : std::to_string(row.refusals);
+}
+std::string processes_of_row(const TopRow& row, unsigned) { return std::to_string(row.processes); }
+std::string where_of_row(const TopRow& row, unsigned) { return or_dash(row.where); }
+std::string level_of_row(const TopRow& row, unsigned) { return or_dash(row.level); }
+std::string state_of_row(const TopRow& row, unsigned width) {
+  // The tree's column is too narrow for the full text.
+  return row.state == kFrozenShortState && width < row.state.size() ? "audit froze"
+                                                                    : format_state(row.state, row.idle_ns);
+}
+
+constexpr unsigned kWideBar = 130;  // columns of a terminal with a long bar of memory
+
+enum class Graph { none, memory_bar, compute_bar, history };
+
+// `from`: the narrowest terminal that shows the column. It has a text or a graph.
 struct Column {
-  What what;
+  CellText text;
   const char* heading;
   unsigned width;
   bool right;
   unsigned from;
   TopSort sort;
+  Graph graph = Graph::none;
 };
 
 constexpr Column kShareColumns[] = {
-    {What::owner, "OWNER", 7, false, 76, TopSort::owner},
-    {What::gpu, "GPU", 3, true, 0, TopSort::gpu},
-    {What::memory, "MEMORY", 11, true, 0, TopSort::memory},
-    {What::memory_bar, "", 6, false, 76, TopSort::memory},
-    {What::memory_bar, "", 6, false, 130, TopSort::memory},
-    {What::compute, "TIME", 4, true, 0, TopSort::compute},
-    {What::allowance, "OF", 6, false, 66, TopSort::compute},
-    {What::compute_bar, "", 10, false, 100, TopSort::compute},
-    {What::history, "LATELY", 12, false, 120, TopSort::compute},
-    {What::waited, "WAITS", 5, true, 0, TopSort::waited},
-    {What::refusals, "REF", 4, true, 0, TopSort::refusals},
-    {What::processes, "PROC", 4, true, 110, TopSort::name},
-    {What::where, "WHERE", 16, false, 150, TopSort::owner},
-    {What::level, "LEVEL", 14, false, 140, TopSort::state},
-    {What::state, "STATE", 11, false, 0, TopSort::state},
+    {owner_of_row, "OWNER", 7, false, 76, TopSort::owner},
+    {gpu_of_row, "GPU", 3, true, 0, TopSort::gpu},
+    {memory_of_row, "MEMORY", 11, true, 0, TopSort::memory},
+    {nullptr, "", 6, false, 76, TopSort::memory, Graph::memory_bar},
+    {compute_of_row, "TIME", 4, true, 0, TopSort::compute},
+    {allowance_of_row, "OF", 6, false, 66, TopSort::compute},
+    {nullptr, "", 10, false, 100, TopSort::compute, Graph::compute_bar},
+    {nullptr, "LATELY", 12, false, 120, TopSort::compute, Graph::history},
+    {waits_of_row, "WAITS", 5, true, 0, TopSort::waited},
+    {refusals_of_row, "REF", 4, true, 0, TopSort::refusals},
+    {processes_of_row, "PROC", 4, true, 110, TopSort::name},
+    {where_of_row, "WHERE", 16, false, 150, TopSort::owner},
+    {level_of_row, "LEVEL", 14, false, 140, TopSort::state},
+    {state_of_row, "STATE", 11, false, 0, TopSort::state},
 };
-constexpr unsigned kShareCells = 14;
 constexpr Column kProcessColumns[] = {
-    {What::pid, "PID", 7, true, 0, TopSort::name},
-    {What::share, "SHARE", kShareCells, false, 0, TopSort::owner},
-    {What::owner, "USER", 8, false, 76, TopSort::owner},
-    {What::gpu, "GPU", 4, true, 0, TopSort::gpu},
-    {What::memory, "MEMORY", 8, true, 0, TopSort::memory},
-    {What::compute, "BUSY", 4, true, 66, TopSort::compute},
-    {What::where, "WHERE", 20, false, 110, TopSort::owner},
-    {What::level, "LEVEL", 14, false, 90, TopSort::state},
-    {What::state, "FINDING", 16, false, 76, TopSort::state},
+    {pid_of_row, "PID", 7, true, 0, TopSort::name},           {share_of_row, "SHARE", 14, false, 0, TopSort::owner},
+    {owner_of_row, "USER", 8, false, 76, TopSort::owner},     {gpu_of_row, "GPU", 4, true, 0, TopSort::gpu},
+    {memory_of_row, "MEMORY", 8, true, 0, TopSort::memory},   {compute_of_row, "BUSY", 4, true, 66, TopSort::compute},
+    {where_of_row, "WHERE", 20, false, 110, TopSort::owner},  {level_of_row, "LEVEL", 14, false, 90, TopSort::state},
+    {state_of_row, "FINDING", 16, false, 76, TopSort::state},
 };
 
 std::vector<Column> columns_of(TopView view, unsigned width) {
+  const std::span<const Column> all =
+      view == TopView::process ? std::span<const Column>(kProcessColumns) : std::span<const Column>(kShareColumns);
   std::vector<Column> columns;
-  const auto take = [&](const auto& table) {
-    for (const Column& column : table) {
-      const bool told_by_name = column.what == What::owner && (view == TopView::gpu || view == TopView::user);
-      if (column.from <= width && !told_by_name) columns.push_back(column);
-    }
-  };
-  if (view == TopView::process) take(kProcessColumns);
-  else take(kShareColumns);
-  // A wider bar replaces the narrow one.
-  const auto bars = std::ranges::count(columns, What::memory_bar, &Column::what);
-  if (bars == 2) {
-    columns.erase(std::ranges::find(columns, What::memory_bar, &Column::what));
-    std::ranges::find(columns, What::memory_bar, &Column::what)->width = 13;
+  for (const Column& column : all) {
+    const bool told_by_name = column.text == owner_of_row && (view == TopView::gpu || view == TopView::user);
+    if (column.from <= width && !told_by_name) columns.push_back(column);
+    if (column.graph == Graph::memory_bar && width >= kWideBar) columns.back().width = 13;
   }
   return columns;
 }
@@ -104,9 +103,8 @@ void draw_bar(FrameLine& line, double full, std::initializer_list<double> marks,
   };
   std::vector<BarCell> cells(width, {style.ascii ? "." : "\u00b7", "90"});
   for (unsigned i = 0; i < cell(full); ++i) cells[i] = {style.ascii ? "#" : "\u2588", look};
-  for (const double mark : marks) {
+  for (const double mark : marks)
     if (mark > 0 && mark < 1) cells[std::max(cell(mark), 1u) - 1].glyph = style.ascii ? "|" : "\u2502";
-  }
   add_cells(line, cells);
 }
 
@@ -132,50 +130,27 @@ const std::vector<double>& history_of(const TopState& state, const TopRow& row) 
 }
 
 std::string text_of(const TopRow& row, const Column& column) {
-  switch (column.what) {
-    case What::owner: return row.owner.empty() ? "-" : row.owner;
-    case What::gpu: return row.gpu.empty() ? "-" : row.gpu;
-    case What::pid: return std::to_string(row.pid);
-    case What::share: return row.share.empty() ? "-" : cut_inside(row.share, kShareCells);
-    case What::memory:
-      return row.pid != 0 ? short_bytes_text(row.used_bytes) : used_of_text(row.used_bytes, row.limit_bytes);
-    case What::compute: return ratio_text(row.held_ratio);
-    case What::allowance:
-      return row.share.empty() || row.pid != 0 ? "" : allowance_text(row.guarantee_ratio, row.ceiling_ratio);
-    case What::waited: return row.pid != 0 ? "" : ratio_text(row.waited_ratio);
-    case What::refusals: return row.refusals == 0 ? "-" : std::to_string(row.refusals);
-    case What::idle: return row.idle_ns == 0 ? "-" : short_duration_text(row.idle_ns);
-    case What::processes: return std::to_string(row.processes);
-    case What::where: return row.where.empty() ? "-" : row.where;
-    case What::level: return row.level.empty() ? "-" : row.level;
-    case What::state:
-      // The tree's column is too narrow for the full text.
-      if (row.state == kFrozenShortState && column.width < row.state.size()) return "audit froze";
-      return format_state(row.state, row.idle_ns);
-    case What::memory_bar:
-    case What::compute_bar:
-    case What::history: break;
-  }
-  return "";
+  return column.text == nullptr ? "" : column.text(row, column.width);
 }
 
 void draw_cell(FrameLine& line, const TopState& state, const TopRow& row, const Column& column, FrameStyle style) {
   const std::string look = share_look(row.colour);
   const unsigned end = line.taken() + column.width;
-  switch (column.what) {
-    case What::memory_bar:
+  switch (column.graph) {
+    case Graph::memory_bar:
       if (row.limit_bytes && row.pid == 0)
         draw_bar(line, memory_ratio(row), {}, column.width, memory_ratio(row) >= 0.95 ? "31" : look, style);
       break;
-    case What::compute_bar:
+    case Graph::compute_bar:
       if (row.held_ratio && row.pid == 0)
         draw_bar(line, *row.held_ratio, {row.guarantee_ratio, row.ceiling_ratio}, column.width, look, style);
       break;
-    case What::history: line.add(sparkline(history_of(state, row), column.width, style), look); break;
-    default: {
+    case Graph::history: line.add(sparkline(history_of(state, row), column.width, style), look); break;
+    case Graph::none: {
       const std::string text = text_of(row, column);
-      std::string how = column.what == What::state ? state_look(row) : "";
-      if (column.what == What::refusals && row.refusals > 0) how = "31";
+      const std::string how = column.text == state_of_row                          ? state_look(row)
+                              : column.text == refusals_of_row && row.refusals > 0 ? "31"
+                                                                                   : "";
       line.add(column.right ? fitted_right(text, column.width) : fitted(text, column.width), how);
     }
   }
@@ -229,8 +204,7 @@ void share_room(const TopState& state, const std::vector<TopRow>& rows, std::vec
   };
   for (Column& column : columns | std::views::reverse) {
     const unsigned room = name_width(columns, width), need = needed(column);
-    const bool is_bar = column.what == What::memory_bar || column.what == What::compute_bar;
-    if (!column.right && !is_bar && column.what != What::history && need < column.width && names > room)
+    if (!column.right && column.text != nullptr && need < column.width && names > room)
       column.width -= std::min(column.width - need, names - room);
   }
   Column& last = columns.back();
@@ -241,13 +215,8 @@ void share_room(const TopState& state, const std::vector<TopRow>& rows, std::vec
 }  // namespace
 
 const char* view_heading(TopView view) {
-  switch (view) {
-    case TopView::share: return "SHARE";
-    case TopView::gpu: return "GPU";
-    case TopView::user: return "USER";
-    case TopView::process: return "COMMAND";
-  }
-  return "SHARE";
+  constexpr const char* kHeadings[] = {"SHARE", "GPU", "USER", "COMMAND"};
+  return kHeadings[static_cast<std::size_t>(view)];
 }
 
 std::vector<FrameLine> table_lines(const TopState& state, unsigned width, unsigned most, FrameStyle style) {

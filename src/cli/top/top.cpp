@@ -9,20 +9,20 @@
 #include <chrono>
 #include <csignal>
 #include <memory>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/now.hpp"
 #include "cli/commands.hpp"
 #include "cli/share/daemon.hpp"
+#include "cli/share/order.hpp"
 #include "cli/term/screen.hpp"
 #include "cli/top/picture.hpp"
 #include "cli/top/remembered.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/top/signals.hpp"
 #include "cli/top/watcher.hpp"
-#include "cli/view/chosen_source.hpp"
 #include "cli/view/names.hpp"
+#include "cli/view/view_command.hpp"
 #include "http/codec.hpp"
 #include "observe/pid_space.hpp"
 
@@ -34,9 +34,8 @@ using std::chrono::milliseconds;
 constexpr std::chrono::seconds kTakeOff{8};  // to detach a client from its MPS server; longer than the daemon's limit
 
 TopView view_named(const std::string& word) {
-  for (const auto view : {TopView::gpu, TopView::user, TopView::process}) {
+  for (const auto view : {TopView::gpu, TopView::user, TopView::process})
     if (view_word(view) == word) return view;
-  }
   return TopView::share;
 }
 
@@ -109,9 +108,8 @@ class Live {
     const int ready = ::poll(on.data(), on.size(), keys_.waiting() ? kSequenceMs : -1);
     if (ready < 0) return errno == EINTR ? -1 : 1;
     if (ready == 0) press(keys_.pause());
-    if (on[0].revents != 0) {
+    if (on[0].revents != 0)
       if (const int status = heed_signals(); status >= 0) return status;
-    }
     if (on[1].revents != 0) take_look();
     if (on[2].revents != 0 && !read_keys()) return 128 + SIGHUP;
     return -1;
@@ -127,9 +125,8 @@ class Live {
       leave();
       TerminalSignals::stop();
       // If such a signal came while we were stopped, leave now: the terminal is already restored.
-      for (const int number : signals_.take()) {
+      for (const int number : signals_.take())
         if (number == SIGTERM || number == SIGHUP || number == SIGINT) return 128 + number;
-      }
       enter();
     }
     return -1;
@@ -198,10 +195,8 @@ class Live {
   }
 
   void set_limits(const LimitsWish& wish) {
-    nlohmann::ordered_json order = nlohmann::ordered_json::object();
-    for (const auto& [key, value] : wish.values) order[key] = value;
     const auto done = ask(*daemon_, "PATCH", "/v1/shares/" + http::escape(wish.share),
-                          order.dump(-1, ' ', true, nlohmann::json::error_handler_t::replace));
+                          body_of({wish.values.begin(), wish.values.end()}));
     state_.said = done ? wish.share + " has its new limits"
                        : done.error().message + (done.error().hint.empty() ? "" : "; " + done.error().hint);
   }

@@ -1,7 +1,6 @@
 // `headgate top`: the live view.
 #pragma once
 
-#include <cstdint>
 #include <string>
 
 #include "cli/command.hpp"

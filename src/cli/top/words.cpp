@@ -3,8 +3,7 @@
 #include <cmath>
 
 #include "base/units.hpp"
-#include "cli/term/text_width.hpp"
-#include "cli/top/parts.hpp"
+#include "cli/top/picture.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -42,11 +41,9 @@ std::string used_of_text(std::uint64_t used_bytes, const std::optional<std::uint
   // both.
   constexpr std::size_t kCells = 11;
   if (used.size() + 1 + limit.size() > kCells && limit.contains(".0")) limit.erase(limit.find('.'), 2);
-  if (used.size() + 1 + limit.size() > kCells) {
-    for (std::string* figure : {&used, &limit}) {
+  if (used.size() + 1 + limit.size() > kCells)
+    for (std::string* figure : {&used, &limit})
       if (const std::size_t point = figure->find('.'); point != std::string::npos) figure->erase(point, 2);
-    }
-  }
   return used + "/" + limit;
 }
 

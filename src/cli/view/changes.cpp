@@ -1,4 +1,4 @@
-#include "cli/view/changes.hpp"
+#include "cli/view/snapshot_source.hpp"
 
 #include <algorithm>
 #include <string>
@@ -11,12 +11,6 @@ namespace {
 
 using snapshot::Event;
 using snapshot::Snapshot;
-
-template <typename Row, typename Key>
-const Row* find(const std::vector<Row>& rows, const Key& key, auto member) {
-  const auto found = std::ranges::find(rows, key, member);
-  return found == rows.end() ? nullptr : &*found;
-}
 
 Event refusal(const Snapshot& snapshot, const snapshot::Share& share, const snapshot::ShareDevice& device,
               std::uint64_t times) {
@@ -39,9 +33,9 @@ Event refusal(const Snapshot& snapshot, const snapshot::Share& share, const snap
 
 void add_refusals(const Snapshot& before, const Snapshot& now, std::vector<Event>& events) {
   for (const auto& share : now.shares) {
-    const auto* earlier = find(before.shares, share.name, &snapshot::Share::name);
+    const auto* earlier = find_share(before, share.name);
     for (const auto& device : share.devices) {
-      const auto* then = earlier ? find(earlier->devices, device.uuid, &snapshot::ShareDevice::uuid) : nullptr;
+      const auto* then = earlier ? find_row(earlier->devices, device.uuid, &snapshot::ShareDevice::uuid) : nullptr;
       const std::uint64_t known = then && then->refusals <= device.refusals ? then->refusals : 0;
       if (device.last_refusal && device.refusals > known)
         events.push_back(refusal(now, share, device, device.refusals - known));
@@ -69,14 +63,11 @@ void add_shares(const Snapshot& before, const Snapshot& now, std::vector<Event>&
                       .uid = share.owner_uid,
                       .text = std::move(text)});
   };
-  for (const auto& share : now.shares) {
-    if (!find(before.shares, share.name, &snapshot::Share::name))
+  for (const auto& share : now.shares)
+    if (!find_share(before, share.name))
       tell(share, "share.created", "share " + share.name + " made" + format_grant(now, share));
-  }
-  for (const auto& share : before.shares) {
-    if (!find(now.shares, share.name, &snapshot::Share::name))
-      tell(share, "share.removed", "share " + share.name + " is gone");
-  }
+  for (const auto& share : before.shares)
+    if (!find_share(now, share.name)) tell(share, "share.removed", "share " + share.name + " is gone");
 }
 
 void add_processes(const Snapshot& before, const Snapshot& now, std::vector<Event>& events) {
@@ -106,17 +97,16 @@ void add_processes(const Snapshot& before, const Snapshot& now, std::vector<Even
       tell(process, "audit.outside", "warn",
            " uses " + format_gpu(now, process.devices.front().uuid) + " outside every share");
   }
-  for (const auto& process : before.processes) {
+  for (const auto& process : before.processes)
     if (missing(now, process) && !process.share.empty())
       tell(process, "process.ended", "info", " ended in " + process.share);
-  }
 }
 
 void add_xids(const Snapshot& before, const Snapshot& now, std::vector<Event>& events) {
   for (const auto& gpu : now.gpus) {
-    const auto* then = find(before.gpus, gpu.uuid, &snapshot::Gpu::uuid);
+    const auto* then = find_gpu(before, gpu.uuid);
     for (const auto& xid : gpu.xids) {
-      const auto* known = then ? find(then->xids, xid.xid, &snapshot::XidCount::xid) : nullptr;
+      const auto* known = then ? find_row(then->xids, xid.xid, &snapshot::XidCount::xid) : nullptr;
       if (xid.count > (known ? known->count : 0))
         events.push_back({.unix_ns = now.taken_unix_ns,
                           .kind = "gpu.xid",

@@ -1,4 +1,4 @@
-#include "cli/view/changes.hpp"
+#include "cli/view/snapshot_source.hpp"
 
 #include <gtest/gtest.h>
 

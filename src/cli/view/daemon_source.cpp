@@ -1,9 +1,8 @@
 // Reads snapshots and events from the node's daemon over its control socket.
-#include <cctype>
-
 #include "cli/share/daemon.hpp"
 #include "cli/view/snapshot_source.hpp"
 #include "http/client.hpp"
+#include "http/codec.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
@@ -21,43 +20,30 @@ class DaemonSource final : public SnapshotSource {
   [[nodiscard]] bool is_daemon() const override { return true; }
 
   Result<snapshot::Snapshot> look() override {
-    const std::string body = TRY(ask(daemon_, "GET", "/v1/snapshot", "", kPatience));
-    return snapshot::from_json<snapshot::Snapshot>(body);
+    return snapshot::from_json<snapshot::Snapshot>(TRY(ask(daemon_, "GET", "/v1/snapshot", "", kPatience)));
   }
 
   Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) override {
-    const std::string body = TRY(ask(daemon_, "GET", "/v1/events?after=" + std::to_string(sequence), "", kPatience));
-    return snapshot::from_json<std::vector<snapshot::Event>>(body);
+    return snapshot::from_json<std::vector<snapshot::Event>>(
+        TRY(ask(daemon_, "GET", "/v1/events?after=" + std::to_string(sequence), "", kPatience)));
   }
 
   // Pages through the daemon's replies.
   Result<std::vector<snapshot::Event>> events_that(const EventChoice& choice) override {
     std::string target = "/v1/events?since_unix_ns=" + std::to_string(choice.since_unix_ns);
-    if (!choice.share.empty()) target += "&share=" + in_query(choice.share);
-    if (!choice.kind.empty()) target += "&kind=" + in_query(choice.kind);
+    if (!choice.share.empty()) target += "&share=" + http::escape(choice.share);
+    if (!choice.kind.empty()) target += "&kind=" + http::escape(choice.kind);
     std::vector<snapshot::Event> all;
     for (std::size_t before = 0;; before = all.size()) {
       const std::string after = all.empty() ? "" : "&after=" + std::to_string(all.back().sequence);
       const std::string body = TRY(ask(daemon_, "GET", target + after, "", kReading));
-      for (auto& event : TRY(snapshot::from_json<std::vector<snapshot::Event>>(body))) {
+      for (auto& event : TRY(snapshot::from_json<std::vector<snapshot::Event>>(body)))
         if (choice.fits(event)) all.push_back(std::move(event));
-      }
       if (all.size() - before < kAnswerPage) return all;
     }
   }
 
  private:
-  static std::string in_query(const std::string& text) {
-    static constexpr char kDigits[] = "0123456789ABCDEF";
-    std::string out;
-    for (const char c : text) {
-      const auto byte = static_cast<unsigned char>(c);
-      if (std::isalnum(byte) != 0 || c == '.' || c == '-' || c == '_') out += c;
-      else out += {'%', kDigits[byte >> 4], kDigits[byte & 15]};
-    }
-    return out;
-  }
-
   const http::Endpoint daemon_;
 };
 

@@ -6,7 +6,6 @@
 #include <ctime>
 #include <iterator>
 #include <map>
-#include <nlohmann/json.hpp>
 #include <thread>
 
 #include "base/now.hpp"
@@ -14,8 +13,8 @@
 #include "cli/commands.hpp"
 #include "cli/term/records.hpp"
 #include "cli/term/text_width.hpp"
-#include "cli/view/chosen_source.hpp"
 #include "cli/view/names.hpp"
+#include "cli/view/view_command.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
@@ -33,46 +32,25 @@ std::string day_of(std::uint64_t unix_ns) {
   return {text.data(), std::strftime(text.data(), text.size(), "%Y-%m-%d", &parts)};
 }
 
-bool is_asked_for(const snapshot::Event& event, const EventsOptions& own) {
-  return (own.share.empty() || event.share == own.share) && event.kind.starts_with(own.kind);
-}
-
-// Returns the past events that the options select.
-Events chosen_of(Events all, const EventsOptions& own) {
+// What the options ask for.
+EventChoice choice_of(const EventsOptions& own) {
   const std::uint64_t now = unix_now_ns();
-  std::erase_if(all, [&](const auto& event) { return !is_asked_for(event, own); });
-  if (own.since_ns) std::erase_if(all, [&](const auto& event) { return event.unix_ns + *own.since_ns < now; });
-  else if (own.follow && all.size() > kTail) all.erase(all.begin(), all.end() - kTail);
-  return all;
+  return {.since_unix_ns = own.since_ns && *own.since_ns < now ? now - *own.since_ns : 0,
+          .share = own.share,
+          .kind = own.kind};
 }
 
-// Queries by time, share or kind: the daemon keeps more per filter than in its plain list.
-Result<Events> past_of(SnapshotSource& source, const EventsOptions& own) {
-  EventChoice choice{.since_unix_ns = 0, .share = own.share, .kind = own.kind};
-  if (const std::uint64_t now = unix_now_ns(); own.since_ns && *own.since_ns < now)
-    choice.since_unix_ns = now - *own.since_ns;
-  return choice.chooses() ? source.events_that(choice) : Events{};
-}
-
-std::string json_of(const Events& events, const snapshot::Node& node) {
-  nlohmann::ordered_json json = {{"schema", "headgate.events/v1"},
-                                 {"simulated", node.simulated},
-                                 {"level", node.level},
-                                 {"events", nlohmann::ordered_json::parse(snapshot::to_json(events))}};
-  return json.dump(2, ' ', true, nlohmann::json::error_handler_t::replace) + "\n";
+std::string severity_cell(const snapshot::Event& event, const Voice& voice) {
+  const std::string severity = fitted(harmless(event.severity), 5);
+  return event.severity == "info" ? severity : warning(severity, voice);
 }
 
 // Adds date, share and kind in columns of a fixed width, which later events do not change.
 std::string wide_line(const snapshot::Event& event, const Voice& voice) {
-  std::string text = harmless(event.text), share = event.share.empty() ? "-" : harmless(event.share);
-  for (std::string* one : {&text, &share}) {
-    if (voice.ascii) std::ranges::replace_if(*one, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
-  }
-  const std::string severity = fitted(harmless(event.severity), 5);
-  return day_of(event.unix_ns) + " " + clock_text(event.unix_ns) + "  " +
-         (event.severity == "info" ? severity : warning(severity, voice)) + "  " + fitted(harmless(event.kind), 17) +
-         "  " + fitted(share, 16) + "  " + fitted_right(event.pid == 0 ? "-" : std::to_string(event.pid), 7) + "  " +
-         fitted(event.uuid.empty() ? "-" : harmless(event.uuid), 12) + "  " + text + "\n";
+  return day_of(event.unix_ns) + " " + clock_text(event.unix_ns) + "  " + severity_cell(event, voice) + "  " +
+         fitted(harmless(event.kind), 17) + "  " + fitted(harmless(or_dash(event.share), voice), 16) + "  " +
+         fitted_right(event.pid == 0 ? "-" : std::to_string(event.pid), 7) + "  " +
+         fitted(harmless(or_dash(event.uuid)), 12) + "  " + harmless(event.text, voice) + "\n";
 }
 
 // A misspelt name finds nothing either; it must not look like a quiet night.
@@ -93,8 +71,8 @@ std::string none_text(const EventsOptions& own, const Events& known) {
 // Prints the requested events as they come; returns false when output is closed.
 class Teller {
  public:
-  Teller(const EventsOptions& own, const Voice& voice, const snapshot::Node& node)
-      : asked_(own), voice_(voice), origin_{node.name, node.simulated, std::nullopt} {}
+  Teller(EventChoice asked, const Voice& voice, const snapshot::Node& node)
+      : asked_(std::move(asked)), voice_(voice), origin_{node.name, node.simulated, std::nullopt} {}
 
   // Prints what precedes the first event.
   Result<void> begin(const snapshot::Snapshot& snapshot) {
@@ -105,7 +83,7 @@ class Teller {
   bool tell(const snapshot::Event& event) {
     last_unix_ns_ = std::max(last_unix_ns_, event.unix_ns);
     last_sequence_ = event.sequence;
-    return !is_asked_for(event, asked_) || print(line_of(event));
+    return !asked_.fits(event) || print(line_of(event));
   }
   bool tell(const Events& events) {
     return std::ranges::all_of(events, [this](const auto& event) { return tell(event); });
@@ -128,7 +106,7 @@ class Teller {
     }
   }
 
-  const EventsOptions& asked_;
+  const EventChoice asked_;
   const Voice& voice_;
   const Origin origin_;
   std::uint64_t last_unix_ns_ = 0, last_sequence_ = 0;
@@ -152,9 +130,8 @@ void follow_daemon(const http::Endpoint& daemon, SnapshotSource& source, Teller&
     // Catch up; a daemon with another state directory starts its numbering over.
     if (const auto all = source.events_after(0)) {
       if (!std::exchange(alive, true) && !voice.quiet) say("headgated answers again");
-      for (const auto& event : *all) {
+      for (const auto& event : *all)
         if (heard && teller.is_news(event)) heard = teller.tell(event);
-      }
       after = all->empty() ? 0 : all->back().sequence;
     }
   }
@@ -176,15 +153,20 @@ Result<int> events(const Call& call, const EventsOptions& own) {
   const auto snapshot = TRY(chosen.source->look());
   if (auto nothing = nothing_to_show(chosen.daemon ? "" : chosen.source->remark(), snapshot, "events"))
     return std::unexpected(*std::move(nothing));
-  const Events past = TRY(past_of(*chosen.source, own));
+  const EventChoice choice = choice_of(own);
+  // A query by time, share or kind: the daemon keeps more of what it chooses than in its plain list.
+  Events past;
+  if (choice.chooses()) past = TRY(chosen.source->events_that(choice));
   const Events recent = TRY(chosen.source->events_after(0));  // read after `past`, so that no event falls between
-  Events all = past;
-  std::ranges::copy_if(recent, std::back_inserter(all),
+  Events wanted = past;
+  std::ranges::copy_if(recent, std::back_inserter(wanted),
                        [&](const auto& event) { return past.empty() || event.sequence > past.back().sequence; });
-  Events wanted = chosen_of(all, own);
+  std::erase_if(wanted, [&](const auto& event) { return !choice.fits(event); });
+  if (own.follow && !own.since_ns && wanted.size() > kTail) wanted.erase(wanted.begin(), wanted.end() - kTail);
   if (voice.format == Format::table && !own.all && !own.follow) wanted = folded(wanted);
-  if (voice.format == Format::json && !own.follow) return show(json_of(wanted, snapshot.node));
-  Teller teller(own, voice, snapshot.node);
+  if (voice.format == Format::json && !own.follow)
+    return show(enclosed_text("headgate.events/v1", "events", snapshot::to_json(wanted), snapshot));
+  Teller teller(choice, voice, snapshot.node);
   TRY(teller.begin(snapshot));
   teller.passed_over(recent);
   teller.passed_over(past);
@@ -252,10 +234,7 @@ std::vector<snapshot::Event> folded(const std::vector<snapshot::Event>& all) {
 std::string event_line(const snapshot::Event& event, std::uint64_t now_unix_ns, const Voice& voice) {
   const std::string day = day_of(event.unix_ns);
   const std::string when = (day == day_of(now_unix_ns) ? "" : day + " ") + clock_text(event.unix_ns);
-  const std::string severity = fitted(harmless(event.severity), 5);
-  std::string text = harmless(event.text);
-  if (voice.ascii) std::ranges::replace_if(text, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
-  return when + "  " + (event.severity == "info" ? severity : warning(severity, voice)) + "  " + text + "\n";
+  return when + "  " + severity_cell(event, voice) + "  " + harmless(event.text, voice) + "\n";
 }
 
 Commands events_commands() {

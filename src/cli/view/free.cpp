@@ -74,7 +74,7 @@ std::vector<Room> rooms(const NodeSnapshot& snapshot, const std::optional<Fit>& 
         ++room.shares;
         room.unlimited_shares += !device.memory_limit_bytes;
         const std::uint64_t limit = device.memory_limit_bytes.value_or(device.memory_used_bytes);
-        committed = limit > ~0ull - committed ? ~0ull : committed + limit;
+        committed = saturating_add(committed, limit);
         // A daemon's commitment holds even while it is away. Class latency and other shares count with their ceiling.
         const bool promised = share.created && device.priority_class != "latency";
         ppm += ppm_of(promised ? device.compute_guarantee_ratio : device.compute_ceiling_ratio);
@@ -112,35 +112,29 @@ std::string free_text(const NodeSnapshot& snapshot, const std::vector<Room>& all
                     "\t" + std::to_string(room.shares)});
     if (fit) rows.back().emplace_back(room.fits ? "yes" : "no");
     if (!wide) continue;
-    const auto gpu = std::ranges::find(snapshot.now.gpus, room.uuid, &snapshot::Gpu::uuid);
-    rows.back().push_back("\t" + bytes_text(room.memory_total_bytes));
-    rows.back().push_back("\t" + (gpu == snapshot.now.gpus.end() ? "-" : bytes_text(gpu->memory_reserved_bytes)));
-    rows.back().push_back(gpu == snapshot.now.gpus.end() ? "-" : gpu->pci_bus_id);
-    rows.back().push_back(room.uuid);
+    const auto* gpu = find_gpu(snapshot.now, room.uuid);
+    rows.back().insert(rows.back().end(), {"\t" + bytes_text(room.memory_total_bytes),
+                                           "\t" + (gpu == nullptr ? "-" : bytes_text(gpu->memory_reserved_bytes)),
+                                           gpu == nullptr ? "-" : gpu->pci_bus_id, room.uuid});
   }
   std::string text = stamp(snapshot.now, voice) + table(rows, voice) + largest_text(all);
-  for (const Room& room : all) {
-    if (room.unlimited_shares > 0) {
+  for (const Room& room : all)
+    if (room.unlimited_shares > 0)
       text += "GPU " + std::to_string(room.index) + ": " + std::to_string(room.unlimited_shares) +
               (room.unlimited_shares == 1 ? " share has" : " shares have") +
               " no memory limit; counted is what is used now\n";
-    }
-  }
   return text;
 }
 
 std::string free_json(const NodeSnapshot& snapshot, const std::vector<Room>& all, const std::optional<Fit>& fit) {
-  Json json = {{"schema", "headgate.free/v1"},
-               {"simulated", snapshot.now.node.simulated},
-               {"level", snapshot.now.node.level},
-               {"gpus", Json::array()}};
+  Json json = enclosed("headgate.free/v1", "gpus", Json::array(), snapshot.now);
   if (fit) json["fits"] = Json::array();
   for (const Room& room : all) {
     const Json one = room_json(room);
     json["gpus"].push_back(one);
     if (fit && room.fits) json["fits"].push_back(one);
   }
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return pretty_json(json);
 }
 
 Records free_records(const std::vector<Room>& all, const std::optional<Fit>& fit) {
@@ -148,7 +142,7 @@ Records free_records(const std::vector<Room>& all, const std::optional<Fit>& fit
   const auto with_fits = [&](const Room& room) {
     Json json = room_json(room);
     json["fits"] = fit ? Json(room.fits) : Json();
-    return json.dump(-1, ' ', true, Json::error_handler_t::replace);
+    return compact_json(json);
   };
   Records records{.schema = "headgate.room/v1", .pattern = with_fits({}), .objects = {}};
   for (const Room& room : all) records.objects.push_back(with_fits(room));

@@ -5,14 +5,13 @@
 #include <algorithm>
 #include <array>
 #include <cstdlib>
-#include <ctime>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 
+#include "base/now.hpp"
 #include "base/saturating_math.hpp"
 #include "base/user_name.hpp"
-#include "cli/view/changes.hpp"
 #include "cli/view/own_ledgers.hpp"
 #include "cli/view/snapshot_source.hpp"
 #include "guest/ledger/slot.hpp"
@@ -28,12 +27,6 @@ namespace headgate::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-std::uint64_t now_ns(clockid_t clock) {
-  timespec now{};
-  ::clock_gettime(clock, &now);
-  return static_cast<std::uint64_t>(now.tv_sec) * 1'000'000'000 + static_cast<std::uint64_t>(now.tv_nsec);
-}
 
 // Returns a visible process's facts; nothing if it is gone or /proc is missing.
 std::optional<observe::ProcessFacts> facts_of(std::uint32_t pid) {
@@ -92,9 +85,8 @@ void add_facts(observe::JoinInput& input) {
     if (pid == 0 || input.facts.contains(pid)) return;
     if (auto facts = facts_of(pid)) input.facts.emplace(pid, std::move(*facts));
   };
-  for (const auto& pids : input.host_pids) {
+  for (const auto& pids : input.host_pids)
     for (const std::uint32_t pid : pids) add(pid);
-  }
   for (const auto& process : input.driver.processes) add(process.pid);
 }
 
@@ -115,8 +107,8 @@ class LocalSource final : public SnapshotSource {
     auto broken = add_ledgers(base_, input);
     leave_out_torn_down(input);
     add_facts(input);
-    input.taken_ns = now_ns(CLOCK_MONOTONIC);
-    input.taken_unix_ns = now_ns(CLOCK_REALTIME);
+    input.taken_ns = steady_now_ns();
+    input.taken_unix_ns = unix_now_ns();
     auto snapshot = observe::join(input, recent_);
     snapshot.shares.insert(snapshot.shares.end(), std::move_iterator(broken.begin()), std::move_iterator(broken.end()));
     std::ranges::sort(snapshot.shares, {}, &snapshot::Share::name);
@@ -132,10 +124,8 @@ class LocalSource final : public SnapshotSource {
   }
 
   Result<std::vector<snapshot::Event>> events_after(std::uint64_t sequence) override {
-    std::vector<snapshot::Event> later;
-    for (const auto& event : events_) {
-      if (event.sequence > sequence) later.push_back(event);
-    }
+    auto later = events_;
+    std::erase_if(later, [sequence](const auto& event) { return event.sequence <= sequence; });
     return later;
   }
 
@@ -146,7 +136,7 @@ class LocalSource final : public SnapshotSource {
     if (!nvml_) open_driver();
     if (!nvml_) return;
     input.node.simulated = simulated_;
-    const snapshot::Snapshot* since = recent_.second_ago(now_ns(CLOCK_MONOTONIC));
+    const snapshot::Snapshot* since = recent_.second_ago(steady_now_ns());
     if (auto driver = observe::read_driver(*nvml_, since == nullptr ? 0 : since->taken_unix_ns / 1000)) {
       input.driver = std::move(*driver);
     } else {
@@ -188,14 +178,12 @@ Result<std::unique_ptr<SnapshotSource>> local_source(const std::optional<std::st
   std::optional<install::Source> instead;
   if (!simulate) {
     std::vector<std::string> uuids;
-    for (const auto& ledger : read_own_ledgers(base).list) {
+    for (const auto& ledger : read_own_ledgers(base).list)
       for (const auto& device : ledger.share.devices) uuids.push_back(device.uuid);
-    }
     instead = install::simulated_source_with(uuids);
     std::error_code ignored;
-    if (const auto usual = install::sim_directory(""); !instead && usual && fs::exists(*usual + "/node", ignored)) {
+    if (const auto usual = install::sim_directory(""); !instead && usual && fs::exists(*usual + "/node", ignored))
       if (auto simulated = install::source_for("", usual_profile)) instead = std::move(*simulated);
-    }
   }
   // Set here, before snapshots are taken on another thread: setenv is not thread-safe.
   const std::string& directory = instead ? instead->simulated_directory : source.simulated_directory;

@@ -9,20 +9,19 @@
 namespace headgate::cli {
 
 std::string format_gpu(const snapshot::Snapshot& snapshot, const std::string& uuid) {
-  const auto gpu = std::ranges::find(snapshot.gpus, uuid, &snapshot::Gpu::uuid);
-  return gpu == snapshot.gpus.end() ? uuid.substr(0, 12) : "GPU " + std::to_string(gpu->index);
+  const auto* gpu = find_gpu(snapshot, uuid);
+  return gpu == nullptr ? uuid.substr(0, 12) : "GPU " + std::to_string(gpu->index);
 }
 
 std::string gpu_cell(const snapshot::Snapshot& snapshot, const std::string& uuid) {
-  const auto gpu = std::ranges::find(snapshot.gpus, uuid, &snapshot::Gpu::uuid);
-  return gpu == snapshot.gpus.end() ? uuid.substr(0, 12) : std::to_string(gpu->index);
+  const auto* gpu = find_gpu(snapshot, uuid);
+  return gpu == nullptr ? uuid.substr(0, 12) : std::to_string(gpu->index);
 }
 
 bool is_gpu_of(const snapshot::Snapshot& snapshot, const std::string& uuid) {
   if (snapshot.gpus.empty() || snapshot.node.nvml_released) return true;
   return std::ranges::any_of(snapshot.gpus, [&](const snapshot::Gpu& gpu) {
-    return gpu.uuid == uuid ||
-           std::ranges::find(gpu.mig_instances, uuid, &snapshot::MigInstance::uuid) != gpu.mig_instances.end();
+    return gpu.uuid == uuid || find_row(gpu.mig_instances, uuid, &snapshot::MigInstance::uuid) != nullptr;
   });
 }
 
@@ -54,12 +53,6 @@ std::uint32_t ppm_of(double ratio) {
 }
 
 std::string or_dash(const std::string& text) { return text.empty() ? "-" : text; }
-
-std::string joined(const std::vector<std::string>& words, const std::string& between) {
-  std::string text;
-  for (const auto& word : words) text += (text.empty() ? "" : between) + word;
-  return text;
-}
 
 std::string percent_of(double ratio) { return percent_text(ppm_of(ratio)); }
 

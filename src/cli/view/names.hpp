@@ -1,10 +1,12 @@
 // Names of GPUs, processes and values in the views. Pure.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <string>
 #include <vector>
 
+#include "base/joined.hpp"
 #include "cli/term/output.hpp"
 #include "snapshot/gpu_name.hpp"
 #include "snapshot/snapshot.hpp"
@@ -12,6 +14,22 @@
 namespace headgate::cli {
 
 using snapshot::short_model;
+// Returns the row whose `member` is `key`; null if there is none.
+template <typename Row>
+[[nodiscard]] const Row* find_row(const std::vector<Row>& rows, const auto& key, auto member) {
+  const auto found = std::ranges::find(rows, key, member);
+  return found == rows.end() ? nullptr : &*found;
+}
+[[nodiscard]] inline const snapshot::Gpu* find_gpu(const snapshot::Snapshot& snapshot, const std::string& uuid) {
+  return find_row(snapshot.gpus, uuid, &snapshot::Gpu::uuid);
+}
+[[nodiscard]] inline const snapshot::Share* find_share(const snapshot::Snapshot& snapshot, const std::string& name) {
+  return find_row(snapshot.shares, name, &snapshot::Share::name);
+}
+// Whether the process or the share has that GPU.
+[[nodiscard]] bool is_on_gpu(const auto& of, const std::string& uuid) {
+  return std::ranges::any_of(of.devices, [&](const auto& device) { return device.uuid == uuid; });
+}
 // "GPU 0", or the beginning of the UUID where the node does not have it.
 [[nodiscard]] std::string format_gpu(const snapshot::Snapshot& snapshot, const std::string& uuid);
 // The same for a column with the heading GPU: "0".
@@ -47,7 +65,6 @@ inline constexpr const char* kFrozenShortState = "frozen by audit";
 [[nodiscard]] std::vector<std::string> format_freeze(const snapshot::Process& process);
 // Returns "-" for an empty text.
 [[nodiscard]] std::string or_dash(const std::string& text);
-[[nodiscard]] std::string joined(const std::vector<std::string>& words, const std::string& between);
 // "normal, weight 100"; "-" without an arbiter.
 [[nodiscard]] std::string format_class(const snapshot::ShareDevice& device);
 // What its launches waited for in the last second: "waits 57 % turn, 42 % own queue"; "waits 0 %".

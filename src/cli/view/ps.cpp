@@ -13,8 +13,8 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 snapshot::ProcessDevice on(const snapshot::Process& process, const std::string& uuid) {
-  const auto found = std::ranges::find(process.devices, uuid, &snapshot::ProcessDevice::uuid);
-  return found == process.devices.end() ? snapshot::ProcessDevice{} : *found;
+  const auto* found = find_row(process.devices, uuid, &snapshot::ProcessDevice::uuid);
+  return found == nullptr ? snapshot::ProcessDevice{} : *found;
 }
 
 std::string bytes_or_dash(std::optional<std::uint64_t> bytes) { return bytes ? bytes_text(*bytes) : "-"; }
@@ -23,7 +23,8 @@ Json or_null(const std::string& text) { return text.empty() ? Json() : Json(text
 
 std::string rate_or_dash(const std::optional<double>& ratio) { return ratio ? rate_text(ppm_of(*ratio)) : "-"; }
 
-// The process's own part of the GPU's time. Where the driver does not tell it, the only process of a share has the share's.
+// The process's own part of the GPU's time. Where the driver does not tell it, the only process of a share has the
+// share's.
 std::optional<double> busy_of(const snapshot::Share& share, const snapshot::ShareDevice& device,
                               const snapshot::Process& process) {
   const std::optional<double> own = on(process, device.uuid).busy_ratio;
@@ -43,13 +44,9 @@ void each_process(const snapshot::Snapshot& now, Inside&& inside, After&& after,
     }
     after(share, count);
   }
-  for (const auto& gpu : now.gpus) {
-    for (const auto& process : now.processes) {
-      if (!process.share.empty()) continue;
-      if (std::ranges::find(process.devices, gpu.uuid, &snapshot::ProcessDevice::uuid) != process.devices.end())
-        outside(gpu, process);
-    }
-  }
+  for (const auto& gpu : now.gpus)
+    for (const auto& process : now.processes)
+      if (process.share.empty() && is_on_gpu(process, gpu.uuid)) outside(gpu, process);
 }
 
 }  // namespace
@@ -67,22 +64,16 @@ std::string ps_text(const NodeSnapshot& snapshot, const Voice& voice) {
     row[4] = or_dash(process.command);
     if (where) row.push_back(or_dash(process.where));
     if (wide) {
-      row.push_back(process.share.empty() ? "observe" : level);
-      const snapshot::ProcessDevice device = on(process, uuid);
-      row.push_back("\t" + std::to_string(process.uid));
-      row.push_back("\t" + (process.pid_in_share ? std::to_string(*process.pid_in_share) : "-"));
-      row.push_back("\t" + bytes_or_dash(device.driver_bytes));
-      row.push_back(owner);
-      row.push_back(uuid);
-      row.push_back(or_dash(process.finding));
+      const std::string in_share = process.pid_in_share ? std::to_string(*process.pid_in_share) : "-";
+      row.insert(row.end(),
+                 {process.share.empty() ? "observe" : level, "\t" + std::to_string(process.uid), "\t" + in_share,
+                  "\t" + bytes_or_dash(on(process, uuid).driver_bytes), owner, uuid, or_dash(process.finding)});
     }
     rows.push_back(std::move(row));
   };
   if (where) rows[0].emplace_back("WHERE");
-  if (wide) {
-    for (const char* heading : {"LEVEL", "\tUID", "\tPID IN SHARE", "\tDRIVER'S MEM", "OWNER", "UUID", "FINDING"})
-      rows[0].emplace_back(heading);
-  }
+  if (wide)
+    rows[0].insert(rows[0].end(), {"LEVEL", "\tUID", "\tPID IN SHARE", "\tDRIVER'S MEM", "OWNER", "UUID", "FINDING"});
   each_process(
       snapshot.now,
       [&](const snapshot::Share& share, const snapshot::Process& process) {
@@ -116,22 +107,19 @@ std::string ps_text(const NodeSnapshot& snapshot, const Voice& voice) {
 }
 
 std::string ps_json(const NodeSnapshot& snapshot) {
-  Json json = {{"schema", "headgate.ps/v1"},
-               {"simulated", snapshot.now.node.simulated},
-               {"level", snapshot.now.node.level},
-               {"processes", Json::array()}};
+  Json processes = Json::array();
   const auto add = [&](const snapshot::Process& process, const Json& share, const std::string& level, Json devices) {
     const Json freeze =
         process.freeze ? Json{{"cgroup", process.freeze->cgroup}, {"thaw", process.freeze->thaw}} : Json();
-    json["processes"].push_back({{"share", share},
-                                 {"pid", shown_pid(process)},
-                                 {"user", or_null(process.user)},
-                                 {"command", or_null(process.command)},
-                                 {"where", or_null(process.where)},
-                                 {"level", level},
-                                 {"freeze", freeze},
-                                 {"halt", freeze},  // former name, for one release
-                                 {"devices", std::move(devices)}});
+    processes.push_back({{"share", share},
+                         {"pid", shown_pid(process)},
+                         {"user", or_null(process.user)},
+                         {"command", or_null(process.command)},
+                         {"where", or_null(process.where)},
+                         {"level", level},
+                         {"freeze", freeze},
+                         {"halt", freeze},  // former name, for one release
+                         {"devices", std::move(devices)}});
   };
   each_process(
       snapshot.now,
@@ -150,7 +138,7 @@ std::string ps_json(const NodeSnapshot& snapshot) {
         add(process, nullptr, "observe",
             Json::array({Json{{"uuid", gpu.uuid}, {"memory_used_bytes", bytes ? Json(*bytes) : Json()}}}));
       });
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return pretty_json(enclosed("headgate.ps/v1", "processes", std::move(processes), snapshot.now));
 }
 
 snapshot::Snapshot narrowed(snapshot::Snapshot now, const std::string& user, const std::vector<std::string>& uuids) {
@@ -178,11 +166,7 @@ struct PsOptions {
 Result<Shown> ps_view(NodeSnapshot snapshot, const PsOptions& own, const Voice& voice, bool heading) {
   if (auto nothing = nothing_to_show(snapshot.no_gpus, snapshot.now, "ps")) return std::unexpected(*std::move(nothing));
   std::vector<std::string> uuids;
-  if (!own.gpu.empty()) {
-    const snapshot::Node& node = snapshot.now.node;
-    const auto chosen = TRY(choose_gpus("--gpu", own.gpu, {snapshot.now.gpus, node.driver_version, node.simulated}));
-    for (const std::size_t index : chosen) uuids.push_back(snapshot.now.gpus[index].uuid);
-  }
+  if (!own.gpu.empty()) uuids = TRY(choose_uuids("--gpu", own.gpu, snapshot.now));
   snapshot.now = narrowed(std::move(snapshot.now), own.user, uuids);
   // A misspelt user or GPU also gives an empty list; saying that no share has processes would be untrue.
   if (is_table(voice.format) && snapshot.now.processes.empty() && !(own.user + own.gpu).empty())

@@ -1,16 +1,15 @@
 // Tables of shares and GPUs: `headgate share ls`, `headgate gpu ls`.
 #include <algorithm>
+#include <cctype>
 #include <cmath>
-#include <nlohmann/json.hpp>
 
 #include "base/units.hpp"
+#include "cli/share/order.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/views.hpp"
 
 namespace headgate::cli {
 namespace {
-
-using Json = nlohmann::ordered_json;
 
 std::string compute_text(const snapshot::ShareDevice& device, bool overcommitted) {
   if (overcommitted) return "overcommitted, at most " + percent_of(device.compute_ceiling_ratio);
@@ -49,20 +48,23 @@ std::string state_text(const snapshot::Snapshot& now, const snapshot::Share& sha
          (is_weak(share.level) ? ", level " + share.level : "");
 }
 
-void add_wide(std::vector<std::string>& row, const snapshot::Share& share, const snapshot::ShareDevice& device,
-              const snapshot::Snapshot& now) {
-  row.push_back(share.level);
-  row.push_back("\t" + bytes_text(device.memory_peak_bytes));
-  row.push_back(format_class(device));
-  row.push_back(format_pids(now, share.name));
-  row.push_back("\t" + (share.ttl_ns ? short_duration_text(*share.ttl_ns) : "-"));
-  row.push_back(or_dash(share.admit));
-  row.push_back(or_dash(share.on_oom));
-  row.push_back(or_dash(share.fail_policy));
-  row.push_back("\t" + (share.freeze_after_ns ? short_duration_text(*share.freeze_after_ns) : "-"));
-  row.push_back("\t" + (share.idle_notice_ns ? short_duration_text(*share.idle_notice_ns) : "-"));
-  row.push_back(or_dash(share.gang));
-  row.push_back(device.uuid);
+// Columns that only the wide form has, each with its heading.
+std::vector<std::pair<std::string, std::string>> wide_cells(const snapshot::Share& share,
+                                                            const snapshot::ShareDevice& device,
+                                                            const snapshot::Snapshot& now) {
+  std::vector<std::pair<std::string, std::string>> cells = {
+      {"LEVEL", share.level},
+      {"\tPEAK", "\t" + bytes_text(device.memory_peak_bytes)},
+      {"CLASS", format_class(device)},
+      {"PIDS", format_pids(now, share.name)},
+      {"\tENDS IN", "\t" + (share.ttl_ns ? short_duration_text(*share.ttl_ns) : "-")}};
+  for (const auto& [name, value, is_time] : shown_attributes(share, short_duration_text)) {
+    std::string heading;
+    for (const char c : name) heading += c == '-' ? ' ' : static_cast<char>(std::toupper(c));
+    cells.emplace_back((is_time ? "\t" : "") + heading, (is_time ? "\t" : "") + or_dash(value));
+  }
+  cells.emplace_back("UUID", device.uuid);
+  return cells;
 }
 
 }  // namespace
@@ -76,11 +78,8 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
   const bool wide = voice.format == Format::wide;
   std::vector<std::vector<std::string>> rows = {
       {"SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tTIME", "\tPROCS", "STATE"}};
-  if (wide) {
-    for (const char* heading : {"LEVEL", "\tPEAK", "CLASS", "PIDS", "\tENDS IN", "ADMIT", "ON OOM", "FAILS",
-                                "\tFREEZES AFTER", "\tNOTICE AFTER", "GANG", "UUID"})
-      rows[0].emplace_back(heading);
-  }
+  if (wide)
+    for (const auto& [heading, cell] : wide_cells({}, {}, now)) rows[0].push_back(heading);
   for (const auto& share : shares) {
     if (share.devices.empty())
       rows.push_back({share.name, share.owner, "-", "-", "-", "-", "-", share.state + ": " + share.problem});
@@ -88,10 +87,11 @@ std::string shares_text(const std::vector<snapshot::Share>& shares, const snapsh
       rows.push_back({share.name, share.owner, gpu_cell(now, device.uuid), "\t" + memory_text(device),
                       compute_text(device, share.overcommit),
                       "\t" + (device.held_ratio      ? rate_text(ppm_of(*device.held_ratio))
-                              : share.processes == 0 ? "0 %"
+                              : share.processes == 0 ? rate_text(0)
                                                      : "-"),
                       "\t" + std::to_string(share.processes), state_text(now, share, device)});
-      if (wide) add_wide(rows.back(), share, device, now);
+      if (!wide) continue;
+      for (const auto& [heading, cell] : wide_cells(share, device, now)) rows.back().push_back(cell);
     }
   }
   return table(rows, voice);
@@ -102,12 +102,12 @@ std::string waiting_text(const snapshot::Snapshot& now, const Voice& voice) {
   std::vector<std::vector<std::string>> rows = {
       {"\tIN LINE", "SHARE", "OWNER", "GPU", "\tMEMORY", "COMPUTE", "\tWAITED", "WHY"}};
   for (const auto& waiting : now.waiting) {
-    std::string gpus;
-    for (const auto& uuid : waiting.uuids) {
-      const auto gpu = std::ranges::find(now.gpus, uuid, &snapshot::Gpu::uuid);
-      gpus += (gpus.empty() ? "" : ",") + (gpu == now.gpus.end() ? uuid : std::to_string(gpu->index));
-    }
-    rows.push_back({"\t" + std::to_string(waiting.place), waiting.share, waiting.owner, gpus,
+    const auto gpu_text = [&](const std::string& uuid) {
+      const auto* gpu = find_gpu(now, uuid);
+      return gpu == nullptr ? uuid : std::to_string(gpu->index);
+    };
+    rows.push_back({"\t" + std::to_string(waiting.place), waiting.share, waiting.owner,
+                    joined(waiting.uuids, ",", gpu_text),
                     "\t" + (waiting.memory_limit_bytes ? bytes_text(*waiting.memory_limit_bytes) : "all"),
                     waiting.compute_guarantee_ratio == 0 ? "-" : percent_of(waiting.compute_guarantee_ratio),
                     "\t" + short_duration_text(waiting.waited_ns), waiting.reason});
@@ -119,14 +119,11 @@ std::string gpus_text(const NodeSnapshot& snapshot, const Voice& voice) {
   const bool wide = voice.format == Format::wide;
   std::vector<std::vector<std::string>> rows = {
       {"GPU", "MODEL", "\tUSED", "\tOF", "\tBUSY", "\tTEMP", "\tPOWER", "\tSHARES", "POLICY"}};
-  if (wide) {
-    for (const char* heading : {"\tLIMIT", "\tCLOCK", "\tIN SHARES", "\tIN NONE", "MODE", "MIG", "PCI", "UUID"})
-      rows[0].emplace_back(heading);
-  }
+  if (wide)
+    rows[0].insert(rows[0].end(), {"\tLIMIT", "\tCLOCK", "\tIN SHARES", "\tIN NONE", "MODE", "MIG", "PCI", "UUID"});
   for (const auto& gpu : snapshot.now.gpus) {
-    const auto shares = std::ranges::count_if(snapshot.now.shares, [&](const snapshot::Share& share) {
-      return std::ranges::find(share.devices, gpu.uuid, &snapshot::ShareDevice::uuid) != share.devices.end();
-    });
+    const auto shares =
+        std::ranges::count_if(snapshot.now.shares, [&](const auto& share) { return is_on_gpu(share, gpu.uuid); });
     const auto watts = [](std::optional<std::uint32_t> mw) {
       return "\t" + (mw ? std::to_string(*mw / 1000) + " W" : std::string("-"));
     };
@@ -136,15 +133,10 @@ std::string gpus_text(const NodeSnapshot& snapshot, const Voice& voice) {
                     "\t" + number_text(gpu.temperature_celsius, " C"), watts(gpu.power_mw),
                     "\t" + std::to_string(shares), policy_text(gpu)});
     if (!wide) continue;
-    auto& row = rows.back();
-    row.push_back(watts(gpu.power_limit_mw));
-    row.push_back("\t" + number_text(gpu.sm_clock_mhz, " MHz"));
-    row.push_back("\t" + bytes_text(gpu.memory_shares_bytes));
-    row.push_back("\t" + bytes_text(gpu.memory_unattributed_bytes));
-    row.push_back(or_dash(gpu.compute_mode));
-    row.push_back(gpu.mig ? (*gpu.mig ? "on" : "off") : "-");
-    row.push_back(gpu.pci_bus_id);
-    row.push_back(gpu.uuid);
+    rows.back().insert(rows.back().end(), {watts(gpu.power_limit_mw), "\t" + number_text(gpu.sm_clock_mhz, " MHz"),
+                                           "\t" + bytes_text(gpu.memory_shares_bytes),
+                                           "\t" + bytes_text(gpu.memory_unattributed_bytes), or_dash(gpu.compute_mode),
+                                           gpu.mig ? (*gpu.mig ? "on" : "off") : "-", gpu.pci_bus_id, gpu.uuid});
   }
   const std::string others = format_others(snapshot.now);
   return stamp(snapshot.now, voice) + table(rows, voice) +
@@ -152,7 +144,7 @@ std::string gpus_text(const NodeSnapshot& snapshot, const Voice& voice) {
 }
 
 std::string gpus_json(const NodeSnapshot& snapshot) {
-  return enclosed("headgate.gpus/v1", "gpus", snapshot::to_json(snapshot.now.gpus), snapshot.now);
+  return enclosed_text("headgate.gpus/v1", "gpus", snapshot::to_json(snapshot.now.gpus), snapshot.now);
 }
 
 }  // namespace headgate::cli

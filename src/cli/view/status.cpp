@@ -42,10 +42,9 @@ std::string gpu_line(const snapshot::Gpu& gpu, const Voice& voice) {
                      of_text(gpu.memory_used_bytes, gpu.memory_total_bytes);
   if (gpu.busy_ratio) line += "  busy " + std::to_string(std::lround(*gpu.busy_ratio * 100)) + " %";
   if (gpu.temperature_celsius) line += "  " + std::to_string(*gpu.temperature_celsius) + " C";
-  if (gpu.power_mw) {
+  if (gpu.power_mw)
     line += "  " + std::to_string(*gpu.power_mw / 1000) +
             (gpu.power_limit_mw ? "/" + std::to_string(*gpu.power_limit_mw / 1000) : "") + " W";
-  }
   // Only a daemon keeps the rest uncommitted. Scripts read this line, so its word stays for one release.
   line += "  commit " + (gpu.memory_uncommitted_bytes
                              ? of_text(gpu.memory_committed_bytes,
@@ -72,23 +71,17 @@ std::vector<std::string> share_row(const snapshot::Share& share, const snapshot:
   const bool promised = device.compute_guarantee_ratio > 0 && !share.overcommit && device.had_ratio;
   if (wide || promised) row.push_back(format_promise(share, device));
   if (!wide) return row;
-  row.push_back(format_class(device));
-  row.push_back("at most " + bytes_text(device.memory_peak_bytes));
-  row.push_back("pids " + format_pids(now, share.name));
-  row.push_back("level " + share.level);
+  row.insert(row.end(), {format_class(device), "at most " + bytes_text(device.memory_peak_bytes),
+                         "pids " + format_pids(now, share.name), "level " + share.level});
   return row;
 }
 
 std::string shares_on(const NodeSnapshot& snapshot, const std::string& uuid, const Voice& voice) {
   std::vector<std::vector<std::string>> rows;
-  for (const snapshot::Share& share : snapshot.now.shares) {
-    for (const snapshot::ShareDevice& device : share.devices) {
+  for (const snapshot::Share& share : snapshot.now.shares)
+    for (const snapshot::ShareDevice& device : share.devices)
       if (device.uuid == uuid) rows.push_back(share_row(share, device, snapshot.now, voice.format == Format::wide));
-    }
-  }
-  Voice plain = voice;
-  plain.colour = false;
-  return table(rows, plain);
+  return table(rows, voice, false);
 }
 
 std::string heading(const NodeSnapshot& snapshot, const Voice& voice) {
@@ -107,13 +100,10 @@ std::string heading(const NodeSnapshot& snapshot, const Voice& voice) {
 // Lists shares on GPUs that this node does not have (made on a simulated node, or the card is gone).
 std::string elsewhere(const NodeSnapshot& snapshot, const Voice& voice) {
   std::vector<std::string> uuids;
-  for (const snapshot::Share& share : snapshot.now.shares) {
-    for (const snapshot::ShareDevice& device : share.devices) {
-      const bool here =
-          std::ranges::find(snapshot.now.gpus, device.uuid, &snapshot::Gpu::uuid) != snapshot.now.gpus.end();
-      if (!here && std::ranges::find(uuids, device.uuid) == uuids.end()) uuids.push_back(device.uuid);
-    }
-  }
+  for (const snapshot::Share& share : snapshot.now.shares)
+    for (const snapshot::ShareDevice& device : share.devices)
+      if (find_gpu(snapshot.now, device.uuid) == nullptr && std::ranges::find(uuids, device.uuid) == uuids.end())
+        uuids.push_back(device.uuid);
   std::string text;
   const std::string why = snapshot.now.node.simulated
                               ? "  not a GPU of this node, or it does not answer"
@@ -164,16 +154,15 @@ std::string status_json(const NodeSnapshot& snapshot) {
     for (const Json& device : share["devices"]) one["devices"].push_back(picked(device, kStatusFields));
     json["shares"].push_back(one);
   }
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return pretty_json(json);
 }
 
 namespace {
 
 Result<Shown> status_view(const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
   Shown shown;
-  if (shown.trouble = nothing_to_show(snapshot.no_gpus, snapshot.now, "status"); shown.trouble) {
+  if (shown.trouble = nothing_to_show(snapshot.no_gpus, snapshot.now, "status"); shown.trouble)
     if (voice.format != Format::json) return std::unexpected(*shown.trouble);
-  }
   if (voice.format == Format::json) shown.text = status_json(snapshot);
   else if (is_table(voice.format)) shown.text = status_text(snapshot, voice);
   else {

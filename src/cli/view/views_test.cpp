@@ -169,12 +169,14 @@ TEST(Views, WideTablesHaveMoreColumns) {
             "largest share that fits: 104.0 GiB and 75 % on GPU 0\n");
   share.fail_policy = "closed";
   share.idle_notice_ns = 7'200'000'000'000;
-  EXPECT_EQ(shares_text(now.now.shares, now.now, wide),
-            "SHARE  OWNER  GPU                MEMORY  COMPUTE               TIME  PROCS  STATE     LEVEL      PEAK  "
-            "CLASS               PIDS  ENDS IN  ADMIT  ON OOM  FAILS   FREEZES AFTER  NOTICE AFTER  GANG  UUID\n"
-            "train  alice  0    35.0 GiB of 36.0 GiB  20 %, at most 25 %  24.9 %      1  at limit  hook   36.0 GiB  "
-            "normal, weight 100  101     1h00m  -      -       closed              -         2h00m  -     "
-            "GPU-9c2f0000-1111\n");
+  EXPECT_EQ(
+      shares_text(now.now.shares, now.now, wide),
+      "SHARE  OWNER  GPU                MEMORY  COMPUTE               TIME  PROCS  STATE     LEVEL      PEAK  "
+      "CLASS               PIDS  ENDS IN  GANG  ISOLATION  FAIL POLICY  IDLE NOTICE  FREEZE AFTER  ADMIT  ON OOM  "
+      "OVERCOMMIT  OVERSUBSCRIBE  UUID\n"
+      "train  alice  0    35.0 GiB of 36.0 GiB  20 %, at most 25 %  24.9 %      1  at limit  hook   36.0 GiB  "
+      "normal, weight 100  101     1h00m  -     -          closed             2h00m             -  -      -       "
+      "no          no             GPU-9c2f0000-1111\n");
 }
 
 TEST(Views, FurtherProcessesOfAShareAreCounted) {

@@ -45,15 +45,11 @@ class Repeating {
                                   pollfd{screen_ && ::isatty(STDIN_FILENO) == 1 ? STDIN_FILENO : -1, POLLIN, 0}};
       if (::poll(on.data(), on.size(), -1) < 0 && errno != EINTR)
         return fail(ErrorCode::failed, "cannot wait for the next look");
-      if (on[0].revents != 0) {
+      if (on[0].revents != 0)
         if (const int status = TRY(heed_signals()); status >= 0) return status;
-      }
-      if (on[1].revents != 0) {
-        TRY(take_look());
-      }
-      if (on[2].revents != 0) {
+      if (on[1].revents != 0) TRY(take_look());
+      if (on[2].revents != 0)
         if (const int status = read_keys(); status >= 0) return status;
-      }
     }
   }
 
@@ -82,9 +78,7 @@ class Repeating {
       TerminalSignals::stop();
       enter();
     }
-    if ((stop || redraw) && on_screen_ && look_) {
-      TRY(show());
-    }
+    if ((stop || redraw) && on_screen_ && look_) TRY(show());
     return -1;
   }
 

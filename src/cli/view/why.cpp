@@ -9,11 +9,10 @@
 
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
-#include "cli/run/low_ceiling.hpp"
+#include "cli/run/grant_summary.hpp"
 #include "cli/view/events.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/views.hpp"
-#include "cli/view/why_memory.hpp"
 #include "observe/promises.hpp"
 #include "snapshot/json.hpp"
 
@@ -108,16 +107,15 @@ std::string throttle_text(const snapshot::Share& share, const snapshot::ShareDev
           (device.throttled_launches == 1 ? " launch" : " launches") + " waited " + duration_text(device.throttled_ns) +
           " in all, the last at " + clock_text(device.last_throttle_unix_ns) + "\n" + delay_text(device) +
           reasons_text(device);
-  if (device.passed_in_debt > 0) {
+  if (device.passed_in_debt > 0)
     text += "    " + std::to_string(device.passed_in_debt) +
             " of them went on after 20 ms all the same: earlier work was unfinished\n";
-  }
   return text + waiting;
 }
 
 // If kernels of several shares run at once, there are no turns, and time held is not exclusive.
 std::string mps_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
-  const snapshot::Gpu* const gpu = gpu_of(snapshot, device.uuid);
+  const snapshot::Gpu* const gpu = find_gpu(snapshot.now, device.uuid);
   if (gpu == nullptr || gpu->mps_clients == 0) return {};
   return "  MPS: " + std::to_string(gpu->mps_clients) +
          (gpu->mps_clients == 1 ? " program of a share is a client" : " programs of shares are clients") +
@@ -142,12 +140,10 @@ std::vector<snapshot::Event> denials_of(const NodeSnapshot& snapshot, const std:
 
 // An XID reports a fault of the GPU or of a kernel; programs running then may get errors from every later call.
 std::string xid_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& device) {
-  const snapshot::Gpu* const gpu = gpu_of(snapshot, device.uuid);
+  const snapshot::Gpu* const gpu = find_gpu(snapshot.now, device.uuid);
   if (gpu == nullptr || gpu->xids.empty()) return {};
-  std::string faults;
-  for (const auto& xid : gpu->xids)
-    faults += (faults.empty() ? "" : ", ") + std::to_string(xid.xid) + " (" + times(xid.count) + ")";
-  return "  faults: the GPU has reported XID " + faults +
+  const auto fault = [](const auto& xid) { return std::to_string(xid.xid) + " (" + times(xid.count) + ")"; };
+  return "  faults: the GPU has reported XID " + joined(gpu->xids, ", ", fault) +
          " since headgated started: a program that a fault hit gets errors until it\n    is restarted\n"
          "    when: headgate events --kind gpu.xid\n";
 }
@@ -250,10 +246,8 @@ std::string denial_text(const NodeSnapshot& snapshot, const std::string& share, 
   for (const auto& [kind, words] : kDenials) {
     const auto recent = denials_of(snapshot, share, kind);
     if (recent.empty()) continue;
-    std::string last = harmless(recent.back().text);
-    if (voice.ascii) std::ranges::replace_if(last, [](char c) { return static_cast<unsigned char>(c) >= 0x80; }, '?');
     text += std::string("  ") + words + ": denied " + times(recent.size()) + " in the last day, last at " +
-            clock_text(recent.back().unix_ns) + "\n    reason: " + last + "\n";
+            clock_text(recent.back().unix_ns) + "\n    reason: " + harmless(recent.back().text, voice) + "\n";
     if (recent.size() > 1) text += "    all of them: headgate events --share " + share + " --kind " + kind + "\n";
   }
   return text;
@@ -267,12 +261,10 @@ int trouble_of(const NodeSnapshot& snapshot, const snapshot::Share& share) {
                   : 0;
   for (const Denial& denial : kDenials)
     if (!denials_of(snapshot, share.name, denial.kind).empty()) worst = 2;
-  if (std::ranges::any_of(snapshot.now.processes, [&](const snapshot::Process& process) {
-        return process.share == share.name && (process.freeze || !process.finding.empty());
-      }))
-    worst = 3;
+  for (const snapshot::Process& process : snapshot.now.processes)
+    if (process.share == share.name && (process.freeze || !process.finding.empty())) worst = 3;
   for (const snapshot::ShareDevice& device : share.devices) {
-    const snapshot::Gpu* const gpu = gpu_of(snapshot, device.uuid);
+    const snapshot::Gpu* const gpu = find_gpu(snapshot.now, device.uuid);
     if (device.short_ratio.value_or(0) > observe::kShortRatio || !is_gpu_of(snapshot.now, device.uuid) ||
         (gpu != nullptr && !gpu->xids.empty()))
       worst = 3;
@@ -300,7 +292,7 @@ std::string shares_why(const NodeSnapshot& snapshot, const std::vector<snapshot:
     for (const snapshot::ShareDevice& device : share.devices) {
       // Without the daemon, a simulated node's pages may be in the same directory as a real GPU's.
       const bool simulated =
-          snapshot.now.node.simulated && (snapshot.daemon || gpu_of(snapshot, device.uuid) != nullptr);
+          snapshot.now.node.simulated && (snapshot.daemon || find_gpu(snapshot.now, device.uuid) != nullptr);
       text += bold("share " + share.name + " on " + format_gpu(snapshot.now, device.uuid) +
                        (is_weak(share.level) ? ", level " + share.level : "") +
                        (simulated ? ", " + warning("SIMULATED", voice) : "") +
@@ -353,10 +345,7 @@ constexpr std::string_view kWhyFields =
 constexpr std::string_view kRefusalFields = "reason asked_bytes used_bytes limit_bytes pid realtime_ns=unix_ns";
 
 std::string why_json(const NodeSnapshot& snapshot, const std::vector<snapshot::Share>& shares) {
-  Json json = {{"schema", "headgate.why/v1"},
-               {"simulated", snapshot.now.node.simulated},
-               {"level", snapshot.now.node.level},
-               {"shares", Json::array()}};
+  Json all = Json::array();
   for (const snapshot::Share& share : shares) {
     Json one = {{"name", share.name}, {"level", share.level}, {"devices", Json::array()}};
     const Json whole = Json::parse(snapshot::to_json(share));
@@ -370,18 +359,17 @@ std::string why_json(const NodeSnapshot& snapshot, const std::vector<snapshot::S
     for (const auto& event : asking(snapshot, share.name))
       one["asking"].push_back({{"realtime_ns", event.unix_ns}, {"pid", event.pid}, {"text", event.text}});
     one["denials"] = Json::array();
-    for (const Denial& denial : kDenials) {
+    for (const Denial& denial : kDenials)
       for (const auto& event : denials_of(snapshot, share.name, denial.kind))
         one["denials"].push_back(
             {{"kind", event.kind}, {"realtime_ns", event.unix_ns}, {"pid", event.pid}, {"text", event.text}});
-    }
-    json["shares"].push_back(one);
+    all.push_back(std::move(one));
   }
-  return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+  return pretty_json(enclosed("headgate.why/v1", "shares", std::move(all), snapshot.now));
 }
 
 const snapshot::Process* process_numbered(const snapshot::Snapshot& now, const std::string& word) {
-  if (std::ranges::find(now.shares, word, &snapshot::Share::name) != now.shares.end()) return nullptr;
+  if (find_share(now, word) != nullptr) return nullptr;
   const auto found = std::ranges::find_if(
       now.processes, [&](const auto& process) { return std::to_string(shown_pid(process)) == word; });
   return found == now.processes.end() ? nullptr : &*found;
@@ -394,7 +382,7 @@ std::string why_gone(const NodeSnapshot& snapshot, const std::string& share, con
                        {"simulated", snapshot.now.node.simulated},
                        {"shares", Json::array()},
                        {"gone", {{"name", share}, {"events", Json::parse(snapshot::to_json(events))}}}};
-    return json.dump(2, ' ', true, Json::error_handler_t::replace) + "\n";
+    return pretty_json(json);
   }
   std::string text = bold("share " + harmless(share) + " is there no more" +
                               (snapshot.now.node.simulated ? ", SIMULATED" : "") + "; what was told of it:",
@@ -410,7 +398,7 @@ std::string why_not_held(const NodeSnapshot& snapshot, const snapshot::Process& 
                        {"simulated", snapshot.now.node.simulated},
                        {"shares", Json::array()},
                        {"process", {{"pid", process.pid}, {"level", "observe"}, {"finding", process.finding}}}};
-    return json.dump(2) + "\n";
+    return pretty_json(json);
   }
   std::string text = bold("process " + std::to_string(process.pid) +
                               (process.command.empty() ? "" : " (" + harmless(process.command) + ")") +
@@ -419,10 +407,9 @@ std::string why_not_held(const NodeSnapshot& snapshot, const snapshot::Process& 
                      "\n  nothing limits it, so headgate refused it nothing and let it wait for nothing\n" +
                      (process.finding.empty() ? "" : "  " + harmless(process.finding) + "\n") +
                      (process.freeze ? "  " + freeze_text(process) : "");
-  for (const auto& device : process.devices) {
+  for (const auto& device : process.devices)
     text += "  " + format_gpu(snapshot.now, device.uuid) +
             (device.driver_bytes ? ": holds " + bytes_text(*device.driver_bytes) : ": in use") + "\n";
-  }
   return text + "  to hold it: end it, and start it with headgate run --mem 8GiB --compute 50% -- COMMAND\n";
 }
 

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <iterator>
 
+#include "base/joined.hpp"
 #include "cli/commands.hpp"
 #include "cli/view/view_command.hpp"
 
@@ -46,13 +47,13 @@ Result<int> why(const Call& call, const WhyOptions& own) {
     asked = process->share;
   }
   std::vector<snapshot::Share> chosen;
-  std::string names;
+  std::vector<std::string> names;
   for (const snapshot::Share& share : snapshot.now.shares) {
     const bool meant = share.name == asked;
     if (meant && !share.problem.empty()) return 1;  // the view has shown its problem
     if (share.devices.empty()) continue;
     if (asked.empty() || meant) chosen.push_back(share);
-    names += (names.empty() ? "" : ", ") + share.name;
+    names.push_back(share.name);
   }
   if (!chosen.empty() || asked.empty())
     return show(voice.format == Format::json ? why_json(snapshot, chosen) : why_text(snapshot, chosen, voice));
@@ -64,7 +65,7 @@ Result<int> why(const Call& call, const WhyOptions& own) {
   return fail(ErrorCode::not_found,
               "there is no share '" + harmless(asked) + "'" +
                   (number ? ", and no process " + asked + " in a share or on a GPU here" : ""),
-              names.empty() ? "there are no shares" : "shares here: " + names);
+              names.empty() ? "there are no shares" : "shares here: " + joined(names, ", "));
 }
 
 }  // namespace

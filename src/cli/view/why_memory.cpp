@@ -1,6 +1,4 @@
-#include "cli/view/why_memory.hpp"
-
-#include <algorithm>
+#include "cli/view/views.hpp"
 
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
@@ -12,7 +10,7 @@ namespace {
 // Names what holds the card's missing memory: programs outside shares, and shares whose limit was lowered below what
 // they hold.
 std::string full_card_text(const NodeSnapshot& snapshot, const std::string& uuid) {
-  const snapshot::Gpu* const gpu = gpu_of(snapshot, uuid);
+  const snapshot::Gpu* const gpu = find_gpu(snapshot.now, uuid);
   const bool outside = gpu == nullptr || gpu->memory_unattributed_bytes > 0;
   std::string text, helps;
   if (gpu != nullptr)
@@ -52,18 +50,13 @@ std::string larger_share_text(const NodeSnapshot& snapshot, const snapshot::Shar
   const std::string size = size_option(needed);
   if (!snapshot.daemon || !share.created) return "--mem " + size;
   const std::string text = "headgate share set " + share.name + " --mem " + size;
-  const snapshot::Gpu* const gpu = gpu_of(snapshot, device.uuid);
+  const snapshot::Gpu* const gpu = find_gpu(snapshot.now, device.uuid);
   if (gpu == nullptr || !gpu->memory_uncommitted_bytes) return text;
   return text + "\n    (" + bytes_text(*gpu->memory_uncommitted_bytes) + " of " +
          format_gpu(snapshot.now, device.uuid) + " are in no share)";
 }
 
 }  // namespace
-
-const snapshot::Gpu* gpu_of(const NodeSnapshot& snapshot, const std::string& uuid) {
-  const auto found = std::ranges::find(snapshot.now.gpus, uuid, &snapshot::Gpu::uuid);
-  return found == snapshot.now.gpus.end() ? nullptr : &*found;
-}
 
 std::string times(std::uint64_t count) { return count == 1 ? "once" : std::to_string(count) + " times"; }
 
@@ -102,7 +95,7 @@ std::string refusal_text(const NodeSnapshot& snapshot, const snapshot::Share& sh
   }
   text += "    reason: the share's limit of " + bytes_text(limit) + ": " + bytes_text(last.used_bytes) + " in use, " +
           bytes_text(room) + " left\n";
-  if (const snapshot::Gpu* gpu = gpu_of(snapshot, device.uuid))
+  if (const snapshot::Gpu* gpu = find_gpu(snapshot.now, device.uuid))
     text += "    not caused by neighbours: the card has " + bytes_text(gpu->memory_free_bytes) + " free now\n";
   const std::uint64_t needed = saturating_add(last.used_bytes, last.asked_bytes);
   if (!changed.empty()) {

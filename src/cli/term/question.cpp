@@ -1,8 +1,9 @@
-#include "cli/power/confirm.hpp"
+#include "cli/term/question.hpp"
 
 #include <poll.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cerrno>
 #include <iostream>
 #include <string>
@@ -11,15 +12,16 @@ namespace headgate::cli {
 
 bool can_ask() { return ::isatty(STDIN_FILENO) == 1 && ::isatty(STDERR_FILENO) == 1; }
 
-Answer ask_within(std::chrono::seconds time) {
+Answer ask_user(std::string_view question, std::chrono::seconds time) {
   using Clock = std::chrono::steady_clock;
-  std::cerr << "keep these settings? They are put back in " << time.count() << " s. [y/N] " << std::flush;
+  std::cerr << question << " [y/N] " << std::flush;
   const auto end = Clock::now() + time;
   for (;;) {
     const auto left = std::chrono::ceil<std::chrono::milliseconds>(end - Clock::now());
-    if (left.count() <= 0) break;
+    if (time.count() > 0 && left.count() <= 0) break;
     pollfd on{.fd = STDIN_FILENO, .events = POLLIN, .revents = 0};
-    const int ready = ::poll(&on, 1, static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
+    const int ready =
+        ::poll(&on, 1, time.count() == 0 ? -1 : static_cast<int>(std::min<std::int64_t>(left.count(), 60'000)));
     if (ready < 0 && errno != EINTR) break;
     if (ready <= 0) continue;
     // A terminal in canonical mode delivers whole lines.
