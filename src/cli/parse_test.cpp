@@ -93,7 +93,7 @@ TEST(ShownAttributes, HaveTheOptionsNamesAndTheSharesValues) {
   EXPECT_EQ(value_of("idle-notice"), "");
   EXPECT_EQ(value_of("overcommit"), "yes");
   EXPECT_EQ(value_of("gang"), "");
-  EXPECT_EQ(value_of("mem"), "none") << "a view of its own has it";
+  EXPECT_EQ(value_of("mem"), "none") << "not in this table";
 }
 
 TEST(CommandLine, RebalanceTakesAPartForEachShare) {

@@ -8,7 +8,6 @@
 
 #include "base/units.hpp"
 #include "cli/term/screen.hpp"
-#include "demo/bench_verdict.hpp"
 #include "demo/tenants.hpp"
 #include "load/child.hpp"
 

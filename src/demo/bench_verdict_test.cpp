@@ -1,4 +1,4 @@
-#include "demo/bench_verdict.hpp"
+#include "demo/tenants.hpp"
 
 #include <gtest/gtest.h>
 

@@ -14,7 +14,6 @@
 #include "cli/view/names.hpp"
 #include "cli/view/snapshot_source.hpp"
 #include "cli/view/view_command.hpp"
-#include "cli/view/watch.hpp"
 #include "http/client.hpp"
 #include "http/codec.hpp"
 
@@ -172,14 +171,10 @@ Result<int> power_profiles(const Call& call) {
   return show(power_profiles_text(TRY(power_profiles_from(reply)), call.voice));
 }
 
-struct LeaseOptions {
-  std::string id;
-};
-
-Result<int> end_lease(const Call& call, const LeaseOptions& own) {
+Result<int> end_lease(const Call& call, const std::string& id) {
   const http::Endpoint daemon = TRY(need_daemon());
   const bool keep = call.command == "power keep";
-  const std::string lease = "/v1/power/leases/" + http::escape(own.id);
+  const std::string lease = "/v1/power/leases/" + http::escape(id);
   TRY(ask(daemon, keep ? "POST" : "DELETE", keep ? lease + "/keep" : lease, {}, std::chrono::seconds(30)));
   return show_done(call, keep ? "headgate.power_keep/v1" : "headgate.power_end/v1",
                    keep ? "the settings stay\n" : "the former values are back\n");
@@ -197,9 +192,9 @@ Command gpu_setting(const std::string& name, const char* summary, const OrderOpt
 }
 
 Command lease_command(const char* name, const char* summary) {
-  return command<LeaseOptions>(
+  return command<std::string>(
       kCommands, name, summary,
-      [](Options& options, LeaseOptions& own) { options.operand("LEASE", "its id, as power status shows it", own.id); },
+      [](Options& options, std::string& id) { options.operand("LEASE", "its id, as power status shows it", id); },
       end_lease);
 }
 

@@ -1,4 +1,4 @@
-#include "cli/run/child_env.hpp"
+#include "cli/run/launch.hpp"
 
 #include <unistd.h>
 

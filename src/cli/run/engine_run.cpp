@@ -17,6 +17,15 @@ namespace {
 
 constexpr int kEngineRefused = 125;
 
+// What the GPU is used by; empty: by nothing.
+std::string user_of(const snapshot::Gpu& gpu, const snapshot::Snapshot& snapshot) {
+  for (const auto& share : snapshot.shares)
+    if (is_on_gpu(share, gpu.uuid)) return "the share " + harmless(share.name);
+  for (const auto& process : snapshot.processes)
+    if (is_on_gpu(process, gpu.uuid)) return "process " + std::to_string(process.pid);
+  return gpu.mig.value_or(false) ? "MIG" : "";
+}
+
 // Checks the share with the daemon. Without a daemon, containers can still start, because the share's CDI file remains.
 Result<void> check_engine_share(const std::string& name) {
   const auto daemon = TRY(find_daemon());
@@ -84,6 +93,23 @@ std::vector<std::string> gpu_words(const std::string& engine, const std::vector<
   return {"--gpus", "\"device=" + joined(uuids, ",") + "\""};
 }
 
+Result<std::vector<std::string>> free_gpus(const snapshot::Snapshot& snapshot, unsigned count) {
+  std::vector<std::string> free;
+  std::string used;
+  for (const auto& gpu : snapshot.gpus) {
+    const std::string user = user_of(gpu, snapshot);
+    if (user.empty()) free.push_back(gpu.uuid);
+    else used += (used.empty() ? ": GPU " : ", GPU ") + std::to_string(gpu.index) + " is used by " + user;
+  }
+  if (free.size() < count)
+    return fail(ErrorCode::no_capacity,
+                "--gpus " + std::to_string(count) + ": " + std::to_string(free.size()) + " of " +
+                    std::to_string(snapshot.gpus.size()) + " GPUs are free" + used,
+                "headgate free lists room for a share: --share NAME");
+  free.resize(count);
+  return free;
+}
+
 namespace {
 
 // Becomes the engine, with the share or the free GPUs.
@@ -111,35 +137,5 @@ Command engine_command(const std::string& engine) {
 }  // namespace
 
 Commands engine_commands() { return {engine_command("docker"), engine_command("podman")}; }
-
-namespace {
-
-// What the GPU is used by; empty: by nothing.
-std::string user_of(const snapshot::Gpu& gpu, const snapshot::Snapshot& snapshot) {
-  for (const auto& share : snapshot.shares)
-    if (is_on_gpu(share, gpu.uuid)) return "the share " + harmless(share.name);
-  for (const auto& process : snapshot.processes)
-    if (is_on_gpu(process, gpu.uuid)) return "process " + std::to_string(process.pid);
-  return gpu.mig.value_or(false) ? "MIG" : "";
-}
-
-}  // namespace
-
-Result<std::vector<std::string>> free_gpus(const snapshot::Snapshot& snapshot, unsigned count) {
-  std::vector<std::string> free;
-  std::string used;
-  for (const auto& gpu : snapshot.gpus) {
-    const std::string user = user_of(gpu, snapshot);
-    if (user.empty()) free.push_back(gpu.uuid);
-    else used += (used.empty() ? ": GPU " : ", GPU ") + std::to_string(gpu.index) + " is used by " + user;
-  }
-  if (free.size() < count)
-    return fail(ErrorCode::no_capacity,
-                "--gpus " + std::to_string(count) + ": " + std::to_string(free.size()) + " of " +
-                    std::to_string(snapshot.gpus.size()) + " GPUs are free" + used,
-                "headgate free lists room for a share: --share NAME");
-  free.resize(count);
-  return free;
-}
 
 }  // namespace headgate::cli

@@ -1,4 +1,4 @@
-#include "cli/run/own_cgroup.hpp"
+#include "cli/run/launch.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/wait.h>

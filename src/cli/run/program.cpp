@@ -1,4 +1,4 @@
-#include "cli/run/program.hpp"
+#include "cli/run/launch.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>

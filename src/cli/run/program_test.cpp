@@ -1,4 +1,3 @@
-#include "cli/run/program.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

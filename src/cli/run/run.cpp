@@ -9,10 +9,8 @@
 #include "base/units.hpp"
 
 #include "cli/commands.hpp"
-#include "cli/run/child_env.hpp"
 #include "cli/run/grant_summary.hpp"
 #include "cli/run/launch.hpp"
-#include "cli/run/program.hpp"
 #include "cli/run/run_daemon.hpp"
 #include "cli/run/run_request.hpp"
 #include "cli/share/daemon.hpp"

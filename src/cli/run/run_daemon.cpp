@@ -7,10 +7,8 @@
 #include <nlohmann/json.hpp>
 
 #include "base/duration.hpp"
-#include "cli/run/child_env.hpp"
 #include "cli/run/grant_summary.hpp"
 #include "cli/run/launch.hpp"
-#include "cli/run/own_cgroup.hpp"
 #include "cli/run/run_request.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"

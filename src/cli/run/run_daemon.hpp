@@ -6,7 +6,7 @@
 #include <string>
 
 #include "base/result.hpp"
-#include "cli/run/program.hpp"
+#include "cli/run/launch.hpp"
 #include "cli/run/run_request.hpp"
 #include "cli/term/output.hpp"
 #include "http/endpoint.hpp"

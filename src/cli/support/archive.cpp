@@ -1,4 +1,4 @@
-#include "cli/support/archive.hpp"
+#include "cli/support/support_bundle.hpp"
 
 #include <fcntl.h>
 #include <sys/stat.h>
@@ -13,7 +13,7 @@
 
 #include "base/unique_fd.hpp"
 #include "base/whole_file.hpp"
-#include "cli/run/program.hpp"
+#include "cli/run/launch.hpp"
 #include "cli/term/output.hpp"
 #include "install/paths.hpp"
 #include "load/child.hpp"

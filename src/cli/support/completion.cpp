@@ -78,16 +78,11 @@ end
 complete -c headgate -f -a '(__headgate_complete)'
 )sh";
 
-struct CompletionOptions {
-  std::string shell;
-};
-
-Result<int> completion(const Call&, const CompletionOptions& own) {
-  if (own.shell == "bash") return show(std::string(kBash));
-  if (own.shell == "zsh") return show(std::string(kZsh));
-  if (own.shell == "fish") return show(std::string(kFish));
-  return fail(ErrorCode::usage, "completion: no script for the shell '" + own.shell + "'",
-              "accepted: bash, zsh or fish");
+Result<int> completion(const Call&, const std::string& shell) {
+  if (shell == "bash") return show(std::string(kBash));
+  if (shell == "zsh") return show(std::string(kZsh));
+  if (shell == "fish") return show(std::string(kFish));
+  return fail(ErrorCode::usage, "completion: no script for the shell '" + shell + "'", "accepted: bash, zsh or fish");
 }
 
 bool is_operand(const Option& option) { return !option.names.starts_with('-'); }
@@ -214,10 +209,10 @@ std::string completions(const Commands& table, const std::vector<std::string>& w
 }
 
 Commands completion_commands() {
-  return {command<CompletionOptions>(
+  return {command<std::string>(
       kPlumbing, "completion", "print a completion script for a shell",
-      [](Options& options, CompletionOptions& own) {
-        options.operand("SHELL", "bash, zsh or fish", own.shell).completes = "bash zsh fish";
+      [](Options& options, std::string& shell) {
+        options.operand("SHELL", "bash, zsh or fish", shell).completes = "bash zsh fish";
         options.formats = {Format::table};  // a script has no JSON form
       },
       completion, Reads::nothing)};

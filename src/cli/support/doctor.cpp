@@ -13,7 +13,6 @@
 #include "base/user_name.hpp"
 #include "cli/commands.hpp"
 #include "cli/run/launch.hpp"
-#include "cli/run/program.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/view/own_ledgers.hpp"
 #include "guest/grant/environment.hpp"
@@ -53,11 +52,6 @@ void examine_driver(const Result<install::Gpus>& gpus, Findings& out) {
     out.push_back({Health::fail, "NVML is there, but libcuda.so.1 does not load",
                    "install the driver's CUDA library (Debian: libcuda1)"});
   }
-}
-
-void examine_glibc(Findings& out) {
-  const std::string version = ::gnu_get_libc_version();
-  out.push_back({Health::ok, "glibc " + version + "; programs that are held need 2.17 or later", ""});
 }
 
 // Preloads the limiter into a program that does nothing, as `run` does.
@@ -191,7 +185,8 @@ Examination examine(const Call& call, const SelfTest& self_test) {
                          : install::gpus_to_view(call.simulate, call.configuration.config["sim.profile"].value);
   // If NVML is released, the snapshot's GPUs are out of date; the daemon's own findings cover it.
   if (!told || !told->node.nvml_released) examine_driver(gpus, out);
-  examine_glibc(out);
+  out.push_back({Health::ok,
+                 "glibc " + std::string(::gnu_get_libc_version()) + "; programs that are held need 2.17 or later", ""});
   examine_limiter(out);
   if (gpus && !gpus->list.empty()) out.push_back(self_test(gpus->simulated));
   examine_runtime_dir(told, out);

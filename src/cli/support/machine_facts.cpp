@@ -1,4 +1,4 @@
-#include "cli/support/machine_facts.hpp"
+#include "cli/support/support_bundle.hpp"
 
 #include <pwd.h>
 #include <sys/stat.h>

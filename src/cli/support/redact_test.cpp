@@ -1,4 +1,4 @@
-#include "cli/support/redact.hpp"
+#include "cli/support/support_bundle.hpp"
 
 #include <gtest/gtest.h>
 #include <rapidcheck.h>

@@ -127,13 +127,9 @@ Result<int> sim_reset(const Call& call) {
   return 0;
 }
 
-struct FaultOptions {
-  std::string rules;
-};
-
-Result<int> sim_fault(const Call& call, const FaultOptions& own) {
+Result<int> sim_fault(const Call& call, const std::string& asked) {
   const std::string directory = TRY(directory_of(call));
-  const std::string rules = own.rules == "clear" ? "" : own.rules;
+  const std::string rules = asked == "clear" ? "" : asked;
   TRY(sim::write_faults(directory, rules));
   if (call.voice.format == Format::json)
     return show(pretty_json(
@@ -160,14 +156,14 @@ Commands sim_commands() {
           plain("sim truth", "show what really happened on the node: time held, memory", sim_truth),
           plain("sim reset", "forget totals and ended processes", sim_reset),
           plain("sim path", "print the node's directory", sim_path),
-          command<FaultOptions>(
+          command<std::string>(
               kCommands, "sim fault", "make the node's driver and NVML fail, wait or lose a GPU",
-              [](Options& options, FaultOptions& own) {
+              [](Options& options, std::string& rules) {
                 options.simulated();
                 options.operand("RULES",
                                 "cuMemAlloc_v2:fail=2:after=3,nvml*:delay_us=100,device0:lost ...; 'clear' ends all "
                                 "faults",
-                                own.rules);
+                                rules);
               },
               sim_fault)};
 }

@@ -1,4 +1,4 @@
-#include "cli/support/redact.hpp"
+#include "cli/support/support_bundle.hpp"
 
 #include <array>
 #include <ctime>
@@ -11,7 +11,6 @@
 #include "cli/commands.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/support/doctor.hpp"
-#include "cli/support/machine_facts.hpp"
 #include "cli/term/screen.hpp"
 #include "cli/view/view_command.hpp"
 #include "snapshot/json.hpp"

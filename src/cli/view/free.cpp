@@ -151,10 +151,6 @@ Records free_records(const std::vector<Room>& all, const std::optional<Fit>& fit
 
 namespace {
 
-struct FreeOptions {
-  std::string fit;
-};
-
 Result<Shown> free_view(const NodeSnapshot& snapshot, const std::optional<Fit>& fit, const Voice& voice, bool heading) {
   if (!snapshot.no_gpus.empty())
     return fail(ErrorCode::unreachable, snapshot.no_gpus, "'headgate free --sim' looks at a simulated node");
@@ -167,9 +163,9 @@ Result<Shown> free_view(const NodeSnapshot& snapshot, const std::optional<Fit>& 
   return shown;
 }
 
-Result<int> free_command(const Call& call, const FreeOptions& own) {
+Result<int> free_command(const Call& call, const std::string& asked) {
   std::optional<Fit> fit;
-  if (!own.fit.empty()) fit = TRY(parse_fit(own.fit));
+  if (!asked.empty()) fit = TRY(parse_fit(asked));
   return show_view(call, TRY(choose_source(call)),
                    [fit](const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
                      return free_view(snapshot, fit, voice, heading);
@@ -179,12 +175,12 @@ Result<int> free_command(const Call& call, const FreeOptions& own) {
 }  // namespace
 
 Commands free_commands() {
-  return {command<FreeOptions>(
+  return {command<std::string>(
       kLook, "free", "show what is left on each GPU, and where a share would fit",
-      [](Options& options, FreeOptions& own) {
+      [](Options& options, std::string& fit) {
         options.simulated();
         options.watch();
-        options.text("--fit", "SIZE,PART", "memory and compute that must fit: 10GiB,30%", own.fit);
+        options.text("--fit", "SIZE,PART", "memory and compute that must fit: 10GiB,30%", fit);
         options.lists();
       },
       free_command)};

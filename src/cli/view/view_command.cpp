@@ -6,7 +6,6 @@
 
 #include "cli/share/daemon.hpp"
 #include "cli/term/output.hpp"
-#include "cli/view/watch.hpp"
 
 namespace headgate::cli {
 namespace {

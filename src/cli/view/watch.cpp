@@ -1,4 +1,4 @@
-#include "cli/view/watch.hpp"
+#include "cli/view/view_command.hpp"
 
 #include <poll.h>
 #include <unistd.h>

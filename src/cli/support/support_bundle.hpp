@@ -1,4 +1,5 @@
-// Removes the names of people, machines and programs from texts, and always removes secrets.
+// The parts of a support bundle: facts of the machine, the removal of secrets and of names of people, machines and
+// programs, and the archive.
 #pragma once
 
 #include <map>
@@ -7,7 +8,9 @@
 #include <string_view>
 #include <vector>
 
-#include "cli/support/archive.hpp"
+#include "base/result.hpp"
+#include "http/endpoint.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
 
@@ -19,7 +22,7 @@ class Redactor {
   explicit Redactor(bool names) : names_(names) {}
 
   // Hides the name from now on, wherever it is a separate word. `kind`: "user", "host", "command", "place". Ignores
-  // empty names, numbers, root and nobody.
+  // empty names, numbers and names that every system has.
   void hide(const std::string& kind, const std::string& name);
   // Calls hide() for the JSON fields "user", "owner", "command" and "where".
   void learn(std::string_view json);
@@ -49,6 +52,19 @@ class Redactor {
   std::vector<std::string> secrets_;
 };
 
+struct ArchiveFile {
+  std::string name;  // without directories
+  std::string content;
+};
+
+// Checks in advance: the file must not exist, and the tools must be installed.
+[[nodiscard]] Result<void> may_write_archive(const std::string& path);
+
+// Writes `path` (0600), which must not exist, with `files` inside the folder `folder`. Removes it if it cannot be
+// completed. Errors: usage (exists), denied, no_capacity (disk full), failed, unsupported (no tar or gzip).
+[[nodiscard]] Result<void> write_archive(const std::string& path, const std::string& folder,
+                                         const std::vector<ArchiveFile>& files);
+
 // What remote support needs, for one archive.
 struct Bundle {
   std::vector<ArchiveFile> files;
@@ -58,5 +74,20 @@ struct Bundle {
 
 // Redacts each file by the type in its name: .json, .prom (metrics), or free text.
 void redact(Bundle& bundle, Redactor& redactor);
+
+// Returns kernel, distribution, CPUs and memory, without the host name.
+[[nodiscard]] std::string system_facts();
+// Returns facts of the driver's kernel module and device nodes; empty if the module is not loaded.
+[[nodiscard]] std::string driver_facts();
+// Returns systemd's status of headgated's unit; empty if systemd is not running or does not know the unit.
+[[nodiscard]] std::string unit_facts();
+// Returns the resource limits of the process that listens at the daemon's Unix socket; empty if they cannot be read.
+[[nodiscard]] std::string daemon_limits(const http::Endpoint& daemon);
+
+// Returns the names of ordinary users, of users that the snapshot and events mention by UID, and of the current user.
+[[nodiscard]] std::vector<std::string> user_names(const snapshot::Snapshot& snapshot,
+                                                  const std::vector<snapshot::Event>& events);
+// Returns the host name as the kernel and the snapshot report it, in full and up to the first dot, and its domain.
+[[nodiscard]] std::vector<std::string> host_names(const snapshot::Snapshot& snapshot);
 
 }  // namespace headgate::cli
