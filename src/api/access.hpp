@@ -1,8 +1,10 @@
-// Identifies callers of the daemon, and which of them are administrators.
+// Identifies callers of the daemon, which of them are administrators, and what of the node each may see.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <functional>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <optional>
@@ -11,7 +13,9 @@
 #include "base/result.hpp"
 #include "channel/channel.hpp"
 #include "http/message.hpp"
+#include "http/router.hpp"
 #include "node/caller.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::api {
 
@@ -45,10 +49,45 @@ class CurrentAccess {
 // token is configured, TCP callers see totals only. Errors: denied if a configured token is missing or wrong.
 [[nodiscard]] Result<node::Caller> caller_of(const http::Request& request, const Access& access);
 
+// Return a handler that identifies the caller and hands it over; an unidentified one gets caller_of()'s error. `access`
+// must outlive them.
+using CallerHandler = std::function<Result<http::Response>(const http::Request&, const node::Caller&)>;
+using CallerLaterHandler = std::function<void(const http::Request&, const node::Caller&, const http::Reply&)>;
+[[nodiscard]] http::Handler with_caller(const CurrentAccess& access, CallerHandler handler);
+[[nodiscard]] http::LaterHandler with_caller(const CurrentAccess& access, CallerLaterHandler handler);
+
 // Returns true if a TCP request carries the daemon's token.
 [[nodiscard]] bool shows_token(const http::Request& request, const Access& access);
 
 // Lets only administrators act for a client of the task channel. `access` must outlive the channel.
 [[nodiscard]] channel::Authorise administrators(const CurrentAccess& access);
+
+// Returns the snapshot unchanged for administrators. For other callers, it drops the shares of other users, their
+// contents and every mention of their names; shares that the caller owns or may enter by name appear in full. GPU and
+// node totals stay complete. Pure.
+[[nodiscard]] snapshot::Snapshot visible(const snapshot::Snapshot& snapshot, const node::Caller& caller);
+// Returns false for events of shares that were not the caller's at the time, unless the caller's process or operation
+// caused them, and for events without a share that name a process of others. The present owner does not matter: names
+// are reused. Pure.
+[[nodiscard]] bool may_see(const snapshot::Event& event, const node::Caller& caller);
+
+// Limits how fast one user may change things. Each operation costs loop time, a disk write and an event, all shared
+// between users. Thread-safe.
+class OperationRate {
+ public:
+  static constexpr double kBurst = 256, kPerSecond = 16;
+
+  // Counts one operation of a user. Errors: busy if the user's budget is used up.
+  [[nodiscard]] Result<void> take(std::uint32_t uid, std::uint64_t now_ns);
+
+ private:
+  struct Budget {
+    double left = kBurst;
+    std::uint64_t at_ns = 0;
+  };
+
+  std::mutex mutex_;
+  std::map<std::uint32_t, Budget> budgets_;  // a full budget is not stored
+};
 
 }  // namespace headgate::api

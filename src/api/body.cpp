@@ -1,7 +1,10 @@
 #include "api/body.hpp"
 
+#include <map>
+
 #include "base/joined.hpp"
 #include "snapshot/share_request.hpp"
+#include "tenancy/share.hpp"
 
 namespace headgate::api {
 namespace {
@@ -68,44 +71,39 @@ Fields power_fields(BodyKind kind) {
   return all;
 }
 
+struct Body {
+  std::string_view schema;
+  Fields fields;
+};
+
+const Body& body_of(BodyKind kind) {
+  static const std::map<BodyKind, Body> all = {
+      {BodyKind::none, {}},
+      {BodyKind::anything, {}},
+      {BodyKind::share_request, {"ShareRequest", share_fields(true)}},
+      {BodyKind::share_change, {"ShareChange", share_fields(false)}},
+      {BodyKind::share_changes, {"ShareChanges", share_fields(false)}},
+      {BodyKind::quota, {"QuotaRequest", quota()}},
+      {BodyKind::gpu_change, {"GpuChange", gpu_change()}},
+      {BodyKind::power_settings, {"PowerSettingsRequest", power_fields(BodyKind::power_settings)}},
+      {BodyKind::power_reset, {"PowerResetRequest", power_fields(BodyKind::power_reset)}},
+      {BodyKind::power_lease, {"PowerLeaseRequest", power_fields(BodyKind::power_lease)}},
+  };
+  return all.at(kind);
+}
+
 }  // namespace
 
-std::string_view schema_name(BodyKind kind) {
-  switch (kind) {
-    case BodyKind::none:
-    case BodyKind::anything: break;
-    case BodyKind::share_request: return "ShareRequest";
-    case BodyKind::share_change: return "ShareChange";
-    case BodyKind::share_changes: return "ShareChanges";
-    case BodyKind::quota: return "QuotaRequest";
-    case BodyKind::gpu_change: return "GpuChange";
-    case BodyKind::power_settings: return "PowerSettingsRequest";
-    case BodyKind::power_reset: return "PowerResetRequest";
-    case BodyKind::power_lease: return "PowerLeaseRequest";
-  }
-  return "";
-}
-
-const std::vector<BodyField>& fields(BodyKind kind) {
-  static const Fields nothing, of_request = share_fields(true), of_change = share_fields(false), of_quota = quota(),
-                               of_gpu = gpu_change(), of_power = power_fields(BodyKind::power_settings),
-                               of_reset = power_fields(BodyKind::power_reset),
-                               of_lease = power_fields(BodyKind::power_lease);
-  switch (kind) {
-    case BodyKind::none:
-    case BodyKind::anything: break;
-    case BodyKind::share_request: return of_request;
-    case BodyKind::share_change:
-    case BodyKind::share_changes: return of_change;
-    case BodyKind::quota: return of_quota;
-    case BodyKind::gpu_change: return of_gpu;
-    case BodyKind::power_settings: return of_power;
-    case BodyKind::power_reset: return of_reset;
-    case BodyKind::power_lease: return of_lease;
-  }
-  return nothing;
-}
-
+std::string_view schema_name(BodyKind kind) { return body_of(kind).schema; }
+const std::vector<BodyField>& fields(BodyKind kind) { return body_of(kind).fields; }
 std::string field_names(BodyKind kind) { return joined(fields(kind), ", ", &BodyField::name); }
+
+Result<bool> flag_in(const http::Request& request, std::string_view name) {
+  const std::string* said = request.query_value(name);
+  if (said == nullptr || *said == "0" || *said == "false") return false;
+  if (*said == "1" || *said == "true") return true;
+  return fail(ErrorCode::usage, std::string(name) + "='" + tenancy::escape_untrusted(*said) + "' is neither yes nor no",
+              "accepted: " + std::string(kAcceptedFlag));
+}
 
 }  // namespace headgate::api

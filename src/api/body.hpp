@@ -1,10 +1,13 @@
-// Fields of request bodies, named after the command's options ("mem": "8GiB" is --mem 8GiB). The OpenAPI document and
-// the hints of error messages are made from these lists. The parsers are in share_request_json.hpp.
+// What requests have: fields of bodies, named after the command's options ("mem": "8GiB" is --mem 8GiB). The OpenAPI
+// document and the hints of error messages are made from these lists. The parsers are in share_request_json.hpp.
 #pragma once
 
 #include <string>
 #include <string_view>
 #include <vector>
+
+#include "base/result.hpp"
+#include "http/message.hpp"
 
 namespace headgate::api {
 
@@ -38,5 +41,11 @@ struct BodyField {
 [[nodiscard]] const std::vector<BodyField>& fields(BodyKind kind);
 // Returns the names as text: "name, gpu, mem, ..."
 [[nodiscard]] std::string field_names(BodyKind kind);
+
+// A query parameter that is a flag.
+inline constexpr std::string_view kAcceptedFlag = "1 or true; 0 or false is as if it were not there";
+
+// Parses a boolean; false if absent. Errors: usage for any other value, so that "no" is not read as true.
+[[nodiscard]] Result<bool> flag_in(const http::Request& request, std::string_view name);
 
 }  // namespace headgate::api

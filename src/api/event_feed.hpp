@@ -1,20 +1,46 @@
-// Supplies one follower of events. Events that the in-memory log has dropped come first, from the store; then those in
-// the log, as fast as the connection accepts them.
+// GET /v1/events: a page, from the in-memory log if it covers the request, else from the store; with follow=1 a stream.
+// A stream has first the events that the log has dropped, from the store; then those in the log, as fast as the
+// connection accepts them.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
+#include <list>
 #include <memory>
 #include <vector>
 
+#include "base/result.hpp"
 #include "http/event_stream.hpp"
+#include "http/message.hpp"
+#include "http/reply.hpp"
 #include "node/caller.hpp"
 #include "observe/event_cursor.hpp"
+#include "observe/event_log.hpp"
 #include "tenancy/event_store.hpp"
 
 namespace headgate::api {
 
-// Single-threaded. The log must outlive it.
+// Parses after, since_unix_ns, share and kind. Errors: usage if a number is malformed.
+[[nodiscard]] Result<tenancy::EventQuery> event_query_of(const http::Request& request);
+
+// The query of a follower. The header Last-Event-ID overrides `after`, because an EventSource that reconnects sends its
+// first URL again.
+struct Following {
+  tenancy::EventQuery query;
+  bool from_now = false;  // no start given: only events from now on
+};
+[[nodiscard]] Result<Following> following_of(const http::Request& request);
+
+// Events per page, oldest first; to read on, ask again with after= the last sequence number.
+inline constexpr std::size_t kMaxEvents = 4096;
+
+// Replies at once or on the store's thread; 400 if a number is malformed. `store` is nullptr if events are kept in
+// memory only. The log must outlive the store.
+void answer_events(const http::Request& request, const node::Caller& caller, const observe::EventLog& log,
+                   tenancy::EventStore* store, http::Reply reply);
+
+// Supplies one follower. Single-threaded. The log must outlive it.
 class EventFeed {
  public:
   // `from_now`: ignore query.after and query.since_unix_ns and start with the next event. `store`: nullptr if events
@@ -41,6 +67,28 @@ class EventFeed {
   const std::function<void()> wake_;
   std::shared_ptr<Former> former_;  // null: all remaining events are in the log
   observe::EventCursor cursor_;
+};
+
+// The followers' streams, and how many one user may have. For the loop's thread only.
+class EventFollowers {
+ public:
+  // Answers with a stream of the events that the request asks for. Errors: 429 if the user has `most_per_user` streams;
+  // usage.
+  [[nodiscard]] http::Response add(const http::Request& request, const node::Caller& caller, observe::EventLog& events,
+                                   tenancy::EventStore* history, std::size_t most_per_user);
+  // Sends each its new events, as many as its connection can take.
+  void wake();
+  // Ends all streams.
+  void finish();
+
+ private:
+  struct Follower {
+    std::shared_ptr<http::EventStream> stream;
+    std::uint32_t uid = 0;
+  };
+  void forget_gone();
+
+  std::list<Follower> followers_;
 };
 
 }  // namespace headgate::api

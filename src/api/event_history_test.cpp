@@ -1,5 +1,4 @@
 // The event log, its store and the queries on both, across daemon restarts.
-#include "api/event_history.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

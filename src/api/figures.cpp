@@ -82,26 +82,6 @@ void Tally::note(const snapshot::Event& event) {
   ++sums_.events[event.kind];
 }
 
-void Tally::connected(std::uint64_t clients) {
-  const std::scoped_lock lock(mutex_);
-  sums_.clients = clients;
-}
-
-void Tally::scraped(double seconds) {
-  const std::scoped_lock lock(mutex_);
-  sums_.scrape_seconds = seconds;
-}
-
-void Tally::stands(Standing standing) {
-  const std::scoped_lock lock(mutex_);
-  sums_.standing = std::move(standing);
-}
-
-void Tally::serves_mps(std::vector<MpsGroupFigures> groups) {
-  const std::scoped_lock lock(mutex_);
-  sums_.mps = std::move(groups);
-}
-
 std::optional<DirectoryRoom> room_of(const std::string& name, const std::string& path) {
   struct statvfs room{};
   if (::statvfs(path.c_str(), &room) != 0 || room.f_blocks == 0) return std::nullopt;

@@ -7,10 +7,12 @@
 #include <optional>
 #include <string>
 #include <tuple>
+#include <type_traits>
 #include <utility>
 #include <vector>
 
 #include "api/page.hpp"
+#include "mps/manager.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::node {
@@ -38,13 +40,6 @@ struct Standing {
   std::vector<DirectoryRoom> directories;
 };
 
-// An MPS control daemon of headgate's: one for each GPU and owner, or one for all users.
-struct MpsGroupFigures {
-  std::string uuid, owner_uid;  // "all": of all users
-  std::string state;            // as in /v1/mps
-  std::uint64_t tenants = 0, clients = 0, servers = 0, restarts = 0;
-};
-
 // Counters over the daemon's life, and other values for the metrics page. Thread-safe: the observer adds snapshots, any
 // thread adds events.
 class Tally {
@@ -58,7 +53,7 @@ class Tally {
     std::optional<std::uint64_t> clients;               // open connections
     std::optional<double> scrape_seconds;               // duration of the previous scrape
     std::optional<Standing> standing;
-    std::vector<MpsGroupFigures> mps;
+    std::vector<mps::GroupView> mps;  // control daemons of headgate's
   };
 
   // A throttle reason counts for the time since the previous snapshot, at most `kLongestGap`: NVML reports the present
@@ -70,10 +65,12 @@ class Tally {
   static constexpr double kMinAccounted = 0.5;  // seconds
   void look(const snapshot::Snapshot& snapshot);
   void note(const snapshot::Event& event);
-  void connected(std::uint64_t clients);
-  void scraped(double seconds);
-  void stands(Standing standing);
-  void serves_mps(std::vector<MpsGroupFigures> groups);
+  // Sets one of the sums that other parts know.
+  template <typename T>
+  void set(T Sums::* sum, std::type_identity_t<T> value) {
+    const std::scoped_lock lock(mutex_);
+    sums_.*sum = std::move(value);
+  }
   [[nodiscard]] Sums sums() const;
 
  private:

@@ -10,6 +10,7 @@
 namespace headgate::api {
 namespace {
 
+using mps::GroupView;
 using snapshot::Snapshot;
 
 // A row with one sample. `of`: a member, or a function, of Node, DaemonFigures, Tally::Sums or Standing.
@@ -66,13 +67,22 @@ std::vector<MetricRow> node_rows() {
   };
 }
 
-MetricRow of_mps_group(std::string_view name, Kind kind, std::string_view help,
-                       std::uint64_t MpsGroupFigures::* which) {
-  return {
-      {name, kind, "uuid, owner_uid", help}, [which](const MetricInput& in, Samples& out) {
-        for (const MpsGroupFigures& group : in.own.sums.mps)
-          out.push_back({{{"uuid", group.uuid}, {"owner_uid", group.owner_uid}}, static_cast<double>(group.*which)});
-      }};
+std::string owner_text(const GroupView& group) {
+  return group.key.is_for_all() ? "all" : std::to_string(group.key.uid);
+}
+
+// `of`: a member of GroupView; of a list its length counts.
+template <typename Of>
+MetricRow of_mps_group(std::string_view name, std::string_view help, Of of) {
+  return {{name, kind_of(name), "uuid, owner_uid", help}, [of](const MetricInput& in, Samples& out) {
+            for (const GroupView& group : in.own.sums.mps) {
+              const auto& found = group.*of;
+              double figure = 0;
+              if constexpr (requires { found.size(); }) figure = static_cast<double>(found.size());
+              else figure = static_cast<double>(found);
+              out.push_back({{{"uuid", group.key.uuid}, {"owner_uid", owner_text(group)}}, figure});
+            }
+          }};
 }
 
 std::vector<MetricRow> mps_rows() {
@@ -81,16 +91,17 @@ std::vector<MetricRow> mps_rows() {
         "Always 1; an MPS control daemon of headgate's, and the state of its server: active, fault, initializing, or "
         "unknown."},
        [](const MetricInput& in, Samples& out) {
-         for (const MpsGroupFigures& group : in.own.sums.mps)
-           out.push_back({{{"uuid", group.uuid}, {"owner_uid", group.owner_uid}, {"state", group.state}}, 1});
+         for (const GroupView& group : in.own.sums.mps)
+           out.push_back({{{"uuid", group.key.uuid},
+                           {"owner_uid", owner_text(group)},
+                           {"state", std::string(mps::word_of(group.state))}},
+                          1});
        }},
-      of_mps_group("headgate_mps_group_tenants", kGauge, "Programs and runs that keep it.", &MpsGroupFigures::tenants),
-      of_mps_group("headgate_mps_group_clients", kGauge, "Clients of its servers, as the tool last said.",
-                   &MpsGroupFigures::clients),
-      of_mps_group("headgate_mps_group_servers", kGauge, "Its servers, as the tool last said.",
-                   &MpsGroupFigures::servers),
-      of_mps_group("headgate_mps_group_restarts_total", kCounter,
-                   "How often it was started again after a fault, an end or a hang.", &MpsGroupFigures::restarts),
+      of_mps_group("headgate_mps_group_tenants", "Programs and runs that keep it.", &GroupView::holders),
+      of_mps_group("headgate_mps_group_clients", "Clients of its servers, as the tool last said.", &GroupView::clients),
+      of_mps_group("headgate_mps_group_servers", "Its servers, as the tool last said.", &GroupView::servers),
+      of_mps_group("headgate_mps_group_restarts_total",
+                   "How often it was started again after a fault, an end or a hang.", &GroupView::restarts),
   };
 }
 

@@ -167,13 +167,13 @@ DaemonFigures own() {
                .events_saved = false,
                .events_kept = 4096,
                .directories = {{"runtime", 402653184, 536870912}, {"state", 1073741824, 8589934592}}};
-  figures.sums.mps = {{.uuid = "GPU-9c2f",
-                       .owner_uid = "1000",
-                       .state = "fault",
-                       .tenants = 3,
-                       .clients = 2,
-                       .servers = 1,
-                       .restarts = 4}};
+  mps::GroupView& group = figures.sums.mps.emplace_back();
+  group.key = {"GPU-9c2f", 1000};
+  group.state = mps::ServerState::fault;
+  group.holders.resize(3);
+  group.clients = {71, 72};
+  group.servers = 1;
+  group.restarts = 4;
   figures.sums.throttled_seconds = {{{"GPU-9c2f", "power cap"}, 12.5}};
   figures.sums.unattributed_energy = {{"GPU-9c2f", 750.25}};
   figures.sums.share_energy = {{{"alice.train", "GPU-9c2f", "exclusive"}, 1250.5},

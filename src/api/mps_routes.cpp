@@ -1,5 +1,6 @@
 #include "api/mps_routes.hpp"
 
+#include <memory>
 #include <nlohmann/json.hpp>
 #include <set>
 #include <utility>
@@ -15,49 +16,38 @@ using http::Response;
 
 std::uint32_t owner_of(const mps::GroupView& group) { return group.key.is_for_all() ? 0 : group.key.uid; }
 
+Result<std::uint32_t> pid_in(const Request& request) {
+  const std::string text = *request.parameter("pid");
+  const auto pid = whole_number<std::uint32_t>(text);
+  if (pid && *pid != 0 && *pid <= INT32_MAX) return *pid;
+  return fail(ErrorCode::usage, "'" + tenancy::escape_untrusted(text) + "' is not a process number",
+              "accepted: 1 to 2147483647; headgate ps lists processes");
+}
+
 }  // namespace
 
-struct MpsRoutes::Impl {
-  explicit Impl(MpsSources s) : sources(std::move(s)) {}
-
+void add_mps_routes(http::Router& router, MpsSources sources) {
+  const auto all = std::make_shared<const MpsSources>(std::move(sources));
   // Lists the caller's groups; for an administrator, all groups. Those of all users are root's: they name every user's
   // shares and processes.
-  Response list(const Request& request) const {
-    const auto caller = caller_of(request, *sources.access.now());
-    if (!caller) return http::error_response(caller.error());
-    std::string all;
-    for (const mps::GroupView& group : sources.groups())
-      if (caller->owns(owner_of(group))) all += (all.empty() ? "" : ",") + to_json(group);
-    return http::json_reply("[" + all + "]");
-  }
-
-  void take_off(const Request& request, const http::Reply& reply) const {
-    const auto caller = caller_of(request, *sources.access.now());
-    if (!caller) return reply(http::error_response(caller.error()));
-    const std::string text = *request.parameter("pid");
-    const auto pid = whole_number<std::uint32_t>(text);
-    if (!pid || *pid == 0 || *pid > INT32_MAX)
-      return reply(
-          http::error_response({ErrorCode::usage, "'" + tenancy::escape_untrusted(text) + "' is not a process number",
-                                "accepted: 1 to 2147483647; headgate ps lists processes"}));
-    if (const auto may = sources.may_end(*caller, *pid); !may) return reply(http::error_response(may.error()));
-    sources.take_off(static_cast<pid_t>(*pid), [reply](const Result<bool>& done) {
-      reply(done ? http::json_reply(nlohmann::ordered_json{{"client", *done}}.dump())
-                 : http::error_response(done.error()));
-    });
-  }
-
-  const MpsSources sources;
-};
-
-MpsRoutes::MpsRoutes(MpsSources sources) : impl_(std::make_shared<Impl>(std::move(sources))) {}
-MpsRoutes::~MpsRoutes() = default;
-
-void MpsRoutes::add_routes(http::Router& router) {
-  const auto self = impl_;
-  router.add("GET", "/v1/mps", [self](const Request& request) { return self->list(request); });
-  router.add_later("POST", "/v1/mps/clients/{pid}/terminate",
-                   [self](const Request& request, const http::Reply& reply) { self->take_off(request, reply); });
+  router.add("GET", "/v1/mps",
+             with_caller(all->access, [all](const Request&, const node::Caller& caller) -> Result<Response> {
+               std::string list;
+               for (const mps::GroupView& group : all->groups())
+                 if (caller.owns(owner_of(group))) list += (list.empty() ? "" : ",") + to_json(group);
+               return http::json_reply("[" + list + "]");
+             }));
+  router.add_later(
+      "POST", "/v1/mps/clients/{pid}/terminate",
+      with_caller(all->access, [all](const Request& request, const node::Caller& caller, const http::Reply& reply) {
+        const auto pid = pid_in(request);
+        const auto may = pid ? all->may_end(caller, *pid) : std::unexpected(pid.error());
+        if (!may) return reply(http::error_response(may.error()));
+        all->take_off(static_cast<pid_t>(*pid), [reply](const Result<bool>& done) {
+          reply(done ? http::json_reply(nlohmann::ordered_json{{"client", *done}}.dump())
+                     : http::error_response(done.error()));
+        });
+      }));
 }
 
 std::string to_json(const mps::GroupView& group) {

@@ -2,7 +2,6 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -21,17 +20,8 @@ struct MpsSources {
   std::function<Result<void>(const node::Caller& caller, std::uint32_t pid)> may_end;
 };
 
-// For the loop's thread. Must outlive the server that runs its routes.
-class MpsRoutes {
- public:
-  explicit MpsRoutes(MpsSources sources);
-  ~MpsRoutes();
-  void add_routes(http::Router& router);
-
- private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;  // shared with replies that arrive after this object is gone
-};
+// For the loop's thread.
+void add_mps_routes(http::Router& router, MpsSources sources);
 
 [[nodiscard]] std::string to_json(const mps::GroupView& group);
 

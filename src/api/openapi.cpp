@@ -2,7 +2,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include "api/schemas.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::api {

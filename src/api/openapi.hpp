@@ -11,4 +11,8 @@ namespace headgate::api {
 // Returns JSON text. Each reply and request body is a schema under components, so replies can be validated.
 [[nodiscard]] std::string openapi(std::string_view version);
 
+// Returns a JSON object of schemas by name: the error (base/result.hpp) as http/ writes it, and the replies that are
+// not snapshot structs.
+[[nodiscard]] std::string small_schemas();
+
 }  // namespace headgate::api

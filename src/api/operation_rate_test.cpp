@@ -1,4 +1,4 @@
-#include "api/operation_rate.hpp"
+#include "api/access.hpp"
 
 #include <gtest/gtest.h>
 

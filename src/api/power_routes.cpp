@@ -1,9 +1,10 @@
 #include "api/power_routes.hpp"
 
 #include <map>
+#include <nlohmann/json.hpp>
+#include <optional>
 #include <utility>
 
-#include "api/power_reply.hpp"
 #include "base/utf8.hpp"
 #include "power/resolve.hpp"
 #include "power/set_now.hpp"
@@ -11,29 +12,135 @@
 namespace headgate::api {
 namespace {
 
+using Json = nlohmann::ordered_json;
+
+template <typename Number>
+Json maybe(const std::optional<Number>& value) {
+  return value ? Json(*value) : Json(nullptr);
+}
+
+Json clocks_json(const power::ClockRange& clocks) {
+  return clocks.max_mhz == 0 ? Json(nullptr) : Json{clocks.min_mhz, clocks.max_mhz};
+}
+
+// Returns the lease's settings for one GPU, which is what another writer needs to know.
+std::optional<Json> lease_on(const std::string& uuid, const power::Lease& lease) {
+  const auto wanted = lease.wanted.find(uuid);
+  const auto saved = lease.saved.find(uuid);
+  if (wanted == lease.wanted.end() && saved == lease.saved.end()) return std::nullopt;
+  Json controls = Json::array();
+  for (const power::Control& control :
+       power::controls_of(wanted != lease.wanted.end() ? wanted->second : saved->second))
+    controls.push_back(control.name);
+  return Json{{"id", lease.id},
+              {"controls", controls},
+              {"holder", power::describe(lease)},
+              {"owner_uid", lease.owner_uid},
+              {"holder_pid", lease.holder_pid},
+              {"ttl_s", lease.ttl_s},
+              {"ends_at_s", lease.ends_at_s},
+              {"paused", lease.pauses}};
+}
+
+Json gpu_json(const GpuPower& on, const std::vector<power::Lease>& leases) {
+  const snapshot::Gpu& gpu = *on.gpu;
+  Json held = Json::array();
+  for (const power::Lease& lease : leases)
+    if (const auto one = lease_on(gpu.uuid, lease)) held.push_back(*one);
+  return {{"index", gpu.index},
+          {"uuid", gpu.uuid},
+          {"model", gpu.model},
+          {"power_mw", maybe(gpu.power_mw)},
+          {"energy_mj", maybe(gpu.energy_mj)},
+          {"requested_limit_mw", maybe(gpu.power_limit_requested_mw)},
+          {"enforced_limit_mw", maybe(gpu.power_limit_mw)},
+          {"min_limit_mw", maybe(gpu.power_limit_min_mw)},
+          {"max_limit_mw", maybe(gpu.power_limit_max_mw)},
+          {"default_limit_mw", maybe(gpu.power_limit_default_mw)},
+          {"persistence", maybe(gpu.persistence)},
+          {"compute_mode", gpu.compute_mode},
+          {"gpu_clocks_mhz", clocks_json(on.gpu_clocks)},
+          {"mem_clocks_mhz", clocks_json(on.mem_clocks)},
+          {"sm_clock_mhz", maybe(gpu.sm_clock_mhz)},
+          {"memory_clock_mhz", maybe(gpu.memory_clock_mhz)},
+          {"throttle_reasons", gpu.throttle_reasons},
+          {"leases", held},
+          {"waiting", on.waiting}};
+}
+
+Json error_json(const Error& error) {
+  return {{"code", error_word(error.code)}, {"message", error.message}, {"hint", error.hint}};
+}
+
+std::string reply_text(const Json& json) { return json.dump(-1, ' ', false, Json::error_handler_t::replace); }
+
+}  // namespace
+
+std::string power_json(const std::vector<GpuPower>& gpus, const std::vector<power::Lease>& leases,
+                       const std::string& drift, const std::string& at_start) {
+  Json list = Json::array();
+  for (const GpuPower& gpu : gpus) list.push_back(gpu_json(gpu, leases));
+  return reply_text({{"gpus", list}, {"drift", drift}, {"at_start", at_start}});
+}
+
+std::string profiles_json(const std::vector<power::Profile>& profiles) {
+  Json list = Json::array();
+  for (const power::Profile& profile : profiles)
+    list.push_back({{"name", profile.name},
+                    {"settings", Json::parse(power::settings_json(profile.settings))},
+                    {"origin", profile.origin}});
+  return reply_text(list);
+}
+
+http::Response outcomes_response(const std::vector<power::GpuOutcome>& outcomes, bool dry_run) {
+  http::Response response;
+  std::optional<Error> worst;
+  Json gpus = Json::array();
+  for (const power::GpuOutcome& outcome : outcomes) {
+    Json changes = Json::array();
+    for (const power::Change& change : outcome.changes)
+      changes.push_back({{"control", change.control}, {"from", change.from}, {"to", change.to}});
+    gpus.push_back({{"index", outcome.index},
+                    {"uuid", outcome.uuid},
+                    {"changes", changes},
+                    {"error", outcome.error ? error_json(*outcome.error) : Json(nullptr)}});
+    if (!outcome.error) continue;
+    const int status = http::error_response(*outcome.error).status;
+    if (!worst || status > response.status) {
+      worst = outcome.error;
+      response.status = status;
+    }
+  }
+  Json body = worst ? error_json(*worst) : Json::object();
+  body["dry_run"] = dry_run;
+  body["gpus"] = gpus;
+  response.body = reply_text(body) + "\n";
+  return response;
+}
+
+namespace {
+
 using http::json_reply;
 using http::Request;
 using http::Response;
+using node::Caller;
 using power::RequestKind;
 
 constexpr std::chrono::milliseconds kPatience{4'500};
 
 // A validated write: caller, GPUs and values.
 struct Wanted {
-  node::Caller caller;
+  Caller caller;
   power::PowerRequest request;
   power::SettingsByGpu settings;
 };
 
-}  // namespace
-
-struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
-  Impl(http::Loop& l, PowerSources s) : loop(l), sources(std::move(s)) {}
+struct PowerApi : std::enable_shared_from_this<PowerApi> {
+  PowerApi(http::Loop& l, PowerSources s) : loop(l), sources(std::move(s)) {}
 
   // Reads and resolves a write without applying it. Errors: denied, usage, not_found.
-  Result<Wanted> wanted(RequestKind kind, const Request& from) const {
-    Wanted all;
-    all.caller = TRY(caller_of(from, *sources.access.now()));
+  Result<Wanted> wanted(RequestKind kind, const Request& from, const Caller& caller) const {
+    Wanted all{.caller = caller, .request = {}, .settings = {}};
     if (!all.caller.known())
       return fail(ErrorCode::denied, "setting a GPU needs a known caller", "ask over the control socket");
     all.request = TRY(power::parse_power_request(kind, from.body));
@@ -74,9 +181,7 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
     return gpus;
   }
 
-  Response status(const Request& request) const {
-    if (const auto caller = caller_of(request, *sources.access.now()); !caller)
-      return http::error_response(caller.error());
+  Response status() const {
     const auto snapshot = sources.fresh();
     std::vector<GpuPower> gpus;
     for (const snapshot::Gpu& gpu : snapshot->gpus) {
@@ -89,17 +194,6 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
       on.waiting = sources.queues.waiting(*index);
     }
     return json_reply(power_json(gpus, sources.keeper.list(), sources.drift, sources.at_start));
-  }
-
-  Response profiles(const Request& request) const {
-    const auto caller = caller_of(request, *sources.access.now());
-    return caller ? json_reply(profiles_json(sources.profiles())) : http::error_response(caller.error());
-  }
-
-  void set(RequestKind kind, const Request& request, const http::Reply& reply) {
-    auto what = wanted(kind, request);
-    if (!what) return reply(http::error_response(what.error()));
-    set(*what, kind == RequestKind::reset, reply);
   }
 
   void set(const Wanted& what, bool is_reset, const http::Reply& reply) {
@@ -125,52 +219,40 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
   }
 
   // Finds a lease of the caller. Leases of others look as if they did not exist.
-  Result<std::string> own_lease(const Request& request) const {
-    const node::Caller caller = TRY(caller_of(request, *sources.access.now()));
+  Result<std::string> own_lease(const Request& request, const Caller& caller) const {
     const std::string id = *request.parameter("id");
     const auto lease = sources.keeper.find(id);
-    if (!lease || !caller.owns(lease->owner_uid))
-      return fail(ErrorCode::not_found, "there is no lease '" + printable(id, 80) + "' of yours",
-                  "GET /v1/power/leases lists them");
-    return id;
+    if (lease && caller.owns(lease->owner_uid)) return id;
+    return fail(ErrorCode::not_found, "there is no lease '" + printable(id, 80) + "' of yours",
+                "GET /v1/power/leases lists them");
   }
 
-  Response leases(const Request& request) const {
-    const auto caller = caller_of(request, *sources.access.now());
-    if (!caller) return http::error_response(caller.error());
-    std::vector<power::Lease> own;
-    for (power::Lease& lease : sources.keeper.list())
-      if (caller->owns(lease.owner_uid)) own.push_back(std::move(lease));
+  Response leases(const Caller& caller) const {
+    std::vector<power::Lease> own = sources.keeper.list();
+    std::erase_if(own, [&](const power::Lease& lease) { return !caller.owns(lease.owner_uid); });
     return json_reply(power::leases_json(own));
   }
 
-  void create_lease(const Request& request, const http::Reply& reply) {
-    auto what = wanted(RequestKind::lease, request);
+  void write(RequestKind kind, const Request& request, const Caller& caller, const http::Reply& reply) {
+    auto what = wanted(kind, request, caller);
     if (!what) return reply(http::error_response(what.error()));
-    if (what->request.dry_run) return set(*what, false, reply);
+    if (kind != RequestKind::lease || what->request.dry_run) return set(*what, kind == RequestKind::reset, reply);
     sources.keeper.create(
         {.wanted = std::move(what->settings), .holder_pid = what->request.holder_pid, .ttl_s = what->request.ttl_s},
-        what->caller.uid, [changed = sources.changed, reply](const Result<power::Lease>& lease) {
+        caller.uid, [changed = sources.changed, reply](const Result<power::Lease>& lease) {
           changed();
           reply(lease ? json_reply(power::lease_json(*lease), 201) : http::error_response(lease.error()));
         });
   }
 
   using Ending = void (power::LeaseKeeper::*)(const std::string&, std::function<void(Result<void>)>);
-  void finish_lease(Ending ending, const Request& request, const http::Reply& reply) const {
-    const auto id = own_lease(request);
+  void finish_lease(Ending ending, const Request& request, const Caller& caller, const http::Reply& reply) const {
+    const auto id = own_lease(request, caller);
     if (!id) return reply(http::error_response(id.error()));
     (sources.keeper.*ending)(*id, [changed = sources.changed, reply](const Result<void>& done) {
       changed();
       reply(done ? json_reply("{}") : http::error_response(done.error()));
     });
-  }
-
-  Response prolong(const Request& request) const {
-    const auto id = own_lease(request);
-    if (!id) return http::error_response(id.error());
-    const auto lease = sources.keeper.prolong(*id);
-    return lease ? json_reply(power::lease_json(*lease)) : http::error_response(lease.error());
   }
 
   http::Loop& loop;
@@ -179,33 +261,44 @@ struct PowerRoutes::Impl : std::enable_shared_from_this<Impl> {
   std::uint64_t last_ticket = 0;
 };
 
-PowerRoutes::PowerRoutes(http::Loop& loop, PowerSources sources)
-    : impl_(std::make_shared<Impl>(loop, std::move(sources))) {}
-PowerRoutes::~PowerRoutes() = default;
+}  // namespace
 
-void PowerRoutes::add_routes(http::Router& router) {
-  const auto self = impl_;
+void add_power_routes(http::Router& router, http::Loop& loop, PowerSources sources) {
+  const auto api = std::make_shared<PowerApi>(loop, std::move(sources));
+  const auto add = [&](const char* method, const char* path, auto answer, http::Runs runs = http::Runs::on_loop) {
+    router.add(method, path, with_caller(api->sources.access, CallerHandler(answer)), runs);
+  };
+  const auto add_write = [&](const char* path, RequestKind kind) {
+    router.add_later("POST", path,
+                     with_caller(api->sources.access,
+                                 [api, kind](const Request& request, const Caller& caller, const http::Reply& reply) {
+                                   api->write(kind, request, caller, reply);
+                                 }));
+  };
+  const auto add_ending = [&](const char* method, const char* path, PowerApi::Ending ending) {
+    router.add_later(method, path,
+                     with_caller(api->sources.access,
+                                 [api, ending](const Request& request, const Caller& caller, const http::Reply& reply) {
+                                   api->finish_lease(ending, request, caller, reply);
+                                 }));
+  };
   // On the pool, because it may take a snapshot.
-  router.add("GET", "/v1/power", [self](const Request& request) { return self->status(request); }, http::Runs::on_pool);
-  router.add("GET", "/v1/power/profiles", [self](const Request& request) { return self->profiles(request); });
-  router.add_later("POST", "/v1/power/settings", [self](const Request& request, const http::Reply& reply) {
-    self->set(RequestKind::settings, request, reply);
-  });
-  router.add_later("POST", "/v1/power/reset", [self](const Request& request, const http::Reply& reply) {
-    self->set(RequestKind::reset, request, reply);
-  });
-  router.add("GET", "/v1/power/leases", [self](const Request& request) { return self->leases(request); });
-  router.add_later("POST", "/v1/power/leases",
-                   [self](const Request& request, const http::Reply& reply) { self->create_lease(request, reply); });
-  router.add_later("DELETE", "/v1/power/leases/{id}", [self](const Request& request, const http::Reply& reply) {
-    self->finish_lease(&power::LeaseKeeper::end, request, reply);
-  });
-  router.add_later("POST", "/v1/power/leases/{id}/keep", [self](const Request& request, const http::Reply& reply) {
-    self->finish_lease(&power::LeaseKeeper::keep, request, reply);
-  });
+  add("GET", "/v1/power", [api](const Request&, const Caller&) { return api->status(); }, http::Runs::on_pool);
+  add("GET", "/v1/power/profiles",
+      [api](const Request&, const Caller&) { return json_reply(profiles_json(api->sources.profiles())); });
+  add_write("/v1/power/settings", RequestKind::settings);
+  add_write("/v1/power/reset", RequestKind::reset);
+  add("GET", "/v1/power/leases", [api](const Request&, const Caller& caller) { return api->leases(caller); });
+  add_write("/v1/power/leases", RequestKind::lease);
+  add_ending("DELETE", "/v1/power/leases/{id}", &power::LeaseKeeper::end);
+  add_ending("POST", "/v1/power/leases/{id}/keep", &power::LeaseKeeper::keep);
   // On the pool, because it writes a file.
-  router.add(
-      "POST", "/v1/power/leases/{id}/heartbeat", [self](const Request& request) { return self->prolong(request); },
+  add(
+      "POST", "/v1/power/leases/{id}/heartbeat",
+      [api](const Request& request, const Caller& caller) -> Result<Response> {
+        const std::string id = TRY(api->own_lease(request, caller));
+        return json_reply(power::lease_json(TRY(api->sources.keeper.prolong(id))));
+      },
       http::Runs::on_pool);
 }
 

@@ -2,16 +2,19 @@
 #pragma once
 
 #include <functional>
-#include <memory>
 #include <string>
 #include <vector>
 
 #include "api/access.hpp"
 #include "http/loop.hpp"
+#include "http/message.hpp"
 #include "http/router.hpp"
 #include "observe/observer.hpp"
+#include "power/lease.hpp"
 #include "power/lease_keeper.hpp"
 #include "power/request.hpp"
+#include "power/set_now.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::api {
 
@@ -32,16 +35,20 @@ struct PowerSources {
   std::string at_start;  // the profile that a reset applies; empty: the driver's defaults
 };
 
-// For the loop's thread. Must outlive the server that runs its routes.
-class PowerRoutes {
- public:
-  PowerRoutes(http::Loop& loop, PowerSources sources);
-  ~PowerRoutes();
-  void add_routes(http::Router& router);
+// For the loop's thread; the handlers must run on `loop`.
+void add_power_routes(http::Router& router, http::Loop& loop, PowerSources sources);
 
- private:
-  struct Impl;
-  std::shared_ptr<Impl> impl_;  // shared with replies that arrive after this object is gone
+// The bodies. One GPU of the reply, besides what the snapshot holds.
+struct GpuPower {
+  const snapshot::Gpu* gpu = nullptr;
+  power::ClockRange gpu_clocks, mem_clocks;  // locked ranges; {0, 0}: not locked
+  std::size_t waiting = 0;                   // commands queued
 };
+
+[[nodiscard]] std::string power_json(const std::vector<GpuPower>& gpus, const std::vector<power::Lease>& leases,
+                                     const std::string& drift, const std::string& at_start);
+[[nodiscard]] std::string profiles_json(const std::vector<power::Profile>& profiles);
+// Returns 200, or the worst status of any GPU, with that GPU's error beside the list.
+[[nodiscard]] http::Response outcomes_response(const std::vector<power::GpuOutcome>& outcomes, bool dry_run);
 
 }  // namespace headgate::api

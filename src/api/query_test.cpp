@@ -1,4 +1,4 @@
-#include "api/query.hpp"
+#include "api/body.hpp"
 
 #include <gtest/gtest.h>
 

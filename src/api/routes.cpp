@@ -1,6 +1,6 @@
 #include "api/routes.hpp"
 
-#include "api/query.hpp"
+#include "api/body.hpp"
 #include "guest/grant/environment.hpp"
 
 namespace headgate::api {
@@ -11,9 +11,7 @@ constexpr std::string_view kStream = "text/event-stream";
 Reply one(std::string_view schema, int status = 200) { return {.status = status, .schema = schema}; }
 Reply list(std::string_view schema) { return {.schema = schema, .list = true}; }
 
-Route route(Operation operation, std::string_view id, std::string_view method, std::string_view path,
-            std::string_view summary, Route rest) {
-  rest.operation = operation;
+Route route(std::string_view id, std::string_view method, std::string_view path, std::string_view summary, Route rest) {
   rest.id = id, rest.method = method, rest.path = path, rest.summary = summary;
   return rest;
 }
@@ -26,20 +24,19 @@ Parameter gpu_uuid() {
 
 std::vector<Route> node_and_gpus() {
   return {
-      route(Operation::get_node, "getNode", "GET", "/v1/node", "The node, in figures", {.replies = {one("Node")}}),
-      route(Operation::get_snapshot, "getSnapshot", "GET", "/v1/snapshot",
-            "One snapshot of everything: node, GPUs, shares, processes", {.replies = {one("Snapshot")}}),
-      route(Operation::list_gpus, "listGpus", "GET", "/v1/gpus", "All GPUs, in nvidia-smi's order",
-            {.replies = {list("Gpu")}}),
-      route(Operation::get_gpu, "getGpu", "GET", "/v1/gpus/{uuid}", "One GPU",
+      route("getNode", "GET", "/v1/node", "The node, in figures", {.replies = {one("Node")}}),
+      route("getSnapshot", "GET", "/v1/snapshot", "One snapshot of everything: node, GPUs, shares, processes",
+            {.replies = {one("Snapshot")}}),
+      route("listGpus", "GET", "/v1/gpus", "All GPUs, in nvidia-smi's order", {.replies = {list("Gpu")}}),
+      route("getGpu", "GET", "/v1/gpus/{uuid}", "One GPU",
             {.parameters = {gpu_uuid()}, .replies = {one("Gpu")}, .errors = {404}}),
-      route(Operation::change_gpu, "changeGpu", "PATCH", "/v1/gpus/{uuid}",
+      route("changeGpu", "PATCH", "/v1/gpus/{uuid}",
             "Change how shares that want the GPU divide it; kept until the next change",
             {.parameters = {gpu_uuid()},
              .body = BodyKind::gpu_change,
              .replies = {one("Gpu")},
              .errors = {400, 403, 404, 409}}),
-      route(Operation::release_driver, "releaseDriver", "POST", "/v1/gpus/{uuid}/release",
+      route("releaseDriver", "POST", "/v1/gpus/{uuid}/release",
             "Let go of the driver's library for a while, so that a GPU can be reset or the driver replaced",
             {.parameters = {{"uuid", Place::path, "any of them: NVML is let go of as a whole", "a GPU's UUID, or all"}},
              .replies = {one("Released")},
@@ -49,20 +46,20 @@ std::vector<Route> node_and_gpus() {
 
 std::vector<Route> shares() {
   return {
-      route(Operation::list_shares, "listShares", "GET", "/v1/shares", "The shares that the caller may see in full",
+      route("listShares", "GET", "/v1/shares", "The shares that the caller may see in full",
             {.replies = {list("Share")}}),
-      route(Operation::create_share, "createShare", "POST", "/v1/shares", "Make a share",
+      route("createShare", "POST", "/v1/shares", "Make a share",
             {.body = BodyKind::share_request, .replies = {one("Share", 201)}, .errors = {400, 403, 409}}),
-      route(Operation::change_shares, "changeShares", "PATCH", "/v1/shares",
+      route("changeShares", "PATCH", "/v1/shares",
             "Change several shares in one step: room is looked for as all of them will be, and after an error none has "
             "changed",
             {.body = BodyKind::share_changes, .replies = {list("Share")}, .errors = {400, 403, 404, 409}}),
-      route(Operation::list_waiting, "listWaiting", "GET", "/v1/queue",
+      route("listWaiting", "GET", "/v1/queue",
             "Requests for shares that wait for room, in their order; of other users' only how many stand before one's "
             "own",
             {.replies = {list("Waiting")}}),
       route(
-          Operation::wait_for_room, "waitForRoom", "POST", "/v1/queue",
+          "waitForRoom", "POST", "/v1/queue",
           "Make a share as soon as there is room, first come first served: a stream of queue.waiting {place, reason}, "
           "then one of queue.made (the share) and queue.refused (an Error); closing the connection ends the wait",
           {.parameters = {{"wait", Place::query, "for how long at most; without it, until there is room",
@@ -70,29 +67,28 @@ std::vector<Route> shares() {
            .body = BodyKind::share_request,
            .replies = {{.content_type = kStream}},
            .errors = {400, 403, 409}}),
-      route(Operation::get_share, "getShare", "GET", "/v1/shares/{name}", "One share",
+      route("getShare", "GET", "/v1/shares/{name}", "One share",
             {.parameters = {share_name()}, .replies = {one("Share")}, .errors = {404}}),
-      route(Operation::change_share, "changeShare", "PATCH", "/v1/shares/{name}",
+      route("changeShare", "PATCH", "/v1/shares/{name}",
             "Change limits; what is not named stays, and running processes are held to the new ones at once",
             {.parameters = {share_name()},
              .body = BodyKind::share_change,
              .replies = {one("Share")},
              .errors = {400, 403, 404, 409}}),
-      route(Operation::remove_share, "removeShare", "DELETE", "/v1/shares/{name}",
-            "Remove a share in which no process runs",
+      route("removeShare", "DELETE", "/v1/shares/{name}", "Remove a share in which no process runs",
             {.parameters = {share_name()}, .replies = {one("Nothing")}, .errors = {400, 403, 404, 409}}),
-      route(Operation::pause_share, "pauseShare", "POST", "/v1/shares/{name}/pause",
+      route("pauseShare", "POST", "/v1/shares/{name}/pause",
             "Shut its gates: what was launched ends, nothing more is launched",
             {.parameters = {share_name()}, .replies = {one("Share")}, .errors = {400, 403, 404}}),
-      route(Operation::resume_share, "resumeShare", "POST", "/v1/shares/{name}/resume", "Open its gates again",
+      route("resumeShare", "POST", "/v1/shares/{name}/resume", "Open its gates again",
             {.parameters = {share_name()}, .replies = {one("Share")}, .errors = {400, 403, 404}}),
-      route(Operation::drain_share, "drainShare", "POST", "/v1/shares/{name}/drain",
+      route("drainShare", "POST", "/v1/shares/{name}/drain",
             "Let no more processes in and give no more memory until it is resumed; work goes on",
             {.parameters = {share_name()}, .replies = {one("Share")}, .errors = {400, 403, 404}}),
-      route(Operation::reclaim_share, "reclaimShare", "POST", "/v1/shares/{name}/reclaim",
+      route("reclaimShare", "POST", "/v1/shares/{name}/reclaim",
             "Ask its programs, once, to give back what their pools hold unused",
             {.parameters = {share_name()}, .replies = {one("Share")}, .errors = {400, 403, 404}}),
-      route(Operation::enter_share, "enterShare", "GET", "/v1/shares/{name}/entry",
+      route("enterShare", "GET", "/v1/shares/{name}/entry",
             "The environment that a program needs to join the share, for callers that may",
             {.parameters = {share_name(),
                             {"stay", Place::query,
@@ -100,7 +96,7 @@ std::vector<Route> shares() {
                              kAcceptedFlag}},
              .replies = {one("Entry")},
              .errors = {400, 404, 500}}),
-      route(Operation::check_container, "checkContainer", "GET", "/v1/shares/{name}/container",
+      route("checkContainer", "GET", "/v1/shares/{name}/container",
             "Whether a container may start in the share now: not in one that is paused, drained, full, or shut to the "
             "container's user",
             {.parameters = {share_name(),
@@ -117,10 +113,10 @@ std::vector<Route> shares() {
 
 std::vector<Route> processes_and_events() {
   return {
-      route(Operation::list_processes, "listProcesses", "GET", "/v1/processes",
-            "Processes that use a GPU, in a share or outside", {.replies = {list("Process")}}),
+      route("listProcesses", "GET", "/v1/processes", "Processes that use a GPU, in a share or outside",
+            {.replies = {list("Process")}}),
       route(
-          Operation::list_events, "listEvents", "GET", "/v1/events",
+          "listEvents", "GET", "/v1/events",
           "What happened, oldest first: at most 4,096, without a choice the newest of them, else those that come first "
           "(ask again after the last); kept over restarts. With follow=1 as a stream of server-sent events that goes "
           "on, in which events.missed tells of those that were gone before they could be sent",
@@ -142,16 +138,16 @@ std::vector<Route> processes_and_events() {
 
 std::vector<Route> quotas() {
   return {
-      route(Operation::list_quotas, "listQuotas", "GET", "/v1/quotas",
+      route("listQuotas", "GET", "/v1/quotas",
             "What users and groups may have; those that concern the caller, for an administrator all",
             {.replies = {list("Quota")}}),
-      route(Operation::set_quota, "setQuota", "PUT", "/v1/quotas",
+      route("setQuota", "PUT", "/v1/quotas",
             "Set the whole quota of a user, a group or everyone; what is not named is not bounded from now on",
             {.body = BodyKind::quota, .replies = {one("Quota")}, .errors = {400, 403}}),
-      route(Operation::change_quota, "changeQuota", "PATCH", "/v1/quotas",
+      route("changeQuota", "PATCH", "/v1/quotas",
             "Change the quota of a user, a group or everyone, or make it; what is not named stays as it is",
             {.body = BodyKind::quota, .replies = {one("Quota")}, .errors = {400, 403}}),
-      route(Operation::remove_quota, "removeQuota", "DELETE", "/v1/quotas",
+      route("removeQuota", "DELETE", "/v1/quotas",
             "Remove the quota of a user, a group or everyone: exactly one of the three is named",
             {.parameters = {{"user", Place::query, "of this user", "a name of the machine, or a uid"},
                             {"group", Place::query, "of this group", "a name of the machine, or a gid"},
@@ -171,10 +167,10 @@ std::vector<Reply> power_outcomes() {
 
 std::vector<Route> mps_groups() {
   return {
-      route(Operation::list_mps, "listMps", "GET", "/v1/mps",
+      route("listMps", "GET", "/v1/mps",
             "MPS control daemons of the caller's shares, with their clients; an administrator's answer has all",
             {.replies = {list("MpsGroup")}}),
-      route(Operation::take_off_mps, "terminateMpsClient", "POST", "/v1/mps/clients/{pid}/terminate",
+      route("terminateMpsClient", "POST", "/v1/mps/clients/{pid}/terminate",
             "Take a process off its MPS server, so that it can be ended without harm to the server's other clients",
             {.parameters = {{"pid", Place::path, "the process, as the host numbers it"}},
              .replies = {one("MpsClient")},
@@ -186,31 +182,30 @@ Parameter lease_id() { return {"id", Place::path, "the lease's id"}; }
 
 std::vector<Route> power_and_clocks() {
   return {
-      route(Operation::get_power, "getPower", "GET", "/v1/power",
-            "What each GPU is set to, what holds now, and which leases have it", {.replies = {one("Power")}}),
-      route(Operation::list_power_profiles, "listPowerProfiles", "GET", "/v1/power/profiles",
+      route("getPower", "GET", "/v1/power", "What each GPU is set to, what holds now, and which leases have it",
+            {.replies = {one("Power")}}),
+      route("listPowerProfiles", "GET", "/v1/power/profiles",
             "Named settings of the configuration: [power.profile.NAME]", {.replies = {list("PowerProfile")}}),
-      route(Operation::set_power, "setPower", "POST", "/v1/power/settings",
+      route("setPower", "POST", "/v1/power/settings",
             "Set GPUs, and leave them so; where one fails the others are set, and the answer names it",
             {.body = BodyKind::power_settings, .replies = power_outcomes()}),
-      route(Operation::reset_power, "resetPower", "POST", "/v1/power/reset",
+      route("resetPower", "POST", "/v1/power/reset",
             "Set GPUs to the site's own settings (power.at_start), and what these do not name to the driver's defaults",
             {.body = BodyKind::power_reset, .replies = power_outcomes()}),
-      route(Operation::list_leases, "listPowerLeases", "GET", "/v1/power/leases",
-            "The caller's leases; an administrator's answer has all", {.replies = {list("PowerLease")}}),
-      route(Operation::create_lease, "createPowerLease", "POST", "/v1/power/leases",
+      route("listPowerLeases", "GET", "/v1/power/leases", "The caller's leases; an administrator's answer has all",
+            {.replies = {list("PowerLease")}}),
+      route("createPowerLease", "POST", "/v1/power/leases",
             "Set GPUs until a process ends or a time is over, and then put the former values back; with dry_run the "
             "answer is that of setPower",
             {.body = BodyKind::power_lease,
              .replies = {one("PowerOutcome"), one("PowerLease", 201)},
              .errors = {400, 403, 404, 409, 500, 503}}),
-      route(Operation::end_lease, "endPowerLease", "DELETE", "/v1/power/leases/{id}",
-            "End a lease: the former values are put back",
+      route("endPowerLease", "DELETE", "/v1/power/leases/{id}", "End a lease: the former values are put back",
             {.parameters = {lease_id()}, .replies = {one("Nothing")}, .errors = {404, 500}}),
-      route(Operation::keep_lease, "keepPowerLease", "POST", "/v1/power/leases/{id}/keep",
+      route("keepPowerLease", "POST", "/v1/power/leases/{id}/keep",
             "End a lease and leave its settings: what was tried for a while is confirmed",
             {.parameters = {lease_id()}, .replies = {one("Nothing")}, .errors = {404, 500}}),
-      route(Operation::prolong_lease, "prolongPowerLease", "POST", "/v1/power/leases/{id}/heartbeat",
+      route("prolongPowerLease", "POST", "/v1/power/leases/{id}/heartbeat",
             "Begin the time of a lease with ttl_s again",
             {.parameters = {lease_id()}, .replies = {one("PowerLease")}, .errors = {400, 404, 500}}),
   };
@@ -225,25 +220,23 @@ Parameter attempt() { return {"attempt", Place::query, "the attempt that came wi
 
 std::vector<Route> task_channel() {
   return {
-      route(Operation::channel_clients, "listChannelClients", "GET", "/v1/channel",
-            "The task channel: clients that have tasks or wait for some",
+      route("listChannelClients", "GET", "/v1/channel", "The task channel: clients that have tasks or wait for some",
             {.replies = {one("ChannelClients")}, .errors = {403}}),
-      route(Operation::channel_client, "getChannelClient", "GET", "/v1/channel/{client}",
-            "One client's tasks, and how many agents listen for it",
+      route("getChannelClient", "GET", "/v1/channel/{client}", "One client's tasks, and how many agents listen for it",
             {.parameters = {client_name()}, .replies = {one("ChannelClient")}, .errors = {400, 403}}),
-      route(Operation::pull_tasks, "pullTasks", "GET", "/v1/channel/{client}/tasks",
+      route("pullTasks", "GET", "/v1/channel/{client}/tasks",
             "The next task, leased to the caller; with Accept: text/event-stream all of them as they come",
             {.parameters = {client_name(),
                             {"wait", Place::query, "for how long to wait for one", "30s, 500ms; at most 50s"}},
              .replies = {one("ChannelTasks"), {.content_type = kStream}},
              .errors = {400, 403}}),
-      route(Operation::acknowledge_task, "acknowledgeTask", "POST", "/v1/channel/{client}/tasks/{id}/ack",
+      route("acknowledgeTask", "POST", "/v1/channel/{client}/tasks/{id}/ack",
             "I work on it: takes the task, or keeps it for longer",
             {.parameters = {client_name(), task_id(), attempt()},
              .replies = {one("ChannelLease")},
              .errors = {400, 403, 404, 409, 410}}),
       route(
-          Operation::settle_task, "settleTask", "POST", "/v1/channel/{client}/tasks/{id}/result",
+          "settleTask", "POST", "/v1/channel/{client}/tasks/{id}/result",
           "The answer, any JSON as the body: {\"allow\": true} or {\"allow\": false, \"reason\": \"full until noon\"}",
           {.parameters = {client_name(),
                           task_id(),
@@ -257,20 +250,18 @@ std::vector<Route> task_channel() {
 
 std::vector<Route> about_the_daemon() {
   return {
-      route(Operation::health, "health", "GET", "/healthz", "The daemon's loop answers", {.replies = {one("Status")}}),
-      route(Operation::readiness, "readiness", "GET", "/readyz",
+      route("health", "GET", "/healthz", "The daemon's loop answers", {.replies = {one("Status")}}),
+      route("readiness", "GET", "/readyz",
             "The driver answers and has GPUs, shares can be entered and stored, the arbiter looks",
             {.replies = {one("Status")}, .errors = {503}}),
-      route(Operation::metrics, "metrics", "GET", "/metrics", "Figures for Prometheus",
+      route("metrics", "GET", "/metrics", "Figures for Prometheus", {.replies = {{.content_type = kMetricsType}}}),
+      route("dcgmMetrics", "GET", "/metrics/dcgm", "Figures of GPUs under the names of NVIDIA's exporter",
             {.replies = {{.content_type = kMetricsType}}}),
-      route(Operation::dcgm_metrics, "dcgmMetrics", "GET", "/metrics/dcgm",
-            "Figures of GPUs under the names of NVIDIA's exporter", {.replies = {{.content_type = kMetricsType}}}),
-      route(Operation::influx_metrics, "influxMetrics", "GET", "/metrics/influx",
-            "The same figures in InfluxDB's line protocol",
+      route("influxMetrics", "GET", "/metrics/influx", "The same figures in InfluxDB's line protocol",
             {.replies = {{.content_type = "text/plain; charset=utf-8"}}}),
-      route(Operation::json_metrics, "jsonMetrics", "GET", "/metrics/json",
-            "The same figures as one JSON object a line", {.replies = {{.content_type = "application/x-ndjson"}}}),
-      route(Operation::document, "document", "GET", "/v1/openapi.json", "This document",
+      route("jsonMetrics", "GET", "/metrics/json", "The same figures as one JSON object a line",
+            {.replies = {{.content_type = "application/x-ndjson"}}}),
+      route("document", "GET", "/v1/openapi.json", "This document",
             {.replies = {{.content_type = "application/json"}}}),
   };
 }

@@ -2,23 +2,22 @@
 
 #include <algorithm>
 #include <atomic>
+#include <map>
 #include <type_traits>
 #include <utility>
+#include <variant>
 
-#include "api/event_followers.hpp"
-#include "api/event_history.hpp"
+#include "api/access.hpp"
+#include "api/body.hpp"
+#include "api/event_feed.hpp"
 #include "api/fresh_snapshots.hpp"
 #include "api/lines.hpp"
 #include "api/metrics.hpp"
-#include "api/mps_routes.hpp"
 #include "api/openapi.hpp"
-#include "api/operation_rate.hpp"
-#include "api/query.hpp"
 #include "api/readiness.hpp"
 #include "api/routes.hpp"
 #include "api/share_request_json.hpp"
 #include "api/share_routes.hpp"
-#include "api/visible.hpp"
 #include "base/now.hpp"
 #include "guest/grant/text.hpp"
 #include "snapshot/json.hpp"
@@ -30,6 +29,7 @@ using http::error_response;
 using http::json_reply;
 using http::Request;
 using http::Response;
+using node::Caller;
 using snapshot::Snapshot;
 
 Response page_of(std::string text) {
@@ -37,6 +37,16 @@ Response page_of(std::string text) {
   response.content_type = kMetricsType;
   response.body = std::move(text);
   return response;
+}
+
+// A caller that sends an unused body would otherwise believe that it took effect.
+http::Handler without_body(http::Handler handler) {
+  return [handler = std::move(handler)](const Request& request) -> Response {
+    if (request.body.empty()) return handler(request);
+    return error_response({ErrorCode::usage,
+                           "this request takes no body, and has '" + tenancy::escape_untrusted(request.body) + "'",
+                           "leave it out; GET /v1/openapi.json says what takes one"});
+  };
 }
 
 }  // namespace
@@ -55,28 +65,24 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
         shares(std::make_shared<ShareRoutes>(l, n, o, fresh)) {}
 
   struct Served {
-    http::Handler handler;
+    std::variant<http::Handler, http::LaterHandler> handler;
     http::Runs runs = http::Runs::on_loop;
   };
 
-  // Identifies the caller, then runs `answer`, of this or of `shares`.
-  template <typename Owner>
-  Served known(Result<Response> (Owner::*answer)(const Request&, const node::Caller&),
-               http::Runs runs = http::Runs::on_loop) {
-    return {[self = shared_from_this(), answer](const Request& request) -> Response {
-              const auto caller = caller_of(request, *self->access.now());
-              if (!caller) return error_response(caller.error());
-              if (auto refusal = self->too_fast(request, *caller)) return std::move(*refusal);
-              Owner* owner = nullptr;
-              if constexpr (std::is_same_v<Owner, Impl>) owner = self.get();
-              else owner = self->shares.get();
-              auto done = (owner->*answer)(request, *caller);
-              return done ? std::move(*done) : error_response(done.error());
-            },
-            runs};
+  // Runs `answer`, of this or of `shares`, for a caller that does not ask too fast.
+  template <typename Owner, typename... More>
+  Served known(Result<Response> (Owner::*answer)(const Request&, const Caller&, More...),
+               std::type_identity_t<More>... more) {
+    const auto run = [self = shared_from_this(), answer, more...](const Request& request,
+                                                                  const Caller& caller) -> Result<Response> {
+      if (auto refusal = self->too_fast(request, caller)) return std::move(*refusal);
+      if constexpr (std::is_same_v<Owner, Impl>) return (self.get()->*answer)(request, caller, more...);
+      else return (self->shares.get()->*answer)(request, caller, more...);
+    };
+    return {with_caller(access, run)};
   }
 
-  std::optional<Response> too_fast(const Request& request, const node::Caller& caller) {
+  std::optional<Response> too_fast(const Request& request, const Caller& caller) {
     if (caller.administrator || request.method == "GET" || request.method == "HEAD") return std::nullopt;
     const auto taken = rate.take(caller.uid, steady_now_ns());
     if (taken) return std::nullopt;
@@ -87,82 +93,72 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
 
   // Shows the part of a fresh snapshot that the caller may see.
   Served see(Response (*show)(const Impl&, const Snapshot&)) {
-    return {[self = shared_from_this(), show](const Request& request) -> Response {
-              const auto caller = caller_of(request, *self->access.now());
-              if (!caller) return error_response(caller.error());
-              return show(*self, visible(*self->fresh.get(), *caller));
-            },
-            http::Runs::on_pool};
+    const auto run = [self = shared_from_this(), show](const Request&, const Caller& caller) {
+      return show(*self, visible(*self->fresh.get(), caller));
+    };
+    return {with_caller(access, run), http::Runs::on_pool};
   }
 
-  Served handler_of(Operation operation) {
-    using http::Runs;
+  // Returns the handlers of all routes that no other part answers, by Route::id.
+  std::map<std::string_view, Served> handlers() {
+    using Naming = node::QuotaService::Naming;
+    using node::ShareService;
     using snapshot::to_json;
-    switch (operation) {
-      case Operation::get_node: return see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s.node)); });
-      case Operation::get_snapshot: return see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s)); });
-      case Operation::list_gpus: return see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s.gpus)); });
-      case Operation::list_shares:
-        return see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s.shares)); });
-      case Operation::list_processes:
-        return see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s.processes)); });
-      case Operation::metrics: return see([](const Impl& self, const Snapshot& s) { return self.metrics_of(s); });
-      case Operation::dcgm_metrics: return see([](const Impl&, const Snapshot& s) { return page_of(dcgm_page(s)); });
-      case Operation::influx_metrics:
-        return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::influx); });
-      case Operation::json_metrics:
-        return see([](const Impl& self, const Snapshot& s) { return self.lines_of(s, LineForm::json); });
-      case Operation::get_gpu: return known(&Impl::get_gpu, Runs::on_pool);
-      case Operation::list_waiting:
-        return see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s.waiting)); });
-      case Operation::wait_for_room: return known(&ShareRoutes::wait_for_room);
-      case Operation::get_share: return known(&ShareRoutes::get_share, Runs::on_pool);
-      case Operation::change_gpu: return known(&Impl::change_gpu);
-      case Operation::release_driver: return known(&Impl::release_driver, Runs::on_pool);
-      case Operation::create_share: return known(&ShareRoutes::create_share);
-      case Operation::change_share: return known(&ShareRoutes::change_share);
-      case Operation::change_shares: return known(&ShareRoutes::change_shares);
-      case Operation::remove_share: return known(&ShareRoutes::remove_share);
-      case Operation::pause_share: return known(&ShareRoutes::pause_share);
-      case Operation::resume_share: return known(&ShareRoutes::resume_share);
-      case Operation::drain_share: return known(&ShareRoutes::drain_share);
-      case Operation::reclaim_share: return known(&ShareRoutes::reclaim_share);
-      case Operation::check_container: return known(&ShareRoutes::check_container);
-      case Operation::list_quotas: return known(&ShareRoutes::list_quotas);
-      case Operation::set_quota: return known(&ShareRoutes::set_quota);
-      case Operation::change_quota: return known(&ShareRoutes::change_quota);
-      case Operation::remove_quota: return known(&ShareRoutes::remove_quota);
-      case Operation::list_events:
-      case Operation::enter_share: break;  // answered later
-      case Operation::list_mps:
-      case Operation::take_off_mps: break;  // of MpsRoutes
-      case Operation::get_power:
-      case Operation::list_power_profiles:
-      case Operation::set_power:
-      case Operation::reset_power:
-      case Operation::list_leases:
-      case Operation::create_lease:
-      case Operation::end_lease:
-      case Operation::keep_lease:
-      case Operation::prolong_lease:  // of PowerRoutes
-      case Operation::channel_clients:
-      case Operation::channel_client:
-      case Operation::pull_tasks:
-      case Operation::acknowledge_task:
-      case Operation::settle_task: break;  // the channel's
-      case Operation::health: return {[](const Request&) { return json_reply("{\"status\":\"ok\"}"); }};
-      case Operation::readiness:
-        return {[self = shared_from_this()](const Request& request) { return self->ready(request); }};
-      case Operation::document:
-        return {[text = openapi(observer.latest()->node.version)](const Request&) { return json_reply(text); }};
-    }
-    return {};
+    const auto on_pool = [](Served served) {
+      served.runs = http::Runs::on_pool;
+      return served;
+    };
+    const auto self = shared_from_this();
+    const auto enter = [self](const Request& request, const Caller& caller, const http::Reply& reply) {
+      self->shares->enter_share(request, caller, reply);
+    };
+    const auto list = [self](const Request& request, const Caller& caller, const http::Reply& reply) {
+      self->list_events(request, caller, reply);
+    };
+    const auto document = [text = openapi(observer.latest()->node.version)](const Request&) {
+      return json_reply(text);
+    };
+    return {
+        {"getNode", see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s.node)); })},
+        {"getSnapshot", see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s)); })},
+        {"listGpus", see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s.gpus)); })},
+        {"getGpu", on_pool(known(&Impl::get_gpu))},
+        {"changeGpu", known(&Impl::change_gpu)},
+        {"releaseDriver", on_pool(known(&Impl::release_driver))},
+        {"listShares", see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s.shares)); })},
+        {"createShare", known(&ShareRoutes::create_share)},
+        {"changeShares", known(&ShareRoutes::change_shares)},
+        {"listWaiting", see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s.waiting)); })},
+        {"waitForRoom", known(&ShareRoutes::wait_for_room)},
+        {"getShare", on_pool(known(&ShareRoutes::get_share))},
+        {"changeShare", known(&ShareRoutes::change_share)},
+        {"removeShare", known(&ShareRoutes::remove_share)},
+        {"pauseShare", known(&ShareRoutes::command, &ShareService::pause)},
+        {"resumeShare", known(&ShareRoutes::command, &ShareService::resume)},
+        {"drainShare", known(&ShareRoutes::command, &ShareService::drain)},
+        {"reclaimShare", known(&ShareRoutes::command, &ShareService::reclaim)},
+        {"enterShare", {with_caller(access, enter)}},
+        {"checkContainer", known(&ShareRoutes::check_container)},
+        {"listProcesses", see([](const Impl&, const Snapshot& s) { return json_reply(to_json(s.processes)); })},
+        {"listEvents", {with_caller(access, list)}},
+        {"listQuotas", known(&ShareRoutes::list_quotas)},
+        {"setQuota", known(&ShareRoutes::put_quota, Naming::all)},
+        {"changeQuota", known(&ShareRoutes::put_quota, Naming::some)},
+        {"removeQuota", known(&ShareRoutes::remove_quota)},
+        {"health", {http::Handler([](const Request&) { return json_reply("{\"status\":\"ok\"}"); })}},
+        {"readiness", {http::Handler([self](const Request& request) { return self->ready(request); })}},
+        {"metrics", see([](const Impl& own, const Snapshot& s) { return own.metrics_of(s); })},
+        {"dcgmMetrics", see([](const Impl&, const Snapshot& s) { return page_of(dcgm_page(s)); })},
+        {"influxMetrics", see([](const Impl& own, const Snapshot& s) { return own.lines_of(s, LineForm::influx); })},
+        {"jsonMetrics", see([](const Impl& own, const Snapshot& s) { return own.lines_of(s, LineForm::json); })},
+        {"document", {http::Handler(document)}},
+    };
   }
 
   Response metrics_of(const Snapshot& snapshot) const {
     const std::uint64_t began_ns = steady_now_ns();
     Response response = page_of(metrics_page(snapshot, daemon_figures(node, observer, tally)));
-    tally.scraped(static_cast<double>(steady_now_ns() - began_ns) / 1e9);
+    tally.set(&Tally::Sums::scrape_seconds, static_cast<double>(steady_now_ns() - began_ns) / 1e9);
     return response;
   }
 
@@ -181,11 +177,11 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
                 "GET /v1/gpus (headgate status) lists them");
   }
 
-  Result<Response> get_gpu(const Request& request, const node::Caller&) {
+  Result<Response> get_gpu(const Request& request, const Caller&) {
     return gpu_in(fresh.get()->gpus, *request.parameter("uuid"));
   }
 
-  Result<Response> change_gpu(const Request& request, const node::Caller& caller) {
+  Result<Response> change_gpu(const Request& request, const Caller& caller) {
     const std::string uuid = *request.parameter("uuid");
     const PolicyChange change = TRY(policy_change_from(request.body));
     TRY(node.policies.set(uuid, change.policy, change.void_promises, caller));
@@ -196,7 +192,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return gpu_in(snapshot.gpus, uuid);
   }
 
-  Result<Response> release_driver(const Request& request, const node::Caller& caller) {
+  Result<Response> release_driver(const Request& request, const Caller& caller) {
     if (!caller.administrator)
       return fail(ErrorCode::denied, "only an administrator releases the driver", "root, or the control group");
     const std::string uuid = *request.parameter("uuid");
@@ -213,19 +209,11 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return json_reply("{\"released_s\":60}");
   }
 
-  void enter_share(const Request& request, const http::Reply& reply) {
-    const auto caller = caller_of(request, *access.now());
-    if (!caller) return reply(error_response(caller.error()));
-    shares->enter_share(request, *caller, reply);
-  }
-
-  void list_events(const Request& request, const http::Reply& reply) {
-    const auto caller = caller_of(request, *access.now());
-    if (!caller) return reply(error_response(caller.error()));
+  void list_events(const Request& request, const Caller& caller, const http::Reply& reply) {
     const auto goes_on = flag_in(request, "follow");
     if (!goes_on) return reply(error_response(goes_on.error()));
-    if (*goes_on) return reply(followers.add(request, *caller, events, history, access.now()->streams_per_user));
-    answer_events(request, *caller, events, history, reply);
+    if (*goes_on) return reply(followers.add(request, caller, events, history, access.now()->streams_per_user));
+    answer_events(request, caller, events, history, reply);
   }
 
   // Probes send no token and still get an answer.
@@ -310,44 +298,21 @@ void Service::close() {
   impl_->shares->close();
 }
 
-namespace {
-
-// A caller that sends an unused body would otherwise believe that it took effect.
-http::Handler without_body(http::Handler handler) {
-  return [handler = std::move(handler)](const Request& request) -> Response {
-    if (request.body.empty()) return handler(request);
-    return error_response({ErrorCode::usage,
-                           "this request takes no body, and has '" + tenancy::escape_untrusted(request.body) + "'",
-                           "leave it out; GET /v1/openapi.json says what takes one"});
-  };
-}
-
-}  // namespace
-
-http::Router Service::routes(channel::Channel& channel, PowerRoutes* power, MpsRoutes* mps) {
-  http::Router router;
-  channel.add_routes(router);
-  if (power != nullptr) power->add_routes(router);
-  if (mps != nullptr) mps->add_routes(router);
-  for (const Route& route : api::routes()) {
-    if (is_of_channel(route.operation) || is_of_power(route.operation) || is_of_mps(route.operation)) continue;
-    if (route.operation == Operation::enter_share) {
-      router.add_later(route.method, route.path, [impl = impl_](const Request& request, http::Reply reply) {
-        impl->enter_share(request, reply);
-      });
+void Service::add_routes(http::Router& router) {
+  auto handlers = impl_->handlers();
+  for (const Route& route : routes()) {
+    const auto found = handlers.find(route.id);
+    if (found == handlers.end()) continue;
+    auto& [handler, runs] = found->second;
+    if (const auto* later = std::get_if<http::LaterHandler>(&handler)) {
+      router.add_later(route.method, route.path, *later);
       continue;
     }
-    if (route.operation == Operation::list_events) {
-      router.add_later(route.method, route.path, [impl = impl_](const Request& request, http::Reply reply) {
-        impl->list_events(request, reply);
-      });
-      continue;
-    }
-    auto [handler, runs] = impl_->handler_of(route.operation);
-    if (route.method != "GET" && route.body == BodyKind::none) handler = without_body(std::move(handler));
-    router.add(route.method, route.path, std::move(handler), runs);
+    auto& at_once = std::get<http::Handler>(handler);
+    if (route.method != "GET" && route.body == BodyKind::none) at_once = without_body(std::move(at_once));
+    router.add(route.method, route.path, std::move(at_once), runs);
   }
-  for (const Route& route : api::routes()) {
+  for (const Route& route : routes()) {
     // Third-party probes and scrapers may send parameters that we do not use.
     if (!route.path.starts_with("/v1/")) continue;
     std::vector<std::string> query;
@@ -356,7 +321,6 @@ http::Router Service::routes(channel::Channel& channel, PowerRoutes* power, MpsR
     }
     router.accept_only(route.method, route.path, std::move(query));
   }
-  return router;
 }
 
 }  // namespace headgate::api

@@ -8,9 +8,6 @@
 
 #include "api/access.hpp"
 #include "api/figures.hpp"
-#include "api/mps_routes.hpp"
-#include "api/power_routes.hpp"
-#include "channel/channel.hpp"
 #include "http/loop.hpp"
 #include "http/router.hpp"
 #include "node/node.hpp"
@@ -28,9 +25,9 @@ class Service {
           tenancy::EventStore* history, Tally& tally, const CurrentAccess& access);
   ~Service();
 
-  // Returns one route for each row of api::routes(), with the channel's own among them. `power` answers /v1/power and
-  // `mps` answers /v1/mps; if nullptr, these routes do not exist.
-  [[nodiscard]] http::Router routes(channel::Channel& channel, PowerRoutes* power, MpsRoutes* mps = nullptr);
+  // Adds the routes of api::routes() that the task channel, power and MPS do not answer, and restricts the queries of
+  // all: add the others' first.
+  void add_routes(http::Router& router);
   // Returns the latest snapshot, or a new one if that is stale. Blocks: for the pool.
   [[nodiscard]] observe::NodeSnapshot fresh();
   // Makes earlier snapshots stale, because GPU settings have changed. Any thread.

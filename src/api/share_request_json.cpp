@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <charconv>
-#include <limits>
 #include <nlohmann/json.hpp>
 #include <optional>
 #include <set>
@@ -242,30 +241,20 @@ Result<tenancy::Class> class_from(const Json& value, const std::string& text) {
 // Returns false if the key is not a limit.
 Result<bool> take_limit(const std::string& key, const Json& value, tenancy::QuotaChange& change) {
   const std::string text = value.is_string() ? value.get<std::string>() : "";
-  const bool none = text == "none";
-  if (key == "mem") {
-    change.memory_bytes.emplace();
-    if (!none) change.memory_bytes = TRY(memory_from(value, text));
-  } else if (key == "compute") {
-    change.compute_ppm.emplace();
-    if (!none) change.compute_ppm = TRY(compute_from(value, text));
-  } else if (key == "shares") {
-    change.shares.emplace();
-    if (!none) change.shares = TRY(whole_number_from(key, value, 0, std::numeric_limits<std::uint32_t>::max()));
-  } else if (key == "ttl") {
-    if (!value.is_string()) return unfit(key, value, "a time as text: 30s, 5m, 2h, 7d; or none");
-    change.ttl.emplace();
-    if (!none) change.ttl = TRY(node::parse_duration("ttl", text));
-  } else if (key == "weight") {
-    change.weight.emplace();
-    if (!none) change.weight = TRY(whole_number_from(key, value, 1, tenancy::kMaxWeight));
-  } else if (key == "class") {
-    change.highest_class.emplace();
-    if (!none) change.highest_class = TRY(class_from(value, text));
-  } else {
-    return false;
-  }
-  return true;
+  const auto take = [&](auto& limit, auto parse) -> Result<bool> {
+    limit.emplace();
+    if (text != "none") limit = TRY(parse());
+    return true;
+  };
+  if (key == "mem") return take(change.memory_bytes, [&] { return memory_from(value, text); });
+  if (key == "compute") return take(change.compute_ppm, [&] { return compute_from(value, text); });
+  if (key == "shares") return take(change.shares, [&] { return whole_number_from(key, value, 0, ~0u); });
+  if (key == "weight")
+    return take(change.weight, [&] { return whole_number_from(key, value, 1, tenancy::kMaxWeight); });
+  if (key == "class") return take(change.highest_class, [&] { return class_from(value, text); });
+  if (key != "ttl") return false;
+  if (!value.is_string()) return unfit(key, value, "a time as text: 30s, 5m, 2h, 7d; or none");
+  return take(change.ttl, [&] { return node::parse_duration("ttl", text); });
 }
 
 }  // namespace

@@ -4,12 +4,13 @@
 #include <chrono>
 #include <optional>
 #include <utility>
+#include <vector>
 
-#include "api/container_check.hpp"
-#include "api/query.hpp"
+#include "api/access.hpp"
+#include "api/body.hpp"
 #include "api/share_request_json.hpp"
-#include "api/visible.hpp"
 #include "base/now.hpp"
+#include "base/whole_number.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::api {
@@ -31,6 +32,42 @@ ShareRoutes::Answer share_in(const Snapshot& snapshot, const std::string& name, 
 }
 
 const std::string& name_in(const Request& request) { return *request.parameter("name"); }
+
+Result<std::uint32_t> id_from(std::string_view name, std::string_view text) {
+  if (const auto id = whole_number<std::uint32_t>(text)) return *id;
+  return fail(ErrorCode::usage, std::string(name) + "='" + tenancy::escape_untrusted(text) + "' is no number of one",
+              "accepted: 0 to 4294967295");
+}
+
+struct ContainerUser {
+  tenancy::Visitor visitor;
+  std::vector<std::uint32_t> groups;
+};
+
+// The numbers of the container's user; what is left out is the caller's.
+Result<ContainerUser> container_user(const Request& request, const Caller& caller) {
+  ContainerUser user{.visitor = {.uid = caller.uid}, .groups = caller.gids};
+  const std::string* const uid = request.query_value("uid");
+  if (uid != nullptr) {
+    user.visitor.uid = TRY(id_from("uid", *uid));
+    user.groups.clear();
+  }
+  if (const std::string* const gid = request.query_value("gid")) user.visitor.gid = TRY(id_from("gid", *gid));
+  if (const std::string* const owner = request.query_value("user_namespace_owner"))
+    user.visitor.user_namespace_owner = TRY(id_from("user_namespace_owner", *owner));
+  if (const std::string* const groups = request.query_value("groups")) {
+    user.groups.clear();
+    for (std::string_view rest = *groups; !rest.empty();) {
+      const auto end = std::min(rest.find(','), rest.size());
+      user.groups.push_back(TRY(id_from("groups", rest.substr(0, end))));
+      rest.remove_prefix(std::min(rest.size(), end + 1));
+    }
+  }
+  if (!caller.administrator && !request.query.empty())
+    return fail(ErrorCode::denied, "only an administrator asks for another user's container",
+                "leave uid, gid, groups and user_namespace_owner out");
+  return user;
+}
 
 }  // namespace
 
@@ -153,24 +190,11 @@ ShareRoutes::Answer ShareRoutes::command(const Request& request, const Caller& c
   return share_now(name_in(request), caller);
 }
 
-ShareRoutes::Answer ShareRoutes::pause_share(const Request& request, const Caller& caller) {
-  return command(request, caller, &node::ShareService::pause);
-}
-
-ShareRoutes::Answer ShareRoutes::resume_share(const Request& request, const Caller& caller) {
-  return command(request, caller, &node::ShareService::resume);
-}
-
-ShareRoutes::Answer ShareRoutes::drain_share(const Request& request, const Caller& caller) {
-  return command(request, caller, &node::ShareService::drain);
-}
-
-ShareRoutes::Answer ShareRoutes::reclaim_share(const Request& request, const Caller& caller) {
-  return command(request, caller, &node::ShareService::reclaim);
-}
-
 ShareRoutes::Answer ShareRoutes::check_container(const Request& request, const Caller& caller) {
-  return container_check(request, caller, node_);
+  ContainerUser user = TRY(container_user(request, caller));
+  user.visitor.groups = user.groups;
+  TRY(node_.access.check_container(name_in(request), user.visitor, caller));
+  return json_reply("{}");
 }
 
 void ShareRoutes::enter_share(const Request& request, const Caller& caller, const http::Reply& reply) {
@@ -199,14 +223,6 @@ ShareRoutes::Answer ShareRoutes::put_quota(const Request& request, const Caller&
                                            node::QuotaService::Naming naming) {
   const tenancy::QuotaChange change = TRY(quota_change_from(request.body));
   return json_reply(to_json(TRY(node_.quotas.set(change, naming, caller))));
-}
-
-ShareRoutes::Answer ShareRoutes::set_quota(const Request& request, const Caller& caller) {
-  return put_quota(request, caller, node::QuotaService::Naming::all);
-}
-
-ShareRoutes::Answer ShareRoutes::change_quota(const Request& request, const Caller& caller) {
-  return put_quota(request, caller, node::QuotaService::Naming::some);
 }
 
 ShareRoutes::Answer ShareRoutes::remove_quota(const Request& request, const Caller& caller) {

@@ -41,23 +41,18 @@ class ShareRoutes : public std::enable_shared_from_this<ShareRoutes> {
   Answer change_share(const http::Request& request, const node::Caller& caller);
   Answer change_shares(const http::Request& request, const node::Caller& caller);
   Answer remove_share(const http::Request& request, const node::Caller& caller);
-  Answer pause_share(const http::Request& request, const node::Caller& caller);
-  Answer resume_share(const http::Request& request, const node::Caller& caller);
-  Answer drain_share(const http::Request& request, const node::Caller& caller);
-  Answer reclaim_share(const http::Request& request, const node::Caller& caller);
+  // Pauses, resumes, drains the share, or asks its programs for what they do not use.
+  using Operation = Result<void> (node::ShareService::*)(const std::string& name, const node::Caller& caller);
+  Answer command(const http::Request& request, const node::Caller& caller, Operation operation);
   Answer check_container(const http::Request& request, const node::Caller& caller);
   void enter_share(const http::Request& request, const node::Caller& caller, const http::Reply& reply);
   Answer list_quotas(const http::Request& request, const node::Caller& caller);
-  Answer set_quota(const http::Request& request, const node::Caller& caller);
-  Answer change_quota(const http::Request& request, const node::Caller& caller);
+  Answer put_quota(const http::Request& request, const node::Caller& caller, node::QuotaService::Naming naming);
   Answer remove_quota(const http::Request& request, const node::Caller& caller);
 
  private:
   struct Waiter;
-  using Operation = Result<void> (node::ShareService::*)(const std::string& name, const node::Caller& caller);
 
-  Answer command(const http::Request& request, const node::Caller& caller, Operation operation);
-  Answer put_quota(const http::Request& request, const node::Caller& caller, node::QuotaService::Naming naming);
   Answer share_now(const std::string& name, const node::Caller& caller, int status = 200);
   [[nodiscard]] snapshot::Snapshot ledgers_now();
   void leave_queue(std::uint64_t ticket);

@@ -1,4 +1,4 @@
-#include "api/visible.hpp"
+#include "api/access.hpp"
 
 #include <gtest/gtest.h>
 

@@ -2,11 +2,12 @@
 
 #include <unistd.h>
 
+#include <chrono>
 #include <cstdlib>
+#include <future>
+#include <mutex>
 
-#include "daemon/check.hpp"
 #include "daemon/journal.hpp"
-#include "daemon/run_on_loop.hpp"
 #include "daemon/settings.hpp"
 #include "install/source.hpp"
 
@@ -40,7 +41,21 @@ Result<std::unique_ptr<Context>> Context::prepare(const Options& options) {
 
 void Context::on_loop(const std::function<void()>& work) {
   if (std::this_thread::get_id() == main_thread) return work();
-  run_on_loop(loop, ending, work);
+  const auto done = std::make_shared<std::promise<void>>();
+  const auto given_up = std::make_shared<std::mutex>();
+  const auto wanted = std::make_shared<bool>(true);
+  auto finished = done->get_future();
+  loop.post([&work, done, given_up, wanted] {
+    const std::scoped_lock lock(*given_up);
+    if (*wanted) work();
+    done->set_value();
+  });
+  while (finished.wait_for(std::chrono::milliseconds(50)) != std::future_status::ready) {
+    if (!ending) continue;
+    const std::scoped_lock lock(*given_up);
+    *wanted = false;
+    return;
+  }
 }
 
 }  // namespace headgate::daemon

@@ -26,7 +26,8 @@ struct Context {
   // file, value and what is accepted.
   [[nodiscard]] static Result<std::unique_ptr<Context>> prepare(const Options& options);
 
-  // Runs `work` on the loop's thread and waits for it; withdraws it once `ending` is true.
+  // Runs `work` on the loop's thread, and blocks until it is done. If `ending` becomes true, withdraws the work, or
+  // waits for its end if it has begun. Any thread.
   void on_loop(const std::function<void()>& work);
 
   const Options options;

@@ -2,7 +2,6 @@
 
 #include <utility>
 
-#include "daemon/check.hpp"
 #include "daemon/journal.hpp"
 #include "daemon/settings.hpp"
 

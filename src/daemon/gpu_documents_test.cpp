@@ -1,4 +1,4 @@
-#include "daemon/gpu_documents.hpp"
+#include "daemon/cdi_files.hpp"
 
 #include <gtest/gtest.h>
 

@@ -81,16 +81,21 @@ Result<std::unique_ptr<MpsControl>> MpsControl::start(Context& context, node::No
 
 MpsControl::MpsControl(mps::Manager::Options options, Context& context, node::Node& node, Exclusive exclusive)
     : node_(node),
+      access_(context.access),
       events_(context.events),
       base_(options.base),
       exclusive_(std::move(exclusive)),
-      keeper_(std::move(options)),
-      routes_(
-          {.access = context.access,
-           .groups = [this] { return keeper_.groups(); },
-           .take_off = [this](pid_t client,
-                              std::function<void(Result<bool>)> done) { keeper_.take_off(client, std::move(done)); },
-           .may_end = [this](const node::Caller& caller, std::uint32_t pid) { return may_end(caller, pid); }}) {}
+      keeper_(std::move(options)) {}
+
+void MpsControl::add_routes(http::Router& router) {
+  api::add_mps_routes(
+      router,
+      {.access = access_,
+       .groups = [this] { return keeper_.groups(); },
+       .take_off = [this](pid_t client,
+                          std::function<void(Result<bool>)> done) { keeper_.take_off(client, std::move(done)); },
+       .may_end = [this](const node::Caller& caller, std::uint32_t pid) { return may_end(caller, pid); }});
+}
 
 void MpsControl::prepare(node::Entry entry, const node::Caller& caller, std::function<void(Result<node::Entry>)> done) {
   const auto share = node_.access.mps_share(entry.share);
@@ -154,19 +159,6 @@ Result<std::optional<oci::MpsClient>> MpsControl::container_client(const std::st
   oci::MpsClient client{.pipe_directory = places.pipe, .env = {}};
   for (const auto& [variable, value] : mps::variables_of(tenant, places)) client.env.push_back(variable + "=" + value);
   return client;
-}
-
-std::vector<api::MpsGroupFigures> MpsControl::figures() const {
-  std::vector<api::MpsGroupFigures> all;
-  for (const mps::GroupView& group : keeper_.groups())
-    all.push_back({.uuid = group.key.uuid,
-                   .owner_uid = group.key.is_for_all() ? "all" : std::to_string(group.key.uid),
-                   .state = std::string(mps::word_of(group.state)),
-                   .tenants = group.holders.size(),
-                   .clients = group.clients.size(),
-                   .servers = group.servers,
-                   .restarts = group.restarts});
-  return all;
 }
 
 bool MpsControl::take_off(std::uint32_t pid) {

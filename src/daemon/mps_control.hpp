@@ -8,7 +8,6 @@
 #include <optional>
 #include <string>
 
-#include "api/figures.hpp"
 #include "api/mps_routes.hpp"
 #include "base/result.hpp"
 #include "daemon/context.hpp"
@@ -48,8 +47,8 @@ class MpsControl {
   // one that was started again, or one whose start a killed headgated did not finish. A failure is reported once.
   void keep_modes();
 
-  [[nodiscard]] api::MpsRoutes& routes() { return routes_; }
-  [[nodiscard]] std::vector<api::MpsGroupFigures> figures() const;
+  void add_routes(http::Router& router);  // of /v1/mps; it must outlive them
+  [[nodiscard]] std::vector<mps::GroupView> groups() const { return keeper_.groups(); }
   // Leaves control daemons with tenants running. Returns false if the tool hangs.
   [[nodiscard]] bool stops_within(std::chrono::nanoseconds patience) { return keeper_.stop(patience); }
 
@@ -59,12 +58,12 @@ class MpsControl {
   [[nodiscard]] Result<void> may_end(const node::Caller& caller, std::uint32_t pid) const;
 
   node::Node& node_;
+  const api::CurrentAccess& access_;
   observe::EventLog& events_;
   const std::string base_;
   const Exclusive exclusive_;           // empty: the compute mode is left alone
   std::atomic<int> mode_failures_ = 0;  // in a row
   mps::Keeper keeper_;
-  api::MpsRoutes routes_;
 };
 
 }  // namespace headgate::daemon

@@ -2,12 +2,23 @@
 
 #include <filesystem>
 
-#include "daemon/events.hpp"
 #include "daemon/settings.hpp"
 #include "nvml/library.hpp"
 #include "observe/gpus.hpp"
 
 namespace headgate::daemon {
+namespace {
+
+// The node has run before, but its database of shares and quotas is missing.
+snapshot::Event store_lost_event(const std::string& path) {
+  return {.kind = "store.lost",
+          .severity = "error",
+          .text = "the database " + path +
+                  " was gone, and an empty one was begun: quotas, and shares without pages, are lost unless a backup "
+                  "is put back (docs/backup.md)"};
+}
+
+}  // namespace
 
 Result<std::unique_ptr<NodeHost>> NodeHost::open(Context& context) {
   std::unique_ptr<NodeHost> host(new NodeHost(context));

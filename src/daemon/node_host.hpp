@@ -2,16 +2,39 @@
 // thread.
 #pragma once
 
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <optional>
 #include <string>
+#include <utility>
 
 #include "base/result.hpp"
 #include "daemon/context.hpp"
 #include "node/node.hpp"
+#include "observe/observer.hpp"
 
 namespace headgate::daemon {
+
+// Remembers which share a process was in until the driver's accounting can have reported its end.
+class FormerShares {
+ public:
+  void remember(std::uint32_t pid, observe::FormerShare share) {
+    rows_.emplace_back(pid, std::move(share));
+    if (rows_.size() > kMost) rows_.pop_front();
+  }
+  // Returns the share of the last process with this pid; without a name if unknown.
+  [[nodiscard]] observe::FormerShare of(std::uint32_t pid) const {
+    const auto found = std::find_if(rows_.rbegin(), rows_.rend(), [&](const auto& row) { return row.first == pid; });
+    return found == rows_.rend() ? observe::FormerShare{} : found->second;
+  }
+
+ private:
+  static constexpr std::size_t kMost = 4096;  // as many as a card's accounting keeps
+  std::deque<std::pair<std::uint32_t, observe::FormerShare>> rows_;
+};
 
 class NodeHost {
  public:
@@ -28,6 +51,7 @@ class NodeHost {
   [[nodiscard]] node::Node& node() { return *node_; }
   [[nodiscard]] node::Arbitration& arbitration() { return *arbitration_; }
   [[nodiscard]] bool is_simulated() const { return simulated_; }
+  [[nodiscard]] FormerShares& former() { return former_; }
   // Returns empty if the share is gone.
   [[nodiscard]] std::optional<std::uint32_t> owner_of(const std::string& share);
 
@@ -36,6 +60,7 @@ class NodeHost {
 
   Context& context_;
   bool simulated_ = false;
+  FormerShares former_;
   std::optional<node::Arbitration> arbitration_;  // outlives the node
   std::unique_ptr<node::Node> node_;
 };

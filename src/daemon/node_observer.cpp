@@ -6,15 +6,32 @@
 
 #include "base/now.hpp"
 #include "base/version.hpp"
-#include "daemon/events.hpp"
 #include "daemon/settings.hpp"
 #include "identity/peer.hpp"
 #include "mps/control_daemon.hpp"
 #include "node/bypass.hpp"
-#include "node/is_frozen.hpp"
+#include "node/frozen_processes.hpp"
 #include "observe/pid_space.hpp"
 
 namespace headgate::daemon {
+namespace {
+
+// `done`: of node::enforce(), which only warned if nothing is proven.
+snapshot::Event enforcement_event(const observe::Finding& found, const Result<node::EnforcementResult>& done) {
+  return {.kind = !found.proven ? "audit.spared"
+                  : done        ? "audit.acted"
+                                : "audit.failed",
+          .severity = done ? "warn" : "error",
+          .share = found.share,
+          .uuid = found.uuid,
+          .pid = found.pid,
+          .uid = found.uid,
+          .owner_uid = found.owner_uid,
+          .text = (done ? "process " + std::to_string(found.pid) + " " + done->text : done.error().message) +
+                  (found.proven ? "" : ", and no more: " + found.doubt)};
+}
+
+}  // namespace
 
 observe::ObserverSources NodeObserver::sources() {
   observe::ObserverSources sources;
@@ -51,7 +68,7 @@ observe::ObserverSources NodeObserver::sources() {
   sources.explain = [](std::uint32_t pid) { return node::how_it_goes_around(pid, "/proc"); };
   sources.share_of_ended = [this](std::uint32_t pid) {
     observe::FormerShare share;
-    context_.on_loop([&] { share = former_.of(pid); });
+    context_.on_loop([&] { share = node_.former().of(pid); });
     return share;
   };
   sources.act = [this](const observe::Finding& found) { act(found); };

@@ -10,7 +10,6 @@
 #include "base/result.hpp"
 #include "daemon/cdi_files.hpp"
 #include "daemon/context.hpp"
-#include "daemon/former_shares.hpp"
 #include "daemon/node_host.hpp"
 #include "node/enforce.hpp"
 #include "node/frozen_processes.hpp"
@@ -26,8 +25,8 @@ class NodeObserver {
   using TakeOffMps = std::function<bool(std::uint32_t pid)>;
 
   // All references must outlive it.
-  NodeObserver(Context& context, NodeHost& node, const CdiFiles& cdi, const FormerShares& former, TakeOffMps take_off)
-      : context_(context), node_(node), cdi_(cdi), former_(former), take_off_(std::move(take_off)) {}
+  NodeObserver(Context& context, NodeHost& node, const CdiFiles& cdi, TakeOffMps take_off)
+      : context_(context), node_(node), cdi_(cdi), take_off_(std::move(take_off)) {}
 
   // Takes the first snapshot, and more on a separate thread. Errors: of the driver.
   [[nodiscard]] Result<void> start();
@@ -45,7 +44,6 @@ class NodeObserver {
   Context& context_;
   NodeHost& node_;
   const CdiFiles& cdi_;
-  const FormerShares& former_;
   const TakeOffMps take_off_;
   node::FrozenProcesses frozen_processes_;  // used only during a look, by act() and ObserverSources::finish
   std::atomic<node::AuditPolicy> audit_policy_ = node::AuditPolicy::warn;

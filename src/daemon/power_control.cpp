@@ -1,16 +1,25 @@
 #include "daemon/power_control.hpp"
 
+#include <grp.h>
+#include <pwd.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 #include <future>
+#include <optional>
+#include <string>
 #include <utility>
+#include <vector>
 
 #include "base/now.hpp"
+#include "base/whole_number.hpp"
+#include "config/command_overrides.hpp"
+#include "config/config.hpp"
 #include "daemon/journal.hpp"
-#include "daemon/power_settings.hpp"
 #include "install/paths.hpp"
 #include "power/overriding_manager.hpp"
+#include "power/permission.hpp"
 #include "power/resolve.hpp"
 
 namespace headgate::daemon {
@@ -26,7 +35,68 @@ Result<power::TimeSliceTool> time_slice_tool(const Context& context) {
   return power::TimeSliceTool(std::move(options));
 }
 
+std::optional<power::Bounds> bounds_of(const std::optional<config::Range>& range) {
+  if (!range) return std::nullopt;
+  return power::Bounds{range->least, range->most};
+}
+
+Result<power::Grant> grant_of(const config::PowerGrant& from) {
+  power::Grant grant;
+  const auto unknown = [&from](const char* what, const std::string& name) {
+    return fail(ErrorCode::usage, from.origin + ": power.grant: '" + name + "' is no " + what + " of this machine",
+                std::string("accepted: a ") + what + "'s name or number");
+  };
+  for (const std::string& name : from.users) {
+    grant.users.push_back(name);
+    if (const auto uid = whole_number<std::uint32_t>(name)) grant.uids.push_back(*uid);
+    else if (const passwd* entry = ::getpwnam(name.c_str())) grant.uids.push_back(entry->pw_uid);
+    else return unknown("user", name);
+  }
+  for (const std::string& name : from.groups) {
+    if (const auto gid = whole_number<std::uint32_t>(name)) grant.gids.push_back(*gid);
+    else if (const ::group* entry = ::getgrnam(name.c_str())) grant.gids.push_back(entry->gr_gid);
+    else return unknown("group", name);
+  }
+  grant.gpus = from.gpus;
+  grant.milliwatts = bounds_of(from.milliwatts);
+  grant.mhz = bounds_of(from.mhz);
+  grant.memory_mhz = bounds_of(from.memory_mhz);
+  grant.persistence = from.persistence;
+  return grant;
+}
+
+// Errors: usage, for a user or group that this machine does not know.
+Result<std::vector<power::Grant>> grants_of(const config::Config& config) {
+  std::vector<power::Grant> grants;
+  for (const config::PowerGrant& one : config.power_grants) grants.push_back(TRY(grant_of(one)));
+  return grants;
+}
+
+// Errors: of the file zeusd.command_overrides.
+Result<config::CommandOverrides> overrides_of(const config::Config& config) {
+  const std::string& path = config["zeusd.command_overrides"].value;
+  if (path.empty()) return config::CommandOverrides{};
+  return TRY(config::load_command_overrides(path)).overrides;
+}
+
+// Returns the profile of power.at_start; empty: none is named. Errors: usage, if there is none of that name.
+Result<std::optional<config::PowerProfile>> site_of(const config::Config& config) {
+  const config::Setting& named = config["power.at_start"];
+  if (named.value.empty()) return std::optional<config::PowerProfile>{};
+  const auto found = std::ranges::find(config.power_profiles, named.value, &config::PowerProfile::name);
+  if (found != config.power_profiles.end()) return std::optional(*found);
+  return fail(ErrorCode::usage, named.origin + ": power.at_start = '" + named.value + "' names no profile",
+              "write [power.profile." + named.value + "], or name one that is there");
+}
+
 }  // namespace
+
+Result<void> PowerControl::check(const config::Config& config) {
+  TRY(site_of(config));
+  TRY(grants_of(config));
+  TRY(overrides_of(config));
+  return {};
+}
 
 Result<std::unique_ptr<PowerControl>> PowerControl::start(Context& context, const node::Node& node) {
   std::unique_ptr<PowerControl> control(new PowerControl(context));
@@ -78,21 +148,20 @@ Result<void> PowerControl::apply_site() {
   return {};
 }
 
-api::PowerRoutes& PowerControl::routes(api::Service& service) {
-  return routes_.emplace(
-      context_.loop,
-      api::PowerSources{
-          .queues = *queues_,
-          .keeper = *leases_,
-          .access = context_.access,
-          .may_set = [this](const http::Peer& peer, const node::Caller& caller, const power::SettingsByGpu& settings,
-                            bool by_lease) { return permissions_->may_set(peer, caller, settings, by_lease); },
-          .may_hold = PowerPermissions::may_hold,
-          .fresh = [&service] { return service.fresh(); },
-          .changed = [&service] { service.changed(); },
-          .profiles = [this] { return profiles_; },
-          .drift = context_.config["power.drift"].value,
-          .at_start = context_.config["power.at_start"].value});
+void PowerControl::add_routes(http::Router& router, api::Service& service) {
+  api::add_power_routes(
+      router, context_.loop,
+      {.queues = *queues_,
+       .keeper = *leases_,
+       .access = context_.access,
+       .may_set = [this](const http::Peer& peer, const node::Caller& caller, const power::SettingsByGpu& settings,
+                         bool by_lease) { return permissions_->may_set(peer, caller, settings, by_lease); },
+       .may_hold = PowerPermissions::may_hold,
+       .fresh = [&service] { return service.fresh(); },
+       .changed = [&service] { service.changed(); },
+       .profiles = [this] { return profiles_; },
+       .drift = context_.config["power.drift"].value,
+       .at_start = context_.config["power.at_start"].value});
 }
 
 void PowerControl::save_before(const api::ZeusdCaller& caller, bool login, const std::vector<std::uint32_t>& gpus,

@@ -25,12 +25,15 @@ namespace headgate::daemon {
 // For the loop's thread, except where stated.
 class PowerControl {
  public:
-  // Both must outlive it. Errors: of check_power_settings(), of the driver and of reading the leases.
+  // Checks what a start would reject in the configuration: grants, the site's own settings, command overrides. Errors:
+  // usage; of the file of overrides.
+  [[nodiscard]] static Result<void> check(const config::Config& config);
+  // Both must outlive it. Errors: of check(), of the driver and of reading the leases.
   [[nodiscard]] static Result<std::unique_ptr<PowerControl>> start(Context& context, const node::Node& node);
   PowerControl(const PowerControl&) = delete;
 
-  // Returns the handler of /v1/power. `service` must outlive it.
-  [[nodiscard]] api::PowerRoutes& routes(api::Service& service);
+  // Adds the routes of /v1/power. This and `service` must outlive them.
+  void add_routes(http::Router& router, api::Service& service);
   [[nodiscard]] power::ControlQueues& queues() { return *queues_; }
   [[nodiscard]] const PowerPermissions& permissions() const { return *permissions_; }
 
@@ -39,7 +42,7 @@ class PowerControl {
   void save_before(const api::ZeusdCaller& caller, bool login, const std::vector<std::uint32_t>& gpus,
                    const power::Command& command, std::function<void(Result<void>)> begin);
 
-  // Takes over the grants of a configuration that was read again. Errors: of grants_of(); then the former ones stay.
+  // Takes over the grants of a configuration that was read again. Errors: as of check(); then the former ones stay.
   [[nodiscard]] Result<void> allow(const config::Config& config);
   // Gives up the persistence mode of the GPU ("all": of all) and releases the driver, so that it can be reset; then
   // restores everything. Any thread but the loop's: blocks for calls into the driver.
@@ -67,7 +70,6 @@ class PowerControl {
   std::unique_ptr<power::ControlQueues> queues_;  // not optional: its workers read it while it is destroyed
   std::optional<power::LeaseKeeper> leases_;
   std::optional<PowerPermissions> permissions_;
-  std::optional<api::PowerRoutes> routes_;
 };
 
 }  // namespace headgate::daemon

@@ -1,6 +1,5 @@
 #include "daemon/power_permissions.hpp"
 
-#include <algorithm>
 #include <filesystem>
 
 #include "base/user_name.hpp"
@@ -49,8 +48,7 @@ power::Writer PowerPermissions::writer_of(const api::ZeusdCaller& caller) const 
 power::GpuUse PowerPermissions::use_of(std::uint32_t gpu, bool with_names) const {
   power::GpuUse use{.index = gpu, .uuid = queues_.gpu(gpu).identity().uuid, .owners = {}};
   for (const auto& [name, live] : node_.shares().list()) {
-    const auto& devices = live.share.devices;
-    if (std::ranges::find(devices, use.uuid, &tenancy::DeviceShare::uuid) == devices.end()) continue;
+    if (device_on(live.share, use.uuid) == nullptr) continue;
     const std::uint32_t uid = live.share.owner_uid;
     use.owners.push_back({uid, with_names ? user_name(uid) : ""});
   }

@@ -1,11 +1,12 @@
 #include "daemon/power_reports.hpp"
 
+#include <cstdio>
 #include <optional>
 #include <vector>
 
 #include "base/now.hpp"
+#include "base/utf8.hpp"
 #include "daemon/journal.hpp"
-#include "daemon/zeusd_log.hpp"
 
 namespace headgate::daemon {
 namespace {
@@ -82,6 +83,18 @@ void PowerReports::tick(power::ControlQueues& queues) {
     entries = audit_.due(steady_now_ns());
   }
   for (const power::AuditEntry& entry : entries) tell(entry, queues);
+}
+
+void log_executed(const char* program, const power::Executed& done) {
+  const std::string change = done.from.empty() && done.to.empty() ? "" : ": " + done.from + " -> " + done.to;
+  const std::string merged =
+      done.superseded == 0 ? "" : ", replaced " + std::to_string(done.superseded) + " earlier commands";
+  const std::string text = "request " + std::to_string(done.request) + " of " + printable(done.caller.text) + ": GPU " +
+                           std::to_string(done.gpu) + " " + power::describe(done.command) +
+                           (done.result ? change : " FAILED: " + done.result.error().message) + " (done in " +
+                           std::to_string(done.done_ns / 1000) + " us, own part " +
+                           std::to_string(done.overhead_ns / 1000) + " us" + merged + ")";
+  std::fprintf(stderr, "%s: %s\n", program, text.c_str());
 }
 
 }  // namespace headgate::daemon

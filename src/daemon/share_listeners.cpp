@@ -4,18 +4,68 @@
 #include <limits>
 #include <utility>
 
-#include "daemon/events.hpp"
 #include "daemon/journal.hpp"
 #include "http/io.hpp"
+#include "node/processes.hpp"
 
 namespace headgate::daemon {
+namespace {
 
-ShareListeners::ShareListeners(Context& context, NodeHost& node, SchedulerChannel& scheduler, FormerShares& former,
-                               Hooks hooks)
+using OwnerUid = std::optional<std::uint32_t>;  // of the share; empty if it is gone
+
+std::string process_text(const identity::Process& process) {
+  return "process " + std::to_string(process.pid) + " (" + process.command + ")";
+}
+
+snapshot::Event event_of(const char* kind, const tenancy::TenantProcess& tenant, OwnerUid owner, const char* what) {
+  return {.kind = kind,
+          .severity = "info",
+          .share = tenant.share,
+          .pid = tenant.process.pid,
+          .uid = tenant.uid,
+          .owner_uid = owner,
+          .text = "process " + std::to_string(tenant.process.pid) + " (" + tenant.process.command + ", " +
+                  node::where_text(tenant.where) + ") " + what + tenant.share};
+}
+
+snapshot::Event joined_event(const tenancy::TenantProcess& tenant, OwnerUid owner) {
+  return event_of("process.joined", tenant, owner, tenant.adopted ? "was found in " : "joined ");
+}
+
+snapshot::Event left_event(const tenancy::TenantProcess& tenant, OwnerUid owner) {
+  return event_of("process.left", tenant, owner, "left ");
+}
+
+// A peer's claim at the share's socket that the kernel contradicts.
+snapshot::Event lie_event(const std::string& share, const identity::Peer& peer, const std::string& what,
+                          OwnerUid owner) {
+  return {.kind = "tenant.lied",
+          .severity = "warn",
+          .share = share,
+          .pid = peer.process.pid,
+          .uid = peer.uid,
+          .owner_uid = owner,
+          .text = process_text(peer.process) + " at the door of " + share + ": " + what};
+}
+
+// A process in a share that asks first, which was not asked about.
+snapshot::Event unasked_event(const tenancy::TenantProcess& tenant, OwnerUid owner) {
+  return {.kind = "tenant.lied",
+          .severity = "warn",
+          .share = tenant.share,
+          .pid = tenant.process.pid,
+          .uid = tenant.uid,
+          .owner_uid = owner,
+          .text = process_text(tenant.process) + " sits in " + tenant.share +
+                  ", where each process needs a scheduler's leave, and none gave it"};
+}
+
+}  // namespace
+
+ShareListeners::ShareListeners(Context& context, NodeHost& node, SchedulerChannel& scheduler, Hooks hooks)
     : context_(context),
       node_(node),
       scheduler_(scheduler),
-      former_(former),
       hooks_(std::move(hooks)),
       processes_(http::context_of(context.loop).get_executor(), node.node().shares(), "/proc", process_events(),
                  ledger::Remains::draining),
@@ -27,7 +77,7 @@ ShareListeners::ShareListeners(Context& context, NodeHost& node, SchedulerChanne
 tenancy::Processes::Events ShareListeners::process_events() {
   return {.joined =
               [this](const auto& tenant) {
-                former_.remember(tenant.process.pid, {tenant.share, node_.owner_of(tenant.share)});
+                node_.former().remember(tenant.process.pid, {tenant.share, node_.owner_of(tenant.share)});
                 hooks_.joined(tenant);
                 if (processes_.count_in(tenant.share) == 1) node_.node().managed.divide_unattended(tenant.share);
               },
@@ -59,7 +109,7 @@ void ShareListeners::left(const tenancy::TenantProcess& tenant) {
   node.reporter.look_for_refusals(tenant.share);
   hooks_.left(tenant);
   // The share may already have been removed, so use the owner recorded when the process joined.
-  const auto former = former_.of(tenant.process.pid);
+  const auto former = node_.former().of(tenant.process.pid);
   if (tenant.admitted)
     context_.events.add(
         left_event(tenant, former.name == tenant.share ? former.owner_uid : node_.owner_of(tenant.share)));

@@ -6,7 +6,6 @@
 #include <vector>
 
 #include "daemon/context.hpp"
-#include "daemon/former_shares.hpp"
 #include "daemon/node_host.hpp"
 #include "daemon/scheduler_channel.hpp"
 #include "node/unadmitted.hpp"
@@ -24,7 +23,7 @@ class ShareListeners {
   };
 
   // All references must outlive it.
-  ShareListeners(Context& context, NodeHost& node, SchedulerChannel& scheduler, FormerShares& former, Hooks hooks);
+  ShareListeners(Context& context, NodeHost& node, SchedulerChannel& scheduler, Hooks hooks);
   ShareListeners(const ShareListeners&) = delete;
 
   // Opens the sockets of all shares, and takes up the processes that a former daemon left.
@@ -52,7 +51,6 @@ class ShareListeners {
   Context& context_;
   NodeHost& node_;
   SchedulerChannel& scheduler_;
-  FormerShares& former_;
   const Hooks hooks_;
   tenancy::Processes processes_;
   tenancy::RegistrationServer sockets_;

@@ -1,9 +1,10 @@
-#include "daemon/zeusd_options.hpp"
+#include "daemon/zeusd_program.hpp"
 
 #include <algorithm>
 #include <functional>
 #include <map>
 
+#include "base/joined.hpp"
 #include "base/utf8.hpp"
 #include "base/whole_number.hpp"
 #include "config/listen_address.hpp"
@@ -16,14 +17,8 @@ std::unexpected<Error> refuse(const std::string& flag, const std::string& value,
               "accepted: " + accepted);
 }
 
-using Take = std::function<Result<void>(const std::string& value)>;
+using Take = std::function<Result<void>(const std::string& flag, const std::string& value)>;
 using Flags = std::map<std::string, Take, std::less<>>;
-
-std::string names_of(const Flags& flags) {
-  std::string names;
-  for (const auto& [name, take] : flags) names += (names.empty() ? "" : ", ") + name;
-  return names;
-}
 
 // Takes "--flag VALUE" and "--flag=VALUE", each with a value.
 Result<void> take_flags(const std::vector<std::string>& words, std::size_t from, const Flags& flags) {
@@ -33,21 +28,21 @@ Result<void> take_flags(const std::vector<std::string>& words, std::size_t from,
     const auto flag = flags.find(name);
     if (flag == flags.end())
       return fail(ErrorCode::usage, "zeusd: unknown option '" + printable(words[i]) + "'",
-                  "accepted: " + names_of(flags));
+                  "accepted: " + joined(flags, ", ", &Flags::value_type::first));
     std::string value;
     // The profile of --sim is optional, so it is taken only after '='.
     if (equals != std::string::npos) value = words[i].substr(equals + 1);
     else if (name == "--sim") value.clear();
     else if (i + 1 < words.size()) value = words[++i];
     else return fail(ErrorCode::usage, "zeusd: " + name + " needs a value");
-    TRY(flag->second(value));
+    TRY(flag->second(name, value));
   }
   return {};
 }
 
 template <typename Number>
-Take number_into(const std::string& flag, Number& into, std::uint32_t least, std::uint32_t most) {
-  return [&into, flag, least, most](const std::string& value) -> Result<void> {
+Take number_into(Number& into, std::uint32_t least, std::uint32_t most) {
+  return [&into, least, most](const std::string& flag, const std::string& value) -> Result<void> {
     const auto number = whole_number<std::uint32_t>(value);
     if (!number || *number < least || *number > most)
       return refuse(flag, value, std::to_string(least) + " to " + std::to_string(most));
@@ -56,8 +51,8 @@ Take number_into(const std::string& flag, Number& into, std::uint32_t least, std
   };
 }
 
-Take text_into(const std::string& flag, std::string& into) {
-  return [&into, flag](const std::string& value) -> Result<void> {
+Take text_into(std::string& into) {
+  return [&into](const std::string& flag, const std::string& value) -> Result<void> {
     if (value.empty()) return refuse(flag, value, "a text that is not empty");
     into = value;
     return {};
@@ -65,7 +60,7 @@ Take text_into(const std::string& flag, std::string& into) {
 }
 
 Take groups_into(std::vector<power::ApiGroup>& into) {
-  return [&into](const std::string& value) -> Result<void> {
+  return [&into](const std::string&, const std::string& value) -> Result<void> {
     into = TRY(power::api_groups_from(value));
     return {};
   };
@@ -73,47 +68,46 @@ Take groups_into(std::vector<power::ApiGroup>& into) {
 
 Flags serve_flags(ZeusdServeOptions& serve, std::uint32_t& workers) {
   Flags flags;
-  flags["--mode"] = [&serve](const std::string& value) -> Result<void> {
-    if (value != "uds" && value != "tcp")
-      return refuse("--mode", value, "uds, tcp (there are no named pipes on Linux)");
+  flags["--mode"] = [&serve](const std::string& flag, const std::string& value) -> Result<void> {
+    if (value != "uds" && value != "tcp") return refuse(flag, value, "uds, tcp (there are no named pipes on Linux)");
     serve.tcp = value == "tcp";
     return {};
   };
-  flags["--socket-path"] = text_into("--socket-path", serve.socket_path);
-  flags["--socket-permissions"] = [&serve](const std::string& value) -> Result<void> {
+  flags["--socket-path"] = text_into(serve.socket_path);
+  flags["--socket-permissions"] = [&serve](const std::string& flag, const std::string& value) -> Result<void> {
     const auto mode = whole_number<std::uint32_t>(value, 8);
-    if (!mode || *mode > 0777) return refuse("--socket-permissions", value, "an octal mode such as 666 or 660");
+    if (!mode || *mode > 0777) return refuse(flag, value, "an octal mode such as 666 or 660");
     serve.socket_mode = static_cast<mode_t>(*mode);
     return {};
   };
-  flags["--socket-uid"] = number_into("--socket-uid", serve.socket_uid, 0, ~0U - 1);
-  flags["--socket-gid"] = number_into("--socket-gid", serve.socket_gid, 0, ~0U - 1);
-  flags["--tcp-bind-address"] = [&serve](const std::string& value) -> Result<void> {
-    if (!config::parse_listen_address(value)) return refuse("--tcp-bind-address", value, "127.0.0.1:4938, [::1]:4938");
+  flags["--socket-uid"] = number_into(serve.socket_uid, 0, ~0U - 1);
+  flags["--socket-gid"] = number_into(serve.socket_gid, 0, ~0U - 1);
+  flags["--tcp-bind-address"] = [&serve](const std::string& flag, const std::string& value) -> Result<void> {
+    if (!config::parse_listen_address(value)) return refuse(flag, value, "127.0.0.1:4938, [::1]:4938");
     serve.tcp_address = value;
     return {};
   };
-  flags["--num-workers"] = number_into("--num-workers", workers, 1, 65'535);
-  flags["--gpu-power-poll-hz"] = number_into("--gpu-power-poll-hz", serve.gpu_hz, 1, 1000);
-  flags["--cpu-power-poll-hz"] = number_into("--cpu-power-poll-hz", serve.cpu_hz, 1, 1000);
-  flags["--gpu-backend"] = [&serve](const std::string& value) -> Result<void> {
-    if (value != "auto" && value != "nvml") return refuse("--gpu-backend", value, "auto, nvml");
+  flags["--num-workers"] = number_into(workers, 1, 65'535);
+  flags["--gpu-power-poll-hz"] = number_into(serve.gpu_hz, 1, 1000);
+  flags["--cpu-power-poll-hz"] = number_into(serve.cpu_hz, 1, 1000);
+  flags["--gpu-backend"] = [&serve](const std::string& flag, const std::string& value) -> Result<void> {
+    if (value != "auto" && value != "nvml") return refuse(flag, value, "auto, nvml");
     serve.explicit_backend = value == "nvml";
     return {};
   };
   flags["--enable"] = groups_into(serve.groups);
-  flags["--gpu-command-overrides"] = text_into("--gpu-command-overrides", serve.overrides_path);
-  flags["--signing-key-path"] = text_into("--signing-key-path", serve.key_path);
-  flags["--name"] = [&serve](const std::string& value) -> Result<void> {
-    if (value.empty()) return refuse("--name", value, "a host name");
+  flags["--gpu-command-overrides"] = text_into(serve.overrides_path);
+  flags["--signing-key-path"] = text_into(serve.key_path);
+  flags["--name"] = [&serve](const std::string& flag, const std::string& value) -> Result<void> {
+    if (value.empty()) return refuse(flag, value, "a host name");
     serve.names.push_back(value);
     return {};
   };
-  flags["--sim"] = [&serve](const std::string& value) -> Result<void> {
+  flags["--sim"] = [&serve](const std::string&, const std::string& value) -> Result<void> {
     serve.simulate = value;
     return {};
   };
-  flags["--sys-root"] = text_into("--sys-root", serve.sys_root);
+  flags["--sys-root"] = text_into(serve.sys_root);
   return flags;
 }
 
@@ -122,9 +116,9 @@ Result<ZeusdOptions> parse_token(const std::vector<std::string>& words) {
   options.command = ZeusdCommand::token_issue;
   ZeusdTokenOptions& token = options.token;
   Flags flags;
-  flags["--signing-key-path"] = text_into("--signing-key-path", token.key_path);
-  flags["--user"] = text_into("--user", token.user);
-  flags["--expires"] = text_into("--expires", token.expires);
+  flags["--signing-key-path"] = text_into(token.key_path);
+  flags["--user"] = text_into(token.user);
+  flags["--expires"] = text_into(token.expires);
   flags["--scope"] = groups_into(token.scopes);
   TRY(take_flags(words, 2, flags));
   for (const auto& [flag, value] : {std::pair{"--signing-key-path", &token.key_path}, std::pair{"--user", &token.user},

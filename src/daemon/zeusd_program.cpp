@@ -19,8 +19,8 @@
 #include "base/version.hpp"
 #include "config/command_overrides.hpp"
 #include "config/listen_address.hpp"
+#include "daemon/power_reports.hpp"
 #include "daemon/settings.hpp"
-#include "daemon/zeusd_log.hpp"
 #include "http/server.hpp"
 #include "install/source.hpp"
 #include "power/nvml_manager.hpp"
@@ -99,8 +99,7 @@ std::vector<std::string> names_of(const ZeusdServeOptions& options) {
 
 std::chrono::nanoseconds period_of(std::uint32_t hz) { return std::chrono::nanoseconds(1'000'000'000 / hz); }
 
-}  // namespace
-
+// Serves until SIGTERM, SIGINT or SIGQUIT. Errors: of the start; each names what is wrong and what is accepted.
 Result<void> serve_zeusd(const ZeusdServeOptions& options) {
   sigset_t set;
   ::sigemptyset(&set);
@@ -153,6 +152,8 @@ Result<std::string> issue_zeusd_token(const ZeusdTokenOptions& options) {
       {.user = options.user, .scopes = options.scopes, .expires_s = TRY(power::token_end(options.expires, now_s))},
       key);
 }
+
+}  // namespace
 
 int zeusd_main(int argc, char** argv) {
   const auto complain = [](const Error& error) {

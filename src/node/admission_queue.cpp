@@ -1,8 +1,10 @@
 #include "node/admission_queue.hpp"
 
 #include <algorithm>
+#include <set>
 
 #include "base/now.hpp"
+#include "base/units.hpp"
 #include "base/user_name.hpp"
 
 namespace headgate::node {
@@ -13,11 +15,8 @@ std::int64_t steady_ns() { return static_cast<std::int64_t>(steady_now_ns()); }
 }  // namespace
 
 Queue::Books AdmissionQueue::books() const {
-  const std::vector<tenancy::Share> rows = managed_.shares.rows();
-  const std::vector<tenancy::Excess> past = managed_.shares.past_limits();
   const auto& node = managed_.shares.node();
-  return {node.cards, node.reserve,
-          tenancy::committed_of({node.cards, rows, managed_.shares.quotas(), node.reserve, past})};
+  return {node.cards, node.reserve, managed_.shares.with_books(tenancy::committed_of)};
 }
 
 Result<void> AdmissionQueue::check_turn(const tenancy::Share& share, const Caller& caller) const {
@@ -45,11 +44,9 @@ Result<std::uint64_t> AdmissionQueue::enter(tenancy::Share share, const Caller& 
     return std::unexpected(good.error());
   }
   // Check the quotas apart from room: a request over its own quota does not wait for others.
-  const std::vector<tenancy::Share> rows = managed_.shares.rows();
   tenancy::Share needs_no_room = share;
   needs_no_room.overcommit = true;
-  const std::vector<tenancy::Excess> past = managed_.shares.past_limits();
-  TRY(tenancy::admit(needs_no_room, {node.cards, rows, managed_.shares.quotas(), node.reserve, past}));
+  TRY(managed_.shares.with_books([&](const tenancy::Books& all) { return tenancy::admit(needs_no_room, all); }));
   const std::uint64_t ticket = TRY(queue_.enter(std::move(share), steady_ns(), std::move(events)));
   serve();
   if (const auto& line = queue_.list(); !line.empty() && line.back().ticket == ticket)
@@ -90,6 +87,96 @@ void AdmissionQueue::show(snapshot::Snapshot& snapshot) const {
     row.waited_ns = static_cast<std::uint64_t>(now_ns - waiter.since_ns);
     snapshot.waiting.push_back(std::move(row));
   }
+}
+
+std::string describe(std::span<const tenancy::Shortfall> shortfalls) {
+  std::string text;
+  for (const tenancy::Shortfall& lack : shortfalls) {
+    text += (text.empty() ? "" : "; ") + lack.gpu + " lacks ";
+    if (lack.memory_bytes > 0) text += bytes_text(lack.memory_bytes);
+    if (lack.memory_bytes > 0 && lack.guarantee_ppm > 0) text += " and ";
+    if (lack.guarantee_ppm > 0)
+      text +=
+          percent_text(static_cast<std::uint32_t>(std::min<std::uint64_t>(lack.guarantee_ppm, ~0u))) + " of its time";
+  }
+  return text;
+}
+
+Result<std::uint64_t> Queue::enter(tenancy::Share share, std::int64_t now_ns, Events events) {
+  const auto of_user =
+      std::ranges::count_if(line_, [&](const Waiter& w) { return w.share.owner_uid == share.owner_uid; });
+  if (line_.size() >= kMost || static_cast<std::size_t>(of_user) >= kMaxOfAUser) {
+    return fail(ErrorCode::no_capacity,
+                std::to_string(line_.size()) + " requests wait for room here, " + std::to_string(of_user) +
+                    " of them yours: no more than " + std::to_string(kMost) + ", and of a user " +
+                    std::to_string(kMaxOfAUser) + ", may",
+                "try again when some of them have ended");
+  }
+  if (std::ranges::any_of(
+          line_, [&](const Waiter& w) { return w.share.name == share.name && w.share.owner_uid != share.owner_uid; }))
+    return fail(ErrorCode::conflict, "another user's request for a share '" + share.name + "' waits already",
+                "choose another name");
+  Waiter waiter{.share = std::move(share)};
+  waiter.ticket = ++last_ticket_;
+  waiter.since_ns = now_ns;
+  waiter.events = std::move(events);
+  line_.push_back(std::move(waiter));
+  return last_ticket_;
+}
+
+bool Queue::leave(std::uint64_t ticket) {
+  return std::erase_if(line_, [&](const Waiter& waiter) { return waiter.ticket == ticket; }) > 0;
+}
+
+void Queue::serve(Books books, const Make& make) {
+  std::vector<const Waiter*> before;
+  std::set<std::string> made_now;
+  for (auto at = line_.begin(); at != line_.end();) {
+    if (made_now.contains(at->share.name)) {
+      if (at->events.settled)
+        at->events.settled(fail(ErrorCode::conflict,
+                                "an earlier request for the share '" + at->share.name + "' has made it",
+                                "run --name joins it with the same values; 'headgate share set' changes it"));
+      at = line_.erase(at);
+      continue;
+    }
+    const auto blocked = std::ranges::find_if(before, [&](const Waiter* earlier) {
+      return tenancy::overtakes(at->share, earlier->share, books.cards, books.reserve, books.committed);
+    });
+    std::string reason = describe(tenancy::shortfall(at->share, books.cards, books.reserve, books.committed));
+    if (blocked != before.end()) {
+      // The name is private to its owner.
+      reason = "behind number " + std::to_string(blocked - before.begin() + 1) + (reason.empty() ? "" : "; ") + reason;
+    } else if (reason.empty()) {
+      const auto made = make(at->share);
+      // Another program holds the store's file at this moment: the request keeps its place, and the others would wait
+      // as long.
+      if (!made && may_pass(made.error().code)) return;
+      if (made || made.error().code != ErrorCode::no_capacity) {
+        if (made) {
+          tenancy::commit(at->share, books.cards, books.reserve, books.committed);
+          made_now.insert(at->share.name);
+        }
+        if (at->events.settled) at->events.settled(made);
+        at = line_.erase(at);
+        continue;
+      }
+      reason = made.error().message;
+    }
+    before.push_back(&*at);
+    if (at->place != before.size() || at->reason != reason) {
+      at->place = before.size();
+      at->reason = std::move(reason);
+      if (at->events.moved) at->events.moved(at->place, at->reason);
+    }
+    ++at;
+  }
+}
+
+const Queue::Waiter* Queue::overtaken_by(const tenancy::Share& share, const Books& books) const {
+  for (const Waiter& waiter : line_)
+    if (tenancy::overtakes(share, waiter.share, books.cards, books.reserve, books.committed)) return &waiter;
+  return nullptr;
 }
 
 }  // namespace headgate::node

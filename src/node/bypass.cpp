@@ -14,6 +14,7 @@
 #include <vector>
 
 #include "base/elf.hpp"
+#include "base/joined.hpp"
 #include "base/now.hpp"
 #include "base/unique_fd.hpp"
 #include "identity/process.hpp"
@@ -140,9 +141,7 @@ std::string how_it_goes_around(std::uint32_t pid, const std::string& proc) {
   if (effort.spent) facts.emplace_back("it has mapped more than is looked through");
   if (const auto namespaces = own_namespaces(folder, proc); !namespaces.empty())
     facts.push_back("it has " + namespaces);
-  std::string text;
-  for (const auto& fact : facts) text += (text.empty() ? "" : "; ") + fact;
-  return text;
+  return joined(facts, "; ");
 }
 
 TrustedProgram trusted_program(std::uint32_t pid, const std::string& proc) {

@@ -1,6 +1,7 @@
 // The caller of an operation, and what of others' shares it may see and change.
 #pragma once
 
+#include <algorithm>
 #include <cstdint>
 #include <span>
 #include <vector>
@@ -18,7 +19,11 @@ struct Caller {
   [[nodiscard]] bool owns(std::uint32_t owner_uid) const { return administrator || (known() && uid == owner_uid); }
   // Returns whether the caller may see a share with these users and groups in full: users let in by name may.
   [[nodiscard]] bool sees(std::uint32_t owner_uid, std::span<const std::uint32_t> users,
-                          std::span<const std::uint32_t> groups) const;
+                          std::span<const std::uint32_t> groups) const {
+    if (owns(owner_uid)) return true;
+    return known() &&
+           (std::ranges::find(users, uid) != users.end() || std::ranges::find_first_of(groups, gids) != groups.end());
+  }
   // False over TCP without a token: such a caller sees totals, and makes and changes nothing.
   [[nodiscard]] bool known() const { return uid != ~0u; }
 };

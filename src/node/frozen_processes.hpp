@@ -1,3 +1,4 @@
+// Finds out whether a process is frozen (SIGSTOP or a frozen cgroup): it then accounts for nothing it has in flight.
 // Shows in snapshots the processes that the audit has frozen and that still are.
 #pragma once
 
@@ -30,5 +31,9 @@ class FrozenProcesses {
   Roots roots_;
   std::map<std::uint32_t, FrozenProcess> frozen_;  // by pid
 };
+
+// Returns whether its main thread is stopped, by a signal or a tracer, or it is in a frozen cgroup, of version 2 or
+// version 1's freezer. False if that cannot be seen.
+[[nodiscard]] bool is_frozen(std::uint32_t pid, const Roots& roots = {});
 
 }  // namespace headgate::node

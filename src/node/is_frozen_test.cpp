@@ -1,4 +1,4 @@
-#include "node/is_frozen.hpp"
+#include "node/frozen_processes.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -3,8 +3,8 @@
 #include "base/now.hpp"
 #include "base/user_name.hpp"
 #include "node/share_text.hpp"
-#include "node/unattended.hpp"
 #include "snapshot/gpu_name.hpp"
+#include "tenancy/unattended.hpp"
 
 namespace headgate::node {
 

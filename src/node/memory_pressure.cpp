@@ -10,10 +10,6 @@ namespace {
 
 using tenancy::LiveShare;
 
-bool is_on(const LiveShare& live, const std::string& uuid) {
-  return std::ranges::find(live.share.devices, uuid, &tenancy::DeviceShare::uuid) != live.share.devices.end();
-}
-
 bool idle(const std::string& name, const snapshot::Snapshot& latest) {
   const auto seen = std::ranges::find(latest.shares, name, &snapshot::Share::name);
   return seen != latest.shares.end() && seen->processes > 0 &&
@@ -54,7 +50,8 @@ std::vector<MemoryShortage> MemoryPressure::look(tenancy::Shares& shares, const 
     ledger::ask_reclaim(live->pages->policy());
     if (want.of_card && card_lacks(device.uuid, want.bytes, latest)) {
       for (auto& [other, neighbour] : shares.list()) {
-        if (other == name || neighbour.pages == nullptr || !is_on(neighbour, device.uuid) || !idle(other, latest))
+        if (other == name || neighbour.pages == nullptr || device_on(neighbour.share, device.uuid) == nullptr ||
+            !idle(other, latest))
           continue;
         ledger::ask_reclaim(neighbour.pages->policy());
         shortage.asked.push_back(other);

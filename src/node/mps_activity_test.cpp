@@ -1,4 +1,4 @@
-#include "node/mps_activity.hpp"
+#include "node/gpu_policies.hpp"
 
 #include <gtest/gtest.h>
 

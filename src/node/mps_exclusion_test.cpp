@@ -1,4 +1,4 @@
-#include "node/mps_exclusion.hpp"
+#include "node/share_rights.hpp"
 
 #include <gtest/gtest.h>
 

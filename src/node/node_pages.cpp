@@ -2,7 +2,9 @@
 
 #include <algorithm>
 #include <array>
+#include <set>
 
+#include "guest/ledger/layout.hpp"
 #include "guest/ledger/node_page.hpp"
 #include "guest/ledger/wake.hpp"
 #include "node/sealed_memory.hpp"
@@ -99,6 +101,65 @@ void NodePages::tell(const observe::DriverMemory& memory, const tenancy::Shares&
     page->done.store(page->begun.load());
     ledger::wake(page->done);
   }
+}
+
+void ContextSizes::look(const observe::DriverMemory& memory, const tenancy::Shares& shares,
+                        const tenancy::Processes& processes) {
+  processes.each([&](const tenancy::TenantProcess& tenant) {
+    for (const observe::DriverProcess& listed : memory.processes) {
+      if (listed.pid != tenant.process.pid || listed.bytes.value_or(0) == 0) continue;
+      Known& card = cards_[listed.uuid];
+      card.smallest_listed_bytes = std::min(card.smallest_listed_bytes, *listed.bytes);
+    }
+  });
+  std::map<std::string, std::uint64_t> largest;
+  for (const auto& [name, live] : shares.list()) {
+    if (live.pages == nullptr) continue;
+    const auto& devices = live.share.devices;
+    for (std::size_t i = 0; i < std::min<std::size_t>(devices.size(), ledger::kMaxDevices); ++i) {
+      const std::uint64_t bytes = live.pages->usage().compute[i].context_bytes.load(std::memory_order_relaxed);
+      largest[devices[i].uuid] = std::max(largest[devices[i].uuid], bytes);
+    }
+  }
+  for (auto& [uuid, card] : cards_) {
+    if (largest[uuid] != 0) card.bytes = largest[uuid];
+    card.bytes = std::min(card.bytes, card.smallest_listed_bytes);
+  }
+}
+
+std::uint64_t ContextSizes::of(const std::string& uuid) const {
+  const auto card = cards_.find(uuid);
+  return card == cards_.end() ? 0 : card->second.bytes;
+}
+
+void DeadProcessMemory::look(tenancy::Shares& shares) {
+  std::set<Key> present;
+  for (auto& [name, live] : shares.list()) {
+    if (live.pages == nullptr) continue;
+    for (std::uint32_t device = 0; device < live.share.devices.size(); ++device) {
+      if (ledger::draining_bytes(live.pages->usage(), device) == 0) continue;
+      auto& seen = seen_[{name, device}];
+      if (seen == nullptr) seen = std::make_unique<Seen>();
+      seen->generation = live.generation;
+      ledger::see_draining(live.pages->usage(), device, seen->draining);
+      present.insert({name, device});
+    }
+  }
+  std::erase_if(seen_, [&](const auto& entry) { return !present.contains(entry.first); });
+}
+
+void DeadProcessMemory::settle(tenancy::Shares& shares, const observe::DriverMemory& memory) {
+  for (const auto& [key, seen] : seen_) {
+    tenancy::LiveShare* const live = shares.find(key.first);
+    if (live == nullptr || live->pages == nullptr || live->generation != seen->generation ||
+        key.second >= live->share.devices.size())
+      continue;
+    const auto alive = memory.unattributed_on(live->share.devices[key.second].uuid);
+    const ledger::Draining& then = seen->draining;
+    if (alive && *alive < then.bytes)
+      ledger::settle_draining(live->pages->usage(), key.second, {}, then, then.bytes - *alive);
+  }
+  seen_.clear();
 }
 
 }  // namespace headgate::node

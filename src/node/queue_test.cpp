@@ -1,4 +1,4 @@
-#include "node/queue.hpp"
+#include "node/admission_queue.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "node/report_check.hpp"
+#include "node/arbitrated_share.hpp"
 
 #include <gtest/gtest.h>
 

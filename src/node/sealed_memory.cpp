@@ -39,11 +39,7 @@ SealedMemory::~SealedMemory() {
   if (at_ != nullptr) ::munmap(at_, bytes_);
 }
 
-SealedMemory::SealedMemory(SealedMemory&& other) noexcept
-    : file_(std::move(other.file_)),
-      theirs_(std::move(other.theirs_)),
-      at_(std::exchange(other.at_, nullptr)),
-      bytes_(other.bytes_) {}
+SealedMemory::SealedMemory(SealedMemory&& other) noexcept { *this = std::move(other); }
 
 SealedMemory& SealedMemory::operator=(SealedMemory&& other) noexcept {
   std::swap(file_, other.file_);

@@ -11,7 +11,7 @@
 #include "node/caller.hpp"
 #include "node/gpu_policies.hpp"
 #include "node/managed_shares.hpp"
-#include "tenancy/access.hpp"
+#include "tenancy/share.hpp"
 
 namespace headgate::node {
 

@@ -32,6 +32,10 @@ std::string more_needs(const tenancy::Share& share, const std::string& option) {
          std::to_string(share.owner_uid) + " " + option;
 }
 
+bool have_a_gpu_in_common(const tenancy::Share& a, const tenancy::Share& b) {
+  return std::ranges::any_of(a.devices, [&](const auto& device) { return device_on(b, device.uuid) != nullptr; });
+}
+
 }  // namespace
 
 Result<tenancy::LiveShare*> changeable(ManagedShares& managed, const std::string& name, const Caller& caller) {
@@ -148,6 +152,29 @@ Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const Use
   std::ranges::sort(all);
   all.erase(std::ranges::unique(all).begin(), all.end());
   return all;
+}
+
+Result<void> fits_beside(const tenancy::Share& wanted, const std::vector<tenancy::Share>& others,
+                         const std::set<std::string>& for_all) {
+  using tenancy::Isolation;
+  for (const tenancy::Share& other : others) {
+    if (other.name == wanted.name || !have_a_gpu_in_common(wanted, other)) continue;
+    const bool any_mps = wanted.isolation == Isolation::mps || other.isolation == Isolation::mps;
+    const std::string what =
+        "share '" + wanted.name + "' (isolation " + std::string(tenancy::isolation_word(wanted.isolation)) + "): ";
+    if (any_mps && wanted.isolation != other.isolation)
+      return fail(
+          ErrorCode::conflict,
+          what + (other.owner_uid == wanted.owner_uid ? "the share '" + other.name + "'" : "another user's share") +
+              " of isolation " + std::string(tenancy::isolation_word(other.isolation)) +
+              " is on its GPU, and mps.exclusive leaves the GPU to one kind",
+          "name another GPU, or create it with --isolation=" + std::string(tenancy::isolation_word(other.isolation)));
+    if (any_mps && wanted.owner_uid != other.owner_uid && !for_all.contains(wanted.devices.front().uuid))
+      return fail(ErrorCode::conflict,
+                  what + "another user's share under MPS is on its GPU, and mps.exclusive leaves the GPU to one user",
+                  "name another GPU (--gpu)");
+  }
+  return {};
 }
 
 }  // namespace headgate::node

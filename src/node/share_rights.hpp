@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstddef>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -9,6 +10,7 @@
 #include "node/caller.hpp"
 #include "node/managed_shares.hpp"
 #include "node/share_request.hpp"
+#include "tenancy/share.hpp"
 
 namespace headgate::node {
 
@@ -33,5 +35,11 @@ void fit_to_quotas(const ShareRequest& order, const std::vector<tenancy::Quota>&
 // Returns the caller's groups, by which group quotas count; sorted. Errors: of the directory, if there is such a quota.
 [[nodiscard]] Result<std::vector<std::uint32_t>> all_groups_of(const Caller& caller, const UserDirectory& directory,
                                                                const std::vector<tenancy::Quota>& quotas);
+
+// Decides which shares may be on one GPU if MPS makes its compute mode exclusive. In that mode a GPU has one MPS
+// server, for one user (for all on the GPUs in `for_all`): programs that are not its clients fail, and so do other owners' programs. Errors: conflict,
+// naming the share that is in the way.
+[[nodiscard]] Result<void> fits_beside(const tenancy::Share& wanted, const std::vector<tenancy::Share>& others,
+                                       const std::set<std::string>& for_all = {});
 
 }  // namespace headgate::node

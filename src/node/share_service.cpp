@@ -5,7 +5,6 @@
 #include "base/now.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
-#include "node/mps_exclusion.hpp"
 #include "node/share_rights.hpp"
 #include "node/share_text.hpp"
 #include "node/void_promises.hpp"

@@ -75,8 +75,8 @@ std::string device_changes(const tenancy::DeviceShare& before, const tenancy::De
 std::string all_device_changes(const tenancy::Share& before, const tenancy::Share& after) {
   std::vector<std::string> of_each;
   for (const auto& device : after.devices) {
-    const auto former = std::ranges::find(before.devices, device.uuid, &tenancy::DeviceShare::uuid);
-    of_each.push_back(former == before.devices.end() ? "" : device_changes(*former, device));
+    const tenancy::DeviceShare* const former = device_on(before, device.uuid);
+    of_each.push_back(former == nullptr ? "" : device_changes(*former, device));
   }
   if (std::ranges::adjacent_find(of_each, std::ranges::not_equal_to()) == of_each.end())
     return of_each.empty() ? "" : of_each.front();

@@ -3,11 +3,9 @@
 #pragma once
 
 #include "node/admission_queue.hpp"
-#include "node/dead_process_memory.hpp"
 #include "node/gpu_policies.hpp"
 #include "node/managed_shares.hpp"
 #include "node/node_pages.hpp"
-#include "node/page_damage.hpp"
 #include "node/share_reporter.hpp"
 #include "observe/join.hpp"
 #include "observe/promises.hpp"

@@ -1,4 +1,3 @@
-#include "node/unattended.hpp"
 
 #include <set>
 

@@ -1,7 +1,5 @@
 #include "node/void_promises.hpp"
 
-#include <algorithm>
-
 #include "base/units.hpp"
 
 namespace headgate::node {
@@ -12,11 +10,6 @@ using schedule::Policy;
 bool keeps(Policy policy, const tenancy::DeviceShare& device) {
   if (policy == Policy::priority) return device.priority_class != tenancy::Class::best_effort;
   return policy == Policy::fair;
-}
-
-const tenancy::DeviceShare* device_on(const tenancy::Share& share, const std::string& uuid) {
-  const auto found = std::ranges::find(share.devices, uuid, &tenancy::DeviceShare::uuid);
-  return found == share.devices.end() ? nullptr : &*found;
 }
 
 bool is_promised(const tenancy::Share& share, const tenancy::DeviceShare& device) {

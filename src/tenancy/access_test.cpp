@@ -1,4 +1,4 @@
-#include "tenancy/access.hpp"
+#include "tenancy/share.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 #include "tenancy/share.hpp"
 
+#include <algorithm>
 #include <array>
 #include <cstring>
 #include <limits>
@@ -17,6 +18,8 @@ bool copy_text(const std::string& from, char (&to)[kSize]) {
   return true;
 }
 
+bool holds(std::span<const std::uint32_t> list, std::uint32_t id) { return std::ranges::find(list, id) != list.end(); }
+
 }  // namespace
 
 std::string_view class_word(Class priority_class) {
@@ -29,6 +32,11 @@ std::string_view isolation_word(Isolation isolation) {
 
 std::string escape_untrusted(std::string_view text, std::size_t shown) {
   return printable(text, shown) + (text.size() > shown ? "..." : "");
+}
+
+const DeviceShare* device_on(const Share& share, std::string_view uuid) {
+  const auto found = std::ranges::find(share.devices, uuid, &DeviceShare::uuid);
+  return found == share.devices.end() ? nullptr : &*found;
 }
 
 Result<void> check_name(std::string_view name) {
@@ -109,6 +117,19 @@ Error page_error(const ledger::PageFault& fault, const std::string& base, const 
     default: break;
   }
   return error;
+}
+
+Result<void> may_enter(const Share& share, const Visitor& visitor) {
+  const auto is_user = [&](std::uint32_t uid) { return uid == share.owner_uid || holds(share.users, uid); };
+  if (share.everyone || is_user(visitor.uid) || holds(share.groups, visitor.gid)) return {};
+  if (std::ranges::any_of(visitor.groups, [&](std::uint32_t gid) { return holds(share.groups, gid); })) return {};
+  if (visitor.user_namespace_owner && is_user(*visitor.user_namespace_owner)) return {};
+  const std::string whose = visitor.user_namespace_owner
+                                ? ", in a user namespace of uid " + std::to_string(*visitor.user_namespace_owner) + ","
+                                : "";
+  return fail(ErrorCode::denied,
+              "uid " + std::to_string(visitor.uid) + whose + " may not use the share '" + share.name + "'",
+              "its owner can let users and groups in");
 }
 
 }  // namespace headgate::tenancy

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <cstdint>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -72,6 +73,9 @@ struct Share {
   friend bool operator==(const Share&, const Share&) = default;
 };
 
+// Returns what the share has of that GPU; null: nothing.
+[[nodiscard]] const DeviceShare* device_on(const Share& share, std::string_view uuid);
+
 // Checks a name: 1 to 63 of A-Z a-z 0-9 . _ -, beginning with a letter, a digit or '_'. It also names a directory, a
 // command-line argument and a CDI device. Errors: usage.
 [[nodiscard]] Result<void> check_name(std::string_view name);
@@ -89,5 +93,17 @@ struct Share {
 
 // Prepares untrusted text for a message: printable(), at most `shown` bytes, and a sign if there was more.
 [[nodiscard]] std::string escape_untrusted(std::string_view text, std::size_t shown = 80);
+
+// A process's credentials as the kernel reports them, as in identity::Peer.
+struct Visitor {
+  std::uint32_t uid = ~0u, gid = ~0u;  // ~0u: no user, and no group
+  std::span<const std::uint32_t> groups{};
+  std::optional<std::uint32_t> user_namespace_owner{};
+};
+
+// Admits the owner, listed users, members of listed groups, and each process in a user namespace that the owner or a
+// listed user created. Such is a rootless container, with other uids inside. uid 0 has no special right: root in a
+// container is uid 0 here. Errors: denied.
+[[nodiscard]] Result<void> may_enter(const Share& share, const Visitor& visitor);
 
 }  // namespace headgate::tenancy

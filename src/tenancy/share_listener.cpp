@@ -17,7 +17,7 @@
 #include "guest/ledger/node_page.hpp"
 #include "http/io.hpp"
 #include "identity/subordinate.hpp"
-#include "tenancy/access.hpp"
+#include "tenancy/share.hpp"
 #include "tenancy/tenant_messages.hpp"
 
 namespace headgate::tenancy {
@@ -35,6 +35,16 @@ void hang_up(Descriptor& socket) {
 }
 
 asio::redirect_error_t<asio::use_awaitable_t<>> into(error_code& error) { return {asio::use_awaitable, error}; }
+
+TenantProcess tenant_of(const std::string& share, const identity::Peer& peer, const ledger::Identity& seat) {
+  return {.share = share,
+          .process = peer.process,
+          .uid = peer.uid,
+          .user = identity::answerable_user(peer.uid, peer.user_namespace_owner),
+          .where = {},
+          .seat = seat,
+          .slot = {}};
+}
 
 }  // namespace
 
@@ -298,15 +308,7 @@ std::optional<TenantProcess> ShareListener::to_ask_about(const identity::Peer& p
   common_->processes.each([&](const TenantProcess& tenant) {
     if (tenant.share == share_ && tenant.process.pid == peer.process.pid) found = tenant;
   });
-  if (!found)
-    found = TenantProcess{.share = share_,
-                          .process = peer.process,
-                          .uid = peer.uid,
-                          .user = identity::answerable_user(peer.uid, peer.user_namespace_owner),
-                          .where = {},
-                          .seat = {},
-                          .slot = {}};
-  return found;
+  return found ? found : tenant_of(share_, peer, {});
 }
 
 asio::awaitable<Result<void>> ShareListener::answer_for(std::shared_ptr<PendingPeer> pending, TenantProcess tenant) {
@@ -399,13 +401,7 @@ bool ShareListener::greet(PendingPeer& pending, const ledger::Hello& hello) {
     return false;
   }
   // Watch it before it can claim: it may be killed right after, and its slot is found by the identity in it.
-  TenantProcess tenant{.share = share_,
-                       .process = process,
-                       .uid = peer.uid,
-                       .user = identity::answerable_user(peer.uid, peer.user_namespace_owner),
-                       .where = {},
-                       .seat = {process.namespace_pid, hello.pidns_inode, hello.start_time},
-                       .slot = std::nullopt};
+  TenantProcess tenant = tenant_of(share_, peer, {process.namespace_pid, hello.pidns_inode, hello.start_time});
   if (const auto cgroups = identity::read_cgroups(common_->proc, process.pid))
     tenant.where = identity::identify(*cgroups);
   UniqueFd pidfd(::fcntl(peer.pidfd.get(), F_DUPFD_CLOEXEC, 0));

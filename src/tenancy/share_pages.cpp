@@ -1,11 +1,14 @@
 #include "tenancy/share_pages.hpp"
 
 #include <fcntl.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <chrono>
+#include <cstdint>
 
 #include "base/saturating_math.hpp"
 #include "guest/ledger/draining.hpp"
@@ -13,6 +16,17 @@
 #include "guest/ledger/slot.hpp"
 
 namespace headgate::tenancy {
+namespace {
+
+// linux/mount.h: glibc 2.36's sys/mount.h repeats it, 2.35's does not. The numbers are the same on all architectures.
+constexpr long kOpenTree = 428, kMountSetattr = 442;
+constexpr unsigned kClone = 1, kEmptyPath = 0x1000;
+constexpr std::uint64_t kReadOnly = 1;
+struct MountAttributes {
+  std::uint64_t set, clear, propagation, user_namespace;
+};
+
+}  // namespace
 
 Pages::Pages(ledger::SharePages pages, UniqueFd policy, UniqueFd usage)
     : pages_(pages),
@@ -80,10 +94,7 @@ void apply_waiting(const Share& share, Pages& pages) {
   const auto most = std::chrono::milliseconds(ledger::kLongestOomWaitMs);
   const auto wait = share.oom_wait ? std::min<std::chrono::milliseconds>(*share.oom_wait, most) : most.zero();
   ledger::set_waiting(pages.policy(), share.admit == Admit::ask, static_cast<std::uint32_t>(wait.count()));
-}
-
-// The page's 32-bit field holds more than a century of seconds; longer times are cut to that.
-void apply_freeze(const Share& share, Pages& pages) {
+  // The page's 32-bit field holds more than a century of seconds; longer times are cut to that.
   const auto wanted = share.freeze_after.value_or(std::chrono::seconds(0)).count();
   ledger::set_freeze_after(pages.policy(), static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 0, UINT32_MAX)));
 }
@@ -98,6 +109,17 @@ std::uint64_t held_on(const Pages& pages, const std::string& uuid) {
     if (ledger::view(usage, slot).kind == ledger::SlotKind::live)
       bytes = saturating_add(bytes, usage.slots[slot].devices[at].residual_bytes.load(std::memory_order_relaxed));
   return bytes;
+}
+
+UniqueFd open_read_only_mount(const std::string& directory, const std::string& name) {
+  constexpr int kFlags = O_RDONLY | O_NOFOLLOW | O_CLOEXEC;
+  const UniqueFd mount(
+      static_cast<int>(::syscall(kOpenTree, AT_FDCWD, directory.c_str(), kClone | unsigned{O_CLOEXEC})));
+  MountAttributes attributes{kReadOnly, 0, 0, 0};
+  if (mount && ::syscall(kMountSetattr, mount.get(), "", kEmptyPath, &attributes, sizeof attributes) == 0) {
+    if (UniqueFd file(::openat(mount.get(), name.c_str(), kFlags)); file) return file;
+  }
+  return UniqueFd(::open((directory + "/" + name).c_str(), kFlags));
 }
 
 }  // namespace headgate::tenancy

@@ -57,11 +57,15 @@ std::uint64_t cut_usage_file(const std::string& directory);
 // Writes a row's limits into the page, device by device: rows keep the order in which the pages were made. After an
 // error the page is as before.
 [[nodiscard]] Result<void> apply_limits(const ledger::ShareGrant& grant, Pages& pages, const std::string& base);
-// Write what a program may wait for (admission, memory), and when it is frozen.
+// Writes what a program may wait for (admission, memory), and when it is frozen.
 void apply_waiting(const Share& share, Pages& pages);
-void apply_freeze(const Share& share, Pages& pages);
 
 // Returns what its programs hold on a GPU by the account: allocations, contexts and code.
 [[nodiscard]] std::uint64_t held_on(const Pages& pages, const std::string& uuid);
+
+// Opens DIRECTORY/NAME for reading. With CAP_SYS_ADMIN it goes through a detached read-only mount, so that
+// /proc/self/fd gives a tenant that is root no writable descriptor (Linux 5.12). Without, only the file's permissions
+// protect it. Returns an empty descriptor and sets errno if it cannot be opened.
+[[nodiscard]] UniqueFd open_read_only_mount(const std::string& directory, const std::string& name);
 
 }  // namespace headgate::tenancy

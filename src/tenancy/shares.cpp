@@ -14,8 +14,8 @@
 #include "base/units.hpp"
 #include "guest/ledger/registration.hpp"
 #include "guest/ledger/slot.hpp"
-#include "tenancy/access.hpp"
-#include "tenancy/open_read_only_mount.hpp"
+#include "tenancy/share.hpp"
+#include "tenancy/share_pages.hpp"
 
 namespace headgate::tenancy {
 namespace {
@@ -143,7 +143,6 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   // A change that was cut off between page and row was never confirmed: the row stands.
   if (auto applied = apply_limits(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
   apply_waiting(live.share, **held);
-  apply_freeze(live.share, **held);
   if (auto told = tell_fail_policy(directory(name), live.share.fail_policy); !told) return broken(told.error());
   const auto said = store_.command_of(name);
   if (!said) return broken(said.error());
@@ -268,22 +267,12 @@ void Shares::note_lowered(LiveShare& live, const Share& wanted) const {
   }
 }
 
-Result<void> Shares::admit_beside_others(const Share& share) const {
-  const std::vector<Share> others = rows();
-  const std::vector<Excess> past = past_limits();
-  return admit(share, {node_.cards, others, quotas_, node_.reserve, past});
-}
-
 Room Shares::room_on(const Card& card) const {
-  const std::vector<Share> all = rows();
-  const std::vector<Excess> past = past_limits();
-  return tenancy::room_on(card, {node_.cards, all, quotas_, node_.reserve, past});
+  return with_books([&](const Books& books) { return tenancy::room_on(card, books); });
 }
 
 Committed Shares::committed_on(const Card& card) const {
-  const std::vector<Share> all = rows();
-  const std::vector<Excess> past = past_limits();
-  return tenancy::committed_on(card, {node_.cards, all, quotas_, node_.reserve, past});
+  return with_books([&](const Books& books) { return tenancy::committed_on(card, books); });
 }
 
 Result<void> Shares::create(Share share) {
@@ -292,7 +281,7 @@ Result<void> Shares::create(Share share) {
     return fail(ErrorCode::conflict, "there is a share '" + share.name + "' already",
                 "'headgate share set' changes it");
   }
-  if (auto admitted = admit_beside_others(share); !admitted) return admitted;
+  TRY(with_books([&](const Books& books) { return admit(share, books); }));
   page_users_.erase(share.name);
   // Store the row first: if killed between the two, the next start makes the pages and never finds half a share.
   if (auto stored = store_.put(share); !stored) return stored;
@@ -314,7 +303,6 @@ Result<void> Shares::create(Share share) {
     return undo(held.error());
   }
   apply_waiting(share, **held);
-  apply_freeze(share, **held);
   LiveShare live;
   live.generation = (*held)->policy().generation;
   live.pages = std::move(*held);
@@ -410,7 +398,6 @@ Result<void> Shares::set(std::span<const Share> wanted) {
   for (std::size_t i = 0; i < lives.size(); ++i) {
     LiveShare& live = *lives[i];
     apply_waiting(wanted[i], *live.pages);
-    apply_freeze(wanted[i], *live.pages);
     note_lowered(live, wanted[i]);
     live.share = wanted[i];
   }

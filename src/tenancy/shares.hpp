@@ -136,10 +136,15 @@ class Shares {
 
   [[nodiscard]] Room room_on(const Card& card) const;
   [[nodiscard]] Committed committed_on(const Card& card) const;
-  // Returns the shares as their owners asked for them; keep the copy as long as Books refer to it.
+  // Returns the shares as their owners asked for them.
   [[nodiscard]] std::vector<Share> rows() const;
-  // Returns the excess of all of them, for the same books.
-  [[nodiscard]] std::vector<Excess> past_limits() const;
+  // Calls `use` with all that admission has to know, which goes with the call.
+  template <typename Use>
+  auto with_books(Use&& use) const {
+    const std::vector<Share> all = rows();
+    const std::vector<Excess> past = past_limits();
+    return use(Books{node_.cards, all, quotas_, node_.reserve, past});
+  }
   [[nodiscard]] const Node& node() const { return node_; }
   // Returns RUNTIME/shares/NAME: mounted into containers, and HEADGATE_SHARE_DIR outside them.
   [[nodiscard]] std::string directory(const std::string& name) const { return node_.runtime_dir + "/shares/" + name; }
@@ -154,7 +159,7 @@ class Shares {
   Result<void> command(const std::string& name, ledger::Command command);
   Result<void> discard(LiveShare& live, const std::string& name);
   Result<void> forget_row(LiveShare& live, const std::string& name);
-  Result<void> admit_beside_others(const Share& share) const;
+  std::vector<Excess> past_limits() const;
   void note_held(LiveShare& live) const;
   void note_lowered(LiveShare& live, const Share& wanted) const;
   Result<void> may_become(const LiveShare& live, const Share& wanted) const;

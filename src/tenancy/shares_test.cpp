@@ -19,7 +19,7 @@
 
 #include "guest/ledger/account.hpp"
 #include "guest/ledger/slot.hpp"
-#include "tenancy/open_read_only_mount.hpp"
+#include "tenancy/share_pages.hpp"
 #include "tenancy/sqlite.hpp"
 #include "tenancy/test_live_shares.hpp"
 

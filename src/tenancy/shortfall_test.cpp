@@ -1,4 +1,4 @@
-#include "tenancy/shortfall.hpp"
+#include "tenancy/admission.hpp"
 
 #include <gtest/gtest.h>
 

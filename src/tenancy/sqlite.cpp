@@ -5,7 +5,6 @@
 
 #include <cerrno>
 #include <cstring>
-#include <memory>
 
 #include "base/owned_file.hpp"
 #include "base/unique_fd.hpp"
@@ -60,16 +59,19 @@ Result<Database> Database::open(const std::string& path) {
   return database;
 }
 
-Error Database::error() const { return sqlite_error(path_, ::sqlite3_errcode(handle_), ::sqlite3_errmsg(handle_)); }
+Error Database::error() const {
+  return sqlite_error(path_, ::sqlite3_errcode(handle_.get()), ::sqlite3_errmsg(handle_.get()));
+}
 
 Result<void> Database::run(const char* sql) {
-  if (::sqlite3_exec(handle_, sql, nullptr, nullptr, nullptr) != SQLITE_OK) return std::unexpected(error());
+  if (::sqlite3_exec(handle_.get(), sql, nullptr, nullptr, nullptr) != SQLITE_OK) return std::unexpected(error());
   return {};
 }
 
 Result<void> Database::in_its_place() {
   int moved = 0;
-  if (::sqlite3_file_control(handle_, "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK || moved == 0) return {};
+  if (::sqlite3_file_control(handle_.get(), "main", SQLITE_FCNTL_HAS_MOVED, &moved) != SQLITE_OK || moved == 0)
+    return {};
   return fail(ErrorCode::denied, "the database " + path_ + " was removed or replaced by another file",
               "nothing was changed; put it back where it was, or restart headgated: what is made until then would be "
               "lost with the next start");
@@ -84,11 +86,11 @@ Result<Statement> Statement::prepare(Database& database, const char* sql) {
 
 // A bind that fails leaves NULL, which the tables' NOT NULL refuses at step().
 void Statement::bind_next(std::string_view text) {
-  ::sqlite3_bind_text(handle_, ++bound_, text.data(), static_cast<int>(text.size()), SQLITE_STATIC);
+  ::sqlite3_bind_text(handle_.get(), ++bound_, text.data(), static_cast<int>(text.size()), SQLITE_STATIC);
 }
 
 Result<bool> Statement::step() {
-  const int code = ::sqlite3_step(handle_);
+  const int code = ::sqlite3_step(handle_.get());
   if (code == SQLITE_ROW) return true;
   if (code == SQLITE_DONE) return false;
   return std::unexpected(database_->error());
@@ -96,21 +98,21 @@ Result<bool> Statement::step() {
 
 Result<void> Statement::run() {
   TRY(step());
-  ::sqlite3_reset(handle_);
+  ::sqlite3_reset(handle_.get());
   bound_ = 0;
   return {};
 }
 
 Result<void> Statement::read_column(int column, std::string& text) const {
-  const auto* bytes = reinterpret_cast<const char*>(::sqlite3_column_text(handle_, column));
-  text.assign(bytes == nullptr ? "" : bytes, static_cast<std::size_t>(::sqlite3_column_bytes(handle_, column)));
+  const auto* bytes = reinterpret_cast<const char*>(::sqlite3_column_text(handle_.get(), column));
+  text.assign(bytes == nullptr ? "" : bytes, static_cast<std::size_t>(::sqlite3_column_bytes(handle_.get(), column)));
   return {};
 }
 
 std::unexpected<Error> Statement::refuse_number(int column) const {
   return fail(ErrorCode::failed,
-              "the database " + database_->path() + ": " + ::sqlite3_column_name(handle_, column) + " cannot be " +
-                  std::to_string(number(column)),
+              "the database " + database_->path() + ": " + ::sqlite3_column_name(handle_.get(), column) +
+                  " cannot be " + std::to_string(number(column)),
               "restore a backup, or move the file away");
 }
 
@@ -119,14 +121,12 @@ Result<Transaction> Transaction::begin(Database& database) {
   return Transaction(database);
 }
 
-Transaction::~Transaction() {
-  if (database_ != nullptr) ::sqlite3_exec(database_->handle(), "ROLLBACK", nullptr, nullptr, nullptr);
-}
+int roll_back(Database* database) { return ::sqlite3_exec(database->handle(), "ROLLBACK", nullptr, nullptr, nullptr); }
 
 Result<void> Transaction::commit() {
-  auto done = database_->run("COMMIT");
-  if (done) database_ = nullptr;
-  return done;
+  TRY(open_->run("COMMIT"));
+  static_cast<void>(open_.release());
+  return {};
 }
 
 Result<std::int64_t> one_number(Database& database, const char* sql) {

@@ -7,6 +7,7 @@
 #include <chrono>
 #include <concepts>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -20,22 +21,23 @@ namespace headgate::tenancy {
 // How long a statement waits for another program that writes, on a thread that may block.
 inline constexpr int kBusyTimeoutMs = 1000;
 
+// Owns a handle, which `close` takes.
+template <auto close>
+struct Closer {
+  void operator()(auto* handle) const { close(handle); }
+};
+template <typename Handle, auto close>
+using Owned = std::unique_ptr<Handle, Closer<close>>;
+
 // One connection. Not thread-safe.
 class Database {
  public:
   // Opens or creates the file, 0600. Errors name the file, and say what to do about a full disk, a corrupt file,
   // missing rights.
   [[nodiscard]] static Result<Database> open(const std::string& path);
-  Database(Database&& other) noexcept : path_(std::move(other.path_)), handle_(std::exchange(other.handle_, nullptr)) {}
-  Database& operator=(Database&& other) noexcept {
-    std::swap(path_, other.path_);
-    std::swap(handle_, other.handle_);
-    return *this;
-  }
-  ~Database() { ::sqlite3_close(handle_); }
 
   // Replaces kBusyTimeoutMs.
-  void wait_at_most(int milliseconds) { ::sqlite3_busy_timeout(handle_, milliseconds); }
+  void wait_at_most(int milliseconds) { ::sqlite3_busy_timeout(handle(), milliseconds); }
 
   [[nodiscard]] Result<void> run(const char* sql);
   [[nodiscard]] Error error() const;  // of the last call; busy if another program holds the file
@@ -43,23 +45,19 @@ class Database {
   // next start does not find it. Errors: denied.
   [[nodiscard]] Result<void> in_its_place();
   [[nodiscard]] const std::string& path() const { return path_; }
-  [[nodiscard]] sqlite3* handle() { return handle_; }
+  [[nodiscard]] sqlite3* handle() const { return handle_.get(); }
 
  private:
   Database(std::string path, sqlite3* handle) : path_(std::move(path)), handle_(handle) {}
 
   std::string path_;
-  sqlite3* handle_;
+  Owned<sqlite3, ::sqlite3_close> handle_;
 };
 
 // One prepared statement. Its values are texts, numbers, bools, enumerations, seconds, and optionals of these (NULL).
 class Statement {
  public:
   [[nodiscard]] static Result<Statement> prepare(Database& database, const char* sql);
-  Statement(Statement&& other) noexcept
-      : database_(other.database_), handle_(std::exchange(other.handle_, nullptr)), bound_(other.bound_) {}
-  Statement& operator=(Statement&&) = delete;
-  ~Statement() { ::sqlite3_finalize(handle_); }
 
   // Binds the next parameters. Texts must outlive the next step(). A number above SQLite's 2^63 - 1 is cut to that.
   template <typename... Values>
@@ -82,13 +80,13 @@ class Statement {
     static_cast<void>(((result = read_column(column++, values)).has_value() && ...));
     return result;
   }
-  [[nodiscard]] std::int64_t number(int column) const { return ::sqlite3_column_int64(handle_, column); }
+  [[nodiscard]] std::int64_t number(int column) const { return ::sqlite3_column_int64(handle_.get(), column); }
 
  private:
   Statement(Database& database, sqlite3_stmt* handle) : database_(&database), handle_(handle) {}
 
   void bind_next(std::string_view text);
-  void bind_next(std::int64_t number) { ::sqlite3_bind_int64(handle_, ++bound_, number); }
+  void bind_next(std::int64_t number) { ::sqlite3_bind_int64(handle_.get(), ++bound_, number); }
   void bind_next(std::chrono::seconds time) { bind_next(std::int64_t{time.count()}); }
   template <typename Value>
     requires std::is_integral_v<Value> || std::is_enum_v<Value>
@@ -99,7 +97,7 @@ class Statement {
   template <typename Value>
   void bind_next(const std::optional<Value>& value) {
     if (value) bind_next(*value);
-    else ::sqlite3_bind_null(handle_, ++bound_);
+    else ::sqlite3_bind_null(handle_.get(), ++bound_);
   }
 
   Result<void> read_column(int column, std::string& text) const;
@@ -118,13 +116,13 @@ class Statement {
   template <typename Value>
   Result<void> read_column(int column, std::optional<Value>& value) const {
     value.reset();
-    if (::sqlite3_column_type(handle_, column) == SQLITE_NULL) return {};
+    if (::sqlite3_column_type(handle_.get(), column) == SQLITE_NULL) return {};
     return read_column(column, value.emplace());
   }
   [[nodiscard]] std::unexpected<Error> refuse_number(int column) const;
 
   Database* database_;
-  sqlite3_stmt* handle_;
+  Owned<sqlite3_stmt, ::sqlite3_finalize> handle_;
   int bound_ = 0;
 };
 
@@ -135,19 +133,19 @@ template <typename... Values>
   return statement.bind(values...).run();
 }
 
+// Returns SQLite's code.
+int roll_back(Database* database);
+
 // Rolled back unless committed. Takes the write lock at once, so that a second daemon fails here with a clear error.
 class Transaction {
  public:
   [[nodiscard]] static Result<Transaction> begin(Database& database);
-  Transaction(Transaction&& other) noexcept : database_(std::exchange(other.database_, nullptr)) {}
-  Transaction& operator=(Transaction&&) = delete;
-  ~Transaction();
   [[nodiscard]] Result<void> commit();
 
  private:
-  explicit Transaction(Database& database) : database_(&database) {}
+  explicit Transaction(Database& database) : open_(&database) {}
 
-  Database* database_;
+  Owned<Database, roll_back> open_;
 };
 
 // Returns the number that a statement gives: a PRAGMA, a count. Errors: failed, if it gives none.

@@ -126,14 +126,6 @@ Result<void> read_parts(Database& database, Share& share) {
     TRY(devices.read(device.uuid, device.memory_limit_bytes, device.host_limit_bytes, device.ceiling_ppm,
                      device.guarantee_ppm, device.weight, device.priority_class));
   }
-  Statement waits = TRY(rows_of("SELECT oom_wait_s FROM share_waits WHERE share = ?"));
-  if (TRY(waits.step())) TRY(waits.read(share.oom_wait));
-  Statement isolation = TRY(rows_of("SELECT isolation FROM share_isolation WHERE share = ?"));
-  if (TRY(isolation.step())) TRY(isolation.read(share.isolation));
-  Statement sliced = TRY(rows_of("SELECT 1 FROM share_time_slices WHERE share = ?"));
-  if (TRY(sliced.step())) share.isolation = Isolation::timeslice;
-  Statement oversubscribed = TRY(rows_of("SELECT 1 FROM share_oversubscriptions WHERE share = ?"));
-  share.oversubscribe = TRY(oversubscribed.step());
   Statement members = TRY(rows_of("SELECT kind, id FROM share_members WHERE share = ? ORDER BY kind, id"));
   while (TRY(members.step())) {
     MemberKind kind{};
@@ -206,14 +198,19 @@ Result<void> Store::check() {
 
 Result<std::vector<Share>> Store::shares() {
   std::vector<Share> all;
-  Statement row =
-      TRY(Statement::prepare(*database_,
-                             "SELECT name, owner_uid, fail_policy, over_sell, ttl_s, idle_notice_s, admit, "
-                             "created_at_s, everyone, until_empty, freeze_after_s, gang FROM shares ORDER BY name"));
+  Statement row = TRY(Statement::prepare(*database_,
+                                         "SELECT name, owner_uid, fail_policy, over_sell, ttl_s, idle_notice_s, admit, "
+                                         "created_at_s, everyone, until_empty, freeze_after_s, gang, "
+                                         "(SELECT oom_wait_s FROM share_waits WHERE share = name), "
+                                         "EXISTS(SELECT 1 FROM share_oversubscriptions WHERE share = name), "
+                                         "CASE WHEN EXISTS(SELECT 1 FROM share_time_slices WHERE share = name) THEN 2 "
+                                         "ELSE EXISTS(SELECT 1 FROM share_isolation WHERE share = name) END "
+                                         "FROM shares ORDER BY name"));
   while (TRY(row.step())) {
     Share share;
     TRY(row.read(share.name, share.owner_uid, share.fail_policy, share.overcommit, share.ttl, share.idle_notice,
-                 share.admit, share.created_at_s, share.everyone, share.until_empty, share.freeze_after, share.gang));
+                 share.admit, share.created_at_s, share.everyone, share.until_empty, share.freeze_after, share.gang,
+                 share.oom_wait, share.oversubscribe, share.isolation));
     TRY(read_parts(*database_, share));
     all.push_back(std::move(share));
   }

@@ -1,8 +1,12 @@
 #include "tenancy/unattended.hpp"
 
 #include <algorithm>
+#include <functional>
+#include <numeric>
+#include <vector>
 
 #include "guest/ledger/layout.hpp"
+#include "tenancy/admission.hpp"
 
 namespace headgate::tenancy {
 namespace {
@@ -49,6 +53,38 @@ std::vector<std::uint32_t> divide_unattended(std::span<const UnattendedClaim> cl
   }
   for (const std::size_t i : takers) give(i, left_ppm);  // what rounding left
   return parts;
+}
+
+void write_unattended(Shares& shares, const std::string& uuid, const HasProcesses& has_processes) {
+  std::vector<UnattendedClaim> claims;
+  std::vector<LiveShare*> sharers;
+  for (auto& [name, live] : shares.list()) {
+    const DeviceShare* const device = device_on(live.share, uuid);
+    if (device == nullptr) continue;
+    claims.push_back({.promise_ppm = live.share.overcommit ? 0 : promised_of(*device),
+                      .ceiling_ppm = device->ceiling_ppm,
+                      .weight = device->weight,
+                      .has_processes = !live.paused() && has_processes(name)});
+    sharers.push_back(&live);
+  }
+  const std::vector<std::uint32_t> parts = divide_unattended(claims);
+  // Shares on several GPUs first: mostly they then begin at the same time on each, and their ranks meet.
+  std::vector<std::size_t> order(sharers.size());
+  std::iota(order.begin(), order.end(), std::size_t{0});
+  std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t i) { return sharers[i]->share.devices.size(); });
+  std::uint32_t next_ppm = 0;
+  for (const std::size_t i : order) {
+    const std::uint32_t from_ppm = sharers.size() == 1 ? ledger::kWholeGpu : next_ppm % ledger::kWholeGpu;
+    next_ppm += parts[i];
+    if (sharers[i]->pages == nullptr) continue;
+    ledger::PolicyPage& policy = sharers[i]->pages->policy();
+    const std::uint32_t device = ledger::find_device(policy, uuid.c_str());
+    if (device == ledger::kMaxDevices) continue;
+    // Limiters read it only once the daemon is gone, and need not be woken.
+    policy.devices[device].compute_unattended_from_ppm.store(from_ppm, std::memory_order_relaxed);
+    policy.devices[device].compute_unattended_ppm.store(std::max(parts[i], kMinUnattendedPpm),
+                                                        std::memory_order_relaxed);
+  }
 }
 
 }  // namespace headgate::tenancy

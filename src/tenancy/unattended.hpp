@@ -1,5 +1,5 @@
 // How the shares of one GPU divide its time while no daemon runs. Without an arbiter each share gets a fixed part,
-// which its limiters hold it to (DevicePolicy::compute_unattended_ppm). Pure.
+// which its limiters hold it to (DevicePolicy::compute_unattended_ppm).
 //
 // Each share first gets its promise. What the promises leave is divided by weight among the shares that have processes;
 // what a ceiling cuts off goes to the others by weight again. A share without processes keeps its promise, because
@@ -7,8 +7,12 @@
 #pragma once
 
 #include <cstdint>
+#include <functional>
 #include <span>
+#include <string>
 #include <vector>
+
+#include "tenancy/shares.hpp"
 
 namespace headgate::tenancy {
 
@@ -27,7 +31,13 @@ inline constexpr std::uint32_t kMinUnattendedPpm = 1'000;
 
 // The parts, in the order of `claims`: their sum is at most ledger::kWholeGpu, none is above its ceiling, and none
 // below its promise. Promises that add up to more than the GPU are scaled down to it. If no share has processes, all
-// count as if they had.
+// count as if they had. Pure.
 [[nodiscard]] std::vector<std::uint32_t> divide_unattended(std::span<const UnattendedClaim> claims);
+
+// Writes the parts of all shares on the GPU with that UUID into their policy pages, and when each begins: the shares'
+// stretches of a cycle follow one another. A paused share counts as one without processes; one with unusable pages
+// keeps its promise. Call it on the daemon's loop.
+using HasProcesses = std::function<bool(const std::string& share)>;
+void write_unattended(Shares& shares, const std::string& uuid, const HasProcesses& has_processes);
 
 }  // namespace headgate::tenancy

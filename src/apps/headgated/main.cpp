@@ -4,34 +4,32 @@
 #include <chrono>
 #include <cstdio>
 #include <cstdlib>
+#include <filesystem>
 #include <memory>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/now.hpp"
 #include "base/service_notify.hpp"
 #include "base/standard_streams.hpp"
 #include "base/version.hpp"
 #include "daemon/cdi_files.hpp"
-#include "daemon/check.hpp"
-#include "daemon/configuration_reload.hpp"
+#include "daemon/collector_files.hpp"
 #include "daemon/context.hpp"
 #include "daemon/control_listener.hpp"
 #include "daemon/event_keeper.hpp"
-#include "daemon/former_shares.hpp"
-#include "daemon/housekeeping.hpp"
-#include "daemon/job_writer.hpp"
 #include "daemon/journal.hpp"
-#include "daemon/memory_relief.hpp"
-#include "daemon/metrics_file.hpp"
 #include "daemon/mps_control.hpp"
 #include "daemon/node_host.hpp"
 #include "daemon/node_observer.hpp"
 #include "daemon/options.hpp"
 #include "daemon/places.hpp"
 #include "daemon/power_control.hpp"
+#include "daemon/reload.hpp"
 #include "daemon/scheduler_channel.hpp"
+#include "daemon/settings.hpp"
 #include "daemon/share_listeners.hpp"
 #include "daemon/signals.hpp"
 #include "daemon/zeusd_listener.hpp"
@@ -54,23 +52,21 @@ struct Parts {
 
   std::unique_ptr<Context> context;
   std::unique_ptr<EventKeeper> history;
-  FormerShares former;
   std::unique_ptr<NodeHost> node;
   std::optional<CdiFiles> cdi;
   std::optional<ShareListeners> listeners;
   std::optional<NodeObserver> observer;
   SchedulerChannel scheduler;
   std::optional<MemoryRelief> relief;
-  std::optional<MetricsFile> metrics_file;
-  std::optional<JobWriter> job_writer;
+  std::optional<PeriodicWriter> metrics_writer, jobs_writer;
   std::optional<api::Service> service;
   std::optional<ControlListener> control;
   std::unique_ptr<PowerControl> power;
   std::unique_ptr<MpsControl> mps;
   std::unique_ptr<ZeusdListener> zeusd;  // null: not asked for
-  std::optional<ConfigurationReload> reload;
   std::optional<Signals> signals;
-  std::optional<Housekeeping> housekeeping;
+  std::optional<http::Timer> each_second;
+  std::uint64_t seconds = 0;
 };
 
 // Opens the node on the driver's GPUs. The arbiter decides from here on.
@@ -90,7 +86,7 @@ Result<void> start_node(Parts& on) {
 
 // Takes the first snapshot.
 Result<void> start_observer(Parts& on) {
-  on.observer.emplace(*on.context, *on.node, *on.cdi, on.former,
+  on.observer.emplace(*on.context, *on.node, *on.cdi,
                       [&on](std::uint32_t pid) { return on.mps != nullptr && on.mps->take_off(pid); });
   TRY(on.observer->start());
   on.relief.emplace(on.context->events, on.node->node(), on.observer->observer(), on.scheduler);
@@ -106,7 +102,7 @@ Result<void> start_mps(Parts& on) {
 
 // Opens the sockets through which limiters register, of all shares and of those that come.
 void open_shares(Parts& on) {
-  on.listeners.emplace(*on.context, *on.node, on.scheduler, on.former,
+  on.listeners.emplace(*on.context, *on.node, on.scheduler,
                        ShareListeners::Hooks{
                            .joined =
                                [&on](const auto& tenant) {
@@ -149,8 +145,12 @@ Result<void> start_service(Parts& on) {
   on.power = TRY(PowerControl::start(context, on.node->node()));
   on.service->watch_release([&on](const std::string& uuid) { on.power->release_driver(uuid, kReleased); });
   on.zeusd = TRY(ZeusdListener::start(context, *on.power));
-  on.control.emplace(context,
-                     on.service->routes(on.scheduler.channel(), &on.power->routes(*on.service), &on.mps->routes()));
+  http::Router router;
+  on.scheduler.channel().add_routes(router);
+  on.power->add_routes(router, *on.service);
+  on.mps->add_routes(router);
+  on.service->add_routes(router);
+  on.control.emplace(context, std::move(router));
   return on.control->listen();
 }
 
@@ -166,36 +166,58 @@ void report_ready(Parts& on) {
 
 Result<void> start_files(Parts& on) {
   const Context& context = *on.context;
-  if (auto wish = TRY(MetricsFile::wish_of(context.config)))
-    on.metrics_file.emplace(*wish, on.node->node(), on.observer->observer(), context.events, context.tally);
-  if (auto place = TRY(JobWriter::directory_of(context.config))) on.job_writer.emplace(*place, on.observer->observer());
+  const observe::Observer& observer = on.observer->observer();
+  const CollectorFiles files = TRY(collector_files_of(context.config));
+  if (!files.metrics_file.empty())
+    on.metrics_writer.emplace("metrics.file", files.interval,
+                              metrics_writer(files, on.node->node(), observer, context.events, context.tally));
+  if (!files.job_directory.empty())
+    on.jobs_writer.emplace("metrics.job_directory", std::chrono::seconds(1),
+                           jobs_writer(files.job_directory, observer));
   return {};
 }
 
+// Takes over what metrics say of the daemon.
+void take_standing(Parts& on) {
+  const Context& context = *on.context;
+  const tenancy::EventStore* const store = on.history->store();
+  api::Standing standing{.ready = on.service->is_ready(),
+                         .events_saved = on.history->is_saving(),
+                         .events_kept = store != nullptr ? store->rows() : context.events.kept(),
+                         .directories = {}};
+  const auto state = std::filesystem::path(context.places.state_file).parent_path().string();
+  for (const auto& [name, path] : {std::pair("runtime", context.places.runtime_dir), std::pair("state", state)})
+    if (const auto room = api::room_of(name, path)) standing.directories.push_back(*room);
+  on.context->tally.set(&api::Tally::Sums::standing, std::move(standing));
+}
+
+void do_each_second(Parts& on) {
+  api::Tally& tally = on.context->tally;
+  if (auto* const store = on.history->retry(std::chrono::steady_clock::now())) on.service->keep_history(store);
+  on.listeners->open_shut();
+  on.control->keep_socket();
+  on.cdi->keep();
+  on.listeners->adopt();
+  on.node->arbitration().wake();
+  on.relief->look_at_all();
+  on.listeners->tell_unadmitted();
+  on.observer->tell_silence();
+  on.listeners->replace_bells();
+  on.node->node().keep_time(*on.observer->observer().latest(), lease_now_s());
+  tally.set(&api::Tally::Sums::clients, on.control->connections());
+  tally.set(&api::Tally::Sums::mps, on.mps->groups());
+  on.mps->keep_modes();
+  if (on.seconds++ % 5 == 0) take_standing(on);  // tries the store with a write
+  on.power->tick();
+  tell_service_manager(ServiceState::alive);  // the loop does not hang
+  on.each_second->start(std::chrono::seconds(1), [&on] { do_each_second(on); });
+}
+
 void start_housekeeping(Parts& on) {
-  on.reload.emplace(*on.context, *on.node, *on.observer, *on.power, *on.control);
-  on.signals.emplace(on.context->loop, [&on] { on.reload->run(); });
-  on.housekeeping.emplace(*on.context);
-  on.housekeeping->start({
-      [&on] {
-        if (auto* const store = on.history->retry(std::chrono::steady_clock::now())) on.service->keep_history(store);
-      },
-      [&on] { on.listeners->open_shut(); },
-      [&on] { on.control->keep_socket(); },
-      [&on] { on.cdi->keep(); },
-      [&on] { on.listeners->adopt(); },
-      [&on] { on.node->arbitration().wake(); },
-      [&on] { on.relief->look_at_all(); },
-      [&on] { on.listeners->tell_unadmitted(); },
-      [&on] { on.observer->tell_silence(); },
-      [&on] { on.listeners->replace_bells(); },
-      [&on] { on.node->node().keep_time(*on.observer->observer().latest(), lease_now_s()); },
-      [&on] { on.context->tally.connected(on.control->connections()); },
-      [&on] { on.context->tally.serves_mps(on.mps->figures()); },
-      [&on] { on.mps->keep_modes(); },
-      [&on] { on.housekeeping->take_standing(*on.service, *on.history); },
-      [&on] { on.power->tick(); },
-  });
+  on.signals.emplace(on.context->loop,
+                     [&on] { reload_configuration(*on.context, *on.node, *on.observer, *on.power, *on.control); });
+  on.each_second.emplace(on.context->loop);
+  do_each_second(on);
 }
 
 // All that the next daemon needs is on disk and in the pages, as after a kill -9.
@@ -217,8 +239,8 @@ void end(Parts& on) {
   on.service->close();
   on.scheduler.close();
   on.control->stop();
-  on.job_writer.reset();
-  on.metrics_file.reset();  // writes what is left; a file system that hangs delays only the end
+  on.jobs_writer.reset();
+  on.metrics_writer.reset();  // writes what is left; a file system that hangs delays only the end
   note("ended; programs in shares run on under their limits");
 }
 

@@ -1,4 +1,4 @@
-#include "api/job_files.hpp"
+#include "daemon/collector_files.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>
@@ -7,7 +7,7 @@
 #include <fstream>
 #include <sstream>
 
-namespace headgate::api {
+namespace headgate::daemon {
 namespace {
 
 class JobFilesTest : public testing::Test {
@@ -64,4 +64,4 @@ TEST_F(JobFilesTest, AFailedWriteIsRepeatedNextTime) {
 }
 
 }  // namespace
-}  // namespace headgate::api
+}  // namespace headgate::daemon

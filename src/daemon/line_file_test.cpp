@@ -1,4 +1,4 @@
-#include "api/line_file.hpp"
+#include "daemon/collector_files.hpp"
 
 #include <gtest/gtest.h>
 #include <signal.h>
@@ -8,7 +8,7 @@
 #include <filesystem>
 #include <fstream>
 
-namespace headgate::api {
+namespace headgate::daemon {
 namespace {
 
 namespace fs = std::filesystem;
@@ -76,4 +76,4 @@ TEST_F(LineFiles, ALinkOrAMissingDirectoryIsANamedError) {
 }
 
 }  // namespace
-}  // namespace headgate::api
+}  // namespace headgate::daemon
