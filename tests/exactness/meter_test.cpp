@@ -318,6 +318,25 @@ TEST_F(MeterAlone, ABracketAcrossAWaitIsChargedItsKernelsOnly) {
   expect_nothing_left();
 }
 
+// The program waits for a bracket that had no room to end: no call of it will close that, and other shares look for its
+// marks meanwhile.
+TEST_F(MeterAlone, AKeptBracketIsChargedWhileItRuns) {
+  StreamMeter& stream = streams[0];
+  for (std::uint32_t i = 0; i < StreamMeter::kClosed; ++i) launch(stream, 20 * kUs, true);
+  const std::int64_t begun_ns = port.clock_ns;
+  launch(stream, 300 * kMs);
+  meter.close(stream);
+  ASSERT_TRUE(stream.bracket.kept);
+  for (int i = 0; i < 4; ++i) {
+    settle(60 * kMs);
+    EXPECT_NEAR(static_cast<double>(held()), static_cast<double>(port.clock_ns - begun_ns),
+                static_cast<double>(kSeenLateNs));
+  }
+  settle();
+  EXPECT_NEAR(static_cast<double>(held()), 300.6e6, static_cast<double>(kSeenLateNs));
+  expect_nothing_left();
+}
+
 TEST_F(MeterAlone, AStoppedProcessPaysNothingForTheStop) {
   launch(streams[0], 20 * kUs);
   port.clock_ns += 1'000 * kMs;
