@@ -33,8 +33,7 @@ inline constexpr std::int64_t kGapOfNone = 1'000'000;   // what a holder without
 inline constexpr std::int64_t kWindowNs = 100'000'000;  // within which every share has had a turn, if kernels allow
 inline constexpr std::int64_t kOverlapNs = 100'000;     // how early the successor's first kernel starts before its turn
 inline constexpr std::int64_t kSleepNs = 10'000'000;    // longer without work counts as sleep
-inline constexpr std::int64_t kWakeCreditNs = 5'000'000;    // maximum credit of a share that wakes up
-inline constexpr std::int64_t kGapCreditNs = 20'000'000;    // and of one with gaps
+inline constexpr std::int64_t kGapCreditNs = 20'000'000;    // maximum credit of a share with gaps
 inline constexpr std::int64_t kRestCreditNs = 100'000'000;  // and of one that rested at its ceiling, which bounds it
 // At the end of a turn, ranks wait for each other if their work is older than this plus two kernels.
 inline constexpr std::int64_t kRankWaitsNs = 2'000'000;

@@ -34,7 +34,7 @@ std::int64_t ShareOnGpu::linger_ns() const { return std::clamp(2 * gap_ns, kMinL
 
 std::int64_t ShareOnGpu::patience_ns(std::int64_t now_ns) const {
   if (use.ceiling_ns > 0) return 0;
-  if (now_ns - throttled_ns < kSteadyNs) return kMinLingerNs;
+  if (long_gaps || now_ns - throttled_ns < kSteadyNs) return kMinLingerNs;
   return gap_ns > 0 ? linger_ns() : kMaxLingerNs;
 }
 
@@ -54,7 +54,8 @@ void ShareOnGpu::learn_gap(std::int64_t now_ns) {
   if (quiet || spells <= 0 || dry_ns * 50 < window_ns) gap_ns = 0;
   else gap_ns = dry_ns / spells;
   if (quiet || gap_ns > 0) paused_ns = now_ns;
-  if (gap_ns > kMaxLingerNs / 2) gap_ns = 0;
+  if (gap_ns > 0) long_gaps = gap_ns > kMaxLingerNs / 2;
+  if (long_gaps) gap_ns = 0;
   gap_since_ns = now_ns;
   gap_dry_ns = use.dry_ns;
   gap_spells = use.dry_spells;

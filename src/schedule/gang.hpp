@@ -13,6 +13,7 @@
 #include <array>
 #include <bit>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -73,6 +74,7 @@ struct ShareOnGpu {
   // Mean length of the pauses that its host makes; 0 if they are less than 2 % of the time, or each is long enough to
   // end a turn.
   std::int64_t gap_ns = 0;
+  bool long_gaps = false;                  // its last pauses were each long enough
   std::int64_t paused_ns = 0;              // when it was last seen to pause, by itself or for its ceiling
   std::int64_t throttled_ns = -kSteadyNs;  // when its ceiling was last seen to hold it
   std::int64_t gap_since_ns = 0;
@@ -126,10 +128,11 @@ struct GangOnGpu {
   bool reserved = false;        // its last turn is paid from the budget
   bool wants = false, wanted_before = false;
   bool has_gaps = false;
-  bool wakes = false;      // wants the GPU again, now
-  bool slept = false;      // for longer than a pause
-  bool held_back = false;  // wants more, but its own ceiling stops it
-  bool rested = false;     // was held back until now
+  bool wakes = false;                       // wants the GPU again, now
+  bool slept = false;                       // for longer than a pause
+  bool held_back = false;                   // wants more, but its own ceiling stops it
+  bool rested = false;                      // was held back until now
+  std::optional<std::int64_t> distance_ns;  // from the clock when it last stopped wanting, in virtual time
   // Compared with the fluid, if some kernels are long (fluid_pace.cpp).
   std::int64_t ahead_ns = 0;  // what it had beyond the fluid; negative: less
   double part = 0;            // its part of the GPU in the fluid, 0..1

@@ -168,7 +168,7 @@ TEST(Promises, SeveralGpusHold) {
     return share;
   };
   const auto row = [](const char* what, std::vector<MixShare> shares) {
-    expect_kept(what, std::move(shares), kMissed, 2);
+    expect_kept(what, std::move(shares), kPoints, 2);
   };
   const auto touch = [](MixShare share, std::int64_t kernel_ns, std::int64_t gap_ns) {
     share.kernel_ns = kernel_ns;
@@ -202,7 +202,7 @@ TEST(Promises, SeveralGpusHold) {
     }
     for (const std::int64_t kernel_ns : {200 * kUs, kMs, 2 * kMs})
       expect_kept("31: on 0, touches 1; on both",
-                  {and_touches(unlimited(ns), kernel_ns, 30 * kMs), on(unlimited(ns), 3)}, 1.25, 2);
+                  {and_touches(unlimited(ns), kernel_ns, 30 * kMs), on(unlimited(ns), 3)}, kPoints, 2);
     row("three on two", {on(share(20, 100, ns), 3), on(share(70, 100, ns), 1), on(share(10, 100, ns), 2)});
   }
 }
@@ -241,6 +241,19 @@ TEST(Promises, APauseEarnsNothing) {
   bursts.load.gap_ns = 100 * kMs;
   expect_kept("plain 18 in bursts beside 9-100, none",
               {bursts, with_weight(share(9, 100, 200 * kUs), 800), with_weight(unlimited(200 * kUs), 800)});
+}
+
+// Each burst begins where the one before it ended, neither ahead of the rule nor behind it; and the GPU is the others'
+// as soon as a share whose pauses are long stops.
+TEST(Promises, BurstsEarnAndCostNothing) {
+  const auto bursts = [](MixShare share, int batch) {
+    share.load.batch = batch;
+    share.load.gap_ns = 20 * kMs;
+    return share;
+  };
+  expect_kept("20-100 of 10 ms in bursts of 60 ms beside 2 ms",
+              {bursts(share(20, 100, 10 * kMs), 6), with_weight(unlimited(2 * kMs), 20)});
+  expect_kept("8-100 of 1 ms in bursts of 42 ms beside 19-100", {bursts(share(8, 100, kMs), 42), share(19, 100, kMs)});
 }
 
 // Processes of a share take turns: none passes in debt while another's kernels still wait for it.
