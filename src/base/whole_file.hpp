@@ -31,8 +31,8 @@ struct Replacement {
   bool durable = true;     // false: survives our being killed, but not necessarily a power failure
 };
 
-// Writes the text to a descriptor in as many writes as needed. Returns 0, or the errno of the failed write; earlier bytes
-// have been written.
+// Writes the text to a descriptor in as many writes as needed. Returns 0, or the errno of the failed write; earlier
+// bytes have been written.
 [[nodiscard]] int write_all(int fd, std::string_view text);
 
 // Writes a temporary file and renames it over the old one; when it returns, file and directory entry are on disk. A

@@ -1,4 +1,5 @@
-// The agent against a real channel: over a Unix socket, over servers that go and come back, and over one that is killed.
+// The agent against a real channel: over a Unix socket, over servers that go and come back, and over one that is
+// killed.
 #include "channel/test_agent.hpp"
 
 #include <fcntl.h>

@@ -100,6 +100,7 @@ void Options::lists() {
        .summary = "only these columns of csv, in this order: name,memory_used_bytes",
        .store = [&to = call.voice.columns_of_csv](const auto& values) -> Result<void> {
          to = split(values.front(), ',');
+         if (to.back().empty()) to.pop_back();  // a comma at the end
          return {};
        }});
 }

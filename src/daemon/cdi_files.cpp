@@ -15,7 +15,6 @@
 #include "install/paths.hpp"
 #include "oci/cdi_names.hpp"
 #include "oci/cdi_read.hpp"
-#include "oci/cdi_yaml.hpp"
 #include "oci/share_device.hpp"
 #include "runtime/gpu_inventory_files.hpp"
 

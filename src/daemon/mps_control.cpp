@@ -1,5 +1,6 @@
 #include "daemon/mps_control.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -127,14 +128,36 @@ void MpsControl::make_exclusive(const mps::GroupKey& key, std::function<void(Res
 
 // The lease of a control daemon that has died may last a moment longer, so one failure says nothing.
 void MpsControl::keep_modes() {
-  constexpr int kReported = 3;
+  constexpr int kReported = 3, kSkipped = 60;
   if (!exclusive_) return;
-  for (const mps::GroupView& group : keeper_.groups()) {
-    if (group.daemon_pid == 0) continue;
-    exclusive_(group.key.uuid, group.daemon_pid, [this, key = group.key](const Result<void>& held) {
-      if (held) mode_failures_ = 0;
-      else if (++mode_failures_ == kReported)
-        tell_mps(events_, {.kind = "mps.failed", .trouble = true, .group = key, .text = held.error().message});
+  const auto groups = keeper_.groups();
+  {
+    const std::lock_guard lock(modes_mutex_);
+    std::erase_if(mode_failures_, [&groups](const auto& each) {
+      return std::ranges::none_of(groups, [&each](const auto& group) {
+        return group.key == each.first && group.daemon_pid == each.second.daemon_pid;
+      });
+    });
+  }
+  for (const mps::GroupView& group : groups) {
+    const auto pid = static_cast<std::uint32_t>(group.daemon_pid);
+    if (pid == 0) continue;
+    {
+      const std::lock_guard lock(modes_mutex_);
+      ModeFailures& failures = mode_failures_[group.key];
+      failures.daemon_pid = pid;
+      if (failures.in_a_row >= kReported && ++failures.skipped < kSkipped) continue;
+      failures.skipped = 0;
+    }
+    exclusive_(group.key.uuid, pid, [this, key = group.key, pid](const Result<void>& held) {
+      {
+        const std::lock_guard lock(modes_mutex_);
+        const auto found = mode_failures_.find(key);
+        if (found == mode_failures_.end() || found->second.daemon_pid != pid) return;
+        found->second.in_a_row = held ? 0 : found->second.in_a_row + 1;
+        if (found->second.in_a_row != kReported) return;
+      }
+      tell_mps(events_, {.kind = "mps.failed", .trouble = true, .group = key, .text = held.error().message});
     });
   }
 }

@@ -1,10 +1,12 @@
 // Shares under MPS: starts their control daemons for the first program, stops them after the last, and reports both.
 #pragma once
 
-#include <atomic>
 #include <chrono>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
 
@@ -43,8 +45,9 @@ class MpsControl {
   // events. Blocks for some seconds at most. Any thread except the loop's.
   [[nodiscard]] bool take_off(std::uint32_t pid);
 
-  // Call it once a second. With mps.exclusive, holds the mode for control daemons that no run has prepared: a container's,
-  // one that was started again, or one whose start a killed headgated did not finish. A failure is reported once.
+  // Call it once a second. With mps.exclusive, holds the mode for control daemons that no run has prepared: a
+  // container's, one that was started again, or one whose start a killed headgated did not finish. The third failure in
+  // a row is reported, and then it tries once a minute.
   void keep_modes();
 
   void add_routes(http::Router& router);  // of /v1/mps; it must outlive them
@@ -61,8 +64,13 @@ class MpsControl {
   const api::CurrentAccess& access_;
   observe::EventLog& events_;
   const std::string base_;
-  const Exclusive exclusive_;           // empty: the compute mode is left alone
-  std::atomic<int> mode_failures_ = 0;  // in a row
+  const Exclusive exclusive_;  // empty: the compute mode is left alone
+  struct ModeFailures {
+    std::uint32_t daemon_pid = 0;
+    int in_a_row = 0, skipped = 0;  // skipped: seconds since the last try
+  };
+  std::mutex modes_mutex_;
+  std::map<mps::GroupKey, ModeFailures> mode_failures_;  // of groups that a control daemon serves
   mps::Keeper keeper_;
 };
 

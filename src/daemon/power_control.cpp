@@ -199,12 +199,16 @@ void PowerControl::release_driver(const std::string& uuid, std::chrono::seconds 
 void PowerControl::hold_exclusive(const std::string& uuid, std::uint32_t holder_pid,
                                   std::function<void(Result<void>)> done) {
   constexpr std::uint32_t kExclusiveProcess = 3;
-  const auto held = leases_->holder_of(uuid, {.operation = power::Operation::set_compute_mode});
-  if (held && held->holder_pid == holder_pid) return done({});
+  const auto is_held = [this, uuid, holder_pid] {
+    const auto held = leases_->holder_of(uuid, {.operation = power::Operation::set_compute_mode});
+    return held && !held->ending && held->holder_pid == holder_pid;
+  };
+  if (is_held()) return done({});
   power::LeaseTerms terms{.wanted = {}, .holder_pid = holder_pid};
   terms.wanted[uuid].compute_mode = kExclusiveProcess;
-  leases_->create(std::move(terms), ::geteuid(), [done = std::move(done)](const Result<power::Lease>& lease) {
-    done(lease ? Result<void>{} : std::unexpected(lease.error()));
+  leases_->create(std::move(terms), ::geteuid(), [is_held, done = std::move(done)](const Result<power::Lease>& lease) {
+    // Another request of the same holder may have come first.
+    done(lease || is_held() ? Result<void>{} : std::unexpected(lease.error()));
   });
 }
 

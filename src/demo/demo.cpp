@@ -174,7 +174,7 @@ class Demo {
 
   void tell(const std::string& text) {
     if (screen_ || !talks_) return;
-    print("SIMULATED " + fitted_right(decimal_text(state_.elapsed_s, 1), 4) + " s  " + text + "\n");
+    print("SIMULATED " + fitted_right(decimal_text(state_.elapsed_s, 1), 5) + " s  " + text + "\n");
   }
 
   DemoMeasured measured(const Player& player, const sim::Truth& truth, std::int64_t from_ns, std::int64_t to_ns) {

@@ -231,7 +231,9 @@ awaitable<Response> Connection::respond(Request request) {
   if (auto* response = std::get_if<Response>(&found)) co_return std::move(*response);
   const Router::Route* route = std::get<const Router::Route*>(found);
   auto slot = std::make_shared<Reply::Slot>(waker());
-  auto work = [route, request = std::move(request), reply = Reply(slot)] { begin_answer(*route, request, reply); };
+  std::function<void()> work = [route, request = std::move(request), reply = Reply(slot)] {
+    begin_answer(*route, request, reply);
+  };
   if (route->runs == Runs::on_pool) state_->run_on_pool(counted_as_, std::move(work));
   else run_in_turn(state_, counted_as_, std::move(work));
   co_return co_await wait_for(std::move(slot), route->answers_later);

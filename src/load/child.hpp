@@ -29,7 +29,7 @@ struct ChildEnd {
 // Owns the process and its group: the destructor kills what still runs. Not thread-safe.
 class Child {
  public:
-  // Errors if the program cannot be started.
+  // Errors if no process can be made. A program that cannot be executed ends with status 127 and says why.
   [[nodiscard]] static Result<Child> start(const ChildSpec& spec);
   Child(Child&&) noexcept;
   Child& operator=(Child&&) = delete;

@@ -33,8 +33,8 @@ struct Places {
   friend bool operator==(const Places&, const Places&) = default;
 };
 
-// Returns BASE/UUID/UID/{pipe,log}, with `all` as UID for all users. Errors: usage if UUID is not a valid directory name, or a socket in the pipe
-// directory would have a path of more than 107 bytes.
+// Returns BASE/UUID/UID/{pipe,log}, with `all` as UID for all users. Errors: usage if UUID is not a valid directory
+// name, or a socket in the pipe directory would have a path of more than 107 bytes.
 [[nodiscard]] Result<Places> places_of(const std::string& base, const GroupKey& group);
 
 // Creates the directories. All but `log` are open to other users (0711), because a server runs as its clients' user and

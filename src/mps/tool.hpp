@@ -32,8 +32,8 @@ struct Settings {
 enum class ServerState { unknown, initializing, active, fault };
 [[nodiscard]] std::string_view word_of(ServerState state);
 
-// Whose clients a server takes at a time. `all` (multi-user mode) makes clients of all users the server's, which runs as
-// root. Releases 535 and 550 do not have it, 555 has, and only root may ask for it.
+// Whose clients a server takes at a time. `all` (multi-user mode) makes clients of all users the server's, which runs
+// as root. Releases 535 and 550 do not have it, 555 has, and only root may ask for it.
 enum class ServerUsers { one, all };
 
 struct GroupLook {

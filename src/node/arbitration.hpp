@@ -78,7 +78,7 @@ class Arbitration {
   // `gpu`: its number in the constructor's list.
   void set_policy(std::uint32_t gpu, schedule::Policy policy);
   [[nodiscard]] schedule::Policy policy(std::uint32_t gpu) const;  // off where the GPU is not arbitrated
-  // While programs without turns are there (mps_activity.hpp), the policy in force is off; policy() stays.
+  // While programs without turns are there (gpu_policies.hpp), the policy in force is off; policy() stays.
   void set_without_turns(std::uint32_t gpu, bool without_turns);
   [[nodiscard]] schedule::Policy policy_in_force(std::uint32_t gpu) const;
   [[nodiscard]] const std::vector<std::string>& gpus() const { return gpus_; }

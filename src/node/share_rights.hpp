@@ -37,8 +37,8 @@ void fit_to_quotas(const ShareRequest& order, const std::vector<tenancy::Quota>&
                                                                const std::vector<tenancy::Quota>& quotas);
 
 // Decides which shares may be on one GPU if MPS makes its compute mode exclusive. In that mode a GPU has one MPS
-// server, for one user (for all on the GPUs in `for_all`): programs that are not its clients fail, and so do other owners' programs. Errors: conflict,
-// naming the share that is in the way.
+// server, for one user (for all on the GPUs in `for_all`): programs that are not its clients fail, and so do other
+// owners' programs. Errors: conflict, naming the share that is in the way.
 [[nodiscard]] Result<void> fits_beside(const tenancy::Share& wanted, const std::vector<tenancy::Share>& others,
                                        const std::set<std::string>& for_all = {});
 

@@ -1,5 +1,5 @@
-// Merges several CDI files as an engine does: which devices it offers, which not because files conflict, and the edits it
-// makes to a container that requests some of them.
+// Merges several CDI files as an engine does: which devices it offers, which not because files conflict, and the edits
+// it makes to a container that requests some of them.
 #pragma once
 
 #include <cstddef>

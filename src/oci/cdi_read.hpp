@@ -22,9 +22,9 @@ inline constexpr std::size_t kMaxDocumentBytes = 4 << 20;
 // Returns true if engines read a file of that name.
 [[nodiscard]] bool is_document_name(std::string_view file_name);
 
-// The first document of a YAML text as JSON, so that one parser checks both; plain words are numbers and truth values by
-// YAML 1.1, as engines take them. Errors: usage, with the line: no YAML, two equal keys, tags, deep nesting, aliases that
-// make more than 100,000 values.
+// The first document of a YAML text as JSON, so that one parser checks both; plain words are numbers and truth values
+// by YAML 1.1, as engines take them. Errors: usage, with the line: no YAML, two equal keys, tags, deep nesting, aliases
+// that make more than 100,000 values.
 [[nodiscard]] Result<std::string> json_from_yaml(std::string_view text);
 
 // Checks field values: names, versions, no duplicate devices, none without edits. Errors: usage, as above.

@@ -48,7 +48,7 @@ ShareId Arbiter::add_share(const ShareTerms& terms) {
 }
 
 void Arbiter::adopt(ShareId id, std::uint32_t gpu, const Use& use, Gate gate) {
-  GangOnGpu* const stake = gang_of_[id]->stake(gpu);
+  GangOnGpu* const stake = stake_of(id, gpu);
   ShareOnGpu* const place = stake == nullptr ? nullptr : stake->place(id);
   if (place == nullptr) return;
   place->use = sane(use);
@@ -57,7 +57,7 @@ void Arbiter::adopt(ShareId id, std::uint32_t gpu, const Use& use, Gate gate) {
 
 void Arbiter::change_share(ShareId id, std::span<const Terms> terms) {
   for (const Terms& each : terms) {
-    GangOnGpu* const stake = gang_of_[id]->stake(each.gpu);
+    GangOnGpu* const stake = stake_of(id, each.gpu);
     ShareOnGpu* const place = stake == nullptr ? nullptr : stake->place(id);
     if (place == nullptr) continue;
     const auto weight = static_cast<double>(stake->weight);
@@ -83,7 +83,7 @@ void Arbiter::remove_share(ShareId id) {
 }
 
 void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::int64_t now_ns) {
-  GangOnGpu* const stake = gang_of_[id]->stake(gpu);
+  GangOnGpu* const stake = stake_of(id, gpu);
   ShareOnGpu* const place = stake == nullptr ? nullptr : stake->place(id);
   if (place == nullptr) return;
   const Use use = sane(reported);
@@ -126,12 +126,12 @@ Decision Arbiter::decide(std::int64_t now_ns) {
 }
 
 std::int64_t Arbiter::virtual_time_ns(ShareId share, std::uint32_t gpu) const {
-  const GangOnGpu* const stake = gang_of_[share]->stake(gpu);
+  const GangOnGpu* const stake = stake_of(share, gpu);
   return stake == nullptr ? 0 : stake->virtual_ns;
 }
 
 std::int64_t Arbiter::wanted_ns(ShareId share, std::uint32_t gpu) const {
-  GangOnGpu* const stake = gang_of_[share]->stake(gpu);
+  GangOnGpu* const stake = stake_of(share, gpu);
   const ShareOnGpu* const place = stake == nullptr ? nullptr : stake->place(share);
   return place == nullptr ? 0 : place->wanted_ns;
 }

@@ -47,8 +47,6 @@ inline constexpr std::int64_t kProtectedBatchNs = 200'000;  // what others may h
 inline constexpr std::int64_t kTogetherNs = 50'000'000;     // a gang's GPUs used within this time are opened together
 inline constexpr std::int64_t kIdleLookNs =
     2'000'000;  // this much of a lease is not worth a look whether a steady holder works
-// How much longer than its lease a holder stays unwatched if all others' kernels fit into its pauses.
-inline constexpr std::int64_t kFilledNs = 7'500'000;
 // A ceiling may open earlier than reported: time that was another share's is given back.
 inline constexpr std::int64_t kRestLookNs = 5'000'000;
 inline constexpr std::int64_t kLookNs = 50'000;  // for the end of a kernel that another share waits for
@@ -128,7 +126,6 @@ class Arbiter {
     std::uint32_t kept_out = 0;          // shares on it that want it and find their gate shut
     std::int64_t gap_ns = 0;             // the holder's pauses
     std::uint32_t fillers = 0;           // others at work with kernels that fit into them
-    std::uint32_t too_long = 0;          // and with kernels that do not
   };
 
   // GPUs of a gang that one decision gives and takes: one, or all on which ranks that wait for each other work.
@@ -157,6 +154,11 @@ class Arbiter {
     return stakes() | std::views::filter([gpu](const GangOnGpu& each) { return each.gpu == gpu && each.seeks(); });
   }
   bool was_away(std::int64_t now_ns) const { return due_ns_ != kNever && now_ns - due_ns_ > kKnownNs; }
+  // Null: the share is not there, or not on that GPU.
+  GangOnGpu* stake_of(ShareId share, std::uint32_t gpu) const {
+    Gang* const gang = gang_of_[share];
+    return gang == nullptr ? nullptr : gang->stake(gpu);
+  }
   std::int64_t& clock_ns(const GangOnGpu& stake) { return gpus_[stake.gpu].least_ns[stake.gang->rank]; }
   bool is_contended(const GangOnGpu& stake) const { return gpus_[stake.gpu].wanted_by > (stake.wants ? 1u : 0u); }
   bool is_contended(const Unit& unit) const;

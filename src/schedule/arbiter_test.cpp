@@ -328,7 +328,7 @@ TEST(Arbiter, SharesThatFitIntoPausesNeedNoDecision) {
     for (const ShareId share : {a, b}) sparse(share, now_ns);
     now_ns = gpus.decide(now_ns).wake_at_ns;
   }
-  EXPECT_LE(looks, 50 * kMs / (kShortestLeaseNs + kFilledNs) + 1);
+  EXPECT_LE(looks, 50 * kMs / kShortestLeaseNs + 1);
 }
 TEST(Arbiter, OffOpensEveryGateAtOnce) {
   Gpus gpus;

@@ -71,7 +71,7 @@ bool Arbiter::tail_of_others(const GangOnGpu& mine, std::int64_t now_ns) const {
 
 // Divides the holder's pauses among shares with kernels that fit.
 void Arbiter::share_gaps(std::int64_t now_ns) {
-  for (Gpu& gpu : gpus_) gpu.gap_ns = gpu.fillers = gpu.too_long = 0;
+  for (Gpu& gpu : gpus_) gpu.gap_ns = gpu.fillers = 0;
   for (std::uint32_t g = 0; g < gpu_count_; ++g) {
     Gpu& gpu = gpus_[g];
     if (gpu.holder == nullptr || gpu.wanted_by < 2 || gpu.holder->drain_end_ns != 0) continue;
@@ -82,8 +82,7 @@ void Arbiter::share_gaps(std::int64_t now_ns) {
     gpu.gap_ns = gap_ns == kNever ? kGapOfNone : gap_ns;
     for (const GangOnGpu& stake : stakes()) {
       if (stake.gpu != g || stake.gang == gpu.holder) continue;
-      for (const ShareOnGpu& place : stake.places)
-        if (place.engaged(now_ns)) ++(fits(place, gpu.gap_ns) ? gpu.fillers : gpu.too_long);
+      for (const ShareOnGpu& place : stake.places) gpu.fillers += place.engaged(now_ns) && fits(place, gpu.gap_ns);
     }
   }
 }

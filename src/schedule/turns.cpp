@@ -124,9 +124,10 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
   if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
   const std::int64_t rest_ns = left_ns - kTailLeadNs;
   // Estimates are less exact the longer kernels are, and where processes of the share have slices beside each other.
-  const bool one_look = rest_ns <= kMaxUnwatchedNs && std::ranges::all_of(stake.places, [](const ShareOnGpu& place) {
-                          return place.use.kernel_ns * std::max(1u, place.use.processes) <= kMaxUnwatchedNs;
-                        });
+  const bool one_look =
+      rest_ns <= kMaxUnwatchedNs && std::ranges::all_of(stake.places, [now_ns](const ShareOnGpu& place) {
+        return place.steady(now_ns) && place.use.kernel_ns * std::max(1u, place.use.processes) <= kMaxUnwatchedNs;
+      });
   stake.lease_end_ns = now_ns + (one_look ? rest_ns : std::min(rest_ns, kDrainLookNs));
   return true;
 }

@@ -56,13 +56,13 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
     if (holds && keeps_out) {
       // A share that always has work ready keeps enough in flight to hide the handover. The end of a lease is early
       // enough to notice that it has none left. With little in flight the successor's first kernel comes before that.
-      bool steady = true, throttled = false, hides = unit.gang->stakes.size() == 1 && successor_waits(unit, now_ns);
+      bool steady = true, pauses = true, hides = unit.gang->stakes.size() == 1 && successor_waits(unit, now_ns);
       std::int64_t kernel_ns = kNever, idle_ns = 0, most_ns = 0;
       for (const GangOnGpu& stake : unit.stakes())
         for (const ShareOnGpu& place : stake.places) {
           if (!place.engaged(now_ns)) continue;
           steady &= place.steady(now_ns);
-          throttled |= now_ns - place.throttled_ns < kSteadyNs;
+          pauses &= place.gap_ns > 0 && now_ns - place.throttled_ns >= kSteadyNs;
           kernel_ns = std::min(kernel_ns, place.use.kernel_ns);
           most_ns = std::max(most_ns, place.expected_ns);
           // The earliest time at which it is known to have no work.
@@ -70,8 +70,8 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
               std::max(idle_ns, std::max(place.active_ns, now_ns) + place.use.in_flight_ns + place.patience_ns(now_ns));
         }
       hides &= most_ns > kTailLeadNs + kOverlapNs;
-      // One that pauses, and has worked for so long, may do so for as long again without a look.
-      if (!steady && !throttled) idle_ns = std::max(idle_ns, now_ns + (now_ns - unit.stakes().front().lease_from_ns));
+      // One with short pauses that has worked for so long may do so for as long again without a look.
+      if (!steady && pauses) idle_ns = std::max(idle_ns, now_ns + (now_ns - unit.stakes().front().lease_from_ns));
       const std::int64_t lease_end_ns = unit.lease_end_ns();
       const std::int64_t early_ns = lease_end_ns - (steady && (hides || kernel_ns >= kOverlapNs) ? 0 : kOverlapNs);
       const std::int64_t ends_ns = early_ns > now_ns ? early_ns : lease_end_ns;
@@ -79,10 +79,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
       if (idle_ns > now_ns && !(steady && idle_ns + kIdleLookNs > ends_ns))
         by_its_word(static_cast<std::uint32_t>(std::countr_zero(unit.gpus)), idle_ns);
     } else if (holds) {
-      const bool filled = std::ranges::all_of(unit.stakes(), [this](const GangOnGpu& stake) {
-        return gpus_[stake.gpu].fillers > 0 && gpus_[stake.gpu].too_long == 0;
-      });
-      by(unit.lease_end_ns() + (filled ? kFilledNs : 0));
+      by(unit.lease_end_ns());
     } else if (unit.gang->stakes.size() > 1) {
       by(now_ns + 2 * kOverdueNs);
     }

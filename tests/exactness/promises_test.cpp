@@ -302,8 +302,8 @@ TEST(Promises, ManyContextsAreChargedTheirOwnSlices) {
   expect_kept("8 of 1 s beside 8 of 20 us", {long_ones, with_processes(unlimited(20 * kUs), 8)});
 }
 
-// The first kernel of each turn is there 250 us before it, so none of the share's starts are prompt; and what others had
-// of a turn's last microseconds is given back after it.
+// The first kernel of each turn is there 250 us before it, so none of the share's starts are prompt; and what others
+// had of a turn's last microseconds is given back after it.
 TEST(Promises, TurnsAcrossOthersSlicesHold) {
   expect_kept("plain 27 of 5 ms beside 2 ms", {plain(27, 5 * kMs), unlimited(2 * kMs)});
   expect_kept("81-100 of 5 ms beside 9-100 of 2 ms",
@@ -366,8 +366,8 @@ TEST(Promises, HoldInMixesDrawnAtRandom) {
   std::printf("%lu mixes, %d broken\n", mixes, broken);
 }
 
-// Of all kinds not all hold yet (docs/decisions/arbiter.md): those that do not are printed. The twelve of CI do; of more
-// at most 1 in 8 may break, and 1 in 10 by a part.
+// Of all kinds not all hold yet (docs/decisions/arbiter.md): those that do not are printed. The twelve of CI do; of
+// more at most 1 in 8 may break, and 1 in 10 by a part.
 TEST(Promises, MostRandomMixesOfAllKindsHold) {
   const std::uint64_t first = number("HEADGATE_PROMISES_SEED", 1), mixes = number("HEADGATE_PROMISES_MIXES", 60) / 5;
   std::uint64_t broken = 0, short_ones = 0;

@@ -61,7 +61,7 @@ Result<int> gpu_policy(const Call& call, const PolicyOptions& own) {
   const http::Endpoint daemon = TRY(need_daemon());
   const auto snapshot = TRY(snapshot_of(daemon));
   const auto uuids = TRY(choose_uuids("gpu policy", own.gpu, snapshot));
-  if (uuids.size() != 1 || own.gpu == "auto")
+  if (uuids.size() != 1 || uuids.front().empty() || own.gpu == "auto")
     return fail(ErrorCode::usage, "gpu policy: '" + harmless(own.gpu) + "' names no single GPU",
                 "accepted: 0, GPU-9c2f, 0000:1b:00.0");
   const std::string& uuid = uuids.front();

@@ -114,8 +114,10 @@ std::string body_of(const ShareRequest& request) {
 
 std::string body_of(const Order& order) {
   Json body = Json::object();
-  for (const auto& [key, value] : order)
-    body[key] = key == "everyone" || key == kConsent ? Json(value == "true") : Json(value);
+  for (const auto& [key, value] : order) {
+    const bool flag = (key == "everyone" || key == kConsent) && (value == "true" || value == "false");
+    body[key] = flag ? Json(value == "true") : Json(value);  // the daemon refuses other words
+  }
   return compact_json(body);
 }
 

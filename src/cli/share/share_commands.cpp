@@ -89,7 +89,7 @@ Result<std::string> changed(const Voice& voice, const http::Endpoint& daemon, co
   // The share works without a CDI file. If the node has no directory for such files, there is nothing to report.
   if (share && voice.talk && !share->cdi_file.empty() && !share->cdi_problem.empty())
     say("the share '" + harmless(share->name) + "' has no CDI file: " + harmless(share->cdi_problem));
-  if (share && voice.talk && own.order.contains("isolation") && share->mps_users == "all")
+  if (share && voice.talk && own.request.isolation && share->mps_users == "all")
     say("the share '" + harmless(share->name) +
         "' has its MPS server with those of all users on the GPU: a fault in one program ends the programs of all");
   const std::string row = TRY(shown(voice, daemon, reply));

@@ -178,10 +178,11 @@ std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
                      count(now->node.processes, "process"),
                  ""});
   if (now->node.version != version_text()) {
+    const pid_t pid = pid_of(daemon);
     out.push_back({Health::warn, "the command is " + version_text() + ", the daemon " + now->node.version,
                    ::access("/run/systemd/system", F_OK) == 0
                        ? "systemctl restart headgated (running programs go on)"
-                       : "end that daemon and start the new one: kill " + std::to_string(pid_of(daemon)) +
+                       : "end that daemon and start the new one: kill " + (pid == 0 ? "PID" : std::to_string(pid)) +
                              "; headgated (running programs go on)"});
   }
   examine_socket(daemon, out);

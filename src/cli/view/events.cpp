@@ -72,7 +72,9 @@ std::string none_text(const EventsOptions& own, const Events& known) {
 class Teller {
  public:
   Teller(EventChoice asked, const Voice& voice, const snapshot::Node& node)
-      : asked_(std::move(asked)), voice_(voice), origin_{node.name, node.simulated, std::nullopt} {}
+      : asked_{.share = std::move(asked.share), .kind = std::move(asked.kind)},
+        voice_(voice),
+        origin_{node.name, node.simulated, std::nullopt} {}
 
   // Prints what precedes the first event.
   Result<void> begin(const snapshot::Snapshot& snapshot) {

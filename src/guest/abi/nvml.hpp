@@ -170,8 +170,8 @@ inline constexpr unsigned kNvmlExportedSamples = 145;
 // How nvidia-smi gets its handles: nvmlDeviceGetHandleByIndex_v2 with flags.
 using NvmlExportedHandleByIndex = nvmlReturn_t(unsigned index, nvmlDevice_t* device, unsigned flags);
 inline constexpr unsigned kNvmlExportedHandleByIndex = 81;
-// `nvidia-smi compute-policy` sets and lists what GPUs do by policy; the only policy, 0, is the length of time slices: 0
-// default, 1 short, 2 medium, 3 long.
+// `nvidia-smi compute-policy` sets and lists what GPUs do by policy; the only policy, 0, is the length of time slices:
+// 0 default, 1 short, 2 medium, 3 long.
 struct NvmlExportedPolicy {
   unsigned policy, value;
 };

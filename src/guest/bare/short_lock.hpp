@@ -8,8 +8,8 @@
 
 namespace headgate::bare {
 
-// For what takes less than a system call, or waits for the driver: a waiter spins, then sleeps until the unlock. A sleep of
-// fixed length would leave the GPU idle for its rest.
+// For what takes less than a system call, or waits for the driver: a waiter spins, then sleeps until the unlock. A
+// sleep of fixed length would leave the GPU idle for its rest.
 class ShortLock {
  public:
   bool try_lock() {

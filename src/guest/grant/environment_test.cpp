@@ -188,7 +188,8 @@ TEST(Environment, OversubscribedMemoryIsOnTheCardUpToItsSize) {
     EXPECT_EQ(split({flag, "CUDA_MEM_LIMIT=24g"}, 16 * kGi), Pair(16 * kGi, 8 * kGi)) << flag;
     EXPECT_EQ(split({flag, "CUDA_MEM_LIMIT=4g"}, 16 * kGi), Pair(4 * kGi, 0)) << flag;
   }
-  for (const char* ratio : {"CUDA_MEMORY_RATIO=2", "CUDA_MEM_RATIO=2", "CUDA_MEMORY_OVERSUBSCRIBE=2"}) {
+  for (const char* ratio :
+       {"CUDA_MEMORY_RATIO=2", "CUDA_MEMORY_RATIO=2.", "CUDA_MEM_RATIO=2", "CUDA_MEMORY_OVERSUBSCRIBE=2"}) {
     EXPECT_EQ(split({ratio, "CUDA_MEM_LIMIT=4g"}, 16 * kGi), Pair(2 * kGi, 2 * kGi)) << ratio;
     EXPECT_EQ(split({ratio, "CUDA_MEM_LIMIT=40g"}, 16 * kGi), Pair(16 * kGi, 24 * kGi)) << ratio;
   }

@@ -152,6 +152,7 @@ Parsed<std::uint32_t> parse_compute(std::string_view text, Dialect dialect) {
 }
 
 Parsed<std::uint32_t> parse_ratio(std::string_view text) {
+  if (!text.empty() && text.back() == '.') text.remove_suffix(1);  // their makers' parsers take "1."
   const auto decimal = split(text);
   if (!decimal) return {.fault = decimal.fault};
   if (!decimal.value.unit.empty()) return {.fault = Fault::junk};

@@ -67,8 +67,8 @@ std::uint64_t held_bytes(const UsagePage& page, std::uint32_t device, std::uint3
 void add_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);
 void sub_exported(UsagePage& page, std::uint32_t device, SlotRef slot, std::uint64_t bytes);
 
-// Whether an account equals the sum of its slots. A page that only limiters write always balances, whichever process was
-// killed in it.
+// Whether an account equals the sum of its slots. A page that only limiters write always balances, whichever process
+// was killed in it.
 struct Balance {
   bool certain;  // false: the page was being written; try again
   std::uint64_t used_bytes, slots_bytes;

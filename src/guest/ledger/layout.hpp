@@ -177,8 +177,8 @@ struct alignas(64) ComputeAccount {
   std::atomic<std::int64_t> kernel_ns;    // typical length of its commands; 0: unknown
   std::atomic<std::int64_t> dry_ns;       // between the end of all that a process sent and its next request
   std::atomic<std::uint64_t> dry_spells;  // number of such intervals
-  // Of commands of 225 us or more: host time when all that the share sent should be done, by estimate, if it had the GPU
-  // alone; the process that sent last; until when several processes count as sending.
+  // Of commands of 225 us or more: host time when all that the share sent should be done, by estimate, if it had the
+  // GPU alone; the process that sent last; until when several processes count as sending.
   std::atomic<std::int64_t> sent_until_ns;
   std::atomic<std::uint64_t> sender;
   std::atomic<std::int64_t> several_until_ns;

@@ -22,8 +22,8 @@ using namespace headgate::abi;
 
 inline constexpr std::uint64_t kPage = 4096;  // of the host
 
-// An object to which a handle of the program points. It is never freed, so its word shows if the handle is stale: then a
-// call returns `kStale`.
+// An object to which a handle of the program points. It is never freed, so its word shows if the handle is stale: then
+// a call returns `kStale`.
 template <std::uint32_t word_while_valid, CUresult error = CUDA_ERROR_INVALID_HANDLE>
 struct Handled {
   static constexpr std::uint32_t kWord = word_while_valid;

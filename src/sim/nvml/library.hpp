@@ -77,7 +77,7 @@ class DeviceView {
 // Copies text with its NUL. INSUFFICIENT_SIZE if it does not fit, INVALID_ARGUMENT for NULL.
 [[nodiscard]] nvmlReturn_t give_text(std::string_view text, char* out, unsigned length);
 
-// A call for one device. `needed`: arguments of which none may be NULL, else INVALID_ARGUMENT. `function`: the exported
+// A call for one device. `needed`: arguments that must not be NULL, else INVALID_ARGUMENT. `function`: the exported
 // function that makes the call, unless it names another.
 struct DeviceCall {
   DeviceCall(nvmlDevice_t called_for, std::initializer_list<const void*> needed = {},

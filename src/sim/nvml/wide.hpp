@@ -1,5 +1,5 @@
-// Types of NVML functions that only the simulator implements. The limiter does not hook them, so guest/abi has only their
-// names. From NVML 11.8's nvml.h; newer ones are marked. wide_abi_check.cpp compares with the real header if it
+// Types of NVML functions that only the simulator implements. The limiter does not hook them, so guest/abi has only
+// their names. From NVML 11.8's nvml.h; newer ones are marked. wide_abi_check.cpp compares with the real header if it
 // is installed.
 #pragma once
 

@@ -103,7 +103,7 @@ TEST_F(MpsAllUsers, ProgramsOfTwoUsersRunAtOnceOnOneServer) {
   EXPECT_EQ(group["users"], "all");
   EXPECT_EQ(group["servers"], 1);
   EXPECT_EQ(group["shares"], Json({"first", "second"}));
-  EXPECT_NE(text("metrics").find("owner_uid=\"all\""), std::string::npos);
+  EXPECT_TRUE(eventually([&] { return text("metrics").contains("owner_uid=\"all\""); }));
   EXPECT_EQ(text("events --kind mps").find("waits behind"), std::string::npos);
 }
 

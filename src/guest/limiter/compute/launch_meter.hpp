@@ -124,8 +124,8 @@ class LaunchMeter {
     const bool counted = alone && !crowded;
     const bool bounded = counted && context.arbitrated && several_send(*context.account, context.seat.owner, now_ns);
     const bool idle = bounded && context.pace->busy_streams.load(std::memory_order_relaxed) == 0;
-    // A rank that another one may spin for (charge_ahead() in multi_gpu_rules.hpp) passes whatever the others have sent:
-    // refused, it would be charged again at each look.
+    // A rank that another one may spin for (charge_ahead() in multi_gpu_rules.hpp) passes whatever the others have
+    // sent: refused, it would be charged again at each look.
     const bool ahead = idle && context.pace->credit_ns.load(std::memory_order_relaxed) >= est_ns;
     // A kernel that was never measured may be of any length, so send no more of these than are needed to measure it.
     const bool unknown = alone && known_ns == 0;

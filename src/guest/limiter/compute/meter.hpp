@@ -488,8 +488,8 @@ class Meter : public LaunchMeter<Port> {
     if (usual_ns < kStoppedNs || now_ns - stream.open_seen_ns > 4 * usual_ns) return now_ns + kIdleNs;
     return charge_open(stream, now_ns, 0, 0);
   }
-  // A bracket that could not be closed runs on while its thread waits: charged meanwhile, for other shares' replays look
-  // for its marks. Under the stream's lock. Returns when to look again.
+  // A bracket that could not be closed runs on while its thread waits: charged meanwhile, for other shares' replays
+  // look for its marks. Under the stream's lock. Returns when to look again.
   std::int64_t charge_kept(StreamMeter& stream, std::int64_t now_ns) {
     note_open(stream, now_ns);
     return charge_open(stream, now_ns, stream.bracket.first_ns, stream.bracket.dry_if_before_ns);

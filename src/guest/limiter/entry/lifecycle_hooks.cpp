@@ -78,8 +78,12 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
   const std::uint64_t now = own_residual(index);
   if (result == CUDA_SUCCESS && now <= before) context_came(index, 0);  // nothing tells, now
   if (result == CUDA_SUCCESS && now > before) {
-    know_context_bytes(index, now - before);
-    if (!nvml_lists_us()) residual_rises(index, charge_unread_context(index, now - before));
+    if (nvml_lists_us()) {
+      know_context_bytes(index, now - before);
+    } else {
+      guess_context_bytes(index, now - before);
+      residual_rises(index, charge_unread_context(index, now - before));
+    }
   }
   return after_creation(result, made, device);
 }

@@ -13,6 +13,7 @@ namespace {
 
 // By device: 1 + the charge for the context to be measured; 0: none.
 std::atomic<std::uint64_t> unlearnt[ledger::kMaxDevices];
+std::atomic<std::uint64_t> guessed[ledger::kMaxDevices];
 std::atomic<bool> several[ledger::kMaxDevices];  // several contexts, which a reading cannot separate
 
 std::uint32_t driver_version() {
@@ -30,8 +31,13 @@ std::uint64_t context_bytes(std::uint32_t device) {
   if (shares != 0) return shares;
   if (const std::uint64_t told = believable(told_context_bytes(device)); told != 0) return told;
   const ledger::GpuPage* const page = users_gpu_page(device);
-  if (page == nullptr || page->context_driver.load(std::memory_order_acquire) != driver_version()) return 0;
-  return believable(page->context_bytes.load(std::memory_order_relaxed));
+  const bool is_known = page != nullptr && page->context_driver.load(std::memory_order_acquire) == driver_version();
+  const std::uint64_t users = is_known ? believable(page->context_bytes.load(std::memory_order_relaxed)) : 0;
+  return users != 0 ? users : guessed[device].load(std::memory_order_relaxed);
+}
+
+void guess_context_bytes(std::uint32_t device, std::uint64_t bytes) {
+  if (device < ledger::kMaxDevices && bytes <= kLargestContext) guessed[device].store(bytes, std::memory_order_relaxed);
 }
 
 void know_context_bytes(std::uint32_t device, std::uint64_t bytes) {

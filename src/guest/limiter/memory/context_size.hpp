@@ -25,6 +25,8 @@ std::int64_t learn_context(std::uint32_t device_index, std::uint64_t measured_by
 
 // Stores a size that was measured separately.
 void know_context_bytes(std::uint32_t device_index, std::uint64_t bytes);
+// Stores what the card's free memory tells. Other processes may have taken part of it, so only this one uses it.
+void guess_context_bytes(std::uint32_t device_index, std::uint64_t bytes);
 
 // Returns whether a context of this process waits for a reading.
 bool context_awaits_reading(std::uint32_t device_index);

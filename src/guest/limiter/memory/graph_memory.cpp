@@ -101,8 +101,8 @@ GraphNeeds take_needs(abi::CUgraphExec exec) {
 
 namespace {
 
-// Each GPU has a separate pool for memory that graphs allocate (CU_GRAPH_MEM_ATTR_*). It changes when a graph is uploaded
-// or launched, and at cuDeviceGraphMemTrim.
+// Each GPU has a separate pool for memory that graphs allocate (CU_GRAPH_MEM_ATTR_*). It changes when a graph is
+// uploaded or launched, and at cuDeviceGraphMemTrim.
 PoolAccounting* graph_pool_books(const Place& place) {
   if (place.standing != Standing::held) return nullptr;
   PoolAccounting* accounting = graph_accounts[place.device_index].load(std::memory_order_acquire);
@@ -112,8 +112,9 @@ PoolAccounting* graph_pool_books(const Place& place) {
   return accounting;
 }
 
-// Returns the most that it grows for `count` allocations of `bytes` in total. Each may need a separate growth. But the rest of a growth serves later ones, so of two adjacent growths
-// one is more than half used: the sum is less than twice the bytes plus one granule.
+// Returns the most that it grows for `count` allocations of `bytes` in total. Each may need a separate growth. But the
+// rest of a growth serves later ones, so of two adjacent growths one is more than half used: the sum is less than twice
+// the bytes plus one granule.
 std::uint64_t most_graph_growth(const Place& place, std::uint64_t bytes, std::uint64_t count) {
   const PoolAccounting* pool = graph_pool_books(place);
   if (pool == nullptr || bytes == 0) return bytes;

@@ -10,6 +10,7 @@ namespace headgate::limiter {
 
 // Cards allocate in granules of 2 MiB; memory taken by another process meanwhile only costs a measurement.
 inline constexpr std::size_t kMinGrowth = 1 << 20;
+inline constexpr std::size_t kLargestGrowth = 4ull << 30;  // a larger change of the card's free memory is others'
 
 // CUfunction_attribute's CU_FUNC_ATTRIBUTE_LOCAL_SIZE_BYTES.
 inline constexpr auto kLocalBytes = static_cast<abi::CUfunction_attribute>(3);
@@ -38,6 +39,7 @@ abi::CUresult with_image(const ImageNeeds& needs, const Place& place, Load load,
   const auto grew = [=]() -> std::uint64_t {
     const std::size_t now = free_on_card();
     if (now == SIZE_MAX || before == SIZE_MAX) return kUntold;
+    if (now < before && before - now > kLargestGrowth) return kUntold;
     return now < before && before - now >= kMinGrowth ? before - now : 0;
   };
   // An eager load takes at least the image's size, which must fit before; arrays without content show only afterwards.

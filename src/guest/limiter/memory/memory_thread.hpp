@@ -11,8 +11,8 @@ void wake_memory_thread();
 
 void memory_thread_reset_after_fork();
 
-// Programs that do not use their GPUs for the time set by the share's owner free card memory: the driver moves it to the
-// host (cuCheckpointProcess*), and the next driver call moves it back before it continues.
+// Programs that do not use their GPUs for the time set by the share's owner free card memory: the driver moves it to
+// the host (cuCheckpointProcess*), and the next driver call moves it back before it continues.
 inline constexpr std::int64_t kNeverFreezes = INT64_MAX;
 
 // For the memory thread, repeatedly: if the program was idle for the share's freeze_after, moves its memory to the

@@ -15,8 +15,8 @@ void hint_reclaim(bool (*goes_on)());
 struct MemoryRange {
   std::uint64_t from = 0, to = 0;
 };
-// Takes lines of /proc/PID/maps (proc(5)) off `text`, up to the next such mapping. Returns false if there is none. A cut
-// line is no mapping. Pure.
+// Takes lines of /proc/PID/maps (proc(5)) off `text`, up to the next such mapping. Returns false if there is none. A
+// cut line is no mapping. Pure.
 bool next_anonymous(std::string_view& text, MemoryRange& range);
 
 }  // namespace headgate::limiter

@@ -16,7 +16,8 @@ namespace headgate::limiter {
 inline constexpr std::uint64_t kSlabBytes = 2 << 20;
 inline constexpr std::uint64_t kLargestPiece = 1 << 20;
 
-// no_slabs: the driver is known to have none, on any GPU; then no request probes further. slab_charged: one was charged.
+// no_slabs: the driver is known to have none, on any GPU; then no request probes further. slab_charged: one was
+// charged.
 extern std::atomic<bool> no_slabs, slab_charged;
 
 // Returns whether a request on that place may be a piece of a slab: it is small, and the driver may have slabs.

@@ -26,8 +26,8 @@ bool has_room(const Place& place, std::uint64_t bytes);
 // Returns the free memory of the current context's device, or SIZE_MAX if the driver does not say.
 std::size_t free_on_card();
 
-// The rise of the process's residual above `before_bytes` by a call of unknown size. Measures now: waits for the daemon or
-// calls NVML. If the figure is unavailable, `less_free` instead; kUntold: keeps the last figure.
+// The rise of the process's residual above `before_bytes` by a call of unknown size. Measures now: waits for the daemon
+// or calls NVML. If the figure is unavailable, `less_free` instead; kUntold: keeps the last figure.
 std::uint64_t measured_growth(std::uint32_t device_index, std::uint64_t before_bytes, std::uint64_t less_free);
 // Returns whether the share, with that growth, is within its limit.
 bool growth_fits(std::uint32_t device_index, std::uint64_t bytes);

@@ -42,8 +42,8 @@ extern Session session;
 abi::CUresult open_session();
 
 // A forked child starts as if the limiter had just been loaded: it does not own the parent's slot, pages and threads.
-// Resets all that the limiter knows from the parent, in the child before fork() returns. Only stores, no lock: the copied
-// thread may have held any. Defined in entry/fork.cpp, which alone knows every folder.
+// Resets all that the limiter knows from the parent, in the child before fork() returns. Only stores, no lock: the
+// copied thread may have held any. Defined in entry/fork.cpp, which alone knows every folder.
 void reset_after_fork();
 // The part of the membership, the slot and the pages.
 void session_reset_after_fork();

@@ -23,7 +23,6 @@ struct Array : Handled<0x68617272> {
   [[nodiscard]] std::size_t slices() const { return shape.depth == 0 ? 1 : shape.depth; }
 };
 
-// INVALID_HANDLE if it is not valid.
 [[nodiscard]] bool is_mipmap(CUmipmappedArray handle);
 // Ends the context's texture and surface objects.
 void forget_textures(const Context* context);

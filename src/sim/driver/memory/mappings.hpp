@@ -39,7 +39,8 @@ bool find_mapped(std::uint64_t address, Allocation* out);
 [[nodiscard]] bool is_mapped_address(std::uint64_t address, std::uint64_t bytes);
 // Tells if a copy that begins in `found` may continue for `bytes`.
 [[nodiscard]] bool reaches(const Allocation& found, std::uint64_t address, std::uint64_t bytes);
-// Returns the CUDA ordinal of the device whose memory is mapped there; -1 if it is not visible, -2 if nothing is mapped.
+// Returns the CUDA ordinal of the device whose memory is mapped there; -1 if it is not visible, -2 if nothing is
+// mapped.
 [[nodiscard]] int mapped_ordinal(std::uint64_t address);
 CUresult free_external(std::uint64_t address);
 void forget_mappings_of(const Context* context);
