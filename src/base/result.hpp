@@ -63,6 +63,7 @@ T take_value(std::expected<T, E>&& result) {
 #define TRY(expr) HEADGATE_TRY(expr, __COUNTER__)
 #define HEADGATE_TRY(expr, number) HEADGATE_TRY_NAMED(expr, number)
 #define HEADGATE_TRY_NAMED(expr, number) HEADGATE_TRY_AS(expr, headgate_try_##number)
+// NOLINTBEGIN(bugprone-macro-parentheses): a declared name cannot be enclosed
 #define HEADGATE_TRY_AS(expr, result)                    \
   ({                                                     \
     auto result = (expr);                                \
@@ -71,3 +72,4 @@ T take_value(std::expected<T, E>&& result) {
     }                                                    \
     ::headgate::take_value(std::move(result));           \
   })
+// NOLINTEND(bugprone-macro-parentheses)
