@@ -114,8 +114,8 @@ void each_elf_symbol(const ElfBytes& file, const std::function<bool(std::uint64_
       // Look no further: without an end, a name is as long as the table.
       const std::string_view rest = std::string_view(text).substr(symbol.st_name, kMaxName);
       visit({.name = rest.substr(0, rest.find('\0')),
-             .type = ELF64_ST_TYPE(symbol.st_info),
-             .binding = ELF64_ST_BIND(symbol.st_info)});
+             .type = static_cast<unsigned>(ELF64_ST_TYPE(symbol.st_info)),
+             .binding = static_cast<unsigned>(ELF64_ST_BIND(symbol.st_info))});
     }
     return;
   }
