@@ -191,6 +191,7 @@ class Arbiter {
   bool stays(const Unit& unit, std::int64_t now_ns) const;
   void hold(const Unit& unit, std::int64_t now_ns);
   void begin_lease(const Unit& unit, std::int64_t now_ns);
+  void end_lease_level(const Unit& held, std::int64_t now_ns) const;
   void release(Gang& gang, std::uint32_t gpus);
   std::int64_t lease_ns(const Unit& unit) const;
   bool runs_long_beside(const GangOnGpu& stake) const;

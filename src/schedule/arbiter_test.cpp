@@ -242,7 +242,7 @@ TEST(Arbiter, AHandOverHiddenBehindKernelsNeedsNoEarlierLook) {
 TEST(Arbiter, AHolderWithPausesIsLookedAtLessOftenTheLongerItWorks) {
   Gpus gpus;
   const ShareId sparse = gpus.add({Terms{}}), full = gpus.add({Terms{}});
-  gpus.uses[{full, 0}].kernel_ns = kMs;
+  gpus.uses[{full, 0}].kernel_ns = 500 * kUs;  // so its turns are as long
   const auto work = [&](std::int64_t at_ns) {  // 50 us kernels, 200 us pauses
     Use& use = gpus.uses[{sparse, 0}];
     use.kernel_ns = 50 * kUs;

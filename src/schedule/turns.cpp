@@ -82,7 +82,10 @@ void Arbiter::end_leases(std::int64_t now_ns) {
     if (!contended || (next != nullptr && next->gang == &gang)) gang.drain_end_ns = 0;
     if (next != nullptr && next->gang == &gang && next->gpus == held.gpus) {
       // The gang is its own successor: a new turn, which may be paid the other way.
-      if (now_ns >= held.lease_end_ns()) begin_lease(held, now_ns);
+      if (now_ns >= held.lease_end_ns()) {
+        begin_lease(held, now_ns);
+        end_lease_level(held, now_ns);
+      }
       return;
     }
     if (next != nullptr && next->gang != &gang && drains(held, *next, now_ns)) return;
@@ -221,6 +224,19 @@ void Arbiter::begin_lease(const Unit& unit, std::int64_t now_ns) {
     stake.lease_from_ns = now_ns;
   }
   unit.end_lease_at(now_ns + lease_ns(unit));
+}
+
+// A share that has just woken waits only until the holder has had as much, not for a turn: it may do so at each wake.
+void Arbiter::end_lease_level(const Unit& held, std::int64_t now_ns) const {
+  if (std::popcount(held.gpus) > 1) return;
+  const GangOnGpu& mine = held.stakes().front();
+  const auto next = std::ranges::find_if(
+      order_, [&](const Unit& unit) { return unit.gang != held.gang && (unit.gpus & held.gpus) != 0; });
+  if (next == order_.end() || next->promised != held.promised) return;
+  const GangOnGpu& theirs = *next->gang->stake(mine.gpu);
+  if (!theirs.wakes || !theirs.slept) return;
+  const std::int64_t behind_ns = (theirs.stands_ns() - mine.stands_ns()) * std::max<std::int64_t>(1, mine.weight);
+  held.end_lease_at(std::min(held.lease_end_ns(), now_ns + std::max(behind_ns, kShortestLeaseNs / 4)));
 }
 
 void Arbiter::release(Gang& gang, std::uint32_t gpus) {

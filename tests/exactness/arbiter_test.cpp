@@ -271,6 +271,19 @@ TEST(Latency, ALatencyShareWaitsForOneKernelAtMost) {
   }
 }
 
+TEST(Latency, AShareThatWakesNowAndThenWaitsForATurnAtMost) {
+  const NodeShare sparse = {.gpus = {Terms{}}, .load = {.mix = constant(200 * kUs), .batch = 1, .every_ns = 50 * kMs}};
+  const auto p99 = [](const std::vector<std::int64_t>& all) { return all[all.size() * 99 / 100]; };
+  Node alone({.shares = {sparse}});
+  Node node({.shares = {sparse, full(constant(200 * kUs))}});
+  alone.run(60 * kSecond);
+  node.run(60 * kSecond);
+  print("a kernel each 50 ms beside 200 us", node, 2, 60 * kSecond);
+  std::printf("   P99 %.3f ms, alone %.3f ms\n", static_cast<double>(p99(node.latencies(0))) / 1e6,
+              static_cast<double>(p99(alone.latencies(0))) / 1e6);
+  EXPECT_LE(p99(node.latencies(0)), p99(alone.latencies(0)) + 2'500 * kUs + 200 * kUs);
+}
+
 NodeShare gang(const std::string& name = "", std::int64_t work_ns = 200 * kUs) {
   return {
       .gpus = {Terms{.gpu = 0}, Terms{.gpu = 1}}, .load = {.mix = constant(work_ns), .collective = true}, .gang = name};
