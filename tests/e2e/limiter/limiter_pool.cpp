@@ -13,8 +13,10 @@
 // deep (a kernel with 120 MiB of local memory on the tiny card)  heap:BYTES (the heap's limit)
 // stack:BYTES  printf:BYTES (the same)  module:BYTES (one with a static array of that size)  unload
 // library:BYTES (the same, and the address of its array)  other-library:BYTES (loaded without a context, used in one)
-//  -library
-// context  -context
+//  -library  library-there (its address in the last made context)  modules:COUNT (with arrays of 512 KiB)
+// managed:BYTES  physical:BYTES (cuMemCreate)  -physical
+// context  lone-context:N (on GPU N while none is current)  -context (the last made)  -context-elsewhere (the first made,
+// in another thread)  primary:N  -primary:N (retained and released, not made current)
 // left (cuMemGetInfo)  look:TIMES (the same)  end-nvml
 // listed (NVML's processes)  nvml-in-child (its total after a fork)
 // launch:N  upload:N  end:N  drop:N (frees what N keeps)  gtrim  greserved  gused  gstorm:ROUNDS
@@ -85,7 +87,7 @@ struct Tenant {
 
   CUmodule statics = nullptr;
   CUlibrary library = nullptr;
-  CUcontext other = nullptr;
+  std::vector<CUcontext> others;
 
   // Returns PTX of a module with a static array of that size.
   static std::string image_with(std::uint64_t bytes) {
@@ -127,12 +129,63 @@ struct Tenant {
     return result;
   }
 
-  CUresult another_context() {
-    CUcontext before = nullptr;
-    CALL(cuCtxGetCurrent)(&before);
-    const CUresult result = CALL(cuCtxCreate_v2)(&other, 0, device);
-    CALL(cuCtxSetCurrent)(before);
+  CUresult use_library_in_last_context() {
+    CUdeviceptr grid = 0;
+    CUcontext popped = nullptr;
+    CALL(cuCtxPushCurrent_v2)(others.back());
+    const CUresult result = CALL(cuLibraryGetGlobal)(&grid, nullptr, library, "grid");
+    CALL(cuCtxPopCurrent_v2)(&popped);
     return result;
+  }
+
+  // Loads modules until one is refused; tells how many were loaded.
+  CUresult load_many(std::uint64_t count, std::string& told) {
+    CUresult result = CUDA_SUCCESS;
+    std::uint64_t loaded = 0;
+    for (; loaded < count && result == CUDA_SUCCESS; loaded += result == CUDA_SUCCESS) result = load_statics(512 << 10);
+    told = std::to_string(loaded);
+    return result;
+  }
+
+  CUmemGenericAllocationHandle handle = 0;
+  CUresult create_physical(std::uint64_t bytes) {
+    // cuda.h: CUmemAllocationProp begins with type, handle types, location type and id.
+    const std::uint32_t properties[16] = {1, 0, 1, static_cast<std::uint32_t>(device)};
+    return CALL(cuMemCreate)(&handle, bytes, reinterpret_cast<const CUmemAllocationProp*>(properties), 0);
+  }
+
+  CUresult managed(std::uint64_t bytes) {
+    CUdeviceptr address = 0;
+    const CUresult result = CALL(cuMemAllocManaged)(&address, bytes, 1);
+    if (result == CUDA_SUCCESS) memory.push_back(address);
+    return result;
+  }
+
+  CUresult another_context(CUdevice on, bool alone) {
+    CUcontext before = nullptr, other = nullptr;
+    CALL(cuCtxGetCurrent)(&before);
+    if (alone) CALL(cuCtxSetCurrent)(nullptr);
+    const CUresult result = CALL(cuCtxCreate_v2)(&other, 0, on);
+    CALL(cuCtxSetCurrent)(before);
+    if (result == CUDA_SUCCESS) others.push_back(other);
+    return result;
+  }
+
+  CUresult destroy_last_context() {
+    const CUcontext last = others.back();
+    others.pop_back();
+    return CALL(cuCtxDestroy_v2)(last);
+  }
+  CUresult destroy_first_context_elsewhere() {
+    CUresult result = CUDA_SUCCESS;
+    std::jthread([&] { result = CALL(cuCtxDestroy_v2)(others.front()); }).join();
+    others.erase(others.begin());
+    return result;
+  }
+
+  static CUresult retain_primary(CUdevice on) {
+    CUcontext context = nullptr;
+    return CALL(cuDevicePrimaryCtxRetain)(&context, on);
   }
 
   // Tells which calls succeed in a child of fork(), which has no driver: 1 an allocation, 2 a free, 4 a trim of the
@@ -462,9 +515,18 @@ struct Tenant {
     if (verb == "packed") return load_packed(number);
     if (verb == "library" || verb == "other-library") return load_library(number, verb == "other-library");
     if (verb == "-library") return CALL(cuLibraryUnload)(library);
+    if (verb == "library-there") return use_library_in_last_context();
+    if (verb == "modules") return load_many(number, told);
+    if (verb == "managed") return managed(number);
+    if (verb == "physical") return create_physical(number);
+    if (verb == "-physical") return CALL(cuMemRelease)(handle);
     if (verb == "unload") return CALL(cuModuleUnload)(statics);
-    if (verb == "context") return another_context();
-    if (verb == "-context") return CALL(cuCtxDestroy_v2)(other);
+    if (verb == "context") return another_context(device, false);
+    if (verb == "lone-context") return another_context(static_cast<CUdevice>(number), true);
+    if (verb == "-context") return destroy_last_context();
+    if (verb == "-context-elsewhere") return destroy_first_context_elsewhere();
+    if (verb == "primary") return retain_primary(static_cast<CUdevice>(number));
+    if (verb == "-primary") return CALL(cuDevicePrimaryCtxRelease_v2)(static_cast<CUdevice>(number));
     if (verb == "graph") return graphs.make(1, number, true, 0);
     if (verb == "many") return graphs.make(static_cast<unsigned>(number), 1 << 20, true, 0);
     if (verb == "keeping") return graphs.make(1, number, false, 0);

@@ -62,6 +62,12 @@ struct Owner {
     ledger::reap_dead(*pages.usage);
     return ledger::used_bytes(*pages.usage, device);
   }
+  // Returns the residual of all its processes.
+  [[nodiscard]] std::uint64_t residual(std::uint32_t device = 0) const {
+    std::uint64_t sum = 0;
+    for (const ledger::Slot& slot : pages.usage->slots) sum += slot.devices[device].residual_bytes.load();
+    return sum;
+  }
 };
 
 // A tenant that gets its commands one by one.

@@ -12,12 +12,6 @@ namespace {
 
 constexpr std::uint64_t kDeep = 3072ull * 20 * 2048;  // more than the default stack for every thread of "tiny"
 
-std::uint64_t residual(const Owner& owner) {
-  std::uint64_t sum = 0;
-  for (const ledger::Slot& slot : owner.pages.usage->slots) sum += slot.devices[0].residual_bytes.load();
-  return sum;
-}
-
 TEST(Residual, LocalMemoryOfALaunchIsChargedWithin100Ms) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("576MiB"));
@@ -25,8 +19,8 @@ TEST(Residual, LocalMemoryOfALaunchIsChargedWithin100Ms) {
   EXPECT_EQ(tenant.does("deep"), "0");
   EXPECT_EQ(tenant.does("linear:1"), "0");  // use changed, so it is measured soon
   const Owner owner(runtime);
-  EXPECT_TRUE(comes_true([&] { return residual(owner) == kContext + kDeep; }));
-  EXPECT_EQ(truth(runtime).processes.at(0).context_bytes, residual(owner));
+  EXPECT_TRUE(comes_true([&] { return owner.residual() == kContext + kDeep; }));
+  EXPECT_EQ(truth(runtime).processes.at(0).context_bytes, owner.residual());
   EXPECT_EQ(owner.used(), really_held(runtime));
   EXPECT_EQ(tenant.does(bytes("linear", 400 * kMiB)), "2");
   EXPECT_EQ(tenant.does(bytes("linear", 390 * kMiB)), "0");
@@ -40,7 +34,7 @@ TEST(Residual, AHeapIsChargedBeforeTheNextAllocation) {
   EXPECT_EQ(tenant.does(bytes("linear", 313 * kMiB)), "2");
   EXPECT_EQ(tenant.does(bytes("linear", 311 * kMiB)), "0");
   const Owner owner(runtime);
-  EXPECT_EQ(residual(owner), kContext + 200 * kMiB);
+  EXPECT_EQ(owner.residual(), kContext + 200 * kMiB);
 }
 
 // As on a card of that size: the refused memory is not on the card, and what fits can be allocated at once.
@@ -113,7 +107,7 @@ TEST_P(UnannouncedProcessors, LeaveStacksToTheFailPolicy) {
     if (policy == "closed") continue;
     // Measured afterwards.
     const Owner owner(runtime);
-    EXPECT_TRUE(comes_true([&] { return residual(owner) == kContext + kDeep; }));
+    EXPECT_TRUE(comes_true([&] { return owner.residual() == kContext + kDeep; }));
     EXPECT_EQ(tenant.does(bytes("linear", 120 * kMiB)), "2");
   }
 }
@@ -142,45 +136,6 @@ TEST(Unannounced, AnUnloadedModuleLeavesItsRoom) {
   }
 }
 
-TEST(Contexts, AreCreatedWhileTheShareHasRoom) {
-  const Runtime runtime;
-  Led first(runtime, on_tiny("200MiB")), second(runtime, on_tiny("200MiB"));
-  for (int i = 0; i < 4; ++i) {
-    EXPECT_EQ(first.does("context"), "0");
-    EXPECT_EQ(second.does("context"), "2");
-    EXPECT_EQ(truth(runtime).used_bytes, 3 * kContext);
-    EXPECT_EQ(first.does("-context"), "0");
-  }
-  auto third = runtime.start(on_tiny("200MiB"), {"-"});
-  EXPECT_EQ(third.next_line(), "ready: 0");
-  auto fourth = runtime.start(on_tiny("200MiB"), {"-"});
-  EXPECT_NE(fourth.next_line(), "ready: 0");
-  EXPECT_EQ(truth(runtime).used_bytes, 3 * kContext);
-  third.finish();
-  fourth.finish();
-}
-
-// The size of a context is known per card, not per share. Another share's first is refused without calling the driver.
-TEST(Contexts, AreReservedWithTheSizeOfTheNodesFirst) {
-  const Runtime runtime;
-  {
-    Led first(runtime, on_tiny("1GiB"));
-    EXPECT_EQ(first.does("linear:1048576"), "0");  // the context is measured before this
-  }
-  const std::string node = runtime.path() + "/run-node";
-  ASSERT_TRUE(sim::write_faults(node, "cuDevicePrimaryCtxRetain:delay_us=0"));  // counted
-  Tenant small = on_tiny("60MiB");
-  small.environment["HEADGATE_SHARE"] = "small";
-  auto refused = runtime.start(small, {"-"});
-  EXPECT_NE(refused.next_line(), "ready: 0");
-  EXPECT_EQ(sim::fault_hits(node)->at(0), 0u);
-  small.environment["HEADGATE_SHARE"] = "large";
-  small.environment["HEADGATE_MEM"] = "100MiB";
-  Led fits(runtime, small);
-  EXPECT_EQ(fits.does(bytes("linear", 37 * kMiB)), "2");
-  EXPECT_EQ(fits.does(bytes("linear", 36 * kMiB)), "0");
-}
-
 TEST(FreeMemory, IsCurrentAtOnce) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));
@@ -204,7 +159,7 @@ TEST_P(SilentNvml, LeavesTheLastFigureInForce) {
   Led led(runtime, tenant);
   for (int i = 0; i < 3; ++i) EXPECT_EQ(led.does("context"), "0");
   const Owner owner(runtime);
-  EXPECT_TRUE(comes_true([&] { return residual(owner) == 4 * kContext; }));
+  EXPECT_TRUE(comes_true([&] { return owner.residual() == 4 * kContext; }));
   for (const char* rules :
        {"nvmlDevice*:fail=999", "nvmlDeviceGetComputeRunningProcesses_v3:fail=15", "nvml*:fail=1"}) {
     SCOPED_TRACE(rules);
@@ -213,41 +168,11 @@ TEST_P(SilentNvml, LeavesTheLastFigureInForce) {
     EXPECT_EQ(led.does("heap:8388608"), "0");
     led.does("left");
     EXPECT_EQ(led.does(bytes("linear", 1024 * kMiB - 4 * kContext + kMiB)), "2");
-    EXPECT_EQ(residual(owner), 4 * kContext);
+    EXPECT_EQ(owner.residual(), 4 * kContext);
   }
   ASSERT_TRUE(sim::write_faults(runtime.path() + "/run-node", ""));
   EXPECT_EQ(led.does("-context"), "0");
   EXPECT_TRUE(comes_true([&] { return led.does("left") == "0 " + std::to_string(1024 * kMiB - 3 * kContext); }));
-}
-
-// No size is ever told, by NVML or the daemon: 999 unknown, 3 not supported (a GPU that shares its memory with the
-// processor), 15 lost.
-class MuteNvml : public testing::TestWithParam<int> {};
-INSTANTIATE_TEST_SUITE_P(Answers, MuteNvml, testing::Values(999, 3, 15));
-
-TEST_P(MuteNvml, ContextsAreCountedByTheCardsFreeMemory) {
-  const Runtime runtime;
-  ASSERT_TRUE(sim::write_faults(runtime.path() + "/run-node", "nvmlDevice*:fail=" + std::to_string(GetParam())));
-  Led tenant(runtime, on_tiny("300MiB"));
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(tenant.does("context"), "0");
-  EXPECT_EQ(tenant.does("context"), "2");
-  EXPECT_EQ(truth(runtime).used_bytes, 4 * kContext);
-  EXPECT_EQ(tenant.does(bytes("linear", 46 * kMiB)), "2");
-  EXPECT_EQ(tenant.does(bytes("linear", 44 * kMiB)), "0");
-  EXPECT_EQ(tenant.does("-context"), "0");
-  EXPECT_EQ(tenant.does(bytes("linear", 60 * kMiB)), "0");
-}
-
-// A context that ends before it was measured leaves nothing to be measured.
-TEST(Contexts, CreatedAndDestroyedManyTimesCountOnce) {
-  const Runtime runtime;
-  Led tenant(runtime, on_tiny("300MiB"));
-  for (int i = 0; i < 10; ++i) {
-    EXPECT_EQ(tenant.does("context"), "0");
-    EXPECT_EQ(tenant.does("-context"), "0");
-  }
-  for (int i = 0; i < 3; ++i) EXPECT_EQ(tenant.does("context"), "0");
-  EXPECT_EQ(tenant.does("context"), "2");
 }
 
 TEST(SilentNvml, DoesNotProveThatMemoryIsGone) {
@@ -271,9 +196,9 @@ TEST(Nvml, StaysOpenAfterTheProgramShutsItDown) {
   for (int i = 0; i < 5; ++i) led.does("end-nvml");
   EXPECT_EQ(led.does("context"), "0");
   const Owner owner(runtime);
-  EXPECT_TRUE(comes_true([&] { return led.does("left"), residual(owner) == 2 * kContext; }));
+  EXPECT_TRUE(comes_true([&] { return led.does("left"), owner.residual() == 2 * kContext; }));
   EXPECT_EQ(led.does("deep"), "0");
-  EXPECT_TRUE(comes_true([&] { return led.does("left"), residual(owner) == 2 * kContext + kDeep; }));
+  EXPECT_TRUE(comes_true([&] { return led.does("left"), owner.residual() == 2 * kContext + kDeep; }));
 }
 
 // However many processes are in the share, a query costs one driver call, and an NVML call only now and then.
@@ -325,14 +250,14 @@ TEST(Residual, IsNotLowerWhileARequestIsInFlight) {
     EXPECT_EQ(each->does("linear:1048576"), "0");
   }
   const Owner owner(runtime);
-  EXPECT_TRUE(comes_true([&] { return residual(owner) == 2 * kContext; }));
+  EXPECT_TRUE(comes_true([&] { return owner.residual() == 2 * kContext; }));
   const std::string request = bytes("linear", 300 * kMiB);
   slow.running.say(request + "\n");
   EXPECT_TRUE(comes_true([&] { return owner.used() == 302 * kMiB; }));
   std::uint64_t least = ~0ull;
   for (const auto until = std::chrono::steady_clock::now() + std::chrono::milliseconds(600);
        std::chrono::steady_clock::now() < until; std::this_thread::sleep_for(std::chrono::milliseconds(1)))
-    least = std::min(least, residual(owner));
+    least = std::min(least, owner.residual());
   EXPECT_EQ(least, 2 * kContext);
   EXPECT_EQ(other.does(bytes("linear", 147 * kMiB)), "2");
   EXPECT_EQ(other.does(bytes("linear", 146 * kMiB)), "0");
@@ -357,7 +282,7 @@ TEST(Residual, IsNotLowerForADestroyedPoolStillCharged) {
   // Repeats until then, because a recent reading serves the first query.
   EXPECT_TRUE(comes_true([&] { return tenant.does("info") == "0" && sim::fault_hits(node).value().at(0) > 0; }));
   EXPECT_EQ(owner.used(), 2 * kGranule) << "and the pool still charged";
-  EXPECT_EQ(residual(owner), kContext);
+  EXPECT_EQ(owner.residual(), kContext);
   EXPECT_EQ(tenant.does("sync"), "0");
   EXPECT_EQ(owner.used(), 0u);
   EXPECT_EQ(tenant.does(bytes("linear", 513 * kMiB)), "2");
@@ -373,7 +298,7 @@ TEST_P(FrozenResidual, StaysChargedAfterALook) {
   Led tenant(runtime, on_tiny("576MiB"));
   EXPECT_EQ(tenant.does(GetParam()), "0");
   const Owner owner(runtime);
-  EXPECT_TRUE(comes_true([&] { return residual(owner) == kContext; }));
+  EXPECT_TRUE(comes_true([&] { return owner.residual() == kContext; }));
   ledger::set_freeze_after(*owner.pages.writable_policy, 1);
   EXPECT_EQ(tenant.does("linear:1048576"), "0");  // use changed, so it is measured soon
   EXPECT_TRUE(comes_true([&] { return truth(runtime).used_bytes == 0; }));
@@ -382,7 +307,7 @@ TEST_P(FrozenResidual, StaysChargedAfterALook) {
     std::this_thread::sleep_for(std::chrono::milliseconds(60));  // a reading is valid for 50 ms
   }
   EXPECT_EQ(truth(runtime).used_bytes, 0u);
-  EXPECT_EQ(residual(owner), kContext);
+  EXPECT_EQ(owner.residual(), kContext);
 }
 
 }  // namespace

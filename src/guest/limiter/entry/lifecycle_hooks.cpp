@@ -1,7 +1,9 @@
 // Start of a membership (cuInit and nvmlInit), and creation and destruction of contexts.
 
 #include "guest/bare/keep_errno.hpp"
+#include "guest/bare/saturating.hpp"
 #include "guest/limiter/compute/compute.hpp"
+#include "guest/limiter/memory/card_free.hpp"
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/context_size.hpp"
 #include "guest/limiter/memory/residual.hpp"
@@ -43,91 +45,19 @@ bool is_hidden_gpu(CUdevice device) {
   return true;
 }
 
-// Creates a context on a device of the share; other devices are refused. The call stores it in `made`; undo() destroys
-// it. Its size is known from the node's first context.
-template <typename Create, typename Undo>
-CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, Undo undo) {
-  const Place place = place_of(device);
-  if (place.standing == Standing::outside) {
-    if (session.membership.load() == Membership::refused) return CUDA_ERROR_NOT_PERMITTED;
-    if (is_hidden_gpu(device)) return CUDA_ERROR_INVALID_DEVICE;
-  }
-  if (exists || !is_limited(place)) return after_creation(create(), made, device);
+// Charges a new context of which no size was measured before: measures it now, by NVML or else by the card's free
+// memory. Returns whether the share has room for it.
+bool measured_and_fits(const Place& place, const CardFree& free, std::uint64_t residual_before) {
   const std::uint32_t index = place.device_index;
-  const auto came = [&](CUresult result, std::uint64_t charged_bytes) {
-    if (result == CUDA_SUCCESS) context_came(index, charged_bytes);
-    return after_creation(result, made, device);
-  };
-  if (context_awaits_reading(index)) measure_residual_if_due(index);
-  if (const std::uint64_t bytes = context_bytes(index); bytes != 0)
-    return came(taking(place, bytes, create, [] {}, [] { return kUntold; }), bytes);
-  // The first NVML call takes milliseconds. A process alone in a share with room for any context skips it: its context
-  // is measured before its next request.
-  if (ledger::live_slots(*session.usage) == 1 && !context_awaits_reading(index) && has_room(place, kLargestContext))
-    return came(create(), 0);
-  const std::uint64_t before = own_residual(index);
-  // Where NVML does not tell, the card's free memory does, if a context of this GPU is current.
-  const Place here = current_place();
-  const bool sees_card = here.standing == Standing::held && here.device_index == index;
-  const std::size_t free_before = sees_card ? free_on_card() : SIZE_MAX;
-  const auto grew = [=]() -> std::uint64_t {
-    const std::size_t now = free_before == SIZE_MAX ? SIZE_MAX : free_on_card();
-    return now < free_before && free_before - now <= kLargestContext ? free_before - now : kUntold;
-  };
-  const CUresult result = taking(place, kUntold, create, undo, grew);
-  const std::uint64_t now = own_residual(index);
-  if (result == CUDA_SUCCESS && now <= before) context_came(index, 0);  // nothing tells, now
-  if (result == CUDA_SUCCESS && now > before) {
-    if (nvml_lists_us()) {
-      know_context_bytes(index, now - before);
-    } else {
-      guess_context_bytes(index, now - before);
-      residual_rises(index, charge_unread_context(index, now - before));
-    }
+  if (!refresh_residual(index) || !nvml_lists_us()) {
+    const std::int64_t more = guess_contexts(index, free.decrease());
+    if (more > 0) residual_rises(index, static_cast<std::uint64_t>(more));
+    else residual_falls(index, static_cast<std::uint64_t>(-more));
   }
-  return after_creation(result, made, device);
-}
-
-std::uint64_t owner(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
-
-// The context's own memory goes with it; the next measurement shows what else it held.
-void context_is_gone(CUcontext context, std::uint32_t device_index) {
-  context_gone(owner(context));
-  untold_gone(owner(context));
-  if (device_index == kNoDevice) return;
-  context_went(device_index);
-  residual_falls(device_index, context_bytes(device_index));
-}
-
-// Cached current contexts are invalid before and after.
-template <typename Destroy>
-CUresult going(Destroy destroy) {
-  contexts_changed();
-  const CUresult result = destroy();
-  contexts_changed();
-  return result;
-}
-
-std::uint32_t index_of(CUcontext context) {
-  CUdevice device = 0;
-  if (!device_of(context, device)) return kNoDevice;
-  const Place place = place_of(device);
-  return place.standing == Standing::held ? place.device_index : kNoDevice;
-}
-
-// A null context does not mean the current one in the calls below, so nothing of ours is destroyed with it.
-template <typename Destroy>
-CUresult destroyed(CUcontext context, Destroy destroy) {
-  if (!seated() || context == nullptr) return going(destroy);
-  // The meter's events are destroyed with their context, so it gives them up first.
-  compute_forget_context(context);
-  context_may_go(owner(context));
-  untold_may_go(owner(context));
-  const std::uint32_t device_index = index_of(context);
-  const InFlightBytes in_flight(kAnyDevice);
-  const CUresult result = going(destroy);
-  if (result == CUDA_SUCCESS) context_is_gone(context, device_index);
-  return result;
+  const std::uint64_t grown = headgate::bare::saturating_sub(own_residual(index), residual_before);
+  if (growth_fits(index, grown)) return true;
+  book_refusal(place, grown);
+  return false;
 }
 
 bool primary_is_active(CUdevice device) {
@@ -150,20 +80,98 @@ CUcontext primary_of(CUdevice device) {
   return context;
 }
 
+// Creates a context on a device of the share; other devices are refused. The call stores it in `made`; null: it is
+// the primary one. undo() destroys it. Its size is known from the node's first context.
+template <typename Create, typename Undo>
+CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, Undo undo) {
+  const Place place = place_of(device);
+  if (place.standing == Standing::outside) {
+    if (session.membership.load() == Membership::refused) return CUDA_ERROR_NOT_PERMITTED;
+    if (is_hidden_gpu(device)) return CUDA_ERROR_INVALID_DEVICE;
+  }
+  if (exists || !is_limited(place)) return after_creation(create(), made, device);
+  const std::uint32_t index = place.device_index;
+  if (context_awaits_reading(index)) measure_residual_if_due(index);
+  const ContextSize size = context_size(index);
+  const CardFree free = size.is_measured ? CardFree() : CardFree(index);
+  const std::uint64_t before = own_residual(index);
+  const CUresult result =
+      size.bytes != 0 ? taking(place, size.bytes, create, [] {}, [] { return kUntold; }) : noted(create());
+  if (result != CUDA_SUCCESS) return after_creation(result, made, device);
+  const CUcontext handle = made != nullptr ? *made : primary_of(device);
+  if (!context_came(handle, index, size.bytes)) residual_falls(index, size.bytes);  // another thread was first
+  if (size.is_measured || measured_and_fits(place, free, before)) return after_creation(result, made, device);
+  const Context unwanted = take_context(handle);
+  undo();
+  current_changed();
+  residual_falls(index, unwanted.charged_bytes);
+  residual_is_due(index);
+  return refusal();
+}
+
+std::uint64_t owner(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
+
+// Call before the driver may destroy a context. The meter's events are destroyed with it, so it gives them up first.
+Context context_may_go(CUcontext context) {
+  compute_forget_context(context);
+  context_memory_may_go(owner(context));
+  untold_may_go(owner(context));
+  return take_context(context);
+}
+
+// The context's own memory goes with it, as it was charged, or as it would be now. The next measurement shows what else
+// it held.
+void context_is_gone(CUcontext context, std::uint32_t device_index, const Context& known) {
+  context_memory_gone(owner(context));
+  untold_gone(owner(context));
+  if (device_index == kNoDevice) return;
+  const ContextSize size = context_size(device_index);
+  residual_falls(device_index, known.handle != nullptr ? known.charged_bytes : size.is_measured ? size.bytes : 0);
+  residual_moved(device_index);
+}
+
+// Cached current contexts are invalid before and after.
+template <typename Destroy>
+CUresult going(Destroy destroy) {
+  contexts_changed();
+  const CUresult result = destroy();
+  contexts_changed();
+  return result;
+}
+
+std::uint32_t index_of(CUcontext context) {
+  CUdevice device = 0;
+  if (!device_of(context, device)) return kNoDevice;
+  const Place place = place_of(device);
+  return place.standing == Standing::held ? place.device_index : kNoDevice;
+}
+
+// A null context does not mean the current one in the calls below, so nothing of ours is destroyed with it.
+template <typename Destroy>
+CUresult destroyed(CUcontext context, Destroy destroy) {
+  if (!seated() || context == nullptr) return going(destroy);
+  const std::uint32_t device_index = index_of(context);
+  const Context known = context_may_go(context);
+  const InFlightBytes in_flight(kAnyDevice);
+  const CUresult result = going(destroy);
+  if (result == CUDA_SUCCESS) context_is_gone(context, device_index, known);
+  else put_context(known);
+  return result;
+}
+
 // A reset destroys it; a release only if it was the last, which shows afterwards.
 template <typename Destroy>
 CUresult primary_destroyed(CUdevice device, bool surely, Destroy destroy) {
   const CUcontext context = seated() ? primary_of(device) : nullptr;
   if (context == nullptr) return going(destroy);
   if (surely) forget_green_of(context, compute_forget_context);
-  compute_forget_context(context);
-  context_may_go(owner(context));
-  untold_may_go(owner(context));
+  const Context known = context_may_go(context);
   const InFlightBytes in_flight(kAnyDevice);
   const CUresult result = going(destroy);
   const Place place = place_of(device);
   if (result == CUDA_SUCCESS && (surely || !primary_is_active(device)))
-    context_is_gone(context, place.standing == Standing::held ? place.device_index : kNoDevice);
+    context_is_gone(context, place.standing == Standing::held ? place.device_index : kNoDevice, known);
+  else put_context(known);
   return result;
 }
 
@@ -246,7 +254,10 @@ HEADGATE_HOOK CUresult cuCtxDestroy_v2(CUcontext ctx) {
 
 // It is not visible whether this was the last user, so the ledger keeps the bytes: too much rather than too little.
 HEADGATE_HOOK CUresult cuCtxDetach(CUcontext ctx) {
-  if (seated()) compute_forget_context(ctx);
+  if (seated()) {
+    compute_forget_context(ctx);
+    take_context(ctx);
+  }
   return going([=] { return forward(driver.cuCtxDetach, ctx); });
 }
 

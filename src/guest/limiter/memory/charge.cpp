@@ -190,7 +190,7 @@ std::uint64_t owner_here() {
   return current_context(current) == abi::CUDA_SUCCESS ? reinterpret_cast<std::uintptr_t>(root_of(current.context)) : 0;
 }
 
-void context_may_go(std::uint64_t context) {
+void context_memory_may_go(std::uint64_t context) {
   if (context == 0 || !seated()) return;
   slabs_may_go(context);
   pointers.mark_owned(context);
@@ -198,7 +198,7 @@ void context_may_go(std::uint64_t context) {
   ipc_exports.mark_owned(context);
 }
 
-void context_gone(std::uint64_t context) {
+void context_memory_gone(std::uint64_t context) {
   if (context == 0 || !seated()) return;
   std::uint64_t bytes[ledger::kMaxAccounts] = {};
   pointers.sweep_marked(context, bytes);

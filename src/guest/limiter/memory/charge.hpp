@@ -69,8 +69,8 @@ void allocations_reset_after_fork();
 std::uint64_t owner_here();
 
 // Call before and after the driver destroys a context, which frees its memory.
-void context_may_go(std::uint64_t context);
-void context_gone(std::uint64_t context);
+void context_memory_may_go(std::uint64_t context);
+void context_memory_gone(std::uint64_t context);
 
 // Calls the driver for a request with `reserved` bytes reserved. If it takes more, reserves the rest or undoes the
 // call. `reserved` is then what is left to keep or hand back.

@@ -3,6 +3,8 @@
 #include <atomic>
 
 #include "guest/bare/saturating.hpp"
+#include "guest/bare/short_lock.hpp"
+#include "guest/limiter/memory/untold.hpp"
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/membership.hpp"
@@ -11,10 +13,16 @@
 namespace headgate::limiter {
 namespace {
 
-// By device: 1 + the charge for the context to be measured; 0: none.
-std::atomic<std::uint64_t> unlearnt[ledger::kMaxDevices];
-std::atomic<std::uint64_t> guessed[ledger::kMaxDevices];
-std::atomic<bool> several[ledger::kMaxDevices];  // several contexts, which a reading cannot separate
+struct Guess {
+  std::uint64_t bytes = 0;
+  std::uint64_t seen_last = 0;
+};
+
+// Everything below is under this lock. A driver's call is made under it too, so that no context is destroyed meanwhile.
+bare::ShortLock contexts_lock;
+// A card has no room for more contexts. One beyond them is measured like any other, but gives back no exact charge.
+Context contexts[kMaxKnownContexts];
+Guess guesses[ledger::kMaxDevices];
 
 std::uint32_t driver_version() {
   int version = 0;
@@ -23,25 +31,16 @@ std::uint32_t driver_version() {
 
 std::uint64_t believable(std::uint64_t bytes) { return bytes <= kLargestContext ? bytes : 0; }
 
-}  // namespace
-
-std::uint64_t context_bytes(std::uint32_t device) {
-  if (!seated() || device >= ledger::kMaxDevices) return 0;
+std::uint64_t measured_size(std::uint32_t device) {
   const std::uint64_t shares = believable(session.usage->compute[device].context_bytes.load(std::memory_order_relaxed));
   if (shares != 0) return shares;
   if (const std::uint64_t told = believable(told_context_bytes(device)); told != 0) return told;
   const ledger::GpuPage* const page = users_gpu_page(device);
   const bool is_known = page != nullptr && page->context_driver.load(std::memory_order_acquire) == driver_version();
-  const std::uint64_t users = is_known ? believable(page->context_bytes.load(std::memory_order_relaxed)) : 0;
-  return users != 0 ? users : guessed[device].load(std::memory_order_relaxed);
+  return is_known ? believable(page->context_bytes.load(std::memory_order_relaxed)) : 0;
 }
 
-void guess_context_bytes(std::uint32_t device, std::uint64_t bytes) {
-  if (device < ledger::kMaxDevices && bytes <= kLargestContext) guessed[device].store(bytes, std::memory_order_relaxed);
-}
-
-void know_context_bytes(std::uint32_t device, std::uint64_t bytes) {
-  if (!seated() || device >= ledger::kMaxDevices || bytes == 0 || bytes > kLargestContext) return;
+void know_size(std::uint32_t device, std::uint64_t bytes) {
   session.usage->compute[device].context_bytes.store(bytes, std::memory_order_relaxed);
   ledger::GpuPage* const page = users_gpu_page(device);
   if (page == nullptr) return;
@@ -49,46 +48,130 @@ void know_context_bytes(std::uint32_t device, std::uint64_t bytes) {
   page->context_driver.store(driver_version(), std::memory_order_release);
 }
 
+Context* find_context(abi::CUcontext handle) {
+  for (Context& each : contexts) {
+    if (each.handle == handle) return &each;
+  }
+  return nullptr;
+}
+
+struct Unread {
+  std::uint64_t count = 0;
+  std::uint64_t charged_bytes = 0;
+};
+Unread unread_on(std::uint32_t device) {
+  Unread sum;
+  for (const Context& each : contexts) {
+    if (each.handle == nullptr || each.device_index != device || !each.awaits_reading) continue;
+    ++sum.count;
+    sum.charged_bytes += each.charged_bytes;
+  }
+  return sum;
+}
+void charge_unread(std::uint32_t device, std::uint64_t bytes, bool still_await) {
+  for (Context& each : contexts) {
+    if (each.handle == nullptr || each.device_index != device || !each.awaits_reading) continue;
+    each.charged_bytes = bytes;
+    each.awaits_reading = still_await;
+  }
+}
+
+std::int64_t more_than(const Unread& before, std::uint64_t bytes) {
+  return static_cast<std::int64_t>(before.count * bytes) - static_cast<std::int64_t>(before.charged_bytes);
+}
+
+}  // namespace
+
+ContextSize context_size(std::uint32_t device) {
+  if (!seated() || device >= ledger::kMaxDevices) return {};
+  if (const std::uint64_t measured = measured_size(device); measured != 0) return {measured, true};
+  const bare::Locked locked(contexts_lock);
+  return {guesses[device].bytes, false};
+}
+
+bool context_came(abi::CUcontext handle, std::uint32_t device, std::uint64_t charged_bytes) {
+  const bare::Locked locked(contexts_lock);
+  if (handle == nullptr) return true;
+  if (find_context(handle) != nullptr) return false;
+  if (Context* const free = find_context(nullptr); free != nullptr) *free = {handle, device, true, charged_bytes};
+  return true;
+}
+
+Context take_context(abi::CUcontext handle) {
+  const bare::Locked locked(contexts_lock);
+  Context* const known = find_context(handle);
+  if (known == nullptr) return {};
+  const Context taken = *known;
+  *known = {};
+  return taken;
+}
+
+void put_context(const Context& context) {
+  const bare::Locked locked(contexts_lock);
+  if (Context* const free = find_context(nullptr); free != nullptr) *free = context;
+}
+
+std::uint32_t known_contexts(abi::CUcontext (&handles)[kMaxKnownContexts]) {
+  const bare::Locked locked(contexts_lock);
+  std::uint32_t count = 0;
+  for (const Context& each : contexts) {
+    if (each.handle != nullptr) handles[count++] = each.handle;
+  }
+  return count;
+}
+
 bool context_awaits_reading(std::uint32_t device) {
-  return device < ledger::kMaxDevices && unlearnt[device].load(std::memory_order_relaxed) != 0;
+  const bare::Locked locked(contexts_lock);
+  return unread_on(device).count != 0;
 }
 
-void context_went(std::uint32_t device) {
-  if (device < ledger::kMaxDevices && !several[device].load(std::memory_order_relaxed)) unlearnt[device].store(0);
-}
-
-std::uint64_t charge_unread_context(std::uint32_t device, std::uint64_t bytes) {
-  if (device >= ledger::kMaxDevices || several[device].load(std::memory_order_relaxed)) return 0;
-  const std::uint64_t charged = unlearnt[device].exchange(0);
-  return charged == 0 ? 0 : bare::saturating_sub(bytes, charged - 1);
-}
-
-void context_came(std::uint32_t device, std::uint64_t assumed_bytes) {
-  if (device >= ledger::kMaxDevices) return;
-  const std::uint64_t before = unlearnt[device].load(std::memory_order_relaxed);
-  if (before != 0) several[device].store(true, std::memory_order_relaxed);
-  unlearnt[device].store((before == 0 ? 1 : before) + assumed_bytes, std::memory_order_relaxed);
-}
-
-std::int64_t learn_context(std::uint32_t device, std::uint64_t measured, std::uint64_t told) {
-  if (device >= ledger::kMaxDevices || unlearnt[device].load(std::memory_order_relaxed) == 0) [[likely]]
-    return 0;
+std::int64_t learn_contexts(std::uint32_t device, std::uint64_t measured, std::uint64_t told) {
   if (measured == 0) return 0;  // NVML does not list this process (yet)
-  const std::uint64_t charged = unlearnt[device].exchange(0);
-  if (charged == 0) return 0;
-  const std::uint64_t assumed = charged - 1;
-  const bool alone = !several[device].exchange(false) && told == assumed;
-  // Memory of other explained calls may come later, so this is a lower bound for the contexts.
-  const std::uint64_t others = told > assumed ? told - assumed : 0;
-  const std::uint64_t size = measured > others ? measured - others : 0;
-  if (size == 0 || size > kLargestContext) return 0;
-  if (alone) know_context_bytes(device, size);
-  return static_cast<std::int64_t>(size) - static_cast<std::int64_t>(assumed);
+  Unread before;
+  std::uint64_t size = 0;
+  {
+    const bare::Locked locked(contexts_lock);
+    before = unread_on(device);
+    if (before.count == 0) return 0;
+    // Memory of other explained calls may come later, so this is a lower bound for the contexts.
+    const std::uint64_t others = bare::saturating_sub(told, before.charged_bytes);
+    size = believable(bare::saturating_sub(measured, others) / before.count);
+    if (size == 0) return 0;
+    charge_unread(device, size, false);
+  }
+  // A reading does not separate several contexts, nor a context from what other calls took.
+  if (before.count == 1 && told == before.charged_bytes) know_size(device, size);
+  return more_than(before, size);
+}
+
+std::int64_t guess_contexts(std::uint32_t device, std::uint64_t bytes) {
+  if (device >= ledger::kMaxDevices || bytes == 0 || bytes > kLargestContext) return 0;
+  const bare::Locked locked(contexts_lock);
+  Guess& guess = guesses[device];
+  if (guess.bytes == 0 || guess.seen_last == bytes) guess.bytes = bytes;
+  guess.seen_last = bytes;
+  const Unread before = unread_on(device);
+  charge_unread(device, guess.bytes, true);
+  return more_than(before, guess.bytes);
+}
+
+std::size_t free_in_a_context(std::uint32_t device) {
+  const bare::Locked locked(contexts_lock);
+  for (const Context& each : contexts) {
+    if (each.handle == nullptr || each.device_index != device ||
+        forward(driver.cuCtxPushCurrent_v2, each.handle) != abi::CUDA_SUCCESS)
+      continue;
+    const std::size_t bytes = free_on_card();
+    abi::CUcontext popped = nullptr;
+    forward(driver.cuCtxPopCurrent_v2, &popped);
+    return bytes;
+  }
+  return SIZE_MAX;
 }
 
 void context_size_reset_after_fork() {
-  for (auto& device : unlearnt) device.store(0, std::memory_order_relaxed);
-  for (auto& device : several) device.store(false, std::memory_order_relaxed);
+  contexts_lock.reset();
+  for (Context& each : contexts) each = {};
 }
 
 }  // namespace headgate::limiter

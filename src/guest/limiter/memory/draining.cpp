@@ -71,10 +71,7 @@ std::uint64_t most_unattributed(std::uint32_t device_index, bool& blind) {
   blind = !load_nvml();
   if (!nvml_ready()) return ~0ull;
   abi::nvmlDevice_t device = nullptr;
-  const auto find = [&] {
-    return forward(nvml.nvmlDeviceGetHandleByUUID, session.held.devices[device_index].uuid, &device);
-  };
-  if (asking_nvml(find) != abi::NVML_SUCCESS) return ~0ull;
+  if (find_card(device_index, device) != abi::NVML_SUCCESS) return ~0ull;
   const bare::Scratch<ProcessList> list;
   if (!list) return ~0ull;
   const std::uint64_t held_before = held_by_the_living(device_index);

@@ -73,6 +73,11 @@ void nvml_was_ended() {
   if (forward(nvml.nvmlInit_v2) != abi::NVML_SUCCESS) nvml_is_ready.store(false, std::memory_order_release);
 }
 
+abi::nvmlReturn_t find_card(std::uint32_t device_index, abi::nvmlDevice_t& card) {
+  return asking_nvml(
+      [&] { return forward(nvml.nvmlDeviceGetHandleByUUID, session.held.devices[device_index].uuid, &card); });
+}
+
 abi::nvmlReturn_t list_processes(abi::nvmlDevice_t device, Listing which, ProcessList& list, unsigned& count) {
   const bool newest = nvml.nvmlDeviceGetComputeRunningProcesses_v3 != nullptr;
   auto* const& compute =
@@ -123,9 +128,9 @@ Figure larger(const Figure& compute, const Figure& graphics) {
   return graphics.answer == Answer::known && graphics.bytes > compute.bytes ? graphics : compute;
 }
 
-Figure nvml_bytes_of(const char* uuid, unsigned pid) {
+Figure nvml_bytes_of(std::uint32_t device_index, unsigned pid) {
   abi::nvmlDevice_t device = nullptr;
-  const Answer found = answer_of(asking_nvml([&] { return forward(nvml.nvmlDeviceGetHandleByUUID, uuid, &device); }));
+  const Answer found = answer_of(find_card(device_index, device));
   if (found != Answer::known) return {found};
   const bare::Scratch<ProcessList> list;
   if (!list) return {};
@@ -142,7 +147,7 @@ Figure driver_bytes_now(std::uint32_t device_index) {
   }
   // If the library cannot be loaded, this process will never have it.
   if (!nvml_ready()) return {load_nvml() ? Answer::unknown : Answer::never};
-  now = nvml_bytes_of(session.held.devices[device_index].uuid, static_cast<unsigned>(::getpid()));
+  now = nvml_bytes_of(device_index, static_cast<unsigned>(::getpid()));
   // In a container the daemon knows what NVML does not show us: its last figure stands.
   if (now.answer == Answer::known && now.bytes == 0 && told.load(std::memory_order_relaxed)) return {};
   return now;
@@ -195,7 +200,7 @@ bool quiet_on(std::uint32_t device_index, std::uint64_t sequence) {
 
 // A context charged by estimate, or not yet, is charged by its measured size from here on.
 void learn(std::uint32_t device_index, std::uint64_t measured) {
-  const std::int64_t more = learn_context(device_index, measured, least[device_index].load(std::memory_order_relaxed));
+  const std::int64_t more = learn_contexts(device_index, measured, least[device_index].load(std::memory_order_relaxed));
   if (more > 0) least[device_index].fetch_add(static_cast<std::uint64_t>(more));
   else lower(least[device_index], static_cast<std::uint64_t>(-more));
   if (more != 0) tell_explained(device_index);

@@ -29,6 +29,9 @@ abi::nvmlReturn_t asking_nvml(const Ask& ask) {
   return ask();
 }
 
+// Finds a device of the pages.
+abi::nvmlReturn_t find_card(std::uint32_t device_index, abi::nvmlDevice_t& card);
+
 // Lists the processes of one kind on a device. `count`: of the entries, after success.
 enum class Listing { compute, graphics };
 abi::nvmlReturn_t list_processes(abi::nvmlDevice_t device, Listing which, ProcessList& list, unsigned& count);

@@ -1,0 +1,47 @@
+#include "guest/limiter/memory/card_free.hpp"
+
+#include "guest/limiter/memory/context_size.hpp"
+#include "guest/limiter/memory/residual.hpp"
+#include "guest/limiter/memory/untold.hpp"
+#include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/membership.hpp"
+#include "guest/limiter/session/node_page.hpp"
+
+namespace headgate::limiter {
+namespace {
+
+std::size_t free_by_cuda(std::uint32_t device) {
+  const Place here = current_place();
+  const bool is_current = here.standing == Standing::held && here.device_index == device;
+  return is_current ? free_on_card() : free_in_a_context(device);
+}
+
+std::size_t free_by_nvml(std::uint32_t device) {
+  abi::nvmlDevice_t card = nullptr;
+  abi::nvmlMemory_t memory{};
+  const bool is_told = nvml_ready() && find_card(device, card) == abi::NVML_SUCCESS &&
+                       forward(nvml.nvmlDeviceGetMemoryInfo, card, &memory) == abi::NVML_SUCCESS;
+  return is_told ? memory.free : SIZE_MAX;
+}
+
+// Under a daemon that tells what this card's processes use, the limiter loads no NVML.
+bool daemon_tells(std::uint32_t device) {
+  std::uint64_t unattributed = 0;
+  return daemon_reads() && told_unattributed(device, unattributed);
+}
+
+}  // namespace
+
+CardFree::CardFree(std::uint32_t device_index) : device_index_(device_index), before_(free_by_cuda(device_index)) {
+  if (before_ != SIZE_MAX || daemon_tells(device_index)) return;
+  by_nvml_ = true;
+  before_ = free_by_nvml(device_index);
+}
+
+std::uint64_t CardFree::decrease() const {
+  if (before_ == SIZE_MAX) return 0;
+  const std::size_t now = by_nvml_ ? free_by_nvml(device_index_) : free_by_cuda(device_index_);
+  return now < before_ ? before_ - now : 0;
+}
+
+}  // namespace headgate::limiter
