@@ -136,6 +136,50 @@ TEST(Unannounced, AnUnloadedModuleLeavesItsRoom) {
   }
 }
 
+// However small each module's arrays are.
+TEST(Unannounced, ManySmallModulesAreRefusedPastTheLimit) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("164MiB"));
+  EXPECT_EQ(tenant.does("modules:1000"), "2 200");
+  EXPECT_LE(truth(runtime).used_bytes, 164 * kMiB);
+}
+
+// It is loaded in each context that used it, and unloaded from all.
+TEST(Unannounced, AnUnloadedLibraryLeavesItsRoomInEachContext) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("328MiB"));
+  EXPECT_EQ(tenant.does("context"), "0");
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(tenant.does(bytes("library", 90 * kMiB)), "0");
+    EXPECT_EQ(tenant.does("library-there"), "0");
+    EXPECT_EQ(tenant.does(bytes("linear", 40 * kMiB)), "2");
+    EXPECT_EQ(tenant.does("-library"), "0");
+    EXPECT_EQ(truth(runtime).used_bytes, 2 * kContext);
+  }
+}
+
+// Managed memory and physical memory of sizes that are no multiple of anything.
+TEST(OddSizes, AreChargedOrRefusedAsTheDriverWould) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("164MiB"));
+  const Owner owner(runtime);
+  for (const std::uint64_t most : {~0ull, ~0ull - 511, 1ull << 63}) {
+    EXPECT_EQ(tenant.does(bytes("managed", most)), "2");
+    EXPECT_EQ(tenant.does(bytes("linear", most)), "2");
+  }
+  EXPECT_EQ(tenant.does(bytes("physical", ~0ull)), "1");
+  EXPECT_EQ(tenant.does(bytes("physical", 3 * kMiB + 1)), "1");
+  EXPECT_EQ(tenant.does(bytes("physical", ~0ull << 30)), "2");
+  EXPECT_EQ(owner.used(), 0u);
+  EXPECT_EQ(tenant.does(bytes("managed", 60 * kMiB + 1)), "0");
+  EXPECT_EQ(owner.used(), 60 * kMiB + 1);
+  EXPECT_EQ(tenant.does(bytes("physical", 40 * kMiB)), "2");
+  EXPECT_EQ(tenant.does(bytes("physical", 38 * kMiB)), "0");
+  EXPECT_EQ(tenant.does("now:0"), "0");
+  EXPECT_EQ(tenant.does("-physical"), "0");
+  EXPECT_EQ(owner.used(), 0u);
+}
+
 TEST(FreeMemory, IsCurrentAtOnce) {
   const Runtime runtime;
   Led tenant(runtime, on_tiny("1GiB"));

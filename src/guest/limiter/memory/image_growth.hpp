@@ -32,8 +32,8 @@ abi::CUresult with_image(const ImageNeeds& needs, const Place& place, Load load,
     if (result == abi::CUDA_SUCCESS) code_may_come(place.device_index, needs.code_bytes);
     return result;
   };
-  const bool is_large = needs.static_bytes >= kMinGrowth;
-  if (needs.told && is_large) return came(taking(place, needs.static_bytes, load, undo, [] { return kUntold; }, &took));
+  if (needs.told && needs.static_bytes != 0)
+    return came(taking(place, needs.static_bytes, load, undo, [] { return kUntold; }, &took));
   if (needs.told && loads_lazily()) return came(load());
   const std::size_t before = free_on_card();
   const auto grew = [=]() -> std::uint64_t {

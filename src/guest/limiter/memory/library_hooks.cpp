@@ -1,5 +1,6 @@
 // Kernel libraries belong to no context: each context that uses one has its static arrays. They are charged to the
 // share at the load for the current context, and in each other context at the library's first use.
+#include "guest/limiter/memory/context_size.hpp"
 #include "guest/limiter/memory/image_growth.hpp"
 
 using namespace headgate::abi;
@@ -112,10 +113,16 @@ HEADGATE_HOOK CUresult cuLibraryLoadFromFile(CUlibrary* library, const char* fil
 
 HEADGATE_HOOK CUresult cuLibraryUnload(CUlibrary library) {
   const CUresult result = forward(driver.cuLibraryUnload, library);
-  Allocation known, loaded;
+  Allocation known;
   if (result != CUDA_SUCCESS || !seated() || !libraries.take(key_of(library), known)) return result;
-  // What other contexts have of it is given back when they are destroyed.
-  if (untold.take(key_of(library, owner_here()), loaded)) residual_falls(loaded.device_index, loaded.bytes);
+  const auto is_out_of = [&](std::uint64_t context) {
+    Allocation loaded;
+    if (untold.take(key_of(library, context), loaded)) residual_falls(loaded.device_index, loaded.bytes);
+  };
+  is_out_of(owner_here());
+  CUcontext contexts[kMaxKnownContexts];
+  const std::uint32_t count = known_contexts(contexts);
+  for (std::uint32_t i = 0; i < count; ++i) is_out_of(reinterpret_cast<std::uintptr_t>(contexts[i]));
   return result;
 }
 

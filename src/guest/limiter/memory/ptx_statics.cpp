@@ -19,35 +19,62 @@ std::uint64_t bytes_of_type(std::string_view type) {
   return bits == 0 || bits > 128 ? 1 : bits / 8;
 }
 
-// Parses "[4096]" or "[]" and moves past it.
+// Parses "[4096]" or "[0x1000]" and moves past it. Returns 0 for "[]".
 std::uint64_t dimension(const char*& text) {
-  std::uint64_t count = 0;
-  for (++text; *text != '\0' && *text != ']'; ++text)
-    if (grant::is_digit(*text)) {
-      count = bare::saturating_add(bare::saturating_mul(count, 10), static_cast<std::uint64_t>(*text - '0'));
-    }
-  return count == 0 ? 1 : count;
+  std::uint64_t count = 0, base = 10;
+  for (++text; *text != '\0' && *text != ']'; ++text) {
+    const char c = grant::lower(*text);
+    if (c == 'x') base = 16;
+    const bool is_digit = grant::is_digit(c) || (base == 16 && c >= 'a' && c <= 'f');
+    if (!is_digit) continue;
+    const int digit = grant::is_digit(c) ? c - '0' : c - 'a' + 10;
+    count = bare::saturating_add(bare::saturating_mul(count, base), static_cast<std::uint64_t>(digit));
+  }
+  if (*text == ']') ++text;
+  return count;
 }
 
-// Sizes one declaration, from after ".global" to its ';' or '=': its type times its dimensions.
+// Moves past "= {1, {2, 3}}" or "= 1", to the ',' or ';' after it. Returns the number of elements at the outer level.
+std::uint64_t elements(const char*& text) {
+  std::uint64_t commas = 0;
+  for (int depth = 0; *text != '\0' && (depth > 0 || (*text != ',' && *text != ';')); ++text) {
+    if (*text == '{') ++depth;
+    else if (*text == '}') --depth;
+    else if (*text == ',' && depth == 1) ++commas;
+  }
+  return commas + 1;
+}
+
+// Sizes one statement, from after ".global" to its ';': the types of its variables times their dimensions.
 std::uint64_t bytes_declared(const char* text) {
-  std::uint64_t bytes = 1, count = 1;
-  while (*text != '\0' && *text != ';' && *text != '=') {
+  std::uint64_t sum = 0, element = 1, vector = 1, count = 1;
+  bool is_unsized = false;
+  const auto with_this_one = [&] { return bare::saturating_add(sum, bare::saturating_mul(element * vector, count)); };
+  while (*text != '\0' && *text != ';') {
     if (*text == '[') {
-      count = bare::saturating_mul(count, dimension(text));
+      const std::uint64_t length = dimension(text);
+      if (length != 0) count = bare::saturating_mul(count, length);
+      else is_unsized = true;
+    } else if (*text == '=') {
+      const std::uint64_t length = elements(text);
+      if (is_unsized) count = bare::saturating_mul(count, length);
+    } else if (*text == ',') {
+      sum = with_this_one();
+      count = 1;
+      is_unsized = false;
+      ++text;
     } else if (*text == '.') {
       const char* end = text + 1;
       while (!ends_word(*end)) ++end;
       const std::string_view word(text + 1, static_cast<std::size_t>(end - text) - 1);
-      if (word == "v2") count = bare::saturating_mul(count, 2);
-      else if (word == "v4") count = bare::saturating_mul(count, 4);
-      else if (word.size() >= 2 && grant::is_digit(word[1])) bytes = bytes_of_type(word);
+      if (word == "v2" || word == "v4") vector = word == "v2" ? 2 : 4;
+      else if (word.size() >= 2 && grant::is_digit(word[1])) element = bytes_of_type(word);
       text = end;
-      continue;
+    } else {
+      ++text;
     }
-    if (*text != '\0') ++text;
   }
-  return bare::saturating_mul(bytes, count);
+  return with_this_one();
 }
 
 bool follows(std::string_view word, const char* begin, const char* at) {

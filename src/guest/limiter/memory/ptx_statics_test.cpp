@@ -22,6 +22,13 @@ TEST(StaticBytes, SumAModulesDeclarations) {
   EXPECT_EQ(declared(".global\t.align 4 .b32 table[3] = {1, 2, 3};\n.global .b16 x[2];"), 16u);
 }
 
+TEST(StaticBytes, TakeEveryFormOfADeclaration) {
+  EXPECT_EQ(declared(".global .b8 hex[0x40000000];\n.global .b8 of_c[0XfFU];\n"), (1u << 30) + 255);
+  EXPECT_EQ(declared(".global .u32 one, two[4], three[2][3] = {{1, 2, 3}, {4, 5, 6}}, four;\n"), 48u);
+  EXPECT_EQ(declared(".global .b32 table[] = {1, 2, 3};\n.global .b16 rows[][2] = {{1, 2}, {3, 4}};\n"), 20u);
+  EXPECT_EQ(declared(".global .v4 .f32 quad, quads[8];\n"), 144u);
+}
+
 TEST(StaticBytes, IgnoreUsesOfTheStateSpace) {
   EXPECT_EQ(declared(".extern .global .align 4 .b8 elsewhere[1048576];\n"), 0u);
   EXPECT_EQ(declared(".visible .entry k2(.param .u64 .ptr .global .align 4 p_12)\n{\n"
