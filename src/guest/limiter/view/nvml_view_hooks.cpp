@@ -155,13 +155,25 @@ bool used_gpu(std::uint32_t index, nvmlDevice_t device, unsigned& percent) {
   return true;
 }
 
-// `which`: the part of an engine.
-nvmlReturn_t engine_part(nvmlDevice_t device, nvmlReturn_t told, unsigned* percent, unsigned UsedPart::* which) {
-  UsedPart part;
-  if (told == NVML_SUCCESS && percent != nullptr && nvml_device_index(device) != kNoDevice &&
-      sampled_part(device, part))
-    *percent = part.*which;
-  return told;
+void put_part(nvmlDevice_t device, unsigned UsedPart::* engine, unsigned& percent) {
+  if (UsedPart part; sampled_part(device, part)) percent = part.*engine;
+}
+
+template <typename Argument>
+bool is_given(const Argument& argument) {
+  if constexpr (std::is_pointer_v<Argument>) return argument != nullptr;
+  else return true;
+}
+
+// Asks NVML about a GPU that is not hidden. If it is the share's and NVML filled in all that was given, show(index in
+// the pages) replaces the card's values by the share's.
+template <typename Show, typename Real, typename... Arguments>
+nvmlReturn_t of_share(Show show, Real* const& ask, nvmlDevice_t device, Arguments... arguments) {
+  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
+  const nvmlReturn_t result = forward(ask, device, arguments...);
+  if (result != NVML_SUCCESS || !(is_given(arguments) && ...)) return result;
+  if (const std::uint32_t index = nvml_device_index(device); index != kNoDevice) show(index);
+  return result;
 }
 
 void put_value(nvmlValue_t& value, nvmlValueType_t type, unsigned percent) {
@@ -172,26 +184,20 @@ void put_value(nvmlValue_t& value, nvmlValueType_t type, unsigned percent) {
 }  // namespace
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo(nvmlDevice_t device, nvmlMemory_t* memory) {
-  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
-  const nvmlReturn_t result = forward(nvml.nvmlDeviceGetMemoryInfo, device, memory);
-  if (result != NVML_SUCCESS || memory == nullptr) return result;
-  const std::uint32_t index = nvml_device_index(device);
-  if (index == kNoDevice) return result;
-  const MemoryView view = view_of(index, memory->total, memory->free);
-  *memory = {view.total_bytes, view.free_bytes, view.total_bytes - view.free_bytes};
-  return result;
+  const auto show = [=](std::uint32_t index) {
+    const MemoryView view = view_of(index, memory->total, memory->free);
+    *memory = {view.total_bytes, view.free_bytes, view.total_bytes - view.free_bytes};
+  };
+  return of_share(show, nvml.nvmlDeviceGetMemoryInfo, device, memory);
 }
 
+// Memory reserved by the driver concerns the card: a share has no reserved part.
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetMemoryInfo_v2(nvmlDevice_t device, nvmlMemory_v2_t* memory) {
-  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
-  const nvmlReturn_t result = forward(nvml.nvmlDeviceGetMemoryInfo_v2, device, memory);
-  if (result != NVML_SUCCESS || memory == nullptr) return result;
-  const std::uint32_t index = nvml_device_index(device);
-  if (index == kNoDevice) return result;
-  // Memory reserved by the driver concerns the card: a share has no reserved part.
-  const MemoryView view = view_of(index, memory->total, memory->free);
-  *memory = {memory->version, view.total_bytes, 0, view.free_bytes, view.total_bytes - view.free_bytes};
-  return result;
+  const auto show = [=](std::uint32_t index) {
+    const MemoryView view = view_of(index, memory->total, memory->free);
+    *memory = {memory->version, view.total_bytes, 0, view.free_bytes, view.total_bytes - view.free_bytes};
+  };
+  return of_share(show, nvml.nvmlDeviceGetMemoryInfo_v2, device, memory);
 }
 
 #define HEADGATE_PROCESS_LIST(name, Entry, computes)                                        \
@@ -210,55 +216,46 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessUtilization(nvmlDevice_t device,
                                                            nvmlProcessUtilizationSample_t* utilization,
                                                            unsigned* processSamplesCount,
                                                            unsigned long long lastSeenTimeStamp) {
-  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
-  const nvmlReturn_t result =
-      forward(nvml.nvmlDeviceGetProcessUtilization, device, utilization, processSamplesCount, lastSeenTimeStamp);
-  if (result != NVML_SUCCESS || utilization == nullptr || processSamplesCount == nullptr) return result;
-  if (nvml_device_index(device) == kNoDevice) return result;
-  keep_ours(utilization, *processSamplesCount, [](const nvmlProcessUtilizationSample_t& sample) { return sample.pid; });
-  return result;
+  const auto show = [=](std::uint32_t) {
+    keep_ours(utilization, *processSamplesCount, [](const nvmlProcessUtilizationSample_t& one) { return one.pid; });
+  };
+  return of_share(show, nvml.nvmlDeviceGetProcessUtilization, device, utilization, processSamplesCount,
+                  lastSeenTimeStamp);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetProcessesUtilizationInfo(nvmlDevice_t device,
                                                                  nvmlProcessesUtilizationInfo_t* procesesUtilInfo) {
-  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
-  const nvmlReturn_t result = forward(nvml.nvmlDeviceGetProcessesUtilizationInfo, device, procesesUtilInfo);
-  if (result != NVML_SUCCESS || procesesUtilInfo == nullptr || procesesUtilInfo->procUtilArray == nullptr)
-    return result;
-  if (nvml_device_index(device) == kNoDevice) return result;
-  keep_ours(procesesUtilInfo->procUtilArray, procesesUtilInfo->processSamplesCount,
-            [](const nvmlProcessUtilizationInfo_v1_t& sample) { return sample.pid; });
-  return result;
+  const auto show = [=](std::uint32_t) {
+    if (procesesUtilInfo->procUtilArray != nullptr)
+      keep_ours(procesesUtilInfo->procUtilArray, procesesUtilInfo->processSamplesCount,
+                [](const nvmlProcessUtilizationInfo_v1_t& one) { return one.pid; });
+  };
+  return of_share(show, nvml.nvmlDeviceGetProcessesUtilizationInfo, device, procesesUtilInfo);
 }
 
 // If neither the ledger nor NVML tells the share's part, keeps the card's figure.
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetUtilizationRates(nvmlDevice_t device, nvmlUtilization_t* utilization) {
-  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
-  const nvmlReturn_t result = forward(nvml.nvmlDeviceGetUtilizationRates, device, utilization);
-  if (result != NVML_SUCCESS || utilization == nullptr) return result;
-  const std::uint32_t index = nvml_device_index(device);
-  if (index == kNoDevice) return result;
-  UsedPart part;
-  const bool sampled = sampled_part(device, part);
-  if (sampled) utilization->memory = part.memory;
-  unsigned percent = 0;
-  if (held_percent(index, percent)) utilization->gpu = percent;
-  else if (sampled) utilization->gpu = part.gpu;
-  return result;
+  const auto show = [=](std::uint32_t index) {
+    UsedPart part;
+    const bool sampled = sampled_part(device, part);
+    if (sampled) utilization->memory = part.memory;
+    unsigned held = 0;
+    if (held_percent(index, held)) utilization->gpu = held;
+    else if (sampled) utilization->gpu = part.gpu;
+  };
+  return of_share(show, nvml.nvmlDeviceGetUtilizationRates, device, utilization);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetEncoderUtilization(nvmlDevice_t device, unsigned* utilization,
                                                            unsigned* samplingPeriodUs) {
-  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
-  return engine_part(device, forward(nvml.nvmlDeviceGetEncoderUtilization, device, utilization, samplingPeriodUs),
-                     utilization, &UsedPart::encoder);
+  const auto show = [=](std::uint32_t) { put_part(device, &UsedPart::encoder, *utilization); };
+  return of_share(show, nvml.nvmlDeviceGetEncoderUtilization, device, utilization, samplingPeriodUs);
 }
 
 HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetDecoderUtilization(nvmlDevice_t device, unsigned* utilization,
                                                            unsigned* samplingPeriodUs) {
-  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
-  return engine_part(device, forward(nvml.nvmlDeviceGetDecoderUtilization, device, utilization, samplingPeriodUs),
-                     utilization, &UsedPart::decoder);
+  const auto show = [=](std::uint32_t) { put_part(device, &UsedPart::decoder, *utilization); };
+  return of_share(show, nvml.nvmlDeviceGetDecoderUtilization, device, utilization, samplingPeriodUs);
 }
 
 // Nothing keeps the share's part of the past seconds, so each sample has its part now. Other samples (power, clocks)
@@ -267,20 +264,18 @@ HEADGATE_HOOK nvmlReturn_t nvmlDeviceGetSamples(nvmlDevice_t device, nvmlSamplin
                                                 unsigned long long lastSeenTimeStamp, nvmlValueType_t* sampleValType,
                                                 unsigned* sampleCount, nvmlSample_t* samples) {
   constexpr nvmlSamplingType_t kGpu = 1, kMemory = 2, kEncoder = 3, kDecoder = 4;
-  if (is_hidden(device)) return NVML_ERROR_NOT_FOUND;
-  const nvmlReturn_t result =
-      forward(nvml.nvmlDeviceGetSamples, device, type, lastSeenTimeStamp, sampleValType, sampleCount, samples);
-  if (result != NVML_SUCCESS || samples == nullptr || sampleCount == nullptr || sampleValType == nullptr) return result;
-  const std::uint32_t index = nvml_device_index(device);
-  if (index == kNoDevice || type < kGpu || type > kDecoder) return result;
-  UsedPart part;
-  if (type == kGpu ? !used_gpu(index, device, part.gpu) : !sampled_part(device, part)) return result;
-  const unsigned percent = type == kGpu       ? part.gpu
-                           : type == kMemory  ? part.memory
-                           : type == kEncoder ? part.encoder
-                                              : part.decoder;
-  for (unsigned i = 0; i < *sampleCount; ++i) put_value(samples[i].sampleValue, *sampleValType, percent);
-  return result;
+  const auto show = [=](std::uint32_t index) {
+    UsedPart part;
+    if (type < kGpu || type > kDecoder) return;
+    if (type == kGpu ? !used_gpu(index, device, part.gpu) : !sampled_part(device, part)) return;
+    const unsigned percent = type == kGpu       ? part.gpu
+                             : type == kMemory  ? part.memory
+                             : type == kEncoder ? part.encoder
+                                                : part.decoder;
+    for (unsigned i = 0; i < *sampleCount; ++i) put_value(samples[i].sampleValue, *sampleValType, percent);
+  };
+  return of_share(show, nvml.nvmlDeviceGetSamples, device, type, lastSeenTimeStamp, sampleValType, sampleCount,
+                  samples);
 }
 
 // The driver's accounting has all users' processes. Those of the share that have ended are not known to be its own any

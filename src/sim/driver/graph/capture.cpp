@@ -1,6 +1,7 @@
 #include "sim/driver/graph/capture.hpp"
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <string_view>
 
@@ -207,6 +208,18 @@ CUresult update(CUstream handle, bool per_thread, const CUgraphNode* nodes, cons
   return CUDA_SUCCESS;
 }
 
+// Invalidates the captures in which that context's streams are (all of them, or those of one kind). Returns `answer` if
+// there is one.
+CUresult break_captures_of(const Context* context, std::optional<StreamKind> kind, CUresult answer) {
+  if (captures_open.load(std::memory_order_relaxed) == 0) return CUDA_SUCCESS;
+  const std::lock_guard guard(captures().lock);
+  bool any = false;
+  for (const auto& capture : captures().open)
+    for (const auto& [stream, set] : capture->streams)
+      if (stream->context == context && (!kind || stream->kind == *kind)) any = capture->broken = true;
+  return any ? answer : CUDA_SUCCESS;
+}
+
 }  // namespace
 
 // Refuses potentially unsafe calls as cuda.h describes under cuThreadExchangeStreamCaptureMode. A refused call
@@ -236,29 +249,12 @@ CUresult break_capture(Stream* stream, CUresult answer) {
 }
 
 CUresult legacy_allowed(const Stream* stream) {
-  if (captures_open.load(std::memory_order_relaxed) == 0 || stream->kind != StreamKind::legacy) return CUDA_SUCCESS;
-  const std::lock_guard guard(captures().lock);
-  CUresult answer = CUDA_SUCCESS;
-  for (const auto& capture : captures().open)
-    for (const auto& [one, set] : capture->streams) {
-      if (one->context != stream->context || one->kind != StreamKind::blocking) continue;
-      capture->broken = true;
-      answer = CUDA_ERROR_STREAM_CAPTURE_IMPLICIT;
-    }
-  return answer;
+  if (stream->kind != StreamKind::legacy) return CUDA_SUCCESS;
+  return break_captures_of(stream->context, StreamKind::blocking, CUDA_ERROR_STREAM_CAPTURE_IMPLICIT);
 }
 
 CUresult context_allowed(const Context* context) {
-  if (captures_open.load(std::memory_order_relaxed) == 0) return CUDA_SUCCESS;
-  const std::lock_guard guard(captures().lock);
-  CUresult answer = CUDA_SUCCESS;
-  for (const auto& capture : captures().open)
-    for (const auto& [one, set] : capture->streams) {
-      if (one->context != context) continue;
-      capture->broken = true;
-      answer = CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED;
-    }
-  return answer;
+  return break_captures_of(context, std::nullopt, CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED);
 }
 
 CUresult capture_work(Stream* stream, NodeType type, Work work) {

@@ -1,6 +1,4 @@
 // Libraries of kernels that belong to no context. Each context that uses one gets its module at first use.
-#include <fstream>
-#include <iterator>
 #include <map>
 
 #include "sim/driver/module/module.hpp"
@@ -82,10 +80,7 @@ SIM_CALL(cuLibraryLoadData,
 SIM_API CUresult cuLibraryLoadFromFile(CUlibrary* out, const char* path, CUjit_option*, void**, unsigned,
                                        CUlibraryOption*, void**, unsigned) {
   SIM_ENTER(cuLibraryLoadFromFile, path);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return load(out, text.c_str());
+  return load_file(path, [&](const void* image) { return load(out, image); });
 }
 SIM_API CUresult cuLibraryUnload(CUlibrary handle) {
   SIM_ENTER(cuLibraryUnload);
@@ -131,11 +126,7 @@ SIM_TELL(cuKernelGetName, (const char** out, CUkernel handle), out, Kernel, kern
 SIM_API CUresult cuKernelGetParamInfo(CUkernel handle, std::size_t index, std::size_t* offset, std::size_t* bytes) {
   SIM_ENTER(cuKernelGetParamInfo, offset);
   SIM_GET(Kernel, kernel, resolve(handle, &kernel));
-  const auto& parameters = kernel->library->image.entries[kernel->index].parameters;
-  if (index >= parameters.size()) return CUDA_ERROR_INVALID_VALUE;
-  *offset = parameters[index].offset_bytes;
-  if (bytes) *bytes = parameters[index].size_bytes;
-  return CUDA_SUCCESS;
+  return parameter_info(kernel->library->image.entries[kernel->index], index, offset, bytes);
 }
 SIM_API CUresult cuKernelGetAttribute(int* out, CUfunction_attribute which, CUkernel kernel, CUdevice) {
   SIM_ENTER(cuKernelGetAttribute);

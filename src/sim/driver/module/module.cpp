@@ -2,8 +2,6 @@
 
 #include <algorithm>
 #include <cstring>
-#include <fstream>
-#include <iterator>
 
 #include "sim/driver/context/context_growth.hpp"
 #include "sim/driver/memory/memory.hpp"
@@ -89,6 +87,13 @@ CUresult module_global(Module* module, const char* name, CUdeviceptr* address, s
   return CUDA_SUCCESS;
 }
 
+CUresult parameter_info(const ptx::Entry& entry, std::size_t index, std::size_t* offset, std::size_t* bytes) {
+  if (index >= entry.parameters.size()) return CUDA_ERROR_INVALID_VALUE;
+  *offset = entry.parameters[index].offset_bytes;
+  if (bytes) *bytes = entry.parameters[index].size_bytes;
+  return CUDA_SUCCESS;
+}
+
 CUresult function_attribute(int* value, CUfunction_attribute which, CUfunction handle) {
   if (!value) return CUDA_ERROR_INVALID_VALUE;
   SIM_GET(Function, function, function_of(handle, &function));
@@ -123,10 +128,7 @@ SIM_CALL(cuModuleLoadDataEx, (CUmodule * out, const void* image, unsigned, CUjit
 SIM_CALL(cuModuleLoadFatBinary, (CUmodule * out, const void* image), load_data(out, image))
 SIM_API CUresult cuModuleLoad(CUmodule* out, const char* path) {
   SIM_ENTER(cuModuleLoad, out, path);
-  std::ifstream file(path, std::ios::binary);
-  if (!file) return CUDA_ERROR_FILE_NOT_FOUND;
-  const std::string text((std::istreambuf_iterator<char>(file)), std::istreambuf_iterator<char>());
-  return load_data(out, text.c_str());
+  return load_file(path, [&](const void* image) { return load_data(out, image); });
 }
 SIM_API CUresult cuModuleUnload(CUmodule handle) {
   SIM_ENTER(cuModuleUnload);
@@ -175,10 +177,7 @@ SIM_TELL(cuFuncGetName, (const char** name, CUfunction handle), name, Function, 
 SIM_API CUresult cuFuncGetParamInfo(CUfunction handle, std::size_t index, std::size_t* offset, std::size_t* bytes) {
   SIM_ENTER(cuFuncGetParamInfo, offset);
   SIM_GET(Function, function, function_of(handle, &function));
-  if (index >= function->entry->parameters.size()) return CUDA_ERROR_INVALID_VALUE;
-  *offset = function->entry->parameters[index].offset_bytes;
-  if (bytes) *bytes = function->entry->parameters[index].size_bytes;
-  return CUDA_SUCCESS;
+  return parameter_info(*function->entry, index, offset, bytes);
 }
 SIM_TELL(cuFuncIsLoaded, (CUfunctionLoadingState * state, CUfunction handle), state, Function, function,
          function_of(handle, &function), function->loaded.load() ? 1 : 0)  // cuda.h: LOADED, UNLOADED

@@ -5,6 +5,7 @@
 #include <functional>
 #include <vector>
 
+#include "base/whole_file.hpp"
 #include "sim/driver/library.hpp"
 #include "sim/ptx.hpp"
 
@@ -38,6 +39,15 @@ CUresult make_module(Context* context, ptx::Module image, Module** out);
 CUresult unload_module(Module* module);
 CUresult module_global(Module* module, const char* name, CUdeviceptr* address, std::size_t* bytes);
 CUresult function_attribute(int* value, CUfunction_attribute which, CUfunction handle);
+CUresult parameter_info(const ptx::Entry& entry, std::size_t index, std::size_t* offset, std::size_t* bytes);
+
+// Calls load() with the image in a file.
+template <typename Load>
+CUresult load_file(const std::string& path, Load load) {
+  constexpr std::size_t kLargestImage = std::size_t{2} << 30;
+  const auto file = read_whole_file(path, kLargestImage);
+  return file ? load(file->text.c_str()) : CUDA_ERROR_FILE_NOT_FOUND;
+}
 
 // Converts a checked launch request into an engine command. Launches and graph nodes share it.
 struct Shape {
