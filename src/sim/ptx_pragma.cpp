@@ -88,8 +88,8 @@ std::uint64_t from_microseconds(double us) {
 
 }  // namespace
 
-Result<bool> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour& behaviour, unsigned line) {
-  if (!pragma.starts_with("headgate.")) return true;
+Result<void> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour& behaviour, unsigned line) {
+  if (!pragma.starts_with("headgate.")) return {};
   const std::size_t blank = pragma.find(' ');
   const std::string_view verb = pragma.substr(0, blank);
   const std::string_view value = blank == std::string_view::npos ? std::string_view{} : pragma.substr(blank + 1);
@@ -99,24 +99,24 @@ Result<bool> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour
     if (!behaviour.duration_ns)
       return refuse(line, entry, pragma,
                     "the microseconds are not a number from 0 to 3600000000 with at most three decimals");
-    return true;
+    return {};
   }
   if (verb == "headgate.sim.fault") {
     const KernelFault* fault = kernel_fault(value);
     if (fault == nullptr) return refuse(line, entry, pragma, "no kernel ends like that");
     behaviour.fault_error = fault->error;
-    return true;
+    return {};
   }
   if (verb == "headgate.sim.conditional" || verb == "headgate.sim.countdown") {
     const std::string reason = apply_condition(value, entry, verb == "headgate.sim.countdown", behaviour);
     if (!reason.empty()) return refuse(line, entry, pragma, reason);
-    return true;
+    return {};
   }
   if (verb == "headgate.sim.code") {
     const auto kib = whole_number(value);
     if (!kib || *kib > 1 << 20) return refuse(line, entry, pragma, "the KiB are not a whole number from 0 to 1048576");
     behaviour.code_bytes = *kib * 1024;
-    return true;
+    return {};
   }
   std::optional<std::uint32_t>* slot = nullptr;
   if (verb == "headgate.sim.us") slot = &behaviour.duration_parameter;
@@ -127,7 +127,7 @@ Result<bool> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour
   if (!target.parameter) return refuse(line, entry, pragma, target.reason);
   *slot = target.parameter;
   if (slot == &behaviour.duration_parameter) behaviour.duration_ns.reset();
-  return true;
+  return {};
 }
 
 void inherit_behaviour(const Behaviour& outer, Behaviour& behaviour) {

@@ -9,7 +9,7 @@ namespace headgate::sim::ptx {
 
 // Applies `pragma` to `behaviour`; ignores strings that do not begin with "headgate.". Errors: an unknown headgate
 // pragma, a value out of range, a parameter that the entry lacks or that has the wrong type.
-[[nodiscard]] Result<bool> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour& behaviour,
+[[nodiscard]] Result<void> apply_pragma(std::string_view pragma, const Entry& entry, Behaviour& behaviour,
                                         unsigned line);
 
 // Fills what `behaviour` does not specify from `outer`.
