@@ -6,9 +6,6 @@
 
 namespace headgate::limiter {
 
-// Returns the free memory of the current context's device, or SIZE_MAX if the driver does not say.
-std::size_t free_here();
-
 // Free memory before a call. Asked of CUDA in the current context or another of this process on that GPU; else of NVML,
 // which needs no context.
 class CardFree {

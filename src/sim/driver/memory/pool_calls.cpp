@@ -21,6 +21,21 @@ CUresult device_at(const CUmemLocation* location, CUmemAllocationType type, CUde
   return give(out, location->id);
 }
 
+// act(pool), under the pools' lock.
+template <typename Act>
+CUresult with_pool(CUmemoryPool handle, Act act) {
+  const auto guard = lock_pools();
+  MemoryPool* pool = pool_of(handle);
+  return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : act(pool);
+}
+template <typename Act>
+CUresult with_graph_pool(CUdevice device, Act act) {
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const auto guard = lock_pools();
+  MemoryPool* pool = graph_pool(device);
+  return pool == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : act(pool);
+}
+
 CUresult tell(CUmemoryPool* out, CUdevice device, MemoryPool* (*which)(int)) {
   if (out == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
@@ -32,11 +47,19 @@ CUresult tell(CUmemoryPool* out, CUdevice device, MemoryPool* (*which)(int)) {
 
 CUresult set_current(CUdevice device, CUmemoryPool handle) {
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  const auto guard = lock_pools();
-  MemoryPool* pool = pool_of(handle);
-  if (pool == nullptr || pool->device != device) return CUDA_ERROR_INVALID_VALUE;
-  set_current_pool(device, pool);
-  return CUDA_SUCCESS;
+  return with_pool(handle, [&](MemoryPool* pool) {
+    if (pool->device != device) return CUDA_ERROR_INVALID_VALUE;
+    set_current_pool(device, pool);
+    return CUDA_SUCCESS;
+  });
+}
+
+// act(device of the location).
+template <typename Act>
+CUresult at_location(const CUmemLocation* location, CUmemAllocationType type, Act act) {
+  CUdevice device = 0;
+  SIM_TRY(device_at(location, type, &device));
+  return act(device);
 }
 
 // Adds a node to the captured graph. Its memory comes from the device's graph pool, whichever pool was named.
@@ -99,6 +122,79 @@ CUresult reset_high(std::uint64_t& high, std::uint64_t current, std::uint64_t va
   return CUDA_SUCCESS;
 }
 
+CUresult destroy(MemoryPool* pool) {
+  if (default_pool(pool->device) == pool) return CUDA_ERROR_INVALID_VALUE;
+  destroy_pool(pool);
+  return CUDA_SUCCESS;
+}
+CUresult trim(MemoryPool* pool, std::size_t keep) {
+  pool_trim(pool, keep);
+  return CUDA_SUCCESS;
+}
+
+CUresult get_attribute(const MemoryPool* pool, CUmemPool_attribute which, void* value) {
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  switch (which) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return put_value(value, pool->follow_events);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return put_value(value, pool->opportunistic);
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return put_value(value, pool->internal_dependencies);
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return put_value(value, pool->release_threshold);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return put_value(value, pool->reserved);
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return put_value(value, pool->reserved_high);
+    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return put_value(value, pool->used);
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return put_value(value, pool->used_high);
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+CUresult set_attribute(MemoryPool* pool, CUmemPool_attribute which, const void* value) {
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
+  std::uint64_t wide = 0;
+  const bool narrow = which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
+  std::memcpy(&wide, value, narrow ? sizeof(int) : sizeof wide);
+  const int flag = wide != 0;
+  switch (which) {
+    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: pool->follow_events = flag; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: pool->opportunistic = flag; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: pool->internal_dependencies = flag; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: pool->release_threshold = wide; return CUDA_SUCCESS;
+    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return reset_high(pool->reserved_high, pool->reserved, wide);
+    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return reset_high(pool->used_high, pool->used, wide);
+    default: return CUDA_ERROR_INVALID_VALUE;
+  }
+}
+
+// The attributes of a device's graph pool, in terms of any pool's.
+CUmemPool_attribute pool_attribute(CUgraphMem_attribute which) {
+  switch (which) {
+    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: return CU_MEMPOOL_ATTR_USED_MEM_CURRENT;
+    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH: return CU_MEMPOOL_ATTR_USED_MEM_HIGH;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: return CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT;
+    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH: return CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH;
+    default: return CUmemPool_attribute{};
+  }
+}
+
+CUresult set_access(MemoryPool* pool, const CUmemAccessDesc* map, std::size_t entries) {
+  if (map == nullptr && entries != 0) return CUDA_ERROR_INVALID_VALUE;
+  for (std::size_t i = 0; i < entries; ++i) {
+    const auto& [location, flags] = map[i];
+    if (location.type != kOnDevice) return CUDA_ERROR_INVALID_VALUE;
+    if (!known_device(location.id)) return CUDA_ERROR_INVALID_DEVICE;
+    const bool own = location.id == pool->device;
+    if (flags == CU_MEM_ACCESS_FLAGS_PROT_READ || (own && flags == CU_MEM_ACCESS_FLAGS_PROT_NONE))
+      return CUDA_ERROR_INVALID_VALUE;
+  }
+  for (std::size_t i = 0; i < entries; ++i) pool->access[static_cast<std::size_t>(map[i].location.id)] = map[i].flags;
+  return CUDA_SUCCESS;
+}
+
+CUresult get_access(const MemoryPool* pool, CUmemAccess_flags* flags, const CUmemLocation* location) {
+  if (flags == nullptr || location == nullptr || location->type != kOnDevice) return CUDA_ERROR_INVALID_VALUE;
+  if (!known_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
+  return give(flags, pool->access[static_cast<std::size_t>(location->id)]);
+}
+
 }  // namespace
 
 SIM_CALL_PTSZ(cuMemAllocAsync, (CUdeviceptr * out, std::size_t bytes, CUstream stream),
@@ -118,142 +214,33 @@ SIM_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props)
   if (props->maxSize != 0) pool->most_bytes = props->maxSize;
   return give(out, pool);
 }
-SIM_API CUresult cuMemPoolDestroy(CUmemoryPool handle) {
-  SIM_ENTER(cuMemPoolDestroy);
-  const auto guard = lock_pools();
-  MemoryPool* pool = pool_of(handle);
-  if (pool == nullptr || default_pool(pool->device) == pool) return CUDA_ERROR_INVALID_VALUE;
-  destroy_pool(pool);
-  return CUDA_SUCCESS;
-}
-SIM_API CUresult cuMemPoolTrimTo(CUmemoryPool handle, std::size_t keep) {
-  SIM_ENTER(cuMemPoolTrimTo);
-  const auto guard = lock_pools();
-  MemoryPool* pool = pool_of(handle);
-  if (pool == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  pool_trim(pool, keep);
-  return CUDA_SUCCESS;
-}
-SIM_API CUresult cuMemPoolGetAttribute(CUmemoryPool handle, CUmemPool_attribute which, void* value) {
-  SIM_ENTER(cuMemPoolGetAttribute);
-  const auto guard = lock_pools();
-  const MemoryPool* pool = pool_of(handle);
-  if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  switch (which) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return put_value(value, pool->follow_events);
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: return put_value(value, pool->opportunistic);
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: return put_value(value, pool->internal_dependencies);
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: return put_value(value, pool->release_threshold);
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_CURRENT: return put_value(value, pool->reserved);
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return put_value(value, pool->reserved_high);
-    case CU_MEMPOOL_ATTR_USED_MEM_CURRENT: return put_value(value, pool->used);
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return put_value(value, pool->used_high);
-    default: return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-SIM_API CUresult cuMemPoolSetAttribute(CUmemoryPool handle, CUmemPool_attribute which, void* value) {
-  SIM_ENTER(cuMemPoolSetAttribute);
-  const auto guard = lock_pools();
-  MemoryPool* pool = pool_of(handle);
-  if (pool == nullptr || value == nullptr) return CUDA_ERROR_INVALID_VALUE;
-  std::uint64_t wide = 0;
-  const bool narrow = which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
-  std::memcpy(&wide, value, narrow ? sizeof(int) : sizeof wide);
-  const int flag = wide != 0;
-  switch (which) {
-    case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: pool->follow_events = flag; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_OPPORTUNISTIC: pool->opportunistic = flag; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES: pool->internal_dependencies = flag; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RELEASE_THRESHOLD: pool->release_threshold = wide; return CUDA_SUCCESS;
-    case CU_MEMPOOL_ATTR_RESERVED_MEM_HIGH: return reset_high(pool->reserved_high, pool->reserved, wide);
-    case CU_MEMPOOL_ATTR_USED_MEM_HIGH: return reset_high(pool->used_high, pool->used, wide);
-    default: return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-SIM_API CUresult cuMemPoolSetAccess(CUmemoryPool handle, const CUmemAccessDesc* map, std::size_t entries) {
-  SIM_ENTER(cuMemPoolSetAccess);
-  const auto guard = lock_pools();
-  MemoryPool* pool = pool_of(handle);
-  if (pool == nullptr || (map == nullptr && entries != 0)) return CUDA_ERROR_INVALID_VALUE;
-  for (std::size_t i = 0; i < entries; ++i) {
-    const auto& [location, flags] = map[i];
-    if (location.type != kOnDevice) return CUDA_ERROR_INVALID_VALUE;
-    if (!known_device(location.id)) return CUDA_ERROR_INVALID_DEVICE;
-    const bool own = location.id == pool->device;
-    if (flags == CU_MEM_ACCESS_FLAGS_PROT_READ || (own && flags == CU_MEM_ACCESS_FLAGS_PROT_NONE)) {
-      return CUDA_ERROR_INVALID_VALUE;
-    }
-  }
-  for (std::size_t i = 0; i < entries; ++i) pool->access[static_cast<std::size_t>(map[i].location.id)] = map[i].flags;
-  return CUDA_SUCCESS;
-}
-SIM_API CUresult cuMemPoolGetAccess(CUmemAccess_flags* flags, CUmemoryPool handle, CUmemLocation* location) {
-  SIM_ENTER(cuMemPoolGetAccess);
-  const auto guard = lock_pools();
-  const MemoryPool* pool = pool_of(handle);
-  if (flags == nullptr || pool == nullptr || location == nullptr || location->type != kOnDevice) {
-    return CUDA_ERROR_INVALID_VALUE;
-  }
-  if (!known_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
-  return give(flags, pool->access[static_cast<std::size_t>(location->id)]);
-}
+SIM_CALL(cuMemPoolDestroy, (CUmemoryPool handle), with_pool(handle, destroy))
+SIM_CALL(cuMemPoolTrimTo, (CUmemoryPool handle, std::size_t keep),
+         with_pool(handle, [&](MemoryPool* pool) { return trim(pool, keep); }))
+SIM_CALL(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute which, void* value),
+         with_pool(handle, [&](MemoryPool* pool) { return get_attribute(pool, which, value); }))
+SIM_CALL(cuMemPoolSetAttribute, (CUmemoryPool handle, CUmemPool_attribute which, void* value),
+         with_pool(handle, [&](MemoryPool* pool) { return set_attribute(pool, which, value); }))
+SIM_CALL(cuMemPoolSetAccess, (CUmemoryPool handle, const CUmemAccessDesc* map, std::size_t entries),
+         with_pool(handle, [&](MemoryPool* pool) { return set_access(pool, map, entries); }))
+SIM_CALL(cuMemPoolGetAccess, (CUmemAccess_flags * flags, CUmemoryPool handle, CUmemLocation* location),
+         with_pool(handle, [&](MemoryPool* pool) { return get_access(pool, flags, location); }))
 SIM_CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, default_pool))
 SIM_CALL(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, current_pool))
 SIM_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), set_current(device, pool))
-SIM_API CUresult cuDeviceGetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void* value) {
-  SIM_ENTER(cuDeviceGetGraphMemAttribute, value);
-  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  const auto guard = lock_pools();
-  const MemoryPool* pool = graph_pool(device);
-  if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  switch (which) {
-    case CU_GRAPH_MEM_ATTR_USED_MEM_CURRENT: return put_value(value, pool->used);
-    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH: return put_value(value, pool->used_high);
-    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_CURRENT: return put_value(value, pool->reserved);
-    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH: return put_value(value, pool->reserved_high);
-    default: return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-SIM_API CUresult cuDeviceSetGraphMemAttribute(CUdevice device, CUgraphMem_attribute which, void* value) {
-  SIM_ENTER(cuDeviceSetGraphMemAttribute, value);
-  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  const auto guard = lock_pools();
-  MemoryPool* pool = graph_pool(device);
-  if (pool == nullptr) return CUDA_ERROR_OUT_OF_MEMORY;
-  std::uint64_t wide = 0;
-  std::memcpy(&wide, value, sizeof wide);
-  switch (which) {
-    case CU_GRAPH_MEM_ATTR_USED_MEM_HIGH: return reset_high(pool->used_high, pool->used, wide);
-    case CU_GRAPH_MEM_ATTR_RESERVED_MEM_HIGH: return reset_high(pool->reserved_high, pool->reserved, wide);
-    default: return CUDA_ERROR_INVALID_VALUE;
-  }
-}
-SIM_API CUresult cuDeviceGraphMemTrim(CUdevice device) {
-  SIM_ENTER(cuDeviceGraphMemTrim);
-  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
-  const auto guard = lock_pools();
-  if (MemoryPool* pool = graph_pool(device); pool != nullptr) pool_trim(pool, 0);
-  return CUDA_SUCCESS;
-}
+SIM_CALL(cuDeviceGetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
+         with_graph_pool(device, [&](MemoryPool* pool) { return get_attribute(pool, pool_attribute(which), value); }))
+SIM_CALL(cuDeviceSetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
+         with_graph_pool(device, [&](MemoryPool* pool) { return set_attribute(pool, pool_attribute(which), value); }))
+SIM_CALL(cuDeviceGraphMemTrim, (CUdevice device),
+         with_graph_pool(device, [](MemoryPool* pool) { return trim(pool, 0); }))
 
 // CUDA 13's access to the same pools, by location.
-SIM_API CUresult cuMemGetDefaultMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
-  SIM_ENTER(cuMemGetDefaultMemPool);
-  CUdevice device = 0;
-  SIM_TRY(device_at(location, type, &device));
-  return tell(out, device, default_pool);
-}
-SIM_API CUresult cuMemGetMemPool(CUmemoryPool* out, CUmemLocation* location, CUmemAllocationType type) {
-  SIM_ENTER(cuMemGetMemPool);
-  CUdevice device = 0;
-  SIM_TRY(device_at(location, type, &device));
-  return tell(out, device, current_pool);
-}
-SIM_API CUresult cuMemSetMemPool(CUmemLocation* location, CUmemAllocationType type, CUmemoryPool pool) {
-  SIM_ENTER(cuMemSetMemPool);
-  CUdevice device = 0;
-  SIM_TRY(device_at(location, type, &device));
-  return set_current(device, pool);
-}
+SIM_CALL(cuMemGetDefaultMemPool, (CUmemoryPool * out, CUmemLocation* location, CUmemAllocationType type),
+         at_location(location, type, [&](CUdevice device) { return tell(out, device, default_pool); }))
+SIM_CALL(cuMemGetMemPool, (CUmemoryPool * out, CUmemLocation* location, CUmemAllocationType type),
+         at_location(location, type, [&](CUdevice device) { return tell(out, device, current_pool); }))
+SIM_CALL(cuMemSetMemPool, (CUmemLocation * location, CUmemAllocationType type, CUmemoryPool pool),
+         at_location(location, type, [&](CUdevice device) { return set_current(device, pool); }))
 
 }  // namespace headgate::sim::driver
