@@ -159,6 +159,9 @@ inline bool unconcerned() {
   return true;
 }
 
+// Call under the table's lock. Returns the context's entry, which it makes if needed; null: it cannot be metered.
+// device: kNoDevice for a context that we did not see created.
+ContextMeter* context_meter(abi::CUcontext handle, std::uint32_t device = kNoDevice);
 // Finds the stream of a handle in the calling thread's context; null: not metered. known_stream() returns null before
 // its first launch, too.
 StreamMeter* find_stream(abi::CUstream handle);
