@@ -101,7 +101,7 @@ int Arbitration::poll(int operation, int bell, std::uint32_t events, Member& mem
 }
 
 void Arbitration::look_at(Member& member, std::int64_t now_ns) {
-  if (member.rang) member.share.look_anew();
+  if (member.rang) member.share.list_again();
   member.waits = false;
   bool works = member.rang, told = true, behind_its_gate = false;
   std::uint64_t held_ns = 0;  // unsigned: a tenant may have written anything

@@ -40,10 +40,10 @@ class ArbitratedShare {
   [[nodiscard]] std::vector<schedule::Terms> terms() const;
   [[nodiscard]] schedule::Terms terms_of(std::uint32_t gpu) const;
   // Returns what its limiters report about a GPU; a false report moves only this share's account. Processes that joined
-  // in the last 10 ms may be missing unless look_anew() was called.
+  // in the last 10 ms may be missing unless list_again() was called.
   [[nodiscard]] schedule::Use use_of(std::uint32_t gpu, std::int64_t now_ns);
   // Call it when its doorbell was rung: a process may have just joined.
-  void look_anew() { listed_ns_ = kNever; }
+  void list_again() { listed_ns_ = kNever; }
   // Returns, as bits, in which of the 48 microseconds from `word` * 48 us on it held the GPU.
   [[nodiscard]] std::uint64_t held_in(std::uint32_t gpu, std::int64_t word) const;
   // Returns ReportCheck::holds(), given what its account of that GPU says now.

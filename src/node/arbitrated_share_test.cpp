@@ -102,7 +102,7 @@ TEST(ArbitratedShare, ANewProcessIsSeenAtItsRingOrSoonAfter) {
   EXPECT_FALSE(share->use_of(0, kNow + 20 * kMs).wanting);
   comes();
   EXPECT_FALSE(share->use_of(0, kNow + 21 * kMs).wanting);
-  share->look_anew();
+  share->list_again();
   EXPECT_TRUE(share->use_of(0, kNow + 21 * kMs).wanting);
   ledger::close_pages(pages);
 }

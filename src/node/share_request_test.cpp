@@ -284,8 +284,8 @@ TEST(ShareRequests, EachMistakeNamesWhatIsAccepted) {
     EXPECT_TRUE(share.error().hint.contains(hint)) << share.error().hint;
   }
   ShareRequest o;
-  o.users = {{"nobody-here"}};
-  EXPECT_EQ(made(o).error().message, "users 'nobody-here' is not known here");
+  o.users = {{"unknown-user"}};
+  EXPECT_EQ(made(o).error().message, "users 'unknown-user' is not known here");
   o.users = {{"4294967294"}};
   EXPECT_TRUE(made(o));
   o.users = {{"4294967295"}};

@@ -28,7 +28,7 @@ class ScriptedSource final : public SnapshotSource {
   Result<snapshot::Snapshot> look() override {
     ++script_.looks;
     while (script_.looks > script_.most_looks) std::this_thread::yield();
-    if (script_.fails) return fail(ErrorCode::unreachable, "nobody answers");
+    if (script_.fails) return fail(ErrorCode::unreachable, "connection refused");
     snapshot::Snapshot snapshot;
     snapshot.node.started_unix_ns = script_.started;
     snapshot.taken_ns = static_cast<std::uint64_t>(script_.looks);
@@ -88,7 +88,7 @@ TEST(Watcher, AFailedLookIsDeliveredAndTheNextTried) {
   Watcher watcher(std::make_unique<ScriptedSource>(script), milliseconds(10));
   auto look = next(watcher);
   ASSERT_TRUE(look);
-  EXPECT_EQ(look->snapshot.error().message, "nobody answers");
+  EXPECT_EQ(look->snapshot.error().message, "connection refused");
   script.fails = false;
   do look = next(watcher);
   while (look && !look->snapshot);

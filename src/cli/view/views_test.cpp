@@ -211,7 +211,7 @@ TEST(Views, PsFiltersByUserAndGpus) {
   EXPECT_EQ(pids("", {}), (Pids{101, 999}));
   EXPECT_EQ(pids("alice", {}), Pids{101});
   EXPECT_EQ(pids("1000", {}), Pids{101});
-  EXPECT_EQ(pids("nobody", {}), Pids{});
+  EXPECT_EQ(pids("unlisted", {}), Pids{});
   EXPECT_EQ(pids("", {"GPU-9c2f0000-1111"}), (Pids{101, 999}));
   EXPECT_EQ(pids("", {"GPU-other"}), Pids{});
 }

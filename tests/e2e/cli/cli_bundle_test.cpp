@@ -37,11 +37,11 @@ TEST(CliBundle, HasNoNamesAndNeverTokens) {
   const Cli cli;
   const std::string line =
       "cd $D; printf 't0ken-very-secret\\n' > token; printf '[node]\\ntoken_file = \"%s/token\"\\nnames = "
-      "\"t0ken-very-secret, gpu-box.example.org\"\\n' $D > c.toml; USER=somebody-here $H support-bundle b.tgz --sim "
+      "\"t0ken-very-secret, gpu-box.example.org\"\\n' $D > c.toml; USER=secret-user $H support-bundle b.tgz --sim "
       "--config c.toml ";
   ASSERT_EQ(cli.shell(line).status, 0);
   const std::string everything = "tar -xzOf $D/b.tgz";
-  EXPECT_EQ(cli.shell(everything + " | grep -c -e t0ken -e gpu-box -e somebody-here -e \"$D\"").out, "0\n");
+  EXPECT_EQ(cli.shell(everything + " | grep -c -e t0ken -e gpu-box -e secret-user -e \"$D\"").out, "0\n");
   EXPECT_EQ(cli.shell("h=$(uname -n); [ \"$h\" = localhost ] || " + everything + " | grep -cw -e \"\\\"$h\\\"\"").out,
             "0\n");
   ASSERT_EQ(cli.shell("rm $D/b.tgz; " + line + "--no-redact").status, 0);

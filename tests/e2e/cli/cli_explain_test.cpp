@@ -77,9 +77,9 @@ TEST(CliExplain, StatusAndPsUseTheRequestedInterval) {
   const Cli cli;
   const Said said = cli.shell(kBusy +
                               "$H status --sim --interval 500ms --json > $D/status; $H ps --sim --interval 300ms "
-                              "--json > $D/ps; $H ps --sim > $D/table; cat $D/table; $H ps --sim --user nobody-here" +
+                              "--json > $D/ps; $H ps --sim > $D/table; cat $D/table; $H ps --sim --user unknown-user" +
                               kEnd);
-  EXPECT_NE(said.out.find("\nno process of the user nobody-here is in a share or on a GPU\n"), std::string::npos)
+  EXPECT_NE(said.out.find("\nno process of the user unknown-user is in a share or on a GPU\n"), std::string::npos)
       << "processes of other users are in shares: " << said.out;
   const json status = json::parse(cli.shell("cat $D/status").out).at("shares").at(0);
   const json& device = status.at("devices").at(0);

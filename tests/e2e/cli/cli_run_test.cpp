@@ -88,8 +88,8 @@ TEST(CliRun, OtherValuesForAShareInUseAreRefused) {
       "$D/up; "
       "$H run --sim --name a --mem 2GiB -- true; echo status $?; $H run --sim --name a --mem 1GiB -- echo joined; $H "
       "run --sim --name a -- echo joined too; "
-      "echo > $D/end; wait $!; $H run -v --sim --name a --mem 2GiB -- echo anew");
-  EXPECT_EQ(said.out, "status 2\njoined\njoined too\nanew\n") << said.err;
+      "echo > $D/end; wait $!; $H run -v --sim --name a --mem 2GiB -- echo again");
+  EXPECT_EQ(said.out, "status 2\njoined\njoined too\nagain\n") << said.err;
   EXPECT_NE(
       said.err.find("headgate: the share 'a' is in use with other values: it has 1.0 GiB, no compute limit on GPU-"),
       std::string::npos)

@@ -64,7 +64,7 @@ TEST(Cli, EveryBadValueIsNamedWithWhatIsAccepted) {
       {"$H run --sim", 2,
        "headgate: run: no command was given\n          write it after '--', such as: headgate run --mem 8GiB -- python "
        "train.py\n"},
-      {"$H why nobody", 2, "headgate: there is no share 'nobody'\n          there are no shares\n"},
+      {"$H why missing", 2, "headgate: there is no share 'missing'\n          there are no shares\n"},
       {"CUDA_MEM_LIMIT=0 $H run --sim -- true", 2,
        "headgate: the environment variable CUDA_MEM_LIMIT='0' is zero; accepted: bytes, or a number with k, m, g or t "
        "(binary), such as 3g, 1.5G or 1000m\n          correct it, or unset it\n"},

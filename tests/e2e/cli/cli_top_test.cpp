@@ -166,9 +166,9 @@ TEST(CliEvents, FollowsChangesWithoutADaemon) {
 TEST(CliEvents, ANamedDaemonThatDoesNotAnswerIsAnError) {
   const Cli cli;
   for (const char* word : {"top --once", "events"}) {
-    const Said said = cli.shell("HEADGATE_SOCKET=$D/nobody.sock $H " + std::string(word));
+    const Said said = cli.shell("HEADGATE_SOCKET=$D/absent.sock $H " + std::string(word));
     EXPECT_EQ(said.status, 3) << said.err;
-    EXPECT_NE(said.err.find("nobody.sock"), std::string::npos) << said.err;
+    EXPECT_NE(said.err.find("absent.sock"), std::string::npos) << said.err;
   }
 }
 

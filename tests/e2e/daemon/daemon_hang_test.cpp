@@ -54,7 +54,7 @@ TEST(DaemonHang, MissingAndUsedThingsHaveDifferentErrors) {
   EXPECT_EQ(code(daemon.ask("PATCH", "/v1/gpus/GPU-0", R"({"policy":"fair"})")), "404 not_found");
   EXPECT_EQ(code(daemon.ask("DELETE", "/v1/quotas?user=4242")), "404 not_found");
   EXPECT_EQ(code(daemon.ask("DELETE", "/v1/quotas?user=4294967295")), "400 usage");
-  EXPECT_EQ(daemon.cli().shell("$H share pause nobody").status, 2);
+  EXPECT_EQ(daemon.cli().shell("$H share pause missing").status, 2);
 
   const std::string order = R"({"name":"busy","mem":"1GiB"})";
   ASSERT_EQ(daemon.ask("POST", "/v1/shares", order).status, 201);
@@ -100,7 +100,7 @@ TEST(DaemonHang, RefusalsOfAShortRunAreReportedAfterItsShare) {
     EXPECT_EQ(why.status, 0) << why.err;
     EXPECT_TRUE(says(why, "is there no more") && says(why, "asked 8.0 GiB, limit 1.0 GiB")) << why.out;
   }
-  EXPECT_EQ(cli.shell("$H why nobody").status, 2);
+  EXPECT_EQ(cli.shell("$H why missing").status, 2);
 }
 
 // A job that prepares data, or works on the host between two programs that use the GPU.

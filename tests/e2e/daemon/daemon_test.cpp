@@ -433,7 +433,7 @@ TEST(Daemon, AnExtensionAddsTimeAndNeedsATimeToLive) {
   EXPECT_EQ(cli.shell("$H share extend brief soon").err,
             "headgate: share extend: the time 'soon' is not understood\n          accepted: 30s, 5m, 1h or 2d, up to a "
             "year\n");
-  EXPECT_EQ(cli.shell("$H share extend nobody 1h").status, 2);
+  EXPECT_EQ(cli.shell("$H share extend missing 1h").status, 2);
 }
 
 TEST(Daemon, QuotasLimitUsers) {

@@ -48,14 +48,14 @@ TEST(SimulatedNode, OnlyRootsPublicNodeIsOpenToOthers) {
   const Said said = cli.shell(
       "mkdir $D/files; cp " HEADGATE_LOAD
       " $SIM/lib*.so* $D/files; chmod -R a+rX $D/files; chmod 755 $D; cd /; "
-      "as_nobody() { LD_LIBRARY_PATH=$D/files HEADGATE_SIM_DIR=$D/run/sim/default setpriv --reuid 65534 --regid 65534 "
+      "as_stranger() { LD_LIBRARY_PATH=$D/files HEADGATE_SIM_DIR=$D/run/sim/default setpriv --reuid 65534 --regid 65534 "
       "--clear-groups sh -c \"umask 077; $D/files/headgate-load --launches=2 --processes=2 --no-idle-list\"; }; "
       "echo 'node.callers = \"all\"' > $D/all.toml; umask 077; XDG_STATE_HOME=$D/state " HEADGATE_DAEMON
       " --sim --config $D/all.toml > $D/log 2>&1 & "
       "until $H share ls > /dev/null 2>&1; do kill -0 $! || exit 9; sleep 0.05; done; "
-      "as_nobody; $H run --mem 1GiB -- " +
+      "as_stranger; $H run --mem 1GiB -- " +
       std::string(kLoad) +
-      "; as_nobody; kill $!; wait $!; "
+      "; as_stranger; kill $!; wait $!; "
       "HEADGATE_RUNTIME_DIR=$D/own $H run --sim -- true; stat -c 'own %a' $D/own/sim $D/own/sim/default; "
       "export HEADGATE_RUNTIME_DIR=$D/closed; XDG_STATE_HOME=$D/state2 " HEADGATE_DAEMON
       " --sim > $D/log2 2>&1 & until $H share ls > /dev/null 2>&1; do kill -0 $! || exit 9; sleep 0.05; done; "
