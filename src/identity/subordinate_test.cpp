@@ -11,7 +11,7 @@ std::optional<std::uint32_t> uid_of(const std::string& name) {
 
 TEST(Subordinate, ReadsTheHostsTable) {
   const auto all = parse_subordinate_uids(
-      "alice:165536:65536\n1001:100000:65536\n\n# no comment is known\nunknown-user:300000:9\n:1:1\nalice:1\nalice:x:1\n"
+      "alice:165536:65536\n1001:100000:65536\n\n# no comment is known\nstranger:300000:9\n:1:1\nalice:1\nalice:x:1\n"
       "alice:1:-1\nalice:4294967290:6\nalice:4294967290:7\nalice:5:0\nalice:400000:1",
       uid_of);
   EXPECT_EQ(all, (std::vector<SubordinateUids>{
