@@ -136,7 +136,7 @@ Result<std::vector<std::uint32_t>> ids(const std::string& key, const std::vector
   // Each is looked up again for each snapshot of the node.
   if (names.size() > kMaxNames)
     return unfit(key, std::to_string(names.size()) + " names", "are too many",
-                 "at most " + std::to_string(kMaxNames) + " names; a group has as many members as it likes");
+                 "at most " + std::to_string(kMaxNames) + " names; a group may have any number of members");
   for (const std::string& name : names) {
     std::optional<std::uint32_t> id = whole_number<std::uint32_t>(name);
     if (!id) id = TRY(find(name));
@@ -172,11 +172,30 @@ Result<void> take_isolation(const std::string& text, tenancy::Share& share) {
               "accepted: mps on one GPU (gpu); make a share for each of them");
 }
 
+Result<void> keep(std::string_view key, const ShareRequest::Text& asked, tenancy::Share& share) {
+  const auto* const time = std::ranges::find(tenancy::kTimeAttributes, key, &tenancy::TimeAttribute::key);
+  if (asked && time != std::end(tenancy::kTimeAttributes))
+    share.*time->kept = TRY(time_or_none(std::string(key), *asked));
+  return {};
+}
+
+Result<void> keep(std::string_view key, const ShareRequest::Flag& asked, tenancy::Share& share) {
+  const auto* const flag = std::ranges::find(tenancy::kFlagAttributes, key, &tenancy::FlagAttribute::key);
+  if (asked && flag != std::end(tenancy::kFlagAttributes)) share.*flag->kept = *asked;
+  return {};
+}
+
+Result<void> keep_times_and_flags(const ShareRequest& order, tenancy::Share& share) {
+  Result<void> kept;
+  snapshot::each_attribute(order, [&](const snapshot::ShareAttribute& attribute, const auto& asked) {
+    if constexpr (requires { keep(attribute.key, asked, share); })
+      if (kept) kept = keep(attribute.key, asked, share);
+  });
+  return kept;
+}
+
 Result<void> take_share_values(const ShareRequest& order, const UserDirectory& directory, tenancy::Share& share) {
-  for (const TimeAttribute& time : kTimes)
-    if (const auto& asked = order.*time.asked) share.*time.kept = TRY(time_or_none(time.key, *asked));
-  for (const FlagAttribute& flag : kFlags)
-    if (const auto& asked = order.*flag.asked) share.*flag.kept = *asked;
+  TRY(keep_times_and_flags(order, share));
   if (order.gang) {
     share.gang = *order.gang == "none" ? "" : *order.gang;
     if (!share.gang.empty() && !tenancy::check_name(share.gang))

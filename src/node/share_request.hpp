@@ -19,30 +19,6 @@ namespace headgate::node {
 
 using snapshot::ShareRequest;
 
-// Attributes that the node only keeps: request and share have one field each. `shown`: of snapshots, in ns.
-struct TimeAttribute {
-  const char* key;
-  std::optional<std::string> ShareRequest::* asked;
-  std::optional<std::chrono::seconds> tenancy::Share::* kept;
-  std::optional<std::uint64_t> snapshot::Share::* shown = nullptr;
-};
-inline constexpr TimeAttribute kTimes[] = {
-    {"ttl", &ShareRequest::ttl, &tenancy::Share::ttl},  // shown is what is left of it
-    {"freeze_after", &ShareRequest::freeze_after, &tenancy::Share::freeze_after, &snapshot::Share::freeze_after_ns},
-    {"idle_notice", &ShareRequest::idle_notice, &tenancy::Share::idle_notice, &snapshot::Share::idle_notice_ns},
-};
-struct FlagAttribute {
-  const char* key;
-  std::optional<bool> ShareRequest::* asked;
-  bool tenancy::Share::* kept;
-};
-inline constexpr FlagAttribute kFlags[] = {
-    {"everyone", &ShareRequest::everyone, &tenancy::Share::everyone},
-    {"overcommit", &ShareRequest::overcommit, &tenancy::Share::overcommit},
-    {"oversubscribe", &ShareRequest::oversubscribe, &tenancy::Share::oversubscribe},
-    {"until_empty", &ShareRequest::until_empty, &tenancy::Share::until_empty},
-};
-
 // A change of the share of that name.
 using NamedRequest = std::pair<std::string, ShareRequest>;
 

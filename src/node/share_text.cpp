@@ -24,9 +24,10 @@ class Changes {
 };
 
 // Returns the command's option for an attribute, without its dashes: "freeze-after".
-std::string option_of(std::string key) {
-  std::ranges::replace(key, '_', '-');
-  return key;
+std::string option_of(std::string_view key) {
+  std::string option(key);
+  std::ranges::replace(option, '_', '-');
+  return option;
 }
 
 // Formats a time as a request would give it: "8h", "90s".
@@ -110,11 +111,11 @@ std::string describe_changes(const tenancy::Share& before, const tenancy::Share&
   changes.add("admit", before.admit == tenancy::Admit::ask ? "ask" : "now",
               after.admit == tenancy::Admit::ask ? "ask" : "now");
   changes.add("on-oom", oom_text(before), oom_text(after));
-  for (const TimeAttribute& time : kTimes)
+  for (const tenancy::TimeAttribute& time : tenancy::kTimeAttributes)
     changes.add(option_of(time.key), time_text(before.*time.kept), time_text(after.*time.kept));
   changes.add("user", names_text(before.users, user_name), names_text(after.users, user_name));
   changes.add("group", names_text(before.groups, group_name), names_text(after.groups, group_name));
-  for (const FlagAttribute& flag : kFlags)
+  for (const tenancy::FlagAttribute& flag : tenancy::kFlagAttributes)
     changes.add(option_of(flag.key), before.*flag.kept ? "yes" : "no", after.*flag.kept ? "yes" : "no");
   const std::string of_devices = all_device_changes(before, after);
   return of_devices + (of_devices.empty() || changes.text().empty() ? "" : ", ") + changes.text();

@@ -24,6 +24,16 @@ std::optional<std::uint64_t> ns_of(const std::optional<std::chrono::seconds>& ti
   return time ? std::optional(ns_of(time->count())) : std::nullopt;
 }
 
+// Shows an attribute that the share only keeps, if snapshots have a field for it.
+void show(const snapshot::ShareAttribute& attribute, const tenancy::Share& kept, snapshot::Share& share) {
+  if (const auto* to = std::get_if<std::optional<std::uint64_t> snapshot::Share::*>(&attribute.shown))
+    for (const tenancy::TimeAttribute& time : tenancy::kTimeAttributes)
+      if (time.key == attribute.key) share.** to = ns_of(kept.*time.kept);
+  if (const auto* to = std::get_if<bool snapshot::Share::*>(&attribute.shown))
+    for (const tenancy::FlagAttribute& flag : tenancy::kFlagAttributes)
+      if (flag.key == attribute.key) share.** to = kept.*flag.kept;
+}
+
 }  // namespace
 
 SnapshotContributor::SnapshotContributor(ManagedShares& managed, GpuPolicies& policies, const AdmissionQueue& queue,
@@ -137,11 +147,9 @@ void SnapshotContributor::fill(snapshot::Share& share, std::int64_t now_s) {
   share.owner_uid = kept.owner_uid;
   share.owner = user_name(kept.owner_uid);
   share.created_unix_ns = ns_of(kept.created_at_s);
-  for (const TimeAttribute& time : kTimes)
-    if (time.shown != nullptr) share.*time.shown = ns_of(kept.*time.kept);
-  share.overcommit = kept.overcommit;
-  share.oversubscribe = kept.oversubscribe;
-  share.everyone = kept.everyone;
+  ShareRequest any;
+  snapshot::each_attribute(
+      any, [&](const snapshot::ShareAttribute& attribute, const auto&) { show(attribute, kept, share); });
   share.uids = kept.users;
   share.gids = kept.groups;
   for (const std::uint32_t uid : kept.users) share.users.push_back(user_name(uid));

@@ -104,18 +104,6 @@ std::uint64_t waiting_ns(const ledger::SlotDevice& own) {
   return since_ns <= 0 || since_ns > now_ns ? 0 : static_cast<std::uint64_t>(now_ns - since_ns);
 }
 
-// Decides as limiters do: for all GPUs of the share at once.
-bool is_metered(const ledger::PolicyPage& policy) {
-  if (policy.level == ledger::Level::observe) return false;
-  // Only measured work shows whether a GPU still works for an idle program.
-  if (policy.freeze_after_s.load(kRelaxed) != 0) return true;
-  for (std::uint32_t i = 0; i < std::min(policy.device_count, ledger::kMaxDevices); ++i) {
-    const auto& rule = policy.devices[i];
-    if (rule.arbitrated.load(kRelaxed) != 0 || rule.compute_ceiling_ppm.load(kRelaxed) < ledger::kWholeGpu) return true;
-  }
-  return false;
-}
-
 SeatWork work_of(const ledger::PolicyPage& policy, const ledger::SlotDevice& own, std::uint32_t device) {
   const bool arbitrated = policy.devices[device].arbitrated.load(kRelaxed) != 0;
   const bool held_back = policy.devices[device].compute_ceiling_ppm.load(kRelaxed) < ledger::kWholeGpu;
@@ -162,7 +150,7 @@ LedgerSnapshot read_ledger(const ledger::PolicyPage& policy, const ledger::Usage
   share.admit = policy.ask_first.load(kRelaxed) != 0 ? "ask" : "now";
   share.on_oom = on_oom_word(policy.oom_wait_ms.load(kRelaxed));
   const std::uint32_t count = std::min(policy.device_count, ledger::kMaxDevices);
-  const bool metered = is_metered(policy);
+  const bool metered = policy.level != ledger::Level::observe && ledger::is_metered(policy);
   for (std::uint32_t i = 0; i < count; ++i) {
     share.devices.push_back(read_device(policy, usage, i));
     share.devices.back().metered = metered;

@@ -5,8 +5,6 @@
 #include <nlohmann/json.hpp>
 #include <type_traits>
 
-#include "snapshot/fields.hpp"
-
 namespace headgate::snapshot {
 namespace {
 

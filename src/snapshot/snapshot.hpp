@@ -8,6 +8,8 @@
 #include <string>
 #include <vector>
 
+#include "snapshot/fields.hpp"
+
 namespace headgate::snapshot {
 
 struct Node {
@@ -25,12 +27,15 @@ struct Node {
 
   friend bool operator==(const Node&, const Node&) = default;
 };
+HEADGATE_FIELDS(Node, name, version, driver_version, simulated, level, gpus, shares, processes, unattended_processes,
+                started_unix_ns, reserve_bytes, pid_space, nvml_released)
 
 struct XidCount {
   std::uint32_t xid = 0;
   std::uint64_t count = 0;
   friend bool operator==(const XidCount&, const XidCount&) = default;
 };
+HEADGATE_FIELDS(XidCount, xid, count)
 
 // A MIG partition of a GPU, as the driver offers it to programs.
 struct MigInstance {
@@ -40,6 +45,7 @@ struct MigInstance {
   std::optional<std::uint64_t> memory_total_bytes, memory_used_bytes;
   friend bool operator==(const MigInstance&, const MigInstance&) = default;
 };
+HEADGATE_FIELDS(MigInstance, uuid, profile, gpu_instance, compute_instance, memory_total_bytes, memory_used_bytes)
 
 struct Gpu {
   std::string uuid;
@@ -89,6 +95,17 @@ struct Gpu {
 
   friend bool operator==(const Gpu&, const Gpu&) = default;
 };
+HEADGATE_FIELDS(Gpu, uuid, index, model, pci_bus_id, memory_total_bytes, memory_used_bytes, memory_free_bytes,
+                memory_reserved_bytes, memory_committed_bytes, memory_shares_bytes, memory_unattributed_bytes,
+                unlimited_shares, compute_committed_ratio, memory_uncommitted_bytes, compute_uncommitted_ratio,
+                busy_ratio, memory_busy_ratio, encoder_busy_ratio, decoder_busy_ratio, sm_active_ratio,
+                temperature_celsius, power_mw, power_limit_mw, power_limit_requested_mw, power_limit_min_mw,
+                power_limit_max_mw, power_limit_default_mw, persistence, sm_clock_mhz, memory_clock_mhz, energy_mj,
+                throttle_reasons, ecc_corrected_errors, ecc_uncorrected_errors, ecc_lifetime_corrected_errors,
+                ecc_lifetime_uncorrected_errors, xids, pcie_generation, pcie_width, pcie_replays,
+                pcie_rx_bytes_per_second, pcie_tx_bytes_per_second, nvlinks_active, nvlink_errors, nvlink_rx_bytes,
+                nvlink_tx_bytes, mig, mig_instances, ecc, half_precision_tflops, compute_mode, policy, policy_from,
+                waiting, policy_in_force, mps_clients)
 
 struct Refusal {
   std::uint64_t asked_bytes = 0, used_bytes = 0, unix_ns = 0;
@@ -97,6 +114,7 @@ struct Refusal {
   std::string reason = "limit";  // or device_full: the driver had no memory left; policy: the share was draining
   friend bool operator==(const Refusal&, const Refusal&) = default;
 };
+HEADGATE_FIELDS(Refusal, asked_bytes, used_bytes, limit_bytes, unix_ns, pid, reason)
 
 // Launches delayed at the gate by up to this long, and longer than the previous bound.
 struct LaunchDelay {
@@ -104,6 +122,7 @@ struct LaunchDelay {
   std::uint64_t launches = 0;
   friend bool operator==(const LaunchDelay&, const LaunchDelay&) = default;
 };
+HEADGATE_FIELDS(LaunchDelay, up_to_ns, launches)
 
 // Failures of one driver call that metering needs.
 struct HookErrors {
@@ -111,6 +130,7 @@ struct HookErrors {
   std::uint64_t count = 0;
   friend bool operator==(const HookErrors&, const HookErrors&) = default;
 };
+HEADGATE_FIELDS(HookErrors, api, count)
 
 struct ShareDevice {
   std::string uuid;
@@ -160,6 +180,15 @@ struct ShareDevice {
 
   friend bool operator==(const ShareDevice&, const ShareDevice&) = default;
 };
+HEADGATE_FIELDS(ShareDevice, uuid, memory_limit_bytes, memory_used_bytes, memory_residual_bytes, memory_draining_bytes,
+                memory_peak_bytes, memory_frozen_bytes, context_bytes, host_limit_bytes, host_used_bytes,
+                driver_limit_bytes, driver_used_bytes, refusals, refusals_device_full, refusals_policy, last_refusal,
+                compute_ceiling_ratio, compute_burst_ratio, compute_guarantee_ratio, weight, priority_class, metered,
+                held_ns, estimated_ns, neighbours_ns, copy_ns, throttled_ns, throttled_launches, passed_in_debt,
+                launches, launch_delays, hook_errors, last_throttle_unix_ns, waiting_ns, waited_pause_ns,
+                waited_turn_ns, waited_ceiling_ns, waited_work_ns, held_ratio, throttled_ratio, limit_wait_ratio,
+                turn_wait_ratio, work_wait_ratio, had_ratio, wanted_ratio, short_ratio, short_ns, short_cause, sm_ratio,
+                sm_held_ratio, waits_for)
 
 struct Share {
   std::string name;
@@ -199,6 +228,10 @@ struct Share {
 
   friend bool operator==(const Share&, const Share&) = default;
 };
+HEADGATE_FIELDS(Share, name, owner_uid, owner, state, level, fail_policy, admit, on_oom, problem, gang, isolation,
+                mps_users, created, created_unix_ns, idle_ns, ttl_ns, expired, freeze_after_ns, idle_notice_ns,
+                overcommit, oversubscribe, everyone, users, groups, uids, gids, processes, cdi_file, cdi_problem,
+                driver_problem, frozen_processes, freezes, thaws, devices)
 
 struct ProcessDevice {
   std::string uuid;
@@ -210,6 +243,7 @@ struct ProcessDevice {
 
   friend bool operator==(const ProcessDevice&, const ProcessDevice&) = default;
 };
+HEADGATE_FIELDS(ProcessDevice, uuid, driver_bytes, ledger_bytes, busy_ratio, mps, unexplained_bytes)
 
 // A process frozen by the audit (audit.policy = "freeze") and not resumed since.
 struct Freeze {
@@ -217,6 +251,7 @@ struct Freeze {
   std::string thaw;    // the command with which root resumes it
   friend bool operator==(const Freeze&, const Freeze&) = default;
 };
+HEADGATE_FIELDS(Freeze, cgroup, thaw)
 
 struct Process {
   std::uint32_t pid = 0;                      // on the host
@@ -233,6 +268,7 @@ struct Process {
 
   friend bool operator==(const Process&, const Process&) = default;
 };
+HEADGATE_FIELDS(Process, pid, pid_in_share, share, uid, user, command, where, level, claimed, finding, freeze, devices)
 
 struct Event {
   std::uint64_t sequence = 0;
@@ -246,6 +282,7 @@ struct Event {
 
   friend bool operator==(const Event&, const Event&) = default;
 };
+HEADGATE_FIELDS(Event, sequence, unix_ns, kind, severity, share, uuid, pid, uid, owner_uid, text)
 
 // A request for a share that waits in the queue for room (`headgate run --wait`).
 struct Waiting {
@@ -261,6 +298,8 @@ struct Waiting {
 
   friend bool operator==(const Waiting&, const Waiting&) = default;
 };
+HEADGATE_FIELDS(Waiting, place, share, owner_uid, owner, uuids, memory_limit_bytes, compute_guarantee_ratio, waited_ns,
+                reason)
 
 struct Snapshot {
   std::uint64_t taken_unix_ns = 0;
@@ -273,5 +312,6 @@ struct Snapshot {
 
   friend bool operator==(const Snapshot&, const Snapshot&) = default;
 };
+HEADGATE_FIELDS(Snapshot, taken_unix_ns, taken_ns, node, gpus, shares, processes, waiting)
 
 }  // namespace headgate::snapshot

@@ -4,6 +4,7 @@
 // GPU's time (ledger::kWholeGpu is all of it).
 #pragma once
 
+#include <atomic>
 #include <chrono>
 #include <cstdint>
 #include <optional>
@@ -71,6 +72,28 @@ struct Share {
   bool everyone = false;
 
   friend bool operator==(const Share&, const Share&) = default;
+};
+
+// Attributes that a share only keeps, under their keys in snapshot/share_request.hpp. `page`: limiters have it too.
+struct TimeAttribute {
+  std::string_view key;
+  std::optional<std::chrono::seconds> Share::* kept;
+  std::atomic<std::uint32_t> ledger::PolicyPage::* page = nullptr;  // in seconds; 0: never
+};
+inline constexpr TimeAttribute kTimeAttributes[] = {
+    {"ttl", &Share::ttl},
+    {"freeze_after", &Share::freeze_after, &ledger::PolicyPage::freeze_after_s},
+    {"idle_notice", &Share::idle_notice},
+};
+struct FlagAttribute {
+  std::string_view key;
+  bool Share::* kept;
+};
+inline constexpr FlagAttribute kFlagAttributes[] = {
+    {"everyone", &Share::everyone},
+    {"overcommit", &Share::overcommit},
+    {"oversubscribe", &Share::oversubscribe},
+    {"until_empty", &Share::until_empty},
 };
 
 // Returns what the share has of that GPU; null: nothing.

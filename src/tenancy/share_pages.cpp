@@ -94,9 +94,13 @@ void apply_waiting(const Share& share, Pages& pages) {
   const auto most = std::chrono::milliseconds(ledger::kLongestOomWaitMs);
   const auto wait = share.oom_wait ? std::min<std::chrono::milliseconds>(*share.oom_wait, most) : most.zero();
   ledger::set_waiting(pages.policy(), share.admit == Admit::ask, static_cast<std::uint32_t>(wait.count()));
-  // The page's 32-bit field holds more than a century of seconds; longer times are cut to that.
-  const auto wanted = share.freeze_after.value_or(std::chrono::seconds(0)).count();
-  ledger::set_freeze_after(pages.policy(), static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 0, UINT32_MAX)));
+  for (const TimeAttribute& time : kTimeAttributes) {
+    if (time.page == nullptr) continue;
+    // The page's 32-bit field holds more than a century of seconds; longer times are cut to that.
+    const std::int64_t wanted = (share.*time.kept).value_or(std::chrono::seconds(0)).count();
+    ledger::set_value(pages.policy(), time.page,
+                      static_cast<std::uint32_t>(std::clamp<std::int64_t>(wanted, 0, UINT32_MAX)));
+  }
 }
 
 std::uint64_t held_on(const Pages& pages, const std::string& uuid) {

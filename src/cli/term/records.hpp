@@ -1,4 +1,4 @@
-// Formats for programs: JSON lines and CSV. The columns are the fields that a struct lists (snapshot/fields.hpp), so
+// Formats for programs: JSON lines and CSV. The columns are the fields that a struct lists (snapshot/snapshot.hpp), so
 // names and base units match the daemon's replies.
 #pragma once
 
@@ -12,8 +12,8 @@
 
 #include "base/result.hpp"
 #include "cli/term/output.hpp"
-#include "snapshot/fields.hpp"
 #include "snapshot/json.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
 

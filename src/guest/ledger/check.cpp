@@ -220,8 +220,8 @@ bool is_paused(const PolicyPage& policy) {
   return says(policy.command.load(std::memory_order_acquire), Command::pause);
 }
 
-void set_freeze_after(PolicyPage& policy, std::uint32_t seconds) {
-  if (policy.freeze_after_s.exchange(seconds, std::memory_order_relaxed) != seconds) open_looks(policy);
+void set_value(PolicyPage& policy, std::atomic<std::uint32_t> PolicyPage::* value, std::uint32_t to) {
+  if ((policy.*value).exchange(to, std::memory_order_relaxed) != to) open_looks(policy);
 }
 
 }  // namespace headgate::ledger

@@ -116,6 +116,18 @@ struct alignas(64) PolicyPage {
   DevicePolicy devices[kMaxDevices];
 };
 
+// Returns whether the share's launches are measured, on all its GPUs: one has a ceiling or an arbiter, or idle programs
+// are frozen, and only measured work tells whether a GPU still works for one.
+inline bool is_metered(const PolicyPage& policy) {
+  bool metered = policy.freeze_after_s.load(std::memory_order_relaxed) != 0;
+  for (std::uint32_t i = 0; i < policy.device_count && i < kMaxDevices; ++i) {
+    const DevicePolicy& device = policy.devices[i];
+    metered |= device.arbitrated.load(std::memory_order_relaxed) != 0 ||
+               device.compute_ceiling_ppm.load(std::memory_order_relaxed) < kWholeGpu;
+  }
+  return metered;
+}
+
 // One 16-byte word: the last memory operation applied to an account (account.cpp). Zeroes are a valid start: they mean
 // operation 0 of slot 0, which never exists.
 struct alignas(16) AccountWord {

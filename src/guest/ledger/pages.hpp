@@ -152,9 +152,8 @@ inline constexpr std::string_view kDrainingWords =
 // Owner only. Makes limiters give back unused pool memory now, without waiting for streams or changing the command.
 void ask_reclaim(PolicyPage& policy);
 
-// Owner only. Sets how long a process may make no driver call before it moves its memory to the host; 0: never. Tenants
-// see it at their next look.
-void set_freeze_after(PolicyPage& policy, std::uint32_t seconds);
+// Owner only. Changes a value that concerns the whole share. Tenants see it at their next look.
+void set_value(PolicyPage& policy, std::atomic<std::uint32_t> PolicyPage::* value, std::uint32_t to);
 
 // Copies the pages' grant out. Its counts and names are in range, whatever was written there since the check.
 ShareGrant grant_of(const PolicyPage& policy);

@@ -215,7 +215,7 @@ TEST_F(LiveChange, AWaitingLaunchIsShownAndItsProgramNotFrozen) {
     return share_->account().waited_ns[static_cast<std::uint32_t>(ledger::WaitReason::pause)].load();
   };
   ASSERT_TRUE(comes_true([&] { return waited_ns() > 0; }));
-  ledger::set_freeze_after(*share_->pages().writable_policy, 1);
+  ledger::set_value(*share_->pages().writable_policy, &ledger::PolicyPage::freeze_after_s, 1);
   const std::uint64_t before_ns = waited_ns(), passed = share_->account().throttled_launches.load();
   const auto began = std::chrono::steady_clock::now();
   ASSERT_TRUE(comes_true([&] { return waited_ns() > before_ns + 3'000'000'000; }));

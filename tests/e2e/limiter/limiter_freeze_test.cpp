@@ -31,7 +31,7 @@ TEST(Freeze, AnIdleProgramsMemoryMovesToTheHostAndBack) {
   EXPECT_EQ(tenant.does(bytes("alloc", kGranule)), "0");
   const Owner owner(runtime);
   EXPECT_EXACT(runtime, owner, 100 * kMiB + kGranule);
-  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  ledger::set_value(*owner.pages.writable_policy, &ledger::PolicyPage::freeze_after_s, 1);
   std::uint64_t times = 0;
   // Each kind of call thaws it: an allocation, a stream-ordered free, loading a kernel, waits, a stream query, a free.
   for (const char* word : {"linear:1048576", "free:1", "deep", "sync", "ctxsync", "query", "now:2"}) {
@@ -71,7 +71,7 @@ TEST(Freeze, FrozenMemoryOnTheHostIsSwappedFirst) {
   if (!warm) GTEST_SKIP() << "skipped: only /proc tells what was touched";
   EXPECT_GE(*warm, 100 * kMiB);
   const Owner owner(runtime);
-  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  ledger::set_value(*owner.pages.writable_policy, &ledger::PolicyPage::freeze_after_s, 1);
   EXPECT_TRUE(comes_true([&] { return frozen(owner); }));
   EXPECT_TRUE(
       comes_true([&] { return referenced_bytes(tenant.running.pid(), 100 * kMiB).value_or(~0ull) < 10 * kMiB; }));
@@ -82,14 +82,14 @@ TEST(Freeze, AnActiveOrUnconfiguredProgramStays) {
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does(bytes("linear", kMiB)), "0");
   const Owner owner(runtime);
-  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  ledger::set_value(*owner.pages.writable_policy, &ledger::PolicyPage::freeze_after_s, 1);
   EXPECT_EQ(tenant.does("sync"), "0");
   for (int i = 0; i < 30; ++i) {  // one call per 100 ms, for three times the idle limit
     EXPECT_EQ(tenant.does("query"), "0");
     std::this_thread::sleep_for(std::chrono::milliseconds(100));
   }
   EXPECT_EQ(owner.pages.usage->freezes.load(), 0u);
-  ledger::set_freeze_after(*owner.pages.writable_policy, 0);
+  ledger::set_value(*owner.pages.writable_policy, &ledger::PolicyPage::freeze_after_s, 0);
   std::this_thread::sleep_for(std::chrono::milliseconds(1500));
   EXPECT_EQ(owner.pages.usage->freezes.load(), 0u);
 }
@@ -103,7 +103,7 @@ TEST(Freeze, FrozenMemoryOnTheCardIsFreeForOthers) {
   Led second(runtime, unlimited);
   EXPECT_EQ(second.does(bytes("linear", 1200 * kMiB)), "2") << "the card is full";
   const Owner owner(runtime);
-  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  ledger::set_value(*owner.pages.writable_policy, &ledger::PolicyPage::freeze_after_s, 1);
   EXPECT_TRUE(comes_true([&] { return second.does("query") == "0" && frozen(owner); }));
   EXPECT_EQ(second.does(bytes("linear", 1200 * kMiB)), "0");
   // Both do not fit at once, so the call waits until there is room, and no longer.
@@ -119,7 +119,7 @@ TEST(Freeze, AFrozenProgramThatIsKilledLeavesNothing) {
   Led tenant(runtime, on_tiny("1GiB"));
   EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");
   const Owner owner(runtime);
-  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  ledger::set_value(*owner.pages.writable_policy, &ledger::PolicyPage::freeze_after_s, 1);
   EXPECT_TRUE(comes_true([&] { return frozen(owner); }));
   tenant.running.kill_and_wait();
   EXPECT_EQ(owner.used(), 0u);

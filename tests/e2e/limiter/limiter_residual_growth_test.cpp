@@ -343,7 +343,7 @@ TEST_P(FrozenResidual, StaysChargedAfterALook) {
   EXPECT_EQ(tenant.does(GetParam()), "0");
   const Owner owner(runtime);
   EXPECT_TRUE(comes_true([&] { return owner.residual() == kContext; }));
-  ledger::set_freeze_after(*owner.pages.writable_policy, 1);
+  ledger::set_value(*owner.pages.writable_policy, &ledger::PolicyPage::freeze_after_s, 1);
   EXPECT_EQ(tenant.does("linear:1048576"), "0");  // use changed, so it is measured soon
   EXPECT_TRUE(comes_true([&] { return truth(runtime).used_bytes == 0; }));
   for (int i = 0; i < 3; ++i) {

@@ -11,18 +11,14 @@ namespace headgate::limiter {
 namespace {
 
 void read_policy() {
-  bool limited = ledger::is_paused(*session.policy);
-  if (!limited) metered.paused_ns.store(0);
+  const bool paused = ledger::is_paused(*session.policy);
+  if (!paused) metered.paused_ns.store(0);
   else if (metered.paused_ns.load() == 0) metered.paused_ns.store(port.now_ns());
   for (std::uint32_t d = 0; d < metered.device_count; ++d) {
     const ledger::DevicePolicy& policy = session.policy->devices[d];
     metered.seen_gate_epoch[d].store(policy.gate_epoch.load(std::memory_order_acquire), std::memory_order_relaxed);
-    limited |= policy.compute_ceiling_ppm.load(std::memory_order_relaxed) < ledger::kWholeGpu;
-    limited |= policy.arbitrated.load(std::memory_order_relaxed) != 0;
   }
-  // Only metering tells whether the GPU still works for an idle program.
-  limited |= session.policy->freeze_after_s.load(std::memory_order_relaxed) != 0;
-  metered.limited.store(limited, std::memory_order_release);
+  metered.limited.store(paused || ledger::is_metered(*session.policy), std::memory_order_release);
 }
 
 bool any_stream_is_busy() {

@@ -15,8 +15,8 @@ void memory_thread_reset_after_fork();
 // the host (cuCheckpointProcess*), and the next driver call moves it back before it continues.
 inline constexpr std::int64_t kNeverFreezes = INT64_MAX;
 
-// For the memory thread, repeatedly: if the program was idle for the share's freeze_after, moves its memory to the
-// host. Returns when to call again; kNeverFreezes: not before the policy changes. Calls the driver.
+// For the memory thread, repeatedly: if the program was idle for the time that the share's owner set, moves its memory to
+// the host. Returns when to call again; kNeverFreezes: not before the policy changes. Calls the driver.
 std::int64_t tend_presence(std::int64_t now_ns);
 
 void presence_reset_after_fork();
