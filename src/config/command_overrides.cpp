@@ -7,6 +7,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 
 #include "base/joined.hpp"
 #include "base/whole_file.hpp"
@@ -35,14 +37,8 @@ const std::vector<Overridable>& table() {
 }
 
 std::vector<std::string> words_of(std::string_view text) {
-  std::vector<std::string> words;
-  for (std::size_t at = 0; at < text.size();) {
-    const auto first = text.find_first_not_of(" \t\r\n", at);
-    if (first == std::string_view::npos) break;
-    at = std::min(text.find_first_of(" \t\r\n", first), text.size());
-    words.emplace_back(text.substr(first, at - first));
-  }
-  return words;
+  std::istringstream in{std::string(text)};
+  return {std::istream_iterator<std::string>(in), {}};
 }
 
 // Returns the first placeholder in braces that is not accepted; empty if there is none.

@@ -3,6 +3,7 @@
 #include "base/did_you_mean.hpp"
 #include "base/duration.hpp"
 #include "base/joined.hpp"
+#include "base/split.hpp"
 #include "base/whole_number.hpp"
 #include "config/listen_address.hpp"
 #include "config/power_toml.hpp"
@@ -39,12 +40,7 @@ bool is_api_group(std::string_view value) { return is_one_of(value, {"gpu-contro
 
 // Checks each entry of a comma-separated list with at least one entry.
 bool each(std::string_view list, bool (*holds)(std::string_view)) {
-  for (;;) {
-    const auto comma = list.find(',');
-    if (!holds(list.substr(0, comma))) return false;
-    if (comma == std::string_view::npos) return true;
-    list.remove_prefix(comma + 1);
-  }
+  return std::ranges::all_of(split(list, ','), holds);
 }
 
 Key choice(std::string_view name, std::string_view fallback, std::string_view accepted, std::string_view meaning) {

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <functional>
 #include <iterator>
 #include <limits>
 #include <locale>
@@ -52,125 +53,128 @@ std::optional<std::uint64_t> size_from(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
-// One key: its range and destination.
-template <typename Number>
-struct Ranged {
-  using Value = Number;
-  std::string_view key;
-  Number least, most;
-  void (*set)(Profile& profile, Number value);
-};
-using Whole = Ranged<std::int64_t>;
-using Size = Ranged<std::uint64_t>;
-using Decimal = Ranged<double>;
-struct Text {
-  std::string_view key;
-  std::size_t room;  // size of the field in bytes, including the NUL
-  char* (*field)(Profile& profile);
+// One key: what it accepts, and how it is taken. `take` returns false if it does not accept the value.
+struct KnownKey {
+  std::string_view name;
+  std::string accepted;
+  std::function<bool(const toml::node& node, Profile& profile)> take;
 };
 
-// Integers and sizes are stored times `scale`, decimals too, rounded (for clocks and power).
-template <typename Number>
-constexpr Number stored(Number value, Number scale) {
-  return value * scale;
+template <std::size_t kRoom>
+KnownKey text_key(std::string_view name, char (Profile::*field)[kRoom]) {
+  return {name, message("a text of 1 to ", kRoom - 1, " printable ASCII characters"),
+          [field](const toml::node& node, Profile& profile) {
+            const auto* text = node.as_string();
+            if (text == nullptr || text->get().empty() || text->get().size() >= kRoom) return false;
+            if (!std::ranges::all_of(text->get(), [](char c) { return c >= ' ' && c < 0x7f; })) return false;
+            std::ranges::fill(profile.*field, '\0');
+            text->get().copy(profile.*field, kRoom - 1);
+            return true;
+          }};
 }
-inline long long stored(double value, double scale) { return std::llround(value * scale); }
 
-#define RANGED(Type, key, least, most, field, scale)                                            \
-  Type {                                                                                        \
-    key, least, most, [](Profile& p, Type::Value value) {                                       \
-      p.field = static_cast<decltype(p.field)>(stored(value, static_cast<Type::Value>(scale))); \
-    }                                                                                           \
-  }
-#define WHOLE(key, least, most, field, scale) RANGED(Whole, key, least, most, field, scale)
-#define SIZE(key, least, most, field) RANGED(Size, key, least, most, field, 1)
-#define DECIMAL(key, least, most, field, scale) RANGED(Decimal, key, least, most, field, scale)
-#define TEXT(key, field)                                                     \
-  Text {                                                                     \
-    key, sizeof(Profile::field), [](Profile& p) -> char* { return p.field; } \
-  }
-
-constexpr Text kTexts[] = {
-    TEXT("name", name),
-    TEXT("model", model),
-    TEXT("driver_version", driver_version),
-    TEXT("vbios_version", vbios_version),
-};
-
-constexpr Whole kWholes[] = {
-    WHOLE("count", 1, sim::kMaxDevices, count, 1),
-    WHOLE("node_seed", 0, std::numeric_limits<std::int64_t>::max(), node_seed, 1),
-    WHOLE("cuda_version", 11000, 19990, cuda_version, 1),
-    WHOLE("pci_device_id", 1, 0xffffffff, pci_device_id, 1),
-    WHOLE("pci_subsystem_id", 0, 0xffffffff, pci_subsystem_id, 1),
-    WHOLE("pci_domain", 0, 0xffff, pci_domain, 1),
-    WHOLE("pci_first_bus", 1, 255, pci_first_bus, 1),
-    WHOLE("pci_bus_step", 1, 255, pci_bus_step, 1),
-    WHOLE("nvml_architecture", 2, 64, nvml_architecture, 1),
-    WHOLE("nvml_brand", 0, 64, nvml_brand, 1),
-    WHOLE("capability_major", 5, 20, capability_major, 1),
-    WHOLE("capability_minor", 0, 9, capability_minor, 1),
-    WHOLE("sms", 1, 1024, sm_count, 1),
-    WHOLE("cores_per_sm", 1, 1024, cores_per_sm, 1),
-    WHOLE("max_threads_per_sm", 1024, 4096, max_threads_per_sm, 1),
-    WHOLE("max_blocks_per_sm", 1, 64, max_blocks_per_sm, 1),
-    WHOLE("max_threads_per_block", 32, 1024, max_threads_per_block, 1),
-    WHOLE("registers_per_block", 1024, 1 << 20, registers_per_block, 1),
-    WHOLE("copy_engines", 1, 16, copy_engines, 1),
-    WHOLE("memory_bus_bits", 32, 65536, memory_bus_bits, 1),
-    WHOLE("sm_clock_idle_mhz", 1, 10000, sm_clock_idle_mhz, 1),
-    WHOLE("sm_clock_max_mhz", 1, 10000, sm_clock_max_mhz, 1),
-    WHOLE("memory_clock_idle_mhz", 1, 100000, memory_clock_idle_mhz, 1),
-    WHOLE("memory_clock_max_mhz", 1, 100000, memory_clock_max_mhz, 1),
-    WHOLE("temperature_idle_c", 1, 120, temperature_idle_c, 1),
-    WHOLE("temperature_full_c", 1, 120, temperature_full_c, 1),
-    WHOLE("event_step_ns", 1, 1'000'000, event_step_ns, 1),
-    WHOLE("clock_offset_ns", 0, std::int64_t{1} << 60, clock_offset_ns, 1),
-    WHOLE("slabs", 0, 1, slab_bytes, 2 * kMiB),
-    WHOLE("launch_queue_depth", 1, 1024, launch_queue_depth, 1),
-    WHOLE("mps", 0, 1, mps, 1),
-    WHOLE("open_setters", 0, 1, open_setters, 1),
-    WHOLE("dependent_overlap_ns", 0, 1'000'000, dependent_overlap_ns, 1),
-};
-
-constexpr Size kSizes[] = {
-    SIZE("memory", 64 * kMiB, 1024 * kGiB, memory_bytes),
-    SIZE("reserved", 0, 64 * kGiB, reserved_bytes),
-    SIZE("context", 0, 64 * kGiB, context_bytes),
-    SIZE("pool_granule", 64 * 1024, 16 * kGiB, pool_granule_bytes),
-    SIZE("bar1", 16 * kMiB, 2048 * kGiB, bar1_bytes),
-    SIZE("l2", 1024, 2 * kGiB, l2_bytes),
-    SIZE("shared_per_block", 1024, 1024 * 1024, shared_bytes_per_block),
-    SIZE("shared_per_block_optin", 1024, 1024 * 1024, shared_bytes_per_block_optin),
-    SIZE("shared_per_sm", 1024, 1024 * 1024, shared_bytes_per_sm),
-};
-
-constexpr Decimal kDecimals[] = {
-    DECIMAL("power_idle_w", 0.001, 100000, power_idle_mw, 1000),
-    DECIMAL("power_min_w", 0.001, 100000, power_min_mw, 1000),
-    DECIMAL("power_default_w", 0.001, 100000, power_default_mw, 1000),
-    DECIMAL("power_max_w", 0.001, 100000, power_max_mw, 1000),
-    DECIMAL("slice_us", 10, 1'000'000, slice_ns, 1000),
-    DECIMAL("switch_us", 0, 1'000'000, switch_ns, 1000),
-    DECIMAL("block_us", 0.1, 1'000'000, block_ns, 1000),
-    DECIMAL("watchdog_ms", 0, 600'000, watchdog_ns, 1e6),
-    DECIMAL("teardown_ms", 0, 60'000, teardown_ns, 1e6),
-    DECIMAL("submit_us", 0, 100'000, submit_ns, 1000),
-    DECIMAL("host_launch_us", 0, 10'000, host_launch_ns, 1000),
-    DECIMAL("clock_drift_ppm", -1000, 1000, clock_drift_ppb, 1000),
-    DECIMAL("host_copy_gb_per_s", 0.001, 10'000, host_copy_bytes_per_s, 1e9),
-    DECIMAL("device_copy_gb_per_s", 0.001, 100'000, device_copy_bytes_per_s, 1e9),
-};
-
-std::string accepted(const Text& key) {
-  return message("a text of 1 to ", key.room - 1, " printable ASCII characters");
+// The field holds the value times `scale`.
+template <typename Field>
+KnownKey whole_key(std::string_view name, std::int64_t least, std::int64_t most, Field Profile::* field,
+                   std::int64_t scale = 1) {
+  return {name, message("a whole number from ", least, " to ", most), [=](const toml::node& node, Profile& profile) {
+            const auto* whole = node.as_integer();
+            if (whole == nullptr || whole->get() < least || whole->get() > most) return false;
+            profile.*field = static_cast<Field>(whole->get() * scale);
+            return true;
+          }};
 }
-std::string accepted(const Whole& key) { return message("a whole number from ", key.least, " to ", key.most); }
-std::string accepted(const Size& key) {
-  return message("a size from ", in_binary_units(key.least), " to ", in_binary_units(key.most),
-                 " with its unit, such as \"512MiB\"");
+
+template <typename Field>
+KnownKey size_key(std::string_view name, std::uint64_t least, std::uint64_t most, Field Profile::* field) {
+  return {name,
+          message("a size from ", in_binary_units(least), " to ", in_binary_units(most),
+                  " with its unit, such as \"512MiB\""),
+          [=](const toml::node& node, Profile& profile) {
+            const auto* text = node.as_string();
+            const auto bytes = text == nullptr ? std::nullopt : size_from(text->get());
+            if (!bytes || *bytes < least || *bytes > most) return false;
+            profile.*field = static_cast<Field>(*bytes);
+            return true;
+          }};
 }
-std::string accepted(const Decimal& key) { return message("a number from ", key.least, " to ", key.most); }
+
+// The field holds the value times `scale`, rounded.
+template <typename Field>
+KnownKey decimal_key(std::string_view name, double least, double most, Field Profile::* field, double scale) {
+  return {name, message("a number from ", least, " to ", most), [=](const toml::node& node, Profile& profile) {
+            const auto value = node.is_number() ? node.value<double>() : std::nullopt;
+            if (!value || !(*value >= least && *value <= most)) return false;
+            profile.*field = static_cast<Field>(std::llround(*value * scale));
+            return true;
+          }};
+}
+
+const std::vector<KnownKey>& known_keys() {
+  static const std::vector<KnownKey> keys = {
+      text_key("name", &Profile::name),
+      text_key("model", &Profile::model),
+      text_key("driver_version", &Profile::driver_version),
+      text_key("vbios_version", &Profile::vbios_version),
+      whole_key("count", 1, sim::kMaxDevices, &Profile::count),
+      whole_key("node_seed", 0, std::numeric_limits<std::int64_t>::max(), &Profile::node_seed),
+      whole_key("cuda_version", 11000, 19990, &Profile::cuda_version),
+      whole_key("pci_device_id", 1, 0xffffffff, &Profile::pci_device_id),
+      whole_key("pci_subsystem_id", 0, 0xffffffff, &Profile::pci_subsystem_id),
+      whole_key("pci_domain", 0, 0xffff, &Profile::pci_domain),
+      whole_key("pci_first_bus", 1, 255, &Profile::pci_first_bus),
+      whole_key("pci_bus_step", 1, 255, &Profile::pci_bus_step),
+      whole_key("nvml_architecture", 2, 64, &Profile::nvml_architecture),
+      whole_key("nvml_brand", 0, 64, &Profile::nvml_brand),
+      whole_key("capability_major", 5, 20, &Profile::capability_major),
+      whole_key("capability_minor", 0, 9, &Profile::capability_minor),
+      whole_key("sms", 1, 1024, &Profile::sm_count),
+      whole_key("cores_per_sm", 1, 1024, &Profile::cores_per_sm),
+      whole_key("max_threads_per_sm", 1024, 4096, &Profile::max_threads_per_sm),
+      whole_key("max_blocks_per_sm", 1, 64, &Profile::max_blocks_per_sm),
+      whole_key("max_threads_per_block", 32, 1024, &Profile::max_threads_per_block),
+      whole_key("registers_per_block", 1024, 1 << 20, &Profile::registers_per_block),
+      whole_key("copy_engines", 1, 16, &Profile::copy_engines),
+      whole_key("memory_bus_bits", 32, 65536, &Profile::memory_bus_bits),
+      whole_key("sm_clock_idle_mhz", 1, 10000, &Profile::sm_clock_idle_mhz),
+      whole_key("sm_clock_max_mhz", 1, 10000, &Profile::sm_clock_max_mhz),
+      whole_key("memory_clock_idle_mhz", 1, 100000, &Profile::memory_clock_idle_mhz),
+      whole_key("memory_clock_max_mhz", 1, 100000, &Profile::memory_clock_max_mhz),
+      whole_key("temperature_idle_c", 1, 120, &Profile::temperature_idle_c),
+      whole_key("temperature_full_c", 1, 120, &Profile::temperature_full_c),
+      whole_key("event_step_ns", 1, 1'000'000, &Profile::event_step_ns),
+      whole_key("clock_offset_ns", 0, std::int64_t{1} << 60, &Profile::clock_offset_ns),
+      whole_key("slabs", 0, 1, &Profile::slab_bytes, 2 * kMiB),
+      whole_key("launch_queue_depth", 1, 1024, &Profile::launch_queue_depth),
+      whole_key("mps", 0, 1, &Profile::mps),
+      whole_key("open_setters", 0, 1, &Profile::open_setters),
+      whole_key("dependent_overlap_ns", 0, 1'000'000, &Profile::dependent_overlap_ns),
+      size_key("memory", 64 * kMiB, 1024 * kGiB, &Profile::memory_bytes),
+      size_key("reserved", 0, 64 * kGiB, &Profile::reserved_bytes),
+      size_key("context", 0, 64 * kGiB, &Profile::context_bytes),
+      size_key("pool_granule", 64 * 1024, 16 * kGiB, &Profile::pool_granule_bytes),
+      size_key("bar1", 16 * kMiB, 2048 * kGiB, &Profile::bar1_bytes),
+      size_key("l2", 1024, 2 * kGiB, &Profile::l2_bytes),
+      size_key("shared_per_block", 1024, 1024 * 1024, &Profile::shared_bytes_per_block),
+      size_key("shared_per_block_optin", 1024, 1024 * 1024, &Profile::shared_bytes_per_block_optin),
+      size_key("shared_per_sm", 1024, 1024 * 1024, &Profile::shared_bytes_per_sm),
+      decimal_key("power_idle_w", 0.001, 100000, &Profile::power_idle_mw, 1000),
+      decimal_key("power_min_w", 0.001, 100000, &Profile::power_min_mw, 1000),
+      decimal_key("power_default_w", 0.001, 100000, &Profile::power_default_mw, 1000),
+      decimal_key("power_max_w", 0.001, 100000, &Profile::power_max_mw, 1000),
+      decimal_key("slice_us", 10, 1'000'000, &Profile::slice_ns, 1000),
+      decimal_key("switch_us", 0, 1'000'000, &Profile::switch_ns, 1000),
+      decimal_key("block_us", 0.1, 1'000'000, &Profile::block_ns, 1000),
+      decimal_key("watchdog_ms", 0, 600'000, &Profile::watchdog_ns, 1e6),
+      decimal_key("teardown_ms", 0, 60'000, &Profile::teardown_ns, 1e6),
+      decimal_key("submit_us", 0, 100'000, &Profile::submit_ns, 1000),
+      decimal_key("host_launch_us", 0, 10'000, &Profile::host_launch_ns, 1000),
+      decimal_key("clock_drift_ppm", -1000, 1000, &Profile::clock_drift_ppb, 1000),
+      decimal_key("host_copy_gb_per_s", 0.001, 10'000, &Profile::host_copy_bytes_per_s, 1e9),
+      decimal_key("device_copy_gb_per_s", 0.001, 100'000, &Profile::device_copy_bytes_per_s, 1e9),
+  };
+  return keys;
+}
 
 std::string accepted_base() {
   return "one of " + joined(sim::built_in_profiles(), ", ", [](const Profile& one) { return one.name; });
@@ -195,54 +199,13 @@ std::string shown(const toml::node& node) {
   return std::move(out).str().substr(0, 120);
 }
 
-bool assign(const Text& key, const toml::node& node, Profile& profile) {
-  const auto* text = node.as_string();
-  if (text == nullptr || text->get().empty() || text->get().size() >= key.room) return false;
-  if (!std::ranges::all_of(text->get(), [](char c) { return c >= ' ' && c < 0x7f; })) return false;
-  char* field = key.field(profile);
-  std::memset(field, 0, key.room);
-  text->get().copy(field, key.room - 1);
-  return true;
-}
-
-bool assign(const Whole& key, const toml::node& node, Profile& profile) {
-  const auto* whole = node.as_integer();
-  if (whole == nullptr || whole->get() < key.least || whole->get() > key.most) return false;
-  key.set(profile, whole->get());
-  return true;
-}
-
-bool assign(const Size& key, const toml::node& node, Profile& profile) {
-  const auto* text = node.as_string();
-  const auto bytes = text == nullptr ? std::nullopt : size_from(text->get());
-  if (!bytes || *bytes < key.least || *bytes > key.most) return false;
-  key.set(profile, *bytes);
-  return true;
-}
-
-bool assign(const Decimal& key, const toml::node& node, Profile& profile) {
-  const auto value = node.is_number() ? node.value<double>() : std::nullopt;
-  if (!value || !(*value >= key.least && *value <= key.most)) return false;
-  key.set(profile, *value);
-  return true;
-}
-
-// Returns whether `keys` contains `name`; then its value is stored.
-template <typename Key, std::size_t N>
-Result<bool> try_keys(const Key (&keys)[N], std::string_view name, const toml::node& node, const Place& place,
-                      Profile& profile) {
-  const auto* key = std::ranges::find(keys, name, &Key::key);
-  if (key == std::end(keys)) return false;
-  if (assign(*key, node, profile)) return true;
-  return place.at(node.source(), message(name, " = ", shown(node)), message("accepted: ", accepted(*key)));
-}
-
 Result<void> take(std::string_view name, const toml::node& node, const Place& place, Profile& profile) {
-  if (TRY(try_keys(kTexts, name, node, place, profile)) || TRY(try_keys(kWholes, name, node, place, profile)) ||
-      TRY(try_keys(kSizes, name, node, place, profile)) || TRY(try_keys(kDecimals, name, node, place, profile)))
-    return {};
-  return place.at(node.source(), message(name.substr(0, 80), " = ", shown(node), ": a profile has no such key"),
-                  message("accepted keys: base, ", joined(profile_keys(), ", ", &ProfileKey::name)));
+  const auto key = std::ranges::find(known_keys(), name, &KnownKey::name);
+  if (key == known_keys().end())
+    return place.at(node.source(), message(name.substr(0, 80), " = ", shown(node), ": a profile has no such key"),
+                    message("accepted keys: base, ", joined(profile_keys(), ", ", &ProfileKey::name)));
+  if (key->take(node, profile)) return {};
+  return place.at(node.source(), message(name, " = ", shown(node)), message("accepted: ", key->accepted));
 }
 
 Result<Profile> starting_point(const toml::table& table, const Place& place) {
@@ -295,23 +258,28 @@ struct Pair {
   std::uint64_t (*smaller_of)(const Profile& profile);
   std::uint64_t (*larger_of)(const Profile& profile);
 };
-#define ORDERED(smaller, smaller_field, larger, larger_field)                           \
-  Pair {                                                                                \
-    smaller, larger, [](const Profile& p) -> std::uint64_t { return p.smaller_field; }, \
-        [](const Profile& p) -> std::uint64_t { return p.larger_field; }                \
-  }
+template <auto field>
+std::uint64_t field_of(const Profile& profile) {
+  return profile.*field;
+}
 
 constexpr Pair kOrdered[] = {
-    ORDERED("reserved", reserved_bytes + 1, "memory", memory_bytes),
-    ORDERED("context", context_bytes + p.reserved_bytes, "memory", memory_bytes),
-    ORDERED("sm_clock_idle_mhz", sm_clock_idle_mhz, "sm_clock_max_mhz", sm_clock_max_mhz),
-    ORDERED("memory_clock_idle_mhz", memory_clock_idle_mhz, "memory_clock_max_mhz", memory_clock_max_mhz),
-    ORDERED("power_min_w", power_min_mw, "power_default_w", power_default_mw),
-    ORDERED("power_idle_w", power_idle_mw, "power_default_w", power_default_mw),
-    ORDERED("power_default_w", power_default_mw, "power_max_w", power_max_mw),
-    ORDERED("temperature_idle_c", temperature_idle_c, "temperature_full_c", temperature_full_c),
-    ORDERED("shared_per_block", shared_bytes_per_block, "shared_per_block_optin", shared_bytes_per_block_optin),
-    ORDERED("shared_per_block_optin", shared_bytes_per_block_optin, "shared_per_sm", shared_bytes_per_sm),
+    {"reserved", "memory", [](const Profile& p) { return p.reserved_bytes + 1; }, field_of<&Profile::memory_bytes>},
+    {"context", "memory", [](const Profile& p) { return p.context_bytes + p.reserved_bytes; },
+     field_of<&Profile::memory_bytes>},
+    {"sm_clock_idle_mhz", "sm_clock_max_mhz", field_of<&Profile::sm_clock_idle_mhz>,
+     field_of<&Profile::sm_clock_max_mhz>},
+    {"memory_clock_idle_mhz", "memory_clock_max_mhz", field_of<&Profile::memory_clock_idle_mhz>,
+     field_of<&Profile::memory_clock_max_mhz>},
+    {"power_min_w", "power_default_w", field_of<&Profile::power_min_mw>, field_of<&Profile::power_default_mw>},
+    {"power_idle_w", "power_default_w", field_of<&Profile::power_idle_mw>, field_of<&Profile::power_default_mw>},
+    {"power_default_w", "power_max_w", field_of<&Profile::power_default_mw>, field_of<&Profile::power_max_mw>},
+    {"temperature_idle_c", "temperature_full_c", field_of<&Profile::temperature_idle_c>,
+     field_of<&Profile::temperature_full_c>},
+    {"shared_per_block", "shared_per_block_optin", field_of<&Profile::shared_bytes_per_block>,
+     field_of<&Profile::shared_bytes_per_block_optin>},
+    {"shared_per_block_optin", "shared_per_sm", field_of<&Profile::shared_bytes_per_block_optin>,
+     field_of<&Profile::shared_bytes_per_sm>},
 };
 
 Result<void> check_pairs(const toml::table& table, const Place& place, const Profile& profile) {
@@ -353,10 +321,7 @@ Result<void> check_ascii(std::string_view text, std::string_view file) {
 std::span<const ProfileKey> profile_keys() {
   static const std::vector<ProfileKey> keys = [] {
     std::vector<ProfileKey> made;
-    for (const Text& key : kTexts) made.push_back({key.key, accepted(key)});
-    for (const Whole& key : kWholes) made.push_back({key.key, accepted(key)});
-    for (const Size& key : kSizes) made.push_back({key.key, accepted(key)});
-    for (const Decimal& key : kDecimals) made.push_back({key.key, accepted(key)});
+    for (const KnownKey& key : known_keys()) made.push_back({key.name, key.accepted});
     made.push_back({"mig", std::string(kMigAccepted)});
     return made;
   }();
