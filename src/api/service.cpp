@@ -239,7 +239,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
                   .room = {},
                   .arbiter_silence = std::chrono::nanoseconds(node.arbiter_silence_ns())};
     if (auto writable = node.shares().check_store(); !writable) health.store = writable.error();
-    if (auto room = node.shares().check_room(); !room) health.room = room.error();
+    if (auto room = node.shares().runtime().check_room(); !room) health.room = room.error();
     return readiness(health);
   }
 

@@ -73,8 +73,8 @@ void ShareExpiry::expire(const std::string& name, tenancy::LiveShare& live) {
   const std::uint32_t inside = ledger::live_slots(live.pages->usage());
   managed_.tell(
       "share.expired", "warn", name, live.share.owner_uid,
-      "the time of the share " + name + " of " + user_name(live.share.owner_uid) +
-          " is over: no process may join, it gets no more memory, and it ends with " +
+      "the share " + name + " of " + user_name(live.share.owner_uid) +
+          " has expired: no process may join, it gets no more memory, and it ends with " +
           (inside == 0 ? std::string("the headgate run that is in it")
                        : "the last of its " + std::to_string(inside) + (inside == 1 ? " program" : " programs")));
 }

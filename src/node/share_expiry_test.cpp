@@ -190,7 +190,7 @@ TEST_F(ShareExpiryTest, AnExpiredShareEndsWithItsLastProgram) {
   EXPECT_EQ(command(), ledger::Command::drain);
   const auto all = events_->after(0);
   const auto event = std::ranges::find(all, "share.expired", &snapshot::Event::kind);
-  EXPECT_NE(event->text.find("of " + user_name(::geteuid()) + " is over"), std::string::npos) << event->text;
+  EXPECT_NE(event->text.find("of " + user_name(::geteuid()) + " has expired"), std::string::npos) << event->text;
   EXPECT_NE(event->text.find("the last of its 1 program"), std::string::npos) << event->text;
   EXPECT_FALSE(node_->service.resume("s", caller_)) << "its time is over";
 

@@ -131,7 +131,7 @@ void ShareReporter::take_trouble(const std::string& name, const std::string& pro
 
 // Warns before it is full, since then no share can be made.
 void ShareReporter::tell_room() {
-  const auto room = managed_.shares.runtime_room();
+  const auto room = managed_.shares.runtime().room();
   if (!room || std::exchange(told_low_room_, room->is_low()) == room->is_low()) return;
   const std::string& directory = managed_.options.runtime_dir;
   const std::string left = bytes_text(room->free_bytes) + " and " + std::to_string(room->free_files) +

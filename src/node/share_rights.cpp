@@ -78,7 +78,7 @@ Result<void> may_have_one_more(const ManagedShares& managed, std::size_t waiting
     return fail(ErrorCode::no_capacity, "this node has " + std::to_string(list.size()) + " shares, and takes no more",
                 "remove one");
   if (caller.administrator) return {};
-  TRY(managed.shares.check_room(1 + tenancy::Shares::kKeptForAdministrators));
+  TRY(managed.shares.runtime().check_room(1 + tenancy::RuntimeDirectory::kKeptForAdministrators));
   const tenancy::Share of_caller{.name = {}, .owner_uid = caller.uid, .owner_gids = {}, .devices = {}};
   const auto quotas = tenancy::holding(of_caller, managed.shares.quotas());
   if (!quotas.empty() && quotas.front().shares) return {};  // a quota counts them

@@ -142,8 +142,8 @@ Result<void> ShareService::pause(const std::string& name, const Caller& caller) 
 Result<void> ShareService::resume(const std::string& name, const Caller& caller) {
   const tenancy::LiveShare* const live = TRY(changeable(managed_, name, caller));
   if (live->time_over && !live->paused())
-    return fail(ErrorCode::usage, "the time of the share '" + name + "' is over",
-                "put its end off: headgate share extend " + name + " 1h");
+    return fail(ErrorCode::usage, "share '" + name + "' has expired",
+                "extend it: headgate share extend " + name + " 1h");
   if (!TRY(command(name, caller, &tenancy::Shares::resume))) return {};
   managed_.divide_unattended(name);
   tell("share.resumed", name, caller, "resumed the share " + name);

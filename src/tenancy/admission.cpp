@@ -137,7 +137,7 @@ Error over(const Quota& quota, const Share& wanted, const std::string& what, con
   return {ErrorCode::denied,
           "the share '" + wanted.name + "' would take " + subject_text(quota, wanted) + " over its quota of " + what +
               ": " + allowed + ", of which " + taken + (taken == "1" ? " is taken" : " are taken"),
-          "at most " + left + " can be had; remove or lower a share, or ask an administrator for a larger quota"};
+          "at most " + left + " is left; remove or lower a share, or ask an administrator for a larger quota"};
 }
 
 Result<void> keeps(const Quota& quota, const Share& wanted, const Books& books) {

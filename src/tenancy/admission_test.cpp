@@ -173,7 +173,7 @@ TEST_F(Admission, AQuotaLimitsAllSharesOfItsUserOnly) {
   EXPECT_EQ(refusal(share_of("b", 1000, 6 * kGiB, 0, kGpu1)),
             "the share 'b' would take the user " + user_name(1000) +
                 " over its quota of GPU memory: 20736 MiB, of which 15488 MiB are taken | at "
-                "most 5.0 GiB besides 128 MiB for contexts on each GPU can be had; remove or lower a share, or ask an "
+                "most 5.0 GiB besides 128 MiB for contexts on each GPU is left; remove or lower a share, or ask an "
                 "administrator for a larger quota");
   EXPECT_EQ(refusal(share_of("b", 1001, 6 * kGiB)), "admitted");
   Share sly = share_of("b", 1000, 6 * kGiB);

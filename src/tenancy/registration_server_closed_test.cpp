@@ -75,7 +75,7 @@ TEST_F(TenantSocketClosed, AProcessIsRefusedOnceTheShareHasExpired) {
   share.ttl = 1s;
   const UniqueFd socket = at_the_door();
   ASSERT_TRUE(say(socket.get(), hello()));
-  expect_refusal(socket.get(), "the time of the share 'd' is over");
+  expect_refusal(socket.get(), "share 'd' has expired");
   EXPECT_EQ(processes_->count_in("d"), 0u);
 }
 

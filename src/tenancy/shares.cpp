@@ -20,31 +20,6 @@
 namespace headgate::tenancy {
 namespace {
 
-// Others may traverse it to a share's socket, but not list it: share names are private to their owners.
-constexpr mode_t kPassage = 0711;
-// Names a directory while it is removed; no share has such a name.
-constexpr const char* kAside = ".removed-";
-
-Result<void> open_passage(const std::string& path) {
-  if (::chmod(path.c_str(), kPassage) != 0) return fail_errno(path, errno);
-  return {};
-}
-
-// Writes the policy for programs that find no daemon: they may open no page, and their environment must not weaken the
-// share's policy.
-Result<void> tell_fail_policy(const std::string& directory, ledger::FailPolicy policy) {
-  const std::string path = directory + "/" + ledger::kFailPolicyFile, aside = path + ".new";
-  const std::string_view word = policy == ledger::FailPolicy::closed ? "closed\n" : "open\n";
-  (void)::unlink(aside.c_str());
-  const UniqueFd file(::open(aside.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
-  if (!file) return fail_errno(aside, errno);
-  if (::fchmod(file.get(), 0644) != 0 ||
-      ::write(file.get(), word.data(), word.size()) != static_cast<ssize_t>(word.size()) ||
-      ::rename(aside.c_str(), path.c_str()) != 0)
-    return fail_errno(path, errno);
-  return {};
-}
-
 bool same_devices(const Share& a, const Share& b) {
   return std::ranges::is_permutation(a.devices, b.devices, {}, &DeviceShare::uuid, &DeviceShare::uuid);
 }
@@ -67,34 +42,9 @@ bool missing(const ledger::PageFault& fault) {
 
 }  // namespace
 
-bool LiveShare::paused() const { return pages != nullptr && ledger::is_paused(pages->policy()); }
-
-bool LiveShare::distrusted() const { return !damage.empty() || (pages != nullptr && pages->truncated()); }
-
-Result<std::unique_ptr<Pages>> Shares::hold(ledger::SharePages pages, const std::string& name) const {
-  const std::string place = directory(name);
-  UniqueFd usage(::open((place + "/usage").c_str(), O_RDWR | O_NOFOLLOW | O_CLOEXEC));
-  const int error = errno;
-  auto held = std::make_unique<Pages>(pages, open_read_only_mount(place, "policy"), std::move(usage));
-  if (!held->guarded()) return std::unexpected(unguarded(name));
-  if (held->usage_fd() < 0) return fail_errno(place + "/usage", error);
-  if (held->policy_fd() < 0) return fail_errno(place + "/policy", errno);
-  if (auto open = open_passage(place); !open) return std::unexpected(open.error());
-  return held;
-}
-
 Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
-  if (!node.runtime_dir.starts_with('/')) {
-    return fail(ErrorCode::usage,
-                "the runtime directory '" + escape_untrusted(node.runtime_dir) + "' is not an absolute path");
-  }
-  // 0755: a process passes through here to reach a tenant socket.
-  if (::mkdir(node.runtime_dir.c_str(), 0755) != 0 && errno != EEXIST)
-    return fail_errno("the runtime directory " + node.runtime_dir, errno);
-  const std::string folder = node.runtime_dir + "/shares";
-  if (::mkdir(folder.c_str(), kPassage) != 0 && errno != EEXIST) return fail_errno(folder, errno);
-  if (auto open = open_passage(folder); !open) return std::unexpected(open.error());
-  Shares shares(std::move(node), std::move(store));
+  RuntimeDirectory runtime = TRY(RuntimeDirectory::open(node.runtime_dir));
+  Shares shares(std::move(node), std::move(runtime), std::move(store));
   shares.quotas_ = TRY(shares.store_.quotas());
   shares.gpu_policies_ = TRY(shares.store_.gpu_policies());
   auto runs = TRY(shares.store_.runs());
@@ -103,7 +53,8 @@ Result<Shares> Shares::open(Node node, Store store, Adoption& adoption) {
     if (auto good = shares.adopt(std::move(share), adoption); !good) adoption.refused.emplace_back(name, good.error());
     if (LiveShare* const live = shares.find(name)) live->runs = std::move(runs[name]);
   }
-  shares.look_at_the_rest(adoption);
+  adoption.unmanaged = shares.runtime_.sweep();
+  std::erase_if(adoption.unmanaged, [&](const std::string& name) { return shares.shares_.contains(name); });
   return shares;
 }
 
@@ -112,100 +63,48 @@ Result<void> Shares::adopt(Share share, Adoption& adoption) {
   const std::string name = share.name;
   LiveShare& live = shares_[name];
   live.share = std::move(share);
-  const auto broken = [&](Error error) -> Result<void> {
-    live.broken = error;
-    return std::unexpected(std::move(error));
-  };
-  const auto grant = to_grant(live.share);
-  if (!grant) return broken(grant.error());
-  const auto removal = store_.removal_begun(name);
-  if (!removal) return broken(removal.error());
+  auto adopted = adopt_pages(live, adoption);
+  if (LiveShare* const still = adopted ? nullptr : find(name)) still->broken = adopted.error();
+  return adopted;
+}
+
+// If the share's removal was cut off, removes its row instead.
+Result<void> Shares::adopt_pages(LiveShare& live, Adoption& adoption) {
+  const std::string name = live.share.name;
+  const ledger::ShareGrant grant = TRY(to_grant(live.share));
+  const bool removal = TRY(store_.removal_begun(name));
   ledger::SharePages pages;
   const SigbusScope survives;
   cut_usage_file(directory(name));
   ledger::PageFault fault = ledger::open_share(node_.runtime_dir.c_str(), name.c_str(), ledger::Access::owner, pages);
   const bool anew = missing(fault);
-  if (*removal && anew) {
+  if (removal && anew) {
     shares_.erase(name);
     return store_.remove_share(name);
   }
-  if (anew) fault = ledger::create_share(node_.runtime_dir.c_str(), *grant, ledger::Access::owner, pages);
-  if (fault) return broken(page_error(fault, node_.runtime_dir, name));
-  auto held = hold(pages, name);
-  if (!held) return broken(held.error());
-  if (*removal)
-    if (auto noted = store_.note_removal(name, false); !noted) return broken(noted.error());
-  if (!covers((*held)->policy(), *grant)) {
-    return broken({ErrorCode::failed,
-                   "the share '" + name + "' is stored with other GPUs than its pages in " + directory(name) + " have",
-                   "end its processes and remove that directory; the next start makes a new one"});
+  if (anew) fault = ledger::create_share(node_.runtime_dir.c_str(), grant, ledger::Access::owner, pages);
+  if (fault) return std::unexpected(page_error(fault, node_.runtime_dir, name));
+  auto held = TRY(runtime_.hold(name, pages));
+  if (removal) TRY(store_.note_removal(name, false));
+  if (!covers(held->policy(), grant)) {
+    return fail(ErrorCode::failed,
+                "the share '" + name + "' is stored with other GPUs than its pages in " + directory(name) + " have",
+                "end its processes and remove that directory; the next start makes a new one");
   }
   // A change that was cut off between page and row was never confirmed: the row stands.
-  if (auto applied = apply_limits(*grant, **held, node_.runtime_dir); !applied) return broken(applied.error());
-  apply_waiting(live.share, **held);
-  if (auto told = tell_fail_policy(directory(name), live.share.fail_policy); !told) return broken(told.error());
-  const auto said = store_.command_of(name);
-  if (!said) return broken(said.error());
-  live.said = *said;
+  TRY(apply_limits(grant, *held, node_.runtime_dir));
+  apply_waiting(live.share, *held);
+  TRY(runtime_.tell_fail_policy(name, live.share.fail_policy));
+  live.said = TRY(store_.command_of(name));
   // Pages that drain without a command to do so had their time over: a restart does not open them before the clock has
   // been checked.
-  live.time_over = !anew && ledger::is_draining((*held)->policy()) && !ledger::says(live.said, ledger::Command::drain);
-  ledger::set_command((*held)->policy(), command_in_force(live.said, live.time_over));
-  live.generation = (*held)->policy().generation;
-  live.pages = std::move(*held);
-  note_held(live);
+  live.time_over = !anew && ledger::is_draining(held->policy()) && !ledger::says(live.said, ledger::Command::drain);
+  ledger::set_command(held->policy(), command_in_force(live.said, live.time_over));
+  live.generation = held->policy().generation;
+  live.pages = std::move(held);
+  live.committed_before = committed_by_account(live, node_.cards, node_.reserve);
   (anew ? adoption.made_anew : adoption.adopted).push_back(name);
   return {};
-}
-
-namespace {
-
-constexpr std::uint64_t kFilesOfAShare = 8;  // its directory, pages, socket, and some to spare
-constexpr std::uint64_t kBytesOfAShare = sizeof(ledger::PolicyPage) + sizeof(ledger::UsagePage);
-
-}  // namespace
-
-Result<Shares::RuntimeRoom> Shares::runtime_room() const {
-  struct statvfs room{};
-  if (::statvfs(node_.runtime_dir.c_str(), &room) != 0) return fail_errno(node_.runtime_dir, errno);
-  return RuntimeRoom{.free_bytes = room.f_bavail * room.f_frsize,
-                     .size_bytes = room.f_blocks * room.f_frsize,
-                     .free_files = room.f_favail,
-                     .files = room.f_files};
-}
-
-bool Shares::RuntimeRoom::is_low() const {
-  constexpr std::uint64_t kShares = 64;
-  return (size_bytes != 0 && free_bytes < std::min(kShares * kBytesOfAShare, size_bytes / 4)) ||
-         (files != 0 && free_files < std::min(kShares * kFilesOfAShare, files / 4));
-}
-
-Result<void> Shares::check_room(std::uint64_t more) const {
-  const RuntimeRoom room = TRY(runtime_room());
-  // A file system without a limit reports none.
-  const bool full = room.size_bytes != 0 && room.free_bytes < more * kBytesOfAShare;
-  const bool no_names = room.files != 0 && room.free_files < more * kFilesOfAShare;
-  if (!full && !no_names) return {};
-  return fail(ErrorCode::no_capacity,
-              "the file system of " + node_.runtime_dir + " is full: " + bytes_text(room.free_bytes) + " and " +
-                  std::to_string(room.free_files) + " files are left, and a share takes " + bytes_text(kBytesOfAShare) +
-                  " and " + std::to_string(kFilesOfAShare) +
-                  (more > 1 ? "; the last " + std::to_string(more - 1) + " are kept for administrators" : ""),
-              "du -a " + node_.runtime_dir +
-                  " says what fills it; where it is its own (run-headgate.mount): mount -o remount,size=1G " +
-                  node_.runtime_dir);
-}
-
-void Shares::look_at_the_rest(Adoption& adoption) const {
-  std::error_code error;
-  for (std::filesystem::directory_iterator at(node_.runtime_dir + "/shares", error), end; !error && at != end;
-       at.increment(error)) {
-    const std::string name = at->path().filename().string();
-    std::error_code ignored;
-    if (name.starts_with(kAside)) std::filesystem::remove_all(at->path(), ignored);
-    if (!name.starts_with('.') && !shares_.contains(name)) adoption.unmanaged.push_back(name);
-  }
-  std::ranges::sort(adoption.unmanaged);
 }
 
 std::vector<Share> Shares::rows() const {
@@ -215,56 +114,13 @@ std::vector<Share> Shares::rows() const {
   return all;
 }
 
-namespace {
-
-// Returns what the programs of a live share hold past the limits of `share`, at most what was committed before.
-std::vector<Excess> past_limits_of(const Share& share, const LiveShare& live,
-                                   const std::map<std::string, std::uint64_t>& committed_before) {
-  std::vector<Excess> all;
-  if (live.pages == nullptr) return all;
-  for (const DeviceShare& device : share.devices) {
-    const auto before = committed_before.find(device.uuid);
-    if (before == committed_before.end() || !device.memory_limit_bytes) continue;
-    // A damaged page proves nothing: all that was committed may still be held.
-    const std::uint64_t held =
-        live.distrusted() ? before->second : std::min(held_on(*live.pages, device.uuid), before->second);
-    if (held > *device.memory_limit_bytes) all.push_back({share.name, device.uuid, held - *device.memory_limit_bytes});
-  }
-  return all;
-}
-
-}  // namespace
-
 std::vector<Excess> Shares::past_limits() const {
   std::vector<Excess> all;
   for (const auto& [name, live] : shares_) {
-    for (Excess& excess : past_limits_of(live.share, live, live.committed_before)) all.push_back(std::move(excess));
+    for (Excess& excess : tenancy::past_limits(live.share, live, live.committed_before))
+      all.push_back(std::move(excess));
   }
   return all;
-}
-
-// After a restart the previous limit of an adopted share is unknown, so count what its processes hold now. What they
-// hold within the room for contexts is kept beside each share anyway.
-void Shares::note_held(LiveShare& live) const {
-  for (const DeviceShare& device : live.share.devices) {
-    const auto card = std::ranges::find(node_.cards, device.uuid, &Card::uuid);
-    if (card == node_.cards.end()) continue;
-    const std::uint64_t held = std::min(held_on(*live.pages, device.uuid), card->memory_total_bytes);
-    if (held > saturating_add(asked_of(device, *card, node_.reserve), node_.reserve.context_room_bytes))
-      live.committed_before[device.uuid] = held;
-  }
-}
-
-void Shares::note_lowered(LiveShare& live, const Share& wanted) const {
-  for (const DeviceShare& device : wanted.devices) {
-    const auto former = std::ranges::find(live.share.devices, device.uuid, &DeviceShare::uuid);
-    const auto card = std::ranges::find(node_.cards, device.uuid, &Card::uuid);
-    if (former == live.share.devices.end() || card == node_.cards.end()) continue;
-    const std::uint64_t committed = asked_of(*former, *card, node_.reserve);
-    if (asked_of(device, *card, node_.reserve) >= committed) continue;
-    std::uint64_t& before = live.committed_before[device.uuid];
-    before = std::max(before, committed);
-  }
 }
 
 Room Shares::room_on(const Card& card) const {
@@ -284,7 +140,7 @@ Result<void> Shares::create(Share share) {
   TRY(with_books([&](const Books& books) { return admit(share, books); }));
   page_users_.erase(share.name);
   // Store the row first: if killed between the two, the next start makes the pages and never finds half a share.
-  if (auto stored = store_.put(share); !stored) return stored;
+  TRY(store_.put(share));
   const auto undo = [&](Error error) -> Result<void> {
     if (auto removed = store_.remove_share(share.name); !removed)
       error.message += "; and its row stays: " + removed.error().message;
@@ -294,8 +150,8 @@ Result<void> Shares::create(Share share) {
   const SigbusScope survives;
   if (const auto bad = ledger::create_share(node_.runtime_dir.c_str(), grant, ledger::Access::owner, pages))
     return undo(page_error(bad, node_.runtime_dir, share.name));
-  auto held = hold(pages, share.name);
-  if (auto told = tell_fail_policy(directory(share.name), share.fail_policy); held && !told)
+  auto held = runtime_.hold(share.name, pages);
+  if (auto told = runtime_.tell_fail_policy(share.name, share.fail_policy); held && !told)
     held = std::unexpected(told.error());
   if (!held) {
     bool removed = false;
@@ -347,12 +203,9 @@ Result<void> Shares::admit_together(std::span<const Share> wanted) const {
   std::vector<Excess> past = past_limits();
   for (const Share& share : wanted) {
     const LiveShare& live = shares_.at(share.name);
-    LiveShare lowered;
-    lowered.share = live.share;
-    lowered.committed_before = live.committed_before;
-    note_lowered(lowered, share);
+    const CommittedBefore before = committed_before_change(live, share, node_.cards, node_.reserve);
     std::erase_if(past, [&](const Excess& excess) { return excess.share == share.name; });
-    for (const Excess& excess : past_limits_of(share, live, lowered.committed_before)) past.push_back(excess);
+    for (const Excess& excess : tenancy::past_limits(share, live, before)) past.push_back(excess);
   }
   for (const Share& share : wanted) {
     std::vector<Share> others = all;
@@ -360,7 +213,7 @@ Result<void> Shares::admit_together(std::span<const Share> wanted) const {
       const auto changed = std::ranges::find(wanted, other.name, &Share::name);
       if (changed != wanted.end() && other.name != share.name) other = *changed;
     }
-    if (auto admitted = admit(share, {node_.cards, others, quotas_, node_.reserve, past}); !admitted) return admitted;
+    TRY(admit(share, {node_.cards, others, quotas_, node_.reserve, past}));
   }
   return {};
 }
@@ -386,11 +239,11 @@ Result<void> Shares::set(std::span<const Share> wanted) {
     lives.push_back(TRY(usable(share.name)));
     grants.push_back(TRY(to_grant(share)));
     before.push_back(TRY(to_grant(lives.back()->share)));
-    if (auto may = may_become(*lives.back(), share); !may) return may;
+    TRY(may_become(*lives.back(), share));
   }
-  if (auto admitted = admit_together(wanted); !admitted) return admitted;
+  TRY(admit_together(wanted));
   // Change the pages first: a disk may take longer than a running process should wait for its new limit.
-  if (auto applied = apply_or_undo(grants, lives); !applied) return applied;
+  TRY(apply_or_undo(grants, lives));
   if (auto stored = store_.put(wanted); !stored) {
     (void)apply_or_undo(before, lives);
     return stored;
@@ -398,7 +251,7 @@ Result<void> Shares::set(std::span<const Share> wanted) {
   for (std::size_t i = 0; i < lives.size(); ++i) {
     LiveShare& live = *lives[i];
     apply_waiting(wanted[i], *live.pages);
-    note_lowered(live, wanted[i]);
+    live.committed_before = committed_before_change(live, wanted[i], node_.cards, node_.reserve);
     live.share = wanted[i];
   }
   return {};
@@ -442,7 +295,7 @@ Result<void> Shares::attach_run(const std::string& name, std::uint32_t pid, std:
   Run run = run_of(pid, node_.proc);
   run.invited = std::move(invited);
   std::erase_if(live.runs, [&](const Run& known) { return known.pid == pid || !is_alive(known, node_.proc); });
-  if (auto room = room_for_run(live.runs, name, run.invited); !room) return room;
+  TRY(room_for_run(live.runs, name, run.invited));
   live.runs.push_back(std::move(run));
   return live.share.until_empty ? store_.put_runs(name, live.runs) : Result<void>();
 }
@@ -488,12 +341,12 @@ Result<void> Shares::remove(const std::string& name, std::uint32_t by) {
   // What its programs have mapped is not what its path names now, and they may hold on to it.
   if (seats() > 0 && trouble_of(*live)) return in_use();
   // If killed between the pages and the row, the next start would make new pages, with accounts that begin at 0.
-  if (auto noted = store_.note_removal(name, true); !noted) return noted;
+  TRY(store_.note_removal(name, true));
   bool removed = false;
   const SigbusScope survives;
   const ledger::PageFault fault = ledger::remove_if_empty(node_.runtime_dir.c_str(), name.c_str(), removed);
   if (fault ? !missing(fault) : !removed) {
-    if (auto noted = store_.note_removal(name, false); !noted) return noted;
+    TRY(store_.note_removal(name, false));
     if (is_strange(fault)) return discard(*live, name);
     if (fault) return std::unexpected(page_error(fault, node_.runtime_dir, name));
     return in_use();
@@ -519,16 +372,11 @@ Result<void> Shares::discard(LiveShare& live, const std::string& name) {
   const std::string place = directory(name);
   struct stat usage{};
   if (::stat((place + "/usage").c_str(), &usage) == 0) {
-    if (auto unused = page_users_[name].none(name, place, usage.st_ino, node_.proc); !unused) return unused;
+    TRY(page_users_[name].none(name, place, usage.st_ino, node_.proc));
   }
   page_users_.erase(name);
-  if (auto noted = store_.note_removal(name, true); !noted) return noted;
-  // Rename it first: a kill in between leaves no half share.
-  const std::string aside = node_.runtime_dir + "/shares/" + kAside + name;
-  std::error_code error;
-  std::filesystem::remove_all(aside, error);
-  if (::rename(place.c_str(), aside.c_str()) != 0 && errno != ENOENT) return fail_errno("removing " + place, errno);
-  std::filesystem::remove_all(aside, error);
+  TRY(store_.note_removal(name, true));
+  TRY(runtime_.remove(name));
   return forget_row(live, name);
 }
 
@@ -548,13 +396,13 @@ LiveShare* Shares::find(const std::string& name) {
 }
 
 Result<void> Shares::set_quota(const Quota& quota) {
-  if (auto stored = store_.put(quota); !stored) return stored;
+  TRY(store_.put(quota));
   quotas_ = TRY(store_.quotas());
   return {};
 }
 
 Result<void> Shares::remove_quota(Quota::Subject subject, std::uint32_t id) {
-  if (auto removed = store_.remove_quota(subject, id); !removed) return removed;
+  TRY(store_.remove_quota(subject, id));
   quotas_ = TRY(store_.quotas());
   return {};
 }

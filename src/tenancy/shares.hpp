@@ -14,9 +14,10 @@
 #include "base/result.hpp"
 #include "guest/ledger/pages.hpp"
 #include "tenancy/admission.hpp"
+#include "tenancy/live_share.hpp"
 #include "tenancy/mapping_scan.hpp"
+#include "tenancy/runtime_directory.hpp"
 #include "tenancy/share.hpp"
-#include "tenancy/share_pages.hpp"
 #include "tenancy/store.hpp"
 
 namespace headgate::tenancy {
@@ -24,31 +25,6 @@ namespace headgate::tenancy {
 // Per node. Each has the usage page mapped twice under guard.
 inline constexpr std::size_t kMaxShares = 4096;
 static_assert(SigbusGuard::kMaxGuards > 2 * kMaxShares);
-
-// Returns the command in a share's page: what its owner said, plus drain once its time is over. A pause stays: no clock
-// resumes programs that a user has paused.
-[[nodiscard]] constexpr ledger::Command command_in_force(ledger::Command said, bool time_over) {
-  return time_over ? said | ledger::Command::drain : said;
-}
-
-struct LiveShare {
-  Share share;
-  std::unique_ptr<Pages> pages;  // null if `broken` is set
-  std::optional<Error> broken;   // pages of another version, damaged, or gone: still counted, cannot be entered
-  std::uint64_t generation = 0;  // of the pages
-  ledger::Command said = ledger::Command::run;  // by its owner since it was resumed, as stored
-  bool time_over = false;                       // as last given to Shares::set_time_over()
-  std::string damage;                           // found in the usage page though no limiter writes it; empty: nothing
-  std::vector<Run> runs;                        // commands that wait in it; some may have ended
-  // By UUID, if the limit was lowered: the most that was committed to the share before. A tenant can write any figure
-  // into its account, so it never counts for more than that.
-  std::map<std::string, std::uint64_t> committed_before;
-  std::string accusation;  // like `damage`, but found by Processes; a sentence without its subject
-
-  // Returns whether its account is worthless: a tenant has written there, or shortened the page.
-  [[nodiscard]] bool distrusted() const;
-  [[nodiscard]] bool paused() const;
-};
 
 // What open() found.
 struct Adoption {
@@ -111,20 +87,6 @@ class Shares {
 
   // Checks whether a share made now could be stored. Errors: of Store::check().
   [[nodiscard]] Result<void> check_store() { return store_.check(); }
-  // Checks whether the runtime directory's file system has room for the pages of `more` shares. Errors: no_capacity.
-  [[nodiscard]] Result<void> check_room(std::uint64_t more = 1) const;
-  // Shares that only administrators may still make when room runs out: users cannot fill the node.
-  static constexpr std::uint64_t kKeptForAdministrators = 16;
-  // That file system; size_bytes 0: it has no limit. Errors: of statvfs(2).
-  struct RuntimeRoom {
-    std::uint64_t free_bytes = 0, size_bytes = 0, free_files = 0, files = 0;
-
-    // Returns whether an administrator should act. That is so if less is free than 64 shares take, or than a quarter of
-    // the file system, whichever is less.
-    [[nodiscard]] bool is_low() const;
-  };
-  [[nodiscard]] Result<RuntimeRoom> runtime_room() const;
-
   [[nodiscard]] const std::vector<Quota>& quotas() const { return quotas_; }
   [[nodiscard]] Result<void> set_quota(const Quota& quota);
   [[nodiscard]] Result<void> remove_quota(Quota::Subject subject, std::uint32_t id);
@@ -146,28 +108,27 @@ class Shares {
     return use(Books{node_.cards, all, quotas_, node_.reserve, past});
   }
   [[nodiscard]] const Node& node() const { return node_; }
-  // Returns RUNTIME/shares/NAME: mounted into containers, and HEADGATE_SHARE_DIR outside them.
-  [[nodiscard]] std::string directory(const std::string& name) const { return node_.runtime_dir + "/shares/" + name; }
+  [[nodiscard]] const RuntimeDirectory& runtime() const { return runtime_; }
+  [[nodiscard]] std::string directory(const std::string& name) const { return runtime_.of(name); }
 
  private:
-  Shares(Node node, Store store) : node_(std::move(node)), store_(std::move(store)) {}
+  Shares(Node node, RuntimeDirectory runtime, Store store)
+      : node_(std::move(node)), runtime_(std::move(runtime)), store_(std::move(store)) {}
 
   Result<void> adopt(Share share, Adoption& adoption);
-  void look_at_the_rest(Adoption& adoption) const;
+  Result<void> adopt_pages(LiveShare& live, Adoption& adoption);
   Result<LiveShare*> usable(const std::string& name);
   std::vector<Run> holding(LiveShare& live, std::uint32_t but) const;
   Result<void> command(const std::string& name, ledger::Command command);
   Result<void> discard(LiveShare& live, const std::string& name);
   Result<void> forget_row(LiveShare& live, const std::string& name);
   std::vector<Excess> past_limits() const;
-  void note_held(LiveShare& live) const;
-  void note_lowered(LiveShare& live, const Share& wanted) const;
   Result<void> may_become(const LiveShare& live, const Share& wanted) const;
   Result<void> admit_together(std::span<const Share> wanted) const;
   Result<void> apply_or_undo(std::span<const ledger::ShareGrant> grants, std::span<LiveShare* const> lives);
-  Result<std::unique_ptr<Pages>> hold(ledger::SharePages pages, const std::string& name) const;
 
   Node node_;
+  RuntimeDirectory runtime_;
   Store store_;
   std::map<std::string, LiveShare> shares_;
   std::vector<Quota> quotas_;

@@ -424,10 +424,10 @@ TEST_F(SharesTest, AGrownPageIsTruncatedAndAdopted) {
 
 TEST_F(SharesTest, AFullRuntimeDirectoryIsReportedFirst) {
   const Shares shares = start();
-  EXPECT_EQ(words(shares.check_room()), "done");
+  EXPECT_EQ(words(shares.runtime().check_room()), "done");
   if (!may_mount()) GTEST_SKIP() << "only CAP_SYS_ADMIN may mount";
   ASSERT_EQ(::mount("none", base_.c_str(), "tmpfs", 0, "size=64k"), 0);
-  const auto full = shares.check_room();
+  const auto full = shares.runtime().check_room();
   ASSERT_EQ(::umount2(base_.c_str(), MNT_DETACH), 0);
   ASSERT_FALSE(full);
   EXPECT_EQ(full.error().code, ErrorCode::no_capacity);

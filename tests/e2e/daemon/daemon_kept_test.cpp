@@ -123,7 +123,7 @@ TEST(Kept, AnExpiredShareAdmitsNoneUntilExtended) {
   const std::string enter = std::string("HEADGATE_FAIL_POLICY=closed $H run --share alice -- ") + HEADGATE_LOAD +
                             " --mem=1GiB --duration=1s --kernels=1ms --no-idle-list";
   const Said refused = cli.shell(enter);
-  EXPECT_NE(refused.err.find("the time of the share 'alice' is over"), std::string::npos) << refused.err;
+  EXPECT_NE(refused.err.find("share 'alice' has expired"), std::string::npos) << refused.err;
 
   ASSERT_EQ(cli.shell("$H share extend alice 1h").status, 0);
   const Said entered = cli.shell(enter);
