@@ -51,12 +51,11 @@ option(HEADGATE_PRECOMPILE "Precompile the standard headers" ON)
 option(HEADGATE_TOGETHER "Compile files of a target together, for a fast first build" ON)
 set(HEADGATE_HEADERS_guest <algorithm> <array> <atomic> <cerrno> <cstddef> <cstdint> <cstdlib> <cstring> <span>
     <string_view>)
-set(HEADGATE_HEADERS_host <algorithm> <array> <atomic> <cstdint> <cstdio> <cstdlib> <cstring> <functional> <map>
-    <memory>
-  <optional> <span> <string> <string_view> <utility> <vector>)
+set(HEADGATE_HEADERS_host <algorithm> <array> <atomic> <chrono> <cstdint> <cstdio> <cstdlib> <cstring> <expected>
+    <filesystem> <fstream> <functional> <map> <memory> <mutex> <optional> <set> <span> <sstream> <string> <string_view>
+    <thread> <utility> <variant> <vector>)
 # Without nlohmann/json.hpp: one of its inline functions makes gcc compile its parser in every file, used or not.
-set(HEADGATE_HEADERS_test ${HEADGATE_HEADERS_host} <chrono> <cmath> <filesystem> <fstream> <random> <set> <sstream>
-    <thread> <gtest/gtest.h>)
+set(HEADGATE_HEADERS_test ${HEADGATE_HEADERS_host} <cmath> <random> <gtest/gtest.h>)
 
 # headgate_precompile(TARGET guest|host|test [FLAG]): the first target of a kind precompiles, the others reuse its
 # headers. A FLAG makes another kind of it: gcc 14 takes no header that was precompiled at another level of

@@ -11,6 +11,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "install/paths.hpp"
 
 namespace headgate::demo {
@@ -35,7 +36,7 @@ PrivateNode::~PrivateNode() {
 }
 
 Result<LoadReport> read_load_report(const std::string& line) {
-  const auto json = nlohmann::json::parse(line, nullptr, false);
+  const auto json = parse_json(line);
   if (json.is_discarded() || json.value("schema", "") != "headgate.load/v1")
     return fail(ErrorCode::failed, "the load's report cannot be read: '" + line.substr(0, 200) + "'");
   LoadReport report;

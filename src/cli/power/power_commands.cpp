@@ -2,6 +2,7 @@
 #include <nlohmann/json.hpp>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/now.hpp"
 #include "cli/commands.hpp"
 #include "cli/power/power_request.hpp"
@@ -41,7 +42,7 @@ Result<std::string> status(const http::Endpoint& daemon, const snapshot::Snapsho
   if (is_table(voice.format)) return heading(snapshot, voice) + power_status_text(state, unix_now_ns(), voice);
   Records records{
       .schema = "headgate.power_gpu/v1", .pattern = compact_json(picked(Json::object(), kPowerFields)), .objects = {}};
-  const Json all = Json::parse(reply, nullptr, false);
+  const Json all = parse_json(reply);
   for (const Json& gpu : all["gpus"]) records.objects.push_back(compact_json(gpu));
   return lines(records, origin_of(snapshot), voice, columns);
 }
@@ -77,10 +78,10 @@ Result<Shown> changed(const http::Endpoint& daemon, const snapshot::Snapshot& sn
   Shown outcome;
   if (reply.status / 100 != 2) {
     outcome.trouble = http::error_of(reply.status, reply.body);
-    const Json parsed = Json::parse(reply.body, nullptr, false);
+    const Json parsed = parse_json(reply.body);
     if (!parsed.is_object() || !parsed.contains("gpus")) return std::unexpected(*outcome.trouble);
   }
-  const bool dry_run = Json::parse(body)["dry_run"] == true;
+  const bool dry_run = parse_json(body)["dry_run"] == true;
   if (voice.format == Format::json) {
     outcome.text = enclosed_text("headgate.power_changes/v1", "answer", reply.body, snapshot);
     return outcome;
@@ -113,7 +114,7 @@ Result<Shown> leased(const Voice& voice, const Order& order, const http::Endpoin
                       "\n" + end + " puts the former values back at once\n";
     return outcome;
   }
-  const auto seconds = static_cast<std::uint64_t>(Json::parse(body)["ttl_s"]);
+  const auto seconds = static_cast<std::uint64_t>(parse_json(body)["ttl_s"]);
   if (!can_ask()) {
     if (!json)
       outcome.text += "not confirmed: the former values are back in " + std::to_string(seconds) +

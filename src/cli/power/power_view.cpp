@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/joined.hpp"
+#include "base/json.hpp"
 #include "base/units.hpp"
 #include "cli/term/output.hpp"
 #include "cli/term/text_width.hpp"
@@ -244,13 +245,13 @@ std::string format_clocks(const ClockSpan& clocks) {
 }
 
 Result<Json> power_state_from(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
+  Json json = parse_json(text);
   if (!json.is_object() || !json.contains("gpus")) return not_understood();
   return json;
 }
 
 Result<Json> power_profiles_from(const std::string& text) {
-  Json json = Json::parse(text, nullptr, false);
+  Json json = parse_json(text);
   if (!json.is_array() || !std::ranges::all_of(json, [](const Json& one) { return one.is_object(); }))
     return not_understood();
   return json;
@@ -281,7 +282,7 @@ Result<std::vector<GpuChanges>> power_changes_from(const std::string& text) {
 }
 
 Result<LeaseMade> lease_from(const std::string& text) {
-  const Json json = Json::parse(text, nullptr, false);
+  const Json json = parse_json(text);
   if (!json.is_object() || text_at(json, "id").empty()) return not_understood();
   LeaseMade made{.id = text_at(json, "id"),
                  .ends_at_s = static_cast<std::int64_t>(number_at(json, "ends_at_s").value_or(0)),

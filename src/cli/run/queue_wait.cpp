@@ -3,6 +3,7 @@
 #include <nlohmann/json.hpp>
 #include <thread>
 
+#include "base/json.hpp"
 #include "cli/share/daemon.hpp"
 #include "http/client.hpp"
 
@@ -38,7 +39,7 @@ class Line {
 
  private:
   void tell(const std::string& data) {
-    const auto json = nlohmann::json::parse(data, nullptr, false);
+    const auto json = parse_json(data);
     if (!json.is_object() || !voice_.talk) return;
     const auto place = json.value("place", 0u);
     if (place == told_) return;

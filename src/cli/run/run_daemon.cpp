@@ -7,6 +7,7 @@
 #include <nlohmann/json.hpp>
 
 #include "base/duration.hpp"
+#include "base/json.hpp"
 #include "cli/run/grant_summary.hpp"
 #include "cli/run/launch.hpp"
 #include "cli/run/run_request.hpp"
@@ -26,7 +27,7 @@ using Clock = std::chrono::steady_clock;
 
 Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share) {
   const std::string reply = TRY(ask(daemon, "GET", "/v1/shares/" + http::escape(share) + "/entry?stay=1"));
-  const Json json = Json::parse(reply, nullptr, false);
+  const Json json = parse_json(reply);
   if (json.is_discarded() || !json.is_object())
     return fail(ErrorCode::failed, "headgated's answer cannot be read",
                 "are the command and the daemon of one version?");

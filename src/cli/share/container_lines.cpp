@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/whole_file.hpp"
 #include "cli/term/output.hpp"
 #include "oci/share_device.hpp"
@@ -26,7 +27,7 @@ std::string mps_pipe_in(const std::string& cdi_file) {
   const auto file = read_whole_file(cdi_file, kMaxBytes);
   if (!file) return {};
   try {
-    const nlohmann::json document = nlohmann::json::parse(file->text);
+    const nlohmann::ordered_json document = parse_json(file->text);
     for (const std::string variable : document.at("devices").at(0).at("containerEdits").at("env"))
       if (variable.starts_with(kVariable)) return variable.substr(kVariable.size());
   } catch (const std::exception&) {  // it is being checked elsewhere: this only shows it

@@ -74,7 +74,7 @@ Result<int> gpu_policy(const Call& call, const PolicyOptions& own) {
   if (call.voice.format == Format::json) return show(enclosed_text("headgate.gpu/v1", "gpu", reply, snapshot));
   const auto gpu = TRY(snapshot::from_json<snapshot::Gpu>(reply));
   return show(
-      "GPU " + uuid.substr(0, 12) + " is now given by the policy " + gpu.policy +
+      "GPU " + uuid.substr(0, 12) + " has the policy " + gpu.policy +
       (gpu.policy_from == "command"
            ? ", which is kept; back to the configuration's: headgate gpu policy " + own.gpu + " default"
            : ", as the configuration says") +

@@ -142,7 +142,7 @@ Result<snapshot::Snapshot> snapshot_of(const http::Endpoint& daemon) {
 }
 
 Result<int> show_done(const Call& call, const std::string& schema, const std::string& text) {
-  return show(call.voice.format == Format::json ? Json{{"schema", schema}}.dump() + "\n" : text);
+  return show(call.voice.format == Format::json ? compact_json(Json{{"schema", schema}}) + "\n" : text);
 }
 
 }  // namespace headgate::cli

@@ -2,6 +2,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/units.hpp"
 #include "base/user_name.hpp"
 #include "cli/commands.hpp"
@@ -17,12 +18,12 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 Result<std::string> quota_lines(const http::Endpoint& daemon, const std::string& reply, const Voice& voice) {
-  const Json list = Json::parse(reply, nullptr, false);
+  const Json list = parse_json(reply);
   Records records{.schema = "headgate.quota/v1",
                   .pattern = compact_json(picked(
                       Json::object(), "user group everyone memory_bytes compute_ratio shares ttl_ns weight class")),
                   .objects = {}};
-  for (const Json& quota : list) records.objects.push_back(quota.dump());
+  for (const Json& quota : list) records.objects.push_back(compact_json(quota));
   return lines(records, origin_of(TRY(snapshot_of(daemon))), voice, true);
 }
 
@@ -30,7 +31,7 @@ Result<std::string> quota_text(const http::Endpoint& daemon, const Voice& voice,
   const auto snapshot = TRY(snapshot_of(daemon));
   if (voice.format == Format::json) return enclosed_text("headgate.quotas/v1", "quotas", reply, snapshot);
   const std::string heading = stamp(snapshot, voice);
-  const Json json = Json::parse(reply, nullptr, false);
+  const Json json = parse_json(reply);
   std::vector<std::vector<std::string>> rows = {
       {"FOR", "\tMEMORY", "\tCOMPUTE", "\tSHARES", "\tENDS AFTER", "\tWEIGHT", "CLASS"}};
   for (const Json& quota : json) {
@@ -42,9 +43,9 @@ Result<std::string> quota_text(const http::Endpoint& daemon, const Voice& voice,
     };
     rows.push_back({who, cell("memory_bytes", [](const Json& v) { return bytes_text(v.get<std::uint64_t>()); }),
                     cell("compute_ratio", [](const Json& v) { return percent_of(v.get<double>()); }),
-                    cell("shares", [](const Json& v) { return v.dump(); }),
+                    cell("shares", [](const Json& v) { return compact_json(v); }),
                     cell("ttl_ns", [](const Json& v) { return duration_text(v.get<std::uint64_t>()); }),
-                    cell("weight", [](const Json& v) { return v.dump(); }),
+                    cell("weight", [](const Json& v) { return compact_json(v); }),
                     quota.contains("class") && quota["class"].is_string() ? quota["class"].get<std::string>() : "-"});
   }
   return heading + (rows.size() == 1 ? "there are no quotas\n" : table(rows, voice));

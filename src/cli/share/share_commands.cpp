@@ -58,7 +58,7 @@ Result<std::string> extended(const Voice& voice, const http::Endpoint& daemon, c
                 "it stays until it is removed, or its last program ends");
   const std::uint64_t end_ns = snapshot.taken_unix_ns + *share->ttl_ns + more_ns;
   const Json body = {{"ttl", std::to_string((end_ns - std::min(end_ns, share->created_unix_ns)) / kSecond) + "s"}};
-  return shown(voice, daemon, TRY(ask(daemon, "PATCH", target, body.dump())));
+  return shown(voice, daemon, TRY(ask(daemon, "PATCH", target, compact_json(body))));
 }
 
 // Returns how many processes fit the tightest memory limit, if the size of a context is known.

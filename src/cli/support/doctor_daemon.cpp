@@ -10,6 +10,7 @@
 #include <nlohmann/json.hpp>
 #include <sstream>
 
+#include "base/json.hpp"
 #include "base/split.hpp"
 #include "base/user_name.hpp"
 #include "base/version.hpp"
@@ -127,7 +128,7 @@ void examine_share(const http::Endpoint& daemon, const snapshot::Snapshot& now, 
   }
   const auto entry = ask(daemon, "GET", "/v1/shares/" + http::escape(share.name) + "/entry");
   if (!entry) return;  // made without the daemon, or not ours to enter
-  const auto json = nlohmann::json::parse(*entry, nullptr, false);
+  const auto json = parse_json(*entry);
   if (!json.is_object()) return;
   const std::string socket = json.value("directory", "") + "/" + ledger::kTenantSocket;
   struct stat facts{};

@@ -4,6 +4,7 @@
 #include <nlohmann/json.hpp>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/split.hpp"
 #include "oci/json_text.hpp"
 
@@ -19,7 +20,7 @@ Result<Json> docker_settings(std::string_view text) {
   if (text.find_first_not_of(" \t\r\n") == std::string_view::npos) return Json::object();
   if (const auto sound = oci::parse_json(text, {.bytes = 1 << 20, .depth = 32}); !sound)
     return fail(ErrorCode::usage, sound.error().message, "put it right first: dockerd does not start with it either");
-  Json json = Json::parse(text);
+  Json json = parse_json(text);
   for (const char* part : {"", "/runtimes", "/features"}) {
     const Json::json_pointer at(part);
     if (json.contains(at) && !json[at].is_object())

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "cli/term/output.hpp"
 
 namespace headgate::cli {
@@ -162,7 +163,7 @@ void Redactor::gather(const Json& value) {
 }
 
 void Redactor::learn(std::string_view json) {
-  const Json all = Json::parse(json, nullptr, false);
+  const Json all = parse_json(json);
   if (all.is_structured()) gather(all);
 }
 
@@ -183,7 +184,7 @@ void Redactor::walk(Json& value, const std::string& key) {
 }
 
 std::string Redactor::json(std::string_view json) {
-  Json all = Json::parse(json, nullptr, false);
+  Json all = parse_json(json);
   if (all.is_discarded()) return text(json);
   walk(all, "");
   return pretty_json(all);

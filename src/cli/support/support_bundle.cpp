@@ -5,6 +5,7 @@
 #include <fstream>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/split.hpp"
 #include "base/trimmed.hpp"
 #include "base/version.hpp"
@@ -186,7 +187,7 @@ Result<int> support_bundle(const Call& call, const BundleOptions& own, const Sel
   }
   if (!call.voice.quiet) tell(bundle, !own.no_redact);
   if (call.voice.format != Format::json) return show(harmless(path) + "\n");
-  Json json = Json::parse(told);
+  Json json = parse_json(told);
   json["file"] = path;
   return show(pretty_json(json));
 }

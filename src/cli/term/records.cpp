@@ -6,6 +6,7 @@
 
 #include "base/did_you_mean.hpp"
 #include "base/joined.hpp"
+#include "base/json.hpp"
 #include "cli/term/output.hpp"
 
 namespace headgate::cli {
@@ -74,14 +75,14 @@ std::string jsonl(const Records& records, const Origin& origin) {
     if (origin.taken_unix_ns) line["taken_unix_ns"] = *origin.taken_unix_ns;
     line["node"] = origin.node;
     line["simulated"] = origin.simulated;
-    line.update(Json::parse(object, nullptr, false));
+    line.update(parse_json(object));
     text += compact_json(line) + "\n";
   }
   return text;
 }
 
 std::string csv(const Records& records, const Origin& origin, bool heading, const std::vector<std::string>& columns) {
-  const auto all = columns_of(Json::parse(records.pattern, nullptr, false));
+  const auto all = columns_of(parse_json(records.pattern));
   const auto names = names_of(all, origin);
   std::string text;
   const auto add_line = [&](const std::vector<std::string>& cells) {
@@ -96,7 +97,7 @@ std::string csv(const Records& records, const Origin& origin, bool heading, cons
   std::vector<std::string> front = {csv_cell(origin.node), origin.simulated ? "true" : "false"};
   if (origin.taken_unix_ns) front.insert(front.begin(), std::to_string(*origin.taken_unix_ns));
   for (const std::string& one : records.objects) {
-    const Json object = Json::parse(one, nullptr, false);
+    const Json object = parse_json(one);
     const auto list = object.find(kSpread);
     for (const Json& element : list == object.end() || list->empty() ? Json::array({Json()}) : *list) {
       std::vector<std::string> cells = front;
@@ -109,7 +110,7 @@ std::string csv(const Records& records, const Origin& origin, bool heading, cons
 
 Result<std::string> lines(const Records& records, const Origin& origin, const Voice& voice, bool heading) {
   if (voice.format != Format::csv) return jsonl(records, origin);
-  const auto names = names_of(columns_of(Json::parse(records.pattern, nullptr, false)), origin);
+  const auto names = names_of(columns_of(parse_json(records.pattern)), origin);
   for (const std::string& column : voice.columns_of_csv) {
     if (std::ranges::find(names, column) != names.end()) continue;
     const std::string near = did_you_mean(column, names);
@@ -128,7 +129,7 @@ Json enclosed(std::string_view schema, std::string_view key, Json value, const s
 
 std::string enclosed_text(std::string_view schema, std::string_view key, std::string_view value,
                           const snapshot::Snapshot& snapshot) {
-  return pretty_json(enclosed(schema, key, Json::parse(value, nullptr, false), snapshot));
+  return pretty_json(enclosed(schema, key, parse_json(value), snapshot));
 }
 
 Origin origin_of(const snapshot::Snapshot& snapshot) {

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "cli/term/text_width.hpp"
@@ -345,7 +346,7 @@ std::string top_json(const TopState& state) {
   return pretty_json({{"schema", "headgate.top/v1"},
                       {"simulated", state.now->node.simulated},
                       {"daemon", state.daemon},
-                      {"snapshot", nlohmann::ordered_json::parse(snapshot::to_json(*state.now))}});
+                      {"snapshot", parse_json(snapshot::to_json(*state.now))}});
 }
 
 }  // namespace headgate::cli

@@ -2,6 +2,7 @@
 #include <cmath>
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "cli/commands.hpp"
@@ -144,10 +145,10 @@ std::string status_json(const NodeSnapshot& snapshot) {
                {"daemon", snapshot.daemon}};
   json["driver_version"] = snapshot.no_gpus.empty() ? Json(node.driver_version) : Json();
   json["gpus"] = Json::array();
-  for (const Json& gpu : Json::parse(snapshot::to_json(snapshot.now.gpus)))
+  for (const Json& gpu : parse_json(snapshot::to_json(snapshot.now.gpus)))
     json["gpus"].push_back(picked(gpu, kGpuFields));
   json["shares"] = Json::array();
-  for (const Json& share : Json::parse(snapshot::to_json(snapshot.now.shares))) {
+  for (const Json& share : parse_json(snapshot::to_json(snapshot.now.shares))) {
     Json one = picked(share, "name level state owner_uid processes");
     one["devices"] = Json::array();
     if (share["problem"] != "") one["problem"] = share["problem"];

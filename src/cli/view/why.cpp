@@ -7,6 +7,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/json.hpp"
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "cli/run/grant_summary.hpp"
@@ -227,7 +228,7 @@ std::string waiting_allocation_text(const NodeSnapshot& snapshot, const snapshot
   const auto ago = [&](const snapshot::Event& event) {
     return duration_text(snapshot.now.taken_unix_ns - std::min(event.unix_ns, snapshot.now.taken_unix_ns));
   };
-  return "    an allocation has been waiting for " + ago(*first) + ", told last " + ago(*last) +
+  return "    an allocation has been waiting for " + ago(*first) + ", last reported " + ago(*last) +
          " ago: " + harmless(last->text) + "\n";
 }
 
@@ -348,7 +349,7 @@ std::string why_json(const NodeSnapshot& snapshot, const std::vector<snapshot::S
   Json all = Json::array();
   for (const snapshot::Share& share : shares) {
     Json one = {{"name", share.name}, {"level", share.level}, {"devices", Json::array()}};
-    const Json whole = Json::parse(snapshot::to_json(share));
+    const Json whole = parse_json(snapshot::to_json(share));
     for (const Json& device : whole["devices"]) {
       Json shown = picked(device, kWhyFields);
       if (!device["last_refusal"].is_null()) shown["last_refusal"] = picked(device["last_refusal"], kRefusalFields);
@@ -381,11 +382,11 @@ std::string why_gone(const NodeSnapshot& snapshot, const std::string& share, con
     const Json json = {{"schema", "headgate.why/v1"},
                        {"simulated", snapshot.now.node.simulated},
                        {"shares", Json::array()},
-                       {"gone", {{"name", share}, {"events", Json::parse(snapshot::to_json(events))}}}};
+                       {"gone", {{"name", share}, {"events", parse_json(snapshot::to_json(events))}}}};
     return pretty_json(json);
   }
-  std::string text = bold("share " + harmless(share) + " is there no more" +
-                              (snapshot.now.node.simulated ? ", SIMULATED" : "") + "; what was told of it:",
+  std::string text = bold("share " + harmless(share) + " no longer exists" +
+                              (snapshot.now.node.simulated ? ", SIMULATED" : "") + "; its last events:",
                           voice) +
                      "\n";
   for (const auto& event : events) text += "  " + event_line(event, snapshot.now.taken_unix_ns, voice);
@@ -404,7 +405,7 @@ std::string why_not_held(const NodeSnapshot& snapshot, const snapshot::Process& 
                               (process.command.empty() ? "" : " (" + harmless(process.command) + ")") +
                               ", in no share, level observe" + (snapshot.now.node.simulated ? ", SIMULATED" : ""),
                           voice) +
-                     "\n  nothing limits it, so headgate refused it nothing and let it wait for nothing\n" +
+                     "\n  nothing limits it, so headgate refused it nothing and delayed no launch of it\n" +
                      (process.finding.empty() ? "" : "  " + harmless(process.finding) + "\n") +
                      (process.freeze ? "  " + freeze_text(process) : "");
   for (const auto& device : process.devices)

@@ -16,7 +16,7 @@ TEST(Why, AcceptsAPidForItsShareAndReportsOneOutside) {
   EXPECT_EQ(process_numbered(now.now, "7"), nullptr);
   EXPECT_EQ(why_not_held(now, *process_numbered(now.now, "999"), {}),
             "process 999, in no share, level observe, SIMULATED\n"
-            "  nothing limits it, so headgate refused it nothing and let it wait for nothing\n"
+            "  nothing limits it, so headgate refused it nothing and delayed no launch of it\n"
             "  GPU 0: in use\n"
             "  to hold it: end it, and start it with headgate run --mem 8GiB --compute 50% -- COMMAND\n");
 }
@@ -296,8 +296,8 @@ TEST(Why, ReportsOnlyAllocationsThatWaitNow) {
   seen.now.taken_unix_ns = 224 * kSecond;
   seen.now.shares[0].state = "full";
   const auto text = [&] { return why_text(seen, seen.now.shares, {}); };
-  EXPECT_TRUE(
-      text().contains("    an allocation has been waiting for 24.0 s, told last 4.0 s ago: train waits for 2.0 GiB\n"))
+  EXPECT_TRUE(text().contains(
+      "    an allocation has been waiting for 24.0 s, last reported 4.0 s ago: train waits for 2.0 GiB\n"))
       << text();
   seen.now.shares[0].state = "ok";
   EXPECT_FALSE(text().contains("an allocation has been waiting")) << "it has what it waited for" << text();
@@ -305,7 +305,7 @@ TEST(Why, ReportsOnlyAllocationsThatWaitNow) {
   seen.events.insert(
       seen.events.end() - 1,
       {.sequence = 215, .unix_ns = 215 * kSecond, .kind = "memory.refused", .severity = "warn", .share = "train"});
-  EXPECT_TRUE(text().contains("has been waiting for 4.0 s, told last 4.0 s ago"))
+  EXPECT_TRUE(text().contains("has been waiting for 4.0 s, last reported 4.0 s ago"))
       << "another than the refused one" << text();
   seen.now.taken_unix_ns = 240 * kSecond;
   EXPECT_EQ(text().find("an allocation has been waiting"), std::string::npos) << text();

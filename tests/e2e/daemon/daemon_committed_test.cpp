@@ -157,7 +157,7 @@ TEST(Committed, AsksOnATerminalWhetherPromisesMayBecomeVoid) {
   terminal.type("$H gpu policy 0 off\n");
   ASSERT_TRUE(terminal.await("[y/N]"));
   terminal.type("y\n");
-  ASSERT_TRUE(terminal.await("is now given by the policy off"));
+  ASSERT_TRUE(terminal.await("has the policy off"));
   EXPECT_EQ(daemon.snapshot().gpus.at(0).policy, "off");
 }
 
