@@ -13,7 +13,7 @@
 #include "daemon/node_host.hpp"
 #include "node/enforce.hpp"
 #include "node/frozen_processes.hpp"
-#include "observe/driver_silence.hpp"
+#include "observe/lost_gpus.hpp"
 #include "observe/observer.hpp"
 
 namespace headgate::daemon {

@@ -7,13 +7,12 @@
 #include <set>
 #include <string_view>
 
+#include "base/run_cgroup.hpp"
 #include "identity/cgroup.hpp"
 #include "identity/process.hpp"
 
 namespace headgate::node {
 namespace {
-
-constexpr std::string_view kRunGroup = "headgate-run-";  // cli/run/own_cgroup.cpp
 
 struct OwnCgroup {
   std::set<std::string> shares;
@@ -28,12 +27,6 @@ std::string unified_path(const Roots& roots, std::uint32_t pid) {
   return found == lines->end() || found->path.starts_with("/..") ? std::string() : found->path;
 }
 
-bool is_run_group(std::string_view name) {
-  if (!name.starts_with(kRunGroup)) return false;
-  name.remove_prefix(kRunGroup.size());
-  return !name.empty() && std::ranges::all_of(name, [](char c) { return c >= '0' && c <= '9'; });
-}
-
 }  // namespace
 
 std::string own_part(const std::string& path) {
@@ -42,7 +35,7 @@ std::string own_part(const std::string& path) {
   for (std::size_t from = 0; from < path.size();) {
     const std::size_t to = std::min(path.find('/', from + 1), path.size());
     const std::string_view name = std::string_view(path).substr(from + 1, to - from - 1);
-    if (is_run_group(name) || (!id.empty() && name.contains(id))) end = to;
+    if (run_cgroup_pid(name) || (!id.empty() && name.contains(id))) end = to;
     from = to;
   }
   return path.substr(0, end);
@@ -64,7 +57,7 @@ std::vector<observe::FenceTarget> own_cgroups(const observe::JoinInput& input, c
   for (const RunInShare& run : runs) {
     const std::string path = unified_path(roots, run.pid);
     if (!path.empty())
-      add(path + (path.ends_with('/') ? "" : "/") + std::string(kRunGroup) + std::to_string(run.pid), run.share, 0);
+      add(path + (path.ends_with('/') ? "" : "/") + std::string(kRunCgroup) + std::to_string(run.pid), run.share, 0);
   }
   for (std::size_t l = 0; l < input.ledgers.size() && l < input.host_pids.size(); ++l)
     for (const std::uint32_t pid : input.host_pids[l])

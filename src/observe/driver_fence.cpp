@@ -8,9 +8,12 @@
 #include <optional>
 #include <sstream>
 
+#include "base/run_cgroup.hpp"
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "base/whole_file.hpp"
+#include "observe/audit.hpp"
+#include "observe/audit_text.hpp"
 
 namespace headgate::observe {
 namespace {
@@ -20,7 +23,6 @@ constexpr std::size_t kMaxNotes = 1 << 20;
 // In a cgroup of `headgate run`: keeps that command from removing it before its limit is taken away. On kernels with
 // the dmem controller the groups around it would keep the soft limit.
 constexpr const char* kHolder = "/headgate-limit";
-constexpr const char* kRunPrefix = "headgate-run-";
 
 struct Limits {
   std::uint64_t soft = 0, hard = abi::NVML_DEVICE_MEMORY_LIMIT_MAX, used = 0;
@@ -62,7 +64,7 @@ Result<void> set_limits(const nvml::Library& nvml, abi::nvmlDevice_t device, con
 bool is_there(const std::string& directory) { return ::access(directory.c_str(), F_OK) == 0; }
 
 bool is_of_run(const std::string& cgroup) {
-  return std::string_view(cgroup).substr(cgroup.find_last_of('/') + 1).starts_with(kRunPrefix);
+  return run_cgroup_pid(std::string_view(cgroup).substr(cgroup.find_last_of('/') + 1)).has_value();
 }
 
 bool is_occupied(const std::string& cgroup) {
@@ -218,6 +220,34 @@ void DriverFence::tell(const Fence& fence) {
                 .uuid = fence.target.uuid,
                 .text = "share " + fence.target.share + ": the driver does not hold its memory too: the limit of " +
                         fence.target.cgroup + " " + fence.problem});
+}
+
+std::vector<snapshot::Event> FenceCheck::look(const snapshot::Snapshot& snapshot) {
+  std::vector<snapshot::Event> events;
+  std::map<std::pair<std::string, std::string>, Case> now;
+  for (const snapshot::Share& share : snapshot.shares) {
+    const std::uint64_t slack = rules_.slack_bytes * (share.processes + 1ull);
+    for (const snapshot::ShareDevice& device : share.devices) {
+      const std::uint64_t counted = device.driver_used_bytes.value_or(0);
+      if (counted <= saturating_add(device.memory_used_bytes, slack)) continue;
+      const auto key = std::pair(share.name, device.uuid);
+      const auto before = cases_.find(key);
+      Case& one = now[key] = before == cases_.end() ? Case{.looks = 0, .since_ns = snapshot.taken_ns} : before->second;
+      ++one.looks;
+      if (one.told || one.looks < rules_.looks || snapshot.taken_ns - one.since_ns < rules_.least_ns) continue;
+      one.told = true;
+      events.push_back({.kind = event_kind(FindingKind::memory),
+                        .severity = "warn",
+                        .share = share.name,
+                        .uuid = device.uuid,
+                        .owner_uid = share.owner_uid,
+                        .text = "the driver counts " + bytes_text(counted) + format_gpu(snapshot, device.uuid) +
+                                " in the cgroups of share " + share.name + ", whose ledger has " +
+                                bytes_text(device.memory_used_bytes)});
+    }
+  }
+  cases_ = std::move(now);
+  return events;
 }
 
 }  // namespace headgate::observe

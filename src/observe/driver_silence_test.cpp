@@ -1,4 +1,4 @@
-#include "observe/driver_silence.hpp"
+#include "observe/lost_gpus.hpp"
 
 #include <gtest/gtest.h>
 

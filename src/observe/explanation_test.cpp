@@ -1,4 +1,4 @@
-#include "observe/explanation.hpp"
+#include "observe/compute_check.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "observe/fence_check.hpp"
+#include "observe/driver_fence.hpp"
 
 #include <gtest/gtest.h>
 

@@ -5,8 +5,7 @@
 
 #include <cmath>
 
-#include "observe/pcie_traffic.hpp"
-#include "observe/sm_activity.hpp"
+#include "observe/driver_samples.hpp"
 #include "observe/test_nvml.hpp"
 
 namespace headgate::observe {

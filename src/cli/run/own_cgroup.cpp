@@ -10,14 +10,12 @@
 #include <fstream>
 #include <string_view>
 
-#include "base/whole_number.hpp"
+#include "base/run_cgroup.hpp"
 
 namespace headgate::cli {
 namespace {
 
 namespace fs = std::filesystem;
-
-constexpr std::string_view kPrefix = "headgate-run-";
 
 bool has_line(const std::string& path, const std::string& wanted) {
   std::ifstream file(path);
@@ -45,11 +43,8 @@ std::string present_cgroup(const std::string& proc, const std::string& mounts) {
 void remove_left(const std::string& parent) {
   std::error_code failed;
   for (fs::directory_iterator entry(parent, failed), end; !failed && entry != end; entry.increment(failed)) {
-    const std::string name = entry->path().filename();
-    if (!name.starts_with(kPrefix)) continue;
-    const pid_t pid = whole_number<pid_t>(std::string_view(name).substr(kPrefix.size())).value_or(0);
-    if (pid <= 0) continue;
-    if (::kill(pid, 0) != 0 && errno == ESRCH) ::rmdir(entry->path().c_str());
+    const auto pid = static_cast<pid_t>(run_cgroup_pid(entry->path().filename().native()).value_or(0));
+    if (pid > 0 && ::kill(pid, 0) != 0 && errno == ESRCH) ::rmdir(entry->path().c_str());
   }
 }
 
@@ -59,7 +54,7 @@ OwnCgroup::OwnCgroup(const std::string& proc, const std::string& mounts) {
   const std::string parent = present_cgroup(proc, mounts);
   if (parent.empty()) return;
   remove_left(parent);
-  path_ = parent + (parent.ends_with('/') ? "" : "/") + std::string(kPrefix) + std::to_string(::getpid());
+  path_ = parent + (parent.ends_with('/') ? "" : "/") + std::string(kRunCgroup) + std::to_string(::getpid());
   if (::mkdir(path_.c_str(), 0755) != 0 && errno != EEXIST) {
     path_.clear();
     return;
