@@ -19,6 +19,14 @@
 
 namespace headgate::api {
 
+// What all handlers name.
+using http::error_response;
+using http::json_reply;
+using http::Request;
+using http::Response;
+using node::Caller;
+using snapshot::Snapshot;
+
 struct Access {
   std::uint32_t daemon_uid = 0;            // this user is an administrator
   std::optional<std::uint32_t> admin_gid;  // its members are administrators

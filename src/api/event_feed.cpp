@@ -17,8 +17,6 @@ namespace {
 constexpr std::size_t kSome = 64;   // small, so that a slow reader buffers little and its events stay current
 constexpr std::size_t kPage = 256;  // events per read of the store, to open each file once
 
-using http::Request;
-using http::Response;
 using tenancy::EventQuery;
 using Events = std::vector<snapshot::Event>;
 
@@ -49,7 +47,7 @@ Response page_of(const Events& events) {
 }
 
 // Adds the events that are in the log but not yet in the store.
-void add_newer(const observe::EventLog& log, EventQuery query, const node::Caller& caller, Events& events) {
+void add_newer(const observe::EventLog& log, EventQuery query, const Caller& caller, Events& events) {
   if (!events.empty()) query.after = events.back().sequence;
   for (auto& event : log.after(query.after)) {
     if (events.size() >= kMaxEvents) return;
@@ -67,8 +65,8 @@ struct EventFeed::Former {
   std::optional<std::vector<snapshot::Event>> page;
 };
 
-EventFeed::EventFeed(const observe::EventLog& log, tenancy::EventStore* store, node::Caller caller,
-                     tenancy::EventQuery query, bool from_now, std::function<void()> wake)
+EventFeed::EventFeed(const observe::EventLog& log, tenancy::EventStore* store, Caller caller, tenancy::EventQuery query,
+                     bool from_now, std::function<void()> wake)
     : log_(log),
       store_(store),
       caller_(std::move(caller)),
@@ -132,17 +130,17 @@ void EventFeed::ask_former() {
                });
 }
 
-http::Response EventFollowers::add(const http::Request& request, const node::Caller& caller, observe::EventLog& events,
-                                   tenancy::EventStore* history, std::size_t most_per_user) {
+Response EventFollowers::add(const Request& request, const Caller& caller, observe::EventLog& events,
+                             tenancy::EventStore* history, std::size_t most_per_user) {
   forget_gone();
   const auto has = std::ranges::count(followers_, caller.uid, &Follower::uid);
   if (static_cast<std::size_t>(has) >= most_per_user) {
-    return http::error_response(429, "busy", "you follow " + std::to_string(has) + " streams of events already",
-                                "close one, or raise node.streams_per_user in the configuration");
+    return error_response(429, "busy", "you follow " + std::to_string(has) + " streams of events already",
+                          "close one, or raise node.streams_per_user in the configuration");
   }
   auto following = following_of(request);
-  if (!following) return http::error_response(following.error());
-  http::Response response;
+  if (!following) return error_response(following.error());
+  Response response;
   response.stream = std::make_shared<http::EventStream>();
   const auto feed = std::make_shared<EventFeed>(events, history, caller, std::move(following->query),
                                                 following->from_now, [weak = std::weak_ptr(response.stream)] {
@@ -184,10 +182,10 @@ Result<Following> following_of(const Request& request) {
   return following;
 }
 
-void answer_events(const Request& request, const node::Caller& caller, const observe::EventLog& log,
+void answer_events(const Request& request, const Caller& caller, const observe::EventLog& log,
                    tenancy::EventStore* store, http::Reply reply) {
   const auto query = event_query_of(request);
-  if (!query) return reply(http::error_response(query.error()));
+  if (!query) return reply(error_response(query.error()));
   // Without a start, the newest events are wanted. Memory may hold less than a page that this caller may see, while the
   // disk holds more. With a start, memory suffices if it still holds everything after it.
   const bool from_start = !chooses(*query) && query->after == 0;
@@ -204,7 +202,7 @@ void answer_events(const Request& request, const node::Caller& caller, const obs
       asked, kMaxEvents, [caller](const snapshot::Event& event) { return may_see(event, caller); },
       {.uid = caller.uid, .waits = [reply] { return reply.waits(); }},
       [query = *query, caller, &log, reply](Result<Events> found) {
-        if (!found) return reply(http::error_response(found.error()));
+        if (!found) return reply(error_response(found.error()));
         add_newer(log, query, caller, *found);
         reply(page_of(*found));
       });

@@ -11,9 +11,6 @@
 namespace headgate::api {
 namespace {
 
-using http::Request;
-using http::Response;
-
 std::uint32_t owner_of(const mps::GroupView& group) { return group.key.is_for_all() ? 0 : group.key.uid; }
 
 Result<std::uint32_t> pid_in(const Request& request) {
@@ -31,21 +28,20 @@ void add_mps_routes(http::Router& router, MpsSources sources) {
   // Lists the caller's groups; for an administrator, all groups. Those of all users are root's: they name every user's
   // shares and processes.
   router.add("GET", "/v1/mps",
-             with_caller(all->access, [all](const Request&, const node::Caller& caller) -> Result<Response> {
+             with_caller(all->access, [all](const Request&, const Caller& caller) -> Result<Response> {
                std::string list;
                for (const mps::GroupView& group : all->groups())
                  if (caller.owns(owner_of(group))) list += (list.empty() ? "" : ",") + to_json(group);
-               return http::json_reply("[" + list + "]");
+               return json_reply("[" + list + "]");
              }));
   router.add_later(
       "POST", "/v1/mps/clients/{pid}/terminate",
-      with_caller(all->access, [all](const Request& request, const node::Caller& caller, const http::Reply& reply) {
+      with_caller(all->access, [all](const Request& request, const Caller& caller, const http::Reply& reply) {
         const auto pid = pid_in(request);
         const auto may = pid ? all->may_end(caller, *pid) : std::unexpected(pid.error());
-        if (!may) return reply(http::error_response(may.error()));
+        if (!may) return reply(error_response(may.error()));
         all->take_off(static_cast<pid_t>(*pid), [reply](const Result<bool>& done) {
-          reply(done ? http::json_reply(nlohmann::ordered_json{{"client", *done}}.dump())
-                     : http::error_response(done.error()));
+          reply(done ? json_reply(nlohmann::ordered_json{{"client", *done}}.dump()) : error_response(done.error()));
         });
       }));
 }

@@ -2,6 +2,7 @@
 
 #include <nlohmann/json.hpp>
 
+#include "base/json.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::api {
@@ -111,8 +112,8 @@ Json body_schema(BodyKind kind) {
 }
 
 Json schemas() {
-  Json all = Json::parse(snapshot::schemas());
-  all.update(Json::parse(small_schemas()));
+  Json all = parse_json(snapshot::schemas());
+  all.update(parse_json(small_schemas()));
   for (const Route& route : routes()) {
     if (!schema_name(route.body).empty()) all[schema_name(route.body)] = body_schema(route.body);
   }

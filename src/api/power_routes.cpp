@@ -5,6 +5,7 @@
 #include <optional>
 #include <utility>
 
+#include "base/json.hpp"
 #include "base/utf8.hpp"
 #include "power/resolve.hpp"
 #include "power/set_now.hpp"
@@ -87,13 +88,13 @@ std::string profiles_json(const std::vector<power::Profile>& profiles) {
   Json list = Json::array();
   for (const power::Profile& profile : profiles)
     list.push_back({{"name", profile.name},
-                    {"settings", Json::parse(power::settings_json(profile.settings))},
+                    {"settings", parse_json(power::settings_json(profile.settings))},
                     {"origin", profile.origin}});
   return reply_text(list);
 }
 
-http::Response outcomes_response(const std::vector<power::GpuOutcome>& outcomes, bool dry_run) {
-  http::Response response;
+Response outcomes_response(const std::vector<power::GpuOutcome>& outcomes, bool dry_run) {
+  Response response;
   std::optional<Error> worst;
   Json gpus = Json::array();
   for (const power::GpuOutcome& outcome : outcomes) {
@@ -105,7 +106,7 @@ http::Response outcomes_response(const std::vector<power::GpuOutcome>& outcomes,
                     {"changes", changes},
                     {"error", outcome.error ? error_json(*outcome.error) : Json(nullptr)}});
     if (!outcome.error) continue;
-    const int status = http::error_response(*outcome.error).status;
+    const int status = error_response(*outcome.error).status;
     if (!worst || status > response.status) {
       worst = outcome.error;
       response.status = status;
@@ -120,10 +121,6 @@ http::Response outcomes_response(const std::vector<power::GpuOutcome>& outcomes,
 
 namespace {
 
-using http::json_reply;
-using http::Request;
-using http::Response;
-using node::Caller;
 using power::RequestKind;
 
 constexpr std::chrono::milliseconds kPatience{4'500};
@@ -235,23 +232,23 @@ struct PowerApi : std::enable_shared_from_this<PowerApi> {
 
   void write(RequestKind kind, const Request& request, const Caller& caller, const http::Reply& reply) {
     auto what = wanted(kind, request, caller);
-    if (!what) return reply(http::error_response(what.error()));
+    if (!what) return reply(error_response(what.error()));
     if (kind != RequestKind::lease || what->request.dry_run) return set(*what, kind == RequestKind::reset, reply);
     sources.keeper.create(
         {.wanted = std::move(what->settings), .holder_pid = what->request.holder_pid, .ttl_s = what->request.ttl_s},
         caller.uid, [changed = sources.changed, reply](const Result<power::Lease>& lease) {
           changed();
-          reply(lease ? json_reply(power::lease_json(*lease), 201) : http::error_response(lease.error()));
+          reply(lease ? json_reply(power::lease_json(*lease), 201) : error_response(lease.error()));
         });
   }
 
   using Ending = void (power::LeaseKeeper::*)(const std::string&, std::function<void(Result<void>)>);
   void finish_lease(Ending ending, const Request& request, const Caller& caller, const http::Reply& reply) const {
     const auto id = own_lease(request, caller);
-    if (!id) return reply(http::error_response(id.error()));
+    if (!id) return reply(error_response(id.error()));
     (sources.keeper.*ending)(*id, [changed = sources.changed, reply](const Result<void>& done) {
       changed();
-      reply(done ? json_reply("{}") : http::error_response(done.error()));
+      reply(done ? json_reply("{}") : error_response(done.error()));
     });
   }
 

@@ -1,6 +1,6 @@
 #include "api/readiness.hpp"
 
-#include "observe/driver_silence.hpp"
+#include "observe/lost_gpus.hpp"
 
 namespace headgate::api {
 namespace {

@@ -2,6 +2,8 @@
 
 #include "api/body.hpp"
 #include "guest/grant/environment.hpp"
+#include "http/message.hpp"
+#include "tenancy/share.hpp"
 
 namespace headgate::api {
 namespace {
@@ -37,8 +39,8 @@ std::vector<Route> node_and_gpus() {
              .replies = {one("Gpu")},
              .errors = {400, 403, 404, 409}}),
       route("releaseDriver", "POST", "/v1/gpus/{uuid}/release",
-            "Let go of the driver's library for a while, so that a GPU can be reset or the driver replaced",
-            {.parameters = {{"uuid", Place::path, "any of them: NVML is let go of as a whole", "a GPU's UUID, or all"}},
+            "Release the driver's library for a while, so that a GPU can be reset or the driver replaced",
+            {.parameters = {{"uuid", Place::path, "any of them: NVML is released as a whole", "a GPU's UUID, or all"}},
              .replies = {one("Released")},
              .errors = {400, 403, 404, 503}}),
   };
@@ -152,7 +154,7 @@ std::vector<Route> quotas() {
             {.parameters = {{"user", Place::query, "of this user", "a name of the machine, or a uid"},
                             {"group", Place::query, "of this group", "a name of the machine, or a gid"},
                             {"everyone", Place::query,
-                             "the one that bounds each user but root, where his own says nothing", kAcceptedFlag}},
+                             "the one that bounds each user but root, unless the user has another", kAcceptedFlag}},
              .replies = {one("Nothing")},
              .errors = {400, 403, 404}}),
   };
@@ -278,6 +280,50 @@ const std::vector<Route>& routes() {
     return table;
   }();
   return all;
+}
+
+namespace {
+
+// A caller that sends an unused body would otherwise believe that it took effect.
+http::Handler without_body(http::Handler handler) {
+  return [handler = std::move(handler)](const http::Request& request) -> http::Response {
+    if (request.body.empty()) return handler(request);
+    return http::error_response(
+        {ErrorCode::usage, "this request takes no body, and has '" + tenancy::escape_untrusted(request.body) + "'",
+         "leave it out; GET /v1/openapi.json says what takes one"});
+  };
+}
+
+// Third-party probes and scrapers may send parameters that we do not use: outside /v1 any are accepted.
+std::optional<std::vector<std::string>> accepted_query(const Route& route) {
+  if (!route.path.starts_with("/v1/")) return std::nullopt;
+  std::vector<std::string> query;
+  for (const Parameter& parameter : route.parameters)
+    if (parameter.in == Place::query) query.emplace_back(parameter.name);
+  return query;
+}
+
+}  // namespace
+
+Result<void> add_routes(http::Router& router, const std::vector<Route>& table, Handlers handlers) {
+  for (const Route& route : table) {
+    if (const auto served = handlers.extract(route.id)) {
+      auto& [handler, runs] = served.mapped();
+      if (const auto* later = std::get_if<http::LaterHandler>(&handler)) {
+        router.add_later(route.method, route.path, *later);
+      } else {
+        auto& at_once = std::get<http::Handler>(handler);
+        if (route.method != "GET" && route.body == BodyKind::none) at_once = without_body(std::move(at_once));
+        router.add(route.method, route.path, std::move(at_once), runs);
+      }
+    }
+    if (!router.accept_only(route.method, route.path, accepted_query(route)))
+      return fail(ErrorCode::failed, "the route " + std::string(route.id) + ": nothing answers " +
+                                         std::string(route.method) + " " + std::string(route.path));
+  }
+  if (handlers.empty()) return {};
+  return fail(ErrorCode::failed,
+              "the handler " + std::string(handlers.begin()->first) + ": the table has no such route");
 }
 
 }  // namespace headgate::api

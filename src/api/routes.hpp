@@ -2,10 +2,14 @@
 // or MPS; the OpenAPI document (openapi.hpp) is made from it.
 #pragma once
 
+#include <map>
 #include <string_view>
+#include <variant>
 #include <vector>
 
 #include "api/body.hpp"
+#include "base/result.hpp"
+#include "http/router.hpp"
 
 namespace headgate::api {
 
@@ -30,7 +34,7 @@ struct Reply {
 };
 
 struct Route {
-  std::string_view id = {};      // "createShare": operationId; the service finds its handler by it
+  std::string_view id = {};      // "createShare": operationId; its handler is found by it
   std::string_view method = {};  // GET, POST, PUT, PATCH, DELETE
   std::string_view path = {};    // a pattern of http::Router
   std::string_view summary = {};
@@ -42,5 +46,15 @@ struct Route {
 
 // In the order of the document; each method and path occurs once.
 [[nodiscard]] const std::vector<Route>& routes();
+
+struct Served {
+  std::variant<http::Handler, http::LaterHandler> handler;
+  http::Runs runs = http::Runs::on_loop;
+};
+using Handlers = std::map<std::string_view, Served>;  // by Route::id
+
+// Adds the handlers at their rows' places, and restricts the queries of all rows. Rows without a handler here must be
+// in the router already. Errors: failed, naming a row that nothing answers, or a handler without a row.
+[[nodiscard]] Result<void> add_routes(http::Router& router, const std::vector<Route>& table, Handlers handlers);
 
 }  // namespace headgate::api

@@ -2,10 +2,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <map>
 #include <type_traits>
 #include <utility>
-#include <variant>
 
 #include "api/access.hpp"
 #include "api/body.hpp"
@@ -25,28 +23,11 @@
 namespace headgate::api {
 namespace {
 
-using http::error_response;
-using http::json_reply;
-using http::Request;
-using http::Response;
-using node::Caller;
-using snapshot::Snapshot;
-
 Response page_of(std::string text) {
   Response response;
   response.content_type = kMetricsType;
   response.body = std::move(text);
   return response;
-}
-
-// A caller that sends an unused body would otherwise believe that it took effect.
-http::Handler without_body(http::Handler handler) {
-  return [handler = std::move(handler)](const Request& request) -> Response {
-    if (request.body.empty()) return handler(request);
-    return error_response({ErrorCode::usage,
-                           "this request takes no body, and has '" + tenancy::escape_untrusted(request.body) + "'",
-                           "leave it out; GET /v1/openapi.json says what takes one"});
-  };
 }
 
 }  // namespace
@@ -63,11 +44,6 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
         access(a),
         fresh(o),
         shares(std::make_shared<ShareRoutes>(l, n, o, fresh)) {}
-
-  struct Served {
-    std::variant<http::Handler, http::LaterHandler> handler;
-    http::Runs runs = http::Runs::on_loop;
-  };
 
   // Runs `answer`, of this or of `shares`, for a caller that does not ask too fast.
   template <typename Owner, typename... More>
@@ -99,8 +75,7 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     return {with_caller(access, run), http::Runs::on_pool};
   }
 
-  // Returns the handlers of all routes that no other part answers, by Route::id.
-  std::map<std::string_view, Served> handlers() {
+  Handlers handlers() {
     using Naming = node::QuotaService::Naming;
     using node::ShareService;
     using snapshot::to_json;
@@ -198,14 +173,14 @@ struct Service::Impl : std::enable_shared_from_this<Impl> {
     const std::string uuid = *request.parameter("uuid");
     if (uuid != "all") TRY(gpu_in(observer.latest()->gpus, uuid));
     if (!observer.release_driver(std::chrono::seconds(60)))
-      return fail(ErrorCode::unreachable, "a call into the driver hangs, so it cannot be let go of",
-                  "nothing but the daemon's end lets go of it: kill -9 it; tenants run on under their limits");
+      return fail(ErrorCode::unreachable, "a call into the driver hangs, so it cannot be released",
+                  "only the daemon's end releases it: kill -9 it; tenants run on under their limits");
     if (released) released(uuid);
     fresh.changed();
     events.add({.kind = "gpu.released",
                 .severity = "warn",
                 .uid = caller.uid,
-                .text = "the driver is let go of for a minute: what it says of GPUs is not known meanwhile"});
+                .text = "the driver is released for a minute: what it reports of GPUs is unknown meanwhile"});
     return json_reply("{\"released_s\":60}");
   }
 
@@ -298,29 +273,6 @@ void Service::close() {
   impl_->shares->close();
 }
 
-void Service::add_routes(http::Router& router) {
-  auto handlers = impl_->handlers();
-  for (const Route& route : routes()) {
-    const auto found = handlers.find(route.id);
-    if (found == handlers.end()) continue;
-    auto& [handler, runs] = found->second;
-    if (const auto* later = std::get_if<http::LaterHandler>(&handler)) {
-      router.add_later(route.method, route.path, *later);
-      continue;
-    }
-    auto& at_once = std::get<http::Handler>(handler);
-    if (route.method != "GET" && route.body == BodyKind::none) at_once = without_body(std::move(at_once));
-    router.add(route.method, route.path, std::move(at_once), runs);
-  }
-  for (const Route& route : routes()) {
-    // Third-party probes and scrapers may send parameters that we do not use.
-    if (!route.path.starts_with("/v1/")) continue;
-    std::vector<std::string> query;
-    for (const Parameter& parameter : route.parameters) {
-      if (parameter.in == Place::query) query.emplace_back(parameter.name);
-    }
-    router.accept_only(route.method, route.path, std::move(query));
-  }
-}
+Result<void> Service::add_routes(http::Router& router) { return api::add_routes(router, routes(), impl_->handlers()); }
 
 }  // namespace headgate::api

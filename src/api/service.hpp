@@ -25,9 +25,9 @@ class Service {
           tenancy::EventStore* history, Tally& tally, const CurrentAccess& access);
   ~Service();
 
-  // Adds the routes of api::routes() that the task channel, power and MPS do not answer, and restricts the queries of
-  // all: add the others' first.
-  void add_routes(http::Router& router);
+  // Adds the routes of api::routes() that the task channel, power and MPS do not answer: add theirs first. Errors: of
+  // api::add_routes().
+  [[nodiscard]] Result<void> add_routes(http::Router& router);
   // Returns the latest snapshot, or a new one if that is stale. Blocks: for the pool.
   [[nodiscard]] observe::NodeSnapshot fresh();
   // Makes earlier snapshots stale, because GPU settings have changed. Any thread.

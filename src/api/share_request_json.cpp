@@ -76,7 +76,7 @@ Result<Json> object_from(const std::string& body) {
   static_cast<void>(Json::sax_parse(body, &counter));
   if (counter.too_many())
     return fail(ErrorCode::usage, "the body has more than " + std::to_string(kMaxParts) + " keys and values",
-                "a share has at most 256 users and 256 groups by name; a group has as many members as it likes");
+                "a share has at most 256 users and 256 groups by name; a group may have any number of members");
   // Parsers disagree on duplicate keys (some keep the first value, others the last), so they are refused.
   std::set<std::string> seen;
   std::optional<std::string> twice;
@@ -89,8 +89,8 @@ Result<Json> object_from(const std::string& body) {
       },
       false);
   if (twice)
-    return fail(ErrorCode::usage, "the key '" + tenancy::escape_untrusted(*twice) + "' stands twice",
-                "say each but once");
+    return fail(ErrorCode::usage, "the key '" + tenancy::escape_untrusted(*twice) + "' is given twice",
+                "give each once");
   if (json.is_discarded() || !json.is_object())
     return fail(ErrorCode::usage, "the body is no JSON object: " + tenancy::escape_untrusted(body),
                 "such as {\"name\": \"alice\", \"mem\": \"8GiB\", \"compute\": \"50%\"}");
@@ -292,7 +292,7 @@ Result<tenancy::QuotaChange> quota_change_from(const std::string& body) {
 
 Result<tenancy::Quota> quota_named(const std::string* user, const std::string* group, bool everyone) {
   if ((user != nullptr) + (group != nullptr) + everyone != 1)
-    return fail(ErrorCode::usage, "whose quota is not said", "name exactly one: a user, a group, or everyone");
+    return fail(ErrorCode::usage, "a quota is of exactly one user or group, or of everyone", "name one of them");
   tenancy::Quota quota;
   if (everyone) {
     quota.subject = tenancy::Quota::Subject::every_user;

@@ -202,8 +202,10 @@ TEST(ShareRequestJson, ARemovedQuotaNamesExactlyOneSubject) {
   EXPECT_EQ(quota_named(nullptr, &number, false)->subject, tenancy::Quota::Subject::group);
   EXPECT_EQ(quota_named(nullptr, &number, false)->id, 1234u);
   EXPECT_EQ(quota_named(nullptr, nullptr, true)->subject, tenancy::Quota::Subject::every_user);
-  EXPECT_EQ(quota_named(nullptr, nullptr, false).error().message, "whose quota is not said");
-  EXPECT_EQ(quota_named(&root, nullptr, true).error().message, "whose quota is not said");
+  EXPECT_EQ(quota_named(nullptr, nullptr, false).error().message,
+            "a quota is of exactly one user or group, or of everyone");
+  EXPECT_EQ(quota_named(&root, nullptr, true).error().message,
+            "a quota is of exactly one user or group, or of everyone");
   EXPECT_EQ(quota_named(&nobody, nullptr, false).error().message, "user = \"no-such-user\" is not understood");
   const std::string no_text = "\xff";
   EXPECT_EQ(quota_named(&no_text, nullptr, false).error().hint, "accepted: a name of this machine, or a number");

@@ -16,13 +16,6 @@
 namespace headgate::api {
 namespace {
 
-using http::error_response;
-using http::json_reply;
-using http::Request;
-using http::Response;
-using node::Caller;
-using snapshot::Snapshot;
-
 ShareRoutes::Answer share_in(const Snapshot& snapshot, const std::string& name, const Caller& caller, int status) {
   for (const auto& share : snapshot.shares)
     if (share.name == name && caller.sees(share.owner_uid, share.uids, share.gids))

@@ -6,8 +6,7 @@
 #include <mutex>
 #include <utility>
 
-#include "api/zeusd_query.hpp"
-#include "api/zeusd_reply.hpp"
+#include "api/zeusd_wire.hpp"
 #include "base/joined.hpp"
 #include "base/now.hpp"
 #include "power/power_feed.hpp"

@@ -3,7 +3,7 @@
 #include <string>
 #include <string_view>
 
-#include "api/zeusd_query.hpp"
+#include "api/zeusd_wire.hpp"
 #include "http/codec.hpp"
 
 // The input is a request target as received.

@@ -1,4 +1,4 @@
-#include "api/zeusd_query.hpp"
+#include "api/zeusd_wire.hpp"
 
 #include <gtest/gtest.h>
 

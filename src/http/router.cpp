@@ -36,15 +36,15 @@ std::optional<Fields> match(const std::vector<std::string>& pattern, const std::
 std::optional<Response> strange_query(const Router::Route& route, const Request& request) {
   if (!route.query) return std::nullopt;
   for (const Field& field : request.query) {
-    const std::string name = "'" + field.name.substr(0, 80) + "' ";
+    const std::string name = "query parameter '" + field.name.substr(0, 80) + "'";
     if (std::ranges::find(*route.query, field.name) == route.query->end()) {
       const std::string known = joined(*route.query, ", ");
-      return error_response(400, "usage", name + "is nothing that " + request.path + " may be asked with",
+      return error_response(400, "usage", "unknown " + name + " for " + request.path,
                             known.empty() ? "it takes no parameters" : "accepted: " + known);
     }
     // Parsers differ: some would take the first value, others the last.
     if (std::ranges::count(request.query, field.name, &Field::name) > 1)
-      return error_response(400, "usage", name + "stands twice in the query", "say each but once");
+      return error_response(400, "usage", name + " is given twice", "give each once");
   }
   return std::nullopt;
 }
@@ -69,11 +69,14 @@ Router& Router::otherwise(Handler handler) {
   return *this;
 }
 
-void Router::accept_only(std::string_view method, std::string_view pattern, std::vector<std::string> query) {
+bool Router::accept_only(std::string_view method, std::string_view pattern,
+                         std::optional<std::vector<std::string>> query) {
   const auto segments = split(pattern);
-  for (Route& route : routes_) {
-    if (route.method == method && route.segments == segments) route.query = query;
-  }
+  const auto found = std::ranges::find_if(
+      routes_, [&](const Route& route) { return route.method == method && route.segments == segments; });
+  if (found == routes_.end()) return false;
+  found->query = std::move(query);
+  return true;
 }
 
 std::variant<const Router::Route*, Response> Router::find(Request& request) const {

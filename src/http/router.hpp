@@ -36,8 +36,9 @@ class Router {
   // Adds a handler that answers later (long polls); it runs on the loop's thread.
   Router& add_later(std::string_view method, std::string_view pattern, LaterHandler handler);
 
-  // Restricts the query of an added route: other parameter names are refused instead of ignored.
-  void accept_only(std::string_view method, std::string_view pattern, std::vector<std::string> query);
+  // Restricts the query of an added route: other parameter names are refused instead of ignored. Returns false if there
+  // is no such route.
+  bool accept_only(std::string_view method, std::string_view pattern, std::optional<std::vector<std::string>> query);
 
   // Handles requests that match no route, instead of 404 and 405; on the loop's thread.
   Router& otherwise(Handler handler);

@@ -46,7 +46,7 @@ Result<void> GpuPolicies::set(const std::string& uuid, const std::string& policy
                        .severity = "info",
                        .uuid = *found,
                        .uid = caller.uid,
-                       .text = user_name(caller.uid) + " has GPU " + found->substr(0, 12) + " given by the policy " +
+                       .text = user_name(caller.uid) + " set the policy of GPU " + found->substr(0, 12) + " to " +
                                policy_word(*wanted) + (as_usual ? ", which is the configuration's" : "")});
   return {};
 }

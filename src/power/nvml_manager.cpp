@@ -241,7 +241,7 @@ Result<void> NvmlSession::use(std::uint32_t index,
   const std::unique_lock lock(mutex_);
   if (!library_) {
     if (steady_now_ns() < closed_until_ns_)
-      return fail(ErrorCode::unreachable, "the driver is let go of, so that a GPU can be reset",
+      return fail(ErrorCode::unreachable, "the driver is released, so that a GPU can be reset",
                   "it is opened again within a minute");
     TRY(reopen());
   }

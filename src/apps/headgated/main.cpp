@@ -149,7 +149,7 @@ Result<void> start_service(Parts& on) {
   on.scheduler.channel().add_routes(router);
   on.power->add_routes(router, *on.service);
   on.mps->add_routes(router);
-  on.service->add_routes(router);
+  TRY(on.service->add_routes(router));
   on.control.emplace(context, std::move(router));
   return on.control->listen();
 }

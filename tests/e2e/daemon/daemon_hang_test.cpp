@@ -74,7 +74,7 @@ TEST(DaemonHang, ImpossibleRequestsAreRefusedWithWhatIsAccepted) {
       {"GET", "/v1/events?atfer=3", "", "accepted: after, since_unix_ns, share, kind, follow"},
       {"GET", "/v1/shares?all=1", "", "it takes no parameters"},
       {"GET", "/v1/events?follow=1&after=x", "", "accepted: a whole number from 0"},
-      {"POST", "/v1/shares", R"({"name":"a","mem":"1GiB","mem":"2GiB"})", "'mem' stands twice"},
+      {"POST", "/v1/shares", R"({"name":"a","mem":"1GiB","mem":"2GiB"})", "'mem' is given twice"},
       {"POST", "/v1/shares", R"({"name":"a","users":{}})", "a list of texts"},
       {"POST", "/v1/shares", R"({"name":"a","users":["4294967295"]})", "a number of 0 to 4294967294"},
       {"POST", "/v1/shares", R"({"name":"a","weight":-5})", "1 to 1000, as a number or a text"},
@@ -98,7 +98,7 @@ TEST(DaemonHang, RefusalsOfAShortRunAreReportedAfterItsShare) {
     EXPECT_TRUE(says(events, "asked 8.0 GiB, limit 1.0 GiB")) << events.out;
     const Said why = cli.shell("$H why " + std::string(name));
     EXPECT_EQ(why.status, 0) << why.err;
-    EXPECT_TRUE(says(why, "is there no more") && says(why, "asked 8.0 GiB, limit 1.0 GiB")) << why.out;
+    EXPECT_TRUE(says(why, "no longer exists") && says(why, "asked 8.0 GiB, limit 1.0 GiB")) << why.out;
   }
   EXPECT_EQ(cli.shell("$H why missing").status, 2);
 }
@@ -134,7 +134,7 @@ TEST(DaemonHang, ReleasingTheDriverNamesAGpuAndIsReported) {
   EXPECT_FALSE(daemon.snapshot().node.nvml_released);
   EXPECT_EQ(daemon.ask("POST", "/v1/gpus/" + daemon.snapshot().gpus.at(0).uuid + "/release").status, 200);
   EXPECT_TRUE(says(daemon.cli().shell("$H status"), "GPU FIGURES ARE OLD"));
-  EXPECT_TRUE(says(daemon.cli().shell("$H events --kind gpu.released"), "is let go of for a minute"));
+  EXPECT_TRUE(says(daemon.cli().shell("$H events --kind gpu.released"), "is released for a minute"));
 }
 
 // Runs the command as an unprivileged user that can traverse the directories of the sockets.
