@@ -167,9 +167,13 @@ static_assert(sizeof(NvmlExportedSample) == 328);
 using NvmlExportedSamples = nvmlReturn_t(nvmlDevice_t device, unsigned long long since_us, unsigned* type,
                                          unsigned* count, NvmlExportedSample* rows);
 inline constexpr unsigned kNvmlExportedSamples = 145;
-// How nvidia-smi gets its handles: nvmlDeviceGetHandleByIndex_v2 with flags.
-using NvmlExportedHandleByIndex = nvmlReturn_t(unsigned index, nvmlDevice_t* device, unsigned flags);
-inline constexpr unsigned kNvmlExportedHandleByIndex = 81;
+// How nvidia-smi finds the GPU of `-i` ADDRESS: it splits the text, and compares it with the address of each GPU by
+// index. The address as text (0000:1F:00.0) is for its messages.
+using NvmlExportedSplitPci = nvmlReturn_t(const char* text, unsigned* domain, unsigned* bus, unsigned* device,
+                                          unsigned* function);
+using NvmlExportedPciByIndex = nvmlReturn_t(unsigned index, unsigned* domain, unsigned* bus, unsigned* device);
+using NvmlExportedPciTextByIndex = nvmlReturn_t(unsigned index, char* text, unsigned bytes);
+inline constexpr unsigned kNvmlExportedSplitPci = 12, kNvmlExportedPciByIndex = 75, kNvmlExportedPciTextByIndex = 81;
 // `nvidia-smi compute-policy` sets and lists what GPUs do by policy; the only policy, 0, is the length of time slices:
 // 0 default, 1 short, 2 medium, 3 long.
 struct NvmlExportedPolicy {

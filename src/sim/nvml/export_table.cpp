@@ -65,8 +65,30 @@ nvmlReturn_t full_features(nvmlDevice_t device, unsigned* has) {
   return value_of(table_call(device, {}), has, [](const DeviceView&) { return 1U; });
 }
 
-nvmlReturn_t handle_by_index(unsigned index, nvmlDevice_t* device, unsigned /* flags; nvidia-smi passes 0x22 */) {
-  return nvmlDeviceGetHandleByIndex_v2(index, device);
+nvmlReturn_t split_pci(const char* text, unsigned* domain, unsigned* bus, unsigned* device, unsigned* function) {
+  PciAddress address;
+  if (!domain || !bus || !device || !function || !split_pci_address(text, address)) return NVML_ERROR_INVALID_ARGUMENT;
+  *domain = address.domain, *bus = address.bus, *device = address.device, *function = address.function;
+  return NVML_SUCCESS;
+}
+
+// A GPU's PCI address, which nvidia-smi compares with that of `-i`.
+nvmlReturn_t pci_by_index(unsigned index, unsigned* domain, unsigned* bus, unsigned* device) {
+  const auto tell = [=](Node& node) {
+    if (!domain || !bus || !device || index >= node.profile().count) return NVML_ERROR_INVALID_ARGUMENT;
+    *domain = node.profile().pci_domain, *bus = pci_bus(node.profile(), index), *device = 0;
+    return NVML_SUCCESS;
+  };
+  return answer(tell, "nvmlInternalGetExportTable");
+}
+
+// The same as text, for nvidia-smi's messages.
+nvmlReturn_t pci_text_by_index(unsigned index, char* text, unsigned bytes) {
+  const auto tell = [=](Node& node) {
+    if (index >= node.profile().count) return NVML_ERROR_INVALID_ARGUMENT;
+    return give_text(pci_bus_id_legacy(node.profile(), index).data(), text, bytes);
+  };
+  return answer(tell, "nvmlInternalGetExportTable");
 }
 
 // Returns the common ancestor of two PCI addresses, in the order of `topo -m`'s legend, nearest first: PIX, PXB, PHB,
@@ -110,7 +132,9 @@ struct Table {
                                                   {230, slot(&nvmlDeviceGetMaxPcieLinkGeneration)},
                                                   {23, slot(&ancestor_by_bus_id)},
                                                   {72, slot(&full_features)},
-                                                  {kNvmlExportedHandleByIndex, slot(&handle_by_index)},
+                                                  {kNvmlExportedSplitPci, slot(&split_pci)},
+                                                  {kNvmlExportedPciByIndex, slot(&pci_by_index)},
+                                                  {kNvmlExportedPciTextByIndex, slot(&pci_text_by_index)},
                                                   {kNvmlExportedSetPolicy, slot(&set_policy)},
                                                   {kNvmlExportedListPolicies, slot(&list_policies)},
                                                   {kNvmlExportedSamples, slot(&monitored)},

@@ -32,13 +32,12 @@ nvmlReturn_t by_index(unsigned index, nvmlDevice_t* out, const char* function = 
 }
 
 nvmlReturn_t by_pci(const char* bus_id, nvmlDevice_t* out, const char* function = __builtin_FUNCTION()) {
-  unsigned domain = 0, bus = 0, slot = 0, part = 0;
-  const bool full = bus_id != nullptr && std::sscanf(bus_id, "%x:%x:%x.%x", &domain, &bus, &slot, &part) == 4;
-  if (bus_id != nullptr && !full) domain = 0, part = 0;
-  const bool known = full || (bus_id != nullptr && std::sscanf(bus_id, "%x:%x.%x", &bus, &slot, &part) == 3);
-  return find_device(bus_id, out, function, [&](const Profile& profile, std::uint32_t i) {
-    return known && domain == profile.pci_domain && bus == pci_bus(profile, i) && slot == 0 && part == 0;
-  });
+  PciAddress address;
+  const bool is_of_gpu = split_pci_address(bus_id, address) && address.function == 0;
+  const auto matches = [&address](const Profile& profile, std::uint32_t i) {
+    return address.domain == profile.pci_domain && address.bus == pci_bus(profile, i) && address.device == 0;
+  };
+  return find_device(is_of_gpu ? bus_id : nullptr, out, function, matches);
 }
 
 // Both layouts share the names of their fields.
@@ -67,6 +66,18 @@ nvmlReturn_t cuda_version(int* out, const char* function = __builtin_FUNCTION())
 }
 
 }  // namespace
+
+bool split_pci_address(const char* text, PciAddress& out) {
+  if (text == nullptr) return false;
+  out = {};
+  auto& [domain, bus, device, function] = out;
+  char more = 0;  // %c fails at the text's end only
+  if (std::sscanf(text, "%x:%x:%x.%x%c", &domain, &bus, &device, &function, &more) == 4) return true;
+  function = 0;
+  if (std::sscanf(text, "%x:%x:%x%c", &domain, &bus, &device, &more) == 3) return true;
+  domain = 0;
+  return std::sscanf(text, "%x:%x.%x%c", &bus, &device, &function, &more) == 3;
+}
 
 extern "C" {
 

@@ -50,6 +50,13 @@ struct SliceOfDevice {
 [[nodiscard]] nvmlDevice_t handle_of(SliceOfDevice slice);
 [[nodiscard]] std::optional<SliceOfDevice> slice_of(const Profile& profile, nvmlDevice_t handle);
 
+struct PciAddress {
+  unsigned domain = 0, bus = 0, device = 0, function = 0;
+};
+// Returns false for a text that driver 535 does not take. It takes hexadecimal numbers as domain:bus:device.function,
+// domain:bus:device and bus:device.function, with nothing behind them.
+[[nodiscard]] bool split_pci_address(const char* text, PciAddress& out);
+
 // A call's view of a device. The node is advanced to now, and locked while the view exists.
 class DeviceView {
  public:

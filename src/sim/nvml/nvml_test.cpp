@@ -114,13 +114,15 @@ TEST_F(Nvml, ADeviceIsFoundByIndexUuidSerialAndPciAddress) {
   EXPECT_EQ(found, device(1));
   EXPECT_EQ(NVML(nvmlDeviceGetHandleBySerial)(serial, &found), NVML_SUCCESS);
   EXPECT_EQ(found, device(1));
-  for (const char* address :
-       {static_cast<const char*>(pci.busId), static_cast<const char*>(pci.busIdLegacy), "1f:00.0"}) {
+  for (const char* address : {static_cast<const char*>(pci.busId), static_cast<const char*>(pci.busIdLegacy), "1f:00.0",
+                              "0:1f:0", "0:1f:0.0", "1F:0.0", "0x0:0x1f:0x0.0"}) {
     found = nullptr;
     EXPECT_EQ(NVML(nvmlDeviceGetHandleByPciBusId_v2)(address, &found), NVML_SUCCESS) << address;
     EXPECT_EQ(found, device(1));
   }
-  EXPECT_EQ(NVML(nvmlDeviceGetHandleByPciBusId_v2)("nonsense", &found), NVML_ERROR_NOT_FOUND);
+  EXPECT_EQ(NVML(nvmlDeviceGetHandleByPciBusId_v2)("2f:00.0", &found), NVML_ERROR_NOT_FOUND);
+  for (const char* address : {"nonsense", "", "1f", "1f:00", "1f:00.", "1f:00.1", "1f:00.0 ", "0:1f:00.0.0", ":1f:0.0"})
+    EXPECT_EQ(NVML(nvmlDeviceGetHandleByPciBusId_v2)(address, &found), NVML_ERROR_INVALID_ARGUMENT) << address;
   EXPECT_EQ(NVML(nvmlDeviceGetHandleByUUID)("GPU-", &found), NVML_ERROR_NOT_FOUND);
   EXPECT_EQ(NVML(nvmlDeviceGetHandleByIndex_v2)(2, &found), NVML_ERROR_INVALID_ARGUMENT);
 }

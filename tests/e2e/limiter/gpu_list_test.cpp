@@ -81,9 +81,10 @@ TEST_F(GpuList, AShareOfTheSecondCardHasItAsNumberZeroOnly) {
     EXPECT_EQ(uuids(seen.cuda), std::vector{cards_[1].uuid});
     EXPECT_EQ(seen.beyond, "2") << "no GPU has that number: INVALID_ARGUMENT";
     EXPECT_EQ(seen.topology, "near 0, node 1\n");
-    // Every name of the neighbour's GPU returns NOT_FOUND (6); each name of ours works with one call only.
-    EXPECT_EQ(seen.looks, cards_[0].uuid + " 6 6 6\n" + cards_[0].pci + " 6 6 6\n" + cards_[0].serial + " 6 6 6\n" +
-                              cards_[1].uuid + " 0 6 6\n" + cards_[1].pci + " 6 0 6\n" + cards_[1].serial + " 6 6 0\n");
+    // Every name of the neighbour's GPU returns NOT_FOUND (6); each name of ours works with one call only. What is no
+    // PCI address returns INVALID_ARGUMENT (2).
+    EXPECT_EQ(seen.looks, cards_[0].uuid + " 6 2 6\n" + cards_[0].pci + " 6 6 6\n" + cards_[0].serial + " 6 2 6\n" +
+                              cards_[1].uuid + " 0 2 6\n" + cards_[1].pci + " 6 0 6\n" + cards_[1].serial + " 6 2 0\n");
   }
 }
 
@@ -162,6 +163,43 @@ TEST_F(GpuList, NvidiaSmiListsTheSharesCardsByCudasNumbers) {
   const Said turned = shell("$H run --sim=l40s-x2 --gpu 1,0 --mem 8GiB -- $S -L");
   EXPECT_EQ(turned.out,
             "GPU 0: NVIDIA L40S (UUID: " + cards_[1].uuid + ")\nGPU 1: NVIDIA L40S (UUID: " + cards_[0].uuid + ")\n");
+}
+
+// By the addresses that nvidia-smi takes: with or without the domain, any case.
+TEST_F(GpuList, NvidiaSmiFindsTheSharesCardsByPciAddress) {
+  if (::access(NVIDIA_SMI, X_OK) != 0) GTEST_SKIP() << "dev/real-parts has not been run";
+  const auto query = [&](const std::string& gpus, const std::string& address) {
+    return shell("$H run --sim=l40s-x2 --gpu " + gpus + " -- $S --query-gpu=uuid --format=csv,noheader -i '" + address +
+                 "'");
+  };
+  const auto forms = [](const Card& card) {
+    std::string lower = card.pci;
+    std::ranges::transform(lower, lower.begin(), [](unsigned char c) { return std::tolower(c); });
+    return std::vector{card.pci, lower, lower.substr(4), lower.substr(9), card.pci.substr(9)};
+  };
+  for (const std::string& address : forms(cards_[1]))
+    for (const char* gpus : {"all", "1", "1,0"}) {
+      const Said said = query(gpus, address);
+      EXPECT_EQ(said.out, cards_[1].uuid + "\n") << gpus << " " << address << said.err;
+      EXPECT_EQ(said.status, 0);
+    }
+  for (const std::string& address : forms(cards_[0]))
+    EXPECT_TRUE(query("1", address).out.contains("No devices were found")) << address;
+  EXPECT_EQ(query("all", cards_[1].pci + "," + cards_[0].pci.substr(9)).out,
+            cards_[0].uuid + "\n" + cards_[1].uuid + "\n");
+  EXPECT_TRUE(query("all", "ff:00.0").out.contains("No devices were found"));
+  for (const char* address : {"1f:00", "1f:00.0 ", "x:1f:00.0"}) {
+    const Said said = query("1", address);
+    EXPECT_NE(said.status, 0) << address;
+    EXPECT_TRUE(said.out.contains("Problem with GPU " + cards_[1].pci.substr(4) + ": Invalid PCI bus id"))
+        << address << said.out << said.err;
+  }
+  for (const char* view : {"-q -d MEMORY -i ", "pmon -c 1 -i ", "dmon -c 1 -i ", "compute-policy --list -i "}) {
+    const Said ours = shell("$H run --sim=l40s-x2 --gpu 1 --mem 8GiB -- $S " + (view + cards_[1].pci));
+    EXPECT_EQ(ours.status, 0) << view << ours.out << ours.err;
+    const Said other = shell("$H run --sim=l40s-x2 --gpu 1 --mem 8GiB -- $S " + (view + cards_[0].pci));
+    EXPECT_FALSE(other.out.contains(cards_[0].uuid) || other.out.contains(cards_[0].pci)) << view << other.out;
+  }
 }
 
 // A daemon's share. The program gets only its directory, as if mounted in a container.

@@ -1,5 +1,5 @@
 // Calls to NVML's process lists that return more than pid and size: nvmlDeviceGetRunningProcessDetailList, and the
-// private table that nvidia-smi uses, also for its handles. Without these hooks a share's nvidia-smi would show other
+// private table that nvidia-smi uses, also for PCI addresses. Without these hooks a share's nvidia-smi would show other
 // shares' programs.
 #include <algorithm>
 #include <cstring>
@@ -21,7 +21,8 @@ struct Copy {
   const void* words[kMaxTableSlots];  // the first is the size in bytes
   NvmlExportedProcessList* lists[kNvmlExportedListCount];
   NvmlExportedSamples* samples;
-  NvmlExportedHandleByIndex* handle_by_index;
+  NvmlExportedPciByIndex* pci_by_index;
+  NvmlExportedPciTextByIndex* pci_text_by_index;
 };
 Copy copy;
 
@@ -50,10 +51,19 @@ nvmlReturn_t share_samples(nvmlDevice_t device, unsigned long long since_us, uns
   return result;
 }
 
-nvmlReturn_t shown_handle(unsigned index, nvmlDevice_t* device, unsigned flags) {
+template <typename ByIndex, typename... Out>
+nvmlReturn_t by_shown_index(ByIndex* by_index, unsigned index, Out... out) {
   const unsigned shown = shown_gpus();
-  if (shown == 0) return copy.handle_by_index(index, device, flags);
-  return index < shown ? copy.handle_by_index(driver_number(index), device, flags) : NVML_ERROR_INVALID_ARGUMENT;
+  if (shown == 0) return by_index(index, out...);
+  return index < shown ? by_index(driver_number(index), out...) : NVML_ERROR_INVALID_ARGUMENT;
+}
+
+nvmlReturn_t shown_pci(unsigned index, unsigned* domain, unsigned* bus, unsigned* device) {
+  return by_shown_index(copy.pci_by_index, index, domain, bus, device);
+}
+
+nvmlReturn_t shown_pci_text(unsigned index, char* text, unsigned bytes) {
+  return by_shown_index(copy.pci_text_by_index, index, text, bytes);
 }
 
 void put(const void*& word, const void* value) { __atomic_store_n(&word, value, __ATOMIC_RELAXED); }
@@ -67,7 +77,7 @@ void replace(const void* const* table, std::size_t words, std::size_t slot, Func
 }
 
 bool is_replaced(std::size_t slot) {
-  return slot == kNvmlExportedSamples || slot == kNvmlExportedHandleByIndex ||
+  return slot == kNvmlExportedSamples || slot == kNvmlExportedPciByIndex || slot == kNvmlExportedPciTextByIndex ||
          (slot >= kNvmlExportedLists && slot < kNvmlExportedLists + kNvmlExportedListCount);
 }
 
@@ -83,7 +93,8 @@ const void* filtered(const void* const* table) {
   replace(table, words, kNvmlExportedLists + 1, copy.lists[1], &share_list<1>);
   replace(table, words, kNvmlExportedLists + 2, copy.lists[2], &share_list<2>);
   replace(table, words, kNvmlExportedSamples, copy.samples, &share_samples);
-  replace(table, words, kNvmlExportedHandleByIndex, copy.handle_by_index, &shown_handle);
+  replace(table, words, kNvmlExportedPciByIndex, copy.pci_by_index, &shown_pci);
+  replace(table, words, kNvmlExportedPciTextByIndex, copy.pci_text_by_index, &shown_pci_text);
   put(copy.words[0], reinterpret_cast<const void*>(words * sizeof(void*)));
   return copy.words;
 }
