@@ -294,6 +294,14 @@ TEST(Promises, StreamsBesideALongKernelAreNoRanks) {
               2);
 }
 
+// The fluid that long kernels wait for gives nothing to a share that has no work for it.
+TEST(Promises, LongKernelsGetWhatBurstsLeave) {
+  MixShare graphs = share(39, 100, 3 * kUs), rare = share(5, 16, 200 * kMs);
+  graphs.load = {.batch = 29, .every_ns = 50 * kMs, .nodes = 100};
+  rare.load = {.batch = 3, .every_ns = 200 * kMs};
+  expect_kept("56-100 of 10 ms beside bursts and 200 ms", {graphs, rare, with_weight(share(56, 100, 10 * kMs), 10)});
+}
+
 // So many contexts that each waits 30 ms for its slice: brackets stand in the stream's queue meanwhile, and one process
 // of each share follows in what order the slices go round.
 TEST(Promises, ManyContextsAreChargedTheirOwnSlices) {
