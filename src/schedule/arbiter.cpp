@@ -94,6 +94,9 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   const bool was_overdue = place->overdue();
   const bool was_idle = place->use.in_flight_ns == 0;
   place->use = use;
+  const std::int64_t oldest_ns = now_ns - use.oldest_age_ns;
+  if (std::abs(std::exchange(place->oldest_ns, oldest_ns) - oldest_ns) > 1'000) place->held_since_oldest_ns = 0;
+  else place->held_since_oldest_ns = std::max<std::int64_t>(0, place->held_since_oldest_ns + held_ns);
   if (use.in_flight_ns > 0 && !place->overdue())
     place->expected_ns = was_overdue || was_idle ? use.in_flight_ns : std::max(place->expected_ns, use.in_flight_ns);
   if (!was_overdue) place->overdue_since_ns = now_ns;

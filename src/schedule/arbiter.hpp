@@ -37,6 +37,7 @@ inline constexpr std::int64_t kGapCreditNs = 20'000'000;    // maximum credit of
 inline constexpr std::int64_t kRestCreditNs = 100'000'000;  // and of one that rested at its ceiling, which bounds it
 // At the end of a turn, ranks wait for each other if their work is older than this plus two kernels.
 inline constexpr std::int64_t kRankWaitsNs = 2'000'000;
+inline constexpr std::int64_t kSliceNs = 2'000'000;         // of the GPU's time, for each context at work in turn
 inline constexpr std::int64_t kUnseenRankNs = 2'000'000;    // if ranks were not seen to wait for each other
 inline constexpr std::int64_t kTurnSettlesNs = 10'000'000;  // by then it is known which shares used a turn
 // How far back it can be known which share had the GPU. If a look is later than that, the gates were not maintained
@@ -143,6 +144,8 @@ class Arbiter {
     bool is_held() const { return (gang->holds & gpus) == gpus; }
     std::int64_t lease_end_ns() const;
     void end_lease_at(std::int64_t ns) const;
+    std::int64_t drain_end_ns() const { return stakes().front().drain_end_ns; }
+    void end_drain_at(std::int64_t ns) const;
   };
 
   auto stakes() const {

@@ -64,11 +64,13 @@ struct ShareOnGpu {
   std::int64_t late_ns = kMaxLateNs;       // how much more than the elapsed time it may report
   std::int64_t charged_ns = 0;             // recently, so it can be given back
   std::int64_t overdue_since_ns = 0;
-  std::int64_t expected_ns = 0;  // the most in flight since it was last idle or overdue
-  std::int64_t shut_ns = 0;      // since when the gate is shut
-  bool rests = false;            // it rests at its ceiling
-  bool early = false;            // its next kernel is long, and would start too early
-  std::int64_t wanted_ns = 0;    // see Arbiter::wanted_ns
+  std::int64_t oldest_ns = 0;             // when the oldest of its work in flight was sent
+  std::int64_t held_since_oldest_ns = 0;  // by the share, since that was first seen to be the oldest
+  std::int64_t expected_ns = 0;           // the most in flight since it was last idle or overdue
+  std::int64_t shut_ns = 0;               // since when the gate is shut
+  bool rests = false;                     // it rests at its ceiling
+  bool early = false;                     // its next kernel is long, and would start too early
+  std::int64_t wanted_ns = 0;             // see Arbiter::wanted_ns
   Gate gate = Gate::open_notify;
   std::int64_t batch_ns = 0;
   // Mean length of the pauses that its host makes; 0 if they are less than 2 % of the time, or each is long enough to
@@ -142,7 +144,8 @@ struct GangOnGpu {
   std::int64_t sought_ns = -1'000'000'000;  // when it was last seen with others that seek the GPU
   std::int64_t engaged_ns = -1'000'000'000;
   std::int64_t lease_from_ns = 0, lease_end_ns = 0;
-  std::int64_t assumed_ns = 0;  // for its turns, not yet recorded
+  std::int64_t drain_end_ns = 0;  // 0: its turn is not ending
+  std::int64_t assumed_ns = 0;    // for its turns, not yet recorded
   std::array<Turn, kTurns> turns{};
   std::uint32_t first = 0, last = 0;  // modulo kTurns; equal: there is none
   Turn open;                          // share == kNoShare: none
@@ -189,9 +192,8 @@ struct Gang {
   std::string name;
   std::vector<GangOnGpu> stakes;
   std::vector<ShareId> members;
-  std::uint32_t holds = 0;        // GPUs, as bits
-  std::int64_t drain_end_ns = 0;  // 0: its turn is not ending
-  std::uint32_t rank = 0;         // class, if it counts
+  std::uint32_t holds = 0;  // GPUs, as bits
+  std::uint32_t rank = 0;   // class, if it counts
   // For ranks that wait for each other: until when all its GPUs open and shut together, and the history of that.
   std::int64_t together_until_ns = 0, together_for_ns = 0;
   std::int32_t waits_seen = 0;  // turns that ended that way, minus those that did not
@@ -202,6 +204,8 @@ struct Gang {
   bool is_together(std::int64_t now_ns) const {
     return stakes.size() > 1 && (!name.empty() || now_ns < together_until_ns);
   }
+  // Returns whether its work on one GPU does not depend on that on another, so that its estimates hold.
+  bool is_apart(std::int64_t now_ns) const { return stakes.size() == 1 || (waits_seen == 0 && !is_together(now_ns)); }
   std::uint32_t wanted() const;  // GPUs, as bits
   // Call at the end of a turn on one of its GPUs. If in most turns its ranks seem to wait for each other, its GPUs are
   // held together.

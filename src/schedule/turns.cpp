@@ -22,6 +22,10 @@ void Arbiter::Unit::end_lease_at(std::int64_t ns) const {
   for (GangOnGpu& stake : stakes()) stake.lease_end_ns = ns;
 }
 
+void Arbiter::Unit::end_drain_at(std::int64_t ns) const {
+  for (GangOnGpu& stake : stakes()) stake.drain_end_ns = ns;
+}
+
 // Calls use() once for each unit that these GPUs of the gang are.
 template <typename Use>
 void Arbiter::each_unit(Gang& gang, std::uint32_t gpus, std::int64_t now_ns, Use use) {
@@ -79,7 +83,7 @@ void Arbiter::end_leases(std::int64_t now_ns) {
     const bool contended = is_contended(held);
     const Unit* const next = over && contended ? successor(held.gpus) : nullptr;
     // The one that its turn ended for does not want the GPU any more.
-    if (!contended || (next != nullptr && next->gang == &gang)) gang.drain_end_ns = 0;
+    if (!contended || (next != nullptr && next->gang == &gang)) held.end_drain_at(0);
     if (next != nullptr && next->gang == &gang && next->gpus == held.gpus) {
       // The gang is its own successor: a new turn, which may be paid the other way.
       if (now_ns >= held.lease_end_ns()) {
@@ -105,10 +109,10 @@ const Arbiter::Unit* Arbiter::successor(std::uint32_t gpus) const {
 // gang's work. So for a short time its turn ends in order: ranks ahead stop, ranks behind catch up.
 bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
   Gang& gang = *held.gang;
-  if (gang.stakes.size() < 2) return ends_with_its_kernels(held, next, now_ns);
+  if (gang.is_apart(now_ns)) return ends_with_its_kernels(held, next, now_ns);
   if (std::popcount(held.gpus) < 2) return false;
-  if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + kDrainNs;
-  if (gang.in_flight_ns() == 0 || now_ns >= gang.drain_end_ns) return false;
+  if (held.drain_end_ns() == 0) held.end_drain_at(now_ns + kDrainNs);
+  if (gang.in_flight_ns() == 0 || now_ns >= held.drain_end_ns()) return false;
   for (GangOnGpu& stake : gang.stakes) stake.lease_end_ns = now_ns + kLookNs;
   return true;
 }
@@ -117,14 +121,14 @@ bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
 // the first look. If the kernels take longer than the successor would wait, the GPU's time slices are the better bound.
 bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns) {
   Gang& gang = *held.gang;
-  GangOnGpu& stake = gang.stakes[0];
+  GangOnGpu& stake = held.stakes().front();
   // A launch that long has shared the GPU by time slices since its start, and continues to.
   if (stake.kernel_ns() > kTailNs) return false;
   const std::int64_t left_ns = stake.in_flight_ns();
   const GangOnGpu& theirs = *next.gang->stake(stake.gpu);
   const std::int64_t patience_ns = next.gang->rank <= gang.rank && theirs.is_always_busy(now_ns) ? kTailNs : 0;
-  if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
-  if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
+  if (stake.drain_end_ns == 0) stake.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
+  if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= stake.drain_end_ns) return false;
   const std::int64_t rest_ns = left_ns - kTailLeadNs;
   // Estimates are less exact the longer kernels are, and where processes of the share have slices beside each other.
   const bool one_look =
@@ -145,9 +149,9 @@ bool Arbiter::runs_long_beside(const GangOnGpu& mine) const {
   return false;
 }
 
-// Returns whether its work on each of its GPUs at the end of a turn has run longer than its kernels and others' slices
-// explain, or waits at the gate: ranks that wait for each other spin. If one GPU's work makes progress, it is not being
-// waited for.
+// Returns whether its work on each of its GPUs at the end of a turn has held the GPU for longer than its kernels and its
+// processes' slices explain, or waits at the gate: ranks that wait for each other spin. If one GPU's work makes progress,
+// it is not being waited for. Time that other shares had meanwhile explains nothing.
 bool Arbiter::seems_to_wait(const Gang& gang) const {
   int busy = 0;
   bool spins = false;
@@ -156,9 +160,15 @@ bool Arbiter::seems_to_wait(const Gang& gang) const {
       if (place.use.in_flight_ns == 0 && !place.use.wanting) continue;
       ++busy;
       if (place.use.in_flight_ns == 0) continue;
-      // Its processes there share the GPU.
-      const std::int64_t kernel_ns = place.use.kernel_ns * std::max(1u, place.use.processes);
-      if (kernel_ns == 0 || place.use.oldest_age_ns < kRankWaitsNs + 2 * kernel_ns) return false;
+      // Each of its processes has the GPU for a kernel, or for a slice, before the oldest one's turn comes again.
+      const std::int64_t crowd = std::max(1u, place.use.processes);
+      const std::int64_t need_ns = place.use.kernel_ns * crowd + (crowd - 1) * kSliceNs;
+      const std::int64_t most_ns = kRankWaitsNs + 2 * need_ns;
+      // What it held is known late. That of several processes may well be another's slices, so it has to be known.
+      const std::int64_t late_ns = crowd == 1 ? kTurnSettlesNs : 0;
+      if (place.use.kernel_ns == 0 || place.use.oldest_age_ns < most_ns ||
+          place.held_since_oldest_ns + late_ns < most_ns)
+        return false;
       if (runs_long_beside(stake)) return false;
       spins = true;
     }
@@ -241,7 +251,8 @@ void Arbiter::end_lease_level(const Unit& held, std::int64_t now_ns) const {
 
 void Arbiter::release(Gang& gang, std::uint32_t gpus) {
   gang.holds &= ~gpus;
-  gang.drain_end_ns = 0;
+  for (GangOnGpu& stake : gang.stakes)
+    if ((gpus & stake.bit()) != 0) stake.drain_end_ns = 0;
   for (std::uint32_t g = 0; g < gpu_count_; ++g)
     if (gpus_[g].holder == &gang && (gpus >> g & 1) != 0) gpus_[g].holder = nullptr;
 }

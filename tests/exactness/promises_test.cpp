@@ -294,6 +294,22 @@ TEST(Promises, StreamsBesideALongKernelAreNoRanks) {
               2);
 }
 
+// What others had of a GPU meanwhile does not make a kernel late: a share whose kernels are only slow on one GPU keeps the
+// other, and its turns end with its kernels.
+TEST(Promises, SlowKernelsOnTwoGpusAreNoRanks) {
+  const auto on = [](MixShare share, std::uint32_t gpus) {
+    share.gpus = gpus;
+    return share;
+  };
+  MixShare slow = share(20, 100, 200 * kMs), full = with_weight(unlimited(5 * kMs), 800);
+  slow.load.streams = full.load.streams = 4;
+  expect_kept("20-100 of 200 ms on both, 5 ms on 0, plain 1 on both",
+              {on(slow, 3), full, on(with_depth(with_weight(plain(1, 20 * kUs), 10), 8), 3)}, kPoints, 2);
+  expect_kept("plain 47 of 8 on 1, 28-100 of 50 ms and 19-100 of 8 on both",
+              {on(with_processes(plain(47, kMs), 8), 2), on(with_depth(share(28, 100, 50 * kMs), 8), 3),
+               on(with_weight(with_processes(share(19, 100, 200 * kUs), 8), 200), 3)},
+              kPoints, 2);
+}
 // The fluid that long kernels wait for gives nothing to a share that has no work for it.
 TEST(Promises, LongKernelsGetWhatBurstsLeave) {
   MixShare graphs = share(39, 100, 3 * kUs), rare = share(5, 16, 200 * kMs);
