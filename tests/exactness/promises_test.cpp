@@ -294,6 +294,14 @@ TEST(Promises, StreamsBesideALongKernelAreNoRanks) {
               2);
 }
 
+// Its kernels were measured beside others' slices on four streams, so they seem to differ: they still count as long.
+TEST(Promises, LongKernelsThatSeemToDifferAreNotSentAhead) {
+  MixShare streams = with_weight(share(33, 100, 20 * kMs), 80), beside = plain(52, 200 * kUs);
+  streams.load.streams = 4;
+  beside.load.streams = 3;
+  expect_kept("33-100 of 20 ms on 4 streams beside plain 52",
+              {streams, beside, with_weight(with_processes(share(15, 100, 10 * kMs), 5), 80)});
+}
 // What others had of a GPU meanwhile does not make a kernel late: a share whose kernels are only slow on one GPU keeps the
 // other, and its turns end with its kernels.
 TEST(Promises, SlowKernelsOnTwoGpusAreNoRanks) {

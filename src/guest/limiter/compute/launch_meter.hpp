@@ -113,9 +113,12 @@ class LaunchMeter {
     const std::int64_t now_ns = port_.now_ns();
     const std::uint32_t rate_ppm =
         ledger::rate_now(*context.account, port_.ceiling_ppm(context), port_.burst_ppm(context), now_ns);
-    // But with turns it counts as long as it was, once measured.
+    // But with turns it counts as long as it was, once measured: kMaxUnsettledNs of what counts as 200 us may be fifteen
+    // long kernels, which no gate takes back.
     const std::int64_t known_ns = alone ? estimates_.known_ns(function) : 0;
-    const auto measured = [&] { return context.arbitrated && known_ns != 0 && !estimates_.differs(function); };
+    const auto measured = [&] {
+      return context.arbitrated && known_ns != 0 && (!estimates_.differs(function) || known_ns > kInFlightNs);
+    };
     const bool counts_short =
         alone && rate_ppm >= kNearlyAllPpm && est_ns > kUnknownCommandNs && estimates_.uneven(function) && !measured();
     if (counts_short) est_ns = kUnknownCommandNs;
