@@ -1,4 +1,4 @@
-// Replies of the zeusd API: bodies and status codes. Pure.
+// The zeusd API's wire: parameters of requests, and bodies and status codes of replies. Pure.
 #pragma once
 
 #include <cstdint>

@@ -150,6 +150,7 @@ void SnapshotContributor::fill(snapshot::Share& share, std::int64_t now_s) {
   ShareRequest any;
   snapshot::each_attribute(
       any, [&](const snapshot::ShareAttribute& attribute, const auto&) { show(attribute, kept, share); });
+  share.everyone = kept.everyone;
   share.uids = kept.users;
   share.gids = kept.groups;
   for (const std::uint32_t uid : kept.users) share.users.push_back(user_name(uid));

@@ -56,7 +56,7 @@ struct Finding {
   Update update = Update::found;
   // The share's ledger was once seen to agree with the driver in what it is now accused of; always true outside shares.
   // Otherwise the ledger may be unable to know, and the finding should only be reported. False too if anything else
-  // could explain the difference (explanation.hpp) in any of the steps.
+  // could explain the difference (compute_check.hpp) in any of the steps.
   bool proven = true;
   // Why it should only be reported, as half a sentence; empty if it is proven.
   std::string doubt = {};

@@ -36,7 +36,7 @@ struct ComputeRules {
   std::uint64_t grace_ns = 10'000'000'000;
   // A command that its limiter could not charge while it ran is in the account when it ends. A seat that reports one in
   // flight, and has sent nothing since, is believed for so long. So is anything else that may explain a difference
-  // (explanation.hpp); what lasts longer is only reported.
+  // (below); what lasts longer is only reported.
   std::uint64_t long_call_ns = 30'000'000'000;
   // Looks further apart mean a stalled daemon: the driver's figure covers only the last second of that time.
   std::uint64_t stall_ns = 2'500'000'000;

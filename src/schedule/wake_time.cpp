@@ -47,7 +47,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
   // Also for a gang that wants no more, and so is not in the order.
   for (const auto& gang : gangs_)
     for (const GangOnGpu& stake : Unit{.gang = gang.get(), .gpus = gang->holds}.stakes())
-      if (stake.drain_end_ns != 0) by(stake.lease_end_ns);
+      if (stake.drain_end_ns != 0 && stake.lease_end_ns > now_ns) by(stake.lease_end_ns);
   for (const Unit& unit : order_) {
     if (!is_contended(unit)) continue;
     const bool holds = (unit.gang->holds & unit.gpus) != 0;

@@ -127,7 +127,7 @@ TEST(Kept, AnExpiredShareAdmitsNoneUntilExtended) {
 
   ASSERT_EQ(cli.shell("$H share extend alice 1h").status, 0);
   const Said entered = cli.shell(enter);
-  EXPECT_EQ(entered.err.find("is over"), std::string::npos) << entered.err;
+  EXPECT_EQ(entered.err.find("has expired"), std::string::npos) << entered.err;
   EXPECT_FALSE(daemon.share("alice").expired);
   EXPECT_NE(daemon.share("alice").state, "draining");
   ::kill(tenant.pid(), SIGTERM);
