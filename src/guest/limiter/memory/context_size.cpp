@@ -21,7 +21,7 @@ struct Guess {
 // Everything below is under this lock. A driver's call is made under it too, so that no context is destroyed meanwhile.
 bare::ShortLock contexts_lock;
 // A card has no room for more contexts. One beyond them is measured like any other, but gives back no exact charge.
-Context contexts[kMaxKnownContexts];
+Context recorded[kMaxKnownContexts];
 Guess guesses[ledger::kMaxDevices];
 
 std::uint32_t driver_version() {
@@ -49,7 +49,7 @@ void know_size(std::uint32_t device, std::uint64_t bytes) {
 }
 
 Context* find_context(abi::CUcontext handle) {
-  for (Context& each : contexts) {
+  for (Context& each : recorded) {
     if (each.handle == handle) return &each;
   }
   return nullptr;
@@ -61,7 +61,7 @@ struct Unread {
 };
 Unread unread_on(std::uint32_t device) {
   Unread sum;
-  for (const Context& each : contexts) {
+  for (const Context& each : recorded) {
     if (each.handle == nullptr || each.device_index != device || !each.awaits_reading) continue;
     ++sum.count;
     sum.charged_bytes += each.charged_bytes;
@@ -69,7 +69,7 @@ Unread unread_on(std::uint32_t device) {
   return sum;
 }
 void charge_unread(std::uint32_t device, std::uint64_t bytes, bool still_await) {
-  for (Context& each : contexts) {
+  for (Context& each : recorded) {
     if (each.handle == nullptr || each.device_index != device || !each.awaits_reading) continue;
     each.charged_bytes = bytes;
     each.awaits_reading = still_await;
@@ -114,7 +114,7 @@ void put_context(const Context& context) {
 std::uint32_t known_contexts(abi::CUcontext (&handles)[kMaxKnownContexts]) {
   const bare::Locked locked(contexts_lock);
   std::uint32_t count = 0;
-  for (const Context& each : contexts) {
+  for (const Context& each : recorded) {
     if (each.handle != nullptr) handles[count++] = each.handle;
   }
   return count;
@@ -157,7 +157,7 @@ std::int64_t guess_contexts(std::uint32_t device, std::uint64_t bytes) {
 
 std::size_t free_in_a_context(std::uint32_t device) {
   const bare::Locked locked(contexts_lock);
-  for (const Context& each : contexts) {
+  for (const Context& each : recorded) {
     if (each.handle == nullptr || each.device_index != device ||
         forward(driver.cuCtxPushCurrent_v2, each.handle) != abi::CUDA_SUCCESS)
       continue;
@@ -171,7 +171,7 @@ std::size_t free_in_a_context(std::uint32_t device) {
 
 void context_size_reset_after_fork() {
   contexts_lock.reset();
-  for (Context& each : contexts) each = {};
+  for (Context& each : recorded) each = {};
 }
 
 }  // namespace headgate::limiter

@@ -120,9 +120,9 @@ HEADGATE_HOOK CUresult cuLibraryUnload(CUlibrary library) {
     if (untold.take(key_of(library, context), loaded)) residual_falls(loaded.device_index, loaded.bytes);
   };
   is_out_of(owner_here());
-  CUcontext contexts[kMaxKnownContexts];
-  const std::uint32_t count = known_contexts(contexts);
-  for (std::uint32_t i = 0; i < count; ++i) is_out_of(reinterpret_cast<std::uintptr_t>(contexts[i]));
+  CUcontext handles[kMaxKnownContexts];
+  const std::uint32_t count = known_contexts(handles);
+  for (std::uint32_t i = 0; i < count; ++i) is_out_of(reinterpret_cast<std::uintptr_t>(handles[i]));
   return result;
 }
 
