@@ -122,17 +122,17 @@ CUresult reset_high(std::uint64_t& high, std::uint64_t current, std::uint64_t va
   return CUDA_SUCCESS;
 }
 
-CUresult destroy(MemoryPool* pool) {
+CUresult destroy_unless_default(MemoryPool* pool) {
   if (default_pool(pool->device) == pool) return CUDA_ERROR_INVALID_VALUE;
   destroy_pool(pool);
   return CUDA_SUCCESS;
 }
-CUresult trim(MemoryPool* pool, std::size_t keep) {
+CUresult trimmed_to(MemoryPool* pool, std::size_t keep) {
   pool_trim(pool, keep);
   return CUDA_SUCCESS;
 }
 
-CUresult get_attribute(const MemoryPool* pool, CUmemPool_attribute which, void* value) {
+CUresult get_pool_attribute(const MemoryPool* pool, CUmemPool_attribute which, void* value) {
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   switch (which) {
     case CU_MEMPOOL_ATTR_REUSE_FOLLOW_EVENT_DEPENDENCIES: return put_value(value, pool->follow_events);
@@ -147,7 +147,7 @@ CUresult get_attribute(const MemoryPool* pool, CUmemPool_attribute which, void* 
   }
 }
 
-CUresult set_attribute(MemoryPool* pool, CUmemPool_attribute which, const void* value) {
+CUresult set_pool_attribute(MemoryPool* pool, CUmemPool_attribute which, const void* value) {
   if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   std::uint64_t wide = 0;
   const bool narrow = which <= CU_MEMPOOL_ATTR_REUSE_ALLOW_INTERNAL_DEPENDENCIES;
@@ -175,7 +175,7 @@ CUmemPool_attribute pool_attribute(CUgraphMem_attribute which) {
   }
 }
 
-CUresult set_access(MemoryPool* pool, const CUmemAccessDesc* map, std::size_t entries) {
+CUresult set_pool_access(MemoryPool* pool, const CUmemAccessDesc* map, std::size_t entries) {
   if (map == nullptr && entries != 0) return CUDA_ERROR_INVALID_VALUE;
   for (std::size_t i = 0; i < entries; ++i) {
     const auto& [location, flags] = map[i];
@@ -189,7 +189,7 @@ CUresult set_access(MemoryPool* pool, const CUmemAccessDesc* map, std::size_t en
   return CUDA_SUCCESS;
 }
 
-CUresult get_access(const MemoryPool* pool, CUmemAccess_flags* flags, const CUmemLocation* location) {
+CUresult get_pool_access(const MemoryPool* pool, CUmemAccess_flags* flags, const CUmemLocation* location) {
   if (flags == nullptr || location == nullptr || location->type != kOnDevice) return CUDA_ERROR_INVALID_VALUE;
   if (!known_device(location->id)) return CUDA_ERROR_INVALID_DEVICE;
   return give(flags, pool->access[static_cast<std::size_t>(location->id)]);
@@ -214,26 +214,28 @@ SIM_API CUresult cuMemPoolCreate(CUmemoryPool* out, const CUmemPoolProps* props)
   if (props->maxSize != 0) pool->most_bytes = props->maxSize;
   return give(out, pool);
 }
-SIM_CALL(cuMemPoolDestroy, (CUmemoryPool handle), with_pool(handle, destroy))
+SIM_CALL(cuMemPoolDestroy, (CUmemoryPool handle), with_pool(handle, destroy_unless_default))
 SIM_CALL(cuMemPoolTrimTo, (CUmemoryPool handle, std::size_t keep),
-         with_pool(handle, [&](MemoryPool* pool) { return trim(pool, keep); }))
+         with_pool(handle, [&](MemoryPool* pool) { return trimmed_to(pool, keep); }))
 SIM_CALL(cuMemPoolGetAttribute, (CUmemoryPool handle, CUmemPool_attribute which, void* value),
-         with_pool(handle, [&](MemoryPool* pool) { return get_attribute(pool, which, value); }))
+         with_pool(handle, [&](MemoryPool* pool) { return get_pool_attribute(pool, which, value); }))
 SIM_CALL(cuMemPoolSetAttribute, (CUmemoryPool handle, CUmemPool_attribute which, void* value),
-         with_pool(handle, [&](MemoryPool* pool) { return set_attribute(pool, which, value); }))
+         with_pool(handle, [&](MemoryPool* pool) { return set_pool_attribute(pool, which, value); }))
 SIM_CALL(cuMemPoolSetAccess, (CUmemoryPool handle, const CUmemAccessDesc* map, std::size_t entries),
-         with_pool(handle, [&](MemoryPool* pool) { return set_access(pool, map, entries); }))
+         with_pool(handle, [&](MemoryPool* pool) { return set_pool_access(pool, map, entries); }))
 SIM_CALL(cuMemPoolGetAccess, (CUmemAccess_flags * flags, CUmemoryPool handle, CUmemLocation* location),
-         with_pool(handle, [&](MemoryPool* pool) { return get_access(pool, flags, location); }))
+         with_pool(handle, [&](MemoryPool* pool) { return get_pool_access(pool, flags, location); }))
 SIM_CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, default_pool))
 SIM_CALL(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, current_pool))
 SIM_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), set_current(device, pool))
 SIM_CALL(cuDeviceGetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
-         with_graph_pool(device, [&](MemoryPool* pool) { return get_attribute(pool, pool_attribute(which), value); }))
+         with_graph_pool(device,
+                         [&](MemoryPool* pool) { return get_pool_attribute(pool, pool_attribute(which), value); }))
 SIM_CALL(cuDeviceSetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
-         with_graph_pool(device, [&](MemoryPool* pool) { return set_attribute(pool, pool_attribute(which), value); }))
+         with_graph_pool(device,
+                         [&](MemoryPool* pool) { return set_pool_attribute(pool, pool_attribute(which), value); }))
 SIM_CALL(cuDeviceGraphMemTrim, (CUdevice device),
-         with_graph_pool(device, [](MemoryPool* pool) { return trim(pool, 0); }))
+         with_graph_pool(device, [](MemoryPool* pool) { return trimmed_to(pool, 0); }))
 
 // CUDA 13's access to the same pools, by location.
 SIM_CALL(cuMemGetDefaultMemPool, (CUmemoryPool * out, CUmemLocation* location, CUmemAllocationType type),
