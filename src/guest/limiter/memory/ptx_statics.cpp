@@ -1,6 +1,8 @@
 #include "guest/limiter/memory/ptx_statics.hpp"
 
+#include <algorithm>
 #include <cstring>
+#include <iterator>
 #include <string_view>
 
 #include "guest/bare/saturating.hpp"
@@ -11,12 +13,23 @@ namespace {
 
 bool ends_word(char c) { return c == '\0' || c == '[' || c == ';' || c == '=' || grant::is_blank(c); }
 
-// PTX ISA, fundamental types: the name ends in the number of bits (".f32", ".b8").
-std::uint64_t bytes_of_type(std::string_view type) {
-  std::uint64_t bits = 0;
-  for (const char c : type)
-    if (grant::is_digit(c)) bits = bits * 10 + static_cast<std::uint64_t>(c - '0');
-  return bits == 0 || bits > 128 ? 1 : bits / 8;
+// PTX ISA, fundamental types: the name ends in the number of bits ("f32", "b8", "bf16"), of packed ones times their
+// count ("f16x2"). Returns 0 for another word.
+std::uint64_t bytes_of_type(std::string_view word) {
+  std::size_t at = 0;
+  const auto number = [&] {
+    std::uint64_t value = 0;
+    for (; at < word.size() && grant::is_digit(word[at]); ++at)
+      value = value * 10 + static_cast<std::uint64_t>(word[at] - '0');
+    return value;
+  };
+  while (at < word.size() && !grant::is_digit(word[at])) ++at;
+  constexpr std::string_view kKinds[] = {"b", "u", "s", "f", "bf", "tf"};
+  const std::string_view kind = grant::first(word, at);
+  if (std::find(std::begin(kKinds), std::end(kKinds), kind) == std::end(kKinds)) return 0;
+  std::uint64_t bits = number();
+  if (at + 1 < word.size() && word[at++] == 'x') bits *= number();
+  return bits > 128 ? 0 : bits / 8;
 }
 
 // Parses "[4096]" or "[0x1000]" and moves past it. Returns 0 for "[]".
@@ -68,7 +81,7 @@ std::uint64_t bytes_declared(const char* text) {
       while (!ends_word(*end)) ++end;
       const std::string_view word(text + 1, static_cast<std::size_t>(end - text) - 1);
       if (word == "v2" || word == "v4") vector = word == "v2" ? 2 : 4;
-      else if (word.size() >= 2 && grant::is_digit(word[1])) element = bytes_of_type(word);
+      else if (const std::uint64_t bytes = bytes_of_type(word); bytes != 0) element = bytes;
       text = end;
     } else {
       ++text;

@@ -27,6 +27,8 @@ TEST(StaticBytes, TakeEveryFormOfADeclaration) {
   EXPECT_EQ(declared(".global .u32 one, two[4], three[2][3] = {{1, 2, 3}, {4, 5, 6}}, four;\n"), 48u);
   EXPECT_EQ(declared(".global .b32 table[] = {1, 2, 3};\n.global .b16 rows[][2] = {{1, 2}, {3, 4}};\n"), 20u);
   EXPECT_EQ(declared(".global .v4 .f32 quad, quads[8];\n"), 144u);
+  EXPECT_EQ(declared(".global .bf16 half[8];\n.global .f16x2 two[8];\n.global .tf32 rounded[8];\n"), 80u);
+  EXPECT_EQ(declared(".global .attribute(.managed) .align 16 .b128 wide[2], w2;\n"), 48u);
 }
 
 TEST(StaticBytes, IgnoreUsesOfTheStateSpace) {
