@@ -47,13 +47,23 @@ std::uint64_t dimension(const char*& text) {
   return count;
 }
 
+// Returns the end of the comment that begins at `text`; `text` if none does.
+const char* past_comment(const char* text) {
+  if (text[0] != '/' || (text[1] != '/' && text[1] != '*')) return text;
+  const bool is_line = text[1] == '/';
+  const char* const end = std::strstr(text + 2, is_line ? "\n" : "*/");
+  return end == nullptr ? text + std::strlen(text) : end + (is_line ? 1 : 2);
+}
+
 // Moves past "= {1, {2, 3}}" or "= 1", to the ',' or ';' after it. Returns the number of elements at the outer level.
 std::uint64_t elements(const char*& text) {
   std::uint64_t commas = 0;
-  for (int depth = 0; *text != '\0' && (depth > 0 || (*text != ',' && *text != ';')); ++text) {
+  for (int depth = 0; *text != '\0' && (depth > 0 || (*text != ',' && *text != ';'));) {
     if (*text == '{') ++depth;
     else if (*text == '}') --depth;
     else if (*text == ',' && depth == 1) ++commas;
+    const char* const past = past_comment(text);
+    text = past != text ? past : text + 1;
   }
   return commas + 1;
 }
@@ -64,7 +74,9 @@ std::uint64_t bytes_declared(const char* text) {
   bool is_unsized = false;
   const auto with_this_one = [&] { return bare::saturating_add(sum, bare::saturating_mul(element * vector, count)); };
   while (*text != '\0' && *text != ';') {
-    if (*text == '[') {
+    if (const char* const past = past_comment(text); past != text) {
+      text = past;
+    } else if (*text == '[') {
       const std::uint64_t length = dimension(text);
       if (length != 0) count = bare::saturating_mul(count, length);
       else is_unsized = true;
@@ -109,8 +121,14 @@ std::uint64_t static_bytes(const void* image) {
   const auto* const text = static_cast<const char*>(image);
   constexpr std::string_view kGlobal = ".global";
   std::uint64_t sum = 0;
-  for (const char* at = text; (at = std::strstr(at, kGlobal.data())) != nullptr;) {
+  for (const char* at = text; *at != '\0';) {
     const char* const begun = at;
+    at = past_comment(at);
+    if (at != begun) continue;
+    if (std::strncmp(at, kGlobal.data(), kGlobal.size()) != 0) {
+      ++at;
+      continue;
+    }
     at += kGlobal.size();
     // Skip loads ("ld.global.u32") and pointer parameters (".ptr .global"), which name the state space too.
     if (!grant::is_blank(*at) || follows(".extern", text, begun) || follows(".ptr", text, begun)) continue;
