@@ -44,6 +44,17 @@ Demand demand_of(const MixShare& share) {
   return demand;
 }
 
+// How much a share wants whose several processes pause depends on the order in which they are served, which the rule
+// leaves open. Served side by side they end together, and all pause at once. Served one after another they want this
+// part of the GPU all the time: each works, alone, and pauses.
+bool depends_on_order(const MixShare& share) {
+  return share.processes > 1 && share.load.gap_ns != 0 && is_judged(share);
+}
+double part_in_turn(const MixShare& share) {
+  const auto work_ns = static_cast<double>(share.load.batch * command_ns(share));
+  return share.processes * work_ns / (work_ns + static_cast<double>(share.load.gap_ns));
+}
+
 double part_of(std::uint32_t ppm) { return static_cast<double>(ppm) / ledger::kWholeGpu; }
 
 Claim claim_of(std::uint32_t promise_ppm, std::uint32_t weight, std::uint32_t ceiling_ppm) {
@@ -81,14 +92,21 @@ class Judge {
  public:
   explicit Judge(const Mix& mix) : mix_(mix), node_(setup_of(mix)) {
     for (std::uint32_t g = 0; g < mix.gpus; ++g) {
-      std::vector<FluidShare> shares;
-      for (const MixShare& share : mix.shares) {
-        FluidShare& made =
-            shares.emplace_back(FluidShare{.claim = claim_of(share.promise_ppm, share.weight, share.ceiling_ppm)});
+      std::vector<FluidShare> together, in_turn;
+      for (const MixShare& each : mix.shares) {
+        const MixShare share = on_gpu(each, g);
+        FluidShare made{.claim = claim_of(share.promise_ppm, share.weight, share.ceiling_ppm)};
         if ((share.gpus >> g & 1) != 0)
-          made.processes.assign(static_cast<std::size_t>(share.processes), demand_of(on_gpu(share, g)));
+          made.processes.assign(static_cast<std::size_t>(share.processes), demand_of(share));
+        together.push_back(made);
+        if (depends_on_order(share)) {
+          made.claim.ceiling = std::min(made.claim.ceiling, part_in_turn(share));
+          for (Demand& demand : made.processes) demand.work_ns = 0;
+        }
+        in_turn.push_back(std::move(made));
       }
-      fluids_.emplace_back(std::move(shares));
+      together_.emplace_back(std::move(together));
+      in_turn_.emplace_back(std::move(in_turn));
     }
   }
 
@@ -96,7 +114,7 @@ class Judge {
     std::size_t next = 0;
     run_to(mix_.from_ns, next);
     node_.mark();
-    const std::vector<double> before = fluid_ns();
+    const std::vector<double> before = fluid_ns(together_), before_in_turn = fluid_ns(in_turn_);
     for (const Mix& mix = mix_; const MixShare& share : mix.shares)
       for (std::uint32_t g = 0; g < mix.gpus; ++g)
         if ((share.gpus >> g & 1) != 0)
@@ -106,7 +124,7 @@ class Judge {
       run_to(std::min(at_ns + kSecond, mix_.until_ns), next);
       if (at_ns + kSecond <= mix_.until_ns) judge_accounts(held, told, at_ns);
     }
-    judge_parts(before);
+    judge_parts(before, before_in_turn);
     return std::move(outcome_);
   }
 
@@ -127,35 +145,42 @@ class Judge {
   }
   void advance(std::int64_t to_ns) {
     node_.run(to_ns);
-    for (Fluid& fluid : fluids_) fluid.run(to_ns);
+    for (std::vector<Fluid>* fluids : {&together_, &in_turn_})
+      for (Fluid& fluid : *fluids) fluid.run(to_ns);
   }
   void apply(const Change& change) {
     switch (change.kind) {
       case Change::Kind::restart: return node_.restart_arbiter();
       case Change::Kind::kill: {
         const std::uint32_t gpu = node_.kill(change.share);
-        if (gpu < fluids_.size()) fluids_[gpu].end_process(change.share);
+        if (gpu < mix_.gpus) together_[gpu].end_process(change.share), in_turn_[gpu].end_process(change.share);
         return;
       }
       case Change::Kind::pause:
       case Change::Kind::resume: {
         const bool paused = change.kind == Change::Kind::pause;
-        for (Fluid& fluid : fluids_) fluid.share(change.share).paused = paused;
+        for (std::uint32_t g = 0; g < mix_.gpus; ++g)
+          together_[g].share(change.share).paused = in_turn_[g].share(change.share).paused = paused;
         return node_.pause(change.share, paused);
       }
       case Change::Kind::terms:
-        for (Fluid& fluid : fluids_)
-          fluid.share(change.share).claim = claim_of(change.promise_ppm, change.weight, change.ceiling_ppm);
+        for (std::uint32_t g = 0; g < mix_.gpus; ++g) {
+          Claim claim = claim_of(change.promise_ppm, change.weight, change.ceiling_ppm);
+          together_[g].share(change.share).claim = claim;
+          const MixShare share = on_gpu(mix_.shares[change.share], g);
+          if (depends_on_order(share)) claim.ceiling = std::min(claim.ceiling, part_in_turn(share));
+          in_turn_[g].share(change.share).claim = claim;
+        }
         return node_.change(change.share, terms_of(mix_.shares[change.share].gpus, change.promise_ppm, change.weight),
                             change.ceiling_ppm);
     }
   }
 
-  std::vector<double> fluid_ns() const {
+  std::vector<double> fluid_ns(std::span<const Fluid> fluids) const {
     std::vector<double> all;
     for (std::size_t s = 0; s < mix_.shares.size(); ++s)
       for (std::uint32_t g = 0; g < mix_.gpus; ++g)
-        if ((mix_.shares[s].gpus >> g & 1) != 0) all.push_back(fluids_[g].had_ns(s));
+        if ((mix_.shares[s].gpus >> g & 1) != 0) all.push_back(fluids[g].had_ns(s));
     return all;
   }
   std::vector<std::int64_t> held_ns() const {
@@ -186,8 +211,8 @@ class Judge {
             static_cast<double>(at_ns) / kSecond);
   }
 
-  void judge_parts(std::span<const double> before) {
-    const std::vector<double> after = fluid_ns();
+  void judge_parts(std::span<const double> before, std::span<const double> before_in_turn) {
+    const std::vector<double> after = fluid_ns(together_), after_in_turn = fluid_ns(in_turn_);
     const auto span_ns = static_cast<double>(mix_.until_ns - mix_.from_ns);
     double moves = static_cast<double>(mix_.changes.size());
     for (const MixShare& share : mix_.shares)
@@ -197,7 +222,8 @@ class Judge {
       Part& part = outcome_.parts[i];
       const MixShare& share = mix_.shares[part.share];
       part.had = node_.held_percent(part.share, part.gpu);
-      part.due = 100 * (after[i] - before[i]) / span_ns;
+      // The order is the arbiter's choice, so a share is due the less of both.
+      part.due = 100 * std::min(after[i] - before[i], after_in_turn[i] - before_in_turn[i]) / span_ns;
       part.judged = is_judged(on_gpu(share, part.gpu));
       part.account =
           100 * static_cast<double>(node_.account_ns(part.share, part.gpu)) / static_cast<double>(mix_.until_ns);
@@ -238,7 +264,7 @@ class Judge {
 
   const Mix& mix_;
   Node node_;
-  std::vector<Fluid> fluids_;
+  std::vector<Fluid> together_, in_turn_;  // by GPU: the processes of each share are served side by side, or in turn
   Outcome outcome_;
 };
 

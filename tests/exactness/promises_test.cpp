@@ -377,6 +377,26 @@ TEST(Promises, NoShareBeginsFarBehind) {
   EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
 }
 
+// The reference: processes that pause may all pause at once, or one after another. The first gives them 7 * 30 ms at 68 %
+// and then 100 ms of nothing; the second leaves the other share 32 %. Two processes of 2 ms want 3.9 % at most.
+TEST(Promises, SeveralProcessesThatPauseWantMoreInTurn) {
+  const auto due = [](int processes, int batch) {
+    MixShare bursts = with_processes(plain(68, processes == 2 ? kMs : 5 * kMs), processes);
+    bursts.load.batch = batch;
+    bursts.load.gap_ns = 100 * kMs;
+    const Mix mix{.shares = {bursts, unlimited(200 * kUs)}, .points = kMissed, .account_points = kSharedAccountPoints};
+    const Outcome outcome = run(mix);
+    EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
+    return std::pair{outcome.parts[0].due, outcome.parts[1].due};
+  };
+  const auto [seven, beside_seven] = due(7, 6);
+  EXPECT_NEAR(seven, 100 * 210 / (210 / 0.68 + 100), 1);
+  EXPECT_NEAR(beside_seven, 32, 0.1);
+  const auto [two, beside_two] = due(2, 2);
+  EXPECT_NEAR(two, 3.8, 0.2);
+  EXPECT_NEAR(beside_two, 96.1, 0.2);
+}
+
 std::uint64_t number(const char* name, std::uint64_t usual) {
   const char* const said = std::getenv(name);
   return said == nullptr ? usual : std::strtoull(said, nullptr, 10);
