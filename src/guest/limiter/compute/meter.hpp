@@ -347,7 +347,12 @@ class Meter : public LaunchMeter<Port> {
     const std::int64_t began_ns = context.pace->turn_began_ns.load(std::memory_order_relaxed);
     const bool within_turn = context.pace->turn_awaited_ns() <= began_ns && start_event_ns - began_ns > kHandOverNs;
     const bool sure = within_turn || bracket.expected_ns > kLongNs;
-    const std::int64_t most_ns = bracket.expected_ns + (sure ? bracket.expected_ns / 4 : 0);
+    // Usually a quarter longer is not even. But a slice of another share is less than that of kernels from 8 ms on, and
+    // each one learned moves the estimate by an eighth of it. From 16 ms on that is little.
+    const std::int64_t expected_ns = bracket.expected_ns;
+    const bool hides_slice = expected_ns > 4 * ledger::kGpuSliceNs && expected_ns < 8 * ledger::kGpuSliceNs;
+    const std::int64_t differs_ns = hides_slice ? ledger::kGpuSliceNs / 2 : expected_ns / 4;
+    const std::int64_t most_ns = expected_ns + (sure ? differs_ns : 0);
     const bool longer = context.arbitrated && part_ns > most_ns && !uneven(bracket);
     if (!longer) {
       context.stretched = 0;
