@@ -14,6 +14,7 @@ constexpr std::int64_t kDecisionCostNs = 8'000;  // of the arbiter's thread: rea
 }  // namespace
 
 void Node::ring() {
+  if (gone_) return;
   rung_ = true;
   const std::int64_t at_ns = clock_ns + late();
   if (at_ns >= arbiter_due_ns_) return;
@@ -91,6 +92,7 @@ void Node::sleep_until(std::int64_t at_ns) {
 
 void Node::arbitrate() {
   arbiter_due_ns_ = schedule::kNever;
+  if (gone_) return;
   if (!std::exchange(rung_, false) && clock_ns < decision_due_ns_) {  // only the boards are due
     tell_boards();
     return sleep_until(std::min(decision_due_ns_, board_times_.due_ns()));

@@ -255,6 +255,38 @@ bool Node::dry(Tenant& tenant) {
   return tenant.port.query(stream.closed[(stream.tail.load() - 1) % StreamMeter::kClosed].end) == abi::CUDA_SUCCESS;
 }
 
+void Node::end_daemon(std::span<const std::uint32_t> parts_ppm) {
+  gone_ = true;
+  std::vector<std::uint32_t> next_ppm(setup_.gpus);
+  for (Entry& entry : entries_) {
+    entry.part_ppm = parts_ppm[entry.share];
+    entry.from_ppm = next_ppm[entry.gpu];
+    next_ppm[entry.gpu] += entry.part_ppm;
+    for (const std::size_t index : entry.tenants) {
+      Tenant& tenant = *tenants_[index];
+      if (entry.part_ppm < ledger::kWholeGpu)
+        tenant.ceiling = std::min(tenant.ceiling, unattended_price_ppm(entry.part_ppm));
+      tenant.wanting = tenant.parked = false;
+      if (!tenant.dead) come_back(index, clock_ns + late());
+    }
+  }
+}
+
+// As TurnWait::wait_ns() in a share that is left alone.
+bool Node::passes_without_daemon(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns) {
+  const std::int64_t wait_ns =
+      stretch_wait_ns(clock_ns, tenant.pace.busy_until_ns.load() - clock_ns, entry.from_ppm, entry.part_ppm);
+  if (wait_ns == 0 || entry.use->is_sparse(clock_ns, entry.part_ppm, entry.account->held_ns.load())) {
+    if (std::exchange(tenant.was_shut, false)) count_after_shut_gate(tenant.pace, clock_ns, est_ns);
+    return true;
+  }
+  tenant.was_shut = true;
+  tenant.close_all();
+  wake_settler(index);
+  come_back(index, clock_ns + std::min(wait_ns, ledger::kTurnLookNs) + late());
+  return false;
+}
+
 // Does what launch_hooks.cpp and the gates do around Meter::pass.
 bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns) {
   if (entry.paused) {
@@ -264,6 +296,7 @@ bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int
     tenant.parked = true;
     return false;
   }
+  if (gone_) return passes_without_daemon(tenant, entry, index, est_ns);
   switch (entry.gate) {
     case schedule::Gate::open: break;
     case schedule::Gate::open_notify:

@@ -14,6 +14,7 @@
 
 #include "exactness/model.hpp"
 #include "guest/limiter/compute/multi_gpu_rules.hpp"
+#include "guest/limiter/compute/unattended.hpp"
 #include "node/gpu_board.hpp"
 #include "schedule/arbiter.hpp"
 
@@ -73,6 +74,9 @@ class Node : public Hardware {
   // Replaces the arbiter by a new one that finds gates and virtual times in the pages.
   void restart_arbiter();
   void set_policy(schedule::Policy policy);
+  // Ends the daemon. Its shares' limiters hold each to its part (ppm, by shares) of its GPUs in a span of each cycle, as
+  // turns.cpp does.
+  void end_daemon(std::span<const std::uint32_t> parts_ppm);
   // Live changes of a share: its terms on all its GPUs and its ceiling; pause and resume. kill() ends its first living
   // process with SIGKILL and returns that process's GPU, or the number of GPUs if none is left.
   void change(std::size_t share, const std::vector<schedule::Terms>& terms, std::uint32_t ceiling_ppm);
@@ -98,6 +102,9 @@ class Node : public Hardware {
     schedule::Gate gate = schedule::Gate::open_notify;
     std::int64_t batch_ns = 0;
     bool paused = false;
+    // Without a daemon: where its span of a cycle begins, and its part; ppm.
+    std::uint32_t from_ppm = 0, part_ppm = 0;
+    std::unique_ptr<SparseUse> use = std::make_unique<SparseUse>();
     std::int64_t virtual_ns = 0;  // as in the policy page
     // Written by the share's limiters for the arbiter.
     bool told = false;
@@ -124,6 +131,7 @@ class Node : public Hardware {
   void push_rest(Tenant& tenant, std::size_t index);
   void wake_parked(Entry& entry);
   bool passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns);
+  bool passes_without_daemon(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns);
   std::vector<RankPlace> other_ranks(const Entry& mine) const;
   std::int64_t rank_gate_ns(Tenant& tenant, Entry& entry, std::span<const RankPlace> others, std::int64_t est_ns);
   void copy(Tenant& tenant, std::size_t index);
@@ -148,7 +156,7 @@ class Node : public Hardware {
   };
   void tell_boards();
   void sleep_until(std::int64_t at_ns);
-  bool rung_ = false;
+  bool rung_ = false, gone_ = false;
   std::int64_t decision_due_ns_ = 0;
   std::vector<Board> boards_;
   node::BoardTimes board_times_;

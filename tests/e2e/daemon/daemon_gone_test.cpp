@@ -7,6 +7,7 @@
 
 #include "daemon_program.hpp"
 #include "guest/ledger/pages.hpp"
+#include "guest/limiter/compute/unattended.hpp"
 #include "sim/truth.hpp"
 
 namespace headgate::e2e {
@@ -88,7 +89,8 @@ TEST_F(DaemonGone, SharesKeepThePartsThatTheDaemonLeft) {
 
   daemon_.kill_and_wait();
   for (std::size_t i = 0; i < kShares.size(); ++i)
-    EXPECT_TRUE(eventually([&] { return priced_at(i) == left_to(i); })) << kShares[i] << ": " << priced_at(i);
+    EXPECT_TRUE(eventually([&] { return priced_at(i) == limiter::unattended_price_ppm(left_to(i)); }))
+        << kShares[i] << ": " << priced_at(i);
   print_split("without", programs);
   for (auto& program : programs)
     EXPECT_NE(program->errors_so_far().find("of its time until it decides again"), std::string::npos);

@@ -31,11 +31,7 @@ struct DeviceTurns {
   std::atomic<std::uint64_t> deserted_at{0};  // the heartbeat that stopped, plus 1
   std::atomic<std::uint32_t> room{0};         // futex: moves when nothing is in flight any more
   std::atomic<std::uint32_t> room_waiters{0};
-  // Without a daemon: the current cycle, what the share had held at its start, and whether it used less than half of
-  // its part in the previous one.
-  std::atomic<std::int64_t> cycle{0};
-  std::atomic<std::uint64_t> held_then_ns{0};
-  std::atomic<bool> sparse{true};
+  SparseUse use;  // without a daemon
 };
 constinit std::array<DeviceTurns, ledger::kMaxDevices> turns{};
 constinit std::atomic<std::int64_t> wake_up_late_ns{kDefaultLatenessNs};
@@ -65,23 +61,6 @@ void leave_alone(std::uint32_t device, std::uint64_t beat, const char* why) {
            ppm / 10'000, ppm / 1'000 % 10);
 }
 
-// Returns whether the share uses less than half of its part. Then it needs no time span: it would wait most of a cycle
-// for each launch, and takes little from others.
-bool is_sparse(std::uint32_t device, std::uint32_t part_ppm, std::int64_t now_ns) {
-  DeviceTurns& mine = turns[device];
-  const std::int64_t cycle = now_ns / ledger::kUnattendedCycleNs,
-                     half_ns = ledger::kUnattendedCycleNs * part_ppm / ledger::kWholeGpu / 2;
-  const std::uint64_t held_ns = session.usage->compute[device].held_ns.load(memory_order_relaxed);
-  const auto used_ns = [&] {
-    return static_cast<std::int64_t>(held_ns - mine.held_then_ns.load(memory_order_relaxed));
-  };
-  if (const std::int64_t last = mine.cycle.exchange(cycle, memory_order_relaxed); last != cycle) {
-    mine.sparse.store(last != cycle - 1 || used_ns() < half_ns, memory_order_relaxed);
-    mine.held_then_ns.store(held_ns, memory_order_relaxed);
-  }
-  return mine.sparse.load(memory_order_relaxed) && used_ns() < half_ns;
-}
-
 std::int64_t unattended_wait_ns(std::uint32_t device, std::int64_t busy_until_ns) {
   const ledger::DevicePolicy& policy = policy_of(device);
   const std::uint32_t part_ppm = policy.compute_unattended_ppm.load(memory_order_relaxed);
@@ -89,7 +68,11 @@ std::int64_t unattended_wait_ns(std::uint32_t device, std::int64_t busy_until_ns
   const std::int64_t now_ns = port.now_ns();
   const std::int64_t wait_ns = stretch_wait_ns(now_ns, busy_until_ns - now_ns,
                                                policy.compute_unattended_from_ppm.load(memory_order_relaxed), part_ppm);
-  return wait_ns == 0 || is_sparse(device, part_ppm, now_ns) ? 0 : std::min(wait_ns, ledger::kTurnLookNs);
+  const auto is_sparse = [&] {
+    const std::uint64_t held_ns = session.usage->compute[device].held_ns.load(memory_order_relaxed);
+    return turns[device].use.is_sparse(now_ns, part_ppm, held_ns);
+  };
+  return wait_ns == 0 || is_sparse() ? 0 : std::min(wait_ns, ledger::kTurnLookNs);
 }
 
 // With an open gate a process never waits, so no waiter would notice that the daemon has ended. For the settler.
@@ -142,7 +125,7 @@ bool dry(const StreamMeter& stream) {
 std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm) {
   if (!arbitrated(device)) return ceiling_ppm;
   if (left_alone(device)) [[unlikely]]
-    ceiling_ppm = std::min(ceiling_ppm, unattended_ppm(device));
+    ceiling_ppm = std::min(ceiling_ppm, unattended_price_ppm(unattended_ppm(device)));
   return ceiling_ppm == ledger::kWholeGpu ? kNoCeiling : ceiling_ppm;
 }
 
@@ -235,14 +218,16 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
   queued_ = gate == ledger::Gate::queued;
   shut_ = queued_ || gate == ledger::Gate::shut;
   if (gate == ledger::Gate::open_notify) tell(device_, epoch_);
-  if (shut_) {
+  const auto waits_for_turn = [&](std::int64_t ns) {
     mine.was_shut.store(true, memory_order_relaxed);
-    if (!deserted()) return begin(), ledger::kTurnLookNs;
-  }
+    begin();
+    return ns;
+  };
+  if (shut_ && !deserted()) return waits_for_turn(ledger::kTurnLookNs);
   if (arbitrated(device_) && left_alone(device_)) [[unlikely]] {
     const std::int64_t wait_ns =
         unattended_wait_ns(device_, stream.context->pace->busy_until_ns.load(memory_order_relaxed));
-    if (wait_ns != 0) return begin(), wait_ns;
+    if (wait_ns != 0) return waits_for_turn(wait_ns);
   }
   if (gate == ledger::Gate::batch) {
     if (dry(stream)) {
