@@ -84,6 +84,7 @@ class Options {
   std::vector<Format> formats = {Format::table, Format::json};
   Rest rest = Rest::refused;
   std::string footer;
+  std::string for_several;  // what to do instead of naming more than one object
 };
 
 // Whether a command reads the configuration. `sound`: it does not start if there is a mistake in it.

@@ -61,6 +61,11 @@ void add_common(Options& options, Common& common) {
       .completes = ":file";
 }
 
+// `command`: empty for headgate itself.
+std::string help_of(const std::string& command) {
+  return "see 'headgate " + (command.empty() ? "" : command + " ") + "--help'";
+}
+
 // The table of commands as CLI11 has it. Parsing stores the values of options.
 class Grammar {
  public:
@@ -85,7 +90,13 @@ class Grammar {
     Action action;
     Reads reads = Reads::sound;
   };
-  const Declared& declared(const CLI::App* of) { return declared_.at(of); }
+  const Declared& declared(const CLI::App* of) const { return declared_.at(of); }
+  // Returns what helps if the command's line names too much.
+  std::string hint(const CLI::App* of, const std::string& name) const {
+    const auto found = declared_.find(of);
+    const bool said = found != declared_.end() && !found->second.options.for_several.empty();
+    return said ? found->second.options.for_several : help_of(name);
+  }
 
   CLI::App app{"headgate meters NVIDIA GPUs: shares of memory and compute.", "headgate"};
   Common common;
@@ -210,20 +221,21 @@ std::vector<std::string> options_of(const CLI::App& app) {
   return all;
 }
 
-std::unexpected<Error> unknown_word(const CLI::App& app) {
+std::unexpected<Error> unknown_word(const Grammar& grammar) {
   std::string name;
+  const CLI::App& app = grammar.app;
   const CLI::App* at = chosen(app, name);
   const auto left = app.remaining(true);
   const std::string text = left.empty() ? "" : harmless(left.front());
   const std::string owner = name.empty() ? "headgate" : name;
-  const std::string see = "see 'headgate " + (name.empty() ? "" : name + " ") + "--help'";
   if (text.starts_with("-")) {
     const std::string option = text.substr(0, text.find('='));
-    return fail(ErrorCode::usage, owner + " has no option '" + text + "'", meant(option, options_of(*at)) + see);
+    return fail(ErrorCode::usage, owner + " has no option '" + text + "'",
+                meant(option, options_of(*at)) + help_of(name));
   }
   const auto words = words_of(*at);
   return fail(ErrorCode::usage, owner + (words.empty() ? " takes no argument '" : " has no command '") + text + "'",
-              words.empty() ? see : meant(text, words) + format_accepted(*at));
+              words.empty() ? grammar.hint(at, name) : meant(text, words) + format_accepted(*at));
 }
 
 // Formats an option as help shows it.
@@ -244,31 +256,34 @@ Result<void> refuse_empty(const CLI::App& app, const std::string& word) {
   return {};
 }
 
-// Reports an option without its value (last on the line, or "OPTION="). CLI11's own message only counts the missing
-// values.
-std::unexpected<Error> unreadable(const CLI::App& app, const std::string& word, const CLI::ParseError& error) {
+// Reports an option that is written twice, or without its value (last on the line, or "OPTION="). CLI11's own messages
+// only count values.
+std::unexpected<Error> unreadable(const Grammar& grammar, const CLI::App& app, const std::string& word,
+                                  const CLI::ParseError& error) {
   const std::string what = error.what(), before = word.empty() ? "" : word + ": ";
-  const std::string see = "see 'headgate " + (word.empty() ? "" : word + " ") + "--help'";
-  if (!what.ends_with(" missing")) return fail(ErrorCode::usage, before + what, see);
   const std::string option = what.substr(0, what.find(':'));
+  if (what.find(": At Most 1 required") != std::string::npos)
+    return fail(ErrorCode::usage, before + option + " is written more than once", grammar.hint(&app, word));
+  if (!what.ends_with(" missing")) return fail(ErrorCode::usage, before + what, help_of(word));
   for (const CLI::Option* one : app.get_options())
     if (one->check_name(option))
       return fail(ErrorCode::usage, before + one->get_name() + " has no value", help_line_of(*one));
-  return fail(ErrorCode::usage, before + what, see);
+  return fail(ErrorCode::usage, before + what, help_of(word));
 }
 
 // Reports what CLI11 could not parse.
-std::unexpected<Error> misunderstood(const CLI::App& app, const CLI::ParseError& error) {
+std::unexpected<Error> misunderstood(const Grammar& grammar, const CLI::ParseError& error) {
   std::string name;
+  const CLI::App& app = grammar.app;
   const CLI::App* at = chosen(app, name);
   const auto left = app.remaining(true);
   if (at != &app && !words_of(*at).empty()) {
-    if (!left.empty() && !left.front().starts_with("-")) return unknown_word(app);
+    if (!left.empty() && !left.front().starts_with("-")) return unknown_word(grammar);
     return fail(ErrorCode::usage, name + " needs a command", format_accepted(*at));
   }
   // An unknown option is reported before a missing share name: what was written comes first.
-  if (!left.empty() && left.front().starts_with("-")) return unknown_word(app);
-  return unreadable(*at, name, error);
+  if (!left.empty() && left.front().starts_with("-")) return unknown_word(grammar);
+  return unreadable(grammar, *at, name, error);
 }
 
 }  // namespace
@@ -289,9 +304,9 @@ Result<Parsed> parse(const Commands& commands, int argc, const char* const* argv
       parsed.help->replace(parsed.help->find(usage), usage.size(), usage + " -- COMMAND [ARGUMENTS...]");
     return parsed;
   } catch (const CLI::ExtrasError&) {
-    return unknown_word(app);
+    return unknown_word(grammar);
   } catch (const CLI::ParseError& error) {
-    return misunderstood(app, error);
+    return misunderstood(grammar, error);
   }
   const CLI::App* at = chosen(app, call.command);
   TRY(refuse_empty(app, call.command));

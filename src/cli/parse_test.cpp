@@ -105,6 +105,22 @@ TEST(CommandLine, RebalanceTakesAPartForEachShare) {
   EXPECT_TRUE(set_words({"share", "set", "a", "-y"})->own.request.void_promises);
 }
 
+TEST(CommandLine, SetForSeveralSharesNamesRebalance) {
+  for (const std::vector<const char*>& given :
+       {std::vector<const char*>{"share", "set", "alice", "--compute", "80%", "bob", "--compute", "20%"},
+        {"share", "set", "alice", "bob", "--compute", "20%"},
+        {"share", "set", "alice=80%", "bob=20%"}}) {
+    const auto parsed = words(given);
+    ASSERT_FALSE(parsed);
+    EXPECT_NE(parsed.error().hint.find("headgate share rebalance alice=80% bob=20%"), std::string::npos)
+        << parsed.error().message << '\n'
+        << parsed.error().hint;
+  }
+  EXPECT_EQ(words({"share", "set", "a", "--mem", "1GiB", "--mem", "2GiB"}).error().message,
+            "share set: --mem is written more than once");
+  EXPECT_EQ(words({"share", "show", "a", "b"}).error().hint, "see 'headgate share show --help'");
+}
+
 TEST(CommandLine, AShareFlagCanBeTurnedOff) {
   using snapshot::ShareRequest;
   for (const auto& [option, field] :

@@ -82,6 +82,7 @@ void add_set_options(Options& options, ShareOptions& own) {
   options.operand("NAME", "the share's name", own.name).completes = ":share";
   add_attributes(options, own.request, false);
   options.footer = "headgate share set alice --mem 12GiB --compute 60%";
+  options.for_several = "one share at a time; for promises of several: headgate share rebalance alice=80% bob=20%";
 }
 
 std::vector<ShownAttribute> shown_attributes(const snapshot::Share& share, std::string (*time_text)(std::uint64_t ns)) {
