@@ -78,7 +78,13 @@ Result<RunningDaemon> start_daemon(const Tool& tool, ServerUsers users, const st
                                    const std::string& proc) {
   if (auto made = make_places(base, tool.places()); !made) return std::unexpected(made.error());
   remove_stale(tool.places());
-  if (auto started = tool.start(users); !started) return std::unexpected(started.error());
+  if (auto started = tool.start(users); !started) {
+    // A launcher that hangs may have started it.
+    if (started.error().code == ErrorCode::unreachable)
+      if (const auto left = daemon_at(tool.places().pipe, proc); left && left->uid == ::geteuid())
+        (void)kill_daemon(*left, ItsServers::kill, proc);
+    return std::unexpected(started.error());
+  }
   const auto until = Clock::now() + tool.limits().ready;
   for (;;) {
     if (auto daemon = daemon_at(tool.places().pipe, proc); daemon && daemon->uid == ::geteuid())

@@ -33,7 +33,7 @@ struct RunningDaemon {
 [[nodiscard]] std::optional<RunningDaemon> daemon_at(const std::string& pipe, const std::string& proc);
 
 // Creates the directories, removes a former daemon's files, starts the daemon and waits until it listens. Errors: those
-// of make_places() and Tool::start(); failed if it does not listen in time.
+// of make_places() and Tool::start(); failed if it does not listen in time. After an error no daemon listens.
 [[nodiscard]] Result<RunningDaemon> start_daemon(const Tool& tool, ServerUsers users, const std::string& base,
                                                  const std::string& proc);
 

@@ -50,7 +50,8 @@ Result<void> Keeper::start() {
 void Keeper::acquire(Tenant tenant, std::function<void(Result<Variables>)> done) {
   do_later([this, tenant = std::move(tenant), done = std::move(done)] {
     auto variables = manager_.acquire(tenant);
-    show();  // so that `done` sees the group
+    show();                                                               // so that `done` sees the group
+    next_look_ = std::min(next_look_, Clock::now() + times_.after_news);  // it may wait behind another user
     done(std::move(variables));
   });
 }
@@ -64,7 +65,7 @@ Result<bool> Keeper::take_off(pid_t client, milliseconds patience) {
   auto answer = promise->get_future();
   take_off(client, [promise](Result<bool> done) { promise->set_value(std::move(done)); });
   if (answer.wait_for(patience) == std::future_status::ready) return answer.get();
-  return fail(ErrorCode::unreachable,
+  return fail(ErrorCode::busy,
               "the MPS tool does not answer: process " + std::to_string(client) + " may be a client still");
 }
 

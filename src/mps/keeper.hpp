@@ -21,7 +21,7 @@ namespace headgate::mps {
 struct KeeperTimes {
   std::chrono::milliseconds look{10'000};    // between two checks
   std::chrono::milliseconds recover{200};    // while a group waits for its last client to end, and after news
-  std::chrono::milliseconds after_news{20};  // from a server's log entry or a tenant's end to a check
+  std::chrono::milliseconds after_news{20};  // from a server's log entry or a tenant's begin or end to a check
   int looks_after_news = 4;                  // checks after a server's log entry, `recover` apart
 };
 
@@ -40,7 +40,7 @@ class Keeper {
   // As in Manager; `done` is called once, on the keeper's thread. Ended processes are released automatically.
   void acquire(Tenant tenant, std::function<void(Result<Variables>)> done);
   void take_off(pid_t client, std::function<void(Result<bool>)> done);
-  // Blocks. False if it was no client. Errors: unreachable if the tool has not answered within `patience`.
+  // Blocks. False if it was no client. Errors: Manager's; busy if it has not happened within `patience`.
   [[nodiscard]] Result<bool> take_off(pid_t client, std::chrono::milliseconds patience);
 
   [[nodiscard]] std::vector<GroupView> groups() const;

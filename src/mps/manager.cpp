@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
 #include <set>
 #include <utility>
 
@@ -20,7 +21,8 @@ Settings widest(const Settings& a, const Settings& b) {
   return all;
 }
 
-std::string list_of(const std::vector<pid_t>& pids) {
+template <typename Pids>
+std::string list_of(const Pids& pids) {
   std::string text;
   for (const pid_t pid : pids) text += (text.empty() ? "" : ", ") + std::to_string(pid);
   return text.empty() ? "none" : text;
@@ -98,6 +100,8 @@ void Manager::adopt_group(GroupNote note) {
   }
   Group& group = groups_[key];
   group.places = *places;
+  group.log = ServerLog(places->log);
+  group.log.skip();
   group.note = std::move(note);
   if (found) {
     group.daemon = std::move(*found);
@@ -136,6 +140,7 @@ Result<Manager::Group*> Manager::group_for(const GroupKey& key) {
   Group group;
   group.note.key = key;
   group.places = TRY(places_of(options_.base, key));
+  group.log = ServerLog(group.places.log);
   if (const auto foreign = daemon_at(group.places.pipe, options_.proc))
     return fail(ErrorCode::conflict,
                 "MPS setup: control daemon " + std::to_string(foreign->mark.pid) + " at " + group.places.pipe +
@@ -173,7 +178,12 @@ Result<void> Manager::run(Group& group, const Settings& settings) {
   if (auto saved = save(); !saved) return saved;
   if (group.note.settings == before) return {};
   auto done = set_again(group);
-  if (!done) group.note.settings = before;
+  if (done) return {};
+  if (done.error().code == ErrorCode::unreachable) {
+    not_answered(group, done.error());
+    if (group.daemon.pidfd) return {};  // started again, with these settings
+  }
+  group.note.settings = before;
   return done;
 }
 
@@ -187,6 +197,7 @@ Result<void> Manager::set_again(const Group& group) const {
 Result<void> Manager::start(Group& group) {
   group.note.daemon = {};
   if (auto saved = save(); !saved) return saved;
+  group.log.skip();
   const auto users = group.note.key.is_for_all() ? ServerUsers::all : ServerUsers::one;
   group.daemon = TRY(start_daemon(tool_of(group), users, options_.base, options_.proc));
   options_.step();
@@ -215,6 +226,7 @@ void Manager::release(const ProcessMark& process) {
 
 void Manager::stop(const GroupKey& key) {
   Group& group = groups_.at(key);
+  read_log(group);
   if (group.daemon.pidfd) {
     options_.step();
     const auto stopped = stop_daemon(tool_of(group), group.daemon, options_.proc);
@@ -230,6 +242,7 @@ void Manager::stop(const GroupKey& key) {
 }
 
 Result<void> Manager::restart(Group& group) {
+  read_log(group);
   if (group.daemon.pidfd) TRY(stop_daemon(tool_of(group), group.daemon, options_.proc));
   group.daemon = {};
   group.state = ServerState::unknown;
@@ -237,32 +250,51 @@ Result<void> Manager::restart(Group& group) {
   group.servers = 0;
   group.clients.clear();
   group.faulty = false;
+  group.fault_clients.clear();
   ++group.restarts;
   return start(group);
 }
 
 Result<bool> Manager::take_off(pid_t client) {
+  std::optional<Error> unanswered;
   for (auto& [key, group] : groups_) {
     if (!group.daemon.pidfd) continue;
-    const Tool tool = tool_of(group);
-    for (const pid_t server : TRY(tool.servers())) {
-      const auto clients = TRY(tool.clients(server));
-      if (std::ranges::find(clients, client) == clients.end()) continue;
-      const auto done = tool.terminate(server, client);
-      if (done) return true;
-      if (done.error().code != ErrorCode::unreachable) return std::unexpected(done.error());
-      tell("mps.wedged", true, key,
-           "GPU " + describe(key) + ": MPS server " + std::to_string(server) + " does not let client " +
-               std::to_string(client) + " go; the group is restarted, and its programs have to be");
-      if (auto killed = kill_daemon(group.daemon, ItsServers::kill, options_.proc); !killed)
-        return std::unexpected(killed.error());
-      group.daemon = {};
-      if (auto restarted = restart(group); !restarted) return std::unexpected(restarted.error());
-      return fail(ErrorCode::unreachable, "MPS server " + std::to_string(server) + " was wedged",
-                  "start its programs again");
+    const auto server = server_of(group, client);
+    if (!server) {
+      unanswered = server.error();
+      not_answered(group, *unanswered);
+    } else if (*server != 0) {
+      return take_off(group, *server, client);
     }
   }
+  if (unanswered) return std::unexpected(*unanswered);
   return false;
+}
+
+Result<pid_t> Manager::server_of(const Group& group, pid_t client) const {
+  const Tool tool = tool_of(group);
+  for (const pid_t server : TRY(tool.servers())) {
+    const auto clients = TRY(tool.clients(server));
+    if (std::ranges::find(clients, client) != clients.end()) return server;
+  }
+  return 0;
+}
+
+Result<bool> Manager::take_off(Group& group, pid_t server, pid_t client) {
+  const auto done = tool_of(group).terminate(server, client);
+  if (done) return true;
+  if (done.error().code != ErrorCode::unreachable) {
+    tell("mps.failed", true, group.note.key, "GPU " + describe(group.note.key) + ": " + whole_text(done.error()));
+    return std::unexpected(done.error());
+  }
+  tell("mps.wedged", true, group.note.key,
+       "GPU " + describe(group.note.key) + ": MPS server " + std::to_string(server) + " does not let client " +
+           std::to_string(client) + " go; the group is restarted, and its programs have to be");
+  TRY(kill_daemon(group.daemon, ItsServers::kill, options_.proc));
+  group.daemon = {};
+  TRY(restart(group));
+  return fail(ErrorCode::unreachable, "MPS server " + std::to_string(server) + " was wedged",
+              "start its programs again");
 }
 
 void Manager::look() {
@@ -282,18 +314,24 @@ void Manager::tell_queued(Group& group, const std::vector<pid_t>& servers) {
       const auto waits = identity::read_process(options_.proc, holder.process.pid);
       if (!waits || waits->uid == serves->uid) continue;
       queued.insert(holder.process.pid);
-      if (group.told_queued.contains(holder.process.pid)) continue;
-      tell("mps.queued", true, group.note.key,
-           "GPU " + describe(group.note.key) + ": process " + std::to_string(holder.process.pid) + " of uid " +
-               std::to_string(waits->uid) + " in share " + holder.share + " waits behind the MPS server of uid " +
-               std::to_string(serves->uid) + ", until that user's programs there have ended");
+      if (group.told_queued.contains(holder.process.pid) || !options_.tell) continue;
+      options_.tell({.kind = "mps.queued",
+                     .trouble = true,
+                     .group = group.note.key,
+                     .text = "GPU " + describe(group.note.key) + ": process " + std::to_string(holder.process.pid) +
+                             " of uid " + std::to_string(waits->uid) + " in share " + holder.share +
+                             " waits behind the MPS server of uid " + std::to_string(serves->uid) +
+                             ", until that user's programs there have ended",
+                     .share = holder.share,
+                     .pid = holder.process.pid,
+                     .uid = waits->uid});
     }
   }
   group.told_queued = std::move(queued);
 }
 
-// Replaces a control daemon that does not answer, as it takes no more clients; its servers keep their clients. A
-// malformed answer is only reported.
+// Replaces a control daemon that does not answer, as it takes no more clients; its servers keep their clients. If it
+// still lists its servers, one of them is wedged, and so are its clients. A malformed answer is only reported.
 void Manager::not_answered(Group& group, const Error& why) {
   const GroupKey& key = group.note.key;
   if (why.code != ErrorCode::unreachable) {
@@ -301,11 +339,16 @@ void Manager::not_answered(Group& group, const Error& why) {
       tell("mps.failed", true, key, "GPU " + describe(key) + ": " + whole_text(why));
     return;
   }
-  tell("mps.wedged", true, key, "GPU " + describe(key) + ": its control daemon is wedged: " + whole_text(why));
-  if (auto killed = kill_daemon(group.daemon, ItsServers::leave, options_.proc); !killed)
+  const bool by_server = group.servers > 0 && tool_of(group).servers();
+  const std::string wedged = by_server ? "its MPS server" : "its control daemon";
+  tell("mps.wedged", true, key,
+       "GPU " + describe(key) + ": " + wedged + " is wedged: " + whole_text(why) +
+           (by_server ? "; the group is restarted, and its programs have to be" : ""));
+  const auto servers = by_server ? ItsServers::kill : ItsServers::leave;
+  if (auto killed = kill_daemon(group.daemon, servers, options_.proc); !killed)
     return tell("mps.failed", true, key, whole_text(killed.error()));
   group.daemon = {};
-  start_again(group, "its control daemon did not answer");
+  start_again(group, wedged + " did not answer");
 }
 
 void Manager::start_again(Group& group, const std::string& why) {
@@ -314,8 +357,25 @@ void Manager::start_again(Group& group, const std::string& why) {
        "GPU " + describe(group.note.key) + ": " + (done ? "started again: " + why : whole_text(done.error())));
 }
 
+// The log tells a fault whose clients end before the tool is asked again.
+void Manager::read_log(Group& group) {
+  if (const auto clients = group.log.faults()) note_fault(group, *clients);
+}
+
+void Manager::note_fault(Group& group, const std::set<pid_t>& logged) {
+  group.state = ServerState::fault;
+  group.fault_clients.insert(logged.begin(), logged.end());
+  group.fault_clients.insert(group.clients.begin(), group.clients.end());
+  if (std::exchange(group.faulty, true)) return;
+  tell("mps.fault", true, group.note.key,
+       "GPU " + describe(group.note.key) + ": its MPS server has a fault, which all its clients share: processes " +
+           list_of(group.fault_clients) + "; it serves again once they have ended");
+}
+
 void Manager::look_at(Group& group) {
   const GroupKey& key = group.note.key;
+  // Before the tool answers: clients of an answer older than the fault would look as if they had ended.
+  read_log(group);
   if (!group.daemon.pidfd || !open_process(group.daemon.mark, options_.proc)) {
     if (group.daemon.pidfd)
       tell("mps.died", true, key,
@@ -339,14 +399,18 @@ void Manager::look_at(Group& group) {
     }
   }
   group.servers = seen->servers.size();
-  tell_queued(group, seen->servers);
-  const ServerState worst = group.state = seen->state;
+  tell_queued(group, seen->clients.empty() ? std::vector<pid_t>{} : seen->servers);
+  const ServerState told = group.state = seen->state;
   group.clients = std::move(seen->clients);
-  if (worst == ServerState::fault && !std::exchange(group.faulty, true))
-    tell("mps.fault", true, key,
-         "GPU " + describe(key) + ": its MPS server has a fault, which all its clients share: processes " +
-             list_of(group.clients) + "; it serves again once they have ended");
-  if (group.faulty && group.clients.empty()) start_again(group, "the clients of its faulty server have ended");
+  if (told == ServerState::fault) note_fault(group, {});
+  if (!group.faulty) return;
+  group.state = ServerState::fault;
+  if (group.clients.empty()) return start_again(group, "the clients of its faulty server have ended");
+  if (std::ranges::any_of(group.clients, [&](pid_t pid) { return group.fault_clients.contains(pid); })) return;
+  // It took other clients, so it serves again.
+  group.state = told;
+  group.faulty = false;
+  group.fault_clients.clear();
 }
 
 bool Manager::is_recovering() const {

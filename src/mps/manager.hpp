@@ -14,6 +14,7 @@
 
 #include "base/result.hpp"
 #include "mps/book.hpp"
+#include "mps/server_log.hpp"
 
 namespace headgate::mps {
 
@@ -37,6 +38,9 @@ struct News {
   bool trouble = false;
   GroupKey group;
   std::string text;
+  // Of one tenant, whose user it is for too; 0: none.
+  std::string share = {};
+  std::uint32_t pid = 0, uid = 0;
 };
 
 struct GroupView {
@@ -44,7 +48,7 @@ struct GroupView {
   std::uint32_t daemon_pid = 0;
   Settings settings;
   std::vector<Holder> holders;
-  ServerState state = ServerState::unknown;  // as last reported by the tool; unknown also without a server
+  ServerState state = ServerState::unknown;  // as last reported by the tool or logged; unknown also without a server
   std::vector<pid_t> clients;                // as last reported by the tool
   std::size_t servers = 0;                   // as last reported by the tool
   std::uint64_t restarts = 0;                // since this daemon or the group began
@@ -103,6 +107,8 @@ class Manager {
     std::size_t servers = 0;  // last seen
     std::uint64_t restarts = 0;
     bool faulty = false, silent = false;  // already reported
+    std::set<pid_t> fault_clients;        // that share the fault
+    ServerLog log;
     std::set<std::uint32_t> told_queued;  // tenants that wait for another user's clients
   };
   [[nodiscard]] Tool tool_of(const Group& group) const;
@@ -112,9 +118,13 @@ class Manager {
   [[nodiscard]] Result<void> set_again(const Group& group) const;
   [[nodiscard]] Result<void> restart(Group& group);
   void stop(const GroupKey& key);
+  [[nodiscard]] Result<pid_t> server_of(const Group& group, pid_t client) const;  // 0: none
+  [[nodiscard]] Result<bool> take_off(Group& group, pid_t server, pid_t client);
   void adopt_group(GroupNote note);
   void find_multi_user();
   void look_at(Group& group);
+  void read_log(Group& group);
+  void note_fault(Group& group, const std::set<pid_t>& logged);
   void tell_queued(Group& group, const std::vector<pid_t>& servers);
   void not_answered(Group& group, const Error& why);
   void start_again(Group& group, const std::string& why);

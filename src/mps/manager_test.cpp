@@ -243,6 +243,24 @@ TEST_P(MpsManager, LeavesNothingBehindAfterAFailedStart) {
   EXPECT_TRUE(load_book(folder_.file())->empty());
 }
 
+// It has done its work, and does not end.
+TEST_P(MpsManager, ADaemonOfALauncherThatHangsIsNotLeft) {
+  const std::filesystem::path folder = std::filesystem::path(folder_.base()).parent_path();
+  std::ofstream(folder / "tool") << "#!/bin/sh\n" << GetParam() << " \"$@\" && exec sleep 600\n";
+  std::filesystem::permissions(folder / "tool", std::filesystem::perms::owner_all);
+  auto options = folder_.options(folder / "tool");
+  options.limits.start = std::chrono::milliseconds(500);
+  Manager manager(options);
+  const Sleeper tenant;
+  const auto refused = manager.acquire(tenant_of(tenant));
+  ASSERT_FALSE(refused);
+  EXPECT_EQ(refused.error().code, ErrorCode::unreachable) << refused.error().message;
+  EXPECT_EQ(folder_.running_daemon(), 0u);
+  EXPECT_TRUE(manager.groups().empty());
+  Manager sound(folder_.options(GetParam()));
+  EXPECT_TRUE(sound.acquire(tenant_of(tenant))) << "nothing foreign is in the way";
+}
+
 TEST(MpsAcquire, GivesTenantsTheirSharesPriority) {
   const MpsFolder folder;
   const Sleeper process;

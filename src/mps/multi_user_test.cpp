@@ -50,6 +50,22 @@ TEST_F(MpsMultiUser, IsNotFoundElsewhereAndTheReasonIsGiven) {
   EXPECT_EQ(probe("/nothing/of/that/name").error().code, ErrorCode::unsupported);
 }
 
+// Each start would take its whole limit, and no option mends a tool that hangs.
+TEST_F(MpsMultiUser, AToolThatHangsIsStartedOnceAndNamed) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can ask for multi-user mode";
+  const std::filesystem::path folder = std::filesystem::path(folder_.base()).parent_path();
+  std::ofstream(folder / "tool") << "#!/bin/sh\necho $@ >>" << folder.string() << "/calls\nexec sleep 600\n";
+  std::filesystem::permissions(folder / "tool", std::filesystem::perms::owner_all);
+  const auto found = probe(folder / "tool", {.start = milliseconds(300)});
+  ASSERT_FALSE(found);
+  const auto& [code, message, hint] = found.error();
+  EXPECT_EQ(code, ErrorCode::unreachable);
+  EXPECT_EQ(message, "MPS start: " + folder.string() + "/tool -d -M did not answer within 300 ms");
+  EXPECT_EQ(hint, "find out why it hangs, or name another program: mps.tool");
+  std::ifstream calls(folder / "calls");
+  EXPECT_EQ(std::string(std::istreambuf_iterator<char>(calls), {}), "-d -M\n");
+}
+
 TEST_F(MpsMultiUser, NeedsRoot) {
   if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
   const Variable manners("HEADGATE_SIM_MPS", "555");

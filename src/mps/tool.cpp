@@ -95,8 +95,10 @@ Result<void> Tool::launch(const char* option) const {
     return fail(ErrorCode::unsupported, "MPS start: " + outcome.error().message,
                 "install NVIDIA's MPS tools (Debian: nvidia-cuda-mps), or name the program: mps.tool");
   if (outcome->succeeded()) return {};
-  return fail(ErrorCode::failed, "MPS start: " + program_ + (option == nullptr ? "" : " " + std::string(option)) +
-                                     ending_of(*outcome, limits_.start) + own_words(outcome->output));
+  const std::string said = "MPS start: " + program_ + " -d" + (option == nullptr ? "" : " " + std::string(option)) +
+                           ending_of(*outcome, limits_.start) + own_words(outcome->output);
+  if (!outcome->timed_out) return fail(ErrorCode::failed, said);
+  return fail(ErrorCode::unreachable, said, "find out why it hangs, or name another program: mps.tool");
 }
 
 Result<void> Tool::start(ServerUsers users) const {
@@ -104,9 +106,9 @@ Result<void> Tool::start(ServerUsers users) const {
   // The option of later releases, and that of 555.58. A release that lacks it starts nothing: 535 and 550 say that
   // there is no daemon, 555 prints its help, and all end with status 1.
   const auto later = launch("-M");
-  if (later || later.error().code == ErrorCode::unsupported) return later;
+  if (later || later.error().code != ErrorCode::failed) return later;
   const auto first = launch("-multiuser-server");
-  if (first) return first;
+  if (first || first.error().code != ErrorCode::failed) return first;
   return fail(ErrorCode::unsupported, later.error().message + "; " + first.error().message,
               "multi-user mode needs root, and a release of NVIDIA's MPS tools from 555 on");
 }

@@ -58,7 +58,7 @@ class Tool {
       : program_(std::move(program)), places_(std::move(places)), uuid_(std::move(uuid)), limits_(limits) {}
 
   // Starts the control daemon and blocks until the launcher has ended. Errors: unsupported (no such program; no
-  // multi-user mode), failed with the tool's message.
+  // multi-user mode), unreachable (the launcher does not end), failed with the tool's message.
   [[nodiscard]] Result<void> start(ServerUsers users = ServerUsers::one) const;
   // Asks the daemon to end and blocks until it answers.
   [[nodiscard]] Result<void> quit() const;

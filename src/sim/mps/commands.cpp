@@ -73,6 +73,7 @@ std::optional<std::string> of_server(const std::vector<std::string>& words, cons
   const std::string name = words.size() > 1 ? words[1] : "";
   Server* const server = server_named(name, servers);
   if (server == nullptr) return "Server " + name + " not found";
+  if (server->stuck) return std::nullopt;
   if (words[0] == "get_server_status") {
     const bool hidden = server->fault && server->hidden_looks > 0;
     if (hidden) --server->hidden_looks;

@@ -171,7 +171,8 @@ class Daemon {
     if (word == "silence" || word == "speak") silent_ = word == "silence";
     for (Server& server : servers_.all()) {
       if (word == "fault" || word == "late") servers_.make_fault(server, word == "late" ? 2 : 0);
-      if (word == "wedge") server.wedged = true;
+      if (word == "wedge" || word == "stuck") server.wedged = true;
+      if (word == "stuck") server.stuck = true;
     }
   }
 

@@ -26,8 +26,9 @@ struct Manners {
 
 // Runs the daemon until `quit`; calls `listening` once it accepts connections. Errors: of the directories and sockets.
 //
-// A file `demand` in the log directory triggers the fault that it names, once: fault, late (a fault that the next two
-// questions for the server's state do not show), silence, speak, wedge, death.
+// A file `demand` in the log directory triggers the fault that it names, once: fault, late (a fault that the log does
+// not name, nor the next two answers about the server's state), silence, speak,
+// wedge, stuck (wedged, and answers no question), death.
 // `multi_user`: its server is root's and takes clients of all users.
 [[nodiscard]] Result<void> run_daemon(const std::string& pipe, const std::string& log, const Manners& manners,
                                       bool multi_user, void (*listening)());

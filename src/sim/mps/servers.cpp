@@ -125,8 +125,21 @@ bool Servers::terminate(Server& server, pid_t client) {
 void Servers::make_fault(Server& server, int hidden_looks) {
   server.fault = !server.clients.empty();
   server.hidden_looks = hidden_looks;
-  log_("server.log", "Server " + std::to_string(server.pid) + " encountered a fatal fault");
+  if (hidden_looks > 0) log_("server.log", "Command handle failed");  // which names no fault
+  else log_fault(server);
   for (const Client& client : server.clients) fail_contexts(client.pid, kLaunchFailed);
+}
+
+// In the words of driver 535.
+void Servers::log_fault(const Server& server) const {
+  const auto log = [this](const std::string& text) { log_("server.log", text); };
+  if (!server.clients.empty())
+    log("Client process " + std::to_string(server.clients.front().pid) + " encountered a fatal GPU error.");
+  log("Server is handling a fatal GPU error.");
+  for (const Client& client : server.clients)
+    log("Status of client {" + std::to_string(client.pid) + ", 1} is INACTIVE");
+  log("The following clients have a sticky error set:");
+  for (const Client& client : server.clients) log(std::to_string(client.pid));
 }
 
 void Servers::reap() {

@@ -33,6 +33,7 @@ struct Server {
   double percent = 100;  // for clients that connect later
   std::string pinned;    // as set; empty: no limit
   bool fault = false, wedged = false;
+  bool stuck = false;    // answers no question
   int hidden_looks = 0;  // how often the state is still told as it was before the fault
   std::vector<Client> clients;
 };
@@ -60,6 +61,7 @@ class Servers {
   void reap();
 
  private:
+  void log_fault(const Server& server) const;
   void fail_contexts(pid_t pid, std::uint32_t error) const;
   [[nodiscard]] static bool had_work(pid_t pid);
 

@@ -155,9 +155,60 @@ TEST_F(MpsKeeper, AFaultThatASlowToolReportsLateIsNamed) {
   EXPECT_TRUE(comes_true([&] { return is_told("mps.fault"); }));
 }
 
+// Clients of a faulty server often end at once, before anyone can ask the tool. 535 cannot tell a fault at all.
+TEST(MpsFault, IsNamedAfterAllItsClientsHaveEnded) {
+  for (const char* release : {"550", ""})
+    for (const std::string then : {"look", "release", "death"}) {
+      const std::string name = std::string(release) + " " + then;
+      const Variable manners("HEADGATE_SIM_MPS", release);
+      MpsFolder folder;
+      Manager manager(folder.options(HEADGATE_SIM_MPS_TOOL));
+      const Sleeper tenant;
+      ASSERT_TRUE(manager.acquire(tenant_of(tenant)));
+      const std::uint32_t daemon = folder.running_daemon();
+      FakeClient one(folder.places().pipe), other(folder.places().pipe);
+      folder.demand("fault");
+      ASSERT_TRUE(comes_true([&] { return !std::filesystem::exists(folder.places().log + "/demand"); }));
+      const std::vector<pid_t> pids = {one.pid(), other.pid()};
+      one.end();
+      other.end();
+      const Tool tool(HEADGATE_SIM_MPS_TOOL, folder.places(), kTestUuid);
+      const auto is_empty = [&] {
+        const auto servers = tool.servers();
+        return servers && servers->size() == 1 && tool.clients(servers->front())->empty();
+      };
+      ASSERT_TRUE(comes_true(is_empty)) << "the server has forgotten them and their fault";
+      if (then == "release") manager.release(tenant.mark());
+      if (then == "death") {
+        ASSERT_TRUE(kill_daemon(*daemon_at(folder.places().pipe, "/proc"), ItsServers::kill, "/proc"));
+      }
+      if (then != "release") manager.look();
+      ASSERT_EQ(folder.told("mps.fault").size(), 1u) << name;
+      for (const pid_t pid : pids)
+        EXPECT_NE(folder.told("mps.fault")[0].find(std::to_string(pid)), std::string::npos) << name;
+      EXPECT_EQ(folder.told("mps.restarted").size(), then == "release" ? 0u : 1u) << name;
+      EXPECT_NE(folder.running_daemon(), daemon) << name;
+      manager.look();
+      EXPECT_EQ(folder.told("mps.fault").size(), 1u) << name << ": the next server is sound";
+    }
+}
+
+TEST_F(MpsKeeper, AFaultThatTheLogOfRelease535TellsIsShown) {
+  start();
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  FakeClient client(pipe());
+  folder_.demand("fault");
+  ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).state == ServerState::fault; }));
+  EXPECT_NE(folder_.told("mps.fault").at(0).find(std::to_string(client.pid())), std::string::npos);
+  client.end();
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.restarted"); }));
+  EXPECT_TRUE(comes_true([&] { return keeper_->groups().at(0).state == ServerState::unknown; }));
+}
+
 TEST_F(MpsKeeper, AUserBehindAnothersServerIsInformed) {
   if (::geteuid() != 0) GTEST_SKIP() << "only root can become another user";
-  start();
+  start("", {}, std::chrono::hours(1));  // not by the look each 10 s
   const Sleeper tenant, guest(12345);
   ASSERT_TRUE(comes_true([&] {
     const auto process = identity::read_process("/proc", guest.mark().pid);
@@ -227,6 +278,45 @@ TEST_F(MpsKeeper, ASilentControlDaemonIsReplaced) {
   EXPECT_NE(folder_.running_daemon(), before);
 }
 
+// The control daemon is well, and only what it asks the server is not answered: the clients hang with it.
+TEST_F(MpsKeeper, AServerThatDoesNotAnswerIsReplacedToo) {
+  start("550", {.quit = milliseconds(50), .answer = milliseconds(100)});
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const FakeClient client(pipe());
+  ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).clients.size() == 1; }));
+  const auto servers = Tool(HEADGATE_SIM_MPS_TOOL, folder_.places(), kTestUuid).servers();
+  ASSERT_TRUE(servers && servers->size() == 1);
+  folder_.demand("stuck");
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.restarted"); }));
+  EXPECT_NE(folder_.told("mps.wedged").at(0).find("its MPS server is wedged"), std::string::npos);
+  EXPECT_FALSE(mark_of(static_cast<std::uint32_t>(servers->front()), "/proc"));
+  EXPECT_EQ(FakeClient(pipe()).answer(), sim::mps::Answer::accepted);
+}
+
+// A call that does not return: the group is restarted for the tenant that has met it, and not at the next look.
+TEST(MpsWedge, IsMetByATenantThatIsLetInAllTheSame) {
+  MpsFolder folder;
+  auto options = folder.options(HEADGATE_SIM_MPS_TOOL);
+  options.limits = {.quit = milliseconds(50), .answer = milliseconds(300)};
+  Manager manager(options);
+  const Sleeper one, other;
+  ASSERT_TRUE(manager.acquire(tenant_of(one, {.percent = 30})));
+  const std::uint32_t before = folder.running_daemon();
+  folder.demand("silence");
+  ASSERT_TRUE(comes_true([&] { return !std::filesystem::exists(folder.places().log + "/demand"); }));
+  const auto variables = manager.acquire(tenant_of(other, {.percent = 60}));
+  EXPECT_TRUE(variables) << variables.error().message;
+  EXPECT_EQ(folder.told("mps.wedged").size(), 1u);
+  EXPECT_NE(folder.running_daemon(), before);
+  EXPECT_EQ(manager.groups().at(0).settings, (Settings{.percent = 60}));
+  folder.demand("silence");
+  ASSERT_TRUE(comes_true([&] { return !std::filesystem::exists(folder.places().log + "/demand"); }));
+  EXPECT_FALSE(manager.take_off(::getpid()));
+  EXPECT_EQ(folder.told("mps.wedged").size(), 2u);
+  EXPECT_EQ(folder.told("mps.restarted").size(), 2u);
+}
+
 TEST_F(MpsKeeper, AToolThatFailsStartsNothingAndIsNamed) {
   const struct {
     const char* manners;
@@ -282,6 +372,40 @@ TEST_F(MpsKeeper, AToolThatFloodsWhileItRunsIsReplacedOnceItIsSoundAgain) {
   EXPECT_NE(folder_.running_daemon(), daemon);
 }
 
+TEST_F(MpsKeeper, AToolThatGoesAwayIsReportedOnceAndTheControlDaemonEndsAllTheSame) {
+  write_tool(kSoundTool);
+  start("550");
+  Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const std::uint32_t daemon = folder_.running_daemon();
+  std::filesystem::remove(tool_);
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.failed"); }));
+  EXPECT_EQ(folder_.running_daemon(), daemon);
+  const Sleeper other;
+  EXPECT_TRUE(acquire(other)) << "it only counts";
+  EXPECT_EQ(folder_.told("mps.failed").size(), 1u) << folder_.told("mps.failed")[0];
+  keeper_.reset();
+  tenant.end();
+  auto options = folder_.options(tool_);
+  Manager next(std::move(options));
+  ASSERT_TRUE(next.adopt());
+  next.release(other.mark());
+  EXPECT_EQ(folder_.running_daemon(), 0u);
+  EXPECT_EQ(folder_.told("mps.stopped").size(), 1u);
+}
+
+TEST_F(MpsKeeper, AControlDaemonThatDoesNotQuitIsKilledAfterItsLastTenant) {
+  start("", {.quit = milliseconds(100)}, std::chrono::hours(1));
+  Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const FakeClient stays(pipe());  // quit waits for it
+  tenant.end();
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.stopped"); }));
+  EXPECT_NE(folder_.told("mps.stopped")[0].find("did not quit in time and was killed"), std::string::npos);
+  EXPECT_EQ(folder_.running_daemon(), 0u);
+  EXPECT_TRUE(load_book(folder_.file())->empty());
+}
+
 TEST_F(MpsKeeper, GroupsAreShownWhileTheToolWorks) {
   std::promise<void> go;
   const std::shared_future<void> gone = go.get_future().share();
@@ -297,7 +421,7 @@ TEST_F(MpsKeeper, GroupsAreShownWhileTheToolWorks) {
   keeper_->acquire(tenant_of(other), [&](const auto& variables) { acquired.set_value(variables.has_value()); });
   EXPECT_TRUE(comes_true([&] { return is_in.load(); }));
   EXPECT_EQ(keeper_->groups().size(), 1u);
-  EXPECT_EQ(keeper_->take_off(1, milliseconds(1)).error().code, ErrorCode::unreachable);
+  EXPECT_EQ(keeper_->take_off(1, milliseconds(1)).error().code, ErrorCode::busy);
   held = false;
   go.set_value();
   EXPECT_TRUE(acquired.get_future().get());
