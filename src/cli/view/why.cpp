@@ -130,6 +130,29 @@ std::string mps_text(const NodeSnapshot& snapshot, const snapshot::ShareDevice& 
               : "");
 }
 
+// Returns what went wrong with the share's MPS server in the last day, oldest first.
+std::vector<snapshot::Event> mps_trouble(const NodeSnapshot& snapshot, const snapshot::Share& share,
+                                         const snapshot::ShareDevice& device) {
+  static constexpr std::string_view kKinds[] = {"mps.fault", "mps.wedged", "mps.died", "mps.failed", "mps.queued"};
+  std::vector<snapshot::Event> recent;
+  if (share.isolation != "mps") return recent;
+  const std::uint32_t owner = share.mps_users == "all" ? 0 : share.owner_uid;
+  std::ranges::copy_if(snapshot.events, std::back_inserter(recent), [&](const snapshot::Event& event) {
+    return event.uuid == device.uuid && event.owner_uid == owner &&
+           event.unix_ns + kRecentNs >= snapshot.now.taken_unix_ns &&
+           std::ranges::find(kKinds, event.kind) != std::end(kKinds);
+  });
+  return recent;
+}
+
+std::string mps_trouble_text(const NodeSnapshot& snapshot, const snapshot::Share& share,
+                             const snapshot::ShareDevice& device) {
+  const auto recent = mps_trouble(snapshot, share, device);
+  if (recent.empty()) return {};
+  return "  MPS: trouble " + times(recent.size()) + " in the last day, last at " + clock_text(recent.back().unix_ns) +
+         "\n    reason: " + harmless(recent.back().text) + "\n    all of them: headgate events --kind mps\n";
+}
+
 // Returns the denials of the last day, oldest first.
 std::vector<snapshot::Event> denials_of(const NodeSnapshot& snapshot, const std::string& share, std::string_view kind) {
   std::vector<snapshot::Event> recent;
@@ -269,6 +292,7 @@ int trouble_of(const NodeSnapshot& snapshot, const snapshot::Share& share) {
     if (device.short_ratio.value_or(0) > observe::kShortRatio || !is_gpu_of(snapshot.now, device.uuid) ||
         (gpu != nullptr && !gpu->xids.empty()))
       worst = 3;
+    if (!mps_trouble(snapshot, share, device).empty()) worst = std::max(worst, 2);
     if (device.last_refusal || waiting_allocation(snapshot, share, device.uuid).first != nullptr)
       worst = std::max(worst, 2);
     if (device.waiting_ns > 0) worst = std::max(worst, 1);
@@ -314,7 +338,8 @@ std::string shares_why(const NodeSnapshot& snapshot, const std::vector<snapshot:
       text += found_text(snapshot, share) + frozen_text(share, device) + gone_gpu_text(snapshot, device) +
               xid_text(snapshot, device) + refusal_text(snapshot, share, device) + host_text(device) +
               driver_problem_text(share) + waiting_allocation_text(snapshot, share, device.uuid) +
-              throttle_text(share, device) + promise_text(share, device) + mps_text(snapshot, device);
+              throttle_text(share, device) + promise_text(share, device) + mps_text(snapshot, device) +
+              mps_trouble_text(snapshot, share, device);
     }
     text += asking_text(snapshot, share.name) + denial_text(snapshot, share.name, voice);
   }

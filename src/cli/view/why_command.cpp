@@ -14,11 +14,13 @@ struct WhyOptions {
 };
 
 // Returns the events of the last day for `why`.
-Result<std::vector<snapshot::Event>> told_before(SnapshotSource& source, std::uint64_t now_unix_ns) {
-  const std::uint64_t since = now_unix_ns - std::min(now_unix_ns, kRecentNs);
+Result<std::vector<snapshot::Event>> told_before(SnapshotSource& source, const snapshot::Snapshot& now) {
+  const std::uint64_t since = now.taken_unix_ns - std::min(now.taken_unix_ns, kRecentNs);
   std::vector<std::string> kinds(std::begin(kAdmissionKinds), std::end(kAdmissionKinds));
   for (const Denial& denial : kDenials) kinds.emplace_back(denial.kind);
   kinds.emplace_back(kWaitingAllocation);
+  if (std::ranges::any_of(now.shares, [](const auto& share) { return share.isolation == "mps"; }))
+    kinds.emplace_back("mps");  // all of the group
   std::vector<snapshot::Event> all;
   for (const std::string& kind : kinds)
     std::ranges::move(TRY(source.events_that({.since_unix_ns = since, .kind = kind})), std::back_inserter(all));
@@ -37,7 +39,7 @@ Result<int> why(const Call& call, const WhyOptions& own) {
   const Voice& voice = call.voice;
   const Chosen source = TRY(choose_source(call));
   NodeSnapshot snapshot = TRY(look(call, source));
-  snapshot.events = TRY(told_before(*source.source, snapshot.now.taken_unix_ns));
+  snapshot.events = TRY(told_before(*source.source, snapshot.now));
   if (auto nothing = nothing_to_show(snapshot.no_gpus, snapshot.now, "why"))
     return std::unexpected(*std::move(nothing));
   name_problems(snapshot, voice);

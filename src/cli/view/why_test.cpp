@@ -235,6 +235,32 @@ TEST(Why, ReportsThatTheGpuOfAShareIsGone) {
   EXPECT_EQ(why_text(seen, seen.now.shares, {}).find("is not a GPU of this node"), std::string::npos) << "not known";
 }
 
+TEST(Why, NamesTheFaultOfTheSharesMpsServer) {
+  NodeSnapshot seen = a_refused_share();
+  snapshot::Share& share = seen.now.shares[0];
+  share.owner_uid = 1000;
+  seen.now.taken_unix_ns = 2 * kRecentNs;
+  const auto tell = [&](const std::string& kind, const std::string& text, std::uint64_t ago_ns, std::uint32_t owner) {
+    snapshot::Event event;
+    event.kind = kind, event.text = text, event.unix_ns = seen.now.taken_unix_ns - ago_ns;
+    event.uuid = share.devices[0].uuid, event.owner_uid = owner;
+    seen.events.push_back(event);
+  };
+  tell("mps.died", "too long ago", kRecentNs + 1, 1000);
+  tell("mps.fault", "its MPS server has a fault: processes 7, 8", 9'000'000'000, 1000);
+  tell("mps.restarted", "started again", 8'000'000'000, 1000);
+  tell("mps.fault", "another owner's", 7'000'000'000, 2000);
+  EXPECT_EQ(why_text(seen, seen.now.shares, {}).find("MPS: trouble"), std::string::npos) << "it is not under MPS";
+  share.isolation = "mps";
+  const std::string text = why_text(seen, seen.now.shares, {});
+  EXPECT_NE(text.find("  MPS: trouble once in the last day, last at "), std::string::npos) << text;
+  EXPECT_NE(text.find("    reason: its MPS server has a fault: processes 7, 8\n"), std::string::npos) << text;
+  share.mps_users = "all";
+  EXPECT_EQ(why_text(seen, seen.now.shares, {}).find("MPS: trouble"), std::string::npos) << "that server is root's";
+  tell("mps.wedged", "the server of all", 1'000'000'000, 0);
+  EXPECT_NE(why_text(seen, seen.now.shares, {}).find("reason: the server of all"), std::string::npos);
+}
+
 TEST(Why, ReportsFrozenSharesGpuFaultsAndAuditFindings) {
   NodeSnapshot seen = a_refused_share();
   seen.now.shares[0].processes = 2;
