@@ -1,6 +1,5 @@
 #include "daemon/mps_control.hpp"
 
-#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -15,11 +14,15 @@ namespace {
 // Longer than the tool's own limits.
 constexpr std::chrono::seconds kTakeOff{7};
 
+// A warning's event is a line of the journal too (context.cpp).
 void tell_mps(observe::EventLog& events, const mps::News& news) {
-  journal(news.trouble ? JournalLevel::warning : JournalLevel::info, "mps: " + news.text);
+  if (!news.trouble) note("mps: " + news.text);
   events.add({.kind = news.kind,
               .severity = news.trouble ? "warn" : "info",
+              .share = news.share,
               .uuid = news.group.uuid,
+              .pid = news.pid,
+              .uid = news.uid,
               .owner_uid = news.group.is_for_all() ? 0 : news.group.uid,  // its texts name processes of all users
               .text = news.text});
 }
@@ -86,6 +89,10 @@ MpsControl::MpsControl(mps::Manager::Options options, Context& context, node::No
       events_(context.events),
       base_(options.base),
       exclusive_(std::move(exclusive)),
+      modes_(exclusive_,
+             [this](const mps::GroupKey& key, const Error& why) {
+               tell_mps(events_, {.kind = "mps.failed", .trouble = true, .group = key, .text = why.message});
+             }),
       keeper_(std::move(options)) {}
 
 void MpsControl::add_routes(http::Router& router) {
@@ -126,42 +133,6 @@ void MpsControl::make_exclusive(const mps::GroupKey& key, std::function<void(Res
   done(fail(ErrorCode::failed, "MPS start: the control daemon of " + key.uuid + " has ended"));
 }
 
-// The lease of a control daemon that has died may last a moment longer, so one failure says nothing.
-void MpsControl::keep_modes() {
-  constexpr int kReported = 3, kSkipped = 60;
-  if (!exclusive_) return;
-  const auto groups = keeper_.groups();
-  {
-    const std::lock_guard lock(modes_mutex_);
-    std::erase_if(mode_failures_, [&groups](const auto& each) {
-      return std::ranges::none_of(groups, [&each](const auto& group) {
-        return group.key == each.first && group.daemon_pid == each.second.daemon_pid;
-      });
-    });
-  }
-  for (const mps::GroupView& group : groups) {
-    const auto pid = static_cast<std::uint32_t>(group.daemon_pid);
-    if (pid == 0) continue;
-    {
-      const std::lock_guard lock(modes_mutex_);
-      ModeFailures& failures = mode_failures_[group.key];
-      failures.daemon_pid = pid;
-      if (failures.in_a_row >= kReported && ++failures.skipped < kSkipped) continue;
-      failures.skipped = 0;
-    }
-    exclusive_(group.key.uuid, pid, [this, key = group.key, pid](const Result<void>& held) {
-      {
-        const std::lock_guard lock(modes_mutex_);
-        const auto found = mode_failures_.find(key);
-        if (found == mode_failures_.end() || found->second.daemon_pid != pid) return;
-        found->second.in_a_row = held ? 0 : found->second.in_a_row + 1;
-        if (found->second.in_a_row != kReported) return;
-      }
-      tell_mps(events_, {.kind = "mps.failed", .trouble = true, .group = key, .text = held.error().message});
-    });
-  }
-}
-
 void MpsControl::joined(const tenancy::TenantProcess& tenant) {
   const auto share = node_.access.mps_share(tenant.share);
   if (!share) return;
@@ -186,7 +157,8 @@ Result<std::optional<oci::MpsClient>> MpsControl::container_client(const std::st
 
 bool MpsControl::take_off(std::uint32_t pid) {
   const auto done = keeper_.take_off(static_cast<pid_t>(pid), kTakeOff);
-  if (!done) journal(JournalLevel::warning, "mps: " + done.error().message);
+  // Other errors are events.
+  if (!done && done.error().code == ErrorCode::busy) warn("mps: " + done.error().message);
   return done && *done;
 }
 

@@ -4,15 +4,14 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
-#include <mutex>
 #include <optional>
 #include <string>
 
 #include "api/mps_routes.hpp"
 #include "base/result.hpp"
 #include "daemon/context.hpp"
+#include "daemon/mps_modes.hpp"
 #include "mps/keeper.hpp"
 #include "node/node.hpp"
 #include "observe/event_log.hpp"
@@ -25,8 +24,7 @@ namespace headgate::daemon {
 class MpsControl {
  public:
   // Holds a GPU in compute mode exclusive process while the process lives (mps.exclusive).
-  using Exclusive =
-      std::function<void(const std::string& uuid, std::uint32_t pid, std::function<void(Result<void>)> done)>;
+  using Exclusive = MpsModes::Hold;
   // Adopts what a former daemon left. The references must outlive it. Errors: of the install folder. Unreadable notes
   // of a former daemon are put aside and reported: the node is still metered.
   [[nodiscard]] static Result<std::unique_ptr<MpsControl>> start(Context& context, node::Node& node,
@@ -41,14 +39,15 @@ class MpsControl {
   // created, the host's /dev/shm and the variables. Returns nothing if the share is not under MPS. Errors: those of
   // places_of() and make_places().
   [[nodiscard]] Result<std::optional<oci::MpsClient>> container_client(const std::string& share) const;
-  // Detaches a process from its MPS server before it is killed. Returns whether it was a client; reports errors as
-  // events. Blocks for some seconds at most. Any thread except the loop's.
+  // Detaches a process from its MPS server before it is killed. Returns whether it was a client; reports errors in
+  // the journal. Blocks for some seconds at most. Any thread except the loop's.
   [[nodiscard]] bool take_off(std::uint32_t pid);
 
   // Call it once a second. With mps.exclusive, holds the mode for control daemons that no run has prepared: a
-  // container's, one that was started again, or one whose start a killed headgated did not finish. The third failure in
-  // a row is reported, and then it tries once a minute.
-  void keep_modes();
+  // container's, one that was started again, or one whose start a killed headgated did not finish.
+  void keep_modes() {
+    if (exclusive_) modes_.keep(keeper_.groups());
+  }
 
   void add_routes(http::Router& router);  // of /v1/mps; it must outlive them
   [[nodiscard]] std::vector<mps::GroupView> groups() const { return keeper_.groups(); }
@@ -65,12 +64,7 @@ class MpsControl {
   observe::EventLog& events_;
   const std::string base_;
   const Exclusive exclusive_;  // empty: the compute mode is left alone
-  struct ModeFailures {
-    std::uint32_t daemon_pid = 0;
-    int in_a_row = 0, skipped = 0;  // skipped: seconds since the last try
-  };
-  std::mutex modes_mutex_;
-  std::map<mps::GroupKey, ModeFailures> mode_failures_;  // of groups that a control daemon serves
+  MpsModes modes_;
   mps::Keeper keeper_;
 };
 

@@ -8,10 +8,12 @@
 
 #include <algorithm>
 #include <cerrno>
+#include <chrono>
 #include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <string_view>
+#include <thread>
 
 #include "base/owned_file.hpp"
 #include "base/user_name.hpp"
@@ -188,8 +190,14 @@ Result<UniqueFd> hold_directory(const std::string& path) {
     return fail(ErrorCode::denied, path + ": it is a symbolic link of " + user_name(facts.st_uid),
                 "remove it, and name the directory itself");
   if (::fstat(directory.get(), &facts) == 0) TRY(check_owned(path, facts));
-  // A file system without locks must not keep the daemon from starting.
-  if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return directory;
+  // A tool that a killed headgated was starting holds the lock until its exec.
+  constexpr auto kPatience = std::chrono::seconds(1);
+  const auto until = std::chrono::steady_clock::now() + kPatience;
+  do {
+    // A file system without locks must not keep the daemon from starting.
+    if (::flock(directory.get(), LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) return directory;
+    std::this_thread::sleep_for(std::chrono::milliseconds(5));
+  } while (std::chrono::steady_clock::now() < until);
   return fail(ErrorCode::denied, "another headgated works in " + path,
               "end it first, or give this one other directories: HEADGATE_RUNTIME_DIR and --state");
 }

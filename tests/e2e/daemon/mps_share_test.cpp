@@ -1,17 +1,21 @@
 // Shares with --isolation=mps, from `share create` to the control daemon's end, with the simulated node's stand-in for
 // NVIDIA's MPS control daemon.
 #include <gtest/gtest.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdlib.h>
+#include <sys/inotify.h>
 #include <unistd.h>
 
 #include <algorithm>
+#include <array>
 #include <fstream>
+#include <functional>
 #include <map>
 #include <memory>
 #include <nlohmann/json.hpp>
-#include <random>
 
+#include "base/unique_fd.hpp"
 #include "daemon_program.hpp"
 #include "sim/truth.hpp"
 #include "terminal.hpp"
@@ -157,6 +161,47 @@ TEST_F(MpsShare, ADetachedClientCanBeKilledWithoutHarm) {
   EXPECT_EQ(
       Json::parse(daemon_.ask("POST", "/v1/mps/clients/" + std::to_string(::getpid()) + "/terminate").body)["client"],
       false);
+}
+
+// Programs end at once after a fault, before the tool can be asked, and with them the control daemon.
+TEST_F(MpsShare, AFaultIsNamedByEventMetricAndWhyAfterItsProgramsHaveEnded) {
+  create("m");
+  Tenant one(daemon_, "m"), other(daemon_, "m");
+  ASSERT_TRUE(eventually([&] { return clients().size() == 2; }));
+  const std::vector<pid_t> pids = clients();
+  const std::string log = daemon_.cli().runtime() + "/mps/" + groups()[0]["uuid"].get<std::string>() + "/" +
+                          std::to_string(groups()[0]["owner_uid"].get<unsigned>()) + "/log";
+  std::ofstream(log + "/demand") << "fault";
+  EXPECT_NE(one.program().wait(), 0);
+  EXPECT_NE(other.program().wait(), 0);
+  ASSERT_TRUE(eventually([&] { return groups().empty(); }));
+  const Json events = Json::parse(daemon_.ask("GET", "/v1/events?kind=mps.fault").body);
+  const std::string why = text("why m");
+  for (const pid_t pid : pids) {
+    EXPECT_NE(events.dump().find(std::to_string(pid)), std::string::npos) << events;
+    EXPECT_NE(why.find(std::to_string(pid)), std::string::npos) << why;
+  }
+  EXPECT_NE(why.find("MPS: trouble once in the last day"), std::string::npos) << why;
+  EXPECT_TRUE(eventually([&] {
+    return text("metrics").contains("headgate_daemon_events_total{kind=\"mps.fault\"} 1");
+  })) << text("metrics");
+}
+
+TEST_F(MpsShare, EachWarningIsOneLineOfTheJournal) {
+  create("m");
+  const Tenant tenant(daemon_, "m");
+  ASSERT_TRUE(eventually([&] { return daemon_.share("m").processes == 1; }));
+  const auto control = groups()[0]["daemon_pid"].get<pid_t>();
+  ::kill(control, SIGKILL);
+  ASSERT_TRUE(eventually([&] { return text("events --kind mps").contains("started again"); }));
+  const std::string journal = daemon_.errors_so_far();
+  const auto lines_with = [&](const std::string& words) {
+    std::size_t count = 0;
+    for (std::size_t at = journal.find(words); at != std::string::npos; at = journal.find(words, at + 1)) ++count;
+    return count;
+  };
+  EXPECT_EQ(lines_with("control daemon " + std::to_string(control) + " has ended"), 1u) << journal;
+  EXPECT_EQ(lines_with("control daemon " + std::to_string(control) + " started"), 1u) << journal;
 }
 
 TEST_F(MpsShare, UnsupportedOptionsAreRefused) {
@@ -352,8 +397,80 @@ TEST_F(MpsShare, TheGpuIsExclusiveWhileTheControlDaemonRuns) {
   EXPECT_TRUE(eventually([&] { return mode() == "default"; }));
 }
 
-// At which of its steps each kill meets the daemon is chance (MpsCrash meets each step of the control daemon's life).
-TEST_F(MpsShare, AKilledDaemonLeavesNeitherModeNorControlDaemon) {
+// Another's lease on one of two GPUs: that one is reported, and the other is held.
+TEST_F(MpsShare, AModeThatCannotBeHeldIsReportedForItsGpuAlone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
+  const Directory folder;
+  const std::string file = folder.path() + "/config.toml";
+  std::ofstream(folder.path() + "/two.toml") << "base = \"h200\"\nname = \"two\"\ncount = 2\n";
+  std::ofstream(file) << "[mps]\nexclusive = true\n[sim]\nprofile = '" << folder.path() << "/two.toml'\n";
+  Daemon daemon({"--config", file});
+  const auto gpus = daemon.snapshot().gpus;
+  ASSERT_EQ(gpus.size(), 2u);
+  Program holder({"/bin/sleep", "600"}, {});
+  ASSERT_EQ(daemon.cli().shell("$H gpu mode default --gpu 0 --pid " + std::to_string(holder.pid())).status, 0);
+  std::vector<std::unique_ptr<Program>> programs;
+  for (const char* number : {"0", "1"}) {
+    const std::string name = std::string("on") + number;
+    const Said made = daemon.cli().shell("$H share create " + name + " --isolation=mps --mem 8GiB --gpu " + number);
+    ASSERT_EQ(made.status, 0) << made.err;
+    // As in a container: no run prepares the control daemon.
+    programs.push_back(std::make_unique<Program>(
+        std::vector<std::string>{HEADGATE_LOAD, "--duration=60s", "--kernels=200us", "--sync=depth:8",
+                                 "--no-idle-list"},
+        std::map<std::string, std::string>{
+            {"HEADGATE_SIM_DIR", daemon.cli().directory() + "/node"},
+            {"HEADGATE_SHARE_DIR", daemon.cli().runtime() + "/shares/" + name},
+            {"LD_LIBRARY_PATH", SIMULATOR_DIR},
+            {"LD_PRELOAD", HEADGATE_LIMITER},
+            {"CUDA_MPS_PIPE_DIRECTORY", daemon.cli().runtime() + "/mps/" + gpus[number[0] - '0'].uuid + "/0/pipe"}}));
+  }
+  const auto failed = [&] { return Json::parse(daemon.ask("GET", "/v1/events?kind=mps.failed").body); };
+  ASSERT_TRUE(eventually([&] { return !failed().empty(); })) << programs[0]->errors_so_far();
+  EXPECT_TRUE(eventually([&] { return daemon.snapshot().gpus.at(1).compute_mode == "exclusive process"; }));
+  EXPECT_EQ(daemon.snapshot().gpus.at(0).compute_mode, "default");
+  rest_ms(2'500);  // two more tries, if there were one each second
+  ASSERT_EQ(failed().size(), 1u) << failed();
+  EXPECT_EQ(failed()[0]["uuid"], gpus[0].uuid);
+  for (const auto& program : programs) ::kill(program->pid(), SIGTERM), program->wait();
+  EXPECT_TRUE(eventually([&] { return daemon.snapshot().gpus.at(1).compute_mode == "default"; }));
+}
+
+// Kills the daemon at the n-th step of its notes on control daemons and on leases: each is begun, and then replaced.
+class KillerAtNotes {
+ public:
+  explicit KillerAtNotes(Daemon& daemon, int steps)
+      : daemon_(daemon), steps_left_(steps), watch_(::inotify_init1(IN_CLOEXEC | IN_NONBLOCK)) {
+    for (const std::string& folder : {daemon.cli().runtime(), daemon.cli().directory() + "/state/headgate"})
+      EXPECT_GE(::inotify_add_watch(watch_.get(), folder.c_str(), IN_CREATE | IN_MOVED_TO), 0) << folder;
+  }
+  // Waits until `over` holds while nothing is noted. Returns true if the daemon was killed before.
+  bool kills_before(const std::function<bool()>& over) {
+    for (;;) {
+      pollfd polled{watch_.get(), POLLIN, 0};
+      if (::poll(&polled, 1, 150) == 0) {
+        if (over()) return false;
+        continue;
+      }
+      alignas(inotify_event) std::array<char, 4096> bytes;
+      const ssize_t count = ::read(watch_.get(), bytes.data(), bytes.size());
+      for (ssize_t at = 0; at < count;) {
+        const auto* const event = reinterpret_cast<const inotify_event*>(bytes.data() + at);
+        const std::string name = event->len > 0 ? event->name : "";
+        const bool is_note = name.starts_with("mps.json") || name.starts_with("power-leases.json");
+        if (is_note && --steps_left_ == 0) return daemon_.kill_and_wait(), true;
+        at += static_cast<ssize_t>(sizeof *event + event->len);
+      }
+    }
+  }
+
+ private:
+  Daemon& daemon_;
+  int steps_left_;
+  UniqueFd watch_;
+};
+
+TEST_F(MpsShare, ADaemonKilledAtEachNoteLeavesNeitherModeNorControlDaemon) {
   if (::geteuid() != 0) GTEST_SKIP() << "needs root: the simulated driver lets only root set GPUs";
   const Directory folder;
   const std::string file = folder.path() + "/config.toml";
@@ -362,23 +479,29 @@ TEST_F(MpsShare, AKilledDaemonLeavesNeitherModeNorControlDaemon) {
   ASSERT_EQ(daemon.cli().shell("$H share create m --isolation=mps --mem 8GiB").status, 0);
   const auto mode = [&] { return daemon.snapshot().gpus.at(0).compute_mode; };
   const auto group_count = [&] { return Json::parse(daemon.ask("GET", "/v1/mps").body).size(); };
-  std::minstd_rand random(23);
-  for (int i = 0; i < 8; ++i) {
+  const auto is_held = [&] { return daemon.share("m").processes == 1 && mode() == "exclusive process"; };
+  const auto is_gone = [&] { return group_count() == 0 && mode() == "default"; };
+  for (int step = 1;; ++step) {
+    KillerAtNotes killer(daemon, step);
     auto tenant = std::make_unique<Tenant>(daemon, "m");
-    rest_ms(static_cast<int>(random() % 120));
-    daemon.kill_and_wait();
-    if (i % 2 == 0) tenant.reset();
-    daemon.start();
-    if (tenant != nullptr && daemon.share("m").processes == 1) {
-      EXPECT_EQ(group_count(), 1u) << i;
-      EXPECT_TRUE(eventually([&] { return mode() == "exclusive process"; })) << i;
+    bool killed = killer.kills_before(is_held);
+    if (killed) {
+      daemon.start();
+      if (daemon.share("m").processes == 1) {
+        EXPECT_EQ(group_count(), 1u) << step;
+        EXPECT_TRUE(eventually([&] { return mode() == "exclusive process"; })) << step;
+      }
+    } else {
+      ::kill(tenant->program().pid(), SIGTERM);
+      killed = killer.kills_before(is_gone);
+      if (killed) daemon.start();
     }
     tenant.reset();
-    rest_ms(static_cast<int>(random() % 40));
-    daemon.kill_and_wait();
-    daemon.start();
-    EXPECT_TRUE(eventually([&] { return group_count() == 0; })) << i;
-    EXPECT_TRUE(eventually([&] { return mode() == "default"; })) << i;
+    EXPECT_TRUE(eventually(is_gone)) << "killed at step " << step << ": " << group_count() << " groups, mode "
+                                     << mode();
+    if (killed) continue;
+    EXPECT_GT(step, 12) << "a life has so many steps";
+    break;
   }
 }
 
