@@ -251,8 +251,9 @@ Result<void> Manager::restart(Group& group) {
   group.clients.clear();
   group.faulty = false;
   group.fault_clients.clear();
+  TRY(start(group));
   ++group.restarts;
-  return start(group);
+  return {};
 }
 
 Result<bool> Manager::take_off(pid_t client) {
@@ -353,6 +354,7 @@ void Manager::not_answered(Group& group, const Error& why) {
 
 void Manager::start_again(Group& group, const std::string& why) {
   const auto done = restart(group);
+  if (std::exchange(group.failing, !done) && !done) return;  // the next look tries again
   tell(done ? "mps.restarted" : "mps.failed", !done, group.note.key,
        "GPU " + describe(group.note.key) + ": " + (done ? "started again: " + why : whole_text(done.error())));
 }

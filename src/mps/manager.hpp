@@ -106,8 +106,8 @@ class Manager {
     pid_t server = 0;         // last seen; 0 if there are several
     std::size_t servers = 0;  // last seen
     std::uint64_t restarts = 0;
-    bool faulty = false, silent = false;  // already reported
-    std::set<pid_t> fault_clients;        // that share the fault
+    bool faulty = false, silent = false, failing = false;  // already reported
+    std::set<pid_t> fault_clients;                         // that share the fault
     ServerLog log;
     std::set<std::uint32_t> told_queued;  // tenants that wait for another user's clients
   };

@@ -394,6 +394,26 @@ TEST_F(MpsKeeper, AToolThatGoesAwayIsReportedOnceAndTheControlDaemonEndsAllTheSa
   EXPECT_EQ(folder_.told("mps.stopped").size(), 1u);
 }
 
+TEST_F(MpsKeeper, AGroupThatCannotBeStartedAgainIsReportedOnceAndTriedOn) {
+  write_tool(kSoundTool);
+  start();
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  const std::string calls = tool_ + ".calls";
+  write_tool("echo >>" + calls + "; exit 3");
+  folder_.demand("death");
+  ASSERT_TRUE(comes_true([&] {
+    std::error_code none;
+    return std::filesystem::file_size(calls, none) >= 5 && !none;
+  })) << "each look tries";
+  EXPECT_EQ(folder_.told("mps.died").size(), 1u);
+  EXPECT_EQ(folder_.told("mps.failed").size(), 1u) << folder_.told("mps.failed").at(0);
+  EXPECT_EQ(keeper_->groups().at(0).restarts, 0u);
+  write_tool(kSoundTool);
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.restarted"); }));
+  EXPECT_TRUE(comes_true([&] { return keeper_->groups().at(0).restarts == 1; }));
+}
+
 TEST_F(MpsKeeper, AControlDaemonThatDoesNotQuitIsKilledAfterItsLastTenant) {
   start("", {.quit = milliseconds(100)}, std::chrono::hours(1));
   Sleeper tenant;
