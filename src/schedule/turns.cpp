@@ -242,7 +242,7 @@ void Arbiter::end_lease_level(const Unit& held, std::int64_t now_ns) const {
   const GangOnGpu& mine = held.stakes().front();
   const auto next = std::ranges::find_if(
       order_, [&](const Unit& unit) { return unit.gang != held.gang && (unit.gpus & held.gpus) != 0; });
-  if (next == order_.end() || next->promised || held.promised || next->gang->rank != held.gang->rank) return;
+  if (next == order_.end() || next->promised || next->gang->rank != held.gang->rank) return;
   const GangOnGpu& theirs = *next->gang->stake(mine.gpu);
   if (!theirs.wakes || !theirs.slept) return;
   const std::int64_t behind_ns = (theirs.stands_ns() - mine.stands_ns()) * std::max<std::int64_t>(1, mine.weight);
