@@ -205,7 +205,7 @@ struct Gang {
     return stakes.size() > 1 && (!name.empty() || now_ns < together_until_ns);
   }
   // Returns whether its work on one GPU does not depend on that on another, so that its estimates hold.
-  bool is_apart(std::int64_t now_ns) const { return stakes.size() == 1 || (waits_seen == 0 && !is_together(now_ns)); }
+  bool is_apart() const { return stakes.size() == 1; }
   std::uint32_t wanted() const;  // GPUs, as bits
   // Call at the end of a turn on one of its GPUs. If in most turns its ranks seem to wait for each other, its GPUs are
   // held together.

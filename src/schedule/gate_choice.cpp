@@ -94,7 +94,7 @@ bool Arbiter::is_next(const GangOnGpu& stake, std::int64_t now_ns) const {
       stake.gang->is_together(now_ns))
     return false;
   // What the holder has sent comes first.
-  if (holder->is_apart(now_ns) && holder->stake(stake.gpu)->in_flight_ns() > kTailLeadNs + kOverlapNs &&
+  if (holder->is_apart() && holder->stake(stake.gpu)->in_flight_ns() > kTailLeadNs + kOverlapNs &&
       stake.is_always_busy(now_ns))
     return false;
   // If the holder is first, it will be its own successor.

@@ -109,7 +109,7 @@ const Arbiter::Unit* Arbiter::successor(std::uint32_t gpus) const {
 // gang's work. So for a short time its turn ends in order: ranks ahead stop, ranks behind catch up.
 bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
   Gang& gang = *held.gang;
-  if (gang.is_apart(now_ns)) return ends_with_its_kernels(held, next, now_ns);
+  if (gang.is_apart()) return ends_with_its_kernels(held, next, now_ns);
   if (std::popcount(held.gpus) < 2) return false;
   if (held.drain_end_ns() == 0) held.end_drain_at(now_ns + kDrainNs);
   if (gang.in_flight_ns() == 0 || now_ns >= held.drain_end_ns()) return false;

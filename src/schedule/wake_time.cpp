@@ -56,7 +56,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
     if (holds && keeps_out) {
       // A share that always has work ready keeps enough in flight to hide the handover. The end of a lease is early
       // enough to notice that it has none left. With little in flight the successor's first kernel comes before that.
-      bool steady = true, pauses = true, hides = unit.gang->is_apart(now_ns) && successor_waits(unit, now_ns);
+      bool steady = true, pauses = true, hides = unit.gang->is_apart() && successor_waits(unit, now_ns);
       std::int64_t kernel_ns = kNever, idle_ns = 0, most_ns = 0;
       for (const GangOnGpu& stake : unit.stakes())
         for (const ShareOnGpu& place : stake.places) {
