@@ -101,7 +101,7 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
     place->expected_ns = was_overdue || was_idle ? use.in_flight_ns : std::max(place->expected_ns, use.in_flight_ns);
   if (!was_overdue) place->overdue_since_ns = now_ns;
   stake->held_ns = std::clamp(stake->held_ns + held_ns, -kMaxHeldNs, kMaxHeldNs);
-  if ((stake->seeks() && is_sought(*stake)) || now_ns - stake->sought_ns < kSoughtNs)
+  if (stake->seeks() && is_sought(*stake))
     stake->ahead_ns = std::clamp(stake->ahead_ns + held_ns, -kMaxAheadNs, kMaxAheadNs);
   const bool latency = place->terms.priority_class == Class::latency;
   // What it had as latency class is no debt in another class.

@@ -176,7 +176,6 @@ class Arbiter {
   // fluid_pace.cpp
   void keep_pace(std::int64_t now_ns, std::int64_t passed_ns);
   void fill(std::uint32_t gpu);
-  void return_unused(std::uint32_t gpu, std::int64_t now_ns);
   static bool is_early(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns);
   static std::int64_t on_pace_ns(const GangOnGpu& stake, const ShareOnGpu& place, std::int64_t now_ns);
 

@@ -5,7 +5,6 @@
 // (generalised processor sharing with reservations and limits; same in tests/exactness/fluid.hpp). Then each share is
 // ahead by at most one kernel per process, however long its kernels are.
 #include <algorithm>
-#include <utility>
 
 #include "schedule/arbiter.hpp"
 
@@ -28,13 +27,8 @@ void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
       }
       stake.sought_ns = now_ns;
       stake.ahead_ns -= static_cast<std::int64_t>(stake.part * static_cast<double>(passed_ns));
-      stake.ahead_ns = std::min(stake.ahead_ns, kMaxAheadNs);
+      stake.ahead_ns = std::clamp(stake.ahead_ns, -std::max(kWindowNs, stake.long_ns), kMaxAheadNs);
     }
-    for (GangOnGpu& stake : stakes())  // had more than its part, and stopped
-      if (stake.gpu == g && !stake.seeks() && stake.ahead_ns > 0)
-        stake.ahead_ns = std::max<std::int64_t>(
-            0, stake.ahead_ns - static_cast<std::int64_t>(stake.part * static_cast<double>(passed_ns)));
-    if (flows) return_unused(g, now_ns);
   }
   for (GangOnGpu& stake : stakes())
     for (ShareOnGpu& place : stake.places) place.early = is_early(stake, place, now_ns);
@@ -71,26 +65,6 @@ void Arbiter::fill(std::uint32_t gpu) {
     }
     left -= std::max(level, 1e-6);
   }
-}
-
-// What the fluid gave to a share that had no work for it was the others' time: of one that has stopped, once all that it
-// held is known, and of one that is too far behind. Otherwise the long kernels wait while the GPU idles. So the parts
-// always add up to what the shares can use, and one of them may always start: the virtual time of WF2Q+ (Bennett and
-// Zhang, IEEE/ACM Transactions on Networking 5, 1997).
-void Arbiter::return_unused(std::uint32_t gpu, std::int64_t now_ns) {
-  std::int64_t unused_ns = 0;
-  double parts = 0;
-  for (GangOnGpu& stake : stakes()) {
-    if (stake.gpu != gpu) continue;
-    const bool stopped = now_ns - stake.sought_ns >= kSoughtNs;
-    const std::int64_t least_ns = stopped ? 0 : -std::max(kWindowNs, stake.long_ns);
-    if (stake.ahead_ns < least_ns) unused_ns += least_ns - std::exchange(stake.ahead_ns, least_ns);
-    else if (stake.seeks() && !stake.full) parts += stake.part;
-  }
-  if (unused_ns == 0 || parts < 1e-6) return;
-  for (GangOnGpu& stake : seekers(gpu))
-    if (!stake.full && stake.ahead_ns > -std::max(kWindowNs, stake.long_ns))
-      stake.ahead_ns -= static_cast<std::int64_t>(stake.part / parts * static_cast<double>(unused_ns));
 }
 
 // Returns whether its next kernel must wait for the fluid. Work in flight counts as used. Work that exceeds its

@@ -302,8 +302,7 @@ TEST(Promises, LongKernelsThatSeemToDifferAreNotSentAhead) {
   expect_kept("33-100 of 20 ms on 4 streams beside plain 52",
               {streams, beside, with_weight(with_processes(share(15, 100, 10 * kMs), 5), 80)});
 }
-// What others had of a GPU meanwhile does not make a kernel late: a share whose kernels are only slow on one GPU keeps the
-// other, and its turns end with its kernels.
+// What others had of a GPU meanwhile does not make a kernel late: a share that is only slow on one GPU keeps the other.
 TEST(Promises, SlowKernelsOnTwoGpusAreNoRanks) {
   const auto on = [](MixShare share, std::uint32_t gpus) {
     share.gpus = gpus;
@@ -318,14 +317,6 @@ TEST(Promises, SlowKernelsOnTwoGpusAreNoRanks) {
                on(with_weight(with_processes(share(19, 100, 200 * kUs), 8), 200), 3)},
               kPoints, 2);
 }
-// The fluid that long kernels wait for gives nothing to a share that has no work for it.
-TEST(Promises, LongKernelsGetWhatBurstsLeave) {
-  MixShare graphs = share(39, 100, 3 * kUs), rare = share(5, 16, 200 * kMs);
-  graphs.load = {.batch = 29, .every_ns = 50 * kMs, .nodes = 100};
-  rare.load = {.batch = 3, .every_ns = 200 * kMs};
-  expect_kept("56-100 of 10 ms beside bursts and 200 ms", {graphs, rare, with_weight(share(56, 100, 10 * kMs), 10)});
-}
-
 // So many contexts that each waits 30 ms for its slice: brackets stand in the stream's queue meanwhile, and one process
 // of each share follows in what order the slices go round.
 TEST(Promises, ManyContextsAreChargedTheirOwnSlices) {
