@@ -77,6 +77,16 @@ TEST_F(ContextGrowth, CodeIsLoadedWithItsModuleIfEagerLoadingIsSet) {
             0);
 }
 
+TEST_F(ContextGrowth, AFileWithoutAnImageIsRefused) {
+  EXPECT_EQ(run([] {
+              Program p;
+              CUmodule module = nullptr;
+              must(p.cu.cuModuleLoad(&module, "/") == CUDA_ERROR_INVALID_IMAGE, "a directory");
+              must(p.cu.cuModuleLoad(&module, "/none") == CUDA_ERROR_FILE_NOT_FOUND, "no file");
+            }),
+            0);
+}
+
 TEST_F(ContextGrowth, LocalMemoryGrowsForTheFirstKernelThatNeedsIt) {
   EXPECT_EQ(run([this] {
               Growing p;

@@ -29,11 +29,19 @@ CUresult with_pool(CUmemoryPool handle, Act act) {
   return pool == nullptr ? CUDA_ERROR_INVALID_VALUE : act(pool);
 }
 template <typename Act>
-CUresult with_graph_pool(CUdevice device, Act act) {
+CUresult with_graph_pool(CUdevice device, const void* value, Act act) {
+  if (value == nullptr) return CUDA_ERROR_INVALID_VALUE;
   if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
   const auto guard = lock_pools();
   MemoryPool* pool = graph_pool(device);
   return pool == nullptr ? CUDA_ERROR_OUT_OF_MEMORY : act(pool);
+}
+
+CUresult trim_graph_pool(CUdevice device) {
+  if (!known_device(device)) return CUDA_ERROR_INVALID_DEVICE;
+  const auto guard = lock_pools();
+  if (MemoryPool* pool = graph_pool(device); pool != nullptr) pool_trim(pool, 0);
+  return CUDA_SUCCESS;
 }
 
 CUresult tell(CUmemoryPool* out, CUdevice device, MemoryPool* (*which)(int)) {
@@ -229,13 +237,12 @@ SIM_CALL(cuDeviceGetDefaultMemPool, (CUmemoryPool * out, CUdevice device), tell(
 SIM_CALL(cuDeviceGetMemPool, (CUmemoryPool * out, CUdevice device), tell(out, device, current_pool))
 SIM_CALL(cuDeviceSetMemPool, (CUdevice device, CUmemoryPool pool), set_current(device, pool))
 SIM_CALL(cuDeviceGetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
-         with_graph_pool(device,
+         with_graph_pool(device, value,
                          [&](MemoryPool* pool) { return get_pool_attribute(pool, pool_attribute(which), value); }))
 SIM_CALL(cuDeviceSetGraphMemAttribute, (CUdevice device, CUgraphMem_attribute which, void* value),
-         with_graph_pool(device,
+         with_graph_pool(device, value,
                          [&](MemoryPool* pool) { return set_pool_attribute(pool, pool_attribute(which), value); }))
-SIM_CALL(cuDeviceGraphMemTrim, (CUdevice device),
-         with_graph_pool(device, [](MemoryPool* pool) { return trimmed_to(pool, 0); }))
+SIM_CALL(cuDeviceGraphMemTrim, (CUdevice device), trim_graph_pool(device))
 
 // CUDA 13's access to the same pools, by location.
 SIM_CALL(cuMemGetDefaultMemPool, (CUmemoryPool * out, CUmemLocation* location, CUmemAllocationType type),

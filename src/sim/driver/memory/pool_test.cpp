@@ -327,6 +327,8 @@ TEST_F(Pools, GraphsHaveASeparatePool) {
              "a mark can only be reset");
         OK(p.cu.cuDeviceGraphMemTrim(0));
         must(p.cu.cuDeviceGraphMemTrim(3) == CUDA_ERROR_INVALID_DEVICE, "a device");
+        must(p.cu.cuDeviceGetGraphMemAttribute(3, CU_GRAPH_MEM_ATTR_USED_MEM_HIGH, nullptr) == CUDA_ERROR_INVALID_VALUE,
+             "the value is looked at first");
       }),
       0);
 }

@@ -41,12 +41,13 @@ CUresult module_global(Module* module, const char* name, CUdeviceptr* address, s
 CUresult function_attribute(int* value, CUfunction_attribute which, CUfunction handle);
 CUresult parameter_info(const ptx::Entry& entry, std::size_t index, std::size_t* offset, std::size_t* bytes);
 
-// Calls load() with the image in a file.
+// Calls load() with the image in a file. A directory or pipe holds none.
 template <typename Load>
 CUresult load_file(const std::string& path, Load load) {
   constexpr std::size_t kLargestImage = std::size_t{2} << 30;
   const auto file = read_whole_file(path, kLargestImage);
-  return file ? load(file->text.c_str()) : CUDA_ERROR_FILE_NOT_FOUND;
+  if (file) return load(file->text.c_str());
+  return file.error().code == ErrorCode::usage ? CUDA_ERROR_INVALID_IMAGE : CUDA_ERROR_FILE_NOT_FOUND;
 }
 
 // Converts a checked launch request into an engine command. Launches and graph nodes share it.
