@@ -149,6 +149,67 @@ TEST_P(UnlistedProcess, IsChargedOnEachGpuForItsContextsThere) {
   EXPECT_EQ(truth(runtime).used_bytes, 0u);
 }
 
+// More than the limiter records separately. Small contexts, so that the card has room for them.
+TEST_P(UnlistedProcess, IsChargedForHoweverManyContexts) {
+  const Runtime runtime;
+  const std::string node = runtime.path() + "/run-node";
+  sim::Profile small = *sim::find_profile("tiny");
+  small.context_bytes = kMiB;
+  ASSERT_TRUE(sim::create_node(node, small));
+  ASSERT_TRUE(sim::write_faults(node, GetParam()));
+  Led tenant(runtime, on_tiny("160MiB"));
+  const Owner owner(runtime);
+  EXPECT_EQ(tenant.does("contexts:140"), "0");
+  EXPECT_EQ(owner.residual(), 141 * kMiB);
+  EXPECT_EQ(tenant.does("contexts:20"), "2");
+  EXPECT_EQ(owner.residual(), 160 * kMiB);
+  EXPECT_EQ(tenant.does("-contexts:159"), "0");
+  EXPECT_EQ(owner.residual(), kMiB);
+  EXPECT_EQ(truth(runtime).used_bytes, kMiB);
+}
+
+// Two threads release at once, and each may find the context gone. The delay lets both release before either looks.
+TEST_P(UnlistedProcess, GivesBackAPrimaryContextOnce) {
+  const Runtime runtime;
+  const std::string node = runtime.path() + "/run-node";
+  sim::Profile two = *sim::find_profile("tiny");
+  two.count = 2;
+  ASSERT_TRUE(sim::create_node(node, two));
+  ASSERT_TRUE(sim::write_faults(node, GetParam() + std::string(",cuDevicePrimaryCtxGetState:delay_us=3000")));
+  Led tenant(runtime, on_tiny("1GiB"));
+  const Owner owner(runtime);
+  owner.pages.usage->compute[1].context_bytes = kContext;  // as another process of the share may have measured it
+  EXPECT_EQ(tenant.does("lone-context:1"), "0");
+  EXPECT_EQ(tenant.does("race-primary:20"), "0");
+  EXPECT_EQ(owner.residual(1), kContext);
+  EXPECT_EQ(tenant.does("primary:1"), "0");
+  EXPECT_EQ(owner.residual(1), 2 * kContext);
+}
+
+// While another thread's call is under way, a reading finds a context and cannot explain it.
+TEST(Contexts, RefusedOnesLeaveNothingWhileOtherThreadsWork) {
+  const Runtime runtime;
+  const std::string node = runtime.path() + "/run-node";
+  sim::Profile two = *sim::find_profile("tiny");
+  two.count = 2;
+  ASSERT_TRUE(sim::create_node(node, two));
+  Led other(runtime, on_tiny("200MiB"));
+  EXPECT_EQ(other.does("device:1"), "0");
+  EXPECT_EQ(other.does(bytes("linear", 100 * kMiB)), "0");
+  const Owner owner(runtime);
+  owner.pages.usage->compute[1].context_bytes = 0;  // the size is to be unknown there
+  std::filesystem::remove_all(runtime.path() + "/run/gpus");
+  Led tenant(runtime, on_tiny("200MiB"));
+  EXPECT_EQ(tenant.does("primary:0"), "0");
+  // The first release of each is the limiter's.
+  ASSERT_TRUE(sim::write_faults(node, "cuDevicePrimaryCtxRelease_v2:after=1:delay_us=1000000:count=1"));
+  EXPECT_EQ(tenant.does("-primary-elsewhere:0"), "0");
+  EXPECT_TRUE(comes_true([&] { return sim::fault_hits(node)->at(0) == 1; }));
+  EXPECT_EQ(tenant.does("lone-context:1"), "2");
+  EXPECT_EQ(owner.residual(1), kContext);
+  EXPECT_EQ(other.does(bytes("linear", 36 * kMiB)), "0");
+}
+
 // Another process's memory that comes or goes while the first context is created is mistaken for the context's. A size
 // that is seen twice running replaces such a guess, for all contexts.
 class DisturbedGuess : public testing::TestWithParam<std::pair<const char*, std::uint64_t>> {};

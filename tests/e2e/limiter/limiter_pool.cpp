@@ -14,9 +14,12 @@
 // stack:BYTES  printf:BYTES (the same)  module:BYTES (one with a static array of that size)  unload
 // library:BYTES (the same, and the address of its array)  other-library:BYTES (loaded without a context, used in one)
 //  -library  library-there (its address in the last made context)  modules:COUNT (with arrays of 512 KiB)
+//  code:BYTES (a module with that much code and a small array)
 // managed:BYTES  physical:BYTES (cuMemCreate)  -physical
 // context  lone-context:N (on GPU N while none is current)  -context (the last made)  -context-elsewhere (the first made,
 // in another thread)  primary:N  -primary:N (retained and released, not made current)
+// contexts:COUNT  -contexts:COUNT (lone ones on this GPU, and the last made)
+// -primary-elsewhere:N (begins in another thread)  race-primary:ROUNDS (two threads release GPU 1's at the same time)
 // left (cuMemGetInfo)  look:TIMES (the same)  end-nvml
 // listed (NVML's processes)  nvml-in-child (its total after a fork)
 // launch:N  upload:N  end:N  drop:N (frees what N keeps)  gtrim  greserved  gused  gstorm:ROUNDS
@@ -24,6 +27,8 @@
 #include <unistd.h>
 
 #include <atomic>
+#include <barrier>
+#include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
@@ -34,9 +39,11 @@
 #include <vector>
 
 #include "limiter_graph_memory.hpp"
+#include "limiter_images.hpp"
 #include "support/driver_call.hpp"
 
 using namespace headgate::abi;
+using namespace headgate::e2e;
 
 namespace {
 
@@ -89,30 +96,6 @@ struct Tenant {
   CUlibrary library = nullptr;
   std::vector<CUcontext> others;
 
-  // Returns PTX of a module with a static array of that size.
-  static std::string image_with(std::uint64_t bytes) {
-    return ".version 8.0\n.target sm_90\n.address_size 64\n.visible .global .align 8 .b8 grid[" +
-           std::to_string(bytes) + "];\n.visible .entry k() { ret; }\n";
-  }
-  // The same, packed into a fat binary with LZ4 as by nvcc: literals only.
-  static std::string packed_with(std::uint64_t bytes) {
-    const std::string text = image_with(bytes);
-    std::string payload = "\xf0";
-    std::size_t rest = text.size() + 1 - 15;  // includes the NUL
-    for (; rest >= 255; rest -= 255) payload += '\xff';
-    payload += static_cast<char>(rest);
-    payload.append(text.c_str(), text.size() + 1);
-    const auto bytes_of = [](const auto& value) {
-      return std::string(reinterpret_cast<const char*>(&value), sizeof value);
-    };
-    const std::string entry = bytes_of(std::uint16_t{1}) + bytes_of(std::uint16_t{0x101}) +
-                              bytes_of(std::uint32_t{64}) + bytes_of(std::uint64_t{payload.size()}) +
-                              bytes_of(static_cast<std::uint32_t>(payload.size())) + std::string(8, '\0') +
-                              bytes_of(std::uint32_t{80}) + std::string(8, '\0') + bytes_of(std::uint64_t{0x2001}) +
-                              std::string(8, '\0') + bytes_of(std::uint64_t{text.size() + 1}) + payload;
-    return bytes_of(std::uint32_t{0xba55ed50}) + bytes_of(std::uint16_t{1}) + bytes_of(std::uint16_t{16}) +
-           bytes_of(std::uint64_t{entry.size()}) + entry;
-  }
   CUresult load_packed(std::uint64_t bytes) {
     return CALL(cuModuleLoadFatBinary)(&statics, packed_with(bytes).c_str());
   }
@@ -137,6 +120,8 @@ struct Tenant {
     CALL(cuCtxPopCurrent_v2)(&popped);
     return result;
   }
+
+  CUresult load_code(std::uint64_t bytes) { return CALL(cuModuleLoadData)(&statics, image_of_code(bytes).c_str()); }
 
   // Loads modules until one is refused; tells how many were loaded.
   CUresult load_many(std::uint64_t count, std::string& told) {
@@ -165,7 +150,9 @@ struct Tenant {
     CUcontext before = nullptr, other = nullptr;
     CALL(cuCtxGetCurrent)(&before);
     if (alone) CALL(cuCtxSetCurrent)(nullptr);
+    errno = EXDEV;
     const CUresult result = CALL(cuCtxCreate_v2)(&other, 0, on);
+    if (errno != EXDEV) return CUDA_ERROR_UNKNOWN;  // the program's errno is not ours to change
     CALL(cuCtxSetCurrent)(before);
     if (result == CUDA_SUCCESS) others.push_back(other);
     return result;
@@ -175,6 +162,12 @@ struct Tenant {
     const CUcontext last = others.back();
     others.pop_back();
     return CALL(cuCtxDestroy_v2)(last);
+  }
+  CUresult many_contexts(std::uint64_t count, bool create) {
+    CUresult result = CUDA_SUCCESS;
+    for (std::uint64_t i = 0; i < count && result == CUDA_SUCCESS; ++i)
+      result = create ? another_context(device, true) : destroy_last_context();
+    return result;
   }
   CUresult destroy_first_context_elsewhere() {
     CUresult result = CUDA_SUCCESS;
@@ -186,6 +179,26 @@ struct Tenant {
   static CUresult retain_primary(CUdevice on) {
     CUcontext context = nullptr;
     return CALL(cuDevicePrimaryCtxRetain)(&context, on);
+  }
+
+  std::jthread elsewhere;
+  CUresult release_primary_elsewhere(CUdevice on) {
+    elsewhere = std::jthread([on] { CALL(cuDevicePrimaryCtxRelease_v2)(on); });
+    return CUDA_SUCCESS;
+  }
+
+  static CUresult race_primary(std::uint64_t rounds) {
+    std::atomic<unsigned> wrong{0};
+    for (std::uint64_t i = 0; i < rounds; ++i) {
+      if (retain_primary(1) != CUDA_SUCCESS || retain_primary(1) != CUDA_SUCCESS) return CUDA_ERROR_UNKNOWN;
+      std::barrier both(2);
+      const auto release = [&] {
+        both.arrive_and_wait();
+        if (CALL(cuDevicePrimaryCtxRelease_v2)(1) != CUDA_SUCCESS) ++wrong;
+      };
+      const std::jthread one(release), two(release);
+    }
+    return wrong == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   }
 
   // Tells which calls succeed in a child of fork(), which has no driver: 1 an allocation, 2 a free, 4 a trim of the
@@ -516,6 +529,7 @@ struct Tenant {
     if (verb == "library" || verb == "other-library") return load_library(number, verb == "other-library");
     if (verb == "-library") return CALL(cuLibraryUnload)(library);
     if (verb == "library-there") return use_library_in_last_context();
+    if (verb == "code") return load_code(number);
     if (verb == "modules") return load_many(number, told);
     if (verb == "managed") return managed(number);
     if (verb == "physical") return create_physical(number);
@@ -525,6 +539,10 @@ struct Tenant {
     if (verb == "lone-context") return another_context(static_cast<CUdevice>(number), true);
     if (verb == "-context") return destroy_last_context();
     if (verb == "-context-elsewhere") return destroy_first_context_elsewhere();
+    if (verb == "contexts") return many_contexts(number, true);
+    if (verb == "-contexts") return many_contexts(number, false);
+    if (verb == "-primary-elsewhere") return release_primary_elsewhere(static_cast<CUdevice>(number));
+    if (verb == "race-primary") return race_primary(number);
     if (verb == "primary") return retain_primary(static_cast<CUdevice>(number));
     if (verb == "-primary") return CALL(cuDevicePrimaryCtxRelease_v2)(static_cast<CUdevice>(number));
     if (verb == "graph") return graphs.make(1, number, true, 0);

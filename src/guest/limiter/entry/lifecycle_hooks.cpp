@@ -46,15 +46,15 @@ bool is_hidden_gpu(CUdevice device) {
 }
 
 // Charges a new context of which no size was measured before: measures it now, by NVML or else by the card's free
-// memory. Returns whether the share has room for it.
-bool measured_and_fits(const Place& place, const CardFree& free, std::uint64_t residual_before) {
+// memory. Returns whether the share has room for it; `grown`: by how much the residual rose.
+bool measured_and_fits(const Place& place, const CardFree& free, std::uint64_t residual_before, std::uint64_t& grown) {
   const std::uint32_t index = place.device_index;
   if (!refresh_residual(index) || !nvml_lists_us()) {
     const std::int64_t more = guess_contexts(index, free.decrease());
     if (more > 0) residual_rises(index, static_cast<std::uint64_t>(more));
     else residual_falls(index, static_cast<std::uint64_t>(-more));
   }
-  const std::uint64_t grown = headgate::bare::saturating_sub(own_residual(index), residual_before);
+  grown = headgate::bare::saturating_sub(own_residual(index), residual_before);
   if (growth_fits(index, grown)) return true;
   book_refusal(place, grown);
   return false;
@@ -81,7 +81,8 @@ CUcontext primary_of(CUdevice device) {
 }
 
 // Creates a context on a device of the share; other devices are refused. The call stores it in `made`; null: it is
-// the primary one. undo() destroys it. Its size is known from the node's first context.
+// the primary one. undo() gives it up and returns whether it is gone: other threads may have the primary one too. Its
+// size is known from the node's first context.
 template <typename Create, typename Undo>
 CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, Undo undo) {
   const Place place = place_of(device);
@@ -90,6 +91,7 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
     if (is_hidden_gpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   }
   if (exists || !is_limited(place)) return after_creation(create(), made, device);
+  const headgate::bare::KeepErrno keep_errno;
   const std::uint32_t index = place.device_index;
   if (context_awaits_reading(index)) measure_residual_if_due(index);
   const ContextSize size = context_size(index);
@@ -100,11 +102,21 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
   if (result != CUDA_SUCCESS) return after_creation(result, made, device);
   const CUcontext handle = made != nullptr ? *made : primary_of(device);
   if (!context_came(handle, index, size.bytes)) residual_falls(index, size.bytes);  // another thread was first
-  if (size.is_measured || measured_and_fits(place, free, before)) return after_creation(result, made, device);
-  const Context unwanted = take_context(handle);
-  undo();
+  std::uint64_t grown = 0;
+  if (size.is_measured || measured_and_fits(place, free, before, grown)) return after_creation(result, made, device);
+  const bool is_recorded = context_may_leave(handle);
+  const bool is_gone = undo();
   current_changed();
-  residual_falls(index, unwanted.charged_bytes);
+  if (is_gone) {
+    const std::uint64_t charged = is_recorded         ? context_left(handle)
+                                  : handle != nullptr ? unrecorded_context_left(index)
+                                                      : 0;
+    // A reading may have found it without explaining it.
+    if (grown > charged) residual_rose(index, grown - charged);
+    residual_falls(index, grown > charged ? grown : charged);
+  } else {
+    context_stays(handle);
+  }
   residual_is_due(index);
   return refusal();
 }
@@ -112,21 +124,24 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
 std::uint64_t owner(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
 
 // Call before the driver may destroy a context. The meter's events are destroyed with it, so it gives them up first.
-Context context_may_go(CUcontext context) {
+// Returns whether it is recorded.
+bool context_may_go(CUcontext context) {
   compute_forget_context(context);
   context_memory_may_go(owner(context));
   untold_may_go(owner(context));
-  return take_context(context);
+  return context_may_leave(context);
 }
 
 // The context's own memory goes with it, as it was charged, or as it would be now. The next measurement shows what else
 // it held.
-void context_is_gone(CUcontext context, std::uint32_t device_index, const Context& known) {
+void context_is_gone(CUcontext context, std::uint32_t device_index, bool is_recorded) {
   context_memory_gone(owner(context));
   untold_gone(owner(context));
+  std::uint64_t charged = is_recorded ? context_left(context) : unrecorded_context_left(device_index);
   if (device_index == kNoDevice) return;
   const ContextSize size = context_size(device_index);
-  residual_falls(device_index, known.handle != nullptr ? known.charged_bytes : size.is_measured ? size.bytes : 0);
+  if (!is_recorded && charged == 0 && size.is_measured) charged = size.bytes;
+  residual_falls(device_index, charged);
   residual_moved(device_index);
 }
 
@@ -151,11 +166,11 @@ template <typename Destroy>
 CUresult destroyed(CUcontext context, Destroy destroy) {
   if (!seated() || context == nullptr) return going(destroy);
   const std::uint32_t device_index = index_of(context);
-  const Context known = context_may_go(context);
+  const bool is_recorded = context_may_go(context);
   const InFlightBytes in_flight(kAnyDevice);
   const CUresult result = going(destroy);
-  if (result == CUDA_SUCCESS) context_is_gone(context, device_index, known);
-  else put_context(known);
+  if (result == CUDA_SUCCESS) context_is_gone(context, device_index, is_recorded);
+  else context_stays(context);
   return result;
 }
 
@@ -165,13 +180,13 @@ CUresult primary_destroyed(CUdevice device, bool surely, Destroy destroy) {
   const CUcontext context = seated() ? primary_of(device) : nullptr;
   if (context == nullptr) return going(destroy);
   if (surely) forget_green_of(context, compute_forget_context);
-  const Context known = context_may_go(context);
+  const bool is_recorded = context_may_go(context);
   const InFlightBytes in_flight(kAnyDevice);
   const CUresult result = going(destroy);
   const Place place = place_of(device);
   if (result == CUDA_SUCCESS && (surely || !primary_is_active(device)))
-    context_is_gone(context, place.standing == Standing::held ? place.device_index : kNoDevice, known);
-  else put_context(known);
+    context_is_gone(context, place.standing == Standing::held ? place.device_index : kNoDevice, is_recorded);
+  else context_stays(context);
   return result;
 }
 
@@ -210,7 +225,7 @@ namespace {
 
 template <typename Create>
 CUresult created(CUdevice device, CUcontext* made, Create create) {
-  return creating(device, false, made, create, [=] { forward(driver.cuCtxDestroy_v2, *made); });
+  return creating(device, false, made, create, [=] { return forward(driver.cuCtxDestroy_v2, *made) == CUDA_SUCCESS; });
 }
 
 }  // namespace
@@ -235,13 +250,19 @@ HEADGATE_HOOK CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCre
 
 HEADGATE_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   const auto create = [=] { return forward(driver.cuDevicePrimaryCtxRetain, pctx, dev); };
-  return creating(dev, primary_is_active(dev), pctx, create, [=] { release_primary(dev); });
+  return creating(dev, primary_is_active(dev), pctx, create, [=] {
+    release_primary(dev);
+    return !primary_is_active(dev);
+  });
 }
 
 // Creates the primary context if it does not exist.
 HEADGATE_HOOK CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned flags) {
   const auto create = [=] { return forward(driver.cuGreenCtxCreate, phCtx, desc, dev, flags); };
-  return creating(dev, primary_is_active(dev), nullptr, create, [=] { forward(driver.cuGreenCtxDestroy, *phCtx); });
+  return creating(dev, primary_is_active(dev), nullptr, create, [=] {
+    forward(driver.cuGreenCtxDestroy, *phCtx);
+    return !primary_is_active(dev);
+  });
 }
 
 HEADGATE_HOOK CUresult cuCtxDestroy(CUcontext ctx) {
@@ -256,7 +277,7 @@ HEADGATE_HOOK CUresult cuCtxDestroy_v2(CUcontext ctx) {
 HEADGATE_HOOK CUresult cuCtxDetach(CUcontext ctx) {
   if (seated()) {
     compute_forget_context(ctx);
-    take_context(ctx);
+    if (context_may_leave(ctx)) context_left(ctx);
   }
   return going([=] { return forward(driver.cuCtxDetach, ctx); });
 }

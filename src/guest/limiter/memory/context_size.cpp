@@ -20,8 +20,13 @@ struct Guess {
 
 // Everything below is under this lock. A driver's call is made under it too, so that no context is destroyed meanwhile.
 bare::ShortLock contexts_lock;
-// A card has no room for more contexts. One beyond them is measured like any other, but gives back no exact charge.
+// Of the process, on all its GPUs. Of contexts beyond these only the sum on each GPU is known.
 Context recorded[kMaxKnownContexts];
+struct ContextSum {
+  std::uint64_t count = 0;
+  std::uint64_t charged_bytes = 0;
+};
+ContextSum unrecorded[ledger::kMaxDevices];
 Guess guesses[ledger::kMaxDevices];
 
 std::uint32_t driver_version() {
@@ -55,12 +60,8 @@ Context* find_context(abi::CUcontext handle) {
   return nullptr;
 }
 
-struct Unread {
-  std::uint64_t count = 0;
-  std::uint64_t charged_bytes = 0;
-};
-Unread unread_on(std::uint32_t device) {
-  Unread sum;
+ContextSum unread_on(std::uint32_t device) {
+  ContextSum sum;
   for (const Context& each : recorded) {
     if (each.handle == nullptr || each.device_index != device || !each.awaits_reading) continue;
     ++sum.count;
@@ -76,7 +77,7 @@ void charge_unread(std::uint32_t device, std::uint64_t bytes, bool still_await) 
   }
 }
 
-std::int64_t more_than(const Unread& before, std::uint64_t bytes) {
+std::int64_t more_than(const ContextSum& before, std::uint64_t bytes) {
   return static_cast<std::int64_t>(before.count * bytes) - static_cast<std::int64_t>(before.charged_bytes);
 }
 
@@ -91,24 +92,51 @@ ContextSize context_size(std::uint32_t device) {
 
 bool context_came(abi::CUcontext handle, std::uint32_t device, std::uint64_t charged_bytes) {
   const bare::Locked locked(contexts_lock);
-  if (handle == nullptr) return true;
-  if (find_context(handle) != nullptr) return false;
-  if (Context* const free = find_context(nullptr); free != nullptr) *free = {handle, device, true, charged_bytes};
+  if (handle == nullptr) return false;
+  if (Context* const known = find_context(handle); known != nullptr) {
+    known->leaving = 0;  // the one before is gone, and its charge is this one's
+    return false;
+  }
+  if (Context* const free = find_context(nullptr); free != nullptr) {
+    *free = {handle, device, true, charged_bytes};
+  } else {
+    ++unrecorded[device].count;
+    unrecorded[device].charged_bytes += charged_bytes;
+  }
   return true;
 }
 
-Context take_context(abi::CUcontext handle) {
+bool context_may_leave(abi::CUcontext handle) {
   const bare::Locked locked(contexts_lock);
-  Context* const known = find_context(handle);
-  if (known == nullptr) return {};
-  const Context taken = *known;
-  *known = {};
-  return taken;
+  Context* const known = handle != nullptr ? find_context(handle) : nullptr;
+  if (known != nullptr) ++known->leaving;
+  return known != nullptr;
 }
 
-void put_context(const Context& context) {
+void context_stays(abi::CUcontext handle) {
   const bare::Locked locked(contexts_lock);
-  if (Context* const free = find_context(nullptr); free != nullptr) *free = context;
+  Context* const known = handle != nullptr ? find_context(handle) : nullptr;
+  if (known != nullptr && known->leaving != 0) --known->leaving;
+}
+
+std::uint64_t context_left(abi::CUcontext handle) {
+  const bare::Locked locked(contexts_lock);
+  Context* const known = handle != nullptr ? find_context(handle) : nullptr;
+  if (known == nullptr || known->leaving == 0) return 0;
+  const std::uint64_t charged_bytes = known->charged_bytes;
+  *known = {};
+  return charged_bytes;
+}
+
+std::uint64_t unrecorded_context_left(std::uint32_t device) {
+  if (device >= ledger::kMaxDevices) return 0;
+  const bare::Locked locked(contexts_lock);
+  ContextSum& sum = unrecorded[device];
+  if (sum.count == 0) return 0;
+  const std::uint64_t charged_bytes = sum.charged_bytes / sum.count;
+  --sum.count;
+  sum.charged_bytes -= charged_bytes;
+  return charged_bytes;
 }
 
 std::uint32_t known_contexts(abi::CUcontext (&handles)[kMaxKnownContexts]) {
@@ -121,24 +149,22 @@ std::uint32_t known_contexts(abi::CUcontext (&handles)[kMaxKnownContexts]) {
 }
 
 bool context_awaits_reading(std::uint32_t device) {
-  const bare::Locked locked(contexts_lock);
-  return unread_on(device).count != 0;
+  if (!contexts_lock.try_lock()) return false;
+  const bool awaits = unread_on(device).count != 0;
+  contexts_lock.unlock();
+  return awaits;
 }
 
 std::int64_t learn_contexts(std::uint32_t device, std::uint64_t measured, std::uint64_t told) {
   if (measured == 0) return 0;  // NVML does not list this process (yet)
-  Unread before;
-  std::uint64_t size = 0;
-  {
-    const bare::Locked locked(contexts_lock);
-    before = unread_on(device);
-    if (before.count == 0) return 0;
-    // Memory of other explained calls may come later, so this is a lower bound for the contexts.
-    const std::uint64_t others = bare::saturating_sub(told, before.charged_bytes);
-    size = believable(bare::saturating_sub(measured, others) / before.count);
-    if (size == 0) return 0;
-    charge_unread(device, size, false);
-  }
+  if (!contexts_lock.try_lock()) return 0;
+  const ContextSum before = unread_on(device);
+  // Memory of other explained calls may come later, so this is a lower bound for the contexts.
+  const std::uint64_t others = bare::saturating_sub(told, before.charged_bytes);
+  const std::uint64_t size = before.count != 0 ? believable(bare::saturating_sub(measured, others) / before.count) : 0;
+  if (size != 0) charge_unread(device, size, false);
+  contexts_lock.unlock();
+  if (size == 0) return 0;
   // A reading does not separate several contexts, nor a context from what other calls took.
   if (before.count == 1 && told == before.charged_bytes) know_size(device, size);
   return more_than(before, size);
@@ -150,7 +176,7 @@ std::int64_t guess_contexts(std::uint32_t device, std::uint64_t bytes) {
   Guess& guess = guesses[device];
   if (guess.bytes == 0 || guess.seen_last == bytes) guess.bytes = bytes;
   guess.seen_last = bytes;
-  const Unread before = unread_on(device);
+  const ContextSum before = unread_on(device);
   charge_unread(device, guess.bytes, true);
   return more_than(before, guess.bytes);
 }
@@ -158,7 +184,7 @@ std::int64_t guess_contexts(std::uint32_t device, std::uint64_t bytes) {
 std::size_t free_in_a_context(std::uint32_t device) {
   const bare::Locked locked(contexts_lock);
   for (const Context& each : recorded) {
-    if (each.handle == nullptr || each.device_index != device ||
+    if (each.handle == nullptr || each.device_index != device || each.leaving != 0 ||
         forward(driver.cuCtxPushCurrent_v2, each.handle) != abi::CUDA_SUCCESS)
       continue;
     const std::size_t bytes = free_on_card();
@@ -172,6 +198,7 @@ std::size_t free_in_a_context(std::uint32_t device) {
 void context_size_reset_after_fork() {
   contexts_lock.reset();
   for (Context& each : recorded) each = {};
+  for (ContextSum& each : unrecorded) each = {};
 }
 
 }  // namespace headgate::limiter

@@ -1,5 +1,6 @@
 // GPU memory of this process's contexts: measured for the node's first one, reserved before each later one, corrected by
-// measurement, and given back as it was charged. Thread-safe: one short lock, which no launch or allocation takes.
+// measurement, and given back as it was charged. Thread-safe: one short lock. Launches do not take it, and a reading
+// before an allocation does not wait for it.
 #pragma once
 
 #include <cstddef>
@@ -26,27 +27,33 @@ struct Context {
   std::uint32_t device_index = 0;
   bool awaits_reading = false;
   std::uint64_t charged_bytes = 0;
+  std::uint32_t leaving = 0;  // threads between context_may_leave() and its outcome
 };
 
 // Call when a context was created and `charged_bytes` are charged for it; the next reading gives its size. Returns
-// false if it is recorded already.
+// false if they are to be given back: it is recorded already, with its charge, or the handle is null.
 bool context_came(abi::CUcontext handle, std::uint32_t device_index, std::uint64_t charged_bytes);
 
-// Call before a context may be destroyed: forgets it and returns what was recorded, so that no thread uses the handle.
-// The handle is null in what is returned for a context that is not recorded.
-Context take_context(abi::CUcontext handle);
+// Call before a context may be destroyed: no thread of ours uses the handle from here on. Returns false if it is not
+// recorded. Several threads may do so for one context.
+bool context_may_leave(abi::CUcontext handle);
 // Call if it was not destroyed.
-void put_context(const Context& context);
+void context_stays(abi::CUcontext handle);
+// Call if it was destroyed: returns what was charged for it, once. 0 if a new context has its handle since.
+std::uint64_t context_left(abi::CUcontext handle);
+// The same for one that is not recorded, as there were too many: the average of those on that device. 0: none are.
+std::uint64_t unrecorded_context_left(std::uint32_t device_index);
 
 inline constexpr std::uint32_t kMaxKnownContexts = 128;
 // Copies the handles of all recorded contexts. Returns their number. Another thread may destroy them meanwhile.
 std::uint32_t known_contexts(abi::CUcontext (&handles)[kMaxKnownContexts]);
 
-// Returns whether a context of this process waits for a reading.
+// Returns whether a context of this process waits for a reading; false while another thread has the lock.
 bool context_awaits_reading(std::uint32_t device_index);
 
 // Evaluates a reading taken while nothing is in flight: `measured_bytes` of residual, `told_bytes` of it explained by
-// calls. Returns the correction to the latter, so that they contain the contexts as measured.
+// calls. Returns the correction to the latter, so that they contain the contexts as measured. Does nothing while the
+// lock is held, by another thread or by this one's call of the driver: a later reading will do.
 std::int64_t learn_contexts(std::uint32_t device_index, std::uint64_t measured_bytes, std::uint64_t told_bytes);
 
 // Where NVML does not tell: evaluates by how much the card's free memory fell while a context was created. Other

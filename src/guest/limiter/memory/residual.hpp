@@ -47,8 +47,8 @@ bool refresh_residual(std::uint32_t device_index);
 // The same if the last time was 50 ms ago, or a context was created since: for a program that asks often.
 void refresh_residual_if_old(std::uint32_t device_index);
 
-// Call when a context was created: its memory is measured before the next allocation on that device, else soon by the
-// memory thread. Not at once: the first NVML call takes milliseconds, and a program without allocations need not wait.
+// Call when a context was created: what it took besides its known size is measured before the next allocation on that
+// device, else soon by the memory thread.
 void residual_is_due(std::uint32_t device_index);
 
 // Measures if it is due; else one relaxed load.
