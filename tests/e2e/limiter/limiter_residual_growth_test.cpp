@@ -144,6 +144,19 @@ TEST(Unannounced, ManySmallModulesAreRefusedPastTheLimit) {
   EXPECT_LE(truth(runtime).used_bytes, 164 * kMiB);
 }
 
+// The code of an eager load is the share's at once, arrays or not.
+TEST(Unannounced, EagerlyLoadedCodeIsRefusedPastTheLimit) {
+  const Runtime runtime;
+  Tenant eager = on_tiny("164MiB");
+  eager.environment["CUDA_MODULE_LOADING"] = "EAGER";
+  Led tenant(runtime, eager);
+  EXPECT_EQ(tenant.does(bytes("linear", 90 * kMiB)), "0");
+  EXPECT_EQ(tenant.does(bytes("code", 200 * kMiB)), "2");
+  EXPECT_EQ(truth(runtime).used_bytes, kContext + 90 * kMiB);
+  EXPECT_EQ(tenant.does(bytes("code", 8 * kMiB)), "0");
+  EXPECT_EQ(tenant.does("modules:1000"), "2 3") << "of 512 KiB, in 2 MiB less an array";
+}
+
 // It is loaded in each context that used it, and unloaded from all.
 TEST(Unannounced, AnUnloadedLibraryLeavesItsRoomInEachContext) {
   const Runtime runtime;

@@ -1,6 +1,7 @@
 // Memory taken by loading modules and libraries is charged to the share before the call returns.
 #pragma once
 
+#include "guest/bare/saturating.hpp"
 #include "guest/limiter/memory/image_needs.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/memory/untold.hpp"
@@ -8,7 +9,7 @@
 
 namespace headgate::limiter {
 
-// Cards allocate in granules of 2 MiB; memory taken by another process meanwhile only costs a measurement.
+// Half a granule of the card. Memory taken by another process meanwhile only costs a measurement.
 inline constexpr std::size_t kMinGrowth = 1 << 20;
 inline constexpr std::size_t kLargestGrowth = 4ull << 30;  // a larger change of the card's free memory is others'
 
@@ -32,18 +33,22 @@ abi::CUresult with_image(const ImageNeeds& needs, const Place& place, Load load,
     if (result == abi::CUDA_SUCCESS) code_may_come(place.device_index, needs.code_bytes);
     return result;
   };
-  if (needs.told && needs.static_bytes != 0)
+  const bool lazy = loads_lazily();
+  // What an eager load takes besides its arrays shows only afterwards, so more than arrays alone is measured.
+  const bool arrays_only = lazy || (needs.static_bytes >= kMinGrowth && needs.code_bytes < kMinGrowth);
+  if (needs.told && needs.static_bytes != 0 && arrays_only)
     return came(taking(place, needs.static_bytes, load, undo, [] { return kUntold; }, &took));
-  if (needs.told && loads_lazily()) return came(load());
+  if (needs.told && lazy) return came(load());
   const std::size_t before = free_on_card();
   const auto grew = [=]() -> std::uint64_t {
     const std::size_t now = free_on_card();
     if (now == SIZE_MAX || before == SIZE_MAX) return kUntold;
     if (now < before && before - now > kLargestGrowth) return kUntold;
-    return now < before && before - now >= kMinGrowth ? before - now : 0;
+    return now < before ? before - now : 0;
   };
-  // An eager load takes at least the image's size, which must fit before; arrays without content show only afterwards.
-  const std::uint64_t at_least = loads_lazily() ? 0 : needs.code_bytes;
+  // An eager load takes at least the image's size, which must fit before; arrays without content may show only
+  // afterwards.
+  const std::uint64_t at_least = lazy ? 0 : bare::saturating_add(needs.code_bytes, needs.static_bytes);
   OomWait wait;
   if (at_least >= kMinGrowth && reserve_at(place, at_least, wait) != Verdict::reserved) return refusal();
   const auto load_into_room = [&] {

@@ -45,11 +45,19 @@ bool read(std::uint64_t address, T& out) {
   return read_at(address, &out, sizeof out);
 }
 
+template <std::size_t kSize>
+bool name_begins(std::uint64_t names, const Elf64_Shdr& section, const char (&wanted)[kSize]) {
+  char name[kSize - 1];
+  return read(names + section.sh_name, name) && std::memcmp(name, wanted, sizeof name) == 0;
+}
+
+// Constant bank 0 holds each kernel's parameters and comes with its code.
+bool is_code(std::uint64_t names, const Elf64_Shdr& section) {
+  return (section.sh_flags & SHF_EXECINSTR) != 0 || name_begins(names, section, ".nv.constant0");
+}
 // Of the NOBITS sections only .nv.global is per module; .nv.shared is per block and .nv.local per thread.
-bool is_global(std::uint64_t names, const Elf64_Shdr& section) {
-  constexpr std::string_view kGlobal = ".nv.global";
-  char name[kGlobal.size()];
-  return read(names + section.sh_name, name) && std::string_view(name, sizeof name) == kGlobal;
+bool is_static(std::uint64_t names, const Elf64_Shdr& section) {
+  return section.sh_type != SHT_NOBITS || name_begins(names, section, ".nv.global");
 }
 
 ImageNeeds of_cubin(std::uint64_t image) {
@@ -60,6 +68,7 @@ ImageNeeds of_cubin(std::uint64_t image) {
   const auto section_at = [&](unsigned index) { return image + head.e_shoff + index * sizeof(Elf64_Shdr); };
   Elf64_Shdr strings;
   if (head.e_shstrndx >= head.e_shnum || !read(section_at(head.e_shstrndx), strings)) return {};
+  const std::uint64_t names = image + strings.sh_offset;
   ImageNeeds needs{.told = true};
   constexpr unsigned kAtOnce = 8;  // the stack may be small
   Elf64_Shdr sections[kAtOnce];
@@ -69,9 +78,8 @@ ImageNeeds of_cubin(std::uint64_t image) {
     for (unsigned i = 0; i < count; ++i) {
       const Elf64_Shdr& section = sections[i];
       if ((section.sh_flags & SHF_ALLOC) == 0) continue;
-      if ((section.sh_flags & SHF_EXECINSTR) != 0)
-        needs.code_bytes = bare::saturating_add(needs.code_bytes, section.sh_size);
-      else if (section.sh_type != SHT_NOBITS || is_global(image + strings.sh_offset, section))
+      if (is_code(names, section)) needs.code_bytes = bare::saturating_add(needs.code_bytes, section.sh_size);
+      else if (is_static(names, section))
         needs.static_bytes = bare::saturating_add(needs.static_bytes, section.sh_size);
     }
   }

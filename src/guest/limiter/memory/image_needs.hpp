@@ -7,8 +7,9 @@ namespace headgate::limiter {
 
 struct ImageNeeds {
   std::uint64_t static_bytes = 0;  // arrays; taken by the load
-  std::uint64_t code_bytes = 0;    // at most, for all its kernels; a driver may take it at their first launch
-  bool told = false;               // false: static_bytes may be more, and shows only after the load
+  // Of all its kernels, with their parameters' constants, at most; a driver may take it at their first launch.
+  std::uint64_t code_bytes = 0;
+  bool told = false;  // false: static_bytes may be more, and shows only after the load
 };
 
 // `image`: as for cuModuleLoadData; `architecture`: of the GPU, 90 for 9.0. Unpacks LZ4; zstd counts by its unpacked
