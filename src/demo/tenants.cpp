@@ -47,7 +47,7 @@ Result<LoadReport> read_load_report(const std::string& line) {
   report.launches = json.value("launches", std::uint64_t{0});
   report.not_asking_ns = json.value("not_asking_ns", std::int64_t{0});
   report.processor_wait_ns = json.value("processor_wait_ns", std::int64_t{0});
-  const auto part = [&json](const char* name) { return json.contains(name) ? json[name] : nlohmann::json::object(); };
+  const auto part = [&json](const char* name) { return json.value(name, nlohmann::ordered_json::object()); };
   report.seen_total_bytes = part("memory").value("total_bytes", std::uint64_t{0});
   report.attempted_bytes = part("attempt").value("asked_bytes", std::uint64_t{0});
   report.attempt_given_bytes = part("attempt").value("given_bytes", std::uint64_t{0});

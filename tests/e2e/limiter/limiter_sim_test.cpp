@@ -85,7 +85,7 @@ TEST(OverTheSimulator, TheFirstAllocationAccountsForTheContext) {
 // The node's first context is measured at once; a later one's size is known.
 TEST(OverTheSimulator, AProgramWithoutAllocationsSkipsNvml) {
   const Runtime runtime;
-  runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"ready"});
+  EXPECT_EQ(runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"ready"}).status, 0);
   EXPECT_EQ(runtime.run(simulated({{"HEADGATE_MEM", "8GiB"}}), {"ready"}).out, "ready: 0, NVML loaded at once: no\n");
 }
 
