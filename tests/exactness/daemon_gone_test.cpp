@@ -54,6 +54,10 @@ TEST(DaemonGone, PartsHold) {
     // Two kernels of 5 ms fill the span of 10 ms only if they begin at its start.
     expect_parts({{10, ns}, {90, ns}}, ns < 5 * kMs ? 0.5 : 1.5);
   }
+  // Kernels that divide no span, or are longer than one.
+  expect_parts({{60, 7 * kMs}, {40, 3 * kMs}}, 2.5);
+  expect_parts({{95, 20 * kMs}, {5, kMs}}, 2);
+  expect_parts({{80, 30 * kMs}, {20, 30 * kMs}}, 10);
 }
 
 }  // namespace

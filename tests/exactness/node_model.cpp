@@ -264,8 +264,6 @@ void Node::end_daemon(std::span<const std::uint32_t> parts_ppm) {
     next_ppm[entry.gpu] += entry.part_ppm;
     for (const std::size_t index : entry.tenants) {
       Tenant& tenant = *tenants_[index];
-      if (entry.part_ppm < ledger::kWholeGpu)
-        tenant.ceiling = std::min(tenant.ceiling, unattended_price_ppm(entry.part_ppm));
       tenant.wanting = tenant.parked = false;
       if (!tenant.dead) come_back(index, clock_ns + late());
     }
@@ -274,6 +272,8 @@ void Node::end_daemon(std::span<const std::uint32_t> parts_ppm) {
 
 // As TurnWait::wait_ns() in a share that is left alone.
 bool Node::passes_without_daemon(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns) {
+  if (entry.part_ppm < ledger::kWholeGpu)
+    tenant.ceiling = std::min(setup_.shares[entry.share].ceiling_ppm, unattended_price_ppm(entry.part_ppm));
   const std::int64_t wait_ns =
       stretch_wait_ns(clock_ns, tenant.pace.busy_until_ns.load() - clock_ns, entry.from_ppm, entry.part_ppm);
   if (wait_ns == 0 || entry.use->is_sparse(clock_ns, entry.part_ppm, entry.account->held_ns.load())) {

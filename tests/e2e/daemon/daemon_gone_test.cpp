@@ -48,6 +48,11 @@ class DaemonGone : public ::testing::Test {
   [[nodiscard]] std::uint64_t priced_at(std::size_t share) const {
     return pages_[share].usage->compute[0].priced_ppm.load();
   }
+  // Without a daemon: by its part, and by its ceiling.
+  [[nodiscard]] std::uint64_t price_of(std::size_t share) const {
+    return std::min(limiter::unattended_price_ppm(left_to(share)),
+                    pages_[share].policy->devices[0].compute_ceiling_ppm.load());
+  }
   [[nodiscard]] std::uint64_t held_ns(std::size_t share) const {
     return pages_[share].usage->compute[0].held_ns.load();
   }
@@ -89,7 +94,7 @@ TEST_F(DaemonGone, SharesKeepThePartsThatTheDaemonLeft) {
 
   daemon_.kill_and_wait();
   for (std::size_t i = 0; i < kShares.size(); ++i)
-    EXPECT_TRUE(eventually([&] { return priced_at(i) == limiter::unattended_price_ppm(left_to(i)); }))
+    EXPECT_TRUE(eventually([&] { return priced_at(i) == price_of(i); }))
         << kShares[i] << ": " << priced_at(i);
   print_split("without", programs);
   for (auto& program : programs)

@@ -456,7 +456,7 @@ TEST(Daemon, QuotasLimitUsers) {
   const Said none = daemon.cli().shell("$H quota rm --user root");
   EXPECT_EQ(none.status, 2);
   EXPECT_NE(none.err.find("there is no such quota"), std::string::npos) << none.err;
-  EXPECT_NE(daemon.cli().shell("$H quota rm").err.find("name exactly one"), std::string::npos);
+  EXPECT_NE(daemon.cli().shell("$H quota rm").err.find("exactly one user or group"), std::string::npos);
 }
 
 TEST(Daemon, AQuotaChangeKeepsOtherLimits) {

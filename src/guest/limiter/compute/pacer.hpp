@@ -228,9 +228,9 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
   std::int64_t last = pace.last_debt_ns.load(std::memory_order_relaxed);
   // Work on a launch's own stream cannot depend on it: if known to be long, it gets its time. But its thread may be the
   // one that all other work waits for.
-  // Without turns the share's processes divide the GPU, and each kernel takes as much longer.
+  // Without turns the share's processes divide the GPU, and each kernel takes as much longer: eight times at most.
   const std::int64_t behind_ns = std::clamp(4 * std::min(est_ns, kMaxBehindNs), kMinBehindNs, kMaxBehindNs);
-  const std::int64_t most_ns = measured && !in_turns ? slowed_ns(pace, behind_ns) : behind_ns;
+  const std::int64_t most_ns = measured && !in_turns ? std::min(slowed_ns(pace, behind_ns), 8 * behind_ns) : behind_ns;
   // Work of unknown length is expected to continue for as much time as it has run. But it may wait for the program,
   // which may queue a thousand commands behind it first: commands of a measured length add at most a quarter of the
   // time to the debt.

@@ -53,6 +53,13 @@ std::uint32_t unattended_ppm(std::uint32_t device) {
   return guarantee_ppm != 0 ? guarantee_ppm : policy.compute_ceiling_ppm.load(memory_order_relaxed);
 }
 
+std::uint32_t price_alone_ppm(std::uint32_t device) {
+  // A page of an older daemon has no spans.
+  const bool has_span = policy_of(device).compute_unattended_ppm.load(memory_order_relaxed) != 0;
+  const std::uint32_t part_ppm = unattended_ppm(device);
+  return has_span ? unattended_price_ppm(part_ppm) : part_ppm;
+}
+
 void leave_alone(std::uint32_t device, std::uint64_t beat, const char* why) {
   turns[device].deserted_at.store(beat + 1, memory_order_relaxed);
   const std::uint32_t ppm = std::min(unattended_ppm(device), ledger::kWholeGpu);
@@ -125,7 +132,7 @@ bool dry(const StreamMeter& stream) {
 std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm) {
   if (!arbitrated(device)) return ceiling_ppm;
   if (left_alone(device)) [[unlikely]]
-    ceiling_ppm = std::min(ceiling_ppm, unattended_price_ppm(unattended_ppm(device)));
+    ceiling_ppm = std::min(ceiling_ppm, price_alone_ppm(device));
   return ceiling_ppm == ledger::kWholeGpu ? kNoCeiling : ceiling_ppm;
 }
 

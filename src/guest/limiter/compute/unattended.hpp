@@ -13,10 +13,11 @@ namespace headgate::limiter {
 
 // Long enough that a thread that wakes late still hits its span.
 inline constexpr std::int64_t kMinStretchNs = 2'000'000;
-
 // Returns the price of a share's launches, with a part of `part_ppm`. Spans hold it to that; the account also charges
 // time that others' last kernels had in its span, as no arbiter brings their marks.
-constexpr std::uint32_t unattended_price_ppm(std::uint32_t part_ppm) { return part_ppm + part_ppm / 16; }
+constexpr std::uint32_t unattended_price_ppm(std::uint32_t part_ppm) {
+  return part_ppm >= ledger::kWholeGpu ? part_ppm : std::min(part_ppm + part_ppm / 16, ledger::kWholeGpu - 1);
+}
 
 // Returns how long a launch waits if its process has `ahead_ns` of work in flight; 0: it may pass. The last one may run
 // past the end.
@@ -50,7 +51,8 @@ class SparseUse {
   }
 
  private:
-  // The current cycle, what the share had held at its start, and whether it used less than that in the one before.
+  // The current cycle, what the share had held at its start, and whether it used less than half of its part in the one
+  // before.
   std::atomic<std::int64_t> cycle_{0};
   std::atomic<std::uint64_t> held_then_ns_{0};
   std::atomic<bool> sparse_{true};

@@ -46,15 +46,18 @@ bool is_hidden_gpu(CUdevice device) {
 }
 
 // Charges a new context of which no size was measured before: measures it now, by NVML or else by the card's free
-// memory. Returns whether the share has room for it; `grown`: by how much the residual rose.
-bool measured_and_fits(const Place& place, const CardFree& free, std::uint64_t residual_before, std::uint64_t& grown) {
+// memory. Returns whether the share has room for it; `found`: what a reading found of it, 0 if none came.
+bool measured_and_fits(const Place& place, const CardFree& free, std::uint64_t residual_before, std::uint64_t& found) {
   const std::uint32_t index = place.device_index;
-  if (!refresh_residual(index) || !nvml_lists_us()) {
+  const bool was_read = refresh_residual(index) && nvml_lists_us();
+  if (!was_read) {
     const std::int64_t more = guess_contexts(index, free.decrease());
     if (more > 0) residual_rises(index, static_cast<std::uint64_t>(more));
     else residual_falls(index, static_cast<std::uint64_t>(-more));
   }
-  grown = headgate::bare::saturating_sub(own_residual(index), residual_before);
+  // A new guess changes the charges of other contexts too.
+  const std::uint64_t grown = headgate::bare::saturating_sub(own_residual(index), residual_before);
+  found = was_read ? grown : 0;
   if (growth_fits(index, grown)) return true;
   book_refusal(place, grown);
   return false;
@@ -102,8 +105,8 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
   if (result != CUDA_SUCCESS) return after_creation(result, made, device);
   const CUcontext handle = made != nullptr ? *made : primary_of(device);
   if (!context_came(handle, index, size.bytes)) residual_falls(index, size.bytes);  // another thread was first
-  std::uint64_t grown = 0;
-  if (size.is_measured || measured_and_fits(place, free, before, grown)) return after_creation(result, made, device);
+  std::uint64_t found = 0;
+  if (size.is_measured || measured_and_fits(place, free, before, found)) return after_creation(result, made, device);
   const bool is_recorded = context_may_leave(handle);
   const bool is_gone = undo();
   current_changed();
@@ -112,8 +115,8 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
                                   : handle != nullptr ? unrecorded_context_left(index)
                                                       : 0;
     // A reading may have found it without explaining it.
-    if (grown > charged) residual_rose(index, grown - charged);
-    residual_falls(index, grown > charged ? grown : charged);
+    if (found > charged) residual_rose(index, found - charged);
+    residual_falls(index, found > charged ? found : charged);
   } else {
     context_stays(handle);
   }

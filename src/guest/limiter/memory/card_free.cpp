@@ -27,7 +27,7 @@ std::size_t free_by_nvml(std::uint32_t device) {
 // Under a daemon that tells what this card's processes use, the limiter loads no NVML.
 bool daemon_tells(std::uint32_t device) {
   std::uint64_t unattributed = 0;
-  return daemon_reads() && told_unattributed(device, unattributed);
+  return fresh_reading() && told_unattributed(device, unattributed);
 }
 
 }  // namespace

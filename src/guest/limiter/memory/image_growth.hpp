@@ -40,10 +40,12 @@ abi::CUresult with_image(const ImageNeeds& needs, const Place& place, Load load,
     return came(taking(place, needs.static_bytes, load, undo, [] { return kUntold; }, &took));
   if (needs.told && lazy) return came(load());
   const std::size_t before = free_on_card();
+  // Where the card's free memory does not show it, the arrays that the image tells are its size.
+  const std::uint64_t unseen = needs.told && needs.static_bytes != 0 ? needs.static_bytes : kUntold;
   const auto grew = [=]() -> std::uint64_t {
     const std::size_t now = free_on_card();
-    if (now == SIZE_MAX || before == SIZE_MAX) return kUntold;
-    if (now < before && before - now > kLargestGrowth) return kUntold;
+    if (now == SIZE_MAX || before == SIZE_MAX) return unseen;
+    if (now < before && before - now > kLargestGrowth) return unseen;
     return now < before ? before - now : 0;
   };
   // An eager load takes at least the image's size, which must fit before; arrays without content may show only

@@ -125,6 +125,11 @@ std::uint64_t static_bytes(const void* image) {
     const char* const begun = at;
     at = past_comment(at);
     if (at != begun) continue;
+    if (*at == '"') {  // a string holds neither declarations nor comments
+      const char* const end = std::strchr(at + 1, '"');
+      at = end != nullptr ? end + 1 : at + 1;
+      continue;
+    }
     if (std::strncmp(at, kGlobal.data(), kGlobal.size()) != 0) {
       ++at;
       continue;

@@ -43,6 +43,7 @@ TEST(StaticBytes, IgnoreComments) {
   EXPECT_EQ(declared(".global .b8 a[2] /* , b[4] */, // c[8];\n d[16];\n"), 18u);
   EXPECT_EQ(static_bytes("/* .global .b8 x[4];"), 0u);
   EXPECT_EQ(static_bytes("//"), 0u);
+  EXPECT_EQ(declared(".pragma \"/* .global .b8 gone[4];\";\n.global .b8 here[2];\n"), 2u);
 }
 
 TEST(StaticBytes, AreUnknownForOtherImages) {
