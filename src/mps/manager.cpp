@@ -181,7 +181,9 @@ Result<void> Manager::run(Group& group, const Settings& settings) {
   if (done) return {};
   if (done.error().code == ErrorCode::unreachable) {
     not_answered(group, done.error());
-    if (group.daemon.pidfd) return {};  // started again, with these settings
+    // Of another daemon, or of this one, which was only slow or could not be killed.
+    if (group.daemon.pidfd) done = set_again(group);
+    if (done) return {};
   }
   group.note.settings = before;
   return done;
@@ -193,7 +195,7 @@ Result<void> Manager::set_again(const Group& group) const {
   return tool.set(group.note.settings, TRY(tool.servers()));
 }
 
-// Starts the daemon with the settings in its note.
+// Starts the daemon with the settings in its note. After an error none runs: without its limits it must serve no client.
 Result<void> Manager::start(Group& group) {
   group.note.daemon = {};
   if (auto saved = save(); !saved) return saved;
@@ -202,8 +204,13 @@ Result<void> Manager::start(Group& group) {
   group.daemon = TRY(start_daemon(tool_of(group), users, options_.base, options_.proc));
   options_.step();
   group.note.daemon = group.daemon.mark;
-  if (auto saved = save(); !saved) return saved;
-  if (auto set = tool_of(group).set(group.note.settings); !set) return set;
+  auto done = save();
+  if (done) done = tool_of(group).set(group.note.settings);
+  if (!done) {
+    (void)kill_daemon(group.daemon, ItsServers::kill, options_.proc);
+    group.daemon = {};
+    return done;
+  }
   options_.step();
   tell("mps.started", false, group.note.key,
        "GPU " + describe(group.note.key) + ": control daemon " + std::to_string(group.daemon.mark.pid) + " started");
@@ -331,16 +338,23 @@ void Manager::tell_queued(Group& group, const std::vector<pid_t>& servers) {
   group.told_queued = std::move(queued);
 }
 
-// Replaces a control daemon that does not answer, as it takes no more clients; its servers keep their clients. If it
-// still lists its servers, one of them is wedged, and so are its clients. A malformed answer is only reported.
+// Asks again before it acts, because one slow answer is no reason to end clients. A server that does not answer is
+// killed with its group: its clients hang with it. A silent control daemon is replaced, as it takes no more clients; its
+// servers keep theirs. A malformed or late answer is only reported.
 void Manager::not_answered(Group& group, const Error& why) {
   const GroupKey& key = group.note.key;
-  if (why.code != ErrorCode::unreachable) {
+  const auto only_report = [&](const std::string& then) {
     if (!std::exchange(group.silent, true))
-      tell("mps.failed", true, key, "GPU " + describe(key) + ": " + whole_text(why));
-    return;
-  }
-  const bool by_server = group.servers > 0 && tool_of(group).servers();
+      tell("mps.failed", true, key, "GPU " + describe(key) + ": " + whole_text(why) + then);
+  };
+  if (why.code != ErrorCode::unreachable) return only_report("");
+  const Tool tool = tool_of(group);
+  const auto listed = tool.servers();
+  const bool by_server = listed && std::ranges::any_of(*listed, [&](pid_t server) {
+    const auto seen = tool.look(server);
+    return !seen && seen.error().code == ErrorCode::unreachable;
+  });
+  if (listed && !by_server) return only_report("; it answers again");
   const std::string wedged = by_server ? "its MPS server" : "its control daemon";
   tell("mps.wedged", true, key,
        "GPU " + describe(key) + ": " + wedged + " is wedged: " + whole_text(why) +

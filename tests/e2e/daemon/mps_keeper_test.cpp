@@ -317,6 +317,57 @@ TEST(MpsWedge, IsMetByATenantThatIsLetInAllTheSame) {
   EXPECT_EQ(folder.told("mps.restarted").size(), 2u);
 }
 
+// A slow disk, for example: neither the control daemon nor its server is at fault.
+TEST_F(MpsKeeper, OneLateAnswerEndsNoClient) {
+  write_tool("[ -e \"$0.stall\" ] && rm \"$0.stall\" && exec sleep 600; " + std::string(kSoundTool));
+  const auto stall = [this] { std::ofstream(tool_ + ".stall") << ""; };
+  const Variable manners("HEADGATE_SIM_MPS", "550");
+  auto options = folder_.options(tool_);
+  options.limits.answer = milliseconds(1'000);
+  Manager manager(options);
+  const Sleeper one, other;
+  ASSERT_TRUE(manager.acquire(tenant_of(one, {.percent = 30})));
+  const std::uint32_t daemon = folder_.running_daemon();
+  const FakeClient client(pipe());
+  ASSERT_TRUE(comes_true([&] {
+    manager.look();
+    return manager.groups().at(0).clients == std::vector{client.pid()};
+  }));
+  stall();
+  manager.look();
+  EXPECT_EQ(folder_.told("mps.failed").size(), 1u);
+  stall();
+  const auto variables = manager.acquire(tenant_of(other, {.percent = 60}));
+  EXPECT_TRUE(variables) << variables.error().message;
+  stall();
+  EXPECT_FALSE(manager.take_off(::getpid()));
+  EXPECT_TRUE(folder_.told("mps.wedged").empty()) << folder_.told("mps.wedged")[0];
+  EXPECT_EQ(folder_.running_daemon(), daemon);
+  manager.look();
+  EXPECT_EQ(manager.groups().at(0).clients, std::vector{client.pid()}) << "its server lives";
+  EXPECT_EQ(manager.groups().at(0).restarts, 0u);
+}
+
+// The control daemon that replaces a silent one does not take its limits either.
+TEST_F(MpsKeeper, ATenantIsRefusedWhereItsLimitsAreNotInForce) {
+  write_tool(kSoundTool);
+  auto options = folder_.options(tool_);
+  options.limits.answer = milliseconds(1'000);
+  Manager manager(options);
+  const Sleeper one, other;
+  ASSERT_TRUE(manager.acquire(tenant_of(one, {.percent = 30})));
+  write_tool("[ $# -eq 0 ] && exec sleep 600; " + std::string(kSoundTool));
+  const auto refused = manager.acquire(tenant_of(other, {.percent = 60}));
+  EXPECT_FALSE(refused);
+  EXPECT_EQ(folder_.running_daemon(), 0u) << "none runs without its limits";
+  write_tool(kSoundTool);
+  manager.look();
+  EXPECT_EQ(folder_.told("mps.restarted").size(), 1u);
+  EXPECT_EQ(manager.groups().at(0).settings, (Settings{.percent = 30}));
+  EXPECT_EQ(manager.groups().at(0).holders.size(), 1u);
+  EXPECT_TRUE(manager.acquire(tenant_of(other, {.percent = 60})));
+}
+
 TEST_F(MpsKeeper, AToolThatFailsStartsNothingAndIsNamed) {
   const struct {
     const char* manners;
