@@ -211,6 +211,7 @@ Result<void> Manager::start(Group& group) {
     group.daemon = {};
     return done;
   }
+  group.failing = false;
   options_.step();
   tell("mps.started", false, group.note.key,
        "GPU " + describe(group.note.key) + ": control daemon " + std::to_string(group.daemon.mark.pid) + " started");
@@ -351,9 +352,9 @@ void Manager::not_answered(Group& group, const Error& why) {
   const Tool tool = tool_of(group);
   const auto listed = tool.servers();
   const bool by_server = listed && std::ranges::any_of(*listed, [&](pid_t server) {
-    const auto seen = tool.look(server);
-    return !seen && seen.error().code == ErrorCode::unreachable;
-  });
+                           const auto seen = tool.look(server);
+                           return !seen && seen.error().code == ErrorCode::unreachable;
+                         });
   if (listed && !by_server) return only_report("; it answers again");
   const std::string wedged = by_server ? "its MPS server" : "its control daemon";
   tell("mps.wedged", true, key,
@@ -390,6 +391,7 @@ void Manager::note_fault(Group& group, const std::set<pid_t>& logged) {
 
 void Manager::look_at(Group& group) {
   const GroupKey& key = group.note.key;
+  const bool was_faulty = group.faulty;
   // Before the tool answers: clients of an answer older than the fault would look as if they had ended.
   read_log(group);
   if (!group.daemon.pidfd || !open_process(group.daemon.mark, options_.proc)) {
@@ -421,9 +423,11 @@ void Manager::look_at(Group& group) {
   if (told == ServerState::fault) note_fault(group, {});
   if (!group.faulty) return;
   group.state = ServerState::fault;
-  if (group.clients.empty()) return start_again(group, "the clients of its faulty server have ended");
+  // An active server serves again, and a new client may be coming.
+  if (group.clients.empty() && told != ServerState::active)
+    return start_again(group, "the clients of its faulty server have ended");
   if (std::ranges::any_of(group.clients, [&](pid_t pid) { return group.fault_clients.contains(pid); })) return;
-  // It took other clients, so it serves again.
+  if (!was_faulty) return;  // the fault's last lines may still be coming
   group.state = told;
   group.faulty = false;
   group.fault_clients.clear();

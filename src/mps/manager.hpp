@@ -91,7 +91,7 @@ class Manager {
 
   // Checks daemons and servers. Reports problems, and restarts what can be restarted without ending a client.
   void look();
-  // Returns true if a group waits for its last client to end so that it can be restarted.
+  // Returns true if a group with a fault waits for its clients to end.
   [[nodiscard]] bool is_recovering() const;
 
   [[nodiscard]] std::vector<GroupView> groups() const;

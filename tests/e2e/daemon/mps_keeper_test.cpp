@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 #include <sys/socket.h>
 
+#include <algorithm>
 #include <atomic>
 #include <filesystem>
 #include <functional>
@@ -108,7 +109,7 @@ TEST_F(MpsKeeper, ATenantThatEndsIsReleased) {
   EXPECT_TRUE(comes_true([&] { return keeper_->groups().empty() && folder_.running_daemon() == 0; }));
 }
 
-TEST_F(MpsKeeper, AFaultNamesItsClientsAndRestartsTheGroup) {
+TEST_F(MpsKeeper, AFaultNamesItsClientsAndPasses) {
   start("550");
   const Sleeper tenant;
   ASSERT_TRUE(acquire(tenant));
@@ -122,11 +123,12 @@ TEST_F(MpsKeeper, AFaultNamesItsClientsAndRestartsTheGroup) {
   EXPECT_NE(text.find(std::to_string(one.pid())), std::string::npos) << text;
   EXPECT_NE(text.find(std::to_string(other.pid())), std::string::npos) << text;
   EXPECT_EQ(FakeClient(pipe()).answer(), sim::mps::Answer::not_ready);
+  ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).state == ServerState::fault; }));
   one.end();
-  EXPECT_FALSE(is_told("mps.restarted")) << "the other one has not ended";
   other.end();
-  ASSERT_TRUE(comes_true([&] { return is_told("mps.restarted"); }));
-  EXPECT_NE(folder_.running_daemon(), before);
+  ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).state == ServerState::active; }));
+  EXPECT_EQ(folder_.running_daemon(), before);
+  EXPECT_FALSE(is_told("mps.restarted")) << "it would end a client that comes now";
   EXPECT_EQ(FakeClient(pipe()).answer(), sim::mps::Answer::accepted);
 }
 
@@ -186,10 +188,12 @@ TEST(MpsFault, IsNamedAfterAllItsClientsHaveEnded) {
       ASSERT_EQ(folder.told("mps.fault").size(), 1u) << name;
       for (const pid_t pid : pids)
         EXPECT_NE(folder.told("mps.fault")[0].find(std::to_string(pid)), std::string::npos) << name;
-      EXPECT_EQ(folder.told("mps.restarted").size(), then == "release" ? 0u : 1u) << name;
-      EXPECT_NE(folder.running_daemon(), daemon) << name;
+      const bool serves_again = then == "look" && *release != 0;  // 535 does not tell it
+      EXPECT_EQ(folder.told("mps.restarted").size(), then == "release" || serves_again ? 0u : 1u) << name;
+      EXPECT_EQ(folder.running_daemon() == daemon, serves_again) << name;
       manager.look();
-      EXPECT_EQ(folder.told("mps.fault").size(), 1u) << name << ": the next server is sound";
+      EXPECT_EQ(folder.told("mps.fault").size(), 1u) << name << ": the server is sound";
+      EXPECT_FALSE(manager.is_recovering()) << name;
     }
 }
 
@@ -451,18 +455,38 @@ TEST_F(MpsKeeper, AGroupThatCannotBeStartedAgainIsReportedOnceAndTriedOn) {
   const Sleeper tenant;
   ASSERT_TRUE(acquire(tenant));
   const std::string calls = tool_ + ".calls";
-  write_tool("echo >>" + calls + "; exit 3");
+  write_tool("[ $# -gt 0 ] && echo >>" + calls + " && exit 3; " + std::string(kSoundTool));
   folder_.demand("death");
   ASSERT_TRUE(comes_true([&] {
     std::error_code none;
     return std::filesystem::file_size(calls, none) >= 5 && !none;
   })) << "each look tries";
   EXPECT_EQ(folder_.told("mps.died").size(), 1u);
-  EXPECT_EQ(folder_.told("mps.failed").size(), 1u) << folder_.told("mps.failed").at(0);
+  // A look may also have asked the daemon just before it died.
+  EXPECT_EQ(
+      std::ranges::count_if(folder_.told("mps.failed"), [](const auto& text) { return text.contains("MPS start"); }),
+      1);
   EXPECT_EQ(keeper_->groups().at(0).restarts, 0u);
   write_tool(kSoundTool);
   ASSERT_TRUE(comes_true([&] { return is_told("mps.restarted"); }));
   EXPECT_TRUE(comes_true([&] { return keeper_->groups().at(0).restarts == 1; }));
+}
+
+TEST_F(MpsKeeper, EachSpellOfFailedRestartsIsReported) {
+  write_tool(kSoundTool);
+  Manager manager(folder_.options(tool_));
+  std::vector<std::unique_ptr<Sleeper>> tenants;
+  for (const std::size_t spell : {1u, 2u}) {
+    tenants.push_back(std::make_unique<Sleeper>());
+    ASSERT_TRUE(manager.acquire(tenant_of(*tenants.back())))
+        << "it starts a control daemon that could not be restarted";
+    ASSERT_TRUE(kill_daemon(*daemon_at(pipe(), "/proc"), ItsServers::kill, "/proc"));
+    write_tool("exit 3");
+    manager.look();
+    manager.look();
+    EXPECT_EQ(folder_.told("mps.failed").size(), spell);
+    write_tool(kSoundTool);
+  }
 }
 
 TEST_F(MpsKeeper, AControlDaemonThatDoesNotQuitIsKilledAfterItsLastTenant) {
