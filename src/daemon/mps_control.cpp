@@ -11,7 +11,7 @@
 namespace headgate::daemon {
 namespace {
 
-// Longer than the tool's own limits.
+// The keeper can need longer, if the tool hangs for this group or another: the caller then asks again.
 constexpr std::chrono::seconds kTakeOff{7};
 
 // A warning's event is a line of the journal too (context.cpp).
@@ -155,12 +155,7 @@ Result<std::optional<oci::MpsClient>> MpsControl::container_client(const std::st
   return client;
 }
 
-bool MpsControl::take_off(std::uint32_t pid) {
-  const auto done = keeper_.take_off(static_cast<pid_t>(pid), kTakeOff);
-  // Other errors are events.
-  if (!done && done.error().code == ErrorCode::busy) warn("mps: " + done.error().message);
-  return done && *done;
-}
+Result<bool> MpsControl::take_off(std::uint32_t pid) { return keeper_.take_off(static_cast<pid_t>(pid), kTakeOff); }
 
 // Allows what the kernel allows for signals, and everything to an administrator.
 Result<void> MpsControl::may_end(const node::Caller& caller, std::uint32_t pid) const {

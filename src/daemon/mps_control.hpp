@@ -39,9 +39,9 @@ class MpsControl {
   // created, the host's /dev/shm and the variables. Returns nothing if the share is not under MPS. Errors: those of
   // places_of() and make_places().
   [[nodiscard]] Result<std::optional<oci::MpsClient>> container_client(const std::string& share) const;
-  // Detaches a process from its MPS server before it is killed. Returns whether it was a client; reports errors in
-  // the journal. Blocks for some seconds at most. Any thread except the loop's.
-  [[nodiscard]] bool take_off(std::uint32_t pid);
+  // Detaches a process from its MPS server before it is killed. Returns whether it was a client. Blocks for some seconds
+  // at most. Any thread except the loop's. Errors: those of Keeper::take_off().
+  [[nodiscard]] Result<bool> take_off(std::uint32_t pid);
 
   // Call it once a second. With mps.exclusive, holds the mode for control daemons that no run has prepared: a
   // container's, one that was started again, or one whose start a killed headgated did not finish.

@@ -3,9 +3,11 @@
 #include <unistd.h>
 
 #include <array>
+#include <utility>
 
 #include "base/now.hpp"
 #include "base/version.hpp"
+#include "daemon/journal.hpp"
 #include "daemon/settings.hpp"
 #include "identity/peer.hpp"
 #include "mps/control_daemon.hpp"
@@ -62,6 +64,7 @@ observe::ObserverSources NodeObserver::sources() {
     };
   sources.finish = [this, &node](snapshot::Snapshot& snapshot) {
     context_.on_loop([&] { node.finish(snapshot), cdi_.write_into(snapshot); });
+    act_on_postponed();
     frozen_processes_.write_into(snapshot);
     context_.tally.look(snapshot);
   };
@@ -91,13 +94,25 @@ void NodeObserver::act(const observe::Finding& found) {
   const bool spared = !found.proven;
   const node::ProcessRef process_ref{found.pid, found.start_time};
   // A client of an MPS server that is killed takes its neighbours along: take it off first.
-  const bool taken_off = !spared && policy == node::AuditPolicy::kill && take_off_(found.pid);
+  const auto off = !spared && policy == node::AuditPolicy::kill ? take_off_(found.pid) : Result<bool>(false);
+  if (!off && (off.error().code == ErrorCode::busy || off.error().code == ErrorCode::unreachable)) {
+    warn("audit: process " + std::to_string(found.pid) + " is not killed before the next look: " + off.error().message);
+    postponed_.push_back(found);
+    return;
+  }
+  const bool taken_off = off && *off;
   auto done = node::enforce(spared ? node::AuditPolicy::warn : policy, process_ref);
   // Off its server each call of a program fails, and most programs then end.
   if (!done && taken_off && !mps::open_process({found.pid, found.start_time}, "/proc"))
     done = node::EnforcementResult{"was taken off its MPS server, and has ended", {}};
   if (done && done->frozen) frozen_processes_.add(process_ref, *done->frozen);
   context_.events.add(enforcement_event(found, done));
+}
+
+// The audit reports a finding once.
+void NodeObserver::act_on_postponed() {
+  for (const observe::Finding& found : std::exchange(postponed_, {}))
+    if (mps::open_process({found.pid, found.start_time}, "/proc")) act(found);
 }
 
 void NodeObserver::set_audit(node::AuditPolicy policy, std::vector<std::string> exempt) {

@@ -22,7 +22,8 @@ namespace headgate::daemon {
 class NodeObserver {
  public:
   // Takes a client off its MPS server before it is killed; returns whether it was one. Called on the observer's thread.
-  using TakeOffMps = std::function<bool(std::uint32_t pid)>;
+  // After busy or unreachable, a later call may succeed.
+  using TakeOffMps = std::function<Result<bool>(std::uint32_t pid)>;
 
   // All references must outlive it.
   NodeObserver(Context& context, NodeHost& node, const CdiFiles& cdi, TakeOffMps take_off)
@@ -40,12 +41,14 @@ class NodeObserver {
  private:
   [[nodiscard]] observe::ObserverSources sources();
   void act(const observe::Finding& found);
+  void act_on_postponed();
 
   Context& context_;
   NodeHost& node_;
   const CdiFiles& cdi_;
   const TakeOffMps take_off_;
-  node::FrozenProcesses frozen_processes_;  // used only during a look, by act() and ObserverSources::finish
+  node::FrozenProcesses frozen_processes_;   // used only during a look, by act() and ObserverSources::finish
+  std::vector<observe::Finding> postponed_;  // whose process may still be an MPS client; used by act() alone
   std::atomic<node::AuditPolicy> audit_policy_ = node::AuditPolicy::warn;
   observe::DriverSilence driver_silence_;
   std::optional<observe::Observer> observer_;

@@ -28,7 +28,7 @@ void take_all_descriptors();
 struct PlacesHeld {
   UniqueFd runtime, state;
 };
-// Blocks for a second at most. Errors: denied if another headgated is in one of them.
+// Blocks for two seconds at most. Errors: denied if another headgated is in one of them.
 [[nodiscard]] Result<PlacesHeld> hold(const Places& places);
 
 // Users of the control socket: the group's members, or all.

@@ -87,7 +87,7 @@ Result<void> start_node(Parts& on) {
 // Takes the first snapshot.
 Result<void> start_observer(Parts& on) {
   on.observer.emplace(*on.context, *on.node, *on.cdi,
-                      [&on](std::uint32_t pid) { return on.mps != nullptr && on.mps->take_off(pid); });
+                      [&on](std::uint32_t pid) { return on.mps ? on.mps->take_off(pid) : Result<bool>(false); });
   TRY(on.observer->start());
   on.relief.emplace(on.context->events, on.node->node(), on.observer->observer(), on.scheduler);
   return {};

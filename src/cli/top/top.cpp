@@ -31,7 +31,7 @@ namespace {
 
 using std::chrono::milliseconds;
 
-constexpr std::chrono::seconds kTakeOff{8};  // to detach a client from its MPS server; longer than the daemon's limit
+constexpr std::chrono::seconds kTakeOff{8};  // to detach a client from its MPS server
 
 TopView view_named(const std::string& word) {
   for (const auto view : {TopView::gpu, TopView::user, TopView::process})
@@ -166,25 +166,26 @@ class Live {
     if (const auto signal = std::exchange(state_.signal, std::nullopt)) send(*signal);
   }
 
-  // Killing an MPS client also takes down the server's other clients, so the daemon detaches it first. Returns empty if
-  // it may be signalled, else the error.
-  std::string take_off_mps(std::uint32_t pid, int signal) const {
+  // Killing an MPS client also takes down the server's other clients, so the daemon detaches it first. After an error it
+  // must not be signalled.
+  Result<void> take_off_mps(std::uint32_t pid, int signal) const {
     const bool ends = signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
                       signal == SIGHUP || signal == SIGABRT;
     if (!ends || !daemon_ || !state_.now) return {};
     const auto process = std::ranges::find(state_.now->processes, pid, &snapshot::Process::pid);
     if (process == state_.now->processes.end() || std::ranges::none_of(process->devices, &snapshot::ProcessDevice::mps))
       return {};
-    const auto done = ask(*daemon_, "POST", "/v1/mps/clients/" + std::to_string(pid) + "/terminate", {}, kTakeOff);
-    return done ? "" : "; " + done.error().message;
+    TRY(ask(*daemon_, "POST", "/v1/mps/clients/" + std::to_string(pid) + "/terminate", {}, kTakeOff));
+    return {};
   }
 
   void send(const SignalWish& wish) {
     std::size_t reached = 0;
     std::string trouble;
     for (const auto& to : wish.to) {
-      trouble += take_off_mps(to.pid, wish.number);
-      if (const auto sent = send_signal(to.pid, to.seen_unix_ns, wish.number)) ++reached;
+      auto sent = take_off_mps(to.pid, wish.number);
+      if (sent) sent = send_signal(to.pid, to.seen_unix_ns, wish.number);
+      if (sent) ++reached;
       else trouble += "; " + sent.error().message;
     }
     const bool one = reached == 1 && wish.to.size() == 1;
