@@ -299,9 +299,12 @@ Result<bool> Manager::take_off(Group& group, pid_t server, pid_t client) {
   tell("mps.wedged", true, group.note.key,
        "GPU " + describe(group.note.key) + ": MPS server " + std::to_string(server) + " does not let client " +
            std::to_string(client) + " go; the group is restarted, and its programs have to be");
-  TRY(kill_daemon(group.daemon, ItsServers::kill, options_.proc));
+  if (auto killed = kill_daemon(group.daemon, ItsServers::kill, options_.proc); !killed) {
+    tell("mps.failed", true, group.note.key, whole_text(killed.error()));
+    return std::unexpected(killed.error());
+  }
   group.daemon = {};
-  TRY(restart(group));
+  start_again(group, "its MPS server did not let a client go");
   return fail(ErrorCode::unreachable, "MPS server " + std::to_string(server) + " was wedged",
               "start its programs again");
 }

@@ -268,6 +268,7 @@ TEST_F(MpsKeeper, AServerThatKeepsAClientIsRestarted) {
   ASSERT_FALSE(done);
   EXPECT_EQ(done.error().code, ErrorCode::unreachable);
   EXPECT_NE(folder_.told("mps.wedged").at(0).find(std::to_string(client.pid())), std::string::npos);
+  EXPECT_TRUE(is_told("mps.restarted"));
   EXPECT_NE(folder_.running_daemon(), before);
   EXPECT_EQ(FakeClient(pipe()).answer(), sim::mps::Answer::accepted);
 }
