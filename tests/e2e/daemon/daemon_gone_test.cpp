@@ -94,8 +94,7 @@ TEST_F(DaemonGone, SharesKeepThePartsThatTheDaemonLeft) {
 
   daemon_.kill_and_wait();
   for (std::size_t i = 0; i < kShares.size(); ++i)
-    EXPECT_TRUE(eventually([&] { return priced_at(i) == price_of(i); }))
-        << kShares[i] << ": " << priced_at(i);
+    EXPECT_TRUE(eventually([&] { return priced_at(i) == price_of(i); })) << kShares[i] << ": " << priced_at(i);
   print_split("without", programs);
   for (auto& program : programs)
     EXPECT_NE(program->errors_so_far().find("of its time until it decides again"), std::string::npos);

@@ -48,7 +48,8 @@ TEST(SimulatedNode, OnlyRootsPublicNodeIsOpenToOthers) {
   const Said said = cli.shell(
       "mkdir $D/files; cp " HEADGATE_LOAD
       " $SIM/lib*.so* $D/files; chmod -R a+rX $D/files; chmod 755 $D; cd /; "
-      "as_stranger() { LD_LIBRARY_PATH=$D/files HEADGATE_SIM_DIR=$D/run/sim/default setpriv --reuid 65534 --regid 65534 "
+      "as_stranger() { LD_LIBRARY_PATH=$D/files HEADGATE_SIM_DIR=$D/run/sim/default setpriv --reuid 65534 --regid "
+      "65534 "
       "--clear-groups sh -c \"umask 077; $D/files/headgate-load --launches=2 --processes=2 --no-idle-list\"; }; "
       "echo 'node.callers = \"all\"' > $D/all.toml; umask 077; XDG_STATE_HOME=$D/state " HEADGATE_DAEMON
       " --sim --config $D/all.toml > $D/log 2>&1 & "
