@@ -426,9 +426,7 @@ void Manager::look_at(Group& group) {
   if (told == ServerState::fault) note_fault(group, {});
   if (!group.faulty) return;
   group.state = ServerState::fault;
-  // An active server serves again, and a new client may be coming.
-  if (group.clients.empty() && told != ServerState::active)
-    return start_again(group, "the clients of its faulty server have ended");
+  if (group.clients.empty()) return start_again(group, "the clients of its faulty server have ended");
   if (std::ranges::any_of(group.clients, [&](pid_t pid) { return group.fault_clients.contains(pid); })) return;
   if (!was_faulty) return;  // the fault's last lines may still be coming
   group.state = told;
