@@ -498,7 +498,7 @@ TEST_F(MpsKeeper, AControlDaemonThatDoesNotQuitIsKilledAfterItsLastTenant) {
   ASSERT_TRUE(comes_true([&] { return is_told("mps.stopped"); }));
   EXPECT_NE(folder_.told("mps.stopped")[0].find("did not quit in time and was killed"), std::string::npos);
   EXPECT_EQ(folder_.running_daemon(), 0u);
-  EXPECT_TRUE(load_book(folder_.file())->empty());
+  EXPECT_TRUE(comes_true([&] { return load_book(folder_.file())->empty(); }));
 }
 
 TEST_F(MpsKeeper, GroupsAreShownWhileTheToolWorks) {
