@@ -181,17 +181,17 @@ asio::awaitable<Result<void>> PeerRegistration::answer_for(std::shared_ptr<PeerR
   co_return fail(ErrorCode::denied, why);
 }
 
-void PeerRegistration::watch(const std::weak_ptr<PeerRegistration>& whom, std::function<void()> gone) {
-  const auto there = whom.lock();
+void PeerRegistration::watch(const std::weak_ptr<PeerRegistration>& waiting, std::function<void()> gone) {
+  const auto there = waiting.lock();
   if (there == nullptr) return;
-  there->socket_.async_wait(Descriptor::wait_read, [whom, gone = std::move(gone)](const error_code& error) {
-    const auto pending = whom.lock();
+  there->socket_.async_wait(Descriptor::wait_read, [waiting, gone = std::move(gone)](const error_code& error) {
+    const auto pending = waiting.lock();
     if (pending == nullptr) return;
     char byte = 0;
     // The loop may report data that has already been read. lock() is a weak_ptr's, and MSG_DONTWAIT does not wait.
     // NOLINTNEXTLINE(clang-analyzer-unix.BlockInCriticalSection)
     if (!error && ::recv(pending->socket_.native_handle(), &byte, 1, MSG_PEEK | MSG_DONTWAIT) < 0 && errno == EAGAIN)
-      return watch(whom, gone);
+      return watch(waiting, gone);
     gone();
   });
 }

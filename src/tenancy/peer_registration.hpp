@@ -40,7 +40,7 @@ class PeerRegistration {
   static boost::asio::awaitable<Result<void>> answer_for(std::shared_ptr<PeerRegistration> pending,
                                                          TenantProcess tenant);
   // Calls `gone` when there is something to read, or the peer has disconnected.
-  static void watch(const std::weak_ptr<PeerRegistration>& whom, std::function<void()> gone);
+  static void watch(const std::weak_ptr<PeerRegistration>& waiting, std::function<void()> gone);
 
   void refuse_seat(std::uint32_t slot);
   // Returns the process that the share's owner wants asked about; empty if none has to be.

@@ -253,12 +253,13 @@ TEST(Priority, AHigherClassGoesFirst) {
   EXPECT_GE(node.used_percent(), 90);
 }
 
+std::int64_t p99(const std::vector<std::int64_t>& sorted) { return sorted[sorted.size() * 99 / 100]; }
+
 TEST(Latency, ALatencyShareWaitsForOneKernelAtMost) {
   NodeShare latency = {.gpus = {Terms{.priority_class = Class::latency}},
                        .load = {.mix = constant(200 * kUs), .batch = 1, .every_ns = 5 * kMs}};
   Node alone({.shares = {latency}});
   alone.run(5 * kSecond);
-  const auto p99 = [](const std::vector<std::int64_t>& all) { return all[all.size() * 99 / 100]; };
   for (const std::size_t others : {1u, 2u, 4u}) {
     std::vector<NodeShare> shares{latency};
     for (std::size_t i = 0; i < others; ++i) shares.push_back(full(constant(kMs)));
@@ -273,7 +274,6 @@ TEST(Latency, ALatencyShareWaitsForOneKernelAtMost) {
 
 TEST(Latency, AShareThatWakesNowAndThenWaitsForATurnAtMost) {
   const NodeShare sparse = {.gpus = {Terms{}}, .load = {.mix = constant(200 * kUs), .batch = 1, .every_ns = 50 * kMs}};
-  const auto p99 = [](const std::vector<std::int64_t>& all) { return all[all.size() * 99 / 100]; };
   Node alone({.shares = {sparse}});
   Node node({.shares = {sparse, full(constant(200 * kUs))}});
   alone.run(60 * kSecond);

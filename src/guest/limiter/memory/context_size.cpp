@@ -69,6 +69,7 @@ ContextSum unread_on(std::uint32_t device) {
   }
   return sum;
 }
+
 void charge_unread(std::uint32_t device, std::uint64_t bytes, bool still_await) {
   for (Context& each : recorded) {
     if (each.handle == nullptr || each.device_index != device || !each.awaits_reading) continue;
