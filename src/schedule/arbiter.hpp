@@ -144,8 +144,6 @@ class Arbiter {
     bool is_held() const { return (gang->holds & gpus) == gpus; }
     std::int64_t lease_end_ns() const;
     void end_lease_at(std::int64_t ns) const;
-    std::int64_t drain_end_ns() const { return stakes().front().drain_end_ns; }
-    void end_drain_at(std::int64_t ns) const;
   };
 
   auto stakes() const {

@@ -144,8 +144,7 @@ struct GangOnGpu {
   std::int64_t sought_ns = -1'000'000'000;  // when it was last seen with others that seek the GPU
   std::int64_t engaged_ns = -1'000'000'000;
   std::int64_t lease_from_ns = 0, lease_end_ns = 0;
-  std::int64_t drain_end_ns = 0;  // 0: its turn is not ending
-  std::int64_t assumed_ns = 0;    // for its turns, not yet recorded
+  std::int64_t assumed_ns = 0;  // for its turns, not yet recorded
   std::array<Turn, kTurns> turns{};
   std::uint32_t first = 0, last = 0;  // modulo kTurns; equal: there is none
   Turn open;                          // share == kNoShare: none
@@ -192,8 +191,9 @@ struct Gang {
   std::string name;
   std::vector<GangOnGpu> stakes;
   std::vector<ShareId> members;
-  std::uint32_t holds = 0;  // GPUs, as bits
-  std::uint32_t rank = 0;   // class, if it counts
+  std::uint32_t holds = 0;        // GPUs, as bits
+  std::int64_t drain_end_ns = 0;  // 0: its turn is not ending
+  std::uint32_t rank = 0;         // class, if it counts
   // For ranks that wait for each other: until when all its GPUs open and shut together, and the history of that.
   std::int64_t together_until_ns = 0, together_for_ns = 0;
   std::int32_t waits_seen = 0;  // turns that ended that way, minus those that did not
@@ -204,8 +204,6 @@ struct Gang {
   bool is_together(std::int64_t now_ns) const {
     return stakes.size() > 1 && (!name.empty() || now_ns < together_until_ns);
   }
-  // Returns whether its work on one GPU does not depend on that on another, so that its estimates hold.
-  bool is_apart() const { return stakes.size() == 1; }
   std::uint32_t wanted() const;  // GPUs, as bits
   // Call at the end of a turn on one of its GPUs. If in most turns its ranks seem to wait for each other, its GPUs are
   // held together.

@@ -39,7 +39,7 @@ Change Arbiter::gate_of(const GangOnGpu& stake, const ShareOnGpu& place, std::in
   const bool engaged = place.engaged(now_ns);
   const Change closed = is(engaged ? Gate::queued : Gate::shut);
   const bool holds = gpu.holder == stake.gang, protect = gpu.protected_until_ns > now_ns;
-  if (holds && stake.drain_end_ns != 0)
+  if (holds && stake.gang->drain_end_ns != 0)
     return is_awaited(stake, place, now_ns) ? is(Gate::batch, std::max<std::int64_t>(1, stake.gang->in_flight_ns()))
                                             : closed;
   if (place.early) return is(Gate::shut);
@@ -74,7 +74,7 @@ void Arbiter::share_gaps(std::int64_t now_ns) {
   for (Gpu& gpu : gpus_) gpu.gap_ns = gpu.fillers = 0;
   for (std::uint32_t g = 0; g < gpu_count_; ++g) {
     Gpu& gpu = gpus_[g];
-    if (gpu.holder == nullptr || gpu.wanted_by < 2 || gpu.holder->stake(g)->drain_end_ns != 0) continue;
+    if (gpu.holder == nullptr || gpu.wanted_by < 2 || gpu.holder->drain_end_ns != 0) continue;
     // The holder's shares pause when none of them works.
     std::int64_t gap_ns = kNever;
     for (const ShareOnGpu& place : gpu.holder->stake(g)->places)
@@ -94,8 +94,7 @@ bool Arbiter::is_next(const GangOnGpu& stake, std::int64_t now_ns) const {
       stake.gang->is_together(now_ns))
     return false;
   // What the holder has sent comes first.
-  if (holder->is_apart() && holder->stake(stake.gpu)->in_flight_ns() > kTailLeadNs + kOverlapNs &&
-      stake.is_always_busy(now_ns))
+  if (holder->stakes.size() == 1 && holder->in_flight_ns() > kTailLeadNs + kOverlapNs && stake.is_always_busy(now_ns))
     return false;
   // If the holder is first, it will be its own successor.
   const Unit* const next = successor(stake.bit());

@@ -22,10 +22,6 @@ void Arbiter::Unit::end_lease_at(std::int64_t ns) const {
   for (GangOnGpu& stake : stakes()) stake.lease_end_ns = ns;
 }
 
-void Arbiter::Unit::end_drain_at(std::int64_t ns) const {
-  for (GangOnGpu& stake : stakes()) stake.drain_end_ns = ns;
-}
-
 // Calls use() once for each unit that these GPUs of the gang are.
 template <typename Use>
 void Arbiter::each_unit(Gang& gang, std::uint32_t gpus, std::int64_t now_ns, Use use) {
@@ -83,7 +79,7 @@ void Arbiter::end_leases(std::int64_t now_ns) {
     const bool contended = is_contended(held);
     const Unit* const next = over && contended ? successor(held.gpus) : nullptr;
     // The one that its turn ended for does not want the GPU any more.
-    if (!contended || (next != nullptr && next->gang == &gang)) held.end_drain_at(0);
+    if (!contended || (next != nullptr && next->gang == &gang)) gang.drain_end_ns = 0;
     if (next != nullptr && next->gang == &gang && next->gpus == held.gpus) {
       // The gang is its own successor: a new turn, which may be paid the other way.
       if (now_ns >= held.lease_end_ns()) {
@@ -109,10 +105,10 @@ const Arbiter::Unit* Arbiter::successor(std::uint32_t gpus) const {
 // gang's work. So for a short time its turn ends in order: ranks ahead stop, ranks behind catch up.
 bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
   Gang& gang = *held.gang;
-  if (gang.is_apart()) return ends_with_its_kernels(held, next, now_ns);
+  if (gang.stakes.size() < 2) return ends_with_its_kernels(held, next, now_ns);
   if (std::popcount(held.gpus) < 2) return false;
-  if (held.drain_end_ns() == 0) held.end_drain_at(now_ns + kDrainNs);
-  if (gang.in_flight_ns() == 0 || now_ns >= held.drain_end_ns()) return false;
+  if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + kDrainNs;
+  if (gang.in_flight_ns() == 0 || now_ns >= gang.drain_end_ns) return false;
   for (GangOnGpu& stake : gang.stakes) stake.lease_end_ns = now_ns + kLookNs;
   return true;
 }
@@ -127,8 +123,8 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
   const std::int64_t left_ns = stake.in_flight_ns();
   const GangOnGpu& theirs = *next.gang->stake(stake.gpu);
   const std::int64_t patience_ns = next.gang->rank <= gang.rank && theirs.is_always_busy(now_ns) ? kTailNs : 0;
-  if (stake.drain_end_ns == 0) stake.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
-  if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= stake.drain_end_ns) return false;
+  if (gang.drain_end_ns == 0) gang.drain_end_ns = now_ns + std::min(left_ns, patience_ns) + kTailLeadNs;
+  if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
   const std::int64_t rest_ns = left_ns - kTailLeadNs;
   // Estimates are less exact the longer kernels are, and where processes of the share have slices beside each other.
   const bool one_look =
@@ -251,8 +247,7 @@ void Arbiter::end_lease_level(const Unit& held, std::int64_t now_ns) const {
 
 void Arbiter::release(Gang& gang, std::uint32_t gpus) {
   gang.holds &= ~gpus;
-  for (GangOnGpu& stake : gang.stakes)
-    if ((gpus & stake.bit()) != 0) stake.drain_end_ns = 0;
+  gang.drain_end_ns = 0;
   for (std::uint32_t g = 0; g < gpu_count_; ++g)
     if (gpus_[g].holder == &gang && (gpus >> g & 1) != 0) gpus_[g].holder = nullptr;
 }

@@ -46,8 +46,9 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
     }
   // Also for a gang that wants no more, and so is not in the order.
   for (const auto& gang : gangs_)
-    for (const GangOnGpu& stake : Unit{.gang = gang.get(), .gpus = gang->holds}.stakes())
-      if (stake.drain_end_ns != 0 && stake.lease_end_ns > now_ns) by(stake.lease_end_ns);
+    if (gang->drain_end_ns != 0)
+      for (const GangOnGpu& stake : Unit{.gang = gang.get(), .gpus = gang->holds}.stakes())
+        if (stake.lease_end_ns > now_ns) by(stake.lease_end_ns);
   for (const Unit& unit : order_) {
     if (!is_contended(unit)) continue;
     const bool holds = (unit.gang->holds & unit.gpus) != 0;
@@ -56,7 +57,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
     if (holds && keeps_out) {
       // A share that always has work ready keeps enough in flight to hide the handover. The end of a lease is early
       // enough to notice that it has none left. With little in flight the successor's first kernel comes before that.
-      bool steady = true, pauses = true, hides = unit.gang->is_apart() && successor_waits(unit, now_ns);
+      bool steady = true, pauses = true, hides = unit.gang->stakes.size() == 1 && successor_waits(unit, now_ns);
       std::int64_t kernel_ns = kNever, idle_ns = 0, most_ns = 0;
       for (const GangOnGpu& stake : unit.stakes())
         for (const ShareOnGpu& place : stake.places) {
