@@ -141,6 +141,7 @@ class Arbiter {
       return std::views::filter(gang->stakes,
                                 [gpus = gpus](const GangOnGpu& each) { return (gpus & each.bit()) != 0; });
     }
+    GangOnGpu& first() const { return stakes().front(); }
     bool is_held() const { return (gang->holds & gpus) == gpus; }
     std::int64_t lease_end_ns() const;
     void end_lease_at(std::int64_t ns) const;

@@ -117,7 +117,7 @@ bool Arbiter::drains(const Unit& held, const Unit& next, std::int64_t now_ns) {
 // the first look. If the kernels take longer than the successor would wait, the GPU's time slices are the better bound.
 bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns) {
   Gang& gang = *held.gang;
-  GangOnGpu& stake = held.stakes().front();
+  GangOnGpu& stake = held.first();
   // A launch that long has shared the GPU by time slices since its start, and continues to.
   if (stake.kernel_ns() > kTailNs) return false;
   const std::int64_t left_ns = stake.in_flight_ns();
@@ -235,7 +235,7 @@ void Arbiter::begin_lease(const Unit& unit, std::int64_t now_ns) {
 // A share that has just woken waits only until the holder has had as much, not for a turn: it may do so at each wake.
 void Arbiter::end_lease_level(const Unit& held, std::int64_t now_ns) const {
   if (std::popcount(held.gpus) > 1) return;
-  const GangOnGpu& mine = held.stakes().front();
+  const GangOnGpu& mine = held.first();
   const auto next = std::ranges::find_if(
       order_, [&](const Unit& unit) { return unit.gang != held.gang && (unit.gpus & held.gpus) != 0; });
   if (next == order_.end() || next->promised || next->gang->rank != held.gang->rank) return;

@@ -25,7 +25,7 @@ void Arbiter::pay_for_told_looks(std::int64_t now_ns) {
 bool Arbiter::successor_waits(const Unit& unit, std::int64_t now_ns) const {
   for (const Unit& next : order_)
     if (next.gang != unit.gang && (next.gpus & unit.gpus) != 0)
-      return next.gang->stake(unit.stakes().front().gpu)->is_always_busy(now_ns);
+      return next.gang->stake(unit.first().gpu)->is_always_busy(now_ns);
   return false;
 }
 
@@ -72,7 +72,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
         }
       hides &= most_ns > kTailLeadNs + kOverlapNs;
       // One with short pauses that has worked for so long may do so for as long again without a look.
-      if (!steady && pauses) idle_ns = std::max(idle_ns, now_ns + (now_ns - unit.stakes().front().lease_from_ns));
+      if (!steady && pauses) idle_ns = std::max(idle_ns, now_ns + (now_ns - unit.first().lease_from_ns));
       const std::int64_t lease_end_ns = unit.lease_end_ns();
       const std::int64_t early_ns = lease_end_ns - (steady && (hides || kernel_ns >= kOverlapNs) ? 0 : kOverlapNs);
       const std::int64_t ends_ns = early_ns > now_ns ? early_ns : lease_end_ns;
