@@ -35,11 +35,7 @@ inline constexpr std::int64_t kOverlapNs = 100'000;     // how early the success
 inline constexpr std::int64_t kSleepNs = 10'000'000;    // longer without work counts as sleep
 inline constexpr std::int64_t kGapCreditNs = 20'000'000;    // maximum credit of a share with gaps
 inline constexpr std::int64_t kRestCreditNs = 100'000'000;  // and of one that rested at its ceiling, which bounds it
-// At the end of a turn, ranks wait for each other if their work has held the GPU for this and two rounds of kernels.
-inline constexpr std::int64_t kRankWaitsNs = 2'000'000;
-inline constexpr std::int64_t kSliceNs = 2'000'000;         // of the GPU's time, for each context at work in turn
 inline constexpr std::int64_t kUnseenRankNs = 2'000'000;    // if ranks were not seen to wait for each other
-inline constexpr std::int64_t kTurnSettlesNs = 10'000'000;  // by then it is known which shares used a turn
 // How far back it can be known which share had the GPU. If a look is later than that, the gates were not maintained
 // meanwhile: that time was no share's turn, and is not charged.
 inline constexpr std::int64_t kKnownNs = 80'000'000;

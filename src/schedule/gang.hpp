@@ -21,6 +21,10 @@
 
 namespace headgate::schedule {
 
+// Ranks wait for each other if their work has held the GPU for this and two rounds of kernels.
+inline constexpr std::int64_t kRankWaitsNs = 2'000'000;
+inline constexpr std::int64_t kSliceNs = 2'000'000;         // of the GPU's time, for each context at work in turn
+inline constexpr std::int64_t kTurnSettlesNs = 10'000'000;  // by then it is known which shares used a turn
 inline constexpr std::int64_t kMinLingerNs = 100'000, kMaxLingerNs = 1'000'000;
 inline constexpr std::int64_t kMaxReportedNs = 100'000'000'000;  // per reported value
 // A share cannot hold a GPU for longer than time passes; up to this much may be reported late.
@@ -108,6 +112,8 @@ struct ShareOnGpu {
   bool steady(std::int64_t now_ns) const { return now_ns - paused_ns > kSteadyNs; }
   // Returns whether it is steady, or only its own ceiling holds it.
   bool always_busy(std::int64_t now_ns) const { return steady(now_ns) || now_ns - throttled_ns < kSteadyNs; }
+  // Returns whether its oldest work has held the GPU for longer than its kernels and its processes' slices explain.
+  bool outlasts() const;
   void learn_gap(std::int64_t now_ns);
   // Returns the credible part of the time that it reports as held since the last observation.
   std::int64_t credible_ns(std::int64_t held_ns, std::int64_t now_ns);

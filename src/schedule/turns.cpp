@@ -156,15 +156,7 @@ bool Arbiter::seems_to_wait(const Gang& gang) const {
       if (place.use.in_flight_ns == 0 && !place.use.wanting) continue;
       ++busy;
       if (place.use.in_flight_ns == 0) continue;
-      // Each of its processes has the GPU for a kernel, or for a slice, before the oldest one's turn comes again.
-      const std::int64_t crowd = std::max(1u, place.use.processes);
-      const std::int64_t need_ns = place.use.kernel_ns * crowd + (crowd - 1) * kSliceNs;
-      const std::int64_t most_ns = kRankWaitsNs + 2 * need_ns;
-      // What it held is known late. That of several processes may well be another's slices, so it has to be known.
-      const std::int64_t late_ns = crowd == 1 ? kTurnSettlesNs : 0;
-      if (place.use.kernel_ns == 0 || place.use.oldest_age_ns < most_ns ||
-          place.held_since_oldest_ns + late_ns < most_ns)
-        return false;
+      if (!place.outlasts()) return false;
       if (runs_long_beside(stake)) return false;
       spins = true;
     }

@@ -391,6 +391,28 @@ Mix draw_steady(std::uint64_t seed) {
 
 }  // namespace
 
+Mix draw_several(std::uint64_t seed) {
+  std::mt19937_64 random(seed * 7'919);
+  const auto below = [&](std::uint64_t n) { return random() % n; };
+  const auto of = [&](std::initializer_list<std::int64_t> list) { return list.begin()[below(list.size())]; };
+  Mix mix{.gpus = below(4) == 0 ? 2u : 1u, .seed = seed, .account_points = 4};
+  std::uint32_t unpromised = 100;
+  for (std::uint64_t count = 2 + below(3); count > 0; --count) {
+    MixShare share;
+    if (mix.gpus > 1) share.gpus = static_cast<std::uint32_t>(of({1, 3, 3, 2}));
+    const auto promise = static_cast<std::uint32_t>(of({0, 10, 20, 25, 30, 40, 50, 60, 70, 80, 90}));
+    if (promise <= unpromised) share.promise_ppm = promise * 10'000, unpromised -= promise;
+    if (share.promise_ppm != 0 && below(2) == 0) share.ceiling_ppm = share.promise_ppm;
+    share.kernel_ns = of({20 * kUs, 200 * kUs, 200 * kUs, kMs, kMs, 5 * kMs, 20 * kMs, 50 * kMs, 200 * kMs, kSecond});
+    share.processes = static_cast<int>(of({1, 1, 1, 2, 4, 8}));
+    share.load.streams = static_cast<int>(of({1, 1, 1, 4}));
+    share.weight = static_cast<std::uint32_t>(of({100, 100, 100, 200, 800}));
+    if (below(6) == 0 && share.kernel_ns >= kMs) share.load.depth = 4;
+    mix.shares.push_back(share);
+  }
+  return mix;
+}
+
 Mix draw(std::uint64_t seed, bool wide) {
   std::mt19937_64 random(seed);
   const auto below = [&](std::uint64_t n) { return random() % n; };

@@ -70,6 +70,8 @@ std::string describe(const Mix& mix, const Outcome& outcome);
 
 // Draws a random mix, always the same for a seed.
 Mix draw(std::uint64_t seed, bool wide);
+// Two to four shares that always have work, of up to eight processes and four streams, on one or two GPUs.
+Mix draw_several(std::uint64_t seed);
 
 // Reduces a broken mix to a smaller one that is still broken.
 Mix shrink(Mix mix);

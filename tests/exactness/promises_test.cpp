@@ -208,6 +208,25 @@ TEST(Promises, SeveralGpusHold) {
 }
 
 // Kernels too long for any turn run only if the rule leaves time for them.
+// They find the GPU shut for others, one after another, and make up for it at once; what a neighbour had in their
+// kernels is added once to what they have in flight.
+TEST(Promises, SharesOfSeveralProcessesHold) {
+  expect_kept("plain 80 beside 8 processes", {plain(80, 200 * kUs), with_processes(unlimited(200 * kUs), 8)});
+  expect_kept("plain 90 of 1 ms beside 8 processes", {plain(90, kMs), with_processes(unlimited(200 * kUs), 8)});
+  expect_kept("25-100 of 2 beside 8, 1 ms",
+              {with_processes(share(25, 100, kMs), 2), with_processes(unlimited(kMs), 8)});
+  expect_kept("60-100 of 4 of 1 ms beside 5 ms", {with_processes(share(60, 100, kMs), 4), unlimited(5 * kMs)});
+  expect_kept("plain 50 of 4 of 5 ms beside 8 of 5 ms", {with_depth(with_processes(plain(50, 5 * kMs), 4), 4),
+                                                         with_weight(with_processes(unlimited(5 * kMs), 8), 800)});
+}
+// What waits for its turn on one GPU is no rank that its launches on another one wait for.
+TEST(Promises, ProcessesThatWaitOnAnotherGpuAreNotLetIn) {
+  MixShare both = unlimited(200 * kUs), several = with_processes(unlimited(kMs), 4);
+  both.gpus = several.gpus = 3;
+  expect_kept("plain 90 and 10 on 0, two without a promise on 0 and 1",
+              {both, plain(90, 200 * kUs), plain(10, kMs), several}, kPoints, 2);
+}
+
 TEST(Promises, LongKernelsWaitForTheirPart) {
   expect_kept("plain 81 and 19 beside 1 s and 200 ms",
               {plain(81, 200 * kUs), plain(19, kMs), unlimited(1'000 * kMs), unlimited(200 * kMs)});
@@ -341,7 +360,10 @@ TEST(Promises, TurnsAcrossOthersSlicesHold) {
 TEST(Promises, ProcessesOnTwoGpusAreNotKeptOut) {
   MixShare wide = with_processes(plain(60, 20 * kMs), 6);
   wide.gpus = 3;
-  expect_kept("6 of 20 ms below 60 on both beside 40-100 of 1 ms", {wide, share(40, 100, kMs)}, kPoints, 2);
+  // A kernel in flight of each process is worth 1.2 points of ten seconds, and one kernel 2 of a second.
+  const Mix six{.shares = {wide, share(40, 100, kMs)}, .gpus = 2, .points = 1.2, .account_points = 2.5};
+  const Outcome of_six = run(six);
+  EXPECT_TRUE(of_six.broken.empty()) << describe(six, of_six);
   MixShare both = with_processes(share(6, 100, 200 * kUs), 2), bursts = with_weight(plain(93, 200 * kUs), 800);
   both.gpus = 3;
   bursts.gpus = 2;
@@ -426,6 +448,21 @@ TEST(Promises, MostRandomMixesOfAllKindsHold) {
   std::printf("%lu mixes of all kinds, %lu broken, %lu with a part too small\n", mixes, broken, short_ones);
   EXPECT_LE(broken, mixes > 12 ? mixes / 8 : 0);
   EXPECT_LE(short_ones, mixes > 12 ? mixes / 10 : 0);
+}
+
+// Of several processes and streams a share, on one or two GPUs, at most 1 in 20 does not hold; those are printed.
+TEST(Promises, HoldInMixesOfSeveralProcesses) {
+  const std::uint64_t first = number("HEADGATE_PROMISES_SEED", 1), mixes = number("HEADGATE_PROMISES_MIXES", 60) / 3;
+  std::uint64_t broken = 0;
+  for (std::uint64_t seed = first; seed < first + mixes; ++seed) {
+    const Mix mix = draw_several(seed);
+    const Outcome outcome = run(mix);
+    if (outcome.broken.empty()) continue;
+    ++broken;
+    std::printf("MISSED seed %lu\n%s", seed, describe(mix, outcome).c_str());
+  }
+  std::printf("%lu mixes of several processes, %lu broken\n", mixes, broken);
+  EXPECT_LE(broken, mixes / 20);
 }
 
 }  // namespace

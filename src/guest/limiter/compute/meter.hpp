@@ -323,7 +323,8 @@ class Meter : public LaunchMeter<Port> {
     // But then its next launch counts as short: it may wait for another again.
     if (released && !thin && bracket.function_count == 1) estimates_.suppose(bracket.functions[0], kUnknownCommandNs);
     if (thin || released) return;
-    std::int64_t part = fair_part(context, length - others_ns(context, bracket, length), fresh, length, port_.now_ns());
+    std::int64_t part =
+        fair_part(context, bracket, length - others_ns(context, bracket, length), fresh, length, port_.now_ns());
     if (stretched(context, bracket, part, start_event_ns)) return;
     // Applies the same ratio to each kernel, relative to its estimate at launch: overlapping corrections must not add
     // up.
