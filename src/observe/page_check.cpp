@@ -78,17 +78,16 @@ std::string of_slot(const ledger::UsagePage& usage, std::uint32_t index, std::ui
     return "has a slot " + to_string(index) + " in a state " + to_string(kind) + " that there is not";
   if (copy_of(slot.command[sizeof slot.command - 1]) != '\0')
     return "has a slot " + to_string(index) + " whose program's name has no end";
-  bool written = is_written(slot.reserved);
+  if (is_written(slot.reserved)) return "is written where nothing belongs";
   for (std::uint32_t device = 0; device < devices; ++device) {
     const ledger::SlotDevice& books = slot.devices[device];
-    written = written || is_written(books.reserved);
     // `settled` was written first and is read last, so it can be ahead, but never two behind.
     const std::uint64_t sequence = books.sequence.load(std::memory_order_acquire);
     const std::uint64_t settled = books.settled.load(std::memory_order_acquire);
     if (kind == static_cast<std::uint64_t>(ledger::SlotKind::live) && sequence > settled && sequence - settled > 1)
       return "has a slot " + to_string(index) + " with two operations under way at once";
   }
-  return written ? "is written where nothing belongs" : std::string();
+  return {};
 }
 
 }  // namespace

@@ -54,7 +54,9 @@ struct alignas(64) GpuPage {
   // measured. Only in a page without a daemon.
   std::atomic<std::uint32_t> context_driver;
   std::atomic<std::uint64_t> context_bytes;
-  std::uint8_t reserved[32];
+  // Until this host time one process creates a context of unknown size, and the others wait; 0: none does.
+  std::atomic<std::int64_t> context_turn_ns;
+  std::uint8_t reserved[24];
   GpuSeat seats[kMaxSeats];
   GpuMarks marks[kMaxSeats];  // indexed by seat
 };

@@ -210,6 +210,8 @@ struct alignas(64) ComputeAccount {
   // Host times: when a launch last passed by the 20 ms rule; when a command of sent_until_ns last ended, or began while
   // none should have run; until when launches never measured may be measured.
   std::atomic<std::int64_t> last_debt_ns, moved_ns, unknown_until_ns;
+  // By how much the card's free memory last changed with a context of the share: twice the same is context_bytes.
+  std::atomic<std::uint64_t> context_seen_bytes;
 };
 static_assert(sizeof(ComputeAccount) == 192 + 2 * 2048 * 8 + 128 + 64 + 64);
 
@@ -240,7 +242,8 @@ struct alignas(64) SlotDevice {
   // Percent of the device's SMs that CUDA_MPS_ACTIVE_THREAD_PERCENTAGE leaves the process if it is a client of an MPS
   // server; 0: no known restriction.
   std::atomic<std::uint32_t> sm_percent;
-  std::uint8_t reserved[4];
+  // Threads that move bytes from the account to residual_bytes. Meanwhile both have them.
+  std::atomic<std::uint32_t> moves;
   // For the arbiter: host time when the oldest work in flight was sent; 0: none. Work in flight for long may be waiting
   // for another GPU.
   std::atomic<std::int64_t> oldest_ns;
@@ -270,7 +273,8 @@ struct alignas(64) UsagePage {
   std::atomic<std::uint32_t> residuals;   // moves when a slot's residual changes: sums of residuals are then stale
   std::atomic<std::uint64_t>
       teardowns_given_up;  // bytes of dead processes given back by timeout, not because they were seen freed
-  std::uint8_t reserved[52];
+  std::atomic<std::int64_t> context_turn_ns;  // see GpuPage; here under a daemon
+  std::uint8_t reserved[44];
   std::atomic<std::uint32_t> releases;        // futex: moves when memory is given back while it is odd (oom_wait.hpp)
   std::atomic<std::uint64_t> freezes, thaws;  // how often a process moved its memory to the host, and back
   MemoryAccount memory[kMaxAccounts];

@@ -38,6 +38,7 @@ void open_books(UsagePage& page, std::uint32_t device, std::uint32_t slot) {
   put(books.waiting, std::uint32_t{0}, "claim: waiting");
   put(books.long_wait_since_ns, std::int64_t{0}, "claim: long wait");
   put(books.sm_percent, std::uint32_t{0}, "claim: thread percentage");
+  put(books.moves, std::uint32_t{0}, "claim: moves");
   put(books.held_bytes[0], std::uint64_t{0}, "claim: held 0");
   put(books.held_bytes[1], std::uint64_t{0}, "claim: held 1");
   put(books.settled, sequence, "claim: settled");

@@ -110,6 +110,7 @@ target_link_libraries(limiter_pool PRIVATE ${CMAKE_DL_LIBS} Threads::Threads hea
 set_target_properties(limiter_pool PROPERTIES RUNTIME_OUTPUT_DIRECTORY ${CMAKE_BINARY_DIR}/tests)
 headgate_test(limiter_pool_test SRC ${limiter_dir}/limiter_pool_test.cpp ${limiter_dir}/limiter_freeze_test.cpp
     ${limiter_dir}/limiter_graph_memory_test.cpp ${limiter_dir}/limiter_contexts_test.cpp
+    ${limiter_dir}/limiter_start_test.cpp
     ${limiter_dir}/limiter_residual_growth_test.cpp
   DEPS test_support ledger sim sim_faults TIMEOUT 300)
 target_compile_definitions(limiter_pool_test PRIVATE

@@ -60,6 +60,18 @@ TEST(Contexts, CreatedAndDestroyedManyTimesCountOnce) {
   EXPECT_EQ(tenant.does("context"), "2");
 }
 
+TEST(Contexts, ADetachedContextLeavesItsRoom) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("300MiB"));
+  const Owner owner(runtime);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(tenant.does("context"), "0");
+    EXPECT_EQ(owner.residual(), 2 * kContext);
+    EXPECT_EQ(tenant.does("detach"), "0");
+    EXPECT_EQ(owner.residual(), kContext);
+  }
+}
+
 // No size is ever told, by NVML or the daemon: 999 unknown, 3 not supported (a GPU that shares its memory with the
 // processor), 15 lost.
 class MuteNvml : public testing::TestWithParam<int> {};
@@ -184,6 +196,24 @@ TEST_P(UnlistedProcess, GivesBackAPrimaryContextOnce) {
   EXPECT_EQ(owner.residual(1), kContext);
   EXPECT_EQ(tenant.does("primary:1"), "0");
   EXPECT_EQ(owner.residual(1), 2 * kContext);
+}
+
+// The same with more contexts than are recorded separately.
+TEST_P(UnlistedProcess, GivesBackAPrimaryContextOnceBesideManyOthers) {
+  const Runtime runtime;
+  const std::string node = runtime.path() + "/run-node";
+  sim::Profile two = *sim::find_profile("tiny");
+  two.count = 2;
+  two.context_bytes = kMiB;
+  ASSERT_TRUE(sim::create_node(node, two));
+  ASSERT_TRUE(sim::write_faults(node, GetParam() + std::string(",cuDevicePrimaryCtxGetState:delay_us=3000")));
+  Led tenant(runtime, on_tiny("1GiB"));
+  const Owner owner(runtime);
+  EXPECT_EQ(tenant.does("contexts:130"), "0");
+  for (int i = 0; i < 3; ++i) EXPECT_EQ(tenant.does("lone-context:1"), "0");
+  EXPECT_EQ(owner.residual(1), 3 * kMiB);
+  EXPECT_EQ(tenant.does("race-primary:20"), "0");
+  EXPECT_EQ(owner.residual(1), 3 * kMiB);
 }
 
 // While another thread's call is under way, a reading finds a context and cannot explain it.

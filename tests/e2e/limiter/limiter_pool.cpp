@@ -16,8 +16,8 @@
 //  -library  library-there (its address in the last made context)  modules:COUNT (with arrays of 512 KiB)
 //  code:BYTES (a module with that much code and a small array)
 // managed:BYTES  physical:BYTES (cuMemCreate)  -physical
-// context  lone-context:N (on GPU N while none is current)  -context (the last made)  -context-elsewhere (the first made,
-// in another thread)  primary:N  -primary:N (retained and released, not made current)
+// context  lone-context:N (on GPU N while none is current)  -context (the last made)  detach (the same)
+// -context-elsewhere (the first made, in another thread)  primary:N  -primary:N (retained and released, not made current)
 // contexts:COUNT  -contexts:COUNT (lone ones on this GPU, and the last made)
 // -primary-elsewhere:N (begins in another thread)  race-primary:ROUNDS (two threads release GPU 1's at the same time)
 // left (cuMemGetInfo)  look:TIMES (the same)  end-nvml
@@ -158,10 +158,10 @@ struct Tenant {
     return result;
   }
 
-  CUresult destroy_last_context() {
+  CUresult destroy_last_context(bool by_detaching = false) {
     const CUcontext last = others.back();
     others.pop_back();
-    return CALL(cuCtxDestroy_v2)(last);
+    return by_detaching ? CALL(cuCtxDetach)(last) : CALL(cuCtxDestroy_v2)(last);
   }
   CUresult many_contexts(std::uint64_t count, bool create) {
     CUresult result = CUDA_SUCCESS;
@@ -538,6 +538,7 @@ struct Tenant {
     if (verb == "context") return another_context(device, false);
     if (verb == "lone-context") return another_context(static_cast<CUdevice>(number), true);
     if (verb == "-context") return destroy_last_context();
+    if (verb == "detach") return destroy_last_context(true);
     if (verb == "-context-elsewhere") return destroy_first_context_elsewhere();
     if (verb == "contexts") return many_contexts(number, true);
     if (verb == "-contexts") return many_contexts(number, false);

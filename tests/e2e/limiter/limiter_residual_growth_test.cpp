@@ -37,6 +37,22 @@ TEST(Residual, AHeapIsChargedBeforeTheNextAllocation) {
   EXPECT_EQ(owner.residual(), kContext + 200 * kMiB);
 }
 
+// A context has a heap of 8 MiB and a buffer of 1 MiB from its creation, and its size includes them.
+TEST(Residual, ALimitThatWasLoweredIsNotChargedAgain) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("576MiB"));
+  EXPECT_EQ(tenant.does("info"), "0");
+  const Owner owner(runtime);
+  for (const auto& [limit, usual] : {std::pair("heap", 8 * kMiB), std::pair("printf", kMiB)}) {
+    for (const std::uint64_t value : {0ul, usual / 2, usual, 0ul, usual + 3 * kMiB, usual + kMiB, 0ul, usual}) {
+      EXPECT_EQ(tenant.does(bytes(limit, value)), "0");
+      const std::uint64_t beyond = value > usual ? value - usual : 0;
+      EXPECT_EQ(owner.residual(), kContext + beyond) << limit << " " << value;
+      EXPECT_EQ(truth(runtime).processes.at(0).context_bytes, kContext + beyond);
+    }
+  }
+}
+
 // As on a card of that size: the refused memory is not on the card, and what fits can be allocated at once.
 class Unannounced : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Calls, Unannounced,
@@ -203,6 +219,25 @@ TEST(FreeMemory, IsCurrentAtOnce) {
     EXPECT_EQ(tenant.does("now:" + at), "0");
     EXPECT_EQ(tenant.does("left"), before);
   }
+}
+
+TEST(LoweredLimit, BelowUseRefusesUntilEnoughIsFreed) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("1GiB"));
+  for (int i = 0; i < 5; ++i) EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");
+  const Owner owner(runtime);
+  owner.pages.writable_policy->devices[0].memory_limit_bytes = 400 * kMiB;
+  EXPECT_EQ(tenant.does("left"), "0 0");
+  for (const std::string& request :
+       {bytes("linear", 1), bytes("alloc", 1), bytes("managed", 1), bytes("physical", 2 * kMiB), std::string("context"),
+        bytes("module", kMiB), std::string("stack:2048")}) {
+    EXPECT_EQ(tenant.does(request), "2") << request;
+  }
+  for (const char* const freed : {"now:0", "now:1"}) EXPECT_EQ(tenant.does(freed), "0");
+  EXPECT_EQ(tenant.does("left"), "0 " + std::to_string(36 * kMiB));
+  EXPECT_EQ(tenant.does(bytes("linear", 37 * kMiB)), "2");
+  EXPECT_EQ(tenant.does(bytes("linear", 36 * kMiB)), "0");
+  EXPECT_EQ(tenant.does("left"), "0 0");
 }
 
 // If NVML does not reply, contexts stay charged with their last value; it is corrected when NVML works again.

@@ -1,11 +1,14 @@
 // Start of a membership (cuInit and nvmlInit), and creation and destruction of contexts.
 
+#include <atomic>
+
 #include "guest/bare/keep_errno.hpp"
 #include "guest/bare/saturating.hpp"
 #include "guest/limiter/compute/compute.hpp"
 #include "guest/limiter/memory/card_free.hpp"
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/context_size.hpp"
+#include "guest/limiter/memory/context_turn.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/memory/untold.hpp"
 #include "guest/limiter/route/forward.hpp"
@@ -45,13 +48,22 @@ bool is_hidden_gpu(CUdevice device) {
   return true;
 }
 
+// Charges a new context by the card's free memory. Without a figure from before it, another context shows the size.
+std::int64_t guessed(const Place& place, const CardFree& free) {
+  const std::uint32_t index = place.device_index;
+  if (free.is_known()) return guess_contexts(index, free.decrease());
+  const ContextTrial trial = try_context(index, place.device);
+  const std::int64_t taken = guess_contexts(index, trial.taken_bytes);
+  return taken + guess_contexts(index, trial.returned_bytes);
+}
+
 // Charges a new context of which no size was measured before: measures it now, by NVML or else by the card's free
 // memory. Returns whether the share has room for it; `found`: what a reading found of it, 0 if none came.
 bool measured_and_fits(const Place& place, const CardFree& free, std::uint64_t residual_before, std::uint64_t& found) {
   const std::uint32_t index = place.device_index;
   const bool was_read = refresh_residual(index) && nvml_lists_us();
   if (!was_read) {
-    const std::int64_t more = guess_contexts(index, free.decrease());
+    const std::int64_t more = guessed(place, free);
     if (more > 0) residual_rises(index, static_cast<std::uint64_t>(more));
     else residual_falls(index, static_cast<std::uint64_t>(-more));
   }
@@ -83,28 +95,36 @@ CUcontext primary_of(CUdevice device) {
   return context;
 }
 
+enum class Creation : std::uint32_t { plain, primary, none };  // none: the primary context exists already
+
+Creation of_primary(CUdevice device) { return primary_is_active(device) ? Creation::none : Creation::primary; }
+
 // Creates a context on a device of the share; other devices are refused. The call stores it in `made`; null: it is
 // the primary one. undo() gives it up and returns whether it is gone: other threads may have the primary one too. Its
 // size is known from the node's first context.
 template <typename Create, typename Undo>
-CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, Undo undo) {
+CUresult creating(CUdevice device, Creation what, CUcontext* made, Create create, Undo undo) {
   const Place place = place_of(device);
   if (place.standing == Standing::outside) {
     if (session.membership.load() == Membership::refused) return CUDA_ERROR_NOT_PERMITTED;
     if (is_hidden_gpu(device)) return CUDA_ERROR_INVALID_DEVICE;
   }
-  if (exists || !is_limited(place)) return after_creation(create(), made, device);
+  if (what == Creation::none || !is_limited(place)) return after_creation(create(), made, device);
   const headgate::bare::KeepErrno keep_errno;
   const std::uint32_t index = place.device_index;
   if (context_awaits_reading(index)) measure_residual_if_due(index);
-  const ContextSize size = context_size(index);
+  ContextSize size = context_size(index);
+  const auto is_known = [&] { return (size = context_size(index)).is_measured; };
+  ContextTurn turn;
+  if (!size.is_measured) turn.wait(index, is_known);
   const CardFree free = size.is_measured ? CardFree() : CardFree(index);
   const std::uint64_t before = own_residual(index);
   const CUresult result =
       size.bytes != 0 ? taking(place, size.bytes, create, [] {}, [] { return kUntold; }) : noted(create());
   if (result != CUDA_SUCCESS) return after_creation(result, made, device);
   const CUcontext handle = made != nullptr ? *made : primary_of(device);
-  if (!context_came(handle, index, size.bytes)) residual_falls(index, size.bytes);  // another thread was first
+  if (!context_came(handle, index, size.bytes, what == Creation::primary))
+    residual_falls(index, size.bytes);  // another thread was first
   std::uint64_t found = 0;
   if (size.is_measured || measured_and_fits(place, free, before, found)) return after_creation(result, made, device);
   const bool is_recorded = context_may_leave(handle);
@@ -124,6 +144,8 @@ CUresult creating(CUdevice device, bool exists, CUcontext* made, Create create, 
   return refusal();
 }
 
+std::atomic<bool> any_attached{false};
+
 std::uint64_t owner(CUcontext context) { return reinterpret_cast<std::uintptr_t>(context); }
 
 // Call before the driver may destroy a context. The meter's events are destroyed with it, so it gives them up first.
@@ -135,16 +157,15 @@ bool context_may_go(CUcontext context) {
   return context_may_leave(context);
 }
 
-// The context's own memory goes with it, as it was charged, or as it would be now. The next measurement shows what else
-// it held.
+// The context's own memory goes with it, as it was charged. A measurement shows what else it held, at once if it was
+// not charged.
 void context_is_gone(CUcontext context, std::uint32_t device_index, bool is_recorded) {
   context_memory_gone(owner(context));
   untold_gone(owner(context));
-  std::uint64_t charged = is_recorded ? context_left(context) : unrecorded_context_left(device_index);
+  const std::uint64_t charged = is_recorded ? context_left(context) : unrecorded_context_left(device_index);
   if (device_index == kNoDevice) return;
-  const ContextSize size = context_size(device_index);
-  if (!is_recorded && charged == 0 && size.is_measured) charged = size.bytes;
   residual_falls(device_index, charged);
+  if (charged == 0) residual_is_due(device_index);
   residual_moved(device_index);
 }
 
@@ -228,7 +249,8 @@ namespace {
 
 template <typename Create>
 CUresult created(CUdevice device, CUcontext* made, Create create) {
-  return creating(device, false, made, create, [=] { return forward(driver.cuCtxDestroy_v2, *made) == CUDA_SUCCESS; });
+  return creating(device, Creation::plain, made, create,
+                  [=] { return forward(driver.cuCtxDestroy_v2, *made) == CUDA_SUCCESS; });
 }
 
 }  // namespace
@@ -253,7 +275,7 @@ HEADGATE_HOOK CUresult cuCtxCreate_v4(CUcontext* pctx, CUctxCreateParams* ctxCre
 
 HEADGATE_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
   const auto create = [=] { return forward(driver.cuDevicePrimaryCtxRetain, pctx, dev); };
-  return creating(dev, primary_is_active(dev), pctx, create, [=] {
+  return creating(dev, of_primary(dev), pctx, create, [=] {
     release_primary(dev);
     return !primary_is_active(dev);
   });
@@ -262,7 +284,7 @@ HEADGATE_HOOK CUresult cuDevicePrimaryCtxRetain(CUcontext* pctx, CUdevice dev) {
 // Creates the primary context if it does not exist.
 HEADGATE_HOOK CUresult cuGreenCtxCreate(CUgreenCtx* phCtx, CUdevResourceDesc desc, CUdevice dev, unsigned flags) {
   const auto create = [=] { return forward(driver.cuGreenCtxCreate, phCtx, desc, dev, flags); };
-  return creating(dev, primary_is_active(dev), nullptr, create, [=] {
+  return creating(dev, of_primary(dev), nullptr, create, [=] {
     forward(driver.cuGreenCtxDestroy, *phCtx);
     return !primary_is_active(dev);
   });
@@ -276,13 +298,23 @@ HEADGATE_HOOK CUresult cuCtxDestroy_v2(CUcontext ctx) {
   return destroyed(ctx, [=] { return forward(driver.cuCtxDestroy_v2, ctx); });
 }
 
-// It is not visible whether this was the last user, so the ledger keeps the bytes: too much rather than too little.
+// An attached context has another user.
+HEADGATE_HOOK CUresult cuCtxAttach(CUcontext* pctx, unsigned flags) {
+  const CUresult result = forward(driver.cuCtxAttach, pctx, flags);
+  if (result == CUDA_SUCCESS) any_attached.store(true);
+  return result;
+}
+
+// Destroys the context if it has no other user. That is not visible if one was ever attached: then the ledger keeps the
+// bytes, too much rather than too little.
 HEADGATE_HOOK CUresult cuCtxDetach(CUcontext ctx) {
+  const auto detach = [=] { return forward(driver.cuCtxDetach, ctx); };
+  if (!any_attached.load()) return destroyed(ctx, detach);
   if (seated()) {
     compute_forget_context(ctx);
     if (context_may_leave(ctx)) context_left(ctx);
   }
-  return going([=] { return forward(driver.cuCtxDetach, ctx); });
+  return going(detach);
 }
 
 HEADGATE_HOOK CUresult cuDevicePrimaryCtxRelease(CUdevice dev) {

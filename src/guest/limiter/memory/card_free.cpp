@@ -1,9 +1,11 @@
 #include "guest/limiter/memory/card_free.hpp"
 
+#include "guest/bare/saturating.hpp"
 #include "guest/limiter/memory/context_size.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/memory/untold.hpp"
 #include "guest/limiter/route/forward.hpp"
+#include "guest/limiter/session/current.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/node_page.hpp"
 
@@ -38,10 +40,25 @@ CardFree::CardFree(std::uint32_t device_index) : device_index_(device_index), be
   before_ = free_by_nvml(device_index);
 }
 
-std::uint64_t CardFree::decrease() const {
-  if (before_ == SIZE_MAX) return 0;
-  const std::size_t now = by_nvml_ ? free_by_nvml(device_index_) : free_by_cuda(device_index_);
-  return now < before_ ? before_ - now : 0;
+std::size_t CardFree::now() const { return by_nvml_ ? free_by_nvml(device_index_) : free_by_cuda(device_index_); }
+
+std::uint64_t CardFree::decrease() const { return is_known() ? bare::saturating_sub(before_, now()) : 0; }
+
+std::uint64_t CardFree::increase() const {
+  const std::size_t is = is_known() ? now() : SIZE_MAX;
+  return is != SIZE_MAX ? bare::saturating_sub(is, before_) : 0;
+}
+
+ContextTrial try_context(std::uint32_t device_index, abi::CUdevice device) {
+  const CardFree without(device_index);
+  abi::CUcontext trial = nullptr;
+  if (!without.is_known() || forward(driver.cuCtxCreate_v2, &trial, 0u, device) != abi::CUDA_SUCCESS) return {};
+  current_changed();
+  const CardFree with(device_index);
+  const std::uint64_t taken_bytes = without.decrease();
+  forward(driver.cuCtxDestroy_v2, trial);
+  current_changed();
+  return {.taken_bytes = taken_bytes, .returned_bytes = with.increase()};
 }
 
 }  // namespace headgate::limiter

@@ -4,6 +4,8 @@
 #include <cstddef>
 #include <cstdint>
 
+#include "guest/abi/cuda.hpp"
+
 namespace headgate::limiter {
 
 // Free memory before a call. Asked of CUDA in the current context or another of this process on that GPU; else of NVML,
@@ -12,13 +14,23 @@ class CardFree {
  public:
   CardFree() = default;  // asks nothing
   explicit CardFree(std::uint32_t device_index);
-  // Returns by how much it has fallen since, asked the same way; 0 if it has not or that is unknown.
+  [[nodiscard]] bool is_known() const { return before_ != SIZE_MAX; }
+  // Returns by how much it has fallen or risen since, asked the same way; 0 if it has not or that is unknown.
   [[nodiscard]] std::uint64_t decrease() const;
+  [[nodiscard]] std::uint64_t increase() const;
 
  private:
+  [[nodiscard]] std::size_t now() const;
+
   std::uint32_t device_index_ = 0;
   bool by_nvml_ = false;
   std::size_t before_ = SIZE_MAX;
 };
+
+// What a context took and gave back: one that was created and destroyed for this, where the process has another already.
+struct ContextTrial {
+  std::uint64_t taken_bytes = 0, returned_bytes = 0;  // 0: unknown
+};
+ContextTrial try_context(std::uint32_t device_index, abi::CUdevice device);
 
 }  // namespace headgate::limiter

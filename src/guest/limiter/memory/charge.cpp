@@ -146,7 +146,9 @@ void book_driver_refusal(const Place& place, std::uint64_t bytes) {
   ledger::note_refusal(*session.usage, device, own_slot(), {bytes, used, granted, ledger::Denial::device_full});
 }
 
-Verdict try_reserve_at(const Place& place, std::uint64_t bytes, InFlightBytes& in_flight) {
+namespace {
+
+Verdict look_for_room(const Place& place, std::uint64_t bytes, InFlightBytes& in_flight) {
   if (place.standing == Standing::free) return Verdict::forward;
   if (place.standing == Standing::unknown) {
     const bool closed = session.policy->fail_policy == ledger::FailPolicy::closed;
@@ -183,6 +185,45 @@ Verdict try_reserve_at(const Place& place, std::uint64_t bytes, InFlightBytes& i
   if (ledger::reserve(usage, device, own_slot(), bytes, less(granted, residual)).ok) return Verdict::reserved;
   in_flight.end();
   return Verdict::refused;
+}
+
+// Returns whether a process of the share moves bytes from its account to its residual: both have them just now.
+bool bytes_move(std::uint32_t device) {
+  bool any = false;
+  ledger::each_slot(*session.usage, [&](const ledger::SlotAt& at) {
+    any |= at.kind == ledger::SlotKind::live && at.slot.devices[device].moves.load(std::memory_order_acquire) != 0;
+  });
+  return any;
+}
+
+constexpr int kMostLooks = 50;  // a process that is stopped while its bytes move delays a refusal by 10 ms
+constexpr timespec kBetweenLooks{0, 200'000};
+
+}  // namespace
+
+// Account and residuals are not read at one instant. If a residual changed meanwhile, bytes that moved may have been
+// seen in neither or in both.
+Verdict try_reserve_at(const Place& place, std::uint64_t bytes, InFlightBytes& in_flight) {
+  if (place.standing != Standing::held) return look_for_room(place, bytes, in_flight);
+  const std::uint32_t device = place.device_index;
+  const auto& residuals = session.usage->residuals;
+  for (int looks = 1;; ++looks) {
+    const std::uint32_t before = residuals.load(std::memory_order_acquire);
+    const Verdict verdict = look_for_room(place, bytes, in_flight);
+    const bool moved = residuals.load(std::memory_order_acquire) != before;
+    if (verdict == Verdict::reserved) {
+      if (!moved || growth_fits(device, bytes)) return verdict;
+      ledger::unreserve(*session.usage, device, own_slot(), bytes);
+      in_flight.end();
+    }
+    if (looks == kMostLooks || being_drained()) return Verdict::refused;
+    if (bytes_move(device)) {
+      const bare::KeepErrno keep_errno;
+      ::nanosleep(&kBetweenLooks, nullptr);
+    } else if (!moved) {
+      return Verdict::refused;
+    }
+  }
 }
 
 std::uint64_t owner_here() {
@@ -239,6 +280,16 @@ void hand_back(std::uint32_t account, std::uint64_t bytes) {
   if (bytes == 0) return;
   ledger::give_back(*session.usage, account, own_slot(), bytes);
   residual_moved(account);
+}
+
+void becomes_residual(std::uint32_t device, std::uint64_t bytes) {
+  if (bytes == 0 || device >= ledger::kMaxDevices) return;
+  std::atomic<std::uint32_t>& moves = own_books(device).moves;
+  moves.fetch_add(1);
+  residual_rises(device, bytes);
+  ledger::unreserve(*session.usage, device, own_slot(), bytes);
+  session.usage->residuals.fetch_add(1, std::memory_order_release);
+  moves.fetch_sub(1);
 }
 
 bool grow_reservation(std::uint32_t device, std::uint64_t bytes) {

@@ -54,6 +54,9 @@ void hand_back_unused(std::uint32_t account, std::uint64_t bytes);
 void freed(std::uint64_t key, const Allocation& holding);
 void freed_unknown(std::uint64_t key);
 
+// Call when reserved bytes turn out to be residual: a context's, an image's arrays. The share holds them throughout.
+void becomes_residual(std::uint32_t device_index, std::uint64_t bytes);
+
 // Adds to a reservation after the driver showed the true size. Returns false if it no longer fits.
 bool grow_reservation(std::uint32_t device_index, std::uint64_t bytes);
 

@@ -1,6 +1,7 @@
 #include "guest/limiter/memory/context_size.hpp"
 
 #include <atomic>
+#include <span>
 
 #include "guest/bare/saturating.hpp"
 #include "guest/bare/short_lock.hpp"
@@ -13,11 +14,6 @@
 namespace headgate::limiter {
 namespace {
 
-struct Guess {
-  std::uint64_t bytes = 0;
-  std::uint64_t seen_last = 0;
-};
-
 // Everything below is under this lock. A driver's call is made under it too, so that no context is destroyed meanwhile.
 bare::ShortLock contexts_lock;
 // Of the process, on all its GPUs. Of contexts beyond these only the sum on each GPU is known.
@@ -27,7 +23,7 @@ struct ContextSum {
   std::uint64_t charged_bytes = 0;
 };
 ContextSum unrecorded[ledger::kMaxDevices];
-Guess guesses[ledger::kMaxDevices];
+std::uint64_t guesses[ledger::kMaxDevices];
 
 std::uint32_t driver_version() {
   int version = 0;
@@ -53,11 +49,15 @@ void know_size(std::uint32_t device, std::uint64_t bytes) {
   page->context_driver.store(driver_version(), std::memory_order_release);
 }
 
-Context* find_context(abi::CUcontext handle) {
-  for (Context& each : recorded) {
+Context* find_context(abi::CUcontext handle, std::uint32_t places = kMaxKnownContexts) {
+  for (Context& each : std::span(recorded).first(places)) {
     if (each.handle == handle) return &each;
   }
   return nullptr;
+}
+
+Context* free_place(bool is_primary) {
+  return find_context(nullptr, is_primary ? kMaxKnownContexts : kMaxKnownContexts - ledger::kMaxDevices);
 }
 
 ContextSum unread_on(std::uint32_t device) {
@@ -88,17 +88,17 @@ ContextSize context_size(std::uint32_t device) {
   if (!seated() || device >= ledger::kMaxDevices) return {};
   if (const std::uint64_t measured = measured_size(device); measured != 0) return {measured, true};
   const bare::Locked locked(contexts_lock);
-  return {guesses[device].bytes, false};
+  return {guesses[device], false};
 }
 
-bool context_came(abi::CUcontext handle, std::uint32_t device, std::uint64_t charged_bytes) {
+bool context_came(abi::CUcontext handle, std::uint32_t device, std::uint64_t charged_bytes, bool is_primary) {
   const bare::Locked locked(contexts_lock);
   if (handle == nullptr) return false;
   if (Context* const known = find_context(handle); known != nullptr) {
     known->leaving = 0;  // the one before is gone, and its charge is this one's
     return false;
   }
-  if (Context* const free = find_context(nullptr); free != nullptr) {
+  if (Context* const free = free_place(is_primary); free != nullptr) {
     *free = {handle, device, true, charged_bytes};
   } else {
     ++unrecorded[device].count;
@@ -174,12 +174,15 @@ std::int64_t learn_contexts(std::uint32_t device, std::uint64_t measured, std::u
 std::int64_t guess_contexts(std::uint32_t device, std::uint64_t bytes) {
   if (device >= ledger::kMaxDevices || bytes == 0 || bytes > kLargestContext) return 0;
   const bare::Locked locked(contexts_lock);
-  Guess& guess = guesses[device];
-  if (guess.bytes == 0 || guess.seen_last == bytes) guess.bytes = bytes;
-  guess.seen_last = bytes;
-  const ContextSum before = unread_on(device);
-  charge_unread(device, guess.bytes, true);
-  return more_than(before, guess.bytes);
+  const bool again = session.usage->compute[device].context_seen_bytes.exchange(bytes) == bytes;
+  if (again) know_size(device, bytes);
+  if (again || guesses[device] == 0) guesses[device] = bytes;
+  ContextSum before = unread_on(device), &others = unrecorded[device];
+  before.count += others.count;
+  before.charged_bytes += others.charged_bytes;
+  charge_unread(device, guesses[device], true);
+  others.charged_bytes = others.count * guesses[device];
+  return more_than(before, guesses[device]);
 }
 
 std::size_t free_in_a_context(std::uint32_t device) {

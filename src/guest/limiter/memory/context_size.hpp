@@ -7,6 +7,7 @@
 #include <cstdint>
 
 #include "guest/abi/cuda.hpp"
+#include "guest/ledger/layout.hpp"
 
 namespace headgate::limiter {
 
@@ -32,7 +33,7 @@ struct Context {
 
 // Call when a context was created and `charged_bytes` are charged for it; the next reading gives its size. Returns
 // false if they are to be given back: it is recorded already, with its charge, or the handle is null.
-bool context_came(abi::CUcontext handle, std::uint32_t device_index, std::uint64_t charged_bytes);
+bool context_came(abi::CUcontext handle, std::uint32_t device_index, std::uint64_t charged_bytes, bool is_primary);
 
 // Call before a context may be destroyed: no thread of ours uses the handle from here on. Returns false if it is not
 // recorded. Several threads may do so for one context.
@@ -42,9 +43,11 @@ void context_stays(abi::CUcontext handle);
 // Call if it was destroyed: returns what was charged for it, once. 0 if a new context has its handle since.
 std::uint64_t context_left(abi::CUcontext handle);
 // The same for one that is not recorded, as there were too many: the average of those on that device. 0: none are.
+// Never a primary one, which several threads may find gone.
 std::uint64_t unrecorded_context_left(std::uint32_t device_index);
 
-inline constexpr std::uint32_t kMaxKnownContexts = 128;
+// The last places are for primary contexts.
+inline constexpr std::uint32_t kMaxKnownContexts = 128 + ledger::kMaxDevices;
 // Copies the handles of all recorded contexts. Returns their number. Another thread may destroy them meanwhile.
 std::uint32_t known_contexts(abi::CUcontext (&handles)[kMaxKnownContexts]);
 
@@ -56,9 +59,10 @@ bool context_awaits_reading(std::uint32_t device_index);
 // lock is held, by another thread or by this one's call of the driver: a later reading will do.
 std::int64_t learn_contexts(std::uint32_t device_index, std::uint64_t measured_bytes, std::uint64_t told_bytes);
 
-// Where NVML does not tell: evaluates by how much the card's free memory fell while a context was created. Other
-// processes change it too, so only this process uses the guess, and a later one replaces it if it was seen twice running.
-// Charges the guess for each context without a reading. Returns the change of these charges.
+// Where NVML does not tell: evaluates by how much the card's free memory changed with a context, in this process's turn
+// (context_turn.hpp). Programs that allocate change it too, so only this process uses such a guess. One that the share
+// sees twice running is the size, for the node as if measured. Charges the guess for each context without a reading.
+// Returns the change of these charges.
 std::int64_t guess_contexts(std::uint32_t device_index, std::uint64_t bytes);
 
 // Returns the card's free memory as CUDA tells it in one of these contexts; SIZE_MAX if it does not.

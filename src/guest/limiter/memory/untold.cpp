@@ -24,11 +24,6 @@ bool is_limited(const Place& place) {
   return granted_bytes(place.device_index) != ledger::kNoMemoryLimit;
 }
 
-bool has_room(const Place& place, std::uint64_t bytes) {
-  measure_residual_if_due(place.device_index);
-  return fits(bytes_in_use(place.device_index), bytes, granted_bytes(place.device_index));
-}
-
 std::size_t free_on_card() {
   std::size_t free = 0, total = 0;
   return forward(driver.cuMemGetInfo_v2, &free, &total) == abi::CUDA_SUCCESS ? free : SIZE_MAX;

@@ -20,9 +20,6 @@ inline constexpr std::uint64_t kUntold = ~0ull;
 // Returns whether memory at that place has a limit.
 bool is_limited(const Place& place);
 
-// Returns whether that much would fit the share now; reserves nothing.
-bool has_room(const Place& place, std::uint64_t bytes);
-
 // Returns the free memory of the current context's device, or SIZE_MAX if the driver does not say.
 std::size_t free_on_card();
 
@@ -53,9 +50,9 @@ abi::CUresult taking(const Place& place, std::uint64_t bytes, Make make, Undo un
   const std::uint64_t before = own_residual(place.device_index);
   const abi::CUresult result = noted(make());
   if (told) {
-    if (result == abi::CUDA_SUCCESS) residual_rises(place.device_index, bytes);
     if (took != nullptr) *took = bytes;
-    hand_back_unused(place.device_index, bytes);
+    if (result == abi::CUDA_SUCCESS) becomes_residual(place.device_index, bytes);
+    else hand_back_unused(place.device_index, bytes);
     return result;
   }
   const std::uint64_t less_free = result == abi::CUDA_SUCCESS ? grew() : 0;

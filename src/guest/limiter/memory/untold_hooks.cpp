@@ -47,8 +47,11 @@ std::uint64_t taken_by(Part part) {
   return known.bytes;
 }
 
-// cuda.h gives no figure; all known drivers start with 1 KiB of stack per thread.
+// What a new context has and its size includes. cuda.h gives no figure of the stack's bytes per thread; the others are
+// of the CUDA C++ Programming Guide.
 constexpr std::uint64_t kDefaultStack = 1024;
+constexpr std::uint64_t kDefaultPrintf = 1 << 20;
+constexpr std::uint64_t kDefaultHeap = 8 << 20;
 
 // The maximum per multiprocessor up to compute capability 12 (CUDA C++ Programming Guide, compute capabilities).
 constexpr std::uint64_t kMostThreads = 2048;
@@ -98,12 +101,10 @@ bool has_room_for_local(const Place& place, int bytes_a_thread) {
   const std::uint64_t bytes = beyond(static_cast<std::uint64_t>(bytes_a_thread), kDefaultStack, threads);
   const std::uint64_t more = beyond(bytes, taken_by(Part::stack), 1);
   if (more == 0) return true;
-  if (!has_room(place, more)) {
-    book_refusal(place, more);
-    return false;
-  }
+  OomWait wait;
+  if (reserve_at(place, more, wait) != Verdict::reserved) return false;
   add(Part::stack, place, more);
-  residual_rises(place.device_index, more);
+  becomes_residual(place.device_index, more);
   return true;
 }
 
@@ -167,12 +168,13 @@ HEADGATE_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   }
   const bool stack = limit == CU_LIMIT_STACK_SIZE;
   const Part part = stack ? Part::stack : limit == CU_LIMIT_PRINTF_FIFO_SIZE ? Part::printf : Part::heap;
+  const std::uint64_t usual = stack ? kDefaultStack : part == Part::printf ? kDefaultPrintf : kDefaultHeap;
   const std::uint64_t each = stack ? most_threads_of(place.device) : 1;
   if (each == 0 && value > before && !may_take_unknown(place, value)) return refusal();
+  const std::uint64_t wanted = beyond(value, usual, each), taken = taken_by(part);
+  const std::uint64_t more = beyond(wanted, taken, 1);
   // Local memory never shrinks, and may already exceed the limit.
-  const std::uint64_t more =
-      stack ? beyond(beyond(value, kDefaultStack, each), taken_by(part), 1) : beyond(value, before, 1);
-  const std::uint64_t less = stack ? 0 : std::min(beyond(before, value, 1), taken_by(part));
+  const std::uint64_t less = stack ? 0 : beyond(taken, wanted, 1);
   const auto undo = [=] { forward(driver.cuCtxSetLimit, limit, before); };
   const CUresult result = taking(place, more, set, undo, [] { return kUntold; });
   if (result != CUDA_SUCCESS) return result;

@@ -1,0 +1,41 @@
+// The turn to create a context of unknown size: one at a time. Others that start together would count it as their own
+// where only the card's free memory shows sizes, and would all be refused where their sum shows to be too much.
+#pragma once
+
+#include <cstdint>
+
+namespace headgate::limiter {
+
+// In the user's page of the GPU, or in the share's under a daemon. A holder that dies or stops delays others by kTurnNs.
+class ContextTurn {
+ public:
+  ContextTurn() = default;
+  ~ContextTurn() { leave(); }
+  ContextTurn(const ContextTurn&) = delete;
+  ContextTurn& operator=(const ContextTurn&) = delete;
+
+  // Waits for the turn, about kTurnNs at most: then the caller goes on without it. Stops if is_known() returns true,
+  // which is called after each look.
+  template <typename IsKnown>
+  void wait(std::uint32_t device_index, IsKnown is_known) {
+    for (int looks = 0; looks < kMostLooks; ++looks) {
+      const bool is_taken = take(device_index);
+      if (is_known() || is_taken) return;
+      rest();
+    }
+  }
+  void leave();
+
+ private:
+  static constexpr std::int64_t kTurnNs = 2'000'000'000;
+  static constexpr std::int64_t kLookEveryNs = 1'000'000;
+  static constexpr int kMostLooks = kTurnNs / kLookEveryNs;
+
+  bool take(std::uint32_t device_index);
+  static void rest();
+
+  std::uint32_t device_index_ = 0;
+  std::int64_t until_ns_ = 0;  // 0: not held
+};
+
+}  // namespace headgate::limiter

@@ -1,0 +1,152 @@
+// Processes that create their first contexts at the same time, where the size is known, to be learnt, or never told.
+#include <filesystem>
+#include <vector>
+
+#include "limiter_pool.hpp"
+#include "sim/faults.hpp"
+
+using namespace headgate;
+using namespace headgate::e2e;
+
+namespace {
+
+constexpr const char* kNothingTold = "nvmlDevice*:fail=999";
+constexpr const char* kOnlyCardTold = "nvmlDeviceGetComputeRunningProcesses*:fail=3";
+constexpr const char* kAllTold = "";
+// Creations overlap if nothing keeps them apart.
+constexpr const char* kSlowly = ",cuDevicePrimaryCtxRetain:delay_us=20000";
+
+class ProcessesThatStartTogether : public testing::TestWithParam<const char*> {
+ protected:
+  void tell(const std::string& rules) {
+    const std::string all = GetParam() + rules;
+    ASSERT_TRUE(sim::write_faults(node_, all.starts_with(",") ? all.substr(1) : all));
+  }
+
+  // Starts `count` processes of one share. Returns how many have their context, and ends them all.
+  int admitted(int count, const std::string& limit) {
+    std::vector<Runtime::Running> all;
+    for (int i = 0; i < count; ++i) all.push_back(runtime_.start(on_tiny(limit), {"-"}));
+    int ready = 0;
+    for (Runtime::Running& each : all) {
+      const std::string line = each.next_line();
+      if (line == "ready: 0") ++ready;
+      else EXPECT_EQ(line, "ready: 2");
+    }
+    EXPECT_EQ(truth(runtime_).used_bytes, static_cast<std::uint64_t>(ready) * kContext);
+    for (Runtime::Running& each : all) each.finish();
+    return ready;
+  }
+
+  const Runtime runtime_;
+  const std::string node_ = runtime_.path() + "/run-node";
+};
+INSTANTIATE_TEST_SUITE_P(Telling, ProcessesThatStartTogether, testing::Values(kAllTold, kOnlyCardTold, kNothingTold));
+
+TEST_P(ProcessesThatStartTogether, FillTheLimitAndNoMore) {
+  tell(kSlowly);
+  EXPECT_EQ(admitted(16, "200MiB"), 3);
+}
+
+TEST_P(ProcessesThatStartTogether, FillTheLimitIfTheSizeIsKnown) {
+  tell("");
+  EXPECT_EQ(admitted(2, "200MiB"), 2);
+  for (int round = 0; round < 3; ++round) EXPECT_EQ(admitted(24, "400MiB"), 6);
+}
+
+TEST_P(ProcessesThatStartTogether, AreRefusedIfNoneFits) {
+  tell(kSlowly);
+  EXPECT_EQ(admitted(8, "60MiB"), 0);
+}
+
+// Each counts its own context, although another share's comes at the same time.
+TEST_P(ProcessesThatStartTogether, AreChargedForTheirOwnContextsInTwoShares) {
+  tell(kSlowly);
+  std::vector<Runtime::Running> all;
+  for (const char* const share : {"one", "two", "three"}) {
+    Tenant tenant = on_tiny("164MiB");
+    tenant.environment["HEADGATE_SHARE"] = share;
+    all.push_back(runtime_.start(tenant, {"-"}));
+  }
+  for (Runtime::Running& each : all) EXPECT_EQ(each.next_line(), "ready: 0");
+  for (Runtime::Running& each : all) {
+    for (const auto& [request, answer] : {std::pair(101 * kMiB, "2"), std::pair(100 * kMiB, "0")}) {
+      each.say(bytes("linear", request) + "\n");
+      EXPECT_EQ(each.next_line(), bytes("linear", request) + ": " + answer);
+    }
+    each.finish();
+  }
+}
+
+// A process that is killed while it creates a context of unknown size delays the next one, and no more.
+TEST_P(ProcessesThatStartTogether, AreNotStoppedByOneThatDied) {
+  tell(",cuDevicePrimaryCtxRetain:delay_us=60000000:count=1");
+  auto first = runtime_.start(on_tiny("200MiB"), {"-"});
+  const std::size_t rule = std::string(GetParam()).empty() ? 0 : 1;
+  EXPECT_TRUE(comes_true([&] { return sim::fault_hits(node_)->at(rule) == 1; }));
+  first.kill_and_wait();
+  tell("");
+  EXPECT_EQ(admitted(4, "200MiB"), 3);
+}
+
+// What is taken besides: the local memory of a kernel, a heap, static arrays. All processes ask at the same moment.
+class RequestsAtTheSameTime : public testing::TestWithParam<std::string> {};
+INSTANTIATE_TEST_SUITE_P(Calls, RequestsAtTheSameTime,
+                         testing::Values("deep", bytes("heap", 128 * kMiB), bytes("module", 120 * kMiB),
+                                         bytes("library", 120 * kMiB), "lone-context:0"));
+
+TEST_P(RequestsAtTheSameTime, FillTheLimitAndNoMore) {
+  constexpr int kProcesses = 8;
+  const std::uint64_t each = GetParam().starts_with("lone") ? kContext : 120 * kMiB;
+  for (int round = 0; round < 3; ++round) {
+    const Runtime runtime;
+    std::vector<std::unique_ptr<Led>> all;
+    const std::string limit = std::to_string(kProcesses * kContext / kMiB + 2 * each / kMiB + 10) + "MiB";
+    for (int i = 0; i < kProcesses; ++i) all.push_back(std::make_unique<Led>(runtime, on_tiny(limit)));
+    for (auto& process : all) process->running.say(GetParam() + "\n");
+    int accepted = 0;
+    for (auto& process : all) accepted += process->running.next_line() == GetParam() + ": 0" ? 1 : 0;
+    EXPECT_EQ(accepted, 2);
+    EXPECT_EQ(truth(runtime).used_bytes, kProcesses * kContext + 2 * each);
+  }
+}
+
+// With NVML silent about everything, the node's first context is charged as soon as it exists.
+TEST(FirstContext, IsChargedWhereNvmlTellsNothing) {
+  const Runtime runtime;
+  const std::string node = runtime.path() + "/run-node";
+  ASSERT_TRUE(sim::write_faults(node, kNothingTold));
+  auto refused = runtime.start(on_tiny("60MiB"), {"-"});
+  EXPECT_EQ(refused.next_line(), "ready: 2");
+  refused.finish();
+  EXPECT_EQ(truth(runtime).used_bytes, 0u);
+  // Its size is known on the node from then on: another share's is refused without calling the driver.
+  ASSERT_TRUE(sim::write_faults(node, std::string(kNothingTold) + ",cuDevicePrimaryCtxRetain:delay_us=0"));
+  Tenant other = on_tiny("60MiB");
+  other.environment["HEADGATE_SHARE"] = "other";
+  EXPECT_EQ(runtime.start(other, {"-"}).next_line(), "ready: 2");
+  EXPECT_EQ(sim::fault_hits(node)->at(1), 0u);
+  other.environment["HEADGATE_SHARE"] = "larger";
+  other.environment["HEADGATE_MEM"] = "164MiB";
+  Led tenant(runtime, other);
+  EXPECT_EQ(tenant.does(bytes("linear", 101 * kMiB)), "2");
+  EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");
+}
+
+TEST(FirstContext, IsChargedByATrialThatLeavesNothing) {
+  const Runtime runtime;
+  const std::string node = runtime.path() + "/run-node";
+  ASSERT_TRUE(sim::write_faults(node, kNothingTold + std::string(",cuCtxCreate_v2:delay_us=0")));
+  Led tenant(runtime, on_tiny("300MiB"));
+  const Owner owner(runtime);
+  EXPECT_EQ(sim::fault_hits(node)->at(1), 1u);
+  EXPECT_EQ(owner.residual(), kContext);
+  EXPECT_EQ(truth(runtime).used_bytes, kContext);
+  EXPECT_EQ(tenant.does("context"), "0");
+  EXPECT_EQ(sim::fault_hits(node)->at(1), 2u);  // the program's
+  EXPECT_EQ(owner.residual(), 2 * kContext);
+  EXPECT_EQ(tenant.does("-context"), "0");
+  EXPECT_EQ(owner.residual(), kContext);
+}
+
+}  // namespace
