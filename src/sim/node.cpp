@@ -189,10 +189,10 @@ void Node::detach() {
   if (process_ == kNone) return;
   {
     Advanced locked(*this);
+    client_fd_.reset();  // first: the next process of this slot locks the same file
     locked->close_process(process_);
   }
   process_ = kNone;
-  client_fd_.reset();
 }
 
 void Node::forget_after_fork() {
