@@ -24,17 +24,17 @@ class ProcessesThatStartTogether : public testing::TestWithParam<const char*> {
   }
 
   // Starts `count` processes of one share. Returns how many have their context, and ends them all.
-  int admitted(int count, const std::string& limit) {
+  std::int64_t admitted(int count, const std::string& limit) {
     std::vector<Runtime::Running> all;
     for (int i = 0; i < count; ++i) all.push_back(runtime_.start(on_tiny(limit), {"-"}));
-    int ready = 0;
-    for (Runtime::Running& each : all) {
-      const std::string line = each.next_line();
-      if (line == "ready: 0") ++ready;
-      else EXPECT_EQ(line, "ready: 2");
-    }
+    std::vector<std::string> answers;
+    for (Runtime::Running& each : all) answers.push_back(each.next_line());
+    const auto ready = std::ranges::count(answers, "ready: 0");
     EXPECT_EQ(truth(runtime_).used_bytes, static_cast<std::uint64_t>(ready) * kContext);
-    for (Runtime::Running& each : all) each.finish();
+    for (std::size_t i = 0; i < all.size(); ++i) {
+      const Outcome outcome = all[i].finish();
+      EXPECT_TRUE(answers[i] == "ready: 0" || answers[i] == "ready: 2") << answers[i] << "\n" << outcome.err;
+    }
     return ready;
   }
 
