@@ -54,8 +54,9 @@ struct alignas(64) GpuPage {
   // measured. Only in a page without a daemon.
   std::atomic<std::uint32_t> context_driver;
   std::atomic<std::uint64_t> context_bytes;
-  // Until this host time one process creates a context of unknown size, and the others wait; 0: none does.
-  std::atomic<std::int64_t> context_turn_ns;
+  // Which process creates a context of unknown size, and until when others wait for that; 0: none
+  // (limiter/memory/context_turn.cpp).
+  std::atomic<std::uint64_t> context_turn;
   std::uint8_t reserved[24];
   GpuSeat seats[kMaxSeats];
   GpuMarks marks[kMaxSeats];  // indexed by seat

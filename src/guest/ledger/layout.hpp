@@ -273,7 +273,7 @@ struct alignas(64) UsagePage {
   std::atomic<std::uint32_t> residuals;   // moves when a slot's residual changes: sums of residuals are then stale
   std::atomic<std::uint64_t>
       teardowns_given_up;  // bytes of dead processes given back by timeout, not because they were seen freed
-  std::atomic<std::int64_t> context_turn_ns;  // see GpuPage; here under a daemon
+  std::atomic<std::uint64_t> context_turn;  // see GpuPage; here under a daemon
   std::uint8_t reserved[44];
   std::atomic<std::uint32_t> releases;        // futex: moves when memory is given back while it is odd (oom_wait.hpp)
   std::atomic<std::uint64_t> freezes, thaws;  // how often a process moved its memory to the host, and back

@@ -1,38 +1,64 @@
 #include "guest/limiter/memory/context_turn.hpp"
 
 #include <time.h>
+#include <unistd.h>
 
 #include "guest/bare/clock.hpp"
 #include "guest/limiter/session/gpu_pages.hpp"
-#include "guest/limiter/session/session.hpp"
+#include "guest/limiter/session/membership.hpp"
 
 namespace headgate::limiter {
 namespace {
 
-std::atomic<std::int64_t>& turn_of(std::uint32_t device) {
+// The word: the holder's pid (Linux: below 2^22), the low bits of its pid namespace's inode, and when the turn ends, in
+// ticks of the host's clock that wrap.
+constexpr unsigned kPidBits = 22, kNamespaceBits = 16, kTimeBits = 26, kTickShift = 28;
+constexpr std::uint64_t mask(unsigned bits) { return (1ull << bits) - 1; }
+constexpr std::uint64_t kTurnTicks = (ContextTurn::kTurnNs >> kTickShift) + 1;
+
+std::uint64_t now_ticks() { return static_cast<std::uint64_t>(bare::host_ns()) >> kTickShift; }
+
+std::uint64_t own_word() {
+  const std::uint64_t pid = static_cast<std::uint64_t>(::getpid()) & mask(kPidBits);
+  return pid | (own_namespace() & mask(kNamespaceBits)) << kPidBits |
+         ((now_ticks() + kTurnTicks) & mask(kTimeBits)) << (kPidBits + kNamespaceBits);
+}
+
+// Any tenant can write a time that never comes.
+bool is_over(std::uint64_t word) {
+  const std::uint64_t left = ((word >> (kPidBits + kNamespaceBits)) - now_ticks()) & mask(kTimeBits);
+  return left == 0 || left > kTurnTicks;
+}
+
+bool is_dead(std::uint64_t word) {
+  const std::uint32_t here = own_namespace();
+  const auto pid = static_cast<std::uint32_t>(word & mask(kPidBits));
+  return (word >> kPidBits & mask(kNamespaceBits)) == (here & mask(kNamespaceBits)) &&
+         !ledger::is_alive({.pid = pid, .pidns_inode = here, .start_time = 0}, here);
+}
+
+std::atomic<std::uint64_t>& turn_of(std::uint32_t device) {
   ledger::GpuPage* const page = users_gpu_page(device);
-  return page != nullptr ? page->context_turn_ns : session.usage->context_turn_ns;
+  return page != nullptr ? page->context_turn : session.usage->context_turn;
 }
 
 }  // namespace
 
-bool ContextTurn::take(std::uint32_t device) {
-  const std::int64_t now = bare::host_ns();
-  std::atomic<std::int64_t>& turn = turn_of(device);
-  std::int64_t seen = turn.load(std::memory_order_acquire);
-  // Any tenant can write a time that never comes.
-  if (seen > now && seen - now <= kTurnNs) return false;
+bool ContextTurn::take(std::uint32_t device, bool checks) {
+  std::atomic<std::uint64_t>& turn = turn_of(device);
+  std::uint64_t seen = turn.load(std::memory_order_acquire);
+  if (seen != 0 && !is_over(seen) && !(checks && is_dead(seen))) return false;
+  const std::uint64_t ours = own_word();
+  if (!turn.compare_exchange_strong(seen, ours)) return false;
   device_index_ = device;
-  until_ns_ = now + kTurnNs;
-  if (turn.compare_exchange_strong(seen, until_ns_)) return true;
-  until_ns_ = 0;
-  return false;
+  held_ = ours;
+  return true;
 }
 
 void ContextTurn::leave() {
-  if (until_ns_ == 0) return;
-  turn_of(device_index_).compare_exchange_strong(until_ns_, 0);  // unless another has taken it since
-  until_ns_ = 0;
+  if (held_ == 0) return;
+  turn_of(device_index_).compare_exchange_strong(held_, 0);  // unless another has taken it since
+  held_ = 0;
 }
 
 void ContextTurn::rest() {

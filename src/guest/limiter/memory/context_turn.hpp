@@ -6,7 +6,8 @@
 
 namespace headgate::limiter {
 
-// In the user's page of the GPU, or in the share's under a daemon. A holder that dies or stops delays others by kTurnNs.
+// In the user's page of the GPU, or in the share's under a daemon. A holder that dies gives it up; one that is stopped
+// has it for about kTurnNs.
 class ContextTurn {
  public:
   ContextTurn() = default;
@@ -19,23 +20,27 @@ class ContextTurn {
   template <typename IsKnown>
   void wait(std::uint32_t device_index, IsKnown is_known) {
     for (int looks = 0; looks < kMostLooks; ++looks) {
-      const bool is_taken = take(device_index);
+      const bool is_taken = take(device_index, looks % kLooksPerCheck == kLooksPerCheck - 1);
       if (is_known() || is_taken) return;
       rest();
     }
   }
   void leave();
 
+  // Drivers may take seconds for the first context of a node.
+  static constexpr std::int64_t kTurnNs = 10'000'000'000;
+
  private:
-  static constexpr std::int64_t kTurnNs = 2'000'000'000;
   static constexpr std::int64_t kLookEveryNs = 1'000'000;
   static constexpr int kMostLooks = kTurnNs / kLookEveryNs;
+  static constexpr int kLooksPerCheck = 25;
 
-  bool take(std::uint32_t device_index);
+  // checks: looks whether the holder lives too.
+  bool take(std::uint32_t device_index, bool checks);
   static void rest();
 
   std::uint32_t device_index_ = 0;
-  std::int64_t until_ns_ = 0;  // 0: not held
+  std::uint64_t held_ = 0;  // the word that this object wrote; 0: none
 };
 
 }  // namespace headgate::limiter
