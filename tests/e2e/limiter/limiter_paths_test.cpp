@@ -336,6 +336,22 @@ TEST_F(Paths, HostMemoryIsUsedPastTheLimitUpToItsBudget) {
   EXPECT_EQ(used(host) + used(), 0u);
 }
 
+TEST_F(Paths, SmallHostMemoryHasItsPitchToo) {
+  make_node("tiny", 0, kMiB);
+  const auto program = start("100MiB", true, {{"HEADGATE_HOST_MEM", "50MiB"}});
+  const std::uint32_t host = ledger::host_account(0);
+  ASSERT_EQ(ask(*program, "take alloc 103809024"), "0 103809024") << "all but the context";
+  for (const char* bytes : {"1000", "700000", "2000000"}) {
+    std::istringstream answer(ask(*program, std::string("take pitch ") + bytes));
+    std::uint64_t result = 99, taken = 0;
+    answer >> result >> taken;
+    EXPECT_EQ(result, 0u) << bytes;
+    EXPECT_EQ(used(host), taken) << bytes;
+    EXPECT_GE(taken, 1000u) << bytes;
+    EXPECT_EQ(ask(*program, "drop"), "0");
+  }
+}
+
 // The program gets all it was promised: what fits on the card, and the rest on the host.
 class Oversubscribed : public Paths, public testing::WithParamInterface<const char*> {};
 INSTANTIATE_TEST_SUITE_P(Names, Oversubscribed,

@@ -75,17 +75,17 @@ std::uint64_t owner_here();
 void context_memory_may_go(std::uint64_t context);
 void context_memory_gone(std::uint64_t context);
 
-// Calls the driver for a request with `reserved` bytes reserved. If it takes more, reserves the rest or undoes the
-// call. `reserved` is then what is left to keep or hand back.
-template <typename Allocate, typename Undo>
-abi::CUresult allocated(const Place& place, std::uint64_t bytes, std::uint64_t& reserved, Allocate allocate,
-                        Undo undo) {
-  const RoundingProbe probe(place.device_index, bytes);
+// Calls the driver for a request of at most `bound` bytes with `reserved` bytes reserved; size() then tells its bytes.
+// If it takes more, reserves the rest or undoes the call. `reserved` is then what is left to keep or hand back.
+template <typename Allocate, typename Undo, typename Size>
+abi::CUresult allocated(const Place& place, std::uint64_t bound, std::uint64_t& reserved, Allocate allocate, Undo undo,
+                        Size size) {
+  const RoundingProbe probe(place.device_index, bound);
   const abi::CUresult result = noted(allocate());
   if (result != abi::CUDA_SUCCESS) return result;
-  const std::uint64_t taken = probe.taken(bytes);
-  if (taken <= reserved) return result;
-  if (grow_reservation(place.device_index, taken - reserved)) {
+  const std::uint64_t taken = probe.taken(size());
+  if (taken <= reserved || grow_reservation(place.device_index, taken - reserved)) {
+    if (taken < reserved) hand_back_unused(place.device_index, reserved - taken);
     reserved = taken;
     return result;
   }
@@ -120,7 +120,7 @@ abi::CUresult charged(std::uint64_t bytes, AllocationTable& holdings, Allocate a
     const Verdict verdict = place.standing == Standing::free ? Verdict::forward : reserve_at(place, taken, wait);
     if (verdict == Verdict::forward) return allocate();
     if (verdict == Verdict::refused) return refusal();
-    const abi::CUresult result = allocated(place, bytes, taken, allocate, undo);
+    const abi::CUresult result = allocated(place, bytes, taken, allocate, undo, [=] { return bytes; });
     if (result == abi::CUDA_SUCCESS) {
       keep(holdings, key(), {taken, place.device_index, owner_here()});
       small_array_came(place.device_index, taken);

@@ -91,72 +91,52 @@ template <typename Pointer, typename Allocate, typename Undo, typename Size>
   }
 }
 
-// Memory past the limit may be on the host. of_card: the call takes card memory at once, not page by page.
-template <typename Allocate>
-CUresult charged_linear(std::uint64_t bytes, bool of_card, CUdeviceptr* pointer, Allocate allocate) {
+// Charges a request of at most `bound` bytes; size() tells the actual size. Memory past the limit may be on the host.
+// of_card: the call takes card memory at once, not page by page.
+template <typename Pointer, typename Allocate, typename Undo, typename Size>
+CUresult charged_linear(std::uint64_t bound, bool of_card, Pointer* pointer, Allocate allocate, Undo undo, Size size) {
   OomWait wait;
   for (;;) {
     const Place place = current_place();
-    if (of_card && may_be_piece(place, bytes))
-      return charged_piece(
-          bytes, pointer, allocate, [](CUdeviceptr made) { forward(driver.cuMemFree_v2, made); },
-          [=] { return bytes; });
-    std::uint64_t taken = of_card ? with_rounding(place.device_index, bytes) : bytes;
+    if (of_card && may_be_piece(place, bound)) return charged_piece(bound, pointer, allocate, undo, size);
+    std::uint64_t taken = of_card ? with_rounding(place.device_index, bound) : bound;
     const Verdict verdict =
-        place.standing == Standing::free ? Verdict::forward : reserve_at(place, taken, wait, Fallback::host);
+        place.standing == Standing::free ? Verdict::forward : reserve_at(place, taken, wait, fallback_of<Pointer>());
     switch (verdict) {
       case Verdict::forward: return allocate();
       case Verdict::refused: return refusal();
-      case Verdict::on_host: return allocate_on_host(pointer, taken, place);
+      case Verdict::on_host: return on_host(pointer, taken, place);
       case Verdict::reserved: break;
     }
-    const auto undo = [=] { forward(driver.cuMemFree_v2, *pointer); };
-    const CUresult result = of_card ? allocated(place, bytes, taken, allocate, undo) : noted(allocate());
+    CUresult result =
+        of_card ? allocated(place, bound, taken, allocate, [=] { undo(*pointer); }, size) : noted(allocate());
     if (result == CUDA_SUCCESS) keep(pointers, *pointer, {taken, place.device_index, owner_here()});
     else hand_back_unused(place.device_index, taken);
     // A share that was promised more than the card has may find the card full before its own part is used.
-    if (result == CUDA_ERROR_OUT_OF_MEMORY && is_oversubscribed(place) && reserve_on_host(place.device_index, taken))
-      return allocate_on_host(pointer, taken, place);
+    if (result == CUDA_ERROR_OUT_OF_MEMORY && is_oversubscribed(place) &&
+        take_host_memory(pointer, taken, place, result))
+      return result;
     if (!try_again(result, place, taken, wait)) return result;
   }
 }
 
-// The pitch is known only after the call: reserves an upper bound before, and corrects it after.
+CUresult linear(CUdeviceptr* pointer, std::uint64_t bytes, bool of_card, auto allocate) {
+  if (is_drivers_error(pointer, bytes)) return allocate();
+  const auto undo = [](CUdeviceptr made) { forward(driver.cuMemFree_v2, made); };
+  return charged_linear(bytes, of_card, pointer, allocate, undo, [=] { return bytes; });
+}
+
+// The pitch is known only after the call.
 template <typename Allocate, typename Pointer, typename Pitch>
 CUresult pitched(Pointer* pointer, Pitch* pitch, std::uint64_t width, std::uint64_t height, unsigned element,
                  Allocate allocate, CUresult (*undo)(Pointer)) {
   if (is_drivers_error(pointer, width) || pitch == nullptr || height == 0 || !is_element_size(element))
     return allocate();
-  const Place place = current_place();
-  if (may_be_piece(place, padded(width, height)))
-    return charged_piece(padded(width, height), pointer, allocate, undo,
-                         [=] { return std::uint64_t{*pitch} * height; });
-  const std::uint64_t bound = with_rounding(place.device_index, padded(width, height));
-  const RoundingProbe probe(place.device_index, padded(width, height));
-  OomWait wait;
-  CUresult result;
-  do {
-    const Verdict verdict =
-        place.standing == Standing::free ? Verdict::forward : reserve_at(place, bound, wait, fallback_of<Pointer>());
-    if (verdict == Verdict::forward) return allocate();
-    if (verdict == Verdict::refused) return refusal();
-    if (verdict == Verdict::on_host) {
-      result = on_host(pointer, bound, place);
-      if (result == CUDA_SUCCESS) *pitch = static_cast<Pitch>(bound / height);
-      return result;
-    }
-    result = noted(allocate());
-    if (result != CUDA_SUCCESS) hand_back_unused(place.device_index, bound);
-  } while (try_again(result, place, bound, wait));
-  if (result != CUDA_SUCCESS) return result;
-  const std::uint64_t bytes = probe.taken(std::uint64_t{*pitch} * height);
-  if (bytes > bound && !grow_reservation(place.device_index, bytes - bound)) {
-    undo(*pointer);
-    hand_back_unused(place.device_index, bound);
-    return CUDA_ERROR_OUT_OF_MEMORY;
-  }
-  if (bytes < bound) hand_back_unused(place.device_index, bound - bytes);
-  keep(pointers, *pointer, {bytes, place.device_index, owner_here()});
+  const CUresult result = charged_linear(padded(width, height), true, pointer, allocate, undo,
+                                         [=] { return std::uint64_t{*pitch} * height; });
+  Allocation made;
+  if (result == CUDA_SUCCESS && pointers.look(*pointer, made) && made.device_index >= headgate::ledger::kMaxDevices)
+    *pitch = static_cast<Pitch>(padded(width, 1));  // on the host
   return result;
 }
 
@@ -170,15 +150,12 @@ HEADGATE_HOOK CUresult cuMemAlloc(CUdeviceptr_v1* dptr, unsigned bytesize) {
 }
 
 HEADGATE_HOOK CUresult cuMemAlloc_v2(CUdeviceptr* dptr, size_t bytesize) {
-  const auto allocate = [=] { return forward(driver.cuMemAlloc_v2, dptr, bytesize); };
-  if (is_drivers_error(dptr, bytesize)) return allocate();
-  return charged_linear(bytesize, true, dptr, allocate);
+  return linear(dptr, bytesize, true, [=] { return forward(driver.cuMemAlloc_v2, dptr, bytesize); });
 }
 
 HEADGATE_HOOK CUresult cuMemAllocManaged(CUdeviceptr* dptr, size_t bytesize, unsigned flags) {
   const auto allocate = [=] { return forward(driver.cuMemAllocManaged, dptr, bytesize, flags); };
-  if (is_drivers_error(dptr, bytesize) || !is_attachment(flags)) return allocate();
-  return charged_linear(bytesize, false, dptr, allocate);
+  return is_attachment(flags) ? linear(dptr, bytesize, false, allocate) : allocate();
 }
 
 HEADGATE_HOOK CUresult cuMemAllocPitch(CUdeviceptr_v1* dptr, unsigned* pPitch, unsigned WidthInBytes, unsigned Height,
