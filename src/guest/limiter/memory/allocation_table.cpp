@@ -77,7 +77,7 @@ void AllocationTable::remove(Shard& shard, Entry* entry) {
 bool AllocationTable::put(std::uint64_t key, Allocation holding) {
   const std::uint64_t hash = mixed(key);
   Shard& shard = shards_[hash % kShards];
-  const Locked locked(shard.lock);
+  const bare::Locked locked(shard.lock);
   if ((shard.count + 1) * 4 > shard.capacity * 3 && !grow(shard) && shard.count + 1 >= shard.capacity) return false;
   insert(shard, {key + 1, holding.bytes | std::uint64_t{holding.device_index} << kDeviceShift, holding.owner & ~kMark},
          hash);
@@ -87,7 +87,7 @@ bool AllocationTable::put(std::uint64_t key, Allocation holding) {
 bool AllocationTable::look(std::uint64_t key, Allocation& holding) {
   const std::uint64_t hash = mixed(key);
   Shard& shard = shards_[hash % kShards];
-  const Locked locked(shard.lock);
+  const bare::Locked locked(shard.lock);
   const Entry* entry = find(shard, key, hash);
   if (entry == nullptr) return false;
   holding = unpack(entry->packed, entry->owner);
@@ -97,7 +97,7 @@ bool AllocationTable::look(std::uint64_t key, Allocation& holding) {
 bool AllocationTable::take(std::uint64_t key, Allocation& holding) {
   const std::uint64_t hash = mixed(key);
   Shard& shard = shards_[hash % kShards];
-  const Locked locked(shard.lock);
+  const bare::Locked locked(shard.lock);
   Entry* entry = find(shard, key, hash);
   if (entry == nullptr) return false;
   holding = unpack(entry->packed, entry->owner);
@@ -107,7 +107,7 @@ bool AllocationTable::take(std::uint64_t key, Allocation& holding) {
 
 void AllocationTable::mark_owned(std::uint64_t owner) {
   for (Shard& shard : shards_) {
-    const Locked locked(shard.lock);
+    const bare::Locked locked(shard.lock);
     for (std::size_t i = 0; i < shard.capacity; ++i) {
       Entry& entry = shard.entries[i];
       if (entry.key_plus_one != 0 && entry.owner == owner) entry.owner |= kMark;
@@ -117,7 +117,7 @@ void AllocationTable::mark_owned(std::uint64_t owner) {
 
 void AllocationTable::sweep_marked(std::uint64_t owner, std::span<std::uint64_t> bytes) {
   for (Shard& shard : shards_) {
-    const Locked locked(shard.lock);
+    const bare::Locked locked(shard.lock);
     for (std::size_t i = 0; i < shard.capacity;) {
       Entry& entry = shard.entries[i];
       if (entry.key_plus_one == 0 || entry.owner != (owner | kMark)) {

@@ -9,7 +9,7 @@
 #include <cstdint>
 #include <span>
 
-#include "guest/limiter/memory/backoff_lock.hpp"
+#include "guest/bare/short_lock.hpp"
 
 namespace headgate::limiter {
 
@@ -47,7 +47,7 @@ class AllocationTable {
     std::uint64_t owner;         // bit 0: marked
   };
   struct alignas(64) Shard {
-    BackoffLock lock;
+    bare::ShortLock lock;
     Entry* entries = nullptr;
     std::size_t capacity = 0;  // a power of two, or 0
     std::size_t count = 0;

@@ -137,7 +137,7 @@ Verdict expect_graph_growth(const Place& place, std::uint64_t most) {
     hand_back_unused(place.device_index, most);
     return Verdict::forward;
   }
-  const Locked guard(pool->lock);
+  const bare::Locked guard(pool->lock);
   pool->under_way += most;
   pool->charged += most;
   return verdict;

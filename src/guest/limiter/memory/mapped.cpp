@@ -3,8 +3,8 @@
 #include <sys/mman.h>
 
 #include "guest/bare/keep_errno.hpp"
+#include "guest/bare/short_lock.hpp"
 #include "guest/ledger/account.hpp"
-#include "guest/limiter/memory/backoff_lock.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/session/membership.hpp"
 
@@ -26,7 +26,7 @@ constexpr std::uint32_t kMaxObjects = 1 << 18;
 Object* objects;
 std::uint32_t object_count;
 std::uint32_t first_free;  // index + 1
-constinit BackoffLock lock;
+constinit bare::ShortLock lock;
 
 constinit AllocationTable objects_by_handle;   // bytes: the object's index
 constinit AllocationTable objects_by_address;  // the same
@@ -62,7 +62,7 @@ Released let_go_if_unused(std::uint32_t index) {
 
 void mapped_created(std::uint64_t handle, Allocation holding) {
   note_peaks(holding.device_index);
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   if (!have_room()) return;
   const std::uint32_t index = new_object();
   objects[index] = {holding.bytes, holding.device_index, 1, 0, 0, false};
@@ -70,7 +70,7 @@ void mapped_created(std::uint64_t handle, Allocation holding) {
 }
 
 void mapped_retained(std::uint64_t handle, std::uint64_t address) {
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   Allocation found;
   if (!objects_by_address.look(address, found) && !objects_by_handle.look(handle, found)) return;
   ++objects[found.bytes].references;
@@ -78,7 +78,7 @@ void mapped_retained(std::uint64_t handle, std::uint64_t address) {
 }
 
 void mapped_at(std::uint64_t address, std::uint64_t size, std::uint64_t handle) {
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   sizes_by_address.put(address, {size, 0});
   Allocation found;
   if (!objects_by_handle.look(handle, found)) return;
@@ -87,7 +87,7 @@ void mapped_at(std::uint64_t address, std::uint64_t size, std::uint64_t handle) 
 }
 
 bool mapped_export(std::uint64_t handle, Released& object) {
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   Allocation found;
   if (!objects_by_handle.look(handle, found) || objects[found.bytes].exported) return false;
   Object& known = objects[found.bytes];
@@ -97,13 +97,13 @@ bool mapped_export(std::uint64_t handle, Released& object) {
 }
 
 void mapped_not_exported(std::uint64_t handle) {
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   Allocation found;
   if (objects_by_handle.look(handle, found)) objects[found.bytes].exported = false;
 }
 
 HandleRelease::HandleRelease(std::uint64_t handle) : handle_(handle), object_(0) {
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   Allocation found;
   if (!objects_by_handle.look(handle, found)) return;
   object_ = static_cast<std::uint32_t>(found.bytes);
@@ -115,7 +115,7 @@ HandleRelease::HandleRelease(std::uint64_t handle) : handle_(handle), object_(0)
 
 Released HandleRelease::settle(bool succeeded) {
   if (!known_) return {};
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   Object& object = objects[object_];
   --object.mappings;
   if (succeeded) return let_go_if_unused(object_);
@@ -125,7 +125,7 @@ Released HandleRelease::settle(bool succeeded) {
 }
 
 Released mapped_unmapped(std::uint64_t address) {
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   Allocation found, size;
   sizes_by_address.take(address, size);
   if (!objects_by_address.take(address, found)) return {};

@@ -42,10 +42,10 @@ void each_pool(std::uint32_t device, Act act) {
 
 // Its last allocation is gone, so the destroyed pool's memory is too.
 void release_destroyed_pool(PoolAccounting& destroyed) {
-  const Locked table(pool_table_lock);
+  const bare::Locked table(pool_table_lock);
   if (destroyed.kind.load(std::memory_order_relaxed) != PoolKind::destroyed) return;
   {
-    const Locked guard(destroyed.lock);
+    const bare::Locked guard(destroyed.lock);
     destroyed.reserved = 0;
     level_accounting(destroyed);
   }
@@ -130,7 +130,7 @@ Verdict PoolRequest::expect(OomWait& wait) {
 Verdict PoolRequest::try_expect(InFlightBytes& in_flight) {
   const Verdict verdict = try_reserve_at(place_, most_, in_flight);
   if (verdict == Verdict::reserved) {
-    const Locked guard(pool_.lock);
+    const bare::Locked guard(pool_.lock);
     pool_.under_way += most_;
     pool_.charged += most_;
     return verdict;
@@ -154,7 +154,7 @@ Verdict PoolRequest::try_expect(InFlightBytes& in_flight) {
 
 // Settles without a driver call if the memory is known to be backed already.
 bool PoolRequest::nothing_grew(std::uint64_t address) {
-  const Locked guard(pool_.lock);
+  const bare::Locked guard(pool_.lock);
   const Remembered& seen = remembered_at(pool_, address);
   if (seen.address != address || bytes_ > seen.bytes || seen.epoch != epoch_ ||
       epoch_ != release_epoch.load(std::memory_order_acquire) || coarse_now_ns() - pool_.read_at >= kTrusted)
@@ -183,7 +183,7 @@ abi::CUresult PoolRequest::settle(abi::CUresult result, const abi::CUdeviceptr* 
       book_refusal(place_, bytes_);
       result = abi::CUDA_ERROR_OUT_OF_MEMORY;
     } else {
-      const Locked guard(pool_.lock);
+      const bare::Locked guard(pool_.lock);
       remembered_at(pool_, *address) = {*address, bytes_, epoch_};
     }
   }
@@ -284,7 +284,7 @@ void memory_synchronised() {
 bool pools_under_way(std::uint32_t device) {
   bool any = false;
   each_pool(device, [&any](PoolAccounting& pool, PoolKind) {
-    const Locked guard(pool.lock);
+    const bare::Locked guard(pool.lock);
     any = any || pool.under_way != 0 || pool.trials != 0;
   });
   return any;
@@ -295,7 +295,7 @@ bool destroyed_pools_charged(std::uint32_t device) {
   for (std::uint32_t i = 0; i < end; ++i) {
     PoolAccounting& pool = all_accounts[i];
     if (pool.device_index != device || pool.kind.load(std::memory_order_acquire) != PoolKind::destroyed) continue;
-    const Locked guard(pool.lock);
+    const bare::Locked guard(pool.lock);
     if (pool.charged != 0) return true;
   }
   return false;

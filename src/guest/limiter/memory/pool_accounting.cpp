@@ -11,7 +11,7 @@ constinit PoolAccounting all_accounts[kMaxPools];
 constinit std::atomic<std::uint32_t> accounts_used;
 constinit std::atomic<PoolAccounting*> current_accounts[ledger::kMaxDevices];
 constinit std::atomic<PoolAccounting*> graph_accounts[ledger::kMaxDevices];
-constinit BackoffLock pool_table_lock;
+constinit bare::ShortLock pool_table_lock;
 constinit std::atomic<std::uint64_t> release_epoch{1};
 constinit AllocationTable pool_pointers;
 constinit std::atomic<std::uint32_t> tracked_pools;
@@ -54,7 +54,7 @@ PoolAccounting* find_accounting(abi::CUmemoryPool pool) {
 }
 
 PoolAccounting* new_accounting(PoolKind kind, abi::CUmemoryPool handle, const Place& place, bool tracked) {
-  const Locked guard(pool_table_lock);
+  const bare::Locked guard(pool_table_lock);
   if (handle != nullptr) {
     if (PoolAccounting* known = find_accounting(handle); known != nullptr) return known;
   } else if (PoolAccounting* known = graph_accounts[place.device_index].load(); known != nullptr) {
@@ -66,7 +66,7 @@ PoolAccounting* new_accounting(PoolKind kind, abi::CUmemoryPool handle, const Pl
   if (i == kMaxPools) return nullptr;
   PoolAccounting& accounting = all_accounts[i];
   {
-    const Locked one(accounting.lock);
+    const bare::Locked one(accounting.lock);
     accounting.device_index = place.device_index;
     accounting.device = place.device;
     accounting.tracked = tracked;
@@ -98,7 +98,7 @@ std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool f
   std::uint64_t sum = 0;
   abi::CUresult result = abi::CUDA_SUCCESS;
   const bool told = read_sum(pool, sum, result);
-  const Locked guard(pool.lock);
+  const bare::Locked guard(pool.lock);
   const bool alone = pool.under_way == done;
   pool.under_way -= done;
   // Growth while a request is under way, or on trial, is settled by that request. Charged here too, it would count
@@ -134,13 +134,13 @@ std::uint64_t settle_accounting(PoolAccounting& pool, std::uint64_t done, bool f
 }
 
 void begin_trial(PoolAccounting& pool) {
-  const Locked guard(pool.lock);
+  const bare::Locked guard(pool.lock);
   ++pool.trials;
 }
 
 void end_trials(PoolAccounting& pool, std::uint32_t trials) {
   if (trials == 0) return;
-  const Locked guard(pool.lock);
+  const bare::Locked guard(pool.lock);
   pool.trials -= trials;
 }
 

@@ -3,8 +3,8 @@
 
 #include <atomic>
 
+#include "guest/bare/short_lock.hpp"
 #include "guest/ledger/layout.hpp"
-#include "guest/limiter/memory/backoff_lock.hpp"
 #include "guest/limiter/memory/pool.hpp"
 
 namespace headgate::limiter {
@@ -33,7 +33,7 @@ struct PoolAccounting {
   bool tracked = false;  // created by the program: may be destroyed with memory outstanding, so pointers are recorded
   std::atomic<std::uint64_t> tickets;
   std::atomic<std::int64_t> outstanding;  // for a tracked pool
-  BackoffLock lock;                       // guards what follows
+  bare::ShortLock lock;                   // guards what follows
   std::uint64_t charged = 0;              // what the ledger holds for it
   std::uint64_t reserved = 0;             // the sum, as last read
   std::uint64_t under_way = 0;            // upper bounds of requests not yet settled
@@ -49,7 +49,7 @@ extern PoolAccounting all_accounts[kMaxPools];
 extern std::atomic<std::uint32_t> accounts_used;  // entries from here on are unused
 extern std::atomic<PoolAccounting*> current_accounts[ledger::kMaxDevices];
 extern std::atomic<PoolAccounting*> graph_accounts[ledger::kMaxDevices];
-extern BackoffLock pool_table_lock;
+extern bare::ShortLock pool_table_lock;
 
 // Moves when a pool may have released memory.
 extern std::atomic<std::uint64_t> release_epoch;

@@ -3,8 +3,8 @@
 #include <atomic>
 #include <utility>
 
+#include "guest/bare/short_lock.hpp"
 #include "guest/limiter/memory/allocation_table.hpp"
-#include "guest/limiter/memory/backoff_lock.hpp"
 #include "guest/limiter/memory/residual.hpp"
 #include "guest/limiter/memory/untold.hpp"
 
@@ -22,7 +22,7 @@ constinit std::atomic<std::uint32_t> looks{0};
 // By the slab's address. pieces: their number and total size (Pieces). spare: what is charged for the slab beyond its
 // pieces; a slab without an entry is not charged. Both change under the lock.
 constinit AllocationTable pieces, spare;
-constinit BackoffLock lock;
+constinit bare::ShortLock lock;
 constinit std::atomic<std::uint32_t> arrays_came[ledger::kMaxDevices];
 
 // The driver may reuse a freed piece's place for another thread before piece_gone() is called: until then the pieces'
@@ -82,7 +82,7 @@ std::uint64_t PieceProbe::taken(std::uint64_t address, std::uint64_t bytes, std:
     if (now != SIZE_MAX && now <= free_before_) lost = free_before_ - now;
   }
   const std::uint64_t slab = slab_of(address);
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   Allocation entry{0, device_index_, owner}, rest;
   const bool is_new = !pieces.take(slab, entry);
   Pieces all(entry);
@@ -108,7 +108,7 @@ std::uint64_t recorded_piece_gone(std::uint64_t address, std::uint64_t bytes, bo
   const std::uint64_t own = exported ? 0 : bytes;
   if (!seated()) return own;
   const std::uint64_t slab = slab_of(address);
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   Allocation entry, rest;
   if (!pieces.take(slab, entry)) return own;
   Pieces all(entry);
@@ -133,13 +133,13 @@ void small_array_came(std::uint32_t device_index, std::uint64_t bytes) {
 }
 
 void slabs_may_go(std::uint64_t context) {
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   pieces.mark_owned(context);
   spare.mark_owned(context);
 }
 
 void slabs_gone(std::uint64_t context, std::uint64_t (&bytes)[ledger::kMaxAccounts]) {
-  const Locked locked(lock);
+  const bare::Locked locked(lock);
   std::uint64_t counts[ledger::kMaxAccounts] = {};
   pieces.sweep_marked(context, counts);
   spare.sweep_marked(context, bytes);
