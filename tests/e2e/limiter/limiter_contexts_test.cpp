@@ -1,5 +1,6 @@
 // Memory of contexts: known before they are created, or measured right after, and given back as it was charged.
 #include <filesystem>
+#include <fstream>
 
 #include "limiter_pool.hpp"
 #include "sim/faults.hpp"
@@ -273,6 +274,25 @@ TEST_P(DisturbedGuess, IsReplacedByASizeSeenTwice) {
   EXPECT_EQ(does("-context"), 2 * kContext);
   EXPECT_EQ(does("context"), 3 * kContext);
   EXPECT_EQ(does("reset"), 2 * kContext);
+}
+
+// Shares that have no page of the GPU in common, as under a daemon, cannot keep their creations apart.
+TEST_P(DisturbedGuess, IsReplacedAtOnceBesideUnseenShares) {
+  const Runtime runtime;
+  const std::string node = runtime.path() + "/run-node", gpus = runtime.path() + "/run/gpus";
+  Tenant stranger = on_tiny("1GiB");
+  stranger.environment["HEADGATE_SHARE"] = "stranger";
+  Led other(runtime, stranger);
+  EXPECT_EQ(other.does(bytes("linear", 20 * kMiB)), "0");
+  std::filesystem::remove_all(gpus);
+  std::ofstream(gpus) << "no directory\n";
+  ASSERT_TRUE(sim::write_faults(node, kNoList + std::string(",cuDevicePrimaryCtxRetain:delay_us=500000:count=1")));
+  auto tenant = runtime.start(on_tiny("1GiB"), {"-"});
+  EXPECT_TRUE(comes_true([&] { return sim::fault_hits(node)->at(1) == 1; }));
+  EXPECT_EQ(other.does(GetParam().first), "0");
+  EXPECT_EQ(tenant.next_line(), "ready: 0");
+  const Owner owner(runtime);
+  EXPECT_EQ(owner.residual(), kContext);
 }
 
 }  // namespace

@@ -14,6 +14,7 @@
 #include "guest/limiter/route/forward.hpp"
 #include "guest/limiter/session/before_init.hpp"
 #include "guest/limiter/session/current.hpp"
+#include "guest/limiter/session/gpu_pages.hpp"
 #include "guest/limiter/session/green_contexts.hpp"
 #include "guest/limiter/session/membership.hpp"
 #include "guest/limiter/session/thread_percentage.hpp"
@@ -48,13 +49,19 @@ bool is_hidden_gpu(CUdevice device) {
   return true;
 }
 
-// Charges a new context by the card's free memory. Without a figure from before it, another context shows the size.
+// Charges a new context by the card's free memory. Other contexts show the size if there is no figure from before it,
+// or if other shares may create contexts meanwhile.
 std::int64_t guessed(const Place& place, const CardFree& free) {
+  constexpr int kMostTrials = 3;
   const std::uint32_t index = place.device_index;
-  if (free.is_known()) return guess_contexts(index, free.decrease());
-  const ContextTrial trial = try_context(index, place.device);
-  const std::int64_t taken = guess_contexts(index, trial.taken_bytes);
-  return taken + guess_contexts(index, trial.returned_bytes);
+  std::int64_t more = free.is_known() ? guess_contexts(index, free.decrease()) : 0;
+  if (free.is_known() && users_gpu_page(index) != nullptr) return more;
+  for (int trials = 0; trials < kMostTrials && !context_size(index).is_measured; ++trials) {
+    const ContextTrial trial = try_context(index, place.device);
+    more += guess_contexts(index, trial.taken_bytes);
+    more += guess_contexts(index, trial.returned_bytes);
+  }
+  return more;
 }
 
 // Charges a new context of which no size was measured before: measures it now, by NVML or else by the card's free
