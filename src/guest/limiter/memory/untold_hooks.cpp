@@ -63,16 +63,11 @@ std::uint64_t attribute_of(CUdevice device, CUdevice_attribute which) {
   return told ? static_cast<std::uint64_t>(value) : 0;
 }
 
-// The stack limit applies to every thread that the card can hold at once. Returns 0 if the driver does not say.
-std::uint64_t threads_of(CUdevice device) {
-  return attribute_of(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) *
-         attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
-}
-
-// Returns an upper bound instead, for what cannot be measured and undone.
+// The stack limit applies to every thread that the card can hold at once. Returns an upper bound; 0 if the driver does
+// not tell the number of multiprocessors.
 std::uint64_t most_threads_of(CUdevice device) {
-  const std::uint64_t threads = threads_of(device);
-  return threads != 0 ? threads : kMostThreads * attribute_of(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT);
+  const std::uint64_t each = attribute_of(device, CU_DEVICE_ATTRIBUTE_MAX_THREADS_PER_MULTIPROCESSOR);
+  return attribute_of(device, CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT) * (each != 0 ? each : kMostThreads);
 }
 
 // The driver does not report the number of multiprocessors: the stacks' size can be measured only after they are taken,
