@@ -88,8 +88,9 @@ MetricRow of_mps_group(std::string_view name, std::string_view help, Of of) {
 std::vector<MetricRow> mps_rows() {
   return {
       {{"headgate_mps_group_info", kGauge, "uuid, owner_uid, state",
-        "Always 1; an MPS control daemon of headgate's, and the state of its server: active, fault, initializing, or "
-        "unknown."},
+        "Always 1; an MPS control daemon of headgate's, and the state of its server: active, fault, initializing, "
+        "wedged, "
+        "or unknown."},
        [](const MetricInput& in, Samples& out) {
          for (const GroupView& group : in.own.sums.mps)
            out.push_back({{{"uuid", group.key.uuid},

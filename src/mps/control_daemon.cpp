@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
+#include <iterator>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -46,6 +48,24 @@ std::vector<ProcessMark> children_of(std::uint32_t pid, const std::string& proc)
   return all;
 }
 
+std::unexpected<Error> cannot_be_killed(const ProcessMark& mark) {
+  return fail(ErrorCode::failed, "MPS stop: process " + std::to_string(mark.pid) + " cannot be killed");
+}
+
+// `strings`: as the kernel shows words and environments, each ends with a zero byte.
+bool has_string(std::string_view strings, const std::string& string) {
+  const std::string ended = string + '\0';
+  return strings.starts_with(ended) || strings.contains('\0' + ended);
+}
+
+// Tenants have the same pipe directory, but not this log directory; the tool has both in each call, but not -d.
+bool was_started_for(const Places& places, std::uint32_t pid, const std::string& proc) {
+  const std::string folder = proc + "/" + std::to_string(pid);
+  const auto variables = identity::read_file(folder + "/environ"), words = identity::read_file(folder + "/cmdline");
+  return variables && words && has_string(*variables, "CUDA_MPS_PIPE_DIRECTORY=" + places.pipe) &&
+         has_string(*variables, "CUDA_MPS_LOG_DIRECTORY=" + places.log) && has_string(*words, "-d");
+}
+
 }  // namespace
 
 std::optional<ProcessMark> mark_of(std::uint32_t pid, const std::string& proc) {
@@ -78,22 +98,22 @@ Result<RunningDaemon> start_daemon(const Tool& tool, ServerUsers users, const st
                                    const std::string& proc) {
   if (auto made = make_places(base, tool.places()); !made) return std::unexpected(made.error());
   remove_stale(tool.places());
-  if (auto started = tool.start(users); !started) {
-    // A launcher that hangs may have started it.
-    if (started.error().code == ErrorCode::unreachable)
-      if (const auto left = daemon_at(tool.places().pipe, proc); left && left->uid == ::geteuid())
-        (void)kill_daemon(*left, ItsServers::kill, proc);
-    return std::unexpected(started.error());
-  }
+  const auto failed = [&](Error why) -> std::unexpected<Error> {
+    if (const auto killed = kill_started(tool.places(), ItsServers::kill, proc); !killed)
+      why.message += "; " + killed.error().message;
+    return std::unexpected(std::move(why));
+  };
+  // A launcher that hangs may have started it.
+  if (auto started = tool.start(users); !started) return failed(started.error());
   const auto until = Clock::now() + tool.limits().ready;
   for (;;) {
     if (auto daemon = daemon_at(tool.places().pipe, proc); daemon && daemon->uid == ::geteuid())
       return std::move(*daemon);
     if (Clock::now() >= until)
-      return fail(ErrorCode::failed,
-                  "MPS start: no daemon answers at " + tool.places().pipe + " within " +
-                      std::to_string(tool.limits().ready.count()) + " ms",
-                  "its own words: " + tool.places().log + "/control.log");
+      return failed({ErrorCode::failed,
+                     "MPS start: no daemon answers at " + tool.places().pipe + " within " +
+                         std::to_string(tool.limits().ready.count()) + " ms",
+                     "its own words: " + tool.places().log + "/control.log"});
     std::this_thread::sleep_for(milliseconds(2));
   }
 }
@@ -117,7 +137,35 @@ Result<void> kill_daemon(const RunningDaemon& daemon, ItsServers its_servers, co
   for (const ProcessMark& server : servers)
     if (const UniqueFd pidfd = open_process(server, proc)) kill_process(pidfd.get());
   if (ends_within(daemon.pidfd.get(), kAfterKill)) return {};
-  return fail(ErrorCode::failed, "MPS stop: control daemon " + std::to_string(daemon.mark.pid) + " cannot be killed");
+  return cannot_be_killed(daemon.mark);
+}
+
+std::vector<ProcessMark> started_for(const Places& places, const std::string& proc) {
+  std::vector<ProcessMark> all;
+  for (const identity::Process& process : identity::list_processes(proc).all)
+    if (process.uid == ::geteuid() && !process.ended && was_started_for(places, process.pid, proc))
+      all.push_back({process.pid, process.start_time});
+  return all;
+}
+
+// One of them may fork and end while /proc is read, so two readings in a row must show none.
+Result<void> kill_started(const Places& places, ItsServers servers, const std::string& proc) {
+  const auto until = Clock::now() + kAfterKill;
+  for (int none = 0; none < 2;) {
+    std::vector<ProcessMark> found = started_for(places, proc);
+    none = found.empty() ? none + 1 : 0;
+    for (std::size_t i = 0, daemons = found.size(); servers == ItsServers::kill && i < daemons; ++i)
+      std::ranges::copy(children_of(found[i].pid, proc), std::back_inserter(found));
+    for (const ProcessMark& mark : found) {
+      const UniqueFd pidfd = open_process(mark, proc);
+      if (!pidfd) continue;
+      kill_process(pidfd.get());
+      if (!ends_within(pidfd.get(), kAfterKill)) return cannot_be_killed(mark);
+    }
+    if (Clock::now() > until)
+      return fail(ErrorCode::failed, "MPS stop: processes of " + places.directory + " start again and again");
+  }
+  return {};
 }
 
 }  // namespace headgate::mps

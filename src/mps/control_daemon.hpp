@@ -5,6 +5,7 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
@@ -32,17 +33,23 @@ struct RunningDaemon {
 // writes no pid file. Nothing if no process listens. Never blocks.
 [[nodiscard]] std::optional<RunningDaemon> daemon_at(const std::string& pipe, const std::string& proc);
 
+// Returns the processes that start_daemon() began for these directories, listening or not: launchers and daemons. The
+// kernel keeps the environment and the words that each was started with.
+[[nodiscard]] std::vector<ProcessMark> started_for(const Places& places, const std::string& proc);
+
 // Creates the directories, removes a former daemon's files, starts the daemon and waits until it listens. Errors: those
-// of make_places() and Tool::start(); failed if it does not listen in time. After an error no daemon listens.
+// of make_places() and Tool::start(); failed if it does not listen in time. After an error none of its processes lives.
 [[nodiscard]] Result<RunningDaemon> start_daemon(const Tool& tool, ServerUsers users, const std::string& base,
                                                  const std::string& proc);
+
+enum class ItsServers { kill, leave };  // with a daemon that is killed; else they keep serving their present clients
 
 // Asks the daemon to quit, and kills it and its servers if it does not end in time. Returns true if it was killed.
 // Errors: failed if it still lives.
 [[nodiscard]] Result<bool> stop_daemon(const Tool& tool, const RunningDaemon& daemon, const std::string& proc);
-// Kills the daemon at once. Its servers are killed too, or keep serving their present clients. Errors: those of
-// stop_daemon().
-enum class ItsServers { kill, leave };
+// Kills the daemon at once. Errors: those of stop_daemon().
 [[nodiscard]] Result<void> kill_daemon(const RunningDaemon& daemon, ItsServers servers, const std::string& proc);
+// Kills all of started_for(). Errors: those of stop_daemon().
+[[nodiscard]] Result<void> kill_started(const Places& places, ItsServers servers, const std::string& proc);
 
 }  // namespace headgate::mps

@@ -105,6 +105,34 @@ TEST_P(MpsCrash, ADaemonKilledInRecoveryIsFollowedByAnother) {
   }
 }
 
+// Killed after the launcher was started, and before its daemon listens: no socket and no note names that daemon.
+TEST_P(MpsCrash, ADaemonThatDoesNotListenYetIsNotLeft) {
+  const Places places = folder_.places(GetParam());
+  for (const bool tenant_lives : {true, false}) {
+    Sleeper tenant;
+    const pid_t killed = ::fork();
+    if (killed == 0) {
+      auto options = folder_.options(HEADGATE_SIM_MPS_TOOL);
+      options.multi_user = GetParam() == kAllUsers;
+      Manager manager(std::move(options));
+      if (!manager.adopt()) ::_exit(1);
+      ::setenv("HEADGATE_SIM_MPS", GetParam() == kAllUsers ? "555,waits" : "waits", 1);
+      (void)manager.acquire(tenant_of(tenant, {.percent = 30}, GetParam()));
+      ::_exit(1);
+    }
+    ASSERT_TRUE(comes_true([&] { return started_for(places, "/proc").size() == 2; })) << "a launcher and its daemon";
+    ::kill(killed, SIGKILL);
+    ASSERT_EQ(::waitpid(killed, nullptr, 0), killed);
+    if (!tenant_lives) tenant.end();
+    ASSERT_TRUE(restart());
+    EXPECT_EQ(started_for(places, "/proc").size(), tenant_lives ? 1u : 0u);
+    EXPECT_TRUE(tenant_lives ? all_is_right() : all_is_gone());
+    tenant.end();
+    ASSERT_TRUE(restart());
+    EXPECT_TRUE(all_is_gone());
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(Each, MpsCrash, ::testing::Values(0u, kAllUsers), [](const auto& tested) {
   return std::string(tested.param == kAllUsers ? "ForAllUsers" : "ForOneUser");
 });

@@ -50,8 +50,8 @@ Result<void> Keeper::start() {
 void Keeper::acquire(Tenant tenant, std::function<void(Result<Variables>)> done) {
   do_later([this, tenant = std::move(tenant), done = std::move(done)] {
     auto variables = manager_.acquire(tenant);
-    show();                                                               // so that `done` sees the group
-    next_look_ = std::min(next_look_, Clock::now() + times_.after_news);  // it may wait behind another user
+    show();                                    // so that `done` sees the group
+    look_in(tenant.group, times_.after_news);  // it may wait behind another user
     done(std::move(variables));
   });
 }
@@ -109,59 +109,57 @@ void Keeper::show() {
   shown_ = std::move(groups);
 }
 
-// Keeps a pidfd for each tenant and control daemon. The next wait() releases those that have already ended.
+// Keeps a pidfd for each tenant and control daemon.
 void Keeper::watch_processes() {
   std::set<std::pair<std::uint32_t, std::uint32_t>> wanted;
-  const auto want = [&](const ProcessMark& mark) {
-    if (!wanted.insert(key_of(mark)).second || pidfds_.contains(key_of(mark))) return;
-    UniqueFd pidfd = open_process(mark, proc_);
-    if (!pidfd) manager_.release(mark);
-    else pidfds_.emplace(key_of(mark), std::move(pidfd));
-  };
-  for (const ProcessMark& mark : manager_.holders()) want(mark);
-  for (const GroupView& group : manager_.groups())
-    if (const auto mark = mark_of(group.daemon_pid, proc_)) want(*mark);
+  for (const ProcessMark& mark : manager_.processes()) {
+    if (!wanted.insert(key_of(mark)).second || pidfds_.contains(key_of(mark))) continue;
+    if (UniqueFd pidfd = open_process(mark, proc_)) pidfds_.emplace(key_of(mark), std::move(pidfd));
+    else ended(mark);
+  }
   std::erase_if(pidfds_, [&](const auto& entry) { return !wanted.contains(entry.first); });
 }
 
-// Watches are asked for each time: a directory that was made again is another one, and adding a watch that is there
-// already returns it. What a server has logged before its directory is watched is news that no watch tells.
+void Keeper::ended(const ProcessMark& mark) {
+  for (const GroupKey& key : manager_.release(mark)) look_in(key, times_.after_news);
+}
+
+// The servers' file is watched, and not all of its directory, where the control daemon logs each of our questions. The
+// directory says when the file is made again. Adding a watch that is there already returns it; a new one is news, as the
+// server may have logged something before.
 void Keeper::watch_logs() {
-  std::map<std::string, int> wanted;
+  std::map<GroupKey, LogWatch> wanted;
   for (const GroupView& group : manager_.groups()) {
     const auto places = places_of(base_, group.key);
     if (!places) continue;
-    const int watch = ::inotify_add_watch(logs_.get(), places->log.c_str(), IN_MODIFY | IN_ONLYDIR);
-    if (watch < 0) continue;
-    wanted[places->log] = watch;
-    const auto known = log_watches_.find(places->log);
-    if (known == log_watches_.end() || known->second != watch) expect_news();
+    LogWatch& watch = wanted[group.key];
+    watch.directory = ::inotify_add_watch(logs_.get(), places->log.c_str(), IN_CREATE | IN_MOVED_TO | IN_ONLYDIR);
+    const std::string file = places->log + "/server.log";
+    watch.file = ::inotify_add_watch(logs_.get(), file.c_str(), IN_MODIFY | IN_DONT_FOLLOW);
+    if (log_watches_[group.key] != watch) look_in(group.key, times_.after_news);
   }
-  for (const auto& [path, watch] : log_watches_)
-    if (const auto still = wanted.find(path); still == wanted.end() || still->second != watch)
-      ::inotify_rm_watch(logs_.get(), watch);
+  for (const auto& [key, former] : log_watches_)
+    for (const int watch : {former.directory, former.file})
+      if (const LogWatch& now = wanted[key]; watch >= 0 && watch != now.directory && watch != now.file)
+        ::inotify_rm_watch(logs_.get(), watch);
+  std::erase_if(wanted, [](const auto& entry) { return entry.second == LogWatch{}; });
   log_watches_ = std::move(wanted);
 }
 
-// A server may log a fault before the tool tells it, so some checks follow. They are counted, because a tool that is
-// slow on a busy machine would take up a span of time with one of them.
-void Keeper::expect_news() {
-  next_look_ = std::min(next_look_, Clock::now() + times_.after_news);
-  looks_after_news_ = times_.looks_after_news;
+void Keeper::look_in(const GroupKey& key, milliseconds span) {
+  const auto at = Clock::now() + span;
+  const auto [entry, is_new] = sooner_.emplace(key, at);
+  if (!is_new) entry->second = std::min(entry->second, at);
 }
 
-// Returns true if a server has logged something, or events were lost. The control daemon's own log is ignored, because
-// it logs our queries.
-bool Keeper::read_logs() const {
+void Keeper::read_logs() {
   alignas(inotify_event) std::array<char, 4096> bytes;
-  bool news = false;
-  for (;;) {
-    const ssize_t count = ::read(logs_.get(), bytes.data(), bytes.size());
-    if (count <= 0) return news;
+  for (ssize_t count = 0; (count = ::read(logs_.get(), bytes.data(), bytes.size())) > 0;) {
     for (ssize_t at = 0; at < count;) {
       const auto* const event = reinterpret_cast<const inotify_event*>(bytes.data() + at);
-      news =
-          news || (event->mask & IN_Q_OVERFLOW) != 0 || (event->len > 0 && std::strcmp(event->name, "server.log") == 0);
+      for (const auto& [key, watch] : log_watches_)
+        if ((event->mask & IN_Q_OVERFLOW) != 0 || ((event->mask & IN_MODIFY) != 0 && watch.file == event->wd))
+          look_in(key, times_.after_news);
       at += static_cast<ssize_t>(sizeof *event + event->len);
     }
   }
@@ -171,11 +169,13 @@ bool Keeper::read_logs() const {
 std::vector<ProcessMark> Keeper::wait() {
   std::vector<pollfd> polled = {{wake_.get(), POLLIN, 0}, {logs_.get(), POLLIN, 0}};
   for (const auto& [key, pidfd] : pidfds_) polled.push_back({pidfd.get(), POLLIN, 0});
-  const auto left = std::chrono::ceil<milliseconds>(next_look_ - Clock::now()).count();
+  Clock::time_point next = next_look_;
+  for (const auto& [key, at] : sooner_) next = std::min(next, at);
+  const auto left = std::chrono::ceil<milliseconds>(next - Clock::now()).count();
   ::poll(polled.data(), polled.size(), static_cast<int>(std::clamp<std::int64_t>(left, 0, 3'600'000)));
   eventfd_t count = 0;
   ::eventfd_read(wake_.get(), &count);
-  if (read_logs()) expect_news();
+  read_logs();
   std::vector<ProcessMark> ended;
   std::size_t at = 2;
   for (const auto& [key, pidfd] : pidfds_)
@@ -183,27 +183,39 @@ std::vector<ProcessMark> Keeper::wait() {
   return ended;
 }
 
+void Keeper::look_where_due() {
+  const auto now = Clock::now();
+  const bool all = now >= next_look_;
+  std::vector<GroupKey> due;
+  if (all)
+    for (const GroupView& group : manager_.groups()) due.push_back(group.key);
+  else
+    for (const auto& [key, at] : sooner_)
+      if (now >= at) due.push_back(key);
+  for (const GroupKey& key : due) {
+    sooner_.erase(key);
+    manager_.look(key);
+    if (manager_.is_unsettled(key)) look_in(key, times_.unsettled);
+  }
+  if (all) next_look_ = Clock::now() + times_.look;
+}
+
 void Keeper::run() {
   for (;;) {
     watch_processes();
     watch_logs();
     show();
-    const auto ended = wait();
+    const auto all_ended = wait();
     {
       const std::lock_guard lock(mutex_);
       if (stopping_) break;
     }
-    for (const ProcessMark& mark : ended) {
+    for (const ProcessMark& mark : all_ended) {
       pidfds_.erase(key_of(mark));
-      manager_.release(mark);
-      next_look_ = std::min(next_look_, Clock::now() + times_.after_news);
+      ended(mark);
     }
     work_off();
-    if (Clock::now() < next_look_) continue;
-    manager_.look();
-    looks_after_news_ = std::max(0, looks_after_news_ - 1);
-    const bool again = manager_.is_recovering() || looks_after_news_ > 0;
-    next_look_ = Clock::now() + (again ? times_.recover : times_.look);
+    look_where_due();
   }
   const std::lock_guard lock(mutex_);
   stopped_ = true;

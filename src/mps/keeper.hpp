@@ -19,10 +19,10 @@
 namespace headgate::mps {
 
 struct KeeperTimes {
-  std::chrono::milliseconds look{10'000};    // between two checks
-  std::chrono::milliseconds recover{200};    // while a group waits for its last client to end, and after news
-  std::chrono::milliseconds after_news{20};  // from a server's log entry or a tenant's begin or end to a check
-  int looks_after_news = 4;                  // checks after a server's log entry, `recover` apart
+  std::chrono::milliseconds look{10'000};    // between two checks of all groups
+  std::chrono::milliseconds unsettled{200};  // between two checks of a group that is unsettled
+  std::chrono::milliseconds after_news{
+      20};  // from a server's log entry or a tenant's begin or end to its group's check
 };
 
 // Thread-safe.
@@ -55,8 +55,10 @@ class Keeper {
   void do_later(std::function<void()> work);
   void watch_processes();
   void watch_logs();
-  void expect_news();
-  [[nodiscard]] bool read_logs() const;
+  void read_logs();
+  void ended(const ProcessMark& mark);
+  void look_in(const GroupKey& key, std::chrono::milliseconds span);
+  void look_where_due();
   void show();
   [[nodiscard]] std::vector<ProcessMark> wait();
 
@@ -64,11 +66,16 @@ class Keeper {
   const KeeperTimes times_;
   Manager manager_;                                                     // used only by the thread, once it runs
   std::map<std::pair<std::uint32_t, std::uint32_t>, UniqueFd> pidfds_;  // of tenants and control daemons
-  std::map<std::string, int> log_watches_;
+  struct LogWatch {
+    int directory = -1, file = -1;  // of inotify; -1: there is none
+
+    friend bool operator==(const LogWatch&, const LogWatch&) = default;
+  };
+  std::map<GroupKey, LogWatch> log_watches_;
   UniqueFd wake_, logs_;
-  Clock::time_point next_look_;
-  int looks_after_news_ = 0;  // left
-  mutable std::mutex mutex_;  // guards everything below
+  Clock::time_point next_look_;                   // at all groups
+  std::map<GroupKey, Clock::time_point> sooner_;  // at one of them
+  mutable std::mutex mutex_;                      // guards everything below
   std::deque<std::function<void()>> work_;
   std::vector<GroupView> shown_;
   bool stopping_ = false, stopped_ = true;

@@ -8,7 +8,9 @@
 #include <utility>
 
 #include "base/utf8.hpp"
+#include "identity/peer.hpp"
 #include "identity/process.hpp"
+#include "mps/messages.hpp"
 #include "mps/multi_user.hpp"
 
 namespace headgate::mps {
@@ -20,15 +22,6 @@ Settings widest(const Settings& a, const Settings& b) {
   if (a.pinned_bytes && b.pinned_bytes) all.pinned_bytes = std::max(*a.pinned_bytes, *b.pinned_bytes);
   return all;
 }
-
-template <typename Pids>
-std::string list_of(const Pids& pids) {
-  std::string text;
-  for (const pid_t pid : pids) text += (text.empty() ? "" : ", ") + std::to_string(pid);
-  return text.empty() ? "none" : text;
-}
-
-std::string whole_text(const Error& error) { return error.message + (error.hint.empty() ? "" : "; " + error.hint); }
 
 }  // namespace
 
@@ -114,12 +107,11 @@ void Manager::adopt_group(GroupNote note) {
       tell("mps.failed", true, key, whole_text(done.error()));
     return;
   }
-  // It lives without its socket, so no program can reach it.
-  if (UniqueFd pidfd = open_process(group.note.daemon, options_.proc)) {
-    const RunningDaemon unreachable{group.note.daemon, 0, std::move(pidfd)};
-    if (auto killed = kill_daemon(unreachable, ItsServers::leave, options_.proc); !killed)
-      tell("mps.failed", true, key, killed.error().message);
-  }
+  // It lives without its socket, so no program can reach it; or a killed headgated was starting it, and it does not
+  // listen yet. None is between fork and exec, where it could not be recognized: until then it would hold the lock that
+  // headgated has on its runtime directory.
+  if (auto killed = kill_started(*places, ItsServers::leave, options_.proc); !killed)
+    tell("mps.failed", true, key, killed.error().message);
   if (group.note.holders.empty()) return;
   if (auto restarted = start(group); !restarted) tell("mps.failed", true, key, whole_text(restarted.error()));
 }
@@ -155,7 +147,7 @@ Result<Variables> Manager::acquire(const Tenant& tenant) {
   Group& group = *TRY(group_for(tenant.group));
   auto& holders = group.note.holders;
   const auto known = std::ranges::find(holders, tenant.holder.process, &Holder::process);
-  if (known != holders.end() && group.daemon.pidfd) return variables_of(tenant, group.places);
+  if (known != holders.end() && is_running(group)) return variables_of(tenant, group.places);
   if (std::ranges::count_if(holders, &Holder::is_program) >= static_cast<std::ptrdiff_t>(kMaxClients))
     return fail(ErrorCode::no_capacity,
                 "GPU " + describe(tenant.group) + ": MPS has " + std::to_string(kMaxClients) +
@@ -170,11 +162,26 @@ Result<Variables> Manager::acquire(const Tenant& tenant) {
   return std::unexpected(running.error());
 }
 
+// Returns whether its control daemon lives; reports one that has ended.
+bool Manager::is_running(Group& group) const {
+  if (group.daemon.pidfd && !identity::has_ended(group.daemon.pidfd.get())) return true;
+  if (group.daemon.pidfd)
+    tell("mps.died", true, group.note.key,
+         "GPU " + describe(group.note.key) + ": control daemon " + std::to_string(group.daemon.mark.pid) +
+             " has ended; its clients were " + list_of(group.clients));
+  group.daemon = {};
+  return false;
+}
+
 Result<void> Manager::run(Group& group, const Settings& settings) {
-  const bool runs = static_cast<bool>(group.daemon.pidfd);
+  const bool runs = is_running(group), has_others = group.note.holders.size() > 1;
   const Settings before = group.note.settings;
-  group.note.settings = runs ? widest(before, settings) : settings;
-  if (!runs) return start(group);  // which also saves the note
+  group.note.settings = runs || has_others ? widest(before, settings) : settings;
+  if (!runs) {
+    auto started = has_others ? restart(group) : start(group);  // which also saves the note
+    if (!started) group.note.settings = before;
+    return started;
+  }
   if (auto saved = save(); !saved) return saved;
   if (group.note.settings == before) return {};
   auto done = set_again(group);
@@ -218,18 +225,21 @@ Result<void> Manager::start(Group& group) {
   return {};
 }
 
-void Manager::release(const ProcessMark& process) {
-  std::vector<GroupKey> empty;
+std::vector<GroupKey> Manager::release(const ProcessMark& process) {
+  std::vector<GroupKey> concerned, empty;
   bool changed = false;
   for (auto& [key, group] : groups_) {
-    if (std::erase_if(group.note.holders, [&](const Holder& holder) { return holder.process == process; }) == 0)
-      continue;
+    const bool held =
+        std::erase_if(group.note.holders, [&](const Holder& holder) { return holder.process == process; }) > 0;
+    if (held || group.note.daemon == process) concerned.push_back(key);
+    if (!held) continue;
     changed = true;
     if (group.note.holders.empty()) empty.push_back(key);
   }
-  if (!changed) return;
-  if (auto saved = save(); !saved) tell("mps.failed", true, groups_.begin()->first, whole_text(saved.error()));
+  if (!changed) return concerned;
+  if (auto saved = save(); !saved) tell("mps.failed", true, concerned.front(), whole_text(saved.error()));
   for (const GroupKey& key : empty) stop(key);
+  return concerned;
 }
 
 void Manager::stop(const GroupKey& key) {
@@ -256,9 +266,13 @@ Result<void> Manager::restart(Group& group) {
   group.state = ServerState::unknown;
   group.server = 0;
   group.servers = 0;
+  group.served_uid.reset();
   group.clients.clear();
   group.faulty = false;
   group.fault_clients.clear();
+  group.wedged = false;
+  group.suspect_since.reset();
+  group.looks_left = 0;
   TRY(start(group));
   ++group.restarts;
   return {};
@@ -309,139 +323,12 @@ Result<bool> Manager::take_off(Group& group, pid_t server, pid_t client) {
               "start its programs again");
 }
 
-void Manager::look() {
-  std::vector<GroupKey> keys;
-  for (const auto& [key, group] : groups_) keys.push_back(key);
-  for (const GroupKey& key : keys) look_at(groups_.at(key));
-}
-
-// A server serves one user at a time: other users' programs block in their first call until its clients have ended.
-void Manager::tell_queued(Group& group, const std::vector<pid_t>& servers) {
-  if (group.note.key.is_for_all()) return;
-  std::set<std::uint32_t> queued;
-  for (const pid_t server : servers) {
-    const auto serves = identity::read_process(options_.proc, static_cast<std::uint32_t>(server));
-    if (!serves) continue;
-    for (const Holder& holder : group.note.holders) {
-      const auto waits = identity::read_process(options_.proc, holder.process.pid);
-      if (!waits || waits->uid == serves->uid) continue;
-      queued.insert(holder.process.pid);
-      if (group.told_queued.contains(holder.process.pid) || !options_.tell) continue;
-      options_.tell({.kind = "mps.queued",
-                     .trouble = true,
-                     .group = group.note.key,
-                     .text = "GPU " + describe(group.note.key) + ": process " + std::to_string(holder.process.pid) +
-                             " of uid " + std::to_string(waits->uid) + " in share " + holder.share +
-                             " waits behind the MPS server of uid " + std::to_string(serves->uid) +
-                             ", until that user's programs there have ended",
-                     .share = holder.share,
-                     .pid = holder.process.pid,
-                     .uid = waits->uid});
-    }
-  }
-  group.told_queued = std::move(queued);
-}
-
-// Asks again before it acts, because one slow answer is no reason to end clients. A server that does not answer is
-// killed with its group: its clients hang with it. A silent control daemon is replaced, as it takes no more clients; its
-// servers keep theirs. A malformed or late answer is only reported.
-void Manager::not_answered(Group& group, const Error& why) {
-  const GroupKey& key = group.note.key;
-  const auto only_report = [&](const std::string& then) {
-    if (!std::exchange(group.silent, true))
-      tell("mps.failed", true, key, "GPU " + describe(key) + ": " + whole_text(why) + then);
-  };
-  if (why.code != ErrorCode::unreachable) return only_report("");
-  const Tool tool = tool_of(group);
-  const auto listed = tool.servers();
-  const bool by_server = listed && std::ranges::any_of(*listed, [&](pid_t server) {
-                           const auto seen = tool.look(server);
-                           return !seen && seen.error().code == ErrorCode::unreachable;
-                         });
-  if (listed && !by_server) return only_report("; it answers again");
-  const std::string wedged = by_server ? "its MPS server" : "its control daemon";
-  tell("mps.wedged", true, key,
-       "GPU " + describe(key) + ": " + wedged + " is wedged: " + whole_text(why) +
-           (by_server ? "; the group is restarted, and its programs have to be" : ""));
-  const auto servers = by_server ? ItsServers::kill : ItsServers::leave;
-  if (auto killed = kill_daemon(group.daemon, servers, options_.proc); !killed)
-    return tell("mps.failed", true, key, whole_text(killed.error()));
-  group.daemon = {};
-  start_again(group, wedged + " did not answer");
-}
-
-void Manager::start_again(Group& group, const std::string& why) {
-  const auto done = restart(group);
-  if (std::exchange(group.failing, !done) && !done) return;  // the next look tries again
-  tell(done ? "mps.restarted" : "mps.failed", !done, group.note.key,
-       "GPU " + describe(group.note.key) + ": " + (done ? "started again: " + why : whole_text(done.error())));
-}
-
-// The log tells a fault whose clients end before the tool is asked again.
-void Manager::read_log(Group& group) {
-  if (const auto clients = group.log.faults()) note_fault(group, *clients);
-}
-
-void Manager::note_fault(Group& group, const std::set<pid_t>& logged) {
-  group.state = ServerState::fault;
-  group.fault_clients.insert(logged.begin(), logged.end());
-  group.fault_clients.insert(group.clients.begin(), group.clients.end());
-  if (std::exchange(group.faulty, true)) return;
-  tell("mps.fault", true, group.note.key,
-       "GPU " + describe(group.note.key) + ": its MPS server has a fault, which all its clients share: processes " +
-           list_of(group.fault_clients) + "; it serves again once they have ended");
-}
-
-void Manager::look_at(Group& group) {
-  const GroupKey& key = group.note.key;
-  const bool was_faulty = group.faulty;
-  // Before the tool answers: clients of an answer older than the fault would look as if they had ended.
-  read_log(group);
-  if (!group.daemon.pidfd || !open_process(group.daemon.mark, options_.proc)) {
-    if (group.daemon.pidfd)
-      tell("mps.died", true, key,
-           "GPU " + describe(key) + ": control daemon " + std::to_string(group.daemon.mark.pid) +
-               " has ended; its clients were " + list_of(group.clients));
-    group.daemon = {};
-    return start_again(group, "its control daemon had ended");
-  }
-  const Tool tool = tool_of(group);
-  auto seen = tool.look(group.server);
-  if (!seen) return not_answered(group, seen.error());
-  group.silent = false;
-  // There is rarely more than one server, and it rarely changes.
-  if (seen->servers.size() != 1 || seen->servers[0] != group.server) {
-    group.server = seen->servers.size() == 1 ? seen->servers[0] : 0;
-    for (const pid_t server : seen->servers) {
-      const auto one = tool.look(server);
-      if (!one) return not_answered(group, one.error());
-      seen->state = std::max(seen->state, one->state);
-      seen->clients.insert(seen->clients.end(), one->clients.begin(), one->clients.end());
-    }
-  }
-  group.servers = seen->servers.size();
-  tell_queued(group, seen->clients.empty() ? std::vector<pid_t>{} : seen->servers);
-  const ServerState told = group.state = seen->state;
-  group.clients = std::move(seen->clients);
-  if (told == ServerState::fault) note_fault(group, {});
-  if (!group.faulty) return;
-  group.state = ServerState::fault;
-  if (group.clients.empty()) return start_again(group, "the clients of its faulty server have ended");
-  if (std::ranges::any_of(group.clients, [&](pid_t pid) { return group.fault_clients.contains(pid); })) return;
-  if (!was_faulty) return;  // the fault's last lines may still be coming
-  group.state = told;
-  group.faulty = false;
-  group.fault_clients.clear();
-}
-
-bool Manager::is_recovering() const {
-  return std::ranges::any_of(groups_, [](const auto& entry) { return entry.second.faulty; });
-}
-
-std::vector<ProcessMark> Manager::holders() const {
+std::vector<ProcessMark> Manager::processes() const {
   std::vector<ProcessMark> all;
-  for (const auto& [key, group] : groups_)
+  for (const auto& [key, group] : groups_) {
     for (const Holder& holder : group.note.holders) all.push_back(holder.process);
+    if (group.daemon.pidfd) all.push_back(group.daemon.mark);
+  }
   return all;
 }
 
@@ -455,6 +342,7 @@ std::vector<GroupView> Manager::groups() const {
                    .state = group.state,
                    .clients = group.clients,
                    .servers = group.servers,
+                   .served_uid = group.served_uid,
                    .restarts = group.restarts});
   return all;
 }

@@ -5,9 +5,11 @@
 // which tenants.
 #pragma once
 
+#include <chrono>
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <vector>
@@ -51,7 +53,9 @@ struct GroupView {
   ServerState state = ServerState::unknown;  // as last reported by the tool or logged; unknown also without a server
   std::vector<pid_t> clients;                // as last reported by the tool
   std::size_t servers = 0;                   // as last reported by the tool
-  std::uint64_t restarts = 0;                // since this daemon or the group began
+  // The user whose clients have the server, so that other users' programs wait; nothing if none would wait.
+  std::optional<std::uint32_t> served_uid = {};
+  std::uint64_t restarts = 0;  // since this daemon or the group began
 };
 
 class Manager {
@@ -80,19 +84,22 @@ class Manager {
   // no_capacity (a 49th client), conflict (a foreign control daemon uses the pipe directory), those of make_places()
   // and Tool. After an error the tenant and any daemon started only for it are gone.
   [[nodiscard]] Result<Variables> acquire(const Tenant& tenant);
-  // Releases a process that has ended. After the last one of a group, stops its daemon.
-  void release(const ProcessMark& process);
-  // Returns the processes that hold any group.
-  [[nodiscard]] std::vector<ProcessMark> holders() const;
+  // Releases a process that has ended. After the last one of a group, stops its daemon. Returns the groups that it held
+  // or whose control daemon it was.
+  std::vector<GroupKey> release(const ProcessMark& process);
+  // Returns the processes that hold any group, and the control daemons.
+  [[nodiscard]] std::vector<ProcessMark> processes() const;
 
   // Detaches a client from its server, so that ending it does not harm other clients. Returns true if it was a client.
   // Errors: unreachable if its server is wedged; the group has then been restarted.
   [[nodiscard]] Result<bool> take_off(pid_t client);
 
-  // Checks daemons and servers. Reports problems, and restarts what can be restarted without ending a client.
-  void look();
-  // Returns true if a group with a fault waits for its clients to end.
-  [[nodiscard]] bool is_recovering() const;
+  // Checks a group's daemon and servers. Reports problems, and restarts what can be restarted without ending a client.
+  void look(const GroupKey& key);
+  void look();  // at all groups
+  // Returns true if the group should be looked at again soon: it waits for clients of a faulty server to end, its server
+  // seems to hang, or its log said something of which the tool may tell more.
+  [[nodiscard]] bool is_unsettled(const GroupKey& key) const;
 
   [[nodiscard]] std::vector<GroupView> groups() const;
 
@@ -109,10 +116,15 @@ class Manager {
     bool faulty = false, silent = false, failing = false;  // already reported
     std::set<pid_t> fault_clients;                         // that share the fault
     ServerLog log;
-    std::set<std::uint32_t> told_queued;  // tenants that wait for another user's clients
+    int looks_left = 0;                                                  // after unusual words of the log
+    bool wedged = false;                                                 // already reported
+    std::optional<std::chrono::steady_clock::time_point> suspect_since;  // when a server first seemed to hang
+    std::optional<std::uint32_t> served_uid;                             // as in GroupView
+    std::set<std::uint32_t> told_queued;                                 // tenants that wait for another user's clients
   };
   [[nodiscard]] Tool tool_of(const Group& group) const;
   [[nodiscard]] Result<Group*> group_for(const GroupKey& key);
+  [[nodiscard]] bool is_running(Group& group) const;
   [[nodiscard]] Result<void> run(Group& group, const Settings& settings);
   [[nodiscard]] Result<void> start(Group& group);
   [[nodiscard]] Result<void> set_again(const Group& group) const;
@@ -124,7 +136,11 @@ class Manager {
   void find_multi_user();
   void look_at(Group& group);
   void read_log(Group& group);
-  void note_fault(Group& group, const std::set<pid_t>& logged);
+  [[nodiscard]] bool serves(const Group& group, pid_t server) const;
+  void note_fault(Group& group, const std::set<pid_t>& clients);
+  void tell_former_fault(const Group& group, pid_t server, const std::set<pid_t>& clients) const;
+  [[nodiscard]] std::string sign_of_wedge(const Group& group, const std::vector<pid_t>& servers) const;
+  void look_for_wedge(Group& group, const std::vector<pid_t>& servers);
   void tell_queued(Group& group, const std::vector<pid_t>& servers);
   void not_answered(Group& group, const Error& why);
   void start_again(Group& group, const std::string& why);

@@ -1,6 +1,7 @@
 // The life of control daemons, with the stand-in and with NVIDIA's tool (neither needs a GPU).
 #include "mps/manager.hpp"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
 #include <sched.h>
 #include <signal.h>
@@ -14,6 +15,7 @@
 #include <cstring>
 #include <filesystem>
 
+#include "identity/process.hpp"
 #include "mps/test_mps.hpp"
 
 namespace headgate::mps {
@@ -213,6 +215,24 @@ TEST_P(MpsManager, StartsDespiteFilesOfAKilledDaemon) {
   EXPECT_EQ(folder_.running_daemon(), 0u);
 }
 
+// Else its programs would go on without MPS, and the daemon that follows would be too narrow for the others.
+TEST_P(MpsManager, ATenantThatFindsADeadDaemonHasItReplacedForAll) {
+  const Sleeper one, other;
+  Manager manager(folder_.options(GetParam()));
+  ASSERT_TRUE(manager.acquire(tenant_of(one, {.percent = 60})));
+  const auto daemon = daemon_at(folder_.places().pipe, "/proc");
+  ASSERT_TRUE(daemon && kill_daemon(*daemon, ItsServers::kill, "/proc"));
+  const auto variables = manager.acquire(tenant_of(other, {.percent = 30}));
+  ASSERT_TRUE(variables) << variables.error().message;
+  EXPECT_NE(folder_.running_daemon(), 0u);
+  EXPECT_EQ(folder_.told("mps.died").size(), 1u);
+  EXPECT_EQ(manager.groups().at(0).settings, (Settings{.percent = 60}));
+  EXPECT_EQ(manager.groups().at(0).restarts, 1u);
+  const std::uint32_t next = folder_.running_daemon();
+  manager.look();
+  EXPECT_EQ(folder_.running_daemon(), next) << "it is as it should be";
+}
+
 TEST_P(MpsManager, ReadsBackEachSetting) {
   const Sleeper tenant;
   Manager manager(folder_.options(GetParam()));
@@ -259,6 +279,64 @@ TEST_P(MpsManager, ADaemonOfALauncherThatHangsIsNotLeft) {
   EXPECT_TRUE(manager.groups().empty());
   Manager sound(folder_.options(GetParam()));
   EXPECT_TRUE(sound.acquire(tenant_of(tenant))) << "nothing foreign is in the way";
+}
+
+// Our daemon is killed while the launcher runs: nothing listens yet, and no note has the launcher's PID.
+TEST_P(MpsManager, ALauncherOfAKilledDaemonIsNotLeft) {
+  const std::filesystem::path folder = std::filesystem::path(folder_.base()).parent_path();
+  const std::string gate = folder / "gate";
+  ASSERT_EQ(::mkfifo(gate.c_str(), 0600), 0);
+  std::ofstream(folder / "tool") << "#!/bin/sh\nread -r line <" << gate << "\nexec " << GetParam() << " \"$@\"\n";
+  std::filesystem::permissions(folder / "tool", std::filesystem::perms::owner_all);
+  Sleeper tenant;
+  const pid_t killed = ::fork();
+  if (killed == 0) {
+    Manager manager(folder_.options(folder / "tool"));
+    (void)manager.acquire(tenant_of(tenant));
+    ::_exit(0);
+  }
+  ASSERT_TRUE(comes_true([&] { return started_for(folder_.places(), "/proc").size() == 1; }));
+  const ProcessMark launcher = started_for(folder_.places(), "/proc").at(0);
+  ::kill(killed, SIGKILL);
+  ASSERT_EQ(::waitpid(killed, nullptr, 0), killed);
+  EXPECT_TRUE(open_process(launcher, "/proc")) << "it goes on without us";
+
+  Manager next(folder_.options(GetParam()));
+  ASSERT_TRUE(next.adopt());
+  EXPECT_FALSE(open_process(launcher, "/proc"));
+  const auto all = started_for(folder_.places(), "/proc");
+  ASSERT_EQ(all.size(), 1u) << "the living tenant's, and no other";
+  EXPECT_EQ(all[0].pid, folder_.running_daemon());
+  EXPECT_EQ(all[0].pid, next.groups().at(0).daemon_pid);
+  next.release(tenant.mark());
+  EXPECT_TRUE(started_for(folder_.places(), "/proc").empty());
+}
+
+// Programs of tenants have the pipe directory too, and may even have our tool's words.
+TEST_P(MpsManager, ATenantWithTheSamePipeIsNotTakenForADaemon) {
+  Manager manager(folder_.options(GetParam()));
+  const Sleeper holder;
+  ASSERT_TRUE(manager.acquire(tenant_of(holder)));
+  int ends[2];
+  ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+  const pid_t program = ::fork();
+  if (program == 0) {
+    ::dup2(ends[0], STDIN_FILENO);
+    ::setenv("CUDA_MPS_PIPE_DIRECTORY", folder_.places().pipe.c_str(), 1);
+    ::execl("/bin/sh", "sh", "-c", "read -r line; :", "-d", nullptr);
+    ::_exit(1);
+  }
+  ASSERT_TRUE(comes_true([&] {
+    const auto words = identity::read_file("/proc/" + std::to_string(program) + "/cmdline");
+    return words && words->starts_with("sh");
+  }));
+  const auto all = started_for(folder_.places(), "/proc");
+  ASSERT_EQ(all.size(), 1u);
+  EXPECT_EQ(all[0].pid, folder_.running_daemon());
+  ::kill(program, SIGKILL);
+  ::waitpid(program, nullptr, 0);
+  ::close(ends[0]);
+  ::close(ends[1]);
 }
 
 TEST(MpsAcquire, GivesTenantsTheirSharesPriority) {
@@ -314,8 +392,9 @@ TEST(MpsFullDisk, StartsNothingAndReportsIt) {
     if (::unshare(CLONE_NEWNS) != 0 || ::mount("", "/", "", MS_REC | MS_PRIVATE, "") != 0 ||
         ::mount("tmpfs", folder.base().c_str(), "tmpfs", 0, "size=16k") != 0)
       ::_exit(2);
-    MpsFolder inside;  // keeps what is told
-    auto options = inside.options(HEADGATE_SIM_MPS_TOOL);
+    Manager::Options options;
+    options.tool = HEADGATE_SIM_MPS_TOOL;
+    options.foreign_pipes = {};
     options.base = folder.base() + "/b";
     options.file = folder.base() + "/mps.json";
     std::ofstream(folder.base() + "/fill") << std::string(64 << 10, 'x');

@@ -70,10 +70,9 @@ Result<void> probe_multi_user(const std::string& program, const std::string& bas
 
 void end_multi_user_probe(const std::string& base, const std::string& proc) {
   const auto places = probe_places(base);
-  if (!places) return;
-  if (const auto left = daemon_at(places->pipe, proc); left && left->uid == ::geteuid())
-    (void)kill_daemon(*left, ItsServers::kill, proc);
   std::error_code none;
+  if (!places || !std::filesystem::exists(places->directory, none)) return;
+  (void)kill_started(*places, ItsServers::kill, proc);
   std::filesystem::remove_all(std::filesystem::path(places->directory).parent_path(), none);
 }
 

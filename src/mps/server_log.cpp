@@ -5,6 +5,8 @@
 #include <unistd.h>
 
 #include <algorithm>
+#include <optional>
+#include <span>
 #include <utility>
 
 #include "base/trimmed.hpp"
@@ -14,6 +16,38 @@ namespace headgate::mps {
 namespace {
 
 constexpr std::uint64_t kMostBytes = 256 << 10;
+constexpr std::size_t kMostServers = 64;
+
+// Lines of clients and servers that come and go. A line with other words is news of its server's state.
+constexpr std::string_view kUsual[] = {"Received new client request",
+                                       "Worker created",
+                                       "Creating worker thread",
+                                       "Creating server context",
+                                       "Destroy server context",
+                                       "Initializing server process",
+                                       "Server has started",
+                                       "Priority set to",
+                                       "Percentage set to",
+                                       "is ACTIVE",
+                                       "is INACTIVE",
+                                       "Client process disconnected",
+                                       "Client disconnected",
+                                       "assuming client exit"};
+constexpr std::string_view kAnswers[] = {"Worker created", "Failed to create worker", "Failed to accept new client",
+                                         "client creation denied"};
+
+bool contains_any(std::string_view text, std::span<const std::string_view> words) {
+  return std::ranges::any_of(words, [text](std::string_view each) { return text.contains(each); });
+}
+
+// Splits "[2026-11-27 08:00:01.000 Server  4428] text" into 4428 and the text; 0 if the line begins otherwise.
+std::pair<pid_t, std::string_view> server_and_text(std::string_view line) {
+  const std::size_t end = line.find("] ");
+  if (!line.starts_with('[') || end == std::string_view::npos) return {0, trimmed(line)};
+  const std::string_view head = line.substr(1, end - 1);
+  const auto pid = whole_number<std::uint32_t>(head.substr(head.find_last_of(' ') + 1));
+  return {pid && *pid <= INT32_MAX ? static_cast<pid_t>(*pid) : 0, trimmed(line.substr(end + 2))};
+}
 
 // Returns the number at the beginning; nothing for 0, which stands for a client whose PID the server does not know.
 std::optional<pid_t> pid_at(std::string_view text) {
@@ -29,27 +63,36 @@ std::optional<pid_t> pid_after(std::string_view text, std::string_view words) {
 
 }  // namespace
 
-void FaultReader::take(std::string_view line) {
-  if (line.starts_with('[') && line.contains("] ")) line.remove_prefix(line.find("] ") + 2);
-  const std::string_view text = trimmed(line);
+void LogReader::take(std::string_view line) {
+  const auto [pid, text] = server_and_text(line);
+  if (servers_.size() >= kMostServers && !servers_.contains(pid)) servers_.clear();
+  Server& server = servers_[pid];
   if (text.contains("fatal GPU error")) {
-    if (!found_) found_.emplace();
-    after_fault_ = true;
+    news_.faults[pid];
+    server.after_fault = true;
   }
   const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
   std::optional<pid_t> client;
-  if (is_number && in_list_) client = pid_at(text);
+  if (is_number && server.in_list) client = pid_at(text);
   else if (text.contains("fatal GPU error")) client = pid_after(text, "Client process ");
-  else if (after_fault_ && text.contains("INACTIVE"))
+  else if (server.after_fault && text.contains("INACTIVE"))
     client = pid_after(text, text.contains("{PID: ") ? "{PID: " : "{");
-  if (!is_number) in_list_ = after_fault_ && text.contains("have a sticky error");
-  if (text.contains("is ACTIVE")) after_fault_ = false;  // it serves again
-  if (!client) return;
-  if (!found_) found_.emplace();
-  found_->insert(*client);
+  if (!is_number) server.in_list = server.after_fault && text.contains("have a sticky error");
+  if (text.contains("is ACTIVE")) server.after_fault = false;  // it serves again
+  if (text.contains("Received new client request")) server.unanswered = true;
+  if (contains_any(text, kAnswers)) server.unanswered = false;
+  news_.unusual = news_.unusual || (!text.empty() && !contains_any(text, kUsual));
+  if (client) news_.faults[pid].insert(*client);
 }
 
-std::optional<std::set<pid_t>> FaultReader::faults() { return std::exchange(found_, std::nullopt); }
+LogNews LogReader::news() { return std::exchange(news_, {}); }
+
+std::set<pid_t> LogReader::unanswered() const {
+  std::set<pid_t> all;
+  for (const auto& [pid, server] : servers_)
+    if (server.unanswered) all.insert(pid);
+  return all;
+}
 
 std::uint64_t ServerLog::open() {
   struct stat named{}, known{};
@@ -69,9 +112,9 @@ void ServerLog::skip() {
   reader_ = {};
 }
 
-std::optional<std::set<pid_t>> ServerLog::faults() {
+LogNews ServerLog::news() {
   const std::uint64_t size = open();
-  if (!file_) return std::nullopt;
+  if (!file_) return {};
   if (size < offset_) offset_ = 0;  // it was cut
   if (size - offset_ > kMostBytes) offset_ = size - kMostBytes;
   std::string text(size - offset_, '\0');
@@ -81,7 +124,7 @@ std::optional<std::set<pid_t>> ServerLog::faults() {
   for (std::size_t end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
     reader_.take(std::string_view(text).substr(at, end - at));
   offset_ += at;
-  return reader_.faults();
+  return reader_.news();
 }
 
 }  // namespace headgate::mps

@@ -11,7 +11,7 @@
 namespace headgate::mps {
 namespace {
 
-using Clients = std::set<pid_t>;
+using Faults = std::map<pid_t, std::set<pid_t>>;
 
 class MpsServerLog : public ::testing::Test {
  protected:
@@ -25,9 +25,9 @@ class MpsServerLog : public ::testing::Test {
 // In the words of driver 535, with the beginning of each line as it writes it.
 TEST_F(MpsServerLog, NamesTheClientsOfAFault) {
   ServerLog log(directory());
-  EXPECT_EQ(log.faults(), std::nullopt) << "no server has written yet";
+  EXPECT_EQ(log.news().faults, Faults{}) << "no server has written yet";
   write("[2026-11-27 08:00:01.000 Server  4428] Status of client {4711, 1} is ACTIVE\n");
-  EXPECT_EQ(log.faults(), std::nullopt);
+  EXPECT_EQ(log.news().faults, Faults{});
   write(
       "[2026-11-27 08:00:02.000 Server  4428] Client process 4711 encountered a fatal GPU error.\n"
       "[2026-11-27 08:00:02.000 Server  4428] Server is handling a fatal GPU error.\n"
@@ -36,22 +36,64 @@ TEST_F(MpsServerLog, NamesTheClientsOfAFault) {
       "[2026-11-27 08:00:02.000 Server  4428] 3\n"
       "[2026-11-27 08:00:02.000 Server  4428] The following clients have a sticky error set:\n"
       "[2026-11-27 08:00:02.000 Server  4428] 4713\n");
-  EXPECT_EQ(log.faults(), (Clients{4711, 4712, 4713}));
-  EXPECT_EQ(log.faults(), std::nullopt) << "each is told once";
+  EXPECT_EQ(log.news().faults, (Faults{{4428, {4711, 4712, 4713}}}));
+  EXPECT_EQ(log.news().faults, Faults{}) << "each is told once";
 }
 
 TEST_F(MpsServerLog, ReadsWordsOfLaterReleasesAndLinesInPieces) {
   ServerLog log(directory());
   write("Server is handling a fatal GPU err");
-  EXPECT_EQ(log.faults(), std::nullopt);
+  EXPECT_EQ(log.news().faults, Faults{});
   write("or.\nStatus of client {PID: 4711, Context ID: 1} is INACTIVE\n");
-  EXPECT_EQ(log.faults(), Clients{4711});
+  EXPECT_EQ(log.news().faults, (Faults{{0, {4711}}}));
+}
+
+// Two servers may write at once: one that another follows, and that one.
+TEST_F(MpsServerLog, KeepsServersApart) {
+  ServerLog log(directory());
+  write(
+      "[2026-11-27 08:00:02.000 Server  4428] Client process 4711 encountered a fatal GPU error.\n"
+      "[2026-11-27 08:00:02.000 Server  5000] Status of client {4800, 1} is INACTIVE\n"
+      "[2026-11-27 08:00:02.000 Server  4428] The following clients have a sticky error set:\n"
+      "[2026-11-27 08:00:02.000 Server  5000] 4801\n"
+      "[2026-11-27 08:00:02.000 Server  4428] 4712\n");
+  EXPECT_EQ(log.news().faults, (Faults{{4428, {4711, 4712}}}));
+}
+
+TEST_F(MpsServerLog, ClientsThatComeAndGoAreNothingUnusual) {
+  ServerLog log(directory());
+  for (const char* text :
+       {"Initializing server process", "Creating server context on device 0 (NVIDIA H200)", "Server Priority set to 0",
+        "Server has started", "Received new client request", "Worker created", "Creating worker thread",
+        "Status of client {4711, 1} is ACTIVE", "Client disconnected. Number of active client contexts is 0.",
+        "Client process disconnected"})
+    write("[2026-11-27 08:00:01.000 Server  4428] " + std::string(text) + "\n");
+  EXPECT_EQ(log.news(), LogNews{});
+  write("[2026-11-27 08:00:01.000 Server  4428] Command handle failed\n");
+  EXPECT_TRUE(log.news().unusual);
+  EXPECT_FALSE(log.news().unusual) << "each is told once";
+}
+
+TEST_F(MpsServerLog, ARequestIsUnansweredUntilItsWorkerIsThereOrRefused) {
+  ServerLog log(directory());
+  const auto unanswered = [&](const std::string& text) {
+    write("[2026-11-27 08:00:01.000 Server  4428] " + text + "\n");
+    (void)log.news();
+    return log.unanswered();
+  };
+  for (const char* answer : {"Worker created", "Failed to create worker",
+                             "Failed to accept new client. Maximum number of clients (48) reached.",
+                             "Teardown in progress, client creation denied"}) {
+    EXPECT_EQ(unanswered("Received new client request"), std::set<pid_t>{4428}) << answer;
+    EXPECT_EQ(unanswered("Client process disconnected"), std::set<pid_t>{4428}) << answer;
+    EXPECT_TRUE(unanswered(answer).empty()) << answer;
+  }
 }
 
 TEST_F(MpsServerLog, AClientThatLeavesIsNoFault) {
   ServerLog log(directory());
   write("Receive command failed, assuming client exit\nStatus of client {4711, 1} is INACTIVE\n12\n");
-  EXPECT_EQ(log.faults(), std::nullopt);
+  EXPECT_EQ(log.news().faults, Faults{});
 }
 
 // The server knows no PID of a client in another PID namespace.
@@ -60,35 +102,35 @@ TEST_F(MpsServerLog, ClientsWithoutAPidAreNotNamed) {
   write(
       "Server is handling a fatal GPU error.\nStatus of client {0, 1} is INACTIVE\n"
       "Status of client {99999999999, 1} is INACTIVE\nStatus of client {} is INACTIVE\n");
-  EXPECT_EQ(log.faults(), Clients{});
+  EXPECT_EQ(log.news().faults, (Faults{{0, {}}}));
 }
 
 TEST_F(MpsServerLog, WhatWasThereBeforeIsSkipped) {
   write("Server is handling a fatal GPU error.\n");
   ServerLog log(directory());
   log.skip();
-  EXPECT_EQ(log.faults(), std::nullopt);
+  EXPECT_EQ(log.news().faults, Faults{});
   std::filesystem::remove(directory() + "/server.log");
   write("Client process 12 encountered a fatal GPU error.\n");
-  EXPECT_EQ(log.faults(), Clients{12}) << "a log that was made again is read from its beginning";
+  EXPECT_EQ(log.news().faults, (Faults{{0, {12}}})) << "a log that was made again is read from its beginning";
 }
 
 TEST_F(MpsServerLog, AFloodIsReadFromItsEnd) {
   ServerLog log(directory());
   write("Server is handling a fatal GPU error.\n" + std::string(1 << 20, 'x') + "\n");
-  EXPECT_EQ(log.faults(), std::nullopt) << "it is more than is read at once";
+  EXPECT_EQ(log.news().faults, Faults{}) << "it is more than is read at once";
   write(std::string(1 << 20, '\n') + "Client process 12 encountered a fatal GPU error.\n");
-  EXPECT_EQ(log.faults(), Clients{12});
+  EXPECT_EQ(log.news().faults, (Faults{{0, {12}}}));
 }
 
 TEST_F(MpsServerLog, NoLinkAndNoPipeIsFollowed) {
   std::ofstream(folder_.base() + "/other") << "Server is handling a fatal GPU error.\n";
   std::filesystem::create_symlink(folder_.base() + "/other", directory() + "/server.log");
   ServerLog log(directory());
-  EXPECT_EQ(log.faults(), std::nullopt);
+  EXPECT_EQ(log.news().faults, Faults{});
   std::filesystem::remove(directory() + "/server.log");
   ASSERT_EQ(::mkfifo((directory() + "/server.log").c_str(), 0600), 0);
-  EXPECT_EQ(log.faults(), std::nullopt);
+  EXPECT_EQ(log.news().faults, Faults{});
 }
 
 }  // namespace

@@ -64,8 +64,8 @@ class MpsFolder {
   // Ends all daemons with the test.
   ~MpsFolder() {
     for (const std::uint32_t uid : {0u, 1u, kAllUsers})
-      if (const auto places = places_of(base(), {kTestUuid, uid}))
-        if (const auto left = daemon_at(places->pipe, "/proc")) (void)kill_daemon(*left, ItsServers::kill, "/proc");
+      if (const auto places = places_of(base(), {kTestUuid, uid}); places && std::filesystem::exists(places->pipe))
+        (void)kill_started(*places, ItsServers::kill, "/proc");
     end_multi_user_probe(base(), "/proc");
     std::filesystem::remove_all(path_);
   }

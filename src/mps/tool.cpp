@@ -79,6 +79,7 @@ std::string_view word_of(ServerState state) {
     case ServerState::initializing: return "initializing";
     case ServerState::active: return "active";
     case ServerState::fault: return "fault";
+    case ServerState::wedged: return "wedged";
     case ServerState::unknown: break;
   }
   return "unknown";

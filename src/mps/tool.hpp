@@ -28,8 +28,8 @@ struct Settings {
 // Errors: usage for a percentage outside 1..100, or less than 1 MiB of memory.
 [[nodiscard]] Result<void> check(const Settings& settings);
 
-// A server's state; `unknown` if the release cannot report it (535).
-enum class ServerState { unknown, initializing, active, fault };
+// A server's state; `unknown` if the release cannot report it (535). No release reports `wedged`.
+enum class ServerState { unknown, initializing, active, fault, wedged };
 [[nodiscard]] std::string_view word_of(ServerState state);
 
 // Whose clients a server takes at a time. `all` (multi-user mode) makes clients of all users the server's, which runs
@@ -49,6 +49,7 @@ struct Limits {
   std::chrono::milliseconds quit{2'000};       // for a clean end, before the daemon is killed
   std::chrono::milliseconds answer{2'000};     // for questions and settings
   std::chrono::milliseconds terminate{5'000};  // for terminate_client
+  std::chrono::milliseconds wedged{5'000};     // until a server that seems to hang does
 };
 
 class Tool {

@@ -10,7 +10,9 @@
 #include <unistd.h>
 
 #include <cerrno>
+#include <cstdio>
 #include <cstring>
+#include <ctime>
 #include <fstream>
 #include <memory>
 
@@ -36,7 +38,7 @@ class Daemon {
       : pipe_(std::move(pipe)),
         log_(std::move(log)),
         manners_(manners),
-        servers_(multi_user, [this](const char* file, const std::string& text) { write_log(file, text); }) {}
+        servers_(multi_user, [this](pid_t server, const std::string& text) { write_log(server, text); }) {}
 
   Result<void> listen() {
     ::mkdir(pipe_.c_str(), 0777);
@@ -108,7 +110,7 @@ class Daemon {
   }
 
   void obey(const Peer& peer, const std::string& line) {
-    write_log("control.log", "Cmd:" + line);
+    write_log(0, "Cmd:" + line);
     if (line == "quit" || line.starts_with("quit ")) {
       quitting_ = true;
       return;
@@ -143,6 +145,7 @@ class Daemon {
 
   void look_for_ends() {
     for (Server& server : servers_.all()) {
+      if (server.wedged) continue;  // it notices nothing
       std::vector<std::pair<pid_t, bool>> gone;
       for (const Client& client : server.clients) {
         char byte = 0;
@@ -176,8 +179,18 @@ class Daemon {
     }
   }
 
-  void write_log(const char* name, const std::string& text) const {
-    std::ofstream(log_ + "/" + name, std::ios::app) << "[" << ::getpid() << "] " << text << "\n";
+  // As the driver begins lines: [2026-11-27 10:39:10.612 Control 21834].
+  void write_log(pid_t server, const std::string& text) const {
+    timespec now{};
+    ::clock_gettime(CLOCK_REALTIME, &now);
+    tm local{};
+    ::localtime_r(&now.tv_sec, &local);
+    char time[40];
+    std::strftime(time, sizeof time, "%F %T", &local);
+    char begin[80];
+    std::snprintf(begin, sizeof begin, "[%s.%03ld %s %5d] ", time, now.tv_nsec / 1'000'000,
+                  server == 0 ? "Control" : "Server", server == 0 ? ::getpid() : server);
+    std::ofstream(log_ + (server == 0 ? "/control.log" : "/server.log"), std::ios::app) << begin << text << "\n";
   }
 
   const std::string pipe_, log_;
@@ -206,6 +219,7 @@ Manners manners_from(std::string_view text) {
   manners.nonsense = has("nonsense");
   manners.flood = has("flood");
   manners.slow = has("slow");
+  manners.waits = has("waits");
   return manners;
 }
 
@@ -213,6 +227,7 @@ Result<void> run_daemon(const std::string& pipe, const std::string& log, const M
                         void (*listening)()) {
   ::signal(SIGPIPE, SIG_IGN);
   Daemon daemon(pipe, log, manners, multi_user);
+  while (manners.waits && ::access((log + "/go").c_str(), F_OK) != 0) ::usleep(1'000);
   if (auto bound = daemon.listen(); !bound) return bound;
   listening();
   daemon.run();

@@ -21,6 +21,7 @@ struct Manners {
   bool nonsense = false;     // "nonsense": replies are garbage
   bool flood = false;        // "flood": replies never end
   bool slow = false;         // "slow": the tool takes 200 ms for each command
+  bool waits = false;        // "waits": the daemon listens only once its log directory has a file `go`
 };
 [[nodiscard]] Manners manners_from(std::string_view text);
 

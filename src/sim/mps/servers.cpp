@@ -70,7 +70,7 @@ Server* Servers::of_user(uid_t uid, double default_percent) {
     server.pid = start_server_process(uid);
     server.uid = uid;
     server.percent = default_percent;
-    log_("control.log", "Starting new server " + std::to_string(server.pid) + " for user " + std::to_string(uid));
+    log_(0, "Starting new server " + std::to_string(server.pid) + " for user " + std::to_string(uid));
     servers_.push_back(std::move(server));
   }
   return &servers_.front();
@@ -83,18 +83,23 @@ Server* Servers::find(pid_t pid) {
 
 bool Servers::take_in(Client& client, double default_percent) {
   Server* const server = of_user(client.uid, default_percent);
-  if (server == nullptr || server->wedged) return false;
+  if (server == nullptr) return false;
+  if (server->asked.insert(client.pid).second) log_(server->pid, "Received new client request");
+  if (server->wedged) return false;
+  server->asked.erase(client.pid);
   if (server->fault) {
+    log_(server->pid, "Teardown in progress, client creation denied");
     answer(client, Answer::not_ready, 0);
     return true;
   }
   if (server->clients.size() >= kMaxClients) {
+    log_(server->pid, "Failed to accept new client. Maximum number of clients (48) reached.");
     answer(client, Answer::full, 0);
     return true;
   }
   client.percent = std::min(client.percent, static_cast<std::uint32_t>(std::lround(std::floor(server->percent))));
   answer(client, Answer::accepted, client.percent);
-  log_("server.log", "New client " + std::to_string(client.pid) + " on server " + std::to_string(server->pid));
+  for (const char* text : {"Worker created", "Creating worker thread"}) log_(server->pid, text);
   server->clients.push_back(std::move(client));
   return true;
 }
@@ -103,13 +108,12 @@ void Servers::left(Server& server, pid_t client, bool said_goodbye) {
   const auto found = std::ranges::find(server.clients, client, &Client::pid);
   if (found == server.clients.end()) return;
   server.clients.erase(found);
+  log_(server.pid, "Client process disconnected");
   if (server.fault) {
     if (server.clients.empty()) server.fault = false;
     return;
   }
   if (said_goodbye || !had_work(client)) return;
-  log_("server.log", "Client " + std::to_string(client) + " was killed with work under way: server " +
-                         std::to_string(server.pid) + " hangs");
   server.wedged = true;
   for (const Client& neighbour : server.clients) fail_contexts(neighbour.pid, kIllegalAddress);
 }
@@ -125,14 +129,14 @@ bool Servers::terminate(Server& server, pid_t client) {
 void Servers::make_fault(Server& server, int hidden_looks) {
   server.fault = !server.clients.empty();
   server.hidden_looks = hidden_looks;
-  if (hidden_looks > 0) log_("server.log", "Command handle failed");  // which names no fault
+  if (hidden_looks > 0) log_(server.pid, "Command handle failed");  // which names no fault
   else log_fault(server);
   for (const Client& client : server.clients) fail_contexts(client.pid, kLaunchFailed);
 }
 
 // In the words of driver 535.
 void Servers::log_fault(const Server& server) const {
-  const auto log = [this](const std::string& text) { log_("server.log", text); };
+  const auto log = [&](const std::string& text) { log_(server.pid, text); };
   if (!server.clients.empty())
     log("Client process " + std::to_string(server.clients.front().pid) + " encountered a fatal GPU error.");
   log("Server is handling a fatal GPU error.");
@@ -146,7 +150,7 @@ void Servers::reap() {
   for (auto& server : servers_) {
     int status = 0;
     if (::waitpid(server.pid, &status, WNOHANG) != server.pid) continue;
-    log_("server.log", "Server " + std::to_string(server.pid) + " exited with status " + std::to_string(status));
+    log_(0, "Server " + std::to_string(server.pid) + " exited with status " + std::to_string(status));
     for (const Client& client : server.clients) fail_contexts(client.pid, kLaunchFailed);
     servers_.clear();
     return;

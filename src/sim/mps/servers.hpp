@@ -10,6 +10,7 @@
 #include <functional>
 #include <map>
 #include <optional>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -36,11 +37,13 @@ struct Server {
   bool stuck = false;    // answers no question
   int hidden_looks = 0;  // how often the state is still told as it was before the fault
   std::vector<Client> clients;
+  std::set<pid_t> asked;  // clients whose request it has logged
 };
 
 class Servers {
  public:
-  using Log = std::function<void(const char* file, const std::string& text)>;
+  // Writes a line of a server's log; server 0: of the control daemon's.
+  using Log = std::function<void(pid_t server, const std::string& text)>;
   // `multi_user`: one server for all users, which runs as the daemon's user.
   Servers(bool multi_user, Log log) : multi_user_(multi_user), log_(std::move(log)) {}
   ~Servers();

@@ -10,6 +10,8 @@
 #include <filesystem>
 #include <functional>
 #include <future>
+#include <map>
+#include <memory>
 #include <optional>
 
 #include "identity/process.hpp"
@@ -70,7 +72,7 @@ class MpsKeeper : public ::testing::Test {
     options.limits = limits;
     if (step_) options.step = step_;
     keeper_.emplace(std::move(options),
-                    KeeperTimes{.look = look, .recover = milliseconds(20), .after_news = milliseconds(1)});
+                    KeeperTimes{.look = look, .unsettled = milliseconds(20), .after_news = milliseconds(1)});
     ASSERT_TRUE(keeper_->start());
   }
   Result<Variables> acquire(const Sleeper& process) {
@@ -192,8 +194,117 @@ TEST(MpsFault, IsNamedAfterAllItsClientsHaveEnded) {
       EXPECT_NE(folder.running_daemon(), daemon) << name;
       manager.look();
       EXPECT_EQ(folder.told("mps.fault").size(), 1u) << name << ": the server is sound";
-      EXPECT_FALSE(manager.is_recovering()) << name;
+      EXPECT_FALSE(manager.is_unsettled({kTestUuid, 0})) << name;
     }
+}
+
+// A server that was left with its clients when its control daemon was replaced writes into the same log.
+TEST_F(MpsKeeper, AFaultOfAFormerServerIsNotItsSuccessors) {
+  for (const char* release : {"550", ""}) {
+    const Variable manners("HEADGATE_SIM_MPS", release);
+    MpsFolder folder;
+    Manager manager(folder.options(HEADGATE_SIM_MPS_TOOL));
+    const Sleeper tenant, former;
+    ASSERT_TRUE(manager.acquire(tenant_of(tenant)));
+    FakeClient client(folder.places().pipe);
+    manager.look();
+    ASSERT_EQ(manager.groups().at(0).clients, std::vector{client.pid()});
+    const std::string begin = "[2026-11-27 10:00:00.000 Server " + std::to_string(former.mark().pid) + "] ";
+    std::ofstream(folder.places().log + "/server.log", std::ios::app)
+        << begin << "Client process 4711 encountered a fatal GPU error.\n"
+        << begin << "Status of client {4712, 1} is INACTIVE\n";
+    const std::uint32_t daemon = folder.running_daemon();
+    for (int looks = 0; looks < 5; ++looks) manager.look();
+    ASSERT_EQ(folder.told("mps.fault").size(), 1u) << release;
+    const std::string text = folder.told("mps.fault")[0];
+    EXPECT_NE(text.find("4711, 4712"), std::string::npos) << text;
+    EXPECT_EQ(text.find(std::to_string(client.pid())), std::string::npos) << text;
+    EXPECT_NE(manager.groups().at(0).state, ServerState::fault) << release;
+    EXPECT_FALSE(manager.is_unsettled({kTestUuid, 0})) << release;
+    client.end();
+    manager.look();
+    EXPECT_EQ(folder.running_daemon(), daemon) << "it is not restarted for it";
+
+    const FakeClient next(folder.places().pipe);
+    folder.demand("fault");
+    ASSERT_TRUE(comes_true([&] { return !std::filesystem::exists(folder.places().log + "/demand"); }));
+    manager.look();
+    ASSERT_EQ(folder.told("mps.fault").size(), 2u) << release;
+    EXPECT_NE(folder.told("mps.fault")[1].find(std::to_string(next.pid())), std::string::npos);
+    EXPECT_EQ(manager.groups().at(0).state, ServerState::fault) << release;
+  }
+}
+
+// Each look is a process of the tool, so news of one group must not cost one for each of the others.
+TEST_F(MpsKeeper, ALineOfALogCausesLooksAtItsGroupAlone) {
+  const std::string calls = folder_.base() + ".calls";
+  write_tool("echo \"$CUDA_MPS_PIPE_DIRECTORY\" >>" + calls + "; " + std::string(kSoundTool));
+  start("", {}, std::chrono::hours(1));
+  const Sleeper tenant, other;
+  ASSERT_TRUE(acquire(tenant));
+  std::promise<bool> acquired;
+  keeper_->acquire(tenant_of(other, {}, 1), [&](const auto& done) { acquired.set_value(done.has_value()); });
+  ASSERT_TRUE(acquired.get_future().get());
+  std::vector<std::unique_ptr<FakeClient>> clients;
+  for (std::size_t count = 1; count <= 10; ++count) {
+    clients.push_back(std::make_unique<FakeClient>(pipe()));
+    ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).clients.size() == count; })) << count;
+  }
+  std::map<std::string, int> looks;
+  std::ifstream file(calls);
+  for (std::string line; std::getline(file, line);) ++looks[line];
+  EXPECT_GE(looks[pipe()], 10);
+  EXPECT_LE(looks[folder_.places(1).pipe], 6) << "its start, its settings, and looks after them";
+}
+
+// As after a kill with work under way. It looks well, and only its list of clients tells.
+TEST_F(MpsKeeper, AServerThatListsAnEndedClientIsReplacedOnceTheOthersHaveEnded) {
+  for (const char* release : {"550", ""}) {
+    keeper_.reset();
+    start(release, {.quit = milliseconds(100), .wedged = milliseconds(60)});
+    const Sleeper tenant;
+    ASSERT_TRUE(acquire(tenant));
+    FakeClient victim(pipe()), neighbour(pipe());
+    ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).clients.size() == 2; }));
+    const std::uint32_t before = folder_.running_daemon();
+    const std::size_t restarts = folder_.told("mps.restarted").size();
+    folder_.demand("wedge");
+    ASSERT_TRUE(comes_true([&] { return !std::filesystem::exists(folder_.places().log + "/demand"); }));
+    const std::string name = std::to_string(victim.pid()), other = std::to_string(neighbour.pid());
+    victim.end();
+    ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).state == ServerState::wedged; })) << release;
+    const std::string text = folder_.told("mps.wedged").back();
+    EXPECT_NE(text.find("still lists client " + name + ", which has ended"), std::string::npos) << text;
+    EXPECT_NE(text.find("once its clients have ended: processes " + other), std::string::npos) << text;
+    EXPECT_EQ(folder_.running_daemon(), before);
+    EXPECT_TRUE(mark_of(static_cast<std::uint32_t>(neighbour.pid()), "/proc")) << "nothing ends a client";
+    neighbour.end();
+    ASSERT_TRUE(comes_true([&] { return folder_.told("mps.restarted").size() > restarts; })) << release;
+    EXPECT_NE(folder_.running_daemon(), before);
+    EXPECT_EQ(FakeClient(pipe()).answer(), sim::mps::Answer::accepted);
+    EXPECT_TRUE(comes_true([&] { return keeper_->groups().at(0).state != ServerState::wedged; }));
+  }
+}
+
+// The dead client is not listed any more, and the next program waits for ever in its first call.
+TEST_F(MpsKeeper, AServerThatLeavesARequestUnansweredIsReplaced) {
+  start("", {.quit = milliseconds(100), .wedged = milliseconds(60)});
+  const Sleeper tenant;
+  ASSERT_TRUE(acquire(tenant));
+  {
+    const FakeClient first(pipe());
+  }  // so that there is a server
+  ASSERT_TRUE(comes_true([&] { return keeper_->groups().at(0).servers == 1; }));
+  folder_.demand("wedge");
+  ASSERT_TRUE(comes_true([&] { return !std::filesystem::exists(folder_.places().log + "/demand"); }));
+  const UniqueFd waits(sim::mps::connect_to(pipe()));
+  const sim::mps::Hello hello;
+  ASSERT_EQ(::send(waits.get(), &hello, sizeof hello, MSG_NOSIGNAL), static_cast<ssize_t>(sizeof hello));
+  ASSERT_TRUE(comes_true([&] { return is_told("mps.restarted"); }));
+  EXPECT_NE(folder_.told("mps.wedged").at(0).find("does not answer the request of a new client"), std::string::npos);
+  sim::mps::Welcome welcome;
+  EXPECT_EQ(::recv(waits.get(), &welcome, sizeof welcome, 0), 0) << "its call returns";
+  EXPECT_EQ(FakeClient(pipe()).answer(), sim::mps::Answer::accepted);
 }
 
 TEST_F(MpsKeeper, AFaultThatTheLogOfRelease535TellsIsShown) {

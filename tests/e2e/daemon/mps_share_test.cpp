@@ -187,6 +187,26 @@ TEST_F(MpsShare, AFaultIsNamedByEventMetricAndWhyAfterItsProgramsHaveEnded) {
   })) << text("metrics");
 }
 
+// A client killed by others can leave a server that looks well and takes no program any more.
+TEST_F(MpsShare, AServerThatHangsIsNamedByEventMetricAndWhyAndEndsNoProgram) {
+  create("m");
+  const Tenant one(daemon_, "m"), other(daemon_, "m");
+  ASSERT_TRUE(eventually([&] { return clients().size() == 2; }));
+  const std::vector<pid_t> pids = clients();
+  const std::string log = daemon_.cli().runtime() + "/mps/" + groups()[0]["uuid"].get<std::string>() + "/" +
+                          std::to_string(groups()[0]["owner_uid"].get<unsigned>()) + "/log";
+  std::ofstream(log + "/demand") << "wedge";
+  ASSERT_TRUE(eventually([&] { return !std::filesystem::exists(log + "/demand"); }));
+  ::kill(pids[0], SIGKILL);
+  ASSERT_TRUE(eventually([&] { return groups()[0]["state"] == "wedged"; })) << groups();
+  const std::string said = "still lists client " + std::to_string(pids[0]) + ", which has ended";
+  const std::string events = text("events --kind mps.wedged"), why = text("why m");
+  EXPECT_NE(events.find(said), std::string::npos) << events;
+  EXPECT_NE(why.find(said), std::string::npos) << why;
+  EXPECT_TRUE(eventually([&] { return text("metrics").contains("state=\"wedged\""); })) << text("metrics");
+  EXPECT_TRUE(runs(pids[1])) << "nothing ends a living client";
+}
+
 TEST_F(MpsShare, EachWarningIsOneLineOfTheJournal) {
   create("m");
   const Tenant tenant(daemon_, "m");
