@@ -121,7 +121,7 @@ void add_small_schemas(Json& all) {
   all["ChannelSettled"] = object_schema("state:text");
   all["Entry"] = object_schema(
       "share:text runtime_dir:text directory:text uuids:text[] simulated_dir:text thread_percentage:whole "
-      "variables:variables",
+      "variables:variables waits_for:text",
       {{"variables", {{"type", "object"}, {"additionalProperties", {{"type", "string"}}}}}});
   all["MpsGroup"] = object_schema(
       "uuid:text owner_uid:whole users:text daemon_pid:whole state:text percent:whole shares:text[] holders:whole[] "

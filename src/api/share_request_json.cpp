@@ -328,7 +328,8 @@ std::string to_json(const node::Entry& entry) {
               {"uuids", entry.uuids},
               {"simulated_dir", entry.simulated_dir},
               {"thread_percentage", entry.thread_percentage},
-              {"variables", std::move(variables)}}
+              {"variables", std::move(variables)},
+              {"waits_for", entry.waits_for}}
       .dump(-1, ' ', true, Json::error_handler_t::replace);
 }
 

@@ -114,15 +114,25 @@ void MpsControl::prepare(node::Entry entry, const node::Caller& caller, std::fun
                      "the share '" + entry.share + "' is under MPS, and the process that enters it is not known",
                      "ask over the control socket, from the host's pid namespace"));
   keeper_.acquire(
-      tenant_in(*share, *process, false), [this, share = *share, entry = std::move(entry),
+      tenant_in(*share, *process, false), [this, share = *share, uid = caller.uid, entry = std::move(entry),
                                            done = std::move(done)](Result<mps::Variables> variables) mutable {
         if (!variables) return done(std::unexpected(variables.error()));
         entry.variables = std::move(*variables);
+        entry.waits_for = who_is_served_before(group_of(share), uid);
         make_exclusive(group_of(share), [entry = std::move(entry), done = std::move(done)](Result<void> made) mutable {
           if (!made) return done(std::unexpected(made.error()));
           done(std::move(entry));
         });
       });
+}
+
+// A server takes clients of one user at a time.
+std::string MpsControl::who_is_served_before(const mps::GroupKey& key, std::uint32_t uid) const {
+  for (const mps::GroupView& group : keeper_.groups())
+    if (group.key == key && group.served_uid && *group.served_uid != uid)
+      return "the MPS server of " + key.uuid + " serves uid " + std::to_string(*group.served_uid) +
+             " until that user's programs there have ended (" + std::to_string(group.clients.size()) + " now)";
+  return {};
 }
 
 // The lease ends with the control daemon, even if headgated ends first.

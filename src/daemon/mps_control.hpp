@@ -56,6 +56,7 @@ class MpsControl {
 
  private:
   MpsControl(mps::Manager::Options options, Context& context, node::Node& node, Exclusive exclusive);
+  [[nodiscard]] std::string who_is_served_before(const mps::GroupKey& key, std::uint32_t uid) const;
   void make_exclusive(const mps::GroupKey& key, std::function<void(Result<void>)> done) const;
   [[nodiscard]] Result<void> may_end(const node::Caller& caller, std::uint32_t pid) const;
 

@@ -25,6 +25,7 @@ struct Entry {
   std::uint32_t thread_percentage = 100;
   // What the daemon adds for the share's isolation; the caller's environment does not replace it.
   std::vector<std::pair<std::string, std::string>> variables = {};
+  std::string waits_for = {};  // why the caller's programs would wait for the GPU now; empty if they would not
 };
 
 // What starting the MPS server of a share takes.

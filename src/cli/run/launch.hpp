@@ -37,6 +37,7 @@ struct Entry {
   std::string simulated_directory;  // empty: the real GPUs
   // Variables from the daemon; they override our environment.
   std::vector<std::pair<std::string, std::string>> variables = {};
+  std::string waits_for = {};        // why its programs would wait for the GPU now; empty if they would not
   unsigned thread_percentage = 100;  // for an MPS client: the share's percentage of a GPU's SMs, 1..100
 };
 

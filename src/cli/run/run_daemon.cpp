@@ -8,6 +8,7 @@
 
 #include "base/duration.hpp"
 #include "base/json.hpp"
+#include "cli/run/gpu_wait.hpp"
 #include "cli/run/grant_summary.hpp"
 #include "cli/run/launch.hpp"
 #include "cli/run/run_request.hpp"
@@ -25,14 +26,17 @@ namespace {
 using Json = nlohmann::ordered_json;
 using Clock = std::chrono::steady_clock;
 
-Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share) {
-  const std::string reply = TRY(ask(daemon, "GET", "/v1/shares/" + http::escape(share) + "/entry?stay=1"));
+Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share,
+                         std::chrono::milliseconds patience = std::chrono::seconds(10)) {
+  const std::string target = "/v1/shares/" + http::escape(share) + "/entry?stay=1";
+  const std::string reply = TRY(ask(daemon, "GET", target, {}, patience));
   const Json json = parse_json(reply);
   if (json.is_discarded() || !json.is_object())
     return fail(ErrorCode::failed, "headgated's answer cannot be read",
                 "are the command and the daemon of one version?");
   Entry entry{json.value("runtime_dir", ""), json.value("share", ""), json.value("uuids", std::vector<std::string>{}),
               json.value("simulated_dir", "")};
+  entry.waits_for = json.value("waits_for", "");
   entry.thread_percentage = json.value("thread_percentage", 100u);
   for (const auto& [name, value] : json.value("variables", std::map<std::string, std::string>{}))
     entry.variables.emplace_back(name, value);
@@ -61,6 +65,8 @@ Result<int> run_inside(const http::Endpoint& daemon, const Entry& entry, const R
   std::vector<std::string> environment = TRY(child_environment(entry, asked.config()));
   // The limiter uses the socket in this directory. It cannot use the page files, which belong to the daemon's user.
   environment.push_back("HEADGATE_SHARE_DIR=" + entry.base + "/shares/" + entry.share);
+  constexpr std::chrono::milliseconds kPatience(2'000);  // a program that ends meanwhile waits no longer
+  const GpuWait wait(entry, [&] { return entry_into(daemon, entry.share, kPatience); }, asked.call.voice);
   // A separate cgroup, so that the audit policy can freeze this program alone.
   const OwnCgroup cgroup;
   auto status = run_and_wait({asked.program.path, asked.call.words, std::move(environment), cgroup.door()});

@@ -56,7 +56,7 @@ class MpsAllUsers : public ::testing::Test {
     ASSERT_EQ(made.status, 0) << made.err;
   }
   // A program of another user in the share, as in a container: no `headgate run` comes before it.
-  Program& run_as(const std::string& uid, const std::string& share) {
+  Program& run_as(const std::string& uid, const std::string& share, const std::string& group = "all") {
     const std::string files = cli_.directory() + "/files";
     if (!std::filesystem::exists(files)) {
       const Said copied = cli_.shell("mkdir $D/files; cp " HEADGATE_LOAD " $SIM/lib*.so* " HEADGATE_LIMITER
@@ -73,7 +73,7 @@ class MpsAllUsers : public ::testing::Test {
             {"HEADGATE_SIM_DIR", cli_.runtime() + "/sim/default"},
             {"LD_LIBRARY_PATH", files},
             {"LD_PRELOAD", files + "/" + std::filesystem::path(HEADGATE_LIMITER).filename().string()},
-            {"CUDA_MPS_PIPE_DIRECTORY", cli_.runtime() + "/mps/" + uuid + "/all/pipe"}}));
+            {"CUDA_MPS_PIPE_DIRECTORY", cli_.runtime() + "/mps/" + uuid + "/" + group + "/pipe"}}));
     return *programs_.back();
   }
   [[nodiscard]] std::string text(const std::string& words) const { return cli_.shell("$H " + words).out; }
@@ -130,6 +130,32 @@ TEST_F(MpsAllUsers, AReleaseWithoutTheModeServesOneUserAndIsNamed) {
   const std::string shown = text("share show m");
   EXPECT_NE(shown.find("its owner's, for one user at a time"), std::string::npos) << shown;
   EXPECT_FALSE(std::filesystem::exists(cli_.runtime() + "/mps/probe"));
+}
+
+// A program behind another user's server hangs in its first call of the driver, and cannot know why.
+TEST_F(MpsAllUsers, ARunBehindAnotherUsersServerSaysSoAtOnce) {
+  if (::geteuid() != 0) GTEST_SKIP() << "skipped: only root can become another user";
+  start("");
+  create("m --user 3001");
+  Program& first = run_as("3001", "m", "0");
+  const auto clients = [&] {
+    const Json all = groups();
+    return all.empty() ? Json::array() : all[0]["clients"];
+  };
+  ASSERT_TRUE(eventually([&] { return clients() == Json{first.pid()}; })) << groups();
+  Program run({HEADGATE_COMMAND, "run", "--share", "m", "--", HEADGATE_LOAD, "--duration=60s", "--kernels=200us"},
+              {{"HEADGATE_RUNTIME_DIR", cli_.runtime()}, {"CUDA_MPS_PIPE_DIRECTORY", ""}});
+  std::string said;
+  const auto is_said = [&](const std::string& text) {
+    return eventually([&] { return (said += run.errors_so_far()).contains(text); });
+  };
+  EXPECT_TRUE(is_said("share m: its programs wait: the MPS server of ")) << said;
+  EXPECT_TRUE(is_said(" serves uid 3001 until that user's programs there have ended (1 now)\n")) << said;
+  ::kill(first.pid(), SIGTERM);
+  first.wait();
+  EXPECT_TRUE(eventually([&] { return clients().size() == 1 && clients()[0] != first.pid(); })) << groups();
+  ::kill(run.pid(), SIGTERM);
+  EXPECT_EQ(run.wait(), 0) << "the signal reaches the program";
 }
 
 // There the tool takes the option, and the driver refuses the programs.
