@@ -125,8 +125,8 @@ void Keeper::ended(const ProcessMark& mark) {
 }
 
 // The servers' file is watched, and not all of its directory, where the control daemon logs each of our questions. The
-// directory says when the file is made again. Adding a watch that is there already returns it; a new one is news, as the
-// server may have logged something before.
+// directory says when the file is made again. Adding a watch that is there already returns it; a new one is news, as
+// the server may have logged something before.
 void Keeper::watch_logs() {
   std::map<GroupKey, LogWatch> wanted;
   for (const GroupView& group : manager_.groups()) {

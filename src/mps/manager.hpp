@@ -97,8 +97,8 @@ class Manager {
   // Checks a group's daemon and servers. Reports problems, and restarts what can be restarted without ending a client.
   void look(const GroupKey& key);
   void look();  // at all groups
-  // Returns true if the group should be looked at again soon: it waits for clients of a faulty server to end, its server
-  // seems to hang, or its log said something of which the tool may tell more.
+  // Returns true if the group should be looked at again soon: it waits for clients of a faulty server to end, its
+  // server seems to hang, or its log said something of which the tool may tell more.
   [[nodiscard]] bool is_unsettled(const GroupKey& key) const;
 
   [[nodiscard]] std::vector<GroupView> groups() const;

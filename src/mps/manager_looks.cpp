@@ -11,8 +11,8 @@
 namespace headgate::mps {
 namespace {
 
-// Looks after unusual words of a server's log, which may come before the tool tells a fault. They are counted, because a
-// tool that is slow on a busy machine would take up a span of time with one of them.
+// Looks after unusual words of a server's log, which may come before the tool tells a fault. They are counted, because
+// a tool that is slow on a busy machine would take up a span of time with one of them.
 constexpr int kLooksAfterNews = 4;
 
 // False if /proc hides the process.
@@ -66,8 +66,8 @@ void Manager::tell_queued(Group& group, const std::vector<pid_t>& servers) {
 }
 
 // Asks again before it acts, because one slow answer is no reason to end clients. A server that does not answer is
-// killed with its group: its clients hang with it. A silent control daemon is replaced, as it takes no more clients; its
-// servers keep theirs. A malformed or late answer is only reported.
+// killed with its group: its clients hang with it. A silent control daemon is replaced, as it takes no more clients;
+// its servers keep theirs. A malformed or late answer is only reported.
 void Manager::not_answered(Group& group, const Error& why) {
   const GroupKey& key = group.note.key;
   const auto only_report = [&](const std::string& then) {
@@ -148,7 +148,7 @@ std::string Manager::sign_of_wedge(const Group& group, const std::vector<pid_t>&
   return waits ? "does not answer the request of a new client" : "";
 }
 
-// A client that was killed with work under way may leave such a server. Its other clients are left to end by themselves.
+// A client that was killed with work under way may leave such a server. Its other clients are left to end.
 void Manager::look_for_wedge(Group& group, const std::vector<pid_t>& servers) {
   const std::string sign = sign_of_wedge(group, servers);
   const auto now = std::chrono::steady_clock::now();

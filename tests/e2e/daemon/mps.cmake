@@ -1,6 +1,7 @@
 # Shares under MPS, with control daemons that headgated starts: the stand-in next to the simulated driver.
 headgate_test(mps_e2e_test SRC ${CMAKE_CURRENT_LIST_DIR}/mps_share_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/mps_all_users_test.cpp ${CMAKE_CURRENT_LIST_DIR}/mps_keeper_test.cpp
+    ${CMAKE_CURRENT_LIST_DIR}/mps_faults_test.cpp
     ${CMAKE_CURRENT_LIST_DIR}/time_slice_test.cpp
   DEPS test_support http mps snapshot sim sim_mps_wire LIBS nlohmann_json::nlohmann_json util NEEDS /proc/self TIMEOUT 300)
 if(TARGET mps_e2e_test)
