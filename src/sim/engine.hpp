@@ -104,7 +104,7 @@ class Engine {
   // the memory ends. The bytes must be charged to the account already. kNone if all slots are taken.
   [[nodiscard]] std::uint32_t share(std::uint32_t account, std::uint64_t bytes);
   void name_shared(std::uint32_t shared, std::uint64_t inode);
-  void unshare(std::uint32_t shared);  // returns them to the account's plain bytes
+  void unshare(std::uint32_t shared);  // counts the bytes as ordinary bytes of the account again
   void disown_shared(std::uint32_t shared);
   void free_shared(std::uint32_t shared);
   [[nodiscard]] std::uint64_t capacity_bytes() const;  // of one device: memory minus reserved

@@ -1,4 +1,4 @@
-// Compares our declarations of the driver API with the real cuda.h. Built only where one is installed; it has no code.
+// Compares our declarations of the driver API with the real cuda.h, at compile time. Built only if cuda.h is installed.
 // Without this macro cuda.h maps functions to their newest variants and hides the older ones.
 #define __CUDA_API_VERSION_INTERNAL
 #include <cuda.h>

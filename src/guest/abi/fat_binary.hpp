@@ -12,7 +12,7 @@ inline constexpr std::uint32_t kFatWrapperMagic = 0x466243b1, kFatContainerMagic
 // From version 2 on the wrapper may point at a null-terminated list of containers.
 struct FatWrapper {
   std::uint32_t magic, version;
-  std::uint64_t container, list;  // addresses
+  std::uint64_t container, list;  // addresses in the program's memory
 };
 static_assert(sizeof(FatWrapper) == 24);
 

@@ -8,8 +8,8 @@
 
 namespace headgate::bare {
 
-// For what takes less than a system call, or waits for the driver: a waiter spins, then sleeps until the unlock. A
-// sleep of fixed length would leave the GPU idle for its rest.
+// A lock for sections that are shorter than a system call, or that wait for the driver. A waiter spins, then sleeps
+// until the unlock: with a sleep of fixed length, the GPU could be idle until that sleep ends.
 class ShortLock {
  public:
   bool try_lock() {

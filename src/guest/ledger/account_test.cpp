@@ -211,7 +211,7 @@ TEST(Account, AKilledProcessIsReleasedAfter10sWithoutAReader) {
   EXPECT_FALSE(give_up_teardowns(*page, died_ns + kTeardownNs));
 }
 
-// As with pages in a directory that outlives a reboot.
+// This happens if the pages lie in a directory that survives a reboot, because the clock then starts again.
 TEST(Account, ADeathInTheFutureCountsAsLongAgo) {
   const SharedPage page = make_shared_page();
   const SlotRef dead = seat(*page, {0, own_identity().pidns_inode, 1});

@@ -6,7 +6,7 @@
 namespace headgate::pathinject {
 namespace {
 
-constexpr char kJoin = ':';  // valid for all three kinds
+constexpr char kJoin = ':';  // valid in PATH, LD_LIBRARY_PATH and LD_PRELOAD
 
 bool is_separator(char c, std::string_view separators) { return grant::position(separators, c) < separators.size(); }
 

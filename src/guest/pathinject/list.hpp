@@ -18,10 +18,9 @@ struct Additions {
   friend bool operator==(const Additions&, const Additions&) = default;
 };
 
-// Writes `current` and the additions that it lacks to `out`, NUL-terminated. An entry it already has stays in its
-// position, even if it was to be prepended: a program that put its own entries first meant to, and this runs at its
-// every exec. Otherwise keeps `current`; an empty list counts as no entry. False: nothing to add, or `out` is too
-// small.
+// Writes `current` and the additions that it lacks to `out`, NUL-terminated. An entry that is already there keeps its
+// position, even if it should be prepended: this runs at every exec, and a program may have put other entries first on
+// purpose. An empty list counts as no entry. Returns false if there is nothing to add, or `out` is too small.
 [[nodiscard]] bool edited(std::string_view current, const Additions& additions, std::string_view separators,
                           std::span<char> out);
 

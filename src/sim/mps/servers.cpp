@@ -167,7 +167,8 @@ void Servers::fail_contexts(pid_t pid, std::uint32_t error) const {
   });
 }
 
-// For a process that has ended. Its queue has drained by now, so a kernel shortly before counts as well.
+// Returns whether a process that has ended had work. Its queue is empty by now, so a kernel shortly before its end
+// counts too.
 bool Servers::had_work(pid_t pid) {
   constexpr std::uint64_t kShortly = 30;  // buckets of 10 ms
   const auto node = node_of_gpu();

@@ -26,8 +26,8 @@ struct Bracket {
   std::int64_t expected_ns = 0;  // the estimate for its launches
   std::int64_t fresh_ns = 0;     // covered while it was still running
   std::int64_t covered_until_ns = 0;
-  // It could not be closed where the program waited. If it began before this host time, what it held by the estimates
-  // was over before its next launch; 0: there was none.
+  // Set if the bracket could not be closed when the program waited. If it began before this host time, its estimated
+  // work had ended before the stream's next launch; 0: there was no such wait.
   std::int64_t dry_if_before_ns = 0;
   std::int64_t measures_ns = 0;     // as the first never measured, added to the share's unknown_until_ns
   std::uint64_t neighbours_ns = 0;  // what the share had been given back of others' time when it was opened
@@ -141,7 +141,7 @@ struct alignas(64) StreamMeter {
   std::uint32_t thin_brackets = 0;  // consecutive; sometimes one launch is measured alone
   std::array<Bracket, kClosed> closed{};
   std::atomic<std::uint32_t> head{0}, tail{0};
-  // The settler's.
+  // Used only by the settler.
   std::int64_t last_end_ns = 0;  // GPU time of the last settled end
   std::int64_t next_look_ns = 0;
   std::int64_t not_ready_ns = 0;  // when its oldest bracket was last seen not to have ended; 0: it was not looked at

@@ -29,7 +29,8 @@ class CopyBracket {
   bool waits_;
 };
 
-// The settler's: measures copies that have ended. Returns when to look again; kNothingOpen: when there is a copy.
+// Measures copies that have ended; only the settler calls it. Returns when to look again; kNothingOpen: once there is a
+// copy again.
 std::int64_t settle_copies(std::int64_t now_ns);
 // Call under the settler's lock when the context is destroyed: stops measuring its copies.
 void forget_copies(const ContextMeter& context);

@@ -13,7 +13,7 @@ namespace headgate::limiter {
 inline constexpr std::int64_t kInFlightNs = 1'000'000;  // 1 % of the 100 ms window
 inline constexpr std::int64_t kLeadNs = 300'000;        // sent ahead, so that a late wake-up does not idle the GPU
 inline constexpr std::int64_t kBatchNs = 300'000;     // additional sleep of a waiter, to pass several launches at once
-inline constexpr std::int64_t kMinBatchNs = 200'000;  // sleep again if other processes have left less of it
+inline constexpr std::int64_t kMinBatchNs = 200'000;  // sleep again if other processes left less than this of a batch
 inline constexpr std::int64_t kCatchUpNs =
     12'000'000;  // lateness that is compensated; see docs/decisions/catch-up-window.md
 // A launch that waits for others' turns is late by them. It may then catch up as much as the time in which every share

@@ -20,7 +20,7 @@ class RingTime {
 
  private:
   static constexpr std::int64_t kLostNs = 2 * ledger::kTurnLookNs;  // while a launch waits, one comes each kTurnLookNs
-  std::int64_t rang_ns_ = 0;                                        // or would have, if queued
+  std::int64_t rang_ns_ = 0;                                        // last ring, or when a queued launch would ring
 };
 
 }  // namespace headgate::limiter

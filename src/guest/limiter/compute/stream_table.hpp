@@ -169,7 +169,7 @@ StreamMeter* known_stream(abi::CUstream handle);
 // Record the end of open brackets: on this stream, or on all of the current context.
 void close_stream(abi::CUstream handle, bool dies);
 void close_context();
-// A later record on the legacy stream would order other streams' work, so its bracket ends before other work.
+// Closes the legacy stream's bracket before work on other streams: recorded later, its end would wait for that work.
 void close_legacy();
 
 void pause_thread();

@@ -41,7 +41,7 @@ class TurnWait {
   void look();
   // Under the stream's lock. Returns how long the launch must wait; 0: it may pass, with est_ns of the batch taken.
   std::int64_t wait_ns(StreamMeter& stream, std::int64_t est_ns);
-  // Call if it may not pass after all, for another reason.
+  // Call if wait_ns() returned 0 but another rule stops the launch: returns its est_ns to the batch.
   void give_back();
   // Call if it does not want to pass: the share is paused.
   void leave();

@@ -70,7 +70,7 @@ std::uint64_t key(CUgraphExec exec) { return reinterpret_cast<std::uintptr_t>(ex
 
 void guess_launch(CUgraphExec exec, CUgraph graph) {
   if (driver.cuGraphGetNodes == nullptr || driver.cuGraphNodeGetType == nullptr) return;
-  // For graphs of one node too: even a lower bound helps.
+  // Guess for graphs of one node too: even a lower bound of the GPU time helps.
   int left = kNodesLookedAt;
   const Guess launch = guess(graph, kDeepest, left);
   if (launch.ns > 0 && launch.known) metered.estimates.expect(key(exec), launch.ns);

@@ -66,7 +66,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
     if (capturing(launch.stream)) return Passed::captured;
     const bool was_full = meter.full(stream, launch.chained);
     turn.look();
-    // A paused share needs no turn, and what may still pass does not wait for one.
+    // A paused share needs no turn, and launches that pass in spite of the pause do not wait for one.
     const bool paused = metered.paused_ns.load(std::memory_order_relaxed) != 0;
     if (paused) turn.leave();
     std::int64_t turn_ns = paused ? 0 : turn.wait_ns(stream, est_ns);
@@ -77,7 +77,7 @@ Passed pass_gate(StreamMeter& stream, const Launch& launch, std::int64_t est_ns,
       turn_ns = 0;
     }
     std::int64_t wait_ns = paused ? pause_wait_ns(context, asked_ns, est_ns) : turn_ns;
-    // With an arbiter's turns, its gates do this for all shares.
+    // If an arbiter gives turns, its gates do this instead, for all shares.
     const bool ranks = on_several_gpus() && turn_ns == 0 && !paused;
     if (ranks && wait_ns == 0) {
       wait_ns = ranks_wait_ns(stream, asked_ns);
@@ -307,7 +307,7 @@ namespace {
 
 using GraphLaunch = CUresult(CUgraphExec, CUstream);
 
-// `given` is `stream` as this call variant passes it. A graph that may allocate is charged for it behind the gate.
+// `given` is `stream` as this call variant passes it. If a graph may allocate, its memory is charged after the gate.
 [[gnu::noinline]] CUresult graph_gated(GraphLaunch* const& real, CUgraphExec graph, CUstream given, CUstream stream) {
   if (!graphs_allocate()) return gated(real, Launch{key(graph), stream}, graph, given);
   const auto call = [&] { return with_graph_memory(graph, stream, [&] { return forward(real, graph, given); }); };

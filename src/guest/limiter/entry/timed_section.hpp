@@ -12,7 +12,7 @@ namespace headgate::limiter {
 
 // Estimated GPU time that passes in one section, at least one command; further commands wait at the gate as usual.
 inline constexpr std::int64_t kSectionNs = 5'000'000;
-// The longest wait before a record. Behind work unfinished for kPatienceNs: that.
+// The longest wait before a record. It is kPatienceNs if work in front has been unfinished for that time.
 inline constexpr std::int64_t kSectionWaitNs = 1'000'000'000;
 
 // Call before the program records that event on that stream, in a metered process, on the calling thread. A record

@@ -12,7 +12,7 @@ namespace headgate::limiter {
 // which needs no context.
 class CardFree {
  public:
-  CardFree() = default;  // asks nothing
+  CardFree() = default;  // makes no query; decrease() returns 0
   explicit CardFree(std::uint32_t device_index);
   [[nodiscard]] bool is_known() const { return before_ != SIZE_MAX; }
   // Returns by how much it has fallen or risen since, asked the same way; 0 if it has not or that is unknown.

@@ -93,8 +93,8 @@ abi::CUresult allocated(const Place& place, std::uint64_t bound, std::uint64_t& 
   return refusal();
 }
 
-// Calls the driver for `bytes` at that place, reserved before: kept() records them after success, refused() tells the
-// program that they do not fit.
+// Reserves `bytes` at that place, then calls the driver. After success kept() records them; if they do not fit,
+// refused() returns the error for the program.
 template <typename Allocate, typename Kept, typename Refused>
 abi::CUresult requested(const Place& place, std::uint64_t bytes, Allocate allocate, Kept kept, Refused refused) {
   OomWait wait;

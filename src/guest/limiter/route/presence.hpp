@@ -1,5 +1,6 @@
-// Whether this process's memory is on its GPUs, and whether it called the driver lately. One word, checked on every
-// call: if a share's owner wants idle programs off the card, they are moved off, and their next call brings them back.
+// Whether this process's memory is on its GPUs, and whether it called the driver lately. It is one word, checked on
+// every call. For a share with --freeze-after, memory of an idle program moves to the host; its next call brings it
+// back.
 #pragma once
 
 #include <atomic>

@@ -48,8 +48,8 @@ void seat(void* address, const Governed& governed) {
   }
 }
 
-// Racing threads seat the same entries. An address that two names share ends as shared whichever thread is last,
-// because the second name of each thread finds the first.
+// Threads may run this at once: they store the same entries. If two names have one address, it ends marked as shared
+// whichever thread is last, because the second name in each thread finds the first.
 void seat_all() {
   if (seated.load(std::memory_order_acquire)) return;
   for (const Governed& governed : governed_cuda()) {

@@ -28,7 +28,8 @@ Origin origin_of(abi::CUstream stream) {
   return origin;
 }
 
-// With more captures at once than places, the process only loses time: it asks the driver at every launch from then on.
+// If a process has more captures at once than places, it only becomes slower: from then on it asks the driver at every
+// launch.
 constexpr std::size_t kPlaces = 64;
 
 struct Origins {

@@ -22,7 +22,7 @@ inline bool any_capture() { return open_captures.load(std::memory_order_acquire)
 void capture_begins();
 void capture_begun(abi::CUstream stream, abi::CUresult result);
 void capture_may_have_ended(abi::CUstream stream);
-// After a stream was destroyed: a capture that began on it is over. Its handle may now be reused.
+// Call after a stream was destroyed: ends a capture that began on it. The driver may now reuse the handle.
 void capture_stream_gone(abi::CUstream stream);
 void captures_of_context_gone(abi::CUcontext context);
 void forget_captures_after_fork();

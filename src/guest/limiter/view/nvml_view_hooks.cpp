@@ -145,8 +145,8 @@ bool sampled_part(nvmlDevice_t device, UsedPart& part) {
   return ours || count == 0 || names_a_member(device);
 }
 
-// The ledger knows the share's GPU time; at its first look, as by nvidia-smi, only NVML does. Returns false if neither
-// tells the share's part.
+// Takes the share's GPU time from the ledger. The ledger has none at the first look, such as nvidia-smi's; then uses
+// NVML's figure. Returns false if neither has the share's part.
 bool used_gpu(std::uint32_t index, nvmlDevice_t device, unsigned& percent) {
   UsedPart part;
   if (held_percent(index, percent)) return true;

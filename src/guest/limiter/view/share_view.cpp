@@ -27,8 +27,8 @@ std::uint64_t share_total(std::uint32_t device, std::uint64_t real_total) {
 }
 
 MemoryView share_memory(std::uint32_t device, std::uint64_t real_total, std::uint64_t real_free) {
-  look_for_the_dead();              // dead processes' memory is not in use
-  settle_draining_in_time(device);  // nor is memory that other processes have freed
+  look_for_the_dead();              // memory of dead processes is not in use
+  settle_draining_in_time(device);  // memory that other processes have freed is not in use either
   refresh_residual_if_old(device);
   const std::uint64_t used =
       bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns()));
