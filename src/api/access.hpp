@@ -19,7 +19,7 @@
 
 namespace headgate::api {
 
-// What all handlers name.
+// Names that every handler uses.
 using http::error_response;
 using http::json_reply;
 using http::Request;

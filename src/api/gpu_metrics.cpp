@@ -14,8 +14,8 @@ using snapshot::MigInstance;
 // A GPU that does not answer has no UUID, so its index identifies it.
 std::string uuid_of(const Gpu& gpu) { return gpu.uuid.empty() ? "index-" + std::to_string(gpu.index) : gpu.uuid; }
 
-// Values from the driver. Missing while its library is released, and for a GPU that does not answer. `of`: a member of
-// Gpu, or a function of one.
+// Makes a row of values from the driver. There are none while its library is released, or for a GPU that does not
+// answer. `of`: a member of Gpu, or a function that takes a Gpu.
 template <typename Of>
 MetricRow of_gpu(std::string_view name, std::string_view help, Of of, double unit = 1) {
   return {{name, kind_of(name), "uuid", help}, [of, unit](const MetricInput& in, Samples& out) {

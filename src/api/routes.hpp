@@ -1,5 +1,5 @@
-// The table of headgated's HTTP routes. Each row has a handler, of the service (service.hpp), the task channel, power
-// or MPS; the OpenAPI document (openapi.hpp) is made from it.
+// The table of headgated's HTTP routes. Each row names its handler: in the service (service.hpp), the task channel,
+// power or MPS. The OpenAPI document (openapi.hpp) is made from this table.
 #pragma once
 
 #include <map>

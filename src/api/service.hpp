@@ -37,7 +37,7 @@ class Service {
   using Prepare =
       std::function<void(node::Entry entry, const node::Caller& caller, std::function<void(Result<node::Entry>)> done)>;
   void prepare_entries(Prepare prepare);
-  // Sets how readiness learns of shares that no process can enter.
+  // Sets the function that lists, for /readyz, the shares that no process can enter.
   void watch_doors(std::function<std::vector<std::string>()> shut);
   // Sets the callback for when the driver is released for a minute so that this GPU ("all": any) can be reset; other
   // holders must release it too. Called on a pool thread.

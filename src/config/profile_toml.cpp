@@ -53,7 +53,7 @@ std::optional<std::uint64_t> size_from(std::string_view text) {
   return static_cast<std::uint64_t>(bytes);
 }
 
-// One key: what it accepts, and how it is taken. `take` returns false if it does not accept the value.
+// One key: the values it accepts, and the function that stores one. `take` returns false if the value is not accepted.
 struct KnownKey {
   std::string_view name;
   std::string accepted;

@@ -102,7 +102,7 @@ class CdiFiles {
   std::vector<oci::GpuRef> gpus_;
   GpuDocuments documents_;
   std::string lack_;                                                 // why there can be no file; empty: there can
-  std::map<std::string, std::vector<tenancy::DeviceShare>> limits_;  // by share: of the last write
+  std::map<std::string, std::vector<tenancy::DeviceShare>> limits_;  // by share: the limits last written
   std::map<std::string, std::string> problems_;                      // by share; empty text: its file is written
 };
 

@@ -173,7 +173,7 @@ TEST_F(CdiFilesTest, AFailedWriteKeepsTheOldFileAndLeavesNoOther) {
   EXPECT_EQ(shown(files, "a").cdi_problem, "");
 }
 
-// The directory may be a link, as /var/run is; a share's file is none.
+// The directory may be a link, as /var/run is. The file of a share must not be one.
 TEST_F(CdiFilesTest, FollowALinkToTheDirectoryAndNoLinkInIt) {
   make("a");
   make("b");

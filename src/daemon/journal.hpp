@@ -21,8 +21,8 @@ inline void warn(std::string_view text) { journal(JournalLevel::warning, text); 
 // Returns the line, without its end. Line feeds and control characters in the text become '?' or blanks.
 [[nodiscard]] std::string journal_line(JournalLevel level, std::string_view text, bool with_level);
 
-// Returns the level at which an event appears in the journal: each of warning and above does. Empty: it does not, or
-// its cause was already reported there, with more than all users may see.
+// Returns the journal level of an event. Empty: the event does not appear there, because it is below a warning, or
+// because the daemon has already logged its cause in more detail than all users may see.
 [[nodiscard]] std::optional<JournalLevel> journal_level(const snapshot::Event& event);
 
 }  // namespace headgate::daemon

@@ -48,7 +48,7 @@ class NodeObserver {
   const CdiFiles& cdi_;
   const TakeOffMps take_off_;
   node::FrozenProcesses frozen_processes_;   // used only during a look, by act() and ObserverSources::finish
-  std::vector<observe::Finding> postponed_;  // whose process may still be an MPS client; used by act() alone
+  std::vector<observe::Finding> postponed_;  // their processes may still be MPS clients; used only by act()
   std::atomic<node::AuditPolicy> audit_policy_ = node::AuditPolicy::warn;
   observe::DriverSilence driver_silence_;
   std::optional<observe::Observer> observer_;

@@ -18,12 +18,12 @@ class PowerReports {
  public:
   explicit PowerReports(observe::EventLog& events) : events_(events) {}
 
-  // Called on the workers' threads. `queues`: those that did the command.
+  // Called on the workers' threads. `queues`: the queues that ran the command.
   void executed(const power::Executed& done, power::ControlQueues& queues);
   void lease(const power::LeaseNews& news) const;
-  // The file of leases was damaged, and is now `aside`.
+  // Reports that the file of leases was damaged and was renamed to `aside`.
   void damaged_leases(const std::string& why, const std::string& aside) const;
-  // What became of the site's own settings.
+  // Reports whether the site's own settings could be set.
   void site(const Result<void>& done) const;
   // Call it once a second: reports writes that were held back to be counted.
   void tick(power::ControlQueues& queues);

@@ -9,8 +9,8 @@
 
 namespace headgate::daemon {
 
-// Has the running parts take the configuration over, and reports what has changed, or what is wrong with the file. For
-// the loop's thread.
+// Reads the configuration again and applies it to the running parts. Reports what has changed, or what is wrong with
+// the file. Call it on the loop's thread.
 void reload_configuration(Context& context, NodeHost& node, NodeObserver& observer, PowerControl& power,
                           ControlListener& listener);
 

@@ -32,8 +32,8 @@ Result<std::optional<gid_t>> control_group(const config::Config& config);
 // Returns what clients over TCP have to show; none if no file is named. Refuses a file that others can read.
 Result<std::optional<std::string>> token(const config::Config& config);
 
-// "127.0.0.1:9471", "[::1]:9471". Beyond loopback only with a token.
-// `said`: the origin, for errors: "--listen", "/etc/headgate/config.toml:3: node.listen =".
+// Parses "127.0.0.1:9471" or "[::1]:9471". Errors: usage; an address other than loopback is refused without a token.
+// `said`: the origin of the text, for errors: "--listen", "/etc/headgate/config.toml:3: node.listen =".
 Result<config::ListenAddress> listen_address_from(const std::string& said, const std::string& text, bool has_token);
 
 // Returns "http://127.0.0.1:9471", with the port that was bound.
@@ -73,9 +73,9 @@ std::vector<std::string> exempt_programs(const config::Config& config);
 // Returns NVML's file: the one that the configuration names, or the usual one.
 [[nodiscard]] std::string library_of(const config::Config& config);
 
-// Checks, without a start, what the configuration says and needs of this machine (its group, token file and
-// directories, the driver's library or the simulator). Names on stderr the GPUs of which nothing could be committed, if
-// their driver answers. Errors: as of the start.
+// Checks whether the daemon would start here, without starting it: the configuration, and what it needs of this machine
+// (group, token file, directories, the driver's library or the simulator). If the driver answers, prints on stderr the
+// GPUs that have no memory to commit. Errors: those of a start.
 [[nodiscard]] Result<void> check(const Options& options);
 
 }  // namespace headgate::daemon

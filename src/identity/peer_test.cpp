@@ -217,7 +217,7 @@ TEST(Processes, HostPidAndNamespacePidFindEachOther) {
     ::waitpid(outer, nullptr, 0);
     GTEST_SKIP() << "skipped: this kernel gives no pid namespaces to unprivileged users";
   }
-  // Either of the two may have written first: the PID is the four bytes besides the letter.
+  // Either process may have written first: the PID is the four bytes before or after the letter.
   pid_t inner = 0;
   std::memcpy(&inner, bytes[0] == 'r' && bytes[4] != 'r' ? bytes + 1 : bytes, sizeof inner);
   auto process = read_process("/proc", static_cast<std::uint32_t>(inner));

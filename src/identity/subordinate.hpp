@@ -33,8 +33,8 @@ struct SubordinateUids {
 // If there is none, or root made it (for others), the user of its uid.
 [[nodiscard]] std::uint32_t answerable_user(std::uint32_t uid, std::optional<std::uint32_t> user_namespace_owner);
 
-// The same for the process that connected with that uid; `proc`: see process.hpp. If the process has ended or its PID
-// was reused, only the uid counts.
+// Returns the same for the process that connected with that uid; `proc`: see process.hpp. If the process has ended or
+// its PID was reused, decides by the uid alone.
 [[nodiscard]] std::uint32_t answerable_user(const std::string& proc, std::uint32_t pid, std::uint32_t uid);
 
 }  // namespace headgate::identity

@@ -21,7 +21,7 @@
 namespace headgate::mps {
 namespace {
 
-// The stand-in, and NVIDIA's own of releases 535, 550 and a later one that dev/real-parts unpacks.
+// The simulator's tool, and NVIDIA's of releases 535, 550 and a later one, which dev/real-parts unpacks.
 std::vector<std::string> tools() {
   return {HEADGATE_SIM_MPS_TOOL, HEADGATE_REAL_MPS_TOOL, HEADGATE_MPS_TOOL_550, HEADGATE_MPS_TOOL_LATER};
 }

@@ -166,7 +166,7 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
   return std::min(next_ns, decision.wake_at_ns);
 }
 
-// Call it after all gates are written: a processor that wakes slowly then delays no other share's gate.
+// Call it after all gates are written: a slow wake-up system call then delays no other share's gate.
 void Arbitration::wake_let_in(std::int64_t now_ns) {
   if (let_in_.empty()) return;
   for (const auto& [share, gpu] : let_in_) share->wake_at_gate(gpu);

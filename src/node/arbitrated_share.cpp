@@ -10,7 +10,7 @@ namespace {
 
 constexpr auto kRelaxed = std::memory_order_relaxed;
 constexpr std::int64_t kOverdueNs = 1'000;  // reported for work that should have ended
-// A process that joins a share that has the GPU is seen this late; at any other gate it rings.
+// The longest until a process is seen that joins a share which has the GPU. At any other gate the process rings.
 constexpr std::int64_t kListedNs = 10'000'000;
 
 static_assert(static_cast<int>(schedule::Gate::open) == static_cast<int>(ledger::Gate::open) &&

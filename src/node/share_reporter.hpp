@@ -60,7 +60,7 @@ class PageDamage {
 
   // Call it for each GPU that answers, with its memory in bytes.
   void take_card(const std::string& uuid, std::uint64_t bytes) { card_bytes_[uuid] = bytes; }
-  // Checks the pages of a share that has some; cuts what a tenant added to them. `now_ns`: of a monotonic clock.
+  // Checks the pages of a share, if it has pages, and truncates what a tenant appended. `now_ns`: of a monotonic clock.
   void look(const std::string& name, tenancy::LiveShare& live, std::uint64_t now_ns);
   void forget(const std::string& name) { checks_.erase(name); }
 

@@ -28,12 +28,12 @@ std::vector<tenancy::TenantProcess> Unadmitted::look(tenancy::Shares& shares, co
   processes.each([&](const tenancy::TenantProcess& tenant) {
     const tenancy::LiveShare* live = shares.find(tenant.share);
     if (live == nullptr || live->pages == nullptr) return;
-    // Confirmed, and still in that seat: a program may call exec() and take another.
+    // Skip a process that was confirmed and is still in that slot. After exec() a program may have another slot.
     if (tenant.slot && !tenant.adopted && processes.sits(tenant.share, tenant.process.pid, *tenant.slot)) return;
     if (!sits_in(live->pages->usage(), tenant.seat)) return;
     const auto key = std::pair(tenant.share, tenant.process.pid);
     present.insert(key);
-    // The share may begin to ask later: processes that are in it by then stay.
+    // If the share changes to --admit=ask later, processes that are already in it stay.
     const bool asks = live->share.admit == tenancy::Admit::ask;
     const auto [at, anew] = seen_.try_emplace(key, Seen{.first = now, .told = !looked_ || !asks});
     if (at->second.told || now - at->second.first < patience) return;

@@ -169,7 +169,7 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
       row.level = ledger.share.level;
       if (row.command.empty()) row.command = seat.command;
       for (std::size_t d = 0; d < ledger.share.devices.size(); ++d) {
-        // A seat covers all GPUs of its share; those it does not use get no row.
+        // A slot covers all GPUs of its share. A GPU that the process does not use gets no row.
         if (seat.bytes[d] == 0) continue;
         snapshot::ProcessDevice& device = device_of(row, ledger.share.devices[d].uuid);
         device.ledger_bytes = saturating_add(device.ledger_bytes, seat.bytes[d]);
@@ -187,7 +187,7 @@ std::vector<snapshot::Process> joined_processes(const JoinInput& input) {
   std::vector<snapshot::Process> all = std::move(unknown);
   for (auto& [pid, row] : rows) all.push_back(std::move(row));
   std::ranges::sort(all, [](const auto& a, const auto& b) {
-    // Those outside every share come last.
+    // Processes outside every share come last.
     return std::tuple(a.share.empty(), a.share, a.pid) < std::tuple(b.share.empty(), b.share, b.pid);
   });
   return all;

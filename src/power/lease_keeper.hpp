@@ -50,11 +50,11 @@ class LeaseKeeper {
     std::string file;                            // absolute; its directory must exist
     std::string proc = "/proc";                  // see identity::read_process()
     std::function<std::int64_t()> now_s;         // seconds since 1970
-    std::function<void(const LeaseNews&)> tell;  // on the keeper's thread
+    std::function<void(const LeaseNews&)> tell;  // called on the keeper's thread
     std::chrono::milliseconds check{5000};       // interval for checking that the GPUs have the settings
     bool reapply = false;                        // if a GPU lost settings, set them again; otherwise only report it
     std::chrono::milliseconds retry{1000};       // for values that could not be restored
-    std::chrono::milliseconds patience{4'500};   // for a GPU's answer
+    std::chrono::milliseconds patience{4'500};   // how long to wait for a GPU's answer
     std::chrono::milliseconds grace{2'000};      // from the end of a session's process to the end of the session
   };
   // `queues` must outlive it. start() reads the file: it adopts leases with a living holder and sets them again, and

@@ -183,7 +183,8 @@ Result<void> LeaseKeeper::pause(const std::string& gpu, std::uint32_t seconds) {
   return {};
 }
 
-// Removes it from the file first: a daemon killed in between then finds no lease, and the settings stay.
+// Removes the lease from the file first. If the daemon is killed before the next step, the next daemon finds no lease,
+// and the settings stay.
 Result<void> LeaseKeeper::forget(const std::string& id) {
   Held held;
   {

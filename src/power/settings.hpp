@@ -41,7 +41,7 @@ void each_control(Visit&& visit) {
 void replace_named(Settings& in, const Settings& by);
 // Adds the controls of `more` that `to` lacks.
 void add_missing(Settings& to, const Settings& more);
-// Returns settings that have the controls written by the command, with any value.
+// Returns settings in which the controls that the command writes are present. Their values have no meaning.
 [[nodiscard]] Settings named_by(const Command& command);
 
 using SettingsByGpu = std::map<std::string, Settings>;  // by UUID

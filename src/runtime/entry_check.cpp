@@ -16,7 +16,7 @@ namespace {
 
 constexpr std::chrono::milliseconds kAnswer{2'000};
 
-// Numbers in config.json are the host's only for an engine that is in the host's user namespace.
+// Returns whether uids in config.json are the host's: only if the engine is in the host's user namespace.
 bool has_numbers_of_the_host() {
   const auto map = read_whole_file("/proc/self/uid_map", 4096);
   if (!map) return true;

@@ -20,7 +20,7 @@ struct HookCall {
   bool as_nvidias = false;                                       // called by NVIDIA's name
   std::vector<std::string> words;                                // of the command line
   std::string configuration;                                     // empty: the usual file
-  std::chrono::milliseconds patience = std::chrono::minutes(1);  // with NVIDIA's hook, which is then killed
+  std::chrono::milliseconds patience = std::chrono::minutes(1);  // then NVIDIA's hook is killed
 };
 
 // A container's state, which its runtime passes to hooks on stdin (OCI runtime specification, runtime.md, State).
@@ -32,9 +32,9 @@ struct ContainerState {
 // Errors: usage, with a message.
 [[nodiscard]] Result<ContainerState> read_state(std::string_view json);
 
-// `state`: the container's state, from stdin. Under the name of NVIDIA's hook, first executes NVIDIA's hook, the next
-// of that name on PATH, with the same arguments and state, unless `--gpus` names a share. Errors: one sentence; the
-// container must then not start.
+// Mounts the share into the container. `state`: the container's state, from stdin. If called by the name of NVIDIA's
+// hook, first executes NVIDIA's hook (the next of that name on PATH) with the same arguments and state, unless `--gpus`
+// names a share. Errors: one sentence; the container must then not start.
 [[nodiscard]] Result<void> run_hook(std::string_view state, const HookCall& call);
 
 // Runs the hook with the state from stdin. Returns the exit status.

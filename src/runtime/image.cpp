@@ -63,7 +63,7 @@ class Root {
   UniqueFd fd_;
 };
 
-// Searches a library of 2 MB through a small buffer, which costs less than memory for all of it.
+// Searches the library (about 2 MB) through a small buffer, which costs less than reading all of it into memory.
 std::string version_of_library(const UniqueFd& library) {
   constexpr std::size_t kPart = 64 << 10, kOverlap = 512;
   std::string buffer(kOverlap + kPart, '\0');

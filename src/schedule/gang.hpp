@@ -77,8 +77,8 @@ struct ShareOnGpu {
   std::int64_t wanted_ns = 0;             // see Arbiter::wanted_ns
   Gate gate = Gate::open_notify;
   std::int64_t batch_ns = 0;
-  // Mean length of the pauses that its host makes; 0 if they are less than 2 % of the time, or each is long enough to
-  // end a turn.
+  // Mean length of the program's pauses between launches; 0 if they are less than 2 % of the time, or if each is long
+  // enough to end a turn.
   std::int64_t gap_ns = 0;
   bool long_gaps = false;                  // its last pauses were each long enough
   std::int64_t paused_ns = 0;              // when it was last seen to pause, by itself or for its ceiling
@@ -186,7 +186,7 @@ struct GangOnGpu {
   // Returns how time that is given back now was paid: it belongs to a turn that ended recently.
   bool was_reserved() const { return first != last ? oldest_turn().reserved : reserved; }
   const Turn& oldest_turn() const { return turns[first % kTurns]; }  // there must be one
-  // Pays turns the other way from now on; moves what is not yet recorded of earlier turns too.
+  // Charges turns to the promise, or to the rest, from now on. Also moves what is not yet recorded of earlier turns.
   void pay_by(bool promise, std::int64_t now_ns);
   void choose_payment(std::int64_t now_ns) {
     if (const bool promised = is_promised(); promised != reserved) pay_by(promised, now_ns);

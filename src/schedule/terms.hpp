@@ -50,7 +50,7 @@ struct Use {
   std::int64_t credit_ns = kNoCeiling;    // how long it has been allowed without being charged
   std::uint32_t ceiling_ppm = 1'000'000;  // 1..1'000'000, if credit_ns is reported
   bool wanting = false;                   // a launch waits at the gate
-  std::uint32_t processes = 0;            // that work or wait: a batch passes in each of them; 0: not counted
+  std::uint32_t processes = 0;            // that work or wait; each of them may send a batch; 0: not counted
 };
 
 enum class Gate : std::uint32_t {

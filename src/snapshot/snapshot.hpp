@@ -116,7 +116,7 @@ struct Refusal {
 };
 HEADGATE_FIELDS(Refusal, asked_bytes, used_bytes, limit_bytes, unix_ns, pid, reason)
 
-// Launches delayed at the gate by up to this long, and longer than the previous bound.
+// The number of launches that the gate delayed by at most up_to_ns, and by more than the previous row's bound.
 struct LaunchDelay {
   std::optional<std::uint64_t> up_to_ns;  // empty: longer than all bounds
   std::uint64_t launches = 0;
@@ -192,7 +192,7 @@ HEADGATE_FIELDS(ShareDevice, uuid, memory_limit_bytes, memory_used_bytes, memory
 
 struct Share {
   std::string name;
-  std::uint64_t generation = 0;  // of its pages: a share recreated under the same name has another; not in JSON
+  std::uint64_t generation = 0;  // of its pages: changes if a share is created again under this name; not in JSON
   std::uint32_t owner_uid = 0;
   std::string owner;        // user name, or the uid if there is none
   std::string state;        // ok, throttled, takes turns, full, idle, frozen, paused, draining, freeing, empty, broken
@@ -202,7 +202,7 @@ struct Share {
   std::string on_oom;       // fail, or wait=30s: what becomes of an allocation for which there is no room
   std::string problem;      // broken: why
   std::string gang;         // that it has its turns with; empty: none
-  std::string isolation;    // hook, mps, timeslice: what was asked for; `level` is what holds
+  std::string isolation;    // hook, mps, timeslice: as requested; `level` is what is in force
   std::string mps_users;    // with isolation mps, whose programs its MPS server serves: owner, all; else empty
   bool created = false;     // by `share create`: it stays when its last process ends
   std::uint64_t created_unix_ns = 0;

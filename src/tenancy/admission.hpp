@@ -3,11 +3,11 @@
 // On each GPU, over all shares that are not overcommitted:
 //   memory limits + one context room a share + the driver's reserve  <=  the card's memory
 //   guarantees, and ceilings of shares of class latency              <=  100 %
-// A share with a limit lowered beneath what its programs hold commits what they hold until they free it. A share
-// without a memory limit commits all that one share could have. An overcommitted share keeps to its limit, never has
-// more than the card, and is promised nothing; its owner's quotas still count it. A share of class latency never waits
-// for its turn, so only its ceiling protects what other shares were promised. A change that asks for no more than
-// before is accepted even if more is committed than there is.
+// If a limit was lowered below what the programs hold, what they hold counts until they free it. A share without a
+// memory limit counts as all that one share could have. An overcommitted share keeps to its limit, never has more than
+// the card, and is promised nothing; its owner's quotas still count it. A share of class latency never waits for its
+// turn, so only its ceiling protects what other shares were promised. A change that asks for no more than before is
+// accepted even if more is committed than there is.
 #pragma once
 
 #include <cstdint>

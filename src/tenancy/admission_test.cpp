@@ -179,7 +179,7 @@ TEST_F(Admission, AQuotaLimitsAllSharesOfItsUserOnly) {
   Share sly = share_of("b", 1000, 6 * kGiB);
   sly.overcommit = true;
   EXPECT_EQ(admit(sly, books()).error().code, ErrorCode::denied);
-  // Lowered while its programs hold on to what they have.
+  // The limit was lowered while the programs hold more.
   shares[0] = share_of("a", 1000, kGiB);
   past_limits = {{"a", kGpu0, 14 * kGiB}, {"x", kGpu0, 20 * kGiB}};
   EXPECT_EQ(refusal(share_of("b", 1000, 5 * kGiB, 0, kGpu1)), "admitted");

@@ -61,7 +61,7 @@ struct NodeConnections {
 // Counts at one share's socket. `node` and `bounds` outlive it, and it outlives its tokens.
 class ShareConnections {
  public:
-  // `owner`: of the share; 0 for root's shares, which have no common bound.
+  // `owner`: the share's owner; 0 for shares of root, which have no common bound.
   ShareConnections(NodeConnections& node, const ConnectionBounds& bounds, std::uint32_t owner = 0)
       : node_(node), bounds_(bounds), owner_(owner) {}
 

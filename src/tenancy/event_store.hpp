@@ -58,7 +58,7 @@ class EventStore {
   // is no room, the owner that has most gives up its oldest. The node's own events, and all findings, each have this
   // part whatever owners do.
   static constexpr std::size_t kPart = 8;
-  // At most so many wait while the disk takes none; then the oldest are lost, and counted.
+  // The most events that wait while they cannot be written. Beyond it the oldest are dropped and counted.
   static constexpr std::size_t kMaxWaiting = 8192;
 
   // What the file held when it was opened.

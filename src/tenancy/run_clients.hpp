@@ -35,10 +35,10 @@ struct Run {
 
 // Returns the process with that pid as it is now. `proc`: where /proc lies.
 [[nodiscard]] Run run_of(std::uint32_t pid, const std::string& proc);
-// Returns whether it is still that process; true if unknown: a share stays rather than vanish under a running program.
+// Returns whether the run's process is still the same; true if unknown, so that a share never vanishes under a program.
 [[nodiscard]] bool is_alive(const Run& run, const std::string& proc);
 
-// Checks whether one more may wait in the share of that name beside `runs`. Errors: no_capacity.
+// Checks whether one more command may wait in the share of that name beside `runs`. Errors: no_capacity.
 [[nodiscard]] Result<void> room_for_run(const std::vector<Run>& runs, const std::string& name,
                                         const std::optional<InvitedUser>& invited);
 

@@ -77,7 +77,7 @@ class Shares {
   // the pages. A call may search only a part, and return failed: the next continues there.
   [[nodiscard]] Result<void> remove(const std::string& name, std::uint32_t by = 0);
 
-  // Returns why it cannot be entered or changed: its pages cannot be used, or were removed by hand. Empty: it can.
+  // Returns why a share cannot be entered or changed: its pages cannot be used, or were removed by hand. Empty if it can.
   [[nodiscard]] std::optional<Error> trouble_of(const LiveShare& live) const;
   // Returns null if there is none. Pointers last until the share is removed.
   [[nodiscard]] LiveShare* find(const std::string& name);

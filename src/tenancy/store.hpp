@@ -56,7 +56,7 @@ class Store {
 
   // The commands that wait in shares, by share, kept for the next daemon.
   [[nodiscard]] Result<std::map<std::string, std::vector<Run>>> runs();
-  // Replaces those that were noted.
+  // Replaces the stored commands of that share.
   [[nodiscard]] Result<void> put_runs(const std::string& share, const std::vector<Run>& runs);
 
   [[nodiscard]] Result<void> put(const Quota& quota);

@@ -1,4 +1,4 @@
-// headgated: the node's daemon. Its parts, in the order in which they start and in that in which they end.
+// headgated: the node's daemon. This file shows the order in which its parts start, and the order in which they end.
 
 #include <algorithm>
 #include <chrono>
@@ -111,7 +111,7 @@ void open_shares(Parts& on) {
                                },
                            .left =
                                [&on](const auto&) {
-                                 // For what it had, and for others that have ended.
+                                 // The next snapshot shows what it no longer uses, and which others have ended.
                                  on.observer->observer().look_soon();
                                  if (on.service) on.service->process_ended();
                                },
@@ -244,7 +244,7 @@ void end(Parts& on) {
   note("ended; programs in shares run on under their limits");
 }
 
-// Runs until SIGTERM or SIGINT. Errors: of the start; each names file, value and what is accepted.
+// Runs until SIGTERM or SIGINT. Errors: a part cannot start; each error names file, value and what is accepted.
 Result<void> run(const Options& options) {
   Signals::block();  // before the first thread, so that only the loop gets signals
   take_all_descriptors();

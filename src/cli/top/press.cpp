@@ -13,7 +13,7 @@
 namespace headgate::cli {
 namespace {
 
-constexpr int kPage = 10, kHelpPage = 5, kLongestHelp = 50;  // rows, lines
+constexpr int kPage = 10, kHelpPage = 5, kLongestHelp = 50;  // rows of a table; lines of the help
 constexpr std::array<std::uint64_t, 8> kIntervals = {100, 250, 500, 1000, 2000, 5000, 10'000, 60'000};
 constexpr int kSorts = static_cast<int>(TopSort::state) + 1;
 constexpr std::size_t kLongestText = 120;  // bytes that can be typed

@@ -69,8 +69,8 @@ inline constexpr const char* kFrozenShortState = "frozen by audit";
 [[nodiscard]] std::string format_class(const snapshot::ShareDevice& device);
 // What its launches waited for in the last second: "waits 57 % turn, 42 % own queue"; "waits 0 %".
 [[nodiscard]] std::string format_waits(const snapshot::ShareDevice& device);
-// "promised 50 %, had 32.1 %, wanted 100.0 %, short 17.9 %", of the last 10 s; short only where it is more than 2
-// points. "promised nothing"; without figures "promised 50 %".
+// "promised 50 %, had 32.1 %, wanted 100.0 %, short 17.9 %": figures of the last 10 s; "short" appears only above 2
+// points. Without figures: "promised 50 %". Without a promise: "promised nothing".
 [[nodiscard]] std::string format_promise(const snapshot::Share& share, const snapshot::ShareDevice& device);
 // Returns the PIDs of a share's processes, separated by blanks; of many, the first ones and how many more.
 [[nodiscard]] std::string format_pids(const snapshot::Snapshot& snapshot, const std::string& share);
