@@ -49,7 +49,7 @@ tenancy::RegistrationServer::TakeBack Scheduler::admit(const tenancy::Share& sha
                  .owner_uid = owner,
                  .text = std::move(text)});
   };
-  const std::string who = name_of(tenant), where = " into " + share.name;
+  const std::string who = name_of(tenant), where = " to " + share.name;
   const Json payload = {{"share", share.name},
                         {"pid", tenant.process.pid},
                         {"command", tenant.process.command},
@@ -68,22 +68,22 @@ tenancy::RegistrationServer::TakeBack Scheduler::admit(const tenancy::Share& sha
         // The question was withdrawn: there is no verdict, and no caller waits for one.
         if (!taken_back->empty())
           return tell("admit.withdrawn", "info",
-                      "the question about " + who + where + " was taken back: " + *taken_back);
+                      "the question whether to admit " + who + where + " was withdrawn: " + *taken_back);
         const std::string said = words_of(decision);
         switch (decision.verdict) {
           case Decision::Verdict::allow:
-            tell("admit.allowed", "info", who + " was let" + where + (said.empty() ? "" : ": " + said));
+            tell("admit.allowed", "info", who + " was admitted" + where + (said.empty() ? "" : ": " + said));
             return decide({});
           case Decision::Verdict::deny:
-            tell("admit.denied", "warn", who + " was not let" + where + ": " + said);
+            tell("admit.denied", "warn", who + " was not admitted" + where + ": " + said);
             return decide(fail(ErrorCode::denied, "the scheduler said no" + (said.empty() ? "" : ": " + said)));
           case Decision::Verdict::no_answer: break;
         }
-        tell("admit.denied", "warn", who + " was not let" + where + ", for want of an answer: " + said);
+        tell("admit.denied", "warn", who + " was not admitted" + where + ", because no answer came: " + said);
         decide(fail(ErrorCode::denied, "no scheduler said yes: " + said));
       });
   if (!asked) {
-    tell("admit.denied", "warn", who + " was not let" + where + ": " + asked.error().message);
+    tell("admit.denied", "warn", who + " was not admitted" + where + ": " + asked.error().message);
     const bool later = asked.error().code == ErrorCode::no_capacity;
     decide(fail(later ? ErrorCode::no_capacity : ErrorCode::denied,
                 "the scheduler could not be asked: " + asked.error().message + (later ? ": try again" : "")));
@@ -91,7 +91,7 @@ tenancy::RegistrationServer::TakeBack Scheduler::admit(const tenancy::Share& sha
   }
   const bool heard = channel_.listeners(kClient) > 0 || channel_.find(*asked)->attempt > 0;
   tell("admit.asked", heard ? "info" : "warn",
-       who + " wants" + where + "; the scheduler is asked" +
+       who + " asks for admission" + where + "; the scheduler is asked" +
            (heard ? "" : ", but none is connected: refused in " + std::to_string(patience_.count() / 1000) + " s"));
   return [this, id = *asked, taken_back](const std::string& why) {
     *taken_back = why;

@@ -23,7 +23,7 @@ Decision decision_of(const Task& task) {
     case State::abandoned:
       return {Verdict::no_answer,
               agent + " took the question " + std::to_string(task.attempt) + " times and never answered"};
-    default: return {Verdict::no_answer, "the question was taken back"};
+    default: return {Verdict::no_answer, "the question was withdrawn"};
   }
 }
 

@@ -55,8 +55,8 @@ void add_common(Options& options, Common& common) {
   options.flag("--json", "the same as --output json", common.json);
   options.flag("--no-color,--no-colour", "no colours (also: NO_COLOR)", common.no_colour);
   options.flag("--ascii", "nothing beyond ASCII", voice.ascii);
-  options.flag("-q,--quiet", "no remarks on stderr", voice.quiet);
-  options.flag("-v,--verbose", "remarks on stderr even when it is not a terminal", voice.verbose);
+  options.flag("-q,--quiet", "no notes on stderr", voice.quiet);
+  options.flag("-v,--verbose", "notes on stderr even when it is not a terminal", voice.verbose);
   options.text("--config", "FILE", "configuration file instead of /etc/headgate/config.toml", options.call.config_path)
       .completes = ":file";
 }

@@ -282,9 +282,7 @@ TEST(CommandLine, AnEmptyArgumentIsAnError) {
     const char* message;
     const char* hint;
   } table[] = {
-      {{"why", ""},
-       "why: SHARE|PID '' is empty",
-       "SHARE|PID: a share's name or a process's number; all shares without one"},
+      {{"why", ""}, "why: SHARE|PID '' is empty", "SHARE|PID: a share's name or a PID (default: all shares)"},
       {{"share", "show", ""}, "share show: NAME '' is empty", "NAME: the share's name"},
       {{"run", "--gpu", "", "--", "x"},
        "run: --gpu '' is empty",

@@ -216,14 +216,14 @@ Result<void> CdiFiles::write(const std::string& name) const {
   const tenancy::LiveShare* const live = shares_.find(name);
   if (live == nullptr) return fail(ErrorCode::not_found, "there is no share '" + name + "'");
   if (!oci::is_device_name(name))
-    return fail(ErrorCode::unsupported, "'" + name + "' is no name of a CDI device",
-                "they begin and end with a letter or a digit: make a share with another name");
+    return fail(ErrorCode::unsupported, "'" + name + "' is not a valid name of a CDI device",
+                "such names begin and end with a letter or a digit: create a share with another name");
   if (::access(preload_list_.c_str(), R_OK) != 0) TRY(write_preload_list());
   oci::Edits driver = TRY(driver_of(live->share));
   const auto directory = TRY(open_directory(directory_));
   const std::string file = oci::share_file_name(name), place = shares_.directory(name);
   if (whose(directory, file, place) == Whose::others)
-    return fail(ErrorCode::conflict, path_of(name) + " is not of this headgated, which leaves it alone",
+    return fail(ErrorCode::conflict, path_of(name) + " was not written by this headgated, which does not touch it",
                 "move it away");
   std::optional<oci::MpsClient> mps;
   if (mps_client_of_) mps = TRY(mps_client_of_(name));

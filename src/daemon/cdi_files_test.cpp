@@ -123,7 +123,7 @@ TEST_F(CdiFilesTest, AForeignFileOfTheNameIsKeptAndReported) {
   EXPECT_TRUE(fs::is_directory(path("b")) && fs::is_fifo(path("c")));
   for (const char* share : {"a", "b", "c"})
     EXPECT_EQ(shown(files, share).cdi_problem,
-              path(share).string() + " is not of this headgated, which leaves it alone; move it away");
+              path(share).string() + " was not written by this headgated, which does not touch it; move it away");
   EXPECT_EQ(told(), (std::vector<std::string>(3, "cdi.unwritten")));
   files.keep();
   EXPECT_EQ(told().size(), 3u) << "what is known is not told again";
@@ -208,7 +208,7 @@ TEST_F(CdiFilesTest, AnInvalidDeviceNameHasNoFile) {
   CdiFiles files = this->files();
   files.start();
   EXPECT_EQ(entries(), 0u);
-  EXPECT_TRUE(shown(files, "old_").cdi_problem.starts_with("'old_' is no name of a CDI device; "));
+  EXPECT_TRUE(shown(files, "old_").cdi_problem.starts_with("'old_' is not a valid name of a CDI device; "));
 }
 
 TEST_F(CdiFilesTest, NoFilesAreWrittenWithoutADirectory) {

@@ -62,7 +62,7 @@ tenancy::EventStore* EventKeeper::retry(std::chrono::steady_clock::time_point no
   keep(std::move(*opened));
   // Add the events since then that are still in memory; what was given up there is lost.
   for (const auto& event : events_.after(began_after, std::numeric_limits<std::size_t>::max())) store_->add(event);
-  events_.add({.kind = "events.saved", .severity = "info", .text = "events are written to the disk from now on"});
+  events_.add({.kind = "events.saved", .severity = "info", .text = "events are stored on disk from now on"});
   return store_.get();
 }
 

@@ -11,11 +11,12 @@ namespace {
 
 // The node has run before, but its database of shares and quotas is missing.
 snapshot::Event store_lost_event(const std::string& path) {
-  return {.kind = "store.lost",
-          .severity = "error",
-          .text = "the database " + path +
-                  " was gone, and an empty one was begun: quotas, and shares without pages, are lost unless a backup "
-                  "is put back (docs/backup.md)"};
+  return {
+      .kind = "store.lost",
+      .severity = "error",
+      .text = "the database " + path +
+              " was missing, and an empty one was created: quotas, and shares without pages, are lost unless a backup "
+              "is restored (docs/backup.md)"};
 }
 
 }  // namespace

@@ -30,7 +30,7 @@ snapshot::Event enforcement_event(const observe::Finding& found, const Result<no
           .uid = found.uid,
           .owner_uid = found.owner_uid,
           .text = (done ? "process " + std::to_string(found.pid) + " " + done->text : done.error().message) +
-                  (found.proven ? "" : ", and no more: " + found.doubt)};
+                  (found.proven ? "" : " and nothing else was done: " + found.doubt)};
 }
 
 }  // namespace

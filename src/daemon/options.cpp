@@ -20,16 +20,17 @@ const char* usage_text() {
          "l40s-x2, tiny, FILE.toml)\n"
          "  --config FILE       instead of /etc/headgate/config.toml\n"
          "  --socket PATH       the control socket, instead of control/headgate.sock in the runtime directory\n"
-         "  --state DIR         what must survive a reboot; root's: /var/lib/headgate (man headgated)\n"
+         "  --state DIR         directory for data that must survive a reboot; root's: /var/lib/headgate\n"
          "  --listen ADDR:PORT  HTTP over TCP too; off unless asked for. Elsewhere than on a loopback address only\n"
          "                      with a token file (node.token_file)\n"
          "  --zeusd-socket PATH where the API of zeusd answers: power, clocks and energy (zeusd.socket)\n"
          "  --cdi-dir DIR       where engines find shares (podman run --device headgate.io/share=NAME), or none; "
          "root's:\n"
          "                      /var/run/cdi (cdi.dir)\n"
-         "  --check             says whether it would start here with this configuration, and ends\n"
+         "  --check             check whether it would start here with this configuration, and exit\n"
          "  --help, --version\n\n"
-         "SIGHUP reads the configuration again, SIGTERM ends; tenants run on under their limits.\n";
+         "SIGHUP reads the configuration again, SIGTERM ends the daemon; programs in shares run on under their "
+         "limits.\n";
 }
 
 Result<Options> parse(int argc, char** argv) {

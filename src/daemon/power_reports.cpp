@@ -22,14 +22,14 @@ void PowerReports::lease(const power::LeaseNews& news) const {
 }
 
 void PowerReports::damaged_leases(const std::string& why, const std::string& aside) const {
-  const std::string text = "the leases of a former daemon cannot be read (" + why +
-                           "): what they changed stays; the file is kept as " + aside;
+  const std::string text = "the leases of an earlier daemon cannot be read (" + why +
+                           "): the settings that they made stay; the file is kept as " + aside;
   log_power(JournalLevel::error, text);
   events_.add({.kind = "power.leases_damaged", .severity = "error", .text = text});
 }
 
 void PowerReports::site(const Result<void>& done) const {
-  const std::string text = done ? "the site's own settings (power.at_start) are made" : done.error().message;
+  const std::string text = done ? "the site's settings (power.at_start) are in force" : done.error().message;
   log_power(done ? JournalLevel::info : JournalLevel::warning, text);
   events_.add({.kind = "power.site", .severity = done ? "info" : "warn", .text = text});
 }
@@ -63,7 +63,7 @@ void PowerReports::warn_if_forgotten(const power::Executed& done, power::Control
                .severity = "warn",
                .uuid = gpu.uuid,
                .text = "GPU " + std::to_string(done.gpu) + " (" + gpu.name +
-                       ") has no persistence mode: the driver forgets its settings when its last program ends"});
+                       ") is not in persistence mode: the driver forgets its settings when its last program ends"});
 }
 
 void PowerReports::tell(const power::AuditEntry& entry, power::ControlQueues& queues) const {

@@ -45,7 +45,7 @@ snapshot::Event lie_event(const std::string& share, const identity::Peer& peer, 
           .pid = peer.process.pid,
           .uid = peer.uid,
           .owner_uid = owner,
-          .text = process_text(peer.process) + " at the door of " + share + ": " + what};
+          .text = process_text(peer.process) + " tried to join " + share + ": " + what};
 }
 
 // A process in a share that asks first, which was not asked about.
@@ -56,8 +56,8 @@ snapshot::Event unasked_event(const tenancy::TenantProcess& tenant, OwnerUid own
           .pid = tenant.process.pid,
           .uid = tenant.uid,
           .owner_uid = owner,
-          .text = process_text(tenant.process) + " sits in " + tenant.share +
-                  ", where each process needs a scheduler's leave, and none gave it"};
+          .text = process_text(tenant.process) + " is in " + tenant.share +
+                  ", where a scheduler must admit each process, and none has admitted it"};
 }
 
 }  // namespace

@@ -100,7 +100,7 @@ void Manager::adopt_group(GroupNote note) {
     group.daemon = std::move(*found);
     group.note.daemon = group.daemon.mark;
     tell("mps.adopted", false, key,
-         "GPU " + describe(key) + ": control daemon " + std::to_string(group.daemon.mark.pid) + " goes on with " +
+         "GPU " + describe(key) + ": control daemon " + std::to_string(group.daemon.mark.pid) + " continues with " +
              std::to_string(group.note.holders.size()) + " tenants");
     // The former daemon may have been killed before it had set them.
     if (auto done = group.note.holders.empty() ? Result<void>{} : set_again(group); !done)
@@ -312,7 +312,7 @@ Result<bool> Manager::take_off(Group& group, pid_t server, pid_t client) {
   }
   tell("mps.wedged", true, group.note.key,
        "GPU " + describe(group.note.key) + ": MPS server " + std::to_string(server) + " does not let client " +
-           std::to_string(client) + " go; the group is restarted, and its programs have to be");
+           std::to_string(client) + " go; the group is restarted; start its programs again too");
   if (auto killed = kill_daemon(group.daemon, ItsServers::kill, options_.proc); !killed) {
     tell("mps.failed", true, group.note.key, whole_text(killed.error()));
     return std::unexpected(killed.error());

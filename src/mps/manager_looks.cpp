@@ -85,7 +85,7 @@ void Manager::not_answered(Group& group, const Error& why) {
   const std::string wedged = by_server ? "its MPS server" : "its control daemon";
   tell("mps.wedged", true, key,
        "GPU " + describe(key) + ": " + wedged + " is wedged: " + whole_text(why) +
-           (by_server ? "; the group is restarted, and its programs have to be" : ""));
+           (by_server ? "; the group is restarted; start its programs again too" : ""));
   const auto servers = by_server ? ItsServers::kill : ItsServers::leave;
   if (auto killed = kill_daemon(group.daemon, servers, options_.proc); !killed)
     return tell("mps.failed", true, key, whole_text(killed.error()));

@@ -103,7 +103,7 @@ void GpuPolicies::follow(snapshot::Snapshot& snapshot) {
            .severity = "info",
            .uuid = uuid,
            .text = news == MpsActivity::News::began
-                       ? began + ": its policy is off for as long, instead of " + policy
+                       ? began + ": until they end its policy is off instead of " + policy
                        : ended + " any more: its policy is " + policy_word(arbitration->policy_in_force(g))});
     };
     follow(mps_activity_, gpu->mps_clients, "gpu.mps",

@@ -18,16 +18,15 @@ Result<ManagedShares> ManagedShares::open(NodeOptions options, observe::EventLog
                             std::move(store), adoption));
   ManagedShares opened(std::move(shares), std::move(options), events);
   for (const auto& name : adoption.adopted)
-    opened.tell("share.adopted", "info", name, 0, "the share " + name + " was found and goes on");
+    opened.tell("share.adopted", "info", name, 0, "the share " + name + " was found and continues");
   for (const auto& name : adoption.made_anew)
-    opened.tell("share.restored", "info", name, 0, "the share " + name + " was made again from the store");
+    opened.tell("share.restored", "info", name, 0, "the share " + name + " was created again from the database");
   for (const auto& name : adoption.unmanaged)
-    opened.tell(
-        "share.unmanaged", "warn", name, 0,
-        "the share " + name + " has pages in " + opened.options.runtime_dir +
-            " and is not in the database: of `headgate run` without headgated, or the database was lost. It counts "
-            "as not committed. To make it again, end its programs and remove " +
-            opened.options.runtime_dir + "/shares/" + name);
+    opened.tell("share.unmanaged", "warn", name, 0,
+                "the share " + name + " has pages in " + opened.options.runtime_dir +
+                    " and is not in the database: a `headgate run` without headgated made it, or the database was "
+                    "lost. It does not count as committed. To create it again, end its programs and remove " +
+                    opened.options.runtime_dir + "/shares/" + name);
   for (const auto& [name, error] : adoption.refused)
     opened.tell("share.broken", "error", name, 0, error.message + (error.hint.empty() ? "" : " (" + error.hint + ")"));
   return opened;

@@ -32,8 +32,8 @@ Result<void> Node::replace_bell(const std::string& share, UniqueFd bell) {
   TRY(managed.arbitration->listen_by(share, std::move(bell)));
   managed.tell("share.deaf", "warn", share, live->share.owner_uid,
                "a process of " + share +
-                   " shut down the doorbell of its share, or sent descriptors by it, which no limiter does: "
-                   "its processes get another one; headgate ps lists them");
+                   " shut down the doorbell of its share, or sent descriptors over it, which no limiter does: "
+                   "the daemon opens another one; headgate ps lists its processes");
   return {};
 }
 

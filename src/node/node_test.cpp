@@ -194,10 +194,10 @@ TEST_F(NodeTest, EachOperationIsReportedWithItsCaller) {
   std::vector<std::string> texts;
   for (const auto& event : events_->after(0))
     if (event.kind != "share.created") texts.push_back(event.text);
-  EXPECT_EQ(texts, (std::vector<std::string>{"root paused the share k", "4000001 resumed the share k",
-                                             "root drained the share k: it takes no more processes nor memory",
-                                             "root had the programs of k asked for what they do not use",
-                                             "root removed the share k"}));
+  EXPECT_EQ(texts, (std::vector<std::string>{
+                       "root paused the share k", "4000001 resumed the share k",
+                       "root drained the share k: no process may join, and it gets no more memory",
+                       "root asked the programs of k to free unused pool memory", "root removed the share k"}));
 }
 
 TEST_F(NodeTest, AnOperationWithoutAChangeIsReportedOnce) {
@@ -220,9 +220,8 @@ TEST_F(NodeTest, AChangeIsReportedWithItsCallerAndTheOldValue) {
   ASSERT_TRUE(node_->service.set("a", order, user, gpus_));
   EXPECT_EQ(events_->after(0).back().text, "4000000001 changed the share a: weight 100 -> 50");
   ASSERT_TRUE(node_->service.set("a", order, user, gpus_));
-  EXPECT_EQ(
-      events_->after(0).back().text,
-      "4000000001 changed the share a: nothing that it did not have; it has 1.0 GiB, at most 100 % on GPU-00000000");
+  EXPECT_EQ(events_->after(0).back().text,
+            "4000000001 changed the share a: nothing; it still has 1.0 GiB, at most 100 % on GPU-00000000");
 }
 
 TEST_F(NodeTest, AShareWithoutPagesIsBrokenAndAdmitsNone) {

@@ -47,10 +47,9 @@ Result<tenancy::Quota> QuotaService::set(const tenancy::QuotaChange& change, Nam
                 "headgate quota rm " + option_of(change.subject, change.id) + " takes it away");
   TRY(managed_.shares.set_quota(after));
   const std::string changes = describe_changes(before, after);
-  managed_.tell(
-      "quota.set", "info", "", caller.uid,
-      user_name(caller.uid) + " set " + of + ": " + (changes.empty() ? "nothing that it did not say" : changes),
-      shown_to(change.subject, change.id));
+  managed_.tell("quota.set", "info", "", caller.uid,
+                user_name(caller.uid) + " set " + of + ": " + (changes.empty() ? "nothing" : changes),
+                shown_to(change.subject, change.id));
   return after;
 }
 

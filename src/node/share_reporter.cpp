@@ -82,9 +82,9 @@ void ShareReporter::tell_given_up(const std::string& name, const tenancy::LiveSh
   // A reading without the driver's library has seen nothing.
   if (bytes > before && driver_seen)
     managed_.tell("memory.given_up", "warn", name, live.share.owner_uid,
-                  bytes_text(bytes - before) + " of ended processes of " + name + " are off its account after " +
-                      duration_text(ledger::kTeardownNs) +
-                      ", and the driver was not seen to free them: they may hold the card yet");
+                  bytes_text(bytes - before) + " of ended processes of " + name +
+                      " are no longer charged to it after " + duration_text(ledger::kTeardownNs) +
+                      ", although the driver was not seen to free them: they may still occupy the GPU");
 }
 
 void ShareReporter::tell_waiting(const tenancy::LiveShare& live, const snapshot::Share& seen) {
@@ -110,8 +110,9 @@ void ShareReporter::tell_frozen(const tenancy::LiveShare& live, const snapshot::
   told_at = seen.thaws;
   std::uint64_t bytes = 0;
   for (const auto& device : seen.devices) bytes += device.memory_frozen_bytes;
-  managed_.tell("share.frozen", "info", seen.name, live.share.owner_uid,
-                "the programs of " + seen.name + " are idle: " + bytes_text(bytes) + " went from its GPUs to the host");
+  managed_.tell(
+      "share.frozen", "info", seen.name, live.share.owner_uid,
+      "the programs of " + seen.name + " are idle: " + bytes_text(bytes) + " moved from its GPUs to host memory");
 }
 
 void ShareReporter::tell_idle(const tenancy::LiveShare& live, const snapshot::Share& seen) {
@@ -126,7 +127,7 @@ void ShareReporter::take_trouble(const std::string& name, const std::string& pro
   const bool broken = !problem.empty();
   if (std::exchange(told_[name].broken, broken) == broken) return;
   if (broken) managed_.tell("share.broken", "error", name, 0, problem);
-  else managed_.tell("share.adopted", "info", name, 0, "the share " + name + " has its pages again and goes on");
+  else managed_.tell("share.adopted", "info", name, 0, "the share " + name + " has its pages again and continues");
 }
 
 // Warns before it is full, since then no share can be made.
@@ -164,8 +165,8 @@ void PageDamage::look(const std::string& name, tenancy::LiveShare& live, std::ui
   std::string what =
       checks_[name].look(pages.policy(), pages.usage(), largest_card_of(live.share), static_cast<std::int64_t>(now_ns));
   if (what.empty()) what = live.accusation;
-  if (grown > 0) what = "had grown to " + bytes_text(grown) + ", and was cut";
-  if (pages.truncated()) what = "was cut short";
+  if (grown > 0) what = "had grown to " + bytes_text(grown) + " and was truncated";
+  if (pages.truncated()) what = "was shortened";
   if (!what.empty()) tell(name, live, what);
 }
 
@@ -182,7 +183,7 @@ void PageDamage::tell(const std::string& name, tenancy::LiveShare& live, const s
   }
   if (count > 8) whose += " and " + std::to_string(count - 8) + " more";
   live.damage = "the usage page of the share " + name + " " + what +
-                ": no limiter writes that, so its figures are no longer to be trusted" +
+                ": no limiter does that, so its figures cannot be trusted" +
                 (whose.empty() ? "" : "; in it: process " + whose);
   managed_.events.add({.kind = "share.damaged",
                        .severity = "error",

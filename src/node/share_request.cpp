@@ -277,7 +277,8 @@ Result<tenancy::Share> share_of(const ShareRequest& order, const tenancy::Share*
     TRY(tenancy::check_name(share.name));
     // Older shares may have such a name, but containers cannot be given them.
     if (!oci::is_device_name(share.name))
-      return fail(ErrorCode::usage, "'" + share.name + "' cannot name a new share: it is no name of a CDI device",
+      return fail(ErrorCode::usage,
+                  "'" + share.name + "' cannot name a new share: it is not a valid name of a CDI device",
                   "accepted: 1 to 63 letters, digits, '-', '_' or '.', a letter or digit first and last");
     if (gpus.empty())
       return fail(ErrorCode::unreachable, "the NVIDIA driver knows no GPU here",

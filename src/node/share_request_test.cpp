@@ -83,7 +83,7 @@ TEST(ShareRequests, ANewNameMustBeACdiDeviceName) {
     const auto share = made(o);
     ASSERT_FALSE(share) << bad;
     EXPECT_EQ(share.error().message,
-              "'" + std::string(bad) + "' cannot name a new share: it is no name of a CDI device");
+              "'" + std::string(bad) + "' cannot name a new share: it is not a valid name of a CDI device");
   }
   ShareRequest o = order();
   o.name = "0.a_b-9";

@@ -102,7 +102,7 @@ Result<void> ShareService::set(const std::vector<NamedRequest>& orders, const Ca
     const tenancy::Share& wanted = all[i];
     tell("share.set", wanted.name, caller,
          "changed the share " + wanted.name + ": " +
-             (changes[i].empty() ? "nothing that it did not have; it has " + describe(wanted) : changes[i]));
+             (changes[i].empty() ? "nothing; it still has " + describe(wanted) : changes[i]));
     if (!tenancy::has_ended(wanted, now)) tenancy::Shares::set_time_over(*managed_.shares.find(wanted.name), false);
     managed_.divide_unattended(wanted.name);
     managed_.changed(wanted.name);
@@ -153,14 +153,15 @@ Result<void> ShareService::resume(const std::string& name, const Caller& caller)
 Result<void> ShareService::drain(const std::string& name, const Caller& caller) {
   if (!TRY(command(name, caller, &tenancy::Shares::drain))) return {};
   managed_.changed(name);
-  tell("share.draining", name, caller, "drained the share " + name + ": it takes no more processes nor memory");
+  tell("share.draining", name, caller,
+       "drained the share " + name + ": no process may join, and it gets no more memory");
   return {};
 }
 
 Result<void> ShareService::reclaim(const std::string& name, const Caller& caller) {
   TRY(changeable(managed_, name, caller));
   TRY(managed_.shares.reclaim(name));
-  tell("share.reclaimed", name, caller, "had the programs of " + name + " asked for what they do not use");
+  tell("share.reclaimed", name, caller, "asked the programs of " + name + " to free unused pool memory");
   return {};
 }
 

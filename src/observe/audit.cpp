@@ -81,8 +81,8 @@ void Audit::look_at(const snapshot::Snapshot& snapshot, const snapshot::Process&
   const std::string where = format_gpu(snapshot, device.uuid), whose = who(process) + " of share " + process.share;
   if (device.driver_bytes && saturating_sub(*device.driver_bytes, device.ledger_bytes) > rules_.memory_slack_bytes) {
     suspect(snapshot, process, FindingKind::memory, device.uuid,
-            whose + " holds " + bytes_text(*device.driver_bytes) + where + " by the driver, " +
-                bytes_text(device.ledger_bytes) + " by its ledger: it goes around the limiter",
+            whose + " holds " + bytes_text(*device.driver_bytes) + where + " according to the driver, " +
+                bytes_text(device.ledger_bytes) + " according to its ledger: it bypasses the limiter",
             found);
   } else if (device.driver_bytes && device.unexplained_bytes > rules_.memory_slack_bytes) {
     suspect(snapshot, process, FindingKind::memory, device.uuid,
@@ -108,8 +108,9 @@ void Audit::look_at(const snapshot::Snapshot& snapshot, const snapshot::Process&
   const bool believed = explained_ns != 0 && explained_ns < rules_.compute.long_call_ns;
   if (own_busy > *grant->held_ratio + slack && own_busy > grant->compute_ceiling_ratio + slack && !believed) {
     suspect(snapshot, process, FindingKind::compute, device.uuid,
-            whose + " keeps " + format_percent(*device.busy_ratio) + where + " busy by the driver, the whole share " +
-                format_percent(*grant->held_ratio) + " by its ledger",
+            whose + " keeps " + format_percent(*device.busy_ratio) + where +
+                " busy according to the driver, the whole share " + format_percent(*grant->held_ratio) +
+                " according to its ledger",
             found, {}, explained_ns == 0);
   }
 }
@@ -141,7 +142,7 @@ std::vector<Finding> Audit::look(snapshot::Snapshot& snapshot, const std::map<st
       }
       suspect(snapshot, process, FindingKind::outside, device.uuid,
               who(process) + " uses " + (device.driver_bytes ? bytes_text(*device.driver_bytes) : "memory") +
-                  format_gpu(snapshot, device.uuid) + " and is in no share: no limit holds it",
+                  format_gpu(snapshot, device.uuid) + " and is in no share: no limit applies to it",
               found);
       break;
     }

@@ -41,7 +41,7 @@ std::pair<int, int> told(snapshot::Snapshot s, std::vector<Finding>* what = null
 TEST(Audit, AProcessOutsideSharesIsReportedOnceIn3Looks) {
   std::vector<Finding> found;
   EXPECT_EQ(told(snapshot(700, 0, ""), &found), std::pair(1, 3));
-  EXPECT_EQ(found[0].text, "process 41 (python) uses 700 MiB on GPU 0 and is in no share: no limit holds it");
+  EXPECT_EQ(found[0].text, "process 41 (python) uses 700 MiB on GPU 0 and is in no share: no limit applies to it");
   EXPECT_EQ(event_kind(found[0].kind), "audit.outside");
 }
 
@@ -118,8 +118,8 @@ TEST(Audit, MemoryBeyondTheLedgerIsReportedAndSlackIsNot) {
   std::vector<Finding> found;
   EXPECT_EQ(told(snapshot(2000, 500, "alice"), &found), std::pair(1, 3));
   EXPECT_EQ(found[0].text,
-            "process 41 (python) of share alice holds 2.0 GiB on GPU 0 by the driver, 500 MiB by its ledger: it goes "
-            "around the limiter");
+            "process 41 (python) of share alice holds 2.0 GiB on GPU 0 according to the driver, 500 MiB according to "
+            "its ledger: it bypasses the limiter");
   EXPECT_EQ(told(snapshot(564, 500, "alice")).first, 0);
 }
 
@@ -166,7 +166,7 @@ TEST(Audit, FindingsNameUserPlaceAndWay) {
     s.taken_ns = i * kSecond;
     const auto found = audit.look(s, {});
     if (i < 2) continue;
-    EXPECT_TRUE(s.processes[0].finding.ends_with("no limit holds it; it is 41")) << s.processes[0].finding;
+    EXPECT_TRUE(s.processes[0].finding.ends_with("no limit applies to it; it is 41")) << s.processes[0].finding;
     if (i > 2) continue;
     ASSERT_EQ(found.size(), 1u);
     EXPECT_EQ(found[0].uid, 1003u);
@@ -189,7 +189,7 @@ TEST(Audit, AnUnexplainedProcessIsReportedAndExplainedLater) {
   const auto told = look();
   ASSERT_EQ(told.size(), 1u);
   EXPECT_EQ(told[0].update, Finding::Update::found);
-  EXPECT_TRUE(told[0].text.ends_with("no limit holds it; how it goes around has not been looked into yet"))
+  EXPECT_TRUE(told[0].text.ends_with("no limit applies to it; how it goes around has not been looked into yet"))
       << told[0].text;
   EXPECT_TRUE(look().empty());
   EXPECT_EQ(audit.suspects(), std::set<std::uint32_t>{41});
@@ -197,7 +197,7 @@ TEST(Audit, AnUnexplainedProcessIsReportedAndExplainedLater) {
   const auto explained = look();
   ASSERT_EQ(explained.size(), 1u);
   EXPECT_EQ(explained[0].update, Finding::Update::explained);
-  EXPECT_TRUE(explained[0].text.ends_with("no limit holds it; it is linked by itself")) << explained[0].text;
+  EXPECT_TRUE(explained[0].text.ends_with("no limit applies to it; it is linked by itself")) << explained[0].text;
   EXPECT_TRUE(look().empty());
 }
 
@@ -213,9 +213,9 @@ TEST(Audit, UnmeteredComputeIsReported) {
   grant.held_ratio = 0.05;
   std::vector<Finding> found;
   EXPECT_EQ(told(s, &found), std::pair(1, 3));
-  EXPECT_EQ(
-      found[0].text,
-      "process 41 (python) of share alice keeps 90 % on GPU 0 busy by the driver, the whole share 5 % by its ledger");
+  EXPECT_EQ(found[0].text,
+            "process 41 (python) of share alice keeps 90 % on GPU 0 busy according to the driver, the whole share 5 % "
+            "according to its ledger");
   grant.held_ratio = 0.8;
   EXPECT_EQ(told(s).first, 0);
   grant.held_ratio = 0.05;
@@ -247,9 +247,9 @@ TEST(Audit, UnaccountedComputeIsReportedWithoutACeilingToo) {
   EXPECT_EQ(event_kind(found[0].kind), "audit.compute");
   EXPECT_EQ(found[0].owner_uid, 1003u);
   EXPECT_FALSE(found[0].proven) << "the account was never seen to report work";
-  EXPECT_EQ(
-      found[0].text,
-      "process 41 (python) of share alice keeps 40 % on GPU 0 busy by the driver, the whole share 0 % by its ledger");
+  EXPECT_EQ(found[0].text,
+            "process 41 (python) of share alice keeps 40 % on GPU 0 busy according to the driver, the whole share 0 % "
+            "according to its ledger");
 }
 
 // What may be work in flight is reported in the end, but not acted on.
@@ -329,9 +329,10 @@ TEST(Audit, ComputeSplitOverProcessesIsReportedForEach) {
   ASSERT_EQ(found.size(), 6u);
   EXPECT_EQ(event_kind(found[5].kind), "audit.compute");
   EXPECT_EQ(found[5].pid, 46u);
-  EXPECT_EQ(found[5].text,
-            "process 46 (python) of share alice keeps 17 % on GPU 0 busy by the driver, 6 processes of its share "
-            "together 96 %, the whole share 0 % by its ledger");
+  EXPECT_EQ(
+      found[5].text,
+      "process 46 (python) of share alice keeps 17 % on GPU 0 busy according to the driver, 6 processes of its share "
+      "together 96 %, the whole share 0 % according to its ledger");
 }
 
 // What is done about a finding depends on it.

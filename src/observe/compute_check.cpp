@@ -140,9 +140,9 @@ void ComputeCheck::end_step(Track& track, const snapshot::Process& process, cons
   } else if (!rules_.frozen || !rules_.frozen(process.pid)) {
     ++track.steps;
     track.certain_steps = explained ? 0 : track.certain_steps + 1;
-    track.text = "keeps " + format_percent(busy) + where + " busy by the driver, " +
-                 (share_says_nothing ? "the whole share " + format_percent(held) + " by its ledger"
-                                     : "and has launched nothing by its ledger") +
+    track.text = "keeps " + format_percent(busy) + where + " busy according to the driver, " +
+                 (share_says_nothing ? "the whole share " + format_percent(held) + " according to its ledger"
+                                     : "and has launched nothing according to its ledger") +
                  (explained ? "; unexplained: work in flight is not charged for so long" : "");
   }
   begin_step(track, words, now_ns);

@@ -66,7 +66,7 @@ class ComputeCheck {
   void look(const snapshot::Snapshot& snapshot, const ComputeBooks& books);
 
   struct Verdict {
-    std::string text;   // "keeps 90 % on GPU 0 busy by the driver, ..."
+    std::string text;   // "keeps 90 % on GPU 0 busy according to the driver, ..."
     bool ripe = false;  // it was so in all the steps needed
     // Nothing else could explain it in any of these steps. Otherwise it may only be reported.
     bool certain = false;

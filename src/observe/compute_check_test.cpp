@@ -22,7 +22,8 @@ TEST(ComputeCheck, AnEmptyAccountOfABusyProcessIsReportedIn3s) {
   EXPECT_FALSE(node.named());
   node.pass(kSecond, 0.9, 0);
   ASSERT_TRUE(node.named());
-  EXPECT_EQ(node.check.of(1, kGpu)->text, "keeps 90 % on GPU 0 busy by the driver, the whole share 0 % by its ledger");
+  EXPECT_EQ(node.check.of(1, kGpu)->text,
+            "keeps 90 % on GPU 0 busy according to the driver, the whole share 0 % according to its ledger");
   EXPECT_FALSE(node.check.is_proven("alice"));
   // It no longer is once the account shows it.
   node.pass(kSecond, 0.9, 900 * kMs);
@@ -95,7 +96,7 @@ TEST(ComputeCheck, ABusySlotWithoutLaunchesIsReported) {
   for (int i = 0; i < 3; ++i) node.pass(kSecond, 0.5, 500 * kMs, 0);
   ASSERT_TRUE(node.named());
   EXPECT_EQ(node.check.of(1, kGpu)->text,
-            "keeps 50 % on GPU 0 busy by the driver, and has launched nothing by its ledger");
+            "keeps 50 % on GPU 0 busy according to the driver, and has launched nothing according to its ledger");
 }
 
 TEST(ComputeCheck, ALongKernelAndCopiesAreNotSilence) {
@@ -174,10 +175,10 @@ TEST(ComputeCheck, LaunchesBlockedByWorkInFlightAreNeverCertain) {
   for (int i = 0; i < 10; ++i) pass();
   ASSERT_TRUE(node.named()) << "told of in the end";
   EXPECT_FALSE(node.check.of(1, kGpu)->certain);
-  EXPECT_EQ(
-      node.check.of(1, kGpu)->text,
-      "keeps 80 % on GPU 0 busy by the driver, the whole share 1 % by its ledger; unexplained: work in flight is not "
-      "charged for so long");
+  EXPECT_EQ(node.check.of(1, kGpu)->text,
+            "keeps 80 % on GPU 0 busy according to the driver, the whole share 1 % according to its ledger; "
+            "unexplained: work in flight is not "
+            "charged for so long");
 }
 
 // The same work, while another process of the share sets the account to 0.
@@ -276,7 +277,7 @@ TEST(ComputeCheck, AccountsMatchTheSlotOnTheHost) {
     ledger.seats.resize(1);
     ledger.seats[0].work = {{.metered = true, .working = true, .launches = 3, .pulse = 5}};
   }
-  input.ledgers[1].share.problem = "is written where nothing belongs";
+  input.ledgers[1].share.problem = "has data in reserved fields";
   // Left behind, and taken again.
   input.ledgers[0].seats.resize(2);
   input.ledgers[0].seats[1].work = {{.metered = true, .working = false, .launches = 4, .pulse = 6}};

@@ -218,7 +218,8 @@ void DriverFence::tell(const Fence& fence) {
                 .severity = "warn",
                 .share = fence.target.share,
                 .uuid = fence.target.uuid,
-                .text = "share " + fence.target.share + ": the driver does not hold its memory too: the limit of " +
+                .text = "share " + fence.target.share +
+                        ": the driver does not enforce its memory limit too: the limit of cgroup " +
                         fence.target.cgroup + " " + fence.problem});
 }
 

@@ -13,8 +13,8 @@ snapshot::Event missed(std::uint64_t count, const snapshot::Event& before) {
           .kind = EventCursor::kMissed,
           .severity = "warn",
           .text = std::to_string(count) + (count == 1 ? " event" : " events") + " up to number " +
-                  std::to_string(last) + (count == 1 ? " is" : " are") +
-                  " kept no more, and did not reach this reader in time"};
+                  std::to_string(last) + (count == 1 ? " was" : " were") + " dropped before this reader received " +
+                  (count == 1 ? "it" : "them")};
 }
 
 }  // namespace

@@ -57,7 +57,7 @@ TEST(EventCursor, ReportsHowManyEventsASlowReaderMissed) {
   ASSERT_EQ(told.size(), 9u);
   EXPECT_EQ(told[0].kind, EventCursor::kMissed);
   EXPECT_EQ(told[0].sequence, 8u);
-  EXPECT_EQ(told[0].text, "5 events up to number 8 are kept no more, and did not reach this reader in time");
+  EXPECT_EQ(told[0].text, "5 events up to number 8 were dropped before this reader received them");
   EXPECT_EQ(ids(told).back(), "16");
 }
 

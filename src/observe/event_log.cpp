@@ -144,7 +144,7 @@ void EventLog::add(snapshot::Event event) {
                              .share = event.share,
                              .owner_uid = event.owner_uid,
                              .text = std::to_string(left_out) + " events of " + event.share +
-                                     " were left out: it makes them faster than they can be told"};
+                                     " were left out: it causes them faster than they can be reported"};
       number(*note);
       keep(*note);
     }

@@ -42,7 +42,7 @@ void Explainer::keep_only(const std::set<std::uint32_t>& pids) {
 // Call it under the lock.
 void Explainer::see_to_a_thread() {
   if (work_->doing && Clock::now() - work_->doing->begun > patience_) {
-    work_->answer(*work_->doing, "its files take longer to read than anybody waits");
+    work_->answer(*work_->doing, "its files took too long to read");
     work_->doing.reset();
     work_->working = false;
     ++work_->given_up;

@@ -10,7 +10,7 @@ namespace {
 constexpr const char* kTakenUpAtAStart =
     ": it is not committed and has no turns until headgated restarts; programs that run go on "
     "meanwhile";
-constexpr const char* kGone = "is counted by the driver no more";
+constexpr const char* kGone = "is no longer listed by the driver";
 
 snapshot::Event event_of(const char* kind, const char* severity, std::uint32_t index, const std::string& uuid,
                          const std::string& what) {
@@ -50,7 +50,8 @@ std::vector<snapshot::Event> LostGpus::look(const std::vector<snapshot::Gpu>& gp
       events.push_back(event_of("gpu.found", severity, gpu.index, gpu.uuid, what));
     };
     if (std::exchange(at->second.lost, false)) found("info", "answers again");
-    else if (was_silent) found("warn", std::string("answers, as it did not when headgated started") + kTakenUpAtAStart);
+    else if (was_silent)
+      found("warn", std::string("answers now, but did not when headgated started") + kTakenUpAtAStart);
     else if (fresh && looked_) found("warn", std::string("is new since headgated started") + kTakenUpAtAStart);
   }
   looked_ = true;

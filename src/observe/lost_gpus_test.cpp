@@ -42,7 +42,7 @@ TEST(LostGpus, AGpuThatTheDriverNoLongerListsIsReported) {
   ASSERT_EQ(went.size(), 1u);
   EXPECT_EQ(went[0].kind, "gpu.lost");
   EXPECT_EQ(went[0].text,
-            "GPU 0 (GPU-a) is counted by the driver no more: programs on it fail, and shares find no GPU there");
+            "GPU 0 (GPU-a) is no longer listed by the driver: programs on it fail, and shares find no GPU there");
   EXPECT_TRUE(lost.look({gpu(0, "GPU-b", "NVIDIA H200")}).empty());
   const auto back = lost.look({gpu(0, "GPU-a", "NVIDIA H200"), gpu(1, "GPU-b", "NVIDIA H200")});
   ASSERT_EQ(back.size(), 1u);
@@ -68,7 +68,7 @@ TEST(LostGpus, AGpuThatWasGoneBeforeTheDaemonIsReported) {
   ASSERT_EQ(came.size(), 1u);
   EXPECT_EQ(came[0].severity, "warn") << "an administrator has to restart the daemon";
   EXPECT_TRUE(
-      came[0].text.starts_with("GPU 0 (GPU-a) answers, as it did not when headgated started: it is not committed"))
+      came[0].text.starts_with("GPU 0 (GPU-a) answers now, but did not when headgated started: it is not committed"))
       << came[0].text;
 }
 

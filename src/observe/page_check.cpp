@@ -31,15 +31,15 @@ std::string of_header(const ledger::PolicyPage& policy, const ledger::UsagePage&
   const std::uint32_t version = copy_of(usage.header.version), bytes = copy_of(usage.header.bytes);
   const std::uint32_t slots = copy_of(usage.slot_count), devices = copy_of(usage.device_count);
   const std::uint32_t seen = usage.slots_seen.load(std::memory_order_relaxed);
-  if (magic != ledger::kUsageMagic) return "begins with another number than a usage page";
+  if (magic != ledger::kUsageMagic) return "does not begin with a usage page's magic number";
   if (version != ledger::kVersion) return "says that its version is " + to_string(version);
   if (bytes != sizeof(ledger::UsagePage)) return "says that it has " + to_string(bytes) + " bytes";
   if (slots != ledger::kMaxSlots) return "says that it has " + to_string(slots) + " slots";
   if (devices != policy.device_count)
     return "says that it has " + to_string(devices) + " GPUs, and has " + to_string(policy.device_count);
-  if (generation != policy.generation) return "is of another generation than the share";
+  if (generation != policy.generation) return "belongs to an earlier or later share of this name";
   if (seen > ledger::kMaxSlots) return "says that " + to_string(seen) + " slots were used";
-  if (is_written(usage.reserved)) return "is written where nothing belongs";
+  if (is_written(usage.reserved)) return "has data in reserved fields";
   return {};
 }
 
@@ -48,7 +48,7 @@ std::string of_account(const ledger::UsagePage& usage, std::uint32_t account, st
   // Twice, as what is still draining may already be its successor's too.
   if (card_bytes != 0 && account < ledger::kMaxDevices && used / 2 > card_bytes)
     return "counts " + to_string(used) + " bytes on a GPU of " + to_string(card_bytes);
-  if (is_written(usage.memory[account].reserved)) return "is written where nothing belongs";
+  if (is_written(usage.memory[account].reserved)) return "has data in reserved fields";
   return {};
 }
 
@@ -75,10 +75,10 @@ std::string of_slot(const ledger::UsagePage& usage, std::uint32_t index, std::ui
   const ledger::Slot& slot = usage.slots[index];
   const std::uint64_t kind = slot.life.load(std::memory_order_relaxed) & 0xf;
   if (kind > static_cast<std::uint64_t>(ledger::SlotKind::orphan))
-    return "has a slot " + to_string(index) + " in a state " + to_string(kind) + " that there is not";
+    return "has a slot " + to_string(index) + " in an unknown state, " + to_string(kind);
   if (copy_of(slot.command[sizeof slot.command - 1]) != '\0')
-    return "has a slot " + to_string(index) + " whose program's name has no end";
-  if (is_written(slot.reserved)) return "is written where nothing belongs";
+    return "has a slot " + to_string(index) + " whose program name is not terminated";
+  if (is_written(slot.reserved)) return "has data in reserved fields";
   for (std::uint32_t device = 0; device < devices; ++device) {
     const ledger::SlotDevice& books = slot.devices[device];
     // `settled` was written first and is read last, so it can be ahead, but never two behind.

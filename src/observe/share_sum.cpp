@@ -122,10 +122,10 @@ void ShareSum::end_step(Track& track, const std::string& share, const std::strin
       const auto count = std::ranges::count_if(track.members, [&](const auto& entry) { return part(entry.second); });
       for (const auto& [pid, member] : track.members) {
         if (!part(member) || (some_mute && !mute(member))) continue;
-        track.named[pid] = "keeps " + format_percent(member.busy_ns / track.told_ns) + where + " busy by the driver, " +
-                           std::to_string(count) + " processes of its share together " +
-                           format_percent(busy_ratio(track)) + ", the whole share " + format_percent(held) +
-                           " by its ledger";
+        track.named[pid] = "keeps " + format_percent(member.busy_ns / track.told_ns) + where +
+                           " busy according to the driver, " + std::to_string(count) +
+                           " processes of its share together " + format_percent(busy_ratio(track)) +
+                           ", the whole share " + format_percent(held) + " according to its ledger";
       }
     }
   }

@@ -20,10 +20,9 @@ TEST(ShareSum, SmallWorkOfManyProcessesIsReportedTogether) {
   }
   node.pass(kSecond, 0.17, 0);
   for (std::uint32_t pid = 1; pid <= 6; ++pid) ASSERT_TRUE(node.named(pid)) << pid;
-  EXPECT_EQ(
-      node.check.of(3, kGpu)->text,
-      "keeps 17 % on GPU 0 busy by the driver, 6 processes of its share together 96 %, the whole share 0 % by its "
-      "ledger");
+  EXPECT_EQ(node.check.of(3, kGpu)->text,
+            "keeps 17 % on GPU 0 busy according to the driver, 6 processes of its share together 96 %, the whole share "
+            "0 % according to its ledger");
   EXPECT_FALSE(node.check.is_proven("alice"));
   node.pass(kSecond, 0.17, kSecond);
   EXPECT_FALSE(node.check.of(1, kGpu)) << "its account tells";

@@ -222,8 +222,8 @@ void LeaseKeeper::check_settings() {
                (drift.reloaded ? " (the driver was reloaded, or the GPU reset)" : " (another program set it)"));
     if (!again) continue;
     if (auto applied = io_.apply(lease.wanted, caller_of(lease)); !applied)
-      tell(true, lease, "not made again: " + applied.error().message);
-    else tell(false, lease, "made again");
+      tell(true, lease, "could not be set again: " + applied.error().message);
+    else tell(false, lease, "set again");
   }
 }
 

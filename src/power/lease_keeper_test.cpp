@@ -438,7 +438,7 @@ TEST_F(Leases, ALostSettingIsSetAgainIfAsked) {
   Holder holder;
   ASSERT_TRUE(create(200, holder.pid()));
   ASSERT_TRUE(queues_->gpu(0).perform({.operation = Operation::set_power_limit, .power_limit_mw = 250'000}));
-  EXPECT_TRUE(heard("made again"));
+  EXPECT_TRUE(heard("set again"));
   EXPECT_EQ(limit(), 200'000u);
 }
 

@@ -206,7 +206,7 @@ void LeaseKeeper::apply_again(const SettingsByGpu& gpus, const std::string& but)
       if (gpus.contains(uuid)) wanted[uuid] = settings;
     if (wanted.empty() || lease.ending || lease.id == but) continue;
     if (auto applied = io_.apply(wanted, caller_of(lease)); !applied)
-      tell(true, lease, "not made again: " + applied.error().message);
+      tell(true, lease, "could not be set again: " + applied.error().message);
   }
 }
 
@@ -239,8 +239,8 @@ Result<void> LeaseKeeper::put_back(const std::string& id, const std::string& why
     if (!keep && lease.pauses) apply_again(lease.saved, id);
     return {};
   }
-  if (!why.empty()) tell(true, lease, "not put back, and tried again: " + trouble);
-  return fail(ErrorCode::failed, "not all values are put back: " + trouble, "it is tried again each second");
+  if (!why.empty()) tell(true, lease, "not put back yet, and the daemon keeps trying: " + trouble);
+  return fail(ErrorCode::failed, "not all values are put back: " + trouble, "the daemon tries again each second");
 }
 
 // Takes over a lease of a former daemon.

@@ -44,8 +44,8 @@ struct Behaviour {
   std::optional<std::uint32_t> duration_parameter;  // "headgate.sim.us paramK": parameter K holds microseconds
   std::optional<std::uint32_t> wait_parameter;  // "headgate.sim.wait paramK": spins until the word at paramK is not 0
   std::optional<std::uint32_t> set_parameter;   // "headgate.sim.set paramK": when it ends, stores 1 in that word
-  // In a graph: sets the conditional handle in parameter H to the value of parameter V. If counts_down is true, subtracts
-  // the number of times that this node has run in this launch; the result is at least 0.
+  // In a graph: sets the conditional handle in parameter H to the value of parameter V. If counts_down is true,
+  // subtracts the number of times that this node has run in this launch; the result is at least 0.
   std::optional<std::uint32_t> handle_parameter, condition_parameter;  // "headgate.sim.conditional paramH paramV"
   std::uint64_t code_bytes = 0;   // "headgate.sim.code N": its code takes N KiB of device memory, N at most 2^20
   bool counts_down = false;       // "headgate.sim.countdown paramH paramV"

@@ -73,9 +73,10 @@ void each_attribute(Request& r, Visit&& visit) {
           "how its programs have the GPU beside others: in turns, as clients of an MPS server, or in time slices",
           "hook, mps or timeslice", true},
         r.isolation);
-  visit(A{"fail_policy", "--fail-policy", "POLICY", "if it cannot be measured: open (run without limits) or closed",
-          &Share::fail_policy, "what happens to launches that cannot be measured", "open or closed", true},
-        r.fail_policy);
+  visit(
+      A{"fail_policy", "--fail-policy", "POLICY", "if GPU time cannot be measured: open (run without limits) or closed",
+        &Share::fail_policy, "what happens to launches that cannot be measured", "open or closed", true},
+      r.fail_policy);
 
   visit(A{"mem",
           "-m,--mem",
@@ -131,7 +132,7 @@ void each_attribute(Request& r, Visit&& visit) {
   visit(A{"ttl",
           "--ttl",
           "TIME",
-          "time to live; then no process may join, and the share ends with its last: 8h, 7d, none",
+          "time to live; then no process may join, and the share ends with its last program: 8h, 7d, none",
           {},
           "when it ends by itself",
           time},
@@ -147,14 +148,14 @@ void each_attribute(Request& r, Visit&& visit) {
           "what decides on a process that wants to join",
           "now, or ask: an outside scheduler, over /v1/channel/scheduler"},
         r.admit);
-  visit(A{"on_oom", "--on-oom", "WHAT", "allocations without room: fail, wait (30s), wait=5m", &Share::on_oom,
+  visit(A{"on_oom", "--on-oom", "WHAT", "if an allocation does not fit: fail, wait (30s), wait=5m", &Share::on_oom,
           "what becomes of an allocation for which there is no room", "fail, wait or wait=30s (up to 1h)"},
         r.on_oom);
-  visit(A{"overcommit", "--overcommit", "", "allow it beyond the card's memory; it is promised nothing; =no",
+  visit(A{"overcommit", "--overcommit", "", "allow more memory than the card has left; no promises then; =no",
           &Share::overcommit, "whether it may be committed what is committed already", yes_or_no},
         r.overcommit);
   visit(A{"oversubscribe", "--oversubscribe", "",
-          "--mem may be more than the card: the rest is host memory, which programs see as the card's; =no",
+          "--mem may be more than the card has: the rest is host memory that programs see as the GPU's; =no",
           &Share::oversubscribe,
           "whether programs see its host memory as the card's, and mem may be more than the card has: the rest is host "
           "memory",

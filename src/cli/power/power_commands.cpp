@@ -212,27 +212,28 @@ Commands power_commands() {
                     }),
       plain_command(kCommands, "power watch", "repeat power status until Ctrl-C or q", power_status, Reads::sound,
                     [](Options& options) {
-                      options.interval("time between one look and the next", "1s");
+                      options.interval("time between refreshes", "1s");
                       options.lists();
                     }),
-      command<PowerOptions>(kCommands, "power set", "set a power limit, clocks or a mode, to stay or for a time",
+      command<PowerOptions>(kCommands, "power set", "set a power limit, clocks or a mode, permanently or for a time",
                             add_power_set, change_power),
       command<PowerOptions>(kCommands, "power apply", "apply a named profile of the configuration", add_power_apply,
                             change_power),
-      command<PowerOptions>(kCommands, "power reset", "set what the site has at start, else the driver's defaults",
-                            add_power_reset, change_power),
-      gpu_setting("gpu mode", "set which programs may have a context on a GPU, to stay or for a time",
+      command<PowerOptions>(kCommands, "power reset",
+                            "set the site's values (power.at_start), else the driver's defaults", add_power_reset,
+                            change_power),
+      gpu_setting("gpu mode", "set which programs may have a context on a GPU, permanently or for a time",
                   {"MODE", "compute_mode", "",
                    "default: all, by time slices; exclusive: one process, or an MPS server; prohibited: none"},
                   "headgate gpu mode exclusive --gpu 0 --for 2h\n"
                   "headgate gpu mode default --gpu 0"),
-      gpu_setting("gpu timeslice", "set how long one program has a GPU before the next, to stay or for a time",
+      gpu_setting("gpu timeslice", "set the length of the driver's time slices, permanently or for a time",
                   {"LENGTH", "time_slice", "", "of the driver's time slices: default, short, medium, long"},
                   "headgate gpu timeslice long --gpu 0 --for 2h\n"
                   "headgate gpu timeslice default --gpu 0"),
-      plain_command(kCommands, "power profiles", "the named profiles", power_profiles),
-      lease_command("power keep", "end a lease whose settings stay: the answer to --confirm"),
-      lease_command("power end", "end a lease: its former values are put back"),
+      plain_command(kCommands, "power profiles", "list the named profiles", power_profiles),
+      lease_command("power keep", "end a lease and keep its settings, also to confirm --confirm"),
+      lease_command("power end", "end a lease and restore the former values"),
   };
 }
 

@@ -91,11 +91,12 @@ Result<std::uint64_t> seconds_from(const std::string& option, const std::string&
 
 // Options for the holder of the settings, and for a dry run.
 void add_ends(Options& options, PowerOptions& own) {
-  order_option(options, own.order, {"--for", "for", "TIME", "put the former values back after this time: 30m, 2h, 7d"});
-  order_option(options, own.order, {"--pid", "pid", "PID", "put them back when this process of yours ends"});
-  order_option(
-      options, own.order,
-      {"--confirm", "confirm", "TIME", "put them back after this time unless you confirm: here, or with power keep"});
+  order_option(options, own.order, {"--for", "for", "TIME", "restore the former values after this time: 30m, 2h, 7d"});
+  order_option(options, own.order,
+               {"--pid", "pid", "PID", "restore the former values when this process of yours ends"});
+  order_option(options, own.order,
+               {"--confirm", "confirm", "TIME",
+                "restore the former values after this time unless you confirm: here, or with power keep"});
 }
 
 void add_which_gpus(Options& options, PowerOptions& own) {
@@ -116,7 +117,7 @@ void add_power_set(Options& options, PowerOptions& own) {
            {"--mem-clocks", "mem_clocks", "CLOCKS", "lock memory clocks: 5001MHz, 405-5001MHz, none"},
            {"--persistence", "persistence", "ON|OFF", "persistence mode: on, off"},
            {"--compute-mode", "compute_mode", "MODE", "default, exclusive, prohibited"},
-           {"--budget", "budget", "WATTS", "power limits that come to this together: 500W"},
+           {"--budget", "budget", "WATTS", "set power limits that add up to this: 500W"},
            {"--weights", "weights", "N,...", "parts of the budget, in the order of the GPUs (all 1)"}})
     order_option(options, own.order, option);
   add_ends(options, own);

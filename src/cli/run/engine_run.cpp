@@ -125,13 +125,13 @@ Result<int> run_in_engine(const Call& call) {
 }
 
 Command engine_command(const std::string& engine) {
-  return plain_command(kContainers, engine, "run a container in a share: " + engine + " run --share NAME ...",
-                       run_in_engine, Reads::nothing, [engine](Options& options) {
-                         options.rest = Rest::unread;
-                         options.footer =
-                             "Its own: run --share NAME, or run --gpus COUNT of GPUs that are free; all else is " +
-                             engine + "'s";
-                       });
+  return plain_command(
+      kContainers, engine, "run a container in a share: " + engine + " run --share NAME ...", run_in_engine,
+      Reads::nothing, [engine](Options& options) {
+        options.rest = Rest::unread;
+        options.footer = "headgate handles run --share NAME and run --gpus COUNT (of free GPUs); everything else is " +
+                         engine + "'s";
+      });
 }
 
 }  // namespace

@@ -139,18 +139,18 @@ void add_run_options(Options& options, RunOptions& run) {
                "host memory that stands in for the GPU's past --mem: 8GiB (slower; without it the limit is hard)",
                run.host_mem);
   options.text("-c,--compute", "PART", "share of each GPU's time: 50%, 0.5, 500m, 40TFLOPS", run.compute);
-  options.text("--share", "NAME", "enter this share of headgated, as it is", run.share).completes = ":share";
-  options.text("--name", "NAME", "the share's name; programs under one name draw on one account", run.name);
+  options.text("--share", "NAME", "run in this existing share of headgated", run.share).completes = ":share";
+  options.text("--name", "NAME", "the share's name; programs with the same name are in one share", run.name);
   options.text("--burst", "PART", "use up to this while no other share has work there: 80%", run.burst);
   options.text("--weight", "N", "part of what is left over (needs the daemon): 1 to 1000 (users: to 100)", run.weight);
   options.text("--wait", "TIME", "wait until there is room (needs the daemon); --wait=5m: at most that long", run.wait)
       .takes = Takes::at_most_one;
-  options.text("--on-oom", "WHAT", "allocations without room (needs the daemon): fail, wait (30s), wait=5m",
+  options.text("--on-oom", "WHAT", "if an allocation does not fit (needs the daemon): fail, wait (30s), wait=5m",
                run.on_oom);
   options.text("--class", "CLASS", "best-effort, normal, or latency (which administrators give; needs the daemon)",
                run.priority_class);
-  options.text("--ttl", "TIME", "time to live; then no process may join the share (needs the daemon): 8h, 7d", run.ttl);
-  options.flag("--allow-unenforced", "start programs that the limiter cannot be loaded into, without limits",
+  options.text("--ttl", "TIME", "time to live, after which no process may join (needs the daemon): 8h, 7d", run.ttl);
+  options.flag("--allow-unenforced", "start the program without limits if the limiter cannot be loaded into it",
                run.allow_unenforced);
   options.flag("--allow-unheld", "", run.allow_unenforced).renamed_to = "--allow-unenforced";
   options.footer = "Write the command after '--': headgate run --mem 8GiB --compute 50% -- python train.py";

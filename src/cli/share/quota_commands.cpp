@@ -108,7 +108,7 @@ void add_quota_rm(Options& options, Order& order) {
 }  // namespace
 
 Commands quota_commands() {
-  return {parent_command(kManage, "quota", "limit what a user or a group may have in all"),
+  return {parent_command(kManage, "quota", "limit the total of a user or a group"),
           plain_command(
               kCommands, "quota ls", "list the quotas that apply to you", quota_ls, Reads::sound,
               [](Options& options) { options.formats = {Format::table, Format::json, Format::jsonl, Format::csv}; }),

@@ -239,7 +239,7 @@ Commands share_commands() {
                 .required = true;
             add_yes(options, own.yes);
             options.footer =
-                "Room is looked for once all of them are changed: headgate share rebalance alice=80% bob=20%";
+                "The daemon checks for room after all the changes: headgate share rebalance alice=80% bob=20%";
           },
           [](const Call& call, const RebalanceOptions& own) -> Result<int> {
             return show(rebalanced(call.voice, TRY(need_daemon()), own));

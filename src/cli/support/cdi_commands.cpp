@@ -110,22 +110,22 @@ Result<int> cdi_command(const Call& call, const CdiOptions& own) {
 }
 
 void add_cdi_options(Options& options, CdiOptions& own) {
-  options
-      .list("PATH", "", "files, or directories of them; /etc/cdi and /var/run/cdi without one", Takes::some, own.paths)
+  options.list("PATH", "", "files or directories (default: /etc/cdi and /var/run/cdi)", Takes::some, own.paths)
       .completes = ":file";
 }
 
 }  // namespace
 
 Commands cdi_commands() {
-  return {parent_command(kContainers, "cdi", "list, check and generate CDI files"),
-          command<CdiOptions>(kCommands, "cdi list", "list the devices that engines can use, and why others cannot be",
-                              add_cdi_options, cdi_command, Reads::nothing),
-          command<CdiOptions>(kCommands, "cdi validate",
-                              "report what engines would refuse in CDI files, and the lowest version that they need",
-                              add_cdi_options, cdi_command, Reads::nothing),
-          plain_command(kCommands, "cdi generate", "print a CDI file of this node's GPUs, without NVIDIA's tools",
-                        cdi_generate, Reads::nothing)};
+  return {
+      parent_command(kContainers, "cdi", "list, check and generate CDI files"),
+      command<CdiOptions>(kCommands, "cdi list", "list the devices that engines can use, and why they ignore others",
+                          add_cdi_options, cdi_command, Reads::nothing),
+      command<CdiOptions>(kCommands, "cdi validate",
+                          "report what engines would refuse in CDI files, and the lowest version that they need",
+                          add_cdi_options, cdi_command, Reads::nothing),
+      plain_command(kCommands, "cdi generate", "print a CDI file of this node's GPUs, without NVIDIA's tools",
+                    cdi_generate, Reads::nothing)};
 }
 
 }  // namespace headgate::cli

@@ -277,18 +277,18 @@ Result<int> limiter_command(const Call& call, const LimiterPlace& place) {
 
 Commands limiter_commands() {
   const auto add_options = [](Options& options, LimiterPlace& place) {
-    options.operand("DIR", "directory of its libraries; created if absent", place.directory).required = true;
-    options.text("--at", "PATH", "where containers see DIR (at the same path)", place.at);
+    options.operand("DIR", "directory for the libraries; created if absent", place.directory).required = true;
+    options.text("--at", "PATH", "where containers see DIR (default: at the same path)", place.at);
     options.text("--root", "ROOT", "an image's root: DIR lies in it, and its /etc/ld.so.preload is changed",
                  place.root);
     options.flag("--whole-host", "with --root /: every program of this machine", place.whole_host);
   };
-  return {
-      parent_command(kContainers, "limiter", "put the limiter into containers and images"),
-      command<LimiterPlace>(kCommands, "limiter install",
-                            "put its libraries into a directory, with an ld.so.preload that loads it into each program",
-                            add_options, limiter_command, Reads::nothing),
-      command<LimiterPlace>(kCommands, "limiter remove", "remove both", add_options, limiter_command, Reads::nothing)};
+  return {parent_command(kContainers, "limiter", "put the limiter into containers and images"),
+          command<LimiterPlace>(kCommands, "limiter install",
+                                "put the limiter's libraries into a directory, with an ld.so.preload that loads them",
+                                add_options, limiter_command, Reads::nothing),
+          command<LimiterPlace>(kCommands, "limiter remove", "remove the libraries and the ld.so.preload", add_options,
+                                limiter_command, Reads::nothing)};
 }
 
 }  // namespace headgate::cli

@@ -112,7 +112,7 @@ void add_engine_options(Options& options, EngineChoice& engine) {
 Commands runtime_commands() {
   return {parent_command(kContainers, "runtime", "add headgate-oci to container engines as a runtime"),
           command<EngineChoice>(kCommands, "runtime configure",
-                                "add it to an engine's settings: show the change, ask, keep the former file",
+                                "add it to an engine's settings; shows the change, asks, and keeps the former file",
                                 add_engine_options, runtime_command, Reads::nothing),
           command<EngineChoice>(kCommands, "runtime unconfigure", "remove it from an engine's settings",
                                 add_engine_options, runtime_command, Reads::nothing)};

@@ -199,8 +199,7 @@ Commands support_bundle_commands(const SelfTest& self_test) {
       kPlumbing, "support-bundle", "write an archive for a bug report, without names",
       [](Options& options, BundleOptions& own) {
         options.simulated();
-        options.operand("FILE", "headgate-support-DATE-TIME.tar.gz without one; never replaced", own.file).required =
-            false;
+        options.operand("FILE", "a new file (default: headgate-support-DATE-TIME.tar.gz)", own.file).required = false;
         options.flag("--no-redact", "keep names of users, hosts, commands, containers and paths", own.no_redact);
       },
       [self_test](const Call& call, const BundleOptions& own) { return support_bundle(call, own, self_test); },

@@ -20,7 +20,7 @@ Commands zeusd_commands() {
                         zeusd, Reads::nothing, [](Options& options) {
                           options.rest = Rest::unread;
                           options.footer =
-                              "Its own: serve, token issue; headgate zeusd serve --help lists their options";
+                              "Commands: serve, token issue; headgate zeusd serve --help lists their options";
                         })};
 }
 

@@ -276,10 +276,10 @@ TEST_F(TopPicture, DetailsAreNeverCut) {
     EXPECT_NE(text.find(words), std::string::npos) << text;
   };
   told("asked for 2.0 GiB with 15.0 GiB in use ");
-  told("and is in no share: no limit holds it; the limiter is not loaded ");
+  told("and is in no share: no limit applies to it; the limiter is not loaded ");
   state.view = TopView::process;
   state.selected = "process//50977/50977/ffmpeg";
-  told("and is in no share: no limit holds it; the limiter is not loaded ");
+  told("and is in no share: no limit applies to it; the limiter is not loaded ");
 }
 
 TEST_F(TopPicture, ALongNameHidesNeitherTheLevelNorTheFailPolicy) {

@@ -112,8 +112,8 @@ inline snapshot::Snapshot test_picture() {
       test_process(50120, "notebook", "bob", "jupyter", 8), test_process(48121, "train", "alice", "python", 15),
       test_process(31007, "vllm-small", "svc", "vllm", 7), test_process(50977, "", "carol", "ffmpeg", 2)};
   picture.processes[3].finding =
-      "process 50977 (ffmpeg, carol) uses 2.0 GiB on GPU 0 and is in no share: no limit holds it; the limiter is not "
-      "loaded";
+      "process 50977 (ffmpeg, carol) uses 2.0 GiB on GPU 0 and is in no share: no limit applies to it; the limiter is "
+      "not loaded";
   picture.processes[3].devices[0].busy_ratio = 0.1;
   return picture;
 }

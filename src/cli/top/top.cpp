@@ -233,7 +233,7 @@ void add_top_options(Options& options, TopOptions& own) {
     return fail(ErrorCode::usage, "--by '" + harmless(own.by) + "' is not understood",
                 "accepted: share, gpu, user or process");
   };
-  options.interval("time between one look and the next", "1s");
+  options.interval("time between refreshes", "1s");
 }
 
 Commands top_commands() {

@@ -183,7 +183,7 @@ Result<int> events(const Call& call, const EventsOptions& own) {
 
 void add_events_options(Options& options, EventsOptions& own) {
   options.simulated();
-  options.flag("-f,--follow", "go on with new events until it is ended", own.follow);
+  options.flag("-f,--follow", "keep printing new events until Ctrl-C", own.follow);
   options.flag("--all", "each start and end of a program; without it, those of a minute are one line", own.all);
   options.add({.names = "--since",
                .type = "TIME",
@@ -194,7 +194,7 @@ void add_events_options(Options& options, EventsOptions& own) {
                }});
   options.text("--share", "NAME", "only events of this share", own.share).completes = ":share";
   options.text("--kind", "KIND", "only kinds that begin with this: memory, share.created, audit, gpu", own.kind);
-  options.interval("time between one look and the next", "1s");
+  options.interval("time between refreshes", "1s");
   options.lists();
 }
 

@@ -93,7 +93,7 @@ struct Fit {
                                        const snapshot::ShareDevice& device);
 // The host memory used instead of the GPU's; empty if the share may use none.
 [[nodiscard]] std::string host_text(const snapshot::ShareDevice& device);
-// Why the driver, which could, does not hold the share's memory too; empty: it does, or it cannot.
+// Says why the driver does not enforce the memory limit too, although it can. Empty if it does, or if it cannot.
 [[nodiscard]] std::string driver_problem_text(const snapshot::Share& share);
 // The driver's own limit of the share's memory; empty if it has none.
 [[nodiscard]] std::string driver_limit_text(const snapshot::ShareDevice& device);

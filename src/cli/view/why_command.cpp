@@ -77,8 +77,7 @@ Commands why_commands() {
       kLook, "why", "explain refusals and waits of a share or a process",
       [](Options& options, WhyOptions& own) {
         options.simulated();
-        Option& about =
-            options.operand("SHARE|PID", "a share's name or a process's number; all shares without one", own.about);
+        Option& about = options.operand("SHARE|PID", "a share's name or a PID (default: all shares)", own.about);
         about.required = false;
         about.completes = ":share";
       },

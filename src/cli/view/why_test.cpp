@@ -139,13 +139,13 @@ TEST(Why, ReportsWhatTheSchedulerDeniedInTheLastDay) {
                 event(10 * kDay, "admit.denied", "train", "the first"),
                 event(10 * kDay + kSecond, "admit.allowed", "train", "no denial"),
                 event(10 * kDay + 2 * kSecond, "admit.denied", "other", "another share's"),
-                event(10 * kDay + 3 * kSecond, "admit.denied", "train", "process 7 was not let in: full until noon"),
+                event(10 * kDay + 3 * kSecond, "admit.denied", "train", "process 7 was not admitted: full until noon"),
                 event(10 * kDay + 4 * kSecond, "memory.denied", "train", "allocations were denied: no more")};
   const std::string text = why_text(now, now.now.shares, {});
   EXPECT_TRUE(
       text.ends_with("earlier work was unfinished\n"
                      "  processes: denied 2 times in the last day, last at 00:00:03\n"
-                     "    reason: process 7 was not let in: full until noon\n"
+                     "    reason: process 7 was not admitted: full until noon\n"
                      "    all of them: headgate events --share train --kind admit.denied\n"
                      "  allocations that waited: denied once in the last day, last at 00:00:04\n"
                      "    reason: allocations were denied: no more\n"))

@@ -73,7 +73,7 @@ TEST_F(Demo, ShowsSixTenantsAndTheEffectOnEach) {
   const load::ChildEnd end = demo.wait(Clock::now() + seconds(90));
   EXPECT_TRUE(end.status == 0 || end.status == 1) << end.status << end.out << end.err;
   for (const char* told : {"SIMULATED", "trainer", "server", "notebook", "leaker", "over-asker", "bypasser",
-                           "WHAT HEADGATE DOES", "refused", "no limit holds it", "PROMISED"})
+                           "WHAT HEADGATE DOES", "refused", "no limit applies to it", "PROMISED"})
     EXPECT_NE(end.out.find(told), std::string::npos) << told << "\n" << end.out;
   EXPECT_EQ(end.out.find('\x1b'), std::string::npos) << "colours in a pipe";
   EXPECT_FALSE(anything_left());

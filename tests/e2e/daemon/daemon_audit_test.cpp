@@ -97,7 +97,7 @@ TEST_F(DaemonAudit, AProgramWhosePreloadWasUnsetIsNamed) {
   ASSERT_TRUE(event);
   EXPECT_EQ(event->severity, "warn");
   EXPECT_EQ(event->uid, ::geteuid());
-  EXPECT_NE(event->text.find("is in no share: no limit holds it"), std::string::npos) << event->text;
+  EXPECT_NE(event->text.find("is in no share: no limit applies to it"), std::string::npos) << event->text;
   expect_way(rogue.pid(), "; the limiter is not loaded");
   EXPECT_EQ(daemon_.snapshot().node.unattended_processes, 1u);
 }

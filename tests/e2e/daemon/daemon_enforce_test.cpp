@@ -72,7 +72,8 @@ TEST(DaemonAuditCompute, AnUnmeteredMemberIsNamedWithItsFigures) {
   ASSERT_TRUE(event);
   EXPECT_EQ(event->at("share"), "alice");
   const std::string text = event->at("text");
-  EXPECT_NE(text.find("busy by the driver, the whole share 0 % by its ledger"), std::string::npos) << text;
+  EXPECT_NE(text.find("busy according to the driver, the whole share 0 % according to its ledger"), std::string::npos)
+      << text;
   // In the same event, or in a later one if it was not known by then.
   EXPECT_TRUE(eventually(
       [&] { return daemon.ask("GET", "/v1/events").body.contains("a copy of the driver's library: " + copy); }));
@@ -94,7 +95,9 @@ TEST(DaemonAuditCompute, AnUnmeteredMemberIsNamedBesideAnHonestOne) {
   const auto event = event_of(daemon, "audit.compute", rogue.pid());
   ASSERT_TRUE(event);
   const std::string text = event->at("text");
-  EXPECT_NE(text.find("busy by the driver, and has launched nothing by its ledger"), std::string::npos) << text;
+  EXPECT_NE(text.find("busy according to the driver, and has launched nothing according to its ledger"),
+            std::string::npos)
+      << text;
   EXPECT_FALSE(daemon.ask("GET", "/v1/events")
                    .body.contains("process " + std::to_string(honest.pid()) +
                                   " (headgate-load)"

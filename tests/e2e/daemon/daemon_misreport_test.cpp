@@ -64,7 +64,8 @@ TEST_F(DaemonMisreport, AShareThatReportsNothingHeldIsNamed) {
       EXPECT_EQ(finding.share, "unpaid") << finding.text;
       EXPECT_EQ(finding.kind, "audit.compute") << finding.text;
       EXPECT_EQ(finding.pid, static_cast<std::uint32_t>(unpaid->pid()));
-      EXPECT_NE(finding.text.find("busy by the driver, the whole share 0 % by its ledger"), std::string::npos)
+      EXPECT_NE(finding.text.find("busy according to the driver, the whole share 0 % according to its ledger"),
+                std::string::npos)
           << finding.text;
     }
     ASSERT_FALSE(HasFailure());

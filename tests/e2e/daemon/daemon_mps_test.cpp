@@ -89,7 +89,7 @@ TEST_F(Mps, TurnsStopWhileClientsRunAndResumeAfterThem) {
   plain.reset();
   ASSERT_TRUE(eventually([&] { return gpu().policy_in_force == "priority"; }));
   const std::string events = text("events --kind gpu.mps");
-  EXPECT_NE(events.find("its policy is off for as long, instead of fair"), std::string::npos) << events;
+  EXPECT_NE(events.find("until they end its policy is off instead of fair"), std::string::npos) << events;
   EXPECT_NE(events.find("its policy is priority"), std::string::npos) << events;
 }
 

@@ -77,7 +77,7 @@ TEST_F(SecondWriter, ReapplyRestoresTheLeasesValues) {
   EXPECT_EQ(smi(power, "-i 0 -pl 250").status, 0);
   EXPECT_EQ(smi(power, "-i 0 -pm 0").status, 0);
   EXPECT_TRUE(eventually([&] { return limits(power) == "200.00\n"; }));
-  EXPECT_TRUE(told(power, "made again"));
+  EXPECT_TRUE(told(power, "set again"));
   EXPECT_TRUE(eventually(
       [&] { return smi(power, "--query-gpu=persistence_mode --format=csv,noheader -i 0").out == "Enabled\n"; }));
 }
