@@ -18,7 +18,7 @@
 #include "load/child.hpp"
 #include "oci/docker_devices.hpp"
 #include "oci/share_device.hpp"
-#include "runtime/cdi_directories.hpp"
+#include "runtime/node_facts.hpp"
 
 namespace headgate::bench {
 namespace {

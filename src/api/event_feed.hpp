@@ -13,9 +13,8 @@
 #include "base/result.hpp"
 #include "http/event_stream.hpp"
 #include "http/message.hpp"
-#include "http/reply.hpp"
+#include "http/router.hpp"
 #include "node/caller.hpp"
-#include "observe/event_cursor.hpp"
 #include "observe/event_log.hpp"
 #include "tenancy/event_store.hpp"
 

@@ -10,7 +10,7 @@
 #include <future>
 
 #include "api/event_feed.hpp"
-#include "observe/event_cursor.hpp"
+#include "observe/event_log.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::api {

@@ -1,4 +1,4 @@
-#include "api/lines.hpp"
+#include "api/page.hpp"
 
 #include <gtest/gtest.h>
 

@@ -22,7 +22,7 @@ struct Metric {
 // Lists every metric that the page can contain, in page order.
 [[nodiscard]] std::vector<Metric> metrics();
 
-// Returns a snapshot's metrics in that order, for the page or for line formats (lines.hpp).
+// Returns a snapshot's metrics in that order, for the page or for line formats (page.hpp).
 [[nodiscard]] std::vector<Family> families_of(const snapshot::Snapshot& snapshot, const DaemonFigures& own);
 
 // Formats the page of /metrics. Unknown values are left out, never shown as 0.

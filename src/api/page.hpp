@@ -1,12 +1,16 @@
-// Formats metrics as a page in Prometheus text format 0.0.4.
+// Formats metrics and events: a page in Prometheus text format 0.0.4, and one per line for other collectors (InfluxDB
+// line protocol and JSON). Pure.
 #pragma once
 
 #include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
+
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::api {
 
@@ -44,5 +48,19 @@ struct Family {
 
 // Returns a label's value as the page writes it.
 [[nodiscard]] std::string harmless_label(std::string_view text, std::size_t most_bytes = 128);
+
+enum class LineForm { influx, json };
+
+// Parses "influx" or "json"; empty for any other text.
+[[nodiscard]] std::optional<LineForm> line_form(std::string_view word);
+
+// Formats the metrics of /metrics, one line per label set: "headgate_gpu_power_watts{uuid=...}" becomes field
+// power_watts of headgate_gpu with tag uuid. Each line also carries the tag `node` and `unix_ns`. Tag values are
+// cleaned like the page's labels; values that are not finite are left out.
+[[nodiscard]] std::string metric_lines(const std::vector<Family>& families, const std::string& node,
+                                       std::uint64_t unix_ns, LineForm form);
+
+// headgate_event: tags node, kind, severity, share, uuid; fields sequence, pid, uid, text; stamped with its own time.
+[[nodiscard]] std::string event_line(const snapshot::Event& event, const std::string& node, LineForm form);
 
 }  // namespace headgate::api

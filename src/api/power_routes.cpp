@@ -7,8 +7,7 @@
 
 #include "base/json.hpp"
 #include "base/utf8.hpp"
-#include "power/resolve.hpp"
-#include "power/set_now.hpp"
+#include "power/request.hpp"
 
 namespace headgate::api {
 namespace {

@@ -13,7 +13,7 @@
 #include "power/lease.hpp"
 #include "power/lease_keeper.hpp"
 #include "power/request.hpp"
-#include "power/set_now.hpp"
+#include "power/settings_io.hpp"
 #include "snapshot/snapshot.hpp"
 
 namespace headgate::api {

@@ -1,6 +1,5 @@
 #include "api/routes.hpp"
 
-#include "api/body.hpp"
 #include "guest/grant/environment.hpp"
 #include "http/message.hpp"
 #include "tenancy/share.hpp"

@@ -5,13 +5,12 @@
 #include <type_traits>
 #include <utility>
 
-#include "api/access.hpp"
 #include "api/body.hpp"
 #include "api/event_feed.hpp"
 #include "api/fresh_snapshots.hpp"
-#include "api/lines.hpp"
 #include "api/metrics.hpp"
 #include "api/openapi.hpp"
+#include "api/page.hpp"
 #include "api/readiness.hpp"
 #include "api/routes.hpp"
 #include "api/share_request_json.hpp"

@@ -1,5 +1,5 @@
 // GPU settings as users write them in requests and in [power.profile.NAME]: "300W", "80%", "210-1200MHz". Percentages
-// and budgets are resolved once a GPU's range is known (power/resolve.hpp).
+// and budgets are resolved once a GPU's range is known (power/request.hpp).
 #pragma once
 
 #include <cstdint>

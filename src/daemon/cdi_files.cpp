@@ -13,10 +13,8 @@
 #include "base/unique_fd.hpp"
 #include "base/whole_file.hpp"
 #include "install/paths.hpp"
-#include "oci/cdi_names.hpp"
 #include "oci/cdi_read.hpp"
-#include "oci/share_device.hpp"
-#include "runtime/gpu_inventory_files.hpp"
+#include "runtime/node_facts.hpp"
 
 namespace headgate::daemon {
 namespace {

@@ -18,7 +18,6 @@
 #include "daemon/options.hpp"
 #include "observe/event_log.hpp"
 #include "oci/cdi_document.hpp"
-#include "oci/gpu_driver.hpp"
 #include "oci/gpu_inventory.hpp"
 #include "oci/share_device.hpp"
 #include "snapshot/snapshot.hpp"

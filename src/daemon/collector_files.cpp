@@ -17,7 +17,6 @@
 #include "base/whole_file.hpp"
 #include "daemon/journal.hpp"
 #include "node/share_request.hpp"
-#include "observe/event_cursor.hpp"
 
 namespace headgate::daemon {
 namespace {

@@ -11,7 +11,7 @@
 #include <thread>
 
 #include "api/figures.hpp"
-#include "api/lines.hpp"
+#include "api/page.hpp"
 #include "base/result.hpp"
 #include "config/config.hpp"
 #include "node/node.hpp"

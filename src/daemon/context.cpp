@@ -9,7 +9,6 @@
 
 #include "daemon/journal.hpp"
 #include "daemon/settings.hpp"
-#include "install/source.hpp"
 
 namespace headgate::daemon {
 

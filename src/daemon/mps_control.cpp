@@ -1,5 +1,6 @@
 #include "daemon/mps_control.hpp"
 
+#include <algorithm>
 #include <cstdio>
 #include <utility>
 
@@ -52,6 +53,8 @@ void serve_all_users(node::NodeOptions& options, observe::EventLog& events) {
                                 ", although mps.multi_user is set: the GPU is older than Volta, or the driver does not "
                                 "tell its compute capability"});
 }
+
+constexpr int kReported = 3, kSkipped = 60;
 
 }  // namespace
 
@@ -173,6 +176,42 @@ Result<void> MpsControl::may_end(const node::Caller& caller, std::uint32_t pid) 
   if (caller.known() && process && caller.owns(process->uid)) return {};
   return fail(ErrorCode::not_found, "there is no process " + std::to_string(pid) + " of yours",
               "headgate ps lists them");
+}
+
+bool MpsModes::is_due(const mps::GroupKey& group, std::uint32_t pid) {
+  const std::lock_guard lock(mutex_);
+  Failures& failures = failures_[group];
+  failures.daemon_pid = pid;
+  if (failures.in_a_row >= kReported && ++failures.skipped < kSkipped) return false;
+  failures.skipped = 0;
+  return true;
+}
+
+void MpsModes::done(const mps::GroupKey& group, std::uint32_t pid, const Result<void>& held) {
+  {
+    const std::lock_guard lock(mutex_);
+    const auto found = failures_.find(group);
+    if (found == failures_.end() || found->second.daemon_pid != pid) return;
+    found->second.in_a_row = held ? 0 : found->second.in_a_row + 1;
+    if (found->second.in_a_row != kReported) return;
+  }
+  report_(group, held.error());
+}
+
+void MpsModes::keep(const std::vector<mps::GroupView>& groups) {
+  {
+    const std::lock_guard lock(mutex_);
+    std::erase_if(failures_, [&groups](const auto& each) {
+      return std::ranges::none_of(groups, [&each](const mps::GroupView& group) {
+        return group.key == each.first && group.daemon_pid == each.second.daemon_pid;
+      });
+    });
+  }
+  for (const mps::GroupView& group : groups) {
+    const std::uint32_t pid = group.daemon_pid;
+    if (pid == 0 || !is_due(group.key, pid)) continue;
+    hold_(group.key.uuid, pid, [this, key = group.key, pid](const Result<void>& held) { done(key, pid, held); });
+  }
 }
 
 }  // namespace headgate::daemon

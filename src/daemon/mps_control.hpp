@@ -4,21 +4,52 @@
 #include <chrono>
 #include <cstdint>
 #include <functional>
+#include <map>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "api/mps_routes.hpp"
 #include "base/result.hpp"
 #include "daemon/context.hpp"
-#include "daemon/mps_modes.hpp"
 #include "mps/keeper.hpp"
+#include "mps/manager.hpp"
 #include "node/node.hpp"
 #include "observe/event_log.hpp"
 #include "oci/share_device.hpp"
 #include "tenancy/processes.hpp"
 
 namespace headgate::daemon {
+
+// Keeps GPUs in compute mode exclusive process while MPS control daemons run there, and decides when to try again.
+// Thread-safe.
+class MpsModes {
+ public:
+  // Holds the mode for a control daemon; holding it twice is no error. `done` may be called on another thread, as long
+  // as this object lives.
+  using Hold = std::function<void(const std::string& uuid, std::uint32_t pid, std::function<void(Result<void>)> done)>;
+  using Report = std::function<void(const mps::GroupKey& group, const Error& why)>;
+  MpsModes(Hold hold, Report report) : hold_(std::move(hold)), report_(std::move(report)) {}
+
+  // Call it once a second. Each control daemon counts for itself: its third failure in a row is reported, and then it
+  // tries once a minute. The lease of one that has died may last a moment longer, so one failure says nothing.
+  void keep(const std::vector<mps::GroupView>& groups);
+
+ private:
+  struct Failures {
+    std::uint32_t daemon_pid = 0;
+    int in_a_row = 0, skipped = 0;  // skipped: seconds since the last try
+  };
+  [[nodiscard]] bool is_due(const mps::GroupKey& group, std::uint32_t pid);
+  void done(const mps::GroupKey& group, std::uint32_t pid, const Result<void>& held);
+
+  const Hold hold_;
+  const Report report_;
+  std::mutex mutex_;
+  std::map<mps::GroupKey, Failures> failures_;  // of groups that a control daemon serves
+};
 
 // For the loop's thread, except where stated.
 class MpsControl {
@@ -39,8 +70,8 @@ class MpsControl {
   // created, the host's /dev/shm and the variables. Returns nothing if the share is not under MPS. Errors: those of
   // places_of() and make_places().
   [[nodiscard]] Result<std::optional<oci::MpsClient>> container_client(const std::string& share) const;
-  // Detaches a process from its MPS server before it is killed. Returns whether it was a client. Blocks for some seconds
-  // at most. Any thread except the loop's. Errors: those of Keeper::take_off().
+  // Detaches a process from its MPS server before it is killed. Returns whether it was a client. Blocks for some
+  // seconds at most. Any thread except the loop's. Errors: those of Keeper::take_off().
   [[nodiscard]] Result<bool> take_off(std::uint32_t pid);
 
   // Call it once a second. With mps.exclusive, holds the mode for control daemons that no run has prepared: a

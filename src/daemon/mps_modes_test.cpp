@@ -1,4 +1,4 @@
-#include "daemon/mps_modes.hpp"
+#include "daemon/mps_control.hpp"
 
 #include <gtest/gtest.h>
 

@@ -12,7 +12,6 @@
 #include "identity/peer.hpp"
 #include "mps/control_daemon.hpp"
 #include "node/bypass.hpp"
-#include "node/frozen_processes.hpp"
 #include "observe/pid_space.hpp"
 
 namespace headgate::daemon {

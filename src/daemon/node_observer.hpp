@@ -12,7 +12,6 @@
 #include "daemon/context.hpp"
 #include "daemon/node_host.hpp"
 #include "node/enforce.hpp"
-#include "node/frozen_processes.hpp"
 #include "observe/lost_gpus.hpp"
 #include "observe/observer.hpp"
 

@@ -7,10 +7,7 @@
 #include <algorithm>
 #include <cstdio>
 #include <future>
-#include <optional>
-#include <string>
 #include <utility>
-#include <vector>
 
 #include "base/now.hpp"
 #include "base/whole_number.hpp"
@@ -20,7 +17,7 @@
 #include "install/paths.hpp"
 #include "power/overriding_manager.hpp"
 #include "power/permission.hpp"
-#include "power/resolve.hpp"
+#include "power/request.hpp"
 
 namespace headgate::daemon {
 namespace {

@@ -13,7 +13,7 @@
 #include "power/control_queues.hpp"
 #include "power/lease_keeper.hpp"
 #include "power/permission.hpp"
-#include "power/resolve.hpp"
+#include "power/request.hpp"
 
 namespace headgate::daemon {
 

@@ -17,7 +17,6 @@
 #include "cli/view/names.hpp"
 #include "cli/view/snapshot_source.hpp"
 #include "demo/demo_node.hpp"
-#include "demo/demo_picture.hpp"
 #include "demo/demo_report.hpp"
 
 namespace headgate::demo {

@@ -1,4 +1,4 @@
-#include "demo/demo_picture.hpp"
+#include "demo/demo_report.hpp"
 
 #include <gtest/gtest.h>
 

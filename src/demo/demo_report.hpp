@@ -1,11 +1,14 @@
 // Describes what headgate does about each demo tenant: live from a snapshot, and at the end from the simulator's truth.
-// Pure.
+// Draws the demo's frames: the node as in `headgate top`, and the tenants below it. Pure.
 #pragma once
 
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <vector>
 
+#include "cli/term/frame.hpp"
+#include "cli/top/state.hpp"
 #include "demo/demo_tenants.hpp"
 #include "snapshot/snapshot.hpp"
 
@@ -45,5 +48,24 @@ struct DemoVerdict {
   bool kept = false;
 };
 [[nodiscard]] DemoVerdict demo_verdict(const DemoMeasured& measured);
+
+struct DemoLine {
+  std::string name, does, headgate;
+};
+
+struct DemoState {
+  cli::TopState node;
+  double elapsed_s = 0, total_s = 0;
+  std::vector<DemoLine> lines;
+};
+
+// On a smaller terminal, only plain lines are printed.
+inline constexpr cli::FrameSize kSmallestDemo{76, 20};
+
+// Returns at most size.rows lines of up to size.columns cells, ending in '\n' except the last. Always shows SIMULATED.
+[[nodiscard]] std::string render_demo(const DemoState& state, cli::FrameSize size, cli::FrameStyle style);
+
+// Returns a table of promises and measurements, with a summary. Shows SIMULATED.
+[[nodiscard]] std::string render_verdicts(const std::vector<DemoVerdict>& verdicts, double measured_s);
 
 }  // namespace headgate::demo

@@ -7,7 +7,7 @@
 
 #include "base/untrusted_socket.hpp"
 #include "http/event_text.hpp"
-#include "http/host_name.hpp"
+#include "http/message.hpp"
 
 namespace headgate::http {
 

@@ -1,4 +1,4 @@
-#include "http/host_name.hpp"
+#include "http/message.hpp"
 
 #include <gtest/gtest.h>
 

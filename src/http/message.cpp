@@ -1,5 +1,7 @@
 #include "http/message.hpp"
 
+#include <arpa/inet.h>
+
 #include <algorithm>
 #include <nlohmann/json.hpp>
 
@@ -24,6 +26,10 @@ const std::string* find_exact(const Fields& fields, std::string_view name) {
 std::string text_of(const nlohmann::json& object, const char* key) {
   const auto found = object.find(key);
   return found != object.end() && found->is_string() ? found->get<std::string>() : std::string();
+}
+
+bool is_port(std::string_view text) {
+  return !text.empty() && text.size() <= 5 && std::ranges::all_of(text, [](char c) { return c >= '0' && c <= '9'; });
 }
 
 }  // namespace
@@ -83,6 +89,25 @@ Error error_of(int status, std::string_view body) {
   }
   if (error.message.empty()) error.message = "the server answered " + std::to_string(status);
   return error;
+}
+
+bool is_own_name(std::string_view host, std::span<const std::string> names) {
+  in6_addr address{};
+  if (host.starts_with('[')) {
+    const auto end = host.find(']');
+    if (end == std::string_view::npos) return false;
+    const std::string_view rest = host.substr(end + 1);
+    if (!rest.empty() && (rest[0] != ':' || !is_port(rest.substr(1)))) return false;
+    return ::inet_pton(AF_INET6, std::string(host.substr(1, end - 1)).c_str(), &address) == 1;
+  }
+  if (const auto colon = host.find(':'); colon != std::string_view::npos) {
+    if (!is_port(host.substr(colon + 1))) return false;
+    host = host.substr(0, colon);
+  }
+  if (::inet_pton(AF_INET, std::string(host).c_str(), &address) == 1) return true;
+  if (host.ends_with('.')) host.remove_suffix(1);
+  return same_name(host, "localhost") ||
+         std::ranges::any_of(names, [&](const std::string& name) { return !name.empty() && same_name(host, name); });
 }
 
 }  // namespace headgate::http

@@ -5,6 +5,7 @@
 
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -78,5 +79,12 @@ struct Response {
 
 // Turns an error reply back into an Error: by its code, or by the status if the code is missing or unknown.
 [[nodiscard]] Error error_of(int status, std::string_view body);
+
+// Checks by its Host header that a request is meant for us. A foreign site's page can make the user's browser send
+// requests to 127.0.0.1, by resolving its own name to that address a moment later (DNS rebinding). The browser still
+// takes us for that site, and sends its name in Host.
+// Returns true for an address, "localhost" or one of `names`, with or without a port. ASCII case and a trailing dot are
+// ignored. An address is safe, because DNS rebinding needs a name.
+[[nodiscard]] bool is_own_name(std::string_view host, std::span<const std::string> names);
 
 }  // namespace headgate::http

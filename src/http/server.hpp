@@ -38,7 +38,7 @@ struct ServerLimits {
   std::chrono::milliseconds answer{60'000};    // for the handler; then the client gets 503
   std::chrono::milliseconds heartbeat{1'000};  // after this long without events, a stream sends a comment
   unsigned pool_threads = 2;
-  // TCP requests are answered if their Host is one of these names, localhost, an address (host_name.hpp) or absent,
+  // TCP requests are answered if their Host is one of these names, localhost, an address (message.hpp) or absent,
   // which it never is in a browser's request; others get 403.
   std::vector<std::string> names;
 };

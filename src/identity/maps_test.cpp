@@ -1,4 +1,4 @@
-#include "identity/maps.hpp"
+#include "identity/process.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstring>
 #include <string_view>
-#include <utility>
 
 extern char** environ;
 

@@ -5,7 +5,6 @@
 
 #include "load/asking.hpp"
 #include "load/histogram.hpp"
-#include "load/mix.hpp"
 #include "load/options.hpp"
 
 namespace headgate::load {

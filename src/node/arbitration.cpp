@@ -1,6 +1,5 @@
 #include "node/arbitration.hpp"
 
-#include <sys/epoll.h>
 #include <sys/eventfd.h>
 #include <unistd.h>
 

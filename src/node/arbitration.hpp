@@ -20,8 +20,7 @@
 
 #include "guest/ledger/registration.hpp"
 #include "node/arbitrated_share.hpp"
-#include "node/doorbell.hpp"
-#include "node/gpu_boards.hpp"
+#include "node/gpu_board.hpp"
 
 namespace headgate::node {
 

@@ -9,7 +9,6 @@
 #include <filesystem>
 #include <fstream>
 #include <set>
-#include <string_view>
 #include <utility>
 #include <vector>
 

@@ -2,11 +2,14 @@
 #pragma once
 
 #include <cstdint>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 
 #include "base/result.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::node {
 
@@ -43,5 +46,30 @@ struct EnforcementResult {
 // unsupported; the process runs on then.
 [[nodiscard]] Result<EnforcementResult> enforce(AuditPolicy policy, const ProcessRef& process_ref,
                                                 const Roots& roots = {});
+
+// Shows in snapshots the processes that the audit has frozen and that still are. Not thread-safe.
+class FrozenProcesses {
+ public:
+  explicit FrozenProcesses(Roots roots = {}) : roots_(std::move(roots)) {}
+
+  void add(const ProcessRef& process_ref, Frozen frozen);
+  // Writes `freeze` of each that is still frozen. Forgets those that ended, left their cgroup or were thawed, as
+  // nothing else reports that.
+  void write_into(snapshot::Snapshot& snapshot);
+
+ private:
+  struct FrozenProcess {
+    std::uint32_t start_time = 0;
+    Frozen frozen;
+  };
+  [[nodiscard]] bool still_stands(std::uint32_t pid, const FrozenProcess& entry) const;
+
+  Roots roots_;
+  std::map<std::uint32_t, FrozenProcess> frozen_;  // by pid
+};
+
+// Returns whether its main thread is stopped, by a signal or a tracer, or it is in a frozen cgroup, of version 2 or
+// version 1's freezer. False if that cannot be seen.
+[[nodiscard]] bool is_frozen(std::uint32_t pid, const Roots& roots = {});
 
 }  // namespace headgate::node

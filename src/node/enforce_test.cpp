@@ -11,7 +11,6 @@
 #include <sstream>
 
 #include "identity/process.hpp"
-#include "node/frozen_processes.hpp"
 
 namespace headgate::node {
 namespace {

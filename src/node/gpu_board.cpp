@@ -1,7 +1,5 @@
 #include "node/gpu_board.hpp"
 
-#include <algorithm>
-
 namespace headgate::node {
 namespace {
 
@@ -80,6 +78,28 @@ int GpuBoard::bring(const ledger::GpuPage& from, std::uint64_t share, std::int64
 void GpuBoard::forget(std::uint64_t share) {
   for (std::uint32_t i = 0; i < places_.size(); ++i)
     if (places_[i].share == share) leave(i);
+}
+
+ShareMarks::ShareMarks(const ledger::PolicyPage& policy)
+    : memory_("headgate-marks", policy.device_count * sizeof(ledger::GpuPage), SealedMemory::Theirs::to_write) {
+  if (!memory_) return;
+  for (std::uint32_t d = 0; d < policy.device_count; ++d)
+    ledger::name_gpu_page(memory_.as<ledger::GpuPage>()[d], policy.devices[d].uuid);
+}
+
+GpuBoards::GpuBoards(const std::vector<std::string>& uuids) {
+  for (const std::string& uuid : uuids) {
+    Board& made = boards_.emplace_back();
+    made.memory = SealedMemory("headgate-board", sizeof(ledger::GpuPage), SealedMemory::Theirs::to_read);
+    if (!made.memory) continue;
+    auto& page = *made.memory.as<ledger::GpuPage>();
+    ledger::name_gpu_page(page, uuid.c_str());
+    made.board = std::make_unique<GpuBoard>(page);
+  }
+}
+
+int GpuBoards::descriptor(std::uint32_t gpu) const {
+  return gpu < boards_.size() ? boards_[gpu].memory.descriptor() : -1;
 }
 
 }  // namespace headgate::node

@@ -4,7 +4,7 @@
 
 #include "base/user_name.hpp"
 #include "guest/grant/text.hpp"
-#include "node/void_promises.hpp"
+#include "node/share_rights.hpp"
 
 namespace headgate::node {
 namespace {

@@ -37,7 +37,7 @@ class GpuPolicies {
   explicit GpuPolicies(ManagedShares& managed) : managed_(managed) {}
 
   // Sets and stores which share gets the GPU when several want it: fair, priority, off; default: as the configuration
-  // says. `void_promises`: even if promises on it are no longer kept (void_promises.hpp). Errors: denied; usage;
+  // says. `void_promises`: even if promises on it are no longer kept (share_rights.hpp). Errors: denied; usage;
   // not_found; of the store; conflict, with those promises.
   [[nodiscard]] Result<void> set(const std::string& uuid, const std::string& policy, bool void_promises,
                                  const Caller& caller);

@@ -1,4 +1,4 @@
-#include "node/frozen_processes.hpp"
+#include "node/enforce.hpp"
 
 #include <gtest/gtest.h>
 #include <unistd.h>

@@ -10,7 +10,7 @@
 #include "guest/grant/gpu_throughput.hpp"
 #include "guest/grant/select.hpp"
 #include "guest/grant/size.hpp"
-#include "oci/cdi_names.hpp"
+#include "oci/cdi_document.hpp"
 
 namespace headgate::node {
 namespace {

@@ -3,7 +3,6 @@
 
 #include <chrono>
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -42,7 +41,7 @@ inline constexpr std::chrono::seconds kDefaultOomWait{30}, kLongestOomWait{3600}
 // Parses "90s", "5m", "2h" or "7d". Errors: usage.
 [[nodiscard]] Result<std::chrono::seconds> parse_duration(const std::string& key, const std::string& text);
 
-// Millionths of `gpu`'s time for "50%", "0.5", "500m" or "40TFLOPS" (dense FP16, see cards.hpp).
+// Millionths of `gpu`'s time for "50%", "0.5", "500m" or "40TFLOPS" (dense FP16, see base/gpu_throughput.hpp).
 [[nodiscard]] Result<std::uint32_t> compute_from(const std::string& key, const std::string& text,
                                                  const snapshot::Gpu& gpu);
 

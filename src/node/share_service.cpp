@@ -7,7 +7,6 @@
 #include "base/user_name.hpp"
 #include "node/share_rights.hpp"
 #include "node/share_text.hpp"
-#include "node/void_promises.hpp"
 
 namespace headgate::node {
 

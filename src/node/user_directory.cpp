@@ -7,7 +7,6 @@
 #include <cerrno>
 #include <chrono>
 #include <memory>
-#include <vector>
 
 #include "base/nss_lookup.hpp"
 

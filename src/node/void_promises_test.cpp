@@ -1,4 +1,4 @@
-#include "node/void_promises.hpp"
+#include "node/share_rights.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,7 +1,6 @@
 #include "observe/audit.hpp"
 
 #include <algorithm>
-#include <cstdint>
 
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"

@@ -1,4 +1,4 @@
-#include "observe/event_cursor.hpp"
+#include "observe/event_log.hpp"
 
 #include <gtest/gtest.h>
 

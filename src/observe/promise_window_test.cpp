@@ -1,4 +1,4 @@
-#include "observe/promise_window.hpp"
+#include "observe/promises.hpp"
 
 #include <gtest/gtest.h>
 

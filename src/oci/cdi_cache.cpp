@@ -1,7 +1,6 @@
 #include "oci/cdi_cache.hpp"
 
 #include <algorithm>
-#include <map>
 
 #include "base/utf8.hpp"
 

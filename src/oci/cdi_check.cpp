@@ -4,7 +4,7 @@
 
 #include "base/joined.hpp"
 #include "base/utf8.hpp"
-#include "oci/cdi_names.hpp"
+#include "oci/cdi_document.hpp"
 #include "oci/cdi_read.hpp"
 
 namespace headgate::oci {

@@ -1,8 +1,6 @@
 #include "oci/cdi_document.hpp"
 
 #include <algorithm>
-#include <array>
-#include <string_view>
 
 namespace headgate::oci {
 namespace {
@@ -23,6 +21,14 @@ std::size_t needed_by(const Edits& edits) {
 }
 
 bool begins_with_digit(const std::string& name) { return !name.empty() && name[0] >= '0' && name[0] <= '9'; }
+
+bool is_letter(char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); }
+bool is_alphanumeric(char c) { return is_letter(c) || (c >= '0' && c <= '9'); }
+
+bool is_name(std::string_view name, bool (*first)(char), std::string_view inside) {
+  return !name.empty() && first(name.front()) && is_alphanumeric(name.back()) &&
+         std::ranges::all_of(name, [&](char c) { return is_alphanumeric(c) || inside.contains(c); });
+}
 
 }  // namespace
 
@@ -57,6 +63,16 @@ void add(Edits& to, const Edits& more, Repeats repeats) {
   put(to.mounts, more.mounts);
   if (more.intel_rdt) to.intel_rdt = more.intel_rdt;
   put(to.additional_gids, more.additional_gids);
+}
+
+bool is_device_name(std::string_view name) { return is_name(name, is_alphanumeric, "_-.:"); }
+bool is_vendor_name(std::string_view name) { return is_name(name, is_letter, "_-."); }
+bool is_class_name(std::string_view name) { return is_name(name, is_letter, "_-."); }
+
+bool is_kind(std::string_view kind) {
+  const auto slash = kind.find('/');
+  return slash != std::string_view::npos && is_vendor_name(kind.substr(0, slash)) &&
+         is_class_name(kind.substr(slash + 1));
 }
 
 }  // namespace headgate::oci

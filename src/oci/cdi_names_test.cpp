@@ -1,4 +1,4 @@
-#include "oci/cdi_names.hpp"
+#include "oci/cdi_document.hpp"
 
 #include <gtest/gtest.h>
 

@@ -6,7 +6,7 @@
 
 #include "oci/cdi_cache.hpp"
 #include "oci/cdi_read.hpp"
-#include "oci/gpu_driver.hpp"
+#include "oci/gpu_inventory.hpp"
 #include "oci/share_device.hpp"
 
 extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size) {

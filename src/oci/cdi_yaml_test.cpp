@@ -2,7 +2,7 @@
 #include <gtest/gtest.h>
 
 #include "oci/cdi_read.hpp"
-#include "oci/gpu_driver.hpp"
+#include "oci/gpu_inventory.hpp"
 
 namespace headgate::oci {
 namespace {

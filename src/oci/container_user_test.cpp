@@ -1,4 +1,4 @@
-#include "oci/container_user.hpp"
+#include "oci/container_config.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "oci/device_request.hpp"
+#include "oci/docker_devices.hpp"
 
 #include <gtest/gtest.h>
 

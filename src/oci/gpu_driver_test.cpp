@@ -1,4 +1,4 @@
-#include "oci/gpu_driver.hpp"
+#include "oci/gpu_inventory.hpp"
 
 #include <gtest/gtest.h>
 

@@ -4,7 +4,6 @@
 #include <array>
 #include <charconv>
 
-#include "oci/gpu_driver.hpp"
 #include "oci/share_device.hpp"
 
 namespace headgate::oci {
@@ -33,6 +32,12 @@ Mount read_only(const std::string& from, const std::string& to) {
 }
 
 DeviceNode node_of(const InventoryGpu& gpu) { return {.path = "/dev/nvidia" + std::to_string(gpu.minor)}; }
+
+// Drops repeats: a second GPU repeats most of the first one's edits.
+void add_new(Edits& to, Edits more) {
+  for (DeviceNode& node : more.device_nodes) node.major.reset(), node.minor.reset(), node.type.clear();
+  add(to, more, Repeats::dropped);
+}
 
 }  // namespace
 
@@ -80,6 +85,21 @@ std::optional<Document> inventory_document(const GpuInventory& inventory) {
   document.devices.push_back({.name = "all", .edits = std::move(all)});
   document.version = minimum_version(document);
   return document;
+}
+
+Result<Edits> gpu_driver(const Document& document, std::span<const GpuRef> gpus) {
+  Edits edits;
+  add_new(edits, document.edits);
+  for (const GpuRef& gpu : gpus) {
+    auto device = std::ranges::find(document.devices, gpu.uuid, &Device::name);
+    if (device == document.devices.end())
+      device = std::ranges::find(document.devices, std::to_string(gpu.index), &Device::name);
+    if (device == document.devices.end())
+      return fail(ErrorCode::not_found, "it has no device for GPU " + std::to_string(gpu.index) + " (" + gpu.uuid + ")",
+                  "make it again: nvidia-ctk cdi generate");
+    add_new(edits, device->edits);
+  }
+  return edits;
 }
 
 }  // namespace headgate::oci

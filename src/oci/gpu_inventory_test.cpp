@@ -3,7 +3,6 @@
 #include <gtest/gtest.h>
 
 #include "oci/cdi_read.hpp"
-#include "oci/gpu_driver.hpp"
 
 namespace headgate::oci {
 namespace {

@@ -5,7 +5,7 @@
 #include <ranges>
 
 #include "base/utf8.hpp"
-#include "oci/cdi_names.hpp"
+#include "oci/cdi_document.hpp"
 #include "oci/share_device.hpp"
 
 namespace headgate::oci {

@@ -1,10 +1,7 @@
 #include "power/power_feed.hpp"
 
 #include <algorithm>
-#include <ranges>
 #include <utility>
-
-#include "base/now.hpp"
 
 namespace headgate::power {
 

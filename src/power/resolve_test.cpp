@@ -1,4 +1,4 @@
-#include "power/resolve.hpp"
+#include "power/request.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "power/set_now.hpp"
+#include "power/settings_io.hpp"
 
 #include <gtest/gtest.h>
 

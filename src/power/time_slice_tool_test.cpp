@@ -1,5 +1,5 @@
 // The tool as a shell script that prints what nvidia-smi 535.261.03 prints.
-#include "power/time_slice_tool.hpp"
+#include "power/nvml_manager.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 
 #include "base/utf8.hpp"
 #include "base/whole_file.hpp"
-#include "runtime/cdi_directories.hpp"
 #include "runtime/node_facts.hpp"
 
 namespace headgate::runtime {

@@ -1,7 +1,6 @@
 #include "runtime/bundle.hpp"
 
 #include <fcntl.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include <cerrno>

@@ -9,7 +9,6 @@
 #include "base/utf8.hpp"
 #include "base/whole_file.hpp"
 #include "http/client.hpp"
-#include "oci/container_user.hpp"
 
 namespace headgate::runtime {
 namespace {

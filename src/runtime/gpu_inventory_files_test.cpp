@@ -1,4 +1,4 @@
-#include "runtime/gpu_inventory_files.hpp"
+#include "runtime/node_facts.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

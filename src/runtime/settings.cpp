@@ -1,7 +1,7 @@
 #include "runtime/settings.hpp"
 
 #include "config/config.hpp"
-#include "runtime/cdi_directories.hpp"
+#include "runtime/node_facts.hpp"
 
 namespace headgate::runtime {
 

@@ -9,8 +9,8 @@
 #include "base/whole_file.hpp"
 #include "oci/preload_list.hpp"
 #include "oci/share_device.hpp"
-#include "runtime/cdi_directories.hpp"
 #include "runtime/image.hpp"
+#include "runtime/node_facts.hpp"
 
 namespace headgate::runtime {
 namespace {

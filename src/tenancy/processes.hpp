@@ -19,7 +19,6 @@
 
 #include "base/unique_fd.hpp"
 #include "guest/ledger/slot.hpp"
-#include "identity/maps.hpp"
 #include "identity/peer.hpp"
 #include "identity/process.hpp"
 #include "tenancy/shares.hpp"

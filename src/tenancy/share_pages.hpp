@@ -2,12 +2,17 @@
 // from the share's row.
 #pragma once
 
+#include <cstddef>
 #include <cstdint>
+#include <optional>
 #include <string>
+#include <utility>
+#include <vector>
 
 #include "base/result.hpp"
 #include "base/unique_fd.hpp"
 #include "guest/ledger/pages.hpp"
+#include "identity/process.hpp"
 #include "tenancy/share.hpp"
 #include "tenancy/sigbus_guard.hpp"
 
@@ -67,5 +72,20 @@ void apply_waiting(const Share& share, Pages& pages);
 // /proc/self/fd gives a tenant that is root no writable descriptor (Linux 5.12). Without, only the file's permissions
 // protect it. Returns an empty descriptor and sets errno if it cannot be opened.
 [[nodiscard]] UniqueFd open_read_only_mount(const std::string& directory, const std::string& name);
+
+// Finds the processes that use a usage page after a tenant has damaged its contents. The search is done in parts: a
+// user can make it long with many mappings, or with many processes that have some.
+class MappingScan {
+ public:
+  // Succeeds if no process but this one has the usage page in `place`, the share's directory, mapped. Errors: conflict
+  // (names the process that has), failed (not done: the next call continues; or `proc` does not show it).
+  [[nodiscard]] Result<void> none(const std::string& share, const std::string& place, std::uint64_t inode,
+                                  const std::string& proc);
+
+ private:
+  std::vector<std::pair<std::uint32_t, std::uint32_t>> processes_;  // pid and start time; a user may start many
+  std::size_t next_ = 0;
+  std::optional<identity::MapsSearch> search_;  // of processes_[next_]
+};
 
 }  // namespace headgate::tenancy

@@ -6,15 +6,10 @@
 #include <unistd.h>
 
 #include <algorithm>
-#include <cerrno>
-#include <filesystem>
 
-#include "base/saturating_math.hpp"
 #include "base/unique_fd.hpp"
-#include "base/units.hpp"
 #include "guest/ledger/registration.hpp"
 #include "guest/ledger/slot.hpp"
-#include "tenancy/share.hpp"
 #include "tenancy/share_pages.hpp"
 
 namespace headgate::tenancy {

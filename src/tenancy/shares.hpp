@@ -5,7 +5,6 @@
 #pragma once
 
 #include <map>
-#include <memory>
 #include <optional>
 #include <span>
 #include <string>
@@ -15,9 +14,9 @@
 #include "guest/ledger/pages.hpp"
 #include "tenancy/admission.hpp"
 #include "tenancy/live_share.hpp"
-#include "tenancy/mapping_scan.hpp"
 #include "tenancy/runtime_directory.hpp"
 #include "tenancy/share.hpp"
+#include "tenancy/share_pages.hpp"
 #include "tenancy/store.hpp"
 
 namespace headgate::tenancy {
@@ -77,7 +76,8 @@ class Shares {
   // the pages. A call may search only a part, and return failed: the next continues there.
   [[nodiscard]] Result<void> remove(const std::string& name, std::uint32_t by = 0);
 
-  // Returns why a share cannot be entered or changed: its pages cannot be used, or were removed by hand. Empty if it can.
+  // Returns why a share cannot be entered or changed: its pages cannot be used, or were removed by hand. Empty if it
+  // can.
   [[nodiscard]] std::optional<Error> trouble_of(const LiveShare& live) const;
   // Returns null if there is none. Pointers last until the share is removed.
   [[nodiscard]] LiveShare* find(const std::string& name);

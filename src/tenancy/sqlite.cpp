@@ -4,7 +4,6 @@
 #include <sys/stat.h>
 
 #include <cerrno>
-#include <cstring>
 
 #include "base/owned_file.hpp"
 #include "base/unique_fd.hpp"

@@ -1,9 +1,7 @@
 #include "tenancy/unattended.hpp"
 
 #include <algorithm>
-#include <functional>
 #include <numeric>
-#include <vector>
 
 #include "guest/ledger/layout.hpp"
 #include "tenancy/admission.hpp"

@@ -6,7 +6,6 @@
 #include "base/joined.hpp"
 #include "base/json.hpp"
 #include "base/units.hpp"
-#include "cli/term/output.hpp"
 #include "cli/term/text_width.hpp"
 #include "cli/view/names.hpp"
 #include "config/power_settings.hpp"

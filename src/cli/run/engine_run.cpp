@@ -8,7 +8,7 @@
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"
 #include "cli/view/names.hpp"
-#include "oci/cdi_names.hpp"
+#include "oci/cdi_document.hpp"
 #include "oci/share_device.hpp"
 #include "snapshot/json.hpp"
 

@@ -9,7 +9,6 @@
 #include <cstring>
 
 #include "base/elf.hpp"
-#include "base/unique_fd.hpp"
 #include "cli/term/output.hpp"
 #include "load/child.hpp"
 

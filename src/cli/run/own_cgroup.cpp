@@ -8,7 +8,6 @@
 #include <cerrno>
 #include <filesystem>
 #include <fstream>
-#include <string_view>
 
 #include "base/run_cgroup.hpp"
 

@@ -2,7 +2,6 @@
 
 #include <unistd.h>
 
-#include <chrono>
 #include <map>
 #include <nlohmann/json.hpp>
 
@@ -10,8 +9,6 @@
 #include "base/json.hpp"
 #include "cli/run/gpu_wait.hpp"
 #include "cli/run/grant_summary.hpp"
-#include "cli/run/launch.hpp"
-#include "cli/run/run_request.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"
 #include "cli/view/names.hpp"

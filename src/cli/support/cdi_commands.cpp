@@ -6,8 +6,7 @@
 #include "cli/commands.hpp"
 #include "oci/cdi_cache.hpp"
 #include "oci/gpu_inventory.hpp"
-#include "runtime/cdi_directories.hpp"
-#include "runtime/gpu_inventory_files.hpp"
+#include "runtime/node_facts.hpp"
 
 namespace headgate::cli {
 namespace {

@@ -7,7 +7,6 @@
 #include "base/did_you_mean.hpp"
 #include "base/joined.hpp"
 #include "base/json.hpp"
-#include "cli/term/output.hpp"
 
 namespace headgate::cli {
 namespace {

@@ -7,8 +7,6 @@
 
 #include <array>
 #include <csignal>
-#include <cstdlib>
-#include <cstring>
 
 #include "base/whole_file.hpp"
 #include "install/paths.hpp"

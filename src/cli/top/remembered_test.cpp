@@ -1,4 +1,4 @@
-#include "cli/top/remembered.hpp"
+#include "cli/top/top.hpp"
 
 #include <gtest/gtest.h>
 #include <sys/stat.h>

@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <compare>
-#include <cstring>
 #include <string_view>
 
 #include "cli/view/names.hpp"

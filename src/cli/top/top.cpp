@@ -1,6 +1,7 @@
 #include "cli/top/top.hpp"
 
 #include <poll.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -8,22 +9,24 @@
 #include <cerrno>
 #include <chrono>
 #include <csignal>
+#include <filesystem>
 #include <memory>
 #include <thread>
 
 #include "base/now.hpp"
+#include "base/whole_file.hpp"
 #include "cli/commands.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"
 #include "cli/term/screen.hpp"
 #include "cli/top/picture.hpp"
-#include "cli/top/remembered.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/top/signals.hpp"
 #include "cli/top/watcher.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/view_command.hpp"
 #include "http/codec.hpp"
+#include "install/paths.hpp"
 #include "observe/pid_space.hpp"
 
 namespace headgate::cli {
@@ -166,8 +169,8 @@ class Live {
     if (const auto signal = std::exchange(state_.signal, std::nullopt)) send(*signal);
   }
 
-  // Killing an MPS client also takes down the server's other clients, so the daemon detaches it first. After an error it
-  // must not be signalled.
+  // Killing an MPS client also takes down the server's other clients, so the daemon detaches it first. After an error
+  // it must not be signalled.
   Result<void> take_off_mps(std::uint32_t pid, int signal) const {
     const bool ends = signal == SIGKILL || signal == SIGTERM || signal == SIGINT || signal == SIGQUIT ||
                       signal == SIGHUP || signal == SIGABRT;
@@ -220,6 +223,17 @@ Result<int> top(const Call& call, const TopOptions& own) {
   return show(once(call, own, std::move(chosen)));
 }
 
+// Empty if the environment names no directory.
+std::string user_config_directory() {
+  const std::string config = install::environment("XDG_CONFIG_HOME"), home = install::environment("HOME");
+  if (config.starts_with('/')) return config + "/headgate";
+  return home.starts_with('/') ? home + "/.config/headgate" : "";
+}
+
+std::string order_text(const TopOrder& order) {
+  return sort_word(order.sort) + (order.reverse ? " reversed" : "") + "\n";
+}
+
 }  // namespace
 
 void add_top_options(Options& options, TopOptions& own) {
@@ -239,6 +253,37 @@ void add_top_options(Options& options, TopOptions& own) {
 Commands top_commands() {
   return {command<TopOptions>(kLook, "top", "watch GPUs, shares and processes live; ? shows its keys", add_top_options,
                               top)};
+}
+
+std::optional<TopOrder> remembered_order() {
+  constexpr std::size_t kMost = 64;
+  const std::string directory = user_config_directory();
+  const auto file = directory.empty() ? fail(ErrorCode::not_found, "") : read_whole_file(directory + "/top", kMost);
+  if (!file) return std::nullopt;
+  for (const bool reverse : {false, true}) {
+    for (int sort = 0; sort <= static_cast<int>(TopSort::state); ++sort) {
+      const TopOrder order{static_cast<TopSort>(sort), reverse};
+      if (file->text == order_text(order)) return order;
+    }
+  }
+  return std::nullopt;
+}
+
+void remember_order(const TopOrder& order) {
+  const std::string directory = user_config_directory();
+  if (directory.empty()) return;
+  // Root may have another user's HOME; what it made there, that user could not change.
+  std::filesystem::path there = directory;
+  struct stat above{};
+  while (::stat(there.c_str(), &above) != 0 && there.has_relative_path()) there = there.parent_path();
+  if (above.st_uid != ::geteuid()) return;
+  std::error_code ignored;
+  std::filesystem::create_directories(std::filesystem::path(directory).parent_path(), ignored);
+  ::mkdir(directory.c_str(), 0700);
+  struct stat facts{};
+  if (::lstat(directory.c_str(), &facts) != 0 || !S_ISDIR(facts.st_mode) || facts.st_uid != ::geteuid()) return;
+  // A lost order is no reason to complain.
+  (void)replace_whole_file(directory + "/top", order_text(order), {.durable = false});
 }
 
 }  // namespace headgate::cli

@@ -1,6 +1,5 @@
 #include "cli/view/names.hpp"
 
-#include <algorithm>
 #include <cmath>
 
 #include "base/units.hpp"

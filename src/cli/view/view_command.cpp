@@ -1,11 +1,9 @@
 #include "cli/view/view_command.hpp"
 
 #include <algorithm>
-#include <chrono>
 #include <thread>
 
 #include "cli/share/daemon.hpp"
-#include "cli/term/output.hpp"
 
 namespace headgate::cli {
 namespace {
