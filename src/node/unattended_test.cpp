@@ -49,6 +49,24 @@ TEST_F(UnattendedPages, HoldThePartsByTheGpusRule) {
   EXPECT_EQ(from("elsewhere"), ledger::kWholeGpu);
 }
 
+// A daemon that dies between two pages leaves shares with different cycles, so it changes them seldom.
+TEST_F(UnattendedPages, HaveACycleForTheLongestKernels) {
+  create(share_of("half", 1, kGiB, 500'000));
+  create(share_of("tenth", 1, kGiB, 100'000));
+  busy_ = {"half", "tenth"};
+  const auto cycle_ms = [&](const std::string& name, std::int64_t kernel_ns) {
+    shares_.find("tenth")->pages->usage().compute[0].kernel_ns = kernel_ns;
+    write();
+    return shares_.find(name)->pages->policy().devices[0].compute_unattended_cycle_ms.load();
+  };
+  EXPECT_EQ(cycle_ms("half", 1'000'000), 100u);
+  EXPECT_EQ(cycle_ms("half", 30'000'000), 300u);
+  EXPECT_EQ(cycle_ms("tenth", 20'000'000), 300u) << "less, but no half of it";
+  EXPECT_EQ(cycle_ms("tenth", 1'000'000), 100u);
+  busy_ = {"half"};
+  EXPECT_EQ(cycle_ms("half", 30'000'000), 100u) << "of a share without processes";
+}
+
 TEST_F(UnattendedPages, FollowProcessesAndPauses) {
   create(share_of("half", 1, kGiB, 500'000));
   create(share_of("a", 1, kGiB));

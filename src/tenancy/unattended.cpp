@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <numeric>
 
-#include "guest/ledger/layout.hpp"
+#include "guest/ledger/unattended_cycle.hpp"
 #include "tenancy/admission.hpp"
 
 namespace headgate::tenancy {
@@ -14,6 +14,24 @@ std::vector<std::uint32_t> scaled_promises(std::span<const UnattendedClaim> clai
   for (const UnattendedClaim& claim : claims)
     parts.push_back(static_cast<std::uint32_t>(std::uint64_t{claim.promise_ppm} * ledger::kWholeGpu / promised_ppm));
   return parts;
+}
+
+// Returns the cycle that suits the kernels which the shares report, in ms. It grows at once, and shrinks only to less
+// than half: a daemon that dies while it writes leaves the pages with different ones.
+std::uint32_t cycle_ms(std::span<LiveShare* const> sharers, std::span<const UnattendedClaim> claims,
+                       std::span<const std::uint32_t> parts, const char* uuid) {
+  std::int64_t needed_ns = ledger::kMinCycleNs, present_ns = 0;
+  for (std::size_t i = 0; i < sharers.size(); ++i) {
+    if (sharers[i]->pages == nullptr || sharers[i]->pages->truncated()) continue;
+    const ledger::PolicyPage& policy = sharers[i]->pages->policy();
+    const std::uint32_t device = ledger::find_device(policy, uuid);
+    if (device == ledger::kMaxDevices) continue;
+    const std::int64_t kernel_ns = sharers[i]->pages->usage().compute[device].kernel_ns.load(std::memory_order_relaxed);
+    if (claims[i].has_processes) needed_ns = std::max(needed_ns, ledger::cycle_for_ns(kernel_ns, parts[i]));
+    present_ns = std::max(present_ns, ledger::cycle_ns_of(policy.devices[device]));
+  }
+  const bool kept = needed_ns <= present_ns && 2 * needed_ns >= present_ns;
+  return static_cast<std::uint32_t>((kept ? present_ns : needed_ns) / 1'000'000);
 }
 
 }  // namespace
@@ -70,6 +88,7 @@ void write_unattended(Shares& shares, const std::string& uuid, const HasProcesse
   std::vector<std::size_t> order(sharers.size());
   std::iota(order.begin(), order.end(), std::size_t{0});
   std::ranges::stable_sort(order, std::greater<>{}, [&](std::size_t i) { return sharers[i]->share.devices.size(); });
+  const std::uint32_t cycle = cycle_ms(sharers, claims, parts, uuid.c_str());
   std::uint32_t next_ppm = 0;
   for (const std::size_t i : order) {
     const std::uint32_t from_ppm = sharers.size() == 1 ? ledger::kWholeGpu : next_ppm % ledger::kWholeGpu;
@@ -82,6 +101,7 @@ void write_unattended(Shares& shares, const std::string& uuid, const HasProcesse
     policy.devices[device].compute_unattended_from_ppm.store(from_ppm, std::memory_order_relaxed);
     policy.devices[device].compute_unattended_ppm.store(std::max(parts[i], kMinUnattendedPpm),
                                                         std::memory_order_relaxed);
+    policy.devices[device].compute_unattended_cycle_ms.store(cycle, std::memory_order_relaxed);
   }
 }
 

@@ -34,8 +34,8 @@ inline constexpr std::uint32_t kMinUnattendedPpm = 1'000;
 // count as if they had. Pure.
 [[nodiscard]] std::vector<std::uint32_t> divide_unattended(std::span<const UnattendedClaim> claims);
 
-// Writes the parts of all shares on the GPU with that UUID into their policy pages, and when each begins: the shares'
-// stretches of a cycle follow one another. A paused share counts as one without processes; one with unusable pages
+// Writes the parts of all shares on the GPU with that UUID into their policy pages, the cycle, and when each share's
+// span of it begins: they follow one another. A paused share counts as one without processes; one with unusable pages
 // keeps its promise. Call it on the daemon's loop.
 using HasProcesses = std::function<bool(const std::string& share)>;
 void write_unattended(Shares& shares, const std::string& uuid, const HasProcesses& has_processes);

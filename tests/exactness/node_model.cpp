@@ -258,9 +258,13 @@ bool Node::dry(Tenant& tenant) {
 void Node::end_daemon(std::span<const std::uint32_t> parts_ppm) {
   gone_ = true;
   std::vector<std::uint32_t> next_ppm(setup_.gpus);
+  std::vector<std::int64_t> cycles_ns(setup_.gpus);
+  for (const Entry& entry : entries_)
+    cycles_ns[entry.gpu] =
+        std::max(cycles_ns[entry.gpu], ledger::cycle_for_ns(entry.account->kernel_ns.load(), parts_ppm[entry.share]));
   for (Entry& entry : entries_) {
     entry.part_ppm = parts_ppm[entry.share];
-    entry.from_ppm = next_ppm[entry.gpu];
+    entry.span = span_of(cycles_ns[entry.gpu], next_ppm[entry.gpu], entry.part_ppm);
     next_ppm[entry.gpu] += entry.part_ppm;
     for (const std::size_t index : entry.tenants) {
       Tenant& tenant = *tenants_[index];
@@ -273,14 +277,15 @@ void Node::end_daemon(std::span<const std::uint32_t> parts_ppm) {
 // As TurnWait::wait_ns() in a share that is left alone.
 bool Node::passes_without_daemon(Tenant& tenant, Entry& entry, std::size_t index, std::int64_t est_ns) {
   if (entry.part_ppm < ledger::kWholeGpu)
-    tenant.ceiling = std::min(setup_.shares[entry.share].ceiling_ppm, unattended_price_ppm(entry.part_ppm));
+    tenant.ceiling = std::min(setup_.shares[entry.share].ceiling_ppm, entry.part_ppm);
   const std::int64_t wait_ns =
-      stretch_wait_ns(clock_ns, tenant.pace.busy_until_ns.load() - clock_ns, entry.from_ppm, entry.part_ppm);
-  if (wait_ns == 0 || entry.use->is_sparse(clock_ns, entry.part_ppm, entry.account->held_ns.load())) {
+      wait_for_span_ns(tenant.pace, *entry.account, entry.span, entry.part_ppm, clock_ns, est_ns);
+  if (wait_ns == 0 || entry.use->is_sparse(clock_ns, entry.span, entry.account->held_ns.load())) {
     if (std::exchange(tenant.was_shut, false)) count_after_shut_gate(tenant.pace, clock_ns, est_ns);
     return true;
   }
   tenant.was_shut = true;
+  tenant.pace.set_turn_awaited(clock_ns);  // as GateWait::goes_on()
   tenant.close_all();
   wake_settler(index);
   come_back(index, clock_ns + std::min(wait_ns, ledger::kTurnLookNs) + late());

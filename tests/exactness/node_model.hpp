@@ -102,8 +102,9 @@ class Node : public Hardware {
     schedule::Gate gate = schedule::Gate::open_notify;
     std::int64_t batch_ns = 0;
     bool paused = false;
-    // Without a daemon: where its span of a cycle begins, and its part; ppm.
-    std::uint32_t from_ppm = 0, part_ppm = 0;
+    // Without a daemon.
+    Span span{};
+    std::uint32_t part_ppm = 0;
     std::unique_ptr<SparseUse> use = std::make_unique<SparseUse>();
     std::int64_t virtual_ns = 0;  // as in the policy page
     // Written by the share's limiters for the arbiter.

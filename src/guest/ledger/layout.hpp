@@ -31,8 +31,6 @@ inline constexpr std::uint32_t kUuidBytes = 48;  // "GPU-xxxxxxxx-..." with its 
 inline constexpr std::uint64_t kNoMemoryLimit = ~0ull;
 inline constexpr std::uint32_t kWholeGpu = 1'000'000;  // parts per million of a GPU's time; this ceiling is no limit
 
-inline constexpr std::int64_t kUnattendedCycleNs = 100'000'000;
-
 struct PageHeader {
   std::uint64_t magic;
   std::uint32_t version;
@@ -86,11 +84,13 @@ struct alignas(64) DevicePolicy {
   // The share's part of GPU time while no daemon runs. The daemon updates it when the GPU's shares, or which of them
   // have processes, change. 1..kWholeGpu; 0: not set, so the guarantee applies, or the ceiling without one.
   std::atomic<std::uint32_t> compute_unattended_ppm;
-  // Where the span for that part begins in each cycle of kUnattendedCycleNs, by the host's clock. Same unit, below
-  // kWholeGpu. kWholeGpu: the share is alone there and needs no span.
+  // Where the span for that part begins in each cycle, by the host's clock. Same unit, below kWholeGpu. kWholeGpu: the
+  // share is alone there and needs no span.
   std::atomic<std::uint32_t> compute_unattended_from_ppm;
   // 1: the share was promised more than the card has; its programs see host_limit_bytes as card memory too.
   std::atomic<std::uint32_t> oversubscribed;
+  // The length of that cycle, the same for all shares of the GPU (unattended_cycle.hpp); 0: the shortest.
+  std::atomic<std::uint32_t> compute_unattended_cycle_ms;
 };
 static_assert(sizeof(DevicePolicy) == 128);
 

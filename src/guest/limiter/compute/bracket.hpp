@@ -90,6 +90,7 @@ struct ContextMeter {
   bool arbitrated = false;              // an arbiter gives its share turns on the GPU
   std::uint32_t stretched = 0;          // consecutive brackets that took longer than their kernels should
   std::int64_t least_stretched_ns = 0;  // the shortest of them
+  std::uint32_t unclear = 0;            // shorter ones since the last that no others' work ran beside; without a daemon
   std::int64_t side_by_side_ns = 0;     // when several of its streams last had work at once
   static constexpr std::uint32_t kPool = 512;
   ShortLock pool_lock;

@@ -27,6 +27,10 @@ class Estimates {
     const Entry& entry = entries_[slot_of(key)];
     return entry.key.load(std::memory_order_relaxed) == key ? entry.mean_ns.load(std::memory_order_relaxed) : 0;
   }
+  // Takes a measurement in place of a mean that is wrong.
+  void replace(std::uint64_t key, std::int64_t measured_ns) {
+    if (known_ns(key) != 0) set(key, measured_ns);
+  }
   // Returns what a launch is charged in advance. A few measurements may all be of its short launches.
   std::int64_t guess_ns(std::uint64_t key) const {
     const std::int64_t known = known_ns(key);
@@ -41,6 +45,11 @@ class Estimates {
   // Returns whether a launch gets a separate bracket: it is long, or may be.
   bool alone(std::uint64_t key) const { return young(key) || known_ns(key) >= kAloneNs; }
 
+  // Returns the mean distance of its measurements from their mean.
+  std::int64_t spread_ns(std::uint64_t key) const {
+    const Entry& entry = entries_[slot_of(key)];
+    return entry.key.load(std::memory_order_relaxed) == key ? entry.spread_ns.load(std::memory_order_relaxed) : 0;
+  }
   // Returns whether its measurements differ much.
   bool differs(std::uint64_t key) const {
     const Entry& entry = entries_[slot_of(key)];

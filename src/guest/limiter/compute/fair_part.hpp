@@ -80,12 +80,16 @@ inline std::int64_t fair_part(ContextMeter& context, const Bracket& bracket, std
   return own_slices_ns(ours, at_once);
 }
 
+// Returns whether other streams or processes of its share had work at the same time.
+inline bool is_beside_others(const ContextMeter& context, const Bracket& bracket) {
+  return context.pace->busy_streams.load(std::memory_order_relaxed) > 1 ||
+         context.account->several_until_ns.load(std::memory_order_relaxed) > bracket.opened_ns;
+}
+
 // Returns the time that other shares had during a long command, by which it may seem longer than its estimate. That
 // time is known late, at both ends, and may be wrong, so it never makes the command shorter than its estimate.
 inline std::int64_t others_ns(const ContextMeter& context, const Bracket& bracket, std::int64_t length) {
-  const bool several = context.pace->busy_streams.load(std::memory_order_relaxed) > 1 ||
-                       context.account->several_until_ns.load(std::memory_order_relaxed) > bracket.opened_ns;
-  if (!context.arbitrated || length < kLongNs || several) return 0;
+  if (!context.arbitrated || length < kLongNs || is_beside_others(context, bracket)) return 0;
   const std::uint64_t given_back_ns =
       context.account->neighbours_ns.load(std::memory_order_relaxed) - bracket.neighbours_ns;
   return std::clamp<std::int64_t>(static_cast<std::int64_t>(given_back_ns), 0,

@@ -11,6 +11,7 @@
 
 #include "guest/limiter/compute/fair_part.hpp"
 #include "guest/limiter/compute/launch_meter.hpp"
+#include "guest/limiter/compute/own_length.hpp"
 
 namespace headgate::limiter {
 
@@ -211,12 +212,6 @@ class Meter : public LaunchMeter<Port> {
     return false;
   }
 
-  static void lower(std::atomic<std::int64_t>& word, std::int64_t to) {
-    std::int64_t seen = word.load(std::memory_order_relaxed);
-    while (seen > to && !word.compare_exchange_weak(seen, to, std::memory_order_relaxed)) {
-    }
-  }
-
   void lost_event(abi::CUevent event) { port_.destroy(event); }
 
   // Computes event time in ns since the context's first anchor.
@@ -311,6 +306,10 @@ class Meter : public LaunchMeter<Port> {
     std::int64_t fresh = hold(context, {from, from + charged_length, start_event_ns, !thin}, bracket.covered_until_ns);
     book(context, fresh, thin || bracket.doubtful);
     fresh += bracket.fresh_ns;
+    const Span span = span_of(*context.pace);
+    const bool by_length = span.cycle_ns != 0 && is_known(estimates_, bracket);
+    const std::int64_t new_ns = fresh;
+    if (by_length) fresh = count_as_expected(context, bracket, span, length, fresh);
     ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
     // How long a kernel waited for another says nothing about its next launch. One whose length is known, and that held
@@ -324,8 +323,10 @@ class Meter : public LaunchMeter<Port> {
     if (released && !thin && bracket.function_count == 1) estimates_.suppose(bracket.functions[0], kUnknownCommandNs);
     if (thin || released) return;
     std::int64_t part =
-        fair_part(context, bracket, length - others_ns(context, bracket, length), fresh, length, port_.now_ns());
-    if (stretched(context, bracket, part, start_event_ns)) return;
+        fair_part(context, bracket, length - others_ns(context, bracket, length), new_ns, length, port_.now_ns());
+    if (by_length ? seems_longer(estimates_, context, bracket, span, from, length, part)
+                  : stretched(context, bracket, part, start_event_ns))
+      return;
     // Applies the same ratio to each kernel, relative to its estimate at launch: overlapping corrections must not add
     // up.
     for (std::uint32_t i = 0; i < bracket.function_count; ++i) {

@@ -48,6 +48,8 @@ struct Pace {
   std::atomic<std::uint64_t> asked{0};          // the share's requests at its last request
   // How much longer its work takes next to the share's other processes, in 1/256.
   std::atomic<std::uint32_t> slowed{0};
+  // While no daemon decides and the share has a span of each cycle (unattended.hpp); else all 0.
+  std::atomic<std::int64_t> cycle_ns{0}, span_from_ns{0}, span_ns{0};
 
   // Returns when a launch last waited for the share's turn; -kCatchUpInTurnsNs: never.
   std::int64_t turn_awaited_ns() const { return lag_until_ns.load(std::memory_order_relaxed) - kCatchUpInTurnsNs; }
@@ -56,18 +58,21 @@ struct Pace {
   }
 };
 
-// Returns for how long after it last waited for a turn a share may still make up for that: while it does, it has the GPU
-// without waiting. At a ceiling of 80 % each 1 ms late takes 4 ms.
-constexpr std::int64_t makes_up_for_ns(std::uint32_t ceiling_ppm) {
+// Returns for how long after it last waited for a turn a share may still make up for `late_ns`: while it does, it has the
+// GPU without waiting. At a ceiling of 80 % each 1 ms late takes 4 ms.
+constexpr std::int64_t makes_up_for_ns(std::int64_t late_ns, std::uint32_t ceiling_ppm) {
   if (ceiling_ppm >= ledger::kWholeGpu) return 0;
-  return kCatchUpInTurnsNs + kCatchUpInTurnsNs * ceiling_ppm / (ledger::kWholeGpu - ceiling_ppm);
+  return late_ns + late_ns * ceiling_ppm / (ledger::kWholeGpu - ceiling_ppm);
 }
 
 // Returns the catch-up window. A pause by the program is not lateness: others' turns count from its next request.
 inline std::int64_t catch_up_ns(const Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns) {
-  const bool in_turns = now_ns - pace.turn_awaited_ns() < makes_up_for_ns(ceiling_ppm);
+  // Without a daemon a share waits for its span for most of a cycle, and others' last kernels may take half of one.
+  const std::int64_t cycle_ns = pace.cycle_ns.load(std::memory_order_relaxed);
+  const std::int64_t most_ns = std::max(kCatchUpInTurnsNs, cycle_ns + cycle_ns / 2);
+  const bool in_turns = now_ns - pace.turn_awaited_ns() < makes_up_for_ns(most_ns, ceiling_ppm);
   const std::int64_t wanted_ns = now_ns - pace.wants_since_ns.load(std::memory_order_relaxed);
-  return in_turns ? std::clamp(kCatchUpNs + wanted_ns, kCatchUpNs, kCatchUpInTurnsNs) : kCatchUpNs;
+  return in_turns ? std::clamp(kCatchUpNs + wanted_ns, kCatchUpNs, most_ns) : kCatchUpNs;
 }
 
 // Records a launch request, the share's `requests`th. Returns how long nothing of the process was in flight before; 0
@@ -116,6 +121,12 @@ inline std::int64_t done_at_ns(std::int64_t until_ns, std::int64_t now_ns) {
 inline void add_to(std::atomic<std::int64_t>& until_ns, std::int64_t now_ns, std::int64_t gpu_ns) {
   std::int64_t seen = until_ns.load(std::memory_order_relaxed);
   while (!until_ns.compare_exchange_weak(seen, done_at_ns(seen, now_ns) + gpu_ns, std::memory_order_relaxed)) {
+  }
+}
+
+inline void lower(std::atomic<std::int64_t>& until_ns, std::int64_t to_ns) {
+  std::int64_t seen = until_ns.load(std::memory_order_relaxed);
+  while (seen > to_ns && !until_ns.compare_exchange_weak(seen, to_ns, std::memory_order_relaxed)) {
   }
 }
 

@@ -53,13 +53,6 @@ std::uint32_t unattended_ppm(std::uint32_t device) {
   return guarantee_ppm != 0 ? guarantee_ppm : policy.compute_ceiling_ppm.load(memory_order_relaxed);
 }
 
-std::uint32_t price_alone_ppm(std::uint32_t device) {
-  // A page of an older daemon has no spans.
-  const bool has_span = policy_of(device).compute_unattended_ppm.load(memory_order_relaxed) != 0;
-  const std::uint32_t part_ppm = unattended_ppm(device);
-  return has_span ? unattended_price_ppm(part_ppm) : part_ppm;
-}
-
 void leave_alone(std::uint32_t device, std::uint64_t beat, const char* why) {
   turns[device].deserted_at.store(beat + 1, memory_order_relaxed);
   const std::uint32_t ppm = std::min(unattended_ppm(device), ledger::kWholeGpu);
@@ -68,18 +61,18 @@ void leave_alone(std::uint32_t device, std::uint64_t beat, const char* why) {
            ppm / 10'000, ppm / 1'000 % 10);
 }
 
-std::int64_t unattended_wait_ns(std::uint32_t device, std::int64_t busy_until_ns) {
+std::int64_t unattended_wait_ns(const ContextMeter& context, std::int64_t est_ns) {
+  const std::uint32_t device = context.device;
   const ledger::DevicePolicy& policy = policy_of(device);
   const std::uint32_t part_ppm = policy.compute_unattended_ppm.load(memory_order_relaxed);
   if (part_ppm == 0) return 0;  // an older daemon's page
   const std::int64_t now_ns = port.now_ns();
-  const std::int64_t wait_ns = stretch_wait_ns(now_ns, busy_until_ns - now_ns,
-                                               policy.compute_unattended_from_ppm.load(memory_order_relaxed), part_ppm);
-  const auto is_sparse = [&] {
-    const std::uint64_t held_ns = session.usage->compute[device].held_ns.load(memory_order_relaxed);
-    return turns[device].use.is_sparse(now_ns, part_ppm, held_ns);
-  };
-  return wait_ns == 0 || is_sparse() ? 0 : std::min(wait_ns, ledger::kTurnLookNs);
+  const Span span =
+      span_of(ledger::cycle_ns_of(policy), policy.compute_unattended_from_ppm.load(memory_order_relaxed), part_ppm);
+  const std::int64_t wait_ns = wait_for_span_ns(*context.pace, *context.account, span, part_ppm, now_ns, est_ns);
+  const std::uint64_t held_ns = context.account->held_ns.load(memory_order_relaxed);
+  if (wait_ns == 0 || turns[device].use.is_sparse(now_ns, span, held_ns)) return 0;
+  return std::min(wait_ns, ledger::kTurnLookNs);
 }
 
 // With an open gate a process never waits, so no waiter would notice that the daemon has ended. For the settler.
@@ -99,7 +92,10 @@ void look_for_daemon() {
     if (gone && arbitrated(d) && turns[d].deserted_at.load(memory_order_relaxed) != beat + 1)
       leave_alone(d, beat, "has ended");
     // The heartbeat may be the same: the daemon only reopened its socket.
-    if (was_gone && !gone) turns[d].deserted_at.store(0, memory_order_relaxed);
+    if (was_gone && !gone) {
+      turns[d].deserted_at.store(0, memory_order_relaxed);
+      metered.paces[d].cycle_ns.store(0, memory_order_relaxed);
+    }
   }
 }
 
@@ -132,7 +128,7 @@ bool dry(const StreamMeter& stream) {
 std::uint32_t ceiling_in_turns(std::uint32_t device, std::uint32_t ceiling_ppm) {
   if (!arbitrated(device)) return ceiling_ppm;
   if (left_alone(device)) [[unlikely]]
-    ceiling_ppm = std::min(ceiling_ppm, price_alone_ppm(device));
+    ceiling_ppm = std::min(ceiling_ppm, unattended_ppm(device));
   return ceiling_ppm == ledger::kWholeGpu ? kNoCeiling : ceiling_ppm;
 }
 
@@ -232,9 +228,10 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
   };
   if (shut_ && !deserted()) return waits_for_turn(ledger::kTurnLookNs);
   if (arbitrated(device_) && left_alone(device_)) [[unlikely]] {
-    const std::int64_t wait_ns =
-        unattended_wait_ns(device_, stream.context->pace->busy_until_ns.load(memory_order_relaxed));
+    const std::int64_t wait_ns = unattended_wait_ns(*stream.context, est_ns);
     if (wait_ns != 0) return waits_for_turn(wait_ns);
+  } else if (stream.context->pace->cycle_ns.load(memory_order_relaxed) != 0) {
+    stream.context->pace->cycle_ns.store(0, memory_order_relaxed);
   }
   if (gate == ledger::Gate::batch) {
     if (dry(stream)) {

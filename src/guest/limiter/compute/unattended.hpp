@@ -1,36 +1,77 @@
 // Decides when a launch may pass while no daemon runs, by the host's clock, which is common to all shares of a GPU.
-// Each cycle has a time span per share (DevicePolicy::compute_unattended_from_ppm), so shares rarely have work at once.
-// Otherwise none would know which of that time another had, and each would pay for all of it. Pure.
+// Each cycle has a time span per share, so shares rarely have work at once: no arbiter tells which of that time another
+// had. A kernel may run over the end of its share's span. Which share has had its part is the account's matter, as in
+// deficit round robin (Shreedhar and Varghese, SIGCOMM 1995), with GPU time in place of bytes. Pure.
 #pragma once
 
 #include <algorithm>
 #include <atomic>
 #include <cstdint>
 
-#include "guest/ledger/layout.hpp"
+#include "guest/ledger/unattended_cycle.hpp"
+#include "guest/limiter/compute/pacer.hpp"
 
 namespace headgate::limiter {
 
 // Long enough that a thread that wakes late still hits its span.
-inline constexpr std::int64_t kMinStretchNs = 2'000'000;
-// Returns the price of a share's launches, with a part of `part_ppm`. Spans hold it to that; the account also charges
-// time that others' last kernels had in its span, as no arbiter brings their marks.
-constexpr std::uint32_t unattended_price_ppm(std::uint32_t part_ppm) {
-  return part_ppm >= ledger::kWholeGpu ? part_ppm : std::min(part_ppm + part_ppm / 16, ledger::kWholeGpu - 1);
+inline constexpr std::int64_t kMinSpanNs = 2'000'000;
+// What others' kernels took of a span may be made up for after its end, in such a part of a cycle.
+inline constexpr std::int64_t kPastParts = 16;
+
+// A share's place in the cycle.
+struct Span {
+  std::int64_t cycle_ns = ledger::kMinCycleNs;
+  std::int64_t from_ns = 0, length_ns = 0;  // length 0: it needs none
+};
+
+constexpr Span span_of(std::int64_t cycle_ns, std::uint32_t from_ppm, std::uint32_t part_ppm) {
+  const std::int64_t step_ns = cycle_ns / ledger::kWholeGpu;
+  if (from_ppm >= ledger::kWholeGpu || part_ppm >= ledger::kWholeGpu) return {.cycle_ns = cycle_ns};
+  return {cycle_ns, step_ns * from_ppm, std::max(step_ns * part_ppm, kMinSpanNs)};
 }
 
-// Returns how long a launch waits if its process has `ahead_ns` of work in flight; 0: it may pass. The last one may run
-// past the end.
-constexpr std::int64_t stretch_wait_ns(std::int64_t now_ns, std::int64_t ahead_ns, std::uint32_t from_ppm,
-                                       std::uint32_t part_ppm) {
-  constexpr std::int64_t kCycle = ledger::kUnattendedCycleNs;
-  if (from_ppm >= ledger::kWholeGpu || part_ppm >= ledger::kWholeGpu) return 0;
-  const std::int64_t from_ns = kCycle * from_ppm / ledger::kWholeGpu;
-  const std::int64_t length_ns = std::max(kCycle * part_ppm / ledger::kWholeGpu, kMinStretchNs);
-  // Time since the share's last span began.
-  const std::int64_t since_ns = (now_ns % kCycle + kCycle - from_ns) % kCycle;
-  const bool fits = (since_ns + std::max<std::int64_t>(0, ahead_ns)) % kCycle < length_ns;
-  return fits ? 0 : kCycle - since_ns;
+// Returns the time since the share's last span began.
+constexpr std::int64_t since_span_ns(const Span& span, std::int64_t now_ns) {
+  return (now_ns % span.cycle_ns + span.cycle_ns - span.from_ns) % span.cycle_ns;
+}
+
+// Returns how long a launch of est_ns waits behind ahead_ns of its process's work; 0: it may pass. owed_ns: what the
+// share has not had of its part. One that would run over the span's end passes if half of it is owed; then what it takes
+// too much and too little are equal in the mean.
+constexpr std::int64_t span_wait_ns(const Span& span, std::int64_t now_ns, std::int64_t ahead_ns, std::int64_t est_ns,
+                                    std::int64_t owed_ns) {
+  if (span.length_ns == 0) return 0;
+  const std::int64_t since_ns = since_span_ns(span, now_ns);
+  const std::int64_t begins_ns = (since_ns + std::max<std::int64_t>(0, ahead_ns)) % span.cycle_ns;
+  if (begins_ns < span.length_ns && begins_ns + est_ns <= span.length_ns) return 0;
+  const std::int64_t until_next_ns = span.cycle_ns - since_ns;
+  if (begins_ns >= span.length_ns + span.cycle_ns / kPastParts) return until_next_ns;
+  // A kernel longer than the span can never be owed as much.
+  const std::int64_t lacks_ns = std::min(est_ns, span.length_ns) / 2 - owed_ns;
+  if (lacks_ns <= 0) return 0;
+  return std::clamp<std::int64_t>(span.cycle_ns / span.length_ns * lacks_ns, 20'000, until_next_ns);
+}
+
+// As above for a launch of the process, by the share's account; notes the span for the settler.
+inline std::int64_t wait_for_span_ns(Pace& pace, const ledger::ComputeAccount& account, const Span& span,
+                                     std::uint32_t part_ppm, std::int64_t now_ns, std::int64_t est_ns) {
+  pace.span_from_ns.store(span.from_ns, std::memory_order_relaxed);
+  pace.span_ns.store(span.length_ns, std::memory_order_relaxed);
+  pace.cycle_ns.store(span.length_ns != 0 ? span.cycle_ns : 0, std::memory_order_relaxed);
+  const std::int64_t late_ns =
+      std::clamp<std::int64_t>(now_ns - ledger::paid_until_ns(account), 0, catch_up_ns(pace, part_ppm, now_ns));
+  const std::int64_t ahead_ns = pace.busy_until_ns.load(std::memory_order_relaxed) - now_ns;
+  return span_wait_ns(span, now_ns, ahead_ns, est_ns, late_ns / 1'000 * part_ppm / 1'000);
+}
+inline Span span_of(const Pace& pace) {
+  return {pace.cycle_ns.load(std::memory_order_relaxed), pace.span_from_ns.load(std::memory_order_relaxed),
+          pace.span_ns.load(std::memory_order_relaxed)};
+}
+
+// Returns whether another share may have had the GPU in [from_ns, to_ns): what ran over the end of its span.
+constexpr bool near_span_ends(const Span& span, std::int64_t from_ns, std::int64_t to_ns) {
+  const std::int64_t since_ns = since_span_ns(span, from_ns);
+  return since_ns < span.cycle_ns / kPastParts || since_ns + (to_ns - from_ns) > span.length_ns;
 }
 
 // Tells whether a share uses less than half of its part. Then it needs no time span: it would wait most of a cycle for
@@ -38,10 +79,9 @@ constexpr std::int64_t stretch_wait_ns(std::int64_t now_ns, std::int64_t ahead_n
 class SparseUse {
  public:
   // `held_ns`: of the share's account so far.
-  bool is_sparse(std::int64_t now_ns, std::uint32_t part_ppm, std::uint64_t held_ns) {
+  bool is_sparse(std::int64_t now_ns, const Span& span, std::uint64_t held_ns) {
     constexpr auto kRelaxed = std::memory_order_relaxed;
-    const std::int64_t cycle = now_ns / ledger::kUnattendedCycleNs,
-                       half_ns = ledger::kUnattendedCycleNs * part_ppm / ledger::kWholeGpu / 2;
+    const std::int64_t cycle = now_ns / span.cycle_ns, half_ns = span.length_ns / 2;
     const auto used_ns = [&] { return static_cast<std::int64_t>(held_ns - held_then_ns_.load(kRelaxed)); };
     if (const std::int64_t last = cycle_.exchange(cycle, kRelaxed); last != cycle) {
       sparse_.store(last != cycle - 1 || used_ns() < half_ns, kRelaxed);

@@ -1,0 +1,66 @@
+// While no daemon runs, no marks tell what other shares had of the GPU: kernels of known, even length count as that long,
+// not as long as they took beside others.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "guest/limiter/compute/fair_part.hpp"
+#include "guest/limiter/compute/unattended.hpp"
+
+namespace headgate::limiter {
+
+inline constexpr std::int64_t kUsualParts = 64;    // an even kernel differs by such a part of its length
+inline constexpr std::uint32_t kLongerInARow = 8;  // then it is the kernel that takes longer
+
+// Returns whether the mean says how long each of the bracket's kernels takes.
+inline bool is_known(const Estimates& estimates, const Bracket& bracket) {
+  for (std::uint32_t i = 0; i < bracket.function_count; ++i)
+    if (estimates.known_ns(bracket.functions[i]) == 0 || estimates.differs(bracket.functions[i])) return false;
+  return bracket.function_count != 0;
+}
+
+// Corrects what was booked for the bracket, and returns that. What runs for whole cycles holds its share's part at
+// least: it may wait for another kernel.
+inline std::int64_t count_as_expected(ContextMeter& context, const Bracket& bracket, const Span& span,
+                                      std::int64_t length_ns, std::int64_t booked_ns) {
+  const std::int64_t own_ns = std::max(bracket.expected_ns, length_ns / span.cycle_ns * span.length_ns);
+  context.account->held_ns.fetch_add(static_cast<std::uint64_t>(own_ns - booked_ns), std::memory_order_relaxed);
+  if (booked_ns > own_ns)
+    context.account->neighbours_ns.fetch_add(static_cast<std::uint64_t>(booked_ns - own_ns), std::memory_order_relaxed);
+  return own_ns;
+}
+
+// Returns whether others may have had the GPU during the bracket, so that it teaches nothing. part_ns: its own part of
+// its length, as learned if not. An estimate that is clearly wrong is replaced.
+inline bool seems_longer(Estimates& estimates, ContextMeter& context, const Bracket& bracket, const Span& span,
+                         std::int64_t from_ns, std::int64_t length_ns, std::int64_t& part_ns) {
+  const std::int64_t expected_ns = bracket.expected_ns;
+  const std::int64_t usual_ns =
+      expected_ns / kUsualParts + 2 * estimates.spread_ns(bracket.functions[0]) * bracket.launches;
+  const auto replace = [&](std::int64_t bracket_ns) {
+    if (bracket.function_count == 1)
+      estimates.replace(bracket.functions[0], bracket_ns / std::max(1u, bracket.launches));
+  };
+  if (near_span_ends(span, from_ns, from_ns + length_ns) || is_beside_others(context, bracket)) {
+    // No kernel takes less time beside others.
+    const bool shorter = length_ns < expected_ns - usual_ns;
+    if (shorter) replace(length_ns);
+    part_ns = length_ns;
+    // What is only a little shorter counts if there are no better ones for long.
+    return !shorter && (length_ns >= expected_ns || ++context.unclear < kLongerInARow);
+  }
+  context.unclear = 0;
+  if (part_ns <= expected_ns + usual_ns) {
+    context.stretched = 0;
+    return false;
+  }
+  // Of many such in a row the shortest counts.
+  context.least_stretched_ns = context.stretched == 0 ? part_ns : std::min(context.least_stretched_ns, part_ns);
+  if (++context.stretched < kLongerInARow) return true;
+  context.stretched = 0;
+  replace(context.least_stretched_ns);
+  return true;
+}
+
+}  // namespace headgate::limiter
