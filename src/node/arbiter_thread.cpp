@@ -161,6 +161,7 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
       std::atomic<std::int64_t>& kept_ns = member.share.policy_of(each.gpu).virtual_time_ns;
       const std::int64_t virtual_ns = arbiter_.virtual_time_ns(member.id, each.gpu);
       if (kept_ns.load(std::memory_order_relaxed) != virtual_ns) kept_ns.store(virtual_ns, std::memory_order_relaxed);
+      member.share.write_behind(each.gpu, ledger::behind_ms(arbiter_.behind_ns(member.id, each.gpu)));
     }
   }
   return std::min(next_ns, decision.wake_at_ns);

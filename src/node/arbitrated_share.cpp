@@ -159,6 +159,11 @@ void ArbitratedShare::write_gate(std::uint32_t gpu, schedule::Gate gate, std::in
   ledger::write_gate(policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), batch_ns);
 }
 
+void ArbitratedShare::write_behind(std::uint32_t gpu, std::uint16_t ms) {
+  std::atomic<std::uint16_t>& to_ms = policy().behind_ms[device_of_[gpu]];
+  if (to_ms.load(kRelaxed) != ms) to_ms.store(ms, kRelaxed);
+}
+
 bool ReportCheck::holds(std::int64_t alone_ns, std::int64_t held_ns, std::int64_t now_ns) {
   // A share cannot hold a GPU longer than time passes: figures that jump back and forth would support anything.
   const std::int64_t passed_ns = looked_ns_ == 0 ? 0 : std::clamp<std::int64_t>(now_ns - looked_ns_, 0, kMaxDebtNs);

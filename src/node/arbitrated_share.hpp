@@ -63,6 +63,7 @@ class ArbitratedShare {
   // As in guest/ledger/gate.hpp.
   [[nodiscard]] schedule::Gate gate(std::uint32_t gpu) const;
   void write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns);
+  void write_behind(std::uint32_t gpu, std::uint16_t ms);
   void wake_at_gate(std::uint32_t gpu) { ledger::wake_at_gate(policy(), device_of_[gpu]); }
   void set_arbitrated(std::uint32_t gpu, bool on) { ledger::set_arbitrated(policy(), device_of_[gpu], on); }
   void beat() { policy().heartbeat.fetch_add(1, std::memory_order_relaxed); }

@@ -250,6 +250,19 @@ TEST_F(Arbitrated, ANewArbiterContinuesWithTheVirtualTimesItFinds) {
   EXPECT_LT(a.pages.policy->devices[0].virtual_time_ns.load(), 8'000'000) << "what it held before is charged twice";
 }
 
+TEST_F(Arbitrated, APageSaysHowFarALongKernelPutAShareBehind) {
+  const Tenant &a = tenant("a"), &b = tenant("b");
+  a.pages.usage->compute[0].kernel_ns = 1'000'000'000;
+  EXPECT_TRUE(soon([&] {
+    a.work(3'600'000'000'000);
+    a.ring();
+    b.want();
+    return b.pages.policy->behind_ms[0].load() > 0;
+  }));
+  EXPECT_EQ(ledger::behind_ms(59'999'999), 50u);
+  EXPECT_EQ(ledger::behind_ms(3'600'000'000'000), 60'000u);
+}
+
 // Virtual time shows how exact this is (tests/exactness); this shows that it works with the pages' own marks.
 TEST_F(Arbitrated, AnIdleTurnIsChargedToTheShareThatHeldIt) {
   const Tenant &a = tenant("a"), &b = tenant("b");

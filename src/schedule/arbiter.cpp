@@ -133,6 +133,11 @@ std::int64_t Arbiter::virtual_time_ns(ShareId share, std::uint32_t gpu) const {
   return stake == nullptr ? 0 : stake->virtual_ns;
 }
 
+std::int64_t Arbiter::behind_ns(ShareId share, std::uint32_t gpu) const {
+  const GangOnGpu* const stake = stake_of(share, gpu);
+  return stake == nullptr ? 0 : std::max<std::int64_t>(0, -stake->ahead_ns);
+}
+
 std::int64_t Arbiter::wanted_ns(ShareId share, std::uint32_t gpu) const {
   GangOnGpu* const stake = stake_of(share, gpu);
   const ShareOnGpu* const place = stake == nullptr ? nullptr : stake->place(share);

@@ -103,6 +103,10 @@ class Arbiter {
   // where a new arbiter finds it, so that it starts fair.
   std::int64_t virtual_time_ns(ShareId share, std::uint32_t gpu) const;
 
+  // Returns by how much less of that GPU the share has had than the rule gives it, because of another share's long
+  // kernels; 0 for a GPU that it does not have. Its ceiling may let it make up for that.
+  std::int64_t behind_ns(ShareId share, std::uint32_t gpu) const;
+
   // Returns for how long the share has wanted that GPU, in ns since add_share: it had work there or a launch waited,
   // including waits for its own ceiling. A promise is owed guarantee_ppm of the increase. 0 for a GPU that it does not
   // have. Never decreases.

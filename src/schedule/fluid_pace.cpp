@@ -15,7 +15,11 @@ void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
   for (std::uint32_t g = 0; g < gpu_count_; ++g) {
     int seek = 0;
     bool has_long = false;
-    for (const GangOnGpu& stake : seekers(g)) ++seek, has_long |= stake.long_ns >= kLongKernelNs;
+    std::int64_t most_ns = kWindowNs;  // how far behind one of them may be
+    for (const GangOnGpu& stake : seekers(g)) {
+      ++seek, has_long |= stake.long_ns >= kLongKernelNs;
+      most_ns = std::max(most_ns, stake.out_of_reach_ns);
+    }
     const bool flows = has_long && seek > 1 && gpus_[g].policy == Policy::fair;
     if (flows) fill(g);
     for (GangOnGpu& stake : seekers(g)) {
@@ -27,11 +31,14 @@ void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
       }
       stake.sought_ns = now_ns;
       stake.ahead_ns -= static_cast<std::int64_t>(stake.part * static_cast<double>(passed_ns));
-      stake.ahead_ns = std::clamp(stake.ahead_ns, -std::max(kWindowNs, stake.long_ns), kMaxAheadNs);
+      stake.ahead_ns = std::clamp(stake.ahead_ns, -most_ns, kMaxAheadNs);
     }
   }
-  for (GangOnGpu& stake : stakes())
+  for (GangOnGpu& stake : stakes()) {
+    // What others' kernels kept from a share is not owed to it after a pause.
+    if (!stake.seeks()) stake.ahead_ns = std::max(stake.ahead_ns, -std::max(kWindowNs, stake.kernel_ns()));
     for (ShareOnGpu& place : stake.places) place.early = is_early(stake, place, now_ns);
+  }
 }
 
 // Each gang that seeks the GPU gets its promise; the rest is distributed by weight, up to the ceilings. If promises

@@ -91,5 +91,19 @@ TEST(FluidPace, AnEndlessKernelDoesNotDelayTheNextAtItsGate) {
   EXPECT_TRUE(opens);
 }
 
+// By one kernel at most.
+TEST(FluidPace, TellsHowFarALongKernelPutAShareBehind) {
+  LongBesideShort two({.weight = 1}, {.weight = 1, .guarantee_ppm = 800'000});
+  two.gpus.uses[{two.heavy, 0}].kernel_ns = 400 * kMs;
+  std::int64_t most_ns = 0;
+  for (int i = 0; i < 2'000; ++i) {
+    two.play(1);
+    most_ns = std::max(most_ns, two.gpus.arbiter.behind_ns(two.light, 0));
+    EXPECT_EQ(two.gpus.arbiter.behind_ns(two.heavy, 0), 0);
+  }
+  EXPECT_GT(most_ns, 20 * kMs);
+  EXPECT_LE(most_ns, 400 * kMs);
+}
+
 }  // namespace
 }  // namespace headgate::schedule

@@ -142,10 +142,11 @@ struct GangOnGpu {
   bool rested = false;                      // was held back until now
   std::optional<std::int64_t> distance_ns;  // from the clock when it last stopped wanting, in virtual time
   // Compared with the fluid, if some kernels are long (fluid_pace.cpp).
-  std::int64_t ahead_ns = 0;  // what it had beyond the fluid; negative: less
-  double part = 0;            // its part of the GPU in the fluid, 0..1
-  bool full = false;          // it has no more there than its ceiling
-  std::int64_t long_ns = 0;   // its longest kernels
+  std::int64_t ahead_ns = 0;         // what it had beyond the fluid; negative: less
+  double part = 0;                   // its part of the GPU in the fluid, 0..1
+  bool full = false;                 // it has no more there than its ceiling
+  std::int64_t long_ns = 0;          // its longest kernels
+  std::int64_t out_of_reach_ns = 0;  // one for each process, since no gate takes back what has begun
   std::int64_t ceiling_ppm = 0;
   std::int64_t sought_ns = -1'000'000'000;  // when it was last seen with others that seek the GPU
   std::int64_t engaged_ns = -1'000'000'000;

@@ -38,12 +38,13 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passe
     stake.slept = now_ns - stake.engaged_ns > kSleepNs;
     stake.rested = std::exchange(stake.held_back, false);
     stake.has_gaps = false;
-    stake.long_ns = stake.ceiling_ppm = 0;
+    stake.long_ns = stake.out_of_reach_ns = stake.ceiling_ppm = 0;
     if (policy == Policy::off) continue;
     stake.long_ns = stake.kernel_ns();
     for (ShareOnGpu& place : stake.places) {
       if (policy == Policy::priority) rank = std::max(rank, static_cast<std::uint32_t>(place.terms.priority_class));
       stake.ceiling_ppm = std::min<std::int64_t>(1'000'000, stake.ceiling_ppm + place.use.ceiling_ppm);
+      stake.out_of_reach_ns = std::max(stake.out_of_reach_ns, place.use.kernel_ns * std::max(1u, place.use.processes));
       const bool engages = place.engaged(now_ns);
       const bool held_back =
           place.throttled() || ((place.rests || place.early) && (place.use.wanting || place.use.in_flight_ns > 0));

@@ -107,7 +107,11 @@ void Node::arbitrate() {
     arbiter_->settle(*due, idle);
   }
   const schedule::Decision decision = arbiter_->decide(clock_ns);
-  for (Entry& entry : entries_) entry.virtual_ns = arbiter_->virtual_time_ns(entry.id, entry.gpu);
+  for (Entry& entry : entries_) {
+    entry.virtual_ns = arbiter_->virtual_time_ns(entry.id, entry.gpu);
+    const std::int64_t behind_ms = ledger::behind_ms(arbiter_->behind_ns(entry.id, entry.gpu));
+    for (const std::size_t index : entry.tenants) tenants_[index]->pace.behind_ns = behind_ms * 1'000'000;
+  }
   clock_ns += kDecisionCostNs;
   for (const schedule::Change& change : decision.changes) {
     ++gate_writes;

@@ -269,6 +269,7 @@ void Node::end_daemon(std::span<const std::uint32_t> parts_ppm) {
     for (const std::size_t index : entry.tenants) {
       Tenant& tenant = *tenants_[index];
       tenant.wanting = tenant.parked = false;
+      tenant.pace.behind_ns = 0;
       if (!tenant.dead) come_back(index, clock_ns + late());
     }
   }
@@ -435,6 +436,7 @@ std::vector<RankPlace> Node::other_ranks(const Entry& mine) const {
       const std::int64_t due = std::max<std::int64_t>(1, pace.busy_until_ns.load());
       if (place.due_ns == 0 || due < place.due_ns) place.due_ns = due;
     }
+    place.due_ns = late_from_ns(*entry.account, place.due_ns, clock_ns);
   }
   return others;
 }

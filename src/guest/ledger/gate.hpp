@@ -29,6 +29,12 @@ void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_
 void wake_at_gate(PolicyPage& policy, std::uint32_t device);
 // Returns whether a waiter can do something at this gate; at the other gates it keeps waiting.
 constexpr bool lets_in(Gate gate) { return gate != Gate::shut && gate != Gate::queued; }
+// Returns what PolicyPage::behind_ms says of that: full steps, since launches look at the page.
+constexpr std::uint16_t behind_ms(std::int64_t behind_ns) {
+  constexpr std::int64_t kStepMs = 10, kMostMs = 60'000;
+  const std::int64_t ms = behind_ns / 1'000'000;
+  return static_cast<std::uint16_t>((ms < kMostMs ? ms : kMostMs) / kStepMs * kStepMs);
+}
 // Owner only. Sets whether an arbiter decides from now on. The gate does not change.
 void set_arbitrated(PolicyPage& policy, std::uint32_t device, bool arbitrated);
 

@@ -108,7 +108,10 @@ struct alignas(64) PolicyPage {
   std::uint32_t unused;
   std::atomic<std::uint64_t> heartbeat;  // the arbiter's; moves while a launch of the share waits for its turn
   std::atomic<std::uint32_t> reclaims;   // moves when limiters should trim their pools; does not change the command
-  std::uint8_t reserved[44];
+  // How much less of each GPU the share has had than the rule gives it, since no gate takes a long kernel back: ms. Its
+  // ceiling lets it make up for that. The arbiter's.
+  std::atomic<std::uint16_t> behind_ms[kMaxDevices];
+  std::uint8_t reserved[12];
   std::atomic<std::uint32_t> ask_first;       // 1: a process is seated only after the daemon allows it
   std::atomic<std::uint32_t> oom_wait_ms;     // how long an allocation without room waits; 0: refused at once
   std::atomic<std::uint32_t> oom_denials;     // moves when waiting allocations are denied

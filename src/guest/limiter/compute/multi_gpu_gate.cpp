@@ -35,8 +35,10 @@ class Others {
   Others(const StreamMeter& stream, std::int64_t now_ns, bool with_due) {
     for (std::uint32_t d = 0; d < metered.device_count; ++d) {
       if (d == stream.context->device) continue;
-      places_[count_++] = {.paid_until_ns = ledger::paid_until_ns(session.usage->compute[d]),
-                           .due_ns = with_due && !is_shut_out(d) ? due_ns(d, now_ns) : 0};
+      const ledger::ComputeAccount& account = session.usage->compute[d];
+      const std::int64_t due = with_due && !is_shut_out(d) ? due_ns(d, now_ns) : 0;
+      places_[count_++] = {.paid_until_ns = ledger::paid_until_ns(account),
+                           .due_ns = late_from_ns(account, due, now_ns)};
     }
   }
   operator std::span<const RankPlace>() const { return {places_.data(), count_}; }

@@ -50,6 +50,7 @@ struct Pace {
   std::atomic<std::uint32_t> slowed{0};
   // While no daemon decides and the share has a span of each cycle (unattended.hpp); else all 0.
   std::atomic<std::int64_t> cycle_ns{0}, span_from_ns{0}, span_ns{0};
+  std::atomic<std::int64_t> behind_ns{0};  // GPU time that others' long kernels kept from the share, by the arbiter
 
   // Returns when a launch last waited for the share's turn; -kCatchUpInTurnsNs: never.
   std::int64_t turn_awaited_ns() const { return lag_until_ns.load(std::memory_order_relaxed) - kCatchUpInTurnsNs; }
@@ -59,20 +60,22 @@ struct Pace {
 };
 
 // Returns for how long after it last waited for a turn a share may still make up for `late_ns`: while it does, it has the
-// GPU without waiting. At a ceiling of 80 % each 1 ms late takes 4 ms.
+// GPU without waiting. At a ceiling of 80 % each 1 ms late takes 4 ms. ceiling_ppm: less than kWholeGpu.
 constexpr std::int64_t makes_up_for_ns(std::int64_t late_ns, std::uint32_t ceiling_ppm) {
-  if (ceiling_ppm >= ledger::kWholeGpu) return 0;
   return late_ns + late_ns * ceiling_ppm / (ledger::kWholeGpu - ceiling_ppm);
 }
 
 // Returns the catch-up window. A pause by the program is not lateness: others' turns count from its next request.
 inline std::int64_t catch_up_ns(const Pace& pace, std::uint32_t ceiling_ppm, std::int64_t now_ns) {
+  if (ceiling_ppm >= ledger::kWholeGpu) return kCatchUpNs;
   // Without a daemon a share waits for its span for most of a cycle, and others' last kernels may take half of one.
   const std::int64_t cycle_ns = pace.cycle_ns.load(std::memory_order_relaxed);
   const std::int64_t most_ns = std::max(kCatchUpInTurnsNs, cycle_ns + cycle_ns / 2);
   const bool in_turns = now_ns - pace.turn_awaited_ns() < makes_up_for_ns(most_ns, ceiling_ppm);
   const std::int64_t wanted_ns = now_ns - pace.wants_since_ns.load(std::memory_order_relaxed);
-  return in_turns ? std::clamp(kCatchUpNs + wanted_ns, kCatchUpNs, most_ns) : kCatchUpNs;
+  const std::int64_t turns_ns = in_turns ? most_ns - kCatchUpNs : 0;
+  const std::int64_t behind_ns = ledger::price_ns(pace.behind_ns.load(std::memory_order_relaxed), ceiling_ppm);
+  return kCatchUpNs + std::clamp<std::int64_t>(wanted_ns, 0, std::max(turns_ns, behind_ns));
 }
 
 // Records a launch request, the share's `requests`th. Returns how long nothing of the process was in flight before; 0
@@ -263,8 +266,12 @@ inline Admission admit(ledger::ComputeAccount& account, Pace& pace, std::uint32_
       stream_due_ns < 0
           ? asked_ns + std::clamp<std::int64_t>(asked_ns + stream_due_ns, least_unknown_ns, most_unknown_ns)
           : std::min(stream_due_ns, since_ns + most_ns);
+  // Beside others' turns also with an open account: no gate takes back a second launch of unknown length.
+  const bool beside_others = in_turns && now_ns - pace.turn_awaited_ns() < kCatchUpInTurnsNs;
   const std::int64_t unknown_due_ns =
-      lag < 0 && share_due_ns != 0 ? ledger::sane_paid_ns(account.unknown_until_ns.load(std::memory_order_relaxed)) : 0;
+      (lag < 0 || beside_others) && share_due_ns != 0
+          ? ledger::sane_paid_ns(account.unknown_until_ns.load(std::memory_order_relaxed))
+          : 0;
   const std::int64_t begun_ns =
       std::max({asked_ns, stream_begun_ns, std::min(share_due_ns, since_ns + (measured ? most_ns : kMaxBehindNs)),
                 std::min(unknown_due_ns, since_ns + kMaxBehindNs)});

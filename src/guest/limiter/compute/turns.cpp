@@ -99,6 +99,11 @@ void look_for_daemon() {
   }
 }
 
+std::int64_t behind_ns(std::uint32_t device) {
+  if (!arbitrated(device) || left_alone(device)) return 0;
+  return std::int64_t{session.policy->behind_ms[device].load(memory_order_relaxed)} * 1'000'000;
+}
+
 // Rings at the first launch at a gate, and every 10 ms after: the ring may have been lost with its daemon.
 void tell(std::uint32_t device, std::uint32_t epoch) {
   DeviceTurns& mine = turns[device];
@@ -216,6 +221,7 @@ void TurnWait::look() {
 std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
   DeviceTurns& mine = turns[device_];
   taken_ns_ = 0;
+  stream.context->pace->behind_ns.store(behind_ns(device_), memory_order_relaxed);
   const ledger::DevicePolicy& policy = policy_of(device_);
   const ledger::Gate gate = arbitrated(device_) ? policy.gate.load(memory_order_relaxed) : ledger::Gate::open;
   queued_ = gate == ledger::Gate::queued;
