@@ -186,7 +186,7 @@ TEST_F(CdiFilesTest, FollowALinkToTheDirectoryAndNoLinkInIt) {
   EXPECT_TRUE(fs::is_regular_file(path("a")));
   EXPECT_TRUE(fs::is_symlink(path("b")));
   EXPECT_EQ(text_of(elsewhere), "another's");
-  EXPECT_TRUE(shown(files, "b").cdi_problem.contains("is not of this headgated, which leaves it alone"));
+  EXPECT_TRUE(shown(files, "b").cdi_problem.contains("was not written by this headgated, which does not touch it"));
 }
 
 TEST_F(CdiFilesTest, ARemovedFileIsWrittenAgain) {

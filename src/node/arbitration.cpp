@@ -60,6 +60,7 @@ void Arbitration::stop() {
   const std::scoped_lock lock(members_lock_);
   for (auto& [name, member] : members_)
     for (const schedule::Terms& terms : member.terms) {
+      member.share.write_behind(terms.gpu, 0);
       member.share.write_gate(terms.gpu, schedule::Gate::open, 0);
       member.share.wake_at_gate(terms.gpu);
     }

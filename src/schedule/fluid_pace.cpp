@@ -35,8 +35,9 @@ void Arbiter::keep_pace(std::int64_t now_ns, std::int64_t passed_ns) {
     }
   }
   for (GangOnGpu& stake : stakes()) {
-    // What others' kernels kept from a share is not owed to it after a pause.
-    if (!stake.seeks()) stake.ahead_ns = std::max(stake.ahead_ns, -std::max(kWindowNs, stake.kernel_ns()));
+    // What others' kernels kept from a share is not owed to it after a pause, nor if it pauses between its kernels.
+    if (!stake.seeks() || stake.has_gaps)
+      stake.ahead_ns = std::max(stake.ahead_ns, -std::max(kWindowNs, stake.kernel_ns()));
     for (ShareOnGpu& place : stake.places) place.early = is_early(stake, place, now_ns);
   }
 }

@@ -110,7 +110,8 @@ bool Arbiter::is_awaited(const GangOnGpu& stake, const ShareOnGpu& mine, std::in
   const bool together = gang.is_together(now_ns);
   for (const GangOnGpu& other : gang.stakes)
     for (const ShareOnGpu& place : other.places) {
-      if (other.gpu == stake.gpu || !place.overdue() || (!together && !place.outlasts())) continue;
+      if (other.gpu == stake.gpu || !place.overdue() || (!together && place.use.kernel_ns != 0 && !place.outlasts()))
+        continue;
       const bool alone = gpus_[other.gpu].holder == &gang;
       const std::int64_t patience_ns = together ? kOverdueNs + (alone ? 0 : std::min(place.expected_ns, kMaxPatienceNs))
                                                 : kUnseenRankNs + 2 * place.expected_ns;

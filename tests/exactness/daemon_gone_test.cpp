@@ -88,8 +88,8 @@ TEST(DaemonGone, PartsOfMixedLengthsHold) {
 // From 5 ms on, the estimates of processes that had the GPU beside each other may be wrong when the daemon ends.
 TEST(DaemonGone, PartsOfSeveralProcessesHold) {
   for (const std::int64_t ns : {20 * kUs, 200 * kUs, kMs, 5 * kMs, 10 * kMs, 30 * kMs}) {
-    expect_parts({{50, ns, 4}, {50, kMs}}, ns == 5 * kMs ? 1.5 : ns == 30 * kMs ? 0.5 : 0);
-    expect_parts({{80, ns, 4}, {20, ns, 2}}, ns < 5 * kMs ? 0 : ns < 30 * kMs ? 0.5 : 8);
+    expect_parts({{50, ns, 4}, {50, kMs}}, ns == 5 * kMs ? 1.5 : ns > 5 * kMs ? 1 : 0);
+    expect_parts({{80, ns, 4}, {20, ns, 2}}, ns < 5 * kMs ? 0 : ns < 30 * kMs ? 3.5 : 8);
     expect_parts({{50, ns, 2}, {50, ns, 2}});
   }
 }

@@ -207,17 +207,19 @@ TEST(Promises, SeveralGpusHold) {
   }
 }
 
-// Kernels too long for any turn run only if the rule leaves time for them.
 // They find the GPU shut for others, one after another, and make up for it at once; what a neighbour had in their
 // kernels is added once to what they have in flight.
 TEST(Promises, SharesOfSeveralProcessesHold) {
-  expect_kept("plain 80 beside 8 processes", {plain(80, 200 * kUs), with_processes(unlimited(200 * kUs), 8)});
+  expect_kept("plain 80 beside 8 processes", {plain(80, 200 * kUs), with_processes(unlimited(200 * kUs), 8)}, 0.6);
   expect_kept("plain 90 of 1 ms beside 8 processes", {plain(90, kMs), with_processes(unlimited(200 * kUs), 8)});
   expect_kept("25-100 of 2 beside 8, 1 ms",
               {with_processes(share(25, 100, kMs), 2), with_processes(unlimited(kMs), 8)});
   expect_kept("60-100 of 4 of 1 ms beside 5 ms", {with_processes(share(60, 100, kMs), 4), unlimited(5 * kMs)});
-  expect_kept("plain 50 of 4 of 5 ms beside 8 of 5 ms", {with_depth(with_processes(plain(50, 5 * kMs), 4), 4),
-                                                         with_weight(with_processes(unlimited(5 * kMs), 8), 800)});
+  // The end of a turn is seen late: what processes of one share take beside each other is estimated.
+  expect_kept(
+      "plain 50 of 4 of 5 ms beside 8 of 5 ms",
+      {with_depth(with_processes(plain(50, 5 * kMs), 4), 4), with_weight(with_processes(unlimited(5 * kMs), 8), 800)},
+      1.4);
 }
 // What waits for its turn on one GPU is no rank that its launches on another one wait for.
 TEST(Promises, ProcessesThatWaitOnAnotherGpuAreNotLetIn) {
@@ -227,6 +229,7 @@ TEST(Promises, ProcessesThatWaitOnAnotherGpuAreNotLetIn) {
               {both, plain(90, 200 * kUs), plain(10, kMs), several}, kPoints, 2);
 }
 
+// Kernels too long for any turn run only if the rule leaves time for them.
 TEST(Promises, LongKernelsWaitForTheirPart) {
   expect_kept("plain 81 and 19 beside 1 s and 200 ms",
               {plain(81, 200 * kUs), plain(19, kMs), unlimited(1'000 * kMs), unlimited(200 * kMs)});

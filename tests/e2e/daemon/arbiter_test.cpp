@@ -6,7 +6,6 @@
 #include <algorithm>
 
 #include "arbiter_node.hpp"
-#include "guest/limiter/compute/unattended.hpp"
 #include "tenants/spin_pairs.hpp"
 
 namespace headgate::e2e {
@@ -126,8 +125,7 @@ TEST(DeadManRule, AProcessAtAnOpenGateNoticesTheDaemonsEnd) {
   EXPECT_GT(priced_ppm.load(), ledger::kWholeGpu);
   node.stop_arbiter(false);
   node.kill_arbiter();
-  EXPECT_TRUE(eventually([&] { return priced_ppm.load() == limiter::unattended_price_ppm(400'000); }))
-      << priced_ppm.load();
+  EXPECT_TRUE(eventually([&] { return priced_ppm.load() == 400'000u; })) << priced_ppm.load();
   std::printf("left with 40 %%: %.1f %%\n", node.split(1'000)[0]);
   node.start();
   EXPECT_TRUE(eventually([&] { return priced_ppm.load() > ledger::kWholeGpu; })) << priced_ppm.load();

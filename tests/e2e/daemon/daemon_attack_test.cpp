@@ -128,7 +128,7 @@ TEST_F(DaemonAttack, ACorruptedPageIsNamedAndHarmsNoOther) {
   ASSERT_TRUE(eventually([&] { return has_event("share.damaged", "liar"); }));
   EXPECT_LT(Clock::now() - begun, kNamedWithin);
   const std::string problem = daemon_.share("liar").problem;
-  EXPECT_NE(problem.find("no limiter writes that"), std::string::npos) << problem;
+  EXPECT_NE(problem.find("no limiter does that"), std::string::npos) << problem;
   EXPECT_NE(problem.find("process " + std::to_string(liar_)), std::string::npos) << problem;
   const Said why = daemon_.cli().shell("$H why liar");
   EXPECT_NE((why.out + why.err).find("the usage page of the share liar"), std::string::npos) << why.out << why.err;

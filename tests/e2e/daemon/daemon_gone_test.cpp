@@ -7,7 +7,6 @@
 
 #include "daemon_program.hpp"
 #include "guest/ledger/pages.hpp"
-#include "guest/limiter/compute/unattended.hpp"
 #include "sim/truth.hpp"
 
 namespace headgate::e2e {
@@ -50,8 +49,7 @@ class DaemonGone : public ::testing::Test {
   }
   // Without a daemon: by its part, and by its ceiling.
   [[nodiscard]] std::uint64_t price_of(std::size_t share) const {
-    return std::min(limiter::unattended_price_ppm(left_to(share)),
-                    pages_[share].policy->devices[0].compute_ceiling_ppm.load());
+    return std::min(left_to(share), pages_[share].policy->devices[0].compute_ceiling_ppm.load());
   }
   [[nodiscard]] std::uint64_t held_ns(std::size_t share) const {
     return pages_[share].usage->compute[0].held_ns.load();

@@ -295,8 +295,9 @@ TEST(DaemonScheduler, AProcessThatSkipsTheQueryIsNamed) {
   ledger::SlotRef slot;
   ASSERT_FALSE(ledger::open_share(node.daemon->cli().runtime().c_str(), "asks", ledger::Access::tenant, pages));
   ASSERT_EQ(ledger::claim_for_self(*pages.usage, slot), ledger::ClaimResult::claimed);
-  EXPECT_TRUE(eventually(
-      [&] { return event(*node.daemon, "tenant.lied", "asks").find("and none gave it") != std::string::npos; }));
+  EXPECT_TRUE(eventually([&] {
+    return event(*node.daemon, "tenant.lied", "asks").find("and none has admitted it") != std::string::npos;
+  }));
   ledger::release(*pages.usage, slot);
   ledger::close_pages(pages);
 }

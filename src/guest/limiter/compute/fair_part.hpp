@@ -61,8 +61,8 @@ inline std::int64_t own_slices_ns(std::int64_t length_ns, double at_once) {
 
 // The process that settles first pays for a span that several held, so the payment does not show its own part. Several
 // streams of one process share the time between their events equally.
-inline std::int64_t fair_part(ContextMeter& context, const Bracket& bracket, std::int64_t ours, std::int64_t fresh,
-                              std::int64_t length, std::int64_t now_ns) {
+inline std::int64_t fair_part(ContextMeter& context, std::int64_t ours, std::int64_t fresh, std::int64_t length,
+                              std::int64_t now_ns) {
   const auto add = [](std::atomic<std::int64_t>& sum, std::int64_t ns) {
     const std::int64_t before_ns = std::clamp<std::int64_t>(sum.load(std::memory_order_relaxed), 0, kMaxRecentNs);
     sum.store(before_ns + ns - before_ns / kRecentBrackets, std::memory_order_relaxed);
@@ -71,11 +71,8 @@ inline std::int64_t fair_part(ContextMeter& context, const Bracket& bracket, std
   add(context.account->new_ns, fresh);
   const double at_once = brackets_at_once(*context.account);
   if (context.pace->busy_streams.load(std::memory_order_relaxed) > 1) context.side_by_side_ns = now_ns;
-  // In turns the share's processes send such commands one after another (wait_for_share_ns() in pacer.hpp).
-  const bool one_by_one = context.arbitrated && bracket.launches == 1 && ours > kInFlightNs;
   const bool streams = now_ns - context.side_by_side_ns < kSideBySideNs;
-  context.pace->slowed.store(streams || one_by_one ? 0 : static_cast<std::uint32_t>((at_once - 1) * 256),
-                             std::memory_order_relaxed);
+  context.pace->slowed.store(streams ? 0 : static_cast<std::uint32_t>((at_once - 1) * 256), std::memory_order_relaxed);
   if (streams) return static_cast<std::int64_t>(static_cast<double>(ours) / at_once);
   return own_slices_ns(ours, at_once);
 }

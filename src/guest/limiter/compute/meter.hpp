@@ -308,8 +308,8 @@ class Meter : public LaunchMeter<Port> {
     fresh += bracket.fresh_ns;
     const Span span = span_of(*context.pace);
     const bool by_length = span.cycle_ns != 0 && is_known(estimates_, bracket);
-    const std::int64_t new_ns = fresh;
-    if (by_length) fresh = count_as_expected(context, bracket, span, length, fresh);
+    const std::int64_t new_ns = fresh, others = others_ns(context, bracket, length);
+    if (by_length) fresh = count_as_expected(context, bracket, span, charged_length, fresh);
     ledger::correct(*context.account, fresh - bracket.charged_ns, rate_ppm(context));
     give_room(*context.pace, bracket.expected_ns - fresh);
     // How long a kernel waited for another says nothing about its next launch. One whose length is known, and that held
@@ -322,8 +322,7 @@ class Meter : public LaunchMeter<Port> {
     // But then its next launch counts as short: it may wait for another again.
     if (released && !thin && bracket.function_count == 1) estimates_.suppose(bracket.functions[0], kUnknownCommandNs);
     if (thin || released) return;
-    std::int64_t part =
-        fair_part(context, bracket, length - others_ns(context, bracket, length), new_ns, length, port_.now_ns());
+    std::int64_t part = fair_part(context, length - others, new_ns, length, port_.now_ns());
     if (by_length ? seems_longer(estimates_, context, bracket, span, from, length, part)
                   : stretched(context, bracket, part, start_event_ns))
       return;

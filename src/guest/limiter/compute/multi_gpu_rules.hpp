@@ -32,9 +32,11 @@ struct RankPlace {
 // Returns until when the share's work on a GPU is not late, if its estimates end at due_ns. Where several processes
 // divide the GPU, each waits for the others' slices: while any of their commands ends, none spins.
 inline std::int64_t late_from_ns(const ledger::ComputeAccount& account, std::int64_t due_ns, std::int64_t now_ns) {
-  if (due_ns == 0 || account.several_until_ns.load(std::memory_order_relaxed) <= now_ns) return due_ns;
+  // Any process of the share can write all of these.
+  const std::int64_t until_ns = account.several_until_ns.load(std::memory_order_relaxed);
+  if (due_ns == 0 || until_ns <= now_ns || until_ns > now_ns + kSeveralForNs) return due_ns;
   const std::int64_t moved_ns = std::min(account.moved_ns.load(std::memory_order_relaxed), now_ns);
-  return std::max(due_ns, moved_ns) + kUnseenOverdueNs;
+  return std::max(ledger::sane_paid_ns(due_ns), moved_ns) + kUnseenOverdueNs;
 }
 
 // Returns how long a launch requested at asked_ns waits because other GPUs are not paid for.

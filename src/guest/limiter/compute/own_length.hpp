@@ -13,10 +13,12 @@ namespace headgate::limiter {
 inline constexpr std::int64_t kUsualParts = 64;    // an even kernel differs by such a part of its length
 inline constexpr std::uint32_t kLongerInARow = 8;  // then it is the kernel that takes longer
 
+inline constexpr std::int64_t kMostTimes = 4;  // as long as expected, at most, beside others' last kernels
+
 // Returns whether the mean says how long each of the bracket's kernels takes.
 inline bool is_known(const Estimates& estimates, const Bracket& bracket) {
   for (std::uint32_t i = 0; i < bracket.function_count; ++i)
-    if (estimates.known_ns(bracket.functions[i]) == 0 || estimates.differs(bracket.functions[i])) return false;
+    if (estimates.known_ns(bracket.functions[i]) == 0 || estimates.uneven(bracket.functions[i])) return false;
   return bracket.function_count != 0;
 }
 
@@ -42,11 +44,20 @@ inline bool seems_longer(Estimates& estimates, ContextMeter& context, const Brac
     if (bracket.function_count == 1)
       estimates.replace(bracket.functions[0], bracket_ns / std::max(1u, bracket.launches));
   };
+  // Of many such in a row the shortest counts.
+  const auto counts = [&](std::int64_t bracket_ns) {
+    context.least_stretched_ns = context.stretched == 0 ? bracket_ns : std::min(context.least_stretched_ns, bracket_ns);
+    if (++context.stretched < kLongerInARow) return;
+    context.stretched = 0;
+    replace(context.least_stretched_ns);
+  };
   if (near_span_ends(span, from_ns, from_ns + length_ns) || is_beside_others(context, bracket)) {
     // No kernel takes less time beside others.
     const bool shorter = length_ns < expected_ns - usual_ns;
     if (shorter) replace(length_ns);
     part_ns = length_ns;
+    // Beside so few others it is the kernel that takes longer.
+    if (length_ns > kMostTimes * (expected_ns + ledger::kGpuSliceNs)) return counts(length_ns), true;
     // What is only a little shorter counts if there are no better ones for long.
     return !shorter && (length_ns >= expected_ns || ++context.unclear < kLongerInARow);
   }
@@ -55,11 +66,7 @@ inline bool seems_longer(Estimates& estimates, ContextMeter& context, const Brac
     context.stretched = 0;
     return false;
   }
-  // Of many such in a row the shortest counts.
-  context.least_stretched_ns = context.stretched == 0 ? part_ns : std::min(context.least_stretched_ns, part_ns);
-  if (++context.stretched < kLongerInARow) return true;
-  context.stretched = 0;
-  replace(context.least_stretched_ns);
+  counts(part_ns);
   return true;
 }
 

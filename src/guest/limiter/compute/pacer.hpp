@@ -71,7 +71,8 @@ inline std::int64_t catch_up_ns(const Pace& pace, std::uint32_t ceiling_ppm, std
   // Without a daemon a share waits for its span for most of a cycle, and others' last kernels may take half of one.
   const std::int64_t cycle_ns = pace.cycle_ns.load(std::memory_order_relaxed);
   const std::int64_t most_ns = std::max(kCatchUpInTurnsNs, cycle_ns + cycle_ns / 2);
-  const bool in_turns = now_ns - pace.turn_awaited_ns() < makes_up_for_ns(most_ns, ceiling_ppm);
+  const std::int64_t lasts_ns = cycle_ns != 0 ? most_ns : makes_up_for_ns(most_ns, ceiling_ppm);
+  const bool in_turns = now_ns - pace.turn_awaited_ns() < lasts_ns;
   const std::int64_t wanted_ns = now_ns - pace.wants_since_ns.load(std::memory_order_relaxed);
   const std::int64_t turns_ns = in_turns ? most_ns - kCatchUpNs : 0;
   const std::int64_t behind_ns = ledger::price_ns(pace.behind_ns.load(std::memory_order_relaxed), ceiling_ppm);

@@ -49,7 +49,7 @@ constexpr std::int64_t span_wait_ns(const Span& span, std::int64_t now_ns, std::
   // A kernel longer than the span can never be owed as much.
   const std::int64_t lacks_ns = std::min(est_ns, span.length_ns) / 2 - owed_ns;
   if (lacks_ns <= 0) return 0;
-  return std::clamp<std::int64_t>(span.cycle_ns / span.length_ns * lacks_ns, 20'000, until_next_ns);
+  return std::min(until_next_ns, std::max<std::int64_t>(20'000, span.cycle_ns / span.length_ns * lacks_ns));
 }
 
 // As above for a launch of the process, by the share's account; notes the span for the settler.
