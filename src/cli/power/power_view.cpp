@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-
 #include "base/joined.hpp"
 #include "base/json.hpp"
 #include "base/units.hpp"
@@ -11,6 +10,7 @@
 #include "config/power_settings.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 using Json = PowerJson;
@@ -96,6 +96,49 @@ std::string remark_text(const std::string& line, std::size_t columns) {
   return text;
 }
 
+std::unexpected<Error> not_understood() {
+  return fail(ErrorCode::failed, "headgated: its answer about power is not understood",
+              "command and daemon may be of different releases: headgate version");
+}
+
+std::string plain(const Json& value) {
+  if (value.is_string()) return value.get<std::string>();
+  if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
+  return value.is_array() ? joined(value, "-", plain) : compact_json(value);
+}
+
+// The keys of settings in leases and profiles, and their display names.
+struct Control {
+  const char *key, *name;
+};
+constexpr Control kControls[] = {{"power_limit_mw", "power limit"},
+                                 {"power_limit", "power limit"},
+                                 {"gpu_clocks_mhz", "GPU clocks"},
+                                 {"gpu_clocks", "GPU clocks"},
+                                 {"mem_clocks_mhz", "memory clocks"},
+                                 {"mem_clocks", "memory clocks"},
+                                 {"persistence", "persistence mode"},
+                                 {"compute_mode", "compute mode"},
+                                 {"time_slice", "time slice"},
+                                 {"budget", "budget"},
+                                 {"weights", "weights"}};
+
+std::string format_setting(const Json& settings, const std::string& key) {
+  if (!settings.is_object()) return "";
+  const auto found = settings.find(key);
+  if (found == settings.end() || found->is_null()) return "";
+  if (key == "power_limit_mw" && found->is_number_unsigned()) return watts(found->get<std::uint64_t>());
+  if (const auto clocks = clocks_at(settings, key.c_str()); clocks && key.ends_with("clocks_mhz"))
+    return format_clocks(*clocks);
+  if (key == "compute_mode" && found->is_number_unsigned()) {
+    const auto mode = found->get<std::uint32_t>();
+    return mode == 0 ? "default" : mode == 2 ? "prohibited" : mode == 3 ? "exclusive process" : plain(*found);
+  }
+  if (key == "time_slice" && found->is_number_unsigned())
+    return std::string(config::format_time_slice(found->get<std::uint32_t>()));
+  return plain(*found);
+}
+
 }  // namespace
 
 std::string format_end(std::int64_t ends_at_s, std::uint64_t now_unix_ns) {
@@ -150,53 +193,6 @@ std::string power_changes_text(const std::vector<GpuChanges>& changes, const Jso
                            : table(rows, voice)) +
          errors;
 }
-
-namespace {
-
-std::unexpected<Error> not_understood() {
-  return fail(ErrorCode::failed, "headgated: its answer about power is not understood",
-              "command and daemon may be of different releases: headgate version");
-}
-
-std::string plain(const Json& value) {
-  if (value.is_string()) return value.get<std::string>();
-  if (value.is_boolean()) return value.get<bool>() ? "on" : "off";
-  return value.is_array() ? joined(value, "-", plain) : compact_json(value);
-}
-
-// The keys of settings in leases and profiles, and their display names.
-struct Control {
-  const char *key, *name;
-};
-constexpr Control kControls[] = {{"power_limit_mw", "power limit"},
-                                 {"power_limit", "power limit"},
-                                 {"gpu_clocks_mhz", "GPU clocks"},
-                                 {"gpu_clocks", "GPU clocks"},
-                                 {"mem_clocks_mhz", "memory clocks"},
-                                 {"mem_clocks", "memory clocks"},
-                                 {"persistence", "persistence mode"},
-                                 {"compute_mode", "compute mode"},
-                                 {"time_slice", "time slice"},
-                                 {"budget", "budget"},
-                                 {"weights", "weights"}};
-
-std::string format_setting(const Json& settings, const std::string& key) {
-  if (!settings.is_object()) return "";
-  const auto found = settings.find(key);
-  if (found == settings.end() || found->is_null()) return "";
-  if (key == "power_limit_mw" && found->is_number_unsigned()) return watts(found->get<std::uint64_t>());
-  if (const auto clocks = clocks_at(settings, key.c_str()); clocks && key.ends_with("clocks_mhz"))
-    return format_clocks(*clocks);
-  if (key == "compute_mode" && found->is_number_unsigned()) {
-    const auto mode = found->get<std::uint32_t>();
-    return mode == 0 ? "default" : mode == 2 ? "prohibited" : mode == 3 ? "exclusive process" : plain(*found);
-  }
-  if (key == "time_slice" && found->is_number_unsigned())
-    return std::string(config::format_time_slice(found->get<std::uint32_t>()));
-  return plain(*found);
-}
-
-}  // namespace
 
 std::string text_at(const Json& json, const char* key) {
   const auto found = json.find(key);

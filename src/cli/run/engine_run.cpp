@@ -13,6 +13,7 @@
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 constexpr int kEngineRefused = 125;
@@ -45,6 +46,28 @@ Result<void> add_free_gpus(const std::string& engine, EngineLine& line) {
   const auto words = gpu_words(engine, TRY(free_gpus(snapshot, line.gpus)));
   line.words.insert(line.words.begin() + static_cast<std::ptrdiff_t>(line.gpus_place), words.begin(), words.end());
   return {};
+}
+
+// Becomes the engine, with the share or the free GPUs.
+Result<void> become_engine(const std::string& engine, const std::vector<std::string>& words) {
+  EngineLine line = TRY(engine_line(engine, words));
+  TRY(line.share.empty() ? add_free_gpus(engine, line) : check_engine_share(line.share));
+  return become(line.words);
+}
+
+Result<int> run_in_engine(const Call& call) {
+  complain(become_engine(call.command, call.words).error(), call.voice);
+  return kEngineRefused;
+}
+
+Command engine_command(const std::string& engine) {
+  return plain_command(
+      kContainers, engine, "run a container in a share: " + engine + " run --share NAME ...", run_in_engine,
+      Reads::nothing, [engine](Options& options) {
+        options.rest = Rest::unread;
+        options.footer = "headgate handles run --share NAME and run --gpus COUNT (of free GPUs); everything else is " +
+                         engine + "'s";
+      });
 }
 
 }  // namespace
@@ -109,32 +132,6 @@ Result<std::vector<std::string>> free_gpus(const snapshot::Snapshot& snapshot, u
   free.resize(count);
   return free;
 }
-
-namespace {
-
-// Becomes the engine, with the share or the free GPUs.
-Result<void> become_engine(const std::string& engine, const std::vector<std::string>& words) {
-  EngineLine line = TRY(engine_line(engine, words));
-  TRY(line.share.empty() ? add_free_gpus(engine, line) : check_engine_share(line.share));
-  return become(line.words);
-}
-
-Result<int> run_in_engine(const Call& call) {
-  complain(become_engine(call.command, call.words).error(), call.voice);
-  return kEngineRefused;
-}
-
-Command engine_command(const std::string& engine) {
-  return plain_command(
-      kContainers, engine, "run a container in a share: " + engine + " run --share NAME ...", run_in_engine,
-      Reads::nothing, [engine](Options& options) {
-        options.rest = Rest::unread;
-        options.footer = "headgate handles run --share NAME and run --gpus COUNT (of free GPUs); everything else is " +
-                         engine + "'s";
-      });
-}
-
-}  // namespace
 
 Commands engine_commands() { return {engine_command("docker"), engine_command("podman")}; }
 

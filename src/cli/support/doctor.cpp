@@ -4,12 +4,10 @@
 #include <gnu/libc-version.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
-
 #include "base/user_name.hpp"
 #include "cli/commands.hpp"
 #include "cli/run/launch.hpp"
@@ -20,6 +18,7 @@
 #include "install/source.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -175,6 +174,24 @@ void examine_environment(Findings& out) {
                  "correct it, or unset it: programs under the limiter are refused the GPU"});
 }
 
+struct DoctorOptions {
+  std::vector<std::string> libraries;
+};
+
+Result<int> compare_libraries(const Call& call, const std::vector<std::string>& libraries) {
+  std::vector<SymbolReport> reports;
+  for (const auto& library : libraries) reports.push_back(TRY(compare_symbols(library)));
+  TRY(show(call.voice.format == Format::json ? symbols_json(reports) : symbols_text(reports, call.voice)));
+  return std::ranges::all_of(reports, &SymbolReport::sound) ? 0 : exit_status(ErrorCode::unsupported);
+}
+
+Result<int> doctor(const Call& call, const DoctorOptions& own, const SelfTest& self_test) {
+  if (!own.libraries.empty()) return compare_libraries(call, own.libraries);
+  const Examination examination = examine(call, self_test);
+  TRY(show(call.voice.format == Format::json ? findings_json(examination) : findings_text(examination, call.voice)));
+  return examination.ready() ? 0 : 1;
+}
+
 }  // namespace
 
 Examination examine(const Call& call, const SelfTest& self_test) {
@@ -226,28 +243,6 @@ std::string findings_json(const Examination& examination) {
         {{"health", health_word(finding.health)}, {"what", finding.what}, {"repair", finding.repair}});
   return pretty_json(json);
 }
-
-namespace {
-
-struct DoctorOptions {
-  std::vector<std::string> libraries;
-};
-
-Result<int> compare_libraries(const Call& call, const std::vector<std::string>& libraries) {
-  std::vector<SymbolReport> reports;
-  for (const auto& library : libraries) reports.push_back(TRY(compare_symbols(library)));
-  TRY(show(call.voice.format == Format::json ? symbols_json(reports) : symbols_text(reports, call.voice)));
-  return std::ranges::all_of(reports, &SymbolReport::sound) ? 0 : exit_status(ErrorCode::unsupported);
-}
-
-Result<int> doctor(const Call& call, const DoctorOptions& own, const SelfTest& self_test) {
-  if (!own.libraries.empty()) return compare_libraries(call, own.libraries);
-  const Examination examination = examine(call, self_test);
-  TRY(show(call.voice.format == Format::json ? findings_json(examination) : findings_text(examination, call.voice)));
-  return examination.ready() ? 0 : 1;
-}
-
-}  // namespace
 
 Commands doctor_commands(const SelfTest& self_test) {
   return {command<DoctorOptions>(

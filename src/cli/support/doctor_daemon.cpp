@@ -1,7 +1,6 @@
 // The checks of `headgate doctor` that concern the node's daemon.
 #include <sys/stat.h>
 #include <unistd.h>
-
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -9,7 +8,6 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
-
 #include "base/json.hpp"
 #include "base/split.hpp"
 #include "base/user_name.hpp"
@@ -25,6 +23,7 @@
 #include "http/codec.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 using Findings = std::vector<Finding>;
@@ -155,6 +154,20 @@ void examine_processes(const snapshot::Snapshot& now, Findings& out) {
                  "'headgate ps' names them"});
 }
 
+std::optional<ProcHiding> hiding_from(const std::string& options) {
+  ProcHiding hiding;
+  for (const std::string& option : split(options, ',')) {
+    const std::string value = option.substr(option.find('=') + 1);
+    // A number before Linux 5.8, a name since.
+    if (option.starts_with("hidepid=") && value != "0" && value != "off") {
+      hiding.option = option;
+      hiding.ptraceable = value == "4" || value == "ptraceable";
+    }
+    if (option.starts_with("gid=")) hiding.gid = whole_number<gid_t>(value);
+  }
+  return hiding.option.empty() ? std::nullopt : std::optional(hiding);
+}
+
 }  // namespace
 
 std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
@@ -198,24 +211,6 @@ std::optional<snapshot::Snapshot> examine_daemon(std::vector<Finding>& out) {
   examine_processes(*now, out);
   return *now;
 }
-
-namespace {
-
-std::optional<ProcHiding> hiding_from(const std::string& options) {
-  ProcHiding hiding;
-  for (const std::string& option : split(options, ',')) {
-    const std::string value = option.substr(option.find('=') + 1);
-    // A number before Linux 5.8, a name since.
-    if (option.starts_with("hidepid=") && value != "0" && value != "off") {
-      hiding.option = option;
-      hiding.ptraceable = value == "4" || value == "ptraceable";
-    }
-    if (option.starts_with("gid=")) hiding.gid = whole_number<gid_t>(value);
-  }
-  return hiding.option.empty() ? std::nullopt : std::optional(hiding);
-}
-
-}  // namespace
 
 std::optional<ProcHiding> proc_hiding(std::string_view mountinfo) {
   std::optional<ProcHiding> uppermost;

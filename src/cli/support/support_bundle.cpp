@@ -4,7 +4,6 @@
 #include <ctime>
 #include <fstream>
 #include <nlohmann/json.hpp>
-
 #include "base/json.hpp"
 #include "base/split.hpp"
 #include "base/trimmed.hpp"
@@ -17,6 +16,7 @@
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -146,21 +146,6 @@ void tell(const Bundle& bundle, bool redacted) {
                : "nothing but secrets is replaced: names of users, hosts and programs are in it");
 }
 
-}  // namespace
-
-void redact(Bundle& bundle, Redactor& redactor) {
-  for (const ArchiveFile& file : bundle.files)
-    if (file.name.ends_with(".json")) redactor.learn(file.content);
-  for (ArchiveFile& file : bundle.files) {
-    if (file.name.ends_with(".json")) file.content = redactor.json(file.content);
-    else if (file.name.ends_with(".prom")) file.content = redactor.metrics(file.content);
-    else file.content = redactor.text(file.content);
-  }
-  for (std::string& lack : bundle.lacks) lack = redactor.text(lack);
-}
-
-namespace {
-
 struct BundleOptions {
   std::string file;  // "" for the usual name
   bool no_redact = false;
@@ -193,6 +178,17 @@ Result<int> support_bundle(const Call& call, const BundleOptions& own, const Sel
 }
 
 }  // namespace
+
+void redact(Bundle& bundle, Redactor& redactor) {
+  for (const ArchiveFile& file : bundle.files)
+    if (file.name.ends_with(".json")) redactor.learn(file.content);
+  for (ArchiveFile& file : bundle.files) {
+    if (file.name.ends_with(".json")) file.content = redactor.json(file.content);
+    else if (file.name.ends_with(".prom")) file.content = redactor.metrics(file.content);
+    else file.content = redactor.text(file.content);
+  }
+  for (std::string& lack : bundle.lacks) lack = redactor.text(lack);
+}
 
 Commands support_bundle_commands(const SelfTest& self_test) {
   return {command<BundleOptions>(

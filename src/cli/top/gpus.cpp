@@ -2,7 +2,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-
 #include "base/units.hpp"
 #include "cli/term/text_width.hpp"
 #include "cli/top/picture.hpp"
@@ -10,6 +9,7 @@
 #include "cli/view/names.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 // A segment of a bar, and its label.
@@ -157,6 +157,13 @@ FrameLine one_line(const TopState& state, const snapshot::Gpu& gpu, unsigned wid
   return line;
 }
 
+// Readable on dark and light backgrounds; yellow and red are reserved for warnings.
+constexpr std::array<const char*, 5> kColours = {"6", "2", "5", "4", "3"};
+
+std::string colour(int place) { return kColours[static_cast<std::size_t>(place) % kColours.size()]; }
+
+std::string whole_percent(double ratio) { return std::to_string(std::lround(std::clamp(ratio, 0.0, 99.99) * 100)); }
+
 }  // namespace
 
 std::vector<FrameLine> gpu_lines(const TopState& state, unsigned width, unsigned most, FrameStyle style) {
@@ -174,17 +181,6 @@ std::vector<FrameLine> gpu_lines(const TopState& state, unsigned width, unsigned
         FrameLine(width, style).add(" and " + std::to_string(gpus.size() - shown) + " more GPUs (2: all, by GPU)"));
   return lines;
 }
-
-namespace {
-
-// Readable on dark and light backgrounds; yellow and red are reserved for warnings.
-constexpr std::array<const char*, 5> kColours = {"6", "2", "5", "4", "3"};
-
-std::string colour(int place) { return kColours[static_cast<std::size_t>(place) % kColours.size()]; }
-
-std::string whole_percent(double ratio) { return std::to_string(std::lround(std::clamp(ratio, 0.0, 99.99) * 100)); }
-
-}  // namespace
 
 std::string share_look(int place) { return place < 0 ? "" : "3" + colour(place); }
 std::string share_block(int place) { return place < 0 ? "90" : "30;4" + colour(place); }

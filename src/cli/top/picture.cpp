@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
-
 #include "base/json.hpp"
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
@@ -11,6 +10,7 @@
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 using snapshot::Snapshot;
@@ -70,40 +70,6 @@ std::string interval_text(std::uint64_t ms) {
   return ms < 1000 ? std::to_string(ms) + "ms" : std::to_string(ms / 1000) + (ms % 1000 == 500 ? ".5s" : "s");
 }
 
-}  // namespace
-
-FrameLine header_line(const TopState& state, unsigned width, FrameStyle style) {
-  const Snapshot& picture = *state.now;
-  std::vector<Word> words;
-  const auto word = [&words](std::string text, const char* look, int rank) {
-    if (!text.empty()) words.push_back({std::move(text), look, rank});
-  };
-  word(cut(picture.node.name.empty() ? "this node" : picture.node.name, 24), "1", 0);
-  word(picture.node.simulated ? "SIMULATED" : "", "30;43", 0);
-  word(staleness(picture), "30;43", 0);
-  word(format_weak_level(state), "33", 0);
-  word(state.daemon ? "" : "no daemon", "33", 2);
-  word(picture.node.driver_version.empty() ? "" : "driver " + picture.node.driver_version, "", 6);
-  word(committed_of(picture), "", 4);
-  word(power_of(picture), "", 5);
-  word(alarms_of(picture), "33", 3);
-  const std::string clock =
-      clock_text(picture.taken_unix_ns) + " [" + (state.paused ? "held" : interval_text(state.interval_ms)) + "]";
-  const auto taken = [&words, &clock] {
-    unsigned all = cells(clock) + 2;
-    for (const Word& each : words) all += cells(each.text) + 2;
-    return all;
-  };
-  while (taken() > width && std::ranges::max(words, {}, &Word::rank).rank > 0)
-    words.erase(std::ranges::max_element(words, {}, &Word::rank));
-  FrameLine line(width, style);
-  for (const Word& each : words) line.add(line.taken() == 0 ? " " : "  ").add(each.text, each.look);
-  if (line.left() > cells(clock)) line.pad_to(width - cells(clock) - 1).add(clock, state.paused ? "30;43" : "");
-  return line;
-}
-
-namespace {
-
 struct Told {
   const snapshot::Event* event;
   unsigned times;
@@ -125,35 +91,6 @@ std::vector<Told> told_of(const std::vector<snapshot::Event>& events, unsigned m
 const char* severity_look(const snapshot::Event& event) {
   return event.severity == "error" ? "31" : event.severity == "warn" ? "33" : "";
 }
-
-}  // namespace
-
-std::vector<FrameLine> event_lines(const TopState& state, unsigned width, unsigned most, unsigned rows,
-                                   FrameStyle style) {
-  const auto told = told_of(state.events, most);
-  if (told.empty()) return {FrameLine(width, style).add(" no events yet")};
-  unsigned free = rows - std::min(rows, static_cast<unsigned>(told.size()));
-  std::vector<FrameLine> lines;
-  for (auto one = told.rbegin(); one != told.rend(); ++one) {
-    const auto& [event, times] = *one;
-    const std::string clock = " " + clock_text(event->unix_ns) + "  ", text = harmless(event->text);
-    const std::string alike = times > 1 ? "  (" + std::to_string(times) + " alike)" : "";
-    const unsigned room = width > cells(clock) ? width - cells(clock) : 0;
-    auto parts = wrapped(text + alike, std::max(room, 1u));
-    if (parts.size() - 1 > free || cells(text) + cells(alike) <= room)
-      parts = {cut(text, room > cells(alike) ? room - cells(alike) : 0) + alike};
-    free -= static_cast<unsigned>(parts.size() - 1);
-    std::vector<FrameLine> of_event;
-    for (const auto& part : parts)
-      of_event.push_back(FrameLine(width, style)
-                             .add(of_event.empty() ? clock : std::string(cells(clock), ' '))
-                             .add(part, severity_look(*event)));
-    lines.insert(lines.begin(), of_event.begin(), of_event.end());
-  }
-  return lines;
-}
-
-namespace {
 
 FrameLine keys_line(const TopState& state, unsigned width, FrameStyle style) {
   FrameLine line(width, style);
@@ -299,6 +236,61 @@ std::vector<FrameLine> all_lines(const TopState& state, FrameSize size, FrameSty
 }
 
 }  // namespace
+
+FrameLine header_line(const TopState& state, unsigned width, FrameStyle style) {
+  const Snapshot& picture = *state.now;
+  std::vector<Word> words;
+  const auto word = [&words](std::string text, const char* look, int rank) {
+    if (!text.empty()) words.push_back({std::move(text), look, rank});
+  };
+  word(cut(picture.node.name.empty() ? "this node" : picture.node.name, 24), "1", 0);
+  word(picture.node.simulated ? "SIMULATED" : "", "30;43", 0);
+  word(staleness(picture), "30;43", 0);
+  word(format_weak_level(state), "33", 0);
+  word(state.daemon ? "" : "no daemon", "33", 2);
+  word(picture.node.driver_version.empty() ? "" : "driver " + picture.node.driver_version, "", 6);
+  word(committed_of(picture), "", 4);
+  word(power_of(picture), "", 5);
+  word(alarms_of(picture), "33", 3);
+  const std::string clock =
+      clock_text(picture.taken_unix_ns) + " [" + (state.paused ? "held" : interval_text(state.interval_ms)) + "]";
+  const auto taken = [&words, &clock] {
+    unsigned all = cells(clock) + 2;
+    for (const Word& each : words) all += cells(each.text) + 2;
+    return all;
+  };
+  while (taken() > width && std::ranges::max(words, {}, &Word::rank).rank > 0)
+    words.erase(std::ranges::max_element(words, {}, &Word::rank));
+  FrameLine line(width, style);
+  for (const Word& each : words) line.add(line.taken() == 0 ? " " : "  ").add(each.text, each.look);
+  if (line.left() > cells(clock)) line.pad_to(width - cells(clock) - 1).add(clock, state.paused ? "30;43" : "");
+  return line;
+}
+
+std::vector<FrameLine> event_lines(const TopState& state, unsigned width, unsigned most, unsigned rows,
+                                   FrameStyle style) {
+  const auto told = told_of(state.events, most);
+  if (told.empty()) return {FrameLine(width, style).add(" no events yet")};
+  unsigned free = rows - std::min(rows, static_cast<unsigned>(told.size()));
+  std::vector<FrameLine> lines;
+  for (auto one = told.rbegin(); one != told.rend(); ++one) {
+    const auto& [event, times] = *one;
+    const std::string clock = " " + clock_text(event->unix_ns) + "  ", text = harmless(event->text);
+    const std::string alike = times > 1 ? "  (" + std::to_string(times) + " alike)" : "";
+    const unsigned room = width > cells(clock) ? width - cells(clock) : 0;
+    auto parts = wrapped(text + alike, std::max(room, 1u));
+    if (parts.size() - 1 > free || cells(text) + cells(alike) <= room)
+      parts = {cut(text, room > cells(alike) ? room - cells(alike) : 0) + alike};
+    free -= static_cast<unsigned>(parts.size() - 1);
+    std::vector<FrameLine> of_event;
+    for (const auto& part : parts)
+      of_event.push_back(FrameLine(width, style)
+                             .add(of_event.empty() ? clock : std::string(cells(clock), ' '))
+                             .add(part, severity_look(*event)));
+    lines.insert(lines.begin(), of_event.begin(), of_event.end());
+  }
+  return lines;
+}
 
 std::string render(const TopState& state, FrameSize size, FrameStyle style) {
   if (size.columns == 0 || size.rows == 0) return {};

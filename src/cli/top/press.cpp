@@ -3,7 +3,6 @@
 #include <array>
 #include <optional>
 #include <utility>
-
 #include "base/split.hpp"
 #include "cli/top/rows.hpp"
 #include "cli/top/signals.hpp"
@@ -11,6 +10,7 @@
 #include "observe/pid_space.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 constexpr int kPage = 10, kHelpPage = 5, kLongestHelp = 50;  // rows of a table; lines of the help
@@ -212,6 +212,20 @@ void letter(TopState& state, char which) {
   }
 }
 
+// How far the key goes, in rows or lines; nothing for other keys.
+std::optional<int> step_of(KeyKind key, int page) {
+  constexpr int kAll = 1'000'000;
+  switch (key) {
+    case KeyKind::up: return -1;
+    case KeyKind::down: return 1;
+    case KeyKind::page_up: return -page;
+    case KeyKind::page_down: return page;
+    case KeyKind::home: return -kAll;
+    case KeyKind::end: return kAll;
+    default: return std::nullopt;
+  }
+}
+
 }  // namespace
 
 TopState observed(TopState state, snapshot::Snapshot picture, std::vector<snapshot::Event> events) {
@@ -244,24 +258,6 @@ TopState observed(TopState state, snapshot::Snapshot picture, std::vector<snapsh
   state.lost_tags |= std::erase_if(state.tagged, ended) > 0;
   return state;
 }
-
-namespace {
-
-// How far the key goes, in rows or lines; nothing for other keys.
-std::optional<int> step_of(KeyKind key, int page) {
-  constexpr int kAll = 1'000'000;
-  switch (key) {
-    case KeyKind::up: return -1;
-    case KeyKind::down: return 1;
-    case KeyKind::page_up: return -page;
-    case KeyKind::page_down: return page;
-    case KeyKind::home: return -kAll;
-    case KeyKind::end: return kAll;
-    default: return std::nullopt;
-  }
-}
-
-}  // namespace
 
 TopState apply(TopState state, const Key& key) {
   state.said.clear();

@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
-
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "cli/commands.hpp"
@@ -9,6 +8,7 @@
 #include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -42,6 +42,27 @@ std::string largest_text(const std::vector<Room>& all) {
             percent_text(room.compute_uncommitted_ppm) + " on GPU " + std::to_string(room.index);
   }
   return text.empty() ? "" : text + "\n";
+}
+
+Result<Shown> free_view(const NodeSnapshot& snapshot, const std::optional<Fit>& fit, const Voice& voice, bool heading) {
+  if (!snapshot.no_gpus.empty())
+    return fail(ErrorCode::unreachable, snapshot.no_gpus, "'headgate free --sim' looks at a simulated node");
+  const auto all = rooms(snapshot, fit);
+  Shown shown;
+  if (is_table(voice.format)) shown.text = free_text(snapshot, all, fit, voice);
+  else if (voice.format == Format::json) shown.text = free_json(snapshot, all, fit);
+  else shown.text = TRY(lines(free_records(all, fit), origin_of(snapshot.now), voice, heading));
+  if (fit && std::ranges::none_of(all, &Room::fits)) shown.status = exit_status(ErrorCode::no_capacity);
+  return shown;
+}
+
+Result<int> free_command(const Call& call, const std::string& asked) {
+  std::optional<Fit> fit;
+  if (!asked.empty()) fit = TRY(parse_fit(asked));
+  return show_view(call, TRY(choose_source(call)),
+                   [fit](const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
+                     return free_view(snapshot, fit, voice, heading);
+                   });
 }
 
 }  // namespace
@@ -148,31 +169,6 @@ Records free_records(const std::vector<Room>& all, const std::optional<Fit>& fit
   for (const Room& room : all) records.objects.push_back(with_fits(room));
   return records;
 }
-
-namespace {
-
-Result<Shown> free_view(const NodeSnapshot& snapshot, const std::optional<Fit>& fit, const Voice& voice, bool heading) {
-  if (!snapshot.no_gpus.empty())
-    return fail(ErrorCode::unreachable, snapshot.no_gpus, "'headgate free --sim' looks at a simulated node");
-  const auto all = rooms(snapshot, fit);
-  Shown shown;
-  if (is_table(voice.format)) shown.text = free_text(snapshot, all, fit, voice);
-  else if (voice.format == Format::json) shown.text = free_json(snapshot, all, fit);
-  else shown.text = TRY(lines(free_records(all, fit), origin_of(snapshot.now), voice, heading));
-  if (fit && std::ranges::none_of(all, &Room::fits)) shown.status = exit_status(ErrorCode::no_capacity);
-  return shown;
-}
-
-Result<int> free_command(const Call& call, const std::string& asked) {
-  std::optional<Fit> fit;
-  if (!asked.empty()) fit = TRY(parse_fit(asked));
-  return show_view(call, TRY(choose_source(call)),
-                   [fit](const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
-                     return free_view(snapshot, fit, voice, heading);
-                   });
-}
-
-}  // namespace
 
 Commands free_commands() {
   return {command<std::string>(

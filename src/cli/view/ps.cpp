@@ -1,6 +1,5 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
-
 #include "base/units.hpp"
 #include "cli/commands.hpp"
 #include "cli/run/run_request.hpp"
@@ -8,6 +7,7 @@
 #include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -47,6 +47,26 @@ void each_process(const snapshot::Snapshot& now, Inside&& inside, After&& after,
   for (const auto& gpu : now.gpus)
     for (const auto& process : now.processes)
       if (process.share.empty() && is_on_gpu(process, gpu.uuid)) outside(gpu, process);
+}
+
+struct PsOptions {
+  std::string user, gpu;  // "" for all
+};
+
+Result<Shown> ps_view(NodeSnapshot snapshot, const PsOptions& own, const Voice& voice, bool heading) {
+  if (auto nothing = nothing_to_show(snapshot.no_gpus, snapshot.now, "ps")) return std::unexpected(*std::move(nothing));
+  std::vector<std::string> uuids;
+  if (!own.gpu.empty()) uuids = TRY(choose_uuids("--gpu", own.gpu, snapshot.now));
+  snapshot.now = narrowed(std::move(snapshot.now), own.user, uuids);
+  // A misspelt user or GPU also gives an empty list; saying that no share has processes would be untrue.
+  if (is_table(voice.format) && snapshot.now.processes.empty() && !(own.user + own.gpu).empty())
+    return Shown{.text = stamp(snapshot.now, voice) + "no process" +
+                         (own.user.empty() ? "" : " of the user " + harmless(own.user)) + " is in a share or on a GPU" +
+                         (own.gpu.empty() ? "" : " of --gpu " + harmless(own.gpu)) + "\n"};
+  if (is_table(voice.format)) return Shown{.text = ps_text(snapshot, voice)};
+  if (voice.format == Format::json) return Shown{.text = ps_json(snapshot)};
+  return Shown{.text = TRY(lines(records_of("headgate.process/v1", snapshot.now.processes), origin_of(snapshot.now),
+                                 voice, heading))};
 }
 
 }  // namespace
@@ -156,30 +176,6 @@ snapshot::Snapshot narrowed(snapshot::Snapshot now, const std::string& user, con
   std::erase_if(now.gpus, [&](const auto& gpu) { return is_other(gpu.uuid); });
   return now;
 }
-
-namespace {
-
-struct PsOptions {
-  std::string user, gpu;  // "" for all
-};
-
-Result<Shown> ps_view(NodeSnapshot snapshot, const PsOptions& own, const Voice& voice, bool heading) {
-  if (auto nothing = nothing_to_show(snapshot.no_gpus, snapshot.now, "ps")) return std::unexpected(*std::move(nothing));
-  std::vector<std::string> uuids;
-  if (!own.gpu.empty()) uuids = TRY(choose_uuids("--gpu", own.gpu, snapshot.now));
-  snapshot.now = narrowed(std::move(snapshot.now), own.user, uuids);
-  // A misspelt user or GPU also gives an empty list; saying that no share has processes would be untrue.
-  if (is_table(voice.format) && snapshot.now.processes.empty() && !(own.user + own.gpu).empty())
-    return Shown{.text = stamp(snapshot.now, voice) + "no process" +
-                         (own.user.empty() ? "" : " of the user " + harmless(own.user)) + " is in a share or on a GPU" +
-                         (own.gpu.empty() ? "" : " of --gpu " + harmless(own.gpu)) + "\n"};
-  if (is_table(voice.format)) return Shown{.text = ps_text(snapshot, voice)};
-  if (voice.format == Format::json) return Shown{.text = ps_json(snapshot)};
-  return Shown{.text = TRY(lines(records_of("headgate.process/v1", snapshot.now.processes), origin_of(snapshot.now),
-                                 voice, heading))};
-}
-
-}  // namespace
 
 Commands ps_commands() {
   return {command<PsOptions>(

@@ -1,7 +1,6 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
-
 #include "base/json.hpp"
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
@@ -10,6 +9,7 @@
 #include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
+
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -123,6 +123,23 @@ constexpr std::string_view kStatusFields =
     "waited_turn_ns waited_work_ns waited_pause_ns held_ratio sm_held_ratio throttled_ratio compute_guarantee_ratio "
     "had_ratio wanted_ratio short_ratio short_cause";
 
+Result<Shown> status_view(const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
+  Shown shown;
+  if (shown.trouble = nothing_to_show(snapshot.no_gpus, snapshot.now, "status"); shown.trouble)
+    if (voice.format != Format::json) return std::unexpected(*shown.trouble);
+  if (voice.format == Format::json) shown.text = status_json(snapshot);
+  else if (is_table(voice.format)) shown.text = status_text(snapshot, voice);
+  else {
+    const Origin origin = origin_of(snapshot.now);
+    if (voice.format == Format::jsonl)
+      shown.text = TRY(lines(records_of("headgate.gpu/v1", snapshot.now.gpus), origin, voice, heading));
+    shown.text += TRY(lines(records_of("headgate.share/v1", snapshot.now.shares), origin, voice, heading));
+  }
+  return shown;
+}
+
+Result<int> status_command(const Call& call) { return show_view(call, TRY(choose_source(call)), status_view, true); }
+
 }  // namespace
 
 std::string status_text(const NodeSnapshot& snapshot, const Voice& voice) {
@@ -157,27 +174,6 @@ std::string status_json(const NodeSnapshot& snapshot) {
   }
   return pretty_json(json);
 }
-
-namespace {
-
-Result<Shown> status_view(const NodeSnapshot& snapshot, const Voice& voice, bool heading) {
-  Shown shown;
-  if (shown.trouble = nothing_to_show(snapshot.no_gpus, snapshot.now, "status"); shown.trouble)
-    if (voice.format != Format::json) return std::unexpected(*shown.trouble);
-  if (voice.format == Format::json) shown.text = status_json(snapshot);
-  else if (is_table(voice.format)) shown.text = status_text(snapshot, voice);
-  else {
-    const Origin origin = origin_of(snapshot.now);
-    if (voice.format == Format::jsonl)
-      shown.text = TRY(lines(records_of("headgate.gpu/v1", snapshot.now.gpus), origin, voice, heading));
-    shown.text += TRY(lines(records_of("headgate.share/v1", snapshot.now.shares), origin, voice, heading));
-  }
-  return shown;
-}
-
-Result<int> status_command(const Call& call) { return show_view(call, TRY(choose_source(call)), status_view, true); }
-
-}  // namespace
 
 Commands status_commands() {
   return {plain_command(kLook, "status", "show each GPU and each share (also: headgate without a command)",
