@@ -13,7 +13,7 @@
 #include "cli/share/order.hpp"
 #include "cli/test_parse.hpp"
 #include "cli/top/top.hpp"
-#include "cli/view/events.hpp"
+#include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
 namespace {

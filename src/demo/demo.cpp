@@ -12,8 +12,8 @@
 
 #include "base/now.hpp"
 #include "base/whole_number.hpp"
+#include "cli/term/frame.hpp"
 #include "cli/term/screen.hpp"
-#include "cli/term/text_width.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/snapshot_source.hpp"
 #include "demo/demo_node.hpp"

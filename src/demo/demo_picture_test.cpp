@@ -6,7 +6,7 @@
 #include <cstdlib>
 #include <fstream>
 
-#include "cli/term/text_width.hpp"
+#include "cli/term/frame.hpp"
 #include "cli/top/test_frames.hpp"
 #include "cli/top/test_node.hpp"
 

@@ -4,7 +4,7 @@
 #include <cmath>
 
 #include "base/units.hpp"
-#include "cli/term/text_width.hpp"
+#include "cli/term/frame.hpp"
 #include "cli/top/picture.hpp"
 #include "cli/view/names.hpp"
 #include "demo/tenants.hpp"

@@ -4,7 +4,7 @@
 
 #include <algorithm>
 
-#include "cli/term/text_width.hpp"
+#include "cli/term/frame.hpp"
 #include "cli/top/test_node.hpp"
 
 namespace headgate::demo {

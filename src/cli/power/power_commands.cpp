@@ -10,7 +10,7 @@
 #include "cli/run/run_request.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"
-#include "cli/term/question.hpp"
+#include "cli/term/output.hpp"
 #include "cli/term/records.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/snapshot_source.hpp"

@@ -2,15 +2,15 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+
 #include "base/joined.hpp"
 #include "base/json.hpp"
 #include "base/units.hpp"
-#include "cli/term/text_width.hpp"
+#include "cli/term/frame.hpp"
 #include "cli/view/names.hpp"
 #include "config/power_settings.hpp"
 
 namespace headgate::cli {
-
 namespace {
 
 using Json = PowerJson;

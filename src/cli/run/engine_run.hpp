@@ -28,4 +28,11 @@ struct EngineLine {
 // what each of the others is used by.
 [[nodiscard]] Result<std::vector<std::string>> free_gpus(const snapshot::Snapshot& snapshot, unsigned count);
 
+// Returns why this user's engines do not find the share's CDI file; empty if they do. Reads the file.
+[[nodiscard]] std::string cdi_trouble(const snapshot::Share& share);
+
+// Returns how to start a container in the share: lines for podman, Docker and Compose, or one that says why engines
+// cannot use it; empty if no daemon keeps the share.
+[[nodiscard]] std::string container_lines(const snapshot::Share& share);
+
 }  // namespace headgate::cli

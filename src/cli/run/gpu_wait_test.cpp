@@ -1,4 +1,4 @@
-#include "cli/run/gpu_wait.hpp"
+#include "cli/run/run_daemon.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,4 +1,4 @@
-#include "cli/run/grant_summary.hpp"
+#include "cli/run/run_daemon.hpp"
 
 #include <gtest/gtest.h>
 

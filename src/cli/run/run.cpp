@@ -9,10 +9,7 @@
 #include "base/units.hpp"
 
 #include "cli/commands.hpp"
-#include "cli/run/grant_summary.hpp"
-#include "cli/run/launch.hpp"
 #include "cli/run/run_daemon.hpp"
-#include "cli/run/run_request.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/own_ledgers.hpp"

@@ -1,4 +1,4 @@
-#include "cli/share/container_lines.hpp"
+#include "cli/run/engine_run.hpp"
 
 #include <gtest/gtest.h>
 #include <stdlib.h>

@@ -4,7 +4,7 @@
 
 #include "base/split.hpp"
 #include "cli/share/daemon.hpp"
-#include "cli/term/question.hpp"
+#include "cli/term/output.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {

@@ -4,8 +4,8 @@
 
 #include "base/units.hpp"
 #include "cli/commands.hpp"
-#include "cli/run/grant_summary.hpp"
-#include "cli/share/container_lines.hpp"
+#include "cli/run/engine_run.hpp"
+#include "cli/run/run_daemon.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/share/order.hpp"
 #include "cli/view/names.hpp"

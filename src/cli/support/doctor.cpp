@@ -4,10 +4,12 @@
 #include <gnu/libc-version.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstring>
 #include <nlohmann/json.hpp>
+
 #include "base/user_name.hpp"
 #include "cli/commands.hpp"
 #include "cli/run/launch.hpp"
@@ -18,7 +20,6 @@
 #include "install/source.hpp"
 
 namespace headgate::cli {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -1,6 +1,7 @@
 // The checks of `headgate doctor` that concern the node's daemon.
 #include <sys/stat.h>
 #include <unistd.h>
+
 #include <algorithm>
 #include <cerrno>
 #include <cstdio>
@@ -8,12 +9,13 @@
 #include <iterator>
 #include <nlohmann/json.hpp>
 #include <sstream>
+
 #include "base/json.hpp"
 #include "base/split.hpp"
 #include "base/user_name.hpp"
 #include "base/version.hpp"
 #include "base/whole_number.hpp"
-#include "cli/share/container_lines.hpp"
+#include "cli/run/engine_run.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/support/doctor.hpp"
 #include "cli/view/names.hpp"
@@ -23,7 +25,6 @@
 #include "http/codec.hpp"
 
 namespace headgate::cli {
-
 namespace {
 
 using Findings = std::vector<Finding>;

@@ -1,22 +1,38 @@
 #include "cli/support/support_bundle.hpp"
 
+#include <fcntl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
 #include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <cstdlib>
 #include <ctime>
+#include <filesystem>
 #include <fstream>
 #include <nlohmann/json.hpp>
+#include <string_view>
+
 #include "base/json.hpp"
 #include "base/split.hpp"
 #include "base/trimmed.hpp"
+#include "base/unique_fd.hpp"
 #include "base/version.hpp"
+#include "base/whole_file.hpp"
 #include "cli/commands.hpp"
+#include "cli/run/launch.hpp"
 #include "cli/share/daemon.hpp"
 #include "cli/support/doctor.hpp"
+#include "cli/term/output.hpp"
 #include "cli/term/screen.hpp"
 #include "cli/view/view_command.hpp"
+#include "install/paths.hpp"
+#include "load/child.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
-
 namespace {
 
 using Json = nlohmann::ordered_json;
@@ -177,6 +193,55 @@ Result<int> support_bundle(const Call& call, const BundleOptions& own, const Sel
   return show(pretty_json(json));
 }
 
+// Temporary files for the archive; removed with this object.
+class Folder {
+ public:
+  Folder() {
+    const std::string given = install::environment("TMPDIR");
+    path_ = (given.empty() ? "/tmp" : given) + "/headgate-bundle-XXXXXX";
+    made_ = ::mkdtemp(path_.data()) != nullptr;  // 0700
+    error_ = made_ ? 0 : errno;
+  }
+  ~Folder() {
+    std::error_code ignored;
+    if (made_) std::filesystem::remove_all(path_, ignored);
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+
+  [[nodiscard]] const std::string& path() const { return path_; }
+  [[nodiscard]] int error() const { return error_; }
+
+ private:
+  std::string path_;
+  bool made_ = false;
+  int error_ = 0;
+};
+
+// With SIGXFSZ ignored, exceeding the file size limit is an error of write() instead of killing us.
+class NoSizeSignal {
+ public:
+  NoSizeSignal() : former_(std::signal(SIGXFSZ, SIG_IGN)) {}
+  ~NoSizeSignal() { std::signal(SIGXFSZ, former_); }
+  NoSizeSignal(const NoSizeSignal&) = delete;
+  NoSizeSignal& operator=(const NoSizeSignal&) = delete;
+
+ private:
+  void (*former_)(int);
+};
+
+Result<void> write_new(const std::string& path, std::string_view content) {
+  const UniqueFd file(::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600));
+  if (!file && errno == EEXIST)
+    return fail(ErrorCode::usage, "'" + harmless(path) + "' exists already",
+                "name a file that does not, or move it away");
+  if (!file) return fail_errno("cannot make '" + harmless(path) + "'", errno, "name a file where you may write");
+  const int error = write_all(file.get(), content);
+  if (error == 0) return {};
+  ::unlink(path.c_str());
+  return fail_errno("cannot write '" + harmless(path) + "'", error, "name a file on a disk with more room");
+}
+
 }  // namespace
 
 void redact(Bundle& bundle, Redactor& redactor) {
@@ -200,6 +265,35 @@ Commands support_bundle_commands(const SelfTest& self_test) {
       },
       [self_test](const Call& call, const BundleOptions& own) { return support_bundle(call, own, self_test); },
       Reads::configuration)};
+}
+
+Result<void> may_write_archive(const std::string& path) {
+  std::error_code ignored;
+  if (std::filesystem::exists(std::filesystem::symlink_status(path, ignored)))
+    return fail(ErrorCode::usage, "'" + harmless(path) + "' exists already",
+                "name a file that does not, or move it away");
+  const std::string directory = std::filesystem::path(path).parent_path().string();
+  if (::access(directory.empty() ? "." : directory.c_str(), W_OK | X_OK) != 0)
+    return fail_errno("cannot make '" + harmless(path) + "'", errno, "name a file where you may write");
+  for (const char* tool : {"tar", "gzip"})
+    if (!find_program(tool))
+      return fail(ErrorCode::unsupported, "'" + std::string(tool) + "' is not installed", "apt install tar gzip");
+  return {};
+}
+
+Result<void> write_archive(const std::string& path, const std::string& folder, const std::vector<ArchiveFile>& files) {
+  TRY(may_write_archive(path));
+  const NoSizeSignal quiet;
+  const Folder temporary;
+  if (temporary.error() != 0)
+    return fail_errno("cannot make '" + temporary.path() + "'", temporary.error(), "set TMPDIR to where you may write");
+  const std::string inner = temporary.path() + "/" + folder;
+  if (::mkdir(inner.c_str(), 0700) != 0) return fail_errno("cannot make '" + inner + "'", errno);
+  std::vector<std::string> argv = {"tar", "-C",  temporary.path(), "--owner=0", "--group=0", "--numeric-owner", "-czf",
+                                   "-",   folder};
+  for (const ArchiveFile& file : files) TRY(write_new(inner + "/" + file.name, file.content));
+  const auto packed = TRY(load::run_child({.argv = argv, .ends_with_us = true}, std::chrono::minutes(1)));
+  return write_new(path, packed.out);
 }
 
 }  // namespace headgate::cli

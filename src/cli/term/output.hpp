@@ -1,6 +1,7 @@
-// Output: data goes to stdout, messages for the user to stderr.
+// Output: data goes to stdout, messages and questions for the user to stderr.
 #pragma once
 
+#include <chrono>
 #include <cstddef>
 #include <nlohmann/json_fwd.hpp>
 #include <string>
@@ -54,5 +55,11 @@ bool print(std::string_view text);
 // one line without.
 [[nodiscard]] std::string pretty_json(const nlohmann::ordered_json& json);
 [[nodiscard]] std::string compact_json(const nlohmann::ordered_json& json);
+
+// Returns true if stdin and stderr are terminals.
+[[nodiscard]] bool can_ask();
+enum class Answer { yes, no, none };
+// Asks, and takes y and yes for yes. Returns `none` if no line came within `time` (0: no limit) or stdin ended.
+[[nodiscard]] Answer ask_user(std::string_view question, std::chrono::seconds time = std::chrono::seconds(0));
 
 }  // namespace headgate::cli

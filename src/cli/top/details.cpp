@@ -3,7 +3,6 @@
 #include <array>
 
 #include "base/units.hpp"
-#include "cli/term/text_width.hpp"
 #include "cli/top/picture.hpp"
 #include "cli/view/names.hpp"
 

@@ -2,14 +2,12 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+
 #include "base/units.hpp"
-#include "cli/term/text_width.hpp"
 #include "cli/top/picture.hpp"
-#include "cli/top/rows.hpp"
 #include "cli/view/names.hpp"
 
 namespace headgate::cli {
-
 namespace {
 
 // A segment of a bar, and its label.

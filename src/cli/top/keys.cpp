@@ -5,8 +5,8 @@
 #include <optional>
 #include <utility>
 
+#include "cli/term/frame.hpp"
 #include "cli/term/output.hpp"
-#include "cli/term/text_width.hpp"
 
 namespace headgate::cli {
 namespace {

@@ -2,15 +2,14 @@
 
 #include <algorithm>
 #include <nlohmann/json.hpp>
+
 #include "base/json.hpp"
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
-#include "cli/term/text_width.hpp"
 #include "cli/view/names.hpp"
 #include "snapshot/json.hpp"
 
 namespace headgate::cli {
-
 namespace {
 
 using snapshot::Snapshot;

@@ -6,7 +6,6 @@
 
 #include "cli/term/frame.hpp"
 #include "cli/term/output.hpp"
-#include "cli/top/rows.hpp"
 #include "cli/top/state.hpp"
 
 namespace headgate::cli {

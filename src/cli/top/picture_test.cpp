@@ -9,8 +9,8 @@
 #include <sstream>
 #include <vector>
 
-#include "cli/term/text_width.hpp"
-#include "cli/top/rows.hpp"
+#include "cli/term/frame.hpp"
+#include "cli/top/state.hpp"
 #include "cli/top/test_frames.hpp"
 #include "cli/top/test_node.hpp"
 

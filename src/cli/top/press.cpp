@@ -3,14 +3,12 @@
 #include <array>
 #include <optional>
 #include <utility>
+
 #include "base/split.hpp"
-#include "cli/top/rows.hpp"
-#include "cli/top/signals.hpp"
 #include "cli/top/state.hpp"
 #include "observe/pid_space.hpp"
 
 namespace headgate::cli {
-
 namespace {
 
 constexpr int kPage = 10, kHelpPage = 5, kLongestHelp = 50;  // rows of a table; lines of the help

@@ -1,6 +1,5 @@
 #include <gtest/gtest.h>
 
-#include "cli/top/rows.hpp"
 #include "cli/top/state.hpp"
 #include "cli/top/test_node.hpp"
 

@@ -1,4 +1,4 @@
-#include "cli/top/rows.hpp"
+#include "cli/top/state.hpp"
 
 #include <algorithm>
 #include <compare>

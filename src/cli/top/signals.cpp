@@ -1,4 +1,4 @@
-#include "cli/top/signals.hpp"
+#include "cli/top/state.hpp"
 
 #include <sys/syscall.h>
 #include <unistd.h>

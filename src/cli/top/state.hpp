@@ -1,4 +1,5 @@
-// The state of `headgate top` (data and the user's choices), and how a snapshot or a key changes it. Pure.
+// The state of `headgate top` (data and the user's choices), how a snapshot or a key changes it, and the rows of its
+// table. Pure, but for sending signals.
 #pragma once
 
 #include <cstddef>
@@ -6,8 +7,10 @@
 #include <map>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <vector>
 
+#include "base/result.hpp"
 #include "cli/top/keys.hpp"
 #include "snapshot/snapshot.hpp"
 
@@ -85,5 +88,47 @@ struct TopState {
 
 // Returns the users that own a share or run a process on a GPU, sorted.
 [[nodiscard]] std::vector<std::string> users_of(const snapshot::Snapshot& picture);
+
+// A row of the table.
+struct TopRow {
+  std::string key;    // the same in every snapshot
+  std::string share;  // empty: no share, or several
+  std::string uuid;   // if the row has one GPU, else empty
+  unsigned depth = 0;
+  std::string name, owner, gpu, where, level, state;
+  std::optional<std::uint64_t> limit_bytes;
+  std::uint64_t used_bytes = 0;
+  std::optional<double> held_ratio, waited_ratio;
+  double guarantee_ratio = 0, ceiling_ratio = 1;
+  std::uint64_t refusals = 0, idle_ns = 0;
+  std::uint32_t processes = 0;
+  bool process = false;
+  std::uint32_t pid = 0;       // of a process, for display
+  std::uint32_t host_pid = 0;  // for signals; 0: unknown, or known only from its share's page
+  int colour = -1;             // index of the share in the snapshot; -1: no share
+};
+
+[[nodiscard]] std::vector<TopRow> rows_of(const TopState& state);
+// Returns the index of the selected row; 0 if it is not among them.
+[[nodiscard]] std::size_t selected_row(const std::vector<TopRow>& rows, const TopState& state);
+
+// Returns the fraction of a GPU's time used outside shares, beside `held` by shares: the driver's figures per process,
+// or if it reports none, the rest of the GPU's busy time.
+[[nodiscard]] double outside_ratio(const snapshot::Snapshot& picture, const snapshot::Gpu& gpu, double held);
+
+// Returns the fraction of a GPU's time in use, by shares and others; the driver's figure if no share is metered.
+[[nodiscard]] std::optional<double> time_ratio(const snapshot::Snapshot& picture, const snapshot::Gpu& gpu);
+
+[[nodiscard]] std::string view_word(TopView view);  // "share"
+[[nodiscard]] std::string sort_word(TopSort sort);
+
+// Parses "TERM", "sigterm" or "15"; empty text means TERM. Returns nothing if unknown.
+[[nodiscard]] std::optional<int> signal_number(std::string_view word);
+// Returns "TERM", or the number if the signal has no name.
+[[nodiscard]] std::string signal_word(int number);
+
+// Signals the process that had this PID in a snapshot: through a pidfd, and only if /proc shows that it started before
+// the snapshot. Errors: failed if it has ended, even if the PID is in use again; denied if we may not signal it.
+[[nodiscard]] Result<void> send_signal(std::uint32_t pid, std::uint64_t seen_unix_ns, int number);
 
 }  // namespace headgate::cli

@@ -5,7 +5,6 @@
 
 #include "base/units.hpp"
 #include "cli/term/output.hpp"
-#include "cli/term/text_width.hpp"
 #include "cli/top/picture.hpp"
 #include "cli/view/names.hpp"
 

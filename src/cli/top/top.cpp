@@ -20,8 +20,6 @@
 #include "cli/share/order.hpp"
 #include "cli/term/screen.hpp"
 #include "cli/top/picture.hpp"
-#include "cli/top/rows.hpp"
-#include "cli/top/signals.hpp"
 #include "cli/top/watcher.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/view_command.hpp"

@@ -3,7 +3,7 @@
 #include <gtest/gtest.h>
 
 #include "cli/top/test_node.hpp"
-#include "cli/view/events.hpp"
+#include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
 namespace {

@@ -1,4 +1,3 @@
-#include "cli/view/events.hpp"
 
 #include <algorithm>
 #include <array>
@@ -11,8 +10,8 @@
 #include "base/now.hpp"
 #include "base/units.hpp"
 #include "cli/commands.hpp"
+#include "cli/term/frame.hpp"
 #include "cli/term/records.hpp"
-#include "cli/term/text_width.hpp"
 #include "cli/view/names.hpp"
 #include "cli/view/view_command.hpp"
 #include "snapshot/json.hpp"

@@ -1,4 +1,4 @@
-#include "cli/view/events.hpp"
+#include "cli/view/view_command.hpp"
 
 #include <gtest/gtest.h>
 

@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
 #include "cli/commands.hpp"
@@ -8,7 +9,6 @@
 #include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

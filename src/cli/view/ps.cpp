@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <nlohmann/json.hpp>
+
 #include "base/units.hpp"
 #include "cli/commands.hpp"
 #include "cli/run/run_request.hpp"
@@ -7,7 +8,6 @@
 #include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <cmath>
 #include <nlohmann/json.hpp>
+
 #include "base/json.hpp"
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
@@ -9,7 +10,6 @@
 #include "cli/view/view_command.hpp"
 
 namespace headgate::cli {
-
 namespace {
 
 using Json = nlohmann::ordered_json;

@@ -2,10 +2,12 @@
 #pragma once
 
 #include <chrono>
+#include <cstdint>
 #include <functional>
 #include <memory>
 #include <optional>
 #include <string>
+#include <vector>
 
 #include "base/result.hpp"
 #include "cli/command.hpp"
@@ -14,6 +16,7 @@
 #include "cli/view/snapshot_source.hpp"
 #include "cli/view/views.hpp"
 #include "http/endpoint.hpp"
+#include "snapshot/snapshot.hpp"
 
 namespace headgate::cli {
 
@@ -60,5 +63,21 @@ struct Watched {
 // Runs until Ctrl-C or q (0), or another signal (128 + its number). A failure of the first snapshot is an error; later
 // ones are reported while waiting for the next. Errors also: standard output is gone.
 [[nodiscard]] Result<int> watch(Watched watched, const Voice& voice);
+
+// `headgate events`.
+struct EventsOptions {
+  bool follow = false, all = false;
+  std::string share, kind;  // kind: what it begins with; "" for all
+  std::optional<std::uint64_t> since_ns;
+};
+
+void add_events_options(Options& options, EventsOptions& own);
+
+// Folds starts and ends of a share's programs within a minute into one event, if there are at least three:
+// "12 runs in alice, 11 ended". It stands where the last of them stood.
+[[nodiscard]] std::vector<snapshot::Event> folded(const std::vector<snapshot::Event>& all);
+
+// Formats a line of `headgate events`: "14:02:11  warn   TEXT", with the date if it is not the day of `now_unix_ns`.
+[[nodiscard]] std::string event_line(const snapshot::Event& event, std::uint64_t now_unix_ns, const Voice& voice);
 
 }  // namespace headgate::cli

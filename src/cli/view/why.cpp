@@ -10,10 +10,9 @@
 #include "base/json.hpp"
 #include "base/saturating_math.hpp"
 #include "base/units.hpp"
-#include "cli/run/grant_summary.hpp"
-#include "cli/view/events.hpp"
+#include "cli/run/run_daemon.hpp"
 #include "cli/view/names.hpp"
-#include "cli/view/views.hpp"
+#include "cli/view/view_command.hpp"
 #include "observe/promises.hpp"
 #include "snapshot/json.hpp"
 

@@ -1,7 +1,11 @@
-// `headgate config check` and `config show`.
+// Small commands: `config check` and `show`, `version`, `zeusd`; `metrics` and `api`: what headgated says of itself.
 #include <nlohmann/json.hpp>
 
+#include "base/version.hpp"
 #include "cli/commands.hpp"
+#include "cli/run/launch.hpp"
+#include "cli/share/daemon.hpp"
+#include "install/paths.hpp"
 
 namespace headgate::cli {
 namespace {
@@ -46,6 +50,30 @@ Result<int> config_show(const Call& call, const ConfigShowOptions& own) {
   return show(table(rows, call.voice));
 }
 
+Result<int> version(const Call& call) {
+  if (call.voice.format != Format::json) return show("headgate " + version_text() + "\n");
+  return show(pretty_json({{"schema", "headgate.version/v1"},
+                           {"version", kVersion.number},
+                           {"commit", kVersion.commit.empty() ? Json() : Json(kVersion.commit)},
+                           {"modified", kVersion.modified}}));
+}
+
+// Replaces this process.
+Result<int> zeusd(const Call& call) {
+  std::vector<std::string> all = {TRY(install::daemon_program()), "zeusd"};
+  all.insert(all.end(), call.words.begin(), call.words.end());
+  return become(all);
+}
+
+Result<int> show_reply(const char* target) {
+  const http::Endpoint daemon = TRY(need_daemon());
+  return show(TRY(ask(daemon, "GET", target)) + "\n");
+}
+
+Result<int> metrics(const Call& call) {
+  return show_reply(call.voice.format == Format::jsonl ? "/metrics/json" : "/metrics");
+}
+
 }  // namespace
 
 Commands config_commands() {
@@ -58,6 +86,28 @@ Commands config_commands() {
                 options.flag("--origin", "show where each value comes from", own.origin);
               },
               config_show)};
+}
+
+Commands version_commands() {
+  return {plain_command(kPlumbing, "version", "print headgate's version", version, Reads::nothing)};
+}
+
+Commands zeusd_commands() {
+  return {plain_command(kPlumbing, "zeusd", "serve zeusd's API: GPU power, clocks and energy for users without root",
+                        zeusd, Reads::nothing, [](Options& options) {
+                          options.rest = Rest::unread;
+                          options.footer =
+                              "Commands: serve, token issue; headgate zeusd serve --help lists their options";
+                        })};
+}
+
+Commands api_commands() {
+  // A Prometheus page has no JSON form.
+  const auto forms = [](Options& options) { options.formats = {Format::table, Format::jsonl}; };
+  return {plain_command(kPlumbing, "metrics", "print headgated's metrics for Prometheus", metrics, Reads::sound, forms),
+          parent_command(kPlumbing, "api", "describe headgated's HTTP API"),
+          plain_command(kCommands, "api schema", "print the OpenAPI document",
+                        [](const Call&) { return show_reply("/v1/openapi.json"); })};
 }
 
 }  // namespace headgate::cli
