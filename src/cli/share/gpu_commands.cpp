@@ -14,10 +14,6 @@
 namespace headgate::cli {
 namespace {
 
-struct GpuListOptions {
-  bool drivers = false;
-};
-
 // dockerd's device drivers on this node, and how each is selected.
 Result<int> show_drivers(const Voice& voice) {
   const auto drivers = oci::device_drivers(runtime::this_node());
@@ -42,12 +38,12 @@ Result<Shown> gpus_view(const NodeSnapshot& snapshot, const Voice& voice, bool h
       .text = TRY(lines(records_of("headgate.gpu/v1", snapshot.now.gpus), origin_of(snapshot.now), voice, heading))};
 }
 
-Result<int> gpu_ls(const Call& call, const GpuListOptions& own) {
+Result<int> gpu_ls(const Call& call, bool drivers) {
   const Format format = call.voice.format;
-  if (own.drivers && format != Format::table && format != Format::json)
+  if (drivers && format != Format::table && format != Format::json)
     return fail(ErrorCode::usage, "gpu ls --drivers: output format '" + format_name(format) + "' is not supported",
                 "accepted: table or json");
-  if (own.drivers) return show_drivers(call.voice);
+  if (drivers) return show_drivers(call.voice);
   return show_view(call, TRY(choose_source(call)), gpus_view);
 }
 
@@ -94,12 +90,12 @@ Result<int> gpu_release(const Call& call) {
 
 Commands gpu_commands() {
   return {parent_command(kManage, "gpu", "list GPUs, set their policy and mode, release them"),
-          command<GpuListOptions>(
+          command<bool>(
               kCommands, "gpu ls", "list the GPUs",
-              [](Options& options, GpuListOptions& own) {
+              [](Options& options, bool& drivers) {
                 options.flag("--drivers",
                              "list the drivers that dockerd has for GPU requests here, and their capabilities",
-                             own.drivers);
+                             drivers);
                 options.simulated();
                 options.watch();
                 options.lists();

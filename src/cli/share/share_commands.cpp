@@ -19,9 +19,6 @@ namespace {
 
 using Json = nlohmann::ordered_json;
 
-struct NamedShare {
-  std::string name;
-};
 struct ExtendOptions {
   std::string name, time;
 };
@@ -153,9 +150,9 @@ std::string settings_text(const snapshot::Share& share, const Voice& voice) {
   return table(rows, voice, false);
 }
 
-Result<int> share_show(const Call& call, const NamedShare& own) {
+Result<int> share_show(const Call& call, const std::string& name) {
   const http::Endpoint daemon = TRY(need_daemon());
-  const std::string reply = TRY(ask(daemon, "GET", share_target(own.name)));
+  const std::string reply = TRY(ask(daemon, "GET", share_target(name)));
   const std::string row = TRY(shown(call.voice, daemon, reply));
   if (!is_table(call.voice.format)) return show(row);
   const auto share = TRY(snapshot::from_json<snapshot::Share>(reply));
@@ -182,16 +179,16 @@ Result<int> share_set(const Call& call, const ShareOptions& own) {
       changed(call.voice, daemon, own, TRY(ask_for_change(daemon, "PATCH", share_target(own.name), own.request))));
 }
 
-Result<int> share_rm(const Call& call, const NamedShare& own) {
+Result<int> share_rm(const Call& call, const std::string& name) {
   const http::Endpoint daemon = TRY(need_daemon());
-  TRY(ask(daemon, "DELETE", share_target(own.name)));
+  TRY(ask(daemon, "DELETE", share_target(name)));
   return show_done(call, "headgate.share_rm/v1");
 }
 
 // share pause, resume, drain, reclaim: the operation has the command's name.
-Result<int> share_operation(const Call& call, const NamedShare& own) {
+Result<int> share_operation(const Call& call, const std::string& name) {
   const http::Endpoint daemon = TRY(need_daemon());
-  const std::string target = share_target(own.name) + "/" + call.command.substr(call.command.find(' ') + 1);
+  const std::string target = share_target(name) + "/" + call.command.substr(call.command.find(' ') + 1);
   return show(shown(call.voice, daemon, TRY(ask(daemon, "POST", target))));
 }
 
@@ -212,13 +209,13 @@ Result<int> share_ls(const Call& call) {
   return show_view(call, {daemon_source(daemon), daemon}, shares_view);
 }
 
-void add_name(Options& options, NamedShare& own) {
-  options.operand("NAME", "the share's name", own.name).completes = ":share";
+void add_name(Options& options, std::string& name) {
+  options.operand("NAME", "the share's name", name).completes = ":share";
 }
 
 Command named_command(const char* name, const char* summary,
-                      Result<int> (*run)(const Call&, const NamedShare&) = share_operation) {
-  return command<NamedShare>(kCommands, name, summary, add_name, run);
+                      Result<int> (*run)(const Call&, const std::string&) = share_operation) {
+  return command<std::string>(kCommands, name, summary, add_name, run);
 }
 
 }  // namespace
@@ -253,10 +250,10 @@ Commands share_commands() {
           [](const Call& call, const ExtendOptions& own) -> Result<int> {
             return show(extended(call.voice, TRY(need_daemon()), own));
           }),
-      command<NamedShare>(
+      command<std::string>(
           kCommands, "share show", "show one share",
-          [](Options& options, NamedShare& own) {
-            add_name(options, own);
+          [](Options& options, std::string& name) {
+            add_name(options, name);
             options.lists();
           },
           share_show),

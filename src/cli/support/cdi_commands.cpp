@@ -91,13 +91,11 @@ Result<int> cdi_generate(const Call&) {
 }
 
 // Files and directories; a later directory overrides an earlier one. Empty: the engines' default directories.
-struct CdiOptions {
-  std::vector<std::string> paths;
-};
+using Paths = std::vector<std::string>;
 
 // Returns 1 from validate if an engine would reject any device.
-Result<int> cdi_command(const Call& call, const CdiOptions& own) {
-  const auto files = TRY(files_of(own.paths));
+Result<int> cdi_command(const Call& call, const Paths& paths) {
+  const auto files = TRY(files_of(paths));
   const auto devices = oci::resolve(files);
   const bool lists = call.command == "cdi list";
   TRY(show(call.voice.format == Format::json ? cdi_json(files, devices)
@@ -108,23 +106,22 @@ Result<int> cdi_command(const Call& call, const CdiOptions& own) {
   return lists || all_taken ? 0 : exit_status(ErrorCode::failed);
 }
 
-void add_cdi_options(Options& options, CdiOptions& own) {
-  options.list("PATH", "", "files or directories (default: /etc/cdi and /var/run/cdi)", Takes::some, own.paths)
-      .completes = ":file";
+void add_cdi_options(Options& options, Paths& paths) {
+  options.list("PATH", "", "files or directories (default: /etc/cdi and /var/run/cdi)", Takes::some, paths).completes =
+      ":file";
 }
 
 }  // namespace
 
 Commands cdi_commands() {
-  return {
-      parent_command(kContainers, "cdi", "list, check and generate CDI files"),
-      command<CdiOptions>(kCommands, "cdi list", "list the devices that engines can use, and why they ignore others",
-                          add_cdi_options, cdi_command, Reads::nothing),
-      command<CdiOptions>(kCommands, "cdi validate",
-                          "report what engines would refuse in CDI files, and the lowest version that they need",
-                          add_cdi_options, cdi_command, Reads::nothing),
-      plain_command(kCommands, "cdi generate", "print a CDI file of this node's GPUs, without NVIDIA's tools",
-                    cdi_generate, Reads::nothing)};
+  return {parent_command(kContainers, "cdi", "list, check and generate CDI files"),
+          command<Paths>(kCommands, "cdi list", "list the devices that engines can use, and why they ignore others",
+                         add_cdi_options, cdi_command, Reads::nothing),
+          command<Paths>(kCommands, "cdi validate",
+                         "report what engines would refuse in CDI files, and the lowest version that they need",
+                         add_cdi_options, cdi_command, Reads::nothing),
+          plain_command(kCommands, "cdi generate", "print a CDI file of this node's GPUs, without NVIDIA's tools",
+                        cdi_generate, Reads::nothing)};
 }
 
 }  // namespace headgate::cli

@@ -175,19 +175,17 @@ void examine_environment(Findings& out) {
                  "correct it, or unset it: programs under the limiter are refused the GPU"});
 }
 
-struct DoctorOptions {
-  std::vector<std::string> libraries;
-};
+using Libraries = std::vector<std::string>;
 
-Result<int> compare_libraries(const Call& call, const std::vector<std::string>& libraries) {
+Result<int> compare_libraries(const Call& call, const Libraries& libraries) {
   std::vector<SymbolReport> reports;
   for (const auto& library : libraries) reports.push_back(TRY(compare_symbols(library)));
   TRY(show(call.voice.format == Format::json ? symbols_json(reports) : symbols_text(reports, call.voice)));
   return std::ranges::all_of(reports, &SymbolReport::sound) ? 0 : exit_status(ErrorCode::unsupported);
 }
 
-Result<int> doctor(const Call& call, const DoctorOptions& own, const SelfTest& self_test) {
-  if (!own.libraries.empty()) return compare_libraries(call, own.libraries);
+Result<int> doctor(const Call& call, const Libraries& libraries, const SelfTest& self_test) {
+  if (!libraries.empty()) return compare_libraries(call, libraries);
   const Examination examination = examine(call, self_test);
   TRY(show(call.voice.format == Format::json ? findings_json(examination) : findings_text(examination, call.voice)));
   return examination.ready() ? 0 : 1;
@@ -246,16 +244,16 @@ std::string findings_json(const Examination& examination) {
 }
 
 Commands doctor_commands(const SelfTest& self_test) {
-  return {command<DoctorOptions>(
+  return {command<Libraries>(
       kStart, "doctor", "check what headgate needs, and how to repair it",
-      [](Options& options, DoctorOptions& own) {
+      [](Options& options, Libraries& libraries) {
         options.simulated();
         options
             .list("--symbols", "LIBRARY", "compare a driver library's functions with the table headgate knows",
-                  Takes::some, own.libraries)
+                  Takes::some, libraries)
             .completes = ":file";
       },
-      [self_test](const Call& call, const DoctorOptions& own) { return doctor(call, own, self_test); })};
+      [self_test](const Call& call, const Libraries& libraries) { return doctor(call, libraries, self_test); })};
 }
 
 }  // namespace headgate::cli

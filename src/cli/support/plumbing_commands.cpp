@@ -27,11 +27,7 @@ Result<int> config_check(const Call& call) {
                          : "ok: " + std::to_string(count) + (count == 1 ? " file\n" : " files\n"));
 }
 
-struct ConfigShowOptions {
-  bool origin = false;
-};
-
-Result<int> config_show(const Call& call, const ConfigShowOptions& own) {
+Result<int> config_show(const Call& call, bool origin) {
   const auto& settings = call.configuration.config.settings;
   if (call.voice.format == Format::json) {
     Json object = {{"schema", "headgate.config/v1"}, {"settings", Json::array()}};
@@ -42,10 +38,10 @@ Result<int> config_show(const Call& call, const ConfigShowOptions& own) {
     return show(pretty_json(object));
   }
   std::vector<std::vector<std::string>> rows = {{"KEY", "VALUE"}};
-  if (own.origin) rows[0].emplace_back("ORIGIN");
+  if (origin) rows[0].emplace_back("ORIGIN");
   for (const auto& setting : settings) {
     rows.push_back({setting.key, setting.value.empty() ? "-" : harmless(setting.value)});
-    if (own.origin) rows.back().push_back(setting.origin);
+    if (origin) rows.back().push_back(setting.origin);
   }
   return show(table(rows, call.voice));
 }
@@ -77,15 +73,14 @@ Result<int> metrics(const Call& call) {
 }  // namespace
 
 Commands config_commands() {
-  return {parent_command(kPlumbing, "config", "check or show the configuration"),
-          plain_command(kCommands, "config check", "read the configuration and report mistakes", config_check,
-                        Reads::configuration),
-          command<ConfigShowOptions>(
-              kCommands, "config show", "show every key with its value",
-              [](Options& options, ConfigShowOptions& own) {
-                options.flag("--origin", "show where each value comes from", own.origin);
-              },
-              config_show)};
+  return {
+      parent_command(kPlumbing, "config", "check or show the configuration"),
+      plain_command(kCommands, "config check", "read the configuration and report mistakes", config_check,
+                    Reads::configuration),
+      command<bool>(
+          kCommands, "config show", "show every key with its value",
+          [](Options& options, bool& origin) { options.flag("--origin", "show where each value comes from", origin); },
+          config_show)};
 }
 
 Commands version_commands() {

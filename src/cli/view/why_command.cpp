@@ -9,10 +9,6 @@
 namespace headgate::cli {
 namespace {
 
-struct WhyOptions {
-  std::string about;  // a share's name or a process's number; "" for all shares
-};
-
 // Returns the events of the last day for `why`.
 Result<std::vector<snapshot::Event>> told_before(SnapshotSource& source, const snapshot::Snapshot& now) {
   const std::uint64_t since = now.taken_unix_ns - std::min(now.taken_unix_ns, kRecentNs);
@@ -35,7 +31,8 @@ Result<std::vector<snapshot::Event>> last_of(SnapshotSource& source, const std::
   return events;
 }
 
-Result<int> why(const Call& call, const WhyOptions& own) {
+// `asked`: a share's name or a process's number; "" for all shares.
+Result<int> why(const Call& call, std::string asked) {
   const Voice& voice = call.voice;
   const Chosen source = TRY(choose_source(call));
   NodeSnapshot snapshot = TRY(look(call, source));
@@ -43,7 +40,6 @@ Result<int> why(const Call& call, const WhyOptions& own) {
   if (auto nothing = nothing_to_show(snapshot.no_gpus, snapshot.now, "why"))
     return std::unexpected(*std::move(nothing));
   name_problems(snapshot, voice);
-  std::string asked = own.about;
   if (const auto* process = process_numbered(snapshot.now, asked)) {
     if (process->share.empty()) return show(why_not_held(snapshot, *process, voice));
     asked = process->share;
@@ -73,11 +69,11 @@ Result<int> why(const Call& call, const WhyOptions& own) {
 }  // namespace
 
 Commands why_commands() {
-  return {command<WhyOptions>(
+  return {command<std::string>(
       kLook, "why", "explain refusals and waits of a share or a process",
-      [](Options& options, WhyOptions& own) {
+      [](Options& options, std::string& asked) {
         options.simulated();
-        Option& about = options.operand("SHARE|PID", "a share's name or a PID (default: all shares)", own.about);
+        Option& about = options.operand("SHARE|PID", "a share's name or a PID (default: all shares)", asked);
         about.required = false;
         about.completes = ":share";
       },
