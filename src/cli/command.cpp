@@ -22,6 +22,14 @@ Result<std::uint64_t> milliseconds_from(const std::string& option, const std::st
 
 }  // namespace
 
+Option& Options::value(std::string names, std::string type, std::string summary,
+                       std::function<Result<void>(const std::string& value)> store) {
+  return add({.names = std::move(names),
+              .type = std::move(type),
+              .summary = std::move(summary),
+              .store = [store = std::move(store)](const auto& values) { return store(values.front()); }});
+}
+
 Option& Options::operand(std::string name, std::string summary, std::string& to) {
   Option& made = text(std::move(name), "", std::move(summary), to);
   made.required = true;
@@ -71,38 +79,31 @@ void Options::simulated() {
 }
 
 void Options::interval(const std::string& what, const char* otherwise) {
-  add({.names = "--interval",
-       .type = "TIME",
-       .summary = what + " (" + otherwise + ")",
-       .store = [&to = call.interval_ms](const auto& values) -> Result<void> {
-         to = TRY(milliseconds_from("--interval", values.front(), 60'000, "10ms to 60s, such as 500ms or 1s"));
-         return {};
-       }});
+  value("--interval", "TIME", what + " (" + otherwise + ")",
+        [&to = call.interval_ms](const std::string& text) -> Result<void> {
+          to = TRY(milliseconds_from("--interval", text, 60'000, "10ms to 60s, such as 500ms or 1s"));
+          return {};
+        });
 }
 
 void Options::watch() {
-  add({.names = "--watch",
-       .type = "TIME",
-       .summary = "repeat until Ctrl-C or q, every 2 s; --watch=5s: another interval",
-       .takes = Takes::at_most_one,
-       .store = [&to = call.watch_ms](const auto& values) -> Result<void> {
-         const std::string& text = values.front();
-         to = text.empty() ? 2000
-                           : TRY(milliseconds_from("--watch", text, 3'600'000, "10ms to 60m, such as 500ms, 2s or 5m"));
-         return {};
-       }});
+  const auto store = [&to = call.watch_ms](const std::string& text) -> Result<void> {
+    to = text.empty() ? 2000
+                      : TRY(milliseconds_from("--watch", text, 3'600'000, "10ms to 60m, such as 500ms, 2s or 5m"));
+    return {};
+  };
+  value("--watch", "TIME", "repeat until Ctrl-C or q, every 2 s; --watch=5s: another interval", store).takes =
+      Takes::at_most_one;
 }
 
 void Options::lists() {
   formats = {Format::table, Format::wide, Format::json, Format::jsonl, Format::csv};
-  add({.names = "--columns",
-       .type = "NAMES",
-       .summary = "only these columns of csv, in this order: name,memory_used_bytes",
-       .store = [&to = call.voice.columns_of_csv](const auto& values) -> Result<void> {
-         to = split(values.front(), ',');
-         if (to.back().empty()) to.pop_back();  // a comma at the end
-         return {};
-       }});
+  value("--columns", "NAMES", "only these columns of csv, in this order: name,memory_used_bytes",
+        [&to = call.voice.columns_of_csv](const std::string& text) -> Result<void> {
+          to = split(text, ',');
+          if (to.back().empty()) to.pop_back();  // a comma at the end
+          return {};
+        });
 }
 
 Command plain_command(std::string group, std::string name, std::string summary, Action run, Reads reads,

@@ -55,16 +55,16 @@ class Options {
   explicit Options(Call& given) : call(given) {}
 
   Option& add(Option option) { return all.emplace_back(std::move(option)); }
+  // An option of one value, which `store` is given.
+  Option& value(std::string names, std::string type, std::string summary,
+                std::function<Result<void>(const std::string& value)> store);
   // `to`: a std::string or an optional one.
   template <typename Text>
   Option& text(std::string names, std::string type, std::string summary, Text& to) {
-    return add({.names = std::move(names),
-                .type = std::move(type),
-                .summary = std::move(summary),
-                .store = [&to](const auto& values) -> Result<void> {
-                  to = values.front();
-                  return {};
-                }});
+    return value(std::move(names), std::move(type), std::move(summary), [&to](const std::string& text) -> Result<void> {
+      to = text;
+      return {};
+    });
   }
   // Has to be written, without an option's name.
   Option& operand(std::string name, std::string summary, std::string& to);

@@ -30,14 +30,11 @@ Option& add_attribute(Options& options, const ShareAttribute& is, ShareRequest::
 }
 
 Option& add_attribute(Options& options, const ShareAttribute& is, ShareRequest::Names& field) {
-  return options.add({.names = is.option,
-                      .type = is.type,
-                      .summary = is.help,
-                      .store = [&field](const std::vector<std::string>& values) -> Result<void> {
-                        field = split(values.front(), ',');
-                        std::erase(*field, "");
-                        return {};
-                      }});
+  return options.value(is.option, is.type, is.help, [&field](const std::string& names) -> Result<void> {
+    field = split(names, ',');
+    std::erase(*field, "");
+    return {};
+  });
 }
 
 // A flag, of the share or of the request. --option=no turns it off again, because a share keeps what was not named.
@@ -57,13 +54,11 @@ void add_attributes(Options& options, ShareRequest& request, bool is_new) {
 }  // namespace
 
 Option& order_option(Options& options, Order& order, const OrderOption& option) {
-  return options.add({.names = option.names,
-                      .type = option.type,
-                      .summary = option.summary,
-                      .store = [&order, key = option.key](const std::vector<std::string>& values) -> Result<void> {
-                        order[key] = values.front();
-                        return {};
-                      }});
+  const auto store = [&order, key = option.key](const std::string& value) -> Result<void> {
+    order[key] = value;
+    return {};
+  };
+  return options.value(option.names, option.type, option.summary, store);
 }
 
 void add_yes(Options& options, bool& yes) {

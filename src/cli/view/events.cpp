@@ -184,13 +184,11 @@ void add_events_options(Options& options, EventsOptions& own) {
   options.simulated();
   options.flag("-f,--follow", "keep printing new events until Ctrl-C", own.follow);
   options.flag("--all", "each start and end of a program; without it, those of a minute are one line", own.all);
-  options.add({.names = "--since",
-               .type = "TIME",
-               .summary = "only events of the last: 30s, 5m, 1h, 2d",
-               .store = [&own](const std::vector<std::string>& values) -> Result<void> {
-                 own.since_ns = TRY(time_option("--since", values.front()));
-                 return {};
-               }});
+  options.value("--since", "TIME", "only events of the last: 30s, 5m, 1h, 2d",
+                [&own](const std::string& text) -> Result<void> {
+                  own.since_ns = TRY(time_option("--since", text));
+                  return {};
+                });
   options.text("--share", "NAME", "only events of this share", own.share).completes = ":share";
   options.text("--kind", "KIND", "only kinds that begin with this: memory, share.created, audit, gpu", own.kind);
   options.interval("time between refreshes", "1s");
