@@ -323,7 +323,7 @@ TEST(CommandLine, LiveViewsRefreshEachSecondByDefault) {
     return read_words<TopOptions>("top", add_top_options, given);
   };
   EXPECT_FALSE(top_words({"top"})->call.interval_ms);
-  EXPECT_NE(words({"top", "--help"})->help->find("next (1s)"), std::string::npos);
+  EXPECT_NE(words({"top", "--help"})->help->find("refreshes (1s)"), std::string::npos);
   EXPECT_NE(words({"status", "--help"})->help->find("measured (100ms)"), std::string::npos);
   const auto top = top_words({"top", "--once", "--readonly", "--by=user", "--interval=250ms", "--sim=tiny", "--ascii"});
   ASSERT_TRUE(top);
