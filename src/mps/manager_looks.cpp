@@ -143,7 +143,7 @@ std::string Manager::sign_of_wedge(const Group& group, const std::vector<pid_t>&
   const auto ended =
       std::ranges::find_if(group.clients, [this](pid_t client) { return has_ended(client, options_.proc); });
   if (ended != group.clients.end()) return "still lists client " + std::to_string(*ended) + ", which has ended";
-  const std::set<pid_t> unanswered = group.log.unanswered();
+  const std::map<pid_t, std::uint64_t> unanswered = group.log.unanswered();
   const bool waits = std::ranges::any_of(servers, [&](pid_t server) { return unanswered.contains(server); });
   return waits ? "does not answer the request of a new client" : "";
 }

@@ -17,6 +17,7 @@ namespace {
 
 constexpr std::uint64_t kMostBytes = 256 << 10;
 constexpr std::size_t kMostServers = 64;
+constexpr std::size_t kMostClients = 64;  // a server has at most 48
 
 // Lines of clients and servers that come and go. A line with other words is news of its server's state.
 constexpr std::string_view kUsual[] = {"Received new client request",
@@ -30,10 +31,16 @@ constexpr std::string_view kUsual[] = {"Received new client request",
                                        "Percentage set to",
                                        "is ACTIVE",
                                        "is INACTIVE",
-                                       "Client process disconnected",
-                                       "Client disconnected",
+                                       " connected",
+                                       " disconnected",
                                        "assuming client exit"};
-constexpr std::string_view kAnswers[] = {"Worker created", "Failed to create worker", "Failed to accept new client",
+// What follows a request, in the words of 535 and of later releases.
+constexpr std::string_view kAnswers[] = {"Worker created",
+                                         "Creating worker thread",
+                                         " connected",
+                                         "is ACTIVE",
+                                         "Failed to create worker",
+                                         "Failed to accept new client",
                                          "client creation denied"};
 
 bool contains_any(std::string_view text, std::span<const std::string_view> words) {
@@ -68,7 +75,7 @@ void LogReader::take(std::string_view line) {
   if (servers_.size() >= kMostServers && !servers_.contains(pid)) servers_.clear();
   Server& server = servers_[pid];
   if (text.contains("fatal GPU error")) {
-    news_.faults[pid];
+    note_fault(pid, std::nullopt);
     server.after_fault = true;
   }
   const bool is_number = !text.empty() && text.find_first_not_of("0123456789") == std::string::npos;
@@ -79,18 +86,34 @@ void LogReader::take(std::string_view line) {
     client = pid_after(text, text.contains("{PID: ") ? "{PID: " : "{");
   if (!is_number) server.in_list = server.after_fault && text.contains("have a sticky error");
   if (text.contains("is ACTIVE")) server.after_fault = false;  // it serves again
-  if (text.contains("Received new client request")) server.unanswered = true;
-  if (contains_any(text, kAnswers)) server.unanswered = false;
+  if (text.contains("Received new client request") && server.unanswered == 0) server.unanswered = ++requests_;
+  if (contains_any(text, kAnswers)) {
+    server.unanswered = 0;
+    has_answers_ = true;
+  }
   news_.unusual = news_.unusual || (!text.empty() && !contains_any(text, kUsual));
-  if (client) news_.faults[pid].insert(*client);
+  if (client) note_fault(pid, client);
+}
+
+// Anything may write into the log, so that its news has a limit.
+void LogReader::note_fault(pid_t server, std::optional<pid_t> client) {
+  if (news_.faults.size() >= kMostServers && !news_.faults.contains(server)) return;
+  std::set<pid_t>& clients = news_.faults[server];
+  if (client && clients.size() < kMostClients) clients.insert(*client);
 }
 
 LogNews LogReader::news() { return std::exchange(news_, {}); }
 
-std::set<pid_t> LogReader::unanswered() const {
-  std::set<pid_t> all;
+void LogReader::forget() {
+  servers_.clear();
+  news_ = {};
+  has_answers_ = false;
+}
+
+std::map<pid_t, std::uint64_t> LogReader::unanswered() const {
+  std::map<pid_t, std::uint64_t> all;
   for (const auto& [pid, server] : servers_)
-    if (server.unanswered) all.insert(pid);
+    if (has_answers_ && server.unanswered != 0) all[pid] = server.unanswered;
   return all;
 }
 
@@ -101,26 +124,30 @@ std::uint64_t ServerLog::open() {
   if (!is_known) {
     file_ = UniqueFd(::open(path_.c_str(), O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK));
     if (!file_ || ::fstat(file_.get(), &known) != 0 || !S_ISREG(known.st_mode)) file_ = {};
-    offset_ = 0;
+    restart_at(0);
   }
   return file_ ? static_cast<std::uint64_t>(known.st_size) : 0;
 }
 
-void ServerLog::skip() {
-  const std::uint64_t size = open();
-  offset_ = size;
-  reader_ = {};
+// What follows does not continue what was read before.
+void ServerLog::restart_at(std::uint64_t offset) {
+  offset_ = offset;
+  reader_.forget();
 }
+
+void ServerLog::skip() { restart_at(open()); }
 
 LogNews ServerLog::news() {
   const std::uint64_t size = open();
   if (!file_) return {};
-  if (size < offset_) offset_ = 0;  // it was cut
-  if (size - offset_ > kMostBytes) offset_ = size - kMostBytes;
+  if (size < offset_) restart_at(0);  // it was cut
+  const bool lost = size - offset_ > kMostBytes;
+  if (lost) restart_at(size - kMostBytes);
   std::string text(size - offset_, '\0');
   const ssize_t count = ::pread(file_.get(), text.data(), text.size(), static_cast<off_t>(offset_));
   text.resize(static_cast<std::size_t>(std::max<ssize_t>(0, count)));
-  std::size_t at = 0;
+  // The first line may have lost its beginning, with the server's number.
+  std::size_t at = lost ? text.find('\n') + 1 : 0;
   for (std::size_t end = 0; (end = text.find('\n', at)) != std::string::npos; at = end + 1)
     reader_.take(std::string_view(text).substr(at, end - at));
   offset_ += at;

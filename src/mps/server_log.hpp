@@ -6,6 +6,7 @@
 
 #include <cstdint>
 #include <map>
+#include <optional>
 #include <set>
 #include <string>
 #include <string_view>
@@ -22,22 +23,31 @@ struct LogNews {
   friend bool operator==(const LogNews&, const LogNews&) = default;
 };
 
-// Reads the log's lines. The words are those of the 535 driver, whose library holds the server's code.
+// Reads the log's lines. The words are those of the 535 driver, whose library holds the server's code, and those seen in
+// logs of 580.
 class LogReader {
  public:
   // Takes one line without its end, with or without the "[time Server PID] " before the text.
   void take(std::string_view line);
   // Returns the news since the last call.
   [[nodiscard]] LogNews news();
-  // Returns the servers whose last client's request has no answer yet.
-  [[nodiscard]] std::set<pid_t> unanswered() const;
+  // Returns, by server, the number (from 1) of its first request of a client that has no answer yet. Empty until some
+  // answer was read: a release may answer in unknown words.
+  [[nodiscard]] std::map<pid_t, std::uint64_t> unanswered() const;
+  // Forgets all but the numbers of requests, because lines were lost.
+  void forget();
 
  private:
+  void note_fault(pid_t server, std::optional<pid_t> client);
+
   struct Server {
-    bool after_fault = false, in_list = false, unanswered = false;
+    bool after_fault = false, in_list = false;
+    std::uint64_t unanswered = 0;  // the request's number; 0: none
   };
   std::map<pid_t, Server> servers_;
   LogNews news_;
+  std::uint64_t requests_ = 0;
+  bool has_answers_ = false;
 };
 
 class ServerLog {
@@ -49,11 +59,12 @@ class ServerLog {
   void skip();
   // As LogReader::news(), of what has been logged since the last call. Reads at most the last 256 KiB of it.
   [[nodiscard]] LogNews news();
-  [[nodiscard]] std::set<pid_t> unanswered() const { return reader_.unanswered(); }
+  [[nodiscard]] std::map<pid_t, std::uint64_t> unanswered() const { return reader_.unanswered(); }
 
  private:
   // Returns the file's size; 0 if there is none.
   std::uint64_t open();
+  void restart_at(std::uint64_t offset);
 
   std::string path_;
   UniqueFd file_;             // kept open, so that a file that is made again has another inode

@@ -74,6 +74,8 @@ TEST_F(MpsServerLog, ClientsThatComeAndGoAreNothingUnusual) {
   EXPECT_FALSE(log.news().unusual) << "each is told once";
 }
 
+using Requests = std::map<pid_t, std::uint64_t>;
+
 TEST_F(MpsServerLog, ARequestIsUnansweredUntilItsWorkerIsThereOrRefused) {
   ServerLog log(directory());
   const auto unanswered = [&](const std::string& text) {
@@ -81,13 +83,76 @@ TEST_F(MpsServerLog, ARequestIsUnansweredUntilItsWorkerIsThereOrRefused) {
     (void)log.news();
     return log.unanswered();
   };
+  EXPECT_EQ(unanswered("Received new client request"), Requests{}) << "this release may answer in unknown words";
+  EXPECT_EQ(unanswered("Worker created"), Requests{});
+  std::uint64_t number = 1;
   for (const char* answer : {"Worker created", "Failed to create worker",
                              "Failed to accept new client. Maximum number of clients (48) reached.",
-                             "Teardown in progress, client creation denied"}) {
-    EXPECT_EQ(unanswered("Received new client request"), std::set<pid_t>{4428}) << answer;
-    EXPECT_EQ(unanswered("Client process disconnected"), std::set<pid_t>{4428}) << answer;
+                             "Teardown in progress, client creation denied", "Status of client {4711, 1} is ACTIVE"}) {
+    ++number;
+    EXPECT_EQ(unanswered("Received new client request"), (Requests{{4428, number}})) << answer;
+    EXPECT_EQ(unanswered("Client process disconnected"), (Requests{{4428, number}})) << answer;
+    EXPECT_EQ(unanswered("Received new client request"), (Requests{{4428, number}})) << "it is the first";
     EXPECT_TRUE(unanswered(answer).empty()) << answer;
   }
+}
+
+TEST_F(MpsServerLog, KnowsTheAnswersOfRelease580) {
+  ServerLog log(directory());
+  const std::string request = "Received new client request for {PID: 4267, Context ID: 0}\n";
+  for (const char* answer :
+       {"Client {PID: 4267, Context ID: 0} connected\n", "Creating worker thread for client {PID: 4267, Context ID: 0}\n",
+        "Status of client {PID: 4267, Context ID: 0} is ACTIVE\n"}) {
+    write(request + answer);
+    EXPECT_EQ(log.news(), LogNews{}) << answer;
+    EXPECT_EQ(log.unanswered(), Requests{}) << answer;
+    write(request + "Client {PID: 4200, Context ID: 0} disconnected\n");
+    EXPECT_EQ(log.news(), LogNews{});
+    EXPECT_EQ(log.unanswered().size(), 1u) << answer;
+    write(answer);
+    EXPECT_EQ(log.news(), LogNews{}) << answer;
+    EXPECT_EQ(log.unanswered(), Requests{}) << answer;
+  }
+}
+
+// The answer may be among the lines that were lost.
+TEST_F(MpsServerLog, ForgetsRequestsWithLostLines) {
+  const std::string path = directory() + "/server.log";
+  const std::string fault_list = "Server is handling a fatal GPU error.\nThe clients have a sticky error set:\n";
+  for (const std::string how : {"flood", "cut", "again"}) {
+    ServerLog log(directory());
+    log.skip();
+    write("Worker created\nReceived new client request\n" + fault_list);
+    EXPECT_EQ(log.news().faults, (Faults{{0, {}}})) << how;
+    EXPECT_EQ(log.unanswered().size(), 1u) << how;
+    if (how == "flood") write(std::string(1 << 20, '\n'));
+    if (how == "cut") std::filesystem::resize_file(path, 0);
+    if (how == "again") std::filesystem::remove(path);
+    write("4711\n");
+    EXPECT_EQ(log.news().faults, Faults{}) << how;
+    EXPECT_EQ(log.unanswered(), Requests{}) << how;
+  }
+}
+
+// It would name no server, and so be taken for the present one's.
+TEST_F(MpsServerLog, ALineWithoutItsBeginningIsNotRead) {
+  ServerLog log(directory());
+  const std::string rest = " Client process 12 encountered a fatal GPU error.\n";
+  write("[2026-11-27 08:00:02.000 Server  4428]" + std::string(256 << 10, 'x') + rest);
+  EXPECT_EQ(log.news().faults, Faults{});
+}
+
+TEST_F(MpsServerLog, AFloodOfFaultsHasALimit) {
+  ServerLog log(directory());
+  std::string text;
+  for (int i = 1; i <= 1000; ++i) {
+    text += "[t Server " + std::to_string(i) + "] Client process 9 encountered a fatal GPU error.\n";
+    text += "[t Server 1] Client process " + std::to_string(i) + " encountered a fatal GPU error.\n";
+  }
+  write(text);
+  const Faults faults = log.news().faults;
+  EXPECT_EQ(faults.size(), 64u);
+  EXPECT_EQ(faults.at(1).size(), 64u);
 }
 
 TEST_F(MpsServerLog, AClientThatLeavesIsNoFault) {
