@@ -2,6 +2,7 @@
 
 #include <csignal>
 #include <nlohmann/json.hpp>
+#include <system_error>
 #include <thread>
 
 #include "base/json.hpp"
@@ -104,7 +105,10 @@ GpuWait::GpuWait(const Entry& entry, std::function<Result<Entry>()> ask, const V
   sigset_t all, before;
   sigfillset(&all);
   ::pthread_sigmask(SIG_SETMASK, &all, &before);
-  thread_ = std::jthread([this](const std::stop_token& stop) { follow(stop); });
+  try {
+    thread_ = std::jthread([this](const std::stop_token& stop) { follow(stop); });
+  } catch (const std::system_error&) {  // no more threads for now: the wait is told once
+  }
   ::pthread_sigmask(SIG_SETMASK, &before, nullptr);
 }
 

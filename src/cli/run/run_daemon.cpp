@@ -28,17 +28,23 @@ Result<Entry> entry_into(const http::Endpoint& daemon, const std::string& share,
                          std::chrono::milliseconds patience = std::chrono::seconds(10)) {
   const std::string target = "/v1/shares/" + http::escape(share) + "/entry?stay=1";
   const std::string reply = TRY(ask(daemon, "GET", target, {}, patience));
-  const Json json = parse_json(reply);
-  if (json.is_discarded() || !json.is_object())
+  const auto unreadable = [] {
     return fail(ErrorCode::failed, "headgated's answer cannot be read",
                 "are the command and the daemon of one version?");
-  Entry entry{json.value("runtime_dir", ""), json.value("share", ""), json.value("uuids", std::vector<std::string>{}),
-              json.value("simulated_dir", "")};
-  entry.waits_for = json.value("waits_for", "");
-  entry.thread_percentage = json.value("thread_percentage", 100u);
-  for (const auto& [name, value] : json.value("variables", std::map<std::string, std::string>{}))
-    entry.variables.emplace_back(name, value);
-  return entry;
+  };
+  const Json json = parse_json(reply);
+  if (json.is_discarded() || !json.is_object()) return unreadable();
+  try {
+    Entry entry{json.value("runtime_dir", ""), json.value("share", ""), json.value("uuids", std::vector<std::string>{}),
+                json.value("simulated_dir", "")};
+    entry.waits_for = json.value("waits_for", "");
+    entry.thread_percentage = json.value("thread_percentage", 100u);
+    for (const auto& [name, value] : json.value("variables", std::map<std::string, std::string>{}))
+      entry.variables.emplace_back(name, value);
+    return entry;
+  } catch (const Json::exception&) {  // a value of another type
+    return unreadable();
+  }
 }
 
 // Returns the share for remarks only: if it cannot be read, the run goes on.
