@@ -103,8 +103,9 @@ Result<RunningDaemon> start_daemon(const Tool& tool, ServerUsers users, const st
       why.message += "; " + killed.error().message;
     return std::unexpected(std::move(why));
   };
-  // A launcher that hangs may have started it.
-  if (auto started = tool.start(users); !started) return failed(started.error());
+  // A launcher that hangs may have started it. One that is not there, or that lacks the mode, starts nothing.
+  if (auto started = tool.start(users); !started)
+    return started.error().code == ErrorCode::unsupported ? std::unexpected(started.error()) : failed(started.error());
   const auto until = Clock::now() + tool.limits().ready;
   for (;;) {
     if (auto daemon = daemon_at(tool.places().pipe, proc); daemon && daemon->uid == ::geteuid())
@@ -142,8 +143,12 @@ Result<void> kill_daemon(const RunningDaemon& daemon, ItsServers its_servers, co
 
 std::vector<ProcessMark> started_for(const Places& places, const std::string& proc) {
   std::vector<ProcessMark> all;
+  const auto self = identity::read_process(proc, static_cast<std::uint32_t>(::getpid()));
+  if (!self) return all;
+  // A container's processes may have the words too, but not our pid namespace.
   for (const identity::Process& process : identity::list_processes(proc).all)
-    if (process.uid == ::geteuid() && !process.ended && was_started_for(places, process.pid, proc))
+    if (process.uid == ::geteuid() && process.pidns_inode == self->pidns_inode && !process.ended &&
+        was_started_for(places, process.pid, proc))
       all.push_back({process.pid, process.start_time});
   return all;
 }
@@ -162,7 +167,7 @@ Result<void> kill_started(const Places& places, ItsServers servers, const std::s
       kill_process(pidfd.get());
       if (!ends_within(pidfd.get(), kAfterKill)) return cannot_be_killed(mark);
     }
-    if (Clock::now() > until)
+    if (none == 0 && Clock::now() > until)
       return fail(ErrorCode::failed, "MPS stop: processes of " + places.directory + " start again and again");
   }
   return {};

@@ -23,8 +23,8 @@ struct LogNews {
   friend bool operator==(const LogNews&, const LogNews&) = default;
 };
 
-// Reads the log's lines. The words are those of the 535 driver, whose library holds the server's code, and those seen in
-// logs of 580.
+// Reads the log's lines. The words are those of the 535 driver, whose library holds the server's code, and of logs of
+// release 580.
 class LogReader {
  public:
   // Takes one line without its end, with or without the "[time Server PID] " before the text.

@@ -100,9 +100,9 @@ TEST_F(MpsServerLog, ARequestIsUnansweredUntilItsWorkerIsThereOrRefused) {
 TEST_F(MpsServerLog, KnowsTheAnswersOfRelease580) {
   ServerLog log(directory());
   const std::string request = "Received new client request for {PID: 4267, Context ID: 0}\n";
-  for (const char* answer :
-       {"Client {PID: 4267, Context ID: 0} connected\n", "Creating worker thread for client {PID: 4267, Context ID: 0}\n",
-        "Status of client {PID: 4267, Context ID: 0} is ACTIVE\n"}) {
+  for (const char* answer : {"Client {PID: 4267, Context ID: 0} connected\n",
+                             "Creating worker thread for client {PID: 4267, Context ID: 0}\n",
+                             "Status of client {PID: 4267, Context ID: 0} is ACTIVE\n"}) {
     write(request + answer);
     EXPECT_EQ(log.news(), LogNews{}) << answer;
     EXPECT_EQ(log.unanswered(), Requests{}) << answer;
