@@ -110,8 +110,12 @@ void Manager::adopt_group(GroupNote note) {
   // It lives without its socket, so no program can reach it; or a killed headgated was starting it, and it does not
   // listen yet. None is between fork and exec, where it could not be recognized: until then it would hold the lock that
   // headgated has on its runtime directory.
-  if (auto killed = kill_started(*places, ItsServers::leave, options_.proc); !killed)
-    tell("mps.failed", true, key, killed.error().message);
+  auto killed = kill_started(*places, ItsServers::leave, options_.proc);
+  // By its mark too: its environment may be another than we would give it now.
+  if (UniqueFd pidfd = open_process(group.note.daemon, options_.proc))
+    if (auto noted = kill_daemon({group.note.daemon, 0, std::move(pidfd)}, ItsServers::leave, options_.proc); !noted)
+      killed = noted;
+  if (!killed) tell("mps.failed", true, key, killed.error().message);
   if (group.note.holders.empty()) return;
   if (auto restarted = start(group); !restarted) tell("mps.failed", true, key, whole_text(restarted.error()));
 }
@@ -178,7 +182,8 @@ Result<void> Manager::run(Group& group, const Settings& settings) {
   const Settings before = group.note.settings;
   group.note.settings = runs || has_others ? widest(before, settings) : settings;
   if (!runs) {
-    auto started = has_others ? restart(group) : start(group);  // which also saves the note
+    // start() also saves the note, which names a daemon if the group ran before.
+    auto started = has_others || group.note.daemon.pid != 0 ? restart(group) : start(group);
     if (!started) group.note.settings = before;
     return started;
   }
@@ -271,7 +276,8 @@ Result<void> Manager::restart(Group& group) {
   group.faulty = false;
   group.fault_clients.clear();
   group.wedged = false;
-  group.suspect_since.reset();
+  group.suspects.clear();
+  group.told_former.clear();
   group.looks_left = 0;
   TRY(start(group));
   ++group.restarts;

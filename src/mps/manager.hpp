@@ -12,6 +12,7 @@
 #include <optional>
 #include <set>
 #include <string>
+#include <utility>
 #include <vector>
 
 #include "base/result.hpp"
@@ -104,6 +105,9 @@ class Manager {
   [[nodiscard]] std::vector<GroupView> groups() const;
 
  private:
+  // Signs of a server that hangs: clients that have ended and are listed (0), or servers with their request that has
+  // no answer.
+  using Suspects = std::set<std::pair<pid_t, std::uint64_t>>;
   struct Group {
     GroupNote note;
     Places places;
@@ -116,11 +120,13 @@ class Manager {
     bool faulty = false, silent = false, failing = false;  // already reported
     std::set<pid_t> fault_clients;                         // that share the fault
     ServerLog log;
-    int looks_left = 0;                                                  // after unusual words of the log
-    bool wedged = false;                                                 // already reported
-    std::optional<std::chrono::steady_clock::time_point> suspect_since;  // when a server first seemed to hang
-    std::optional<std::uint32_t> served_uid;                             // as in GroupView
-    std::set<std::uint32_t> told_queued;                                 // tenants that wait for another user's clients
+    int looks_left = 0;                                   // after unusual words of the log
+    std::set<pid_t> told_former;                          // former servers whose fault was reported
+    bool wedged = false;                                  // already reported
+    Suspects suspects;                                    // of each look since suspect_since
+    std::chrono::steady_clock::time_point suspect_since;  // without meaning if there are no suspects
+    std::optional<std::uint32_t> served_uid;              // as in GroupView
+    std::set<std::uint32_t> told_queued;                  // tenants that wait for another user's clients
   };
   [[nodiscard]] Tool tool_of(const Group& group) const;
   [[nodiscard]] Result<Group*> group_for(const GroupKey& key);
@@ -138,8 +144,9 @@ class Manager {
   void read_log(Group& group);
   [[nodiscard]] bool serves(const Group& group, pid_t server) const;
   void note_fault(Group& group, const std::set<pid_t>& clients);
-  void tell_former_fault(const Group& group, pid_t server, const std::set<pid_t>& clients) const;
-  [[nodiscard]] std::string sign_of_wedge(const Group& group, const std::vector<pid_t>& servers) const;
+  void tell_former_fault(Group& group, pid_t server, const std::set<pid_t>& clients) const;
+  [[nodiscard]] Result<GroupLook> ask(const Group& group) const;
+  [[nodiscard]] Suspects suspects_of(const Group& group, const std::vector<pid_t>& servers) const;
   void look_for_wedge(Group& group, const std::vector<pid_t>& servers);
   void tell_queued(Group& group, const std::vector<pid_t>& servers);
   void not_answered(Group& group, const Error& why);

@@ -1,6 +1,10 @@
 // How the manager watches its groups: what a look finds, what it reports, and what it starts again.
+#include <signal.h>
+
 #include <algorithm>
+#include <cerrno>
 #include <chrono>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -14,11 +18,13 @@ namespace {
 // Looks after unusual words of a server's log, which may come before the tool tells a fault. They are counted, because
 // a tool that is slow on a busy machine would take up a span of time with one of them.
 constexpr int kLooksAfterNews = 4;
+constexpr std::size_t kMostFormer = 64;  // servers whose faults are told: the log's lines may be anyone's
 
-// False if /proc hides the process.
+// Lack of permission or descriptors shows nothing: only the kernel's word, or a zombie's entry, is certain.
 bool has_ended(pid_t pid, const std::string& proc) {
+  if (::kill(pid, 0) != 0 && errno == ESRCH) return true;
   const auto process = identity::read_process(proc, static_cast<std::uint32_t>(pid));
-  return process ? process->ended : process.error().code != ErrorCode::denied;
+  return process && process->ended;
 }
 
 }  // namespace
@@ -70,6 +76,7 @@ void Manager::tell_queued(Group& group, const std::vector<pid_t>& servers) {
 // its servers keep theirs. A malformed or late answer is only reported.
 void Manager::not_answered(Group& group, const Error& why) {
   const GroupKey& key = group.note.key;
+  group.suspects.clear();
   const auto only_report = [&](const std::string& then) {
     if (!std::exchange(group.silent, true))
       tell("mps.failed", true, key, "GPU " + describe(key) + ": " + whole_text(why) + then);
@@ -123,7 +130,8 @@ bool Manager::serves(const Group& group, pid_t server) const {
   return process && !process->ended && process->parent == group.note.daemon.pid;
 }
 
-void Manager::tell_former_fault(const Group& group, pid_t server, const std::set<pid_t>& clients) const {
+void Manager::tell_former_fault(Group& group, pid_t server, const std::set<pid_t>& clients) const {
+  if (group.told_former.size() >= kMostFormer || !group.told_former.insert(server).second) return;
   tell("mps.fault", true, group.note.key,
        "GPU " + describe(group.note.key) + ": MPS server " + std::to_string(server) +
            ", which serves no longer, had a fault, which its clients shared: processes " + list_of(clients));
@@ -138,43 +146,74 @@ void Manager::note_fault(Group& group, const std::set<pid_t>& clients) {
            list_of(group.fault_clients) + "; it serves again once they have ended");
 }
 
-// Returns what shows that a server hangs, though the control daemon answers; empty: nothing does.
-std::string Manager::sign_of_wedge(const Group& group, const std::vector<pid_t>& servers) const {
-  const auto ended =
-      std::ranges::find_if(group.clients, [this](pid_t client) { return has_ended(client, options_.proc); });
-  if (ended != group.clients.end()) return "still lists client " + std::to_string(*ended) + ", which has ended";
-  const std::map<pid_t, std::uint64_t> unanswered = group.log.unanswered();
-  const bool waits = std::ranges::any_of(servers, [&](pid_t server) { return unanswered.contains(server); });
-  return waits ? "does not answer the request of a new client" : "";
+// Returns what shows that a server hangs, though the control daemon answers.
+Manager::Suspects Manager::suspects_of(const Group& group, const std::vector<pid_t>& servers) const {
+  Suspects all;
+  for (const pid_t client : group.clients)
+    if (has_ended(client, options_.proc)) all.emplace(client, 0);
+  const auto unanswered = group.log.unanswered();
+  for (const pid_t server : servers)
+    if (const auto found = unanswered.find(server); found != unanswered.end()) all.insert(*found);
+  return all;
 }
 
-// A client that was killed with work under way may leave such a server. Its other clients are left to end.
+// A client that was killed with work under way may leave such a server. Its other clients are left to end. Only what
+// each look has seen since the first counts: clients that end and requests that wait a moment are no sign.
 void Manager::look_for_wedge(Group& group, const std::vector<pid_t>& servers) {
-  const std::string sign = sign_of_wedge(group, servers);
   const auto now = std::chrono::steady_clock::now();
-  if (sign.empty()) {
+  Suspects present = suspects_of(group, servers), lasting;
+  std::ranges::set_intersection(group.suspects, present, std::inserter(lasting, lasting.end()));
+  if (lasting.empty()) {
+    group.suspects = std::move(present);
+    group.suspect_since = now;
     group.wedged = false;
-    group.suspect_since.reset();
     return;
   }
-  if (!group.suspect_since) group.suspect_since = now;
-  if (!group.wedged && now - *group.suspect_since < options_.limits.wedged) return;
-  std::vector<pid_t> living = group.clients;
-  std::erase_if(living, [this](pid_t client) { return has_ended(client, options_.proc); });
+  group.suspects = std::move(lasting);
+  if (!group.wedged && now - group.suspect_since < options_.limits.wedged) return;
+  const auto living = [&] {
+    std::vector<pid_t> all = group.clients;
+    std::erase_if(all, [this](pid_t client) { return has_ended(client, options_.proc); });
+    return all;
+  };
   const GroupKey& key = group.note.key;
+  const auto [first, request] = *group.suspects.begin();
   if (!std::exchange(group.wedged, true))
-    tell(
-        "mps.wedged", true, key,
-        "GPU " + describe(key) + ": its MPS server hangs: it " + sign +
-            "; new programs wait in their first call of the driver until the group is restarted, once its clients have "
-            "ended: processes " +
-            list_of(living));
+    tell("mps.wedged", true, key,
+         "GPU " + describe(key) + ": its MPS server hangs: it " +
+             (request == 0 ? "still lists client " + std::to_string(first) + ", which has ended"
+                           : "does not answer the request of a new client") +
+             "; new programs wait in their first call of the driver until the group is restarted, once its clients "
+             "have ended: processes " +
+             list_of(living()));
   group.state = ServerState::wedged;
-  if (!living.empty()) return;
+  if (!living().empty()) return;
+  // It may have recovered, and serve a client that this look has not seen.
+  read_log(group);
+  auto again = ask(group);
+  if (!again) return not_answered(group, again.error());
+  group.clients = std::move(again->clients);
+  present = suspects_of(group, again->servers);
+  const bool hangs = std::ranges::any_of(group.suspects, [&](const auto& each) { return present.contains(each); });
+  if (group.faulty || !hangs || !living().empty()) return;  // the next look decides
   if (auto killed = kill_daemon(group.daemon, ItsServers::kill, options_.proc); !killed)
     return tell("mps.failed", true, key, whole_text(killed.error()));
   group.daemon = {};
   start_again(group, "its MPS server hung, and its clients have ended");
+}
+
+// Returns all servers with the highest of their states and all their clients.
+Result<GroupLook> Manager::ask(const Group& group) const {
+  const Tool tool = tool_of(group);
+  GroupLook seen = TRY(tool.look(group.server));
+  // There is rarely more than one server, and it rarely changes.
+  if (seen.servers.size() == 1 && seen.servers[0] == group.server) return seen;
+  for (const pid_t server : seen.servers) {
+    const GroupLook one = TRY(tool.look(server));
+    seen.state = std::max(seen.state, one.state);
+    seen.clients.insert(seen.clients.end(), one.clients.begin(), one.clients.end());
+  }
+  return seen;
 }
 
 void Manager::look_at(Group& group) {
@@ -182,26 +221,18 @@ void Manager::look_at(Group& group) {
   // Before the tool answers: clients of an answer older than the fault would look as if they had ended.
   read_log(group);
   if (!is_running(group)) return start_again(group, "its control daemon had ended");
-  const Tool tool = tool_of(group);
-  auto seen = tool.look(group.server);
+  auto seen = ask(group);
   if (!seen) return not_answered(group, seen.error());
   group.silent = false;
-  // There is rarely more than one server, and it rarely changes.
-  if (seen->servers.size() != 1 || seen->servers[0] != group.server) {
-    group.server = seen->servers.size() == 1 ? seen->servers[0] : 0;
-    for (const pid_t server : seen->servers) {
-      const auto one = tool.look(server);
-      if (!one) return not_answered(group, one.error());
-      seen->state = std::max(seen->state, one->state);
-      seen->clients.insert(seen->clients.end(), one->clients.begin(), one->clients.end());
-    }
-  }
+  group.server = seen->servers.size() == 1 ? seen->servers[0] : 0;
   group.servers = seen->servers.size();
   tell_queued(group, seen->clients.empty() ? std::vector<pid_t>{} : seen->servers);
   const ServerState told = group.state = seen->state;
   group.clients = std::move(seen->clients);
   if (told == ServerState::fault) note_fault(group, {group.clients.begin(), group.clients.end()});
   if (!group.faulty) return look_for_wedge(group, seen->servers);
+  group.suspects.clear();
+  group.wedged = false;
   group.state = ServerState::fault;
   if (group.clients.empty()) return start_again(group, "the clients of its faulty server have ended");
   if (std::ranges::any_of(group.clients, [&](pid_t pid) { return group.fault_clients.contains(pid); })) return;
@@ -214,7 +245,7 @@ void Manager::look_at(Group& group) {
 bool Manager::is_unsettled(const GroupKey& key) const {
   const auto found = groups_.find(key);
   return found != groups_.end() && (found->second.faulty || found->second.looks_left > 0 ||
-                                    (found->second.suspect_since && !found->second.wedged));
+                                    (!found->second.suspects.empty() && !found->second.wedged));
 }
 
 }  // namespace headgate::mps

@@ -233,6 +233,38 @@ TEST_P(MpsManager, ATenantThatFindsADeadDaemonHasItReplacedForAll) {
   EXPECT_EQ(folder_.running_daemon(), next) << "it is as it should be";
 }
 
+// A tenant that asks again, for example a program that joins a run.
+TEST_P(MpsManager, ATenantThatFindsItsOwnDeadDaemonGetsASoundGroup) {
+  const Sleeper tenant;
+  Manager manager(folder_.options(GetParam()));
+  ASSERT_TRUE(manager.acquire(tenant_of(tenant)));
+  std::ofstream(folder_.places().log + "/server.log", std::ios::app) << "Command handle failed\n";
+  manager.look();
+  EXPECT_TRUE(manager.is_unsettled({kTestUuid, 0}));
+  const auto daemon = daemon_at(folder_.places().pipe, "/proc");
+  ASSERT_TRUE(daemon && kill_daemon(*daemon, ItsServers::kill, "/proc"));
+  ASSERT_TRUE(manager.acquire(tenant_of(tenant)));
+  EXPECT_NE(folder_.running_daemon(), 0u);
+  EXPECT_EQ(manager.groups().at(0).restarts, 1u);
+  EXPECT_FALSE(manager.is_unsettled({kTestUuid, 0})) << "nothing of the former server is left";
+}
+
+// Its mark is in the note, and nothing else tells it: no socket, and no environment of ours.
+TEST_P(MpsManager, TheNotedDaemonWithoutASocketIsEnded) {
+  ASSERT_TRUE(make_places(folder_.base(), folder_.places()));
+  const Sleeper noted, tenant;
+  GroupNote note{.key = {kTestUuid, 0}, .daemon = noted.mark(), .settings = {}, .holders = {}};
+  note.holders.push_back({.process = tenant.mark(), .share = "m"});
+  ASSERT_TRUE(save_book(folder_.file(), {note}));
+  const ProcessMark mark = noted.mark();
+  Manager next(folder_.options(GetParam()));
+  ASSERT_TRUE(next.adopt());
+  EXPECT_FALSE(open_process(mark, "/proc"));
+  EXPECT_TRUE(folder_.told("mps.failed").empty());
+  EXPECT_EQ(next.groups().at(0).daemon_pid, folder_.running_daemon());
+  EXPECT_NE(folder_.running_daemon(), 0u);
+}
+
 TEST_P(MpsManager, ReadsBackEachSetting) {
   const Sleeper tenant;
   Manager manager(folder_.options(GetParam()));
@@ -337,6 +369,48 @@ TEST_P(MpsManager, ATenantWithTheSamePipeIsNotTakenForADaemon) {
   ::waitpid(program, nullptr, 0);
   ::close(ends[0]);
   ::close(ends[1]);
+}
+
+// As a container's, whose processes we may see.
+TEST(MpsStarted, AProcessOfAnotherPidNamespaceIsNone) {
+  if (::geteuid() != 0) GTEST_SKIP() << "only root can make a pid namespace";
+  const MpsFolder folder;
+  for (const bool contained : {false, true}) {
+    int ends[2];
+    ASSERT_EQ(::pipe2(ends, O_CLOEXEC), 0);
+    const pid_t parent = ::fork();
+    if (parent == 0) {
+      if (contained && ::unshare(CLONE_NEWPID) != 0) ::_exit(2);
+      const pid_t program = ::fork();
+      if (program == 0) {
+        ::dup2(ends[0], STDIN_FILENO);
+        ::setenv("CUDA_MPS_PIPE_DIRECTORY", folder.places().pipe.c_str(), 1);
+        ::setenv("CUDA_MPS_LOG_DIRECTORY", folder.places().log.c_str(), 1);
+        ::execl("/bin/sh", "sh", "-c", "read -r line; :", "-d", nullptr);
+        ::_exit(1);
+      }
+      ::close(ends[1]);
+      int status = 1;
+      ::waitpid(program, &status, 0);
+      ::_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+    }
+    ::close(ends[0]);
+    bool is_refused = false;
+    const auto runs = [&] {
+      for (const identity::Process& process : identity::list_processes("/proc").all) {
+        const auto words = identity::read_file("/proc/" + std::to_string(process.pid) + "/cmdline");
+        if (process.parent == static_cast<std::uint32_t>(parent) && words && words->starts_with("sh")) return true;
+      }
+      is_refused = ::waitpid(parent, nullptr, WNOHANG) == parent;
+      return is_refused;
+    };
+    EXPECT_TRUE(comes_true(runs));
+    const std::size_t found = started_for(folder.places(), "/proc").size();
+    ::close(ends[1]);
+    if (is_refused) GTEST_SKIP() << "this machine makes no pid namespace";
+    ::waitpid(parent, nullptr, 0);
+    EXPECT_EQ(found, contained ? 0u : 1u);
+  }
 }
 
 TEST(MpsAcquire, GivesTenantsTheirSharesPriority) {
