@@ -89,11 +89,10 @@ constexpr std::int64_t kTeardownPatienceNs = 100'000'000;
 
 // After a process's death the card may show its memory for some milliseconds, which is no reason to refuse its
 // successor. Waits until 100 ms after the death was seen, while enough memory is draining.
-bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t granted, std::int64_t now) {
+bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t granted) {
   // Without a death the usual refusal costs nothing more. A daemon that starts may just have settled one, though.
   if (ledger::torn_on(*session.usage, device).bytes == 0)
-    return fits(bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual(device, now)), bytes,
-                granted);
+    return fits(bytes_in_use(device), bytes, granted);
   while (true) {
     const ledger::Torn torn = ledger::torn_on(*session.usage, device);
     const std::uint64_t used = bytes_in_use_now(device);
@@ -178,7 +177,7 @@ Verdict look_for_room(const Place& place, std::uint64_t bytes, InFlightBytes& in
     room = true;
   }
   if (!room || !fits(ledger::used_bytes(usage, device), bytes, less(granted, residual))) {
-    if (!wait_for_teardown(device, bytes, granted, now)) return Verdict::refused;
+    if (!wait_for_teardown(device, bytes, granted)) return Verdict::refused;
     residual = share_residual_now(device);
   }
   in_flight.begin(device);

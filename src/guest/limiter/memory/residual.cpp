@@ -278,12 +278,14 @@ std::uint64_t share_residual_now(std::uint32_t device_index) {
   return sum;
 }
 
+// Bytes move only from the account to the residual: with the account read first they may count twice, never not at all.
 std::uint64_t bytes_in_use(std::uint32_t device_index) {
-  return bare::saturating_add(ledger::used_bytes(*session.usage, device_index),
-                              share_residual(device_index, coarse_now_ns()));
+  const std::uint64_t used = ledger::used_bytes(*session.usage, device_index);
+  return bare::saturating_add(used, share_residual(device_index, coarse_now_ns()));
 }
 std::uint64_t bytes_in_use_now(std::uint32_t device_index) {
-  return bare::saturating_add(ledger::used_bytes(*session.usage, device_index), share_residual_now(device_index));
+  const std::uint64_t used = ledger::used_bytes(*session.usage, device_index);
+  return bare::saturating_add(used, share_residual_now(device_index));
 }
 
 void residual_is_due(std::uint32_t device_index) {

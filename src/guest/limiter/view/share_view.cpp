@@ -1,6 +1,5 @@
 #include "guest/limiter/view/share_view.hpp"
 
-#include "guest/bare/saturating.hpp"
 #include "guest/ledger/account.hpp"
 #include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/residual.hpp"
@@ -30,8 +29,7 @@ MemoryView share_memory(std::uint32_t device, std::uint64_t real_total, std::uin
   look_for_the_dead();              // memory of dead processes is not in use
   settle_draining_in_time(device);  // memory that other processes have freed is not in use either
   refresh_residual_if_old(device);
-  const std::uint64_t used =
-      bare::saturating_add(ledger::used_bytes(*session.usage, device), share_residual(device, coarse_now_ns()));
+  const std::uint64_t used = bytes_in_use(device);
   const std::uint64_t limit = session.policy->devices[device].memory_limit_bytes.load(std::memory_order_relaxed);
   MemoryView view = memory_view(real_total, real_free, limit, used);
   if (const std::uint64_t host = shown_host_bytes(device); host != 0) {
