@@ -20,6 +20,7 @@
 // -context-elsewhere (the first made, in another thread)  primary:N  -primary:N (retained and released, not made current)
 // contexts:COUNT  -contexts:COUNT (lone ones on this GPU, and the last made)
 // -primary-elsewhere:N (begins in another thread)  race-primary:ROUNDS (two threads release GPU 1's at the same time)
+// primary-twice:N (retained by two threads at the same time)
 // left (cuMemGetInfo)  look:TIMES (the same)  end-nvml
 // listed (NVML's processes)  nvml-in-child (its total after a fork)
 // launch:N  upload:N  end:N  drop:N (frees what N keeps)  gtrim  greserved  gused  gstorm:ROUNDS
@@ -33,6 +34,7 @@
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <functional>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -179,6 +181,19 @@ struct Tenant {
   static CUresult retain_primary(CUdevice on) {
     CUcontext context = nullptr;
     return CALL(cuDevicePrimaryCtxRetain)(&context, on);
+  }
+
+  static CUresult retain_primary_twice(CUdevice on) {
+    std::barrier both(2);
+    CUresult results[2] = {};
+    const auto retain = [&](CUresult& result) {
+      both.arrive_and_wait();
+      result = retain_primary(on);
+    };
+    {
+      const std::jthread one(retain, std::ref(results[0])), two(retain, std::ref(results[1]));
+    }
+    return results[0] != CUDA_SUCCESS ? results[0] : results[1];
   }
 
   std::jthread elsewhere;
@@ -544,6 +559,7 @@ struct Tenant {
     if (verb == "-contexts") return many_contexts(number, false);
     if (verb == "-primary-elsewhere") return release_primary_elsewhere(static_cast<CUdevice>(number));
     if (verb == "race-primary") return race_primary(number);
+    if (verb == "primary-twice") return retain_primary_twice(static_cast<CUdevice>(number));
     if (verb == "primary") return retain_primary(static_cast<CUdevice>(number));
     if (verb == "-primary") return CALL(cuDevicePrimaryCtxRelease_v2)(static_cast<CUdevice>(number));
     if (verb == "graph") return graphs.make(1, number, true, 0);

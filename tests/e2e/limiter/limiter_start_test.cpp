@@ -89,6 +89,18 @@ TEST_P(ProcessesThatStartTogether, AreNotStoppedByOneThatDied) {
   EXPECT_EQ(admitted(4, "200MiB"), 3);
 }
 
+// There is room for one context on each GPU. Two threads want GPU 1's primary one, which is one context.
+TEST_P(ProcessesThatStartTogether, RetainAPrimaryContextInTwoThreads) {
+  sim::Profile two = *sim::find_profile("tiny");
+  two.count = 2;
+  ASSERT_TRUE(sim::create_node(node_, two));
+  tell(kSlowly);
+  Led tenant(runtime_, on_tiny("100MiB"));
+  EXPECT_EQ(tenant.does("primary-twice:1"), "0");
+  EXPECT_EQ(Owner(runtime_).residual(1), kContext);
+  EXPECT_EQ(truth(runtime_, 1).used_bytes, kContext);
+}
+
 // What is taken besides: the local memory of a kernel, a heap, static arrays. All processes ask at the same moment.
 class RequestsAtTheSameTime : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Calls, RequestsAtTheSameTime,

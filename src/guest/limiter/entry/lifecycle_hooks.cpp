@@ -124,6 +124,9 @@ CUresult creating(CUdevice device, Creation what, CUcontext* made, Create create
   const auto is_known = [&] { return (size = context_size(index)).is_measured; };
   ContextTurn turn;
   if (!size.is_measured) turn.wait(index, is_known);
+  // Another thread may have created it meanwhile.
+  if (what == Creation::primary && primary_is_active(device)) return after_creation(create(), made, device);
+  if (size.is_measured) turn.leave();  // nothing to be learnt, and the share's room may be long in coming
   const CardFree free = size.is_measured ? CardFree() : CardFree(index);
   const std::uint64_t before = own_residual(index);
   const CUresult result =
