@@ -1,7 +1,12 @@
 // Processes that create their first contexts at the same time, where the size is known, to be learnt, or never told.
+#include <atomic>
+#include <chrono>
 #include <filesystem>
+#include <fstream>
+#include <thread>
 #include <vector>
 
+#include "guest/bare/clock.hpp"
 #include "limiter_pool.hpp"
 #include "sim/faults.hpp"
 
@@ -101,6 +106,34 @@ TEST_P(ProcessesThatStartTogether, RetainAPrimaryContextInTwoThreads) {
   EXPECT_EQ(truth(runtime_, 1).used_bytes, kContext);
 }
 
+// As a container that starts again: its process has the number and the namespace of the one that died with the turn.
+// Such a turn never ends here, and a process that waits in vain leaves the dead one's word.
+TEST(Turn, OfADeadProcessWithOurNumberIsTaken) {
+  const Runtime runtime;
+  sim::Profile two = *sim::find_profile("tiny");
+  two.count = 2;
+  ASSERT_TRUE(sim::create_node(runtime.path() + "/run-node", two));
+  std::filesystem::create_directories(runtime.path() + "/run");
+  std::ofstream(runtime.path() + "/run/gpus") << "no directory\n";  // so that the turn is in the share's page
+  Led tenant(runtime, on_tiny("200MiB"));
+  const Owner owner(runtime);
+  const std::uint64_t pid = truth(runtime).processes.at(0).pid;
+  const std::uint64_t here = ledger::own_identity().pidns_inode & 0xffff;
+  std::atomic<std::uint64_t>& turn = owner.pages.usage->context_turn;
+  const auto word = [=] { return pid | here << 22 | ((static_cast<std::uint64_t>(bare::host_ns()) >> 28) + 38) << 38; };
+  std::uint64_t last = word();
+  turn.store(last);
+  const std::jthread renewing([&](const std::stop_token& end) {
+    for (std::uint64_t next = word(); !end.stop_requested() && turn.compare_exchange_strong(last, next);
+         next = word()) {
+      last = next;
+      std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    }
+  });
+  EXPECT_EQ(tenant.does("primary:1"), "0");
+  EXPECT_EQ(turn.load(), 0u);
+}
+
 // What is taken besides: the local memory of a kernel, a heap, static arrays. All processes ask at the same moment.
 class RequestsAtTheSameTime : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Calls, RequestsAtTheSameTime,
@@ -146,6 +179,24 @@ TEST(FirstContext, IsChargedWhereNvmlTellsNothing) {
   Led tenant(runtime, other);
   EXPECT_EQ(tenant.does(bytes("linear", 101 * kMiB)), "2");
   EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");
+}
+
+// The program's own context is current again, so that its memory is on its GPU.
+TEST(FirstContext, LeavesTheCurrentOneIfTheDriverKeepsTheTrial) {
+  const Runtime runtime;
+  const std::string node = runtime.path() + "/run-node";
+  sim::Profile two = *sim::find_profile("tiny");
+  two.count = 2;
+  ASSERT_TRUE(sim::create_node(node, two));
+  ASSERT_TRUE(sim::write_faults(node, kNothingTold));
+  Led tenant(runtime, on_tiny("300MiB"));
+  ASSERT_TRUE(sim::write_faults(node, kNothingTold + std::string(",cuCtxDestroy_v2:fail=999:count=1")));
+  EXPECT_EQ(tenant.does("primary:1"), "0");
+  EXPECT_EQ(sim::fault_hits(node)->at(1), 1u);
+  EXPECT_EQ(tenant.does("linear:1048576"), "0");
+  const Owner owner(runtime);
+  EXPECT_EQ(owner.used(0), kMiB);
+  EXPECT_EQ(owner.used(1), 0u);
 }
 
 TEST(FirstContext, IsChargedByATrialThatLeavesNothing) {

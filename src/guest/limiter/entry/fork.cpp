@@ -7,6 +7,7 @@
 #include "guest/limiter/entry/timed_section.hpp"
 #include "guest/limiter/memory/charge.hpp"
 #include "guest/limiter/memory/context_size.hpp"
+#include "guest/limiter/memory/context_turn.hpp"
 #include "guest/limiter/memory/draining.hpp"
 #include "guest/limiter/memory/graph_memory.hpp"
 #include "guest/limiter/memory/in_flight_bytes.hpp"
@@ -39,6 +40,7 @@ constexpr Reset* kResets[] = {
     slabs_reset_after_fork,
     libraries_reset_after_fork,
     context_size_reset_after_fork,
+    context_turn_reset_after_fork,
     mapped_reset_after_fork,
     pools_reset_after_fork,
     graph_memory_reset_after_fork,

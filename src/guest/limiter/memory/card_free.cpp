@@ -56,7 +56,8 @@ ContextTrial try_context(std::uint32_t device_index, abi::CUdevice device) {
   current_changed();
   const CardFree with(device_index);
   const std::uint64_t taken_bytes = without.decrease();
-  forward(driver.cuCtxDestroy_v2, trial);
+  // A trial that stays must not stay current.
+  if (forward(driver.cuCtxDestroy_v2, trial) != abi::CUDA_SUCCESS) forward(driver.cuCtxPopCurrent_v2, &trial);
   current_changed();
   return {.taken_bytes = taken_bytes, .returned_bytes = with.increase()};
 }

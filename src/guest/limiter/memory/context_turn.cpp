@@ -30,11 +30,16 @@ bool is_over(std::uint64_t word) {
   return left == 0 || left > kTurnTicks;
 }
 
+// Threads of this process between their try to take a turn and its end.
+std::atomic<std::uint32_t> holders{0};
+
+// A container that starts again may have the pid and the namespace of the one that died.
 bool is_dead(std::uint64_t word) {
   const std::uint32_t here = own_namespace();
+  if ((word >> kPidBits & mask(kNamespaceBits)) != (here & mask(kNamespaceBits))) return false;
   const auto pid = static_cast<std::uint32_t>(word & mask(kPidBits));
-  return (word >> kPidBits & mask(kNamespaceBits)) == (here & mask(kNamespaceBits)) &&
-         !ledger::is_alive({.pid = pid, .pidns_inode = here, .start_time = 0}, here);
+  if (pid == static_cast<std::uint32_t>(::getpid())) return holders.load() == 0;
+  return !ledger::is_alive({.pid = pid, .pidns_inode = here, .start_time = 0}, here);
 }
 
 std::atomic<std::uint64_t>& turn_of(std::uint32_t device) {
@@ -49,7 +54,11 @@ bool ContextTurn::take(std::uint32_t device, bool checks) {
   std::uint64_t seen = turn.load(std::memory_order_acquire);
   if (seen != 0 && !is_over(seen) && !(checks && is_dead(seen))) return false;
   const std::uint64_t ours = own_word();
-  if (!turn.compare_exchange_strong(seen, ours)) return false;
+  holders.fetch_add(1);
+  if (!turn.compare_exchange_strong(seen, ours)) {
+    holders.fetch_sub(1);
+    return false;
+  }
   device_index_ = device;
   held_ = ours;
   return true;
@@ -59,11 +68,14 @@ void ContextTurn::leave() {
   if (held_ == 0) return;
   turn_of(device_index_).compare_exchange_strong(held_, 0);  // unless another has taken it since
   held_ = 0;
+  holders.fetch_sub(1);
 }
 
 void ContextTurn::rest() {
   const timespec shortly{0, kLookEveryNs};
   ::nanosleep(&shortly, nullptr);
 }
+
+void context_turn_reset_after_fork() { holders.store(0); }
 
 }  // namespace headgate::limiter

@@ -4,10 +4,12 @@
 
 #include <cstdint>
 
+#include "guest/bare/clock.hpp"
+
 namespace headgate::limiter {
 
-// In the user's page of the GPU, or in the share's under a daemon. A holder that dies gives it up; one that is stopped
-// has it for about kTurnNs.
+// In the user's page of the GPU, or in the share's under a daemon. A holder that died does not delay others of its pid
+// namespace. One that is stopped, or that died in another pid namespace, has the turn for about kTurnNs.
 class ContextTurn {
  public:
   ContextTurn() = default;
@@ -19,9 +21,10 @@ class ContextTurn {
   // which is called after each look.
   template <typename IsKnown>
   void wait(std::uint32_t device_index, IsKnown is_known) {
-    for (int looks = 0; looks < kMostLooks; ++looks) {
-      const bool is_taken = take(device_index, looks % kLooksPerCheck == kLooksPerCheck - 1);
-      if (is_known() || is_taken) return;
+    const std::int64_t ends_ns = bare::host_ns() + kTurnNs;
+    for (int looks = 1;; ++looks) {
+      const bool is_taken = take(device_index, looks % kLooksPerCheck == 0);
+      if (is_known() || is_taken || bare::host_ns() >= ends_ns) return;
       rest();
     }
   }
@@ -32,7 +35,6 @@ class ContextTurn {
 
  private:
   static constexpr std::int64_t kLookEveryNs = 1'000'000;
-  static constexpr int kMostLooks = kTurnNs / kLookEveryNs;
   static constexpr int kLooksPerCheck = 25;
 
   // checks: looks whether the holder lives too.
@@ -42,5 +44,7 @@ class ContextTurn {
   std::uint32_t device_index_ = 0;
   std::uint64_t held_ = 0;  // the word that this object wrote; 0: none
 };
+
+void context_turn_reset_after_fork();
 
 }  // namespace headgate::limiter
