@@ -2,6 +2,7 @@
 #include <chrono>
 #include <filesystem>
 
+#include "guest/ledger/oom_wait.hpp"
 #include "limiter_pool.hpp"
 #include "sim/faults.hpp"
 
@@ -35,6 +36,19 @@ TEST(Residual, AHeapIsChargedBeforeTheNextAllocation) {
   EXPECT_EQ(tenant.does(bytes("linear", 311 * kMiB)), "0");
   const Owner owner(runtime);
   EXPECT_EQ(owner.residual(), kContext + 200 * kMiB);
+}
+
+// Allocations wait for memory here (--on-oom=wait), but not the look-up of a kernel.
+TEST(Residual, AKernelWithoutRoomIsRefusedAtOnce) {
+  const Runtime runtime;
+  Led tenant(runtime, on_tiny("200MiB"));
+  EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "0");
+  const Owner owner(runtime);
+  ledger::set_value(*owner.pages.writable_policy, &ledger::PolicyPage::oom_wait_ms, 1);
+  EXPECT_EQ(tenant.does("deep"), "2");
+  EXPECT_EQ(ledger::last_want(*owner.pages.usage, 0).epoch, 0u);
+  EXPECT_EQ(tenant.does(bytes("linear", 100 * kMiB)), "2");
+  EXPECT_EQ(ledger::last_want(*owner.pages.usage, 0).bytes, 100 * kMiB);
 }
 
 // A context has a heap of 8 MiB and a buffer of 1 MiB from its creation, and its size includes them.

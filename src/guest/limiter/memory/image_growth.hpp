@@ -23,7 +23,7 @@ unsigned architecture_of(abi::CUdevice device);
 bool loads_lazily();
 
 // Returns whether a kernel's local memory fits, for every thread that the card can hold. Charges it if it does, else
-// records a refusal.
+// records a refusal; never waits for memory as an allocation may, since a program expects a look-up to return.
 bool has_room_for_local(const Place& place, int bytes_a_thread);
 
 // load(): the driver's call, on a place with a limit. undo(): reverts it. `took`: what it took, if visible.

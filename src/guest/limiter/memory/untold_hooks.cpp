@@ -96,8 +96,8 @@ bool has_room_for_local(const Place& place, int bytes_a_thread) {
   const std::uint64_t bytes = beyond(static_cast<std::uint64_t>(bytes_a_thread), kDefaultStack, threads);
   const std::uint64_t more = beyond(bytes, taken_by(Part::stack), 1);
   if (more == 0) return true;
-  OomWait wait;
-  if (reserve_at(place, more, wait) != Verdict::reserved) return false;
+  InFlightBytes in_flight;
+  if (try_reserve_at(place, more, in_flight) != Verdict::reserved) return book_refusal(place, more), false;
   add(Part::stack, place, more);
   becomes_residual(place.device_index, more);
   return true;
