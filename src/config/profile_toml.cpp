@@ -152,6 +152,7 @@ const std::vector<KnownKey>& known_keys() {
       size_key("memory", 64 * kMiB, 1024 * kGiB, &Profile::memory_bytes),
       size_key("reserved", 0, 64 * kGiB, &Profile::reserved_bytes),
       size_key("context", 0, 64 * kGiB, &Profile::context_bytes),
+      size_key("heap", 0, 64 * kGiB, &Profile::heap_bytes),
       size_key("pool_granule", 64 * 1024, 16 * kGiB, &Profile::pool_granule_bytes),
       size_key("bar1", 16 * kMiB, 2048 * kGiB, &Profile::bar1_bytes),
       size_key("l2", 1024, 2 * kGiB, &Profile::l2_bytes),

@@ -61,6 +61,7 @@ slabs = 1
 memory = "1.5GiB"
 reserved = "16MiB"
 context = "8 MiB"
+heap = "4 MiB"
 pool_granule = "2MiB"
 bar1 = "64MiB"
 l2 = "4096B"
@@ -123,6 +124,7 @@ device_copy_gb_per_s = 2
   EXPECT_EQ(p.memory_bytes, kGiB / 2 * 3);
   EXPECT_EQ(p.reserved_bytes, 16U << 20);
   EXPECT_EQ(p.context_bytes, 8U << 20);
+  EXPECT_EQ(p.heap_bytes, 4U << 20);
   EXPECT_EQ(p.pool_granule_bytes, 2U << 20);
   EXPECT_EQ(p.bar1_bytes, 64U << 20);
   EXPECT_EQ(p.l2_bytes, 4096U);

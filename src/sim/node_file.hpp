@@ -12,7 +12,7 @@
 namespace headgate::sim {
 
 inline constexpr std::uint64_t kNodeMagic = 0x65646f6e2d676468;  // "hdg-node"
-inline constexpr std::uint32_t kNodeVersion = 15;
+inline constexpr std::uint32_t kNodeVersion = 16;
 inline constexpr std::uint64_t kJournalBytes = 1 << 20;
 
 // Old contents of what a step is about to change. Only `used` counts: an entry exists once `used` covers it.

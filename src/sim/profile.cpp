@@ -35,6 +35,7 @@ constexpr Profile common(std::string_view name, std::string_view model) {
   made.launch_queue_depth = 1024;
   made.dependent_overlap_ns = 3'000;
   made.pool_granule_bytes = 32 * kMiB;
+  made.heap_bytes = 8 * kMiB;
   return made;
 }
 

@@ -53,6 +53,7 @@ struct Profile {
   std::uint64_t memory_bytes;    // NVML's total
   std::uint64_t reserved_bytes;  // used by firmware and driver, part of total
   std::uint64_t context_bytes;   // taken by each context of a process on a GPU
+  std::uint64_t heap_bytes;      // a new context's limit of the device heap, part of context_bytes
   std::uint64_t slab_bytes;  // 2 MiB: a context's small allocations share slabs, large ones are rounded up; 0: exact
   std::uint64_t pool_granule_bytes;  // a memory pool grows by multiples of it
   std::uint64_t bar1_bytes;

@@ -59,9 +59,9 @@ struct Context : Handled<0x68637478, CUDA_ERROR_INVALID_CONTEXT> {
   int cache_config = 0, shared_config = 0;
 };
 
-// cuda.h: CU_LIMIT_STACK_SIZE, PRINTF_FIFO_SIZE and MALLOC_HEAP_SIZE, in bytes. The defaults are included in
-// context_bytes.
-inline constexpr std::uint64_t kDefaultLimits[8] = {1024, 1 << 20, 8 << 20, 2, 2048, 128, 0, 0};
+// cuda.h: CU_LIMIT_STACK_SIZE and PRINTF_FIFO_SIZE, in bytes, then MALLOC_HEAP_SIZE, which the profile tells. The
+// defaults are included in context_bytes.
+inline constexpr std::uint64_t kDefaultLimits[8] = {1024, 1 << 20, 0, 2, 2048, 128, 0, 0};
 
 struct Stream : Handled<0x68737472> {
   Context* context = nullptr;

@@ -67,6 +67,22 @@ TEST(Residual, ALimitThatWasLoweredIsNotChargedAgain) {
   }
 }
 
+// A driver whose contexts begin with a larger heap than usual.
+TEST(Residual, AHeapIsChargedBeyondTheDriversOwn) {
+  const Runtime runtime;
+  sim::Profile profile = *sim::find_profile("tiny");
+  profile.heap_bytes = 24 * kMiB;
+  ASSERT_TRUE(sim::create_node(runtime.path() + "/run-node", profile));
+  Led tenant(runtime, on_tiny("576MiB"));
+  EXPECT_EQ(tenant.does("info"), "0");
+  const Owner owner(runtime);
+  for (const std::uint64_t value : {16ul, 24ul, 40ul, 32ul, 8ul, 25ul}) {
+    EXPECT_EQ(tenant.does(bytes("heap", value * kMiB)), "0");
+    EXPECT_EQ(owner.residual(), kContext + (value > 24 ? value - 24 : 0) * kMiB) << value;
+    EXPECT_EQ(truth(runtime).processes.at(0).context_bytes, owner.residual());
+  }
+}
+
 // As on a card of that size: the refused memory is not on the card, and what fits can be allocated at once.
 class Unannounced : public testing::TestWithParam<std::string> {};
 INSTANTIATE_TEST_SUITE_P(Calls, Unannounced,

@@ -1,5 +1,7 @@
 // Modules and the limits of a context: their memory is charged to the share before the call returns.
 #include <algorithm>
+#include <atomic>
+#include <iterator>
 
 #include "guest/bare/saturating.hpp"
 #include "guest/limiter/memory/image_growth.hpp"
@@ -47,11 +49,23 @@ std::uint64_t taken_by(Part part) {
   return known.bytes;
 }
 
-// What a new context has and its size includes. cuda.h gives no figure of the stack's bytes per thread; the others are
-// of the CUDA C++ Programming Guide.
-constexpr std::uint64_t kDefaultStack = 1024;
-constexpr std::uint64_t kDefaultPrintf = 1 << 20;
-constexpr std::uint64_t kDefaultHeap = 8 << 20;
+// What a new context has and its size includes, by part. cuda.h gives no figure of the stack's bytes per thread; the
+// others are of the CUDA C++ Programming Guide.
+constexpr std::uint64_t kDefaults[] = {0, 1024, 1 << 20, 8 << 20};
+
+// The driver's own figures, where larger: all contexts of a device begin with the same. Learnt before the process first
+// changes one; 0: not yet. Never for the stack, which the driver raises by itself for kernels that need more.
+std::atomic<std::uint64_t> learnt[headgate::ledger::kMaxDevices][std::size(kDefaults)];
+
+std::uint64_t usual(Part part, std::uint32_t device) {
+  const auto which = static_cast<std::size_t>(part);
+  return std::max(kDefaults[which], learnt[device][which].load());
+}
+void learn_usual(Part part, std::uint32_t device, std::uint64_t value) {
+  const auto which = static_cast<std::size_t>(part);
+  std::uint64_t none = 0;
+  learnt[device][which].compare_exchange_strong(none, std::max(kDefaults[which], value));
+}
 
 // The maximum per multiprocessor up to compute capability 12 (CUDA C++ Programming Guide, compute capabilities).
 constexpr std::uint64_t kMostThreads = 2048;
@@ -90,10 +104,10 @@ namespace headgate::limiter {
 
 bool has_room_for_local(const Place& place, int bytes_a_thread) {
   if (bytes_a_thread <= 0) return true;
-  const std::uint64_t threads = most_threads_of(place.device);
-  if (threads == 0 && static_cast<std::uint64_t>(bytes_a_thread) > kDefaultStack)
-    return may_take_unknown(place, static_cast<std::uint64_t>(bytes_a_thread));
-  const std::uint64_t bytes = beyond(static_cast<std::uint64_t>(bytes_a_thread), kDefaultStack, threads);
+  const std::uint64_t threads = most_threads_of(place.device), local = static_cast<std::uint64_t>(bytes_a_thread);
+  const std::uint64_t stack = usual(Part::stack, place.device_index);
+  if (threads == 0 && local > stack) return may_take_unknown(place, local);
+  const std::uint64_t bytes = beyond(local, stack, threads);
   const std::uint64_t more = beyond(bytes, taken_by(Part::stack), 1);
   if (more == 0) return true;
   InFlightBytes in_flight;
@@ -153,20 +167,21 @@ HEADGATE_HOOK CUresult cuModuleUnload(CUmodule hmod) {
 HEADGATE_HOOK CUresult cuCtxSetLimit(CUlimit limit, std::size_t value) {
   const auto set = [=] { return forward(driver.cuCtxSetLimit, limit, value); };
   const Place place = current_place();
-  const bool sized =
-      limit == CU_LIMIT_STACK_SIZE || limit == CU_LIMIT_PRINTF_FIFO_SIZE || limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+  const bool stack = limit == CU_LIMIT_STACK_SIZE, heap = limit == CU_LIMIT_MALLOC_HEAP_SIZE;
+  const bool sized = stack || heap || limit == CU_LIMIT_PRINTF_FIFO_SIZE;
+  const Part part = stack ? Part::stack : heap ? Part::heap : Part::printf;
+  const bool held = place.standing == Standing::held && place.device_index < headgate::ledger::kMaxDevices;
   std::size_t before = 0;
-  if (!sized || !is_limited(place) || forward(driver.cuCtxGetLimit, &before, limit) != CUDA_SUCCESS) {
+  const bool known = sized && held && forward(driver.cuCtxGetLimit, &before, limit) == CUDA_SUCCESS;
+  if (known && !stack) learn_usual(part, place.device_index, before);
+  if (!known || !is_limited(place)) {
     const CUresult result = set();
-    if (result == CUDA_SUCCESS && place.standing == Standing::held && seated()) residual_is_due(place.device_index);
+    if (result == CUDA_SUCCESS && held && seated()) residual_is_due(place.device_index);
     return result;
   }
-  const bool stack = limit == CU_LIMIT_STACK_SIZE;
-  const Part part = stack ? Part::stack : limit == CU_LIMIT_PRINTF_FIFO_SIZE ? Part::printf : Part::heap;
-  const std::uint64_t usual = stack ? kDefaultStack : part == Part::printf ? kDefaultPrintf : kDefaultHeap;
   const std::uint64_t each = stack ? most_threads_of(place.device) : 1;
   if (each == 0 && value > before && !may_take_unknown(place, value)) return refusal();
-  const std::uint64_t wanted = beyond(value, usual, each), taken = taken_by(part);
+  const std::uint64_t wanted = beyond(value, usual(part, place.device_index), each), taken = taken_by(part);
   const std::uint64_t more = beyond(wanted, taken, 1);
   // Local memory never shrinks, and may already exceed the limit.
   const std::uint64_t less = stack ? 0 : beyond(taken, wanted, 1);

@@ -33,7 +33,7 @@ std::uint64_t grown(const Context& context, std::uint64_t local_bytes) {
   const std::uint64_t threads = std::uint64_t{profile.sm_count} * profile.max_threads_per_sm;
   return beyond(local_bytes, kDefaultLimits[kStack]) * threads +
          beyond(context.limits[kPrintf], kDefaultLimits[kPrintf]) +
-         beyond(context.limits[kHeap], kDefaultLimits[kHeap]);
+         beyond(context.limits[kHeap], profile.heap_bytes);
 }
 
 // The caller holds the lock. Grows the context to its limits and `local_bytes` of local memory.
@@ -101,6 +101,7 @@ CUresult set_limit(Context* context, unsigned limit, std::uint64_t value) {
 
 void begin_growth(Context* context) {
   std::ranges::copy(kDefaultLimits, context->limits);
+  context->limits[kHeap] = library().profile().heap_bytes;
   context->local_bytes = kDefaultLimits[kStack];
   context->grown_bytes = context->code_bytes = 0;
 }
