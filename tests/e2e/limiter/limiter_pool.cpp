@@ -28,13 +28,11 @@
 #include <unistd.h>
 
 #include <atomic>
-#include <barrier>
 #include <cerrno>
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
-#include <functional>
 #include <iostream>
 #include <string>
 #include <thread>
@@ -42,6 +40,7 @@
 
 #include "limiter_graph_memory.hpp"
 #include "limiter_images.hpp"
+#include "limiter_primary.hpp"
 #include "support/driver_call.hpp"
 
 using namespace headgate::abi;
@@ -178,42 +177,10 @@ struct Tenant {
     return result;
   }
 
-  static CUresult retain_primary(CUdevice on) {
-    CUcontext context = nullptr;
-    return CALL(cuDevicePrimaryCtxRetain)(&context, on);
-  }
-
-  static CUresult retain_primary_twice(CUdevice on) {
-    std::barrier both(2);
-    CUresult results[2] = {};
-    const auto retain = [&](CUresult& result) {
-      both.arrive_and_wait();
-      result = retain_primary(on);
-    };
-    {
-      const std::jthread one(retain, std::ref(results[0])), two(retain, std::ref(results[1]));
-    }
-    return results[0] != CUDA_SUCCESS ? results[0] : results[1];
-  }
-
   std::jthread elsewhere;
   CUresult release_primary_elsewhere(CUdevice on) {
     elsewhere = std::jthread([on] { CALL(cuDevicePrimaryCtxRelease_v2)(on); });
     return CUDA_SUCCESS;
-  }
-
-  static CUresult race_primary(std::uint64_t rounds) {
-    std::atomic<unsigned> wrong{0};
-    for (std::uint64_t i = 0; i < rounds; ++i) {
-      if (retain_primary(1) != CUDA_SUCCESS || retain_primary(1) != CUDA_SUCCESS) return CUDA_ERROR_UNKNOWN;
-      std::barrier both(2);
-      const auto release = [&] {
-        both.arrive_and_wait();
-        if (CALL(cuDevicePrimaryCtxRelease_v2)(1) != CUDA_SUCCESS) ++wrong;
-      };
-      const std::jthread one(release), two(release);
-    }
-    return wrong == 0 ? CUDA_SUCCESS : CUDA_ERROR_UNKNOWN;
   }
 
   // Tells which calls succeed in a child of fork(), which has no driver: 1 an allocation, 2 a free, 4 a trim of the
