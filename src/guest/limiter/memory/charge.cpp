@@ -91,8 +91,7 @@ constexpr std::int64_t kTeardownPatienceNs = 100'000'000;
 // successor. Waits until 100 ms after the death was seen, while enough memory is draining.
 bool wait_for_teardown(std::uint32_t device, std::uint64_t bytes, std::uint64_t granted) {
   // Without a death the usual refusal costs nothing more. A daemon that starts may just have settled one, though.
-  if (ledger::torn_on(*session.usage, device).bytes == 0)
-    return fits(bytes_in_use(device), bytes, granted);
+  if (ledger::torn_on(*session.usage, device).bytes == 0) return fits(bytes_in_use(device), bytes, granted);
   while (true) {
     const ledger::Torn torn = ledger::torn_on(*session.usage, device);
     const std::uint64_t used = bytes_in_use_now(device);

@@ -32,8 +32,7 @@ std::uint64_t grown(const Context& context, std::uint64_t local_bytes) {
   const Profile& profile = library().profile();
   const std::uint64_t threads = std::uint64_t{profile.sm_count} * profile.max_threads_per_sm;
   return beyond(local_bytes, kDefaultLimits[kStack]) * threads +
-         beyond(context.limits[kPrintf], kDefaultLimits[kPrintf]) +
-         beyond(context.limits[kHeap], profile.heap_bytes);
+         beyond(context.limits[kPrintf], kDefaultLimits[kPrintf]) + beyond(context.limits[kHeap], profile.heap_bytes);
 }
 
 // The caller holds the lock. Grows the context to its limits and `local_bytes` of local memory.
