@@ -223,6 +223,37 @@ TEST(MpsWedge, IsSeenInOneRequestOverTwoLooks) {
   EXPECT_EQ(manager.groups().at(0).restarts, 0u);
 }
 
+// The look saw only the ended client; meanwhile the server has let it go and serves another.
+TEST_F(MpsKeeper, AServerThatHangsIsAskedAgainBeforeItIsKilled) {
+  Sleeper ended;
+  const std::string dead = std::to_string(ended.mark().pid);
+  ended.end();
+  write_tool(kSoundTool);
+  auto options = folder_.options(tool_);
+  options.limits.wedged = milliseconds(0);
+  Manager manager(options);
+  const Sleeper tenant;
+  ASSERT_TRUE(manager.acquire(tenant_of(tenant)));
+  const FakeClient client(pipe());
+  ASSERT_TRUE(comes_true([&] {
+    manager.look();
+    return manager.groups().at(0).clients == std::vector{client.pid()};
+  }));
+  write_tool("[ -e \"$0.past\" ] && rm \"$0.past\" && { \"$0.sound\" \"$@\" | sed 's/^" + std::to_string(client.pid()) +
+             "$/" + dead + "/'; exit; }\n" + kSoundTool);
+  std::filesystem::create_symlink(HEADGATE_SIM_MPS_TOOL, tool_ + ".sound");
+  for (int looks = 0; looks < 2; ++looks) {
+    std::ofstream(tool_ + ".past") << "";
+    manager.look();
+  }
+  ASSERT_EQ(folder_.told("mps.wedged").size(), 1u);
+  EXPECT_NE(folder_.told("mps.wedged")[0].find("still lists client " + dead), std::string::npos);
+  EXPECT_EQ(manager.groups().at(0).clients, std::vector{client.pid()});
+  EXPECT_EQ(manager.groups().at(0).restarts, 0u);
+  manager.look();
+  EXPECT_NE(manager.groups().at(0).state, ServerState::wedged);
+}
+
 TEST_F(MpsKeeper, AFaultThatTheLogOfRelease535TellsIsShown) {
   start();
   const Sleeper tenant;
