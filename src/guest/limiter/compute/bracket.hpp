@@ -161,7 +161,7 @@ inline void settled_one(StreamMeter& stream, const Bracket& bracket, std::int64_
   // In turns, what it took beyond its estimate is not added: each process in whose commands a neighbour had slices would
   // add the same slices, and the GPU would idle until they have passed.
   const std::int64_t unused_ns = bracket.expected_ns - worked_ns;
-  const bool in_turns = context.pace->cycle_ns.load(std::memory_order_relaxed) == 0;
+  const bool in_turns = context.arbitrated && context.pace->cycle_ns.load(std::memory_order_relaxed) == 0;
   if (bracket.shares_room)
     ended_in_share(*context.account, *context.pace, in_turns ? std::max<std::int64_t>(0, unused_ns) : unused_ns);
   if (bracket.unknown) context.pace->unknown.fetch_sub(1, std::memory_order_relaxed);

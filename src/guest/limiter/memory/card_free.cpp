@@ -51,13 +51,17 @@ std::uint64_t CardFree::increase() const {
 
 ContextTrial try_context(std::uint32_t device_index, abi::CUdevice device) {
   const CardFree without(device_index);
-  abi::CUcontext trial = nullptr;
-  if (!without.is_known() || forward(driver.cuCtxCreate_v2, &trial, 0u, device) != abi::CUDA_SUCCESS) return {};
+  abi::CUcontext trial = nullptr, before = nullptr, after = nullptr;
+  if (!without.is_known() || forward(driver.cuCtxGetCurrent, &before) != abi::CUDA_SUCCESS ||
+      forward(driver.cuCtxCreate_v2, &trial, 0u, device) != abi::CUDA_SUCCESS)
+    return {};
   current_changed();
   const CardFree with(device_index);
   const std::uint64_t taken_bytes = without.decrease();
   // A trial that stays must not stay current.
   if (forward(driver.cuCtxDestroy_v2, trial) != abi::CUDA_SUCCESS) forward(driver.cuCtxPopCurrent_v2, &trial);
+  if (forward(driver.cuCtxGetCurrent, &after) == abi::CUDA_SUCCESS && after != before)
+    forward(driver.cuCtxSetCurrent, before);
   current_changed();
   return {.taken_bytes = taken_bytes, .returned_bytes = with.increase()};
 }
