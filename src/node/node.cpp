@@ -6,7 +6,8 @@
 namespace headgate::node {
 
 Result<std::unique_ptr<Node>> Node::open(NodeOptions options, observe::EventLog& events) {
-  return std::unique_ptr<Node>(new Node(TRY(ManagedShares::open(std::move(options), events))));
+  auto managed = TRY(ManagedShares::open(std::move(options), events));
+  return std::unique_ptr<Node>(new Node(std::move(managed)));
 }
 
 void Node::keep_time(const snapshot::Snapshot& latest, std::int64_t now_unix_s) {
@@ -33,7 +34,7 @@ Result<void> Node::replace_bell(const std::string& share, UniqueFd bell) {
   managed.tell("share.deaf", "warn", share, live->share.owner_uid,
                "a process of " + share +
                    " shut down the doorbell of its share, or sent descriptors over it, which no limiter does: "
-                   "the daemon opens another one; headgate ps lists its processes");
+                   "the daemon opens another one; headgate ps lists the processes of the share");
   return {};
 }
 

@@ -54,7 +54,7 @@ void ShareExpiry::look(const snapshot::Snapshot& latest, std::int64_t now_unix_s
       const auto removed = managed_.shares.remove(name);
       if (removed) {
         managed_.forget(name);
-        managed_.tell("share.ended", "info", name, 0, "the share " + name + " has expired and was removed", owner_uid);
+        managed_.tell("share.ended", "info", name, 0, "the share " + name + " has ended and was removed", owner_uid);
         continue;
       }
       disk_is_busy = removed.error().code == ErrorCode::busy;

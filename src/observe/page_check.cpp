@@ -37,7 +37,7 @@ std::string of_header(const ledger::PolicyPage& policy, const ledger::UsagePage&
   if (slots != ledger::kMaxSlots) return "says that it has " + to_string(slots) + " slots";
   if (devices != policy.device_count)
     return "says that it has " + to_string(devices) + " GPUs, and has " + to_string(policy.device_count);
-  if (generation != policy.generation) return "belongs to an earlier or later share of this name";
+  if (generation != policy.generation) return "has another generation number than the share";
   if (seen > ledger::kMaxSlots) return "says that " + to_string(seen) + " slots were used";
   if (is_written(usage.reserved)) return "has data in reserved fields";
   return {};

@@ -56,7 +56,7 @@ TEST_F(PageCheckTest, EachFalseValueIsNamed) {
       {[](auto& page) { page.header.bytes = 12; }, "12 bytes"},
       {[](auto& page) { page.slot_count = 1; }, "1 slots"},
       {[](auto& page) { page.device_count = 7; }, "has 7 GPUs, and has 1"},
-      {[](auto& page) { page.generation = 1; }, "belongs to an earlier"},
+      {[](auto& page) { page.generation = 1; }, "another generation number"},
       {[](auto& page) { page.slots_seen = 4096; }, "4096 slots"},
       {[](auto& page) { page.reserved[3] = 1; }, "reserved fields"},
       {[](auto& page) { page.memory[0].reserved[3] = 1; }, "reserved fields"},

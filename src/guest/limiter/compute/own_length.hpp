@@ -12,8 +12,8 @@ namespace headgate::limiter {
 
 inline constexpr std::int64_t kUsualParts = 64;    // an even kernel differs by such a part of its length
 inline constexpr std::uint32_t kLongerInARow = 8;  // then it is the kernel that takes longer
-
-inline constexpr std::int64_t kMostTimes = 4;  // as long as expected, at most, beside others' last kernels
+// Of its estimate and a slice: beside others' last kernels it seldom takes as many times as long.
+inline constexpr std::int64_t kMostTimes = 4;
 
 // Returns whether the mean says how long each of the bracket's kernels takes.
 inline bool is_known(const Estimates& estimates, const Bracket& bracket) {
@@ -56,7 +56,6 @@ inline bool seems_longer(Estimates& estimates, ContextMeter& context, const Brac
     const bool shorter = length_ns < expected_ns - usual_ns;
     if (shorter) replace(length_ns);
     part_ns = length_ns;
-    // Beside so few others it is the kernel that takes longer.
     if (length_ns > kMostTimes * (expected_ns + ledger::kGpuSliceNs)) return counts(length_ns), true;
     // What is only a little shorter counts if there are no better ones for long.
     return !shorter && (length_ns >= expected_ns || ++context.unclear < kLongerInARow);
