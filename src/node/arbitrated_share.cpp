@@ -115,6 +115,7 @@ schedule::Use ArbitratedShare::use_of(std::uint32_t gpu, std::int64_t now_ns) {
   const ledger::ComputeAccount& account = usage.compute[device];
   schedule::Use use;
   use.held_ns = static_cast<std::int64_t>(account.held_ns.load(kRelaxed));
+  use.given_back_ns = static_cast<std::int64_t>(account.neighbours_ns.load(kRelaxed));
   use.kernel_ns = account.kernel_ns.load(kRelaxed);
   use.dry_ns = account.dry_ns.load(kRelaxed);
   use.dry_spells = account.dry_spells.load(kRelaxed);

@@ -90,6 +90,7 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   // Time that turns out to be another share's is given back.
   const std::int64_t reported_ns = was_away(now_ns) ? 0 : use.held_ns - place->use.held_ns;
   const std::int64_t held_ns = place->credible_ns(reported_ns, now_ns);
+  const std::int64_t back_ns = was_away(now_ns) ? 0 : use.given_back_ns - place->use.given_back_ns;
   const bool requested = use.requests != place->use.requests;
   const bool was_overdue = place->overdue();
   const bool was_idle = place->use.in_flight_ns == 0;
@@ -101,11 +102,15 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
     place->expected_ns = was_overdue || was_idle ? use.in_flight_ns : std::max(place->expected_ns, use.in_flight_ns);
   if (!was_overdue) place->overdue_since_ns = now_ns;
   stake->held_ns = std::clamp(stake->held_ns + held_ns, -kMaxHeldNs, kMaxHeldNs);
-  if (stake->seeks() && is_sought(*stake))
-    stake->ahead_ns = std::clamp(stake->ahead_ns + held_ns, -kMaxAheadNs, kMaxAheadNs);
+  // What it has while no other wants the GPU is free. What is given back then was charged beside others.
+  const std::int64_t returned_ns = std::min(held_ns, -std::clamp<std::int64_t>(back_ns, 0, place->paid_ns));
+  const std::int64_t charged_ns = is_sought(*stake) ? held_ns : returned_ns;
+  place->paid_ns = std::clamp<std::int64_t>(place->paid_ns + charged_ns, 0, kMaxLateNs);
+  stake->ahead_ns =
+      std::clamp(stake->ahead_ns + (stake->seeks() ? charged_ns : returned_ns), -kMaxAheadNs, kMaxAheadNs);
   const bool latency = place->terms.priority_class == Class::latency;
   // What it had as latency class is no debt in another class.
-  if (!latency) stake->charge(held_ns, held_ns < 0 ? stake->was_reserved() : stake->reserved, is_sought(*stake));
+  if (!latency) stake->charge(charged_ns, charged_ns < 0 ? stake->was_reserved() : stake->reserved);
   if (requested || use.wanting || use.in_flight_ns > 0) place->active_ns = now_ns;
   place->learn_gap(now_ns);
   place->look_at_ceiling();

@@ -171,6 +171,7 @@ class Arbiter {
   void look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passed_ns);
   void change_rank(Gang& gang, std::uint32_t rank);
   void advance_clocks();
+  void keep_distance(GangOnGpu& stake);
 
   // fluid_pace.cpp
   void keep_pace(std::int64_t now_ns, std::int64_t passed_ns);

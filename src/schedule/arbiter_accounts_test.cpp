@@ -50,6 +50,7 @@ TEST(ArbiterAccounts, FalseReportsMoveNoOtherShareAccounts) {
   for (int i = 0; i < 4'000; ++i) {
     const std::int64_t lie = kLies[i % 4], other = kLies[i / 4 % 4], third = kLies[i / 16 % 4];
     gpus.uses[{liar, 0}] = {.held_ns = lie,
+                            .given_back_ns = i % 5 == 0 ? third : other,
                             .in_flight_ns = other,
                             .kernel_ns = third,
                             .dry_ns = other,
@@ -98,8 +99,9 @@ TEST(ArbiterAccounts, ReportsBeyondPassedTimeDoNotErodeWeights) {
 }
 TEST(ArbiterAccounts, AQuietHourGivesNoExtraTimeForLateReports) {
   Gpus gpus;
-  const ShareId share = gpus.add({Terms{}});
+  const ShareId share = gpus.add({Terms{}}), other = gpus.add({Terms{}});
   gpus.run(share, kMs);
+  gpus.want(other);
   gpus.decide(kMs);
   constexpr std::int64_t kHourNs = 3'600'000 * kMs;
   gpus.decide(kHourNs);
@@ -199,9 +201,38 @@ TEST(ArbiterAccounts, PausesEarnNoCredit) {
   EXPECT_NEAR(worked[sparse], 200, 50);
   EXPECT_NEAR(worked[full], 200, 50);
 }
+// Both have had as much when one stops; what was charged wrongly is known only then. No other share's turn is its price.
+TEST(ArbiterAccounts, TimeAloneIsFreeAndCorrectionsAreNot) {
+  Gpus gpus;
+  const ShareId stays = gpus.add({Terms{}}), stops = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  play(gpus, {{stays, {0}}, {stops, {0}}}, at_ns, 400);
+  const auto stands = [&](ShareId share) { return gpus.arbiter.virtual_time_ns(share, 0); };
+  gpus.rest(stops);
+  gpus.run(stays, kMs);
+  gpus.decide(at_ns += 20 * kMs);
+  const std::int64_t stays_ns = stands(stays), stops_ns = stands(stops);
+  gpus.uses[{stays, 0}].held_ns += 18 * kMs;  // 20 ms alone, and 2 ms were the other's
+  gpus.uses[{stays, 0}].given_back_ns += 2 * kMs;
+  gpus.uses[{stops, 0}].held_ns -= kMs;
+  gpus.uses[{stops, 0}].given_back_ns += kMs;
+  gpus.decide(at_ns += 20 * kMs);
+  EXPECT_EQ(stands(stays) - stays_ns, -2 * kMs / 100);
+  EXPECT_EQ(stands(stops) - stops_ns, -kMs / 100);
+  gpus.want(stops);
+  gpus.decide(at_ns += 20 * kMs);
+  EXPECT_EQ(stands(stops) - stops_ns, -kMs / 100) << "a pause changes nothing";
+  gpus.rest(stops);
+  gpus.decide(at_ns += 20 * kMs);
+  gpus.uses[{stays, 0}].given_back_ns += 1'000'000 * kMs;
+  gpus.decide(at_ns += 20 * kMs);
+  EXPECT_GE(stands(stays), 0) << "no more comes back than was charged";
+}
 TEST(ArbiterAccounts, SmallReportsAreChargedInFull) {
   Gpus gpus;
   const ShareId share = gpus.add({Terms{.weight = 1'000}});
+  gpus.want(gpus.add({Terms{}}));
+  gpus.decide(kMs / 2);
   for (std::int64_t at_ns = kMs; at_ns <= 1'000 * kMs; at_ns += kMs) {
     gpus.uses[{share, 0}].held_ns += 900;
     gpus.decide(at_ns);

@@ -30,12 +30,15 @@ TEST(Arbiter, ALoneShareIsOpenWithoutEndAndTicks) {
 }
 TEST(Arbiter, ANewShareGetsALongHeldGpuAtOnce) {
   Gpus gpus;
-  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
+  const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}}), earlier = gpus.add({Terms{}});
+  std::int64_t at_ns = 0;
+  play(gpus, {{a, {0}}, {earlier, {0}}}, at_ns, 40);
+  gpus.rest(earlier);
   gpus.run(a, kMs);
-  gpus.decide(kMs);
-  gpus.uses[{a, 0}].held_ns = 500 * kMs;
+  gpus.decide(at_ns += 100 * kMs);
+  gpus.uses[{a, 0}].held_ns += 500 * kMs;
   gpus.want(b);
-  gpus.decide(501 * kMs);
+  gpus.decide(at_ns + 500 * kMs);
   EXPECT_EQ(gpus.gate(b), Gate::open);
   EXPECT_EQ(gpus.gate(a), Gate::queued);
 }
@@ -329,6 +332,26 @@ TEST(Arbiter, SharesThatFitIntoPausesNeedNoDecision) {
     now_ns = gpus.decide(now_ns).wake_at_ns;
   }
   EXPECT_LE(looks, 50 * kMs / kShortestLeaseNs + 1);
+}
+// Its pauses last 20 ms, so the GPU would idle until it is known that one has begun.
+TEST(Arbiter, TheNextSendsAKernelBeforeAHoldersLongPause) {
+  Gpus gpus;
+  const ShareId bursts = gpus.add({Terms{}}), full = gpus.add({Terms{}});
+  gpus.uses[{bursts, 0}] = {.kernel_ns = 2 * kMs, .dry_ns = 80 * kMs, .dry_spells = 4};
+  std::int64_t at_ns = 0;
+  play(gpus, {{bursts, {0}}, {full, {0}}}, at_ns, 40);
+  while (gpus.gate(bursts) == Gate::open) play(gpus, {{bursts, {0}}, {full, {0}}}, at_ns, 1);
+  while (gpus.gate(bursts) != Gate::open) play(gpus, {{bursts, {0}}, {full, {0}}}, at_ns, 1);
+  gpus.run(bursts, 2 * kMs);
+  at_ns = gpus.decide(at_ns).wake_at_ns;  // of a turn of 5 ms
+  gpus.run(bursts, kOverlapNs);
+  const Decision decision = gpus.decide(at_ns);
+  EXPECT_EQ(gpus.gate(full), Gate::batch);
+  EXPECT_EQ(gpus.gate(bursts), Gate::open);
+  EXPECT_EQ(decision.wake_at_ns, at_ns + 2 * kOverlapNs);
+  gpus.rest(bursts);
+  gpus.decide(decision.wake_at_ns);
+  EXPECT_EQ(gpus.gate(full), Gate::open);
 }
 TEST(Arbiter, OffOpensEveryGateAtOnce) {
   Gpus gpus;

@@ -11,7 +11,8 @@ constexpr std::int64_t kFarNs = kMaxHeldNs;
 
 Use sane(const Use& use) {
   Use made = use;
-  for (std::int64_t* total : {&made.held_ns, &made.dry_ns}) *total = std::clamp(*total, -kFarNs, kFarNs);
+  for (std::int64_t* total : {&made.held_ns, &made.given_back_ns, &made.dry_ns})
+    *total = std::clamp(*total, -kFarNs, kFarNs);
   for (std::int64_t* now : {&made.in_flight_ns, &made.oldest_age_ns, &made.kernel_ns, &made.ceiling_ns})
     *now = std::clamp<std::int64_t>(*now, 0, kMaxReportedNs);
   made.credit_ns = std::clamp<std::int64_t>(made.credit_ns, 0, kNoCeiling);
@@ -30,11 +31,15 @@ std::int64_t ShareOnGpu::credible_ns(std::int64_t held_ns, std::int64_t now_ns) 
   return credible;
 }
 
-std::int64_t ShareOnGpu::linger_ns() const { return std::clamp(2 * gap_ns, kMinLingerNs, kMaxLingerNs); }
+std::int64_t ShareOnGpu::linger_ns() const {
+  return long_gaps ? 0 : std::clamp(2 * gap_ns, kMinLingerNs, kMaxLingerNs);
+}
 
 std::int64_t ShareOnGpu::patience_ns(std::int64_t now_ns) const {
   if (use.ceiling_ns > 0) return 0;
-  if (long_gaps || now_ns - throttled_ns < kSteadyNs) return kMinLingerNs;
+  // Before a long pause, early enough for the next share's first kernel.
+  if (long_gaps) return use.in_flight_ns > kMinLingerNs ? -kMinLingerNs : kMinLingerNs;
+  if (now_ns - throttled_ns < kSteadyNs) return kMinLingerNs;
   return gap_ns > 0 ? linger_ns() : kMaxLingerNs;
 }
 
@@ -82,8 +87,8 @@ void GangOnGpu::assume(std::int64_t now_ns) {
   assumed_ns = std::max<std::int64_t>(0, turns_ns - (held_ns - held_at_start_ns));
 }
 
-void GangOnGpu::charge(std::int64_t gpu_ns, bool by_promise, bool contended) {
-  if (by_promise && contended) {
+void GangOnGpu::charge(std::int64_t gpu_ns, bool by_promise) {
+  if (by_promise) {
     budget_ns = std::clamp(budget_ns - gpu_ns, -kFarNs, kFarNs);
     return;
   }
@@ -94,11 +99,9 @@ void GangOnGpu::charge(std::int64_t gpu_ns, bool by_promise, bool contended) {
 
 void GangOnGpu::earn(std::int64_t passed_ns, bool contended) {
   constexpr std::int64_t kWhole = 1'000'000;
-  const bool counts = contended && (wants || held_back);
-  const std::int64_t most_ns = counts ? kBudgetWindowNs * guarantee_ppm / kWhole : std::min(budget_ns, kIdleBudgetNs);
-  const std::int64_t earned_ns = passed_ns * guarantee_ppm / kWhole;
-  if (counts || budget_ns < 0) budget_ns = std::min(budget_ns + earned_ns, std::max<std::int64_t>(0, most_ns));
-  else budget_ns = most_ns;
+  if (!seeks()) budget_ns = std::min(budget_ns, kIdleBudgetNs);
+  else if (contended)
+    budget_ns = std::min(budget_ns + passed_ns * guarantee_ppm / kWhole, kBudgetWindowNs * guarantee_ppm / kWhole);
 }
 
 void GangOnGpu::end_turn(std::int64_t now_ns) {
@@ -111,8 +114,8 @@ void GangOnGpu::end_turn(std::int64_t now_ns) {
 
 void GangOnGpu::pay_by(bool promise, std::int64_t now_ns) {
   assume(now_ns);
-  charge(assumed_ns, reserved, true);
-  charge(-assumed_ns, promise, true);
+  charge(assumed_ns, reserved);
+  charge(-assumed_ns, promise);
   end_turn(now_ns);
   reserved = promise;
 }

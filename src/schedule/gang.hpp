@@ -67,6 +67,7 @@ struct ShareOnGpu {
   std::int64_t observed_ns = 0;            // 0: never
   std::int64_t late_ns = kMaxLateNs;       // how much more than the elapsed time it may report
   std::int64_t charged_ns = 0;             // recently, so it can be given back
+  std::int64_t paid_ns = 0;                // of that, beside other shares
   std::int64_t overdue_since_ns = 0;
   std::int64_t oldest_ns = 0;             // when the oldest of its work in flight was sent
   std::int64_t held_since_oldest_ns = 0;  // by the share, since that was first seen to be the oldest
@@ -136,11 +137,11 @@ struct GangOnGpu {
   bool reserved = false;        // its last turn is paid from the budget
   bool wants = false, wanted_before = false;
   bool has_gaps = false;
-  bool wakes = false;                       // wants the GPU again, now
-  bool slept = false;                       // for longer than a pause
-  bool held_back = false;                   // wants more, but its own ceiling stops it
-  bool rested = false;                      // was held back until now
-  std::optional<std::int64_t> distance_ns;  // from the clock when it last stopped wanting, in virtual time
+  bool wakes = false;                         // wants the GPU again, now
+  bool slept = false;                         // for longer than a pause
+  bool held_back = false;                     // wants more, but its own ceiling stops it
+  bool rested = false;                        // was held back until now
+  std::optional<std::int64_t> clock_left_ns;  // the clock when it last stopped wanting, in virtual time
   // Compared with the fluid, if some kernels are long (fluid_pace.cpp).
   std::int64_t ahead_ns = 0;         // what it had beyond the fluid; negative: less
   double part = 0;                   // its part of the GPU in the fluid, 0..1
@@ -164,6 +165,12 @@ struct GangOnGpu {
   bool is_always_busy(std::int64_t now_ns) const {
     return std::ranges::all_of(places, [now_ns](const ShareOnGpu& each) { return each.always_busy(now_ns); });
   }
+  // Returns whether its last work is about to end, and a long pause follows.
+  bool pauses_soon() const {
+    return std::ranges::all_of(places, [](const ShareOnGpu& each) {
+      return each.long_gaps && each.use.in_flight_ns > 0 && each.use.in_flight_ns <= kMinLingerNs;
+    });
+  }
   // Return the longest of its shares' figures.
   std::int64_t in_flight_ns() const;
   std::int64_t kernel_ns() const;
@@ -179,9 +186,8 @@ struct GangOnGpu {
   std::int64_t price_ns(std::int64_t gpu_ns) const { return gpu_ns / std::max<std::int64_t>(1, weight); }
 
   void assume(std::int64_t now_ns);
-  // contended: another gang wants the GPU, or would without its ceiling. Otherwise the promise is not charged.
-  void charge(std::int64_t gpu_ns, bool by_promise, bool contended);
-  // Adds the promise's part of the elapsed time while the gang wants the GPU, up to kBudgetWindowNs of it.
+  void charge(std::int64_t gpu_ns, bool by_promise);
+  // Adds the promise's part of the elapsed time while the gang and another one want the GPU, up to kBudgetWindowNs of it.
   void earn(std::int64_t passed_ns, bool contended);
   void end_turn(std::int64_t now_ns);
   // Returns how time that is given back now was paid: it belongs to a turn that ended recently.

@@ -87,18 +87,21 @@ void Arbiter::share_gaps(std::int64_t now_ns) {
   }
 }
 
-// Shortly before a turn ends, the next gang may send one kernel, so that its wake-up costs no GPU time.
+// Shortly before a turn ends, or the holder's work before a long pause, the next gang may send one kernel, so that its
+// wake-up costs no GPU time.
 bool Arbiter::is_next(const GangOnGpu& stake, std::int64_t now_ns) const {
   Gang* const holder = gpus_[stake.gpu].holder;
-  if (holder == nullptr || holder->stake(stake.gpu)->lease_end_ns - now_ns > kOverlapNs ||
-      stake.gang->is_together(now_ns))
-    return false;
+  if (holder == nullptr || stake.gang->is_together(now_ns)) return false;
+  const GangOnGpu& held = *holder->stake(stake.gpu);
+  const bool pauses = held.pauses_soon();
+  if (!pauses && held.lease_end_ns - now_ns > kOverlapNs) return false;
   // What the holder has sent comes first.
   if (holder->stakes.size() == 1 && holder->in_flight_ns() > kTailLeadNs + kOverlapNs && stake.is_always_busy(now_ns))
     return false;
   // If the holder is first, it will be its own successor.
-  const Unit* const next = successor(stake.bit());
-  return next != nullptr && next->gang == stake.gang;
+  for (const Unit& next : order_)
+    if ((next.gpus & stake.bit()) != 0 && !(pauses && next.gang == holder)) return next.gang == stake.gang;
+  return false;
 }
 
 // Returns whether its work on another GPU takes longer than it should, and so may wait for the launch at this gate.

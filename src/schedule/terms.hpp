@@ -38,7 +38,8 @@ inline constexpr std::int64_t kNoCeiling = 1ll << 60;
 
 // What limiters report about a share on one GPU. False reports only affect this share's own account.
 struct Use {
-  std::int64_t held_ns = 0;  // measured GPU time held so far
+  std::int64_t held_ns = 0;        // measured GPU time held so far
+  std::int64_t given_back_ns = 0;  // total: charged, and then found to be another share's; not in held_ns
   // Sent and not known to have ended, by estimate; 0: nothing; 1 to 1,000: it should have ended by now.
   std::int64_t in_flight_ns = 0;
   std::int64_t oldest_age_ns = 0;         // age of the oldest of that; 0: unknown

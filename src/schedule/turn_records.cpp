@@ -30,8 +30,7 @@ std::optional<Turn> Arbiter::next_turn(std::int64_t now_ns) {
 void Arbiter::settle(const Turn& turn, std::int64_t idle_ns) {
   Gang* const gang = turn.share < gang_of_.size() ? gang_of_[turn.share] : nullptr;
   GangOnGpu* const stake = gang == nullptr ? nullptr : gang->stake(turn.gpu);
-  if (stake != nullptr)
-    stake->charge(std::clamp<std::int64_t>(idle_ns, 0, turn.to_ns - turn.from_ns), turn.reserved, true);
+  if (stake != nullptr) stake->charge(std::clamp<std::int64_t>(idle_ns, 0, turn.to_ns - turn.from_ns), turn.reserved);
 }
 
 }  // namespace headgate::schedule

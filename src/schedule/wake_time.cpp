@@ -54,7 +54,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
     const bool holds = (unit.gang->holds & unit.gpus) != 0;
     const bool keeps_out =
         std::ranges::any_of(unit.stakes(), [this](const GangOnGpu& stake) { return gpus_[stake.gpu].kept_out > 0; });
-    if (holds && keeps_out) {
+    if (holds && (keeps_out || unit.first().pauses_soon())) {
       // A share that always has work ready keeps enough in flight to hide the handover. The end of a lease is early
       // enough to notice that it has none left. With little in flight the successor's first kernel comes before that.
       bool steady = true, pauses = true, hides = unit.gang->stakes.size() == 1 && successor_waits(unit, now_ns);

@@ -19,14 +19,21 @@ void Arbiter::refresh(std::int64_t now_ns) {
     stake.assume(now_ns);
   }
   advance_clocks();
-  // A gang that did not want the GPU has not saved up credit: it starts at this distance from the clock at least.
   for (GangOnGpu& stake : stakes()) {
-    if (!stake.wakes && !(stake.wants && stake.has_gaps)) continue;
-    const std::int64_t distance_ns = stake.rested  ? -stake.price_ns(kRestCreditNs)
-                                     : stake.slept ? stake.distance_ns.value_or(-stake.price_ns(kLongestLeaseNs))
-                                                   : -stake.price_ns(kGapCreditNs);
-    stake.virtual_ns = std::max(stake.virtual_ns, clock_ns(stake) + distance_ns);
+    if (!stake.wants && stake.wanted_before) stake.clock_left_ns = clock_ns(stake);
+    if (stake.wakes || (stake.wants && stake.has_gaps)) keep_distance(stake);
   }
+}
+
+// A gang that did not want the GPU has not saved up credit. Over a pause it keeps its distance from the clock: what
+// turns gave it beyond its part, at most one turn, or less.
+void Arbiter::keep_distance(GangOnGpu& stake) {
+  const std::int64_t clock_ns = this->clock_ns(stake), turn_ns = stake.price_ns(kLongestLeaseNs);
+  std::int64_t least_ns = clock_ns - stake.price_ns(stake.rested ? kRestCreditNs : kGapCreditNs);
+  if (stake.slept && !stake.rested)
+    least_ns = stake.clock_left_ns ? std::min(stake.virtual_ns - *stake.clock_left_ns, turn_ns) + clock_ns
+                                   : clock_ns - turn_ns;
+  stake.virtual_ns = std::max(stake.virtual_ns, least_ns);
 }
 
 void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passed_ns) {
@@ -62,9 +69,6 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passe
     stake.wants |= engaged && gang.is_together(now_ns) && now_ns - stake.engaged_ns < kTogetherNs && !stake.held_back &&
                    gpus_[stake.gpu].policy != Policy::off;
     stake.wakes = stake.wants && !stake.wanted_before;
-    // It keeps its distance over a pause, by a turn at most: what turns gave it beyond its part, or less.
-    if (const std::int64_t turn_ns = stake.price_ns(kLongestLeaseNs); !stake.wants && stake.wanted_before)
-      stake.distance_ns = std::clamp(stake.stands_ns() - clock_ns(stake), -turn_ns, turn_ns);
     if (!stake.wakes) continue;
     for (ShareOnGpu& place : stake.places) place.paused_ns = now_ns;
   }

@@ -24,6 +24,7 @@ void Node::ring() {
 
 schedule::Use Node::use_of(const Entry& entry) const {
   schedule::Use use{.held_ns = static_cast<std::int64_t>(entry.account->held_ns.load()),
+                    .given_back_ns = static_cast<std::int64_t>(entry.account->neighbours_ns.load()),
                     .in_flight_ns = 0,
                     .oldest_age_ns = 0,
                     .kernel_ns = entry.account->kernel_ns.load(),
