@@ -94,6 +94,8 @@ void Arbiter::observe(ShareId id, std::uint32_t gpu, const Use& reported, std::i
   const bool requested = use.requests != place->use.requests;
   const bool was_overdue = place->overdue();
   const bool was_idle = place->use.in_flight_ns == 0;
+  // What a lower ceiling kept from it is no credit under a higher one.
+  if (use.ceiling_ppm > place->use.ceiling_ppm) stake->virtual_ns = std::max(stake->virtual_ns, clock_ns(*stake));
   place->use = use;
   const std::int64_t oldest_ns = now_ns - use.oldest_age_ns;
   if (std::abs(std::exchange(place->oldest_ns, oldest_ns) - oldest_ns) > 1'000) place->held_since_oldest_ns = 0;

@@ -419,6 +419,11 @@ TEST(Promises, NoShareBeginsFarBehind) {
                 .changes = {{.at_ns = 5'000 * kMs, .kind = Change::Kind::terms, .share = 0, .weight = 400}}};
   const Outcome outcome = run(mix);
   EXPECT_TRUE(outcome.broken.empty()) << describe(mix, outcome);
+  // Or rested at a ceiling that is then lifted.
+  const Mix lifted{.shares = {share(0, 1, kMs), with_weight(share(13, 100, 20 * kMs), 800)},
+                   .changes = {{.at_ns = 10'400 * kMs, .kind = Change::Kind::terms, .share = 0, .weight = 10}}};
+  const Outcome of_lifted = run(lifted);
+  EXPECT_TRUE(of_lifted.broken.empty()) << describe(lifted, of_lifted);
 }
 
 // The reference: processes that pause may all pause at once, or one after another. The first gives them 7 * 30 ms at 68 %
