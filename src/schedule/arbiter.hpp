@@ -108,8 +108,8 @@ class Arbiter {
   std::int64_t behind_ns(ShareId share, std::uint32_t gpu) const;
 
   // Returns for how long the share has wanted that GPU, in ns since add_share: it had work there or a launch waited,
-  // including waits for its own ceiling. A promise is owed guarantee_ppm of the increase. 0 for a GPU that it does not
-  // have. Never decreases.
+  // including waits for its own ceiling, without its own pauses. A promise is owed guarantee_ppm of the increase. 0 for
+  // a GPU that it does not have. Never decreases.
   std::int64_t wanted_ns(ShareId share, std::uint32_t gpu) const;
 
  private:
@@ -168,7 +168,7 @@ class Arbiter {
 
   // wants.cpp
   void refresh(std::int64_t now_ns);
-  void look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passed_ns);
+  void look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t since_ns);
   void change_rank(Gang& gang, std::uint32_t rank);
   void advance_clocks();
   void keep_distance(GangOnGpu& stake);

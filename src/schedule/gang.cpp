@@ -1,6 +1,7 @@
 #include "schedule/gang.hpp"
 
 #include <algorithm>
+#include <utility>
 
 namespace headgate::schedule {
 namespace {
@@ -74,6 +75,23 @@ void ShareOnGpu::learn_gap(std::int64_t now_ns) {
   gap_since_ns = now_ns;
   gap_dry_ns = use.dry_ns;
   gap_spells = use.dry_spells;
+}
+
+// A look may come long after the end of its work. How long a pause was its process tells when it asks again: not if
+// another process of the share worked meanwhile.
+void ShareOnGpu::count_wanted(std::int64_t now_ns, std::int64_t passed_ns, bool seeks) {
+  const std::int64_t counted_ns = sought ? std::min(passed_ns, kBudgetWindowNs) : 0;
+  unsought_ns = std::min(kMaxHeldNs, unsought_ns + passed_ns - counted_ns);
+  const std::int64_t dry_ns = use.dry_ns - std::exchange(told_dry_ns, use.dry_ns);
+  const bool single = std::max(use.processes, std::exchange(told_processes, use.processes)) <= 1;
+  if (single && now_ns - dry_ns >= worked_ns)
+    pauses_ns = std::min(kBudgetWindowNs, pauses_ns + std::max<std::int64_t>(0, dry_ns - unsought_ns));
+  const std::int64_t off_ns = std::min(pauses_ns, counted_ns);
+  pauses_ns -= off_ns;
+  wanted_ns += counted_ns - off_ns;
+  if (use.wanting || use.in_flight_ns > 0) worked_ns = now_ns;
+  if (seeks) unsought_ns = 0;
+  sought = seeks;
 }
 
 void GangOnGpu::assume(std::int64_t now_ns) {

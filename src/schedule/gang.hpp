@@ -76,6 +76,10 @@ struct ShareOnGpu {
   bool rests = false;                     // it rests at its ceiling
   bool early = false;                     // its next kernel is long, and would start too early
   std::int64_t wanted_ns = 0;             // see Arbiter::wanted_ns
+  // For that: whether it wanted the GPU at the last look, time not counted since, and its own pauses that were counted.
+  bool sought = false;
+  std::int64_t unsought_ns = kMaxHeldNs, pauses_ns = 0, told_dry_ns = 0, worked_ns = 0;
+  std::uint32_t told_processes = 0;
   Gate gate = Gate::open_notify;
   std::int64_t batch_ns = 0;
   // Mean length of the program's pauses between launches; 0 if they are less than 2 % of the time, or if each is long
@@ -116,6 +120,8 @@ struct ShareOnGpu {
   // Returns whether its oldest work has held the GPU for longer than its kernels and its processes' slices explain.
   bool outlasts() const;
   void learn_gap(std::int64_t now_ns);
+  // Adds what it wanted of the time since the last look. seeks: it wants the GPU now.
+  void count_wanted(std::int64_t now_ns, std::int64_t passed_ns, bool seeks);
   // Returns the credible part of the time that it reports as held since the last observation.
   std::int64_t credible_ns(std::int64_t held_ns, std::int64_t now_ns);
 };

@@ -7,11 +7,11 @@
 namespace headgate::schedule {
 
 void Arbiter::refresh(std::int64_t now_ns) {
-  const std::int64_t passed_ns = std::clamp<std::int64_t>(now_ns - refreshed_ns_, 0, kWindowNs);
-  refreshed_ns_ = now_ns;
+  const std::int64_t since_ns = std::max<std::int64_t>(0, now_ns - std::exchange(refreshed_ns_, now_ns));
+  const std::int64_t passed_ns = std::min(since_ns, kWindowNs);
   for (GangOnGpu& stake : stakes()) stake.earn(passed_ns, is_sought(stake));
   keep_pace(now_ns, passed_ns);
-  for (const auto& gang : gangs_) look_for_wants(*gang, now_ns, passed_ns);
+  for (const auto& gang : gangs_) look_for_wants(*gang, now_ns, since_ns);
   for (Gpu& gpu : gpus_) gpu.wanted_by = gpu.sought_by = 0;
   for (GangOnGpu& stake : stakes()) {
     gpus_[stake.gpu].wanted_by += stake.wants;
@@ -36,7 +36,7 @@ void Arbiter::keep_distance(GangOnGpu& stake) {
   stake.virtual_ns = std::max(stake.virtual_ns, least_ns);
 }
 
-void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passed_ns) {
+void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t since_ns) {
   std::uint32_t rank = 0;
   bool engaged = false;
   for (GangOnGpu& stake : gang.stakes) {
@@ -56,7 +56,7 @@ void Arbiter::look_for_wants(Gang& gang, std::int64_t now_ns, std::int64_t passe
       const bool held_back =
           place.throttled() || ((place.rests || place.early) && (place.use.wanting || place.use.in_flight_ns > 0));
       stake.held_back |= held_back;
-      if (engages || held_back) place.wanted_ns += passed_ns;
+      place.count_wanted(now_ns, since_ns, engages || held_back || place.rests);
       stake.wants |= engages;
       stake.has_gaps |= engages && place.gap_ns > 0;
     }

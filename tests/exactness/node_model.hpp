@@ -85,6 +85,8 @@ class Node : public Hardware {
 
   // Return the time that the share held on the GPU since the start, by its account and in truth; ns.
   std::int64_t account_ns(std::size_t share, std::uint32_t gpu) const;
+  // Returns for how long the share wanted GPU 0, as the arbiter counts it; ns.
+  std::int64_t wanted_ns(std::size_t share) const { return arbiter_->wanted_ns(entries_[share].id, 0); }
   std::int64_t held_ns(std::size_t share, std::uint32_t gpu) const {
     return static_cast<std::int64_t>(truth_ns(share, gpu));
   }
