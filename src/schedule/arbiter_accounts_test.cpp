@@ -278,6 +278,36 @@ TEST(ArbiterAccounts, TimeBeyondAPromiseWhileIdleDelaysNoPromise) {
   auto worked = play(gpus, {{promised, {0}}, {other, {0}}}, at_ns, 2'000);
   EXPECT_NEAR(worked[promised], 920, 50);  // and a tenth of what the promise leaves
 }
+// Also if the turn in which the others went away was paid by the promise.
+TEST(ArbiterAccounts, TimeAloneInAPaidTurnDelaysNoPromise) {
+  for (int phase = 0; phase < 10; ++phase) {
+    Gpus gpus;
+    const ShareId promised = gpus.add({Terms{.weight = 10, .guarantee_ppm = 400'000}}),
+                  other = gpus.add({Terms{.weight = 90}});
+    std::int64_t at_ns = kMs;
+    play(gpus, {{promised, {0}}, {other, {0}}}, at_ns, 200 + phase);
+    gpus.rest(other);
+    play(gpus, {{promised, {0}}}, at_ns, 2'000);
+    auto worked = play(gpus, {{promised, {0}}, {other, {0}}}, at_ns, 1'000);
+    EXPECT_NEAR(worked[promised], 460, 40) << phase;
+  }
+}
+// A share that wakes neither gains nor loses by its sleep.
+TEST(ArbiterAccounts, AShareThatSleepsKeepsItsDistance) {
+  Gpus gpus;
+  const ShareId sleeps = gpus.add({Terms{}}), works = gpus.add({Terms{}});
+  std::int64_t at_ns = kMs;
+  const auto ahead_ns = [&] {
+    return gpus.arbiter.virtual_time_ns(sleeps, 0) - gpus.arbiter.virtual_time_ns(works, 0);
+  };
+  play(gpus, {{sleeps, {0}}, {works, {0}}}, at_ns, 200);
+  while (ahead_ns() < kMs / 100) play(gpus, {{sleeps, {0}}, {works, {0}}}, at_ns, 1);
+  gpus.rest(sleeps);
+  play(gpus, {{works, {0}}}, at_ns, 100);
+  EXPECT_LT(ahead_ns(), -50 * kMs / 100);
+  play(gpus, {{sleeps, {0}}, {works, {0}}}, at_ns, 1);
+  EXPECT_GE(ahead_ns(), 0);
+}
 TEST(ArbiterAccounts, TimeByWeightDelaysNoPromise) {
   Gpus gpus;
   const ShareId promised = gpus.add({Terms{.guarantee_ppm = 400'000}}), second = gpus.add({Terms{}}),

@@ -353,6 +353,29 @@ TEST(Arbiter, TheNextSendsAKernelBeforeAHoldersLongPause) {
   gpus.decide(decision.wake_at_ns);
   EXPECT_EQ(gpus.gate(full), Gate::open);
 }
+// Each of them sends its part.
+TEST(Arbiter, ABatchIsDividedAmongAFillersProcesses) {
+  std::int64_t batch_ns[2] = {};
+  for (const std::uint32_t processes : {1u, 4u}) {
+    Gpus gpus;
+    const ShareId sparse = gpus.add({Terms{.weight = 1'000}}), filler = gpus.add({Terms{.weight = 1}});
+    for (std::int64_t now_ns = 20 * kMs; now_ns <= 60 * kMs; now_ns += kMs) {
+      Use& use = gpus.uses[{sparse, 0}];
+      use.kernel_ns = 50 * kUs;
+      use.dry_ns = now_ns / 5 * 4;
+      use.dry_spells = static_cast<std::uint64_t>(now_ns / (250 * kUs));
+      gpus.run(sparse, 50 * kUs);
+      gpus.uses[{filler, 0}].kernel_ns = 10 * kUs;
+      gpus.uses[{filler, 0}].processes = processes;
+      gpus.want(filler);
+      for (const Change& change : gpus.decide(now_ns).changes)
+        if (change.share == filler) batch_ns[processes > 1] = change.batch_ns;
+    }
+    EXPECT_EQ(gpus.gate(filler), Gate::batch);
+  }
+  EXPECT_EQ(batch_ns[0], kGapsInAPortion * 200 * kUs);
+  EXPECT_EQ(batch_ns[1], batch_ns[0] / 4);
+}
 TEST(Arbiter, OffOpensEveryGateAtOnce) {
   Gpus gpus;
   const ShareId a = gpus.add({Terms{}}), b = gpus.add({Terms{}});
@@ -517,6 +540,48 @@ TEST(Arbiter, ALaunchThatOtherWorkWaitsForIsLetThrough) {
   for (int look = 0; look < 10 && gpus.gate(a, 1) != Gate::batch; ++look) gpus.decide(at_ns += 100 * kUs);
   EXPECT_EQ(gpus.gate(a, 1), Gate::batch);
   EXPECT_NE(gpus.gate(a, 0), Gate::open);
+}
+// Unless they were seen to wait for each other: its work may just take longer than estimated.
+TEST(Arbiter, ALaunchOfNoRankWaitsLongerForOtherWork) {
+  Gpus gpus(2);
+  const ShareId two = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}),
+                other = gpus.add({Terms{.gpu = 1, .guarantee_ppm = 1'000'000}});
+  std::int64_t at_ns = kMs;
+  const auto look = [&](std::int64_t two_in_flight_ns) {
+    gpus.run(other, kTailLeadNs, 1), gpus.uses[{other, 1}].held_ns += 100 * kUs;
+    gpus.run(two, two_in_flight_ns, 0);
+    gpus.want(two, 1);
+    gpus.decide(at_ns += 100 * kUs);
+    while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, 0);
+  };
+  while (at_ns < 100 * kMs) look(kMs);
+  ASSERT_EQ(gpus.gate(other, 1), Gate::open);
+  std::int64_t waited_ns = 0;
+  for (; waited_ns < 50 * kMs && gpus.gate(two, 1) != Gate::batch; waited_ns += 100 * kUs) look(kOverdueReportNs);
+  EXPECT_NEAR(static_cast<double>(waited_ns), static_cast<double>(kUnseenRankNs + 2 * kMs), 2e5);
+}
+TEST(Arbiter, AGangsTurnIsFifteenOfItsKernels) {
+  for (const std::int64_t kernel_ns : {kMs, 8 * kMs, 100 * kMs}) {
+    Gpus gpus(2);
+    const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang"), narrow = gpus.add({Terms{.gpu = 1}});
+    std::int64_t at_ns = kMs;
+    const auto look = [&] {
+      for (const std::uint32_t gpu : {0u, 1u}) {
+        gpus.uses[{wide, gpu}].kernel_ns = kernel_ns;
+        if (gpus.gate(wide, gpu) == Gate::open) gpus.run(wide, kUs, gpu), gpus.uses[{wide, gpu}].held_ns += kMs;
+        else gpus.rest(wide, gpu), gpus.want(wide, gpu);
+      }
+      if (gpus.gate(narrow, 1) == Gate::open) gpus.run(narrow, kUs, 1), gpus.uses[{narrow, 1}].held_ns += kMs;
+      else gpus.rest(narrow, 1), gpus.want(narrow, 1);
+      gpus.decide(at_ns += kMs);
+    };
+    std::int64_t had_ns = 0;
+    while (gpus.gate(wide, 1) == Gate::open && at_ns < 1'000 * kMs) look();
+    while (gpus.gate(wide, 1) != Gate::open && at_ns < 1'000 * kMs) look();
+    for (; gpus.gate(wide, 1) == Gate::open && had_ns < 1'000 * kMs; had_ns += kMs) look();
+    const std::int64_t turn_ns = std::clamp(15 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
+    EXPECT_NEAR(static_cast<double>(had_ns), static_cast<double>(turn_ns), 5e6) << kernel_ns;
+  }
 }
 TEST(Arbiter, AShareAtItsCeilingReleasesTheGpu) {
   Gpus gpus;

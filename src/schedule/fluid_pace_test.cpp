@@ -90,6 +90,32 @@ TEST(FluidPace, AnEndlessKernelDoesNotDelayTheNextAtItsGate) {
   }
   EXPECT_TRUE(opens);
 }
+// However much it had.
+TEST(FluidPace, AnEndlessKernelIsNotEarly) {
+  LongBesideShort two;
+  for (int i = 0; i < 400; ++i) {
+    Use& use = two.gpus.uses[{two.heavy, 0}];
+    use.held_ns += kMs;
+    use.in_flight_ns = std::max<std::int64_t>(kOverdueReportNs, 100 * kMs - i * kMs);
+    use.wanting = true;
+    two.gpus.want(two.light);
+    two.gpus.decide(two.at_ns += kMs);
+    if (i == 150) EXPECT_EQ(two.gpus.gate(two.heavy), Gate::shut);
+  }
+  EXPECT_EQ(two.gpus.gate(two.heavy), Gate::queued);
+}
+
+// Idle time of a share alone is its own affair.
+TEST(FluidPace, NoShareIsBehindWhileItIsAlone) {
+  LongBesideShort two;
+  two.gpus.rest(two.light);
+  for (int i = 0; i < 500; ++i) {
+    two.gpus.run(two.heavy, 100 * kMs);
+    two.gpus.uses[{two.heavy, 0}].held_ns += kMs / 10;
+    two.gpus.decide(two.at_ns += kMs);
+  }
+  EXPECT_EQ(two.gpus.arbiter.behind_ns(two.heavy, 0), 0);
+}
 
 // By one kernel at most.
 TEST(FluidPace, TellsHowFarALongKernelPutAShareBehind) {

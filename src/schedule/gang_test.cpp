@@ -1,0 +1,117 @@
+// The rules of one share and one gang on a GPU, one by one.
+#include "schedule/gang.hpp"
+
+#include <gtest/gtest.h>
+
+#include "schedule/test_gpus.hpp"
+
+namespace headgate::schedule {
+namespace {
+
+// The time doubles if it is seen again soon.
+TEST(Gang, RanksAreHeldTogetherAfterEightTurnsThatEndWaiting) {
+  Gang gang;
+  gang.stakes.resize(2);
+  std::int64_t now_ns = 100'000 * kMs;
+  const auto wait = [&] {
+    for (int i = 0; i < kWaitsOfRanks; ++i) {
+      EXPECT_FALSE(gang.is_together(now_ns)) << i;
+      gang.see_turn_end(true, now_ns);
+    }
+  };
+  std::int64_t for_ns = kTogetherForNs;
+  for (int i = 0; i < 6; ++i, for_ns = std::min(2 * for_ns, kLongestTogetherNs)) {
+    wait();
+    EXPECT_TRUE(gang.is_together(now_ns + for_ns - 1)) << i;
+    EXPECT_FALSE(gang.is_together(now_ns + for_ns)) << i;
+    now_ns += for_ns + kMs;
+  }
+  now_ns += kTogetherForNs;
+  wait();
+  EXPECT_FALSE(gang.is_together(now_ns + kTogetherForNs));
+}
+TEST(Gang, TurnsThatEndOtherwiseCountAgainstThat) {
+  Gang gang;
+  gang.stakes.resize(2);
+  for (int i = 0; i < 100; ++i) gang.see_turn_end(i % 2 == 0, kMs);
+  EXPECT_FALSE(gang.is_together(kMs));
+}
+
+TEST(Gang, APromiseEarnsWhileTheGpuIsWantedBesideOthers) {
+  GangOnGpu stake{.guarantee_ppm = 500'000};
+  stake.wants = true;
+  stake.earn(10 * kMs, false);
+  EXPECT_EQ(stake.budget_ns, 0) << "no other wants it";
+  stake.earn(10 * kMs, true);
+  EXPECT_EQ(stake.budget_ns, 5 * kMs);
+  stake.wants = false;
+  stake.held_back = true;
+  stake.earn(10 * kMs, true);
+  EXPECT_EQ(stake.budget_ns, 10 * kMs) << "at its ceiling it still wants";
+  stake.earn(1'000 * kMs, true);
+  EXPECT_EQ(stake.budget_ns, 50 * kMs) << "of 100 ms at most";
+  stake.held_back = false;
+  stake.earn(kMs, true);
+  EXPECT_EQ(stake.budget_ns, kIdleBudgetNs);
+  stake.budget_ns = -3 * kMs;
+  stake.earn(2 * kMs, false);
+  EXPECT_EQ(stake.budget_ns, -2 * kMs) << "debt is worked off by time";
+  stake.earn(1'000 * kMs, false);
+  EXPECT_EQ(stake.budget_ns, 0);
+}
+
+// Ranks that wait for each other spin: their work holds the GPU for longer than its kernels take.
+TEST(ShareOnGpu, WorkOutlastsIfItHeldTheGpuForLongerThanItsKernels) {
+  ShareOnGpu one;
+  one.use = {.in_flight_ns = kMs, .oldest_age_ns = 50 * kMs, .kernel_ns = kMs, .processes = 1};
+  EXPECT_TRUE(one.outlasts()) << "what it held is told up to 10 ms late";
+  one.use.kernel_ns = 20 * kMs;
+  EXPECT_FALSE(one.outlasts()) << "others had the GPU";
+  one.held_since_oldest_ns = 2 * 20 * kMs + kRankWaitsNs - kTurnSettlesNs;
+  EXPECT_TRUE(one.outlasts());
+  one.use.kernel_ns = 0;
+  EXPECT_FALSE(one.outlasts()) << "of unknown length";
+}
+// Each has the GPU for a kernel and a slice before the oldest one's turn comes again.
+TEST(ShareOnGpu, WorkOfSeveralProcessesOutlastsLater) {
+  ShareOnGpu four;
+  const std::int64_t most_ns = kRankWaitsNs + 2 * (4 * kMs + 3 * kSliceNs);
+  four.use = {.in_flight_ns = kMs, .oldest_age_ns = 50 * kMs, .kernel_ns = kMs, .processes = 4};
+  four.held_since_oldest_ns = most_ns - 1;
+  EXPECT_FALSE(four.outlasts());
+  four.held_since_oldest_ns = most_ns;
+  EXPECT_TRUE(four.outlasts());
+}
+
+TEST(ShareOnGpu, AtItsCeilingItRestsUntilATurnIsWorthIt) {
+  ShareOnGpu place;
+  const auto rests = [&](std::int64_t ceiling_ns, std::int64_t credit_ns) {
+    place.use.ceiling_ns = ceiling_ns, place.use.credit_ns = credit_ns, place.use.ceiling_ppm = 100'000;
+    place.look_at_ceiling();
+    return place.rests;
+  };
+  EXPECT_FALSE(rests(0, kNoCeiling));
+  EXPECT_FALSE(rests(0, 5 * kMs)) << "it has begun, and goes on to its last crumbs";
+  EXPECT_TRUE(rests(0, kCrumbNs - 1));
+  EXPECT_TRUE(rests(0, 5 * kMs));
+  EXPECT_FALSE(rests(0, 10 * kMs)) << "1 ms of GPU time at 10 %";
+  EXPECT_TRUE(rests(kMinLingerNs + 1, 0));
+}
+
+TEST(ShareOnGpu, TheEndOfItsWorkIsWaitedForByItsPauses) {
+  ShareOnGpu place;
+  constexpr std::int64_t kNow = 1'000 * kMs;
+  EXPECT_EQ(place.patience_ns(kNow), kMaxLingerNs);
+  place.gap_ns = 200 * kUs;
+  EXPECT_EQ(place.patience_ns(kNow), 400 * kUs);
+  place.throttled_ns = kNow - kMs;
+  EXPECT_EQ(place.patience_ns(kNow), kMinLingerNs) << "it will soon be at its ceiling again";
+  place = {};
+  place.long_gaps = true;
+  EXPECT_EQ(place.patience_ns(kNow), kMinLingerNs) << "its pauses end turns";
+  place.use.ceiling_ns = 1;
+  EXPECT_EQ(place.patience_ns(kNow), 0);
+}
+
+}  // namespace
+}  // namespace headgate::schedule
