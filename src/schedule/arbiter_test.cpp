@@ -560,6 +560,29 @@ TEST(Arbiter, ALaunchOfNoRankWaitsLongerForOtherWork) {
   for (; waited_ns < 50 * kMs && gpus.gate(two, 1) != Gate::batch; waited_ns += 100 * kUs) look(kOverdueReportNs);
   EXPECT_NEAR(static_cast<double>(waited_ns), static_cast<double>(kUnseenRankNs + 2 * kMs), 2e5);
 }
+// That kernel's slices are known to be another share's only when it ends.
+TEST(Arbiter, WorkBesideALongKernelDoesNotSeemToWait) {
+  for (const std::int64_t kernel_ns : {kMs, kMaxPatienceNs + kMs}) {
+    Gpus gpus(2);
+    const ShareId two = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), other = gpus.add({Terms{.gpu = 1}});
+    bool together = false;
+    for (std::int64_t at_ns = kMs; at_ns < 2'000 * kMs; at_ns += kMs) {
+      for (const std::uint32_t gpu : {0u, 1u}) {
+        gpus.run(two, kTailLeadNs, gpu);
+        Use& use = gpus.uses[{two, gpu}];
+        use.kernel_ns = kMs, use.oldest_age_ns = at_ns;
+        use.held_ns += gpu == 0 || gpus.gate(other, 1) != Gate::open ? kMs : 0;
+      }
+      gpus.run(other, kTailLeadNs, 1);
+      gpus.uses[{other, 1}].kernel_ns = kernel_ns;
+      gpus.uses[{other, 1}].held_ns += gpus.gate(other, 1) == Gate::open ? kMs : 0;
+      gpus.decide(at_ns);
+      together |= is_closed(gpus.gate(two, 0));
+      while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, 0);
+    }
+    EXPECT_EQ(together, kernel_ns == kMs);
+  }
+}
 TEST(Arbiter, AGangsTurnIsFifteenOfItsKernels) {
   for (const std::int64_t kernel_ns : {kMs, 8 * kMs, 100 * kMs}) {
     Gpus gpus(2);

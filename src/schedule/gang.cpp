@@ -172,7 +172,7 @@ void Gang::see_turn_end(bool seems_to_wait, std::int64_t now_ns) {
   if (waits_seen < kWaitsOfRanks) return;
   waits_seen = 0;
   const bool again = now_ns - together_until_ns < kTogetherForNs;
-  together_for_ns = again ? std::min(2 * together_for_ns, kLongestTogetherNs) : kTogetherForNs;
+  together_for_ns = std::clamp(again ? 2 * together_for_ns : 0, kTogetherForNs, kLongestTogetherNs);
   together_until_ns = now_ns + together_for_ns;
 }
 
