@@ -264,7 +264,117 @@ TEST_F(MeterAlone, AWaitForALaunchIsNoWorkOfTheShare) {
     const std::int64_t counted_ns = account->sent_until_ns.load() - began_ns;
     if (released) EXPECT_LE(counted_ns, 1 * kMs);
     else EXPECT_GE(counted_ns, 29 * kMs);
+    if (released) {
+      EXPECT_EQ(estimates->known_ns(kKernel), 20 * kUs);
+    }
   }
+}
+// Its length is still unknown, but waiting for it to be measured would keep the launch that it waits for.
+TEST_F(MeterAlone, AnUnmeasuredKernelThatWaitedForALaunchCountsAsShort) {
+  constexpr std::uint64_t kNew = 99;
+  account->last_debt_ns = port.clock_ns + 29 * kMs;
+  pace.credit_ns += 20 * kUs;
+  ASSERT_EQ(meter.pass(streams[0], kNew, 20 * kUs, true, false, port.clock_ns), 0);
+  port.run(streams[0].handle, 30 * kMs);
+  meter.launched(streams[0], true);
+  settle();
+  EXPECT_EQ(estimates->known_ns(kNew), kUnknownCommandNs);
+  EXPECT_TRUE(estimates->young(kNew));
+}
+TEST_F(MeterOfManyStreams, NoMoreUnknownKernelsAreSentThanMeasureThem) {
+  for (const bool arbitrated : {false, true}) {
+    context->arbitrated = arbitrated;
+    pace.unknown = 0;
+    int passed = 0;
+    for (StreamMeter& stream : streams) {
+      pace.credit_ns += kUs;
+      passed += meter.pass(stream, 99, kUs, true, false, port.clock_ns) == 0;
+    }
+    EXPECT_EQ(passed, arbitrated ? kMaxUnknownInTurns : kMaxUnknown);
+    for (StreamMeter& stream : streams) meter.close(stream);
+    settle();
+    estimates->forget(99);
+  }
+}
+// Its launches would pass as fast as time does.
+TEST_F(MeterAlone, LittleWorkThatCountsAsShortIsUnsettled) {
+  context->arbitrated = true;
+  for (int i = 0; i < 20; ++i) estimates->learn(99, i % 2 == 0 ? 10 * kUs : 4 * kMs);
+  for (const bool much : {false, true}) {
+    pace.unsettled_ns = kMaxUnsettledNs + (much ? 1 : 0);
+    pace.credit_ns = 2 * kUnknownCommandNs;
+    EXPECT_EQ(meter.pass(streams[0], 99, estimates->guess_ns(99), true, false, port.clock_ns) != 0, much);
+  }
+}
+TEST_F(MeterAlone, ALaunchWaitsForItsStreamAsLongAsThatShouldTake) {
+  pace.oldest_ns = port.clock_ns - 100 * kMs;
+  account->paid_until_ns = port.clock_ns + 1'000'000 * kMs;
+  streams[0].due_ns = port.clock_ns + 300 * kMs;
+  const std::int64_t asked_ns = port.clock_ns;
+  while (meter.pass(streams[0], kKernel, 20 * kUs, true, false, asked_ns) != 0 && port.clock_ns < asked_ns + 900 * kMs)
+    port.clock_ns += kMs;
+  EXPECT_EQ(port.clock_ns - asked_ns, 300 * kMs + kPatienceNs);
+}
+// However long others had the GPU, only what is not settled is ahead.
+TEST_F(MeterAlone, UnsettledWorkIsAllThatIsAhead) {
+  launch(streams[0], 1'000 * kMs, true);
+  pace.busy_until_ns = port.clock_ns + 500 * kMs;
+  meter.settle(streams, port.clock_ns += kMs);
+  EXPECT_EQ(pace.busy_until_ns.load(), port.clock_ns + 20 * kUs);
+}
+TEST_F(MeterAlone, AKernelThatOthersSlicesStretchTeachesNothing) {
+  context->arbitrated = true;
+  for (const bool within_turn : {true, false}) {
+    estimates->expect(kKernel, 20 * kUs);
+    for (int i = 0; i < 10; ++i) estimates->learn(kKernel, 20 * kUs);
+    const auto learned = [&](std::int64_t length_ns) {
+      pace.set_turn_awaited(within_turn ? 0 : port.clock_ns);
+      launch(streams[0], length_ns, true);
+      settle();
+      return estimates->known_ns(kKernel) - 20 * kUs;
+    };
+    if (within_turn) {
+      EXPECT_EQ(learned(24 * kUs), 500) << "less than a quarter longer is the kernel's own";
+      estimates->learn(kKernel, 16'500);
+    }
+    const std::int64_t before_ns = learned(19 * kUs);
+    for (const std::int64_t length_ns : {60 * kUs, 40 * kUs, 100 * kUs}) EXPECT_EQ(learned(length_ns), before_ns);
+    const std::int64_t taught_ns = (within_turn ? 80 : 40) * kUs - (20 * kUs + before_ns);
+    EXPECT_NEAR(static_cast<double>(learned(80 * kUs) - before_ns), static_cast<double>(taught_ns) / 8, 100)
+        << "four in a row are longer: as the shortest if it is not sure, else as this one";
+  }
+}
+// A launch that blocks in a full queue: the GPU comes to its work 1 ms after the call begins, 9 ms before it returns.
+TEST_F(MeterAlone, ACallThatUsuallyBlocksIsChargedFromWhenTheGpuCame) {
+  launch(streams[0], 20 * kUs, true);
+  settle();
+  for (const std::uint64_t kernel : {98, 99}) {
+    const bool usual = kernel == 99;
+    const std::int64_t before_ns = held();
+    estimates->learn(kernel, 20 * kUs);
+    if (usual) estimates->learn_call(kernel, 10 * kMs);
+    port.busy_until_ns[streams[0].handle] = port.clock_ns + kMs;  // by another context
+    pace.credit_ns += 20 * kUs;
+    ASSERT_EQ(meter.pass(streams[0], kernel, 20 * kUs, true, false, port.clock_ns), 0);
+    port.run(streams[0].handle, 10 * kMs);
+    port.clock_ns += 10 * kMs;
+    meter.launched(streams[0], true);
+    settle();
+    if (usual) EXPECT_NEAR(static_cast<double>(held() - before_ns), 10e6, 1e5);
+    else EXPECT_LE(held() - before_ns, 2 * kMs) << "the thread may have been stopped before it sent the kernel";
+  }
+}
+
+// Should the next take as long, the call blocks; else this one was stopped, and the kernel took what is left.
+TEST_F(MeterAlone, ACallThatTookLongIsSupposedToHaveStopped) {
+  launch(streams[0], kMs, true);
+  pace.credit_ns += 20 * kUs;
+  ASSERT_EQ(meter.pass(streams[0], 98, 20 * kUs, true, false, port.clock_ns), 0);
+  port.run(streams[0].handle, 10 * kMs);
+  port.clock_ns += 10 * kMs;
+  meter.launched(streams[0], true);
+  settle();
+  EXPECT_NEAR(static_cast<double>(estimates->known_ns(98)), 1e6, 1e4);
 }
 
 TEST_F(MeterAlone, AFailedCallIsRepeated) {
