@@ -410,9 +410,14 @@ TEST(Arbiter, ALatencyShareIsNeverShutAndLimitsTheOthers) {
   gpus.decide(kMs);
   EXPECT_EQ(gpus.gate(slow), Gate::open);
   gpus.run(fast, 200 * kUs);
-  gpus.decide(2 * kMs);
+  gpus.uses[{slow, 0}].kernel_ns = 50 * kUs;
+  const Decision decision = gpus.decide(2 * kMs);
   EXPECT_EQ(gpus.gate(fast), Gate::open_notify);
   EXPECT_EQ(gpus.gate(slow), Gate::batch);
+  for (const Change& change : decision.changes)
+    if (change.share == slow) {
+      EXPECT_EQ(change.batch_ns, kProtectedBatchNs);
+    }
   gpus.rest(fast);
   gpus.decide(2 * kMs + kProtectedNs + 1);
   EXPECT_EQ(gpus.gate(slow), Gate::open);

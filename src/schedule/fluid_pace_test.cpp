@@ -100,7 +100,9 @@ TEST(FluidPace, AnEndlessKernelIsNotEarly) {
     use.wanting = true;
     two.gpus.want(two.light);
     two.gpus.decide(two.at_ns += kMs);
-    if (i == 150) EXPECT_EQ(two.gpus.gate(two.heavy), Gate::shut);
+    if (i == 150) {
+      EXPECT_EQ(two.gpus.gate(two.heavy), Gate::shut);
+    }
   }
   EXPECT_EQ(two.gpus.gate(two.heavy), Gate::queued);
 }
@@ -117,6 +119,12 @@ TEST(FluidPace, NoShareIsBehindWhileItIsAlone) {
   EXPECT_EQ(two.gpus.arbiter.behind_ns(two.heavy, 0), 0);
 }
 
+TEST(FluidPace, PromisesBeyondTheGpuShrink) {
+  LongBesideShort two({.guarantee_ppm = 1'000'000}, {.guarantee_ppm = 1'000'000});
+  two.play(5'000);
+  EXPECT_NEAR(static_cast<double>(two.held_ns()), 2'500.0 * kMs, 250.0 * kMs);
+}
+
 // By one kernel at most.
 TEST(FluidPace, TellsHowFarALongKernelPutAShareBehind) {
   LongBesideShort two({.weight = 1}, {.weight = 1, .guarantee_ppm = 800'000});
@@ -129,6 +137,25 @@ TEST(FluidPace, TellsHowFarALongKernelPutAShareBehind) {
   }
   EXPECT_GT(most_ns, 20 * kMs);
   EXPECT_LE(most_ns, 400 * kMs);
+}
+TEST(FluidPace, ALongKernelPutsAShareBehindUntilItPauses) {
+  LongBesideShort two({}, {.guarantee_ppm = 800'000});
+  two.gpus.uses[{two.heavy, 0}].kernel_ns = 1'000 * kMs;
+  const auto behind_ns = [&](int looks) {
+    for (int i = 0; i < looks; ++i) {
+      for (const ShareId share : {two.heavy, two.light}) {
+        two.gpus.uses[{share, 0}].held_ns += kMs / 2;
+        two.gpus.run(share, 1'000 * kMs);
+      }
+      two.gpus.decide(two.at_ns += kMs);
+    }
+    return two.gpus.arbiter.behind_ns(two.light, 0);
+  };
+  EXPECT_GT(behind_ns(1'000), 2 * kWindowNs);
+  EXPECT_EQ(behind_ns(5'000), 1'000 * kMs) << "by one kernel at most";
+  two.gpus.rest(two.light);
+  for (int i = 0; i < 12; ++i) two.gpus.decide(two.at_ns += kMs);
+  EXPECT_LE(two.gpus.arbiter.behind_ns(two.light, 0), kWindowNs);
 }
 
 }  // namespace

@@ -113,5 +113,28 @@ TEST(ShareOnGpu, TheEndOfItsWorkIsWaitedForByItsPauses) {
   EXPECT_EQ(place.patience_ns(kNow), 0);
 }
 
+TEST(ShareOnGpu, PausesOfLessThanTwoPercentAreNone) {
+  ShareOnGpu place;
+  std::int64_t now_ns = kGapWindowNs;
+  const auto gap_ns = [&](std::int64_t dry_ns) {
+    place.use.dry_ns += dry_ns, place.use.dry_spells += 2;
+    place.learn_gap(now_ns += kGapWindowNs);
+    return place.gap_ns;
+  };
+  gap_ns(0);
+  EXPECT_EQ(gap_ns(kGapWindowNs / 50 - 1), 0);
+  EXPECT_TRUE(place.steady(now_ns + kSteadyNs + 1));
+  EXPECT_EQ(gap_ns(kGapWindowNs / 50), kGapWindowNs / 100);
+  EXPECT_FALSE(place.steady(now_ns + kSteadyNs));
+  EXPECT_EQ(gap_ns(kGapWindowNs - kMs), 0) << "each ends a turn";
+  EXPECT_TRUE(place.long_gaps);
+}
+TEST(ShareOnGpu, AShareThatWasQuietIsNotSteady) {
+  ShareOnGpu place;
+  place.learn_gap(kSteadyNs);
+  place.learn_gap(1'000 * kMs);
+  EXPECT_FALSE(place.steady(1'001 * kMs));
+}
+
 }  // namespace
 }  // namespace headgate::schedule
