@@ -60,6 +60,72 @@ TEST(Gang, APromiseEarnsWhileTheGpuIsWantedBesideOthers) {
   EXPECT_EQ(stake.budget_ns, 0);
 }
 
+// Unless they were seen to wait for each other: its work may just take longer than estimated.
+TEST(Gang, ALaunchOfNoRankWaitsLongerForOtherWork) {
+  Gpus gpus(2);
+  const ShareId two = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}),
+                other = gpus.add({Terms{.gpu = 1, .guarantee_ppm = 1'000'000}});
+  std::int64_t at_ns = kMs;
+  const auto look = [&](std::int64_t two_in_flight_ns) {
+    gpus.run(other, kTailLeadNs, 1), gpus.uses[{other, 1}].held_ns += 100 * kUs;
+    gpus.run(two, two_in_flight_ns, 0);
+    gpus.want(two, 1);
+    gpus.decide(at_ns += 100 * kUs);
+    while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, 0);
+  };
+  while (at_ns < 100 * kMs) look(kMs);
+  ASSERT_EQ(gpus.gate(other, 1), Gate::open);
+  std::int64_t waited_ns = 0;
+  for (; waited_ns < 50 * kMs && gpus.gate(two, 1) != Gate::batch; waited_ns += 100 * kUs) look(kOverdueReportNs);
+  EXPECT_NEAR(static_cast<double>(waited_ns), static_cast<double>(kUnseenRankNs + 2 * kMs), 2e5);
+}
+// That kernel's slices are known to be another share's only when it ends.
+TEST(Gang, WorkBesideALongKernelDoesNotSeemToWait) {
+  for (const std::int64_t kernel_ns : {kMs, kMaxPatienceNs + kMs}) {
+    Gpus gpus(2);
+    const ShareId two = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}), other = gpus.add({Terms{.gpu = 1}});
+    bool together = false;
+    for (std::int64_t at_ns = kMs; at_ns < 2'000 * kMs; at_ns += kMs) {
+      for (const std::uint32_t gpu : {0u, 1u}) {
+        gpus.run(two, kTailLeadNs, gpu);
+        Use& use = gpus.uses[{two, gpu}];
+        use.kernel_ns = kMs, use.oldest_age_ns = at_ns;
+        use.held_ns += gpu == 0 || gpus.gate(other, 1) != Gate::open ? kMs : 0;
+      }
+      gpus.run(other, kTailLeadNs, 1);
+      gpus.uses[{other, 1}].kernel_ns = kernel_ns;
+      gpus.uses[{other, 1}].held_ns += gpus.gate(other, 1) == Gate::open ? kMs : 0;
+      gpus.decide(at_ns);
+      together |= is_closed(gpus.gate(two, 0));
+      while (const auto turn = gpus.arbiter.next_turn(at_ns)) gpus.arbiter.settle(*turn, 0);
+    }
+    EXPECT_EQ(together, kernel_ns == kMs);
+  }
+}
+TEST(Gang, AGangsTurnIsFifteenOfItsKernels) {
+  for (const std::int64_t kernel_ns : {kMs, 8 * kMs, 100 * kMs}) {
+    Gpus gpus(2);
+    const ShareId wide = gpus.add({Terms{.gpu = 0}, Terms{.gpu = 1}}, "gang"), narrow = gpus.add({Terms{.gpu = 1}});
+    std::int64_t at_ns = kMs;
+    const auto look = [&] {
+      for (const std::uint32_t gpu : {0u, 1u}) {
+        gpus.uses[{wide, gpu}].kernel_ns = kernel_ns;
+        if (gpus.gate(wide, gpu) == Gate::open) gpus.run(wide, kUs, gpu), gpus.uses[{wide, gpu}].held_ns += kMs;
+        else gpus.rest(wide, gpu), gpus.want(wide, gpu);
+      }
+      if (gpus.gate(narrow, 1) == Gate::open) gpus.run(narrow, kUs, 1), gpus.uses[{narrow, 1}].held_ns += kMs;
+      else gpus.rest(narrow, 1), gpus.want(narrow, 1);
+      gpus.decide(at_ns += kMs);
+    };
+    std::int64_t had_ns = 0;
+    while (gpus.gate(wide, 1) == Gate::open && at_ns < 1'000 * kMs) look();
+    while (gpus.gate(wide, 1) != Gate::open && at_ns < 1'000 * kMs) look();
+    for (; gpus.gate(wide, 1) == Gate::open && had_ns < 1'000 * kMs; had_ns += kMs) look();
+    const std::int64_t turn_ns = std::clamp(15 * kernel_ns, kGangLeaseNs, kLongestGangLeaseNs);
+    EXPECT_NEAR(static_cast<double>(had_ns), static_cast<double>(turn_ns), 5e6) << kernel_ns;
+  }
+}
+
 // Ranks that wait for each other spin: their work holds the GPU for longer than its kernels take.
 TEST(ShareOnGpu, WorkOutlastsIfItHeldTheGpuForLongerThanItsKernels) {
   ShareOnGpu one;

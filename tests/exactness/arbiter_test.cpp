@@ -284,8 +284,8 @@ TEST(Latency, AShareThatWakesNowAndThenWaitsForATurnAtMost) {
   EXPECT_LE(p99(node.latencies(0)), p99(alone.latencies(0)) + 2'500 * kUs + 200 * kUs);
 }
 
-// What a promise is owed of: time with work or a waiting launch, without the program's pauses, however rarely the arbiter
-// looks. Counted from one look to the next, `headgate demo` had a server of 40 % that wanted the GPU 77 % of the time.
+// What a promise is owed of: time with work or a waiting launch, without the program's pauses, however rarely the
+// arbiter looks. Counted from one look to the next, the demo's server wanted the GPU 77 % of the time, not 35.
 struct WantedPercent {
   double truth = 0, counted = 0, had = 0;
 };
