@@ -327,6 +327,9 @@ TEST(Wanted, AShareDoesNotWantTheGpuInItsPauses) {
   const auto [truth, counted, had] = wanted(two, {trainer});
   EXPECT_LE(counted, truth + 2);
   EXPECT_GE(counted, had);
+  NodeShare four = pausing(kMs, 1, 300 * kUs, ledger::kWholeGpu);
+  four.processes = 4;
+  EXPECT_GE(wanted(four, {full(constant(5 * kMs))}).counted, 98) << "one of four pauses while another waits";
 }
 
 NodeShare gang(const std::string& name = "", std::int64_t work_ns = 200 * kUs) {
