@@ -117,6 +117,7 @@ void Arbitration::look_at(Member& member, std::int64_t now_ns) {
     held_ns += static_cast<std::uint64_t>(use.held_ns);
     const schedule::Gate gate = member.share.gate(each.gpu);
     told &= gate == schedule::Gate::open_notify || gate == schedule::Gate::shut;
+    if (use.in_flight_ns > 0 || !schedule::is_closed(gate)) member.let_in_ns = now_ns;
     behind_its_gate |= use.in_flight_ns > 0 && schedule::is_closed(gate);
   }
   if (works || held_ns != member.held_ns) member.active_ns = now_ns;
@@ -129,9 +130,15 @@ void Arbitration::look_at(Member& member, std::int64_t now_ns) {
 
 // Returns when to look again.
 std::int64_t Arbitration::look(std::int64_t now_ns) {
-  std::int64_t next_ns = schedule::kNever;
   if (looked_ns_ != 0 && now_ns - looked_ns_ > kProddedNs) arbiter_.note_absence();
   looked_ns_ = now_ns;
+  return look_for(std::max(now_ns, decided_ns_));
+}
+
+// Does the look that is due at that time: now, or at a hand-over that is soon.
+std::int64_t Arbitration::look_for(std::int64_t now_ns) {
+  decided_ns_ = now_ns;
+  std::int64_t next_ns = schedule::kNever;
   const bool full_scan = now_ns - full_scan_ns_ >= kFullScanNs;
   if (full_scan) full_scan_ns_ = now_ns;
   for (auto& [name, member] : members_) {
@@ -145,12 +152,13 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
     look_at(member, now_ns);
     if (member.waits || member.bell.is_closed()) next_ns = std::min(next_ns, now_ns + ledger::kTurnLookNs);
   }
-  while (const auto turn = arbiter_.next_turn(now_ns)) arbiter_.settle(*turn, idle_ns(*turn, now_ns));
+  while (const auto turn = arbiter_.next_turn(looked_ns_)) arbiter_.settle(*turn, idle_ns(*turn, looked_ns_));
   const schedule::Decision decision = arbiter_.decide(now_ns);
   for (const schedule::Change& change : decision.changes) {
     Member* const member = by_id_[change.share];
     if (member == nullptr) continue;
-    member->share.write_gate(change.gpu, change.gate, change.batch_ns);
+    member->share.write_gate(change.gpu, change.gate, change.batch_ns,
+                             change.opens_ns > looked_ns_ ? change.opens_ns : 0);
     if (ledger::lets_in(static_cast<ledger::Gate>(change.gate))) let_in_.emplace_back(&member->share, change.gpu);
     member->asleep = false;
   }
@@ -164,6 +172,8 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
       member.share.write_behind(each.gpu, ledger::behind_ms(arbiter_.behind_ns(member.id, each.gpu)));
     }
   }
+  const bool is_soon = decision.wake_at_ns - looked_ns_ <= schedule::kMaxUnwatchedNs && decision.wake_at_ns <= next_ns;
+  if (decision.is_hand_over && is_soon) return look_for(decision.wake_at_ns);
   return std::min(next_ns, decision.wake_at_ns);
 }
 
@@ -226,11 +236,10 @@ void each_word(const schedule::Turn& turn, Look look) {
 
 // Returns the time of the turn in which no share held the GPU.
 std::int64_t Arbitration::idle_ns(const schedule::Turn& turn, std::int64_t now_ns) {
-  // Few of the shares: of 64 mostly two.
+  // Only those that may have worked in it: of eight that contend mostly two. Each costs ten cache lines.
   at_turn_.clear();
   for (auto& [name, member] : members_)
-    if ((!member.asleep || member.active_ns >= turn.from_ns) && member.share.has(turn.gpu))
-      at_turn_.push_back({.share = &member.share});
+    if (member.let_in_ns >= turn.from_ns && member.share.has(turn.gpu)) at_turn_.push_back({.share = &member.share});
   std::int64_t idle_ns = 0;
   each_word(turn, [&](std::int64_t word, std::uint64_t within) {
     std::uint64_t once = 0, twice = 0;

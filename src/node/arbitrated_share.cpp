@@ -156,8 +156,8 @@ schedule::Gate ArbitratedShare::gate(std::uint32_t gpu) const {
   return static_cast<schedule::Gate>(policy_of(gpu).gate.load(kRelaxed));
 }
 
-void ArbitratedShare::write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns) {
-  ledger::write_gate(policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), batch_ns);
+void ArbitratedShare::write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns, std::int64_t opens_ns) {
+  ledger::write_gate(policy(), device_of_[gpu], static_cast<ledger::Gate>(gate), batch_ns, opens_ns);
 }
 
 void ArbitratedShare::write_behind(std::uint32_t gpu, std::uint16_t ms) {

@@ -62,7 +62,7 @@ class ArbitratedShare {
   [[nodiscard]] ledger::DevicePolicy& policy_of(std::uint32_t gpu) const { return policy().devices[device_of_[gpu]]; }
   // As in guest/ledger/gate.hpp.
   [[nodiscard]] schedule::Gate gate(std::uint32_t gpu) const;
-  void write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns);
+  void write_gate(std::uint32_t gpu, schedule::Gate gate, std::int64_t batch_ns, std::int64_t opens_ns = 0);
   void write_behind(std::uint32_t gpu, std::uint16_t ms);
   void wake_at_gate(std::uint32_t gpu) { ledger::wake_at_gate(policy(), device_of_[gpu]); }
   void set_arbitrated(std::uint32_t gpu, bool on) { ledger::set_arbitrated(policy(), device_of_[gpu], on); }

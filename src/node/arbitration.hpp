@@ -98,6 +98,7 @@ class Arbitration {
     bool rang = false;
     bool asleep = false, waits = false;
     std::int64_t active_ns = 0;  // when it was last seen at work
+    std::int64_t let_in_ns = 0;  // when it last had work in flight or a gate that let it in
     std::uint64_t held_ns = 0;   // GPU time held until then
     bool on_board = false;       // of some GPU
     std::int64_t seated_ns = 0;  // until when the places of its contexts on boards are paid for
@@ -110,6 +111,7 @@ class Arbitration {
   // Adds, changes or removes the member's bell among what the thread waits for. As epoll_ctl(2).
   int poll(int operation, int bell, std::uint32_t events, Member& member) const;
   std::int64_t look(std::int64_t now_ns);
+  std::int64_t look_for(std::int64_t now_ns);
   void look_at(Member& member, std::int64_t now_ns);
   std::int64_t idle_ns(const schedule::Turn& turn, std::int64_t now_ns);
   void wake_let_in(std::int64_t now_ns);
@@ -125,6 +127,7 @@ class Arbitration {
   const Asked asked_;
   UniqueFd poll_, wake_;
   std::int64_t next_look_ns_ = 0, full_scan_ns_ = 0, looked_ns_ = 0;
+  std::int64_t decided_ns_ = 0;      // the latest time for which it was decided; may be a little later than now
   mutable std::mutex members_lock_;  // guards all below it except atomics
   schedule::Arbiter arbiter_;
   std::array<schedule::Policy, schedule::kMaxGpus> policies_{};

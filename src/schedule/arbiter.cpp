@@ -132,7 +132,9 @@ Decision Arbiter::decide(std::int64_t now_ns) {
   set_gates(now_ns);
   record_turns(now_ns);
   due_ns_ = wake_at_ns(now_ns);
-  return {changes_, due_ns_};
+  const bool is_hand_over = std::ranges::any_of(
+      gpus_, [this](const Gpu& gpu) { return gpu.hand_over_ns == due_ns_ && gpu.protected_until_ns < due_ns_; });
+  return {changes_, due_ns_, is_hand_over};
 }
 
 std::int64_t Arbiter::virtual_time_ns(ShareId share, std::uint32_t gpu) const {

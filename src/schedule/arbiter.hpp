@@ -66,6 +66,9 @@ inline constexpr std::int64_t kMaxAheadNs = 10'000'000'000;
 struct Decision {
   std::span<const Change> changes;  // valid until the next call
   std::int64_t wake_at_ns = kNever;
+  // Then only a turn's last kernels end, as estimated. So the caller may look for that time at once, instead of being
+  // woken for it: Change::opens_ns tells the next share when to begin.
+  bool is_hand_over = false;
 };
 
 class Arbiter {
@@ -127,6 +130,7 @@ class Arbiter {
     std::uint32_t kept_out = 0;          // shares on it that want it and find their gate shut
     std::int64_t gap_ns = 0;             // the holder's pauses
     std::uint32_t fillers = 0;           // others at work with kernels that fit into them
+    std::int64_t hand_over_ns = 0;       // when the holder's last kernels have almost ended, if they are short
   };
 
   // GPUs of a gang that one decision gives and takes: one, or all on which ranks that wait for each other work.
@@ -188,8 +192,8 @@ class Arbiter {
   void set_tag(Unit& unit);
   void end_leases(std::int64_t now_ns);
   const Unit* successor(std::uint32_t gpus) const;
-  static bool drains(const Unit& held, const Unit& next, std::int64_t now_ns);
-  static bool ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns);
+  bool drains(const Unit& held, const Unit& next, std::int64_t now_ns);
+  bool ends_with_its_kernels(const Unit& held, const Unit& next, std::int64_t now_ns);
   void grant(std::int64_t now_ns);
   bool stays(const Unit& unit, std::int64_t now_ns) const;
   void hold(const Unit& unit, std::int64_t now_ns);

@@ -231,6 +231,27 @@ TEST(Arbiter, ATurnEndsWithItsLastKernels) {
   EXPECT_EQ(end.gpus.gate(end.b), Gate::open);
   EXPECT_EQ(end.gpus.gate(end.a), Gate::queued);
 }
+// Decided ahead of its time it needs no wake-up.
+TEST(Arbiter, AHandOverBehindShortKernelsIsKnownBefore) {
+  for (const std::int64_t next_kernel_ns : {200 * kUs, 5 * kMs, std::int64_t{0}}) {
+    EndOfTurn end;
+    end.gpus.uses[{end.a, 0}].kernel_ns = 200 * kUs;
+    end.gpus.uses[{end.b, 0}].kernel_ns = next_kernel_ns;
+    end.keep_in_flight(kMs);
+    const Decision now = end.gpus.decide(end.at_ns);
+    ASSERT_EQ(end.gpus.gate(end.b), Gate::queued);
+    EXPECT_EQ(now.wake_at_ns, end.at_ns + kMs - kTailLeadNs);
+    EXPECT_EQ(now.is_hand_over, next_kernel_ns == 200 * kUs);
+    if (!now.is_hand_over) continue;
+    end.gpus.uses[{end.a, 0}].in_flight_ns = kTailLeadNs;
+    const Decision then = end.gpus.decide(now.wake_at_ns);
+    EXPECT_FALSE(then.is_hand_over);
+    const auto next = std::ranges::find(then.changes, end.b, &Change::share);
+    ASSERT_NE(next, then.changes.end());
+    EXPECT_EQ(next->gate, Gate::open);
+    EXPECT_EQ(next->opens_ns, end.at_ns + kMs - kTailLeadNs);
+  }
+}
 // Each look is a wake-up of the arbiter's thread.
 TEST(Arbiter, AHandOverHiddenBehindKernelsNeedsNoEarlierLook) {
   for (const std::int64_t in_flight_ns : {kTailLeadNs, kTailLeadNs + 2 * kOverlapNs}) {

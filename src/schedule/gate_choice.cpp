@@ -47,7 +47,9 @@ Change Arbiter::gate_of(const GangOnGpu& stake, const ShareOnGpu& place, std::in
     // Two kernels in a row would make it wait for two.
     if (protect && tail_of_others(stake, now_ns)) return closed;
     if (protect) return is(Gate::batch, std::clamp(place.use.kernel_ns, kProtectedBatchNs, kLongestLeaseNs));
-    return is(Gate::open);
+    Change open = is(Gate::open);
+    open.opens_ns = gpu.hand_over_ns;
+    return open;
   }
   if (gpu.holder == nullptr && gpu.wanted_by == 0) return is(Gate::open_notify);
   if (!engaged) return closed;

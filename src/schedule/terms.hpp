@@ -72,6 +72,7 @@ struct Change {
   std::uint32_t gpu = 0;
   Gate gate = Gate::open;
   std::int64_t batch_ns = 0;
+  std::int64_t opens_ns = 0;  // for `open`: launches pass from then on, if that is later than now
   friend bool operator==(const Change&, const Change&) = default;
 };
 

@@ -127,11 +127,18 @@ bool Arbiter::ends_with_its_kernels(const Unit& held, const Unit& next, std::int
   if (left_ns <= kTailLeadNs || left_ns > patience_ns || now_ns >= gang.drain_end_ns) return false;
   const std::int64_t rest_ns = left_ns - kTailLeadNs;
   // Estimates are less exact the longer kernels are, and where processes of the share have slices beside each other.
-  const bool one_look =
-      rest_ns <= kMaxUnwatchedNs && std::ranges::all_of(stake.places, [now_ns](const ShareOnGpu& place) {
-        return place.steady(now_ns) && place.use.kernel_ns * std::max(1u, place.use.processes) <= kMaxUnwatchedNs;
-      });
+  const auto is_short = [](const ShareOnGpu& place) {
+    return place.use.kernel_ns * std::max(1u, place.use.processes) <= kMaxUnwatchedNs;
+  };
+  const bool one_look = rest_ns <= kMaxUnwatchedNs && std::ranges::all_of(stake.places, [&](const ShareOnGpu& place) {
+                          return place.steady(now_ns) && is_short(place);
+                        });
   stake.lease_end_ns = now_ns + (one_look ? rest_ns : std::min(rest_ns, kDrainLookNs));
+  // Not of kernels whose length is unknown, nor of turns as short as the GPU's slices: a kernel that one cuts off then
+  // waits for several shares.
+  const bool are_known = std::ranges::all_of(
+      theirs.places, [&](const ShareOnGpu& place) { return place.use.kernel_ns > 0 && is_short(place); });
+  if (one_look && are_known && lease_ns(next) >= kShortestLeaseNs) gpus_[stake.gpu].hand_over_ns = stake.lease_end_ns;
   return true;
 }
 

@@ -74,6 +74,7 @@ std::int64_t Arbiter::wake_at_ns(std::int64_t now_ns) {
       // One with short pauses that has worked for so long may do so for as long again without a look.
       if (!steady && pauses) idle_ns = std::max(idle_ns, now_ns + (now_ns - unit.first().lease_from_ns));
       const std::int64_t lease_end_ns = unit.lease_end_ns();
+      hides |= gpus_[unit.first().gpu].hand_over_ns == lease_end_ns;
       const std::int64_t early_ns = lease_end_ns - (steady && (hides || kernel_ns >= kOverlapNs) ? 0 : kOverlapNs);
       const std::int64_t ends_ns = early_ns > now_ns ? early_ns : lease_end_ns;
       by(ends_ns);

@@ -22,7 +22,7 @@ void Node::ring() {
   turn(0, at_ns);
 }
 
-schedule::Use Node::use_of(const Entry& entry) const {
+schedule::Use Node::use_of(const Entry& entry, std::int64_t now_ns) const {
   schedule::Use use{.held_ns = static_cast<std::int64_t>(entry.account->held_ns.load()),
                     .given_back_ns = static_cast<std::int64_t>(entry.account->neighbours_ns.load()),
                     .in_flight_ns = 0,
@@ -39,13 +39,13 @@ schedule::Use Node::use_of(const Entry& entry) const {
     const Tenant& tenant = *tenants_[index];
     if (tenant.dead) continue;
     if (tenant.pace.busy_streams.load() > 0)
-      use.in_flight_ns = std::max({use.in_flight_ns, std::int64_t{1'000}, tenant.pace.busy_until_ns.load() - clock_ns});
+      use.in_flight_ns = std::max({use.in_flight_ns, std::int64_t{1'000}, tenant.pace.busy_until_ns.load() - now_ns});
     if (const std::int64_t oldest_ns = tenant.pace.oldest_ns.load(); oldest_ns != 0)
-      use.oldest_age_ns = std::max(use.oldest_age_ns, clock_ns - oldest_ns);
+      use.oldest_age_ns = std::max(use.oldest_age_ns, now_ns - oldest_ns);
     use.processes += tenant.wanting || tenant.pace.busy_streams.load() > 0;
     use.wanting |= tenant.wanting;
     if (tenant.ceiling == kNoCeiling) continue;
-    const std::int64_t left_ns = ledger::paid_until_ns(*entry.account) - clock_ns;
+    const std::int64_t left_ns = ledger::paid_until_ns(*entry.account) - now_ns;
     use.ceiling_ns = std::max<std::int64_t>(0, left_ns);
     use.credit_ns = std::max<std::int64_t>(0, -left_ns);
     use.ceiling_ppm = tenant.ceiling;
@@ -99,15 +99,26 @@ void Node::arbitrate() {
     return sleep_until(std::min(decision_due_ns_, board_times_.due_ns()));
   }
   ++decisions;
+  look(std::max(clock_ns, decided_ns_));
+  // Like Arbitration while a launch waits.
+  if (std::ranges::any_of(tenants_, [](const auto& tenant) { return tenant->wanting; }))
+    decision_due_ns_ = std::min(decision_due_ns_, clock_ns + ledger::kTurnLookNs);
+  tell_boards();
+  sleep_until(std::min(decision_due_ns_, board_times_.due_ns()));
+}
+
+// Like Arbitration::look_for().
+void Node::look(std::int64_t now_ns) {
+  decided_ns_ = now_ns;
   for (Entry& entry : entries_) {
-    arbiter_->observe(entry.id, entry.gpu, use_of(entry), clock_ns);
+    arbiter_->observe(entry.id, entry.gpu, use_of(entry, now_ns), now_ns);
     entry.told = false;
   }
   while (const auto due = arbiter_->next_turn(clock_ns)) {
     const auto idle = idle_ns(due->gpu, due->from_ns, due->to_ns);
     arbiter_->settle(*due, idle);
   }
-  const schedule::Decision decision = arbiter_->decide(clock_ns);
+  const schedule::Decision decision = arbiter_->decide(now_ns);
   for (Entry& entry : entries_) {
     entry.virtual_ns = arbiter_->virtual_time_ns(entry.id, entry.gpu);
     const std::int64_t behind_ms = ledger::behind_ms(arbiter_->behind_ns(entry.id, entry.gpu));
@@ -120,16 +131,13 @@ void Node::arbitrate() {
       if (entry.id != change.share || entry.gpu != change.gpu) continue;
       entry.gate = change.gate;
       entry.batch_ns = change.batch_ns;
+      entry.opens_ns = change.opens_ns;
       if (entry.gate == schedule::Gate::shut || entry.gate == schedule::Gate::queued) continue;
       wake_parked(entry);
     }
   }
   decision_due_ns_ = decision.wake_at_ns;
-  // Like Arbitration while a launch waits.
-  if (std::ranges::any_of(tenants_, [](const auto& tenant) { return tenant->wanting; }))
-    decision_due_ns_ = std::min(decision_due_ns_, clock_ns + ledger::kTurnLookNs);
-  tell_boards();
-  sleep_until(std::min(decision_due_ns_, board_times_.due_ns()));
+  if (decision.is_hand_over && decision.wake_at_ns - clock_ns <= schedule::kMaxUnwatchedNs) look(decision.wake_at_ns);
 }
 
 }  // namespace headgate::limiter::model

@@ -60,7 +60,7 @@ void Node::start_arbiter() {
       if (entry.share != s) continue;
       entry.id = id;
       // Earlier held time is already part of the virtual time.
-      arbiter_->adopt(id, entry.gpu, use_of(entry), entry.gate);
+      arbiter_->adopt(id, entry.gpu, use_of(entry, clock_ns), entry.gate);
     }
   }
 }
@@ -304,7 +304,16 @@ bool Node::passes_gate(Tenant& tenant, Entry& entry, std::size_t index, std::int
   }
   if (gone_) return passes_without_daemon(tenant, entry, index, est_ns);
   switch (entry.gate) {
-    case schedule::Gate::open: break;
+    case schedule::Gate::open:
+      if (const std::int64_t at_ns = entry.opens_ns - head_start_ns(tenant.wake_up_late_ns);
+          at_ns - clock_ns >= 5'000) {
+        tenant.pace.set_turn_awaited(clock_ns);
+        tenant.wanting = tenant.parked = tenant.was_shut = true;
+        come_back(index, at_ns + late());
+        return false;
+      }
+      tenant.parked = false;
+      break;
     case schedule::Gate::open_notify:
       if (!entry.told) ring();
       entry.told = true;

@@ -102,7 +102,7 @@ class Node : public Hardware {
     std::unique_ptr<ledger::ComputeAccount> account;
     std::unique_ptr<ledger::GpuPage> marks = std::make_unique<ledger::GpuPage>();
     schedule::Gate gate = schedule::Gate::open_notify;
-    std::int64_t batch_ns = 0;
+    std::int64_t batch_ns = 0, opens_ns = 0;
     bool paused = false;
     // Without a daemon.
     Span span{};
@@ -144,7 +144,8 @@ class Node : public Hardware {
   void wake_settler(std::size_t index);
   void ring();
   void arbitrate();
-  schedule::Use use_of(const Entry& entry) const;
+  void look(std::int64_t now_ns);
+  schedule::Use use_of(const Entry& entry, std::int64_t now_ns) const;
   std::int64_t idle_ns(std::uint32_t gpu, std::int64_t from_ns, std::int64_t to_ns) const;
   std::uint64_t truth_ns(std::size_t share, std::uint32_t gpu) const;
 
@@ -160,7 +161,7 @@ class Node : public Hardware {
   void tell_boards();
   void sleep_until(std::int64_t at_ns);
   bool rung_ = false, gone_ = false;
-  std::int64_t decision_due_ns_ = 0;
+  std::int64_t decision_due_ns_ = 0, decided_ns_ = 0;
   std::vector<Board> boards_;
   node::BoardTimes board_times_;
   std::vector<Entry> entries_;

@@ -143,5 +143,20 @@ TEST(Gate, EachArbiterUpdateIsNewAndOpensItIfItAdmits) {
   EXPECT_TRUE(seen_anew());
 }
 
+TEST(Gate, AnOpenGateMayOpenALittleLater) {
+  auto policy = std::make_unique<PolicyPage>();
+  const DevicePolicy& device = policy->devices[0];
+  constexpr std::int64_t kUs = 1'000, kRepeatsNs = (1ll << 32) * kUs;
+  for (const std::int64_t opens_ns : {kRepeatsNs / 3, 3 * kRepeatsNs, 3 * kRepeatsNs + kUs, kRepeatsNs - kUs}) {
+    write_gate(*policy, 0, Gate::open, 0, opens_ns);
+    EXPECT_LE(opens_in_ns(device, opens_ns), kUs);
+    EXPECT_NEAR(static_cast<double>(opens_in_ns(device, opens_ns - 500 * kUs)), 500e3, 1e3);
+    EXPECT_EQ(opens_in_ns(device, opens_ns - 2 * kMaxOpensInNs), 0) << "no limiter waits for long";
+    EXPECT_EQ(opens_in_ns(device, opens_ns + kRepeatsNs / 2), 0);
+  }
+  write_gate(*policy, 0, Gate::open);
+  EXPECT_EQ(opens_in_ns(device, kRepeatsNs - kUs), 0);
+}
+
 }  // namespace
 }  // namespace headgate::ledger

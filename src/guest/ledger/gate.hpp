@@ -16,14 +16,19 @@
 namespace headgate::ledger {
 
 inline constexpr std::int64_t kTurnLookNs = 10'000'000;
+inline constexpr std::int64_t kMaxOpensInNs = 2'000'000;
 inline constexpr std::int64_t kDesertedNs = 50'000'000;
 // A launch that waits this long is reported to its program's user and in views.
 inline constexpr std::int64_t kLongWaitNs = 5'000'000'000;
 // A process that waits or has work in flight counts as stopped after this long without a pulse.
 inline constexpr std::int64_t kNoPulseNs = 50'000'000;
 
-// Owner only. A reader that sees the new epoch sees the new gate. `batch_ns` (1..) is used if the gate is `batch`.
-void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t batch_ns = 0);
+// Owner only. A reader that sees the new epoch sees the new gate. `batch_ns` (1..) is used if the gate is `batch`,
+// `opens_ns` if it is `open`: launches pass from then on, by the host's clock. At most kMaxOpensInNs from now; 0: now.
+void write_gate(PolicyPage& policy, std::uint32_t device, Gate gate, std::int64_t batch_ns = 0,
+                std::int64_t opens_ns = 0);
+// Returns how long until launches pass at an `open` gate; 0: they do.
+std::int64_t opens_in_ns(const DevicePolicy& policy, std::int64_t now_ns);
 // Owner only. Makes a system call, which takes longer if it wakes a sleeping processor. Wakes at most kMaxWoken; the
 // other waiters look again by themselves (kTurnLookNs).
 void wake_at_gate(PolicyPage& policy, std::uint32_t device);

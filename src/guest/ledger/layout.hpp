@@ -91,6 +91,7 @@ struct alignas(64) DevicePolicy {
   std::atomic<std::uint32_t> oversubscribed;
   // The length of that cycle, the same for all shares of the GPU (unattended_cycle.hpp); 0: the shortest.
   std::atomic<std::uint32_t> compute_unattended_cycle_ms;
+  std::atomic<std::uint32_t> opens_us;  // if the gate is `open`: opens_in_ns() of gate.hpp; 0: at once
 };
 static_assert(sizeof(DevicePolicy) == 128);
 

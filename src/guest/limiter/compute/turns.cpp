@@ -141,7 +141,8 @@ bool turn_is_open(std::uint32_t device) {
   if (!arbitrated(device)) return true;
   if (left_alone(device)) return false;
   const ledger::Gate gate = policy_of(device).gate.load(memory_order_relaxed);
-  return gate == ledger::Gate::open || gate == ledger::Gate::open_notify;
+  return gate == ledger::Gate::open_notify ||
+         (gate == ledger::Gate::open && ledger::opens_in_ns(policy_of(device), port.now_ns()) == 0);
 }
 
 bool is_shut_out(std::uint32_t device) {
@@ -238,6 +239,11 @@ std::int64_t TurnWait::wait_ns(StreamMeter& stream, std::int64_t est_ns) {
     if (wait_ns != 0) return waits_for_turn(wait_ns);
   } else if (stream.context->pace->cycle_ns.load(memory_order_relaxed) != 0) {
     stream.context->pace->cycle_ns.store(0, memory_order_relaxed);
+  }
+  if (gate == ledger::Gate::open && arbitrated(device_)) {
+    const std::int64_t left_ns =
+        ledger::opens_in_ns(policy, port.now_ns()) - head_start_ns(wake_up_late_ns.load(memory_order_relaxed));
+    if (left_ns >= kMinLookNs) return waits_for_turn(left_ns);
   }
   if (gate == ledger::Gate::batch) {
     if (dry(stream)) {
