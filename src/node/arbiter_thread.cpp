@@ -135,8 +135,9 @@ std::int64_t Arbitration::look(std::int64_t now_ns) {
   return look_for(std::max(now_ns, decided_ns_));
 }
 
-// Does the look that is due at that time: now, or at a hand-over that is soon.
-std::int64_t Arbitration::look_for(std::int64_t now_ns) {
+// Does the look that is due at that time: now, or at a hand-over that is soon. Skips shares that were not let in at
+// `at_work_ns` or later.
+std::int64_t Arbitration::look_for(std::int64_t now_ns, std::int64_t at_work_ns) {
   decided_ns_ = now_ns;
   std::int64_t next_ns = schedule::kNever;
   const bool full_scan = now_ns - full_scan_ns_ >= kFullScanNs;
@@ -149,6 +150,7 @@ std::int64_t Arbitration::look_for(std::int64_t now_ns) {
       poll(EPOLL_CTL_MOD, member.bell.descriptor(), EPOLLIN, member);
     }
     if (member.asleep && !member.rang && !member.bell.is_closed() && !full_scan) continue;
+    if (member.let_in_ns < at_work_ns) continue;
     look_at(member, now_ns);
     if (member.waits || member.bell.is_closed()) next_ns = std::min(next_ns, now_ns + ledger::kTurnLookNs);
   }
@@ -163,6 +165,8 @@ std::int64_t Arbitration::look_for(std::int64_t now_ns) {
     member->asleep = false;
   }
   figures_.gate_writes += decision.changes.size();
+  const bool is_soon = decision.wake_at_ns - looked_ns_ <= schedule::kMaxUnwatchedNs && decision.wake_at_ns <= next_ns;
+  if (decision.is_hand_over && is_soon) return std::min(next_ns, look_for(decision.wake_at_ns, now_ns));
   for (auto& [name, member] : members_) {
     if (member.id == schedule::kNoShare || (member.asleep && !full_scan)) continue;
     for (const schedule::Terms& each : member.terms) {
@@ -172,8 +176,6 @@ std::int64_t Arbitration::look_for(std::int64_t now_ns) {
       member.share.write_behind(each.gpu, ledger::behind_ms(arbiter_.behind_ns(member.id, each.gpu)));
     }
   }
-  const bool is_soon = decision.wake_at_ns - looked_ns_ <= schedule::kMaxUnwatchedNs && decision.wake_at_ns <= next_ns;
-  if (decision.is_hand_over && is_soon) return look_for(decision.wake_at_ns);
   return std::min(next_ns, decision.wake_at_ns);
 }
 

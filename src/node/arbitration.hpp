@@ -111,7 +111,7 @@ class Arbitration {
   // Adds, changes or removes the member's bell among what the thread waits for. As epoll_ctl(2).
   int poll(int operation, int bell, std::uint32_t events, Member& member) const;
   std::int64_t look(std::int64_t now_ns);
-  std::int64_t look_for(std::int64_t now_ns);
+  std::int64_t look_for(std::int64_t now_ns, std::int64_t at_work_ns = 0);
   void look_at(Member& member, std::int64_t now_ns);
   std::int64_t idle_ns(const schedule::Turn& turn, std::int64_t now_ns);
   void wake_let_in(std::int64_t now_ns);
